@@ -23,35 +23,34 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 )
 
-// RightPath is the URL that whoever looks at the pages must be allowed to get, where
-// they are served off loopback: nonResourceURLs of a ClusterRole.
+// RightPath is the URL that users must be allowed to get to see pages that are not served
+// on loopback: nonResourceURLs of a ClusterRole.
 const RightPath = "/osm-gitops/ui"
 
-// Audience is what a token must be made for, so that one for the API server, or for another
-// service, opens no page, and one for the page opens nothing else:
-// kubectl create token NAME --audience=osm-gitops-ui
+// Audience is the audience of valid tokens, so that a token for the API server or another
+// service opens no page, and a token for the page opens nothing else:
+//
+//	kubectl create token NAME --audience=osm-gitops-ui
 const Audience = "osm-gitops-ui"
 
-// Limits of what is asked of the API server about who looks.
+// Limits of authentication requests to the API server.
 const (
 	maxToken     = 16 << 10 // bytes
 	maxDecisions = 1024
-	maxReviews   = 8 // at a time
+	maxReviews   = 8 // concurrent
 	reviewTime   = 10 * time.Second
-	// Tokens that are not known are reviewed so often, of all viewers together. One that is
-	// refused costs the API server a TokenReview, one that is let in two requests, and those
-	// for namespaces.
+	// Rate of reviews of unknown tokens, for all viewers together. A rejected token costs the
+	// API server a TokenReview, an accepted one two requests, and those for namespaces.
 	reviewRate, reviewBurst = 10, 50 // per second, at once
-	// A token that was withdrawn is taken for so long, and one that was refused is not
-	// asked about again.
+	// How long a decision about a token is cached: a revoked token is accepted for this time.
 	allowedFor = time.Minute
 	refusedFor = 10 * time.Second
 )
 
-// Guard lets those in who have a token of the cluster for Audience and the right to get
-// RightPath. Each request is reviewed, by the API server or by what it said shortly before.
+// Guard admits users with a token of the cluster for Audience and permission to get
+// RightPath. The API server or a cached decision reviews each request.
 type Guard struct {
-	// Client makes TokenReviews and SubjectAccessReviews.
+	// Client creates TokenReviews and SubjectAccessReviews.
 	Client client.Client
 	Clock  clock.PassiveClock
 
@@ -61,15 +60,15 @@ type Guard struct {
 	decisions *lru.Cache // of decision, by the SHA-256 of the token
 }
 
-// decision is what was said about a token.
+// decision is the result of reviewing a token.
 type decision struct {
 	status int // 200, 401 or 403
 	until  time.Time
-	viewer *Viewer // nil but for 200
+	viewer *Viewer // nil unless the status is 200
 }
 
-// Viewer is a user who was let in. What they may read is asked once for each namespace, and
-// forgotten with the decision about their token.
+// Viewer is an admitted user. Their permissions are reviewed once for each namespace, and
+// cached with the decision about their token.
 type Viewer struct {
 	guard *Guard
 	user  authenticationv1.UserInfo
@@ -78,9 +77,9 @@ type Viewer struct {
 	said map[authorizationv1.ResourceAttributes]bool
 }
 
-// Admit is 200 and who looks for a request that is let in, 401 where it has no good token,
-// 403 where its user lacks the right, 429 where too many unknown tokens came. An error means
-// that the API server did not say.
+// Admit returns 200 and the viewer for an admitted request, 401 without a valid token, 403
+// if the user lacks permission, and 429 if too many unknown tokens arrive. An error means
+// that the API server gave no answer.
 func (g *Guard) Admit(ctx context.Context, r *http.Request) (int, *Viewer, error) {
 	token := tokenOf(r)
 	if token == "" || len(token) > maxToken {
@@ -110,7 +109,7 @@ func (g *Guard) Admit(ctx context.Context, r *http.Request) (int, *Viewer, error
 	return d.status, d.viewer, nil
 }
 
-// inSlot asks the API server something, when fewer than maxReviews do.
+// inSlot sends a review when fewer than maxReviews are running.
 func (g *Guard) inSlot(ctx context.Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, reviewTime)
 	defer cancel()
@@ -121,7 +120,7 @@ func (g *Guard) inSlot(ctx context.Context, ask func(context.Context) error) err
 	return ask(ctx)
 }
 
-// tokenOf is the token of a request: a bearer token, or the password that a browser
+// tokenOf returns the token of a request: a bearer token, or the password that a browser
 // asks for.
 func tokenOf(r *http.Request) string {
 	if _, password, ok := r.BasicAuth(); ok {
@@ -157,7 +156,7 @@ func (g *Guard) review(ctx context.Context, token string) (int, *Viewer, error) 
 	if err := g.Client.Create(ctx, who); err != nil {
 		return 0, nil, fmt.Errorf("creating a TokenReview: %w", err)
 	}
-	// An authenticator that knows no audiences answers without them: its tokens are for all.
+	// An authenticator without support for audiences omits them: its tokens are valid for all.
 	if !who.Status.Authenticated || !slices.Contains(who.Status.Audiences, Audience) {
 		return http.StatusUnauthorized, nil, nil
 	}
@@ -172,7 +171,7 @@ func (g *Guard) review(ctx context.Context, token string) (int, *Viewer, error) 
 	return http.StatusOK, v, nil
 }
 
-// ask asks the API server whether a viewer may do something.
+// ask asks the API server whether a viewer has a permission.
 func (v *Viewer) ask(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (bool, error) {
 	spec.User, spec.UID, spec.Groups, spec.Extra = v.user.Username, v.user.UID, v.user.Groups, map[string]authorizationv1.ExtraValue{}
 	for k, values := range v.user.Extra {
@@ -185,7 +184,7 @@ func (v *Viewer) ask(ctx context.Context, spec authorizationv1.SubjectAccessRevi
 	return may.Status.Allowed && !may.Status.Denied, nil
 }
 
-// may asks about a resource, unless that was asked before.
+// may returns whether a viewer has a permission for a resource, and caches the answer.
 func (v *Viewer) may(ctx context.Context, a authorizationv1.ResourceAttributes) (bool, error) {
 	v.mu.Lock()
 	allowed, known := v.said[a]
@@ -206,27 +205,27 @@ func (v *Viewer) may(ctx context.Context, a authorizationv1.ResourceAttributes) 
 	return allowed, nil
 }
 
-// seesPools reports whether a viewer may list MachineDeployments in a namespace; "" is all
-// of them.
+// seesPools reports whether a viewer can list MachineDeployments in a namespace; "" means
+// all namespaces.
 func (v *Viewer) seesPools(ctx context.Context, namespace string) (bool, error) {
 	return v.may(ctx, authorizationv1.ResourceAttributes{Verb: "list", Group: cluster.GroupVersion.Group, Resource: "machinedeployments", Namespace: namespace})
 }
 
-// seesNodes reports whether a viewer may read nodes: those without a pool are in no
+// seesNodes reports whether a viewer can read nodes. Nodes without a pool belong to no
 // namespace.
 func (v *Viewer) seesNodes(ctx context.Context) (bool, error) {
 	return v.may(ctx, authorizationv1.ResourceAttributes{Verb: "list", Resource: "nodes"})
 }
 
-// sight is what one viewer sees at one moment.
+// sight is what a viewer can see at one moment.
 type sight struct {
 	facts *Facts
-	// sees reports whether something of a pool's namespace may be shown; "" is of no pool.
+	// sees reports whether objects of a pool's namespace are visible; "" means no pool.
 	sees func(namespace string) bool
 }
 
-// see filters facts by what a viewer may read; nil is somebody who reads with rights of
-// their own, and sees all.
+// see filters facts by the viewer's permissions. A nil viewer reads with their own
+// permissions and sees everything.
 func (v *Viewer) see(ctx context.Context, f *Facts) (sight, error) {
 	if v == nil {
 		return sight{f, func(string) bool { return true }}, nil
@@ -242,7 +241,7 @@ func (v *Viewer) see(ctx context.Context, f *Facts) (sight, error) {
 	if all && nodes {
 		return sight{f, func(string) bool { return true }}, nil
 	}
-	if all { // nothing in the facts is without a pool
+	if all { // every fact belongs to a pool
 		return sight{f, func(namespace string) bool { return namespace != "" }}, nil
 	}
 	allowed := map[string]bool{"": nodes}
@@ -255,8 +254,8 @@ func (v *Viewer) see(ctx context.Context, f *Facts) (sight, error) {
 	return sight{f.only(sees), sees}, nil
 }
 
-// SplitAddress takes an address to listen at apart. A bare port is one on loopback, and
-// so are localhost and the loopback addresses; any other name may stand for anything.
+// SplitAddress parses an address to listen on. A bare port is on loopback, as are localhost
+// and the loopback addresses; any other name can resolve to anything.
 func SplitAddress(address string) (listen string, loopback bool, err error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -275,9 +274,9 @@ func SplitAddress(address string) (listen string, loopback bool, err error) {
 	return net.JoinHostPort(host, port), ip != nil && ip.IsLoopback(), nil
 }
 
-// local reports whether a request asks for a name of this machine itself. On loopback
-// nobody is asked who he is, and a page of a stranger whose name leads here must not
-// read ours.
+// local reports whether a request names this machine itself. On loopback nothing
+// authenticates users, so a page from another site whose name resolves to this machine must
+// not read ours.
 func local(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -22,14 +22,14 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// tokenFor makes a ServiceAccount and a token of it for the page.
+// tokenFor creates a ServiceAccount and a token of it for the page.
 func tokenFor(t *testing.T, cl client.Client, namespace, name string) string {
 	t.Helper()
 	return tokenOfAudience(t, cl, namespace, name, Audience)
 }
 
-// tokenOfAudience makes a ServiceAccount, if there is none, and a token of it for some audiences;
-// none is the API server's.
+// tokenOfAudience creates a ServiceAccount if it is missing, and a token of it for some
+// audiences; none means the API server's.
 func tokenOfAudience(t *testing.T, cl client.Client, namespace, name string, audiences ...string) string {
 	t.Helper()
 	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
@@ -43,7 +43,7 @@ func tokenOfAudience(t *testing.T, cl client.Client, namespace, name string, aud
 	return token.Status.Token
 }
 
-// reader gives a ServiceAccount the right that deploy/ui.yaml describes.
+// reader grants a ServiceAccount the permission that deploy/ui.yaml describes.
 func reader(t *testing.T, c *cluster.Cluster, cl client.Client, namespace, name string) {
 	t.Helper()
 	if err := c.Apply(t.Context(), "../../../deploy/ui.yaml"); err != nil {
@@ -77,7 +77,7 @@ func basic(token string) *http.Request {
 	return r
 }
 
-// Who is let in, as the API server says: a token of another audience opens nothing
+// The API server decides who is admitted: a token for another audience opens nothing
 // (security.md 44).
 func TestGuard(t *testing.T) {
 	c := cluster.Shared(t)
@@ -119,8 +119,8 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// An authenticator that knows no audiences answers without any: its tokens are for whatever
-// takes them, and open nothing here (security.md 44).
+// An authenticator without support for audiences returns none: its tokens are valid
+// everywhere, and open nothing here (security.md 44).
 func TestGuardWantsAudiences(t *testing.T) {
 	c := cluster.Shared(t)
 	cl, ns := c.Client(t), c.Namespace(t)
@@ -141,8 +141,8 @@ func TestGuardWantsAudiences(t *testing.T) {
 	}
 }
 
-// What was said is taken for a while, and no longer: the token of an account that is gone
-// opens nothing a minute later.
+// A decision is cached for a limited time: the token of a deleted account opens nothing a
+// minute later.
 func TestGuardRemembers(t *testing.T) {
 	c := cluster.Shared(t)
 	cl, ns := c.Client(t), c.Namespace(t)
@@ -176,7 +176,7 @@ func TestGuardRemembers(t *testing.T) {
 	if err := cl.Delete(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "auditor"}}); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Second) { // the API server remembers tokens too
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Second) { // the API server caches tokens as well
 		clock.Step(allowedFor)
 		got := status(bearer(allowed))
 		if got == http.StatusUnauthorized {
@@ -195,7 +195,7 @@ func TestGuardRemembers(t *testing.T) {
 	}
 }
 
-// counter counts what the API server is asked.
+// counter counts requests to the API server.
 type counter struct {
 	http.RoundTripper
 
@@ -207,8 +207,8 @@ func (c *counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// Tokens that are not known are not reviewed without end, and those that are known are taken
-// meanwhile (security.md 44).
+// Reviews of unknown tokens are rate-limited, while known ones are accepted (security.md
+// 44).
 func TestGuardRate(t *testing.T) {
 	c := cluster.Shared(t)
 	cl, ns := c.Client(t), c.Namespace(t)
@@ -240,7 +240,7 @@ func TestGuardRate(t *testing.T) {
 	}
 }
 
-// An API server that is away lets nobody in, and is asked again.
+// If the API server is unreachable nobody is admitted, and the next request asks it again.
 func TestGuardWithoutAPIServer(t *testing.T) {
 	c := cluster.Shared(t)
 	g := &Guard{Client: c.Client(t), Clock: clocktesting.NewFakeClock(time.Now())}
@@ -254,7 +254,7 @@ func TestGuardWithoutAPIServer(t *testing.T) {
 	}
 }
 
-// Which addresses are on loopback, where nobody is asked who he is (security.md 29).
+// Which addresses are on loopback, where users are not authenticated (security.md 29).
 func TestSplitAddress(t *testing.T) {
 	for address, want := range map[string]string{
 		"8087": "127.0.0.1:8087 true", ":8087": "127.0.0.1:8087 true", "127.0.0.1:8087": "127.0.0.1:8087 true", "127.8.8.8:1": "127.8.8.8:1 true",

@@ -13,7 +13,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// large is a fleet of 20,000 nodes in 200 pools, each of which had ten configurations.
+// large is a fleet of 20,000 nodes in 200 pools with ten configurations each.
 func large() Objects {
 	const pools, nodes, versions = 200, 20_000, 10
 	o := Objects{Sources: world().Sources}
@@ -45,7 +45,7 @@ func large() Objects {
 	return o
 }
 
-// What it costs to put together what a cluster holds, and to make each page of it.
+// The cost of combining the objects of a cluster, and of building each page.
 func BenchmarkPages(b *testing.B) {
 	o := large()
 	b.Run("facts", func(b *testing.B) {

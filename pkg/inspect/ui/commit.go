@@ -9,82 +9,81 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
-// Commit is the page of a commit: what it changed, and whom it reached.
+// Commit is the page of a commit: what it changed, and which pools and nodes have it.
 type Commit struct {
 	About
 	ID          string     `json:"id"`                    // in full
 	Repository  string     `json:"repository,omitempty"`  // without credentials
 	Author      string     `json:"author,omitempty"`      // "Name <address>"
 	CommittedAt string     `json:"committedAt,omitempty"` // RFC 3339
-	Signature   string     `json:"signature,omitempty"`   // who signed it, where signatures are verified
-	Link        string     `json:"link,omitempty"`        // to the commit at the repository's host, where that is known
-	LinkGuessed bool       `json:"linkGuessed,omitempty"` // what kind of host it is was guessed from its name
-	Profiles    []Change   `json:"profiles"`              // versions that came with the commit, or that it made current
-	Rotations   []Rotation `json:"rotations"`             // pools that got another version by it, the last one first, 200 at most
-	Rotated     int        `json:"rotated"`               // how many of these there are
+	Signature   string     `json:"signature,omitempty"`   // who signed it, if signatures are verified
+	Link        string     `json:"link,omitempty"`        // to the commit on the repository's host, if known
+	LinkGuessed bool       `json:"linkGuessed,omitempty"` // the kind of host was guessed from its name
+	Profiles    []Change   `json:"profiles"`              // versions that the commit introduced or made current
+	Rotations   []Rotation `json:"rotations"`             // pools that got another version because of it, latest first, at most 200
+	Rotated     int        `json:"rotated"`               // number of these rotations
 	Rendered    *Rendered  `json:"rendered,omitempty"`    // what changed on the nodes of one of these pools
-	Items       []NodeRow  `json:"items"`                 // nodes of this page, that were provisioned from it
+	Items       []NodeRow  `json:"items"`                 // nodes of this page that were provisioned from it
 	Paging
 }
 
-// How a version of a profile belongs to a commit.
+// The relation of a version to a commit.
 const (
-	// Brought: the commit is the first on the followed line that holds it.
+	// Brought: the commit is the first one on the followed history that contains the version.
 	Brought = "Brought"
-	// Written: its author wrote it in that commit, and a later one brought it in.
+	// Written: the author wrote it in that commit, and a later one introduced it.
 	Written = "Written"
 	// Selected: the commit made it current again.
 	Selected = "Selected"
 )
 
-// Change is a version of a profile, and how it differs from the one before.
+// Change is a version of a profile, and its difference from the one before.
 type Change struct {
 	ProfileRow
 	Object       string     `json:"object"`                 // the OperatingSystemProfile
 	Path         string     `json:"path,omitempty"`         // of the file in the repository
 	Digest       string     `json:"digest,omitempty"`       // of the profile's spec
-	Signature    string     `json:"signature,omitempty"`    // who signed it, where signatures are verified
-	Role         string     `json:"role"`                   // Brought, Written where a later commit brought it in, Selected where it was made current again
+	Signature    string     `json:"signature,omitempty"`    // who signed it, if signatures are verified
+	Role         string     `json:"role"`                   // Brought, Written if a later commit introduced it, Selected if the commit made it current again
 	ChangeID     string     `json:"change,omitempty"`       // the commit its author wrote
 	SelectedBy   string     `json:"selectedBy,omitempty"`   // the commit that made it current
-	Before       string     `json:"before,omitempty"`       // the version that it follows; empty for the first one
-	BeforeCommit string     `json:"beforeCommit,omitempty"` // that that one came in with
-	Files        []FileDiff `json:"files"`                  // how the two differ
-	Note         string     `json:"note,omitempty"`         // why there is nothing to compare
+	Before       string     `json:"before,omitempty"`       // the version before; empty for the first one
+	BeforeCommit string     `json:"beforeCommit,omitempty"` // the commit that introduced that version
+	Files        []FileDiff `json:"files"`                  // the differences
+	Note         string     `json:"note,omitempty"`         // why there is no comparison
 
 	object, before string // namespace/name of the objects to compare
 }
 
-// Rotation is a pool that got another version.
+// Rotation is a change of a pool's version.
 type Rotation struct {
 	Pool    string    `json:"pool"`             // namespace/name
 	Profile string    `json:"profile"`          // by name
-	Version string    `json:"version"`          // that it got
-	Before  string    `json:"before,omitempty"` // that it had; empty where it had none
-	From    time.Time `json:"from"`             // when it got it
-	Until   time.Time `json:"until,omitzero"`   // when it got another
-	Nodes   int       `json:"nodes"`            // of the pool that run this version
+	Version string    `json:"version"`          // new version
+	Before  string    `json:"before,omitempty"` // previous version; empty for the first one
+	From    time.Time `json:"from"`             // when the pool got it
+	Until   time.Time `json:"until,omitzero"`   // when the pool got another one
+	Nodes   int       `json:"nodes"`            // of the pool with this version
 
 	after, was *configuration
 }
 
-// Rendered is how the configuration of a pool changed, as it is rendered with
-// placeholders in place of credentials.
+// Rendered is how the configuration of a pool changed, rendered with placeholders instead
+// of credentials.
 type Rendered struct {
-	Pool   string     `json:"pool"`             // that is compared: the parameter pool
-	Before string     `json:"before,omitempty"` // the version that it had
-	After  string     `json:"after"`            // the version that it got
-	Files  []FileDiff `json:"files"`            // on its nodes, as they are rendered with placeholders
-	Note   string     `json:"note,omitempty"`   // why there is nothing to compare
+	Pool   string     `json:"pool"`             // the compared pool: the parameter pool
+	Before string     `json:"before,omitempty"` // previous version
+	After  string     `json:"after"`            // new version
+	Files  []FileDiff `json:"files"`            // files on its nodes, rendered with placeholders
+	Note   string     `json:"note,omitempty"`   // why there is no comparison
 
 	after, was *configuration
 }
 
-// maxRotations is how many pools are listed of those that a commit reached.
+// maxRotations bounds the listed pools of a commit.
 const maxRotations = 200
 
-// Resolve finds the commit that a beginning of its id stands for; "" for none, or where
-// several begin so.
+// Resolve finds the commit for a prefix of its id; "" if none or several match.
 func (f *Facts) Resolve(id string) string {
 	if f.commits[id] != nil {
 		return id
@@ -104,8 +103,8 @@ func (f *Facts) Resolve(id string) string {
 	return found
 }
 
-// ViewCommit makes the page of a commit but for the differences; false where nothing of
-// it is known. Pool chooses whose rendered configuration is compared.
+// ViewCommit builds the page of a commit without the differences. It returns false if the
+// commit is unknown. Pool selects the rendered configuration to compare.
 func ViewCommit(f *Facts, id, pool string, page int) (Commit, bool) {
 	c := f.commits[id]
 	if c == nil {
@@ -148,7 +147,7 @@ func ViewCommit(f *Facts, id, pool string, page int) (Commit, bool) {
 	return v, true
 }
 
-// describe says of a commit what the profiles that came with it say.
+// describe copies the data about a commit from the profiles that came with it.
 func (v *Commit) describe(c *commit) {
 	for _, or := range c.origins {
 		v.Author, v.Repository = cmp.Or(v.Author, or.Author), cmp.Or(v.Repository, or.Repository)
@@ -164,8 +163,8 @@ func (v *Commit) describe(c *commit) {
 	}
 }
 
-// bornOf reports whether a node was provisioned from what a commit holds, or while what
-// it had made current again was.
+// bornOf reports whether a node was provisioned from a version that a commit introduced, or
+// one that it made current again.
 func bornOf(n *node, id string) bool {
 	if n.gen.commit == id || n.gen.change == id {
 		return true
@@ -175,8 +174,8 @@ func bornOf(n *node, id string) bool {
 	})
 }
 
-// changeOf is a version and the one before: the one that pools had until then, or else
-// the one that was committed before.
+// changeOf compares a version with the previous one: the one that pools had until then,
+// otherwise the one that was committed before.
 func (f *Facts) changeOf(or *origin, role string, rotations []Rotation, counts map[originKey]int) Change {
 	ch := Change{
 		ProfileRow: profileRow(or, counts[originKey{or.Profile, or.Version, or.Commit}]), Object: or.Object, Path: or.Path, Digest: or.Digest,
@@ -202,8 +201,8 @@ func (f *Facts) changeOf(or *origin, role string, rotations []Rotation, counts m
 	return ch
 }
 
-// committedBefore is the version of the same profile from the same source that was
-// committed last before another; nil for none.
+// committedBefore returns the preceding version of the same profile and source by commit
+// time; nil for none.
 func (f *Facts) committedBefore(or *origin) *origin {
 	var found *origin
 	for _, o := range f.origins {
@@ -217,7 +216,7 @@ func (f *Facts) committedBefore(or *origin) *origin {
 	return found
 }
 
-// rotations are the pools that got another version because of a commit.
+// rotations returns the pools that got another version because of a commit.
 func (f *Facts) rotations(c *commit) []Rotation {
 	out := []Rotation{}
 	seen := map[string]bool{}
@@ -238,7 +237,7 @@ func (f *Facts) rotations(c *commit) []Rotation {
 			if i > 0 {
 				was := f.configurations[p.timeline[i-1].InputDigest]
 				if was.profile == s.profile && was.version == s.version && was.commit == s.commit {
-					continue // other settings, the same version
+					continue // other settings with the same version
 				}
 				r.Before, r.was = was.version, was
 			}

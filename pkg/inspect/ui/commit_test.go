@@ -11,7 +11,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// What a commit brought, wrote or made current again, and whom it reached.
+// What a commit introduced, wrote or made current again, and which pools have it.
 func TestCommit(t *testing.T) {
 	f := NewFacts(noon, world())
 	for name, c := range map[string]struct {
@@ -66,7 +66,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// A commit of a hundred pools compares the files of the one that is asked for.
+// The page of a commit with a hundred pools compares the files of the requested one.
 func TestRenderedPool(t *testing.T) {
 	f := NewFacts(noon, world())
 	for pool, want := range map[string]string{"": "shop/web-eu", "shop/web-us": "shop/web-us", "shop/nothing": "shop/web-eu"} {
@@ -112,8 +112,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// What is compared and shown is bounded, and can do nothing to whoever reads it
-// (security.md 28).
+// Comparisons are bounded and contain no control characters (security.md 28).
 func TestDiffOfHostileText(t *testing.T) {
 	long := strings.Repeat("x", 40_000)
 	many := strings.Repeat("line\n", 3*maxDiffLines)
@@ -133,8 +132,7 @@ func TestDiffOfHostileText(t *testing.T) {
 	}
 }
 
-// Credentials that somebody wrote into a profile by mistake are not shown
-// (security.md 15).
+// Credentials that were committed in a profile by mistake are not shown (security.md 15).
 func TestMask(t *testing.T) {
 	const canary = "c4n4ryc4n4ry"
 	for _, s := range []string{

@@ -14,8 +14,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// Trails follows objects to their commit, and reads what renders a generation again
-// with placeholders.
+// Trails traces objects to their commit, and reads the inputs for rendering a generation
+// again with placeholders.
 type Trails interface {
 	Node(ctx context.Context, name string) (*trace.Trail, error)
 	Provenance(ctx context.Context, name string) (*trace.Trail, error)
@@ -23,11 +23,11 @@ type Trails interface {
 	Generation(ctx context.Context, pool types.NamespacedName, inputDigest string) (render.Input, error)
 }
 
-// maxCompared is how many versions that belong to one commit are compared: two objects
-// are read for each, whenever somebody looks.
+// maxCompared bounds the compared versions of one commit: each comparison reads two objects
+// per request.
 const maxCompared = 25
 
-// compare reads what the versions of a commit differ in.
+// compare reads the differences of the versions of a commit.
 func (s *Server) compare(ctx context.Context, v *Commit) error {
 	for i := range v.Profiles {
 		if i >= maxCompared {
@@ -61,7 +61,7 @@ func (s *Server) compareProfiles(ctx context.Context, ch *Change) error {
 	return nil
 }
 
-// profileDocuments reads a profile; a note says why there is none.
+// profileDocuments reads a profile; a note says why it is missing.
 func (s *Server) profileDocuments(ctx context.Context, object string) (docs []document, note string, err error) {
 	osp, _, err := s.Trails.Profile(ctx, object)
 	if note, err = lacking(err); err != nil || note != "" {
@@ -70,8 +70,8 @@ func (s *Server) profileDocuments(ctx context.Context, object string) (docs []do
 	return profileDocuments(osp.Spec), "", nil
 }
 
-// compareRendered renders two generations of a pool again, with placeholders where
-// credentials belong (security.md 15).
+// compareRendered renders two generations of a pool again, with placeholders for
+// credentials (security.md 15).
 func (s *Server) compareRendered(ctx context.Context, r *Rendered) error {
 	if r.was == nil {
 		r.Note = "It is the first configuration that the pool had."
@@ -99,7 +99,7 @@ func (s *Server) compareRendered(ctx context.Context, r *Rendered) error {
 	return nil
 }
 
-// lacking tells what is missing for a comparison from what went wrong.
+// lacking turns errors about missing inputs into a note, and returns all others.
 func lacking(err error) (note string, _ error) {
 	var missing *trace.NotFoundError
 	var edited *trace.EditedError

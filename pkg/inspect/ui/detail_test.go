@@ -21,7 +21,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// kept are generations and profiles that a cluster would hold.
+// kept are generations and profiles as in a cluster.
 type kept struct {
 	Trails
 
@@ -51,8 +51,8 @@ func (agreeing) Node(ctx context.Context, name string) (*verify.Report, error) {
 	return &verify.Report{Subject: "node/" + name, Verdict: verify.VerdictAgrees}, nil
 }
 
-// What was verified is that of one node: another one that has its name now is not
-// verified, and neither is what is said to be from another configuration.
+// A verification belongs to one node: another node with the same name is not verified by
+// it, and neither is the same node with another configuration.
 func TestVerifiedIsOneNode(t *testing.T) {
 	s := served(world())
 	trail := func(uid, digest string) *trace.Trail {
@@ -78,7 +78,7 @@ func TestVerifiedIsOneNode(t *testing.T) {
 	}
 }
 
-// leaving ends the request that it verifies for.
+// leaving cancels the request during its verification.
 type leaving context.CancelFunc
 
 func (l leaving) Node(ctx context.Context, _ string) (*verify.Report, error) {
@@ -86,7 +86,7 @@ func (l leaving) Node(ctx context.Context, _ string) (*verify.Report, error) {
 	return nil, fmt.Errorf("fetching: %w", ctx.Err())
 }
 
-// Whoever goes away while a node is verified leaves nothing behind for others.
+// A canceled verification is not cached for others.
 func TestVerifyingGivenUp(t *testing.T) {
 	s := served(world())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -108,7 +108,7 @@ func decodeFile(t *testing.T, path string, into any) {
 	}
 }
 
-// inputWith is the sample of pkg/render with one more file, placeholders in place of
+// inputWith is the sample of pkg/render with one more file, and with placeholders for
 // credentials.
 func inputWith(t *testing.T, path, data string) render.Input {
 	t.Helper()
@@ -135,9 +135,9 @@ func inputWith(t *testing.T, path, data string) render.Input {
 	return in
 }
 
-// A private key that somebody wrote into a profile has lines that nothing tells from
-// others, and a difference in its middle shows neither its beginning nor its end. It is
-// hidden in the files of nodes as well (security.md 15).
+// The lines of a private key in a profile look like others, so a difference in its middle
+// shows neither its first nor its last line. It is also hidden in the files of nodes
+// (security.md 15).
 func TestRenderedSecrets(t *testing.T) {
 	key := func(changed string) string {
 		var b strings.Builder
@@ -165,7 +165,7 @@ func TestRenderedSecrets(t *testing.T) {
 	}
 }
 
-// However many versions belong to a commit, looking at it reads so many of them.
+// The number of versions that are read for a commit is bounded.
 func TestCompareBounded(t *testing.T) {
 	k := &kept{}
 	v := Commit{Profiles: make([]Change, 10*maxCompared)}
@@ -191,7 +191,7 @@ func (s stored) Profile(_ context.Context, object string) (*osm.OperatingSystemP
 	return &osm.OperatingSystemProfile{Spec: s.specs[object]}, "", nil
 }
 
-// A version is compared with the one that it follows, and the first one with nothing.
+// A version is compared with its predecessor, and the first one with nothing.
 func TestCompareWithTheVersionBefore(t *testing.T) {
 	s := &Server{Trails: stored{specs: map[string]osm.OperatingSystemProfileSpec{
 		"ns/old": spec("v1.0.0", file("/etc/same", "same\n"), file("/etc/a", "one\n")),

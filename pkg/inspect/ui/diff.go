@@ -14,21 +14,21 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
-// Bounds of what is compared and shown. A profile has a few hundred lines.
+// Bounds of comparisons. A profile has a few hundred lines.
 const (
 	maxDiffFiles = 100
 	maxDiffLines = 2000 // of a document
 	maxDiffWidth = 400  // bytes of a line
 )
 
-// FileDiff is how one document differs.
+// FileDiff is the difference of one document.
 type FileDiff struct {
-	Name    string `json:"name"`            // the stage and the file on the node; "settings" is what is in no file
+	Name    string `json:"name"`            // the stage and the file on the node; "settings" for values outside of files
 	Change  string `json:"change"`          // Added, Removed or Changed
 	Added   int    `json:"added"`           // lines
 	Removed int    `json:"removed"`         // lines
 	Hunks   []Hunk `json:"hunks"`           // runs of lines that differ, and lines around them
-	Modes   string `json:"modes,omitempty"` // the permissions before and after, where they differ
+	Modes   string `json:"modes,omitempty"` // the permissions before and after, if they differ
 	Cut     bool   `json:"cut,omitempty"`   // more differs than is shown
 }
 
@@ -36,20 +36,20 @@ type FileDiff struct {
 type Hunk struct {
 	From  int    `json:"from"`  // line in the older file
 	To    int    `json:"to"`    // line in the newer one
-	Lines []Line `json:"lines"` // in their order
+	Lines []Line `json:"lines"` // in order
 }
 
 // Line is a line of a diff.
 type Line struct {
 	Mark string `json:"mark"` // "+", "-" or " "
-	Text string `json:"text"` // without what may be a credential, cut to 400 bytes
+	Text string `json:"text"` // without possible credentials, truncated to 400 bytes
 }
 
 // document is a named text.
 type document struct{ name, text string }
 
-// profileDocuments takes a profile apart into what people edit: the files of each stage
-// with their templates, units, and the rest as YAML.
+// profileDocuments splits a profile into the parts that people edit: the files of each
+// stage with their templates, units, and the rest as YAML.
 func profileDocuments(spec osm.OperatingSystemProfileSpec) []document {
 	var out []document
 	spec = *spec.DeepCopy()
@@ -99,12 +99,12 @@ func templateDocuments(stage string, templates map[string]string) []document {
 func yamlOf(v any) string {
 	b, err := runnerlog.YAML(v)
 	if err != nil {
-		return "" // our own types always encode
+		return "" // our own types can always be encoded
 	}
 	return string(b)
 }
 
-// diffOf compares two lists of documents by their names, in the order of the newer.
+// diffOf compares two lists of documents by name, in the order of the newer list.
 func diffOf(before, after []document) []FileDiff {
 	out := []FileDiff{}
 	had := map[string]string{}
@@ -145,7 +145,7 @@ func fileDiff(name, change, was, is string) FileDiff {
 	return d
 }
 
-// comparedFiles are the files that differ between two renderings.
+// comparedFiles converts the files that differ between two renderings.
 func comparedFiles(files []trace.FileDiff) []FileDiff {
 	out := []FileDiff{}
 	for _, f := range files[:min(len(files), maxDiffFiles)] {
@@ -159,25 +159,25 @@ func comparedFiles(files []trace.FileDiff) []FileDiff {
 	return out
 }
 
-// changes are what audit calls them.
+// changes maps the names of trace.FileDiff.
 var changes = map[string]string{"added": "Added", "removed": "Removed", "changed": "Changed"}
 
-// hunkHead begins a hunk of a unified difference.
+// hunkHead matches the first line of a hunk in a unified diff.
 var hunkHead = regexp.MustCompile(`^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@`)
 
-// read takes a unified difference apart.
+// read parses a unified diff.
 func (d *FileDiff) read(unified string) {
 	d.Hunks = []Hunk{}
 	lines := 0
 	for line := range strings.SplitSeq(strings.TrimSuffix(unified, "\n"), "\n") {
 		if m := hunkHead.FindStringSubmatch(line); m != nil {
-			from, _ := strconv.Atoi(m[1]) // digits, as the expression says
+			from, _ := strconv.Atoi(m[1]) // the expression matches digits only
 			to, _ := strconv.Atoi(m[2])
 			d.Hunks = append(d.Hunks, Hunk{From: from, To: to})
 			continue
 		}
 		if len(d.Hunks) == 0 || line == "" || strings.HasPrefix(line, "\\") {
-			continue // the names of the files, or a missing end of line
+			continue // names of files, or a missing newline at the end
 		}
 		switch line[0] {
 		case '+':
@@ -194,7 +194,7 @@ func (d *FileDiff) read(unified string) {
 	}
 }
 
-// bounded is as much of a text as is compared.
+// bounded truncates a text to the size that is compared.
 func bounded(s string) (text []byte, cut bool) {
 	lines := strings.SplitAfterN(s, "\n", maxDiffLines+1)
 	if len(lines) > maxDiffLines {

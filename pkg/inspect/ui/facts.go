@@ -15,39 +15,39 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
-// Facts is what the cluster held at one moment, put together. It is never changed.
+// Facts is the state of the cluster at one moment. It is immutable.
 type Facts struct {
-	// At is that moment.
+	// At is the time of the state.
 	At time.Time
 
 	sources []api.ProfileSource
 	pools   map[string]*pool // by "namespace/name"
-	order   []*pool          // those that need somebody first
-	nodes   []*node          // by name, of one name the newest first
+	order   []*pool          // those that need attention first
+	nodes   []*node          // by name, then newest first
 	origins map[originKey]*origin
-	// configurations are by input digest; a digest tells the pool too.
+	// configurations are by input digest, which also identifies the pool.
 	configurations map[string]*configuration
 	commits        map[string]*commit
 	unread         []string
-	objects        Objects // all that it was put together from, for viewers who see a part
+	objects        Objects // the source objects, for viewers who see a part
 }
 
-// only are the facts that a viewer of some namespaces sees.
+// only returns the facts that a viewer of some namespaces sees.
 func (f *Facts) only(sees func(namespace string) bool) *Facts {
 	return NewFacts(f.At, f.objects.only(sees))
 }
 
-// origin is where a version of a profile comes from, by its object.
+// origin is the source of a version of a profile, according to its object.
 type origin struct {
 	Profile, Version, Object, Namespace, Source  string
 	Repository, Path, Commit, Change, SelectedBy string
 	Author, CommittedAt, Signature, Digest       string
 }
 
-// originKey is what a generation and its profile's object have in common.
+// originKey is common to a generation and the object of its profile.
 type originKey struct{ profile, version, commit string }
 
-// configuration is one that a pool had, or has.
+// configuration is a current or previous configuration of a pool.
 type configuration struct {
 	pool                             string
 	digest                           string
@@ -57,7 +57,7 @@ type configuration struct {
 	origin                           *origin
 }
 
-// since is when the pool got the configuration last.
+// since returns when the pool last got the configuration.
 func (c *configuration) since() time.Time {
 	if len(c.generations) == 0 {
 		return time.Time{}
@@ -65,7 +65,7 @@ func (c *configuration) since() time.Time {
 	return c.generations[len(c.generations)-1].From
 }
 
-// pool is a MachineDeployment with a profile, or what is left of one.
+// pool is a MachineDeployment with a profile, or the remains of a deleted one.
 type pool struct {
 	namespace, name string
 	gone            bool
@@ -74,31 +74,31 @@ type pool struct {
 	standing        *lineage.Generation // of current
 	archived        []lineage.Generation
 	timeline        lineage.Timeline
-	nodes           []*node // that are there
-	removed         int     // nodes that are known and gone
+	nodes           []*node // existing nodes
+	removed         int     // number of deleted nodes
 	state           State
 	why             string
 }
 
 func (p *pool) key() string { return p.namespace + "/" + p.name }
 
-// node is one that is known.
+// node is a known node.
 type node struct {
 	ProvenanceSummary
 
 	pool *pool
-	gen  *configuration // nil: not known, or its record is gone
+	gen  *configuration // nil if unknown or if the record was deleted
 }
 
-// commit is what carries a commit's name.
+// commit has everything that refers to a commit.
 type commit struct {
 	id             string
-	origins        []*origin        // that came with it, or were written by it
-	selected       []*origin        // that it made current
-	configurations []*configuration // of these origins
+	origins        []*origin        // introduced or written by it
+	selected       []*origin        // made current by it
+	configurations []*configuration // with these origins
 }
 
-// NewFacts puts objects together.
+// NewFacts combines objects to facts.
 func NewFacts(at time.Time, o Objects) *Facts {
 	f := &Facts{
 		At: at, sources: slices.Clone(o.Sources), unread: o.Unread, pools: map[string]*pool{},
@@ -136,7 +136,7 @@ func NewFacts(at time.Time, o Objects) *Facts {
 func (f *Facts) addOrigin(obj *metav1.ObjectMeta) {
 	a := obj.Annotations
 	if a[api.AnnotationProfile] == "" && obj.Labels[api.LabelProfile] == "" {
-		return // made by hand: there is no commit to tell of
+		return // created by a user, without a commit
 	}
 	or := &origin{
 		Profile: cmp.Or(a[api.AnnotationProfile], obj.Labels[api.LabelProfile]), Version: a[api.AnnotationVersion],
@@ -158,7 +158,7 @@ func (f *Facts) addOrigin(obj *metav1.ObjectMeta) {
 	}
 }
 
-// commit finds what carries a commit's name, or begins it.
+// commit finds the commit with an id or prefix.
 func (f *Facts) commit(id string) *commit {
 	c := f.commits[id]
 	if c == nil {
@@ -174,7 +174,7 @@ func (f *Facts) addPool(md *metav1.ObjectMeta) {
 	p.profile, p.pin = md.Annotations[api.AnnotationOSP], clean(md.Annotations[api.AnnotationVersionPin])
 }
 
-// pool finds a pool, or makes one of which only what it left behind is known.
+// pool finds a pool, or creates one that is known only from its remains.
 func (f *Facts) pool(key string) *pool {
 	p := f.pools[key]
 	if p == nil {
@@ -185,8 +185,8 @@ func (f *Facts) pool(key string) *pool {
 	return p
 }
 
-// configuration begins, or finds, the configuration that annotations tell of; nil where
-// they tell of none.
+// configuration finds or adds the configuration that annotations describe; nil if they
+// describe none.
 func (f *Facts) configuration(a map[string]string) *configuration {
 	digest, key := a[api.AnnotationInputDigest], a[api.AnnotationPool]
 	if digest == "" || !strings.Contains(key, "/") {
@@ -223,8 +223,8 @@ func (f *Facts) addConfig(osc *osm.OperatingSystemConfig) {
 	}
 }
 
-// assemble makes the timeline of a pool, and lists its configurations under the commits
-// that made their versions current.
+// assemble builds the timeline of a pool, and adds its configurations to the commits that
+// made their versions current.
 func (f *Facts) assemble(p *pool) {
 	p.timeline = lineage.Assemble(p.standing, p.archived)
 	for _, g := range p.timeline {
@@ -256,31 +256,31 @@ func (f *Facts) addNode(s ProvenanceSummary) {
 	n.pool.nodes = append(n.pool.nodes, n)
 }
 
-// State is how a pool stands, in a word.
+// State is the state of a pool.
 type State string
 
-// The states of a pool, the worst first.
+// States of a pool, most severe first.
 const (
-	// Refused: it cannot have the configuration that it should have.
+	// Refused: its requested configuration was rejected.
 	Refused State = "Refused"
-	// Held: a version is not let on to it, because of failures.
+	// Held: a version is not released to it because of failures.
 	Held State = "Held"
 	// Waiting: it has no configuration yet, or its wave has not begun.
 	Waiting State = "Waiting"
-	// Suspended: somebody froze its configuration.
+	// Suspended: a user froze its configuration.
 	Suspended State = "Suspended"
-	// Pinned: it asks for a version of its own.
+	// Pinned: it requests a fixed version.
 	Pinned State = "Pinned"
-	// Following: it has what its profile is now.
+	// Following: it has the current version of its profile.
 	Following State = "Following"
-	// Gone: it was deleted, and nodes of it are known.
+	// Gone: it was deleted, but its nodes are known.
 	Gone State = "Gone"
 )
 
-// states are in the order in which somebody has to look at them.
+// states is ordered by urgency.
 var states = []State{Refused, Held, Waiting, Suspended, Pinned, Following, Gone}
 
-// judge says how a pool stands, and why.
+// judge sets the state of a pool and the reason.
 func (f *Facts) judge(md *metav1.ObjectMeta) {
 	p := f.pools[md.Namespace+"/"+md.Name]
 	p.state, p.why = Following, ""
@@ -296,7 +296,7 @@ func (f *Facts) judge(md *metav1.ObjectMeta) {
 	}
 }
 
-// judgeRollout looks whether the wave of a pool has begun.
+// judgeRollout checks whether the wave of a pool has begun.
 func (f *Facts) judgeRollout(p *pool, md *metav1.ObjectMeta) {
 	from := selection.OfferedBy(f.sources, p.profile)
 	for i := range f.sources {
@@ -305,7 +305,7 @@ func (f *Facts) judgeRollout(p *pool, md *metav1.ObjectMeta) {
 			continue
 		}
 		r := ps.RolloutOf(p.profile)
-		wave, _ := selection.WaveOf(md.Labels) // what cannot be read is the default, as for the rollout
+		wave, _ := selection.WaveOf(md.Labels) // an invalid wave is the default, as in the rollout
 		if r == nil || r.Done || wave <= r.Wave {
 			return
 		}
@@ -317,8 +317,8 @@ func (f *Facts) judgeRollout(p *pool, md *metav1.ObjectMeta) {
 	}
 }
 
-// refuse marks the pool of a configuration that is kept alive in place of one that it
-// cannot have.
+// refuse marks the pool whose last-good configuration is retained because a newer one was
+// rejected.
 func (f *Facts) refuse(osc *osm.OperatingSystemConfig) {
 	p := f.pools[osc.Annotations[api.AnnotationPool]]
 	refused := osc.Annotations[api.AnnotationRefused]
@@ -328,13 +328,13 @@ func (f *Facts) refuse(osc *osm.OperatingSystemConfig) {
 	p.state, p.why = Refused, text(refused)
 }
 
-// sort puts all in the order in which it is shown.
+// sort puts everything into display order.
 func (f *Facts) sort() {
 	for _, p := range f.pools {
 		if p.gone {
 			p.state = Gone
 			if len(p.nodes)+p.removed == 0 {
-				continue // records of it alone; they are kept for a while
+				continue // only records are left, which are retained for a while
 			}
 		}
 		f.order = append(f.order, p)
@@ -351,7 +351,7 @@ func (f *Facts) sort() {
 	}
 }
 
-// distinct are the texts that are not empty, each once.
+// distinct returns the nonempty texts without duplicates.
 func distinct(texts ...string) []string {
 	out := slices.DeleteFunc(texts, func(s string) bool { return s == "" })
 	slices.Sort(out)

@@ -16,7 +16,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// noon is when the tests look.
+// noon is the time of the tests.
 var noon = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
 // ago is a time before that.
@@ -30,7 +30,7 @@ var (
 
 const day = 24 * time.Hour
 
-// world is a fleet of two pools and a half, over a push and a revert of it.
+// world is a fleet of two pools and a remainder, during a push and its revert.
 func world() Objects {
 	var o Objects
 	o.Sources = []api.ProfileSource{{
@@ -46,7 +46,8 @@ func world() Objects {
 		profileMeta("osp-web", "v1.1.0", second, written, "Ben <ben@example.com>", 10*day),
 	}
 	o.Pools = []metav1.ObjectMeta{poolMeta("shop", "web-eu"), poolMeta("shop", "web-us"), poolMeta("shop", "new")}
-	// web-eu went on to v1.1.0 and was reverted; web-us stayed where it was, since what came was refused.
+	// web-eu got v1.1.0 and was reverted; web-us was unchanged, since its new version was
+	// rejected.
 	o.Records = []metav1.ObjectMeta{recordMeta("shop/web-eu", "v1.1.0", second, "d-eu-2", api.Interval{From: ago(9 * day), Until: ago(2 * day), UID: "u2", Replaces: "u1", SelectedBy: second})}
 	back := configOf("shop/web-eu", "v1.0.0", first, "d-eu-1", ago(2*day), "u3")
 	back.Annotations[api.AnnotationSelectedBy] = third
@@ -129,11 +130,11 @@ func TestFleet(t *testing.T) {
 	for _, p := range v.Items {
 		got = append(got, fmt.Sprintf("%s/%s %s", p.Namespace, p.Name, p.State))
 	}
-	// What needs somebody comes first; of a pool that is gone its nodes are left.
+	// Pools that need attention are first; of a deleted pool only nodes remain.
 	if diff := cmp.Diff([]string{"shop/web-us Refused", "shop/new Waiting", "shop/web-eu Following", "legacy/old Gone"}, got); diff != "" {
 		t.Errorf("pools (-want +got):\n%s", diff)
 	}
-	// The newest is what the pool has now, also after a revert.
+	// The pool's current version is first, also after a revert.
 	want := []VersionShare{
 		{Profile: "osp-web", Version: "v1.0.0", Commit: first, Nodes: 2, Current: true, Since: noon.Add(-2 * day), Rank: 0},
 		{Profile: "osp-web", Version: "v1.1.0", Commit: second, Nodes: 2, Since: noon.Add(-9 * day), Rank: 1},
@@ -159,7 +160,7 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// How a pool stands, by what it, its configuration and its source say.
+// The state of a pool follows from its own status, its configuration and its source.
 func TestStates(t *testing.T) {
 	five := int32(5)
 	gated := func(r api.RolloutStatus) func(*Objects) {

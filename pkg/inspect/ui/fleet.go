@@ -13,98 +13,98 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// About is on every page.
+// About is part of every page.
 type About struct {
 	Kind string    `json:"kind"` // Fleet, Pool, Commit, Node, Search or Error
 	AsOf time.Time `json:"asOf"` // when the cluster was read
 }
 
-// Fleet is the first page: which pool runs what, and what needs somebody.
+// Fleet is the first page: which pool runs what, and what needs attention.
 type Fleet struct {
 	About
 	Nodes   Counts    `json:"nodes"`   // of all pools
-	Pools   int       `json:"pools"`   // that are there
-	Notices []Notice  `json:"notices"` // what is held or refused
+	Pools   int       `json:"pools"`   // existing pools
+	Notices []Notice  `json:"notices"` // what is paused or rejected
 	Sources []Source  `json:"sources"` // ProfileSources, by name
-	Filter  Filter    `json:"filter"`  // what was asked for
-	Items   []PoolRow `json:"items"`   // the pools of this page, those that need somebody first
+	Filter  Filter    `json:"filter"`  // the requested filter
+	Items   []PoolRow `json:"items"`   // pools of this page, those that need attention first
 	Paging
 }
 
-// Counts are nodes that are there.
+// Counts are numbers of existing nodes.
 type Counts struct {
-	Total    int `json:"total"`    // nodes that are there
-	Current  int `json:"current"`  // have the version that their pool gives to new machines
-	Behind   int `json:"behind"`   // have another one
-	Unknown  int `json:"unknown"`  // one of the two is not known
-	Disputed int `json:"disputed"` // say of themselves something else than the records do
-	Gone     int `json:"gone"`     // were removed, and are still known
+	Total    int `json:"total"`    // existing nodes
+	Current  int `json:"current"`  // with the version that their pool gives to new machines
+	Behind   int `json:"behind"`   // with another version
+	Unknown  int `json:"unknown"`  // of which one of the two versions is unknown
+	Disputed int `json:"disputed"` // whose report contradicts the records
+	Gone     int `json:"gone"`     // deleted nodes that are still known
 }
 
-// Notice is something that is held or refused, and why.
+// Notice is something that is paused or rejected, and why.
 type Notice struct {
-	State   string `json:"state"`            // Refused, Held, Disputed, or Unreadable where a right is missing
+	State   string `json:"state"`            // Refused, Held, Disputed, or Unreadable if a permission is missing
 	What    string `json:"what"`             // a ProfileSource, a profile, a pool, a node
-	Link    string `json:"link,omitempty"`   // leads to more, where there is a page
-	Reason  string `json:"reason,omitempty"` // that of the condition; empty for pools
+	Link    string `json:"link,omitempty"`   // to more details, if a page has them
+	Reason  string `json:"reason,omitempty"` // reason of the condition; empty for pools
 	Message string `json:"message"`          // what is wrong, and what to do
 }
 
-// Source is a ProfileSource and whether what is in it was accepted.
+// Source is a ProfileSource, and whether its content was accepted.
 type Source struct {
 	Namespace  string        `json:"namespace"`            // of the ProfileSource
 	Name       string        `json:"name"`                 // of the ProfileSource
 	Repository string        `json:"repository,omitempty"` // without credentials
-	Revision   string        `json:"revision,omitempty"`   // the last one of which every file was accepted
+	Revision   string        `json:"revision,omitempty"`   // the last one whose files were all accepted
 	Commit     string        `json:"commit,omitempty"`     // of that revision
 	State      string        `json:"state"`                // Ready, NotReady, Reconciling, Suspended or Unknown
 	Reason     string        `json:"reason,omitempty"`     // of condition Ready
 	Message    string        `json:"message,omitempty"`    // of condition Ready
-	Verified   string        `json:"verified,omitempty"`   // what condition SourceVerified says of signatures
+	Verified   string        `json:"verified,omitempty"`   // state of signatures in condition SourceVerified
 	Profiles   int           `json:"profiles"`             // in its inventory
-	Rollouts   []RolloutLine `json:"rollouts,omitempty"`   // those that are not done
+	Rollouts   []RolloutLine `json:"rollouts,omitempty"`   // unfinished rollouts
 }
 
-// RolloutLine is how far a version of a profile has come.
+// RolloutLine is the progress of a version's rollout.
 type RolloutLine struct {
 	Profile string `json:"profile"` // by name
-	Version string `json:"version"` // that is on its way
-	Wave    int32  `json:"wave"`    // up to which pools get it
-	Held    bool   `json:"held"`    // goes no further before somebody does something
+	Version string `json:"version"` // the new version
+	Wave    int32  `json:"wave"`    // the last wave that gets it
+	Held    bool   `json:"held"`    // paused until a user acts
 	Adopted int32  `json:"adopted"` // pools that have it
 	Pools   int32  `json:"pools"`   // pools that follow the profile
-	Reason  string `json:"reason"`  // what it waits for, in a word
+	Reason  string `json:"reason"`  // what it waits for
 }
 
 // PoolRow is one pool.
 type PoolRow struct {
 	Namespace string         `json:"namespace"`         // of the MachineDeployment
 	Name      string         `json:"name"`              // of the MachineDeployment
-	Profile   string         `json:"profile,omitempty"` // that it asks for
-	State     State          `json:"state"`             // how it stands, in a word
-	Why       string         `json:"why,omitempty"`     // and why
+	Profile   string         `json:"profile,omitempty"` // requested profile
+	State     State          `json:"state"`             // its state
+	Why       string         `json:"why,omitempty"`     // the reason for the state
 	Nodes     Counts         `json:"nodes"`             // of the pool
-	Versions  []VersionShare `json:"versions"`          // what its nodes run, the newest first
+	Versions  []VersionShare `json:"versions"`          // versions on its nodes, newest first
 }
 
-// VersionShare are the nodes of a pool with one version from one commit.
+// VersionShare is the number of a pool's nodes with one version from one commit.
 type VersionShare struct {
-	Profile string    `json:"profile,omitempty"` // empty where it is not known
-	Version string    `json:"version,omitempty"` // empty where it is not known
-	Commit  string    `json:"commit,omitempty"`  // that the version came in with
-	Nodes   int       `json:"nodes"`             // that run it
+	Profile string    `json:"profile,omitempty"` // empty if unknown
+	Version string    `json:"version,omitempty"` // empty if unknown
+	Commit  string    `json:"commit,omitempty"`  // the commit that introduced the version
+	Nodes   int       `json:"nodes"`             // nodes with it
 	Current bool      `json:"current"`           // the pool gives it to new machines
-	Since   time.Time `json:"since,omitzero"`    // when the pool got it last
-	Rank    int       `json:"rank"`              // 0 is the newest, -1 not known
+	Since   time.Time `json:"since,omitzero"`    // when the pool last got it
+	Rank    int       `json:"rank"`              // 0 is the newest, -1 unknown
 }
 
-// Filter is what was asked for.
+// Filter is the requested filter.
 type Filter struct {
 	Query string `json:"query,omitempty"` // the parameter q
 	State string `json:"state,omitempty"` // the parameter state
 }
 
-// ViewFleet makes the page.
+// ViewFleet builds the page.
 func ViewFleet(f *Facts, filter Filter, page int) Fleet {
 	v := Fleet{About: About{"Fleet", f.At}, Filter: filter, Notices: noticesOf(f), Sources: sourcesOf(f)}
 	var fit []*pool
@@ -127,10 +127,10 @@ func ViewFleet(f *Facts, filter Filter, page int) Fleet {
 	return v
 }
 
-// behindState selects pools with nodes that are behind, whatever the pool's own state.
+// behindState selects pools with nodes that are behind, whatever the pool's own state is.
 const behindState = "Behind"
 
-// takes reports whether a pool is one that was asked for.
+// takes reports whether a pool matches the filter.
 func (f Filter) takes(p *pool, c Counts) bool {
 	switch {
 	case f.State == "" || strings.EqualFold(f.State, string(p.state)):
@@ -179,8 +179,8 @@ func rowOf(p *pool) PoolRow {
 	}
 }
 
-// sharesOf counts what the nodes of a pool run, the newest first and the unknown last.
-// What the pool has now is the first, also where no node has it yet.
+// sharesOf counts the versions on the nodes of a pool, newest first and unknown last. The
+// pool's current version is first, even if no node has it yet.
 func sharesOf(p *pool) []VersionShare {
 	at := map[originKey]int{}
 	var out []VersionShare
@@ -219,7 +219,7 @@ func sharesOf(p *pool) []VersionShare {
 	return out
 }
 
-// compareBool sorts what is true first.
+// compareBool sorts true before false.
 func compareBool(a, b bool) int {
 	switch {
 	case a == b:
@@ -258,7 +258,7 @@ func sourcesOf(f *Facts) []Source {
 	return out
 }
 
-// commitOf is the commit of a revision such as "main@sha1:<40 hex>"; "" for one that
+// commitOf returns the commit of a revision such as "main@sha1:<40 hex>"; "" for one that
 // has none.
 func commitOf(revision string) string {
 	_, id, ok := strings.Cut(revision, "@sha1:")
@@ -268,12 +268,12 @@ func commitOf(revision string) string {
 	return id
 }
 
-// maxNotices is how many pools are named of those that are refused, and how many nodes of
-// those that are disputed; the lists have them all.
+// maxNotices bounds the rejected pools and the disputed nodes in notices; the lists are
+// complete.
 const maxNotices = 10
 
-// noticesOf are what is held or refused: sources first, then rollouts, then pools, and
-// then nodes that are disputed.
+// noticesOf returns what is paused or rejected: sources, then rollouts, then pools, then
+// disputed nodes.
 func noticesOf(f *Facts) []Notice {
 	out := []Notice{}
 	for _, what := range f.unread {
@@ -299,7 +299,7 @@ func noticesOf(f *Facts) []Notice {
 		}
 	}
 	named := 0
-	for _, p := range f.order { // refused ones come first
+	for _, p := range f.order { // rejected ones are first
 		if p.state != Refused || named == maxNotices {
 			break
 		}
@@ -309,7 +309,7 @@ func noticesOf(f *Facts) []Notice {
 	return append(out, f.disputes()...)
 }
 
-// disputes are the nodes that say of themselves something else than the records do.
+// disputes returns a notice for each node whose report contradicts the records.
 func (f *Facts) disputes() []Notice {
 	var out []Notice
 	for _, n := range f.nodes {

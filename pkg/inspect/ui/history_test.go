@@ -19,8 +19,8 @@ import (
 var restored = strings.Repeat("5e", 20)
 
 // rotated is a pool that had v1.0.0, v1.1.0 and v1.2.0 within one second, was set back to
-// v1.0.0 a day later, and then got v1.2.0 again. The names of objects do not say in which
-// order they were made.
+// v1.0.0 a day later, and then got v1.2.0 again. The names of objects do not reveal their
+// order.
 func rotated(uids [3]types.UID) Objects {
 	start, back, again := ago(3*day), ago(2*day), ago(day)
 	o := Objects{
@@ -49,8 +49,8 @@ func rotated(uids [3]types.UID) Objects {
 	return o
 }
 
-// Every order in which UIDs can sort shows the same history: what replaced what decides
-// where times are equal. A configuration that came back has two periods.
+// For every order of the UIDs the history is the same: with equal times the references
+// between generations decide. A configuration that came back has two periods.
 func TestHistoryFollowsReplacements(t *testing.T) {
 	names := [3]types.UID{"a", "b", "c"}
 	for _, order := range [][3]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
@@ -89,7 +89,7 @@ func TestHistoryFollowsReplacements(t *testing.T) {
 					t.Errorf("%v: commit %s (-want +got):\n%s", order, commit[:4], diff)
 				}
 			}
-			// What the author of the third commit changed is compared with the second.
+			// The third commit is compared with the second.
 			page, _ := ViewCommit(f, third, "", 1)
 			if p := page.Profiles[0]; p.Version != "v1.2.0" || p.Before != "v1.1.0" {
 				t.Errorf("%v: %s is compared with %q", order, p.Version, p.Before)

@@ -21,8 +21,7 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// asset answers for the style sheet and the icon. Their addresses change with their
-// content.
+// asset serves the style sheet and the icon. Their addresses change with their content.
 func asset(w http.ResponseWriter, r *http.Request) bool {
 	kind := map[string]string{styleLink: "text/css; charset=utf-8", iconLink: "image/svg+xml"}[r.URL.Path]
 	if kind == "" {
@@ -40,7 +39,7 @@ func asset(w http.ResponseWriter, r *http.Request) bool {
 	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(b) // whoever asked may be gone
+		_, _ = w.Write(b) // the client may have disconnected
 	}
 	return true
 }
@@ -54,14 +53,14 @@ var (
 func linkOf(name string) string {
 	b, err := assets.ReadFile("assets/" + name)
 	if err != nil {
-		panic(err) // it is embedded
+		panic(err) // embedded files always parse
 	}
 	sum := sha256.Sum256(b)
 	return "/assets/" + hex.EncodeToString(sum[:6]) + "/" + name
 }
 
-// layouts are the templates of the pages, by name. They are parsed for the first page: a
-// program that shows none has none in memory.
+// layouts are the templates of the pages, by name. They are parsed on the first request,
+// which saves memory in a program that shows no page.
 var layouts = sync.OnceValue(func() map[string]*template.Template {
 	return parseLayouts("fleet", "pool", "commit", "node", "search", "failure")
 })
@@ -74,18 +73,18 @@ func parseLayouts(names ...string) map[string]*template.Template {
 	return out
 }
 
-// oldAfter is the age from which a page says at its top how old it is.
+// oldAfter is the age from which a page shows its age at the top.
 const oldAfter = 15 * time.Second
 
-// laid is what the layout shows around a view.
+// laid has the data that the layout shows around a view.
 type laid struct {
 	Title, Style, Icon, Version string
-	Query                       string // in the field of the search
+	Query                       string // content of the search field
 	Here                        string // the page's own address
 	Kind                        string
-	States                      []string // to filter pools by
+	States                      []string // for the filter
 	AsOf, Now                   time.Time
-	Old                         bool // AsOf is so long ago that the page says so at its top
+	Old                         bool // AsOf is older than oldAfter
 	V                           any
 }
 
@@ -111,7 +110,7 @@ func (s *Server) html(w io.Writer, r *http.Request, v shown) error {
 	return nil
 }
 
-// functions are those of the templates. Each makes text or numbers, never markup.
+// functions are the template functions. They return text or numbers, never markup.
 var functions = template.FuncMap{
 	"short":      short,
 	"authorName": authorName,
@@ -135,10 +134,10 @@ var functions = template.FuncMap{
 	"poolName":   func(key string) string { _, name, _ := strings.Cut(key, "/"); return name },
 }
 
-// digits is a commit or a digest.
+// digits matches a commit or a digest.
 var digits = regexp.MustCompile(`^([a-z0-9]+:)*[0-9a-f]{12,64}$`)
 
-// timeOf reads what the views and the kinds have for times.
+// timeOf converts the time types of the views and the kinds.
 func timeOf(v any) time.Time {
 	switch t := v.(type) {
 	case time.Time:
@@ -165,7 +164,7 @@ func stamp(v any) string {
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
-// part names arguments for a template within a template.
+// part names the arguments of a nested template.
 func part(kv []any) map[string]any {
 	out := map[string]any{}
 	for i := 0; i+1 < len(kv); i += 2 {
@@ -176,7 +175,7 @@ func part(kv []any) map[string]any {
 	return out
 }
 
-// plural is "1 node" or "7 nodes".
+// plural returns "1 node" or "7 nodes".
 func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -196,14 +195,14 @@ func percent(n, of int) string {
 	return strconv.Itoa((n*100+of/2)/of) + " %"
 }
 
-// Bar is a piece of the picture of versions: its place in 1000, and how it looks.
+// Bar is a segment of the chart of versions: its position in 1000, and its style.
 type Bar struct {
 	X, Width int
 	Class    string
 }
 
-// bars lays out the shares of versions, those that look alike as one piece. Every piece is
-// seen, however small.
+// bars computes the segments of the chart, and merges shares with the same style. Every
+// segment is visible, however small.
 func bars(shares []VersionShare) []Bar {
 	const whole, least, gap, ranks = 1000, 8, 4, 5
 	total := 0
@@ -232,7 +231,7 @@ func bars(shares []VersionShare) []Bar {
 	return out
 }
 
-// turn is the address of another page of a list.
+// turn returns the address of another page of a list.
 func turn(here string, page int) string {
 	u, err := url.ParseRequestURI(here)
 	if err != nil {
@@ -244,7 +243,7 @@ func turn(here string, page int) string {
 	return u.EscapedPath() + "?" + q.Encode()
 }
 
-// filterStates are what pools can be selected by.
+// filterStates returns the states of the filter for pools.
 func filterStates() []string {
 	out := []string{behindState}
 	for _, s := range states {

@@ -16,29 +16,29 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/listen"
 )
 
-// Times and bounds of the server.
+// Timeouts and bounds of the server.
 const (
 	headerTime  = 5 * time.Second
 	requestTime = 10 * time.Second
-	answerTime  = 2 * time.Minute // a verification included
+	answerTime  = 2 * time.Minute // includes a verification
 	idleTime    = time.Minute
 	stopTime    = 5 * time.Second
 	maxHeader   = maxToken + 8<<10 // bytes: a token, as base64 in Basic, and the rest
 )
 
-// Listener serves the pages at an address.
+// Listener serves the pages on an address.
 type Listener struct {
 	Server *Server
 	// Address as SplitAddress returns it.
 	Address string
-	// CertFile and KeyFile are for TLS, and read again when they change. Without them it
-	// is plain http, which is for loopback.
+	// CertFile and KeyFile enable TLS and are read again when they change. Without them the
+	// server uses plain HTTP, for loopback.
 	CertFile, KeyFile string
-	// Listening is told the address, once there is one; nil: nobody.
+	// Listening is called with the address; nil disables it.
 	Listening func(net.Addr)
 }
 
-// NeedLeaderElection says that every replica answers.
+// NeedLeaderElection is false: every replica serves the pages.
 func (*Listener) NeedLeaderElection() bool { return false }
 
 // Start serves until ctx ends.
@@ -71,7 +71,7 @@ func (l *Listener) Start(ctx context.Context) error {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 		defer cancel()
 		if server.Shutdown(ending) != nil {
-			_ = server.Close() // whoever still reads is cut off
+			_ = server.Close() // open connections are closed
 		}
 	})
 	defer stop()
@@ -81,8 +81,8 @@ func (l *Listener) Start(ctx context.Context) error {
 	return nil
 }
 
-// quiet takes what net/http has to say of bad handshakes and the like, which strangers
-// cause at will.
+// quiet logs messages of net/http, such as failed handshakes, at a higher verbosity: any
+// client can cause them.
 type quiet struct{ ctx context.Context }
 
 func (q quiet) Write(b []byte) (int, error) {

@@ -8,33 +8,33 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
 )
 
-// Node is the page of a node, alive or gone: the chain to its commit, and how that is
-// known.
+// Node is the page of an existing or deleted node: the chain to its commit, and the
+// evidence for it.
 type Node struct {
 	About
 	Name         string        `json:"name"`                   // of the Node
-	Answer       string        `json:"answer"`                 // the chain in a sentence
-	Trail        *trace.Trail  `json:"trail"`                  // what `osm-gitops trace node/NAME -o json` prints
-	Verification *Verification `json:"verification,omitempty"` // once somebody asked for it, for ten minutes
-	CanVerify    bool          `json:"canVerify"`              // the parameter verify does it
-	Command      string        `json:"verifyCommand"`          // does it elsewhere
+	Answer       string        `json:"answer"`                 // the chain in one sentence
+	Trail        *trace.Trail  `json:"trail"`                  // the output of `osm-gitops trace node/NAME -o json`
+	Verification *Verification `json:"verification,omitempty"` // for ten minutes after a user requested it
+	CanVerify    bool          `json:"canVerify"`              // the parameter verify starts a verification
+	Command      string        `json:"verifyCommand"`          // the command for the same verification
 }
 
-// Verification is what `osm-gitops verify node/NAME` found.
+// Verification is the result of `osm-gitops verify node/NAME`.
 type Verification struct {
 	At     time.Time      `json:"at"`               // when it was verified
-	Report *verify.Report `json:"report,omitempty"` // what `osm-gitops verify node/NAME -o json` prints
+	Report *verify.Report `json:"report,omitempty"` // the output of `osm-gitops verify node/NAME -o json`
 	Error  string         `json:"error,omitempty"`  // why there is no report
 }
 
-// ViewNode makes the page of a node.
+// ViewNode builds the page of a node.
 func ViewNode(at time.Time, name string, t *trace.Trail) Node {
 	v := Node{About: About{"Node", at}, Name: clean(name), Trail: t, Command: "osm-gitops verify node/" + clean(name)}
 	v.Answer = answer(v.Name, t)
 	return v
 }
 
-// answer says where a node comes from in a sentence.
+// answer states the origin of a node in one sentence.
 func answer(name string, t *trace.Trail) string {
 	if t.Version == "" {
 		return "Which configuration " + name + " was provisioned from is not known."
@@ -54,12 +54,12 @@ func answer(name string, t *trace.Trail) string {
 	return s + "."
 }
 
-// authorName is the name of "Name <address>".
+// authorName returns the name in "Name <address>".
 func authorName(author string) string {
 	name, _, _ := strings.Cut(author, " <")
 	return name
 }
 
-// Differs reports whether something is not what it should be; otherwise what does not
-// agree could not be compared.
+// Differs reports whether an unexpected value was found; otherwise, what does not agree
+// could not be compared.
 func (v *Verification) Differs() bool { return v.Report != nil && v.Report.First() != nil }

@@ -8,15 +8,15 @@ import (
 // pageSize is the number of rows on a page.
 const pageSize = 50
 
-// Paging is which part of a list is shown.
+// Paging describes the shown part of a list.
 type Paging struct {
-	Matching int `json:"matching"` // items that were asked for, on all pages
-	Page     int `json:"page"`     // that is shown: the parameter page, from 1
-	PageSize int `json:"pageSize"` // the most items of a page
-	Of       int `json:"pages"`    // how many there are
+	Matching int `json:"matching"` // matching items on all pages
+	Page     int `json:"page"`     // shown page: the parameter page, from 1
+	PageSize int `json:"pageSize"` // most items of a page
+	Of       int `json:"pages"`    // number of pages
 }
 
-// paged is one page of rows. One that there is not is the nearest.
+// paged returns one page of rows. For a page that does not exist it returns the nearest.
 func paged[T any](rows []T, page int) ([]T, Paging) {
 	p := Paging{Matching: len(rows), PageSize: pageSize, Of: max(1, (len(rows)+pageSize-1)/pageSize)}
 	p.Page = min(max(page, 1), p.Of)
@@ -24,7 +24,7 @@ func paged[T any](rows []T, page int) ([]T, Paging) {
 	return rows[first:min(first+pageSize, len(rows))], p
 }
 
-// The addresses of pages.
+// Addresses of pages.
 
 func poolLink(key string) string {
 	namespace, name, _ := strings.Cut(key, "/")

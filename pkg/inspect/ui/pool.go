@@ -11,23 +11,23 @@ import (
 type Pool struct {
 	About
 	PoolRow
-	Pin            string          `json:"pin,omitempty"`  // the version that it asks for
-	Configurations []Configuration `json:"configurations"` // one for each period in which it had one, the newest first, 50 at most
+	Pin            string          `json:"pin,omitempty"`  // requested version
+	Configurations []Configuration `json:"configurations"` // one for each period, newest first, at most 50
 	Items          []NodeRow       `json:"items"`          // nodes of this page
 	Paging
 }
 
-// Configuration is a period in which a pool had a configuration. One that comes back, for
-// instance by a revert, has a second period.
+// Configuration is a period in which a pool had a configuration. A configuration that comes
+// back, for instance by a revert, has a second period.
 type Configuration struct {
-	InputDigest string    `json:"inputDigest"`      // names its record
+	InputDigest string    `json:"inputDigest"`      // identifies its record
 	Profile     string    `json:"profile"`          // by name
 	Version     string    `json:"version"`          // of the profile
-	Commit      string    `json:"commit,omitempty"` // that the version came in with
+	Commit      string    `json:"commit,omitempty"` // commit that introduced the version
 	Author      string    `json:"author,omitempty"` // of the version
-	Current     bool      `json:"current"`          // it has it now
+	Current     bool      `json:"current"`          // it is the current one
 	From        time.Time `json:"from,omitzero"`    // when the pool got it
-	Until       time.Time `json:"until,omitzero"`   // when it got another, or none
+	Until       time.Time `json:"until,omitzero"`   // when the pool got another one or none
 }
 
 // NodeRow is a node in a list.
@@ -35,17 +35,17 @@ type NodeRow struct {
 	Name     string    `json:"name"`              // of the Node
 	Record   string    `json:"record"`            // its NodeProvenance
 	Pool     string    `json:"pool"`              // namespace/name
-	Profile  string    `json:"profile,omitempty"` // that it was provisioned from
+	Profile  string    `json:"profile,omitempty"` // from which it was provisioned
 	Version  string    `json:"version,omitempty"` // of the profile
-	Commit   string    `json:"commit,omitempty"`  // that the version came in with
+	Commit   string    `json:"commit,omitempty"`  // commit that introduced the version
 	Evidence string    `json:"evidence"`          // Reported, Inferred or Unknown
 	Behind   string    `json:"behind"`            // No, Yes or Unknown
-	Disputed bool      `json:"disputed"`          // it says something else than the records
+	Disputed bool      `json:"disputed"`          // its report contradicts the records
 	Joined   time.Time `json:"joined"`            // when the Node was created
-	Removed  time.Time `json:"removed,omitzero"`  // when it was noticed to be gone
+	Removed  time.Time `json:"removed,omitzero"`  // when its deletion was noticed
 }
 
-// ViewPool makes the page of a pool; false where there is none of that name.
+// ViewPool builds the page of a pool; false if there is none with this name.
 func ViewPool(f *Facts, key string, page int) (Pool, bool) {
 	p := f.pools[key]
 	if p == nil {

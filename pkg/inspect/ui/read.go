@@ -15,20 +15,20 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// Reader reads what the pages show.
+// Reader reads the objects that the pages show.
 type Reader struct {
-	// Management has ProfileSources, profiles, configurations and records, Worker the
+	// Management has ProfileSources, profiles, configurations and records; Worker has the
 	// pools and NodeProvenances.
 	Management, Worker client.Reader
-	// Namespace is the controller's.
+	// Namespace is the controller's namespace.
 	Namespace string
-	// PageSize is the number of objects that are asked for at a time. It is 0 where
-	// caches are read, which have all of them and know no pages.
+	// PageSize is the number of objects per list request. It is 0 for caches, which do not
+	// support paging.
 	PageSize int64
 }
 
-// Objects is what a cluster holds, as far as the pages go. None of them is changed:
-// they may belong to a cache.
+// Objects are the objects of a cluster that the pages need. They are not modified, since
+// they can belong to a cache.
 type Objects struct {
 	Sources  []api.ProfileSource
 	Profiles []metav1.ObjectMeta         // of OperatingSystemProfiles
@@ -36,18 +36,18 @@ type Objects struct {
 	Records  []metav1.ObjectMeta         // of archived records
 	Pools    []metav1.ObjectMeta         // of MachineDeployments with a profile
 	Nodes    []ProvenanceSummary
-	// Unread says what could not be read, and why, where the rest could.
+	// Unread names what could not be read and why, if the rest could be read.
 	Unread []string
 }
 
-// ProvenanceSummary is what the pages need of every NodeProvenance. A fleet has tens
-// of thousands.
+// ProvenanceSummary has the fields of a NodeProvenance that the pages need. A fleet has
+// tens of thousands.
 type ProvenanceSummary struct {
 	Record, Node, UID string
 	Pool              string // "namespace/name"
 	Digest            string
 	Profile, Version  string
-	Commit            string // empty where caches do not keep it; the record has it
+	Commit            string // empty if the cache omits it; the record has it
 	Evidence          api.Evidence
 	Behind            api.Behind
 	Disputed          bool
@@ -55,8 +55,8 @@ type ProvenanceSummary struct {
 	Removed           *metav1.Time
 }
 
-// Read reads all of it. What whoever reads may not read, or what a cluster has no kind
-// for, is told of in Unread; any other failure is an error.
+// Read reads all objects. Kinds that the user cannot read, or that the cluster does not
+// have, are reported in Unread; any other failure is an error.
 func (r *Reader) Read(ctx context.Context) (Objects, error) {
 	var o Objects
 	for _, read := range []struct {
@@ -131,14 +131,14 @@ func (r *Reader) nodes(ctx context.Context, o *Objects) error {
 	})
 }
 
-// listed is where objects are listed from, and how many at a time; 0 for all.
+// listed is a reader with the number of objects per request; 0 for all.
 type listed struct {
 	client.Reader
 
 	pageSize int64
 }
 
-// each lists objects page by page, and hands every page over.
+// each lists objects page by page and calls take for each page.
 func each[L client.ObjectList](ctx context.Context, from listed, list L, take func(L), o ...client.ListOption) error {
 	for {
 		all := append([]client.ListOption{client.UnsafeDisableDeepCopy}, o...)

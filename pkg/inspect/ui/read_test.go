@@ -17,7 +17,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// Lists are read page by page, and what a person may not list is told of.
+// Lists are read in pages, and kinds without permission are reported.
 func TestRead(t *testing.T) {
 	c := cluster.Shared(t)
 	cl, ns := c.Client(t), c.Namespace(t)

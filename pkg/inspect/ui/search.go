@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Search is what was found, in kinds. Of nodes, of which there may be many, it is one page.
+// Search has the results by kind. Nodes, which can be many, are paged.
 type Search struct {
 	About
-	Query    string       `json:"query"`    // what was looked for
-	Commits  []CommitRow  `json:"commits"`  // 25 at most, the newest first
-	Profiles []ProfileRow `json:"profiles"` // 25 at most
-	Pools    []PoolRow    `json:"pools"`    // 25 at most
+	Query    string       `json:"query"`    // the search text
+	Commits  []CommitRow  `json:"commits"`  // at most 25, newest first
+	Profiles []ProfileRow `json:"profiles"` // at most 25
+	Pools    []PoolRow    `json:"pools"`    // at most 25
 	Items    []NodeRow    `json:"items"`    // nodes of this page
 	Paging
 }
@@ -23,8 +23,8 @@ type CommitRow struct {
 	ID          string   `json:"id"`                    // in full
 	Author      string   `json:"author,omitempty"`      // "Name <address>"
 	CommittedAt string   `json:"committedAt,omitempty"` // RFC 3339
-	Versions    []string `json:"versions"`              // "profile version", that came with it or that it made current
-	Nodes       int      `json:"nodes"`                 // that are there, and run one of these
+	Versions    []string `json:"versions"`              // "profile version", introduced or made current by it
+	Nodes       int      `json:"nodes"`                 // existing nodes with one of these
 }
 
 // ProfileRow is a version of a profile.
@@ -32,22 +32,22 @@ type ProfileRow struct {
 	Profile     string `json:"profile"`               // by name
 	Version     string `json:"version"`               // of the profile
 	Source      string `json:"source,omitempty"`      // the ProfileSource
-	Commit      string `json:"commit,omitempty"`      // that the version came in with
+	Commit      string `json:"commit,omitempty"`      // commit that introduced the version
 	Author      string `json:"author,omitempty"`      // "Name <address>"
 	CommittedAt string `json:"committedAt,omitempty"` // RFC 3339
-	Nodes       int    `json:"nodes"`                 // that are there, and run it
+	Nodes       int    `json:"nodes"`                 // existing nodes with it
 }
 
 // Limits of a search.
 const (
 	maxQuery = 256 // bytes
-	maxFound = 25  // of each kind but nodes
-	// minPrefix is how much of a commit is taken for one.
+	maxFound = 25  // of each kind except nodes
+	// minPrefix is the shortest accepted prefix of a commit.
 	minPrefix = 4
 )
 
-// ViewSearch finds nodes, commits, authors, profiles and pools by a part of their
-// name; commits by their beginning. What is written "word word" has to hold both.
+// ViewSearch finds nodes, commits, authors, profiles and pools by a part of their name, and
+// commits by a prefix. A result matches all words.
 func ViewSearch(f *Facts, query string, page int) Search {
 	query = strings.TrimSpace(clean(query))
 	query = query[:min(len(query), maxQuery)]
@@ -93,12 +93,12 @@ func holds(words []string, texts ...string) bool {
 	return true
 }
 
-// begins reports whether the one word there is begins a commit.
+// begins reports whether a single word is a prefix of a commit.
 func begins(words []string, commit string) bool {
 	return len(words) == 1 && len(words[0]) >= minPrefix && strings.HasPrefix(commit, words[0])
 }
 
-// nodesByOrigin counts the nodes that are there by commit and version.
+// nodesByOrigin counts the existing nodes by commit and version.
 func (f *Facts) nodesByOrigin() map[originKey]int {
 	out := map[originKey]int{}
 	for _, n := range f.nodes {
@@ -150,7 +150,7 @@ func profileRow(or *origin, nodes int) ProfileRow {
 	return ProfileRow{Profile: or.Profile, Version: or.Version, Source: or.Source, Commit: or.Commit, Author: or.Author, CommittedAt: or.CommittedAt, Nodes: nodes}
 }
 
-// committed is when a commit was made; zero where nothing says.
+// committed returns the time of the commit; zero if unknown.
 func (o *origin) committed() time.Time {
 	t, err := time.Parse(time.RFC3339, o.CommittedAt)
 	if err != nil {

@@ -52,7 +52,7 @@ func TestPaging(t *testing.T) {
 	}
 }
 
-// Every version is seen in the picture, however few nodes have it, and all fit.
+// Every version is visible in the chart, however few nodes have it, and all fit.
 func TestBars(t *testing.T) {
 	for name, nodes := range map[string][]int{
 		"one": {5}, "few of many": {1, 20_000}, "more than there are colours": {9, 8, 7, 6, 5, 4, 3, 2, 1}, "some none": {0, 4, 0, 4},

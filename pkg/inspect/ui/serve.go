@@ -19,28 +19,28 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
-// Server serves the pages. Its exported fields are set once, before it serves.
+// Server serves the pages. Set its exported fields once, before it serves.
 type Server struct {
-	// Snapshots are where most pages are made from.
+	// Snapshots provides the facts for most pages.
 	Snapshots *Snapshots
-	// Trails reads what the pages of one node and one commit need beside.
+	// Trails reads the details for the pages of one node and one commit.
 	Trails Trails
-	// Verifier, where there is one, verifies a node when somebody asks for it.
+	// Verifier verifies a node on request; nil disables it.
 	Verifier Verifier
-	// Hosts says what the hosts of repositories are, for links to commits.
+	// Hosts are the kinds of repository hosts, for links to commits.
 	Hosts githost.Hosts
 	Clock clock.PassiveClock
-	// Guard says who may look; nil: whoever reaches the address, which then has to be
-	// on loopback.
+	// Guard admits users. Nil admits everyone who can reach the address, which must then be on
+	// loopback.
 	Guard *Guard
-	// Version of the program, for the foot of a page.
+	// Version of the program, for the footer.
 	Version string
 
 	verifying verifying
 }
 
-// securityHeaders are on every answer. Nothing comes from elsewhere, nothing is run, and
-// no other page frames ours or reads it.
+// securityHeaders are part of every response: they forbid external content, scripts, and
+// framing or reading by other pages.
 var securityHeaders = map[string]string{
 	"Content-Security-Policy":      "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 	"X-Content-Type-Options":       "nosniff",
@@ -53,8 +53,8 @@ var securityHeaders = map[string]string{
 	"Vary":                         "Accept, Authorization",
 }
 
-// ServeHTTP answers GET and HEAD. Who asks with "Accept: application/json" gets the same
-// as JSON.
+// ServeHTTP answers GET and HEAD. With "Accept: application/json" the response is JSON with
+// the same content.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for k, v := range securityHeaders {
 		w.Header().Set(k, v)
@@ -74,7 +74,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, &missing):
 		s.fail(w, r, http.StatusNotFound, missing.text)
 	case err != nil && r.Context().Err() != nil:
-		// whoever asked is gone
+		// the client disconnected
 	case err != nil:
 		ctrllog.FromContext(r.Context()).Error(err, "making a page", "path", r.URL.Path)
 		s.fail(w, r, http.StatusServiceUnavailable, "The cluster could not be read: "+text(err.Error()))
@@ -83,8 +83,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// admitted reports whether a request may be answered, and for whom, and answers it otherwise.
-// On loopback there is no viewer: all is shown.
+// admitted decides whether a request is allowed, and for which viewer; otherwise it writes
+// the response. On loopback the viewer is nil and everything is shown.
 func (s *Server) admitted(w http.ResponseWriter, r *http.Request) (*Viewer, bool) {
 	if s.Guard == nil {
 		if local(r.Host) {
@@ -113,19 +113,19 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request) (*Viewer, bool
 	return nil, false
 }
 
-// missingError says that there is no such page.
+// missingError says that a page does not exist.
 type missingError struct{ text string }
 
 func (e *missingError) Error() string { return e.text }
 
-// shown is a page that can be written: a view, and how it is titled and laid out.
+// shown is a page to write: a view with its title and layout.
 type shown struct {
 	title string
-	name  string // of its template
+	name  string // name of its template
 	view  any
 }
 
-// view makes the page that a path names, of what a viewer sees.
+// view builds the page of a path for a viewer.
 func (s *Server) view(r *http.Request, viewer *Viewer) (shown, error) {
 	all, err := s.Snapshots.Get(r.Context())
 	if err != nil {
@@ -169,13 +169,13 @@ func (s *Server) view(r *http.Request, viewer *Viewer) (shown, error) {
 	return shown{}, &missingError{"There is no page " + clean(path) + "."}
 }
 
-// isName reports whether an object may have a name: any other one the client refuses to
-// ask for, which is no failure of the cluster.
+// isName reports whether an object can have a name. The client rejects any other name,
+// which is not a failure of the cluster.
 func isName(s string) bool { return s != "" && len(content.IsPathSegmentName(s)) == 0 }
 
-// meant reports whether somebody asked for a page on one of ours, or typed its address: the
-// page of a stranger shall not let repositories be fetched. A browser says so, and another
-// port of this machine counts as a stranger.
+// meant reports whether the user requested a page from one of ours or typed its address: a
+// page of another site must not trigger fetching repositories. The browser reports the
+// origin; another port of this machine is another site.
 func meant(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site == "" || site == "none" || site == "same-origin"
@@ -197,8 +197,8 @@ func (s *Server) commit(ctx context.Context, f *Facts, id, pool string, page int
 	return shown{"Commit " + short(full), "commit", v}, nil
 }
 
-// hosts are what is known of hosts of repositories: what was told, and what webhooks of
-// ProfileSources tell.
+// hosts returns the kinds of repository hosts from flags and from the webhooks of
+// ProfileSources.
 func (s *Server) hosts(f *Facts) githost.Hosts {
 	out := githost.Hosts{}
 	for i := range f.sources {
@@ -231,7 +231,8 @@ func (s *Server) node(ctx context.Context, seen sight, name string, verify bool)
 	return shown{"Node " + v.Name, "node", v}, nil
 }
 
-// record is the page of one of several nodes that had a name, by its NodeProvenance.
+// record returns the page of one of several nodes with the same name, by its
+// NodeProvenance.
 func (s *Server) record(ctx context.Context, seen sight, name, record string) (shown, error) {
 	trail, err := s.Trails.Provenance(ctx, record)
 	var missing *trace.NotFoundError
@@ -245,10 +246,10 @@ func (s *Server) record(ctx context.Context, seen sight, name, record string) (s
 	return shown{"Node " + v.Name, "node", v}, nil
 }
 
-// Failure is the page that says what is wrong.
+// Failure is the page of an error.
 type Failure struct {
 	About
-	Status  int    `json:"status"`  // that of HTTP
+	Status  int    `json:"status"`  // status of HTTP
 	Message string `json:"message"` // what is wrong, and what to do
 }
 
@@ -256,12 +257,12 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, status int, messag
 	s.write(w, r, status, shown{http.StatusText(status), "failure", Failure{About{"Error", s.Clock.Now()}, status, message}})
 }
 
-// write writes a page in the form that was asked for.
+// write writes a page in the requested format.
 func (s *Server) write(w http.ResponseWriter, r *http.Request, status int, v shown) {
 	var b bytes.Buffer
 	if wantsJSON(r.Header.Get("Accept")) {
 		w.Header().Set("Content-Type", "application/json")
-		e := json.NewEncoder(runnerlog.JSON(&b)) // it escapes what HTML would take for markup
+		e := json.NewEncoder(runnerlog.JSON(&b)) // also escapes HTML markup
 		e.SetIndent("", "  ")
 		if err := e.Encode(v.view); err != nil {
 			ctrllog.FromContext(r.Context()).Error(err, "encoding a page", "path", r.URL.Path)
@@ -279,12 +280,12 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, status int, v sho
 	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(b.Bytes()) // whoever asked may be gone
+		_, _ = w.Write(b.Bytes()) // the client may have disconnected
 	}
 }
 
-// wantsJSON reports whether JSON comes first among the types that are accepted: no
-// browser asks for it on its own.
+// wantsJSON reports whether JSON is the first accepted type, which no browser requests by
+// itself.
 func wantsJSON(accept string) bool {
 	for part := range strings.SplitSeq(accept, ",") {
 		kind, _, _ := strings.Cut(strings.TrimSpace(part), ";")

@@ -20,7 +20,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/slow"
 )
 
-// served is a server whose cluster holds what the tests make up.
+// served is a server with a cluster of the given objects.
 func served(o Objects) *Server {
 	clock := clocktesting.NewFakeClock(noon)
 	read := func(context.Context) (Objects, error) { return o, nil }
@@ -82,7 +82,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// Programs get the same as JSON, and only who asks for it.
+// With the Accept header, programs get the same content as JSON.
 func TestJSON(t *testing.T) {
 	s := served(world())
 	for accept, want := range map[string]bool{
@@ -104,7 +104,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// What strangers wrote stays text, in HTML and in JSON (security.md 28).
+// Untrusted text is escaped in HTML and in JSON (security.md 28).
 func TestHostilePages(t *testing.T) {
 	const markup = `<script>alert(1)</script>`
 	long := strings.Repeat("y", 40_000)
@@ -130,7 +130,7 @@ func TestHostilePages(t *testing.T) {
 	}
 }
 
-// A cluster that does not answer is told of; what was read before is shown for a while.
+// An unreachable cluster is reported; earlier facts are shown for a while.
 func TestSnapshots(t *testing.T) {
 	clock := clocktesting.NewFakeClock(noon)
 	var reads atomic.Int64
@@ -177,8 +177,8 @@ func TestSnapshots(t *testing.T) {
 	}
 }
 
-// A request waits for new facts, and gets those from before if they take too long. The
-// page then says how old it is.
+// A request waits for new facts, and gets the previous ones if that takes too long. The
+// page then shows their age.
 func TestSnapshotsWaitForNewFacts(t *testing.T) {
 	clock := clocktesting.NewFakeClock(noon)
 	slow := make(chan struct{})
@@ -220,7 +220,7 @@ func TestSnapshotsWaitForNewFacts(t *testing.T) {
 	close(slow)
 }
 
-// Only who looks at our pages lets a repository be fetched.
+// Only requests from our own pages trigger fetching a repository.
 func TestMeant(t *testing.T) {
 	for site, want := range map[string]bool{"": true, "none": true, "same-origin": true, "same-site": false, "cross-site": false} {
 		r := httptest.NewRequest(http.MethodGet, "/nodes/x?verify=1", nil)
@@ -233,8 +233,7 @@ func TestMeant(t *testing.T) {
 	}
 }
 
-// Peers that connect and hold what they got keep nobody else from the pages
-// (security.md 41).
+// Clients that connect and do not read the response do not block others (security.md 41).
 func TestSlowPeers(t *testing.T) {
 	at := make(chan net.Addr, 1)
 	l := &Listener{Server: served(world()), Address: "127.0.0.1:0", Listening: func(a net.Addr) { at <- a }}

@@ -8,13 +8,13 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Snapshots reads the cluster for the requests that need it, and at most once at a time.
+// Snapshots reads the cluster on demand, at most once at a time.
 type Snapshots struct {
-	// Read makes the facts.
+	// Read reads the objects.
 	Read func(ctx context.Context) (Objects, error)
-	// Clock tells their age.
+	// Clock determines the age of facts.
 	Clock clock.Clock
-	// Facts younger than Fresh are returned at once. A request for older ones waits for
+	// Facts younger than Fresh are returned immediately. A request with older ones waits for
 	// new facts, but no longer than Wait if there are facts younger than Stale.
 	Fresh, Wait, Stale time.Duration
 
@@ -23,17 +23,17 @@ type Snapshots struct {
 	reading *reading
 }
 
-// reading is one look at the cluster, which many may wait for.
+// reading is one read of the cluster, for which several requests can wait.
 type reading struct {
 	done  chan struct{}
 	facts *Facts
 	err   error
 }
 
-// readTime bounds a look at the cluster.
+// readTime bounds a read of the cluster.
 const readTime = time.Minute
 
-// Get returns facts. An error means that there are none that are not too old.
+// Get returns facts. It returns an error if there are none that are recent enough.
 func (s *Snapshots) Get(ctx context.Context) (*Facts, error) {
 	s.mu.Lock()
 	have, now := s.have, s.Clock.Now()
@@ -45,7 +45,7 @@ func (s *Snapshots) Get(ctx context.Context) (*Facts, error) {
 	if r == nil {
 		r = &reading{done: make(chan struct{})}
 		s.reading = r
-		// Not the context of who asked first: others wait for it too.
+		// The first request must not cancel it for the others.
 		go s.read(context.WithoutCancel(ctx), r, now)
 	}
 	s.mu.Unlock()

@@ -9,21 +9,21 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// maxText is how much of a message is shown, in bytes. Conditions have more.
+// maxText bounds a shown message, in bytes. Conditions can be longer.
 const maxText = 4 << 10
 
-// clean makes a name that a stranger chose fit to be shown on one line (security.md 28).
+// clean makes an untrusted name safe to show on one line (security.md 28).
 func clean(s string) string { return redact.Clean(s) }
 
-// text makes a message fit to be shown, lines being lines (security.md 28).
+// text makes a message safe to show and preserves its lines (security.md 28).
 func text(s string) string { return redact.Text(s, maxText) }
 
 func digit(n int32) string { return strconv.Itoa(int(n)) }
 
-// short is the beginning of a commit, for people to look at.
+// short abbreviates a commit.
 func short(commit string) string {
 	const digits = 12
-	for i := len(commit) - 1; i >= 0; i-- { // an artifact's revision
+	for i := len(commit) - 1; i >= 0; i-- { // the revision of an artifact
 		if commit[i] == ':' || commit[i] == '@' {
 			commit = commit[i+1:]
 			break
@@ -32,7 +32,7 @@ func short(commit string) string {
 	return commit[:min(digits, len(commit))]
 }
 
-// age is the time between two moments in the largest unit that fits.
+// age formats the time between two moments in the largest unit that fits.
 func age(from, to time.Time) string {
 	d := to.Sub(from)
 	switch {
@@ -48,10 +48,10 @@ func age(from, to time.Time) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// mask takes out of a text what may be a credential.
+// mask removes possible credentials from a text.
 func mask(s string) string { return redact.Mask(s) }
 
-// printable makes a line of a file fit to be shown; tabs become blanks.
+// printable makes a line of a file safe to show; tabs become spaces.
 func printable(line string) string {
 	return redact.Shorten(redact.Printable(strings.ReplaceAll(line, "\t", "    ")), maxDiffWidth)
 }

@@ -12,27 +12,27 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
 )
 
-// Verifier proves where a node comes from, which takes its repository.
+// Verifier proves the origin of a node, for which it reads the repository.
 type Verifier interface {
 	Node(ctx context.Context, name string) (*verify.Report, error)
 }
 
-// Verifications are for few at a time, and kept for a while.
+// Bounds of concurrent verifications and of their cache.
 const (
 	verifyTime = 90 * time.Second
 	verifyKept = 10 * time.Minute
 	maxKept    = 256
 )
 
-// verifying holds what was verified.
+// verifying caches verifications.
 type verifying struct {
 	once sync.Once
-	kept *lru.Cache          // of *Verification
+	kept *lru.Cache          // values are *Verification
 	turn *semaphore.Weighted // one at a time
 }
 
-// keyOf tells a node from one that had its name before, and from what it was said to be
-// provisioned from before.
+// keyOf distinguishes a node from an earlier one with its name, and from its earlier
+// provenance.
 func keyOf(name string, t *trace.Trail) string {
 	key := name + "\n" + t.InputDigest
 	if t.Node != nil {
@@ -41,7 +41,7 @@ func keyOf(name string, t *trace.Trail) string {
 	return key
 }
 
-// verification is what is known of a node; where now is set, it is verified first.
+// verification returns the cached verification of a node; with now, it verifies first.
 func (s *Server) verification(ctx context.Context, name string, t *trace.Trail, now bool) *Verification {
 	key := keyOf(name, t)
 	v := &s.verifying
@@ -66,7 +66,7 @@ func (s *Server) verification(ctx context.Context, name string, t *trace.Trail, 
 	if err != nil {
 		made.Report, made.Error = nil, text(err.Error())
 	}
-	if ctx.Err() != nil { // given up, which says nothing of the node
+	if ctx.Err() != nil { // canceled, which proves nothing about the node
 		return made
 	}
 	v.kept.Add(key, made)

@@ -7,7 +7,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// namespaces are those of pools that objects tell of.
+// namespaces returns the namespaces of all pools that objects refer to.
 func (o Objects) namespaces() []string {
 	var out []string
 	for i := range o.Pools {
@@ -26,16 +26,16 @@ func (o Objects) namespaces() []string {
 	return slices.DeleteFunc(slices.Compact(out), func(ns string) bool { return ns == "" })
 }
 
-// namespaceOf is that of a pool, "namespace/name".
+// namespaceOf returns the namespace of a pool, "namespace/name".
 func namespaceOf(pool string) string {
 	namespace, _, _ := strings.Cut(pool, "/")
 	return namespace
 }
 
-// only are the objects that a viewer of some namespaces sees: pools, configurations, records
-// and nodes of these, the profiles that such pools have or had, and of sources what
-// concerns those profiles. What a source reports in words and counts may be about other pools,
-// and is left out.
+// only returns the objects that a viewer of some namespaces sees: pools, configurations,
+// records and nodes in these, the profiles of such pools, and the parts of sources that
+// concern these profiles. Messages and counts of a source can concern other pools and are
+// omitted.
 func (o Objects) only(sees func(namespace string) bool) Objects {
 	out := Objects{Unread: o.Unread}
 	profiles := map[string]bool{}
@@ -73,7 +73,8 @@ func (o Objects) only(sees func(namespace string) bool) Objects {
 	return out
 }
 
-// concerning is what a source says of some profiles; false if it has none of them.
+// concerning returns the parts of a source that concern some profiles; false if there are
+// none.
 func concerning(source *api.ProfileSource, profiles map[string]bool) (api.ProfileSource, bool) {
 	ps := source.DeepCopy()
 	ps.Status.Profiles = slices.DeleteFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return !profiles[e.Name] })

@@ -17,7 +17,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// trails know the pools of some nodes.
+// trails knows the pools of some nodes.
 type trails struct {
 	kept
 
@@ -33,8 +33,8 @@ func (n *trails) Provenance(_ context.Context, record string) (*trace.Trail, err
 	return &trace.Trail{Pool: n.pools[name], Node: &trace.Node{Name: name}}, nil
 }
 
-// twoTeams is a fleet with pools of two namespaces. What belongs to the second alone is
-// called canary; the profile osp-web is of both.
+// twoTeams is a fleet with pools in two namespaces. Objects of the second are called
+// canary; both use the profile osp-web.
 func twoTeams(namespace string) Objects {
 	const theirs = "canary-team"
 	o := Objects{}
@@ -67,9 +67,9 @@ func twoTeams(namespace string) Objects {
 	return o
 }
 
-// A user of one namespace sees its pools, nodes, commits and profiles, on every page and as JSON;
-// of others neither a name nor a number. One who may list all pools sees everything
-// (security.md 44).
+// A user of one namespace sees its pools, nodes, commits and profiles, on every page and as
+// JSON, and neither names nor counts of others. A user who can list all pools sees
+// everything (security.md 44).
 func TestViewersSeeTheirNamespaces(t *testing.T) {
 	c := cluster.Shared(t)
 	cl, ns := c.Client(t), c.Namespace(t)
@@ -128,7 +128,7 @@ func TestViewersSeeTheirNamespaces(t *testing.T) {
 		for _, accept := range []string{"text/html", "application/json"} {
 			for user, status := range map[string]int{"tenant": want.tenant, "nobody": want.nobody} {
 				got, text := get(user, target, accept)
-				// What was asked for stands in the answer.
+				// The response repeats the request.
 				for _, asked := range []string{second, "canary-team/canary-web", "node-canary.1", "node-canary", "canary"} {
 					if strings.Contains(target, asked) {
 						text = strings.ReplaceAll(text, asked, "")
@@ -157,7 +157,7 @@ func TestViewersSeeTheirNamespaces(t *testing.T) {
 		t.Errorf("the tenant sees, %v,\n%s", err, text)
 	}
 
-	// On loopback nobody is asked, and all is shown.
+	// On loopback users are not authenticated, and everything is shown.
 	open := served(twoTeams(ns))
 	open.Trails = s.Trails
 	for target := range all {
