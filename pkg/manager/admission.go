@@ -11,8 +11,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/webhook"
 )
 
-// addAdmission adds the admission webhooks. pools knows which profiles there are. The
-// certificates are nil where there is nothing to tell an API server.
+// addAdmission adds the admission webhooks. pools finds the profiles of pools. The
+// certificates are nil if no webhook configuration needs them.
 func addAdmission(mgr ctrl.Manager, opts *Options, pools webhook.Pools, facts nodeFacts) (*webhook.Certificates, error) {
 	o := opts.Webhook
 	if o.Address == "" {

@@ -12,11 +12,11 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 )
 
-// ControllerKind is the kind of object that a run of the controller is in the audit log.
+// ControllerKind is the kind of the audit log entries about the controller process.
 const ControllerKind = "Controller"
 
-// newJournal is the audit log of the flag, which the replica that leads opens; nil for
-// none. A file that cannot be one is refused at once.
+// newJournal returns the audit log of the flag, which the leading replica opens; nil for
+// none. An unusable file is rejected immediately.
 func (opts *Options) newJournal(counted *metrics.Metrics) (*auditlog.Writer, error) {
 	if opts.AuditLog == "" {
 		return nil, nil
@@ -36,7 +36,7 @@ func (opts *Options) newJournal(counted *metrics.Metrics) (*auditlog.Writer, err
 	}, nil
 }
 
-// Instance tells this process from others, for people.
+// Instance identifies this process for users.
 func Instance() string {
 	host, err := os.Hostname()
 	if err != nil {

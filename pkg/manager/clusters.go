@@ -21,13 +21,14 @@ import (
 )
 
 const (
-	// awayRetry is the time between two looks for an API server that is away.
+	// awayRetry is the interval of checks for an unreachable API server.
 	awayRetry = 2 * time.Second
-	// lookTime bounds a look.
+	// lookTime bounds a check.
 	lookTime = 5 * time.Second
 )
 
-// kubeconfigFile is one as it was read. The zero value is none.
+// kubeconfigFile is the content of a kubeconfig when it was read. The zero value stands for
+// no file.
 type kubeconfigFile struct {
 	flag, path string
 	sum        [sha256.Size]byte
@@ -36,13 +37,13 @@ type kubeconfigFile struct {
 func readKubeconfig(flag, path string) kubeconfigFile {
 	k := kubeconfigFile{flag: flag, path: path}
 	if path != "" {
-		b, _ := os.ReadFile(path) //nolint:gosec // the operator names it; that it can be read was seen
+		b, _ := os.ReadFile(path) // the operator names it; errors were reported when it was read first
 		k.sum = sha256.Sum256(b)
 	}
 	return k
 }
 
-// replaced reports whether the file holds another kubeconfig by now.
+// replaced reports whether the file now contains another kubeconfig.
 func (k kubeconfigFile) replaced() bool {
 	if k.path == "" {
 		return false
@@ -51,18 +52,18 @@ func (k kubeconfigFile) replaced() bool {
 	if now.sum == k.sum {
 		return false
 	}
-	_, err := kubeclient.FileConfig(k.flag, k.path) // half of it is none
+	_, err := kubeclient.FileConfig(k.flag, k.path) // an incompletely written file does not count
 	return err == nil
 }
 
-// replacedLook is the time between two looks at a kubeconfig.
+// replacedLook is the interval of checks of a kubeconfig.
 const replacedLook = 10 * time.Second
 
-// errReplaced ends the process, which reads the kubeconfig when it is started again.
+// errReplaced ends the process, which reads the kubeconfig after its restart.
 var errReplaced = errors.New("has changed, and with what it said before the API server does not answer: start again to use it")
 
-// untilReplaced returns an error when a cluster is away and its kubeconfig is another by
-// now, such as one with a new token or address; nil when ctx ends first.
+// untilReplaced returns an error when a cluster is unreachable and its kubeconfig has
+// changed, for instance with a new token or address; nil when ctx ends first.
 func (c clusters) untilReplaced(ctx context.Context, every time.Duration) error {
 	err := wait.PollUntilContextCancel(ctx, every, false, func(context.Context) (bool, error) {
 		for _, r := range []*reached{c.management, c.worker} {
@@ -73,34 +74,34 @@ func (c clusters) untilReplaced(ctx context.Context, every time.Duration) error 
 		return false, nil
 	})
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // told to stop
+		return nil // shutting down
 	}
 	return err
 }
 
-// reached is a cluster and whether its API server answers, as the requests tell
-// that are made anyway.
+// reached is a cluster and whether its API server answers, according to the requests of all
+// clients.
 type reached struct {
-	name   string // as people know it
+	name   string // for messages
 	config *rest.Config
 	look   rest.Interface
 	read   kubeconfigFile
 
 	mu    sync.Mutex
-	known bool      // some request has ended
-	err   error     // why it is away; nil when it is not
-	since time.Time // of err
+	known bool      // a request has completed
+	err   error     // why it is unreachable; nil if it is reachable
+	since time.Time // time of err
 }
 
-// clusters are where profiles and configurations live, and where pools do. They
-// are the same one, unless the controller was given two.
+// clusters are the cluster with profiles and configurations, and the cluster with pools.
+// They are the same unless flags name two.
 type clusters struct{ management, worker *reached }
 
 func (c clusters) apart() bool { return c.management != c.worker }
 
-// clusters reads the kubeconfigs; no server is asked.
+// clusters reads the kubeconfigs without sending requests.
 func (opts *Options) clusters() (clusters, error) {
-	// Before they are used, so that no change is missed.
+	// Read them before they are used, so that no change is missed.
 	read, readWorker := readKubeconfig("kubeconfig", opts.Kubeconfig), readKubeconfig("worker-cluster-kubeconfig", opts.WorkerKubeconfig)
 	cfg, err := kubeclient.ControllerConfig(opts.Kubeconfig)
 	if err != nil {
@@ -122,7 +123,7 @@ func (opts *Options) clusters() (clusters, error) {
 	return c, err
 }
 
-// reach makes a cluster whose state every request through its config tells.
+// reach returns a cluster whose state follows every request that uses its config.
 func reach(name string, cfg *rest.Config, read kubeconfigFile) (*reached, error) {
 	r := &reached{name: name, config: cfg, read: read}
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return teller{of: r, next: next} })
@@ -134,7 +135,7 @@ func reach(name string, cfg *rest.Config, read kubeconfigFile) (*reached, error)
 	return r, nil
 }
 
-// await returns once the API server answers, and false when ctx ends first.
+// await returns true once the API server answers, and false when ctx ends first.
 func (r *reached) await(ctx context.Context) bool {
 	err := wait.PollUntilContextCancel(ctx, awayRetry, true, func(ctx context.Context) (bool, error) {
 		return r.ask(ctx) == nil, nil
@@ -142,8 +143,8 @@ func (r *reached) await(ctx context.Context) bool {
 	return err == nil
 }
 
-// follow looks every now and then until stop, where nobody else asks anything: what is
-// known of the cluster would stay as it once was.
+// follow checks at an interval until stop, while no client sends requests that would update
+// the state.
 func (r *reached) follow(ctx context.Context, stop <-chan struct{}, every time.Duration) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -155,22 +156,22 @@ func (r *reached) follow(ctx context.Context, stop <-chan struct{}, every time.D
 		}
 	}()
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		_ = r.ask(ctx) // the outcome is told by the transport
+		_ = r.ask(ctx) // the transport records the result
 	}, every)
 }
 
-// ask looks whether the API server answers, and says why it does not.
+// ask checks whether the API server answers, and returns why it does not.
 func (r *reached) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	err := r.look.Get().AbsPath("/readyz").Do(ctx).Error()
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-		return nil // it answers, and does not tell everyone
+		return nil // a rejection is also an answer
 	}
 	return err
 }
 
-// away says since when the API server does not answer, and why; nil when it does.
+// away returns since when the API server has not answered, and why; nil if it answers.
 func (r *reached) away() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,7 +184,7 @@ func (r *reached) away() error {
 	return nil
 }
 
-// tell takes what a request came to, and logs a change.
+// tell records the result of a request, and logs a change.
 func (r *reached) tell(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -198,7 +199,7 @@ func (r *reached) tell(err error) {
 	r.known, r.err = true, err
 }
 
-// teller is a transport that tells what requests came to.
+// teller is a transport that records the results of requests.
 type teller struct {
 	of   *reached
 	next http.RoundTripper
@@ -215,7 +216,7 @@ func (t teller) RoundTrip(req *http.Request) (*http.Response, error) {
 		t.of.tell(fmt.Errorf("it says that it is not ready (%d)", res.StatusCode))
 	case err == nil && (res.StatusCode == http.StatusBadGateway || res.StatusCode == http.StatusServiceUnavailable):
 		t.of.tell(fmt.Errorf("it, or what stands before it, does not serve (%d)", res.StatusCode))
-	case err == nil && res.StatusCode >= http.StatusInternalServerError: // nothing is told by that
+	case err == nil && res.StatusCode >= http.StatusInternalServerError: // proves neither
 	case err == nil:
 		t.of.tell(nil)
 	case err != nil && !errors.Is(req.Context().Err(), context.Canceled):
@@ -224,5 +225,5 @@ func (t teller) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// WrappedRoundTripper is how client-go finds the transport's TLS configuration.
+// WrappedRoundTripper lets client-go find the TLS configuration of the transport.
 func (t teller) WrappedRoundTripper() http.RoundTripper { return t.next }

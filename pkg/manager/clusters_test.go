@@ -22,8 +22,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Whether a cluster is there is known from what its API server answers to whatever
-// is asked, and said without any credential.
+// The state of a cluster follows from the responses of its API server to any request, and
+// is reported without credentials.
 func TestReached(t *testing.T) {
 	var status atomic.Int64
 	status.Store(http.StatusInternalServerError)
@@ -39,11 +39,11 @@ func TestReached(t *testing.T) {
 	for _, c := range []struct {
 		status int
 		asks   bool
-		says   string // "" is there
+		says   string // "" if it is reachable
 	}{
 		{http.StatusInternalServerError, false, "it says that it is not ready (500)"},
 		{http.StatusOK, true, ""},
-		{http.StatusForbidden, true, ""}, // it answers, and does not tell everyone
+		{http.StatusForbidden, true, ""}, // a rejection is an answer
 		{http.StatusNotFound, true, ""},
 		{http.StatusUnauthorized, false, "it refuses the credentials (401)"},
 	} {
@@ -59,8 +59,8 @@ func TestReached(t *testing.T) {
 			t.Errorf("%d: a credential is told: %v", c.status, err)
 		}
 	}
-	// Whatever else is asked: what stands before an API server that is away answers for
-	// it, and an error of the API server says neither.
+	// A proxy that answers for an unreachable API server reports it as unreachable; an error
+	// of the API server itself proves neither.
 	for _, c := range []struct {
 		status int
 		away   bool
@@ -71,7 +71,7 @@ func TestReached(t *testing.T) {
 			t.Errorf("after %d: %v, want away %t", c.status, err, c.away)
 		}
 	}
-	// A request that was given up by whoever made it says nothing.
+	// A canceled request proves nothing.
 	status.Store(http.StatusOK)
 	if err := r.ask(t.Context()); err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func TestReached(t *testing.T) {
 	}
 }
 
-// await goes on until there is an answer, or until it is told to stop.
+// await retries until the server answers or the context ends.
 func TestAwait(t *testing.T) {
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -111,8 +111,7 @@ func TestAwait(t *testing.T) {
 	}
 }
 
-// Where nobody else asks, what is known of a cluster is looked after, until somebody
-// else does.
+// While no client sends requests, the state of a cluster is checked at an interval.
 func TestFollow(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
@@ -140,8 +139,8 @@ func TestFollow(t *testing.T) {
 	<-done
 }
 
-// A kubeconfig that somebody replaces, since with what it says the cluster is away, is
-// used: the process ends, to be started again. While all is well it goes on.
+// If a cluster is unreachable and its kubeconfig is replaced, the process ends, to be
+// restarted with the new one. Otherwise it continues.
 func TestKubeconfigReplaced(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Header.Get("Authorization") != "Bearer good" {
@@ -157,8 +156,8 @@ func TestKubeconfigReplaced(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		token string // that is used
-		text  string // of the file by now; "" for another kubeconfig
+		token string // the token in use
+		text  string // of the changed file; "" for another kubeconfig
 		ends  bool
 	}{
 		"refused, replaced":          {"canary-token", "", true},
@@ -205,7 +204,7 @@ func TestKubeconfigReplaced(t *testing.T) {
 	}
 }
 
-// A controller that waits, for its credentials are refused, ends when it is given others.
+// A controller that waits because its credentials are rejected ends when they are replaced.
 func TestControllerEndsForAnotherKubeconfig(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
 	defer server.Close()
@@ -223,7 +222,7 @@ func TestControllerEndsForAnotherKubeconfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(time.Second) // it has read the first by then
+	time.Sleep(time.Second) // it has read the first one by then
 	if err := os.WriteFile(opts.Kubeconfig, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +231,7 @@ func TestControllerEndsForAnotherKubeconfig(t *testing.T) {
 	}
 }
 
-// A port that is taken ends the controller with the flag's name.
+// A port in use ends the controller with an error that names the flag.
 func TestPortTaken(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
@@ -248,7 +247,7 @@ func TestPortTaken(t *testing.T) {
 	}
 }
 
-// kubeconfig writes one with a CA of its own, changed by the caller.
+// kubeconfig writes a kubeconfig with its own CA, changed by the caller.
 func kubeconfig(t *testing.T, ca string, change func(*clientcmdapi.Config)) string {
 	t.Helper()
 	config := clientcmdapi.Config{
@@ -267,8 +266,9 @@ func kubeconfig(t *testing.T, ca string, change func(*clientcmdapi.Config)) stri
 
 func asItIs(*clientcmdapi.Config) {}
 
-// The CA for nodes: the flag's, else that of the worker cluster's kubeconfig, else of
-// the management cluster's, else what the process itself trusts.
+// The CA for nodes: from the flag, otherwise from the worker cluster's kubeconfig,
+// otherwise from the management cluster's, otherwise the CAs that the process itself
+// trusts.
 func TestNodeCA(t *testing.T) {
 	const pem = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 	bundle, empty := filepath.Join(t.TempDir(), "ca.pem"), filepath.Join(t.TempDir(), "empty.pem")
@@ -308,8 +308,8 @@ func TestNodeCA(t *testing.T) {
 	}
 }
 
-// security.md 23: a kubeconfig, of either cluster, that would run a program or load a
-// plugin is refused before anything is asked, whoever wrote it.
+// security.md 23: a kubeconfig of either cluster that would run a program or load a plugin
+// is rejected before the first request.
 func TestKubeconfigRunsNothing(t *testing.T) {
 	marker := filepath.Join(t.TempDir(), "ran")
 	execs := kubeconfig(t, "CA", func(c *clientcmdapi.Config) {
@@ -339,7 +339,7 @@ func TestKubeconfigRunsNothing(t *testing.T) {
 	if _, err := (&Options{}).clusters(); err == nil || !strings.Contains(err.Error(), "its user has exec") {
 		t.Errorf("the environment's: error %v", err)
 	}
-	// One cluster is one, and two are two, wherever they are.
+	// One kubeconfig gives one cluster, two give two, also with the same address.
 	good = kubeconfig(t, "", asItIs)
 	opts := &Options{Kubeconfig: good, WorkerKubeconfig: good}
 	two, err := opts.clusters()
@@ -352,7 +352,7 @@ func TestKubeconfigRunsNothing(t *testing.T) {
 	}
 }
 
-// Addresses are served as they are given; "0" and nothing serve nothing.
+// Addresses are used unchanged; "0" and "" disable a server.
 func TestNoServers(t *testing.T) {
 	var counts []int
 	const health, metrics, workerHealth, workerMetrics = "127.0.0.1:8085", "127.0.0.1:8080", "127.0.0.1:8086", "127.0.0.1:8081"
@@ -382,8 +382,7 @@ func TestNoServers(t *testing.T) {
 	}
 }
 
-// Without others only the controller's own namespace is watched for profiles
-// (security.md 24).
+// By default, profiles are watched only in the controller's own namespace (security.md 24).
 func TestProfileNamespaces(t *testing.T) {
 	for _, c := range []struct{ others, want []string }{
 		{nil, []string{"kube-system"}},
@@ -397,7 +396,7 @@ func TestProfileNamespaces(t *testing.T) {
 	}
 }
 
-// Objects of other namespaces are for the cloudProviderSpecs of pools only if the flag
+// The cloudProviderSpecs of pools can refer to objects of other namespaces only if the flag
 // names them (security.md 35).
 func TestCloudProviderReferences(t *testing.T) {
 	for _, want := range [][]types.NamespacedName{nil, {{Namespace: "kube-system", Name: "openstack"}}} {

@@ -25,7 +25,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// DryRun says what the controller would do.
+// DryRun reports what the controller would do.
 func DryRun(ctx context.Context, opts *Options) (*dryrun.Report, error) {
 	c, err := opts.clusters()
 	if err != nil {
@@ -47,7 +47,7 @@ func DryRun(ctx context.Context, opts *Options) (*dryrun.Report, error) {
 	defer release()
 	facts.unreadable = func(_ context.Context, r *toolscache.Reflector, err error) {
 		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) {
-			stop(fmt.Errorf("reading %s: %w", r.TypeDescription(), err)) // trying again is of no use
+			stop(fmt.Errorf("reading %s: %w", r.TypeDescription(), err)) // a retry is useless
 		}
 	}
 	s, err := alone.newStage(ctx, facts, opts.Shard.Lease(LeaseName))
@@ -61,7 +61,7 @@ func DryRun(ctx context.Context, opts *Options) (*dryrun.Report, error) {
 	return report, err
 }
 
-// rehearsed are the facts for a rehearsal. What it returns gives the mirrors back.
+// rehearsed returns the facts for a dry run. The returned function releases the mirrors.
 func (opts *Options) rehearsed(c clusters) (facts nodeFacts, release func(), err error) {
 	settings, err := opts.settings(c.worker.config)
 	if err != nil {
@@ -79,8 +79,8 @@ func (opts *Options) rehearsed(c clusters) (facts nodeFacts, release func(), err
 	return facts, release, nil
 }
 
-// stage is where the controller is rehearsed: managers that fill caches and run no
-// controller, and what reads through them.
+// stage is the environment of a dry run: managers that fill caches but run no controller,
+// and the readers that use them.
 type stage struct {
 	opts               *Options
 	facts              nodeFacts
@@ -88,11 +88,11 @@ type stage struct {
 	world              *dryrun.World
 	onManagement       *dryrun.View
 	onWorker           *dryrun.View
-	sources            *profilesource.Reconciler // it remembers what it read of repositories
+	sources            *profilesource.Reconciler // caches what it read from repositories
 	nodes              bool                      // the kind NodeProvenance is installed
 }
 
-// newStage prepares a rehearsal. The managers are not started.
+// newStage prepares a dry run without starting the managers.
 func (opts *Options) newStage(ctx context.Context, facts nodeFacts, lease string) (*stage, error) {
 	cfg := facts.management.cluster.config
 	mgr, err := newManager(cfg, opts, facts, lease)
@@ -120,7 +120,7 @@ func (opts *Options) newStage(ctx context.Context, facts nodeFacts, lease string
 	return s, s.prepare(ctx)
 }
 
-// workerStage is the manager of a worker cluster apart.
+// workerStage returns the manager of a separate worker cluster.
 func (opts *Options) workerStage(facts nodeFacts) (ctrl.Manager, error) {
 	objects, err := workerCache()
 	if err != nil {
@@ -141,7 +141,7 @@ func (opts *Options) workerStage(facts nodeFacts) (ctrl.Manager, error) {
 	return mgr, nil
 }
 
-// prepare says by which fields is listed.
+// prepare adds the indexes that controllers use for lists.
 func (s *stage) prepare(ctx context.Context) error {
 	if err := s.sources.Know(ctx, s.worker.GetCache()); err != nil {
 		return err
@@ -155,12 +155,12 @@ func (s *stage) prepare(ctx context.Context) error {
 		return err
 	}
 	if !s.nodes {
-		return nil // what would be indexed is not there
+		return nil // there is nothing to index
 	}
 	return nodes.Index(ctx, worker, management)
 }
 
-// trimmed is what the caches keep of what controllers write.
+// trimmed returns the part of an object that caches store.
 func trimmed(obj any) (any, error) {
 	switch obj := obj.(type) {
 	case *osm.OperatingSystemConfig:
@@ -180,7 +180,7 @@ func (s *stage) rollouts() *rollout.Reconciler {
 	}
 }
 
-// rehearsal is one, of controllers that remember nothing of the one before.
+// rehearsal returns a dry run whose controllers have no state of an earlier one.
 func (s *stage) rehearsal() *dryrun.Rehearsal {
 	s.world.Reset()
 	r := &dryrun.Rehearsal{
@@ -205,7 +205,7 @@ func (s *stage) rehearsal() *dryrun.Rehearsal {
 	return r
 }
 
-// perform fills the caches, rehearses once, and ends.
+// perform fills the caches, executes one dry run, and ends.
 func (s *stage) perform(ctx context.Context) (*dryrun.Report, error) {
 	var report *dryrun.Report
 	all, ctx := errgroup.WithContext(ctx)
@@ -224,12 +224,12 @@ func (s *stage) perform(ctx context.Context) (*dryrun.Report, error) {
 	return report, err
 }
 
-// filled waits until the caches can be read; false is that ctx ended before.
+// filled waits until the caches can be read; it returns false if ctx ended first.
 func (s *stage) filled(ctx context.Context) bool {
 	return s.management.GetCache().WaitForCacheSync(ctx) && s.worker.GetCache().WaitForCacheSync(ctx)
 }
 
-// start runs the managers.
+// start starts the managers.
 func (s *stage) start(ctx context.Context, all *errgroup.Group) {
 	for _, mgr := range slices.Compact([]ctrl.Manager{s.management, s.worker}) {
 		all.Go(func() error {

@@ -45,31 +45,31 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// LeaseName is the contract's (section 9.8), so that the reference and this
-// controller never both write.
+// LeaseName is the name in the contract (section 9.8), so that operating-system-manager and
+// this controller never write at the same time.
 const LeaseName = "operating-system-manager"
 
-// How leases are held: three times what controller-runtime does, whose 10 seconds would
-// end the process whenever a single API server is restarted. Another replica takes over
-// at once from one that ends, and after leaseTime from one that is killed or could not
-// give its lease back.
+// Timing of leases: three times the defaults of controller-runtime, whose 10 seconds would
+// end the process whenever a single API server restarts. Another replica takes over
+// immediately from one that ends, and after leaseTime from one that was killed or could not
+// release its lease.
 const (
 	leaseTime     = 45 * time.Second
 	renewDeadline = 30 * time.Second
 )
 
-// sourceConcurrency is the number of ProfileSources looked at together: most of them
-// wait for a server, and those of one that is away must not keep the others waiting.
-// What costs memory is bounded by source.Mirrors.
+// sourceConcurrency bounds the ProfileSources that are reconciled concurrently. Most of
+// them wait for a server, and those of an unreachable server must not block the others.
+// source.Mirrors bounds what needs memory.
 const sourceConcurrency = 128
 
-// collectAfter is how much a controller's heap may grow before garbage is collected, in
-// percent of what was in use. Go's own 100 keeps a quarter more memory than 50 where a
-// thousand pools are, which is most of the time without work; 50 costs a fifth more CPU
-// while all of them change at once. The environment's GOGC comes first.
+// collectAfter is the growth of the controller's heap that starts a garbage collection, in
+// percent of the memory in use. With a thousand pools, Go's default of 100 needs a quarter
+// more memory than 50, mostly while idle; 50 needs a fifth more CPU while all of them
+// change at once. The environment variable GOGC overrides it.
 const collectAfter = 50
 
-// Run runs until ctx ends or something it cannot do without fails.
+// Run runs until ctx ends or a necessary part fails.
 func Run(ctx context.Context, opts *Options) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAfter)
@@ -106,13 +106,13 @@ func Run(ctx context.Context, opts *Options) error {
 		return err
 	}
 	if facts.journal != nil {
-		defer facts.journal.Close() // after all that tells it something has ended
+		defer facts.journal.Close() // after every writer has ended
 	}
 	return c.beside(ctx, servers, func(ctx context.Context) error { return runManager(ctx, opts, facts, mirrors) })
 }
 
-// beside runs something beside servers, until it ends, one of those fails, or the
-// configuration of a cluster is replaced.
+// beside runs a function together with servers until it ends, a server fails, or the
+// kubeconfig of a cluster is replaced.
 func (c clusters) beside(ctx context.Context, servers []func(context.Context) error, run func(context.Context) error) error {
 	all, ctx := errgroup.WithContext(ctx)
 	ctx, stop := context.WithCancel(ctx)
@@ -128,25 +128,25 @@ func (c clusters) beside(ctx context.Context, servers []func(context.Context) er
 	return all.Wait()
 }
 
-// runManager waits for the management cluster, then runs until ctx ends, a lease is
-// lost, or something it cannot do without fails.
+// runManager waits for the management cluster, then runs until ctx ends, a lease is lost,
+// or a necessary part fails.
 func runManager(ctx context.Context, opts *Options, facts nodeFacts, mirrors *source.Mirrors) error {
 	mgr, err := facts.management.begin(ctx, func() (ctrl.Manager, error) { return setUp(ctx, opts, facts, mirrors) })
 	if err != nil {
-		return nil //nolint:nilerr // told to stop before there was anything to stop
+		return nil // shutting down before the start
 	}
 	err = mgr.Start(ctx)
-	// Whoever loses the lease is not waited for, and would keep that of the worker cluster
-	// from whoever leads next.
+	// The process ends without waiting when the lease is lost, and would block the worker
+	// cluster's lease for the next leader.
 	facts.worker.settled()
-	// Told to stop, it stops: what was cut off is done again by the next run.
+	// During shutdown errors are expected: the next run repeats interrupted work.
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("running the controller: %w", err)
 	}
 	return nil
 }
 
-// setUp makes the manager of the management cluster with all that it runs.
+// setUp creates the manager of the management cluster with everything that it runs.
 func setUp(ctx context.Context, opts *Options, facts nodeFacts, mirrors *source.Mirrors) (ctrl.Manager, error) {
 	cfg := facts.management.cluster.config
 	if facts.management == facts.worker {
@@ -171,9 +171,9 @@ func setUp(ctx context.Context, opts *Options, facts nodeFacts, mirrors *source.
 	return mgr, addControllers(ctx, mgr, opts, facts, mirrors)
 }
 
-// mayServeFrom refuses another namespace than kube-system while operating-system-manager, its
-// lease or its profiles are there: a cluster has one controller, and they would not wait for
-// each other. One that only observes may be anywhere.
+// mayServeFrom rejects a namespace other than kube-system while operating-system-manager,
+// its lease or its profiles exist: a cluster has one controller, and the two would not wait
+// for each other. A controller that only observes can run in any namespace.
 func (opts *Options) mayServeFrom(ctx context.Context, cfg *rest.Config) error {
 	if opts.Namespace == metav1.NamespaceSystem || opts.Observe {
 		return nil
@@ -196,8 +196,8 @@ func (opts *Options) mayServeFrom(ctx context.Context, cfg *rest.Config) error {
 	return nil
 }
 
-// newManager makes the manager of the management cluster. With a worker cluster
-// apart, its cache holds nothing outside --namespace but profiles that pools may take.
+// newManager creates the manager of the management cluster. With a separate worker cluster,
+// its cache contains nothing outside --namespace except profiles that pools can use.
 func newManager(cfg *rest.Config, opts *Options, facts nodeFacts, lease string) (ctrl.Manager, error) {
 	own := map[string]cache.Config{opts.Namespace: {}}
 	caches := cache.Options{
@@ -231,8 +231,8 @@ func newManager(cfg *rest.Config, opts *Options, facts nodeFacts, lease string) 
 	return mgr, nil
 }
 
-// managerOptions are those of both managers. Probes and metrics have servers of
-// their own.
+// managerOptions returns the options of both managers. Probes and metrics have their own
+// servers.
 func managerOptions(opts *Options, lease, namespace string, caches cache.Options) (ctrl.Options, error) {
 	scheme, err := kubeclient.NewScheme()
 	return ctrl.Options{
@@ -247,28 +247,28 @@ func managerOptions(opts *Options, lease, namespace string, caches cache.Options
 		HealthProbeBindAddress:        "0",
 		Metrics:                       metricsserver.Options{BindAddress: "0"},
 		Cache:                         caches,
-		// An attempt that failed took the names of its controllers with it.
+		// A failed attempt has registered the names of its controllers.
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	}, err
 }
 
-// nodeFacts is what nodes get beside their profile, and where to read it and what
-// profiles Flux brings.
+// nodeFacts has the inputs of nodes other than their profile, and the readers for them and
+// for profiles from Flux.
 type nodeFacts struct {
-	management, worker *part // the same with one cluster
+	management, worker *part // the same pointer with one cluster
 	engine             *render.Engine
 	metrics            *metrics.Metrics
-	journal            *auditlog.Writer // nil for none
+	journal            *auditlog.Writer // nil without an audit log
 	settings           render.Settings
 	registry           cache.Cache // nil without credentials of registries
 	flux               *fetcher.Flux
 	appliers           *ownership.Noter
-	webhooks           *webhook.Certificates     // nil without any of our own
-	sources            *profilesource.Reconciler // to tell of the pools of a worker cluster apart
+	webhooks           *webhook.Certificates     // nil without our own certificates
+	sources            *profilesource.Reconciler // to learn about the pools of a separate worker cluster
 	mirrors            *source.Mirrors
 
-	// unreadable is told what a cache cannot be filled with; nil is client-go's own, which
-	// logs and tries again.
+	// unreadable handles errors of filling a cache; nil uses client-go's handler, which logs
+	// and retries.
 	unreadable toolscache.WatchErrorHandlerWithContext
 }
 
@@ -312,7 +312,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, facts 
 			return err
 		}
 	}
-	// Every replica answers admission reviews, from the management cluster alone.
+	// Every replica answers admission reviews, using only the management cluster.
 	reviewer := &pools.Reconciler{Management: pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}, Namespace: opts.Namespace, ProfileNamespaces: opts.CrossNamespaces}
 	var err error
 	if facts.webhooks, err = addAdmission(mgr, opts, reviewer, facts); err != nil {
@@ -325,8 +325,8 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, facts 
 	return addWorker(mgr, opts, facts)
 }
 
-// profileReconciler is what keeps ProfileSources, as the flags have it. How clusters and
-// sources are read and written is for the caller to add.
+// profileReconciler returns a reconciler of ProfileSources with the values of flags. The
+// caller adds the clients for clusters and sources.
 func (opts *Options) profileReconciler(facts nodeFacts) *profilesource.Reconciler {
 	return &profilesource.Reconciler{
 		Namespace:     opts.Namespace,
@@ -339,7 +339,7 @@ func (opts *Options) profileReconciler(facts nodeFacts) *profilesource.Reconcile
 	}
 }
 
-// fetcher reads what ProfileSources name.
+// fetcher returns a fetcher for what ProfileSources name.
 func (opts *Options) fetcher(facts nodeFacts, cached, live client.Reader) *fetcher.Fetcher {
 	f := &fetcher.Fetcher{
 		Client:        cached,
@@ -355,8 +355,8 @@ func (opts *Options) fetcher(facts nodeFacts, cached, live client.Reader) *fetch
 	return f
 }
 
-// fluxOf is how artifacts of Flux are read. Its cache watches nothing before somebody
-// names an object of Flux, so that Flux need not be there.
+// fluxOf returns a reader of Flux's objects. Its cache starts a watch when a source first
+// names an object, so Flux need not be installed.
 func fluxOf(mgr ctrl.Manager, cfg *rest.Config, opts *Options) (*fetcher.Flux, error) {
 	c, err := cache.New(cfg, cache.Options{
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
@@ -376,7 +376,7 @@ func fluxOf(mgr ctrl.Manager, cfg *rest.Config, opts *Options) (*fetcher.Flux, e
 	}, nil
 }
 
-// environment reads the variables that values of a cloudProviderSpec fall back to.
+// environment returns the variables that are defaults for values of a cloudProviderSpec.
 func environment() map[string]string {
 	out := map[string]string{}
 	for _, name := range render.EnvironmentNames() {
@@ -387,16 +387,16 @@ func environment() map[string]string {
 	return out
 }
 
-// Mirrors that no source will fetch any more are deleted, looked for every
-// sweepInterval: where credentials are renewed each hour, each leave one. Of those that
-// were there before this process nobody knows, unless nobody fetched them for
-// mirrorLife: an interval of a source is 720 hours at most.
+// A mirror that no source uses is deleted. The check runs every sweepInterval, since hourly
+// renewed credentials each leave a mirror. For mirrors of an earlier process the users are
+// unknown, so they are deleted after mirrorLife without a fetch: the interval of a source
+// is at most 720 hours.
 const (
 	mirrorLife    = 31 * 24 * time.Hour
 	sweepInterval = time.Hour
 )
 
-// sweeper deletes mirrors of sources and credentials that are no more.
+// sweeper deletes mirrors whose sources or credentials no longer exist.
 func sweeper(mirrors *source.Mirrors) manager.RunnableFunc {
 	return func(ctx context.Context) error {
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
@@ -408,7 +408,8 @@ func sweeper(mirrors *source.Mirrors) manager.RunnableFunc {
 	}
 }
 
-// cacheOfOne watches the object of a name, so that this is all the right we need.
+// cacheOfOne watches the object with one name, so that a permission for this name is
+// sufficient.
 func cacheOfOne(mgr ctrl.Manager, cfg *rest.Config, obj client.Object, trim toolscache.TransformFunc) (cache.Cache, error) {
 	namespace, name := obj.GetNamespace(), obj.GetName()
 	c, err := cache.New(cfg, cache.Options{
@@ -429,7 +430,7 @@ func cacheOfOne(mgr ctrl.Manager, cfg *rest.Config, obj client.Object, trim tool
 	return c, nil
 }
 
-// profileNamespaces are those whose profiles are watched.
+// profileNamespaces returns the namespaces whose profiles are watched.
 func (opts *Options) profileNamespaces() map[string]cache.Config {
 	out := map[string]cache.Config{opts.Namespace: {}}
 	for _, ns := range opts.CrossNamespaces {

@@ -17,12 +17,12 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 )
 
-// installedPoll is the time between two looks whether the kind NodeProvenance has come.
+// installedPoll is the interval of checks for the kind NodeProvenance.
 const installedPoll = 10 * time.Second
 
-// addNodes adds the node controller to the manager of the worker cluster. Provisioning
-// does not need it: where the kind NodeProvenance is not installed, as after an update
-// of the controller alone, it begins when it is.
+// addNodes adds the node controller to the manager of the worker cluster. Provisioning does
+// not need it: if the kind NodeProvenance is not installed, as after an update of the
+// controller alone, the node controller starts after its installation.
 func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts nodeFacts) error {
 	provenance := opts.nodeReconciler(facts)
 	provenance.Management = nodes.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()}
@@ -56,15 +56,15 @@ func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 			return installed, nil
 		})
 		if err != nil {
-			return nil //nolint:nilerr // told to stop while it waited
+			return nil // shutting down while it waited
 		}
 		logger.Info("the kind NodeProvenance is installed now")
 		return setUp(ctx)
 	}))
 }
 
-// nodeReconciler is what writes down where nodes come from, as the flags have it. How
-// clusters are read and written is for the caller to add.
+// nodeReconciler returns a reconciler of nodes with the values of flags. The caller adds
+// the clients for clusters.
 func (opts *Options) nodeReconciler(facts nodeFacts) *nodes.Reconciler {
 	return &nodes.Reconciler{
 		Clock:             clock.RealClock{},

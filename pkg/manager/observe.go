@@ -15,11 +15,11 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun"
 )
 
-// observeLease is held by a controller that observes. The other is held by the
-// controller beside it.
+// observeLease is the lease of an observing controller, so that it does not compete for the
+// lease of the other controller.
 const observeLease = "osm-gitops-observe"
 
-// quietLease is a lease about which no events are written.
+// quietLease is a lease without events.
 func quietLease(cfg *rest.Config, name, namespace string) (resourcelock.Interface, error) {
 	c, err := coordinationv1client.NewForConfig(cfg)
 	if err != nil {
@@ -31,8 +31,7 @@ func quietLease(cfg *rest.Config, name, namespace string) (resourcelock.Interfac
 	}, nil
 }
 
-// Observe says what the controller would do until ctx ends, or something it cannot do
-// without fails.
+// Observe reports what the controller would do until ctx ends, or a necessary part fails.
 func Observe(ctx context.Context, opts *Options) error {
 	c, err := opts.clusters()
 	if err != nil {
@@ -60,7 +59,7 @@ func (opts *Options) observe(ctx context.Context, facts nodeFacts) error {
 		return s.management, nil
 	})
 	if err != nil {
-		return nil //nolint:nilerr // told to stop before there was anything to stop
+		return nil // shutting down before the start
 	}
 	if facts.worker != facts.management {
 		held := s.worker.GetCache()

@@ -11,21 +11,21 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// Options are the flags of the controller, validated.
+// Options are the validated flags of the controller.
 type Options struct {
-	// Version and Commit are those of this program.
+	// Version and Commit of this program.
 	Version, Commit string
 
-	Kubeconfig, WorkerKubeconfig string // "" is in-cluster, and no worker cluster apart
+	Kubeconfig, WorkerKubeconfig string // "": in-cluster, and no separate worker cluster
 	Namespace                    string
 	Shard                        shard.Shard
 	LeaderElect                  bool
 	WorkerCount                  int
 
-	// Observe writes nothing but conditions, beside another controller.
+	// Observe writes only conditions, while another controller serves the cluster.
 	Observe bool
 
-	// Settings are what nodes get, without the certificates of the two files. Without
+	// Settings are the settings of nodes, without the certificates of the two files. Without
 	// KubernetesCAFile nodes trust the CA of the worker cluster's kubeconfig.
 	Settings                     render.Settings
 	HostCAFile, KubernetesCAFile string
@@ -47,13 +47,13 @@ type Options struct {
 	AllowInsecureGit       bool
 	GitAllowedCIDRs        []netip.Prefix
 	DisableDefaultOSPs     bool
-	CrossNamespaces        []string // with profiles for pools, beside Namespace; "*" is all
+	CrossNamespaces        []string // with profiles for pools, in addition to Namespace; "*" is all
 	ArtifactHosts          []string
 	AllowExternalArtifacts bool
 	ArgoNamespace          string
 
-	// Addresses of probes and metrics; "" and "0" are none. The second ones are for the
-	// flags of the reference's webhook.
+	// Addresses of probes and metrics; "" and "0" disable them. The second ones are for the
+	// flags of operating-system-manager's webhook.
 	HealthAddress, MetricsAddress             string
 	WorkerHealthAddress, WorkerMetricsAddress string
 	SecondHealthAddress, SecondMetricsAddress string
@@ -61,20 +61,20 @@ type Options struct {
 	Push Push
 	UI   UI
 
-	// Webhook has the address, the files and names of the flags; no address is no webhook.
+	// Webhook has the values of flags; without an address there is no webhook.
 	Webhook             webhook.Options
 	DenyUnknownProfiles bool
 }
 
-// Push is what comes from Git hosts, and goes to them and to Flux.
+// Push has the addresses for pushes from Git hosts, and for events to Flux.
 type Push struct {
-	Address, CertFile, KeyFile string // no address: nothing listens
+	Address, CertFile, KeyFile string // no address disables it
 	EventsAddress              string // of Flux's notification-controller
 	ClusterName                string // in commit statuses
 }
 
-// UI is the audit page.
+// UI has the flags of the audit page.
 type UI struct {
-	Address, CertFile, KeyFile string // no address: there is none
-	Open                       bool   // on loopback, without TLS: nobody is asked for a token
+	Address, CertFile, KeyFile string // no address disables it
+	Open                       bool   // on loopback without TLS, users are not authenticated
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/receiver"
 )
 
-// addPush adds what listens to Git hosts, and what reports to them and to Flux.
+// addPush adds the receiver of pushes, and the reports to Git hosts and Flux.
 func addPush(mgr ctrl.Manager, opts *Options, sources *profilesource.Reconciler) error {
 	if opts.Push.EventsAddress != "" {
 		instance, err := os.Hostname()

@@ -12,8 +12,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout"
 )
 
-// addRollouts adds to the manager of the worker cluster what lets versions reach pools in
-// waves, and has machines replaced.
+// addRollouts adds the controllers that release versions to pools in waves and replace
+// machines to the manager of the worker cluster.
 func addRollouts(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options) error {
 	rollouts := &rollout.Reconciler{
 		Management:     management.GetClient(),

@@ -18,17 +18,17 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 )
 
-// part is what a probe tells of: a cluster and the caches that are filled from it.
+// part is the subject of a probe: a cluster with the caches that are filled from it.
 type part struct {
 	cluster *reached
-	caches  atomic.Pointer[cache.Cache] // nil before there are any
-	waits   atomic.Pointer[string]      // for what, where that is no fault
-	broken  atomic.Pointer[error]       // what keeps it from starting
-	working sync.Mutex                  // held while a worker cluster apart is worked in
+	caches  atomic.Pointer[cache.Cache] // nil before they exist
+	waits   atomic.Pointer[string]      // what it waits for, if that is expected
+	broken  atomic.Pointer[error]       // why it cannot start
+	working sync.Mutex                  // locked while work in a separate worker cluster is running
 }
 
-// settled returns once nothing works in a worker cluster apart, and its lease is given
-// back; it does not wait for ever.
+// settled returns once no work in a separate worker cluster is running and its lease is
+// released, or after a time limit.
 func (p *part) settled() {
 	const patience = 20 * time.Second
 	done := make(chan struct{})
@@ -42,7 +42,7 @@ func (p *part) settled() {
 	}
 }
 
-// ready says why nothing is done in a cluster; nil when all is well.
+// ready returns why nothing happens in a cluster; nil if it is healthy.
 func (p *part) ready(ctx context.Context) error {
 	const patience = time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -65,9 +65,9 @@ func (p *part) ready(ctx context.Context) error {
 	return nil
 }
 
-// servers are those of the flags: probes and metrics of the management cluster's
-// part and, with two clusters, of the worker cluster's. They answer from the first
-// moment on, so that somebody can ask why nothing else happens.
+// servers returns the servers of the flags: probes and metrics of the management cluster's
+// part and, with two clusters, of the worker cluster's. They answer from the beginning, so
+// that users can see what the controller waits for.
 func (opts *Options) servers(management, worker *part) ([]func(context.Context) error, error) {
 	out := []func(context.Context) error{}
 	add := func(flag, address string, serve func(context.Context) error) {
@@ -83,7 +83,7 @@ func (opts *Options) servers(management, worker *part) ([]func(context.Context) 
 	}
 	measure := func(flag, address string) error {
 		if address == "" {
-			return nil // controller-runtime would take that for :8080
+			return nil // controller-runtime would interpret "" as :8080
 		}
 		server, err := metricsserver.NewServer(metricsserver.Options{BindAddress: address}, nil, nil)
 		if err != nil || server == nil {
@@ -98,15 +98,15 @@ func (opts *Options) servers(management, worker *part) ([]func(context.Context) 
 	if err := measure("metrics-address", opts.MetricsAddress); err != nil {
 		return nil, err
 	}
-	if opts.SecondMetricsAddress != opts.MetricsAddress { // one address may be given by both names
+	if opts.SecondMetricsAddress != opts.MetricsAddress { // both flags can name one address
 		if err := measure("metrics-bind-address", opts.SecondMetricsAddress); err != nil {
 			return nil, err
 		}
 	}
 	var note []*part
 	if management != worker {
-		// What is said of the worker cluster here does not fail the probe: Git and
-		// webhooks go on without it.
+		// The state of the worker cluster does not fail the probe: Git and webhooks work without
+		// it.
 		note = []*part{worker}
 	}
 	probe("health-probe-address", opts.HealthAddress, management, note...)
@@ -120,7 +120,8 @@ func (opts *Options) servers(management, worker *part) ([]func(context.Context) 
 	return out, measure("worker-metrics-address", opts.WorkerMetricsAddress)
 }
 
-// newMetrics are ours beside those of controller-runtime, which both addresses serve.
+// newMetrics registers our metrics next to those of controller-runtime. Both addresses
+// serve all of them.
 func newMetrics(c clusters) (*metrics.Metrics, error) {
 	m := metrics.New()
 	for role, r := range map[string]*reached{"management": c.management, "worker": c.worker} {
@@ -132,8 +133,8 @@ func newMetrics(c clusters) (*metrics.Metrics, error) {
 	return m, nil
 }
 
-// serveProbe serves /healthz, which answers as long as the process runs, and
-// /readyz, which says what is amiss: of a part, and of others as a note.
+// serveProbe serves /healthz, which succeeds as long as the process runs, and /readyz,
+// which reports the problems of a part, and of others as a note.
 func serveProbe(ctx context.Context, address string, of *part, note []*part) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
@@ -172,7 +173,7 @@ func serveProbe(ctx context.Context, address string, of *part, note []*part) err
 	return nil
 }
 
-// line says how a part is: "+" and ok, or a mark and why not.
+// line formats the state of a part: "+" and ok, or a mark and the reason.
 func line(b *strings.Builder, mark string, p *part, err error) {
 	switch waits := p.waits.Load(); {
 	case err != nil:

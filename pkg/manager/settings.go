@@ -19,15 +19,15 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// warnOfSettings tells of settings that nodes get although they can hardly do what was
-// meant: in the log, and in an event on each ProfileSource, whose profiles get them.
+// warnOfSettings reports settings that probably do not have the intended effect, in the log
+// and in an event on each ProfileSource, whose profiles use them.
 func warnOfSettings(mgr ctrl.Manager, opts *Options, facts nodeFacts, recorder events.EventRecorder) error {
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		machines := opts.poolReconciler(facts)
 		if facts.registry != nil {
 			machines.Registry = facts.registry
 		}
-		settings, _ := machines.NodeSettings(ctx) // pools tell what is wrong with the Secret
+		settings, _ := machines.NodeSettings(ctx) // pools report problems of the Secret
 		warnings := settings.Warnings()
 		for _, w := range warnings {
 			ctrl.Log.Info("a setting can hardly do what was meant", "setting", w.Setting, "value", w.Value, "problem", w.Problem, "remedy", w.Remedy)
@@ -51,7 +51,7 @@ func warnOfSettings(mgr ctrl.Manager, opts *Options, facts nodeFacts, recorder e
 	}))
 }
 
-// settings adds the certificates; cfg is how the worker cluster is reached.
+// settings adds the certificates; cfg is the config of the worker cluster.
 func (opts *Options) settings(cfg *rest.Config) (render.Settings, error) {
 	s := opts.Settings
 	var err error
@@ -68,9 +68,9 @@ func (opts *Options) settings(cfg *rest.Config) (render.Settings, error) {
 	return s, err
 }
 
-// readPEM reads a bundle that holds at least one certificate.
+// readPEM reads a bundle with at least one certificate.
 func readPEM(flag, file string) (string, error) {
-	b, err := os.ReadFile(file) //nolint:gosec // the operator names it
+	b, err := os.ReadFile(file) // the operator names it
 	if err != nil {
 		return "", fmt.Errorf("--%s: %w", flag, err)
 	}
@@ -85,8 +85,8 @@ func readPEM(flag, file string) (string, error) {
 	}
 }
 
-// clusterCA finds the CA that nodes trust for the API server when no flag names
-// one (contract: section 11.1).
+// clusterCA finds the CA that nodes trust for the API server if no flag names one
+// (contract: section 11.1).
 func (opts *Options) clusterCA(cfg *rest.Config) (string, error) {
 	flag, file := "kubeconfig", opts.Kubeconfig
 	if opts.WorkerKubeconfig != "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
-// uiFresh is how old what the audit page shows of the caches may be, which cost nothing but
-// time to put together.
+// uiFresh is how long facts from the caches are reused by the audit page. Reading them
+// takes only time.
 const uiFresh = 2 * time.Second
 
 // addUI adds the audit page to the manager of the worker cluster.
@@ -28,7 +28,7 @@ func addUI(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, fact
 	verifier := &verify.Verifier{
 		Management: management.GetAPIReader(), Worker: mgr.GetAPIReader(), Namespace: opts.Namespace,
 		Engine: facts.engine, Check: lint.TemplateCheck(facts.engine), Builtin: profile.Builtin(), Git: facts.mirrors,
-		FollowedOnly: true, // who looks decides what is verified
+		FollowedOnly: true, // viewers choose what is verified
 	}
 	server := &ui.Server{
 		Snapshots: &ui.Snapshots{Read: reader.Read, Clock: clock.RealClock{}, Fresh: uiFresh, Stale: uiFresh},

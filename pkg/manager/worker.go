@@ -28,20 +28,20 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 )
 
-// WorkerLeaseName is the contract's (section 9.8), as LeaseName is. Its namespace
+// WorkerLeaseName is the name in the contract (section 9.8), like LeaseName. Its namespace
 // is kube-system of the worker cluster.
 const WorkerLeaseName = "operating-system-manager-worker-manager"
 
-// followEvery is the time between two looks at the worker cluster by a replica that does
-// not lead, of which a probe and a metric tell.
+// followEvery is the interval at which a replica that does not lead checks the worker
+// cluster, for a probe and a metric.
 const followEvery = 15 * time.Second
 
-// setUpRetry is the time between two attempts to begin in a cluster, such as while a
-// kind is not installed there, or not served yet by an API server that just started.
+// setUpRetry is the interval of attempts to start in a cluster, for instance while a kind
+// is not installed, or not yet served by an API server that has just started.
 const setUpRetry = 2 * time.Second
 
-// workerCache is what is kept in memory of the worker cluster: of user data no more
-// than digests, of kube-system the bootstrap tokens.
+// workerCache configures the cached objects of the worker cluster: only digests of user
+// data, and only bootstrap tokens of kube-system.
 func workerCache() (map[client.Object]cache.ByObject, error) {
 	tokens, err := labels.NewRequirement(api.LabelTokenPool, selection.Exists, nil)
 	if err != nil {
@@ -98,8 +98,8 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	return addUI(management, mgr, opts, facts)
 }
 
-// poolReconciler is what keeps pools, as the flags have it. How clusters are read and
-// written is for the caller to add.
+// poolReconciler returns a reconciler of pools with the values of flags. The caller adds
+// the clients for clusters.
 func (opts *Options) poolReconciler(facts nodeFacts) *pools.Reconciler {
 	return &pools.Reconciler{
 		Engine:            facts.engine,
@@ -123,14 +123,14 @@ func (opts *Options) poolReconciler(facts nodeFacts) *pools.Reconciler {
 	}
 }
 
-// addWorker adds what works in a worker cluster apart. It begins once this replica
-// leads in the management cluster, the worker cluster answers, and the lease there
-// is held too: whoever else writes there, the reference say, holds that one. When
-// it is lost, the process ends.
+// addWorker adds the work in a separate worker cluster. It starts once this replica leads
+// in the management cluster, the worker cluster answers, and this replica also holds the
+// lease there, which any other writer such as operating-system-manager needs. If the lease
+// is lost, the process ends.
 func addWorker(mgr ctrl.Manager, opts *Options, facts nodeFacts) error {
 	waitFor := func(what string) { facts.worker.waits.Store(&what) }
 	waitFor("waits until this replica leads")
-	// A replica that does not lead says as well whether it would get there.
+	// A replica that does not lead also reports whether it could reach the cluster.
 	follow := everywhere(func(ctx context.Context) error {
 		facts.worker.cluster.follow(ctx, mgr.Elected(), followEvery)
 		return nil
@@ -144,7 +144,7 @@ func addWorker(mgr ctrl.Manager, opts *Options, facts nodeFacts) error {
 		facts.worker.waits.Store(nil)
 		worker, err := facts.worker.begin(ctx, func() (ctrl.Manager, error) { return newWorkerManager(ctx, mgr, opts, facts) })
 		if err != nil {
-			return nil // told to stop before there was anything to stop
+			return nil // shutting down before the start
 		}
 		if opts.LeaderElect {
 			waitFor("waits for the lease " + metav1.NamespaceSystem + "/" + opts.Shard.Lease(WorkerLeaseName))
@@ -163,8 +163,8 @@ func addWorker(mgr ctrl.Manager, opts *Options, facts nodeFacts) error {
 	}))
 }
 
-// begin tries until it works, or ctx ends. The API server may be away, or have
-// other things missing that somebody brings.
+// begin retries until it succeeds or ctx ends: the API server may be unreachable, or
+// necessary objects may be missing.
 func (p *part) begin(ctx context.Context, attempt func() (ctrl.Manager, error)) (out ctrl.Manager, err error) {
 	err = wait.PollUntilContextCancel(ctx, setUpRetry, true, func(ctx context.Context) (bool, error) {
 		if !p.cluster.await(ctx) {
@@ -201,7 +201,7 @@ func newWorkerManager(ctx context.Context, management ctrl.Manager, opts *Option
 	if err != nil {
 		return nil, fmt.Errorf("preparing to work: %w", err)
 	}
-	if facts.webhooks != nil { // the reviews of MachineDeployments come from there
+	if facts.webhooks != nil { // MachineDeployments are reviewed there
 		if err := facts.webhooks.Tell(mgr, mgr); err != nil {
 			return nil, err
 		}
@@ -212,7 +212,7 @@ func newWorkerManager(ctx context.Context, management ctrl.Manager, opts *Option
 	return mgr, addPools(ctx, management, mgr, opts, facts)
 }
 
-// everywhere runs in every replica, whether it leads or not.
+// everywhere runs in every replica, whether or not it leads.
 type everywhere func(ctx context.Context) error
 
 func (e everywhere) Start(ctx context.Context) error { return e(ctx) }
