@@ -187,7 +187,7 @@ func TestNodeThatIsThere(t *testing.T) {
 		t.Errorf("%s of %s, want that of %s", report.Verdict, report.Checks[0].Name, own)
 	}
 	clusterfixture.Delete[*api.NodeProvenance](s.e, own)
-	if report, err := s.try("two"); err == nil || !strings.Contains(err.Error(), "no NodeProvenance "+own) {
+	if report, err := s.try("two"); err == nil || !strings.Contains(err.Error(), "NodeProvenance "+own) {
 		t.Errorf("%+v (err %v)", report, err)
 	}
 }

@@ -28,7 +28,7 @@ func TestCompareValues(t *testing.T) {
 		"a value":                   {file{Path: "/a"}, file{Path: "/b"}, &Difference{Field: "x.path", Expected: "/a", Found: "/b"}},
 		"a line":                    {file{Data: "a\nb\nc"}, file{Data: "a\nB\nc"}, &Difference{Field: "x.data", Line: 2, Expected: "b", Found: "B"}},
 		"a line more":               {file{Data: "a"}, file{Data: "a\nb"}, &Difference{Field: "x.data", Line: 2, Expected: nothing, Found: "b"}},
-		"an item more, by its name": {[]file{{Path: "/a"}}, []file{{Path: "/a"}, {Path: "/b"}}, &Difference{Field: `x[1] "/b"`, Expected: nothing, Found: "it is there"}},
+		"an item more, by its name": {[]file{{Path: "/a"}}, []file{{Path: "/a"}, {Path: "/b"}}, &Difference{Field: `x[1] "/b"`, Expected: nothing, Found: "present"}},
 		"another type":              {map[string]any{"a": 1}, map[string]any{"a": "1"}, &Difference{Field: "x.a", Expected: "float64 1", Found: "string 1"}},
 		"the first by its name":     {map[string]any{"b": 1, "a": 1}, map[string]any{"b": 2, "a": 2}, &Difference{Field: "x.a", Expected: "1", Found: "2"}},
 	} {

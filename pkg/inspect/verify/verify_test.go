@@ -230,7 +230,7 @@ func TestVerify(t *testing.T) {
 		"no settings":  {func(s *scene) { clusterfixture.Delete[*corev1.ConfigMap](s.e, s.settings().Name) }, "two", "settings are missing", "", ""},
 
 		"a file of the configuration": {func(s *scene) { s.osc().Spec.BootstrapConfig.Files[0].Content.Inline.Data = "#!/bin/sh\necho evil\n" }, "two", "OSC differs", `spec.bootstrapConfig.files[0] "/opt/bin/bootstrap".content.inline.data`, "echo evil"},
-		"a unit more":                 {func(s *scene) { s.osc().Spec.BootstrapConfig.Units = []osm.Unit{{Name: "evil.service"}} }, "", "OSC differs", `spec.bootstrapConfig.units[0] "evil.service"`, "it is there"},
+		"a unit more":                 {func(s *scene) { s.osc().Spec.BootstrapConfig.Units = []osm.Unit{{Name: "evil.service"}} }, "", "OSC differs", `spec.bootstrapConfig.units[0] "evil.service"`, "present"},
 		"an annotation of it":         {func(s *scene) { s.osc().Annotations[api.AnnotationVersion] = "v9.9.9" }, "two", "OSC differs", "annotation gitops.k8c.io/version", "v9.9.9"},
 		"its input digest":            {func(s *scene) { s.osc().Annotations[api.AnnotationInputDigest] = "evil" }, "two", "OSC differs", "annotation gitops.k8c.io/input-digest", "evil"},
 		"the profile":                 {func(s *scene) { s.osp().Spec.BootstrapConfig.Files[0].Content.Inline.Data = "#!/bin/sh\necho evil\n" }, "two", "OSP differs", `spec.bootstrapConfig.files[0] "/opt/bin/bootstrap".content.inline.data`, "echo evil"},
@@ -249,7 +249,7 @@ func TestVerify(t *testing.T) {
 			s.repo.Git("reset", "--quiet", "--hard", "HEAD~1")
 			s.repo.Commit(osp)
 		}, "two", "repository differs", "commit of osp-x v1.1.0", "instead, with other content"},
-		"no branch":     {func(s *scene) { s.repo.Git("branch", "--quiet", "--move", "main", "other") }, "two", "repository differs", "what is followed", nothing},
+		"no branch":     {func(s *scene) { s.repo.Git("branch", "--quiet", "--move", "main", "other") }, "two", "repository differs", "followed revision", nothing},
 		"no repository": {func(s *scene) { s.v.Given.Local.Dir += "/missing" }, "two", "unproven", "", ""},
 
 		"an artifact": {func(s *scene) {
@@ -393,7 +393,7 @@ func TestNotThere(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	clusterfixture.Delete[*osm.OperatingSystemConfig](s.e, "workers-kube-system-config")
-	if _, err := s.try(""); err == nil || !strings.Contains(err.Error(), "no OperatingSystemConfig kube-system/workers-kube-system-config") {
+	if _, err := s.try(""); err == nil || !strings.Contains(err.Error(), "OperatingSystemConfig kube-system/workers-kube-system-config not found") {
 		t.Errorf("got %v", err)
 	}
 	if got := s.verify("two").Verdict; got != "record is missing" {
