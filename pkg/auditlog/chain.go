@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Recipe is how lines are made and hashed; it stands in each of them. It changes
-// whenever a field comes, so that an older release says that it does not know the line
-// and not that somebody changed it. Fields never go.
+// Recipe is the version of the format and hash of lines, and part of each line. It changes
+// whenever a field is added, so that an older release reports an unknown recipe and not an
+// edited line. Fields are never removed.
 const Recipe = "v1"
 
 // maxLine bounds a line, in bytes.
@@ -23,25 +23,25 @@ type Entry struct {
 	Recipe   string    `json:"recipe"`
 	Sequence uint64    `json:"sequence"`
 	Time     time.Time `json:"time"`
-	// Before is the hash of the line before, without its line feed: "sha256:<64 hex>".
-	// The first of all lines has none.
+	// Before is the hash of the previous line without its line feed: "sha256:<64 hex>". The
+	// first line of a chain has none.
 	Before string `json:"before"`
-	// ID is that of the fact.
+	// ID is the ID of the fact.
 	ID string `json:"id"`
 	Fact
 }
 
-// Head is the end of a chain: the number and the hash of its last line. The zero value
-// is that of an empty one.
+// Head is the end of a chain: the number and the hash of its last line. The zero value is
+// an empty chain.
 type Head struct {
 	Sequence uint64
 	Hash     string
 }
 
-// ErrNewer says that another release made a line.
+// ErrNewer says that another release wrote a line.
 var ErrNewer = errors.New("another release made it")
 
-// Next makes the line that follows, without its line feed.
+// Next formats the next line, without its line feed.
 func (h Head) Next(f Fact, at time.Time) (line []byte, next Head, err error) {
 	e := Entry{Recipe: Recipe, Sequence: h.Sequence + 1, Time: at.UTC().Truncate(time.Millisecond), Before: h.Hash, ID: f.ID(), Fact: f}
 	line, err = encode(e)
@@ -54,7 +54,7 @@ func (h Head) Next(f Fact, at time.Time) (line []byte, next Head, err error) {
 	return line, Head{Sequence: e.Sequence, Hash: hashOf(line)}, nil
 }
 
-// Check reads a line that has to follow, without its line feed.
+// Check parses a line without its line feed and checks that it follows.
 func (h Head) Check(line []byte) (Entry, Head, error) {
 	e, err := parse(line)
 	if err != nil {
@@ -78,7 +78,7 @@ func gap(before, now uint64) string {
 	return fmt.Sprintf("%d lines between are missing", now-before-1)
 }
 
-// parse reads a line as it was written: another spelling of the same is not one.
+// parse decodes a line. It must have exactly the bytes that the controller writes.
 func parse(line []byte) (Entry, error) {
 	var e Entry
 	var made struct {
@@ -110,7 +110,7 @@ func parse(line []byte) (Entry, error) {
 	return e, nil
 }
 
-// hashOf is the hash of a line without its line feed.
+// hashOf returns the hash of a line without its line feed.
 func hashOf(line []byte) string {
 	sum := sha256.Sum256(line)
 	return "sha256:" + hex.EncodeToString(sum[:])

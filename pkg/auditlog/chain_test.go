@@ -41,7 +41,7 @@ func chain(t testing.TB, n int) []byte {
 	return out
 }
 
-// The form of a line is what auditors rely on: another one is another recipe.
+// Auditors rely on the format of a line: another format needs another recipe.
 func TestLine(t *testing.T) {
 	f := joined(7)
 	f.Message, f.Since, f.Is = "", "", nil
@@ -58,8 +58,8 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// Nothing of a line does something to a terminal, whoever wrote what it tells of: not
-// even what somebody else's object says that is kept whole. security.md 28
+// No line contains terminal control characters, whatever its source: not even text of an
+// object of another owner that is stored completely. security.md 28
 func TestTerminal(t *testing.T) {
 	const evil = "a\x1b[31m\x07\u009b31m\u202e\u2066\u200b\ufeff\u2028\U000e0041\x7fz<&>"
 	f := joined(1)
@@ -103,7 +103,7 @@ func write(t *testing.T, texts ...[]byte) []string {
 	return out
 }
 
-// Whatever somebody does to a line, the first one that does not fit is named.
+// For any edit of a line, the first line that does not fit is named.
 func TestTampering(t *testing.T) {
 	good := chain(t, 5)
 	lines := bytes.SplitAfter(good, []byte("\n"))[:5]
@@ -116,7 +116,7 @@ func TestTampering(t *testing.T) {
 		}
 		return bytes.Replace(out, lines[i], changed, 1)
 	}
-	other := func() []byte { // a whole chain with one fact changed, from there on made anew
+	other := func() []byte { // a complete chain with one changed fact, and all later hashes computed again
 		var head Head
 		var out []byte
 		for i := range 5 {
@@ -139,9 +139,9 @@ func TestTampering(t *testing.T) {
 		says string
 	}{
 		"another author":                      {replaced(2, "Ada", "Eve"), 4, "that one was changed"},
-		"the last line changed":               {replaced(4, "Reported", "Inferred"), 0, ""}, // nobody vouches for it yet: keep its hash
+		"the last line changed":               {replaced(4, "Reported", "Inferred"), 0, ""}, // not detectable without a stored hash
 		"a line left out":                     {join(lines[0], lines[1], lines[3], lines[4]), 3, "1 lines between are missing"},
-		"the first line left out":             {join(lines[1:]...), 0, ""}, // it may be in a file that was moved away
+		"the first line left out":             {join(lines[1:]...), 0, ""}, // it could be in a file that was moved away
 		"two lines swapped":                   {join(lines[0], lines[2], lines[1], lines[3]), 2, "missing"},
 		"a line twice":                        {join(lines[0], lines[1], lines[1], lines[2]), 3, "repeated"},
 		"a line of another chain":             {join(lines[0], lines[1], otherLines[2], lines[3]), 4, "changed"},
@@ -175,7 +175,7 @@ func TestTampering(t *testing.T) {
 		})
 	}
 
-	// Who kept a hash finds out about a chain that was made anew, and about its end.
+	// A stored hash reveals a recomputed chain, and a changed end.
 	anchor := hashOf(bytes.TrimSuffix(lines[4], []byte("\n")))
 	for name, c := range map[string]struct {
 		text     []byte
@@ -189,7 +189,7 @@ func TestTampering(t *testing.T) {
 	}
 }
 
-// What is read is what was written, and one text is one line.
+// Decoding a line and encoding it again gives the same bytes.
 func FuzzLine(f *testing.F) {
 	for _, line := range bytes.SplitAfter(chain(f, 3), []byte("\n")) {
 		f.Add(bytes.TrimSuffix(line, []byte("\n")))
@@ -210,8 +210,8 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// Whatever is in a fact, its line is read as it was written: one that is not would be told
-// of as changed, and no controller would go on with its file.
+// The line of any fact can be read back unchanged. Otherwise it would be reported as
+// edited, and no controller would continue the file.
 func TestLineOfAnyText(t *testing.T) {
 	for _, s := range []string{"a\xffb", "\xff\xfe", "\\\xff", `\ufffd`, "\ufffd", "\u2028\u200b\x00\x7f\"<>&\U000e0001"} {
 		f := Fact{Kind: NodeJoined, Object: Object{Kind: "Node", Name: s}, Occasion: s, Message: s, Record: []byte(`{"a":"\ufffd \u200b <x>"}`)}
@@ -227,8 +227,8 @@ func TestLineOfAnyText(t *testing.T) {
 	}
 }
 
-// What is escaped is a part of the recipe: a line with one character more or less escaped
-// has another hash, and would not verify with another release.
+// Escaping is part of the recipe: a line with another set of escaped characters has another
+// hash, and would not verify with another release.
 func TestEscapedCharacters(t *testing.T) {
 	escaped := [][2]rune{
 		{0x7f, 0x9f}, {0xad, 0xad}, {0x61c, 0x61c}, {0x180e, 0x180e}, {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},
@@ -248,7 +248,7 @@ func TestEscapedCharacters(t *testing.T) {
 	}
 }
 
-// A line is as long as may be, and no longer: who reads it has no room for more.
+// A line has at most the maximum length, which readers rely on.
 func TestLongestLine(t *testing.T) {
 	of := func(n int) Fact {
 		f := joined(1)

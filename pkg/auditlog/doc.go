@@ -1,12 +1,11 @@
 // Package auditlog writes entries for auditors to an append-only file: one line of JSON
-// each, with the hash of the line before. Whoever has the hash of some line can tell
+// each, with the hash of the previous line. With the hash of a line, an auditor can detect
 // whether anything before it was changed, removed or inserted.
 //
-// It knows nothing of clusters, and takes the time from a clock that it is given. Its
-// callers make sure that no fact contains a credential. A line that was written may be
-// written again, if a process ended before it could record that it was: its id is the
-// same. No fact is lost for which Append has returned.
+// It does not access clusters, and uses an injected clock. Its callers ensure that facts
+// contain no credentials. A line can be written twice, with the same id, if a process ended
+// before it could record the first write. No fact is lost once Append has returned.
 //
-// Start with Fact in fact.go. chain.go makes and checks lines, log.go writes a file,
-// verify.go reads files, and writer.go is what controllers use.
+// Start with Fact in fact.go. chain.go formats and checks lines, log.go writes a file,
+// verify.go reads files, and controllers use writer.go.
 package auditlog

@@ -11,19 +11,19 @@ import (
 	"unicode/utf8"
 )
 
-// Kind is what a line tells of.
+// Kind is the kind of event in a line.
 type Kind string
 
-// What a line may tell of. Each completes "this line is about a ...".
+// Kinds of events. Each completes the sentence "this line is about a ...".
 const (
 	// ControllerStarted: a controller that began to write.
 	ControllerStarted Kind = "ControllerStarted"
-	// ConfigurationCreated: a pool that got its first configuration, or the one that it
-	// had when the journal began.
+	// ConfigurationCreated: a pool that got its first configuration, or the one that it had
+	// when the log began.
 	ConfigurationCreated Kind = "ConfigurationCreated"
 	// ConfigurationRotated: a pool that got another configuration.
 	ConfigurationRotated Kind = "ConfigurationRotated"
-	// ConfigurationDeleted: a pool that is no more, or has no profile any more.
+	// ConfigurationDeleted: a pool that was deleted or has no profile any more.
 	ConfigurationDeleted Kind = "ConfigurationDeleted"
 	// PoolTakenOver: a pool that another controller had served.
 	PoolTakenOver Kind = "PoolTakenOver"
@@ -31,50 +31,51 @@ const (
 	HandedBack Kind = "HandedBack"
 	// ProfileAccepted: a version of a profile that became current in a source.
 	ProfileAccepted Kind = "ProfileAccepted"
-	// ProfileRefused: what of a revision of a source was not applied, or all of it.
+	// ProfileRefused: a revision of a source that was rejected completely or in part.
 	ProfileRefused Kind = "ProfileRefused"
-	// ProfileRemoved: a profile that left its source.
+	// ProfileRemoved: a profile that was removed from its source.
 	ProfileRemoved Kind = "ProfileRemoved"
 	// NodeJoined: a node, and what it was provisioned from.
 	NodeJoined Kind = "NodeJoined"
-	// NodeDisputed: a node that says something else than the records.
+	// NodeDisputed: a node whose report contradicts the records.
 	NodeDisputed Kind = "NodeDisputed"
-	// NodeRemoved: a node that is gone.
+	// NodeRemoved: a node that was deleted.
 	NodeRemoved Kind = "NodeRemoved"
-	// ProvenanceDropped: a NodeProvenance that was too old, as it was.
+	// ProvenanceDropped: an expired NodeProvenance, with its content.
 	ProvenanceDropped Kind = "ProvenanceDropped"
-	// LogContinued: the file before, which was moved away.
+	// LogContinued: the previous file, which was moved away.
 	LogContinued Kind = "LogContinued"
-	// LogRepaired: a line that was cut off, and where its beginning is kept.
+	// LogRepaired: a truncated line, with the place of its remainder.
 	LogRepaired Kind = "LogRepaired"
 )
 
-// Fact is what a line tells. Its text is fit for a terminal, and holds no credential.
+// Fact is the content of a line. Its text contains no control characters and no
+// credentials.
 type Fact struct {
 	Kind Kind `json:"kind"`
-	// Object is what the fact is about.
+	// Object is the subject of the fact.
 	Object Object `json:"object"`
-	// Occasion tells the fact from others of its kind about the same object.
+	// Occasion distinguishes facts of the same kind about the same object.
 	Occasion string `json:"occasion,omitempty"`
-	// Since is when it began to be so, by the clock of the API server, in RFC 3339.
+	// Since is when it began, by the clock of the API server, in RFC 3339.
 	Since string `json:"since,omitempty"`
 	// Reason is a word, Message a sentence.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Pool and Machine are those of a node.
+	// Pool and Machine of a node.
 	Pool    *Object `json:"pool,omitempty"`
 	Machine *Object `json:"machine,omitempty"`
 	// Was and Is are the configurations before and after.
 	Was *Configuration `json:"was,omitempty"`
 	Is  *Configuration `json:"is,omitempty"`
-	// Evidence is how the configuration of a node is known, Reported what it said of itself.
+	// Evidence is the evidence for the configuration of a node; Reported is the node report.
 	Evidence string  `json:"evidence,omitempty"`
 	Reported *Report `json:"reported,omitempty"`
 	// Profile is a version of a profile.
 	Profile *Profile `json:"profile,omitempty"`
-	// Controller is who writes.
+	// Controller is the writer.
 	Controller *Controller `json:"controller,omitempty"`
-	// Record is the JSON of an object that is about to be deleted: its spec and status.
+	// Record is the JSON of an object before its deletion: its spec and status.
 	Record json.RawMessage `json:"record,omitempty"`
 }
 
@@ -86,9 +87,9 @@ type Object struct {
 	UID       string `json:"uid,omitempty"`
 }
 
-// Configuration is one that a pool had.
+// Configuration is a configuration of a pool.
 type Configuration struct {
-	// UID is that of its OperatingSystemConfig.
+	// UID of its OperatingSystemConfig.
 	UID           string `json:"uid,omitempty"`
 	InputDigest   string `json:"inputDigest,omitempty"`
 	Profile       string `json:"profile,omitempty"`
@@ -104,7 +105,7 @@ type Configuration struct {
 	Engine        string `json:"engine,omitempty"`
 }
 
-// Report is what a node says of itself.
+// Report is the report of a node.
 type Report struct {
 	Config string `json:"config,omitempty"`
 	Commit string `json:"commit,omitempty"`
@@ -121,7 +122,7 @@ type Profile struct {
 	Path       string `json:"path,omitempty"`
 	Commit     string `json:"commit,omitempty"`
 	SelectedBy string `json:"selectedBy,omitempty"`
-	// Signature says who signed, where signatures are verified.
+	// Signature names the signer, if signatures are verified.
 	Signature string `json:"signature,omitempty"`
 }
 
@@ -132,11 +133,11 @@ type Controller struct {
 	Instance string `json:"instance,omitempty"`
 }
 
-// idDigits is how much of a digest an id has, in hex digits.
+// idDigits is the length of an id, in hex digits of a digest.
 const idDigits = 32
 
-// ID is the same for the same fact, and for no other: it is taken over the kind, the
-// object and the occasion.
+// ID is the same for the same fact, and for no other: a digest of the kind, the object and
+// the occasion.
 func (f Fact) ID() string {
 	sum := sha256.Sum256(canonical(struct {
 		Kind     Kind   `json:"kind"`
@@ -146,13 +147,13 @@ func (f Fact) ID() string {
 	return hex.EncodeToString(sum[:])[:idDigits]
 }
 
-// canonical is the JSON of a value of this package's types: fields in the order of
-// their declaration, nothing between them, no escapes but those that JSON demands and
-// those of what would do something to a terminal (security.md 28).
+// canonical encodes a value of this package's types as JSON: fields in the order of their
+// declaration, no whitespace, and no escapes except those that JSON requires and those of
+// characters that affect a terminal (security.md 28).
 func canonical(v any) []byte {
 	text, err := encode(v)
 	if err != nil {
-		panic(fmt.Sprintf("encoding %T: %v", v, err)) // structs of strings always encode
+		panic(fmt.Sprintf("encoding %T: %v", v, err)) // structs of strings can always be encoded
 	}
 	return text
 }
@@ -167,9 +168,9 @@ func encode(v any) ([]byte, error) {
 	return escape(replaced(bytes.TrimSuffix(b.Bytes(), []byte("\n")))), nil
 }
 
-// replaced writes the character that stands for bytes that are none as itself. encoding/json
-// escapes it where it puts it in, and not where it reads it: a line would be read as another
-// one than was written.
+// replaced writes the replacement character as itself. encoding/json escapes it when it
+// replaces invalid bytes, but not when it encodes a replacement character that it has
+// decoded, so decoding and encoding a line would change it.
 func replaced(text []byte) []byte {
 	escaped := []byte(`\ufffd`)
 	if !bytes.Contains(text, escaped) {
@@ -180,7 +181,7 @@ func replaced(text []byte) []byte {
 		switch {
 		case bytes.HasPrefix(text[i:], escaped):
 			out, i = utf8.AppendRune(out, utf8.RuneError), i+len(escaped)
-		case text[i] == '\\': // with what it escapes, which may be another one
+		case text[i] == '\\': // skip the escaped character, which can be another backslash
 			out, i = append(out, text[i:i+2]...), i+2
 		default:
 			out, i = append(out, text[i]), i+1
@@ -189,15 +190,15 @@ func replaced(text []byte) []byte {
 	return out
 }
 
-// unseen are characters that are not seen and may do something: controls, those that
-// turn the direction of text, and those without width. The list is a part of the recipe,
-// and so does not follow Unicode's.
+// unseen are invisible characters that have an effect: controls, bidirectional controls,
+// and characters without width. The list is part of the recipe, so it does not follow new
+// versions of Unicode.
 var unseen = [][2]rune{
 	{0x7f, 0x9f}, {0xad, 0xad}, {0x61c, 0x61c}, {0x180e, 0x180e}, {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},
 	{0xfe00, 0xfe0f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe0fff},
 }
 
-// escape writes such characters as JSON's escapes: in JSON they are in strings only.
+// escape replaces such characters by JSON escapes. In JSON they occur only in strings.
 func escape(text []byte) []byte {
 	is := func(r rune) bool {
 		return slices.ContainsFunc(unseen, func(of [2]rune) bool { return of[0] <= r && r <= of[1] })

@@ -10,16 +10,16 @@ import (
 	"syscall"
 )
 
-// Files beside the log.
+// Suffixes of files next to the log.
 const (
 	lockSuffix = ".lock"
 	tornSuffix = ".torn-"
 )
 
-// openFile opens a log to append to, and makes it where there is none.
+// openFile opens a log for appending, and creates it if it is missing.
 func openFile(path string) (*os.File, error) {
 	_, before := os.Lstat(path)
-	// A pipe that nobody reads would block.
+	// Opening a pipe without a reader would block.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600) //nolint:gosec // the operator names it
 	if err != nil {
 		return nil, fmt.Errorf("opening the audit log: %w", err)
@@ -38,7 +38,7 @@ func openFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// syncDir makes sure that a name stays after a crash.
+// syncDir makes new names in the folder durable.
 func syncDir(path string) error {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
@@ -53,16 +53,16 @@ func syncDir(path string) error {
 
 // tail is the end of a log.
 type tail struct {
-	head  Head  // zero for no line
-	whole int64 // bytes of whole lines
+	head  Head  // zero without a line
+	whole int64 // size of complete lines
 	torn  int64 // bytes after them
 }
 
-// tailBlock is how much is read at a time, from the end backwards.
+// tailBlock is the size of a read from the end backwards.
 const tailBlock = 16 << 10 // 16 KiB
 
-// readTail finds the last line, from the end: the size of the file does not matter. A
-// file with anything else in it is refused.
+// readTail finds the last line from the end, so the size of the file does not matter. It
+// rejects a file with other content.
 func readTail(f *os.File) (tail, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -70,7 +70,7 @@ func readTail(f *os.File) (tail, error) {
 	}
 	var end []byte // from at on
 	at := info.Size()
-	// What follows the last line feed was cut off; before that line feed stands a line.
+	// Text after the last line feed is truncated; the last line ends with that line feed.
 	for at > 0 && bytes.Count(end, []byte("\n")) < 2 && len(end) <= 2*maxLine {
 		n := min(at, tailBlock)
 		block := make([]byte, n, int(n)+len(end))
@@ -98,8 +98,8 @@ func readTail(f *os.File) (tail, error) {
 	return t, nil
 }
 
-// beginsLine reports whether a text may be the beginning of a line that was cut off. A
-// crash may leave zeros of a block that was never written.
+// beginsLine reports whether a text can be the beginning of a truncated line. A crash can
+// leave zeros of a block that was never written.
 func beginsLine(text []byte) bool {
 	const start = `{"recipe":"`
 	text = bytes.TrimRight(text, "\x00")
@@ -111,8 +111,8 @@ func foreign(f *os.File, err error) error {
 	return fmt.Errorf("reading the end of the audit log %s: %w: it is left as it is; move the file away, or name another", f.Name(), err)
 }
 
-// moved finds the end of the chain in what lies beside an empty log: it was moved away,
-// and nothing was written since. The newest counts; what was compressed is not read.
+// moved finds the end of the chain in the files next to an empty log, after the log was
+// moved away. The latest file counts; compressed files are not read.
 func (l *Log) moved() (Head, error) {
 	dir, base := filepath.Split(l.path)
 	entries, err := os.ReadDir(filepath.Clean(dir + "."))
@@ -133,7 +133,7 @@ func (l *Log) moved() (Head, error) {
 	return newest, nil
 }
 
-// headOf is the end of another file; zero where that is no log.
+// headOf returns the end of another file; zero if it is not a log.
 func headOf(path string) Head {
 	f, err := os.Open(path)
 	if err != nil {

@@ -17,40 +17,40 @@ import (
 // ErrHeld says that another process writes the file.
 var ErrHeld = errors.New("another process writes it")
 
-// Log is a journal in a file. It is safe for concurrent use: what comes while a write
-// is under way is written together, and waits once for the disk.
+// Log is an audit log in a file. It is safe for concurrent use: facts that arrive during a
+// write are written together, with one sync.
 //
-// Before each write it looks whether the file is as it left it. One that was moved
-// away (logrotate with create, or without) is followed by a new one that goes on with
-// the chain. After a failure it looks at the file anew.
+// Before each write it checks whether the file is unchanged. If the file was moved away
+// (logrotate with or without create), a new file continues the chain. After a failure the
+// log reads the end of the file again.
 type Log struct {
 	path  string
 	clock clock.PassiveClock
 	log   logr.Logger
 
 	mu   sync.Mutex
-	next *batch // what waits; nil for nothing
+	next *batch // waiting facts; nil for none
 
-	io    sync.Mutex // held while the file is looked at and written
+	io    sync.Mutex // locked while the file is checked and written
 	lock  *os.File
 	file  *os.File // nil: to be opened
-	size  int64    // of file, as we left it
+	size  int64    // of file, after our last write
 	head  Head
-	known bool   // head is that of the chain
-	first []Fact // to be told before anything else
+	known bool   // head belongs to the chain
+	first []Fact // to be written before all others
 
 	closed bool
 }
 
-// batch is what is written together.
+// batch contains facts that are written together.
 type batch struct {
 	facts   []Fact
-	written bool // or failed
+	written bool // also after a failure
 	err     error
 }
 
-// Check says whether a journal can be kept in a file, before somebody relies on it. It
-// makes the file if there is none, and changes nothing else.
+// Check returns whether an audit log can be written to a file. It creates a missing file,
+// and changes nothing in an existing one.
 func Check(path string) error {
 	f, err := openFile(path)
 	if err != nil {
@@ -61,16 +61,16 @@ func Check(path string) error {
 	return err
 }
 
-// Open takes the file for this process until Close, or until the process ends. What was
-// cut off at its end, by a crash or by a full disk, is moved beside it. ErrHeld:
-// another process has it.
+// Open locks the file for this process until Close or the end of the process. A truncated
+// line at its end, after a crash or on a full disk, is moved to a separate file. ErrHeld
+// means that another process has the lock.
 func Open(path string, now clock.PassiveClock, log logr.Logger) (*Log, error) {
 	l := &Log{path: path, clock: now, log: log.WithValues("file", path)}
 	lock, err := os.OpenFile(path+lockSuffix, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("locking the audit log: %w", err)
 	}
-	// A file of its own, since the log itself may be moved away at any time.
+	// A separate lock file, since the log can be moved away at any time.
 	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		err = ErrHeld
@@ -87,7 +87,7 @@ func Open(path string, now clock.PassiveClock, log logr.Logger) (*Log, error) {
 	return l, nil
 }
 
-// Close gives the file to others. Nothing is written after it.
+// Close releases the file. Nothing is written afterwards.
 func (l *Log) Close() error {
 	l.io.Lock()
 	defer l.io.Unlock()
@@ -96,10 +96,10 @@ func (l *Log) Close() error {
 	return l.lock.Close()
 }
 
-// Append writes facts, one line each, and returns once the disk has them. After an
-// error none of them counts: they have to be given again.
+// Append writes facts, one line each, and returns once they are on disk. After an error
+// none of them is written: the caller has to append them again.
 func (l *Log) Append(facts ...Fact) error {
-	for _, f := range facts { // so that one fact does not fail those of others
+	for _, f := range facts { // so that one invalid fact does not fail the others
 		if _, _, err := (Head{}).Next(f, l.clock.Now()); err != nil {
 			return err
 		}
@@ -115,7 +115,7 @@ func (l *Log) Append(facts ...Fact) error {
 
 	l.io.Lock()
 	defer l.io.Unlock()
-	if b.written { // by somebody who waited as well
+	if b.written { // by another waiting caller
 		return b.err
 	}
 	l.mu.Lock()
@@ -125,8 +125,8 @@ func (l *Log) Append(facts ...Fact) error {
 	return b.err
 }
 
-// Continue writes the first line of a file that came in place of one that was moved
-// away, if there is such a file.
+// Continue writes the first line of a file that replaces one that was moved away, if there
+// is such a file.
 func (l *Log) Continue() error {
 	l.io.Lock()
 	defer l.io.Unlock()
@@ -139,7 +139,7 @@ func (l *Log) Continue() error {
 	return l.write(nil)
 }
 
-// write is the one place that writes lines.
+// write is the only function that writes lines.
 func (l *Log) write(facts []Fact) error {
 	if err := l.current(); err != nil {
 		return err
@@ -161,8 +161,8 @@ func (l *Log) write(facts []Fact) error {
 		err = l.file.Sync()
 	}
 	if err != nil {
-		// Nothing of it counts. Where it cannot be taken back, the next look at the file
-		// finds what is whole of it, and what is not.
+		// None of it counts. If truncating fails, the next check of the file finds the complete
+		// lines and the rest.
 		err = errors.Join(fmt.Errorf("writing the audit log: %w", err), l.file.Truncate(l.size))
 		l.shut()
 		return err
@@ -172,7 +172,7 @@ func (l *Log) write(facts []Fact) error {
 	return nil
 }
 
-// current makes sure that the file is the one of that name, as it was left.
+// current ensures that the open file has the path of the log and is unchanged.
 func (l *Log) current() error {
 	if l.closed {
 		return fmt.Errorf("writing the audit log %s: %w", l.path, os.ErrClosed)
@@ -212,7 +212,7 @@ func (l *Log) open() error {
 	return nil
 }
 
-// adopt takes up the chain of a file.
+// adopt continues the chain of a file.
 func (l *Log) adopt(f *os.File) error {
 	t, err := readTail(f)
 	if err != nil {
@@ -232,7 +232,7 @@ func (l *Log) adopt(f *os.File) error {
 			return err
 		}
 	}
-	// Lines that were taken away are missed: whoever did that shortened the chain.
+	// After lines were removed, continue from the known end: the gap reveals the removal.
 	if !l.known || head.Sequence > l.head.Sequence {
 		l.head = head
 	} else if t.head != (Head{}) && t.head != l.head {
@@ -248,14 +248,14 @@ func (l *Log) adopt(f *os.File) error {
 	return nil
 }
 
-// announce tells a fact before anything else, once: a write that failed did not.
+// announce queues a fact before all others, once: after a failed write it is still queued.
 func (l *Log) announce(f Fact) {
 	if !slices.ContainsFunc(l.first, func(other Fact) bool { return other.ID() == f.ID() }) {
 		l.first = append(l.first, f)
 	}
 }
 
-// repair moves what was cut off beside the file, and takes it out of it.
+// repair moves a truncated line to a separate file.
 func (l *Log) repair(f *os.File, t tail) (Fact, error) {
 	name, err := l.keepTorn(f, t)
 	if err != nil {
@@ -271,7 +271,7 @@ func (l *Log) repair(f *os.File, t tail) (Fact, error) {
 	}, nil
 }
 
-// keepTorn copies what was cut off into a file of its own, and returns its name.
+// keepTorn copies the truncated line to a new file, and returns its name.
 func (l *Log) keepTorn(from *os.File, t tail) (string, error) {
 	stamp := l.clock.Now().UTC().Format("20060102T150405.000000000Z")
 	path := l.path + tornSuffix + stamp
@@ -286,5 +286,5 @@ func (l *Log) keepTorn(from *os.File, t tail) (string, error) {
 	return filepath.Base(path), errors.Join(into.Sync(), syncDir(path))
 }
 
-// fileKind is the kind of object that a file is.
+// fileKind is the kind of objects that are files.
 const fileKind = "File"

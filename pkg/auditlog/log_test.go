@@ -47,7 +47,7 @@ func closed(t *testing.T, l *Log) {
 	}
 }
 
-// kinds are those of all lines of a whole chain.
+// kinds returns the kinds of all lines of an intact chain.
 func kinds(t *testing.T, paths ...string) []Kind {
 	t.Helper()
 	var out []Kind
@@ -64,7 +64,7 @@ func wantKinds(t *testing.T, got []Kind, want ...Kind) {
 	}
 }
 
-// A restart goes on with the chain, and reads no more than its end.
+// After a restart the chain continues, and only its end is read.
 func TestRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	l := open(t, path)
@@ -91,8 +91,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// The end of a log is found behind a line as long as lines may be, and before as much that
-// was cut off.
+// The end of a log is found after a line of maximum length, and before a truncated line of
+// the same length.
 func TestRestartAfterTheLongestLine(t *testing.T) {
 	line, _, err := Head{}.Next(joined(1), noon)
 	if err != nil {
@@ -114,8 +114,8 @@ func TestRestartAfterTheLongestLine(t *testing.T) {
 	}
 }
 
-// A line that was cut off at any place, by a crash, is kept beside and reported, and the
-// chain goes on.
+// A line that a crash truncated at any place is stored separately and reported, and the
+// chain continues.
 func TestTornLine(t *testing.T) {
 	whole := chain(t, 3)
 	last := bytes.LastIndexByte(whole[:len(whole)-1], '\n') + 1
@@ -146,14 +146,14 @@ func TestTornLine(t *testing.T) {
 			}
 		})
 	}
-	// The very first line.
+	// the first line of the file
 	path := write(t, whole[:20])[0]
 	l := open(t, path)
 	l.must(t, joined(1))
 	wantKinds(t, kinds(t, path), LogRepaired, NodeJoined)
 }
 
-// A file of somebody else is left as it is.
+// A file with other content is unchanged.
 func TestForeignFiles(t *testing.T) {
 	for name, text := range map[string]string{
 		"other text": "root:x:0:0\n", "no line end": "hello", "a huge line": strings.Repeat("x", 3*maxLine), "another release": `{"recipe":"v2"}` + "\n",
@@ -181,14 +181,14 @@ func TestForeignFiles(t *testing.T) {
 	}
 }
 
-// Two writers would make two chains.
+// Two writers would write two chains.
 func TestSecondWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	l := open(t, path)
 	if _, err := Open(path, clock.RealClock{}, logr.Discard()); !errors.Is(err, ErrHeld) {
 		t.Errorf("a second writer: %v", err)
 	}
-	// Nor after the file was moved away.
+	// not even after the file was moved away
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +199,7 @@ func TestSecondWriter(t *testing.T) {
 	open(t, path)
 }
 
-// What logrotate does, whether the controller runs meanwhile or not.
+// logrotate moves files while the controller runs or is stopped.
 func TestRotation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	move := func(to string) {
@@ -217,7 +217,7 @@ func TestRotation(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil { // logrotate's "create"
 		t.Fatal(err)
 	}
-	for range 2 { // the second time there is nothing to do
+	for range 2 { // the second time has no effect
 		if err := l.Continue(); err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +229,7 @@ func TestRotation(t *testing.T) {
 	closed(t, l)
 
 	move(".3")
-	l = open(t, path) // it ended between
+	l = open(t, path) // stopped between the two
 	l.must(t, joined(4))
 	closed(t, l)
 	var first string
@@ -240,13 +240,13 @@ func TestRotation(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	all := []string{path, path + ".3", path + ".1", path + "-20261121"} // in any order
+	all := []string{path, path + ".3", path + ".1", path + "-20261121"} // any order
 	wantKinds(t, kinds(t, all...), NodeJoined, LogContinued, NodeJoined, LogContinued, NodeJoined, LogContinued, NodeJoined)
 	if first == "" || kinds(t, path)[0] != LogContinued {
 		t.Errorf("the newest file does not say what it continues: %q", first)
 	}
 
-	// One that was compressed is read as well, and one that is missing is missed.
+	// A compressed file is read as well, and a missing one is detected.
 	text, err := os.ReadFile(path + ".3")
 	if err != nil {
 		t.Fatal(err)
@@ -267,8 +267,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// logrotate's copytruncate keeps the chain, as long as nothing is written between its
-// two steps.
+// copytruncate of logrotate preserves the chain if nothing is written between its two
+// steps.
 func TestCopyTruncate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	l := open(t, path)
@@ -284,7 +284,7 @@ func TestCopyTruncate(t *testing.T) {
 	wantKinds(t, kinds(t, path+".1", path), NodeJoined, LogContinued, NodeJoined)
 }
 
-// Who takes lines away while the controller runs is found out.
+// Lines that are removed while the controller runs are detected.
 func TestShortened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	l := open(t, path)
@@ -396,10 +396,10 @@ func openFilesBelow(t *testing.T, folder string) []string {
 	return open
 }
 
-// A write that fails half way leaves no half line, and what is given again is there once.
+// A write that fails halfway leaves no partial line, and a repeated fact is written once.
 func TestDiskFull(t *testing.T) {
 	if os.Getenv("OSM_DISK_FULL") == "" {
-		// The limit is one of the whole process: go test's own log must not reach it.
+		// The limit applies to the whole process: it must not affect go test's own log.
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDiskFull$", "-test.v")
 		cmd.Env = append(os.Environ(), "OSM_DISK_FULL=1")
 		if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS: TestDiskFull")) {
@@ -428,7 +428,7 @@ func TestDiskFull(t *testing.T) {
 	wantKinds(t, kinds(t, path), NodeJoined, NodeJoined, NodeJoined)
 }
 
-// limited has writes beyond a size of any file fail, as those to a full disk do.
+// limited makes writes beyond a file size fail, as on a full disk.
 func limited(t *testing.T, size int64, do func()) {
 	t.Helper()
 	signal.Ignore(syscall.SIGXFSZ)
@@ -448,7 +448,7 @@ func limited(t *testing.T, size int64, do func()) {
 	do()
 }
 
-// Many at a time: one chain, and every fact once.
+// Concurrent writers produce one chain with every fact once.
 func TestTogether(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	l := open(t, path)
@@ -477,7 +477,7 @@ func TestTogether(t *testing.T) {
 	l.must(t, joined(999))
 }
 
-// A process that is killed at any moment has lost nothing of what Append returned for.
+// A process that is killed at any moment loses nothing that Append has acknowledged.
 func TestKilled(t *testing.T) {
 	if path := os.Getenv("JOURNAL_TO_WRITE"); path != "" {
 		l, err := Open(path, clock.RealClock{}, logr.Discard())
@@ -515,7 +515,7 @@ func TestKilled(t *testing.T) {
 		_ = cmd.Wait() // it was killed
 	}
 	found := map[string]bool{}
-	l := open(t, path) // repairs the end, if there is anything to repair
+	l := open(t, path) // repairs the end, if necessary
 	l.must(t, joined(0))
 	if _, err := Verify([]string{path}, "", func(e Entry) { found[e.ID] = true }); err != nil {
 		t.Fatal(err)
@@ -530,7 +530,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// On standard output each run has a chain of its own.
+// On standard output each run has its own chain.
 func TestStream(t *testing.T) {
 	var runs [2]bytes.Buffer
 	for i := range runs {
@@ -548,7 +548,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// Who empties the file while the controller runs is found out, whether this process has
+// Truncation of the file while the controller runs is detected, whether this process has
 // written to it before or has only opened it.
 func TestEmptied(t *testing.T) {
 	for name, before := range map[string]int{"only opened": 0, "written to": 1} {

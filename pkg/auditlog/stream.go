@@ -8,9 +8,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Stream is a journal on standard output. Each run has a chain of its own, which
-// begins anew: nothing is known of what was written before, and nobody says whether
-// what reads it kept it.
+// Stream is an audit log on standard output. Each run starts a new chain, since earlier
+// output is unknown and its reader may not have stored it.
 type Stream struct {
 	Out   io.Writer
 	Clock clock.PassiveClock

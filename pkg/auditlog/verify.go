@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// BrokenError names the first line that does not belong where it stands.
+// BrokenError names the first line that does not continue the chain.
 type BrokenError struct {
 	File string
 	Line int // from 1
@@ -22,25 +22,24 @@ type BrokenError struct {
 func (e *BrokenError) Error() string { return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err) }
 func (e *BrokenError) Unwrap() error { return e.Err }
 
-// Summary is what is known of files whose chain is whole.
+// Summary describes files with an intact chain.
 type Summary struct {
-	// Files by name, in the order of their lines; those without any are left out.
+	// Files by name, in the order of their lines, without empty ones.
 	Files []string
-	// First is the number of the first line, Lines how many there are.
+	// First is the number of the first line, Lines their count.
 	First uint64
 	Lines int
-	// Last is the end of the chain. Whoever keeps its hash elsewhere can tell later
-	// whether anything up to there was changed.
+	// Last is the end of the chain. An auditor who stores its hash elsewhere can later detect
+	// changes up to that line.
 	Last Head
-	// Anchored says that the line with the hash that Verify was given is among them.
+	// Anchored reports whether the line with the given hash was found.
 	Anchored bool
 }
 
-// Verify checks that the lines of files are one chain without a gap: the files in any
-// order, which may be compressed by gzip. The first line may have any number, the lines
-// before it being elsewhere. Anchor is a hash that was kept, "" for none; each visited
-// line is given to visit, if that is not nil. The error is a *BrokenError where a line
-// is wrong.
+// Verify checks that the lines of files form one chain without a gap. The files can be in
+// any order and compressed by gzip. The first line can have any number, if earlier lines
+// are elsewhere. Anchor is a stored hash, or "". Visit, if not nil, is called for each
+// line. The error is a *BrokenError if a line is wrong.
 func Verify(paths []string, anchor string, visit func(Entry)) (Summary, error) {
 	files, err := inOrder(paths)
 	if err != nil {
@@ -56,13 +55,13 @@ func Verify(paths []string, anchor string, visit func(Entry)) (Summary, error) {
 	return v.sum, nil
 }
 
-// ordered is a file and where its lines belong.
+// ordered is a file with the position of its lines.
 type ordered struct {
 	path  string
 	first uint64
 }
 
-// inOrder sorts files by their first line, and leaves out those without any.
+// inOrder sorts files by their first line, and omits empty ones.
 func inOrder(paths []string) ([]ordered, error) {
 	var out []ordered
 	for _, path := range paths {
@@ -78,7 +77,7 @@ func inOrder(paths []string) ([]ordered, error) {
 	return out, nil
 }
 
-// firstOf is the number of the first line of a file.
+// firstOf returns the number of the first line of a file.
 func firstOf(path string) (first uint64, empty bool, err error) {
 	f, err := openLines(path)
 	if err != nil {
@@ -173,7 +172,7 @@ func openLines(path string) (*lines, error) {
 
 func (l *lines) Close() { l.file.Close() }
 
-// failed says what kept a line from being read.
+// failed returns why a line could not be read.
 func (l *lines) failed(line int) error {
 	err := l.Err()
 	switch {

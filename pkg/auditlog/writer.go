@@ -13,16 +13,15 @@ import (
 )
 
 const (
-	// Stdout in place of a file is standard output.
+	// Stdout instead of a path writes to standard output.
 	Stdout = "stdout"
-	// interval is the time between two tries to write what waits, and two looks
-	// whether the file was moved away.
+	// interval is the interval of retries for waiting facts, and of checks whether the file
+	// was moved away.
 	interval = 10 * time.Second
-	// maxWaiting bounds what is kept in memory while nothing can be written. A fact has
-	// about a kilobyte.
+	// maxWaiting bounds the facts in memory while writing fails. A fact has about a kilobyte.
 	maxWaiting = 20_000
-	// recalled is how many facts are known to be written, so that what is tried again
-	// is not told again.
+	// recalled is the number of written facts that are remembered, so that retries do not
+	// write them twice.
 	recalled = 4096
 )
 
@@ -46,21 +45,21 @@ func (noMetrics) JournalFailed()        {}
 func (noMetrics) JournalWaits(int)      {}
 func (noMetrics) JournalLost()          {}
 
-// Writer writes the audit log of a controller that runs: it opens the log once this
-// replica leads, and stores in memory what could not be written. Provisioning never waits
-// for it. A controller gives Append what it can derive again from an object, and records
-// on the object that it is written; it gives Tell what only happens once. The fields are
-// set once, before use.
+// Writer writes the audit log of a running controller: it opens the log once this replica
+// leads, and stores in memory what could not be written. Provisioning never waits for it.
+// Use Append for facts that can be derived again from an object, and record on the object
+// that they are written; use Tell for facts that occur only once. Set the fields once,
+// before use.
 type Writer struct {
 	// Path of the file, or Stdout.
 	Path string
 	// Out is standard output.
 	Out io.Writer
-	// Clock is the time of lines.
+	// Clock is the source of the time in lines.
 	Clock clock.PassiveClock
 	// Metrics is optional.
 	Metrics Metrics
-	// Log is told what goes wrong.
+	// Log reports failures.
 	Log logr.Logger
 	// Began is the first fact of this run.
 	Began Fact
@@ -69,9 +68,9 @@ type Writer struct {
 	to      lineWriter // nil: not open
 	waiting []Fact
 	written map[string]bool
-	order   []string // of written, oldest first
-	broken  error    // of the last try; nil when it worked
-	failed  string   // what was logged last
+	order   []string // oldest first
+	broken  error    // of the last attempt; nil on success
+	failed  string   // last logged failure
 	closed  bool
 }
 
@@ -82,8 +81,7 @@ func (w *Writer) metrics() Metrics {
 	return w.Metrics
 }
 
-// Start opens the audit log and keeps it until ctx ends. It runs in the replica that
-// leads.
+// Start opens the audit log and writes until ctx ends. It runs in the leading replica.
 func (w *Writer) Start(ctx context.Context) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -97,7 +95,7 @@ func (w *Writer) Start(ctx context.Context) error {
 	}
 }
 
-// tick writes what waits, and follows a file that was moved away.
+// tick writes waiting facts, and follows a file that was moved away.
 func (w *Writer) tick() {
 	err := w.try()
 	w.mu.Lock()
@@ -109,9 +107,9 @@ func (w *Writer) tick() {
 	}
 }
 
-// Append writes facts, after those that wait, and returns once they are kept. After an
-// error they are not, or are not known to be: whoever can, gives them again. Until the
-// next tick nothing else is tried then.
+// Append writes facts after those that wait, and returns once they are stored. After an
+// error they are not stored, or not known to be, and the caller should append them again.
+// Until the next tick further calls fail immediately.
 func (w *Writer) Append(facts ...Fact) error {
 	w.mu.Lock()
 	err := w.broken
@@ -130,7 +128,7 @@ func (w *Writer) try(facts ...Fact) error {
 	to, err := w.open()
 	w.mu.Unlock()
 	if err == nil && len(all) > 0 {
-		err = to.Append(all...) // not locked: what comes meanwhile is written together
+		err = to.Append(all...) // without the lock, so that concurrent facts are written together
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,7 +142,7 @@ func (w *Writer) try(facts ...Fact) error {
 	return nil
 }
 
-// unfit reports whether a fact can be in no line. It would keep all others out.
+// unfit reports whether a fact can never be written. It would block all others.
 func (w *Writer) unfit(f Fact) bool {
 	_, _, err := Head{}.Next(f, w.Clock.Now())
 	if err != nil {
@@ -154,8 +152,8 @@ func (w *Writer) unfit(f Fact) bool {
 	return err != nil
 }
 
-// Tell is Append for what cannot be derived again: where it cannot be written now, it is
-// kept in memory and tried again.
+// Tell is Append for facts that cannot be derived again: if the write fails, it stores them
+// in memory and retries.
 func (w *Writer) Tell(facts ...Fact) {
 	if err := w.Append(facts...); err != nil {
 		w.mu.Lock()
@@ -164,8 +162,7 @@ func (w *Writer) Tell(facts ...Fact) {
 	}
 }
 
-// Close writes what waits, if it can be written, and ends the audit log. Facts that are
-// lost are logged.
+// Close writes waiting facts if possible, and ends the audit log. Lost facts are logged.
 func (w *Writer) Close() {
 	w.mu.Lock()
 	unused := w.to == nil && len(w.waiting) == 0
@@ -212,7 +209,7 @@ func (w *Writer) open() (lineWriter, error) {
 	return to, nil
 }
 
-// keep keeps facts until they can be written.
+// keep stores facts until they can be written.
 func (w *Writer) keep(facts []Fact) {
 	if w.closed {
 		w.lose(facts)
@@ -224,7 +221,7 @@ func (w *Writer) keep(facts []Fact) {
 	w.metrics().JournalWaits(len(w.waiting))
 }
 
-// lose tells what is lost, so that it can be told apart from what never was.
+// lose logs lost facts, to distinguish them from facts that never occurred.
 func (w *Writer) lose(facts []Fact) {
 	for _, f := range facts {
 		w.metrics().JournalLost()
@@ -232,7 +229,7 @@ func (w *Writer) lose(facts []Fact) {
 	}
 }
 
-// fail tells of a failure, once until it is another one.
+// fail logs a failure once, until another one occurs.
 func (w *Writer) fail(err error) {
 	if errors.Is(err, errClosed) {
 		return
@@ -245,7 +242,7 @@ func (w *Writer) fail(err error) {
 	}
 }
 
-// done notes what is written.
+// done records written facts.
 func (w *Writer) done(facts []Fact) {
 	w.broken = nil
 	if w.failed != "" && len(facts) > 0 {

@@ -16,7 +16,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// kept is a journal of a test, with its log and its metrics.
+// kept is an audit log of a test, with its log and its metrics.
 type kept struct {
 	*Writer
 
@@ -34,7 +34,7 @@ func newWriter(path string) *kept {
 	return k
 }
 
-// counts is what was counted, by the name of the metric.
+// counts are counters by the name of the metric.
 type counts map[string]int
 
 func (c counts) JournalWritten(string) { c["lines_total"]++ }
@@ -46,7 +46,7 @@ func rotated(pool string) Fact {
 	return Fact{Kind: ConfigurationRotated, Object: Object{Kind: "MachineDeployment", Namespace: "shop", Name: pool}, Occasion: "uid"}
 }
 
-// pools are those that the lines of a file name, in their order.
+// pools returns the pools that the lines of a file name, in order.
 func pools(t *testing.T, path string) []string {
 	t.Helper()
 	var out []string
@@ -56,8 +56,8 @@ func pools(t *testing.T, path string) []string {
 	return out
 }
 
-// While nothing can be written, what happens once waits in memory and is written when it
-// can be; what can be derived again is refused. Both are said.
+// While writing fails, facts that occur once wait in memory; facts that can be derived
+// again are rejected. Both are reported.
 func TestDiskAway(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "volume")
 	path := filepath.Join(dir, "audit.log")
@@ -90,7 +90,7 @@ func TestDiskAway(t *testing.T) {
 	}
 }
 
-// What is lost is said, fact by fact.
+// Every lost fact is logged.
 func TestLost(t *testing.T) {
 	j := newWriter(filepath.Join(t.TempDir(), "away", "audit.log"))
 	for i := range maxWaiting + 2 {
@@ -112,8 +112,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// What a reconciler that is run again tells again is there once; a new process does not
-// know, and its line has the same id.
+// Facts that a reconciler repeats are written once; a new process does not remember them
+// and writes a line with the same id.
 func TestAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	for range 2 {
@@ -134,7 +134,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// A second controller waits for the file, and takes it up when it is free.
+// A second controller waits for the file, and continues it when it is released.
 func TestTakenUp(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	first, second := newWriter(path), newWriter(path)
@@ -153,7 +153,7 @@ func TestTakenUp(t *testing.T) {
 	}
 }
 
-// A fact that fits in no line keeps nothing else out.
+// A fact that fits no line does not block others.
 func TestUnfit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	j := newWriter(path)
@@ -186,7 +186,7 @@ func TestStdout(t *testing.T) {
 	}
 }
 
-// A journal that nothing was told to makes no file.
+// An audit log without facts creates no file.
 func TestUnused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	newWriter(path).Close()

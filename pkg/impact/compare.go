@@ -17,23 +17,23 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// Comparison is what to compare.
+// Comparison has the inputs of a comparison.
 type Comparison struct {
-	// Base and Head are snapshots of one repository, and BaseName and HeadName how they
-	// were asked for.
+	// Base and Head are snapshots of one repository; BaseName and HeadName are the names that
+	// the user gave.
 	Base, Head         *source.Snapshot
 	BaseName, HeadName string
 	// Builtin are the built-in profiles, for pools and as bases of overlays; nil for none.
 	Builtin *source.Embedded
-	// Fleet are the pools.
+	// Fleet has the pools.
 	Fleet Fleet
-	// Engine renders, and Check is what it says of profiles.
+	// Engine renders; Check validates profiles.
 	Engine *render.Engine
 	Check  profile.Check
 }
 
-// Compare says what head does to the pools. An error is of reading; what is wrong with
-// profiles and pools is in the report.
+// Compare reports the effect of head on the pools. It returns errors of reading; errors in
+// profiles and pools are in the report.
 func Compare(ctx context.Context, c Comparison) (*Report, error) {
 	c.Fleet.sort()
 	before, after, err := c.revisions(ctx)
@@ -114,8 +114,8 @@ func profileChanges(was, is *profile.Catalogue) []ProfileChange {
 	return out
 }
 
-// lower reports whether a version is below another. What was edited, "-dirty.", is a
-// pre-release by its name only.
+// lower reports whether a version precedes another. The "-dirty." of an edited version is a
+// pre-release only in form.
 func lower(version, than string) bool {
 	version, _, _ = strings.Cut(version, dirty)
 	than, _, _ = strings.Cut(than, dirty)
@@ -133,7 +133,8 @@ func refusedFiles(cat *profile.Catalogue) []Refused {
 	return out
 }
 
-// claimed are the profiles that another source keeps the repository from offering.
+// claimed returns the profiles that the repository cannot offer because another source has
+// them.
 func claimed(is *profile.Catalogue, fleet *Fleet) []Refused {
 	var out []Refused
 	for _, v := range is.Current {
@@ -147,8 +148,8 @@ func claimed(is *profile.Catalogue, fleet *Fleet) []Refused {
 	return out
 }
 
-// unraised tell of edited profiles that keep a version which stands for other content:
-// nothing refuses them as they are, and everything does once they are committed.
+// unraised reports edited profiles whose version stands for other content: they are valid
+// uncommitted, and rejected once committed.
 func unraised(was, is *profile.Catalogue) []string {
 	var out []string
 	for _, v := range is.Current {
@@ -161,7 +162,7 @@ func unraised(was, is *profile.Catalogue) []string {
 	return out
 }
 
-// collisions tell of profiles that other sources offer as well, as far as that is known.
+// collisions reports profiles that other sources offer as well, as far as that is known.
 func collisions(was, is *profile.Catalogue, fleet *Fleet) []string {
 	var out []string
 	for _, v := range is.Current {
@@ -169,7 +170,7 @@ func collisions(was, is *profile.Catalogue, fleet *Fleet) []string {
 		had := slices.ContainsFunc(was.Current, func(w profile.Version) bool { return w.Name == v.Name })
 		name, sources := redact.Clean(v.Name), redact.Clean(strings.Join(others, ", "))
 		switch {
-		case fleet.claimedBy(v.Name) != "": // which is refused, and told
+		case fleet.claimedBy(v.Name) != "": // reported as rejected
 		case len(others) > 1 || len(others) == 1 && fleet.Own != "":
 			if fleet.Own != "" {
 				sources += ", " + redact.Clean(fleet.Own)
@@ -182,25 +183,25 @@ func collisions(was, is *profile.Catalogue, fleet *Fleet) []string {
 	return out
 }
 
-// maxMessage bounds what is said of a mistake, in bytes: it may quote a stranger.
+// maxMessage bounds an error message, in bytes. It can quote untrusted text.
 const maxMessage = 2 << 10
 
 func message(text string) string { return redact.Text(redact.Mask(text), maxMessage) }
 
-// result is what becomes of a pool: one of refusal, unchanged and files with affected.
+// result is the effect on a pool: either refusal, unchanged, or files with affected.
 type result struct {
 	pool      string
 	refusal   string
-	before    bool // refused at base, too
+	before    bool // also rejected at base
 	unchanged string
 
 	profile, from, to string
 	files             []FileDiff
 	affected          Affected
-	fold              string // equal for pools whose differences are equal
+	fold              string // equal for pools with equal differences
 }
 
-// pool chooses what a pool gets, before anything is rendered.
+// pool resolves what a pool gets at base and head, before rendering.
 func (c Comparison) pool(p Pool, before, after *revision) (r result, was, is choice) {
 	r.pool = redact.Clean(p.Name())
 	labels := map[string]string{}
@@ -221,7 +222,7 @@ func (c Comparison) pool(p Pool, before, after *revision) (r result, was, is cho
 	default:
 		was, is = before.choose(want, &c.Fleet), after.choose(want, &c.Fleet)
 		r.decided(want, p.Now, was, is)
-		r.unchanged = redact.Clean(r.unchanged) // it may name what a pool asks for, and that may be anything
+		r.unchanged = redact.Clean(r.unchanged) // it can quote any request of a pool
 	}
 	if r.settled() {
 		return r, was, is
@@ -240,10 +241,11 @@ func (c Comparison) pool(p Pool, before, after *revision) (r result, was, is cho
 	return r, was, is
 }
 
-// settled: there is nothing to render.
+// settled reports whether rendering is unnecessary.
 func (r *result) settled() bool { return r.refusal != "" || r.unchanged != "" }
 
-// decided settles what needs no rendering. Now is what the pool has, as far as that is known.
+// decided settles the cases that need no rendering. Now is the pool's current generation,
+// if known.
 func (r *result) decided(want selection.Request, now *Generation, was, is choice) {
 	name := redact.Clean(want.Name)
 	has := was.from != nil && (now == nil || want.Has(now.Profile, now.Version))
@@ -273,7 +275,7 @@ func noSettings(p Pool) error {
 	return fmt.Errorf("pool %s: the snapshot has no settings %q: write it again", p.Name(), p.Settings)
 }
 
-// render compares two versions on a pool.
+// render compares two versions for a pool.
 func (c Comparison) render(ctx context.Context, p Pool, was, is choice, r *result) error {
 	settings, ok := c.Fleet.Settings[p.Settings]
 	if !ok {
@@ -291,7 +293,7 @@ func (c Comparison) render(ctx context.Context, p Pool, was, is choice, r *resul
 		old, oldErr = c.rendered(*before)
 	}
 	if old == nil {
-		r.from = "" // what it could not have is no reason to say nothing of what it gets
+		r.from = "" // an error at base does not prevent reporting head
 	}
 	got, err := c.rendered(in)
 	if err != nil {
@@ -305,11 +307,11 @@ func (c Comparison) render(ctx context.Context, p Pool, was, is choice, r *resul
 	r.affected.UserData = got.size
 	if old != nil {
 		r.affected.UserData.Before = old.size.After
-		// Version and path differ anyhow. Files that differ in these alone are left out, and
-		// of the others everything is shown that differs: it is what nodes have and get.
+		// Version and path differ in any case. Files that differ only in these are omitted; the
+		// others are shown with every difference between what nodes have and get.
 		before.Profile.Provenance = in.Profile.Provenance
 		alike, err := c.rendered(*before)
-		if err != nil { // it asks about the version
+		if err != nil { // it depends on the version
 			alike = old
 		}
 		r.files = old.Compare(got.Rendering, redact.Mask)
@@ -322,7 +324,8 @@ func (c Comparison) render(ctx context.Context, p Pool, was, is choice, r *resul
 	return nil
 }
 
-// before is what renders what a pool has at base; nil is nothing. The error says why.
+// before returns the input that renders the pool's configuration at base, nil for none, or
+// the reason why that is impossible.
 func (c Comparison) before(ctx context.Context, p Pool, was choice) (*render.Input, error) {
 	if was.from == nil {
 		return nil, nil
@@ -336,27 +339,27 @@ func (c Comparison) before(ctx context.Context, p Pool, was choice) (*render.Inp
 	return &in, nil
 }
 
-// placeholder stands for commits, of which nobody knows which it will be before the merge.
-// It is like one, so that a template that shortens it renders.
+// placeholder replaces commits that are unknown before the merge. It has the form of a
+// commit, so that templates that shorten it render.
 const placeholder = "e4b1c09d7f26a85301be94d7c62f80a15d3e7b94"
 
-// What is shown in place of a commit, of the address that the controller fetches from, and
-// of the digest of the configuration.
+// Replacements for a commit, for the repository address of the controller, and for the
+// digest of the configuration.
 const (
 	PlaceholderCommit     = "{commit}"
 	placeholderRepository = "{repository}"
 	placeholderDigest     = "{config-digest}"
 )
 
-// neutral are the forms in which a placeholder is shown: whole, and as it is abbreviated.
+// neutral replaces each form of a placeholder: complete and abbreviated.
 func neutral(inputDigest string) *strings.Replacer {
 	const usual, short = 12, 7
 	return strings.NewReplacer(render.ShortDigest(inputDigest), placeholderDigest,
 		placeholder, PlaceholderCommit, placeholder[:usual], PlaceholderCommit, placeholder[:short], PlaceholderCommit)
 }
 
-// merged is what nodes are told of a profile once it is merged: an edited file has the
-// version that is written in it, and a commit.
+// merged returns the provenance that nodes get after the merge: an edited file has its
+// written version and a commit.
 func (c choice) merged(p render.Provenance) render.Provenance {
 	p.Version, _, _ = strings.Cut(p.Version, dirty)
 	if !c.builtin {
@@ -365,7 +368,7 @@ func (c choice) merged(p render.Provenance) render.Provenance {
 	return p
 }
 
-// dirty is in the version of what is not committed.
+// dirty is part of the version of uncommitted content.
 const dirty = "-dirty."
 
 // rendered is a rendering with its size.
@@ -374,14 +377,14 @@ type rendered struct {
 	size UserData
 }
 
-// nodeTokenBytes is the length of the token that stands in the documents, with a margin: one
-// of the API server's TokenRequest, signed with RSA-2048.
+// nodeTokenBytes is the length of the token in the documents, with a margin: a token of the
+// API server's TokenRequest, signed with RSA-2048.
 const nodeTokenBytes = 1100
 
-// NodeToken stands in place of a token for nodes. It opens nothing, and is as long as one.
+// NodeToken returns a placeholder with the length of a node token. It grants nothing.
 func NodeToken() string { return filler(nodeTokenBytes) }
 
-// input is a pool's, with something of the right length in place of tokens.
+// input returns the input for a pool, with placeholders of the right length for tokens.
 func input(p Pool, settings Settings, prof render.Profile) render.Input {
 	return render.Input{
 		Profile: prof, Pool: p.Facts, Settings: settings.Settings,
@@ -407,7 +410,7 @@ func (c Comparison) rendered(in render.Input) (*rendered, error) {
 	}}, nil
 }
 
-// foldKey is equal for pools with the same difference, their names aside.
+// foldKey is equal for pools with the same difference, apart from their names.
 func foldKey(p Pool, r *result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q %q %q", r.profile, r.from, r.to)
@@ -418,7 +421,7 @@ func foldKey(p Pool, r *result) string {
 	return b.String()
 }
 
-// fold puts together what is equal.
+// fold groups equal results.
 func (r *Report) fold(results []result) {
 	changes, refusals, unchanged := map[string]*Change{}, map[string]*Refusal{}, map[string]*Unchanged{}
 	for _, x := range results {
@@ -438,7 +441,7 @@ func (r *Report) fold(results []result) {
 	slices.SortFunc(r.Changes, func(a, b Change) int {
 		return cmp.Or(cmp.Compare(len(b.Pools), len(a.Pools)), cmp.Compare(a.Pools[0].Name, b.Pools[0].Name))
 	})
-	for _, c := range r.Changes { // those of the earlier waves first
+	for _, c := range r.Changes { // earlier waves first
 		slices.SortStableFunc(c.Pools, func(a, b Affected) int { return cmp.Compare(waveOf(a), waveOf(b)) })
 	}
 	slices.SortFunc(r.Refusals, func(a, b Refusal) int { return cmp.Compare(a.Pools[0], b.Pools[0]) })

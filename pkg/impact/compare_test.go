@@ -12,7 +12,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
-// security.md 28: what a pool asks for may be anything, and is printed on a terminal.
+// security.md 28: the request of a pool can be any text, and is printed on a terminal.
 func TestReasonsAreText(t *testing.T) {
 	const escape = "osp-x\x1b[31m\nREFUSED: shop/other\u202e"
 	nothing := newRevision(&shelf{cat: &profile.Catalogue{}}, nil)
@@ -34,8 +34,7 @@ func TestReasonsAreText(t *testing.T) {
 	}
 }
 
-// security.md 15: what is wrong with a pool is said in a snapshot, too, without what the
-// pool holds.
+// security.md 15: errors of a pool are also in a snapshot, without the content of the pool.
 func TestProblemHoldsNoCredential(t *testing.T) {
 	md := &cluster.MachineDeployment{}
 	p := NewPool(md, "s", func(*cluster.MachineDeployment) (render.Pool, error) {
@@ -46,8 +45,8 @@ func TestProblemHoldsNoCredential(t *testing.T) {
 	}
 }
 
-// A profile that has left the repository serves the pools that have it, and no others, as
-// the controller does it.
+// As in the controller, a profile that was removed from the repository serves the pools
+// that have it, and no others.
 func TestRemoved(t *testing.T) {
 	there := choice{from: &shelf{}, version: profile.Version{Name: "osp-a", Version: "v1.0.0"}}
 	gone := there

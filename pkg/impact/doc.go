@@ -1,6 +1,6 @@
-// Package impact says what a change of profiles does to pools before anybody merges it:
-// which pools get other files, which do not and why, and what cannot be rendered. It is
-// pure: snapshots of two revisions and the facts of pools in, a Report out; no cluster, no
-// clock. It never sees a credential: what it knows of pools is a Fleet, which holds
+// Package impact reports the effect of a change of profiles on pools before it is merged:
+// which pools get other files, which do not and why, and what cannot be rendered. It is a
+// pure function of snapshots of two revisions and the facts of pools, and uses no cluster
+// and no clock. It contains no credentials: its data about pools is a Fleet, which has
 // placeholders. Start with Fleet and Compare.
 package impact

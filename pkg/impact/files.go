@@ -13,40 +13,40 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
-// maxFileDiff bounds what is shown of one file, in bytes.
+// maxFileDiff bounds the shown difference of one file, in bytes.
 const maxFileDiff = 1 << 20 // 1 MiB
 
-// FileDiff is a file that differs.
+// FileDiff is the difference of a file.
 type FileDiff struct {
 	// Stage is bootstrap or provisioning.
 	Stage string `json:"stage"`
-	// Path on the node; that of rest is none.
+	// Path on the node, or rest.
 	Path string `json:"path"`
 	// Change is added, removed or changed.
 	Change string `json:"change"`
-	// OldMode and NewMode are the permission bits in octal, where they differ.
+	// OldMode and NewMode are the permission bits in octal, if they differ.
 	OldMode string `json:"oldMode,omitempty"`
 	NewMode string `json:"newMode,omitempty"`
-	// Mode is that of a file that was added or removed.
+	// Mode of a file that was added or removed.
 	Mode string `json:"mode,omitempty"`
-	// Diff is unified; empty where the modes alone differ.
+	// Diff is a unified diff; empty if only the modes differ.
 	Diff string `json:"diff,omitempty"`
 }
 
-// rest is what a stage has beside files.
+// rest stands for the parts of a stage other than files.
 const rest = "(units, modules and ssh keys)"
 
-// Rendering is what both stages put on a node.
+// Rendering is the content that both stages write to a node.
 type Rendering struct{ stages [2]stage }
 
-// stage is what one document puts on a node.
+// stage is the content that one document writes to a node.
 type stage struct {
 	name  string
 	order []string
 	files map[string]render.NodeFile
 }
 
-// NewRendering renders an input, which has to hold placeholders, for a comparison.
+// NewRendering renders an input with placeholders for a comparison.
 func NewRendering(engine *render.Engine, in render.Input) (*Rendering, error) {
 	out, err := engine.Render(in)
 	if err != nil {
@@ -55,8 +55,8 @@ func NewRendering(engine *render.Engine, in render.Input) (*Rendering, error) {
 	return rendering(engine, in, out, nil)
 }
 
-// rendering takes apart what was rendered. Neutral, where it is not nil, is what texts are
-// compared as.
+// rendering splits a rendering into its parts. Neutral, if it is not nil, is applied to
+// texts before they are compared.
 func rendering(engine *render.Engine, in render.Input, out *render.Output, neutral *strings.Replacer) (*Rendering, error) {
 	node, err := engine.Node(in)
 	if err != nil {
@@ -84,16 +84,16 @@ func rendering(engine *render.Engine, in render.Input, out *render.Output, neutr
 			if _, ok := r.stages[i].files[f.Path]; !ok {
 				r.stages[i].order = append(r.stages[i].order, f.Path)
 			}
-			r.stages[i].files[f.Path] = f // the last one stays
+			r.stages[i].files[f.Path] = f // the last file with a path wins
 		}
 	}
 	return r, nil
 }
 
-// Compare returns the files that differ, those of the bootstrap stage first, each in the
-// order in which a node gets them. Mask is given the whole text of each before it is
-// compared, for whoever hides what profiles should not hold: of a difference alone it
-// cannot be told. Nil hides nothing.
+// Compare returns the files that differ, the bootstrap stage first, each in the order in
+// which a node gets them. Mask is applied to the complete text of each file before the
+// comparison, to hide secrets that profiles should not contain; it could not detect them in
+// a difference. A nil mask hides nothing.
 func (r *Rendering) Compare(after *Rendering, mask func(string) string) []FileDiff {
 	var out []FileDiff
 	for i := range r.stages {
@@ -135,7 +135,7 @@ func (s stage) fileDiff(change string, was, is render.NodeFile) FileDiff {
 		d.OldMode, d.NewMode = fmt.Sprintf("%04o", was.Mode), fmt.Sprintf("%04o", is.Mode)
 	}
 	if change != "changed" && was.Path != rest {
-		d.Mode = fmt.Sprintf("%04o", was.Mode|is.Mode) // one of them is none
+		d.Mode = fmt.Sprintf("%04o", was.Mode|is.Mode) // one of them is zero
 	}
 	text := diff.Diff("before", []byte(was.Content), "after", []byte(is.Content))
 	if _, hunks, ok := bytes.Cut(text, []byte("+++ after\n")); ok {

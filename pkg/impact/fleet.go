@@ -14,24 +14,24 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// Fleet is what rendering reads of all pools, without a credential: one in its place has a
-// placeholder, and ssh keys others of the same length. It is what a snapshot holds.
+// Fleet is the input of rendering for all pools, with placeholders for credentials and
+// other ssh keys of the same length. It is the content of a snapshot.
 type Fleet struct {
-	// Namespace of the controller, where pools look for profiles.
+	// Namespace of the controller, which has the profiles of pools.
 	Namespace string `json:"namespace"`
-	// Settings by the name that pools have for them.
+	// Settings by the name that pools use.
 	Settings map[string]Settings `json:"settings"`
 	// Sources are the ProfileSources.
 	Sources []Source `json:"sources,omitempty"`
-	// ByHand are the OperatingSystemProfiles that no ProfileSource made, by name.
+	// ByHand names the OperatingSystemProfiles that no ProfileSource created.
 	ByHand []string `json:"byHand,omitempty"`
 	// Pools, sorted by namespace and name.
 	Pools []Pool `json:"pools"`
-	// Own is the source of the repository that is looked at; "" where nobody said.
+	// Own is the source of the compared repository; "" if unknown.
 	Own string `json:"-"`
 }
 
-// Settings are those of a controller, and its cluster's URL, as in the file for
+// Settings are the settings of a controller, and its cluster's URL, as in the file for
 // `osm-gitops render --cluster`.
 type Settings struct {
 	Settings render.Settings `json:"settings"`
@@ -43,9 +43,9 @@ type Settings struct {
 // Source is a ProfileSource.
 type Source struct {
 	Name string `json:"name"`
-	// Waves: versions reach pools wave by wave.
+	// Waves reports whether versions reach pools in waves.
 	Waves bool `json:"waves,omitempty"`
-	// Profiles that it offers; nil where that is not known.
+	// Profiles that it offers; nil if unknown.
 	Profiles []string `json:"profiles,omitempty"`
 }
 
@@ -53,37 +53,37 @@ type Source struct {
 type Pool struct {
 	// Facts with placeholders.
 	Facts render.Pool `json:"facts"`
-	// Annotations are those that choose a profile and say how a new version is adopted.
+	// Annotations that choose a profile and how a new version is adopted.
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Wave is the label of that name as it was written.
+	// Wave is the unchanged value of the label.
 	Wave string `json:"wave,omitempty"`
-	// SecretName is the Secret with the bootstrap kubeconfig, where it is not the usual one.
+	// SecretName is the Secret with the bootstrap kubeconfig, if it is not the default.
 	SecretName string `json:"bootstrapKubeconfigSecretName,omitempty"`
-	// Settings names those of the pool.
+	// Settings is the name of the pool's settings.
 	Settings string `json:"settings"`
-	// Now is what the pool has, nil where that is not known or nothing.
+	// Now is the pool's generation, nil if unknown or none.
 	Now *Generation `json:"now,omitempty"`
-	// Problem says why there are no facts.
+	// Problem is the reason why facts are missing.
 	Problem string `json:"problem,omitempty"`
 }
 
-// Generation is what a pool has in its cluster.
+// Generation is the version that a pool has in its cluster.
 type Generation struct {
 	Profile string `json:"profile"`
 	Version string `json:"version"`
 }
 
-// Name is "namespace/name".
+// Name returns "namespace/name".
 func (p Pool) Name() string { return p.Facts.Namespace + "/" + p.Facts.Name }
 
 func (p Pool) replaces() bool { return p.Annotations[api.AnnotationRollout] == api.RolloutReplace }
 
-// chosenBy are the annotations that a Pool keeps. None of them is rendered.
+// chosenBy are the annotations that a Pool contains. None of them is rendered.
 var chosenBy = []string{api.AnnotationOSP, api.AnnotationOSPNamespace, api.AnnotationVersionPin, api.AnnotationSuspend, api.AnnotationRollout}
 
-// NewPool takes the facts out of a MachineDeployment, and leaves the credentials. Decode
-// is render.DecodePool, or what adds to it the configuration of the cloud provider. What
-// is wrong with the pool is its Problem.
+// NewPool extracts the facts from a MachineDeployment, without credentials. Decode is
+// render.DecodePool, or a function that adds the configuration of the cloud provider. An
+// error of the pool becomes its Problem.
 func NewPool(md *cluster.MachineDeployment, settings string, decode func(*cluster.MachineDeployment) (render.Pool, error)) Pool {
 	p := Pool{Annotations: map[string]string{}, Wave: md.Labels[api.LabelWave], Settings: settings}
 	for _, key := range chosenBy {
@@ -94,7 +94,7 @@ func NewPool(md *cluster.MachineDeployment, settings string, decode func(*cluste
 	facts, err := decode(md)
 	if err != nil {
 		p.Facts = render.Pool{Name: md.Name, Namespace: md.Namespace}
-		p.Problem = message(withoutPool(err)) // it may quote the pool (security.md 15)
+		p.Problem = message(withoutPool(err)) // it can quote the pool (security.md 15)
 		return p
 	}
 	p.Facts = redacted(facts)
@@ -109,9 +109,9 @@ func Redacted(settings render.Settings, server string) Settings {
 	return out
 }
 
-// Key names settings by what they hold.
+// Key names settings by their content.
 func (s Settings) Key() string {
-	b, _ := json.Marshal(s) // strings, booleans, maps and lists of them
+	b, _ := json.Marshal(s) // only strings, booleans, maps and lists of them
 	sum := sha256.Sum256(b)
 	return fmt.Sprintf("%x", sum[:6])
 }
@@ -126,11 +126,11 @@ func redacted(facts render.Pool) render.Pool {
 	return in.Pool
 }
 
-// sshKinds are the kinds of key that say nothing of who has it:
+// sshKinds are the key types, which do not identify the owner of a key:
 // https://man.openbsd.org/ssh-keygen.1
 var sshKinds = []string{"ssh-ed25519", "ssh-rsa", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521"}
 
-// keyStandIn is a text that is as long as a key and compresses as badly.
+// keyStandIn returns a text with the length of a key that compresses as badly.
 func keyStandIn(key string) string {
 	kind, _, more := strings.Cut(key, " ")
 	if !more || !slices.Contains(sshKinds, kind) {
@@ -139,7 +139,7 @@ func keyStandIn(key string) string {
 	return kind + " " + filler(len(key)-len(kind)-1)
 }
 
-// filler is a text of n characters, always the same, that compresses like a credential.
+// filler returns a constant text of n characters that compresses like a credential.
 func filler(n int) string {
 	var b strings.Builder
 	for i := 0; b.Len() < n; i++ {
@@ -149,7 +149,7 @@ func filler(n int) string {
 	return b.String()[:max(n, 0)]
 }
 
-// sort orders the pools, and drops settings that no pool has.
+// sort orders the pools, and drops unused settings.
 func (f *Fleet) sort() {
 	slices.SortFunc(f.Pools, func(a, b Pool) int {
 		return cmp.Or(cmp.Compare(a.Facts.Namespace, b.Facts.Namespace), cmp.Compare(a.Facts.Name, b.Facts.Name))
@@ -158,7 +158,7 @@ func (f *Fleet) sort() {
 	slices.Sort(f.ByHand)
 }
 
-// waves reports whether versions of a profile reach pools wave by wave.
+// waves reports whether versions of a profile reach pools in waves.
 func (f *Fleet) waves(profile string) bool {
 	for _, s := range f.Sources {
 		if slices.Contains(s.Profiles, profile) {
@@ -168,7 +168,7 @@ func (f *Fleet) waves(profile string) bool {
 	return slices.ContainsFunc(f.Sources, func(s Source) bool { return s.Waves && s.Profiles == nil })
 }
 
-// offeredBy names the sources that offer a profile, but for that of the repository.
+// offeredBy names the sources that offer a profile, except the repository's own.
 func (f *Fleet) offeredBy(profile string) []string {
 	var out []string
 	for _, s := range f.Sources {
@@ -179,8 +179,9 @@ func (f *Fleet) offeredBy(profile string) []string {
 	return out
 }
 
-// claimedBy names the source that keeps the repository from offering a profile, "" where
-// none is known to: who has one keeps it, and of two that have it the older source.
+// claimedBy names the source that prevents the repository from offering a profile, "" if
+// none is known. A source retains its profiles, and of two with the same profile the older
+// source wins.
 func (f *Fleet) claimedBy(profile string) string {
 	others := f.offeredBy(profile)
 	has := func(s Source) bool { return s.Name == f.Own && slices.Contains(s.Profiles, profile) }
@@ -190,7 +191,8 @@ func (f *Fleet) claimedBy(profile string) string {
 	return others[0]
 }
 
-// withoutPool is an error of rendering without the pool's name, which stands beside it.
+// withoutPool formats a rendering error without the pool's name, which is printed
+// separately.
 func withoutPool(err error) string {
 	var lines []string
 	for _, p := range render.Problems(err) {

@@ -49,8 +49,8 @@ func canaries(t *testing.T) Fleet {
 	}
 }
 
-// security.md 15: a snapshot holds no credential, as a file and as a ConfigMap, and comes
-// back as it was.
+// security.md 15: a snapshot contains no credentials, as a file and as a ConfigMap, and
+// decoding restores it.
 func TestSnapshot(t *testing.T) {
 	fleet := canaries(t)
 	if fleet.Pools[0].Problem != "" {
@@ -91,11 +91,11 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// A size that no ConfigMap holds is an error before the API server says so.
+// A size above the limit of a ConfigMap is an error before the request to the API server.
 func TestConfigMapIsBounded(t *testing.T) {
 	fleet := canaries(t)
 	pool := fleet.Pools[0]
-	for range 4 { // random enough not to compress
+	for range 4 { // random enough to be incompressible
 		pool.Facts.SSHPublicKeys = append(pool.Facts.SSHPublicKeys, filler(1<<20))
 		pool.Facts.SSHPublicKeys[len(pool.Facts.SSHPublicKeys)-1] += filler(1 << 20)[3:]
 	}
@@ -105,7 +105,7 @@ func TestConfigMapIsBounded(t *testing.T) {
 	}
 }
 
-// What stands in for keys is as long, says nothing of who has them, and stays the same.
+// Replacements of keys have the same length, do not identify the owner, and are stable.
 func TestKeyStandIn(t *testing.T) {
 	for _, key := range []string{"ssh-ed25519 AAAAC3 ada@example.com", "secret", "", "ssh-rsa", "ssh-rsa "} {
 		got := keyStandIn(key)
@@ -118,8 +118,8 @@ func TestKeyStandIn(t *testing.T) {
 	}
 }
 
-// A file that was cut off, in an upload or by a full disk, is an error and no smaller fleet:
-// what it lacks would be taken for pools that are gone.
+// A truncated file, for instance by an upload or a full disk, is an error: as a smaller
+// fleet, missing pools would look deleted.
 func TestTruncatedSnapshot(t *testing.T) {
 	packed, err := canaries(t).Encode(true)
 	if err != nil {

@@ -13,15 +13,16 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// group are pools that differ in their names alone, and go from one version to another.
+// group contains pools that differ only in their names, and change from one version to
+// another.
 type group struct {
 	was, is           choice
 	members           []int
 	longest, shortest int // by name
 }
 
-// results says for every pool what becomes of it. Pools that differ in their names alone
-// are rendered once, as the one with the longest name, since a name takes room.
+// results returns the result of every pool. Pools that differ only in their names are
+// rendered once, with the longest name, since the name counts for the size limit.
 func (c Comparison) results(ctx context.Context, before, after *revision) ([]result, error) {
 	out := make([]result, len(c.Fleet.Pools))
 	groups := map[string]*group{}
@@ -52,7 +53,7 @@ func (c Comparison) results(ctx context.Context, before, after *revision) ([]res
 
 func nameBytes(p Pool) int { return len(p.Facts.Name) + len(p.Facts.Namespace) }
 
-// group fills in the results of pools that differ in their names alone.
+// group sets the results of pools that differ only in their names.
 func (c Comparison) group(ctx context.Context, g *group, out []result) error {
 	one := func(i int) error {
 		if err := ctx.Err(); err != nil {
@@ -64,7 +65,7 @@ func (c Comparison) group(ctx context.Context, g *group, out []result) error {
 		return err
 	}
 	if out[g.longest].refusal != "" && g.shortest != g.longest {
-		// A shorter name may be all it takes.
+		// A shorter name may be within the limit.
 		if err := one(g.shortest); err != nil {
 			return err
 		}
@@ -85,7 +86,7 @@ func (c Comparison) group(ctx context.Context, g *group, out []result) error {
 	return nil
 }
 
-// groupKey is equal for pools that get the same but for their names.
+// groupKey is equal for pools that get the same content apart from their names.
 func groupKey(ctx context.Context, i int, p Pool, was, is choice) (string, error) {
 	versions := []identity{}
 	for _, c := range []choice{was, is} {
@@ -109,13 +110,12 @@ func groupKey(ctx context.Context, i int, p Pool, was, is choice) (string, error
 	return fmt.Sprintf("%q %q %q %s", versions, p.Settings, p.SecretName, facts), nil
 }
 
-// printed is how a template puts into a text what depends on the pool's name, and asks
-// nothing about it.
+// printed matches actions of a template that print what depends on the pool's name, without
+// conditions on it.
 var printed = regexp.MustCompile(`\{\{-? *\$?\.(?:BootstrapKubeconfig)?SecretName *-?\}\}`)
 
-// opaque reports whether a profile does no more with the pool's name than print it. The
-// Secrets' names are what templates get of it; of the digest, which depends on
-// everything, nobody can ask anything.
+// opaque reports whether a profile only prints the pool's name. Templates see it in the
+// names of Secrets; they cannot see the digest, which depends on everything.
 func (s *shelf) opaque(p render.Profile) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

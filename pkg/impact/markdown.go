@@ -9,28 +9,27 @@ import (
 )
 
 const (
-	// maxComment leaves room for what a workflow adds: GitHub takes 65,536 characters.
+	// maxComment leaves room for text that a workflow adds: GitHub accepts 65,536 characters.
 	maxComment = 60_000
-	// Of one file so much is shown.
+	// Limits for one file.
 	maxFileLines, maxFileBytes = 150, 8 << 10
 	// maxSaid bounds a message in a comment, in bytes.
 	maxSaid = 600
 )
 
-// CommentMarker is the first line of Markdown, for whoever looks for the comment to
-// replace it.
+// CommentMarker is the first line of Markdown, so that a workflow can find and replace the
+// comment.
 const CommentMarker = "<!-- osm-gitops diff -->"
 
-// Markdown is a report for a comment on a pull request. Whatever a profile, a file or a
-// pool is called, and whatever it holds, stays text: it stands in code, which is fenced
-// with more backticks than it has, or escaped, so that it neither ends its place, nor is
-// markup, nor mentions anybody.
+// Markdown formats a report for a comment on a pull request. Names and contents of
+// profiles, files and pools are code, fenced with more backticks than they contain, or
+// escaped: they cannot end their block, be markup, or mention users.
 func (r *Report) Markdown() string { return r.markdown(maxComment) }
 
 const closing = "</details>\n\n"
 
 func (r *Report) markdown(limit int) string {
-	c := comment{left: limit - 400} // for what is said of what is left out
+	c := comment{left: limit - 400} // for the note about omitted parts
 	c.add(CommentMarker + "\n" + fmt.Sprintf("**%s**\n\n%s → %s\n\n", r.Verdict, code(r.Base.String()), code(r.Head.String())))
 	for _, p := range r.Profiles {
 		c.add("- " + p.sentence(code) + "\n")
@@ -68,7 +67,7 @@ type comment struct {
 	omitted int
 }
 
-// room takes so much, if it is there.
+// room reserves n bytes, if they are available.
 func (c *comment) room(n int) bool {
 	if n > c.left {
 		c.omitted++
@@ -84,7 +83,7 @@ func (c *comment) add(text string) {
 	}
 }
 
-// refused tells what is wrong at head.
+// refused lists errors at head.
 func (c *comment) refused(r *Report) {
 	for i, f := range r.Refused {
 		if i == 0 {
@@ -101,7 +100,7 @@ func (c *comment) refused(r *Report) {
 	}
 }
 
-// section is a part that folds: a change with its files.
+// section is a collapsible part: a change with its files.
 type section struct {
 	open  string
 	files []string
@@ -131,7 +130,7 @@ func (c Change) section() section {
 	return s
 }
 
-// sections writes changes; for the files of all of them there may not be room.
+// sections writes changes; files are omitted if there is no room.
 func (c *comment) sections(all []section) {
 	for _, s := range all {
 		c.b.WriteString(s.open)
@@ -142,7 +141,7 @@ func (c *comment) sections(all []section) {
 	}
 }
 
-// unchanged takes the room for the last part, and returns it.
+// unchanged reserves room for the last part, and returns it.
 func (c *comment) unchanged(all []Unchanged) string {
 	if len(all) == 0 {
 		return ""
@@ -164,7 +163,7 @@ func (c *comment) unchanged(all []Unchanged) string {
 	return list.b.String() + "\n" + closing
 }
 
-// code puts a text on one line into backticks, more than stand in it.
+// code formats a text on one line as code, with more backticks than it contains.
 func code(s string) string {
 	s = strings.Join(strings.Fields(redact.Printable(s)), " ")
 	if s == "" {
@@ -177,14 +176,14 @@ func code(s string) string {
 	return fence + s + fence
 }
 
-// fenced puts a difference into a block of code that nothing in it can end.
+// fenced formats a difference as a code block that its content cannot end.
 func fenced(s string) string {
 	s = redact.Printable(s)
 	fence := backticks(s, 2)
 	return fence + "diff\n" + strings.TrimSuffix(s, "\n") + "\n" + fence + "\n\n"
 }
 
-// backticks are one more than stand together in a text, and more than least.
+// backticks returns one more than the longest run in a text, and more than least.
 func backticks(s string, least int) string {
 	run := 0
 	for _, r := range s {
@@ -196,7 +195,7 @@ func backticks(s string, least int) string {
 	return strings.Repeat("`", least+1)
 }
 
-// escaped is for HTML. In code nobody is mentioned.
+// escaped escapes for HTML. Code mentions no users.
 func escaped(s string) string {
 	return "<code>" + html.EscapeString(strings.Join(strings.Fields(redact.Printable(s)), " ")) + "</code>"
 }

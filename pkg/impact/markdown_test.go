@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// hostile is what a profile may call things, and hold, that would do something in a comment.
+// hostile is text of a profile that would be interpreted in a comment.
 const hostile = "</code></details>```\n````\n<script>@everyone</script> [x](https://evil.example) \x1b[31m\u202e#1 | **b**"
 
 func wide(pools, files, lines int) *Report {
@@ -25,7 +25,7 @@ func wide(pools, files, lines int) *Report {
 	return r
 }
 
-// However much differs, a comment holds it, and says what it does not.
+// A comment has a bounded length, and says what it omits.
 func TestMarkdownIsBounded(t *testing.T) {
 	for _, r := range []*Report{wide(1, 1, 1), wide(3, 3, 3), wide(40, 3, 100), wide(1, 300, 50), wide(2000, 1, 1), wide(1, 1, 100_000)} {
 		text := r.Markdown()
@@ -41,7 +41,8 @@ func TestMarkdownIsBounded(t *testing.T) {
 	}
 }
 
-// Nothing that a profile holds is markup, ends its place, or mentions anybody (security.md 28, 45).
+// The text of a profile is not markup, does not end its block, and mentions no users
+// (security.md 28, 45).
 func TestMarkdownHoldsText(t *testing.T) {
 	text := wide(2, 2, 2).Markdown()
 	outside := outsideOfCode(t, text)
@@ -60,7 +61,7 @@ func TestMarkdownHoldsText(t *testing.T) {
 
 var tick = regexp.MustCompile("`+")
 
-// outsideOfCode takes out fenced blocks, spans of code and <code>, as CommonMark reads them:
+// outsideOfCode removes fenced blocks, code spans and <code> according to CommonMark:
 // https://spec.commonmark.org/0.31.2/#fenced-code-blocks and #code-spans.
 func outsideOfCode(t *testing.T, text string) string {
 	t.Helper()

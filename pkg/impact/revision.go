@@ -18,7 +18,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// shelf is what one source holds at one revision.
+// shelf has the profiles of one source at one revision.
 type shelf struct {
 	snap *source.Snapshot
 	ix   *profile.Indexer
@@ -39,9 +39,9 @@ func newShelf(ctx context.Context, snap *source.Snapshot, ix *profile.Indexer) (
 	return s, err
 }
 
-// onTop is a snapshot as if its content were the next commit on a branch: what a merge
-// will make of it. The commits on the way there are nothing that a cluster ever sees, so
-// that a version may be mended in a pull request that brings it.
+// onTop returns a snapshot with its content as the next commit on a branch, like the result
+// of a merge. A cluster never sees the intermediate commits, so a pull request can still
+// correct a version that it introduces.
 func onTop(base, head *source.Snapshot) *source.Snapshot {
 	out := *head
 	out.Line = slices.Clone(base.Line)
@@ -65,7 +65,7 @@ func onTop(base, head *source.Snapshot) *source.Snapshot {
 		}
 	}
 	for _, r := range head.Refused {
-		there[r.Path] = true // not gone, only not readable
+		there[r.Path] = true // it exists, but is unreadable
 	}
 	for path := range was {
 		if !there[path] {
@@ -79,13 +79,13 @@ func onTop(base, head *source.Snapshot) *source.Snapshot {
 	return &out
 }
 
-// revision is what pools may choose from at a revision of the repository.
+// revision has the profiles that pools can use at a revision of the repository.
 type revision struct {
 	own, builtin *shelf
 	inventories  []api.ProfileSource
 }
 
-// ownName stands for the ProfileSource of the repository.
+// ownName is the name of the repository's ProfileSource.
 const ownName = "this repository"
 
 func newRevision(own, builtin *shelf) *revision {
@@ -97,7 +97,7 @@ func newRevision(own, builtin *shelf) *revision {
 	return r
 }
 
-// inventory is the status that a ProfileSource has once it was synced.
+// inventory returns the status of a ProfileSource after its synchronization.
 func inventory(name string, builtin *api.BuiltinSource, cat *profile.Catalogue) api.ProfileSource {
 	ps := api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	ps.Spec.Builtin = builtin
@@ -119,25 +119,25 @@ func inventory(name string, builtin *api.BuiltinSource, cat *profile.Catalogue) 
 	return ps
 }
 
-// choice is what a pool gets at a revision.
+// choice is the version that a pool gets at a revision.
 type choice struct {
-	from    *shelf // nil where nothing is chosen
+	from    *shelf // nil if no version was chosen
 	builtin bool
 	version profile.Version
-	removed bool   // the profile has left the repository: only who has it keeps it
-	refusal string // why the pool cannot have what it asks for
-	not     string // why the repository has no say
-	source  string // the other one that the profile comes from, as far as that is known
+	removed bool   // the profile was removed from the repository: only pools that have it retain it
+	refusal string // why the pool's request is rejected
+	not     string // why the repository does not decide
+	source  string // the other source of the profile, if known
 }
 
-// same reports whether two choices are one version with one content from one place.
+// same reports whether two choices are the same version with the same content and source.
 func (c choice) same(d choice) bool {
 	return c.from != nil && d.from != nil && c.version.Version == d.version.Version && c.version.Digest == d.version.Digest &&
 		c.builtin == d.builtin
 }
 
-// choose resolves what a pool asks for, in the controller's order: a profile of the
-// repository, an object made by hand, a built-in profile.
+// choose resolves the request of a pool in the controller's order: a profile of the
+// repository, an object that a user created, a built-in profile.
 func (r *revision) choose(want selection.Request, fleet *Fleet) choice {
 	own, builtin := selection.SplitBuiltin(r.inventories)
 	o, ok := selection.FindCandidate(own, want.Name)
@@ -175,7 +175,7 @@ func (r *revision) offered(from *shelf, want selection.Request, o selection.Cand
 	c := choice{from: from, builtin: from == r.builtin, removed: o.Entry.Removed}
 	for _, v := range slices.Concat(from.cat.History[want.Name], from.cat.Current) {
 		if v.Name == want.Name && v.Version == version {
-			c.version = v // of the current one the path is there
+			c.version = v // the path is set for the current version
 		}
 	}
 	return c
@@ -202,7 +202,7 @@ func (c choice) profile(ctx context.Context) (render.Profile, error) {
 		},
 		File: cmp.Or(v.CurrentPath, v.Path), Lines: doc.Line, FileOf: doc.FileOf,
 	}
-	if v.CurrentPath == "" && v.Commit != "" { // it left the tree: as Git writes what a commit has
+	if v.CurrentPath == "" && v.Commit != "" { // it was removed from the tree: use Git's form of its content
 		p.File = fmt.Sprintf("%.12s:%s", v.Commit, v.Path)
 	}
 	s.docs[id] = p

@@ -15,10 +15,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// Selection is what pools choose their profiles from, in one place at one revision.
+// Selection has the profiles from which pools choose, in one place at one revision.
 type Selection struct {
-	// Snapshot holds profiles and their history, Documents those of a file, which has no
-	// history. Neither is for the built-in ones alone.
+	// Snapshot has profiles and their history, Documents those of a file without a history.
+	// Both are empty for built-in profiles alone.
 	Snapshot  *source.Snapshot
 	Documents []profile.Document
 	// Where names the place, for messages.
@@ -26,36 +26,35 @@ type Selection struct {
 	// Builtin are the built-in profiles, for pools and as bases of overlays.
 	Builtin *source.Embedded
 	Fleet   Fleet
-	// Check is what there is to say of a profile before it is taken.
+	// Check validates a profile before it is used.
 	Check profile.Check
 }
 
-// Selected is what a pool gets, or has until its wave has come.
+// Selected is what a pool gets, or has until its wave begins.
 type Selected struct {
 	Pool string // "namespace/name"
 	// Input renders it.
 	Input render.Input
-	// Alike is equal for pools that differ in their names alone.
+	// Alike is equal for pools that differ only in their names.
 	Alike string
-	// Note says what else is to be known of the choice; "" for nothing.
+	// Note has further information about the choice; "" for none.
 	Note string
-	// Err says why there is no Input: an *UnknownProfileError, or what to mend.
+	// Err is the reason why Input is missing: an *UnknownProfileError, or an error to fix.
 	Err error
 }
 
-// UnknownProfileError says that there is no profile of a name.
+// UnknownProfileError says that no profile has the name.
 type UnknownProfileError struct {
 	Name string
-	// There are the profiles that there are.
+	// There lists the existing profiles.
 	There []string
 }
 
 func (e *UnknownProfileError) Error() string { return fmt.Sprintf("there is no profile %q", e.Name) }
 
-// Pools says for every pool which version of which profile it gets, as the controller
-// chooses it, and which files are refused beside. A pool that a new version reaches with
-// its wave is there twice: first with that version, then with the one that it has. An
-// error is of reading.
+// Pools returns for every pool the version of its profile that the controller would choose,
+// and the rejected files. A pool that waits for its wave is listed twice: with the new
+// version, then with its current one. It returns errors of reading.
 func (s Selection) Pools(ctx context.Context) ([]Selected, []*profile.Refusal, error) {
 	s.Fleet.sort()
 	now, err := s.revision(ctx)
@@ -86,7 +85,7 @@ func (s Selection) Pools(ctx context.Context) ([]Selected, []*profile.Refusal, e
 	return out, now.own.cat.Refused, nil
 }
 
-// selected is what pool i gets by a choice; where that is none, the note alone.
+// selected returns what pool i gets by a choice; without a version, only the note.
 func (s Selection) selected(ctx context.Context, i int, c choice, note string) (got Selected, err error) {
 	p := s.Fleet.Pools[i]
 	got = Selected{Pool: redact.Clean(p.Name()), Note: note}
@@ -100,15 +99,15 @@ func (s Selection) selected(ctx context.Context, i int, c choice, note string) (
 	return got, err
 }
 
-// waits reports whether a pool has another version of its profile than it is to get, and
-// may keep it until its wave has come.
+// waits reports whether a pool has another version of its profile than the new one, and can
+// have it until its wave begins.
 func (s Selection) waits(p Pool, next choice) bool {
 	v := next.version
 	return p.Now != nil && p.Now.Profile == v.Name && p.Now.Version != v.Version && p.Annotations[api.AnnotationVersionPin] == "" && s.Fleet.waves(v.Name)
 }
 
-// standing is the version that a pool has. Where that has no content here, which the note
-// says, nothing is chosen.
+// standing returns the version that a pool has. If its content is not available here, the
+// note says so and no version is chosen.
 func (s Selection) standing(now *revision, p Pool) (c choice, note string) {
 	want, err := selection.RequestOf(p.Annotations, nil, s.Fleet.Namespace)
 	if err == nil {
@@ -155,7 +154,7 @@ func (s Selection) input(ctx context.Context, p Pool, c choice) (render.Input, e
 	return input(p, settings, prof), err
 }
 
-// choose says what a pool gets.
+// choose resolves what a pool gets.
 func (s Selection) choose(now *revision, p Pool) (c choice, note string, err error) {
 	if p.Problem != "" {
 		return c, "", errors.New(message(p.Problem))
@@ -181,7 +180,7 @@ func (s Selection) choose(now *revision, p Pool) (c choice, note string, err err
 		if want, err = exactly(*p.Now, want); err != nil {
 			return c, "", err
 		}
-		c = now.choose(want, &s.Fleet) // who has it keeps it
+		c = now.choose(want, &s.Fleet) // pools that have it retain it
 	}
 	if c.refusal != "" && s.Snapshot != nil && s.Snapshot.Head == "" && want.Pin.Allows(now.written(want.Name)) {
 		want.Pin = nil
@@ -190,7 +189,7 @@ func (s Selection) choose(now *revision, p Pool) (c choice, note string, err err
 	return c, note, s.refusal(now, want, p, c)
 }
 
-// exactly is a wish for what a pool has.
+// exactly returns a request for the version that a pool has.
 func exactly(has Generation, want selection.Request) (selection.Request, error) {
 	pin, err := profile.ParsePin(has.Version)
 	if err != nil {
@@ -200,7 +199,7 @@ func exactly(has Generation, want selection.Request) (selection.Request, error) 
 	return want, nil
 }
 
-// refusal says why a choice is none.
+// refusal returns the reason why a choice has no version.
 func (s Selection) refusal(now *revision, want selection.Request, p Pool, c choice) error {
 	name := redact.Clean(want.Name)
 	switch {
@@ -222,8 +221,8 @@ func (s Selection) refusal(now *revision, want selection.Request, p Pool, c choi
 	return nil
 }
 
-// written is the version that the file of a profile has. In a folder without Git each is
-// an edited one.
+// written returns the version that the file of a profile has. In a folder without Git every
+// version is an edited one.
 func (r *revision) written(name string) string {
 	for _, v := range r.own.cat.Current {
 		if v.Name == name {
@@ -234,7 +233,7 @@ func (r *revision) written(name string) string {
 	return ""
 }
 
-// names are the profiles that a pool may ask for.
+// names returns the profiles that a pool can request.
 func (r *revision) names() []string {
 	var out []string
 	for _, ps := range r.inventories {
@@ -248,7 +247,7 @@ func (r *revision) names() []string {
 	return slices.Compact(out)
 }
 
-// shelfOf holds profiles that were read already.
+// shelfOf wraps profiles that are already decoded.
 func shelfOf(docs []profile.Document) *shelf {
 	s := &shelf{cat: &profile.Catalogue{History: map[string][]profile.Version{}}, docs: map[identity]render.Profile{}, plain: map[string]bool{}}
 	highest := map[string]string{}

@@ -15,7 +15,7 @@ import (
 )
 
 // waiting is a repository with two versions of a profile, and a pool that has the first one
-// until its wave has come. It returns the file with the first version's content in Git.
+// until its wave begins. It returns the file with the first version's content in Git.
 func waiting(t *testing.T) (s Selection, object string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -53,8 +53,8 @@ func waiting(t *testing.T) (s Selection, object string) {
 	}, filepath.Join(dir, ".git/objects", blob[:2], blob[2:])
 }
 
-// A pool that waits for its wave is there with both versions. If the one that it has cannot
-// be read any more, that is an error: a bundle without it would lack what its nodes download.
+// A pool that waits for its wave is listed with both versions. If its current one cannot be
+// read, that is an error: a bundle without it would lack downloads of its nodes.
 func TestWaitingPoolHasBothVersions(t *testing.T) {
 	s, object := waiting(t)
 	got, _, err := s.Pools(t.Context())

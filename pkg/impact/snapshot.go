@@ -19,26 +19,26 @@ const (
 	snapshotKind    = "OSMGitopsSnapshot"
 	snapshotVersion = 1
 
-	// ConfigMapName is the ConfigMap that the controller keeps a snapshot in.
+	// ConfigMapName is the ConfigMap in which the controller publishes a snapshot.
 	ConfigMapName = "osm-gitops-snapshot"
-	// configMapKey is where in its binaryData.
+	// configMapKey is the key in its binaryData.
 	configMapKey = "snapshot.json.gz"
 
-	// maxConfigMapBytes is what the data of a ConfigMap may have, 1 MiB with its key:
+	// maxConfigMapBytes is the limit for the data of a ConfigMap, 1 MiB with its key:
 	// https://kubernetes.io/docs/concepts/configuration/configmap/#motivation
 	maxConfigMapBytes = 1<<20 - 1<<10
-	// MaxSnapshotBytes bounds a snapshot, unpacked: some 50,000 pools.
+	// MaxSnapshotBytes bounds a decompressed snapshot: some 50,000 pools.
 	MaxSnapshotBytes = 64 << 20 // 64 MiB
 )
 
-// snapshot is a Fleet in a file. It holds no time: of one fleet there is one file.
+// snapshot is a Fleet in a file. It contains no time: equal fleets give equal files.
 type snapshot struct {
 	Kind    string `json:"kind"`
 	Version int    `json:"version"`
 	Fleet
 }
 
-// Encode writes a fleet as a snapshot, compressed or for people to read.
+// Encode writes a fleet as a snapshot, compressed or readable.
 func (f Fleet) Encode(compress bool) ([]byte, error) {
 	f.sort()
 	b, err := json.MarshalIndent(snapshot{snapshotKind, snapshotVersion, f}, "", "  ")
@@ -58,10 +58,10 @@ func (f Fleet) Encode(compress bool) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// ErrTooLarge says that a ConfigMap does not hold a snapshot.
+// ErrTooLarge says that a snapshot exceeds the size of a ConfigMap.
 var ErrTooLarge = errors.New("a ConfigMap does not hold it")
 
-// ConfigMap is the one that the controller publishes, or ErrTooLarge.
+// ConfigMap returns the ConfigMap that the controller publishes, or ErrTooLarge.
 func (f Fleet) ConfigMap() (*corev1.ConfigMap, error) {
 	b, err := f.Encode(true)
 	if err != nil {
@@ -80,8 +80,8 @@ func (f Fleet) ConfigMap() (*corev1.ConfigMap, error) {
 	}, nil
 }
 
-// Decode reads a snapshot: as it is, compressed, or the ConfigMap with one as kubectl
-// prints it.
+// Decode reads a snapshot: uncompressed, compressed, or in its ConfigMap as kubectl prints
+// it.
 func Decode(r io.Reader) (Fleet, error) {
 	b, err := bounded(r)
 	if err != nil {
@@ -110,7 +110,7 @@ func Decode(r io.Reader) (Fleet, error) {
 	if s.Kind != snapshotKind || s.Version != snapshotVersion {
 		return Fleet{}, fmt.Errorf("is no snapshot that this release reads: its kind is %q and its version %d, which should be %q and %d: write it again with this release", s.Kind, s.Version, snapshotKind, snapshotVersion)
 	}
-	for i, p := range s.Pools { // whoever wrote it
+	for i, p := range s.Pools { // the file is untrusted
 		s.Pools[i].Facts = redacted(p.Facts)
 	}
 	for name, settings := range s.Settings {

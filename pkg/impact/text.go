@@ -7,10 +7,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// maxNames is how many pools are named where a person reads; JSON has all.
+// maxNames bounds the named pools in text; JSON has all.
 const maxNames = 20
 
-// Text is a report for a terminal.
+// Text formats a report for a terminal.
 func (r *Report) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%s -> %s\n", r.Verdict, r.Base, r.Head)
@@ -44,7 +44,7 @@ func (r *Report) Text() string {
 	return b.String()
 }
 
-// String is the name with the commit.
+// String returns the name with the commit.
 func (r Revision) String() string {
 	const digits = 12
 	if r.Commit == "" || strings.HasPrefix(r.Commit, r.Name) {
@@ -71,7 +71,7 @@ func (f Refusal) since() string {
 	return ""
 }
 
-// quote makes a value fit for where it is printed.
+// quote makes a value safe for the output format.
 type quote func(string) string
 
 func plain(s string) string { return s }
@@ -86,10 +86,10 @@ func (p ProfileChange) sentence(q quote) string {
 	return fmt.Sprintf("%s %s -> %s %s: %s", q(p.Name), q(p.From), q(p.To), p.Change, q(p.Path))
 }
 
-// placeholderNote says what a placeholder stands for.
+// placeholderNote explains placeholders.
 const placeholderNote = PlaceholderCommit + ", " + placeholderRepository + " and " + placeholderDigest + " are placeholders: what they will be is known once this is merged"
 
-// hasPlaceholder reports whether a difference shows one.
+// hasPlaceholder reports whether a difference shows a placeholder.
 func (r *Report) hasPlaceholder() bool {
 	for _, c := range r.Changes {
 		for _, f := range c.Files {
@@ -103,7 +103,7 @@ func (r *Report) hasPlaceholder() bool {
 	return false
 }
 
-// verdict says first whether head is refused, and why, then what it changes.
+// verdict says whether head is rejected and why, then what it changes.
 func (r *Report) verdict() string {
 	var wrong []string
 	if n := len(r.Refused); n > 0 {
@@ -127,7 +127,7 @@ func (r *Report) verdict() string {
 	return r.summary()
 }
 
-// summary counts.
+// summary counts pools.
 func (r *Report) summary() string {
 	changed, replaced := r.affected()
 	text := fmt.Sprintf("%s: %d get something else", counted(r.Pools, "pool"), changed)
@@ -147,7 +147,7 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// names lists pools, the first of them.
+// names lists the first pools.
 func names(pools []string, q quote) string {
 	var out []string
 	for _, p := range pools[:min(len(pools), maxNames)] {
@@ -162,7 +162,7 @@ func names(pools []string, q quote) string {
 
 func indented(text string) string { return strings.ReplaceAll(text, "\n", "\n  ") }
 
-// title says what changes for whom.
+// title describes a change and its pools.
 func (c Change) title(q quote) string {
 	title := fmt.Sprintf("%s %s -> %s: ", q(c.Profile), q(c.From), q(c.To))
 	if c.From == "" {
@@ -178,7 +178,7 @@ func (c Change) title(q quote) string {
 	return title + counted(len(c.Files), "file")
 }
 
-// equalNote says why a change without files is one.
+// equalNote explains a change without files.
 const equalNote = "what nodes get is the same but for the version, the commit and the digest that they state"
 
 func (c Change) text(b *strings.Builder) {
@@ -202,7 +202,7 @@ func (c Change) text(b *strings.Builder) {
 	}
 }
 
-// sentence tells of a pool.
+// sentence describes a pool.
 func (a Affected) sentence(q quote) string {
 	text := q(a.Name) + ": "
 	if a.Replaced {
@@ -231,7 +231,7 @@ func (u UserData) sentence(provider string, q quote) string {
 	return text + fmt.Sprintf(" of %d for %s (%d%%)", u.Limit, q(provider), u.Counted*100/max(u.Limit, 1))
 }
 
-// sentence tells of a file.
+// sentence describes a file.
 func (f FileDiff) sentence(q quote) string {
 	text := fmt.Sprintf("%s %s %s", f.Stage, q(f.Path), f.Change)
 	switch {
@@ -246,7 +246,7 @@ func (f FileDiff) sentence(q quote) string {
 	return text
 }
 
-// cut is the beginning of a difference, for where there is little room.
+// cut returns the beginning of a difference, for limited space.
 func (f FileDiff) cut(lines, size int) string {
 	all := strings.SplitAfter(f.Diff, "\n")
 	kept, n := 0, 0
