@@ -53,7 +53,7 @@ func decode(t *testing.T, path string, into any) {
 	}
 }
 
-// rendered renders the sample of pkg/render, and says what is known of a node of it.
+// rendered renders the sample of pkg/render, and returns the records about a node of it.
 func rendered(t *testing.T) (Node, *render.Output) {
 	t.Helper()
 	const sample = "../render/testdata/sample/"
@@ -115,8 +115,8 @@ func statements(t *testing.T, n Node) [][]byte {
 	return all
 }
 
-// A statement is what in-toto's library reads as one; its subjects are the documents
-// themselves, and the same is made of the same.
+// in-toto's library can read a statement; its subjects are the documents themselves, and
+// equal inputs give equal statements.
 func TestStatement(t *testing.T) {
 	n, out := rendered(t)
 	all := statements(t, n)
@@ -155,7 +155,7 @@ func TestStatement(t *testing.T) {
 	}
 }
 
-// Credentials of a pool are nowhere in it. security.md 14
+// Statements contain no credentials of a pool. security.md 14
 func TestNoCredentials(t *testing.T) {
 	n, _ := rendered(t)
 	var file struct{ Cluster render.Cluster }
@@ -170,7 +170,7 @@ func TestNoCredentials(t *testing.T) {
 	}
 }
 
-// Two generations are two builds.
+// Two generations give two builds.
 func TestTwoGenerations(t *testing.T) {
 	n, _ := rendered(t)
 	n.Bootstrap.Digests.Input = "v1:sha256:" + strings.Repeat("b", 64)
@@ -217,7 +217,7 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// Where the profile is from, whatever it is from.
+// The origin of the profile, for every kind of origin.
 func TestSource(t *testing.T) {
 	n, _ := rendered(t)
 	for commit, want := range map[string]string{
@@ -252,7 +252,7 @@ func pkcs8PEM(t *testing.T, key any) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
-// keys of every kind that is taken, by name.
+// keys of every supported kind, by name.
 func keys(t *testing.T) map[string]crypto.Signer {
 	t.Helper()
 	_, ed, err := ed25519.GenerateKey(rand.Reader)
@@ -268,8 +268,8 @@ func keys(t *testing.T) map[string]crypto.Signer {
 	return out
 }
 
-// The library's verifier and openssl, which computes by itself what was signed, take a
-// signature; neither takes it for another statement.
+// The library's verifier and openssl, which computes the signed bytes itself, accept a
+// signature; neither accepts it for another statement.
 func TestSign(t *testing.T) {
 	n, _ := rendered(t)
 	statement := statements(t, n)[0]
@@ -336,7 +336,7 @@ func verified(ctx context.Context, e dsse.Envelope, public []byte) ([]byte, erro
 	return payload, err
 }
 
-// openssl verifies an envelope, given what DSSE says is signed:
+// openssl verifies an envelope, with the signed bytes according to DSSE:
 // https://github.com/secure-systems-lab/dsse/blob/v1.0.0/protocol.md
 func openssl(t *testing.T, e dsse.Envelope, public []byte, kind string) error {
 	t.Helper()
@@ -374,7 +374,7 @@ func openssl(t *testing.T, e dsse.Envelope, public []byte, kind string) error {
 	return nil
 }
 
-// Keys in other forms are read, or refused with what to do.
+// Keys in other formats are read, or rejected with a remedy.
 func TestKeys(t *testing.T) {
 	all := keys(t)
 	sec1, err := x509.MarshalECPrivateKey(all["P-256"].(*ecdsa.PrivateKey))

@@ -1,9 +1,9 @@
-// Package attestation says in the form of in-toto and SLSA what a node was provisioned
-// from, for those who check it with other tools than ours, and signs it.
+// Package attestation states what a node was provisioned from in the format of in-toto and
+// SLSA, so that other tools can verify it, and signs the statements.
 //
-// It is pure: a statement is made from what was written down about the node and from
-// the records, and the same of the same. Everything in it is from placeholder
-// renderings; no credential ever. What is not known is left out, never guessed.
+// It is a pure function of the NodeProvenance and the records: equal inputs give equal
+// statements. Statements are built from renderings with placeholders, and never contain
+// credentials. Unknown facts are omitted, never guessed.
 //
 // Start with Statements in statement.go. key.go reads keys and signs.
 package attestation

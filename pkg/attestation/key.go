@@ -18,8 +18,8 @@ import (
 // Key signs statements.
 type Key struct{ signer dsse.SignerVerifier }
 
-// ParseKey reads a private key in PEM, PKCS#8 or SEC 1: Ed25519 or ECDSA. Keys with a
-// password are refused.
+// ParseKey reads a private key in PEM, PKCS#8 or SEC 1: Ed25519 or ECDSA. It rejects keys
+// with a password.
 func ParseKey(text []byte) (*Key, error) {
 	key, err := privateKey(text)
 	if err != nil {
@@ -29,7 +29,7 @@ func ParseKey(text []byte) (*Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the key: %w", err)
 	}
-	// The library reads one form of each kind.
+	// The library reads one format of each kind.
 	loaded, err := signerverifier.LoadKey(pem.EncodeToMemory(&pem.Block{Type: signerverifier.PrivateKeyPEM, Bytes: der}))
 	if err != nil {
 		return nil, fmt.Errorf("reading the key: %w", err)
@@ -84,7 +84,7 @@ func pkcs8(der []byte) (any, error) {
 	return nil, fmt.Errorf("the key is a %T: give one of Ed25519 or ECDSA", key)
 }
 
-// Sign puts a statement into a DSSE envelope, in one line of JSON.
+// Sign wraps a statement in a DSSE envelope, in one line of JSON.
 func (k *Key) Sign(ctx context.Context, statement []byte) ([]byte, error) {
 	signer, err := dsse.NewEnvelopeSigner(k.signer)
 	if err != nil {

@@ -20,15 +20,15 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// What statements name. They are part of the format: whoever verifies compares them.
+// Names in statements. They are part of the format: verifiers compare them.
 const (
-	// PredicateType is SLSA's: https://slsa.dev/spec/v1.0/provenance
+	// PredicateType of SLSA: https://slsa.dev/spec/v1.0/provenance
 	PredicateType = "https://slsa.dev/provenance/v1"
-	// BuildType says how the parameters are to be read: docs/attestation.md.
+	// BuildType defines the meaning of the parameters: docs/attestation.md.
 	BuildType = "https://github.com/osm-gitops/osm-gitops/node-configuration/v1"
-	// BuilderID is who rendered.
+	// BuilderID names the renderer.
 	BuilderID = "https://github.com/osm-gitops/osm-gitops/controller"
-	// PayloadType is in-toto's, in a DSSE envelope:
+	// PayloadType of in-toto in a DSSE envelope:
 	// https://github.com/in-toto/attestation/blob/v1.2.0/spec/v1/envelope.md
 	PayloadType = "application/vnd.in-toto+json"
 )
@@ -40,21 +40,22 @@ const (
 	Config       = "OperatingSystemConfig"
 )
 
-// ErrUnknown says that it is not known what a node was provisioned from.
+// ErrUnknown says that the origin of a node is unknown.
 var ErrUnknown = errors.New("it is not known what the node was provisioned from")
 
-// Node is what is known of a node.
+// Node has the records about a node.
 type Node struct {
 	// Provenance was written when the node joined.
 	Provenance *api.NodeProvenance
-	// Provisioning is the record of its configuration, Bootstrap that of the one whose
-	// bootstrap document its machine was created with: often the same.
+	// Provisioning is the record of its configuration, Bootstrap the record of the bootstrap
+	// document with which its machine was created: often the same.
 	Provisioning, Bootstrap render.Record
 }
 
-// Statements makes the statements about a node, each in one line of JSON: one about the
-// documents of a generation, two where the machine had its bootstrap document from an
-// older generation than the rest, the older first. ErrUnknown: there is nothing to say.
+// Statements returns the statements about a node, each in one line of JSON: one for the
+// documents of a generation. If the bootstrap document is from an older generation than the
+// other, there are two, the older one first. ErrUnknown means that there is nothing to
+// state.
 func Statements(n Node) ([][]byte, error) {
 	spec := n.Provenance.Spec
 	if spec.Configuration == nil {
@@ -85,7 +86,7 @@ func Statements(n Node) ([][]byte, error) {
 	return out, nil
 }
 
-// built is what of a generation a node has.
+// built is a generation with the documents of it that a node has.
 type built struct {
 	of    render.Record
 	names []string
@@ -111,7 +112,7 @@ func (b built) statement(np *api.NodeProvenance) ([]byte, error) {
 	return encode(s)
 }
 
-// predicate is SLSA's provenance: what was asked for, what it was made from, who made it.
+// predicate returns SLSA's provenance: the request, the inputs, the builder.
 func (b built) predicate(np *api.NodeProvenance) (*structpb.Struct, error) {
 	external, err := b.external(np)
 	if err != nil {
@@ -148,7 +149,7 @@ func (b built) predicate(np *api.NodeProvenance) (*structpb.Struct, error) {
 	return out, protojson.Unmarshal(text, out)
 }
 
-// external is what people asked for: a profile of a repository, for a pool.
+// external returns the user's request: a profile of a repository, for a pool.
 func (b built) external(np *api.NodeProvenance) (*structpb.Struct, error) {
 	return parameters(struct {
 		Profile    string      `json:"profile"`
@@ -169,7 +170,7 @@ type pool struct {
 	UID       string `json:"uid"`
 }
 
-// profile is by name; one made by hand has that of its object.
+// profile returns the profile's name; for one that a user created, the name of its object.
 func (b built) profile() string {
 	if b.of.Profile != "" {
 		return b.of.Profile
@@ -177,7 +178,7 @@ func (b built) profile() string {
 	return b.of.Object
 }
 
-// internal is what the platform added, and how it is known which node it became.
+// internal returns what the platform added, and the evidence that links it to the node.
 func (b built) internal(np *api.NodeProvenance) (*structpb.Struct, error) {
 	type machine struct {
 		Namespace string `json:"namespace"`
@@ -192,7 +193,7 @@ func (b built) internal(np *api.NodeProvenance) (*structpb.Struct, error) {
 		Joined     metav1.Time     `json:"joined"`
 		Evidence   api.Evidence    `json:"evidence"`
 		Reported   *api.NodeReport `json:"reported,omitempty"`
-		Agreed     string          `json:"agreed,omitempty"` // the reason of the condition
+		Agreed     string          `json:"agreed,omitempty"` // reason of the condition
 	}
 	n := np.Spec.Node
 	of := node{
@@ -211,7 +212,7 @@ func (b built) internal(np *api.NodeProvenance) (*structpb.Struct, error) {
 	}{b.of.Digests.Input, b.of.SettingsDigest, b.of.BootstrapKubeconfigSecretName, b.of.SelectedBy, of})
 }
 
-// dependencies are what it was made from: the commit, the profile, the settings.
+// dependencies returns the inputs: the commit, the profile, the settings.
 func (b built) dependencies(np *api.NodeProvenance) ([]*intotov1.ResourceDescriptor, error) {
 	var out []*intotov1.ResourceDescriptor
 	if b.of.Commit != "" {
@@ -233,7 +234,7 @@ func (b built) dependencies(np *api.NodeProvenance) ([]*intotov1.ResourceDescrip
 	return out, nil
 }
 
-// source is the commit, or the artifact, that the profile is from.
+// source returns the commit or artifact of the profile.
 func (b built) source(np *api.NodeProvenance) (*intotov1.ResourceDescriptor, error) {
 	notes := map[string]any{"path": b.of.Path}
 	if b.of.Change != "" {
@@ -259,7 +260,7 @@ func (b built) source(np *api.NodeProvenance) (*intotov1.ResourceDescriptor, err
 		}
 		return d, nil
 	}
-	// The revision of an artifact: "latest@sha256:…", or a name.
+	// the revision of an artifact: "latest@sha256:…", or a name
 	annotations.Fields["revision"] = structpb.NewStringValue(b.of.Commit)
 	d.Uri = b.of.Repository
 	if algorithm, digest, ok := strings.Cut(b.of.Commit[strings.LastIndex(b.of.Commit, "@")+1:], ":"); ok && isHex(digest) {
@@ -270,7 +271,7 @@ func (b built) source(np *api.NodeProvenance) (*intotov1.ResourceDescriptor, err
 	return d, nil
 }
 
-// parameters is a struct as in-toto's library takes it.
+// parameters converts a struct to the type of in-toto's library.
 func parameters(v any) (*structpb.Struct, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -280,7 +281,7 @@ func parameters(v any) (*structpb.Struct, error) {
 	return out, protojson.Unmarshal(text, out)
 }
 
-// digestSet reads a digest of ours, "v1:sha256:<64 hex>": it is taken over the bytes
+// digestSet parses one of our digests, "v1:sha256:<64 hex>", which covers the bytes
 // themselves.
 func digestSet(digest string) (map[string]string, error) {
 	const recipe, digits = "v1:sha256:", 64
@@ -293,8 +294,8 @@ func digestSet(digest string) (map[string]string, error) {
 
 func isHex(s string) bool { return s != "" && strings.Trim(s, "0123456789abcdef") == "" }
 
-// encode is the JSON of a message in one line. protojson puts spaces in at random, so
-// that nobody relies on its bytes.
+// encode formats a message as JSON on one line. protojson adds random spaces to prevent
+// comparing bytes, so they are removed.
 func encode(m proto.Message) ([]byte, error) {
 	text, err := protojson.Marshal(m)
 	if err != nil {

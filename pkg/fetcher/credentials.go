@@ -23,21 +23,21 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// The Secrets that a ProfileSource names, as errors name them.
+// Fields that name Secrets, for errors.
 const (
 	fieldSecret = "spec.git.secretRef"
 	fieldProxy  = "spec.git.proxySecretRef"
 )
 
-// What the Secrets are for, for an error about one that is not there.
+// Keys of the Secrets, for an error about a missing one.
 const (
 	keysHTTPS = "username and password, or bearerToken, or those of a GitHub App; with ca.crt for a CA of its own, tls.crt and tls.key for a client certificate"
 	keysSSH   = "identity and known_hosts; with password for an encrypted identity"
 	keysProxy = "address; with username and password if it wants some, ca.crt for an https proxy with a CA of its own"
 )
 
-// The keys of each kind of Secret. Their names are those of Flux, and so is what
-// they hold: https://fluxcd.io/flux/components/source/gitrepositories/#secret-reference
+// Keys of each kind of Secret. Names and contents are those of Flux:
+// https://fluxcd.io/flux/components/source/gitrepositories/#secret-reference
 var (
 	httpsKeys  = []string{secrets.KeyUsername, secrets.KeyPassword, secrets.KeyBearerToken, secrets.KeyCACert, secrets.KeyTLSCert, secrets.KeyTLSPrivateKey, secrets.KeyGitHubAppID, secrets.KeyGitHubAppInstallationID, secrets.KeyGitHubAppPrivateKey, secrets.KeyGitHubAppBaseURL}
 	sshKeys    = []string{secrets.KeySSHPrivateKey, secrets.KeySSHPublicKey, secrets.KeySSHKnownHosts, secrets.KeyPassword}
@@ -45,8 +45,8 @@ var (
 	legacyKeys = map[string]string{secrets.LegacyKeyCACert: secrets.KeyCACert, secrets.LegacyKeyTLSCert: secrets.KeyTLSCert, secrets.LegacyKeyTLSPrivateKey: secrets.KeyTLSPrivateKey}
 )
 
-// withCredentials adds what the Secrets of a source hold now: they are read at each
-// look, so a Secret that changed counts at the next one.
+// withCredentials adds the current content of the Secrets of a source. They are read for
+// each fetch, so a changed Secret takes effect at the next one.
 func (f *Fetcher) withCredentials(ctx context.Context, ps *api.ProfileSource, remote source.Remote) (source.Remote, error) {
 	git, keys := ps.Spec.Git, keysHTTPS
 	if overSSH(git.URL) {
@@ -63,14 +63,14 @@ func (f *Fetcher) withCredentials(ctx context.Context, ps *api.ProfileSource, re
 	return f.withKept(client.ObjectKeyFromObject(ps), remote, secret, proxy)
 }
 
-// kept is what was made of the Secrets that a mirror's key stands for.
+// kept is the authentication from the Secrets that a mirror's key covers.
 type kept struct {
 	key  string
 	auth source.Auth
 }
 
-// withKept is withSecrets, but for decrypting a private key anew at each look: that
-// is made to be slow, a tenth of a second and more. Nothing else is kept in memory.
+// withKept is withSecrets, but caches a decrypted private key: decryption is deliberately
+// slow, a tenth of a second or more. No other credential is cached.
 func (f *Fetcher) withKept(name types.NamespacedName, remote source.Remote, secret, proxy *corev1.Secret) (source.Remote, error) {
 	key, err := mirrorKey(name.Namespace, secret, proxy)
 	if err != nil {
@@ -84,7 +84,7 @@ func (f *Fetcher) withKept(name types.NamespacedName, remote source.Remote, secr
 		if proxy != nil {
 			remote.Proxy, err = proxyOf(proxy)
 		}
-		return remote, err // the same proxy was good when the key was kept
+		return remote, err // the proxy was checked when the key was cached
 	}
 	if remote, err = withSecrets(remote, name.Namespace, secret, proxy); err != nil {
 		return remote, err
@@ -101,8 +101,8 @@ func (f *Fetcher) withKept(name types.NamespacedName, remote source.Remote, secr
 	return remote, nil
 }
 
-// withSecrets adds what two Secrets hold, each nil where there is none. The mirror's
-// key holds all of it, so that who may not read a repository reads no mirror of it
+// withSecrets adds the content of two Secrets, which can be nil. The mirror's key covers
+// all of it, so that a source without access to a repository cannot read a mirror of it
 // either.
 func withSecrets(remote source.Remote, namespace string, secret, proxy *corev1.Secret) (source.Remote, error) {
 	ssh := overSSH(remote.URL)
@@ -126,15 +126,15 @@ func withSecrets(remote source.Remote, namespace string, secret, proxy *corev1.S
 	return remote, err
 }
 
-// overSSH tells a URL by its form, which the API server has checked.
+// overSSH reports whether a URL uses SSH. The API server has validated it.
 func overSSH(url string) bool {
 	return strings.HasPrefix(url, "ssh://") || !strings.Contains(url, "://")
 }
 
-// wanting is where a Secret is named, and which keys it should have.
+// wanting is the field that names a Secret, and the keys that it needs.
 type wanting struct{ field, keys string }
 
-// secret reads a Secret; without a reference it is nil.
+// secret reads a Secret; nil without a reference.
 func (f *Fetcher) secret(ctx context.Context, ps *api.ProfileSource, ref *meta.LocalObjectReference, want wanting) (*corev1.Secret, error) {
 	if ref == nil {
 		return nil, nil
@@ -150,14 +150,14 @@ func (f *Fetcher) secret(ctx context.Context, ps *api.ProfileSource, ref *meta.L
 	return &secret, nil
 }
 
-// wrongSecret is about a Secret that cannot be used. It waits for another one, not
-// for another spec: the next spec comes as an event, and a Secret is only looked at
-// again by who tries again.
+// wrongSecret is an error in the content of a Secret. It is a WaitError and not a
+// SpecError: a changed spec causes an event, but a changed Secret is only noticed by a
+// retry.
 func wrongSecret(field string, secret *corev1.Secret, err error) error {
 	return &WaitError{fmt.Errorf("%s: Secret %s/%s: %w", field, secret.Namespace, secret.Name, err)}
 }
 
-// credentials are what a Secret says of a repository.
+// credentials are the content of a Secret for a repository.
 type credentials struct {
 	auth        source.Auth
 	ca          []byte
@@ -208,8 +208,8 @@ func credentialsOf(secret *corev1.Secret, ssh bool) (credentials, error) {
 	return out, nil
 }
 
-// httpAuthOf reads the one way to authenticate that a Secret has; nil is none, for a
-// Secret of certificates.
+// httpAuthOf reads the one authentication method of a Secret; nil if it contains only
+// certificates.
 func httpAuthOf(data map[string][]byte) (source.Auth, error) {
 	basic := hasAny(data, secrets.KeyUsername, secrets.KeyPassword)
 	bearer := hasAny(data, secrets.KeyBearerToken)
@@ -257,8 +257,8 @@ func proxyOf(secret *corev1.Secret) (*source.Proxy, error) {
 	})
 }
 
-// checkKeys refuses keys that would have no effect, and those that are empty: both
-// are mistakes that nothing else would show.
+// checkKeys rejects keys without an effect and empty ones: nothing would reveal either
+// mistake.
 func checkKeys(data map[string][]byte, known []string, use string) error {
 	for _, key := range slices.Sorted(maps.Keys(data)) {
 		switch {
@@ -275,7 +275,7 @@ func checkKeys(data map[string][]byte, known []string, use string) error {
 	return nil
 }
 
-// needAll names every key that is missing.
+// needAll reports every missing key.
 func needAll(data map[string][]byte, what string, keys ...string) error {
 	var missing []string
 	for _, key := range keys {
@@ -293,8 +293,8 @@ func hasAny(data map[string][]byte, keys ...string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { _, ok := data[key]; return ok })
 }
 
-// mirrorKey keeps the mirrors of sources with other credentials, CAs or proxies
-// apart, and those of another namespace.
+// mirrorKey separates the mirrors of sources with different credentials, CAs, proxies or
+// namespaces.
 func mirrorKey(namespace string, secret, proxy *corev1.Secret) (string, error) {
 	key := namespace
 	for _, s := range []*corev1.Secret{secret, proxy} {

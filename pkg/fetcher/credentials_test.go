@@ -23,7 +23,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// canary is in every credential of these tests. It must not turn up in an error.
+// canary is part of every credential in these tests. It must not appear in an error.
 const canary = "c4n4ry"
 
 type data map[string]string
@@ -45,7 +45,7 @@ func remoteOf(t *testing.T, url string, secrets ...*corev1.Secret) (source.Remot
 	return withSecrets(source.Remote{URL: url}, "ns", given["git"], given["proxy"])
 }
 
-// material is one of each kind of credential.
+// material has one of each kind of credential.
 type material struct{ identity, encrypted, public, knownHosts, cert, key, app string }
 
 func newMaterial(t *testing.T) material {
@@ -122,8 +122,8 @@ func TestCredentials(t *testing.T) {
 
 func isSSH(r source.Remote) bool { _, ok := r.Auth.(*source.SSHKey); return ok }
 
-// Every Secret that cannot be used says which one it is, which key, and what to do;
-// it is waited for, and (security.md 14) its content is not repeated.
+// The error about an unusable Secret names it, the key, and the remedy; the controller
+// waits for another Secret, and (security.md 14) its content is not repeated.
 func TestWrongSecrets(t *testing.T) {
 	m := newMaterial(t)
 	for name, c := range map[string]struct {
@@ -190,7 +190,7 @@ func TestSSHWithoutASecret(t *testing.T) {
 	}
 }
 
-// A private key is decrypted once, and again when anything changes.
+// A private key is decrypted once, and again after any change.
 func TestEncryptedKeysAreKept(t *testing.T) {
 	m := newMaterial(t)
 	secret := func(more ...string) *corev1.Secret {
@@ -235,8 +235,7 @@ func TestEncryptedKeysAreKept(t *testing.T) {
 	}
 }
 
-// A mirror is shared by who has the same repository, credentials, CA and proxy, and
-// by nobody else.
+// Sources share a mirror only if they have the same repository, credentials, CA and proxy.
 func TestMirrorKey(t *testing.T) {
 	m := newMaterial(t)
 	basic := func() *corev1.Secret { return secretOf("git", data{"username": "u", "password": canary}) }

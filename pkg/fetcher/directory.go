@@ -17,10 +17,10 @@ import (
 type watched struct {
 	root, path, sub string
 	watch           *source.Watch
-	told            string // why it is slow, as it was logged
+	told            string // last logged reason for slowness
 }
 
-// directory reads a directory, and watches it from just before on.
+// directory reads a directory. The watch starts before, so that no edit is missed.
 func (f *Fetcher) directory(ctx context.Context, ps *api.ProfileSource, lines *source.Lines) (snap *source.Snapshot, slow string, err error) {
 	if f.DirectoryRoot == "" {
 		f.Unwatch(client.ObjectKeyFromObject(ps))
@@ -32,10 +32,10 @@ func (f *Fetcher) directory(ctx context.Context, ps *api.ProfileSource, lines *s
 	return snap, slow, err
 }
 
-// watch keeps one watch for a ProfileSource. It returns why that does not tell of
-// edits at once, "" when it does.
+// watch maintains one watch for a ProfileSource. It returns why edits are not reported
+// immediately, or "".
 func (f *Fetcher) watch(ctx context.Context, ps *api.ProfileSource, dir source.Directory) string {
-	if f.changes == nil { // somebody reconciles by hand
+	if f.changes == nil { // no controller: a caller reconciles directly
 		return ""
 	}
 	key := client.ObjectKeyFromObject(ps)
@@ -83,7 +83,7 @@ func (f *Fetcher) Unwatch(key types.NamespacedName) {
 	}
 }
 
-// unwatchAll ends all watches once the controller stops.
+// unwatchAll ends all watches when the controller stops.
 func (f *Fetcher) unwatchAll(ctx context.Context) error {
 	<-ctx.Done()
 	f.mu.Lock()
@@ -95,7 +95,7 @@ func (f *Fetcher) unwatchAll(ctx context.Context) error {
 	return nil
 }
 
-// WatchedDirectories is the number of directories that are watched.
+// WatchedDirectories returns the number of watched directories.
 func (f *Fetcher) WatchedDirectories() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -19,48 +19,48 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// Repositories fetches snapshots of remote repositories. *source.Mirrors does.
+// Repositories fetches snapshots of remote repositories. *source.Mirrors implements it.
 type Repositories interface {
 	Fetch(ctx context.Context, r source.Remote) (*source.Snapshot, error)
 }
 
-// Fetcher fetches what ProfileSources name. Its fields are set once, before Setup.
-// Remote needs only Live.
+// Fetcher fetches what ProfileSources name. Set its fields once, before Setup. Remote needs
+// only Live.
 type Fetcher struct {
 	// Client lists ProfileSources from the manager's cache.
 	Client client.Reader
-	// Live reads Secrets with credentials, which are not kept in memory except for
-	// encrypted private keys, and objects of Flux.
+	// Live reads Secrets with credentials, of which only decrypted private keys are cached,
+	// and objects of Flux.
 	Live client.Reader
 	// Git fetches remote repositories.
 	Git Repositories
-	// DirectoryRoot is the folder below which spec.directory may point; empty allows none.
+	// DirectoryRoot is the folder that must contain spec.directory; empty allows none.
 	DirectoryRoot string
-	// Flux reads what Flux fetched; nil refuses sourceRef.
+	// Flux reads artifacts that Flux fetched; nil rejects sourceRef.
 	Flux *Flux
-	// Builtin are the profiles of this binary; nil offers none.
+	// Builtin are the profiles of this program; nil offers none.
 	Builtin *source.Embedded
-	// Namespace has the ProfileSources; empty: any.
+	// Namespace of the ProfileSources; empty: any.
 	Namespace string
 
-	answers sync.Map // of servers: the source's key -> time.Time, when it was last asked
+	answers sync.Map // last request of each source, time.Time by the source's key
 
 	mu      sync.Mutex
-	keys    map[types.NamespacedName]kept // private keys that were encrypted
+	keys    map[types.NamespacedName]kept // decrypted private keys
 	watches map[types.NamespacedName]*watched
 	changes chan event.GenericEvent // of directories; nil without a controller
 }
 
-// Cache is what was read of one source, so that only what changed is read again.
-// The zero value is empty. A source with another spec needs a new one.
+// Cache contains what was read of one source, so that only changes are read again. The zero
+// value is empty. A source with another spec needs a new one.
 type Cache struct {
-	lines    source.Lines // of a directory; mirrors keep their own
+	lines    source.Lines // of a directory; mirrors have their own
 	artifact source.Artifact
 	snapshot *source.Snapshot // of artifact
 }
 
-// Setup prepares watches of directories and of Flux. It returns the events that
-// ask for a look at a ProfileSource.
+// Setup prepares watches of directories and of Flux. It returns the events that trigger
+// reconciliation of a ProfileSource.
 func (f *Fetcher) Setup(ctx context.Context, mgr ctrl.Manager) (crsource.Source, error) {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &api.ProfileSource{}, fluxIndex, indexFlux); err != nil {
 		return nil, fmt.Errorf("indexing ProfileSources by sourceRef: %w", err)
@@ -72,15 +72,15 @@ func (f *Fetcher) Setup(ctx context.Context, mgr ctrl.Manager) (crsource.Source,
 	return crsource.Channel(f.changes, &handler.EnqueueRequestForObject{}), nil
 }
 
-// WatchWith starts later watches of Flux on a controller.
+// WatchWith registers later watches of Flux with a controller.
 func (f *Fetcher) WatchWith(c controller.Controller) {
 	if f.Flux != nil {
 		f.Flux.controller = c
 	}
 }
 
-// Fetch returns what a source contains now. slow says why edits of a directory are
-// noticed late; it is empty if they are noticed at once.
+// Fetch returns the current content of a source. slow says why edits of a directory are
+// noticed late; it is empty if they are noticed immediately.
 func (f *Fetcher) Fetch(ctx context.Context, ps *api.ProfileSource, known *Cache) (snap *source.Snapshot, slow string, err error) {
 	switch {
 	case ps.Spec.Builtin != nil:
@@ -95,7 +95,7 @@ func (f *Fetcher) Fetch(ctx context.Context, ps *api.ProfileSource, known *Cache
 	return snap, "", err
 }
 
-// Forget drops what is known of a source, and ends its watch.
+// Forget drops the data about a source, and ends its watch.
 func (f *Fetcher) Forget(key types.NamespacedName) {
 	f.mu.Lock()
 	delete(f.keys, key)
@@ -104,8 +104,8 @@ func (f *Fetcher) Forget(key types.NamespacedName) {
 	f.Unwatch(key)
 }
 
-// builtin reads the profiles of this binary. Two sources of them would only offer
-// the same under two names, so there is one.
+// builtin reads the built-in profiles. Only one source can offer them: a second would offer
+// the same under two names.
 func (f *Fetcher) builtin(ctx context.Context, ps *api.ProfileSource) (*source.Snapshot, error) {
 	switch {
 	case ps.Name != api.DefaultsName:
@@ -120,9 +120,9 @@ func (f *Fetcher) builtin(ctx context.Context, ps *api.ProfileSource) (*source.S
 	return f.Builtin.Read(ctx)
 }
 
-// SpecError says that the spec requests something impossible: only another spec helps.
+// SpecError says that the spec requests something impossible: a retry cannot succeed.
 type SpecError struct {
-	// Reason is that of the Ready condition.
+	// Reason of the Ready condition.
 	Reason string
 	Err    error
 }
@@ -130,13 +130,13 @@ type SpecError struct {
 func (e *SpecError) Error() string { return e.Err.Error() }
 func (e *SpecError) Unwrap() error { return e.Err }
 
-// WaitError says that something is missing besides the source, such as a Secret.
+// WaitError says that something other than the source is missing, such as a Secret.
 type WaitError struct{ err error }
 
 func (e *WaitError) Error() string { return e.err.Error() }
 func (e *WaitError) Unwrap() error { return e.err }
 
-// ArtifactError says that Flux has nothing to read yet.
+// ArtifactError says that Flux has no artifact yet.
 type ArtifactError struct{ err error }
 
 func (e *ArtifactError) Error() string { return e.err.Error() }

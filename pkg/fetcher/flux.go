@@ -29,21 +29,21 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// An ArtifactReader brings a snapshot of what Flux fetched. *source.Artifacts is one.
+// ArtifactReader returns a snapshot of what Flux fetched. *source.Artifacts implements it.
 type ArtifactReader interface {
 	Read(ctx context.Context, a source.Artifact) (*source.Snapshot, error)
 }
 
-// Flux is how artifacts of Flux are found and read. Flux need not be there: its kinds
-// are watched from the first look at a ProfileSource that names one and finds it
-// installed. Its fields are set once, before Setup.
+// Flux finds and reads artifacts of Flux. Flux need not be installed: its kinds are watched
+// once a ProfileSource that names one is reconciled and the kind exists. Set its fields
+// once, before Setup.
 type Flux struct {
-	// Cache watches Flux's objects in the controller's namespace. It is not the
+	// Cache watches Flux's objects in the controller's namespace. It is separate from the
 	// manager's, which would not start without their definitions.
 	Cache cache.Cache
 	// Artifacts reads archives.
 	Artifacts ArtifactReader
-	// AllowExternal allows ExternalArtifacts, whose makers are not Flux's own.
+	// AllowExternal allows ExternalArtifacts, which are created by other controllers.
 	AllowExternal bool
 
 	mu         sync.Mutex
@@ -54,7 +54,7 @@ type Flux struct {
 // fluxKind is a kind of Flux that has artifacts.
 type fluxKind struct {
 	empty   func() client.Object
-	address func(client.Object) string // of what Flux fetches
+	address func(client.Object) string // address of what Flux fetches
 }
 
 var fluxKinds = map[string]fluxKind{
@@ -81,7 +81,7 @@ var fluxKinds = map[string]fluxKind{
 	},
 }
 
-// RevisionAnnotation is where makers of OCI artifacts say which commit they are from:
+// RevisionAnnotation is the annotation with the commit of an OCI artifact:
 // https://github.com/opencontainers/image-spec/blob/v1.1.0/annotations.md
 const RevisionAnnotation = "org.opencontainers.image.revision"
 
@@ -97,7 +97,7 @@ func indexFlux(obj client.Object) []string {
 	return nil
 }
 
-// artifact reads what Flux has fetched. An artifact that is the same costs no download.
+// artifact reads what Flux has fetched. An unchanged artifact is not downloaded again.
 func (f *Fetcher) artifact(ctx context.Context, ps *api.ProfileSource, last *Cache) (*source.Snapshot, error) {
 	ref := ps.Spec.SourceRef
 	kind, known := fluxKinds[ref.Kind]
@@ -122,7 +122,7 @@ func (f *Fetcher) artifact(ctx context.Context, ps *api.ProfileSource, last *Cac
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("reading %s %s: %w", ref.Kind, name, err)
 	}
-	// What happens before the watch begins is in its first list.
+	// Changes before the start of the watch are in its first list.
 	if failed := f.watchFlux(ref.Kind, kind); failed != nil {
 		return nil, failed
 	}
@@ -137,7 +137,7 @@ func (f *Fetcher) artifact(ctx context.Context, ps *api.ProfileSource, last *Cac
 		URL: found.URL, Digest: found.Digest, Revision: found.Revision, Commit: found.Metadata[RevisionAnnotation],
 		Repository: kind.address(obj), Path: ps.Spec.Path, Ignore: ignored(ps),
 	}
-	// Where it lies does not matter while its content is known.
+	// The address is irrelevant if the content is known.
 	same := want
 	same.URL = last.artifact.URL
 	if last.snapshot != nil && same == last.artifact {
@@ -167,23 +167,23 @@ func artifactOf(obj client.Object) *meta.Artifact {
 	return from.GetArtifact()
 }
 
-// unknownKind tells an error about an object whose kind is not installed, or not any
-// more: the API server then answers as for any path it does not have.
+// unknownKind reports whether an error says that the kind of an object is not installed or
+// was removed: the API server then answers as for any unknown path.
 func unknownKind(err error) bool {
 	return apimeta.IsNoMatchError(err) || apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// unwatchFlux ends the watch of a kind that was taken away, which would else ask for it
-// for ever. The next look finds out whether it is back.
+// unwatchFlux ends the watch of a kind that was removed, which would otherwise retry
+// forever. The next reconciliation starts it again if the kind is back.
 func (f *Fetcher) unwatchFlux(ctx context.Context, name string, kind fluxKind) error {
 	f.Flux.mu.Lock()
 	defer f.Flux.mu.Unlock()
 	return f.Flux.unwatch(ctx, name, kind)
 }
 
-// UnwatchUnnamed ends the watches of kinds that no source names any more: nobody would
-// find out that one of them was taken away. A source that comes to name it was in the
-// list, or finds it unwatched.
+// UnwatchUnnamed ends the watches of kinds that no source names any more, since no
+// reconciliation would notice their removal. A source that names the kind later is in the
+// list, or starts the watch again.
 func (f *Fetcher) UnwatchUnnamed(ctx context.Context) error {
 	flux := f.Flux
 	if flux == nil {
@@ -215,7 +215,7 @@ func (f *Fetcher) UnwatchUnnamed(ctx context.Context) error {
 	return nil
 }
 
-// unwatch is called with the lock held.
+// unwatch must be called with the lock held.
 func (f *Flux) unwatch(ctx context.Context, name string, kind fluxKind) error {
 	if !f.watched[name] {
 		return nil
@@ -229,7 +229,7 @@ func (f *Flux) unwatch(ctx context.Context, name string, kind fluxKind) error {
 	return nil
 }
 
-// watchFlux begins to watch a kind that is installed.
+// watchFlux starts to watch an installed kind.
 func (f *Fetcher) watchFlux(name string, kind fluxKind) error {
 	flux := f.Flux
 	flux.mu.Lock()
@@ -237,7 +237,7 @@ func (f *Fetcher) watchFlux(name string, kind fluxKind) error {
 	if flux.watched[name] {
 		return nil
 	}
-	if flux.controller != nil { // else somebody reconciles by hand
+	if flux.controller != nil { // otherwise a caller reconciles directly
 		watch := crsource.Kind(flux.Cache, kind.empty(), handler.EnqueueRequestsFromMapFunc(f.sourcesOf(name)), predicate.Predicate(otherArtifact))
 		if err := flux.controller.Watch(watch); err != nil {
 			return fmt.Errorf("watching the kind %s of %s: %w", name, sourcev1.GroupVersion, err)
@@ -250,8 +250,8 @@ func (f *Fetcher) watchFlux(name string, kind fluxKind) error {
 	return nil
 }
 
-// otherArtifact lets through what may change what is read. The digest counts as well
-// as the revision: with other ignore rules Flux makes another artifact of a commit.
+// otherArtifact selects events that can change the content. The digest counts as well as
+// the revision: with other ignore rules Flux creates another artifact of the same commit.
 var otherArtifact = predicate.Funcs{
 	CreateFunc:  func(e event.CreateEvent) bool { return artifactOf(e.Object) != nil },
 	GenericFunc: func(event.GenericEvent) bool { return false },

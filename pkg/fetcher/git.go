@@ -12,7 +12,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// Remote is what fetching a source in Git needs, with the credentials as they are now.
+// Remote returns the inputs for fetching a source in Git, with its current credentials.
 func (f *Fetcher) Remote(ctx context.Context, ps *api.ProfileSource) (source.Remote, error) {
 	git := ps.Spec.Git
 	remote := source.Remote{URL: git.URL, Branch: "main", Path: ps.Spec.Path, Ignore: ignored(ps), Timeout: git.Timeout.Duration, Key: ps.Namespace}
@@ -28,10 +28,10 @@ func (f *Fetcher) Remote(ctx context.Context, ps *api.ProfileSource) (source.Rem
 	return f.withCredentials(ctx, ps, remote)
 }
 
-// git fetches, or takes what the server told another source of the same
-// repository within the interval, so that a hundred of them ask once. What a source
-// was told itself serves it once. A look that somebody asked for, and the first at a
-// new spec, take nothing from before.
+// git fetches a repository, or uses the server's answer to another source of the same
+// repository within the interval, so that a hundred sources send one request. A source uses
+// its own answer once. A requested reconciliation, and the first one of a new spec, use no
+// earlier answer.
 func (f *Fetcher) git(ctx context.Context, ps *api.ProfileSource) (*source.Snapshot, error) {
 	remote, err := f.Remote(ctx, ps)
 	if err != nil {
@@ -41,8 +41,8 @@ func (f *Fetcher) git(ctx context.Context, ps *api.ProfileSource) (*source.Snaps
 	if known, ok := f.answers.Load(key); ok {
 		remote.Known = known.(time.Time)
 	}
-	// As long as until the next look, however it is put off: a source whose credentials
-	// are others then has another mirror.
+	// Until the next reconciliation, however it is delayed: with changed credentials the
+	// source has another mirror.
 	remote.Keep = 2*max(ps.Spec.Interval.Duration, ps.Spec.RetryInterval.Duration) + time.Hour
 	snap, err := f.Git.Fetch(ctx, shareable(ps, remote))
 	if err != nil {
@@ -53,14 +53,14 @@ func (f *Fetcher) git(ctx context.Context, ps *api.ProfileSource) (*source.Snaps
 	return snap, nil
 }
 
-// shareable says how old an answer to another source may be.
+// shareable sets how old the answer to another source can be.
 func shareable(ps *api.ProfileSource, remote source.Remote) source.Remote {
 	token, asked := meta.ReconcileAnnotationValue(ps.Annotations)
 	if asked && token != ps.Status.GetLastHandledReconcileRequest() || ps.Generation != ps.Status.ObservedGeneration {
 		return remote
 	}
 	remote.MaxAge = ps.Spec.Interval.Duration
-	// Half, so that a source's own retry always asks.
+	// Half of it, so that a source's own retry always sends a request.
 	remote.MaxFailureAge = ps.Spec.RetryInterval.Duration / 2
 	return remote
 }

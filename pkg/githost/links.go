@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Kind is the software of a repository's host, as far as its addresses go.
+// Kind is the software of a repository's host, which determines its addresses.
 type Kind string
 
-// The kinds there are. Forgejo has Gitea's addresses.
+// Supported kinds. Forgejo has Gitea's addresses.
 const (
 	GitHub          Kind = "github"
 	GitLab          Kind = "gitlab"
@@ -24,7 +24,7 @@ const (
 // Kinds lists them.
 func Kinds() []Kind { return []Kind{GitHub, GitLab, Gitea, Bitbucket, BitbucketServer, Azure} }
 
-// Hosts says of what kind hosts are, by their names without a port.
+// Hosts maps names of hosts without a port to their kinds.
 type Hosts map[string]Kind
 
 // ParseHosts reads a comma list of "host=kind"; forgejo is another name for gitea.
@@ -47,7 +47,7 @@ func ParseHosts(list string) (Hosts, error) {
 	return hosts, nil
 }
 
-// known are the hosts that are of one kind for everyone.
+// known returns the kind of a public host.
 func known(host string) Kind {
 	switch {
 	case host == "github.com":
@@ -64,7 +64,7 @@ func known(host string) Kind {
 	return ""
 }
 
-// guess takes the kind from a part of a host's name, such as gitlab.example.com.
+// guess derives the kind from a part of a host's name, such as gitlab.example.com.
 func guess(r Repository) Kind {
 	if strings.Contains("/"+r.Path, "/_git/") {
 		return Azure
@@ -80,8 +80,8 @@ func guess(r Repository) Kind {
 	return ""
 }
 
-// Provider is the kind that a ProfileSource's spec.webhook.provider tells of; "" for one
-// that tells of none.
+// Provider returns the kind for a ProfileSource's spec.webhook.provider; "" if the provider
+// does not determine it.
 func Provider(provider, repositoryURL string) Kind {
 	switch provider {
 	case "github":
@@ -99,8 +99,7 @@ func Provider(provider, repositoryURL string) Kind {
 	return ""
 }
 
-// Host is the name of a repository's host, as Hosts has it; "" where the address cannot
-// be read.
+// Host returns the name of a repository's host, as in Hosts; "" for an invalid address.
 func Host(repositoryURL string) string {
 	r, _ := ParseRepository(repositoryURL)
 	return r.Hostname()
@@ -115,8 +114,8 @@ type Links struct {
 	Guessed bool
 }
 
-// LinksOf makes the links for a repository, of an https, ssh or scp address. They are
-// empty where the kind of its host is not known.
+// LinksOf returns the links for a repository with an https, ssh or scp address. They are
+// empty if the kind of its host is unknown.
 func LinksOf(repositoryURL string, hosts Hosts) Links {
 	r, ok := ParseRepository(repositoryURL)
 	if !ok {
@@ -141,11 +140,11 @@ func LinksOf(repositoryURL string, hosts Hosts) Links {
 	return l
 }
 
-// azure rewrites the addresses for ssh. https ones may be opened in a browser:
+// azure rewrites SSH addresses. A browser can open https ones:
 //
 //	https://dev.azure.com/org/project/_git/repo
 //	git@ssh.dev.azure.com:v3/org/project/repo
-//	https://org.visualstudio.com/project/_git/repo, which became the first
+//	https://org.visualstudio.com/project/_git/repo, the old form of the first
 //	org@vs-ssh.visualstudio.com:v3/org/project/repo
 //
 // https://learn.microsoft.com/azure/devops/repos/git/use-ssh-keys-to-authenticate
@@ -160,11 +159,11 @@ func (l Links) azure(r Repository) Links {
 	return l
 }
 
-// bitbucketServer rewrites the addresses for clones, https://host/scm/project/repo.git
-// and ssh://git@host:7999/project/repo.git, where a person's project begins with "~".
+// bitbucketServer rewrites the addresses for clones, https://host/scm/project/repo.git and
+// ssh://git@host:7999/project/repo.git. The project of a user begins with "~".
 func (l Links) bitbucketServer() Links {
 	parts := strings.Split(l.path, "/")
-	if n := len(parts); n > 2 && parts[n-3] == "scm" { // may be below a context path
+	if n := len(parts); n > 2 && parts[n-3] == "scm" { // the path can begin with a context path
 		l.origin += strings.TrimSuffix("/"+strings.Join(parts[:n-3], "/"), "/")
 		parts = parts[n-2:]
 	}
@@ -179,12 +178,12 @@ func (l Links) bitbucketServer() Links {
 	return l
 }
 
-// commitID is a commit's, in Git's two formats, at the end of a revision such as
-// "main@sha1:<40 hex>".
+// commitID matches the id of a commit, in Git's two formats, at the end of a revision such
+// as "main@sha1:<40 hex>".
 var commitID = regexp.MustCompile(`(?:^|@sha1:|^sha1:)([0-9a-f]{40}|[0-9a-f]{64})$`)
 
-// Commit is the page of a commit. The forms are those that GitLens and GitWebLinks, two
-// extensions for editors, make:
+// Commit returns the page of a commit. The addresses are those of GitLens and GitWebLinks,
+// two extensions for editors:
 // https://github.com/gitkraken/vscode-gitlens/tree/main/src/git/remotes
 // https://github.com/reduckted/GitWebLinks/tree/main/shared/handlers
 func (l Links) Commit(commit string) string {
@@ -203,7 +202,7 @@ func (l Links) Commit(commit string) string {
 	return ""
 }
 
-// File is the page of a file at a commit.
+// File returns the page of a file at a commit.
 func (l Links) File(commit, path string) string {
 	m := commitID.FindStringSubmatch(commit)
 	if m == nil || path == "" {
@@ -227,8 +226,8 @@ func (l Links) File(commit, path string) string {
 	return ""
 }
 
-// page adds to the repository's address. Everything in its path is escaped, so that a
-// link is one, whatever an address holds (security.md 28).
+// page appends to the repository's address. The path is escaped, so the result is a valid
+// link for any address (security.md 28).
 func (l Links) page(suffix string) string {
 	return l.origin + (&url.URL{Path: "/" + l.path}).EscapedPath() + suffix
 }

@@ -73,7 +73,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// The commit may be in a revision; what is none has no link.
+// The commit can be part of a revision; anything other than a commit has no link.
 func TestLinkOfRevision(t *testing.T) {
 	l := LinksOf("https://github.com/acme/osps", nil)
 	for commit, linkedTo := range map[string]string{
@@ -115,8 +115,8 @@ func TestProvider(t *testing.T) {
 	}
 }
 
-// security.md 28: whatever an address holds, a link is an https or http URL of its host
-// without user-info.
+// security.md 28: for any address, a link is an https or http URL of its host without
+// user-info.
 func FuzzLinks(f *testing.F) {
 	for _, s := range []string{"https://github.com/a/b.git", "git@ssh.dev.azure.com:v3/a/b/c", "javascript://gitlab.com/x", "https://bb/scm/~a/b", "\":~", "ssh://git@[::1]:22/a/b"} {
 		f.Add(s, "a/b.yaml")

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Repository is the address of a repository without what may differ between two
+// Repository is the address of a repository without the parts that can differ between two
 // addresses of the same one: user, port, ".git".
 type Repository struct {
 	Scheme string // of the URL; https for every form of ssh
@@ -14,9 +14,9 @@ type Repository struct {
 	Path   string // "group/name", without ".git"
 }
 
-// hostForm is what a host may look like, with a port or none: a name, whose letters may be
-// of any script, or an address. net/url allows more, such as quotes and angle brackets,
-// which must not get into a link (security.md 28).
+// hostForm matches a host with an optional port: a name with letters of any script, or an
+// address. net/url accepts more, such as quotes and angle brackets, which must not get into
+// a link (security.md 28).
 var hostForm = regexp.MustCompile(`^(?:[\pL\pM\pN._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]*)?$`)
 
 // ParseRepository reads an https, http or ssh URL, or the scp form user@host:path.
@@ -39,9 +39,8 @@ func ParseRepository(address string) (Repository, bool) {
 	return r, r.Path != ""
 }
 
-// Same reports whether two addresses, of whatever form, are of one repository: the
-// same host and path, a port and ".git" aside. Hosts do not tell upper case from
-// lower in either.
+// Same reports whether two addresses, of any form, belong to one repository: the same host
+// and path, ignoring port, ".git" and case. Git hosts ignore case in both.
 func Same(a, b string) bool {
 	x, ok := ParseRepository(a)
 	y, ok2 := ParseRepository(b)

@@ -12,15 +12,15 @@ import (
 // without credentials.
 const ClusterInfoKey = "kubeconfig"
 
-// ClusterInfo returns what ConfigMap kube-public/cluster-info tells nodes: the API server
-// and the CA to trust. An error says what to change there.
+// ClusterInfo returns the API server and CA of ConfigMap kube-public/cluster-info, which
+// nodes use. An error says what to change in it.
 func ClusterInfo(cm *corev1.ConfigMap) (*clientcmdapi.Cluster, error) {
 	config, err := clientcmd.Load([]byte(cm.Data[ClusterInfoKey]))
 	if err != nil {
 		return nil, fmt.Errorf("key kubeconfig is no kubeconfig: %w", err)
 	}
-	// Nodes get the cluster and a token, never these users. Whoever writes one with a
-	// plugin into cluster-info, which everybody may read, is told.
+	// Nodes get the cluster and a token, never these users. But cluster-info is public, and
+	// its writer should learn about a user with a plugin.
 	for name, user := range config.AuthInfos {
 		if user.Exec != nil || user.AuthProvider != nil {
 			return nil, fmt.Errorf("key kubeconfig: user %q has a plugin (exec or auth-provider), which is never run: leave clusters only", name)

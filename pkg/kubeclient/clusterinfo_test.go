@@ -12,7 +12,7 @@ func clusterInfo(kubeconfig string) (*clientcmdapi.Cluster, error) {
 	return ClusterInfo(&corev1.ConfigMap{Data: map[string]string{ClusterInfoKey: kubeconfig}})
 }
 
-// A plugin in cluster-info is refused, by its user's name (security.md 23).
+// A plugin in cluster-info is rejected with the name of its user (security.md 23).
 func TestClusterInfo(t *testing.T) {
 	const one = "apiVersion: v1\nkind: Config\nclusters:\n- name: ''\n  cluster: {server: 'https://a:6443'}\n"
 	if c, err := clusterInfo(one); err != nil || c.Server != "https://a:6443" {
@@ -23,7 +23,7 @@ func TestClusterInfo(t *testing.T) {
 			t.Errorf("%q was accepted", bad)
 		}
 	}
-	// What stands in a file of whoever wrote it says nothing to a node.
+	// The path of a file on the author's machine is useless to a node.
 	if _, err := clusterInfo(strings.Replace(one, "{server", "{certificate-authority: /etc/ca.crt, server", 1)); err == nil || !strings.Contains(err.Error(), "certificate-authority-data") {
 		t.Errorf("a CA in a file: %v", err)
 	}

@@ -9,8 +9,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// ControllerConfig is how the controller reaches a cluster: by the file of
-// --kubeconfig or, without one, by what controller-runtime finds in the environment.
+// ControllerConfig returns the controller's config for a cluster: from the file of
+// --kubeconfig or, without one, what controller-runtime finds in the environment.
 func ControllerConfig(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig != "" {
 		return FileConfig("kubeconfig", kubeconfig)
@@ -22,7 +22,7 @@ func ControllerConfig(kubeconfig string) (*rest.Config, error) {
 	return withoutPrograms("the kubeconfig of the environment", cfg)
 }
 
-// FileConfig is how the controller reaches the cluster of a file, which a flag names.
+// FileConfig returns the controller's config for the cluster of a file, which a flag names.
 func FileConfig(flag, path string) (*rest.Config, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {
@@ -31,7 +31,8 @@ func FileConfig(flag, path string) (*rest.Config, error) {
 	return withoutPrograms("--"+flag, cfg)
 }
 
-// withoutPrograms rejects what would run a program: a kubeconfig is data (security.md 23).
+// withoutPrograms rejects configs that would run a program: a kubeconfig is data
+// (security.md 23).
 func withoutPrograms(where string, cfg *rest.Config) (*rest.Config, error) {
 	switch {
 	case cfg.ExecProvider != nil:
@@ -42,14 +43,14 @@ func withoutPrograms(where string, cfg *rest.Config) (*rest.Config, error) {
 	return unlimited(cfg), nil
 }
 
-// UserConfig reads a user's own kubeconfig, as kubectl does: also one with exec, which
-// the controller rejects, since the same program runs for every kubectl of that user.
+// UserConfig reads a user's own kubeconfig, as kubectl does. It accepts exec, which the
+// controller rejects, since the same program runs for every kubectl command of that user.
 func UserConfig(flag, kubeconfig, context string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
 	if err != nil {
-		if kubeconfig == "" && strings.Contains(err.Error(), "KUBERNETES_MASTER") { // its advice is none
+		if kubeconfig == "" && strings.Contains(err.Error(), "KUBERNETES_MASTER") { // the default error recommends a variable that is not supported
 			return nil, fmt.Errorf("finding the cluster: no kubeconfig was found: give --%s", flag)
 		}
 		return nil, fmt.Errorf("--%s: %w", flag, err)
@@ -57,8 +58,8 @@ func UserConfig(flag, kubeconfig, context string) (*rest.Config, error) {
 	return unlimited(cfg), nil
 }
 
-// unlimited lets the API server alone share its time out: a limit here, 20 requests a
-// second by default, keeps a hundred pools waiting for half a minute.
+// unlimited leaves rate limiting to the API server: the default client limit of 20 requests
+// a second would delay a hundred pools by half a minute.
 func unlimited(cfg *rest.Config) *rest.Config {
 	cfg.QPS = -1
 	return cfg

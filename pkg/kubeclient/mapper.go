@@ -12,15 +12,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// mapper remembers how kinds are served. A cache that is limited to namespaces asks for
-// every single read, and the mapper below makes a list of all that a group has each
-// time: an eighth of what the controller allocated. What is not served is asked again.
+// mapper caches REST mappings. A cache that is limited to namespaces asks for a mapping on
+// every read, and the mapper below builds a list of everything in the group each time: an
+// eighth of the controller's allocations. Missing kinds are not cached.
 type mapper struct {
 	apimeta.RESTMapper
-	known sync.Map // group, kind and versions -> *apimeta.RESTMapping
+	known sync.Map // group, kind and versions to *apimeta.RESTMapping
 }
 
-// NewMapper makes the mapper of a cluster.
+// NewMapper returns the mapper of a cluster.
 func NewMapper(cfg *rest.Config, client *http.Client) (apimeta.RESTMapper, error) {
 	discovered, err := apiutil.NewDynamicRESTMapper(cfg, client)
 	if err != nil {
@@ -29,7 +29,7 @@ func NewMapper(cfg *rest.Config, client *http.Client) (apimeta.RESTMapper, error
 	return &mapper{RESTMapper: discovered}, nil
 }
 
-// RESTMapping is that of a kind in the first of the versions that is served.
+// RESTMapping returns the mapping of a kind in the first served version.
 func (m *mapper) RESTMapping(kind schema.GroupKind, versions ...string) (*apimeta.RESTMapping, error) {
 	key := kind.String() + " " + strings.Join(versions, " ")
 	if known, ok := m.known.Load(key); ok {

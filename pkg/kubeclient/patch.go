@@ -13,8 +13,8 @@ import (
 )
 
 // Patch merges a change into an object, and sets its new resourceVersion. The API server
-// refuses with a conflict if the object is not what was read. It answers with metadata
-// alone, because the rest may be large.
+// rejects it with a conflict if the object has changed since it was read. The response
+// contains only metadata, because the rest may be large.
 func Patch(ctx context.Context, c client.Client, obj client.Object, change map[string]any) error {
 	metadata, _ := change["metadata"].(map[string]any)
 	if metadata == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
-// pageSize is the number of objects that EachPage reads at a time.
+// pageSize is the number of objects per list request of EachPage.
 const pageSize = 500
 
 // Find reads an object, and reports whether it exists.
@@ -26,7 +26,8 @@ func Find(ctx context.Context, from client.Reader, key types.NamespacedName, obj
 	return true, nil
 }
 
-// EachPage lists page by page, for visit to read the list each time.
+// EachPage lists objects page by page, and calls visit after each page, with the list
+// filled.
 func EachPage(ctx context.Context, from client.Reader, list client.ObjectList, visit func(), opts ...client.ListOption) error {
 	token := ""
 	for {

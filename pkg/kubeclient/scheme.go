@@ -12,7 +12,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// NewScheme has every kind that is read or written: those of Kubernetes, ours, and
+// NewScheme registers every kind that is read or written: those of Kubernetes, ours, and
 // sources of Flux.
 func NewScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()

@@ -1,5 +1,5 @@
-// Package listen bounds what strangers who reach a port of the controller can use up, so
-// that one address that is slow does not keep others out.
+// Package listen bounds the resources that clients of a controller port can use, so that
+// one slow address does not block others.
 //
 // Start with Listen.
 package listen
@@ -19,18 +19,18 @@ import (
 )
 
 const (
-	// maxConnections are open at a time; the next one waits to be accepted.
+	// maxConnections bounds open connections; further ones wait to be accepted.
 	maxConnections = 512
-	// maxPerPeer of them may come from one address; the next one from there is closed. An
-	// API server has one for each review that is under way.
+	// maxPerPeer bounds the connections of one address; further ones are closed. An API server
+	// has one for each review in progress.
 	maxPerPeer = 64
 	// maxSmall is the size of a body that is read without a slot, in bytes: that of nearly
-	// every push and review. All connections together may fill 64 MiB with them.
+	// every push and review. All connections together use at most 64 MiB for such bodies.
 	maxSmall = 128 << 10
 )
 
-// Listen opens a TCP port whose connections are bounded, in all and for each address that
-// connects.
+// Listen opens a TCP port with a bounded number of connections, in total and for each
+// client address.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -75,11 +75,12 @@ func (l *perPeer) leave(peer netip.Addr) {
 	}
 }
 
-// peerOf is who connects: of IPv6 the /64, which one machine has whole.
+// peerOf returns the address of the client: for IPv6 the /64, which one machine can own
+// completely.
 func peerOf(c net.Conn) netip.Addr {
 	at, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil {
-		return netip.Addr{} // none of TCP
+		return netip.Addr{} // not TCP
 	}
 	addr := at.Addr().Unmap().WithZone("")
 	if addr.Is6() {
@@ -99,15 +100,15 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// Bodies reads bodies of requests. Small ones are read at once, however many arrive; of
-// those that are larger a few at a time, so that they use no more memory than that.
+// Bodies reads bodies of requests. Small ones are read immediately; the number of larger
+// ones that are read concurrently is bounded, and with it the memory.
 type Bodies struct{ large *semaphore.Weighted }
 
-// NewBodies lets so many large bodies be read at a time.
+// NewBodies bounds the number of large bodies that are read concurrently.
 func NewBodies(large int64) *Bodies { return &Bodies{large: semaphore.NewWeighted(large)} }
 
-// Read reads a body of at most limit bytes. The time it takes is the server's to bound. The
-// error is a *http.MaxBytesError for a larger body, and the context's if it ends first.
+// Read reads a body of at most limit bytes. The server must bound the time. The error is a
+// *http.MaxBytesError for a larger body, and the context's if it ends first.
 func (b *Bodies) Read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	body := http.MaxBytesReader(w, r.Body, limit)
 	small, err := io.ReadAll(io.LimitReader(body, maxSmall))

@@ -13,7 +13,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/slow"
 )
 
-// One address that holds what connections it gets keeps nobody else out, and has its own
+// One address that does not close its connections does not block others, and can connect
 // again once it closes them (security.md 41).
 func TestListen(t *testing.T) {
 	l, err := Listen(t.Context(), "127.0.0.1:0")
@@ -21,7 +21,7 @@ func TestListen(t *testing.T) {
 		t.Fatal(err)
 	}
 	bodies := NewBodies(1)
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { //nolint:gosec // slow peers are what is tested
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // the test needs slow peers
 		if _, err := bodies.Read(w, r, 1<<20); err != nil {
 			w.WriteHeader(http.StatusBadRequest)
 		}
@@ -40,7 +40,7 @@ func TestListen(t *testing.T) {
 		}
 	})
 	for {
-		res, err := http.Post("http://"+l.Addr().String(), "text/plain", strings.NewReader("x")) //nolint:noctx // the test's own deadline holds
+		res, err := http.Post("http://"+l.Addr().String(), "text/plain", strings.NewReader("x")) // the test's deadline is sufficient
 		if err == nil {
 			res.Body.Close()
 			return
@@ -66,7 +66,8 @@ type from struct {
 
 func (f from) RemoteAddr() net.Addr { return &f.at }
 
-// Large bodies are read a few at a time, small ones whatever these do; none is cut.
+// The number of large bodies that are read concurrently is bounded, small ones are read
+// regardless; none is truncated.
 func TestBodies(t *testing.T) {
 	b := NewBodies(1)
 	read := func(size int, limit int64) ([]byte, error) {

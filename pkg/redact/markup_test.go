@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What chats, Markdown and SARIF take for a link, a tag or a mention is only text (security.md 45).
+// Links, tags and mentions of chats, Markdown and SARIF become plain text (security.md 45).
 func TestBreak(t *testing.T) {
 	for _, text := range []string{"[a](https://evil.example)", "[a][b]", "<b>", "</b>", "<!channel>", "<!-- a", "<?a", "<@U1>", "<#C1>", "<https://evil.example|a>", "@everyone", "&#64;all", "&#x40;all", "&commat;all"} {
 		got := Break(text)

@@ -2,8 +2,8 @@ package redact
 
 import "regexp"
 
-// What may be a credential that somebody wrote into a profile by mistake. What comes from
-// the cluster is a placeholder already: these patterns are for texts from Git.
+// Patterns of credentials that were committed in a profile by mistake, for texts from Git.
+// Data from the cluster already has placeholders.
 var (
 	privateKey = regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----.*?(-----END [A-Z0-9 ]*PRIVATE KEY( BLOCK)?-----|$)`)
 	assigned   = regexp.MustCompile(`(?im)((?:passw(?:or)?d|passphrase|secret|(?:secret[_-]?)?access[_-]?key|secret[_-]?key|token|api[_-]?key|activation[_-]?key|private[_-]?key|credentials?)["']?[ \t]*[:=][ \t]*["']?)([^\s"'{}$<>|&;()\\/-][^\s"']{5,})`)
@@ -11,10 +11,10 @@ var (
 	inURL      = regexp.MustCompile(`(://[^\s/@:"'{}$]*:)([^\s/@"'{}$]+)@`)
 )
 
-// Masked stands in place of what may be a credential.
+// Masked replaces a possible credential.
 const Masked = "••••••"
 
-// Mask takes out of a text what may be a credential.
+// Mask replaces possible credentials in a text.
 func Mask(s string) string {
 	s = privateKey.ReplaceAllString(s, "-----BEGIN PRIVATE KEY----- "+Masked)
 	s = inURL.ReplaceAllString(s, "${1}"+Masked+"@")

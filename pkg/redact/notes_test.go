@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// security.md 28: a commit's text may hold escapes for terminals, HTML, or no end.
+// security.md 28: the text of a commit can contain terminal escapes, HTML, or be endless.
 func TestClean(t *testing.T) {
 	if got := Clean("a\x1b[31mred\u202e\x00\n<b>"); got != "a[31mred<b>" {
 		t.Errorf("got %q", got)

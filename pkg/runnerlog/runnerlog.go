@@ -1,9 +1,9 @@
-// Package runnerlog keeps names and messages that are printed in a job of GitHub Actions,
-// Gitea, Forgejo or Azure Pipelines from being commands to the job's runner, and characters
-// that no reader sees from being printed as they are.
+// Package runnerlog makes output safe in a job of GitHub Actions, Gitea, Forgejo or Azure
+// Pipelines: names and messages cannot be commands to the job's runner, and invisible
+// characters are escaped.
 //
-// A runner of GitHub takes a line for a command that begins with "::" behind blanks, and
-// one with "##[" anywhere; that of Azure Pipelines one with "##vso[" or "##[" anywhere:
+// For a runner of GitHub, a line is a command if it begins with spaces and "::", or contains
+// "##["; for one of Azure Pipelines, if it contains "##vso[" or "##[":
 // https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
 // https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs
 // https://learn.microsoft.com/azure/devops/pipelines/scripts/logging-commands
@@ -16,32 +16,32 @@ import (
 	"io"
 )
 
-// space has no width: people see the text unchanged.
+// space has no width: the text looks unchanged.
 const space = "\u200b"
 
-// Writer passes on what holds no command, and breaks what would be one. It may be written
-// to in pieces of any size, by one goroutine at a time. Of JSON and XML the beginning of a
-// character is held back, of text nothing.
+// Writer copies its input and breaks what would be a command. Input can be written in
+// pieces of any size, by one goroutine at a time. For JSON and XML an incomplete character
+// is buffered, for text nothing.
 type Writer struct {
 	to io.Writer
-	// What stands in place of the colon and of the bracket that would make a command.
+	// Replacements of the colon and the bracket of a command.
 	colon, bracket string
 
-	line string // how the current line begins: "" with blanks, ":" with a colon, "x" with anything else
+	line string // start of the current line: "" after spaces, ":" after a colon, "x" after any other character
 	last [5]byte
 }
 
-// Text is for what people read, Markdown included.
+// Text is for text that people read, including Markdown.
 func Text(to io.Writer) *Writer { return &Writer{to: to, colon: space + ":", bracket: space + "["} }
 
-// JSON is for JSON, which stays the same value: "##[" and hidden characters are only ever in
+// JSON is for JSON and preserves its value: "##[" and hidden characters occur only in
 // strings, and are escaped there.
 func JSON(to io.Writer) *Writer {
 	return &Writer{to: &escaper{to: to, escape: jsonEscape}, colon: ":", bracket: `\u005b`}
 }
 
-// XML is for XML without CDATA sections, which stays the same document: neither a command nor
-// a hidden character is in its markup.
+// XML is for XML without CDATA sections and preserves the document: markup contains neither
+// commands nor hidden characters.
 func XML(to io.Writer) *Writer {
 	return &Writer{to: &escaper{to: to, escape: xmlEscape}, colon: "&#58;", bracket: "&#91;"}
 }
@@ -63,7 +63,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 			w.line = ""
 		case w.line == "" && c == ':':
 			w.line = ":"
-		case w.line == "" && (c <= ' ' || c >= 0x7f): // a blank, or part of one beyond ASCII
+		case w.line == "" && (c <= ' ' || c >= 0x7f): // a space, or a part of one beyond ASCII
 		default:
 			w.line = "x"
 		}

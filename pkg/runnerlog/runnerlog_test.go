@@ -17,7 +17,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/runner"
 )
 
-// Nothing that is written is a command, in pieces of any size, and what is none is
+// The output contains no command, for input in pieces of any size, and other text is
 // unchanged (security.md 39).
 func TestWriter(t *testing.T) {
 	texts := append([]string{"## a heading\n", "a::b ## [x] #[y] [::1]:80\n", "::1 is loopback\n", "one\n\t::group::two\n"}, runner.Hostile...)
@@ -45,7 +45,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// JSON and XML keep their meaning (security.md 39).
+// JSON and XML preserve their value (security.md 39).
 func TestData(t *testing.T) {
 	for _, name := range runner.Hostile {
 		in := map[string]string{"path": name, "##[set-output name=a]b": `\##[error]`}
@@ -82,15 +82,16 @@ func TestData(t *testing.T) {
 	}
 }
 
-// Characters that nobody sees, and one that everybody sees beside each kind: C1 controls, DEL,
-// marks of direction, zero-width and ignorable characters, tags, variation selectors, private use.
+// Invisible characters, with a visible neighbor for each kind: C1 controls, DEL,
+// bidirectional marks, zero-width and ignorable characters, tags, variation selectors,
+// private use.
 const (
 	hidden  = "\u0080\u0085\u009b\u009f\x7f\u061c\u200b\u200d\u200e\u200f\u202a\u202e\u2028\u2060\u2066\u2069\ufeff\u00ad\u115f\u3164\ufe0f\U000e0001\U000e0041\U000e0100\ue000\U0010ffff"
 	visible = "é\u00a0漢🙂\ufffd"
 )
 
-// JSON, XML and YAML keep their value and show every character, in pieces of any size, and
-// YAML of usual values has the usual bytes (security.md 39, 45).
+// JSON, XML and YAML preserve their value and show every character, for input in pieces of
+// any size, and YAML of usual values has the usual bytes (security.md 39, 45).
 func TestHiddenCharacters(t *testing.T) {
 	in := map[string]any{"a" + hidden: "x" + hidden + visible, "list": []any{"\u202e", "\n  ::error::x\n", map[string]any{"::warning::k": "##[error]"}}, "z": visible}
 	for _, name := range runner.Hostile {
@@ -147,7 +148,7 @@ func yamlOf(t *testing.T, v any) []byte {
 	return text
 }
 
-// isShown checks that no character of text is hidden and none of its lines a command.
+// isShown checks that no character of text is hidden and none of its lines is a command.
 func isShown(t *testing.T, what, text string) {
 	t.Helper()
 	for _, r := range text {
@@ -160,7 +161,7 @@ func isShown(t *testing.T, what, text string) {
 	}
 }
 
-// FuzzData holds any text in JSON and YAML (security.md 39, 45).
+// FuzzData encodes any text in JSON and YAML (security.md 39, 45).
 func FuzzData(f *testing.F) {
 	for _, name := range append([]string{hidden, visible}, runner.Hostile...) {
 		f.Add(name)

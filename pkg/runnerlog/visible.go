@@ -14,24 +14,24 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// isHidden reports whether r does something to a terminal or to the text around it, or is not
-// seen at all: control characters but tab and line feed, marks of direction, and what Unicode
-// has renderers ignore (https://www.unicode.org/reports/tr44/#Default_Ignorable_Code_Point).
+// isHidden reports whether r affects a terminal or the surrounding text, or is invisible:
+// control characters except tab and line feed, bidirectional marks, and default ignorable
+// code points (https://www.unicode.org/reports/tr44/#Default_Ignorable_Code_Point).
 func isHidden(r rune) bool {
 	return r != '\n' && r != '\t' && (!unicode.IsGraphic(r) || unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point))
 }
 
-// Visible passes on text without its hidden characters and without bytes that are no UTF-8.
-// It holds back the beginning of a character until the rest is written.
+// Visible copies text without hidden characters and invalid UTF-8. It buffers an incomplete
+// character.
 func Visible(to io.Writer) io.Writer {
 	return &escaper{to: to, escape: func(out []byte, _ rune) []byte { return out }}
 }
 
-// escaper writes hidden characters in another way.
+// escaper replaces hidden characters.
 type escaper struct {
 	to     io.Writer
 	escape func(out []byte, r rune) []byte
-	begun  []byte // of a character
+	begun  []byte // incomplete character
 }
 
 // Write returns len(p), or an error.
@@ -54,8 +54,9 @@ func (e *escaper) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// YAML encodes v as YAML by its JSON. Strings with a command or a hidden character are quoted and
-// escaped; of every other value the bytes are those of sigs.k8s.io/yaml, which fails on C1 controls.
+// YAML encodes v as YAML by its JSON. Strings with a command or a hidden character are
+// quoted and escaped; all other values have the bytes of sigs.k8s.io/yaml, which fails on
+// C1 controls.
 func YAML(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -81,14 +82,14 @@ func YAML(v any) ([]byte, error) {
 // escaped escapes hidden characters as in quoted strings of YAML.
 func escaped(text []byte) []byte {
 	var b bytes.Buffer
-	_, _ = (&escaper{to: &b, escape: yamlEscape}).Write(text) // no error comes from a Buffer
+	_, _ = (&escaper{to: &b, escape: yamlEscape}).Write(text) // a Buffer returns no error
 	return b.Bytes()
 }
 
 // isPlain reports whether text has neither a command nor a hidden character.
 func isPlain(text []byte) bool {
 	var b bytes.Buffer
-	_, _ = Visible(Text(&b)).Write(text) // no error comes from a Buffer
+	_, _ = Visible(Text(&b)).Write(text) // a Buffer returns no error
 	return bytes.Equal(b.Bytes(), text)
 }
 

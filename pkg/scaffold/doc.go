@@ -1,6 +1,6 @@
-// Package scaffold knows what a repository of profiles has beside its profiles: the
-// README, the file of owners, CI, the ProfileSource that follows it. It writes them
-// into a folder without ever overwriting a file, and commits them if asked to.
+// Package scaffold generates the files of a profile repository other than its profiles: the
+// README, the file of owners, CI, and the ProfileSource that follows it. It writes them
+// into a folder without overwriting files, and commits them on request.
 //
 // Start with Repository in repository.go.
 package scaffold

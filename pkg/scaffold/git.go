@@ -16,8 +16,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 )
 
-// Author is who makes a commit, of the environment and the configuration of Git. The
-// error says what to set.
+// Author returns the author of a commit from the environment and the configuration of Git.
+// The error says what to set.
 func Author(env func(string) string, now time.Time) (object.Signature, error) {
 	name, email := env("GIT_AUTHOR_NAME"), env("GIT_AUTHOR_EMAIL")
 	for _, scope := range []config.Scope{config.GlobalScope, config.SystemScope} {
@@ -26,7 +26,7 @@ func Author(env func(string) string, now time.Time) (object.Signature, error) {
 		}
 		c, err := config.LoadConfig(scope)
 		if err != nil {
-			continue // somebody else's file need not be right for us to find no name in it
+			continue // an invalid file of another owner is no reason to fail
 		}
 		name, email = cmp.Or(name, c.User.Name), cmp.Or(email, c.User.Email)
 	}
@@ -54,7 +54,7 @@ func HasGit(dir string) bool {
 	}
 }
 
-// Commit makes a folder a repository with branch main, and commits the files to it.
+// Commit creates a repository with branch main in a folder, and commits the files to it.
 func Commit(dir string, files map[string][]byte, message string, author object.Signature) (string, error) {
 	repo, err := git.PlainInitWithOptions(dir, &git.PlainInitOptions{InitOptions: git.InitOptions{DefaultBranch: plumbing.Main}})
 	if err != nil {

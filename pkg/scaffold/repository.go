@@ -15,48 +15,48 @@ import (
 	"github.com/osm-gitops/osm-gitops/examples/ci"
 )
 
-// Hosts of repositories that a Repository has CI for.
+// Hosts of repositories with supported CI.
 const (
 	GitHub = "github"
 	GitLab = "gitlab"
-	// NoCI is a repository whose CI somebody writes by hand.
+	// NoCI is a repository without generated CI.
 	NoCI = "none"
 )
 
-// Repository is what a repository is made of.
+// Repository has the inputs of the generated files.
 type Repository struct {
 	// Files are its content by path: profiles, pools.
 	Files map[string][]byte
-	// Readme is what its README says of how it came to be, in Markdown.
+	// Readme is the part of the README about the origin of the repository, in Markdown.
 	Readme string
 	// Host is GitHub, GitLab or NoCI.
 	Host string
-	// URL from which controllers fetch it; empty where it is not known yet.
+	// URL from which controllers fetch it; empty if it is not known yet.
 	URL string
 	// Namespace of the controller.
 	Namespace string
-	// Owners of profiles, as a CODEOWNERS file names them; empty where not known.
+	// Owners of profiles, as in a CODEOWNERS file; empty if not known.
 	Owners string
-	// Version of osm-gitops for CI, such as v1.2.3; any other is left to be set.
+	// Version of osm-gitops for CI, such as v1.2.3; other values are left for the user to set.
 	Version string
 }
 
-// unknownURL stands in a ProfileSource until somebody knows better.
+// unknownURL is the URL in a ProfileSource until the user sets it.
 const unknownURL = "https://git.example.com/SET/THIS.git"
 
-// An owner as GitHub takes one, @user, @organization/team or the address of one, in
-// https://docs.github.com/en/repositories/managing-your-repositorys-settings-and-features/customizing-your-repository/about-code-owners,
-// and what GitLab takes beside, nested groups and @@role, in
-// https://docs.gitlab.com/user/project/codeowners/reference/. Both pass over a line with
-// anything else, so that nobody has to approve.
+// An owner for GitHub is @user, @organization/team or an email address, according to
+// https://docs.github.com/en/repositories/managing-your-repositorys-settings-and-features/customizing-your-repository/about-code-owners.
+// GitLab also accepts nested groups and @@role, according to
+// https://docs.gitlab.com/user/project/codeowners/reference/. Both ignore a line with any
+// other owner, so that no approval is required.
 var (
 	address     = regexp.MustCompile(`^[^@\s#,]+@[^@\s#,]+\.[^@\s#,]+$`)
 	githubOwner = regexp.MustCompile(`^@[A-Za-z0-9][\w-]*(/[A-Za-z0-9][\w.-]*)?$`)
 	gitlabOwner = regexp.MustCompile(`^@@?[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)*$`)
 )
 
-// BadOwner is the first of the owners, separated by blanks, that the host would pass over;
-// "" where there is none.
+// BadOwner returns the first of the owners, separated by spaces, that the host would
+// ignore; "" if there is none.
 func BadOwner(host, owners string) string {
 	name := gitlabOwner
 	if host == GitHub {
@@ -70,10 +70,10 @@ func BadOwner(host, owners string) string {
 	return ""
 }
 
-// release is a version that can be fetched by name.
+// release is a version that can be downloaded by name.
 var release = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.]+)?$`)
 
-// All returns every file by path: those of the repository, and what belongs to it.
+// All returns every file by path: the content of the repository, and the generated files.
 func (r Repository) All() (map[string][]byte, error) {
 	out := maps.Clone(r.Files)
 	source, err := r.source()
@@ -90,7 +90,7 @@ func (r Repository) All() (map[string][]byte, error) {
 	return out, nil
 }
 
-// config says where profiles and pools are, and is where suppressions go.
+// config returns the configuration file, which names the folders of profiles and pools.
 func (r Repository) config() []byte {
 	text := ""
 	if r.has("profiles/") {
@@ -140,7 +140,7 @@ func (r Repository) addCI(out map[string][]byte) error {
 	return nil
 }
 
-// source is the ProfileSource that follows the repository.
+// source returns the ProfileSource that follows the repository.
 func (r Repository) source() ([]byte, error) {
 	url, comment := r.URL, ""
 	if url == "" {
@@ -171,7 +171,7 @@ func (r Repository) owners() []byte {
 	if comment != "" {
 		text += "# SET the team, take away the #, and protect the branch main so that owners are asked.\n"
 	}
-	// Beside the profiles what checks them, and who must approve.
+	// Protect the profiles, the configuration of checks, and the owners file itself.
 	paths := []string{"/profiles/", "/.osm-gitops.yaml", "/CODEOWNERS"}
 	switch r.Host {
 	case GitHub:
@@ -185,7 +185,7 @@ func (r Repository) owners() []byte {
 	return []byte(text)
 }
 
-// Unset says what in the files of a repository is left to be set.
+// Unset lists what the user still has to set in the files of a repository.
 func Unset(files map[string][]byte) []string {
 	var out []string
 	for _, u := range []struct{ file, mark, todo string }{
@@ -201,7 +201,7 @@ func Unset(files map[string][]byte) []string {
 	return out
 }
 
-// noVersion is in the CI's file until somebody names a release.
+// noVersion is in the CI file until the user sets a release.
 const noVersion = `OSM_GITOPS_VERSION: ""`
 
 func (r Repository) readme() []byte {
@@ -233,7 +233,7 @@ Whoever can merge here is root on every new machine: see ` + "`CODEOWNERS`" + `.
 	return []byte(b.String())
 }
 
-// rows say what the files are for.
+// rows describes the files.
 func (r Repository) rows() [][2]string {
 	rows := [][2]string{
 		{"`profiles/`", "the profiles: what the controller reads"},

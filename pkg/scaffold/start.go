@@ -11,26 +11,27 @@ import (
 type Start struct {
 	// Profile is its name.
 	Profile string
-	// Base is the built-in profile that it starts from, BaseVersion its version and
-	// BaseText its file.
+	// Base is the built-in profile on which it is based, BaseVersion its version and BaseText
+	// its file.
 	Base, BaseVersion string
 	BaseText          []byte
-	// Whole makes the profile a copy of its base, and not an overlay on it.
+	// Whole makes the profile a copy of its base instead of an overlay.
 	Whole bool
-	// Stage of the base that takes files, such as "provisioningConfig".
+	// Stage of the base that accepts files, such as "provisioningConfig".
 	Stage string
-	// Pool is a pool to render for.
+	// Pool is a pool for rendering.
 	Pool Pool
 }
 
-// Pool is a MachineDeployment that shows what a profile gives to nodes.
+// Pool is a MachineDeployment that shows what nodes get from a profile.
 type Pool struct {
 	Name, Profile, Provider, System, Kubelet string
-	// Utility is that of the profile where the system has a choice, which is Flatcar.
+	// Utility is the profile's provisioning utility if the system has a choice, which is
+	// Flatcar.
 	Utility string
 }
 
-// Files are the profile and the pool.
+// Files returns the files of the profile and the pool.
 func (s Start) Files() (map[string][]byte, error) {
 	text := s.overlay()
 	if s.Whole {
@@ -42,7 +43,7 @@ func (s Start) Files() (map[string][]byte, error) {
 	return map[string][]byte{"profiles/" + s.Profile + ".yaml": text, "pools/" + s.Pool.Name + ".yaml": s.Pool.YAML()}, nil
 }
 
-// Readme says in Markdown what the first profile is.
+// Readme describes the first profile in Markdown.
 func (s Start) Readme() string {
 	how := fmt.Sprintf("adds files to the built-in `%s` %s, and is that in everything it does not name", s.Base, s.BaseVersion)
 	if s.Whole {
@@ -83,7 +84,7 @@ var (
 	firstVersion = regexp.MustCompile(`(?m)^spec:\n  version: .*$`)
 )
 
-// copied is the base under its new name, with its comments.
+// copied returns the base under its new name, with its comments.
 func (s Start) copied() ([]byte, error) {
 	if !firstName.Match(s.BaseText) || !firstVersion.Match(s.BaseText) {
 		return nil, errors.New("copying " + s.Base + ": its file does not begin as built-in profiles do")
@@ -98,7 +99,7 @@ func replaceFirst(re *regexp.Regexp, text []byte, with string) []byte {
 	return bytes.Join([][]byte{text[:at[0]], []byte(with), text[at[1]:]}, nil)
 }
 
-// YAML is the pool as osm-gitops diff and render need it.
+// YAML returns the pool as osm-gitops diff and render need it.
 func (p Pool) YAML() []byte {
 	system := ""
 	if p.Utility != "" {

@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// ErrNotEmpty says that a folder has something in it already.
+// ErrNotEmpty says that a folder is not empty.
 var ErrNotEmpty = errors.New("is not empty")
 
-// Write writes files into a folder, which must be new or empty. With add it may have
-// others: a file that is there with the same content stays, and one with other content
-// is an error. Nothing is overwritten, and on such an error nothing is written.
+// Write writes files into a folder, which must be new or empty. With add it can contain
+// other files: an existing file with the same content is unchanged, and one with other
+// content is an error. Nothing is overwritten, and after such an error nothing was written.
 func Write(dir string, files map[string][]byte, add bool) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // a work tree, for others to read
+	if err := os.MkdirAll(dir, 0o755); err != nil { // a work tree, readable by other users
 		return err
 	}
 	entries, err := os.ReadDir(dir)
@@ -29,7 +29,7 @@ func Write(dir string, files map[string][]byte, add bool) error {
 	if len(entries) > 0 && !add {
 		return fmt.Errorf("%s: %w: name a new folder, or give --force, which adds files and overwrites none", dir, ErrNotEmpty)
 	}
-	// A link in the folder leads nowhere else.
+	// A symlink in the folder cannot lead outside.
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err

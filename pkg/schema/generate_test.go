@@ -26,14 +26,14 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the schemas")
 
-// draft is the one that yaml-language-server supports best:
+// draft is the version that yaml-language-server supports best:
 // https://github.com/redhat-developer/yaml-language-server#features
 const draft = "http://json-schema.org/draft-07/schema#"
 
 // object is a schema, or a part of one. encoding/json sorts its keys.
 type object = map[string]any
 
-// TestSchemasAreGenerated holds the schemas to the types.
+// TestSchemasAreGenerated checks that the schemas match the types.
 func TestSchemasAreGenerated(t *testing.T) {
 	for name, want := range generate(t) {
 		var b bytes.Buffer
@@ -58,7 +58,7 @@ func TestSchemasAreGenerated(t *testing.T) {
 	}
 }
 
-// generate makes every schema.
+// generate generates every schema.
 func generate(t *testing.T) map[string]object {
 	t.Helper()
 	g := generator{docs: docs(t, "../api/osm/v1alpha1", "../api/gitops/v1alpha1"), t: t}
@@ -84,8 +84,8 @@ func document(title string, kind, templates object) object {
 	return out
 }
 
-// repository looks at the kind: a file of ours is held to its schema, any other YAML
-// of a repository is left alone.
+// repository checks the kind: our files must match their schema, and any other YAML of a
+// repository is accepted.
 func repository(kinds map[string]object, templates object) object {
 	definitions := object{"template": templates}
 	var cases []object
@@ -120,15 +120,14 @@ func sorted[V any](m map[string]V) []string {
 	return keys
 }
 
-// generator turns Go types into schemas, as the strict decoder in pkg/profile reads
-// them.
+// generator turns Go types into schemas that agree with the strict decoder of pkg/profile.
 type generator struct {
 	t    *testing.T
 	docs map[string]comment // by "Type" and "Type.Field"
 }
 
-// profile is the schema of an OperatingSystemProfile. What the API server writes into
-// an object, the decoder passes over.
+// profile is the schema of an OperatingSystemProfile. It accepts fields that the API server
+// adds to an object, like the decoder.
 func (g generator) profile() object {
 	root := g.kind(osm.GroupVersion.String(), "OperatingSystemProfile", g.typ(reflect.TypeFor[osm.OperatingSystemProfileSpec]()))
 	root["description"] = g.docs["OperatingSystemProfile"].text
@@ -166,7 +165,7 @@ func configuration(t *testing.T) object {
 	return root
 }
 
-// kind is the schema of an object as it is written in a file.
+// kind is the schema of an object in a file.
 func (g generator) kind(apiVersion, kind string, spec object) object {
 	text := func(description string) object {
 		return object{"description": description, "type": []string{"object", "null"}, "additionalProperties": object{"type": []string{"string", "null"}}}
@@ -197,7 +196,7 @@ func (g generator) kind(apiVersion, kind string, spec object) object {
 	}
 }
 
-// extra is what the decoder asks of a field beyond its type (pkg/profile: validate).
+// extra has the decoder's requirements for a field beyond its type (pkg/profile: validate).
 var extra = map[string]object{
 	"FileContent":                        {"required": []string{"inline"}},
 	"FileReplacement.Permissions":        {"minimum": 0, "maximum": 7777},
@@ -213,7 +212,7 @@ var extra = map[string]object{
 	"OperatingSystemProfileSpec.Version": {"pattern": `^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$`},
 }
 
-// dns1123 is the name of an object: RFC 1123, as Kubernetes has it.
+// dns1123 is the name of an object: RFC 1123, as in Kubernetes.
 const dns1123 = `^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
 
 // templated are the fields whose text is a template.
@@ -249,7 +248,8 @@ func (g generator) typ(t reflect.Type) object {
 	return nil
 }
 
-// fields adds those of a struct. One without omitempty is required, as in the decoder.
+// fields adds the fields of a struct. Fields without omitempty are required, as in the
+// decoder.
 func (g generator) fields(t reflect.Type, out, properties object) {
 	var required []string
 	for f := range fieldsOf(t) {
@@ -302,11 +302,11 @@ func fieldsOf(t reflect.Type) func(func(reflect.StructField) bool) {
 	}
 }
 
-// nullable lets a field be null, which the decoder takes for absent.
+// nullable allows null, which the decoder treats as absent.
 func nullable(s object) {
 	name, ok := s["type"].(string)
 	if !ok {
-		return // anything, or by reference
+		return // any type, or a reference
 	}
 	s["type"] = []string{name, "null"}
 	if values, ok := s["enum"].([]any); ok {
@@ -314,7 +314,7 @@ func nullable(s object) {
 	}
 }
 
-// comment is that of a type or field: its text, and the markers below it.
+// comment is the comment of a type or field: its text, and the markers below it.
 type comment struct {
 	text    string
 	markers []string
@@ -322,7 +322,7 @@ type comment struct {
 
 var marker = regexp.MustCompile(`^\+kubebuilder:(validation:(?:items:)?(Enum|Pattern|MinLength|MaxLength|Minimum|Maximum|MinItems|MaxItems|MinProperties)|default)=(.*)$`)
 
-// apply adds what the markers say.
+// apply adds the constraints of the markers.
 func (c comment) apply(s object) {
 	for _, line := range c.markers {
 		m := marker.FindStringSubmatch(line)

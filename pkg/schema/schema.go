@@ -10,13 +10,13 @@ import (
 type Schema struct {
 	// Name of the schema on the command line: "osp".
 	Name string
-	// Title is what it describes: "OperatingSystemProfile".
+	// Title of the described files: "OperatingSystemProfile".
 	Title string
-	// File is the name under which a repository may keep it.
+	// File is the suggested file name in a repository.
 	File string
 }
 
-// Repository is the name of the schema of all kinds, which looks at a document's kind.
+// Repository is the name of the schema for all kinds, which depends on a document's kind.
 const Repository = "repository"
 
 // All lists the schemas, the one for every kind last.
@@ -32,8 +32,8 @@ func All() []Schema {
 //go:embed *.schema.json
 var files embed.FS
 
-// Named returns a schema's text, JSON with a line break at the end, and false where
-// there is none of that name.
+// Named returns a schema as JSON with a line break at the end, and false if no schema has
+// the name.
 func Named(name string) ([]byte, bool) {
 	i := slices.IndexFunc(All(), func(s Schema) bool { return s.Name == name })
 	if i < 0 {
@@ -43,7 +43,7 @@ func Named(name string) ([]byte, bool) {
 	return text, err == nil
 }
 
-// Names are those of All, for messages.
+// Names lists the names of All, for messages.
 func Names() string {
 	var names []string
 	for _, s := range All() {

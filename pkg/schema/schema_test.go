@@ -39,7 +39,7 @@ func compile(t *testing.T, name string) *jsonschema.Schema {
 	return s
 }
 
-// instance reads a YAML document as an editor hands it to a schema.
+// instance decodes a YAML document as an editor does for a schema.
 func instance(t *testing.T, text []byte) any {
 	t.Helper()
 	b, err := yaml.YAMLToJSON(text)
@@ -53,8 +53,8 @@ func instance(t *testing.T, text []byte) any {
 	return v
 }
 
-// TestProfilesValidate: what we ship and show is right for its schema, and so are the
-// pools beside it for the repository's, which does not look at them.
+// TestProfilesValidate: shipped profiles and examples match their schema, and the pools
+// next to them match the repository's, which accepts other kinds.
 func TestProfilesValidate(t *testing.T) {
 	osp, repository := compile(t, "osp"), compile(t, schema.Repository)
 	found := 0
@@ -129,8 +129,8 @@ spec:
 status: {}
 `
 
-// TestSchemaAgreesWithDecode: what the decoder takes, the schema takes, and the other
-// way round, as far as draft 07 can say it.
+// TestSchemaAgreesWithDecode: decoder and schema accept the same documents, as far as draft
+// 07 can express it.
 func TestSchemaAgreesWithDecode(t *testing.T) {
 	osp, repository := compile(t, "osp"), compile(t, schema.Repository)
 	says := func(t *testing.T, text string, want bool) {
@@ -311,7 +311,7 @@ func TestConfigSchemaAgreesWithParse(t *testing.T) {
 	}
 }
 
-// TestOtherKinds: a repository may hold YAML that is not ours.
+// TestOtherKinds: a repository can contain YAML of other kinds.
 func TestOtherKinds(t *testing.T) {
 	for _, text := range []string{
 		"apiVersion: v1\nkind: ConfigMap\ndata: {a: b}\n",
@@ -323,7 +323,7 @@ func TestOtherKinds(t *testing.T) {
 	}
 }
 
-// TestEverythingIsDescribed: whatever an editor completes, it can explain.
+// TestEverythingIsDescribed: everything that an editor completes has a description.
 func TestEverythingIsDescribed(t *testing.T) {
 	for _, s := range schema.All() {
 		text, _ := schema.Named(s.Name)
@@ -341,7 +341,7 @@ func TestEverythingIsDescribed(t *testing.T) {
 			case map[string]any:
 				for _, key := range sorted(v) {
 					if key == "if" {
-						continue // asks, and explains nothing
+						continue // a condition needs no description
 					}
 					if key != "properties" {
 						walk(at+"."+key, v[key])
@@ -379,7 +379,7 @@ func described(root map[string]any, field any) bool {
 	return strings.TrimSpace(text) != ""
 }
 
-// TestTemplateVariables: the text of a file says which variables it may use.
+// TestTemplateVariables: the description of file content lists the available variables.
 func TestTemplateVariables(t *testing.T) {
 	text, _ := schema.Named("osp")
 	var root struct {

@@ -7,12 +7,11 @@ import (
 	"testing"
 )
 
-// page lists every field and function that templates may use. Tests in docs hold it
-// to the code.
+// page lists every field and function of templates. Tests in docs compare it with the code.
 const page = "../../docs/template-data.md"
 
-// templateDefinition is the text of a file or a named template, with what may stand
-// in it: an editor shows that where the cursor is.
+// templateDefinition is the schema of the text of a file or a named template. Its
+// description lists what a template can use, which an editor shows at the cursor.
 func templateDefinition(t *testing.T) object {
 	t.Helper()
 	const what = "The text, a Go template (https://pkg.go.dev/text/template)."
@@ -38,7 +37,7 @@ type variable struct{ name, typ, meaning string }
 type section struct {
 	title     string
 	variables []variable
-	text      string // where there is no table: of the functions
+	text      string // for functions, which have no table
 }
 
 var (

@@ -11,19 +11,19 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
-// Request is what the annotations of a pool ask for.
+// Request is the request in the annotations of a pool.
 type Request struct {
 	Name, Namespace string
 	Pin             *profile.Pin // nil for the current version
 	Wave            int32        // in which it gets a new version
 }
 
-// RequestOf reads the annotations and labels of a pool. Without one that names it, the namespace
-// of profiles is the controller's. The error says that the version asked for cannot be
-// read; the rest of the request is there nevertheless.
+// RequestOf reads the annotations and labels of a pool. The default namespace of profiles
+// is the controller's. If the version is invalid, it returns an error with the rest of the
+// request.
 func RequestOf(annotations, labels map[string]string, namespace string) (Request, error) {
 	r := Request{Name: annotations[api.AnnotationOSP], Namespace: cmp.Or(annotations[api.AnnotationOSPNamespace], namespace)}
-	r.Wave, _ = WaveOf(labels) // the rollout tells of one that cannot be read
+	r.Wave, _ = WaveOf(labels) // the rollout reports an invalid one
 	if text := annotations[api.AnnotationVersionPin]; text != "" {
 		pin, err := profile.ParsePin(text)
 		if err != nil {
@@ -34,7 +34,7 @@ func RequestOf(annotations, labels map[string]string, namespace string) (Request
 	return r, nil
 }
 
-// Shortened cuts off what somebody wrote into an annotation.
+// Shortened truncates the value of an annotation.
 func Shortened(text string) string {
 	const most = 100 // bytes
 	if len(text) > most {
@@ -43,13 +43,13 @@ func Shortened(text string) string {
 	return text
 }
 
-// Has reports whether a version of a profile would do.
+// Has reports whether a version of a profile satisfies the request.
 func (r Request) Has(name, version string) bool {
 	return name == r.Name && (r.Pin == nil || r.Pin.Allows(version))
 }
 
-// Version is the best of those there are for a request with a pin. The error names the
-// nearest, and where they are from, as in `ProfileSource "team"`.
+// Version returns the best version for a request with a pin. The error names the nearest
+// versions and their source, as in `ProfileSource "team"`.
 func (r Request) Version(from string, there []string) (string, error) {
 	best, ok := r.Pin.Best(there)
 	if !ok {
@@ -74,10 +74,10 @@ func Suspended(annotations map[string]string) (bool, error) {
 // Candidate is a profile in the inventory of a source.
 type Candidate struct {
 	Entry  api.ProfileEntry
-	Source *api.ProfileSource // not to be changed
+	Source *api.ProfileSource // read-only
 }
 
-// SplitBuiltin separates the sources that people made from that of the built-in profiles.
+// SplitBuiltin separates the sources that users created from that of the built-in profiles.
 func SplitBuiltin(sources []api.ProfileSource) (own, builtin []api.ProfileSource) {
 	for _, ps := range sources {
 		if ps.Spec.Builtin != nil {
@@ -89,8 +89,8 @@ func SplitBuiltin(sources []api.ProfileSource) (own, builtin []api.ProfileSource
 	return own, builtin
 }
 
-// FindCandidate finds a profile in the inventories. One that is still in its source
-// comes before one that was removed; then the older source counts.
+// FindCandidate finds a profile in the inventories. A profile that is still in its source
+// has precedence over a removed one; then the older source wins.
 func FindCandidate(sources []api.ProfileSource, name string) (Candidate, bool) {
 	sources = slices.Clone(sources)
 	sort.SliceStable(sources, func(i, j int) bool {
@@ -111,8 +111,8 @@ func FindCandidate(sources []api.ProfileSource, name string) (Candidate, bool) {
 	return found, found.Source != nil
 }
 
-// OfferedBy names the ProfileSource from whose inventory pools get a profile, of those
-// that people made; "" for none.
+// OfferedBy names the ProfileSource that users created whose inventory provides a profile
+// for pools; "" for none.
 func OfferedBy(sources []api.ProfileSource, profile string) string {
 	own, _ := SplitBuiltin(sources)
 	if c, ok := FindCandidate(own, profile); ok {

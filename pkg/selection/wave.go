@@ -7,8 +7,8 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// WaveOf reads the wave of a pool from its labels. Where it cannot be read the error says
-// so, and the wave is the default.
+// WaveOf reads the wave of a pool from its labels. For an invalid label it returns an error
+// and the default wave.
 func WaveOf(labels map[string]string) (int32, error) {
 	text, labelled := labels[api.LabelWave]
 	if !labelled {
@@ -20,8 +20,8 @@ func WaveOf(labels map[string]string) (int32, error) {
 	return int32(text[0] - '0'), nil
 }
 
-// EntryForWave is the inventory's entry of a profile as a wave sees it. It is false where
-// versions go wave by wave and nothing is decided yet.
+// EntryForWave returns the inventory's entry of a profile for a wave. It returns false if
+// versions are delivered in waves and none is released yet.
 func EntryForWave(ps *api.ProfileSource, entry api.ProfileEntry, wave int32) (api.ProfileEntry, bool) {
 	if !ps.Gated() {
 		return entry, true
@@ -46,7 +46,8 @@ func EntryForWave(ps *api.ProfileSource, entry api.ProfileEntry, wave int32) (ap
 	return entry, true
 }
 
-// ObjectsInRollout are the OperatingSystemProfiles that some wave gets, or has to go back to.
+// ObjectsInRollout returns the OperatingSystemProfiles that a wave gets, or would have to
+// return to.
 func ObjectsInRollout(ps *api.ProfileSource) map[string]bool {
 	out := map[string]bool{}
 	for _, r := range ps.Status.Rollouts {

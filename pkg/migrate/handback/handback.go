@@ -1,7 +1,8 @@
-// Package handback prepares a cluster for the reference, which served it before: what it
-// needs is created, what would stand in its way is removed, and the objects of pools stay
-// for it to replace. The configurations name a version that it does not know, so that it
-// makes each anew. Start with Cluster.Plan, which only reads; Plan.Apply writes.
+// Package handback prepares a cluster for the reference, which served it before: it creates
+// what the reference needs, removes what would prevent its work, and leaves the objects of
+// pools for it to replace. The configurations name a version that the reference does not
+// know, so that it creates each of them again. Start with Cluster.Plan, which only reads;
+// Plan.Apply writes.
 package handback
 
 import (
@@ -33,40 +34,39 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
-// referenceProfiles are those that the reference brings along (contract: section 14).
+// referenceProfiles are the built-in profiles of the reference (contract: section 14).
 var referenceProfiles = []string{"osp-amzn2", "osp-flatcar", "osp-flatcar-cloud-init", "osp-rhel", "osp-rockylinux", "osp-ubuntu"}
 
-// Cluster is what is handed back: the clusters that one controller serves.
+// Cluster has the clusters that one controller serves.
 type Cluster struct {
-	// Management has profiles and configurations, Worker pools and their Secrets; the
-	// same one where there is one cluster.
+	// Management has profiles and configurations, Worker pools and their Secrets. With one
+	// cluster both are the same.
 	Management, Worker client.Client
-	// Namespace is the controller's.
+	// Namespace is the controller's namespace.
 	Namespace string
-	// LeaseName is that of the lease that only one controller holds; those of shards begin
-	// with it.
+	// LeaseName is the name of the controller's lease, and the prefix of the leases of shards.
 	LeaseName string
-	// Now is the time.
+	// Now is the current time.
 	Now time.Time
-	// Overwrite replaces profiles that others made under the names that pools use.
+	// Overwrite replaces profiles of other owners under the names that pools use.
 	Overwrite bool
 }
 
-// Plan is what has to be done.
+// Plan has the necessary steps.
 type Plan struct {
-	// Steps in their order.
+	// Steps in order.
 	Steps []Step
-	// Obstacles are reasons not to do it now.
+	// Obstacles are reasons not to apply the plan now.
 	Obstacles []string
-	// Warnings tell what will be different.
+	// Warnings describe what will change.
 	Warnings []string
 }
 
 // Step is one write, or two that belong together.
 type Step struct {
-	// What it does, such as "delete Role cloud-init-settings/node-web-1a2b3c4d".
+	// What describes it, such as "delete Role cloud-init-settings/node-web-1a2b3c4d".
 	What string
-	// Do does it. Done already is no error.
+	// Do executes it. It succeeds if the step is already done.
 	Do func(ctx context.Context) error
 }
 
@@ -78,7 +78,7 @@ func (p *Plan) warn(format string, args ...any) {
 	p.Warnings = append(p.Warnings, fmt.Sprintf(format, args...))
 }
 
-// Plan reads both clusters and says what has to be done. It writes nothing.
+// Plan reads both clusters and plans the steps. It writes nothing.
 func (h *Cluster) Plan(ctx context.Context) (*Plan, error) {
 	p := &Plan{}
 	if err := h.checkNamespace(ctx); err != nil {
@@ -94,7 +94,7 @@ func (h *Cluster) Plan(ctx context.Context) (*Plan, error) {
 	}
 	for _, part := range []func(context.Context, *Plan) error{
 		h.planObstacles,
-		h.planAdmission, // first, so that nothing of ours judges what follows
+		h.planAdmission, // first, so that our policies do not reject later steps
 		func(ctx context.Context, p *Plan) error { return h.planProfiles(ctx, p, pools) },
 		h.planSources,
 		func(ctx context.Context, p *Plan) error { return h.planAccess(ctx, p, served) },
@@ -160,8 +160,8 @@ func (e *WrongNamespaceError) Error() string {
 	return text
 }
 
-// servedPools are the pools whose configuration is in the namespace. Other pools of the
-// cluster may belong to controllers of other namespaces.
+// servedPools returns the pools whose configuration is in the namespace. Other pools of the
+// cluster can belong to controllers of other namespaces.
 func (h *Cluster) servedPools(ctx context.Context) (map[string]bool, error) {
 	served := map[string]bool{}
 	err := h.eachOf(ctx, h.Management, osm.GroupVersion.WithKind("OperatingSystemConfig"), func(osc *metav1.PartialObjectMetadata) {
@@ -172,7 +172,7 @@ func (h *Cluster) servedPools(ctx context.Context) (map[string]bool, error) {
 	return served, err
 }
 
-// leases are those of controllers of the namespace, one for each shard.
+// leases returns the leases of controllers of the namespace, one for each shard.
 func (h *Cluster) leases(ctx context.Context) ([]coordinationv1.Lease, error) {
 	var list coordinationv1.LeaseList
 	if err := h.Management.List(ctx, &list, client.InNamespace(h.Namespace)); err != nil {
@@ -191,8 +191,8 @@ func (h *Cluster) pools(ctx context.Context) ([]cluster.MachineDeployment, error
 	return slices.DeleteFunc(list.Items, func(md cluster.MachineDeployment) bool { return md.Annotations[api.AnnotationOSP] == "" }), nil
 }
 
-// planObstacles looks for a controller that runs, and for machines that boot: their
-// documents may carry a token that ends with its ServiceAccount.
+// planObstacles checks for a running controller and for booting machines: their documents
+// can contain a token that is deleted with its ServiceAccount.
 func (h *Cluster) planObstacles(ctx context.Context, p *Plan) error {
 	leases, err := h.leases(ctx)
 	if err != nil {
@@ -221,7 +221,7 @@ func (h *Cluster) planObstacles(ctx context.Context, p *Plan) error {
 	return nil
 }
 
-// holder is who holds a lease now; empty for nobody.
+// holder returns the current holder of a lease, or "".
 func (h *Cluster) holder(lease coordinationv1.LeaseSpec) string {
 	if lease.HolderIdentity == nil || lease.RenewTime == nil || lease.LeaseDurationSeconds == nil {
 		return ""
@@ -232,7 +232,7 @@ func (h *Cluster) holder(lease coordinationv1.LeaseSpec) string {
 	return *lease.HolderIdentity
 }
 
-// planProfiles gives the profiles of sources the names that pools use.
+// planProfiles creates the profiles of sources under the names that pools use.
 func (h *Cluster) planProfiles(ctx context.Context, p *Plan, pools []cluster.MachineDeployment) error {
 	var sources api.ProfileSourceList
 	if err := h.Management.List(ctx, &sources, client.InNamespace(h.Namespace)); err != nil {
@@ -260,7 +260,7 @@ func (h *Cluster) planProfiles(ctx context.Context, p *Plan, pools []cluster.Mac
 			}
 		}
 		if !names[name] || !ok {
-			continue // an object of that name serves, or nothing
+			continue // an object with this name exists, or nothing
 		}
 		if err := h.planProfile(ctx, p, name, o.Entry.Object); err != nil {
 			return err
@@ -269,7 +269,7 @@ func (h *Cluster) planProfiles(ctx context.Context, p *Plan, pools []cluster.Mac
 	return nil
 }
 
-// planProfile gives one profile its plain name.
+// planProfile creates one profile under its plain name.
 func (h *Cluster) planProfile(ctx context.Context, p *Plan, name, object string) error {
 	var from, have osm.OperatingSystemProfile
 	found, err := kubeclient.Find(ctx, h.Management, types.NamespacedName{Namespace: h.Namespace, Name: object}, &from)
@@ -308,7 +308,7 @@ func (h *Cluster) planProfile(ctx context.Context, p *Plan, name, object string)
 		p.warn("OperatingSystemProfile %s/%s, version %s, is not ours and says something else than version %s of the profile: its pools get that; --overwrite-profiles replaces it", h.Namespace, name, have.Spec.Version, from.Spec.Version)
 	default:
 		p.step(func(ctx context.Context) error {
-			// Its spec may not change under one version, so it is made anew.
+			// Its spec is immutable for one version, so it is created again.
 			if err := client.IgnoreNotFound(h.Management.Delete(ctx, &have, client.Preconditions{UID: &have.UID})); err != nil {
 				return err
 			}
@@ -318,7 +318,8 @@ func (h *Cluster) planProfile(ctx context.Context, p *Plan, name, object string)
 	return nil
 }
 
-// planSources lets go of ProfileSources, which nobody would finalize any more.
+// planSources removes the finalizers of ProfileSources, which no controller would process
+// any more.
 func (h *Cluster) planSources(ctx context.Context, p *Plan) error {
 	var sources api.ProfileSourceList
 	if err := h.Management.List(ctx, &sources, client.InNamespace(h.Namespace)); err != nil {
@@ -337,9 +338,9 @@ func (h *Cluster) planSources(ctx context.Context, p *Plan) error {
 	return nil
 }
 
-// planSecrets removes what the reference would not keep up to date or delete: the
-// credentials of generations, and the scripts of edge pools, which it only creates
-// (contract: section 15.1).
+// planSecrets deletes what the reference would neither update nor delete: the credentials
+// of generations, and the scripts of edge pools, which it only creates (contract: section
+// 15.1).
 func (h *Cluster) planSecrets(ctx context.Context, p *Plan, served map[string]bool) error {
 	return h.eachOf(ctx, h.Worker, corev1.SchemeGroupVersion.WithKind("Secret"), func(s *metav1.PartialObjectMetadata) {
 		pool, ok := lineage.ParsePool(lineage.PoolOf(s))
@@ -350,7 +351,7 @@ func (h *Cluster) planSecrets(ctx context.Context, p *Plan, served map[string]bo
 	}, client.InNamespace(api.NamespaceCloudInitSettings), client.MatchingLabels{api.LabelManagedBy: api.FieldManager})
 }
 
-// planTokens leaves each pool one bootstrap token: the reference fails on a second.
+// planTokens leaves one bootstrap token to each pool: the reference fails if there are two.
 func (h *Cluster) planTokens(ctx context.Context, p *Plan, served map[string]bool) error {
 	ours := map[string]bool{} // values of the label
 	for key := range served {
@@ -383,7 +384,7 @@ func (h *Cluster) planTokens(ctx context.Context, p *Plan, served map[string]boo
 	return nil
 }
 
-// planDelete deletes exactly what was read.
+// planDelete deletes an object if it is unchanged since it was read.
 func (h *Cluster) planDelete(p *Plan, from client.Client, obj client.Object) {
 	name := obj.GetName()
 	if ns := obj.GetNamespace(); ns != "" {
@@ -394,8 +395,8 @@ func (h *Cluster) planDelete(p *Plan, from client.Client, obj client.Object) {
 	}, "delete %s %s", obj.GetObjectKind().GroupVersionKind().Kind, name)
 }
 
-// Apply does all steps, telling each before it is done. The first that fails ends it;
-// another Plan has what is left.
+// Apply executes all steps, and calls tell before each. It stops at the first failure;
+// another Plan has the remaining steps.
 func (p *Plan) Apply(ctx context.Context, tell func(what string)) error {
 	for _, s := range p.Steps {
 		tell(s.What)

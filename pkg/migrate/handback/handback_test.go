@@ -126,7 +126,7 @@ func (f *fixture) patch(obj client.Object, body string) {
 	}
 }
 
-// reconcile serves a pool.
+// reconcile reconciles a pool.
 func (f *fixture) reconcile(md *machines.MachineDeployment) {
 	f.t.Helper()
 	if _, err := f.r.Reconcile(f.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(md)}); err != nil {
@@ -134,7 +134,7 @@ func (f *fixture) reconcile(md *machines.MachineDeployment) {
 	}
 }
 
-// handProfile reads the profile that no source made.
+// handProfile reads the profile that no source created.
 func (f *fixture) handProfile() *osm.OperatingSystemProfile {
 	f.t.Helper()
 	osp := &osm.OperatingSystemProfile{}
@@ -175,8 +175,8 @@ func (f *fixture) source(entries ...api.ProfileEntry) {
 	}
 }
 
-// The name that pools use is given to the current version; an object that somebody else
-// made under that name is theirs, unless told otherwise.
+// The current version gets the name that pools use; an object that another owner created
+// under that name is preserved by default.
 func TestHandbackProfiles(t *testing.T) {
 	f := newFixture(t)
 	profile := func(object, version, data string) {
@@ -228,8 +228,8 @@ func TestHandbackProfiles(t *testing.T) {
 	f.patch(&ps, `{"metadata":{"finalizers":null}}`)
 }
 
-// A lease that somebody holds is an obstacle until it has run out, and so is a machine
-// that boots; what only osm-gitops reads is warned of.
+// A held lease is an obstacle until it expires, as is a booting machine; settings that only
+// osm-gitops reads cause warnings.
 func TestHandbackObstacles(t *testing.T) {
 	f := newFixture(t)
 	f.patch(f.pool, `{"metadata":{"annotations":{"gitops.k8c.io/suspend":"true"}}}`)
@@ -256,8 +256,8 @@ func TestHandbackObstacles(t *testing.T) {
 	}
 }
 
-// Policies and webhooks have names of the whole cluster. Where another controller shares
-// it, they are left to that one.
+// Policies and webhooks are cluster-wide. If another controller shares the cluster, they
+// remain for it.
 func TestHandbackBesideOthers(t *testing.T) {
 	f := newFixture(t)
 	webhook := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "osm-gitops-of-" + f.r.Namespace}}
@@ -277,7 +277,7 @@ func TestHandbackBesideOthers(t *testing.T) {
 }
 
 // A namespace that no controller served is an error, and the objects of pools whose
-// configuration is in another namespace are not touched: their nodes use them.
+// configuration is in another namespace are not changed: their nodes use them.
 func TestHandbackOfAnotherNamespace(t *testing.T) {
 	f := newFixture(t)
 	f.r.Settings.NodeHTTPProxy = "http://user:canary@proxy.example.com"
@@ -314,7 +314,7 @@ func TestHandbackOfAnotherNamespace(t *testing.T) {
 	}
 }
 
-// The reference can neither change the script of an edge pool nor delete credentials.
+// The reference can neither update the script of an edge pool nor delete credentials.
 func TestHandbackSecrets(t *testing.T) {
 	f := newFixture(t)
 	f.r.Settings.NodeHTTPProxy = "http://user:canary@proxy.example.com"

@@ -20,12 +20,13 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
-// controllerPolicy begins the names of the policies in deploy/controller-policy.yaml.
+// controllerPolicy is the prefix of the names of the policies in
+// deploy/controller-policy.yaml.
 const controllerPolicy = "osm-gitops-controller"
 
-// planAdmission removes what judges objects in the name of osm-gitops: its policies and
-// webhooks, known by the common label or by their names. A binding goes before its policy.
-// Where the management cluster has other controllers they are theirs, too.
+// planAdmission removes the admission policies and webhooks of osm-gitops, identified by
+// the common label or by their names. A binding is removed before its policy. If the
+// management cluster has other controllers, they are shared and remain.
 func (h *Cluster) planAdmission(ctx context.Context, p *Plan) error {
 	others, err := h.others(ctx)
 	if err != nil {
@@ -43,7 +44,7 @@ func (h *Cluster) planAdmission(ctx context.Context, p *Plan) error {
 		for _, kind := range []string{"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy"} {
 			err := h.eachOf(ctx, c, admissionv1.SchemeGroupVersion.WithKind(kind), func(obj *metav1.PartialObjectMetadata) {
 				if strings.HasPrefix(obj.Name, controllerPolicy) {
-					return // it limits the controller's rights for as long as there are any
+					return // it limits the controller's permissions as long as they exist
 				}
 				if obj.Labels[api.LabelManagedBy] == api.FieldManager || obj.Name == api.FieldManager || strings.HasPrefix(obj.Name, api.FieldManager+"-") {
 					h.planDelete(p, c, obj)
@@ -57,7 +58,7 @@ func (h *Cluster) planAdmission(ctx context.Context, p *Plan) error {
 	return nil
 }
 
-// others are the namespaces of other controllers.
+// others returns the namespaces of other controllers.
 func (h *Cluster) others(ctx context.Context) ([]string, error) {
 	var sources api.ProfileSourceList
 	if err := h.Management.List(ctx, &sources); err != nil {
@@ -71,8 +72,8 @@ func (h *Cluster) others(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(namespaces)), nil
 }
 
-// planAccess removes the rights of pools' own tokens: the binding first, then what it
-// binds.
+// planAccess removes the permissions of pools' own tokens: first the binding, then its
+// subject and role.
 func (h *Cluster) planAccess(ctx context.Context, p *Plan, served map[string]bool) error {
 	for _, kind := range []schema.GroupVersionKind{
 		rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), rbacv1.SchemeGroupVersion.WithKind("Role"), corev1.SchemeGroupVersion.WithKind("ServiceAccount"),

@@ -22,7 +22,7 @@ func indexer() *profile.Indexer {
 	return &profile.Indexer{Builtin: &source.Embedded{FS: profiles.FS(), Repository: profiles.Repository, Path: profiles.Path}}
 }
 
-// builtin are the profiles of this repository.
+// builtin returns the profiles of this repository.
 func builtin(t *testing.T) []profile.Document {
 	t.Helper()
 	paths, err := fs.Glob(profiles.FS(), "*.yaml")
@@ -44,7 +44,7 @@ func builtin(t *testing.T) []profile.Document {
 	return out
 }
 
-// small is a profile; its file and what more there is to say of it are put in.
+// small is a profile with placeholders for its file and for further fields.
 const small = `apiVersion: operatingsystemmanager.k8c.io/v1alpha1
 kind: OperatingSystemProfile
 metadata:
@@ -64,7 +64,7 @@ spec:
   provisioningConfig: {}
 `
 
-// web is a pool of it, with credentials wherever there can be some.
+// web is a pool with this profile, with credentials in every possible field.
 const web = `apiVersion: cluster.k8s.io/v1alpha1
 kind: MachineDeployment
 metadata:
@@ -105,7 +105,7 @@ func plan(t *testing.T, manifests ...string) *importer.Plan {
 	return p
 }
 
-// said is everything in a report.
+// said is the complete text of a report.
 func said(p *importer.Plan) string {
 	var b strings.Builder
 	for _, o := range p.Profiles {
@@ -120,7 +120,7 @@ func said(p *importer.Plan) string {
 	return b.String()
 }
 
-// TestPlan: what is said of each kind of object, and that nothing goes without a word.
+// TestPlan: the report for each kind of object, which mentions every object.
 func TestPlan(t *testing.T) {
 	edit := func(old, now string) string {
 		if !strings.Contains(small, old) {
@@ -170,7 +170,7 @@ func TestPlan(t *testing.T) {
 				}
 			}
 			if len(p.Files) > 0 && p.Files["pools/shop-web.yaml"] == nil && p.Files["profiles/osp-small.yaml"] != nil {
-				c.files = append([]string{"pools/example.yaml"}, c.files...) // CI renders for something
+				c.files = append([]string{"pools/example.yaml"}, c.files...) // CI needs a pool to render
 			}
 			if got := slices.Sorted(maps.Keys(p.Files)); !slices.Equal(got, c.files) {
 				t.Errorf("files %q, want %q", got, c.files)
@@ -187,8 +187,9 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestCorrected: what was quoted for the reference is written as a text that does the same,
-// and each such field is named; what is no certainty stays, and is named as well.
+// TestCorrected: values that were quoted for the reference are written as equivalent
+// strings, and each such field is reported; uncertain values are unchanged and reported as
+// well.
 func TestCorrected(t *testing.T) {
 	const modules = `  bootstrapConfig:
     modules:
@@ -229,8 +230,8 @@ func TestCorrected(t *testing.T) {
 	}
 }
 
-// TestBuiltinIsLeftOut: a profile that means the same as the built-in one of its name
-// needs no file; one that does not, needs one.
+// TestBuiltinIsLeftOut: a profile that is equivalent to the built-in one of its name needs
+// no file; any other does.
 func TestBuiltinIsLeftOut(t *testing.T) {
 	for _, d := range builtin(t) {
 		if d.Name != "osp-flatcar-cloud-init" && d.Name != "osp-amzn2" { // with one provider each
@@ -248,11 +249,11 @@ func TestBuiltinIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestYAML: what is written can be read by people, and is the same profile.
+// TestYAML: the written file is readable, and decodes to the same profile.
 func TestYAML(t *testing.T) {
 	for name, c := range map[string]struct {
 		text  string
-		lines string // how it stands in the file
+		lines string // how it is written in the file
 	}{
 		"a script":                       {"#!/bin/bash\necho\n", "|\n          #!/bin/bash\n          echo\n"},
 		"without a line's end":           {"a\nb", "|-\n          a\n          b\n"},
@@ -294,7 +295,7 @@ func TestYAML(t *testing.T) {
 	}
 }
 
-// TestRead: manifests as kubectl prints them, and what is no manifest.
+// TestRead: manifests as kubectl prints them, and invalid input.
 func TestRead(t *testing.T) {
 	item := strings.ReplaceAll("\n"+strings.TrimSpace(small), "\n", "\n    ")
 	list := "apiVersion: v1\nkind: List\nitems:\n  -" + item[4:] + "\n"

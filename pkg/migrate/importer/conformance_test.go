@@ -19,8 +19,8 @@ import (
 )
 
 // TestImportKeepsMeaning imports the profiles of the conformance corpus, reads the
-// repository as a ProfileSource reads it, and renders every case before and after: a
-// sync leaves each pool what it had, and what the reference gives it.
+// repository like a ProfileSource, and renders every case before and after: each pool
+// retains what it had, which is what the reference generates.
 func TestImportKeepsMeaning(t *testing.T) {
 	cases := conformance.Cases(t)
 	plan := importCorpus(t, cases)
@@ -67,8 +67,8 @@ func TestImportKeepsMeaning(t *testing.T) {
 	}
 }
 
-// importCorpus imports the corpus as a cluster would hold it: each profile, and each
-// case's pool under a name of its own.
+// importCorpus imports the corpus as objects of a cluster: each profile, and each case's
+// pool under a unique name.
 func importCorpus(t *testing.T, cases []conformance.Case) *importer.Plan {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(conformance.Dir(t), "profiles", "*.yaml"))
@@ -146,8 +146,8 @@ func sync(t *testing.T, plan *importer.Plan) map[string]render.Profile {
 	return out
 }
 
-// TestReferenceDefaults: the digests of the reference's defaults are those of the
-// corpus, and no other profile has their names.
+// TestReferenceDefaults: the digests of the reference's defaults match the corpus, and no
+// other profile has their names.
 func TestReferenceDefaults(t *testing.T) {
 	dir := conformance.Dir(t)
 	defaults, version := importer.ReferenceDefaults()

@@ -9,8 +9,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// correct writes the values of cloud-init's modules that the reference reads as YAML once more
-// so that they mean the same as texts, in a decoded profile.
+// correct rewrites values of cloud-init's modules that the reference decodes as YAML once
+// more, so that as strings they have the same meaning, in a decoded profile.
 func (a *adoption) correct(c *candidate, profile any) {
 	spec := mapping(mapping(profile)["spec"])
 	for _, stage := range []string{"bootstrapConfig", "provisioningConfig"} {

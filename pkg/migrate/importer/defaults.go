@@ -1,8 +1,8 @@
 package importer
 
-// referenceDefaults are the profiles that operating-system-manager installs by itself,
-// by name, with the digest that each has at version v1.11.2 (its commit 9131d36), as
-// profile.Digest makes it. A test computes them of the conformance corpus.
+// referenceDefaults are the profiles that operating-system-manager installs by itself, by
+// name, with the digest of each at version v1.11.2 (its commit 9131d36), as profile.Digest
+// computes it. A test computes them from the conformance corpus.
 var referenceDefaults = map[string]string{
 	"osp-amzn2":              "v1:sha256:63b205a08abc16d1ffe4e58441a49464aebeef11da67bd34cb3d1ff060fb1fa4",
 	"osp-flatcar":            "v1:sha256:4d80845089909ee36d6be713accf995338367249f95715d6f6454bb54c3b2e18",

@@ -1,11 +1,11 @@
-// Package importer takes over the profiles of a cluster that keeps them as objects: it
-// decides for each OperatingSystemProfile whether it becomes a file, an overlay on
-// another profile, or nothing because the built-in one means the same, writes the
-// files so that people can read them, and names everything that osm-gitops refuses
-// though the reference implementation takes it.
+// Package importer converts the profiles of a cluster to files. For each
+// OperatingSystemProfile it decides whether it becomes a file, an overlay on another
+// profile, or nothing because the built-in one is equivalent. It writes readable files, and
+// reports everything that osm-gitops rejects although the reference implementation accepts
+// it.
 //
-// It is pure: objects in, files and a report out. It writes no file and talks to no
-// cluster, and it holds no credential: what it renders, it renders with its own.
+// It is a pure function from objects to files and a report: it writes no file and accesses
+// no cluster, and it contains no credentials: it renders with its own samples.
 //
 // Start with New in plan.go.
 package importer

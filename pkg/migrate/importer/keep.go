@@ -13,7 +13,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
 )
 
-// keep decides what becomes of a profile that can be taken, and writes it.
+// keep decides the form of a valid profile, and writes it.
 func (a *adoption) keep(c *candidate) {
 	a.renderPools(c)
 	a.renderSamples(c)
@@ -46,7 +46,7 @@ func (a *adoption) keep(c *candidate) {
 
 func lines(text []byte) int { return bytes.Count(text, []byte("\n")) }
 
-// why a profile became a copy.
+// why explains why a profile became a copy.
 func (a *adoption) why(c *candidate, builtin profile.Document, differences []string) string {
 	var parts []string
 	if digest, ok := referenceDefaults[c.doc.Name]; ok {
@@ -73,8 +73,8 @@ func (a *adoption) builtin(name string) (profile.Document, bool) {
 	return a.in.Builtin[i], true
 }
 
-// renderPools renders a profile for the pools that use it, with the controller's
-// settings where they are known.
+// renderPools renders a profile for the pools that use it, with the controller's settings
+// if they are known.
 func (a *adoption) renderPools(c *candidate) {
 	for _, p := range a.pools {
 		if p.facts == nil || !slices.Contains(c.out.Pools, p.md.Namespace+"/"+p.md.Name) {
@@ -99,11 +99,12 @@ func (a *adoption) renderPools(c *candidate) {
 	}
 }
 
-// digits are what differs where a document is too large for several pools.
+// digits are the only difference between the messages for pools whose document is too
+// large.
 var digits = regexp.MustCompile(`[0-9]+`)
 
-// renderSamples renders a profile for pools that nobody has. What is refused there is
-// something to know, not something that is broken: the same fault is told once.
+// renderSamples renders a profile for sample pools. Rejections are notes, not refusals, and
+// repeated ones are reported once.
 func (a *adoption) renderSamples(c *candidate) {
 	told := map[string]bool{}
 	for _, s := range samples(c.doc.Spec) {
@@ -121,9 +122,9 @@ func (a *adoption) renderSamples(c *candidate) {
 	}
 }
 
-// differences names what nodes would get otherwise from another profile of the same
-// name, of the first sample where there is something. None means that both render, and
-// mean the same, for every sample; a profile that can be tried on none differs.
+// differences lists what nodes would get differently from another profile of the same name,
+// for the first sample with a difference. An empty list means that both render and are
+// equivalent for every sample; a profile that renders for no sample differs.
 func (a *adoption) differences(mine, other profile.Document) ([]string, error) {
 	all := manySamples(mine.Spec)
 	switch {
@@ -141,7 +142,7 @@ func (a *adoption) differences(mine, other profile.Document) ([]string, error) {
 	for _, s := range all {
 		was, ok := a.sampled(s, mine)
 		if !ok {
-			continue // renderSamples has told it; what does not render gives nodes nothing
+			continue // renderSamples has reported it; nodes get nothing from it
 		}
 		rendered++
 		would, ok := a.sampled(s, other)
@@ -162,7 +163,7 @@ func (a *adoption) differences(mine, other profile.Document) ([]string, error) {
 	return nil, nil
 }
 
-// sampled renders a profile for a sample, and says whether it can.
+// sampled renders a profile for a sample, and reports whether it succeeded.
 func (a *adoption) sampled(s sample, d profile.Document) (*render.Output, bool) {
 	in := s.in
 	in.Profile = render.Profile{Spec: d.Spec, Object: d.Name, Digest: d.Digest, Provenance: render.Provenance{Profile: d.Name, Version: d.Spec.Version}}
@@ -170,7 +171,7 @@ func (a *adoption) sampled(s sample, d profile.Document) (*render.Output, bool) 
 	return out, err == nil
 }
 
-// compare names what differs in both stages.
+// compare lists the differences in both stages.
 func compare(was, would *render.Output) ([]string, error) {
 	var out []string
 	for _, stage := range [][2][]byte{{was.Bootstrap, would.Bootstrap}, {was.Provisioning, would.Provisioning}} {

@@ -15,16 +15,16 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// Limits on what is read from outside.
+// Limits of input.
 const (
-	maxManifestBytes = 256 << 20 // 256 MiB, what kubectl prints of a thousand profiles and pools
+	maxManifestBytes = 256 << 20 // 256 MiB, the output of kubectl for a thousand profiles and pools
 	maxObjects       = 100_000
-	maxListDepth     = 3 // a List may hold Lists; kubectl makes one level
+	maxListDepth     = 3 // a List can contain Lists; kubectl prints one level
 )
 
-// Object is one object as it was read, whatever its schema.
+// Object is one decoded object, with any schema.
 type Object struct {
-	// From is where it stands, such as "osps.yaml" or "the cluster".
+	// From is its origin, such as "osps.yaml" or "the cluster".
 	From string
 	// Content of it.
 	Content map[string]any
@@ -37,10 +37,10 @@ func (o Object) metadata() map[string]any { return mapping(o.Content["metadata"]
 // Name of the object.
 func (o Object) Name() string { return text(o.metadata()["name"]) }
 
-// Namespace of the object, empty where a file does not say.
+// Namespace of the object, empty if a file does not name it.
 func (o Object) Namespace() string { return text(o.metadata()["namespace"]) }
 
-// String is how messages name the object.
+// String identifies the object in messages.
 func (o Object) String() string {
 	if o.Namespace() == "" {
 		return o.kind() + " " + o.Name()
@@ -90,7 +90,7 @@ func Read(from string, r io.Reader) ([]Object, error) {
 	}
 }
 
-// flatten takes lists apart. An item of a typed list names neither kind nor version.
+// flatten expands lists. An item of a typed list has neither kind nor version.
 func flatten(like Object, content any, depth int) ([]Object, error) {
 	m, ok := content.(map[string]any)
 	if !ok {
@@ -124,7 +124,7 @@ func flatten(like Object, content any, depth int) ([]Object, error) {
 	return out, nil
 }
 
-// cutOff shortens a message that may quote a file.
+// cutOff truncates a message that can quote a file.
 func cutOff(message string) string {
 	const most = 500
 	if len(message) > most {

@@ -12,13 +12,13 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
-// worthwhile says whether an overlay is easier to read than the whole profile: beyond
-// half of its size most of it is not the base's, and people read both.
+// worthwhile reports whether an overlay is easier to read than the whole profile. Above
+// half of its size most of it differs from the base, and a reader needs both.
 func worthwhile(overlay, whole []byte) bool { return len(overlay) <= len(whole)/2 }
 
-// overlay expresses a profile as an overlay on another one: the smallest of those that
-// come to the very same content, lists that are named by keys in any order. It reports
-// false where none is worth it.
+// overlay expresses a profile as an overlay on another one: the smallest overlay with
+// exactly the same content, with lists that are named by keys in any order. It returns
+// false if no overlay is worthwhile.
 func (a *adoption) overlay(c *candidate) (text []byte, base profile.Document, ok bool) {
 	for _, b := range a.bases(c) {
 		if b.Spec.OSName != c.doc.Spec.OSName {
@@ -30,7 +30,7 @@ func (a *adoption) overlay(c *candidate) (text []byte, base profile.Document, ok
 		}
 		in, err := profile.DecodeFile(c.path(ProfilesDir), written)
 		if err != nil || len(in.Overlays) != 1 {
-			continue // it cannot be said like this; the copy can
+			continue // an overlay cannot express it, only a copy
 		}
 		came, err := profile.Resolve(in.Overlays[0], b)
 		if err == nil && sorted(came.Spec) == sorted(c.doc.Spec) {
@@ -40,11 +40,11 @@ func (a *adoption) overlay(c *candidate) (text []byte, base profile.Document, ok
 	return text, base, ok
 }
 
-// bases are the built-in profiles, and those that were kept as copies.
+// bases returns the built-in profiles, and the profiles that became copies.
 func (a *adoption) bases(c *candidate) []profile.Document {
 	out := slices.Clone(a.in.Builtin)
-	// An overlay looks into its own tree first, so a copy hides a built-in one of the
-	// same name and version.
+	// An overlay searches its own tree first, so a copy hides a built-in profile of the same
+	// name and version.
 	for _, k := range a.kept {
 		out = slices.DeleteFunc(out, func(d profile.Document) bool { return d.Name == k.doc.Name && d.Spec.Version == k.doc.Spec.Version })
 		out = append(out, k.doc)
@@ -54,8 +54,8 @@ func (a *adoption) bases(c *candidate) []profile.Document {
 	})
 }
 
-// sorted is the digest of a profile whose lists that are named by keys are in the order
-// of the keys. The order of files is no difference to a node.
+// sorted returns the digest of a profile whose lists that are named by keys are sorted. The
+// order of files does not matter to a node.
 func sorted(spec osm.OperatingSystemProfileSpec) string {
 	s := profile.Canonical(spec)
 	byPath := func(x, y osm.File) int { return cmp.Compare(x.Path, y.Path) }
@@ -70,8 +70,8 @@ func sorted(spec osm.OperatingSystemProfileSpec) string {
 	return profile.Digest(s)
 }
 
-// overlayYAML writes what a profile has in place of a base, as far as an overlay can
-// say it. Whether it says all, resolving it shows.
+// overlayYAML writes the differences of a profile from a base, as far as an overlay can
+// express them. The caller resolves it to check that it is complete.
 func overlayYAML(comment string, want, base profile.Document) []byte {
 	spec := []field{
 		{"version", want.Spec.Version},
@@ -98,7 +98,7 @@ func overlayYAML(comment string, want, base profile.Document) []byte {
 	return w.out.Bytes()
 }
 
-// appended adds a mapping that is not empty.
+// appended appends a nonempty mapping.
 func appended(to []field, key string, value []field) []field {
 	if len(value) == 0 {
 		return to
@@ -113,7 +113,7 @@ func stagePatches(want, base osm.OSPConfig) []field {
 	for _, w := range want.SupportedContainerRuntimes {
 		i := slices.IndexFunc(base.SupportedContainerRuntimes, func(b osm.ContainerRuntimeSpec) bool { return b.Name == w.Name })
 		if i < 0 {
-			continue // no overlay can say this
+			continue // an overlay cannot express it
 		}
 		b := base.SupportedContainerRuntimes[i]
 		patches := appended(nil, "templates", templatePatches(w.Templates, b.Templates))
@@ -134,7 +134,7 @@ func filePatches(want, base []osm.File) []field {
 	files := keyed(want, base, func(f osm.File) string { return f.Path })
 	return files.patches(func(l []osm.File) any { return each(l, fileFields) }, func(now, was osm.File) []field {
 		out := fileFields(now)
-		if reflect.DeepEqual(now.Content, was.Content) { // the mode alone
+		if reflect.DeepEqual(now.Content, was.Content) { // only the mode
 			out = out[:len(out)-1]
 		} else if now.Permissions == was.Permissions {
 			out = slices.DeleteFunc(out, func(f field) bool { return f.key == "permissions" })
@@ -161,7 +161,7 @@ func templatePatches(want, base map[string]string) []field {
 	return patchFields(add, replace, remove)
 }
 
-// patchFields are add, replace and remove of mappings, as far as they say something.
+// patchFields returns the nonempty ones of add, replace and remove for mappings.
 func patchFields(add, replace map[string]string, remove []string) []field {
 	var out []field
 	if len(add) > 0 {
@@ -176,7 +176,7 @@ func patchFields(add, replace map[string]string, remove []string) []field {
 	return out
 }
 
-// modulePatches compares modules, each as a whole.
+// modulePatches compares complete modules.
 func modulePatches(want, base *osm.CloudInitModule) []field {
 	fields := func(m *osm.CloudInitModule) map[string]any {
 		out := map[string]any{}
@@ -209,10 +209,10 @@ func modulePatches(want, base *osm.CloudInitModule) []field {
 	return out
 }
 
-// patch is what a list that is named by keys has in place of another one.
+// patch is the difference between two lists that are named by keys.
 type patch[T any] struct {
 	add    []T
-	now    []T // what is replaced, with what it was
+	now    []T // replaced elements with their previous content
 	was    []T
 	remove []string
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
-// TestOverlays: what is another profile with a few changes becomes an overlay that the
-// controller resolves to the very same content.
+// TestOverlays: a profile that differs little from another becomes an overlay that the
+// controller resolves to exactly the same content.
 func TestOverlays(t *testing.T) {
 	var base profile.Document
 	for _, d := range builtin(t) {
@@ -102,13 +102,13 @@ func TestOverlays(t *testing.T) {
 	})
 }
 
-// roomy is small with enough in it that an overlay on it is worth it.
+// roomy is small with enough content that an overlay on it is worthwhile.
 func roomy() string {
 	return strings.Replace(small, "  provisioningConfig: {}\n", "  provisioningConfig:\n    files:\n    - path: /etc/much\n      content: {inline: {data: \""+strings.Repeat("line\\n", 100)+"\"}}\n", 1)
 }
 
-// The order of files, units and providers is no difference to a node, so it is none to the
-// digest by which profiles are compared.
+// The order of files, units and providers does not matter to a node, so the digest that
+// compares profiles ignores it.
 func TestSortedIgnoresOrder(t *testing.T) {
 	file := func(path string) osm.File {
 		return osm.File{Path: path, Permissions: 600, Content: osm.FileContent{Inline: &osm.FileContentInline{Data: path}}}

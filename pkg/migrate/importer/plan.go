@@ -18,20 +18,20 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// Folders of a repository, as Plan.Files names them.
+// Folders of a repository in the paths of Plan.Files.
 const (
-	// ProfilesDir is what a ProfileSource reads.
+	// ProfilesDir is the folder that a ProfileSource reads.
 	ProfilesDir = "profiles"
-	// PoolsDir holds the pools without their credentials, for `osm-gitops diff`.
+	// PoolsDir contains the pools without their credentials, for `osm-gitops diff`.
 	PoolsDir = "pools"
-	// RefusedDir holds what a ProfileSource would refuse, to be mended and moved.
+	// RefusedDir contains profiles that a ProfileSource would reject, to be fixed and moved.
 	RefusedDir = "refused"
 )
 
-// Kept says what became of a profile.
+// Kept is the result for a profile.
 type Kept string
 
-// What became of a profile.
+// Results for a profile.
 const (
 	// KeptCopy is a file with the whole profile.
 	KeptCopy Kept = "copy"
@@ -39,77 +39,78 @@ const (
 	KeptOverlay Kept = "overlay"
 	// KeptNothing is a profile that needs no file.
 	KeptNothing Kept = "left out"
-	// KeptRefused is a profile that osm-gitops refuses; its file lies in RefusedDir.
+	// KeptRefused is a profile that osm-gitops rejects; its file is in RefusedDir.
 	KeptRefused Kept = "refused"
 	// KeptElsewhere is a profile of another namespace.
 	KeptElsewhere Kept = "not taken"
 )
 
-// Outcome is what became of one profile.
+// Outcome is the result for one profile.
 type Outcome struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
 	Version   string `json:"version"`
 	Kept      Kept   `json:"kept"`
-	// Path of its file, empty where there is none.
+	// Path of its file, empty if there is none.
 	Path string `json:"path,omitempty"`
 	// Base of an overlay, "<profile> <version>".
 	Base string `json:"base,omitempty"`
-	// Why it was kept like this.
+	// Why explains the result.
 	Why string `json:"why"`
-	// Source is the ProfileSource that made it, empty where none did.
+	// Source is the ProfileSource that created it, empty for none.
 	Source string `json:"source,omitempty"`
 	// Pools that use it, "namespace/name", sorted.
 	Pools []string `json:"pools"`
-	// Corrected are the fields that were written otherwise than they are in the object.
+	// Corrected are the fields whose value in the file differs from the object.
 	Corrected []Correction `json:"corrected,omitempty"`
 }
 
-// Correction is a field that means in a file what it means to the reference in the object.
+// Correction is a changed field that has the meaning in a file that it had for the
+// reference in the object.
 type Correction struct {
 	Field string `json:"field"`
 	From  string `json:"from"`
 	To    string `json:"to"`
 }
 
-// Refusal is one thing that osm-gitops refuses.
+// Refusal is one error that makes osm-gitops reject an object.
 type Refusal struct {
 	// Object is its kind, namespace and name.
 	Object string `json:"object"`
 	// Field of the object.
 	Field string `json:"field,omitempty"`
-	// Line of Path, where that file was written.
+	// Line of Path, if that file was written.
 	Line int    `json:"line,omitempty"`
 	Path string `json:"path,omitempty"`
-	// Where says for which pools, empty for all.
+	// Where names the affected pools, empty for all.
 	Where string `json:"where,omitempty"`
 	// Message says what is wrong and what to do.
 	Message string `json:"message"`
 }
 
-// Note is something that was left behind, or that somebody should know.
+// Note reports something that was omitted, or that the user should know.
 type Note struct {
 	Object  string `json:"object"`
 	Field   string `json:"field,omitempty"`
 	Message string `json:"message"`
 }
 
-// Report is what was done and what is to be done, for people and programs.
+// Report is the result of an import, for people and programs.
 type Report struct {
 	Profiles []Outcome `json:"profiles"`
-	// Refused is what osm-gitops refuses, most of which the reference takes.
+	// Refused lists what osm-gitops rejects; the reference accepts most of it.
 	Refused []Refusal `json:"refused"`
 	Notes   []Note    `json:"notes"`
 }
 
-// Plan is what a repository gets.
+// Plan is the content of the new repository.
 type Plan struct {
 	Report
 	// Files by their path in the repository.
 	Files map[string][]byte
 }
 
-// Served reports whether ProfileSources made all profiles that there are: then there is
+// Served reports whether ProfileSources created all existing profiles, so that there is
 // nothing to import.
 func (r Report) Served() bool {
 	for _, o := range r.Profiles {
@@ -120,22 +121,21 @@ func (r Report) Served() bool {
 	return len(r.Profiles) > 0
 }
 
-// Input is what there is to take over.
+// Input has the objects to import.
 type Input struct {
-	// Objects of the cluster: OperatingSystemProfiles and MachineDeployments. Others
-	// are named in the notes.
+	// Objects of the cluster: OperatingSystemProfiles and MachineDeployments. Notes name other
+	// objects.
 	Objects []Object
-	// Namespace of the controller; objects that name none are in it.
+	// Namespace of the controller, and the default for objects.
 	Namespace string
 	// Builtin are the profiles of this program.
 	Builtin []profile.Document
-	// Settings are the controller's, with which the pools are rendered; nil where they
-	// are not known.
+	// Settings of the controller, for rendering the pools; nil if unknown.
 	Settings *render.Settings
 }
 
-// New decides what becomes of each profile. It fails only where nothing can be said:
-// what is wrong with an object is in the plan.
+// New plans the import of each profile. Errors of an object are part of the plan; New fails
+// only if there is no plan at all.
 func New(ctx context.Context, in Input) (*Plan, error) {
 	a := &adoption{in: in, engine: render.NewEngine(), plan: &Plan{Files: map[string][]byte{}}}
 	a.plan.Profiles, a.plan.Refused, a.plan.Notes = []Outcome{}, []Refusal{}, []Note{}
@@ -149,7 +149,7 @@ func New(ctx context.Context, in Input) (*Plan, error) {
 			candidates = append(candidates, c)
 		}
 	}
-	// The defaults first: they are what others were copied from.
+	// The defaults first, since others are copies of them.
 	slices.SortStableFunc(candidates, func(x, y *candidate) int {
 		return cmp.Or(cmp.Compare(x.rank(), y.rank()), cmp.Compare(x.doc.Name, y.doc.Name))
 	})
@@ -173,10 +173,10 @@ type adoption struct {
 	plan     *Plan
 	profiles []Object
 	pools    []pool
-	kept     []*candidate // what later ones may be overlays on
+	kept     []*candidate // possible bases for overlays of later ones
 }
 
-// candidate is a profile that osm-gitops takes.
+// candidate is a valid profile.
 type candidate struct {
 	object  Object
 	doc     profile.Document
@@ -193,7 +193,7 @@ func (c *candidate) rank() int {
 	return 1
 }
 
-// sort tells the objects apart, each kind by namespace and name.
+// sort separates the objects by kind, each by namespace and name.
 func (a *adoption) sort() {
 	seen := map[string]bool{}
 	others := map[string]int{}
@@ -224,7 +224,7 @@ func (a *adoption) sort() {
 	slices.SortFunc(a.pools, func(x, y pool) int { return byName(x.object, y.object) })
 }
 
-// in puts an object that names no namespace into one.
+// in returns an object with a default namespace.
 func (o Object) in(namespace string) Object {
 	metadata := maps.Clone(o.metadata())
 	if metadata == nil {
@@ -236,14 +236,14 @@ func (o Object) in(namespace string) Object {
 	return Object{From: o.From, Content: content}
 }
 
-// source is the ProfileSource that made an object, empty for none.
+// source returns the ProfileSource that created an object, empty for none.
 func (o Object) source() string { return text(mapping(o.metadata()["labels"])[api.LabelSource]) }
 
 func (a *adoption) refuse(r Refusal) { a.plan.Refused = append(a.plan.Refused, r) }
 func (a *adoption) note(n Note)      { a.plan.Notes = append(a.plan.Notes, n) }
 
-// read takes one object as a file would be read. It returns nil for what gets no file
-// in ProfilesDir, and has said why.
+// read validates one object like a file. It returns nil if the object gets no file in
+// ProfilesDir, after reporting why.
 func (a *adoption) read(o Object) *candidate {
 	spec := mapping(o.Content["spec"])
 	out := Outcome{Name: o.Name(), Namespace: o.Namespace(), Version: text(spec["version"]), Pools: a.poolsOf(o)}
@@ -288,7 +288,7 @@ func (a *adoption) read(o Object) *candidate {
 	return c
 }
 
-// refused puts what nothing would take beside the profiles, so that it can be mended.
+// refused writes an invalid profile to a separate folder, so that the user can fix it.
 func (a *adoption) refused(c *candidate) *candidate {
 	c.out.Kept, c.out.Path = KeptRefused, c.path(RefusedDir)
 	c.out.Why = "osm-gitops refuses it, see below: mend the file and move it to " + c.path(ProfilesDir)
@@ -308,7 +308,7 @@ func (a *adoption) refused(c *candidate) *candidate {
 
 func (c *candidate) path(dir string) string {
 	name := c.object.Name()
-	if len(validation.IsDNS1123Subdomain(name)) > 0 { // an object of a cluster has a good one
+	if len(validation.IsDNS1123Subdomain(name)) > 0 { // objects of a cluster have a valid name
 		name = "unnamed"
 	}
 	return dir + "/" + name + ".yaml"
@@ -321,8 +321,8 @@ func (c *candidate) profile() render.Profile {
 	}
 }
 
-// write makes the file of a profile: as people write them where that says the same, and
-// else as a library does.
+// write writes the file of a profile: in the form that people write if that preserves the
+// content, otherwise with a library.
 func (c *candidate) write(kept any) error {
 	plain, err := yaml.Marshal(map[string]any{
 		"apiVersion": osm.GroupVersion.String(), "kind": "OperatingSystemProfile",
@@ -334,7 +334,7 @@ func (c *candidate) write(kept any) error {
 	c.yaml = plain
 	docs, err := profile.Decode(c.path(ProfilesDir), plain)
 	if err != nil || len(docs) != 1 {
-		return nil //nolint:nilerr // the caller decodes what was written, and reports it with its lines
+		return nil // the caller decodes the file and reports the error with its lines
 	}
 	nice := profileYAML(c.comment, []field{{"name", c.object.Name()}}, docs[0].Spec)
 	if again, err := profile.Decode(c.path(ProfilesDir), nice); err == nil && len(again) == 1 && again[0].Digest == docs[0].Digest {
@@ -343,8 +343,8 @@ func (c *candidate) write(kept any) error {
 	return nil
 }
 
-// metadataNotes names what of an object's metadata a file does not keep, but for what
-// API servers put there.
+// metadataNotes reports metadata of an object that its file omits, except what API servers
+// add.
 func (a *adoption) metadataNotes(o Object) {
 	own := []string{"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"}
 	for _, key := range slices.Sorted(maps.Keys(o.metadata())) {
@@ -368,8 +368,8 @@ func (a *adoption) metadataNotes(o Object) {
 	}
 }
 
-// applier names who keeps an object in step with a repository already, by the labels
-// and annotations that Flux, Argo CD and Helm put on what they apply.
+// applier returns the tool that already applies an object from a repository, according to
+// the labels and annotations of Flux, Argo CD and Helm.
 func applier(names []string) string {
 	for _, name := range names {
 		switch {
@@ -384,7 +384,7 @@ func applier(names []string) string {
 	return ""
 }
 
-// refusal turns a problem of rendering around: it belongs to the object that has the field.
+// refusal attributes a rendering error to the object that has the field.
 func refusal(o Object, p *render.InvalidError) Refusal {
 	message := p.Err.Error()
 	if p.File != "" {

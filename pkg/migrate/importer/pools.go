@@ -16,16 +16,16 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// pool is a MachineDeployment, or what is wrong with one.
+// pool is a MachineDeployment, or the error of one.
 type pool struct {
 	object Object
 	md     *cluster.MachineDeployment
-	// facts are what rendering reads, where they could be read.
+	// facts are the inputs of rendering, if they are valid.
 	facts *render.Pool
 }
 
-// readPool reads a MachineDeployment as the controller does. One without the annotation
-// is no pool.
+// readPool reads a MachineDeployment as the controller does. One without the annotation is
+// not a pool.
 func (a *adoption) readPool(o Object) pool {
 	p := pool{object: o, md: &cluster.MachineDeployment{}}
 	raw, err := json.Marshal(o.Content)
@@ -50,10 +50,10 @@ func (a *adoption) readPool(o Object) pool {
 	return p
 }
 
-// profile is the name of the pool's profile.
+// profile returns the name of the pool's profile.
 func (p pool) profile() string { return p.md.Annotations[api.AnnotationOSP] }
 
-// namespace is where that is looked for.
+// namespace returns the namespace of the pool's profile.
 func (p pool) namespace(standard string) string {
 	if ns := p.md.Annotations[api.AnnotationOSPNamespace]; ns != "" {
 		return ns
@@ -72,12 +72,12 @@ func (a *adoption) poolsOf(o Object) []string {
 	return out
 }
 
-// poolFiles writes the pools, and looks for the profiles that they name.
+// poolFiles writes the pools, and checks that their profiles exist.
 func (a *adoption) poolFiles() {
 	there := map[string]bool{}
 	for _, o := range a.profiles {
 		there[o.Namespace()+"/"+o.Name()] = true
-		if o.source() != "" { // pools name the profile, and not the object of a version
+		if o.source() != "" { // pools name the profile, not the object of a version
 			there[o.Namespace()+"/"+text(mapping(o.metadata()["labels"])[api.LabelProfile])] = true
 		}
 	}
@@ -105,7 +105,7 @@ func (a *adoption) poolFiles() {
 	a.examplePool()
 }
 
-// examplePool stands in where there are no pools, so that CI has one to render.
+// examplePool adds a pool if there are none, so that CI can render for one.
 func (a *adoption) examplePool() {
 	for name := range a.plan.Files {
 		if strings.HasPrefix(name, PoolsDir+"/") {
@@ -123,7 +123,7 @@ func (a *adoption) examplePool() {
 	}
 	raw, err := json.Marshal(provider)
 	if err != nil {
-		return // of strings there is always JSON
+		return // strings can always be encoded
 	}
 	p := pool{object: Object{Content: map[string]any{"kind": "MachineDeployment", "metadata": map[string]any{"name": "example"}}}, md: &cluster.MachineDeployment{}}
 	p.md.Name, p.md.Namespace = "example", a.in.Namespace
@@ -136,16 +136,18 @@ func (a *adoption) examplePool() {
 	}
 }
 
-// poolAnnotations are those that decide what a pool gets, beside the kubelet's.
+// poolAnnotations are the annotations that determine what a pool gets, other than the
+// kubelet's.
 var poolAnnotations = []string{api.AnnotationOSP, api.AnnotationOSPNamespace, api.AnnotationVersionPin, api.AnnotationIgnitionVersion, api.AnnotationSuspend, api.AnnotationRollout}
 
-// poolSystemFields are what of operatingSystemSpec is no credential (contract 2.4).
+// poolSystemFields are the fields of operatingSystemSpec without credentials (contract
+// 2.4).
 var poolSystemFields = []string{"distUpgradeOnBoot", "disableAutoUpdate", "disableLocksmithD", "disableUpdateEngine", "provisioningUtility",
 	"attachSubscription", "rhelUseSatelliteServer", "rhelSatelliteServer", "rhelOrganizationName"}
 
-// yaml is the pool as `osm-gitops diff` needs it: what rendering reads, and no
-// credential. What a cloud's machines look like is left out, and with it what logs in
-// there; so are overwriteCloudConfig and how RHEL registers.
+// yaml returns the pool as `osm-gitops diff` needs it: the inputs of rendering without
+// credentials. It omits the machine parameters of the cloud, and with them the credentials
+// for it, overwriteCloudConfig and the registration of RHEL.
 func (p pool) yaml() ([]byte, error) {
 	annotations := map[string]any{}
 	for key, value := range p.md.Annotations {
@@ -160,7 +162,7 @@ func (p pool) yaml() ([]byte, error) {
 	}
 	value := map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(provider)) {
-		switch strings.ToLower(key) { // encoding/json matches keys in any case
+		switch strings.ToLower(key) { // encoding/json ignores the case of keys
 		case "cloudprovider", "operatingsystem", "network", "sshpublickeys":
 			value[key] = provider[key]
 		case "operatingsystemspec":

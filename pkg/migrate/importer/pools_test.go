@@ -13,8 +13,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// A pool that cannot be written is noted and gets no file, not an empty one, and the pools
-// after it get theirs.
+// A pool that cannot be written is reported and gets no file instead of an empty one, and
+// later pools get theirs.
 func TestUnwritablePoolGetsNoFile(t *testing.T) {
 	of := func(name, providerSpec string) pool {
 		md := &cluster.MachineDeployment{}

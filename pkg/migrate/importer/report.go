@@ -8,7 +8,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
-// String is one line for people.
+// String formats the refusal on one line.
 func (r Refusal) String() string {
 	var b strings.Builder
 	if r.Path != "" {
@@ -29,7 +29,7 @@ func (r Refusal) String() string {
 	return b.String()
 }
 
-// String is one line for people.
+// String formats the note on one line.
 func (n Note) String() string {
 	if n.Field == "" {
 		return n.Object + ": " + n.Message
@@ -37,12 +37,12 @@ func (n Note) String() string {
 	return n.Object + ": " + n.Field + ": " + n.Message
 }
 
-// String is one line for people.
+// String formats the correction on one line.
 func (c Correction) String() string {
 	return fmt.Sprintf("%s: from %q to %q", c.Field, c.From, c.To)
 }
 
-// Readme says in Markdown where the profiles of a repository come from.
+// Readme describes in Markdown where the profiles of a repository come from.
 func Readme(p *Plan) string {
 	var b strings.Builder
 	b.WriteString("## Where the profiles come from\n\nFrom a cluster, by `osm-gitops import`:\n\n| profile | version | kept as | why |\n|---|---|---|---|\n")
@@ -54,9 +54,10 @@ func Readme(p *Plan) string {
 	return b.String()
 }
 
-// cell is a text of the cluster in a table of Markdown: no link, tag, mention or code.
+// cell formats text of the cluster for a table in Markdown: without links, tags, mentions
+// and code.
 func cell(s string) string {
 	var b strings.Builder
-	_, _ = runnerlog.Visible(&b).Write([]byte(s)) // no error comes from a Builder
+	_, _ = runnerlog.Visible(&b).Write([]byte(s)) // a Builder returns no error
 	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "\n", " ", "<", "&lt;", "`", "'").Replace(redact.Break(b.String()))
 }

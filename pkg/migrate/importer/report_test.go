@@ -10,11 +10,11 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/runner"
 )
 
-// cells are those of a row: a bar ends one behind an even number of backslashes.
+// cells matches the cells of a row: a bar after an even number of backslashes ends a cell.
 var cells = regexp.MustCompile(`([^\\|]|\\.)+\|`)
 
-// The README of a repository holds names, versions and messages of a cluster as text: no link,
-// tag, mention, code, row or hidden character (security.md 45).
+// The README of a repository contains names, versions and messages of a cluster as plain
+// text: no link, tag, mention, code, row or hidden character (security.md 45).
 func TestReadmeOfHostileText(t *testing.T) {
 	hostile := "a`` [fixed](https://evil.example) ![x][y] <img src=x onerror=alert(1)> </table> <!-- @everyone &#64;all &commat;all | b \\| d |\n| c\r\n\n# d\x1b[31m\u009b\u202e\u200b" +
 		strings.Join(runner.Hostile, "\n")

@@ -9,18 +9,17 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// sample is a pool that nobody has, to render profiles for.
+// sample is an artificial pool for rendering profiles.
 type sample struct {
-	// where says what is particular, such as "aws, kubelet 1.33.0, proxy".
+	// where describes it, such as "aws, kubelet 1.33.0, proxy".
 	where string
 	in    render.Input
 }
 
-// kubelets are one version of each supported minor (contract: "Supported kubelet
-// minors").
+// kubelets has one version of each supported minor (contract: "Supported kubelet minors").
 var kubelets = []string{"1.33.0", "1.34.0", "1.35.0", "1.36.0"}
 
-// Values of samples. None is a credential of anybody.
+// Values of samples. None is a real credential.
 const (
 	sampleCA       = "-----BEGIN CERTIFICATE-----\nbm90IGEgY2VydGlmaWNhdGUsIGp1c3QgdGhlIHBsYWNlIG9mIG9uZQ==\n-----END CERTIFICATE-----\n"
 	sampleToken    = "token-of-a-sample"
@@ -30,7 +29,7 @@ const (
 	sampleRegistry = "registry.example.com"
 )
 
-// variation is one thing in which pools and settings differ.
+// variation is one difference of pools and settings.
 type variation struct {
 	name  string
 	apply func(*render.Input)
@@ -125,9 +124,9 @@ func kubeletAnnotations() map[string]string {
 	}
 }
 
-// samples are pools of a profile's system at each provider that it names, at each minor
-// of the kubelet, with nothing chosen, with everything, and with each variation alone,
-// which takes its turn. Of a profile that names no provider there are none.
+// samples returns pools with a profile's operating system for each provider that it names
+// and each kubelet minor: with defaults, with all options, and with one variation at a
+// time, in rotation. For a profile without providers there are none.
 func samples(spec osm.OperatingSystemProfileSpec) []sample {
 	var out []sample
 	all := variations(spec.OSName)
@@ -147,10 +146,10 @@ func samples(spec osm.OperatingSystemProfileSpec) []sample {
 	return out
 }
 
-// manySamples are more of them, for a comparison that rests on it: every variation
-// meets every provider and every minor.
+// manySamples returns more of them, for a comparison that has to be reliable: every
+// variation with every provider and every minor.
 func manySamples(spec osm.OperatingSystemProfileSpec) []sample {
-	out := samples(spec) // most differences show there
+	out := samples(spec) // most differences occur in these
 	for _, provider := range spec.SupportedCloudProviders {
 		for _, kubelet := range kubelets {
 			for _, v := range variations(spec.OSName) {
@@ -187,7 +186,7 @@ func newSample(spec osm.OperatingSystemProfileSpec, provider osm.CloudProvider, 
 	return sample{where: strings.Join(names, ", "), in: in}
 }
 
-// maybeEmpty keeps nil away, which is what a flag that was not given yields.
+// maybeEmpty replaces nil, which no value of the flag produces.
 func maybeEmpty(gates map[string]bool) map[string]bool {
 	if gates == nil {
 		return map[string]bool{}
@@ -195,7 +194,7 @@ func maybeEmpty(gates map[string]bool) map[string]bool {
 	return gates
 }
 
-// firstLines keeps a list of differences short.
+// firstLines shortens a list of differences.
 func firstLines(list []string, most int) string {
 	list = slices.Compact(slices.Sorted(slices.Values(list)))
 	if len(list) <= most {

@@ -11,9 +11,8 @@ import (
 
 var freeForm = reflect.TypeFor[runtime.RawExtension]()
 
-// known returns a copy of a decoded value with the fields that a type has, and the
-// paths of those that it has not, sorted. What is of another kind than the type says
-// is left for the decoder, which has a message for it.
+// known returns a copy of a decoded value with the fields of a type, and the sorted paths
+// of all other fields. Values of the wrong type are unchanged: the decoder reports them.
 func known(v any, t reflect.Type, path string) (out any, unknown []string) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -56,7 +55,7 @@ func known(v any, t reflect.Type, path string) (out any, unknown []string) {
 	return v, nil
 }
 
-// fieldType is the type of a struct's field by its JSON name, nil where it has none.
+// fieldType returns the type of a struct's field by its JSON name, or nil.
 func fieldType(t reflect.Type, name string) reflect.Type {
 	for i := range t.NumField() {
 		if tag, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); tag == name {

@@ -18,10 +18,10 @@ type field struct {
 	value any
 }
 
-// profileYAML writes a profile as people write them: what it is first, texts as
-// literal blocks. It is written by hand because no library of ours keeps a text as a
-// block when one of its lines ends with a blank, which scripts have. The caller reads
-// it back and compares.
+// profileYAML writes a profile in the form that people write: metadata first, multi-line
+// text as literal blocks. It does not use a library because ours write no literal block if
+// a line ends with a space, which is common in scripts. The caller decodes and compares the
+// result.
 func profileYAML(comment string, metadata []field, spec osm.OperatingSystemProfileSpec) []byte {
 	var w writer
 	w.comment(comment)
@@ -81,7 +81,7 @@ func stage(c osm.OSPConfig) []field {
 	return out
 }
 
-// each makes a list of mappings.
+// each converts a list of mappings.
 func each[T any](list []T, fields func(T) []field) []any {
 	out := make([]any, 0, len(list))
 	for _, e := range list {
@@ -157,7 +157,7 @@ func moduleFields(m osm.CloudInitModule) []field {
 	return out
 }
 
-// writer writes YAML, two blanks a level, lists not indented.
+// writer writes YAML with an indentation of two spaces, and lists without one.
 type writer struct{ out bytes.Buffer }
 
 func (w *writer) comment(text string) {
@@ -176,13 +176,13 @@ func (w *writer) mapping(indent string, fields []field) {
 	}
 }
 
-// midLine says whether the line has begun, as after the "- " of a list.
+// midLine reports whether the line has begun, as after the "- " of a list.
 func (w *writer) midLine() bool {
 	b := w.out.Bytes()
 	return len(b) > 0 && b[len(b)-1] != '\n'
 }
 
-// value writes what stands after a key, with the line's end.
+// value writes the value of a key and ends the line.
 func (w *writer) value(indent string, v any) {
 	switch v := v.(type) {
 	case []field:
@@ -259,8 +259,8 @@ func (w *writer) text(indent, s string) {
 	}
 }
 
-// literal says whether a text can be a literal block: it has something in it, and
-// nothing that YAML takes for a line's end or for no text.
+// literal reports whether a text can be a literal block: it is not empty, and contains
+// nothing that YAML treats as a line break or rejects.
 func literal(s string) bool {
 	if strings.Trim(s, " \t\n") == "" {
 		return false
@@ -276,7 +276,7 @@ func literal(s string) bool {
 	})
 }
 
-// scalar writes a text on one line, quoted where it would be read as something else.
+// scalar writes a text on one line, quoted if it could be decoded as another value.
 func scalar(s string) string {
 	var v any = s
 	if strings.ContainsAny(s, "\n\r") {
@@ -289,7 +289,7 @@ func scalar(s string) string {
 	return strings.TrimSuffix(string(b), "\n")
 }
 
-// flow writes a value on one line, as JSON, which is YAML.
+// flow writes a value on one line as JSON, which is valid YAML.
 func flow(v any) string {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)

@@ -18,12 +18,12 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
 )
 
-// BootTime is how long a machine without a node is taken to be booting, and how long a
-// pool waits for such machines in all, however many follow each other.
+// BootTime is how long a machine without a node counts as booting, and how long a pool
+// waits for booting machines in total, however many follow each other.
 const BootTime = 30 * time.Minute
 
-// MadeByReference reports whether an object is one that the reference makes for a pool
-// (contract: section 9.3): it has the three annotations and no owner.
+// MadeByReference reports whether the reference created an object for a pool (contract:
+// section 9.3): it has the three annotations and no owner.
 func MadeByReference(obj metav1.Object) bool {
 	a := obj.GetAnnotations()
 	for _, key := range []string{api.AnnotationRevisionFor, api.AnnotationMDAnnotationsHash, api.AnnotationOSPVersion} {
@@ -34,38 +34,38 @@ func MadeByReference(obj metav1.Object) bool {
 	return a[api.AnnotationPool] == "" && !strings.HasPrefix(a[api.AnnotationOSPVersion], api.OSPVersionPrefix)
 }
 
-// MadeFor reports whether the reference made an object for a MachineDeployment, by the hash
-// of its annotations. It tells two pools apart that share an object's name.
+// MadeFor reports whether the reference created an object for a MachineDeployment, by the
+// hash of its annotations. This distinguishes two pools whose objects have the same name.
 func MadeFor(obj, md metav1.Object) bool {
 	return MadeByReference(obj) && obj.GetAnnotations()[api.AnnotationMDAnnotationsHash] == AnnotationsHash(md.GetAnnotations())
 }
 
-// AnnotationsHash is the contract's hash over a MachineDeployment's annotations
-// (section 9.3): the JSON of the whole map, HTML escaped.
+// AnnotationsHash is the contract's hash of a MachineDeployment's annotations (section
+// 9.3): over the JSON of the whole map, HTML escaped.
 func AnnotationsHash(annotations map[string]string) string {
 	var b bytes.Buffer
 	if err := json.NewEncoder(&b).Encode(annotations); err != nil {
-		return "" // a map of strings always encodes
+		return "" // a map of strings can always be encoded
 	}
 	sum := sha256.Sum256(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
 	return hex.EncodeToString(sum[:])
 }
 
-// Immutable reports whether a Secret cannot be updated. The reference makes its documents
-// so, and we never do.
+// Immutable reports whether a Secret cannot be updated. The reference creates immutable
+// documents; we never do.
 func Immutable(s *corev1.Secret) bool { return s != nil && s.Immutable != nil && *s.Immutable }
 
-// HasDocuments reports whether the reference made one of a pool's user-data Secrets. They
-// carry the getter's token, and so does what they are compared with. A document with a
-// token of its pool is ours, whoever made its Secret immutable.
+// HasDocuments reports whether the reference created one of a pool's user-data Secrets. Its
+// documents contain the shared token. A document with the token of its pool is ours, even
+// if its Secret is immutable.
 func HasDocuments(userData ...*corev1.Secret) bool {
 	return slices.ContainsFunc(userData, func(s *corev1.Secret) bool {
 		return Immutable(s) && s.Annotations[api.AnnotationCredentialsExpireAt] == ""
 	})
 }
 
-// Compare returns what differs between the documents of two user-data Secrets in what they
-// mean to a machine, without content. A document that cannot be read differs.
+// Compare lists the differences in meaning between the documents of two user-data Secrets,
+// without their content. An unreadable document differs.
 func Compare(have, want *corev1.Secret) []string {
 	differences, err := equivalence.Compare(have.Data[api.UserDataKey], want.Data[api.UserDataKey])
 	if err != nil {
@@ -78,9 +78,9 @@ func Compare(have, want *corev1.Secret) []string {
 	return out
 }
 
-// WaitingSince is when the replacement of a pool's Secrets began to wait for machines: now,
-// unless one of them says that it was before. It is stored in the Secrets, for the machines
-// that are waited for may be replaced by others, and the controller may restart.
+// WaitingSince returns when the replacement of a pool's Secrets began to wait for machines:
+// now, unless one of them has an earlier time. The time is stored in the Secrets, since
+// other machines can replace those that it waits for, and the controller can restart.
 func WaitingSince(now time.Time, userData ...*corev1.Secret) time.Time {
 	since := now
 	for _, s := range userData {
@@ -95,7 +95,7 @@ func WaitingSince(now time.Time, userData ...*corev1.Secret) time.Time {
 	return since
 }
 
-// MayBoot reports whether a machine may become a node.
+// MayBoot reports whether a machine can become a node.
 func MayBoot(m *cluster.Machine) bool {
 	return m.Status.NodeRef == nil && m.DeletionTimestamp.IsZero()
 }
@@ -106,8 +106,8 @@ func Booting(m *cluster.Machine, now time.Time) (until time.Time, booting bool) 
 	return until, MayBoot(m) && now.Before(until)
 }
 
-// Summary says in an event what came of the reference's documents, of which the given
-// things differ.
+// Summary describes in an event what happened to the reference's documents, given their
+// differences.
 func Summary(differs []string) string {
 	if len(differs) == 0 {
 		return "; the documents of the controller before mean the same and are kept"
