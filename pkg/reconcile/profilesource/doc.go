@@ -6,8 +6,8 @@
 // the newest others are made, and what nothing refers to is deleted.
 //
 // It never changes an OperatingSystemProfile and never takes one away because a
-// file is bad. Start with Reconcile in controller.go; decide.go holds what needs
-// no cluster, report.go turns an outcome into conditions and events, versions.go sees
-// to the versions that are not current. Keeper, in keeper.go, keeps the ProfileSource
+// file is bad. Start with Reconcile in controller.go; plan.go holds what needs
+// no cluster, events.go turns an outcome into conditions and events, retention.go sees
+// to the versions that are not current. Keeper, in builtin.go, keeps the ProfileSource
 // of the built-in profiles.
 package profilesource
