@@ -143,7 +143,7 @@ func (opts *Options) workerStage(facts nodeFacts) (ctrl.Manager, error) {
 
 // prepare adds the indexes that controllers use for lists.
 func (s *stage) prepare(ctx context.Context) error {
-	if err := s.sources.Know(ctx, s.worker.GetCache()); err != nil {
+	if err := s.sources.Pools.Use(ctx, s.worker.GetCache()); err != nil {
 		return err
 	}
 	management := s.onManagement.Index(s.management.GetFieldIndexer())

@@ -290,9 +290,9 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, facts 
 		}
 	}
 	if facts.management == facts.worker {
-		sources.Pools = mgr.GetCache()
-	} else {
-		sources.PoolsLater = true
+		if err := sources.Pools.Use(ctx, mgr.GetCache()); err != nil {
+			return err
+		}
 	}
 	if err := addPush(mgr, opts, sources); err != nil {
 		return err
@@ -331,6 +331,7 @@ func (opts *Options) profileReconciler(facts nodeFacts) *profilesource.Reconcile
 	return &profilesource.Reconciler{
 		Namespace:     opts.Namespace,
 		Shard:         opts.Shard,
+		Pools:         profilesource.NewPools(opts.Namespace),
 		Metrics:       facts.metrics,
 		Check:         lint.TemplateCheck(facts.engine),
 		Bases:         profile.Builtin(),

@@ -1,13 +1,9 @@
 package profilesource
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/fluxcd/pkg/runtime/predicates"
@@ -21,9 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+	crsource "sigs.k8s.io/controller-runtime/pkg/source"
 
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
@@ -31,9 +30,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
-	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -68,12 +65,10 @@ type Reconciler struct {
 	// Shard has the ProfileSources that are handled. The pools and the other sources that
 	// are looked at are all there are.
 	Shard shard.Shard
-	// Pools caches MachineDeployments: versions that they pin are brought, profiles that
-	// they name stay in the inventory. nil knows of none, and forgets no profile.
-	Pools cache.Cache
-	// PoolsLater says that pools become known by KnowPools, and that no version is
-	// pruned before.
-	PoolsLater bool
+	// Pools are those that name profiles: a version that one pins is created, a profile that
+	// one names stays in the inventory. As long as their cache is not known, no version is
+	// pruned. nil if there are none, and then no profile leaves the inventory.
+	Pools *Pools
 	// ArgoNamespace has the Applications whose tracking ids name no namespace.
 	ArgoNamespace string
 	// Check is asked about every profile before it is applied.
@@ -92,7 +87,6 @@ type Reconciler struct {
 	mu       sync.Mutex
 	indexers map[types.NamespacedName]remembered
 
-	later      atomic.Pointer[cache.Cache] // Pools, since KnowPools
 	controller controller.Controller
 }
 
@@ -107,11 +101,6 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, concurrency int) error {
 	if err != nil {
 		return err
 	}
-	if r.Pools != nil {
-		if err := r.indexPools(context.Background(), r.Pools); err != nil {
-			return err
-		}
-	}
 	ours := predicate.NewPredicateFuncs(func(obj client.Object) bool { return r.Namespace == "" || obj.GetNamespace() == r.Namespace })
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("profilesource").
@@ -120,13 +109,53 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, concurrency int) error {
 		Watches(&osm.OperatingSystemProfile{}, handler.EnqueueRequestsFromMapFunc(sourceOf), builder.WithPredicates(ours, deleted)).
 		WatchesRawSource(changes).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency})
-	if r.Pools != nil {
-		b = b.WatchesRawSource(r.pinned(r.Pools))
+	if pools := r.Pools.read(); pools != nil {
+		b = b.WatchesRawSource(r.watchPins(pools))
 	}
 	c, err := b.Build(r)
 	r.controller = c
 	r.Fetcher.WatchWith(c)
 	return err
+}
+
+// KnowPools adds to the manager of another cluster what makes its pools known, once its
+// cache is filled: nothing here waits for that cluster.
+func (r *Reconciler) KnowPools(ctx context.Context, mgr ctrl.Manager) error {
+	pools := mgr.GetCache()
+	if err := r.Pools.index(ctx, pools); err != nil {
+		return err
+	}
+	return mgr.Add(manager.RunnableFunc(func(context.Context) error {
+		r.Pools.cache.Store(&pools)
+		return r.controller.Watch(r.watchPins(pools))
+	}))
+}
+
+// watchPins reconciles the sources of which a pool requests a version.
+func (r *Reconciler) watchPins(pools cache.Cache) crsource.SyncingSource {
+	return crsource.Kind(pools, &cluster.MachineDeployment{}, handler.TypedEnqueueRequestsFromMapFunc(r.sourcesOfPinned), pinChanged())
+}
+
+// sourcesOfPinned maps a pool that requests a version to the sources that may have it.
+func (r *Reconciler) sourcesOfPinned(ctx context.Context, md *cluster.MachineDeployment) []crreconcile.Request {
+	keys := r.Pools.profileKeys(md)
+	if len(keys) == 0 || keys[0] != r.Namespace+"/"+md.Annotations[api.AnnotationOSP] {
+		return nil
+	}
+	var list api.ProfileSourceList
+	if err := r.Client.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil // reads of the cache fail only when the controller stops
+	}
+	var out []crreconcile.Request
+	for i := range list.Items {
+		ps := &list.Items[i]
+		for _, e := range ps.Status.Profiles {
+			if e.Name == md.Annotations[api.AnnotationOSP] {
+				out = append(out, crreconcile.Request{NamespacedName: types.NamespacedName{Namespace: ps.Namespace, Name: ps.Name}})
+			}
+		}
+	}
+	return out
 }
 
 // sourceOf maps an OperatingSystemProfile to the ProfileSource that made it.
@@ -170,7 +199,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil || reported != nil {
 		return result, reported
 	}
-	if err := r.settle(ctx, out); err != nil {
+	if err := r.retention().settle(ctx, out); err != nil {
 		return ctrl.Result{}, err
 	}
 	return result, nil
@@ -192,222 +221,38 @@ type outcome struct {
 	rivals   []string // who else applies a profile of this source
 }
 
-// sync looks at the source and creates what is missing. An error means that
-// nothing can be said about the source; refused files are no error.
+// sync reads the source and creates the objects of its current versions. An error means that
+// nothing can be said about the source; rejected files are not an error.
 func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, error) {
-	known, err := r.remember(ps)
+	seen, out, err := r.observe(ctx, ps)
 	if err != nil {
-		return outcome{}, err
-	}
-	began := time.Now()
-	snap, slow, err := r.fetch(ctx, ps, known.read)
-	r.fetched(ctx, ps, began, err)
-	if err != nil {
-		return outcome{}, err
-	}
-	out := outcome{revision: snap.Revision, from: snap.Repository}
-	if out.approval, err = r.approve(ctx, ps, snap, known.ring); err != nil {
 		return out, err
 	}
-	l := look{source: ps, snapshot: snap, indexer: known.indexer, approval: out.approval, archive: known.archive}
-	cat, err := l.indexer.Catalogue(ctx, snap)
-	if err != nil {
-		return outcome{}, fmt.Errorf("indexing %s: %w", snap.Revision, err)
-	}
-	others, err := r.otherSources(ctx, ps)
+	want := decide(ps, seen.snapshot, seen.catalogue, seen.others)
+	out.refused = want.refused
+	did, err := r.apply(ctx, seen.look, want)
 	if err != nil {
 		return outcome{}, err
 	}
-	want := decide(ps, snap, cat, others)
-	out.refused, out.slow, out.asked = want.refused, slow, snap.AskedAt
-	out.deaf = ps.Spec.Webhook != nil && !r.Hooks
-	failed, signatures := map[string]bool{}, map[string]string{}
-	for _, v := range want.apply {
-		why, err := l.approval.vouch(ctx, snap, v)
-		if err != nil {
-			return outcome{}, err
-		}
-		if why != "" {
-			failed[v.Name] = true
-			out.refused = append(out.refused, fmt.Errorf("%s: profile %q %s is what an earlier commit holds, and nobody vouches for that: %s: give the profile a new version", v.CurrentPath, v.Name, v.Version, why))
-			continue
-		}
-		made, signed, err := r.ensure(ctx, l, v)
-		var conflict *conflictError
-		switch {
-		case errors.As(err, &conflict):
-			failed[v.Name] = true
-			out.refused = append(out.refused, err)
-			continue
-		case err != nil:
-			return outcome{}, err
-		case made:
-			out.created = append(out.created, v)
-		}
-		// An object is never changed, not even one made before signatures were demanded.
-		if signed == "" {
-			if signed, err = l.signedBefore(ctx, v); err != nil {
-				return outcome{}, err
-			}
-		}
-		signatures[v.Name] = signed
-	}
-	out.entries = inventory(ps, want, failed)
-	for i, e := range out.entries {
-		if signed, applied := signatures[e.Name]; applied {
-			out.entries[i].Signature = signed
-		}
-	}
-	out.look = l
+	out.created = did.created
+	out.refused = append(out.refused, did.refused...)
+	out.entries = inventory(ps, want, did)
 	if out.rivals, err = r.rivals(ctx, ps.Namespace, want); err != nil {
 		return outcome{}, err
 	}
-	if out.shelves, err = r.collect(ctx, l, cat, want, others); err != nil {
+	versions := r.retention()
+	if out.shelves, err = versions.collect(ctx, seen.look, seen.catalogue, want, seen.others); err != nil {
 		return outcome{}, err
 	}
-	out.entries, err = r.addVersions(ctx, ps, out.entries, out.shelves)
+	out.entries, err = versions.addVersions(ctx, ps, out.entries, out.shelves)
 	return out, err
 }
 
-// signedBefore is the signature of a version whose object names none.
-func (l look) signedBefore(ctx context.Context, v profile.Version) (string, error) {
-	for _, e := range l.source.Status.Profiles {
-		if l.approval.keys != nil && e.Signature != "" && e.Object == objectName(l.source, v) && e.Digest == v.Digest {
-			return e.Signature, nil // of the look that approved it
-		}
-	}
-	return l.approval.signatureOf(ctx, l.snapshot, v)
+// retention cares for the versions that are not current.
+func (r *Reconciler) retention() *retention {
+	return &retention{objects: r.writer(), pools: r.Pools, recorder: r.Recorder, now: r.now}
 }
 
-// look is one look at a source.
-type look struct {
-	source   *api.ProfileSource
-	snapshot *source.Snapshot
-	indexer  *profile.Indexer
-	approval approval
-	archive  *archive
+func (r *Reconciler) writer() *profileWriter {
+	return &profileWriter{client: r.Client, live: r.Live, argoNamespace: r.ArgoNamespace}
 }
-
-// fetch fetches what a source contains now, unless its spec.git.verify cannot be met.
-func (r *Reconciler) fetch(ctx context.Context, ps *api.ProfileSource, known *fetcher.Cache) (snap *source.Snapshot, slow string, err error) {
-	if err := checkVerify(ps.Spec.Git); err != nil {
-		return nil, "", err
-	}
-	return r.Fetcher.Fetch(ctx, ps, known)
-}
-
-// remembered is the indexer of a source, and what it has read: of another
-// repository or another folder nothing that it knows holds.
-type remembered struct {
-	of      string
-	indexer *profile.Indexer
-	read    *fetcher.Cache
-	ring    *keyring
-	archive *archive
-}
-
-func (r *Reconciler) remember(ps *api.ProfileSource) (remembered, error) {
-	what, err := json.Marshal([]any{ps.UID, ps.Spec.Git, ps.Spec.SourceRef, ps.Spec.Directory, ps.Spec.Path, ps.Spec.Ignore})
-	if err != nil {
-		return remembered{}, fmt.Errorf("encoding the spec: %w", err)
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.indexers == nil {
-		r.indexers = map[types.NamespacedName]remembered{}
-	}
-	key := client.ObjectKeyFromObject(ps)
-	if known, ok := r.indexers[key]; ok && known.of == string(what) {
-		return known, nil
-	}
-	known := remembered{of: string(what), indexer: &profile.Indexer{Check: r.Check, Builtin: r.Bases, Guard: guardOf(ps.Spec.Git)}, read: &fetcher.Cache{}, ring: &keyring{}, archive: newArchive()}
-	r.indexers[key] = known
-	return known, nil
-}
-
-func (r *Reconciler) forget(key types.NamespacedName) {
-	r.Fetcher.Forget(key)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.indexers, key)
-}
-
-// otherSources lists the other ProfileSources of the namespace.
-func (r *Reconciler) otherSources(ctx context.Context, ps *api.ProfileSource) ([]api.ProfileSource, error) {
-	var list api.ProfileSourceList
-	if err := r.Client.List(ctx, &list, client.InNamespace(ps.Namespace)); err != nil {
-		return nil, fmt.Errorf("listing ProfileSources: %w", err)
-	}
-	var out []api.ProfileSource
-	for _, other := range list.Items {
-		if other.UID != ps.UID {
-			out = append(out, other)
-		}
-	}
-	return out, nil
-}
-
-// ensure creates the object of a version, unless it exists. It reports whether it
-// created it, and the signature that the object names.
-func (r *Reconciler) ensure(ctx context.Context, l look, v profile.Version) (made bool, signed string, err error) {
-	key := types.NamespacedName{Namespace: l.source.Namespace, Name: objectName(l.source, v)}
-	var have osm.OperatingSystemProfile
-	err = r.Client.Get(ctx, key, &have)
-	if apierrors.IsNotFound(err) {
-		signed, err = r.create(ctx, key, l, v)
-		if !apierrors.IsAlreadyExists(err) {
-			return err == nil, signed, err
-		}
-		err = r.Live.Get(ctx, key, &have) // the cache is behind
-	}
-	if err != nil {
-		return false, "", fmt.Errorf("reading OperatingSystemProfile %s: %w", key, err)
-	}
-	if got := profile.Digest(have.Spec); got != v.Digest {
-		return false, "", &conflictError{fmt.Errorf("%s: OperatingSystemProfile %s exists with other content (digest %s%s, not %s%s): give the profile a new version, or delete the object if nothing uses it",
-			cmp.Or(v.CurrentPath, v.Path), key, got, ofCommit(have.Annotations[api.AnnotationCommit]), v.Digest, ofCommit(string(v.Commit)))}
-	}
-	if by := ownership.Marks(&have, r.ArgoNamespace); len(by) > 0 {
-		return false, "", &conflictError{fmt.Errorf("%s: OperatingSystemProfile %s is applied by %s as well as by ProfileSource %q, and would go with it: take it out of what that applies",
-			cmp.Or(v.CurrentPath, v.Path), key, by[0], l.source.Name)}
-	}
-	return false, have.Annotations[api.AnnotationSignature], nil
-}
-
-// ofCommit names a commit where one is known.
-func ofCommit(commit string) string {
-	if commit == "" {
-		return ""
-	}
-	return " of commit " + redact.Clean(commit)
-}
-
-// create makes the object of a version. An error that it exists comes as it is.
-func (r *Reconciler) create(ctx context.Context, key types.NamespacedName, l look, v profile.Version) (string, error) {
-	doc, err := l.indexer.Document(ctx, l.snapshot, v)
-	if err != nil {
-		return "", err
-	}
-	author, err := profile.ChangeOf(ctx, l.snapshot, v)
-	if err != nil {
-		return "", err
-	}
-	signed, err := l.approval.signatureOf(ctx, l.snapshot, v)
-	if err != nil {
-		return "", err
-	}
-	err = r.Client.Create(ctx, object(key, origin{source: l.source, snapshot: l.snapshot, version: v, author: author, signature: signed}, doc), client.FieldOwner(api.FieldManager))
-	switch {
-	case apierrors.IsInvalid(err):
-		return "", &conflictError{fmt.Errorf("%s: the API server refuses profile %q %s: %w", cmp.Or(v.CurrentPath, v.Path), v.Name, v.Version, err)}
-	case err != nil && !apierrors.IsAlreadyExists(err):
-		return "", fmt.Errorf("creating OperatingSystemProfile %s: %w", key, err)
-	}
-	return signed, err
-}
-
-// conflictError says that a version cannot become an object.
-type conflictError struct{ err error }
-
-func (e *conflictError) Error() string { return e.err.Error() }
-func (e *conflictError) Unwrap() error { return e.err }

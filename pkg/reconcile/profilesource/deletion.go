@@ -3,7 +3,6 @@ package profilesource
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
 // hold puts the finalizer on a ProfileSource before anything is made for it.
@@ -45,12 +43,12 @@ func (r *Reconciler) remove(ctx context.Context, ps *api.ProfileSource) (ctrl.Re
 	if !controllerutil.ContainsFinalizer(ps, api.Finalizer) {
 		return ctrl.Result{}, nil
 	}
-	left, err := r.discardAll(ctx, ps)
+	left, err := r.retention().deleteAll(ctx, ps)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if len(left) > 0 {
-		r.event(ps, corev1.EventTypeWarning, api.EventProfilesLeft,
+		emit(r.Recorder, ps, corev1.EventTypeWarning, api.EventProfilesLeft,
 			"%s left, to which pools or their records refer, or which may not be deleted; no pool can choose them any more: delete them once nothing has them: %s", is(len(left), "version"), strings.Join(left, ", "))
 	}
 	before := ps.DeepCopy()
@@ -60,64 +58,6 @@ func (r *Reconciler) remove(ctx context.Context, ps *api.ProfileSource) (ctrl.Re
 		return ctrl.Result{RequeueAfter: racedRetry}, nil
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(err)
-}
-
-// discardAll deletes the objects of a source, and names those that stay. It asks the
-// API server itself: what the cache has not seen yet would stay for ever.
-func (r *Reconciler) discardAll(ctx context.Context, ps *api.ProfileSource) ([]string, error) {
-	var list osm.OperatingSystemProfileList
-	err := r.Live.List(ctx, &list, client.InNamespace(ps.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager, api.LabelSource: ps.Name})
-	if err != nil {
-		return nil, fmt.Errorf("listing OperatingSystemProfiles: %w", err)
-	}
-	if len(list.Items) == 0 {
-		return nil, nil
-	}
-	needed, err := r.neededBeside(ctx, ps)
-	if err != nil {
-		return nil, err
-	}
-	var left []string
-	for i := range list.Items {
-		o := &list.Items[i]
-		stays := needed(o)
-		if !stays {
-			stays, err = r.recorded(ctx, o)
-		}
-		if !stays && err == nil {
-			_, err = r.discard(ctx, o)
-		}
-		switch {
-		case stays, apierrors.IsForbidden(err), apierrors.IsInvalid(err):
-			left = append(left, o.Name)
-		case err != nil:
-			return nil, err
-		}
-	}
-	slices.Sort(left)
-	return left, nil
-}
-
-// neededBeside tells objects that pools have, or that another source offers. Without
-// prune none is deleted.
-func (r *Reconciler) neededBeside(ctx context.Context, ps *api.ProfileSource) (func(*osm.OperatingSystemProfile) bool, error) {
-	used, err := r.used(ctx, ps.Namespace)
-	if err != nil {
-		return nil, err
-	}
-	others, err := r.otherSources(ctx, ps)
-	if err != nil {
-		return nil, err
-	}
-	named := map[string]bool{}
-	for _, other := range others {
-		for _, e := range other.Status.Profiles {
-			named[e.Object] = true
-		}
-	}
-	return func(o *osm.OperatingSystemProfile) bool {
-		return !prunes(ps) || used.of(o) || named[o.Name]
-	}, nil
 }
 
 // deletionStarted lets a ProfileSource through that somebody deletes.

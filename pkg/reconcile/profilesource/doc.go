@@ -6,8 +6,9 @@
 // the newest others are made, and what nothing refers to is deleted.
 //
 // It never changes an OperatingSystemProfile and never takes one away because a
-// file is bad. Start with Reconcile in controller.go; plan.go holds what needs
-// no cluster, events.go turns an outcome into conditions and events, retention.go sees
-// to the versions that are not current. Keeper, in builtin.go, keeps the ProfileSource
-// of the built-in profiles.
+// file is bad. Start with Reconcile in controller.go: observe.go reads, plan.go decides
+// without a cluster, apply.go creates the objects of current versions, events.go turns the
+// outcome into status, conditions and events. After that, retention.go cares for the versions
+// that are not current, which versionindex.go lists. pools.go and references.go find what
+// uses a version. Keeper, in builtin.go, keeps the ProfileSource of the built-in profiles.
 package profilesource

@@ -14,6 +14,7 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -60,13 +61,13 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	if last == nil || now.Sub(last.Time) >= ps.NotedEvery() || last.After(now) || !equality.Semantic.DeepEqual(before.Status, ps.Status) {
 		ps.Status.LastLook = &metav1.Time{Time: now.Truncate(time.Second)}
 	}
-	r.tellCreated(ps, out)          // an object is created once: a later run cannot tell
+	r.emitCreated(ps, out)          // an object is created once: a later run cannot tell
 	r.journal(before, ps, out, err) // before what is new is not new any more
 	if result, done, err := r.writeStatus(ctx, before, ps); !done {
 		return result, err
 	}
 	r.measure(ps)
-	r.events(before, ps, out, err)
+	r.emitChanges(before, ps, out, err)
 	if refused := refusal(err); r.Statuses != nil && (err == nil || refused != nil) {
 		r.Statuses.Looked(commitstatus.Look{Source: ps, Revision: out.revision, Changed: newlyCurrent(before, ps), Problems: out.refused, Refused: refused})
 	}
@@ -264,48 +265,49 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-func (r *Reconciler) tellCreated(ps *api.ProfileSource, out outcome) {
+// emitCreated sends an event for each version that became an object.
+func (r *Reconciler) emitCreated(ps *api.ProfileSource, out outcome) {
 	for _, v := range out.created {
 		from := v.Path
 		if v.Commit != "" {
 			from += " at commit " + string(v.Commit)
 		}
-		r.event(ps, corev1.EventTypeNormal, api.EventProfileCreated, "profile %q %s is in the cluster, from %s", v.Name, v.Version, from)
+		emit(r.Recorder, ps, corev1.EventTypeNormal, api.EventProfileCreated, "profile %q %s is in the cluster, from %s", v.Name, v.Version, from)
 	}
 }
 
-// events tells what else has happened. The same cause is told once, until it changes.
-func (r *Reconciler) events(before, ps *api.ProfileSource, out outcome, err error) {
+// emitChanges sends the other events. The same cause is sent once, until it changes.
+func (r *Reconciler) emitChanges(before, ps *api.ProfileSource, out outcome, err error) {
 	if err != nil {
 		if changed(before, ps) {
-			r.event(ps, corev1.EventTypeWarning, failure(err), "%v", err)
+			emit(r.Recorder, ps, corev1.EventTypeWarning, failure(err), "%v", err)
 			if rewrite := out.approval.rewrite; rewrite != nil && failure(err) != api.EventHistoryRewritten {
-				r.event(ps, corev1.EventTypeWarning, api.EventHistoryRewritten, "%s; nothing of it is applied", rewritten(*rewrite))
+				emit(r.Recorder, ps, corev1.EventTypeWarning, api.EventHistoryRewritten, "%s; nothing of it is applied", rewritten(*rewrite))
 			}
 		}
 		return
 	}
 	if last := ps.Status.LastRewrite; last != nil && !equality.Semantic.DeepEqual(before.Status.LastRewrite, last) {
-		r.event(ps, corev1.EventTypeWarning, api.EventHistoryRewritten, "%s; it is followed, as spec.git.onRewrite or the annotation %s says", rewritten(*last), api.AnnotationAcceptRewrite)
+		emit(r.Recorder, ps, corev1.EventTypeWarning, api.EventHistoryRewritten, "%s; it is followed, as spec.git.onRewrite or the annotation %s says", rewritten(*last), api.AnnotationAcceptRewrite)
 	}
 	if len(out.refused) > 0 && changed(before, ps) {
 		for _, refused := range out.refused[:min(len(out.refused), maxNamed)] {
-			r.event(ps, corev1.EventTypeWarning, api.EventProfileRefused, "%v", refused)
+			emit(r.Recorder, ps, corev1.EventTypeWarning, api.EventProfileRefused, "%v", refused)
 		}
 	}
 	for _, rival := range out.rivals {
 		if was := apimeta.FindStatusCondition(before.Status.Conditions, meta.ReadyCondition); was == nil || !strings.Contains(was.Message, rival) {
-			r.event(ps, corev1.EventTypeWarning, api.EventTwoAppliers, "%s", rival)
+			emit(r.Recorder, ps, corev1.EventTypeWarning, api.EventTwoAppliers, "%s", rival)
 		}
 	}
 	for _, e := range newlyRemoved(before, ps) {
-		r.event(ps, corev1.EventTypeWarning, api.EventProfileRemoved, "profile %q is no longer in the source; pools that have %s keep it, new ones are refused", e.Name, e.Version)
+		emit(r.Recorder, ps, corev1.EventTypeWarning, api.EventProfileRemoved, "profile %q is no longer in the source; pools that have %s keep it, new ones are refused", e.Name, e.Version)
 	}
 	switch {
 	case before.Status.Revision != ps.Status.Revision:
-		r.event(ps, corev1.EventTypeNormal, api.EventRevisionApplied, "%s", appliedMessage(out))
+		emit(r.Recorder, ps, corev1.EventTypeNormal, api.EventRevisionApplied, "%s", appliedMessage(out))
 	case unread(before) && !unread(ps):
-		r.event(ps, corev1.EventTypeNormal, api.EventSourceRecovered, "the source can be read again: %s", out.revision)
+		emit(r.Recorder, ps, corev1.EventTypeNormal, api.EventSourceRecovered, "the source can be read again: %s", out.revision)
 	}
 }
 
@@ -380,6 +382,7 @@ func changed(before, after *api.ProfileSource) bool {
 	return a == nil || b == nil || a.Reason != b.Reason || a.Message != b.Message
 }
 
-func (r *Reconciler) event(ps *api.ProfileSource, kind, reason, format string, args ...any) {
-	r.Recorder.Eventf(ps, nil, kind, reason, "Sync", "%s", redact.Shorten(redact.Printable(fmt.Sprintf(format, args...)), redact.MaxEvent))
+// emit sends an event about a source.
+func emit(recorder events.EventRecorder, ps *api.ProfileSource, kind, reason, format string, args ...any) {
+	recorder.Eventf(ps, nil, kind, reason, "Sync", "%s", redact.Shorten(redact.Printable(fmt.Sprintf(format, args...)), redact.MaxEvent))
 }

@@ -22,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -40,9 +39,9 @@ type following struct {
 	recorder *events.FakeRecorder
 	r        *Reconciler
 	ps       *api.ProfileSource
-	pools    cache.Cache // nil before withPools
-	dir      string      // work tree
-	bare     string      // on the server
+	pools    *Pools // nil before withPools
+	dir      string // work tree
+	bare     string // on the server
 }
 
 func newFollowing(t *testing.T, change func(git *api.GitSource)) *following {

@@ -124,7 +124,7 @@ func older(a, b metav1.ObjectMeta) bool {
 
 // inventory is the new pointer. What cannot be applied stays what it was; what
 // left the source is marked as removed.
-func inventory(ps *api.ProfileSource, w wanted, failed map[string]bool) []api.ProfileEntry {
+func inventory(ps *api.ProfileSource, w wanted, did applied) []api.ProfileEntry {
 	out := map[string]api.ProfileEntry{}
 	known := map[string]api.ProfileEntry{}
 	for _, e := range ps.Status.Profiles {
@@ -134,12 +134,13 @@ func inventory(ps *api.ProfileSource, w wanted, failed map[string]bool) []api.Pr
 		out[e.Name] = e
 	}
 	for name, v := range w.current {
-		if failed[name] {
+		if did.failed[name] {
 			continue
 		}
 		e := api.ProfileEntry{
 			Name: name, Version: v.Version, Object: objectName(ps, v),
 			Path: v.CurrentPath, Commit: string(v.Commit), SelectedBy: string(v.SelectedBy), Digest: v.Digest,
+			Signature: did.signatures[name],
 		}
 		if had := known[name]; w.noHistory && had.Version == e.Version && had.Digest == e.Digest && had.Commit != "" {
 			e.Commit = had.Commit

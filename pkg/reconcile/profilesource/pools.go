@@ -4,91 +4,76 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"time"
+	"sync/atomic"
 
-	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
-	crsource "sigs.k8s.io/controller-runtime/pkg/source"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
+// Field indexes of the cache of pools: namingIndex finds the pools that name a profile,
+// pinnedIndex those of them that request a version of it.
 const (
-	// namingIndex finds the pools that name a profile, pinnedIndex those of them that
-	// ask for a version of it.
-	namingIndex, pinnedIndex = "profile that is named", "profile that is pinned"
-	// recordTrust is how long an archived record is taken to be kept after it was seen,
-	// so that nobody asks for it at each look.
-	recordTrust = time.Hour
+	namingIndex = "profile that is named"
+	pinnedIndex = "profile that is pinned"
 )
 
-// KnowPools adds to the manager of another cluster what makes its pools known, once its
-// cache is filled: nothing here waits for that cluster.
-func (r *Reconciler) KnowPools(ctx context.Context, mgr ctrl.Manager) error {
-	pools := mgr.GetCache()
-	if err := r.indexPools(ctx, pools); err != nil {
-		return err
-	}
-	return mgr.Add(manager.RunnableFunc(func(context.Context) error {
-		r.later.Store(&pools)
-		return r.controller.Watch(r.pinned(pools))
-	}))
+// Pools answers which pools name or pin a profile. A nil *Pools knows no pools: then no
+// version is pinned, and every profile counts as named.
+type Pools struct {
+	namespace string
+	cache     atomic.Pointer[cache.Cache]
 }
 
-// Know makes the pools of a cache known that is not filled yet, where nobody runs Setup.
-func (r *Reconciler) Know(ctx context.Context, pools cache.Cache) error {
-	if err := r.indexPools(ctx, pools); err != nil {
+// NewPools returns Pools without a cache. The namespace is that of the profiles of pools
+// that name no namespace.
+func NewPools(namespace string) *Pools { return &Pools{namespace: namespace} }
+
+// Use indexes a cache that has not been started yet, and reads pools from it.
+func (p *Pools) Use(ctx context.Context, pools cache.Cache) error {
+	if err := p.index(ctx, pools); err != nil {
 		return err
 	}
-	r.later.Store(&pools)
+	p.cache.Store(&pools)
 	return nil
 }
 
-// pools caches those that are known; nil where none are.
-func (r *Reconciler) pools() cache.Cache {
-	if later := r.later.Load(); later != nil {
-		return *later
-	}
-	return r.Pools
-}
-
-// PoolReader returns a reader of the cluster of pools, or nil until that is known.
-func (r *Reconciler) PoolReader() client.Reader {
-	if pools := r.pools(); pools != nil {
+// Reader reads the cluster of the pools. It is nil as long as no cache is known.
+func (p *Pools) Reader() client.Reader {
+	if pools := p.read(); pools != nil {
 		return pools
 	}
 	return nil
 }
 
-// pinned looks again at the sources of which a pool asks for a version.
-func (r *Reconciler) pinned(pools cache.Cache) crsource.SyncingSource {
-	return crsource.Kind(pools, &cluster.MachineDeployment{}, handler.TypedEnqueueRequestsFromMapFunc(r.sourcesOfPinned), pinChanged())
+// read returns the cache, nil as long as none is known.
+func (p *Pools) read() cache.Cache {
+	if p == nil {
+		return nil
+	}
+	if pools := p.cache.Load(); pools != nil {
+		return *pools
+	}
+	return nil
 }
 
-// indexPools prepares the cache of pools.
-func (r *Reconciler) indexPools(ctx context.Context, pools cache.Cache) error {
-	err := pools.IndexField(ctx, &cluster.MachineDeployment{}, namingIndex, func(obj client.Object) []string {
-		return r.profileKeys(obj)
-	})
+// awaited reports whether there are pools whose cache is not known yet.
+func (p *Pools) awaited() bool { return p != nil && p.read() == nil }
+
+// index adds the field indexes to a cache.
+func (p *Pools) index(ctx context.Context, pools cache.Cache) error {
+	err := pools.IndexField(ctx, &cluster.MachineDeployment{}, namingIndex, p.profileKeys)
 	if err == nil {
 		err = pools.IndexField(ctx, &cluster.MachineDeployment{}, pinnedIndex, func(obj client.Object) []string {
 			if obj.GetAnnotations()[api.AnnotationVersionPin] == "" {
 				return nil
 			}
-			return r.profileKeys(obj)
+			return p.profileKeys(obj)
 		})
 	}
 	if err != nil {
@@ -97,19 +82,19 @@ func (r *Reconciler) indexPools(ctx context.Context, pools cache.Cache) error {
 	return nil
 }
 
-// profileKeys is the "namespace/name" of the profile that a pool names.
-func (r *Reconciler) profileKeys(pool client.Object) []string {
+// profileKeys returns the "namespace/name" of the profile that a pool names, if any.
+func (p *Pools) profileKeys(pool client.Object) []string {
 	a := pool.GetAnnotations()
 	if a[api.AnnotationOSP] == "" {
 		return nil
 	}
-	return []string{cmp.Or(a[api.AnnotationOSPNamespace], r.Namespace) + "/" + a[api.AnnotationOSP]}
+	return []string{cmp.Or(a[api.AnnotationOSPNamespace], p.namespace) + "/" + a[api.AnnotationOSP]}
 }
 
-// pins are the versions that pools ask for of a profile. A pin that cannot be read
-// is the pool's to report.
-func (r *Reconciler) pins(ctx context.Context, namespace, name string) ([]profile.Pin, error) {
-	pools := r.pools()
+// pins returns the versions that pools request of a profile. A pin that cannot be parsed
+// is skipped, because the pool's own controller reports it.
+func (p *Pools) pins(ctx context.Context, namespace, name string) ([]profile.Pin, error) {
+	pools := p.read()
 	if pools == nil {
 		return nil, nil
 	}
@@ -129,9 +114,9 @@ func (r *Reconciler) pins(ctx context.Context, namespace, name string) ([]profil
 	return out, nil
 }
 
-// named reports whether a pool names a profile. Where no pools are known, one may.
-func (r *Reconciler) named(ctx context.Context, namespace, name string) (bool, error) {
-	pools := r.pools()
+// named reports whether a pool names a profile. As long as no pools are known, one may.
+func (p *Pools) named(ctx context.Context, namespace, name string) (bool, error) {
+	pools := p.read()
 	if pools == nil {
 		return true, nil
 	}
@@ -143,78 +128,7 @@ func (r *Reconciler) named(ctx context.Context, namespace, name string) (bool, e
 	return len(list.Items) > 0, nil
 }
 
-// uses are the versions that configurations were made of, by what their pools name:
-// the profile, or an object by its own name. Where two profiles of one name and version
-// exist, both count.
-type uses map[string]map[string]bool
-
-// of reports whether a configuration was made of an object.
-func (u uses) of(o *osm.OperatingSystemProfile) bool {
-	return u[o.Labels[api.LabelProfile]][versionOf(o)] || u[o.Name][versionOf(o)]
-}
-
-func (r *Reconciler) used(ctx context.Context, namespace string) (uses, error) {
-	var list osm.OperatingSystemConfigList
-	if err := r.Client.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing OperatingSystemConfigs: %w", err)
-	}
-	out := uses{}
-	for i := range list.Items {
-		a := list.Items[i].Annotations
-		name := a[api.AnnotationProfile]
-		if out[name] == nil {
-			out[name] = map[string]bool{}
-		}
-		out[name][a[api.AnnotationVersion]] = true
-	}
-	return out, nil
-}
-
-// recorded reports whether an archived record of a pool is of an object. What a
-// NodeProvenance names has its record, too, or is used.
-func (r *Reconciler) recorded(ctx context.Context, o *osm.OperatingSystemProfile) (bool, error) {
-	for _, name := range []string{o.Labels[api.LabelProfile], o.Name} {
-		if len(name) > validation.LabelValueMaxLength {
-			continue // no record has such a label
-		}
-		var list metav1.PartialObjectMetadataList
-		list.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
-		err := r.Live.List(ctx, &list, client.InNamespace(o.Namespace), client.Limit(1), client.MatchingLabels{
-			api.LabelManagedBy: api.FieldManager, api.LabelProfile: name, api.LabelVersion: profile.LabelVersion(versionOf(o)),
-		})
-		if err != nil {
-			return false, fmt.Errorf("listing the archived records of %s, ControllerRevisions of namespace %s: %w", nameOf(o), o.Namespace, err)
-		}
-		if len(list.Items) > 0 {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-// sourcesOfPinned maps a pool that asks for a version to the sources that may have it.
-func (r *Reconciler) sourcesOfPinned(ctx context.Context, md *cluster.MachineDeployment) []crreconcile.Request {
-	keys := r.profileKeys(md)
-	if len(keys) == 0 || keys[0] != r.Namespace+"/"+md.Annotations[api.AnnotationOSP] {
-		return nil
-	}
-	var list api.ProfileSourceList
-	if err := r.Client.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil // the cache answers; it fails only when the controller stops
-	}
-	var out []crreconcile.Request
-	for i := range list.Items {
-		ps := &list.Items[i]
-		for _, e := range ps.Status.Profiles {
-			if e.Name == md.Annotations[api.AnnotationOSP] {
-				out = append(out, crreconcile.Request{NamespacedName: types.NamespacedName{Namespace: ps.Namespace, Name: ps.Name}})
-			}
-		}
-	}
-	return out
-}
-
-// pinChanged passes pools that ask for a version anew.
+// pinChanged passes pools that request another version than before.
 func pinChanged() predicate.TypedPredicate[*cluster.MachineDeployment] {
 	pinned := func(md *cluster.MachineDeployment) bool { return md.Annotations[api.AnnotationVersionPin] != "" }
 	return predicate.TypedFuncs[*cluster.MachineDeployment]{

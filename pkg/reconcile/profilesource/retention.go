@@ -12,7 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -20,9 +20,25 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
-	"github.com/osm-gitops/osm-gitops/pkg/source"
-	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
+
+const (
+	// maxDeleted is how many deleted objects are remembered that no history has.
+	maxDeleted = 100
+	// recordTrust is how long an archived record counts as existing after it was seen, so
+	// that not every reconciliation reads it again.
+	recordTrust = time.Hour
+)
+
+// retention decides which versions of a source's profiles exist as objects beside the current
+// ones: versions that pools request or use, and the newest others. It creates those that are
+// missing, deletes those to which nothing refers, and lists all of them in the inventory.
+type retention struct {
+	objects  *profileWriter
+	pools    *Pools
+	recorder events.EventRecorder
+	now      func() time.Time
+}
 
 // archive is what is remembered of the versions of a source between looks.
 type archive struct {
@@ -51,22 +67,17 @@ func (s *shelves) skip(v profile.Version, why string) {
 }
 
 // collect finds the versions there are of every profile, and who wants them.
-func (r *Reconciler) collect(ctx context.Context, l look, cat *profile.Catalogue, want wanted, others []api.ProfileSource) (*shelves, error) {
-	objects, err := r.objectsOf(ctx, l.source, want, others)
+func (t *retention) collect(ctx context.Context, l look, cat *profile.Catalogue, want wanted, others []api.ProfileSource) (*shelves, error) {
+	objects, err := t.objectsOf(ctx, l.source, want, others)
 	if err != nil {
 		return nil, err
 	}
-	used, err := r.used(ctx, l.source.Namespace)
+	used, err := listUses(ctx, t.objects.client, l.source.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	rolled := selection.ObjectsInRollout(l.source)
-	s := &shelves{byName: map[string]*shelf{}, current: want.current, foreign: map[string]bool{}}
-	for _, other := range others {
-		for _, e := range other.Status.Profiles {
-			s.foreign[e.Object] = true
-		}
-	}
+	s := &shelves{byName: map[string]*shelf{}, current: want.current, foreign: objectsInInventories(others)}
 	names := map[string]bool{}
 	for name := range want.current {
 		names[name] = true
@@ -79,7 +90,7 @@ func (r *Reconciler) collect(ctx context.Context, l look, cat *profile.Catalogue
 	}
 	known := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		pins, err := r.pins(ctx, l.source.Namespace, name)
+		pins, err := t.pools.pins(ctx, l.source.Namespace, name)
 		if err != nil {
 			return nil, err
 		}
@@ -91,7 +102,7 @@ func (r *Reconciler) collect(ctx context.Context, l look, cat *profile.Catalogue
 				known[refusedKey(l.source, *e.history)] = true
 			}
 		}
-		sh.editions, err = r.servable(ctx, l, s, all)
+		sh.editions, err = t.servable(ctx, l, s, all)
 		if err != nil {
 			return nil, err
 		}
@@ -109,9 +120,9 @@ func refusedKey(ps *api.ProfileSource, v profile.Version) string { return object
 
 // objectsOf lists the objects of a source by profile: those it made, and those that
 // a source which is gone made of a profile it offers now.
-func (r *Reconciler) objectsOf(ctx context.Context, ps *api.ProfileSource, want wanted, others []api.ProfileSource) (map[string][]*osm.OperatingSystemProfile, error) {
+func (t *retention) objectsOf(ctx context.Context, ps *api.ProfileSource, want wanted, others []api.ProfileSource) (map[string][]*osm.OperatingSystemProfile, error) {
 	var list osm.OperatingSystemProfileList
-	err := r.Client.List(ctx, &list, client.InNamespace(ps.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager}, client.UnsafeDisableDeepCopy)
+	err := t.objects.client.List(ctx, &list, client.InNamespace(ps.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing OperatingSystemProfiles: %w", err)
 	}
@@ -134,7 +145,7 @@ func (r *Reconciler) objectsOf(ctx context.Context, ps *api.ProfileSource, want 
 // servable leaves out the editions that are in the history and cannot become
 // objects: the API server refuses them, or nobody vouches for them. Beyond the
 // newest it does not look.
-func (r *Reconciler) servable(ctx context.Context, l look, s *shelves, all []edition) ([]edition, error) {
+func (t *retention) servable(ctx context.Context, l look, s *shelves, all []edition) ([]edition, error) {
 	var out []edition
 	looked := 0
 	for _, e := range all {
@@ -158,7 +169,7 @@ func (r *Reconciler) servable(ctx context.Context, l look, s *shelves, all []edi
 
 // addVersions completes the inventory: what else of each profile pools may ask for.
 // A profile that left the source is dropped from it once nobody has it or names it.
-func (r *Reconciler) addVersions(ctx context.Context, ps *api.ProfileSource, entries []api.ProfileEntry, s *shelves) ([]api.ProfileEntry, error) {
+func (t *retention) addVersions(ctx context.Context, ps *api.ProfileSource, entries []api.ProfileEntry, s *shelves) ([]api.ProfileEntry, error) {
 	was := map[string]bool{}
 	for _, e := range ps.Status.Profiles {
 		was[e.Name] = e.Removed
@@ -169,7 +180,7 @@ func (r *Reconciler) addVersions(ctx context.Context, ps *api.ProfileSource, ent
 	for _, e := range entries {
 		sh := s.byName[e.Name]
 		if e.Removed && was[e.Name] && prunes(ps) && len(sh.demand.used[e.Name]) == 0 {
-			named, err := r.named(ctx, ps.Namespace, e.Name)
+			named, err := t.pools.named(ctx, ps.Namespace, e.Name)
 			if err != nil {
 				return nil, err
 			}
@@ -189,7 +200,7 @@ func (r *Reconciler) addVersions(ctx context.Context, ps *api.ProfileSource, ent
 
 // settle brings the superseded versions in line with who wants them, once the
 // inventory is written: nobody who follows the current version waits for that.
-func (r *Reconciler) settle(ctx context.Context, out outcome) error {
+func (t *retention) settle(ctx context.Context, out outcome) error {
 	l, s := out.look, out.shelves
 	var made, gone []string
 	var errs []error
@@ -200,28 +211,28 @@ func (r *Reconciler) settle(ctx context.Context, out outcome) error {
 			if !keep[i] || e.object != nil || e.history == nil || e.is(sh.current) {
 				continue // there, or seen to already
 			}
-			created, err := r.restock(ctx, l, s, *e.history)
+			created, err := t.restock(ctx, l, s, *e.history)
 			errs = append(errs, err)
 			if created {
 				made = append(made, name+" "+e.version)
 			}
 		}
-		back, err := r.bringBack(ctx, l, sh)
+		back, err := t.bringBack(ctx, l, sh)
 		made, errs = append(made, back...), append(errs, err)
 	}
 	if prunes(l.source) {
 		var err error
-		gone, err = r.prune(ctx, l, s)
+		gone, err = t.prune(ctx, l, s)
 		errs = append(errs, err)
 	}
 	if len(made) > 0 {
-		r.event(l.source, corev1.EventTypeNormal, api.EventProfileCreated, "%s in the cluster: %s", is(len(made), "earlier version"), strings.Join(made, ", "))
+		emit(t.recorder, l.source, corev1.EventTypeNormal, api.EventProfileCreated, "%s in the cluster: %s", is(len(made), "earlier version"), strings.Join(made, ", "))
 	}
 	if len(gone) > 0 {
-		r.event(l.source, corev1.EventTypeNormal, api.EventProfilePruned, "%s deleted, to which nothing refers: %s", is(len(gone), "version"), strings.Join(gone, ", "))
+		emit(t.recorder, l.source, corev1.EventTypeNormal, api.EventProfilePruned, "%s deleted, to which nothing refers: %s", is(len(gone), "version"), strings.Join(gone, ", "))
 	}
-	r.tellSkipped(l, s)
-	return r.refusedWrites(ctx, l, errors.Join(errs...))
+	t.tellSkipped(l, s)
+	return t.refusedWrites(ctx, l, errors.Join(errs...))
 }
 
 func is(n int, noun string) string {
@@ -233,14 +244,14 @@ func is(n int, noun string) string {
 
 // restock makes the object of a superseded version. What the API server refuses is
 // no fault of the source.
-func (r *Reconciler) restock(ctx context.Context, l look, s *shelves, v profile.Version) (bool, error) {
+func (t *retention) restock(ctx context.Context, l look, s *shelves, v profile.Version) (bool, error) {
 	if why, err := l.approval.vouch(ctx, l.snapshot, v); err != nil || why != "" {
 		if why != "" {
 			s.skip(v, why)
 		}
 		return false, err
 	}
-	made, _, err := r.ensure(ctx, l, v)
+	made, _, err := t.objects.ensure(ctx, l, v)
 	var conflict *conflictError
 	if errors.As(err, &conflict) {
 		l.archive.refused[refusedKey(l.source, v)] = err.Error()
@@ -252,18 +263,14 @@ func (r *Reconciler) restock(ctx context.Context, l look, s *shelves, v profile.
 
 // bringBack makes objects again that were deleted just before somebody used them,
 // and of which the source knows nothing any more.
-func (r *Reconciler) bringBack(ctx context.Context, l look, sh *shelf) ([]string, error) {
+func (t *retention) bringBack(ctx context.Context, l look, sh *shelf) ([]string, error) {
 	var made []string
 	for name, o := range l.archive.deleted {
 		if o.Labels[api.LabelProfile] != sh.name || !sh.demand.used.of(o) {
 			continue
 		}
-		again := &osm.OperatingSystemProfile{
-			ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, Labels: o.Labels, Annotations: o.Annotations},
-			Spec:       o.Spec,
-		}
-		if err := r.Client.Create(ctx, again, client.FieldOwner(api.FieldManager)); err != nil && !apierrors.IsAlreadyExists(err) {
-			return made, fmt.Errorf("creating OperatingSystemProfile %s again: %w", client.ObjectKeyFromObject(o), err)
+		if err := t.objects.recreate(ctx, o); err != nil {
+			return made, err
 		}
 		delete(l.archive.deleted, name)
 		made = append(made, sh.name+" "+versionOf(o))
@@ -272,20 +279,20 @@ func (r *Reconciler) bringBack(ctx context.Context, l look, sh *shelf) ([]string
 }
 
 // tellSkipped says once which versions of the history cannot be had.
-func (r *Reconciler) tellSkipped(l look, s *shelves) {
+func (t *retention) tellSkipped(l look, s *shelves) {
 	text := strings.Join(s.skipped, "; ")
 	if text == l.archive.skipped {
 		return
 	}
 	l.archive.skipped = text
 	if text != "" {
-		r.event(l.source, corev1.EventTypeWarning, api.EventProfileSkipped, "%s of the history cannot be had by pools: %s", count(len(s.skipped), "version"), text)
+		emit(t.recorder, l.source, corev1.EventTypeWarning, api.EventProfileSkipped, "%s of the history cannot be had by pools: %s", count(len(s.skipped), "version"), text)
 	}
 }
 
 // refusedWrites tells what the API server will go on refusing, a missing right or a
 // policy, and lets looking go on: everything that is current is applied.
-func (r *Reconciler) refusedWrites(ctx context.Context, l look, err error) error {
+func (t *retention) refusedWrites(ctx context.Context, l look, err error) error {
 	if err == nil {
 		l.archive.failed = ""
 		return nil
@@ -296,49 +303,130 @@ func (r *Reconciler) refusedWrites(ctx context.Context, l look, err error) error
 	if text := err.Error(); text != l.archive.failed {
 		l.archive.failed = text
 		ctrl.LoggerFrom(ctx).Error(err, "keeping earlier versions of profiles")
-		r.event(l.source, corev1.EventTypeWarning, api.EventWriteRefused, "%v", err)
+		emit(t.recorder, l.source, corev1.EventTypeWarning, api.EventWriteRefused, "%v", err)
 	}
 	return nil
-}
-
-// vouch says why a version must not be made that an earlier commit holds, or the base of
-// which one does, "" where it may: where signatures are demanded that commit needs a good
-// one, of somebody who may change the file. The key may have ended since. What lies in
-// the source is approved with it.
-func (a approval) vouch(ctx context.Context, snap *source.Snapshot, v profile.Version) (string, error) {
-	for at := &v; at != nil; at = at.From {
-		why, err := a.vouchOne(ctx, snap, *at)
-		if why != "" && at != &v {
-			why = fmt.Sprintf("of its base, profile %q %s from %s, %s", at.Name, at.Version, at.Path, why)
-		}
-		if err != nil || why != "" {
-			return why, err
-		}
-	}
-	return "", nil
-}
-
-func (a approval) vouchOne(ctx context.Context, snap *source.Snapshot, v profile.Version) (string, error) {
-	if a.keys == nil || v.Commit == "" || v.AtHead {
-		return "", nil
-	}
-	good, err := snap.SignatureOf(ctx, v.Commit, a.keys)
-	var bad *signature.Error
-	switch {
-	case errors.As(err, &bad):
-		return fmt.Sprintf("its commit %s: %s", v.Commit, bad.Message), nil
-	case err != nil:
-		return "", fmt.Errorf("reading the signature of commit %s: %w", v.Commit, err)
-	}
-	for _, p := range a.paths {
-		if p.Matches(v.Path) && !good.By(p.Principals) {
-			return fmt.Sprintf("its commit %s is signed by %s, but what matches %q may be changed by %s only", v.Commit, good.Signature, p.Glob, strings.Join(p.Principals, ", ")), nil
-		}
-	}
-	return "", nil
 }
 
 // nameOf is how an event names an object's version.
 func nameOf(o *osm.OperatingSystemProfile) string {
 	return cmp.Or(o.Labels[api.LabelProfile], o.Name) + " " + versionOf(o)
+}
+
+// prune deletes versions that left the source, that are beyond the limit and to
+// which nothing refers, and says which.
+//
+// A pool may begin to use one between the look and the deletion. The next look,
+// which the deletion starts, finds its configuration and makes the object again: of
+// the history, or where there is none of what was deleted.
+func (t *retention) prune(ctx context.Context, l look, s *shelves) ([]string, error) {
+	if t.pools.awaited() {
+		return nil, nil // a pool may ask for what nobody has yet
+	}
+	var candidates []*osm.OperatingSystemProfile
+	for _, sh := range s.byName {
+		if sh.unread {
+			continue
+		}
+		keep := sh.retained(historyLimit(l.source))
+		for i, e := range sh.editions {
+			if e.object != nil && !keep[i] && !s.foreign[e.object.Name] {
+				candidates = append(candidates, e.object)
+			}
+		}
+	}
+	candidates, err := t.unrecorded(ctx, l, candidates)
+	if err != nil {
+		return nil, err
+	}
+	var gone []string
+	var errs []error
+	for _, o := range candidates {
+		deleted, err := t.objects.delete(ctx, o)
+		errs = append(errs, err)
+		if !deleted {
+			continue
+		}
+		gone = append(gone, nameOf(o))
+		if len(l.snapshot.Line) == 0 && len(l.archive.deleted) < maxDeleted {
+			l.archive.deleted[o.Name] = o.DeepCopy()
+		}
+	}
+	slices.Sort(gone)
+	return gone, errors.Join(errs...)
+}
+
+// unrecorded leaves out what archived records refer to.
+func (t *retention) unrecorded(ctx context.Context, l look, candidates []*osm.OperatingSystemProfile) ([]*osm.OperatingSystemProfile, error) {
+	now := t.now()
+	maps.DeleteFunc(l.archive.recorded, func(_ string, seen time.Time) bool { return now.Sub(seen) >= recordTrust })
+	var out []*osm.OperatingSystemProfile
+	for _, o := range candidates {
+		if _, ok := l.archive.recorded[o.Name]; ok {
+			continue
+		}
+		recorded, err := isRecorded(ctx, t.objects.live, o)
+		if err != nil {
+			return nil, err
+		}
+		if recorded {
+			l.archive.recorded[o.Name] = now
+			continue
+		}
+		out = append(out, o)
+	}
+	return out, nil
+}
+
+// deleteAll deletes the objects of a source, and names those that stay. It asks the
+// API server itself: what the cache has not seen yet would stay for ever.
+func (t *retention) deleteAll(ctx context.Context, ps *api.ProfileSource) ([]string, error) {
+	var list osm.OperatingSystemProfileList
+	err := t.objects.live.List(ctx, &list, client.InNamespace(ps.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager, api.LabelSource: ps.Name})
+	if err != nil {
+		return nil, fmt.Errorf("listing OperatingSystemProfiles: %w", err)
+	}
+	if len(list.Items) == 0 {
+		return nil, nil
+	}
+	needed, err := t.neededBeside(ctx, ps)
+	if err != nil {
+		return nil, err
+	}
+	var left []string
+	for i := range list.Items {
+		o := &list.Items[i]
+		stays := needed(o)
+		if !stays {
+			stays, err = isRecorded(ctx, t.objects.live, o)
+		}
+		if !stays && err == nil {
+			_, err = t.objects.delete(ctx, o)
+		}
+		switch {
+		case stays, apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+			left = append(left, o.Name)
+		case err != nil:
+			return nil, err
+		}
+	}
+	slices.Sort(left)
+	return left, nil
+}
+
+// neededBeside tells objects that pools have, or that another source offers. Without
+// prune none is deleted.
+func (t *retention) neededBeside(ctx context.Context, ps *api.ProfileSource) (func(*osm.OperatingSystemProfile) bool, error) {
+	used, err := listUses(ctx, t.objects.client, ps.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	others, err := listOtherSources(ctx, t.objects.client, ps)
+	if err != nil {
+		return nil, err
+	}
+	named := objectsInInventories(others)
+	return func(o *osm.OperatingSystemProfile) bool {
+		return !prunes(ps) || used.of(o) || named[o.Name]
+	}, nil
 }

@@ -28,12 +28,13 @@ func (f *following) withPools() {
 	f.t.Helper()
 	scheme, err := cluster.Scheme()
 	f.do(err)
-	f.pools, err = cache.New(cluster.Shared(f.t).Config, cache.Options{Scheme: scheme, DefaultNamespaces: map[string]cache.Config{f.ps.Namespace: {}}})
+	pools, err := cache.New(cluster.Shared(f.t).Config, cache.Options{Scheme: scheme, DefaultNamespaces: map[string]cache.Config{f.ps.Namespace: {}}})
 	f.do(err)
+	f.pools = NewPools(f.ps.Namespace)
+	f.do(f.pools.Use(f.t.Context(), pools))
 	f.restart()
-	f.do(f.r.indexPools(f.t.Context(), f.pools))
-	go func() { _ = f.pools.Start(f.t.Context()) }()
-	if !f.pools.WaitForCacheSync(f.t.Context()) {
+	go func() { _ = pools.Start(f.t.Context()) }()
+	if !pools.WaitForCacheSync(f.t.Context()) {
 		f.t.Fatal("the cache of pools does not fill")
 	}
 }
@@ -55,7 +56,7 @@ func (f *following) known(md *machines.MachineDeployment) {
 	f.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		var there machines.MachineDeployment
-		err := f.pools.Get(f.t.Context(), client.ObjectKeyFromObject(md), &there)
+		err := f.pools.Reader().Get(f.t.Context(), client.ObjectKeyFromObject(md), &there)
 		if err == nil && there.ResourceVersion == md.ResourceVersion && md.ResourceVersion != "" || apierrors.IsNotFound(err) && md.ResourceVersion == "" {
 			return
 		}

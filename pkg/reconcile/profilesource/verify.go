@@ -288,3 +288,40 @@ func acceptChanged() predicate.Predicate {
 		return e.ObjectOld != nil && e.ObjectNew != nil && e.ObjectOld.GetAnnotations()[key] != e.ObjectNew.GetAnnotations()[key]
 	}}
 }
+
+// vouch says why a version must not be made that an earlier commit holds, or the base of
+// which one does, "" where it may: where signatures are demanded that commit needs a good
+// one, of somebody who may change the file. The key may have ended since. What lies in
+// the source is approved with it.
+func (a approval) vouch(ctx context.Context, snap *source.Snapshot, v profile.Version) (string, error) {
+	for at := &v; at != nil; at = at.From {
+		why, err := a.vouchOne(ctx, snap, *at)
+		if why != "" && at != &v {
+			why = fmt.Sprintf("of its base, profile %q %s from %s, %s", at.Name, at.Version, at.Path, why)
+		}
+		if err != nil || why != "" {
+			return why, err
+		}
+	}
+	return "", nil
+}
+
+func (a approval) vouchOne(ctx context.Context, snap *source.Snapshot, v profile.Version) (string, error) {
+	if a.keys == nil || v.Commit == "" || v.AtHead {
+		return "", nil
+	}
+	good, err := snap.SignatureOf(ctx, v.Commit, a.keys)
+	var bad *signature.Error
+	switch {
+	case errors.As(err, &bad):
+		return fmt.Sprintf("its commit %s: %s", v.Commit, bad.Message), nil
+	case err != nil:
+		return "", fmt.Errorf("reading the signature of commit %s: %w", v.Commit, err)
+	}
+	for _, p := range a.paths {
+		if p.Matches(v.Path) && !good.By(p.Principals) {
+			return fmt.Sprintf("its commit %s is signed by %s, but what matches %q may be changed by %s only", v.Commit, good.Signature, p.Glob, strings.Join(p.Principals, ", ")), nil
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,91 @@
+package profilesource
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+)
+
+// uses has the versions from which configurations were rendered, by what their pools name:
+// the profile, or an object by its own name. If two profiles have the same name and version,
+// both count.
+type uses map[string]map[string]bool
+
+// of reports whether a configuration was rendered from an object.
+func (u uses) of(o *osm.OperatingSystemProfile) bool {
+	return u[o.Labels[api.LabelProfile]][versionOf(o)] || u[o.Name][versionOf(o)]
+}
+
+// listUses reads the configurations of a namespace.
+func listUses(ctx context.Context, from client.Reader, namespace string) (uses, error) {
+	var list osm.OperatingSystemConfigList
+	if err := from.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing OperatingSystemConfigs: %w", err)
+	}
+	out := uses{}
+	for i := range list.Items {
+		a := list.Items[i].Annotations
+		name := a[api.AnnotationProfile]
+		if out[name] == nil {
+			out[name] = map[string]bool{}
+		}
+		out[name][a[api.AnnotationVersion]] = true
+	}
+	return out, nil
+}
+
+// isRecorded reports whether an archived record of a pool names an object. A version that
+// a NodeProvenance names has a record, too, or a configuration uses it.
+func isRecorded(ctx context.Context, from client.Reader, o *osm.OperatingSystemProfile) (bool, error) {
+	for _, name := range []string{o.Labels[api.LabelProfile], o.Name} {
+		if len(name) > validation.LabelValueMaxLength {
+			continue // no record has such a label
+		}
+		var list metav1.PartialObjectMetadataList
+		list.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
+		err := from.List(ctx, &list, client.InNamespace(o.Namespace), client.Limit(1), client.MatchingLabels{
+			api.LabelManagedBy: api.FieldManager, api.LabelProfile: name, api.LabelVersion: profile.LabelVersion(versionOf(o)),
+		})
+		if err != nil {
+			return false, fmt.Errorf("listing the archived records of %s, ControllerRevisions of namespace %s: %w", nameOf(o), o.Namespace, err)
+		}
+		if len(list.Items) > 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// listOtherSources lists the other ProfileSources of a source's namespace.
+func listOtherSources(ctx context.Context, from client.Reader, ps *api.ProfileSource) ([]api.ProfileSource, error) {
+	var list api.ProfileSourceList
+	if err := from.List(ctx, &list, client.InNamespace(ps.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing ProfileSources: %w", err)
+	}
+	var out []api.ProfileSource
+	for _, other := range list.Items {
+		if other.UID != ps.UID {
+			out = append(out, other)
+		}
+	}
+	return out, nil
+}
+
+// objectsInInventories returns the names of the objects that the inventories of sources name.
+func objectsInInventories(sources []api.ProfileSource) map[string]bool {
+	out := map[string]bool{}
+	for _, ps := range sources {
+		for _, e := range ps.Status.Profiles {
+			out[e.Object] = true
+		}
+	}
+	return out
+}
