@@ -23,6 +23,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/revision"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
@@ -84,7 +85,7 @@ func (a *Artifacts) read(ctx context.Context, from Artifact) (*Snapshot, error) 
 		from.Commit = from.Revision
 	}
 	for _, text := range []string{from.Revision, from.Commit} {
-		if text == "" || len(text) > maxRevisionBytes || !utf8.ValidString(text) || strings.ContainsFunc(text, isControl) {
+		if text == "" || len(text) > revision.MaxBytes || !utf8.ValidString(text) || strings.ContainsFunc(text, isControl) {
 			return nil, fault.New(fault.ErrInvalid, "its revision is empty, too long or not printable")
 		}
 	}

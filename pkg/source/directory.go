@@ -15,6 +15,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/revision"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/verification"
 )
 
@@ -191,7 +192,7 @@ func (d Directory) readWorkTree(ctx context.Context, root *os.Root, tree *workTr
 		dirty = dirty || !w.has(path)
 	}
 	snapshot := &Snapshot{
-		Revision:   revision(tree.branch, tree.head),
+		Revision:   revision.Format(tree.branch, tree.head),
 		Repository: d.name(),
 		Head:       Commit(tree.head.String()),
 		Files:      files,

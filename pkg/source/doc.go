@@ -18,6 +18,7 @@
 //	objectstore   reads packs and objects, and stores mirrors
 //	history       walks commits
 //	verification  checks signatures of commits and who may change what
+//	revision      finds the commit that a name or a range of tags means
 //	filter        decides which files are read, with ignore rules
 //	fault         has the classes of errors
 package source

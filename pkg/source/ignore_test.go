@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/revision"
 )
 
 // gitSays lists what git would read: it takes the same files, by their own name, and
@@ -181,7 +182,7 @@ func must(s *Snapshot, err error) *Snapshot {
 func TestIgnoreAndDirt(t *testing.T) {
 	r := newRepo(t)
 	head := r.commit(".osmignore", "draft/\n", "a.yaml", "a: 1\n", "draft/b.yaml", "b: 1\n")
-	clean := revision("main", plumbingHash(head))
+	clean := revision.Format("main", plumbingHash(head))
 	r.write("draft/b.yaml", "b: 2\n")
 	r.write("draft/c.yaml", "c: 1\n")
 	r.write(".osmignore", "draft/\nelse.yaml\n")

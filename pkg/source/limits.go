@@ -14,8 +14,6 @@ const (
 	// maxKeptRefs is how many references an answer may have that is kept for other
 	// sources, each about 150 bytes in memory.
 	maxKeptRefs = 20_000
-	// maxNamedBranches is how many branches an error about a missing one still lists.
-	maxNamedBranches = 8
 )
 
 // What an artifact of Flux may cost. Flux's own limit for what it unpacks is 100 MiB

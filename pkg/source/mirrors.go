@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -15,9 +14,9 @@ import (
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/revision"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
@@ -52,7 +51,7 @@ type Mirrors struct {
 func (m *Mirrors) Fetch(ctx context.Context, r Remote) (*Snapshot, error) {
 	snapshot, err := m.fetch(ctx, r)
 	if err != nil {
-		return nil, fmt.Errorf("fetching %s of %s: %w", r.what(), transport.ShownURL(r.URL), err)
+		return nil, fmt.Errorf("fetching %s of %s: %w", r.selector(), transport.ShownURL(r.URL), err)
 	}
 	return snapshot, nil
 }
@@ -127,7 +126,7 @@ func (m *Mirrors) endpoint(t target) transport.Endpoint {
 		CA:            t.CA,
 		Proxy:         t.Proxy,
 		Timeout:       t.Timeout,
-		ByCommit:      t.Commit != "",
+		ByCommit:      t.want.Commit != "",
 		AllowedCIDRs:  m.AllowedCIDRs,
 		AllowInsecure: m.AllowInsecure,
 		MaxPackBytes:  cmp.Or(max(m.MaxPackBytes, 0), defaultMaxPackBytes),
@@ -172,7 +171,7 @@ func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot
 		}
 		return nil, err
 	}
-	if err := checkReferences(now.refs); err != nil {
+	if err := revision.CheckAdvertised(now.refs); err != nil {
 		return nil, err
 	}
 	mirror.answered(now)
@@ -187,19 +186,19 @@ func (m *Mirrors) settle(ctx context.Context, mirror *mirror, t target, s *trans
 		return nil, err
 	}
 	defer done()
-	at, err := choose(t, a.refs)
+	at, err := t.want.Choose(a.refs)
 	if err != nil && s == nil {
 		return nil, errAskAgain // what was not there may have come
 	}
 	if err != nil {
 		return nil, err
 	}
-	hole, err := mirror.store.Hole(ctx, at.head)
+	hole, err := mirror.store.Hole(ctx, at.Head)
 	if err != nil {
 		return nil, err
 	}
-	if !hole.IsZero() || !at.tag.IsZero() && !mirror.store.Reader().Has(at.tag) {
-		if mirror.failed.serves(t, at.head) {
+	if !hole.IsZero() || !at.Tag.IsZero() && !mirror.store.Reader().Has(at.Tag) {
+		if mirror.failed.serves(t, at.Head) {
 			return nil, mirror.failed.err
 		}
 		if s == nil {
@@ -208,15 +207,13 @@ func (m *Mirrors) settle(ctx context.Context, mirror *mirror, t target, s *trans
 		fetch := func(ctx context.Context, wants, haves []plumbing.Hash, read func(io.Reader) error) error {
 			return s.Pack(ctx, a.refs, wants, haves, read)
 		}
-		if err := mirror.store.Update(ctx, at.head, at.wants, heads(a.refs), fetch); err != nil {
-			mirror.noAnswer(t, at.head, err)
+		if err := mirror.store.Update(ctx, at.Head, at.Wants, revision.Heads(a.refs), fetch); err != nil {
+			mirror.noAnswer(t, at.Head, err)
 			return nil, err
 		}
 	}
-	if t.Revision != "" {
-		if at.head, err = t.spec.follow(ctx, mirror.store.Reader(), at.head); err != nil {
-			return nil, err
-		}
+	if at, err = t.want.Follow(ctx, mirror.store.Reader(), at); err != nil {
+		return nil, err
 	}
 	snapshot, err := mirror.snapshot(ctx, t, at)
 	if err != nil {
@@ -224,29 +221,4 @@ func (m *Mirrors) settle(ctx context.Context, mirror *mirror, t target, s *trans
 	}
 	snapshot.AskedAt = a.asked
 	return snapshot, nil
-}
-
-// chooseRevision finds the commit that a revision starts from. A tag is asked for
-// as the tag, because a server gives out what it named.
-func chooseRevision(spec revisionSpec, refs *packp.AdvRefs) (choice, error) {
-	known := refs.References
-	if refs.Head != nil {
-		known = maps.Clone(known)
-		known["HEAD"] = *refs.Head
-	}
-	for _, name := range spec.names() {
-		id := known[name]
-		if id.IsZero() {
-			continue
-		}
-		head := id
-		if commit, ok := refs.Peeled[name]; ok {
-			head = commit
-		}
-		return choice{head: head, wants: []plumbing.Hash{id}}, nil
-	}
-	if spec.abbreviated() != "" {
-		return choice{}, fault.New(fault.ErrNotFound, "the repository has no branch or tag %q; if it is a commit, write all 40 digits: a server is asked for no other", spec.base)
-	}
-	return choice{}, spec.unknown(known)
 }

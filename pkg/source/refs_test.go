@@ -10,9 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/Masterminds/semver/v3"
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -193,48 +190,6 @@ func TestTagOfAnotherCommit(t *testing.T) {
 	t.Cleanup(liar.Close)
 	_, err = newMirrors(t).Fetch(t.Context(), Remote{URL: liar.URL + "/osps.git", Tag: "v1.1.0"})
 	wantError(t, err, ErrInvalid, "its tag object names "+was)
-}
-
-// Of tags with one precedence the name that sorts last counts, whatever the order in
-// which a server lists them.
-func TestTagsWithOnePrecedence(t *testing.T) {
-	for want, tags := range map[string][]string{
-		"v1.0.0":       {"1.0.0", "v1.0.0"},
-		"v1.0.0+b":     {"v1.0.0+a", "v1.0.0+b", "1.0.0+z"},
-		"1.0.1":        {"v1.0.0", "1.0.1", "v1.0.0+z"},
-		"v1.0.10":      {"v1.0.9", "v1.0.10", "v1"},
-		"v1.0.0-rc.10": {"v1.0.0-rc.9", "v1.0.0-rc.10", "v1.0.0-beta"},
-	} {
-		refs := packp.NewAdvRefs()
-		for i, tag := range tags {
-			refs.References["refs/tags/"+tag] = plumbing.NewHash(fmt.Sprintf("%040d", i+1))
-		}
-		constraint, err := semver.NewConstraint(">=0.0.0-0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 20 { // maps come in any order
-			if got, err := highest(target{tags: constraint}, refs); err != nil || got != want {
-				t.Fatalf("of %q it is %s, %v", tags, got, err)
-			}
-		}
-	}
-}
-
-func TestSplitRevision(t *testing.T) {
-	id := strings.Repeat("1a", 20)
-	for revision, want := range map[string]string{
-		"main@sha1:" + id: "main", "a@b@sha1:" + id: "a@b", "refs/pull/1/head@sha1:" + id: "refs/pull/1/head", "sha1:" + id: "",
-	} {
-		if name, c := SplitRevision(revision); name != want || string(c) != id {
-			t.Errorf("%q is %q at %q", revision, name, c)
-		}
-	}
-	for _, none := range []string{"", "sha256:" + id + id[:24], "main@sha1:" + id[1:], "builtin@sha256:" + id, "main"} {
-		if name, c := SplitRevision(none); name != "" || c != "" {
-			t.Errorf("%q is %q at %q", none, name, c)
-		}
-	}
 }
 
 // What a real server says of a repository with SHA-256 ids.

@@ -3,15 +3,10 @@ package source
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"strings"
 	"time"
 
-	"github.com/Masterminds/semver/v3"
-	"github.com/go-git/go-git/v5/plumbing"
-
-	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
-	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/revision"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
@@ -71,10 +66,9 @@ type Remote struct {
 type target struct {
 	Remote
 	transport.Location
-	parts []string            // of the path
-	spec  revisionSpec        // of the revision
-	tags  *semver.Constraints // of the range
-	began time.Time           // when the fetch was asked for
+	parts []string        // of the path
+	want  revision.Wanted // which commit
+	began time.Time       // when the fetch was asked for
 }
 
 // scope is what of the repository is read.
@@ -93,54 +87,19 @@ func (r Remote) check(insecure bool) (target, error) {
 	if err != nil {
 		return target{}, err
 	}
-	if r.Revision != "" {
-		return r.checkRevision(at, parts)
-	}
-	r, tags, err := r.checkReference()
+	want, err := r.selector().Check()
 	if err != nil {
 		return target{}, err
 	}
 	if r.Timeout <= 0 {
 		r.Timeout = transport.DefaultTimeout
 	}
-	return target{Remote: r, Location: at, parts: parts, tags: tags}, nil
+	return target{Remote: r, Location: at, parts: parts, want: want}, nil
 }
 
-// checkRevision is check for a remote that is read at a revision.
-func (r Remote) checkRevision(at transport.Location, parts []string) (target, error) {
-	if r.references() > 0 {
-		return target{}, fault.New(fault.ErrInvalid, "a revision is given, and a branch, a tag or a commit too; choose one")
-	}
-	spec, err := parseRevision(r.Revision)
-	if err != nil {
-		return target{}, err
-	}
-	if id := strings.ToLower(spec.base); objectstore.IsObjectID(id) {
-		r.Commit = Commit(id)
-	}
-	if r.Timeout <= 0 {
-		r.Timeout = transport.DefaultTimeout
-	}
-	return target{Remote: r, Location: at, parts: parts, spec: spec}, nil
-}
-
-// what names the thing that is fetched.
-func (r Remote) what() string {
-	switch {
-	case r.Revision != "":
-		return "revision " + fault.Printable(fault.Shorten(r.Revision))
-	case r.Commit != "":
-		return "commit " + fault.Shorten(string(r.Commit))
-	case r.Tag != "":
-		return "tag " + fault.Printable(fault.Shorten(r.Tag))
-	case r.SemVer != "":
-		return "tags in range " + fault.Printable(fault.Shorten(r.SemVer))
-	case r.Name != "":
-		return "reference " + fault.Printable(fault.Shorten(r.Name))
-	case r.Branch != "":
-		return "branch " + fault.Printable(fault.Shorten(r.Branch))
-	}
-	return "branch main"
+// selector is what of the remote says which commit is meant.
+func (r Remote) selector() revision.Selector {
+	return revision.Selector{Branch: r.Branch, Tag: r.Tag, SemVer: r.SemVer, Name: r.Name, Commit: r.Commit, Revision: r.Revision}
 }
 
 // id names the mirror: a hash, so that nothing a user or a server writes becomes a file's name.
@@ -156,24 +115,6 @@ func isMirrorID(name string) bool {
 	return err == nil && len(id) == mirrorIDBytes
 }
 
-// revision writes a commit as RFC-0005 does; the name is "" for a commit alone.
-func revision(name string, head plumbing.Hash) string {
-	if name == "" {
-		return "sha1:" + head.String()
-	}
-	return name + "@sha1:" + head.String()
-}
-
 // SplitRevision takes a Snapshot's Revision apart: the name of a branch or a tag, a
 // full reference, or nothing; and the commit, which is "" where there is none.
-func SplitRevision(revision string) (name string, c Commit) {
-	id := revision
-	if i := strings.LastIndexByte(revision, '@'); i >= 0 {
-		name, id = revision[:i], revision[i+1:]
-	}
-	id, ok := strings.CutPrefix(id, "sha1:")
-	if !ok || !objectstore.IsObjectID(id) {
-		return "", ""
-	}
-	return name, Commit(id)
-}
+func SplitRevision(text string) (name string, c Commit) { return revision.Split(text) }

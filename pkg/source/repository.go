@@ -16,6 +16,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/revision"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/verification"
 )
@@ -59,7 +60,7 @@ func (r Repository) read(ctx context.Context) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	spec, err := parseRevision(r.revision())
+	spec, err := revision.Parse(r.revision())
 	if err != nil {
 		return nil, err
 	}
@@ -156,21 +157,12 @@ func isBare(root *os.Root, dir string) bool {
 }
 
 // resolve finds the commit that a revision means.
-func (t *workTree) resolve(ctx context.Context, root *os.Root, spec revisionSpec) (plumbing.Hash, error) {
+func (t *workTree) resolve(ctx context.Context, root *os.Root, spec revision.Spec) (plumbing.Hash, error) {
 	refs, err := t.references(ctx, root)
 	if err != nil {
 		return plumbing.ZeroHash, err
 	}
-	base := spec.lookUp(refs)
-	if digits := spec.abbreviated(); base.IsZero() && digits != "" {
-		if base, err = t.objects.Expand(ctx, digits); err != nil {
-			return base, err
-		}
-	}
-	if base.IsZero() || !t.objects.Has(base) {
-		return base, spec.unknown(refs)
-	}
-	return spec.follow(ctx, t.objects, base)
+	return spec.Resolve(ctx, t.objects, refs)
 }
 
 // references lists what names a commit: HEAD, branches, tags, remotes' branches.
@@ -181,7 +173,7 @@ func (t *workTree) references(ctx context.Context, root *os.Root) (map[string]pl
 		return nil, err
 	}
 	for line := range strings.Lines(string(packed)) {
-		if id, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok && objectstore.IsObjectID(id) && validRef(name) {
+		if id, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok && objectstore.IsObjectID(id) && revision.ValidName(name) {
 			refs[name] = plumbing.NewHash(id)
 		}
 	}
@@ -195,7 +187,7 @@ func (t *workTree) references(ctx context.Context, root *os.Root) (map[string]pl
 		if entries++; entries > filter.MaxEntries {
 			return fault.New(fault.ErrInvalid, "it has more than %d references", filter.MaxEntries)
 		}
-		if err = errors.Join(err, ctx.Err()); err != nil || !d.Type().IsRegular() || !validRef("refs/"+name) {
+		if err = errors.Join(err, ctx.Err()); err != nil || !d.Type().IsRegular() || !revision.ValidName("refs/"+name) {
 			return err
 		}
 		data, err := readSmall(loose, name)
@@ -227,7 +219,7 @@ func (t *workTree) snapshot(ctx context.Context, head plumbing.Hash, in filter.S
 	if err != nil {
 		return nil, err
 	}
-	s := &Snapshot{Revision: revision("", head), Head: Commit(head.String()), objects: t, verified: new(verification.Cache), scope: in}
+	s := &Snapshot{Revision: revision.Format("", head), Head: Commit(head.String()), objects: t, verified: new(verification.Cache), scope: in}
 	if s.Files, s.Refused, err = t.objects.Files(ctx, c.Tree, in); err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package source
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -205,22 +204,4 @@ func TestFetchOfARevision(t *testing.T) {
 	wantError(t, err, ErrNotFound, "HEAD names a branch that does not exist: name a revision; it has ")
 	_, err = m.Fetch(t.Context(), Remote{URL: url, Revision: "main", Branch: "main"})
 	wantError(t, err, ErrInvalid, "choose one")
-}
-
-func FuzzParseRevision(f *testing.F) {
-	for _, s := range []string{"HEAD", "main~1", "v1.0.0^{}", "@^2~3", "a@{1}", "^", "~", "HEAD^{/x}", "refs/heads/x"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		spec, err := parseRevision(text)
-		if err != nil {
-			return
-		}
-		if !strings.HasPrefix(text, spec.base) && !strings.HasPrefix(text, "@") {
-			t.Errorf("the base of %q is %q", text, spec.base)
-		}
-		if slices.ContainsFunc(spec.steps, func(s revisionStep) bool { return s.nth < 1 || s.times < 0 || s.times > maxRevisionSteps }) {
-			t.Errorf("%q has steps %v", text, spec.steps)
-		}
-	})
 }

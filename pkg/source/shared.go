@@ -12,6 +12,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/revision"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/verification"
 )
 
@@ -63,9 +64,9 @@ func (m *mirror) forget() {
 }
 
 // snapshot reads what is at a head.
-func (m *mirror) snapshot(ctx context.Context, t target, at choice) (*Snapshot, error) {
-	objects, head := m.store.Reader(), at.head
-	if err := at.checkTag(ctx, objects); err != nil {
+func (m *mirror) snapshot(ctx context.Context, t target, at revision.Choice) (*Snapshot, error) {
+	objects, head := m.store.Reader(), at.Head
+	if err := at.CheckTag(ctx, objects); err != nil {
 		return nil, err
 	}
 	c, err := objects.Commit(ctx, head)
@@ -74,15 +75,15 @@ func (m *mirror) snapshot(ctx context.Context, t target, at choice) (*Snapshot, 
 	}
 	files, refused, err := objects.Files(ctx, c.Tree, t.scope())
 	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", at.revision(), err)
+		return nil, fmt.Errorf("reading %s: %w", at.Revision(), err)
 	}
-	steps, err := m.lines.Of(ctx, objects, t.lineName(), head, t.scope())
+	steps, err := m.lines.Of(ctx, objects, t.want.LineName(), head, t.scope())
 	if err != nil {
-		return nil, fmt.Errorf("reading the history of %s: %w", at.revision(), err)
+		return nil, fmt.Errorf("reading the history of %s: %w", at.Revision(), err)
 	}
 	return &Snapshot{
-		Revision:   at.revision(),
-		Reference:  at.reference,
+		Revision:   at.Revision(),
+		Reference:  at.Reference,
 		Repository: t.Repository,
 		Head:       Commit(head.String()),
 		Files:      files,
@@ -91,7 +92,7 @@ func (m *mirror) snapshot(ctx context.Context, t target, at choice) (*Snapshot, 
 		objects:    m.store,
 		verified:   &m.verified,
 		scope:      t.scope(),
-		tag:        at.tag,
+		tag:        at.Tag,
 	}, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/revision"
 )
 
 // How a directory is watched. An edit is told after quiet, so that many together are
@@ -333,7 +334,7 @@ func (l *lookout) repository(base, path string) {
 		common := filepath.Join(base, t.common)
 		l.add(common).names["packed-refs"] = true
 		if _, branch, err := t.readHead(root); err == nil && branch != "" {
-			l.way(base, common, filepath.FromSlash(branchPrefix+branch))
+			l.way(base, common, filepath.FromSlash(revision.BranchPrefix+branch))
 		}
 		return
 	}

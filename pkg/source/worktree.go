@@ -13,6 +13,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/revision"
 )
 
 // maxGitFileBytes bounds the files of a .git that are read whole: config,
@@ -161,14 +162,14 @@ func (t *workTree) readHead(root *os.Root) (plumbing.Hash, string, error) {
 		}
 		text := strings.TrimSpace(string(data))
 		if objectstore.IsObjectID(text) {
-			branch := strings.TrimPrefix(name, branchPrefix)
+			branch := strings.TrimPrefix(name, revision.BranchPrefix)
 			if name == "HEAD" {
 				branch = ""
 			}
 			return plumbing.NewHash(text), branch, nil
 		}
 		to, ok := strings.CutPrefix(text, "ref: ")
-		if !ok || !validRef(to) {
+		if !ok || !revision.ValidName(to) {
 			return plumbing.ZeroHash, "", errNoHead
 		}
 		name = to

@@ -1,4 +1,4 @@
-package source
+package revision
 
 import (
 	"context"
@@ -15,46 +15,46 @@ import (
 )
 
 const (
-	// maxRevisionBytes bounds what a person writes for a revision.
-	maxRevisionBytes = 1024
+	// MaxBytes bounds what a user writes for a revision.
+	MaxBytes = 1024
 	// maxRevisionSteps bounds the number in HEAD~N.
 	maxRevisionSteps = history.MaxLineCommits
 	// minAbbreviated is the shortest commit id Git takes for one.
 	minAbbreviated = 4
 )
 
-// revisionSpec is what a person writes for a commit, as gitrevisions(7) knows it:
+// Spec is what a person writes for a commit, as gitrevisions(7) knows it:
 // a name, and steps from there.
-type revisionSpec struct {
+type Spec struct {
 	base  string // a reference, a commit's id or its beginning, HEAD
-	steps []revisionStep
+	steps []step
 }
 
-// revisionStep goes to a parent: the nth once, or the first n times.
-type revisionStep struct {
+// step goes to a parent: the nth once, or the first n times.
+type step struct {
 	nth   int // of ^N; 0 is the commit itself
 	times int // of ~N
 }
 
-// parseRevision reads NAME, and after it any of ~, ~N, ^, ^N, ^{} and ^{commit}.
-func parseRevision(text string) (revisionSpec, error) {
-	bad := func(why string) (revisionSpec, error) {
-		return revisionSpec{}, fault.New(fault.ErrInvalid, "revision %q: %s; write a branch, a tag, a commit or something like HEAD~1", fault.Printable(fault.Shorten(text)), why)
+// Parse reads NAME, and after it any of ~, ~N, ^, ^N, ^{} and ^{commit}.
+func Parse(text string) (Spec, error) {
+	bad := func(why string) (Spec, error) {
+		return Spec{}, fault.New(fault.ErrInvalid, "revision %q: %s; write a branch, a tag, a commit or something like HEAD~1", fault.Printable(fault.Shorten(text)), why)
 	}
-	if text == "" || len(text) > maxRevisionBytes {
+	if text == "" || len(text) > MaxBytes {
 		return bad("it is empty or far too long")
 	}
 	end := strings.IndexAny(text, "~^")
 	if end < 0 {
 		end = len(text)
 	}
-	spec := revisionSpec{base: text[:end]}
+	spec := Spec{base: text[:end]}
 	switch {
 	case spec.base == "@":
 		spec.base = "HEAD"
 	case strings.Contains(spec.base, "@{") || strings.Contains(spec.base, ":") || strings.Contains(spec.base, ".."):
 		return bad("reflogs, paths, searches and ranges are not known here")
-	case !validRef("refs/heads/" + spec.base):
+	case !ValidName("refs/heads/" + spec.base):
 		return bad("that is no name Git allows")
 	}
 	for rest := text[end:]; rest != ""; {
@@ -79,9 +79,9 @@ func parseRevision(text string) (revisionSpec, error) {
 		rest = rest[digits:]
 		switch {
 		case kind == '~':
-			spec.steps = append(spec.steps, revisionStep{nth: 1, times: n})
+			spec.steps = append(spec.steps, step{nth: 1, times: n})
 		case kind == '^' && n > 0:
-			spec.steps = append(spec.steps, revisionStep{nth: n, times: 1})
+			spec.steps = append(spec.steps, step{nth: n, times: 1})
 		case kind != '^':
 			return bad("only ~ and ^ may follow a name")
 		}
@@ -90,21 +90,16 @@ func parseRevision(text string) (revisionSpec, error) {
 }
 
 // names are the references that a name may stand for, in Git's order.
-func (r revisionSpec) names() []string {
+func (r Spec) names() []string {
 	if r.base == "HEAD" || strings.HasPrefix(r.base, "refs/") {
 		return []string{r.base}
 	}
-	return []string{"refs/" + r.base, tagPrefix + r.base, branchPrefix + r.base, remotePrefix + r.base, remotePrefix + r.base + "/HEAD"}
+	return []string{"refs/" + r.base, tagPrefix + r.base, BranchPrefix + r.base, remotePrefix + r.base, remotePrefix + r.base + "/HEAD"}
 }
-
-const (
-	tagPrefix    = "refs/tags/"
-	remotePrefix = "refs/remotes/"
-)
 
 // lookUp finds the base among references: a reference comes before a commit's id
 // that looks like it. Zero: there is none.
-func (r revisionSpec) lookUp(refs map[string]plumbing.Hash) plumbing.Hash {
+func (r Spec) lookUp(refs map[string]plumbing.Hash) plumbing.Hash {
 	if objectstore.IsObjectID(strings.ToLower(r.base)) {
 		return plumbing.NewHash(r.base)
 	}
@@ -117,7 +112,7 @@ func (r revisionSpec) lookUp(refs map[string]plumbing.Hash) plumbing.Hash {
 }
 
 // abbreviated is the beginning of a commit's id that the base may be, or "".
-func (r revisionSpec) abbreviated() string {
+func (r Spec) abbreviated() string {
 	const digits = "0123456789abcdef"
 	id := strings.ToLower(r.base)
 	if len(id) < minAbbreviated || len(id) > 40 || strings.Trim(id, digits) != "" {
@@ -127,10 +122,10 @@ func (r revisionSpec) abbreviated() string {
 }
 
 // unknown says that there is no such base, and what there is.
-func (r revisionSpec) unknown(refs map[string]plumbing.Hash) error {
+func (r Spec) unknown(refs map[string]plumbing.Hash) error {
 	var names []string
 	for name := range refs {
-		for _, prefix := range []string{branchPrefix, tagPrefix} {
+		for _, prefix := range []string{BranchPrefix, tagPrefix} {
 			if short, ok := strings.CutPrefix(name, prefix); ok {
 				names = append(names, short)
 			}
@@ -154,8 +149,23 @@ func (r revisionSpec) unknown(refs map[string]plumbing.Hash) error {
 	return fault.New(fault.ErrNotFound, "the repository has no branch, tag or commit %q%s", fault.Printable(fault.Shorten(r.base)), there)
 }
 
+// Resolve finds the commit that is meant, among references and in an object database.
+func (r Spec) Resolve(ctx context.Context, o *objectstore.Objects, refs map[string]plumbing.Hash) (plumbing.Hash, error) {
+	base := r.lookUp(refs)
+	if digits := r.abbreviated(); base.IsZero() && digits != "" {
+		var err error
+		if base, err = o.Expand(ctx, digits); err != nil {
+			return base, err
+		}
+	}
+	if base.IsZero() || !o.Has(base) {
+		return base, r.unknown(refs)
+	}
+	return r.follow(ctx, o, base)
+}
+
 // follow goes from the base to the commit that is meant.
-func (r revisionSpec) follow(ctx context.Context, o *objectstore.Objects, id plumbing.Hash) (plumbing.Hash, error) {
+func (r Spec) follow(ctx context.Context, o *objectstore.Objects, id plumbing.Hash) (plumbing.Hash, error) {
 	id, err := o.Peel(ctx, id)
 	if err != nil {
 		return id, err

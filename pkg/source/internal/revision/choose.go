@@ -1,0 +1,350 @@
+package revision
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+	"github.com/agext/levenshtein"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/history"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+)
+
+const (
+	// nearest is how many names an error about a missing one proposes.
+	nearest = 5
+	// maxNamedBranches is how many branches an error about a missing one still lists.
+	maxNamedBranches = 8
+	// maxCompared is how many names are compared for that.
+	maxCompared = 5000
+)
+
+// Selector says which commit of a repository on a server is meant: at most one field is set,
+// and none is the branch main. Package source documents the fields at Remote.
+type Selector struct {
+	Branch   string
+	Tag      string
+	SemVer   string
+	Name     string
+	Commit   history.Commit
+	Revision string
+}
+
+// String names what is selected, for messages.
+func (s Selector) String() string {
+	switch {
+	case s.Revision != "":
+		return "revision " + fault.Printable(fault.Shorten(s.Revision))
+	case s.Commit != "":
+		return "commit " + fault.Shorten(string(s.Commit))
+	case s.Tag != "":
+		return "tag " + fault.Printable(fault.Shorten(s.Tag))
+	case s.SemVer != "":
+		return "tags in range " + fault.Printable(fault.Shorten(s.SemVer))
+	case s.Name != "":
+		return "reference " + fault.Printable(fault.Shorten(s.Name))
+	case s.Branch != "":
+		return "branch " + fault.Printable(fault.Shorten(s.Branch))
+	}
+	return "branch main"
+}
+
+// Wanted is a Selector that has been checked.
+type Wanted struct {
+	Selector
+	spec Spec                // of Revision
+	tags *semver.Constraints // of SemVer
+}
+
+// Check rejects a selector that selects nothing, or more than one thing.
+func (s Selector) Check() (Wanted, error) {
+	given := 0
+	for _, text := range []string{s.Branch, s.Tag, s.SemVer, s.Name, string(s.Commit)} {
+		if text != "" {
+			given++
+		}
+	}
+	switch {
+	case s.Revision != "" && given > 0:
+		return Wanted{}, fault.New(fault.ErrInvalid, "a revision is given, and a branch, a tag or a commit too; choose one")
+	case s.Revision != "":
+		return s.checkRevision()
+	case given > 1:
+		return Wanted{}, fault.New(fault.ErrInvalid, "more than one of branch, tag, range of tags, name and commit are given; choose one")
+	case given == 0:
+		s.Branch = "main"
+	case s.Commit != "":
+		_, err := history.ParseCommit(string(s.Commit))
+		return Wanted{Selector: s}, err
+	case s.SemVer != "":
+		tags, err := semver.NewConstraint(s.SemVer)
+		if err != nil {
+			return Wanted{}, fault.New(fault.ErrInvalid, "range of tags %q cannot be read: write it as 1.x, ~1.2 or \">=1.2.0 <2.0.0\"", fault.Shorten(s.SemVer))
+		}
+		return Wanted{Selector: s, tags: tags}, nil
+	}
+	for kind, name := range map[string]string{"branch": s.Branch, "tag": s.Tag, "reference": s.Name} {
+		if name != "" && !ValidName(s.reference()) {
+			return Wanted{}, fault.New(fault.ErrInvalid, "%s %q is no name that Git allows", kind, fault.Shorten(name))
+		}
+	}
+	return Wanted{Selector: s}, nil
+}
+
+func (s Selector) checkRevision() (Wanted, error) {
+	spec, err := Parse(s.Revision)
+	if err != nil {
+		return Wanted{}, err
+	}
+	if id := strings.ToLower(spec.base); objectstore.IsObjectID(id) {
+		s.Commit = history.Commit(id) // a server is asked for it as for any commit
+	}
+	return Wanted{Selector: s, spec: spec}, nil
+}
+
+// reference is the full name of the one reference that is followed, "" if it is
+// none, or not known before the server was asked.
+func (s Selector) reference() string {
+	switch {
+	case s.Branch != "":
+		return BranchPrefix + s.Branch
+	case s.Tag != "":
+		return tagPrefix + s.Tag
+	}
+	return s.Name
+}
+
+// LineName tells the histories of one mirror apart.
+func (t Wanted) LineName() string {
+	if t.SemVer != "" {
+		return "tags " + t.SemVer // the next release mostly continues the one before
+	}
+	return t.reference()
+}
+
+// Choice is what is wanted, as found on a server.
+type Choice struct {
+	Head      plumbing.Hash   // the commit
+	Wants     []plumbing.Hash // to ask for
+	Reference string          // the full name that led there; "" for a commit
+	Tag       plumbing.Hash   // the annotated tag there, or zero
+	name      string          // as it stands in a revision
+}
+
+// Revision writes the choice as Format does.
+func (c Choice) Revision() string { return Format(c.name, c.Head) }
+
+// Choose finds the commit that is wanted and what to ask the server for to get it.
+func (t Wanted) Choose(refs *packp.AdvRefs) (Choice, error) {
+	switch {
+	case t.Revision != "" && t.Commit == "":
+		return chooseRevision(t.spec, refs)
+	case t.Commit != "":
+		return chooseCommit(plumbing.NewHash(string(t.Commit)), refs)
+	case t.SemVer != "":
+		tag, err := t.highest(refs)
+		if err != nil {
+			return Choice{}, err
+		}
+		return chooseReference(tagPrefix+tag, tag, refs)
+	}
+	return chooseReference(t.reference(), cmp.Or(t.Branch, t.Tag, t.Name), refs)
+}
+
+// chooseReference finds the commit of a reference. A tag is asked for as the tag,
+// because a server gives out what it named, and because it may be signed.
+func chooseReference(full, name string, refs *packp.AdvRefs) (Choice, error) {
+	id := refs.References[full]
+	if id.IsZero() {
+		return Choice{}, unknownReference(full, refs)
+	}
+	c := Choice{Head: id, Wants: []plumbing.Hash{id}, Reference: full, name: name}
+	if commit, annotated := refs.Peeled[full]; annotated && commit != id {
+		c.Head, c.Tag = commit, id
+	}
+	return c, nil
+}
+
+// Follow goes from the reference that a revision begins with to the commit that is meant.
+func (t Wanted) Follow(ctx context.Context, o *objectstore.Objects, at Choice) (Choice, error) {
+	if t.Revision == "" {
+		return at, nil
+	}
+	var err error
+	at.Head, err = t.spec.follow(ctx, o, at.Head)
+	return at, err
+}
+
+// CheckTag rejects a tag that leads elsewhere than the server said.
+func (c Choice) CheckTag(ctx context.Context, o *objectstore.Objects) error {
+	if c.Tag.IsZero() {
+		return nil
+	}
+	head, err := o.Peel(ctx, c.Tag)
+	if err == nil && head != c.Head {
+		err = fault.New(fault.ErrInvalid, "the server says that %q is commit %s, but its tag object names %s: check the repository with git fsck", c.name, c.Head, head)
+	}
+	return err
+}
+
+func chooseCommit(head plumbing.Hash, refs *packp.AdvRefs) (Choice, error) {
+	c := Choice{Head: head, Wants: []plumbing.Hash{head}}
+	for _, id := range refs.References {
+		if id == head {
+			return c, nil
+		}
+	}
+	if refs.Capabilities.Supports(capability.AllowReachableSHA1InWant) || refs.Capabilities.Supports("allow-any-sha1-in-want") {
+		return c, nil
+	}
+	// The server gives out branches only; the commit should be on one of them.
+	c.Wants = Heads(refs)
+	if len(c.Wants) > objectstore.MaxWants {
+		return c, fault.New(fault.ErrInvalid, "the commit is no branch's head, and there are %d branches to look for it; follow a branch instead", len(c.Wants))
+	}
+	if len(c.Wants) == 0 {
+		return c, fault.New(fault.ErrNotFound, "the repository has no branches")
+	}
+	return c, nil
+}
+
+// version is a tag that is a semantic version: three numbers, with v before them or
+// not. A tag such as v1, which is moved with each release, is none.
+type version struct {
+	tag    string
+	number *semver.Version
+}
+
+// highest finds the highest tag in a range. Pre-releases count only where the range
+// names one. Of tags with one precedence, such as v1.0.0 and 1.0.0 or with other
+// build metadata, the one whose name sorts last in bytes is taken.
+func (t Wanted) highest(refs *packp.AdvRefs) (string, error) {
+	var all []version
+	var best *version
+	for name, id := range refs.References {
+		tag, ok := strings.CutPrefix(name, tagPrefix)
+		if !ok || id.IsZero() {
+			continue
+		}
+		number, err := semver.StrictNewVersion(strings.TrimPrefix(tag, "v"))
+		if err != nil {
+			continue
+		}
+		v := version{tag, number}
+		all = append(all, v)
+		if t.tags.Check(number) && (best == nil || compareVersions(v, *best) > 0) {
+			best = &v
+		}
+	}
+	if best != nil {
+		return best.tag, nil
+	}
+	if len(all) == 0 {
+		return "", fault.New(fault.ErrNotFound, "the repository has no tag that is a version such as v1.2.3%s", others(tagPrefix, "", refs))
+	}
+	slices.SortFunc(all, func(a, b version) int { return compareVersions(b, a) })
+	var names []string
+	for _, v := range all[:min(len(all), nearest)] {
+		names = append(names, fmt.Sprintf("%q", fault.Shorten(v.tag)))
+	}
+	return "", fault.New(fault.ErrNotFound, "no tag is in the range; of %d that are versions the highest are %s; a pre-release counts only if the range names one, as in \">=1.2.0-0\"", len(all), strings.Join(names, ", "))
+}
+
+func compareVersions(a, b version) int {
+	return cmp.Or(a.number.Compare(b.number), strings.Compare(a.tag, b.tag))
+}
+
+// unknownReference says that there is no such reference, and what there is.
+func unknownReference(full string, refs *packp.AdvRefs) error {
+	for prefix, kind := range map[string]string{BranchPrefix: "branch", tagPrefix: "tag"} {
+		if short, ok := strings.CutPrefix(full, prefix); ok {
+			return fault.New(fault.ErrNotFound, "the repository has no such %s%s", kind, others(prefix, short, refs))
+		}
+	}
+	return fault.New(fault.ErrNotFound, "the repository has no such reference%s", others("refs/", strings.TrimPrefix(full, "refs/"), refs))
+}
+
+// others names the references below a prefix: all, or those most like a name.
+func others(prefix, name string, refs *packp.AdvRefs) string {
+	var names []string
+	for full := range refs.References {
+		if short, ok := strings.CutPrefix(full, prefix); ok {
+			names = append(names, short)
+		}
+	}
+	slices.Sort(names)
+	of := "; it has "
+	switch {
+	case len(names) == 0:
+		return "; it has none at all"
+	case len(names) > maxCompared:
+		return fmt.Sprintf("; it has %d others", len(names))
+	case len(names) > maxNamedBranches:
+		of = fmt.Sprintf("; of %d others the nearest are ", len(names))
+		names = mostLike(name, names)
+	}
+	for i, short := range names {
+		if prefix == "refs/" {
+			short = prefix + short
+		}
+		names[i] = fmt.Sprintf("%q", fault.Shorten(short))
+	}
+	return of + strings.Join(names, ", ")
+}
+
+// mostLike returns the names that are most like one, the nearest first.
+func mostLike(name string, names []string) []string {
+	const longest = 200 // bytes: comparing takes time by the square of it
+	distance := make(map[string]int, len(names))
+	for _, n := range names {
+		distance[n] = levenshtein.Distance(name[:min(len(name), longest)], n[:min(len(n), longest)], nil)
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(distance[a], distance[b]) })
+	return names[:min(len(names), nearest)]
+}
+
+// Heads are the heads of all branches, each once, in a fixed order.
+func Heads(refs *packp.AdvRefs) []plumbing.Hash {
+	var ids []plumbing.Hash
+	for name, id := range refs.References {
+		if strings.HasPrefix(name, BranchPrefix) && !id.IsZero() {
+			ids = append(ids, id)
+		}
+	}
+	plumbing.HashesSort(ids)
+	return slices.Compact(ids)
+}
+
+// chooseRevision finds the commit that a revision starts from. A tag is asked for
+// as the tag, because a server gives out what it named.
+func chooseRevision(spec Spec, refs *packp.AdvRefs) (Choice, error) {
+	known := refs.References
+	if refs.Head != nil {
+		known = maps.Clone(known)
+		known["HEAD"] = *refs.Head
+	}
+	for _, name := range spec.names() {
+		id := known[name]
+		if id.IsZero() {
+			continue
+		}
+		head := id
+		if commit, ok := refs.Peeled[name]; ok {
+			head = commit
+		}
+		return Choice{Head: head, Wants: []plumbing.Hash{id}}, nil
+	}
+	if spec.abbreviated() != "" {
+		return Choice{}, fault.New(fault.ErrNotFound, "the repository has no branch or tag %q; if it is a commit, write all 40 digits: a server is asked for no other", spec.base)
+	}
+	return Choice{}, spec.unknown(known)
+}
