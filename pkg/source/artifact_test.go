@@ -4,29 +4,25 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"context"
 	"crypto/sha256"
 	"crypto/sha512"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/zeebo/blake3"
 
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/artifact"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
-	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
 // tarGz makes an archive of entries.
@@ -173,11 +169,6 @@ func TestArtifactDigests(t *testing.T) {
 		_, err = a.Read(t.Context(), from)
 		wantError(t, err, ErrInvalid, "malformed")
 	}
-	// Of nothing, from https://github.com/BLAKE3-team/BLAKE3/blob/master/test_vectors/test_vectors.json
-	want, err := parseDigest("blake3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262")
-	if err != nil || hex.EncodeToString(want.hash.Sum(nil)) != want.sum {
-		t.Errorf("%v: %x", err, want.hash.Sum(nil))
-	}
 	empty(t, a.Dir)
 }
 
@@ -235,26 +226,30 @@ func TestHostileArchive(t *testing.T) {
 	t.Run("a bomb", func(t *testing.T) {
 		f := newFiles(t)
 		a := newArtifacts(t, f)
+		a.limits = artifact.DefaultLimits()
+		a.limits.Inflated = 8 << 20
 		// Gzip files one after the other are one: each holds as many zeros as the others.
 		const piece = 1 << 20
 		var head bytes.Buffer
-		if err := tar.NewWriter(&head).WriteHeader(&tar.Header{Name: "bomb.txt", Typeflag: tar.TypeReg, Size: maxArtifactInflated + 1}); err != nil {
+		if err := tar.NewWriter(&head).WriteHeader(&tar.Header{Name: "bomb.txt", Typeflag: tar.TypeReg, Size: a.limits.Inflated + 1}); err != nil {
 			t.Fatal(err)
 		}
-		bomb := append(zipped(t, head.Bytes()), bytes.Repeat(zipped(t, make([]byte, piece)), maxArtifactInflated/piece+1)...)
+		bomb := append(zipped(t, head.Bytes()), bytes.Repeat(zipped(t, make([]byte, piece)), int(a.limits.Inflated/piece)+1)...)
 		_, err := a.Read(t.Context(), f.artifact(bomb))
-		wantError(t, err, ErrInvalid, "when it is unpacked")
+		wantError(t, err, ErrInvalid, "more than 8388608 bytes when it is unpacked")
 		empty(t, a.Dir)
 	})
 	t.Run("more entries than anyone has", func(t *testing.T) {
 		f := newFiles(t)
 		a := newArtifacts(t, f)
+		a.limits = artifact.DefaultLimits()
+		a.limits.Entries = 100
 		var entry bytes.Buffer
 		if err := tar.NewWriter(&entry).WriteHeader(&tar.Header{Name: "d/", Typeflag: tar.TypeDir}); err != nil {
 			t.Fatal(err)
 		}
-		_, err := a.Read(t.Context(), f.artifact(zipped(t, bytes.Repeat(entry.Bytes(), filter.MaxEntries+1))))
-		wantError(t, err, ErrInvalid, "entries")
+		_, err := a.Read(t.Context(), f.artifact(zipped(t, bytes.Repeat(entry.Bytes(), a.limits.Entries+1))))
+		wantError(t, err, ErrInvalid, "more than 100 entries")
 	})
 	for name, data := range map[string][]byte{
 		"no archive":          []byte("hello " + canary),
@@ -338,32 +333,9 @@ func TestArtifactIsNoWayIn(t *testing.T) {
 		a := newArtifacts(t, f)
 		a.Hosts = []string{"127.0.0.1"}
 		wantError(t, read(t, a, func(*Artifact) {}), ErrInvalid, "--artifact-hosts")
-		for allowed, urls := range map[string]map[string]bool{
-			"flux.test":     {"http://flux.test/x": true, "http://flux.test:80/x": true, "https://flux.test:443/x": true, "http://flux.test:443/x": false, "https://flux.test:80/x": false, "http://flux.test:10250/x": false},
-			"flux.test:80":  {"http://flux.test/x": true, "https://flux.test/x": false, "http://flux.test:81/x": false},
-			"[fd00::1]":     {"http://[fd00::1]/x": true, "http://[fd00::1]:81/x": false},
-			"[fd00::1]:443": {"https://[fd00::1]/x": true, "http://[fd00::1]/x": false},
-		} {
-			for at, want := range urls {
-				if _, err := (&Artifacts{Hosts: []string{allowed}}).check(at); (err == nil) != want {
-					t.Errorf("%s with %s: %v", at, allowed, err)
-				}
-			}
-		}
 	})
 	t.Run("no host is allowed", func(t *testing.T) {
 		wantError(t, read(t, &Artifacts{Dir: t.TempDir(), AllowedCIDRs: loopback}, func(*Artifact) {}), ErrInvalid, "--artifact-hosts")
-	})
-	t.Run("a name as a cluster writes it", func(t *testing.T) {
-		a := &Artifacts{Hosts: []string{"source-controller.flux-system.svc.cluster.local"}}
-		for _, ok := range []string{"http://source-controller.flux-system.svc.cluster.local./x", "http://SOURCE-controller.flux-system.svc.cluster.local:80/x"} {
-			if _, err := a.check(ok); err != nil {
-				t.Error(err)
-			}
-		}
-		if _, err := a.check("http://source-controller.flux-system.svc.cluster.local.evil.example/x"); err == nil {
-			t.Error("a longer name is allowed")
-		}
 	})
 	for name, digest := range map[string]string{
 		"no digest": "", "half a digest": "sha256:abcd", "a weak digest": "md5:" + strings.Repeat("0", 32), "a digest in capitals": "sha256:" + strings.Repeat("A", 64),
@@ -418,6 +390,9 @@ func TestArtifactFaults(t *testing.T) {
 		wantError(t, err, ErrUnreachable, "refused")
 	})
 	t.Run("no end", func(t *testing.T) {
+		a := newArtifacts(t, f)
+		a.limits = artifact.DefaultLimits()
+		a.limits.Bytes = 1 << 20
 		var served atomic.Int64
 		endless := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			n, _ := io.Copy(w, zeros{})
@@ -428,36 +403,10 @@ func TestArtifactFaults(t *testing.T) {
 		from.URL = endless.URL
 		_, err := a.Read(t.Context(), from)
 		endless.Close()
-		wantError(t, err, ErrInvalid, "more than")
-		if n := served.Load(); n > 2*maxArtifactBytes {
+		wantError(t, err, ErrInvalid, "more than 1048576 bytes")
+		if n := served.Load(); n > 64<<20 { // what the kernel buffers, too
 			t.Errorf("%d bytes were taken", n)
 		}
-	})
-	t.Run("drips, and somebody loses patience", func(t *testing.T) { // security.md 7
-		slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			for r.Context().Err() == nil {
-				_, _ = io.WriteString(w, "x")
-				_ = http.NewResponseController(w).Flush()
-				time.Sleep(10 * time.Millisecond)
-			}
-		}))
-		defer slow.Close()
-		u, err := url.Parse(slow.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeoutCause(t.Context(), 200*time.Millisecond, &transport.SlowError{Phase: "download", Timeout: 200 * time.Millisecond})
-		defer cancel()
-		file, err := a.temporary()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer file.Close()
-		want, err := parseDigest(good.Digest)
-		if err != nil {
-			t.Fatal(err)
-		}
-		wantError(t, a.download(ctx, u, file, want), ErrUnreachable, "no end of phase download after 200ms")
 	})
 	empty(t, a.Dir)
 }

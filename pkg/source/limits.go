@@ -15,10 +15,3 @@ const (
 	// sources, each about 150 bytes in memory.
 	maxKeptRefs = 20_000
 )
-
-// What an artifact of Flux may cost. Flux's own limit for what it unpacks is 100 MiB
-// (DefaultMaxUntarSize of github.com/fluxcd/pkg/tar v1.2.0).
-const (
-	maxArtifactBytes    = 128 << 20 // 128 MiB, on disk
-	maxArtifactInflated = 512 << 20 // 512 MiB, read twice and never held
-)

@@ -1,4 +1,4 @@
-package source
+package artifact
 
 import (
 	"archive/tar"
@@ -21,9 +21,9 @@ import (
 // reads twice, first names and ignore rules, then what is wanted: the order in an
 // archive must decide nothing. Entries are never unpacked, so neither their names nor
 // their modes nor their links can do anything.
-func readArchive(ctx context.Context, from io.ReadSeeker, in filter.Scope) ([]File, []Refusal, error) {
+func (l Limits) readArchive(ctx context.Context, from io.ReadSeeker, in filter.Scope) ([]filter.File, []filter.Refusal, error) {
 	a := archive{scope: in, found: map[string]int64{}, rules: map[string][]byte{}, twice: map[string]bool{}}
-	if err := eachEntry(ctx, from, a.list); err != nil {
+	if err := l.eachEntry(ctx, from, a.list); err != nil {
 		return nil, nil, err
 	}
 	if !a.entered && len(in.Parts) > 0 {
@@ -35,20 +35,20 @@ func readArchive(ctx context.Context, from io.ReadSeeker, in filter.Scope) ([]Fi
 	if _, err := from.Seek(0, io.SeekStart); err != nil {
 		return nil, nil, err
 	}
-	if err := eachEntry(ctx, from, a.load); err != nil {
+	if err := l.eachEntry(ctx, from, a.load); err != nil {
 		return nil, nil, err
 	}
-	slices.SortFunc(a.files, func(x, y File) int { return strings.Compare(x.Path, y.Path) })
+	slices.SortFunc(a.files, func(x, y filter.File) int { return strings.Compare(x.Path, y.Path) })
 	return a.files, a.refused.Sorted(), nil
 }
 
 // eachEntry calls a function for every entry, with its path in parts.
-func eachEntry(ctx context.Context, from io.Reader, do func(h *tar.Header, parts []string, r io.Reader) error) error {
+func (l Limits) eachEntry(ctx context.Context, from io.Reader, do func(h *tar.Header, parts []string, r io.Reader) error) error {
 	unzipped, err := gzip.NewReader(from)
 	if err != nil {
 		return fault.New(fault.ErrInvalid, "it is no gzip-compressed tar archive; of an OCIRepository, set spec.layerSelector.operation to extract")
 	}
-	bounded := &boundedReader{from: unzipped, left: maxArtifactInflated}
+	bounded := &boundedReader{from: unzipped, left: l.Inflated, limit: l.Inflated}
 	entries := tar.NewReader(bounded)
 	for n := 0; ; n++ {
 		if err := ctx.Err(); err != nil {
@@ -60,8 +60,8 @@ func eachEntry(ctx context.Context, from io.Reader, do func(h *tar.Header, parts
 			return nil
 		case err != nil:
 			return explainArchive(err)
-		case n == filter.MaxEntries:
-			return fault.New(fault.ErrInvalid, "it has more than %d entries; let Flux leave out what holds no profiles, with spec.ignore", filter.MaxEntries)
+		case n == l.Entries:
+			return fault.New(fault.ErrInvalid, "it has more than %d entries; let Flux leave out what holds no profiles, with spec.ignore", l.Entries)
 		}
 		parts, err := filter.SplitPath(h.Name)
 		if err != nil {
@@ -86,13 +86,14 @@ func explainArchive(err error) error {
 
 // boundedReader ends with an error after so many bytes: a bomb.
 type boundedReader struct {
-	from io.Reader
-	left int64
+	from  io.Reader
+	left  int64
+	limit int64
 }
 
 func (b *boundedReader) Read(p []byte) (int, error) {
 	if b.left <= 0 {
-		return 0, fault.New(fault.ErrInvalid, "it has more than %d bytes when it is unpacked", maxArtifactInflated)
+		return 0, fault.New(fault.ErrInvalid, "it has more than %d bytes when it is unpacked", b.limit)
 	}
 	n, err := b.from.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
@@ -108,7 +109,7 @@ type archive struct {
 	rules   map[string][]byte
 	refused filter.Refusals
 	wanted  map[string]bool
-	files   []File
+	files   []filter.File
 }
 
 // list notes an entry of the first pass.
@@ -174,16 +175,16 @@ func tarMode(h *tar.Header) uint32 {
 // choose decides what is read, in the order of the paths, so that a limit always hits
 // the same files.
 func (a *archive) choose(ctx context.Context) error {
-	var files []File
+	var files []filter.File
 	for path := range a.found {
 		if a.twice[path] {
 			a.refused.Add(path, "it is in the archive twice")
 			continue
 		}
-		files = append(files, File{Path: path})
+		files = append(files, filter.File{Path: path})
 	}
-	slices.SortFunc(files, func(x, y File) int { return strings.Compare(x.Path, y.Path) })
-	read := func(_ context.Context, f File) ([]byte, error) { return a.rules[f.Path], nil }
+	slices.SortFunc(files, func(x, y filter.File) int { return strings.Compare(x.Path, y.Path) })
+	read := func(_ context.Context, f filter.File) ([]byte, error) { return a.rules[f.Path], nil }
 	files, err := a.scope.Keep(ctx, read, files, &a.refused)
 	if err != nil {
 		return err
@@ -217,6 +218,6 @@ func (a *archive) load(_ *tar.Header, parts []string, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	a.files = append(a.files, File{Path: path, Blob: id.String(), Data: data})
+	a.files = append(a.files, filter.File{Path: path, Blob: id.String(), Data: data})
 	return nil
 }

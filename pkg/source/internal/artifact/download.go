@@ -1,0 +1,241 @@
+package artifact
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
+)
+
+// Server is a file server of artifacts, and how to ask it.
+type Server struct {
+	// Dir is where an archive is stored while it is read, in a file without a name; "" is
+	// the system's folder for such files.
+	Dir string
+	// Hosts may be asked, as host, on the port of the URL's scheme, or as host:port.
+	Hosts []string
+	// AllowedCIDRs are addresses to connect to although they are loopback,
+	// link-local or otherwise rejected.
+	AllowedCIDRs []netip.Prefix
+	// Limits bound what one artifact costs.
+	Limits Limits
+}
+
+// Limits bound what one artifact costs.
+type Limits struct {
+	Bytes    int64 // of the archive, on disk
+	Inflated int64 // of what is in it, which is read twice and never stored
+	Entries  int   // in the archive
+}
+
+// DefaultLimits leave room for what Flux serves: its own limit for what it unpacks is
+// 100 MiB (DefaultMaxUntarSize of github.com/fluxcd/pkg/tar v1.2.0).
+func DefaultLimits() Limits {
+	return Limits{Bytes: 128 << 20, Inflated: 512 << 20, Entries: filter.MaxEntries}
+}
+
+// timeout bounds a download from its beginning to its end.
+const timeout = 2 * time.Minute
+
+// Read downloads the archive at an address, checks its digest, and only then reads the profile
+// files in it that are in a scope.
+func (s Server) Read(ctx context.Context, address, digest string, in filter.Scope) ([]filter.File, []filter.Refusal, error) {
+	want, err := parseDigest(digest)
+	if err != nil {
+		return nil, nil, err
+	}
+	from, err := s.check(address)
+	if err != nil {
+		return nil, nil, err
+	}
+	file, err := s.temporary()
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a file to download to: %w", err)
+	}
+	defer file.Close()
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, &transport.SlowError{Phase: "download", Timeout: timeout})
+	defer cancel()
+	if err := s.download(ctx, from, file, want); err != nil {
+		return nil, nil, err
+	}
+	return s.Limits.readArchive(ctx, file, in)
+}
+
+// temporary makes a file that has no name any more, so that it goes when it is
+// closed, or when this process is killed.
+func (s Server) temporary() (*os.File, error) {
+	if s.Dir != "" {
+		if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	f, err := os.CreateTemp(s.Dir, "artifact-*")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// check refuses an address that is not to be asked, before anything is sent.
+func (s Server) check(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return nil, fault.New(fault.ErrInvalid, "its URL cannot be parsed")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fault.New(fault.ErrInvalid, "its URL has the scheme %q; only http and https are known", fault.Printable(fault.Shorten(u.Scheme)))
+	case u.User != nil:
+		return nil, fault.New(fault.ErrInvalid, "its URL contains user-info")
+	}
+	host, port := strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), transport.PortOf(u)
+	for _, allowed := range s.Hosts {
+		name, onPort, err := net.SplitHostPort(allowed)
+		if err != nil {
+			name, onPort = strings.Trim(allowed, "[]"), transport.SchemePort(u.Scheme)
+		}
+		if host != "" && host == strings.TrimSuffix(strings.ToLower(name), ".") && onPort == port {
+			return u, nil
+		}
+	}
+	return nil, fault.New(fault.ErrInvalid, "it lies on %s, and only %s may be asked: name the address of Flux's source-controller with --artifact-hosts, and its port unless that is the scheme's",
+		fault.Printable(fault.Shorten(u.Host)), strings.Join(s.Hosts, ", "))
+}
+
+// wantedDigest is a digest to compare with.
+type wantedDigest struct {
+	hash hash.Hash
+	sum  string
+}
+
+// parseDigest knows the algorithms of source-controller's --artifact-digest-algo.
+func parseDigest(text string) (wantedDigest, error) {
+	algorithm, sum, _ := strings.Cut(text, ":")
+	var h hash.Hash
+	switch algorithm {
+	case "sha256":
+		h = sha256.New()
+	case "sha384":
+		h = sha512.New384()
+	case "sha512":
+		h = sha512.New()
+	case "blake3":
+		h = blake3.New()
+	default:
+		return wantedDigest{}, fault.New(fault.ErrInvalid, "it has no digest that is known: sha256, sha384, sha512 or blake3")
+	}
+	if raw, err := hex.DecodeString(sum); err != nil || len(raw) != h.Size() || sum != strings.ToLower(sum) {
+		return wantedDigest{}, fault.New(fault.ErrInvalid, "its digest is malformed")
+	}
+	return wantedDigest{hash: h, sum: sum}, nil
+}
+
+// download brings the archive into a file, if it is what its digest says.
+func (s Server) download(ctx context.Context, from *url.URL, to *os.File, want wantedDigest) error {
+	// No proxy: the file server is in this cluster, and a proxy would be asked
+	// instead of the address that was checked.
+	transport := &http.Transport{
+		DialContext:            transport.Way{Timeout: transport.DefaultTimeout, AllowedCIDRs: s.AllowedCIDRs}.DialContext,
+		TLSHandshakeTimeout:    transport.DefaultTimeout,
+		ResponseHeaderTimeout:  transport.DefaultTimeout,
+		MaxResponseHeaderBytes: transport.MaxHeaderBytes,
+		DisableCompression:     true, // the archive is compressed, and its digest is that of what is sent
+		DisableKeepAlives:      true,
+	}
+	defer transport.CloseIdleConnections()
+	client := &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from.String(), nil)
+	if err != nil {
+		return fault.New(fault.ErrInvalid, "its URL cannot be asked")
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return explainDownload(ctx, from, err)
+	}
+	defer res.Body.Close()
+	switch {
+	case res.StatusCode >= 300 && res.StatusCode < 400:
+		return fault.New(fault.ErrInvalid, "%s redirects, which is not followed", from.Host)
+	case res.StatusCode == http.StatusNotFound:
+		return fault.New(fault.ErrUnreachable, "%s does not have it (any more); Flux will name another", from.Host)
+	case res.StatusCode != http.StatusOK:
+		return fault.New(fault.ErrUnreachable, "%s answers with status %d", from.Host, res.StatusCode)
+	case res.ContentLength > s.Limits.Bytes:
+		return s.Limits.tooBig()
+	}
+	n, err := io.Copy(io.MultiWriter(&diskWriter{to}, want.hash), io.LimitReader(res.Body, s.Limits.Bytes+1))
+	if disk, ok := errors.AsType[*diskError](err); ok {
+		return fmt.Errorf("writing the download: %w", disk.err)
+	}
+	if err != nil {
+		return explainDownload(ctx, from, err)
+	}
+	if n > s.Limits.Bytes {
+		return s.Limits.tooBig()
+	}
+	if got := hex.EncodeToString(want.hash.Sum(nil)); got != want.sum {
+		return fault.New(fault.ErrUnreachable, "%s sent something else: its digest is %s, not %s; nothing of it was read", from.Host, got, want.sum)
+	}
+	_, err = to.Seek(0, io.SeekStart)
+	return err
+}
+
+// diskWriter tells errors of the disk from those of the network.
+type diskWriter struct{ file *os.File }
+
+func (w *diskWriter) Write(p []byte) (int, error) {
+	n, err := w.file.Write(p)
+	if err != nil {
+		err = &diskError{err}
+	}
+	return n, err
+}
+
+type diskError struct{ err error }
+
+func (e *diskError) Error() string { return e.err.Error() }
+
+func (l Limits) tooBig() error {
+	return fault.New(fault.ErrInvalid, "it has more than %d bytes; let Flux leave out what holds no profiles, with spec.ignore", l.Bytes)
+}
+
+// explainDownload words why nothing came. What net/http says of a URL is left out:
+// its query may hold a token.
+func explainDownload(ctx context.Context, from *url.URL, err error) error {
+	if refused, ok := transport.RefusedAddress(err); ok {
+		return fault.New(fault.ErrInvalid, "%s: %v; if that is right, allow it with --git-allowed-cidrs", from.Host, refused)
+	}
+	if slow, ok := errors.AsType[*transport.SlowError](context.Cause(ctx)); ok {
+		return fault.New(fault.ErrUnreachable, "%s: %v", from.Host, slow)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if outer, ok := errors.AsType[*url.Error](err); ok {
+		err = outer.Err
+	}
+	return fault.New(fault.ErrUnreachable, "%s: %v", from.Host, err)
+}
