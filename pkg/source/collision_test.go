@@ -21,6 +21,7 @@ import (
 	"github.com/pjbgf/sha1cd"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
 // shattered returns the first 320 bytes of both PDF files of the first SHA-1 collision,
@@ -88,18 +89,18 @@ func TestCollision(t *testing.T) {
 
 	for name, read := range map[string]func(*testing.T) error{
 		"an object of a pack": func(*testing.T) error {
-			_, err := objectstore.ScanPack(bufio.NewReader(bytes.NewReader(newPack(objectOf("blob", pdf)).bytes())))
+			_, err := objectstore.ScanPack(bufio.NewReader(bytes.NewReader(gittest.NewPack(gittest.ObjectOf("blob", pdf)).Bytes())))
 			return err
 		},
 		"a delta of a pack": func(t *testing.T) error {
-			p := newPack(objectOf("blob", "x"))
+			p := gittest.NewPack(gittest.ObjectOf("blob", "x"))
 			insert := []byte{}
 			for rest := bytesOf; len(rest) > 0; {
 				n := min(len(rest), 0x7f)
 				insert = append(append(insert, byte(n)), rest[:n]...)
 				rest = rest[n:]
 			}
-			data := p.ofsDelta(p.last, delta(1, uint64(len(pdf)), insert...)).bytes()
+			data := p.OfsDelta(p.Last, gittest.Delta(1, uint64(len(pdf)), insert...)).Bytes()
 			entries, err := objectstore.ScanPack(bufio.NewReader(bytes.NewReader(data)))
 			if err != nil {
 				t.Fatal(err)
@@ -192,7 +193,7 @@ func TestHashDetectsCollisions(t *testing.T) {
 	// With the header of a blob it is a file as any other, which git takes as well.
 	for _, data := range [][]byte{one, nil, []byte("a: 1\n")} {
 		id, err := objectstore.ObjectID(plumbing.BlobObject, data)
-		if want := objectOf("blob", string(data)).id(); err != nil || id.String() != want {
+		if want := gittest.ObjectOf("blob", string(data)).ID(); err != nil || id.String() != want {
 			t.Errorf("got %s, %v, want %s", id, err, want)
 		}
 	}
@@ -205,11 +206,11 @@ func (u undetecting) CollisionResistantSum(b []byte) ([]byte, bool) { return u.S
 
 // BenchmarkPackHash is what the detection costs where a pack arrives and is indexed.
 func BenchmarkPackHash(b *testing.B) {
-	p := new(packWriter)
+	p := new(gittest.Pack)
 	for i := range 2000 {
-		p.add(objectOf("blob", strings.Repeat("a line of a profile: "+strings.Repeat("x", i%50)+"\n", 50)))
+		p.Add(gittest.ObjectOf("blob", strings.Repeat("a line of a profile: "+strings.Repeat("x", i%50)+"\n", 50)))
 	}
-	data := p.bytes()
+	data := p.Bytes()
 	for name, f := range map[string]func() stdhash.Hash{
 		"crypto-sha1": func() stdhash.Hash { return undetecting{sha1.New()} },
 		"sha1cd":      sha1cd.New,

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
 func mustRead(t testing.TB, d Directory) *Snapshot {
@@ -30,10 +31,10 @@ func TestCleanWorkTreeIsLikeTheRemote(t *testing.T) {
 	remote := mustFetch(t, newMirrors(t), Remote{URL: s.push(r, "repo.git"), Path: "profiles"})
 
 	for name, d := range map[string]Directory{
-		"the work tree, with a folder in it": {Root: r.dir, Path: r.dir, Sub: "profiles"},
-		"a folder of the work tree":          {Root: r.dir, Path: "profiles"},
-		"below a higher root":                {Root: filepath.Dir(r.dir), Path: filepath.Join(r.dir, "profiles")},
-		"with a cache":                       {Root: r.dir, Path: "profiles", Lines: new(Lines)},
+		"the work tree, with a folder in it": {Root: r.Dir, Path: r.Dir, Sub: "profiles"},
+		"a folder of the work tree":          {Root: r.Dir, Path: "profiles"},
+		"below a higher root":                {Root: filepath.Dir(r.Dir), Path: filepath.Join(r.Dir, "profiles")},
+		"with a cache":                       {Root: r.Dir, Path: "profiles", Lines: new(Lines)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 2 {
@@ -51,7 +52,7 @@ func TestCleanWorkTreeIsLikeTheRemote(t *testing.T) {
 		})
 	}
 	r.git("gc", "--quiet")
-	if diff := cmp.Diff(remote, mustRead(t, Directory{Root: r.dir, Path: "profiles"}), snapshots, cmpopts.IgnoreFields(Snapshot{}, "Repository", "Reference")); diff != "" {
+	if diff := cmp.Diff(remote, mustRead(t, Directory{Root: r.Dir, Path: "profiles"}), snapshots, cmpopts.IgnoreFields(Snapshot{}, "Repository", "Reference")); diff != "" {
 		t.Errorf("after git gc: %s", diff)
 	}
 }
@@ -71,7 +72,7 @@ func TestDirtyWorkTree(t *testing.T) {
 			r := newRepo(t)
 			head := r.commit("a.yaml", "a: 1\n", "b.yaml", "b: 1\n")
 			c.change(r)
-			got := mustRead(t, Directory{Root: r.dir})
+			got := mustRead(t, Directory{Root: r.Dir})
 			var dirty []string
 			for _, f := range got.Files {
 				if f.Dirty {
@@ -90,7 +91,7 @@ func TestDirtyWorkTree(t *testing.T) {
 		r := newRepo(t)
 		r.commit("a.yaml", "a: 1\n", "x.txt", "x")
 		r.write("x.txt", "y")
-		if got := mustRead(t, Directory{Root: r.dir}); !strings.HasPrefix(got.Revision, "main@sha1:") {
+		if got := mustRead(t, Directory{Root: r.Dir}); !strings.HasPrefix(got.Revision, "main@sha1:") {
 			t.Errorf("got %s", got.Revision)
 		}
 	})
@@ -98,7 +99,7 @@ func TestDirtyWorkTree(t *testing.T) {
 
 func TestPlainFolder(t *testing.T) {
 	dir := t.TempDir()
-	r := &repo{t: t, dir: dir}
+	r := repoAt(t, dir)
 	r.write("a.yaml", "a: 1\n")
 	r.write("sub/b.yml", "b: 1\n")
 	r.write(".hidden.yaml", "h: 1\n")
@@ -131,10 +132,10 @@ func TestPlainFolder(t *testing.T) {
 // A ConfigMap is mounted as links to a folder that is swapped.
 func TestMountedConfigMap(t *testing.T) {
 	dir := t.TempDir()
-	r := &repo{t: t, dir: dir}
+	r := repoAt(t, dir)
 	r.write("..2026/a.yaml", "a: 1\n")
-	link(t, "..2026", filepath.Join(dir, "..data"))
-	link(t, "..data/a.yaml", filepath.Join(dir, "a.yaml"))
+	gittest.Link(t, "..2026", filepath.Join(dir, "..data"))
+	gittest.Link(t, "..data/a.yaml", filepath.Join(dir, "a.yaml"))
 	got := mustRead(t, Directory{Root: dir})
 	if len(got.Files) != 1 || got.Files[0].Path != "a.yaml" || string(got.Files[0].Data) != "a: 1\n" || len(got.Refused) > 0 {
 		t.Errorf("got %+v", got)
@@ -145,9 +146,9 @@ func TestMountedConfigMap(t *testing.T) {
 func TestLinkedWorkTree(t *testing.T) {
 	root, r := t.TempDir(), newRepo(t)
 	head := r.commit("profiles/a.yaml", "a: 1\n")
-	git(t, root, "clone", "--quiet", "--bare", r.dir, ".repo")
+	git(t, root, "clone", "--quiet", "--bare", r.Dir, ".repo")
 	git(t, filepath.Join(root, ".repo"), "worktree", "add", "--quiet", "--detach", filepath.Join(root, ".worktrees", string(head)))
-	link(t, filepath.Join(".worktrees", string(head)), filepath.Join(root, "current"))
+	gittest.Link(t, filepath.Join(".worktrees", string(head)), filepath.Join(root, "current"))
 	got := mustRead(t, Directory{Root: root, Path: filepath.Join(root, "current"), Sub: "profiles"})
 	if got.Revision != "sha1:"+string(head) || len(got.Line) != 1 || got.Files[0].Dirty || got.Files[0].Path != "profiles/a.yaml" {
 		t.Errorf("got %+v", got)
@@ -166,7 +167,7 @@ func TestShallowClone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			r.git("config", "uploadpack.allowFilter", "true")
-			git(t, root, append(append([]string{"clone", "--quiet"}, args...), "file://"+r.dir, "clone")...)
+			git(t, root, append(append([]string{"clone", "--quiet"}, args...), "file://"+r.Dir, "clone")...)
 			got := mustRead(t, Directory{Root: root, Path: "clone"})
 			if got.Revision != "main@sha1:"+string(head) || got.Head != head || got.Line != nil || got.Files[0].Dirty {
 				t.Errorf("got %+v", got)
@@ -189,7 +190,7 @@ func TestRepositoriesThatCannotServe(t *testing.T) {
 		"borrowed objects": {func(t *testing.T, dir string) {
 			r := newRepo(t)
 			r.commit("a.yaml", "a: 1\n")
-			git(t, dir, "clone", "--quiet", "--shared", r.dir, "x")
+			git(t, dir, "clone", "--quiet", "--shared", r.Dir, "x")
 			if err := os.Rename(filepath.Join(dir, "x", ".git"), filepath.Join(dir, ".git")); err != nil {
 				t.Fatal(err)
 			}
@@ -197,17 +198,17 @@ func TestRepositoriesThatCannotServe(t *testing.T) {
 		"a repository outside of the root": {func(t *testing.T, dir string) {
 			r := newRepo(t)
 			r.commit("a.yaml", "a: 1\n")
-			(&repo{t: t, dir: dir}).write(".git", "gitdir: "+filepath.Join(r.dir, ".git")+"\n")
+			repoAt(t, dir).write(".git", "gitdir: "+filepath.Join(r.Dir, ".git")+"\n")
 		}, "not below the root"},
 		"a ref that is a path": {func(t *testing.T, dir string) { // security.md 4
 			git(t, dir, "init", "--quiet")
-			(&repo{t: t, dir: dir}).write(".git/HEAD", "ref: refs/heads/../../config\n")
+			repoAt(t, dir).write(".git/HEAD", "ref: refs/heads/../../config\n")
 		}, "HEAD"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			c.make(t, dir)
-			(&repo{t: t, dir: dir}).write("b.yaml", "b: 1\n")
+			repoAt(t, dir).write("b.yaml", "b: 1\n")
 			got := mustRead(t, Directory{Root: dir})
 			if got.Head != "" || len(got.Files) == 0 || !got.Files[0].Dirty {
 				t.Errorf("got %+v", got)
@@ -222,13 +223,13 @@ func TestRepositoriesThatCannotServe(t *testing.T) {
 // security.md 3, 13: nothing leads out of the root, by path or by link.
 func TestDirectoryStaysBelowItsRoot(t *testing.T) {
 	outside, root := t.TempDir(), t.TempDir()
-	(&repo{t: t, dir: outside}).write("secret.yaml", canary)
-	r := &repo{t: t, dir: root}
+	repoAt(t, outside).write("secret.yaml", canary)
+	r := repoAt(t, root)
 	r.write("in/a.yaml", "a: 1\n")
-	link(t, outside, filepath.Join(root, "link"))
-	link(t, filepath.Join(outside, "secret.yaml"), filepath.Join(root, "in", "link.yaml"))
-	link(t, "../in", filepath.Join(root, "in", "loop"))
-	link(t, outside, filepath.Join(root, "in", "folder"))
+	gittest.Link(t, outside, filepath.Join(root, "link"))
+	gittest.Link(t, filepath.Join(outside, "secret.yaml"), filepath.Join(root, "in", "link.yaml"))
+	gittest.Link(t, "../in", filepath.Join(root, "in", "loop"))
+	gittest.Link(t, outside, filepath.Join(root, "in", "folder"))
 	if err := syscall.Mkfifo(filepath.Join(root, "in", "pipe.yaml"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -264,24 +265,17 @@ func TestDirectoryStaysBelowItsRoot(t *testing.T) {
 // repository within.
 func TestWorkTreeRefusesLinksAndRepositories(t *testing.T) {
 	r := newRepo(t)
-	link(t, "a.yaml", filepath.Join(r.dir, "link.yaml"))
+	gittest.Link(t, "a.yaml", filepath.Join(r.Dir, "link.yaml"))
 	r.write("a.yaml", "a: 1\n")
 	r.write("nested/b.yaml", "b: 1\n")
 	r.commit()
-	git(t, filepath.Join(r.dir, "nested"), "init", "--quiet")
-	got := mustRead(t, Directory{Root: r.dir})
+	git(t, filepath.Join(r.Dir, "nested"), "init", "--quiet")
+	got := mustRead(t, Directory{Root: r.Dir})
 	if diff := cmp.Diff([]string{"a.yaml"}, paths(got.Files)); diff != "" {
 		t.Error(diff)
 	}
 	if len(got.Refused) != 2 || got.Refused[0].Path != "link.yaml" || got.Refused[1].Path != "nested" {
 		t.Errorf("refused: %+v", got.Refused)
-	}
-}
-
-func link(t testing.TB, to, at string) {
-	t.Helper()
-	if err := os.Symlink(to, at); err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -291,12 +285,12 @@ func TestDirectoryDoesNotEnterAnotherRepository(t *testing.T) {
 	root := t.TempDir()
 	r := newRepo(t)
 	r.commit("profiles/a.yaml", "a: 1\n")
-	if err := os.Rename(r.dir, filepath.Join(root, "outer")); err != nil {
+	if err := os.Rename(r.Dir, filepath.Join(root, "outer")); err != nil {
 		t.Fatal(err)
 	}
 	inner := newRepo(t)
 	inner.commit("b.yaml", "b: 1\n")
-	if err := os.Rename(inner.dir, filepath.Join(root, "outer", "nested")); err != nil {
+	if err := os.Rename(inner.Dir, filepath.Join(root, "outer", "nested")); err != nil {
 		t.Fatal(err)
 	}
 	for _, sub := range []string{"nested", "nested/deep"} {

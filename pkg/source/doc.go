@@ -19,6 +19,7 @@
 //	history       walks commits
 //	verification  checks signatures of commits and who may change what
 //	revision      finds the commit that a name or a range of tags means
+//	worktree      reads and watches folders and repositories on this machine
 //	artifact      downloads and reads archives of Flux
 //	filter        decides which files are read, with ignore rules
 //	fault         has the classes of errors

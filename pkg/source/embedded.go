@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -40,7 +41,7 @@ func (e Embedded) Read(ctx context.Context) (*Snapshot, error) {
 		if d.Name() == IgnoreFile {
 			return nil
 		}
-		kind, reason := filter.Classify(d.Name(), treeMode(d.Type()))
+		kind, reason := filter.Classify(d.Name(), filter.ModeOf(d.Type()))
 		full := path.Join(e.Path, name)
 		switch {
 		case kind != filter.ClassFolder && d.IsDir():
@@ -84,4 +85,13 @@ func (e Embedded) file(name string, d fs.DirEntry, q *filter.Quota) (data []byte
 	}
 	data, err = fs.ReadFile(e.FS, name)
 	return data, "", err
+}
+
+// digest is the revision of files that no commit holds.
+func digest(files []File) string {
+	h := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(h, "%s\x00%x\n", f.Path, sha256.Sum256(f.Data))
+	}
+	return fmt.Sprintf("sha256:%x", h.Sum(nil))
 }

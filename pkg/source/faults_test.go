@@ -392,10 +392,10 @@ func TestDamagedMirror(t *testing.T) {
 		"references cut short":      each("packed-refs", func(data []byte) []byte { return data[:len(data)-3] }),
 		"no references":             remove("packed-refs"),
 		"a fetch that was killed": func(t *testing.T, dir string) {
-			(&repo{t: t, dir: dir}).write("incoming-123/pack", "PACK")
+			repoAt(t, dir).write("incoming-123/pack", "PACK")
 		},
 		"an index renamed, its pack not yet": func(t *testing.T, dir string) {
-			(&repo{t: t, dir: dir}).write("objects/pack/pack-"+id1+".idx", "half an ind")
+			repoAt(t, dir).write("objects/pack/pack-"+id1+".idx", "half an ind")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
 // security.md 1: a submodule's server hears nothing of us.
@@ -154,12 +155,12 @@ func TestMalformedObjects(t *testing.T) {
 			s := newServer(t)
 			dir, blob := rawRepo(t, s)
 			tree := make(t, dir, blob("a: 1\n"))
-			commit := objectOf("commit", fmt.Sprintf("tree %s\nauthor A <a@x> 1 +0000\ncommitter A <a@x> 1 +0000\n\nx\n", tree))
-			p := newPack(commit, readObject(t, dir, tree), objectOf("blob", "a: 1\n"))
+			commit := gittest.ObjectOf("commit", fmt.Sprintf("tree %s\nauthor A <a@x> 1 +0000\ncommitter A <a@x> 1 +0000\n\nx\n", tree))
+			p := gittest.NewPack(commit, readObject(t, dir, tree), gittest.ObjectOf("blob", "a: 1\n"))
 			if name == "a file that is a folder" {
-				p.add(readObject(t, dir, rawTree(t, dir, "100644 a.yaml", blob("a: 1\n"))))
+				p.Add(readObject(t, dir, rawTree(t, dir, "100644 a.yaml", blob("a: 1\n"))))
 			}
-			_, err := fetchPack(t, commit.id(), p.bytes())
+			_, err := fetchPack(t, commit.ID(), p.Bytes())
 			wantError(t, err, ErrInvalid)
 		})
 	}

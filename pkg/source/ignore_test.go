@@ -14,6 +14,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/revision"
+	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
 // gitSays lists what git would read: it takes the same files, by their own name, and
@@ -51,7 +52,7 @@ func TestIgnoreIsGits(t *testing.T) {
 			defer r.write(filepath.Join(folder, IgnoreFile), "")
 		}
 		want := gitSays(t, r, extra)
-		got := mustRead(t, Directory{Root: r.dir, Ignore: strings.Join(extra, "\n")})
+		got := mustRead(t, Directory{Root: r.Dir, Ignore: strings.Join(extra, "\n")})
 		if diff := cmp.Diff(want, paths(got.Files), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("rules %q and %q (-git +ours):\n%s", rules, extra, diff)
 		}
@@ -149,8 +150,8 @@ func TestIgnore(t *testing.T) {
 	})
 	t.Run("the same from a work tree, a local repository, a history read anew", func(t *testing.T) {
 		for name, got := range map[string]*Snapshot{
-			"work tree":  mustRead(t, Directory{Root: r.dir, Sub: "p"}),
-			"repository": must(Repository{Dir: r.dir, Path: "p"}.Read(t.Context())),
+			"work tree":  mustRead(t, Directory{Root: r.Dir, Sub: "p"}),
+			"repository": must(Repository{Dir: r.Dir, Path: "p"}.Read(t.Context())),
 			"anew":       mustFetch(t, newMirrors(t), remote),
 		} {
 			if diff := cmp.Diff(want, steps(got), same); diff != "" {
@@ -186,11 +187,11 @@ func TestIgnoreAndDirt(t *testing.T) {
 	r.write("draft/b.yaml", "b: 2\n")
 	r.write("draft/c.yaml", "c: 1\n")
 	r.write(".osmignore", "draft/\nelse.yaml\n")
-	if got := mustRead(t, Directory{Root: r.dir}); got.Revision != clean || len(got.Files) != 1 {
+	if got := mustRead(t, Directory{Root: r.Dir}); got.Revision != clean || len(got.Files) != 1 {
 		t.Errorf("got %s %v, want %s", got.Revision, paths(got.Files), clean)
 	}
 	r.write(".osmignore", "draft/b.yaml\n")
-	got := mustRead(t, Directory{Root: r.dir})
+	got := mustRead(t, Directory{Root: r.Dir})
 	if !strings.HasPrefix(got.Revision, "sha256:") || !slices.Equal(paths(got.Files), []string{"a.yaml", "draft/c.yaml"}) || got.Files[0].Dirty || !got.Files[1].Dirty {
 		t.Errorf("got %+v", got)
 	}
@@ -203,11 +204,11 @@ func TestIgnoreFreesLimits(t *testing.T) {
 		r.write(fmt.Sprintf("bulk/%04d.yaml", i), "a: 1\n")
 	}
 	r.write("profile.yaml", "a: 1\n")
-	link(t, "/etc/passwd", filepath.Join(r.dir, "bulk", "link.yaml"))
+	gittest.Link(t, "/etc/passwd", filepath.Join(r.Dir, "bulk", "link.yaml"))
 	r.commit()
 	for name, read := range map[string]func(ignore string) *Snapshot{
-		"directory":  func(ignore string) *Snapshot { return mustRead(t, Directory{Root: r.dir, Ignore: ignore}) },
-		"repository": func(ignore string) *Snapshot { return must(Repository{Dir: r.dir, Ignore: ignore}.Read(t.Context())) },
+		"directory":  func(ignore string) *Snapshot { return mustRead(t, Directory{Root: r.Dir, Ignore: ignore}) },
+		"repository": func(ignore string) *Snapshot { return must(Repository{Dir: r.Dir, Ignore: ignore}.Read(t.Context())) },
 	} {
 		if got := read(""); len(got.Files) != filter.MaxFiles || len(got.Refused) != 12 {
 			t.Errorf("%s: %d files, %d refused", name, len(got.Files), len(got.Refused))
@@ -221,13 +222,13 @@ func TestIgnoreFreesLimits(t *testing.T) {
 // A mounted ConfigMap has its rules in a link, too.
 func TestIgnoreInConfigMap(t *testing.T) {
 	dir := t.TempDir()
-	r := &repo{t: t, dir: dir}
+	r := repoAt(t, dir)
 	r.write("..2026/a.yaml", "a: 1\n")
 	r.write("..2026/b.yaml", "a: 1\n")
 	r.write("..2026/.osmignore", "b.*\n")
-	link(t, "..2026", filepath.Join(dir, "..data"))
+	gittest.Link(t, "..2026", filepath.Join(dir, "..data"))
 	for _, name := range []string{"a.yaml", "b.yaml", ".osmignore"} {
-		link(t, "..data/"+name, filepath.Join(dir, name))
+		gittest.Link(t, "..data/"+name, filepath.Join(dir, name))
 	}
 	if got := mustRead(t, Directory{Root: dir}); !slices.Equal(paths(got.Files), []string{"a.yaml"}) || len(got.Refused) > 0 {
 		t.Errorf("got %v, refused %v", paths(got.Files), got.Refused)
@@ -241,23 +242,23 @@ func TestHostileRules(t *testing.T) {
 	r.write(".osmignore", strings.Repeat("x\n", filter.MaxIgnoreBytes))
 	r.commit()
 	for name, got := range map[string]*Snapshot{
-		"directory": mustRead(t, Directory{Root: r.dir}), "repository": must(Repository{Dir: r.dir}.Read(t.Context())),
+		"directory": mustRead(t, Directory{Root: r.Dir}), "repository": must(Repository{Dir: r.Dir}.Read(t.Context())),
 	} {
 		if len(got.Files) != 1 || len(got.Refused) != 1 || got.Refused[0].Path != ".osmignore" || !strings.Contains(got.Refused[0].Reason, "too big") {
 			t.Errorf("%s: too big: %v, refused %v", name, paths(got.Files), got.Refused)
 		}
 	}
 	r.write(".osmignore", "")
-	link(t, "/etc/passwd", filepath.Join(r.dir, ".osmignore"))
+	gittest.Link(t, "/etc/passwd", filepath.Join(r.Dir, ".osmignore"))
 	r.commit()
 	for name, got := range map[string]*Snapshot{
-		"directory": mustRead(t, Directory{Root: r.dir}), "repository": must(Repository{Dir: r.dir}.Read(t.Context())),
+		"directory": mustRead(t, Directory{Root: r.Dir}), "repository": must(Repository{Dir: r.Dir}.Read(t.Context())),
 	} {
 		if len(got.Files) != 1 || len(got.Refused) != 1 || !strings.Contains(got.Refused[0].Reason, "symlink") {
 			t.Errorf("%s: a link: %v, refused %v", name, paths(got.Files), got.Refused)
 		}
 	}
-	if err := os.Remove(filepath.Join(r.dir, ".osmignore")); err != nil {
+	if err := os.Remove(filepath.Join(r.Dir, ".osmignore")); err != nil {
 		t.Fatal(err)
 	}
 
@@ -265,7 +266,7 @@ func TestHostileRules(t *testing.T) {
 		for i := range 1500 {
 			r.write(fmt.Sprintf("%04d.yaml", i), "a: 1\n")
 		}
-		_, err := Directory{Root: r.dir, Ignore: strings.Repeat("*a*a*a*b\n", filter.MaxIgnoreCost/1500+1)}.Read(t.Context())
+		_, err := Directory{Root: r.Dir, Ignore: strings.Repeat("*a*a*a*b\n", filter.MaxIgnoreCost/1500+1)}.Read(t.Context())
 		wantError(t, err, ErrInvalid, "comparisons")
 	})
 }

@@ -256,7 +256,7 @@ func TestManyBranches(t *testing.T) {
 		fmt.Fprintf(&stream, "commit refs/heads/%s\ncommitter A <a@x> 1700000000 +0000\ndata 0\nfrom refs/heads/main^0\nM 100644 inline a.yaml\ndata %d\n%s\n", branch, len(content), content)
 		branches = append(branches, branch)
 	}
-	gitInput(t, r.dir, strings.NewReader(stream.String()), "fast-import", "--quiet")
+	gitInput(t, r.Dir, strings.NewReader(stream.String()), "fast-import", "--quiet")
 	remote := Remote{URL: s.push(r, "repo.git")}
 	look := func() {
 		for _, branch := range branches {

@@ -12,14 +12,15 @@ import (
 	"testing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
 // The index is what git writes, byte by byte: with bases named by place and by id, of
 // any order, and with next to no room for objects that many deltas build on.
 func TestIndexIsThatOfGit(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "repo.git")
-	h := newHistory(3, 400)
-	commits := h.load(t, dir)
+	h := gittest.NewHistory(3, 400)
+	commits := h.Load(t, dir)
 	tip := string(commits[len(commits)-1])
 	objects := git(t, dir, "rev-list", "--objects", tip) + "\n"
 	git(t, dir, "tag", "--annotate", "--message=released", "v1", tip)
@@ -93,18 +94,18 @@ func TestIndexOfALargePack(t *testing.T) {
 
 // security.md 6: deltas that a server entangles cost bounded time and memory.
 func TestHostileDeltas(t *testing.T) {
-	blob := objectOf("blob", strings.Repeat("x", 100))
-	whole := delta(100, 100, 0x80|0x10, 100) // a copy of its base
-	waits := newPack(blob)
-	at := waits.body.Len()
-	waits.refDelta([]byte(id1)[:20], whole)
-	waits.ofsDelta(waits.body.Len()-at, whole)
-	other := objectOf("blob", strings.Repeat("x", 50))
-	circle := newPack(blob).refDelta(blob.rawID(), delta(100, 50, 0x80|0x10, 50))
-	circle.refDelta(other.rawID(), delta(50, 100, 0x80|0x10, 50, 0x80|0x10, 50))
-	chain := newPack(blob)
+	blob := gittest.ObjectOf("blob", strings.Repeat("x", 100))
+	whole := gittest.Delta(100, 100, 0x80|0x10, 100) // a copy of its base
+	waits := gittest.NewPack(blob)
+	at := waits.Body.Len()
+	waits.RefDelta([]byte(id1)[:20], whole)
+	waits.OfsDelta(waits.Body.Len()-at, whole)
+	other := gittest.ObjectOf("blob", strings.Repeat("x", 50))
+	circle := gittest.NewPack(blob).RefDelta(blob.RawID(), gittest.Delta(100, 50, 0x80|0x10, 50))
+	circle.RefDelta(other.RawID(), gittest.Delta(50, 100, 0x80|0x10, 50, 0x80|0x10, 50))
+	chain := gittest.NewPack(blob)
 	for range objectstore.MaxDeltaDepth + 1 {
-		chain.ofsDelta(chain.last, whole)
+		chain.OfsDelta(chain.Last, whole)
 	}
 	insertion := binary.AppendUvarint(nil, 100)
 	const large = (objectstore.MaxObjectBytes - 32) / 0x80 * 0x7f
@@ -112,40 +113,40 @@ func TestHostileDeltas(t *testing.T) {
 	insertion = append(insertion, bytes.Repeat(append([]byte{0x7f}, make([]byte, 0x7f)...), large/0x7f)...)
 	_, second := binary.Uvarint(insertion)
 	next := append(binary.AppendUvarint(nil, large), insertion[second:]...)
-	wide := newPack(blob).ofsDelta(newPack(blob).last, insertion)
+	wide := gittest.NewPack(blob).OfsDelta(gittest.NewPack(blob).Last, insertion)
 	for range objectstore.MaxChainBytes / large {
-		wide.ofsDelta(wide.last, next)
+		wide.OfsDelta(wide.Last, next)
 	}
-	endless := newPack(blob)
-	endless.count++
-	endless.body.WriteString("\x65" + strings.Repeat("\xff", 10))
+	endless := gittest.NewPack(blob)
+	endless.Count++
+	endless.Body.WriteString("\x65" + strings.Repeat("\xff", 10))
 	for name, c := range map[string]struct {
-		pack *packWriter
+		pack *gittest.Pack
 		says string
 	}{
-		"a base inside another object":     {newPack(blob).ofsDelta(3, whole), "no object"},
-		"a base before the pack":           {newPack(blob).ofsDelta(1<<20, whole), "invalid OFS delta offset"},
-		"its own base":                     {newPack(blob).ofsDelta(0, whole), "invalid OFS delta offset"},
+		"a base inside another object":     {gittest.NewPack(blob).OfsDelta(3, whole), "no object"},
+		"a base before the pack":           {gittest.NewPack(blob).OfsDelta(1<<20, whole), "invalid OFS delta offset"},
+		"its own base":                     {gittest.NewPack(blob).OfsDelta(0, whole), "invalid OFS delta offset"},
 		"a base that waits for none":       {waits, "base is missing"},
 		"a distance that does not end":     {endless, "overflow"},
 		"deltas in a circle":               {circle, "twice"},
 		"deltas that build on each other":  {chain, "more than 4095"},
 		"large deltas on each other":       {wide, "more than 268435456 bytes"},
-		"an instruction that is none":      {newPack(blob).refDelta(blob.rawID(), delta(100, 100, 0)), "wrong delta command"},
-		"a copy that is cut short":         {newPack(blob).refDelta(blob.rawID(), delta(100, 100, 0x80|0x7f, 1, 2)), "invalid delta"},
-		"an insertion that is cut short":   {newPack(blob).refDelta(blob.rawID(), delta(100, 100, 50, 'x')), "invalid delta"},
-		"more than it says":                {newPack(blob).refDelta(blob.rawID(), delta(100, 10, 0x80|0x10, 100)), "invalid delta"},
-		"less than it says":                {newPack(blob).refDelta(blob.rawID(), delta(100, 200, 0x80|0x10, 100)), "invalid delta"},
-		"another base than it was made of": {newPack(blob).refDelta(blob.rawID(), delta(99, 99, 0x80|0x10, 99)), "invalid delta"},
+		"an instruction that is none":      {gittest.NewPack(blob).RefDelta(blob.RawID(), gittest.Delta(100, 100, 0)), "wrong delta command"},
+		"a copy that is cut short":         {gittest.NewPack(blob).RefDelta(blob.RawID(), gittest.Delta(100, 100, 0x80|0x7f, 1, 2)), "invalid delta"},
+		"an insertion that is cut short":   {gittest.NewPack(blob).RefDelta(blob.RawID(), gittest.Delta(100, 100, 50, 'x')), "invalid delta"},
+		"more than it says":                {gittest.NewPack(blob).RefDelta(blob.RawID(), gittest.Delta(100, 10, 0x80|0x10, 100)), "invalid delta"},
+		"less than it says":                {gittest.NewPack(blob).RefDelta(blob.RawID(), gittest.Delta(100, 200, 0x80|0x10, 100)), "invalid delta"},
+		"another base than it was made of": {gittest.NewPack(blob).RefDelta(blob.RawID(), gittest.Delta(99, 99, 0x80|0x10, 99)), "invalid delta"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := indexOf(t, c.pack.bytes(), objectstore.MaxDeltaBytes)
+			err := indexOf(t, c.pack.Bytes(), objectstore.MaxDeltaBytes)
 			wantError(t, err, ErrInvalid, c.says)
 		})
 	}
 	// Without bases by ids it does not matter which of two is meant.
-	twice := newPack(blob, blob)
-	if err := indexOf(t, twice.ofsDelta(twice.last, whole).bytes(), objectstore.MaxDeltaBytes); err != nil {
+	twice := gittest.NewPack(blob, blob)
+	if err := indexOf(t, twice.OfsDelta(twice.Last, whole).Bytes(), objectstore.MaxDeltaBytes); err != nil {
 		t.Errorf("an object that is there twice: %v", err)
 	}
 }
@@ -153,20 +154,20 @@ func TestHostileDeltas(t *testing.T) {
 // security.md 6: a trunk of small deltas, each with a branch of its own, is made again
 // for each of them where there is no room to keep it.
 func TestDeltasThatAreMadeAgain(t *testing.T) {
-	blob := objectOf("blob", "x")
-	whole := delta(1, 1, 0x80|0x10, 1)
-	p := newPack(blob)
+	blob := gittest.ObjectOf("blob", "x")
+	whole := gittest.Delta(1, 1, 0x80|0x10, 1)
+	p := gittest.NewPack(blob)
 	base := 0
 	for range 1500 {
-		p.ofsDelta(p.body.Len()-base, whole)
-		next := p.body.Len()
-		p.ofsDelta(p.body.Len()-base, whole)
+		p.OfsDelta(p.Body.Len()-base, whole)
+		next := p.Body.Len()
+		p.OfsDelta(p.Body.Len()-base, whole)
 		base = next
 	}
-	if err := indexOf(t, p.bytes(), objectstore.MaxDeltaBytes); err != nil {
+	if err := indexOf(t, p.Bytes(), objectstore.MaxDeltaBytes); err != nil {
 		t.Errorf("with room for all of it: %v", err)
 	}
-	wantError(t, indexOf(t, p.bytes(), 0), ErrInvalid, "entangled")
+	wantError(t, indexOf(t, p.Bytes(), 0), ErrInvalid, "entangled")
 }
 
 func indexOf(t *testing.T, pack []byte, room int64) error {

@@ -52,18 +52,18 @@ func newGuarded(t *testing.T) *guarded {
 
 // at makes the commits from now on say that they were made at some time.
 func (g *guarded) at(when string) {
-	g.t.Helper()
+	g.T.Helper()
 	if when == "" {
 		when = time.Now().UTC().Format(time.RFC3339)
 	}
 	if err := os.Setenv("GIT_COMMITTER_DATE", when); err != nil {
-		g.t.Fatal(err)
+		g.T.Fatal(err)
 	}
 }
 
 // both asks an existing cluster, which has applied a commit, and a new one.
 func (g *guarded) both() map[string]error {
-	g.t.Helper()
+	g.T.Helper()
 	known, first := g.demand, g.demand
 	known.Since = g.applied
 	out := map[string]error{}
@@ -75,7 +75,7 @@ func (g *guarded) both() map[string]error {
 // mergeOnto makes a merge that has the tree of a branch, which is its first parent,
 // and main as its second one. Main is fast-forwarded to it.
 func (g *guarded) mergeOnto(branch string) {
-	g.t.Helper()
+	g.T.Helper()
 	was := g.git("rev-parse", "main")
 	g.git("checkout", "--quiet", "--detach", branch)
 	g.as(g.dev, "merge", "--quiet", "--no-ff", "--strategy=ours", "--message=Merge branch 'main'", was)
@@ -118,8 +118,8 @@ func TestPathPolicyOnExistingAndNewClusters(t *testing.T) {
 		"an ignore file above that goes":           func(g *guarded) { g.git("rm", "--quiet", "profiles/.osmignore"); g.commitAs(g.dev) },
 		"an ignore file above that becomes a link": func(g *guarded) {
 			g.git("rm", "--quiet", "profiles/.osmignore")
-			if err := os.Symlink("prod", g.dir+"/profiles/.osmignore"); err != nil {
-				g.t.Fatal(err)
+			if err := os.Symlink("prod", g.Dir+"/profiles/.osmignore"); err != nil {
+				g.T.Fatal(err)
 			}
 			g.commitAs(g.dev)
 		},

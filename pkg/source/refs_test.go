@@ -194,12 +194,12 @@ func TestTagOfAnotherCommit(t *testing.T) {
 
 // What a real server says of a repository with SHA-256 ids.
 func TestRepositoryWithSHA256(t *testing.T) {
-	r, s := &repo{t: t, dir: t.TempDir()}, newServer(t)
+	r, s := repoAt(t, t.TempDir()), newServer(t)
 	r.git("init", "--quiet", "--initial-branch=main", "--object-format=sha256")
 	r.write("a.yaml", "1\n")
 	r.git("add", "--all")
 	r.git("commit", "--quiet", "--message=one")
-	git(t, s.git.Root(), "clone", "--quiet", "--bare", r.dir, s.path("osps.git"))
+	git(t, s.git.Root(), "clone", "--quiet", "--bare", r.Dir, s.path("osps.git"))
 	for _, of := range []Remote{{}, {SemVer: "*"}, {Tag: "v1.0.0"}} {
 		of.URL = s.url("osps.git")
 		_, err := newMirrors(t).Fetch(t.Context(), of)

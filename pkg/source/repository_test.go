@@ -36,16 +36,16 @@ func TestRepositoryResolvesAsGitDoes(t *testing.T) {
 		r.git("rev-parse", "HEAD~1"), r.git("rev-parse", "--short", "HEAD~1"), strings.ToUpper(r.git("rev-parse", "HEAD~1")), r.git("rev-parse", "noted"),
 	}
 	bare := filepath.Join(t.TempDir(), "bare.git")
-	git(t, r.dir, "clone", "--quiet", "--mirror", r.dir, bare)
-	packed := &repo{t: t, dir: filepath.Join(t.TempDir(), "clone")}
-	git(t, r.dir, "clone", "--quiet", r.dir, packed.dir)
+	git(t, r.Dir, "clone", "--quiet", "--mirror", r.Dir, bare)
+	packed := repoAt(t, filepath.Join(t.TempDir(), "clone"))
+	git(t, r.Dir, "clone", "--quiet", r.Dir, packed.Dir)
 	packed.git("gc", "--quiet")
 	packed.git("branch", "feature/x", "origin/feature/x")
 	packed.git("branch", "twin", "origin/twin")
 	linked := filepath.Join(t.TempDir(), "linked")
 	r.git("worktree", "add", "--quiet", "--detach", linked, "HEAD")
 	for name, dir := range map[string]string{
-		"loose": r.dir, "a folder in it": filepath.Join(r.dir, "profiles"), "bare": bare, "packed": packed.dir, "a linked work tree": linked, "its .git": filepath.Join(r.dir, ".git"),
+		"loose": r.Dir, "a folder in it": filepath.Join(r.Dir, "profiles"), "bare": bare, "packed": packed.Dir, "a linked work tree": linked, "its .git": filepath.Join(r.Dir, ".git"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, revision := range revisions {
@@ -69,7 +69,7 @@ func TestRepositoryReadsWhatMirrorsFetch(t *testing.T) {
 	url := newServer(t).push(r, "osps.git")
 	r.git("remote", "add", "origin", strings.Replace(url, "http://", "http://user:"+canary+"@", 1)+"/")
 	r.write("profiles/a.yaml", "not committed\n")
-	local, err := Repository{Dir: r.dir, Path: "profiles"}.Read(t.Context())
+	local, err := Repository{Dir: r.Dir, Path: "profiles"}.Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,13 +91,13 @@ func TestRepositoryReadsWhatMirrorsFetch(t *testing.T) {
 	for origin, want := range map[string]string{
 		"git@git.example.com:team/osps.git":          "git@git.example.com:team/osps.git",
 		"ssh://git.example.com/team/osps.git/":       "ssh://git@git.example.com/team/osps.git",
-		"ssh://git:" + canary + "@git.example.com/x": r.dir,
-		"/srv/osps.git":    r.dir,
-		"https://host/a?b": r.dir,
+		"ssh://git:" + canary + "@git.example.com/x": r.Dir,
+		"/srv/osps.git":    r.Dir,
+		"https://host/a?b": r.Dir,
 		"https://" + canary + "@git.example.com/x.git": "https://git.example.com/x.git",
 	} {
 		r.git("remote", "set-url", "origin", origin)
-		if local, err = (Repository{Dir: r.dir}).Read(t.Context()); err != nil || local.Repository != want {
+		if local, err = (Repository{Dir: r.Dir}).Read(t.Context()); err != nil || local.Repository != want {
 			t.Errorf("origin %s: repository %q, err %v", origin, local.Repository, err)
 		}
 	}
@@ -112,25 +112,25 @@ func TestRepositoryErrors(t *testing.T) {
 		kind error
 		says []string
 	}{
-		"unknown":          {Repository{Dir: r.dir, Revision: "mian"}, ErrNotFound, []string{`no branch, tag or commit "mian"; it has "feature/x", "light", "main", "noted", "of-tag", "twin"`}},
-		"unknown id":       {Repository{Dir: r.dir, Revision: strings.Repeat("a", 40)}, ErrNotFound, []string{"no branch, tag or commit"}},
-		"unknown digits":   {Repository{Dir: r.dir, Revision: "abcdef0"}, ErrNotFound, []string{"no branch, tag or commit"}},
-		"a tree":           {Repository{Dir: r.dir, Revision: r.git("rev-parse", "HEAD^{tree}")}, ErrInvalid, []string{"is a tree, where a commit belongs"}},
-		"beyond the root":  {Repository{Dir: r.dir, Revision: "HEAD~99"}, ErrNotFound, []string{"leads nowhere"}},
-		"no third parent":  {Repository{Dir: r.dir, Revision: "HEAD^3"}, ErrNotFound, []string{"has 2 parents"}},
-		"a reflog":         {Repository{Dir: r.dir, Revision: "main@{1}"}, ErrInvalid, []string{"reflogs"}},
-		"a range":          {Repository{Dir: r.dir, Revision: "light..main"}, ErrInvalid, []string{"ranges"}},
-		"a file":           {Repository{Dir: r.dir, Revision: "HEAD:profiles"}, ErrInvalid, []string{"paths"}},
-		"a type":           {Repository{Dir: r.dir, Revision: "HEAD^{tree}"}, ErrInvalid, []string{"^{commit}"}},
-		"no name":          {Repository{Dir: r.dir, Revision: "a b"}, ErrInvalid, []string{"no name Git allows"}},
-		"a huge number":    {Repository{Dir: r.dir, Revision: "HEAD~99999999999999999999"}, ErrInvalid, []string{"too large"}},
-		"text at the end":  {Repository{Dir: r.dir, Revision: "HEAD~1x"}, ErrInvalid, []string{"only ~ and ^"}},
-		"no commit yet":    {Repository{Dir: empty.dir}, ErrNotFound, []string{"HEAD names a branch that does not exist: name a revision; it has no branch and no tag"}},
+		"unknown":          {Repository{Dir: r.Dir, Revision: "mian"}, ErrNotFound, []string{`no branch, tag or commit "mian"; it has "feature/x", "light", "main", "noted", "of-tag", "twin"`}},
+		"unknown id":       {Repository{Dir: r.Dir, Revision: strings.Repeat("a", 40)}, ErrNotFound, []string{"no branch, tag or commit"}},
+		"unknown digits":   {Repository{Dir: r.Dir, Revision: "abcdef0"}, ErrNotFound, []string{"no branch, tag or commit"}},
+		"a tree":           {Repository{Dir: r.Dir, Revision: r.git("rev-parse", "HEAD^{tree}")}, ErrInvalid, []string{"is a tree, where a commit belongs"}},
+		"beyond the root":  {Repository{Dir: r.Dir, Revision: "HEAD~99"}, ErrNotFound, []string{"leads nowhere"}},
+		"no third parent":  {Repository{Dir: r.Dir, Revision: "HEAD^3"}, ErrNotFound, []string{"has 2 parents"}},
+		"a reflog":         {Repository{Dir: r.Dir, Revision: "main@{1}"}, ErrInvalid, []string{"reflogs"}},
+		"a range":          {Repository{Dir: r.Dir, Revision: "light..main"}, ErrInvalid, []string{"ranges"}},
+		"a file":           {Repository{Dir: r.Dir, Revision: "HEAD:profiles"}, ErrInvalid, []string{"paths"}},
+		"a type":           {Repository{Dir: r.Dir, Revision: "HEAD^{tree}"}, ErrInvalid, []string{"^{commit}"}},
+		"no name":          {Repository{Dir: r.Dir, Revision: "a b"}, ErrInvalid, []string{"no name Git allows"}},
+		"a huge number":    {Repository{Dir: r.Dir, Revision: "HEAD~99999999999999999999"}, ErrInvalid, []string{"too large"}},
+		"text at the end":  {Repository{Dir: r.Dir, Revision: "HEAD~1x"}, ErrInvalid, []string{"only ~ and ^"}},
+		"no commit yet":    {Repository{Dir: empty.Dir}, ErrNotFound, []string{"HEAD names a branch that does not exist: name a revision; it has no branch and no tag"}},
 		"no repository":    {Repository{Dir: plain}, ErrNotFound, []string{"is a Git repository"}},
 		"nothing":          {Repository{Dir: filepath.Join(plain, "x")}, ErrNotFound, []string{"it does not exist"}},
-		"no such path":     {Repository{Dir: r.dir, Path: "profile"}, ErrNotFound, []string{`path "profile" does not exist`}},
-		"out of the tree":  {Repository{Dir: r.dir, Path: "../x"}, ErrInvalid, nil},
-		"a path of a file": {Repository{Dir: r.dir, Path: "other.yaml"}, ErrInvalid, []string{"a file where a folder belongs"}},
+		"no such path":     {Repository{Dir: r.Dir, Path: "profile"}, ErrNotFound, []string{`path "profile" does not exist`}},
+		"out of the tree":  {Repository{Dir: r.Dir, Path: "../x"}, ErrInvalid, nil},
+		"a path of a file": {Repository{Dir: r.Dir, Path: "other.yaml"}, ErrInvalid, []string{"a file where a folder belongs"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := c.of.Read(t.Context())
@@ -142,7 +142,7 @@ func TestRepositoryErrors(t *testing.T) {
 func TestRepositoryThatIsShallow(t *testing.T) {
 	r := branching(t)
 	shallow := filepath.Join(t.TempDir(), "shallow")
-	git(t, r.dir, "clone", "--quiet", "--depth=1", "file://"+r.dir, shallow)
+	git(t, r.Dir, "clone", "--quiet", "--depth=1", "file://"+r.Dir, shallow)
 	s, err := Repository{Dir: shallow, Path: "profiles"}.Read(t.Context())
 	if err != nil || len(s.Files) != 2 || len(s.Line) != 0 {
 		t.Errorf("%d files, %d steps, err %v", len(s.Files), len(s.Line), err)
@@ -163,7 +163,7 @@ func TestAbbreviationsThatAreAmbiguous(t *testing.T) {
 		id := r.git("commit-tree", tree, "-m", strings.Repeat("x", i))
 		if other, ok := seen[id[:4]]; ok && other != id {
 			r.git("update-ref", "refs/heads/main", id)
-			_, err := Repository{Dir: r.dir, Revision: id[:4]}.Read(t.Context())
+			_, err := Repository{Dir: r.Dir, Revision: id[:4]}.Read(t.Context())
 			wantError(t, err, ErrInvalid, "2 commits begin with "+id[:4]+": write more digits")
 			return
 		}

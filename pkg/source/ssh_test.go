@@ -137,7 +137,7 @@ func TestSSHIgnoresTheEnvironment(t *testing.T) {
 		"known_hosts": knownHost(s.address, host),
 		"id_ed25519":  string(s.client),
 	} {
-		(&repo{t: t, dir: home}).write(".ssh/"+name, content)
+		repoAt(t, home).write(".ssh/"+name, content)
 	}
 	var agent atomic.Int64
 	socket := filepath.Join(home, "agent")

@@ -13,7 +13,6 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -23,6 +22,8 @@ import (
 
 	"github.com/fluxcd/pkg/gittestserver"
 	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
 // canary is in every credential of these tests. It must not turn up in an error.
@@ -47,82 +48,31 @@ func TestMain(m *testing.M) {
 
 // repo is a work tree made by the real git.
 type repo struct {
-	t   testing.TB
-	dir string
+	*gittest.Repo
 }
 
-func newRepo(t testing.TB) *repo {
-	t.Helper()
-	r := &repo{t: t, dir: t.TempDir()}
-	r.git("init", "--quiet", "--initial-branch=main")
-	return r
-}
+func newRepo(t testing.TB) *repo { return &repo{gittest.New(t)} }
 
-func (r *repo) git(args ...string) string {
-	r.t.Helper()
-	return git(r.t, r.dir, args...)
-}
+// repoAt is the work tree or the folder at a path.
+func repoAt(t testing.TB, dir string) *repo { return &repo{&gittest.Repo{T: t, Dir: dir}} }
+
+func (r *repo) git(args ...string) string { r.T.Helper(); return r.Git(args...) }
+
+func (r *repo) write(path, content string) { r.T.Helper(); r.Write(path, content) }
+
+func (r *repo) commit(files ...string) Commit { r.T.Helper(); return Commit(r.Commit(files...)) }
+
+func (r *repo) head() Commit { r.T.Helper(); return Commit(r.Head()) }
 
 // git runs the real git.
 func git(t testing.TB, dir string, args ...string) string {
 	t.Helper()
-	return gitInput(t, dir, nil, args...)
+	return gittest.Git(t, dir, args...)
 }
 
 func gitInput(t testing.TB, dir string, stdin io.Reader, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "git", args...)
-	cmd.Dir, cmd.Stdin = dir, stdin
-	cmd.Env = append(os.Environ(),
-		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com",
-		"GIT_COMMITTER_NAME=Ben", "GIT_COMMITTER_EMAIL=ben@example.com")
-	out, err := cmd.Output()
-	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, exit.Stderr)
-		}
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(out))
-}
-
-// write puts a file into the work tree; "" removes it.
-func (r *repo) write(path, content string) {
-	r.t.Helper()
-	full := filepath.Join(r.dir, path)
-	if content == "" {
-		if err := os.Remove(full); err != nil {
-			r.t.Fatal(err)
-		}
-		return
-	}
-	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := os.WriteFile(full, []byte(content), 0o644); err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-// commit commits files, given as path, content, path, content, and returns the commit.
-func (r *repo) commit(files ...string) Commit {
-	r.t.Helper()
-	for i := 0; i+1 < len(files); i += 2 {
-		r.write(files[i], files[i+1])
-	}
-	r.git("add", "--all")
-	r.git("commit", "--quiet", "--allow-empty", "--message=change")
-	return r.head()
-}
-
-func (r *repo) head() Commit {
-	r.t.Helper()
-	c, err := ParseCommit(r.git("rev-parse", "HEAD"))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return c
+	return gittest.Input(t, dir, stdin, args...)
 }
 
 // server is a real Git server behind a proxy that counts.

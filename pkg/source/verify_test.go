@@ -35,13 +35,13 @@ func newPerson(t testing.TB, name string) person {
 
 // as runs git so that what it makes is signed by a person.
 func (r *repo) as(p person, args ...string) string {
-	r.t.Helper()
+	r.T.Helper()
 	return r.git(append([]string{"-c", "gpg.format=ssh", "-c", "user.signingkey=" + p.file, "-c", "commit.gpgsign=true"}, args...)...)
 }
 
 // commitAs is commit, signed.
 func (r *repo) commitAs(p person, files ...string) Commit {
-	r.t.Helper()
+	r.T.Helper()
 	for i := 0; i+1 < len(files); i += 2 {
 		r.write(files[i], files[i+1])
 	}
@@ -78,48 +78,48 @@ func newSeen(t testing.TB) *seen {
 
 // fetch pushes everything and fetches it.
 func (s *seen) fetch() *Snapshot {
-	s.t.Helper()
+	s.T.Helper()
 	s.remote.URL = s.server.pushAll(s.repo, "osps.git")
-	return mustFetch(s.t, s.m, s.remote)
+	return mustFetch(s.T, s.m, s.remote)
 }
 
 func (s *seen) verify(d Demand) ([]Signed, error) {
-	s.t.Helper()
+	s.T.Helper()
 	if d.Now.IsZero() {
 		d.Now = time.Now()
 	}
-	return s.fetch().Verify(s.t.Context(), d)
+	return s.fetch().Verify(s.T.Context(), d)
 }
 
 func (s *seen) good(d Demand, signers ...string) {
-	s.t.Helper()
+	s.T.Helper()
 	got, err := s.verify(d)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	if len(got) != len(signers) {
-		s.t.Fatalf("%d signatures %v, want those of %q", len(got), got, signers)
+		s.T.Fatalf("%d signatures %v, want those of %q", len(got), got, signers)
 	}
 	for i, want := range signers {
 		if got[i].Signer != want {
-			s.t.Errorf("%s is signed by %q, want %q", got[i].What, got[i].Signer, want)
+			s.T.Errorf("%s is signed by %q, want %q", got[i].What, got[i].Signer, want)
 		}
 	}
 }
 
 func (s *seen) bad(d Demand, reason signature.Reason, says ...string) {
-	s.t.Helper()
+	s.T.Helper()
 	got, err := s.verify(d)
 	var bad *UnverifiedError
 	if !errors.As(err, &bad) {
-		s.t.Fatalf("got %v, %v, want %s", got, err, reason)
+		s.T.Fatalf("got %v, %v, want %s", got, err, reason)
 	}
 	if bad.Reason != reason {
-		s.t.Errorf("the reason is %s, want %s: %v", bad.Reason, reason, err)
+		s.T.Errorf("the reason is %s, want %s: %v", bad.Reason, reason, err)
 	}
 	for _, part := range says {
 		if !strings.Contains(err.Error(), part) {
-			s.t.Errorf("%q does not say %q", err, part)
+			s.T.Errorf("%q does not say %q", err, part)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func TestVerifyAsGitDoes(t *testing.T) {
 	good := s.git("cat-file", "commit", "HEAD~1")
 	write := func(content string) {
 		t.Helper()
-		id := gitInput(t, s.dir, strings.NewReader(content), "hash-object", "-t", "commit", "-w", "--stdin", "--literally")
+		id := gitInput(t, s.Dir, strings.NewReader(content), "hash-object", "-t", "commit", "-w", "--stdin", "--literally")
 		s.git("update-ref", "refs/heads/forged-"+id[:8], id)
 	}
 	write(strings.Replace(good, "committer Ben", "committer Eve", 1) + "\n")
@@ -185,7 +185,7 @@ func TestVerifyAsGitDoes(t *testing.T) {
 	for line := range strings.Lines(s.git("rev-list", "--all")) {
 		id := strings.TrimSpace(line)
 		cmd := exec.CommandContext(t.Context(), "git", "-c", "gpg.ssh.allowedSignersFile="+allowed, "verify-commit", id)
-		cmd.Dir = s.dir
+		cmd.Dir = s.Dir
 		want := cmd.Run() == nil
 		found[want]++
 		at := mustFetch(t, s.m, Remote{URL: s.remote.URL, Commit: Commit(id)})
@@ -221,7 +221,7 @@ func TestSignatureBetweenTheLines(t *testing.T) {
 		if (err == nil) != (at > 1) { // behind the parents nothing is hidden
 			t.Errorf("after line %d: %v", at, err)
 		}
-		id := gitInput(t, s.dir, strings.NewReader(forged), "hash-object", "-t", "commit", "-w", "--stdin", "--literally")
+		id := gitInput(t, s.Dir, strings.NewReader(forged), "hash-object", "-t", "commit", "-w", "--stdin", "--literally")
 		s.git("update-ref", "refs/heads/main", id)
 		if d := (Demand{Keys: allow(t, ada), Head: true}); at == 1 {
 			s.bad(d, signature.Invalid, "not where Git puts it")
@@ -260,7 +260,7 @@ func TestVerifyTag(t *testing.T) {
 	s.git("update-ref", "refs/tags/v1.4.0", s.git("rev-parse", "v1.0.0"))
 	s.bad(tag, signature.Invalid, `tag "v1.4.0"`, `what was signed is tag "v1.0.0"`)
 	forged := strings.Replace(s.git("cat-file", "tag", "v1.0.0")+"\n", "tag v1.0.0", "tag v1.5.0", 1)
-	s.git("update-ref", "refs/tags/v1.5.0", gitInput(t, s.dir, strings.NewReader(forged), "hash-object", "-t", "tag", "-w", "--stdin"))
+	s.git("update-ref", "refs/tags/v1.5.0", gitInput(t, s.Dir, strings.NewReader(forged), "hash-object", "-t", "tag", "-w", "--stdin"))
 	s.bad(tag, signature.Invalid, "belongs to other content")
 
 	s.remote = Remote{Name: "refs/tags/v1.0.0"}

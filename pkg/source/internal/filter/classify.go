@@ -2,6 +2,7 @@ package filter
 
 import (
 	"fmt"
+	"io/fs"
 	"path"
 	"regexp"
 	"strings"
@@ -20,6 +21,19 @@ const (
 	ModeGitlink = 0o160000
 	ModeExec    = 0o000111
 )
+
+// ModeOf is how Git would write the kind of an entry.
+func ModeOf(mode fs.FileMode) uint32 {
+	switch {
+	case mode.IsRegular():
+		return ModeFile
+	case mode.IsDir():
+		return ModeFolder
+	case mode&fs.ModeSymlink != 0:
+		return ModeSymlink
+	}
+	return 0o010000 // a pipe, a device, a socket: nothing Git knows
+}
 
 // Class is what an entry is to us.
 type Class int

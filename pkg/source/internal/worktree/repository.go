@@ -1,6 +1,7 @@
-package source
+package worktree
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/revision"
 )
@@ -20,14 +22,40 @@ import (
 // packed-refs (some 100,000 references), HEAD.
 const maxGitFileBytes = 8 << 20 // 8 MiB
 
-// findWorkTree looks for the .git of a folder or of one above it, below the root.
+// Repository is a Git repository on this machine, bare or with a work tree.
+type Repository struct {
+	root    *os.Root
+	top     string // where .git is, relative to the root
+	gitDir  string
+	common  string // gitDir, or where that of a linked work tree keeps what it shares
+	branch  string // "" when HEAD is detached
+	head    plumbing.Hash
+	partial bool // a shallow or partial clone: what is there is no history
+	objects *objectstore.Objects
+}
+
+// Reader returns its objects.
+func (t *Repository) Reader() *objectstore.Objects { return t.objects }
+
+// Explain words what is wrong with the repository.
+func (t *Repository) Explain(err error) error { return explain(err) }
+
+// explain words what is wrong with a work tree's repository.
+func explain(err error) error {
+	if fault.IsDamage(err) {
+		return fault.New(fault.ErrInvalid, "its Git repository is incomplete or broken (%v); check it with git fsck", err)
+	}
+	return err
+}
+
+// findRepository looks for the .git of a folder or of one above it, below the root.
 // Nil and a refusal: there is one, but it cannot serve as history; the folder is
 // then read as a plain one.
-func findWorkTree(root *os.Root, path string) (*workTree, *Refusal, error) {
+func findRepository(root *os.Root, path string) (*Repository, *filter.Refusal, error) {
 	for top := path; ; top = filepath.Dir(top) {
 		info, err := root.Lstat(filepath.Join(top, ".git"))
 		if err == nil {
-			return openWorkTree(root, top, info)
+			return openWorktree(root, top, info)
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, nil, err
@@ -38,32 +66,32 @@ func findWorkTree(root *os.Root, path string) (*workTree, *Refusal, error) {
 	}
 }
 
-func openWorkTree(root *os.Root, top string, info fs.FileInfo) (*workTree, *Refusal, error) {
-	t := &workTree{top: top, gitDir: filepath.Join(top, ".git")}
-	reason := t.locate(root, info)
+func openWorktree(root *os.Root, top string, info fs.FileInfo) (*Repository, *filter.Refusal, error) {
+	t := &Repository{root: root, top: top, gitDir: filepath.Join(top, ".git")}
+	reason := t.locate(info)
 	if reason == "" {
 		var err error
-		if t.head, t.branch, err = t.readHead(root); err != nil {
+		if t.head, t.branch, err = t.readHead(); err != nil {
 			reason = "HEAD is no commit yet, or cannot be read"
 		}
 	}
 	if reason == "" {
 		var err error
-		if reason, err = t.open(root); err != nil {
+		if reason, err = t.open(); err != nil {
 			return nil, nil, err
 		}
 	}
 	if reason != "" {
-		return nil, &Refusal{Path: ".git", Reason: reason + "; the files are read as those of a plain folder"}, nil
+		return nil, &filter.Refusal{Path: ".git", Reason: reason + "; the files are read as those of a plain folder"}, nil
 	}
 	return t, nil, nil
 }
 
 // locate finds where the repository keeps its files, and what kind it is of. It
 // returns a reason where it cannot be read.
-func (t *workTree) locate(root *os.Root, info fs.FileInfo) (reason string) {
+func (t *Repository) locate(info fs.FileInfo) (reason string) {
 	if info.Mode().IsRegular() {
-		dir, ok := readLink(root, t.gitDir, "gitdir: ", t.top)
+		dir, ok := readLink(t.root, t.gitDir, "gitdir: ", t.top)
 		if !ok {
 			return "the repository it points to is not below the root of directories"
 		}
@@ -72,19 +100,19 @@ func (t *workTree) locate(root *os.Root, info fs.FileInfo) (reason string) {
 		return "it is neither a folder nor a file"
 	}
 	t.common = t.gitDir
-	if _, err := root.Lstat(filepath.Join(t.gitDir, "commondir")); err == nil {
-		dir, ok := readLink(root, filepath.Join(t.gitDir, "commondir"), "", t.gitDir)
+	if _, err := t.root.Lstat(filepath.Join(t.gitDir, "commondir")); err == nil {
+		dir, ok := readLink(t.root, filepath.Join(t.gitDir, "commondir"), "", t.gitDir)
 		if !ok {
 			return "the repository it points to is not below the root of directories"
 		}
 		t.common = dir
 	}
-	return t.readConfig(root)
+	return t.readConfig()
 }
 
 // open opens the object database.
-func (t *workTree) open(root *os.Root) (reason string, err error) {
-	dir, err := root.OpenRoot(filepath.Join(t.common, "objects"))
+func (t *Repository) open() (reason string, err error) {
+	dir, err := t.root.OpenRoot(filepath.Join(t.common, "objects"))
 	if err != nil {
 		return "it has no folder of objects", nil //nolint:nilerr // the reason says it
 	}
@@ -93,7 +121,7 @@ func (t *workTree) open(root *os.Root) (reason string, err error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			return "", errMoved // git gc is at work
 		}
-		return "", explainTree(err)
+		return "", explain(err)
 	}
 	return "", nil
 }
@@ -125,8 +153,8 @@ var (
 
 // readConfig looks for what this package cannot read and returns a reason, and
 // notes whether the history is cut off somewhere.
-func (t *workTree) readConfig(root *os.Root) (reason string) {
-	config, err := readSmall(root, filepath.Join(t.common, "config"))
+func (t *Repository) readConfig() (reason string) {
+	config, err := readSmall(t.root, filepath.Join(t.common, "config"))
 	if err != nil {
 		return "its config cannot be read"
 	}
@@ -136,10 +164,10 @@ func (t *workTree) readConfig(root *os.Root) (reason string) {
 	if refTables.Match(config) {
 		return "the repository keeps its references in reftables"
 	}
-	if alternates, err := readSmall(root, filepath.Join(t.common, "objects", "info", "alternates")); err == nil && len(alternates) > 0 {
+	if alternates, err := readSmall(t.root, filepath.Join(t.common, "objects", "info", "alternates")); err == nil && len(alternates) > 0 {
 		return "the repository borrows objects from another (objects/info/alternates)"
 	}
-	shallow, err := readSmall(root, filepath.Join(t.common, "shallow"))
+	shallow, err := readSmall(t.root, filepath.Join(t.common, "shallow"))
 	t.partial = promisor.Match(config) || err == nil && len(shallow) > 0
 	return ""
 }
@@ -147,15 +175,15 @@ func (t *workTree) readConfig(root *os.Root) (reason string) {
 var errNoHead = errors.New("HEAD cannot be resolved")
 
 // readHead returns the commit at HEAD and the branch, "" when it is detached.
-func (t *workTree) readHead(root *os.Root) (plumbing.Hash, string, error) {
+func (t *Repository) readHead() (plumbing.Hash, string, error) {
 	name := "HEAD"
 	for range 5 { // as deep as git follows symbolic references
-		data, err := readSmall(root, filepath.Join(t.gitDir, filepath.FromSlash(name)))
+		data, err := readSmall(t.root, filepath.Join(t.gitDir, filepath.FromSlash(name)))
 		if errors.Is(err, fs.ErrNotExist) {
-			data, err = readSmall(root, filepath.Join(t.common, filepath.FromSlash(name)))
+			data, err = readSmall(t.root, filepath.Join(t.common, filepath.FromSlash(name)))
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			data, err = t.packedRef(root, name)
+			data, err = t.packedRef(name)
 		}
 		if err != nil {
 			return plumbing.ZeroHash, "", err
@@ -177,8 +205,8 @@ func (t *workTree) readHead(root *os.Root) (plumbing.Hash, string, error) {
 	return plumbing.ZeroHash, "", errNoHead
 }
 
-func (t *workTree) packedRef(root *os.Root, name string) ([]byte, error) {
-	data, err := readSmall(root, filepath.Join(t.common, "packed-refs"))
+func (t *Repository) packedRef(name string) ([]byte, error) {
+	data, err := readSmall(t.root, filepath.Join(t.common, "packed-refs"))
 	if err != nil {
 		return nil, err
 	}
@@ -201,4 +229,29 @@ func readSmall(root *os.Root, path string) ([]byte, error) {
 		return nil, fault.New(fault.ErrInvalid, "%s has more than %d bytes", path, maxGitFileBytes)
 	}
 	return data, err
+}
+
+// committed lists the profile files at HEAD that are not ignored there: blob by path.
+func (t *Repository) committed(ctx context.Context, in filter.Scope) (map[string]string, error) {
+	c, err := t.objects.Commit(ctx, t.head)
+	if err != nil {
+		return nil, err
+	}
+	top, err := t.objects.Find(ctx, c.Tree, in.Parts)
+	if err != nil || top.Mode&filter.ModeKind != filter.ModeFolder {
+		return nil, err
+	}
+	l := objectstore.Listing{Objects: t.objects}
+	if err := l.Walk(ctx, top.ID, in.Path(), 0); err != nil {
+		return nil, err
+	}
+	found, err := in.Keep(ctx, t.objects.Content, l.Found, &l.Refused)
+	if err != nil {
+		return nil, err
+	}
+	blobs := make(map[string]string, len(found))
+	for _, f := range found {
+		blobs[f.Path] = f.Blob
+	}
+	return blobs, nil
 }

@@ -1,4 +1,4 @@
-package source
+package worktree
 
 import (
 	"context"
@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/history"
+	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
 // second is how long a change may take to be told.
@@ -32,6 +35,15 @@ func newWatch(t testing.TB, d Directory) *watching {
 	w.Watch = d.watch(func(context.Context) { w.told <- struct{}{} }, maxWatched, watchPoll)
 	t.Cleanup(w.Close)
 	return w
+}
+
+func mustRead(t testing.TB, d Directory) State {
+	t.Helper()
+	state, err := d.Read(t.Context(), new(history.Lines))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
 }
 
 // tells waits for what a change does: the snapshot is another within a second. The
@@ -82,81 +94,81 @@ func (w *watching) try(err error) {
 
 func TestWatch(t *testing.T) {
 	root := t.TempDir()
-	r := &repo{t: t, dir: root}
+	r := (&gittest.Repo{T: t, Dir: root})
 	at := func(path string) string { return filepath.Join(root, path) }
-	r.write("team/p/a.yaml", "a: 1\n")
+	r.Write("team/p/a.yaml", "a: 1\n")
 	w := newWatch(t, Directory{Root: root, Path: "team", Sub: "p"})
-	w.tells("a file written in place", func() { r.write("team/p/a.yaml", "a: 2\n") })
+	w.tells("a file written in place", func() { r.Write("team/p/a.yaml", "a: 2\n") })
 	w.tells("an editor that renames", func() {
-		r.write("team/p/.a.yaml.swp", "a: 3\n")
+		r.Write("team/p/.a.yaml.swp", "a: 3\n")
 		w.try(os.Rename(at("team/p/.a.yaml.swp"), at("team/p/a.yaml")))
 	})
 	w.tells("an editor that keeps the old file", func() {
 		w.try(os.Rename(at("team/p/a.yaml"), at("team/p/a.yaml~")))
-		r.write("team/p/a.yaml", "a: 4\n")
+		r.Write("team/p/a.yaml", "a: 4\n")
 	})
-	w.tells("a file in a new folder", func() { r.write("team/p/new/b.yaml", "b: 1\n") })
-	w.tells("an edit there", func() { r.write("team/p/new/b.yaml", "b: 2\n") })
-	w.tells("a file in new folders, far down", func() { r.write("team/p/x/y/z/c.yaml", "c: 1\n") })
-	w.tells("an edit down there", func() { r.write("team/p/x/y/z/c.yaml", "c: 2\n") })
-	w.tells("rules", func() { r.write("team/p/.osmignore", "x\n") })
-	w.tells("a file that goes", func() { r.write("team/p/new/b.yaml", "") })
+	w.tells("a file in a new folder", func() { r.Write("team/p/new/b.yaml", "b: 1\n") })
+	w.tells("an edit there", func() { r.Write("team/p/new/b.yaml", "b: 2\n") })
+	w.tells("a file in new folders, far down", func() { r.Write("team/p/x/y/z/c.yaml", "c: 1\n") })
+	w.tells("an edit down there", func() { r.Write("team/p/x/y/z/c.yaml", "c: 2\n") })
+	w.tells("rules", func() { r.Write("team/p/.osmignore", "x\n") })
+	w.tells("a file that goes", func() { r.Write("team/p/new/b.yaml", "") })
 	w.tells("a file that nobody may read", func() { w.try(os.Chmod(at("team/p/a.yaml"), 0)) })
 	w.tells("a folder that is moved away", func() { w.try(os.Rename(at("team/p/x"), at("aside"))) })
-	w.silent("an edit where it is now", func() { r.write("aside/y/z/c.yaml", "c: 3\n") })
+	w.silent("an edit where it is now", func() { r.Write("aside/y/z/c.yaml", "c: 3\n") })
 	w.tells("the folder put back", func() { w.try(os.Rename(at("aside"), at("team/p/x"))) })
-	w.tells("an edit after that", func() { r.write("team/p/x/y/z/c.yaml", "c: 4\n") })
+	w.tells("an edit after that", func() { r.Write("team/p/x/y/z/c.yaml", "c: 4\n") })
 	w.tells("the whole folder replaced", func() {
 		w.try(os.Rename(at("team"), at("old")))
-		r.write("team/p/a.yaml", "a: 5\n")
+		r.Write("team/p/a.yaml", "a: 5\n")
 	})
-	w.tells("an edit in the new one", func() { r.write("team/p/a.yaml", "a: 6\n") })
+	w.tells("an edit in the new one", func() { r.Write("team/p/a.yaml", "a: 6\n") })
 	w.tells("everything deleted", func() { w.try(os.RemoveAll(at("team"))) })
-	w.tells("and made again", func() { r.write("team/p/a.yaml", "a: 7\n") })
-	w.tells("an edit in that", func() { r.write("team/p/a.yaml", "a: 8\n") })
+	w.tells("and made again", func() { r.Write("team/p/a.yaml", "a: 7\n") })
+	w.tells("an edit in that", func() { r.Write("team/p/a.yaml", "a: 8\n") })
 
-	w.silent("what is beside the path", func() { r.write("team/b.yaml", "b: 1\n"); r.write("other/b.yaml", "b: 1\n") })
-	w.silent("text that is no profile", func() { r.write("team/p/.hidden", "x"); r.write("team/p/.b.yaml.swp", "x") })
-	r.write("team/p/notes.txt", "x")
-	w.silent("an edit of what is no profile", func() { r.write("team/p/notes.txt", "y") })
+	w.silent("what is beside the path", func() { r.Write("team/b.yaml", "b: 1\n"); r.Write("other/b.yaml", "b: 1\n") })
+	w.silent("text that is no profile", func() { r.Write("team/p/.hidden", "x"); r.Write("team/p/.b.yaml.swp", "x") })
+	r.Write("team/p/notes.txt", "x")
+	w.silent("an edit of what is no profile", func() { r.Write("team/p/notes.txt", "y") })
 	w.silent("our own reading", func() { mustRead(t, Directory{Root: root, Path: "team", Sub: "p"}) })
 	if w.Slow() != "" {
 		t.Errorf("it is slow: %s", w.Slow())
 	}
 	w.Close()
-	w.silent("an edit after the end", func() { r.write("team/p/a.yaml", "a: 9\n") })
+	w.silent("an edit after the end", func() { r.Write("team/p/a.yaml", "a: 9\n") })
 }
 
 // What is committed and checked out decides what is dirty, with no change of a file.
 func TestWatchWorkTree(t *testing.T) {
-	r := newRepo(t)
-	r.commit("p/a.yaml", "a: 1\n")
-	d := Directory{Root: filepath.Dir(r.dir), Path: r.dir, Sub: "p"}
+	r := gittest.New(t)
+	r.Commit("p/a.yaml", "a: 1\n")
+	d := Directory{Root: filepath.Dir(r.Dir), Path: r.Dir, Sub: "p"}
 	w := newWatch(t, d)
-	w.tells("an edit", func() { r.write("p/a.yaml", "a: 2\n") })
-	w.silent("git add", func() { r.git("add", "p/a.yaml") })
-	w.tells("a commit", func() { r.git("commit", "--quiet", "--message=x") })
-	if got := mustRead(t, d); !strings.HasPrefix(got.Revision, "main@") {
-		t.Errorf("got %s", got.Revision)
+	w.tells("an edit", func() { r.Write("p/a.yaml", "a: 2\n") })
+	w.silent("git add", func() { r.Git("add", "p/a.yaml") })
+	w.tells("a commit", func() { r.Git("commit", "--quiet", "--message=x") })
+	if got := mustRead(t, d); got.Branch != "main" || got.Dirty {
+		t.Errorf("got branch %q, dirty %v", got.Branch, got.Dirty)
 	}
-	w.tells("another branch of the same commit", func() { r.git("checkout", "--quiet", "-b", "team/next") })
-	w.tells("a commit there", func() { r.commit("p/a.yaml", "a: 3\n") })
-	w.tells("another commit of the same files", func() { r.commit() })
-	w.tells("packed references", func() { r.git("pack-refs", "--all") })
-	w.tells("a commit after that", func() { r.commit() })
-	w.tells("a commit checked out by its id", func() { r.git("checkout", "--quiet", "main^{commit}") })
+	w.tells("another branch of the same commit", func() { r.Git("checkout", "--quiet", "-b", "team/next") })
+	w.tells("a commit there", func() { r.Commit("p/a.yaml", "a: 3\n") })
+	w.tells("another commit of the same files", func() { r.Commit() })
+	w.tells("packed references", func() { r.Git("pack-refs", "--all") })
+	w.tells("a commit after that", func() { r.Commit() })
+	w.tells("a commit checked out by its id", func() { r.Git("checkout", "--quiet", "main^{commit}") })
 }
 
 // git-sync keeps work trees beside each other and replaces a link in one step.
 func TestWatchSwappedLink(t *testing.T) {
-	root, r := t.TempDir(), newRepo(t)
-	first := r.commit("p/a.yaml", "a: 1\n")
-	second := r.commit("p/a.yaml", "a: 2\n")
-	git(t, root, "clone", "--quiet", "--bare", r.dir, ".repo")
-	sync := func(c Commit) {
+	root, r := t.TempDir(), gittest.New(t)
+	first := r.Commit("p/a.yaml", "a: 1\n")
+	second := r.Commit("p/a.yaml", "a: 2\n")
+	gittest.Git(t, root, "clone", "--quiet", "--bare", r.Dir, ".repo")
+	sync := func(c string) {
 		t.Helper()
-		git(t, filepath.Join(root, ".repo"), "worktree", "add", "--quiet", "--force", "--detach", filepath.Join(root, ".worktrees", string(c)), string(c))
-		link(t, filepath.Join(".worktrees", string(c)), filepath.Join(root, "tmp-link"))
+		gittest.Git(t, filepath.Join(root, ".repo"), "worktree", "add", "--quiet", "--force", "--detach", filepath.Join(root, ".worktrees", c), c)
+		gittest.Link(t, filepath.Join(".worktrees", c), filepath.Join(root, "tmp-link"))
 		if err := os.Rename(filepath.Join(root, "tmp-link"), filepath.Join(root, "current")); err != nil {
 			t.Fatal(err)
 		}
@@ -164,11 +176,11 @@ func TestWatchSwappedLink(t *testing.T) {
 	d := Directory{Root: root, Path: "current", Sub: "p"}
 	w := newWatch(t, d) // there is no link yet
 	w.tells("the first link", func() { sync(first) })
-	if got := mustRead(t, d); got.Head != first {
+	if got := mustRead(t, d); string(got.Head) != first {
 		t.Errorf("got %s", got.Head)
 	}
 	w.tells("another link", func() { sync(second) })
-	if got := mustRead(t, d); got.Head != second {
+	if got := mustRead(t, d); string(got.Head) != second {
 		t.Errorf("got %s", got.Head)
 	}
 	w.tells("an edit where it leads", func() {
@@ -182,31 +194,31 @@ func TestWatchSwappedLink(t *testing.T) {
 // Kubernetes swaps the files of a mounted ConfigMap by one link.
 func TestWatchConfigMap(t *testing.T) {
 	root := t.TempDir()
-	r := &repo{t: t, dir: root}
-	r.write("..1/a.yaml", "a: 1\n")
-	r.write("..2/a.yaml", "a: 2\n")
-	link(t, "..1", filepath.Join(root, "..data"))
-	link(t, "..data/a.yaml", filepath.Join(root, "a.yaml"))
+	r := (&gittest.Repo{T: t, Dir: root})
+	r.Write("..1/a.yaml", "a: 1\n")
+	r.Write("..2/a.yaml", "a: 2\n")
+	gittest.Link(t, "..1", filepath.Join(root, "..data"))
+	gittest.Link(t, "..data/a.yaml", filepath.Join(root, "a.yaml"))
 	w := newWatch(t, Directory{Root: root})
 	w.tells("the swap", func() {
-		link(t, "..2", filepath.Join(root, "..data_tmp"))
+		gittest.Link(t, "..2", filepath.Join(root, "..data_tmp"))
 		w.try(os.Rename(filepath.Join(root, "..data_tmp"), filepath.Join(root, "..data")))
 	})
-	w.tells("an edit of where a link leads", func() { r.write("..2/a.yaml", "a: 3\n") })
+	w.tells("an edit of where a link leads", func() { r.Write("..2/a.yaml", "a: 3\n") })
 }
 
 // Thousands of events are told a few times, and never held back for long.
 func TestWatchStorm(t *testing.T) {
 	root := t.TempDir()
-	r := &repo{t: t, dir: root}
+	r := (&gittest.Repo{T: t, Dir: root})
 	for i := range 50 {
-		r.write(fmt.Sprintf("d%02d/a.yaml", i), "a: 0\n")
+		r.Write(fmt.Sprintf("d%02d/a.yaml", i), "a: 0\n")
 	}
 	w := newWatch(t, Directory{Root: root})
 	w.calm()
 	begin := time.Now()
 	for i := range 20_000 {
-		r.write(fmt.Sprintf("d%02d/a.yaml", i%50), fmt.Sprintf("a: %d\n", i+1))
+		r.Write(fmt.Sprintf("d%02d/a.yaml", i%50), fmt.Sprintf("a: %d\n", i+1))
 	}
 	storm := time.Since(begin)
 	time.Sleep(second)
@@ -216,17 +228,17 @@ func TestWatchStorm(t *testing.T) {
 		t.Errorf("20,000 edits in %s were told %d times, want 1 to 200", storm, told)
 	}
 	t.Logf("20,000 edits in %s were told %d times", storm, told)
-	w.tells("an edit after the storm", func() { r.write("d07/a.yaml", "a: x\n") })
+	w.tells("an edit after the storm", func() { r.Write("d07/a.yaml", "a: x\n") })
 }
 
 // Nothing beside the root is watched, whatever links say (security.md 13).
 func TestWatchStaysBelowTheRoot(t *testing.T) {
 	outside, root := t.TempDir(), t.TempDir()
-	(&repo{t: t, dir: outside}).write("p/a.yaml", "a: 1\n")
-	link(t, outside, filepath.Join(root, "out"))
-	link(t, "../"+filepath.Base(outside), filepath.Join(root, "up"))
-	link(t, "loop", filepath.Join(root, "loop"))
-	link(t, filepath.Join(outside, "p", "a.yaml"), filepath.Join(root, "a.yaml"))
+	(&gittest.Repo{T: t, Dir: outside}).Write("p/a.yaml", "a: 1\n")
+	gittest.Link(t, outside, filepath.Join(root, "out"))
+	gittest.Link(t, "../"+filepath.Base(outside), filepath.Join(root, "up"))
+	gittest.Link(t, "loop", filepath.Join(root, "loop"))
+	gittest.Link(t, filepath.Join(outside, "p", "a.yaml"), filepath.Join(root, "a.yaml"))
 	for _, d := range []Directory{
 		{Root: root}, {Root: root, Path: "out", Sub: "p"}, {Root: root, Path: "up/p"}, {Root: root, Path: "loop"}, {Root: root, Path: outside},
 		{Root: root, Path: "../" + filepath.Base(outside)}, {Root: root, Sub: "../" + filepath.Base(outside)}, {Root: filepath.Join(root, "absent")},
@@ -244,9 +256,9 @@ func TestWatchStaysBelowTheRoot(t *testing.T) {
 // Where the kernel does not tell, the directory is looked at, and it says so.
 func TestWatchWithoutTheKernel(t *testing.T) {
 	root := t.TempDir()
-	r := &repo{t: t, dir: root}
+	r := (&gittest.Repo{T: t, Dir: root})
 	for i := range 20 {
-		r.write(fmt.Sprintf("d%02d/a.yaml", i), "a: 0\n")
+		r.Write(fmt.Sprintf("d%02d/a.yaml", i), "a: 0\n")
 	}
 	t.Run("too many folders", func(t *testing.T) {
 		told := make(chan struct{}, 10)

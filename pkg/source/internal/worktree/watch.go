@@ -1,4 +1,4 @@
-package source
+package worktree
 
 import (
 	"context"
@@ -20,6 +20,10 @@ import (
 // How a directory is watched. An edit is told after quiet, so that many together are
 // told once, but no later than patience after the first.
 const (
+	// maxWatched is the number of folders that one source has the kernel watch, which
+	// takes about 1 KiB of its memory for each (inotify(7): max_user_watches).
+	maxWatched = 4096
+
 	watchQuiet    = 100 * time.Millisecond
 	watchPatience = 500 * time.Millisecond
 	// watchPoll is the time between two looks where the kernel does not tell.
@@ -163,7 +167,7 @@ func (w *Watch) matters(e fsnotify.Event) bool {
 	case !at.all:
 		return false
 	case filter.IsProfileFile(name):
-		return name == IgnoreFile || !strings.HasPrefix(name, ".")
+		return name == filter.IgnoreFile || !strings.HasPrefix(name, ".")
 	case !e.Has(fsnotify.Create) && !e.Has(fsnotify.Remove) && !e.Has(fsnotify.Rename):
 		return false
 	}
@@ -250,7 +254,7 @@ func (l *lookout) directory() {
 	if err != nil {
 		return
 	}
-	lexical, err := filepath.Rel(d.Root, d.name())
+	lexical, err := filepath.Rel(d.Root, d.Name())
 	if err != nil || !filepath.IsLocal(lexical) {
 		return
 	}
@@ -326,14 +330,14 @@ func (l *lookout) repository(base, path string) {
 		if err != nil {
 			return
 		}
-		t := &workTree{top: top, gitDir: filepath.Join(top, ".git")}
-		if t.locate(root, info) != "" {
+		t := &Repository{root: root, top: top, gitDir: filepath.Join(top, ".git")}
+		if t.locate(info) != "" {
 			return
 		}
 		l.add(filepath.Join(base, t.gitDir)).names["HEAD"] = true
 		common := filepath.Join(base, t.common)
 		l.add(common).names["packed-refs"] = true
-		if _, branch, err := t.readHead(root); err == nil && branch != "" {
+		if _, branch, err := t.readHead(); err == nil && branch != "" {
 			l.way(base, common, filepath.FromSlash(revision.BranchPrefix+branch))
 		}
 		return
@@ -356,7 +360,7 @@ func (l *lookout) folder(base, path string, depth int) {
 		return
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") && e.Name() != IgnoreFile {
+		if strings.HasPrefix(e.Name(), ".") && e.Name() != filter.IgnoreFile {
 			continue
 		}
 		switch {

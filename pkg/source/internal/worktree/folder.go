@@ -1,4 +1,4 @@
-package source
+package worktree
 
 import (
 	"context"
@@ -61,7 +61,7 @@ func (w *folderWalk) walk(ctx context.Context, in filter.Scope) error {
 		return err
 	}
 	slices.Sort(w.found)
-	files := make([]File, len(w.found))
+	files := make([]filter.File, len(w.found))
 	for i, path := range w.found {
 		files[i].Path = path
 	}
@@ -74,7 +74,7 @@ func (w *folderWalk) walk(ctx context.Context, in filter.Scope) error {
 }
 
 // content reads an IgnoreFile.
-func (w *folderWalk) content(_ context.Context, f File) ([]byte, error) {
+func (w *folderWalk) content(_ context.Context, f filter.File) ([]byte, error) {
 	data, reason, err := w.readFile(f.Path, &filter.Quota{})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // gone since it was listed
@@ -151,7 +151,7 @@ func (w *folderWalk) list(path string) ([]fs.DirEntry, error) {
 
 func (w *folderWalk) classify(path string, e fs.DirEntry) (filter.Class, string) {
 	mode := e.Type()
-	if mode&fs.ModeSymlink != 0 && w.followFiles && (e.Name() == IgnoreFile || !strings.HasPrefix(e.Name(), ".")) {
+	if mode&fs.ModeSymlink != 0 && w.followFiles && (e.Name() == filter.IgnoreFile || !strings.HasPrefix(e.Name(), ".")) {
 		info, err := w.root.Stat(w.disk(path))
 		switch {
 		case err != nil:
@@ -162,26 +162,13 @@ func (w *folderWalk) classify(path string, e fs.DirEntry) (filter.Class, string)
 			return filter.ClassRefused, "symlink: links to folders are not followed"
 		}
 	}
-	return filter.Classify(e.Name(), treeMode(mode))
-}
-
-// treeMode is how Git would write the kind of an entry.
-func treeMode(mode fs.FileMode) uint32 {
-	switch {
-	case mode.IsRegular():
-		return filter.ModeFile
-	case mode.IsDir():
-		return filter.ModeFolder
-	case mode&fs.ModeSymlink != 0:
-		return filter.ModeSymlink
-	}
-	return 0o010000 // a pipe, a device, a socket: nothing Git knows
+	return filter.Classify(e.Name(), filter.ModeOf(mode))
 }
 
 // read loads what was found, in the order of the paths.
-func (w *folderWalk) read(ctx context.Context) ([]File, []Refusal, error) {
+func (w *folderWalk) read(ctx context.Context) ([]filter.File, []filter.Refusal, error) {
 	var q filter.Quota
-	var files []File
+	var files []filter.File
 	for _, path := range w.found {
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
@@ -201,7 +188,7 @@ func (w *folderWalk) read(ctx context.Context) ([]File, []Refusal, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("reading %q: %w", path, err)
 		}
-		files = append(files, File{Path: path, Blob: id.String(), Data: data})
+		files = append(files, filter.File{Path: path, Blob: id.String(), Data: data})
 	}
 	return files, w.refused.Sorted(), nil
 }

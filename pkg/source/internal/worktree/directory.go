@@ -1,0 +1,208 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/history"
+)
+
+// Directory is a folder on this machine: a Git work tree or a plain folder. Package source
+// documents the fields.
+type Directory struct {
+	Root   string
+	Path   string
+	Sub    string
+	Ignore string
+}
+
+// State is what a directory or a repository has.
+type State struct {
+	Files   []filter.File
+	Refused []filter.Refusal
+	// Dirty says that the files are not those of Head.
+	Dirty bool
+
+	// Repository is nil without Git, and then the rest is zero, too.
+	Repository *Repository
+	Head       history.Commit
+	Branch     string         // "" if HEAD is detached
+	Line       []history.Step // empty if the clone is shallow or partial
+}
+
+// Read reads the folder as it is now. The lines have its history since the last time.
+func (d Directory) Read(ctx context.Context, lines *history.Lines) (State, error) {
+	const attempts = 3 // a user may commit or switch branches while we read
+	for attempt := 1; ; attempt++ {
+		state, err := d.read(ctx, lines)
+		if errors.Is(err, errMoved) && attempt < attempts {
+			continue
+		}
+		if err != nil {
+			return State{}, fmt.Errorf("reading directory %s: %w", d.Name(), err)
+		}
+		return state, nil
+	}
+}
+
+// ReadFiles reads the profile files of the folder as they are now and no history.
+func (d Directory) ReadFiles(ctx context.Context) ([]filter.File, []filter.Refusal, error) {
+	files, refused, err := d.readFiles(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading directory %s: %w", d.Name(), err)
+	}
+	return files, refused, nil
+}
+
+func (d Directory) readFiles(ctx context.Context) ([]filter.File, []filter.Refusal, error) {
+	sub, err := filter.SplitPath(d.Sub)
+	if err != nil {
+		return nil, nil, err
+	}
+	root, path, err := d.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer root.Close()
+	repo, refusal, err := findRepository(root, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	w := folderWalk{root: root, top: filepath.Join(path, filepath.Join(sub...)), followFiles: repo == nil && refusal == nil}
+	if err := w.walk(ctx, filter.Scope{Ignore: d.Ignore}); err != nil {
+		return nil, nil, err
+	}
+	return w.read(ctx)
+}
+
+// errMoved: files or the repository are others than when reading began.
+var errMoved = errors.New("it changes while it is read: write files beside it and rename them into place")
+
+// Name is the folder's path as it was given.
+func (d Directory) Name() string {
+	if filepath.IsAbs(d.Path) {
+		return filepath.Clean(d.Path)
+	}
+	return filepath.Join(d.Root, d.Path)
+}
+
+func (d Directory) read(ctx context.Context, lines *history.Lines) (State, error) {
+	sub, err := filter.SplitPath(d.Sub)
+	if err != nil {
+		return State{}, err
+	}
+	root, path, err := d.open()
+	if err != nil {
+		return State{}, err
+	}
+	defer root.Close()
+	repo, refusal, err := findRepository(root, path)
+	if err != nil {
+		return State{}, err
+	}
+	if repo == nil {
+		return d.readPlain(ctx, root, path, sub, refusal)
+	}
+	return d.readWorktree(ctx, repo, filter.Scope{Parts: append(below(repo.top, path), sub...), Ignore: d.Ignore}, lines)
+}
+
+// open returns the root and the folder's path below it, without symlinks: where a
+// link is swapped under us (as git-sync does), all is read from where it led.
+func (d Directory) open() (*os.Root, string, error) {
+	if d.Root == "" {
+		return nil, "", fault.New(fault.ErrInvalid, "no directory may be read: set --directory-root")
+	}
+	base, err := filepath.EvalSymlinks(d.Root)
+	if err != nil {
+		return nil, "", fmt.Errorf("opening the root of directories: %w", err)
+	}
+	lexical, err := filepath.Rel(d.Root, d.Name())
+	if err != nil || !filepath.IsLocal(lexical) {
+		return nil, "", fault.New(fault.ErrInvalid, "it is not below %s", d.Root)
+	}
+	full, err := filepath.EvalSymlinks(filepath.Join(base, lexical))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, "", fault.New(fault.ErrNotFound, "it does not exist")
+	}
+	if err != nil {
+		return nil, "", fault.New(fault.ErrInvalid, "it cannot be opened: %v", err)
+	}
+	path, err := filepath.Rel(base, full)
+	if err != nil || !filepath.IsLocal(path) {
+		return nil, "", fault.New(fault.ErrInvalid, "a symlink leads out of %s", d.Root)
+	}
+	root, err := os.OpenRoot(base)
+	if err != nil {
+		return nil, "", fmt.Errorf("opening the root of directories: %w", err)
+	}
+	return root, path, nil
+}
+
+// readPlain reads a folder without Git: every file is dirty. A file that is a
+// symlink is read when it stays below the root, as a mounted ConfigMap needs it.
+func (d Directory) readPlain(ctx context.Context, root *os.Root, path string, sub []string, refusal *filter.Refusal) (State, error) {
+	w := folderWalk{root: root, top: path, followFiles: true}
+	if err := w.walk(ctx, filter.Scope{Parts: sub, Ignore: d.Ignore}); err != nil {
+		return State{}, err
+	}
+	files, refused, err := w.read(ctx)
+	if err != nil {
+		return State{}, err
+	}
+	for i := range files {
+		files[i].Dirty = true
+	}
+	if refusal != nil {
+		refused = append([]filter.Refusal{*refusal}, refused...)
+	}
+	return State{Files: files, Refused: refused, Dirty: true}, nil
+}
+
+func (d Directory) readWorktree(ctx context.Context, repo *Repository, in filter.Scope, lines *history.Lines) (State, error) {
+	w := folderWalk{root: repo.root, top: repo.top}
+	if err := w.walk(ctx, in); err != nil {
+		return State{}, err
+	}
+	files, refused, err := w.read(ctx)
+	if err != nil {
+		return State{}, err
+	}
+	committed, err := repo.committed(ctx, in)
+	if err != nil {
+		return State{}, explain(err)
+	}
+	state := State{Files: files, Refused: refused, Repository: repo, Head: history.Commit(repo.head.String()), Branch: repo.branch}
+	for i, f := range files {
+		files[i].Dirty = committed[f.Path] != f.Blob
+		state.Dirty = state.Dirty || files[i].Dirty
+	}
+	for path := range committed {
+		state.Dirty = state.Dirty || !w.has(path)
+	}
+	if !repo.partial {
+		if state.Line, err = lines.Of(ctx, repo.objects, repo.branch, repo.head, in); err != nil {
+			return State{}, explain(err)
+		}
+	}
+	// The files may be of another commit than the one that was compared with.
+	if head, _, err := repo.readHead(); err != nil || head != repo.head {
+		return State{}, errMoved
+	}
+	return state, nil
+}
+
+// below is the path of a folder relative to one above it.
+func below(top, path string) []string {
+	rel, err := filepath.Rel(top, path)
+	if err != nil || rel == "." {
+		return nil
+	}
+	return strings.Split(filepath.ToSlash(rel), "/")
+}

@@ -1,0 +1,212 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/history"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/revision"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
+)
+
+// absolute returns the path of a folder without symlinks.
+func absolute(dir string) (string, error) {
+	full, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	full, err = filepath.EvalSymlinks(full)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fault.New(fault.ErrNotFound, "it does not exist")
+	}
+	if err != nil {
+		return "", fault.New(fault.ErrInvalid, "it cannot be opened: %v", err)
+	}
+	return full, nil
+}
+
+// Open opens a bare repository, else the one whose work tree a folder belongs to. Path is
+// where the folder is, without symlinks. Close must be called unless there is an error.
+func Open(dir string) (t *Repository, path string, err error) {
+	if path, err = absolute(dir); err != nil {
+		return nil, "", err
+	}
+	root, err := os.OpenRoot("/")
+	if err != nil {
+		return nil, "", err
+	}
+	t, err = openAt(root, strings.TrimPrefix(filepath.ToSlash(path), "/"))
+	if err != nil {
+		root.Close()
+		return nil, "", err
+	}
+	return t, path, nil
+}
+
+// Close ends reading. The objects that a snapshot refers to remain readable.
+func (t *Repository) Close() { t.root.Close() }
+
+// openAt opens a bare repository, else the one whose work tree a folder
+// belongs to.
+func openAt(root *os.Root, dir string) (*Repository, error) {
+	tree, info, err := findAt(root, path.Clean(dir))
+	if err != nil {
+		return nil, err
+	}
+	reason := tree.locate(info)
+	if reason == "" {
+		reason, err = tree.open()
+	}
+	if errors.Is(err, errMoved) {
+		return nil, fault.New(fault.ErrInvalid, "it changes while it is read: wait until git gc has ended")
+	}
+	if err == nil && reason != "" {
+		err = fault.New(fault.ErrInvalid, "it cannot be read: %s", reason)
+	}
+	return tree, err
+}
+
+func findAt(root *os.Root, dir string) (*Repository, fs.FileInfo, error) {
+	if info, err := root.Lstat(dir); err == nil && isBare(root, dir) {
+		return &Repository{root: root, top: dir, gitDir: dir}, info, nil
+	}
+	for top := dir; ; top = path.Dir(top) {
+		gitDir := path.Join(top, ".git")
+		info, err := root.Lstat(gitDir)
+		if err == nil {
+			return &Repository{root: root, top: top, gitDir: gitDir}, info, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, fault.New(fault.ErrInvalid, "it cannot be opened: %v", err)
+		}
+		if top == "." {
+			return nil, nil, fault.New(fault.ErrNotFound, "neither it nor a folder above it is a Git repository")
+		}
+	}
+}
+
+// isBare tells a repository by what git tells it.
+func isBare(root *os.Root, dir string) bool {
+	for _, name := range []string{"HEAD", "objects", "refs"} {
+		if info, err := root.Lstat(path.Join(dir, name)); err != nil || info.IsDir() != (name != "HEAD") {
+			return false
+		}
+	}
+	return true
+}
+
+// resolve finds the commit that a revision means.
+func (t *Repository) resolve(ctx context.Context, spec revision.Spec) (plumbing.Hash, error) {
+	refs, err := t.references(ctx)
+	if err != nil {
+		return plumbing.ZeroHash, err
+	}
+	return spec.Resolve(ctx, t.objects, refs)
+}
+
+// references lists what names a commit: HEAD, branches, tags, remotes' branches.
+func (t *Repository) references(ctx context.Context) (map[string]plumbing.Hash, error) {
+	refs := map[string]plumbing.Hash{}
+	packed, err := readSmall(t.root, path.Join(t.common, "packed-refs"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for line := range strings.Lines(string(packed)) {
+		if id, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok && objectstore.IsObjectID(id) && revision.ValidName(name) {
+			refs[name] = plumbing.NewHash(id)
+		}
+	}
+	loose, err := t.root.OpenRoot(path.Join(t.common, "refs"))
+	if err != nil {
+		return nil, fault.New(fault.ErrInvalid, "its references cannot be read: %v", err)
+	}
+	defer loose.Close()
+	symbolic, entries := map[string]string{}, 0
+	err = fs.WalkDir(loose.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if entries++; entries > filter.MaxEntries {
+			return fault.New(fault.ErrInvalid, "it has more than %d references", filter.MaxEntries)
+		}
+		if err = errors.Join(err, ctx.Err()); err != nil || !d.Type().IsRegular() || !revision.ValidName("refs/"+name) {
+			return err
+		}
+		data, err := readSmall(loose, name)
+		text := strings.TrimSpace(string(data))
+		if to, ok := strings.CutPrefix(text, "ref: "); ok {
+			symbolic["refs/"+name] = to
+		} else if objectstore.IsObjectID(text) {
+			refs["refs/"+name] = plumbing.NewHash(text)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for name, to := range symbolic {
+		if id := refs[to]; !id.IsZero() {
+			refs[name] = id
+		}
+	}
+	if head, _, err := t.readHead(); err == nil {
+		refs["HEAD"] = head
+	}
+	return refs, nil
+}
+
+// Read reads what is at the commit that a revision means.
+func (t *Repository) Read(ctx context.Context, spec revision.Spec, in filter.Scope) (State, error) {
+	head, err := t.resolve(ctx, spec)
+	if err != nil {
+		return State{}, explain(err)
+	}
+	state, err := t.at(ctx, head, in)
+	return state, explain(err)
+}
+
+func (t *Repository) at(ctx context.Context, head plumbing.Hash, in filter.Scope) (State, error) {
+	c, err := t.objects.Commit(ctx, head)
+	if err != nil {
+		return State{}, err
+	}
+	state := State{Repository: t, Head: history.Commit(head.String())}
+	if state.Files, state.Refused, err = t.objects.Files(ctx, c.Tree, in); err != nil {
+		return State{}, err
+	}
+	if !t.partial {
+		state.Line, err = new(history.Lines).Of(ctx, t.objects, "", head, in)
+	}
+	return state, err
+}
+
+var (
+	originSection = regexp.MustCompile(`(?m)^\s*\[\s*remote\s+"origin"\s*\]([^\[]*)`)
+	urlKey        = regexp.MustCompile(`(?mi)^\s*url\s*=\s*(\S+)\s*$`)
+)
+
+// Origin is the URL of the remote origin without user-info, "" where there is none
+// or where it is none to fetch from.
+func (t *Repository) Origin() string {
+	config, err := readSmall(t.root, path.Join(t.common, "config"))
+	if err != nil {
+		return ""
+	}
+	section := originSection.FindSubmatch(config)
+	if section == nil {
+		return ""
+	}
+	value := urlKey.FindSubmatch(section[1])
+	if value == nil {
+		return ""
+	}
+	return transport.CleanURL(string(value[1]))
+}

@@ -1,0 +1,99 @@
+package gittest
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Repo is a work tree made by the real git.
+type Repo struct {
+	T   testing.TB
+	Dir string
+}
+
+// New returns an empty work tree.
+func New(t testing.TB) *Repo {
+	t.Helper()
+	r := &Repo{T: t, Dir: t.TempDir()}
+	r.Git("init", "--quiet", "--initial-branch=main")
+	return r
+}
+
+// Git runs the real git in the work tree.
+func (r *Repo) Git(args ...string) string {
+	r.T.Helper()
+	return Git(r.T, r.Dir, args...)
+}
+
+// Git runs the real git.
+func Git(t testing.TB, dir string, args ...string) string {
+	t.Helper()
+	return Input(t, dir, nil, args...)
+}
+
+// Input runs the real git with an input.
+func Input(t testing.TB, dir string, stdin io.Reader, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "git", args...)
+	cmd.Dir, cmd.Stdin = dir, stdin
+	cmd.Env = append(os.Environ(),
+		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com",
+		"GIT_COMMITTER_NAME=Ben", "GIT_COMMITTER_EMAIL=ben@example.com")
+	out, err := cmd.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			t.Fatalf("git %s: %v\n%s", strings.Join(args, " "), err, exit.Stderr)
+		}
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// Write puts a file into the work tree; "" removes it.
+func (r *Repo) Write(path, content string) {
+	r.T.Helper()
+	full := filepath.Join(r.Dir, path)
+	if content == "" {
+		if err := os.Remove(full); err != nil {
+			r.T.Fatal(err)
+		}
+		return
+	}
+	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+		r.T.Fatal(err)
+	}
+	if err := os.WriteFile(full, []byte(content), 0o644); err != nil {
+		r.T.Fatal(err)
+	}
+}
+
+// Commit commits files, given as path, content, path, content, and returns the commit.
+func (r *Repo) Commit(files ...string) string {
+	r.T.Helper()
+	for i := 0; i+1 < len(files); i += 2 {
+		r.Write(files[i], files[i+1])
+	}
+	r.Git("add", "--all")
+	r.Git("commit", "--quiet", "--allow-empty", "--message=change")
+	return r.Head()
+}
+
+// Head returns the commit that is checked out.
+func (r *Repo) Head() string {
+	r.T.Helper()
+	return r.Git("rev-parse", "HEAD")
+}
+
+// Link makes a symlink.
+func Link(t testing.TB, to, at string) {
+	t.Helper()
+	if err := os.Symlink(to, at); err != nil {
+		t.Fatal(err)
+	}
+}
