@@ -1,14 +1,11 @@
 package source
 
 import (
-	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -160,30 +157,4 @@ func readObject(t *testing.T, dir, id string) gittest.Object {
 		t.Fatal(err)
 	}
 	return gittest.ObjectOf("tree", string(out))
-}
-
-// FuzzPack feeds a pack to both passes: neither panics, and what the first lets
-// through the second indexes or refuses.
-func FuzzPack(f *testing.F) {
-	blob := gittest.ObjectOf("blob", "a: 1\n")
-	f.Add(gittest.NewPack(blob).Bytes())
-	f.Add(gittest.NewPack(blob).RefDelta(blob.RawID(), gittest.Delta(5, 5, 0x80|0x10, 5)).Bytes())
-	f.Add([]byte("PACK\x00\x00\x00\x02\xff\xff\xff\xff"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		entries, err := objectstore.ScanPack(bufio.NewReader(bytes.NewReader(data)))
-		if err != nil {
-			return
-		}
-		file, err := os.Create(filepath.Join(t.TempDir(), "pack"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer file.Close()
-		if _, err := file.Write(data); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := entries.IndexPack(t.Context(), file, objectstore.MaxDeltaBytes, io.Discard); err != nil && !errors.Is(err, ErrInvalid) {
-			t.Errorf("the second pass: %v", err)
-		}
-	})
 }

@@ -32,6 +32,7 @@ func (o Object) ID() string { return hex.EncodeToString(o.RawID()) }
 type Pack struct {
 	Count uint32
 	Body  bytes.Buffer
+	z     *zlib.Writer
 	Last  int // how many bytes the last object has
 }
 
@@ -93,11 +94,14 @@ func (p *Pack) header(kind byte, size int64) {
 }
 
 func (p *Pack) deflate(content io.Reader) {
-	z := zlib.NewWriter(&p.Body)
-	if _, err := io.Copy(z, content); err != nil {
+	if p.z == nil {
+		p.z = zlib.NewWriter(nil) // for all objects: making one takes longer than compressing a small object
+	}
+	p.z.Reset(&p.Body)
+	if _, err := io.Copy(p.z, content); err != nil {
 		panic(err)
 	}
-	z.Close()
+	p.z.Close()
 }
 
 // Bytes returns the whole pack.

@@ -4,6 +4,6 @@
 //
 // Start reading at Objects, then Mirror.Update. Git's formats are read and written by
 // go-git, with two exceptions. The order in which the deltas of a pack are resolved is
-// ours: see PackEntries.IndexPack for what go-git's parser costs on a hostile pack. Objects
+// ours: see packEntries.index for what go-git's parser costs on a hostile pack. Objects
 // are read below an os.Root, which go-git's storage does not know.
 package objectstore

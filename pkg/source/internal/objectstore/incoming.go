@@ -60,9 +60,9 @@ func (m *Mirror) fetchPack(ctx context.Context, fetch Fetch, of packOrder) error
 		return fault.Writing(fault.PhasePack, err)
 	}
 	defer pack.Close()
-	var entries *PackEntries
+	var entries *packEntries
 	err = fetch(ctx, of.wants, of.haves, func(r io.Reader) error {
-		entries, err = ScanPack(bufio.NewReaderSize(io.TeeReader(r, pack), 64<<10))
+		entries, err = scanPack(bufio.NewReaderSize(io.TeeReader(r, pack), 64<<10))
 		return err
 	})
 	if err != nil {
@@ -73,7 +73,7 @@ func (m *Mirror) fetchPack(ctx context.Context, fetch Fetch, of packOrder) error
 		return fault.Writing(fault.PhaseIndex, err)
 	}
 	defer index.Close()
-	name, err := entries.IndexPack(ctx, pack, MaxDeltaBytes, index)
+	name, err := entries.index(ctx, pack, defaultPackLimits(), index)
 	if err != nil {
 		return err
 	}

@@ -3,11 +3,11 @@ package objectstore
 // What a pack and the objects in it may cost.
 const (
 	MaxObjectBytes   = 32 << 20  // 32 MiB: indexing a pack holds a few objects in memory
-	MaxDeltaBytes    = 96 << 20  // 96 MiB: objects that indexing holds because more deltas build on them
+	maxDeltaBytes    = 96 << 20  // 96 MiB: objects that indexing holds because more deltas build on them
 	maxInflatedBytes = 8 << 30   // 8 GiB: all objects of a pack, inflated and hashed one by one; about a minute
-	MaxChainBytes    = 256 << 20 // 256 MiB: deltas that build on each other, which go-git holds together to read the last
+	maxChainBytes    = 256 << 20 // 256 MiB: deltas that build on each other, which go-git holds together to read the last
 	maxPackObjects   = 1 << 20   // indexing a pack takes about 200 bytes of memory for each
-	MaxDeltaDepth    = 4095      // deltas that build on each other; git makes no more: https://git-scm.com/docs/git-pack-objects, --depth
+	maxDeltaDepth    = 4095      // deltas that build on each other; git makes no more: https://git-scm.com/docs/git-pack-objects, --depth
 	maxTreeBytes     = 8 << 20   // 8 MiB: some 200,000 entries in one folder
 	MaxCommitBytes   = 1 << 20   // 1 MiB of message and signatures
 	maxKeptBytes     = 16 << 20  // 16 MiB per mirror: contents of profile files, kept from one snapshot to the next

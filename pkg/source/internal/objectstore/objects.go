@@ -147,7 +147,7 @@ func (o *Objects) Has(id plumbing.Hash) bool {
 	if o.Dir == nil {
 		return false
 	}
-	_, err := o.Dir.Stat(LoosePath(id))
+	_, err := o.Dir.Stat(loosePath(id))
 	return err == nil
 }
 
@@ -298,7 +298,7 @@ func (o *Objects) openLoose(id plumbing.Hash) (*objfile.Reader, io.Closer, error
 	if o.Dir == nil {
 		return nil, nil, MissingError(id)
 	}
-	f, err := o.Dir.Open(LoosePath(id))
+	f, err := o.Dir.Open(loosePath(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, MissingError(id)
 	}
@@ -313,7 +313,7 @@ func (o *Objects) openLoose(id plumbing.Hash) (*objfile.Reader, io.Closer, error
 	return r, f, nil
 }
 
-func LoosePath(id plumbing.Hash) string {
+func loosePath(id plumbing.Hash) string {
 	hex := id.String()
 	return hex[:2] + "/" + hex[2:]
 }

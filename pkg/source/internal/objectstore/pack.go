@@ -17,18 +17,18 @@ func errPack(format string, args ...any) error {
 	return fault.New(fault.ErrInvalid, "the server's pack is malformed: "+format, args...)
 }
 
-// ScanPack reads a pack to its end as it arrives, checks its checksum, hashes what is
+// scanPack reads a pack to its end as it arrives, checks its checksum, hashes what is
 // no delta, and refuses what would cost too much to index. A pack that ends early is
 // io.ErrUnexpectedEOF.
-func ScanPack(r io.Reader) (found *PackEntries, err error) {
+func scanPack(r io.Reader) (found *packEntries, err error) {
 	defer recovered(&err)
 	stream := &packStream{Reader: r}
-	scan := packScan{scanner: packfile.NewScanner(stream), PackEntries: &PackEntries{Waiting: map[plumbing.Hash][]int32{}}}
+	scan := packScan{scanner: packfile.NewScanner(stream), packEntries: &packEntries{waiting: map[plumbing.Hash][]int32{}}}
 	err = scan.all()
 	var ours *fault.Error
 	switch {
 	case err == nil:
-		return scan.PackEntries, nil
+		return scan.packEntries, nil
 	case errors.As(err, &ours):
 		return nil, err
 	case errors.Is(stream.err, io.EOF):
@@ -56,7 +56,7 @@ func (s *packStream) Read(p []byte) (int, error) {
 }
 
 type packScan struct {
-	*PackEntries
+	*packEntries
 	scanner *packfile.Scanner
 	total   int64 // of what the objects are, inflated and made of deltas
 }
@@ -78,7 +78,7 @@ func (s *packScan) all() error {
 			return err
 		}
 	}
-	s.byID = len(s.Waiting) > 0
+	s.byID = len(s.waiting) > 0
 	if s.sum, err = s.scanner.Checksum(); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (s *packScan) all() error {
 
 // object adds the object that the scanner has come to.
 func (s *packScan) object(header *packfile.ObjectHeader) (err error) {
-	e := PackEntry{Offset: header.Offset, size: header.Length, kind: header.Type}
+	e := packEntry{offset: header.Offset, size: header.Length, kind: header.Type}
 	if e.size > MaxObjectBytes {
 		return tooBigForPack(e.size)
 	}
@@ -98,10 +98,10 @@ func (s *packScan) object(header *packfile.ObjectHeader) (err error) {
 		if e.crc, err = s.inflate(e.size, h); err != nil {
 			return err
 		}
-		if e.ID, err = h.id(); err != nil {
+		if e.id, err = h.id(); err != nil {
 			return err
 		}
-		s.List = append(s.List, e)
+		s.list = append(s.list, e)
 	case plumbing.OFSDeltaObject, plumbing.REFDeltaObject:
 		var begin beginning
 		if e.crc, err = s.inflate(e.size, &begin); err != nil {
@@ -113,14 +113,14 @@ func (s *packScan) object(header *packfile.ObjectHeader) (err error) {
 		if made > MaxObjectBytes {
 			return tooBigForPack(made)
 		}
-		s.List = append(s.List, e)
-		n := int32(len(s.List))
+		s.list = append(s.list, e)
+		n := int32(len(s.list))
 		if e.kind == plumbing.REFDeltaObject {
-			s.Waiting[header.Reference] = append(s.Waiting[header.Reference], n)
+			s.waiting[header.Reference] = append(s.waiting[header.Reference], n)
 			break
 		}
-		at := sort.Search(len(s.List), func(i int) bool { return s.List[i].Offset >= header.OffsetReference })
-		if s.List[at].Offset != header.OffsetReference {
+		at := sort.Search(len(s.list), func(i int) bool { return s.list[i].offset >= header.OffsetReference })
+		if s.list[at].offset != header.OffsetReference {
 			return errPack("a delta's base is no object")
 		}
 		s.attach(int32(at+1), n)

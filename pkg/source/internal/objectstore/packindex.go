@@ -16,11 +16,11 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// PackEntry is one object of a pack: some 80 bytes for each of at most maxPackObjects.
-type PackEntry struct {
-	ID     plumbing.Hash // zero until a delta is resolved
+// packEntry is one object of a pack: some 80 bytes for each of at most maxPackObjects.
+type packEntry struct {
+	id     plumbing.Hash // zero until a delta is resolved
 	crc    uint32
-	Offset int64               // where its header begins
+	offset int64               // where its header begins
 	size   int64               // inflated; of a delta, that of the delta
 	chain  int64               // of all deltas that lead to it
 	kind   plumbing.ObjectType // of a delta that is resolved, that of what it makes
@@ -30,18 +30,17 @@ type PackEntry struct {
 	base, child, sibling int32
 }
 
-// PackEntries are the objects of a pack in its order, and the ids of the bases that
+// packEntries are the objects of a pack in its order, and the ids of the bases that
 // deltas name instead of an offset.
-type PackEntries struct {
-	List    []PackEntry
-	Waiting map[plumbing.Hash][]int32
+type packEntries struct {
+	list    []packEntry
+	waiting map[plumbing.Hash][]int32
 	byID    bool          // there were such
 	sum     plumbing.Hash // the pack's checksum
 }
 
-// IndexPack resolves a pack's deltas, hashes every object and writes the index as git
-// would. It returns the pack's name without an extension. room is how many bytes of
-// objects are held because more deltas build on them.
+// index resolves a pack's deltas, hashes every object and writes the index as git
+// would. It returns the pack's name without an extension.
 //
 // go-git reads the pack, applies each delta and writes the index. What its parser adds,
 // the order, is here, because a hostile pack makes the parser take any amount of memory:
@@ -49,30 +48,30 @@ type PackEntries struct {
 // buffer for each link of the chain meanwhile. A pack of 142 KiB with 16 chains of 40
 // deltas, in turns, each of which makes 8 MiB, took it 930 MiB and more than twenty times
 // as long as this, which takes 74 MiB.
-func (p *PackEntries) IndexPack(ctx context.Context, f *os.File, room int64, index io.Writer) (name string, err error) {
+func (p *packEntries) index(ctx context.Context, f *os.File, limits packLimits, index io.Writer) (name string, err error) {
 	defer recovered(&err)
 	if err := checkTrailer(f, p.sum); errors.Is(err, errTrailer) {
 		return "", errPack("something follows its end")
 	} else if err != nil {
 		return "", fault.Writing(fault.PhaseIndex, err)
 	}
-	if err := p.resolve(ctx, f, room); err != nil {
+	if err := p.resolve(ctx, f, limits); err != nil {
 		return "", err
 	}
-	if err := p.Write(index); err != nil {
+	if err := p.writeIndex(index); err != nil {
 		return "", err
 	}
 	return "pack-" + p.sum.String(), nil
 }
 
-// Write writes the index of what is resolved.
-func (p *PackEntries) Write(to io.Writer) error {
+// writeIndex writes the index of what is resolved.
+func (p *packEntries) writeIndex(to io.Writer) error {
 	var w idxfile.Writer
-	if err := w.OnHeader(uint32(len(p.List))); err != nil {
+	if err := w.OnHeader(uint32(len(p.list))); err != nil {
 		return err
 	}
-	for _, e := range p.List {
-		w.Add(e.ID, uint64(e.Offset), e.crc)
+	for _, e := range p.list {
+		w.Add(e.id, uint64(e.offset), e.crc)
 	}
 	if err := w.OnFooter(p.sum); err != nil {
 		return err
@@ -84,7 +83,7 @@ func (p *PackEntries) Write(to io.Writer) error {
 	// Where a delta names an object as its base that is there twice, it is open which of
 	// them is meant. If that is a delta on what the first one makes, whoever reads it goes
 	// round in a circle.
-	if n, err := index.Count(); err != nil || p.byID && n != int64(len(p.List)) {
+	if n, err := index.Count(); err != nil || p.byID && n != int64(len(p.list)) {
 		return errPack("an object is in it twice, and deltas name their bases by ids")
 	}
 	out := bufio.NewWriterSize(to, 64<<10)
@@ -97,32 +96,43 @@ func (p *PackEntries) Write(to io.Writer) error {
 	return nil
 }
 
-func (p *PackEntries) at(n int32) *PackEntry { return &p.List[n-1] }
+func (p *packEntries) at(n int32) *packEntry { return &p.list[n-1] }
 
-func (p *PackEntries) attach(base, delta int32) {
+func (p *packEntries) attach(base, delta int32) {
 	p.at(delta).base, p.at(delta).sibling, p.at(base).child = base, p.at(base).child, delta
 }
 
 // adopt attaches the deltas that waited for an object whose id is known now.
-func (p *PackEntries) adopt(n int32) {
-	if len(p.Waiting) == 0 {
+func (p *packEntries) adopt(n int32) {
+	if len(p.waiting) == 0 {
 		return
 	}
-	id := p.at(n).ID
-	for _, delta := range p.Waiting[id] {
+	id := p.at(n).id
+	for _, delta := range p.waiting[id] {
 		p.attach(n, delta)
 	}
-	delete(p.Waiting, id)
+	delete(p.waiting, id)
+}
+
+// packLimits bound what resolving the deltas of a pack costs, in bytes.
+type packLimits struct {
+	room  int64 // of objects that are held because more deltas build on them
+	chain int64 // of deltas that build on each other
+	again int64 // of objects that are made anew because they had to be dropped
+}
+
+func defaultPackLimits() packLimits {
+	return packLimits{room: maxDeltaBytes, chain: maxChainBytes, again: maxInflatedBytes}
 }
 
 // resolver makes objects of deltas, each tree of them from its root.
 type resolver struct {
-	*PackEntries
+	*packEntries
 	ctx     context.Context
 	scanner *packfile.Scanner
 	stack   []frame
 	live    int64 // bytes in the stack
-	room    int64 // for them
+	limits  packLimits
 	again   int64 // bytes that were made anew because they had to be dropped
 }
 
@@ -134,22 +144,22 @@ type frame struct {
 }
 
 // resolve makes every delta's object, and with it its id.
-func (p *PackEntries) resolve(ctx context.Context, f *os.File, room int64) error {
-	for i, e := range p.List {
+func (p *packEntries) resolve(ctx context.Context, f *os.File, limits packLimits) error {
+	for i, e := range p.list {
 		if !e.kind.IsDelta() {
 			p.adopt(int32(i + 1))
 		}
 	}
-	r := resolver{PackEntries: p, ctx: ctx, scanner: packfile.NewScanner(f), room: room}
-	for i := range r.List {
-		if e := &r.List[i]; e.child == 0 || e.base != 0 || e.kind.IsDelta() {
+	r := resolver{packEntries: p, ctx: ctx, scanner: packfile.NewScanner(f), limits: limits}
+	for i := range r.list {
+		if e := &r.list[i]; e.child == 0 || e.base != 0 || e.kind.IsDelta() {
 			continue
 		}
 		if err := r.tree(int32(i + 1)); err != nil {
 			return err
 		}
 	}
-	for _, e := range r.List {
+	for _, e := range r.list {
 		if e.kind.IsDelta() {
 			return errPack("a delta's base is missing")
 		}
@@ -181,15 +191,15 @@ func (r *resolver) tree(root int32) error {
 			return err
 		}
 		e := r.at(delta)
-		if e.depth = r.at(top.entry).depth + 1; e.depth > MaxDeltaDepth {
-			return errPack("more than %d deltas build on each other", MaxDeltaDepth)
+		if e.depth = r.at(top.entry).depth + 1; e.depth > maxDeltaDepth {
+			return errPack("more than %d deltas build on each other", maxDeltaDepth)
 		}
 		// Whoever reads the object holds all of them.
-		if e.chain = r.at(top.entry).chain + e.size; e.chain > MaxChainBytes {
-			return errPack("deltas that build on each other have more than %d bytes", MaxChainBytes)
+		if e.chain = r.at(top.entry).chain + e.size; e.chain > r.limits.chain {
+			return errPack("deltas that build on each other have more than %d bytes", r.limits.chain)
 		}
 		e.kind = r.at(root).kind
-		if e.ID, err = ObjectID(e.kind, made); err != nil {
+		if e.id, err = ObjectID(e.kind, made); err != nil {
 			return err
 		}
 		r.adopt(delta)
@@ -208,7 +218,7 @@ func (r *resolver) push(f frame) {
 	r.stack = append(r.stack, f)
 	r.live += int64(len(f.data))
 	for i := range r.stack[:len(r.stack)-1] {
-		if r.live <= r.room {
+		if r.live <= r.limits.room {
 			return
 		}
 		r.live -= int64(len(r.stack[i].data))
@@ -231,7 +241,7 @@ func (r *resolver) remake(n int32) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if r.again += int64(len(data)) + remakeCost; r.again > maxInflatedBytes {
+		if r.again += int64(len(data)) + remakeCost; r.again > r.limits.again {
 			return nil, errPack("its deltas are entangled")
 		}
 		data, err = r.apply(data, delta)
@@ -256,7 +266,7 @@ func (r *resolver) apply(base []byte, n int32) ([]byte, error) {
 func (r *resolver) inflate(n int32) ([]byte, error) {
 	e := r.at(n)
 	data := bytes.NewBuffer(make([]byte, 0, e.size+bytes.MinRead))
-	if _, err := r.scanner.SeekObjectHeader(e.Offset); err != nil {
+	if _, err := r.scanner.SeekObjectHeader(e.offset); err != nil {
 		return nil, err
 	}
 	if _, _, err := r.scanner.NextObject(data); err != nil {
