@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -30,8 +29,8 @@ func Patch(ctx context.Context, c client.Client, obj client.Object, change map[s
 	if err != nil {
 		return fmt.Errorf("patching %T: %w", obj, err)
 	}
-	answer := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
-	answer.SetGroupVersionKind(kind)
+	answer := Metadata(kind)
+	answer.Namespace, answer.Name = obj.GetNamespace(), obj.GetName()
 	if err := c.Patch(ctx, answer, client.RawPatch(types.MergePatchType, body), client.FieldOwner(api.FieldManager)); err != nil {
 		return fmt.Errorf("patching %T %s: %w", obj, client.ObjectKeyFromObject(obj), err)
 	}

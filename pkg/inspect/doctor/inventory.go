@@ -10,6 +10,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 )
 
 const settingsNamespace = api.NamespaceCloudInitSettings
@@ -46,8 +47,7 @@ func (w *run) readInventory(ctx context.Context, check string) *inventory {
 	for i := range configs.Items {
 		s.configs[configs.Items[i].Name] = &configs.Items[i]
 	}
-	secrets := &metav1.PartialObjectMetadataList{}
-	secrets.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	secrets := kubeclient.MetadataList(corev1.SchemeGroupVersion.WithKind("Secret"))
 	if err := w.Worker.Client.List(ctx, secrets, client.InNamespace(settingsNamespace)); err != nil {
 		w.unread(check, w.Worker, "the names of Secrets of namespace "+settingsNamespace, err)
 		return nil

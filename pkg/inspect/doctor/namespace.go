@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 )
 
 const checkNamespace = "namespace"
@@ -28,8 +29,7 @@ const SystemLease = "operating-system-manager"
 func InSystem(ctx context.Context, from client.Reader) ([]string, error) {
 	var out []string
 	for _, k := range []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("Deployment"), coordinationv1.SchemeGroupVersion.WithKind("Lease")} {
-		obj := &metav1.PartialObjectMetadata{}
-		obj.SetGroupVersionKind(k)
+		obj := kubeclient.Metadata(k)
 		err := from.Get(ctx, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: SystemLease}, obj)
 		if err == nil {
 			out = append(out, k.Kind+" "+SystemLease)
@@ -37,8 +37,7 @@ func InSystem(ctx context.Context, from client.Reader) ([]string, error) {
 			return nil, fmt.Errorf("reading %s %s/%s: %w", k.Kind, metav1.NamespaceSystem, SystemLease, err)
 		}
 	}
-	profiles := &metav1.PartialObjectMetadataList{}
-	profiles.SetGroupVersionKind(osm.GroupVersion.WithKind("OperatingSystemProfileList"))
+	profiles := kubeclient.MetadataList(osm.GroupVersion.WithKind("OperatingSystemProfile"))
 	err := from.List(ctx, profiles, client.InNamespace(metav1.NamespaceSystem), client.Limit(1))
 	switch {
 	case apimeta.IsNoMatchError(err), apierrors.IsNotFound(err): // the check of kinds reports a missing kind

@@ -8,12 +8,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
@@ -99,8 +99,7 @@ func (w *run) poolTrouble(ctx context.Context, s *inventory, md *cluster.Machine
 // lags reads a configuration and its bootstrap Secret again, the configuration last: a pool
 // may have rotated between the two lists.
 func (w *run) lags(ctx context.Context, osc *osm.OperatingSystemConfig, bootstrap string) bool {
-	secret := &metav1.PartialObjectMetadata{}
-	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	secret := kubeclient.Metadata(corev1.SchemeGroupVersion.WithKind("Secret"))
 	var now osm.OperatingSystemConfig
 	err := errors.Join(
 		w.Worker.Client.Get(ctx, client.ObjectKey{Namespace: settingsNamespace, Name: bootstrap}, secret),

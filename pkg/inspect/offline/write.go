@@ -9,9 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -45,11 +43,6 @@ func Write(ctx context.Context, from trace.Clusters, to io.Writer, now time.Time
 	w := &writer{out: out, scheme: scheme}
 	ours := client.MatchingLabels{api.LabelManagedBy: api.FieldManager}
 	here := client.InNamespace(from.Namespace)
-	metadata := func(kind schema.GroupVersionKind) client.ObjectList {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(kind)
-		return list
-	}
 	for _, c := range []struct {
 		name   string
 		reader client.Reader
@@ -64,10 +57,10 @@ func Write(ctx context.Context, from trace.Clusters, to io.Writer, now time.Time
 		}},
 		{lineage.WorkerCluster, from.Worker, []objects{
 			{&cluster.MachineDeploymentList{}, nil},
-			{metadata(cluster.GroupVersion.WithKind("MachineSetList")), nil},
+			{kubeclient.MetadataList(cluster.GroupVersion.WithKind("MachineSet")), nil},
 			{&cluster.MachineList{}, nil},
-			{metadata(corev1.SchemeGroupVersion.WithKind("NodeList")), nil},
-			{metadata(corev1.SchemeGroupVersion.WithKind("SecretList")), []client.ListOption{client.InNamespace(api.NamespaceCloudInitSettings)}},
+			{kubeclient.MetadataList(corev1.SchemeGroupVersion.WithKind("Node")), nil},
+			{kubeclient.MetadataList(corev1.SchemeGroupVersion.WithKind("Secret")), []client.ListOption{client.InNamespace(api.NamespaceCloudInitSettings)}},
 			{&api.NodeProvenanceList{}, nil},
 		}},
 	} {

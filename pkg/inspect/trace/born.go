@@ -154,7 +154,7 @@ func (c Clusters) uses(ctx context.Context, match func(g lineage.Generation, cha
 		state, why, err := List(ctx, c.Management, newMetadataList(kind), func(page *metav1.PartialObjectMetadataList) error {
 			for _, obj := range page.Items {
 				note(&obj)
-				keep(poolOf(&obj), obj)
+				keep(lineage.PoolOf(&obj), obj)
 			}
 			return nil
 		}, client.InNamespace(c.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager})

@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
-	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/githost"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 )
 
 // pageSize is the number of objects read at a time.
@@ -72,18 +72,8 @@ var (
 	recordKind     = appsv1.SchemeGroupVersion.WithKind("ControllerRevision")
 )
 
-func newMetadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
-	obj := &metav1.PartialObjectMetadata{}
-	obj.SetGroupVersionKind(kind)
-	return obj
-}
-
 func newMetadataList(kind schema.GroupVersionKind) func() *metav1.PartialObjectMetadataList {
-	return func() *metav1.PartialObjectMetadataList {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		return list
-	}
+	return func() *metav1.PartialObjectMetadataList { return kubeclient.MetadataList(kind) }
 }
 
 // get reads an object, and says what became of that: Found, Missing or Unreadable, with
@@ -148,15 +138,6 @@ func List[L client.ObjectList](ctx context.Context, from client.Reader, empty fu
 
 // errEnough ends a list.
 var errEnough = errors.New("enough was read")
-
-// cutPool reads "namespace/name".
-func cutPool(key string) (types.NamespacedName, bool) {
-	namespace, name, ok := strings.Cut(key, "/")
-	return types.NamespacedName{Namespace: namespace, Name: name}, ok && namespace != "" && name != ""
-}
-
-// poolOf is the pool that an object says it was made for.
-func poolOf(obj client.Object) string { return obj.GetAnnotations()[api.AnnotationPool] }
 
 // of makes a new list.
 func of[T any]() *T { return new(T) }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/osm-gitops/osm-gitops/pkg/impact"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -25,7 +26,7 @@ type FileDiff = impact.FileDiff
 
 // Diff renders the configuration of a trail, and the one that its pool has now.
 func (c Clusters) Diff(ctx context.Context, t *Trail) (*Diff, error) {
-	pool, ok := cutPool(t.Pool)
+	pool, ok := lineage.ParsePool(t.Pool)
 	switch {
 	case t.Behind == nil:
 		return nil, errors.New("there is nothing to compare: ask about a node, a machine with one, or a Secret")

@@ -14,6 +14,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
@@ -95,7 +96,7 @@ func (c Clusters) node(ctx context.Context, asked Object, name string) (*Trail, 
 
 // liveNode reads a Node; nil for none.
 func (c Clusters) liveNode(ctx context.Context, w *walk, name string) (*metav1.PartialObjectMetadata, error) {
-	node := newMetadata(nodeKind)
+	node := kubeclient.Metadata(nodeKind)
 	state, note, err := get(ctx, c.Worker, types.NamespacedName{Name: name}, node)
 	if err != nil || state != Found {
 		w.nodeNote = note
@@ -248,7 +249,7 @@ func (w *walk) chain(ctx context.Context) (lineage.Chain, error) {
 		if err := w.machineStep(ctx, objectOf("Machine", c.Machine)); err != nil {
 			return c, err
 		}
-		if _, err := w.setStep(ctx, objectOf(machineSetKind.Kind, c.MachineSet), newMetadata(machineSetKind)); err != nil {
+		if _, err := w.setStep(ctx, objectOf(machineSetKind.Kind, c.MachineSet), kubeclient.Metadata(machineSetKind)); err != nil {
 			return c, err
 		}
 		_, err := w.poolStep(ctx, objectOf("MachineDeployment", c.Pool))
@@ -311,7 +312,7 @@ func (w *walk) machineStep(ctx context.Context, obj Object) error {
 func (w *walk) machineOf(ctx context.Context) (*cluster.Machine, error) {
 	uid := types.UID(w.node.Labels[api.LabelOwnedBy])
 	var found *cluster.Machine
-	if key, ok := cutPool(w.node.Annotations[api.AnnotationMachine]); ok {
+	if key, ok := lineage.ParsePool(w.node.Annotations[api.AnnotationMachine]); ok {
 		var m cluster.Machine
 		state, _, err := get(ctx, w.in.Worker, key, &m)
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -64,7 +65,7 @@ func (c Clusters) Config(ctx context.Context, name string) (*Trail, error) {
 	}
 	asked.UID = osc.UID
 	w := &walk{in: c, Trail: Trail{Asked: asked}}
-	key, ok := cutPool(poolOf(&osc))
+	key, ok := lineage.ParsePool(lineage.PoolOf(&osc))
 	if !ok {
 		w.add(asked, Foreign, "it does not say which pool it was made for: operating-system-manager made it, or somebody by hand").fact("says version", osc.Annotations[api.AnnotationOSPVersion])
 		return &w.Trail, nil
@@ -80,7 +81,7 @@ func (c Clusters) Config(ctx context.Context, name string) (*Trail, error) {
 // one is given. Its data is not read.
 func (c Clusters) Secret(ctx context.Context, key types.NamespacedName) (*Trail, error) {
 	asked := Object{Kind: secretKind.Kind, Namespace: cmp.Or(key.Namespace, api.NamespaceCloudInitSettings), Name: key.Name}
-	secret := newMetadata(secretKind)
+	secret := kubeclient.Metadata(secretKind)
 	state, note, err := get(ctx, c.Worker, types.NamespacedName{Namespace: asked.Namespace, Name: asked.Name}, secret)
 	if err != nil {
 		return nil, err
@@ -90,7 +91,7 @@ func (c Clusters) Secret(ctx context.Context, key types.NamespacedName) (*Trail,
 	}
 	asked.UID = secret.UID
 	w := &walk{in: c, Trail: Trail{Asked: asked}}
-	pool, ok := cutPool(poolOf(secret))
+	pool, ok := lineage.ParsePool(lineage.PoolOf(secret))
 	digest := secret.Annotations[api.AnnotationInputDigest]
 	switch {
 	case !ok:
@@ -359,7 +360,7 @@ func (w *walk) compareRecord(m made, rec render.Record) {
 func (w *walk) secretSteps(ctx context.Context, digest string) error {
 	names := lineage.NamesOf(w.past.pool)
 	for _, name := range []string{names.Bootstrap, names.Provisioning} {
-		secret := newMetadata(secretKind)
+		secret := kubeclient.Metadata(secretKind)
 		obj := Object{Kind: secretKind.Kind, Namespace: api.NamespaceCloudInitSettings, Name: name}
 		state, note, err := get(ctx, w.in.Worker, types.NamespacedName{Namespace: obj.Namespace, Name: name}, secret)
 		if err != nil {

@@ -62,7 +62,7 @@ func (c Clusters) recordIn(ctx context.Context, past *past, pool types.Namespace
 		if state == Unreadable {
 			return nil, &NotFoundError{Object: at, Hint: note}
 		}
-		if state != Found || poolOf(&archived) != pool.String() || archived.Annotations[api.AnnotationInputDigest] != inputDigest {
+		if state != Found || lineage.PoolOf(&archived) != pool.String() || archived.Annotations[api.AnnotationInputDigest] != inputDigest {
 			continue
 		}
 		rec, ok := lineage.DecodeRecord(archived.Data.Raw)
@@ -182,7 +182,7 @@ func (c Clusters) pastOf(ctx context.Context, pool types.NamespacedName) (*past,
 	var archived []metav1.PartialObjectMetadata
 	state, note, err := List(ctx, c.Management, newMetadataList(recordKind), func(page *metav1.PartialObjectMetadataList) error {
 		for _, obj := range page.Items {
-			if poolOf(&obj) == pool.String() {
+			if lineage.PoolOf(&obj) == pool.String() {
 				archived = append(archived, obj)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 )
 
 // Reader reads the objects that the pages show.
@@ -104,8 +105,7 @@ func (r *Reader) configs(ctx context.Context, o *Objects) error {
 }
 
 func (r *Reader) records(ctx context.Context, o *Objects) error {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
+	list := kubeclient.MetadataList(appsv1.SchemeGroupVersion.WithKind("ControllerRevision"))
 	return each(ctx, listed{r.Management, r.PageSize}, list, func(l *metav1.PartialObjectMetadataList) {
 		for i := range l.Items {
 			o.Records = append(o.Records, l.Items[i].ObjectMeta)

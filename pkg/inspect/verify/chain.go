@@ -76,8 +76,7 @@ func (g *storedRecord) is(digest string) bool {
 // last node of this name. The Node decides which, since NodeProvenances can be edited or
 // deleted.
 func (v *Verifier) provenance(ctx context.Context, node string) (*api.NodeProvenance, *metav1.PartialObjectMetadata, error) {
-	live := &metav1.PartialObjectMetadata{}
-	live.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
+	live := kubeclient.Metadata(corev1.SchemeGroupVersion.WithKind("Node"))
 	there, err := kubeclient.Find(ctx, v.Worker, types.NamespacedName{Name: node}, live)
 	if err != nil {
 		return nil, nil, err

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
@@ -27,9 +28,8 @@ func covers(g lineage.Generation, from, until time.Time) bool {
 
 // timeline reads the generations of a pool.
 func (v *Verifier) timeline(ctx context.Context, s *subject) (lineage.Timeline, error) {
-	var list metav1.PartialObjectMetadataList
-	list.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
-	err := v.Management.List(ctx, &list, client.InNamespace(v.Namespace), client.MatchingLabels{
+	list := kubeclient.MetadataList(appsv1.SchemeGroupVersion.WithKind("ControllerRevision"))
+	err := v.Management.List(ctx, list, client.InNamespace(v.Namespace), client.MatchingLabels{
 		api.LabelManagedBy: api.FieldManager, api.LabelPool: api.PoolLabel(s.pool.Namespace, s.pool.Name),
 	})
 	if err != nil {

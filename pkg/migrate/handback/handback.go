@@ -118,8 +118,7 @@ func (h *Cluster) Plan(ctx context.Context) (*Plan, error) {
 // checkNamespace returns a *WrongNamespaceError if nothing in the namespace shows that a
 // controller served it: no ProfileSource, no configuration and no lease.
 func (h *Cluster) checkNamespace(ctx context.Context) error {
-	configs := &metav1.PartialObjectMetadataList{}
-	configs.SetGroupVersionKind(osm.GroupVersion.WithKind("OperatingSystemConfigList"))
+	configs := kubeclient.MetadataList(osm.GroupVersion.WithKind("OperatingSystemConfig"))
 	for _, list := range []struct {
 		of   client.ObjectList
 		opts []client.ListOption

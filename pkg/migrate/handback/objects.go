@@ -92,8 +92,7 @@ func (h *Cluster) planAccess(ctx context.Context, p *Plan, served map[string]boo
 
 // eachOf visits the objects of a kind.
 func (h *Cluster) eachOf(ctx context.Context, from client.Client, kind schema.GroupVersionKind, visit func(*metav1.PartialObjectMetadata), opts ...client.ListOption) error {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	list := kubeclient.MetadataList(kind)
 	err := kubeclient.EachPage(ctx, from, list, func() {
 		for i := range list.Items {
 			obj := list.Items[i].DeepCopy()

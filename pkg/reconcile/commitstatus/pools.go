@@ -3,7 +3,6 @@ package commitstatus
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -65,8 +64,8 @@ func bootsFrom(ctx context.Context, secrets client.Reader, config map[string]str
 	if secrets == nil {
 		return false, nil
 	}
-	namespace, name, _ := strings.Cut(config[api.AnnotationPool], "/")
-	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: lineage.NamesOf(types.NamespacedName{Namespace: namespace, Name: name}).Bootstrap}
+	pool, _ := lineage.ParsePool(config[api.AnnotationPool])
+	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: lineage.NamesOf(pool).Bootstrap}
 	var secret corev1.Secret
 	if err := secrets.Get(ctx, key, &secret); err != nil {
 		if apierrors.IsNotFound(err) {

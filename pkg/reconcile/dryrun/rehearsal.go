@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +19,8 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -117,9 +118,8 @@ func (r *Rehearsal) round(ctx context.Context, failed map[string]error) error {
 	if r.Nodes == nil || !r.Shard.Rest() {
 		return nil
 	}
-	var nodes metav1.PartialObjectMetadataList
-	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
-	if err := r.Worker.List(ctx, &nodes); err != nil {
+	nodes := kubeclient.MetadataList(corev1.SchemeGroupVersion.WithKind("Node"))
+	if err := r.Worker.List(ctx, nodes); err != nil {
 		return fmt.Errorf("listing Nodes: %w", err)
 	}
 	names = nil
@@ -162,10 +162,9 @@ func (r *Rehearsal) pools(ctx context.Context) ([]types.NamespacedName, error) {
 		}
 	}
 	made := func(obj client.Object) {
-		if ns, name, ok := strings.Cut(obj.GetAnnotations()[api.AnnotationPool], "/"); ok {
-			if key := (types.NamespacedName{Namespace: ns, Name: name}); !others[key] && (names[key] || r.Shard.Rest()) {
-				names[key] = true
-			}
+		key, ok := lineage.ParsePool(lineage.PoolOf(obj))
+		if ok && !others[key] && (names[key] || r.Shard.Rest()) {
+			names[key] = true
 		}
 	}
 	var configs osm.OperatingSystemConfigList

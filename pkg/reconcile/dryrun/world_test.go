@@ -107,8 +107,6 @@ func TestWritesAreRead(t *testing.T) {
 	if err := v.Get(ctx, types.NamespacedName{Namespace: "ns", Name: "b"}, &corev1.Secret{}); !apierrors.IsNotFound(err) {
 		t.Errorf("what was deleted is there (err %v)", err)
 	}
-	metadata := &metav1.PartialObjectMetadataList{}
-	metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	v.world.Reset()
 	if got := listed(v); !slices.Equal(got, []string{"a=v", "b=v"}) {
 		t.Errorf("after Reset there are %q", got)

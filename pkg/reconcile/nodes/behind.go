@@ -59,7 +59,7 @@ func (r follower) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		if np.Status.Removed != nil || np.Status.Behind == is {
 			continue
 		}
-		node := newMetadata(nodeKind)
+		node := kubeclient.Metadata(nodeKind)
 		if there, err := kubeclient.Find(ctx, r.Worker, types.NamespacedName{Name: np.Spec.Node.Name}, node); err != nil || !there || node.UID != np.Spec.Node.UID {
 			if err != nil {
 				return ctrl.Result{}, err

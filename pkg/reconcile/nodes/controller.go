@@ -88,7 +88,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
-	node := newMetadata(nodeKind)
+	node := kubeclient.Metadata(nodeKind)
 	there, err := kubeclient.Find(ctx, r.Worker, types.NamespacedName{Name: req.Name}, node)
 	if err != nil {
 		return err
@@ -284,7 +284,7 @@ func (r *Reconciler) annotate(ctx context.Context, node *metav1.PartialObjectMet
 	if err != nil {
 		return err
 	}
-	into := newMetadata(nodeKind)
+	into := kubeclient.Metadata(nodeKind)
 	into.Name = node.Name
 	err = r.Worker.Patch(ctx, into, patch, client.FieldOwner(api.FieldManager))
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
@@ -363,7 +363,7 @@ func sameReport(had *api.NodeReport, has api.NodeReport) bool {
 func (r *Reconciler) markRemoved(ctx context.Context, np *api.NodeProvenance) error {
 	next, change := np.DeepCopy(), map[string]any{}
 	if np.Status.Removed == nil {
-		live := newMetadata(nodeKind)
+		live := kubeclient.Metadata(nodeKind)
 		found, err := kubeclient.Find(ctx, r.Worker.Live, types.NamespacedName{Name: np.Spec.Node.Name}, live)
 		if err != nil || found && live.UID == np.Spec.Node.UID {
 			return err

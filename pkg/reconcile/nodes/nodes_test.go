@@ -18,6 +18,7 @@ import (
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
@@ -426,7 +427,7 @@ func TestRetention(t *testing.T) {
 
 // Heartbeats of a node cause no work, and neither does what else changes on it.
 func TestHeartbeats(t *testing.T) {
-	was := newMetadata(nodeKind)
+	was := kubeclient.Metadata(nodeKind)
 	was.UID, was.ResourceVersion = "a", "1"
 	for name, c := range map[string]struct {
 		change func(*metav1.PartialObjectMetadata)
@@ -445,9 +446,5 @@ func TestHeartbeats(t *testing.T) {
 		if got := nodeChanged.Update(updated(was, is)); got != c.want {
 			t.Errorf("%s: got %v", name, got)
 		}
-	}
-	var pool types.NamespacedName
-	if cutPool("no-pool", &pool) || cutPool("/a", &pool) || !cutPool("a/b", &pool) {
-		t.Error("pools are read wrongly")
 	}
 }

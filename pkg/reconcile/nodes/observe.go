@@ -9,7 +9,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -143,7 +142,7 @@ func (r *Reconciler) timelineOf(ctx context.Context, pool types.NamespacedName, 
 	if err != nil {
 		return nil, err
 	}
-	records := newMetadataList(recordKind)
+	records := kubeclient.MetadataList(recordKind)
 	if live {
 		err = r.Management.Live.List(ctx, records, client.InNamespace(r.Namespace), client.MatchingLabels{
 			api.LabelManagedBy: api.FieldManager, api.LabelPool: api.PoolLabel(pool.Namespace, pool.Name),
@@ -169,9 +168,9 @@ func (r *Reconciler) configOf(ctx context.Context, pool types.NamespacedName, li
 	var from client.Reader = r.Management
 	var osc client.Object = &osm.OperatingSystemConfig{}
 	if live {
-		from, osc = r.Management.Live, newMetadata(configKind)
+		from, osc = r.Management.Live, kubeclient.Metadata(configKind)
 	}
-	key := types.NamespacedName{Namespace: r.Namespace, Name: pool.Name + "-" + pool.Namespace + "-config"} // contract: section 8.1
+	key := types.NamespacedName{Namespace: r.Namespace, Name: lineage.NamesOf(pool).Config}
 	found, err := kubeclient.Find(ctx, from, key, osc)
 	if err != nil || !found || osc.GetAnnotations()[api.AnnotationPool] != pool.Namespace+"/"+pool.Name {
 		return nil, err
@@ -193,15 +192,3 @@ var (
 	configKind     = osm.GroupVersion.WithKind("OperatingSystemConfig")
 	recordKind     = appsv1.SchemeGroupVersion.WithKind("ControllerRevision")
 )
-
-func newMetadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
-	obj := &metav1.PartialObjectMetadata{}
-	obj.SetGroupVersionKind(kind)
-	return obj
-}
-
-func newMetadataList(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataList {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	return list
-}

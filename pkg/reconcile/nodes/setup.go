@@ -26,6 +26,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
@@ -170,13 +171,13 @@ func Index(ctx context.Context, worker client.FieldIndexer, management client.Fi
 			}
 			return nil
 		}},
-		{worker, newMetadata(nodeKind), machineIndex, func(obj client.Object) []string {
+		{worker, kubeclient.Metadata(nodeKind), machineIndex, func(obj client.Object) []string {
 			return []string{obj.GetLabels()[api.LabelOwnedBy], obj.GetAnnotations()[api.AnnotationMachine]}
 		}},
 		{worker, &api.NodeProvenance{}, nodeIndex, ofProvenance(func(s *api.NodeProvenanceSpec) string { return s.Node.Name })},
 		{worker, &api.NodeProvenance{}, machineIndex, ofProvenance(func(s *api.NodeProvenanceSpec) string { return string(s.Machine.UID) })},
 		{worker, &api.NodeProvenance{}, poolIndex, ofProvenance(func(s *api.NodeProvenanceSpec) string { return s.Pool.Namespace + "/" + s.Pool.Name })},
-		{management, newMetadata(recordKind), poolIndex, func(obj client.Object) []string { return []string{obj.GetAnnotations()[api.AnnotationPool]} }},
+		{management, kubeclient.Metadata(recordKind), poolIndex, func(obj client.Object) []string { return []string{obj.GetAnnotations()[api.AnnotationPool]} }},
 	} {
 		if err := i.in.IndexField(ctx, i.obj, i.name, i.value); err != nil {
 			return fmt.Errorf("indexing %T by %s: %w", i.obj, i.name, err)
@@ -205,7 +206,7 @@ func (r *Reconciler) nodesOf(ctx context.Context, obj client.Object) []crreconci
 		names[m.Status.NodeRef.Name] = true
 	}
 	for _, by := range []string{string(m.UID), m.Namespace + "/" + m.Name} {
-		list := newMetadataList(nodeKind)
+		list := kubeclient.MetadataList(nodeKind)
 		if err := r.Worker.List(ctx, list, client.MatchingFields{machineIndex: by}, client.UnsafeDisableDeepCopy); err != nil {
 			log.FromContext(ctx).Error(err, "listing Nodes") // the cache answers; it fails only when the controller stops
 			return nil
@@ -240,7 +241,7 @@ func (r *Reconciler) nodesOfSet(ctx context.Context, obj client.Object) []crreco
 func (r *Reconciler) nodesOfNew(ctx context.Context, osc *osm.OperatingSystemConfig) []crreconcile.Request {
 	var out []crreconcile.Request
 	for _, pool := range poolOf(osc) {
-		sets := newMetadataList(machineSetKind)
+		sets := kubeclient.MetadataList(machineSetKind)
 		if err := r.Worker.List(ctx, sets, client.InNamespace(pool.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 			log.FromContext(ctx).Error(err, "listing MachineSets")
 			return nil
@@ -256,8 +257,8 @@ func (r *Reconciler) nodesOfNew(ctx context.Context, osc *osm.OperatingSystemCon
 
 // poolOf maps a configuration to its pool.
 func poolOf(obj client.Object) []crreconcile.Request {
-	var pool types.NamespacedName
-	if !cutPool(obj.GetAnnotations()[api.AnnotationPool], &pool) {
+	pool, ok := lineage.ParsePool(lineage.PoolOf(obj))
+	if !ok {
 		return nil
 	}
 	return []crreconcile.Request{{NamespacedName: pool}}

@@ -1,11 +1,8 @@
 package nodes
 
 import (
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -98,11 +95,4 @@ func pick(from map[string]string, keys ...string) map[string]string {
 		}
 	}
 	return out
-}
-
-// cutPool reads "namespace/name".
-func cutPool(key string, into *types.NamespacedName) bool {
-	namespace, name, ok := strings.Cut(key, "/")
-	*into = types.NamespacedName{Namespace: namespace, Name: name}
-	return ok && namespace != "" && name != ""
 }

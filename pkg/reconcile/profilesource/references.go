@@ -5,12 +5,12 @@ import (
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
@@ -49,9 +49,8 @@ func isRecorded(ctx context.Context, from client.Reader, o *osm.OperatingSystemP
 		if len(name) > validation.LabelValueMaxLength {
 			continue // no record has such a label
 		}
-		var list metav1.PartialObjectMetadataList
-		list.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
-		err := from.List(ctx, &list, client.InNamespace(o.Namespace), client.Limit(1), client.MatchingLabels{
+		list := kubeclient.MetadataList(appsv1.SchemeGroupVersion.WithKind("ControllerRevision"))
+		err := from.List(ctx, list, client.InNamespace(o.Namespace), client.Limit(1), client.MatchingLabels{
 			api.LabelManagedBy: api.FieldManager, api.LabelProfile: name, api.LabelVersion: profile.LabelVersion(versionOf(o)),
 		})
 		if err != nil {

@@ -23,6 +23,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
 const (
@@ -129,12 +130,12 @@ func (r *Reconciler) ofPool(ctx context.Context, obj client.Object) []crreconcil
 
 // ofObject maps what was made for a pool.
 func (r *Reconciler) ofObject(ctx context.Context, obj client.Object) []crreconcile.Request {
-	namespace, name, ok := strings.Cut(obj.GetAnnotations()[api.AnnotationPool], "/")
+	pool, ok := lineage.ParsePool(lineage.PoolOf(obj))
 	if !ok {
 		return nil
 	}
 	var md cluster.MachineDeployment
-	if err := r.Worker.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &md); err != nil {
+	if err := r.Worker.Get(ctx, pool, &md); err != nil {
 		return nil // it is gone, and its end is told by itself
 	}
 	return r.ofPool(ctx, &md)

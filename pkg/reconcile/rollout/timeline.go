@@ -12,6 +12,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
@@ -31,7 +32,7 @@ func madeWith(t lineage.Timeline, m machine) string {
 }
 
 // recordKind is the kind of archived records.
-var recordKind = appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList")
+var recordKind = appsv1.SchemeGroupVersion.WithKind("ControllerRevision")
 
 // timelines finds the timelines of pools, by uid. It reads the records once for many
 // pools, and not again before a pool has another configuration.
@@ -47,9 +48,8 @@ func (r *Reconciler) timelines(ctx context.Context, seen *observed, of []*cluste
 	if len(wanted) == 0 {
 		return out, nil
 	}
-	var list metav1.PartialObjectMetadataList // of the cache: not to be changed
-	list.SetGroupVersionKind(recordKind)
-	err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager}, client.UnsafeDisableDeepCopy)
+	list := kubeclient.MetadataList(recordKind) // of the cache: not to be changed
+	err := r.Management.List(ctx, list, client.InNamespace(r.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing the archived records of pools: %w", err)
 	}

@@ -128,8 +128,7 @@ func (a Archive) Sweep(ctx context.Context) (next time.Time, err error) {
 func (a Archive) archivedEntries(ctx context.Context) (map[string][]archivedEntry, error) {
 	out := map[string][]archivedEntry{}
 	settings := map[string]string{} // of many records they are the same
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
+	list := kubeclient.MetadataList(appsv1.SchemeGroupVersion.WithKind("ControllerRevision"))
 	err := kubeclient.EachPage(ctx, a.Live, list, func() {
 		for _, obj := range list.Items {
 			pool := lineage.PoolOf(&obj)

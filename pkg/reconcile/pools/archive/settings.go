@@ -78,8 +78,7 @@ func (a Archive) EnsureSettings(ctx context.Context, cm *corev1.ConfigMap, isNew
 // sweepSettings deletes settings that neither a configuration nor a record has. Those
 // that some pool was just given are not in what was read.
 func (a Archive) sweepSettings(ctx context.Context, used map[string]bool) error {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMapList"))
+	list := kubeclient.MetadataList(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 	var unused []metav1.PartialObjectMetadata
 	err := kubeclient.EachPage(ctx, a.Live, list, func() {
 		for _, cm := range list.Items {
