@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
@@ -18,11 +19,16 @@ func TestCache(t *testing.T) {
 		t.Error("a profile was compiled twice")
 	}
 	e.compiled(profile(maxCompiled)) // drops 1, the least recently used
-	if e.compiled(profile(0)) != first || e.cache.byKey["1"] != nil || len(e.cache.byKey) != maxCompiled || e.cache.order.Len() != maxCompiled {
-		t.Errorf("the cache holds %d profiles", len(e.cache.byKey))
+	if _, ok := e.cache.Get("1"); ok || e.compiled(profile(0)) != first || e.cache.Len() != maxCompiled {
+		t.Errorf("the cache holds %d profiles", e.cache.Len())
 	}
 	once := e.compiled(Profile{})
 	if again := e.compiled(Profile{}); again == once {
 		t.Error("a profile without a digest was cached")
+	}
+	large := withFile(strings.Repeat("{{ .KubeVersion }}", maxCompiledBytes/actionMemory/len(" .KubeVersion ")+1))
+	large.Digest = "large"
+	if e.compiled(large) == e.compiled(large) {
+		t.Error("a profile that takes much was cached")
 	}
 }

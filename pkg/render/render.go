@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/utils/lru"
+
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
@@ -18,12 +20,12 @@ import (
 // Engine renders, and keeps the compiled templates of the profiles it has seen.
 // It is safe for concurrent use.
 type Engine struct {
-	cache cache
+	cache *lru.Cache // of *compiled, by digest
 	rooms meter.Rooms
 }
 
 // NewEngine returns an engine with an empty cache.
-func NewEngine() *Engine { return &Engine{rooms: meter.NewRooms()} }
+func NewEngine() *Engine { return &Engine{cache: lru.New(maxCompiled), rooms: meter.NewRooms()} }
 
 // Render turns one profile and one pool into the configuration of its nodes:
 // files in the profile's order, then the registry hosts sorted by path. Equal

@@ -59,7 +59,7 @@ func TestShape(t *testing.T) {
 			}
 			in := withStandIns(p)
 			engine := NewEngine()
-			engine.cache.put(p.Digest, overlooked(p), 0)
+			engine.cache.Add(p.Digest, overlooked(p))
 			inspector := NewInspector(p)
 			inspector.compiled.problems = nil
 			_, rendered := engine.Render(in)
