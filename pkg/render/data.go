@@ -87,7 +87,7 @@ type data struct {
 // stage has them anyway; this is for a profile that does everything in the other.
 func (d *data) RegistryHosts() []registryHosts {
 	if d.registryHosts == nil {
-		files := d.settings.hostsFiles()
+		files := d.settings.HostsFiles()
 		d.registryHosts = make([]registryHosts, len(files))
 		for i, f := range files {
 			d.registryHosts[i] = registryHosts{Path: f.Path, Config: f.Content.Inline.Data}
@@ -200,7 +200,7 @@ func newData(in Input, digest string) (*data, []*invalid.Error) {
 	if problem != nil {
 		problems = append(problems, problem)
 	}
-	runtimeConfig, err := in.Settings.containerdConfig()
+	runtimeConfig, err := in.Settings.ContainerdConfig()
 	if err != nil {
 		problems = append(problems, invalid.At("settings", "%w", err))
 	}
@@ -210,7 +210,7 @@ func newData(in Input, digest string) (*data, []*invalid.Error) {
 	s := in.Settings
 	return &data{
 		KubeVersion:                   "v" + version.String(),
-		ClusterDNSIPs:                 s.clusterDNS(),
+		ClusterDNSIPs:                 s.DNSServers(),
 		KubernetesCACert:              s.KubernetesCACert,
 		HostCACert:                    s.HostCACert,
 		CloudConfig:                   cloudConfig,

@@ -13,6 +13,7 @@
 // Start with Engine.Render in render.go. What templates may read is documented in
 // data.go. Packages below internal know the rest: templates how they are parsed and
 // executed, taint what they may do with credentials, funcs what they may call, meter what
-// an execution may take, userdata how documents are written, cloudprovider the
-// configuration of cloud providers, and invalid how errors say what to change.
+// an execution may take, settings the controller's flags and what of them is a credential,
+// userdata how documents are written, cloudprovider the configuration of cloud providers,
+// and invalid how errors say what to change.
 package render

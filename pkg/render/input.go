@@ -5,6 +5,7 @@ import (
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/settings"
 )
 
 // Profile is what to render.
@@ -117,6 +118,16 @@ type Cluster struct {
 	// of Server, the settings' KubernetesCACert and BootstrapToken.
 	BootstrapKubeconfig string `json:"bootstrapKubeconfig,omitempty"`
 }
+
+// Settings are the controller's flags that a node notices, as they were written.
+type Settings = settings.Settings
+
+// RegistryCredential lets containerd log in at a registry.
+type RegistryCredential = settings.RegistryCredential
+
+// Warning is about a setting that nodes get as it was written, although it can hardly do
+// what was meant.
+type Warning = settings.Warning
 
 // Input is everything rendering reads: what is not in it cannot change a node.
 type Input struct {

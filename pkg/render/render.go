@@ -206,7 +206,7 @@ func (in Input) renderAlong(c *compiled, inputDigest string, t *templates.Trail)
 	if problems = append(problems, more...); len(problems) > 0 {
 		return nil, 0, problems
 	}
-	provisioning.Files = append(provisioning.Files, in.Settings.hostsFiles()...)
+	provisioning.Files = append(provisioning.Files, in.Settings.HostsFiles()...)
 	osc.ProvisioningConfig = provisioning
 	return osc, x.Shape(), nil
 }
@@ -312,6 +312,10 @@ func (in Input) ignitionDocument(stage *compiledStage, config *osm.OSCConfig) us
 		Config:   config,
 	}
 }
+
+// DefaultIgnitionVersion is the version of the Ignition specification that documents
+// have by default.
+const DefaultIgnitionVersion = userdata.DefaultIgnitionVersion
 
 // ignitionVersionField is where a pool asks for a version.
 const ignitionVersionField = "metadata.annotations[" + api.AnnotationIgnitionVersion + "]"

@@ -1,4 +1,4 @@
-package render
+package settings
 
 import (
 	"bytes"
@@ -68,8 +68,8 @@ type criRuntime struct {
 	} `toml:"cni"`
 }
 
-// containerdConfig returns the text of config.toml.
-func (s Settings) containerdConfig() (string, error) {
+// ContainerdConfig returns the text of config.toml.
+func (s Settings) ContainerdConfig() (string, error) {
 	c := containerdConfig{Version: 3}
 	c.Metrics.Address = "127.0.0.1:1338"
 	images := &c.Plugins.Images

@@ -1,4 +1,4 @@
-package render
+package settings
 
 import (
 	"errors"
@@ -216,8 +216,8 @@ func (r registry) hostsTOML() string {
 	return b.String()
 }
 
-// hostsFiles are the files of the provisioning stage for s.
-func (s Settings) hostsFiles() []osm.File {
+// HostsFiles are the files of the provisioning stage for s.
+func (s Settings) HostsFiles() []osm.File {
 	registries, _ := s.registries() // Validate has reported the problems
 	files := make([]osm.File, 0, len(registries))
 	for _, r := range registries {

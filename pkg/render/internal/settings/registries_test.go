@@ -1,4 +1,4 @@
-package render
+package settings
 
 import (
 	"strings"
@@ -66,7 +66,7 @@ func TestHostsFiles(t *testing.T) {
 				want[dir] = text
 			}
 			got, last := map[string]string{}, ""
-			for _, f := range s.hostsFiles() {
+			for _, f := range s.HostsFiles() {
 				if f.Path <= last || f.Permissions != 600 || f.Content.Inline.Encoding != "" {
 					t.Errorf("file %+v after %q: out of order, or with other permissions or encoding", f, last)
 				}
@@ -121,7 +121,7 @@ func TestContainerdConfig(t *testing.T) {
 	s := Settings{PauseImage: "pause:3.10", DeviceOwnershipFromSecurityContext: true, RegistryCredentials: map[string]RegistryCredential{
 		"https://index.docker.io/v1/": {Auth: "YTpi"}, "reg:5000": {Username: "u", Password: `p"w`}, "reg.example.com/sub": {IdentityToken: "t"},
 	}}
-	got, err := s.containerdConfig()
+	got, err := s.ContainerdConfig()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package render
+package settings
 
 import (
 	"net"
@@ -93,15 +93,11 @@ func (s Settings) Validate() error {
 	return invalid.One(problems)
 }
 
-// clusterDNS returns the addresses; Validate has checked them.
-func (s Settings) clusterDNS() []net.IP {
+// DNSServers returns the addresses of ClusterDNS; Validate has checked them.
+func (s Settings) DNSServers() []net.IP {
 	var ips []net.IP
 	for _, ip := range s.ClusterDNS {
 		ips = append(ips, net.ParseIP(strings.TrimSpace(ip)))
 	}
 	return ips
 }
-
-// DefaultIgnitionVersion is the version of the Ignition specification that documents
-// have by default.
-const DefaultIgnitionVersion = userdata.DefaultIgnitionVersion

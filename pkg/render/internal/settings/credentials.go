@@ -1,0 +1,233 @@
+package settings
+
+import (
+	"maps"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// The texts that stand for credentials. They are part of every digest: changing one changes the
+// digests of all pools.
+const (
+	// PlaceholderText stands for passwords, user names and keys.
+	PlaceholderText = "placeholder"
+	// placeholderAuth is base64 of "placeholder:placeholder".
+	placeholderAuth = "cGxhY2Vob2xkZXI6cGxhY2Vob2xkZXI="
+	// placeholderUserInfo stands before the "@" of a URL.
+	placeholderUserInfo = "placeholder:placeholder"
+	// placeholderUnescaped stands before the "@" of a proxy whose user and password no
+	// parser of URLs takes, and no parser takes it either: Warnings of settings without
+	// credentials tell of such a proxy too.
+	placeholderUnescaped = "placeholder:placeholder%"
+)
+
+// Credentials are those in settings. What is zero was not a credential: a proxy without
+// user-info stays in the settings.
+type Credentials struct {
+	HTTPProxy                 string                        `json:"httpProxy,omitempty"`
+	NoProxy                   string                        `json:"noProxy,omitempty"`
+	InsecureRegistries        string                        `json:"insecureRegistries,omitempty"`
+	RegistryMirrors           string                        `json:"registryMirrors,omitempty"`
+	ContainerdRegistryMirrors []string                      `json:"containerdRegistryMirrors,omitempty"`
+	DownloadMirrors           map[string]string             `json:"downloadMirrors,omitempty"`
+	RegistryCredentials       map[string]RegistryCredential `json:"registryCredentials,omitempty"`
+}
+
+// Empty reports whether there are none.
+func (c Credentials) Empty() bool {
+	return c.HTTPProxy == "" && c.NoProxy == "" && c.InsecureRegistries == "" && c.RegistryMirrors == "" && len(c.ContainerdRegistryMirrors) == 0 && len(c.DownloadMirrors) == 0 &&
+		len(c.RegistryCredentials) == 0
+}
+
+// WithoutCredentials returns the settings with a placeholder in place of every credential, and
+// the credentials.
+func (s Settings) WithoutCredentials() (Settings, Credentials) {
+	var c Credentials
+	c.HTTPProxy = hide(&s.NodeHTTPProxy, withoutProxyUser)
+	c.NoProxy = hide(&s.NodeNoProxy, proxyList)
+	c.InsecureRegistries = hide(&s.NodeInsecureRegistries, proxyList)
+	c.RegistryMirrors = hide(&s.NodeRegistryMirrors, mirrorList)
+	mirrors := make([]string, len(s.NodeContainerdRegistryMirrors))
+	for i, m := range s.NodeContainerdRegistryMirrors {
+		mirrors[i] = mirrorFlag(m)
+	}
+	if !slices.Equal(mirrors, s.NodeContainerdRegistryMirrors) || slices.ContainsFunc(mirrors, hasPlaceholder) {
+		c.ContainerdRegistryMirrors = s.NodeContainerdRegistryMirrors
+		s.NodeContainerdRegistryMirrors = mirrors
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.DownloadMirrors)) {
+		mirror := s.DownloadMirrors[name]
+		if was := hide(&mirror, withoutUserInfo); was != "" {
+			if c.DownloadMirrors == nil {
+				c.DownloadMirrors, s.DownloadMirrors = map[string]string{}, maps.Clone(s.DownloadMirrors)
+			}
+			c.DownloadMirrors[name], s.DownloadMirrors[name] = was, mirror
+		}
+	}
+	if len(s.RegistryCredentials) > 0 {
+		c.RegistryCredentials = s.RegistryCredentials
+		hidden := make(map[string]RegistryCredential, len(s.RegistryCredentials))
+		for name, credential := range s.RegistryCredentials {
+			Replace(&credential.Username, PlaceholderText)
+			Replace(&credential.Password, PlaceholderText)
+			Replace(&credential.Auth, placeholderAuth)
+			Replace(&credential.IdentityToken, PlaceholderText)
+			hidden[withoutUserInfo(name)] = credential
+		}
+		s.RegistryCredentials = hidden
+	}
+	return s, c
+}
+
+// WithCredentials puts back what WithoutCredentials took out.
+func (s Settings) WithCredentials(c Credentials) Settings {
+	Restore(&s.NodeHTTPProxy, c.HTTPProxy)
+	Restore(&s.NodeNoProxy, c.NoProxy)
+	Restore(&s.NodeInsecureRegistries, c.InsecureRegistries)
+	Restore(&s.NodeRegistryMirrors, c.RegistryMirrors)
+	if len(c.ContainerdRegistryMirrors) > 0 {
+		s.NodeContainerdRegistryMirrors = slices.Clone(c.ContainerdRegistryMirrors)
+	}
+	if len(c.DownloadMirrors) > 0 {
+		s.DownloadMirrors = maps.Clone(s.DownloadMirrors)
+		maps.Copy(s.DownloadMirrors, c.DownloadMirrors)
+	}
+	if len(c.RegistryCredentials) > 0 {
+		s.RegistryCredentials = maps.Clone(c.RegistryCredentials)
+	}
+	return s
+}
+
+// Replace replaces a value that is not empty, and returns what it was.
+func Replace(value *string, placeholder string) (was string) {
+	was = *value
+	if was != "" {
+		*value = placeholder
+	}
+	return was
+}
+
+// Restore puts back a value that Replace returned.
+func Restore(value *string, was string) {
+	if was != "" {
+		*value = was
+	}
+}
+
+// hide returns the value if there is something to hide in it, be it a
+// placeholder: of an input without credentials WithoutCredentials still says where they belong.
+func hide(value *string, hidden func(string) string) (was string) {
+	if h := hidden(*value); h != *value || hasPlaceholder(h) {
+		was, *value = *value, h
+	}
+	return was
+}
+
+func hasPlaceholder(s string) bool {
+	return strings.Contains(s, placeholderUserInfo+"@") || strings.Contains(s, placeholderUnescaped+"@")
+}
+
+// proxyList and mirrorList hide user-info in the items of a comma list.
+func proxyList(list string) string  { return eachItem(list, withoutUserInfo) }
+func mirrorList(list string) string { return eachItem(list, mirrorItem) }
+
+func eachItem(list string, hidden func(string) string) string {
+	if !strings.Contains(list, "@") {
+		return list
+	}
+	items := strings.Split(list, ",")
+	for i, item := range items {
+		for j := begunBefore(items[:i], item); j < i; j++ {
+			items[j] = beginning.FindString(items[j]) + PlaceholderText
+		}
+		items[i] = hidden(item)
+	}
+	return strings.Join(items, ",")
+}
+
+// beginning is what stands before the user in an item of a comma list.
+var beginning = regexp.MustCompile(`^\s*([a-zA-Z0-9.-]+=)?([A-Za-z][A-Za-z0-9+.-]*://)?`)
+
+// begunBefore is the first of the items in which the user-info of item may begin: a comma of
+// a password ends an item too, so that no user is before its "@". It is len(before) without one.
+func begunBefore(before []string, item string) int {
+	userInfo, _, ok := strings.Cut(item, "@")
+	if !ok || strings.Contains(userInfo, ":") {
+		return len(before)
+	}
+	for i, earlier := range slices.Backward(before) {
+		if strings.Contains(earlier, "@") {
+			break
+		}
+		if strings.Contains(earlier[len(beginning.FindString(earlier)):], ":") {
+			return i
+		}
+	}
+	return len(before)
+}
+
+// mirrorItem hides user-info in an item of -node-registry-mirrors, which may
+// begin with "registry=".
+func mirrorItem(item string) string {
+	if match := mirrorEntry.FindStringSubmatchIndex(strings.TrimLeft(item, " \t")); match == nil {
+		return withoutUserInfo(item)
+	}
+	return mirrorFlag(item)
+}
+
+// mirrorFlag hides user-info in "registry=url".
+func mirrorFlag(item string) string {
+	name, mirror, ok := strings.Cut(item, "=")
+	if !ok || userInfoInName(name, mirror) {
+		return withoutUserInfo(item)
+	}
+	return name + "=" + withoutUserInfo(mirror)
+}
+
+// userInfoInName reports whether the "=" of "registry=url" may be one of a password: what
+// stands before it is a URL, or has a colon and is no host with a port.
+func userInfoInName(name, mirror string) bool {
+	host := registry{name: name}.dir()
+	return strings.Contains(name, "@") || strings.Contains(mirror, "@") && strings.Contains(host, ":") && !hostName.MatchString(host)
+}
+
+// withoutUserInfo replaces the user-info of a URL.
+func withoutUserInfo(s string) string {
+	scheme, _, rest, ok := cutUserInfo(s)
+	if !ok {
+		return s
+	}
+	return scheme + placeholderUserInfo + rest
+}
+
+// withoutProxyUser replaces the user-info of a proxy.
+func withoutProxyUser(s string) string {
+	scheme, userInfo, rest, ok := cutUserInfo(s)
+	if ok && scheme != "" && !isUserInfo(userInfo) {
+		return scheme + placeholderUnescaped + rest
+	}
+	return withoutUserInfo(s)
+}
+
+// urlScheme is what a URL with a scheme begins with (RFC 3986, section 3.1).
+var urlScheme = regexp.MustCompile(`^\s*[A-Za-z][A-Za-z0-9+.-]*://`)
+
+// cutUserInfo cuts a URL, with or without a scheme, before its user-info and at the "@"
+// behind it, which is the last one: whoever does not escape a password may have any
+// character in it, "/", "?" and "#" too.
+func cutUserInfo(s string) (scheme, userInfo, rest string, ok bool) {
+	at := strings.LastIndexByte(s, '@')
+	if at < 0 {
+		return "", "", s, false
+	}
+	scheme = urlScheme.FindString(s)
+	return scheme, s[len(scheme):at], s[at:], true
+}
+
+// isUserInfo reports whether s is the user-info of a URL, as a parser takes it.
+func isUserInfo(s string) bool {
+	u, err := url.Parse("http://" + s + "@host")
+	return err == nil && u.Host == "host"
+}
