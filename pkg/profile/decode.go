@@ -22,6 +22,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // Limits on one file. A profile is a few dozen files of a few KiB; the default
@@ -97,23 +98,11 @@ func (p *Problem) Error() string {
 	}
 	b.WriteString(": ")
 	if p.Field != "" {
-		b.WriteString(shortened(p.Field, maxFieldBytes))
+		b.WriteString(redact.Excerpt(p.Field, maxFieldBytes))
 		b.WriteString(": ")
 	}
-	b.WriteString(shortened(p.Err.Error(), maxMessageBytes))
+	b.WriteString(redact.Excerpt(p.Err.Error(), maxMessageBytes))
 	return b.String()
-}
-
-// shortened cuts a text off.
-func shortened(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	cut := limit
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return fmt.Sprintf("%s... (%d bytes more)", s[:cut], len(s)-cut)
 }
 
 func (p *Problem) Unwrap() error { return p.Err }

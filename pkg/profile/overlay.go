@@ -9,6 +9,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // Overlay is one ProfileOverlay in a file.
@@ -53,7 +54,7 @@ func (f *file) validateOverlay(d *decoder, obj *api.ProfileOverlay) {
 		}
 	}
 	if d := spec.From.Digest; d != "" && !wellFormedDigest.MatchString(d) {
-		say("spec.from.digest", "is %q: write %q and 64 hex digits, as the annotation gitops.k8c.io/digest of the base has it", shortened(d, maxFieldBytes), digestRecipe)
+		say("spec.from.digest", "is %q: write %q and 64 hex digits, as the annotation gitops.k8c.io/digest of the base has it", redact.Excerpt(d, maxFieldBytes), digestRecipe)
 	}
 	if spec.From.Profile == obj.Metadata.Name && spec.From.Version == spec.Version && spec.Version != "" {
 		say("spec.from", "is the overlay itself, %q %s: name another profile, or an earlier version", spec.From.Profile, spec.From.Version)

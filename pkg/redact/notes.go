@@ -4,8 +4,10 @@
 package redact
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Limits of the API, in bytes.
@@ -53,10 +55,23 @@ func Shorten(s string, n int) string {
 	}
 	const mark = "…"
 	cut := n - len(mark)
-	for cut > 0 && s[cut]&0xC0 == 0x80 {
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
 		cut--
 	}
 	return s[:cut] + mark
+}
+
+// Excerpt cuts text after at most n bytes, at the end of a character, and says how many more
+// there are.
+func Excerpt(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	cut := n
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return fmt.Sprintf("%s... (%d bytes more)", s[:cut], len(s)-cut)
 }
 
 // Text is Clean for text of several lines and any length: it preserves line breaks and

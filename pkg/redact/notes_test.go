@@ -32,3 +32,11 @@ func TestPrintable(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestExcerpt(t *testing.T) {
+	for text, want := range map[string]string{"": "", "abcd": "abcd", "abcde": "abcd... (1 bytes more)", "abcé": "abc... (2 bytes more)", "abé": "abé", "日本": "日... (3 bytes more)"} {
+		if got := Excerpt(text, 4); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
@@ -192,7 +193,7 @@ func (in Input) largestFiles(u userData) string {
 	files := in.filesBySize(u)
 	var names []string
 	for _, f := range files[:min(len(files), namedFiles)] {
-		names = append(names, fmt.Sprintf("%q (%d)", invalid.Shorten(f.Path, invalid.MaxNameBytes), f.Size))
+		names = append(names, fmt.Sprintf("%q (%d)", redact.Excerpt(f.Path, invalid.MaxNameBytes), f.Size))
 	}
 	text := strings.Join(names, ", ")
 	if keys := len(strings.Join(u.config.UserSSHKeys, "")); len(files) == 0 || keys > files[0].Size {

@@ -37,7 +37,7 @@ const withClients = 3
 
 // peers are the imports within one layer.
 var peers = map[string][]string{
-	"pkg/profile":     {"pkg/source"},
+	"pkg/profile":     {"pkg/redact", "pkg/source"},
 	"pkg/lineage":     {"pkg/redact", "pkg/render"},
 	"pkg/selection":   {"pkg/profile"},
 	"pkg/attestation": {"pkg/lineage", "pkg/render"},

@@ -7,9 +7,10 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/agext/levenshtein"
+
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // Error says that a profile, a pool or a setting is wrong. Rendering
@@ -79,29 +80,17 @@ func (e *Error) Error() string {
 		b.WriteString(": ")
 	}
 	if e.Field != "" {
-		b.WriteString(Shorten(e.shortField(), MaxNameBytes))
+		b.WriteString(redact.Excerpt(e.shortField(), MaxNameBytes))
 		if e.File != "" {
-			fmt.Fprintf(&b, " %q", Shorten(e.File, MaxNameBytes))
+			fmt.Fprintf(&b, " %q", redact.Excerpt(e.File, MaxNameBytes))
 		}
 		b.WriteString(": ")
 		if e.Line > 0 && !e.LineOfPath {
 			b.WriteString("line " + strconv.Itoa(e.Line) + " of the template: ")
 		}
 	}
-	b.WriteString(Shorten(e.Err.Error(), MaxMessageBytes))
+	b.WriteString(redact.Excerpt(e.Err.Error(), MaxMessageBytes))
 	return b.String()
-}
-
-// Shorten cuts a text off.
-func Shorten(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	cut := limit
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return fmt.Sprintf("%s... (%d bytes more)", s[:cut], len(s)-cut)
 }
 
 func (e *Error) Unwrap() error { return e.Err }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
@@ -38,7 +39,7 @@ func (w Warning) String() string {
 func (s Settings) Warnings() []Warning {
 	var out []Warning
 	warn := func(flag, field, value, problem, remedy string) {
-		out = append(out, Warning{flag, field, invalid.Shorten(value, invalid.MaxNameBytes), problem, remedy})
+		out = append(out, Warning{flag, field, redact.Excerpt(value, invalid.MaxNameBytes), problem, remedy})
 	}
 	if problem, remedy := doubtfulProxy(s.NodeHTTPProxy); problem != "" {
 		warn("-node-http-proxy", "settings.nodeHTTPProxy", notShown(s.NodeHTTPProxy), problem, remedy)

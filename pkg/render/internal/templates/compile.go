@@ -12,6 +12,7 @@ import (
 	"text/template/parse"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/funcs"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/taint"
@@ -243,7 +244,7 @@ func templateProblem(name, field string, err error) *invalid.Error {
 	p.Line, _ = strconv.Atoi(m[1])
 	message = strings.TrimPrefix(m[2], fmt.Sprintf("executing %q ", name))
 	if context, cause, ok := strings.Cut(message, ">: "); ok { // "at <context>: cause"
-		message = invalid.Shorten(context, invalid.MaxNameBytes) + ">: " + withoutValue(cause)
+		message = redact.Excerpt(context, invalid.MaxNameBytes) + ">: " + withoutValue(cause)
 	}
 	if better, ok := funcs.UndefinedFunction(message); ok {
 		message = better
@@ -252,7 +253,7 @@ func templateProblem(name, field string, err error) *invalid.Error {
 	if better, ok := unbalanced[kind]; ok {
 		message = better
 	}
-	p.Err = &templateError{message: invalid.Shorten(message, invalid.MaxMessageBytes), cause: err}
+	p.Err = &templateError{message: redact.Excerpt(message, invalid.MaxMessageBytes), cause: err}
 	return p
 }
 
