@@ -38,7 +38,7 @@ func nodeTrail(t *testing.T, e *clusterfixture.Estate, name string) *tracepkg.Tr
 	return tr
 }
 
-// What a node's chain is in a fleet that moved on.
+// The chain of a node in a fleet that has changed since.
 const whole = "Node Found, Machine Found, MachineSet Found, MachineDeployment Found, OperatingSystemConfig Removed, ControllerRevision Found, Secret Removed, Secret Removed, OperatingSystemProfile Found, ProfileSource Found"
 
 func TestNode(t *testing.T) {
@@ -65,7 +65,7 @@ func TestNode(t *testing.T) {
 	}
 }
 
-// Nodes that say nothing, that are gone, and that nothing is written about.
+// Nodes without a report, nodes that were removed, and nodes without a NodeProvenance.
 func TestOtherNodes(t *testing.T) {
 	e := clusterfixture.Fleet(t)
 	if tr := nodeTrail(t, e, "two"); tr.Node.Evidence != api.EvidenceInferred || tr.Version != "v1.1.0" || tr.Commit.Commit != clusterfixture.Commit(1) || !tr.Known() {
@@ -91,7 +91,7 @@ func TestOtherNodes(t *testing.T) {
 	}
 }
 
-// A name that several nodes had: the one that is there, and by its own record any other.
+// A name that several nodes had means the existing one; a NodeProvenance means its own.
 func TestSameNameAgain(t *testing.T) {
 	e := clusterfixture.Fleet(t)
 	first := clusterfixture.Get[*api.NodeProvenance](e, "one.0000000e")
@@ -248,7 +248,7 @@ func TestMissingAndForeign(t *testing.T) {
 	}
 }
 
-// A profile that somebody made by hand has no commit, and a node of it is known.
+// A profile that a user created by hand has no commit; a node of it is known.
 func TestByHand(t *testing.T) {
 	e := clusterfixture.New(t)
 	osp := e.Push(0, "echo one")
@@ -294,7 +294,7 @@ func TestMachine(t *testing.T) {
 	if _, err := e.Clusters().Machine(t.Context(), types.NamespacedName{Name: "bare"}); !errors.As(err, &none) || !strings.Contains(err.Error(), "you may not read it") {
 		t.Errorf("machines that may not be read: %v", err)
 	}
-	// What may not be read may be there.
+	// An object that cannot be read can exist.
 	e.Unread = []string{"Machine", "Node", "NodeProvenance"}
 	unread := e.Clusters()
 	for asked, trace := range map[string]func() (*tracepkg.Trail, error){
@@ -351,7 +351,7 @@ func TestPool(t *testing.T) {
 		t.Errorf("a copy under another name: %+v (err %v)", tr, err)
 	}
 
-	// What is left of a pool that is gone answers for it.
+	// The remaining objects of a deleted pool answer for it.
 	clusterfixture.Delete[*machines.MachineDeployment](e, "workers")
 	clusterfixture.Delete[*osm.OperatingSystemConfig](e, "workers-kube-system-config")
 	tr, err := e.Clusters().MachineDeployment(t.Context(), types.NamespacedName{Namespace: "kube-system", Name: "workers"}, tracepkg.Page{})
@@ -360,7 +360,7 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// A page is of nodes that come from a commit, and the next goes on where it ended.
+// A page lists nodes of a commit, and the next page continues after it.
 func TestCommit(t *testing.T) {
 	e := clusterfixture.Fleet(t)
 	c := e.Clusters()
@@ -413,7 +413,7 @@ func TestProfile(t *testing.T) {
 		t.Errorf("of a pool that names the object: %+v (err %v)", tr, err)
 	}
 	clusterfixture.Get[*osm.OperatingSystemConfig](e, "others-kube-system-config").Annotations[api.AnnotationProfile] = "osp-x"
-	// Nodes remember what is gone.
+	// NodeProvenances still name a deleted profile.
 	clusterfixture.Delete[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0")
 	tr, err = e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x-v1.0.0"}, tracepkg.Page{Limit: 10})
 	if err != nil || tr.Steps[0].State != tracepkg.Removed || tr.Commit.Commit != clusterfixture.Commit(0) || len(tr.Pools) != 2 {
@@ -425,8 +425,8 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// The name of a profile as files and pools have it, which no object has, is answered with
-// its versions, also with those whose objects are gone.
+// For the name of a profile as in files and annotations, which no object has, the answer lists its
+// versions, including those whose objects were deleted.
 func TestProfileByItsOwnName(t *testing.T) {
 	e := clusterfixture.Fleet(t)
 	type version struct {
@@ -453,7 +453,7 @@ func TestProfileByItsOwnName(t *testing.T) {
 	if diff := cmp.Diff(want, versions()); diff != "" {
 		t.Error(diff)
 	}
-	// Pools and nodes remember a version whose object is gone.
+	// Pools and nodes still name a version whose object was deleted.
 	clusterfixture.Delete[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0")
 	want[2].Object = ""
 	if diff := cmp.Diff(want, versions()); diff != "" {

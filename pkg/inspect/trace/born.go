@@ -16,8 +16,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
-// Page of a list of nodes. The list is read anew for each page, so a page holds what is
-// there then.
+// Page selects a part of a list of nodes. The list is read again for each page, so a page shows
+// the state at its own time.
 type Page struct {
 	// Limit is the most nodes to return; 0 for none of them, with their number alone.
 	Limit int
@@ -25,15 +25,15 @@ type Page struct {
 	After string
 }
 
-// MinCommit is the fewest digits by which a commit may be named.
+// MinCommit is the smallest number of digits by which a commit can be named.
 const MinCommit = 7
 
 var abbreviated = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 
-// Commit finds what comes from a commit, given whole or by its first digits, or from an
-// artifact's revision: versions of profiles, pools, and a page of the nodes that were
-// provisioned from it. A commit counts where it is the first one with the content, the
-// one that the author wrote, or the one that made the version current.
+// Commit finds what was made from a commit, given in full, by its first digits, or as an artifact's
+// revision: versions of profiles, pools, and a page of the nodes that were provisioned from it. A
+// commit matches if it is the first one with the content, the author's commit, or the one that
+// made the version current.
 func (c Clusters) Commit(ctx context.Context, commit string, page Page) (*Trail, error) {
 	asked := Object{Kind: "Commit", Name: commit}
 	w := &walk{in: c, Trail: Trail{Asked: asked}}
@@ -131,7 +131,7 @@ func rolesOf(is func(string) bool, commit, change, selectedBy string) []string {
 	return out
 }
 
-// sayUnread adds the kinds that tell which pools had something, and could not be read.
+// sayUnread adds a step for each kind that records the configurations of pools and cannot be read.
 func (w *walk) sayUnread(unread []string) {
 	for _, text := range unread {
 		kind, note, _ := strings.Cut(text, "s: ")
@@ -139,8 +139,8 @@ func (w *walk) sayUnread(unread []string) {
 	}
 }
 
-// uses are the times in which pools had configurations that match, by pool and time, and
-// what of the kinds that tell could not be read.
+// uses returns the intervals in which pools had matching configurations, by pool and time, and
+// notes about kinds that record them and cannot be read.
 func (c Clusters) uses(ctx context.Context, match func(g lineage.Generation, change string) bool) (out []PoolUse, unread []string, err error) {
 	configs, records := map[string]*metav1.PartialObjectMetadata{}, map[string][]metav1.PartialObjectMetadata{}
 	changes := map[string]string{} // by input digest

@@ -36,19 +36,19 @@ type Clusters struct {
 	Worker client.Reader
 	// Namespace is the controller's.
 	Namespace string
-	// Hosts says what the hosts of repositories are, for links to commits. Those that it
-	// does not name are known, told by a ProfileSource, or guessed from their name.
+	// Hosts names the Git hosts of repositories, for links to commits. Others are derived from a
+	// ProfileSource, or from well-known host names.
 	Hosts githost.Hosts
 }
 
-// mayNotRead is the note about what is refused to whoever asks.
+// mayNotRead is the note for an object that the user has no right to read.
 const mayNotRead = "you may not read it"
 
-// NotFoundError says that nothing is known of an object: that there is none, or that
-// whether there is one may not be read.
+// NotFoundError says that an object does not exist and no other object mentions it, or that the user
+// has no right to read if it exists.
 type NotFoundError struct {
 	Object Object
-	// Hint says where else to look.
+	// Hint says how to find the object.
 	Hint string
 }
 
@@ -63,7 +63,7 @@ func (e *NotFoundError) Error() string {
 	return text
 }
 
-// The kinds of which metadata is all that is read.
+// The kinds of which only metadata is read.
 var (
 	nodeKind       = corev1.SchemeGroupVersion.WithKind("Node")
 	secretKind     = corev1.SchemeGroupVersion.WithKind("Secret")
@@ -76,8 +76,8 @@ func newMetadataList(kind schema.GroupVersionKind) func() *metav1.PartialObjectM
 	return func() *metav1.PartialObjectMetadataList { return kubeclient.MetadataList(kind) }
 }
 
-// get reads an object, and says what became of that: Found, Missing or Unreadable, with
-// what there is to say. Any other failure is an error: a timeout is no empty cluster.
+// get reads an object and returns Found, Missing or Unreadable, with a note. Any other failure is an
+// error: a timeout must not look like an empty cluster.
 func get(ctx context.Context, from client.Reader, key types.NamespacedName, obj client.Object) (State, string, error) {
 	err := from.Get(ctx, key, obj)
 	if err == nil {
@@ -90,7 +90,8 @@ func get(ctx context.Context, from client.Reader, key types.NamespacedName, obj 
 	return state, note, nil
 }
 
-// outcome tells what an error of a reader means; nothing for one that tells nothing.
+// outcome returns the state and note for an error of a reader, or "" for an error that is neither
+// "not found" nor "forbidden".
 func outcome(err error) (State, string) {
 	switch {
 	case apierrors.IsNotFound(err):
@@ -111,8 +112,8 @@ func kindOf(obj runtime.Object) string {
 	return name[strings.LastIndex(name, ".")+1:]
 }
 
-// List reads page by page, each into a new list, for visit to look at. What may not be
-// read, or does not exist, is said as get says it.
+// List reads page by page, each into a new list, and passes it to visit. Kinds that cannot be read or
+// do not exist are reported like objects by get.
 func List[L client.ObjectList](ctx context.Context, from client.Reader, empty func() L, visit func(L) error, opts ...client.ListOption) (State, string, error) {
 	token := ""
 	for {

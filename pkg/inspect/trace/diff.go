@@ -51,9 +51,9 @@ func (c Clusters) Diff(ctx context.Context, t *Trail) (*Diff, error) {
 	return d, err
 }
 
-// Compare renders two inputs, which have to hold placeholders, and returns the files that
-// differ. Mask is given the whole text of each before it is compared, for whoever hides
-// what profiles should not hold: of a difference alone it cannot be told. Nil hides nothing.
+// Compare renders two inputs, which must have placeholders, and returns the files that differ. If
+// mask is not nil, it gets the complete text of each side before the comparison and hides secrets
+// that a profile should not contain: they cannot be recognized in a difference alone.
 func Compare(before, after render.Input, mask func(string) string) ([]FileDiff, error) {
 	engine := render.NewEngine()
 	was, err := impact.NewRendering(engine, before)

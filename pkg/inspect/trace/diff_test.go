@@ -11,7 +11,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
-// What changed since is told file by file, with placeholders.
+// The changes since a configuration are listed file by file, with placeholders.
 func TestDiff(t *testing.T) {
 	e := clusterfixture.Fleet(t)
 	osp := clusterfixture.Get[*osm.OperatingSystemProfile](e, "osp-x-v1.2.0")

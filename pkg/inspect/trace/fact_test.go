@@ -15,8 +15,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
-// What the controller found about a node's words is not said of other words, which it has
-// not seen yet.
+// The controller's conclusion about a node's report is not applied to a newer report, which the
+// controller has not seen yet.
 func TestOtherWordsSince(t *testing.T) {
 	e := clusterfixture.Fleet(t)
 	if got := nodeTrail(t, e, "one"); got.Node.Agreed.Status != metav1.ConditionTrue || !got.Known() {
@@ -66,7 +66,7 @@ func TestHostilePossible(t *testing.T) {
 	}
 }
 
-// What is known of a node is not told of another machine that names it.
+// The facts about a node are not used for another machine that names it.
 func TestMachineOfAnother(t *testing.T) {
 	e := clusterfixture.Fleet(t)
 	m := clusterfixture.Get[*machines.Machine](e, "one")

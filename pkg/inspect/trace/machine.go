@@ -28,7 +28,7 @@ func (c Clusters) Machine(ctx context.Context, key types.NamespacedName) (*Trail
 		}
 		return t, err
 	}
-	var last *api.NodeProvenance // of a machine that is gone, or not linked yet
+	var last *api.NodeProvenance // of a machine that was deleted, or that is not linked yet
 	_, _, err = c.provenances(ctx, func(np *api.NodeProvenance) error {
 		m := np.Spec.Machine
 		if m.Name == key.Name && (key.Namespace == "" || m.Namespace == key.Namespace) && (last == nil || last.Spec.Node.Joined.Before(&np.Spec.Node.Joined)) {

@@ -19,8 +19,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// Node follows the node of a name: the one that is there, else the one that was there
-// last. The error is a *NotFoundError where nothing is known of it.
+// Node follows the node with a name: the existing one, otherwise the one that was removed last. It
+// returns a *NotFoundError if no object mentions the node.
 func (c Clusters) Node(ctx context.Context, name string) (*Trail, error) {
 	return c.node(ctx, Object{Kind: nodeKind.Kind, Name: name}, name)
 }
@@ -53,7 +53,7 @@ type walk struct {
 	in Clusters
 	Trail
 
-	node     *metav1.PartialObjectMetadata // nil for one that is gone
+	node     *metav1.PartialObjectMetadata // nil for a removed node
 	nodeNote string
 	np       *api.NodeProvenance // nil for none
 	npNote   string
@@ -110,7 +110,7 @@ func (w *walk) knownOf(ctx context.Context, name string) ([]api.NodeProvenance, 
 	var out []api.NodeProvenance
 	var err error
 	_, w.npNote, err = w.in.provenances(ctx, func(np *api.NodeProvenance) error {
-		if np.Spec.Node.Name == name { // two names may have one label
+		if np.Spec.Node.Name == name { // two names can have the same label
 			out = append(out, *np)
 		}
 		return nil
@@ -133,7 +133,7 @@ func (c Clusters) provenances(ctx context.Context, visit func(*api.NodeProvenanc
 	}, opts...)
 }
 
-// ofNode makes the trail of a node that is there, or that something is written about.
+// ofNode makes the trail of a node that exists or has a NodeProvenance.
 func (w *walk) ofNode(ctx context.Context) (*Trail, error) {
 	w.nodeStep()
 	chain, err := w.chain(ctx)
@@ -221,8 +221,8 @@ func (w *walk) agreement() {
 	w.setAgreed(c.Status, c.Reason, c.Message)
 }
 
-// askAgain compares what a node says by now with the records, where the controller has
-// not yet: what it found was about other words.
+// askAgain compares a node's current report with the records if the controller's conclusion is
+// about an earlier report.
 func (w *walk) askAgain() {
 	if w.np == nil || w.node == nil {
 		return
@@ -376,7 +376,7 @@ func (w *walk) conclude(chain lineage.Chain) *made {
 	return &made{digest: g.InputDigest, profile: g.Profile, version: g.Version, commit: g.Commit, selectedBy: g.SelectedBy}
 }
 
-// written is what the NodeProvenance says; nil where it knows no configuration.
+// written returns the configuration in the NodeProvenance, or nil if it has none.
 func (w *walk) written() *made {
 	if w.np == nil || w.np.Spec.Configuration == nil {
 		return nil

@@ -176,7 +176,7 @@ func (w *walk) setStep(ctx context.Context, obj Object, set lineage.Object) (boo
 	}
 	switch {
 	case state == Missing:
-		state = Removed // somebody names it
+		state = Removed // another object names it
 	case state == Found && obj.UID != "" && set.GetUID() != obj.UID:
 		state, note = Removed, "another MachineSet has its name now"
 	case state == Found:
@@ -303,8 +303,8 @@ func (w *walk) configFacts(step *Step, osc *osm.OperatingSystemConfig) {
 	}
 }
 
-// recordStep adds the record of a generation, where the OperatingSystemConfig does not
-// have it. It returns nil where there is none.
+// recordStep adds the archived record of a generation, unless the OperatingSystemConfig has it. It
+// returns nil if there is no record.
 func (w *walk) recordStep(ctx context.Context, m made, g *lineage.Generation) (*render.Record, error) {
 	kept, err := w.in.recordIn(ctx, w.past, w.past.pool, m.digest)
 	var none *NotFoundError
@@ -356,7 +356,7 @@ func (w *walk) compareRecord(m made, rec render.Record) {
 	}
 }
 
-// secretSteps adds the pool's two documents, of which metadata is read.
+// secretSteps adds the pool's two Secrets, of which it reads metadata.
 func (w *walk) secretSteps(ctx context.Context, digest string) error {
 	names := lineage.NamesOf(w.past.pool)
 	for _, name := range []string{names.Bootstrap, names.Provisioning} {

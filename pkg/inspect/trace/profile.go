@@ -69,14 +69,14 @@ func (c Clusters) ProfileTrail(ctx context.Context, key types.NamespacedName, pa
 	return &w.Trail, err
 }
 
-// profileOf is the name of the profile that an object is a version of; of one that nobody
-// made from a file it is the object's.
+// profileOf returns the name of the profile of which an object is a version, or the object's name
+// if it was not made from a file.
 func profileOf(osp *osm.OperatingSystemProfile) string {
 	return cmp.Or(osp.Labels[api.LabelProfile], osp.Name)
 }
 
-// commitOf is where a configuration comes from, as far as records tell; nil for one that
-// is from no repository.
+// commitOf returns the origin of a configuration according to the records, or nil if it is not from
+// a repository.
 func commitOf(m made, rec *render.Record) *Commit {
 	var c Commit
 	if rec != nil {

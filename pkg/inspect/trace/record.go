@@ -18,16 +18,16 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// Kept is a record, and where it is kept.
+// Kept is a record and the object that stores it.
 type Kept struct {
 	Record render.Record
 	// From is the OperatingSystemConfig or the ControllerRevision that holds it.
 	From Object
-	// Config is the pool's OperatingSystemConfig, where that is what holds it.
+	// Config is the pool's OperatingSystemConfig, if it stores the record.
 	Config *osm.OperatingSystemConfig
 }
 
-// EditedError says that an object is not as it was written.
+// EditedError says that an object was edited after it was written.
 type EditedError struct {
 	Object Object
 	Why    string
@@ -79,8 +79,7 @@ func (c Clusters) recordIn(ctx context.Context, past *past, pool types.Namespace
 	}
 }
 
-// Settings reads the settings of a digest, as render.Record.Input takes them. It returns
-// them as they are: Input compares the digest.
+// Settings reads the settings of a digest, for render.Record.Input, which compares the digest.
 func (c Clusters) Settings(ctx context.Context, digest string) ([]byte, error) {
 	var cm corev1.ConfigMap
 	key := types.NamespacedName{Namespace: c.Namespace, Name: lineage.SettingsName(digest)}
@@ -94,8 +93,8 @@ func (c Clusters) Settings(ctx context.Context, digest string) ([]byte, error) {
 	return []byte(cm.Data[lineage.SettingsKey]), nil
 }
 
-// Profile reads the OperatingSystemProfile that a record names, and the digest of its
-// spec as it is now.
+// Profile reads the OperatingSystemProfile that a record names, and returns the current digest of its
+// spec.
 func (c Clusters) Profile(ctx context.Context, object string) (*osm.OperatingSystemProfile, string, error) {
 	var osp osm.OperatingSystemProfile
 	key := c.profileKey(object)
@@ -118,15 +117,15 @@ func (c Clusters) profileKey(object string) types.NamespacedName {
 	return types.NamespacedName{Namespace: c.Namespace, Name: object}
 }
 
-// Placeholders returns the input of a recorded generation, with placeholders where
-// credentials and tokens belong: rendering it shows nobody a credential. The profile and
-// the settings have to be those of the record.
+// Placeholders returns the input of a recorded generation, with placeholders in place of credentials
+// and tokens, so that its rendering contains no secret. The profile and the settings must be those
+// of the record.
 func Placeholders(rec render.Record, spec osm.OperatingSystemProfileSpec, settings []byte) (render.Input, error) {
 	in, err := rec.Input(spec, profile.Digest(spec), settings)
 	if err != nil {
 		return render.Input{}, err
 	}
-	// What is empty stays empty, and no generation was without tokens.
+	// An empty field stays empty, and every generation had tokens.
 	in.Cluster.APIServerToken, in.Cluster.BootstrapToken = "-", "-"
 	in, _ = in.Split()
 	return in, nil
@@ -152,13 +151,13 @@ func (c Clusters) Generation(ctx context.Context, pool types.NamespacedName, inp
 // past is what a pool had and has.
 type past struct {
 	pool   types.NamespacedName
-	config *osm.OperatingSystemConfig // of the pool's name, whoever made it; nil for none
+	config *osm.OperatingSystemConfig // with the pool's name, of any origin; nil for none
 	state  State                      // of config: Found, Missing, Foreign, Edited, Unreadable
 	note   string
-	rec    *render.Record // of config; nil where there is none
+	rec    *render.Record // of config; nil for none
 	edited bool           // config has a record that was edited
 	lineage.Timeline
-	// unread says why archived records could not be read, "" where they were.
+	// unread is the reason why archived records cannot be read, or "".
 	unread string
 }
 

@@ -26,7 +26,7 @@ type Trail struct {
 	// Pool is the MachineDeployment, "namespace/name".
 	Pool string `json:"pool,omitempty"`
 	// Profile, Version and InputDigest are those of the configuration that the node was
-	// provisioned from; of a pool, the one that it has now. Empty where that is not known.
+	// provisioned from; for a pool, of its current one. Empty if unknown.
 	Profile     string `json:"profile,omitempty"`
 	Version     string `json:"version,omitempty"`
 	InputDigest string `json:"inputDigest,omitempty"`
@@ -35,8 +35,7 @@ type Trail struct {
 	ProfileDigest string `json:"profileDigest,omitempty"`
 	// Engine is the version of the rendering.
 	Engine string `json:"engine,omitempty"`
-	// Commit is where the profile comes from; nil where it comes from no repository, or
-	// where that is not known.
+	// Commit is the origin of the profile; nil if it is not from a repository or unknown.
 	Commit *Commit `json:"commit,omitempty"`
 	// Behind says how far a node, or a configuration, is behind what its pool has now.
 	Behind *Behind `json:"behind,omitempty"`
@@ -92,17 +91,17 @@ type State string
 
 // The states there are.
 const (
-	// Found: it is there, and is what the chain says.
+	// Found: it exists and fits into the chain.
 	Found State = "Found"
-	// Removed: it was there, as something that is left tells.
+	// Removed: it existed according to an object that remains.
 	Removed State = "Removed"
-	// Missing: it is not there, and nothing tells whether it was.
+	// Missing: it does not exist, and no object shows that it did.
 	Missing State = "Missing"
-	// Foreign: it is there, and was not made by us, or belongs to another chain.
+	// Foreign: it exists, and was not made by osm-gitops or belongs to another chain.
 	Foreign State = "Foreign"
-	// Edited: it is there, and not as it was written.
+	// Edited: it exists, and was changed after it was written.
 	Edited State = "Edited"
-	// Unreadable: whoever asks may not read it.
+	// Unreadable: the user has no right to read it.
 	Unreadable State = "Unreadable"
 )
 
@@ -133,7 +132,7 @@ type Fact struct {
 	Value string `json:"value"`
 }
 
-// Node is what is known of a node beside its chain.
+// Node is the account of a node apart from its chain.
 type Node struct {
 	Name string    `json:"name"`
 	UID  types.UID `json:"uid"`
@@ -154,11 +153,11 @@ type Node struct {
 	// Joined is when the Node was created, Removed when it was noticed to be gone.
 	Joined  metav1.Time  `json:"joined"`
 	Removed *metav1.Time `json:"removed,omitempty"`
-	// Window is the time in which its machine fetched its documents, and Possible are the
-	// configurations that the pool had then, where there were several.
+	// Window is the time in which its machine fetched its documents. Possible are the
+	// configurations that the pool had then, if there were several.
 	Window   *api.ProvenanceWindow       `json:"window,omitempty"`
 	Possible []api.PossibleConfiguration `json:"possible,omitempty"`
-	// Bootstrap is the configuration of the bootstrap document, where it is another one.
+	// Bootstrap is the configuration of the bootstrap document, if it is a different one.
 	Bootstrap *api.PossibleConfiguration `json:"bootstrap,omitempty"`
 	// Others are NodeProvenances of other nodes that had its name.
 	Others []string `json:"others,omitempty"`
@@ -171,7 +170,7 @@ type Agreement struct {
 	Message string                 `json:"message,omitempty"`
 }
 
-// Commit is where a profile comes from.
+// Commit is the origin of a profile.
 type Commit struct {
 	Repository string `json:"repository"`
 	// Path of the file in the repository.
@@ -188,8 +187,8 @@ type Commit struct {
 	CommittedAt string `json:"committedAt,omitempty"`
 	// Signature says who signed it; empty where signatures are not verified.
 	Signature string `json:"signature,omitempty"`
-	// Link leads to Commit in the web interface of the repository's host, ChangeLink to
-	// Change and FileLink to the file at Commit; empty where the host is not known.
+	// Link is the address of Commit in the web interface of the Git host, ChangeLink of Change, and
+	// FileLink of the file at Commit; empty if the host is unknown.
 	Link       string `json:"link,omitempty"`
 	ChangeLink string `json:"changeLink,omitempty"`
 	FileLink   string `json:"fileLink,omitempty"`
@@ -202,8 +201,8 @@ type Behind struct {
 	State api.Behind `json:"state"`
 	// Versions that the pool got since, each once, in the order in which they came.
 	Versions []api.MissingVersion `json:"versions,omitempty"`
-	// Current is the version that the pool has now, and InputDigest the digest of its
-	// configuration; empty where it has none.
+	// Current is the pool's current version, and InputDigest the digest of its configuration; empty
+	// if it has none.
 	Current     string `json:"current,omitempty"`
 	InputDigest string `json:"inputDigest,omitempty"`
 }
@@ -223,19 +222,19 @@ type PoolUse struct {
 
 // Born is a page of nodes, in the order of the names of their NodeProvenances.
 type Born struct {
-	// Total is the number of all of them, Present of those that are there, Behind of
-	// those among these that are behind their pool.
+	// Total is the number of all nodes, Present the number of existing ones, Behind the number of
+	// existing ones that are behind their pool.
 	Total   int `json:"total"`
 	Present int `json:"present"`
 	Behind  int `json:"behind"`
-	// Versions counts the nodes that are there by what they were provisioned from, the
-	// most frequent first.
+	// Versions counts the existing nodes by the version that they were provisioned from, the most
+	// frequent first.
 	Versions []VersionCount `json:"versions,omitempty"`
 	// Nodes of this page.
 	Nodes []BornNode `json:"nodes,omitempty"`
 	// Next is what to give as Page.After for the next page; empty on the last one.
 	Next string `json:"next,omitempty"`
-	// Unread says why NodeProvenances could not be read; empty where they were.
+	// Unread is the reason why NodeProvenances cannot be read, or empty.
 	Unread string `json:"unread,omitempty"`
 }
 
