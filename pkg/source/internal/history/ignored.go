@@ -62,18 +62,12 @@ func (v *visible) follow(ctx context.Context, s filter.Scope, read filter.Reader
 	return nil
 }
 
-// of tells whether it is up to date with a raw line.
-func (v *visible) of(raw []Step) bool {
-	return v.raw == len(raw) && v.raw > 0 && raw[v.raw-1].Commit == v.last
-}
-
-// weight is what it takes, in changes.
+// weight is what it takes beside the raw line, in changes.
 func (v *visible) weight() int {
-	n := weigh(v.steps)
-	if v.state != nil {
-		n += len(v.state.tree) + len(v.state.shown)
+	if v.state == nil {
+		return 0 // the steps are the raw ones
 	}
-	return n
+	return weigh(v.steps) + len(v.state.tree) + len(v.state.shown)
 }
 
 func (v *visible) mark(raw []Step) {

@@ -13,15 +13,18 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
-// Lines keeps histories in memory, so that a new head costs its own steps and not
-// the whole walk. What it returns is the same with and without it. The zero value
-// is ready, and safe for concurrent use.
+// Lines caches histories, so that a new head costs its own steps and not the whole walk.
+// What it returns is the same with and without it. The zero value is ready, and safe for
+// concurrent use.
 type Lines struct {
-	mu   sync.Mutex
-	kept Recent[KeptLine]
+	mu   sync.Mutex // held while a history is read: whoever waits for it then finds it
+	kept Recent[*cachedLine]
+}
 
-	filter  sync.Mutex // held while histories are filtered
-	visible Recent[*visible]
+// cachedLine is the history of a path up to a head.
+type cachedLine struct {
+	KeptLine
+	visible visible
 }
 
 // weigh is what a history takes, in changes; the least is that of its names.
@@ -33,7 +36,7 @@ func weigh(steps []Step) int {
 	return n
 }
 
-// KeptLine is the history of a path up to a head.
+// KeptLine has the changes of every profile file and of every IgnoreFile up to a head.
 type KeptLine struct {
 	Head  plumbing.Hash
 	Steps []Step // oldest first
@@ -42,58 +45,35 @@ type KeptLine struct {
 // Of returns the line of a head without what is ignored, continuing the one kept
 // under a name.
 func (l *Lines) Of(ctx context.Context, o *objectstore.Objects, name string, head plumbing.Hash, in filter.Scope) ([]Step, error) {
-	key := name + "\x00" + in.Path()
-	raw, err := l.raw(ctx, o, key, head, in.Parts)
-	if err != nil {
-		return nil, err
-	}
-	l.filter.Lock()
-	defer l.filter.Unlock()
-	key += "\x00" + in.Ignore
-	v := l.visible.Get(key)
-	if v == nil {
-		v = &visible{}
-	}
-	if v.of(raw) {
-		return v.steps, nil
-	}
-	l.visible.Drop(key) // if it fails it is somewhere on the way
-	if err := v.follow(ctx, in, o.Content, raw); err != nil {
-		return nil, err
-	}
-	l.visible.Room = MaxKeptChanges
-	l.visible.Put(key, v, v.weight())
-	return v.steps, nil
-}
-
-// raw returns the line of a head with the changes of every profile file and of every
-// IgnoreFile.
-func (l *Lines) raw(ctx context.Context, o *objectstore.Objects, key string, head plumbing.Hash, parts []string) ([]Step, error) {
-	l.mu.Lock()
-	old := l.kept.Get(key)
-	l.mu.Unlock()
-	if old.Head == head {
-		return old.Steps, nil
-	}
-	steps, err := WalkLine(ctx, o, head, parts, old)
-	if err != nil {
-		return nil, err
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	key := name + "\x00" + in.Path() + "\x00" + in.Ignore
+	line := l.kept.Get(key)
+	if line == nil {
+		line = &cachedLine{}
+	}
+	if line.Head == head {
+		return line.visible.steps, nil
+	}
+	steps, err := WalkLine(ctx, o, head, in.Parts, line.KeptLine)
+	if err != nil {
+		return nil, err
+	}
+	l.kept.Drop(key) // if filtering fails, it is somewhere on the way
+	line.KeptLine = KeptLine{Head: head, Steps: steps}
+	if err := line.visible.follow(ctx, in, o.Content, steps); err != nil {
+		return nil, err
+	}
 	l.kept.Room = MaxKeptChanges
-	l.kept.Put(key, KeptLine{Head: head, Steps: steps}, weigh(steps))
-	return steps, nil
+	l.kept.Put(key, line, weigh(steps)+line.visible.weight())
+	return line.visible.steps, nil
 }
 
 // Forget drops all histories.
 func (l *Lines) Forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.kept = Recent[KeptLine]{}
-	l.filter.Lock()
-	defer l.filter.Unlock()
-	l.visible = Recent[*visible]{}
+	l.kept = Recent[*cachedLine]{}
 }
 
 // WalkLine walks the first parents of head back to its root, or to the head of an old
