@@ -132,22 +132,53 @@ func (w *lineWalk) compare(ctx context.Context, id plumbing.Hash, c objectstore.
 	if from == to {
 		return nil
 	}
-	d := diff{objects: w.objects}
-	if err := d.folders(ctx, from, to, strings.Join(w.parts, "/"), 0); err != nil {
+	changes, err := w.changed(ctx, from, to)
+	if err != nil {
 		return err
 	}
-	if w.entries += d.entries; w.entries > MaxLineEntries {
-		return fault.New(fault.ErrInvalid, "comparing the history looks at more than %d entries; point the path at the folder of the profiles", MaxLineEntries)
-	}
-	if w.changes += len(d.changes); w.changes > MaxChanges {
+	if w.changes += len(changes); w.changes > MaxChanges {
 		return fault.New(fault.ErrInvalid, "the history has more than %d changes of profile files; point the path at the folder of the profiles", MaxChanges)
 	}
-	if len(d.changes) == 0 {
+	if len(changes) == 0 {
 		return nil
 	}
-	slices.SortFunc(d.changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
-	w.steps = append(w.steps, Step{Commit: Commit(id.String()), CommittedAt: c.CommittedAt, Changes: d.changes})
+	slices.SortFunc(changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
+	w.steps = append(w.steps, Step{Commit: Commit(id.String()), CommittedAt: c.CommittedAt, Changes: changes})
 	return nil
+}
+
+// changed lists the profile files that differ between two folders. What would not be read
+// counts as not there.
+func (w *lineWalk) changed(ctx context.Context, from, to plumbing.Hash) ([]Change, error) {
+	var changes []Change
+	c := treeComparison{objects: w.objects, room: filter.MaxEntries}
+	c.full = fault.New(fault.ErrInvalid, "a commit changes folders of more than %d entries; point the path at the folder of the profiles", filter.MaxEntries)
+	c.differ = func(path string, from, to objectstore.Entry) error {
+		fromFile, toFile := profileBlob(from), profileBlob(to)
+		if fromFile == toFile {
+			return nil
+		}
+		change := Change{Path: path}
+		if !toFile.IsZero() {
+			change.Blob = toFile.String()
+			if !w.objects.Has(toFile) {
+				return objectstore.MissingError(toFile)
+			}
+		}
+		changes = append(changes, change)
+		return nil
+	}
+	c.enter = func(e objectstore.Entry, depth int) plumbing.Hash {
+		if class, _ := filter.Classify(e.Name, e.Mode); class != filter.ClassFolder || depth == filter.MaxDepth {
+			return plumbing.ZeroHash
+		}
+		return e.ID
+	}
+	err := c.folders(ctx, from, to, strings.Join(w.parts, "/"), 0)
+	if w.entries += c.entries; err == nil && w.entries > MaxLineEntries {
+		err = fault.New(fault.ErrInvalid, "comparing the history looks at more than %d entries; point the path at the folder of the profiles", MaxLineEntries)
+	}
+	return changes, err
 }
 
 // after returns a new list: the old steps, then those of this walk.
@@ -156,80 +187,8 @@ func (w *lineWalk) after(old []Step) []Step {
 	return slices.Concat(old, w.steps)
 }
 
-// diff collects what differs between two folders.
-type diff struct {
-	objects *objectstore.Objects
-	entries int
-	changes []Change
-}
-
-// folders compares two trees by name; equal subtrees are never opened. A zero id is an empty folder.
-func (d *diff) folders(ctx context.Context, from, to plumbing.Hash, prefix string, depth int) error {
-	before, err := d.objects.Tree(ctx, from)
-	if err != nil {
-		return err
-	}
-	after, err := d.objects.Tree(ctx, to)
-	if err != nil {
-		return err
-	}
-	if d.entries += len(before) + len(after); d.entries > filter.MaxEntries {
-		return fault.New(fault.ErrInvalid, "a commit changes folders of more than %d entries; point the path at the folder of the profiles", filter.MaxEntries)
-	}
-	left := make(map[string]objectstore.Entry, len(before))
-	for _, e := range before {
-		left[e.Name] = e
-	}
-	for _, e := range after {
-		if err := d.entry(ctx, left[e.Name], e, prefix, depth); err != nil {
-			return err
-		}
-		delete(left, e.Name)
-	}
-	for _, e := range before {
-		if _, gone := left[e.Name]; !gone {
-			continue
-		}
-		if err := d.entry(ctx, e, objectstore.Entry{Name: e.Name}, prefix, depth); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// entry compares what stands under one name. What we would not read counts as not there.
-func (d *diff) entry(ctx context.Context, from, to objectstore.Entry, prefix string, depth int) error {
-	if from.ID == to.ID && from.Mode&filter.ModeKind == to.Mode&filter.ModeKind {
-		return nil
-	}
-	path := filter.JoinPath(prefix, to.Name)
-	fromFile, toFile := profileBlob(from), profileBlob(to)
-	if fromFile != toFile {
-		change := Change{Path: path}
-		if !toFile.IsZero() {
-			change.Blob = toFile.String()
-			if !d.objects.Has(toFile) {
-				return objectstore.MissingError(toFile)
-			}
-		}
-		d.changes = append(d.changes, change)
-	}
-	fromFolder, toFolder := subfolder(from), subfolder(to)
-	if fromFolder == toFolder || depth == filter.MaxDepth {
-		return nil
-	}
-	return d.folders(ctx, fromFolder, toFolder, path, depth+1)
-}
-
 func profileBlob(e objectstore.Entry) plumbing.Hash {
 	if class, _ := filter.Classify(e.Name, e.Mode); class == filter.ClassFile {
-		return e.ID
-	}
-	return plumbing.ZeroHash
-}
-
-func subfolder(e objectstore.Entry) plumbing.Hash {
-	if class, _ := filter.Classify(e.Name, e.Mode); class == filter.ClassFolder {
 		return e.ID
 	}
 	return plumbing.ZeroHash
