@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -48,8 +49,8 @@ func (l Limits) eachEntry(ctx context.Context, from io.Reader, do func(h *tar.He
 	if err != nil {
 		return fault.New(fault.ErrInvalid, "it is no gzip-compressed tar archive; of an OCIRepository, set spec.layerSelector.operation to extract")
 	}
-	bounded := &boundedReader{from: unzipped, left: l.Inflated, limit: l.Inflated}
-	entries := tar.NewReader(bounded)
+	// A small archive may inflate to any size.
+	entries := tar.NewReader(http.MaxBytesReader(nil, unzipped, l.Inflated))
 	for n := 0; ; n++ {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -81,23 +82,10 @@ func explainArchive(err error) error {
 	if errors.Is(err, fault.ErrInvalid) {
 		return err
 	}
-	return fault.New(fault.ErrInvalid, "it is a broken archive: %v", err)
-}
-
-// boundedReader ends with an error after so many bytes: a bomb.
-type boundedReader struct {
-	from  io.Reader
-	left  int64
-	limit int64
-}
-
-func (b *boundedReader) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, fault.New(fault.ErrInvalid, "it has more than %d bytes when it is unpacked", b.limit)
+	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return fault.New(fault.ErrInvalid, "it has more than %d bytes when it is unpacked", large.Limit)
 	}
-	n, err := b.from.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
-	return n, err
+	return fault.New(fault.ErrInvalid, "it is a broken archive: %v", err)
 }
 
 // archive is what the passes over one collect.
