@@ -1,9 +1,7 @@
 package source
 
 import (
-	"crypto/ed25519"
 	"crypto/rand"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -270,15 +268,7 @@ func TestEncryptedKey(t *testing.T) {
 	s, r := newSSHServer(t, host), newRepo(t)
 	r.commit("a.yaml", "a: 1\n")
 	s.push(r, "repo.git")
-	block, err := ssh.ParseRawPrivateKey(s.client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sealed, err := ssh.MarshalPrivateKeyWithPassphrase(*block.(*ed25519.PrivateKey), "", []byte(canary))
-	if err != nil {
-		t.Fatal(err)
-	}
-	in := SSHSecret{Identity: pem.EncodeToMemory(sealed), KnownHosts: []byte(knownHost(s.address, host)), Password: []byte(canary)}
+	in := SSHSecret{Identity: sealed(t, s.client, canary), KnownHosts: []byte(knownHost(s.address, host)), Password: []byte(canary)}
 	key, err := ParseSSHKey(in)
 	if err != nil {
 		t.Fatal(err)
