@@ -7,11 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
-	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
@@ -203,28 +201,6 @@ func TestTooMany(t *testing.T) {
 	if n := len(got.Refused); n != filter.MaxRefusals+1 || got.Refused[n-1].Reason != "and 6 more" {
 		t.Errorf("%d refused, at last %+v", n, got.Refused[n-1])
 	}
-}
-
-// FuzzTree: no panic, and the two ways to read a tree agree.
-func FuzzTree(f *testing.F) {
-	f.Add([]byte("100644 a.yaml\x00" + id1[:20]))
-	f.Add([]byte("40000 \x00"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		for rest := data; len(rest) > 0; {
-			e, next, err := objectstore.CutEntry(rest)
-			if err != nil {
-				return
-			}
-			if len(next) >= len(rest) {
-				t.Fatal("an entry takes nothing off")
-			}
-			if found, err := objectstore.FindEntry(plumbing.ZeroHash, data, string(e.Name)); err == nil && found.Name != string(e.Name) {
-				t.Errorf("%q is not found", e.Name)
-			}
-			filter.Classify(string(e.Name), e.Mode)
-			rest = next
-		}
-	})
 }
 
 func TestParseCommit(t *testing.T) {

@@ -240,3 +240,23 @@ func (h *History) Load(t testing.TB, dir string) []string {
 	}
 	return commits
 }
+
+// LongHistory makes a repository of n commits in which 300 source files and 30
+// profiles change, and returns its head.
+func LongHistory(b *testing.B, dir string, n int) string {
+	b.Helper()
+	var out bytes.Buffer
+	for i := range n {
+		fmt.Fprintf(&out, "commit refs/heads/main\nmark :%d\ncommitter Ben <ben@example.com> %d +0000\ndata 6\nchange\n", i+1, 1_600_000_000+i*60)
+		path := fmt.Sprintf("src/%d/%d.go", i%20, i%300)
+		if i%10 == 0 {
+			path = fmt.Sprintf("profiles/%d.yaml", i/10%30)
+		}
+		content := fmt.Sprintf("content: %d\n", i)
+		fmt.Fprintf(&out, "M 100644 inline %s\ndata %d\n%s\n", path, len(content), content)
+	}
+	Git(b, b.TempDir(), "init", "--quiet", "--bare", "--initial-branch=main", dir)
+	Input(b, dir, &out, "fast-import", "--quiet")
+	Git(b, dir, "gc", "--quiet")
+	return Git(b, dir, "rev-parse", "main")
+}

@@ -23,7 +23,7 @@ type Lines struct {
 
 // cachedLine is the history of a path up to a head.
 type cachedLine struct {
-	KeptLine
+	keptLine
 	visible visible
 }
 
@@ -36,8 +36,8 @@ func weigh(steps []Step) int {
 	return n
 }
 
-// KeptLine has the changes of every profile file and of every IgnoreFile up to a head.
-type KeptLine struct {
+// keptLine has the changes of every profile file and of every IgnoreFile up to a head.
+type keptLine struct {
 	Head  plumbing.Hash
 	Steps []Step // oldest first
 }
@@ -55,12 +55,12 @@ func (l *Lines) Of(ctx context.Context, o *objectstore.Objects, name string, hea
 	if line.Head == head {
 		return line.visible.steps, nil
 	}
-	steps, err := WalkLine(ctx, o, head, in.Parts, line.KeptLine)
+	steps, err := walkLine(ctx, o, head, in.Parts, line.keptLine)
 	if err != nil {
 		return nil, err
 	}
-	l.kept.Drop(key) // if filtering fails, it is somewhere on the way
-	line.KeptLine = KeptLine{Head: head, Steps: steps}
+	l.kept.drop(key) // if filtering fails, it is somewhere on the way
+	line.keptLine = keptLine{Head: head, Steps: steps}
 	if err := line.visible.follow(ctx, in, o.Content, steps); err != nil {
 		return nil, err
 	}
@@ -76,10 +76,10 @@ func (l *Lines) Forget() {
 	l.kept = Recent[*cachedLine]{}
 }
 
-// WalkLine walks the first parents of head back to its root, or to the head of an old
+// walkLine walks the first parents of head back to its root, or to the head of an old
 // line that it descends from, and returns the steps that change a profile file
 // below a path. No blob is read.
-func WalkLine(ctx context.Context, o *objectstore.Objects, head plumbing.Hash, parts []string, old KeptLine) ([]Step, error) {
+func walkLine(ctx context.Context, o *objectstore.Objects, head plumbing.Hash, parts []string, old keptLine) ([]Step, error) {
 	w := lineWalk{objects: o, parts: parts}
 	at, c, top, err := w.enter(ctx, head)
 	if err != nil {

@@ -4,20 +4,20 @@ package history
 // for the longest time go first, the newest never.
 type Recent[T any] struct {
 	Room   int // the sum of the weights
-	Values map[string]*keptValue[T]
-	Weight int
+	values map[string]*keptValue[T]
+	weight int
 	clock  uint64
 }
 
 type keptValue[T any] struct {
 	value  T
-	Weight int
+	weight int
 	used   uint64
 }
 
 // Get returns a value, or the zero one.
 func (r *Recent[T]) Get(name string) (value T) {
-	k := r.Values[name]
+	k := r.values[name]
 	if k == nil {
 		return value
 	}
@@ -28,27 +28,27 @@ func (r *Recent[T]) Get(name string) (value T) {
 
 // Put keeps a value, in place of the one before.
 func (r *Recent[T]) Put(name string, value T, weight int) {
-	r.Drop(name)
-	if r.Values == nil {
-		r.Values = map[string]*keptValue[T]{}
+	r.drop(name)
+	if r.values == nil {
+		r.values = map[string]*keptValue[T]{}
 	}
 	r.clock++
-	r.Values[name] = &keptValue[T]{value, weight, r.clock}
-	r.Weight += weight
-	for r.Weight > r.Room && len(r.Values) > 1 {
+	r.values[name] = &keptValue[T]{value, weight, r.clock}
+	r.weight += weight
+	for r.weight > r.Room && len(r.values) > 1 {
 		oldest := name
-		for other, k := range r.Values {
-			if k.used < r.Values[oldest].used {
+		for other, k := range r.values {
+			if k.used < r.values[oldest].used {
 				oldest = other
 			}
 		}
-		r.Drop(oldest)
+		r.drop(oldest)
 	}
 }
 
-func (r *Recent[T]) Drop(name string) {
-	if k := r.Values[name]; k != nil {
-		r.Weight -= k.Weight
-		delete(r.Values, name)
+func (r *Recent[T]) drop(name string) {
+	if k := r.values[name]; k != nil {
+		r.weight -= k.weight
+		delete(r.values, name)
 	}
 }

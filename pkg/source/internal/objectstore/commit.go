@@ -22,7 +22,7 @@ type CommitInfo struct {
 // Commit returns a commit, remembering it for the next walk.
 func (o *Objects) Commit(ctx context.Context, id plumbing.Hash) (CommitInfo, error) {
 	o.mu.Lock()
-	c, ok := o.Commits[id]
+	c, ok := o.commits[id]
 	o.mu.Unlock()
 	if ok {
 		return c, nil
@@ -37,10 +37,10 @@ func (o *Objects) Commit(ctx context.Context, id plumbing.Hash) (CommitInfo, err
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.Commits) >= MaxCommits { // many of them may be of histories that were rewritten
-		o.Commits = map[plumbing.Hash]CommitInfo{}
+	if len(o.commits) >= MaxCommits { // many of them may be of histories that were rewritten
+		o.commits = map[plumbing.Hash]CommitInfo{}
 	}
-	o.Commits[id] = header.CommitInfo
+	o.commits[id] = header.CommitInfo
 	return header.CommitInfo, nil
 }
 

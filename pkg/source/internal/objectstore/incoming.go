@@ -24,7 +24,7 @@ type packOrder struct {
 // That needs room for all of them a second time: on a disk that does not have it they
 // may become a few times as many.
 func (m *Mirror) crowded() bool {
-	packs := m.Reader().Packs
+	packs := m.Reader().packs
 	return len(packs) >= MaxPacks && (len(packs) >= maxCrowdedPacks || m.room(packs))
 }
 
@@ -129,7 +129,7 @@ func (m *Mirror) dropOthers(name string) error {
 }
 
 func (m *Mirror) removePacksBut(name string) error {
-	for _, p := range m.Reader().Packs {
+	for _, p := range m.Reader().packs {
 		if p.name == name {
 			continue
 		}

@@ -78,8 +78,8 @@ func (o *Objects) beginningWith(digits string) (ids []plumbing.Hash, err error) 
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	seen := map[plumbing.Hash]bool{}
-	for _, p := range o.Packs {
-		entries, err := p.Index.Entries()
+	for _, p := range o.packs {
+		entries, err := p.index.Entries()
 		if err != nil {
 			return nil, fmt.Errorf("%w: reading the index of %s: %w", fault.ErrDamaged, p.name, err)
 		}
@@ -90,7 +90,7 @@ func (o *Objects) beginningWith(digits string) (ids []plumbing.Hash, err error) 
 		}
 		entries.Close()
 	}
-	if o.Dir != nil {
+	if o.dir != nil {
 		names, err := o.looseNames(digits[:2])
 		if err != nil {
 			return nil, err
@@ -110,7 +110,7 @@ func (o *Objects) beginningWith(digits string) (ids []plumbing.Hash, err error) 
 
 // looseNames lists the ids of objects that are files of their own.
 func (o *Objects) looseNames(folder string) ([]string, error) {
-	dir, err := o.Dir.Open(folder)
+	dir, err := o.dir.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -31,18 +31,18 @@ type Mirror struct {
 	dir string
 
 	mu      sync.Mutex
-	Current *Objects
+	current *Objects
 	damaged bool // a reader found damage; the next fetch begins anew
 
 	// Of the fetch under way only.
 	loaded bool
 	tips   []plumbing.Hash // the newest last
-	Whole  map[plumbing.Hash]bool
+	whole  map[plumbing.Hash]bool
 }
 
 // NewMirror is the mirror in a folder, which need not exist.
 func NewMirror(dir string) *Mirror {
-	return &Mirror{dir: dir, Current: NewObjects(nil)}
+	return &Mirror{dir: dir, current: NewObjects(nil)}
 }
 
 // UsedAt is when the mirror was last in use.
@@ -58,7 +58,7 @@ func (m *Mirror) UsedAt() (time.Time, error) {
 func (m *Mirror) Reader() *Objects {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.Current
+	return m.current
 }
 
 // Explain turns damage into an error for the caller, and remembers it.
@@ -98,17 +98,17 @@ func (m *Mirror) Load() error {
 	if m.tips, err = m.readTips(); err != nil {
 		return err
 	}
-	m.Whole = map[plumbing.Hash]bool{}
+	m.whole = map[plumbing.Hash]bool{}
 	for _, tip := range m.tips {
 		if !opened.Has(tip) {
 			return fmt.Errorf("%w: %s", fault.ErrMissing, tip)
 		}
-		m.Whole[tip] = true
+		m.whole[tip] = true
 	}
 	m.loaded = true
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.Current = opened
+	m.current = opened
 	return nil
 }
 
@@ -167,7 +167,7 @@ func (m *Mirror) Reset() error {
 // Discard deletes a mirror nobody fetches any more, and frees its memory.
 func (m *Mirror) Discard() error {
 	m.mu.Lock()
-	m.Current = NewObjects(nil)
+	m.current = NewObjects(nil)
 	m.mu.Unlock()
 	return m.Reset()
 }
@@ -181,7 +181,7 @@ func (m *Mirror) Hole(ctx context.Context, head plumbing.Hash) (plumbing.Hash, e
 	for len(todo) > 0 {
 		id := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		if m.Whole[id] || seen[id] {
+		if m.whole[id] || seen[id] {
 			continue
 		}
 		c, err := objects.Commit(ctx, id)
@@ -197,14 +197,14 @@ func (m *Mirror) Hole(ctx context.Context, head plumbing.Hash) (plumbing.Hash, e
 		}
 		todo = append(todo, c.Parents...)
 	}
-	if len(m.Whole)+len(seen) > MaxCommits { // many of them are of histories that were rewritten
-		m.Whole = map[plumbing.Hash]bool{}
+	if len(m.whole)+len(seen) > MaxCommits { // many of them are of histories that were rewritten
+		m.whole = map[plumbing.Hash]bool{}
 		for _, tip := range m.tips {
-			m.Whole[tip] = true
+			m.whole[tip] = true
 		}
 	}
 	for id := range seen {
-		m.Whole[id] = true
+		m.whole[id] = true
 	}
 	return plumbing.ZeroHash, nil
 }
@@ -256,7 +256,7 @@ func (m *Mirror) Update(ctx context.Context, head plumbing.Hash, wants, branches
 
 // advertised are the heads that the server names and whose whole history is here.
 func (m *Mirror) advertised(branches []plumbing.Hash) []plumbing.Hash {
-	known := slices.DeleteFunc(slices.Clone(branches), func(id plumbing.Hash) bool { return !m.Whole[id] })
+	known := slices.DeleteFunc(slices.Clone(branches), func(id plumbing.Hash) bool { return !m.whole[id] })
 	return known[:min(len(known), MaxWants)]
 }
 

@@ -24,12 +24,12 @@ import (
 // Objects is a repository's object database, read only. Whatever it returns has
 // been hashed and is what its id says, so damage on disk never becomes content.
 type Objects struct {
-	Dir *os.Root // the folder "objects"
+	dir *os.Root // the folder "objects"
 
 	mu      sync.Mutex // go-git's packs seek in one file
-	Packs   []*pack
+	packs   []*pack
 	cache   *cache.ObjectLRU
-	Commits map[plumbing.Hash]CommitInfo
+	commits map[plumbing.Hash]CommitInfo
 
 	kept      map[plumbing.Hash][]byte // contents of profile files, which the next snapshot mostly has as well
 	keptBytes int
@@ -37,9 +37,9 @@ type Objects struct {
 
 type pack struct {
 	name  string // "pack-<40 hex>"
-	Index *idxfile.MemoryIndex
+	index *idxfile.MemoryIndex
 	data  *packfile.Packfile
-	File  *os.File
+	file  *os.File
 }
 
 // OpenObjects opens the database in a folder "objects". Its packs stay open until
@@ -65,28 +65,28 @@ func OpenObjects(dir *os.Root) (*Objects, error) {
 
 // NewObjects is a database without packs, and without a folder an empty one.
 func NewObjects(dir *os.Root) *Objects {
-	return &Objects{Dir: dir, cache: cache.NewObjectLRU(objectCacheBytes), Commits: map[plumbing.Hash]CommitInfo{}}
+	return &Objects{dir: dir, cache: cache.NewObjectLRU(objectCacheBytes), commits: map[plumbing.Hash]CommitInfo{}}
 }
 
 // add opens one more pack by its name without an extension.
 func (o *Objects) add(name string) error {
-	p, err := openPack(o.Dir, name, o.cache)
+	p, err := openPack(o.dir, name, o.cache)
 	if err != nil {
 		return fmt.Errorf("%w: opening %s: %w", fault.ErrDamaged, name, err)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.Packs = append(o.Packs, p)
+	o.packs = append(o.packs, p)
 	return nil
 }
 
 func (o *Objects) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, p := range o.Packs {
-		p.File.Close()
+	for _, p := range o.packs {
+		p.file.Close()
 	}
-	o.Packs = nil
+	o.packs = nil
 }
 
 func openPack(dir *os.Root, name string, lru *cache.ObjectLRU) (_ *pack, err error) {
@@ -110,7 +110,7 @@ func openPack(dir *os.Root, name string, lru *cache.ObjectLRU) (_ *pack, err err
 	}
 	// Without a filesystem go-git reads objects into memory instead of opening the pack for each.
 	data := packfile.NewPackfileWithCache(index, nil, lockable{f}, lru, 0)
-	return &pack{name: name, Index: index, data: data, File: f}, nil
+	return &pack{name: name, index: index, data: data, file: f}, nil
 }
 
 // checkTrailer notices a pack that was cut short, or is another's.
@@ -144,16 +144,16 @@ func (o *Objects) Has(id plumbing.Hash) bool {
 	if p := o.packOf(id); p != nil {
 		return true
 	}
-	if o.Dir == nil {
+	if o.dir == nil {
 		return false
 	}
-	_, err := o.Dir.Stat(loosePath(id))
+	_, err := o.dir.Stat(loosePath(id))
 	return err == nil
 }
 
 func (o *Objects) packOf(id plumbing.Hash) *pack {
-	for _, p := range o.Packs {
-		if _, err := p.Index.FindOffset(id); err == nil {
+	for _, p := range o.packs {
+		if _, err := p.index.FindOffset(id); err == nil {
 			return p
 		}
 	}
@@ -207,7 +207,7 @@ func (o *Objects) blobSize(id plumbing.Hash) (size int64, err error) {
 }
 
 func (o *Objects) packedSize(p *pack, id plumbing.Hash) (int64, error) {
-	at, err := p.Index.FindOffset(id)
+	at, err := p.index.FindOffset(id)
 	if err != nil {
 		return 0, MissingError(id)
 	}
@@ -295,10 +295,10 @@ func (o *Objects) loadLoose(id plumbing.Hash, limit int64) (plumbing.ObjectType,
 }
 
 func (o *Objects) openLoose(id plumbing.Hash) (*objfile.Reader, io.Closer, error) {
-	if o.Dir == nil {
+	if o.dir == nil {
 		return nil, nil, MissingError(id)
 	}
-	f, err := o.Dir.Open(loosePath(id))
+	f, err := o.dir.Open(loosePath(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, MissingError(id)
 	}

@@ -46,15 +46,15 @@ func (o *Objects) Tree(ctx context.Context, id plumbing.Hash) ([]Entry, error) {
 	var entries []Entry
 	seen := map[string]bool{}
 	for len(data) > 0 {
-		e, rest, err := CutEntry(data)
+		e, rest, err := cutEntry(data)
 		if err != nil {
 			return nil, fault.New(fault.ErrInvalid, "tree %s is malformed: %v", id, err)
 		}
-		if seen[string(e.Name)] {
-			return nil, fault.New(fault.ErrInvalid, "tree %s has two entries of the name %q", id, e.Name)
+		if seen[string(e.name)] {
+			return nil, fault.New(fault.ErrInvalid, "tree %s has two entries of the name %q", id, e.name)
 		}
-		seen[string(e.Name)] = true
-		entries = append(entries, Entry{Name: string(e.Name), Mode: e.Mode, ID: e.id})
+		seen[string(e.name)] = true
+		entries = append(entries, Entry{Name: string(e.name), Mode: e.mode, ID: e.id})
 		data = rest
 	}
 	return entries, nil
@@ -72,22 +72,22 @@ func (o *Objects) Find(ctx context.Context, tree plumbing.Hash, parts []string) 
 		if err != nil {
 			return Entry{}, err
 		}
-		if at, err = FindEntry(at.ID, data, name); err != nil {
+		if at, err = findEntry(at.ID, data, name); err != nil {
 			return Entry{}, err
 		}
 	}
 	return at, nil
 }
 
-// FindEntry looks for one name without building the list: histories are long.
-func FindEntry(id plumbing.Hash, data []byte, name string) (Entry, error) {
+// findEntry looks for one name without building the list: histories are long.
+func findEntry(id plumbing.Hash, data []byte, name string) (Entry, error) {
 	for len(data) > 0 {
-		e, rest, err := CutEntry(data)
+		e, rest, err := cutEntry(data)
 		if err != nil {
 			return Entry{}, fault.New(fault.ErrInvalid, "tree %s is malformed: %v", id, err)
 		}
-		if string(e.Name) == name {
-			return Entry{Name: name, Mode: e.Mode, ID: e.id}, nil
+		if string(e.name) == name {
+			return Entry{Name: name, Mode: e.mode, ID: e.id}, nil
 		}
 		data = rest
 	}
@@ -95,13 +95,13 @@ func FindEntry(id plumbing.Hash, data []byte, name string) (Entry, error) {
 }
 
 type rawEntry struct {
-	Name []byte
-	Mode uint32
+	name []byte
+	mode uint32
 	id   plumbing.Hash
 }
 
-// CutEntry takes the first entry off a tree: mode in octal, space, name, NUL, 20 bytes of id.
-func CutEntry(data []byte) (e rawEntry, rest []byte, err error) {
+// cutEntry takes the first entry off a tree: mode in octal, space, name, NUL, 20 bytes of id.
+func cutEntry(data []byte) (e rawEntry, rest []byte, err error) {
 	space := bytes.IndexByte(data, ' ')
 	if space < 1 || space > 7 {
 		return e, nil, fmt.Errorf("an entry has no mode")
@@ -110,13 +110,13 @@ func CutEntry(data []byte) (e rawEntry, rest []byte, err error) {
 		if c < '0' || c > '7' {
 			return e, nil, fmt.Errorf("a mode is not octal")
 		}
-		e.Mode = e.Mode<<3 | uint32(c-'0')
+		e.mode = e.mode<<3 | uint32(c-'0')
 	}
 	end := bytes.IndexByte(data[space+1:], 0)
 	if end < 1 {
 		return e, nil, fmt.Errorf("an entry has no name")
 	}
-	e.Name = data[space+1 : space+1+end]
+	e.name = data[space+1 : space+1+end]
 	rest = data[space+1+end+1:]
 	if len(rest) < len(e.id) {
 		return e, nil, fmt.Errorf("an entry has no object id")
