@@ -18,6 +18,7 @@ import (
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
@@ -124,7 +125,7 @@ func TestBoundTokenReadsItsPoolOnly(t *testing.T) {
 func TestAccessIsPutBack(t *testing.T) {
 	f := newBoundFixture(t, "hetzner")
 	f.reconcile()
-	meta := metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: accessName(f.pool)}
+	meta := metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: access.Name(f.pool)}
 	account, role, binding := &corev1.ServiceAccount{ObjectMeta: meta}, &rbacv1.Role{ObjectMeta: meta}, &rbacv1.RoleBinding{ObjectMeta: meta}
 	path := "/" + namesOf(f.pool).Provisioning
 	for name, spoil := range map[string]func(){
@@ -216,7 +217,7 @@ func TestNoAccessWithoutAProfile(t *testing.T) {
 	}
 }
 
-// The cache keeps what decideAccess compares, whoever hands it in, twice.
+// The cache keeps what package access compares, whoever hands it in, twice.
 func TestCacheTransformOfAccess(t *testing.T) {
 	annotations := map[string]string{api.AnnotationPool: "ns/pool", "example.com/long": strings.Repeat("x", 1000)}
 	role := &rbacv1.Role{

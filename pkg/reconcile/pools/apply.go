@@ -72,10 +72,8 @@ func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
 	if err := r.writer().removeEdge(ctx, p.edge); err != nil {
 		return err
 	}
-	for _, obj := range p.access.retire {
-		if err := r.writer().remove(ctx, obj); err != nil {
-			return err
-		}
+	if err := r.writer().access().Retire(ctx, p.access); err != nil {
+		return err
 	}
 	return refused
 }

@@ -6,19 +6,20 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 )
 
 // CacheTransform keeps of a Secret in cloud-init-settings a digest of each value
 // instead of the value, for digestIn: ten thousand pools' user-data does not belong in
 // memory. The getter's token, which every pool reads, stays. Of ServiceAccounts, Roles and
-// RoleBindings it keeps what decideAccess compares.
+// RoleBindings it keeps what package access compares.
 //
 // client-go may hand in an object twice. StringData, which the API server never
 // returns, marks one whose data are digests already.
 func CacheTransform(obj any) (any, error) {
 	secret, ok := obj.(*corev1.Secret)
 	if !ok {
-		return trimAccess(obj), nil
+		return access.Trim(obj), nil
 	}
 	secret.ManagedFields = nil
 	if secret.Name == api.SecretGetterToken {

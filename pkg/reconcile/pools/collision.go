@@ -15,6 +15,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 )
 
@@ -30,7 +31,7 @@ func collision(seen *observed) error {
 	}
 	for _, obj := range seen.objects.all() {
 		owner := ownerOf(obj)
-		if seen.owns(obj) || owner == "" && slices.Contains([]string{namesOf(seen.md).Kubeconfig, edgeName(seen.md), accessName(seen.md)}, obj.GetName()) {
+		if seen.owns(obj) || owner == "" && slices.Contains([]string{namesOf(seen.md).Kubeconfig, edgeName(seen.md), access.Name(seen.md)}, obj.GetName()) {
 			continue
 		}
 		if owner == "" && seen.mayTakeOver(obj) {

@@ -19,13 +19,14 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 )
 
 // everyName are the names of all that a pool may have, by what they are.
 func everyName(md *machines.MachineDeployment) map[string]string {
 	return map[string]string{
 		"configuration": namesOf(md).Config, "kubeconfig": namesOf(md).Kubeconfig, "provisioning": namesOf(md).Provisioning,
-		"bootstrap": namesOf(md).Bootstrap, "inputs": namesOf(md).Inputs, "edge": edgeName(md), "access": accessName(md), "token": lineage.TokenLabel(keyOf(md)),
+		"bootstrap": namesOf(md).Bootstrap, "inputs": namesOf(md).Inputs, "edge": edgeName(md), "access": access.Name(md), "token": lineage.TokenLabel(keyOf(md)),
 	}
 }
 

@@ -237,8 +237,8 @@ func (r *Reconciler) decideLastGood(ctx context.Context, seen *observed, refusal
 	keep := func(err error) (plan, error) {
 		p := decideTokens(seen)
 		if rec.Object != "" {
-			p.edge, p.access = r.decideEdge(seen, rec.Pool), r.decideAccess(seen, rec.Pool)
-			p.look = earliest(p.access.look, p.edge.renew)
+			p.edge, p.access = r.decideEdge(seen, rec.Pool), decideAccess(seen, rec.Pool)
+			p.look = earliest(p.access.Look, p.edge.renew)
 		}
 		if p.edge.lacksToken {
 			return plan{needsNodeToken: true}, nil

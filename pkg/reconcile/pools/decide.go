@@ -19,6 +19,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -31,7 +32,7 @@ type plan struct {
 	token        token.Bootstrap
 	kubeconfig   *corev1.Secret
 	edge         edgePlan                   // the script to write; to delete comes last
-	access       accessPlan                 // of the pool's own token; what goes comes last
+	access       access.Plan                // of the pool's own token; what goes comes last
 	osc          *osm.OperatingSystemConfig // to create, after deleting the one that stands
 	oscMetadata  map[string]string          // annotations to patch where the configuration stands
 	provisioning secretPlan
@@ -89,7 +90,7 @@ type generation struct {
 // the pool cannot have this generation.
 func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 	p := decideTokens(seen)
-	p.edge, p.access = r.decideEdge(seen, gen.in.Pool), r.decideAccess(seen, gen.in.Pool)
+	p.edge, p.access = r.decideEdge(seen, gen.in.Pool), decideAccess(seen, gen.in.Pool)
 	want := gen.annotations(seen.md)
 	have := seen.objects
 	wantProvisioning := gen.withStandingToken(seen, have.provisioning, want)
@@ -108,7 +109,7 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 	if !newBootstrap {
 		p.bootstrap.patch = metadataPatch(have.bootstrap.Annotations, wantBootstrap)
 	}
-	p.look = earliest(p.access.look, p.edge.renew, lineage.AnnotatedTime(wantProvisioning, api.AnnotationCredentialsRenewAt), lineage.AnnotatedTime(wantBootstrap, api.AnnotationCredentialsRenewAt))
+	p.look = earliest(p.access.Look, p.edge.renew, lineage.AnnotatedTime(wantProvisioning, api.AnnotationCredentialsRenewAt), lineage.AnnotatedTime(wantBootstrap, api.AnnotationCredentialsRenewAt))
 	p.settings = settingsMap(r.Namespace, gen.in)
 	p.inputs = &inputsPlan{key: render.ShortDigest(gen.input)}
 	if !gen.credentials.Empty() {
@@ -169,6 +170,23 @@ func decideTokens(seen *observed) plan {
 		}, data)
 	}
 	return p
+}
+
+// decideAccess compares what lets the pool's token read the pool's Secrets with what
+// documents need: the account has to exist before its token is requested.
+func decideAccess(seen *observed, pool render.Pool) access.Plan {
+	have, names := seen.objects, namesOf(seen.md)
+	switch {
+	case seen.node.Account != "":
+		secrets := []string{names.Provisioning, names.Kubeconfig}
+		if pool.HasEdgeScript() {
+			secrets = append(secrets, names.Bootstrap)
+		}
+		return have.access.Grant(seen.md, secrets...)
+	case seen.boundTokens:
+		return access.Plan{}
+	}
+	return have.access.Retire(seen.md, seen.now, have.provisioning, have.bootstrap, have.edge)
 }
 
 // generationOf digests an input.

@@ -15,6 +15,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -59,7 +60,7 @@ func TestNames(t *testing.T) {
 	}
 	long := lineage.TokenLabel(keyOf(named("ns", strings.Repeat("a", 100))))
 	for _, name := range []string{"a", strings.Repeat("a", 253), strings.Repeat("a", 39) + "." + strings.Repeat("b", 99)} {
-		a, b := accessName(named("b-c", name)), accessName(named("c", name+"-b"))
+		a, b := access.Name(named("b-c", name)), access.Name(named("c", name+"-b"))
 		if a == b || len(a) > 62 || len(validation.IsDNS1123Subdomain(a)) > 0 {
 			t.Errorf("%s and %s of pool %s", a, b, name)
 		}
@@ -79,7 +80,7 @@ func TestCollision(t *testing.T) {
 		return o
 	}
 	account := func(owner string) *corev1.ServiceAccount {
-		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: accessName(md), Annotations: map[string]string{api.AnnotationPool: owner}}}
+		return &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: access.Name(md), Annotations: map[string]string{api.AnnotationPool: owner}}}
 	}
 	kubeconfig := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: namesOf(md).Kubeconfig}}
 	references := func(version string) *osm.OperatingSystemConfig {
@@ -101,8 +102,8 @@ func TestCollision(t *testing.T) {
 		"a handed back one of ours":            {objects{osc: references("gitops/v1.0.0")}, "was not made for a pool"},
 		"our own whose owner was edited":       {objects{osc: edited}, ""},
 		"a kubeconfig of nobody is taken over": {objects{kubeconfig: kubeconfig}, ""},
-		"another pool's account":               {objects{account: account("b-c/a")}, "belongs to MachineDeployment b-c/a"},
-		"an account of nobody is taken over":   {objects{account: account("")}, ""},
+		"another pool's account":               {objects{access: access.Objects{Account: account("b-c/a")}}, "belongs to MachineDeployment b-c/a"},
+		"an account of nobody is taken over":   {objects{access: access.Objects{Account: account("")}}, ""},
 	} {
 		err := collision(&observed{md: md, objects: c.objects})
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {

@@ -20,6 +20,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
@@ -242,7 +243,7 @@ func (r *Reconciler) exchanged(ctx context.Context, seen *observed, have *corev1
 	if err := r.Worker.Live.Get(ctx, client.ObjectKeyFromObject(have), &live); err != nil {
 		return nil, fault.Raced(fmt.Errorf("reading Secret %s: %w", client.ObjectKeyFromObject(have), err))
 	}
-	document, found := token.Replace(live.Data[api.UserDataKey], accessName(seen.md), seen.node.Value)
+	document, found := token.Replace(live.Data[api.UserDataKey], access.Name(seen.md), seen.node.Value)
 	if !found {
 		return nil, nil
 	}

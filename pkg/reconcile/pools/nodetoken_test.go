@@ -22,6 +22,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 )
 
 const testTokenTTL = 24 * time.Hour
@@ -389,7 +390,7 @@ func (f *fixture) hasAccess() []string {
 		name string
 		obj  client.Object
 	}{{"binding", &rbacv1.RoleBinding{}}, {"role", &rbacv1.Role{}}, {"account", &corev1.ServiceAccount{}}} {
-		err := f.client.Get(f.t.Context(), client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: accessName(f.pool)}, o.obj)
+		err := f.client.Get(f.t.Context(), client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: access.Name(f.pool)}, o.obj)
 		if client.IgnoreNotFound(err) != nil {
 			f.t.Fatal(err)
 		}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,6 +16,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
@@ -36,6 +36,7 @@ type observed struct {
 	rivals           []rival // other pools with some of the same names
 	endpoint         desired.Endpoint
 	node             token.Node
+	boundTokens      bool   // each pool has a node token of its own
 	key              []byte // of keyed digests
 	now              time.Time
 
@@ -57,9 +58,7 @@ type objects struct {
 	osc                                         *osm.OperatingSystemConfig
 	kubeconfig, provisioning, bootstrap, inputs *corev1.Secret
 	edge                                        *corev1.Secret
-	account                                     *corev1.ServiceAccount
-	role                                        *rbacv1.Role
-	binding                                     *rbacv1.RoleBinding
+	access                                      access.Objects
 }
 
 // revisionFor is the revision of the MachineDeployment that a generation was made for, as
@@ -131,28 +130,12 @@ func (o objects) all() []client.Object {
 			out = append(out, s)
 		}
 	}
-	return append(out, o.access()...)
-}
-
-// access are those that let a token read the pool's Secrets. The account is the last
-// of all: as long as it is there, what is left over brings its pool back.
-func (o objects) access() []client.Object {
-	var out []client.Object
-	if o.binding != nil {
-		out = append(out, o.binding)
-	}
-	if o.role != nil {
-		out = append(out, o.role)
-	}
-	if o.account != nil {
-		out = append(out, o.account)
-	}
-	return out
+	return append(out, o.access.All()...)
 }
 
 // observe reads. Only a missing object counts as absent.
 func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment, bootstrap token.Bootstrap) (*observed, error) {
-	seen := &observed{md: md, token: bootstrap, now: r.Clock.Now(), booted: r.memories.recall(md).booted}
+	seen := &observed{md: md, token: bootstrap, now: r.Clock.Now(), boundTokens: r.NodeTokenTTL != 0, booted: r.memories.recall(md).booted}
 	var err error
 	if seen.objects, err = r.objects(ctx, r.cached(), md); err != nil {
 		return nil, err
@@ -236,34 +219,8 @@ func (r *Reconciler) objects(ctx context.Context, from readers, md *cluster.Mach
 			*into = secret
 		}
 	}
-	err = readAccess(ctx, from.worker, md, &out)
+	out.access, err = access.Read(ctx, from.worker, md)
 	return out, err
-}
-
-// readAccess reads what lets a token read the pool's Secrets.
-func readAccess(ctx context.Context, from client.Reader, md *cluster.MachineDeployment, into *objects) error {
-	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: accessName(md)}
-	account, role, binding := &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}
-	found, err := kubeclient.Find(ctx, from, key, account)
-	if err != nil {
-		return err
-	}
-	if found {
-		into.account = account
-	}
-	if found, err = kubeclient.Find(ctx, from, key, role); err != nil {
-		return err
-	}
-	if found {
-		into.role = role
-	}
-	if found, err = kubeclient.Find(ctx, from, key, binding); err != nil {
-		return err
-	}
-	if found {
-		into.binding = binding
-	}
-	return nil
 }
 
 // inputOf collects what the pool asks for. A *fault.Refusal or *render.InvalidError
@@ -286,8 +243,8 @@ func (r *Reconciler) nodeToken(ctx context.Context, seen *observed) (token.Node,
 	if r.NodeTokenTTL == 0 || seen.objects.takenOver() {
 		return r.tokens().Getter(ctx)
 	}
-	account := seen.objects.account
-	if account == nil || otherPool(account, seen.md) {
+	account := seen.objects.access.AccountOf(seen.md)
+	if account == nil {
 		return token.Node{}, nil
 	}
 	if t := r.memories.recall(seen.md).token; t.Account == account.UID && t.Stays(seen.now) {
@@ -299,7 +256,7 @@ func (r *Reconciler) nodeToken(ctx context.Context, seen *observed) (token.Node,
 // withNodeToken asks for a token that is bound to the pool, and returns what was
 // observed with it.
 func (r *Reconciler) withNodeToken(ctx context.Context, seen *observed) (*observed, error) {
-	account, err := r.ensureAccount(ctx, seen)
+	account, err := r.writer().access().EnsureAccount(ctx, seen.md, seen.objects.access)
 	if err != nil {
 		return nil, err
 	}
@@ -309,7 +266,7 @@ func (r *Reconciler) withNodeToken(ctx context.Context, seen *observed) (*observ
 	}
 	r.memories.remember(seen.md, func(m *memory) { m.token = bound })
 	next := *seen
-	next.node, next.objects.account = bound, account
+	next.node, next.objects.access.Account = bound, account
 	next.values.APIServerToken, next.desired.Cluster.APIServerToken = bound.Value, bound.Value
 	return &next, nil
 }

@@ -143,8 +143,7 @@ func (r *Reconciler) awaitMachines(ctx context.Context, seen *observed, p plan) 
 		}
 	}
 	if have.provisioning == nil {
-		wait.access, wait.edge.write, wait.provisioning = p.access, p.edge.write, p.provisioning
-		wait.access.retire = nil
+		wait.access, wait.edge.write, wait.provisioning = p.access.KeepAll(), p.edge.write, p.provisioning
 	}
 	wait.poll = sooner(wait.poll, bootPoll)
 	wait.refusal = &fault.Refusal{Reason: api.EventWaiting, Err: fmt.Errorf("machine %s is booting: the Secrets that another controller made are replaced once no machine boots, and at %s at the latest", name, lineage.Stamp(until))}

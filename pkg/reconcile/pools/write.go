@@ -2,7 +2,9 @@ package pools
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +18,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 )
@@ -23,6 +26,9 @@ import (
 // writer writes the objects of pools into the two clusters. Whatever it replaces, patches
 // or deletes is exactly what was read.
 type writer struct{ management, worker Cluster }
+
+// access writes what lets a pool's token read the pool's Secrets.
+func (w writer) access() access.Writer { return access.Writer{Worker: w.worker} }
 
 // patchFinalizers patches the difference between two states, of exactly what was read.
 func (w writer) patchFinalizers(ctx context.Context, before, after *cluster.MachineDeployment) error {
@@ -136,33 +142,6 @@ func (w writer) removeEdge(ctx context.Context, p edgePlan) error {
 	return w.remove(ctx, p.remove)
 }
 
-// writeAccess makes changes one after the other.
-func (w writer) writeAccess(ctx context.Context, changes []accessChange) error {
-	for _, c := range changes {
-		if err := w.changeAccess(ctx, c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (w writer) changeAccess(ctx context.Context, c accessChange) error {
-	if c.remove != nil {
-		if err := w.remove(ctx, c.remove); err != nil {
-			return err
-		}
-	}
-	if c.create != nil {
-		if err := w.worker.Create(ctx, c.create, client.FieldOwner(api.FieldManager)); err != nil {
-			return fault.Creating(fmt.Errorf("creating %T %s: %w", c.create, client.ObjectKeyFromObject(c.create), err))
-		}
-	}
-	if c.patch == nil {
-		return nil
-	}
-	return w.patch(ctx, c.have, c.patch)
-}
-
 // patch merges into exactly the object that was read.
 func (w writer) patch(ctx context.Context, obj client.Object, change map[string]any) error {
 	return fault.Raced(kubeclient.Patch(ctx, w.clusterOf(obj), obj, change))
@@ -200,8 +179,7 @@ func (w writer) swap(ctx context.Context, have, next *corev1.Secret) error {
 // reliedOn are the writes on which documents rely, and no other.
 func (w writer) reliedOn(ctx context.Context, p plan) []func() error {
 	writes := []func() error{
-		func() error { return w.writeAccess(ctx, p.access.rights) },
-		func() error { return w.changeAccess(ctx, p.access.account) },
+		func() error { return w.access().Grant(ctx, p.access) },
 	}
 	if p.token.Create {
 		writes = append(writes, func() error { return w.createToken(ctx, p.token) })
@@ -212,4 +190,15 @@ func (w writer) reliedOn(ctx context.Context, p plan) []func() error {
 		}
 	}
 	return writes
+}
+
+// together runs writes that do not wait for each other, and returns when all have ended.
+func together(writes ...func() error) error {
+	errs := make([]error, len(writes))
+	var wg sync.WaitGroup
+	for i, write := range writes {
+		wg.Go(func() { errs[i] = write() })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
 }

@@ -1,0 +1,304 @@
+// Package access lets the token of a pool read the Secrets of that pool, and nothing else:
+// by a ServiceAccount, a Role and a RoleBinding of one name in cloud-init-settings.
+//
+// Read finds them, Grant and Retire plan without a client, and Writer writes. It does not
+// request tokens: see package token.
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+)
+
+// Name is the name of a pool's ServiceAccount, Role and RoleBinding: at most
+// 62 characters, with a digest, so that no two pools have the same.
+func Name(md *cluster.MachineDeployment) string {
+	const readable = 40
+	name := strings.TrimRight(md.Name[:min(len(md.Name), readable)], "-.")
+	sum := sha256.Sum256([]byte(client.ObjectKeyFromObject(md).String()))
+	return "node-" + name + "-" + hex.EncodeToString(sum[:8])
+}
+
+// Objects are those of a pool, nil where absent.
+type Objects struct {
+	Account *corev1.ServiceAccount
+	Role    *rbacv1.Role
+	Binding *rbacv1.RoleBinding
+}
+
+// Read reads the objects that have the names of a pool.
+func Read(ctx context.Context, from client.Reader, md *cluster.MachineDeployment) (Objects, error) {
+	var out Objects
+	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: Name(md)}
+	account, role, binding := &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}
+	found, err := kubeclient.Find(ctx, from, key, account)
+	if err != nil {
+		return out, err
+	}
+	if found {
+		out.Account = account
+	}
+	if found, err = kubeclient.Find(ctx, from, key, role); err != nil {
+		return out, err
+	}
+	if found {
+		out.Role = role
+	}
+	if found, err = kubeclient.Find(ctx, from, key, binding); err != nil {
+		return out, err
+	}
+	if found {
+		out.Binding = binding
+	}
+	return out, nil
+}
+
+// All lists the objects that exist. The account is the last: as long as it is there, what
+// is left over brings its pool back.
+func (o Objects) All() []client.Object {
+	var out []client.Object
+	if o.Binding != nil {
+		out = append(out, o.Binding)
+	}
+	if o.Role != nil {
+		out = append(out, o.Role)
+	}
+	if o.Account != nil {
+		out = append(out, o.Account)
+	}
+	return out
+}
+
+// AccountOf returns the pool's account, nil if there is none or if it was made for a pool
+// of the same name before: tokens of that one must not read what this one has.
+func (o Objects) AccountOf(md *cluster.MachineDeployment) *corev1.ServiceAccount {
+	if o.Account == nil {
+		return nil
+	}
+	if uid := o.Account.Annotations[api.AnnotationPoolUID]; uid != "" && uid != string(md.UID) {
+		return nil
+	}
+	return o.Account
+}
+
+// Plan is what happens to the objects. The zero value changes nothing.
+type Plan struct {
+	// Look is when to plan again, zero for never.
+	Look time.Time
+
+	grant  []change        // before documents need it, in this order
+	retire []client.Object // once no document needs them
+}
+
+// change is one object's: it is removed, created, or patched, in this order.
+type change struct {
+	remove, create, have client.Object
+	patch                map[string]any
+}
+
+// KeepAll returns the plan without what it retires.
+func (p Plan) KeepAll() Plan {
+	p.retire = nil
+	return p
+}
+
+// Grant plans that tokens of the pool's account, which must exist, can get the Secrets of
+// the given names.
+func (o Objects) Grant(md *cluster.MachineDeployment, secrets ...string) Plan {
+	var p Plan
+	add := func(needed bool, c change) {
+		if needed {
+			p.grant = append(p.grant, c)
+		}
+	}
+	meta := metaOf(md)
+	mount := o.Account.AutomountServiceAccountToken
+	add(mount == nil || *mount || !sameMeta(o.Account, meta),
+		change{have: o.Account, patch: map[string]any{"metadata": patchedMeta(meta), "automountServiceAccountToken": false}})
+
+	rules := []rbacv1.PolicyRule{{APIGroups: []string{corev1.GroupName}, Resources: []string{"secrets"}, ResourceNames: secrets, Verbs: []string{"get"}}}
+	if o.Role == nil {
+		add(true, change{create: &rbacv1.Role{ObjectMeta: meta, Rules: rules}})
+	} else {
+		add(!equality.Semantic.DeepEqual(o.Role.Rules, rules) || !sameMeta(o.Role, meta),
+			change{have: o.Role, patch: map[string]any{"metadata": patchedMeta(meta), "rules": rules}})
+	}
+
+	// The binding comes after the Role: nobody may bind a Role that does not exist.
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: meta.Namespace, Name: meta.Name}},
+	}
+	switch {
+	case o.Binding == nil:
+		add(true, change{create: binding})
+	case o.Binding.RoleRef != binding.RoleRef: // immutable
+		add(true, change{remove: o.Binding, create: binding})
+	default:
+		add(!equality.Semantic.DeepEqual(o.Binding.Subjects, binding.Subjects) || !sameMeta(o.Binding, meta),
+			change{have: o.Binding, patch: map[string]any{"metadata": patchedMeta(meta), "subjects": binding.Subjects}})
+	}
+	return p
+}
+
+// Retire plans the end of a pool's objects, once the last token that a document carried has
+// ended: a machine may be booting with it. That time is known from the documents until they
+// are written without the token, and from the account afterwards.
+func (o Objects) Retire(md *cluster.MachineDeployment, now time.Time, documents ...*corev1.Secret) Plan {
+	pool := client.ObjectKeyFromObject(md).String()
+	p := Plan{retire: slices.DeleteFunc(o.All(), func(obj client.Object) bool { return lineage.PoolOf(obj) != pool })}
+	if len(p.retire) == 0 || o.Account == nil {
+		return p
+	}
+	end := lineage.AnnotatedTime(o.Account.Annotations, api.AnnotationCredentialsExpireAt)
+	recorded := end
+	for _, s := range documents {
+		if s == nil {
+			continue
+		}
+		if t := lineage.AnnotatedTime(s.Annotations, api.AnnotationCredentialsExpireAt); t.After(end) {
+			end = t
+		}
+	}
+	if !now.Before(end) {
+		return p
+	}
+	p = Plan{Look: end}
+	if end.After(recorded) {
+		p.grant = []change{{have: o.Account, patch: map[string]any{"metadata": map[string]any{
+			"annotations": map[string]any{api.AnnotationCredentialsExpireAt: lineage.Stamp(end)},
+		}}}}
+	}
+	return p
+}
+
+func metaOf(md *cluster.MachineDeployment) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: api.NamespaceCloudInitSettings, Name: Name(md),
+		Labels:      map[string]string{api.LabelManagedBy: api.FieldManager},
+		Annotations: map[string]string{api.AnnotationPool: client.ObjectKeyFromObject(md).String(), api.AnnotationPoolUID: string(md.UID)},
+	}
+}
+
+// compared are the annotations that say whose an object is, and of an account also that it
+// is about to go.
+var compared = []string{api.AnnotationPool, api.AnnotationPoolUID, api.AnnotationCredentialsExpireAt}
+
+func sameMeta(have client.Object, want metav1.ObjectMeta) bool {
+	return !slices.ContainsFunc(compared, func(key string) bool { return have.GetAnnotations()[key] != want.Annotations[key] })
+}
+
+func patchedMeta(want metav1.ObjectMeta) map[string]any {
+	annotations := map[string]any{api.AnnotationCredentialsExpireAt: nil}
+	for k, v := range want.Annotations {
+		annotations[k] = v
+	}
+	return map[string]any{"labels": want.Labels, "annotations": annotations}
+}
+
+// Trim reduces a ServiceAccount, Role or RoleBinding to what plans compare, for a cache.
+// Other objects stay as they are.
+func Trim(obj any) any {
+	switch obj := obj.(type) {
+	case *corev1.ServiceAccount:
+		obj.Secrets, obj.ImagePullSecrets = nil, nil
+	case *rbacv1.Role, *rbacv1.RoleBinding:
+	default:
+		return obj
+	}
+	meta := obj.(metav1.Object)
+	meta.SetManagedFields(nil)
+	meta.SetLabels(nil)
+	annotations := map[string]string{}
+	for _, key := range compared {
+		if v, ok := meta.GetAnnotations()[key]; ok {
+			annotations[key] = v
+		}
+	}
+	meta.SetAnnotations(annotations)
+	return obj
+}
+
+// Writer writes the objects. Whatever it patches or deletes is exactly what was read.
+type Writer struct{ Worker client.Client }
+
+// EnsureAccount returns the pool's account. It creates one if there is none, or in place of
+// one that was made for a pool of the same name before.
+func (w Writer) EnsureAccount(ctx context.Context, md *cluster.MachineDeployment, have Objects) (*corev1.ServiceAccount, error) {
+	if account := have.AccountOf(md); account != nil {
+		return account, nil
+	}
+	if have.Account != nil {
+		if err := w.remove(ctx, have.Account); err != nil {
+			return nil, err
+		}
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metaOf(md), AutomountServiceAccountToken: new(false)}
+	if err := w.Worker.Create(ctx, account, client.FieldOwner(api.FieldManager)); err != nil {
+		return nil, fault.Creating(fmt.Errorf("creating ServiceAccount %s: %w", client.ObjectKeyFromObject(account), err))
+	}
+	return account, nil
+}
+
+// Grant writes what documents need.
+func (w Writer) Grant(ctx context.Context, p Plan) error {
+	for _, c := range p.grant {
+		if err := w.write(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Retire deletes what no document needs.
+func (w Writer) Retire(ctx context.Context, p Plan) error {
+	for _, obj := range p.retire {
+		if err := w.remove(ctx, obj); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w Writer) write(ctx context.Context, c change) error {
+	if c.remove != nil {
+		if err := w.remove(ctx, c.remove); err != nil {
+			return err
+		}
+	}
+	if c.create != nil {
+		if err := w.Worker.Create(ctx, c.create, client.FieldOwner(api.FieldManager)); err != nil {
+			return fault.Creating(fmt.Errorf("creating %T %s: %w", c.create, client.ObjectKeyFromObject(c.create), err))
+		}
+	}
+	if c.patch == nil {
+		return nil
+	}
+	return fault.Raced(kubeclient.Patch(ctx, w.Worker, c.have, c.patch))
+}
+
+func (w Writer) remove(ctx context.Context, obj client.Object) error {
+	if err := client.IgnoreNotFound(w.Worker.Delete(ctx, obj, client.Preconditions{UID: new(obj.GetUID())})); err != nil {
+		return fault.Raced(fmt.Errorf("deleting %T %s: %w", obj, client.ObjectKeyFromObject(obj), err))
+	}
+	return nil
+}
