@@ -105,7 +105,7 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 	var standing map[string]string
 	if have != nil {
 		var err error
-		if have, err = r.whole(ctx, have); err != nil {
+		if have, err = r.reader().whole(ctx, have); err != nil {
 			return nil, err
 		}
 		standing = have.Annotations
@@ -143,19 +143,6 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 		}
 	}
 	return nil, err
-}
-
-// whole reads a configuration of which the cache has no spec.
-func (r *Reconciler) whole(ctx context.Context, cached *osm.OperatingSystemConfig) (*osm.OperatingSystemConfig, error) {
-	key := client.ObjectKeyFromObject(cached)
-	var osc osm.OperatingSystemConfig
-	if err := r.Management.Live.Get(ctx, key, &osc); err != nil {
-		return nil, fault.Raced(fmt.Errorf("reading OperatingSystemConfig %s: %w", key, err))
-	}
-	if osc.UID != cached.UID || !sameKeys(osc.Annotations, cached.Annotations, api.AnnotationRecord, api.AnnotationInputDigest, api.AnnotationSelectedBy) {
-		return nil, fmt.Errorf("%w: OperatingSystemConfig %s is another one, or was edited", fault.ErrRaced, key)
-	}
-	return &osc, nil
 }
 
 // note says on the configuration why the pool cannot have a newer one, where that is

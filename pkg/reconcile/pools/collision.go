@@ -106,7 +106,7 @@ func standingOf(md *cluster.MachineDeployment, have objects) standing {
 
 // rivals are the other pools that share a name with a pool. They are looked for only if it
 // matters: if objects have no owner, and as long as a pool has no bootstrap Secret.
-func (r *Reconciler) rivals(ctx context.Context, seen *observed) ([]rival, error) {
+func (r reader) rivals(ctx context.Context, seen *observed) ([]rival, error) {
 	if b := seen.objects.bootstrap; b != nil && seen.owns(b) && !slices.ContainsFunc(seen.objects.all(), func(obj client.Object) bool { return takeover.MadeByReference(obj) }) {
 		return nil, nil
 	}
@@ -122,10 +122,10 @@ func (r *Reconciler) rivals(ctx context.Context, seen *observed) ([]rival, error
 }
 
 // sharing finds the other pools that have a derived name in common with a pool.
-func (r *Reconciler) sharing(ctx context.Context, md *cluster.MachineDeployment) ([]rival, error) {
+func (r reader) sharing(ctx context.Context, md *cluster.MachineDeployment) ([]rival, error) {
 	candidates := []client.ListOption{client.UnsafeDisableDeepCopy}
 	searches := [][]client.ListOption{candidates}
-	if r.Indexed {
+	if r.indexed {
 		searches = nil
 		for _, stem := range lineage.SharedStems(keyOf(md)) {
 			searches = append(searches, append(slices.Clone(candidates), client.MatchingFields{stemIndex: stem}))
@@ -134,7 +134,7 @@ func (r *Reconciler) sharing(ctx context.Context, md *cluster.MachineDeployment)
 	names, found := lineage.ObjectNames(keyOf(md)), map[string]rival{}
 	for _, opts := range searches {
 		var list cluster.MachineDeploymentList // of the cache: not to be changed
-		if err := r.Worker.List(ctx, &list, opts...); err != nil {
+		if err := r.worker.List(ctx, &list, opts...); err != nil {
 			return nil, fmt.Errorf("listing MachineDeployments by the names of what is made for them: %w", err)
 		}
 		for i := range list.Items {
@@ -155,7 +155,7 @@ func (r *Reconciler) sharing(ctx context.Context, md *cluster.MachineDeployment)
 }
 
 // shared reports whether another pool has a derived name of this pool too.
-func (r *Reconciler) shared(ctx context.Context, md *cluster.MachineDeployment, name string) (bool, error) {
+func (r reader) shared(ctx context.Context, md *cluster.MachineDeployment, name string) (bool, error) {
 	rivals, err := r.sharing(ctx, md)
 	return slices.ContainsFunc(rivals, func(other rival) bool { return slices.Contains(other.names, name) }), err
 }
@@ -225,11 +225,12 @@ func (seen *observed) owns(obj client.Object) bool {
 // takeBack deletes what was made for a pool that nobody has used. The cache may be behind:
 // the API server knows whether somebody may have.
 func (r *Reconciler) takeBack(ctx context.Context, md *cluster.MachineDeployment) error {
-	made, err := r.owned(ctx, r.cached(), md)
+	read := r.reader()
+	made, err := read.owned(ctx, read.cached(), md)
 	if err != nil || len(made) == 0 {
 		return err
 	}
-	if made, err = r.owned(ctx, r.live(), md); err != nil {
+	if made, err = read.owned(ctx, read.live(), md); err != nil {
 		return err
 	}
 	made = slices.DeleteFunc(made, func(obj client.Object) bool { return ownerOf(obj) == "" }) // the reference's

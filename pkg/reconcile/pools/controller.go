@@ -304,6 +304,11 @@ func (r *Reconciler) archive() archive.Archive {
 	}
 }
 
+// reader reads the objects of pools.
+func (r *Reconciler) reader() reader {
+	return reader{management: r.Management, worker: r.Worker, namespace: r.Namespace, indexed: r.Indexed, clock: r.Clock}
+}
+
 // writer writes the objects of pools.
 func (r *Reconciler) writer() writer { return writer{r.Management, r.Worker} }
 
@@ -311,7 +316,7 @@ func (r *Reconciler) writer() writer { return writer{r.Management, r.Worker} }
 func (r *Reconciler) tokens() token.Tokens {
 	return token.Tokens{
 		Worker: r.Worker, Live: r.Worker.Live, Indexed: r.Indexed, Clock: r.Clock, Random: r.Random,
-		ServiceAccount: r.TokenServiceAccount, NodeTTL: r.NodeTokenTTL, Shared: r.shared,
+		ServiceAccount: r.TokenServiceAccount, NodeTTL: r.NodeTokenTTL, Shared: r.reader().shared,
 	}
 }
 
@@ -333,16 +338,6 @@ func (r *Reconciler) NodeSettings(ctx context.Context) (render.Settings, error) 
 	s.RegistryCredentials, err = desired.RegistryCredentials(ctx, r.Registry, r.RegistrySecret)
 	return s, err
 }
-
-// readers read the two clusters: through caches, or the API servers themselves.
-type readers struct {
-	management, worker client.Reader
-	indexed            bool // by token.Index
-}
-
-func (r *Reconciler) cached() readers { return readers{r.Management, r.Worker, r.Indexed} }
-
-func (r *Reconciler) live() readers { return readers{r.Management.Live, r.Worker.Live, false} }
 
 // ownerOf returns the pool that an object was made for, "" when it is not ours.
 func ownerOf(obj client.Object) string { return lineage.PoolOf(obj) }

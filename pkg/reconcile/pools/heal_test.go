@@ -181,7 +181,7 @@ func TestRelease(t *testing.T) {
 			} else if err != nil && !apierrors.IsNotFound(err) {
 				t.Fatal(err)
 			}
-			have, err := f.r.objects(t.Context(), f.r.live(), f.pool)
+			have, err := f.r.reader().objects(t.Context(), f.r.reader().live(), f.pool)
 			if err != nil || len(have.all()) != 0 {
 				t.Errorf("left are %v (err %v)", have.all(), err)
 			}

@@ -218,11 +218,11 @@ func TestRecordThatIsEditedMeanwhile(t *testing.T) {
 	f.reconcile()
 	for _, key := range []string{api.AnnotationRecord, api.AnnotationInputDigest, api.AnnotationSelectedBy} {
 		cached := f.config()
-		if _, err := f.r.whole(t.Context(), cached); err != nil {
+		if _, err := f.r.reader().whole(t.Context(), cached); err != nil {
 			t.Fatal(err)
 		}
 		f.patch(cached.DeepCopy(), `{"metadata":{"annotations":{"`+key+`":"edited"}}}`)
-		if _, err := f.r.whole(t.Context(), cached); !errors.Is(err, fault.ErrRaced) {
+		if _, err := f.r.reader().whole(t.Context(), cached); !errors.Is(err, fault.ErrRaced) {
 			t.Errorf("annotation %s was edited: got %v, want a race", key, err)
 		}
 	}

@@ -97,7 +97,7 @@ func TestImmutableByHandIsNotTakenOver(t *testing.T) {
 	f.reconcile()
 	bootstrap := f.secret(namesOf(f.pool).Bootstrap)
 	f.patch(bootstrap, `{"immutable":true}`)
-	have, err := f.r.objects(t.Context(), f.r.live(), f.pool)
+	have, err := f.r.reader().objects(t.Context(), f.r.reader().live(), f.pool)
 	if err != nil {
 		t.Fatal(err)
 	}

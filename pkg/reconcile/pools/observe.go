@@ -8,15 +8,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
@@ -53,44 +48,6 @@ type observed struct {
 	poll time.Duration
 }
 
-// objects are the objects of a pool, nil where absent.
-type objects struct {
-	osc                                         *osm.OperatingSystemConfig
-	kubeconfig, provisioning, bootstrap, inputs *corev1.Secret
-	edge                                        *corev1.Secret
-	access                                      access.Objects
-}
-
-// revisionFor is the revision of the MachineDeployment that a generation was made for, as
-// the document says that got it first: whoever was cut off has not written the other.
-func (o objects) revisionFor(inputDigest string) string {
-	for _, s := range []*corev1.Secret{o.provisioning, o.bootstrap} {
-		if s != nil && s.Annotations[api.AnnotationInputDigest] == inputDigest {
-			return s.Annotations[api.AnnotationRevisionFor]
-		}
-	}
-	if o.osc != nil {
-		return o.osc.Annotations[api.AnnotationRevisionFor]
-	}
-	if o.bootstrap != nil {
-		return o.bootstrap.Annotations[api.AnnotationRevisionFor]
-	}
-	return ""
-}
-
-// madeWith reports whether a document of the pool says that it was made with an input.
-func (o objects) madeWith(inputDigest string) bool {
-	return slices.ContainsFunc([]*corev1.Secret{o.provisioning, o.bootstrap}, func(s *corev1.Secret) bool {
-		return s != nil && s.Annotations[api.AnnotationInputDigest] == inputDigest
-	})
-}
-
-// madeOtherwise reports whether the pool has documents that say what they were made with,
-// and none that says an input.
-func (o objects) madeOtherwise(inputDigest string) bool {
-	return (madeOf(o.provisioning) || madeOf(o.bootstrap)) && !o.madeWith(inputDigest)
-}
-
 // observeServed finds out whether the documents follow the configuration, and asks the API
 // server before it says that they do not: caches are not behind by the same time.
 func (r *Reconciler) observeServed(ctx context.Context, seen *observed) error {
@@ -98,7 +55,7 @@ func (r *Reconciler) observeServed(ctx context.Context, seen *observed) error {
 	if !lineage.Intact(rec) || !seen.objects.madeOtherwise(rec.Digests.Input) {
 		return nil
 	}
-	now, err := r.objects(ctx, r.live(), seen.md)
+	now, err := r.reader().objects(ctx, r.reader().live(), seen.md)
 	if err != nil {
 		return err
 	}
@@ -120,30 +77,17 @@ func (r *Reconciler) observeServed(ctx context.Context, seen *observed) error {
 	return nil
 }
 
-func (o objects) all() []client.Object {
-	var out []client.Object
-	if o.osc != nil {
-		out = append(out, o.osc)
-	}
-	for _, s := range []*corev1.Secret{o.kubeconfig, o.provisioning, o.bootstrap, o.inputs, o.edge} {
-		if s != nil {
-			out = append(out, s)
-		}
-	}
-	return append(out, o.access.All()...)
-}
-
 // observe reads. Only a missing object counts as absent.
 func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment, bootstrap token.Bootstrap) (*observed, error) {
 	seen := &observed{md: md, token: bootstrap, now: r.Clock.Now(), boundTokens: r.NodeTokenTTL != 0, booted: r.memories.recall(md).booted}
 	var err error
-	if seen.objects, err = r.objects(ctx, r.cached(), md); err != nil {
+	if seen.objects, err = r.reader().objects(ctx, r.reader().cached(), md); err != nil {
 		return nil, err
 	}
 	if err = r.observeServed(ctx, seen); err != nil {
 		return nil, err
 	}
-	if seen.rivals, err = r.rivals(ctx, seen); err != nil {
+	if seen.rivals, err = r.reader().rivals(ctx, seen); err != nil {
 		return nil, err
 	}
 	if seen.key, err = r.digestKey(ctx); err != nil {
@@ -190,37 +134,6 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 		return nil, seen.desiredErr
 	}
 	return seen, nil
-}
-
-// objects reads the objects of a pool by the contract's names.
-func (r *Reconciler) objects(ctx context.Context, from readers, md *cluster.MachineDeployment) (objects, error) {
-	var out objects
-	osc := &osm.OperatingSystemConfig{}
-	found, err := kubeclient.Find(ctx, from.management, types.NamespacedName{Namespace: r.Namespace, Name: namesOf(md).Config}, osc)
-	if err != nil {
-		return out, err
-	}
-	if found {
-		out.osc = osc
-	}
-	for name, into := range map[string]**corev1.Secret{
-		namesOf(md).Kubeconfig:   &out.kubeconfig,
-		namesOf(md).Provisioning: &out.provisioning,
-		namesOf(md).Bootstrap:    &out.bootstrap,
-		namesOf(md).Inputs:       &out.inputs,
-		edgeName(md):             &out.edge,
-	} {
-		secret := &corev1.Secret{}
-		found, err := kubeclient.Find(ctx, from.worker, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}, secret)
-		if err != nil {
-			return out, err
-		}
-		if found {
-			*into = secret
-		}
-	}
-	out.access, err = access.Read(ctx, from.worker, md)
-	return out, err
 }
 
 // inputOf collects what the pool asks for. A *fault.Refusal or *render.InvalidError

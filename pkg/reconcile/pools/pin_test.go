@@ -338,7 +338,7 @@ func TestNewCollidingPools(t *testing.T) {
 			if got := ownerOf(f.secret(namesOf(older).Bootstrap)); got != poolKey(older) {
 				t.Errorf("the Secret is of %q", got)
 			}
-			if left, err := f.r.owned(t.Context(), f.r.live(), younger); err != nil || len(left) != 0 {
+			if left, err := f.r.reader().owned(t.Context(), f.r.reader().live(), younger); err != nil || len(left) != 0 {
 				t.Errorf("the younger one has %v (err %v)", left, err)
 			}
 			if all := strings.Join(told.told, "\n"); !strings.Contains(all, api.EventNameCollision+": MachineDeployment "+poolKey(older)+", which is older") {
@@ -482,7 +482,7 @@ func TestWhatIsLeftOfTheLoserIsTakenBack(t *testing.T) {
 					f.reconcile()
 				}
 			}
-			if left, err := f.r.owned(t.Context(), f.r.live(), late); err != nil || len(left) != 0 {
+			if left, err := f.r.reader().owned(t.Context(), f.r.reader().live(), late); err != nil || len(left) != 0 {
 				t.Errorf("%s has %v (err %v)", poolKey(late), left, err)
 			}
 			told.told = nil

@@ -412,7 +412,7 @@ func TestOrphansAreRemoved(t *testing.T) {
 		t.Errorf("a pool that is gone was held (err %v)", err)
 	}
 	f.reconcile()
-	if left, err := f.r.owned(t.Context(), f.r.live(), f.pool); err != nil || len(left) != 0 {
+	if left, err := f.r.reader().owned(t.Context(), f.r.reader().live(), f.pool); err != nil || len(left) != 0 {
 		t.Errorf("%d objects are left (err %v): %v", len(left), err, left)
 	}
 }

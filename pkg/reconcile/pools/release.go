@@ -3,9 +3,7 @@ package pools
 import (
 	"context"
 	"fmt"
-	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,7 +15,6 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 )
 
 // isPool reports whether a MachineDeployment asks for a profile.
@@ -63,7 +60,7 @@ func (r *Reconciler) release(ctx context.Context, md *cluster.MachineDeployment)
 // brings its pool back here, so reading the cache is enough to know that there is
 // something. What else there is the API server knows, and whether the pool is gone.
 func (r *Reconciler) releaseOrphans(ctx context.Context, gone *cluster.MachineDeployment) error {
-	orphans, err := r.owned(ctx, r.cached(), gone)
+	orphans, err := r.reader().owned(ctx, r.reader().cached(), gone)
 	if err != nil || len(orphans) == 0 {
 		return err
 	}
@@ -81,7 +78,7 @@ func (r *Reconciler) releaseOrphans(ctx context.Context, gone *cluster.MachineDe
 // deleteOwned deletes what the API servers know of a pool. Where a record cannot be
 // archived because other objects have its names, that is told, and holds nothing up.
 func (r *Reconciler) deleteOwned(ctx context.Context, md *cluster.MachineDeployment) error {
-	owned, err := r.owned(ctx, r.live(), md)
+	owned, err := r.reader().owned(ctx, r.reader().live(), md)
 	if err != nil {
 		return err
 	}
@@ -105,41 +102,4 @@ func (r *Reconciler) deleteOwned(ctx context.Context, md *cluster.MachineDeploym
 		}
 	}
 	return nil
-}
-
-// documentsOf are the user-data Secrets among the objects of a pool.
-func documentsOf(md *cluster.MachineDeployment, among []client.Object) objects {
-	var out objects
-	for _, obj := range among {
-		s, ok := obj.(*corev1.Secret)
-		switch {
-		case !ok:
-		case s.Name == namesOf(md).Provisioning:
-			out.provisioning = s
-		case s.Name == namesOf(md).Bootstrap:
-			out.bootstrap = s
-		}
-	}
-	return out
-}
-
-// owned lists what exists of a pool and was made for it.
-func (r *Reconciler) owned(ctx context.Context, from readers, md *cluster.MachineDeployment) ([]client.Object, error) {
-	have, err := r.objects(ctx, from, md)
-	if err != nil {
-		return nil, err
-	}
-	tokens, err := token.List(ctx, from.worker, from.indexed, md)
-	if err != nil {
-		return nil, err
-	}
-	all := have.all()
-	for i := range tokens {
-		all = append(all, &tokens[i])
-	}
-	left, err := r.left(ctx, md, have)
-	if err != nil {
-		return nil, err
-	}
-	return append(left, slices.DeleteFunc(all, func(obj client.Object) bool { return ownerOf(obj) != poolKey(md) })...), nil
 }

@@ -42,7 +42,7 @@ func TestReleaseWithoutFinalizer(t *testing.T) {
 	f.r.Worker.Client = withoutRoles{digesting{f.client}}
 	f.reconcile()
 	f.r.Worker.Client = digesting{f.client}
-	have, err := f.r.objects(t.Context(), f.r.live(), f.pool)
+	have, err := f.r.reader().objects(t.Context(), f.r.reader().live(), f.pool)
 	if err != nil || len(have.all()) != 0 || len(f.tokens(t.Context())) != 0 {
 		t.Errorf("left are %v and %d tokens (err %v)", have.all(), len(f.tokens(t.Context())), err)
 	}
@@ -179,7 +179,7 @@ func TestNamesOfARecordAreTakenAtTheEnd(t *testing.T) {
 	if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(f.pool), &machines.MachineDeployment{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the pool is still there (err %v)", err)
 	}
-	if left, err := f.r.owned(t.Context(), f.r.live(), f.pool); err != nil || len(left) != 0 {
+	if left, err := f.r.reader().owned(t.Context(), f.r.reader().live(), f.pool); err != nil || len(left) != 0 {
 		t.Errorf("left are %v (err %v)", left, err)
 	}
 }

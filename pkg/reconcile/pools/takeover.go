@@ -47,7 +47,7 @@ func (seen *observed) shared(obj client.Object) bool {
 
 // left are the objects of a pool, among those of its names, that the reference made: they
 // say no owner, and the two without annotations are known by their company.
-func (r *Reconciler) left(ctx context.Context, md *cluster.MachineDeployment, have objects) ([]client.Object, error) {
+func (r reader) left(ctx context.Context, md *cluster.MachineDeployment, have objects) ([]client.Object, error) {
 	seen := &observed{md: md, objects: have}
 	var err error
 	if seen.rivals, err = r.rivals(ctx, seen); err != nil {
@@ -128,7 +128,7 @@ func (r *Reconciler) awaitMachines(ctx context.Context, seen *observed, p plan) 
 	if have.bootstrap == nil {
 		return p, nil // they have nothing to boot from as it is
 	}
-	name, until, err := r.booting(ctx, seen)
+	name, until, err := r.reader().booting(ctx, seen)
 	if err != nil || name == "" {
 		return p, err
 	}
@@ -163,19 +163,19 @@ func waitsNoMore(have *corev1.Secret, p plan) bool {
 // machines that never join are made again and again, one of them always boots. until is
 // the latest end of the wait. It asks the cache: when many pools are taken over, each of
 // them asks more than once.
-func (r *Reconciler) booting(ctx context.Context, seen *observed) (name string, until time.Time, err error) {
+func (r reader) booting(ctx context.Context, seen *observed) (name string, until time.Time, err error) {
 	md, revision := seen.md, seen.objects.bootstrap.Annotations[api.AnnotationRevisionFor]
-	now := r.Clock.Now()
+	now := r.clock.Now()
 	latest := takeover.WaitingSince(now, seen.objects.provisioning, seen.objects.bootstrap).Add(takeover.BootTime)
 	if !now.Before(latest) {
 		return "", until, nil
 	}
 	opts := []client.ListOption{client.InNamespace(md.Namespace), client.UnsafeDisableDeepCopy}
-	if r.Indexed {
+	if r.indexed {
 		opts = append(opts, client.MatchingFields{bootingIndex: "true"})
 	}
 	var machines cluster.MachineList // of the cache: not to be changed
-	if err := r.Worker.List(ctx, &machines, opts...); err != nil {
+	if err := r.worker.List(ctx, &machines, opts...); err != nil {
 		return "", until, fmt.Errorf("listing Machines: %w", err)
 	}
 	for i := range machines.Items {
@@ -200,8 +200,8 @@ func (r *Reconciler) booting(ctx context.Context, seen *observed) (name string, 
 
 // ofRevision reports whether a machine is of a MachineSet that was made for a revision of
 // a pool. A MachineSet that the cache has not yet is asked for.
-func (r *Reconciler) ofRevision(ctx context.Context, m *cluster.Machine, md *cluster.MachineDeployment, revision string) (bool, error) {
-	c, err := lineage.FollowOwners(ctx, kubeclient.Owners{r.Worker, r.Worker.Live}, m)
+func (r reader) ofRevision(ctx context.Context, m *cluster.Machine, md *cluster.MachineDeployment, revision string) (bool, error) {
+	c, err := lineage.FollowOwners(ctx, kubeclient.Owners{r.worker, r.worker.Live}, m)
 	return c.Pool.UID == md.UID && c.Revision == revision, err
 }
 
@@ -273,7 +273,7 @@ func (r *Reconciler) stillIdle(ctx context.Context, seen *observed) error {
 	if seen.objects.bootstrap == nil {
 		return nil
 	}
-	name, _, err := r.booting(ctx, seen)
+	name, _, err := r.reader().booting(ctx, seen)
 	if err == nil && name != "" {
 		err = fmt.Errorf("%w: machine %s boots", fault.ErrRaced, name)
 	}

@@ -194,7 +194,7 @@ func TestTakeOverUnchanged(t *testing.T) {
 	}
 	f.delete(f.pool)
 	f.reconcile()
-	if left, err := f.r.owned(t.Context(), f.r.live(), f.pool); err != nil || len(left)+len(f.tokens(t.Context())) != 0 {
+	if left, err := f.r.reader().owned(t.Context(), f.r.reader().live(), f.pool); err != nil || len(left)+len(f.tokens(t.Context())) != 0 {
 		t.Errorf("left are %v and %d tokens (err %v)", left, len(f.tokens(t.Context())), err)
 	}
 }
@@ -202,7 +202,7 @@ func TestTakeOverUnchanged(t *testing.T) {
 // versions of everything that a pool has.
 func (f *fixture) versions() (out []string) {
 	f.t.Helper()
-	all, err := f.r.owned(f.t.Context(), f.r.live(), f.pool)
+	all, err := f.r.reader().owned(f.t.Context(), f.r.reader().live(), f.pool)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -370,7 +370,7 @@ func TestTakeOverGivesUpWaiting(t *testing.T) {
 	f := newLegacyFixture(t)
 	f.machine("stuck", f.machineSet("legacy-1", "1"))
 	waiting := &observed{md: f.pool, objects: objects{bootstrap: f.secret(namesOf(f.pool).Bootstrap)}}
-	name, until, err := f.r.booting(t.Context(), waiting)
+	name, until, err := f.r.reader().booting(t.Context(), waiting)
 	if err != nil || name != "stuck" {
 		t.Fatalf("booting is %q (err %v)", name, err)
 	}
@@ -381,7 +381,7 @@ func TestTakeOverGivesUpWaiting(t *testing.T) {
 		t.Errorf("a Secret was replaced while a machine boots (err %v)", err)
 	}
 	f.clock.SetTime(until.Add(time.Minute)) // the API server's clock, not this one, says when the machine was made
-	if name, _, err = f.r.booting(t.Context(), waiting); err != nil || name != "" {
+	if name, _, err = f.r.reader().booting(t.Context(), waiting); err != nil || name != "" {
 		t.Errorf("after half an hour booting is %q (err %v)", name, err)
 	}
 }
@@ -406,12 +406,12 @@ func TestTakeOverNamesOneMachine(t *testing.T) {
 		f.machine(fmt.Sprintf("stuck-%d", i), set)
 	}
 	waiting := &observed{md: f.pool, objects: objects{bootstrap: f.secret(namesOf(f.pool).Bootstrap)}}
-	first, _, err := f.r.booting(t.Context(), waiting)
+	first, _, err := f.r.reader().booting(t.Context(), waiting)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.r.Worker.Client = reversed{f.r.Worker.Client}
-	if again, _, err := f.r.booting(t.Context(), waiting); err != nil || again != first {
+	if again, _, err := f.r.reader().booting(t.Context(), waiting); err != nil || again != first {
 		t.Errorf("booting is %q, and in the opposite order %q (err %v)", first, again, err)
 	}
 }

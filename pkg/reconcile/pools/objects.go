@@ -1,0 +1,170 @@
+package pools
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
+)
+
+// reader reads what exists of pools. It is a value, made for one use.
+type reader struct {
+	management, worker Cluster
+	namespace          string // of configurations
+	indexed            bool   // worker lists by the fields of Index
+	clock              clock.PassiveClock
+}
+
+// readers read the two clusters: through caches, or the API servers themselves.
+type readers struct {
+	management, worker client.Reader
+	indexed            bool // by token.Index
+}
+
+func (r reader) cached() readers { return readers{r.management, r.worker, r.indexed} }
+
+func (r reader) live() readers { return readers{r.management.Live, r.worker.Live, false} }
+
+// objects are the objects of a pool, nil where absent.
+type objects struct {
+	osc                                         *osm.OperatingSystemConfig
+	kubeconfig, provisioning, bootstrap, inputs *corev1.Secret
+	edge                                        *corev1.Secret
+	access                                      access.Objects
+}
+
+// revisionFor is the revision of the MachineDeployment that a generation was made for, as
+// the document says that got it first: whoever was cut off has not written the other.
+func (o objects) revisionFor(inputDigest string) string {
+	for _, s := range []*corev1.Secret{o.provisioning, o.bootstrap} {
+		if s != nil && s.Annotations[api.AnnotationInputDigest] == inputDigest {
+			return s.Annotations[api.AnnotationRevisionFor]
+		}
+	}
+	if o.osc != nil {
+		return o.osc.Annotations[api.AnnotationRevisionFor]
+	}
+	if o.bootstrap != nil {
+		return o.bootstrap.Annotations[api.AnnotationRevisionFor]
+	}
+	return ""
+}
+
+// madeWith reports whether a document of the pool says that it was made with an input.
+func (o objects) madeWith(inputDigest string) bool {
+	return slices.ContainsFunc([]*corev1.Secret{o.provisioning, o.bootstrap}, func(s *corev1.Secret) bool {
+		return s != nil && s.Annotations[api.AnnotationInputDigest] == inputDigest
+	})
+}
+
+// madeOtherwise reports whether the pool has documents that say what they were made with,
+// and none that says an input.
+func (o objects) madeOtherwise(inputDigest string) bool {
+	return (madeOf(o.provisioning) || madeOf(o.bootstrap)) && !o.madeWith(inputDigest)
+}
+
+func (o objects) all() []client.Object {
+	var out []client.Object
+	if o.osc != nil {
+		out = append(out, o.osc)
+	}
+	for _, s := range []*corev1.Secret{o.kubeconfig, o.provisioning, o.bootstrap, o.inputs, o.edge} {
+		if s != nil {
+			out = append(out, s)
+		}
+	}
+	return append(out, o.access.All()...)
+}
+
+// objects reads the objects of a pool by the contract's names.
+func (r reader) objects(ctx context.Context, from readers, md *cluster.MachineDeployment) (objects, error) {
+	var out objects
+	osc := &osm.OperatingSystemConfig{}
+	found, err := kubeclient.Find(ctx, from.management, types.NamespacedName{Namespace: r.namespace, Name: namesOf(md).Config}, osc)
+	if err != nil {
+		return out, err
+	}
+	if found {
+		out.osc = osc
+	}
+	for name, into := range map[string]**corev1.Secret{
+		namesOf(md).Kubeconfig:   &out.kubeconfig,
+		namesOf(md).Provisioning: &out.provisioning,
+		namesOf(md).Bootstrap:    &out.bootstrap,
+		namesOf(md).Inputs:       &out.inputs,
+		edgeName(md):             &out.edge,
+	} {
+		secret := &corev1.Secret{}
+		found, err := kubeclient.Find(ctx, from.worker, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}, secret)
+		if err != nil {
+			return out, err
+		}
+		if found {
+			*into = secret
+		}
+	}
+	out.access, err = access.Read(ctx, from.worker, md)
+	return out, err
+}
+
+// owned lists what exists of a pool and was made for it.
+func (r reader) owned(ctx context.Context, from readers, md *cluster.MachineDeployment) ([]client.Object, error) {
+	have, err := r.objects(ctx, from, md)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := token.List(ctx, from.worker, from.indexed, md)
+	if err != nil {
+		return nil, err
+	}
+	all := have.all()
+	for i := range tokens {
+		all = append(all, &tokens[i])
+	}
+	left, err := r.left(ctx, md, have)
+	if err != nil {
+		return nil, err
+	}
+	return append(left, slices.DeleteFunc(all, func(obj client.Object) bool { return ownerOf(obj) != poolKey(md) })...), nil
+}
+
+// documentsOf are the user-data Secrets among the objects of a pool.
+func documentsOf(md *cluster.MachineDeployment, among []client.Object) objects {
+	var out objects
+	for _, obj := range among {
+		s, ok := obj.(*corev1.Secret)
+		switch {
+		case !ok:
+		case s.Name == namesOf(md).Provisioning:
+			out.provisioning = s
+		case s.Name == namesOf(md).Bootstrap:
+			out.bootstrap = s
+		}
+	}
+	return out
+}
+
+// whole reads a configuration of which the cache has no spec.
+func (r reader) whole(ctx context.Context, cached *osm.OperatingSystemConfig) (*osm.OperatingSystemConfig, error) {
+	key := client.ObjectKeyFromObject(cached)
+	var osc osm.OperatingSystemConfig
+	if err := r.management.Live.Get(ctx, key, &osc); err != nil {
+		return nil, fault.Raced(fmt.Errorf("reading OperatingSystemConfig %s: %w", key, err))
+	}
+	if osc.UID != cached.UID || !sameKeys(osc.Annotations, cached.Annotations, api.AnnotationRecord, api.AnnotationInputDigest, api.AnnotationSelectedBy) {
+		return nil, fmt.Errorf("%w: OperatingSystemConfig %s is another one, or was edited", fault.ErrRaced, key)
+	}
+	return &osc, nil
+}
