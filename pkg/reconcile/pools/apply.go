@@ -62,7 +62,7 @@ func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
 		r.memories.remember(seen.md, func(m *memory) { m.booted = true })
 	}
 	if osc != nil && ownerOf(osc) == poolKey(seen.md) { // not another controller's that is yet to be replaced
-		if err := r.note(ctx, osc, p, r.keepFact(ctx, seen, osc, p)); err != nil {
+		if err := r.note(ctx, osc, p, r.reporter().keepFact(ctx, seen, osc, p)); err != nil {
 			return err
 		}
 	}
@@ -116,7 +116,7 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 			if err := r.keepRecord(ctx, have); err != nil {
 				return nil, err
 			}
-			r.tellBefore(ctx, have)
+			r.reporter().tellBefore(ctx, have)
 		}
 		if err := client.IgnoreNotFound(r.writer().clusterOf(have).Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
 			return nil, fault.Raced(fmt.Errorf("deleting OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(have), err))

@@ -136,9 +136,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		func() (err error) { next, err = r.look(ctx, &md); return err },
 	)
 	if err != nil || unheld != nil {
-		return r.reportUnheld(&md, next.standing, err, unheld)
+		return r.reporter().reportUnheld(&md, next.standing, err, unheld)
 	}
-	r.tellSuspended(next.seen)
+	r.reporter().tellSuspended(next.seen)
 	next.todo.was = pastOf(next.seen.objects)
 	err = r.apply(ctx, next.seen, next.todo)
 	if r.withhold(next, err) {
@@ -147,7 +147,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if next.todo.was.unkept {
 		next.todo.poll = sooner(next.todo.poll, journalRetry)
 	}
-	return r.report(&md, next.todo, err)
+	return r.reporter().report(&md, next.todo, err)
 }
 
 // step is what one look at a pool came to.
@@ -311,6 +311,14 @@ func (r *Reconciler) reader() reader {
 
 // writer writes the objects of pools.
 func (r *Reconciler) writer() writer { return writer{r.Management, r.Worker} }
+
+// reporter reports what comes of runs.
+func (r *Reconciler) reporter() reporter {
+	return reporter{
+		recorder: r.Recorder, metrics: r.Metrics, journal: r.Journal, memories: &r.memories, clock: r.Clock,
+		archived: r.Management.Live, namespace: r.Namespace,
+	}
+}
 
 // tokens finds, makes and renews the tokens of pools.
 func (r *Reconciler) tokens() token.Tokens {

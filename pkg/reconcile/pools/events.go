@@ -2,12 +2,18 @@ package pools
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -15,10 +21,182 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
+
+const (
+	// racedRetry is the wait after a write that came too late, for the cache to follow.
+	racedRetry = 50 * time.Millisecond
+	// racesTold is the number of races in a row after which the pool is told.
+	racesTold = 8
+	// unlookedRetry is the longest wait for a source to be looked at for the first time.
+	unlookedRetry = 2 * time.Second
+	// waitRetry is the wait for an object whose appearance nobody watches.
+	waitRetry = 30 * time.Second
+	// collisionRetry is the wait for an object that is in the way to go.
+	collisionRetry = time.Minute
+	// tokenPoll is the time between two looks at a token that somebody else keeps.
+	tokenPoll = 10 * time.Minute
+)
+
+// reporter turns the outcome of a run into events, metrics, entries of the audit log and the
+// time of the next run. It is a value, made for one use.
+type reporter struct {
+	recorder events.EventRecorder
+	metrics  *metrics.Metrics
+	journal  Journal // nil is none
+	memories *memories
+	clock    clock.PassiveClock
+	// archived reads the records of the namespace.
+	archived  client.Reader
+	namespace string
+}
+
+// report is the one place where an outcome becomes an event and a time of the
+// next run. What only a change can heal waits for that change; everything else
+// backs off.
+func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl.Result, error) {
+	if errors.Is(err, fault.ErrRaced) {
+		return ctrl.Result{RequeueAfter: r.lost(md, api.EventWriteRefused, err)}, nil
+	}
+	if errors.Is(err, desired.ErrSourceNotReconciled) {
+		return ctrl.Result{RequeueAfter: min(r.lost(md, api.EventWaiting, err), unlookedRetry)}, nil
+	}
+	if r.memories.recall(md).races > 0 {
+		r.memories.remember(md, func(m *memory) { m.races = 0 })
+	}
+	now := r.clock.Now()
+	renewal := sooner(sooner(untilRenewal(p.expires, now), wait.Jitter(p.poll, token.Jitter)), until(p.look, now))
+	var waiting *fault.Wait
+	if errors.As(err, &waiting) {
+		r.refused(md, api.EventWaiting, waiting)
+		return ctrl.Result{RequeueAfter: wait.Jitter(waitRetry, token.Jitter)}, nil
+	}
+	if reason, final := fault.Permanent(err); final {
+		r.refused(md, reason, err)
+		if reason == api.EventNameCollision {
+			// The object in the way belongs to nobody we watch for.
+			return ctrl.Result{RequeueAfter: wait.Jitter(collisionRetry, token.Jitter)}, nil
+		}
+		if reason == api.EventWriteRefused {
+			return ctrl.Result{}, err
+		}
+		return ctrl.Result{RequeueAfter: renewal}, nil
+	}
+	if err != nil {
+		if fault.RefusedByServer(err) {
+			r.refused(md, api.EventWriteRefused, err)
+		}
+		return ctrl.Result{}, err
+	}
+	if p.was != nil {
+		r.tellDone(md, p)
+	}
+	if p.unread != nil {
+		return ctrl.Result{}, p.unread
+	}
+	if p.token.Poll {
+		renewal = sooner(renewal, wait.Jitter(tokenPoll, token.Jitter))
+	}
+	return ctrl.Result{RequeueAfter: renewal}, nil
+}
+
+// reportUnheld reports what kept a pool from being looked at, and why it did not get
+// the finalizer: neither hides the other, and the finalizer is tried again.
+func (r reporter) reportUnheld(md *cluster.MachineDeployment, p plan, err, unheld error) (ctrl.Result, error) {
+	reason, refused := fault.Permanent(err)
+	var waiting *fault.Wait
+	if !refused && errors.As(err, &waiting) {
+		reason, refused = api.EventWaiting, true
+	}
+	if !refused || unheld == nil || errors.Is(unheld, fault.ErrRaced) {
+		return r.report(md, p, errors.Join(err, unheld))
+	}
+	r.refused(md, reason, fmt.Errorf("%w; and its finalizer cannot be set: %w", err, unheld))
+	return ctrl.Result{}, unheld
+}
+
+// lost is the wait after a write that came too late, and for what is about to come:
+// longer each time in a row, for what looks like a race may be an object that somebody
+// else holds on to. After some time it is told.
+func (r reporter) lost(md *cluster.MachineDeployment, reason string, err error) time.Duration {
+	times := r.memories.recall(md).races
+	r.memories.remember(md, func(m *memory) { m.races++ })
+	if times == racesTold {
+		r.refused(md, reason, err)
+	}
+	return min(racedRetry<<min(times, racesTold), waitRetry)
+}
+
+// untilRenewal is the time until a token's end has to be moved; 0 is never.
+func untilRenewal(expires, now time.Time) time.Duration {
+	if expires.IsZero() {
+		return 0
+	}
+	return wait.Jitter(max(expires.Sub(now)-token.RenewBefore, time.Second), token.Jitter)
+}
+
+// until is the time until a moment that is jittered already; 0 is never.
+func until(at, now time.Time) time.Duration {
+	if at.IsZero() {
+		return 0
+	}
+	return max(at.Sub(now), time.Second)
+}
+
+// earliest is the first of some moments, zero being never.
+func earliest(moments ...time.Time) time.Time {
+	var out time.Time
+	for _, t := range moments {
+		if out.IsZero() || !t.IsZero() && t.Before(out) {
+			out = t
+		}
+	}
+	return out
+}
+
+// sooner is the shorter of two waits; 0 is for ever.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// refused reports why a pool does not have what it asks for.
+func (r reporter) refused(md *cluster.MachineDeployment, reason string, err error) {
+	r.tell(md, reason, err)
+	r.metrics.PoolRefused(client.ObjectKeyFromObject(md), reason)
+}
+
+// tell reports what is wrong with a pool, once until it changes.
+func (r reporter) tell(md *cluster.MachineDeployment, reason string, err error) {
+	message := err.Error()
+	if r.memories.recall(md).told == message {
+		return
+	}
+	r.memories.remember(md, func(m *memory) { m.told = message })
+	r.event(md, corev1.EventTypeWarning, reason, message)
+}
+
+func at(commit string) string {
+	if commit == "" {
+		return ""
+	}
+	if _, err := source.ParseCommit(commit); err != nil {
+		return " at " + commit // an artifact's revision
+	}
+	return " at commit " + commit[:12]
+}
+
+func (r reporter) event(md *cluster.MachineDeployment, kind, reason, note string) {
+	r.recorder.Eventf(md, nil, kind, reason, "Render", "%s", redact.Shorten(note, redact.MaxEvent))
+}
 
 // past is what stood before a plan was applied.
 type past struct {
@@ -51,14 +229,14 @@ func keptMessage(p plan) string {
 
 // tellDone reports what an applied plan came to: what was made, rotated or put back,
 // and whether the pool has what it asks for.
-func (r *Reconciler) tellDone(md *cluster.MachineDeployment, p plan) {
+func (r reporter) tellDone(md *cluster.MachineDeployment, p plan) {
 	switch {
 	case p.osc != nil && !p.sameAgain:
 		r.tellRotated(md, p)
 	case len(p.healed) > 0:
-		r.Metrics.Rotated(metrics.Restored)
+		r.metrics.Rotated(metrics.Restored)
 	case p.provisioning.write != nil || p.bootstrap.write != nil:
-		r.Metrics.Rotated(metrics.Credentials)
+		r.metrics.Rotated(metrics.Credentials)
 	}
 	if len(p.healed) > 0 {
 		r.event(md, corev1.EventTypeNormal, api.EventConfigRestored, "put back what somebody changed: "+strings.Join(p.healed, ", "))
@@ -70,12 +248,12 @@ func (r *Reconciler) tellDone(md *cluster.MachineDeployment, p plan) {
 	case p.unread == nil:
 		r.tellHealed(md, p)
 	}
-	r.Metrics.Pool(client.ObjectKeyFromObject(md), p.state(reason))
+	r.metrics.Pool(client.ObjectKeyFromObject(md), p.state(reason))
 }
 
 // tellKept reports why the last good configuration is kept, once until it changes:
 // the configuration tells what was reported before a restart.
-func (r *Reconciler) tellKept(md *cluster.MachineDeployment, p plan) string {
+func (r reporter) tellKept(md *cluster.MachineDeployment, p plan) string {
 	reason, _ := fault.Permanent(p.refusal)
 	told := p.refusal
 	if p.unrenewed != nil {
@@ -88,7 +266,7 @@ func (r *Reconciler) tellKept(md *cluster.MachineDeployment, p plan) string {
 	return reason
 }
 
-func (r *Reconciler) tellHealed(md *cluster.MachineDeployment, p plan) {
+func (r reporter) tellHealed(md *cluster.MachineDeployment, p plan) {
 	told := r.memories.recall(md).told != ""
 	if told {
 		r.memories.remember(md, func(m *memory) { m.told = "" })
@@ -102,16 +280,16 @@ func (r *Reconciler) tellHealed(md *cluster.MachineDeployment, p plan) {
 	}
 }
 
-func (r *Reconciler) tellRotated(md *cluster.MachineDeployment, p plan) {
+func (r reporter) tellRotated(md *cluster.MachineDeployment, p plan) {
 	from, to := p.replaced, p.serving
 	if from.Object == "" {
-		r.Metrics.Rotated(metrics.Created)
+		r.metrics.Rotated(metrics.Created)
 		r.event(md, corev1.EventTypeNormal, api.EventConfigCreated,
 			fmt.Sprintf("made the configuration of profile %q %s%s%s", to.Profile, to.Version, at(to.Commit), p.differences()))
 		return
 	}
 	why := cause(from, to)
-	r.Metrics.Rotated(why)
+	r.metrics.Rotated(why)
 	text := fmt.Sprintf("rotated from profile %q %s%s to %q %s%s", from.Profile, from.Version, at(from.Commit), to.Profile, to.Version, at(to.Commit))
 	switch why {
 	case metrics.Pool:
@@ -158,95 +336,28 @@ func (p plan) state(refused string) metrics.PoolState {
 	return s
 }
 
-// maxChanges bounds the part of an event that names what differs, in bytes.
-const maxChanges = 600
-
-// changes names what differs between two configurations, by stage: files by path,
-// units by name, what else a stage has by field. "+" is new, "-" is gone.
-func changes(before, after osm.OperatingSystemConfigSpec) string {
-	var names []string
-	for _, stage := range []struct {
-		name          string
-		before, after osm.OSCConfig
-	}{
-		{stageBootstrap, before.BootstrapConfig, after.BootstrapConfig},
-		{stageProvision, before.ProvisioningConfig, after.ProvisioningConfig},
-	} {
-		for _, name := range changedParts(stage.before, stage.after) {
-			names = append(names, stage.name+" "+name)
-		}
+// tellSuspended says once that a pool is frozen, and once that it is no more.
+func (r reporter) tellSuspended(seen *observed) {
+	md := seen.md
+	frozen, err := suspended(md)
+	if err != nil {
+		return // that is told already
 	}
-	if len(names) == 0 {
-		return "the files and units are the same"
-	}
-	out := "changed: "
-	for i, name := range names {
-		if i > 0 {
-			out += ", "
+	if !frozen {
+		if r.memories.recall(md).suspended {
+			r.memories.remember(md, func(m *memory) { m.suspended = false })
+			r.event(md, corev1.EventTypeNormal, api.EventConfigResumed, "the pool follows its profile again")
 		}
-		if len(out)+len(name) > maxChanges {
-			return out + fmt.Sprintf("and %d more", len(names)-i)
-		}
-		out += name
+		return
 	}
-	return out
-}
-
-// changedParts names what differs between two stages, in their order, what is gone last.
-func changedParts(before, after osm.OSCConfig) []string {
-	type part struct {
-		name  string
-		value any
+	if seen.objects.osc == nil {
+		return // the first one starts another run
 	}
-	parts := func(c osm.OSCConfig) (out []part) {
-		for _, f := range c.Files {
-			out = append(out, part{f.Path, f})
-		}
-		for _, u := range c.Units {
-			out = append(out, part{"unit " + u.Name, u})
-		}
-		if len(c.UserSSHKeys) > 0 {
-			out = append(out, part{"SSH keys", c.UserSSHKeys})
-		}
-		if m := c.CloudInitModules; m != nil {
-			v := reflect.ValueOf(*m)
-			for i := range v.NumField() {
-				if !v.Field(i).IsZero() {
-					name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
-					out = append(out, part{"module " + name, v.Field(i).Interface()})
-				}
-			}
-		}
-		return out
+	if r.memories.recall(md).suspended {
+		return
 	}
-	// Of a path that is listed twice the last counts.
-	was, is := map[string]any{}, map[string]any{}
-	old, now := parts(before), parts(after)
-	for _, p := range old {
-		was[p.name] = p.value
-	}
-	for _, p := range now {
-		is[p.name] = p.value
-	}
-	var out []string
-	told := map[string]bool{}
-	tell := func(mark, name string) {
-		if !told[name] {
-			told[name] = true
-			out = append(out, mark+redact.Clean(name))
-		}
-	}
-	for _, p := range now {
-		if value, ok := was[p.name]; !ok {
-			tell("+", p.name)
-		} else if !reflect.DeepEqual(value, is[p.name]) {
-			tell("", p.name)
-		}
-	}
-	for _, p := range old {
-		if _, ok := is[p.name]; !ok {
-			tell("-", p.name)
-		}
-	}
-	return out
+	r.memories.remember(md, func(m *memory) { m.suspended, m.told = true, "" }) // what it cannot have does not matter now
+	rec := recordOf(seen.objects.osc)
+	r.event(md, corev1.EventTypeNormal, api.EventConfigSuspended,
+		fmt.Sprintf("the configuration is frozen at profile %q %s%s; tokens, the CA and the revision follow. To resume, remove annotation %s", rec.Profile, rec.Version, at(rec.Commit), api.AnnotationSuspend))
 }

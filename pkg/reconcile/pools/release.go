@@ -25,7 +25,7 @@ func isPool(md *cluster.MachineDeployment) bool {
 // leave reports what came of the end of a pool, and forgets it.
 func (r *Reconciler) leave(md *cluster.MachineDeployment, err error) (ctrl.Result, error) {
 	r.Metrics.PoolGone(client.ObjectKeyFromObject(md))
-	res, err := r.report(md, plan{}, err)
+	res, err := r.reporter().report(md, plan{}, err)
 	if err == nil && res.IsZero() {
 		r.memories.forget(md)
 	}
@@ -91,11 +91,11 @@ func (r *Reconciler) deleteOwned(ctx context.Context, md *cluster.MachineDeploym
 				err = r.keepRecord(ctx, osc)
 			}
 			if reason, taken := fault.Permanent(err); taken {
-				r.tell(md, reason, fmt.Errorf("%w. It goes with the pool, and is kept nowhere", err))
+				r.reporter().tell(md, reason, fmt.Errorf("%w. It goes with the pool, and is kept nowhere", err))
 			} else if err != nil {
 				return err
 			}
-			r.tellDeleted(md, osc, believed)
+			r.reporter().tellDeleted(md, osc, believed)
 		}
 		if err := r.writer().remove(ctx, obj); err != nil {
 			return err

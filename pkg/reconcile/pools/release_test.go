@@ -228,7 +228,7 @@ func TestMissingNamespaceIsNoRace(t *testing.T) {
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "none-" + f.r.Namespace, Name: "s"}}
 	err := f.r.writer().writeSecret(t.Context(), s)
 	told := f.told()
-	res, failed := f.r.report(f.pool, plan{}, err)
+	res, failed := f.r.reporter().report(f.pool, plan{}, err)
 	if failed != nil || res.RequeueAfter < waitRetry {
 		t.Errorf("the next look is in %s (err %v)", res.RequeueAfter, failed)
 	}

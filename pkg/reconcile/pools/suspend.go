@@ -3,7 +3,6 @@ package pools
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -73,29 +72,3 @@ func followRevision(seen *observed, p *plan) {
 
 // revisionOf is the revision that machine-controller gave the pool's template.
 func revisionOf(seen *observed) string { return seen.md.Annotations[api.AnnotationMDRevision] }
-
-// tellSuspended says once that a pool is frozen, and once that it is no more.
-func (r *Reconciler) tellSuspended(seen *observed) {
-	md := seen.md
-	frozen, err := suspended(md)
-	if err != nil {
-		return // that is told already
-	}
-	if !frozen {
-		if r.memories.recall(md).suspended {
-			r.memories.remember(md, func(m *memory) { m.suspended = false })
-			r.event(md, corev1.EventTypeNormal, api.EventConfigResumed, "the pool follows its profile again")
-		}
-		return
-	}
-	if seen.objects.osc == nil {
-		return // the first one starts another run
-	}
-	if r.memories.recall(md).suspended {
-		return
-	}
-	r.memories.remember(md, func(m *memory) { m.suspended, m.told = true, "" }) // what it cannot have does not matter now
-	rec := recordOf(seen.objects.osc)
-	r.event(md, corev1.EventTypeNormal, api.EventConfigSuspended,
-		fmt.Sprintf("the configuration is frozen at profile %q %s%s; tokens, the CA and the revision follow. To resume, remove annotation %s", rec.Profile, rec.Version, at(rec.Commit), api.AnnotationSuspend))
-}

@@ -35,9 +35,9 @@ type Journal interface {
 // have it, and returns the id of the line; "" where the configuration names one, or where
 // it cannot be written now. The configuration that stands tells what was not told, so that
 // whoever is cut off before it names the line tells it again.
-func (r *Reconciler) keepFact(ctx context.Context, seen *observed, osc *osm.OperatingSystemConfig, p plan) string {
+func (r reporter) keepFact(ctx context.Context, seen *observed, osc *osm.OperatingSystemConfig, p plan) string {
 	rec := recordOf(osc)
-	if r.Journal == nil || rec.Object == "" || osc.Annotations[api.AnnotationJournaled] != "" {
+	if r.journal == nil || rec.Object == "" || osc.Annotations[api.AnnotationJournaled] != "" {
 		return ""
 	}
 	f := configFact(osc, seen.md.Name, seen.md.Namespace)
@@ -58,7 +58,7 @@ func (r *Reconciler) keepFact(ctx context.Context, seen *observed, osc *osm.Oper
 		taken.Message = redact.Text("another controller had served it"+p.differences(), redact.MaxEvent)
 		facts = append(facts, taken)
 	}
-	if r.Journal.Append(facts...) != nil { // it logs why
+	if r.journal.Append(facts...) != nil { // it logs why
 		p.was.unkept = true
 		return ""
 	}
@@ -67,23 +67,23 @@ func (r *Reconciler) keepFact(ctx context.Context, seen *observed, osc *osm.Oper
 
 // tellBefore tells of a configuration that is about to be replaced and that the audit
 // log lacks.
-func (r *Reconciler) tellBefore(ctx context.Context, osc *osm.OperatingSystemConfig) {
+func (r reporter) tellBefore(ctx context.Context, osc *osm.OperatingSystemConfig) {
 	rec := recordOf(osc)
 	namespace, name, ok := cutKey(ownerOf(osc))
-	if r.Journal == nil || osc.Annotations[api.AnnotationJournaled] != "" || rec.Object == "" || !ok {
+	if r.journal == nil || osc.Annotations[api.AnnotationJournaled] != "" || rec.Object == "" || !ok {
 		return
 	}
 	f := configFact(osc, name, namespace)
 	f.Is = configurationFact(rec, string(osc.UID))
 	f.Kind, f.Was = r.before(ctx, osc)
-	r.Journal.Tell(f)
+	r.journal.Tell(f)
 }
 
 // tellDeleted tells of the configuration of a pool that is no more, and what it was where
 // that is to be believed.
-func (r *Reconciler) tellDeleted(md *cluster.MachineDeployment, osc *osm.OperatingSystemConfig, believed bool) {
+func (r reporter) tellDeleted(md *cluster.MachineDeployment, osc *osm.OperatingSystemConfig, believed bool) {
 	rec := recordOf(osc)
-	if r.Journal == nil || rec.Object == "" {
+	if r.journal == nil || rec.Object == "" {
 		return
 	}
 	f := configFact(osc, md.Name, md.Namespace)
@@ -94,7 +94,7 @@ func (r *Reconciler) tellDeleted(md *cluster.MachineDeployment, osc *osm.Operati
 	if md.UID != "" && md.DeletionTimestamp.IsZero() {
 		f.Message = "the pool has no profile any more"
 	}
-	r.Journal.Tell(f)
+	r.journal.Tell(f)
 }
 
 // configFact is a fact about the configuration of a pool; what it is the caller says.
@@ -108,14 +108,14 @@ func configFact(osc *osm.OperatingSystemConfig, name, namespace string) auditlog
 
 // before finds what a configuration came in place of, among the archived records. Where
 // that is not known any more, its uid is.
-func (r *Reconciler) before(ctx context.Context, osc *osm.OperatingSystemConfig) (auditlog.Kind, *auditlog.Configuration) {
+func (r reporter) before(ctx context.Context, osc *osm.OperatingSystemConfig) (auditlog.Kind, *auditlog.Configuration) {
 	uid := osc.Annotations[api.AnnotationReplaces]
 	if uid == "" {
 		return auditlog.ConfigurationCreated, nil
 	}
 	pool := ownerOf(osc)
 	list := kubeclient.MetadataList(appsv1.SchemeGroupVersion.WithKind("ControllerRevision"))
-	err := r.Management.Live.List(ctx, list, client.InNamespace(r.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager, api.LabelPool: archive.Label(pool)})
+	err := r.archived.List(ctx, list, client.InNamespace(r.namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager, api.LabelPool: archive.Label(pool)})
 	if err != nil {
 		log.FromContext(ctx).Error(err, "looking for the configuration before, for the audit log", "pool", pool)
 	}
