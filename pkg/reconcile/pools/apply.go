@@ -28,14 +28,14 @@ const (
 
 // apply writes a plan in its order. Provisioning comes before bootstrap: an old
 // bootstrap document works with a new provisioning Secret, never the other way.
-func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
+func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 	var osc *osm.OperatingSystemConfig
 	var refused error // of a configuration that stood before: its documents are kept all the same
-	provision := func() error { return r.writeUserData(ctx, seen, seen.objects.provisioning, p.provisioning) }
-	writes := append(r.writer().reliedOn(ctx, p),
+	provision := func() error { return w.writeUserData(ctx, seen, seen.objects.provisioning, p.provisioning) }
+	writes := append(w.reliedOn(ctx, p),
 		func() (err error) {
-			if err = r.prepare(ctx, seen, p); err == nil {
-				osc, err = r.writeConfig(ctx, seen.objects.osc, p)
+			if err = w.prepare(ctx, seen, p); err == nil {
+				osc, err = w.writeConfig(ctx, seen.objects.osc, p)
 			}
 			if _, final := fault.Permanent(err); final && p.sameAgain {
 				refused, err = err, nil
@@ -55,57 +55,57 @@ func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
 			return err
 		}
 	}
-	if err := r.writeUserData(ctx, seen, seen.objects.bootstrap, p.bootstrap); err != nil {
+	if err := w.writeUserData(ctx, seen, seen.objects.bootstrap, p.bootstrap); err != nil {
 		return err
 	}
 	if p.bootstrap.write != nil || seen.objects.bootstrap != nil {
-		r.memories.remember(seen.md, func(m *memory) { m.booted = true })
+		w.report.memories.remember(seen.md, func(m *memory) { m.booted = true })
 	}
 	if osc != nil && ownerOf(osc) == poolKey(seen.md) { // not another controller's that is yet to be replaced
-		if err := r.note(ctx, osc, p, r.reporter().keepFact(ctx, seen, osc, p)); err != nil {
+		if err := w.note(ctx, osc, p, w.report.keepFact(ctx, seen, osc, p)); err != nil {
 			return err
 		}
 	}
-	if err := r.writer().trimInputs(ctx, seen.objects.inputs, p.inputs); err != nil {
+	if err := w.trimInputs(ctx, seen.objects.inputs, p.inputs); err != nil {
 		return err
 	}
-	if err := r.writer().removeEdge(ctx, p.edge); err != nil {
+	if err := w.removeEdge(ctx, p.edge); err != nil {
 		return err
 	}
-	if err := r.writer().access().Retire(ctx, p.access); err != nil {
+	if err := w.access().Retire(ctx, p.access); err != nil {
 		return err
 	}
 	return refused
 }
 
 // prepare writes what the configuration names: its record is made from it again.
-func (r *Reconciler) prepare(ctx context.Context, seen *observed, p plan) error {
+func (w writer) prepare(ctx context.Context, seen *observed, p plan) error {
 	return together(
 		func() error {
 			if p.settings == nil {
 				return nil
 			}
-			return r.archive().EnsureSettings(ctx, p.settings, p.osc != nil)
+			return w.archive.EnsureSettings(ctx, p.settings, p.osc != nil)
 		},
-		func() error { return r.writer().keepInputs(ctx, seen, p.inputs) },
+		func() error { return w.keepInputs(ctx, seen, p.inputs) },
 	)
 }
 
 // writeConfig replaces the configuration, whose spec is immutable, or patches its
 // annotations. It returns the one that stands.
-func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemConfig, p plan) (*osm.OperatingSystemConfig, error) {
+func (w writer) writeConfig(ctx context.Context, have *osm.OperatingSystemConfig, p plan) (*osm.OperatingSystemConfig, error) {
 	if p.osc == nil {
 		if p.oscMetadata == nil {
 			return have, nil
 		}
-		return have, r.writer().patchAnnotations(ctx, have, p.oscMetadata)
+		return have, w.patchAnnotations(ctx, have, p.oscMetadata)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replaceTime)
 	defer cancel()
 	var standing map[string]string
 	if have != nil {
 		var err error
-		if have, err = r.reader().whole(ctx, have); err != nil {
+		if have, err = w.whole(ctx, have); err != nil {
 			return nil, err
 		}
 		standing = have.Annotations
@@ -113,18 +113,18 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 			p.was.spec = &have.Spec
 		}
 		if p.replaced.Object != "" {
-			if err := r.keepRecord(ctx, have); err != nil {
+			if err := w.keepRecord(ctx, have); err != nil {
 				return nil, err
 			}
-			r.reporter().tellBefore(ctx, have)
+			w.report.tellBefore(ctx, have)
 		}
-		if err := client.IgnoreNotFound(r.writer().clusterOf(have).Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
+		if err := client.IgnoreNotFound(w.clusterOf(have).Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
 			return nil, fault.Raced(fmt.Errorf("deleting OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(have), err))
 		}
 	}
 	created := p.osc.DeepCopy() // the answer is decoded into it
-	maps.Copy(created.Annotations, p.refusalNotes(standing, r.Clock.Now()))
-	err := r.Management.Create(ctx, created, client.FieldOwner(api.FieldManager))
+	maps.Copy(created.Annotations, p.refusalNotes(standing, w.clock.Now()))
+	err := w.management.Create(ctx, created, client.FieldOwner(api.FieldManager))
 	if err == nil {
 		return created, nil
 	}
@@ -138,19 +138,28 @@ func (r *Reconciler) writeConfig(ctx context.Context, have *osm.OperatingSystemC
 			Namespace: have.Namespace, Name: have.Name, Labels: have.Labels, Annotations: maps.Clone(have.Annotations),
 		}, Spec: have.Spec}
 		delete(back.Annotations, api.AnnotationJournaled)
-		if again := r.Management.Create(ctx, back, client.FieldOwner(api.FieldManager)); again != nil {
+		if again := w.management.Create(ctx, back, client.FieldOwner(api.FieldManager)); again != nil {
 			err = errors.Join(err, fmt.Errorf("putting the one before back: %w", again))
 		}
 	}
 	return nil, err
 }
 
+// keepRecord archives the record of a configuration that is about to be deleted.
+func (w writer) keepRecord(ctx context.Context, osc *osm.OperatingSystemConfig) error {
+	rec := recordOf(osc)
+	if disagrees(osc, rec) != "" {
+		return nil // the reference's, or edited by hand: nothing to vouch for
+	}
+	return w.archive.Keep(ctx, osc, rec)
+}
+
 // note says on the configuration why the pool cannot have a newer one, where that is
 // known, and which line of the audit log is about it.
-func (r *Reconciler) note(ctx context.Context, osc *osm.OperatingSystemConfig, p plan, journaled string) error {
+func (w writer) note(ctx context.Context, osc *osm.OperatingSystemConfig, p plan, journaled string) error {
 	patch := map[string]any{}
 	if p.unread == nil {
-		want := p.refusalNotes(osc.Annotations, r.Clock.Now())
+		want := p.refusalNotes(osc.Annotations, w.clock.Now())
 		for _, k := range refusalKeys {
 			if v, is := want[k]; is && osc.Annotations[k] != v {
 				patch[k] = v
@@ -165,7 +174,7 @@ func (r *Reconciler) note(ctx context.Context, osc *osm.OperatingSystemConfig, p
 	if len(patch) == 0 {
 		return nil
 	}
-	return r.writer().patch(ctx, osc, map[string]any{"metadata": map[string]any{"annotations": patch}})
+	return w.patch(ctx, osc, map[string]any{"metadata": map[string]any{"annotations": patch}})
 }
 
 var refusalKeys = []string{api.AnnotationRefused, api.AnnotationRefusedVersion, api.AnnotationRefusedSince}

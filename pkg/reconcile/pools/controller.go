@@ -119,7 +119,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	switch {
 	case gone && r.Shard.Rest():
 		md.Namespace, md.Name = req.Namespace, req.Name
-		return r.leave(&md, r.releaseOrphans(ctx, &md))
+		return r.leave(&md, r.writer().releaseOrphans(ctx, &md))
 	case gone, err == nil && !r.Shard.Holds(&md):
 		r.pass(req.NamespacedName)
 		return ctrl.Result{}, nil
@@ -127,7 +127,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, fmt.Errorf("reading MachineDeployment %s: %w", req, err)
 	}
 	if !isPool(&md) {
-		return r.leave(&md, r.release(ctx, &md))
+		return r.leave(&md, r.writer().release(ctx, &md))
 	}
 	var next step
 	var unheld error
@@ -140,7 +140,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	r.reporter().tellSuspended(next.seen)
 	next.todo.was = pastOf(next.seen.objects)
-	err = r.apply(ctx, next.seen, next.todo)
+	err = r.writer().apply(ctx, next.seen, next.todo)
 	if r.withhold(next, err) {
 		return ctrl.Result{RequeueAfter: racedRetry}, nil
 	}
@@ -310,7 +310,9 @@ func (r *Reconciler) reader() reader {
 }
 
 // writer writes the objects of pools.
-func (r *Reconciler) writer() writer { return writer{r.Management, r.Worker} }
+func (r *Reconciler) writer() writer {
+	return writer{reader: r.reader(), archive: r.archive(), report: r.reporter(), replacing: &r.replacing}
+}
 
 // reporter reports what comes of runs.
 func (r *Reconciler) reporter() reporter {

@@ -109,15 +109,6 @@ func (r *Reconciler) archivedOf(ctx context.Context, seen *observed, s *corev1.S
 	return r.archive().Find(ctx, keyOf(seen.md), s.Annotations[api.AnnotationInputDigest])
 }
 
-// keepRecord archives the record of a configuration that is about to be deleted.
-func (r *Reconciler) keepRecord(ctx context.Context, osc *osm.OperatingSystemConfig) error {
-	rec := recordOf(osc)
-	if disagrees(osc, rec) != "" {
-		return nil // the reference's, or edited by hand: nothing to vouch for
-	}
-	return r.archive().Keep(ctx, osc, rec)
-}
-
 // remadeRecord is what the pool, as it is now, would have of the version that a document
 // is of. The digest tells whether that is what it was made of.
 func (r *Reconciler) remadeRecord(ctx context.Context, seen *observed, s *corev1.Secret) (render.Record, error) {

@@ -42,16 +42,16 @@ func (r *Reconciler) pass(pool types.NamespacedName) {
 // release removes everything that was made for a pool, then its finalizer. What
 // belongs to another pool stays. It asks the API server itself: what the cache has
 // not seen yet would stay for ever.
-func (r *Reconciler) release(ctx context.Context, md *cluster.MachineDeployment) error {
+func (w writer) release(ctx context.Context, md *cluster.MachineDeployment) error {
 	if !controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
-		return r.releaseOrphans(ctx, md)
+		return w.releaseOrphans(ctx, md)
 	}
-	if err := r.deleteOwned(ctx, md); err != nil {
+	if err := w.deleteOwned(ctx, md); err != nil {
 		return err
 	}
 	before := md.DeepCopy()
 	controllerutil.RemoveFinalizer(md, api.FinalizerPool)
-	return r.writer().patchFinalizers(ctx, before, md)
+	return w.patchFinalizers(ctx, before, md)
 }
 
 // releaseOrphans removes what was made for a pool that is gone, or is none any more and
@@ -59,26 +59,26 @@ func (r *Reconciler) release(ctx context.Context, md *cluster.MachineDeployment)
 // or together with the annotation. Of what was made last there is always an object that
 // brings its pool back here, so reading the cache is enough to know that there is
 // something. What else there is the API server knows, and whether the pool is gone.
-func (r *Reconciler) releaseOrphans(ctx context.Context, gone *cluster.MachineDeployment) error {
-	orphans, err := r.reader().owned(ctx, r.reader().cached(), gone)
+func (w writer) releaseOrphans(ctx context.Context, gone *cluster.MachineDeployment) error {
+	orphans, err := w.owned(ctx, w.cached(), gone)
 	if err != nil || len(orphans) == 0 {
 		return err
 	}
 	key := client.ObjectKeyFromObject(gone)
 	var md cluster.MachineDeployment
-	switch err := r.Worker.Live.Get(ctx, key, &md); {
+	switch err := w.worker.Live.Get(ctx, key, &md); {
 	case err == nil && (isPool(&md) || controllerutil.ContainsFinalizer(&md, api.FinalizerPool)):
 		return fmt.Errorf("%w: MachineDeployment %s is a pool", fault.ErrRaced, key)
 	case err != nil && !apierrors.IsNotFound(err):
 		return fmt.Errorf("reading MachineDeployment %s: %w", key, err)
 	}
-	return r.deleteOwned(ctx, gone)
+	return w.deleteOwned(ctx, gone)
 }
 
 // deleteOwned deletes what the API servers know of a pool. Where a record cannot be
 // archived because other objects have its names, that is told, and holds nothing up.
-func (r *Reconciler) deleteOwned(ctx context.Context, md *cluster.MachineDeployment) error {
-	owned, err := r.reader().owned(ctx, r.reader().live(), md)
+func (w writer) deleteOwned(ctx context.Context, md *cluster.MachineDeployment) error {
+	owned, err := w.owned(ctx, w.live(), md)
 	if err != nil {
 		return err
 	}
@@ -88,16 +88,16 @@ func (r *Reconciler) deleteOwned(ctx context.Context, md *cluster.MachineDeploym
 			believed := disagrees(osc, rec) == "" && !documentsOf(md, owned).madeOtherwise(rec.Digests.Input)
 			var err error
 			if believed {
-				err = r.keepRecord(ctx, osc)
+				err = w.keepRecord(ctx, osc)
 			}
 			if reason, taken := fault.Permanent(err); taken {
-				r.reporter().tell(md, reason, fmt.Errorf("%w. It goes with the pool, and is kept nowhere", err))
+				w.report.tell(md, reason, fmt.Errorf("%w. It goes with the pool, and is kept nowhere", err))
 			} else if err != nil {
 				return err
 			}
-			r.reporter().tellDeleted(md, osc, believed)
+			w.report.tellDeleted(md, osc, believed)
 		}
-		if err := r.writer().remove(ctx, obj); err != nil {
+		if err := w.remove(ctx, obj); err != nil {
 			return err
 		}
 	}

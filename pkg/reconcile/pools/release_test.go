@@ -75,11 +75,11 @@ func TestFinalizersOfOthersStay(t *testing.T) {
 	stale = *now.DeepCopy()
 	stale.Finalizers = []string{api.FinalizerPool} // as if the other had not come yet
 	f.patch(now.DeepCopy(), `{"metadata":{"annotations":{"example.com/a":"b"}}}`)
-	if err := f.r.release(t.Context(), &stale); !errors.Is(err, fault.ErrRaced) {
+	if err := f.r.writer().release(t.Context(), &stale); !errors.Is(err, fault.ErrRaced) {
 		t.Errorf("what was read before is released (err %v)", err)
 	}
 	has("example.com/other", api.FinalizerPool)
-	must(nil, f.r.release(t.Context(), &now))
+	must(nil, f.r.writer().release(t.Context(), &now))
 	has("example.com/other")
 }
 

@@ -2,14 +2,11 @@ package pools
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -27,8 +24,6 @@ const (
 	// bootPoll is the time between two looks at machines that boot while Secrets wait
 	// for them.
 	bootPoll = 15 * time.Second
-	// swapAttempts bounds the creations of a Secret while the one before is being deleted.
-	swapAttempts = 20
 )
 
 // takenOver reports whether a pool has a document that the reference made.
@@ -203,95 +198,6 @@ func (r reader) booting(ctx context.Context, seen *observed) (name string, until
 func (r reader) ofRevision(ctx context.Context, m *cluster.Machine, md *cluster.MachineDeployment, revision string) (bool, error) {
 	c, err := lineage.FollowOwners(ctx, kubeclient.Owners{r.worker, r.worker.Live}, m)
 	return c.Pool.UID == md.UID && c.Revision == revision, err
-}
-
-func wrapped(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", what, err)
-}
-
-// writeUserData brings a user-data Secret to its planned state.
-func (r *Reconciler) writeUserData(ctx context.Context, seen *observed, have *corev1.Secret, p secretPlan) error {
-	switch {
-	case p.write != nil && takeover.Immutable(have):
-		return r.replaceSecret(ctx, seen, have, p.write)
-	case p.write != nil:
-		return r.writer().writeSecret(ctx, p.write)
-	case p.patch != nil:
-		annotations := map[string]any{}
-		for k, v := range p.patch {
-			annotations[k] = v
-		}
-		if _, waits := p.patch[api.AnnotationWaitingSince]; !waits && have.Annotations[api.AnnotationWaitingSince] != "" {
-			annotations[api.AnnotationWaitingSince] = nil
-		}
-		metadata := map[string]any{"annotations": annotations}
-		if p.labels != nil {
-			metadata["labels"] = p.labels
-		}
-		return r.writer().patch(ctx, have, map[string]any{"metadata": metadata})
-	}
-	return nil
-}
-
-// replaceSecret replaces a Secret that cannot be updated: it is absent between two
-// requests. It is not given up half way, and where the new one is refused, the old one
-// comes back.
-func (r *Reconciler) replaceSecret(ctx context.Context, seen *observed, have, next *corev1.Secret) error {
-	// One at a time: whoever waits, waits with the old Secret in place, and not between
-	// the two requests.
-	r.replacing.Lock()
-	defer r.replacing.Unlock()
-	if err := r.stillIdle(ctx, seen); err != nil {
-		return err
-	}
-	whole := context.WithoutCancel(ctx)
-	ctx, cancel := context.WithTimeout(whole, replaceTime)
-	defer cancel()
-	key := client.ObjectKeyFromObject(have)
-	var old corev1.Secret
-	if err := r.Worker.Live.Get(ctx, key, &old); err != nil {
-		return fault.Raced(fmt.Errorf("reading Secret %s: %w", key, err))
-	}
-	next, back := created(next), created(&old)
-	err := r.writer().swap(ctx, have, next)
-	var lost *absentError
-	if errors.As(err, &lost) && !apierrors.IsAlreadyExists(err) {
-		ctx, cancel := context.WithTimeout(whole, replaceTime) // the time before may be over
-		defer cancel()
-		if again := r.Worker.Create(ctx, back, client.FieldOwner(api.FieldManager)); again != nil && !apierrors.IsAlreadyExists(again) {
-			err = errors.Join(err, fmt.Errorf("putting the one before back: %w", again))
-		}
-	}
-	return fault.Raced(wrapped("replacing Secret "+key.String(), err))
-}
-
-// stillIdle reports a machine that began to boot while its pool waited for its turn.
-func (r *Reconciler) stillIdle(ctx context.Context, seen *observed) error {
-	if seen.objects.bootstrap == nil {
-		return nil
-	}
-	name, _, err := r.reader().booting(ctx, seen)
-	if err == nil && name != "" {
-		err = fmt.Errorf("%w: machine %s boots", fault.ErrRaced, name)
-	}
-	return err
-}
-
-// absentError says that a Secret was deleted, and its successor is not there.
-type absentError struct{ err error }
-
-func (e *absentError) Error() string { return e.err.Error() }
-func (e *absentError) Unwrap() error { return e.err }
-
-// created is a Secret as it is to be created.
-func created(s *corev1.Secret) *corev1.Secret {
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, Labels: s.Labels, Annotations: s.Annotations},
-		Type:       s.Type, Data: s.Data, Immutable: s.Immutable,
-	}
 }
 
 // differences says what of a document of the reference differs, for an event.

@@ -306,7 +306,7 @@ func TestTakeOverCutOffWhileAMachineBoots(t *testing.T) {
 	}
 	// Also a plan that was made before the machine came stops at it.
 	seen := &observed{md: f.pool, objects: objects{bootstrap: bootstrap}}
-	if err := f.r.replaceSecret(t.Context(), seen, bootstrap, created(bootstrap)); !errors.Is(err, fault.ErrRaced) || f.secret(bootstrap.Name).UID != bootstrap.UID {
+	if err := f.r.writer().replaceSecret(t.Context(), seen, bootstrap, created(bootstrap)); !errors.Is(err, fault.ErrRaced) || f.secret(bootstrap.Name).UID != bootstrap.UID {
 		t.Errorf("the bootstrap Secret was replaced while a machine boots (err %v)", err)
 	}
 	booting.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: "node"}
@@ -377,7 +377,7 @@ func TestTakeOverGivesUpWaiting(t *testing.T) {
 	// Also a plan that was made before it came stops at it.
 	seen := &observed{md: f.pool, objects: objects{provisioning: f.secret(namesOf(f.pool).Provisioning), bootstrap: f.secret(namesOf(f.pool).Bootstrap)}}
 	have := seen.objects.provisioning
-	if err := f.r.replaceSecret(t.Context(), seen, have, created(have)); !errors.Is(err, fault.ErrRaced) || f.secret(have.Name).UID != have.UID {
+	if err := f.r.writer().replaceSecret(t.Context(), seen, have, created(have)); !errors.Is(err, fault.ErrRaced) || f.secret(have.Name).UID != have.UID {
 		t.Errorf("a Secret was replaced while a machine boots (err %v)", err)
 	}
 	f.clock.SetTime(until.Add(time.Minute)) // the API server's clock, not this one, says when the machine was made
@@ -543,7 +543,7 @@ func TestTakeOverPutsBack(t *testing.T) {
 	have := f.secret(namesOf(f.pool).Bootstrap)
 	next := created(have)
 	next.Name, next.Data = have.Name, map[string][]byte{"not a key": nil}
-	if err := f.r.replaceSecret(t.Context(), &observed{md: f.pool}, have, next); !apierrors.IsInvalid(err) {
+	if err := f.r.writer().replaceSecret(t.Context(), &observed{md: f.pool}, have, next); !apierrors.IsInvalid(err) {
 		t.Errorf("got %v", err)
 	}
 	if now := f.secret(have.Name); now.UID == have.UID || !takeover.Immutable(now) || !bytes.Equal(now.Data[api.UserDataKey], have.Data[api.UserDataKey]) || !takeover.MadeByReference(now) {
@@ -551,7 +551,7 @@ func TestTakeOverPutsBack(t *testing.T) {
 	}
 	stale := have.DeepCopy()
 	stale.UID = types.UID("another")
-	if err := f.r.replaceSecret(t.Context(), &observed{md: f.pool}, stale, created(have)); err == nil {
+	if err := f.r.writer().replaceSecret(t.Context(), &observed{md: f.pool}, stale, created(have)); err == nil {
 		t.Error("a Secret was deleted that was not read")
 	}
 }

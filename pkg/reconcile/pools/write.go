@@ -18,14 +18,24 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 )
 
+// swapAttempts bounds the creations of a Secret while the one before is being deleted.
+const swapAttempts = 20
+
 // writer writes the objects of pools into the two clusters. Whatever it replaces, patches
 // or deletes is exactly what was read.
-type writer struct{ management, worker Cluster }
+type writer struct {
+	reader
+	archive   archive.Archive
+	report    reporter
+	replacing *sync.Mutex // held while a Secret is absent
+}
 
 // access writes what lets a pool's token read the pool's Secrets.
 func (w writer) access() access.Writer { return access.Writer{Worker: w.worker} }
@@ -151,6 +161,74 @@ func (w writer) patchAnnotations(ctx context.Context, obj client.Object, annotat
 	return w.patch(ctx, obj, map[string]any{"metadata": map[string]any{"annotations": annotations}})
 }
 
+// writeUserData brings a user-data Secret to its planned state.
+func (w writer) writeUserData(ctx context.Context, seen *observed, have *corev1.Secret, p secretPlan) error {
+	switch {
+	case p.write != nil && takeover.Immutable(have):
+		return w.replaceSecret(ctx, seen, have, p.write)
+	case p.write != nil:
+		return w.writeSecret(ctx, p.write)
+	case p.patch != nil:
+		annotations := map[string]any{}
+		for k, v := range p.patch {
+			annotations[k] = v
+		}
+		if _, waits := p.patch[api.AnnotationWaitingSince]; !waits && have.Annotations[api.AnnotationWaitingSince] != "" {
+			annotations[api.AnnotationWaitingSince] = nil
+		}
+		metadata := map[string]any{"annotations": annotations}
+		if p.labels != nil {
+			metadata["labels"] = p.labels
+		}
+		return w.patch(ctx, have, map[string]any{"metadata": metadata})
+	}
+	return nil
+}
+
+// replaceSecret replaces a Secret that cannot be updated: it is absent between two
+// requests. It is not given up half way, and where the new one is refused, the old one
+// comes back.
+func (w writer) replaceSecret(ctx context.Context, seen *observed, have, next *corev1.Secret) error {
+	// One at a time: whoever waits, waits with the old Secret in place, and not between
+	// the two requests.
+	w.replacing.Lock()
+	defer w.replacing.Unlock()
+	if err := w.stillIdle(ctx, seen); err != nil {
+		return err
+	}
+	whole := context.WithoutCancel(ctx)
+	ctx, cancel := context.WithTimeout(whole, replaceTime)
+	defer cancel()
+	key := client.ObjectKeyFromObject(have)
+	var old corev1.Secret
+	if err := w.worker.Live.Get(ctx, key, &old); err != nil {
+		return fault.Raced(fmt.Errorf("reading Secret %s: %w", key, err))
+	}
+	next, back := created(next), created(&old)
+	err := w.swap(ctx, have, next)
+	var lost *absentError
+	if errors.As(err, &lost) && !apierrors.IsAlreadyExists(err) {
+		ctx, cancel := context.WithTimeout(whole, replaceTime) // the time before may be over
+		defer cancel()
+		if again := w.worker.Create(ctx, back, client.FieldOwner(api.FieldManager)); again != nil && !apierrors.IsAlreadyExists(again) {
+			err = errors.Join(err, fmt.Errorf("putting the one before back: %w", again))
+		}
+	}
+	return fault.Raced(wrapped("replacing Secret "+key.String(), err))
+}
+
+// stillIdle reports a machine that began to boot while its pool waited for its turn.
+func (w writer) stillIdle(ctx context.Context, seen *observed) error {
+	if seen.objects.bootstrap == nil {
+		return nil
+	}
+	name, _, err := w.booting(ctx, seen)
+	if err == nil && name != "" {
+		err = fmt.Errorf("%w: machine %s boots", fault.ErrRaced, name)
+	}
+	return err
+}
+
 // swap deletes a Secret and creates another of its name. Both are asked for at once, and
 // the creation again for as long as the old one is there: so nothing stands between the
 // two, neither the answer to the deletion, nor whatever else keeps this process or the
@@ -174,6 +252,20 @@ func (w writer) swap(ctx context.Context, have, next *corev1.Secret) error {
 		return &absentError{fmt.Errorf("creating it: %w", err)}
 	}
 	return nil
+}
+
+// absentError says that a Secret was deleted, and its successor is not there.
+type absentError struct{ err error }
+
+func (e *absentError) Error() string { return e.err.Error() }
+func (e *absentError) Unwrap() error { return e.err }
+
+// created is a Secret as it is to be created.
+func created(s *corev1.Secret) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, Labels: s.Labels, Annotations: s.Annotations},
+		Type:       s.Type, Data: s.Data, Immutable: s.Immutable,
+	}
 }
 
 // reliedOn are the writes on which documents rely, and no other.
@@ -201,4 +293,11 @@ func together(writes ...func() error) error {
 	}
 	wg.Wait()
 	return errors.Join(errs...)
+}
+
+func wrapped(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }
