@@ -4,6 +4,8 @@ import (
 	"context"
 	"maps"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -14,7 +16,17 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
+	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
+
+// affected finds the pools to which a change of an object matters.
+type affected struct {
+	management, worker client.Reader
+	namespace          string // of configurations
+	profiles           desired.Profiles
+	memories           *memories
+}
 
 // usersOfObject maps an OperatingSystemProfile to the pools to which it matters. Those
 // that name it by its own name run whatever happens to it: where it goes, a built-in
@@ -25,7 +37,7 @@ import (
 // edited, as no source does, may matter to all.
 //
 // When the controller starts, all pools run, once all objects are known.
-func (r *Reconciler) usersOfObject() handler.EventHandler {
+func (a affected) usersOfObject() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[crreconcile.Request]
 	add := func(q queue, pools ...[]crreconcile.Request) {
 		for _, some := range pools {
@@ -37,7 +49,7 @@ func (r *Reconciler) usersOfObject() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
 			if !e.IsInInitialList {
-				add(q, r.poolsNaming(ctx, e.Object.GetName()), r.awaiting(ctx, e.Object))
+				add(q, a.poolsNaming(ctx, e.Object.GetName()), a.awaiting(ctx, e.Object))
 			}
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
@@ -45,10 +57,10 @@ func (r *Reconciler) usersOfObject() handler.EventHandler {
 			if was.GetUID() == is.GetUID() && was.GetGeneration() == is.GetGeneration() && maps.Equal(was.GetLabels(), is.GetLabels()) && maps.Equal(was.GetAnnotations(), is.GetAnnotations()) {
 				return // the informer's own
 			}
-			add(q, r.poolsNaming(ctx, is.GetName()), r.poolsNaming(ctx, was.GetLabels()[api.LabelProfile]), r.poolsNaming(ctx, is.GetLabels()[api.LabelProfile]), r.awaiting(ctx, is))
+			add(q, a.poolsNaming(ctx, is.GetName()), a.poolsNaming(ctx, was.GetLabels()[api.LabelProfile]), a.poolsNaming(ctx, is.GetLabels()[api.LabelProfile]), a.awaiting(ctx, is))
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
-			add(q, r.poolsNaming(ctx, e.Object.GetName()))
+			add(q, a.poolsNaming(ctx, e.Object.GetName()))
 		},
 	}
 }
@@ -56,22 +68,22 @@ func (r *Reconciler) usersOfObject() handler.EventHandler {
 // awaiting finds the pools that look at an object of a version themselves: those that
 // pin one, which choose among the objects; those that lack it; and those that have it,
 // for it may have come back as another.
-func (r *Reconciler) awaiting(ctx context.Context, obj client.Object) []crreconcile.Request {
+func (a affected) awaiting(ctx context.Context, obj client.Object) []crreconcile.Request {
 	var out []crreconcile.Request
-	for _, pool := range r.memories.lacking(r.profiles().Ref(obj.GetNamespace(), obj.GetName())) {
+	for _, pool := range a.memories.lacking(a.profiles.Ref(obj.GetNamespace(), obj.GetName())) {
 		out = append(out, requestFor(pool)...)
 	}
 	if name := obj.GetLabels()[api.LabelProfile]; name != "" {
 		pinned := func(md *cluster.MachineDeployment) bool { return md.Annotations[api.AnnotationVersionPin] != "" }
-		out = append(out, r.pools(ctx, pinned, client.MatchingFields{profileIndex: name})...)
+		out = append(out, a.pools(ctx, pinned, client.MatchingFields{profileIndex: name})...)
 	}
-	return append(out, r.having(ctx, obj)...)
+	return append(out, a.having(ctx, obj)...)
 }
 
 // having finds the pools whose configuration was made of an object.
-func (r *Reconciler) having(ctx context.Context, obj client.Object) []crreconcile.Request {
+func (a affected) having(ctx context.Context, obj client.Object) []crreconcile.Request {
 	var configs osm.OperatingSystemConfigList // of the cache: not to be changed
-	if err := r.Management.List(ctx, &configs, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := a.management.List(ctx, &configs, client.InNamespace(a.namespace), client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "listing OperatingSystemConfigs") // the cache answers; it fails only when the controller stops
 		return nil
 	}
@@ -81,15 +93,132 @@ func (r *Reconciler) having(ctx context.Context, obj client.Object) []crreconcil
 	}
 	var out []crreconcile.Request
 	for i := range configs.Items {
-		a := configs.Items[i].Annotations
-		switch a[api.AnnotationProfile] {
+		annotations := configs.Items[i].Annotations
+		switch annotations[api.AnnotationProfile] {
 		case "":
 		case obj.GetName():
-			out = append(out, requestFor(a[api.AnnotationPool])...)
+			out = append(out, requestFor(annotations[api.AnnotationPool])...)
 		case obj.GetLabels()[api.LabelProfile]:
-			if a[api.AnnotationVersion] == version {
-				out = append(out, requestFor(a[api.AnnotationPool])...)
+			if annotations[api.AnnotationVersion] == version {
+				out = append(out, requestFor(annotations[api.AnnotationPool])...)
 			}
+		}
+	}
+	return out
+}
+
+// usersOfSource maps a ProfileSource to the pools of the profiles that changed in
+// its inventory.
+func (a affected) usersOfSource() handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[crreconcile.Request]
+	enqueue := func(ctx context.Context, q queue, names map[string]bool) {
+		for name := range names {
+			for _, req := range a.poolsNaming(ctx, name) {
+				q.Add(req)
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			enqueue(ctx, q, changedProfiles(nil, e.Object))
+		},
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			enqueue(ctx, q, changedProfiles(e.ObjectOld, e.ObjectNew))
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			enqueue(ctx, q, changedProfiles(e.Object, nil))
+		},
+	}
+}
+
+// changedProfiles names the profiles whose entry differs between two states of a
+// source: all of them where it became, or was, the source of the built-in ones,
+// which give way to all others.
+func changedProfiles(before, after client.Object) map[string]bool {
+	entries := func(obj client.Object) (out map[string][]api.ProfileEntry, builtin bool) {
+		if ps, ok := obj.(*api.ProfileSource); ok && ps != nil {
+			builtin = ps.Spec.Builtin != nil
+		}
+		return versionsGiven(obj), builtin
+	}
+	old, wasBuiltin := entries(before)
+	now, isBuiltin := entries(after)
+	changed := map[string]bool{}
+	for name, e := range now {
+		if was, ok := old[name]; !ok || wasBuiltin != isBuiltin || !equality.Semantic.DeepEqual(was, e) {
+			changed[name] = true
+		}
+	}
+	for name := range old {
+		if _, ok := now[name]; !ok {
+			changed[name] = true
+		}
+	}
+	return changed
+}
+
+func (a affected) poolsNaming(ctx context.Context, profile string) []crreconcile.Request {
+	if profile == "" {
+		return nil
+	}
+	return a.pools(ctx, isPool, client.MatchingFields{profileIndex: profile})
+}
+
+func (a affected) allPools(ctx context.Context) []crreconcile.Request { return a.pools(ctx, isPool) }
+
+func (a affected) pools(ctx context.Context, which func(*cluster.MachineDeployment) bool, opts ...client.ListOption) []crreconcile.Request {
+	var list cluster.MachineDeploymentList
+	if err := a.worker.List(ctx, &list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
+		// The cache answers; it fails only when the controller stops.
+		log.FromContext(ctx).Error(err, "listing MachineDeployments")
+		return nil
+	}
+	out := make([]crreconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		if md := &list.Items[i]; which(md) {
+			out = append(out, crreconcile.Request{NamespacedName: client.ObjectKeyFromObject(md)})
+		}
+	}
+	return out
+}
+
+// usersOfSecret maps a pool's Secret to the pool, and the getter's to all.
+func (a affected) usersOfSecret(ctx context.Context, obj client.Object) []crreconcile.Request {
+	if obj.GetNamespace() == api.NamespaceCloudInitSettings && obj.GetName() == api.SecretGetterToken {
+		return a.allPools(ctx)
+	}
+	return owner(ctx, obj)
+}
+
+// owner maps an object to the pool it was made for.
+func owner(_ context.Context, obj client.Object) []crreconcile.Request {
+	return requestFor(ownerOf(obj))
+}
+
+func requestFor(pool string) []crreconcile.Request {
+	ns, name, ok := cutKey(pool)
+	if !ok {
+		return nil
+	}
+	return []crreconcile.Request{{NamespacedName: types.NamespacedName{Namespace: ns, Name: name}}}
+}
+
+// versionsGiven are what the waves get of the profiles of a source, and all there is to
+// know of one that has no waves.
+func versionsGiven(obj client.Object) map[string][]api.ProfileEntry {
+	out := map[string][]api.ProfileEntry{}
+	ps, ok := obj.(*api.ProfileSource)
+	if !ok || ps == nil {
+		return out
+	}
+	for _, e := range ps.Status.Profiles {
+		out[e.Name] = []api.ProfileEntry{e} // pins and removals
+		for wave := int32(0); ps.Gated() && wave <= api.LastWave; wave++ {
+			given, decided := selection.EntryForWave(ps, e, wave)
+			if !decided {
+				given = api.ProfileEntry{}
+			}
+			out[e.Name] = append(out[e.Name], given)
 		}
 	}
 	return out

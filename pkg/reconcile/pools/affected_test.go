@@ -56,7 +56,7 @@ func TestUsersOfObject(t *testing.T) {
 	edited := object.DeepCopy()
 	edited.Annotations = map[string]string{api.AnnotationCommit: "another"}
 	all := []string{"by-name", "had", "having", "lacking", "pinned", "plain"}
-	h := r.usersOfObject()
+	h := r.affected().usersOfObject()
 	for name, c := range map[string]struct {
 		happens func(handler.EventHandler, workqueue.TypedRateLimitingInterface[crreconcile.Request])
 		want    []string

@@ -283,6 +283,11 @@ func (r *Reconciler) profiles() desired.Profiles {
 	}
 }
 
+// affected finds the pools to which a change of an object matters.
+func (r *Reconciler) affected() affected {
+	return affected{management: r.Management, worker: r.Worker, namespace: r.Namespace, profiles: r.profiles(), memories: &r.memories}
+}
+
 // records reads what records refer to.
 func (r *Reconciler) records() desired.Records {
 	return desired.Records{Profiles: r.profiles(), Worker: r.Worker.Live, CA: r.Settings.KubernetesCACert}

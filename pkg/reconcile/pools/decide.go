@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -394,4 +395,32 @@ func keyedDigest(key []byte, parts ...[]byte) string {
 		mac.Write(p)
 	}
 	return "v1:hmac-sha256:" + hex.EncodeToString(mac.Sum(nil))
+}
+
+// versionError says that a pool cannot have what a version of its profile holds.
+type versionError struct {
+	version string
+	err     error
+}
+
+func (e *versionError) Error() string { return e.err.Error() }
+func (e *versionError) Unwrap() error { return e.err }
+
+// aboutVersion marks a refusal that came of rendering, by which a rollout judges the
+// version. Whatever is wrong before, with the pool or with what it refers to, says nothing
+// about that.
+func aboutVersion(seen *observed, err error) error {
+	if _, unclear := suspended(seen.md); unclear != nil || seen.desiredErr != nil {
+		return err
+	}
+	return &versionError{seen.desired.Profile.Provenance.Version, err}
+}
+
+// refusedVersion is the version that a refusal is about, "" for none.
+func refusedVersion(refusal error) string {
+	var about *versionError
+	if errors.As(refusal, &about) {
+		return about.version
+	}
+	return ""
 }

@@ -6,9 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -17,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -61,6 +57,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 	if err := mgr.Add(manager.RunnableFunc(r.archive().Run)); err != nil {
 		return fmt.Errorf("setting up the removal of old records: %w", err)
 	}
+	affected := r.affected()
 	clockSet := make(chan event.GenericEvent, 1)
 	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return r.watchClock(ctx, clockLook, clockSet) })); err != nil {
 		return fmt.Errorf("setting up the watch of the clock: %w", err)
@@ -69,22 +66,22 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 		Named("pool").
 		For(&cluster.MachineDeployment{}, builder.WithPredicates(concerned, predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionStarted, waveChanged, r.Shard.Moved()))).
-		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemProfile{}, r.usersOfObject())).
-		WatchesRawSource(source.Kind[client.Object](w.Management, &api.ProfileSource{}, r.usersOfSource())).
+		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemProfile{}, affected.usersOfObject())).
+		WatchesRawSource(source.Kind[client.Object](w.Management, &api.ProfileSource{}, affected.usersOfSource())).
 		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemConfig{}, keepTaken{handler.EnqueueRequestsFromMapFunc(owner), &r.memories}, predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
-		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.usersOfSecret)).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(affected.usersOfSecret)).
 		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(owner)).
 		Watches(&rbacv1.Role{}, handler.EnqueueRequestsFromMapFunc(owner), builder.WithPredicates(notCreated)).
 		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(owner), builder.WithPredicates(notCreated)).
 		WatchesRawSource(source.Kind(w.ClusterInfo, &corev1.ConfigMap{}, handler.TypedEnqueueRequestsFromMapFunc(
-			func(ctx context.Context, _ *corev1.ConfigMap) []crreconcile.Request { return r.allPools(ctx) }), endpointChanged)).
+			func(ctx context.Context, _ *corev1.ConfigMap) []crreconcile.Request { return affected.allPools(ctx) }), endpointChanged)).
 		WatchesRawSource(source.Channel(clockSet, handler.EnqueueRequestsFromMapFunc(
-			func(ctx context.Context, _ client.Object) []crreconcile.Request { return r.allPools(ctx) }))).
+			func(ctx context.Context, _ client.Object) []crreconcile.Request { return affected.allPools(ctx) }))).
 		WithOptions(controller.Options{MaxConcurrentReconciles: w.Concurrency})
 	if w.Registry != nil {
 		b = b.WatchesRawSource(source.Kind(w.Registry, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(
-			func(ctx context.Context, _ *corev1.Secret) []crreconcile.Request { return r.allPools(ctx) })))
+			func(ctx context.Context, _ *corev1.Secret) []crreconcile.Request { return affected.allPools(ctx) })))
 	}
 	return b.Complete(r)
 }
@@ -158,6 +155,16 @@ var deletionStarted = predicate.Funcs{
 	},
 }
 
+// waveChanged passes pools that moved to another wave.
+var waveChanged = predicate.Funcs{
+	CreateFunc:  func(event.CreateEvent) bool { return false },
+	DeleteFunc:  func(event.DeleteEvent) bool { return false },
+	GenericFunc: func(event.GenericEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetLabels()[api.LabelWave] != e.ObjectNew.GetLabels()[api.LabelWave]
+	},
+}
+
 // notCreated passes what happens to objects whose creation tells nothing: with each
 // comes an object of the same pool whose creation is passed.
 var notCreated = predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }}
@@ -168,100 +175,4 @@ var endpointChanged = predicate.TypedFuncs[*corev1.ConfigMap]{
 	UpdateFunc: func(e event.TypedUpdateEvent[*corev1.ConfigMap]) bool {
 		return e.ObjectOld.Data[kubeclient.ClusterInfoKey] != e.ObjectNew.Data[kubeclient.ClusterInfoKey]
 	},
-}
-
-// owner maps an object to the pool it was made for.
-func owner(_ context.Context, obj client.Object) []crreconcile.Request {
-	return requestFor(ownerOf(obj))
-}
-
-func requestFor(pool string) []crreconcile.Request {
-	ns, name, ok := cutKey(pool)
-	if !ok {
-		return nil
-	}
-	return []crreconcile.Request{{NamespacedName: types.NamespacedName{Namespace: ns, Name: name}}}
-}
-
-// usersOfSecret maps a pool's Secret to the pool, and the getter's to all.
-func (r *Reconciler) usersOfSecret(ctx context.Context, obj client.Object) []crreconcile.Request {
-	if obj.GetNamespace() == api.NamespaceCloudInitSettings && obj.GetName() == api.SecretGetterToken {
-		return r.allPools(ctx)
-	}
-	return owner(ctx, obj)
-}
-
-// usersOfSource maps a ProfileSource to the pools of the profiles that changed in
-// its inventory.
-func (r *Reconciler) usersOfSource() handler.EventHandler {
-	type queue = workqueue.TypedRateLimitingInterface[crreconcile.Request]
-	enqueue := func(ctx context.Context, q queue, names map[string]bool) {
-		for name := range names {
-			for _, req := range r.poolsNaming(ctx, name) {
-				q.Add(req)
-			}
-		}
-	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
-			enqueue(ctx, q, changedProfiles(nil, e.Object))
-		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			enqueue(ctx, q, changedProfiles(e.ObjectOld, e.ObjectNew))
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
-			enqueue(ctx, q, changedProfiles(e.Object, nil))
-		},
-	}
-}
-
-// changedProfiles names the profiles whose entry differs between two states of a
-// source: all of them where it became, or was, the source of the built-in ones,
-// which give way to all others.
-func changedProfiles(before, after client.Object) map[string]bool {
-	entries := func(obj client.Object) (out map[string][]api.ProfileEntry, builtin bool) {
-		if ps, ok := obj.(*api.ProfileSource); ok && ps != nil {
-			builtin = ps.Spec.Builtin != nil
-		}
-		return versionsGiven(obj), builtin
-	}
-	old, wasBuiltin := entries(before)
-	now, isBuiltin := entries(after)
-	changed := map[string]bool{}
-	for name, e := range now {
-		if was, ok := old[name]; !ok || wasBuiltin != isBuiltin || !equality.Semantic.DeepEqual(was, e) {
-			changed[name] = true
-		}
-	}
-	for name := range old {
-		if _, ok := now[name]; !ok {
-			changed[name] = true
-		}
-	}
-	return changed
-}
-
-func (r *Reconciler) poolsNaming(ctx context.Context, profile string) []crreconcile.Request {
-	if profile == "" {
-		return nil
-	}
-	return r.pools(ctx, isPool, client.MatchingFields{profileIndex: profile})
-}
-
-func (r *Reconciler) allPools(ctx context.Context) []crreconcile.Request { return r.pools(ctx, isPool) }
-
-func (r *Reconciler) pools(ctx context.Context, which func(*cluster.MachineDeployment) bool, opts ...client.ListOption) []crreconcile.Request {
-	var list cluster.MachineDeploymentList
-	if err := r.Worker.List(ctx, &list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
-		// The cache answers; it fails only when the controller stops.
-		log.FromContext(ctx).Error(err, "listing MachineDeployments")
-		return nil
-	}
-	out := make([]crreconcile.Request, 0, len(list.Items))
-	for i := range list.Items {
-		if md := &list.Items[i]; which(md) {
-			out = append(out, crreconcile.Request{NamespacedName: client.ObjectKeyFromObject(md)})
-		}
-	}
-	return out
 }
