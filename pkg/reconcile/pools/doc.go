@@ -8,8 +8,8 @@
 // last, and is never absent once it exists. What cannot be rendered leaves the
 // last good configuration in place and maintained.
 //
-// Start with Reconcile in controller.go: observe.go reads, decide.go compares, apply.go
-// applies through write.go, report.go and events.go report. Package desired finds out what
+// Start with Reconcile in controller.go: observe.go reads, plan.go compares, apply.go
+// applies through write.go, events.go and audit.go report. Package desired finds out what
 // a pool asks for, token finds and renews its tokens, fault says what an error means for
 // the next run.
 package pools
