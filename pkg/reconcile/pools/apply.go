@@ -4,19 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 )
 
@@ -29,6 +24,21 @@ const (
 // apply writes a plan in its order. Provisioning comes before bootstrap: an old
 // bootstrap document works with a new provisioning Secret, never the other way.
 func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
+	// The token lives one hour: whatever else is wrong must not keep it from being renewed.
+	if err := w.renewToken(ctx, p.token); err != nil {
+		return err
+	}
+	for _, obj := range p.withdraw {
+		if err := w.remove(ctx, obj); err != nil {
+			return err
+		}
+	}
+	if p.err != nil {
+		return p.err
+	}
+	if err := w.createKey(ctx, p.key); err != nil {
+		return err
+	}
 	var osc *osm.OperatingSystemConfig
 	var refused error // of a configuration that stood before: its documents are kept all the same
 	provision := func() error { return w.writeUserData(ctx, seen, seen.objects.provisioning, p.provisioning) }
@@ -179,54 +189,22 @@ func (w writer) note(ctx context.Context, osc *osm.OperatingSystemConfig, p plan
 
 var refusalKeys = []string{api.AnnotationRefused, api.AnnotationRefusedVersion, api.AnnotationRefusedSince}
 
-// refusalNotes are the annotations by which a configuration with the given ones says that
-// a newer one is refused; none where that is not so.
-func (p plan) refusalNotes(have map[string]string, now time.Time) map[string]string {
-	if p.refusal == nil {
-		return nil
-	}
-	out := map[string]string{api.AnnotationRefused: keptMessage(p), api.AnnotationRefusedSince: lineage.Stamp(now)}
-	version := refusedVersion(p.refusal)
-	if version != "" {
-		out[api.AnnotationRefusedVersion] = version
-	}
-	if since := lineage.AnnotatedTime(have, api.AnnotationRefusedSince); have[api.AnnotationRefusedVersion] == version && !since.IsZero() && !since.After(now) {
-		out[api.AnnotationRefusedSince] = have[api.AnnotationRefusedSince]
-	}
-	return out
-}
-
-// digestKey reads the key of keyed digests, and makes it where there is none.
-func (r *Reconciler) digestKey(ctx context.Context) ([]byte, error) {
-	r.keyOnce.Lock()
-	defer r.keyOnce.Unlock()
-	if r.key != nil {
-		return r.key, nil
-	}
-	name := types.NamespacedName{Namespace: r.Namespace, Name: api.KeySecretName}
-	const dataKey, size = "key", 32 // bytes, the block that SHA-256 digests to
-	var secret corev1.Secret
-	err := r.Management.Live.Get(ctx, name, &secret)
-	if apierrors.IsNotFound(err) {
-		key := make([]byte, size)
-		if _, err := io.ReadFull(r.Random, key); err != nil {
-			return nil, fmt.Errorf("making the key of digests: %w", err)
-		}
-		secret = corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: name.Name, Namespace: name.Namespace, Labels: map[string]string{api.LabelManagedBy: api.FieldManager}},
-			Immutable:  ptr(true),
-			Data:       map[string][]byte{dataKey: key},
-		}
-		if err = r.Management.Create(ctx, &secret, client.FieldOwner(api.FieldManager)); apierrors.IsAlreadyExists(err) {
-			err = r.Management.Live.Get(ctx, name, &secret)
-		}
-	}
+// requestNodeToken requests a token that is bound to the pool, for documents that are
+// written now. Its account is created if there is none.
+func (r *Reconciler) requestNodeToken(ctx context.Context, seen *observed) error {
+	account, err := r.writer().access().EnsureAccount(ctx, seen.md, seen.objects.access)
 	if err != nil {
-		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
+		return err
 	}
-	if len(secret.Data[dataKey]) < size {
-		return nil, fmt.Errorf("the Secret %s: key %q has %d bytes, it needs %d: delete the Secret, a new one is made", name, dataKey, len(secret.Data[dataKey]), size)
+	bound, err := r.tokens().Request(ctx, account)
+	if err != nil {
+		return err
 	}
-	r.key = secret.Data[dataKey]
-	return r.key, nil
+	r.memories.remember(seen.md, func(m *memory) { m.token = bound })
+	seen.node, seen.objects.access.Account = bound, account
+	seen.values.APIServerToken, seen.desired.Cluster.APIServerToken = bound.Value, bound.Value
+	if seen.lastGood != nil {
+		seen.lastGood.input.Cluster.APIServerToken = bound.Value
+	}
+	return nil
 }

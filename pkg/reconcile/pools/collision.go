@@ -190,22 +190,6 @@ func (seen *observed) yieldsTo() *rival {
 	return nil
 }
 
-// giveWay refuses a pool if another has its names. It takes back what was made before
-// the other one was seen: each might have what the other lacks, for ever.
-func (r *Reconciler) giveWay(ctx context.Context, seen *observed) error {
-	rival := seen.yieldsTo()
-	if rival == nil {
-		return nil
-	}
-	own := standingOf(seen.md, seen.objects)
-	if own < standsLegacy {
-		if err := r.takeBack(ctx, seen.md); err != nil {
-			return err
-		}
-	}
-	return rival.refuse(seen.md, own)
-}
-
 // refuse is the error for a pool that yields to a rival.
 func (r rival) refuse(md *cluster.MachineDeployment, own standing) error {
 	why := "which is older"
@@ -222,27 +206,26 @@ func (seen *observed) owns(obj client.Object) bool {
 	return ownerOf(obj) == poolKey(seen.md) || ok && uid == string(seen.md.UID)
 }
 
-// takeBack deletes what was made for a pool that nobody has used. The cache may be behind:
-// the API server knows whether somebody may have.
-func (r *Reconciler) takeBack(ctx context.Context, md *cluster.MachineDeployment) error {
-	read := r.reader()
-	made, err := read.owned(ctx, read.cached(), md)
-	if err != nil || len(made) == 0 {
-		return err
+// unused finds what was made for a pool that yields to a rival and that has nothing to boot
+// from: each of the two might have what the other lacks, for ever. The cache may be behind:
+// the API server knows whether somebody may have used it.
+func (r reader) unused(ctx context.Context, seen *observed) ([]client.Object, error) {
+	if seen.yieldsTo() == nil || standingOf(seen.md, seen.objects) >= standsLegacy {
+		return nil, nil
 	}
-	if made, err = read.owned(ctx, read.live(), md); err != nil {
-		return err
+	made, err := r.owned(ctx, r.cached(), seen.md)
+	if err != nil || len(made) == 0 {
+		return nil, err
+	}
+	if made, err = r.owned(ctx, r.live(), seen.md); err != nil {
+		return nil, err
 	}
 	made = slices.DeleteFunc(made, func(obj client.Object) bool { return ownerOf(obj) == "" }) // the reference's
-	if slices.ContainsFunc(made, func(obj client.Object) bool { return obj.GetName() == namesOf(md).Bootstrap }) {
-		return fmt.Errorf("%w: Secret %s is there", fault.ErrRaced, namesOf(md).Bootstrap)
+	bootstrap := namesOf(seen.md).Bootstrap
+	if slices.ContainsFunc(made, func(obj client.Object) bool { return obj.GetName() == bootstrap }) {
+		return nil, fmt.Errorf("%w: Secret %s is there", fault.ErrRaced, bootstrap)
 	}
-	for _, obj := range made {
-		if err := r.writer().remove(ctx, obj); err != nil {
-			return err
-		}
-	}
-	return nil
+	return made, nil
 }
 
 // before orders pools by age.

@@ -2,7 +2,6 @@ package pools
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -107,8 +106,7 @@ type Reconciler struct {
 
 	replacing sync.Mutex // held while a Secret is absent
 
-	keyOnce sync.Mutex
-	key     []byte // of credentials digests
+	key digestKey // of credentials and tokens
 }
 
 // Reconcile brings one pool's objects in line with its profile, its
@@ -130,150 +128,58 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !isPool(&md) {
 		return r.leave(&md, r.writer().release(ctx, &md))
 	}
-	var next step
+	var seen *observed
 	var unheld error
 	err = together(
 		func() error { unheld = r.writer().hold(ctx, &md); return nil },
-		func() (err error) { next, err = r.look(ctx, &md); return err },
+		func() (err error) { seen, err = r.observe(ctx, &md); return err },
 	)
-	if err != nil || unheld != nil {
-		return r.reporter().reportUnheld(&md, next.standing, err, unheld)
+	todo := renewal(seen, err)
+	if err == nil {
+		todo = r.plan(ctx, seen)
 	}
-	r.reporter().tellSuspended(next.seen)
-	next.todo.was = pastOf(next.seen.objects)
-	err = r.writer().apply(ctx, next.seen, next.todo)
-	if r.withhold(next, err) {
+	if unheld != nil {
+		err := r.writer().renewToken(ctx, todo.token)
+		if err == nil {
+			err = todo.err
+		}
+		return r.reporter().reportUnheld(&md, renewal(seen, err), err, unheld)
+	}
+	if todo.err == nil {
+		r.reporter().tellSuspended(seen)
+	}
+	todo.was = pastOf(seen.objects)
+	err = r.writer().apply(ctx, seen, todo)
+	if r.memories.withhold(seen, todo, err, r.Clock.Now()) {
 		return ctrl.Result{RequeueAfter: racedRetry}, nil
 	}
-	if next.todo.was.unkept {
-		next.todo.poll = sooner(next.todo.poll, journalRetry)
-	}
-	return r.reporter().report(&md, next.todo, err)
+	return r.reporter().report(&md, todo, err)
 }
 
-// step is what one look at a pool came to.
-type step struct {
-	seen     *observed
-	todo     plan
-	standing plan // when to look again where there is nothing to do
-}
-
-// look reads, and plans. Of what it needs itself it makes the token of the pool's
-// machines, with their account, and renews the bootstrap token.
-func (r *Reconciler) look(ctx context.Context, md *cluster.MachineDeployment) (step, error) {
-	var s step
-	// The token comes first: it lives one hour, and whatever else is wrong must
-	// not keep it from being renewed.
-	bootstrap, err := r.tokens().Renewed(ctx, md)
-	if err != nil {
-		return s, err
-	}
-	if !bootstrap.Create {
-		s.standing.expires = bootstrap.Expires
-	}
-	s.seen, err = r.observe(ctx, md, bootstrap)
-	if err == nil {
-		err = r.giveWay(ctx, s.seen)
-		s.standing.poll = s.seen.poll
-		r.dropTaken(s.seen)
-	}
-	if err == nil {
-		err = collision(s.seen)
-	}
-	if err != nil {
-		return s, err
-	}
-	s.todo, err = r.plan(ctx, s.seen)
-	if s.todo.needsNodeToken {
-		with, failed := r.withNodeToken(ctx, s.seen)
-		if failed != nil {
-			return s, failed
+// plan plans what to write. What only few pools need, and what costs requests, is observed
+// once a plan lacks it.
+func (r *Reconciler) plan(ctx context.Context, seen *observed) plan {
+	for {
+		todo := r.planner().plan(seen)
+		var err error
+		switch todo.lacks {
+		case lacksNothing:
+			if err = r.noteMissing(ctx, seen); err == nil {
+				return todo
+			}
+		case lacksLastGood:
+			err = r.observeLastGood(ctx, seen, todo.refusal)
+		case lacksDocuments:
+			err = r.reader().observeDocuments(ctx, seen)
+		case lacksMachine:
+			err = r.reader().observeBooting(ctx, seen)
+		case lacksNodeToken:
+			err = r.requestNodeToken(ctx, seen)
 		}
-		s.seen = with
-		s.todo, err = r.plan(ctx, s.seen)
-	}
-	if missing := r.noteMissing(ctx, s.seen, err, s.todo.unrenewed); missing != nil {
-		return s, missing
-	}
-	if err == nil {
-		s.todo, err = r.takeOver(ctx, s.seen, s.todo)
-	}
-	return s, err
-}
-
-// plan plans what the pool asks for, or else to keep what it has.
-func (r *Reconciler) plan(ctx context.Context, seen *observed) (plan, error) {
-	todo, err := r.decideWanted(ctx, seen)
-	if _, final := fault.Permanent(err); final {
-		return r.decideLastGood(ctx, seen, aboutVersion(seen, err))
-	}
-	return todo, err
-}
-
-// decideDesired plans what the pool asks for.
-func (r *Reconciler) decideDesired(seen *observed) (plan, error) {
-	if seen.desiredErr != nil {
-		return plan{}, seen.desiredErr
-	}
-	gen, err := generationOf(seen, seen.desired, seen.md.Annotations[api.AnnotationMDRevision])
-	if err != nil {
-		return plan{}, err
-	}
-	p, err := r.decide(seen, gen)
-	p.wanted = err == nil
-	return p, err
-}
-
-// decideLastGood plans to keep what stands, when the pool cannot have what it
-// asks for: the same content with current tokens, under the revision it was for.
-func (r *Reconciler) decideLastGood(ctx context.Context, seen *observed, refusal error) (plan, error) {
-	have := seen.objects
-	rec, err := r.lastRecord(ctx, seen)
-	if err != nil {
-		return plan{}, err
-	}
-	if have.osc == nil && rec.Object == "" && !madeOf(have.bootstrap) {
-		return plan{}, refusal // nothing to boot from
-	}
-	keep := func(err error) (plan, error) {
-		p := decideTokens(seen)
-		if rec.Object != "" {
-			p.edge, p.access = r.decideEdge(seen, rec.Pool), decideAccess(seen, rec.Pool)
-			p.look = earliest(p.access.Look, p.edge.renew)
+		if err != nil {
+			return renewal(seen, err)
 		}
-		if p.edge.lacksToken {
-			return plan{needsNodeToken: true}, nil
-		}
-		p.refusal, p.serving = refusal, rec
-		if rec.Object == "" {
-			p.serving = servedBy(have)
-		}
-		var unread *fault.Unread
-		if errors.As(err, &unread) {
-			p.unread = err
-		} else {
-			p.unrenewed = err
-		}
-		return r.exchange(ctx, seen, p)
 	}
-	in, err := r.records().Restore(ctx, seen.md, rec, seen.values)
-	if err != nil {
-		return keep(err)
-	}
-	revision := have.revisionFor(rec.Digests.Input)
-	if errors.Is(refusal, errSuspended) {
-		revision = revisionOf(seen)
-	}
-	gen, err := generationOf(seen, in, revision)
-	if err != nil {
-		return keep(err)
-	}
-	p, err := r.decide(seen, gen)
-	if err != nil {
-		return keep(err)
-	}
-	p.refusal = refusal
-	return p, nil
 }
 
 // profiles reads the profiles that pools ask for.
@@ -328,7 +234,12 @@ func (r *Reconciler) reporter() reporter {
 	}
 }
 
-// tokens finds, makes and renews the tokens of pools.
+// planner compares what was observed with what pools should have.
+func (r *Reconciler) planner() planner {
+	return planner{engine: r.Engine, namespace: r.Namespace, ca: r.Settings.KubernetesCACert}
+}
+
+// tokens finds, makes and requests the tokens of pools.
 func (r *Reconciler) tokens() token.Tokens {
 	return token.Tokens{
 		Worker: r.Worker, Live: r.Worker.Live, Indexed: r.Indexed, Clock: r.Clock, Random: r.Random,

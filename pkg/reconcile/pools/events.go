@@ -70,6 +70,9 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl
 	if r.memories.recall(md).races > 0 {
 		r.memories.remember(md, func(m *memory) { m.races = 0 })
 	}
+	if p.was != nil && p.was.unkept {
+		p.poll = sooner(p.poll, journalRetry)
+	}
 	now := r.clock.Now()
 	renewal := sooner(sooner(untilRenewal(p.expires, now), wait.Jitter(p.poll, token.Jitter)), until(p.look, now))
 	var waiting *fault.Wait

@@ -3,8 +3,6 @@ package pools
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,13 +18,40 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
+
+// lastGood is the generation that a pool has, observed if it cannot have what it asks for.
+type lastGood struct {
+	record render.Record
+	input  render.Input // made from the record again
+	err    error        // why it cannot be
+}
+
+// observeLastGood reads what the pool's documents were made from. The refusal is what the
+// pool asks for, so that this is not rendered in vain again.
+func (r *Reconciler) observeLastGood(ctx context.Context, seen *observed, refusal error) error {
+	rec, err := r.lastRecord(ctx, seen)
+	if err != nil {
+		return err
+	}
+	if seen.desiredErr == nil {
+		seen.desiredErr = refusal
+	}
+	seen.lastGood = &lastGood{record: rec}
+	if !seen.hasNothing() {
+		seen.lastGood.input, seen.lastGood.err = r.records().Restore(ctx, seen.md, rec, seen.values)
+	}
+	return nil
+}
+
+// hasNothing reports whether a pool has nothing to boot from.
+func (seen *observed) hasNothing() bool {
+	return seen.objects.osc == nil && seen.lastGood.record.Object == "" && !madeOf(seen.objects.bootstrap)
+}
 
 // lastRecord is the record of the generation that a pool has: its configuration's, or
 // where that is gone or edited, that of the documents that stand: as the configuration
@@ -180,69 +205,4 @@ func (k keepTaken) keep(was client.Object) {
 	}
 	md := &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(was.GetAnnotations()[api.AnnotationPoolUID])}}
 	k.memories.remember(md, func(m *memory) { m.taken = taken{was.GetUID(), record} })
-}
-
-// dropTaken forgets the record of a configuration of which the next one stands.
-func (r *Reconciler) dropTaken(seen *observed) {
-	was, osc := r.memories.recall(seen.md).taken, seen.objects.osc
-	if was.record != "" && osc != nil && osc.UID != was.uid && lineage.Intact(recordOf(osc)) {
-		r.memories.remember(seen.md, func(m *memory) { m.taken = taken{} })
-	}
-}
-
-// exchange plans for documents that cannot be rendered again, because what they were
-// made from is gone, that a token which is due gives way to another all the same. It
-// is found by what it says of itself, and only where it stands as it is: a profile
-// that encodes it has to be put right before it ends. The plan needs a token where
-// there is none to put in its place.
-func (r *Reconciler) exchange(ctx context.Context, seen *observed, p plan) (plan, error) {
-	for _, d := range []struct {
-		have *corev1.Secret
-		into *secretPlan
-	}{{seen.objects.provisioning, &p.provisioning}, {seen.objects.bootstrap, &p.bootstrap}} {
-		if d.have == nil || lineage.AnnotatedTime(d.have.Annotations, api.AnnotationCredentialsExpireAt).IsZero() {
-			continue // none, or one with the getter's token
-		}
-		if t, stays := seen.standingToken(d.have); stays {
-			p.look = earliest(p.look, t.Renew)
-			continue
-		}
-		if seen.node.Value == "" {
-			return plan{needsNodeToken: true}, nil
-		}
-		write, err := r.exchanged(ctx, seen, d.have)
-		if err != nil {
-			return plan{}, err
-		}
-		if write == nil && p.unrenewed == nil {
-			continue // it is tried again
-		}
-		if write == nil {
-			p.unrenewed = fmt.Errorf("%w; the token in Secret %s ends at %s", p.unrenewed, d.have.Name, d.have.Annotations[api.AnnotationCredentialsExpireAt])
-			continue
-		}
-		d.into.write = write
-		p.look = earliest(p.look, seen.node.Renew)
-	}
-	return p, nil
-}
-
-// exchanged is a document with another token, nil where the one in it is not found.
-// It has no tokens digest, so that it is rendered as soon as that is possible.
-func (r *Reconciler) exchanged(ctx context.Context, seen *observed, have *corev1.Secret) (*corev1.Secret, error) {
-	var live corev1.Secret
-	if err := r.Worker.Live.Get(ctx, client.ObjectKeyFromObject(have), &live); err != nil {
-		return nil, fault.Raced(fmt.Errorf("reading Secret %s: %w", client.ObjectKeyFromObject(have), err))
-	}
-	document, found := token.Replace(live.Data[api.UserDataKey], access.Name(seen.md), seen.node.Value)
-	if !found {
-		return nil, nil
-	}
-	annotations := maps.Clone(live.Annotations)
-	for _, key := range []string{api.AnnotationTokensDigest, api.AnnotationCredentialsExpireAt, api.AnnotationCredentialsRenewAt} {
-		delete(annotations, key)
-	}
-	seen.node.Annotate(annotations)
-	annotations[api.AnnotationDataDigest] = dataDigest(document)
-	return secretFor(live.Name, &live, annotations, map[string][]byte{api.UserDataKey: document}), nil
 }

@@ -300,16 +300,12 @@ func TestSameContentOfAnotherObject(t *testing.T) {
 	f.ask(map[string]string{api.AnnotationOSP: "osp-a", api.AnnotationMDRevision: "1"})
 	f.reconcile()
 	before, told := f.versions(), f.told()
-	bootstrap, err := f.r.tokens().Renewed(t.Context(), f.pool)
-	if err != nil {
-		t.Fatal(err)
-	}
-	seen, err := f.r.observe(t.Context(), f.pool, bootstrap)
+	seen, err := f.r.observe(t.Context(), f.pool)
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen.desired.Profile.Object = "elsewhere/osp-a-v1.0.0"
-	p, err := f.r.decideDesired(seen)
+	p, err := f.r.planner().planDesired(seen)
 	if err != nil || p.osc != nil || len(p.healed) > 0 {
 		t.Errorf("decided to write %v, healed %q (err %v)", p.osc, p.healed, err)
 	}

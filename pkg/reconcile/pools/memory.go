@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 )
@@ -101,27 +102,35 @@ type withheld struct {
 
 // withhold remembers that a plan could not be applied, and reports whether the next run
 // keeps what stands. A pool that has nothing to keep is not among those.
-func (r *Reconciler) withhold(s step, err error) bool {
+func (m *memories) withhold(seen *observed, p plan, err error, now time.Time) bool {
 	var refusal *fault.Refusal
-	if !s.todo.wanted || s.todo.osc == nil || s.todo.sameAgain || s.seen.objects.bootstrap == nil || !errors.As(err, &refusal) {
+	if !p.wanted || p.osc == nil || p.sameAgain || seen.objects.bootstrap == nil || !errors.As(err, &refusal) {
 		return false
 	}
-	input := s.todo.serving.Digests.Input
-	r.memories.remember(s.seen.md, func(m *memory) {
+	input := p.serving.Digests.Input
+	m.remember(seen.md, func(m *memory) {
 		wait := withheldRetry
 		if m.withheld != nil && m.withheld.input == input {
 			wait = min(2*m.withheld.wait, withheldPause)
 		}
-		m.withheld = &withheld{input, refusal, wait, r.Clock.Now().Add(wait)}
+		m.withheld = &withheld{input, refusal, wait, now.Add(wait)}
 	})
 	return true
 }
 
 // withheld says why a pool cannot have what it asks for now, and when to look again.
-func (r *Reconciler) withheld(seen *observed) (time.Duration, error) {
-	w := r.memories.recall(seen.md).withheld
+func (m *memories) withheld(seen *observed) (time.Duration, error) {
+	w := m.recall(seen.md).withheld
 	if w == nil || !seen.now.Before(w.until) || w.input != seen.desired.InputDigest() {
 		return seen.poll, nil
 	}
 	return sooner(seen.poll, w.until.Sub(seen.now)), w.refusal
+}
+
+// dropTaken forgets the record of a configuration of which the next one stands.
+func (m *memories) dropTaken(seen *observed) {
+	was, osc := m.recall(seen.md).taken, seen.objects.osc
+	if was.record != "" && osc != nil && osc.UID != was.uid && lineage.Intact(recordOf(osc)) {
+		m.remember(seen.md, func(m *memory) { m.taken = taken{} })
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -31,8 +32,9 @@ type observed struct {
 	rivals           []rival // other pools with some of the same names
 	endpoint         desired.Endpoint
 	node             token.Node
-	boundTokens      bool   // each pool has a node token of its own
-	key              []byte // of keyed digests
+	boundTokens      bool           // each pool has a node token of its own
+	key              []byte         // of keyed digests
+	newKey           *corev1.Secret // with key, where it is not stored yet
 	now              time.Time
 
 	// values are the cluster's, with the tokens as they are now, and kubeconfig
@@ -46,6 +48,14 @@ type observed struct {
 	desiredErr error
 	// poll is the time until desired has to be looked at again, 0 for never.
 	poll time.Duration
+
+	// unused are objects that nobody has used yet, of a pool that yields to a rival.
+	unused []client.Object
+
+	// What follows is nil until a plan lacks it.
+	lastGood  *lastGood
+	documents map[string]*corev1.Secret // for user data, with content, by name
+	booting   *booting
 }
 
 // observeServed finds out whether the documents follow the configuration, and asks the API
@@ -77,41 +87,48 @@ func (r *Reconciler) observeServed(ctx context.Context, seen *observed) error {
 	return nil
 }
 
-// observe reads. Only a missing object counts as absent.
-func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment, bootstrap token.Bootstrap) (*observed, error) {
-	seen := &observed{md: md, token: bootstrap, now: r.Clock.Now(), boundTokens: r.NodeTokenTTL != 0, booted: r.memories.recall(md).booted}
+// observe reads. Only a missing object counts as absent. Where it fails it returns what it
+// has read, the token at least: that is renewed whatever else is wrong.
+func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment) (*observed, error) {
+	seen := &observed{md: md, now: r.Clock.Now(), boundTokens: r.NodeTokenTTL != 0, booted: r.memories.recall(md).booted}
 	var err error
+	if seen.token, err = r.tokens().Bootstrap(ctx, md); err != nil {
+		return seen, err
+	}
 	if seen.objects, err = r.reader().objects(ctx, r.reader().cached(), md); err != nil {
-		return nil, err
+		return seen, err
 	}
 	if err = r.observeServed(ctx, seen); err != nil {
-		return nil, err
+		return seen, err
 	}
 	if seen.rivals, err = r.reader().rivals(ctx, seen); err != nil {
-		return nil, err
+		return seen, err
 	}
-	if seen.key, err = r.digestKey(ctx); err != nil {
-		return nil, err
+	if seen.unused, err = r.reader().unused(ctx, seen); err != nil {
+		return seen, err
+	}
+	if seen.key, seen.newKey, err = r.key.observe(ctx, r.Management.Live, r.Namespace, r.Random); err != nil {
+		return seen, err
 	}
 	var missing error // of what new content needs; what stands is maintained without it
 	if seen.endpoint, err = r.endpoints().Get(ctx); err != nil {
 		known := r.endpoint.Last()
 		if missing, err = fault.Maintain(err); err != nil || known == nil {
-			return nil, errors.Join(err, missing)
+			return seen, errors.Join(err, missing)
 		}
 		seen.endpoint = *known
 	}
 	if seen.node, err = r.nodeToken(ctx, seen); err != nil {
-		return nil, err
+		return seen, err
 	}
 	seen.settings, err = r.NodeSettings(ctx)
 	if err != nil {
 		if missing, err = fault.Maintain(err); err != nil {
-			return nil, err
+			return seen, err
 		}
 	}
 	if seen.kubeconfig, err = seen.endpoint.Kubeconfig(seen.token.Value); err != nil {
-		return nil, err
+		return seen, err
 	}
 	seen.values = render.Cluster{
 		Server:                        seen.endpoint.Server,
@@ -128,11 +145,12 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 		seen.desired.Pool, seen.poll, seen.desiredErr = r.cloudConfigs().Add(ctx, md, seen.desired)
 	}
 	if seen.desiredErr == nil {
-		seen.poll, seen.desiredErr = r.withheld(seen)
+		seen.poll, seen.desiredErr = r.memories.withheld(seen)
 	}
 	if _, final := fault.Permanent(seen.desiredErr); seen.desiredErr != nil && !final {
-		return nil, seen.desiredErr
+		return seen, seen.desiredErr
 	}
+	r.memories.dropTaken(seen)
 	return seen, nil
 }
 
@@ -151,7 +169,7 @@ func (r *Reconciler) inputOf(ctx context.Context, md *cluster.MachineDeployment,
 }
 
 // nodeToken finds the token for documents that are written now. It asks for none:
-// that is for withNodeToken, once a document needs it.
+// that is for requestNodeToken, once a document needs it.
 func (r *Reconciler) nodeToken(ctx context.Context, seen *observed) (token.Node, error) {
 	if r.NodeTokenTTL == 0 || seen.objects.takenOver() {
 		return r.tokens().Getter(ctx)
@@ -166,24 +184,6 @@ func (r *Reconciler) nodeToken(ctx context.Context, seen *observed) (token.Node,
 	return token.Node{Account: account.UID}, nil
 }
 
-// withNodeToken asks for a token that is bound to the pool, and returns what was
-// observed with it.
-func (r *Reconciler) withNodeToken(ctx context.Context, seen *observed) (*observed, error) {
-	account, err := r.writer().access().EnsureAccount(ctx, seen.md, seen.objects.access)
-	if err != nil {
-		return nil, err
-	}
-	bound, err := r.tokens().Request(ctx, account)
-	if err != nil {
-		return nil, err
-	}
-	r.memories.remember(seen.md, func(m *memory) { m.token = bound })
-	next := *seen
-	next.node, next.objects.access.Account = bound, account
-	next.values.APIServerToken, next.desired.Cluster.APIServerToken = bound.Value, bound.Value
-	return &next, nil
-}
-
 // standingToken is the bound token that a Secret carries, where that one stays.
 func (seen *observed) standingToken(have *corev1.Secret) (token.Node, bool) {
 	return token.Standing(have, seen.node.Account, seen.now)
@@ -191,9 +191,13 @@ func (seen *observed) standingToken(have *corev1.Secret) (token.Node, bool) {
 
 // noteMissing notes which objects a pool lacks, so that their creation starts it again,
 // and reports whether one has come meanwhile: that one started nothing.
-func (r *Reconciler) noteMissing(ctx context.Context, seen *observed, errs ...error) error {
+func (r *Reconciler) noteMissing(ctx context.Context, seen *observed) error {
+	errs := []error{seen.desiredErr}
+	if seen.lastGood != nil {
+		errs = append(errs, seen.lastGood.err)
+	}
 	var lacks []string
-	for _, err := range append(errs, seen.desiredErr) {
+	for _, err := range errs {
 		if missing := (*desired.MissingError)(nil); errors.As(err, &missing) {
 			lacks = append(lacks, missing.Object)
 		}
@@ -207,5 +211,27 @@ func (r *Reconciler) noteMissing(ctx context.Context, seen *observed, errs ...er
 			return fmt.Errorf("%w: OperatingSystemProfile %s is there", fault.ErrRaced, ref)
 		}
 	}
+	return nil
+}
+
+// observeDocuments reads the user-data Secrets with their content, which the cache does not
+// have.
+func (r reader) observeDocuments(ctx context.Context, seen *observed) error {
+	documents := map[string]*corev1.Secret{}
+	for _, have := range []*corev1.Secret{seen.objects.provisioning, seen.objects.bootstrap} {
+		if have == nil {
+			continue
+		}
+		key := client.ObjectKeyFromObject(have)
+		live := &corev1.Secret{}
+		if err := r.worker.Live.Get(ctx, key, live); err != nil {
+			return fault.Raced(fmt.Errorf("reading Secret %s: %w", key, err))
+		}
+		if live.UID != have.UID {
+			return fmt.Errorf("%w: Secret %s is another", fault.ErrRaced, key)
+		}
+		documents[have.Name] = live
+	}
+	seen.documents = documents
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -28,6 +29,10 @@ import (
 
 // plan is what apply writes, in the order of its fields. Nil is "as it is".
 type plan struct {
+	withdraw []client.Object // of a pool that yields to a rival
+	err      error           // why nothing else is written but a token that is due
+	key      *corev1.Secret  // of keyed digests
+
 	settings     *corev1.ConfigMap
 	inputs       *inputsPlan
 	token        token.Bootstrap
@@ -54,10 +59,25 @@ type plan struct {
 	poll      time.Duration // until the next look at what nobody tells of, 0 for never
 	was       *past         // what stood before apply; nil where nothing was planned
 
-	// needsNodeToken says that a document has to be written and its token is not known. The
-	// plan has nothing else then: it is made again once there is a token.
-	needsNodeToken bool
+	// lacks is what the plan needs and what is not observed yet. It has nothing else then:
+	// it is made again once that is known.
+	lacks lack
 }
+
+// lack is something that few pools need to be planned, and that costs requests.
+type lack int
+
+const (
+	lacksNothing lack = iota
+	// lacksLastGood is the generation that the pool has.
+	lacksLastGood
+	// lacksDocuments is the content of the user-data Secrets.
+	lacksDocuments
+	// lacksMachine is whether a machine boots from what is to be replaced.
+	lacksMachine
+	// lacksNodeToken is a token for documents that are to be written.
+	lacksNodeToken
+)
 
 // secretPlan is what happens to a user-data Secret: all of it is written, or
 // some annotations are patched, or nothing.
@@ -86,12 +106,81 @@ type generation struct {
 	node              token.Node // in.Cluster.APIServerToken
 }
 
+// planner compares what was observed with what a pool should have. It has no client and no
+// clock: equal observations give equal plans.
+type planner struct {
+	engine    Renderer
+	namespace string // of configurations and settings
+	ca        string // of --node-kubernetes-ca-cert, in PEM
+}
+
+// plan plans what the pool asks for, or else to keep what it has.
+func (e planner) plan(seen *observed) plan {
+	if rival := seen.yieldsTo(); rival != nil {
+		p := renewal(seen, rival.refuse(seen.md, standingOf(seen.md, seen.objects)))
+		p.withdraw = seen.unused
+		return p
+	}
+	if err := collision(seen); err != nil {
+		return renewal(seen, err)
+	}
+	p, err := e.planWanted(seen)
+	if err == nil && p.lacks == lacksNothing {
+		p = takeOver(seen, p)
+	}
+	if err != nil {
+		return renewal(seen, err)
+	}
+	return p
+}
+
+// renewal is the plan for a pool for which nothing else can be planned: whatever is wrong,
+// a bootstrap token that is due is renewed.
+func renewal(seen *observed, err error) plan {
+	p := plan{err: err, token: seen.token, poll: seen.poll}
+	if !seen.token.Create {
+		p.expires = seen.token.Expires
+	}
+	return p
+}
+
+// planWanted plans what the pool asks for, or to keep what it has if it is suspended or
+// cannot have that. A pool that has nothing yet gets its first configuration all the same.
+func (e planner) planWanted(seen *observed) (plan, error) {
+	frozen, err := suspended(seen.md)
+	if frozen && (seen.lastGood == nil || !seen.hasNothing()) {
+		return e.planSuspended(seen)
+	}
+	var p plan
+	if err == nil {
+		p, err = e.planDesired(seen)
+	}
+	if _, final := fault.Permanent(err); final {
+		return e.planLastGood(seen, aboutVersion(seen, err))
+	}
+	return p, err
+}
+
+// planDesired plans what the pool asks for.
+func (e planner) planDesired(seen *observed) (plan, error) {
+	if seen.desiredErr != nil {
+		return plan{}, seen.desiredErr
+	}
+	gen, err := generationOf(seen, seen.desired, seen.md.Annotations[api.AnnotationMDRevision])
+	if err != nil {
+		return plan{}, err
+	}
+	p, err := e.decide(seen, gen)
+	p.wanted = err == nil
+	return p, err
+}
+
 // decide compares what stands with what the pool should have. It renders only if
 // something has to be written. A *fault.Refusal or *render.InvalidError says that
 // the pool cannot have this generation.
-func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
+func (e planner) decide(seen *observed, gen generation) (plan, error) {
 	p := decideTokens(seen)
-	p.edge, p.access = r.decideEdge(seen, gen.in.Pool), decideAccess(seen, gen.in.Pool)
+	p.edge, p.access = e.decideEdge(seen, gen.in.Pool), decideAccess(seen, gen.in.Pool)
 	want := gen.annotations(seen.md)
 	have := seen.objects
 	wantProvisioning := gen.withStandingToken(seen, have.provisioning, want)
@@ -111,7 +200,7 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 		p.bootstrap.patch = metadataPatch(have.bootstrap.Annotations, wantBootstrap)
 	}
 	p.look = earliest(p.access.Look, p.edge.renew, lineage.AnnotatedTime(wantProvisioning, api.AnnotationCredentialsRenewAt), lineage.AnnotatedTime(wantBootstrap, api.AnnotationCredentialsRenewAt))
-	p.settings = settingsMap(r.Namespace, gen.in)
+	p.settings = settingsMap(e.namespace, gen.in)
 	p.inputs = &inputsPlan{key: render.ShortDigest(gen.input)}
 	if !gen.credentials.Empty() {
 		p.inputs.data = gen.hidden
@@ -119,13 +208,13 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 	p.healed, p.sameAgain = handmade(seen, gen, p)
 	anew := newOSC || newProvisioning || newBootstrap
 	if (anew || p.edge.lacksToken) && gen.node.Value == "" {
-		return plan{needsNodeToken: true}, nil
+		return plan{lacks: lacksNodeToken}, nil
 	}
 	if !anew {
 		return p, nil
 	}
 
-	out, err := r.Engine.Render(gen.in)
+	out, err := e.engine.Render(gen.in)
 	if err != nil {
 		return plan{}, err
 	}
@@ -134,7 +223,7 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 		if err != nil {
 			return plan{}, err
 		}
-		p.osc = newConfig(seen.md, r.Namespace, out, want, record)
+		p.osc = newConfig(seen.md, e.namespace, out, want, record)
 		if have.osc != nil {
 			p.osc.Annotations[api.AnnotationReplaces] = string(have.osc.UID)
 		}
@@ -162,7 +251,7 @@ func (r *Reconciler) decide(seen *observed, gen generation) (plan, error) {
 // decideTokens plans what every pool needs whatever its profile: the bootstrap
 // token and the kubeconfig that carries it.
 func decideTokens(seen *observed) plan {
-	p := plan{token: seen.token, expires: seen.token.Expires, poll: seen.poll}
+	p := plan{key: seen.newKey, token: seen.token, expires: seen.token.Expires, poll: seen.poll}
 	data := map[string][]byte{api.KubeconfigKey: []byte(seen.kubeconfig)}
 	have, digest := seen.objects.kubeconfig, dataDigest([]byte(seen.kubeconfig))
 	if have == nil || len(have.Data) != 1 || digestIn(have, api.KubeconfigKey) != digest || ownerOf(have) != poolKey(seen.md) {
@@ -442,7 +531,7 @@ type edgePlan struct {
 
 // decideEdge compares the script with the one that belongs to a generation: for
 // the provider edge only, with the server, the CA and the token as they are now.
-func (r *Reconciler) decideEdge(seen *observed, pool render.Pool) edgePlan {
+func (e planner) decideEdge(seen *observed, pool render.Pool) edgePlan {
 	have := seen.objects.edge
 	if !pool.HasEdgeScript() {
 		if have == nil || ownerOf(have) != poolKey(seen.md) {
@@ -451,7 +540,7 @@ func (r *Reconciler) decideEdge(seen *observed, pool render.Pool) edgePlan {
 		return edgePlan{remove: have}
 	}
 	in := render.Input{Pool: pool, Cluster: seen.values}
-	in.Settings.KubernetesCACert = r.Settings.KubernetesCACert
+	in.Settings.KubernetesCACert = e.ca
 	if ca := seen.endpoint.Cluster.CertificateAuthorityData; len(ca) > 0 {
 		in.Settings.KubernetesCACert = string(ca)
 	}
@@ -480,4 +569,21 @@ func (r *Reconciler) decideEdge(seen *observed, pool render.Pool) edgePlan {
 	script, want := []byte(in.EdgeScript()), annotations(seen.node)
 	want[api.AnnotationDataDigest] = dataDigest(script)
 	return edgePlan{write: secretFor(edgeName(seen.md), have, want, map[string][]byte{edgeScriptKey: script}), renew: seen.node.Renew}
+}
+
+// refusalNotes are the annotations by which a configuration with the given ones says that
+// a newer one is refused; none where that is not so.
+func (p plan) refusalNotes(have map[string]string, now time.Time) map[string]string {
+	if p.refusal == nil {
+		return nil
+	}
+	out := map[string]string{api.AnnotationRefused: keptMessage(p), api.AnnotationRefusedSince: lineage.Stamp(now)}
+	version := refusedVersion(p.refusal)
+	if version != "" {
+		out[api.AnnotationRefusedVersion] = version
+	}
+	if since := lineage.AnnotatedTime(have, api.AnnotationRefusedSince); have[api.AnnotationRefusedVersion] == version && !since.IsZero() && !since.After(now) {
+		out[api.AnnotationRefusedSince] = have[api.AnnotationRefusedSince]
+	}
+	return out
 }

@@ -65,7 +65,7 @@ func (r reader) left(ctx context.Context, md *cluster.MachineDeployment, have ob
 // takeOver completes a plan that writes Secrets of the reference, which are immutable:
 // what means the same to a machine stays, and gets our metadata only. The rest is
 // deleted and created, which waits until no machine boots from it.
-func (r *Reconciler) takeOver(ctx context.Context, seen *observed, p plan) (plan, error) {
+func takeOver(seen *observed, p plan) plan {
 	changes := false
 	for _, s := range []struct {
 		have *corev1.Secret
@@ -80,55 +80,49 @@ func (r *Reconciler) takeOver(ctx context.Context, seen *observed, p plan) (plan
 			}
 			continue
 		}
-		p.takenOver = true
-		differences, err := r.keepDocument(ctx, s.have, s.plan)
-		if err != nil {
-			return p, err
+		if seen.documents == nil {
+			return plan{lacks: lacksDocuments}
 		}
-		for _, d := range differences {
+		p.takenOver = true
+		for _, d := range keepDocument(seen.documents[s.have.Name], s.plan) {
 			p.differs = append(p.differs, s.have.Name+": "+d)
 		}
 		changes = changes || s.plan.write != nil
 	}
 	if !changes {
-		return p, nil
+		return p
 	}
-	return r.awaitMachines(ctx, seen, p)
+	return awaitMachines(seen, p)
 }
 
 // keepDocument turns the replacement of an immutable Secret into a patch of its
 // metadata, where the documents mean the same. It returns what differs.
-func (r *Reconciler) keepDocument(ctx context.Context, have *corev1.Secret, p *secretPlan) ([]string, error) {
-	var live corev1.Secret
-	if err := r.Worker.Live.Get(ctx, client.ObjectKeyFromObject(have), &live); err != nil {
-		return nil, fault.Raced(fmt.Errorf("reading Secret %s: %w", client.ObjectKeyFromObject(have), err))
-	}
-	if live.UID != have.UID {
-		return nil, fmt.Errorf("%w: Secret %s is another", fault.ErrRaced, client.ObjectKeyFromObject(have))
-	}
-	if differences := takeover.Compare(&live, p.write); len(differences) > 0 {
-		return differences, nil // the document is replaced, and the event says so
+func keepDocument(live *corev1.Secret, p *secretPlan) []string {
+	if differences := takeover.Compare(live, p.write); len(differences) > 0 {
+		return differences // the document is replaced, and the event says so
 	}
 	p.patch, p.labels = p.write.Annotations, p.write.Labels
 	p.patch[api.AnnotationDataDigest] = dataDigest(live.Data[api.UserDataKey])
 	p.write = nil
-	return nil, nil
+	return nil
 }
 
 // awaitMachines puts off a plan while a machine boots from what it replaces: it would
 // find nothing for a moment. Tokens do not wait, nor does a provisioning document that a
 // replacement which was cut off left missing.
-func (r *Reconciler) awaitMachines(ctx context.Context, seen *observed, p plan) (plan, error) {
+func awaitMachines(seen *observed, p plan) plan {
 	have := seen.objects
 	if have.bootstrap == nil {
-		return p, nil // they have nothing to boot from as it is
+		return p // they have nothing to boot from as it is
 	}
-	name, until, err := r.reader().booting(ctx, seen)
-	if err != nil || name == "" {
-		return p, err
+	if seen.booting == nil {
+		return plan{lacks: lacksMachine}
+	}
+	if seen.booting.machine == "" {
+		return p
 	}
 	wait := decideTokens(seen)
-	since := map[string]string{api.AnnotationWaitingSince: lineage.Stamp(takeover.WaitingSince(r.Clock.Now(), have.provisioning, have.bootstrap))}
+	since := map[string]string{api.AnnotationWaitingSince: lineage.Stamp(takeover.WaitingSince(seen.now, have.provisioning, have.bootstrap))}
 	for _, s := range []struct {
 		have          *corev1.Secret
 		replace, wait *secretPlan
@@ -141,8 +135,8 @@ func (r *Reconciler) awaitMachines(ctx context.Context, seen *observed, p plan) 
 		wait.access, wait.edge.write, wait.provisioning = p.access.KeepAll(), p.edge.write, p.provisioning
 	}
 	wait.poll = sooner(wait.poll, bootPoll)
-	wait.refusal = &fault.Refusal{Reason: api.EventWaiting, Err: fmt.Errorf("machine %s is booting: the Secrets that another controller made are replaced once no machine boots, and at %s at the latest", name, lineage.Stamp(until))}
-	return wait, nil
+	wait.refusal = &fault.Refusal{Reason: api.EventWaiting, Err: fmt.Errorf("machine %s is booting: the Secrets that another controller made are replaced once no machine boots, and at %s at the latest", seen.booting.machine, lineage.Stamp(seen.booting.until))}
+	return wait
 }
 
 // waitsNoMore reports whether a Secret that is not to be replaced says that it waits for
@@ -150,6 +144,23 @@ func (r *Reconciler) awaitMachines(ctx context.Context, seen *observed, p plan) 
 func waitsNoMore(have *corev1.Secret, p plan) bool {
 	_, waits := have.Annotations[api.AnnotationWaitingSince]
 	return waits && p.unread == nil && p.unrenewed == nil
+}
+
+// booting is a machine that may be booting from the bootstrap document of a pool, "" for
+// none, and the latest end of the wait for it.
+type booting struct {
+	machine string
+	until   time.Time
+}
+
+// observeBooting finds the machine for which a replacement of documents waits.
+func (r reader) observeBooting(ctx context.Context, seen *observed) error {
+	machine, until, err := r.booting(ctx, seen)
+	if err != nil {
+		return err
+	}
+	seen.booting = &booting{machine, until}
+	return nil
 }
 
 // booting finds a machine that may be booting from the bootstrap document of a pool: it

@@ -50,7 +50,7 @@ func TestKeyLost(t *testing.T) {
 	f.reconcile()
 	config, document := f.config(), f.secret(namesOf(f.pool).Bootstrap)
 	f.delete(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: api.KeySecretName}})
-	f.r.key = nil // a controller that is started again
+	f.r.key = digestKey{} // a controller that is started again
 	f.reconcile()
 	again := f.secret(document.Name)
 	if again.UID != document.UID || string(again.Data[api.UserDataKey]) != string(document.Data[api.UserDataKey]) || again.ResourceVersion == document.ResourceVersion {

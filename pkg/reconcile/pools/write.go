@@ -57,8 +57,8 @@ func (w writer) patchFinalizers(ctx context.Context, before, after *cluster.Mach
 
 // hold puts the contract's finalizer on a pool before anything is made for it that
 // machines use. It patches that alone: our type knows only a part of a
-// MachineDeployment. What look makes meanwhile goes with a pool that is gone by then,
-// as what was made for it before does.
+// MachineDeployment. What was made for it before goes
+// with a pool that is gone by then.
 func (w writer) hold(ctx context.Context, md *cluster.MachineDeployment) error {
 	if controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
 		return nil
@@ -93,6 +93,17 @@ func (w writer) writeSecret(ctx context.Context, s *corev1.Secret) error {
 	}
 	err := w.worker.Update(ctx, s, client.FieldOwner(api.FieldManager))
 	return fault.Raced(wrapped("writing Secret "+client.ObjectKeyFromObject(s).String(), err))
+}
+
+// renewToken moves the end of a bootstrap token if that is due.
+func (w writer) renewToken(ctx context.Context, t token.Bootstrap) error {
+	if !t.Renew {
+		return nil
+	}
+	if err := w.worker.Update(ctx, t.Secret, client.FieldOwner(api.FieldManager)); err != nil {
+		return fault.Raced(fmt.Errorf("renewing bootstrap token %s: %w", t.Secret.Name, err))
+	}
+	return nil
 }
 
 func (w writer) createToken(ctx context.Context, t token.Bootstrap) error {

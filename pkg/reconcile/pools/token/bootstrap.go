@@ -54,12 +54,12 @@ type Bootstrap struct {
 	Expires time.Time      // zero when it does not end
 	Secret  *corev1.Secret // as it should be; nil where the token is a ServiceAccount's
 	Create  bool           // Secret does not exist yet
-	Renew   bool           // Secret exists and its end has to be moved
+	Renew   bool           // Secret exists, is as it should be, and has to be updated
 	Poll    bool           // no watch reports when it changes
 	Edited  []string       // keys that somebody edited, and a renewal restores
 }
 
-// Tokens finds, makes and renews the tokens of pools. It is a value, made for one use.
+// Tokens finds, makes and requests the tokens of pools. It is a value, made for one use.
 type Tokens struct {
 	// Worker reads through a cache, and writes; Live reads from the same API server.
 	Worker client.Client
@@ -77,20 +77,8 @@ type Tokens struct {
 	Shared func(ctx context.Context, md *cluster.MachineDeployment, name string) (bool, error)
 }
 
-// Renewed returns the pool's token with time left to live, moving its end where
-// that is due. Where there is none it makes one up, which apply creates.
-func (k Tokens) Renewed(ctx context.Context, md *cluster.MachineDeployment) (Bootstrap, error) {
-	t, err := k.Bootstrap(ctx, md)
-	if err != nil || !t.Renew {
-		return t, err
-	}
-	if err := k.Worker.Update(ctx, t.Secret, client.FieldOwner(api.FieldManager)); err != nil {
-		return t, fault.Raced(fmt.Errorf("renewing bootstrap token %s: %w", t.Secret.Name, err))
-	}
-	return t, nil
-}
-
-// Bootstrap finds the pool's token. The cache may be behind, and a token too
+// Bootstrap finds the pool's token, with time left to live if Secret is written. Where
+// there is none it makes one up. The cache may be behind, and a token too
 // many cannot be told from a good one, so before one is made up the API server is
 // asked itself, but for a pool without our finalizer, for which nobody made one.
 func (k Tokens) Bootstrap(ctx context.Context, md *cluster.MachineDeployment) (Bootstrap, error) {
