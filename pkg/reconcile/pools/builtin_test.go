@@ -127,7 +127,7 @@ func (f *fixture) start(directoryRoot string) {
 	mgr, err := ctrl.NewManager(c.Config, ctrl.Options{
 		Scheme:     scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr(true)},
+		Controller: config.Controller{SkipNameValidation: new(true)},
 		Cache: cache.Options{
 			// The second is where a pool of the same names would be.
 			DefaultNamespaces: map[string]cache.Config{f.r.Namespace: {}, strings.TrimPrefix(f.r.Namespace, "test-"): {}},

@@ -290,8 +290,6 @@ func cutKey(key string) (namespace, name string, ok bool) {
 	return pool.Namespace, pool.Name, ok
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // sameKeys reports whether two maps agree on the given keys.
 func sameKeys(have, want map[string]string, keys ...string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return have[k] != want[k] })

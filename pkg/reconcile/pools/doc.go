@@ -8,8 +8,12 @@
 // last, and is never absent once it exists. What cannot be rendered leaves the
 // last good configuration in place and maintained.
 //
-// Start with Reconcile in controller.go: observe.go reads, plan.go compares, apply.go
-// applies through write.go, events.go and audit.go report. Package desired finds out what
-// a pool asks for, token finds and renews its tokens, fault says what an error means for
-// the next run.
+// Start with Reconcile in controller.go. observe.go reads, with objects.go and
+// lastgood.go; plan.go and plan_lastgood.go compare, without a client; apply.go writes,
+// through write.go; events.go and audit.go report. affected.go maps a change of another
+// object to the pools that have to run.
+//
+// Packages below have their own part: desired finds out what a pool asks for, token finds
+// and requests its tokens, access lets a token read its pool's Secrets, archive keeps
+// records of replaced configurations, and fault says what an error means for the next run.
 package pools

@@ -37,7 +37,7 @@ func TestChanges(t *testing.T) {
 		"a file's permissions":     {stage([]osm.File{a}), stage([]osm.File{{Path: "/a", Permissions: 600, Content: a.Content}}), "changed: provisioning /a"},
 		"new and gone":             {stage([]osm.File{a}), stage([]osm.File{b}), "changed: provisioning +/b, provisioning -/a"},
 		"another order is nothing": {stage([]osm.File{a, b}), stage([]osm.File{b, a}), "the files and units are the same"},
-		"a unit":                   {stage(nil, osm.Unit{Name: "x.service"}), stage(nil, osm.Unit{Name: "x.service", Enable: ptr(true)}), "changed: provisioning unit x.service"},
+		"a unit":                   {stage(nil, osm.Unit{Name: "x.service"}), stage(nil, osm.Unit{Name: "x.service", Enable: new(true)}), "changed: provisioning unit x.service"},
 		"modules":                  {modules(osm.CloudInitModule{BootCMD: []string{"a"}, RunCMD: []string{"a"}}), modules(osm.CloudInitModule{BootCMD: []string{"b"}, RunCMD: []string{"a"}}), "changed: bootstrap module bootcmd"},
 		"SSH keys": {
 			osm.OperatingSystemConfigSpec{}, osm.OperatingSystemConfigSpec{BootstrapConfig: osm.OSCConfig{UserSSHKeys: []string{"k"}}},

@@ -33,11 +33,11 @@ var foreignKinds = map[string]func(v *apiextensionsv1.CustomResourceDefinitionVe
 	},
 	"with a status that is no subresource": func(v *apiextensionsv1.CustomResourceDefinitionVersion) {
 		v.Subresources = nil
-		v.Schema.OpenAPIV3Schema.Properties["status"] = apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr(true)}
+		v.Schema.OpenAPIV3Schema.Properties["status"] = apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
 	},
 	"with the status of an earlier release": func(v *apiextensionsv1.CustomResourceDefinitionVersion) {
 		v.Subresources = &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}}
-		v.Schema.OpenAPIV3Schema.Properties["status"] = apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr(true)}
+		v.Schema.OpenAPIV3Schema.Properties["status"] = apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
 	},
 }
 

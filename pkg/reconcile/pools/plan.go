@@ -465,7 +465,7 @@ func settingsMap(namespace string, in render.Input) *corev1.ConfigMap {
 			Name: lineage.SettingsName(in.SettingsDigest()), Namespace: namespace,
 			Labels: map[string]string{api.LabelManagedBy: api.FieldManager},
 		},
-		Immutable: ptr(true),
+		Immutable: new(true),
 		Data:      map[string]string{lineage.SettingsKey: string(in.RedactedSettingsJSON())},
 	}
 }

@@ -76,10 +76,10 @@ func newFixture(t *testing.T) *fixture {
 	f.ensure(&discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: "kubernetes-test", Labels: map[string]string{discoveryv1.LabelServiceName: "kubernetes"}},
 		AddressType: discoveryv1.AddressTypeIPv6,
-		Ports:       []discoveryv1.EndpointPort{{Name: ptr("https"), Port: ptr(int32(6443))}},
+		Ports:       []discoveryv1.EndpointPort{{Name: new("https"), Port: new(int32(6443))}},
 		Endpoints: []discoveryv1.Endpoint{
-			{Addresses: []string{"fd00::2"}, Conditions: discoveryv1.EndpointConditions{Ready: ptr(false)}},
-			{Addresses: []string{"fd00::1"}, Conditions: discoveryv1.EndpointConditions{Ready: ptr(true)}},
+			{Addresses: []string{"fd00::2"}, Conditions: discoveryv1.EndpointConditions{Ready: new(false)}},
+			{Addresses: []string{"fd00::1"}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}},
 		},
 	})
 	f.ensure(&corev1.Secret{

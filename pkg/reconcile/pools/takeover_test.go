@@ -129,7 +129,7 @@ func (f *fixture) legacySecrets(md *machines.MachineDeployment, bootstrap, provi
 	for stage, document := range map[string]string{stageBootstrap: bootstrap, stageProvision: provisioning} {
 		f.ensure(&corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: userDataName(md, stage), Annotations: legacyAnnotations(md)},
-			Type:       corev1.SecretTypeOpaque, Immutable: ptr(true), Data: map[string][]byte{api.UserDataKey: []byte(document)},
+			Type:       corev1.SecretTypeOpaque, Immutable: new(true), Data: map[string][]byte{api.UserDataKey: []byte(document)},
 		})
 	}
 	made, err := token.New(f.r.Random, md, f.clock.Now())

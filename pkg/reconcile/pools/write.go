@@ -79,7 +79,7 @@ func (w writer) clusterOf(obj client.Object) Cluster {
 
 // remove deletes exactly the object that was read.
 func (w writer) remove(ctx context.Context, obj client.Object) error {
-	if err := client.IgnoreNotFound(w.clusterOf(obj).Delete(ctx, obj, client.Preconditions{UID: ptr(obj.GetUID())})); err != nil {
+	if err := client.IgnoreNotFound(w.clusterOf(obj).Delete(ctx, obj, client.Preconditions{UID: new(obj.GetUID())})); err != nil {
 		return fault.Raced(fmt.Errorf("deleting %T %s: %w", obj, client.ObjectKeyFromObject(obj), err))
 	}
 	return nil

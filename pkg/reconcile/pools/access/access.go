@@ -48,25 +48,22 @@ type Objects struct {
 func Read(ctx context.Context, from client.Reader, md *cluster.MachineDeployment) (Objects, error) {
 	var out Objects
 	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: Name(md)}
-	account, role, binding := &corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}
-	found, err := kubeclient.Find(ctx, from, key, account)
-	if err != nil {
-		return out, err
-	}
-	if found {
-		out.Account = account
-	}
-	if found, err = kubeclient.Find(ctx, from, key, role); err != nil {
-		return out, err
-	}
-	if found {
-		out.Role = role
-	}
-	if found, err = kubeclient.Find(ctx, from, key, binding); err != nil {
-		return out, err
-	}
-	if found {
-		out.Binding = binding
+	for _, obj := range []client.Object{&corev1.ServiceAccount{}, &rbacv1.Role{}, &rbacv1.RoleBinding{}} {
+		found, err := kubeclient.Find(ctx, from, key, obj)
+		if err != nil {
+			return out, err
+		}
+		if !found {
+			continue
+		}
+		switch obj := obj.(type) {
+		case *corev1.ServiceAccount:
+			out.Account = obj
+		case *rbacv1.Role:
+			out.Role = obj
+		case *rbacv1.RoleBinding:
+			out.Binding = obj
+		}
 	}
 	return out, nil
 }
