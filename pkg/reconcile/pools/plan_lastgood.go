@@ -28,7 +28,7 @@ func (e planner) planLastGood(seen *observed, refusal error) (plan, error) {
 	}
 	good := seen.lastGood
 	if good.err != nil {
-		return e.planAsIs(seen, refusal, good.err)
+		return e.planAsIs(seen, refusal, good.err), nil
 	}
 	revision := seen.objects.revisionFor(good.record.Digests.Input)
 	if refusal == nil {
@@ -36,18 +36,18 @@ func (e planner) planLastGood(seen *observed, refusal error) (plan, error) {
 	}
 	gen, err := generationOf(seen, good.input, revision)
 	if err != nil {
-		return e.planAsIs(seen, refusal, err)
+		return e.planAsIs(seen, refusal, err), nil
 	}
 	p, err := e.decide(seen, gen)
 	if err != nil {
-		return e.planAsIs(seen, refusal, err)
+		return e.planAsIs(seen, refusal, err), nil
 	}
 	p.refusal = refusal
 	return p, nil
 }
 
 // planAsIs plans for documents that cannot be rendered again.
-func (e planner) planAsIs(seen *observed, refusal, why error) (plan, error) {
+func (e planner) planAsIs(seen *observed, refusal, why error) plan {
 	rec := seen.lastGood.record
 	p := decideTokens(seen)
 	if rec.Object != "" {
@@ -55,7 +55,7 @@ func (e planner) planAsIs(seen *observed, refusal, why error) (plan, error) {
 		p.look = earliest(p.access.Look, p.edge.renew)
 	}
 	if p.edge.lacksToken {
-		return plan{lacks: lacksNodeToken}, nil
+		return plan{lacks: lacksNodeToken}
 	}
 	p.refusal, p.serving = refusal, rec
 	if rec.Object == "" {
@@ -67,7 +67,7 @@ func (e planner) planAsIs(seen *observed, refusal, why error) (plan, error) {
 	} else {
 		p.unrenewed = why
 	}
-	return exchange(seen, p), nil
+	return exchange(seen, p)
 }
 
 // exchange plans for documents that cannot be rendered again, because what they were
