@@ -36,8 +36,10 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 	if p.err != nil {
 		return p.err
 	}
-	if err := w.createKey(ctx, p.key); err != nil {
-		return err
+	if p.storeKey {
+		if err := w.key.store(ctx, w.management, w.namespace, seen.key); err != nil {
+			return err
+		}
 	}
 	var osc *osm.OperatingSystemConfig
 	var refused error // of a configuration that stood before: its documents are kept all the same

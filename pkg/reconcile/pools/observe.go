@@ -32,9 +32,9 @@ type observed struct {
 	rivals           []rival // other pools with some of the same names
 	endpoint         desired.Endpoint
 	node             token.Node
-	boundTokens      bool           // each pool has a node token of its own
-	key              []byte         // of keyed digests
-	newKey           *corev1.Secret // with key, where it is not stored yet
+	boundTokens      bool   // each pool has a node token of its own
+	key              []byte // of keyed digests
+	keyStored        bool
 	now              time.Time
 
 	// values are the cluster's, with the tokens as they are now, and kubeconfig
@@ -107,7 +107,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 	if seen.unused, err = r.reader().unused(ctx, seen); err != nil {
 		return seen, err
 	}
-	if seen.key, seen.newKey, err = r.key.observe(ctx, r.Management.Live, r.Namespace, r.Random); err != nil {
+	if seen.key, seen.keyStored, err = r.key.observe(ctx, r.Management.Live, r.Namespace, r.Random); err != nil {
 		return seen, err
 	}
 	var missing error // of what new content needs; what stands is maintained without it

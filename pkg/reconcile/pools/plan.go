@@ -31,7 +31,7 @@ import (
 type plan struct {
 	withdraw []client.Object // of a pool that yields to a rival
 	err      error           // why nothing else is written but a token that is due
-	key      *corev1.Secret  // of keyed digests
+	storeKey bool            // of keyed digests
 
 	settings     *corev1.ConfigMap
 	inputs       *inputsPlan
@@ -251,7 +251,7 @@ func (e planner) decide(seen *observed, gen generation) (plan, error) {
 // decideTokens plans what every pool needs whatever its profile: the bootstrap
 // token and the kubeconfig that carries it.
 func decideTokens(seen *observed) plan {
-	p := plan{key: seen.newKey, token: seen.token, expires: seen.token.Expires, poll: seen.poll}
+	p := plan{storeKey: !seen.keyStored, token: seen.token, expires: seen.token.Expires, poll: seen.poll}
 	data := map[string][]byte{api.KubeconfigKey: []byte(seen.kubeconfig)}
 	have, digest := seen.objects.kubeconfig, dataDigest([]byte(seen.kubeconfig))
 	if have == nil || len(have.Data) != 1 || digestIn(have, api.KubeconfigKey) != digest || ownerOf(have) != poolKey(seen.md) {

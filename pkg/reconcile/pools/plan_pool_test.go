@@ -45,7 +45,6 @@ func newPool(t *testing.T) *observed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key := make([]byte, keySize)
 	values := render.Cluster{
 		Server: "https://[fd00::1]:6443", APIServerToken: "getter", BootstrapToken: bootstrap.Value,
 		BootstrapKubeconfigSecretName: namesOf(md).Kubeconfig, BootstrapKubeconfig: "kubeconfig with " + bootstrap.Value,
@@ -53,8 +52,8 @@ func newPool(t *testing.T) *observed {
 	return &observed{
 		md: md, now: plannedAt, token: bootstrap, node: token.Node{Value: "getter"},
 		endpoint: desired.Endpoint{Server: values.Server, Cluster: &clientcmdapi.Cluster{}},
-		key:      key, newKey: &corev1.Secret{Data: map[string][]byte{keyDataKey: key}},
-		values: values, kubeconfig: values.BootstrapKubeconfig,
+		key:      make([]byte, keySize),
+		values:   values, kubeconfig: values.BootstrapKubeconfig,
 		desired: render.Input{
 			Profile: render.Profile{
 				Object: "osp-hand", Provenance: render.Provenance{Profile: "osp-hand", Version: "v1.0.0"},
@@ -90,7 +89,7 @@ func servedPool(t *testing.T) *observed {
 	}
 	seen.objects = objects{osc: p.osc.DeepCopy(), kubeconfig: cached(p.kubeconfig), provisioning: cached(p.provisioning.write), bootstrap: cached(p.bootstrap.write)}
 	seen.objects.osc.UID = "configuration"
-	seen.token.Create, seen.newKey, seen.booted = false, nil, true
+	seen.token.Create, seen.keyStored, seen.booted = false, true, true
 	return seen
 }
 
@@ -108,7 +107,7 @@ func writes(p plan) []string {
 		{"renews the bootstrap token", p.token.Renew},
 		{"withdraws", len(p.withdraw) > 0},
 		{"fails", p.err != nil},
-		{"creates the key", p.key != nil},
+		{"stores the key", p.storeKey},
 		{"creates the bootstrap token", p.err == nil && p.token.Create},
 		{"kubeconfig", p.kubeconfig != nil},
 		{"configuration", p.osc != nil},
@@ -172,7 +171,7 @@ func TestPlan(t *testing.T) {
 	boots := func(machine string) func(*observed) {
 		return func(seen *observed) { seen.booting = &booting{machine, seen.now.Add(time.Minute)} }
 	}
-	everything := []string{"creates the key", "creates the bootstrap token", "kubeconfig", "configuration", "provisioning", "bootstrap"}
+	everything := []string{"stores the key", "creates the bootstrap token", "kubeconfig", "configuration", "provisioning", "bootstrap"}
 	for name, c := range map[string]struct {
 		of     func(*testing.T) *observed
 		change []func(*observed)

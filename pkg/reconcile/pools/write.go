@@ -34,6 +34,7 @@ type writer struct {
 	reader
 	archive   archive.Archive
 	report    reporter
+	key       *digestKey
 	replacing *sync.Mutex // held while a Secret is absent
 }
 
