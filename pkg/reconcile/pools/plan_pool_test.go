@@ -2,6 +2,7 @@ package pools
 
 import (
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"reflect"
 	"slices"
@@ -18,7 +19,9 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
@@ -171,33 +174,54 @@ func TestPlan(t *testing.T) {
 	boots := func(machine string) func(*observed) {
 		return func(seen *observed) { seen.booting = &booting{machine, seen.now.Add(time.Minute)} }
 	}
+	gone := func(seen *observed) { seen.lastGood.err = errors.New("what it was made from is gone") }
+	due := func(seen *observed) { // the token in both documents, and the next one is known
+		seen.boundTokens, seen.node = true, token.Node{Value: "next", Account: "account", Expires: seen.now.Add(time.Hour), Renew: seen.now.Add(time.Minute)}
+		seen.objects.access.Account = &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationPool: poolKey(seen.md)}}}
+		for _, s := range []*corev1.Secret{seen.objects.provisioning, seen.objects.bootstrap} {
+			s.Annotations[api.AnnotationCredentialsExpireAt] = lineage.Stamp(seen.now.Add(time.Minute))
+			s.Annotations[api.AnnotationCredentialsRenewAt] = lineage.Stamp(seen.now.Add(-time.Minute))
+		}
+	}
+	unknownToken := func(seen *observed) { seen.node.Value = "" }
+	tokens := func(seen *observed) { // are found in the documents
+		content(seen)
+		encode := base64.RawURLEncoding.EncodeToString
+		for _, s := range seen.documents {
+			s.Data[api.UserDataKey] = []byte("token: " + encode([]byte(`{"alg":"RS256"}`)) + "." + encode([]byte(`{"sub":"system:serviceaccount:`+api.NamespaceCloudInitSettings+":"+access.Name(seen.md)+`"}`)) + ".c2ln")
+		}
+	}
 	everything := []string{"stores the key", "creates the bootstrap token", "kubeconfig", "configuration", "provisioning", "bootstrap"}
 	for name, c := range map[string]struct {
 		of     func(*testing.T) *observed
 		change []func(*observed)
 		want   []string
 	}{
-		"a new pool gets everything":                                        {newPool, nil, everything},
-		"a pool that has what it asks for gets nothing":                     {servedPool, nil, nil},
-		"another version replaces configuration and documents":              {servedPool, []func(*observed){anotherVersion}, []string{"configuration", "provisioning", "bootstrap"}},
-		"a configuration that is gone comes back, its documents stay":       {servedPool, []func(*observed){func(seen *observed) { seen.objects.osc = nil }}, []string{"configuration"}},
-		"an edited document is written again, the other stays":              {servedPool, []func(*observed){func(seen *observed) { seen.objects.bootstrap.Data[api.UserDataKey] = []byte("edited") }}, []string{"bootstrap"}},
-		"another revision moves annotations only":                           {servedPool, []func(*observed){func(seen *observed) { seen.md.Annotations[api.AnnotationMDRevision] = "2" }}, []string{"annotations of the configuration", "annotations of provisioning", "annotations of bootstrap"}},
-		"another getter's token is written into both documents":             {servedPool, []func(*observed){func(seen *observed) { seen.node.Value = "new" }}, []string{"provisioning", "bootstrap"}},
-		"a bootstrap token that is due is renewed":                          {servedPool, []func(*observed){tokenIsDue}, []string{"renews the bootstrap token"}},
-		"a refused pool needs to know what it has":                          {servedPool, []func(*observed){refused}, []string{"lacks the last good generation"}},
-		"a refused pool keeps what it has":                                  {servedPool, []func(*observed){has, refused, tokenIsDue}, []string{"renews the bootstrap token", "is refused"}},
-		"a refused pool gets back what was deleted":                         {servedPool, []func(*observed){has, refused, func(seen *observed) { seen.objects.bootstrap = nil }}, []string{"bootstrap", "is refused"}},
-		"a refused pool whose documents cannot be rendered keeps them":      {servedPool, []func(*observed){has, refused, func(seen *observed) { seen.lastGood.err = errors.New("gone") }}, []string{"is refused"}},
-		"a refused pool that has nothing fails, its token is renewed":       {newPool, []func(*observed){refused, tokenIsDue, func(seen *observed) { seen.lastGood = &lastGood{} }}, []string{"renews the bootstrap token", "fails"}},
-		"a version that cannot be rendered is refused":                      {servedPool, []func(*observed){has, anotherVersion, broken}, []string{"is refused"}},
-		"a suspended pool needs to know what it has":                        {servedPool, []func(*observed){suspend, anotherVersion}, []string{"lacks the last good generation"}},
-		"a suspended pool keeps what it has":                                {servedPool, []func(*observed){has, suspend, anotherVersion}, nil},
-		"a suspended pool that has nothing gets its first configuration":    {newPool, []func(*observed){suspend, func(seen *observed) { seen.lastGood = &lastGood{} }}, everything},
-		"an annotation to suspend that is unclear refuses the pool":         {servedPool, []func(*observed){has, func(seen *observed) { seen.md.Annotations[api.AnnotationSuspend] = "perhaps" }}, []string{"is refused"}},
-		"documents of a new pool need its own token":                        {newPool, []func(*observed){boundTokens}, []string{"lacks a node token"}},
-		"a pool that yields gives back what was made, its token is renewed": {newPool, []func(*observed){rival, tokenIsDue, func(seen *observed) { seen.unused = []client.Object{&corev1.Secret{}} }}, []string{"renews the bootstrap token", "withdraws", "fails"}},
-		"a pool that has its documents yields to nobody":                    {servedPool, []func(*observed){rival}, nil},
+		"a new pool gets everything":                                           {newPool, nil, everything},
+		"a pool that has what it asks for gets nothing":                        {servedPool, nil, nil},
+		"another version replaces configuration and documents":                 {servedPool, []func(*observed){anotherVersion}, []string{"configuration", "provisioning", "bootstrap"}},
+		"a configuration that is gone comes back, its documents stay":          {servedPool, []func(*observed){func(seen *observed) { seen.objects.osc = nil }}, []string{"configuration"}},
+		"an edited document is written again, the other stays":                 {servedPool, []func(*observed){func(seen *observed) { seen.objects.bootstrap.Data[api.UserDataKey] = []byte("edited") }}, []string{"bootstrap"}},
+		"another revision moves annotations only":                              {servedPool, []func(*observed){func(seen *observed) { seen.md.Annotations[api.AnnotationMDRevision] = "2" }}, []string{"annotations of the configuration", "annotations of provisioning", "annotations of bootstrap"}},
+		"another getter's token is written into both documents":                {servedPool, []func(*observed){func(seen *observed) { seen.node.Value = "new" }}, []string{"provisioning", "bootstrap"}},
+		"a bootstrap token that is due is renewed":                             {servedPool, []func(*observed){tokenIsDue}, []string{"renews the bootstrap token"}},
+		"a refused pool needs to know what it has":                             {servedPool, []func(*observed){refused}, []string{"lacks the last good generation"}},
+		"a refused pool keeps what it has":                                     {servedPool, []func(*observed){has, refused, tokenIsDue}, []string{"renews the bootstrap token", "is refused"}},
+		"a refused pool gets back what was deleted":                            {servedPool, []func(*observed){has, refused, func(seen *observed) { seen.objects.bootstrap = nil }}, []string{"bootstrap", "is refused"}},
+		"a refused pool whose documents cannot be rendered keeps them":         {servedPool, []func(*observed){has, refused, gone}, []string{"is refused"}},
+		"a refused pool that has nothing fails, its token is renewed":          {newPool, []func(*observed){refused, tokenIsDue, func(seen *observed) { seen.lastGood = &lastGood{} }}, []string{"renews the bootstrap token", "fails"}},
+		"a token that is due needs the next one":                               {servedPool, []func(*observed){has, refused, gone, due, unknownToken}, []string{"lacks a node token"}},
+		"a token that is due is looked for in documents":                       {servedPool, []func(*observed){has, refused, gone, due}, []string{"lacks documents"}},
+		"a token that is due is replaced in documents that cannot be rendered": {servedPool, []func(*observed){has, refused, gone, due, tokens}, []string{"provisioning", "bootstrap", "is refused"}},
+		"a token that is due and not found stays":                              {servedPool, []func(*observed){has, refused, gone, due, content}, []string{"is refused"}},
+		"a version that cannot be rendered is refused":                         {servedPool, []func(*observed){has, anotherVersion, broken}, []string{"is refused"}},
+		"a suspended pool needs to know what it has":                           {servedPool, []func(*observed){suspend, anotherVersion}, []string{"lacks the last good generation"}},
+		"a suspended pool keeps what it has":                                   {servedPool, []func(*observed){has, suspend, anotherVersion}, nil},
+		"a suspended pool that has nothing gets its first configuration":       {newPool, []func(*observed){suspend, func(seen *observed) { seen.lastGood = &lastGood{} }}, everything},
+		"an annotation to suspend that is unclear refuses the pool":            {servedPool, []func(*observed){has, func(seen *observed) { seen.md.Annotations[api.AnnotationSuspend] = "perhaps" }}, []string{"is refused"}},
+		"documents of a new pool need its own token":                           {newPool, []func(*observed){boundTokens}, []string{"lacks a node token"}},
+		"a pool that yields gives back what was made, its token is renewed":    {newPool, []func(*observed){rival, tokenIsDue, func(seen *observed) { seen.unused = []client.Object{&corev1.Secret{}} }}, []string{"renews the bootstrap token", "withdraws", "fails"}},
+		"a pool that has its documents yields to nobody":                       {servedPool, []func(*observed){rival}, nil},
 		"an object of another pool is in the way": {newPool, []func(*observed){func(seen *observed) {
 			seen.objects.osc = &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationPool: "c/other"}}}
 		}}, []string{"fails"}},
