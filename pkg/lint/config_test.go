@@ -134,8 +134,8 @@ func TestConfigWrong(t *testing.T) {
 		text string
 		want []string
 	}{
-		"no YAML":              {"lint: [", []string{lint.ConfigName + ":1: is no YAML"}},
-		"a misspelt key":       {"lint:\n  provider: [aws]\n", []string{lint.ConfigName + `:2: lint.provider: is no field of lint: did you mean "providers"?`}},
+		"no YAML":              {"lint: [", []string{lint.ConfigName + ":1: invalid YAML"}},
+		"a misspelt key":       {"lint:\n  provider: [aws]\n", []string{lint.ConfigName + `:2: lint.provider: is not a field of lint: did you mean "providers"?`}},
 		"a key twice":          {"lint:\n  shellcheck: off\n  shellcheck: auto\n", []string{lint.ConfigName + ":3: lint.shellcheck: is given twice, first on line 2"}},
 		"two documents":        {"lint: {}\n---\nlint: {}\n", []string{"has more than one document"}},
 		"no reason":            {"lint:\n  suppress:\n    - rule: eval\n", []string{lint.ConfigName + ":3: lint.suppress[0].reason: is required"}},
@@ -145,8 +145,8 @@ func TestConfigWrong(t *testing.T) {
 		"a severity":           {"lint:\n  severity:\n    eval: off\n", []string{lint.ConfigName + ":3: lint.severity[eval]: "}},
 		"a date":               {"lint:\n  suppress:\n    - {rule: eval, reason: x, until: 31.3.2027}\n", []string{`"31.3.2027" is no date: write one like 2027-03-31`}},
 		"a glob":               {"lint:\n  suppress:\n    - {rule: eval, reason: x, path: 'a['}\n", []string{`lint.suppress[0].path: "a[" is no glob`}},
-		"an unquoted version":  {"lint:\n  kubeletVersions: [1.34]\n", []string{"put it in quotes"}},
-		"a provider":           {"lint:\n  providers: [aws, azur]\n", []string{lint.ConfigName + `:2: lint.providers[1]: "azur" is none of aws, azure`}},
+		"an unquoted version":  {"lint:\n  kubeletVersions: [1.34]\n", []string{"quote it"}},
+		"a provider":           {"lint:\n  providers: [aws, azur]\n", []string{lint.ConfigName + `:2: lint.providers[1]: is "azur", but must be one of aws, azure`}},
 		"a kubelet":            {"lint:\n  kubeletVersions: ['1.34', '1.34.0', '1.2']\n", []string{`lint.kubeletVersions[1]: "1.34.0" is no minor release`, `lint.kubeletVersions[2]`}},
 		"shellcheck":           {"lint:\n  shellcheck: maybe\n  shellcheckSeverity: loud\n", []string{":2: lint.shellcheck: \"maybe\" is none of auto, require, off", ":3: lint.shellcheckSeverity"}},
 		"a list for a mapping": {"[]\n", []string{"must be a mapping"}},

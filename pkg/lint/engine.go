@@ -173,7 +173,7 @@ func passedOver(others []Finding) []Finding {
 // decodeFinding is a problem of a file as a finding.
 func decodeFinding(p *profile.Problem) Finding {
 	rule := RuleSchema
-	if p.Field == "" && strings.HasPrefix(p.Err.Error(), "is no YAML") {
+	if p.Field == "" && errors.Is(p.Err, profile.ErrSyntax) {
 		rule = RuleYAML
 	}
 	message := p.Err.Error()

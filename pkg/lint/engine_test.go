@@ -74,9 +74,9 @@ func TestFindings(t *testing.T) {
 		on   string // Where
 		file string // File
 	}{
-		"a slip in YAML":                 {text: "a: [1\nb: 2\n", rule: "yaml", at: "b: 2", want: "is no YAML"},
+		"a slip in YAML":                 {text: "a: [1\nb: 2\n", rule: "yaml", at: "b: 2", want: "invalid YAML"},
 		"a field that is none":           {osp: osp{more: "unitz: []"}, rule: "schema", at: "unitz", want: "units"},
-		"another kind":                   {text: "apiVersion: v1\nkind: ConfigMap\n", rule: "schema", at: "apiVersion", want: "is no OperatingSystemProfile"},
+		"another kind":                   {text: "apiVersion: v1\nkind: ConfigMap\n", rule: "schema", at: "apiVersion", want: "is not an OperatingSystemProfile"},
 		"a template that does not parse": {osp: osp{file: "x\n{{ if }}"}, rule: "template", at: "{{ if }}", want: "write one, such as {{ if .HTTPProxy }}", file: "/etc/a"},
 		"a field of the data that is none, in a named template": {osp: osp{template: "y\n{{ .Tokken }}"}, rule: "template", at: ".Tokken", want: `did you mean "Token"?`},
 		"a template that fails for one provider": {osp: osp{file: "x\n{{ if eq .CloudProviderName \"aws\" }}{{ index .ClusterDNSIPs 7 }}{{ end }}"},
@@ -94,7 +94,7 @@ func TestFindings(t *testing.T) {
 		"a value that is missing": {osp: osp{file: "a\nb {{ .DownloadMirrors.nobody }}"}, rule: "template", at: "nobody", want: "<no value>", on: "*", file: "/etc/a"},
 		"more than AWS takes":     {osp: osp{file: noise()}, rule: "user-data-limit", at: "- path: /etc/a", want: "but aws takes 16384", on: "aws"},
 		"a mode that is none": {osp: osp{more: "# none"}, text: strings.Replace(osp{}.text(), "- path: /etc/a", "- permissions: 999\n      path: /etc/a", 1),
-			rule: "schema", at: "permissions: 999", want: "no file mode"},
+			rule: "schema", at: "permissions: 999", want: "invalid file mode"},
 		"a relative path in Ignition": {text: strings.Replace(osp{system: "flatcar\n  provisioningUtility: ignition"}.text(), "path: /etc/a", "path: etc/a", 1),
 			rule: "file", at: "path: etc/a", want: "is relative: write the path from the root", file: "etc/a"},
 		"a relative path for cloud-init": {text: strings.Replace(osp{}.text(), "path: /etc/a", "path: etc/a", 1),

@@ -131,13 +131,13 @@ func TestOverlays(t *testing.T) {
 			overlay: "profiles/own.yaml", adds: "/opt/own", folder: "elsewhere", path: "../profiles/own.yaml", want: prefixed("../profiles/", baseFinds, ownFinds)},
 		"the base has moved on": {
 			overlay: "profiles/own.yaml", adds: "/opt/own", newer: "https://example.com/b", folder: "profiles", path: "own.yaml",
-			want: prefixed("", historyFinds, moved+"would apply to it as it is", ownFinds)},
+			want: prefixed("", historyFinds, moved+"would apply to it unchanged", ownFinds)},
 		"the base has moved on, in the folder above": {
 			overlay: "profiles/deeper/own.yaml", adds: "/opt/own", newer: "https://example.com/b", path: "profiles",
-			want: prefixed("profiles/", baseFinds, prefixed("deeper/", historyFinds, moved+"would apply to it as it is", ownFinds))},
+			want: prefixed("profiles/", baseFinds, prefixed("deeper/", historyFinds, moved+"would apply to it unchanged", ownFinds))},
 		"an overlay that does not apply, whose base has moved on": {
 			overlay: "profiles/own.yaml", adds: "/opt/base", newer: "https://example.com/b", folder: "profiles", path: "own.yaml",
-			want: prefixed("", `own.yaml:13 overlay: spec.bootstrapConfig.files.add[0].path: the base has file "/opt/base" already, in profile "osp-base" v1.0.0 (COMMIT:profiles/base.yaml:15)`)},
+			want: prefixed("", `own.yaml:13 overlay: spec.bootstrapConfig.files.add[0].path: the base already has file "/opt/base", in profile "osp-base" v1.0.0 (COMMIT:profiles/base.yaml:15)`)},
 		"an overlay that adds what the newer base has": {
 			overlay: "profiles/own.yaml", adds: "/opt/own", newer: "https://example.com/b\n    - path: /opt/own\n      content: {inline: {data: x}}", folder: "profiles", path: "own.yaml",
 			want: prefixed("", historyFinds, moved+"would conflict with it: line 13, spec.bootstrapConfig.files.add[0]", ownFinds)},

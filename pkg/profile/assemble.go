@@ -6,14 +6,15 @@ import (
 	"fmt"
 )
 
-// Elsewhere finds the base of an overlay that is in none of the files at hand, such as
-// Indexer.Base for a snapshot. A *MissingBaseError is the overlay's fault, any other ends the search.
+// Elsewhere finds the base of an overlay that is not in the given files, such as
+// Indexer.Base for a snapshot. A *MissingBaseError is a problem of the overlay; any other
+// error ends the search.
 type Elsewhere func(ctx context.Context, o Overlay) (Document, error)
 
-// Assemble returns the profiles that files come to, whatever history they have: those in
-// full, and what their overlays come to on one another and on bases from elsewhere. It
-// is for who looks at files alone, as they lie there; a Catalogue knows their versions.
-// Wrong are the problems of overlays, which come to nothing.
+// Assemble returns the profiles of files without regard to history: complete ones, and
+// those that overlays produce from one another and from bases elsewhere. Use it to read
+// files alone, as they are on disk; a Catalogue knows their versions. wrong has the
+// problems of overlays that cannot be resolved.
 func Assemble(ctx context.Context, files []Contents, elsewhere Elsewhere) (docs []Document, wrong []*Problem, err error) {
 	a := assembly{elsewhere: elsewhere, docs: map[key]Document{}, overlays: map[key]Overlay{}, open: map[key]bool{}, failed: map[key]bool{}}
 	for _, f := range files {
@@ -41,7 +42,7 @@ func Assemble(ctx context.Context, files []Contents, elsewhere Elsewhere) (docs 
 
 type assembly struct {
 	elsewhere Elsewhere
-	docs      map[key]Document // in full, and resolved
+	docs      map[key]Document // complete, and resolved
 	overlays  map[key]Overlay
 	open      map[key]bool // being resolved
 	failed    map[key]bool
@@ -53,14 +54,14 @@ func (a *assembly) say(o Overlay, err error) {
 	a.wrong = append(a.wrong, &Problem{Path: o.Path, Line: o.Line("spec.from"), Field: "spec.from", Err: err})
 }
 
-// resolve resolves an overlay that lies on depth-1 others.
+// resolve resolves an overlay that is based on depth-1 others.
 func (a *assembly) resolve(ctx context.Context, o Overlay, depth int) (Document, bool, error) {
 	if d, ok := a.docs[o.key()]; ok && d.Path == o.Path || a.failed[o.key()] {
 		return d, ok, nil
 	}
 	from := key{o.Spec.From.Profile, o.Spec.From.Version}
 	if depth > maxOverlays {
-		a.say(o, fmt.Errorf("is the %dth overlay on one another; %d are allowed: start from a profile in full", depth, maxOverlays))
+		a.say(o, fmt.Errorf("is the %dth overlay in a chain of overlays, and %d are allowed: start from a complete profile", depth, maxOverlays))
 		return Document{}, false, nil
 	}
 	a.open[o.key()] = true
@@ -71,7 +72,7 @@ func (a *assembly) resolve(ctx context.Context, o Overlay, depth int) (Document,
 	}
 	if lower, is := a.overlays[from]; is && !ok && !o.Spec.From.Builtin {
 		if a.open[from] {
-			a.say(o, fmt.Errorf("goes round in a circle: %q %s (%s:%d) starts from this overlay: one of them must start from something else", lower.Name, lower.Spec.Version, lower.Path, lower.Line("spec.from")))
+			a.say(o, fmt.Errorf("forms a cycle: %q %s (%s:%d) starts from this overlay: let one of them start from another profile", lower.Name, lower.Spec.Version, lower.Path, lower.Line("spec.from")))
 			return Document{}, false, nil
 		}
 		var err error
@@ -93,7 +94,7 @@ func (a *assembly) resolve(ctx context.Context, o Overlay, depth int) (Document,
 			a.say(o, err)
 			return Document{}, false, nil
 		case err != nil:
-			return Document{}, false, fmt.Errorf("looking for the base of %s: %w", o.Path, err)
+			return Document{}, false, fmt.Errorf("finding the base of %s: %w", o.Path, err)
 		}
 	}
 	d, err := Resolve(o, base)

@@ -5,7 +5,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/profiles"
 )
 
-// Builtin is the source of the profiles of this program.
+// Builtin returns the source of the built-in profiles.
 func Builtin() *source.Embedded {
 	return &source.Embedded{FS: profiles.FS(), Repository: profiles.Repository, Path: profiles.Path}
 }

@@ -12,25 +12,25 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// A Check says what is wrong with a profile beyond its form, above all with its
-// templates. It is nil-safe to have none. Its answer must depend on the document
-// alone. Several faults are joined; those of type *Problem keep their line.
+// A Check finds problems of a profile beyond its form, above all in its templates. It can
+// be nil. Its result must depend on the document alone. Several errors are joined; those
+// of type *Problem retain their line.
 type Check func(Document) error
 
-// Catalogue is what a source holds: the versions its history ever held, which of
-// them is current, and what was refused.
+// Catalogue lists the profiles of a source: all versions in its history, the current
+// ones, and what was rejected.
 //
-// It depends on the snapshot alone. A source that followed every push and one
-// that starts today have the same.
+// It depends on the snapshot alone: a controller that followed every push and one that
+// starts today get the same Catalogue.
 type Catalogue struct {
-	// Current is the version each profile has now, by name.
+	// Current is the current version of each profile, by name.
 	Current []Version
-	// Refused is what is wrong at the snapshot's revision, in the order of paths.
+	// Refused are the problems at the snapshot's revision, ordered by path.
 	Refused []*Refusal
-	// History is every version that was ever accepted, by name, the oldest first.
+	// History has every version that was ever accepted, by profile, oldest first.
 	History map[string][]Version
-	// Skipped is what earlier commits hold and cannot be read by the rules of today:
-	// versions that are neither in History nor in the snapshot, by name and version.
+	// Skipped are the versions in earlier commits that today's rules reject and that are
+	// neither in History nor in the snapshot, by name and version.
 	Skipped []*Refusal
 }
 
@@ -38,12 +38,13 @@ type Catalogue struct {
 type Version struct {
 	// Name of the profile.
 	Name string
-	// Version as the file has it, for a directory's edited file with "-dirty." and 8 hex digits.
+	// Version as in the file; for an edited file of a directory with "-dirty." and 8 hex
+	// digits.
 	Version string
 	// Digest of the spec.
 	Digest string
-	// Commit is the first commit on the first-parent line that holds this
-	// version with this digest, at any path.
+	// Commit is the first commit on the first-parent history that has this version with
+	// this digest, at any path.
 	Commit source.Commit
 	// CommittedAt is when Commit was made.
 	CommittedAt time.Time
@@ -52,34 +53,34 @@ type Version struct {
 	// SelectedBy is the commit that made this version current. It is set in
 	// Catalogue.Current only.
 	SelectedBy source.Commit
-	// CurrentPath is the file at the snapshot's revision, "" where it left.
+	// CurrentPath is the file at the snapshot's revision, "" if it no longer exists.
 	CurrentPath string
-	// From is what a ProfileOverlay starts from; nil where the file is a profile in
-	// full. Its CurrentPath is "" unless the file is what it was.
+	// From is the base of a ProfileOverlay; nil if the file is a complete profile. Its
+	// CurrentPath is "" if the file of the base has changed.
 	From *Version
-	// AtHead says that the file at CurrentPath has this content. Else that file is refused,
-	// and stands for what an earlier commit held.
+	// AtHead reports whether the file at CurrentPath has this content. If not, that file
+	// is rejected, and the content of an earlier commit remains current.
 	AtHead bool
-	// Builtin says that it is one of Indexer.Builtin.
+	// Builtin reports whether it is one of Indexer.Builtin.
 	Builtin bool
 
 	blob  string
 	dirty bool
 }
 
-// Refusal is something a source offers and that is not applied.
+// Refusal is a profile in a source that is rejected.
 type Refusal struct {
 	Problem
-	// Profile and Version are known when the file could be read.
+	// Profile and Version are set if the file could be read.
 	Profile, Version string
-	// Commit is the last one on the line that changed the file.
+	// Commit is the last commit on the first-parent history that changed the file.
 	Commit source.Commit
-	// Overlay is the file that is refused where Path is another one: the text that is
-	// wrong is in the base of an overlay.
+	// Overlay is the rejected file if it differs from Path: the text with the problem is
+	// in the base of an overlay.
 	Overlay string
 }
 
-// File is the file of the snapshot that is refused.
+// File returns the rejected file of the snapshot.
 func (r *Refusal) File() string { return cmp.Or(r.Overlay, r.Path) }
 
 func (r *Refusal) Error() string {
@@ -89,7 +90,7 @@ func (r *Refusal) Error() string {
 	return r.Problem.Error() + " (commit " + short(r.Commit) + ")"
 }
 
-// short is the beginning of a commit's id, and all of what is none: an artifact's revision.
+// short returns the beginning of a commit id, and an artifact's revision unchanged.
 func short(c source.Commit) string {
 	if _, err := source.ParseCommit(string(c)); err != nil {
 		return string(c)
@@ -97,33 +98,34 @@ func short(c source.Commit) string {
 	return string(c[:12])
 }
 
-// Indexer makes catalogues of one source. It remembers what it read, so that the
-// next catalogue costs only what is new. It is not safe for concurrent use.
+// Indexer builds the catalogues of one source. It caches what it read, so the next
+// catalogue costs only what is new. It is not safe for concurrent use.
 type Indexer struct {
-	// Check is asked about every profile in addition to Decode.
+	// Check validates every profile in addition to Decode.
 	Check Check
-	// Builtin are the profiles in which an overlay's base is looked for last; nil has none.
+	// Builtin are the profiles in which the base of an overlay is searched last; nil for
+	// none.
 	Builtin *source.Embedded
-	// Guard says why an overlay in one file must not start from what another file holds:
-	// others may change that. nil allows all. An overlay that names a digest, or a
-	// built-in base, needs no asking.
+	// Guard returns an error if an overlay in one file must not start from a base in
+	// another file because other signers can change it. nil allows all. It is not called
+	// for overlays that name a digest or a built-in base.
 	Guard func(overlay, base string) error
 
 	blobs    map[string]*reading
 	line     *line
-	tip      *line      // with what no commit holds
+	tip      *line      // including what is not committed
 	last     *Catalogue // of what is in seen
 	seen     *source.Snapshot
 	builtins map[key]Document
 	resolved map[string]resolution
 }
 
-// reading is what one blob holds: profiles or problems, never both.
+// reading is the content of one blob: profiles or problems, never both.
 type reading struct {
 	docs     []identity
 	overlays []Overlay
-	problems []*Problem // Path is empty: a blob may lie anywhere
-	broken   []key      // what it would hold without problems, as far as can be told
+	problems []*Problem // Path is empty: a blob can be at several paths
+	broken   []key      // the profiles it would have without problems, as far as known
 	dirty    bool
 }
 
@@ -131,8 +133,7 @@ type identity struct{ name, version, digest string }
 
 type key struct{ name, version string }
 
-// Catalogue indexes a snapshot. The answer is not to be changed: for an equal
-// snapshot it is the same one.
+// Catalogue indexes a snapshot. Do not modify the result: equal snapshots share it.
 func (x *Indexer) Catalogue(ctx context.Context, snap *source.Snapshot) (*Catalogue, error) {
 	if x.seen != nil && equal(x.seen, snap) {
 		return x.last, nil
@@ -145,7 +146,7 @@ func (x *Indexer) Catalogue(ctx context.Context, snap *source.Snapshot) (*Catalo
 	return cat, nil
 }
 
-// outline is what a catalogue depends on, without the contents of the files.
+// outline returns what a catalogue depends on, without the contents of the files.
 func outline(snap *source.Snapshot) *source.Snapshot {
 	o := &source.Snapshot{Revision: snap.Revision, Head: snap.Head, Refused: snap.Refused, Line: snap.Line}
 	for _, f := range snap.Files {
@@ -155,7 +156,8 @@ func outline(snap *source.Snapshot) *source.Snapshot {
 	return o
 }
 
-// equal compares a snapshot with the outline of another one. A head has one line.
+// equal compares a snapshot with the outline of another one. A commit has one
+// first-parent history.
 func equal(seen, snap *source.Snapshot) bool {
 	return seen.Revision == snap.Revision && seen.Head == snap.Head && len(seen.Line) == len(snap.Line) &&
 		slices.Equal(seen.Refused, snap.Refused) &&
@@ -182,7 +184,7 @@ func (x *Indexer) catalogue(ctx context.Context, snap *source.Snapshot) (*Catalo
 		}
 	}
 	if edits := ln.edits(snap); len(edits.Changes) > 0 {
-		ln = ln.clone() // what is not committed is not remembered
+		ln = ln.clone() // edits that are not committed are not cached
 		if err := x.step(ctx, ln, snap, edits, true); err != nil {
 			return nil, err
 		}
@@ -191,8 +193,8 @@ func (x *Indexer) catalogue(ctx context.Context, snap *source.Snapshot) (*Catalo
 	return ln.catalogue(x, snap), nil
 }
 
-// tipOf is all there is to know of a source whose history is cut off, a shallow
-// clone, or that has none, the built-in profiles: what it holds now.
+// tipOf returns the current files as the only step of a source whose history is truncated
+// (a shallow clone) or that has none (the built-in profiles).
 func tipOf(snap *source.Snapshot) source.Step {
 	step := source.Step{Commit: snap.Head}
 	if len(snap.Line) > 0 {
@@ -206,26 +208,26 @@ func tipOf(snap *source.Snapshot) source.Step {
 	return step
 }
 
-// ChangeOf returns the commit in which a version's author wrote it, and who that
-// is. It is zero where the source knows no history.
+// ChangeOf returns the commit in which the author of a version wrote it, and the author.
+// It is zero if the source has no history.
 func ChangeOf(ctx context.Context, snap *source.Snapshot, v Version) (source.Author, error) {
 	if v.Commit == "" || len(snap.Line) == 0 {
 		return source.Author{}, nil
 	}
 	author, err := snap.ChangeOf(ctx, v.Commit, v.Path)
 	if err != nil {
-		return source.Author{}, fmt.Errorf("finding who wrote %s at %s: %w", v.Path, v.Commit, err)
+		return source.Author{}, fmt.Errorf("finding the author of %s at %s: %w", v.Path, v.Commit, err)
 	}
 	return author, nil
 }
 
-// Document returns the profile of a version that a catalogue of this snapshot lists.
-// That of an overlay is whole.
+// Document returns the profile of a version in a catalogue of this snapshot, complete
+// also if the file is an overlay.
 func (x *Indexer) Document(ctx context.Context, snap *source.Snapshot, v Version) (Document, error) {
 	return x.document(ctx, snap, v, v.Path)
 }
 
-// document is Document, with the file called path.
+// document is Document with the path of the file.
 func (x *Indexer) document(ctx context.Context, snap *source.Snapshot, v Version, path string) (Document, error) {
 	if v.Builtin {
 		docs, err := x.builtin(ctx)
@@ -260,10 +262,11 @@ func (x *Indexer) document(ctx context.Context, snap *source.Snapshot, v Version
 			return d, nil
 		}
 	}
-	return Document{}, fmt.Errorf("reading %s at %s: profile %q %s is not there", v.Path, short(v.Commit), v.Name, v.Version)
+	return Document{}, fmt.Errorf("reading %s at %s: profile %q %s not found", v.Path, short(v.Commit), v.Name, v.Version)
 }
 
-// step takes one step along the line. A dirty one is what no commit holds.
+// step applies one commit of the first-parent history. A dirty step has files that are
+// not committed.
 func (x *Indexer) step(ctx context.Context, ln *line, snap *source.Snapshot, step source.Step, dirty bool) error {
 	at := stage{commit: step.Commit, at: step.CommittedAt, dirty: dirty}
 	readings := map[string]*reading{}
@@ -287,7 +290,7 @@ func (x *Indexer) step(ctx context.Context, ln *line, snap *source.Snapshot, ste
 	return nil
 }
 
-// read decodes and checks a blob once.
+// read decodes and checks a blob, once.
 func (x *Indexer) read(ctx context.Context, snap *source.Snapshot, blob string, dirty bool) (*reading, error) {
 	id := blob
 	if dirty {
@@ -298,7 +301,7 @@ func (x *Indexer) read(ctx context.Context, snap *source.Snapshot, blob string, 
 	}
 	data, err := snap.Read(ctx, blob)
 	if err != nil {
-		if errors.Is(err, source.ErrInvalid) { // too big: the file's fault, not the repository's
+		if errors.Is(err, source.ErrInvalid) { // too large: a problem of the file, not of the repository
 			return &reading{problems: []*Problem{{Err: err}}}, nil
 		}
 		return nil, err
@@ -324,7 +327,7 @@ func (x *Indexer) read(ctx context.Context, snap *source.Snapshot, blob string, 
 	return r, nil
 }
 
-// checkProblems turns the answer of a Check into problems.
+// checkProblems converts the error of a Check to problems.
 func checkProblems(err error) []*Problem {
 	if err == nil {
 		return nil
@@ -335,8 +338,8 @@ func checkProblems(err error) []*Problem {
 	return []*Problem{{Err: err}}
 }
 
-// asDirty names the content of an edited file by its digest, so that an edit in
-// a directory needs no new version.
+// asDirty adds a digest of the content to the version of an edited file, so that an edit
+// in a directory needs no new version.
 func asDirty(d Document) Document {
 	spec := *d.Spec.DeepCopy()
 	spec.Version += "-dirty." + dirtySuffix(d.Digest)
@@ -344,8 +347,8 @@ func asDirty(d Document) Document {
 	return d
 }
 
-// dirtySuffix takes 8 hex digits of a digest that may stand in a version: a
-// number there must not begin with 0.
+// dirtySuffix returns 8 hex digits of a digest that are valid in a version: a number
+// there must not begin with 0.
 func dirtySuffix(digest string) string {
 	hex := strings.TrimPrefix(digest, digestRecipe)
 	for i := 0; i+8 < len(hex); i++ {
@@ -356,7 +359,7 @@ func dirtySuffix(digest string) string {
 	return hex[:7] + "f"
 }
 
-// addLines finds the lines of refusals that only comparing files could find.
+// addLines finds the lines of problems that were found by comparing files.
 func (x *Indexer) addLines(snap *source.Snapshot, refused []*Refusal) {
 	for _, r := range refused {
 		if r.Line != 0 || r.Profile == "" {

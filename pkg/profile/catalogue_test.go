@@ -26,7 +26,7 @@ func TestCatalogueOfBadCommits(t *testing.T) {
 	for name, pushes := range map[string][]push{
 		"a broken file stands for what it held, and heals": {
 			{change: map[string]*string{a: version("a", "v1.0.0", "x"), b: version("b", "v1.0.0", "x")}, current: []string{"a v1.0.0", "b v1.0.0"}},
-			{change: map[string]*string{a: broken, b: version("b", "v1.1.0", "y")}, current: []string{"a v1.0.0", "b v1.1.0"}, refused: []string{"profiles/a.yaml:1: is no YAML"}},
+			{change: map[string]*string{a: broken, b: version("b", "v1.1.0", "y")}, current: []string{"a v1.0.0", "b v1.1.0"}, refused: []string{"profiles/a.yaml:1: invalid YAML"}},
 			{change: map[string]*string{a: version("a", "v1.1.0", "y")}, current: []string{"a v1.1.0", "b v1.1.0"}},
 		},
 		"a file that was broken from the start offers nothing": {
@@ -34,7 +34,7 @@ func TestCatalogueOfBadCommits(t *testing.T) {
 		},
 		"content changed without its version": {
 			{change: map[string]*string{a: version("a", "v1.0.0", "x")}, current: []string{"a v1.0.0"}},
-			{change: map[string]*string{a: version("a", "v1.0.0", "edited")}, current: []string{"a v1.0.0"}, refused: []string{"profiles/a.yaml:8: spec.version: the content of profile \"a\" changed at COMMIT1, but its version is still v1.0.0, which stands for the content of COMMIT0: give it a new version"}},
+			{change: map[string]*string{a: version("a", "v1.0.0", "edited")}, current: []string{"a v1.0.0"}, refused: []string{"profiles/a.yaml:8: spec.version: the content of profile \"a\" changed at COMMIT1, but its version is still v1.0.0, which has the content of COMMIT0: give it a new version"}},
 			{change: map[string]*string{a: version("a", "v1.0.1", "edited")}, current: []string{"a v1.0.1"}},
 		},
 		"an old version's content under its number again is no change": {

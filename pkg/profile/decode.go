@@ -25,19 +25,19 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// Limits on one file. A profile is a few dozen files of a few KiB; the default
-// ones have under 30 KiB.
+// Limits on one file. A profile has a few dozen files of a few KiB; the built-in ones
+// have less than 30 KiB in total.
 const (
 	maxFileBytes     = 1 << 20 // 1 MiB, what etcd takes for one object is 1.5 MiB
 	maxDocuments     = 256     // YAML documents in one file
 	maxExpandedNodes = 200_000 // YAML nodes of one document with aliases expanded
 	maxDepth         = 64      // levels of nesting
-	maxProblems      = 50      // named in one file; nobody reads more at once
-	maxMessageBytes  = 1000    // of one problem, which may quote a megabyte
-	maxFieldBytes    = 250     // of a field's name
+	maxProblems      = 50      // listed per file; longer lists are not read
+	maxMessageBytes  = 1000    // per problem, which can quote a megabyte
+	maxFieldBytes    = 250     // of the name of a field
 )
 
-// Document is one profile in a file.
+// Document is one profile of a file.
 type Document struct {
 	// Name of the profile, metadata.name.
 	Name string
@@ -45,28 +45,27 @@ type Document struct {
 	Spec osm.OperatingSystemProfileSpec
 	// Digest of Spec, as Digest returns it.
 	Digest string
-	// Path of the file, of an overlay's profile that of the overlay.
+	// Path of the file; for the profile of an overlay that of the overlay.
 	Path string
 
 	lines map[string]int
-	files map[string]string // field -> file, where the text is in another one than Path
+	files map[string]string // field -> file, if the text is not in Path
 }
 
-// Line returns the line of the file on which the text of a field begins, 1 being
-// the first: for a block scalar the line after its "|". A field is written as in
-// "spec.bootstrapConfig.files[3].content.inline.data" and
-// "spec.bootstrapConfig.templates[name]". Of a field that is not in the file it
-// returns the line of the nearest one above it. The file is Path, unless FileOf
-// names another.
+// Line returns the line of the file on which the text of a field begins, starting at 1:
+// for a block scalar the line after its "|". A field has the form
+// "spec.bootstrapConfig.files[3].content.inline.data" or
+// "spec.bootstrapConfig.templates[name]". For a field that is not in the file it returns
+// the line of the nearest field above it. The file is Path, unless FileOf names another
+// one.
 func (d *Document) Line(field string) int { return d.lines[nearestField(d.lines, field)] }
 
-// FileOf returns the file in which the text of a field is, where that is another one
-// than Path: what an overlay leaves as it is, is in the base's. A file that only an
-// earlier commit has is "<12 hex>:<path>", as Git writes it, a built-in one
-// "builtin:<path>". "" is Path.
+// FileOf returns the file with the text of a field if it is not Path: text that an
+// overlay does not change is in the file of its base. A file that only an earlier commit
+// has is "<12 hex>:<path>", as in Git; a built-in one is "builtin:<path>". "" means Path.
 func (d *Document) FileOf(field string) string { return d.files[nearestField(d.lines, field)] }
 
-// nearestField is a field, or the nearest one above it that has a line.
+// nearestField returns the field, or the nearest one above it that has a line.
 func nearestField(lines map[string]int, field string) string {
 	for field != "" {
 		if _, ok := lines[field]; ok {
@@ -77,15 +76,18 @@ func nearestField(lines map[string]int, field string) string {
 	return field
 }
 
-// Problem is one thing that is wrong with a file.
+// ErrSyntax is the Err of a Problem of a file that is not YAML.
+var ErrSyntax = errors.New("invalid YAML")
+
+// Problem is one problem of a file.
 type Problem struct {
 	// Path of the file.
 	Path string
-	// Line in it, 1 being the first; 0 when the whole file is meant.
+	// Line in it, starting at 1; 0 for the whole file.
 	Line int
-	// Field, such as "spec.version"; empty when the file is no YAML.
+	// Field, such as "spec.version"; empty if the file is not valid YAML.
 	Field string
-	// Err says what is wrong and what to do.
+	// Err says what is wrong and how to fix it.
 	Err error
 }
 
@@ -126,19 +128,19 @@ func Problems(err error) []*Problem {
 	return out
 }
 
-// Contents is what one file holds, each in the order of the file.
+// Contents has the documents of one file, in the order of the file.
 type Contents struct {
-	// Profiles are those in full.
+	// Profiles are complete profiles.
 	Profiles []Document
-	// Overlays come to a profile each once their base is known; see Resolve.
+	// Overlays each result in a profile when their base is known; see Resolve.
 	Overlays []Overlay
-	// Others are the documents of other known kinds, which are passed over.
+	// Others are documents of other known kinds, which are ignored.
 	Others []Other
-	// Empty says that the file has no document: nothing, or comments only.
+	// Empty reports whether the file has no document: nothing, or only comments.
 	Empty bool
 }
 
-// Other is a document of a kind that a repository of profiles may hold beside them.
+// Other is a document of another kind that a repository of profiles can contain.
 type Other struct {
 	// Kind completes the sentence "it is ...", such as "a ProfileSource".
 	Kind string
@@ -146,30 +148,30 @@ type Other struct {
 	Line int
 }
 
-// Decode reads every profile in a file that holds no ProfileOverlay. For the rest see
-// DecodeFile.
+// Decode reads every profile of a file without ProfileOverlays. Use DecodeFile for other
+// files.
 func Decode(path string, data []byte) ([]Document, error) {
 	in, err := DecodeFile(path, data)
 	if err == nil && len(in.Overlays) > 0 {
-		err = &Problem{Path: path, Line: in.Overlays[0].Line("kind"), Field: "kind", Err: errors.New("is a ProfileOverlay, which is nothing without its base: only profiles in full can be read here")}
+		err = &Problem{Path: path, Line: in.Overlays[0].Line("kind"), Field: "kind", Err: errors.New("is a ProfileOverlay, which needs its base: use a complete profile here")}
 		return nil, err
 	}
 	return in.Profiles, err
 }
 
-// DecodeFile reads every profile and every ProfileOverlay in a file: strictly, so that
-// a misspelt or repeated field is an error, and whole, so that the error names all
-// that is wrong. The error is one or more *Problem joined; see Problems. Passed over are
-// empty documents, kustomize's own, and manifests that a repository of profiles has
-// beside them; see Contents.Others.
+// DecodeFile reads every profile and every ProfileOverlay of a file. It is strict: a
+// misspelled or repeated field is an error. It continues after an error, so that the
+// error lists all problems: it is one or more *Problem joined; see Problems. Empty
+// documents, those of kustomize, and manifests that a repository of profiles can also
+// contain are ignored; see Contents.Others.
 func DecodeFile(path string, data []byte) (Contents, error) {
 	f := file{path: path}
 	if len(data) > maxFileBytes {
-		f.problem(0, "", fmt.Errorf("has %d bytes; a profile file may have %d: split it", len(data), maxFileBytes))
+		f.problem(0, "", fmt.Errorf("has %d bytes; at most %d are allowed in a profile file: split it", len(data), maxFileBytes))
 		return Contents{}, f.err()
 	}
 	if i := invalidText(data); i >= 0 {
-		f.problem(1+bytes.Count(data[:i], []byte("\n")), "", errors.New("is not text in UTF-8: save it without control characters"))
+		f.problem(1+bytes.Count(data[:i], []byte("\n")), "", errors.New("is not UTF-8 text: save it without control characters"))
 		return Contents{}, f.err()
 	}
 	in := Contents{Empty: true}
@@ -197,10 +199,10 @@ func DecodeFile(path string, data []byte) (Contents, error) {
 	return in, nil
 }
 
-// checkTwice reports a profile that an earlier document of the file has too.
+// checkTwice reports a profile that an earlier document of the file also has.
 func (f *file) checkTwice(k key, line int) {
 	if first, ok := f.named[k]; ok {
-		f.problem(line, "metadata.name", fmt.Errorf("profile %q %s stands in this file twice, first on line %d", k.name, k.version, first))
+		f.problem(line, "metadata.name", fmt.Errorf("profile %q %s is in this file twice, first on line %d: remove one of them", k.name, k.version, first))
 		return
 	}
 	if f.named == nil {
@@ -209,7 +211,7 @@ func (f *file) checkTwice(k key, line int) {
 	f.named[k] = line
 }
 
-// file collects what is wrong with one file.
+// file collects the problems of one file.
 type file struct {
 	path     string
 	problems []error
@@ -221,15 +223,15 @@ func (f *file) problem(line int, field string, err error) {
 		return
 	}
 	if len(f.problems) == maxProblems {
-		field, err = "", errors.New("more is wrong from here on: mend what is named above first")
+		field, err = "", errors.New("more problems follow: fix those above first")
 	}
 	f.problems = append(f.problems, &Problem{Path: f.path, Line: line, Field: field, Err: err})
 }
 
 func (f *file) err() error { return errors.Join(f.problems...) }
 
-// invalidText returns the offset of the first byte that is no UTF-8 text, else
-// -1. A byte order mark is accepted by the parser.
+// invalidText returns the offset of the first byte that is not valid UTF-8 text, or -1.
+// The parser accepts a byte order mark.
 func invalidText(data []byte) int {
 	for i := 0; i < len(data); {
 		r, size := utf8.DecodeRune(data[i:])
@@ -241,8 +243,8 @@ func invalidText(data []byte) int {
 	return -1
 }
 
-// nestedDeeply tells a text that may have far more levels than any profile: by
-// brackets that are open at once, or by what a line begins with.
+// nestedDeeply reports whether a text can have far more levels than any profile: by the
+// number of brackets open at once, or by the beginning of a line.
 func nestedDeeply(data []byte) bool {
 	const most = 4 * maxDepth
 	open, lead, leading := 0, 0, true
@@ -268,34 +270,34 @@ func nestedDeeply(data []byte) bool {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-// syntaxError finds the line of a syntax error. The parser that reads profiles
-// names the line on which the innermost mapping begins; another one names the
-// line of the slip, so it is asked once something is wrong.
+// syntaxError returns the line of a syntax error. The parser that reads profiles names
+// the line on which the innermost mapping begins; another parser names the exact line, so
+// it is used after an error.
 func syntaxError(data []byte, err error) (int, error) {
 	var syntax goyaml.Error
 	if nestedDeeply(data) {
-		// The other parser has no limit: 300,000 times "[" kept it busy for minutes.
+		// The other parser has no nesting limit: 300,000 times "[" took minutes.
 	} else if _, where := parser.ParseBytes(data, 0); errors.As(where, &syntax) && syntax.GetToken() != nil {
 		message := syntax.GetMessage()
 		if strings.Contains(message, "\t") || strings.Contains(message, "tab character") {
-			message = "a tab stands where YAML wants spaces: indent the line with spaces" // a tab looks like them
+			message = "found a tab: YAML requires spaces for indentation" // a tab looks like them
 		}
-		return syntax.GetToken().Position.Line, fmt.Errorf("is no YAML: %s", message)
+		return syntax.GetToken().Position.Line, fmt.Errorf("%w: %s", ErrSyntax, message)
 	}
 	m := yamlLine.FindStringSubmatch(err.Error())
 	if m == nil {
-		return 0, fmt.Errorf("is no YAML: %w", err)
+		return 0, fmt.Errorf("%w: %w", ErrSyntax, err)
 	}
-	line, _ := strconv.Atoi(m[1]) // empty where the parser names none
-	return line, fmt.Errorf("is no YAML: %s", strings.TrimPrefix(err.Error(), m[0]))
+	line, _ := strconv.Atoi(m[1]) // empty if the parser names no line
+	return line, fmt.Errorf("%w: %s", ErrSyntax, strings.TrimPrefix(err.Error(), m[0]))
 }
 
-// kustomizeGroup is of kinds that a folder of profiles may hold and that are not ours to
-// read.
+// kustomizeGroup is the group of kinds that a folder of profiles can contain and that
+// this program does not read.
 const kustomizeGroup = "kustomize.config.k8s.io/"
 
-// others are the kinds beside profiles that a repository of them may hold, by group: who
-// follows it, and the pools to render for. Neither is anything to a ProfileSource.
+// others are the kinds, by group, that a repository of profiles can also contain: what
+// follows the repository, and pools to render for. A ProfileSource ignores both.
 var others = map[string][]string{
 	api.GroupVersion.Group:     {"ProfileSource", "NodeProvenance"},
 	osm.GroupVersion.Group:     {"OperatingSystemConfig"},
@@ -308,7 +310,7 @@ func isOther(apiVersion, kind string) bool {
 	return slices.Contains(others[group], kind)
 }
 
-// document reads one YAML document, unless there is none or something is wrong with it.
+// document reads one YAML document, if there is one and it is valid.
 func (f *file) document(doc *yaml.Node, in *Contents) {
 	if doc.Kind != yaml.DocumentNode || len(doc.Content) == 0 || isNull(doc.Content[0]) {
 		return
@@ -316,7 +318,7 @@ func (f *file) document(doc *yaml.Node, in *Contents) {
 	in.Empty = false
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		f.problem(root.Line, "", errors.New("is no OperatingSystemProfile: the document is not a mapping"))
+		f.problem(root.Line, "", errors.New("is not an OperatingSystemProfile: the document is not a mapping"))
 		return
 	}
 	apiVersion, kind := scalarField(root, "apiVersion"), scalarField(root, "kind")
@@ -335,19 +337,19 @@ func (f *file) document(doc *yaml.Node, in *Contents) {
 	case isClusterFile(root):
 		in.Others = append(in.Others, Other{Kind: "a cluster file of osm-gitops render", Line: root.Line})
 	case kind == api.KindProfileOverlay:
-		f.problem(root.Line, "", fmt.Errorf("is no ProfileOverlay: apiVersion %q stands where %q belongs", apiVersion, api.GroupVersion.String()))
+		f.problem(root.Line, "", fmt.Errorf("is not a ProfileOverlay: expected apiVersion %q, found %q", api.GroupVersion.String(), apiVersion))
 	case kind == kindProfile:
-		f.problem(root.Line, "", fmt.Errorf("is no OperatingSystemProfile: apiVersion %q stands where %q belongs", apiVersion, osm.GroupVersion.String()))
+		f.problem(root.Line, "", fmt.Errorf("is not an OperatingSystemProfile: expected apiVersion %q, found %q", osm.GroupVersion.String(), apiVersion))
 	case nearestKind(kind) != "":
-		f.problem(root.Line, "kind", fmt.Errorf("%q is no kind that belongs here: did you mean %q?", kind, nearestKind(kind)))
+		f.problem(root.Line, "kind", fmt.Errorf("unknown kind %q: did you mean %q?", kind, nearestKind(kind)))
 	default:
-		f.problem(root.Line, "", fmt.Errorf("is no OperatingSystemProfile: apiVersion %q and kind %q stand where %q and %q belong; keep other files outside the source's path",
-			apiVersion, kind, osm.GroupVersion.String(), kindProfile))
+		f.problem(root.Line, "", fmt.Errorf("is not an OperatingSystemProfile: expected apiVersion %q and kind %q, found %q and %q: store other files outside the source's path",
+			osm.GroupVersion.String(), kindProfile, apiVersion, kind))
 	}
 }
 
-// isClusterFile reports whether a document is a file as osm-gitops render --cluster reads
-// it, which is no manifest.
+// isClusterFile reports whether a document is a file for osm-gitops render --cluster,
+// which is not a manifest.
 func isClusterFile(root *yaml.Node) bool {
 	known := 0
 	for i := 0; i+1 < len(root.Content); i += 2 {
@@ -361,9 +363,9 @@ func isClusterFile(root *yaml.Node) bool {
 	return known > 0
 }
 
-// nearestKind is the kind that was probably meant; "" for none.
+// nearestKind returns the kind that was probably meant; "" for none.
 func nearestKind(kind string) string {
-	best, bestDistance := "", 4 // three slips of the finger at most
+	best, bestDistance := "", 4 // three typing errors at most
 	known := []string{kindProfile, api.KindProfileOverlay}
 	for _, group := range slices.Sorted(maps.Keys(others)) {
 		known = append(known, others[group]...)
@@ -379,10 +381,10 @@ func nearestKind(kind string) string {
 	return best
 }
 
-// kindProfile is the kind of a profile in full.
+// kindProfile is the kind of a complete profile.
 const kindProfile = "OperatingSystemProfile"
 
-// profile reads a profile in full.
+// profile reads a complete profile.
 func (f *file) profile(root *yaml.Node, in *Contents) {
 	before := len(f.problems)
 	var obj manifest
@@ -398,8 +400,8 @@ func (f *file) profile(root *yaml.Node, in *Contents) {
 	in.Profiles = append(in.Profiles, doc)
 }
 
-// manifest is what a profile's file may hold. Labels and annotations are read
-// and left behind: what we create carries our own.
+// manifest is the content of a profile's file. Labels and annotations are read and
+// discarded: the objects that we create have our own.
 type manifest struct {
 	APIVersion string                         `json:"apiVersion"`
 	Kind       string                         `json:"kind"`
@@ -414,36 +416,36 @@ type manifestMetadata struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// say reports a problem with a field.
+// say reports a problem of a field.
 type say func(field, format string, args ...any)
 
-// sayer is the say of what a decoder has read.
+// sayer returns the say of the fields that a decoder has read.
 func (f *file) sayer(d *decoder) say {
 	return func(field, format string, args ...any) {
 		f.problem(d.lines[nearestField(d.lines, field)], field, fmt.Errorf(format, args...))
 	}
 }
 
-// validateName checks the name and version of a profile.
+// validateName validates the name and version of a profile.
 func validateName(say say, name, version string) {
 	if name != "" {
 		for _, msg := range validation.IsDNS1123Subdomain(name) {
-			say("metadata.name", "%q is no object name: %s", name, msg)
+			say("metadata.name", "invalid object name %q: %s", name, msg)
 		}
 		if len(name) > validation.LabelValueMaxLength {
-			say("metadata.name", "has %d characters; it becomes a label value, which may have %d", len(name), validation.LabelValueMaxLength)
+			say("metadata.name", "has %d characters; it is used as a label value, which can have %d: shorten it", len(name), validation.LabelValueMaxLength)
 		}
 	}
 	if version != "" {
 		if _, err := ParseVersion(version); err != nil {
 			say("spec.version", "%v", err)
 		} else if n := len(name) + 1 + 7 + len(version); n > validation.DNS1123SubdomainMaxLength {
-			say("spec.version", "name and version make an object name of %d characters; it may have %d", n, validation.DNS1123SubdomainMaxLength)
+			say("spec.version", "name and version result in an object name of %d characters, and at most %d are allowed: shorten one of them", n, validation.DNS1123SubdomainMaxLength)
 		}
 	}
 }
 
-// validate checks what the types cannot say.
+// validate checks what the types cannot express.
 func (f *file) validate(d *decoder, obj *manifest) {
 	say := f.sayer(d)
 	validateName(say, obj.Metadata.Name, obj.Spec.Version)
@@ -470,32 +472,33 @@ func validateFiles(say say, field string, files []osm.File) {
 
 func validatePath(say say, at, path string) {
 	if path == "" {
-		say(at+".path", "is empty: name the file's path on the node")
+		say(at+".path", "is empty: set the path of the file on the node")
 	}
 }
 
 func validateContent(say say, at string, content *osm.FileContent) {
 	if content.Inline == nil {
-		say(at+".content", "has no inline: write content.inline.data, the only source of content")
+		say(at+".content", "has no inline: set content.inline.data")
 	}
 }
 
 func validateMode(say say, at string, p int32) {
 	if p < 0 || p > 7777 || strings.ContainsAny(strconv.Itoa(int(p)), "89") {
-		say(at+".permissions", "%d is no file mode: its digits are read as octal, from 0 to 7777", p)
+		say(at+".permissions", "invalid file mode %d: write octal digits, from 0 to 7777", p)
 	}
 }
 
-// versionPattern is the schema's pattern (contract: section 1.2), anchored at
-// both ends: a version also names an object and is put in order.
+// versionPattern is the pattern of the schema (contract: section 1.2), anchored at both
+// ends: versions are also used in object names and are ordered.
 var versionPattern = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$`)
 
-// shortVersion is what people write for a version that has three numbers and a "v".
+// shortVersion matches versions with fewer than three numbers or without "v".
 var shortVersion = regexp.MustCompile(`^[vV]?((?:0|[1-9]\d*)(?:\.(?:0|[1-9]\d*)){0,2})$`)
 
-// nearestVersion is the version that was probably meant, "v1.0.0" of "1.0"; "" for none.
+// nearestVersion returns the version that was probably meant, "v1.0.0" for "1.0"; "" for
+// none.
 func nearestVersion(text string) string {
-	const most = 32 // characters of a version that a person meant
+	const most = 32 // characters of a mistyped version
 	m := shortVersion.FindStringSubmatch(text)
 	if m == nil || len(text) > most {
 		return ""
@@ -507,18 +510,19 @@ func nearestVersion(text string) string {
 func ParseVersion(v string) (*semver.Version, error) {
 	if !versionPattern.MatchString(v) {
 		if near := nearestVersion(v); near != "" {
-			return nil, fmt.Errorf("%q is no version: write %s", v, near)
+			return nil, fmt.Errorf("invalid version %q: write %s", v, near)
 		}
-		return nil, fmt.Errorf("%q is no version: write one like \"v1.2.3\" or \"v1.2.3-rc.1\"", v)
+		return nil, fmt.Errorf("invalid version %q: write one such as \"v1.2.3\" or \"v1.2.3-rc.1\"", v)
 	}
 	parsed, err := semver.StrictNewVersion(strings.TrimPrefix(v, "v"))
 	if err != nil {
-		return nil, fmt.Errorf("%q is no version: %w", v, err)
+		return nil, fmt.Errorf("invalid version %q: %w", v, err)
 	}
 	return parsed, nil
 }
 
-// identify names the profiles of a file that cannot be taken, as far as it is YAML.
+// identify returns the names of the profiles in a rejected file, as far as it is valid
+// YAML.
 func identify(data []byte) []key {
 	var out []key
 	if len(data) > maxFileBytes || invalidText(data) >= 0 {
@@ -541,7 +545,7 @@ func identify(data []byte) []key {
 	return out
 }
 
-// mappingField returns a field that is a mapping, an empty one when it is none.
+// mappingField returns a field that is a mapping, or an empty mapping.
 func mappingField(m *yaml.Node, name string) *yaml.Node {
 	for i := 0; i+1 < len(m.Content); i += 2 {
 		if m.Content[i].Value == name && m.Content[i+1].Kind == yaml.MappingNode {
@@ -553,7 +557,7 @@ func mappingField(m *yaml.Node, name string) *yaml.Node {
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// scalarField returns the text of a top-level field, "" when it is absent.
+// scalarField returns the text of a top-level field, "" if it is absent.
 func scalarField(m *yaml.Node, name string) string {
 	for i := 0; i+1 < len(m.Content); i += 2 {
 		if m.Content[i].Value == name && m.Content[i+1].Kind == yaml.ScalarNode {

@@ -14,28 +14,28 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// digestRecipe is the version of the canonical form that Digest hashes. It
-// travels with every digest, so that another form never looks like other content.
+// digestRecipe is the version of the canonical form that Digest hashes. Every digest
+// contains it, so that a new form cannot be mistaken for new content.
 const digestRecipe = "v1:sha256:"
 
-// wellFormedDigest is what Digest returns.
+// wellFormedDigest matches the digests that Digest returns.
 var wellFormedDigest = regexp.MustCompile(`^` + digestRecipe + `[0-9a-f]{64}$`)
 
-// Digest returns "v1:sha256:" and 64 hex digits over the canonical form of a
-// spec. A file, and the object that an API server made of it, have one digest.
+// Digest returns "v1:sha256:" and 64 hex digits over the canonical form of a spec. A file
+// and the object that an API server made of it have the same digest.
 func Digest(spec osm.OperatingSystemProfileSpec) string {
 	b, err := canonicalJSON(Canonical(spec))
 	if err != nil {
-		// Only free-form JSON can fail to encode, and Decode and the API server
-		// both refuse it before; digesting the cause keeps the function total.
+		// Only free-form JSON can fail to encode, and Decode and the API server both
+		// reject it before; a digest of the error makes the function total.
 		b = []byte("invalid: " + err.Error())
 	}
 	sum := sha256.Sum256(b)
 	return digestRecipe + hex.EncodeToString(sum[:])
 }
 
-// Canonical returns a copy of spec with the schema's defaults filled in and with
-// one form for what the API server treats alike: an absent list is an empty one.
+// Canonical returns a copy of spec with the schema's defaults, and in one form for what
+// the API server treats as equal: an absent list is an empty one.
 func Canonical(spec osm.OperatingSystemProfileSpec) osm.OperatingSystemProfileSpec {
 	c := *spec.DeepCopy()
 	if c.ProvisioningUtility == "" {
@@ -65,8 +65,8 @@ func canonicalFiles(files []osm.File) {
 	}
 }
 
-// canonicalJSON encodes v with sorted keys, numbers as the API server keeps them
-// (int64 or float64), and without HTML escapes.
+// canonicalJSON encodes v with sorted keys, numbers as in the API server (int64 or
+// float64), and without HTML escapes.
 func canonicalJSON(v any) ([]byte, error) {
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -1,10 +1,9 @@
-// Package profile knows what a profile is: it reads profiles from files,
-// strictly and with line numbers, digests them, and finds in the history of a
-// source which versions there are, which commit brought each of them, and which
-// one is current.
+// Package profile reads profiles from files, strictly and with line numbers, computes
+// their digests, and finds in the history of a source which versions exist, which commit
+// introduced each of them, and which one is current.
 //
-// It is pure: no cluster, no clock, no network. It never renders a template;
-// whoever can do that hands in a Check.
+// It is pure: no cluster, no clock, no network. It never renders a template; callers that
+// can render pass a Check.
 //
 // Start with Decode in decode.go, then Catalogue in catalogue.go.
 package profile

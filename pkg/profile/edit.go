@@ -14,10 +14,10 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// WithVersions returns the file of an overlay with another version of its own, and with
-// another base of the same profile: its version and, if the overlay names one, its
-// digest. Nothing else changes, no comment and no blank. An error says why the file has
-// to be edited by hand.
+// WithVersions returns the file of an overlay with another version of its own and another
+// base of the same profile: its version and, if the overlay names one, its digest.
+// Nothing else changes, including comments and blanks. An error says why the file must be
+// edited by hand.
 func WithVersions(data []byte, o Overlay, own string, from api.ProfileOverlayBase) ([]byte, error) {
 	root, err := overlayNode(data, o)
 	if err != nil {
@@ -40,7 +40,7 @@ func WithVersions(data []byte, o Overlay, own string, from api.ProfileOverlayBas
 		}
 		n := valueOf(edit.in, edit.key)
 		if n == nil || n.Kind != yaml.ScalarNode || n.Value != edit.was {
-			return nil, fmt.Errorf("%s:%d: %s: is not written out here: edit it by hand", o.Path, o.Line(edit.field), edit.field)
+			return nil, fmt.Errorf("%s:%d: %s: not found as plain text: edit it by hand", o.Path, o.Line(edit.field), edit.field)
 		}
 		if lines[n.Line-1], err = replaceValue(lines[n.Line-1], n, edit.now); err != nil {
 			return nil, fmt.Errorf("%s:%d: %s: %w", o.Path, n.Line, edit.field, err)
@@ -57,10 +57,10 @@ func overlayNode(data []byte, o Overlay) (*yaml.Node, error) {
 		var doc yaml.Node
 		err := dec.Decode(&doc)
 		if errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("%s: holds no overlay %q", o.Path, o.Name)
+			return nil, fmt.Errorf("%s: has no overlay %q", o.Path, o.Name)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: is no YAML: %w", o.Path, err)
+			return nil, fmt.Errorf("%s: invalid YAML: %w", o.Path, err)
 		}
 		if len(doc.Content) == 0 {
 			continue
@@ -72,7 +72,7 @@ func overlayNode(data []byte, o Overlay) (*yaml.Node, error) {
 	}
 }
 
-// valueOf is the value of a key of a mapping, nil where it has none.
+// valueOf returns the value of a key in a mapping, nil if it is absent.
 func valueOf(m *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(m.Content); i += 2 {
 		if m.Content[i].Value == key {
@@ -82,7 +82,7 @@ func valueOf(m *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// replaceValue replaces a value in its line and keeps the quotes.
+// replaceValue replaces a value within its line and preserves the quotes.
 func replaceValue(line []byte, n *yaml.Node, now string) ([]byte, error) {
 	at := 0
 	for range n.Column - 1 { // counts characters
@@ -92,12 +92,12 @@ func replaceValue(line []byte, n *yaml.Node, now string) ([]byte, error) {
 	quote := map[yaml.Style]string{yaml.DoubleQuotedStyle: `"`, yaml.SingleQuotedStyle: "'"}[n.Style]
 	rest, ok := strings.CutPrefix(string(line[at:]), quote+n.Value+quote)
 	if !ok {
-		return nil, errors.New("is written in a way that this command does not know: edit it by hand")
+		return nil, errors.New("has a notation that this command does not support: edit it by hand")
 	}
 	return []byte(string(line[:at]) + quote + now + quote + rest), nil
 }
 
-// verifyEdit holds an edited file to what it was meant to be.
+// verifyEdit checks that an edited file has exactly the intended changes.
 func verifyEdit(data []byte, o Overlay, own string, from api.ProfileOverlayBase) error {
 	in, err := DecodeFile(o.Path, data)
 	if err != nil {
@@ -110,5 +110,5 @@ func verifyEdit(data []byte, o Overlay, own string, from api.ProfileOverlayBase)
 			return nil
 		}
 	}
-	return fmt.Errorf("%s: cannot be edited without changing more than the versions: edit spec.version and spec.from.version by hand", o.Path)
+	return fmt.Errorf("%s: editing would change more than the versions: edit spec.version and spec.from.version by hand", o.Path)
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// line is the state after some steps of a first-parent line.
+// line is the state after some steps of a first-parent history.
 type line struct {
 	steps int
 	last  source.Commit
 
 	tree     map[string]*node    // files by path
-	accepted map[key]Version     // what a version stands for: its first content
-	first    map[identity]origin // where a content was seen first
-	broken   map[key]*Refusal    // where a version was seen last that could not be read
+	accepted map[key]Version     // the first content of each version
+	first    map[identity]origin // where each content appeared first
+	broken   map[key]*Refusal    // the latest invalid file of each version
 	order    map[string][]key    // accepted versions by profile, in the order of acceptance
 	selected map[string]Version  // current versions by profile
 }
@@ -35,23 +35,23 @@ type origin struct {
 	from   *Version
 }
 
-// node is a file on the line. It is never changed: states of the line share it.
+// node is a file of the history. It is immutable: several states share it.
 type node struct {
 	blob     string
 	reading  *reading
-	overlays []overlaid // one for each of the reading's
-	before   []identity // what it held when it could last be read
+	overlays []overlaid // one per overlay of the reading
+	before   []identity // its content when it was last valid
 	changed  source.Commit
 }
 
-// holding is a profile that a file stands for.
+// holding is a profile that a file provides.
 type holding struct {
 	identity
-	broken bool // the file cannot be read now: it is what it held before
+	broken bool // the file is invalid now: this is its earlier content
 }
 
-// holds lists what a file stands for: a broken one, and each overlay that comes to
-// nothing, for what it held before.
+// holds lists the profiles that a file provides. For an invalid file, and for each
+// overlay that cannot be resolved, these are its earlier profiles.
 func (n *node) holds() []holding {
 	var out []holding
 	if len(n.reading.problems) > 0 {
@@ -69,7 +69,7 @@ func (n *node) holds() []holding {
 			continue
 		}
 		name := n.reading.overlays[i].Name
-		if o.pending() { // it claims its name and version all the same
+		if o.pending() { // it occupies its name and version nevertheless
 			out = append(out, holding{identity: identity{name: name, version: n.reading.overlays[i].Spec.Version}})
 			continue
 		}
@@ -103,7 +103,7 @@ func (ln *line) isPrefixOf(snap *source.Snapshot) bool {
 	return ln.steps <= len(snap.Line) && (ln.steps == 0 || snap.Line[ln.steps-1].Commit == ln.last)
 }
 
-// edits is what a directory holds beyond its last commit, as one more step.
+// edits returns the uncommitted files of a directory as one more step.
 func (ln *line) edits(snap *source.Snapshot) source.Step {
 	var step source.Step
 	there := map[string]bool{}
@@ -114,10 +114,10 @@ func (ln *line) edits(snap *source.Snapshot) source.Step {
 		}
 	}
 	for _, r := range snap.Refused {
-		there[r.Path] = true // not gone, only not readable
+		there[r.Path] = true // unreadable, but not deleted
 	}
 	if there[source.MoreRefused] {
-		return step // what is not listed may be there
+		return step // a file that is not listed can still exist
 	}
 	for path := range ln.tree {
 		if !there[path] {
@@ -127,9 +127,9 @@ func (ln *line) edits(snap *source.Snapshot) source.Step {
 	return step
 }
 
-// apply takes a step: it updates the tree, and accepts the profiles in full that the
-// changed files have. It returns the names that these files had or have; selectVersion
-// is to be asked about them.
+// apply applies a step: it updates the tree, and accepts the complete profiles of the
+// changed files. It returns the names that these files had or have; call selectVersion
+// for them.
 func (ln *line) apply(step source.Step, readings map[string]*reading) map[string]bool {
 	touched := map[string]bool{}
 	for _, c := range step.Changes {
@@ -165,14 +165,14 @@ func (ln *line) apply(step source.Step, readings map[string]*reading) map[string
 	return touched
 }
 
-// see remembers where a content was seen first.
+// see records where a content appeared first.
 func (ln *line) see(id identity, o origin) {
 	if had, ok := ln.first[id]; !ok || had.commit == o.commit && o.path < had.path {
 		ln.first[id] = o
 	}
 }
 
-// noteBroken remembers versions that a file would hold if it could be read.
+// noteBroken records the versions of a file that is invalid.
 func (ln *line) noteBroken(r *reading, path string, commit source.Commit) {
 	for _, k := range r.broken {
 		first := *r.problems[0]
@@ -181,14 +181,14 @@ func (ln *line) noteBroken(r *reading, path string, commit source.Commit) {
 	}
 }
 
-// offer is one profile in one file of the tree.
+// offer is one profile of one file in the tree.
 type offer struct {
 	path   string
 	id     identity
 	broken bool
 }
 
-// allOffers lists what the tree offers, by name and path.
+// allOffers lists all profiles in the tree, by name and path.
 func (ln *line) allOffers() map[string][]offer {
 	out := map[string][]offer{}
 	for _, path := range slices.Sorted(maps.Keys(ln.tree)) {
@@ -200,7 +200,7 @@ func (ln *line) allOffers() map[string][]offer {
 	return out
 }
 
-// offers lists what the tree offers under a name, by path.
+// offers lists the profiles with a name in the tree, by path.
 func (ln *line) offers(name string) []offer {
 	var out []offer
 	for path, n := range ln.tree {
@@ -214,23 +214,23 @@ func (ln *line) offers(name string) []offer {
 	return out
 }
 
-// verdict says why an offer is refused, nil when it is accepted.
+// verdict returns why an offer is rejected, nil if it is accepted.
 func (ln *line) verdict(o offer, all []offer) error {
 	for _, other := range all {
 		if other.path != o.path && other.id.version == o.id.version && !other.broken && !o.broken {
-			return fmt.Errorf("profile %q %s is also in %s: remove one of them, or give it another name or version", o.id.name, o.id.version, other.path)
+			return fmt.Errorf("profile %q %s is also in %s: remove one of them, or change its name or version", o.id.name, o.id.version, other.path)
 		}
 	}
 	if had, ok := ln.accepted[key{o.id.name, o.id.version}]; ok && had.Digest != o.id.digest {
-		return fmt.Errorf("the content of profile %q changed at %s, but its version is still %s, which stands for the content of %s: give it a new version",
+		return fmt.Errorf("the content of profile %q changed at %s, but its version is still %s, which has the content of %s: give it a new version",
 			o.id.name, short(ln.first[o.id].commit), o.id.version, short(had.Commit))
 	}
 	return nil
 }
 
-// selectVersion decides which version of a profile the tree makes current. A
-// refused offer stands for what its version was accepted with, so that a bad
-// file never takes a good profile away.
+// selectVersion selects the current version of a profile in the tree. For a rejected
+// offer, the content accepted earlier for its version remains, so that an invalid file
+// never removes a valid profile.
 func (ln *line) selectVersion(name string, commit source.Commit) {
 	all := ln.offers(name)
 	ln.acceptAll(all)
@@ -256,7 +256,7 @@ func (ln *line) selectVersion(name string, commit source.Commit) {
 	ln.selected[name] = best
 }
 
-// acceptAll accepts the offers of one name that nothing speaks against.
+// acceptAll accepts the valid offers of one name.
 func (ln *line) acceptAll(all []offer) {
 	for _, o := range all {
 		if !o.broken && o.id.digest != "" && ln.verdict(o, all) == nil {
@@ -278,13 +278,13 @@ func (ln *line) accept(k key, id identity) {
 	ln.order[k.name] = append(ln.order[k.name], k)
 }
 
-// higher reports whether version a is to be preferred to b: releases before
-// pre-releases, then by semantic version, then by text.
+// higher reports whether version a is preferred to b: releases before pre-releases, then
+// by semantic version, then by text.
 func higher(a, b string) bool {
 	va, errA := ParseVersion(withoutDirt(a))
 	vb, errB := ParseVersion(withoutDirt(b))
 	if errA != nil || errB != nil {
-		return a > b // Decode admits versions only
+		return a > b // Decode accepts only valid versions
 	}
 	if pre := va.Prerelease() == ""; pre != (vb.Prerelease() == "") {
 		return pre
@@ -302,7 +302,7 @@ func withoutDirt(v string) string {
 	return v
 }
 
-// catalogue reads the answer off the state.
+// catalogue returns the catalogue of the state.
 func (ln *line) catalogue(x *Indexer, snap *source.Snapshot) *Catalogue {
 	c := &Catalogue{History: make(map[string][]Version, len(ln.order))}
 	all := ln.allOffers()
@@ -336,7 +336,7 @@ func (ln *line) catalogue(x *Indexer, snap *source.Snapshot) *Catalogue {
 	return c
 }
 
-// places lists the files of the tree that have the content of a version.
+// places lists the files in the tree that have the content of a version.
 func (ln *line) places(v Version) []string {
 	var out []string
 	for _, o := range ln.offers(v.Name) {
@@ -347,7 +347,7 @@ func (ln *line) places(v Version) []string {
 	return out
 }
 
-// skipped lists what only earlier commits hold, and could not be read.
+// skipped lists versions that only earlier commits have and that are invalid.
 func (ln *line) skipped() []*Refusal {
 	present := map[key]bool{}
 	for _, n := range ln.tree {

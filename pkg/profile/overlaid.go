@@ -13,27 +13,29 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// maxOverlays is how many overlays may lie on one another. More than two or three
-// nobody follows.
+// maxOverlays is the maximum length of a chain of overlays. Chains of more than two or
+// three are hard to follow.
 const maxOverlays = 8
 
-// MissingBaseError says that the base of an overlay is nowhere: neither in the source
-// nor among the built-in profiles of this program. Another release may have it. Or what
-// is there is not what the overlay names, or must not be taken.
+// MissingBaseError reports that the base of an overlay was not found: neither in the
+// source nor among the built-in profiles of this program (another release can have it).
+// It also reports a base whose content differs from the named digest, or that must not be
+// used.
 type MissingBaseError struct {
-	// Base is what is asked for.
+	// Base is the requested base.
 	Base api.ProfileOverlayBase
-	// Offered are the versions of that profile that there are, the highest first.
+	// Offered are the existing versions of that profile, highest first.
 	Offered []string
-	// Refused is the file that has it and is refused, "" where none has it.
+	// Refused is the rejected file that has it, "" if there is none.
 	Refused string
-	// Folder is all that was searched, where that is in no Git work tree; else "".
+	// Folder is the only folder that was searched, if it is not in a Git work tree; else
+	// "".
 	Folder string
-	// Instead says what is there and why it is not taken, "" where nothing is.
+	// Instead says what was found and why it is not used, "" if nothing was found.
 	Instead string
 }
 
-// WithFolder is an error of looking for a base with the folder that was searched.
+// WithFolder adds the folder that was searched to a MissingBaseError.
 func WithFolder(err error, folder string) error {
 	var missing *MissingBaseError
 	if !errors.As(err, &missing) {
@@ -50,40 +52,40 @@ func (e *MissingBaseError) Error() string {
 	case e.Instead != "":
 		return e.Instead
 	case e.Refused != "":
-		return fmt.Sprintf("the base, profile %q %s, is refused: mend %s first", e.Base.Profile, e.Base.Version, e.Refused)
+		return fmt.Sprintf("the base, profile %q %s, is rejected: fix %s first", e.Base.Profile, e.Base.Version, e.Refused)
 	case e.Folder != "":
-		what += fmt.Sprintf(" in folder %q, which is in no Git work tree, so that nothing around it is searched, nor built in", e.Folder)
+		what += fmt.Sprintf(" in folder %q (not in a Git work tree, so nothing else is searched), nor built in", e.Folder)
 		if len(e.Offered) > 0 {
-			what += fmt.Sprintf("; there is %s: name one of them (osm-gitops rebase-overlay shows what changes), or", strings.Join(e.Offered, ", "))
+			what += fmt.Sprintf("; available: %s: name one of them (osm-gitops rebase-overlay shows what changes), or", strings.Join(e.Offered, ", "))
 		} else {
-			what += ": name"
+			what += ":"
 		}
-		return what + " a folder that holds both the overlay and its base"
+		return what + " name a folder that has both the overlay and its base"
 	case e.Base.Builtin && len(e.Offered) > 0:
-		return fmt.Sprintf("%s built in, and spec.from.builtin asks for that; there is %s: name one of them (osm-gitops rebase-overlay shows what changes), or put the base into the repository and take builtin away", what, strings.Join(e.Offered, ", "))
+		return fmt.Sprintf("%s built in, which spec.from.builtin requires; available: %s: name one of them (osm-gitops rebase-overlay shows what changes), or add the base to the repository and remove builtin", what, strings.Join(e.Offered, ", "))
 	case e.Base.Builtin:
-		return what + " built in, and spec.from.builtin asks for that: name one that is, or take builtin away"
+		return what + " built in, which spec.from.builtin requires: name a built-in version, or remove builtin"
 	case len(e.Offered) > 0:
-		return fmt.Sprintf("%s, neither in the repository or its history nor built in; there is %s: name one of them (osm-gitops rebase-overlay shows what changes), or put the base into the repository", what, strings.Join(e.Offered, ", "))
+		return fmt.Sprintf("%s, neither in the repository or its history nor built in; available: %s: name one of them (osm-gitops rebase-overlay shows what changes), or add the base to the repository", what, strings.Join(e.Offered, ", "))
 	}
-	return what + ", neither in the repository or its history nor built in, nor another version of it: name a profile that is there"
+	return what + ", neither in the repository or its history nor built in, nor any other version of it: name an existing profile"
 }
 
-// overlaid is what became of one overlay in a file.
+// overlaid is the result of one overlay in a file.
 type overlaid struct {
-	id       identity // digest "" where it comes to nothing
+	id       identity // digest "" if it cannot be resolved
 	base     *Version
 	problems []*Problem
 }
 
 func (o overlaid) good() bool { return o.id.digest != "" }
 
-// pending: it was not looked at yet.
+// pending reports whether it was not resolved yet.
 func (o overlaid) pending() bool { return !o.good() && len(o.problems) == 0 }
 
 func (o *Overlay) key() key { return key{o.Name, o.Spec.Version} }
 
-// refusals are the problems of an overlay in a file.
+// refusals converts the problems of an overlay in a file.
 func (o overlaid) refusals(path string, overlay Overlay, changed source.Commit) []*Refusal {
 	var out []*Refusal
 	for _, p := range o.problems {
@@ -92,14 +94,14 @@ func (o overlaid) refusals(path string, overlay Overlay, changed source.Commit) 
 			r.Path = path
 		} else if r.Path != path {
 			r.Overlay = path
-			r.Err = fmt.Errorf("%w; this text is taken from the base by profile %q %s, %s:%d", p.Err, overlay.Name, overlay.Spec.Version, path, overlay.Line("spec.from"))
+			r.Err = fmt.Errorf("%w; this text is in the base of profile %q %s, %s:%d", p.Err, overlay.Name, overlay.Spec.Version, path, overlay.Line("spec.from"))
 		}
 		out = append(out, r)
 	}
 	return out
 }
 
-// where is the file of a version as messages name it.
+// where returns the file of a version for messages.
 func (v Version) where() string {
 	switch {
 	case v.Builtin:
@@ -110,7 +112,7 @@ func (v Version) where() string {
 	return short(v.Commit) + ":" + v.Path
 }
 
-// placed is a base with its place in the tree, if its file is there as it was.
+// placed returns a base with its path in the tree, if its file is unchanged there.
 func (ln *line) placed(v *Version) *Version {
 	if v == nil {
 		return nil
@@ -123,7 +125,7 @@ func (ln *line) placed(v *Version) *Version {
 	return &out
 }
 
-// stage is where on the line overlays are resolved.
+// stage is the step of the history at which overlays are resolved.
 type stage struct {
 	commit source.Commit
 	at     time.Time
@@ -144,15 +146,15 @@ type layers struct {
 	stage   stage
 	touched map[string]bool
 
-	offered map[key][]place // overlays by what they come to
+	offered map[key][]place // overlays by resulting profile
 	done    map[place]bool
-	open    []place // being resolved, each on the one after it
+	open    []place // being resolved, each based on the next
 	circles map[place]string
 }
 
-// overlay resolves the overlays of the tree anew, each after the one that it starts
-// from: their files may have changed, or their bases have come. It adds to touched the
-// names whose overlay comes to something else than before.
+// overlay resolves the overlays of the tree again, each after its base: their files can
+// have changed, or their bases can have been added. It adds to touched the names whose
+// overlay has a new result.
 func (x *Indexer) overlay(ctx context.Context, ln *line, snap *source.Snapshot, at stage, touched map[string]bool) error {
 	l := &layers{
 		x: x, ln: ln, snap: snap, stage: at, touched: touched,
@@ -176,7 +178,7 @@ func (x *Indexer) overlay(ctx context.Context, ln *line, snap *source.Snapshot, 
 	return nil
 }
 
-// resolve resolves one overlay, unless it was.
+// resolve resolves one overlay, if it is not yet resolved.
 func (l *layers) resolve(ctx context.Context, p place) error {
 	if l.done[p] {
 		return nil
@@ -208,7 +210,7 @@ func (l *layers) resolve(ctx context.Context, p place) error {
 	return nil
 }
 
-// circle remembers overlays that start from one another.
+// circle records overlays that start from one another.
 func (l *layers) circle(of []place) {
 	var names []string
 	for _, p := range append(slices.Clone(of), of[0]) {
@@ -220,13 +222,13 @@ func (l *layers) circle(of []place) {
 	}
 }
 
-// come says what an overlay comes to, and whether that is what it came to before.
+// come returns the result of an overlay, and whether it is the same as before.
 func (l *layers) come(ctx context.Context, p place, o Overlay) (now overlaid, same bool, err error) {
 	wrong := func(field string, err error) (overlaid, bool, error) {
 		return overlaid{problems: []*Problem{{Line: o.Line(field), Field: field, Err: err}}}, false, nil
 	}
 	if round := l.circles[p]; round != "" {
-		return wrong("spec.from", fmt.Errorf("goes round in a circle: %s: one of them must start from something else", round))
+		return wrong("spec.from", fmt.Errorf("forms a cycle: %s: let one of them start from another profile", round))
 	}
 	base, err := l.base(ctx, p.path, o.Spec.From)
 	var missing *MissingBaseError
@@ -237,7 +239,7 @@ func (l *layers) come(ctx context.Context, p place, o Overlay) (now overlaid, sa
 		return overlaid{}, false, err
 	}
 	if base.depth() >= maxOverlays {
-		return wrong("spec.from", fmt.Errorf("is the %dth overlay on one another; %d are allowed: start from a profile in full", base.depth()+1, maxOverlays))
+		return wrong("spec.from", fmt.Errorf("is the %dth overlay in a chain of overlays, and %d are allowed: start from a complete profile", base.depth()+1, maxOverlays))
 	}
 	n := l.ln.tree[p.path]
 	if had := n.overlays[p.index]; had.base != nil && had.base.same(base) {
@@ -250,7 +252,7 @@ func (l *layers) come(ctx context.Context, p place, o Overlay) (now overlaid, sa
 	return overlaid{id: made.id, base: &base, problems: made.problems}, false, nil
 }
 
-// depth is how many overlays lie on one another in a version.
+// depth is the number of overlays in a version's chain.
 func (v *Version) depth() int {
 	n := 0
 	for ; v.From != nil; v = v.From {
@@ -259,13 +261,13 @@ func (v *Version) depth() int {
 	return n
 }
 
-// same reports whether an overlay on one version is one on the other, to the lines.
+// same reports whether two versions are equal as bases, including lines.
 func (v *Version) same(w Version) bool {
 	return v.Digest == w.Digest && v.blob == w.blob && v.where() == w.where()
 }
 
-// base finds the version that the overlay in a file starts from; "" is no file of the
-// source, of which nothing is asked.
+// base finds the version that the overlay in a file starts from. For file "" there is no
+// check of who can change the base.
 func (l *layers) base(ctx context.Context, overlay string, from api.ProfileOverlayBase) (Version, error) {
 	var found []Version
 	if !from.Builtin {
@@ -295,7 +297,7 @@ func (l *layers) base(ctx context.Context, overlay string, from api.ProfileOverl
 		others = append(others, fmt.Sprintf("%s (%s)", v.where(), digest))
 	}
 	if len(others) > 0 {
-		return Version{}, &MissingBaseError{Base: from, Instead: fmt.Sprintf("profile %q %s has another content than spec.from.digest says: there is %s: write the digest of the one that is meant", from.Profile, from.Version, strings.Join(others, ", "))}
+		return Version{}, &MissingBaseError{Base: from, Instead: fmt.Sprintf("profile %q %s differs from spec.from.digest: found %s: set the digest of the intended one", from.Profile, from.Version, strings.Join(others, ", "))}
 	}
 	missing := &MissingBaseError{Base: from}
 	for _, k := range l.ln.order[from.Profile] {
@@ -321,7 +323,8 @@ func (l *layers) base(ctx context.Context, overlay string, from api.ProfileOverl
 	return Version{}, missing
 }
 
-// committedDigest is the digest that a version has or, of an edited file, will have.
+// committedDigest is the digest that a version has or, for an edited file, will have
+// after the commit.
 func (l *layers) committedDigest(ctx context.Context, v Version) (string, error) {
 	if !v.dirty {
 		return v.Digest, nil
@@ -335,8 +338,8 @@ func (l *layers) committedDigest(ctx context.Context, v Version) (string, error)
 	return Digest(spec), nil
 }
 
-// guard refuses a base that others may change than the overlay, unless its content is
-// in a file that they may not change.
+// guard rejects a base that other signers can change than the overlay, unless a file that
+// they cannot change has the same content.
 func (l *layers) guard(overlay string, from api.ProfileOverlayBase, v Version) error {
 	if l.x.Guard == nil || overlay == "" || v.Builtin {
 		return nil
@@ -353,15 +356,15 @@ func (l *layers) guard(overlay string, from api.ProfileOverlayBase, v Version) e
 	if err == nil {
 		return nil
 	}
-	remedy := fmt.Sprintf("move %s to where they may not, or write digest: %s under spec.from if exactly this content is meant", v.Path, v.Digest)
+	remedy := fmt.Sprintf("move %s to a path with the same signers, or set digest: %s under spec.from to use exactly this content", v.Path, v.Digest)
 	if _, ok := l.x.builtins[key{from.Profile, from.Version}]; ok {
-		remedy = fmt.Sprintf("write builtin: true under spec.from of %s for the built-in profile, or %s", overlay, remedy)
+		remedy = fmt.Sprintf("set builtin: true under spec.from of %s to use the built-in profile, or %s", overlay, remedy)
 	}
-	return &MissingBaseError{Base: from, Instead: fmt.Sprintf("the base, profile %q %s, is in %s, which others may change than %s: %v: %s", from.Profile, from.Version, v.where(), overlay, err, remedy)}
+	return &MissingBaseError{Base: from, Instead: fmt.Sprintf("the base, profile %q %s, is in %s, which has other signers than %s: %v: %s", from.Profile, from.Version, v.where(), overlay, err, remedy)}
 }
 
-// bases finds a version in the tree, then in the history. Where files are edited that no
-// commit holds, such a file comes first: it is what its author tries out.
+// bases finds a version in the tree, then in the history. If files have uncommitted
+// edits, these come first: their author is testing them.
 func (ln *line) bases(from api.ProfileOverlayBase, dirty bool) []Version {
 	var out []Version
 	if dirty {
@@ -378,7 +381,7 @@ func (ln *line) bases(from api.ProfileOverlayBase, dirty bool) []Version {
 	return out
 }
 
-// refusedFile is the file in the tree that has a version and is refused.
+// refusedFile returns the rejected file in the tree that has a version.
 func (ln *line) refusedFile(k key) string {
 	for _, path := range slices.Sorted(maps.Keys(ln.tree)) {
 		n := ln.tree[path]
@@ -390,7 +393,7 @@ func (ln *line) refusedFile(k key) string {
 	return ""
 }
 
-// set puts what an overlay comes to into the tree, and accepts it.
+// set stores the result of an overlay in the tree, and accepts it.
 func (l *layers) set(p place, now overlaid) {
 	n := *l.ln.tree[p.path]
 	had, o := n.overlays[p.index], n.reading.overlays[p.index]
@@ -399,7 +402,7 @@ func (l *layers) set(p place, now overlaid) {
 	}
 	n.overlays = slices.Clone(n.overlays)
 	n.overlays[p.index] = now
-	if !now.good() && had.good() { // it came to something before its base was put out of reach
+	if !now.good() && had.good() { // it had a result before its base became unavailable
 		n.before = append(slices.DeleteFunc(slices.Clone(n.before), func(id identity) bool { return id.name == o.Name }), had.id)
 	}
 	l.ln.tree[p.path] = &n
@@ -426,7 +429,7 @@ type layer struct {
 	dirty   bool
 }
 
-// resolution is what it comes to.
+// resolution is the result of a layer.
 type resolution struct {
 	id       identity
 	problems []*Problem
@@ -460,7 +463,7 @@ func (x *Indexer) resolve(ctx context.Context, snap *source.Snapshot, l layer) (
 	return r, nil
 }
 
-// builtin are the built-in profiles, read once.
+// builtin returns the built-in profiles, read once.
 func (x *Indexer) builtin(ctx context.Context) (map[key]Document, error) {
 	if x.builtins != nil || x.Builtin == nil {
 		return x.builtins, nil

@@ -58,8 +58,8 @@ func TestCatalogueOfOverlays(t *testing.T) {
 			{change: map[string]*string{basePath: nil}, current: []string{"osp-over v2.0.1 COMMIT2 " + overPath + " osp-base v1.0.0"}},
 		},
 		"a base that comes later brings the overlay": {
-			{change: map[string]*string{overPath: overAt("osp-over", "v2.0.0", "osp-base", "v1.0.0", "a")}, refused: []string{overPath + `:7: spec.from: there is no profile "osp-base" v1.0.0, neither in the repository or its history nor built in, nor another version of it`}},
-			{change: map[string]*string{basePath: baseAt("v1.1.0")}, current: []string{"osp-base v1.1.0 COMMIT1 " + basePath}, refused: []string{"there is v1.1.0: name one of them"}},
+			{change: map[string]*string{overPath: overAt("osp-over", "v2.0.0", "osp-base", "v1.0.0", "a")}, refused: []string{overPath + `:7: spec.from: there is no profile "osp-base" v1.0.0, neither in the repository or its history nor built in, nor any other version of it`}},
+			{change: map[string]*string{basePath: baseAt("v1.1.0")}, current: []string{"osp-base v1.1.0 COMMIT1 " + basePath}, refused: []string{"available: v1.1.0: name one of them"}},
 			{change: map[string]*string{basePath: baseAt("v1.0.0")}, current: []string{"osp-base v1.0.0 COMMIT2 " + basePath, "osp-over v2.0.0 COMMIT2 " + overPath + " osp-base v1.0.0"}},
 		},
 		"another base without another version is refused, and the old one stays": {
@@ -86,9 +86,9 @@ func TestCatalogueOfOverlays(t *testing.T) {
 			{
 				change: map[string]*string{overPath: overAt("osp-over", "v2.0.0", "osp-top", "v3.0.0", "a"), "profiles/a.yaml": overAt("osp-top", "v3.0.0", "osp-over", "v2.0.0", "b"), "profiles/z.yaml": overAt("osp-z", "v1.0.0", "osp-top", "v3.0.0", "c")},
 				refused: []string{
-					`profiles/a.yaml:7: spec.from: goes round in a circle: "osp-top" v3.0.0 (profiles/a.yaml:7) starts from "osp-over" v2.0.0 (profiles/over.yaml:7) starts from "osp-top" v3.0.0 (profiles/a.yaml:7): one of them must start from something else`,
-					overPath + ":7: spec.from: goes round in a circle",
-					`profiles/z.yaml:7: spec.from: the base, profile "osp-top" v3.0.0, is refused: mend profiles/a.yaml first`,
+					`profiles/a.yaml:7: spec.from: forms a cycle: "osp-top" v3.0.0 (profiles/a.yaml:7) starts from "osp-over" v2.0.0 (profiles/over.yaml:7) starts from "osp-top" v3.0.0 (profiles/a.yaml:7): let one of them start from another profile`,
+					overPath + ":7: spec.from: forms a cycle",
+					`profiles/z.yaml:7: spec.from: the base, profile "osp-top" v3.0.0, is rejected: fix profiles/a.yaml first`,
 				},
 			},
 		},
@@ -105,7 +105,7 @@ func TestCatalogueOfOverlays(t *testing.T) {
 		"a mistake that only the whole has is where its text is": {
 			{
 				change:  map[string]*string{basePath: baseAt("v1.0.0"), overPath: text(strings.Replace(*overAt("osp-over", "v2.0.0", "osp-base", "v1.0.0", "a"), "replace: {hello: a}", "remove: [hello]", 1))},
-				current: []string{base}, refused: []string{basePath + `:16: spec.bootstrapConfig.templates[bye]: needs hello; this text is taken from the base by profile "osp-over" v2.0.0, ` + overPath + ":7"},
+				current: []string{base}, refused: []string{basePath + `:16: spec.bootstrapConfig.templates[bye]: needs hello; this text is in the base of profile "osp-over" v2.0.0, ` + overPath + ":7"},
 			},
 		},
 	} {
@@ -183,7 +183,7 @@ func TestOverlaysOnOverlays(t *testing.T) {
 	h.commit("main", 0, 0, change)
 	repo.importStream(h.out.String())
 	cat := repo.catalogue(&Indexer{})
-	if len(cat.Current) != 1+maxOverlays || len(cat.Refused) != 1 || !strings.Contains(cat.Refused[0].Error(), "osp-layer-9.yaml:7: spec.from: is the 9th overlay on one another; 8 are allowed") {
+	if len(cat.Current) != 1+maxOverlays || len(cat.Refused) != 1 || !strings.Contains(cat.Refused[0].Error(), "osp-layer-9.yaml:7: spec.from: is the 9th overlay in a chain of overlays, and 8 are allowed") {
 		t.Errorf("%d current, refused %v", len(cat.Current), cat.Refused)
 	}
 }
@@ -274,12 +274,12 @@ func TestBasesThatOthersMayChange(t *testing.T) {
 		from          string
 		want, says    string
 	}{
-		"a shadow beside is refused":             {overlay: "profiles/prod/over.yaml", base: "profiles/dev/x.yaml", says: `profiles/prod/over.yaml:7: spec.from: the base, profile "osp-builtin" v1.0.0, is in profiles/dev/x.yaml, which others may change than profiles/prod/over.yaml: only ops may change that: write builtin: true under spec.from of profiles/prod/over.yaml`},
+		"a shadow beside is refused":             {overlay: "profiles/prod/over.yaml", base: "profiles/dev/x.yaml", says: `profiles/prod/over.yaml:7: spec.from: the base, profile "osp-builtin" v1.0.0, is in profiles/dev/x.yaml, which has other signers than profiles/prod/over.yaml: only ops may change that: set builtin: true under spec.from of profiles/prod/over.yaml`},
 		"the built-in one, by name":              {overlay: "profiles/prod/over.yaml", base: "profiles/dev/x.yaml", from: "builtin: true", want: shipped},
 		"the built-in one, by digest":            {overlay: "profiles/prod/over.yaml", base: "profiles/dev/x.yaml", from: "digest: " + shipped, want: shipped},
 		"the file, by digest":                    {overlay: "profiles/prod/over.yaml", base: "profiles/dev/x.yaml", from: "digest: " + mine, want: mine},
-		"a digest that nothing has":              {overlay: "profiles/prod/over.yaml", base: "profiles/dev/x.yaml", from: "digest: v1:sha256:" + strings.Repeat("0", 64), says: "has another content than spec.from.digest says: there is profiles/dev/x.yaml (" + mine + "), builtin:shipped/osp-builtin.yaml (" + shipped + ")"},
-		"both, and they are not the same":        {overlay: "profiles/prod/over.yaml", base: "profiles/dev/x.yaml", from: "builtin: true, digest: " + mine, says: "has another content than spec.from.digest says: there is builtin:shipped/osp-builtin.yaml (" + shipped + ")"},
+		"a digest that nothing has":              {overlay: "profiles/prod/over.yaml", base: "profiles/dev/x.yaml", from: "digest: v1:sha256:" + strings.Repeat("0", 64), says: "differs from spec.from.digest: found profiles/dev/x.yaml (" + mine + "), builtin:shipped/osp-builtin.yaml (" + shipped + ")"},
+		"both, and they are not the same":        {overlay: "profiles/prod/over.yaml", base: "profiles/dev/x.yaml", from: "builtin: true, digest: " + mine, says: "differs from spec.from.digest: found builtin:shipped/osp-builtin.yaml (" + shipped + ")"},
 		"a file that is guarded as the overlay":  {overlay: "profiles/prod/over.yaml", base: "profiles/prod/x.yaml", want: mine},
 		"an overlay that is not guarded":         {overlay: "profiles/dev/over.yaml", base: "profiles/prod/x.yaml", want: mine},
 		"the built-in one, where no file has it": {overlay: "profiles/prod/over.yaml", want: shipped},

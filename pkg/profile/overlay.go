@@ -14,9 +14,9 @@ import (
 
 // Overlay is one ProfileOverlay in a file.
 type Overlay struct {
-	// Name of the profile that it comes to, metadata.name.
+	// Name of the resulting profile, metadata.name.
 	Name string
-	// Spec as the file has it.
+	// Spec as in the file.
 	Spec api.ProfileOverlaySpec
 	// Path of the file.
 	Path string
@@ -24,7 +24,7 @@ type Overlay struct {
 	lines map[string]int
 }
 
-// Line is what Document.Line is, for a field of the overlay's file, such as
+// Line is like Document.Line, for a field of the overlay's file, such as
 // "spec.bootstrapConfig.files.add[0].content.inline.data".
 func (o *Overlay) Line(field string) int { return o.lines[nearestField(o.lines, field)] }
 
@@ -43,18 +43,18 @@ func (f *file) overlay(root *yaml.Node, in *Contents) {
 	in.Overlays = append(in.Overlays, o)
 }
 
-// validateOverlay checks what the types cannot say and no base is needed for.
+// validateOverlay checks what the types cannot express and what does not need the base.
 func (f *file) validateOverlay(d *decoder, obj *api.ProfileOverlay) {
 	say := f.sayer(d)
 	spec := &obj.Spec
 	validateName(say, obj.Metadata.Name, spec.Version)
 	if v := spec.From.Version; v != "" {
 		if _, err := ParseVersion(v); err != nil {
-			say("spec.from.version", "%v: a base is named by one version exactly", err)
+			say("spec.from.version", "%v: name exactly one version of the base", err)
 		}
 	}
 	if d := spec.From.Digest; d != "" && !wellFormedDigest.MatchString(d) {
-		say("spec.from.digest", "is %q: write %q and 64 hex digits, as the annotation gitops.k8c.io/digest of the base has it", redact.Excerpt(d, maxFieldBytes), digestRecipe)
+		say("spec.from.digest", "is %q: write %q and 64 hex digits, as in the annotation gitops.k8c.io/digest of the base", redact.Excerpt(d, maxFieldBytes), digestRecipe)
 	}
 	if spec.From.Profile == obj.Metadata.Name && spec.From.Version == spec.Version && spec.Version != "" {
 		say("spec.from", "is the overlay itself, %q %s: name another profile, or an earlier version", spec.From.Profile, spec.From.Version)
@@ -107,7 +107,7 @@ func validateFilePatches(say say, field string, p *api.FilePatches) {
 		case r.Content != nil:
 			validateContent(say, f, r.Content)
 		case r.Permissions == 0:
-			say(f, "replaces nothing: give it content, permissions, or both")
+			say(f, "replaces nothing: set content, permissions, or both")
 		}
 	}
 	for i, r := range p.Remove {
@@ -126,7 +126,7 @@ func validateUnits(say say, field string, p *api.UnitPatches) {
 	for i, u := range p.Replace {
 		once.name(at(field+".replace", i)+".name", u.Name)
 		if u.Enable == nil && u.Mask == nil && u.Content == nil && u.DropIns == nil {
-			say(at(field+".replace", i), "replaces nothing: give it enable, mask, content or dropIns")
+			say(at(field+".replace", i), "replaces nothing: set enable, mask, content or dropIns")
 		}
 	}
 	for i, r := range p.Remove {
@@ -170,7 +170,7 @@ func validateModules(say say, field string, p *api.ModulePatches) {
 	}
 }
 
-// appended are commands as modules.
+// appended returns commands as modules.
 func appended(c *api.ModuleCommands) *osm.CloudInitModule {
 	if c == nil {
 		return nil
@@ -178,7 +178,7 @@ func appended(c *api.ModuleCommands) *osm.CloudInitModule {
 	return &osm.CloudInitModule{BootCMD: c.BootCMD, RunCMD: c.RunCMD}
 }
 
-// once reports what an overlay says two things about.
+// once reports names that an overlay uses twice.
 type once struct {
 	say  say
 	seen map[string]string // name -> field
@@ -186,7 +186,7 @@ type once struct {
 
 func (o *once) name(field, name string) {
 	if first, ok := o.seen[name]; ok {
-		o.say(field, "%q is named twice, first in %s: say one thing about it", name, first)
+		o.say(field, "%q is named twice, first in %s: remove one of them", name, first)
 		return
 	}
 	if o.seen == nil {
@@ -195,7 +195,7 @@ func (o *once) name(field, name string) {
 	o.seen[name] = field
 }
 
-// at is an element of a list.
+// at returns the field of a list element.
 func at(field string, i int) string { return fmt.Sprintf("%s[%d]", field, i) }
 
 // moduleKey is one module of cloud-init.
@@ -203,7 +203,7 @@ type moduleKey struct {
 	key  api.ModuleKey
 	has  func(*osm.CloudInitModule) bool
 	take func(to, from *osm.CloudInitModule)
-	more func(to, from *osm.CloudInitModule) // nil where nothing can be appended
+	more func(to, from *osm.CloudInitModule) // nil if nothing can be appended
 }
 
 // moduleKeys are the modules, in the order of osm.CloudInitModule.

@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// maxPinBytes is what a range of a source's tags may have, too.
+	// maxPinBytes is the same limit as for a range of a source's tags.
 	maxPinBytes = 244
-	// nearest is how many versions are proposed in place of one that is not there.
+	// nearest is the number of versions proposed instead of one that does not exist.
 	nearest = 5
 )
 
-// Pin is what somebody asks for in place of the current version: one version, or
-// the best of a range.
+// Pin is a request for another version than the current one: an exact version, or the
+// highest in a range.
 type Pin struct {
 	text  string
 	exact string // "" for a range
 	in    *semver.Constraints
 }
 
-// ParsePin reads a version, "v1.8.0" or "1.8.0", or a range such as "~1.8", "1.x"
-// or ">=1.2.0 <2.0.0". Pre-releases are in a range only where it names one.
+// ParsePin reads a version, "v1.8.0" or "1.8.0", or a range such as "~1.8", "1.x" or
+// ">=1.2.0 <2.0.0". A range includes pre-releases only if it names one.
 func ParsePin(text string) (Pin, error) {
 	p := Pin{text: strings.TrimSpace(text)}
 	if p.text == "" || len(p.text) > maxPinBytes {
@@ -46,10 +46,10 @@ func ParsePin(text string) (Pin, error) {
 	return p, nil
 }
 
-// String is the pin as it was written.
+// String returns the pin as it was written.
 func (p Pin) String() string { return p.text }
 
-// Best returns the version that the pin stands for, of those there are.
+// Best returns the version that the pin selects from versions.
 func (p Pin) Best(versions []string) (string, bool) {
 	best := ""
 	for _, v := range versions {
@@ -60,7 +60,7 @@ func (p Pin) Best(versions []string) (string, bool) {
 	return best, best != ""
 }
 
-// Allows reports whether a version is the one that is asked for, or in the range.
+// Allows reports whether a version is the requested one, or in the range.
 func (p Pin) Allows(version string) bool {
 	if p.in == nil {
 		return version == p.exact
@@ -71,8 +71,8 @@ func (p Pin) Allows(version string) bool {
 
 var firstNumber = regexp.MustCompile(`\d+(\.\d+){0,2}`)
 
-// Nearest returns a few of the versions, the highest first: those around the first
-// number in the pin.
+// Nearest returns a few of the versions, highest first: those near the first number in
+// the pin.
 func (p Pin) Nearest(versions []string) []string {
 	versions = SortVersions(versions)
 	from := 0
@@ -89,7 +89,7 @@ func (p Pin) Nearest(versions []string) []string {
 	return versions[from:min(from+nearest, len(versions))]
 }
 
-// SortVersions returns versions in order, the highest first, each once.
+// SortVersions returns versions in order, highest first, without duplicates.
 func SortVersions(versions []string) []string {
 	out := slices.Clone(versions)
 	slices.SortFunc(out, func(a, b string) int {

@@ -13,9 +13,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// Base finds the profile that an overlay starts from as the overlays of a snapshot do:
-// in its files, in their history, then among the built-in profiles. Its Path says where
-// it is, see Document.FileOf. A *MissingBaseError: it is nowhere.
+// Base finds the base of an overlay as the overlays of a snapshot do: in its files, in
+// their history, then among the built-in profiles. Its Path says where it is, see
+// Document.FileOf. If it is not found, the error is a *MissingBaseError.
 func (x *Indexer) Base(ctx context.Context, snap *source.Snapshot, from api.ProfileOverlayBase) (Document, error) {
 	if _, err := x.Catalogue(ctx, snap); err != nil {
 		return Document{}, err
@@ -28,10 +28,10 @@ func (x *Indexer) Base(ctx context.Context, snap *source.Snapshot, from api.Prof
 	return x.document(ctx, snap, v, v.where())
 }
 
-// Newest returns the version of a profile that an overlay may start from in place of
-// another one: the current one of the snapshot, or of a profile that it does not have
-// the built-in one, as of an overlay that asks for that. ok is false where that is not
-// newer. A digest is left out: it is the other version's.
+// Newest returns a newer version of a profile that an overlay can start from: the current
+// one of the snapshot, or the built-in one if the snapshot does not have the profile or
+// the overlay requests it. ok is false if there is no newer version. The digest is not
+// set, because it is that of the old version.
 func (x *Indexer) Newest(ctx context.Context, snap *source.Snapshot, from api.ProfileOverlayBase) (newer api.ProfileOverlayBase, ok bool, err error) {
 	cat, err := x.Catalogue(ctx, snap)
 	if err != nil {
@@ -54,18 +54,18 @@ func (x *Indexer) Newest(ctx context.Context, snap *source.Snapshot, from api.Pr
 	return newer, newer.Version != "" && newer.Version != from.Version && higher(newer.Version, from.Version), nil
 }
 
-// Rebased is what an overlay comes to on one version of its base and on another.
+// Rebased compares the results of an overlay on two versions of its base.
 type Rebased struct {
-	// Was and Now are the profiles. Now is zero where the overlay does not apply.
+	// Was and Now are the resulting profiles. Now is zero if the overlay does not apply.
 	Was, Now Document
-	// Conflicts are what the overlay says of the other version that is not so, and what
-	// both the overlay and the base have changed. Each is at a line of the overlay's
-	// file and names the base.
+	// Conflicts are statements of the overlay that do not hold for the other version, and
+	// changes to the same field by both the overlay and the base. Each has a line of the
+	// overlay's file and names the base.
 	Conflicts []*Problem
 }
 
-// Rebase compares an overlay on its base with the same overlay on another version of it.
-// An error: it does not even apply to its base.
+// Rebase compares an overlay on its base with the same overlay on another version of the
+// base. It returns an error if the overlay does not apply to its own base.
 func Rebase(o Overlay, was, now Document) (Rebased, error) {
 	var out Rebased
 	var err error
@@ -83,18 +83,18 @@ func Rebase(o Overlay, was, now Document) (Rebased, error) {
 	return out, nil
 }
 
-// collider finds what an overlay replaces and its base has changed.
+// collider finds fields that an overlay replaces and its base has changed.
 type collider struct {
 	overlay  *Overlay
 	was, now *Document
 	found    []*Problem
 }
 
-// texts are one part of a profile: as it was and is in the base, and as the overlay has it.
+// texts is one part of a profile in the old base, the new base and the overlay.
 type texts struct{ was, now, ours any }
 
-// compare reports what was changed on both sides, and not to the same. The field is the
-// overlay's, the others are the base's.
+// compare reports a part that both sides changed to different values. field is in the
+// overlay, was and now are in the bases.
 func (c *collider) compare(what, field, was, now string, t texts) {
 	if reflect.DeepEqual(t.was, t.now) || reflect.DeepEqual(t.now, t.ours) {
 		return
@@ -108,7 +108,7 @@ func (c *collider) compare(what, field, was, now string, t texts) {
 	}
 	c.found = append(c.found, &Problem{
 		Path: c.overlay.Path, Line: c.overlay.Line(field), Field: field,
-		Err: fmt.Errorf("replaces %s, which profile %q has changed from %s (%s) to %s (%s): take over what you want of that change, then write version: %s under spec.from",
+		Err: fmt.Errorf("replaces %s, which profile %q has changed from %s (%s) to %s (%s): adopt the changes that you want, then set version: %s under spec.from",
 			what, c.now.Name, withoutDirt(c.was.Spec.Version), place(c.was, was), withoutDirt(c.now.Spec.Version), place(c.now, now), withoutDirt(c.now.Spec.Version)),
 	})
 }
@@ -141,7 +141,7 @@ func (c *collider) stage(field string, o *api.StagePatches, was, now *osm.OSPCon
 		named := func(r osm.ContainerRuntimeSpec) bool { return r.Name == rt.Name }
 		j, k := slices.IndexFunc(was.SupportedContainerRuntimes, named), slices.IndexFunc(now.SupportedContainerRuntimes, named)
 		if j < 0 || k < 0 {
-			continue // Resolve has said so
+			continue // already reported by Resolve
 		}
 		list := field + ".supportedContainerRuntimes"
 		s := sides{at(list, i), at(list, j), at(list, k)}
@@ -150,7 +150,7 @@ func (c *collider) stage(field string, o *api.StagePatches, was, now *osm.OSPCon
 	}
 }
 
-// sides is one field in the overlay and in the two versions of the base.
+// sides has the names of one field in the overlay and in the two versions of the base.
 type sides struct{ overlay, was, now string }
 
 func (s sides) below(name string) sides { return sides{s.overlay + name, s.was + name, s.now + name} }
@@ -241,17 +241,17 @@ type Moved struct {
 	// Path and Line are of spec.from.version in the overlay's file.
 	Path string
 	Line int
-	// From is what the overlay starts from, Newer what it could.
+	// From is the current base, Newer the available one.
 	From, Newer api.ProfileOverlayBase
-	// Rebased is what it would come to.
+	// Rebased is the result on the newer base.
 	Rebased Rebased
 }
 
-// Message says what the overlay would come to, and what to do.
+// Message describes the result of moving the overlay, and what to do.
 func (m Moved) Message() string {
 	s := fmt.Sprintf("the base, profile %q, has %s; this overlay starts from %s and ", m.From.Profile, m.Newer.Version, m.From.Version)
 	if len(m.Rebased.Conflicts) == 0 {
-		return s + fmt.Sprintf("would apply to it as it is: osm-gitops rebase-overlay %s shows what changes", m.Path)
+		return s + fmt.Sprintf("would apply to it unchanged: osm-gitops rebase-overlay %s shows what changes", m.Path)
 	}
 	var parts []string
 	for _, c := range m.Rebased.Conflicts {
@@ -261,7 +261,7 @@ func (m Moved) Message() string {
 }
 
 // Moved lists the current profiles of a snapshot whose overlay could start from a newer
-// version of its base, in the order of names.
+// version of its base, ordered by name.
 func (x *Indexer) Moved(ctx context.Context, snap *source.Snapshot) ([]Moved, error) {
 	cat, err := x.Catalogue(ctx, snap)
 	if err != nil {
@@ -274,7 +274,7 @@ func (x *Indexer) Moved(ctx context.Context, snap *source.Snapshot) ([]Moved, er
 		}
 		o, ok := overlayIn(snap, v)
 		if !ok {
-			continue // its file cannot be read now, which is told elsewhere
+			continue // its file is invalid now, which is reported elsewhere
 		}
 		m, ok, err := x.MovedOf(ctx, snap, o)
 		if err != nil {
@@ -287,8 +287,9 @@ func (x *Indexer) Moved(ctx context.Context, snap *source.Snapshot) ([]Moved, er
 	return out, nil
 }
 
-// MovedOf is Moved for one overlay, which need not be in the snapshot. A
-// *MissingBaseError: its base is nowhere. Any other *Problem: it does not apply to it.
+// MovedOf is Moved for one overlay, which need not be in the snapshot. The error is a
+// *MissingBaseError if its base is not found, and another *Problem if it does not apply
+// to its base.
 func (x *Indexer) MovedOf(ctx context.Context, snap *source.Snapshot, o Overlay) (m Moved, ok bool, err error) {
 	newer, ok, err := x.Newest(ctx, snap, o.Spec.From)
 	if err != nil || !ok || newer.Profile == o.Name && newer.Version == o.Spec.Version {

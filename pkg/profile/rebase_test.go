@@ -30,7 +30,7 @@ func TestRebase(t *testing.T) {
 		applies bool
 	}{
 		"nothing in common":               {replaces, []string{"echo bye", "echo farewell"}, nil, true},
-		"both changed a file":             {replaces, []string{`{data: "2"}`, "{data: theirs}"}, []string{`profiles/over.yaml:12: spec.bootstrapConfig.files.replace[0].content.inline.data: replaces the content of file "/opt/second", which profile "osp-base" has changed from v1.0.0 (profiles/base.yaml:29) to v1.1.0 (profiles/newer.yaml:30): take over what you want of that change, then write version: v1.1.0 under spec.from`}, true},
+		"both changed a file":             {replaces, []string{`{data: "2"}`, "{data: theirs}"}, []string{`profiles/over.yaml:12: spec.bootstrapConfig.files.replace[0].content.inline.data: replaces the content of file "/opt/second", which profile "osp-base" has changed from v1.0.0 (profiles/base.yaml:29) to v1.1.0 (profiles/newer.yaml:30): adopt the changes that you want, then set version: v1.1.0 under spec.from`}, true},
 		"both changed it to the same":     {replaces, []string{`{data: "2"}`, "{data: mine}"}, nil, true},
 		"the content and the permissions": {"  bootstrapConfig: {files: {replace: [{path: /opt/first, permissions: 700}]}}\n", []string{"            one", "            uno"}, nil, true},
 		"the permissions both":            {"  bootstrapConfig: {files: {replace: [{path: /opt/first, permissions: 700}]}}\n", []string{"permissions: 755", "permissions: 750"}, []string{`the permissions of file "/opt/first"`}, true},
@@ -43,9 +43,9 @@ func TestRebase(t *testing.T) {
 			"  bootstrapConfig: {modules: {append: {runcmd: [x]}}}\n", []string{"systemctl restart", "systemctl start"}, nil, true,
 		},
 		"a scalar":                        {"  osVersion: mine\n", []string{`"24.04"`, `"26.04"`}, []string{"replaces osVersion"}, true},
-		"what is removed is gone already": {"  bootstrapConfig: {files: {remove: [/opt/second]}}\n", []string{"/opt/second", "/opt/new"}, []string{`profiles/over.yaml:8: spec.bootstrapConfig.files.remove[0]: there is no file "/opt/second" to change or remove in bootstrapConfig.files of the base, profile "osp-base" v1.1.0 (profiles/newer.yaml:21): leave it out, or name what took its place`}, false},
+		"what is removed is gone already": {"  bootstrapConfig: {files: {remove: [/opt/second]}}\n", []string{"/opt/second", "/opt/new"}, []string{`profiles/over.yaml:8: spec.bootstrapConfig.files.remove[0]: there is no file "/opt/second" in bootstrapConfig.files of the base, profile "osp-base" v1.1.0 (profiles/newer.yaml:21): remove it here, or name its replacement`}, false},
 		"what is removed was changed":     {"  bootstrapConfig: {files: {remove: [/opt/second]}}\n", []string{`{data: "2"}`, "{data: theirs}"}, nil, true},
-		"what is added is there now":      {"  bootstrapConfig: {files: {add: [{path: /opt/new, content: {inline: {data: x}}}]}}\n", []string{"/opt/second", "/opt/new"}, []string{`the base has file "/opt/new" already, in profile "osp-base" v1.1.0 (profiles/newer.yaml:29)`}, false},
+		"what is added is there now":      {"  bootstrapConfig: {files: {add: [{path: /opt/new, content: {inline: {data: x}}}]}}\n", []string{"/opt/second", "/opt/new"}, []string{`the base already has file "/opt/new", in profile "osp-base" v1.1.0 (profiles/newer.yaml:29)`}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Rebase(decodeOverlay(t, over+c.spec), decodeBase(t), newerBase(t, c.changes...))
@@ -90,8 +90,8 @@ func TestMoved(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff([]string{
-		`profiles/clean.yaml the base, profile "osp-base", has v1.1.0; this overlay starts from v1.0.0 and would apply to it as it is: osm-gitops rebase-overlay profiles/clean.yaml shows what changes`,
-		`profiles/hello.yaml the base, profile "osp-base", has v1.1.0; this overlay starts from v1.0.0 and would conflict with it: line 8, spec.bootstrapConfig.templates.replace[hello]: replaces template "hello", which profile "osp-base" has changed from v1.0.0 (` + first + `:profiles/base.yaml:14) to v1.1.0 (profiles/base.yaml:14): take over what you want of that change, then write version: v1.1.0 under spec.from`,
+		`profiles/clean.yaml the base, profile "osp-base", has v1.1.0; this overlay starts from v1.0.0 and would apply to it unchanged: osm-gitops rebase-overlay profiles/clean.yaml shows what changes`,
+		`profiles/hello.yaml the base, profile "osp-base", has v1.1.0; this overlay starts from v1.0.0 and would conflict with it: line 8, spec.bootstrapConfig.templates.replace[hello]: replaces template "hello", which profile "osp-base" has changed from v1.0.0 (` + first + `:profiles/base.yaml:14) to v1.1.0 (profiles/base.yaml:14): adopt the changes that you want, then set version: v1.1.0 under spec.from`,
 	}, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

@@ -12,24 +12,24 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// Resolve returns the profile that an overlay comes to on its base: whole, with the
-// overlay's name and version. Its lines are those of the overlay's file for what the
-// overlay says, and of the base's for the rest. The error is one or more *Problem
-// joined, with lines of the overlay's file; each names the base, too. That the base is
-// the one which the overlay asks for is the caller's care.
+// Resolve applies an overlay to its base and returns the complete profile, with the
+// overlay's name and version. The lines of fields that the overlay sets are those of the
+// overlay's file, all others those of the base's. The error is one or more *Problem
+// joined, with lines of the overlay's file; each also names the base. The caller must
+// pass the base that the overlay requests.
 func Resolve(o Overlay, base Document) (Document, error) {
 	p := newPatcher(o, base)
 	spec := base.Spec.DeepCopy()
 	spec.Version = o.Spec.Version
 	p.own("spec.version", "spec.version")
-	p.own("spec.from", "spec.from") // no field of a profile, but where its base is named
+	p.own("spec.from", "spec.from") // not a field of a profile; it locates the reference to the base
 	p.scalars(spec)
 	p.providers(spec)
 	p.stage("spec.bootstrapConfig", &spec.BootstrapConfig, o.Spec.BootstrapConfig)
 	p.stage("spec.provisioningConfig", &spec.ProvisioningConfig, o.Spec.ProvisioningConfig)
 	doc := Document{Name: o.Name, Spec: Canonical(*spec), Path: o.Path, lines: p.lines, files: p.files}
 	if b, err := canonicalJSON(doc.Spec); err == nil && len(b) > maxFileBytes {
-		p.say("spec.from", "comes with the patches to %d bytes; a profile may have %d: put less into it", len(b), maxFileBytes)
+		p.say("spec.from", "has %d bytes with the patches, and a profile can have %d: add less to it", len(b), maxFileBytes)
 	}
 	if err := p.file.err(); err != nil {
 		return Document{}, err
@@ -38,7 +38,7 @@ func Resolve(o Overlay, base Document) (Document, error) {
 	return doc, nil
 }
 
-// patcher applies an overlay, and keeps where each text of the result is from.
+// patcher applies an overlay, and records the origin of each text in the result.
 type patcher struct {
 	overlay *Overlay
 	base    *Document
@@ -52,7 +52,7 @@ func newPatcher(o Overlay, base Document) *patcher {
 	for field := range base.lines {
 		p.files[field] = p.fileOf(field)
 	}
-	for field := range p.lines { // the name is the overlay's, and so is the document
+	for field := range p.lines { // name and document are those of the overlay
 		if field == "" || !strings.HasPrefix(field, "spec") {
 			p.forget(field)
 		}
@@ -66,7 +66,7 @@ func newPatcher(o Overlay, base Document) *patcher {
 	return p
 }
 
-// fileOf is where a field of the base is.
+// fileOf returns the file with a field of the base.
 func (p *patcher) fileOf(field string) string {
 	if f := p.base.FileOf(field); f != "" {
 		return f
@@ -78,12 +78,12 @@ func (p *patcher) say(field, format string, args ...any) {
 	p.file.problem(p.overlay.Line(field), field, fmt.Errorf(format, args...))
 }
 
-// where names the base, and the place of a field in it.
+// where describes the base and the location of a field in it.
 func (p *patcher) where(field string) string {
 	return fmt.Sprintf("profile %q %s (%s:%d)", p.base.Name, withoutDirt(p.base.Spec.Version), p.fileOf(nearestField(p.base.lines, field)), p.base.Line(field))
 }
 
-// forget drops the lines of a field and of all below it.
+// forget removes the lines of a field and of all fields below it.
 func (p *patcher) forget(field string) {
 	for f := range p.lines {
 		if _, ok := below(f, field); ok {
@@ -93,13 +93,13 @@ func (p *patcher) forget(field string) {
 	}
 }
 
-// below reports what follows a field in one that is it or is below it.
+// below returns the remainder of f after field, if f is field or below it.
 func below(f, field string) (rest string, ok bool) {
 	rest, ok = strings.CutPrefix(f, field)
 	return rest, ok && (field == "" && f == "" || field != "" && (rest == "" || rest[0] == '.' || rest[0] == '['))
 }
 
-// own says that a field of the result, with all below it, is from the overlay.
+// own records that a field of the result, with all below it, comes from the overlay.
 func (p *patcher) own(field, at string) {
 	p.forget(field)
 	p.ownBelow(field, at)
@@ -114,7 +114,7 @@ func (p *patcher) ownBelow(field, at string) {
 	}
 }
 
-// kept says that a field of the result, with all below it, is from the base.
+// kept records that a field of the result, with all below it, comes from the base.
 func (p *patcher) kept(field, at string) {
 	for f, line := range p.base.lines {
 		if rest, ok := below(f, at); ok {
@@ -123,8 +123,7 @@ func (p *patcher) kept(field, at string) {
 	}
 }
 
-// merged says that of an element kept from the base those fields are from the overlay
-// which it gives.
+// merged records which fields of an element of the base come from the overlay.
 func (p *patcher) merged(field, at string) {
 	for f := range p.overlay.lines {
 		if rest, ok := below(f, at); ok && rest != "" && strings.LastIndexAny(rest, ".[") == 0 {
@@ -213,7 +212,7 @@ func (p *patcher) patchFiles(field, from string, have []osm.File, patches *api.F
 	return l.patch(p, have)
 }
 
-// mergeFile and mergeUnit put what an overlay gives over what the base has.
+// mergeFile and mergeUnit apply the values that an overlay sets to those of the base.
 func mergeFile(have, given osm.File) osm.File {
 	if given.Permissions != 0 {
 		have.Permissions = given.Permissions
@@ -315,7 +314,7 @@ func (p *patcher) modules(field string, have *osm.CloudInitModule, patches *api.
 	return out
 }
 
-// module applies what an overlay says about one module, its removal aside.
+// module applies the patches of one module, except its removal.
 func (p *patcher) module(field string, k moduleKey, out *osm.CloudInitModule, patches *api.ModulePatches, names []string) {
 	in, name := field+"."+string(k.key), string(k.key)
 	there := slices.Contains(names, name)
@@ -354,14 +353,14 @@ func (p *patcher) module(field string, k moduleKey, out *osm.CloudInitModule, pa
 	}
 }
 
-// there says that what is added is in the base.
+// there reports that an added element is already in the base.
 func (p *patcher) there(field, what, name, in string) {
-	p.say(field, "the base has %s %q already, in %s: put it under replace to change it, or leave it out", what, name, p.where(in))
+	p.say(field, "the base already has %s %q, in %s: use replace to change it, or remove it here", what, name, p.where(in))
 }
 
-// missing says that what is changed or removed is not in the base.
+// missing reports that a changed or removed element is not in the base.
 func (p *patcher) missing(field, what, name, in string, names []string) {
-	hint := ": leave it out, or name what took its place"
+	hint := ": remove it here, or name its replacement"
 	best, distance := "", max(2, len(name)/4)+1
 	for _, n := range names {
 		if d := levenshtein.Distance(name, n, nil); len(name) <= maxFieldBytes && d < distance {
@@ -371,7 +370,7 @@ func (p *patcher) missing(field, what, name, in string, names []string) {
 	if best != "" {
 		hint = fmt.Sprintf(": did you mean %q?", best)
 	}
-	p.say(field, "there is no %s %q to change or remove in %s of the base, %s%s", what, name, strings.TrimPrefix(in, "spec."), p.where(in), hint)
+	p.say(field, "there is no %s %q in %s of the base, %s%s", what, name, strings.TrimPrefix(in, "spec."), p.where(in), hint)
 }
 
 // list is a patch of a list whose elements have natural keys.
@@ -387,7 +386,7 @@ type list[T any] struct {
 	remove       []string
 }
 
-// patch applies it: what stays keeps its order, what is added comes last.
+// patch applies it: existing elements preserve their order, added ones come last.
 func (l list[T]) patch(p *patcher, have []T) []T {
 	position := func(key string) []int {
 		var out []int
@@ -411,7 +410,7 @@ func (l list[T]) patch(p *patcher, have []T) []T {
 		case 1:
 			return found[0]
 		}
-		p.say(field, "%s %q stands %d times in the base, %s: which one is meant cannot be said", l.what, key, len(found), p.where(at(l.field, found[1])))
+		p.say(field, "%s %q is in the base %d times, %s: the patch is ambiguous", l.what, key, len(found), p.where(at(l.field, found[1])))
 		return -1
 	}
 	replaced, removed := map[int]int{}, map[int]bool{}
@@ -433,7 +432,7 @@ func (l list[T]) patch(p *patcher, have []T) []T {
 	return l.assemble(p, have, replaced, removed)
 }
 
-// assemble makes the new list, and says where its elements are from.
+// assemble builds the new list, and records the origin of its elements.
 func (l list[T]) assemble(p *patcher, have []T, replaced map[int]int, removed map[int]bool) []T {
 	for i := range have {
 		p.forget(at(l.field, i))

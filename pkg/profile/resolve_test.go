@@ -219,26 +219,26 @@ func TestResolveConflicts(t *testing.T) {
 	for name, c := range map[string]struct{ spec, want string }{
 		"a file that is there is added": {
 			"  bootstrapConfig: {files: {add: [{path: /opt/second, content: {inline: {data: x}}}]}}\n",
-			`profiles/over.yaml:8: spec.bootstrapConfig.files.add[0].path: the base has file "/opt/second" already, in profile "osp-base" v1.0.0 (profiles/base.yaml:28): put it under replace to change it, or leave it out`,
+			`profiles/over.yaml:8: spec.bootstrapConfig.files.add[0].path: the base already has file "/opt/second", in profile "osp-base" v1.0.0 (profiles/base.yaml:28): use replace to change it, or remove it here`,
 		},
 		"a file that is not there is removed": {
 			"  bootstrapConfig:\n    files:\n      remove:\n      - /opt/seconds\n",
-			`profiles/over.yaml:11: spec.bootstrapConfig.files.remove[0]: there is no file "/opt/seconds" to change or remove in bootstrapConfig.files of the base, profile "osp-base" v1.0.0 (profiles/base.yaml:20): did you mean "/opt/second"?`,
+			`profiles/over.yaml:11: spec.bootstrapConfig.files.remove[0]: there is no file "/opt/seconds" in bootstrapConfig.files of the base, profile "osp-base" v1.0.0 (profiles/base.yaml:20): did you mean "/opt/second"?`,
 		},
 		"a file that is not there is replaced": {
 			"  provisioningConfig: {files: {replace: [{path: /opt/x, permissions: 600}]}}\n",
-			`spec.provisioningConfig.files.replace[0].path: there is no file "/opt/x" to change or remove in provisioningConfig.files of the base, profile "osp-base" v1.0.0 (profiles/base.yaml:43): leave it out, or name what took its place`,
+			`spec.provisioningConfig.files.replace[0].path: there is no file "/opt/x" in provisioningConfig.files of the base, profile "osp-base" v1.0.0 (profiles/base.yaml:43): remove it here, or name its replacement`,
 		},
-		"a template that is there is added":   {"  bootstrapConfig: {templates: {add: {bye: x}}}\n", `the base has template "bye" already, in profile "osp-base" v1.0.0 (profiles/base.yaml:16)`},
-		"a template that is not there":        {"  bootstrapConfig: {templates: {replace: {by: x}}}\n", `there is no template "by" to change or remove in bootstrapConfig.templates of the base, profile "osp-base" v1.0.0 (profiles/base.yaml:14): did you mean "bye"?`},
+		"a template that is there is added":   {"  bootstrapConfig: {templates: {add: {bye: x}}}\n", `the base already has template "bye", in profile "osp-base" v1.0.0 (profiles/base.yaml:16)`},
+		"a template that is not there":        {"  bootstrapConfig: {templates: {replace: {by: x}}}\n", `no template "by" in bootstrapConfig.templates of the base, profile "osp-base" v1.0.0 (profiles/base.yaml:14): did you mean "bye"?`},
 		"a template to remove":                {"  provisioningConfig: {templates: {remove: [bye]}}\n", `there is no template "bye"`},
-		"a unit that is there is added":       {"  bootstrapConfig: {units: {add: [{name: first.service}]}}\n", `the base has unit "first.service" already, in profile "osp-base" v1.0.0 (profiles/base.yaml:31)`},
+		"a unit that is there is added":       {"  bootstrapConfig: {units: {add: [{name: first.service}]}}\n", `the base already has unit "first.service", in profile "osp-base" v1.0.0 (profiles/base.yaml:31)`},
 		"a unit that is not there":            {"  provisioningConfig: {units: {remove: [first.service]}}\n", `spec.provisioningConfig.units.remove[0]: there is no unit "first.service"`},
-		"a module that is there is added":     {"  bootstrapConfig: {modules: {add: {runcmd: [x]}}}\n", `the base has module "runcmd" already, in profile "osp-base" v1.0.0 (profiles/base.yaml:18)`},
+		"a module that is there is added":     {"  bootstrapConfig: {modules: {add: {runcmd: [x]}}}\n", `the base already has module "runcmd", in profile "osp-base" v1.0.0 (profiles/base.yaml:18)`},
 		"commands after a module that is not": {"  bootstrapConfig: {modules: {append: {bootcmd: [x]}}}\n", `spec.bootstrapConfig.modules.append.bootcmd: there is no module "bootcmd"`},
 		"a module to replace":                 {"  provisioningConfig: {modules: {replace: {runcmd: [x]}}}\n", `there is no module "runcmd"`},
 		"a module to remove":                  {"  provisioningConfig: {modules: {remove: [yum_repos]}}\n", `there is no module "yum_repos"`},
-		"a provider that is there":            {"  supportedCloudProviders: {add: [{name: aws}]}\n", `the base has cloud provider "aws" already, in profile "osp-base" v1.0.0 (profiles/base.yaml:10)`},
+		"a provider that is there":            {"  supportedCloudProviders: {add: [{name: aws}]}\n", `the base already has cloud provider "aws", in profile "osp-base" v1.0.0 (profiles/base.yaml:10)`},
 		"a provider that is not there":        {"  supportedCloudProviders: {remove: [gce]}\n", `there is no cloud provider "gce"`},
 		"a runtime that is not there":         {"  bootstrapConfig: {supportedContainerRuntimes: [{name: containerd}]}\n", `has no container runtime "containerd" in this stage`},
 	} {
@@ -254,7 +254,7 @@ func TestResolveConflicts(t *testing.T) {
 		base := decodeBase(t)
 		base.Spec.BootstrapConfig.Files[1].Path = "/opt/first"
 		_, err := Resolve(decodeOverlay(t, over+"  bootstrapConfig: {files: {remove: [/opt/first]}}\n"), base)
-		if err == nil || !strings.Contains(err.Error(), `file "/opt/first" stands 2 times in the base`) {
+		if err == nil || !strings.Contains(err.Error(), `file "/opt/first" is in the base 2 times`) {
 			t.Error(err)
 		}
 	})
@@ -263,22 +263,22 @@ func TestResolveConflicts(t *testing.T) {
 // What an overlay itself says wrong needs no base to be told.
 func TestDecodeOverlay(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"a misspelt field":            {over + "  bootstrapConfig: {file: {}}\n", `over.yaml:8: spec.bootstrapConfig.file: is no field of spec.bootstrapConfig: did you mean "files"?`},
+		"a misspelt field":            {over + "  bootstrapConfig: {file: {}}\n", `over.yaml:8: spec.bootstrapConfig.file: is not a field of spec.bootstrapConfig: did you mean "files"?`},
 		"no base":                     {strings.Replace(over, "  from: {profile: osp-base, version: v1.0.0}\n", "", 1), "spec.from: is required"},
-		"a range for a base":          {strings.Replace(over, "version: v1.0.0}", `version: "~1.0"}`, 1), `over.yaml:7: spec.from.version: "~1.0" is no version`},
+		"a range for a base":          {strings.Replace(over, "version: v1.0.0}", `version: "~1.0"}`, 1), `over.yaml:7: spec.from.version: invalid version "~1.0"`},
 		"itself":                      {strings.Replace(over, "{profile: osp-base, version: v1.0.0}", "{profile: osp-over, version: v2.0.0}", 1), "spec.from: is the overlay itself"},
-		"another API":                 {strings.Replace(over, "gitops.k8c.io/v1alpha1", "gitops.k8c.io/v1", 1), `is no ProfileOverlay: apiVersion "gitops.k8c.io/v1" stands where "gitops.k8c.io/v1alpha1" belongs`},
-		"no version":                  {strings.Replace(over, "v2.0.0", "2", 1), "spec.version: 2 is no version, and is read as a number: write v2.0.0"},
+		"another API":                 {strings.Replace(over, "gitops.k8c.io/v1alpha1", "gitops.k8c.io/v1", 1), `is not a ProfileOverlay: expected apiVersion "gitops.k8c.io/v1alpha1", found "gitops.k8c.io/v1"`},
+		"no version":                  {strings.Replace(over, "v2.0.0", "2", 1), "spec.version: invalid version 2, which YAML reads as a number: write v2.0.0"},
 		"a file without content":      {over + "  bootstrapConfig: {files: {add: [{path: /x, content: {}}]}}\n", "has no inline"},
-		"nothing to replace":          {over + "  bootstrapConfig: {files: {replace: [{path: /x}]}}\n", "replaces nothing: give it content, permissions, or both"},
+		"nothing to replace":          {over + "  bootstrapConfig: {files: {replace: [{path: /x}]}}\n", "replaces nothing: set content, permissions, or both"},
 		"a unit with nothing":         {over + "  bootstrapConfig: {units: {replace: [{name: x.service}]}}\n", "replaces nothing"},
 		"one file twice":              {over + "  bootstrapConfig: {files: {remove: [/x, /x]}}\n", `files.remove[1]: "/x" is named twice, first in spec.bootstrapConfig.files.remove[0]`},
 		"removed and replaced":        {over + "  bootstrapConfig: {templates: {replace: {a: b}, remove: [a]}}\n", `"a" is named twice`},
 		"appended and replaced":       {over + "  bootstrapConfig: {modules: {replace: {runcmd: [a]}, append: {runcmd: [a]}}}\n", `"runcmd" is named twice`},
-		"an unknown module":           {over + "  bootstrapConfig: {modules: {remove: [runcmds]}}\n", `"runcmds" is none of bootcmd, rh_subscription, runcmd`},
-		"a mode that is none":         {over + "  bootstrapConfig: {files: {replace: [{path: /x, permissions: 999}]}}\n", "999 is no file mode"},
-		"twice in one file":           {over + "---\n" + over, `profile "osp-over" v2.0.0 stands in this file twice, first on line 4`},
-		"beside a profile of its key": {over + "---\n" + strings.NewReplacer("osp-test", "osp-over", "v1.0.0", "v2.0.0").Replace(good), `profile "osp-over" v2.0.0 stands in this file twice`},
+		"an unknown module":           {over + "  bootstrapConfig: {modules: {remove: [runcmds]}}\n", `is "runcmds", but must be one of bootcmd, rh_subscription, runcmd`},
+		"a mode that is none":         {over + "  bootstrapConfig: {files: {replace: [{path: /x, permissions: 999}]}}\n", "invalid file mode 999"},
+		"twice in one file":           {over + "---\n" + over, `profile "osp-over" v2.0.0 is in this file twice, first on line 4`},
+		"beside a profile of its key": {over + "---\n" + strings.NewReplacer("osp-test", "osp-over", "v1.0.0", "v2.0.0").Replace(good), `profile "osp-over" v2.0.0 is in this file twice`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := DecodeFile("over.yaml", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -300,7 +300,7 @@ func TestResolveTooLarge(t *testing.T) {
 	base := decodeBase(t)
 	base.Spec.BootstrapConfig.Files[0].Content.Inline.Data = strings.Repeat("x", maxFileBytes*3/4)
 	text := over + fmt.Sprintf("  provisioningConfig: {templates: {add: {big: %s}}}\n", strings.Repeat("y", maxFileBytes/2))
-	if _, err := Resolve(decodeOverlay(t, text), base); err == nil || !strings.Contains(err.Error(), "spec.from: comes with the patches to") {
+	if _, err := Resolve(decodeOverlay(t, text), base); err == nil || !strings.Contains(err.Error(), "spec.from: has ") {
 		t.Error(err)
 	}
 }

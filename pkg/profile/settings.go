@@ -10,20 +10,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// DecodeSettings reads a file with one YAML document that is no profile into a struct,
+// DecodeSettings reads a file with one YAML document that is not a profile into a struct,
 // as strictly as Decode reads profiles and with the same limits. The returned function
-// says on which line a field begins, as Document.Line does. The error is one or more
-// *Problem joined.
+// returns the line on which a field begins, as Document.Line does. The error is one or
+// more *Problem joined.
 func DecodeSettings(path string, data []byte, into any) (lineOf func(field string) int, err error) {
 	f := file{path: path}
 	d := decoder{file: &f, lines: map[string]int{"": 1}}
 	doc := Document{lines: d.lines}
 	if len(data) > maxFileBytes {
-		f.problem(0, "", fmt.Errorf("has %d bytes; it may have %d", len(data), maxFileBytes))
+		f.problem(0, "", fmt.Errorf("has %d bytes, and at most %d are allowed", len(data), maxFileBytes))
 		return doc.Line, f.err()
 	}
 	if i := invalidText(data); i >= 0 {
-		f.problem(1+bytes.Count(data[:i], []byte("\n")), "", errors.New("is not text in UTF-8: save it without control characters"))
+		f.problem(1+bytes.Count(data[:i], []byte("\n")), "", errors.New("is not UTF-8 text: save it without control characters"))
 		return doc.Line, f.err()
 	}
 	var node, more yaml.Node
@@ -37,7 +37,7 @@ func DecodeSettings(path string, data []byte, into any) (lineOf func(field strin
 		return doc.Line, f.err()
 	}
 	if !errors.Is(dec.Decode(&more), io.EOF) {
-		f.problem(more.Line, "", errors.New("has more than one document: write it as one"))
+		f.problem(more.Line, "", errors.New("has more than one document: merge them into one"))
 		return doc.Line, f.err()
 	}
 	if root := node.Content[0]; !isNull(root) {

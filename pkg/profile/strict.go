@@ -15,13 +15,13 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// decoder fills a Go value from a YAML tree by its json tags. Unlike a YAML or
-// JSON library's strict mode it keeps the line of every field, and goes on after
-// an error, so that one run names all of them.
+// decoder fills a Go value from a YAML tree by its json tags. Unlike the strict mode of a
+// YAML or JSON library, it records the line of every field, and continues after an error,
+// so that one run reports all of them.
 type decoder struct {
 	file     *file
 	lines    map[string]int // field -> line on which its text begins
-	expanded int            // nodes visited, aliases each time anew
+	expanded int            // visited nodes; aliases count each time
 }
 
 func (d *decoder) problem(n *yaml.Node, field string, format string, args ...any) {
@@ -66,7 +66,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, field string, depth int) 
 	}
 }
 
-// budget counts a node and reports whether decoding may go on.
+// budget counts a node and reports whether decoding can continue.
 func (d *decoder) budget(n *yaml.Node, field string, depth int) bool {
 	d.expanded++
 	switch {
@@ -82,10 +82,10 @@ func (d *decoder) budget(n *yaml.Node, field string, depth int) bool {
 	return true
 }
 
-// pair is one key of a mapping, merge keys ("<<") resolved.
+// pair is one key of a mapping, with merge keys ("<<") resolved.
 type pair struct{ key, value *yaml.Node }
 
-// pairs lists the keys of a mapping and reports keys given twice.
+// pairs lists the keys of a mapping and reports duplicate keys.
 func (d *decoder) pairs(n *yaml.Node, field string, depth int) []pair {
 	seen := map[string]*yaml.Node{}
 	var own, merged []pair
@@ -96,7 +96,7 @@ func (d *decoder) pairs(n *yaml.Node, field string, depth int) []pair {
 			continue
 		}
 		if k.Kind != yaml.ScalarNode {
-			d.problem(k, field, "has a key that is no text")
+			d.problem(k, field, "has a key that is not text")
 			continue
 		}
 		if first, ok := seen[k.Value]; ok {
@@ -131,7 +131,7 @@ func (d *decoder) merge(n *yaml.Node, field string, depth int) []pair {
 		}
 		return out
 	}
-	d.problem(n, field, "merges something that is no mapping")
+	d.problem(n, field, "merges a value that is not a mapping")
 	return nil
 }
 
@@ -150,12 +150,12 @@ func (d *decoder) fields(n *yaml.Node, v reflect.Value, field string, depth int)
 				continue
 			}
 			if !ok {
-				d.problem(p.key, at, "is no field of %s%s", typeName(field), suggest(p.key.Value, known))
+				d.problem(p.key, at, "is not a field of %s%s", typeName(field), suggest(p.key.Value, known))
 				continue
 			}
 			d.lines[at] = textLine(p.value)
 			if isNull(p.value) && f.required {
-				d.problem(p.value, at, "is null: give it a value")
+				d.problem(p.value, at, "is null: set a value")
 			}
 			given[p.key.Value] = true
 			d.value(p.value, v.Field(f.index), at, depth+1)
@@ -168,8 +168,8 @@ func (d *decoder) fields(n *yaml.Node, v reflect.Value, field string, depth int)
 	}
 }
 
-// serverFields are what the API server writes into an object, and "kubectl get -o
-// yaml" prints: a profile that was saved from a cluster has them. Nobody reads them.
+// serverFields are written into an object by the API server, and printed by "kubectl get
+// -o yaml": a profile that was saved from a cluster has them. They are ignored.
 // https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-meta/
 var serverFields = []string{
 	"metadata.creationTimestamp", "metadata.deletionGracePeriodSeconds", "metadata.deletionTimestamp", "metadata.finalizers",
@@ -229,20 +229,20 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, field string) {
 		return
 	}
 	if isNull(n) {
-		return // as the API server: null is absent; a required field has been reported
+		return // like the API server: null means absent; a missing required field was already reported
 	}
 	switch v.Kind() {
 	case reflect.String:
 		if n.Tag != "!!str" && n.Tag != "!!timestamp" {
 			if near := nearestVersion(n.Value); near != "" && (field == "version" || strings.HasSuffix(field, ".version")) {
-				d.problem(n, field, "%s is no version, and is read as a number: write %s", n.Value, near)
+				d.problem(n, field, "invalid version %s, which YAML reads as a number: write %s", n.Value, near)
 				return
 			}
-			d.problem(n, field, "must be text, and %s is read as a %s: put it in quotes", n.Value, tagName(n.Tag))
+			d.problem(n, field, "must be text, but YAML reads %s as a %s: quote it", n.Value, tagName(n.Tag))
 			return
 		}
 		if allowed := enums[v.Type()]; allowed != nil && !slices.Contains(allowed, n.Value) {
-			d.problem(n, field, "%q is none of %s", n.Value, strings.Join(allowed, ", "))
+			d.problem(n, field, "is %q, but must be one of %s", n.Value, strings.Join(allowed, ", "))
 			return
 		}
 		v.SetString(n.Value)
@@ -258,13 +258,13 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, field string) {
 		bad := strings.IndexAny(n.Value, "89")
 		switch {
 		case err == nil && n.Value[0] == '0' && bad >= 0:
-			d.problem(n, field, "%s is no file mode: %c is no octal digit; write the digits as chmod takes them, such as 644", n.Value, n.Value[bad])
+			d.problem(n, field, "invalid file mode %s: %c is not an octal digit; write digits as for chmod, such as 644", n.Value, n.Value[bad])
 		case err == nil && n.Tag == "!!str":
-			d.problem(n, field, "must be a whole number, and %q is text: write %d, without quotes", n.Value, i)
+			d.problem(n, field, "must be an integer, but %q is text: write %d, without quotes", n.Value, i)
 		case err != nil || n.Tag != "!!int":
-			d.problem(n, field, "must be a whole number, not %q", n.Value)
+			d.problem(n, field, "must be an integer, not %q", n.Value)
 		case len(n.Value) > 1 && n.Value[0] == '0':
-			d.problem(n, field, "%s would be read as octal by YAML: write the digits without a leading zero, %d", n.Value, i)
+			d.problem(n, field, "YAML reads %s as octal: write the digits without a leading zero, %d", n.Value, i)
 		default:
 			v.SetInt(i)
 		}
@@ -328,8 +328,8 @@ type structField struct {
 	required bool
 }
 
-// structFields returns the fields of a struct by their json names. One without
-// omitempty is required, as in the schema that is generated from it.
+// structFields returns the fields of a struct by their json names. A field without
+// omitempty is required, as in the generated schema.
 func structFields(t reflect.Type) map[string]structField {
 	out := make(map[string]structField, t.NumField())
 	for i := range t.NumField() {
@@ -352,7 +352,7 @@ func requiredFields(t reflect.Type) []string {
 	return out
 }
 
-// textLine is the line on which the text of a value begins.
+// textLine returns the line on which the text of a value begins.
 func textLine(n *yaml.Node) int {
 	if n.Kind == yaml.ScalarNode && n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 		return n.Line + 1
@@ -384,12 +384,12 @@ func tagName(tag string) string {
 	return strings.TrimPrefix(tag, "!!")
 }
 
-// suggest names the field that was probably meant.
+// suggest returns a hint with the field that was probably meant.
 func suggest(name string, known map[string]structField) string {
 	if len(name) > maxFieldBytes {
 		return ""
 	}
-	best, bestDistance := "", 3 // two slips of the finger at most
+	best, bestDistance := "", 3 // two typing errors at most
 	for k := range known {
 		if n := levenshtein.Distance(strings.ToLower(name), strings.ToLower(k), nil); n < bestDistance || n == bestDistance && k < best {
 			best, bestDistance = k, n

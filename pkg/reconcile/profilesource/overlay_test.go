@@ -84,7 +84,7 @@ func TestOverlays(t *testing.T) {
 	f.commit("", "v1.2.0", "three")
 	f.look()
 	f.condition(meta.ReadyCondition, metav1.ConditionFalse, api.ReasonProfilesInvalid,
-		`over.yaml:9: spec.bootstrapConfig.files.remove[0]: there is no file "/etc/b" to change or remove in bootstrapConfig.files of the base, profile "osp-a" v1.1.0 (`)
+		`over.yaml:9: spec.bootstrapConfig.files.remove[0]: there is no file "/etc/b" in bootstrapConfig.files of the base, profile "osp-a" v1.1.0 (`)
 	if f.entry("osp-over").Version != "v2.0.0" || f.entry("osp-a").Version != "v1.2.0" {
 		t.Errorf("with a broken overlay: %+v", f.ps.Status.Profiles)
 	}
@@ -99,7 +99,7 @@ func TestOverlays(t *testing.T) {
 	f.restart()
 	f.r.Bases = shipped("v1.1.0")
 	f.look()
-	f.condition(meta.ReadyCondition, metav1.ConditionFalse, api.ReasonProfilesInvalid, `motd.yaml:6: spec.from: there is no profile "osp-b" v1.0.0, neither in the repository or its history nor built in; there is v1.1.0`)
+	f.condition(meta.ReadyCondition, metav1.ConditionFalse, api.ReasonProfilesInvalid, `motd.yaml:6: spec.from: there is no profile "osp-b" v1.0.0, neither in the repository or its history nor built in; available: v1.1.0`)
 	if e := f.entry("osp-motd"); e.Version != "v3.0.0" || e.Removed {
 		t.Errorf("without its base the overlay is %+v", e)
 	}

@@ -154,8 +154,8 @@ func TestBaseThatOthersShadow(t *testing.T) {
 	refused := func(version string) {
 		t.Helper()
 		f.look()
-		f.condition(meta.ReadyCondition, metav1.ConditionFalse, api.ReasonProfilesInvalid, "prod/over.yaml", "is in dev/x.yaml, which others may change than prod/over.yaml",
-			`what matches "prod/**" may be changed by ops@example.com only`, "write builtin: true under spec.from of prod/over.yaml")
+		f.condition(meta.ReadyCondition, metav1.ConditionFalse, api.ReasonProfilesInvalid, "prod/over.yaml", "is in dev/x.yaml, which has other signers than prod/over.yaml",
+			`what matches "prod/**" may be changed by ops@example.com only`, "set builtin: true under spec.from of prod/over.yaml")
 		if e := f.entry("osp-over"); e.Version != version || e.Removed {
 			t.Errorf("the overlay is %+v", e)
 		}

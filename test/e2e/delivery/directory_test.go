@@ -56,7 +56,7 @@ func TestDirectory(t *testing.T) {
 	s.Served("pool-a", second)
 
 	write("spec: [\n")
-	s.Refused(api.ReasonProfilesInvalid, "profiles/a.yaml:1: is no YAML")
+	s.Refused(api.ReasonProfilesInvalid, "profiles/a.yaml:1: invalid YAML")
 	if version() != second {
 		t.Errorf("a broken file took the profile away: %q", version())
 	}
