@@ -140,7 +140,7 @@ func TestWrongSecrets(t *testing.T) {
 		"a token with a line break":     {overHTTPS, secretOf("git", data{"bearerToken": canary + "\n"}), "bearerToken has a blank"},
 		"an app without a key":          {overHTTPS, secretOf("git", data{"githubAppID": "1", "githubAppInstallationID": "2"}), "githubAppPrivateKey is missing"},
 		"an app's URL alone":            {overHTTPS, secretOf("git", data{"githubAppBaseURL": canary}), "githubAppID and githubAppInstallationID and githubAppPrivateKey is missing"},
-		"an app of words":               {overHTTPS, secretOf("git", data{"githubAppID": canary, "githubAppInstallationID": "2", "githubAppPrivateKey": m.app}), "githubAppID is no number"},
+		"an app of words":               {overHTTPS, secretOf("git", data{"githubAppID": canary, "githubAppInstallationID": "2", "githubAppPrivateKey": m.app}), "githubAppID is not a number"},
 		"an app by owner":               {overHTTPS, secretOf("git", data{"githubAppInstallationOwner": canary}), "give githubAppInstallationID instead"},
 		"a certificate without a key":   {overHTTPS, secretOf("git", data{"tls.crt": m.cert}), "tls.key is missing"},
 		"a key without a certificate":   {overHTTPS, secretOf("git", data{"tls.key": m.key}), "tls.crt is missing"},
@@ -157,8 +157,8 @@ func TestWrongSecrets(t *testing.T) {
 		"a wrong password":              {overShell, secretOf("git", data{"identity": m.encrypted, "known_hosts": m.knownHosts, "password": canary + "x"}), "password does not decrypt identity"},
 		"a CA for ssh":                  {overShell, secretOf("git", data{"identity": m.identity, "known_hosts": m.knownHosts, "ca.crt": m.cert}), `"ca.crt" is of no use`},
 		"a proxy without address":       {overHTTPS, secretOf("proxy", data{"username": canary, "password": canary}), "address is missing"},
-		"a proxy with a password in it": {overHTTPS, secretOf("proxy", data{"address": "http://u:" + canary + "@proxy:1"}), "address has a user"},
-		"a proxy of another kind":       {overHTTPS, secretOf("proxy", data{"address": "quic://" + canary}), "address is none of"},
+		"a proxy with a password in it": {overHTTPS, secretOf("proxy", data{"address": "http://u:" + canary + "@proxy:1"}), "address contains a user"},
+		"a proxy of another kind":       {overHTTPS, secretOf("proxy", data{"address": "quic://" + canary}), "address must be"},
 		"a proxy's token":               {overHTTPS, secretOf("proxy", data{"address": "http://proxy:1", "bearerToken": canary}), `"bearerToken" is of no use for a proxy`},
 	} {
 		t.Run(name, func(t *testing.T) {

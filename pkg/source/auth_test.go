@@ -71,7 +71,7 @@ func TestClientCertificate(t *testing.T) {
 			}
 			remote.Certificate = nil
 			_, err := newMirrors(t).Fetch(t.Context(), remote)
-			wantError(t, err, ErrAuthentication, "phase TLS", "wants a client certificate", "tls.crt")
+			wantError(t, err, ErrAuthentication, "phase TLS", "requires a client certificate", "tls.crt")
 			remote.Certificate = other.certificate()
 			for range 5 { // in TLS 1.3 the alert may be lost: then all that is known is that the server hung up
 				if _, err = newMirrors(t).Fetch(t.Context(), remote); strings.Contains(err.Error(), "client certificate") {
@@ -183,12 +183,12 @@ func TestParsingCredentials(t *testing.T) {
 		"a line without end":            {ssh(SSHSecret{Identity: plain, KnownHosts: append([]byte(strings.Repeat("a,", 50_000)), hosts...)}), "known_hosts, line 1"},
 		"no address of a proxy":         {proxy(ProxySecret{}), "address"},
 		"a proxy of another kind":       {proxy(ProxySecret{Address: "ftp://" + canary}), "address"},
-		"a proxy with a password":       {proxy(ProxySecret{Address: "http://u:" + canary + "@proxy:1"}), "address has a user"},
+		"a proxy with a password":       {proxy(ProxySecret{Address: "http://u:" + canary + "@proxy:1"}), "address contains a user"},
 		"a proxy with a path":           {proxy(ProxySecret{Address: "http://proxy:1/" + canary}), "address has a path"},
 		"a proxy with a query":          {proxy(ProxySecret{Address: "http://proxy:1/?" + canary}), "address has a path, a query"},
 		"a proxy without a host":        {proxy(ProxySecret{Address: "http://"}), "address names no host"},
-		"a proxy with a port of words":  {proxy(ProxySecret{Address: "http://proxy:" + canary}), "address is no URL"},
-		"a proxy with a line break":     {proxy(ProxySecret{Address: "http://proxy\r\n" + canary}), "address is no URL"},
+		"a proxy with a port of words":  {proxy(ProxySecret{Address: "http://proxy:" + canary}), "address is not a URL"},
+		"a proxy with a line break":     {proxy(ProxySecret{Address: "http://proxy\r\n" + canary}), "address is not a URL"},
 		"a proxy's password alone":      {proxy(ProxySecret{Address: "http://proxy", Password: canary}), "username"},
 		"a user alone for socks5":       {proxy(ProxySecret{Address: "socks5://proxy", Username: canary}), "password"},
 		"a password too long":           {proxy(ProxySecret{Address: "socks5://proxy", Username: "u", Password: strings.Repeat(canary, 30)}), "255"},
@@ -226,8 +226,8 @@ func TestCredentialsThatDoNotFit(t *testing.T) {
 	}{
 		"nothing for ssh":             {Remote{URL: "ssh://git@host.invalid/x"}, "known_hosts"},
 		"a password for ssh":          {Remote{URL: "git@host.invalid:x", Auth: secret}, "known_hosts"},
-		"a certificate for ssh":       {Remote{URL: "git@host.invalid:x", Auth: key, Certificate: ca.certificate()}, "no certificates in ssh"},
-		"a CA for ssh":                {Remote{URL: "git@host.invalid:x", Auth: key, CA: ca.pem}, "no certificates in ssh"},
+		"a certificate for ssh":       {Remote{URL: "git@host.invalid:x", Auth: key, Certificate: ca.certificate()}, "ssh uses no certificates"},
+		"a CA for ssh":                {Remote{URL: "git@host.invalid:x", Auth: key, CA: ca.pem}, "ssh uses no certificates"},
 		"an SSH key for https":        {Remote{URL: "https://host.invalid/x", Auth: key}, "SSH key"},
 		"a CA for plain http":         {Remote{URL: "http://host.invalid/x", CA: ca.pem}, "plain http"},
 		"a certificate in plain http": {Remote{URL: "http://host.invalid/x", Certificate: ca.certificate()}, "plain http"},

@@ -83,7 +83,7 @@ func TestFilesystemWithoutRoom(t *testing.T) {
 			if !errors.Is(err, syscall.ENOSPC) {
 				t.Fatalf("with room for %d bytes: %v", room, err)
 			}
-			if want := "phase " + phase + ": writing the mirror: write: no space left on device; make room in the folder of the mirrors: --cache-dir"; !strings.HasSuffix(err.Error(), want) {
+			if want := "phase " + phase + ": writing the mirror: write: no space left on device; free space in the folder of the mirrors: --cache-dir"; !strings.HasSuffix(err.Error(), want) {
 				t.Errorf("with room for %d bytes: %v", room, err)
 			}
 			if took := time.Since(began); took > 10*time.Second {

@@ -102,8 +102,8 @@ func TestNoGitServer(t *testing.T) {
 		kind error
 		says string
 	}{
-		"a web page":         {"<html>" + canary, ErrInvalid, "no Git server"},
-		"nothing":            {"", ErrInvalid, "no Git server"},
+		"a web page":         {"<html>" + canary, ErrInvalid, "does not speak Git smart HTTP"},
+		"nothing":            {"", ErrInvalid, "does not speak Git smart HTTP"},
 		"half a line":        {"001e# service", ErrUnreachable, "closed the connection"},
 		"SHA-256":            {pkt("# service=git-upload-pack\n") + "0000" + pkt(strings.Repeat("ab", 32)+" HEAD\x00object-format=sha256\n") + "0000", ErrUnsupported, "SHA-256"},
 		"a shallow clone":    {pkt("# service=git-upload-pack\n") + "0000" + pkt(id1+" refs/heads/main\x00ofs-delta\n") + pkt("shallow "+id1) + "0000", ErrInvalid, "shallow"},

@@ -235,7 +235,7 @@ func TestDamageUnderASnapshot(t *testing.T) {
 	// Blank the pack in place, under the open file.
 	each("objects/pack/*.pack", func(data []byte) []byte { clear(data[12 : len(data)-20]); return data })(t, mirrorDir(t, m))
 	_, err := got.Read(t.Context(), got.Line[0].Changes[0].Blob)
-	wantError(t, err, ErrUnreachable, "fetched anew")
+	wantError(t, err, ErrUnreachable, "rebuilds the mirror")
 	mustFetch(t, again, remote)
 	if data, err := got.Read(t.Context(), got.Line[0].Changes[0].Blob); err != nil || string(data) != "a: 1\n" {
 		t.Errorf("after the next fetch: %q, %v", data, err)

@@ -114,7 +114,7 @@ func TestOddEntries(t *testing.T) {
 	want := map[string]string{
 		"..": "odd name", ".GIT": "odd name", ".git": "odd name", "b.yaml": "symlink", "big.yaml": "too big",
 		`bidi\u202egnp.yaml`: "odd name", `back\\slash.yaml`: "odd name", `bell\a.yaml`: "odd name", "dotgit": "symlink",
-		"git~1": "odd name", "loop.yaml": "symlink", `not-utf8\xff.yaml`: "odd name", "pipe.yaml": "mode 10644 is none that Git knows",
+		"git~1": "odd name", "loop.yaml": "symlink", `not-utf8\xff.yaml`: "odd name", "pipe.yaml": "mode 10644 is not a mode of Git",
 		"stream.yaml:x.yaml": "odd name", "sub/x": "odd name",
 	}
 	if diff := cmp.Diff(want, refused); diff != "" {

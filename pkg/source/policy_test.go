@@ -256,7 +256,7 @@ func TestDraftOfWhatIsThereAsFirstParent(t *testing.T) {
 	g.commitAs(g.ops, "profiles/prod/a.yaml", "not reviewed\n")
 	g.mergeOnto("wip")
 	g.demand.Since = g.applied
-	g.bad(g.demand, NotAllowed, `changes "profiles/prod/a.yaml" (set back from commit `+string(g.applied)+")", "signed by dev@example.com", "on its first-parent line")
+	g.bad(g.demand, NotAllowed, `changes "profiles/prod/a.yaml" (set back from commit `+string(g.applied)+")", "signed by dev@example.com", "push a first-parent history that contains it")
 	snap := g.fetch()
 	if on, err := snap.Continues(t.Context(), g.applied); err != nil || on {
 		t.Errorf("the merge continues what was applied: %v, %v", on, err)
@@ -282,7 +282,7 @@ func TestPathPolicyJudgesTheLastChangeOnly(t *testing.T) {
 	g.commitAs(stranger, "profiles/prod/a.yaml", "evil\n", "profiles/prod/b.yaml", "evil\n", "profiles/.osmignore", "/prod/\n")
 	g.git("rm", "--quiet", "profiles/prod/b.yaml")
 	g.commitAs(g.dev)
-	g.bad(g.demand, signature.OfUnknownKey, `was the last to change "profiles/prod/a.yaml"`, `was the last to change "profiles/prod/b.yaml" and is signed by dev@example.com`, "commit it anew")
+	g.bad(g.demand, signature.OfUnknownKey, `was the last to change "profiles/prod/a.yaml"`, `was the last to change "profiles/prod/b.yaml" and is signed by dev@example.com`, "commit it again")
 	// Ops vouches for the removal: the file comes back, and goes.
 	g.commitAs(g.ops, "profiles/prod/b.yaml", "x\n", "profiles/prod/a.yaml", "good\n", "profiles/.osmignore", "/prod/hidden.yaml\n")
 	g.git("rm", "--quiet", "profiles/prod/b.yaml")

@@ -327,7 +327,7 @@ func TestBadProxies(t *testing.T) {
 	}{
 		"forbids":                {answers("HTTP/1.1 403 " + canary + "\r\n\r\n" + canary), ErrInvalid, []string{"phase proxy", "403 Forbidden", "git.test:443"}},
 		"cannot reach it":        {answers("HTTP/1.1 502 " + canary + "\r\n\r\n"), ErrUnreachable, []string{"phase proxy", "502"}},
-		"is none":                {answers("SSH-2.0-" + canary + "\r\n\r\n"), ErrInvalid, []string{"phase proxy", "no http proxy"}},
+		"is none":                {answers("SSH-2.0-" + canary + "\r\n\r\n"), ErrInvalid, []string{"phase proxy", "not from an http proxy"}},
 		"hangs up":               {answers(""), ErrUnreachable, []string{"phase proxy", "closed the connection"}},
 		"has an endless header":  {answers("HTTP/1.1 200 OK\r\nX: " + strings.Repeat(canary, 10_000)), ErrInvalid, []string{"phase proxy", "more than"}},
 		"is silent":              {"http://" + silent, ErrUnreachable, []string{"phase proxy", "1s"}},
@@ -337,7 +337,7 @@ func TestBadProxies(t *testing.T) {
 		"is away":                {closed.URL, ErrUnreachable, []string{"phase dial", "connection refused"}},
 		"is away, in socks5":     {strings.Replace(closed.URL, "http", "socks5", 1), ErrUnreachable, []string{"phase dial", "connection refused"}},
 		"has no such name":       {"http://no-such-proxy.invalid:1", ErrUnreachable, []string{"phase dial", "no-such-proxy.invalid"}},
-		"is not trusted":         {ca.serve(http.NotFoundHandler()).URL, ErrUnreachable, []string{"phase proxy", "not trusted", "ca.crt of the proxy's Secret"}},
+		"is not trusted":         {ca.serve(http.NotFoundHandler()).URL, ErrUnreachable, []string{"phase proxy", "not trusted", "ca.crt in the proxy's Secret"}},
 		"speaks no TLS":          {strings.Replace(answers(""), "http", "https", 1), ErrUnreachable, []string{"phase proxy", "TLS"}},
 		"speaks no socks":        {socks("HTTP/1.1 400 " + canary), ErrUnreachable, []string{"phase proxy"}},
 		"refuses, in socks5":     {socks("\x05\x00\x05\x02\x00\x01\x00\x00\x00\x00\x00\x00"), ErrUnreachable, []string{"phase proxy", "not allowed", "git.test:443"}},

@@ -83,7 +83,7 @@ func TestVerifyRange(t *testing.T) {
 		s.git("reset", "--quiet", "--hard", "HEAD~1")
 		s.commitAs(ada, "a.yaml", "8\n")
 		s.m = newMirrors(t)
-		s.bad(d, RangeUnknown, "commit "+string(d.Since), "is neither in this history nor in the mirror any more")
+		s.bad(d, RangeUnknown, "commit "+string(d.Since), "is neither in this history nor in the mirror")
 		if found, err := s.fetch().Contains(t.Context(), d.Since); found || err != nil {
 			t.Errorf("it is in the history: %v, %v", found, err)
 		}
@@ -137,7 +137,7 @@ func TestVerifyPaths(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			change()
-			s.bad(d, NotAllowed, `changes "prod`, "is signed by dev@example.com, ssh SHA256:", `what matches "prod/**" may be changed by ops@example.com only`)
+			s.bad(d, NotAllowed, `changes "prod`, "is signed by dev@example.com, ssh SHA256:", `paths that match "prod/**" can be changed only by ops@example.com`)
 			reset(t)
 		})
 	}
@@ -165,7 +165,7 @@ func TestVerifyPaths(t *testing.T) {
 		s.good(d, ops.name)
 		s.git("reset", "--quiet", "--hard", "HEAD~1")
 		s.commitAs(dev, "test/a.yaml", "3\n")
-		s.bad(d, NotAllowed, `changes "prod/a.yaml" (set back from commit `+string(d.Since)+")", "may be changed by ops@example.com only")
+		s.bad(d, NotAllowed, `changes "prod/a.yaml" (set back from commit `+string(d.Since)+")", "can be changed only by ops@example.com")
 		s.commitAs(ops, "test/a.yaml", "4\n") // who may set it back
 		s.good(d, ops.name)
 		d.Since = was
@@ -176,7 +176,7 @@ func TestVerifyPaths(t *testing.T) {
 		evil := s.commitAs(dev, "prod/a.yaml", "2\n")
 		s.commitAs(ops, "test/a.yaml", "3\n")
 		d.Since = ""
-		s.bad(d, NotAllowed, "commit "+string(evil), `was the last to change "prod/a.yaml"`, "commit it anew")
+		s.bad(d, NotAllowed, "commit "+string(evil), `was the last to change "prod/a.yaml"`, "commit it again")
 		s.commitAs(ops, "prod/a.yaml", "3\n")
 		s.good(d, ops.name)
 		d.Since = since

@@ -141,7 +141,7 @@ func TestReferencesThatAreNotThere(t *testing.T) {
 		"a reference":          {Remote{URL: "many", Name: "refs/pull/42/head"}, ErrNotFound, `the nearest are "refs/pull/420/head"`},
 		"a range":              {Remote{URL: "many", SemVer: ">=2.0.0"}, ErrNotFound, `no tag is in the range; of 4 that are versions the highest are "v2.0.0-rc.1", "1.1.1", "v1.1.0", "v1.0.0"; a pre-release counts only`},
 		"a range of nothing":   {Remote{URL: "few", SemVer: "*"}, ErrNotFound, `no tag that is a version such as v1.2.3; it has "nightly"`},
-		"a tag that is a tree": {Remote{URL: "many", Tag: "tree"}, ErrInvalid, "is a tree where a commit belongs"},
+		"a tag that is a tree": {Remote{URL: "many", Tag: "tree"}, ErrInvalid, "is a tree, but must be a commit"},
 		"no range":             {Remote{URL: "many", SemVer: "latest"}, ErrInvalid, `range of tags "latest" cannot be read`},
 		"two":                  {Remote{URL: "many", Tag: "v1.0.0", Branch: "main"}, ErrInvalid, "choose one"},
 		"a branch as a path":   {Remote{URL: "many", Branch: "../../config"}, ErrInvalid, "no name that Git allows"}, // security.md 4

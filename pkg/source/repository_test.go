@@ -115,7 +115,7 @@ func TestRepositoryErrors(t *testing.T) {
 		"unknown":          {Repository{Dir: r.Dir, Revision: "mian"}, ErrNotFound, []string{`no branch, tag or commit "mian"; it has "feature/x", "light", "main", "noted", "of-tag", "twin"`}},
 		"unknown id":       {Repository{Dir: r.Dir, Revision: strings.Repeat("a", 40)}, ErrNotFound, []string{"no branch, tag or commit"}},
 		"unknown digits":   {Repository{Dir: r.Dir, Revision: "abcdef0"}, ErrNotFound, []string{"no branch, tag or commit"}},
-		"a tree":           {Repository{Dir: r.Dir, Revision: r.git("rev-parse", "HEAD^{tree}")}, ErrInvalid, []string{"is a tree, where a commit belongs"}},
+		"a tree":           {Repository{Dir: r.Dir, Revision: r.git("rev-parse", "HEAD^{tree}")}, ErrInvalid, []string{"is a tree, but must be a commit"}},
 		"beyond the root":  {Repository{Dir: r.Dir, Revision: "HEAD~99"}, ErrNotFound, []string{"leads nowhere"}},
 		"no third parent":  {Repository{Dir: r.Dir, Revision: "HEAD^3"}, ErrNotFound, []string{"has 2 parents"}},
 		"a reflog":         {Repository{Dir: r.Dir, Revision: "main@{1}"}, ErrInvalid, []string{"reflogs"}},
@@ -130,7 +130,7 @@ func TestRepositoryErrors(t *testing.T) {
 		"nothing":          {Repository{Dir: filepath.Join(plain, "x")}, ErrNotFound, []string{"it does not exist"}},
 		"no such path":     {Repository{Dir: r.Dir, Path: "profile"}, ErrNotFound, []string{`path "profile" does not exist`}},
 		"out of the tree":  {Repository{Dir: r.Dir, Path: "../x"}, ErrInvalid, nil},
-		"a path of a file": {Repository{Dir: r.Dir, Path: "other.yaml"}, ErrInvalid, []string{"a file where a folder belongs"}},
+		"a path of a file": {Repository{Dir: r.Dir, Path: "other.yaml"}, ErrInvalid, []string{"a file, but must be a folder"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := c.of.Read(t.Context())

@@ -23,10 +23,10 @@ func TestSSHAnswers(t *testing.T) {
 		kind error
 		says string
 	}{
-		"no such repository":      {nil, ErrNotFound, "no such repository"},
-		"GitHub's answer":         {says("ERROR: Repository not found. " + canary), ErrNotFound, "no such repository"},
-		"a line of denial":        {prints(pkt("ERR access denied " + canary)), ErrAuthentication, "may not read"},
-		"a line of something":     {prints(pkt("ERR " + canary)), ErrInvalid, "refuses"},
+		"no such repository":      {nil, ErrNotFound, "the repository does not exist"},
+		"GitHub's answer":         {says("ERROR: Repository not found. " + canary), ErrNotFound, "the repository does not exist"},
+		"a line of denial":        {prints(pkt("ERR access denied " + canary)), ErrAuthentication, "has no read access"},
+		"a line of something":     {prints(pkt("ERR " + canary)), ErrInvalid, "rejects reading"},
 		"nothing":                 {says(canary), ErrUnreachable, "phase refs"},
 		"a login shell's welcome": {prints("Welcome, " + canary + "\n"), ErrInvalid, "login shell"},
 		"an empty repository":     {prints("0000"), ErrNotFound, "empty"},

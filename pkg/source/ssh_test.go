@@ -193,7 +193,7 @@ func TestHostKeys(t *testing.T) {
 		"another host's line":          {"git.example.com " + public(host), []string{"the host is unknown"}},
 		"another port's line":          {"127.0.0.1 " + public(host), []string{"the host is unknown"}},
 		"excluded":                     {"127.0.0.*,!127.0.0.1 " + public(host), []string{"the host is unknown"}},
-		"changed":                      {"# comment\n" + knownHost(s.address, stranger), []string{"the host key has changed", "line 2", ssh.FingerprintSHA256(host.PublicKey()), ssh.FingerprintSHA256(stranger.PublicKey()), "ask its owner"}},
+		"changed":                      {"# comment\n" + knownHost(s.address, stranger), []string{"the host key has changed", "line 2", ssh.FingerprintSHA256(host.PublicKey()), ssh.FingerprintSHA256(stranger.PublicKey()), "ask the server's owner"}},
 		"revoked":                      {"@revoked * " + public(host) + knownHost(s.address, host), []string{"revoked", "line 1"}},
 		"a kind that it does not have": {"[127.0.0.1]:" + port + " " + ecdsaLine, []string{"the host key has changed", "ecdsa-sha2-nistp256"}},
 		"an authority's":               {"@cert-authority [127.0.0.1]:" + port + " " + public(host), []string{"the host key has changed"}},

@@ -258,10 +258,10 @@ func TestVerifyTag(t *testing.T) {
 	s.bad(tag, signature.OfUnknownKey, `tag "v1.3.0" of "Ben <ben@example.com>"`)
 	// An old release under a new name: signed, and not as this.
 	s.git("update-ref", "refs/tags/v1.4.0", s.git("rev-parse", "v1.0.0"))
-	s.bad(tag, signature.Invalid, `tag "v1.4.0"`, `what was signed is tag "v1.0.0"`)
+	s.bad(tag, signature.Invalid, `tag "v1.4.0"`, `the signed tag is "v1.0.0"`)
 	forged := strings.Replace(s.git("cat-file", "tag", "v1.0.0")+"\n", "tag v1.0.0", "tag v1.5.0", 1)
 	s.git("update-ref", "refs/tags/v1.5.0", gitInput(t, s.Dir, strings.NewReader(forged), "hash-object", "-t", "tag", "-w", "--stdin"))
-	s.bad(tag, signature.Invalid, "belongs to other content")
+	s.bad(tag, signature.Invalid, "does not match this content")
 
 	s.remote = Remote{Name: "refs/tags/v1.0.0"}
 	s.good(tag, "ada@example.com")

@@ -309,7 +309,7 @@ func TestRead(t *testing.T) {
 		"a List":                        {list, 1, ""},
 		"JSON":                          {`{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"Secret"},{"apiVersion":"v1","kind":"Secret"}]}`, 2, ""},
 		"a typed list names kinds once": {`{"apiVersion":"operatingsystemmanager.k8c.io/v1alpha1","kind":"OperatingSystemProfileList","items":[{"metadata":{"name":"a"}}]}`, 1, ""},
-		"no YAML":                       {"a: [\n", 0, "x.yaml: document 1: invalid YAML"},
+		"no YAML":                       {"a: [\n", 0, "x.yaml: document 1: is no YAML"},
 		"no object":                     {"- a\n", 0, "x.yaml: document 1: is no object"},
 		"no kind":                       {"a: b\n", 0, "x.yaml: document 1: is no object: it has no kind"},
 		"a key given twice":             {"kind: A\nkind: B\n", 0, "already"},

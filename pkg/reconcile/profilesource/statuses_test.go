@@ -307,7 +307,7 @@ func TestStatusesByGitHubApp(t *testing.T) {
 			f.asks()
 			time.Sleep(200 * time.Millisecond)
 		}
-		if said := refused(); !strings.Contains(said, `GitHub answers 422 Unprocessable Entity; give the app the repository permission Commit statuses: write, and "osps" to its installation`) ||
+		if said := refused(); !strings.Contains(said, `GitHub answers 422 Unprocessable Entity; grant the app the repository permission Commit statuses: write, and its installation access to "osps"`) ||
 			strings.Contains(said, "c4n4ry") || strings.Count(said, "CommitStatusRefused") != 1 {
 			t.Errorf("told is %q", said)
 		}
@@ -321,7 +321,7 @@ func TestStatusesByGitHubApp(t *testing.T) {
 		h.refuse(http.StatusForbidden)
 		f.commit("", "v1.1.0", "two")
 		f.asks()
-		if said := refused(); !strings.Contains(said, "phase token: GitHub answers 403 Forbidden; is the installation suspended?") || strings.Contains(said, "c4n4ry") {
+		if said := refused(); !strings.Contains(said, "phase token: GitHub answers 403 Forbidden; check whether the installation is suspended") || strings.Contains(said, "c4n4ry") {
 			t.Errorf("told is %q", said)
 		}
 	})

@@ -82,7 +82,7 @@ func TestRemovedKeys(t *testing.T) {
 	f.told()
 	f.secret(benLine)
 	f.refused(api.ReasonVerificationFailed)
-	f.condition(api.SourceVerifiedCondition, metav1.ConditionFalse, api.ReasonUnknownSigner, "add the key to the Secret if it is to be trusted")
+	f.condition(api.SourceVerifiedCondition, metav1.ConditionFalse, api.ReasonUnknownSigner, "add the key to the Secret if you trust it")
 	f.toldOf("Warning VerificationFailed")
 	if f.ps.Status.Profiles[0].Removed {
 		t.Error("what was current went")
@@ -106,9 +106,9 @@ func TestRemovedKeys(t *testing.T) {
 	f.do(err)
 	for content, says := range map[string]string{
 		"":                              "does not exist: create it",
-		string(private):                 "consider it stolen",
-		"ada cert-authority " + adaLine: "no SSH key",
-		"@cert-authority":               "no SSH key",
+		string(private):                 "treat it as compromised",
+		"ada cert-authority " + adaLine: "nor an SSH key",
+		"@cert-authority":               "nor an SSH key",
 	} {
 		f.secret(content)
 		f.look()
@@ -187,7 +187,7 @@ func TestSignedRangesAndPaths(t *testing.T) {
 	f.git("commit", "--quiet", "--amend", "--message=unsigned now")
 	head := f.commit(ops, "v1.3.0", "five")
 	f.restart()
-	f.refused(api.ReasonVerificationFailed, "is neither in this history nor in the mirror any more", "annotate this ProfileSource with gitops.k8c.io/accept-rewrite="+head, "history was rewritten")
+	f.refused(api.ReasonVerificationFailed, "is neither in this history nor in the mirror", "annotate this ProfileSource with gitops.k8c.io/accept-rewrite="+head, "history was rewritten")
 	f.condition(api.SourceVerifiedCondition, metav1.ConditionFalse, api.ReasonRangeUnknown)
 	f.annotate(api.AnnotationAcceptRewrite, strings.Repeat("a", 40))
 	f.refused(api.ReasonVerificationFailed)

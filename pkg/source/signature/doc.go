@@ -1,12 +1,11 @@
-// Package signature checks signatures of Git's commits and tags against a set of
-// public keys: OpenPGP keys in ASCII armour, and SSH keys as lines of
-// allowed_signers (see ssh-keygen(1)) or plain public keys.
+// Package signature checks signatures of Git commits and tags against a set of public
+// keys: OpenPGP keys in ASCII armor, and SSH keys as lines of allowed_signers (see
+// ssh-keygen(1)) or plain public keys.
 //
-// It knows neither repositories nor clusters: it gets the bytes that were signed
-// and the signature, and says whose it is. The parsers of both kinds of signatures
-// are those that Flux's fluxcd/pkg/git v0.52.0 uses. Its own functions are not used,
-// because they give the same answer for a key that is unknown, expired or revoked,
-// and know no principals.
+// It has no access to repositories or clusters: it gets the signed bytes and the
+// signature, and returns the signer. The parsers of both kinds of signatures are those of
+// Flux's fluxcd/pkg/git v0.52.0. Its own functions are not used, because they return the
+// same result for unknown, expired and revoked keys, and do not support principals.
 //
 // Start reading at ParseKeys, then Keys.Verify.
 package signature

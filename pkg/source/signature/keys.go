@@ -13,17 +13,16 @@ import (
 )
 
 const (
-	// maxKeyBytes is more than a Secret can hold.
+	// maxKeyBytes is more than the size of a Secret.
 	maxKeyBytes = 2 << 20 // 2 MiB
-	// maxAnswers bounds what Keys remembers, each about 300 bytes.
+	// maxAnswers limits the number of cached results, each about 300 bytes.
 	maxAnswers = 20_000
-	// again is how long an answer is taken from memory. A key may expire in between.
+	// again is the lifetime of a cached result. A key can expire in this time.
 	again = time.Minute
 )
 
-// Keys are public keys, and who has them. They remember what they were asked, so
-// that a commit that is looked at again costs a lookup. They are safe for
-// concurrent use.
+// Keys are public keys and their owners. They cache results, so that checking a commit
+// again costs a lookup. They are safe for concurrent use.
 type Keys struct {
 	digest string
 	ssh    []sshKey
@@ -35,7 +34,7 @@ type Keys struct {
 
 type question struct {
 	id   string
-	old  bool // Times.old: apart, so that the two kinds do not displace each other
+	old  bool // Times.old, so that the two kinds of results have separate entries
 	made int64
 }
 
@@ -45,8 +44,8 @@ type answer struct {
 	err       *Error
 }
 
-// ParseKeys reads files of keys by their names, as the values of a Secret. The error
-// names every file that cannot be read, for nothing is left out in silence.
+// ParseKeys parses files of keys by their names, as the values of a Secret. The error
+// names every file that cannot be read, so that none is ignored silently.
 func ParseKeys(files map[string][]byte) (*Keys, error) {
 	k := &Keys{digest: digest(files), answers: map[question]answer{}}
 	var failed []error
@@ -56,7 +55,7 @@ func ParseKeys(files map[string][]byte) (*Keys, error) {
 		}
 	}
 	if len(failed) == 0 && len(k.ssh)+len(k.pgp) == 0 {
-		failed = append(failed, errors.New("there is no public key: add an OpenPGP key in ASCII armour, or lines as in ssh-keygen's allowed_signers"))
+		failed = append(failed, errors.New("no public key found: add an OpenPGP key in ASCII armor, or lines as in ssh-keygen's allowed_signers"))
 	}
 	if err := errors.Join(failed...); err != nil {
 		return nil, err
@@ -64,10 +63,10 @@ func ParseKeys(files map[string][]byte) (*Keys, error) {
 	return k, nil
 }
 
-// Digest tells sets of keys apart without parsing them.
+// Digest identifies a set of keys without parsing it.
 func Digest(files map[string][]byte) string { return digest(files) }
 
-// Digest is that of the files the keys came from.
+// Digest returns the digest of the files with the keys.
 func (k *Keys) Digest() string { return k.digest }
 
 func digest(files map[string][]byte) string {
@@ -86,7 +85,7 @@ func (k *Keys) add(name string, data []byte) error {
 	text := string(data)
 	switch {
 	case strings.Contains(text, "PRIVATE KEY"):
-		return errors.New("it holds a private key, which does not belong here: take it out of the Secret, consider it stolen, and put in the public one")
+		return errors.New("it is a private key: remove it from the Secret, treat it as compromised, and add the public key instead")
 	case strings.Contains(text, pgpKeyBegin):
 		keys, err := parsePGP(name, text)
 		k.pgp = append(k.pgp, keys...)
@@ -97,8 +96,8 @@ func (k *Keys) add(name string, data []byte) error {
 	return err
 }
 
-// Verify says whose signature it is over a payload. The id stands for both: of two
-// questions with the same id only the first is computed. The error is an *Error.
+// Verify returns the signer of a payload. The id identifies payload and signature: for an
+// id that was checked before, the cached result is returned. The error is an *Error.
 func (k *Keys) Verify(id string, payload, signature []byte, at Times) (Signature, error) {
 	q := question{id: id, old: at.old(), made: at.Made.Unix()}
 	k.mu.Lock()

@@ -22,10 +22,11 @@ const (
 	pgpSignatureBegin = "-----BEGIN PGP SIGNATURE-----"
 	// pgpFingerprintDigits is the length of a version 4 key's fingerprint in hex.
 	pgpFingerprintDigits = 40
-	// maxSignatureBytes bounds one signature without its armour.
+	// maxSignatureBytes limits the size of one signature without its armor.
 	maxSignatureBytes = 64 << 10 // 64 KiB
 	// longerThanAnyKey is more than the 32 bits of seconds, 136 years, in which OpenPGP
-	// writes how long a key lasts: https://www.rfc-editor.org/rfc/rfc9580#section-5.2.3.13
+	// stores the lifetime of a key:
+	// https://www.rfc-editor.org/rfc/rfc9580#section-5.2.3.13
 	longerThanAnyKey = 150 * 365 * 24 * time.Hour
 )
 
@@ -34,11 +35,10 @@ type pgpKey struct {
 	entity      *openpgp.Entity
 	fingerprint string
 	file        string
-	alone       bool // in its file
+	alone       bool // the only key in its file
 }
 
-// parsePGP reads all armoured blocks of a file, in which the usual reader stops
-// after the first.
+// parsePGP reads all armored blocks of a file; the usual reader stops after the first.
 func parsePGP(file, text string) ([]pgpKey, error) {
 	var keys []pgpKey
 	for i, block := range strings.Split(text, pgpKeyBegin)[1:] {
@@ -56,7 +56,7 @@ func parsePGP(file, text string) ([]pgpKey, error) {
 	return keys, nil
 }
 
-// signer is what to call the key's owner.
+// signer returns the name of the key's owner.
 func (k pgpKey) signer() string {
 	identity := k.entity.PrimaryIdentity()
 	if identity == nil {
@@ -126,7 +126,7 @@ func readPGPSignature(armored string) ([]byte, uint64, error) {
 	return data, *sig.IssuerKeyId, nil
 }
 
-// verifyAt verifies a signature with one key as of some time.
+// verifyAt verifies a signature with one key at some time.
 func (k pgpKey) verifyAt(payload, data []byte, at time.Time) (*packet.Signature, error) {
 	config := &packet.Config{Time: func() time.Time { return at }}
 	sig, _, err := openpgp.VerifyDetachedSignature(openpgp.EntityList{k.entity}, bytes.NewReader(payload), bytes.NewReader(data), config)
@@ -140,7 +140,7 @@ func (k pgpKey) check(payload, data []byte, at Times) (*packet.Signature, *Error
 		now = at.Made
 	}
 	sig, err := k.verifyAt(payload, data, now)
-	if sig != nil && at.old() && (at.Now.IsZero() || !sig.CreationTime.After(at.Now)) { // what it was worth when it was made
+	if sig != nil && at.old() && (at.Now.IsZero() || !sig.CreationTime.After(at.Now)) { // validity at the time it was made
 		_, err = k.verifyAt(payload, data, sig.CreationTime)
 	}
 	switch {
@@ -151,7 +151,7 @@ func (k pgpKey) check(payload, data []byte, at Times) (*packet.Signature, *Error
 	case errors.Is(err, pgperrors.ErrSignatureExpired):
 		return nil, wrong(OfExpiredKey, "its OpenPGP signature of key %s has expired, or was made in the future: is a clock wrong?", k.fingerprint)
 	case err != nil:
-		return nil, wrong(Invalid, "its OpenPGP signature of key %s does not belong to this content, or the key must not sign", k.fingerprint)
+		return nil, wrong(Invalid, "its OpenPGP signature of key %s does not match this content, or the key is not for signing", k.fingerprint)
 	}
 	switch sig.Hash {
 	case crypto.SHA256, crypto.SHA384, crypto.SHA512, crypto.SHA3_256, crypto.SHA3_512:
@@ -159,7 +159,7 @@ func (k pgpKey) check(payload, data []byte, at Times) (*packet.Signature, *Error
 		return nil, wrong(Invalid, "its OpenPGP signature of key %s is made with %s, which is too weak", k.fingerprint, sig.Hash)
 	}
 	if sig.SigType != packet.SigTypeBinary {
-		return nil, wrong(Invalid, "its OpenPGP signature of key %s is not one of a file", k.fingerprint)
+		return nil, wrong(Invalid, "its OpenPGP signature of key %s is not a signature of a document", k.fingerprint)
 	}
 	return sig, nil
 }

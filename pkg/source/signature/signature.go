@@ -12,19 +12,19 @@ type Reason string
 
 // The reasons of an Error.
 const (
-	// Missing: there is none.
+	// Missing: there is no signature.
 	Missing Reason = "Missing"
-	// Invalid: it does not belong to this content, or is none that is accepted.
+	// Invalid: it does not match this content, or is of a kind that is not accepted.
 	Invalid Reason = "Invalid"
 	// OfUnknownKey: it was made with a key that is not among the public keys.
 	OfUnknownKey Reason = "OfUnknownKey"
-	// OfExpiredKey: its key is not valid yet or no more.
+	// OfExpiredKey: its key is not valid yet, or has expired.
 	OfExpiredKey Reason = "OfExpiredKey"
-	// OfRevokedKey: its key was revoked by whoever has it.
+	// OfRevokedKey: its key was revoked by the owner.
 	OfRevokedKey Reason = "OfRevokedKey"
 )
 
-// Error says that something is not signed as it has to be.
+// Error says that an object does not have the required signature.
 type Error struct {
 	Reason  Reason
 	Message string
@@ -36,32 +36,31 @@ func wrong(reason Reason, format string, args ...any) *Error {
 	return &Error{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// Signature is a good signature.
+// Signature is a valid signature.
 type Signature struct {
-	// Signer is who made it, in the words of the keys: the principals of
-	// allowed_signers, else the name of the file of the key, and for OpenPGP in
-	// parentheses what the key says of itself.
+	// Signer names the owner of the key: the principals of allowed_signers, or the name
+	// of the file with the key; for OpenPGP also the user id of the key, in parentheses.
 	Signer string
 	// Key is "ssh SHA256:<base64>" or "openpgp <40 hex>".
 	Key string
-	// Made is when it was made, by its maker's word: of OpenPGP what the signature says,
-	// of SSH, whose signatures hold no time, Times.Made.
+	// Made is when it was made, as claimed by the signer: for OpenPGP by the signature,
+	// for SSH, whose signatures have no time, Times.Made.
 	Made time.Time
-	// Ends says that the key has an end, in the past or to come: once it is over, nothing
-	// but Made tells good from bad.
+	// Ends reports that the key has an expiry date, in the past or future: after it, only
+	// Made distinguishes valid signatures.
 	Ends bool
 
-	principals []string // pattern lists of allowed_signers that name the key
+	principals []string // pattern lists of allowed_signers with the key
 	names      []string // the key's fingerprint and the name of its file
 }
 
-// String names signer and key.
+// String returns signer and key.
 func (s Signature) String() string { return s.Signer + ", " + s.Key }
 
-// By tells whether one of some principals made it. A principal is one that
-// allowed_signers lists for the key, as a name or as the pattern itself; a key's
-// fingerprint; or the name of the file that has the key alone. What an OpenPGP key
-// says of itself does not count: who makes a key writes into it what they like.
+// By reports whether one of some principals made it. A principal is a name that
+// allowed_signers lists for the key, or the pattern itself; the fingerprint of a key; or
+// the name of the file that has only this key. The user id of an OpenPGP key does not
+// count: its creator chooses it freely.
 func (s Signature) By(principals []string) bool {
 	for _, p := range principals {
 		if slices.ContainsFunc(s.names, func(name string) bool { return name == p || sameFingerprint(name, p) }) {
@@ -76,29 +75,29 @@ func (s Signature) By(principals []string) bool {
 	return false
 }
 
-// sameFingerprint compares as OpenPGP's are written: in any case, in groups or not,
-// after 0x or not.
+// sameFingerprint compares OpenPGP fingerprints in upper or lower case, with or without
+// spaces, with or without 0x.
 func sameFingerprint(name, p string) bool {
 	p = strings.TrimPrefix(strings.ReplaceAll(p, " ", ""), "0x")
 	return len(name) >= pgpFingerprintDigits && strings.Trim(name, "0123456789ABCDEF") == "" && name == strings.ToUpper(p)
 }
 
-// Times are the moments at which a key has to be valid.
+// Times are the moments at which a key must be valid.
 type Times struct {
-	// Made is when the commit or tag was made, by its own word. SSH signatures hold
-	// no time, OpenPGP's do, and theirs counts instead.
+	// Made is when the commit or tag was made, as it claims. OpenPGP signatures have
+	// their own time, which counts instead; SSH signatures have none.
 	Made time.Time
-	// Now is the present; zero where it does not matter.
+	// Now is the current time; zero if it does not matter.
 	Now time.Time
-	// Old judges old content: a key that has expired since is as good as it was. It must
-	// have begun.
+	// Old accepts old content: a key that has expired since then remains valid. Its
+	// validity must have begun.
 	Old bool
 }
 
 func (t Times) old() bool { return t.Old || t.Now.IsZero() }
 
-// matchList is OpenSSH's match_pattern_list: the patterns are separated by commas,
-// know * and ?, and one after an exclamation mark that matches decides.
+// matchList is OpenSSH's match_pattern_list: the patterns are separated by commas and can
+// contain * and ?; a matching pattern after an exclamation mark decides.
 func matchList(s, list string) bool {
 	found := false
 	for p := range strings.SplitSeq(list, ",") {
@@ -114,7 +113,7 @@ func matchList(s, list string) bool {
 	return found
 }
 
-// matchPattern knows * and ?, as OpenSSH does.
+// matchPattern supports * and ?, as in OpenSSH.
 func matchPattern(s, p string) bool {
 	star, from := -1, 0
 	i, j := 0, 0
@@ -125,7 +124,7 @@ func matchPattern(s, p string) bool {
 			j++
 		case j < len(p) && (p[j] == '?' || p[j] == s[i]):
 			i, j = i+1, j+1
-		case star >= 0: // let the last * take one more
+		case star >= 0: // extend the match of the last *
 			from++
 			i, j = from, star+1
 		default:

@@ -111,14 +111,14 @@ func TestSSH(t *testing.T) {
 		"for all that begins so":   {file: line(`ada namespaces="g*" KEY`), signature: good, signer: "ada"},
 		"not for git":              {file: line(`ada namespaces="file" KEY`), signature: good, want: OfUnknownKey, says: "not for git"},
 		"another key":              {file: "ben " + ben.public, signature: good, want: OfUnknownKey, says: "not among the public keys"},
-		"another content":          {file: line("ada KEY"), signature: ada.sign(t, []byte("other"), "git"), want: Invalid, says: "other content"},
+		"another content":          {file: line("ada KEY"), signature: ada.sign(t, []byte("other"), "git"), want: Invalid, says: "does not match this content"},
 		"another purpose":          {file: line("ada KEY"), signature: ada.sign(t, payload, "file"), want: Invalid, says: "not made for Git"},
 		"no signature":             {file: line("ada KEY"), want: Missing, says: "not signed"},
 		"X.509":                    {file: line("ada KEY"), signature: []byte("-----BEGIN SIGNED MESSAGE-----\n"), want: Invalid, says: "X.509"},
 		"broken armour":            {file: line("ada KEY"), signature: []byte("-----BEGIN SSH SIGNATURE-----\nxx\n-----END SSH SIGNATURE-----\n"), want: Invalid, says: "cannot be read"},
 		"valid":                    {file: line(`ada valid-after="20260601",valid-before="20260602" KEY`), signature: good, signer: "ada"},
 		"with hours and Z":         {file: line(`ada valid-after="202606011200Z",valid-before="20260601120001Z" KEY`), signature: good, signer: "ada"},
-		"not yet":                  {file: line(`ada valid-after="202606011201" KEY`), signature: good, want: OfExpiredKey, says: "from 2026-06-01T12:01:00Z on"},
+		"not yet":                  {file: line(`ada valid-after="202606011201" KEY`), signature: good, want: OfExpiredKey, says: "valid from 2026-06-01T12:01:00Z"},
 		"no more":                  {file: line(`ada valid-before="202606011159" KEY`), signature: good, want: OfExpiredKey, says: "until 2026-06-01T11:59:00Z"},
 		"made in time, ended now":  {file: line(`ada valid-before="20260701" KEY`), signature: good, now: noon.AddDate(0, 2, 0), want: OfExpiredKey, says: "not valid now"},
 		"backdated":                {file: line(`ada valid-after="20260501",valid-before="20260701" KEY`), signature: good, made: noon.AddDate(-1, 0, 0), want: OfExpiredKey, says: "not valid when it was made"},
@@ -175,17 +175,17 @@ func TestKeysThatCannotBeUsed(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ file, says string }{
 		"an authority":          {"ada cert-authority " + ada.public, `key "file": line 1: cert-authority is not supported: list each signer's own key`},
-		"nothing":               {"\n# nobody\n", "there is no public key"},
-		"a private key":         {string(private), "take it out of the Secret"},
-		"no key":                {"hello world", "no OpenPGP key in ASCII armour and no SSH key"},
-		"a key cut short":       {"ada " + ada.public[:40], "no SSH key"},
+		"nothing":               {"\n# nobody\n", "no public key found"},
+		"a private key":         {string(private), "remove it from the Secret"},
+		"no key":                {"hello world", "neither an OpenPGP key in ASCII armor nor an SSH key"},
+		"a key cut short":       {"ada " + ada.public[:40], "nor an SSH key"},
 		"weak":                  {"ada " + weak.public, "an RSA key of 1024 bits is too weak"},
-		"an unknown option":     {"ada verify-never " + ada.public, `option "verify-never" is not known`},
+		"an unknown option":     {"ada verify-never " + ada.public, `unknown option "verify-never"`},
 		"a malformed time":      {`ada valid-before="tomorrow" ` + ada.public, "YYYYMMDD"},
 		"authorized_keys":       {`command="sh" ` + ada.public, "an option of authorized_keys"},
 		"its expiry":            {`expiry-time="20200101" ` + ada.public, "an option of authorized_keys"},
 		"the second line":       {"ada " + ada.public + "\nben", "line 2:"},
-		"a quote without end":   {`"ada ` + ada.public, "does not end"},
+		"a quote without end":   {`"ada ` + ada.public, "no closing quote"},
 		"OpenPGP, cut short":    {pgpKeyBegin + "\n\nxx\n", "export it again with gpg --export --armor"},
 		"a key that has no end": {`ada namespaces="" ` + ada.public, "namespaces is empty"},
 	} {
@@ -203,7 +203,7 @@ func TestKeysThatCannotBeUsed(t *testing.T) {
 		t.Error("an empty Secret is accepted")
 	}
 	// A file that cannot be read is told, and not that there is no key besides.
-	if _, err := ParseKeys(secret("file", "hello world")); err == nil || strings.Contains(err.Error(), "there is no public key") {
+	if _, err := ParseKeys(secret("file", "hello world")); err == nil || strings.Contains(err.Error(), "no public key found") {
 		t.Errorf("got %v", err)
 	}
 	keys(t, "ssh", "ada "+ada.public, "pgp", newPGP(t, 0).public(t)) // one of each
@@ -328,7 +328,7 @@ func TestOpenPGP(t *testing.T) {
 		"good":                     {key: ada.public(t), signature: ada.sign(t, payload, later, packet.Config{})},
 		"the second of two blocks": {key: ben.public(t) + ada.public(t), signature: ada.sign(t, payload, later, packet.Config{})},
 		"another key":              {key: ben.public(t), signature: ada.sign(t, payload, later, packet.Config{}), want: OfUnknownKey, says: "not among the public keys"},
-		"another content":          {key: ada.public(t), signature: ada.sign(t, []byte("x"), later, packet.Config{}), want: Invalid, says: "does not belong"},
+		"another content":          {key: ada.public(t), signature: ada.sign(t, []byte("x"), later, packet.Config{}), want: Invalid, says: "does not match this content"},
 		"before it expires":        {key: year.public(t), signature: year.sign(t, payload, later, packet.Config{})},
 		"a key that has expired":   {key: year.public(t), signature: year.sign(t, payload, later, packet.Config{}), at: Times{Now: noon.AddDate(2, 0, 0)}, want: OfExpiredKey, says: "has expired"},
 		"long ago, expired since":  {key: year.public(t), signature: year.sign(t, payload, later, packet.Config{}), at: Times{Made: noon.AddDate(2, 0, 0)}},

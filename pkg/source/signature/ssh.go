@@ -14,25 +14,26 @@ import (
 
 const (
 	sshSignatureBegin = "-----BEGIN SSH SIGNATURE-----"
-	// sshNamespace is what Git signs for: https://git-scm.com/docs/gitformat-signature
+	// sshNamespace is the namespace of Git's signatures:
+	// https://git-scm.com/docs/gitformat-signature
 	sshNamespace = "git"
-	// minRSABits is the least that NIST SP 800-131A finds acceptable.
+	// minRSABits is the minimum that NIST SP 800-131A accepts.
 	minRSABits = 2048
 )
 
-// sshKey is one line of allowed_signers, or a public key alone.
+// sshKey is one line of allowed_signers, or a plain public key.
 type sshKey struct {
 	key         ssh.PublicKey
 	fingerprint string
 	file        string
-	principals  string // "" for a key alone
+	principals  string // "" for a plain key
 	namespaces  string // "" for all
 	after       time.Time
 	before      time.Time
 }
 
-// parseSSH reads lines "PRINCIPALS [OPTIONS] TYPE KEY [COMMENT]", as ssh-keygen(1)
-// has them under ALLOWED SIGNERS, and lines "TYPE KEY [COMMENT]".
+// parseSSH reads lines "PRINCIPALS [OPTIONS] TYPE KEY [COMMENT]", see ALLOWED SIGNERS in
+// ssh-keygen(1), and lines "TYPE KEY [COMMENT]".
 func parseSSH(file, text string) ([]sshKey, error) {
 	var keys []sshKey
 	var failed []error
@@ -62,13 +63,13 @@ func parseSSHLine(line string) (sshKey, error) {
 	}
 	if !isKeyType(first) {
 		if isAuthorizedKeysOption(first) {
-			return k, fmt.Errorf("%q is an option of authorized_keys, which would be without effect: write PRINCIPAL TYPE KEY as ssh-keygen's allowed_signers has it", shorten(first))
+			return k, fmt.Errorf("%q is an option of authorized_keys, which has no effect here: write PRINCIPAL TYPE KEY as in ssh-keygen's allowed_signers", shorten(first))
 		}
 		k.principals, line = first, rest
 	}
 	key, _, options, after, err := ssh.ParseAuthorizedKey([]byte(line))
 	if err != nil || len(bytes.TrimSpace(after)) > 0 {
-		return k, errors.New("this is no OpenPGP key in ASCII armour and no SSH key: write PRINCIPAL TYPE KEY as ssh-keygen's allowed_signers has it")
+		return k, errors.New("it is neither an OpenPGP key in ASCII armor nor an SSH key: write PRINCIPAL TYPE KEY as in ssh-keygen's allowed_signers")
 	}
 	if err := acceptable(key); err != nil {
 		return k, err
@@ -82,12 +83,12 @@ func parseSSHLine(line string) (sshKey, error) {
 	return k, nil
 }
 
-// cutField takes the first field off a line; it may stand in double quotes.
+// cutField returns the first field of a line, which can be in double quotes.
 func cutField(line string) (field, rest string, err error) {
 	if quoted, ok := strings.CutPrefix(line, `"`); ok {
 		field, rest, ok = strings.Cut(quoted, `"`)
 		if !ok || field == "" {
-			return "", "", errors.New("the first field begins with a quote that does not end")
+			return "", "", errors.New("the first field has no closing quote")
 		}
 		return field, strings.TrimLeft(rest, " \t"), nil
 	}
@@ -107,8 +108,8 @@ func isKeyType(s string) bool {
 	return false
 }
 
-// isAuthorizedKeysOption knows the options of sshd(8) under AUTHORIZED_KEYS FILE
-// FORMAT: taken for principals they would restrict nothing.
+// isAuthorizedKeysOption reports options of AUTHORIZED_KEYS FILE FORMAT in sshd(8):
+// parsed as principals they would restrict nothing.
 func isAuthorizedKeysOption(field string) bool {
 	option, _, _ := strings.Cut(field, ",")
 	option, _, _ = strings.Cut(option, "=")
@@ -122,7 +123,7 @@ func isAuthorizedKeysOption(field string) bool {
 	return false
 }
 
-// acceptable refuses keys whose signatures OpenSSH would not accept either.
+// acceptable rejects keys whose signatures OpenSSH would also reject.
 func acceptable(key ssh.PublicKey) error {
 	if _, isCertificate := key.(*ssh.Certificate); isCertificate {
 		return errors.New("certificates are not supported: list the key itself")
@@ -154,13 +155,13 @@ func (k *sshKey) option(text string) error {
 	case "valid-before":
 		k.before, err = parseTime(value)
 	default:
-		return fmt.Errorf("option %q is not known: allowed_signers has namespaces, valid-after and valid-before", shorten(name))
+		return fmt.Errorf("unknown option %q: allowed_signers supports namespaces, valid-after and valid-before", shorten(name))
 	}
 	return err
 }
 
-// parseTime reads YYYYMMDD[HHMM[SS]][Z]. Without Z ssh-keygen takes the zone of the
-// machine; here it is UTC everywhere, so that all controllers agree.
+// parseTime parses YYYYMMDD[HHMM[SS]][Z]. Without Z ssh-keygen uses the time zone of the
+// machine; here it is always UTC, so that all controllers agree.
 func parseTime(s string) (time.Time, error) {
 	digits := strings.TrimSuffix(s, "Z")
 	for _, layout := range []string{"20060102", "200601021504", "20060102150405"} {
@@ -171,7 +172,7 @@ func parseTime(s string) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("time %q is not written YYYYMMDD, YYYYMMDDHHMM or YYYYMMDDHHMMSS, with Z at its end or not, always in UTC", shorten(s))
+	return time.Time{}, fmt.Errorf("invalid time %q: write YYYYMMDD, YYYYMMDDHHMM or YYYYMMDDHHMMSS in UTC, with or without a trailing Z", shorten(s))
 }
 
 func (k *Keys) verifySSH(payload []byte, armored string, at Times) (Signature, *Error) {
@@ -190,7 +191,7 @@ func (k *Keys) verifySSH(payload []byte, armored string, at Times) (Signature, *
 			refused = err
 			continue
 		}
-		found.Ends = !entry.before.IsZero() && (found.Key == "" || found.Ends) // one line without an end is enough
+		found.Ends = !entry.before.IsZero() && (found.Key == "" || found.Ends) // one line without an expiry date is enough
 		found.Key, found.Made = "ssh "+fingerprint, at.Made
 		if found.names == nil {
 			found.names = []string{fingerprint}
@@ -217,15 +218,15 @@ func (k *Keys) verifySSH(payload []byte, armored string, at Times) (Signature, *
 		if errors.Is(err, sshsig.ErrNamespaceMismatch) {
 			return Signature{}, wrong(Invalid, "its SSH signature of key %s was not made for Git", fingerprint)
 		}
-		return Signature{}, wrong(Invalid, "its SSH signature of key %s belongs to other content", fingerprint)
+		return Signature{}, wrong(Invalid, "its SSH signature of key %s does not match this content", fingerprint)
 	}
 	return found, nil
 }
 
-// judge says whether a line lets a key sign at some times.
+// judge checks whether a line allows a key to sign at some times.
 func (k sshKey) judge(at Times) *Error {
 	if k.namespaces != "" && !matchList(sshNamespace, k.namespaces) {
-		return wrong(OfUnknownKey, "it is signed with SSH key %s, which %q may use for %q only, not for git", k.fingerprint, k.principals, k.namespaces)
+		return wrong(OfUnknownKey, "it is signed with SSH key %s, which %q can use only for %q, not for git", k.fingerprint, k.principals, k.namespaces)
 	}
 	if err := k.judgeAt(at.Made, "when it was made"); err != nil || at.Now.IsZero() {
 		return err
@@ -238,15 +239,15 @@ func (k sshKey) judge(at Times) *Error {
 
 func (k sshKey) judgeAt(t time.Time, when string) *Error {
 	if !k.after.IsZero() && t.Before(k.after) {
-		return wrong(OfExpiredKey, "it is signed with SSH key %s of %q, which is not valid %s: it is from %s on", k.fingerprint, k.principals, when, k.after.Format(time.RFC3339))
+		return wrong(OfExpiredKey, "it is signed with SSH key %s of %q, which is not valid %s: it is valid from %s", k.fingerprint, k.principals, when, k.after.Format(time.RFC3339))
 	}
 	if !k.before.IsZero() && t.After(k.before) {
-		return wrong(OfExpiredKey, "it is signed with SSH key %s of %q, which is not valid %s: it is until %s", k.fingerprint, k.principals, when, k.before.Format(time.RFC3339))
+		return wrong(OfExpiredKey, "it is signed with SSH key %s of %q, which is not valid %s: it is valid until %s", k.fingerprint, k.principals, when, k.before.Format(time.RFC3339))
 	}
 	return nil
 }
 
-// shorten keeps a stranger's text from filling a message.
+// shorten limits the length of foreign text in a message.
 func shorten(s string) string {
 	const most = 200 // bytes
 	if len(s) <= most {

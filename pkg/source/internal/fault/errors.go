@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// The classes of errors, for errors.Is. Package source documents what each means for
-// its callers.
+// The classes of errors, for errors.Is. Package source documents their meaning for
+// callers.
 var (
 	ErrUnreachable    = errors.New("unreachable")
 	ErrAuthentication = errors.New("authentication failed")
@@ -19,14 +19,14 @@ var (
 	ErrUnsupported    = errors.New("unsupported")
 )
 
-// Two states of an object database that no caller of package source sees: Fetch answers
-// them by fetching the mirror again.
+// Two states of an object database that callers of package source never see: Fetch
+// handles them by fetching the mirror again.
 var (
 	ErrMissing = errors.New("object is missing")
 	ErrDamaged = errors.New("mirror is damaged")
 )
 
-// New returns an error of one of the classes above, whose text is the message alone.
+// New returns an error of one of the classes above, whose text is only the message.
 func New(kind error, format string, args ...any) error {
 	return &Error{kind: kind, message: fmt.Sprintf(format, args...)}
 }
@@ -40,16 +40,16 @@ type Error struct {
 func (f *Error) Error() string { return f.message }
 func (f *Error) Unwrap() error { return f.kind }
 
-// IsDamage reports whether a fresh mirror may not have the error.
+// IsDamage reports whether a new mirror can fix the error.
 func IsDamage(err error) bool {
 	return errors.Is(err, ErrMissing) || errors.Is(err, ErrDamaged)
 }
 
-// IsMissing reports whether an object does not exist, as opposed to unreadable.
+// IsMissing reports whether an object does not exist, as opposed to being unreadable.
 func IsMissing(err error) bool { return errors.Is(err, ErrMissing) }
 
-// Writing words an error of this machine's disk. The file's name is left out: it is
-// another each time, and the same cause should read the same. Damage stays what it is.
+// Writing returns an error of this machine's disk. It omits the file name, which differs
+// each time, because equal causes must have equal texts. Damage remains damage.
 func Writing(phase string, err error) error {
 	if IsDamage(err) {
 		return err
@@ -64,16 +64,16 @@ func Writing(phase string, err error) error {
 	}
 	hint := ""
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		hint = "; make room in the folder of the mirrors: --cache-dir"
+		hint = "; free space in the folder of the mirrors: --cache-dir"
 	}
 	return fmt.Errorf("phase %s: writing the mirror: %w%s", phase, err, hint)
 }
 
-// The phases of a fetch that are about this machine's disk.
+// The phases of a fetch that use this machine's disk.
 const (
 	PhasePrepare    = "prepare"
 	PhaseKnownHosts = "known_hosts"
-	PhasePack       = "pack" // also what the server sends in it
+	PhasePack       = "pack" // also used for the content that the server sends
 	PhaseIndex      = "index"
 	PhaseTips       = "tips"
 )

@@ -2,13 +2,13 @@ package fault
 
 import "strconv"
 
-// Printable escapes what a terminal or a page would not show as it is.
+// Printable escapes characters that a terminal or a page does not show unchanged.
 func Printable(path string) string {
 	quoted := strconv.Quote(path)
 	return quoted[1 : len(quoted)-1]
 }
 
-// Shorten keeps a stranger's text from filling a message.
+// Shorten limits the length of foreign text in a message.
 func Shorten(s string) string {
 	const most = 200 // bytes
 	if len(s) <= most {

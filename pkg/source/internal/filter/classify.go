@@ -12,7 +12,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// The kinds of tree entries, as the first digits of their octal mode.
+// The kinds of tree entries: the first digits of their octal mode.
 const (
 	ModeKind    = 0o170000
 	ModeFolder  = 0o040000
@@ -39,14 +39,14 @@ func ModeOf(mode fs.FileMode) uint32 {
 type Class int
 
 const (
-	ClassIgnored Class = iota // nothing to say about it
-	ClassFolder               // may hold profile files
-	ClassFile                 // is a profile file, or says which are ignored
-	ClassRefused              // must not be read, and the user should know
+	ClassIgnored Class = iota // ignored silently
+	ClassFolder               // can contain profile files
+	ClassFile                 // is a profile file or an ignore file
+	ClassRefused              // must not be read, and is reported to the user
 )
 
-// Classify is the one rule for what is read, at Head and in history. The reason
-// is that of a refusal.
+// Classify is the only rule for what is read, at Head and in history. The text is the
+// reason of a rejection.
 func Classify(name string, mode uint32) (Class, string) {
 	switch {
 	case name == "." || name == ".." || strings.EqualFold(name, ".git"):
@@ -65,7 +65,7 @@ func Classify(name string, mode uint32) (Class, string) {
 	case !IsProfileFile(name):
 		return ClassIgnored, ""
 	case mode&ModeKind != ModeFile:
-		return ClassRefused, fmt.Sprintf("mode %o is none that Git knows", mode)
+		return ClassRefused, fmt.Sprintf("mode %o is not a mode of Git", mode)
 	case odd(name):
 		return ClassRefused, "odd name: control characters, colons and backslashes are not read"
 	}
@@ -77,11 +77,11 @@ func IsProfileFile(name string) bool {
 	return ext == ".yaml" || ext == ".yml" || name == IgnoreFile
 }
 
-// gitShortName is what NTFS calls a folder .git.
+// gitShortName matches the short names of a folder .git on NTFS.
 var gitShortName = regexp.MustCompile(`(?i)^git~[0-9]+$`)
 
-// odd tells a name that means something else to another system: a path, an NTFS
-// stream, a short name of .git, or text that looks like another name.
+// odd reports whether a name has another meaning on another system: a path, an NTFS
+// stream, a short name of .git, or text that resembles another name.
 func odd(name string) bool {
 	if !utf8.ValidString(name) || strings.ContainsAny(name, `/\:`) || gitShortName.MatchString(name) {
 		return true
@@ -92,8 +92,8 @@ func odd(name string) bool {
 	return strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// SplitPath takes a path inside a repository apart: relative, with forward
-// slashes, without "..". "" and "." are the root.
+// SplitPath splits a path inside a repository: relative, with forward slashes, without
+// "..". "" and "." are the root.
 func SplitPath(p string) ([]string, error) {
 	if len(p) > maxPathBytes {
 		return nil, fault.New(fault.ErrInvalid, "the path has %d bytes, at most %d are allowed", len(p), maxPathBytes)

@@ -11,30 +11,30 @@ import (
 // File is one profile file.
 type File struct {
 	Path  string // relative to the repository's root, with forward slashes
-	Blob  string // its object id; that of a directory's file is computed in the same way
+	Blob  string // its object id, computed in the same way for files of a directory
 	Data  []byte
-	Dirty bool // directories only: not the content of the commit at Head, or there is none
+	Dirty bool // directories only: the content is not that of the commit at Head, or there is no commit
 }
 
-// MoreRefused is the path of the last Refusal of a list that is cut off. No entry of a
-// repository is called so.
+// MoreRefused is the path of the last Refusal in a truncated list. No entry of a
+// repository can have this name.
 const MoreRefused = "..."
 
 // Refusal is an entry that was not read.
 type Refusal struct {
-	Path   string // printable: odd characters are escaped as in Go
+	Path   string // printable: unusual characters are escaped as in Go
 	Reason string
 }
 
 const TooDeep = "too deep: folders are entered to a depth of 32" // maxDepth
 
-// Quota bounds what one snapshot holds.
+// Quota limits the files of one snapshot.
 type Quota struct {
 	files int
 	bytes int64
 }
 
-// Admit counts a file in, or says why it must stay out.
+// Admit counts a file, or returns why it is rejected.
 func (q *Quota) Admit(size int64) string {
 	switch {
 	case size > MaxFileBytes:
@@ -49,7 +49,7 @@ func (q *Quota) Admit(size int64) string {
 	return ""
 }
 
-// Refusals is a bounded list.
+// Refusals is a list with a maximum length.
 type Refusals struct {
 	list []Refusal
 	more int

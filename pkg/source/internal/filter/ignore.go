@@ -8,33 +8,33 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// IgnoreFile is the name of a file with patterns in gitignore's syntax, which count
-// in its folder and below.
+// IgnoreFile is the name of a file with patterns in gitignore syntax, which apply to its
+// folder and below.
 const IgnoreFile = ".osmignore"
 
 // Scope is the part of a repository that is read.
 type Scope struct {
 	Parts []string // the folder of the profiles
-	// Ignore holds more patterns, as if they stood in an IgnoreFile of that folder, and
-	// after those of all others.
+	// Ignore has more patterns, as at the end of an IgnoreFile of that folder; they come
+	// after those of all other files.
 	Ignore string
 }
 
 func (s Scope) Path() string { return strings.Join(s.Parts, "/") }
 
-// Rules decides which files are left out, as Git does: of the patterns that match
-// the last one counts, those of a folder come after those of the folders above it,
-// and below a folder that is left out nothing is read.
+// Rules decides which files are ignored, as Git does: the last matching pattern counts,
+// those of a folder come after those of the folders above it, and nothing is read below
+// an ignored folder.
 type Rules struct {
-	top     string // the scope's folder: what lies above it does not count
+	top     string // the scope's folder: patterns above it do not count
 	extra   []Pattern
 	folders map[string][]Pattern // by the folder of the IgnoreFile
 
-	verdicts map[string]bool // of folders that were asked about
-	Cost     int             // patterns that were compared
+	verdicts map[string]bool // of folders, cached
+	Cost     int             // number of comparisons with patterns
 }
 
-// NewRules makes the rules of a scope from the files called IgnoreFile, by path.
+// NewRules returns the rules of a scope, from its IgnoreFiles by path.
 func NewRules(s Scope, files map[string][]Pattern) *Rules {
 	r := &Rules{top: s.Path(), extra: parsePatterns([]byte(s.Ignore)), folders: map[string][]Pattern{}, verdicts: map[string]bool{}}
 	for name, patterns := range files {
@@ -43,10 +43,10 @@ func NewRules(s Scope, files map[string][]Pattern) *Rules {
 	return r
 }
 
-// empty tells rules that leave nothing out.
+// empty reports whether the rules ignore nothing.
 func (r *Rules) empty() bool { return len(r.extra) == 0 && len(r.folders) == 0 }
 
-// Check refuses rules that take too long to apply.
+// Check rejects rules that take too long to apply.
 func (r *Rules) Check() error {
 	if r.Cost > MaxIgnoreCost {
 		return fault.New(fault.ErrInvalid, "comparing files with the patterns of %s and of the source takes more than %d comparisons; write fewer patterns, or point the path at the folder of the profiles", IgnoreFile, MaxIgnoreCost)
@@ -54,15 +54,15 @@ func (r *Rules) Check() error {
 	return nil
 }
 
-// Ignores tells whether a file, or a folder that stands for itself, is left out.
+// Ignores reports whether a file, or a folder itself, is ignored.
 func (r *Rules) Ignores(name string) bool {
 	if r.empty() || r.Cost > MaxIgnoreCost {
-		return false // check says so
+		return false // Check reports it
 	}
 	return r.folder(folderOf(name)) || r.excludes(name, false)
 }
 
-// folder tells whether a folder is left out, or one above it.
+// folder reports whether a folder, or one above it, is ignored.
 func (r *Rules) folder(name string) bool {
 	if len(name) <= len(r.top) {
 		return false
@@ -75,7 +75,7 @@ func (r *Rules) folder(name string) bool {
 	return verdict
 }
 
-// excludes asks the patterns about one name, the strongest first.
+// excludes matches the patterns with one name, last pattern first.
 func (r *Rules) excludes(name string, isFolder bool) bool {
 	if verdict, ok := r.ask(r.extra, r.top, name, isFolder); ok {
 		return verdict
@@ -112,18 +112,18 @@ func folderOf(name string) string {
 
 func IsIgnoreFile(name string) bool { return path.Base(name) == IgnoreFile }
 
-// Pattern is a line of gitignore(5). We do not take go-git's package of that name,
-// on which Flux's sourceignore builds: it does not find "**/a/b" in "a/x/a/b", and
-// knows neither "[!a]" nor "[[:digit:]]". TestIgnoreIsGits compares with git.
+// Pattern is a line of gitignore(5). We do not use go-git's package gitignore, on which
+// Flux's sourceignore is based: it does not match "a/x/a/b" with "**/a/b", and supports
+// neither "[!a]" nor "[[:digit:]]". TestIgnoreIsGits compares with git.
 type Pattern struct {
-	include    bool // "!": do read it
+	include    bool // "!": do not ignore
 	folderOnly bool // "/" at the end
-	anchored   bool // "/" elsewhere: the whole path counts, not the last name alone
+	anchored   bool // "/" elsewhere: matches the whole path, not only the last name
 	glob       string
-	plain      bool // nothing in glob has a meaning of its own
+	plain      bool // glob has no special characters
 }
 
-// parsePatterns reads the lines of a file.
+// parsePatterns parses the lines of a file.
 func parsePatterns(data []byte) []Pattern {
 	var out []Pattern
 	text := strings.TrimPrefix(string(data), "\uFEFF")
@@ -139,7 +139,7 @@ func parsePatterns(data []byte) []Pattern {
 	return out
 }
 
-// trimSpaces takes spaces off the end, but not one that a backslash keeps.
+// trimSpaces removes trailing spaces, except one after a backslash.
 func trimSpaces(line string) string {
 	end := 0
 	for i := 0; i < len(line); i++ {
@@ -164,7 +164,7 @@ func parsePattern(line string) (Pattern, bool) {
 	return p, p.glob != "" && len(p.glob) <= maxPathBytes
 }
 
-// matches tells whether a path, relative to the folder of the pattern, is meant.
+// matches reports whether a path, relative to the folder of the pattern, matches.
 func (p Pattern) matches(name string, isFolder bool) bool {
 	if p.folderOnly && !isFolder {
 		return false
@@ -178,10 +178,10 @@ func (p Pattern) matches(name string, isFolder bool) bool {
 	return matchGlob(p.glob, name)
 }
 
-// matchGlob matches as gitignore(5) has it: "*" and "?" stay within a name, "**"
-// between slashes or at an end is any number of folders. Two places to go back to
-// are enough, one for the last "*" and one for the last "**": what stands before
-// them has been matched as early as it can be, so the time is at most quadratic.
+// matchGlob matches as in gitignore(5): "*" and "?" match within a name, "**" between
+// slashes or at an end matches any number of folders. Two positions for backtracking are
+// enough, one for the last "*" and one for the last "**": the text before them was
+// matched as early as possible, so the time is at most quadratic.
 func matchGlob(glob, name string) bool {
 	var star, deep struct {
 		on      bool
@@ -237,8 +237,8 @@ const (
 	deepStars        // any number of folders
 )
 
-// cutStars looks for stars at a place, and returns the place after them, and after
-// the slash that belongs to deep ones.
+// cutStars parses stars at a position, and returns the position after them, and after the
+// slash that belongs to "**".
 func cutStars(glob string, at int) (next int, kind stars) {
 	for next = at; next < len(glob) && glob[next] == '*'; {
 		next++
@@ -256,7 +256,7 @@ func cutStars(glob string, at int) (next int, kind stars) {
 	return next, plainStars
 }
 
-// matchByte matches one byte, and returns the place in the pattern after what stands for it.
+// matchByte matches one byte, and returns the position in the pattern after its match.
 func matchByte(glob string, at int, c byte) (next int, ok bool) {
 	switch glob[at] {
 	case '?':
@@ -272,7 +272,8 @@ func matchByte(glob string, at int, c byte) (next int, ok bool) {
 	return at + 1, glob[at] == c
 }
 
-// matchClass matches "[...]" from after its bracket. One that does not end matches nothing.
+// matchClass matches "[...]", from after its opening bracket. Without a closing bracket
+// it matches nothing.
 func matchClass(glob string, at int, c byte) (next int, ok bool) {
 	negated := at < len(glob) && (glob[at] == '!' || glob[at] == '^')
 	if negated {
@@ -303,7 +304,7 @@ func matchClass(glob string, at int, c byte) (next int, ok bool) {
 		if after > len(glob) {
 			return after, false
 		}
-		found = found || c == low || low <= c && c <= high // git compares the first one by itself
+		found = found || c == low || low <= c && c <= high // git compares the first one separately
 		at = after
 	}
 }
@@ -317,7 +318,7 @@ func classByte(glob string, at int) (c byte, next int) {
 	return glob[at], at + 1
 }
 
-// classes are those of POSIX, of ASCII as in git.
+// classes are the POSIX classes, for ASCII only as in git.
 var classes = map[string]func(byte) bool{
 	"alnum":  func(c byte) bool { return isAlpha(c) || isDigit(c) },
 	"alpha":  isAlpha,

@@ -10,11 +10,11 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// A fileReader brings the content of a file, which has a path or a blob or both.
+// A Reader returns the content of a file, which has a path or a blob or both.
 type Reader func(ctx context.Context, f File) ([]byte, error)
 
-// Keep takes the files of a tree that the rules leave in, and what was refused of
-// them. It reads the IgnoreFiles among the files, and does not return them.
+// Keep returns the files of a tree that are not ignored, and adds rejected ones to
+// refused. It reads the IgnoreFiles among the files, and does not return them.
 func (s Scope) Keep(ctx context.Context, read Reader, files []File, refused *Refusals) ([]File, error) {
 	patterns := map[string][]Pattern{}
 	kept := make([]File, 0, len(files))
@@ -46,7 +46,7 @@ func (s Scope) Keep(ctx context.Context, read Reader, files []File, refused *Ref
 	return kept, r.Check()
 }
 
-// ReadPatterns reads an IgnoreFile. One that is too big is ErrInvalid.
+// ReadPatterns reads an IgnoreFile. It returns ErrInvalid if the file is too large.
 func ReadPatterns(ctx context.Context, read Reader, f File) ([]Pattern, error) {
 	data, err := read(ctx, f)
 	if err != nil {

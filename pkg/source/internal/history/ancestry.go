@@ -10,7 +10,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
-// Descends tells whether a commit is another or in its history.
+// Descends reports whether a commit is another one or in its history.
 func Descends(ctx context.Context, o *objectstore.Objects, id, from plumbing.Hash) (bool, error) {
 	if !o.Has(from) {
 		return false, nil
@@ -23,8 +23,8 @@ func Descends(ctx context.Context, o *objectstore.Objects, id, from plumbing.Has
 	return found, err
 }
 
-// walk visits a commit and its history, each commit once, first parents first,
-// until told to stop.
+// walk visits a commit and its history, each commit once, first parents first, until
+// visit returns false.
 func walk(ctx context.Context, o *objectstore.Objects, from plumbing.Hash, visit func(plumbing.Hash) bool) error {
 	seen := map[plumbing.Hash]bool{}
 	todo := []plumbing.Hash{from}
@@ -52,9 +52,9 @@ func walk(ctx context.Context, o *objectstore.Objects, from plumbing.Hash, visit
 	return nil
 }
 
-// Since lists the first-parent line of a head, oldest first, from the first commit
-// on that is not in the history of another. That one has to be there. It continues that
-// one if it is on the line itself.
+// Since lists the first-parent history of a head, oldest first, from the first commit
+// that is not in the history of old, which must exist. continues reports whether old is
+// itself in the first-parent history.
 func Since(ctx context.Context, o *objectstore.Objects, head, old plumbing.Hash) (line []plumbing.Hash, continues bool, err error) {
 	line, continues, err = FirstParents(ctx, o, head, func(id plumbing.Hash) bool { return id == old })
 	if err != nil || continues {
@@ -72,7 +72,7 @@ func Since(ctx context.Context, o *objectstore.Objects, head, old plumbing.Hash)
 	return line, false, err
 }
 
-// FirstParents lists a line, oldest first, up to a commit at which it ends.
+// FirstParents lists a first-parent history, oldest first, until end returns true.
 func FirstParents(ctx context.Context, o *objectstore.Objects, head plumbing.Hash, end func(plumbing.Hash) bool) (line []plumbing.Hash, met bool, err error) {
 	for id := head; len(line) <= MaxLineCommits; {
 		if end(id) {

@@ -10,13 +10,13 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
-// ChangeOf finds the commit that made a path what it is at a commit, the way Git
-// simplifies history: side branches that left the path alone are not entered, and
-// of a merge that took one side whole only that side is.
+// ChangeOf finds the commit that set a path to its content at a commit, with Git's
+// history simplification: side branches that did not change the path are not entered, and
+// of a merge that took one side completely only that side is.
 func ChangeOf(ctx context.Context, o *objectstore.Objects, id plumbing.Hash, parts []string) (Author, error) {
 	c, err := o.Commit(ctx, id)
 	if fault.IsMissing(err) {
-		return Author{}, fault.New(fault.ErrNotFound, "there is no such commit")
+		return Author{}, fault.New(fault.ErrNotFound, "the commit does not exist")
 	}
 	if err != nil {
 		return Author{}, err
@@ -45,7 +45,7 @@ func ChangeOf(ctx context.Context, o *objectstore.Objects, id plumbing.Hash, par
 	return Author{}, fault.New(fault.ErrInvalid, "the history has more than %d commits", objectstore.MaxCommits)
 }
 
-// sameParent returns the first parent that has the same at the path, or zero.
+// sameParent returns the first parent with the same content at the path, or zero.
 func sameParent(ctx context.Context, o *objectstore.Objects, c objectstore.CommitInfo, here objectstore.Entry, parts []string) (plumbing.Hash, error) {
 	for i, parent := range c.Parents {
 		if slices.Contains(c.Parents[:i], parent) {
@@ -66,7 +66,7 @@ func sameParent(ctx context.Context, o *objectstore.Objects, c objectstore.Commi
 	return plumbing.ZeroHash, nil
 }
 
-// authorOf returns who wrote a commit.
+// authorOf returns the author of a commit.
 func authorOf(ctx context.Context, o *objectstore.Objects, id plumbing.Hash) (Author, error) {
 	data, err := o.Read(ctx, plumbing.CommitObject, id, objectstore.MaxCommitBytes)
 	if err != nil {

@@ -1,6 +1,7 @@
-// Package history reads the first-parent history of profile files, what is in the history
-// of a commit, and who changed a path. Start reading at Lines.Of, which stores histories
-// between reads, then ChangeOf and FirstParents.
+// Package history reads the first-parent history of profile files, tests ancestry, and
+// finds who changed a path. Start reading at Lines.Of, which caches histories between
+// reads, then ChangeOf and FirstParents.
 //
-// Recent is our own because it is bounded by changes: k8s.io/utils/lru counts entries.
+// Recent is our own because its limit is a number of changes: k8s.io/utils/lru counts
+// entries.
 package history

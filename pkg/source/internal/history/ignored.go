@@ -10,15 +10,15 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
-// visible is a history without what is ignored. What was ignored at a commit is
-// decided by the IgnoreFiles of that commit, and by the patterns that the source
-// has today: those of its spec have no history.
+// visible is a history without ignored files. The IgnoreFiles of a commit decide what was
+// ignored at that commit, and so do the current patterns of the source: those of its spec
+// have no history.
 type visible struct {
-	raw   int    // how many steps were taken
-	last  Commit // that of the last one
+	raw   int    // number of steps applied
+	last  Commit // of the last step
 	steps []Step
 
-	// Nil as long as nothing was ever ignored: the steps are then the raw ones.
+	// Nil while nothing was ever ignored: the steps are then the raw ones.
 	state *visibleState
 }
 
@@ -26,13 +26,13 @@ type visibleState struct {
 	scope    filter.Scope
 	read     filter.Reader
 	tree     map[string]string // profile files: blob by path
-	shown    map[string]string // those that are not ignored
+	shown    map[string]string // files that are not ignored
 	patterns map[string][]filter.Pattern
 	rules    *filter.Rules
 	cost     int
 }
 
-// follow brings it up to date with a raw line, which it may have to read anew.
+// follow updates it to a raw history; it reads the whole history again if necessary.
 func (v *visible) follow(ctx context.Context, s filter.Scope, read filter.Reader, raw []Step) error {
 	if v.raw > len(raw) || v.raw > 0 && raw[v.raw-1].Commit != v.last {
 		*v = visible{}
@@ -80,7 +80,7 @@ func hasIgnoreFile(s Step) bool {
 	return slices.ContainsFunc(s.Changes, func(c Change) bool { return filter.IsIgnoreFile(c.Path) })
 }
 
-// step takes one step and returns what of it can be seen.
+// step applies one step and returns the visible part of it.
 func (v *visibleState) step(ctx context.Context, step Step) ([]Change, error) {
 	for _, c := range step.Changes {
 		if !filter.IsIgnoreFile(c.Path) {
@@ -96,10 +96,10 @@ func (v *visibleState) step(ctx context.Context, step Step) ([]Change, error) {
 			continue
 		}
 		if len(v.patterns) == filter.MaxIgnoreFiles {
-			continue // at Head it is refused by name
+			continue // rejected by name at Head
 		}
 		patterns, err := filter.ReadPatterns(ctx, v.read, filter.File{Path: c.Path, Blob: c.Blob})
-		if err != nil && !errors.Is(err, fault.ErrInvalid) { // too big: at Head it is refused by name
+		if err != nil && !errors.Is(err, fault.ErrInvalid) { // too large: rejected by name at Head
 			return nil, err
 		}
 		v.patterns[c.Path] = patterns
@@ -126,7 +126,7 @@ func (v *visibleState) step(ctx context.Context, step Step) ([]Change, error) {
 	return out, v.rules.Check()
 }
 
-// compare looks at the whole tree anew: with other rules anything may have come or gone.
+// compare compares the whole tree: other rules can add or remove any file.
 func (v *visibleState) compare() []Change {
 	var out []Change
 	for path, blob := range v.tree {

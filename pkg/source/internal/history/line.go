@@ -27,7 +27,7 @@ type cachedLine struct {
 	visible visible
 }
 
-// weigh is what a history takes, in changes; the least is that of its names.
+// weigh returns the size of a history, in changes; at least that of its names.
 func weigh(steps []Step) int {
 	n := 10
 	for i := range steps {
@@ -42,8 +42,8 @@ type keptLine struct {
 	Steps []Step // oldest first
 }
 
-// Of returns the line of a head without what is ignored, continuing the one kept
-// under a name.
+// Of returns the first-parent history of a head without ignored files. It continues the
+// history that is cached under a name.
 func (l *Lines) Of(ctx context.Context, o *objectstore.Objects, name string, head plumbing.Hash, in filter.Scope) ([]Step, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,7 +114,7 @@ type lineWalk struct {
 	changes int
 }
 
-// enter returns a commit and the id of the folder at the path there, zero if there is none.
+// enter returns a commit and the id of the folder at the path, zero if there is none.
 func (w *lineWalk) enter(ctx context.Context, id plumbing.Hash) (plumbing.Hash, objectstore.CommitInfo, plumbing.Hash, error) {
 	c, err := w.objects.Commit(ctx, id)
 	if err != nil {
@@ -127,7 +127,7 @@ func (w *lineWalk) enter(ctx context.Context, id plumbing.Hash) (plumbing.Hash, 
 	return id, c, e.ID, nil
 }
 
-// compare adds the step from one folder to another, if any.
+// compare adds the step between two folders, if they differ.
 func (w *lineWalk) compare(ctx context.Context, id plumbing.Hash, c objectstore.CommitInfo, from, to plumbing.Hash) error {
 	if from == to {
 		return nil

@@ -1,7 +1,7 @@
 package history
 
-// Recent keeps values by name, as many as there is room for. Those that were not used
-// for the longest time go first, the newest never.
+// Recent caches values by name, up to a total weight. The least recently used values are
+// dropped first, the newest never.
 type Recent[T any] struct {
 	Room   int // the sum of the weights
 	values map[string]*keptValue[T]
@@ -15,7 +15,7 @@ type keptValue[T any] struct {
 	used   uint64
 }
 
-// Get returns a value, or the zero one.
+// Get returns a value, or the zero value.
 func (r *Recent[T]) Get(name string) (value T) {
 	k := r.values[name]
 	if k == nil {
@@ -26,7 +26,7 @@ func (r *Recent[T]) Get(name string) (value T) {
 	return k.value
 }
 
-// Put keeps a value, in place of the one before.
+// Put stores a value and replaces the previous one.
 func (r *Recent[T]) Put(name string, value T, weight int) {
 	r.drop(name)
 	if r.values == nil {

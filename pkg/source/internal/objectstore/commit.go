@@ -12,14 +12,14 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// CommitInfo is what a walk needs of a commit.
+// CommitInfo has the fields of a commit that a walk needs.
 type CommitInfo struct {
 	Tree        plumbing.Hash
 	Parents     []plumbing.Hash
 	CommittedAt time.Time
 }
 
-// Commit returns a commit, remembering it for the next walk.
+// Commit returns a commit and caches it for the next walk.
 func (o *Objects) Commit(ctx context.Context, id plumbing.Hash) (CommitInfo, error) {
 	o.mu.Lock()
 	c, ok := o.commits[id]
@@ -44,7 +44,7 @@ func (o *Objects) Commit(ctx context.Context, id plumbing.Hash) (CommitInfo, err
 	return header.CommitInfo, nil
 }
 
-// CheckCommits bounds what one walk sees.
+// CheckCommits limits the number of commits in one walk.
 func CheckCommits(seen map[plumbing.Hash]bool) error {
 	if len(seen) > MaxCommits {
 		return fault.New(fault.ErrInvalid, "the history has more than %d commits", MaxCommits)
@@ -57,15 +57,15 @@ type commitHeader struct {
 	Author string
 }
 
-// ParseCommit reads the header of a commit as Git does: the tree, then the
-// parents, then author and committer; anything else there is passed over.
+// ParseCommit parses the header of a commit as Git does: the tree, then the parents, then
+// author and committer; other headers are ignored.
 func ParseCommit(id plumbing.Hash, data []byte) (commitHeader, error) {
 	var h commitHeader
 	head, _, _ := bytes.Cut(data, []byte("\n\n"))
 	lines := strings.Split(string(head), "\n")
 	tree, ok := strings.CutPrefix(lines[0], "tree ")
 	if !ok || !IsObjectID(tree) {
-		return h, fault.New(fault.ErrInvalid, "commit %s is malformed: it names no tree", id)
+		return h, fault.New(fault.ErrInvalid, "commit %s is malformed: it has no tree", id)
 	}
 	h.Tree = plumbing.NewHash(tree)
 	lines = lines[1:]
@@ -75,7 +75,7 @@ func ParseCommit(id plumbing.Hash, data []byte) (commitHeader, error) {
 			break
 		}
 		if !IsObjectID(parent) {
-			return h, fault.New(fault.ErrInvalid, "commit %s is malformed: a parent is no object id", id)
+			return h, fault.New(fault.ErrInvalid, "commit %s is malformed: a parent is not an object id", id)
 		}
 		h.Parents = append(h.Parents, plumbing.NewHash(parent))
 		lines = lines[1:]
@@ -91,8 +91,8 @@ func ParseCommit(id plumbing.Hash, data []byte) (commitHeader, error) {
 	return h, nil
 }
 
-// ParseIdentity takes "Name <email> 1700000000 +0100" apart. Parts that are
-// missing stay empty, as in `git log`; the zone is dropped.
+// ParseIdentity parses "Name <email> 1700000000 +0100". Missing parts stay empty, as in
+// `git log`; the zone is dropped.
 func ParseIdentity(s string) (name, email string, at time.Time) {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	name, rest, _ := strings.Cut(s, "<")

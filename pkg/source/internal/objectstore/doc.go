@@ -1,6 +1,6 @@
 // Package objectstore reads and writes Git's objects: trees, commits and files by id, and
-// bare mirrors on disk that are fetched incrementally. Whatever it returns has been hashed
-// and is what its id says. What a hostile pack may cost is bounded in limits.go.
+// bare mirrors on disk that are fetched incrementally. All returned content was hashed
+// and matches its id. limits.go limits the cost of a hostile pack.
 //
 // Start reading at Objects, then Mirror.Update. Git's formats are read and written by
 // go-git, with two exceptions. The order in which the deltas of a pack are resolved is

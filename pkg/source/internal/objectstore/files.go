@@ -12,8 +12,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
-// Files reads the profile files of a tree that are in a scope: regular blobs with the
-// right name, straight from the object database.
+// Files reads the profile files of a tree within a scope: regular blobs with a matching
+// name, directly from the object database.
 func (o *Objects) Files(ctx context.Context, tree plumbing.Hash, in filter.Scope) ([]filter.File, []filter.Refusal, error) {
 	top, err := o.folder(ctx, tree, in.Parts)
 	if err != nil {
@@ -29,7 +29,7 @@ func (o *Objects) Files(ctx context.Context, tree plumbing.Hash, in filter.Scope
 	return l.read(ctx)
 }
 
-// folder returns the entry at a path, which must be a folder on the way and at its end.
+// folder returns the entry at a path, all of whose parts must be folders.
 func (o *Objects) folder(ctx context.Context, tree plumbing.Hash, parts []string) (Entry, error) {
 	for i := range parts {
 		path := strings.Join(parts[:i+1], "/")
@@ -46,13 +46,13 @@ func (o *Objects) folder(ctx context.Context, tree plumbing.Hash, parts []string
 			return Entry{}, fault.New(fault.ErrInvalid, "path %q is a submodule, and submodules are not fetched", path)
 		case filter.ModeFolder:
 		default:
-			return Entry{}, fault.New(fault.ErrInvalid, "path %q is a file where a folder belongs", path)
+			return Entry{}, fault.New(fault.ErrInvalid, "path %q is a file, but must be a folder", path)
 		}
 	}
 	return o.Find(ctx, tree, parts)
 }
 
-// Listing collects what lies below a folder.
+// Listing collects the files below a folder.
 type Listing struct {
 	Objects *Objects
 	Entries int // seen so far
@@ -86,8 +86,8 @@ func (l *Listing) Walk(ctx context.Context, tree plumbing.Hash, prefix string, d
 	return nil
 }
 
-// read loads what was found, in the order of the paths, so that a limit always
-// hits the same files.
+// read loads the files in the order of their paths, so that a limit always affects the
+// same files.
 func (l *Listing) read(ctx context.Context) ([]filter.File, []filter.Refusal, error) {
 	slices.SortFunc(l.Found, func(a, b filter.File) int { return strings.Compare(a.Path, b.Path) })
 	var q filter.Quota

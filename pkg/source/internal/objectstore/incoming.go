@@ -14,22 +14,22 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// packOrder is what a pack should hold: what leads to wants from haves.
+// packOrder is the expected content of a pack: the objects that lead to wants from haves.
 type packOrder struct {
 	wants, haves []plumbing.Hash
 	renew        bool // the pack replaces all others
 }
 
-// crowded tells that there are so many packs that the mirror should be fetched again.
-// That needs room for all of them a second time: on a disk that does not have it they
-// may become a few times as many.
+// crowded reports whether the mirror has so many packs that it should be fetched again.
+// That needs space for all of them a second time: on a disk without that space, there can
+// be a few times as many packs.
 func (m *Mirror) crowded() bool {
 	packs := m.Reader().packs
 	return len(packs) >= MaxPacks && (len(packs) >= maxCrowdedPacks || m.room(packs))
 }
 
-// room tells whether the disk has room for a copy of the packs. Where that cannot be
-// told, trying will.
+// room reports whether the disk has space for a copy of the packs. It returns true if
+// that is unknown.
 func (m *Mirror) room(packs []*pack) bool {
 	var disk syscall.Statfs_t
 	if syscall.Statfs(m.dir, &disk) != nil {
@@ -46,9 +46,9 @@ func (m *Mirror) room(packs []*pack) bool {
 	return uint64(need)/uint64(disk.Bsize) < disk.Bavail
 }
 
-// fetchPack fetches one pack into a folder of its own and, once it is checked,
-// indexed and on disk, renames it into the mirror: first the index, last the pack,
-// which is what makes it count. Killed anywhere, the mirror is as it was before.
+// fetchPack fetches one pack into a temporary folder. When it is checked, indexed and on
+// disk, it is renamed into the mirror: first the index, last the pack, which activates
+// it. If the process is killed, the mirror is unchanged.
 func (m *Mirror) fetchPack(ctx context.Context, fetch Fetch, of packOrder) error {
 	dir, err := os.MkdirTemp(m.dir, "incoming-")
 	if err != nil {
@@ -85,7 +85,7 @@ func (m *Mirror) fetchPack(ctx context.Context, fetch Fetch, of packOrder) error
 	return m.install(dir, name, of.renew)
 }
 
-// install renames a pack into place and reads from it from now on.
+// install moves a pack into the mirror and opens it.
 func (m *Mirror) install(dir, name string, renew bool) error {
 	known := fileExists(filepath.Join(m.dir, "objects", "pack", name+".pack"))
 	if err := m.place(dir, name); err != nil {
@@ -100,7 +100,7 @@ func (m *Mirror) install(dir, name string, renew bool) error {
 	return m.Reader().add(name)
 }
 
-// place renames an index and a pack, which counts from then on.
+// place renames an index and a pack, which activates the pack.
 func (m *Mirror) place(dir, name string) error {
 	base := filepath.Join(m.dir, "objects", "pack", name)
 	if err := os.Rename(filepath.Join(dir, "idx"), base+".idx"); err != nil {
@@ -115,8 +115,8 @@ func (m *Mirror) place(dir, name string) error {
 	return nil
 }
 
-// dropOthers keeps one pack alone. What only the others had (branches that are
-// gone, histories that were rewritten) is fetched again where it is wanted.
+// dropOthers deletes all packs except one. Objects that only the others had (deleted
+// branches, rewritten histories) are fetched again when they are needed.
 func (m *Mirror) dropOthers(name string) error {
 	if err := m.writeTips(nil); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (m *Mirror) removePacksBut(name string) error {
 		if p.name == name {
 			continue
 		}
-		for _, ext := range []string{".pack", ".idx"} { // in this order: an index alone is nothing
+		for _, ext := range []string{".pack", ".idx"} { // in this order: an index without a pack is ignored
 			if err := os.Remove(filepath.Join(m.dir, "objects", "pack", p.name+ext)); err != nil {
 				return fmt.Errorf("%w: %w", fault.ErrDamaged, err)
 			}
@@ -147,7 +147,7 @@ func fileExists(path string) bool {
 	return err == nil
 }
 
-// syncDir makes renames in a folder survive a power cut.
+// syncDir makes the renames in a folder durable.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -1,6 +1,6 @@
 package objectstore
 
-// What a pack and the objects in it may cost.
+// Limits on a pack and its objects.
 const (
 	MaxObjectBytes   = 32 << 20  // 32 MiB: indexing a pack holds a few objects in memory
 	maxDeltaBytes    = 96 << 20  // 96 MiB: objects that indexing holds because more deltas build on them
@@ -10,25 +10,27 @@ const (
 	maxDeltaDepth    = 4095      // deltas that build on each other; git makes no more: https://git-scm.com/docs/git-pack-objects, --depth
 	maxTreeBytes     = 8 << 20   // 8 MiB: some 200,000 entries in one folder
 	MaxCommitBytes   = 1 << 20   // 1 MiB of message and signatures
-	maxKeptBytes     = 16 << 20  // 16 MiB per mirror: contents of profile files, kept from one snapshot to the next
+	maxKeptBytes     = 16 << 20  // 16 MiB per mirror: contents of profile files that are cached between snapshots
 	objectCacheBytes = 32 << 20  // 32 MiB per mirror: delta bases and trees that neighboring commits share
 
-	// MaxCommits is the number of commits of a whole history, each about 150 bytes
-	// in memory.
+	// MaxCommits is the number of commits of a whole history, each about 150 bytes in
+	// memory.
 	MaxCommits = 1_000_000
 )
 
-// How a mirror is stored.
+// Limits on the storage of a mirror.
 const (
-	// MaxPacks is when a mirror is fetched again, as one pack: every push leaves one, and
-	// each costs a lookup per object and a file descriptor.
+	// MaxPacks is the number of packs at which a mirror is fetched again, as one pack:
+	// every push adds a pack, and each costs a lookup per object and a file descriptor.
 	MaxPacks = 48
-	// maxCrowdedPacks is when it is although the disk seems to have no room for it.
+	// maxCrowdedPacks is this number if the disk seems to have no space for it.
 	maxCrowdedPacks = 4 * MaxPacks
-	// maxTips is how many heads a mirror remembers, to tell the server what it has.
+	// maxTips is the number of heads that a mirror records, to report them to the server.
 	maxTips = 32
-	// maxHaves is how many commits we tell the server. Git sends 256 in its first round.
+	// maxHaves is the number of commits reported to the server. Git sends 256 in its
+	// first round.
 	maxHaves = 256
-	// MaxWants bounds a fetch of all branches, where a server gives out commits by branch only.
+	// MaxWants limits a fetch of all branches, for servers that serve commits by branch
+	// only.
 	MaxWants = 5000
 )

@@ -14,10 +14,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// maxTagDepth is how deep a tag of a tag may be.
+// maxTagDepth limits the number of tags that point to each other.
 const maxTagDepth = 16
 
-// Peel returns the commit that an object is, or that a tag stands for.
+// Peel returns the commit that an object is, or that a tag points to.
 func (o *Objects) Peel(ctx context.Context, id plumbing.Hash) (plumbing.Hash, error) {
 	for range maxTagDepth {
 		if err := ctx.Err(); err != nil {
@@ -37,18 +37,18 @@ func (o *Objects) Peel(ctx context.Context, id plumbing.Hash) (plumbing.Hash, er
 			line, _, _ := bytes.Cut(data, []byte("\n"))
 			to, ok := strings.CutPrefix(string(line), "object ")
 			if !ok || !IsObjectID(to) {
-				return id, fault.New(fault.ErrInvalid, "tag %s is malformed: it names no object", id)
+				return id, fault.New(fault.ErrInvalid, "tag %s is malformed: it has no object", id)
 			}
 			id = plumbing.NewHash(to)
 		default:
-			return id, fault.New(fault.ErrInvalid, "object %s is a %s, where a commit belongs", id, kind)
+			return id, fault.New(fault.ErrInvalid, "object %s is a %s, but must be a commit", id, kind)
 		}
 	}
 	return id, fault.New(fault.ErrInvalid, "tag %s is a tag of a tag, more than %d deep", id, maxTagDepth)
 }
 
-// Expand finds the one commit whose id begins with some digits. Like Git it takes a
-// commit and no other object for what is meant.
+// Expand finds the only commit whose id begins with some digits. Like Git, it ignores
+// other objects.
 func (o *Objects) Expand(ctx context.Context, digits string) (plumbing.Hash, error) {
 	ids, err := o.beginningWith(digits)
 	if err != nil {
@@ -108,7 +108,7 @@ func (o *Objects) beginningWith(digits string) (ids []plumbing.Hash, err error) 
 	return ids, nil
 }
 
-// looseNames lists the ids of objects that are files of their own.
+// looseNames lists the ids of loose objects.
 func (o *Objects) looseNames(folder string) ([]string, error) {
 	dir, err := o.dir.Open(folder)
 	if errors.Is(err, fs.ErrNotExist) {

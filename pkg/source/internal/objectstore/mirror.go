@@ -25,8 +25,8 @@ import (
 //	packed-refs         refs/tips/<id>: heads whose whole history is here
 //	incoming-*/         a fetch that is under way, or was killed
 //
-// Nothing in it is named by a server, and all of it can be fetched again. The folder is
-// this user's alone: see makeOwn.
+// No file name in it comes from a server, and all of it can be fetched again. Only this
+// user can write to the folder: see makeOwn.
 type Mirror struct {
 	dir string
 
@@ -34,18 +34,18 @@ type Mirror struct {
 	current *Objects
 	damaged bool // a reader found damage; the next fetch begins anew
 
-	// Of the fetch under way only.
+	// For the current fetch only.
 	loaded bool
 	tips   []plumbing.Hash // the newest last
 	whole  map[plumbing.Hash]bool
 }
 
-// NewMirror is the mirror in a folder, which need not exist.
+// NewMirror returns the mirror in a folder, which need not exist.
 func NewMirror(dir string) *Mirror {
 	return &Mirror{dir: dir, current: NewObjects(nil)}
 }
 
-// UsedAt is when the mirror was last in use.
+// UsedAt returns when the mirror was last used.
 func (m *Mirror) UsedAt() (time.Time, error) {
 	info, err := os.Stat(m.dir)
 	if err != nil {
@@ -54,14 +54,14 @@ func (m *Mirror) UsedAt() (time.Time, error) {
 	return info.ModTime(), nil
 }
 
-// Reader returns the objects as they are now.
+// Reader returns the current objects.
 func (m *Mirror) Reader() *Objects {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.current
 }
 
-// Explain turns damage into an error for the caller, and remembers it.
+// Explain converts damage to an error for the caller, and records it.
 func (m *Mirror) Explain(err error) error {
 	if !fault.IsDamage(err) {
 		return err
@@ -69,10 +69,11 @@ func (m *Mirror) Explain(err error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.damaged = true
-	return fault.New(fault.ErrUnreachable, "%v; the mirror is fetched anew with the next fetch", err)
+	return fault.New(fault.ErrUnreachable, "%v; the next fetch rebuilds the mirror", err)
 }
 
-// Load opens what is on disk, or begins an empty mirror. Damage that shows is errDamaged.
+// Load opens the mirror on disk, or begins an empty one. It returns ErrDamaged for
+// visible damage.
 func (m *Mirror) Load() error {
 	m.mu.Lock()
 	damaged := m.damaged
@@ -112,8 +113,8 @@ func (m *Mirror) Load() error {
 	return nil
 }
 
-// create makes what is missing of an empty bare repository and removes what a
-// killed fetch left.
+// create creates missing parts of an empty bare repository and removes the remains of a
+// killed fetch.
 func (m *Mirror) create() error {
 	if err := os.MkdirAll(filepath.Dir(m.dir), 0o700); err != nil {
 		return err
@@ -143,16 +144,16 @@ func (m *Mirror) create() error {
 	return m.touch()
 }
 
-// touch notes that the mirror is in use, for Sweep.
+// touch records that the mirror is in use, for Sweep.
 func (m *Mirror) touch() error {
 	now := time.Now()
 	if err := os.Chtimes(m.dir, now, now); err != nil {
-		return fmt.Errorf("%w: %w", fault.ErrDamaged, err) // somebody deleted it under us
+		return fmt.Errorf("%w: %w", fault.ErrDamaged, err) // the folder was deleted in the meantime
 	}
 	return nil
 }
 
-// Reset deletes the mirror. Snapshots read what is still open until it is loaded again.
+// Reset deletes the mirror. Snapshots read the open files until it is loaded again.
 func (m *Mirror) Reset() error {
 	m.mu.Lock()
 	m.damaged = false
@@ -164,7 +165,7 @@ func (m *Mirror) Reset() error {
 	return nil
 }
 
-// Discard deletes a mirror nobody fetches any more, and frees its memory.
+// Discard deletes a mirror that is no longer fetched, and frees its memory.
 func (m *Mirror) Discard() error {
 	m.mu.Lock()
 	m.current = NewObjects(nil)
@@ -172,8 +173,8 @@ func (m *Mirror) Discard() error {
 	return m.Reset()
 }
 
-// Hole looks for a commit that is missing in the history of another, and returns
-// zero when the history is whole. Tips are, so nothing below them is looked at.
+// Hole finds a commit that is missing in the history of another, and returns zero if the
+// history is complete. The histories of tips are complete and are not walked.
 func (m *Mirror) Hole(ctx context.Context, head plumbing.Hash) (plumbing.Hash, error) {
 	objects := m.Reader()
 	seen := map[plumbing.Hash]bool{}
@@ -209,12 +210,12 @@ func (m *Mirror) Hole(ctx context.Context, head plumbing.Hash) (plumbing.Hash, e
 	return plumbing.ZeroHash, nil
 }
 
-// Fetch has a server send a pack with what leads to wants from haves, which is read as
-// it arrives.
+// Fetch requests a pack with the objects that lead to wants from haves; read parses it
+// while it arrives.
 type Fetch func(ctx context.Context, wants, haves []plumbing.Hash, read func(io.Reader) error) error
 
-// Update fetches a head, and makes sure that its whole history came. branches are the
-// heads of all branches that the server has.
+// Update fetches a head, and checks that its whole history arrived. branches are the
+// heads of all branches of the server.
 func (m *Mirror) Update(ctx context.Context, head plumbing.Hash, wants, branches []plumbing.Hash, fetch Fetch) error {
 	renew := m.crowded()
 	var haves, again []plumbing.Hash
@@ -236,11 +237,12 @@ func (m *Mirror) Update(ctx context.Context, head plumbing.Hash, wants, branches
 	case err != nil:
 		return err
 	case hole == head && !slices.Contains(wants, head):
-		return fault.New(fault.ErrNotFound, "the commit is on no branch of the repository")
+		return fault.New(fault.ErrNotFound, "no branch of the repository contains the commit")
 	case !hole.IsZero():
 		return MissingError(hole)
 	}
-	// Those of other sources stay known, or each of them would fetch a pack of its own now.
+	// Heads of other sources remain recorded; otherwise each source would fetch its own
+	// pack now.
 	for _, id := range again {
 		hole, err := m.Hole(ctx, id)
 		if err != nil {
@@ -254,14 +256,16 @@ func (m *Mirror) Update(ctx context.Context, head plumbing.Hash, wants, branches
 	return m.writeTips(append(tips, head))
 }
 
-// advertised are the heads that the server names and whose whole history is here.
+// advertised returns the heads that the server lists and whose whole history is in the
+// mirror.
 func (m *Mirror) advertised(branches []plumbing.Hash) []plumbing.Hash {
 	known := slices.DeleteFunc(slices.Clone(branches), func(id plumbing.Hash) bool { return !m.whole[id] })
 	return known[:min(len(known), MaxWants)]
 }
 
-// haves are the commits to tell the server: the tips, the ones just before them,
-// and further back ever fewer, so that a force-push finds common ground in one round.
+// haves returns the commits to report to the server: the tips, the commits just before
+// them, and ever fewer further back, so that one round finds common commits after a
+// force-push.
 func (m *Mirror) haves(ctx context.Context) ([]plumbing.Hash, error) {
 	var haves []plumbing.Hash
 	for _, tip := range slices.Backward(m.tips) {
@@ -289,7 +293,7 @@ func (m *Mirror) haves(ctx context.Context) ([]plumbing.Hash, error) {
 
 const tipPrefix = "refs/tips/"
 
-// readTips returns the heads that are whole, oldest first.
+// readTips returns the heads with complete history, oldest first.
 func (m *Mirror) readTips() ([]plumbing.Hash, error) {
 	data, err := os.ReadFile(filepath.Join(m.dir, "packed-refs"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -299,7 +303,7 @@ func (m *Mirror) readTips() ([]plumbing.Hash, error) {
 		return nil, fmt.Errorf("%w: %w", fault.ErrDamaged, err)
 	}
 	if !strings.HasSuffix(string(data), "\n") {
-		return nil, fmt.Errorf("%w: packed-refs is cut short", fault.ErrDamaged)
+		return nil, fmt.Errorf("%w: packed-refs is truncated", fault.ErrDamaged)
 	}
 	var tips []plumbing.Hash
 	for line := range strings.Lines(string(data)) {
@@ -323,7 +327,7 @@ func (m *Mirror) writeTips(tips []plumbing.Hash) error {
 	var b strings.Builder
 	b.WriteString("# pack-refs with: \n")
 	for i, id := range tips {
-		// Numbered, because the order is that of age; git would sort them by name.
+		// Numbered to preserve the order by age; git would sort them by name.
 		fmt.Fprintf(&b, "%s %s%03d\n", id, tipPrefix, i)
 	}
 	if err := replaceFile(filepath.Join(m.dir, "packed-refs"), []byte(b.String())); err != nil {

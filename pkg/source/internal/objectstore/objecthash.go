@@ -12,8 +12,8 @@ import (
 )
 
 // NewSHA1 returns the SHA-1 of go-git, which detects the blocks of the known collision
-// attacks as git does. crypto/sha1 does not: a server could send one of two objects of
-// the same id, of which the other one was signed.
+// attacks as git does. crypto/sha1 does not: a server could send one of two objects with
+// the same id although the other one was signed.
 func NewSHA1() sha1cd.CollisionResistantHash {
 	return hash.New(crypto.SHA1).(sha1cd.CollisionResistantHash)
 }
@@ -26,15 +26,16 @@ type idHash struct {
 	size int64
 }
 
-// newIDHash expects the object's content, of size bytes.
+// newIDHash starts the hash of an object with a content of size bytes.
 func newIDHash(kind plumbing.ObjectType, size int64) idHash {
 	h := idHash{NewSHA1(), kind, size}
 	fmt.Fprintf(h, "%s %d\x00", kind, size)
 	return h
 }
 
-// id is ErrInvalid for content that was made to share its id with another object. Of
-// such content sha1cd gives an id that is not the SHA-1, so the message has none.
+// id returns ErrInvalid for content that was crafted to share its id with another object.
+// For such content sha1cd returns an id that is not the SHA-1, so the message does not
+// include it.
 func (h idHash) id() (plumbing.Hash, error) {
 	sum, collision := h.CollisionResistantSum(nil)
 	if collision {
@@ -58,12 +59,12 @@ func checkObject(kind plumbing.ObjectType, data []byte, id plumbing.Hash) error 
 		return fmt.Errorf("reading %s: %w", id, err)
 	}
 	if got != id {
-		return fmt.Errorf("%w: the content of %s has another hash", fault.ErrDamaged, id)
+		return fmt.Errorf("%w: the content of %s does not match its hash", fault.ErrDamaged, id)
 	}
 	return nil
 }
 
-// IsObjectID tells a full SHA-1 in lower-case hex.
+// IsObjectID reports whether s is a full SHA-1 in lower-case hex.
 func IsObjectID(s string) bool {
 	if len(s) != 40 {
 		return false

@@ -21,8 +21,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
-// Objects is a repository's object database, read only. Whatever it returns has
-// been hashed and is what its id says, so damage on disk never becomes content.
+// Objects is a repository's object database, read only. All returned content was hashed
+// and matches its id, so damage on disk never becomes content.
 type Objects struct {
 	dir *os.Root // the folder "objects"
 
@@ -31,7 +31,7 @@ type Objects struct {
 	cache   *cache.ObjectLRU
 	commits map[plumbing.Hash]CommitInfo
 
-	kept      map[plumbing.Hash][]byte // contents of profile files, which the next snapshot mostly has as well
+	kept      map[plumbing.Hash][]byte // contents of profile files, most of which the next snapshot also has
 	keptBytes int
 }
 
@@ -42,8 +42,8 @@ type pack struct {
 	file  *os.File
 }
 
-// OpenObjects opens the database in a folder "objects". Its packs stay open until
-// close, or until the garbage collector finds them unused.
+// OpenObjects opens the database in a folder "objects". Its packs remain open until
+// close, or until the garbage collector frees them.
 func OpenObjects(dir *os.Root) (*Objects, error) {
 	o := NewObjects(dir)
 	names, err := fs.Glob(dir.FS(), "pack/pack-*.pack")
@@ -53,7 +53,7 @@ func OpenObjects(dir *os.Root) (*Objects, error) {
 	for _, name := range names {
 		name = strings.TrimSuffix(strings.TrimPrefix(name, "pack/"), ".pack")
 		if _, err := dir.Stat("pack/" + name + ".idx"); errors.Is(err, fs.ErrNotExist) {
-			continue // git writes the index last: a pack without one is not there yet
+			continue // git writes the index last: a pack without one is incomplete
 		}
 		if err := o.add(name); err != nil {
 			o.close()
@@ -63,12 +63,12 @@ func OpenObjects(dir *os.Root) (*Objects, error) {
 	return o, nil
 }
 
-// NewObjects is a database without packs, and without a folder an empty one.
+// NewObjects returns a database without packs; without a folder it is empty.
 func NewObjects(dir *os.Root) *Objects {
 	return &Objects{dir: dir, cache: cache.NewObjectLRU(objectCacheBytes), commits: map[plumbing.Hash]CommitInfo{}}
 }
 
-// add opens one more pack by its name without an extension.
+// add opens another pack by its name without extension.
 func (o *Objects) add(name string) error {
 	p, err := openPack(o.dir, name, o.cache)
 	if err != nil {
@@ -108,12 +108,13 @@ func openPack(dir *os.Root, name string, lru *cache.ObjectLRU) (_ *pack, err err
 		f.Close()
 		return nil, err
 	}
-	// Without a filesystem go-git reads objects into memory instead of opening the pack for each.
+	// Without a file system, go-git reads objects into memory instead of opening the pack
+	// for each.
 	data := packfile.NewPackfileWithCache(index, nil, lockable{f}, lru, 0)
 	return &pack{name: name, index: index, data: data, file: f}, nil
 }
 
-// checkTrailer notices a pack that was cut short, or is another's.
+// checkTrailer detects a pack that is truncated, or belongs to another index.
 func checkTrailer(f *os.File, want [sha1cd.Size]byte) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -131,13 +132,13 @@ func checkTrailer(f *os.File, want [sha1cd.Size]byte) error {
 
 var errTrailer = errors.New("pack and index do not belong together")
 
-// lockable makes a file one that go-billy knows. Nobody locks what is only read.
+// lockable adapts a file to go-billy. A file that is only read needs no lock.
 type lockable struct{ *os.File }
 
 func (lockable) Lock() error   { return nil }
 func (lockable) Unlock() error { return nil }
 
-// Has tells whether an object is there, without reading it.
+// Has reports whether an object exists, without reading it.
 func (o *Objects) Has(id plumbing.Hash) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -165,7 +166,7 @@ func (o *Objects) Blob(ctx context.Context, id plumbing.Hash) ([]byte, error) {
 	return o.Read(ctx, plumbing.BlobObject, id, filter.MaxFileBytes)
 }
 
-// recall returns the content of a profile file that was read before.
+// recall returns the cached content of a profile file.
 func (o *Objects) recall(id plumbing.Hash) ([]byte, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -173,9 +174,8 @@ func (o *Objects) recall(id plumbing.Hash) ([]byte, bool) {
 	return data, ok
 }
 
-// keep remembers the content of a profile file, which nobody changes any more.
-// When there is no room, all is forgotten: what is still in use comes back with the
-// next snapshot.
+// keep caches the content of a profile file, which is immutable. If there is no space,
+// the whole cache is cleared: the next snapshot fills it again with what is in use.
 func (o *Objects) keep(id plumbing.Hash, data []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -218,13 +218,13 @@ func (o *Objects) packedSize(p *pack, id plumbing.Hash) (int64, error) {
 	return size, nil
 }
 
-// Read returns an object's content. Its kind or size being another than asked for
-// is ErrInvalid, because the id has been checked: the repository is like that.
+// Read returns an object's content. It returns ErrInvalid if kind or size differ from the
+// requested ones: the id was checked, so the repository itself is wrong.
 func (o *Objects) Read(ctx context.Context, kind plumbing.ObjectType, id plumbing.Hash, limit int64) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if kind == plumbing.BlobObject { // the only kind that is ever large in an honest repository
+	if kind == plumbing.BlobObject { // the only kind that is ever large in a valid repository
 		size, err := o.blobSize(id)
 		if err != nil {
 			return nil, err
@@ -241,7 +241,7 @@ func (o *Objects) Read(ctx context.Context, kind plumbing.ObjectType, id plumbin
 		return nil, err
 	}
 	if got != kind {
-		return nil, fault.New(fault.ErrInvalid, "object %s is a %s where a %s belongs", id, got, kind)
+		return nil, fault.New(fault.ErrInvalid, "object %s is a %s, but must be a %s", id, got, kind)
 	}
 	return data, nil
 }
@@ -273,7 +273,7 @@ func (o *Objects) load(id plumbing.Hash, limit int64) (kind plumbing.ObjectType,
 	return obj.Type(), data, nil
 }
 
-// loadLoose reads an object that is a file of its own, as work trees have them.
+// loadLoose reads a loose object, as in work trees.
 func (o *Objects) loadLoose(id plumbing.Hash, limit int64) (plumbing.ObjectType, []byte, error) {
 	r, closer, err := o.openLoose(id)
 	if err != nil {
@@ -322,7 +322,7 @@ func tooBig(id plumbing.Hash, size, limit int64) error {
 	return fault.New(fault.ErrInvalid, "object %s has %d bytes, at most %d are read", id, size, limit)
 }
 
-// recovered turns a panic into damage. Parsers of hostile packs and indexes have
+// recovered converts a panic to damage. Parsers of hostile packs and indexes have
 // panicked before (CVE-2026-33762), and one source must not stop the others.
 func recovered(err *error) {
 	if p := recover(); p != nil {

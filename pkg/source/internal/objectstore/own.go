@@ -12,27 +12,27 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// The folder of the mirrors may lie where others may write, such as below /tmp or on a
-// volume that every user of a pod has, and the name of a mirror can be computed by
-// whoever knows its URL. So nothing below it that was there before is written through:
-// a mirror is a folder of this user's that others may not write to, and what is made in
-// it has a name that nobody knows before, or is renamed from such a name (security.md 13).
+// The folder of the mirrors can be writable for other users, such as below /tmp or on a
+// volume that all users of a pod share, and anyone who knows its URL can compute the name
+// of a mirror. So nothing that existed below it is written through: a mirror is a folder
+// of this user that others cannot write to, and new files in it have an unpredictable
+// name, or are renamed from such a name (security.md 13).
 
-// CheckOwner refuses a folder whose owner is another user: he may replace what is in
-// it. root may do that anyway, and owns the volumes of pods.
+// CheckOwner rejects a folder of another user: they could replace its content. root can
+// always do that, and owns the volumes of pods.
 func CheckOwner(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return err
 	}
 	if uid, ok := owner(info); ok && uid != 0 && uid != os.Geteuid() {
-		return fault.New(fault.ErrInvalid, "%s belongs to user %d, who may replace what is in it; name a folder of user %d, who runs this, or of root", dir, uid, os.Geteuid())
+		return fault.New(fault.ErrInvalid, "%s belongs to user %d, who can replace its content; name a folder of user %d, the current user, or of root", dir, uid, os.Geteuid())
 	}
 	return nil
 }
 
-// makeOwn makes a folder, or takes one that is there if it is this user's alone.
-// errDamaged: it is something else, which was not touched.
+// makeOwn creates a folder, or uses an existing one if only this user can write to it. It
+// returns ErrDamaged for anything else, and does not change it.
 func makeOwn(dir string) error {
 	err := os.Mkdir(dir, 0o700)
 	if !errors.Is(err, fs.ErrExist) {
@@ -45,11 +45,11 @@ func makeOwn(dir string) error {
 	uid, ok := owner(info)
 	switch {
 	case !info.IsDir():
-		return fmt.Errorf("%w: %s is no folder", fault.ErrDamaged, filepath.Base(dir))
+		return fmt.Errorf("%w: %s is not a folder", fault.ErrDamaged, filepath.Base(dir))
 	case ok && uid != os.Geteuid():
 		return fmt.Errorf("%w: %s belongs to user %d", fault.ErrDamaged, filepath.Base(dir), uid)
-	case info.Mode().Perm()&0o002 != 0: // a volume's fsGroup may give the group a right; nobody gives it to others
-		return fmt.Errorf("%w: everyone may write to %s", fault.ErrDamaged, filepath.Base(dir))
+	case info.Mode().Perm()&0o002 != 0: // a volume's fsGroup can give the group write access, but never others
+		return fmt.Errorf("%w: everyone can write to %s", fault.ErrDamaged, filepath.Base(dir))
 	}
 	return nil
 }
@@ -62,12 +62,12 @@ func owner(info fs.FileInfo) (uid int, ok bool) {
 	return int(stat.Uid), true
 }
 
-// replaceFile makes a file what it shall be in one rename, unless it is that. What is
-// there under its name, be it a link, is not written to.
+// replaceFile sets the content of a file in one rename, unless it has that content. An
+// existing file or link of that name is not written to.
 func replaceFile(path string, data []byte) error {
 	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() && info.Size() == int64(len(data)) {
 		if now, err := os.ReadFile(path); err == nil && bytes.Equal(now, data) {
-			return nil // a full disk is no reason to fail
+			return nil // a full disk is not a reason to fail
 		}
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), "incoming-")

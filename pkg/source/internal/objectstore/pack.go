@@ -12,7 +12,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// errPack: a pack is not what a Git server sends.
+// errPack reports a pack that no Git server sends.
 func errPack(format string, args ...any) error {
 	return fault.New(fault.ErrInvalid, "the server's pack is malformed: "+format, args...)
 }
@@ -39,8 +39,8 @@ func scanPack(r io.Reader) (found *packEntries, err error) {
 	return nil, errPack("%v", err)
 }
 
-// packStream remembers why it ended, which go-git's scanner keeps only as text in some
-// places. An end counts once more is read than there is.
+// packStream records why it ended, which go-git's scanner sometimes returns only as text.
+// An early end counts only if a read goes beyond it.
 type packStream struct {
 	io.Reader
 	err error
@@ -58,7 +58,7 @@ func (s *packStream) Read(p []byte) (int, error) {
 type packScan struct {
 	*packEntries
 	scanner *packfile.Scanner
-	total   int64 // of what the objects are, inflated and made of deltas
+	total   int64 // of all objects, inflated and with deltas applied
 }
 
 func (s *packScan) all() error {
@@ -85,7 +85,7 @@ func (s *packScan) all() error {
 	return s.scanner.Close()
 }
 
-// object adds the object that the scanner has come to.
+// object adds the object at the position of the scanner.
 func (s *packScan) object(header *packfile.ObjectHeader) (err error) {
 	e := packEntry{offset: header.Offset, size: header.Length, kind: header.Type}
 	if e.size > MaxObjectBytes {
@@ -121,7 +121,7 @@ func (s *packScan) object(header *packfile.ObjectHeader) (err error) {
 		}
 		at := sort.Search(len(s.list), func(i int) bool { return s.list[i].offset >= header.OffsetReference })
 		if s.list[at].offset != header.OffsetReference {
-			return errPack("a delta's base is no object")
+			return errPack("the base of a delta is not an object")
 		}
 		s.attach(int32(at+1), n)
 	default:
@@ -133,16 +133,16 @@ func (s *packScan) object(header *packfile.ObjectHeader) (err error) {
 	return nil
 }
 
-// inflate reads an object's data, which must have the size that its header promised.
+// inflate reads an object's data, which must have the size in its header.
 func (s *packScan) inflate(size int64, to io.Writer) (crc uint32, err error) {
 	n, crc, err := s.scanner.NextObject(to)
 	if err == nil && n != size || errors.Is(err, packfile.ErrInflatedSizeMismatch) {
-		return 0, errPack("an object is not as long as it says")
+		return 0, errPack("the length of an object differs from its header")
 	}
 	return crc, err
 }
 
-// beginning keeps the two sizes at the beginning of a delta.
+// beginning stores the two sizes at the beginning of a delta.
 type beginning struct {
 	data [20]byte
 	n    int
@@ -153,7 +153,7 @@ func (b *beginning) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// result returns the size of what the delta makes, the second of the two.
+// result returns the size of a delta's result, the second of the two.
 func (b *beginning) result() (int64, error) {
 	_, n := binary.Uvarint(b.data[:b.n])
 	if n <= 0 {
@@ -167,5 +167,5 @@ func (b *beginning) result() (int64, error) {
 }
 
 func tooBigForPack(size int64) error {
-	return fault.New(fault.ErrInvalid, "the repository has an object of %d bytes, at most %d are read; keep large files out of it", size, MaxObjectBytes)
+	return fault.New(fault.ErrInvalid, "the repository has an object of %d bytes, at most %d are read; remove large files from it", size, MaxObjectBytes)
 }

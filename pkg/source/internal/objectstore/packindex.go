@@ -26,7 +26,7 @@ type packEntry struct {
 	kind   plumbing.ObjectType // of a delta that is resolved, that of what it makes
 	depth  int16               // how many deltas lead to it
 
-	// Deltas form trees. Indexes are counted from 1, so that 0 is none.
+	// Deltas form trees. Indexes start at 1, so that 0 means none.
 	base, child, sibling int32
 }
 
@@ -51,7 +51,7 @@ type packEntries struct {
 func (p *packEntries) index(ctx context.Context, f *os.File, limits packLimits, index io.Writer) (name string, err error) {
 	defer recovered(&err)
 	if err := checkTrailer(f, p.sum); errors.Is(err, errTrailer) {
-		return "", errPack("something follows its end")
+		return "", errPack("it has data after its end")
 	} else if err != nil {
 		return "", fault.Writing(fault.PhaseIndex, err)
 	}
@@ -84,7 +84,7 @@ func (p *packEntries) writeIndex(to io.Writer) error {
 	// them is meant. If that is a delta on what the first one makes, whoever reads it goes
 	// round in a circle.
 	if n, err := index.Count(); err != nil || p.byID && n != int64(len(p.list)) {
-		return errPack("an object is in it twice, and deltas name their bases by ids")
+		return errPack("it has an object twice, and its deltas name their bases by id")
 	}
 	out := bufio.NewWriterSize(to, 64<<10)
 	if _, err := idxfile.NewEncoder(out).Encode(index); err != nil {
@@ -125,7 +125,7 @@ func defaultPackLimits() packLimits {
 	return packLimits{room: maxDeltaBytes, chain: maxChainBytes, again: maxInflatedBytes}
 }
 
-// resolver makes objects of deltas, each tree of them from its root.
+// resolver applies deltas, each tree of them from its root.
 type resolver struct {
 	*packEntries
 	ctx     context.Context
@@ -136,10 +136,10 @@ type resolver struct {
 	again   int64 // bytes that were made anew because they had to be dropped
 }
 
-// frame is an object on the way from a root, and the next delta to apply to it.
+// frame is an object on the path from a root, and the next delta to apply to it.
 type frame struct {
 	entry int32
-	data  []byte // nil when it was dropped
+	data  []byte // nil if it was dropped
 	next  int32
 }
 
@@ -167,7 +167,7 @@ func (p *packEntries) resolve(ctx context.Context, f *os.File, limits packLimits
 	return nil
 }
 
-// tree resolves all deltas on a root, depth first.
+// tree resolves all deltas of a root, depth first.
 func (r *resolver) tree(root int32) error {
 	data, err := r.inflate(root)
 	if err != nil {
@@ -192,18 +192,18 @@ func (r *resolver) tree(root int32) error {
 		}
 		e := r.at(delta)
 		if e.depth = r.at(top.entry).depth + 1; e.depth > maxDeltaDepth {
-			return errPack("more than %d deltas build on each other", maxDeltaDepth)
+			return errPack("it has a chain of more than %d deltas", maxDeltaDepth)
 		}
 		// Whoever reads the object holds all of them.
 		if e.chain = r.at(top.entry).chain + e.size; e.chain > r.limits.chain {
-			return errPack("deltas that build on each other have more than %d bytes", r.limits.chain)
+			return errPack("it has a chain of deltas of more than %d bytes", r.limits.chain)
 		}
 		e.kind = r.at(root).kind
 		if e.id, err = ObjectID(e.kind, made); err != nil {
 			return err
 		}
 		r.adopt(delta)
-		if top.next = e.sibling; top.next == 0 { // the last delta on it: a chain holds two objects at a time
+		if top.next = e.sibling; top.next == 0 { // the last delta on it: a chain needs two objects at a time
 			r.live -= int64(len(top.data))
 			r.stack = r.stack[:len(r.stack)-1]
 		}
@@ -226,10 +226,10 @@ func (r *resolver) push(f frame) {
 	}
 }
 
-// remakeCost is what a delta of next to no bytes costs, in bytes that are copied.
+// remakeCost is the cost of a tiny delta, in copied bytes.
 const remakeCost = 16 << 10
 
-// remake makes an object that was dropped from its root again.
+// remake computes an object again that was dropped, from its root.
 func (r *resolver) remake(n int32) ([]byte, error) {
 	chain := []int32{n}
 	for r.at(n).base != 0 {
@@ -242,14 +242,14 @@ func (r *resolver) remake(n int32) ([]byte, error) {
 			return nil, err
 		}
 		if r.again += int64(len(data)) + remakeCost; r.again > r.limits.again {
-			return nil, errPack("its deltas are entangled")
+			return nil, errPack("its deltas are interleaved too much")
 		}
 		data, err = r.apply(data, delta)
 	}
 	return data, err
 }
 
-// apply makes an object of its base and a delta.
+// apply applies a delta to its base.
 func (r *resolver) apply(base []byte, n int32) ([]byte, error) {
 	delta, err := r.inflate(n)
 	if err != nil {
@@ -262,7 +262,7 @@ func (r *resolver) apply(base []byte, n int32) ([]byte, error) {
 	return made, nil
 }
 
-// inflate reads what an entry holds.
+// inflate reads the data of an entry.
 func (r *resolver) inflate(n int32) ([]byte, error) {
 	e := r.at(n)
 	data := bytes.NewBuffer(make([]byte, 0, e.size+bytes.MinRead))

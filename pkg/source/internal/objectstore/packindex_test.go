@@ -129,7 +129,7 @@ func TestHostileDeltas(t *testing.T) {
 		pack *gittest.Pack
 		says string
 	}{
-		"a base inside another object":     {gittest.NewPack(blob).OfsDelta(3, whole), "no object"},
+		"a base inside another object":     {gittest.NewPack(blob).OfsDelta(3, whole), "is not an object"},
 		"a base before the pack":           {gittest.NewPack(blob).OfsDelta(1<<20, whole), "invalid OFS delta offset"},
 		"its own base":                     {gittest.NewPack(blob).OfsDelta(0, whole), "invalid OFS delta offset"},
 		"a base that waits for none":       {waits, "base is missing"},
@@ -175,7 +175,7 @@ func TestDeltasThatAreMadeAgain(t *testing.T) {
 		t.Errorf("with room for all of it: %v", err)
 	}
 	limits.room = 0
-	wantInvalid(t, indexOf(t, p.Bytes(), limits), "entangled")
+	wantInvalid(t, indexOf(t, p.Bytes(), limits), "interleaved")
 }
 
 func indexOf(t *testing.T, pack []byte, limits packLimits) error {

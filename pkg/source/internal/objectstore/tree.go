@@ -11,15 +11,15 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
-// Entry is one line of a tree. The zero value stands for "there is none".
+// Entry is one line of a tree. The zero value means that there is no entry.
 type Entry struct {
 	Name string
 	Mode uint32
 	ID   plumbing.Hash
 }
 
-// Same tells whether two entries are equal as `git log` sees them: in content and
-// kind, of the permissions only the executable bit.
+// Same reports whether two entries are equal for `git log`: in content and kind; of the
+// permissions only the executable bit counts.
 func (e Entry) Same(other Entry) bool {
 	return e.ID == other.ID && e.gitMode() == other.gitMode()
 }
@@ -34,7 +34,7 @@ func (e Entry) gitMode() uint32 {
 	return filter.ModeFile | 0o644
 }
 
-// Tree returns the entries of a folder in Git's order. The zero id is an empty folder.
+// Tree returns the entries of a folder in Git's order. The zero id means an empty folder.
 func (o *Objects) Tree(ctx context.Context, id plumbing.Hash) ([]Entry, error) {
 	if id.IsZero() {
 		return nil, nil
@@ -60,8 +60,8 @@ func (o *Objects) Tree(ctx context.Context, id plumbing.Hash) ([]Entry, error) {
 	return entries, nil
 }
 
-// Find returns the entry at a path below a tree, or the zero entry. Only folders
-// are entered. No parts are the tree itself.
+// Find returns the entry at a path below a tree, or the zero entry. It enters only
+// folders. No parts mean the tree itself.
 func (o *Objects) Find(ctx context.Context, tree plumbing.Hash, parts []string) (Entry, error) {
 	at := Entry{Mode: filter.ModeFolder, ID: tree}
 	for _, name := range parts {

@@ -12,48 +12,47 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// Auth is how to prove to a repository's server who asks: a *BasicAuth, a
-// *BearerToken or a *GitHubApp over https, an *SSHKey over ssh. None of them prints
-// its secret.
+// Auth has the credentials for the server of a repository: a *BasicAuth, a *BearerToken
+// or a *GitHubApp over https, an *SSHKey over ssh. None of them prints its secret.
 type Auth interface {
-	// overSSH tells for which of the two it is.
+	// overSSH reports whether it is for ssh.
 	overSSH() bool
 }
 
-// BasicAuth is a user and a password, which is often a token.
+// BasicAuth is a user name and a password, which is often a token.
 type BasicAuth struct {
 	Username string
 	Password string
 }
 
-// String keeps the password out of logs.
+// String omits the password, so that it is not logged.
 func (BasicAuth) String() string { return "basic auth" }
 
-// GoString keeps the password out of logs.
+// GoString omits the password, so that it is not logged.
 func (BasicAuth) GoString() string { return "source.BasicAuth{...}" }
 
 func (*BasicAuth) overSSH() bool { return false }
 
-// BearerToken is sent as it is, in the header Authorization.
+// BearerToken is sent unchanged in the Authorization header.
 type BearerToken struct {
 	Token string
 }
 
-// String keeps the token out of logs.
+// String omits the token, so that it is not logged.
 func (BearerToken) String() string { return "bearer token" }
 
-// GoString keeps the token out of logs.
+// GoString omits the token, so that it is not logged.
 func (BearerToken) GoString() string { return "source.BearerToken{...}" }
 
 func (*BearerToken) overSSH() bool { return false }
 
-// Certificate is a client certificate with its private key, made by ParseCertificate.
+// Certificate is a client certificate with its private key, created by ParseCertificate.
 type Certificate struct {
 	pair tls.Certificate
 }
 
 // ParseCertificate reads a client certificate and its key in PEM. Its errors are
-// ErrInvalid and say nothing of the content.
+// ErrInvalid and never contain the content.
 func ParseCertificate(certificate, key []byte) (*Certificate, error) {
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
@@ -62,46 +61,44 @@ func ParseCertificate(certificate, key []byte) (*Certificate, error) {
 	return &Certificate{pair: pair}, nil
 }
 
-// String keeps the key out of logs.
+// String omits the key, so that it is not logged.
 func (Certificate) String() string { return "client certificate" }
 
-// GoString keeps the key out of logs.
+// GoString omits the key, so that it is not logged.
 func (Certificate) GoString() string { return "source.Certificate{...}" }
 
-// SSHSecret is what an SSHKey is made from, each under the name that it has in
-// the Secrets of Flux.
+// SSHSecret has the input of an SSHKey. The comments are the keys in the Secrets of Flux.
 type SSHSecret struct {
 	Identity   []byte // "identity": the private key, in PEM
-	Public     []byte // "identity.pub": its public key, to be sure; may be empty
+	Public     []byte // "identity.pub": its public key, as a check; can be empty
 	KnownHosts []byte // "known_hosts", as OpenSSH writes it
-	Password   []byte // "password" of an encrypted identity, else empty
+	Password   []byte // "password" of an encrypted identity, otherwise empty
 }
 
-// SSHKey is a private key, and the servers that it may be shown to. It is made by
+// SSHKey is a private key, and the servers that it can be used with. It is created by
 // ParseSSHKey.
 type SSHKey struct {
 	signer     ssh.Signer
 	knownHosts []byte
 }
 
-// String keeps the key out of logs.
+// String omits the key, so that it is not logged.
 func (SSHKey) String() string { return "SSH key" }
 
-// GoString keeps the key out of logs.
+// GoString omits the key, so that it is not logged.
 func (SSHKey) GoString() string { return "source.SSHKey{...}" }
 
 func (*SSHKey) overSSH() bool { return true }
 
-// maxKnownHostsBytes and maxKnownHostsLine bound the list: a line is read into a
-// buffer of 64 KiB by the library that compares.
+// maxKnownHostsBytes and maxKnownHostsLine limit the list: the library that compares keys
+// reads a line into a buffer of 64 KiB.
 const (
-	maxKnownHostsBytes = 1 << 20   // 1 MiB, as much as a Secret holds
+	maxKnownHostsBytes = 1 << 20   // 1 MiB, the maximum size of a Secret
 	maxKnownHostsLine  = 60 * 1024 // 60 KiB
 )
 
-// ParseSSHKey reads a private key and the list of known hosts, which there must
-// be. Its errors are ErrInvalid, begin with the name of what is wrong, and say
-// nothing of its content.
+// ParseSSHKey reads a private key and the required list of known hosts. Its errors are
+// ErrInvalid, begin with the name of the invalid input, and never contain its content.
 func ParseSSHKey(s SSHSecret) (*SSHKey, error) {
 	signer, err := parsePrivateKey(s.Identity, s.Password)
 	if err != nil {
@@ -110,10 +107,10 @@ func ParseSSHKey(s SSHSecret) (*SSHKey, error) {
 	if len(s.Public) > 0 {
 		public, _, _, _, err := ssh.ParseAuthorizedKey(s.Public)
 		if err != nil {
-			return nil, fault.New(fault.ErrInvalid, "identity.pub is not a public key in one line, as ssh-keygen writes it; leave it out, or correct it")
+			return nil, fault.New(fault.ErrInvalid, "identity.pub is not a public key in one line, as ssh-keygen writes it; remove or correct it")
 		}
 		if !bytes.Equal(public.Marshal(), signer.PublicKey().Marshal()) {
-			return nil, fault.New(fault.ErrInvalid, "identity.pub is not the public key of identity; leave it out, or correct it")
+			return nil, fault.New(fault.ErrInvalid, "identity.pub is not the public key of identity; remove or correct it")
 		}
 	}
 	if err := checkKnownHosts(s.KnownHosts); err != nil {
@@ -135,7 +132,7 @@ func parsePrivateKey(identity, password []byte) (ssh.Signer, error) {
 		return signer, nil
 	}
 	if rounds := kdfRounds(identity); rounds > maxKDFRounds {
-		return nil, fault.New(fault.ErrInvalid, "identity is encrypted with %d rounds, at most %d are worked off: run ssh-keygen -p -a 16 -f identity", rounds, maxKDFRounds)
+		return nil, fault.New(fault.ErrInvalid, "identity is encrypted with %d rounds, and at most %d are allowed: run ssh-keygen -p -a 16 -f identity", rounds, maxKDFRounds)
 	}
 	signer, err := ssh.ParsePrivateKeyWithPassphrase(identity, password)
 	if err == nil {
@@ -145,17 +142,17 @@ func parsePrivateKey(identity, password []byte) (ssh.Signer, error) {
 		return nil, fault.New(fault.ErrInvalid, "password does not decrypt identity")
 	}
 	if _, plain := ssh.ParsePrivateKey(identity); plain == nil {
-		return nil, fault.New(fault.ErrInvalid, "password is given, and identity is not encrypted: remove it")
+		return nil, fault.New(fault.ErrInvalid, "password is set, but identity is not encrypted: remove the password")
 	}
 	return nil, fault.New(fault.ErrInvalid, "identity is not a private key in PEM that can be read")
 }
 
-// maxKDFRounds bounds the work of decrypting a key, which nothing can interrupt. A
-// round takes about 7 ms; ssh-keygen makes 16 or 24 of them, and some people 100.
+// maxKDFRounds limits the work of decrypting a key, which cannot be interrupted. A round
+// takes about 7 ms; ssh-keygen uses 16 or 24 rounds, and some users 100.
 const maxKDFRounds = 256
 
-// kdfRounds reads how much work it is to decrypt a key in OpenSSH's format; 0 for
-// others, whose work is fixed:
+// kdfRounds returns the number of rounds for a key in OpenSSH's format; 0 for other
+// formats, whose work is fixed:
 // https://github.com/openssh/openssh-portable/blob/master/PROTOCOL.key
 func kdfRounds(identity []byte) uint32 {
 	block, _ := pem.Decode(identity)
@@ -172,13 +169,12 @@ func kdfRounds(identity []byte) uint32 {
 		Rounds uint32
 	}
 	if !ok || ssh.Unmarshal(rest, &head) != nil || ssh.Unmarshal([]byte(head.Options), &options) != nil {
-		return 0 // not encrypted, or not readable: which of the two is found out next
+		return 0 // not encrypted, or not readable: the parser decides
 	}
 	return options.Rounds
 }
 
-// checkKnownHosts makes sure that the list can be read to its end and names at
-// least one server.
+// checkKnownHosts checks that the whole list can be parsed and names at least one server.
 func checkKnownHosts(list []byte) error {
 	if len(list) > maxKnownHostsBytes {
 		return fault.New(fault.ErrInvalid, "known_hosts has %d bytes, at most %d are read", len(list), maxKnownHostsBytes)
@@ -186,18 +182,18 @@ func checkKnownHosts(list []byte) error {
 	number := 0
 	for line := range bytes.Lines(list) {
 		if number++; len(line) > maxKnownHostsLine {
-			return fault.New(fault.ErrInvalid, "known_hosts, line %d: it has more than %d bytes", number, maxKnownHostsLine)
+			return fault.New(fault.ErrInvalid, "known_hosts, line %d: has more than %d bytes", number, maxKnownHostsLine)
 		}
 		text := bytes.TrimSpace(line)
 		if len(text) == 0 || text[0] == '#' {
 			continue
 		}
 		if _, _, _, _, _, err := ssh.ParseKnownHosts(text); err != nil {
-			return fault.New(fault.ErrInvalid, "known_hosts, line %d: it is not host, kind of key and key, as ssh-keyscan writes them", number)
+			return fault.New(fault.ErrInvalid, "known_hosts, line %d: expected host, key type and key, as ssh-keyscan writes them", number)
 		}
 	}
 	if _, _, _, _, _, err := ssh.ParseKnownHosts(list); err != nil {
-		return fault.New(fault.ErrInvalid, "known_hosts names no server: put the server's line there, as ssh-keyscan writes it, and compare its fingerprint with what the server's owner publishes")
+		return fault.New(fault.ErrInvalid, "known_hosts names no server: add the line that ssh-keyscan prints for the server, and compare its fingerprint with what the server's owner publishes")
 	}
 	return nil
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// dialer connects to hosts a repository may be on. Addresses are judged after the
-// name was resolved and at every connection, so neither DNS nor a redirect leads
-// to this machine or to a cloud's metadata service. Private networks are allowed:
-// that is where Git servers are.
+// dialer connects to hosts of repositories. It checks addresses after the name was
+// resolved and at every connection, so that neither DNS nor a redirect leads to this
+// machine or to a cloud's metadata service. Private networks are allowed, because Git
+// servers are often there.
 //
-// Behind a proxy the name is resolved there, where we cannot judge what comes of
-// it: the proxy's own address is judged as any other, a host that is written as an
-// address too, and names that mean the machine they are resolved on are refused.
-// What else a proxy may reach is for the proxy to say.
+// Behind a proxy the proxy resolves the name, and we cannot check the result. The address
+// of the proxy itself is checked like any other, and so is a host that is written as an
+// address. Names that mean the machine they are resolved on are rejected. The proxy is
+// responsible for everything else that it can reach.
 type dialer struct {
 	direct  net.Dialer
 	allowed []netip.Prefix
-	proxy   *Proxy // nil for none
+	proxy   *Proxy // nil if there is none
 }
 
 func newDialer(timeout time.Duration, allowed []netip.Prefix, proxy *Proxy) *dialer {
@@ -50,7 +50,7 @@ func (d *dialer) DialContext(ctx context.Context, network, address string) (net.
 	if d.proxy == nil {
 		return d.direct.DialContext(ctx, network, address)
 	}
-	if address == d.proxy.host { // a request in plain http, which is the proxy's to pass on
+	if address == d.proxy.host { // a request in plain http, which the proxy forwards
 		return d.proxy.connect(ctx, &d.direct)
 	}
 	if err := d.checkBehindProxy(address); err != nil {
@@ -59,11 +59,11 @@ func (d *dialer) DialContext(ctx context.Context, network, address string) (net.
 	return d.proxy.dial(ctx, &d.direct, address)
 }
 
-// checkBehindProxy judges a host by how it is written.
+// checkBehindProxy checks a host by its name only.
 func (d *dialer) checkBehindProxy(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return &addressError{host: "it", reason: "it is no host and port"}
+		return &addressError{host: "it", reason: "it is not host:port"}
 	}
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return checkAddress(addr, d.allowed)
@@ -74,14 +74,14 @@ func (d *dialer) checkBehindProxy(address string) error {
 	case last == "localhost": // RFC 6761, section 6.3
 		return &addressError{host: fault.Printable(fault.Shorten(name)), reason: "loopback"}
 	case last == "" || last[0] >= '0' && last[0] <= '9':
-		// 127.1, 0x7f000001: inet_aton(3) makes addresses of these. No top-level domain
+		// inet_aton(3) parses these as addresses: 127.1, 0x7f000001. No top-level domain
 		// begins with a digit.
-		return &addressError{host: fault.Printable(fault.Shorten(name)), reason: "it is an address in a form that is not understood everywhere"}
+		return &addressError{host: fault.Printable(fault.Shorten(name)), reason: "it is an IP address in a non-standard form"}
 	}
 	return nil
 }
 
-// addressError: a host resolved to an address that is not connected to.
+// addressError reports that a host resolved to a rejected address.
 type addressError struct {
 	host   string
 	reason string
@@ -91,8 +91,8 @@ func (e *addressError) Error() string {
 	return "refusing to connect to " + e.host + ": " + e.reason
 }
 
-// checkAddress refuses addresses of this machine and of a cloud's services for it, in
-// every form that leads there, unless a network that is allowed has them.
+// checkAddress rejects addresses of this machine and of a cloud's services for it, in
+// every form that leads there, unless an allowed network contains them.
 func checkAddress(addr netip.Addr, allowed []netip.Prefix) error {
 	addr = addr.Unmap().WithZone("")
 	isAllowed := func(a netip.Addr) bool {
@@ -112,7 +112,7 @@ func checkAddress(addr netip.Addr, allowed []netip.Prefix) error {
 	return nil
 }
 
-// refusal says what an address is that is not connected to, "" of any other.
+// refusal returns what makes an address rejected, "" for an allowed one.
 func refusal(addr netip.Addr) string {
 	switch {
 	case addr.IsLoopback():
@@ -129,7 +129,7 @@ func refusal(addr netip.Addr) string {
 	return ""
 }
 
-// RefusedAddress finds an addressError below what net/http made of it.
+// RefusedAddress finds an addressError in an error of net/http.
 func RefusedAddress(err error) (*addressError, bool) {
 	var refused *addressError
 	return refused, errors.As(err, &refused)

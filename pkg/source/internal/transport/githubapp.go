@@ -22,8 +22,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// GitHubAppSecret is what a GitHubApp is made from, each under the name that it has
-// in the Secrets of Flux.
+// GitHubAppSecret has the input of a GitHubApp. The comments are the keys in the Secrets
+// of Flux.
 type GitHubAppSecret struct {
 	ID             string // "githubAppID"
 	InstallationID string // "githubAppInstallationID"
@@ -31,19 +31,19 @@ type GitHubAppSecret struct {
 	BaseURL        string // "githubAppBaseURL" of a GitHub Enterprise Server; "" is github.com
 }
 
-// GitHubApp is an installation of a GitHub App, in whose name short-lived tokens are
-// asked for. It is made by ParseGitHubApp.
+// GitHubApp is an installation of a GitHub App that requests short-lived tokens. It is
+// created by ParseGitHubApp.
 type GitHubApp struct {
 	id, installation string
 	key              *rsa.PrivateKey
 	api              *url.URL
-	digest           [sha256.Size]byte // of all of it
+	digest           [sha256.Size]byte // of all fields
 }
 
-// String keeps the key out of logs.
+// String omits the key, so that it is not logged.
 func (GitHubApp) String() string { return "GitHub App" }
 
-// GoString keeps the key out of logs.
+// GoString omits the key, so that it is not logged.
 func (GitHubApp) GoString() string { return "source.GitHubApp{...}" }
 
 func (*GitHubApp) overSSH() bool { return false }
@@ -54,15 +54,15 @@ const githubTokenUser = "x-access-token"
 
 const (
 	githubAPI          = "https://api.github.com"
-	githubEnterpriseV3 = "/api/v3" // where an Enterprise Server has the same
-	// tokenReserve is what a token that is used again has left of its hour.
+	githubEnterpriseV3 = "/api/v3" // the path of the API on an Enterprise Server
+	// tokenReserve is the minimum remaining lifetime of a token that is used again.
 	tokenReserve = 5 * time.Minute
-	// assertionLife is that of the proof which a token is asked for with; GitHub takes
-	// ten minutes at most. It begins a little earlier, for clocks that differ:
+	// assertionLife is the lifetime of the assertion for a token request; GitHub allows
+	// at most ten minutes. It begins a little earlier, in case clocks differ:
 	// https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-json-web-token-jwt-for-a-github-app
 	assertionLife = 2 * time.Minute
 	assertionSkew = time.Minute
-	maxTokenBytes = 64 << 10 // 64 KiB: the answer lists the repositories of an installation's choice
+	maxTokenBytes = 64 << 10 // 64 KiB: the answer lists the repositories that the installation selects
 )
 
 var (
@@ -70,19 +70,19 @@ var (
 	printables = regexp.MustCompile(`^[!-~]+$`)
 )
 
-// ParseGitHubApp checks the identity of an app. Its errors are ErrInvalid, begin
-// with the name of what is wrong, and say nothing of its content.
+// ParseGitHubApp validates the identity of an app. Its errors are ErrInvalid, begin with
+// the name of the invalid input, and never contain its content.
 func ParseGitHubApp(s GitHubAppSecret) (*GitHubApp, error) {
 	app := &GitHubApp{id: s.ID, installation: s.InstallationID}
 	if !githubID.MatchString(s.ID) {
-		return nil, fault.New(fault.ErrInvalid, "githubAppID is no number; it stands in the app's settings")
+		return nil, fault.New(fault.ErrInvalid, "githubAppID is not a number; copy it from the app's settings")
 	}
 	if !githubID.MatchString(s.InstallationID) {
-		return nil, fault.New(fault.ErrInvalid, "githubAppInstallationID is no number; it is the end of the URL of the installation's settings")
+		return nil, fault.New(fault.ErrInvalid, "githubAppInstallationID is not a number; copy it from the end of the URL of the installation's settings")
 	}
 	var err error
 	if app.key, err = jwt.ParseRSAPrivateKeyFromPEM(s.PrivateKey); err != nil {
-		return nil, fault.New(fault.ErrInvalid, "githubAppPrivateKey is not an RSA private key in PEM, as GitHub gives it out")
+		return nil, fault.New(fault.ErrInvalid, "githubAppPrivateKey is not an RSA private key in PEM, as GitHub issues it")
 	}
 	if app.api, err = githubURL(s.BaseURL); err != nil {
 		return nil, err
@@ -95,15 +95,15 @@ func ParseGitHubApp(s GitHubAppSecret) (*GitHubApp, error) {
 	return app, nil
 }
 
-// githubURL is the API's address. As Flux does it, that of an Enterprise Server may
-// be given without the path of its API.
+// githubURL returns the API's address. As in Flux, the address of an Enterprise Server
+// can omit the path of its API.
 func githubURL(raw string) (*url.URL, error) {
 	if raw == "" {
 		raw = githubAPI
 	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Hostname() == "" || u.Opaque != "" || u.Scheme != "https" && u.Scheme != "http" {
-		return nil, fault.New(fault.ErrInvalid, "githubAppBaseURL is no URL of a server; write it as https://host")
+		return nil, fault.New(fault.ErrInvalid, "githubAppBaseURL is not the URL of a server; write it as https://host")
 	}
 	if u.User != nil || u.RawQuery != "" || u.ForceQuery || strings.Contains(raw, "#") {
 		return nil, fault.New(fault.ErrInvalid, "githubAppBaseURL has a user, a query or a fragment in it; write it as https://host")
@@ -115,7 +115,7 @@ func githubURL(raw string) (*url.URL, error) {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host, Path: path}, nil
 }
 
-// Tokens are those that are good for a while yet.
+// Tokens caches tokens that remain valid for some time.
 type Tokens struct {
 	mu   sync.Mutex
 	good map[[sha256.Size]byte]token
@@ -126,7 +126,7 @@ type token struct {
 	ends time.Time
 }
 
-// get returns a token that lives for some minutes yet, the one at hand or a new one.
+// get returns a token that remains valid for some minutes, cached or new.
 func (c *Tokens) get(ctx context.Context, app *GitHubApp, s *Session, g *guard) (string, error) {
 	c.mu.Lock()
 	known, ok := c.good[app.digest]
@@ -152,7 +152,7 @@ func (c *Tokens) get(ctx context.Context, app *GitHubApp, s *Session, g *guard) 
 	return made.text, nil
 }
 
-// Forget makes the next fetch ask for a new token: the server did not take this one.
+// Forget makes the next fetch request a new token: the server rejected this one.
 func (c *Tokens) Forget(auth Auth) {
 	if app, ok := auth.(*GitHubApp); ok {
 		c.mu.Lock()
@@ -161,18 +161,18 @@ func (c *Tokens) Forget(auth Auth) {
 	}
 }
 
-// newToken asks for one. It goes the way of the repository: same dialer, same proxy,
-// same CA, no client certificate.
+// newToken requests a token with the same dialer, proxy and CA as for the repository, but
+// without the client certificate.
 func (a *GitHubApp) newToken(ctx context.Context, s *Session, g *guard) (token, error) {
 	if a.api.Scheme != "https" && !g.insecure {
 		return token{}, fault.New(fault.ErrInvalid, "plain http is not allowed: githubAppBaseURL must be https")
 	}
 	ctx, end := beginPhase(ctx, phaseToken, s.endpoint.Timeout)
 	defer end()
-	// Of what the app may do, reading is all that we need.
+	// Request only the app's permission to read.
 	made, err := a.request(ctx, &Transport{dialer: g.dialer, http: g.elsewhere}, tokenScope{Permissions: map[string]string{"contents": "read"}})
 	if status, ok := errors.AsType[*tokenStatusError](err); ok && status.status == http.StatusUnprocessableEntity {
-		err = fault.New(fault.ErrAuthentication, "%s; give the app the repository permission Contents: read", status.text())
+		err = fault.New(fault.ErrAuthentication, "%s; grant the app the repository permission Contents: read", status.text())
 	}
 	if err != nil {
 		return token{}, s.explain(ctx, phaseToken, err)
@@ -180,16 +180,17 @@ func (a *GitHubApp) newToken(ctx context.Context, s *Session, g *guard) (token, 
 	return made, nil
 }
 
-// API is the address of the API of the app's host, without a slash at its end.
+// API returns the address of the API of the app's host, without a trailing slash.
 func (a *GitHubApp) API() string { return a.api.String() }
 
-// StatusToken asks for a token that can set commit statuses of one repository, by its
-// name alone, and nothing else. It is asked for at API, be that plain
-// http: whether it may is for the caller to say. ErrUnsupported: the app may not do that, or not there.
+// StatusToken requests a token that can only set commit statuses of one repository, given
+// by its name alone. It sends the request to API even if that is plain http: the caller
+// decides whether that is allowed. ErrUnsupported means that the app does not have this
+// permission for the repository.
 func (a *GitHubApp) StatusToken(ctx context.Context, over *Transport, repository string) (string, error) {
 	made, err := a.request(ctx, over, tokenScope{Repositories: []string{repository}, Permissions: map[string]string{"statuses": "write"}})
 	if status, ok := errors.AsType[*tokenStatusError](err); ok && status.status == http.StatusUnprocessableEntity {
-		err = fault.New(fault.ErrUnsupported, "%s; give the app the repository permission Commit statuses: write, and %q to its installation", status.text(), fault.Printable(fault.Shorten(repository)))
+		err = fault.New(fault.ErrUnsupported, "%s; grant the app the repository permission Commit statuses: write, and its installation access to %q", status.text(), fault.Printable(fault.Shorten(repository)))
 	}
 	if err == nil {
 		return made.text, nil
@@ -198,9 +199,9 @@ func (a *GitHubApp) StatusToken(ctx context.Context, over *Transport, repository
 	return "", s.explain(ctx, phaseToken, err)
 }
 
-// tokenScope is how much less than the app a token may do.
+// tokenScope restricts the permissions of a token.
 type tokenScope struct {
-	Repositories []string          `json:"repositories,omitempty"` // their names, without the owner; none is all
+	Repositories []string          `json:"repositories,omitempty"` // names without the owner; none means all
 	Permissions  map[string]string `json:"permissions"`
 }
 
@@ -211,7 +212,7 @@ func (a *GitHubApp) request(ctx context.Context, over *Transport, scope tokenSco
 	}
 	body, err := json.Marshal(scope)
 	if err != nil {
-		return token{}, fmt.Errorf("encoding a question for GitHub: %w", err)
+		return token{}, fmt.Errorf("encoding a request to GitHub: %w", err)
 	}
 	at := a.api.JoinPath("app", "installations", a.installation, "access_tokens")
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String(), bytes.NewReader(body))
@@ -221,7 +222,7 @@ func (a *GitHubApp) request(ctx context.Context, over *Transport, scope tokenSco
 	req.Header.Set("Authorization", "Bearer "+proof)
 	req.Header.Set("Accept", "application/vnd.github+json")
 	req.Header.Set("Content-Type", "application/json")
-	res, err := over.RoundTrip(req) // which follows no redirect
+	res, err := over.RoundTrip(req) // does not follow redirects
 	if err != nil {
 		return token{}, err
 	}
@@ -232,7 +233,7 @@ func (a *GitHubApp) request(ctx context.Context, over *Transport, scope tokenSco
 	return readToken(res.Body)
 }
 
-// assertion is a JSON Web Token that proves who asks.
+// assertion returns a JSON Web Token that identifies the app.
 func (a *GitHubApp) assertion(now time.Time) (string, error) {
 	text, err := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.RegisteredClaims{
 		Issuer:    a.id,
@@ -245,7 +246,7 @@ func (a *GitHubApp) assertion(now time.Time) (string, error) {
 	return text, nil
 }
 
-// tokenStatusError is an answer other than a token.
+// tokenStatusError is a response without a token.
 type tokenStatusError struct{ status int }
 
 func (e *tokenStatusError) Error() string { return e.explain().Error() }
@@ -255,7 +256,7 @@ func (e *tokenStatusError) text() string {
 	return fmt.Sprintf("phase token: GitHub answers %d %s", e.status, http.StatusText(e.status))
 }
 
-// explain words the answers that the API's reference lists:
+// explain returns errors for the statuses that the API's reference lists:
 // https://docs.github.com/en/rest/apps/apps#create-an-installation-access-token-for-an-app
 func (e *tokenStatusError) explain() error {
 	status, text := e.status, e.text()
@@ -263,13 +264,13 @@ func (e *tokenStatusError) explain() error {
 	case status == http.StatusProxyAuthRequired:
 		return proxyStatus(status, "")
 	case status == http.StatusUnauthorized:
-		return fault.New(fault.ErrAuthentication, "%s; check that githubAppID and githubAppPrivateKey belong together, and that our clock is right", text)
+		return fault.New(fault.ErrAuthentication, "%s; check that githubAppID and githubAppPrivateKey belong together, and that this machine's clock is correct", text)
 	case status == http.StatusForbidden:
-		return fault.New(fault.ErrAuthentication, "%s; is the installation suspended?", text)
+		return fault.New(fault.ErrAuthentication, "%s; check whether the installation is suspended", text)
 	case status == http.StatusNotFound:
 		return fault.New(fault.ErrAuthentication, "%s; check githubAppInstallationID, and githubAppBaseURL if it is not github.com", text)
 	case status >= 500 || status == http.StatusTooManyRequests:
-		return fault.New(fault.ErrUnreachable, "%s; it is tried again", text)
+		return fault.New(fault.ErrUnreachable, "%s; the controller retries", text)
 	case status >= 300 && status < 400:
 		return fault.New(fault.ErrInvalid, "%s, which is not followed: correct githubAppBaseURL", text)
 	}
@@ -292,8 +293,8 @@ func readToken(r io.Reader) (token, error) {
 	if err == nil && (!printables.MatchString(in.Token) || in.ExpiresAt.IsZero()) {
 		err = errors.New("no token")
 	}
-	if err != nil { // whose text may hold the token
-		return token{}, fault.New(fault.ErrInvalid, "phase token: what answers there is not GitHub's API; check githubAppBaseURL")
+	if err != nil { // the error can contain the token
+		return token{}, fault.New(fault.ErrInvalid, "phase token: the response is not from GitHub's API; check githubAppBaseURL")
 	}
 	return token{text: in.Token, ends: in.ExpiresAt}, nil
 }

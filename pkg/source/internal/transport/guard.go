@@ -13,18 +13,18 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// guard stands between go-git and the network: it refuses plain http wherever a
-// redirect leads, bounds every body, and keeps bodies of errors from being read
-// at all, so that they show up nowhere.
+// guard is the http.RoundTripper of go-git: it rejects redirects to plain http, limits
+// the size of every body, and does not return the bodies of errors, so that they appear
+// nowhere.
 type guard struct {
 	home      string          // scheme, host and port of the repository
 	transport *http.Transport // to the repository's own host
-	elsewhere *http.Transport // where a redirect leads: it shows no client certificate
+	elsewhere *http.Transport // for redirects to other hosts: it shows no client certificate
 	dialer    *dialer
 	insecure  bool
 	maxPack   int64
 	answer    *answer
-	wanted    *atomic.Bool // a server asked for a client certificate, and there is none
+	wanted    *atomic.Bool // the server requested a client certificate, and none is configured
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -61,13 +61,13 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// close gives up the connections that are kept for another request.
+// close closes the idle connections.
 func (g *guard) close() {
 	g.transport.CloseIdleConnections()
 	g.elsewhere.CloseIdleConnections()
 }
 
-// originOf is what credentials belong to: RFC 6454, section 4.
+// originOf returns the origin that credentials belong to: RFC 6454, section 4.
 func originOf(u *url.URL) string {
 	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), PortOf(u))
 }
@@ -79,26 +79,27 @@ func PortOf(u *url.URL) string {
 	return SchemePort(u.Scheme)
 }
 
-// SchemePort is the port of a URL that has none, "" of a scheme other than http and https.
+// SchemePort returns the default port of a scheme, "" for schemes other than http and
+// https.
 func SchemePort(scheme string) string {
 	return map[string]string{"http": "80", "https": "443"}[scheme]
 }
 
-// answer is what is known of a server's last answer.
+// answer describes the last response of a server.
 type answer struct {
 	mu   sync.Mutex
 	last response
 }
 
-// response is an answer. Over ssh it has no status.
+// response is one response. Over ssh it has no status.
 type response struct {
 	status   int
-	redirect string // where it leads, fit to be shown
-	begin    []byte // of its body, to recognise what go-git cannot read
-	broken   error  // how reading the body ended, where go-git keeps the text alone
+	redirect string // where it leads, safe to display
+	begin    []byte // of its body, to recognize what go-git cannot parse
+	broken   error  // the error of reading the body, because go-git returns only its text
 }
 
-const beginBytes = 8 << 10 // 8 KiB: the capabilities stand in the first line
+const beginBytes = 8 << 10 // 8 KiB: the capabilities are in the first line
 
 func (a *answer) reset() {
 	a.mu.Lock()
@@ -129,7 +130,7 @@ func (a *answer) seen() response {
 	return a.last
 }
 
-// redirectOf is scheme and host of a redirect. The rest may hold a token.
+// redirectOf returns scheme and host of a redirect. The rest can contain a token.
 func redirectOf(res *http.Response) string {
 	to, err := res.Location()
 	if err != nil || to.Host == "" {
@@ -138,7 +139,7 @@ func redirectOf(res *http.Response) string {
 	return fault.Shorten((&url.URL{Scheme: to.Scheme, Host: to.Host}).String())
 }
 
-// boundedBody is a response of limited size.
+// boundedBody is a body of limited size.
 type boundedBody struct {
 	io.ReadCloser
 	answer *answer

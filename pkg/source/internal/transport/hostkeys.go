@@ -15,16 +15,16 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// hostKeys are the servers that a key may be shown to.
+// hostKeys are the servers that a key can be used with.
 type hostKeys struct {
 	db   *knownhosts.HostKeyDB
 	host string // with the port
-	err  error  // what is wrong with the server, once check has seen it
-	seen bool   // the server has shown a key
+	err  error  // the problem with the server, after check
+	seen bool   // the server has presented a key
 }
 
-// readHostKeys reads known_hosts. The library reads files alone: dir is where to
-// put one for that moment.
+// readHostKeys reads known_hosts. The library can only read files: dir is for a temporary
+// one.
 func readHostKeys(dir string, list []byte, host string) (*hostKeys, error) {
 	f, err := os.CreateTemp(dir, "incoming-known_hosts-")
 	if err != nil {
@@ -42,7 +42,7 @@ func readHostKeys(dir string, list []byte, host string) (*hostKeys, error) {
 	return &hostKeys{db: db, host: host}, nil
 }
 
-// lineOf finds the line in the library's error, whose text is not for others.
+// lineOf finds the line number in the library's error, whose text is not shown.
 func lineOf(err error, file string) string {
 	_, rest, _ := strings.Cut(err.Error(), file+":")
 	number, _, ok := strings.Cut(rest, ":")
@@ -52,9 +52,9 @@ func lineOf(err error, file string) string {
 	return "line " + number
 }
 
-// algorithms are the kinds of keys to ask the server for: those it is known by, for
-// a server with several keys would else show one that is not listed. None means
-// that it is not known at all.
+// algorithms returns the key types to request from the server: those in known_hosts,
+// because a server with several keys could otherwise present one that is not listed. None
+// means that the server is not listed at all.
 func (h *hostKeys) algorithms() []string {
 	safe := ssh.SupportedAlgorithms().HostKeys
 	return slices.DeleteFunc(h.db.HostKeyAlgorithms(h.host), func(name string) bool { return !slices.Contains(safe, name) })
@@ -68,30 +68,30 @@ func (h *hostKeys) check(host string, remote net.Addr, key ssh.PublicKey) error 
 }
 
 func (h *hostKeys) explain(err error, key ssh.PublicKey) error {
-	shows := fmt.Sprintf("%s shows the key %s %s", h.host, key.Type(), ssh.FingerprintSHA256(key))
+	shows := fmt.Sprintf("%s presents the key %s %s", h.host, key.Type(), ssh.FingerprintSHA256(key))
 	var mismatch *xknownhosts.KeyError
 	var revoked *xknownhosts.RevokedError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &revoked):
-		return fault.New(fault.ErrHostKey, "the host key is revoked: %s, which known_hosts revokes in line %d; nothing was sent there: ask the server's owner for its new key", shows, revoked.Revoked.Line)
+		return fault.New(fault.ErrHostKey, "the host key is revoked: %s, which known_hosts revokes in line %d; nothing was sent: ask the server's owner for its new key", shows, revoked.Revoked.Line)
 	case errors.As(err, &mismatch) && len(mismatch.Want) == 0:
-		return fault.New(fault.ErrHostKey, "the host is unknown: %s, and known_hosts has none for it; nothing was sent there: compare the fingerprint with what the server's owner publishes, then add the line that ssh-keyscan prints to known_hosts", shows)
+		return fault.New(fault.ErrHostKey, "the host is unknown: %s, and known_hosts has no key for it; nothing was sent: compare the fingerprint with what the server's owner publishes, then add the line that ssh-keyscan prints to known_hosts", shows)
 	case errors.As(err, &mismatch):
 		want := mismatch.Want[0]
-		return fault.New(fault.ErrHostKey, "the host key has changed: %s, and known_hosts has %s %s in line %d; nothing was sent there: either the server was given a new key, or somebody is in between: ask its owner before you replace the line", shows, want.Key.Type(), ssh.FingerprintSHA256(want.Key), want.Line)
+		return fault.New(fault.ErrHostKey, "the host key has changed: %s, and known_hosts has %s %s in line %d; nothing was sent: either the server has a new key, or the connection is intercepted: ask the server's owner before you replace the line", shows, want.Key.Type(), ssh.FingerprintSHA256(want.Key), want.Line)
 	}
-	// A certificate that is not good for this host, or not any more.
-	return fault.New(fault.ErrHostKey, "the host key is not trusted: %s, a certificate that no authority in known_hosts vouches for, or not for this host and time; nothing was sent there", shows)
+	// A certificate that is not valid for this host, or has expired.
+	return fault.New(fault.ErrHostKey, "the host key is not trusted: %s, a certificate that no authority in known_hosts has signed for this host and time; nothing was sent", shows)
 }
 
-// noCommon is about a server that has no key of a kind that it is known by.
+// noCommon returns the error for a server that has no key of a listed type.
 func (h *hostKeys) noCommon(theirs []string) error {
 	var ours []string
 	for _, key := range h.db.HostKeys(h.host) {
 		ours = append(ours, key.Type())
 	}
-	return fault.New(fault.ErrHostKey, "the host key has changed: %s has no key of the kinds in known_hosts (%s), it has %s; nothing was sent there: ask its owner for its present key before you replace the line",
+	return fault.New(fault.ErrHostKey, "the host key has changed: %s has no key of the types in known_hosts (%s), it has %s; nothing was sent: ask its owner for its current key before you replace the line",
 		h.host, strings.Join(ours, ", "), fault.Printable(fault.Shorten(strings.Join(theirs, ", "))))
 }

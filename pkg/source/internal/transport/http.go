@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// Way is how to ask a host that stands in an object of the cluster: addresses are
-// judged as Mirrors does (security.md 9), the environment has no say, and a proxy is
-// the one that is given.
+// Way has the settings for requests to a host that an object in the cluster names:
+// addresses are checked as for Mirrors (security.md 9), the environment has no influence,
+// and the only proxy is the given one.
 type Way struct {
 	// Timeout bounds each connection.
 	Timeout time.Duration
-	// AllowedCIDRs are addresses to connect to although they are loopback,
-	// link-local or otherwise refused.
+	// AllowedCIDRs are addresses to connect to although they are loopback, link-local or
+	// otherwise rejected.
 	AllowedCIDRs []netip.Prefix
-	// Proxy stands in between; nil is none.
+	// Proxy is used for every connection; nil for none.
 	Proxy *Proxy
 }
 
-// Transport is a transport of its own; whoever has it closes its idle connections.
+// Transport returns a new transport; the caller closes its idle connections.
 func (w Way) Transport(trust *tls.Config) *Transport {
 	d := w.dialer()
 	return &Transport{dialer: d, http: &http.Transport{
@@ -44,7 +44,7 @@ func (w Way) dialer() *dialer {
 	return newDialer(w.Timeout, w.AllowedCIDRs, w.Proxy)
 }
 
-// Transport is an http.RoundTripper that judges where it goes.
+// Transport is an http.RoundTripper that checks the addresses it connects to.
 type Transport struct {
 	dialer *dialer
 	http   *http.Transport
@@ -52,7 +52,7 @@ type Transport struct {
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	// Without a tunnel the proxy resolves the name of a plain http request.
+	// Without a tunnel, the proxy resolves the name of a plain http request.
 	if t.dialer.proxy != nil {
 		if err := t.dialer.checkBehindProxy(net.JoinHostPort(req.URL.Hostname(), req.URL.Port())); err != nil {
 			return nil, err
@@ -61,5 +61,5 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.http.RoundTrip(req)
 }
 
-// CloseIdleConnections is found by http.Client.
+// CloseIdleConnections is called by http.Client.
 func (t *Transport) CloseIdleConnections() { t.http.CloseIdleConnections() }

@@ -2,7 +2,7 @@ package transport
 
 import "time"
 
-// What one response may cost.
+// Limits on one response.
 const (
 	// DefaultTimeout bounds each phase of a fetch: dial, TLS, refs, pack.
 	DefaultTimeout = 60 * time.Second

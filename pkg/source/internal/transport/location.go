@@ -7,14 +7,14 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// Location is where a repository is: over http and https, or over ssh.
+// Location is the address of a repository: over http and https, or over ssh.
 type Location struct {
 	url        *url.URL    // nil for ssh
-	ssh        *sshAddress // nil for others
-	Repository string      // the same however it was written
+	ssh        *sshAddress // nil for http and https
+	Repository string      // the same for every spelling of the address
 }
 
-// Locate accepts what this package can fetch.
+// Locate parses a URL that this package can fetch from.
 func Locate(raw string, insecure bool) (Location, error) {
 	address, canonical, err := parseSSH(raw)
 	if err != nil {
@@ -30,8 +30,8 @@ func Locate(raw string, insecure bool) (Location, error) {
 	return Location{url: u, Repository: u.String()}, nil
 }
 
-// parseURL accepts what can be fetched over http. The URL is not quoted in errors
-// about its syntax, because a password may be in it.
+// parseURL parses an http or https URL. Errors about its syntax do not quote the URL,
+// because it can contain a password.
 func parseURL(raw string, insecure bool) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -43,7 +43,7 @@ func parseURL(raw string, insecure bool) (*url.URL, error) {
 	case u.Scheme == "http" && !insecure:
 		return nil, fault.New(fault.ErrInvalid, "plain http is not allowed, use https")
 	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, fault.New(fault.ErrInvalid, "the URL is none of https://host/path, ssh://user@host/path and user@host:path; other schemes, local paths and remote helpers are refused")
+		return nil, fault.New(fault.ErrInvalid, "the URL must be https://host/path, ssh://user@host/path or user@host:path; other schemes, local paths and remote helpers are rejected")
 	case u.Opaque != "" || u.Hostname() == "":
 		return nil, fault.New(fault.ErrInvalid, "the URL names no host; write it as https://host/path")
 	case u.RawQuery != "" || u.ForceQuery || strings.Contains(raw, "#"):
@@ -51,13 +51,13 @@ func parseURL(raw string, insecure bool) (*url.URL, error) {
 	case strings.ContainsAny(raw, " \t\r\n\\\"'`$;&|<>(){}[]^") && !strings.HasPrefix(u.Host, "["):
 		return nil, fault.New(fault.ErrInvalid, "the URL has quotes, spaces or other characters that must be percent-encoded")
 	}
-	// git takes a URL with a slash at its end for the same one.
+	// git ignores a slash at the end of a URL.
 	u.Path, u.RawPath = strings.TrimRight(u.Path, "/"), strings.TrimRight(u.RawPath, "/")
 	return u, nil
 }
 
-// CleanURL is a URL as a mirror of it would be called, over http without
-// user-info; "" where there can be none.
+// CleanURL returns the URL that identifies a mirror, over http without user-info; "" if
+// the URL is invalid.
 func CleanURL(raw string) string {
 	if at, err := Locate(raw, true); err == nil && at.ssh != nil {
 		return at.Repository
@@ -74,7 +74,7 @@ func CleanURL(raw string) string {
 	return u.String()
 }
 
-// ShownURL is a URL fit for messages and status, even when it was refused.
+// ShownURL returns a URL that is safe for messages and status, even if it was rejected.
 func ShownURL(raw string) string {
 	if at, err := Locate(raw, true); err == nil && at.ssh != nil {
 		return fault.Shorten(at.Repository)
@@ -87,18 +87,18 @@ func ShownURL(raw string) string {
 	return fault.Shorten(clean.String())
 }
 
-// CheckAuth refuses credentials that do not go with the URL.
+// CheckAuth rejects credentials that cannot be used with the URL.
 func (l Location) CheckAuth(auth Auth, ca []byte, certificate *Certificate) error {
 	ssh := l.ssh != nil
 	switch {
 	case ssh && (auth == nil || !auth.overSSH()):
-		return fault.New(fault.ErrInvalid, "a repository over ssh is read with a private key (identity) and a list of known hosts (known_hosts), and with nothing else")
+		return fault.New(fault.ErrInvalid, "a repository over ssh needs a private key (identity) and a list of known hosts (known_hosts): remove other credentials")
 	case ssh && (ca != nil || certificate != nil):
-		return fault.New(fault.ErrInvalid, "there are no certificates in ssh: remove ca.crt, tls.crt and tls.key")
+		return fault.New(fault.ErrInvalid, "ssh uses no certificates: remove ca.crt, tls.crt and tls.key")
 	case !ssh && auth != nil && auth.overSSH():
-		return fault.New(fault.ErrInvalid, "an SSH key is of no use over %s: write the URL as ssh://git@host/path, or give username and password", l.url.Scheme)
+		return fault.New(fault.ErrInvalid, "an SSH key cannot be used over %s: write the URL as ssh://git@host/path, or set username and password", l.url.Scheme)
 	case !ssh && l.url.Scheme != "https" && (ca != nil || certificate != nil):
-		return fault.New(fault.ErrInvalid, "there are no certificates in plain http: remove ca.crt, tls.crt and tls.key, or use https")
+		return fault.New(fault.ErrInvalid, "plain http uses no certificates: remove ca.crt, tls.crt and tls.key, or use https")
 	}
 	return nil
 }

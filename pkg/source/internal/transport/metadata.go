@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// MetadataServices are the addresses at which clouds tell a machine about itself, with
-// credentials among it. Neither repositories nor artifacts are asked for there, and the
-// NetworkPolicy of deploy/controller.yaml lets nothing out to them. Every link-local
-// address is refused; a NetworkPolicy cannot do so, since a DNS cache of the node may
-// have one, so it needs each.
+// MetadataServices are the addresses of cloud services that give a machine information
+// about itself, including credentials. Neither repositories nor artifacts are fetched
+// from there, and the NetworkPolicy of deploy/controller.yaml blocks them. The program
+// rejects every link-local address; a NetworkPolicy cannot do so, because a DNS cache of
+// the node can have such an address, so it lists each service.
 func MetadataServices() []netip.Addr { return slices.Clone(metadataServices) }
 
 var metadataServices = []netip.Addr{
@@ -22,7 +22,7 @@ var metadataServices = []netip.Addr{
 	// AWS EKS Pod Identity: https://docs.aws.amazon.com/eks/latest/userguide/pod-id-agent-setup.html
 	netip.MustParseAddr("169.254.170.23"),
 	netip.MustParseAddr("fd00:ec2::23"),
-	// Google Cloud, machines with IPv6 alone
+	// Google Cloud, machines with only IPv6
 	// https://cloud.google.com/compute/docs/metadata/querying-metadata
 	netip.MustParseAddr("fd20:ce::254"),
 	// Azure: https://learn.microsoft.com/en-us/azure/virtual-network/what-is-ip-address-168-63-129-16
@@ -41,7 +41,7 @@ var metadataServices = []netip.Addr{
 	netip.MustParseAddr("fd00:a9fe:a9fe::1"),
 }
 
-// Networks of IPv6 whose addresses stand for one of IPv4.
+// IPv6 networks whose addresses contain an IPv4 address.
 var (
 	nat64      = netip.MustParsePrefix("64:ff9b::/96")    // RFC 6052, section 2.1
 	localNAT64 = netip.MustParsePrefix("64:ff9b:1::/48")  // RFC 8215
@@ -51,7 +51,7 @@ var (
 	thisHost   = netip.MustParsePrefix("0.0.0.0/8")       // "this network": Linux connects 0.0.0.0 to itself
 )
 
-// embeddedIPv4 returns the addresses of IPv4 that an address of IPv6 may stand for.
+// embeddedIPv4 returns the IPv4 addresses that an IPv6 address can contain.
 func embeddedIPv4(addr netip.Addr) []netip.Addr {
 	if !addr.Is6() {
 		return nil
@@ -64,9 +64,9 @@ func embeddedIPv4(addr netip.Addr) []netip.Addr {
 	case sixToFour.Contains(addr):
 		return []netip.Addr{at(2, 3, 4, 5)}
 	case localNAT64.Contains(addr):
-		// The prefix in use may have 96, 64, 56 or 48 bits, with zeros in byte 8 and
-		// behind the address: RFC 6052, section 2.2. What is zero throughout is the rest
-		// of a shorter one.
+		// The prefix can have 96, 64, 56 or 48 bits, with zeros in byte 8 and after the
+		// address: RFC 6052, section 2.2. If all these bytes are zero, they are the rest
+		// of a shorter prefix.
 		zero := func(from int) bool {
 			return b[8] == 0 && !slices.ContainsFunc(b[from:], func(x byte) bool { return x != 0 })
 		}

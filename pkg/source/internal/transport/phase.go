@@ -10,26 +10,26 @@ import (
 // The phases of a fetch, as errors name them.
 const (
 	phaseDial      = "dial"
-	phaseProxy     = "proxy" // what a proxy is asked, and TLS with it
+	phaseProxy     = "proxy" // the request to a proxy, with its TLS
 	phaseTLS       = "TLS"
-	phaseHandshake = "handshake" // of ssh, with authentication
+	phaseHandshake = "handshake" // of ssh, including authentication
 	phaseToken     = "token"     // of a GitHub App
 	phaseRefs      = "refs"
 )
 
-// phases bounds each phase of a fetch by the same time, from its beginning to its
-// end: a server that sends a byte a second is as slow as one that sends none.
+// phases limits each phase of a fetch to the same time, from beginning to end: a server
+// that sends a byte per second is as slow as one that sends none.
 type phases struct {
 	timeout time.Duration
 	cancel  context.CancelCauseFunc
 
 	mu      sync.Mutex
-	request string // token, refs or pack: what the present request is for
+	request string // token, refs or pack: the purpose of the current request
 	phase   string
 	timer   *time.Timer
 }
 
-// slowError: a phase took too long.
+// SlowError reports that a phase exceeded its timeout.
 type SlowError struct {
 	Phase   string
 	Timeout time.Duration
@@ -39,8 +39,8 @@ func (e *SlowError) Error() string {
 	return "no end of phase " + e.Phase + " after " + e.Timeout.String()
 }
 
-// begin starts a request. Its context ends with a *slowError as the cause when one
-// of its phases is too slow. end must be called.
+// beginPhase starts a request. Its context ends with a *SlowError as the cause if one of
+// its phases is too slow. The caller must call end.
 func beginPhase(ctx context.Context, request string, timeout time.Duration) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	p := &phases{timeout: timeout, cancel: cancel, request: request}
@@ -61,14 +61,14 @@ func beginPhase(ctx context.Context, request string, timeout time.Duration) (_ c
 
 type phasesKey struct{}
 
-// enterPhase begins a phase of the request that a context is for.
+// enterPhase begins a phase of the request that a context belongs to.
 func enterPhase(ctx context.Context, phase string) {
 	if p, ok := ctx.Value(phasesKey{}).(*phases); ok {
 		p.enter(phase)
 	}
 }
 
-// currentPhase is the phase that the request of a context is in.
+// currentPhase returns the phase of the request that a context belongs to.
 func currentPhase(ctx context.Context, otherwise string) string {
 	p, ok := ctx.Value(phasesKey{}).(*phases)
 	if !ok {

@@ -21,16 +21,15 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// ProxySecret is what a Proxy is made from, each under the name that it has in the
-// Secrets of Flux.
+// ProxySecret has the input of a Proxy. The comments are the keys in the Secrets of Flux.
 type ProxySecret struct {
 	Address  string // "address": http://host:port, https://host:port or socks5://host:port
-	Username string // "username"; may be empty
+	Username string // "username"; can be empty
 	Password string // "password"
-	CA       []byte // "ca.crt": certificates in PEM to trust of an https proxy instead of the system's; may be empty
+	CA       []byte // "ca.crt": certificates in PEM that an https proxy is checked with, instead of the system's; can be empty
 }
 
-// Proxy stands between us and a repository's server. It is made by ParseProxy.
+// Proxy is a proxy for connections to a repository's server. It is created by ParseProxy.
 type Proxy struct {
 	scheme string // http, https or socks5
 	host   string // with the port
@@ -38,21 +37,21 @@ type Proxy struct {
 	roots  *x509.CertPool // nil for the system's
 }
 
-// String keeps the password out of logs.
+// String omits the password, so that it is not logged.
 func (p Proxy) String() string { return p.scheme + " proxy at " + p.host }
 
-// GoString keeps the password out of logs.
+// GoString omits the password, so that it is not logged.
 func (p Proxy) GoString() string { return "source.Proxy{...}" }
 
-// maxProxyUser is what a field of SOCKS5 holds (RFC 1929, section 2).
+// maxProxyUser is the maximum length of a field in SOCKS5 (RFC 1929, section 2).
 const maxProxyUser = 255 // bytes
 
-// ParseProxy checks how to reach a proxy. Its errors are ErrInvalid, begin with the
-// name of what is wrong, and say nothing of its content.
+// ParseProxy validates the settings of a proxy. Its errors are ErrInvalid, begin with the
+// name of the invalid input, and never contain its content.
 func ParseProxy(s ProxySecret) (*Proxy, error) {
 	u, err := url.Parse(s.Address)
 	if err != nil {
-		return nil, fault.New(fault.ErrInvalid, "address is no URL; write it as http://host:port, https://host:port or socks5://host:port")
+		return nil, fault.New(fault.ErrInvalid, "address is not a URL; write it as http://host:port, https://host:port or socks5://host:port")
 	}
 	p := &Proxy{scheme: u.Scheme}
 	port := map[string]string{"http": "80", "https": "443", "socks5": "1080"}[u.Scheme]
@@ -62,21 +61,21 @@ func ParseProxy(s ProxySecret) (*Proxy, error) {
 	p.host = net.JoinHostPort(u.Hostname(), port)
 	switch {
 	case u.User != nil:
-		return nil, fault.New(fault.ErrInvalid, "address has a user or a password in it: put them into username and password")
+		return nil, fault.New(fault.ErrInvalid, "address contains a user or a password: move them to username and password")
 	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5":
-		return nil, fault.New(fault.ErrInvalid, "address is none of http://host:port, https://host:port and socks5://host:port")
+		return nil, fault.New(fault.ErrInvalid, "address must be http://host:port, https://host:port or socks5://host:port")
 	case !sshHost.MatchString(u.Hostname()) && !isAddress(u.Hostname()):
 		return nil, fault.New(fault.ErrInvalid, "address names no host")
 	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.ForceQuery || strings.Contains(s.Address, "#"):
-		return nil, fault.New(fault.ErrInvalid, "address has a path, a query or a fragment: it is a host and a port")
+		return nil, fault.New(fault.ErrInvalid, "address has a path, a query or a fragment: write only host and port")
 	case s.Username == "" && s.Password != "":
-		return nil, fault.New(fault.ErrInvalid, "username is missing, and there is a password")
+		return nil, fault.New(fault.ErrInvalid, "username is missing, but password is set")
 	case u.Scheme == "socks5" && s.Username != "" && s.Password == "":
-		return nil, fault.New(fault.ErrInvalid, "password is missing, and socks5 has no user without one")
+		return nil, fault.New(fault.ErrInvalid, "password is missing, which socks5 requires for a user")
 	case u.Scheme == "socks5" && max(len(s.Username), len(s.Password)) > maxProxyUser:
-		return nil, fault.New(fault.ErrInvalid, "username or password has more than %d bytes, which socks5 cannot send", maxProxyUser)
+		return nil, fault.New(fault.ErrInvalid, "username or password has more than %d bytes, the limit of socks5", maxProxyUser)
 	case u.Scheme != "https" && len(s.CA) > 0:
-		return nil, fault.New(fault.ErrInvalid, "ca.crt is given, and only an https proxy has a certificate")
+		return nil, fault.New(fault.ErrInvalid, "ca.crt is set, but only an https proxy has a certificate: remove it")
 	}
 	if s.Username != "" {
 		p.auth = &BasicAuth{Username: s.Username, Password: s.Password}
@@ -84,19 +83,19 @@ func ParseProxy(s ProxySecret) (*Proxy, error) {
 	if len(s.CA) > 0 {
 		p.roots = x509.NewCertPool()
 		if !p.roots.AppendCertsFromPEM(s.CA) {
-			return nil, fault.New(fault.ErrInvalid, "ca.crt holds no certificate in PEM")
+			return nil, fault.New(fault.ErrInvalid, "ca.crt has no certificate in PEM")
 		}
 	}
 	return p, nil
 }
 
-// plainHTTP is where to send a request in plain http, which an http proxy passes
-// on as it is; nil where there is a connection to be made.
+// plainHTTP returns the address for a request in plain http, which an http proxy
+// forwards; nil if a connection is needed.
 func (p *Proxy) plainHTTP(req *http.Request) (*url.URL, error) {
 	if p == nil || p.scheme == "socks5" || req.URL.Scheme != "http" {
 		return nil, nil
 	}
-	// Whether the way to the proxy is encrypted is connect's business.
+	// connect decides whether the connection to the proxy is encrypted.
 	to := &url.URL{Scheme: "http", Host: p.host}
 	if p.auth != nil {
 		to.User = url.UserPassword(p.auth.Username, p.auth.Password)
@@ -104,7 +103,7 @@ func (p *Proxy) plainHTTP(req *http.Request) (*url.URL, error) {
 	return to, nil
 }
 
-// connect opens a connection to the proxy itself.
+// connect connects to the proxy itself.
 func (p *Proxy) connect(ctx context.Context, direct *net.Dialer) (net.Conn, error) {
 	enterPhase(ctx, phaseDial)
 	conn, err := direct.DialContext(ctx, "tcp", p.host)
@@ -121,14 +120,14 @@ func (p *Proxy) connect(ctx context.Context, direct *net.Dialer) (net.Conn, erro
 		}
 		var untrusted *tls.CertificateVerificationError
 		if errors.As(err, &untrusted) {
-			return nil, fault.New(fault.ErrUnreachable, "phase proxy: the proxy's certificate is not trusted: %v; put the CA that signed it into ca.crt of the proxy's Secret", untrusted.Err)
+			return nil, fault.New(fault.ErrUnreachable, "phase proxy: the proxy's certificate is not trusted: %v; add the CA that signed it to ca.crt in the proxy's Secret", untrusted.Err)
 		}
-		return nil, fault.New(fault.ErrUnreachable, "phase proxy: there is no TLS with the proxy: %s", networkError(err))
+		return nil, fault.New(fault.ErrUnreachable, "phase proxy: the TLS handshake with the proxy failed: %s", networkError(err))
 	}
 	return secure, nil
 }
 
-// dial makes the proxy connect us to a host, which it resolves.
+// dial makes the proxy connect to a host, which the proxy resolves.
 func (p *Proxy) dial(ctx context.Context, direct *net.Dialer, address string) (net.Conn, error) {
 	if p.scheme == "socks5" {
 		return p.dialSOCKS(ctx, direct, address)
@@ -153,7 +152,7 @@ func (p *Proxy) dial(ctx context.Context, direct *net.Dialer, address string) (n
 	return conn, nil
 }
 
-// tunnel asks for a connection: RFC 9110, section 9.3.6.
+// tunnel requests a connection: RFC 9110, section 9.3.6.
 func (p *Proxy) tunnel(conn net.Conn, address string) error {
 	request := "CONNECT " + address + " HTTP/1.1\r\nHost: " + address + "\r\n"
 	if p.auth != nil {
@@ -162,7 +161,7 @@ func (p *Proxy) tunnel(conn net.Conn, address string) error {
 	if _, err := io.WriteString(conn, request+"\r\n"); err != nil {
 		return proxyBroke(err)
 	}
-	// A byte at a time: what follows the header is the other side's already.
+	// Read byte by byte: what follows the header comes from the target host.
 	var header []byte
 	for one := make([]byte, 1); !bytes.HasSuffix(header, []byte("\r\n\r\n")); {
 		if len(header) >= MaxHeaderBytes {
@@ -175,7 +174,7 @@ func (p *Proxy) tunnel(conn net.Conn, address string) error {
 	}
 	res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(header)), &http.Request{Method: http.MethodConnect})
 	if err != nil {
-		return fault.New(fault.ErrInvalid, "phase proxy: what answers there is no http proxy; is its address right?")
+		return fault.New(fault.ErrInvalid, "phase proxy: the response is not from an http proxy; check the address of the proxy")
 	}
 	res.Body.Close()
 	if res.StatusCode == http.StatusOK {
@@ -184,21 +183,21 @@ func (p *Proxy) tunnel(conn net.Conn, address string) error {
 	return proxyStatus(res.StatusCode, address)
 }
 
-// proxyBroke is about a proxy that does not answer to its end.
+// proxyBroke returns the error for an incomplete response of a proxy.
 func proxyBroke(err error) error {
-	return fault.New(fault.ErrUnreachable, "phase proxy: asking the proxy for a connection: %s", networkError(err))
+	return fault.New(fault.ErrUnreachable, "phase proxy: requesting a connection from the proxy: %s", networkError(err))
 }
 
-// proxyStatus is about a proxy that answers something else than wanted.
+// proxyStatus returns the error for a response of a proxy other than success.
 func proxyStatus(status int, address string) error {
 	text := fmt.Sprintf("phase proxy: the proxy answers %d %s", status, http.StatusText(status))
 	switch {
 	case status == http.StatusProxyAuthRequired:
 		return fault.New(fault.ErrAuthentication, "%s; check username and password in the proxy's Secret", text)
 	case status >= 500:
-		return fault.New(fault.ErrUnreachable, "%s; it may not reach %s, or not resolve its name", text, address)
+		return fault.New(fault.ErrUnreachable, "%s; the proxy cannot connect to %s, or cannot resolve its name", text, address)
 	}
-	return fault.New(fault.ErrInvalid, "%s; ask its owner to allow CONNECT to %s", text, address)
+	return fault.New(fault.ErrInvalid, "%s; ask the owner of the proxy to allow CONNECT to %s", text, address)
 }
 
 func (p *Proxy) dialSOCKS(ctx context.Context, direct *net.Dialer, address string) (net.Conn, error) {
@@ -223,18 +222,18 @@ func (p *Proxy) dialSOCKS(ctx context.Context, direct *net.Dialer, address strin
 	}
 	var dial *net.OpError
 	if errors.As(op.Err, &dial) && dial.Op == "dial" {
-		return nil, dial // the proxy itself is away
+		return nil, dial // the proxy itself does not answer
 	}
-	// The words are those of x/net v0.57.0, internal/socks. Nothing is quoted of what
-	// the proxy sends but numbers.
+	// The texts are those of x/net v0.57.0, internal/socks. They contain only numbers
+	// from the proxy.
 	cause := op.Err.Error()
 	if known := networkError(op.Err); known != "" {
 		cause = known
 	}
 	if strings.Contains(cause, "authentication") {
-		return nil, fault.New(fault.ErrAuthentication, "phase proxy: the proxy says: %s; check username and password in the proxy's Secret", cause)
+		return nil, fault.New(fault.ErrAuthentication, "phase proxy: the proxy reports: %s; check username and password in the proxy's Secret", cause)
 	}
-	return nil, fault.New(fault.ErrUnreachable, "phase proxy: the proxy says: %s; it may not reach %s, or not resolve its name", cause, address)
+	return nil, fault.New(fault.ErrUnreachable, "phase proxy: the proxy reports: %s; the proxy cannot connect to %s, or cannot resolve its name", cause, address)
 }
 
 // socksDialer connects x/net's SOCKS client to its proxy.
@@ -257,7 +256,8 @@ func (s socksDialer) DialContext(ctx context.Context, _, _ string) (net.Conn, er
 	return conn, err
 }
 
-// isAddress tells an IP address without a zone, which names an interface.
+// isAddress reports whether host is an IP address without a zone, which names an
+// interface.
 func isAddress(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return err == nil && addr.Zone() == ""

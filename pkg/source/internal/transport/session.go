@@ -28,41 +28,42 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// Session is one conversation with a server: its references, then perhaps a pack.
+// Session is one connection to a server: it lists the references, then possibly fetches a
+// pack.
 type Session struct {
 	endpoint Endpoint
 	git      uploadPack
 	answer   *answer
-	wanted   *atomic.Bool // the server asked for a client certificate, and there is none
+	wanted   *atomic.Bool // the server requested a client certificate, and none is configured
 	Close    func()
 }
 
-// uploadPack is git-upload-pack, over http as go-git has it, or over ssh.
+// uploadPack is git-upload-pack, over http by go-git, or over ssh.
 type uploadPack interface {
 	AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error)
 	UploadPack(ctx context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error)
 }
 
-// Endpoint is a repository on a server, and how to reach it.
+// Endpoint is a repository on a server, and how to connect to it.
 type Endpoint struct {
 	Location    Location
 	Auth        Auth
-	Certificate *Certificate // shown to the repository's own host alone
-	CA          []byte       // in PEM, instead of the system's; nil for the system's
+	Certificate *Certificate // only for the repository's own host
+	CA          []byte       // in PEM, replaces the system's; nil for the system's
 	Proxy       *Proxy
 	Timeout     time.Duration // of each phase
-	ByCommit    bool          // a commit is fetched, not what a reference names
+	ByCommit    bool          // fetch a commit instead of a reference
 
 	AllowedCIDRs  []netip.Prefix
 	AllowInsecure bool
 	MaxPackBytes  int64
-	// Dir is where a file may be for a moment.
+	// Dir is a folder for a temporary file.
 	Dir    string
 	Tokens *Tokens
 }
 
-// Connect prepares a session; nothing is sent yet but what a GitHub App asks a token
-// with. close must be called.
+// Connect prepares a session. Nothing is sent except the token request of a GitHub App.
+// The caller must call close.
 func (e Endpoint) Connect(ctx context.Context) (*Session, error) {
 	d := newDialer(e.Timeout, e.AllowedCIDRs, e.Proxy)
 	if e.Location.ssh != nil {
@@ -84,8 +85,8 @@ func (e Endpoint) Connect(ctx context.Context) (*Session, error) {
 	}
 	port, _ := strconv.Atoi(e.Location.url.Port())
 	endpoint := &transport.Endpoint{Protocol: e.Location.url.Scheme, Host: hostOf(e.Location.url), Port: port, Path: e.Location.url.EscapedPath()}
-	// go-git follows redirects of the first request only, never from https to http,
-	// and drops the credentials where a redirect leaves scheme, host or port.
+	// go-git follows redirects of the first request only, never from https to http, and
+	// removes the credentials if a redirect changes scheme, host or port.
 	if s.git, err = githttp.NewClient(&http.Client{Transport: g}).NewUploadPackSession(endpoint, auth); err != nil {
 		g.close()
 		return nil, fault.New(fault.ErrInvalid, "the URL cannot be used with these credentials")
@@ -93,22 +94,22 @@ func (e Endpoint) Connect(ctx context.Context) (*Session, error) {
 	return s, nil
 }
 
-// newGuard prepares the way to a server over http.
+// newGuard prepares requests to a server over http.
 func (e Endpoint) newGuard(d *dialer) (*guard, error) {
 	g := &guard{home: originOf(e.Location.url), dialer: d, insecure: e.AllowInsecure, maxPack: e.MaxPackBytes, answer: &answer{}, wanted: &atomic.Bool{}}
 	trust := &tls.Config{MinVersion: tls.VersionTLS12}
 	if e.CA != nil {
 		trust.RootCAs = x509.NewCertPool()
 		if !trust.RootCAs.AppendCertsFromPEM(e.CA) {
-			return nil, fault.New(fault.ErrInvalid, "the CA (ca.crt) holds no certificate in PEM")
+			return nil, fault.New(fault.ErrInvalid, "the CA (ca.crt) has no certificate in PEM")
 		}
 	}
 	g.elsewhere = &http.Transport{
-		// No proxy of the environment: the address checks would then judge the proxy.
+		// No proxy of the environment: the address checks would then check the proxy.
 		Proxy:                  e.Proxy.plainHTTP,
 		DialContext:            d.DialContext,
 		TLSClientConfig:        trust,
-		DisableCompression:     true, // packs are compressed, and bombs are not unpacked
+		DisableCompression:     true, // packs are compressed already, and compression bombs are not unpacked
 		MaxResponseHeaderBytes: MaxHeaderBytes,
 	}
 	g.transport = g.elsewhere.Clone()
@@ -122,7 +123,8 @@ func (e Endpoint) newGuard(d *dialer) (*guard, error) {
 	return g, nil
 }
 
-// httpAuth is what go-git is to put into every request to the repository's host.
+// httpAuth returns the credentials that go-git adds to every request to the repository's
+// host.
 func (e Endpoint) httpAuth(ctx context.Context, s *Session, g *guard) (transport.AuthMethod, error) {
 	switch auth := e.Auth.(type) {
 	case *BasicAuth:
@@ -139,7 +141,7 @@ func (e Endpoint) httpAuth(ctx context.Context, s *Session, g *guard) (transport
 	return nil, nil
 }
 
-// hostOf is the host without its port, an IPv6 address in brackets.
+// hostOf returns the host without its port, an IPv6 address in brackets.
 func hostOf(u *url.URL) string {
 	if host := u.Hostname(); bytes.IndexByte([]byte(host), ':') >= 0 {
 		return "[" + host + "]"
@@ -147,7 +149,7 @@ func hostOf(u *url.URL) string {
 	return u.Hostname()
 }
 
-// References asks what the server has: git ls-remote, one request.
+// References lists the references of the server: git ls-remote, one request.
 func (s *Session) References(ctx context.Context) (*packp.AdvRefs, error) {
 	ctx, end := beginPhase(ctx, phaseRefs, s.endpoint.Timeout)
 	defer end()
@@ -156,12 +158,13 @@ func (s *Session) References(ctx context.Context) (*packp.AdvRefs, error) {
 		return nil, s.explain(ctx, phaseRefs, err)
 	}
 	if len(refs.Shallows) > 0 {
-		return nil, fault.New(fault.ErrInvalid, "the repository on the server is a shallow clone, whose history has an end that is none")
+		return nil, fault.New(fault.ErrInvalid, "the repository on the server is a shallow clone, whose history is incomplete: unshallow it")
 	}
 	return refs, nil
 }
 
-// Pack fetches what leads to wants from haves, and has the pack read as it arrives.
+// Pack fetches the objects that lead to wants from haves; read parses the pack while it
+// arrives.
 func (s *Session) Pack(ctx context.Context, refs *packp.AdvRefs, wants, haves []plumbing.Hash, read func(io.Reader) error) error {
 	req := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
 	if refs.Capabilities.Supports(capability.NoProgress) {
@@ -183,7 +186,7 @@ func (s *Session) Pack(ctx context.Context, refs *packp.AdvRefs, wants, haves []
 	return nil
 }
 
-// demultiplexed is the pack alone, without the server's progress messages.
+// demultiplexed returns the pack without the server's progress messages.
 func demultiplexed(req *packp.UploadPackRequest, res io.Reader) io.Reader {
 	switch {
 	case req.Capabilities.Supports(capability.Sideband64k):
@@ -194,8 +197,8 @@ func demultiplexed(req *packp.UploadPackRequest, res io.Reader) io.Reader {
 	return res
 }
 
-// explain gives an error of a request its kind, and a text made here: what go-git
-// and net/http say may hold parts of the response.
+// explain returns an error of a class with a text of our own: the texts of go-git and
+// net/http can contain parts of the response.
 func (s *Session) explain(ctx context.Context, phase string, err error) error {
 	var unexpected *plumbing.UnexpectedError // which does not unwrap
 	if errors.As(err, &unexpected) {
@@ -204,8 +207,8 @@ func (s *Session) explain(ctx context.Context, phase string, err error) error {
 	last := s.answer.seen()
 	err = errors.Join(last.broken, err)
 
-	// A dialer compares the clock with the context's deadline itself, so that its error can
-	// come before the context ends.
+	// A dialer compares the clock with the context's deadline itself, so its error can
+	// arrive before the context ends.
 	ended := ctx.Err()
 	if deadline, ok := ctx.Deadline(); ok && ended == nil && !time.Now().Before(deadline) {
 		ended = context.DeadlineExceeded
@@ -227,9 +230,9 @@ func (s *Session) explain(ctx context.Context, phase string, err error) error {
 	case errors.As(err, &disk):
 		return fault.Writing(currentPhase(ctx, phase), disk)
 	case isRefused:
-		return fault.New(fault.ErrInvalid, "%v; allow it with --git-allowed-cidrs if it is meant", refused)
+		return fault.New(fault.ErrInvalid, "%v; allow it with --git-allowed-cidrs if this is intended", refused)
 	case last.status >= 300 && last.status < 400:
-		return fault.New(fault.ErrInvalid, "the server redirects to %s, which is not followed: use the repository's final URL", last.redirect)
+		return fault.New(fault.ErrInvalid, "the server redirects to %s, which is not followed: set the repository's final URL", last.redirect)
 	case last.status >= 400:
 		return statusError(last.status)
 	}
@@ -242,21 +245,22 @@ func (s *Session) explain(ctx context.Context, phase string, err error) error {
 	return s.explainAnswer(phase, last.begin, err)
 }
 
-// explainCertificate is about a server that wants to know who we are. In TLS 1.3 it
-// says so after the handshake, and often hangs up before it is heard.
+// explainCertificate returns the error for a server that requires a client certificate.
+// In TLS 1.3 it reports that after the handshake, and often closes the connection before
+// the report arrives.
 func (s *Session) explainCertificate(err error) error {
 	var op *net.OpError
-	alert := errors.As(err, &op) && op.Op == "remote error" // an alert of TLS; its words are those of crypto/tls
+	alert := errors.As(err, &op) && op.Op == "remote error" // an alert of TLS; the text is that of crypto/tls
 	switch {
 	case s.wanted.Load() && (alert || networkError(err) != ""):
-		return fault.New(fault.ErrAuthentication, "phase TLS: the server wants a client certificate: give tls.crt and tls.key")
+		return fault.New(fault.ErrAuthentication, "phase TLS: the server requires a client certificate: set tls.crt and tls.key")
 	case alert && s.endpoint.Certificate != nil:
 		return fault.New(fault.ErrAuthentication, "phase TLS: the server does not accept the client certificate (tls.crt): %v", op.Err)
 	}
 	return nil
 }
 
-// explainAnswer is about a response that arrived and is not what it should be.
+// explainAnswer returns the error for a response that arrived but is not as expected.
 func (s *Session) explainAnswer(phase string, begin []byte, err error) error {
 	switch {
 	case errors.Is(err, transport.ErrEmptyRemoteRepository):
@@ -264,18 +268,18 @@ func (s *Session) explainAnswer(phase string, begin []byte, err error) error {
 	case bytes.Contains(begin, []byte("object-format=sha256")):
 		return fault.New(fault.ErrUnsupported, "the repository uses SHA-256 object ids; only SHA-1 is supported")
 	case bytes.Contains(begin, []byte("not our ref")) && s.endpoint.ByCommit:
-		return fault.New(fault.ErrNotFound, "the server does not have this commit, or does not give it out")
+		return fault.New(fault.ErrNotFound, "the server does not have this commit, or does not serve it")
 	case phase == fault.PhasePack:
-		return fault.New(fault.ErrUnreachable, "the server broke off in phase pack; it may have been changing at that moment")
+		return fault.New(fault.ErrUnreachable, "the server stopped in phase pack; the repository was possibly changing: the controller retries")
 	case phase == phaseToken:
-		return fault.New(fault.ErrInvalid, "phase token: what answers there is not GitHub's API; check githubAppBaseURL")
+		return fault.New(fault.ErrInvalid, "phase token: the response is not from GitHub's API; check githubAppBaseURL")
 	case s.endpoint.Location.ssh != nil:
-		return fault.New(fault.ErrInvalid, "what the server's git-upload-pack answers is no list of references; a login shell that prints something does that, too")
+		return fault.New(fault.ErrInvalid, "the response of the server's git-upload-pack is not a list of references; check whether the login shell prints text")
 	}
-	return fault.New(fault.ErrInvalid, "what answers there is no Git server of the smart http protocol; is the URL that of the repository? A login page answers so, too: check the credentials")
+	return fault.New(fault.ErrInvalid, "the server does not speak Git smart HTTP: check that the URL is that of the repository, and check the credentials, because a login page has the same effect")
 }
 
-// dialTimedOut tells that the dialer gave up, which it does at the same moment as
+// dialTimedOut reports whether the dialer gave up, which happens at the same moment as
 // the phase ends: it divides its time among the addresses of a host.
 func dialTimedOut(err error) bool {
 	var op *net.OpError
@@ -288,17 +292,17 @@ func statusError(status int) error {
 	case status == http.StatusProxyAuthRequired:
 		return proxyStatus(status, "")
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		return fault.New(fault.ErrAuthentication, "%s; check user name and password or token, and that they may read the repository", text)
+		return fault.New(fault.ErrAuthentication, "%s; check user name and password or token, and that they have read access to the repository", text)
 	case status == http.StatusNotFound || status == http.StatusGone:
-		return fault.New(fault.ErrNotFound, "%s; check the URL, and the credentials: some servers hide what they must not show", text)
+		return fault.New(fault.ErrNotFound, "%s; check the URL, and the credentials: some servers report a missing repository if access is denied", text)
 	case status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout:
-		return fault.New(fault.ErrUnreachable, "%s; it is tried again", text)
+		return fault.New(fault.ErrUnreachable, "%s; the controller retries", text)
 	}
 	return fault.New(fault.ErrInvalid, "%s; check the URL", text)
 }
 
-// networkError words what the network or TLS did, or returns "". Only types whose
-// text is made on this side are quoted.
+// networkError describes an error of the network or TLS, or returns "". It quotes only
+// types whose text contains nothing from the server.
 func networkError(err error) string {
 	var (
 		dns    *net.DNSError
@@ -318,7 +322,7 @@ func networkError(err error) string {
 		return fmt.Sprintf("resolving %q: %s", dns.Name, unresolved(dns))
 	case errors.As(err, &op):
 		again := *op
-		again.Source = nil // our port is another each time, and the same cause should read the same
+		again.Source = nil // our port differs in each attempt, and equal causes must have equal texts
 		return again.Error()
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		return "the server closed the connection early"
@@ -326,8 +330,8 @@ func networkError(err error) string {
 	return ""
 }
 
-// distrust says why a certificate is not trusted. crypto/x509 names the time of an
-// expired one by the second of the look, and the same cause should read the same.
+// distrust says why a certificate is not trusted. crypto/x509 includes the current second
+// in the text for an expired certificate, and equal causes must have equal texts.
 func distrust(err *tls.CertificateVerificationError) string {
 	var invalid x509.CertificateInvalidError
 	if !errors.As(err.Err, &invalid) || invalid.Reason != x509.Expired || invalid.Cert == nil {
@@ -336,15 +340,15 @@ func distrust(err *tls.CertificateVerificationError) string {
 	return fmt.Sprintf("it is valid from %s to %s", invalid.Cert.NotBefore.UTC().Format(time.RFC3339), invalid.Cert.NotAfter.UTC().Format(time.RFC3339))
 }
 
-// unresolved says why a name has no address. What the resolver's connection met holds
-// our port, which is another each time.
+// unresolved says why a name has no address. The resolver's error contains our port,
+// which differs in each attempt.
 func unresolved(err *net.DNSError) string {
 	switch {
 	case err.IsNotFound:
 		return err.Err
 	case err.IsTimeout:
 		return "the name server does not answer"
-	case strings.Contains(err.Err, "->"): // as *net.OpError writes both ends of a connection
+	case strings.Contains(err.Err, "->"): // as *net.OpError prints both ends of a connection
 		return "the name server cannot be reached"
 	}
 	return err.Err

@@ -18,9 +18,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// shell is git-upload-pack on a server, over ssh. It is our own rather than that of
-// go-git, which asks ~/.ssh/config, ssh-agent and the known hosts of whoever runs
-// it. It dials as http does, and its answers are bounded in the same way.
+// shell runs git-upload-pack on a server over ssh. go-git's implementation is not used
+// because it reads ~/.ssh/config, ssh-agent and the known hosts of the current user. It
+// dials as http does, and its responses have the same limits.
 type shell struct {
 	address *sshAddress
 	key     *SSHKey
@@ -35,14 +35,14 @@ type shell struct {
 	stdin  io.WriteCloser
 	stdout io.Reader
 	stderr firstBytes
-	packed bool // a pack was asked for
+	packed bool // a pack was requested
 }
 
 // newShell prepares git-upload-pack; nothing is sent yet.
 func newShell(e Endpoint, d *dialer) (*shell, error) {
 	key, ok := e.Auth.(*SSHKey)
 	if !ok {
-		return nil, fault.New(fault.ErrInvalid, "there is no private key")
+		return nil, fault.New(fault.ErrInvalid, "a private key is required: set identity")
 	}
 	hosts, err := readHostKeys(e.Dir, key.knownHosts, e.Location.ssh.host)
 	if err != nil {
@@ -51,7 +51,7 @@ func newShell(e Endpoint, d *dialer) (*shell, error) {
 	return &shell{address: e.Location.ssh, key: key, hosts: hosts, dialer: d, answer: &answer{}, maxPack: e.MaxPackBytes}, nil
 }
 
-// AdvertisedReferencesContext connects, starts the program and reads what it has.
+// AdvertisedReferencesContext connects, starts the program and reads its references.
 func (s *shell) AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error) {
 	if err := s.connect(ctx); err != nil {
 		return nil, err
@@ -74,8 +74,8 @@ func (s *shell) AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs
 	return refs, nil
 }
 
-// connect is TCP and the handshake, in which the server proves who it is before it
-// learns anything but our address.
+// connect does TCP and the handshake, in which the server proves its identity before it
+// learns anything except our address.
 func (s *shell) connect(ctx context.Context) error {
 	conn, err := s.dialer.DialContext(ctx, "tcp", s.address.host)
 	if err != nil {
@@ -106,14 +106,14 @@ func (s *shell) explainHandshake(err error) error {
 	case errors.As(err, &common) && !s.hosts.seen && common.What == "host key":
 		return s.hosts.noCommon(common.RequestedAlgorithms)
 	case errors.As(err, &common):
-		return fault.New(fault.ErrUnsupported, "phase handshake: the server has no %s that is safe to use; it has %s", common.What, fault.Printable(fault.Shorten(strings.Join(common.RequestedAlgorithms, ", "))))
+		return fault.New(fault.ErrUnsupported, "phase handshake: the server supports no secure %s; it supports %s", common.What, fault.Printable(fault.Shorten(strings.Join(common.RequestedAlgorithms, ", "))))
 	case networkError(err) != "":
 		return err
 	case s.hosts.seen:
-		return fault.New(fault.ErrAuthentication, "phase handshake: the server does not accept the key %s %s (identity) for the user %q; add its public key there, with the right to read the repository",
+		return fault.New(fault.ErrAuthentication, "phase handshake: the server does not accept the key %s %s (identity) for the user %q; add its public key on the server, with read access to the repository",
 			s.key.signer.PublicKey().Type(), ssh.FingerprintSHA256(s.key.signer.PublicKey()), s.address.user)
 	}
-	return fault.New(fault.ErrInvalid, "phase handshake: what answers there does not speak ssh; is the port right?")
+	return fault.New(fault.ErrInvalid, "phase handshake: the server does not speak ssh; check the port")
 }
 
 // start runs the program.
@@ -130,7 +130,7 @@ func (s *shell) start() error {
 		return err
 	}
 	remote.Stderr = &s.stderr
-	// The path has no single quote in it: parseSSH refuses one.
+	// The path has no single quote: parseSSH rejects it.
 	if err := remote.Start("git-upload-pack '" + s.address.path + "'"); err != nil {
 		return s.refusedCommand(err)
 	}
@@ -141,10 +141,10 @@ func (s *shell) refusedCommand(err error) error {
 	if networkError(err) != "" {
 		return err
 	}
-	return fault.New(fault.ErrAuthentication, "phase handshake: the server accepts the key, but runs no git-upload-pack for it; does it let this key read the repository?")
+	return fault.New(fault.ErrAuthentication, "phase handshake: the server accepts the key, but does not run git-upload-pack; check that the key has read access to the repository")
 }
 
-// explain is about an answer that is no list of references.
+// explain returns the error for a response that is not a list of references.
 func (s *shell) explain(err error) error {
 	var line *pktline.ErrorLine
 	var said []byte
@@ -152,32 +152,32 @@ func (s *shell) explain(err error) error {
 	case errors.As(err, &line): // a line that begins with ERR
 		said = []byte(line.Text)
 	case errors.Is(err, packp.ErrEmptyInput) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		_ = s.remote.Wait() // for the rest of what it says; a deadline closes the connection
+		_ = s.remote.Wait() // reads the rest of the output; a deadline closes the connection
 		said = s.stderr.bytes()
 	default:
 		return err
 	}
-	// What it says is shown to nobody, but its kind can be told from it: git, GitHub
-	// and GitLab, in this order.
+	// The output is not shown, but it identifies the kind of error for git, GitHub and
+	// GitLab, in this order.
 	said = bytes.ToLower(said)
 	for _, gone := range []string{"does not appear to be a git repository", "not found", "could not be found", "no such file"} {
 		if bytes.Contains(said, []byte(gone)) {
-			return fault.New(fault.ErrNotFound, "the server says that there is no such repository; check the path, and that the key may read it: some servers hide what they must not show")
+			return fault.New(fault.ErrNotFound, "the server reports that the repository does not exist; check the path, and that the key has read access: some servers report a missing repository if access is denied")
 		}
 	}
 	for _, denied := range []string{"denied", "not allowed", "unauthorized", "forbidden"} {
 		if bytes.Contains(said, []byte(denied)) {
-			return fault.New(fault.ErrAuthentication, "the server says that this key may not read the repository")
+			return fault.New(fault.ErrAuthentication, "the server reports that this key has no read access to the repository")
 		}
 	}
 	if line != nil {
-		return fault.New(fault.ErrInvalid, "the server refuses to give out the repository; its own log says why")
+		return fault.New(fault.ErrInvalid, "the server rejects reading the repository; see the server's log")
 	}
-	return fault.New(fault.ErrUnreachable, "phase refs: the server ended git-upload-pack before it said what it has; its own log says why")
+	return fault.New(fault.ErrUnreachable, "phase refs: the server ended git-upload-pack before it listed its references; see the server's log")
 }
 
-// UploadPack asks for a pack. The answer has one line before it: no acknowledgement
-// was negotiated but the plain one, and everything is said in one round.
+// UploadPack requests a pack. One line precedes it in the response: only plain
+// acknowledgements were negotiated, and the exchange has one round.
 func (s *shell) UploadPack(ctx context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error) {
 	enterPhase(ctx, fault.PhasePack)
 	stop := s.closeWith(ctx)
@@ -215,19 +215,20 @@ func (s *shell) ask(req *packp.UploadPackRequest) error {
 	return err
 }
 
-// closeWith cuts the connection when a context ends: nothing else wakes up who
-// waits for the other side.
+// closeWith closes the connection when a context ends: nothing else interrupts a read
+// from the server.
 func (s *shell) closeWith(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { s.conn.Close() })
 }
 
-// close says goodbye to a server that waits to be asked for a pack, and hangs up.
+// close ends the session with a server that waits for a pack request, and closes the
+// connection.
 func (s *shell) close() {
 	if s.conn == nil {
 		return
 	}
 	if s.stdin != nil && !s.packed {
-		// One that does not let us say it is hung up on all the same.
+		// Close the connection even if the server does not accept the farewell.
 		_ = s.conn.SetDeadline(time.Now().Add(byeTimeout))
 		_ = pktline.NewEncoder(s.stdin).Flush()
 	}
@@ -239,7 +240,7 @@ func (s *shell) close() {
 
 const byeTimeout = time.Second
 
-// closer is a reader that something is to be done after.
+// closer is a reader with an action for its end.
 type closer struct {
 	io.Reader
 	stop func() bool
@@ -247,7 +248,7 @@ type closer struct {
 
 func (c closer) Close() error { c.stop(); return nil }
 
-// firstBytes keeps the beginning of what is written to it, and takes the rest.
+// firstBytes stores the beginning of what is written to it, and discards the rest.
 type firstBytes struct {
 	mu   sync.Mutex
 	kept []byte

@@ -9,30 +9,30 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// sshAddress is where a repository is over ssh.
+// sshAddress is the address of a repository over ssh.
 type sshAddress struct {
-	user string // never a secret: a password is refused
+	user string // never a secret: a password is rejected
 	host string // name or address, with the port
-	path string // as the server's command gets it, between single quotes
+	path string // as the server's command receives it, between single quotes
 }
 
 const defaultSSHPort = "22"
 
-// What may stand in an address over ssh. None of it means anything to a shell
-// between single quotes, nor to git as an option, because a path begins with
-// neither a dash nor a blank.
+// The characters allowed in an address over ssh. None of them has a meaning for a shell
+// between single quotes, nor for git as an option, because a path begins with neither a
+// dash nor a blank.
 var (
 	sshUser = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*$`)
 	sshHost = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 	sshPath = regexp.MustCompile(`^[A-Za-z0-9._~/+,=:@%][A-Za-z0-9._~/+,=:@% -]*$`)
 
-	// scpForm is user@host:path. The user is required: host:path is also how
-	// remote helpers and Windows' drives are written.
+	// scpForm is user@host:path. The user is required, because host:path is also the
+	// syntax of remote helpers and Windows drives.
 	scpForm = regexp.MustCompile(`^([A-Za-z0-9_][A-Za-z0-9._-]*)@([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:.]+\]):([A-Za-z0-9._~/][A-Za-z0-9._~+,=@%/-]*)$`)
 )
 
-// parseSSH reads an address over ssh in either of its forms; nil means that it is
-// none. canonical is the same address however it was written.
+// parseSSH parses an address over ssh in either form; nil means that it is neither.
+// canonical is the same for every spelling of the address.
 func parseSSH(raw string) (address *sshAddress, canonical string, err error) {
 	if m := scpForm.FindStringSubmatch(raw); m != nil {
 		path := strings.TrimRight(m[3], "/")
@@ -49,7 +49,7 @@ func parseSSH(raw string) (address *sshAddress, canonical string, err error) {
 	if err != nil {
 		return nil, "", fault.New(fault.ErrInvalid, "the URL cannot be parsed; write it as ssh://git@host/path")
 	}
-	user := "git" // as Flux takes it; there is no user of this process that would make sense
+	user := "git" // as in Flux; the user of this process is meaningless there
 	if u.User != nil {
 		if _, has := u.User.Password(); has {
 			return nil, "", fault.New(fault.ErrInvalid, "the URL contains a password; put credentials into a Secret")
@@ -57,7 +57,7 @@ func parseSSH(raw string) (address *sshAddress, canonical string, err error) {
 		user = u.User.Username()
 	}
 	path := strings.TrimRight(u.Path, "/")
-	if strings.HasPrefix(path, "/~") { // as git does: a user's folder on the server
+	if strings.HasPrefix(path, "/~") { // as in git: a user's folder on the server
 		path = path[1:]
 	}
 	host := u.Hostname()
@@ -71,7 +71,7 @@ func parseSSH(raw string) (address *sshAddress, canonical string, err error) {
 	case path == "":
 		return nil, "", fault.New(fault.ErrInvalid, "the URL names no repository; write it as ssh://git@host/path")
 	case !sshPath.MatchString(path):
-		return nil, "", fault.New(fault.ErrInvalid, "the URL's path has quotes or other characters that a shell on the server may understand")
+		return nil, "", fault.New(fault.ErrInvalid, "the URL's path has quotes or other characters that have a meaning for a shell on the server")
 	}
 	port := u.Port()
 	if port == "" {

@@ -14,16 +14,17 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
 
-// aside is a change of a path beside the line, which a merge brought.
+// aside is a change of a path outside the first-parent history, which a merge brought.
 type aside struct {
 	merge, commit plumbing.Hash
-	// lost: the merge does not have it, and the line had not either.
+	// lost reports that neither the merge nor the first-parent history before it has the
+	// change.
 	lost bool
 }
 
-// beside notes what the commits that a merge brought change of the paths that are
-// guarded, and that the merge itself leaves as its first parent has them. Whether one of
-// the commits takes back what another did is not asked: that is a question of who did.
+// beside records changes of guarded paths by the commits that a merge brought, if the
+// merge itself has these paths unchanged from its first parent. It does not check whether
+// one commit reverts another: that depends on who did it.
 func (w *past) beside(ctx context.Context, i int, changed []string) error {
 	w.reached[w.line[i]] = true
 	merge, err := w.Objects.Commit(ctx, w.line[i])
@@ -55,7 +56,7 @@ func (w *past) beside(ctx context.Context, i int, changed []string) error {
 		if err != nil {
 			return err
 		}
-		var moved []string // what is hidden of one of the two alone
+		var moved []string // files hidden in only one of the two trees
 		if len(paths) > len(found) {
 			if moved, err = w.moved(ctx, c.Tree, merge.Tree); err != nil {
 				return err
@@ -78,7 +79,8 @@ func (w *past) beside(ctx context.Context, i int, changed []string) error {
 	return nil
 }
 
-// loses tells whether a merge lacks what a commit beside the line made of a path.
+// loses reports whether a merge lacks the change of a path by a commit outside the
+// first-parent history.
 func (w *past) loses(ctx context.Context, i int, tree, id plumbing.Hash, p history.PathChange) (bool, error) {
 	here, err := w.Objects.Find(ctx, tree, strings.Split(p.Path, "/"))
 	if err != nil {
@@ -91,12 +93,12 @@ func (w *past) loses(ctx context.Context, i int, tree, id plumbing.Hash, p histo
 	return err == nil && !w.had(p, fork, i), err
 }
 
-// brought lists the commits that are in the history of a merge's other parents and not
-// in that of the line so far, each after those that it follows.
+// brought lists the commits in the history of a merge's other parents that are not in the
+// first-parent history before it, parents before children.
 func (w *past) brought(ctx context.Context, from []plumbing.Hash) ([]plumbing.Hash, error) {
 	type visit struct {
 		id      plumbing.Hash
-		parents []plumbing.Hash // still to be visited
+		parents []plumbing.Hash // still to visit
 	}
 	var open []visit
 	var out []plumbing.Hash
@@ -130,10 +132,10 @@ func (w *past) brought(ctx context.Context, from []plumbing.Hash) ([]plumbing.Ha
 	return out, nil
 }
 
-// lost returns the merge that lost a change of a path which was signed by who may, and
-// which nobody who may has changed since; zero if there is none.
+// lost returns the merge that lost a change of a path which was signed by an allowed
+// signer, and which no allowed signer has changed since; zero if there is none.
 func (v *verification) lost(ctx context.Context, path string, asides []aside) (plumbing.Hash, error) {
-	var later []plumbing.Hash // changes by who may
+	var later []plumbing.Hash // changes by allowed signers
 	for _, a := range slices.Backward(asides) {
 		may, err := v.may(ctx, a.commit, path)
 		if err != nil {
@@ -148,7 +150,7 @@ func (v *verification) lost(ctx context.Context, path string, asides []aside) (p
 				break
 			}
 			if v.ancestries++; v.ancestries > maxAncestries {
-				return plumbing.ZeroHash, fault.New(fault.ErrInvalid, "comparing what merges lost asks %d times whether one commit follows another: let a principal commit %q once more", maxAncestries, brief(path))
+				return plumbing.ZeroHash, fault.New(fault.ErrInvalid, "comparing the changes that merges lost needs more than %d ancestry checks: let a principal commit %q again", maxAncestries, brief(path))
 			}
 			if known, err = history.Descends(ctx, v.Objects, id, a.commit); err != nil {
 				return plumbing.ZeroHash, err
@@ -162,7 +164,7 @@ func (v *verification) lost(ctx context.Context, path string, asides []aside) (p
 	return plumbing.ZeroHash, nil
 }
 
-// may tells whether a commit is signed by who may change a path.
+// may reports whether a commit is signed by a signer who can change a path.
 func (v *verification) may(ctx context.Context, id plumbing.Hash, path string) (bool, error) {
 	good, _, err := v.commit(ctx, id)
 	var bad *signature.Error

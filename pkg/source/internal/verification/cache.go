@@ -10,7 +10,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
-// Cache remembers what verifying a history found, for the next time.
+// Cache stores results of verifying a history for the next verification.
 type Cache struct {
 	timing sync.Mutex
 	newest map[plumbing.Hash]plumbing.Hash // see newestBefore
@@ -19,9 +19,9 @@ type Cache struct {
 	changers history.Recent[[]changer] // see verification.changers
 }
 
-// newestBefore returns, of the commits before one on its first-parent line, that which
-// says that it is the latest; zero where there is none before. What is found is
-// remembered, so that asking about all commits of a line costs one walk.
+// newestBefore returns the commit with the latest claimed time before a commit on its
+// first-parent history; zero if there is none. Results are cached, so that one walk
+// serves all commits of a history.
 func (c *Cache) newestBefore(ctx context.Context, o *objectstore.Objects, id plumbing.Hash) (plumbing.Hash, error) {
 	c.timing.Lock()
 	defer c.timing.Unlock()
@@ -51,7 +51,7 @@ func (c *Cache) newestBefore(ctx context.Context, o *objectstore.Objects, id plu
 	return c.newest[id], nil
 }
 
-// later returns which of two commits says that it is the later one. The first may be zero.
+// later returns the commit with the later claimed time. The first can be zero.
 func later(ctx context.Context, o *objectstore.Objects, a, b plumbing.Hash) (plumbing.Hash, error) {
 	if a.IsZero() {
 		return b, nil

@@ -16,8 +16,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
-// changed lists the paths that differ between two trees, and of those that an IgnoreFile
-// hides in one of them alone. Folders in which no path matters are not entered.
+// changed lists the paths that differ between two trees, and the files that an IgnoreFile
+// hides in only one of them. Folders without relevant paths are not entered.
 func (v *verification) changed(ctx context.Context, from, to plumbing.Hash) ([]string, error) {
 	found, err := v.compare(ctx, from, to)
 	if err != nil {
@@ -26,8 +26,8 @@ func (v *verification) changed(ctx context.Context, from, to plumbing.Hash) ([]s
 	return v.withMoved(ctx, found, from, to)
 }
 
-// withMoved lists the paths of changes between two trees, and those that an IgnoreFile
-// among them moves in or out of sight.
+// withMoved lists the paths of changes between two trees, and the files that a changed
+// IgnoreFile hides or shows.
 func (v *verification) withMoved(ctx context.Context, found []history.PathChange, from, to plumbing.Hash) ([]string, error) {
 	paths := make([]string, len(found))
 	rules := false
@@ -42,7 +42,7 @@ func (v *verification) withMoved(ctx context.Context, found []history.PathChange
 	return append(paths, moved...), err
 }
 
-// compare returns what differs between two trees where it matters.
+// compare returns the differences between two trees at relevant paths.
 func (v *verification) compare(ctx context.Context, from, to plumbing.Hash) ([]history.PathChange, error) {
 	c := history.Comparison{Objects: v.Objects, Tops: v.tops(), Entries: v.spent, Room: history.MaxLineEntries}
 	found, err := c.Trees(ctx, from, to)
@@ -50,8 +50,8 @@ func (v *verification) compare(ctx context.Context, from, to plumbing.Hash) ([]h
 	return found, err
 }
 
-// tops are the folders in which something matters: a glob may match it, or it is of the
-// profiles, among which IgnoreFiles count.
+// tops are the folders with relevant paths: those that a glob can match, and those of the
+// profiles, for their IgnoreFiles.
 func (v *verification) tops() []string {
 	if v.matters != nil {
 		return v.matters
@@ -65,7 +65,7 @@ func (v *verification) tops() []string {
 		all = append(all, base)
 	}
 	slices.Sort(all)
-	for _, top := range all { // each comes after those above it
+	for _, top := range all { // each comes after its parents
 		if !slices.ContainsFunc(v.matters, func(above string) bool { return above == "" || top == above || strings.HasPrefix(top, above+"/") }) {
 			v.matters = append(v.matters, top)
 		}
@@ -73,13 +73,13 @@ func (v *verification) tops() []string {
 	return v.matters
 }
 
-// hasRules tells an IgnoreFile that counts.
+// hasRules reports whether a path is an IgnoreFile that counts.
 func (v *verification) hasRules(path string) bool {
 	top := v.Scope.Path()
 	return filter.IsIgnoreFile(path) && (top == "" || strings.HasPrefix(path, top+"/"))
 }
 
-// moved lists the profile files that are read of one tree alone.
+// moved lists the profile files that are read in only one of two trees.
 func (v *verification) moved(ctx context.Context, from, to plumbing.Hash) ([]string, error) {
 	before, err := v.visible(ctx, from)
 	if err != nil {
@@ -99,7 +99,7 @@ func (v *verification) moved(ctx context.Context, from, to plumbing.Hash) ([]str
 	return slices.Sorted(maps.Keys(before)), nil
 }
 
-// visible lists the profile files that are read of a tree.
+// visible lists the profile files that are read in a tree.
 func (v *verification) visible(ctx context.Context, tree plumbing.Hash) (map[string]bool, error) {
 	out := map[string]bool{}
 	in := v.Scope
@@ -112,7 +112,7 @@ func (v *verification) visible(ctx context.Context, tree plumbing.Hash) (map[str
 		return nil, err
 	}
 	if v.spent += l.Entries; v.spent > history.MaxLineEntries {
-		return nil, fault.New(fault.ErrInvalid, "telling what %s hides looks at more than %d entries", filter.IgnoreFile, history.MaxLineEntries)
+		return nil, fault.New(fault.ErrInvalid, "evaluating %s exceeds %d entries", filter.IgnoreFile, history.MaxLineEntries)
 	}
 	kept, err := in.Keep(ctx, v.Objects.Content, l.Found, &l.Refused)
 	for _, f := range kept {
@@ -121,12 +121,13 @@ func (v *verification) visible(ctx context.Context, tree plumbing.Hash) (map[str
 	return out, err
 }
 
-// guards tells whether a path is in the demands.
+// guards reports whether a path is guarded by a demand.
 func (v *verification) guards(path string) bool {
 	return slices.ContainsFunc(v.Paths, func(p PathDemand) bool { return p.Matches(path) })
 }
 
-// present checks who changed each path last, when nothing is known of what was before.
+// present checks who last changed each path, for a snapshot without an earlier accepted
+// one.
 func (v *verification) present(ctx context.Context) error {
 	if len(v.Paths) == 0 {
 		return nil
@@ -148,7 +149,7 @@ func (v *verification) present(ctx context.Context) error {
 			if merge.IsZero() {
 				continue
 			}
-			if err := v.allowed(ctx, merge, []string{path}, claim{"does not take over the last change of %q", presentRemedy}); err != nil {
+			if err := v.allowed(ctx, merge, []string{path}, claim{"does not contain the last change of %q", presentRemedy}); err != nil {
 				return err
 			}
 		}
@@ -156,19 +157,19 @@ func (v *verification) present(ctx context.Context) error {
 	return nil
 }
 
-// changer is a commit that changed some paths last.
+// changer is a commit that was the last to change some paths.
 type changer struct {
 	commit plumbing.Hash
 	paths  []string // sorted
-	// asides are in the one of no commit, by path, in the order of the line.
+	// asides are set in the changer without commit, by path, in the order of the history.
 	asides map[string][]aside
 }
 
 func sorted(m map[string][]aside) []string { return slices.Sorted(maps.Keys(m)) }
 
-// changers walks the first-parent line once and finds, of all paths that are guarded,
-// the commits that changed them last, in the order of the line. Of a head that stays
-// refused it is asked at every look: the answer is remembered.
+// changers walks the first-parent history once and finds the commits that last changed
+// each guarded path, in the order of the history. The result is cached because it is
+// needed in every reconciliation of a head that remains rejected.
 func (v *verification) changers(ctx context.Context) ([]changer, error) {
 	name := fmt.Sprintf("%s %q %q", v.Subject.Head, v.Scope.Path(), v.Scope.Ignore)
 	for _, p := range v.Paths {
@@ -203,8 +204,8 @@ func (v *verification) changers(ctx context.Context) ([]changer, error) {
 	return out, nil
 }
 
-// lastChanges finds the commit of each path that is guarded and was ever there, and what
-// was changed beside the line since.
+// lastChanges finds the last commit of each path that is guarded and ever existed, and
+// the changes outside the first-parent history since then.
 func (v *verification) lastChanges(ctx context.Context) (last map[string]plumbing.Hash, asides map[string][]aside, line []plumbing.Hash, err error) {
 	line, _, err = history.FirstParents(ctx, v.Objects, v.Subject.Head, func(plumbing.Hash) bool { return false })
 	if err != nil {
@@ -236,25 +237,25 @@ func (v *verification) lastChanges(ctx context.Context) (last map[string]plumbin
 	return last, w.asides, line, nil
 }
 
-// past is what a line had, as far as it was walked.
+// past is the part of a history that was walked.
 type past struct {
 	*verification
 	line    []plumbing.Hash // oldest first
 	index   map[plumbing.Hash]int
-	forks   map[plumbing.Hash]int  // of commits beside the line: where it was left, -1 for nowhere
-	states  map[string][]state     // of paths that matter, in the order of the line
-	reached map[plumbing.Hash]bool // the history of the line so far
-	asides  map[string][]aside     // since a path was last changed on the line
+	forks   map[plumbing.Hash]int  // for commits outside the history: the place at which they left it, -1 for none
+	states  map[string][]state     // of relevant paths, in the order of the history
+	reached map[plumbing.Hash]bool // the history so far
+	asides  map[string][]aside     // since a path was last changed in the first-parent history
 	changes int
 }
 
-// state is what a path is from a place on the line on.
+// state is the content of a path from a place in the history on.
 type state struct {
 	from int
 	is   objectstore.Entry
 }
 
-// step lists what the commit at a place on the line changes.
+// step lists the changes of the commit at a place in the history.
 func (w *past) step(ctx context.Context, i int) ([]string, error) {
 	c, err := w.Objects.Commit(ctx, w.line[i])
 	if err != nil {
@@ -290,11 +291,13 @@ func (w *past) step(ctx context.Context, i int) ([]string, error) {
 	return append(changed, dropped...), err
 }
 
-// drops lists what another parent of a merge has changed since it left the line, and the
-// merge does not have. Nothing tells which of the two was followed before: whoever merges
-// main into an old branch, and takes nothing of main, sets main back.
+// drops lists the changes of another parent of a merge, since it left the first-parent
+// history, that the merge does not have. It is unknown which of the two was followed
+// before: a user who merges main into an old branch, and takes nothing from main, reverts
+// main.
 //
-// What the line itself has had since, the other parent took from there, and it is old.
+// Content that the first-parent history has had since then came from there to the other
+// parent, and is old.
 func (w *past) drops(ctx context.Context, i int, tree, other plumbing.Hash) ([]string, error) {
 	fork, err := w.fork(ctx, other)
 	if err != nil {
@@ -341,13 +344,14 @@ func (w *past) drops(ctx context.Context, i int, tree, other plumbing.Hash) ([]s
 	return out, nil
 }
 
-// had tells whether a path was on the line what it is on a side, between the place at
-// which the side left it and the merge.
+// had reports whether a path had the content of a side branch in the first-parent
+// history, between the place at which the branch left it and the merge.
 func (w *past) had(p history.PathChange, fork, merge int) bool {
 	return slices.ContainsFunc(w.states[p.Path], func(s state) bool { return fork < s.from && s.from < merge && s.is == p.Is })
 }
 
-// fork returns the place at which the first parents of a commit leave the line.
+// fork returns the place at which the first parents of a commit leave the first-parent
+// history.
 func (w *past) fork(ctx context.Context, id plumbing.Hash) (int, error) {
 	var side []plumbing.Hash
 	at := -1

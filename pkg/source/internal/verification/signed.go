@@ -13,20 +13,20 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
-// signed is an object with what its signature is over.
+// signed is an object with the payload of its signature.
 type signed struct {
 	payload   []byte
-	signature []byte // empty where there is none
+	signature []byte // empty if there is none
 	made      time.Time
-	name      string // of a tag, as it calls itself
-	about     string // for people: subject and author, quoted
+	name      string // the name in a tag object
+	about     string // for display: subject and author, quoted
 }
 
-// SplitCommit takes the signature out of a commit as Git does: the payload is the
+// SplitCommit separates the signature from a commit as Git does: the payload is the
 // object without the header gpgsig. https://git-scm.com/docs/gitformat-signature
 //
-// Headers are cut out of bytes, never written anew: whatever a parser passes over
-// stays signed.
+// Headers are cut out of the bytes and never written again: what a parser ignores remains
+// signed.
 func SplitCommit(id plumbing.Hash, data []byte) (signed, error) {
 	var s signed
 	head, message, _ := bytes.Cut(data, []byte("\n\n"))
@@ -61,7 +61,7 @@ func SplitCommit(id plumbing.Hash, data []byte) (signed, error) {
 	if err != nil {
 		return s, err
 	}
-	// A signature between the lines that are read would hide some of them from us.
+	// A signature between the parsed lines would hide some of them from this program.
 	if found > 1 || whole.Tree != inner.Tree || !slices.Equal(whole.Parents, inner.Parents) || whole.Author != inner.Author {
 		return s, fault.New(fault.ErrInvalid, "commit %s is malformed: its signature is not where Git puts it", id)
 	}
@@ -72,8 +72,8 @@ func SplitCommit(id plumbing.Hash, data []byte) (signed, error) {
 	return s, nil
 }
 
-// splitTag takes the signature off the end of a tag: it begins at the last line
-// that can begin one.
+// splitTag separates the signature from the end of a tag: it begins at the last line that
+// can begin a signature.
 func splitTag(id plumbing.Hash, data []byte) (signed, error) {
 	var s signed
 	at, end := 0, len(data)
@@ -90,7 +90,7 @@ func splitTag(id plumbing.Hash, data []byte) (signed, error) {
 	lines := strings.Split(head, "\n")
 	// object, type, tag, tagger: in this order, https://git-scm.com/docs/git-mktag
 	if len(lines) < 3 || !strings.HasPrefix(lines[0], "object ") || !strings.HasPrefix(lines[1], "type ") || !strings.HasPrefix(lines[2], "tag ") {
-		return s, fault.New(fault.ErrInvalid, "tag %s is malformed: it names neither its object nor itself", id)
+		return s, fault.New(fault.ErrInvalid, "tag %s is malformed: it has no object or no name", id)
 	}
 	s.name = strings.TrimPrefix(lines[2], "tag ")
 	if len(lines) > 3 {
@@ -102,11 +102,11 @@ func splitTag(id plumbing.Hash, data []byte) (signed, error) {
 	return s, nil
 }
 
-// plain takes the brackets out of a subject, in which nobody needs markup.
+// plain removes angle brackets from a subject, which is shown without markup.
 func plain(s string) string { return strings.NewReplacer("<", "", ">", "").Replace(s) }
 
-// brief is the beginning of a text that may be anything, and of any length: it is
-// quoted where it is shown (security.md 28).
+// brief shortens a text of any content and length; it is quoted when it is shown
+// (security.md 28).
 func brief(s string) string {
 	const most = 60 // characters
 	s = strings.ToValidUTF8(s, "\uFFFD")

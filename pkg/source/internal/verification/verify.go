@@ -20,34 +20,35 @@ import (
 )
 
 const (
-	// maxClockSkew is how much older than an earlier commit of its line a commit may say
-	// that it is, where its signature is good by that word alone: clocks are set to wrong
-	// zones, and not to another week.
+	// maxClockSkew is the allowed time by which a commit can claim to be older than an
+	// earlier commit of its history, if its signature is valid only at the claimed time:
+	// clocks can have a wrong zone, but not a wrong week.
 	maxClockSkew = 24 * time.Hour
-	// maxAncestries bounds the walks through the whole history that one verification makes.
+	// maxAncestries limits the walks through the whole history in one verification.
 	maxAncestries = 1000
-	// maxNamedCommits is how many commits an error names.
+	// maxNamedCommits is the number of commits that an error names.
 	maxNamedCommits = 10
 )
 
-// Reasons of an UnverifiedError beside those of package signature.
+// Reasons of an UnverifiedError, in addition to those of package signature.
 const (
-	// NotAllowed: the signature is good, and its signer may not change what changed.
+	// NotAllowed: the signature is valid, but its signer is not allowed to make the
+	// change.
 	NotAllowed signature.Reason = "NotAllowed"
-	// RangeUnknown: the commit that was accepted last is not there any more, so what
-	// is new cannot be told.
+	// RangeUnknown: the commit that was accepted last no longer exists, so the new
+	// commits are unknown.
 	RangeUnknown signature.Reason = "RangeUnknown"
 )
 
-// Demand says what has to be signed before a snapshot may be used.
+// Demand has the signatures that a snapshot needs before it can be used.
 type Demand struct {
 	Keys *signature.Keys
-	// Head demands it of the commit, Tag of the annotated tag.
+	// Head requires one of the commit, Tag one of the annotated tag.
 	Head, Tag bool
-	// Range demands it of every commit of the first-parent line since Since.
+	// Range requires one of every commit of the first-parent history since Since.
 	Range bool
-	// Paths says who may change what. A path that several globs match needs all of
-	// them to agree.
+	// Paths says who can change which paths. If several globs match a path, all of them
+	// must allow the change.
 	Paths []PathDemand
 	// Since is the last commit that was accepted; "" before the first.
 	Since history.Commit
@@ -55,23 +56,23 @@ type Demand struct {
 	Now time.Time
 }
 
-// PathDemand allows changes of the paths that match a glob to some principals.
+// PathDemand allows some principals to change the paths that match a glob.
 type PathDemand struct {
-	// Glob is relative to the root of the repository, with slashes. ** stands for any
-	// number of folders, * and ? stop at a slash; [a-z] and {a,b} are known.
+	// Glob is relative to the root of the repository, with slashes. ** matches any number
+	// of folders, * and ? match within a name; [a-z] and {a,b} are supported.
 	Glob       string
 	Principals []string
 }
 
-// Check refuses a glob that cannot be matched.
+// Check rejects a glob that can never match.
 func (p PathDemand) Check() error {
 	switch {
 	case !doublestar.ValidatePattern(p.Glob):
 		return fault.New(fault.ErrInvalid, "glob %q is malformed", fault.Shorten(p.Glob))
 	case strings.HasPrefix(p.Glob, "/") || strings.HasPrefix(p.Glob, "./") || strings.HasPrefix(p.Glob, "../") || path.Clean(p.Glob) != strings.TrimSuffix(p.Glob, "/"):
-		return fault.New(fault.ErrInvalid, "glob %q never matches: paths begin at the root of the repository without / or ./, and have neither .. nor //", fault.Shorten(p.Glob))
+		return fault.New(fault.ErrInvalid, "glob %q never matches: write paths from the root of the repository, without a leading / or ./, and without .. and //", fault.Shorten(p.Glob))
 	case strings.HasSuffix(p.Glob, "/"):
-		return fault.New(fault.ErrInvalid, "glob %q never matches: write %q for all that is in the folder", fault.Shorten(p.Glob), fault.Shorten(p.Glob)+"**")
+		return fault.New(fault.ErrInvalid, "glob %q never matches: write %q for all files in the folder", fault.Shorten(p.Glob), fault.Shorten(p.Glob)+"**")
 	}
 	return nil
 }
@@ -81,17 +82,17 @@ func (p PathDemand) Matches(path string) bool {
 	return doublestar.MatchUnvalidated(p.Glob, path)
 }
 
-// Signed is a commit or a tag with a good signature.
+// Signed is a commit or a tag with a valid signature.
 type Signed struct {
 	// What is "commit <40 hex>" or "tag <name>".
 	What string
 	signature.Signature
 }
 
-// String says who signed what.
+// String returns what was signed, and by whom.
 func (s Signed) String() string { return s.What + " by " + s.Signature.String() }
 
-// UnverifiedError says why a snapshot must not be used, and what to do about it.
+// UnverifiedError says why a snapshot must not be used, and what to do.
 type UnverifiedError struct {
 	Reason  signature.Reason
 	message string
@@ -104,31 +105,31 @@ type Subject struct {
 	Objects   *objectstore.Objects
 	Scope     filter.Scope
 	Head      plumbing.Hash
-	Reference string        // the full name that led to Head; "" for a commit alone
-	TagObject plumbing.Hash // the annotated tag at Reference; zero where there is none
+	Reference string        // the full name that resolved to Head; "" for a commit
+	TagObject plumbing.Hash // the annotated tag at Reference; zero if there is none
 	Cache     *Cache
 }
 
-// Verify checks the signatures that are demanded. See Snapshot.Verify of package source.
+// Verify checks the required signatures. See Snapshot.Verify of package source.
 func (s Subject) Verify(ctx context.Context, d Demand) ([]Signed, error) {
 	v := verification{Demand: d, Subject: s}
 	return v.all(ctx)
 }
 
-// SignatureOf returns who signed a commit that was accepted long ago.
+// SignatureOf returns the signature of a commit that was accepted long ago.
 func (s Subject) SignatureOf(ctx context.Context, id plumbing.Hash, keys *signature.Keys) (Signed, error) {
 	v := verification{Demand: Demand{Keys: keys}, Subject: s, old: true}
 	good, _, err := v.commit(ctx, id)
 	return good, err
 }
 
-// verification is one Verify under way.
+// verification is one run of Verify.
 type verification struct {
 	Demand
 	Subject
-	old   bool // what is signed was made long ago
-	spent int  // tree entries that were compared
-	// ancestries is how often it was asked whether one commit follows another.
+	old   bool // the signed object is old
+	spent int  // compared tree entries
+	// ancestries is the number of ancestry checks.
 	ancestries int
 	matters    []string // see tops
 	faults     []finding
@@ -167,7 +168,7 @@ func (v *verification) all(ctx context.Context) ([]Signed, error) {
 	return good, nil
 }
 
-// fault notes what a bad signature is of, and returns any other error.
+// fault records an invalid signature, and returns any other error.
 func (v *verification) fault(err error, what, remedy string) error {
 	var bad *signature.Error
 	switch {
@@ -178,7 +179,7 @@ func (v *verification) fault(err error, what, remedy string) error {
 	}
 	switch bad.Reason {
 	case signature.OfUnknownKey, signature.OfExpiredKey:
-		remedy += "; or add the key to the Secret if it is to be trusted"
+		remedy += "; or add the key to the Secret if you trust it"
 	}
 	v.note(bad.Reason, what+": "+bad.Message+remedy)
 	return nil
@@ -203,7 +204,7 @@ func (v *verification) unverified() error {
 	return &UnverifiedError{Reason: v.faults[0].reason, message: strings.Join(texts, "\n")}
 }
 
-// commit returns whose signature a commit has, and what people call the commit.
+// commit returns the signature of a commit, and its description for users.
 func (v *verification) commit(ctx context.Context, id plumbing.Hash) (Signed, string, error) {
 	data, err := v.Objects.Read(ctx, plumbing.CommitObject, id, objectstore.MaxCommitBytes)
 	if err != nil {
@@ -220,8 +221,8 @@ func (v *verification) commit(ctx context.Context, id plumbing.Hash) (Signed, st
 	return Signed{"commit " + id.String(), good}, s.about, err
 }
 
-// backdated refuses a signature that is older than a commit which it follows. Whoever has
-// a key that has ended can write any time into a commit.
+// backdated rejects a signature that is older than an ancestor of its commit. The owner
+// of an expired key can write any time into a commit.
 func (v *verification) backdated(ctx context.Context, id plumbing.Hash, good signature.Signature) error {
 	newest, err := v.Cache.newestBefore(ctx, v.Objects, id)
 	if err != nil || newest.IsZero() {
@@ -231,21 +232,21 @@ func (v *verification) backdated(ctx context.Context, id plumbing.Hash, good sig
 	if err != nil || !c.CommittedAt.After(good.Made.Add(maxClockSkew)) {
 		return err
 	}
-	return &signature.Error{Reason: signature.OfExpiredKey, Message: fmt.Sprintf("it is signed with %s, which has an end, and says that it was made at %s, but follows commit %s of %s",
+	return &signature.Error{Reason: signature.OfExpiredKey, Message: fmt.Sprintf("it is signed with %s, which has an expiry date, and claims to be made at %s, but follows commit %s of %s",
 		good.Key, good.Made.UTC().Format(time.RFC3339), newest, c.CommittedAt.UTC().Format(time.RFC3339))}
 }
 
-// tag checks the tag at Reference. Its own name must be that of the reference: else
-// an old release, which was signed once, could be put under a new name.
+// tag checks the tag at Reference. The name in the tag must match the reference;
+// otherwise an old signed release could be published under a new name.
 func (v *verification) tag(ctx context.Context) (Signed, error) {
 	name, isTag := strings.CutPrefix(v.Reference, "refs/tags/")
 	if !isTag {
-		return Signed{}, fault.New(fault.ErrInvalid, "%q is no tag, so there is none that could be signed", v.Reference)
+		return Signed{}, fault.New(fault.ErrInvalid, "%q is not a tag, so there is no tag signature to check", v.Reference)
 	}
 	what := fmt.Sprintf("tag %q", fault.Shorten(name))
-	const remedy = ": make it anew with git tag -s, under a new name"
+	const remedy = ": create it again with git tag -s, under a new name"
 	if v.TagObject.IsZero() {
-		v.note(signature.Missing, what+": it is a lightweight tag, which nobody can sign"+remedy)
+		v.note(signature.Missing, what+": it is a lightweight tag, which cannot be signed"+remedy)
 		return Signed{}, nil
 	}
 	data, err := v.Objects.Read(ctx, plumbing.TagObject, v.TagObject, objectstore.MaxCommitBytes)
@@ -258,12 +259,12 @@ func (v *verification) tag(ctx context.Context) (Signed, error) {
 	}
 	good, err := v.Keys.Verify(v.TagObject.String(), s.payload, s.signature, signature.Times{Made: s.made, Now: v.Now})
 	if err == nil && s.name != name {
-		v.note(signature.Invalid, fmt.Sprintf("%s: what was signed is tag %q, which somebody put under this name%s", what, brief(s.name), remedy))
+		v.note(signature.Invalid, fmt.Sprintf("%s: the signed tag is %q, which was published under this name%s", what, brief(s.name), remedy))
 	}
 	return Signed{what, good}, v.fault(err, what+" "+s.about, remedy)
 }
 
-// history checks the commits since the last that was accepted.
+// history checks the commits since the one that was accepted last.
 func (v *verification) history(ctx context.Context) error {
 	if v.Since == "" {
 		return v.present(ctx)
@@ -273,7 +274,7 @@ func (v *verification) history(ctx context.Context) error {
 	}
 	old := plumbing.NewHash(string(v.Since))
 	if !v.Objects.Has(old) {
-		v.note(RangeUnknown, fmt.Sprintf("commit %s, which was applied last, is neither in this history nor in the mirror any more, so what is new since then cannot be told", v.Since))
+		v.note(RangeUnknown, fmt.Sprintf("commit %s, which was applied last, is neither in this history nor in the mirror, so the commits since then are unknown", v.Since))
 		return nil
 	}
 	line, continues, err := history.Since(ctx, v.Objects, v.Subject.Head, old)
@@ -288,8 +289,8 @@ func (v *verification) history(ctx context.Context) error {
 	if continues || len(v.Paths) == 0 {
 		return nil
 	}
-	// What the commits of the line changed says nothing of what differs: they change
-	// another commit than Since.
+	// The changes of the first-parent commits do not say what differs: they are relative
+	// to another commit than Since.
 	before, err := v.Objects.Commit(ctx, old)
 	if err != nil {
 		return err
@@ -336,20 +337,21 @@ func (v *verification) newCommit(ctx context.Context, id plumbing.Hash) error {
 	return v.allowed(ctx, id, changed, claim{"changes %q", rangeRemedy})
 }
 
-// claim is what is said against a commit: a format for a path, and what helps.
+// claim is an objection to a commit: a format for a path, and a remedy.
 type claim struct{ does, remedy string }
 
 const (
-	// rangeRemedy is what helps against a bad commit that others follow: it stays part
-	// of what is new, also when it is reverted.
+	// rangeRemedy applies to a commit without valid signature that others follow: it
+	// remains part of the new commits, even after it is reverted.
 	rangeRemedy = ": push a history without it, reverting it does not help"
-	// rewriteRemedy is what helps where the line goes round what was applied.
-	rewriteRemedy = ": push a history that has it on its first-parent line, or let who may change all of it sign the newest commit"
-	// presentRemedy is what helps where no range is known.
-	presentRemedy = ": let who may change it commit it anew, for instance with another version; a file that is gone comes back and goes again"
+	// rewriteRemedy applies if the new first-parent history does not contain the applied
+	// commit.
+	rewriteRemedy = ": push a first-parent history that contains it, or let a signer who can change all these paths sign the newest commit"
+	// presentRemedy applies if no range is known.
+	presentRemedy = ": let an allowed signer commit it again, for example with another version; restore a deleted file and delete it again"
 )
 
-// allowed checks that a commit may change some paths.
+// allowed checks that the signer of a commit can change some paths.
 func (v *verification) allowed(ctx context.Context, id plumbing.Hash, changed []string, c claim) error {
 	for _, demand := range v.Paths {
 		i := slices.IndexFunc(changed, demand.Matches)
@@ -359,7 +361,7 @@ func (v *verification) allowed(ctx context.Context, id plumbing.Hash, changed []
 		good, about, err := v.commit(ctx, id)
 		what := fmt.Sprintf("commit %s %s "+c.does, id, about, brief(changed[i]))
 		if err == nil && !good.By(demand.Principals) {
-			v.note(NotAllowed, fmt.Sprintf("%s and is signed by %s, but what matches %q may be changed by %s only%s",
+			v.note(NotAllowed, fmt.Sprintf("%s and is signed by %s, but paths that match %q can be changed only by %s%s",
 				what, good.Signature, demand.Glob, strings.Join(demand.Principals, ", "), c.remedy))
 		}
 		if err = v.fault(err, what, c.remedy); err != nil {
