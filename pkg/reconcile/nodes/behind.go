@@ -17,16 +17,15 @@ import (
 )
 
 const (
-	// behindRate is how many NodeProvenances a second are told that their node is behind,
-	// after behindBurst at once: a push to a pool of 20,000 nodes is told of in seven
-	// minutes.
+	// behindRate is the number of NodeProvenances per second that are set to behind,
+	// after behindBurst at once: a push to a pool of 20,000 nodes takes seven minutes.
 	behindRate, behindBurst = 50, 100
-	// behindBatch is how many of one pool are, before others have their turn.
+	// behindBatch is the number of NodeProvenances of one pool per turn.
 	behindBatch = 200
 )
 
-// behind returns the status of a node: whether it is behind, and the first version that
-// came after the node's, if there is one.
+// behind returns whether a node is behind, and the first version that followed the node's
+// version, if there is one.
 func behind(np *api.NodeProvenance, pool lineage.Timeline) (api.Behind, *api.MissingVersion) {
 	is, missing := lineage.Behind(np, pool)
 	if len(missing) == 0 {
@@ -35,22 +34,22 @@ func behind(np *api.NodeProvenance, pool lineage.Timeline) (api.Behind, *api.Mis
 	return is, &missing[0]
 }
 
-// follower keeps Behind in line with what pools have. Each node falls behind once,
-// whatever comes after: only those that had what their pool had are written to.
+// follower updates Behind when a pool gets another version. Each node falls behind once,
+// whatever follows: it only writes to nodes that had the pool's version.
 type follower struct{ *Reconciler }
 
-// Reconcile tells the nodes of one pool whether they are behind.
+// Reconcile updates Behind of the nodes of one pool.
 func (r follower) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	nodes, err := r.known(ctx, client.MatchingFields{poolIndex: req.String()})
 	if err != nil || len(nodes) == 0 {
-		return ctrl.Result{}, err // a new pool has none, and its records need not be read
+		return ctrl.Result{}, err // a new pool has no nodes, so its records need not be read
 	}
 	t, err := r.timelineOf(ctx, req.NamespacedName, false)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if _, ok := t.Current(); !ok {
-		return ctrl.Result{}, nil // it is being replaced, or its pool is gone: all stays as it was
+		return ctrl.Result{}, nil // the configuration is being replaced, or the pool was deleted: change nothing
 	}
 	written := 0
 	for i := range nodes {
@@ -64,7 +63,7 @@ func (r follower) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 			if err != nil {
 				return ctrl.Result{}, err
 			}
-			continue // it left, and nobody has noted it yet
+			continue // the node was deleted, which is not recorded yet
 		}
 		if written == behindBatch {
 			return ctrl.Result{RequeueAfter: time.Millisecond}, nil
@@ -80,7 +79,8 @@ func (r follower) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	return ctrl.Result{}, nil
 }
 
-// patchStatus merges into the status of a NodeProvenance, which the cache has in part.
+// patchStatus merges changes into the status of a NodeProvenance, of which the cache has
+// only parts.
 func (r *Reconciler) patchStatus(ctx context.Context, np *api.NodeProvenance, change map[string]any) error {
 	patch, err := merge(map[string]any{"metadata": map[string]any{"uid": np.UID}, "status": change})
 	if err != nil {

@@ -27,61 +27,62 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// allNamespaces in ProfileNamespaces stands for every one.
+// allNamespaces in ProfileNamespaces means every namespace.
 const allNamespaces = "*"
 
-// Cluster is how a cluster is read and written.
+// Cluster has the clients of one cluster.
 type Cluster struct {
 	// Client reads through a cache and writes.
 	client.Client
-	// Live reads what the cache does not hold.
+	// Live reads what the cache does not contain.
 	Live client.Reader
 }
 
-// Retention is how long the provenance of nodes that are gone is kept.
+// Retention limits how long the NodeProvenances of deleted nodes are retained.
 type Retention struct {
-	// Age is the time since the node was gone.
+	// Age is the maximum time since the node was deleted.
 	Age time.Duration
-	// Max is the number of NodeProvenances there may be. Beyond it the oldest of nodes
-	// that are gone go first; those of nodes that are there always stay.
+	// Max is the maximum number of NodeProvenances. If there are more, the oldest of
+	// deleted nodes are deleted first; those of existing nodes always remain.
 	Max int
 }
 
-// Reconciler keeps NodeProvenances. Its fields are set once, before Setup.
+// Reconciler maintains NodeProvenances. Its fields are set once, before Setup.
 type Reconciler struct {
-	// Management has configurations, their records, and profiles.
+	// Management has the configurations, their records, and profiles.
 	Management Cluster
 	// Worker has nodes, machines and NodeProvenances: the same cluster, unless the
-	// controller was given two.
+	// controller has two.
 	Worker Cluster
 	// Recorder writes events into the worker cluster.
 	Recorder events.EventRecorder
-	// Clock tells when a node was gone.
+	// Clock is used for the time at which a node was deleted.
 	Clock clock.PassiveClock
-	// Namespace holds configurations, records and profiles.
+	// Namespace is that of configurations, records and profiles.
 	Namespace string
-	// ProfileNamespaces are others from which pools may take profiles; "*" stands for
-	// every one.
+	// ProfileNamespaces are other namespaces from which pools can use profiles; "*" means
+	// every namespace.
 	ProfileNamespaces []string
-	// Retention of what was written about nodes that are gone.
+	// Retention limits the NodeProvenances of deleted nodes.
 	Retention Retention
-	// Journal keeps facts for auditors; nil is none. Nothing is deleted before it is there.
+	// Journal is the audit log; nil disables it. No object is deleted before the audit
+	// log has its entries.
 	Journal Journal
-	// Metrics counts; nil is nobody.
+	// Metrics counts NodeProvenances; nil disables it.
 	Metrics *metrics.Metrics
 
 	timelines      timelines
 	configurations configurations
 	answers        answers
 	counts         counts
-	pace           flowcontrol.RateLimiter // of writes that a push brings about
+	pace           flowcontrol.RateLimiter // limits writes that a push causes
 }
 
-// Reconcile brings what is written about the nodes of one name in line with the node
-// that has it now, and with those that had it.
+// Reconcile updates the NodeProvenances of all nodes with one name: the node that has it
+// now, and those that had it before.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	err := r.reconcile(ctx, req)
-	if errors.Is(err, errUnkept) || errors.Is(err, errAgain) { // the audit log says why, or there is nothing to say
+	if errors.Is(err, errUnkept) || errors.Is(err, errAgain) { // the audit log has reported it, or there is nothing to report
 		return ctrl.Result{RequeueAfter: wait.Jitter(later, 1)}, nil
 	}
 	return ctrl.Result{}, err
@@ -104,7 +105,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
 	var unkept error
 	for i := range known {
 		switch np := &known[i]; {
-		case np.Spec.Node.Name != req.Name: // two names with one label
+		case np.Spec.Node.Name != req.Name: // two names with the same label
 		case node != nil && np.Spec.Node.UID == node.UID:
 			own = np
 		case np.Status.Removed == nil || len(r.owed(np)) > 0:
@@ -143,20 +144,19 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
 	return unkept
 }
 
-// errAgain says that a node was answered to just now: whoever has root on it can change
-// what it says as often as he likes, and each time would be a write, an event and a
-// line of the audit log.
+// errAgain reports that a node's report was handled recently: root on the node can change
+// it at any rate, and each change would cause a write, an event and an audit log entry.
 var errAgain = errors.New("the node changed what it says again")
 
-// changed reports whether a node says something else than what it was last compared
-// with, or does not name what is written about it.
+// changed reports whether a node's report differs from the last one that was compared, or
+// whether the Node does not name its NodeProvenance.
 func (r *Reconciler) changed(node *metav1.PartialObjectMetadata, np *api.NodeProvenance) bool {
 	judged := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition) != nil
 	return judged && (!named(node) || !sameReport(np.Status.Reported, lineage.ReportOf(node)))
 }
 
-// subject is a NodeProvenance whose status is looked at. Whole says that nothing was
-// trimmed of it; pool are the records of its pool, nil where they were not read yet.
+// subject is a NodeProvenance whose status is checked. whole reports that nothing was
+// trimmed from it; pool has the records of its pool, nil if they were not read yet.
 type subject struct {
 	*api.NodeProvenance
 
@@ -164,16 +164,16 @@ type subject struct {
 	pool  lineage.Timeline
 }
 
-// write writes down where a node comes from. It returns nil for a node that is of no
-// pool, or not yet known to be: what links it to one brings it here again.
-// With it come the records of its pool.
+// write creates the NodeProvenance of a node. It returns nil for a node without a pool,
+// or whose pool is not known yet: the object that links it to a pool triggers it again.
+// It also returns the records of the pool.
 func (r *Reconciler) write(ctx context.Context, node *metav1.PartialObjectMetadata) (*api.NodeProvenance, lineage.Timeline, error) {
 	from, err := r.chainOf(ctx, node)
 	if err != nil || from.Pool.Name == "" {
 		return nil, nil, err
 	}
-	// What is written stays, so it is read from where nothing is behind: the node always,
-	// the records as long as a cache may be.
+	// The spec is immutable, so it is based on live reads: the node always, the records
+	// as long as a cache can be behind.
 	var live corev1.Node
 	found, err := kubeclient.Find(ctx, r.Worker.Live, client.ObjectKeyFromObject(node), &live)
 	if err != nil || !found || live.UID != node.UID {
@@ -215,7 +215,7 @@ func (r *Reconciler) write(ctx context.Context, node *metav1.PartialObjectMetada
 	return np, pool, nil
 }
 
-// fresh reports whether a cache may lack what matters for a node.
+// fresh reports whether a cache can lack objects that matter for a node.
 func (r *Reconciler) fresh(node client.Object) bool {
 	return r.Clock.Now().Sub(node.GetCreationTimestamp().Time) < freshness
 }
@@ -259,8 +259,8 @@ func (r *Reconciler) provenance(ctx context.Context, node *corev1.Node, from lin
 	return np, nil
 }
 
-// addLabels are for selecting: the nodes of a commit, of a version. What no label holds
-// is in the spec.
+// addLabels adds labels for selection: by commit, by version. Values that no label can
+// have are in the spec.
 func addLabels(np *api.NodeProvenance) {
 	c := np.Spec.Configuration
 	for key, value := range map[string]string{
@@ -273,13 +273,13 @@ func addLabels(np *api.NodeProvenance) {
 	}
 }
 
-// annotate lets the Node name what was written about it.
+// annotate sets the name of the NodeProvenance on the Node.
 func (r *Reconciler) annotate(ctx context.Context, node *metav1.PartialObjectMetadata, name string) error {
 	if named(node) {
 		return nil
 	}
 	patch, err := merge(map[string]any{"metadata": map[string]any{
-		"uid": node.UID, "annotations": map[string]string{api.AnnotationProvenance: name}, // of no other node of the name
+		"uid": node.UID, "annotations": map[string]string{api.AnnotationProvenance: name}, // not of another node with the same name
 	}})
 	if err != nil {
 		return err
@@ -290,11 +290,11 @@ func (r *Reconciler) annotate(ctx context.Context, node *metav1.PartialObjectMet
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("annotating Node %s: %w", node.Name, err)
 	}
-	return nil // or it is gone, which brings it here again
+	return nil // the node can be deleted, which triggers it again
 }
 
-// keepStatus writes what of a status is missing or no longer so. A push to the pool is
-// not among that, see behind.go. What the audit log lacks comes first.
+// keepStatus writes the parts of a status that are missing or outdated, except for
+// Behind, see behind.go. Missing audit log entries are written first.
 func (r *Reconciler) keepStatus(ctx context.Context, node *metav1.PartialObjectMetadata, np subject) error {
 	report := lineage.ReportOf(node)
 	before := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition)
@@ -346,7 +346,7 @@ func (r *Reconciler) keepStatus(ctx context.Context, node *metav1.PartialObjectM
 	return nil
 }
 
-// nodeReference is a Node as an event names it.
+// nodeReference returns the reference to a Node for an event.
 func nodeReference(node *metav1.PartialObjectMetadata) *corev1.ObjectReference {
 	return &corev1.ObjectReference{APIVersion: "v1", Kind: nodeKind.Kind, Name: node.Name, UID: node.UID}
 }
@@ -358,8 +358,8 @@ func sameReport(had *api.NodeReport, has api.NodeReport) bool {
 	return *had == has
 }
 
-// markRemoved notes that a node is gone, once the API server has said so, and what the
-// audit log has of it.
+// markRemoved records that a node was deleted, after the API server has confirmed it, and
+// which audit log entries exist.
 func (r *Reconciler) markRemoved(ctx context.Context, np *api.NodeProvenance) error {
 	next, change := np.DeepCopy(), map[string]any{}
 	if np.Status.Removed == nil {
@@ -374,8 +374,9 @@ func (r *Reconciler) markRemoved(ctx context.Context, np *api.NodeProvenance) er
 	return r.patchWithFacts(ctx, next, false, change)
 }
 
-// patchWithFacts changes the status to that of next, and notes in it what the audit log
-// has by then. Where that cannot be written, the rest is, and the error is errUnkept.
+// patchWithFacts updates the status to that of next, including the ids of audit log
+// entries written by then. If the audit log cannot be written, the rest is still updated,
+// and the error is errUnkept.
 func (r *Reconciler) patchWithFacts(ctx context.Context, next *api.NodeProvenance, whole bool, change map[string]any) error {
 	noted, unkept := r.keepFacts(ctx, next, whole)
 	if unkept != nil && !errors.Is(unkept, errUnkept) {

@@ -10,14 +10,14 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 )
 
-// counts counts NodeProvenances that are alike, as they come and go: a scrape does not
-// go over all of them.
+// counts counts NodeProvenances with equal labels as they are added and deleted, so that
+// a scrape does not iterate over all of them.
 type counts struct {
 	mu    sync.Mutex
 	alike map[metrics.NodeCount]int
 }
 
-// alikeOf is what is counted of a NodeProvenance.
+// alikeOf returns the labels by which a NodeProvenance is counted.
 func alikeOf(obj any) (metrics.NodeCount, bool) {
 	if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
@@ -47,7 +47,7 @@ func (c *counts) add(obj any, n int) {
 	}
 }
 
-// handler is told by the cache.
+// handler receives the changes of the cache.
 func (c *counts) handler() toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { c.add(obj, 1) },
@@ -56,7 +56,7 @@ func (c *counts) handler() toolscache.ResourceEventHandler {
 	}
 }
 
-// all is what there is now.
+// all returns the current counts.
 func (c *counts) all() []metrics.NodeCount {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -45,7 +45,7 @@ func TestAnothersMachine(t *testing.T) {
 		machine *machines.Machine
 		node    string
 		want    string
-	}{{early, liar.Name, "says that it has this node"}, {booting, f.ns + "-honest", `says that it has node "` + f.ns + `-honest"`}} {
+	}{{early, liar.Name, "names this node"}, {booting, f.ns + "-honest", `names node "` + f.ns + `-honest"`}} {
 		says.machine.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: says.node}
 		f.do(f.client.Status().Update(t.Context(), says.machine))
 		f.until(np.Name, func(np *api.NodeProvenance) bool {

@@ -17,17 +17,17 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// A Journal keeps facts for auditors. *auditlog.Writer is one.
+// Journal is an audit log, such as *auditlog.Writer.
 type Journal interface {
-	// Append returns once facts are kept for good.
+	// Append returns when the entries are durable.
 	Append(facts ...auditlog.Fact) error
 }
 
-// errUnkept says that the audit log could not be written, which is logged there.
+// errUnkept reports that the audit log could not be written, which is logged there.
 var errUnkept = errors.New("the audit log lacks a fact")
 
-// owed are the facts about a node that the audit log lacks, by what the status notes.
-// It reads of the object no more than the cache has.
+// owed returns the entries about a node that the audit log lacks, according to the
+// status. It only uses fields that the cache has.
 func (r *Reconciler) owed(np *api.NodeProvenance) []auditlog.Fact {
 	if r.Journal == nil {
 		return nil
@@ -58,7 +58,7 @@ func (r *Reconciler) owed(np *api.NodeProvenance) []auditlog.Fact {
 	return out
 }
 
-// fact is one about a node without what it says.
+// fact returns an entry about a node without details.
 func fact(np *api.NodeProvenance, kind auditlog.Kind, occasion string) auditlog.Fact {
 	return auditlog.Fact{
 		Kind: kind, Object: auditlog.Object{Kind: nodeKind.Kind, Name: np.Spec.Node.Name, UID: string(np.Spec.Node.UID)},
@@ -66,9 +66,9 @@ func fact(np *api.NodeProvenance, kind auditlog.Kind, occasion string) auditlog.
 	}
 }
 
-// keepFacts writes what the audit log lacks about a node, and returns what the status
-// has to note then; nil for nothing. Of a whole object nothing is missing. What could not
-// be written is errUnkept.
+// keepFacts writes the missing audit log entries about a node, and returns the ids to
+// record in the status; nil for none. If whole is false, trimmed fields are read again.
+// The error is errUnkept if the audit log cannot be written.
 func (r *Reconciler) keepFacts(ctx context.Context, np *api.NodeProvenance, whole bool) (*api.ProvenanceJournaled, error) {
 	facts := r.owed(np)
 	if len(facts) == 0 {
@@ -101,14 +101,14 @@ func (r *Reconciler) keepFacts(ctx context.Context, np *api.NodeProvenance, whol
 	return &noted, nil
 }
 
-// tell completes a fact from an object, and from its status as it is about to be.
+// tell adds the details of an object, and of its new status, to an entry.
 func tell(f *auditlog.Fact, np, now *api.NodeProvenance) {
 	f.Pool = &auditlog.Object{Kind: "MachineDeployment", Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name, UID: string(np.Spec.Pool.UID)}
 	f.Is = configurationFact(np.Spec.Configuration)
 	switch f.Kind {
 	case auditlog.NodeDisputed:
 		agreed := apimeta.FindStatusCondition(now.Status.Conditions, api.AgreedCondition)
-		if agreed.Message == "" { // the cache has none
+		if agreed.Message == "" { // the cache has no message
 			if live := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition); live != nil {
 				agreed = live
 			}
@@ -143,8 +143,8 @@ func configurationFact(c *api.ProvenanceConfiguration) *auditlog.Configuration {
 	}
 }
 
-// keepDropped writes a whole NodeProvenance into the audit log, before it is deleted.
-// It reports whether it is still there, and its node gone.
+// keepDropped writes a whole NodeProvenance to the audit log before it is deleted. It
+// reports whether it still exists and its node is deleted.
 func (r *Reconciler) keepDropped(ctx context.Context, np *api.NodeProvenance) (bool, error) {
 	if r.Journal == nil {
 		return true, nil

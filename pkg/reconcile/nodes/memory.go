@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// most bounds what a memory holds; beyond it, it forgets all.
+	// most is the maximum number of entries; a cache that exceeds it is cleared.
 	most = 4096
-	// later is the least time between two answers to one node that changes what it says,
-	// and the wait before facts are tried again that could not be written.
+	// later is the minimum time between two reactions to changing reports of one node,
+	// and the time until entries that could not be written are retried.
 	later = time.Minute
 )
 
-// answers remembers when nodes were answered to.
+// answers records when the reports of nodes were handled.
 type answers struct {
 	mu   sync.Mutex
 	last map[types.UID]time.Time
 }
 
-// allow reports whether a node may be answered to now, and notes that it is.
+// allow reports whether the report of a node can be handled now, and records it.
 func (a *answers) allow(node types.UID, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -41,8 +41,8 @@ func (a *answers) allow(node types.UID, now time.Time) bool {
 	return true
 }
 
-// timelines remembers the timelines of pools, so that a pool of thousands of nodes has
-// its records read once. What they were made from tells whether they still hold.
+// timelines caches the timelines of pools, so that the records of a pool with thousands
+// of nodes are read once. The inputs of a timeline show whether it is still valid.
 type timelines struct {
 	mu   sync.Mutex
 	pool map[string]remembered
@@ -75,7 +75,7 @@ func (t *timelines) of(pool string, osc client.Object, records []metav1.PartialO
 	return made
 }
 
-// configurations remembers where configurations come from, by input digest.
+// configurations caches the origin of configurations, by input digest.
 type configurations struct {
 	mu sync.Mutex
 	of map[string]api.ProvenanceConfiguration

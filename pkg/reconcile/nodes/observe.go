@@ -20,7 +20,7 @@ import (
 )
 
 // freshness is the age of a node up to which the records of its pool are read from the
-// API server itself: what a cache has not seen yet would be missing for ever.
+// API server: records that the cache lacks would be missing for ever.
 const freshness = 5 * time.Minute
 
 // chainOf follows a Node to its pool. The chain has no pool if it ends earlier: such a
@@ -33,10 +33,9 @@ func (r *Reconciler) chainOf(ctx context.Context, node *metav1.PartialObjectMeta
 	return lineage.FollowOwners(ctx, kubeclient.Owners{r.Worker}, machine)
 }
 
-// machineOf finds the Machine of a Node: the one whose status names it, else by the
-// Node's label, or by its annotation. These two a node may write itself, from its first
-// moment on: a Machine that says that it is another node's is not believed to be this
-// one's, and neither is the node's word where a Machine says that it is its own.
+// machineOf finds the Machine of a Node: the one whose status names it, otherwise by the
+// Node's label or annotation. A node can write these two itself at any time: they are
+// ignored if their Machine names another node, or if another Machine names this node.
 func (r *Reconciler) machineOf(ctx context.Context, node *metav1.PartialObjectMetadata) (*cluster.Machine, error) {
 	if m, err := r.machineBy(ctx, node, client.MatchingFields{nodeIndex: node.Name}); err != nil || m != nil {
 		return m, err
@@ -59,8 +58,9 @@ func (r *Reconciler) machineOf(ctx context.Context, node *metav1.PartialObjectMe
 	return &m, nil
 }
 
-// contradicted says what machines say against the one that was written down for a node,
-// "" for nothing: it may have been believed on the node's word, before they said so.
+// contradicted returns how machines contradict the recorded machine of a node, "" if they
+// do not: that machine can have been recorded from the node's labels before the machines
+// named their nodes.
 func (r *Reconciler) contradicted(ctx context.Context, node *metav1.PartialObjectMetadata, np *api.NodeProvenance) (string, error) {
 	var written cluster.MachineList
 	if err := r.Worker.List(ctx, &written, client.MatchingFields{uidIndex: string(np.Spec.Machine.UID)}, client.UnsafeDisableDeepCopy); err != nil {
@@ -72,14 +72,14 @@ func (r *Reconciler) contradicted(ctx context.Context, node *metav1.PartialObjec
 		case ref.Name == node.Name:
 			return "", nil
 		default:
-			return fmt.Sprintf("it was written down by the node's own word as that of machine %s, which says that it has node %q", np.Spec.Machine.Name, ref.Name), nil
+			return fmt.Sprintf("recorded from the node's own labels as the node of machine %s, but this machine names node %q", np.Spec.Machine.Name, ref.Name), nil
 		}
 	}
 	other, err := r.machineBy(ctx, node, client.MatchingFields{nodeIndex: node.Name})
 	if err != nil || other == nil || other.UID == np.Spec.Machine.UID || other.CreationTimestamp.After(np.Spec.Node.Joined.Add(lineage.Leeway)) {
-		return "", err // one that was made for a node that was there before
+		return "", err // a machine that adopted an existing node
 	}
-	return fmt.Sprintf("it was written down by the node's own word as that of machine %s, and machine %s/%s says that it has this node", np.Spec.Machine.Name, other.Namespace, other.Name), nil
+	return fmt.Sprintf("recorded from the node's own labels as the node of machine %s, but machine %s/%s names this node", np.Spec.Machine.Name, other.Namespace, other.Name), nil
 }
 
 func (r *Reconciler) machineBy(ctx context.Context, node *metav1.PartialObjectMetadata, by client.MatchingFields) (*cluster.Machine, error) {
@@ -95,14 +95,14 @@ func (r *Reconciler) machineBy(ctx context.Context, node *metav1.PartialObjectMe
 	return nil, nil
 }
 
-// mayBe reports whether nothing in a Machine says that it has another node. A Node that
-// was created again has the name, and not yet the uid.
+// mayBe reports whether a Machine does not name another node. For a Node that was created
+// again it can have the name, but not yet the uid.
 func mayBe(m *cluster.Machine, node *metav1.PartialObjectMetadata) bool {
 	return m.Status.NodeRef == nil || m.Status.NodeRef.Name == node.Name
 }
 
-// knownOf are the NodeProvenances of a node by its name, of every uid. They are the
-// cache's, trimmed: not to be changed.
+// knownOf lists the NodeProvenances of all nodes with a name. They are trimmed and belong
+// to the cache: do not modify them.
 func (r *Reconciler) knownOf(ctx context.Context, name string) ([]api.NodeProvenance, error) {
 	return r.known(ctx, client.MatchingFields{nodeIndex: name})
 }
@@ -126,7 +126,7 @@ func (r *Reconciler) windowOf(ctx context.Context, node *metav1.PartialObjectMet
 	}
 	for i := range earlier {
 		if earlier[i].Spec.Node.Name != node.Name {
-			continue // it has had the machine by its own word only
+			continue // only the node itself named the machine
 		}
 		if joined := earlier[i].Spec.Node.Joined; joined.Before(&w.Until) {
 			w.Until = joined
@@ -135,7 +135,7 @@ func (r *Reconciler) windowOf(ctx context.Context, node *metav1.PartialObjectMet
 	return lineage.WindowOf(from.Created, w.Until), nil
 }
 
-// timelineOf reads the records of a pool: from caches, or live from the API server.
+// timelineOf reads the records of a pool, from caches or live from the API server.
 func (r *Reconciler) timelineOf(ctx context.Context, pool types.NamespacedName, live bool) (lineage.Timeline, error) {
 	key := pool.Namespace + "/" + pool.Name
 	osc, err := r.configOf(ctx, pool, live)
@@ -162,8 +162,8 @@ func (r *Reconciler) timelineOf(ctx context.Context, pool types.NamespacedName, 
 	return r.timelines.of(key, osc, own), nil
 }
 
-// configOf reads the metadata of the OperatingSystemConfig of a pool, where its record
-// is; nil for none. The rest is large.
+// configOf reads the metadata of the OperatingSystemConfig of a pool, which includes its
+// record; nil if there is none. The spec is large.
 func (r *Reconciler) configOf(ctx context.Context, pool types.NamespacedName, live bool) (client.Object, error) {
 	var from client.Reader = r.Management
 	var osc client.Object = &osm.OperatingSystemConfig{}
@@ -178,14 +178,14 @@ func (r *Reconciler) configOf(ctx context.Context, pool types.NamespacedName, li
 	return osc, nil
 }
 
-// isPool reports whether a MachineDeployment asks for a profile.
+// isPool reports whether a MachineDeployment requests a profile.
 func (r *Reconciler) isPool(ctx context.Context, key types.NamespacedName) (bool, error) {
 	var md cluster.MachineDeployment
 	found, err := kubeclient.Find(ctx, r.Worker, key, &md)
 	return found && md.Annotations[api.AnnotationOSP] != "", err
 }
 
-// The kinds of which metadata is all we keep.
+// The kinds of which the caches only have metadata.
 var (
 	nodeKind       = corev1.SchemeGroupVersion.WithKind("Node")
 	machineSetKind = cluster.GroupVersion.WithKind("MachineSet")

@@ -18,11 +18,11 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// shortCommit is how much of a commit people are shown.
+// shortCommit is the length of a commit id for display.
 const shortCommit = 12
 
-// configurationOf reads where a generation of a pool comes from: its record, and of the
-// profile's object what no record has.
+// configurationOf returns the origin of a generation: from its record, and for fields
+// that records lack from the profile's object.
 func (r *Reconciler) configurationOf(ctx context.Context, pool types.NamespacedName, g *lineage.Generation) (*api.ProvenanceConfiguration, error) {
 	if made, ok := r.configurations.get(g.InputDigest); ok {
 		made.SelectedBy = g.SelectedBy
@@ -45,7 +45,7 @@ func (r *Reconciler) configurationOf(ctx context.Context, pool types.NamespacedN
 }
 
 // readRecord reads the record of a generation, archived or on the pool's configuration.
-// One that was archived meanwhile is found when it is asked for again.
+// If the record was archived in the meantime, the next attempt finds it.
 func (r *Reconciler) readRecord(ctx context.Context, pool types.NamespacedName, g *lineage.Generation) (render.Record, error) {
 	if g.Record == "" {
 		osc, err := r.configOf(ctx, pool, true)
@@ -66,20 +66,20 @@ func (r *Reconciler) readRecord(ctx context.Context, pool types.NamespacedName, 
 	}
 	rec, ok := lineage.DecodeRecord(archived.Data.Raw)
 	if !ok || rec.Digests.Input != g.InputDigest {
-		return render.Record{}, fmt.Errorf("the ControllerRevision %s does not hold the record that its annotation %s names: it was edited, delete it", key, api.AnnotationInputDigest)
+		return render.Record{}, fmt.Errorf("the ControllerRevision %s does not have the record that its annotation %s names: it was edited: delete it", key, api.AnnotationInputDigest)
 	}
 	return rec, nil
 }
 
-// addOrigin adds what the profile's object says of its origin, if its content is that
-// of the record.
+// addOrigin adds the origin in the annotations of the profile's object, if its content is
+// that of the record.
 func (r *Reconciler) addOrigin(ctx context.Context, to *api.ProvenanceConfiguration) error {
 	key := types.NamespacedName{Namespace: r.Namespace, Name: to.Object}
 	if namespace, name, ok := strings.Cut(to.Object, "/"); ok {
 		key = types.NamespacedName{Namespace: namespace, Name: name}
 	}
 	if key.Namespace != r.Namespace && !slices.Contains(r.ProfileNamespaces, key.Namespace) && !slices.Contains(r.ProfileNamespaces, allNamespaces) {
-		return nil // allowed no more (security.md 24)
+		return nil // no longer allowed (security.md 24)
 	}
 	var osp osm.OperatingSystemProfile
 	found, err := kubeclient.Find(ctx, r.Management, key, &osp)
@@ -90,14 +90,14 @@ func (r *Reconciler) addOrigin(ctx context.Context, to *api.ProvenanceConfigurat
 	if a[api.AnnotationDigest] != to.ProfileDigest || profile.Digest(osp.Spec) != to.ProfileDigest {
 		return nil
 	}
-	// security.md 28: names of authors are anybody's text.
+	// security.md 28: anyone can choose the name of an author.
 	to.Author, to.Signature = redact.Clean(a[api.AnnotationAuthor]), redact.Clean(a[api.AnnotationSignature])
 	to.CommittedAt = redact.Shorten(a[api.AnnotationCommittedAt], 64)
 	return nil
 }
 
 func shortened(commit string) string {
-	if i := strings.LastIndexAny(commit, ":@"); i >= 0 { // an artifact's revision
+	if i := strings.LastIndexAny(commit, ":@"); i >= 0 { // the revision of an artifact
 		commit = commit[i+1:]
 	}
 	return commit[:min(shortCommit, len(commit))]

@@ -15,16 +15,15 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// retainInterval is the time between two looks for what is too old or too much. Each
-// goes over the cache.
+// retainInterval is the time between two sweeps. Each iterates over the cache.
 const retainInterval = 10 * time.Minute
 
-// retain removes what is too old or too much, until ctx ends.
+// retain deletes expired NodeProvenances until ctx ends.
 func (r *Reconciler) retain(ctx context.Context) error {
 	ticker := time.NewTicker(retainInterval)
 	defer ticker.Stop()
 	for {
-		if err := r.sweep(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errUnkept) { // which was logged
+		if err := r.sweep(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errUnkept) { // already logged
 			log.FromContext(ctx).Error(err, "removing old NodeProvenances")
 		}
 		select {
@@ -35,8 +34,8 @@ func (r *Reconciler) retain(ctx context.Context) error {
 	}
 }
 
-// sweep deletes the provenance of nodes that are gone: what is older than Age, and the
-// oldest beyond Max. None goes before the audit log has it.
+// sweep deletes the NodeProvenances of deleted nodes that are older than Age, and the
+// oldest ones beyond Max. None is deleted before the audit log has it.
 func (r *Reconciler) sweep(ctx context.Context) error {
 	all, err := r.known(ctx)
 	if err != nil {
@@ -62,7 +61,7 @@ func (r *Reconciler) sweep(ctx context.Context) error {
 	return nil
 }
 
-// expired are those to delete, the oldest first.
+// expired returns the NodeProvenances to delete, oldest first.
 func expired(all []api.NodeProvenance, keep Retention, now time.Time) []*api.NodeProvenance {
 	var gone []*api.NodeProvenance
 	for i := range all {

@@ -39,7 +39,7 @@ const (
 	poolIndex    = "pool"    // of NodeProvenances and records, by "namespace/name"
 )
 
-// Watches are what Setup watches beside the manager's cache.
+// Watches are watched in addition to the manager's cache.
 type Watches struct {
 	// Management is the cache of the management cluster.
 	Management cache.Cache
@@ -47,7 +47,7 @@ type Watches struct {
 	Concurrency int
 }
 
-// Installed reports whether the cluster knows the kind that Setup needs.
+// Installed reports whether the API server serves the kind that Setup needs.
 func Installed(mapper apimeta.RESTMapper) (bool, error) {
 	kind := api.GroupVersion.WithKind("NodeProvenance")
 	_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
@@ -61,9 +61,9 @@ func Installed(mapper apimeta.RESTMapper) (bool, error) {
 }
 
 // Setup registers the controllers with the manager of the worker cluster, whose cache
-// has to keep what WorkerCache says. That manager may run already. A node runs when it comes or goes, when what it
-// says of itself changes, and when what links it to its pool does; its heartbeats
-// cause nothing.
+// must have the objects of WorkerCache. The manager can be running already. A node is
+// reconciled when it is created or deleted, when its report changes, and when its links
+// to a pool change; its heartbeats are ignored.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) error {
 	r.pace = flowcontrol.NewTokenBucketRateLimiter(behindRate, behindBurst)
 	if err := Index(ctx, mgr.GetFieldIndexer(), w.Management); err != nil {
@@ -103,7 +103,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 	return nil
 }
 
-// count lets metrics tell of NodeProvenances.
+// count exports NodeProvenances as metrics.
 func (r *Reconciler) count(ctx context.Context, mgr ctrl.Manager) error {
 	informer, err := mgr.GetCache().GetInformer(ctx, &api.NodeProvenance{}, cache.BlockUntilSynced(false))
 	if err == nil {
@@ -117,8 +117,8 @@ func (r *Reconciler) count(ctx context.Context, mgr ctrl.Manager) error {
 	return nil
 }
 
-// WorkerCache says how the cache of the worker cluster keeps what there are many of:
-// of nodes, machines and their provenance no more than what is asked for.
+// WorkerCache configures the cache of the worker cluster for kinds with many objects: it
+// only stores the required fields of nodes, machines and NodeProvenances.
 func WorkerCache() map[client.Object]cache.ByObject {
 	everywhere := map[string]cache.Config{cache.AllNamespaces: {}}
 	return map[client.Object]cache.ByObject{
@@ -128,8 +128,8 @@ func WorkerCache() map[client.Object]cache.ByObject {
 	}
 }
 
-// Transform is what the cache of the worker cluster does with all else. NodeProvenances
-// are among that: a cache with a rule for a kind does not begin before the kind is
+// Transform trims all other objects in the cache of the worker cluster. They include
+// NodeProvenances: a cache with a rule for a kind does not start before the kind is
 // installed.
 func Transform() toolscache.TransformFunc {
 	strip := cache.TransformStripManagedFields()
@@ -141,8 +141,8 @@ func Transform() toolscache.TransformFunc {
 	}
 }
 
-// Records says how the cache of the management cluster keeps archived records: of
-// --namespace, without their data.
+// Records configures the cache of the management cluster for archived records: only those
+// of --namespace, without their data.
 func Records(namespace string) cache.ByObject {
 	return cache.ByObject{
 		Namespaces: map[string]cache.Config{namespace: {}},
@@ -150,7 +150,7 @@ func Records(namespace string) cache.ByObject {
 	}
 }
 
-// Index prepares the caches. Setup does, too.
+// Index adds the indexes to the caches. Setup calls it, too.
 func Index(ctx context.Context, worker client.FieldIndexer, management client.FieldIndexer) error {
 	for _, i := range []struct {
 		in    client.FieldIndexer
@@ -208,7 +208,7 @@ func (r *Reconciler) nodesOf(ctx context.Context, obj client.Object) []crreconci
 	for _, by := range []string{string(m.UID), m.Namespace + "/" + m.Name} {
 		list := kubeclient.MetadataList(nodeKind)
 		if err := r.Worker.List(ctx, list, client.MatchingFields{machineIndex: by}, client.UnsafeDisableDeepCopy); err != nil {
-			log.FromContext(ctx).Error(err, "listing Nodes") // the cache answers; it fails only when the controller stops
+			log.FromContext(ctx).Error(err, "listing Nodes") // the cache fails only when the controller stops
 			return nil
 		}
 		for i := range list.Items {
@@ -236,8 +236,8 @@ func (r *Reconciler) nodesOfSet(ctx context.Context, obj client.Object) []crreco
 	return out
 }
 
-// nodesOfNew maps the first configuration of a pool to the nodes that the pool has
-// already: until now they were those of a MachineDeployment without a profile.
+// nodesOfNew maps the first configuration of a pool to the pool's existing nodes: until
+// now they belonged to a MachineDeployment without a profile.
 func (r *Reconciler) nodesOfNew(ctx context.Context, osc *osm.OperatingSystemConfig) []crreconcile.Request {
 	var out []crreconcile.Request
 	for _, pool := range poolOf(osc) {
@@ -264,7 +264,7 @@ func poolOf(obj client.Object) []crreconcile.Request {
 	return []crreconcile.Request{{NamespacedName: pool}}
 }
 
-// nodeChanged leaves out heartbeats.
+// nodeChanged ignores heartbeats.
 var nodeChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		was, is := e.ObjectOld, e.ObjectNew
@@ -275,13 +275,13 @@ var nodeChanged = predicate.Funcs{
 	},
 }
 
-// named reports whether a Node names what is written about it, as we let it.
+// named reports whether a Node names its NodeProvenance, as written by this controller.
 func named(node client.Object) bool {
 	return node.GetAnnotations()[api.AnnotationProvenance] == lineage.ProvenanceName(node.GetName(), node.GetUID())
 }
 
-// linkChanged passes what links a machine to its node and its pool anew. What goes
-// links nothing.
+// linkChanged passes events that link a machine to another node or pool. Deletions link
+// nothing.
 var linkChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || !sameOwners(e.ObjectOld, e.ObjectNew) || nodeRefOf(e.ObjectOld) != nodeRefOf(e.ObjectNew)
@@ -309,15 +309,15 @@ func nodeRefOf(obj client.Object) string {
 	return ""
 }
 
-// deletedOrOld passes what somebody deleted, which is written again, and what was there
-// when the controller came, whose node may be gone.
+// deletedOrOld passes deletions by users, which are undone, and objects that existed when
+// the controller started, whose node can be deleted.
 var deletedOrOld = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool { return e.IsInInitialList },
 	UpdateFunc: func(event.UpdateEvent) bool { return false },
 }
 
-// firstConfig passes configurations that come and replace none; what was there when the
-// controller came is looked at with all nodes.
+// firstConfig passes new configurations that replace none; configurations that existed
+// when the controller started are handled with all nodes.
 var firstConfig = predicate.TypedFuncs[*osm.OperatingSystemConfig]{
 	CreateFunc: func(e event.TypedCreateEvent[*osm.OperatingSystemConfig]) bool {
 		return !e.IsInInitialList && e.Object.Annotations[api.AnnotationReplaces] == ""
@@ -326,8 +326,8 @@ var firstConfig = predicate.TypedFuncs[*osm.OperatingSystemConfig]{
 	DeleteFunc: func(event.TypedDeleteEvent[*osm.OperatingSystemConfig]) bool { return false },
 }
 
-// configReplaced passes configurations that come; what goes is followed by another, or
-// its pool is gone.
+// configReplaced passes new configurations. A deletion is followed by another
+// configuration, or the pool is deleted.
 var configReplaced = predicate.TypedFuncs[*osm.OperatingSystemConfig]{
 	UpdateFunc: func(e event.TypedUpdateEvent[*osm.OperatingSystemConfig]) bool {
 		return e.ObjectOld.UID != e.ObjectNew.UID

@@ -8,10 +8,10 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// The caches hold these objects by the ten thousand, so what nobody asks for is left
-// out. Objects of the cache must therefore never be written back: they are patched.
+// The caches have tens of thousands of these objects, so fields that are not used are
+// removed. Never write objects of the cache back: patch them.
 
-// trimNode keeps of a Node who it is, its machine, and what it says of itself.
+// trimNode retains the identity of a Node, its machine, and its report.
 func trimNode(in any) (any, error) {
 	if node, ok := in.(*metav1.PartialObjectMetadata); ok {
 		node.ObjectMeta = trimMeta(node.ObjectMeta)
@@ -22,8 +22,8 @@ func trimNode(in any) (any, error) {
 	return in, nil
 }
 
-// trimMachine keeps of a Machine its owners, its node, and what says that this one is
-// not Ready, which rollouts ask for.
+// trimMachine retains the owners of a Machine, its node, and the condition that the node
+// is not Ready, which rollouts use.
 func trimMachine(in any) (any, error) {
 	if m, ok := in.(*cluster.Machine); ok {
 		m.ObjectMeta = trimMeta(m.ObjectMeta)
@@ -42,8 +42,8 @@ func trimMachine(in any) (any, error) {
 	return in, nil
 }
 
-// trimMachineSet keeps of a MachineSet its owners and its revisions, and for rollouts how
-// many machines it wants.
+// trimMachineSet retains the owners of a MachineSet and its revisions, and for rollouts
+// the desired number of machines.
 func trimMachineSet(in any) (any, error) {
 	switch ms := in.(type) {
 	case *metav1.PartialObjectMetadata:
@@ -57,7 +57,8 @@ func trimMachineSet(in any) (any, error) {
 	return in, nil
 }
 
-// trimProvenance keeps of a NodeProvenance what tells whether its status still holds.
+// trimProvenance retains the parts of a NodeProvenance that show whether its status is up
+// to date.
 func trimProvenance(np *api.NodeProvenance) *api.NodeProvenance {
 	np.ObjectMeta = trimMeta(np.ObjectMeta)
 	np.Labels, np.Annotations = nil, nil
@@ -72,7 +73,7 @@ func trimProvenance(np *api.NodeProvenance) *api.NodeProvenance {
 	return np
 }
 
-// trimMeta keeps of an object's metadata who it is, and whose.
+// trimMeta retains the identity and the owners of an object.
 func trimMeta(m metav1.ObjectMeta) metav1.ObjectMeta {
 	out := metav1.ObjectMeta{
 		Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion, CreationTimestamp: m.CreationTimestamp,

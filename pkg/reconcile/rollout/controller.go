@@ -23,36 +23,37 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
-// racedRetry is the wait after a write that came too late, for the cache to follow.
+// racedRetry is the wait after a conflicting write, until the cache has the new object.
 const racedRetry = 50 * time.Millisecond
 
-// Reconciler keeps rollouts. Its fields are set once, before Setup. It handles one
+// Reconciler manages rollouts. Its fields are set once, before Setup. It handles one
 // ProfileSource at a time.
 type Reconciler struct {
 	// Management has ProfileSources and configurations.
 	Management client.Client
-	// Worker has pools and their Secrets: the same cluster, unless the controller was given
+	// Worker has pools and their Secrets: the same cluster, unless the controller has
 	// two.
 	Worker client.Client
 	// Recorder writes events on pools, SourceRecorder those on ProfileSources.
 	Recorder, SourceRecorder events.EventRecorder
-	// Clock tells when a window has passed.
+	// Clock is used to check whether a window has passed.
 	Clock clock.PassiveClock
-	// Namespace is the controller's. ProfileSources elsewhere are another controller's.
+	// Namespace is the controller's. ProfileSources in other namespaces belong to other
+	// controllers.
 	Namespace string
-	// Shard has the ProfileSources that are handled. Their pools are all of them, whoever
-	// handles those.
+	// Shard selects the ProfileSources to handle. All of their pools are handled here,
+	// also those of other shards.
 	Shard shard.Shard
 
 	roster  roster
-	told    map[string]map[string]string             // what was last told to be wrong, by ProfileSource, and by uid and subject
-	stamped map[types.UID]*cluster.MachineDeployment // as answered, until the cache follows
+	told    map[string]map[string]string             // latest warnings, by ProfileSource, uid and subject
+	stamped map[types.UID]*cluster.MachineDeployment // as returned by the API server, until the cache has them
 	known   map[types.UID]lineage.Timeline           // of pools whose machines are replaced
 }
 
-// Reconcile brings the rollouts of one ProfileSource up to date, and has machines of its
-// pools replaced that ask for it. Without a name it is about the pools that no
-// ProfileSource of people serves: of profiles made by hand, or built-in ones.
+// Reconcile updates the rollouts of one ProfileSource, and has machines of its pools
+// replaced if they request it. Without a name it handles the pools without a user's
+// ProfileSource: those with manual or built-in profiles.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if r.told == nil {
 		r.told, r.stamped, r.known = map[string]map[string]string{}, map[types.UID]*cluster.MachineDeployment{}, map[types.UID]lineage.Timeline{}
@@ -73,34 +74,34 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: racedRetry}, err
 	}
 	err = r.stampAll(ctx, seen, next.candidates)
-	r.told[req.Name] = seen.told // of what is gone, or well, nothing is remembered
+	r.told[req.Name] = seen.told // warnings about deleted or corrected objects are forgotten
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: racedRetry}, nil
 	}
 	return ctrl.Result{RequeueAfter: again}, err
 }
 
-// handles reports whether the rollouts of a ProfileSource are this controller's, or those
-// of pools without one.
+// handles reports whether this controller is responsible for the rollouts of a
+// ProfileSource, or of pools without one.
 func (r *Reconciler) handles(source *api.ProfileSource, name string) bool {
 	switch {
 	case source != nil:
 		return r.Shard.Holds(source)
 	case name != "":
-		return false // it is gone
+		return false // it was deleted
 	default:
 		return r.Shard.Rest()
 	}
 }
 
-// outcome is what a ProfileSource's rollouts have come to.
+// outcome is the new status of a ProfileSource's rollouts.
 type outcome struct {
 	rollouts   []api.RolloutStatus
 	candidates []candidate
 }
 
-// decideAll decides about every profile. It looks at configurations and machines only
-// where a version is on its way, or machines are to be replaced.
+// decideAll decides about every profile. It reads configurations and machines only if a
+// version is being rolled out, or machines are to be replaced.
 func (r *Reconciler) decideAll(ctx context.Context, seen *observed) (out outcome, again time.Duration, err error) {
 	if len(seen.replace) > 0 {
 		if err := r.look(ctx, seen); err != nil {
@@ -146,13 +147,13 @@ func (r *Reconciler) decideOne(ctx context.Context, seen *observed, entry api.Pr
 	return next, wait, nil
 }
 
-// settled reports whether there is nothing to decide about a profile.
+// settled reports whether the rollout of a profile needs no decision.
 func settled(entry api.ProfileEntry, had *api.RolloutStatus) bool {
 	return had != nil && had.Done && had.SelectedBy == entry.SelectedBy && had.Commit == entry.Commit &&
 		same(had.RolloutVersion, api.RolloutVersion{Version: entry.Version, Object: entry.Object, Digest: entry.Digest})
 }
 
-// hold leaves the machines of pools alone whose version is held.
+// hold excludes pools with a held version from the replacement of machines.
 func hold(all []candidate, seen *observed, rollouts []api.RolloutStatus) {
 	for i, c := range all {
 		for _, ro := range rollouts {
@@ -163,7 +164,7 @@ func hold(all []candidate, seen *observed, rollouts []api.RolloutStatus) {
 	}
 }
 
-// maxConcurrent is how many pools may have their machines replaced at a time.
+// maxConcurrent is the number of pools whose machines can be replaced at the same time.
 func maxConcurrent(ps *api.ProfileSource) int {
 	if ps == nil || ps.Spec.Rollout == nil || ps.Spec.Rollout.MaxConcurrent == nil {
 		return 1 // the schema's default
@@ -171,8 +172,8 @@ func maxConcurrent(ps *api.ProfileSource) int {
 	return int(*ps.Spec.Rollout.MaxConcurrent)
 }
 
-// write writes the status once, and only if it changed, and tells what is new. Raced is
-// true when what was read is old.
+// write writes the status once, and only if it changed, and reports what is new. raced is
+// true if the status was based on an old object.
 func (r *Reconciler) write(ctx context.Context, seen *observed, next outcome) (raced bool, err error) {
 	if seen.source == nil {
 		return false, nil
@@ -183,7 +184,7 @@ func (r *Reconciler) write(ctx context.Context, seen *observed, next outcome) (r
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return false, nil
 	}
-	// Of exactly what was read: a decision about another inventory must not stand.
+	// Optimistic locking: a decision about another inventory must not be stored.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	err = r.Management.Status().Patch(ctx, after, patch, client.FieldOwner(api.FieldManager))
 	switch {
@@ -198,28 +199,28 @@ func (r *Reconciler) write(ctx context.Context, seen *observed, next outcome) (r
 	return false, nil
 }
 
-// observed is what one run reads.
+// observed has the reads of one run.
 type observed struct {
 	name    string // of the ProfileSource, "" for none
 	now     time.Time
-	source  *api.ProfileSource // nil where it is gone; of the cache: not to be changed
+	source  *api.ProfileSource // nil if it was deleted; belongs to the cache: do not modify it
 	sources []api.ProfileSource
-	told    map[string]string // what is wrong, by uid and subject
+	told    map[string]string // the warnings, by uid and subject
 	// replace are the pools of the source whose machines are to be replaced.
 	replace []*cluster.MachineDeployment
 
-	// What look adds.
+	// Set by look.
 	configs  map[string]standing // by pool, "namespace/name"
 	machines map[types.UID][]machine
 	pools    map[string]*cluster.MachineDeployment // those that followers found
 
-	replacing map[types.UID]bool // pools whose machines are replaced, or to be
+	replacing map[types.UID]bool // pools whose machines are replaced, or are to be replaced
 }
 
-// observe reads what says whether there is anything to do.
+// observe reads what decides whether there is anything to do.
 func (r *Reconciler) observe(ctx context.Context, name string) (*observed, error) {
 	seen := &observed{
-		now:  r.Clock.Now().Truncate(time.Second), // as the API keeps times
+		now:  r.Clock.Now().Truncate(time.Second), // the precision of times in the API
 		told: map[string]string{}, pools: map[string]*cluster.MachineDeployment{}, replacing: map[types.UID]bool{},
 	}
 	anybody := false
@@ -235,7 +236,7 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observed, error
 			seen.source = ps
 		}
 	}
-	var list cluster.MachineDeploymentList // of the cache: not to be changed
+	var list cluster.MachineDeploymentList // belongs to the cache: do not modify it
 	if err := r.Worker.List(ctx, &list, client.MatchingFields{replaceIndex: indexed}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the pools whose machines are replaced: %w", err)
 	}
@@ -260,8 +261,8 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observed, error
 	return seen, nil
 }
 
-// groupOf names the ProfileSource that paces the replacement of a pool's machines, "" for
-// what serves pools of no ProfileSource that people made.
+// groupOf returns the ProfileSource that paces the replacement of a pool's machines, ""
+// for pools without a user's ProfileSource.
 func (r *Reconciler) groupOf(md *cluster.MachineDeployment, sources []api.ProfileSource) string {
 	if r.namespaceOf(md) != r.Namespace {
 		return ""
@@ -269,15 +270,15 @@ func (r *Reconciler) groupOf(md *cluster.MachineDeployment, sources []api.Profil
 	return selection.OfferedBy(sources, md.Annotations[api.AnnotationOSP])
 }
 
-// namespaceOf is the namespace of a pool's profile.
+// namespaceOf returns the namespace of a pool's profile.
 func (r *Reconciler) namespaceOf(md *cluster.MachineDeployment) string {
 	return cmp.Or(md.Annotations[api.AnnotationOSPNamespace], r.Namespace)
 }
 
-// subjectStamp is what the API server does not take.
+// subjectStamp is the subject of rejected template patches.
 const subjectStamp = "stamp"
 
-// warn tells once, until it changes, what is wrong with a subject of an object.
+// warn emits a warning about a subject of an object, once until it changes.
 func (r *Reconciler) warn(seen *observed, obj client.Object, subject string, err error) {
 	if err == nil {
 		return
@@ -290,7 +291,7 @@ func (r *Reconciler) warn(seen *observed, obj client.Object, subject string, err
 	if r.told[seen.name] == nil {
 		r.told[seen.name] = map[string]string{}
 	}
-	r.told[seen.name][key] = err.Error() // should this run not come to its end
+	r.told[seen.name][key] = err.Error() // in case this run fails
 	reason := api.EventRolloutInvalid
 	if subject == subjectStamp {
 		reason = api.EventWriteRefused

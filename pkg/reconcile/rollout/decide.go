@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// bootLimit is the time after which a machine without a Node is taken to have failed.
+	// bootLimit is the time after which a machine without a Node counts as failed.
 	bootLimit = 30 * time.Minute
-	// lostGrace is the time that a MachineSet has to tell that it had become smaller before a
-	// machine that was deleted counts: the two come through two watches, of which one may be
-	// behind for so long after the API server was away, and what counted once is not
-	// forgotten.
+	// lostGrace is the time in which a MachineSet can report that it was scaled down,
+	// before a deleted machine counts as a failure. The two events arrive through two
+	// watches, and one of them can be behind this long after the API server was unavailable,
+	// and a counted failure is never withdrawn.
 	lostGrace = 30 * time.Second
-	// defaultWindow is the schema's.
+	// defaultWindow is the default in the schema.
 	defaultWindow = 30 * time.Minute
-	// maxFailures is how many failures the status lists.
+	// maxFailures is the number of failures in the status.
 	maxFailures = 20
-	// maxNamed is how many of them a message names.
+	// maxNamed is the number of failures in a message.
 	maxNamed = 3
-	// maxFailing is how many pools the status lists that failed before.
+	// maxFailing is the number of pools in the status that failed before.
 	maxFailing = 100
 )
 
@@ -44,21 +44,21 @@ const (
 	reasonRolledBack = "RolledBack"
 )
 
-// terms are what the ProfileSource says about its rollouts.
+// terms are the settings of the ProfileSource for its rollouts.
 type terms struct {
 	pause     bool
-	suspended bool // the source is: nothing begins
+	suspended bool // the source is suspended: nothing begins
 	window    time.Duration
 	release   release
 }
 
-// release lets a version pass all waves up to one.
+// release lets a version reach all waves up to one.
 type release struct {
 	version string
 	wave    int32
 }
 
-// termsOf reads them. The error is about an annotation that is as good as absent then.
+// termsOf reads the settings. An annotation that causes an error is ignored.
 func termsOf(ps *api.ProfileSource) (terms, error) {
 	t := terms{pause: true, suspended: ps.Spec.Suspend, window: defaultWindow}
 	if spec := ps.Spec.Rollout; spec != nil {
@@ -73,36 +73,36 @@ func termsOf(ps *api.ProfileSource) (terms, error) {
 		n, err := strconv.ParseUint(wave, 10, 31)
 		if err != nil || n > uint64(api.LastWave) {
 			t.release = release{}
-			return t, fmt.Errorf("annotation %s: after @ a wave is expected, 0 to 9: correct it, or remove it", api.AnnotationRelease)
+			return t, fmt.Errorf("annotation %s: expected a wave from 0 to 9 after @: correct or remove it", api.AnnotationRelease)
 		}
 		t.release.wave = int32(n)
 	}
 	return t, nil
 }
 
-// passes reports whether a wave of a version needs no proof.
+// passes reports whether a version is released for a wave.
 func (t terms) passes(version string, wave int32) bool {
 	return version != "" && t.release.version == version && wave <= t.release.wave
 }
 
-// pool is what a rollout knows of one pool.
+// pool is the state of one pool in a rollout.
 type pool struct {
 	key  string // "namespace/name"
 	wave int32
-	// configured is true where it has anything, since when since. version is what it has
-	// of the profile, its object only where that is asked for.
+	// configured is true if it has a configuration, and since is its time. version is the
+	// version of the profile that it has, with its object only if requested.
 	configured bool
 	version    api.RolloutVersion
 	since      time.Time
 	// config is the input digest of that configuration.
 	config string
-	// settled is true once its Secrets follow that configuration.
+	// settled is true if its Secrets match that configuration.
 	settled bool
-	// refused is since when it cannot have what it asks for, zero where it can;
-	// refusedVersion is the version, where it is this that it cannot have.
+	// refused is the time since which it cannot have what it requests, zero if it can;
+	// refusedVersion is the version, if the version is the reason.
 	refused        time.Time
 	refusedVersion string
-	// replacing is true while its machines are to be replaced, or are being replaced.
+	// replacing is true while its machines are being replaced, or are to be replaced.
 	replacing bool
 	machines  []machine
 }
@@ -111,27 +111,27 @@ type pool struct {
 type machine struct {
 	name    string
 	created time.Time
-	// config is the stamp that its template carried when it was made.
+	// config is the template annotation that it was created with.
 	config string
-	// joined is true once it has a Node that is Ready, or was for long. Until then waits is
-	// since when that has been waited for.
+	// joined is true if it has a Node that is Ready, or was Ready for long. Before that,
+	// waits is the time since which it is not Ready.
 	joined bool
 	waits  time.Time
-	// revision is the one of the MachineDeployment that it was made for, 0 where that
-	// cannot be told. replaced is true where there is a newer one: machine-controller
-	// replaces the machine, whatever a stamp says.
+	// revision is the one of the MachineDeployment that it was created for, 0 if unknown.
+	// replaced is true if there is a newer one: machine-controller replaces the machine
+	// regardless of annotations.
 	revision uint64
 	replaced bool
-	// lost is when it was deleted without ever having joined, though it was wanted.
+	// lost is when it was deleted before it joined, although it was still desired.
 	lost time.Time
-	// leaving is true once it is being deleted.
+	// leaving is true while it is being deleted.
 	leaving bool
 }
 
 func (p pool) adopted(version string) bool { return p.version.Version == version && p.settled }
 
-// fresh are the machines made since the pool has what it has, and those that failed with
-// another configuration of that version.
+// fresh returns the machines created since the pool has its configuration, and those that
+// failed with another configuration of that version.
 func (p pool) fresh(failed []api.RolloutFailure) []machine {
 	return slices.DeleteFunc(slices.Clone(p.machines), func(m machine) bool {
 		return m.created.Before(p.since) && !failedIn(failed, p.key, m.name)
@@ -142,8 +142,8 @@ func failedIn(failures []api.RolloutFailure, pool, machine string) bool {
 	return slices.ContainsFunc(failures, func(f api.RolloutFailure) bool { return f.Pool == pool && f.Machine == machine })
 }
 
-// decide brings the rollout of a profile up to date. It returns the time until it has to
-// be looked at again though nothing changes, 0 for never.
+// decide computes the new state of a profile's rollout. It returns the time until the
+// next decision if nothing changes, 0 for never.
 func decide(entry api.ProfileEntry, had *api.RolloutStatus, pools []pool, t terms, now time.Time) (api.RolloutStatus, time.Duration) {
 	if t.suspended {
 		return suspend(entry, had, pools, now), 0
@@ -175,7 +175,7 @@ func decide(entry api.ProfileEntry, had *api.RolloutStatus, pools []pool, t term
 	}
 }
 
-// begin finds the rollout to go on with: the one there is, or that of a new version.
+// begin returns the rollout to continue: the existing one, or that of a new version.
 func begin(entry api.ProfileEntry, had *api.RolloutStatus, pools []pool, now time.Time) api.RolloutStatus {
 	target := api.RolloutVersion{Version: entry.Version, Object: entry.Object, Digest: entry.Digest, Commit: entry.Commit, SelectedBy: entry.SelectedBy}
 	fresh := api.RolloutStatus{Profile: entry.Name, RolloutVersion: target, Wave: -1, Since: metav1.NewTime(now)}
@@ -190,7 +190,7 @@ func begin(entry api.ProfileEntry, had *api.RolloutStatus, pools []pool, now tim
 	old := *had.DeepCopy()
 	if same(old.RolloutVersion, target) || entry.Removed {
 		if same(old.RolloutVersion, target) {
-			old.RolloutVersion = target // it may be selected by another commit now
+			old.RolloutVersion = target // another commit can have selected it
 		}
 		return old
 	}
@@ -199,11 +199,12 @@ func begin(entry api.ProfileEntry, had *api.RolloutStatus, pools []pool, now tim
 		return start(fresh, pools, now)
 	}
 	if old.From != nil && same(*old.From, target) {
-		// The way back is open at once: who never left it has it, too.
+		// The previous version is available to all waves at once: pools that never left
+		// it also have it.
 		fresh.From = &old.RolloutVersion
 		back := finish(fresh)
 		back.Reason = reasonRolledBack
-		back.Message = fmt.Sprintf("%s was withdrawn when wave %d had it; the pools that had it go back to %s at once", old.Version, old.Wave, target.Version)
+		back.Message = fmt.Sprintf("%s was withdrawn after it reached wave %d; the pools that had it return to %s at once", old.Version, old.Wave, target.Version)
 		return back
 	}
 	fresh.From = old.From
@@ -215,8 +216,8 @@ func begin(entry api.ProfileEntry, had *api.RolloutStatus, pools []pool, now tim
 	return start(fresh, pools, now)
 }
 
-// suspend keeps everything as it is. What pools had before a version is noted, since
-// without that they are given nothing.
+// suspend changes nothing. It records which version pools had before a new one, because
+// without it they get no version.
 func suspend(entry api.ProfileEntry, had *api.RolloutStatus, pools []pool, now time.Time) api.RolloutStatus {
 	var r api.RolloutStatus
 	if had != nil {
@@ -230,9 +231,9 @@ func suspend(entry api.ProfileEntry, had *api.RolloutStatus, pools []pool, now t
 	return r
 }
 
-// failingBefore are the pools whose machines did not join already when the version was
-// given to them. What failed with the version that was on its way before may be healed by
-// this one, and has to be.
+// failingBefore returns the pools whose machines already failed to join when they got the
+// version. Pools that failed with the previous version of an unfinished rollout are not
+// included: this version must fix them.
 func failingBefore(r api.RolloutStatus, had *api.RolloutStatus, pools []pool, now time.Time) []string {
 	out := slices.Clone(r.FailingBefore)
 	for _, p := range pools {
@@ -245,17 +246,17 @@ func failingBefore(r api.RolloutStatus, had *api.RolloutStatus, pools []pool, no
 	return out
 }
 
-// failing reports whether a machine of the pool does not join, or did not.
+// failing reports whether a machine of the pool fails to join, or failed.
 func (p pool) failing(now time.Time) bool {
 	return slices.ContainsFunc(p.machines, func(m machine) bool {
 		return !m.joined && (!m.lost.IsZero() || !m.leaving && !now.Before(m.limit()))
 	})
 }
 
-// limit is until when it has to have joined.
+// limit is the time by which it must have joined.
 func (m machine) limit() time.Time { return later(m.created, m.waits).Add(bootLimit) }
 
-// start lets the first wave have a version. Without pools there is nobody to wait for.
+// start lets the first wave have a version. Without pools the rollout is done.
 func start(r api.RolloutStatus, pools []pool, now time.Time) api.RolloutStatus {
 	first, any := waveAfter(pools, -1)
 	if !any {
@@ -281,7 +282,7 @@ func finish(r api.RolloutStatus) api.RolloutStatus {
 	return r
 }
 
-// pass lets the waves that are released have the version.
+// pass lets released waves have the version.
 func pass(r api.RolloutStatus, pools []pool, t terms, now time.Time) api.RolloutStatus {
 	for {
 		next, more := waveAfter(pools, r.Wave)
@@ -292,12 +293,13 @@ func pass(r api.RolloutStatus, pools []pool, t terms, now time.Time) api.Rollout
 	}
 }
 
-// same reports whether two versions are one. A version has one content, but in a folder.
+// same reports whether two versions are equal. A version always has the same content,
+// except in a directory.
 func same(a, b api.RolloutVersion) bool {
 	return a.Version == b.Version && a.Object == b.Object && (a.Digest == b.Digest || a.Digest == "" || b.Digest == "")
 }
 
-// waveAfter is the next wave that has pools.
+// waveAfter returns the next wave that has pools.
 func waveAfter(pools []pool, wave int32) (next int32, ok bool) {
 	for _, p := range pools {
 		if p.wave > wave && (!ok || p.wave < next) {
@@ -307,7 +309,8 @@ func waveAfter(pools []pool, wave int32) (next int32, ok bool) {
 	return next, ok
 }
 
-// baseline is the version that most pools have, where no rollout has told yet.
+// baseline returns the version that most pools have, for a profile without an earlier
+// rollout.
 func baseline(pools []pool) (api.RolloutVersion, bool) {
 	count := map[string]int{}
 	for _, p := range pools {
@@ -325,7 +328,7 @@ func baseline(pools []pool) (api.RolloutVersion, bool) {
 	return best, best.Object != ""
 }
 
-// verdict is what a wave has come to. Without a reason the next one may begin.
+// verdict is the state of a wave. Without a reason the next wave can begin.
 type verdict struct {
 	adopted         int32
 	machines        api.RolloutMachines // of all pools that have the version
@@ -335,21 +338,21 @@ type verdict struct {
 	again           time.Duration
 }
 
-// wait says what the wave waits for, and no longer than until when.
+// wait sets what the wave waits for, and the latest time for the next decision.
 func (v verdict) wait(reason, message string) verdict {
 	v.reason, v.message = reason, message
 	return v
 }
 
-// sum is what the pools of a wave, and of those before it, have come to.
+// sum counts the pools of a wave and of the waves before it.
 type sum struct {
 	adopting, replacing []string
 	joined, waiting     int       // machines of the wave itself
-	booting             int       // those that are waited for, and not for too long
-	quiet               time.Time // since when nothing has happened to the wave
+	booting             int       // machines that have not exceeded the limit
+	quiet               time.Time // time of the last change in the wave
 }
 
-// judge looks at the pools that have a version, or are to have it.
+// judge evaluates the pools that have a version, or are to get it.
 func judge(r api.RolloutStatus, pools []pool, t terms, now time.Time) verdict {
 	v, s := survey(r, pools, t, now)
 	switch {
@@ -377,20 +380,20 @@ func judge(r api.RolloutStatus, pools []pool, t terms, now time.Time) verdict {
 	case s.joined > 0 || s.booting == 0:
 		return v
 	}
-	// A window proves nothing as long as the only machines that could are booting.
+	// A window proves nothing while all new machines are still booting.
 	switch {
 	case s.waiting > 0:
-		return v.wait(reasonBooting, fmt.Sprintf("new machines of wave %d boot; the next wave begins when they have joined, or some of them and no failure is seen for %s", r.Wave, t.window))
+		return v.wait(reasonBooting, fmt.Sprintf("new machines of wave %d boot; the next wave begins when they have joined, or when some of them have joined and there was no failure for %s", r.Wave, t.window))
 	case len(v.failures) > 0:
 		return v.wait(reasonWindow, fmt.Sprintf("after %s without another failure the next wave begins; so far: %s", t.window, listed(v.failures)))
 	}
 	return v.wait(reasonWindow, fmt.Sprintf("no machine of wave %d is new; without failures the next wave begins after %s", r.Wave, t.window))
 }
 
-// survey counts.
+// survey counts pools and machines.
 func survey(r api.RolloutStatus, pools []pool, t terms, now time.Time) (verdict, sum) {
 	v, s := verdict{}, sum{quiet: r.Since.Time}
-	for _, f := range r.Failures { // of machines that are gone there is no other trace
+	for _, f := range r.Failures { // failures are the only record of deleted machines
 		if f.Reason == api.FailureDeleted && !t.passes(r.Version, f.Wave) {
 			v.failures = append(v.failures, f)
 		}
@@ -408,7 +411,7 @@ func survey(r api.RolloutStatus, pools []pool, t terms, now time.Time) (verdict,
 		case p.configured && (p.refused.IsZero() || p.refusedVersion != "" && p.refusedVersion != r.Version):
 			s.adopting = append(s.adopting, p.key)
 			continue
-		default: // it is new, or broken whatever the version: it is not what that is judged by
+		default: // new, or failing with every version: not used to evaluate this version
 			continue
 		}
 		if p.wave == r.Wave && p.since.After(s.quiet) {
@@ -440,7 +443,7 @@ func (v *verdict) machinesOf(p pool, r api.RolloutStatus, t terms, now time.Time
 		limit := m.limit()
 		switch {
 		case m.joined && m.created.Equal(p.since) && (m.config == "" || m.config != p.config):
-			continue // objects tell the second alone: it may be older than what it would prove
+			continue // times in objects have a precision of seconds: the machine can be older than the configuration
 		case m.joined:
 			v.machines.Joined++
 			if p.wave == r.Wave {
@@ -481,7 +484,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// sooner is the shorter of two waits; 0 is for ever.
+// sooner returns the shorter of two waits; 0 means for ever.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b

@@ -190,7 +190,7 @@ func TestFailuresHold(t *testing.T) {
 			f.push("v2")
 			c.fail(f)
 			f.have("failed", "v2 v1 v1 MachinesNotJoined")
-			if !f.had.Held || !strings.Contains(f.had.Message, c.says) || !strings.Contains(f.had.Message, `gitops.k8c.io/release: "v2", or "v2@0" for this wave alone`) || len(f.had.Failures) != 1 {
+			if !f.had.Held || !strings.Contains(f.had.Message, c.says) || !strings.Contains(f.had.Message, `gitops.k8c.io/release: "v2", or "v2@0" for this wave only`) || len(f.had.Failures) != 1 {
 				t.Errorf("the status is %+v", f.had)
 			}
 			f.pass(100 * time.Hour)

@@ -1,9 +1,10 @@
-// Package rollout lets versions of profiles reach pools wave by wave, and has the machines
-// of pools replaced that ask for it.
+// Package rollout lets versions of profiles reach pools wave by wave, and has the
+// machines of pools replaced if they request it.
 //
-// It decides how far a version has come and writes that into status.rollouts of the
-// ProfileSource, nothing else; which version a pool gets of it is a pure function in
-// package selection, by which package pools renders. Machines are replaced by
-// machine-controller, which is told by a stamp on the pool's template. Start with
-// Reconciler.Reconcile, decide for waves and toStamp for machines.
+// It decides how far a version has been rolled out and writes only that, into
+// status.rollouts of the ProfileSource; package selection has the pure function that
+// selects the version of a pool from it, and package pools renders that version.
+// machine-controller replaces machines when this package changes an annotation on the
+// pool's template. Start with Reconciler.Reconcile, decide for waves and toStamp for
+// machines.
 package rollout

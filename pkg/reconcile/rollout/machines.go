@@ -20,21 +20,20 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
-// lostMemory is how long a machine that was deleted before it joined is remembered for
-// somebody to ask.
+// lostMemory is how long a machine that was deleted before it joined is remembered.
 const lostMemory = time.Hour
 
-// roster tells the machines of the worker cluster, whose cache holds them for package nodes as
-// well, trimmed to what the two need.
+// roster has the machines of the worker cluster, from a cache that is shared with package
+// nodes and trimmed to what both need.
 type roster struct {
-	// needed is false while nobody asks for them.
+	// needed is false while no rollout uses it.
 	needed atomic.Bool
 
 	mu   sync.Mutex
 	lost map[types.UID]lostMachine
 }
 
-// lostMachine is a machine that is gone and never joined.
+// lostMachine is a deleted machine that never joined.
 type lostMachine struct {
 	machine cluster.Machine
 	at      time.Time
@@ -42,18 +41,18 @@ type lostMachine struct {
 
 // byPool lists the machines of every pool, by the uid of its MachineDeployment.
 func (m *roster) byPool(ctx context.Context, worker client.Reader, now time.Time) (map[types.UID][]machine, error) {
-	var sets cluster.MachineSetList // of the cache: not to be changed
+	var sets cluster.MachineSetList // belongs to the cache: do not modify it
 	if err := worker.List(ctx, &sets, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing MachineSets: %w", err)
 	}
-	var list cluster.MachineList // of the cache: not to be changed
+	var list cluster.MachineList // belongs to the cache: do not modify it
 	if err := worker.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing Machines: %w", err)
 	}
 	return assign(sets.Items, list.Items, m.recentlyLost(now)), nil
 }
 
-// recentlyLost are the machines that went without having joined.
+// recentlyLost are the machines that were deleted before they joined.
 func (m *roster) recentlyLost(now time.Time) []lostMachine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -89,15 +88,15 @@ func (m *roster) lose(gone *cluster.Machine, now time.Time) {
 // set is a MachineSet and its machines.
 type set struct {
 	pool     types.UID
-	revision uint64 // of the MachineDeployment; 0 where that cannot be read
+	revision uint64 // of the MachineDeployment; 0 if it cannot be read
 	reused   bool   // it had earlier revisions
 	replicas int
 	leaving  bool
 	machines []*cluster.Machine
 }
 
-// wants reports whether a machine that was deleted then was missed: those that were
-// there at that time did not suffice. Otherwise the MachineSet had become smaller.
+// wants reports whether a machine that was deleted at a time was still desired: the
+// remaining machines were too few. Otherwise the MachineSet was scaled down.
 func (s *set) wants(at time.Time) bool {
 	if s.leaving {
 		return false
@@ -152,7 +151,7 @@ func newSet(ms *cluster.MachineSet) *set {
 	s := &set{
 		pool: lineage.PoolOfSet(ms).UID, revision: revisionOf(ms.Annotations[api.AnnotationMDRevision]),
 		reused:   ms.Annotations[api.AnnotationMDRevisionHistory] != "",
-		replicas: 1, leaving: ms.DeletionTimestamp != nil, // one is machine-controller's default
+		replicas: 1, leaving: ms.DeletionTimestamp != nil, // 1 is machine-controller's default
 	}
 	if ms.Spec.Replicas != nil {
 		s.replicas = int(*ms.Spec.Replicas)
@@ -160,7 +159,7 @@ func newSet(ms *cluster.MachineSet) *set {
 	return s
 }
 
-// revisionOf reads the revision of a MachineDeployment, which counts from 1.
+// revisionOf parses the revision of a MachineDeployment, which starts at 1.
 func revisionOf(text string) uint64 {
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
@@ -172,8 +171,8 @@ func revisionOf(text string) uint64 {
 // joined reports whether a machine has a Node.
 func joined(m *cluster.Machine) bool { return m.Status.NodeRef != nil && m.Status.NodeRef.Name != "" }
 
-// notReady tells that a machine has a Node that is not Ready, and since when, as far as
-// that is known.
+// notReady reports whether a machine has a Node that is not Ready, and since when, if
+// known.
 func notReady(m *cluster.Machine) (since time.Time, is bool) {
 	for _, c := range m.Status.Conditions {
 		if c.Type == string(corev1.NodeReady) && c.Status != corev1.ConditionTrue {
@@ -183,9 +182,9 @@ func notReady(m *cluster.Machine) (since time.Time, is bool) {
 	return time.Time{}, false
 }
 
-// worked reports whether a machine has joined: it has a Node that is Ready, or was, for
-// it ceased to be so later than a machine may take to join. Otherwise it tells since when
-// it is waited for.
+// worked reports whether a machine has joined: it has a Node that is Ready, or was Ready,
+// because it became not Ready after the time limit for joining. Otherwise waits is the
+// time since which it is expected.
 func worked(m *cluster.Machine) (yes bool, waits time.Time) {
 	waits = m.CreationTimestamp.Time
 	if !joined(m) {
@@ -195,15 +194,15 @@ func worked(m *cluster.Machine) (yes bool, waits time.Time) {
 	switch {
 	case !is, since.After(waits.Add(bootLimit)):
 		return true, waits
-	case since.After(waits): // a Node that restarts has the time of one that is new
+	case since.After(waits): // a restarting Node has the same kind of time as a new one
 		waits = since
 	}
 	return false, waits
 }
 
-// enqueuing starts what enqueue tells when a machine comes, goes, joins or leaves, or a
-// MachineSet becomes another, while anybody needs to know. What machine-controller writes
-// with each heartbeat of a Node is no news.
+// enqueuing calls enqueue when a machine is created, deleted, joins or is being deleted,
+// or a MachineSet changes, while needed. It ignores what machine-controller writes with
+// each heartbeat of a Node.
 func (m *roster) enqueuing(enqueue func(context.Context, queue), now func() time.Time) handler.EventHandler {
 	tell := func(ctx context.Context, q queue) {
 		if m.needed.Load() {

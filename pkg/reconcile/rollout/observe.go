@@ -19,7 +19,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
-// standing is what a rollout reads of an OperatingSystemConfig.
+// standing has the fields of an OperatingSystemConfig that a rollout uses.
 type standing struct {
 	uid, replaces    types.UID
 	poolUID          string
@@ -28,8 +28,8 @@ type standing struct {
 	digest           string // of the input
 	record           string
 	created          time.Time
-	refused          time.Time // since when something newer was refused
-	refusedVersion   string    // what of the profile that was; empty where it was not the version
+	refused          time.Time // since when a newer one was rejected
+	refusedVersion   string    // the rejected version of the profile; empty if the version is not the reason
 }
 
 func standingOf(osc *osm.OperatingSystemConfig, now time.Time) standing {
@@ -42,7 +42,7 @@ func standingOf(osc *osm.OperatingSystemConfig, now time.Time) standing {
 	if a[api.AnnotationRefused] != "" {
 		since, err := time.Parse(time.RFC3339, a[api.AnnotationRefusedSince])
 		if err != nil {
-			since = c.created // edited, and put back soon
+			since = c.created // edited, and restored soon
 		}
 		if since.After(now) {
 			since = now
@@ -57,7 +57,7 @@ func (r *Reconciler) look(ctx context.Context, seen *observed) error {
 	if seen.configs != nil {
 		return nil
 	}
-	var list osm.OperatingSystemConfigList // of the cache: not to be changed
+	var list osm.OperatingSystemConfigList // belongs to the cache: do not modify it
 	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing OperatingSystemConfigs: %w", err)
 	}
@@ -74,7 +74,7 @@ func (r *Reconciler) look(ctx context.Context, seen *observed) error {
 	return nil
 }
 
-// configOf is the configuration of a pool, zero where it has none.
+// configOf returns the configuration of a pool, zero if there is none.
 func (seen *observed) configOf(md *cluster.MachineDeployment) standing {
 	if c := seen.configs[keyOf(md)]; c.poolUID == string(md.UID) {
 		return c
@@ -82,12 +82,12 @@ func (seen *observed) configOf(md *cluster.MachineDeployment) standing {
 	return standing{}
 }
 
-// poolsOf lists the pools of a profile, and tells them where their wave cannot be read.
+// poolsOf lists the pools of a profile, and warns those whose wave is invalid.
 func (r *Reconciler) poolsOf(ctx context.Context, seen *observed, entry api.ProfileEntry) ([]cluster.MachineDeployment, error) {
 	if selection.OfferedBy(seen.sources, entry.Name) != seen.source.Name {
 		return nil, nil
 	}
-	var list cluster.MachineDeploymentList // of the cache: not to be changed
+	var list cluster.MachineDeploymentList // belongs to the cache: do not modify it
 	if err := r.Worker.List(ctx, &list, client.MatchingFields{profileIndex: r.Namespace + "/" + entry.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the pools of profile %q: %w", entry.Name, err)
 	}
@@ -98,9 +98,9 @@ func (r *Reconciler) poolsOf(ctx context.Context, seen *observed, entry api.Prof
 	return list.Items, nil
 }
 
-// followers are the pools that follow the current version of a profile: not those that
-// ask for a version, are suspended, or end. First is true where no rollout tells yet
-// what they have.
+// followers returns the pools that follow the current version of a profile: not those
+// that request a version, are suspended, or are being deleted. first is true if no
+// rollout has recorded their versions yet.
 func (r *Reconciler) followers(ctx context.Context, seen *observed, mds []cluster.MachineDeployment, profile string, first bool) ([]pool, error) {
 	var out []pool
 	for i := range mds {
@@ -130,8 +130,8 @@ func (r *Reconciler) followers(ctx context.Context, seen *observed, mds []cluste
 	return out, nil
 }
 
-// baseOf names the object of a configuration, which only its record has. One of another
-// namespace is nothing that others can be given.
+// baseOf returns the version with the object of a configuration, which only its record
+// has. An object of another namespace cannot be given to other pools.
 func baseOf(c standing, v api.RolloutVersion) api.RolloutVersion {
 	rec, err := lineage.ParseRecord([]byte(c.record))
 	if err != nil || strings.Contains(rec.Object, "/") || v.Version == "" {
@@ -141,8 +141,8 @@ func baseOf(c standing, v api.RolloutVersion) api.RolloutVersion {
 	return v
 }
 
-// boots reports whether the machines of a pool boot from a configuration: of its documents
-// the bootstrap one is written last.
+// boots reports whether the machines of a pool boot from a configuration: the bootstrap
+// document is the last one that is written.
 func (r *Reconciler) boots(ctx context.Context, md *cluster.MachineDeployment, c standing) (bool, error) {
 	var secret corev1.Secret
 	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: lineage.NamesOf(types.NamespacedName{Namespace: md.Namespace, Name: md.Name}).Bootstrap}
@@ -157,11 +157,11 @@ func (r *Reconciler) boots(ctx context.Context, md *cluster.MachineDeployment, c
 	return a[api.AnnotationInputDigest] == c.digest && a[api.AnnotationPoolUID] == string(md.UID), nil
 }
 
-// candidates are the pools of the source whose machines are to be replaced when what they
-// boot from changes.
+// candidates returns the pools of the source whose machines are to be replaced when their
+// configuration changes.
 func (r *Reconciler) candidates(ctx context.Context, seen *observed) ([]candidate, error) {
 	var out []candidate
-	var older []*cluster.MachineDeployment // pools with machines older than what they have
+	var older []*cluster.MachineDeployment // pools with machines older than their configuration
 	for _, md := range seen.replace {
 		wave, _ := selection.WaveOf(md.Labels)
 		c := candidate{md: md, wave: wave, stamp: md.Spec.Template.Metadata.Annotations[api.AnnotationConfig]}
@@ -200,8 +200,8 @@ func (r *Reconciler) candidates(ctx context.Context, seen *observed) ([]candidat
 	return out, nil
 }
 
-// before reports whether a machine that machine-controller does not replace as it is came
-// before a configuration.
+// before reports whether a machine, which machine-controller does not replace anyway, was
+// created before a configuration.
 func (c standing) before(m machine) bool {
 	return c.digest != "" && !m.leaving && !m.replaced && m.created.Before(c.created)
 }
@@ -209,7 +209,7 @@ func (c standing) before(m machine) bool {
 // rolloutOf reads how machines of a pool are replaced.
 func rolloutOf(md *cluster.MachineDeployment) error {
 	if text := md.Annotations[api.AnnotationRollout]; text != "" && text != api.RolloutReplace {
-		return fmt.Errorf("annotation %s: %q is not %q, and machines are left alone: correct it, or remove it", api.AnnotationRollout, text, api.RolloutReplace)
+		return fmt.Errorf("annotation %s: %q is not %q, so machines are not replaced: correct or remove it", api.AnnotationRollout, text, api.RolloutReplace)
 	}
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// setCondition says whether all pools have got the current versions. Without waves there
-// is nothing to say.
+// setCondition sets whether all pools have the current versions. Without waves there is
+// no condition.
 func setCondition(ps *api.ProfileSource) {
 	if !ps.Gated() {
 		apimeta.RemoveStatusCondition(&ps.Status.Conditions, api.RolledOutCondition)
@@ -26,7 +26,7 @@ func setCondition(ps *api.ProfileSource) {
 	for _, r := range ps.Status.Rollouts {
 		switch {
 		case slices.ContainsFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == r.Profile && e.Removed }):
-			// It is current no more, and goes no further.
+			// The version is no longer current, and is not rolled out further.
 		case r.Held:
 			held += "; " + r.Message
 		case !r.Done:
@@ -45,7 +45,7 @@ func setCondition(ps *api.ProfileSource) {
 	})
 }
 
-// tell tells what has happened to the rollouts of a source.
+// tell emits events about the rollouts of a source.
 func (r *Reconciler) tell(before, after *api.ProfileSource, seen *observed) {
 	for _, now := range after.Status.Rollouts {
 		was := before.RolloutOf(now.Profile)
@@ -53,7 +53,7 @@ func (r *Reconciler) tell(before, after *api.ProfileSource, seen *observed) {
 		if was == nil {
 			was = &api.RolloutStatus{Done: true}
 			if now.From == nil {
-				continue // it has only been noted what all pools have
+				continue // it only records what all pools have
 			}
 		}
 		for _, n := range newsOf(*was, now) {
@@ -65,7 +65,7 @@ func (r *Reconciler) tell(before, after *api.ProfileSource, seen *observed) {
 // note is an event.
 type note struct{ kind, reason, text string }
 
-// newsOf compares two states of the rollout of a profile.
+// newsOf compares two states of a profile's rollout.
 func newsOf(was, now api.RolloutStatus) []note {
 	normal, what := corev1.EventTypeNormal, fmt.Sprintf("profile %q %s", now.Profile, now.Version)
 	another := was.Version != now.Version
@@ -83,7 +83,7 @@ func newsOf(was, now api.RolloutStatus) []note {
 	}
 	var out []note
 	if was.Held && !now.Held {
-		out = append(out, note{normal, api.EventRolloutResumed, what + " goes on"})
+		out = append(out, note{normal, api.EventRolloutResumed, what + " continues"})
 	}
 	if now.Wave > was.Wave {
 		out = append(out, note{normal, api.EventRolloutAdvanced, fmt.Sprintf("%s: wave %d begins", what, now.Wave)})
@@ -101,10 +101,10 @@ func heldNews(now api.RolloutStatus) []note {
 	return []note{{corev1.EventTypeWarning, api.EventRolloutHeld, now.Message}}
 }
 
-// heldMessage says why a rollout is held and what to do. It holds no times, so that it
-// reads the same on the next run.
+// heldMessage says why a rollout is held and what to do. It contains no times, so that it
+// does not change in the next run.
 func heldMessage(r api.RolloutStatus, failures []api.RolloutFailure) string {
-	return fmt.Sprintf("profile %q %s is held at wave %d: %s. Push a better version, revert the commit, or let it go on with annotation %s: %q, or %q for this wave alone",
+	return fmt.Sprintf("profile %q %s is held at wave %d: %s. Push a better version, revert the commit, or continue with annotation %s: %q, or %q for this wave only",
 		r.Profile, r.Version, r.Wave, listed(failures), api.AnnotationRelease, r.Version, fmt.Sprintf("%s@%d", r.Version, r.Wave))
 }
 
@@ -126,10 +126,10 @@ func describe(f api.RolloutFailure) string {
 	case api.FailureNotJoined:
 		return fmt.Sprintf("machine %s of pool %s did not join within %s", f.Machine, f.Pool, bootLimit)
 	}
-	return fmt.Sprintf("pool %s cannot have it, as its events tell", f.Pool)
+	return fmt.Sprintf("pool %s cannot have it: see its events", f.Pool)
 }
 
-// named names some of many.
+// named lists some of many names.
 func named(keys []string, noun string) string {
 	slices.Sort(keys)
 	text := strings.Join(keys[:min(len(keys), maxNamed)], ", ")
@@ -139,8 +139,8 @@ func named(keys []string, noun string) string {
 	return text
 }
 
-// tellFailures tells a pool about its machines that do not join. That it cannot have a
-// version it is told by whoever renders.
+// tellFailures emits events on a pool about its machines that do not join. The controller
+// that renders reports versions that the pool cannot have.
 func (r *Reconciler) tellFailures(was *api.RolloutStatus, now api.RolloutStatus, seen *observed) {
 	for _, f := range now.Failures {
 		known := was != nil && slices.ContainsFunc(was.Failures, func(had api.RolloutFailure) bool {

@@ -27,19 +27,19 @@ import (
 )
 
 const (
-	// profileIndex finds the pools that name a profile, replaceIndex those that say how
-	// their machines are replaced.
+	// profileIndex finds the pools that name a profile, replaceIndex those that configure
+	// how their machines are replaced.
 	profileIndex, replaceIndex = "profile that is followed", "machines that are replaced"
-	// indexed is the one value of replaceIndex.
+	// indexed is the only value of replaceIndex.
 	indexed = "asked for"
-	// settle is how long pools and machines are let go on before they are counted: a wave
-	// of a thousand pools is not a thousand writes.
+	// settle is the time for changes of pools and machines to accumulate before they are
+	// counted: a wave of a thousand pools must not cause a thousand writes.
 	settle = 500 * time.Millisecond
 )
 
 type queue = workqueue.TypedRateLimitingInterface[crreconcile.Request]
 
-// Index prepares the cache of pools. Setup does, too.
+// Index adds the indexes to the cache of pools. Setup calls it, too.
 func (r *Reconciler) Index(ctx context.Context, worker client.FieldIndexer) error {
 	err := worker.IndexField(ctx, &cluster.MachineDeployment{}, profileIndex, func(obj client.Object) []string {
 		if md, ok := obj.(*cluster.MachineDeployment); ok && md.Annotations[api.AnnotationOSP] != "" {
@@ -61,9 +61,9 @@ func (r *Reconciler) Index(ctx context.Context, worker client.FieldIndexer) erro
 	return nil
 }
 
-// Setup registers the controller with the manager of the cluster that has the pools, whose
-// cache keeps of Machines and MachineSets what nodes.WorkerCache says. Management is the
-// cache of the other.
+// Setup registers the controller with the manager of the cluster that has the pools,
+// whose cache must store Machines and MachineSets as in nodes.WorkerCache. management is
+// the cache of the other cluster.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, management cache.Cache) error {
 	if err := r.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, management cac
 	return nil
 }
 
-// later starts what an object maps to, once for many changes.
+// later enqueues what an object maps to, once for many changes.
 func (r *Reconciler) later(of func(context.Context, client.Object) []crreconcile.Request) handler.EventHandler {
 	enqueue := func(ctx context.Context, q queue, objs ...client.Object) {
 		for _, obj := range objs {
@@ -106,7 +106,7 @@ func (r *Reconciler) later(of func(context.Context, client.Object) []crreconcile
 	}
 }
 
-// ofPool maps a pool to the ProfileSource that paces it, where it does.
+// ofPool maps a pool to the ProfileSource that paces it, if there is one.
 func (r *Reconciler) ofPool(ctx context.Context, obj client.Object) []crreconcile.Request {
 	md, ok := obj.(*cluster.MachineDeployment)
 	if !ok || md.Annotations[api.AnnotationOSP] == "" {
@@ -128,7 +128,7 @@ func (r *Reconciler) ofPool(ctx context.Context, obj client.Object) []crreconcil
 	return nil
 }
 
-// ofObject maps what was made for a pool.
+// ofObject maps an object that was created for a pool.
 func (r *Reconciler) ofObject(ctx context.Context, obj client.Object) []crreconcile.Request {
 	pool, ok := lineage.ParsePool(lineage.PoolOf(obj))
 	if !ok {
@@ -149,7 +149,7 @@ func (r *Reconciler) ofSecret(ctx context.Context, obj client.Object) []crreconc
 	return r.ofObject(ctx, obj)
 }
 
-// all are the ProfileSources, and the pools without one.
+// all returns the ProfileSources, and the request for pools without one.
 func (r *Reconciler) all(ctx context.Context) []crreconcile.Request {
 	out := []crreconcile.Request{r.request("")}
 	sources, err := r.sources(ctx)
@@ -167,9 +167,9 @@ func (r *Reconciler) request(name string) crreconcile.Request {
 }
 
 func (r *Reconciler) sources(ctx context.Context) ([]api.ProfileSource, error) {
-	var list api.ProfileSourceList // of the cache: not to be changed
+	var list api.ProfileSourceList // belongs to the cache: do not modify it
 	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		// The cache answers; it fails only when the controller stops.
+		// The cache fails only when the controller stops.
 		log.FromContext(ctx).Error(err, "listing ProfileSources")
 		return nil, err
 	}

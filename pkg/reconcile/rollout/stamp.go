@@ -17,27 +17,28 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// candidate is a pool whose machines are to boot from what it has.
+// candidate is a pool whose machines are to boot from its current configuration.
 type candidate struct {
-	md   *cluster.MachineDeployment // of the cache: not to be changed
+	md   *cluster.MachineDeployment // belongs to the cache: do not modify it
 	wave int32
-	// config is the input digest that the Secrets follow; empty where machines are not to
-	// be replaced now.
+	// config is the input digest that the Secrets match; empty if machines are not to be
+	// replaced now.
 	config string
-	// stamp is what the template carries.
+	// stamp is the current annotation of the template.
 	stamp string
-	// stale is true while there are machines that were made with another configuration,
-	// and that machine-controller does not replace already because its template changed.
+	// stale is true while there are machines that were created with another
+	// configuration, unless machine-controller already replaces them because the template
+	// changed.
 	stale bool
 	// booting is true while there are machines that have not joined yet.
 	booting bool
 }
 
-// due reports whether the machines have to be replaced and are not.
+// due reports whether the machines must be replaced, and the replacement has not begun.
 func (c candidate) due() bool { return c.config != "" && c.stamp != c.config && c.stale }
 
-// busy reports whether machine-controller is at it, as the MachineDeployment tells. That a
-// machine which had joined is away now is not about its being replaced.
+// busy reports whether machine-controller is replacing machines, according to the
+// MachineDeployment. A machine that joined and is now unavailable does not count.
 func (c candidate) busy() bool {
 	if c.stamp == "" || c.md.Spec.Paused {
 		return false
@@ -50,10 +51,10 @@ func (c candidate) busy() bool {
 		s.AvailableReplicas != s.Replicas && c.booting
 }
 
-// toStamp picks the pools whose machines are replaced next, so that no more than limit
-// are at it: those of the earlier waves first. A pool that is at it already gets another
-// stamp at once, since what it has now may be what heals it. One that cannot be stamped
-// takes nobody's turn.
+// toStamp selects the pools whose machines are replaced next, so that at most limit pools
+// are replacing machines: those of earlier waves first. A pool that is replacing machines
+// already gets the new annotation at once, because the new configuration can fix the
+// current one. A pool that cannot be patched does not count.
 func toStamp(all []candidate, limit int, stamp func(candidate) (stamped bool)) {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b candidate) int {
@@ -75,7 +76,7 @@ func toStamp(all []candidate, limit int, stamp func(candidate) (stamped bool)) {
 	}
 }
 
-// replacements counts them, nil for none.
+// replacements counts the pools, nil for none.
 func replacements(all []candidate) *api.Replacements {
 	if len(all) == 0 {
 		return nil
@@ -92,14 +93,14 @@ func replacements(all []candidate) *api.Replacements {
 	return out
 }
 
-// stampAll writes the stamps.
+// stampAll patches the templates.
 func (r *Reconciler) stampAll(ctx context.Context, seen *observed, all []candidate) error {
 	var errs []error
 	toStamp(all, maxConcurrent(seen.source), func(c candidate) bool {
 		err := r.stamp(ctx, c)
 		errs = append(errs, err)
 		if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) && !apierrors.IsBadRequest(err) {
-			return true // or it will be
+			return true // it is done, or will be
 		}
 		r.warn(seen, c.md, subjectStamp, err)
 		return false
@@ -107,8 +108,8 @@ func (r *Reconciler) stampAll(ctx context.Context, seen *observed, all []candida
 	return errors.Join(errs...)
 }
 
-// stamp patches that one annotation of exactly what was looked at: our type knows only a
-// part of a MachineDeployment.
+// stamp patches this one annotation of exactly the object that was read: our type has
+// only a part of a MachineDeployment.
 func (r *Reconciler) stamp(ctx context.Context, c candidate) error {
 	body, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": c.md.ResourceVersion},
@@ -130,12 +131,12 @@ func (r *Reconciler) stamp(ctx context.Context, c candidate) error {
 	}
 	r.stamped[c.md.UID] = into
 	r.event(c.md, corev1.EventTypeNormal, api.EventMachinesReplaced,
-		"the template is stamped with configuration %s: machine-controller replaces the machines that boot from another", c.config)
+		"annotated the template with configuration %s: machine-controller replaces machines that have another one", c.config)
 	return nil
 }
 
-// latest is a MachineDeployment as it was when its template was stamped last, where the
-// cache does not know that yet: else more pools than allowed would be at it.
+// latest returns a MachineDeployment with its latest template annotation if the cache
+// does not have it yet; otherwise more pools than allowed would replace machines.
 func (r *Reconciler) latest(md *cluster.MachineDeployment) *cluster.MachineDeployment {
 	ours, ok := r.stamped[md.UID]
 	if !ok {

@@ -16,7 +16,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
-// timelineOf orders what is known of a pool: its configuration and its archived records.
+// timelineOf builds the timeline of a pool: its configuration and its archived records.
 func timelineOf(have standing, records []metav1.PartialObjectMetadata) lineage.Timeline {
 	var archived []lineage.Generation
 	for i := range records {
@@ -25,7 +25,7 @@ func timelineOf(have standing, records []metav1.PartialObjectMetadata) lineage.T
 	return lineage.Assemble(&lineage.Generation{UID: have.uid, Replaces: have.replaces, InputDigest: have.digest, From: have.created, PoolUID: have.poolUID}, archived)
 }
 
-// madeWith is the input digest of what a machine was given.
+// madeWith returns the input digest of the configuration that a machine got.
 func madeWith(t lineage.Timeline, m machine) string {
 	g, _ := t.GivenTo(m.created, strconv.FormatUint(m.revision, 10))
 	return g.InputDigest
@@ -34,8 +34,8 @@ func madeWith(t lineage.Timeline, m machine) string {
 // recordKind is the kind of archived records.
 var recordKind = appsv1.SchemeGroupVersion.WithKind("ControllerRevision")
 
-// timelines finds the timelines of pools, by uid. It reads the records once for many
-// pools, and not again before a pool has another configuration.
+// timelines returns the timelines of pools, by uid. It reads the records once for many
+// pools, and again only when a pool has another configuration.
 func (r *Reconciler) timelines(ctx context.Context, seen *observed, of []*cluster.MachineDeployment) (map[types.UID]lineage.Timeline, error) {
 	out, wanted := map[types.UID]lineage.Timeline{}, map[string]*cluster.MachineDeployment{}
 	for _, md := range of {
@@ -62,7 +62,7 @@ func (r *Reconciler) timelines(ctx context.Context, seen *observed, of []*cluste
 	for key, md := range wanted {
 		t := timelineOf(seen.configOf(md), records[key])
 		out[md.UID] = t
-		if !t[len(t)-1].Unrecorded { // else the cache may be behind
+		if !t[len(t)-1].Unrecorded { // otherwise the cache can be behind
 			r.known[md.UID] = t
 		}
 	}
