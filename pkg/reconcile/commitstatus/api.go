@@ -13,33 +13,32 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// State of a commit, completing "the commit is ...". The hosts have names of their
-// own for some.
+// State of a commit, completing "the commit is ...". Some hosts have other names for it.
 type State string
 
 // The states that are sent.
 const (
-	// Pending: profiles are applied, and pools have yet to follow.
+	// Pending: profiles are applied, and pools are still being updated.
 	Pending State = "pending"
 	// Success: everything is applied.
 	Success State = "success"
-	// Failure: files, or pools, refuse what the commit has.
+	// Failure: files or pools reject the commit.
 	Failure State = "failure"
 )
 
-// maxDescription is what GitHub takes, in characters; GitLab takes 255:
+// maxDescription is GitHub's limit, in characters; GitLab allows 255:
 // https://docs.gitlab.com/api/commits/#set-commit-pipeline-status
 const maxDescription = 140
 
-// status is what stands beside a commit.
+// status is the status of a commit.
 type status struct {
 	commit      string // 40 hex digits
 	state       State
-	context     string // by which hosts tell one reporter from another
+	context     string // by which hosts distinguish reporters
 	description string
 }
 
-// reports tells the providers that have an API for commit statuses that we know.
+// reports reports whether a provider has a supported API for commit statuses.
 func reports(provider string) bool {
 	switch provider {
 	case "github", "gitlab", "gitea":
@@ -48,7 +47,7 @@ func reports(provider string) bool {
 	return false
 }
 
-// apiOf is the address of a host's API where the Secret names none.
+// apiOf returns the address of a host's API if the Secret names none.
 func apiOf(provider string, repo githost.Repository) string {
 	host := repo.Scheme + "://" + repo.Host
 	switch {
@@ -62,7 +61,7 @@ func apiOf(provider string, repo githost.Repository) string {
 	return host + "/api/v1"
 }
 
-// request makes the one request that sets a status.
+// request builds the request that sets a status.
 //
 // GitHub: https://docs.github.com/rest/commits/statuses#create-a-commit-status
 // GitLab: https://docs.gitlab.com/api/commits/#set-commit-pipeline-status
@@ -78,7 +77,7 @@ func request(ctx context.Context, provider string, to endpoint, s status) (*http
 	default:
 		owner, name, ok := strings.Cut(to.repository, "/")
 		if !ok || strings.Contains(name, "/") {
-			return nil, fmt.Errorf("a repository of %s is called owner/name, and this one %q", provider, to.repository)
+			return nil, fmt.Errorf("a repository of %s must have the form owner/name: found %q", provider, to.repository)
 		}
 		path = "/repos/" + url.PathEscape(owner) + "/" + url.PathEscape(name) + "/statuses/" + s.commit
 	}
@@ -106,17 +105,17 @@ func request(ctx context.Context, provider string, to endpoint, s status) (*http
 	return req, nil
 }
 
-// endpoint is where a status goes.
+// endpoint is the destination of a status.
 type endpoint struct {
-	api        string // without a slash at its end
+	api        string // without a trailing slash
 	repository string // "group/name"
 	token      string
 	ca         []byte            // nil for the system's
-	app        *source.GitHubApp // which gives out the token, nil where there is one
+	app        *source.GitHubApp // which issues the token; nil if there is a token
 	proxy      *source.Proxy     // nil for none
 }
 
-// host is all that errors say of the address.
+// host returns the only part of the address that errors contain.
 func (e endpoint) host() string {
 	if u, err := url.Parse(e.api); err == nil && u.Host != "" {
 		return u.Host
@@ -124,8 +123,8 @@ func (e endpoint) host() string {
 	return "apiURL"
 }
 
-// String keeps the token out of logs.
+// String omits the token, so that it is not logged.
 func (e endpoint) String() string { return e.host() }
 
-// GoString keeps the token out of logs.
+// GoString omits the token, so that it is not logged.
 func (e endpoint) GoString() string { return "commitstatus.endpoint{" + e.host() + "}" }

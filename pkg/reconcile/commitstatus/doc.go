@@ -1,8 +1,8 @@
-// Package commitstatus tells a repository's host, GitHub, GitLab or Gitea, what became of
-// a commit: the status that stands beside it in a pull request.
+// Package commitstatus reports the outcome of a commit to the repository's host, GitHub,
+// GitLab or Gitea, as the status that pull requests show.
 //
-// A status is sent once for each commit and state. Nothing waits for the host: what
-// a look came to is taken over by Looked and sent later, by a few workers, with
-// back-off. Start with Statuses in statuses.go; api.go holds what the hosts differ
-// in, pools.go counts the pools that follow.
+// A status is sent once for each commit and state. Nothing waits for the host: Looked
+// takes the result of a reconciliation, and a few workers send it later, with back-off.
+// Start with Statuses in statuses.go; api.go has the differences between hosts, pools.go
+// counts the pools that follow.
 package commitstatus

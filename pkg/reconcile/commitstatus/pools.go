@@ -14,17 +14,18 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
-// following says how far pools are with what a commit changed.
+// following is the progress of pools with the changes of a commit.
 type following struct {
 	pools, rotated, refused int
 }
 
-// settled reports that nothing more is to be expected.
+// settled reports that no further progress is expected.
 func (f following) settled() bool { return f.rotated+f.refused == f.pools }
 
-// follow counts the pools whose configuration has one of the profiles: as rotated if their
-// machines boot from the new version, as refused if that version is refused. secrets reads
-// the Secrets of pools; while it is nil none counts as rotated. Both read from caches.
+// follow counts the pools whose configuration has one of the profiles: as rotated if
+// their machines boot from the new version, as refused if the pool rejects that version.
+// secrets reads the Secrets of pools; while it is nil no pool counts as rotated. Both
+// read from caches.
 func follow(ctx context.Context, c, secrets client.Reader, namespace string, changed map[string]api.ProfileEntry) (following, error) {
 	var f following
 	if len(changed) == 0 {
@@ -44,7 +45,7 @@ func follow(ctx context.Context, c, secrets client.Reader, namespace string, cha
 		switch refused := a[api.AnnotationRefused] != ""; {
 		case refused && (a[api.AnnotationRefusedVersion] == "" || a[api.AnnotationRefusedVersion] == entry.Version):
 			f.refused++
-		case refused: // an earlier version: the pool has not seen this one
+		case refused: // an earlier version: the pool has not processed this one
 		case a[api.AnnotationVersion] == entry.Version && a[api.AnnotationCommit] == entry.Commit:
 			boots, err := bootsFrom(ctx, secrets, a)
 			if err != nil {
@@ -58,8 +59,8 @@ func follow(ctx context.Context, c, secrets client.Reader, namespace string, cha
 	return f, nil
 }
 
-// bootsFrom reports whether the bootstrap Secret of a pool, which is written last, is of the
-// configuration with these annotations.
+// bootsFrom reports whether the bootstrap Secret of a pool, which is written last,
+// belongs to the configuration with these annotations.
 func bootsFrom(ctx context.Context, secrets client.Reader, config map[string]string) (bool, error) {
 	if secrets == nil {
 		return false, nil
@@ -76,7 +77,7 @@ func bootsFrom(ctx context.Context, secrets client.Reader, config map[string]str
 	return secret.Annotations[api.AnnotationInputDigest] == config[api.AnnotationInputDigest], nil
 }
 
-// describe says what came of a commit, in at most maxDescription characters.
+// describe summarizes the outcome of a commit, in at most maxDescription characters.
 func (f following) describe(profiles int) string {
 	s := plural(profiles, "profile") + " applied, "
 	if f.rotated == f.pools {

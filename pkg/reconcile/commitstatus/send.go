@@ -23,17 +23,17 @@ import (
 )
 
 const (
-	// requestTime bounds one request to a host.
+	// requestTime is the timeout of one request to a host.
 	requestTime = 15 * time.Second
-	// maxAnswer is as much of an answer as is read.
+	// maxAnswer is the number of bytes of a response that are read.
 	maxAnswer = 64 << 10 // 64 KiB
 )
 
-// refusedError says that trying again is pointless until somebody changes
-// something.
+// refusedError reports that a retry cannot succeed until a user changes the
+// configuration.
 type refusedError struct {
 	text string
-	once string // told for these credentials only once, and not again for each commit
+	once string // emit only once for these credentials, and not for each commit
 }
 
 func (e *refusedError) Error() string { return e.text }
@@ -42,8 +42,8 @@ func refuse(format string, args ...any) error {
 	return &refusedError{text: fmt.Sprintf(format, args...)}
 }
 
-// send sets a status at the host, if that is switched on. It notes in the job what the
-// host has now.
+// send sets a status at the host, if statuses are enabled. It records in the job what the
+// host has.
 func (s *Statuses) send(ctx context.Context, j *job, want status) error {
 	by, err := s.access(ctx, j.source)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *Statuses) send(ctx context.Context, j *job, want status) error {
 	case err == nil:
 		j.sent, j.refused = want.state, ""
 	case errors.Is(err, source.ErrUnsupported):
-		// Many apps may read and no more, and maybe nobody wants statuses.
+		// Many apps have only read permission, and possibly the user wants no statuses.
 		j.refused = attempt
 		return &refusedError{text: err.Error(), once: by.version}
 	case errors.As(err, &final) || errors.Is(err, errOff):
@@ -71,20 +71,20 @@ func (s *Statuses) send(ctx context.Context, j *job, want status) error {
 	return err
 }
 
-// errOff says that there is neither a token for the API nor an app that can get one, or
-// no Secret, of which the listener tells: no status is wanted.
+// errOff reports that there is neither a token for the API nor an app that can get one,
+// or no Secret, which the listener reports: statuses are disabled.
 var errOff = errors.New("commit statuses are not switched on")
 
-// access is by what a status is set: the webhook's Secret, and where it has no token
-// for the API the source's GitHub App.
+// access has the credentials for statuses: the webhook's Secret, or the source's GitHub
+// App if the Secret has no token for the API.
 type access struct {
 	secret  *corev1.Secret
-	app     *source.GitHubApp // nil where the Secret has a token
-	remote  source.Remote     // as far as it is needed
-	version string            // of all of it
+	app     *source.GitHubApp // nil if the Secret has a token
+	remote  source.Remote     // only the required fields
+	version string            // of all fields
 }
 
-// access reads what there is now. The error is errOff where that sets no status.
+// access reads the current credentials. The error is errOff if there are none.
 func (s *Statuses) access(ctx context.Context, ps *api.ProfileSource) (access, error) {
 	name := types.NamespacedName{Namespace: ps.Namespace, Name: ps.Spec.Webhook.SecretRef.Name}
 	by := access{secret: &corev1.Secret{}}
@@ -116,13 +116,13 @@ func (s *Statuses) access(ctx context.Context, ps *api.ProfileSource) (access, e
 	return by, nil
 }
 
-// endpoint is where the source's statuses go. The API's address is a guess from the
-// repository's, or stands in the Secret; a token of an app goes where it is from.
+// endpoint returns the destination of the source's statuses. The API's address is derived
+// from the repository's, or set in the Secret; a token of an app is sent to its issuer.
 func (s *Statuses) endpoint(ps *api.ProfileSource, by access) (endpoint, error) {
 	secret := by.secret
 	repo, ok := githost.ParseRepository(ps.Spec.Git.URL)
 	if !ok {
-		return endpoint{}, refuse("spec.git.url: there is no repository's name in it")
+		return endpoint{}, refuse("spec.git.url: it does not contain the name of a repository")
 	}
 	e := endpoint{
 		api:        apiOf(ps.Spec.Webhook.Provider, repo),
@@ -135,7 +135,7 @@ func (s *Statuses) endpoint(ps *api.ProfileSource, by access) (endpoint, error) 
 	if by.app != nil {
 		e.api = by.app.API()
 		if len(e.ca) == 0 {
-			e.ca = by.remote.CA // with which the app's tokens for Git are asked for
+			e.ca = by.remote.CA // as for the app's Git tokens
 		}
 	} else if own := strings.TrimSpace(string(secret.Data[api.WebhookAPIURL])); own != "" {
 		e.api = strings.TrimRight(own, "/")
@@ -143,19 +143,19 @@ func (s *Statuses) endpoint(ps *api.ProfileSource, by access) (endpoint, error) 
 	u, err := url.Parse(e.api)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return endpoint{}, refuse("spec.webhook.secretRef: %s in Secret %s is no URL such as https://git.example.com/api/v1", api.WebhookAPIURL, secret.Name)
+		return endpoint{}, refuse("spec.webhook.secretRef: %s in Secret %s is not a URL: write it as https://git.example.com/api/v1", api.WebhookAPIURL, secret.Name)
 	case u.Scheme != "https" && !s.AllowInsecure && by.app != nil:
-		return endpoint{}, refuse("spec.git.secretRef: githubAppBaseURL is no https URL, and the token would be sent in clear")
+		return endpoint{}, refuse("spec.git.secretRef: githubAppBaseURL is not an https URL, and the token would be sent unencrypted: use https")
 	case u.Scheme != "https" && (u.Scheme != "http" || !s.AllowInsecure):
-		return endpoint{}, refuse("spec.webhook.secretRef: the API at %s is no https URL, and the token would be sent in clear: correct %s in Secret %s", u.Host, api.WebhookAPIURL, secret.Name)
+		return endpoint{}, refuse("spec.webhook.secretRef: the API at %s does not use https, and the token would be sent unencrypted: correct %s in Secret %s", u.Host, api.WebhookAPIURL, secret.Name)
 	case strings.ContainsFunc(e.token, func(r rune) bool { return r <= ' ' || r == 0x7f }):
 		return endpoint{}, refuse("spec.webhook.secretRef: %s in Secret %s has blanks or control characters", api.WebhookAPIToken, secret.Name)
 	}
 	return e, nil
 }
 
-// post makes the request. An error says what to do, and never what the host's
-// answer was, beside its status.
+// post sends the request. An error says what to do, and of the host's response contains
+// only the status.
 func (s *Statuses) post(ctx context.Context, provider string, to endpoint, want status) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
@@ -174,7 +174,7 @@ func (s *Statuses) post(ctx context.Context, provider string, to endpoint, want 
 		return refuse("%v", err)
 	}
 	c := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse // the token is for this host
+		return http.ErrUseLastResponse // the token is only for this host
 	}}
 	res, err := c.Do(req)
 	if err != nil {
@@ -190,29 +190,29 @@ func (s *Statuses) post(ctx context.Context, provider string, to endpoint, want 
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		answer = nil // the status says enough
+		answer = nil // the status is sufficient
 	}
 	switch code := res.StatusCode; {
 	case code >= 200 && code < 300:
 		return nil
 	case code == http.StatusBadRequest && provider == "gitlab" && strings.Contains(string(answer), "Cannot transition status"):
-		return nil // it has this state already: https://gitlab.com/gitlab-org/gitlab-foss/-/issues/25807
+		return nil // already in this state: https://gitlab.com/gitlab-org/gitlab-foss/-/issues/25807
 	case code == http.StatusTooManyRequests || code == http.StatusRequestTimeout || code >= 500:
 		return fmt.Errorf("%s answers %d", to.host(), code)
 	case code == http.StatusProxyAuthRequired && to.proxy != nil:
-		return refuse("the proxy on the way to %s answers %d: check username and password in the Secret of spec.git.proxySecretRef", to.host(), code)
+		return refuse("the proxy for %s answers %d: check username and password in the Secret of spec.git.proxySecretRef", to.host(), code)
 	case code >= 300 && code < 400:
 		return refuse("%s answers %d, a redirect, which is not followed: correct %s in the Secret", to.host(), code, api.WebhookAPIURL)
 	case to.app != nil && (code == http.StatusUnauthorized || code == http.StatusForbidden || code == http.StatusNotFound):
-		return refuse("%s answers %d for repository %q: give the GitHub App the repository permission Commit statuses: write, and this repository to its installation", to.host(), code, to.repository)
+		return refuse("%s answers %d for repository %q: grant the GitHub App the repository permission Commit statuses: write, and its installation access to this repository", to.host(), code, to.repository)
 	case code == http.StatusUnauthorized || code == http.StatusForbidden || code == http.StatusNotFound:
-		return refuse("%s answers %d for repository %q: give %s of the Secret the right to set commit statuses there", to.host(), code, to.repository, api.WebhookAPIToken)
+		return refuse("%s answers %d for repository %q: grant %s of the Secret the permission to set commit statuses", to.host(), code, to.repository, api.WebhookAPIToken)
 	default:
 		return refuse("%s answers %d for repository %q", to.host(), code, to.repository)
 	}
 }
 
-// appToken asks for a token of the source's GitHub App for this one status.
+// appToken requests a token of the source's GitHub App for this one status.
 func appToken(ctx context.Context, to endpoint, over *source.Transport) (string, error) {
 	token, err := to.app.StatusToken(ctx, over, path.Base(to.repository))
 	if errors.Is(err, source.ErrAuthentication) || errors.Is(err, source.ErrInvalid) {
@@ -221,15 +221,15 @@ func appToken(ctx context.Context, to endpoint, over *source.Transport) (string,
 	return token, err
 }
 
-// transport connects to what Git may connect to (security.md 9), through the source's
-// proxy, and without one of the environment, whose address would be judged in place of
-// the host's.
+// transport connects to the hosts that Git may connect to (security.md 9), through the
+// source's proxy, and not through a proxy of the environment, whose address would be
+// checked instead of the host's.
 func (s *Statuses) transport(to endpoint) (*source.Transport, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(to.ca) > 0 {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(to.ca) {
-			return nil, refuse("spec.webhook.secretRef: ca.crt holds no certificate in PEM")
+			return nil, refuse("spec.webhook.secretRef: ca.crt has no certificate in PEM")
 		}
 	}
 	return source.Way{Timeout: requestTime, AllowedCIDRs: s.AllowedCIDRs, Proxy: to.proxy}.Transport(config), nil

@@ -25,34 +25,34 @@ import (
 )
 
 const (
-	// settleTime is how long a commit stays pending while pools do not follow; what
-	// is said then may be "11 of 12 pools rotated".
+	// settleTime is how long a commit remains pending while pools do not follow; then the
+	// description can be "11 of 12 pools rotated".
 	settleTime = 60 * time.Second
-	// healTime is how long a pool that refuses may take to accept: it may have
-	// refused what was before this commit.
+	// healTime is how long a pool can reject before it accepts: it can have rejected the
+	// state before this commit.
 	healTime = 5 * time.Second
-	// workers is the number of sources whose hosts are waited for at a time.
+	// workers is the number of sources whose hosts are called concurrently.
 	workers = 4
 	// recount is the time between two counts of the pools.
 	recount = 500 * time.Millisecond
-	// maxTries bounds the attempts for one status; with back-off they take an hour.
+	// maxTries limits the attempts for one status; with back-off they take an hour.
 	maxTries = 12
 	// Back-off after a host that does not answer.
 	firstRetry, lastRetry = time.Second, 10 * time.Minute
 )
 
-// Look is what one look at a source came to.
+// Look is the result of one reconciliation of a source.
 type Look struct {
 	// Source is the ProfileSource with its new status.
 	Source *api.ProfileSource
-	// Revision that was looked at.
+	// Revision that was read.
 	Revision string
-	// Changed are the profiles of which another version became current.
+	// Changed are the profiles whose current version changed.
 	Changed []api.ProfileEntry
-	// Problems are the files that were refused.
+	// Problems are the rejected files.
 	Problems []error
-	// Refused says why nothing of the commit was applied: it is not signed as it
-	// should be, or rewrites history.
+	// Refused says why nothing of the commit was applied: it lacks the required
+	// signature, or rewrites history.
 	Refused error
 }
 
@@ -62,17 +62,17 @@ type Statuses struct {
 	Client client.Reader
 	// Pools returns a reader of the Secrets of pools, or nil until their cluster answers.
 	Pools func() client.Reader
-	// Live reads the Secrets of webhooks, which are not kept in memory.
+	// Live reads the Secrets of webhooks, which are not cached.
 	Live client.Reader
-	// Remote reads the credentials and the proxy of a source, whose way its statuses go
-	// too; nil is none for any.
+	// Remote reads the credentials and the proxy of a source, which its statuses also
+	// use; nil means none.
 	Remote func(ctx context.Context, ps *api.ProfileSource) (source.Remote, error)
-	// Recorder tells of statuses that a host refuses.
+	// Recorder emits events about statuses that a host rejects.
 	Recorder events.EventRecorder
 	// Cluster is the name of this cluster, in the context of every status.
 	Cluster string
-	// AllowedCIDRs are addresses to connect to although they are loopback,
-	// link-local or otherwise refused.
+	// AllowedCIDRs are addresses to connect to although they are loopback, link-local or
+	// otherwise rejected.
 	AllowedCIDRs []netip.Prefix
 	// AllowInsecure allows an API at a plain http URL.
 	AllowInsecure bool
@@ -81,25 +81,25 @@ type Statuses struct {
 	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	mu     sync.Mutex
 	latest map[types.NamespacedName]job
-	told   map[types.NamespacedName]string // what is told once: for which credentials
+	told   map[types.NamespacedName]string // the credentials for which an event was emitted
 }
 
-// job is what is known about the newest commit of a source.
+// job is the state of the latest commit of a source.
 type job struct {
 	source   *api.ProfileSource
 	commit   string
 	changed  map[string]api.ProfileEntry
 	problems []error
-	rejected string    // why it is refused as a whole
-	since    time.Time // of the first look at this commit
-	sent     State     // the last one that the host has, "" for none
-	refused  string    // the last one that the host refused, and the Secret it was tried with
+	rejected string    // why the whole commit is rejected
+	since    time.Time // of the first reconciliation of this commit
+	sent     State     // the latest one that the host has, "" for none
+	refused  string    // the latest one that the host rejected, with the Secret that was used
 }
 
-// commitOf finds the commit in a revision such as "main@sha1:<40 hex>".
+// commitOf matches the commit in a revision such as "main@sha1:<40 hex>".
 var commitOf = regexp.MustCompile(`@sha1:([0-9a-f]{40})$`)
 
-// Looked takes over what a look came to, and returns at once.
+// Looked takes the result of a reconciliation, and returns at once.
 func (s *Statuses) Looked(l Look) {
 	s.init()
 	ps := l.Source
@@ -120,7 +120,7 @@ func (s *Statuses) Looked(l Look) {
 		next.changed, next.since, next.sent, next.refused = maps.Clone(before.changed), before.since, before.sent, before.refused
 	}
 	for _, e := range ps.Status.Profiles {
-		// After a restart nothing has changed, and the commit has still brought it.
+		// After a restart nothing has changed, but this commit introduced it.
 		if e.SelectedBy == next.commit && !e.Removed {
 			next.changed[e.Name] = e
 		}
@@ -134,7 +134,7 @@ func (s *Statuses) Looked(l Look) {
 	}
 }
 
-// settledState is the state the job comes to, as far as files decide.
+// settledState is the final state of the job, as far as files decide it.
 func (j job) settledState() State {
 	if len(j.problems) > 0 || j.rejected != "" {
 		return Failure
@@ -173,7 +173,7 @@ func (s *Statuses) Start(ctx context.Context) error {
 	return nil
 }
 
-// work brings the status of one source's commit to what it should be now.
+// work sends the current status of one source's commit.
 func (s *Statuses) work(ctx context.Context, key types.NamespacedName) {
 	s.mu.Lock()
 	j, ok := s.latest[key]
@@ -201,9 +201,9 @@ func (s *Statuses) work(ctx context.Context, key types.NamespacedName) {
 				redact.Shorten(fmt.Sprintf("commit status of %s: %v", j.commit, err), redact.MaxEvent))
 		}
 	case err != nil && s.queue.NumRequeues(key) < maxTries:
-		log.FromContext(ctx).Info("sending a commit status, trying again", "source", key.String(), "commit", j.commit, "error", err.Error())
+		log.FromContext(ctx).Info("sending a commit status, retrying", "source", key.String(), "commit", j.commit, "error", err.Error())
 		s.queue.AddRateLimited(key)
-	case err != nil: // the next look takes it up
+	case err != nil: // the next reconciliation retries
 		s.queue.Forget(key)
 		log.FromContext(ctx).Error(err, "sending a commit status", "source", key.String(), "commit", j.commit)
 	default:
@@ -215,7 +215,7 @@ func (s *Statuses) work(ctx context.Context, key types.NamespacedName) {
 	}
 }
 
-// isNews tells a refusal that has not been told yet, or has to be each time.
+// isNews reports whether a rejection was not reported yet, or must be reported each time.
 func (s *Statuses) isNews(key types.NamespacedName, refused *refusedError) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,7 +228,7 @@ func (s *Statuses) isNews(key types.NamespacedName, refused *refusedError) bool 
 	return true
 }
 
-// keep remembers what the host has, unless another commit came meanwhile.
+// keep records what the host has, unless another commit arrived in the meantime.
 func (s *Statuses) keep(key types.NamespacedName, j job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,7 +238,7 @@ func (s *Statuses) keep(key types.NamespacedName, j job) {
 	}
 }
 
-// wanted is the status that the commit should have, and whether it is the last one.
+// wanted returns the status that the commit should have, and whether it is final.
 func (s *Statuses) wanted(ctx context.Context, j job) (want status, settled bool, err error) {
 	want = status{commit: j.commit, state: j.settledState()}
 	if want.context, err = s.contextOf(ctx, j.source); err != nil {
@@ -275,9 +275,8 @@ func (s *Statuses) wanted(ctx context.Context, j job) (want status, settled bool
 	return want, settled, nil
 }
 
-// contextOf is osm-gitops/<cluster>. Where several sources report on one
-// repository each has a context of its own: one's success would hide another's
-// failure.
+// contextOf returns osm-gitops/<cluster>. If several sources use one repository, each has
+// its own context: otherwise one's success would hide another's failure.
 func (s *Statuses) contextOf(ctx context.Context, ps *api.ProfileSource) (string, error) {
 	name := "osm-gitops"
 	if s.Cluster != "" {
@@ -296,7 +295,7 @@ func (s *Statuses) contextOf(ctx context.Context, ps *api.ProfileSource) (string
 	return name, nil
 }
 
-// fullID is a commit's, which takes much of a description.
+// fullID matches full commit ids, which take much of a description.
 var fullID = regexp.MustCompile(`\b([0-9a-f]{12})[0-9a-f]{28}\b`)
 
 func abbreviated(s string) string { return fullID.ReplaceAllString(s, "$1") }

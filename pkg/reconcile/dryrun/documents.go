@@ -21,33 +21,34 @@ type Document struct {
 	Secret string `json:"secret"`
 	// Change is one of the constants below.
 	Change string `json:"change"`
-	// Meaning is that of what a machine gets: MeansSame, MeansToken or MeansOther. It is
-	// empty where there was nothing, or is nothing any more.
+	// Meaning compares what a machine gets: MeansSame, MeansToken or MeansOther. It is
+	// empty if there was no document, or there is none now.
 	Meaning string `json:"meaning,omitempty"`
-	// Differs names what is another, such as a file by its path; never what is in it.
+	// Differs names the differences, such as the path of a file; never their content.
 	Differs []string `json:"differs,omitempty"`
-	// Absent: it is deleted and created, and for a moment not there.
+	// Absent reports that the Secret is deleted and created, and does not exist for a
+	// moment.
 	Absent bool `json:"absent,omitempty"`
 }
 
 // The changes of a document.
 const (
-	DocumentMissing   = "missing"   // there is none, and none is made
+	DocumentMissing   = "missing"   // there is none, and none is created
 	DocumentUntouched = "untouched" // nothing is written
-	DocumentKept      = "kept"      // labels and annotations are written, the content stays to the byte
+	DocumentKept      = "kept"      // labels and annotations are written, the content is identical
 	DocumentCreated   = "created"
-	DocumentWritten   = "written" // it has another content
+	DocumentWritten   = "written" // its content changes
 	DocumentDeleted   = "deleted"
 )
 
-// What a document means to a machine.
+// What the change of a document means for a machine.
 const (
 	MeansSame  = "the same"
 	MeansToken = "the same, with another token"
 	MeansOther = "another"
 )
 
-// documents says what becomes of those of a pool.
+// documents compares the documents of a pool.
 func (w *World) documents(pool types.NamespacedName) []Document {
 	names := lineage.NamesOf(pool)
 	out := []Document{{Stage: "bootstrap", Secret: names.Bootstrap}, {Stage: "provisioning", Secret: names.Provisioning}}
@@ -66,7 +67,7 @@ func (w *World) documents(pool types.NamespacedName) []Document {
 	return out
 }
 
-// compare says what a document was and is.
+// compare compares a document before and after.
 func (d *Document) compare(before, after []byte) {
 	was, had := decode(before, &corev1.Secret{})
 	is, has := decode(after, &corev1.Secret{})
@@ -99,14 +100,14 @@ func (d *Document) compare(before, after []byte) {
 	}
 }
 
-// What may be a token in a document: a signed JSON web token (RFC 7515, section 7.1), and
-// a bootstrap token (contract: section 8.3).
+// The tokens that can be in a document: a signed JSON web token (RFC 7515, section 7.1),
+// and a bootstrap token (contract: section 8.3).
 var (
 	webToken       = regexp.MustCompile(`eyJ[\w-]+\.[\w-]+\.[\w-]+`)
 	bootstrapToken = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
 )
 
-// sameButTokens reports whether a difference is one of tokens alone.
+// sameButTokens reports whether only tokens differ.
 func sameButTokens(d equivalence.Difference) bool {
 	plain := func(v any) string {
 		text := strings.ReplaceAll(fmt.Sprint(v), impact.NodeToken(), "token")
@@ -115,10 +116,10 @@ func sameButTokens(d equivalence.Difference) bool {
 	return plain(d.Reference) == plain(d.Ours)
 }
 
-// noticed is what machines notice of all that happens to a pool.
+// noticed describes the effect on machines of all changes of a pool.
 func (p *Pool) noticed() string {
 	if p.Problem != "" {
-		return "that is not known: " + p.Problem
+		return "unknown: " + p.Problem
 	}
 	var out []string
 	other, created, missing, gone, absent, token := []string{}, false, false, false, false, false
@@ -131,11 +132,11 @@ func (p *Pool) noticed() string {
 	}
 	switch {
 	case created:
-		out = append(out, "machines can be made: there was nothing to boot from")
+		out = append(out, "machines can be created: there was nothing to boot from")
 	case gone:
-		out = append(out, "no machine can be made any more")
+		out = append(out, "machines can no longer be created")
 	case len(other) > 0:
-		out = append(out, "machines that are made from then on boot something else: "+some(other))
+		out = append(out, "new machines boot something different: "+some(other))
 	}
 	if absent {
 		out = append(out, "each Secret that is deleted and created is absent for a moment, once, while no machine boots")
@@ -144,21 +145,21 @@ func (p *Pool) noticed() string {
 		out = append(out, "running machines are replaced")
 	}
 	if missing && len(out) == 0 {
-		return "no machine can be made: there is nothing to boot from"
+		return "no machine can be created: there is nothing to boot from"
 	}
 	if p.Waits && len(out) == 0 {
 		return "nothing yet: it waits"
 	}
 	if len(out) == 0 && token {
-		return "nothing: what they boot from means the same, with another token"
+		return "nothing: their documents have the same meaning, with another token"
 	}
 	if len(out) == 0 {
-		return "nothing: what they boot from stays as it is"
+		return "nothing: their documents do not change"
 	}
 	return strings.Join(out, "; ")
 }
 
-// mostNamed is how many things are named in a sentence.
+// mostNamed is the maximum number of names in a sentence.
 const mostNamed = 10
 
 func some(names []string) string {

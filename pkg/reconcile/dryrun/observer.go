@@ -21,27 +21,27 @@ import (
 )
 
 const (
-	// observeInterval is the time between two rehearsals of an Observer, jittered: a
-	// repository is then asked once a minute, as with a ProfileSource's usual interval.
+	// observeInterval is the time between two dry runs of an Observer, jittered: a
+	// repository is then read once a minute, as with a ProfileSource's usual interval.
 	observeInterval = time.Minute
 	observeJitter   = 0.1
-	// observeShare bounds the time that rehearsals take, where there are many pools: one
-	// part of so many.
+	// observeShare limits the time for dry runs if there are many pools: a dry run takes
+	// at most this fraction of the time.
 	observeShare = 10
 )
 
-// Observer rehearses again and again, and says on each ProfileSource what the controller
-// would do. That is the one thing that it writes: the condition Observed.
+// Observer repeats dry runs, and reports on each ProfileSource what the controller would
+// do. It writes only the condition Observed.
 type Observer struct {
-	// Rehearse rehearses once.
+	// Rehearse does one dry run.
 	Rehearse func(ctx context.Context) (*Report, error)
 	// Client reads ProfileSources, and patches their status.
 	Client client.Client
-	// Namespace is the controller's, and Shard has the ProfileSources that are handled.
+	// Namespace is the controller's, and Shard selects the ProfileSources to handle.
 	Namespace string
 	Shard     shard.Shard
 
-	said string // what was last logged
+	said string // the latest logged summary
 }
 
 // Start observes until ctx ends. It makes Observer a manager.Runnable that waits for the
@@ -76,7 +76,7 @@ func (o *Observer) observe(ctx context.Context) error {
 		}
 		next := metav1.Condition{Type: api.ObservedCondition, Status: metav1.ConditionUnknown, Reason: api.ReasonNotObserved, ObservedGeneration: ps.Generation}
 		if err != nil {
-			next.Message = "it is not known what would be done: " + clean(err.Error())
+			next.Message = "unknown what would be done: " + clean(err.Error())
 		} else {
 			report.judge(ps, &next)
 		}
@@ -92,7 +92,7 @@ func (o *Observer) observe(ctx context.Context) error {
 	return err
 }
 
-// say patches the condition, if it is another.
+// say patches the condition, if it differs.
 func (o *Observer) say(ctx context.Context, ps *api.ProfileSource, next metav1.Condition) error {
 	before, after := ps.DeepCopy(), ps.DeepCopy()
 	apimeta.SetStatusCondition(&after.Status.Conditions, next)
@@ -102,7 +102,7 @@ func (o *Observer) say(ctx context.Context, ps *api.ProfileSource, next metav1.C
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	err := o.Client.Status().Patch(ctx, after, patch, client.FieldOwner(api.FieldManager))
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil // it is looked at again
+		return nil // a conflict: the next dry run retries
 	}
 	if err != nil {
 		return fmt.Errorf("writing the condition of ProfileSource %s: %w", client.ObjectKeyFromObject(ps), err)
@@ -110,11 +110,12 @@ func (o *Observer) say(ctx context.Context, ps *api.ProfileSource, next metav1.C
 	return nil
 }
 
-// judge says what would be done about a ProfileSource and the pools of its profiles.
+// judge sets the condition to what would be done about a ProfileSource and the pools of
+// its profiles.
 func (r *Report) judge(ps *api.ProfileSource, c *metav1.Condition) {
 	i := slices.IndexFunc(r.Sources, func(s Source) bool { return s.Name == client.ObjectKeyFromObject(ps).String() })
 	if i < 0 {
-		c.Message = "it has not been looked at yet"
+		c.Message = "it has not been reconciled yet"
 		return
 	}
 	s := r.Sources[i]
@@ -123,7 +124,7 @@ func (r *Report) judge(ps *api.ProfileSource, c *metav1.Condition) {
 		c.Message = s.Problem
 		return
 	case !s.Ready:
-		c.Status, c.Reason, c.Message = metav1.ConditionFalse, s.Reason, "the controller would say: "+s.Message
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, s.Reason, "the controller would report: "+s.Message
 		return
 	}
 	own := Report{Sources: []Source{s}}
@@ -138,10 +139,10 @@ func (r *Report) judge(ps *api.ProfileSource, c *metav1.Condition) {
 	if own.Writes > 0 {
 		c.Reason = api.ReasonWouldChange
 	}
-	c.Message = "nothing is written, and this would be done: " + s.Message + "; " + own.Summary() + own.exceptions()
+	c.Message = "nothing is written; the controller would do this: " + s.Message + "; " + own.Summary() + own.exceptions()
 }
 
-// count counts writes that somebody notices: a status is none.
+// count counts all writes except those of a status.
 func (r *Report) count(writes []Write) {
 	for _, w := range writes {
 		if w.Part != "status" {
@@ -150,15 +151,15 @@ func (r *Report) count(writes []Write) {
 	}
 }
 
-// exceptions names pools that somebody should look at.
+// exceptions lists pools that need attention.
 func (r *Report) exceptions() string {
 	var lines []string
 	for _, p := range r.Pools {
 		switch {
 		case p.Problem != "":
-			lines = append(lines, p.Name+" could not be looked at: "+p.Problem)
+			lines = append(lines, p.Name+" could not be checked: "+p.Problem)
 		case p.Refused != "":
-			lines = append(lines, p.Name+" is refused: "+p.Refused)
+			lines = append(lines, p.Name+" is rejected: "+p.Refused)
 		case p.means(MeansOther), p.Replaced:
 			lines = append(lines, p.Name+": "+p.Machines)
 		}

@@ -16,22 +16,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// A Trim changes an object as a cache does that keeps less than all of it.
+// A Trim removes fields from an object, as a cache that stores only a part of it.
 type Trim func(obj any) (any, error)
 
-// reader reads a cluster with what was written on top.
+// reader reads a cluster with the writes applied.
 type reader struct {
 	world   *World
 	cluster string
 	from    client.Reader
-	trim    Trim // nil for none
-	indexed bool // from knows the fields, too
+	trim    Trim // nil if nothing is removed
+	indexed bool // from has the field indexes, too
 }
 
 func (r reader) ref(obj runtime.Object, key types.NamespacedName) (ref, error) {
 	kind, err := apiutil.GVKForObject(obj, r.world.scheme)
 	if err != nil {
-		return ref{}, fmt.Errorf("rehearsing with %T: %w", obj, err)
+		return ref{}, fmt.Errorf("dry run: unsupported object %T: %w", obj, err)
 	}
 	return ref{cluster: r.cluster, kind: kind, key: key}, nil
 }
@@ -63,8 +63,7 @@ func (r reader) fill(obj client.Object, at ref, doc []byte) error {
 	return err
 }
 
-// List lists objects, all of them whatever limit is asked for. Fields are those that
-// IndexField was told of.
+// List lists objects, ignoring limits. Fields must be registered with IndexField.
 func (r reader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	var o client.ListOptions
 	o.ApplyOptions(opts)
@@ -102,7 +101,7 @@ func (r reader) List(ctx context.Context, list client.ObjectList, opts ...client
 	return apimeta.SetList(list, items)
 }
 
-// decoded are the written objects that a list has.
+// decoded returns the written objects of a list.
 func (r reader) decoded(list client.ObjectList, at ref, written map[types.NamespacedName]*object) ([]runtime.Object, error) {
 	var out []runtime.Object
 	for key, w := range written {
@@ -122,7 +121,7 @@ func (r reader) decoded(list client.ObjectList, at ref, written map[types.Namesp
 	return out, nil
 }
 
-// selected are the items with the fields that are asked for.
+// selected returns the items with the requested fields.
 func (r reader) selected(kind schema.GroupVersionKind, items []runtime.Object, o client.ListOptions) ([]runtime.Object, error) {
 	if o.FieldSelector == nil {
 		return items, nil
@@ -132,7 +131,7 @@ func (r reader) selected(kind schema.GroupVersionKind, items []runtime.Object, o
 		values := r.world.indexes[indexName(kind, want.Field)]
 		r.world.mu.Unlock()
 		if values == nil {
-			return nil, fmt.Errorf("rehearsing: nobody said what the field %q of %s is", want.Field, kind.Kind)
+			return nil, fmt.Errorf("dry run: the field %q of %s is not indexed", want.Field, kind.Kind)
 		}
 		items = slices.DeleteFunc(items, func(item runtime.Object) bool {
 			obj, ok := item.(client.Object)
@@ -142,8 +141,7 @@ func (r reader) selected(kind schema.GroupVersionKind, items []runtime.Object, o
 	return items, nil
 }
 
-// IndexField says what a field is, by which may be listed. It makes World a
-// client.FieldIndexer.
+// IndexField registers a field for lists. It makes World a client.FieldIndexer.
 func (w *World) IndexField(_ context.Context, obj client.Object, field string, values client.IndexerFunc) error {
 	kind, err := apiutil.GVKForObject(obj, w.scheme)
 	if err != nil {
@@ -155,14 +153,14 @@ func (w *World) IndexField(_ context.Context, obj client.Object, field string, v
 	return nil
 }
 
-// Index returns what says to the View and to its cache what fields are, so that listing by
-// them is no search. It is called before the View is used.
+// Index returns an indexer that registers fields with the View and with its cache, so
+// that lists by field need no search. Call it before the View is used.
 func (v *View) Index(cached client.FieldIndexer) client.FieldIndexer {
 	v.indexed = true
 	return indexers{v.world, cached}
 }
 
-// indexers are told the same.
+// indexers forward to several indexers.
 type indexers []client.FieldIndexer
 
 func (all indexers) IndexField(ctx context.Context, obj client.Object, field string, values client.IndexerFunc) error {
@@ -180,7 +178,7 @@ func indexName(kind schema.GroupVersionKind, field string) string {
 
 func notFound(at ref) error { return apierrors.NewNotFound(at.resource(), at.key.Name) }
 
-// resource is a kind for an error's text.
+// resource returns a kind for the text of an error.
 func (at ref) resource() schema.GroupResource {
 	plural, _ := apimeta.UnsafeGuessKindToResource(at.kind)
 	return plural.GroupResource()

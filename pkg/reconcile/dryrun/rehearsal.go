@@ -26,42 +26,41 @@ import (
 )
 
 const (
-	// mostRuns bounds the runs of a controller for one object in a row, and mostRounds
-	// those over all objects: whoever still writes then does so for ever.
+	// mostRuns limits the consecutive runs of a controller for one object, and mostRounds
+	// the rounds over all objects: a controller that still writes after that never ends.
 	mostRuns, mostRounds = 8, 10
-	// again is the longest wait that asks for another run at once, as after a race.
+	// again is the longest requeue delay that is run immediately, as after a conflict.
 	again = 2 * time.Second
 )
 
 // Rehearsal runs controllers. Its fields are set once; all of the controllers write into
 // World, through its views.
 type Rehearsal struct {
-	// World takes what they write.
+	// World stores their writes.
 	World *World
 	// Management has ProfileSources and configurations, Worker pools and nodes: the same
-	// View where there is one cluster.
+	// View if there is one cluster.
 	Management, Worker *View
 	// Namespace is the controller's.
 	Namespace string
-	// Shard has the objects that are handled.
+	// Shard selects the objects to handle.
 	Shard shard.Shard
-	// Keeper keeps the ProfileSource of the built-in profiles, Sources all of them. Of a
-	// shard without the rest Keeper and Nodes are not run.
+	// Keeper manages the ProfileSource of the built-in profiles, Sources all of them.
+	// Keeper and Nodes do not run for a shard without the remaining objects.
 	Keeper, Sources crreconcile.Reconciler
-	// Rollouts lets versions reach pools in waves, Pools keeps those.
+	// Rollouts runs rollouts in waves, Pools renders pools.
 	Rollouts, Pools crreconcile.Reconciler
-	// Unallowed names the objects outside of its namespace that a pool refers to and that the
-	// controller may not read.
+	// Unallowed returns the objects outside of its namespace that a pool refers to and
+	// that the controller must not read.
 	Unallowed func(md *cluster.MachineDeployment) []types.NamespacedName
-	// Settings are what nodes get beside their profile.
+	// Settings are the settings of nodes other than the profile.
 	Settings func(context.Context) (render.Settings, error)
-	// Nodes writes down where nodes come from; nil where the kind for that is not installed.
+	// Nodes creates NodeProvenances; nil if that kind is not installed.
 	Nodes crreconcile.Reconciler
 }
 
-// Run runs all controllers until none has anything left to write, and says what that
-// came to. The error is about what says which objects there are; what is wrong with one
-// of them is in the report.
+// Run runs all controllers until none has anything left to write, and reports the result.
+// The error is about listing objects; problems of single objects are in the report.
 func (r *Rehearsal) Run(ctx context.Context) (*Report, error) {
 	failed := map[string]error{}
 	for range mostRounds {
@@ -76,10 +75,10 @@ func (r *Rehearsal) Run(ctx context.Context) (*Report, error) {
 			return r.report(ctx, failed)
 		}
 	}
-	return nil, errors.New("rehearsing: there is always something left to write, of which this is told nowhere else: please report it, with the log of --log-debug")
+	return nil, errors.New("dry run: the controllers never finished writing: report this as a bug, with the log of --log-debug")
 }
 
-// round runs every controller for all objects, sources before pools before nodes.
+// round runs every controller for all objects: sources, then pools, then nodes.
 func (r *Rehearsal) round(ctx context.Context, failed map[string]error) error {
 	run := func(kind string, c crreconcile.Reconciler, keys []types.NamespacedName) {
 		for _, key := range keys {
@@ -143,11 +142,11 @@ func (r *Rehearsal) drive(ctx context.Context, c crreconcile.Reconciler, subject
 			return nil
 		}
 	}
-	return nil // the next round has it again
+	return nil // the next round includes it again
 }
 
-// pools are the MachineDeployments that are pools, or were: what was made for one that is
-// gone brings it here, too.
+// pools lists the MachineDeployments that are pools, or were: the objects of a deleted
+// one are included, too.
 func (r *Rehearsal) pools(ctx context.Context) ([]types.NamespacedName, error) {
 	names, others := map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}
 	var mds cluster.MachineDeploymentList
@@ -190,7 +189,7 @@ func sorted(names []types.NamespacedName) []types.NamespacedName {
 	return names
 }
 
-// What runs for what.
+// The kinds of subjects.
 const (
 	sourceKind  = "ProfileSource"
 	keeperKind  = "keeper of"
@@ -199,7 +198,7 @@ const (
 	nodeKind    = "Node"
 )
 
-// subjectOf names what a controller runs for.
+// subjectOf names the subject of a controller's run.
 func subjectOf(kind string, key types.NamespacedName) string {
 	return kind + " " + strings.TrimPrefix(key.String(), "/")
 }

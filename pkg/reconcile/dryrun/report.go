@@ -24,31 +24,31 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// Report is what the controller would do. It holds names, never values: no content of a
+// Report is what the controller would do. It has names, never values: no content of a
 // Secret, no credential.
 type Report struct {
-	// Settings are flags, and what the Secret of a flag holds, that can hardly do what was
-	// meant.
+	// Settings are flags, and values in the Secret of a flag, that probably have not the
+	// intended effect.
 	Settings []render.Warning `json:"settings"`
 	// Sources are the ProfileSources, by name.
 	Sources []Source `json:"sources"`
 	// Pools are by "namespace/name".
 	Pools []Pool `json:"pools"`
-	// Nodes are those of pools for which something would be written.
+	// Nodes are the nodes of pools for which something would be written.
 	Nodes []Subject `json:"nodes"`
-	// Writes is the number of all of them.
+	// Writes is the number of all writes.
 	Writes int `json:"writes"`
-	// References are the objects, as "namespace/name", that pools refer to and that
-	// --cloud-provider-references has to list before these are served.
+	// References are the objects, as "namespace/name", that pools refer to and that must
+	// be listed in --cloud-provider-references before these pools are served.
 	References []string `json:"references"`
 }
 
-// Subject is an object that the controller works for.
+// Subject is an object that the controller handles.
 type Subject struct {
 	Name   string  `json:"name"`
 	Writes []Write `json:"writes"`
 	Says   []Said  `json:"says"`
-	// Problem is why it could not be looked at to the end.
+	// Problem is why it could not be checked completely.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -56,11 +56,11 @@ type Subject struct {
 type Source struct {
 	Subject `json:",inline"`
 
-	// Ready is whether it would be, with Reason and Message as its condition would have them.
+	// Ready is whether it would be Ready, with Reason and Message of the condition.
 	Ready   bool   `json:"ready"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Profiles are those that it would offer.
+	// Profiles are the profiles that it would provide.
 	Profiles []string `json:"profiles"`
 }
 
@@ -68,20 +68,21 @@ type Source struct {
 type Pool struct {
 	Subject `json:",inline"`
 
-	// Profile that it asks for, "" for a pool that is none any more.
+	// Profile that it requests, "" if it is no longer a pool.
 	Profile string `json:"profile,omitempty"`
-	// Refused is why it would not get what it asks for; Waits says that this passes.
+	// Refused is why it would not get what it requests; Waits reports that this is
+	// temporary.
 	Refused string `json:"refused,omitempty"`
 	Waits   bool   `json:"waits,omitempty"`
-	// Documents are what its machines boot from: bootstrap, then provisioning.
+	// Documents are those that its machines boot from: bootstrap, then provisioning.
 	Documents []Document `json:"documents"`
-	// Replaced: running machines are replaced, for the template is stamped.
+	// Replaced: running machines are replaced, because the template changes.
 	Replaced bool `json:"replaced"`
-	// Machines is what machines notice of all that.
+	// Machines is the effect on machines.
 	Machines string `json:"machines"`
 }
 
-// Write is one request, without what is in it.
+// Write is one request, without its content.
 type Write struct {
 	Verb      string `json:"verb"` // create, update, patch, delete
 	Kind      string `json:"kind"`
@@ -90,20 +91,20 @@ type Write struct {
 	Name      string `json:"name"`
 	// Part is the subresource, such as status, or token for a TokenRequest.
 	Part string `json:"part,omitempty"`
-	// Cluster is management or worker, where there are two.
+	// Cluster is management or worker, if there are two.
 	Cluster string `json:"cluster,omitempty"`
 	// What changes: fields, and the keys of labels, annotations and data.
 	What []string `json:"what,omitempty"`
 }
 
-// Said is an event that the controller would record.
+// Said is an event that the controller would emit.
 type Said struct {
 	Warning bool   `json:"warning"`
 	Reason  string `json:"reason"`
 	Text    string `json:"text"`
 }
 
-// Failed reports whether something would be refused, or could not be looked at.
+// Failed reports whether something would be rejected, or could not be checked.
 func (r *Report) Failed() bool {
 	for _, s := range r.Sources {
 		if !s.Ready || s.Problem != "" {
@@ -118,10 +119,10 @@ func (r *Report) Failed() bool {
 	return slices.ContainsFunc(r.Nodes, func(s Subject) bool { return s.Problem != "" })
 }
 
-// told are the objects that something was written or said for, by subject.
+// told are the objects with writes or events, by subject.
 type told struct {
 	subjects map[string]*Subject
-	replaced map[string]bool // pools whose template is stamped
+	replaced map[string]bool // pools whose template changes
 }
 
 func (t *told) of(subject string) *Subject {
@@ -132,8 +133,8 @@ func (t *told) of(subject string) *Subject {
 	return t.subjects[subject]
 }
 
-// take takes what a controller did: what concerns a MachineDeployment is its pool's, what
-// a rollout wrote its ProfileSource's.
+// take records a write or event: those about a MachineDeployment belong to its pool,
+// those of a rollout to its ProfileSource.
 func (t *told) take(a act, w Write) {
 	if a.said != nil {
 		if s := t.of(reported(a.subject)); !slices.Contains(s.Says, *a.said) {
@@ -150,8 +151,8 @@ func (t *told) take(a act, w Write) {
 	s.Writes = append(s.Writes, w)
 }
 
-// keys are the pools that something was written or said for, also where they are gone by
-// then with all that was made for them.
+// keys lists the pools with writes or events, including those that were deleted with all
+// of their objects.
 func (t *told) keys() (out []types.NamespacedName) {
 	for subject := range t.subjects {
 		if key, ok := strings.CutPrefix(subject, poolKind+" "); ok {
@@ -162,7 +163,7 @@ func (t *told) keys() (out []types.NamespacedName) {
 	return out
 }
 
-// report says what was written for whom.
+// report groups the writes by object.
 func (r *Rehearsal) report(ctx context.Context, failed map[string]error) (*Report, error) {
 	r.World.mu.Lock()
 	acts := slices.Clone(r.World.acts)
@@ -170,7 +171,7 @@ func (r *Rehearsal) report(ctx context.Context, failed map[string]error) (*Repor
 	all := &told{subjects: map[string]*Subject{}, replaced: map[string]bool{}}
 	out := &Report{Settings: []render.Warning{}, Sources: []Source{}, Pools: []Pool{}, Nodes: []Subject{}, References: []string{}, Writes: r.World.count()}
 	if r.Settings != nil {
-		settings, _ := r.Settings(ctx) // pools tell what is wrong with the Secret
+		settings, _ := r.Settings(ctx) // pools report problems of the Secret
 		out.Settings = append(out.Settings, settings.Warnings()...)
 	}
 	for _, a := range acts {
@@ -178,7 +179,7 @@ func (r *Rehearsal) report(ctx context.Context, failed map[string]error) (*Repor
 	}
 	for subject, err := range failed {
 		if strings.HasSuffix(subject, "/") {
-			return nil, fmt.Errorf("rehearsing the rollouts of pools that no ProfileSource serves: %w", err)
+			return nil, fmt.Errorf("dry run of the rollouts of pools without a ProfileSource: %w", err)
 		}
 		all.of(reported(subject)).Problem = clean(err.Error())
 	}
@@ -208,7 +209,8 @@ func (r *Rehearsal) report(ctx context.Context, failed map[string]error) (*Repor
 	return out, nil
 }
 
-// reported is where a subject is reported: some controllers work for ProfileSources, too.
+// reported returns the subject under which another one is reported: some controllers also
+// work for ProfileSources.
 func reported(subject string) string {
 	for _, kind := range []string{keeperKind, rolloutKind} {
 		if name, ok := strings.CutPrefix(subject, kind); ok {
@@ -218,13 +220,13 @@ func reported(subject string) string {
 	return subject
 }
 
-// cutLast cuts at the last blank: no name of an object has one.
+// cutLast cuts at the last blank: names of objects have none.
 func cutLast(s string) (before, after string, found bool) {
 	i := strings.LastIndex(s, " ")
 	return s[:max(i, 0)], s[i+1:], i >= 0
 }
 
-// sources adds what the ProfileSources would say.
+// sources adds the ProfileSources.
 func (r *Rehearsal) sources(ctx context.Context, out *Report, all *told) error {
 	var list api.ProfileSourceList
 	if err := r.Management.List(ctx, &list); err != nil {
@@ -249,8 +251,8 @@ func (r *Rehearsal) sources(ctx context.Context, out *Report, all *told) error {
 	return nil
 }
 
-// judge finds out whether a pool would have what it asks for: a warning says why not, and
-// what was told before stands in an annotation of its configuration.
+// judge determines whether a pool would have what it requests: a warning says why not, or
+// an annotation of its configuration if it was reported before.
 func (r *Rehearsal) judge(ctx context.Context, p *Pool, key types.NamespacedName, out *Report) error {
 	for _, s := range p.Says {
 		if s.Warning {
@@ -292,7 +294,7 @@ func (r *Rehearsal) judge(ctx context.Context, p *Pool, key types.NamespacedName
 	return nil
 }
 
-// write says what a request is about.
+// write describes a request.
 func (r *Rehearsal) write(a act) Write {
 	w := Write{Verb: a.verb, Kind: a.at.kind.Kind, Group: a.at.kind.Group, Namespace: a.at.key.Namespace, Name: a.at.key.Name, Part: a.part, What: a.what}
 	if r.Management != r.Worker {
@@ -301,7 +303,7 @@ func (r *Rehearsal) write(a act) Write {
 	return w
 }
 
-// changed names what a write changed of an object that was there, and is.
+// changed names the differences between two states of an object.
 func changed(part string, before, after []byte) (what []string) {
 	if before == nil || after == nil || part != "" {
 		return nil
@@ -315,8 +317,8 @@ func changed(part string, before, after []byte) (what []string) {
 	return what
 }
 
-// fieldsOf are the fields of an object in JSON, those of its metadata, labels, annotations
-// and data by key, without what every write changes.
+// fieldsOf returns the fields of an object in JSON, those of its metadata, labels,
+// annotations and data by key, without fields that every write changes.
 func fieldsOf(doc []byte) map[string]json.RawMessage {
 	out := map[string]json.RawMessage{}
 	each := func(doc json.RawMessage, prefix string, skip ...string) {
@@ -345,10 +347,11 @@ func names[V any](a, b map[string]V) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// maxText bounds what is said about an object, in bytes: it may quote a stranger.
+// maxText is the maximum length of a text about an object, in bytes: it can quote foreign
+// input.
 const maxText = 2 << 10
 
 func clean(text string) string { return redact.Text(redact.Mask(text), maxText) }
 
-// ErrRefused says that the controller could not do all that it is asked for.
-var ErrRefused = errors.New("something is refused, or could not be looked at")
+// ErrRefused reports that the controller could not do everything that was requested.
+var ErrRefused = errors.New("something is rejected, or could not be checked")

@@ -88,9 +88,9 @@ func TestText(t *testing.T) {
 	}
 	text := r.Text()
 	for _, want := range []string{
-		"Nothing was written.", "ProfileSource ns/osps: ready: applied main\n", "pool ns/b: 1 writes\n", "  the bootstrap document is kept, to the byte",
+		"Nothing was written.", "ProfileSource ns/osps: ready: applied main\n", "pool ns/b: 1 writes\n", "  the bootstrap document has identical content",
 		"  the bootstrap document is deleted and created: it means another: file \"/x\"\n", "  delete Secret x/s\n", "pool ns/c: REFUSED: no such profile\n",
-		"3 pools, 1 whose documents keep their meaning, 1 whose documents get another meaning, 1 refused; 1 writes\n",
+		"3 pools, 1 whose documents have the same meaning, 1 whose documents get another meaning, 1 refused; 1 writes\n",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text has not %q:\n%s", want, text)

@@ -7,7 +7,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// Text is a report for a terminal.
+// Text returns the report for a terminal.
 func (r *Report) Text() string {
 	var b strings.Builder
 	b.WriteString("Nothing was written. The controller would do this with these flags:\n")
@@ -37,7 +37,7 @@ func (r *Report) Text() string {
 		n.text(&b)
 	}
 	if len(r.References) > 0 {
-		fmt.Fprintf(&b, "\nPools refer to objects outside of their namespaces. To serve them give the controller --%s=%s, or copy these objects into the namespaces of the pools, and refer to those\n",
+		fmt.Fprintf(&b, "\nPools refer to objects outside of their namespaces. To serve them run the controller with --%s=%s, or copy these objects into the namespaces of the pools, and refer to the copies\n",
 			render.ReferencesFlag, strings.Join(r.References, ","))
 	}
 	fmt.Fprintf(&b, "\n%s\n", r.Summary())
@@ -47,7 +47,7 @@ func (r *Report) Text() string {
 func (p Pool) state() string {
 	switch {
 	case p.Problem != "":
-		return "COULD NOT BE LOOKED AT"
+		return "COULD NOT BE CHECKED"
 	case p.Waits:
 		return "waits"
 	case p.Refused != "":
@@ -63,9 +63,9 @@ func (d Document) sentence() string {
 	case DocumentMissing:
 		return "does not exist"
 	case DocumentUntouched:
-		return "is not touched"
+		return "does not change"
 	case DocumentKept:
-		return "is kept, to the byte: labels and annotations only"
+		return "has identical content: only labels and annotations change"
 	case DocumentCreated:
 		return "is created"
 	case DocumentDeleted:
@@ -86,14 +86,14 @@ func (s Subject) text(b *strings.Builder) {
 		fmt.Fprintf(b, "  %s\n", w)
 	}
 	for _, e := range s.Says {
-		fmt.Fprintf(b, "  says %s: %s\n", e.Reason, indented(e.Text))
+		fmt.Fprintf(b, "  event %s: %s\n", e.Reason, indented(e.Text))
 	}
 	if s.Problem != "" {
 		fmt.Fprintf(b, "  PROBLEM: %s\n", indented(s.Problem))
 	}
 }
 
-// String is a request for people.
+// String describes a request for users.
 func (w Write) String() string {
 	name := w.Name
 	if w.Namespace != "" {
@@ -117,7 +117,7 @@ func (w Write) String() string {
 	return out
 }
 
-// briefly names what changes, and counts where that is much.
+// briefly names changes, and counts them if there are many.
 func briefly(what []string) string {
 	const most = 3
 	if len(what) <= most {
@@ -143,7 +143,7 @@ func briefly(what []string) string {
 
 func indented(text string) string { return strings.ReplaceAll(text, "\n", "\n    ") }
 
-// Summary counts, in one line.
+// Summary returns the counts, in one line.
 func (r *Report) Summary() string {
 	var kept, other, fresh, token, untouched, refused, waiting, replaced, unknown int
 	for _, p := range r.Pools {
@@ -174,9 +174,9 @@ func (r *Report) Summary() string {
 		n    int
 		text string
 	}{
-		{untouched, "%d with nothing to do for their documents"}, {kept, "%d whose documents keep their meaning"}, {token, "%d whose documents get another token"},
+		{untouched, "%d with nothing to do for their documents"}, {kept, "%d whose documents have the same meaning"}, {token, "%d whose documents get another token"},
 		{fresh, "%d that get their first documents"}, {other, "%d whose documents get another meaning"}, {replaced, "%d whose running machines are replaced"},
-		{waiting, "%d that wait"}, {refused, "%d refused"}, {unknown, "%d that could not be looked at"},
+		{waiting, "%d that wait"}, {refused, "%d refused"}, {unknown, "%d that could not be checked"},
 	} {
 		if c.n > 0 {
 			out += fmt.Sprintf(", "+c.text, c.n)

@@ -20,8 +20,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// World is what clusters would be after writes that are kept here and sent nowhere. It
-// is made by NewWorld.
+// World is the state of clusters with writes that are stored here and sent nowhere.
+// Create it with NewWorld.
 type World struct {
 	scheme *runtime.Scheme
 	clock  clock.PassiveClock
@@ -32,8 +32,8 @@ type World struct {
 	acts    []act
 	writes  int                              // of acts
 	changes map[types.NamespacedName]*change // of Secrets that machines boot from
-	subject string                           // of what runs now
-	serial  int                              // of versions and UIDs
+	subject string                           // of the current run
+	serial  int                              // for versions and UIDs
 }
 
 // ref names an object of a cluster.
@@ -43,7 +43,7 @@ type ref struct {
 	key     types.NamespacedName
 }
 
-// group has the objects of a cluster, kind and namespace. Each pool lists some.
+// group has the objects of a cluster, kind and namespace. Each pool lists some of them.
 type group struct {
 	cluster   string
 	kind      schema.GroupVersionKind
@@ -52,15 +52,15 @@ type group struct {
 
 func (at ref) group() group { return group{at.cluster, at.kind, at.key.Namespace} }
 
-// object is one that was written: as it is now, in JSON, or gone.
+// object is a written object: its current state in JSON, or deleted.
 type object struct {
 	doc    []byte
 	labels labels.Set
 	gone   bool
 }
 
-// act is a write or an event, without what was written: of ten thousand pools that is
-// gigabytes, and is kept once, in objects.
+// act is a write or an event, without its content: for ten thousand pools that would be
+// gigabytes, and it is stored once, in objects.
 type act struct {
 	subject string
 	verb    string
@@ -71,10 +71,10 @@ type act struct {
 	said    *Said
 }
 
-// change is what became of a Secret: in JSON, nil where there is none.
+// change has a Secret before and after: in JSON, nil if it does not exist.
 type change struct {
 	before, after []byte
-	deleted       bool // in between, or in the end
+	deleted       bool // temporarily, or in the end
 }
 
 // The verbs of writes.
@@ -85,14 +85,14 @@ const (
 	verbDelete = "delete"
 )
 
-// NewWorld returns one in which nothing was written.
+// NewWorld returns a World without writes.
 func NewWorld(scheme *runtime.Scheme, clock clock.PassiveClock) *World {
 	w := &World{scheme: scheme, clock: clock, indexes: map[string]client.IndexerFunc{}}
 	w.Reset()
 	return w
 }
 
-// Reset forgets all that was written.
+// Reset forgets all writes.
 func (w *World) Reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -100,7 +100,7 @@ func (w *World) Reset() {
 	w.acts, w.writes, w.subject, w.serial = nil, 0, "", 0
 }
 
-// begin says on whose behalf is written from now on.
+// begin sets the subject of the following writes.
 func (w *World) begin(subject string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,15 +114,15 @@ func (w *World) count() int {
 	return w.writes
 }
 
-// of is what was written of an object; nil is nothing.
+// of returns the written object; nil if there is none.
 func (w *World) of(at ref) *object {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.objects[at.group()][at.key]
 }
 
-// written are the objects of a kind that were written and are in a list: in its namespace,
-// with its labels. Written says that something of the kind was written there.
+// written returns the written objects of a list: those of a kind in its namespace with
+// its labels. The second result reports whether any object of the kind was written there.
 func (w *World) written(at ref, o client.ListOptions) (listed map[types.NamespacedName]*object, written bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,7 +148,7 @@ func (w *World) written(at ref, o client.ListOptions) (listed map[types.Namespac
 	return listed, written
 }
 
-// keep takes a write. An object without finalizers that is being deleted is gone.
+// keep stores a write. An object without finalizers that is being deleted is removed.
 func (w *World) keep(verb string, at ref, part string, before, after []byte) {
 	m := metaOf(after)
 	obj := &object{doc: after, labels: m.Labels, gone: after == nil || m.DeletionTimestamp != nil && len(m.Finalizers) == 0}
@@ -172,7 +172,7 @@ func (w *World) keep(verb string, at ref, part string, before, after []byte) {
 	w.acts, w.writes = append(w.acts, a), w.writes+1
 }
 
-// next is a number that was not given before.
+// next returns a new number.
 func (w *World) next() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,7 +182,8 @@ func (w *World) next() int {
 
 func (w *World) version() string { return fmt.Sprintf("rehearsed-%d", w.next()) }
 
-// Eventf takes an event. It makes World an events.EventRecorder, whose parameters these are.
+// Eventf records an event. It makes World an events.EventRecorder, which has these
+// parameters.
 func (w *World) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -191,7 +192,7 @@ func (w *World) Eventf(_, _ runtime.Object, kind, reason, _, note string, args .
 	}})
 }
 
-// metaOf reads the metadata of an object in JSON.
+// metaOf decodes the metadata of an object in JSON.
 func metaOf(doc []byte) metav1.ObjectMeta {
 	var m metav1.PartialObjectMetadata
 	if json.Unmarshal(doc, &m) != nil {
@@ -200,7 +201,7 @@ func metaOf(doc []byte) metav1.ObjectMeta {
 	return m.ObjectMeta
 }
 
-// encode is an object in JSON, without its kind, which ref has.
+// encode returns an object in JSON, without its kind, which ref has.
 func encode(obj client.Object) ([]byte, error) {
 	copied, ok := obj.DeepCopyObject().(client.Object)
 	if !ok {
@@ -214,7 +215,7 @@ func encode(obj client.Object) ([]byte, error) {
 	return doc, nil
 }
 
-// fill decodes an object into one of any contents.
+// fill decodes an object and replaces the previous content.
 func fill(obj client.Object, at ref, doc []byte) error {
 	reflect.ValueOf(obj).Elem().SetZero()
 	if err := json.Unmarshal(doc, obj); err != nil {
@@ -226,7 +227,7 @@ func fill(obj client.Object, at ref, doc []byte) error {
 	return nil
 }
 
-// decode reads a state of an object; ok is false where there is none.
+// decode decodes a state of an object; ok is false if it does not exist.
 func decode[T client.Object](doc []byte, into T) (out T, ok bool) {
 	if doc == nil || json.Unmarshal(doc, into) != nil {
 		return into, false
@@ -234,7 +235,7 @@ func decode[T client.Object](doc []byte, into T) (out T, ok bool) {
 	return into, true
 }
 
-// newMeta is what the API server adds to an object.
+// newMeta adds the fields that the API server sets in a new object.
 func (w *World) newMeta(obj client.Object) {
 	n := w.next()
 	obj.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n)))

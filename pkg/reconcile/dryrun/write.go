@@ -25,23 +25,24 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/impact"
 )
 
-// errUnrehearsed is what none of the controllers does. It never reaches a server.
-var errUnrehearsed = errors.New("this kind of write cannot be rehearsed")
+// errUnrehearsed is returned for writes that no controller here does. They never reach a
+// server.
+var errUnrehearsed = errors.New("this kind of write is not supported in a dry run")
 
-// View is a cluster as a controller reads and writes it, in a World.
+// View is a cluster in a World, as a controller reads and writes it.
 type View struct {
 	reader // through a cache
 
-	// Live reads what the cache does not hold.
+	// Live reads what the cache does not contain.
 	Live client.Reader
 
-	knows client.Client // kinds only: nothing is read or written by it
+	knows client.Client // for kinds only: it reads and writes nothing
 }
 
 var _ client.Client = &View{}
 
-// View returns a cluster by a name: cached reads it as its cache keeps it, of which trim
-// says how, and live asks the API server.
+// View returns a cluster with a name: cached reads from a cache, whose objects trim
+// reduces, and live reads from the API server.
 func (w *World) View(cluster string, cached client.Client, live client.Reader, trim Trim) *View {
 	return &View{
 		reader: reader{world: w, cluster: cluster, from: cached, trim: trim},
@@ -49,7 +50,7 @@ func (w *World) View(cluster string, cached client.Client, live client.Reader, t
 	}
 }
 
-// state is an object as it is, nil where there is none.
+// state returns the current object, nil if it does not exist.
 func (v *View) state(ctx context.Context, at ref) ([]byte, error) {
 	if written := v.world.of(at); written != nil {
 		if written.gone {
@@ -59,7 +60,7 @@ func (v *View) state(ctx context.Context, at ref) ([]byte, error) {
 	}
 	made, err := v.world.scheme.New(at.kind)
 	if err != nil {
-		return nil, fmt.Errorf("rehearsing with %s: %w", at.kind.Kind, err)
+		return nil, fmt.Errorf("dry run of %s: %w", at.kind.Kind, err)
 	}
 	obj := made.(client.Object)
 	err = v.Live.Get(ctx, at.key, obj)
@@ -72,7 +73,7 @@ func (v *View) state(ctx context.Context, at ref) ([]byte, error) {
 	return encode(obj)
 }
 
-// Create makes an object.
+// Create creates an object.
 func (v *View) Create(ctx context.Context, obj client.Object, _ ...client.CreateOption) error {
 	at, err := v.ref(obj, client.ObjectKeyFromObject(obj))
 	if err != nil {
@@ -118,7 +119,7 @@ func (v *View) Update(ctx context.Context, obj client.Object, _ ...client.Update
 	return v.answer(obj, at, doc)
 }
 
-// Patch changes an object.
+// Patch patches an object.
 func (v *View) Patch(ctx context.Context, obj client.Object, patch client.Patch, _ ...client.PatchOption) error {
 	return v.patch(ctx, obj, patch, "")
 }
@@ -150,11 +151,11 @@ func (v *View) patch(ctx context.Context, obj client.Object, patch client.Patch,
 	return v.answer(obj, at, doc)
 }
 
-// answer is what the API server returns: a cache does not stand before it.
+// answer returns the object as the API server does: it bypasses the cache.
 func (v *View) answer(obj client.Object, at ref, doc []byte) error { return fill(obj, at, doc) }
 
-// changed is the next state of an object: of a part, nothing else is changed, and apart
-// from it everything but status.
+// changed returns the next state of an object: if part is set, only that part changes,
+// otherwise everything except the status.
 func (v *View) changed(at ref, have, doc []byte, part string) ([]byte, error) {
 	if at.kind == corev1.SchemeGroupVersion.WithKind("Secret") && lost(have, doc) {
 		return nil, apierrors.NewInvalid(at.kind.GroupKind(), at.key.Name, nil)
@@ -185,14 +186,14 @@ func (v *View) changed(at ref, have, doc []byte, part string) ([]byte, error) {
 	return with(doc, "metadata", text)
 }
 
-// lost reports whether data of an immutable Secret are to be others.
+// lost reports whether the data of an immutable Secret would change.
 func lost(have, doc []byte) bool {
 	was, ok := decode(have, &corev1.Secret{})
 	is, _ := decode(doc, &corev1.Secret{})
 	return ok && was.Immutable != nil && *was.Immutable && (!equality.Semantic.DeepEqual(was.Data, is.Data) || is.Immutable == nil || !*is.Immutable)
 }
 
-// Delete deletes an object, or lets it wait for its finalizers.
+// Delete deletes an object, or marks it as deleted if it has finalizers.
 func (v *View) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
 	var o client.DeleteOptions
 	o.ApplyOptions(opts)
@@ -220,7 +221,7 @@ func (v *View) Delete(ctx context.Context, obj client.Object, opts ...client.Del
 	return nil
 }
 
-// existing is an object as it is; NotFound where there is none.
+// existing returns the current object, or a NotFound error.
 func (v *View) existing(ctx context.Context, obj client.Object) (ref, []byte, error) {
 	at, err := v.ref(obj, client.ObjectKeyFromObject(obj))
 	if err != nil {
@@ -237,12 +238,12 @@ func conflict(at ref) error {
 	return apierrors.NewConflict(at.resource(), at.key.Name, errors.New("it is another, or was changed"))
 }
 
-// hasStatus reports whether a kind has the subresource status: ours do.
+// hasStatus reports whether a kind has the subresource status, as our kinds do.
 func hasStatus(kind schema.GroupVersionKind) bool {
 	return kind.Group == api.GroupVersion.Group || kind.Group == osm.GroupVersion.Group && kind.Kind == "OperatingSystemConfig"
 }
 
-// field is a field of an object in JSON, nil where there is none.
+// field returns a field of an object in JSON, nil if it is absent.
 func field(doc []byte, name string) json.RawMessage {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(doc, &m) != nil {
@@ -251,7 +252,7 @@ func field(doc []byte, name string) json.RawMessage {
 	return m[name]
 }
 
-// with is an object with another value of a field, nil for none.
+// with returns an object with another value of a field, nil to remove it.
 func with(doc []byte, name string, value json.RawMessage) ([]byte, error) {
 	var m map[string]json.RawMessage
 	if err := json.Unmarshal(doc, &m); err != nil {
@@ -267,12 +268,12 @@ func with(doc []byte, name string, value json.RawMessage) ([]byte, error) {
 	return out, nil
 }
 
-// Apply and DeleteAllOf are not what controllers here do.
+// Apply and DeleteAllOf are not supported: no controller here uses them.
 func (v *View) Apply(context.Context, runtime.ApplyConfiguration, ...client.ApplyOption) error {
 	return errUnrehearsed
 }
 
-// DeleteAllOf is refused, see Apply.
+// DeleteAllOf is not supported, see Apply.
 func (v *View) DeleteAllOf(context.Context, client.Object, ...client.DeleteAllOfOption) error {
 	return errUnrehearsed
 }
@@ -280,16 +281,16 @@ func (v *View) DeleteAllOf(context.Context, client.Object, ...client.DeleteAllOf
 // Status patches the status of objects.
 func (v *View) Status() client.SubResourceWriter { return subresource{v, "status"} }
 
-// SubResource patches a status, and makes tokens up.
+// SubResource patches a status, and generates tokens.
 func (v *View) SubResource(name string) client.SubResourceClient { return subresource{v, name} }
 
-// Scheme is that of World.
+// Scheme returns the scheme of World.
 func (v *View) Scheme() *runtime.Scheme { return v.world.scheme }
 
-// RESTMapper is the cluster's.
+// RESTMapper returns the mapper of the cluster.
 func (v *View) RESTMapper() apimeta.RESTMapper { return v.knows.RESTMapper() }
 
-// GroupVersionKindFor is the kind of an object.
+// GroupVersionKindFor returns the kind of an object.
 func (v *View) GroupVersionKindFor(obj runtime.Object) (schema.GroupVersionKind, error) {
 	return v.knows.GroupVersionKindFor(obj)
 }
@@ -299,14 +300,14 @@ func (v *View) IsObjectNamespaced(obj runtime.Object) (bool, error) {
 	return v.knows.IsObjectNamespaced(obj)
 }
 
-// subresource is a part of objects that is written by itself.
+// subresource is a part of objects that is written separately.
 type subresource struct {
 	view *View
 	name string
 }
 
-// Create answers a TokenRequest with a token that nobody accepts. It is as long as a
-// real one, for documents have a limit.
+// Create answers a TokenRequest with an invalid token. It is as long as a real one,
+// because documents have a size limit.
 func (s subresource) Create(ctx context.Context, obj client.Object, body client.Object, _ ...client.SubResourceCreateOption) error {
 	request, ok := body.(*authenticationv1.TokenRequest)
 	if !ok || s.name != "token" {

@@ -8,16 +8,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// shared returns a string that is kept once, whoever else has it. unique forgets
-// what nobody has any more.
+// shared returns the only copy of a string. unique drops copies that are no longer used.
 func shared(s string) string { return unique.Make(s).Value() }
 
-// vectors are those that client_golang keeps.
+// vectors are the metrics that client_golang stores.
 func (m *Metrics) vectors() []prometheus.Collector {
 	return append(append(m.provenance.all(), m.journal.all()...), m.fetches, m.failures, m.rotated, m.renderings)
 }
 
-// Describe names all metrics.
+// Describe describes all metrics.
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, v := range m.vectors() {
 		v.Describe(to)
@@ -31,7 +30,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect makes the series of what there is now.
+// Collect builds the current series.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	for _, v := range m.vectors() {
 		v.Collect(to)

@@ -1,11 +1,10 @@
-// Package metrics is what Prometheus is told beside controller-runtime's own
-// metrics: what each ProfileSource and each pool has, and what it cost.
+// Package metrics exports metrics in addition to controller-runtime's own: the state of
+// each ProfileSource and each pool, and the cost of work.
 //
-// It keeps facts, not series: a scrape makes the series of what is there then, so
-// that ten thousand pools cost little between scrapes, and what is gone leaves
-// nothing behind. Labels are names, versions, commits and fixed words, never
-// messages, URLs or anything of a Secret.
+// It stores states, not series: a scrape builds the current series, so that ten thousand
+// pools cost little between scrapes, and deleted objects leave no series. Labels are
+// names, versions, commits and fixed words, never messages, URLs or content of a Secret.
 //
 // Start with Metrics in metrics.go; table.go has every name, and docs/metrics.md is
-// made from it.
+// generated from it.
 package metrics

@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Metrics collects what the controllers tell it. The zero value of a pointer, nil,
-// takes everything and keeps nothing.
+// Metrics collects what the controllers report. A nil pointer accepts everything and
+// stores nothing.
 type Metrics struct {
 	mu      sync.Mutex
 	sources map[types.NamespacedName]sourceState
 	pools   map[types.NamespacedName]PoolState
 	reached map[string]func() bool
-	webhook func() time.Time // when the webhooks' certificate ends; nil where none is served
+	webhook func() time.Time // when the webhooks' certificate expires; nil if there is none
 	nodes   func() []NodeCount
 
 	descs      descs
@@ -35,7 +35,7 @@ type descs struct {
 	nodesKnown, nodesDisputed, records             *prometheus.Desc
 }
 
-// SourceState is what a ProfileSource says of itself.
+// SourceState is the reported state of a ProfileSource.
 type SourceState struct {
 	Kind          string // git, sourceRef, directory, builtin
 	Ready, Reason string // of the Ready condition
@@ -48,22 +48,23 @@ type sourceState struct {
 	read time.Time
 }
 
-// PoolState is what a pool has.
+// PoolState is the state of a pool.
 type PoolState struct {
 	Profile, Version, Commit string
-	// Refused is the reason of the event that says why the pool does not have what
-	// it asks for; empty when it has.
+	// Refused is the reason of the event that says why the pool does not have what it
+	// requests; empty if it has.
 	Refused string
-	// UserData and Limit are those of the bootstrap document, in bytes; 0 when unknown.
+	// UserData and Limit are the size and limit of the bootstrap document, in bytes; 0 if
+	// unknown.
 	UserData, Limit int
-	// TokenEnds is when the bootstrap token does; zero when it does not end.
+	// TokenEnds is when the bootstrap token expires; zero if it does not expire.
 	TokenEnds time.Time
-	// NodeTokenEnds is when the token does with which nodes fetch their Secrets; zero
-	// when it does not end.
+	// NodeTokenEnds is when the token expires with which nodes fetch their Secrets; zero
+	// if it does not expire.
 	NodeTokenEnds time.Time
 }
 
-// New returns metrics of nothing.
+// New returns empty metrics.
 func New() *Metrics {
 	return &Metrics{
 		sources: map[types.NamespacedName]sourceState{},
@@ -77,7 +78,7 @@ func New() *Metrics {
 			nodesKnown: nodesKnown.desc(), nodesDisputed: nodesDisputed.desc(), records: records.desc(),
 		},
 		provenance: newProvenance(), journal: newJournalCounts(),
-		// One request to an unchanged repository takes milliseconds, a first clone minutes.
+		// A request to an unchanged repository takes milliseconds, a first clone minutes.
 		fetches:    sourceFetch.histogram([]float64{.01, .1, 1, 10, 60, 600}),
 		failures:   sourceFailures.counter(),
 		rotated:    rotations.counter(),
@@ -85,7 +86,7 @@ func New() *Metrics {
 	}
 }
 
-// Source keeps what a ProfileSource says.
+// Source stores the state of a ProfileSource.
 func (m *Metrics) Source(key types.NamespacedName, s SourceState) {
 	if m == nil {
 		return
@@ -95,8 +96,8 @@ func (m *Metrics) Source(key types.NamespacedName, s SourceState) {
 	m.sources[key] = sourceState{SourceState: s, read: m.sources[key].read}
 }
 
-// Fetched counts a look at a source: what it took, and the reason of its failure,
-// empty for none.
+// Fetched counts a read of a source: its duration, and the reason of its failure, empty
+// for none.
 func (m *Metrics) Fetched(key types.NamespacedName, at time.Time, took time.Duration, failure string) {
 	if m == nil {
 		return
@@ -113,7 +114,7 @@ func (m *Metrics) Fetched(key types.NamespacedName, at time.Time, took time.Dura
 	m.sources[key] = s
 }
 
-// SourceGone forgets a ProfileSource.
+// SourceGone removes a ProfileSource.
 func (m *Metrics) SourceGone(key types.NamespacedName) {
 	if m == nil {
 		return
@@ -126,7 +127,7 @@ func (m *Metrics) SourceGone(key types.NamespacedName) {
 	delete(m.sources, key)
 }
 
-// Pool keeps what a pool has. Strings that many pools share are kept once.
+// Pool stores the state of a pool. Strings that many pools share are stored once.
 func (m *Metrics) Pool(key types.NamespacedName, s PoolState) {
 	if m == nil {
 		return
@@ -137,7 +138,8 @@ func (m *Metrics) Pool(key types.NamespacedName, s PoolState) {
 	m.pools[key] = s
 }
 
-// PoolRefused keeps why a pool does not have what it asks for; what it has stays.
+// PoolRefused stores why a pool does not have what it requests; the rest of its state
+// remains.
 func (m *Metrics) PoolRefused(key types.NamespacedName, reason string) {
 	if m == nil {
 		return
@@ -149,7 +151,7 @@ func (m *Metrics) PoolRefused(key types.NamespacedName, reason string) {
 	m.pools[key] = s
 }
 
-// PoolGone forgets a pool.
+// PoolGone removes a pool.
 func (m *Metrics) PoolGone(key types.NamespacedName) {
 	if m == nil {
 		return
@@ -173,15 +175,15 @@ func (m *Metrics) Rendered(took time.Duration) {
 	}
 }
 
-// Cluster asks up at each scrape whether a cluster answers.
+// Cluster registers up, which reports at each scrape whether a cluster answers.
 func (m *Metrics) Cluster(name string, up func() bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reached[name] = up
 }
 
-// WebhookCertificate asks ends at each scrape when the certificate ends that the
-// webhooks are served with, zero where there is none yet.
+// WebhookCertificate registers ends, which returns at each scrape when the serving
+// certificate of the webhooks expires, zero if there is none yet.
 func (m *Metrics) WebhookCertificate(ends func() time.Time) {
 	if m == nil {
 		return

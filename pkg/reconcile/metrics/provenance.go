@@ -2,14 +2,14 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// NodeCount is how many NodeProvenances are alike.
+// NodeCount is the number of NodeProvenances with equal labels.
 type NodeCount struct {
 	Evidence, Behind string
 	Disputed, Gone   bool
 	Count            int
 }
 
-// provenance counts what happens to NodeProvenances.
+// provenance counts changes of NodeProvenances.
 type provenance struct {
 	dropped     prometheus.Counter
 	held, ready prometheus.Gauge
@@ -23,7 +23,7 @@ func (p provenance) all() []prometheus.Collector {
 	return []prometheus.Collector{p.dropped, p.held, p.ready}
 }
 
-// Nodes asks count at each scrape what NodeProvenances there are.
+// Nodes registers count, which returns the NodeProvenances at each scrape.
 func (m *Metrics) Nodes(count func() []NodeCount) {
 	if m == nil {
 		return
@@ -33,28 +33,29 @@ func (m *Metrics) Nodes(count func() []NodeCount) {
 	m.nodes = count
 }
 
-// ProvenanceReady says whether the provenance of nodes is written down.
+// ProvenanceReady sets whether the provenance of nodes is recorded.
 func (m *Metrics) ProvenanceReady(yes bool) {
 	if m != nil {
 		m.provenance.ready.Set(oneIf(yes))
 	}
 }
 
-// ProvenanceDropped counts a NodeProvenance that was too old, or one too many.
+// ProvenanceDropped counts a deleted NodeProvenance that was too old, or exceeded the
+// maximum.
 func (m *Metrics) ProvenanceDropped() {
 	if m != nil {
 		m.provenance.dropped.Inc()
 	}
 }
 
-// ProvenanceHeld is how many of those stay until the audit log has them.
+// ProvenanceHeld sets how many of those remain until the audit log has them.
 func (m *Metrics) ProvenanceHeld(n int) {
 	if m != nil {
 		m.provenance.held.Set(float64(n))
 	}
 }
 
-// collectNodes makes the series of nodes.
+// collectNodes builds the series of nodes.
 func (m *Metrics) collectNodes(gauge func(*prometheus.Desc, float64, ...string), counts []NodeCount) {
 	type known struct{ evidence, behind string }
 	nodes := map[known]int{}
@@ -80,7 +81,7 @@ func (m *Metrics) collectNodes(gauge func(*prometheus.Desc, float64, ...string),
 	gauge(m.descs.records, float64(gone), "gone")
 }
 
-// journalCounts counts what happens to the audit log.
+// journalCounts counts writes of the audit log.
 type journalCounts struct {
 	lines        *prometheus.CounterVec
 	errors, lost prometheus.Counter
@@ -102,21 +103,21 @@ func (m *Metrics) JournalWritten(kind string) {
 	}
 }
 
-// JournalFailed counts an attempt that failed.
+// JournalFailed counts a failed attempt.
 func (m *Metrics) JournalFailed() {
 	if m != nil {
 		m.journal.errors.Inc()
 	}
 }
 
-// JournalWaits is how many facts wait.
+// JournalWaits sets the number of waiting entries.
 func (m *Metrics) JournalWaits(n int) {
 	if m != nil {
 		m.journal.waiting.Set(float64(n))
 	}
 }
 
-// JournalLost counts a fact that is lost.
+// JournalLost counts a lost entry.
 func (m *Metrics) JournalLost() {
 	if m != nil {
 		m.journal.lost.Inc()

@@ -6,14 +6,14 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// Renderer renders, and counts how long that took.
+// Renderer renders, and measures the duration.
 type Renderer struct {
 	Engine  *render.Engine
 	Clock   clock.PassiveClock
 	Metrics *Metrics
 }
 
-// Render is that of the engine.
+// Render calls the engine.
 func (r Renderer) Render(in render.Input) (*render.Output, error) {
 	began := r.Clock.Now()
 	defer func() { r.Metrics.Rendered(r.Clock.Since(began)) }()

@@ -11,12 +11,12 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// DistinctRecorder records events so that every text arrives.
+// DistinctRecorder records events so that every text is delivered.
 //
-// client-go takes two events with the same object, type, reason and action for
-// repetitions of one, and keeps the first text for the next six minutes: of three
-// profiles that became objects it told one. Each text therefore has an action of
-// its own, the caller's with a digest of the text.
+// client-go treats two events with the same object, type, reason and action as
+// repetitions, and only reports the first text for the next six minutes: of three created
+// profiles it reported one. Each text therefore has its own action: the caller's with a
+// digest of the text.
 type DistinctRecorder struct {
 	events.EventRecorder
 }

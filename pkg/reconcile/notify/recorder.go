@@ -15,10 +15,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// maxMessage is what an Event may have, in characters; we count bytes.
+// maxMessage is the limit of an Event, in characters; we count bytes.
 const maxMessage = 39000
 
-// Recorder records events, and sends those of ProfileSources on as well.
+// Recorder records events, and also forwards those of ProfileSources.
 type Recorder struct {
 	events.EventRecorder
 	// Sender posts them.
@@ -37,7 +37,7 @@ func (r Recorder) Eventf(regarding, related runtime.Object, eventtype, reason, a
 	}
 }
 
-// event is what the notification-controller gets, its time and sender aside.
+// event builds the notification, without time and sender.
 func event(ps *api.ProfileSource, eventtype, reason, text string) eventv1.Event {
 	severity := eventv1.EventSeverityInfo
 	if eventtype == corev1.EventTypeWarning {
@@ -56,11 +56,10 @@ func event(ps *api.ProfileSource, eventtype, reason, text string) eventv1.Event 
 	}
 }
 
-// metadata has the keys that the notification-controller lets through: those of the
-// object's group, and those that people set on the object for this purpose. The
-// revision stands only with what is about a revision: of a repository that does not
-// answer nothing is known, and a Git host would show the failure at a commit that
-// has nothing to do with it.
+// metadata returns the keys that the notification-controller forwards: those of the
+// object's group, and those that users set on the object for this purpose. The revision
+// is included only in events about a revision: otherwise a Git host would show the
+// failure of an unreachable repository at an unrelated commit.
 func metadata(ps *api.ProfileSource, reason string) map[string]string {
 	out := map[string]string{}
 	for key, value := range ps.Annotations {

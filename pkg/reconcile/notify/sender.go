@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// maxQueued bounds the events that wait.
+	// maxQueued is the maximum number of waiting events.
 	maxQueued = 1000
-	// requestTime bounds one request.
+	// requestTime is the timeout of one request.
 	requestTime = 5 * time.Second
-	// maxTries bounds the attempts for one event, with a wait that doubles between.
+	// maxTries limits the attempts for one event; the wait between them doubles.
 	maxTries  = 4
 	firstWait = time.Second
-	// stopTime is for what waits when the controller ends.
+	// stopTime is for waiting events when the controller ends.
 	stopTime = 2 * time.Second
 )
 
-// Sender posts events to a notification-controller. Make it with NewSender.
+// Sender posts events to a notification-controller. Create it with NewSender.
 type Sender struct {
 	address string
 	queue   chan eventv1.Event
@@ -48,7 +48,7 @@ func NewSender(address string) *Sender {
 	}
 }
 
-// Send takes an event over, or drops it where too many wait. It returns at once.
+// Send queues an event, or drops it if too many wait. It returns at once.
 func (s *Sender) Send(e eventv1.Event) {
 	select {
 	case s.queue <- e:
@@ -57,8 +57,8 @@ func (s *Sender) Send(e eventv1.Event) {
 	}
 }
 
-// NeedLeaderElection says that it runs from the start: events are made by the
-// leader only, and one that ceases to lead still sends its last.
+// NeedLeaderElection returns false, so it runs from the start: only the leader creates
+// events, and a leader that loses the lease still sends its last ones.
 func (*Sender) NeedLeaderElection() bool { return false }
 
 // Start posts events until ctx ends. It is for a manager's Add.
@@ -77,7 +77,7 @@ func (s *Sender) Start(ctx context.Context) error {
 	}
 }
 
-// drain tries once each of what still waits.
+// drain tries to send each waiting event once.
 func (s *Sender) drain(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
@@ -93,7 +93,7 @@ func (s *Sender) drain(ctx context.Context) {
 	}
 }
 
-// deliver tries until the event is taken, refused or too old.
+// deliver retries until the event is accepted, rejected or too old.
 func (s *Sender) deliver(ctx context.Context, e eventv1.Event) {
 	wait := firstWait
 	for try := 1; ; try++ {
@@ -107,7 +107,7 @@ func (s *Sender) deliver(ctx context.Context, e eventv1.Event) {
 		}
 		select {
 		case <-ctx.Done():
-			s.Send(e) // drain has the last word
+			s.Send(e) // drain sends it
 			return
 		case <-time.After(wait):
 		}
@@ -115,8 +115,8 @@ func (s *Sender) deliver(ctx context.Context, e eventv1.Event) {
 	}
 }
 
-// post makes one request, and says whether another may do better. 429 is the answer
-// to an event that was sent a moment ago, so it is no error
+// post makes one request, and reports whether a retry can succeed. 429 is the response to
+// an event that was sent recently, so it is not an error
 // (https://github.com/fluxcd/pkg/blob/runtime/v0.111.0/runtime/events/recorder.go).
 func (s *Sender) post(ctx context.Context, e eventv1.Event) (again bool, err error) {
 	body, err := json.Marshal(e)

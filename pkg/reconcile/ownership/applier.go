@@ -12,9 +12,10 @@ const (
 	Application   = "Application"
 )
 
-// Labels that kustomize-controller puts on what it applies (SetOwnerLabels in
-// github.com/fluxcd/pkg/ssa), and what Argo CD tracks objects by: the annotation names the
-// object it stands on, so that a copy of it means nothing.
+// Labels that kustomize-controller sets on the objects it applies (SetOwnerLabels in
+// github.com/fluxcd/pkg/ssa), and the labels and annotation by which Argo CD tracks
+// objects: the annotation names its own object, so that a copy of it on another object
+// means nothing.
 const (
 	labelFluxName      = "kustomize.toolkit.fluxcd.io/name"
 	labelFluxNamespace = "kustomize.toolkit.fluxcd.io/namespace"
@@ -22,19 +23,19 @@ const (
 	labelInstance      = "app.kubernetes.io/instance"
 )
 
-// Applier is who applied an object.
+// Applier is the object of Flux or Argo CD that applied an object.
 type Applier struct {
 	Kind, Namespace, Name string
 
-	// unsure says that the mark may mean something else: it counts only where the applier
-	// itself lists the object.
+	// unsure reports that the mark is ambiguous: it counts only if the applier itself
+	// lists the object.
 	unsure bool
 }
 
 func (a Applier) String() string { return a.Kind + " " + a.Namespace + "/" + a.Name }
 
-// Marks are the appliers whose marks an object bears. Argo CD's namespace is where
-// Applications are that name none.
+// Marks returns the appliers whose marks an object has. argoNamespace is the namespace of
+// Applications that are marked without one.
 func Marks(osp *osm.OperatingSystemProfile, argoNamespace string) []Applier {
 	var out []Applier
 	for _, a := range marks(osp, argoNamespace) {
@@ -51,7 +52,7 @@ func marks(osp *osm.OperatingSystemProfile, argoNamespace string) []Applier {
 		out = append(out, Applier{Kind: Kustomization, Namespace: osp.Labels[labelFluxNamespace], Name: name})
 	}
 	if name, sure := tracking(osp); name != "" {
-		namespace, app, qualified := strings.Cut(name, "_") // no name has a "_" in it
+		namespace, app, qualified := strings.Cut(name, "_") // names never contain "_"
 		if !qualified {
 			namespace, app = argoNamespace, name
 		}
@@ -60,8 +61,8 @@ func marks(osp *osm.OperatingSystemProfile, argoNamespace string) []Applier {
 	return out
 }
 
-// tracking is the Application by the annotation, if that names this very object, else by
-// the label, which others set as well.
+// tracking returns the Application in the annotation, if that names this object, or
+// otherwise in the label, which others also set.
 func tracking(osp *osm.OperatingSystemProfile) (app string, sure bool) {
 	if id := osp.Annotations[annotationTracking]; id != "" {
 		app, rest, _ := strings.Cut(id, ":")
@@ -73,7 +74,7 @@ func tracking(osp *osm.OperatingSystemProfile) (app string, sure bool) {
 	return osp.Labels[labelInstance], false
 }
 
-// lists reports whether a list of what an applier made names an object.
+// lists finds an object in an applier's list of objects.
 func lists(items []any, osp *osm.OperatingSystemProfile) (map[string]any, bool) {
 	for _, item := range items {
 		if r, ok := item.(map[string]any); ok && r["group"] == osm.GroupVersion.Group && r["kind"] == "OperatingSystemProfile" &&

@@ -11,21 +11,21 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// Of Applications the fields below are read, as Argo CD 3.5 writes them.
+// The fields of Applications below are read, as Argo CD 3.5 writes them.
 var applicationKind = schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: Application}
 
-// argoFound is what an Application says of an object: nothing that counts where it does not
-// list it. Of a mark that is not sure the list alone counts, not that it is at work.
+// argoFound returns what an Application says about an object: nothing if it does not list
+// the object. If the mark is not sure, only the list counts, and not a running operation.
 func argoFound(app *unstructured.Unstructured, osp *osm.OperatingSystemProfile, sure bool) (Found, claim) {
 	operation := at(app.Object, "status", "operationState")
 	result := at(operation, "syncResult")
 	synced, applied := lists(items(result, "resources"), osp)
 	_, listed := lists(items(app.Object, "status", "resources"), osp)
 	running := text(operation, "phase") == "Running"
-	var last map[string]any // what it was made of: the spec may have been changed since
+	var last map[string]any // the source of the last sync: the spec can have changed since
 	switch {
 	case !listed && !applied && (!running || !sure):
-		return Found{Why: "it does not list the profile in status.resources: the mark is of another object, or of before"}, denied
+		return Found{Why: "it does not list the profile in status.resources: the mark belongs to another object, or is outdated"}, denied
 	case running:
 		last = result
 		for _, next := range []map[string]any{at(operation, "operation", "sync"), at(app.Object, "status", "sync")} {
@@ -35,7 +35,7 @@ func argoFound(app *unstructured.Unstructured, osp *osm.OperatingSystemProfile, 
 		}
 	case applied && synced["status"] == "Synced":
 		last = result
-	default: // the last sync left the profile out, or failed with it
+	default: // the last sync excluded the profile, or failed for it
 		if last = lastSynced(app); revisionless(last) {
 			last = at(app.Object, "status", "sync")
 		}
@@ -43,17 +43,17 @@ func argoFound(app *unstructured.Unstructured, osp *osm.OperatingSystemProfile, 
 	source := cmp.Or(part(last, "source"), part(at(last, "comparedTo"), "source"), part(at(app.Object, "spec"), "source"))
 	switch {
 	case len(items(last, "revisions"))+len(items(last, "sources")) > 0 || source == nil && len(items(app.Object, "spec", "sources")) > 0:
-		return Found{Why: "it has several sources, and does not say which of them the profile is from"}, claimed
+		return Found{Why: "it has several sources, and does not say which of them has the profile"}, claimed
 	case revisionless(last):
 		return Found{Why: "it has synced no revision yet"}, claimed
 	}
 	return source.found(text(last, "revision")), claimed
 }
 
-// argoSource is what an Application syncs.
+// argoSource is the source of an Application.
 type argoSource map[string]any
 
-// part is a source, nil where there is none, by which two can be compared.
+// part returns a comparable source, nil if there is none.
 func part(of map[string]any, field string) *argoSource {
 	if from := argoSource(at(of, field)); len(from) > 0 {
 		return &from
@@ -61,7 +61,7 @@ func part(of map[string]any, field string) *argoSource {
 	return nil
 }
 
-// found is where an object is from at a revision. A chart is in no folder.
+// found returns the origin of an object at a revision. A chart has no folder.
 func (s *argoSource) found(revision string) Found {
 	var from argoSource
 	if s != nil {
@@ -87,7 +87,7 @@ func lastSynced(app *unstructured.Unstructured) map[string]any {
 	return last
 }
 
-// at, items and text read what others wrote, where it is of that type.
+// at, items and text read fields of foreign objects if they have the expected type.
 func at(obj map[string]any, fields ...string) map[string]any {
 	for _, name := range fields {
 		obj, _ = obj[name].(map[string]any)
@@ -106,11 +106,11 @@ func text(obj map[string]any, field string) string {
 	return s
 }
 
-// hashes are commits as Git names them.
+// hashes matches the full commit ids of Git.
 var hashes = regexp.MustCompile("^([0-9a-f]{40}|[0-9a-f]{64})$")
 
-// rfc0005 writes a commit as Flux does (RFC-0005), main@sha1:<40 hex>, so that it is told
-// from a commit whose history somebody has seen. Versions of charts stay.
+// rfc0005 formats a commit as Flux does (RFC-0005), main@sha1:<40 hex>, to distinguish it
+// from a commit whose history was read. Versions of charts are not changed.
 func rfc0005(target, revision string) string {
 	if !hashes.MatchString(revision) {
 		return revision

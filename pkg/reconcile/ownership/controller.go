@@ -18,15 +18,16 @@ import (
 )
 
 const (
-	// racedRetry is the wait after a write that came too late, for the cache to follow.
+	// racedRetry is the wait after a conflicting write, until the cache has the new
+	// object.
 	racedRetry = 50 * time.Millisecond
-	// poll is the time between two looks at what nobody could say anything of: an applier
-	// may be installed, or a right be granted.
+	// poll is the time between two attempts for profiles of unknown origin: an applier
+	// can be installed, or a permission granted.
 	poll = 10 * time.Minute
 )
 
-// Setup registers a controller that notes who applied profiles as soon as they come,
-// whether or not a pool has them.
+// Setup registers a controller that records who applied profiles as soon as they are
+// created, whether or not a pool uses them.
 func (n *Noter) Setup(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("applied-profile").
@@ -36,12 +37,12 @@ func (n *Noter) Setup(mgr ctrl.Manager) error {
 		}))).
 		Complete(n)
 	if err != nil {
-		return fmt.Errorf("setting up the notes of who applied profiles: %w", err)
+		return fmt.Errorf("setting up the controller that records who applied profiles: %w", err)
 	}
 	return nil
 }
 
-// Reconcile notes who applied one profile.
+// Reconcile records who applied one profile.
 func (n *Noter) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var osp osm.OperatingSystemProfile
 	if err := n.Client.Get(ctx, req.NamespacedName, &osp); err != nil {
@@ -62,7 +63,7 @@ func (n *Noter) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{}, err
 	case found.Revision == "":
 		if len(found.By) > 0 {
-			n.event(&osp, corev1.EventTypeNormal, api.EventOriginUnknown, "the revision that it came from is not known: "+found.Why)
+			n.event(&osp, corev1.EventTypeNormal, api.EventOriginUnknown, "the revision of its origin is unknown: "+found.Why)
 		}
 		return ctrl.Result{RequeueAfter: poll}, nil
 	}

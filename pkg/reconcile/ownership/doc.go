@@ -1,8 +1,9 @@
-// Package ownership finds out which Kustomization of Flux, or Application of Argo CD,
-// applied an OperatingSystemProfile that no ProfileSource made, and from which revision,
-// and notes that on the object once: what comes after with the same content came no
-// earlier. Neither need be installed, and who is not to be asked is no error.
+// Package ownership finds which Flux Kustomization or Argo CD Application applied an
+// OperatingSystemProfile that no ProfileSource created, and from which revision, and
+// records that on the object once: a later revision with the same content is not its
+// origin. Neither tool need be installed, and a missing permission to read them is not an
+// error.
 //
-// It never changes what a profile holds. Start with Of in noter.go; flux.go and argo.go
-// read what the two say of themselves, managers.go who wrote the object.
+// It never changes the content of a profile. Start with Of in noter.go; flux.go and
+// argo.go read the two tools' objects, managers.go reads who wrote the profile.
 package ownership

@@ -11,32 +11,32 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// Of Kustomizations and what they are made from the fields below are read, as kustomize-controller
-// v1.9 writes them; the version is in every release of Flux since 2.0.
+// The fields of Kustomizations and their sources below are read, as kustomize-controller
+// v1.9 writes them; every release of Flux since 2.0 has this version.
 var kustomizationKind = schema.GroupVersionKind{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: Kustomization}
 
-// sourceOfKustomization is the object of Flux that a Kustomization applies.
+// sourceOfKustomization returns the Flux object that a Kustomization applies.
 func sourceOfKustomization(k *unstructured.Unstructured) (kind, namespace, name string) {
 	ref := at(k.Object, "spec", "sourceRef")
 	return text(ref, "kind"), cmp.Or(text(ref, "namespace"), k.GetNamespace()), text(ref, "name")
 }
 
-// fluxManager is the field manager by which kustomize-controller applies: its name.
+// fluxManager is the field manager of kustomize-controller, which is its name.
 const fluxManager = "kustomize-controller"
 
-// fluxRevision is the revision from which a Kustomization applied an object; why says why
-// that is not known. The inventory is written after everything was applied: until then, of
-// what it applies itself, it counts that it is at work.
+// fluxRevision returns the revision from which a Kustomization applied an object; why
+// says why it is unknown. The inventory is written after everything was applied: until
+// then a running attempt counts for objects that it applied itself.
 func fluxRevision(k *unstructured.Unstructured, osp *osm.OperatingSystemProfile, by managers) (revision, why string, c claim) {
 	status := at(k.Object, "status")
 	attempted, applied := text(status, "lastAttemptedRevision"), text(status, "lastAppliedRevision")
 	if _, working := condition(k, meta.ReconcilingCondition); !inInventory(k, osp) && (!working || !by.marked[fluxManager]) {
-		return "", "it does not list the profile in status.inventory: the labels are of another object, or of before", denied
+		return "", "it does not list the profile in status.inventory: the labels belong to another object, or are outdated", denied
 	}
 	ready, _ := condition(k, meta.ReadyCondition)
 	switch ready {
 	case meta.ArtifactFailedReason, meta.BuildFailedReason, meta.DependencyNotReadyReason:
-		attempted = applied // the attempt ended before anything was applied
+		attempted = applied // the attempt ended before it applied anything
 	}
 	if revision = cmp.Or(attempted, applied); revision == "" {
 		return "", "it has applied no revision yet", claimed
@@ -44,8 +44,8 @@ func fluxRevision(k *unstructured.Unstructured, osp *osm.OperatingSystemProfile,
 	return revision, "", claimed
 }
 
-// inInventory looks for the id that Flux gives an object: namespace, name, group and kind
-// between underscores.
+// inInventory finds the id that Flux gives an object: namespace, name, group and kind
+// separated by underscores.
 func inInventory(k *unstructured.Unstructured, osp *osm.OperatingSystemProfile) bool {
 	id := strings.Join([]string{osp.Namespace, osp.Name, osm.GroupVersion.Group, "OperatingSystemProfile"}, "_")
 	for _, entry := range items(k.Object, "status", "inventory", "entries") {
@@ -56,7 +56,7 @@ func inInventory(k *unstructured.Unstructured, osp *osm.OperatingSystemProfile) 
 	return false
 }
 
-// condition is the reason of a condition that is not False, or of Ready whatever it is.
+// condition returns the reason of a condition that is not False, or of Ready in any case.
 func condition(u *unstructured.Unstructured, kind string) (reason string, is bool) {
 	for _, c := range items(u.Object, "status", "conditions") {
 		if c, ok := c.(map[string]any); ok && c["type"] == kind {

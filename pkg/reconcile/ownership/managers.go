@@ -11,17 +11,17 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// managers are the field managers of a profile, as the API server remembers them.
+// managers are the field managers of a profile, as recorded by the API server.
 type managers struct {
 	// marked wrote a mark of the applier.
 	marked map[string]bool
-	// edited names those who changed what the profile holds after that one wrote it last,
-	// and whose change still stands.
+	// edited names the managers that changed the profile's content after marked wrote it
+	// last, and whose change still exists.
 	edited []string
 }
 
-// managersOf tells who wrote what of a profile. Whoever wrote the mark of an applier is the
-// applier: what others changed later is in no revision of its.
+// managersOf evaluates who wrote which fields of a profile. The manager that wrote the mark
+// of an applier is the applier: later changes by others are in none of its revisions.
 func managersOf(osp *osm.OperatingSystemProfile, a Applier) managers {
 	mark := []string{"f:metadata", "f:annotations", "f:" + annotationTracking}
 	switch {
@@ -52,7 +52,7 @@ func managersOf(osp *osm.OperatingSystemProfile, a Applier) managers {
 		theirs := map[string]bool{}
 		leaves(at(fieldsOf(entry), "f:spec"), "", theirs)
 		maps.DeleteFunc(theirs, func(leaf string, _ bool) bool { return owned[leaf] })
-		// What was there before, as when it is adopted, the applier has found the same.
+		// Older changes, as before an adoption, were seen by the applier.
 		if len(theirs) > 0 && entry.Time != nil && !entry.Time.Before(&last) && !slices.Contains(out.edited, entry.Manager) {
 			out.edited = append(out.edited, entry.Manager)
 		}

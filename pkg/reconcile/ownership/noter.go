@@ -28,66 +28,66 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// unknownFor is how long it is remembered that an applier cannot be asked, or has nothing to
-// say: thousands of pools may have its profile.
+// unknownFor is how long it is cached that an applier cannot be read, or has no
+// information: thousands of pools can use its profile.
 const unknownFor = time.Minute
 
-// fluxGroup has what Kustomizations apply.
+// fluxGroup has the sources of Kustomizations.
 var fluxGroup = schema.GroupVersion{Group: "source.toolkit.fluxcd.io", Version: "v1"}
 
-// A Noter finds out who applied profiles. Its fields are set once, before its first use.
+// A Noter finds who applied profiles. Its fields are set once, before its first use.
 type Noter struct {
-	// Client writes notes; nil writes none, for a rehearsal.
+	// Client writes annotations; nil writes none, for a dry run.
 	Client client.Client
-	// Live reads Kustomizations and Applications, which nobody needs to watch.
+	// Live reads Kustomizations and Applications, which are not watched.
 	Live client.Reader
 	// Recorder writes events on profiles.
 	Recorder events.EventRecorder
 	// ArgoNamespace has the Applications whose tracking ids name no namespace.
 	ArgoNamespace string
-	// Clock tells how old an answer is.
+	// Clock is used for the age of cached answers.
 	Clock clock.PassiveClock
 
 	mu      sync.Mutex
 	answers map[types.UID]answer
 }
 
-// Found is what is known of a profile that no ProfileSource made.
+// Found is the origin of a profile that no ProfileSource created.
 type Found struct {
-	// By applied it: nobody, one, or two who do not know of each other.
+	// By lists who applied it: none, one, or two that do not know of each other.
 	By []Applier
-	// Beside it may be others of whom that is not certain, so that nobody is refused
-	// anything; Warning says who and why.
+	// Warning reports another possible applier that is uncertain, so that it does not
+	// cause a rejection.
 	Warning string
-	// Repository, Path and Revision are where it is from, empty where Why says why that is
-	// not known.
+	// Repository, Path and Revision are the origin, empty if Why says why it is unknown.
 	Repository, Path, Revision string
 	Why                        string
 }
 
-// answer is what was found out and could not be noted.
+// answer is a result that could not be recorded on the object.
 type answer struct {
 	of    string // the profile's digest, and its marks
 	found Found
 	until time.Time
 }
 
-// ErrRaced says that the object has changed meanwhile: it will be looked at again.
-var ErrRaced = errors.New("the profile has changed meanwhile")
+// ErrRaced reports that the object has changed in the meantime: it is reconciled again.
+var ErrRaced = errors.New("the profile has changed in the meantime")
 
-// TwoError says that two apply one object, each of which undoes what the other did.
+// TwoError reports that two appliers apply one object, each of which reverts the other's
+// changes.
 type TwoError struct {
 	Profile string
 	By      []Applier
 }
 
 func (e *TwoError) Error() string {
-	return fmt.Sprintf("OperatingSystemProfile %s is applied by both %s and %s, and changes with whoever comes last: take it out of one of them, or remove the mark of the one that has it no more", e.Profile, e.By[0], e.By[1])
+	return fmt.Sprintf("OperatingSystemProfile %s is applied by both %s and %s, and each reverts the other's changes: remove it from one of them, or remove the mark of the one that no longer has it", e.Profile, e.By[0], e.By[1])
 }
 
-// Of finds out who applied a profile, and notes it. An object that bears no marks costs
-// nothing, one that was noted with this content no request. The error is a *TwoError,
-// ErrRaced, or the API server's.
+// Of finds who applied a profile, and records it. It costs nothing for an object without
+// marks, and no request for one that was recorded with this content. The error is a
+// *TwoError, ErrRaced, or the API server's.
 func (n *Noter) Of(ctx context.Context, osp *osm.OperatingSystemProfile) (Found, error) {
 	by := marks(osp, n.ArgoNamespace)
 	if osp.Labels[api.LabelSource] != "" || len(by) == 0 {
@@ -98,7 +98,7 @@ func (n *Noter) Of(ctx context.Context, osp *osm.OperatingSystemProfile) (Found,
 	if len(by) == 1 && a[api.AnnotationAppliedBy] == by[0].String() && a[api.AnnotationDigest] == digest {
 		return Found{By: by, Repository: a[api.AnnotationRepository], Path: a[api.AnnotationPath], Revision: a[api.AnnotationCommit]}, nil
 	}
-	n.mu.Lock() // and one pool asks for all
+	n.mu.Lock() // one pool's request serves all
 	defer n.mu.Unlock()
 	of := fmt.Sprint(digest, by)
 	if last, ok := n.answers[osp.UID]; ok && last.of == of && n.Clock.Now().Before(last.until) {
@@ -116,14 +116,14 @@ func (n *Noter) Of(ctx context.Context, osp *osm.OperatingSystemProfile) (Found,
 			if !apierrors.IsForbidden(err) {
 				return found, raced(err)
 			}
-			found = Found{By: found.By, Warning: found.Warning, Why: "the controller may not write that on the profile: apply deploy/appliers.yaml"}
+			found = Found{By: found.By, Warning: found.Warning, Why: "the controller has no permission to write that on the profile: apply deploy/appliers.yaml"}
 		}
 	}
 	n.keep(osp, answer{of: of, found: found, until: n.Clock.Now().Add(unknownFor)})
 	return found, two(osp, found)
 }
 
-// keep remembers an answer, and forgets old ones.
+// keep caches an answer, and drops old ones.
 func (n *Noter) keep(osp *osm.OperatingSystemProfile, a answer) {
 	if n.answers == nil {
 		n.answers = map[types.UID]answer{}
@@ -150,17 +150,17 @@ func raced(err error) error {
 	return err
 }
 
-// claim is whether an applier has an object.
+// claim says whether an applier has an object.
 type claim int
 
 const (
-	denied  claim = iota // it says that it has it not
+	denied  claim = iota // the applier does not have it
 	absent               // the applier is not in this cluster
-	claimed              // it lists the object, or cannot be asked
+	claimed              // it lists the object, or cannot be read
 )
 
-// ask asks each applier. Two are two even where one of them may not be asked; but of one
-// that is not in this cluster the mark may be what is left, where another lists the object.
+// ask checks each applier. Two count as two even if one of them cannot be read; but the
+// mark of one that is not in this cluster can be a leftover, if another lists the object.
 func (n *Noter) ask(ctx context.Context, osp *osm.OperatingSystemProfile, by []Applier) (Found, error) {
 	live := &osm.OperatingSystemProfile{}
 	if err := n.Live.Get(ctx, client.ObjectKeyFromObject(osp), live); err != nil {
@@ -188,7 +188,7 @@ func (n *Noter) ask(ctx context.Context, osp *osm.OperatingSystemProfile, by []A
 		return gone, nil
 	}
 	if len(out.By) == 1 && len(gone.By) > 0 {
-		out.Warning = fmt.Sprintf("%s applies it, and it bears a mark of %s as well, which is not in this cluster: if that applies it from another cluster, take it out of one of the two; if not, remove the mark", out.By[0], gone.By[0])
+		out.Warning = fmt.Sprintf("%s applies it, and it also has a mark of %s, which is not in this cluster: if that applies it from another cluster, remove it from one of the two; otherwise remove the mark", out.By[0], gone.By[0])
 	}
 	if len(out.By) != 1 {
 		return out, nil
@@ -198,8 +198,8 @@ func (n *Noter) ask(ctx context.Context, osp *osm.OperatingSystemProfile, by []A
 	return out, err
 }
 
-// before warns of who applied the object before, and lists it still: of two Kustomizations
-// the labels are those of the one that came last.
+// before warns if a previous applier still lists the object: of two Kustomizations the
+// labels name the one that applied it last.
 func (n *Noter) before(ctx context.Context, osp *osm.OperatingSystemProfile, now []Applier) (warning string, err error) {
 	kind, key, _ := strings.Cut(osp.Annotations[api.AnnotationAppliedBy], " ")
 	namespace, name, ok := strings.Cut(key, "/")
@@ -211,10 +211,10 @@ func (n *Noter) before(ctx context.Context, osp *osm.OperatingSystemProfile, now
 	if err != nil || c != claimed {
 		return "", err
 	}
-	return fmt.Sprintf("%s applies it now, and %s, which did before, still has it: if that stays so, it changes with whoever comes last: take it out of one of them", now[0], a), nil
+	return fmt.Sprintf("%s applies it now, and %s, which applied it before, still lists it: if this continues, each reverts the other's changes: remove it from one of them", now[0], a), nil
 }
 
-// askOne asks one.
+// askOne checks one applier.
 func (n *Noter) askOne(ctx context.Context, osp *osm.OperatingSystemProfile, a Applier) (Found, claim, error) {
 	kind := kustomizationKind
 	if a.Kind == Application {
@@ -234,7 +234,7 @@ func (n *Noter) askOne(ctx context.Context, osp *osm.OperatingSystemProfile, a A
 	by := managersOf(osp, a)
 	f, c, err := n.origin(ctx, obj, osp, by, a)
 	if err == nil && c == claimed && len(by.edited) > 0 {
-		f = Found{Why: "what it holds was changed after that by " + redact.Clean(strings.Join(by.edited, ", ")) + ", and is in no revision: change it in the repository"}
+		f = Found{Why: "its content was changed after that by " + redact.Clean(strings.Join(by.edited, ", ")) + ", and is not in any revision: change it in the repository"}
 	}
 	if f.Why != "" {
 		f.Why = fmt.Sprintf("%s: %s", a, f.Why)
@@ -242,7 +242,7 @@ func (n *Noter) askOne(ctx context.Context, osp *osm.OperatingSystemProfile, a A
 	return f, c, err
 }
 
-// origin is where an applier has an object from.
+// origin returns where an applier has an object from.
 func (n *Noter) origin(ctx context.Context, obj *unstructured.Unstructured, osp *osm.OperatingSystemProfile, by managers, a Applier) (Found, claim, error) {
 	if a.Kind == Application {
 		f, c := argoFound(obj, osp, !a.unsure)
@@ -261,7 +261,8 @@ func (n *Noter) origin(ctx context.Context, obj *unstructured.Unstructured, osp 
 	return f, c, err
 }
 
-// repository is the address of what a Kustomization applies, empty where it is not to be had.
+// repository returns the address of a Kustomization's source, empty if it is not
+// available.
 func (n *Noter) repository(ctx context.Context, k *unstructured.Unstructured) (string, error) {
 	kind, namespace, name := sourceOfKustomization(k)
 	if kind == "" {
@@ -279,11 +280,12 @@ func (n *Noter) repository(ctx context.Context, k *unstructured.Unstructured) (s
 	return address(where), nil
 }
 
-// mayNotRead is why nothing is known of an applier that may be there.
-const mayNotRead = "the controller may not read it: apply deploy/appliers.yaml"
+// mayNotRead is the reason if an applier cannot be read.
+const mayNotRead = "the controller has no permission to read it: apply deploy/appliers.yaml"
 
-// read reads an object of Flux or Argo CD. Why says why it is not there to be read, which
-// is no error: neither has to be installed, nor has the controller to have the rights.
+// read reads an object of Flux or Argo CD. The second result says why it is not
+// available, which is not an error: neither must be installed, nor must the controller
+// have the permissions.
 func (n *Noter) read(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (_ *unstructured.Unstructured, why string, err error) {
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(kind)
@@ -301,8 +303,8 @@ func (n *Noter) read(ctx context.Context, kind schema.GroupVersionKind, namespac
 	return obj, "", nil
 }
 
-// note writes on the object where it is from. It is that very state of the object, and
-// keys of our own by our own manager, which Flux and Argo CD leave alone.
+// note annotates the object with its origin. It only writes to this state of the object,
+// and only keys of our own with our own field manager, which Flux and Argo CD ignore.
 func (n *Noter) note(ctx context.Context, osp *osm.OperatingSystemProfile, digest string, f Found) error {
 	annotations := map[string]string{
 		api.AnnotationAppliedBy: f.By[0].String(),
@@ -325,17 +327,17 @@ func (n *Noter) note(ctx context.Context, osp *osm.OperatingSystemProfile, diges
 	u.SetAnnotations(annotations)
 	err := n.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(api.FieldManager), client.ForceOwnership)
 	if err != nil {
-		return fmt.Errorf("writing on OperatingSystemProfile %s/%s who applied it: %w", osp.Namespace, osp.Name, err)
+		return fmt.Errorf("recording on OperatingSystemProfile %s/%s who applied it: %w", osp.Namespace, osp.Name, err)
 	}
 	return nil
 }
 
-// event tells on a profile what is to be known of who applies it.
+// event emits an event on a profile about its appliers.
 func (n *Noter) event(osp *osm.OperatingSystemProfile, kind, reason, text string) {
 	n.Recorder.Eventf(osp, nil, kind, reason, "Note", "%s", redact.Shorten(text, redact.MaxEvent))
 }
 
-// address is a URL without credentials.
+// address returns a URL without credentials.
 func address(raw string) string {
 	if raw == "" {
 		return ""
@@ -343,8 +345,8 @@ func address(raw string) string {
 	return redact.Clean(source.CleanAddress(raw))
 }
 
-// folder is a path in a repository, with a slash at its end: which of its files an object
-// is from, nobody says.
+// folder returns a path in a repository, with a trailing slash: the file of an object
+// within it is unknown.
 func folder(p string) string {
 	clean := strings.TrimPrefix(path.Clean("/"+cmp.Or(p, ".")), "/")
 	if clean == "" {

@@ -1,4 +1,4 @@
-// Package publish reads what rendering reads of all pools in a cluster, without their
-// credentials, for `osm-gitops diff` and `osm-gitops snapshot`, and publishes that as a
-// ConfigMap where it is asked to. It reads no Secret. Start with Reader.
+// Package publish reads the inputs of rendering for all pools in a cluster, without their
+// credentials, for `osm-gitops diff` and `osm-gitops snapshot`, and publishes them as a
+// ConfigMap if enabled. It reads no Secrets. Start with Reader.
 package publish

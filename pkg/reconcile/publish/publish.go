@@ -18,18 +18,18 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/impact"
 )
 
-// publishEvery is the time between two looks. What a look costs is one list of caches,
+// publishEvery is the time between two snapshots. A snapshot costs one list from caches,
 // and compressing the result.
 const publishEvery = 5 * time.Minute
 
-// firstPublish is when the first look is, so that caches are filled and pools configured;
-// and the time to the next one after a failure.
+// firstPublish is the delay of the first snapshot, so that caches are filled and pools
+// configured, and the delay after a failure.
 const firstPublish = 5 * time.Second
 
-// Publisher keeps the snapshot in a ConfigMap of the controller's namespace up to date.
+// Publisher updates the snapshot in a ConfigMap of the controller's namespace.
 type Publisher struct {
 	Reader Reader
-	// Live reads and Writer writes the ConfigMap, which no cache holds.
+	// Live reads and Writer writes the ConfigMap, which is in no cache.
 	Live   client.Reader
 	Writer client.Writer
 	Clock  clock.Clock
@@ -55,10 +55,10 @@ func (p *Publisher) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection has one replica write.
+// NeedLeaderElection returns true: one replica writes.
 func (*Publisher) NeedLeaderElection() bool { return true }
 
-// publish writes the snapshot if it is another than the one that stands.
+// publish writes the snapshot if it differs from the stored one.
 func (p *Publisher) publish(ctx context.Context) error {
 	pools, err := p.Reader.Read(ctx)
 	if err != nil {
@@ -79,7 +79,7 @@ func (p *Publisher) publish(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("reading ConfigMap %s/%s: %w", want.Namespace, want.Name, err)
 	case have.Labels[api.LabelManagedBy] != api.FieldManager:
-		return fmt.Errorf("ConfigMap %s/%s is somebody else's: delete it, or do without --publish-snapshot", want.Namespace, want.Name)
+		return fmt.Errorf("ConfigMap %s/%s is not managed by osm-gitops: delete it, or remove --publish-snapshot", want.Namespace, want.Name)
 	case reflect.DeepEqual(have.BinaryData, want.BinaryData) && len(have.Data) == 0:
 		return nil
 	}

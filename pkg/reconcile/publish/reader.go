@@ -19,19 +19,19 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// Reader is where pools are read from. It may be a cache.
+// Reader reads pools from clients, which can be caches.
 type Reader struct {
 	// Management has profiles, their sources and configurations.
 	Management client.Reader
 	// Worker has the MachineDeployments.
 	Worker client.Reader
-	// Settings has the ConfigMaps with settings; it is of the management cluster.
+	// Settings has the ConfigMaps with settings; it reads the management cluster.
 	Settings client.Reader
 	// Namespace is the controller's.
 	Namespace string
 }
 
-// Read reads the pools, their settings and what says which profile they get.
+// Read reads the pools, their settings, and the objects that determine their profiles.
 func (r Reader) Read(ctx context.Context) (impact.Fleet, error) {
 	out := impact.Fleet{Namespace: r.Namespace, Settings: map[string]impact.Settings{}, Pools: []impact.Pool{}}
 	records, err := r.records(ctx)
@@ -47,7 +47,7 @@ func (r Reader) Read(ctx context.Context) (impact.Fleet, error) {
 	}
 	usual := mostUsed(records)
 	for i := range list.Items {
-		md := &list.Items[i] // may be a cache's: not to be changed
+		md := &list.Items[i] // can belong to a cache: do not modify it
 		if md.Annotations[api.AnnotationOSP] == "" || !md.DeletionTimestamp.IsZero() {
 			continue
 		}
@@ -57,7 +57,7 @@ func (r Reader) Read(ctx context.Context) (impact.Fleet, error) {
 			digest = rec.SettingsDigest
 		}
 		if digest == "" {
-			return out, fmt.Errorf("the controller of namespace %q has configured no pool yet, so its settings are not known: wait for it, or name another --namespace", r.Namespace)
+			return out, fmt.Errorf("the controller of namespace %q has configured no pool yet, so its settings are unknown: wait, or name another --namespace", r.Namespace)
 		}
 		settings, err := r.settings(ctx, &out, digest)
 		if err != nil {
@@ -73,8 +73,9 @@ func (r Reader) Read(ctx context.Context) (impact.Fleet, error) {
 	return out, nil
 }
 
-// decode takes the facts out of a MachineDeployment. The configuration of a cloud provider
-// refers to Secrets, which are not read: the record says whether there is one.
+// decode reads the inputs of rendering from a MachineDeployment. The configuration of a
+// cloud provider refers to Secrets, which are not read: the record says whether they
+// exist.
 func decode(md *cluster.MachineDeployment, settings render.Settings, rec render.Record) (render.Pool, error) {
 	pool, err := render.DecodePool(md)
 	if err != nil || len(pool.CloudConfigRefs(md, settings)) == 0 {
@@ -84,7 +85,7 @@ func decode(md *cluster.MachineDeployment, settings render.Settings, rec render.
 	return pool, nil
 }
 
-// records are those of the configurations, by pool.
+// records returns the records of the configurations, by pool.
 func (r Reader) records(ctx context.Context) (map[string]render.Record, error) {
 	var list osm.OperatingSystemConfigList
 	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -100,7 +101,8 @@ func (r Reader) records(ctx context.Context) (map[string]render.Record, error) {
 	return out, nil
 }
 
-// mostUsed is the digest of the settings of most pools, for those that have none yet.
+// mostUsed returns the digest of the settings of most pools, for pools that have none
+// yet.
 func mostUsed(records map[string]render.Record) string {
 	uses, best := map[string]int{}, ""
 	for _, rec := range records {
@@ -114,7 +116,7 @@ func mostUsed(records map[string]render.Record) string {
 	return best
 }
 
-// settings reads settings once.
+// settings reads settings, once.
 func (r Reader) settings(ctx context.Context, out *impact.Fleet, digest string) (impact.Settings, error) {
 	if s, ok := out.Settings[digest]; ok {
 		return s, nil
@@ -126,14 +128,14 @@ func (r Reader) settings(ctx context.Context, out *impact.Fleet, digest string) 
 	}
 	var s impact.Settings
 	if err := json.Unmarshal([]byte(cm.Data[lineage.SettingsKey]), &s); err != nil {
-		return s, fmt.Errorf("reading settings %s: the JSON is broken: delete the ConfigMap, and it is made again", key)
+		return s, fmt.Errorf("reading settings %s: invalid JSON: delete the ConfigMap, and the controller creates it again", key)
 	}
-	s = impact.Redacted(s.Settings, s.Cluster.Server) // somebody may have edited it
+	s = impact.Redacted(s.Settings, s.Cluster.Server) // a user can have edited it
 	out.Settings[digest] = s
 	return s, nil
 }
 
-// sources reads what ProfileSources offer.
+// sources reads the inventories of ProfileSources.
 func (r Reader) sources(ctx context.Context, out *impact.Fleet) error {
 	var list api.ProfileSourceList
 	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -156,7 +158,7 @@ func (r Reader) sources(ctx context.Context, out *impact.Fleet) error {
 	return nil
 }
 
-// byHand reads which OperatingSystemProfiles no ProfileSource made.
+// byHand reads the OperatingSystemProfiles that no ProfileSource created.
 func (r Reader) byHand(ctx context.Context, out *impact.Fleet) error {
 	var list osm.OperatingSystemProfileList
 	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {

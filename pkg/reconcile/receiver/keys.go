@@ -15,8 +15,8 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// keyLife is how long a key is kept in memory, so that requests of strangers cost
-// the API server one read in that time. A new key counts after it.
+// keyLife is how long a key is cached in memory, so that unauthenticated requests cause
+// at most one read of the API server in that time. A new key takes effect after it.
 const keyLife = 5 * time.Second
 
 // keys reads the keys in Secrets.
@@ -33,12 +33,12 @@ type knownKey struct {
 	until time.Time
 }
 
-// unusableError says what has to be done about a Secret.
+// unusableError says how to fix a Secret.
 type unusableError struct{ text string }
 
 func (e *unusableError) Error() string { return e.text }
 
-// of reads the key in a Secret, or answers as it did a moment ago.
+// of reads the key in a Secret, or returns the recent result.
 func (k *keys) of(ctx context.Context, secret types.NamespacedName) ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -53,7 +53,7 @@ func (k *keys) of(ctx context.Context, secret types.NamespacedName) ([]byte, err
 	}
 	key, err := k.read(ctx, secret)
 	if ctx.Err() != nil {
-		return nil, ctx.Err() // says nothing about the Secret
+		return nil, ctx.Err() // not a problem of the Secret
 	}
 	if k.known == nil {
 		k.known = map[types.NamespacedName]knownKey{}
@@ -70,9 +70,9 @@ func (k *keys) read(ctx context.Context, name types.NamespacedName) ([]byte, err
 		}
 		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
 	}
-	key := bytes.TrimRight(secret.Data[api.WebhookToken], "\r\n") // of the editor it was written with
+	key := bytes.TrimRight(secret.Data[api.WebhookToken], "\r\n") // trailing line breaks come from editors
 	if len(key) == 0 {
-		return nil, &unusableError{fmt.Sprintf("spec.webhook.secretRef: Secret %s needs the key %s, not empty", name, api.WebhookToken)}
+		return nil, &unusableError{fmt.Sprintf("spec.webhook.secretRef: Secret %s needs a non-empty key %s", name, api.WebhookToken)}
 	}
 	return key, nil
 }

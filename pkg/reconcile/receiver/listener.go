@@ -27,41 +27,41 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/listen"
 )
 
-// Path is where requests go: to it for every source whose key signs them and whose
-// repository they name, to Path/<namespace>/<name> for one source.
+// Path is the URL path of requests: Path itself for every source whose key signs the
+// request and whose repository it names, Path/<namespace>/<name> for one source.
 const Path = "/hooks/git"
 
-// Limits. Whoever can reach the listener can use these up; polling goes on then.
+// Limits. A client that can connect can exhaust them; then polling continues.
 const (
 	maxBody     = 1 << 20  // 1 MiB
 	maxHeader   = 16 << 10 // 16 KiB
-	maxRequests = 32       // checked at a time
-	maxLarge    = 32       // bodies of more than 128 KiB that are read at a time
-	// maxKeys is the number of keys that a request to Path is tried with, each of
-	// which hashes the body once.
+	maxRequests = 32       // concurrently checked
+	maxLarge    = 32       // concurrently read bodies of more than 128 KiB
+	// maxKeys is the number of keys that a request to Path is checked with; each check
+	// hashes the body once.
 	maxKeys    = 16
 	headerTime = 5 * time.Second
 	readTime   = 10 * time.Second // of a request, body included
-	writeTime  = 15 * time.Second // from the end of its header to the end of the answer
+	writeTime  = 15 * time.Second // from the end of its header to the end of the response
 	idleTime   = 30 * time.Second
 	askTime    = 5 * time.Second // for the API server to answer
 	stopTime   = 10 * time.Second
 )
 
-// Listener is the server. Its exported fields are set once, before Start.
+// Listener is the HTTP server. Its exported fields are set once, before Start.
 type Listener struct {
 	// Client reads ProfileSources through the manager's cache, and patches them.
 	Client client.Client
 	// Live reads the Secrets with keys.
 	Live client.Reader
-	// Recorder tells of Secrets that cannot be used.
+	// Recorder emits events about unusable Secrets.
 	Recorder clientevents.EventRecorder
-	// Namespace of the ProfileSources that count.
+	// Namespace of the ProfileSources.
 	Namespace string
-	// Address to listen at.
+	// Address is the listen address.
 	Address string
-	// CertFile and KeyFile are for TLS, and are read again when they change. Without
-	// them it is plain http, for a proxy in front that has TLS.
+	// CertFile and KeyFile are for TLS, and are read again when they change. Without them
+	// the server uses plain http, for a proxy with TLS in front of it.
 	CertFile, KeyFile string
 
 	once   sync.Once
@@ -74,7 +74,7 @@ type Listener struct {
 	told   map[types.UID]string
 }
 
-// NeedLeaderElection says that every replica listens.
+// NeedLeaderElection returns false: every replica listens.
 func (*Listener) NeedLeaderElection() bool { return false }
 
 func (l *Listener) init() {
@@ -83,14 +83,14 @@ func (l *Listener) init() {
 		l.bodies = listen.NewBodies(maxLarge)
 		l.keys = &keys{live: l.Live}
 		l.looks = &looks{ask: l.ask, failed: func(err error, source types.NamespacedName) {
-			ctrllog.Log.Error(err, "asking for a look, trying again", "source", source.String())
+			ctrllog.Log.Error(err, "requesting a reconciliation, retrying", "source", source.String())
 		}}
 		l.told = map[types.UID]string{}
 	})
 }
 
-// Start serves until ctx ends. Requests that are under way are answered then, and
-// looks that are put off are asked for.
+// Start serves until ctx ends. It then answers current requests, and requests the
+// reconciliations that were delayed.
 func (l *Listener) Start(ctx context.Context) error {
 	l.init()
 	var list api.ProfileSourceList
@@ -110,7 +110,7 @@ func (l *Listener) Start(ctx context.Context) error {
 		}
 		go func() {
 			if err := watcher.Start(ctx); err != nil {
-				ctrllog.FromContext(ctx).Error(err, "watching the certificate for webhooks; a new one is not seen")
+				ctrllog.FromContext(ctx).Error(err, "watching the certificate for webhooks; a renewed certificate is not used")
 			}
 		}()
 		listener = tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: watcher.GetCertificate})
@@ -144,8 +144,8 @@ func (l *Listener) server(ctx context.Context) *http.Server {
 	}
 }
 
-// quiet takes what net/http has to say of bad handshakes and the like, which
-// strangers cause at will.
+// quiet discards net/http's log messages, such as failed handshakes, which any client can
+// cause.
 type quiet struct{ ctx context.Context }
 
 func (q quiet) Write(b []byte) (int, error) {
@@ -153,15 +153,15 @@ func (q quiet) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// ServeHTTP answers 202 to every authenticated request, whether somebody looks
-// because of it or not, 401 to every other, and 503 where it should be sent again.
-// The body of an answer is empty.
+// ServeHTTP answers 202 to every authenticated request, whether it causes a
+// reconciliation or not, 401 to every other, and 503 if the client should retry. The body
+// of the response is empty.
 func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.init()
 	w.WriteHeader(l.receive(w, r))
 }
 
-// receive does what a request asks for and returns the answer's status.
+// receive handles a request and returns the status of the response.
 func (l *Listener) receive(w http.ResponseWriter, r *http.Request) int {
 	one, ok := l.named(r.URL.Path)
 	switch {
@@ -173,7 +173,7 @@ func (l *Listener) receive(w http.ResponseWriter, r *http.Request) int {
 	case !claimedByAny(r.Header):
 		return http.StatusUnauthorized // before a byte of the body is read
 	}
-	body, err := l.bodies.Read(w, r, maxBody) // before there is a slot for it: its sender may be slow
+	body, err := l.bodies.Read(w, r, maxBody) // before it takes a slot: its sender can be slow
 	switch {
 	case listen.IsTooLarge(err):
 		return http.StatusRequestEntityTooLarge
@@ -190,17 +190,17 @@ func (l *Listener) receive(w http.ResponseWriter, r *http.Request) int {
 	return l.handle(ctx, one, request{r.Header, body})
 }
 
-// request is what a request brought.
+// request has the content of a request.
 type request struct {
 	header http.Header
 	body   []byte
 }
 
-// handle finds the sources a request is for, and asks for looks at them.
+// handle finds the sources that a request concerns, and requests their reconciliation.
 func (l *Listener) handle(ctx context.Context, one types.NamespacedName, r request) int {
 	sources, err := l.sources(ctx, one)
 	if err != nil {
-		ctrllog.FromContext(ctx).Error(err, "finding what a webhook is for")
+		ctrllog.FromContext(ctx).Error(err, "finding the sources of a webhook")
 		return http.StatusServiceUnavailable
 	}
 	sources, err = l.authenticated(ctx, sources, r)
@@ -225,7 +225,7 @@ func (l *Listener) handle(ctx context.Context, one types.NamespacedName, r reque
 			continue
 		}
 		if err := l.looks.want(ctx, client.ObjectKeyFromObject(ps)); err != nil && !apierrors.IsNotFound(err) {
-			ctrllog.FromContext(ctx).Error(err, "asking for a look", "source", client.ObjectKeyFromObject(ps).String())
+			ctrllog.FromContext(ctx).Error(err, "requesting a reconciliation", "source", client.ObjectKeyFromObject(ps).String())
 			failed = true
 		}
 	}
@@ -235,7 +235,7 @@ func (l *Listener) handle(ctx context.Context, one types.NamespacedName, r reque
 	return http.StatusAccepted
 }
 
-// named is the source that a path names, empty for Path itself.
+// named returns the source in a path, empty for Path itself.
 func (l *Listener) named(path string) (types.NamespacedName, bool) {
 	if path == Path {
 		return types.NamespacedName{}, true
@@ -248,7 +248,7 @@ func (l *Listener) named(path string) (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: parts[0], Name: parts[1]}, true
 }
 
-// sources are those with a webhook, oldest first: of all, or the one.
+// sources lists sources with a webhook, oldest first: all, or the given one.
 func (l *Listener) sources(ctx context.Context, one types.NamespacedName) ([]api.ProfileSource, error) {
 	var list api.ProfileSourceList
 	if err := l.Client.List(ctx, &list, client.InNamespace(l.Namespace)); err != nil {
@@ -263,11 +263,11 @@ func (l *Listener) sources(ctx context.Context, one types.NamespacedName) ([]api
 	return out, nil
 }
 
-// proof is what one check of a request depends on.
+// proof identifies one check of a request.
 type proof struct{ provider, secret string }
 
-// authenticated are the sources with whose key the request is signed. An error
-// means that a key could not be read and no other fits.
+// authenticated returns the sources whose key signs the request. An error means that a
+// key could not be read and no other key matches.
 func (l *Listener) authenticated(ctx context.Context, sources []api.ProfileSource, r request) ([]api.ProfileSource, error) {
 	var out []api.ProfileSource
 	var unread error
@@ -281,7 +281,7 @@ func (l *Listener) authenticated(ctx context.Context, sources []api.ProfileSourc
 		good, done := checked[p]
 		if !done {
 			if len(checked) == maxKeys {
-				continue // the sources with more keys have paths of their own
+				continue // sources beyond the limit can be named in the path
 			}
 			key, err := l.keys.of(ctx, types.NamespacedName{Namespace: ps.Namespace, Name: hook.SecretRef.Name})
 			var unusable *unusableError
@@ -305,7 +305,7 @@ func (l *Listener) authenticated(ctx context.Context, sources []api.ProfileSourc
 	return nil, unread
 }
 
-// tell records once for each source what is wrong with its Secret.
+// tell emits an event about a source's Secret, once per problem.
 func (l *Listener) tell(ps *api.ProfileSource, text string) {
 	l.toldMu.Lock()
 	defer l.toldMu.Unlock()
@@ -316,7 +316,7 @@ func (l *Listener) tell(ps *api.ProfileSource, text string) {
 	l.Recorder.Eventf(ps, nil, corev1.EventTypeWarning, api.EventWebhookUnusable, "Receive", "%s", text)
 }
 
-// ask annotates a source, as flux reconcile would.
+// ask annotates a source, as flux reconcile does.
 func (l *Listener) ask(ctx context.Context, source types.NamespacedName) error {
 	ps := &api.ProfileSource{}
 	ps.Namespace, ps.Name = source.Namespace, source.Name

@@ -9,15 +9,16 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// spacing is the least time between two looks at one source that requests cause.
+// spacing is the minimum time between two reconciliations of one source that requests
+// cause.
 const spacing = 2 * time.Second
 
-// looks asks for looks: the first at once, all that are wanted within the next
-// spacing as one, when it ends. None is lost.
+// looks limits requests for reconciliation: the first is sent at once, all others within
+// the next spacing are merged into one, which is sent at its end. None is lost.
 type looks struct {
-	// ask asks for one look.
+	// ask requests one reconciliation.
 	ask func(ctx context.Context, source types.NamespacedName) error
-	// failed is told of a look that could not be asked for and is tried again.
+	// failed is called for a request that failed and will be retried.
 	failed func(err error, source types.NamespacedName)
 
 	mu      sync.Mutex
@@ -25,13 +26,13 @@ type looks struct {
 	open    map[types.NamespacedName]*window
 }
 
-// window is the time after a look.
+// window is the time after a request.
 type window struct {
-	again bool // another look is wanted
+	again bool // another reconciliation is requested
 	timer *time.Timer
 }
 
-// want asks for a look. An error says that nobody will look because of it.
+// want requests a reconciliation. After an error nothing will be reconciled.
 func (l *looks) want(ctx context.Context, source types.NamespacedName) error {
 	l.mu.Lock()
 	if w, ok := l.open[source]; ok && !l.stopped {
@@ -63,7 +64,7 @@ func (l *looks) want(ctx context.Context, source types.NamespacedName) error {
 	return err
 }
 
-// closeWindow asks for the look that was wanted meanwhile, if one was.
+// closeWindow sends the merged request, if there is one.
 func (l *looks) closeWindow(source types.NamespacedName) {
 	l.mu.Lock()
 	w := l.open[source]
@@ -90,7 +91,7 @@ func (l *looks) closeWindow(source types.NamespacedName) {
 	}
 }
 
-// stop asks now for every look that is still wanted.
+// stop sends every merged request now.
 func (l *looks) stop(ctx context.Context) {
 	l.mu.Lock()
 	l.stopped = true

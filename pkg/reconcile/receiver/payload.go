@@ -11,17 +11,16 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/githost"
 )
 
-// news is what an authenticated request is about. What it does not say is empty, and
-// then the request counts for everything: a look too many costs little, one too few
-// is a push that nobody sees.
+// news is what an authenticated request is about. Missing information is empty, and then
+// matches everything: an unnecessary reconciliation costs little, a missing one ignores a
+// push.
 type news struct {
-	idle         bool     // no push: a ping, a comment
+	idle         bool     // not a push: a ping, a comment
 	refs         []string // full names
 	repositories []string // addresses
 }
 
-// events are the headers that say what a request is about, and the values that
-// stand for a push.
+// events are the headers with the event type, and the values that mean a push.
 var events = map[string]struct {
 	header string
 	pushes []string
@@ -32,11 +31,11 @@ var events = map[string]struct {
 	"bitbucket": {"X-Event-Key", []string{"repo:push", "repo:refs_changed"}},
 }
 
-// gitlabPushes are those of the many events of a system hook that are pushes:
+// gitlabPushes are the push events among the events of a system hook:
 // https://docs.gitlab.com/administration/system_hooks/
 var gitlabPushes = []string{"push", "tag_push", "repository_update"}
 
-// payload is the little that is read of what all providers send.
+// payload has the used fields of all providers' payloads.
 type payload struct {
 	EventName  string     `json:"event_name"` // GitLab
 	Ref        string     `json:"ref"`        // GitHub, GitLab, Gitea
@@ -77,7 +76,7 @@ type link struct {
 	Href string `json:"href"`
 }
 
-// read finds out what a request is about. It must be authenticated.
+// read parses an authenticated request.
 func read(provider string, header http.Header, body []byte) news {
 	event := ""
 	if e, ok := events[provider]; ok {
@@ -86,7 +85,7 @@ func read(provider string, header http.Header, body []byte) news {
 			return news{idle: true}
 		}
 	}
-	// GitHub and Gitea may be set to send a form with the payload in a field.
+	// GitHub and Gitea can be configured to send a form with the payload in a field.
 	if strings.HasPrefix(header.Get("Content-Type"), "application/x-www-form-urlencoded") {
 		form, err := url.ParseQuery(string(body))
 		if err != nil {
@@ -134,9 +133,9 @@ func (p payload) repositories() []string {
 	return slices.DeleteFunc(out, func(s string) bool { return s == "" })
 }
 
-// concerns reports whether a source should be looked at because of the news. With
-// anyRepository the source itself was named in the request's path, and addresses
-// are not compared: the host may be known by several.
+// concerns reports whether a source should be reconciled because of the request. With
+// anyRepository the request's path named the source, and addresses are not compared: the
+// host can have several names.
 func (n news) concerns(ps *api.ProfileSource, anyRepository bool) bool {
 	if n.idle || ps.Spec.Suspend {
 		return false
@@ -152,8 +151,8 @@ func (n news) concerns(ps *api.ProfileSource, anyRepository bool) bool {
 		slices.ContainsFunc(n.repositories, func(r string) bool { return githost.Same(r, git.URL) })
 }
 
-// tracks reports whether a source that follows ref may see another commit when the
-// reference pushed was pushed. A commit to stay at may come with any.
+// tracks reports whether a source that follows ref can get another commit by a push of a
+// reference. A push of any reference can bring a fixed commit.
 func tracks(ref *api.GitReference, pushed string) bool {
 	switch {
 	case ref == nil:

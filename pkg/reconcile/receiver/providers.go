@@ -24,7 +24,7 @@ var proofs = map[string][]string{
 	"generic":   {"Authorization", "X-Signature"},
 }
 
-// claimed reports whether a request has what a provider signs with at all.
+// claimed reports whether a request has a provider's signature header.
 func claimed(provider string, header http.Header) bool {
 	for _, name := range proofs[provider] {
 		if header.Get(name) != "" {
@@ -34,7 +34,7 @@ func claimed(provider string, header http.Header) bool {
 	return false
 }
 
-// claimedByAny is claimed for some provider.
+// claimedByAny is claimed for any provider.
 func claimedByAny(header http.Header) bool {
 	for provider := range proofs {
 		if claimed(provider, header) {
@@ -44,8 +44,8 @@ func claimedByAny(header http.Header) bool {
 	return false
 }
 
-// authentic reports whether a request was sent by who has the key. It takes the
-// same time for every wrong proof of one length.
+// authentic reports whether the sender of a request has the key. It takes the same time
+// for all wrong signatures of one length.
 func authentic(provider string, key []byte, header http.Header, body []byte) bool {
 	if len(key) == 0 {
 		return false
@@ -68,7 +68,7 @@ func authentic(provider string, key []byte, header http.Header, body []byte) boo
 	return false
 }
 
-// prefixed takes "sha256=" and a signature. No other hash is accepted.
+// prefixed checks "sha256=" and a signature. No other hash is accepted.
 func prefixed(signature string, key, body []byte) bool {
 	rest, ok := strings.CutPrefix(signature, "sha256=")
 	return ok && signed(rest, key, body)
@@ -85,7 +85,7 @@ func signed(signature string, key, body []byte) bool {
 	return hmac.Equal(got, mac.Sum(nil))
 }
 
-// same compares by digest, so that not even the length of the key shows.
+// same compares digests, so that the time does not reveal the length of the key.
 func same(got string, key []byte) bool {
 	a, b := sha256.Sum256([]byte(got)), sha256.Sum256(key)
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1

@@ -1,9 +1,9 @@
-// Package shard says which objects are those of one controller, where several share a
+// Package shard selects the objects of one controller, if several controllers share a
 // cluster.
 //
-// Each sees everything, since what may be removed depends on all that is in use, and
-// writes about its own objects only: ProfileSources and MachineDeployments that a label
-// selector chooses, as Flux's controllers take one (--watch-label-selector).
+// Each controller reads all objects, because what can be removed depends on everything in
+// use, but writes only for its own objects: ProfileSources and MachineDeployments that
+// match a label selector, as in Flux's controllers (--watch-label-selector).
 package shard
 
 import (
@@ -17,18 +17,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// A Shard is one controller's part of the objects. The zero value is all of them.
+// A Shard is one controller's part of the objects. The zero value contains all of them.
 type Shard struct {
 	selector labels.Selector
-	text     string // as it was written
+	text     string // as written by the user
 }
 
-// Parse reads a label selector in the form that kubectl's --selector takes. An empty one
-// is the zero Shard.
+// Parse parses a label selector in the format of kubectl's --selector. An empty one is
+// the zero Shard.
 func Parse(selector string) (Shard, error) {
 	s, err := labels.Parse(selector)
 	if err != nil {
-		return Shard{}, fmt.Errorf("%q is no label selector: write one like gitops.k8c.io/shard=a or !gitops.k8c.io/shard: %w", selector, err)
+		return Shard{}, fmt.Errorf("invalid label selector %q: write one such as gitops.k8c.io/shard=a or !gitops.k8c.io/shard: %w", selector, err)
 	}
 	if s.Empty() {
 		return Shard{}, nil
@@ -44,14 +44,15 @@ func (s Shard) Holds(obj client.Object) bool {
 	return s.Whole() || s.selector.Matches(labels.Set(obj.GetLabels()))
 }
 
-// Rest reports whether objects without labels are in the shard. What belongs to no
-// object, such as the ProfileSource of the built-in profiles, is that controller's.
+// Rest reports whether objects without labels are in the shard. That controller also
+// handles what belongs to no object, such as the ProfileSource of the built-in profiles.
 func (s Shard) Rest() bool { return s.Whole() || s.selector.Matches(labels.Set{}) }
 
-// Lease is the name of the lease that only one controller of this shard holds: the given
-// one for the shard with the rest, so that it excludes a controller without shards, and
-// else one with the first eight hexadecimal digits of the SHA-256 of the selector as it was
-// written, which is the same in all replicas of a shard.
+// Lease returns the name of the lease that only one controller of this shard can hold:
+// the given name for the shard that includes objects without labels, so that it excludes
+// a controller without shards, and otherwise the name with the first eight hexadecimal
+// digits of the SHA-256 of the selector as written by the user, which is the same in all
+// replicas of a shard.
 func (s Shard) Lease(name string) string {
 	if s.Rest() {
 		return name
@@ -60,11 +61,11 @@ func (s Shard) Lease(name string) string {
 	return name + LeaseInfix + hex.EncodeToString(sum[:4])
 }
 
-// LeaseInfix stands between the name of the lease of a controller without shards and
-// those digits.
+// LeaseInfix separates the name of the lease of a controller without shards from those
+// digits.
 const LeaseInfix = "-shard-"
 
-// Moved passes objects that came into the shard or left it.
+// Moved passes events of objects that enter or leave the shard.
 func (s Shard) Moved() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },

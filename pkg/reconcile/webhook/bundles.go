@@ -21,34 +21,33 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// forbiddenRetry is the time between two looks at configurations that may not be
-// read, because deploy/webhook.yaml was not applied.
+// forbiddenRetry is the time until the next attempt to read configurations without
+// permission, because deploy/webhook.yaml was not applied.
 const forbiddenRetry = 10 * time.Minute
 
 // raceRetry is the time until the next attempt after a conflict.
 const raceRetry = time.Second
 
-// injected are the annotations by which cert-manager's cainjector is asked to write
-// caBundle: https://cert-manager.io/docs/concepts/ca-injector/
+// injected are the annotations that request caBundle from cert-manager's cainjector:
+// https://cert-manager.io/docs/concepts/ca-injector/
 var injected = []string{"cert-manager.io/inject-ca-from", "cert-manager.io/inject-ca-from-secret", "cert-manager.io/inject-apiserver-ca"}
 
-// Bundles tells one API server which CA the webhooks have: it writes caBundle, and
-// nothing else, into the webhooks of a MutatingWebhookConfiguration and a
-// ValidatingWebhookConfiguration that lead to this controller. Its fields are set
-// once, before Start.
+// Bundles publishes the CA of the webhooks to one API server: it writes only caBundle, in
+// the webhooks of a MutatingWebhookConfiguration and a ValidatingWebhookConfiguration
+// that call this controller. Its fields are set once, before Start.
 type Bundles struct {
 	// Client patches the configurations, Live reads them.
 	Client client.Client
 	Live   client.Reader
 	// Cache watches the configurations.
 	Cache cache.Cache
-	// Name is that of both configurations.
+	// Name is the name of both configurations.
 	Name string
-	// Certificates has the CA, and the names by which webhooks lead here.
+	// Certificates has the CA, and the names by which webhooks call this controller.
 	Certificates *Certificates
 }
 
-// NeedLeaderElection says that one replica writes.
+// NeedLeaderElection returns true: only one replica writes.
 func (*Bundles) NeedLeaderElection() bool { return true }
 
 // Start writes until ctx ends.
@@ -57,7 +56,7 @@ func (b *Bundles) Start(ctx context.Context) error {
 	b.Certificates.notify(changed)
 	watched, told := false, ""
 	for {
-		// Until then nobody knows whether there is a right to watch.
+		// Before that it is unknown whether there is a permission to watch.
 		if len(b.Certificates.bundle()) == 0 {
 			if !b.wait(ctx, changed, 0) {
 				return nil
@@ -68,7 +67,7 @@ func (b *Bundles) Start(ctx context.Context) error {
 		wait := time.Duration(0) // for ever
 		switch {
 		case apierrors.IsConflict(err):
-			wait, err = raceRetry, nil // somebody else was faster
+			wait, err = raceRetry, nil // another client was faster
 		case apierrors.IsForbidden(err):
 			wait = forbiddenRetry
 		case err != nil:
@@ -83,7 +82,7 @@ func (b *Bundles) Start(ctx context.Context) error {
 		}
 		if text := fmt.Sprint(err); err != nil && ctx.Err() == nil && text != told {
 			told = text // once until it changes
-			log.FromContext(ctx).Error(err, "telling the API server the webhooks' CA: is deploy/webhook.yaml applied?", "configuration", b.Name)
+			log.FromContext(ctx).Error(err, "publishing the webhooks' CA to the API server: check that deploy/webhook.yaml is applied", "configuration", b.Name)
 		}
 		if err == nil {
 			told = ""
@@ -94,7 +93,8 @@ func (b *Bundles) Start(ctx context.Context) error {
 	}
 }
 
-// wait waits for a change, for a time unless that is 0, and reports whether ctx goes on.
+// wait waits for a change, and for at most d unless d is 0; it returns false if ctx
+// ended.
 func (b *Bundles) wait(ctx context.Context, changed <-chan struct{}, d time.Duration) bool {
 	var after <-chan time.Time
 	if d > 0 {
@@ -111,7 +111,7 @@ func (b *Bundles) wait(ctx context.Context, changed <-chan struct{}, d time.Dura
 	return true
 }
 
-// write brings both configurations up to date. One that is not there is no error.
+// write updates both configurations. It is not an error if one does not exist.
 func (b *Bundles) write(ctx context.Context) error {
 	bundle := b.Certificates.bundle()
 	key := types.NamespacedName{Name: b.Name}
@@ -147,11 +147,11 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// patch writes caBundle where it differs. It fails if the object is another by now.
+// patch writes caBundle where it differs. It fails if the object has changed since.
 func (b *Bundles) patch(ctx context.Context, obj client.Object, configs []admissionregistrationv1.WebhookClientConfig, bundle []byte) error {
 	for _, key := range injected {
 		if _, ok := obj.GetAnnotations()[key]; ok {
-			return fmt.Errorf("%T %s has the annotation %s, by which cert-manager writes caBundle: remove it, or give cert-manager's certificate with --cert-dir", obj, obj.GetName(), key)
+			return fmt.Errorf("%T %s has the annotation %s, by which cert-manager writes caBundle: remove it, or set --cert-dir to the folder with cert-manager's certificate", obj, obj.GetName(), key)
 		}
 	}
 	ops := []operation{{"replace", "/metadata/resourceVersion", obj.GetResourceVersion()}}
@@ -170,11 +170,11 @@ func (b *Bundles) patch(ctx context.Context, obj client.Object, configs []admiss
 	if err := b.Client.Patch(ctx, obj, client.RawPatch(types.JSONPatchType, text), client.FieldOwner(api.FieldManager)); err != nil {
 		return fmt.Errorf("writing caBundle of %T %s: %w", obj, obj.GetName(), err)
 	}
-	log.FromContext(ctx).Info("told the API server the webhooks' CA", "configuration", obj.GetName(), "webhooks", len(ops)-1)
+	log.FromContext(ctx).Info("published the webhooks' CA to the API server", "configuration", obj.GetName(), "webhooks", len(ops)-1)
 	return nil
 }
 
-// leadsHere reports whether a webhook calls a name that our certificate has.
+// leadsHere reports whether a webhook calls a name in our certificate.
 func (b *Bundles) leadsHere(config admissionregistrationv1.WebhookClientConfig) bool {
 	host := ""
 	switch {

@@ -22,34 +22,34 @@ import (
 )
 
 const (
-	// look is the longest time between two looks at the clock, which may be set.
+	// look is the longest time between two checks of the clock, which can be changed.
 	look = time.Hour
 	// retry is the time until the next attempt when the API server does not answer.
 	retry = 10 * time.Second
-	// attempts bounds how often a write is tried again because another was faster.
+	// attempts limits how often a write is retried because another replica was faster.
 	attempts = 5
-	// pause is the least time between two renewals by one replica. Of two whose clocks
-	// are months apart each takes the other's certificates for wrong.
+	// pause is the minimum time between two renewals by one replica. If the clocks of two
+	// replicas differ by months, each considers the other's certificates wrong.
 	pause = 10 * time.Minute
 )
 
-// errNotOurs says that somebody else keeps something in the Secret's place.
+// errNotOurs reports that the Secret was not created by this program.
 var errNotOurs = errors.New("it was not made by osm-gitops")
 
-// Certificates keeps the webhooks' certificates in a Secret, which all replicas
-// share: whichever finds something due renews it, and the others read what it wrote.
-// Its exported fields are set once, before Start.
+// Certificates stores the webhooks' certificates in a Secret that all replicas share: the
+// first replica that finds a due renewal does it, and the others read the result. Its
+// exported fields are set once, before Start.
 type Certificates struct {
 	// Client writes the Secret, Live reads it.
 	Client client.Client
 	Live   client.Reader
 	// Cache watches the Secret.
 	Cache cache.Cache
-	// Secret is where the certificates are kept.
+	// Secret has the certificates.
 	Secret types.NamespacedName
-	// Names are host names and addresses by which the API server calls.
+	// Names are the host names and addresses that the API server calls.
 	Names []string
-	// Clock tells what is due.
+	// Clock is used to check which renewals are due.
 	Clock clock.Clock
 
 	wrote time.Time // by keepOnce
@@ -59,10 +59,11 @@ type Certificates struct {
 	waiting []chan<- struct{}
 }
 
-// NeedLeaderElection says that every replica serves.
+// NeedLeaderElection returns false: every replica serves.
 func (*Certificates) NeedLeaderElection() bool { return false }
 
-// GetCertificate is for a tls.Config. It is an error that there is none yet.
+// GetCertificate is a function for tls.Config. It returns an error if there is no
+// certificate yet.
 func (c *Certificates) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -72,14 +73,16 @@ func (c *Certificates) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, e
 	return c.current.serving, nil
 }
 
-// bundle is what the API server has to trust, in PEM; empty while there is nothing.
+// bundle returns the CAs that the API server must trust, in PEM; empty if there are none
+// yet.
 func (c *Certificates) bundle() []byte {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.current.bundle()
 }
 
-// notify sends to a channel, without waiting, when the bundle may have changed.
+// notify registers a channel that gets a value, without blocking, when the bundle may
+// have changed.
 func (c *Certificates) notify(changed chan<- struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +98,7 @@ func (c *Certificates) use(next credentials) {
 	}
 }
 
-// Start keeps the certificates until ctx ends.
+// Start maintains the certificates until ctx ends.
 func (c *Certificates) Start(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
 	if err := watch(ctx, c.Cache, &corev1.Secret{}, changed); err != nil {
@@ -109,8 +112,8 @@ func (c *Certificates) Start(ctx context.Context) error {
 		} else {
 			unread, wait = true, retry
 			if text := err.Error(); ctx.Err() == nil && text != told {
-				told = text // once until it changes: it is tried again every few seconds
-				log.FromContext(ctx).Error(err, "keeping the webhooks' certificates", "secret", c.Secret.String())
+				told = text // once until it changes: the next attempt follows in a few seconds
+				log.FromContext(ctx).Error(err, "maintaining the webhooks' certificates", "secret", c.Secret.String())
 			}
 		}
 		timer := c.Clock.NewTimer(wait)
@@ -126,7 +129,7 @@ func (c *Certificates) Start(ctx context.Context) error {
 	}
 }
 
-// idle is the time until something may be due.
+// idle returns the time until the next renewal can be due.
 func (c *Certificates) idle() time.Duration {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -134,8 +137,8 @@ func (c *Certificates) idle() time.Duration {
 	return min(max(c.current.due(now).Sub(now), 0), look)
 }
 
-// keep reads the Secret, if it changed or something is due, renews what is due, and
-// uses the outcome.
+// keep reads the Secret, if it changed or a renewal is due, renews certificates, and uses
+// the result.
 func (c *Certificates) keep(ctx context.Context, read bool) error {
 	if !read && c.idle() > 0 {
 		return nil
@@ -146,7 +149,7 @@ func (c *Certificates) keep(ctx context.Context, read bool) error {
 			return err
 		}
 	}
-	return fmt.Errorf("writing the Secret %s: others write it all the time", c.Secret)
+	return fmt.Errorf("writing the Secret %s: other clients keep changing it: find and stop them", c.Secret)
 }
 
 func (c *Certificates) keepOnce(ctx context.Context) error {
@@ -159,10 +162,10 @@ func (c *Certificates) keepOnce(ctx context.Context) error {
 	var kept credentials
 	if !absent {
 		if secret.Labels[api.LabelManagedBy] != api.FieldManager {
-			return fmt.Errorf("the Secret %s: %w: delete it, or give its files with --cert-dir", c.Secret, errNotOurs)
+			return fmt.Errorf("the Secret %s: %w: delete it, or set --cert-dir to a folder with its files", c.Secret, errNotOurs)
 		}
 		if kept, err = parse(secret.Data); err != nil {
-			log.FromContext(ctx).Error(err, "the webhooks' certificates cannot be used: making new ones", "secret", c.Secret.String())
+			log.FromContext(ctx).Error(err, "the webhooks' certificates are invalid: creating new ones", "secret", c.Secret.String())
 		}
 	}
 	now := c.Clock.Now()
@@ -176,7 +179,7 @@ func (c *Certificates) keepOnce(ctx context.Context) error {
 	}
 	if since := now.Sub(c.wrote); kept.serving != nil && !c.wrote.IsZero() && since >= 0 && since < pause {
 		c.use(kept)
-		return fmt.Errorf("the Secret %s: another replica replaced what this one had just made (%s): the clock of one of them is wrong: set it", c.Secret, why)
+		return fmt.Errorf("the Secret %s: another replica replaced the new certificates of this one (%s): correct the clock of the replica that is wrong", c.Secret, why)
 	}
 	if secret.Data, err = next.data(); err != nil {
 		return fmt.Errorf("encoding the webhooks' certificates: %w", err)
@@ -185,12 +188,12 @@ func (c *Certificates) keepOnce(ctx context.Context) error {
 		return err
 	}
 	c.wrote = now
-	log.FromContext(ctx).Info("made certificates for the webhooks", "because", why, "until", next.serving.Leaf.NotAfter, "next", next.due(now))
+	log.FromContext(ctx).Info("created certificates for the webhooks", "because", why, "until", next.serving.Leaf.NotAfter, "next", next.due(now))
 	c.use(next)
 	return nil
 }
 
-// write creates the Secret, or updates it if nobody else did since it was read.
+// write creates the Secret, or updates it if it has not changed since it was read.
 func (c *Certificates) write(ctx context.Context, secret *corev1.Secret, absent bool) error {
 	var err error
 	if absent {
@@ -207,8 +210,8 @@ func (c *Certificates) write(ctx context.Context, secret *corev1.Secret, absent 
 	return nil
 }
 
-// watch sends to a channel, without waiting, whenever an object of a cache changes.
-// It does not wait for the cache either, which may lack the right to watch.
+// watch sends to a channel, without blocking, whenever an object of a cache changes. It
+// does not wait for the cache either, which can lack the permission to watch.
 func watch(ctx context.Context, c cache.Cache, obj client.Object, changed chan<- struct{}) error {
 	informer, err := c.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 	if err != nil {
@@ -222,7 +225,7 @@ func watch(ctx context.Context, c cache.Cache, obj client.Object, changed chan<-
 	return err
 }
 
-// poke sends to a channel of one, unless something waits there.
+// poke sends to a channel with a buffer of one, unless the buffer is full.
 func poke(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -24,24 +24,24 @@ import (
 
 // Limits.
 const (
-	// maxWarnings are told at once, of maxWarning bytes each. The API server cuts off
-	// what has more than 256 characters where all of them have more than 4096 together:
+	// maxWarnings is the maximum number of warnings in a response, of maxWarning bytes
+	// each. The API server truncates warnings of more than 256 characters if all together
+	// have more than 4096:
 	// https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/#response
 	maxWarnings = 8
 	maxWarning  = 500
-	// patience is how long the caches may take to answer. The API server waits longer.
+	// patience is the timeout of reads from the caches. The API server waits longer.
 	patience = 3 * time.Second
 )
 
-// Pools knows profiles.
+// Pools checks the profile of a pool.
 type Pools interface {
-	// Admit says why a pool cannot have the profile it asks for, nil if it can. An
-	// error for which refused is false is about the cluster, and says nothing about
-	// the pool.
+	// Admit returns why a pool cannot have the profile it requests, nil if it can. If
+	// refused is false, the error is a problem of the cluster and not of the pool.
 	Admit(ctx context.Context, md *cluster.MachineDeployment) (refused bool, err error)
 }
 
-// Checker knows templates. *render.Engine is one.
+// Checker checks templates. *render.Engine is one.
 type Checker interface {
 	Check(p render.Profile) error
 }
@@ -50,14 +50,14 @@ type Checker interface {
 type Handlers struct {
 	Pools   Pools
 	Checker Checker
-	// DenyUnknownProfiles refuses what is otherwise warned of: MachineDeployments whose
-	// profile does not exist or does not suit them.
+	// DenyUnknownProfiles rejects MachineDeployments whose profile does not exist or does
+	// not suit them; otherwise they only cause a warning.
 	DenyUnknownProfiles bool
 }
 
-// defaultProfile names the profile of a MachineDeployment that names none (contract
-// 10.1). Nothing but that annotation is patched, so that fields which our types do
-// not know stay as they are.
+// defaultProfile sets the profile of a MachineDeployment that names none (contract 10.1).
+// It patches only that annotation, so that fields which our types do not know remain
+// unchanged.
 func (h Handlers) defaultProfile(_ context.Context, req admission.Request) admission.Response {
 	if done, ok := passed(req); ok {
 		return done
@@ -85,9 +85,9 @@ func (h Handlers) defaultProfile(_ context.Context, req admission.Request) admis
 	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: true, Patch: patch, PatchType: &kind}}
 }
 
-// validatePool warns of a MachineDeployment that cannot have the profile it names,
-// or refuses it. GitOps tools often apply a pool together with the source of its
-// profile, so a profile that is not there may be about to come.
+// validatePool warns about a MachineDeployment that cannot have the profile it names, or
+// rejects it. GitOps tools often apply a pool together with the source of its profile, so
+// a missing profile can follow soon.
 func (h Handlers) validatePool(ctx context.Context, req admission.Request) admission.Response {
 	if done, ok := passed(req); ok {
 		return done
@@ -101,10 +101,10 @@ func (h Handlers) validatePool(ctx context.Context, req admission.Request) admis
 	}
 	if req.Operation == admissionv1.Update {
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(req.OldObject.Raw, &before); err != nil {
-			return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the MachineDeployment as it was: %w", err))
+			return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the previous MachineDeployment: %w", err))
 		}
 		if sameQuestion(&before, &md) {
-			return admission.Allowed("") // whatever the answer is, it is not this change's
+			return admission.Allowed("") // the result does not depend on this change
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -114,19 +114,19 @@ func (h Handlers) validatePool(ctx context.Context, req admission.Request) admis
 	case err == nil:
 		return admission.Allowed("")
 	case !refused:
-		log.FromContext(ctx).Error(err, "checking the profile of a MachineDeployment; it was let through", "machineDeployment", md.Namespace+"/"+md.Name)
-		return admission.Allowed("").WithWarnings("osm-gitops could not check the profile: an event on the MachineDeployment will say if it is refused")
+		log.FromContext(ctx).Error(err, "checking the profile of a MachineDeployment; the request was admitted", "machineDeployment", md.Namespace+"/"+md.Name)
+		return admission.Allowed("").WithWarnings("osm-gitops could not check the profile: see the events of the MachineDeployment")
 	case h.DenyUnknownProfiles:
 		return admission.Denied(strings.Join(texts(err), "; "))
 	}
 	return admission.Allowed("").WithWarnings(texts(err)...)
 }
 
-// asking are the annotations that choose a profile.
+// asking are the annotations that select a profile.
 var asking = []string{api.AnnotationOSP, api.AnnotationOSPNamespace, api.AnnotationVersionPin, api.AnnotationIgnitionVersion}
 
-// sameQuestion reports whether two states of a MachineDeployment ask for the same
-// profile in the same way: machine-controller and others write a pool all the time.
+// sameQuestion reports whether two states of a MachineDeployment request the same profile
+// in the same way: machine-controller and others write a pool frequently.
 func sameQuestion(a, b *cluster.MachineDeployment) bool {
 	for _, key := range asking {
 		if a.Annotations[key] != b.Annotations[key] {
@@ -136,9 +136,9 @@ func sameQuestion(a, b *cluster.MachineDeployment) bool {
 	return equality.Semantic.DeepEqual(a.Spec.Template.Spec.ProviderSpec, b.Spec.Template.Spec.ProviderSpec)
 }
 
-// validateProfile holds the contract's rule for the spec of a profile (10.2), which
-// the CustomResourceDefinition holds as well, and warns of templates that no pool
-// could use. Units are allowed for every operating system.
+// validateProfile checks the contract's rule for the spec of a profile (10.2), as the
+// CustomResourceDefinition also does, and warns about templates that no pool could use.
+// Units are allowed for every operating system.
 func (h Handlers) validateProfile(_ context.Context, req admission.Request) admission.Response {
 	if done, ok := passed(req); ok {
 		return done
@@ -149,17 +149,17 @@ func (h Handlers) validateProfile(_ context.Context, req admission.Request) admi
 	}
 	if req.Operation == admissionv1.Update {
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(req.OldObject.Raw, &before); err != nil {
-			return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the OperatingSystemProfile as it was: %w", err))
+			return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the previous OperatingSystemProfile: %w", err))
 		}
 		same := equality.Semantic.DeepEqual(before.Spec, osp.Spec)
 		if same || !osp.DeletionTimestamp.IsZero() {
 			return admission.Allowed("")
 		}
 		if before.Spec.Version == osp.Spec.Version {
-			return admission.Denied(fmt.Sprintf("spec: it is immutable while spec.version is %q: give the profile another version", osp.Spec.Version))
+			return admission.Denied(fmt.Sprintf("spec: it is immutable while spec.version is %q: set another version", osp.Spec.Version))
 		}
 		if namedAfter(osp.Name, before.Spec.Version) {
-			return admission.Denied(fmt.Sprintf("spec: it is immutable because %q is named after version %q: make an object for the new version", osp.Name, before.Spec.Version))
+			return admission.Denied(fmt.Sprintf("spec: it is immutable because %q is named after version %q: create an object for the new version", osp.Name, before.Spec.Version))
 		}
 	}
 	if err := h.Checker.Check(render.Profile{Spec: osp.Spec, Object: osp.Name}); err != nil {
@@ -168,14 +168,14 @@ func (h Handlers) validateProfile(_ context.Context, req admission.Request) admi
 	return admission.Allowed("")
 }
 
-// namedAfter reports whether an object's name ends in a version, as the rule of the
-// CustomResourceDefinition has it.
+// namedAfter reports whether an object's name ends in a version, as in the rule of the
+// CustomResourceDefinition.
 func namedAfter(object, version string) bool {
 	return strings.HasSuffix(object, "-"+strings.ReplaceAll(strings.ToLower(version), "+", "-"))
 }
 
-// validateConfig holds the contract's rule for the spec of a configuration (10.3),
-// which the CustomResourceDefinition holds as well.
+// validateConfig checks the contract's rule for the spec of a configuration (10.3), as
+// the CustomResourceDefinition also does.
 func (h Handlers) validateConfig(_ context.Context, req admission.Request) admission.Response {
 	if done, ok := passed(req); ok || req.Operation == admissionv1.Create {
 		return done
@@ -185,12 +185,12 @@ func (h Handlers) validateConfig(_ context.Context, req admission.Request) admis
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the OperatingSystemConfig: %w", err))
 	}
 	if !equality.Semantic.DeepEqual(before.Spec, now.Spec) {
-		return admission.Denied("spec: it is immutable: osm-gitops makes a new object when the profile or the pool changes")
+		return admission.Denied("spec: it is immutable: osm-gitops creates a new object when the profile or the pool changes")
 	}
 	return admission.Allowed("")
 }
 
-// passed answers what no webhook here has a say in.
+// passed returns the response for requests that no webhook here checks.
 func passed(req admission.Request) (admission.Response, bool) {
 	switch req.Operation {
 	case admissionv1.Create, admissionv1.Update:
@@ -198,11 +198,10 @@ func passed(req admission.Request) (admission.Response, bool) {
 	case admissionv1.Delete:
 		return admission.Allowed(""), true
 	}
-	return admission.Errored(http.StatusBadRequest, fmt.Errorf("operation %q: there is no rule for it", req.Operation)), true
+	return admission.Errored(http.StatusBadRequest, fmt.Errorf("unsupported operation %q", req.Operation)), true
 }
 
-// texts are the parts of an error, one for each thing to change, as people read them
-// on a terminal.
+// texts splits an error into one text per problem, for display in a terminal.
 func texts(err error) []string {
 	var out []string
 	for _, p := range render.Problems(err) {
@@ -212,7 +211,7 @@ func texts(err error) []string {
 		out = append(out, err.Error())
 	}
 	if len(out) > maxWarnings {
-		out = append(out[:maxWarnings-1], fmt.Sprintf("%d more problems: mend what is named above first", len(out)-maxWarnings+1))
+		out = append(out[:maxWarnings-1], fmt.Sprintf("%d more problems: fix those above first", len(out)-maxWarnings+1))
 	}
 	for i := range out {
 		out[i] = redact.Shorten(strings.Join(strings.Fields(redact.Printable(out[i])), " "), maxWarning)

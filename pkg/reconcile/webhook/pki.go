@@ -20,19 +20,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// How long certificates live. A third of that is left when a new one is made.
+// Lifetimes of certificates. A new one is created when a third of the lifetime remains.
 const (
 	authorityLife = 10 * 365 * 24 * time.Hour
 	servingLife   = 90 * 24 * time.Hour
-	// settle is the time that a new CA is in every bundle before it signs what is
-	// served, and that the one before it stays there afterwards.
+	// settle is the time that a new CA is in every bundle before it signs a serving
+	// certificate, and that the previous CA remains there afterwards.
 	settle = 24 * time.Hour
-	// backdate is for an API server whose clock is behind.
+	// backdate allows for an API server whose clock is behind.
 	backdate = time.Hour
 )
 
-// Keys of the Secret beside those of type kubernetes.io/tls. Both hold one block of
-// PEM for each CA, the newest first.
+// Keys of the Secret, in addition to those of type kubernetes.io/tls. Both have one block
+// of PEM for each CA, newest first.
 const (
 	keyAuthorities    = "ca.crt"
 	keyAuthorityKeys  = "ca.key"
@@ -45,13 +45,13 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// credentials are the CAs and what one of them signed. The zero value has none.
+// credentials are the CAs and the serving certificate. The zero value has none.
 type credentials struct {
 	authorities []authority // newest first
 	serving     *tls.Certificate
 }
 
-// parse reads what data made. An error means that all of it has to be made anew.
+// parse parses the output of data. After an error everything must be created again.
 func parse(data map[string][]byte) (credentials, error) {
 	var out credentials
 	certs := blocks(data[keyAuthorities])
@@ -74,7 +74,7 @@ func parse(data map[string][]byte) (credentials, error) {
 	slices.SortStableFunc(out.authorities, func(a, b authority) int { return b.cert.NotBefore.Compare(a.cert.NotBefore) })
 	serving, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
 	if err != nil {
-		return credentials{}, errors.New("tls.crt and tls.key are no certificate and its key") // the cause may quote a key
+		return credentials{}, errors.New("tls.crt and tls.key are not a certificate and its key") // the cause may quote a key
 	}
 	out.serving = &serving
 	return out, nil
@@ -91,7 +91,7 @@ func blocks(data []byte) [][]byte {
 	}
 }
 
-// data is what the Secret holds.
+// data returns the content of the Secret.
 func (c credentials) data() (map[string][]byte, error) {
 	var keys bytes.Buffer
 	for _, a := range c.authorities {
@@ -119,7 +119,7 @@ func writeKey(to *bytes.Buffer, key *ecdsa.PrivateKey) error {
 	return pem.Encode(to, &pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
-// bundle is what whoever calls has to trust, in PEM.
+// bundle returns the CAs that clients must trust, in PEM.
 func (c credentials) bundle() []byte {
 	var out bytes.Buffer
 	for _, a := range c.authorities {
@@ -128,8 +128,8 @@ func (c credentials) bundle() []byte {
 	return out.Bytes()
 }
 
-// renewed makes what is due at a time, for a server of these names. It returns what
-// to keep from then on, and why it differs, "" if it does not.
+// renewed creates what is due at a time, for a server with these names. It returns the
+// new credentials, and why they differ, "" if they do not.
 func (c credentials) renewed(names []string, now time.Time) (credentials, string, error) {
 	var why []string
 	next := credentials{serving: c.serving}
@@ -138,7 +138,7 @@ func (c credentials) renewed(names []string, now time.Time) (credentials, string
 		case !now.Before(a.cert.NotAfter):
 			why = append(why, "a CA has expired")
 		case now.Before(a.cert.NotBefore):
-			why = append(why, "a CA was made by a clock that was wrong")
+			why = append(why, "a CA was created with a wrong clock")
 		default:
 			next.authorities = append(next.authorities, a)
 		}
@@ -149,7 +149,7 @@ func (c credentials) renewed(names []string, now time.Time) (credentials, string
 			return credentials{}, "", err
 		}
 		next.authorities = slices.Insert(next.authorities, 0, a)
-		why = append(why, "a new CA was due")
+		why = append(why, "a CA was due for renewal")
 	}
 	if reason := next.unfit(names, now); reason != "" {
 		serving, err := next.signer(now).sign(next.namesBeside(names, now), now)
@@ -161,13 +161,13 @@ func (c credentials) renewed(names []string, now time.Time) (credentials, string
 	}
 	if retire := next.retirement(); !retire.IsZero() && !now.Before(retire) {
 		next.authorities = next.authorities[:1]
-		why = append(why, "the CA before is of no use any more")
+		why = append(why, "the previous CA is no longer needed")
 	}
 	return next, strings.Join(why, ", "), nil
 }
 
-// due is when renewed will next have something to do; not later than now where it
-// has already.
+// due returns when renewed will next have something to do; not later than now if it
+// already has.
 func (c credentials) due(now time.Time) time.Time {
 	if len(c.authorities) == 0 || c.serving == nil || now.Before(c.authorities[0].cert.NotBefore) || now.Before(c.serving.Leaf.NotBefore) {
 		return now
@@ -182,31 +182,31 @@ func (c credentials) due(now time.Time) time.Time {
 	return next
 }
 
-// unfit says why a serving certificate is needed, "" if the one there is will do.
+// unfit returns why a new serving certificate is needed, "" if the current one is valid.
 func (c credentials) unfit(names []string, now time.Time) string {
 	if c.serving == nil {
-		return "there was no certificate"
+		return "no certificate existed"
 	}
 	leaf := c.serving.Leaf
 	if had := sorted(namesOf(leaf)); slices.ContainsFunc(sorted(names), func(name string) bool { return !slices.Contains(had, name) }) {
 		return "the server has another name"
 	}
 	if !now.Before(renewal(leaf)) {
-		return "the certificate was due"
+		return "the certificate was due for renewal"
 	}
 	if now.Before(leaf.NotBefore) {
-		return "the certificate was made by a clock that was wrong"
+		return "the certificate was created with a wrong clock"
 	}
 	if c.issuer() < 0 {
-		return "the certificate's CA is gone"
+		return "the certificate's CA was removed"
 	}
 	return ""
 }
 
-// namesBeside are the names of the next certificate: a server's, and those that the
-// present one has until it is due. Of two replicas, one may have been told of other
-// names than the other, as while a Deployment is rolled out; without this they would
-// replace each other's certificate without end.
+// namesBeside returns the names of the next certificate: those of a server, and those of
+// the current certificate until it is due. Two replicas can have different names, for
+// example while a Deployment is rolled out; without this they would replace each other's
+// certificate without end.
 func (c credentials) namesBeside(names []string, now time.Time) []string {
 	if c.serving == nil || now.Before(c.serving.Leaf.NotBefore) || !now.Before(renewal(c.serving.Leaf)) {
 		return names
@@ -214,26 +214,25 @@ func (c credentials) namesBeside(names []string, now time.Time) []string {
 	return sorted(slices.Concat(names, namesOf(c.serving.Leaf)))
 }
 
-// issuer is the index of the CA that signed the serving certificate, -1 if it is
-// none of them.
+// issuer returns the index of the CA that signed the serving certificate, -1 if none of
+// them did.
 func (c credentials) issuer() int {
 	return slices.IndexFunc(c.authorities, func(a authority) bool { return c.serving.Leaf.CheckSignatureFrom(a.cert) == nil })
 }
 
-// signer is the newest CA that every caller has been told of for long enough, else
-// the only one there may be.
+// signer returns the newest CA that has been published for long enough, or the only one.
 func (c credentials) signer(now time.Time) authority {
 	for _, a := range c.authorities {
 		if now.Sub(made(a.cert)) >= settle {
 			return a
 		}
 	}
-	// All of them are younger: the first has been told of for the longest.
+	// All of them are newer: the first was published the longest time ago.
 	return c.authorities[len(c.authorities)-1]
 }
 
-// retirement is when the CAs before the newest may go, the zero time while one of
-// them is still needed or there are none.
+// retirement returns when the CAs before the newest can be removed, the zero time if one
+// of them is still needed or there are none.
 func (c credentials) retirement() time.Time {
 	if len(c.authorities) < 2 || c.issuer() != 0 {
 		return time.Time{}
@@ -241,10 +240,10 @@ func (c credentials) retirement() time.Time {
 	return made(c.serving.Leaf).Add(settle)
 }
 
-// made is when a certificate was made.
+// made returns when a certificate was created.
 func made(cert *x509.Certificate) time.Time { return cert.NotBefore.Add(backdate) }
 
-// renewal is when two thirds of a certificate's life are over.
+// renewal returns when two thirds of a certificate's lifetime are over.
 func renewal(cert *x509.Certificate) time.Time {
 	return made(cert).Add(cert.NotAfter.Sub(made(cert)) / 3 * 2)
 }
@@ -274,7 +273,7 @@ func newAuthority(now time.Time) (authority, error) {
 	return authority{cert, key}, nil
 }
 
-// sign makes a serving certificate that ends with its CA at the latest.
+// sign creates a serving certificate that ends with its CA at the latest.
 func (a authority) sign(names []string, now time.Time) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -316,7 +315,7 @@ func namesOf(cert *x509.Certificate) []string {
 	return out
 }
 
-// sorted are names as they are compared.
+// sorted returns names in the order in which they are compared.
 func sorted(names []string) []string {
 	out := make([]string, len(names))
 	for i, name := range names {

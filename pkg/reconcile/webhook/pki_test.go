@@ -53,7 +53,7 @@ func trusts(t *testing.T, bundle []byte, c credentials, now time.Time) {
 
 func TestCertificatesAreMade(t *testing.T) {
 	c, why := renew(t, credentials{}, epoch)
-	if !strings.Contains(why, "there was no certificate") || len(c.authorities) != 1 {
+	if !strings.Contains(why, "no certificate existed") || len(c.authorities) != 1 {
 		t.Fatalf("%d CAs, because %q", len(c.authorities), why)
 	}
 	for _, cert := range []*x509.Certificate{c.authorities[0].cert, c.serving.Leaf} {
@@ -130,7 +130,7 @@ func TestYears(t *testing.T) {
 		most = max(most, len(c.authorities))
 	}
 	// 25 years are 152 sixty days, and three times two thirds of ten years.
-	want := map[string]int{"the certificate was due": 152, "a new CA was due": 3, "the CA before is of no use any more": 3}
+	want := map[string]int{"the certificate was due for renewal": 152, "a CA was due for renewal": 3, "the previous CA is no longer needed": 3}
 	if !maps.Equal(reasons, want) || most != 2 {
 		t.Errorf("renewed for %v with up to %d CAs, want %v with two", reasons, most, want)
 	}
@@ -157,7 +157,7 @@ func TestClockWasWrong(t *testing.T) {
 			t.Fatalf("%s: renewed because %q, due at %s", name, why, wrong.due(now))
 		}
 		right, why := renew(t, wrong, now)
-		if !strings.Contains(why, "a clock that was wrong") || len(right.authorities) != 1 || !right.due(now).After(now) {
+		if !strings.Contains(why, "with a wrong clock") || len(right.authorities) != 1 || !right.due(now).After(now) {
 			t.Errorf("%s: %d CAs, because %q", name, len(right.authorities), why)
 		}
 	}
@@ -203,7 +203,7 @@ func TestBrokenSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, why := renew(t, read, epoch); why != "the certificate's CA is gone" {
+	if _, why := renew(t, read, epoch); why != "the certificate's CA was removed" {
 		t.Errorf("renewed because %q", why)
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/listen"
 )
 
-// Paths. All but the second are the contract's (section 10).
+// Paths. All except the second are those of the contract (section 10).
 const (
 	PathDefault  = "/mutate-v1alpha1-machinedeployment"
 	PathValidate = "/validate-v1alpha1-machinedeployment"
@@ -29,20 +29,20 @@ const (
 	PathConfig   = "/operatingsystemconfig"
 )
 
-// Whoever reaches the port is answered, unless the API server has a certificate to show
-// and is told to. What that may cost is bounded; an API server passes over a webhook that
-// does not answer.
+// Every client that can connect gets an answer, unless client certificates are required
+// and the API server is configured to present one. These limits bound the cost; an API
+// server ignores a webhook that does not answer.
 const (
-	// maxReviews are answered at a time, and so many large ones are read. Each may have
-	// maxReview bytes:
+	// maxReviews is the number of concurrent reviews, and of concurrently read large
+	// ones. Each can have maxReview bytes:
 	// https://github.com/kubernetes-sigs/controller-runtime/blob/v0.24.1/pkg/webhook/admission/http.go
 	maxReviews = 16
 	maxReview  = 7 << 20
-	// slotTime is how long others wait for their turn, readTime how long one may take to
+	// slotTime is how long a request waits for a slot, readTime how long it can take to
 	// arrive. The API server gives up after five seconds (deploy/webhook.yaml).
 	slotTime = 2 * time.Second
 	readTime = 5 * time.Second
-	idleTime = 90 * time.Second // as http.DefaultTransport keeps connections
+	idleTime = 90 * time.Second // as in http.DefaultTransport
 	stopTime = 10 * time.Second
 )
 
@@ -80,8 +80,8 @@ func newServer(o Options, h Handlers, get getCertificate) (webhook.Server, error
 	return server, nil
 }
 
-// boundedServer is controller-runtime's, which opens its port itself, on one whose
-// connections are bounded.
+// boundedServer is controller-runtime's server, which opens its port itself, with a limit
+// on connections.
 type boundedServer struct {
 	webhook.Server
 	address string
@@ -108,13 +108,13 @@ func (s *boundedServer) Start(ctx context.Context) error {
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
 	if server.Shutdown(ending) != nil {
-		_ = server.Close() // who is slower is cut off
+		_ = server.Close() // slower requests are interrupted
 	}
 	return nil
 }
 
-// bounded answers a few requests at a time, each of which has to arrive within a time
-// before it waits for its turn.
+// bounded limits the number of concurrent requests. A request must arrive completely,
+// within a time limit, before it waits for a slot.
 type bounded struct {
 	next       http.Handler
 	slots      *semaphore.Weighted
@@ -123,7 +123,7 @@ type bounded struct {
 }
 
 func (b bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	// The server sets another deadline for the next request.
+	// The server sets a new deadline for the next request.
 	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(b.read)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
@@ -148,11 +148,11 @@ func (b bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.next.ServeHTTP(w, r)
 }
 
-// SplitAddress takes an address to listen at apart.
+// SplitAddress splits a listen address.
 func SplitAddress(address string) (host string, port int, err error) {
 	host, text, err := net.SplitHostPort(address)
 	if err != nil {
-		return "", 0, fmt.Errorf("%q is no address: write host:port, or :port for every address of this machine", address)
+		return "", 0, fmt.Errorf("invalid address %q: write host:port, or :port for every address of this machine", address)
 	}
 	port, err = strconv.Atoi(text)
 	if err != nil || port < 1 || port > 65535 {
@@ -167,11 +167,11 @@ func readCallers(file string) (*x509.CertPool, error) {
 	}
 	b, err := os.ReadFile(file) //nolint:gosec // the operator names it
 	if err != nil {
-		return nil, fmt.Errorf("reading the CA of whoever may call the webhooks: %w", err)
+		return nil, fmt.Errorf("reading the client CA of the webhooks: %w", err)
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(b) {
-		return nil, errors.New("reading the CA of whoever may call the webhooks: " + file + " holds no certificate in PEM")
+		return nil, errors.New("reading the client CA of the webhooks: " + file + " has no certificate in PEM")
 	}
 	return pool, nil
 }

@@ -24,38 +24,39 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 )
 
-// Options say how and with which certificates the webhooks are served.
+// Options configure the server of the webhooks and its certificates.
 type Options struct {
-	// Address to listen at, "host:port"; without a host on every address.
+	// Address is the listen address, "host:port"; without a host it means every address.
 	Address string
-	// ClientCAFile holds the CA of whoever may call, in PEM. Empty: whoever reaches the
-	// address may, for an API server presents a certificate only if it is told to.
+	// ClientCAFile has the CA of permitted clients, in PEM. If empty, every client that can
+	// connect is permitted: an API server presents a certificate only if configured to.
 	ClientCAFile string
-	// CertDir holds tls.crt and tls.key, which somebody else renews. Empty: the
-	// certificates are made and renewed here.
+	// CertDir has tls.crt and tls.key, which another program renews. If empty, the
+	// certificates are created and renewed here.
 	CertDir string
 
 	// Namespace of the Secret with the certificates.
 	Namespace string
-	// Service by which the API server calls, and Hosts by which it does so beside it,
-	// names or addresses.
+	// Service is the Service that the API server calls, and Hosts are other names or
+	// addresses that it calls.
 	Service types.NamespacedName
 	Hosts   []string
-	// Clock tells which certificates are due.
+	// Clock is used to check which certificates are due.
 	Clock clock.Clock
-	// Metrics tell when the certificate ends that is served; nil is nobody.
+	// Metrics export when the serving certificate expires; nil disables them.
 	Metrics *metrics.Metrics
 }
 
-// names are those that the certificate has.
+// names returns the names in the certificate.
 func (o Options) names() []string {
 	service := o.Service.Name + "." + o.Service.Namespace + ".svc"
 	return append([]string{service, service + ".cluster.local"}, o.Hosts...)
 }
 
-// Setup adds to a manager the webhooks' server and what keeps its certificates. The
-// server answers on every replica; one of them tells the API server the CA. The
-// certificates, nil with CertDir, can be told to another cluster that calls as well.
+// Setup adds the webhooks' server and the maintenance of its certificates to a manager.
+// The server answers on every replica; one of them publishes the CA to the API server.
+// The returned certificates, nil with CertDir, can be published to another cluster that
+// calls the webhooks.
 func Setup(mgr ctrl.Manager, o Options, h Handlers) (*Certificates, error) {
 	get, certificates, err := o.certificates(mgr)
 	if err != nil {
@@ -69,10 +70,10 @@ func Setup(mgr ctrl.Manager, o Options, h Handlers) (*Certificates, error) {
 	return certificates, mgr.Add(server)
 }
 
-// getCertificate is a tls.Config's.
+// getCertificate is the function type of tls.Config.
 type getCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
-// endOf is when the certificate ends that is served; zero where there is none.
+// endOf returns when the serving certificate expires; zero if there is none.
 func endOf(get getCertificate) time.Time {
 	served, err := get(nil)
 	if err != nil || served == nil || served.Leaf == nil {
@@ -81,7 +82,8 @@ func endOf(get getCertificate) time.Time {
 	return served.Leaf.NotAfter
 }
 
-// certificates adds what keeps certificates, and returns where to get them.
+// certificates adds the maintenance of certificates, and returns the function that
+// returns them.
 func (o Options) certificates(mgr ctrl.Manager) (getCertificate, *Certificates, error) {
 	if o.CertDir != "" {
 		files, err := certwatcher.New(filepath.Join(o.CertDir, corev1.TLSCertKey), filepath.Join(o.CertDir, corev1.TLSPrivateKeyKey))
@@ -104,7 +106,7 @@ func (o Options) certificates(mgr ctrl.Manager) (getCertificate, *Certificates, 
 	return certificates.GetCertificate, certificates, certificates.Tell(mgr, mgr)
 }
 
-// Tell adds to a manager what tells the API server of a cluster whom to trust.
+// Tell adds to a manager the publication of the CA to the API server of a cluster.
 func (c *Certificates) Tell(mgr ctrl.Manager, in crcluster.Cluster) error {
 	byName := cache.ByObject{Field: named(api.WebhookConfigurationName)}
 	configurations, err := cacheOf(mgr, in, map[client.Object]cache.ByObject{
@@ -117,7 +119,7 @@ func (c *Certificates) Tell(mgr ctrl.Manager, in crcluster.Cluster) error {
 	return mgr.Add(&Bundles{Client: in.GetClient(), Live: in.GetAPIReader(), Cache: configurations, Name: api.WebhookConfigurationName, Certificates: c})
 }
 
-// everywhere runs on every replica.
+// everywhere is a runnable for every replica.
 type everywhere func(context.Context) error
 
 func (everywhere) NeedLeaderElection() bool          { return false }
@@ -129,15 +131,15 @@ func named(name string) fields.Selector {
 	return fields.OneTermEqualSelector(metav1.ObjectNameField, name)
 }
 
-// cacheOf watches a few objects of a cluster by name, so that a right to these is
-// enough. The manager starts it, and does not wait for it.
+// cacheOf watches a few objects of a cluster by name, so that permission for these is
+// enough. The manager starts the cache, and does not wait for it.
 func cacheOf(mgr ctrl.Manager, in crcluster.Cluster, objects map[client.Object]cache.ByObject) (cache.Cache, error) {
 	c, err := cache.New(in.GetConfig(), cache.Options{Scheme: in.GetScheme(), Mapper: in.GetRESTMapper(), HTTPClient: in.GetHTTPClient(), ByObject: objects})
 	if err == nil {
 		err = mgr.Add(c)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("preparing to watch what the webhooks need: %w", err)
+		return nil, fmt.Errorf("preparing to watch the objects of the webhooks: %w", err)
 	}
 	return c, nil
 }

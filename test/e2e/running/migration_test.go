@@ -47,7 +47,7 @@ func TestMigration(t *testing.T) {
 		}
 	}
 
-	s.observe(api.ReasonWouldChange, "50 pools, 50 whose documents keep their meaning")
+	s.observe(api.ReasonWouldChange, "50 pools, 50 whose documents have the same meaning")
 
 	l.takeOver(t, foreseen)
 	l.change(t, secrets)
