@@ -1,5 +1,5 @@
-// Package deploy holds the manifests of this folder, as they belong to the release that
-// a program was built from.
+// Package deploy embeds the manifests of this folder, so that a program has those of its own
+// release.
 package deploy
 
 import (
@@ -17,7 +17,7 @@ import (
 //go:embed crds/*.yaml two-clusters/*.yaml rbac.yaml controller-policy.yaml admission.yaml webhook.yaml
 var files embed.FS
 
-// CRDs are the files with our kinds.
+// CRDs returns the files with our kinds.
 func CRDs() ([]string, error) {
 	names, err := fs.Glob(files, "crds/*.yaml")
 	if err != nil {

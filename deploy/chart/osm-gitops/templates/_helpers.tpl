@@ -1,20 +1,20 @@
 {{/*
-The manifests of the repository's deploy/ lie in files/, as they are; hack/generate copies them.
-Templates read those, change what values and the namespace of the release ask for, and write the
-rest unchanged: there is one place where a right, a rule or a security context is set down.
+hack/generate copies the manifests of the repository's deploy/ to files/, unchanged.
+Templates read those, apply the values and the namespace of the release, and write the
+rest unchanged: every permission, rule and security context is defined in one place.
 */}}
 
-{{/* The label selector that a flag has. */}}
+{{/* The label selector in a flag. */}}
 {{- define "osm-gitops.selector" -}}
 {{- get (.Values.flags | default dict) "watch-label-selector" | default "" -}}
 {{- end -}}
 
 {{/*
-"true" where this release is a shard: where a flag has it handle a part of the pools that is not the
-one without labels, which another release handles. That one takes the names of the repository's
-deploy/, and has what there is one of.
+"true" if this release is a shard: a flag selects a part of the pools, which does not include those
+without labels. Another release handles these: it has the names of the repository's deploy/, and all
+objects that exist once.
 
-What selects objects without labels is made of "!key", "key!=value" and "key notin (values)" alone.
+Selectors of objects without labels consist of "!key", "key!=value" and "key notin (values)" alone.
 */}}
 {{- define "osm-gitops.shard" -}}
 {{- $selector := include "osm-gitops.selector" . -}}
@@ -23,20 +23,20 @@ What selects objects without labels is made of "!key", "key!=value" and "key not
 {{- if and (trim $selector) (not (regexMatch (printf "^\\s*%s(\\s*,\\s*%s)*\\s*$" $rest $rest) $selector)) }}true{{ end -}}
 {{- end -}}
 
-{{/* What the objects of the controller are called, or begin with. */}}
+{{/* The name, or prefix of the names, of the controller's objects. */}}
 {{- define "osm-gitops.name" -}}
 {{- if include "osm-gitops.shard" . }}{{ .Release.Name }}{{ else }}osm-gitops{{ end -}}
 {{- end -}}
 
-{{/* Who it is. A shard has the rights of the release that it is beside. */}}
+{{/* The ServiceAccount. A shard uses the permissions of the main release. */}}
 {{- define "osm-gitops.serviceAccount" -}}
 {{- if .Values.observe }}osm-gitops-dry-run{{ else }}osm-gitops{{ end -}}
 {{- end -}}
 
 {{/*
-Gives what is null what it is without values, where that is empty, false or nothing: null is
-how Helm has no value at all. Where it is not, as with networkPolicy.enabled, null would be
-something else than either, and is refused: {{ include "osm-gitops.complete" (list $values $defaults "") }}
+Replaces null values by their default if that is empty or false: null is how Helm removes a
+value. For other defaults, such as networkPolicy.enabled, null would be ambiguous, and is
+rejected: {{ include "osm-gitops.complete" (list $values $defaults "") }}
 */}}
 {{- define "osm-gitops.complete" -}}
 {{- $values := index . 0 -}}
@@ -58,7 +58,7 @@ something else than either, and is refused: {{ include "osm-gitops.complete" (li
 {{- end -}}
 {{- end -}}
 
-{{/* Completes values, and switches off what is not for a release like this one. Every template begins with it. */}}
+{{/* Completes values, and disables what does not apply to this kind of release. Every template begins with it. */}}
 {{- define "osm-gitops.settle" -}}
 {{- $v := .Values -}}
 {{- include "osm-gitops.complete" (list $v (.Files.Get "files/values.yaml" | fromYaml) "") -}}
@@ -81,7 +81,7 @@ something else than either, and is refused: {{ include "osm-gitops.complete" (li
 
 {{/*
 The documents of a file, as {"items": [...]}: {{ include "osm-gitops.read" (list $ "rbac.yaml") | fromYaml }}
-Pods of a shard have labels of their own, and what selects them does so by these.
+Pods of a shard have their own labels, and selectors use these.
 */}}
 {{- define "osm-gitops.read" -}}
 {{- $items := list -}}
@@ -106,7 +106,7 @@ Pods of a shard have labels of their own, and what selects them does so by these
 {{ toYaml $o }}
 {{ end -}}
 
-{{/* The right to a namespace that does not depend on where the release is: subjects follow it. */}}
+{{/* Sets the namespace of the release in subjects of a binding in a fixed namespace. */}}
 {{- define "osm-gitops.subjects" -}}
 {{- range .o.subjects -}}
 {{- if has .name (list "osm-gitops" "osm-gitops-dry-run") }}{{ $_ := set . "namespace" $.namespace }}{{ end -}}
@@ -123,11 +123,11 @@ Pods of a shard have labels of their own, and what selects them does so by these
 {{- end -}}
 {{- end -}}
 
-{{/* What no schema can say, because it is about two values, or not clearly. */}}
+{{/* Checks that the schema cannot express, or not clearly, such as those of two values. */}}
 {{- define "osm-gitops.check" -}}
 {{- $v := .Values -}}
 {{- if and (gt (int $v.replicas) 1) (not $v.leaderElect) -}}
-{{- fail "leaderElect=false with replicas above 1: nothing would keep two replicas from writing. Set replicas=1, or leaderElect=true" -}}
+{{- fail "leaderElect=false with replicas above 1: two replicas would write at the same time. Set replicas=1, or leaderElect=true" -}}
 {{- end -}}
 {{- if and (eq $v.mode "management") (not $v.workerCluster.kubeconfigSecret.name) -}}
 {{- fail "workerCluster.kubeconfigSecret.name is not set: with mode=management name the Secret with the kubeconfig of the worker cluster" -}}
