@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Files come to profiles without a history, too: overlays on one another in any order,
-// on what is elsewhere, and in circles.
+// Files result in profiles without a history, too: overlays on one another in any order,
+// on bases elsewhere, and in cycles.
 func TestAssemble(t *testing.T) {
 	file := func(path, text string) Contents {
 		t.Helper()

@@ -117,7 +117,8 @@ func TestCatalogueOfBadCommits(t *testing.T) {
 	}
 }
 
-// A shallow clone knows one commit: it stands for all, and no version is edited.
+// A shallow clone has one commit: it is the commit of all versions, and no version is
+// edited.
 func TestCatalogueWithoutHistory(t *testing.T) {
 	const head = source.Commit("0123456789012345678901234567890123456789")
 	data := []byte(*version("a", "v1.0.0", "x"))
@@ -153,8 +154,8 @@ func TestCatalogueWithoutHistory(t *testing.T) {
 	}
 }
 
-// What earlier commits hold and nobody can read today is told apart from what is
-// wrong now, and from what was mended.
+// Versions in earlier commits that cannot be read today are separate from current
+// problems, and from problems that were fixed.
 func TestCatalogueOfTheUnreadablePast(t *testing.T) {
 	const a, b = "profiles/a.yaml", "profiles/b.yaml"
 	check := func(d Document) error {

@@ -77,10 +77,10 @@ func TestDecodeSeveralDocuments(t *testing.T) {
 	}
 }
 
-// The messages are read by people in a condition or in a pull request.
+// Users read the messages in a condition or in a pull request.
 // TestDecodeSavedFromCluster reads what "kubectl get -o yaml" prints.
-// What a repository has beside its profiles is passed over, with what it is; a profile
-// beside it is read.
+// Other documents of a repository are ignored and listed with their kind; a profile next
+// to them is read.
 func TestDecodePassesOver(t *testing.T) {
 	const source = "apiVersion: gitops.k8c.io/v1alpha1\nkind: ProfileSource\nspec: {typo: 1}\n"
 	const pool = "apiVersion: cluster.k8s.io/v1alpha1\nkind: MachineDeployment\n"
@@ -139,7 +139,7 @@ func TestDecodeTakesEveryMode(t *testing.T) {
 	}
 }
 
-// A value without a schema is kept as it stands.
+// A value without a schema is not changed.
 func TestDecodeFreeForm(t *testing.T) {
 	docs, err := Decode("f.yaml", []byte(strings.Replace(good, "- name: aws\n", "- name: aws\n    spec: {zones: [a, 1, &b {c: 1.5}], other: *b, none: null}\n", 1)))
 	if err != nil {
@@ -269,7 +269,7 @@ func TestDigestIsTheSameForWhatTheServerTreatsAlike(t *testing.T) {
 	}
 }
 
-// An error stays short whatever is wrong with a file. security.md 11
+// An error is short regardless of the problem of a file. security.md 11
 func TestErrorsAreShort(t *testing.T) {
 	long := strings.Repeat("x", 500_000)
 	for name, file := range map[string]string{
@@ -292,7 +292,7 @@ func TestErrorsAreShort(t *testing.T) {
 	}
 }
 
-// A file may have exactly as many bytes as is said.
+// A file can have exactly the documented number of bytes.
 func TestLargestFile(t *testing.T) {
 	largest := []byte(good + "#" + strings.Repeat("x", maxFileBytes-len(good)-1))
 	if got, err := Decode("f.yaml", largest); err != nil || len(got) != 1 {

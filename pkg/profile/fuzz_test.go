@@ -13,11 +13,11 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// maxErrorBytes is far more than anybody reads: an error does not repeat a file.
+// maxErrorBytes is far more than a user reads: an error does not repeat a file.
 const maxErrorBytes = 64 << 10
 
-// Whatever a file holds, it is decoded or refused in few words, and what was
-// decoded is the same again once it is written down. security.md 11
+// Any file is decoded, or rejected with a short error, and a decoded profile is equal
+// after it is encoded again. security.md 11
 func FuzzDecode(f *testing.F) {
 	for _, pattern := range []string{"../../profiles/*.yaml", "../../examples/repository/profiles/*.yaml"} {
 		paths, err := filepath.Glob(pattern)
@@ -90,8 +90,8 @@ func written(t *testing.T, doc Document) []byte {
 	return b
 }
 
-// Whatever an overlay holds, it comes to a profile that is one, every text of which has
-// its line, or it is refused in few words. security.md 11
+// Any overlay results in a valid profile, all of whose texts have a line, or it is
+// rejected with a short error. security.md 11
 func FuzzResolve(f *testing.F) {
 	for _, spec := range []string{
 		"", "  bootstrapConfig: {files: {replace: [{path: /opt/first, permissions: 600}], remove: [/opt/second]}}\n",

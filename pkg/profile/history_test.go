@@ -281,8 +281,8 @@ func (h *history) grow(n int) string {
 	return h.out.String()
 }
 
-// merge makes a branch of one to three commits, main going on beside it now and
-// then, and merges it.
+// merge creates a branch of one to three commits, with occasional commits on main, and
+// merges it.
 func (h *history) merge() {
 	base := cloneMap(h.tree)
 	side, sideTree := h.head, cloneMap(h.tree)
@@ -321,9 +321,9 @@ func (h *history) edit(tree map[string]string) map[string]*string {
 	path := paths[h.rand.Intn(len(paths))]
 	name := nameIn(tree[path])
 	switch h.rand.Intn(10) {
-	case 0, 1: // something else entirely
+	case 0, 1: // different content
 		return map[string]*string{"docs/notes.txt": text(fmt.Sprint(h.mark))}
-	case 2: // a rename, the content as it is
+	case 2: // a rename without a change of content
 		to := fmt.Sprintf("profiles/team-%d/%s-%d.yaml", h.rand.Intn(3), name, h.mark)
 		change := h.put(tree, to, tree[path])
 		delete(tree, path)
@@ -342,7 +342,7 @@ func (h *history) edit(tree map[string]string) map[string]*string {
 		tree[path] = content
 		change[path] = text(content)
 		return change
-	case 4: // a further version beside it
+	case 4: // another version in another file
 		return h.put(tree, fmt.Sprintf("profiles/%s-%d.yaml", name, h.mark), h.next(name))
 	case 5: // away, perhaps to come back by a revert
 		if len(paths) > 3 {

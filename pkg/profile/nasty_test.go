@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// security.md 11: whatever stands in a file, it costs bounded time and memory, and is
-// either a profile or a Problem with the file's name.
+// security.md 11: any file takes bounded time and memory, and is either a profile or a
+// Problem with the file's name.
 func TestNastyFiles(t *testing.T) {
 	const mebibyte = 1 << 20
 	for name, c := range map[string]struct{ file, says string }{

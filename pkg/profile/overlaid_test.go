@@ -230,8 +230,8 @@ func TestOverlaysInDirectories(t *testing.T) {
 	}
 }
 
-// An old base is named by its commit, since its file holds something else now; a
-// built-in one says so. The lines are those of that content.
+// An old base is named by its commit, because its file has other content now; a built-in
+// one is marked. The lines are those of that content.
 func TestWhereABaseIs(t *testing.T) {
 	repo, h := newRepository(t), newHistory(0)
 	h.head = h.commit("main", 0, 0, map[string]*string{basePath: baseAt("v1.0.0"), overPath: overAt("osp-over", "v2.0.0", "osp-base", "v1.0.0", "a"), "profiles/b.yaml": overAt("osp-b", "v1.0.0", "osp-builtin", "v1.0.0", "b")})
@@ -256,8 +256,8 @@ func TestWhereABaseIs(t *testing.T) {
 	}
 }
 
-// An overlay gets the base that it names, whatever else lies about under that name and
-// version, and where others may change a file it is no base of a guarded overlay
+// An overlay gets the base that it names, even if other files have that name and version,
+// and a file that other signers can change is not a base of a guarded overlay
 // (security.md 38).
 func TestBasesThatOthersMayChange(t *testing.T) {
 	shadow := strings.NewReplacer("osp-base", "osp-builtin", "version = 2", "evil").Replace(based)
@@ -316,7 +316,7 @@ func TestBasesThatOthersMayChange(t *testing.T) {
 	}
 }
 
-// A file that is refused stands for what an earlier commit held, and says so.
+// For a rejected file the content of an earlier commit remains current, with a message.
 func TestVersionsAtHead(t *testing.T) {
 	push, repo := pushes(t)
 	push(map[string]*string{basePath: baseAt("v1.0.0")})
@@ -331,8 +331,8 @@ func TestVersionsAtHead(t *testing.T) {
 	}
 }
 
-// So many files are refused that the list of them is cut off: a file of the history that
-// is not listed may be there all the same, and is not gone (security.md 32).
+// So many files are rejected that the list is truncated: a file of the history that is
+// not listed can still exist, and is not treated as removed (security.md 32).
 func TestFilesBeyondTheLimits(t *testing.T) {
 	push, repo := pushes(t)
 	push(map[string]*string{basePath: baseAt("v1.0.0")})

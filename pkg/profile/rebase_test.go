@@ -19,8 +19,8 @@ func newerBase(t *testing.T, changes ...string) Document {
 	return docs[0]
 }
 
-// What the overlay and its base have both changed is a conflict that names both; what
-// only one has changed, or both to the same, is none.
+// A change by both the overlay and its base is a conflict that names both; a change by
+// one of them, or the same change by both, is not.
 func TestRebase(t *testing.T) {
 	replaces := "  bootstrapConfig:\n    files:\n      replace:\n      - path: /opt/second\n        content: {inline: {data: mine}}\n"
 	for name, c := range map[string]struct {
@@ -64,8 +64,8 @@ func TestRebase(t *testing.T) {
 	}
 }
 
-// Of the overlays of a repository those whose base has moved are told, and what they
-// would come to.
+// Overlays of a repository whose base has a newer version are listed, with the result on
+// that version.
 func TestMoved(t *testing.T) {
 	repo, h := newRepository(t), newHistory(0)
 	conflicting := *overAt("osp-hello", "v1.0.0", "osp-base", "v1.0.0", "mine")
@@ -97,7 +97,7 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// The versions are edited where they stand, and nothing else is.
+// The versions are edited in place, and nothing else changes.
 func TestWithVersions(t *testing.T) {
 	const file = `# ours
 apiVersion: gitops.k8c.io/v1alpha1

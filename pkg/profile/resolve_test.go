@@ -214,7 +214,7 @@ func TestResolvedLines(t *testing.T) {
 	}
 }
 
-// What cannot be is an error that names both sides: the overlay's line and the base.
+// An impossible patch is an error that names the line of the overlay and the base.
 func TestResolveConflicts(t *testing.T) {
 	for name, c := range map[string]struct{ spec, want string }{
 		"a file that is there is added": {
@@ -260,7 +260,7 @@ func TestResolveConflicts(t *testing.T) {
 	})
 }
 
-// What an overlay itself says wrong needs no base to be told.
+// Problems of the overlay itself are reported without its base.
 func TestDecodeOverlay(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"a misspelt field":            {over + "  bootstrapConfig: {file: {}}\n", `over.yaml:8: spec.bootstrapConfig.file: is not a field of spec.bootstrapConfig: did you mean "files"?`},
@@ -295,7 +295,7 @@ func TestDecodeOverlay(t *testing.T) {
 	}
 }
 
-// An overlay cannot make of a profile what no profile may be: too large.
+// An overlay cannot result in a profile that is too large.
 func TestResolveTooLarge(t *testing.T) {
 	base := decodeBase(t)
 	base.Spec.BootstrapConfig.Files[0].Content.Inline.Data = strings.Repeat("x", maxFileBytes*3/4)

@@ -318,8 +318,9 @@ func TestContexts(t *testing.T) {
 	h.wait("success: 2 profiles applied, 0 pools rotated (osm-gitops/eu-1/prod)", "failure: 1 problem: bad (osm-gitops/eu-1/edge)")
 }
 
-// A host that is away is tried again; one that refuses is not, until the Secret is
-// another. No text holds the token (security.md 14), nor what the host says.
+// Requests to an unavailable host are retried; after a rejection there is no retry until
+// the Secret changes. No text contains the token (security.md 14), nor the host's
+// response.
 func TestFaults(t *testing.T) {
 	h, r := newHost(t), newReporter(t)
 	ps := r.source("osps", "gitlab", "https://gitlab.example.com/a/b", h.url)
@@ -379,7 +380,7 @@ func (r *reporter) event() string {
 	}
 }
 
-// What is not to be reported is not.
+// Commits without a status to report get none.
 func TestSilence(t *testing.T) {
 	h, r := newHost(t), newReporter(t)
 	off := r.source("off", "github", "https://github.com/octo/off", h.url)
@@ -398,7 +399,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// security.md 9, 14: where the token may go.
+// security.md 9, 14: the permitted destinations of the token.
 func TestWhereTokensGo(t *testing.T) {
 	h := newHost(t)
 	s := &Statuses{}

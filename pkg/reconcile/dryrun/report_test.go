@@ -59,7 +59,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// What changes is named by its key, and no value is told (security.md 15).
+// Changes are named by their key, and no value is reported (security.md 15).
 func TestFields(t *testing.T) {
 	r := &Rehearsal{World: NewWorld(nil, nil)}
 	r.World.keep(verbPatch, ref{kind: corev1.SchemeGroupVersion.WithKind("Secret"), key: types.NamespacedName{Namespace: "ns", Name: "s"}}, "",

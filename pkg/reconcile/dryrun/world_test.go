@@ -59,7 +59,7 @@ func secret(name string, more ...func(*corev1.Secret)) *corev1.Secret {
 	return s
 }
 
-// What is written is read, in every way of reading, and the cluster below has none of it.
+// Every kind of read returns the writes, and the cluster below has none of them.
 func TestWritesAreRead(t *testing.T) {
 	v, ctx := onTop(t, secret("a"), secret("b")), t.Context()
 	var a corev1.Secret
@@ -113,8 +113,8 @@ func TestWritesAreRead(t *testing.T) {
 	}
 }
 
-// Of what is written again and again the present state alone is kept: of ten thousand pools
-// all states were gigabytes, each minute anew where somebody observes.
+// Only the current state is stored after repeated writes: for ten thousand pools all
+// states would be gigabytes, again each minute with --observe.
 func TestOneStateIsKept(t *testing.T) {
 	const size, times = 1 << 20, 24
 	v, ctx := onTop(t), t.Context()
@@ -170,7 +170,7 @@ func TestListsByField(t *testing.T) {
 	}
 }
 
-// What the API server refuses and controllers count on is refused here.
+// Writes that the API server rejects, and controllers rely on that, are rejected here.
 func TestRefusals(t *testing.T) {
 	fixed := func(s *corev1.Secret) { yes := true; s.Immutable = &yes }
 	v, ctx := onTop(t, secret("a"), secret("fixed", fixed)), t.Context()
@@ -205,8 +205,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Status and all else are written apart, a change of spec is another generation, and an
-// object with finalizers waits for them.
+// Status and the rest are written separately, a change of spec increases the generation,
+// and an object with finalizers waits for them.
 func TestParts(t *testing.T) {
 	v, ctx := onTop(t, &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "osps", Finalizers: []string{api.Finalizer}}}), t.Context()
 	key := types.NamespacedName{Namespace: "ns", Name: "osps"}

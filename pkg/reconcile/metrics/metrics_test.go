@@ -84,7 +84,7 @@ func full() *Metrics {
 	return m
 }
 
-// Every metric of the table is told with its type, its help and its labels, and no
+// Every metric of the table is exported with its type, its help and its labels, and no
 // other is.
 func TestTable(t *testing.T) {
 	got := gathered(t, full())
@@ -199,7 +199,7 @@ func TestNil(*testing.T) {
 	m.WebhookCertificate(func() time.Time { return time.Time{} })
 }
 
-// As long as there is no certificate, nothing is told of its end.
+// While there is no certificate, its expiry is not exported.
 func TestNoCertificateYet(t *testing.T) {
 	m := New()
 	m.WebhookCertificate(func() time.Time { return time.Time{} })
@@ -208,8 +208,8 @@ func TestNoCertificateYet(t *testing.T) {
 	}
 }
 
-// Ten thousand pools: six series each, seven where a pool is refused. What they take
-// between scrapes, and what a scrape has, is printed.
+// Ten thousand pools: six series each, seven if a pool is rejected. The test prints the
+// memory between scrapes and the size of a scrape.
 func TestTenThousandPools(t *testing.T) {
 	const pools, refused = 10_000, 100
 	before := heap()

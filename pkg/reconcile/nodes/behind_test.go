@@ -27,8 +27,8 @@ func (u unindexed) List(ctx context.Context, list client.ObjectList, opts ...cli
 	return u.Client.List(ctx, list, &o)
 }
 
-// A Node that was deleted and made again under its name is another one: what is written of
-// the one before stays as it was when that left.
+// A Node that was deleted and created again with the same name is another one: the
+// NodeProvenance of the earlier one no longer changes.
 func TestBehindIsNotToldOfARecreatedNode(t *testing.T) {
 	f := newFleet(t)
 	pool := f.pool("workers", "osp-x")

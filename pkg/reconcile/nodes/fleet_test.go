@@ -38,15 +38,14 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
 
-// fleet is a pool on the real API server, and the controller beside it, which a test
-// starts and stops.
+// fleet is a pool on the real API server, with a controller that a test starts and stops.
 type fleet struct {
 	t      *testing.T
 	client client.Client
 	ns     string
 	clock  *clocktesting.FakeClock
 	events *events.FakeRecorder
-	writes atomic.Int64 // requests of the controller that are no reads
+	writes atomic.Int64 // write requests of the controller
 	keep   Retention
 	stop   func()
 

@@ -17,9 +17,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
-// A node that claims the machine of another pool, as whoever has root on it can from its
-// first moment on: where a machine says that it has the node, that counts; where none
-// does yet, it is told as soon as one does. security.md 24
+// A node that claims the machine of another pool, as root on it can at any time: if a
+// machine names the node, that counts; otherwise the conflict is reported as soon as one
+// does. security.md 24
 func TestAnothersMachine(t *testing.T) {
 	f := newFleet(t)
 	pool, precious := f.pool("workers", "osp-x"), f.pool("precious", "osp-x")
@@ -72,8 +72,8 @@ func TestAnothersMachine(t *testing.T) {
 	}
 }
 
-// Whoever changes what his node says again and again, or what we write on it, is
-// answered to once a minute.
+// If root on a node keeps changing its labels, or our annotation, the controller reacts
+// once a minute.
 func TestFlapping(t *testing.T) {
 	f := newFleet(t)
 	pool := f.pool("workers", "osp-x")
@@ -112,8 +112,8 @@ func TestFlapping(t *testing.T) {
 	})
 }
 
-// A MachineDeployment that becomes a pool: its nodes are written down then, as those of
-// which nothing is known.
+// A MachineDeployment that becomes a pool: its existing nodes get a NodeProvenance with
+// unknown configuration.
 func TestBecomesAPool(t *testing.T) {
 	f := newFleet(t)
 	f.start()

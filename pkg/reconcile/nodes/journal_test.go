@@ -25,7 +25,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 )
 
-// audited lets the controller of a fleet keep an audit log, and count.
+// audited enables an audit log and metrics in the controller of a fleet.
 func (f *fleet) audited(path string) {
 	f.t.Helper()
 	if f.journal != nil {
@@ -49,7 +49,7 @@ func (f *fleet) lines(path string) []auditlog.Entry {
 	return out
 }
 
-// told are the lines of a kind about a node.
+// told returns the lines of a kind about a node.
 func (f *fleet) told(path string, kind auditlog.Kind, node client.Object) []auditlog.Entry {
 	f.t.Helper()
 	var out []auditlog.Entry
@@ -61,8 +61,8 @@ func (f *fleet) told(path string, kind auditlog.Kind, node client.Object) []audi
 	return out
 }
 
-// One line for each thing that happens to a node; the object names its lines, and after
-// a restart nothing is told again.
+// One line for each event of a node; the object has the ids of its lines, and nothing is
+// reported again after a restart.
 func TestAuditLog(t *testing.T) {
 	f := newFleet(t)
 	path := filepath.Join(t.TempDir(), "audit.log")
@@ -118,8 +118,9 @@ func TestAuditLog(t *testing.T) {
 	}
 }
 
-// What is there when the audit log begins, and what a controller that was killed had
-// written and not noted, is told; the second time under the same id.
+// Objects that exist when the audit log is enabled are reported, and so is an entry that
+// a killed controller had written without recording its id; the second time it has the
+// same id.
 func TestAuditLogLater(t *testing.T) {
 	f := newFleet(t)
 	path := filepath.Join(t.TempDir(), "audit.log")
@@ -166,8 +167,8 @@ func TestAuditLogLater(t *testing.T) {
 	}
 }
 
-// A NodeProvenance goes only after the audit log has it, as it was. While that cannot be
-// written all stay, and nodes are written down nevertheless.
+// A NodeProvenance is deleted only after the audit log has it. While the log cannot be
+// written all remain, and new nodes still get one.
 func TestRetentionWaitsForTheAuditLog(t *testing.T) {
 	f := newFleet(t)
 	f.keep = Retention{Age: time.Hour, Max: 1000}
@@ -226,8 +227,8 @@ func TestRetentionWaitsForTheAuditLog(t *testing.T) {
 	})
 }
 
-// A cache that is behind may say of a node that it is gone, of which the object says
-// otherwise by now: nothing is written about it, and it stays.
+// A stale cache can report a node as deleted although the object says otherwise: nothing
+// is written about it, and it remains.
 func TestDroppedOnlyIfRemoved(t *testing.T) {
 	f := newFleet(t)
 	path := filepath.Join(t.TempDir(), "audit.log")
@@ -248,7 +249,7 @@ func TestDroppedOnlyIfRemoved(t *testing.T) {
 	}
 }
 
-// counted is a metric of the fleet, that of one value of its first label where it has any.
+// counted returns a metric of the fleet, for one value of its first label if it has one.
 func (f *fleet) counted(name, label string) float64 {
 	f.t.Helper()
 	registry := prometheus.NewRegistry()
@@ -266,7 +267,7 @@ func (f *fleet) counted(name, label string) float64 {
 	return sum
 }
 
-// What is counted of nodes follows them, as they come, change and go.
+// Counts of nodes follow their creation, changes and deletion.
 func TestCounts(t *testing.T) {
 	f := newFleet(t)
 	f.audited(filepath.Join(t.TempDir(), "audit.log"))

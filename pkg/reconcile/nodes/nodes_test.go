@@ -22,8 +22,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
-// A node says where it comes from, the records agree, and everything there is to know
-// is written down. security.md 28: the author's name holds an escape.
+// A node reports its configuration, the records agree, and all facts are recorded.
+// security.md 28: the author's name contains an escape sequence.
 func TestReported(t *testing.T) {
 	f := newFleet(t)
 	pool := f.pool("workers", "osp-x")
@@ -104,8 +104,8 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// Nodes that join while the controller is down are found when it is back, with what was
-// current then, and so are those that left.
+// Nodes that join while the controller is down are found when it is back, with the
+// configuration that was active then, and so are deleted ones.
 func TestWhileTheControllerWasDown(t *testing.T) {
 	f := newFleet(t)
 	pool := f.pool("workers", "osp-x")
@@ -197,8 +197,8 @@ func TestSameNameAgain(t *testing.T) {
 	}
 }
 
-// Machines that are linked to their pool after their node has joined, or that are made
-// for a node that was there before.
+// Machines that are linked to their pool after their node has joined, or that adopt an
+// existing node.
 func TestAdoptedLate(t *testing.T) {
 	f := newFleet(t)
 	pool := f.pool("workers", "osp-x")
@@ -210,7 +210,7 @@ func TestAdoptedLate(t *testing.T) {
 	silent := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: f.ns + "-silent"}}
 	f.create(early)
 	f.create(silent)
-	f.provenance(f.join(f.machine(pool), nil)) // by now the others were looked at
+	f.provenance(f.join(f.machine(pool), nil)) // by now the others were reconciled
 	if all := f.all(); len(all) != 1 {
 		t.Fatalf("nodes without a pool have records: %v", all)
 	}
@@ -258,8 +258,8 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// A pool may go before its nodes: what was written stays, and a node that nobody had
-// looked at is told from the archived record.
+// A pool can be deleted before its nodes: their NodeProvenances remain, and a node that
+// was not yet reconciled is derived from the archived record.
 func TestPoolDeletedBeforeItsNodes(t *testing.T) {
 	f := newFleet(t)
 	pool := f.pool("workers", "osp-x")
@@ -270,7 +270,7 @@ func TestPoolDeletedBeforeItsNodes(t *testing.T) {
 	f.stop()
 	m := f.machine(pool)
 	unseen := f.join(m, nil)
-	// machine-controller keeps both until the instance is gone.
+	// machine-controller retains both until the instance is deleted.
 	for _, obj := range []client.Object{m, &machines.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: f.ns, Name: m.Name}}} {
 		f.do(f.client.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/instance"]}}`))))
 	}
@@ -290,8 +290,8 @@ func TestPoolDeletedBeforeItsNodes(t *testing.T) {
 	}
 }
 
-// A node that claims a configuration which its pool never had is told of: by an event
-// and a condition, with both claims kept, once.
+// A node that claims a configuration which its pool never had is reported once, by an
+// event and a condition with both claims.
 func TestLabelsThatLie(t *testing.T) {
 	f := newFleet(t)
 	pool := f.pool("workers", "osp-x")
@@ -334,7 +334,8 @@ func TestLabelsThatLie(t *testing.T) {
 	}
 }
 
-// The controller's clock does not decide what was current: it may be hours off.
+// The controller's clock does not decide which configuration was active: it can be off by
+// hours.
 func TestClockMoved(t *testing.T) {
 	for name, off := range map[string]time.Duration{"behind": -5 * time.Hour, "ahead": 5 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -357,7 +358,8 @@ func TestClockMoved(t *testing.T) {
 	}
 }
 
-// A pool that was taken over: what the reference gave its machines nobody recorded.
+// A pool that was taken over: no record has what operating-system-manager gave its
+// machines.
 func TestTakenOver(t *testing.T) {
 	f := newFleet(t)
 	pool := f.pool("workers", "osp-x")
@@ -374,8 +376,8 @@ func TestTakenOver(t *testing.T) {
 	}
 }
 
-// What somebody deletes of a node that is there is written again; what is too old of
-// one that is gone is not.
+// A deleted NodeProvenance of an existing node is created again; an expired one of a
+// deleted node is not.
 func TestRetention(t *testing.T) {
 	f := newFleet(t)
 	f.keep = Retention{Age: time.Hour, Max: 2}
@@ -425,7 +427,7 @@ func TestRetention(t *testing.T) {
 	left(names[3])
 }
 
-// Heartbeats of a node cause no work, and neither does what else changes on it.
+// Heartbeats of a node cause no work, and neither do other changes of it.
 func TestHeartbeats(t *testing.T) {
 	was := kubeclient.Metadata(nodeKind)
 	was.UID, was.ResourceVersion = "a", "1"

@@ -96,8 +96,8 @@ func source() *api.ProfileSource {
 	}
 }
 
-// What the notification-controller gets (ecosystem.md 7), cleaned of what does harm
-// to terminals (security.md 28), and of what chats take for a link, a tag or a mention
+// What the notification-controller gets (ecosystem.md 7), without text that is harmful to
+// terminals (security.md 28), or that chats treat as a link, a tag or a mention
 // (security.md 45).
 func TestEvent(t *testing.T) {
 	c := newController(t)
@@ -160,7 +160,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Nobody waits for a notification-controller that is away, and the memory is bounded.
+// Nothing waits for an unavailable notification-controller, and memory is bounded.
 func TestNobodyWaits(t *testing.T) {
 	hang := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
@@ -168,7 +168,7 @@ func TestNobodyWaits(t *testing.T) {
 	defer close(hang)
 	s := NewSender(server.URL)
 	e := event(source(), corev1.EventTypeNormal, "One", "one")
-	for range 10 * maxQueued { // nobody takes them
+	for range 10 * maxQueued { // nothing receives them
 		s.Send(e)
 	}
 	if waiting, dropped := len(s.queue), s.dropped.Load(); waiting != maxQueued || dropped != 9*maxQueued {

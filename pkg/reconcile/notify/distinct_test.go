@@ -11,7 +11,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// kept is what client-go would make of events: one for each key, with the first text.
+// kept simulates client-go's aggregation of events: one for each key, with the first
+// text.
 type kept map[string]string
 
 func (k kept) Eventf(_, _ runtime.Object, eventtype, reason, action, note string, args ...any) {
@@ -21,7 +22,8 @@ func (k kept) Eventf(_, _ runtime.Object, eventtype, reason, action, note string
 	}
 }
 
-// No event has an escape for a terminal, whoever wrote its text (security.md 45).
+// No event contains a terminal escape, regardless of the author of its text (security.md
+// 45).
 func TestHostileText(t *testing.T) {
 	k := kept{}
 	DistinctRecorder{k}.Eventf(nil, nil, corev1.EventTypeWarning, "Refused", "Sync", "%s", "a\x1b[31m\u202e\u009b]0;x\a\nb")

@@ -84,8 +84,9 @@ func TestFluxRevision(t *testing.T) {
 	}
 }
 
-// A copy of a profile bears the labels, too: that the Kustomization is at work, as one that
-// fails always is, says nothing of an object that somebody else wrote.
+// A copy of a profile also has the labels: that the Kustomization is reconciling, as a
+// failing one always is, does not prove that it applied an object that another manager
+// wrote.
 func TestFluxAtWorkOnAnother(t *testing.T) {
 	k := decoded(t, "status: {lastAttemptedRevision: r2, conditions: [{type: Reconciling, status: 'True', reason: ProgressingWithRetry}]}")
 	if revision, why, c := fluxRevision(k, profileWith(nil, nil), managers{marked: map[string]bool{"kubectl-create": true}}); revision != "" || c != denied {

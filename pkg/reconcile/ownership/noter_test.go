@@ -22,7 +22,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
 
-// noting is a Noter on the real API server, with profiles that others apply. Its clock stands.
+// noting is a Noter on the real API server, with profiles that others apply. Its clock
+// does not advance.
 type noting struct {
 	t         *testing.T
 	client    client.Client
@@ -106,14 +107,14 @@ func (n *noting) profile() *osm.OperatingSystemProfile {
 	return &osp
 }
 
-// of asks about the profile as it is.
+// of calls Of for the current profile.
 func (n *noting) of() (Found, error) {
 	n.t.Helper()
 	return n.noter.Of(n.t.Context(), n.profile())
 }
 
-// What somebody writes over what was applied is in no commit, whatever the applier says that
-// it applied last; and what is applied again is.
+// Changes over the applied content are in no commit, even if the applier reports its last
+// one; content that is applied again is.
 func TestEditedByHand(t *testing.T) {
 	n := newNoting(t)
 	n.kustomization("fleet", "r1")
@@ -137,8 +138,8 @@ func TestEditedByHand(t *testing.T) {
 	}
 }
 
-// Who went from Flux to Argo CD has Flux's labels on objects still: pools are not refused
-// them for that, and somebody is told.
+// After a change from Flux to Argo CD objects still have Flux's labels: pools are not
+// rejected for that, and a warning is emitted.
 func TestMarksThatAreLeft(t *testing.T) {
 	n := newNoting(t)
 	n.apply("kustomize-controller", "v1.0.0", n.flux("gone"), nil)
@@ -174,7 +175,7 @@ func TestTwoUntilOneLeaves(t *testing.T) {
 	}
 }
 
-// Of two Kustomizations the labels name the last; the note names the one before.
+// The labels name the last of two Kustomizations; the warning names the previous one.
 func TestTwoKustomizations(t *testing.T) {
 	n := newNoting(t)
 	n.kustomization("one", "r1")
@@ -189,7 +190,7 @@ func TestTwoKustomizations(t *testing.T) {
 	}
 }
 
-// What was there before it was applied, and is the same, the applier has made its own.
+// Identical content that existed before the applier applied it counts as applied.
 func TestManagers(t *testing.T) {
 	entry := func(manager, at, fields string) metav1.ManagedFieldsEntry {
 		when, err := time.Parse(time.RFC3339, at)

@@ -58,8 +58,8 @@ spec:
         value: {cloudProvider: hetzner, cloudProviderSpec: {token: canary}, operatingSystem: ubuntu, sshPublicKeys: [canary]}
 `
 
-// What is published is rewritten when it is another, and only then; a ConfigMap of that
-// name which is not ours stays as it is. Security.md 15: it holds no credential.
+// The published snapshot is written again when it changes, and only then; another
+// client's ConfigMap of that name is not changed. Security.md 15: it has no credentials.
 func TestPublish(t *testing.T) {
 	c := cluster.Shared(t)
 	cl, namespace := c.Client(t), c.Namespace(t)
@@ -125,7 +125,7 @@ func read(t *testing.T, cl client.Client, namespace string) *corev1.ConfigMap {
 	return cm
 }
 
-// decoded is a snapshot as it was published, which Decode would hide credentials of.
+// decoded returns a snapshot as published; Decode would mask credentials in it.
 func decoded(t *testing.T, cm *corev1.ConfigMap) string {
 	t.Helper()
 	z, err := gzip.NewReader(bytes.NewReader(cm.BinaryData["snapshot.json.gz"]))

@@ -35,8 +35,8 @@ func (m *inMemory) Patch(_ context.Context, obj client.Object, _ client.Patch, _
 	return nil
 }
 
-// FuzzListener: whatever is sent, nothing panics, only who has the key is listened
-// to, and the answer is one of those that are documented (security.md 22).
+// FuzzListener: no request causes a panic, only requests signed with the key have an
+// effect, and the response is one of those that are documented (security.md 22).
 func FuzzListener(f *testing.F) {
 	providers := []string{"github", "gitlab", "gitea", "bitbucket", "generic"}
 	for _, fix := range fixtures {

@@ -136,7 +136,7 @@ func (s *served) want(want int, path string, header http.Header, body []byte) {
 	}
 }
 
-// asked is the request for a look that a source carries.
+// asked returns the reconcile request annotation of a source.
 func (s *served) asked(name string) string {
 	s.t.Helper()
 	var ps api.ProfileSource
@@ -337,7 +337,7 @@ func TestSlowStranger(t *testing.T) {
 	}
 }
 
-// Peers that send no body keep nobody else from being answered (security.md 41).
+// Clients that send no body do not block others (security.md 41).
 func TestSlowPeers(t *testing.T) {
 	s := serve(t)
 	slow.Post(t, 200, strings.TrimPrefix(s.url, "http://"), nil, Path, "X-Gitlab-Token: x")

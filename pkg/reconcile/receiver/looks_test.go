@@ -14,7 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// asked counts looks, and fails as told. Timers ask from goroutines of their own.
+// asked counts requests, and fails on demand. Timers send requests from their own
+// goroutines.
 type asked struct {
 	begin time.Time
 
@@ -43,7 +44,7 @@ func newAsked() (*asked, *looks) {
 	}
 }
 
-// fail has every look fail from now on; nil ends that.
+// fail makes every request fail from now on; nil ends that.
 func (a *asked) fail(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

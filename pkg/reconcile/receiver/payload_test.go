@@ -14,8 +14,8 @@ func gitSource(url string, ref *api.GitReference) *api.ProfileSource {
 	return &api.ProfileSource{Spec: api.ProfileSourceSpec{Git: &api.GitSource{URL: url, Ref: ref}}}
 }
 
-// What a provider really sends is about the reference and the repository that it
-// documents, and about no other.
+// Real requests of a provider concern the reference and the repository that it documents,
+// and no other.
 func TestDocumentedPayloads(t *testing.T) {
 	for name, f := range fixtures {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestRead(t *testing.T) {
 			if n.idle != c.idle || strings.Join(n.refs, " ") != c.refs {
 				t.Errorf("read %+v", n)
 			}
-			// What is not understood counts: a look too many costs little.
+			// Unknown content counts: an unnecessary reconciliation costs little.
 			if got := n.concerns(gitSource("https://example.com/a/b", nil), false); got != (!c.idle && (c.refs == "" || strings.Contains(c.refs, "refs/heads/main"))) {
 				t.Errorf("it concerns a source: %v", got)
 			}

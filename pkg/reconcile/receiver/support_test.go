@@ -17,7 +17,7 @@ type fixture struct {
 	ref, url       string      // what it is about
 }
 
-// fixtures are all of testdata; see its README.md for where they are from.
+// fixtures are all files of testdata; its README.md lists their origins.
 var fixtures = map[string]fixture{
 	"GitHub, a branch":          {"github", "github-push.json", http.Header{"X-Github-Event": {"push"}}, "refs/heads/master", "https://github.com/Codertocat/Hello-World"},
 	"GitHub, a tag":             {"github", "github-tag-deleted.json", http.Header{"X-Github-Event": {"push"}}, "refs/tags/simple-tag", "ssh://git@github.com/Codertocat/Hello-World.git"},

@@ -43,7 +43,7 @@ func versionNamed(v string) api.RolloutVersion {
 	return api.RolloutVersion{Version: v, Object: "osp-" + v, Digest: "digest-" + v}
 }
 
-// push makes a version current, and lets everybody follow.
+// push makes a version current, and lets all pools follow.
 func (f *fleet) push(version string) {
 	f.t.Helper()
 	v := versionNamed(version)
@@ -105,8 +105,8 @@ func (f *fleet) have(when, want string) {
 	}
 }
 
-// Times of objects are whole seconds: a machine of the second in which its pool got the
-// version may be older, and proves nothing.
+// Times of objects are whole seconds: a machine created in the second in which its pool
+// got the version can be older, and proves nothing.
 func TestMachineOfTheSameSecondProvesNothing(t *testing.T) {
 	f := newFleet(t, 0, 5)
 	f.have("at first", "v1 v1 Done")
@@ -119,7 +119,7 @@ func TestMachineOfTheSameSecondProvesNothing(t *testing.T) {
 	f.machine(0, "new", true)
 	f.have("one made after it", "v2 v2 Window")
 
-	// A stamp tells what it was made for.
+	// The template annotation names the configuration of a machine.
 	f = newFleet(t, 0, 5)
 	f.pass(time.Minute)
 	f.push("v2")
@@ -170,7 +170,7 @@ func TestFailuresHold(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail      func(f *fleet)
 		says      string
-		stillHeld bool // after the machine is gone
+		stillHeld bool // after the machine is deleted
 	}{
 		"a machine that does not join": {func(f *fleet) {
 			f.machine(0, "m", false)
@@ -286,8 +286,8 @@ func TestPoolsThatCannotHaveIt(t *testing.T) {
 	f.have("pools are slow", "v1 v1 Adopting")
 }
 
-// What an OperatingSystemConfig says of a refusal is read as pools write it: never of a time
-// to come.
+// The time of a rejection in an OperatingSystemConfig is read as pools write it: never a
+// future one.
 func TestRefusedSince(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	created := now.Add(-time.Hour)

@@ -29,7 +29,8 @@ func TestNoWindowOverWhatStillBoots(t *testing.T) {
 	f.pass(time.Minute)
 	f.have("it does not join", "v2 v1 MachinesNotJoined")
 
-	// Where others have joined, what boots all the time keeps nobody waiting for ever.
+	// If other machines have joined, one that never finishes booting does not block the
+	// rollout for ever.
 	f = newFleet(t, 0, 5)
 	f.push("v2")
 	f.pass(time.Second)
@@ -125,7 +126,8 @@ func TestFailingBefore(t *testing.T) {
 	f.have("its replacement never ends", "v2 v2 Window")
 }
 
-// Whatever keeps a pool from following, only what the version holds counts against that.
+// Of all causes that prevent a pool from following, only those in the version count
+// against it.
 func TestRefusalsOfOtherThings(t *testing.T) {
 	f := newFleet(t, 0, 0, 5)
 	f.pass(time.Minute)
@@ -147,7 +149,7 @@ func TestRefusalsOfOtherThings(t *testing.T) {
 	f.have("the version", "v1 v2 v1 PoolsRefused")
 }
 
-// A suspended source begins no wave, and goes on where it was.
+// A suspended source begins no wave, and later continues at the same point.
 func TestSuspendedSource(t *testing.T) {
 	f := newFleet(t, 0, 5, 9)
 	f.pass(time.Minute)
@@ -186,7 +188,7 @@ func TestSuspendedSource(t *testing.T) {
 	}
 }
 
-// A machine that has joined has joined, also when its Node is away later.
+// A machine that has joined counts as joined, also if its Node is unavailable later.
 func TestWorked(t *testing.T) {
 	created := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	at := func(d time.Duration) metav1.Time { return metav1.NewTime(created.Add(d)) }
@@ -230,8 +232,8 @@ func TestWorked(t *testing.T) {
 	f.have("it stays away", "v2 v1 MachinesNotJoined")
 }
 
-// What machine-controller is at is told by the MachineDeployment, but not whether its
-// machines are new or just away.
+// The MachineDeployment shows whether machine-controller is replacing machines, but not
+// whether they are new or unavailable.
 func TestBusy(t *testing.T) {
 	for name, c := range map[string]struct {
 		status  cluster.MachineDeploymentStatus
@@ -294,7 +296,7 @@ func TestMadeWith(t *testing.T) {
 	}
 }
 
-// A profile that left its source on the way keeps no condition waiting.
+// A profile that left its source during a rollout does not block the condition.
 func TestConditionOfWhatIsOnItsWay(t *testing.T) {
 	ps := &api.ProfileSource{Spec: api.ProfileSourceSpec{Rollout: &api.Rollout{Gate: api.GateWaves}}}
 	ps.Status.Profiles = []api.ProfileEntry{{Name: "osp"}, {Name: "other"}}

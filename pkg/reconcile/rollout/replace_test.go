@@ -22,7 +22,8 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// still checks that a pool keeps the stamp it has, though there was time to write one.
+// still checks that the template annotation of a pool does not change, after enough time
+// to write one.
 func (b *bench) still(when, name, want string) {
 	b.t.Helper()
 	b.poke()
@@ -42,7 +43,7 @@ func (b *bench) stamped(name, want string) {
 	})
 }
 
-// gives makes a version current where all pools follow at once, and waits for them.
+// gives makes a version current that all pools adopt at once, and waits for them.
 func (b *bench) gives(version string) {
 	b.t.Helper()
 	b.second()
@@ -116,7 +117,8 @@ func (b *bench) lock(name string) {
 	})
 }
 
-// Machines are replaced when they were made with something else, and for nothing less.
+// Machines are replaced if they were created with another configuration, and for no other
+// reason.
 func TestMachinesAreReplacedForAReason(t *testing.T) {
 	b := newBench(t)
 	b.spec(`{"gate":"None","maxConcurrent":1}`)
@@ -132,7 +134,7 @@ func TestMachinesAreReplacedForAReason(t *testing.T) {
 	b.follow()
 	b.still("the first document", "a", "")
 
-	// Somebody deletes the configuration, and it is made again as it was.
+	// A user deletes the configuration, and it is created again without changes.
 	b.second()
 	b.do(b.client.Delete(t.Context(), &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Namespace: b.ns, Name: "a-config"}}))
 	b.follow()
@@ -144,7 +146,7 @@ func TestMachinesAreReplacedForAReason(t *testing.T) {
 	b.gives("v1.0.0")
 	b.still("back, and no machine was replaced yet", "b", "")
 	b.still("machines that were made with the first one", "a", "digest-v2.0.0")
-	b.machine("a", "a-2") // it boots from the first one, whatever the stamp says
+	b.machine("a", "a-2") // it boots from the first one, regardless of the annotation
 	b.still("as is this one", "a", "digest-v2.0.0")
 	b.done("a")
 
@@ -155,8 +157,9 @@ func TestMachinesAreReplacedForAReason(t *testing.T) {
 	b.stamped("a", "digest-v3.0.0")
 }
 
-// What machine-controller replaces anyway, because somebody changed the template, is not
-// stamped as well; its new machines may be older than the configuration that they boot from.
+// Machines that machine-controller replaces anyway, because a user changed the template,
+// cause no annotation; the new machines can be older than the configuration that they
+// boot from.
 func TestTemplateOfTheUser(t *testing.T) {
 	b := newBench(t)
 	b.spec(`{"gate":"None"}`)
@@ -179,8 +182,8 @@ func TestTemplateOfTheUser(t *testing.T) {
 	b.stamped("a", "digest-v3.0.0")
 }
 
-// A pool that cannot be stamped is told once, and keeps no other waiting; neither does one
-// that has a Node which is away, nor one whose annotation cannot be read.
+// A pool that cannot be patched is reported once, and does not block others; neither does
+// a pool with an unavailable Node, nor one with an invalid annotation.
 func TestNobodyWaitsForOthers(t *testing.T) {
 	b := newBench(t)
 	b.spec(`{"gate":"None","maxConcurrent":1}`)
@@ -224,7 +227,8 @@ func TestSuspendedReplaces(t *testing.T) {
 	b.stamped("a", "digest-v2.0.0")
 }
 
-// Whoever applies the pool from Git, as Flux does, leaves the stamp, and we leave theirs.
+// A tool that applies the pool from Git, such as Flux, does not change our annotation,
+// and we do not change its fields.
 func TestStampBesideServerSideApply(t *testing.T) {
 	b := newBench(t)
 	b.spec(`{"gate":"None"}`)

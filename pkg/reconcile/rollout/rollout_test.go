@@ -34,7 +34,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// patience bounds every wait: reaching it is a failure, so it may be generous.
+// patience limits every wait: reaching it is a failure, so it can be long.
 const patience = 60 * time.Second
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
@@ -260,7 +260,7 @@ func (b *bench) follow() {
 	}
 }
 
-// archive keeps the record of a configuration that is replaced.
+// archive creates the record of a replaced configuration.
 func (b *bench) archive(osc *osm.OperatingSystemConfig) {
 	b.t.Helper()
 	key := types.NamespacedName{Namespace: b.ns, Name: osc.Name + "-" + strings.ToLower(osc.Annotations[api.AnnotationInputDigest])}
@@ -304,8 +304,8 @@ func (b *bench) done(name string) {
 // second lets the whole seconds that times of the API have pass.
 func (b *bench) second() { time.Sleep(1100 * time.Millisecond) }
 
-// The clock decides about windows and machines that do not join; whoever restarts goes on
-// where the status says.
+// The clock decides about windows and machines that do not join; after a restart the
+// status says where to continue.
 func TestRolloutByTheClock(t *testing.T) {
 	b := newBench(t)
 	b.spec(`{"gate":"None"}`)

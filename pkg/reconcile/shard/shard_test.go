@@ -31,7 +31,7 @@ func TestLeases(t *testing.T) {
 	const name = "operating-system-manager"
 	for selector, want := range map[string]string{
 		"":                      name,
-		"!gitops.k8c.io/shard":  name, // excludes whoever has no shards
+		"!gitops.k8c.io/shard":  name, // excludes a controller without shards
 		"gitops.k8c.io/shard=a": name + "-shard-",
 	} {
 		got := parse(t, selector).Lease(name)

@@ -34,9 +34,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// TestRenewal moves the clock of two replicas through the life of a certificate and
-// of its CA. Whoever trusts what the webhook configurations say is served at every
-// moment by both, without a restart, and the API server is in the end.
+// TestRenewal moves the clock of two replicas through the life of a certificate and of
+// its CA. A client that trusts the webhook configurations can connect to both at every
+// moment, without a restart, and in the end so can the API server.
 func TestRenewal(t *testing.T) {
 	// The end of the test is the API server's present.
 	const fewDays = 3 * day
@@ -110,7 +110,8 @@ func TestRenewal(t *testing.T) {
 		t.Error("the CA was replaced with the certificate")
 	}
 
-	// The certificate has expired when the CA is due: the new one is told of, the old one signs.
+	// The certificate has expired when the CA is due: the new CA is published, the old
+	// one signs.
 	pass(fake.Since(begin.Add(authorityLife/3*2)) * -1)
 	third := both("two CAs", func(c credentials) bool { return len(c.authorities) == 2 })
 	if third.issuer() != 1 {
@@ -150,8 +151,8 @@ func (s *site) defaulted() error {
 	return nil
 }
 
-// TestSecret shows whose Secret is touched, and that one which was edited or
-// deleted is made anew and used without a restart.
+// TestSecret checks which Secrets are changed, and that an edited or deleted one is
+// created again and used without a restart.
 func TestSecret(t *testing.T) {
 	s := newSite(t)
 	foreign := s.secret()
@@ -213,8 +214,8 @@ func TestClocksApart(t *testing.T) {
 	}
 }
 
-// As long as there is nothing to tell, nobody asks for webhook configurations, to which
-// there may be no right.
+// While there is nothing to publish, webhook configurations, for which there can be no
+// permission, are not read.
 func TestNothingToTell(t *testing.T) {
 	s := newSite(t)
 	foreign := s.secret()
@@ -265,7 +266,7 @@ func TestBundles(t *testing.T) {
 		other := service.DeepCopy()
 		other.Name, other.ClientConfig.Service.Namespace = "other.example.com", "default"
 		changed := before.DeepCopy()
-		changed.Webhooks[0].ClientConfig.CABundle = nil // as somebody may
+		changed.Webhooks[0].ClientConfig.CABundle = nil // as a user can
 		changed.Webhooks = append([]admissionregistrationv1.MutatingWebhook{*elsewhere, *service, *other}, changed.Webhooks...)
 		changed.Annotations = map[string]string{"a": "b"}
 		do(t, s.client.Update(t.Context(), changed))
@@ -303,9 +304,9 @@ func TestBundles(t *testing.T) {
 	})
 }
 
-// TestCallers shows who may call where the API server has a certificate to show,
-// that only TLS 1.2 and up is spoken, and what a stranger gets to hear (security.md
-// 29). The certificates are files, as cert-manager mounts them, and replaced there.
+// TestCallers checks who can call if the API server presents a certificate, that only TLS
+// 1.2 and later is accepted, and what an unauthenticated client gets (security.md 29).
+// The certificates are files, as cert-manager mounts them, and are replaced there.
 func TestCallers(t *testing.T) {
 	ca, _ := renew(t, credentials{}, time.Now())
 	dir := t.TempDir()
@@ -385,8 +386,8 @@ func clientOf(t *testing.T, c credentials) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// TestTwoClusters shows one controller whose pools are in another cluster: the API
-// servers of both are told whom to trust, and both call.
+// TestTwoClusters has one controller whose pools are in another cluster: the CA is
+// published to the API servers of both, and both call.
 func TestTwoClusters(t *testing.T) {
 	here := newSite(t)
 	worker := &site{t: t, cluster: cluster.Start(t, cluster.Options{}), clock: here.clock}
@@ -394,7 +395,7 @@ func TestTwoClusters(t *testing.T) {
 	r := here.start()
 	other, err := crcluster.New(worker.cluster.Config, func(o *crcluster.Options) { o.Scheme = here.client.Scheme() })
 	do(t, err)
-	do(t, r.certificates.Tell(r.manager, other)) // later, when the other cluster is there
+	do(t, r.certificates.Tell(r.manager, other)) // later, when the other cluster exists
 	for _, s := range []*site{here, worker} {
 		s.configure(r.address)
 		s.ready()
@@ -408,8 +409,8 @@ func TestTwoClusters(t *testing.T) {
 	}
 }
 
-// Without deploy/webhook.yaml the right to write caBundle is missing: everything else
-// goes on, and it is written once the right is there.
+// Without deploy/webhook.yaml the permission to write caBundle is missing: everything
+// else works, and it is written when the permission is granted.
 func TestWithoutTheRight(t *testing.T) {
 	s := newSite(t)
 	s.configure("127.0.0.1:1")

@@ -61,7 +61,7 @@ func TestDefault(t *testing.T) {
 			if osp := got.GetAnnotations()[api.AnnotationOSP]; osp != c.want {
 				t.Errorf("the profile is %q, want %q", osp, c.want)
 			}
-			// Nothing else differs, whether our types know it or not.
+			// Nothing else differs, including fields that our types do not know.
 			want := map[string]string{}
 			for k, v := range c.annotations {
 				want[k] = v.(string)
@@ -102,7 +102,7 @@ func TestDefault(t *testing.T) {
 	t.Run("nothing keeps one from being deleted, or released", func(t *testing.T) {
 		_, got, err := create(t, ubuntu, map[string]any{api.AnnotationOSP: "osp-mine"})
 		do(t, err)
-		// No provider spec any more, then deleted while somebody holds it.
+		// Without a provider spec, then deleted while it has a finalizer.
 		do(t, s.client.Patch(t.Context(), got, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/hold"]},"spec":{"template":null}}`))))
 		do(t, s.client.Delete(t.Context(), got))
 		do(t, s.client.Patch(t.Context(), got, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":null,"finalizers":null}}`))))

@@ -65,8 +65,8 @@ func review(t testing.TB, h Handlers, path, version, operation string, object, o
 	return out
 }
 
-// TestReviews is contract 10 as it stands there, units outside Flatcar aside, which
-// are allowed here: for configurations that were made for the reference and lead here.
+// TestReviews covers contract 10, except units outside Flatcar, which are allowed here:
+// for webhook configurations of operating-system-manager that lead here.
 func TestReviews(t *testing.T) {
 	profile := func(edits ...func(*osm.OperatingSystemProfile)) *osm.OperatingSystemProfile {
 		osp := profileObject("n", "osp-a")
@@ -129,7 +129,7 @@ func TestReviews(t *testing.T) {
 	}
 }
 
-// What cannot be checked is let through, also where unknown profiles are refused.
+// Requests that cannot be checked are admitted, also if unknown profiles are rejected.
 func TestClusterIsAway(t *testing.T) {
 	pool := map[string]any{"metadata": map[string]any{"name": "p", "annotations": map[string]any{api.AnnotationOSP: "x"}}}
 	h := Handlers{Pools: decoding{errors.New("the API server has c4nary")}, DenyUnknownProfiles: true}
@@ -139,7 +139,7 @@ func TestClusterIsAway(t *testing.T) {
 	}
 }
 
-// Many problems are told in a few warnings.
+// Many problems result in a few warnings.
 func TestManyWarnings(t *testing.T) {
 	osp := profileObject("n", "osp-a")
 	for range 40 {
@@ -156,8 +156,8 @@ func TestManyWarnings(t *testing.T) {
 	}
 }
 
-// FuzzReview: whatever an object holds, nothing panics, an answer says why it
-// refuses, and what is patched is one annotation (security.md 22).
+// FuzzReview: no object causes a panic, a rejection has a reason, and only one annotation
+// is patched (security.md 22).
 func FuzzReview(f *testing.F) {
 	for _, object := range []string{
 		`{}`, `null`, `{"metadata":null,"spec":null}`, `{"metadata":{"annotations":null}}`, `{"spec":{"template":7}}`,

@@ -80,9 +80,9 @@ func TestCertificatesAreMade(t *testing.T) {
 	}
 }
 
-// Two replicas that were told different names, as while a Deployment is rolled out,
-// are both content with what either made, and the names that nobody has any more go
-// when the certificate is due.
+// Two replicas with different names, as while a Deployment is rolled out, both accept
+// each other's certificate, and names that are no longer used are removed when the
+// certificate is due.
 func TestReplicasOfDifferentNames(t *testing.T) {
 	before, after := []string{"a.svc", "old.example.com", "10.0.0.7"}, []string{"A.svc", "new.example.com"}
 	c, _, err := credentials{}.renewed(before, epoch)
@@ -136,7 +136,7 @@ func TestYears(t *testing.T) {
 	}
 }
 
-// A controller that was away for years starts again.
+// A controller that did not run for years starts again.
 func TestEverythingHasExpired(t *testing.T) {
 	c, _ := renew(t, credentials{}, epoch)
 	next, why := renew(t, c, epoch.Add(11*365*day))

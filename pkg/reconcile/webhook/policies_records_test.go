@@ -16,8 +16,8 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// TestPoliciesOfRecords shows who may write what says where nodes came from, and what
-// was given to pools before. Backups, garbage collection and other controllers go on.
+// TestPoliciesOfRecords checks who can write records of nodes and of earlier
+// configurations. Backups, garbage collection and other controllers still work.
 func TestPoliciesOfRecords(t *testing.T) {
 	who, ns := policed(t)
 	const mine = "only osm-gitops writes it"
@@ -88,7 +88,7 @@ func TestPoliciesOfRecords(t *testing.T) {
 			patch := func(as string) error {
 				return who[as].Status().Patch(t.Context(), obj.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(`{"status":{"conditions":[]}}`)), client.DryRunAll)
 			}
-			// Of the policies for which policed waits none is for a status alone.
+			// policed does not wait for a policy for status only.
 			eventually(t, "the policy to be in force", func() error {
 				if err := patch(editor); !apierrors.IsForbidden(err) {
 					return fmt.Errorf("%T: not refused: %v", obj, err) //nolint:errorlint // it may be nil
@@ -113,8 +113,8 @@ func TestPoliciesOfRecords(t *testing.T) {
 	})
 }
 
-// Where many controllers share a cluster, each may write in its own namespace once its
-// ServiceAccount's name is among the parameters, and not in another's.
+// If several controllers share a cluster, each can write in its own namespace when its
+// ServiceAccount's name is in the parameters, and not in another's.
 func TestPoliciesOfManyControllers(t *testing.T) {
 	who, ns := policed(t)
 	write := func(as string) error {

@@ -137,8 +137,8 @@ func (s step) apply(t *testing.T, who users) error {
 	return who[s.as].Patch(t.Context(), s.after, client.MergeFrom(s.before))
 }
 
-// TestPolicies shows who may write what, as the API server holds it by itself. None
-// of the rules keeps anybody from deleting.
+// TestPolicies checks who can write what, as enforced by the API server. None of the
+// rules prevents deletions.
 func TestPolicies(t *testing.T) {
 	who, ns := policed(t)
 	const mine = "only osm-gitops writes"
@@ -366,8 +366,8 @@ func do(t *testing.T, err error) {
 	}
 }
 
-// eventually tries until there is no error; giving up is a failure, so it may take
-// its time.
+// eventually retries until there is no error; giving up is a failure, so it can take
+// long.
 func eventually(t *testing.T, what string, try func() error) {
 	t.Helper()
 	const patience = 60 * time.Second

@@ -24,8 +24,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/slow"
 )
 
-// Whoever sends more reviews than are answered at a time gets told so, and whoever does
-// not send what he announced is not waited for (security.md 22).
+// A client that sends more reviews than the limit gets an error, and the server does not
+// wait for a client that does not send its request (security.md 22).
 func TestBounded(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
 	one := bounded{slots: semaphore.NewWeighted(1), bodies: listen.NewBodies(1), wait: time.Millisecond, read: 50 * time.Millisecond, next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -76,7 +76,8 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// Metrics are told when the certificate ends that is served, made here or by others.
+// Metrics report when the serving certificate expires, whether it was created here or by
+// another program.
 func TestEndIsTold(t *testing.T) {
 	made, _ := renew(t, credentials{}, time.Now())
 	dir := t.TempDir()
@@ -155,7 +156,7 @@ func TestServerIsBounded(t *testing.T) {
 	}
 }
 
-// Peers that send no review keep no API server from being answered (security.md 41).
+// Clients that send no review do not block the API server (security.md 41).
 func TestSlowPeers(t *testing.T) {
 	s := newSite(t)
 	r := s.start()

@@ -131,7 +131,7 @@ func webhookManifests(t *testing.T, kinds ...string) []*unstructured.Unstructure
 type replica struct {
 	address string
 	stop    func()
-	// manager runs, and certificates are what it keeps.
+	// manager runs, and certificates are maintained by it.
 	manager      ctrl.Manager
 	certificates *Certificates
 }
@@ -177,7 +177,7 @@ func (s *site) start(edits ...func(o *Options, h *Handlers)) *replica {
 	return r
 }
 
-// ready waits until the API server was told whom to trust.
+// ready waits until the CA is published to the API server.
 func (s *site) ready() {
 	s.t.Helper()
 	eventually(s.t, "caBundle in every webhook", func() error {
@@ -226,8 +226,7 @@ func (s *site) get(obj client.Object) {
 	do(s.t, s.client.Get(s.t.Context(), client.ObjectKeyFromObject(obj), obj))
 }
 
-// pool is a MachineDeployment as somebody writes it, with fields that our types do
-// not know.
+// pool is a MachineDeployment of a user, with fields that our types do not know.
 func (s *site) pool(name, providerSpec string, annotations map[string]any) *unstructured.Unstructured {
 	s.t.Helper()
 	text := fmt.Sprintf(`{"apiVersion":"cluster.k8s.io/v1alpha1","kind":"MachineDeployment","metadata":{"namespace":%q,"name":%q},

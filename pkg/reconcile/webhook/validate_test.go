@@ -14,8 +14,8 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// TestValidatePool warns of profiles that do not exist or do not suit a pool, or
-// refuses them where that is asked for, and of nothing that a change did not change.
+// TestValidatePool warns about profiles that do not exist or do not suit a pool, or
+// rejects them if enabled, and never about anything that a change did not change.
 func TestValidatePool(t *testing.T) {
 	s := newSite(t)
 	osp := profileObject(system, "osp-here")
@@ -64,7 +64,7 @@ func TestValidatePool(t *testing.T) {
 				}
 			}
 
-			// A pool that was there before its profile was gone.
+			// A pool that existed before its profile was deleted.
 			md := pool("standing-"+strings.ReplaceAll(name, " ", "-"), "osp-going", ubuntu)
 			going := profileObject(system, "osp-going")
 			do(t, s.client.Create(t.Context(), going))
@@ -91,8 +91,8 @@ func TestValidatePool(t *testing.T) {
 				}
 			}
 			do(t, s.client.Delete(t.Context(), md))
-			// A warning there may be: the API server may ask about a state that its cache
-			// had from before the deletion, and then asks again.
+			// A warning is possible: the API server can ask about a state from before the
+			// deletion, from its cache, and then asks again.
 			if err := patch(`{"metadata":{"annotations":{"k8c.io/operating-system-profile":"osp-nowhere"},"finalizers":null}}`); err != nil {
 				t.Errorf("a pool that is being deleted: %v", err)
 			}

@@ -22,7 +22,8 @@ func withFormat(t *testing.T, s signer, data []byte) []byte {
 		t.Fatal(err)
 	}
 	hash := sha512.Sum512(data)
-	// What is signed: https://github.com/openssh/openssh-portable/blob/V_9_8_P1/PROTOCOL.sshsig
+	// The signed data:
+	// https://github.com/openssh/openssh-portable/blob/V_9_8_P1/PROTOCOL.sshsig
 	blob := append([]byte("SSHSIG"), ssh.Marshal(struct{ Namespace, Reserved, HashAlgorithm, Hash string }{sshNamespace, "", "sha512", string(hash[:])})...)
 	signature, err := key.(ssh.AlgorithmSigner).SignWithAlgorithm(rand.Reader, blob, ssh.KeyAlgoRSA)
 	if err != nil {

@@ -144,7 +144,8 @@ func TestSSH(t *testing.T) {
 			}
 		})
 	}
-	// What was accepted long ago stays good when its key ends, and no longer.
+	// A signature that was accepted long ago remains valid when its key expires, but a
+	// new one is not.
 	k := keys(t, "file", line(`ada valid-before="20260701" KEY`))
 	if _, err := k.Verify("id", payload, good, Times{Made: noon}); err != nil {
 		t.Error(err)
@@ -202,7 +203,7 @@ func TestKeysThatCannotBeUsed(t *testing.T) {
 	if _, err := ParseKeys(nil); err == nil {
 		t.Error("an empty Secret is accepted")
 	}
-	// A file that cannot be read is told, and not that there is no key besides.
+	// An unreadable file is reported, and not in addition that there is no key.
 	if _, err := ParseKeys(secret("file", "hello world")); err == nil || strings.Contains(err.Error(), "no public key found") {
 		t.Errorf("got %v", err)
 	}
@@ -233,10 +234,10 @@ func TestPrincipals(t *testing.T) {
 		{"ada,!eve KEY", "!eve", false},
 		{"a?a KEY", "ada", true},
 		{"a?a KEY", "adda", false},
-		{"ada KEY", "*", false}, // a principal is no pattern
+		{"ada KEY", "*", false}, // a principal is not a pattern
 		{"ada KEY", fingerprint, true},
 		{"ada KEY", strings.ToLower(fingerprint), false},
-		{"ada KEY", "ada.pub", false}, // the file may have other lines
+		{"ada KEY", "ada.pub", false}, // the file can have other lines
 		{"KEY", "ada.pub", true},
 		{"KEY comment", "comment", false},
 		{"ada KEY", "", false},
@@ -436,8 +437,8 @@ func TestLongestFileOfKeys(t *testing.T) {
 	}
 }
 
-// A signature says whether its key has an end. Of several lines with one SSH key, one
-// without an end is enough.
+// A signature reports whether its key has an expiry date. Of several lines with one SSH
+// key, one without an expiry date is enough.
 func TestEnds(t *testing.T) {
 	lasting, year, ada := newPGP(t, 0), newPGP(t, 365*24*time.Hour), newSigner(t)
 	until := `valid-before="20991231" ` + ada.public
