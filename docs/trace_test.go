@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/offline"
 	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
@@ -16,7 +17,7 @@ const fleet = "examples/audit/fleet.jsonl"
 // TestExampleDump: the example is what `osm-gitops trace --dump` writes of an estate.
 func TestExampleDump(t *testing.T) {
 	var want bytes.Buffer
-	if _, err := clusterfixture.Fleet(t).Clusters().Dump(t.Context(), &want, clusterfixture.At(100)); err != nil {
+	if _, err := offline.Write(t.Context(), clusterfixture.Fleet(t).Clusters(), &want, clusterfixture.At(100)); err != nil {
 		t.Fatal(err)
 	}
 	if *update {
