@@ -8,7 +8,7 @@
 //
 // It is pure: text in, a list out; no network, no cluster, no program is run.
 //
-// Start with Of in node.go, then List in list.go. walk.go follows statements,
-// commands.go knows what commands download, mirrors.go compares a list with what a
+// Start with Of in node.go, then List in list.go. package shell follows statements, programs.go and
+// packages.go know what programs download, mirrors.go compares a list with what a
 // site has mirrored.
 package downloads

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint/shell"
 )
 
 // Kind is what an Item is.
@@ -132,7 +134,7 @@ func (c collector) list() List {
 	var out List
 	for _, key := range slices.Sorted(maps.Keys(c)) {
 		item := *c[key]
-		if item.anyArchitecture || len(item.Architectures) == len(architectures) {
+		if item.anyArchitecture || len(item.Architectures) == len(shell.Architectures) {
 			item.Architectures = nil
 		}
 		for _, suffix := range []string{".sha256", ".sha256sum", ".sha512", ".sha512sum"} {

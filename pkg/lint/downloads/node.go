@@ -6,9 +6,8 @@ import (
 	"regexp"
 	"strings"
 
-	"mvdan.cc/sh/v3/syntax"
-
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/shell"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -66,14 +65,14 @@ func Of(engine *render.Engine, in render.Input) (List, error) {
 
 // Find lists what a node downloads.
 func Find(n *Node) List {
-	k := &walker{node: n, found: collector{}, done: map[string]bool{}}
+	k := &finder{node: n, found: collector{}}
+	k.walk = shell.Walker{Machine: k, OSRelease: n.osRelease()}
 	for _, s := range n.Stages {
 		for i := range s.Files {
 			k.read(s, &s.Files[i])
 		}
 	}
 	for _, s := range n.Stages {
-		k.stage = s.Name
 		k.modules(s)
 		for _, f := range s.Files {
 			if isUnit.MatchString(f.Path) {
@@ -82,13 +81,11 @@ func Find(n *Node) List {
 		}
 	}
 	for _, s := range k.scripts {
-		if !s.reached { // nobody knows who runs it, and with which arguments
-			k.stage, k.at = s.stage, Place{Stage: s.stage, File: s.file.Path}
-			k.exec(s.parsed.Stmts, []*world{{}})
+		if !s.Reached {
+			k.walk.Run(s, start())
 		}
 	}
 	for _, s := range n.Stages {
-		k.stage = s.Name
 		for _, f := range s.Files {
 			k.content(s, f)
 		}
@@ -142,36 +139,65 @@ func (n *Node) osRelease() map[string]string {
 	return out
 }
 
-// script is a file that a shell runs.
-type script struct {
-	stage   string
-	file    *render.NodeFile
-	parsed  *syntax.File
-	reached bool
-}
-
-// maxScript bounds a script in bytes, and maxOpen the brackets in it: they nest.
-const (
-	maxScript = 512 << 10 // 512 KiB
-	maxOpen   = 20_000
-)
-
-func parse(text string) (*syntax.File, error) {
-	if n := strings.Count(text, "(") + strings.Count(text, "{") + strings.Count(text, "`"); len(text) > maxScript || n > maxOpen {
-		return nil, fmt.Errorf("it has %d bytes and %d brackets, more than %d and %d", len(text), n, maxScript, maxOpen)
-	}
-	return syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
-}
-
 var (
-	shebang  = regexp.MustCompile(`^#!\s*(?:\S*/)?(?:env\s+(?:-S\s+)?)?(?:\S*/)?([^\s/]+)`)
-	isUnit   = regexp.MustCompile(`/systemd/system/[^/]+\.(service|d/[^/]+\.conf)$`)
-	execLine = regexp.MustCompile(`^(Exec(?:Start|StartPre|StartPost|Condition|Stop|StopPost|Reload))=[-@:+!|]*(.*)$`)
+	shebang = regexp.MustCompile(`^#!\s*(?:\S*/)?(?:env\s+(?:-S\s+)?)?(?:\S*/)?([^\s/]+)`)
+	isUnit  = regexp.MustCompile(`/systemd/system/[^/]+\.(service|d/[^/]+\.conf)$`)
 )
+
+// finder finds what the scripts of a node download.
+type finder struct {
+	node    *Node
+	walk    shell.Walker
+	found   collector
+	scripts []*shell.Script
+}
+
+// facts are what the programs of a node have done, one way through its scripts.
+type facts struct {
+	// repositories that were set up.
+	repositories []string
+	// outputs are the downloads by the files that they were written to.
+	outputs map[string]*Item
+}
+
+// start is the world in which nothing has happened.
+func start() *shell.World { return &shell.World{Facts: facts{}} }
+
+func factsOf(w *shell.World) facts { return w.Facts.(facts) }
+
+// Key implements shell.Facts. Where a file was written to does not decide what scripts do.
+func (f facts) Key() string { return fmt.Sprintf("%q", f.repositories) }
+
+// Join implements shell.Facts.
+func (f facts) Join(other shell.Facts) shell.Facts {
+	return facts{union(f.repositories, other.(facts).repositories), f.outputs}
+}
+
+// File implements shell.Machine.
+func (k *finder) File(name string) (text string, ok bool) {
+	if f := k.node.file(k.walk.Stage, name); f != nil {
+		return f.Content, true
+	}
+	return "", false
+}
+
+// Script implements shell.Machine. Of two at a path the stage's own is run.
+func (k *finder) Script(name string) *shell.Script {
+	var found *shell.Script
+	for _, s := range k.scripts {
+		if s.Path == name && (found == nil || s.Stage == k.walk.Stage) {
+			found = s
+		}
+	}
+	return found
+}
+
+// Write implements shell.Machine: repositories are set up by writing files.
+func (k *finder) Write(w *shell.World, file, text string) { k.repositories(w, file, text) }
 
 // read parses a file if a shell runs it.
-func (k *walker) read(s Stage, f *render.NodeFile) {
-	k.at = Place{Stage: s.Name, File: f.Path}
+func (k *finder) read(s Stage, f *render.NodeFile) {
+	k.walk.At(s.Name, f.Path, 0)
 	interpreter := ""
 	if m := shebang.FindStringSubmatch(f.Content); m != nil {
 		interpreter = m[1]
@@ -185,21 +211,21 @@ func (k *walker) read(s Stage, f *render.NodeFile) {
 	default:
 		for _, url := range anyURL.FindAllString(f.Content, -1) {
 			if !isLocal(url) {
-				k.unresolved(withoutUser(url), "it stands in a program of "+interpreter+", which is not followed: mirror it if the program downloads it")
+				k.Unresolved(withoutUser(url), "it stands in a program of "+interpreter+", which is not followed: mirror it if the program downloads it")
 			}
 		}
 		return
 	}
-	parsed, err := parse(f.Content)
+	parsed, err := shell.Parse(f.Content)
 	if err != nil {
-		k.unresolved("the downloads of "+f.Path, fmt.Sprintf("it cannot be read as a script: %v", err))
+		k.Unresolved("the downloads of "+f.Path, fmt.Sprintf("it cannot be read as a script: %v", err))
 		return
 	}
-	k.scripts = append(k.scripts, &script{stage: s.Name, file: f, parsed: parsed})
+	k.scripts = append(k.scripts, &shell.Script{Stage: s.Name, Path: f.Path, File: parsed})
 }
 
 // modules follows the commands of cloud-init.
-func (k *walker) modules(s Stage) {
+func (k *finder) modules(s Stage) {
 	if s.Modules == nil {
 		return
 	}
@@ -208,34 +234,25 @@ func (k *walker) modules(s Stage) {
 		commands []string
 	}{{"bootcmd", s.Modules.BootCMD}, {"runcmd", s.Modules.RunCMD}} {
 		for i, text := range list.commands {
-			k.at = Place{Stage: s.Name, File: fmt.Sprintf("%s[%d]", list.name, i)}
-			k.calls = 0
-			k.inline(&world{}, text)
+			k.walk.At(s.Name, fmt.Sprintf("%s[%d]", list.name, i), 0)
+			k.walk.Command(start(), text)
 		}
 	}
 	for _, name := range sortedKeys(s.Modules.YumRepos) {
-		k.at = Place{Stage: s.Name, File: "yum_repos[" + name + "]"}
+		k.walk.At(s.Name, "yum_repos["+name+"]", 0)
 		for _, key := range []string{"baseurl", "mirrorlist", "metalink"} {
 			if address := s.Modules.YumRepos[name][key]; address != "" {
-				k.yumRepository(&world{}, address)
+				k.yumRepository(start(), address)
 			}
 		}
 	}
 }
 
 // unit follows the commands of a unit.
-func (k *walker) unit(s Stage, f render.NodeFile) {
-	lines := strings.Split(f.Content, "\n")
-	for i := 0; i < len(lines); i++ {
-		line, at := strings.TrimSpace(lines[i]), i+1
-		for strings.HasSuffix(line, `\`) && i+1 < len(lines) {
-			i++
-			line = strings.TrimSuffix(line, `\`) + " " + strings.TrimSpace(lines[i])
-		}
-		if m := execLine.FindStringSubmatch(line); m != nil && m[2] != "" {
-			k.at, k.calls = Place{Stage: s.Name, File: f.Path, FileLine: at}, 0
-			k.inline(&world{}, m[2])
-		}
+func (k *finder) unit(s Stage, f render.NodeFile) {
+	for _, line := range shell.UnitCommands(f.Content) {
+		k.walk.At(s.Name, f.Path, line.Number)
+		k.walk.Command(start(), line.Text)
 	}
 }
 
@@ -246,12 +263,12 @@ var (
 )
 
 // content looks for images and repositories in files that are no scripts.
-func (k *walker) content(s Stage, f render.NodeFile) {
-	k.at = Place{Stage: s.Name, File: f.Path}
+func (k *finder) content(s Stage, f render.NodeFile) {
+	k.walk.At(s.Name, f.Path, 0)
 	find := func(re *regexp.Regexp) {
 		for _, m := range re.FindAllStringSubmatchIndex(f.Content, -1) {
-			k.at.FileLine = 1 + strings.Count(f.Content[:m[2]], "\n")
-			k.image(&world{}, f.Content[m[2]:m[3]])
+			k.walk.Line = 1 + strings.Count(f.Content[:m[2]], "\n")
+			k.image(start(), f.Content[m[2]:m[3]])
 		}
 	}
 	find(sandboxFlag)
@@ -261,13 +278,13 @@ func (k *walker) content(s Stage, f render.NodeFile) {
 	case (ext == ".yaml" || ext == ".yml" || ext == ".json") && strings.Contains(f.Path, "/manifests/"):
 		find(imageField)
 	case ext == ".repo" && strings.Contains(f.Path, "/yum.repos.d/"), strings.HasPrefix(f.Path, "/etc/apt/sources.list"):
-		k.at.FileLine = 1
-		k.repositories(&world{}, f.Path, f.Content)
+		k.walk.Line = 1
+		k.repositories(start(), f.Path, f.Content)
 	}
 }
 
 // sandbox says that containerd pulls the image of its own choice where it is told none.
-func (k *walker) sandbox() {
+func (k *finder) sandbox() {
 	const config = "/etc/containerd/config.toml"
 	f := k.node.file("provisioning", config)
 	if f == nil || sandboxImage.MatchString(f.Content) {
@@ -278,13 +295,12 @@ func (k *walker) sandbox() {
 			return
 		}
 	}
-	k.stage, k.at = "provisioning", Place{File: config}
 	for _, s := range k.node.Stages {
 		for i := range s.Files {
 			if &s.Files[i] == f {
-				k.at.Stage = s.Name
+				k.walk.At(s.Name, config, 0)
 			}
 		}
 	}
-	k.unresolved("the sandbox (pause) image", "containerd is not told which, and pulls the one it was built with: set pauseImage in the settings (--pause-image)")
+	k.Unresolved("the sandbox (pause) image", "containerd is not told which, and pulls the one it was built with: set pauseImage in the settings (--pause-image)")
 }

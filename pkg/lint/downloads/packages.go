@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint/shell"
 )
 
 var (
@@ -33,23 +35,23 @@ func arguments(args []string, withValue string) []string {
 }
 
 // pkg records a package.
-func (k *walker) pkg(w *world, manager, name, version string) {
+func (k *finder) pkg(w *shell.World, manager, name, version string) {
 	if name == "" {
 		return
 	}
-	if hasHole(name) || hasHole(version) {
-		k.add(w, Item{Kind: KindUnresolved, Name: shown(strings.TrimSuffix(manager+" package "+name+" "+version, " ")),
+	if shell.HasHole(name) || shell.HasHole(version) {
+		k.add(w, Item{Kind: KindUnresolved, Name: shell.Shown(strings.TrimSuffix(manager+" package "+name+" "+version, " ")),
 			Reason: "the package's name or version is known on the node alone: make it constant in the profile"})
 		return
 	}
-	k.add(w, Item{Kind: KindPackage, Name: name, Version: version, Manager: manager, Repositories: w.repos})
+	k.add(w, Item{Kind: KindPackage, Name: name, Version: version, Manager: manager, Repositories: factsOf(w).repositories})
 }
 
 // everything records that all packages of a system are brought up to date.
-func (k *walker) everything(w *world, manager string) { k.pkg(w, manager, "*", "") }
+func (k *finder) everything(w *shell.World, manager string) { k.pkg(w, manager, "*", "") }
 
 // apt records what apt-get installs.
-func (k *walker) apt(w *world, args []string) {
+func (k *finder) apt(w *shell.World, args []string) {
 	const manager = "apt"
 	again := slices.Contains(args, "--reinstall")
 	args = arguments(args, "-o -c -t -a --option --config-file --target-release --default-release --host-architecture")
@@ -60,13 +62,13 @@ func (k *walker) apt(w *world, args []string) {
 	case "install", "reinstall", "build-dep", "satisfy":
 		for _, a := range args[1:] {
 			name, version, _ := strings.Cut(a, "=")
-			if !hasHole(name) {
+			if !shell.HasHole(name) {
 				name, _, _ = strings.Cut(name, "/")
 			}
 			if strings.HasPrefix(a, "/") || strings.HasPrefix(a, "./") || strings.HasSuffix(name, "-") {
 				continue // a file that is there already, or one to remove
 			}
-			if hasHole(a) && (again || args[0] == "reinstall") {
+			if shell.HasHole(a) && (again || args[0] == "reinstall") {
 				continue // what is there already, which came by another command
 			}
 			k.pkg(w, manager, name, version)
@@ -77,8 +79,8 @@ func (k *walker) apt(w *world, args []string) {
 }
 
 // rpmLike records what yum, dnf and those like them install.
-func rpmLike(manager string) func(*walker, *world, []string) {
-	return func(k *walker, w *world, args []string) {
+func rpmLike(manager string) func(*finder, *shell.World, []string) {
+	return func(k *finder, w *shell.World, args []string) {
 		if slices.Contains(args, "-C") || slices.Contains(args, "--cacheonly") {
 			return // asks what is there
 		}
@@ -110,8 +112,8 @@ func rpmLike(manager string) func(*walker, *world, []string) {
 	}
 }
 
-func (k *walker) rpm(w *world, manager, spec string) {
-	if m := rpmVersion.FindStringSubmatch(spec); m != nil && !hasHole(spec) {
+func (k *finder) rpm(w *shell.World, manager, spec string) {
+	if m := rpmVersion.FindStringSubmatch(spec); m != nil && !shell.HasHole(spec) {
 		k.pkg(w, manager, m[1], m[2]+m[3])
 		return
 	}
@@ -119,8 +121,8 @@ func (k *walker) rpm(w *world, manager, spec string) {
 }
 
 // others records what installers of other packages install.
-func others(manager string) func(*walker, *world, []string) {
-	return func(k *walker, w *world, args []string) {
+func others(manager string) func(*finder, *shell.World, []string) {
+	return func(k *finder, w *shell.World, args []string) {
 		args = arguments(args, "-r --requirement -i --index-url --extra-index-url -t --target --channel -c -v --version")
 		if len(args) == 0 || args[0] != "install" && args[0] != "i" {
 			return
@@ -133,19 +135,19 @@ func others(manager string) func(*walker, *world, []string) {
 }
 
 // addRepository records what a repository's address is given as.
-func (k *walker) addRepository(w *world, args []string) {
+func (k *finder) addRepository(w *shell.World, args []string) {
 	before := len(k.found)
 	if k.repositories(w, "", strings.Join(args, " ")); len(k.found) > before {
 		return
 	}
 	k.urls(w, args, "the address of a repository")
-	if len(k.found) == before && slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "ppa:") || hasHole(a) }) {
-		k.unresolved(shown(strings.Join(args, " ")), "the address of this repository is not known: write its URL")
+	if len(k.found) == before && slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "ppa:") || shell.HasHole(a) }) {
+		k.Unresolved(shell.Shown(strings.Join(args, " ")), "the address of this repository is not known: write its URL")
 	}
 }
 
 // images records what is pulled.
-func images(k *walker, w *world, args []string) {
+func images(k *finder, w *shell.World, args []string) {
 	args = arguments(args, "-n --namespace -a --address --platform --creds --auth --timeout -r --runtime-endpoint -i --image-endpoint --config -H --host -u --user --hosts-dir --name -v -e -p --entrypoint")
 	at := slices.IndexFunc(args, func(a string) bool { return a == "pull" || a == "run" || a == "copy" })
 	if at < 0 || at+1 >= len(args) || args[at] == "run" && len(args) == 1 {
@@ -154,24 +156,24 @@ func images(k *walker, w *world, args []string) {
 	k.image(w, strings.TrimPrefix(args[at+1], "docker://"))
 }
 
-func (k *walker) image(w *world, name string) {
-	if hasHole(name) {
-		k.add(w, Item{Kind: KindUnresolved, Name: "image " + shown(name), Reason: "the image's name is known on the node alone: make it constant in the profile"})
+func (k *finder) image(w *shell.World, name string) {
+	if shell.HasHole(name) {
+		k.add(w, Item{Kind: KindUnresolved, Name: "image " + shell.Shown(name), Reason: "the image's name is known on the node alone: make it constant in the profile"})
 		return
 	}
 	k.add(w, Item{Kind: KindImage, Name: name})
 }
 
 // repositories finds those of apt and yum in what is written to a file.
-func (k *walker) repositories(w *world, file, text string) {
-	if !strings.Contains(text, "://") && !hasHole(text) {
+func (k *finder) repositories(w *shell.World, file, text string) {
+	if !strings.Contains(text, "://") && !shell.HasHole(text) {
 		return
 	}
 	for _, m := range fromYumRepo.FindAllStringSubmatch(text, -1) {
 		k.yumRepository(w, m[2])
 	}
 	for _, m := range debLine.FindAllStringSubmatch(text, -1) {
-		if strings.Contains(m[1], ":/") || hasHole(m[1]) {
+		if strings.Contains(m[1], ":/") || shell.HasHole(m[1]) {
 			k.repository(w, Item{Manager: "apt", Name: m[1], Suite: strings.Join(append([]string{m[2]}, strings.Fields(m[3])...), " ")})
 		}
 	}
@@ -188,32 +190,34 @@ func (k *walker) repositories(w *world, file, text string) {
 
 // yumRepository records one, for each architecture where its address names that:
 // https://dnf.readthedocs.io/en/latest/conf_ref.html#repo-variables
-func (k *walker) yumRepository(w *world, address string) {
+func (k *finder) yumRepository(w *shell.World, address string) {
 	if !strings.Contains(address, "$basearch") && !strings.Contains(address, "$arch") {
 		k.repository(w, Item{Manager: "yum", Name: address})
 		return
 	}
 	for _, uname := range []string{"x86_64", "aarch64"} {
-		if w.machine != "" && w.machine != uname {
+		if w.Uname != "" && w.Uname != uname {
 			continue
 		}
-		c := w.clone()
-		c.machine = uname
+		c := w.Clone()
+		c.Uname = uname
 		k.repository(c, Item{Manager: "yum", Name: strings.NewReplacer("$basearch", uname, "$arch", uname).Replace(address)})
-		w.repos = c.repos
+		w.Facts = c.Facts
 	}
 }
 
-func (k *walker) repository(w *world, item Item) {
+func (k *finder) repository(w *shell.World, item Item) {
 	item.Kind, item.Name = KindRepository, strings.TrimSuffix(withoutUser(item.Name), "/")
 	if isLocal(item.Name) || strings.HasPrefix(item.Name, "file:") || strings.HasPrefix(item.Name, "cdrom:") {
 		return
 	}
-	if hasHole(item.Name) || hasHole(item.Suite) || strings.Contains(item.Name, "$") {
-		k.add(w, Item{Kind: KindUnresolved, Name: strings.TrimSpace(shown("repository " + item.Name + " " + item.Suite)),
+	if shell.HasHole(item.Name) || shell.HasHole(item.Suite) || strings.Contains(item.Name, "$") {
+		k.add(w, Item{Kind: KindUnresolved, Name: strings.TrimSpace(shell.Shown("repository " + item.Name + " " + item.Suite)),
 			Reason: "a part of the repository's address is known on the node alone: make it constant in the profile"})
 		return
 	}
 	k.add(w, item)
-	w.repos = union(w.repos, []string{item.Name})
+	f := factsOf(w)
+	f.repositories = union(f.repositories, []string{item.Name})
+	w.Facts = f
 }

@@ -1,16 +1,15 @@
 package shellrules
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"path"
 	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/shell"
 )
 
 // found is a finding before its place in the profile is known.
@@ -85,7 +84,7 @@ var scriptRules = []func(*script) []found{
 }
 
 func shellScript(ctx context.Context, t Subject) []found {
-	s, err := parse(t.Content, t.Interpreter, !strings.HasPrefix(t.File, "/"))
+	s, err := parse(string(t.Content), t.Interpreter, !strings.HasPrefix(t.File, "/"))
 	if err != nil {
 		at, message := 0, err.Error()
 		var wrong syntax.ParseError
@@ -113,31 +112,18 @@ func (s *script) findings() []found {
 	return out
 }
 
-// unitScripts reads the commands of a unit that are given to a shell: ExecStart=/bin/sh
-// -c '...'.
+// unitScripts reads the commands of a unit, and the scripts that they give to a shell:
+// ExecStart=/bin/sh -c '...'.
 func unitScripts(ctx context.Context, content string) []found {
 	var out []found
-	lines := bytes.Split([]byte(content), []byte("\n"))
-	for i := 0; i < len(lines) && ctx.Err() == nil; i++ {
-		at := i
-		text := lines[i]
-		for bytes.HasSuffix(text, []byte("\\")) && i+1 < len(lines) {
-			i++
-			text = append(slices.Clone(bytes.TrimSuffix(text, []byte("\\"))), lines[i]...)
-		}
-		key, value, ok := strings.Cut(string(text), "=")
-		if !ok || !strings.HasPrefix(key, "Exec") {
-			continue
-		}
-		// The prefixes of systemd.service(5), "COMMAND LINES".
-		value = strings.TrimLeft(value, "-@:+!|")
-		s, err := parse([]byte(strings.ReplaceAll(value, "%%", "%")), "sh", true)
+	for _, line := range shell.UnitCommands(content) {
+		s, err := parse(line.Text, "sh", true)
 		if err != nil {
 			continue // systemd's quoting is not a shell's
 		}
 		s.done = ctx.Done()
 		for _, f := range commandFindings(s) {
-			f.line = at + 1
+			f.line = line.Number
 			out = append(out, f)
 		}
 	}
@@ -148,17 +134,14 @@ func unitScripts(ctx context.Context, content string) []found {
 // shell.
 func commandFindings(s *script) []found {
 	out := s.findings()
-	for _, c := range s.calls {
-		if !isShell(path.Base(c.name)) {
+	for _, c := range s.Calls {
+		text := c.Script()
+		if text == "" {
 			continue
 		}
-		for i, w := range c.args {
-			if i > 0 && strings.HasPrefix(c.args[i-1].text, "-") && strings.HasSuffix(c.args[i-1].text, "c") && !w.dynamic {
-				if inner, err := parse([]byte(w.text), "bash", true); err == nil {
-					inner.done = s.done
-					out = append(out, inner.findings()...)
-				}
-			}
+		if inner, err := parse(text, "bash", true); err == nil {
+			inner.done = s.done
+			out = append(out, inner.findings()...)
 		}
 	}
 	return out

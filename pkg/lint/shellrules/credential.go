@@ -10,6 +10,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/shell"
 )
 
 // placeholders find the texts that rendering puts in place of credentials, see
@@ -110,15 +111,15 @@ var (
 // placeholder in their value.
 func credentialVariables(file *syntax.File) map[string]bool {
 	out := map[string]bool{}
-	plain := &script{}
+	plain := &shell.Commands{}
 	syntax.Walk(file, func(n syntax.Node) bool {
 		a, ok := n.(*syntax.Assign)
 		if !ok || a.Name == nil || a.Value == nil {
 			return true
 		}
-		w := plain.word(a.Value)
-		byName := credentialName.MatchString(a.Name.Value) && w.text != "" && !strings.HasPrefix(w.text, "/") && !positional.MatchString(w.text)
-		if byName || placeholders.MatchString("="+w.text) {
+		w := plain.Word(a.Value)
+		byName := credentialName.MatchString(a.Name.Value) && w.Text != "" && !strings.HasPrefix(w.Text, "/") && !positional.MatchString(w.Text)
+		if byName || placeholders.MatchString("="+w.Text) {
 			out[a.Name.Value] = true
 		}
 		return true
@@ -127,11 +128,11 @@ func credentialVariables(file *syntax.File) map[string]bool {
 }
 
 // credentialIn says what credential is in an argument, "" of none.
-func (s *script) credentialIn(w word) string {
-	if placeholders.MatchString("="+w.text) && !strings.Contains(w.text, "\n") {
+func (s *script) credentialIn(w shell.Word) string {
+	if placeholders.MatchString("="+w.Text) && !strings.Contains(w.Text, "\n") {
 		return "a credential of the pool"
 	}
-	for _, m := range variable.FindAllStringSubmatch(w.text, -1) {
+	for _, m := range variable.FindAllStringSubmatch(w.Text, -1) {
 		if s.secrets[m[1]] {
 			return "$" + m[1]
 		}
@@ -150,37 +151,37 @@ var builtins = []string{
 func credentialArgument(s *script) []found {
 	const fix = "hand it over in a file of mode 600: curl --header @FILE or --config FILE, else by standard input"
 	var out []found
-	for _, c := range s.calls {
-		if c.name == "" || slices.Contains(builtins, c.name) || s.functions[c.name] != nil {
+	for _, c := range s.Calls {
+		if c.Name == "" || slices.Contains(builtins, c.Name) || s.Functions[c.Name] != nil {
 			continue
 		}
 		if what := s.shownCredential(c); what != "" {
-			out = append(out, found{lint.RuleCredentialArgument, c.line, fmt.Sprintf("%s has %s among its arguments, which every user of the node may read", c.name, what), fix})
+			out = append(out, found{lint.RuleCredentialArgument, c.Line, fmt.Sprintf("%s has %s among its arguments, which every user of the node may read", c.Name, what), fix})
 		}
 	}
 	return out
 }
 
 // shownCredential says which argument of a program is a credential.
-func (s *script) shownCredential(c *call) string {
-	if c.name == "curl" || c.name == "wget" {
+func (s *script) shownCredential(c *shell.Call) string {
+	if c.Name == "curl" || c.Name == "wget" {
 		if what := s.requestCredential(c); what != "" {
 			return what
 		}
 	}
-	for i, w := range c.args {
+	for i, w := range c.Args {
 		if what := s.credentialIn(w); what != "" {
 			return what
 		}
-		if !strings.HasPrefix(w.text, "--") {
+		if !strings.HasPrefix(w.Text, "--") {
 			continue
 		}
-		name, value, has := strings.Cut(strings.TrimPrefix(w.text, "--"), "=")
+		name, value, has := strings.Cut(strings.TrimPrefix(w.Text, "--"), "=")
 		if !credentialName.MatchString(name) || notCredential.MatchString(name) {
 			continue
 		}
-		if !has && i+1 < len(c.args) {
-			value = c.args[i+1].text
+		if !has && i+1 < len(c.Args) {
+			value = c.Args[i+1].Text
 		}
 		if value != "" && !strings.HasPrefix(value, "-") && !strings.HasPrefix(value, "/") && !strings.HasPrefix(value, "@") {
 			return "the value of --" + name
@@ -190,24 +191,24 @@ func (s *script) shownCredential(c *call) string {
 }
 
 // requestCredential is shownCredential for what curl and wget call otherwise.
-func (s *script) requestCredential(c *call) string {
-	read := curl
-	if c.name == "wget" {
-		read = wget
+func (s *script) requestCredential(c *shell.Call) string {
+	tool := shell.Curl
+	if c.Name == "wget" {
+		tool = shell.Wget
 	}
-	options, rest := read.read(c.args)
+	options, rest := tool.Read(c.Args)
 	for _, o := range options {
 		switch {
-		case o.name == "header" && authHeader(o.value.text) && !strings.HasPrefix(strings.ToLower(o.value.text), "metadata"):
-			name, _, _ := strings.Cut(o.value.text, ":")
+		case o.Name == "header" && authHeader(o.Value.Text) && !strings.HasPrefix(strings.ToLower(o.Value.Text), "metadata"):
+			name, _, _ := strings.Cut(o.Value.Text, ":")
 			return "the header " + name
-		case (o.name == "user" || o.name == "proxy-user") && strings.Contains(o.value.text, ":") && c.name == "curl",
-			o.name == "oauth2-bearer", o.name == "http-password", o.name == "proxy-password":
-			return "the value of " + o.given
+		case (o.Name == "user" || o.Name == "proxy-user") && strings.Contains(o.Value.Text, ":") && c.Name == "curl",
+			o.Name == "oauth2-bearer", o.Name == "http-password", o.Name == "proxy-password":
+			return "the value of " + o.Given
 		}
 	}
 	for _, w := range rest {
-		if userInfo.MatchString(w.text) {
+		if userInfo.MatchString(w.Text) {
 			return "the password of a URL"
 		}
 	}
@@ -215,12 +216,12 @@ func (s *script) requestCredential(c *call) string {
 }
 
 // handles reports whether a call has to do with a credential.
-func (s *script) handles(c *call) bool {
+func (s *script) handles(c *shell.Call) bool {
 	if s.shownCredential(c) != "" {
 		return true
 	}
-	for _, w := range append(s.stdin(c.stmt), c.args...) {
-		if s.credentialIn(w) != "" || placeholders.MatchString(w.text) {
+	for _, w := range append(s.Stdin(c.Stmt), c.Args...) {
+		if s.credentialIn(w) != "" || placeholders.MatchString(w.Text) {
 			return true
 		}
 	}
@@ -233,8 +234,8 @@ func trace(s *script) []found {
 	const fix = "leave it out, or stop it with \"set +x\" before the credential is read"
 	var out []found
 	for _, r := range s.requests() {
-		if r.verbose.given != "" && r.personal {
-			out = append(out, found{lint.RuleTrace, r.verbose.line, fmt.Sprintf("%s %s prints the headers of the request, the credential among them", r.name, r.verbose.given), "leave " + r.verbose.given + " out"})
+		if r.verbose.Given != "" && r.personal {
+			out = append(out, found{lint.RuleTrace, r.verbose.Line, fmt.Sprintf("%s %s prints the headers of the request, the credential among them", r.Name, r.verbose.Given), "leave " + r.verbose.Given + " out"})
 		}
 	}
 	handled := s.credentialLines()
@@ -264,15 +265,15 @@ func trace(s *script) []found {
 // a command, or sets a variable to one.
 func (s *script) credentialLines() []int {
 	var out []int
-	for _, c := range s.calls {
+	for _, c := range s.Calls {
 		if s.handles(c) {
-			out = append(out, c.line)
+			out = append(out, c.Line)
 		}
 	}
 	assigned := map[string]int{}
-	syntax.Walk(s.file, func(n syntax.Node) bool {
+	syntax.Walk(s.File, func(n syntax.Node) bool {
 		if a, ok := n.(*syntax.Assign); ok && a.Name != nil && s.secrets[a.Name.Value] {
-			assigned[a.Name.Value] = line(a)
+			assigned[a.Name.Value] = shell.LineOf(a)
 		}
 		return true
 	})
@@ -300,20 +301,20 @@ type traceEvent struct {
 // tracing are the places where a script turns tracing on and off.
 func (s *script) tracing() []traceEvent {
 	var out []traceEvent
-	for _, c := range s.calls {
-		if c.name != "set" {
+	for _, c := range s.Calls {
+		if c.Name != "set" {
 			continue
 		}
-		for i, w := range c.args {
+		for i, w := range c.Args {
 			switch {
-			case w.text == "-o" && i+1 < len(c.args) && c.args[i+1].text == "xtrace":
-				out = append(out, traceEvent{c.line, true})
-			case w.text == "+o" && i+1 < len(c.args) && c.args[i+1].text == "xtrace":
-				out = append(out, traceEvent{c.line, false})
-			case tracingOn.MatchString(w.text):
-				out = append(out, traceEvent{c.line, true})
-			case tracingOff.MatchString(w.text):
-				out = append(out, traceEvent{c.line, false})
+			case w.Text == "-o" && i+1 < len(c.Args) && c.Args[i+1].Text == "xtrace":
+				out = append(out, traceEvent{c.Line, true})
+			case w.Text == "+o" && i+1 < len(c.Args) && c.Args[i+1].Text == "xtrace":
+				out = append(out, traceEvent{c.Line, false})
+			case tracingOn.MatchString(w.Text):
+				out = append(out, traceEvent{c.Line, true})
+			case tracingOff.MatchString(w.Text):
+				out = append(out, traceEvent{c.Line, false})
 			}
 		}
 	}

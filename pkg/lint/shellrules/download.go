@@ -11,6 +11,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/shell"
 )
 
 var (
@@ -24,35 +25,35 @@ var (
 func insecureDownload(s *script) []found {
 	var out []found
 	for _, r := range s.requests() {
-		if option := r.insecure.given; option != "" {
-			out = append(out, found{lint.RuleInsecureDownload, r.insecure.line, fmt.Sprintf("%s %s takes any certificate, so whoever is on the way decides what arrives", r.name, option),
+		if option := r.insecure.Given; option != "" {
+			out = append(out, found{lint.RuleInsecureDownload, r.insecure.Line, fmt.Sprintf("%s %s takes any certificate, so whoever is on the way decides what arrives", r.Name, option),
 				"leave " + option + " out; for a CA of your own give --cacert FILE, or have the CA in the system's bundle"})
 		}
 	}
-	for _, c := range s.calls {
+	for _, c := range s.Calls {
 		if option := insecureOption(c); option != "" {
-			out = append(out, found{lint.RuleInsecureDownload, c.line, fmt.Sprintf("%s %s takes any certificate, so whoever is on the way decides what arrives", c.name, option),
+			out = append(out, found{lint.RuleInsecureDownload, c.Line, fmt.Sprintf("%s %s takes any certificate, so whoever is on the way decides what arrives", c.Name, option),
 				"leave " + option + " out; have the CA in the system's bundle"})
 		}
 	}
 	for _, name := range []string{"GIT_SSL_NO_VERIFY", "PYTHONHTTPSVERIFY", "NODE_TLS_REJECT_UNAUTHORIZED"} {
-		if value, ok := s.constants[name]; ok && (value == "0") == (name != "GIT_SSL_NO_VERIFY") {
-			out = append(out, found{lint.RuleInsecureDownload, s.assigned(name), name + "=" + value + " takes any certificate, so whoever is on the way decides what arrives", "leave it out"})
+		if value, ok := s.Constants[name]; ok && (value == "0") == (name != "GIT_SSL_NO_VERIFY") {
+			out = append(out, found{lint.RuleInsecureDownload, s.AssignedAt(name), name + "=" + value + " takes any certificate, so whoever is on the way decides what arrives", "leave it out"})
 		}
 	}
 	return out
 }
 
 // insecureOption is what tells other programs to take any certificate.
-func insecureOption(c *call) string {
-	for _, w := range c.args {
-		lower := strings.ToLower(w.text)
+func insecureOption(c *shell.Call) string {
+	for _, w := range c.Args {
+		lower := strings.ToLower(w.Text)
 		switch {
-		case strings.HasPrefix(c.name, "apt") && (strings.HasSuffix(lower, "::verify-peer=false") || strings.HasSuffix(lower, "::verify-host=false")),
-			c.name == "git" && lower == "http.sslverify=false",
-			(c.name == "yum" || c.name == "dnf") && noTLSCheck.MatchString(lower),
-			strings.HasPrefix(c.name, "pip") && strings.HasPrefix(lower, "--trusted-host"):
-			return w.text
+		case strings.HasPrefix(c.Name, "apt") && (strings.HasSuffix(lower, "::verify-peer=false") || strings.HasSuffix(lower, "::verify-host=false")),
+			c.Name == "git" && lower == "http.sslverify=false",
+			(c.Name == "yum" || c.Name == "dnf") && noTLSCheck.MatchString(lower),
+			strings.HasPrefix(c.Name, "pip") && strings.HasPrefix(lower, "--trusted-host"):
+			return w.Text
 		}
 	}
 	return ""
@@ -61,21 +62,21 @@ func insecureOption(c *call) string {
 // unsignedPackages: a package manager that takes packages which nobody signed.
 func unsignedPackages(s *script) []found {
 	var out []found
-	for _, c := range s.calls {
-		for _, w := range c.args {
+	for _, c := range s.Calls {
+		for _, w := range c.Args {
 			bad := false
-			switch c.name {
+			switch c.Name {
 			case "apt-get", "apt":
-				bad = slices.Contains([]string{"--allow-unauthenticated", "--allow-insecure-repositories", "--force-yes"}, w.text) ||
-					aptUnsigned.MatchString(w.text)
+				bad = slices.Contains([]string{"--allow-unauthenticated", "--allow-insecure-repositories", "--force-yes"}, w.Text) ||
+					aptUnsigned.MatchString(w.Text)
 			case "yum", "dnf", "microdnf", "zypper":
-				bad = w.text == "--nogpgcheck" || w.text == "--no-gpg-checks"
+				bad = w.Text == "--nogpgcheck" || w.Text == "--no-gpg-checks"
 			case "rpm":
-				bad = w.text == "--nosignature" || w.text == "--nodigest"
+				bad = w.Text == "--nosignature" || w.Text == "--nodigest"
 			}
 			if bad {
-				out = append(out, found{lint.RuleUnsignedPackages, c.line, fmt.Sprintf("%s %s installs packages that nobody has signed", c.name, w.text),
-					"leave " + w.text + " out and install the key of the repository"})
+				out = append(out, found{lint.RuleUnsignedPackages, c.Line, fmt.Sprintf("%s %s installs packages that nobody has signed", c.Name, w.Text),
+					"leave " + w.Text + " out and install the key of the repository"})
 			}
 		}
 	}
@@ -86,14 +87,14 @@ func unsignedPackages(s *script) []found {
 func runDownload(s *script) []found {
 	const fix = "download it to a file, check its SHA-256, then run the file"
 	var out []found
-	say := func(c *call, way string) {
-		out = append(out, found{lint.RuleRunDownload, c.line, way + " runs what has arrived so far, and nobody has checked it", fix})
+	say := func(c *shell.Call, way string) {
+		out = append(out, found{lint.RuleRunDownload, c.Line, way + " runs what has arrived so far, and nobody has checked it", fix})
 	}
-	fetching := map[*call]bool{}
+	fetching := map[*shell.Call]bool{}
 	fetches := map[syntax.Node]string{}
 	for _, r := range s.requests() {
-		fetching[r.call] = true
-		fetches[r.stmt] = r.name
+		fetching[r.Call] = true
+		fetches[r.Stmt] = r.Name
 	}
 	isFetch := func(n syntax.Node) (name string) {
 		syntax.Walk(n, func(n syntax.Node) bool {
@@ -102,47 +103,43 @@ func runDownload(s *script) []found {
 		})
 		return name
 	}
-	for _, c := range s.calls {
-		if c.pipe != nil && runsStdin(c) {
-			for _, part := range c.pipe.calls[:c.place] {
-				if i := slices.IndexFunc(part, func(c *call) bool { return fetching[c] }); i >= 0 {
-					say(c, part[i].name+" | "+c.name)
+	for _, c := range s.Calls {
+		if c.Pipe != nil && runsStdin(c) {
+			for _, part := range c.Pipe.Calls[:c.Place] {
+				if i := slices.IndexFunc(part, func(c *shell.Call) bool { return fetching[c] }); i >= 0 {
+					say(c, part[i].Name+" | "+c.Name)
 				}
 			}
 		}
-		if !slices.Contains([]string{"eval", "source", "."}, c.name) && !isShell(c.name) {
+		if !slices.Contains([]string{"eval", "source", "."}, c.Name) && !shell.Is(c.Name) {
 			continue
 		}
-		for _, w := range c.args {
-			if name := isFetch(w.node); name != "" {
-				say(c, c.name+" on the output of "+name)
+		for _, w := range c.Args {
+			if name := isFetch(w.Node); name != "" {
+				say(c, c.Name+" on the output of "+name)
 			}
 		}
-		for _, r := range c.stmt.Redirs {
+		for _, r := range c.Stmt.Redirs {
 			if name := isFetch(r.Word); name != "" {
-				say(c, c.name+" on the output of "+name)
+				say(c, c.Name+" on the output of "+name)
 			}
 		}
 	}
 	return out
 }
 
-func isShell(name string) bool {
-	return slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh", "ash"}, name)
-}
-
 // runsStdin reports whether a program takes its standard input for a program.
-func runsStdin(c *call) bool {
-	if !isShell(c.name) && !interpreters.MatchString(c.name) {
+func runsStdin(c *shell.Call) bool {
+	if !shell.Is(c.Name) && !interpreters.MatchString(c.Name) {
 		return false
 	}
-	for _, w := range c.args {
+	for _, w := range c.Args {
 		switch {
-		case w.text == "-", w.text == "-s", w.text == "/dev/stdin":
+		case w.Text == "-", w.Text == "-s", w.Text == "/dev/stdin":
 			return true
-		case isShell(c.name) && readsScript.MatchString(w.text):
+		case shell.Is(c.Name) && readsScript.MatchString(w.Text):
 			return true
-		case w.text == "-c", w.text == "-e", w.text == "-m", !strings.HasPrefix(w.text, "-"):
+		case w.Text == "-c", w.Text == "-e", w.Text == "-m", !strings.HasPrefix(w.Text, "-"):
 			return false
 		}
 	}
@@ -154,16 +151,16 @@ func runsStdin(c *call) bool {
 var digests = []string{"sha224sum", "sha256sum", "sha384sum", "sha512sum", "shasum", "b2sum", "b3sum", "gpg", "gpg2", "gpgv", "cosign", "minisign", "signify", "openssl", "rpm", "rpmkeys"}
 
 // checks are the calls that compare a download with what it should be.
-func (s *script) checks() []*call {
-	var out []*call
-	for _, c := range s.calls {
-		if !slices.Contains(digests, c.name) {
+func (s *script) checks() []*shell.Call {
+	var out []*shell.Call
+	for _, c := range s.Calls {
+		if !slices.Contains(digests, c.Name) {
 			continue
 		}
 		has := func(texts ...string) bool {
-			return slices.ContainsFunc(c.args, func(w word) bool { return slices.Contains(texts, w.text) })
+			return slices.ContainsFunc(c.Args, func(w shell.Word) bool { return slices.Contains(texts, w.Text) })
 		}
-		switch c.name {
+		switch c.Name {
 		case "gpg", "gpg2":
 			if !has("--verify") {
 				continue
@@ -189,16 +186,16 @@ func (s *script) checks() []*call {
 // checked reports whether a script compares a file with a checksum or a signature.
 // Where the file's name is computed, or the names that are checked are, any check will
 // do: what a script computes is not for lint to know.
-func (s *script) checked(target word, checks []*call) bool {
+func (s *script) checked(target shell.Word, checks []*shell.Call) bool {
 	for _, c := range checks {
-		if target.dynamic || target.text == "" || s.mentions(c, path.Base(target.text)) || !s.names(c) {
+		if target.Dynamic || target.Text == "" || s.Mentions(c, path.Base(target.Text)) || !s.names(c) {
 			return true
 		}
 		// echo "SUM  FILE" | sha256sum --check
-		if c.pipe != nil {
-			for _, part := range c.pipe.calls[:c.place] {
+		if c.Pipe != nil {
+			for _, part := range c.Pipe.Calls[:c.Place] {
 				for _, feeds := range part {
-					if s.mentions(feeds, path.Base(target.text)) {
+					if s.Mentions(feeds, path.Base(target.Text)) {
 						return true
 					}
 				}
@@ -210,22 +207,22 @@ func (s *script) checked(target word, checks []*call) bool {
 
 // names reports whether a check names the files that it is for: one of a list of
 // sums, and one of computed names, does not.
-func (s *script) names(c *call) bool {
-	words := append(s.stdin(c.stmt), c.args...)
-	if c.pipe != nil {
-		for _, part := range c.pipe.calls[:c.place] {
+func (s *script) names(c *shell.Call) bool {
+	words := append(s.Stdin(c.Stmt), c.Args...)
+	if c.Pipe != nil {
+		for _, part := range c.Pipe.Calls[:c.Place] {
 			for _, feeds := range part {
-				words = append(words, feeds.args...)
+				words = append(words, feeds.Args...)
 			}
 		}
 	}
 	for _, w := range words {
-		base := strings.ToLower(path.Base(w.text))
-		if w.dynamic || strings.Contains(base, "sums") || strings.HasSuffix(base, ".sha256") || strings.HasSuffix(base, ".sha512") || strings.Contains(base, "checksum") {
+		base := strings.ToLower(path.Base(w.Text))
+		if w.Dynamic || strings.Contains(base, "sums") || strings.HasSuffix(base, ".sha256") || strings.HasSuffix(base, ".sha512") || strings.Contains(base, "checksum") {
 			return false
 		}
 	}
-	for _, r := range c.stmt.Redirs {
+	for _, r := range c.Stmt.Redirs {
 		if r.Op == syntax.RdrIn && r.Word != nil {
 			return false
 		}
@@ -248,25 +245,25 @@ func uncheckedDownload(s *script) []found {
 			break
 		}
 		rule, how := lint.RuleUncheckedDownload, ""
-		if i := slices.IndexFunc(r.urls, func(w word) bool { return plainHTTP(w.text) }); i >= 0 {
+		if i := slices.IndexFunc(r.urls, func(w shell.Word) bool { return plainHTTP(w.Text) }); i >= 0 {
 			rule, how = lint.RuleHTTPDownload, " over http"
 		} else if r.personal {
 			continue
 		}
 		for _, target := range r.targets {
-			if s.checked(target, checks) || rule == lint.RuleUncheckedDownload && (sumFile.MatchString(target.text) || slices.ContainsFunc(r.urls, func(w word) bool { return sumFile.MatchString(w.text) })) {
+			if s.checked(target, checks) || rule == lint.RuleUncheckedDownload && (sumFile.MatchString(target.Text) || slices.ContainsFunc(r.urls, func(w shell.Word) bool { return sumFile.MatchString(w.Text) })) {
 				continue
 			}
-			out = append(out, found{rule, r.line, fmt.Sprintf("%s is downloaded%s and not compared with a checksum", shown(target.text), how), downloadFix(rule)})
+			out = append(out, found{rule, r.Line, fmt.Sprintf("%s is downloaded%s and not compared with a checksum", shown(target.Text), how), downloadFix(rule)})
 			break
 		}
-		if r.stdout && r.pipe != nil {
+		if r.stdout && r.Pipe != nil {
 			if to := unpacking(r); to != "" {
-				out = append(out, found{rule, r.line, fmt.Sprintf("what %s downloads%s goes straight into %s, where no checksum can be compared", r.name, how, to), downloadFix(rule)})
+				out = append(out, found{rule, r.Line, fmt.Sprintf("what %s downloads%s goes straight into %s, where no checksum can be compared", r.Name, how, to), downloadFix(rule)})
 			}
 		}
-		if rule == lint.RuleHTTPDownload && len(r.targets) == 0 && (r.pipe == nil || unpacking(r) == "") && len(checks) == 0 {
-			out = append(out, found{rule, r.line, r.name + " asks over http: whoever is on the way decides what arrives", downloadFix(rule)})
+		if rule == lint.RuleHTTPDownload && len(r.targets) == 0 && (r.Pipe == nil || unpacking(r) == "") && len(checks) == 0 {
+			out = append(out, found{rule, r.Line, r.Name + " asks over http: whoever is on the way decides what arrives", downloadFix(rule)})
 		}
 	}
 	return append(out, s.httpArguments(checks)...)
@@ -281,10 +278,10 @@ func downloadFix(rule string) string {
 
 // unpacking is the program to which a request's output goes that unpacks it.
 func unpacking(r *request) string {
-	for _, part := range r.pipe.calls[r.place+1:] {
+	for _, part := range r.Pipe.Calls[r.Place+1:] {
 		for _, c := range part {
-			if slices.Contains(unpacks, c.name) {
-				return c.name
+			if slices.Contains(unpacks, c.Name) {
+				return c.Name
 			}
 		}
 	}
@@ -293,18 +290,18 @@ func unpacking(r *request) string {
 
 // httpArguments: a URL without encryption that is handed to a function of the script,
 // which downloads it or hands it on.
-func (s *script) httpArguments(checks []*call) []found {
+func (s *script) httpArguments(checks []*shell.Call) []found {
 	if len(checks) > 0 || len(s.requests()) == 0 {
 		return nil
 	}
 	var out []found
-	for _, c := range s.calls {
-		if s.functions[c.name] == nil {
+	for _, c := range s.Calls {
+		if s.Functions[c.Name] == nil {
 			continue
 		}
-		for _, w := range c.args {
-			if plainHTTP(w.text) {
-				out = append(out, found{lint.RuleHTTPDownload, c.line, fmt.Sprintf("%s is given a URL without encryption, and nothing compares what arrives with a checksum", c.name), downloadFix(lint.RuleHTTPDownload)})
+		for _, w := range c.Args {
+			if plainHTTP(w.Text) {
+				out = append(out, found{lint.RuleHTTPDownload, c.Line, fmt.Sprintf("%s is given a URL without encryption, and nothing compares what arrives with a checksum", c.Name), downloadFix(lint.RuleHTTPDownload)})
 			}
 		}
 	}
@@ -325,25 +322,25 @@ var pinned = []string{
 // unpinnedDownload: the same profile makes another node tomorrow.
 func unpinnedDownload(s *script) []found {
 	var out []found
-	for _, c := range s.calls {
-		if c.name != "curl" && c.name != "wget" && s.functions[c.name] == nil {
+	for _, c := range s.Calls {
+		if c.Name != "curl" && c.Name != "wget" && s.Functions[c.Name] == nil {
 			continue
 		}
-		for _, w := range c.args {
-			if (unpinnedURL.MatchString(w.text) || rawBranch.MatchString(w.text)) && (!isHTTP(w.text) || !nearby(w.text)) {
-				out = append(out, found{lint.RuleUnpinned, c.line, fmt.Sprintf("%s is whatever its publisher has there today", shown(w.text)), "write the version, and change it in a commit"})
+		for _, w := range c.Args {
+			if (unpinnedURL.MatchString(w.Text) || rawBranch.MatchString(w.Text)) && (!isHTTP(w.Text) || !nearby(w.Text)) {
+				out = append(out, found{lint.RuleUnpinned, c.Line, fmt.Sprintf("%s is whatever its publisher has there today", shown(w.Text)), "write the version, and change it in a commit"})
 			}
 		}
 	}
-	for _, c := range s.calls {
+	for _, c := range s.Calls {
 		manager, packages := s.installed(c)
 		for _, w := range packages {
-			if slices.Contains(pinned, w.text) {
-				example := w.text + "-VERSION"
+			if slices.Contains(pinned, w.Text) {
+				example := w.Text + "-VERSION"
 				if strings.HasPrefix(manager, "apt") {
-					example = w.text + "=VERSION"
+					example = w.Text + "=VERSION"
 				}
-				out = append(out, found{lint.RuleUnpinned, c.line, fmt.Sprintf("%s installs %s in whatever version the repository has today", c.name, w.text), "write the version: " + example})
+				out = append(out, found{lint.RuleUnpinned, c.Line, fmt.Sprintf("%s installs %s in whatever version the repository has today", c.Name, w.Text), "write the version: " + example})
 			}
 		}
 	}
@@ -354,27 +351,27 @@ var managers = []string{"apt-get", "apt", "aptitude", "yum", "dnf", "microdnf", 
 
 // installed are the packages that a package manager is to install, also one that a
 // function of the script runs with its own arguments.
-func (s *script) installed(c *call) (manager string, packages []word) {
-	manager = c.name
-	if of := s.functions[c.name]; of != nil {
+func (s *script) installed(c *shell.Call) (manager string, packages []shell.Word) {
+	manager = c.Name
+	if of := s.Functions[c.Name]; of != nil {
 		manager = s.managerIn(of)
 	}
 	if !slices.Contains(managers, manager) {
 		return "", nil
 	}
-	i := slices.IndexFunc(c.args, func(w word) bool { return w.text == "install" })
+	i := slices.IndexFunc(c.Args, func(w shell.Word) bool { return w.Text == "install" })
 	if i < 0 {
 		return "", nil
 	}
-	return manager, slices.DeleteFunc(slices.Clone(c.args[i+1:]), func(w word) bool { return strings.HasPrefix(w.text, "-") })
+	return manager, slices.DeleteFunc(slices.Clone(c.Args[i+1:]), func(w shell.Word) bool { return strings.HasPrefix(w.Text, "-") })
 }
 
 // managerIn is the package manager that a function hands its arguments to.
 func (s *script) managerIn(f *syntax.FuncDecl) string {
-	for _, c := range s.calls {
-		inside := !f.Body.Pos().After(c.stmt.Pos()) && f.Body.End().After(c.stmt.Pos())
-		if inside && slices.Contains(managers, c.name) && slices.ContainsFunc(c.args, func(w word) bool { return w.text == "${@}" }) {
-			return c.name
+	for _, c := range s.Calls {
+		inside := !f.Body.Pos().After(c.Stmt.Pos()) && f.Body.End().After(c.Stmt.Pos())
+		if inside && slices.Contains(managers, c.Name) && slices.ContainsFunc(c.Args, func(w shell.Word) bool { return w.Text == "${@}" }) {
+			return c.Name
 		}
 	}
 	return ""

@@ -11,6 +11,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/shell"
 )
 
 // writableMode: a file that every user of the node may change.
@@ -24,37 +25,37 @@ func writableMode(file string, mode uint32) []found {
 // writable: a script that makes a file such.
 func writable(s *script) []found {
 	var out []found
-	for _, c := range s.calls {
+	for _, c := range s.Calls {
 		mode := ""
-		switch c.name {
+		switch c.Name {
 		case "chmod":
-			if i := slices.IndexFunc(c.args, func(w word) bool { return !strings.HasPrefix(w.text, "-") || symbolic.MatchString(w.text) }); i >= 0 {
-				mode = c.args[i].text
+			if i := slices.IndexFunc(c.Args, func(w shell.Word) bool { return !strings.HasPrefix(w.Text, "-") || symbolic.MatchString(w.Text) }); i >= 0 {
+				mode = c.Args[i].Text
 			}
 		case "install", "mkdir":
-			mode = modeOption(c.args)
+			mode = modeOption(c.Args)
 		case "umask":
-			if len(c.args) > 0 && umaskOpen(c.args[0].text) {
-				out = append(out, found{lint.RuleWorldWritable, c.line, "with umask " + c.args[0].text + " every user of the node may change the files that follow", "write umask 022, or 077 for what holds a credential"})
+			if len(c.Args) > 0 && umaskOpen(c.Args[0].Text) {
+				out = append(out, found{lint.RuleWorldWritable, c.Line, "with umask " + c.Args[0].Text + " every user of the node may change the files that follow", "write umask 022, or 077 for what holds a credential"})
 			}
 			continue
 		}
 		if openMode(mode) {
-			out = append(out, found{lint.RuleWorldWritable, c.line, fmt.Sprintf("%s gives the mode %s: every user of the node may change what is there", c.name, mode), "write a mode without the right to write for others, such as 755 or 644"})
+			out = append(out, found{lint.RuleWorldWritable, c.Line, fmt.Sprintf("%s gives the mode %s: every user of the node may change what is there", c.Name, mode), "write a mode without the right to write for others, such as 755 or 644"})
 		}
 	}
 	return out
 }
 
-func modeOption(args []word) string {
+func modeOption(args []shell.Word) string {
 	for i, w := range args {
 		switch {
-		case (w.text == "-m" || w.text == "--mode") && i+1 < len(args):
-			return args[i+1].text
-		case strings.HasPrefix(w.text, "--mode="):
-			return strings.TrimPrefix(w.text, "--mode=")
-		case shortMode.MatchString(w.text):
-			return w.text[2:]
+		case (w.Text == "-m" || w.Text == "--mode") && i+1 < len(args):
+			return args[i+1].Text
+		case strings.HasPrefix(w.Text, "--mode="):
+			return strings.TrimPrefix(w.Text, "--mode=")
+		case shortMode.MatchString(w.Text):
+			return w.Text[2:]
 		}
 	}
 	return ""
@@ -145,30 +146,30 @@ type output struct {
 // written are the texts that a script writes with redirections, tee, install and cp.
 func (s *script) written() []output {
 	var out []output
-	syntax.Walk(s.file, func(n syntax.Node) bool {
+	syntax.Walk(s.File, func(n syntax.Node) bool {
 		stmt, ok := n.(*syntax.Stmt)
 		if !ok {
 			return true
 		}
-		for _, w := range s.writes(stmt) {
-			out = append(out, output{file: w.text, content: s.says(stmt), line: line(stmt)})
+		for _, w := range s.Writes(stmt) {
+			out = append(out, output{file: w.Text, content: s.says(stmt), line: shell.LineOf(stmt)})
 		}
 		return true
 	})
-	for _, c := range s.calls {
-		switch c.name {
+	for _, c := range s.Calls {
+		switch c.Name {
 		case "tee", "install", "cp", "mv", "ln":
-			content := s.says(c.stmt)
-			if c.pipe != nil {
-				for _, part := range c.pipe.calls[:c.place] {
+			content := s.says(c.Stmt)
+			if c.Pipe != nil {
+				for _, part := range c.Pipe.Calls[:c.Place] {
 					for _, feeds := range part {
-						content += s.says(feeds.stmt)
+						content += s.says(feeds.Stmt)
 					}
 				}
 			}
-			for i, w := range c.args {
-				if c.name == "tee" || i == len(c.args)-1 {
-					out = append(out, output{file: w.text, content: content, line: c.line})
+			for i, w := range c.Args {
+				if c.Name == "tee" || i == len(c.Args)-1 {
+					out = append(out, output{file: w.Text, content: content, line: c.Line})
 				}
 			}
 		}
@@ -179,12 +180,12 @@ func (s *script) written() []output {
 // says is the text that a statement's command and here-documents hold.
 func (s *script) says(stmt *syntax.Stmt) string {
 	var b strings.Builder
-	for _, w := range s.stdin(stmt) {
-		b.WriteString(w.text + "\n")
+	for _, w := range s.Stdin(stmt) {
+		b.WriteString(w.Text + "\n")
 	}
 	if expr, ok := stmt.Cmd.(*syntax.CallExpr); ok {
 		for _, a := range expr.Args {
-			b.WriteString(s.word(a).text + " ")
+			b.WriteString(s.Word(a).Text + " ")
 		}
 	}
 	return b.String()

@@ -9,6 +9,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/shell"
 )
 
 var (
@@ -92,19 +93,19 @@ func assignedCredential(name string, line int) found {
 func literals(s *script) []found {
 	var out []found
 	texts := func(w *syntax.Word) {
-		text, at := s.word(w), line(w)
-		if !text.dynamic || strings.Contains(text.text, "\n") {
-			out = append(out, assigned(text.text, at, false)...)
+		text, at := s.Word(w), shell.LineOf(w)
+		if !text.Dynamic || strings.Contains(text.Text, "\n") {
+			out = append(out, assigned(text.Text, at, false)...)
 		}
 	}
-	syntax.Walk(s.file, func(n syntax.Node) bool {
+	syntax.Walk(s.File, func(n syntax.Node) bool {
 		switch n := n.(type) {
 		case *syntax.Assign:
 			if n.Name == nil || n.Value == nil {
 				break
 			}
-			if w := s.word(n.Value); !w.dynamic && w.text != "" && isCredential(n.Name.Value, w.text) {
-				out = append(out, assignedCredential(n.Name.Value, line(n)))
+			if w := s.Word(n.Value); !w.Dynamic && w.Text != "" && isCredential(n.Name.Value, w.Text) {
+				out = append(out, assignedCredential(n.Name.Value, shell.LineOf(n)))
 			}
 		case *syntax.CallExpr:
 			for _, w := range n.Args {
@@ -125,21 +126,21 @@ func literals(s *script) []found {
 // accounts: chpasswd(8) reads "name:password" for each account.
 func accounts(s *script) []found {
 	var out []found
-	for _, c := range s.calls {
-		if c.name != "chpasswd" || slices.ContainsFunc(c.args, func(w word) bool { return w.text == "-e" || w.text == "--encrypted" }) {
+	for _, c := range s.Calls {
+		if c.Name != "chpasswd" || slices.ContainsFunc(c.Args, func(w shell.Word) bool { return w.Text == "-e" || w.Text == "--encrypted" }) {
 			continue
 		}
-		fed := s.stdin(c.stmt)
-		if c.pipe != nil {
-			for _, part := range c.pipe.calls[:c.place] {
+		fed := s.Stdin(c.Stmt)
+		if c.Pipe != nil {
+			for _, part := range c.Pipe.Calls[:c.Place] {
 				for _, feeds := range part {
-					fed = append(fed, feeds.args...)
+					fed = append(fed, feeds.Args...)
 				}
 			}
 		}
 		for _, w := range fed {
-			if account, password, ok := strings.Cut(w.text, ":"); ok && !w.dynamic && isCredential("password", strings.TrimSpace(password)) {
-				out = append(out, found{lint.RuleLiteralCredential, c.line, fmt.Sprintf("the profile holds the password of account %s, so everyone who may read the repository has it, now and in its history", shown(account)), literalFix})
+			if account, password, ok := strings.Cut(w.Text, ":"); ok && !w.Dynamic && isCredential("password", strings.TrimSpace(password)) {
+				out = append(out, found{lint.RuleLiteralCredential, c.Line, fmt.Sprintf("the profile holds the password of account %s, so everyone who may read the repository has it, now and in its history", shown(account)), literalFix})
 			}
 		}
 	}

@@ -5,66 +5,22 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint/shell"
 )
 
 // request is a call of curl or wget.
 type request struct {
-	*call
-	urls     []word
-	targets  []word // files that it writes
-	stdout   bool   // or its standard output
-	options  []option
-	insecure option // what makes it take any certificate
-	verbose  option // what makes it print headers
+	*shell.Call
+	urls     []shell.Word
+	targets  []shell.Word // files that it writes
+	stdout   bool         // or its standard output
+	options  []shell.Option
+	insecure shell.Option // what makes it take any certificate
+	verbose  shell.Option // what makes it print headers
 	// personal: it shows who asks, or knows the server by a CA of its own. That is a
 	// question to a service, no download of what somebody has published.
 	personal bool
-}
-
-// option is one with its value.
-type option struct {
-	name  string // "-o" and "--output" alike are "output"
-	value word
-	given string // as it is written
-	line  int
-}
-
-// tool says how a program reads its arguments.
-type tool struct {
-	short  map[byte]string // options of one letter by their long name
-	values []string        // long options that take a value
-}
-
-// curl(1), release 8.16. Letters that are not here have no value and no meaning for us.
-var curl = tool{
-	short: map[byte]string{
-		'A': "user-agent", 'b': "cookie", 'c': "cookie-jar", 'C': "continue-at", 'd': "data", 'D': "dump-header", 'e': "referer", 'E': "cert",
-		'F': "form", 'H': "header", 'I': "head", 'K': "config", 'k': "insecure", 'm': "max-time", 'n': "netrc", 'o': "output", 'O': "remote-name", 'P': "ftp-port",
-		'Q': "quote", 'r': "range", 't': "telnet-option", 'T': "upload-file", 'u': "user", 'U': "proxy-user", 'v': "verbose", 'w': "write-out",
-		'x': "proxy", 'X': "request", 'y': "speed-time", 'Y': "speed-limit", 'z': "time-cond",
-	},
-	values: []string{
-		"user-agent", "cookie", "cookie-jar", "continue-at", "data", "dump-header", "referer", "cert", "form", "header", "config", "max-time", "output",
-		"ftp-port", "quote", "range", "telnet-option", "upload-file", "user", "proxy-user", "write-out", "proxy", "request", "speed-time", "speed-limit",
-		"time-cond", "cacert", "capath", "key", "cert-type", "key-type", "pass", "connect-timeout", "retry", "retry-delay", "retry-max-time", "noproxy",
-		"oauth2-bearer", "netrc-file", "resolve", "connect-to", "url", "output-dir", "data-raw", "data-binary", "data-urlencode", "json", "ciphers",
-		"tls-max", "trace", "trace-ascii", "trace-config", "stderr", "interface", "limit-rate", "max-filesize", "pinnedpubkey", "unix-socket", "aws-sigv4",
-		"proxy-header", "proxy-cacert", "preproxy", "socks5", "socks5-hostname", "create-file-mode", "variable",
-	},
-}
-
-// wget(1), release 1.25.
-var wget = tool{
-	short: map[byte]string{
-		'a': "append-output", 'A': "accept", 'B': "base", 'D': "domains", 'd': "debug", 'e': "execute", 'i': "input-file", 'l': "level", 'o': "output-file",
-		'O': "output-document", 'P': "directory-prefix", 'Q': "quota", 'R': "reject", 't': "tries", 'T': "timeout", 'U': "user-agent", 'w': "wait",
-	},
-	values: []string{
-		"append-output", "accept", "base", "domains", "execute", "input-file", "level", "output-file", "output-document", "directory-prefix", "quota",
-		"reject", "tries", "timeout", "user-agent", "wait", "header", "user", "password", "http-user", "http-password", "ca-certificate", "ca-directory",
-		"certificate", "private-key", "post-data", "post-file", "method", "body-data", "body-file", "proxy-user", "proxy-password", "referer",
-		"connect-timeout", "read-timeout", "dns-timeout", "waitretry", "limit-rate", "secure-protocol", "retry-on-http-error", "save-cookies", "load-cookies",
-	},
 }
 
 // requests are the calls of curl and wget that ask for something.
@@ -77,9 +33,9 @@ func (s *script) requests() []*request {
 
 func (s *script) readRequests() []*request {
 	out := []*request{}
-	for _, c := range s.calls {
+	for _, c := range s.Calls {
 		var r *request
-		switch c.name {
+		switch c.Name {
 		case "curl":
 			r = s.curl(c)
 		case "wget":
@@ -94,23 +50,23 @@ func (s *script) readRequests() []*request {
 	return out
 }
 
-func (s *script) curl(c *call) *request {
-	options, rest := curl.read(c.args)
-	r := &request{call: c, options: options, urls: rest}
+func (s *script) curl(c *shell.Call) *request {
+	options, rest := shell.Curl.Read(c.Args)
+	r := &request{Call: c, options: options, urls: rest}
 	name, output := false, false
 	for _, o := range options {
-		switch o.name {
+		switch o.Name {
 		case "url":
-			r.urls = append(r.urls, o.value)
+			r.urls = append(r.urls, o.Value)
 		case "insecure", "proxy-insecure", "doh-insecure":
 			r.insecure = o
 		case "verbose", "trace", "trace-ascii":
 			r.verbose = o
 		case "output":
 			output = true
-			if o.value.text != "-" && o.value.text != "/dev/null" && o.value.text != "/dev/stdout" {
-				r.targets = append(r.targets, o.value)
-			} else if o.value.text != "/dev/null" {
+			if o.Value.Text != "-" && o.Value.Text != "/dev/null" && o.Value.Text != "/dev/stdout" {
+				r.targets = append(r.targets, o.Value)
+			} else if o.Value.Text != "/dev/null" {
 				r.stdout = true
 			}
 		case "remote-name", "remote-name-all":
@@ -118,9 +74,9 @@ func (s *script) curl(c *call) *request {
 		case "user", "cert", "netrc", "netrc-file", "oauth2-bearer", "cacert", "aws-sigv4", "unix-socket":
 			r.personal = true
 		case "header":
-			r.personal = r.personal || strings.HasPrefix(o.value.text, "@") || authHeader(o.value.text)
+			r.personal = r.personal || strings.HasPrefix(o.Value.Text, "@") || authHeader(o.Value.Text)
 		case "request":
-			r.personal = r.personal || o.value.text != "GET"
+			r.personal = r.personal || o.Value.Text != "GET"
 		case "data", "data-raw", "data-binary", "data-urlencode", "json", "form", "upload-file", "head":
 			r.personal = true // it tells more than it asks
 		}
@@ -132,29 +88,29 @@ func (s *script) curl(c *call) *request {
 	return r
 }
 
-func (s *script) wget(c *call) *request {
-	options, rest := wget.read(c.args)
-	r := &request{call: c, options: options, urls: rest}
+func (s *script) wget(c *shell.Call) *request {
+	options, rest := shell.Wget.Read(c.Args)
+	r := &request{Call: c, options: options, urls: rest}
 	output := false
 	for _, o := range options {
-		switch o.name {
+		switch o.Name {
 		case "no-check-certificate":
 			r.insecure = o
 		case "debug":
 			r.verbose = o
 		case "output-document":
 			output = true
-			if o.value.text == "-" {
+			if o.Value.Text == "-" {
 				r.stdout = true
-			} else if o.value.text != "/dev/null" {
-				r.targets = append(r.targets, o.value)
+			} else if o.Value.Text != "/dev/null" {
+				r.targets = append(r.targets, o.Value)
 			}
 		case "spider":
 			output = true
 		case "user", "password", "http-user", "http-password", "ca-certificate", "certificate", "post-data", "post-file", "body-data", "body-file":
 			r.personal = true
 		case "header":
-			r.personal = r.personal || authHeader(o.value.text)
+			r.personal = r.personal || authHeader(o.Value.Text)
 		}
 	}
 	if !output {
@@ -169,65 +125,24 @@ func (r *request) redirected(s *script, out bool) {
 	if r.stdout = r.stdout || out; !r.stdout {
 		return
 	}
-	for _, w := range s.writes(r.stmt) {
+	for _, w := range s.Writes(r.Stmt) {
 		r.stdout = false
-		if w.text != "/dev/null" {
+		if w.Text != "/dev/null" {
 			r.targets = append(r.targets, w)
 		}
 	}
 }
 
 func (r *request) has(name string) bool {
-	return slices.ContainsFunc(r.options, func(o option) bool { return o.name == name })
-}
-
-// read takes arguments apart.
-func (t tool) read(args []word) (options []option, rest []word) {
-	for i := 0; i < len(args); i++ {
-		text := args[i].text
-		next := func() word {
-			if i+1 < len(args) {
-				i++
-				return args[i]
-			}
-			return word{}
-		}
-		switch {
-		case strings.HasPrefix(text, "--") && len(text) > 2:
-			name, value, has := strings.Cut(text[2:], "=")
-			o := option{name: name, given: "--" + name, line: line(args[i].node), value: word{text: value, dynamic: args[i].dynamic, node: args[i].node}}
-			if !has && slices.Contains(t.values, name) {
-				o.value = next()
-			}
-			options = append(options, o)
-		case strings.HasPrefix(text, "-") && len(text) > 1:
-			for at := 1; at < len(text); at++ {
-				name, known := t.short[text[at]]
-				if !known {
-					continue
-				}
-				o := option{name: name, given: "-" + text[at:at+1], line: line(args[i].node)}
-				if slices.Contains(t.values, name) {
-					if o.value = (word{text: text[at+1:], dynamic: args[i].dynamic, node: args[i].node}); o.value.text == "" {
-						o.value = next()
-					}
-					at = len(text)
-				}
-				options = append(options, o)
-			}
-		default:
-			rest = append(rest, args[i])
-		}
-	}
-	return options, rest
+	return slices.ContainsFunc(r.options, func(o shell.Option) bool { return o.Name == name })
 }
 
 // remoteNames are the files that "curl -O" and wget write.
-func remoteNames(urls []word) []word {
-	var out []word
+func remoteNames(urls []shell.Word) []shell.Word {
+	var out []shell.Word
 	for _, u := range urls {
-		name, _, _ := strings.Cut(u.text, "?")
-		out = append(out, word{text: name[strings.LastIndexByte(name, '/')+1:], dynamic: u.dynamic, node: u.node})
+		name, _, _ := strings.Cut(u.Text, "?")
+		out = append(out, shell.Word{Text: name[strings.LastIndexByte(name, '/')+1:], Dynamic: u.Dynamic, Node: u.Node})
 	}
 	return out
 }

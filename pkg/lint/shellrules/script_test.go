@@ -1,59 +1,6 @@
 package shellrules
 
-import (
-	"maps"
-	"strings"
-	"testing"
-
-	"mvdan.cc/sh/v3/syntax"
-)
-
-// Before one of some characters, or before any where none is given, a backslash is
-// taken away. The last character of a text stays.
-func TestUnescaped(t *testing.T) {
-	for _, c := range []struct{ text, before, want string }{
-		{`a`, "", `a`},
-		{`\a`, "", `a`},
-		{`\\`, "", `\`},
-		{`a\`, "", `a\`},
-		{`\`, "", `\`},
-		{`\$\a\"`, "$\"", `$\a"`},
-		{`a\`, "$", `a\`},
-		{`\\\\`, `\`, `\\`},
-	} {
-		if got := unescaped(c.text, c.before); got != c.want {
-			t.Errorf("unescaped(%q, %q) = %q, want %q", c.text, c.before, got, c.want)
-		}
-	}
-}
-
-// A variable is constant only if the script sets it once, to text.
-func TestConstants(t *testing.T) {
-	for script, want := range map[string]map[string]string{
-		"a=x":                         {"a": "x"},
-		"a=x; b='y z'":                {"a": "x", "b": "y z"},
-		"a=x; a=y":                    {},
-		"a=x; a+=y":                   {},
-		"a=x; a=":                     {},
-		"a=x; a=(y)":                  {},
-		"a=x; a[0]=y":                 {},
-		"a=x; a=$(date)":              {},
-		"a=$(date)":                   {},
-		"a=x; read a":                 {},
-		"a=x; printf -v a %s y":       {},
-		"a=x; mapfile a":              {},
-		"a=x; echo a":                 {"a": "x"},
-		"a=x; for a in y; do :; done": {},
-	} {
-		file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := constants(file); !maps.Equal(got, want) {
-			t.Errorf("%s: got %q, want %q", script, got, want)
-		}
-	}
-}
+import "testing"
 
 // A range has its first line and not its last.
 func TestFirstBetween(t *testing.T) {

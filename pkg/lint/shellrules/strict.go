@@ -7,6 +7,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/shell"
 )
 
 // options are what a script sets with "set" and in its first line.
@@ -26,18 +27,18 @@ func (s *script) options() options {
 	if shebangErrexit.MatchString(s.shebang) {
 		o.errexit, o.some = true, true
 	}
-	for _, c := range s.calls {
-		if c.name != "set" {
+	for _, c := range s.Calls {
+		if c.Name != "set" {
 			continue
 		}
-		for i, w := range c.args {
+		for i, w := range c.Args {
 			long := ""
-			if i+1 < len(c.args) && longOption.MatchString(w.text) {
-				long = c.args[i+1].text
+			if i+1 < len(c.Args) && longOption.MatchString(w.Text) {
+				long = c.Args[i+1].Text
 			}
-			on := w.text != "" && w.text[0] == '-'
-			short := shortOptions.MatchString(w.text)
-			letter := func(l byte) bool { return short && slices.Contains([]byte(w.text), l) }
+			on := w.Text != "" && w.Text[0] == '-'
+			short := shortOptions.MatchString(w.Text)
+			letter := func(l byte) bool { return short && slices.Contains([]byte(w.Text), l) }
 			if letter('e') || long == "errexit" {
 				o.errexit, o.some = o.errexit || on, true
 			}
@@ -65,9 +66,9 @@ func goesOn(s *script) []found {
 	if !s.bash || o.pipefail || !o.errexit {
 		return nil
 	}
-	for _, c := range s.calls {
-		if c.pipe != nil && !s.decides(c) {
-			return []found{{lint.RuleGoesOn, c.pipe.line, "of a pipe only the last command may end the script: what fails before it goes unnoticed", "write \"set -euo pipefail\""}}
+	for _, c := range s.Calls {
+		if c.Pipe != nil && !s.decides(c) {
+			return []found{{lint.RuleGoesOn, c.Pipe.Line, "of a pipe only the last command may end the script: what fails before it goes unnoticed", "write \"set -euo pipefail\""}}
 		}
 	}
 	return nil
@@ -75,15 +76,15 @@ func goesOn(s *script) []found {
 
 // decides reports whether the first command of a pipe cannot fail in a way that
 // matters: echo and printf, with which a text is handed on.
-func (s *script) decides(c *call) bool {
-	first := c.pipe.calls[0]
-	return len(first) == 1 && (first[0].name == "echo" || first[0].name == "printf") && len(c.pipe.calls) == 2
+func (s *script) decides(c *shell.Call) bool {
+	first := c.Pipe.Calls[0]
+	return len(first) == 1 && (first[0].Name == "echo" || first[0].Name == "printf") && len(c.Pipe.Calls) == 2
 }
 
 // steps counts the commands of a script that may fail. One alone has nothing after it.
 func (s *script) steps() int {
 	n := 0
-	for _, stmt := range s.file.Stmts {
+	for _, stmt := range s.File.Stmts {
 		switch cmd := stmt.Cmd.(type) {
 		case *syntax.FuncDecl, *syntax.DeclClause:
 		case *syntax.CallExpr:
@@ -100,11 +101,11 @@ func (s *script) steps() int {
 // evaluates: a value is taken for a program.
 func evaluates(s *script) []found {
 	var out []found
-	for _, c := range s.calls {
-		if c.name != "eval" || !slices.ContainsFunc(c.args, func(w word) bool { return w.dynamic }) {
+	for _, c := range s.Calls {
+		if c.Name != "eval" || !slices.ContainsFunc(c.Args, func(w shell.Word) bool { return w.Dynamic }) {
 			continue
 		}
-		out = append(out, found{lint.RuleEval, c.line, "eval runs a value as a program: whoever decides the value is root", "use an array for arguments, \"${!name}\" or \"declare -n\" for a variable by its name, and \"source FILE\" for a file"})
+		out = append(out, found{lint.RuleEval, c.Line, "eval runs a value as a program: whoever decides the value is root", "use an array for arguments, \"${!name}\" or \"declare -n\" for a variable by its name, and \"source FILE\" for a file"})
 	}
 	return out
 }

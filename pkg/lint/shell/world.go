@@ -1,4 +1,4 @@
-package downloads
+package shell
 
 import (
 	"fmt"
@@ -10,10 +10,17 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// world is one way a script may have gone: what its variables hold at a statement.
+// World is one way a script may have gone: what its variables hold at a statement.
 // Where a condition is not known there are two of them from there on. Its maps are
 // never changed, but replaced: a copy of the struct is a world of its own.
-type world struct {
+type World struct {
+	// Stdin is what the next command reads from its standard input, nil if that is not known.
+	Stdin *string
+	// Uname is what uname -m says, once a script has asked: "x86_64" or "aarch64".
+	Uname string
+	// Facts are what the programs of the machine have done.
+	Facts Facts
+
 	vars   map[string]expand.Variable
 	local  map[string]bool
 	funcs  map[string]*syntax.Stmt
@@ -21,15 +28,17 @@ type world struct {
 	named  bool // args are known
 	leave  leaving
 	status status
-	read   bool   // somebody reads what is printed
+	read   bool   // something reads what is printed
 	out    string // printed so far, if so
-	stdin  *string
-	// machine is what uname says, once somebody has asked.
-	machine string
-	repos   []string
-	subst   map[*syntax.CmdSubst]string
-	// outputs are the downloads by the files that they were written to.
-	outputs map[string]*Item
+	subst  map[*syntax.CmdSubst]string
+}
+
+// Facts are what programs have done in a world. They are never changed, but replaced.
+type Facts interface {
+	// Key is equal for facts after which scripts go on alike.
+	Key() string
+	// Join are the facts of two worlds that become one.
+	Join(other Facts) Facts
 }
 
 // leaving is what a world is about to leave.
@@ -51,17 +60,23 @@ const (
 	failed
 )
 
-func (w *world) clone() *world {
+// Clone is a world that goes on by itself.
+func (w *World) Clone() *World {
 	c := *w
 	return &c
+}
+
+// inherit takes over from a subshell what it did to the machine, and how it ended.
+func (w *World) inherit(inside *World) {
+	w.status, w.Uname, w.Facts = inside.status, inside.Uname, inside.Facts
 }
 
 // maxText bounds a value in bytes; a longer one is not known.
 const maxText = 64 << 10 // 64 KiB
 
-func (w *world) set(name string, v expand.Variable) {
+func (w *World) set(name string, v expand.Variable) {
 	if len(v.Str) > maxText || len(v.List) > 1000 {
-		v = expand.Variable{Set: true, Kind: expand.String, Str: hole(name)}
+		v = expand.Variable{Set: true, Kind: expand.String, Str: Hole(name)}
 	}
 	vars := maps.Clone(w.vars)
 	if vars == nil {
@@ -71,15 +86,15 @@ func (w *world) set(name string, v expand.Variable) {
 	w.vars = vars
 }
 
-func (w *world) setText(name, value string) {
-	if isHole(value) {
-		value = hole(name) // a better name than the command's
+func (w *World) setText(name, value string) {
+	if IsHole(value) {
+		value = Hole(name) // a better name than the command's
 	}
 	w.set(name, expand.Variable{Set: true, Kind: expand.String, Str: value})
 }
 
 // restore gives a variable back what it had outside of a function.
-func (w *world) restore(name string, outside map[string]expand.Variable) {
+func (w *World) restore(name string, outside map[string]expand.Variable) {
 	vars := maps.Clone(w.vars)
 	delete(vars, name)
 	if v, ok := outside[name]; ok {
@@ -88,19 +103,20 @@ func (w *world) restore(name string, outside map[string]expand.Variable) {
 	w.vars = vars
 }
 
-func (w *world) print(text string) {
+// Print writes to standard output, if anything reads that.
+func (w *World) Print(text string) {
 	if !w.read {
 		return
 	}
 	if len(w.out)+len(text) > maxText {
-		w.out = hole("output")
+		w.out = Hole("output")
 		return
 	}
 	w.out += text
 }
 
 // assume puts a value in place of something unknown that turned out to be it.
-func (w *world) assume(what, value string) {
+func (w *World) assume(what, value string) {
 	vars := maps.Clone(w.vars)
 	for name, v := range vars {
 		v.Str = strings.ReplaceAll(v.Str, what, value)
@@ -110,15 +126,18 @@ func (w *world) assume(what, value string) {
 }
 
 // key is equal for worlds that go on alike.
-func (w *world) key() string {
+func (w *World) key() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(w.vars)) {
 		v := w.vars[name]
 		fmt.Fprintf(&b, "%q=%q%q%v;", name, v.Str, v.List, v.Set)
 	}
-	fmt.Fprintf(&b, "%q%v%v%q%s%q%d", w.args, w.leave, w.status, w.out, w.machine, w.repos, len(w.funcs))
-	if w.stdin != nil {
-		fmt.Fprintf(&b, "%q", *w.stdin)
+	fmt.Fprintf(&b, "%q%v%v%q%s%d", w.args, w.leave, w.status, w.out, w.Uname, len(w.funcs))
+	if w.Facts != nil {
+		b.WriteString(w.Facts.Key())
+	}
+	if w.Stdin != nil {
+		fmt.Fprintf(&b, "%q", *w.Stdin)
 	}
 	return b.String()
 }
@@ -128,12 +147,12 @@ const maxWorlds = 64
 
 // merged makes one of equal worlds, and where there are too many, one of all that
 // leave alike: what differs between them is not known from there on.
-func merged(worlds []*world) []*world {
+func merged(worlds []*World) []*World {
 	if len(worlds) < 2 {
 		return worlds
 	}
 	seen := map[string]bool{}
-	var out []*world
+	var out []*World
 	for _, w := range worlds {
 		if k := w.key(); !seen[k] {
 			seen[k] = true
@@ -143,11 +162,11 @@ func merged(worlds []*world) []*world {
 	if len(out) <= maxWorlds {
 		return out
 	}
-	byLeaving := map[leaving]*world{}
+	byLeaving := map[leaving]*World{}
 	for _, w := range out {
 		to, ok := byLeaving[w.leave]
 		if !ok {
-			byLeaving[w.leave] = w.clone()
+			byLeaving[w.leave] = w.Clone()
 			continue
 		}
 		to.blur(w)
@@ -162,7 +181,7 @@ func merged(worlds []*world) []*world {
 }
 
 // blur forgets what differs from another world.
-func (w *world) blur(other *world) {
+func (w *World) blur(other *World) {
 	names := map[string]bool{}
 	for _, vars := range []map[string]expand.Variable{w.vars, other.vars} {
 		for name := range vars {
@@ -171,59 +190,17 @@ func (w *world) blur(other *world) {
 	}
 	for name := range names {
 		if a, b := w.vars[name], other.vars[name]; a.Set != b.Set || a.Str != b.Str || !slices.Equal(a.List, b.List) {
-			w.setText(name, hole(name))
+			w.setText(name, Hole(name))
 		}
 	}
 	if w.out != other.out {
-		w.out = hole("output")
+		w.out = Hole("output")
 	}
-	w.status, w.stdin = unknown, nil
-	w.repos = union(w.repos, other.repos)
-	if w.machine != other.machine {
-		w.machine = ""
+	w.status, w.Stdin = unknown, nil
+	if w.Facts != nil {
+		w.Facts = w.Facts.Join(other.Facts)
 	}
-}
-
-// What is not known of a text is marked in it: the name of what would be there
-// between two characters that no script has.
-const (
-	holeBegins = "\uE000"
-	holeEnds   = "\uE001"
-	holeSpace  = "\uE002" // in a name, so that nothing splits it
-)
-
-func hole(name string) string {
-	const longest = 60
-	name = strings.NewReplacer(holeBegins, "", holeEnds, "", " ", holeSpace, "\t", holeSpace, "\n", holeSpace, "*", "", "?", "", "[", "").Replace(name)
-	if r := []rune(name); len(r) > longest {
-		name = string(r[:longest]) + "..."
+	if w.Uname != other.Uname {
+		w.Uname = ""
 	}
-	return holeBegins + name + holeEnds
-}
-
-func hasHole(text string) bool { return strings.ContainsAny(text, holeBegins+holeEnds) }
-
-// isHole reports whether nothing of a text is known.
-func isHole(text string) bool {
-	rest, ok := strings.CutPrefix(text, holeBegins)
-	return ok && strings.Index(rest, holeEnds) == len(rest)-len(holeEnds)
-}
-
-// shown is a text for people: "${name}" for what is not known.
-func shown(text string) string {
-	return strings.NewReplacer(holeBegins, "${", holeEnds, "}", holeSpace, " ").Replace(text)
-}
-
-// known is what of a text is known.
-func known(text string) string {
-	var b strings.Builder
-	for text != "" {
-		before, rest, ok := strings.Cut(text, holeBegins)
-		b.WriteString(before)
-		if !ok {
-			break
-		}
-		_, text, _ = strings.Cut(rest, holeEnds)
-	}
-	return b.String()
 }

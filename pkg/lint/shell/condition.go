@@ -1,4 +1,4 @@
-package downloads
+package shell
 
 import (
 	"regexp"
@@ -12,7 +12,7 @@ import (
 
 // testClause is [[ ... ]]: what is known of it decides, and what is decided is known
 // from there on.
-func (k *walker) testClause(c *syntax.TestClause, w *world) []*world {
+func (k *Walker) testClause(c *syntax.TestClause, w *World) []*World {
 	yes, no := k.test(w, c.X)
 	for _, w := range yes {
 		w.status = succeeded
@@ -25,7 +25,7 @@ func (k *walker) testClause(c *syntax.TestClause, w *world) []*world {
 
 // test returns the worlds in which an expression holds, and those in which it does
 // not.
-func (k *walker) test(w *world, x syntax.TestExpr) (yes, no []*world) {
+func (k *Walker) test(w *World, x syntax.TestExpr) (yes, no []*World) {
 	switch x := x.(type) {
 	case *syntax.ParenTest:
 		return k.test(w, x.X)
@@ -52,7 +52,7 @@ func (k *walker) test(w *world, x syntax.TestExpr) (yes, no []*world) {
 	return either(w, unknown)
 }
 
-func (k *walker) binaryTest(w *world, x *syntax.BinaryTest) (yes, no []*world) {
+func (k *Walker) binaryTest(w *World, x *syntax.BinaryTest) (yes, no []*World) {
 	switch x.Op {
 	case syntax.AndTest:
 		left, failed := k.test(w, x.X)
@@ -78,56 +78,56 @@ func (k *walker) binaryTest(w *world, x *syntax.BinaryTest) (yes, no []*world) {
 		value := l.fields[0]
 		switch x.Op {
 		case syntax.TsReMatch:
-			for _, r := range k.text(l.world, right) {
-				y, n := regexMatch(r.world, value, r.fields[0])
+			for _, r := range k.text(l.World, right) {
+				y, n := regexMatch(r.World, value, r.fields[0])
 				yes, no = append(yes, y...), append(no, n...)
 			}
 		case syntax.TsMatch, syntax.TsMatchShort, syntax.TsNoMatch:
-			for _, r := range k.pattern(l.world, right) {
-				y, n := equal(r.world, value, r.fields[0])
+			for _, r := range k.pattern(l.World, right) {
+				y, n := equal(r.World, value, r.fields[0])
 				if x.Op == syntax.TsNoMatch {
 					y, n = n, y
 				}
 				yes, no = append(yes, y...), append(no, n...)
 			}
 		default:
-			y, n := either(l.world, unknown)
+			y, n := either(l.World, unknown)
 			yes, no = append(yes, y...), append(no, n...)
 		}
 	}
 	return yes, no
 }
 
-func (k *walker) textTest(w *world, word *syntax.Word, holds func(string) status) (yes, no []*world) {
+func (k *Walker) textTest(w *World, word *syntax.Word, holds func(string) status) (yes, no []*World) {
 	for _, e := range k.text(w, word) {
-		y, n := either(e.world, holds(e.fields[0]))
+		y, n := either(e.World, holds(e.fields[0]))
 		yes, no = append(yes, y...), append(no, n...)
 	}
 	return yes, no
 }
 
 // either puts a world where it belongs, or where that is not known a copy into each.
-func either(w *world, holds status) (yes, no []*world) {
+func either(w *World, holds status) (yes, no []*World) {
 	switch holds {
 	case succeeded:
-		return []*world{w.clone()}, nil
+		return []*World{w.Clone()}, nil
 	case failed:
-		return nil, []*world{w.clone()}
+		return nil, []*World{w.Clone()}
 	}
-	return []*world{w.clone()}, []*world{w.clone()}
+	return []*World{w.Clone()}, []*World{w.Clone()}
 }
 
 // equal compares a value with a pattern. What is not known of one is known in the
 // world in which they are equal.
-func equal(w *world, value, pattern string) (yes, no []*world) {
+func equal(w *World, value, pattern string) (yes, no []*World) {
 	holds := matches(value, pattern)
 	yes, no = either(w, holds)
 	if holds == unknown {
 		plain := strings.ReplaceAll(pattern, `\`, "")
 		switch {
-		case isHole(value) && !hasHole(pattern) && !strings.ContainsAny(plain, "*?["):
+		case IsHole(value) && !HasHole(pattern) && !strings.ContainsAny(plain, "*?["):
 			yes[0].assume(value, plain)
-		case isHole(plain) && !hasHole(value):
+		case IsHole(plain) && !HasHole(value):
 			yes[0].assume(plain, value)
 		}
 	}
@@ -136,7 +136,7 @@ func equal(w *world, value, pattern string) (yes, no []*world) {
 
 // matches compares a value with a shell pattern.
 func matches(value, pat string) status {
-	if hasHole(pat) || hasHole(value) && pat != "*" {
+	if HasHole(pat) || HasHole(value) && pat != "*" {
 		return unknown
 	}
 	expr, err := pattern.Regexp(pat, pattern.EntireString)
@@ -154,10 +154,10 @@ func matches(value, pat string) status {
 }
 
 // regexMatch is =~, which sets BASH_REMATCH.
-func regexMatch(w *world, value, expr string) (yes, no []*world) {
-	if hasHole(value) || hasHole(expr) {
+func regexMatch(w *World, value, expr string) (yes, no []*World) {
+	if HasHole(value) || HasHole(expr) {
 		yes, no = either(w, unknown)
-		yes[0].setText("BASH_REMATCH", hole("BASH_REMATCH"))
+		yes[0].setText("BASH_REMATCH", Hole("BASH_REMATCH"))
 		return yes, no
 	}
 	re, err := regexp.CompilePOSIX(expr)
@@ -178,7 +178,7 @@ func empty(s string) status {
 	switch {
 	case s == "":
 		return succeeded
-	case known(s) == "":
+	case Known(s) == "":
 		return unknown
 	}
 	return failed
@@ -189,7 +189,7 @@ func not(s status) status {
 }
 
 // bracket is [ ... ] and test, by their arguments.
-func bracket(w *world, args []string) []*world {
+func bracket(w *World, args []string) []*World {
 	if len(args) > 0 && args[0] == "!" {
 		out := bracket(w, args[1:])
 		for _, w := range out {

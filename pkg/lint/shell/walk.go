@@ -1,4 +1,4 @@
-package downloads
+package shell
 
 import (
 	"slices"
@@ -14,31 +14,68 @@ const (
 	maxDepth = 200     // functions, scripts and compound statements in one another
 )
 
-// walker follows the scripts of a node.
-type walker struct {
-	node    *Node
-	found   collector
-	scripts []*script
-	// at is the place of the command that a reader looks for: of what a function does
-	// the place where it is called.
-	at    Place
+// Machine is what a Walker asks about the machine that runs the scripts.
+type Machine interface {
+	// Program follows a program that is not the shell's; the first argument is its name, which
+	// may be a hole.
+	Program(w *World, args []string)
+	// Write is told the text that a script writes to a file.
+	Write(w *World, file, text string)
+	// File returns the text of a file; false if nothing is known of it.
+	File(name string) (text string, ok bool)
+	// Script returns the script at a path, nil if there is none.
+	Script(name string) *Script
+	// Unresolved is told what cannot be followed.
+	Unresolved(what, reason string)
+}
+
+// Script is a file that a shell runs.
+type Script struct {
+	// Stage and Path say where it is.
+	Stage, Path string
+	File        *syntax.File
+	// Reached says that another script runs it.
+	Reached bool
+}
+
+// Walker follows scripts. Its zero value lacks the Machine alone.
+type Walker struct {
+	Machine Machine
+	// OSRelease are the variables of /etc/os-release that are known: os-release(5).
+	OSRelease map[string]string
+
+	// Stage, Path and Line are the place of the command that a reader looks for: of what a
+	// function does the place where it is called.
+	Stage, Path string
+	Line        int
+
 	calls int // functions that are running
 	steps int
 	depth int
 	done  map[string]bool // scripts with their arguments and variables
-	stage string
+}
+
+// At begins a text in which lines are counted.
+func (k *Walker) At(stage, path string, line int) {
+	k.Stage, k.Path, k.Line, k.calls = stage, path, line, 0
+}
+
+// Run follows a script of which it is not known what runs it, and with which arguments.
+func (k *Walker) Run(s *Script, w *World) {
+	k.At(s.Stage, s.Path, 0)
+	k.exec(s.File.Stmts, []*World{w})
 }
 
 // exec follows statements in every world.
-func (k *walker) exec(stmts []*syntax.Stmt, worlds []*world) []*world {
+func (k *Walker) exec(stmts []*syntax.Stmt, worlds []*World) []*World {
 	for _, s := range stmts {
-		var next []*world
+		var next []*World
 		for _, w := range worlds {
 			if w.leave != staying {
 				next = append(next, w)
 				continue
 			}
-			w = w.clone()
+			w = w.Clone()
 			w.status = unknown
 			next = append(next, k.stmt(s, w)...)
 		}
@@ -48,23 +85,23 @@ func (k *walker) exec(stmts []*syntax.Stmt, worlds []*world) []*world {
 }
 
 // stmt follows one statement with its redirections.
-func (k *walker) stmt(s *syntax.Stmt, w *world) []*world {
+func (k *Walker) stmt(s *syntax.Stmt, w *World) []*World {
 	k.steps++
 	k.depth++
 	defer func() { k.depth-- }()
 	if k.steps > maxSteps || k.depth > maxDepth {
-		k.unresolved("the rest of this script", "it takes too many steps to follow: make it simpler, or name its downloads in scripts of their own")
+		k.Machine.Unresolved("the rest of this script", "it takes too many steps to follow: make it simpler, or name its downloads in scripts of their own")
 		w.leave = leavingScript
-		return []*world{w}
+		return []*World{w}
 	}
 	if k.calls == 0 {
-		k.at.FileLine = int(s.Pos().Line())
+		k.Line = int(s.Pos().Line())
 	}
-	outer, read, stdin := w.out, w.read, w.stdin
+	outer, read, stdin := w.out, w.read, w.Stdin
 	to := "" // the file that standard output goes to
-	worlds := []*world{w}
+	worlds := []*World{w}
 	for _, r := range s.Redirs {
-		var next []*world
+		var next []*World
 		for _, w := range worlds {
 			next = append(next, k.redirect(w, r, &to)...)
 		}
@@ -75,16 +112,16 @@ func (k *walker) stmt(s *syntax.Stmt, w *world) []*world {
 			w.out, w.read = "", true
 		}
 	}
-	var out []*world
+	var out []*World
 	for _, w := range worlds {
 		out = append(out, k.command(s.Cmd, w)...)
 	}
 	for _, w := range out {
 		if to != "" {
-			k.repositories(w, to, w.out)
+			k.Machine.Write(w, to, w.out)
 			w.out, w.read = outer, read
 		}
-		w.stdin = stdin
+		w.Stdin = stdin
 		if s.Negated {
 			w.status = map[status]status{unknown: unknown, succeeded: failed, failed: succeeded}[w.status]
 		}
@@ -94,13 +131,13 @@ func (k *walker) stmt(s *syntax.Stmt, w *world) []*world {
 
 // redirect gives a world its standard input, and tells the file that standard output
 // goes to.
-func (k *walker) redirect(w *world, r *syntax.Redirect, to *string) []*world {
-	in := func(list []expanded, end string) []*world {
-		var out []*world
+func (k *Walker) redirect(w *World, r *syntax.Redirect, to *string) []*World {
+	in := func(list []expanded, end string) []*World {
+		var out []*World
 		for _, e := range list {
 			text := e.fields[0] + end
-			c := e.clone()
-			c.stdin = &text
+			c := e.Clone()
+			c.Stdin = &text
 			out = append(out, c)
 		}
 		return out
@@ -111,11 +148,11 @@ func (k *walker) redirect(w *world, r *syntax.Redirect, to *string) []*world {
 	case syntax.WordHdoc:
 		return in(k.text(w, r.Word), "\n")
 	case syntax.RdrIn:
-		w = w.clone()
-		w.stdin = nil
+		w = w.Clone()
+		w.Stdin = nil
 		for _, e := range k.text(w, r.Word) {
-			if f := k.node.file(k.stage, e.fields[0]); f != nil {
-				w.stdin = &f.Content
+			if text, ok := k.Machine.File(e.fields[0]); ok {
+				w.Stdin = &text
 			}
 		}
 	case syntax.RdrOut, syntax.AppOut, syntax.RdrClob, syntax.RdrAll, syntax.AppAll:
@@ -125,22 +162,22 @@ func (k *walker) redirect(w *world, r *syntax.Redirect, to *string) []*world {
 			}
 		}
 	}
-	return []*world{w}
+	return []*World{w}
 }
 
 // command follows what a statement does.
-func (k *walker) command(cmd syntax.Command, w *world) []*world {
+func (k *Walker) command(cmd syntax.Command, w *World) []*World {
 	switch c := cmd.(type) {
 	case *syntax.CallExpr:
 		return k.call(c, w)
 	case *syntax.Block:
-		return k.exec(c.Stmts, []*world{w})
+		return k.exec(c.Stmts, []*World{w})
 	case *syntax.Subshell:
-		var out []*world
+		var out []*World
 		for _, inside := range k.subshell(w, c.Stmts) {
-			o := w.clone()
-			o.print(inside.out)
-			o.status, o.machine = inside.status, inside.machine
+			o := w.Clone()
+			o.Print(inside.out)
+			o.inherit(inside)
 			out = append(out, o)
 		}
 		return out
@@ -171,7 +208,7 @@ func (k *walker) command(cmd syntax.Command, w *world) []*world {
 	case *syntax.CoprocClause:
 		return k.stmt(c.Stmt, w)
 	}
-	return []*world{w}
+	return []*World{w}
 }
 
 func with[V any](m map[string]V, key string, value V) map[string]V {
@@ -185,7 +222,7 @@ func with[V any](m map[string]V, key string, value V) map[string]V {
 
 // split tells the worlds in which the last command has succeeded from those in which
 // it has failed; of those that do not know there is one of each.
-func split(worlds []*world) (yes, no, gone []*world) {
+func split(worlds []*World) (yes, no, gone []*World) {
 	for _, w := range worlds {
 		switch {
 		case w.leave != staying:
@@ -195,7 +232,7 @@ func split(worlds []*world) (yes, no, gone []*world) {
 		case w.status == failed:
 			no = append(no, w)
 		default:
-			other := w.clone()
+			other := w.Clone()
 			w.status, other.status = succeeded, failed
 			yes, no = append(yes, w), append(no, other)
 		}
@@ -203,11 +240,11 @@ func split(worlds []*world) (yes, no, gone []*world) {
 	return yes, no, gone
 }
 
-func (k *walker) ifClause(c *syntax.IfClause, w *world) []*world {
+func (k *Walker) ifClause(c *syntax.IfClause, w *World) []*World {
 	if len(c.Cond) == 0 { // else
-		return k.exec(c.Then, []*world{w})
+		return k.exec(c.Then, []*World{w})
 	}
-	yes, no, out := split(k.exec(c.Cond, []*world{w}))
+	yes, no, out := split(k.exec(c.Cond, []*World{w}))
 	out = append(out, k.exec(c.Then, yes)...)
 	if c.Else == nil {
 		return append(out, no...)
@@ -220,9 +257,9 @@ func (k *walker) ifClause(c *syntax.IfClause, w *world) []*world {
 
 // whileClause takes a loop's body once, knowing nothing of what it changes: that is
 // every time at once.
-func (k *walker) whileClause(c *syntax.WhileClause, w *world) []*world {
+func (k *Walker) whileClause(c *syntax.WhileClause, w *World) []*World {
 	k.forget(w, assigned(c, w.funcs))
-	yes, no, out := split(k.exec(c.Cond, []*world{w}))
+	yes, no, out := split(k.exec(c.Cond, []*World{w}))
 	if c.Until {
 		yes, no = no, yes
 	}
@@ -230,7 +267,7 @@ func (k *walker) whileClause(c *syntax.WhileClause, w *world) []*world {
 }
 
 // looped are the worlds behind a loop.
-func looped(worlds []*world) []*world {
+func looped(worlds []*World) []*World {
 	for _, w := range worlds {
 		if w.leave == leavingLoop {
 			w.leave = staying
@@ -239,28 +276,28 @@ func looped(worlds []*world) []*world {
 	return worlds
 }
 
-func (k *walker) forClause(c *syntax.ForClause, w *world) []*world {
+func (k *Walker) forClause(c *syntax.ForClause, w *World) []*World {
 	items, ok := c.Loop.(*syntax.WordIter)
 	if !ok {
 		k.forget(w, assigned(c, w.funcs))
-		skipped := w.clone()
-		return looped(append(k.exec(c.Do, []*world{w}), skipped))
+		skipped := w.Clone()
+		return looped(append(k.exec(c.Do, []*World{w}), skipped))
 	}
 	list := []expanded{{w, w.args}}
 	switch {
 	case items.InPos.IsValid():
 		list = k.words(w, items.Items)
 	case !w.named:
-		list[0].fields = []string{hole(items.Name.Value)}
+		list[0].fields = []string{Hole(items.Name.Value)}
 	}
-	var out []*world
+	var out []*World
 	for _, e := range list {
-		worlds := []*world{e.world}
+		worlds := []*World{e.World}
 		for _, item := range e.fields {
-			var inside []*world
+			var inside []*World
 			for _, w := range worlds {
 				if w.leave == staying {
-					w = w.clone()
+					w = w.Clone()
 					w.setText(items.Name.Value, item)
 					inside = append(inside, w)
 				} else {
@@ -274,18 +311,18 @@ func (k *walker) forClause(c *syntax.ForClause, w *world) []*world {
 	return merged(looped(out))
 }
 
-func (k *walker) caseClause(c *syntax.CaseClause, w *world) []*world {
-	var out []*world
+func (k *Walker) caseClause(c *syntax.CaseClause, w *World) []*World {
+	var out []*World
 	for _, e := range k.text(w, c.Word) {
-		rest := e.world // of the worlds that no item so far has taken
+		rest := e.World // of the worlds that no item so far has taken
 		for _, item := range c.Items {
 			if rest == nil {
 				break
 			}
-			var taken *world
+			var taken *World
 			taken, rest = k.caseItem(rest, e.fields[0], item)
 			if taken != nil {
-				out = append(out, k.exec(item.Stmts, []*world{taken})...)
+				out = append(out, k.exec(item.Stmts, []*World{taken})...)
 			}
 		}
 		if rest != nil {
@@ -297,15 +334,15 @@ func (k *walker) caseClause(c *syntax.CaseClause, w *world) []*world {
 
 // caseItem returns the world in which an item is taken and the one in which it is
 // not; nil where there is none.
-func (k *walker) caseItem(w *world, value string, item *syntax.CaseItem) (taken, rest *world) {
+func (k *Walker) caseItem(w *World, value string, item *syntax.CaseItem) (taken, rest *World) {
 	for _, p := range item.Patterns {
 		for _, e := range k.pattern(w, p) {
 			switch matches(value, e.fields[0]) {
 			case succeeded:
 				return w, nil
 			case unknown:
-				taken = w.clone()
-				if text := e.fields[0]; isHole(value) && len(item.Patterns) == 1 && !strings.ContainsAny(text, `*?[\`) && !hasHole(text) {
+				taken = w.Clone()
+				if text := e.fields[0]; IsHole(value) && len(item.Patterns) == 1 && !strings.ContainsAny(text, `*?[\`) && !HasHole(text) {
 					taken.assume(value, text)
 				}
 			}
@@ -314,7 +351,7 @@ func (k *walker) caseItem(w *world, value string, item *syntax.CaseItem) (taken,
 	return taken, w
 }
 
-func (k *walker) binary(c *syntax.BinaryCmd, w *world) []*world {
+func (k *Walker) binary(c *syntax.BinaryCmd, w *World) []*World {
 	switch c.Op {
 	case syntax.AndStmt, syntax.OrStmt:
 		yes, no, out := split(k.stmt(c.X, w))
@@ -327,14 +364,14 @@ func (k *walker) binary(c *syntax.BinaryCmd, w *world) []*world {
 		}
 		return merged(append(out, no...))
 	}
-	var out []*world
+	var out []*World
 	for _, left := range k.subshell(w, []*syntax.Stmt{c.X}) {
-		reader := w.clone()
-		reader.machine, reader.repos, reader.stdin = left.machine, left.repos, &left.out
+		reader := w.Clone()
+		reader.Uname, reader.Facts, reader.Stdin = left.Uname, left.Facts, &left.out
 		for _, right := range k.subshell(reader, []*syntax.Stmt{c.Y}) {
-			o := w.clone()
-			o.print(right.out)
-			o.status, o.machine, o.repos = right.status, right.machine, right.repos
+			o := w.Clone()
+			o.Print(right.out)
+			o.inherit(right)
 			out = append(out, o)
 		}
 	}
@@ -342,13 +379,13 @@ func (k *walker) binary(c *syntax.BinaryCmd, w *world) []*world {
 }
 
 // declare is local, export and the like.
-func (k *walker) declare(c *syntax.DeclClause, w *world) []*world {
-	worlds := []*world{w}
+func (k *Walker) declare(c *syntax.DeclClause, w *World) []*World {
+	worlds := []*World{w}
 	for _, a := range c.Args {
 		if a.Name == nil {
 			continue // an option
 		}
-		var next []*world
+		var next []*World
 		for _, w := range worlds {
 			if c.Variant.Value != "export" && c.Variant.Value != "readonly" {
 				w.local = with(w.local, a.Name.Value, true)
@@ -368,14 +405,14 @@ func (k *walker) declare(c *syntax.DeclClause, w *world) []*world {
 }
 
 // assign gives a variable its value.
-func (k *walker) assign(w *world, a *syntax.Assign) []*world {
+func (k *Walker) assign(w *World, a *syntax.Assign) []*World {
 	name := a.Name.Value
 	if a.Index != nil {
-		w = w.clone()
-		w.setText(name, hole(name))
-		return []*world{w}
+		w = w.Clone()
+		w.setText(name, Hole(name))
+		return []*World{w}
 	}
-	var out []*world
+	var out []*World
 	if a.Array != nil {
 		var words []*syntax.Word
 		for _, e := range a.Array.Elems {
@@ -384,7 +421,7 @@ func (k *walker) assign(w *world, a *syntax.Assign) []*world {
 			}
 		}
 		for _, e := range k.words(w, words) {
-			c, list := e.clone(), e.fields
+			c, list := e.Clone(), e.fields
 			if had := c.vars[name]; a.Append {
 				list = slices.Concat(had.List, list)
 			}
@@ -394,9 +431,9 @@ func (k *walker) assign(w *world, a *syntax.Assign) []*world {
 		return out
 	}
 	for _, e := range k.text(w, a.Value) {
-		c, value := e.clone(), e.fields[0]
+		c, value := e.Clone(), e.fields[0]
 		if a.Append {
-			value = (&environ{world: c}).Get(name).Str + value
+			value = (&environ{World: c}).Get(name).Str + value
 		}
 		c.setText(name, value)
 		out = append(out, c)
@@ -405,9 +442,9 @@ func (k *walker) assign(w *world, a *syntax.Assign) []*world {
 }
 
 // forget makes variables unknown.
-func (k *walker) forget(w *world, names map[string]bool) {
+func (k *Walker) forget(w *World, names map[string]bool) {
 	for name := range names {
-		w.setText(name, hole(name))
+		w.setText(name, Hole(name))
 	}
 }
 

@@ -1,4 +1,4 @@
-package downloads
+package shell
 
 import (
 	"bytes"
@@ -16,18 +16,18 @@ import (
 
 // expanded is what words are in a world.
 type expanded struct {
-	*world
+	*World
 	fields []string
 }
 
 // words expands words as the arguments of a command: of each world that command
 // substitutions make of w, the fields.
-func (k *walker) words(w *world, words []*syntax.Word) []expanded {
+func (k *Walker) words(w *World, words []*syntax.Word) []expanded {
 	return k.expand(w, words, func(c *expand.Config) ([]string, error) { return expand.Fields(c, words...) })
 }
 
 // text expands a word as the value of a variable; the fields are one.
-func (k *walker) text(w *world, word *syntax.Word) []expanded {
+func (k *Walker) text(w *World, word *syntax.Word) []expanded {
 	if word == nil {
 		return []expanded{{w, []string{""}}}
 	}
@@ -35,7 +35,7 @@ func (k *walker) text(w *world, word *syntax.Word) []expanded {
 }
 
 // document expands a here-document; the parser has no word for an empty one.
-func (k *walker) document(w *world, word *syntax.Word) []expanded {
+func (k *Walker) document(w *World, word *syntax.Word) []expanded {
 	if word == nil {
 		return []expanded{{w, []string{""}}}
 	}
@@ -43,7 +43,7 @@ func (k *walker) document(w *world, word *syntax.Word) []expanded {
 }
 
 // pattern expands a pattern of case or [[.
-func (k *walker) pattern(w *world, word *syntax.Word) []expanded {
+func (k *Walker) pattern(w *World, word *syntax.Word) []expanded {
 	return k.expand(w, []*syntax.Word{word}, one(func(c *expand.Config) (string, error) { return expand.Pattern(c, word) }))
 }
 
@@ -67,10 +67,10 @@ func withoutPanic(f func(*expand.Config) ([]string, error)) func(*expand.Config)
 	}
 }
 
-func (k *walker) expand(w *world, words []*syntax.Word, with func(*expand.Config) ([]string, error)) []expanded {
-	worlds := []*world{w}
+func (k *Walker) expand(w *World, words []*syntax.Word, with func(*expand.Config) ([]string, error)) []expanded {
+	worlds := []*World{w}
 	for _, cs := range substitutions(words) {
-		var next []*world
+		var next []*World
 		for _, w := range worlds {
 			next = append(next, k.substitute(w, cs)...)
 		}
@@ -78,10 +78,10 @@ func (k *walker) expand(w *world, words []*syntax.Word, with func(*expand.Config
 	}
 	var out []expanded
 	for _, w := range worlds {
-		env := &environ{world: w, mayBeUnset: defaulted(words)}
+		env := &environ{World: w, mayBeUnset: defaulted(words)}
 		fields, err := []string(nil), error(nil)
 		if k.unsafe(env, words) {
-			fields = []string{hole(source(words))}
+			fields = []string{Hole(source(words))}
 		} else if fields, err = withoutPanic(with)(&expand.Config{
 			Env: env,
 			CmdSubst: func(to io.Writer, cs *syntax.CmdSubst) error {
@@ -89,15 +89,15 @@ func (k *walker) expand(w *world, words []*syntax.Word, with func(*expand.Config
 				return err
 			},
 			ProcSubst: func(ps *syntax.ProcSubst) (string, error) {
-				k.exec(ps.Stmts, []*world{w.clone()})
-				return hole("process substitution"), nil
+				k.exec(ps.Stmts, []*World{w.Clone()})
+				return Hole("process substitution"), nil
 			},
 		}); err != nil {
-			fields = []string{hole(source(words))}
+			fields = []string{Hole(source(words))}
 		}
 		for i, f := range fields {
 			if len(f) > maxText {
-				fields[i] = hole(source(words))
+				fields[i] = Hole(source(words))
 			}
 		}
 		w.subst = nil
@@ -127,11 +127,11 @@ func substitutions(words []*syntax.Word) []*syntax.CmdSubst {
 
 // substitute runs a command substitution; each world knows one thing that it may
 // have printed.
-func (k *walker) substitute(w *world, cs *syntax.CmdSubst) []*world {
-	var out []*world
+func (k *Walker) substitute(w *World, cs *syntax.CmdSubst) []*World {
+	var out []*World
 	for _, inside := range k.subshell(w, cs.Stmts) {
-		c := w.clone()
-		c.machine, c.status = inside.machine, inside.status
+		c := w.Clone()
+		c.inherit(inside)
 		c.subst = maps.Clone(w.subst)
 		if c.subst == nil {
 			c.subst = map[*syntax.CmdSubst]string{}
@@ -143,10 +143,10 @@ func (k *walker) substitute(w *world, cs *syntax.CmdSubst) []*world {
 }
 
 // subshell runs statements that change nothing outside, and whose output is read.
-func (k *walker) subshell(w *world, stmts []*syntax.Stmt) []*world {
-	c := w.clone()
+func (k *Walker) subshell(w *World, stmts []*syntax.Stmt) []*World {
+	c := w.Clone()
 	c.out, c.read, c.status = "", true, unknown
-	out := k.exec(stmts, []*world{c})
+	out := k.exec(stmts, []*World{c})
 	for _, w := range out {
 		w.leave = staying
 	}
@@ -177,7 +177,7 @@ var sequence = regexp.MustCompile(`\{(-?\d+)\.\.(-?\d+)`)
 
 // unsafe reports what would take too long, or would make something that looks known
 // of what is not.
-func (k *walker) unsafe(env *environ, words []*syntax.Word) bool {
+func (k *Walker) unsafe(env *environ, words []*syntax.Word) bool {
 	bad, braces := false, 0
 	for _, w := range words {
 		syntax.Walk(w, func(n syntax.Node) bool {
@@ -196,12 +196,12 @@ func (k *walker) unsafe(env *environ, words []*syntax.Word) bool {
 					bad = true
 				} else if n.Length || n.Slice != nil {
 					v := env.Get(n.Param.Value)
-					bad = bad || hasHole(v.Str) || slices.ContainsFunc(v.List, hasHole)
+					bad = bad || HasHole(v.Str) || slices.ContainsFunc(v.List, HasHole)
 				}
 			case *syntax.ArithmExp:
 				syntax.Walk(n.X, func(n syntax.Node) bool {
 					if l, ok := n.(*syntax.Lit); ok {
-						bad = bad || hasHole(env.Get(l.Value).Str) && isName(l.Value)
+						bad = bad || HasHole(env.Get(l.Value).Str) && isName(l.Value)
 					}
 					return true
 				})
@@ -232,7 +232,7 @@ func source(words []*syntax.Word) string {
 
 // environ is what a word sees of a world.
 type environ struct {
-	*world
+	*World
 	mayBeUnset map[string]bool
 }
 
@@ -242,31 +242,34 @@ func (e *environ) Get(name string) expand.Variable {
 	switch name {
 	case "@", "*":
 		if !e.named {
-			return expand.Variable{Set: true, Kind: expand.Indexed, List: []string{hole("@")}}
+			return expand.Variable{Set: true, Kind: expand.Indexed, List: []string{Hole("@")}}
 		}
 		return expand.Variable{Set: true, Kind: expand.Indexed, List: e.args}
 	case "#":
 		if e.named {
 			return text(strconv.Itoa(len(e.args)))
 		}
-		return text(hole("#"))
+		return text(Hole("#"))
 	case "IFS":
 		return expand.Variable{} // as it usually is
 	case "0", "?", "$", "!", "-", "PPID", "RANDOM", "SECONDS", "HOSTNAME", "UID", "EUID":
-		return text(hole(name))
+		return text(Hole(name))
 	}
 	if n, err := strconv.Atoi(name); err == nil {
 		switch {
 		case !e.named && !e.mayBeUnset[name]:
-			return text(hole(name))
+			return text(Hole(name))
 		case e.named && n <= len(e.args):
 			return text(e.args[n-1])
 		}
 		return expand.Variable{}
 	}
+	if user, ok := strings.CutPrefix(name, "HOME "); ok { // ~user: expand asks before it reads the accounts of this machine
+		return text("~" + user)
+	}
 	v, ok := e.vars[name]
 	if !ok && !e.mayBeUnset[name] && isName(name) {
-		return text(hole(name))
+		return text(Hole(name))
 	}
 	return v
 }

@@ -1,0 +1,328 @@
+package shell
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+
+	"mvdan.cc/sh/v3/expand"
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Commands are the calls of a script in the order in which they stand, and what is known of its
+// variables whatever way it goes.
+type Commands struct {
+	File      *syntax.File
+	Calls     []*Call
+	Functions map[string]*syntax.FuncDecl
+	Constants map[string]string // variables that are set once, to a constant
+}
+
+// Call is one command that a script runs, without the programs that run it, such as sudo.
+type Call struct {
+	Name  string // the program's base name; "" if a variable has it
+	Args  []Word // without the name
+	Stmt  *syntax.Stmt
+	Line  int
+	Pipe  *Pipeline // nil outside one
+	Place int       // in the pipeline
+}
+
+// Word is one argument as the program gets it, as far as that is known: variables
+// that are no constants stand as "${NAME}", outputs of commands as "$(...)".
+type Word struct {
+	Text    string
+	Dynamic bool // the script computes a part of it
+	Node    *syntax.Word
+}
+
+// line is where the word stands, 0 for one that was made.
+func (w Word) line() int {
+	if w.Node == nil {
+		return 0
+	}
+	return LineOf(w.Node)
+}
+
+// Pipeline is what "|" joins.
+type Pipeline struct {
+	Calls [][]*Call // of each part
+	Line  int
+}
+
+// maxBrackets bounds what may be nested: the parser goes as deep as a script does, and
+// a stack that has run out ends the program. The largest of our scripts has 300.
+const maxBrackets = 10_000
+
+// Parse reads a script. The error is a syntax.ParseError, a syntax.LangError, or that
+// of maxBrackets.
+func Parse(text string) (*syntax.File, error) {
+	if n := strings.Count(text, "(") + strings.Count(text, "{") + strings.Count(text, "`"); n > maxBrackets {
+		return nil, fmt.Errorf("it has %d opening brackets, and %d are read at most", n, maxBrackets)
+	}
+	// What dash refuses is for shellcheck to say: the parser's POSIX knows less than
+	// dash does, "local" for one.
+	return syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
+}
+
+// CommandsOf finds the commands of a script.
+func CommandsOf(file *syntax.File) *Commands {
+	s := &Commands{File: file, Functions: map[string]*syntax.FuncDecl{}, Constants: constants(file)}
+	syntax.Walk(file, func(n syntax.Node) bool {
+		if f, ok := n.(*syntax.FuncDecl); ok {
+			s.Functions[f.Name.Value] = f
+		}
+		return true
+	})
+	s.collect()
+	return s
+}
+
+// collect lists the calls and the pipelines that they are in.
+func (s *Commands) collect() {
+	of := map[*syntax.Stmt]*Call{}
+	syntax.Walk(s.File, func(n syntax.Node) bool {
+		stmt, ok := n.(*syntax.Stmt)
+		if !ok {
+			return true
+		}
+		if expr, ok := stmt.Cmd.(*syntax.CallExpr); ok && len(expr.Args) > 0 {
+			c := s.call(expr, stmt)
+			of[stmt] = c
+			s.Calls = append(s.Calls, c)
+		}
+		return true
+	})
+	inner := map[*syntax.BinaryCmd]bool{}
+	syntax.Walk(s.File, func(n syntax.Node) bool {
+		b, ok := n.(*syntax.BinaryCmd)
+		if !ok || b.Op != syntax.Pipe && b.Op != syntax.PipeAll || inner[b] {
+			return true
+		}
+		p := &Pipeline{Line: LineOf(b)}
+		for _, part := range parts(b, inner) {
+			p.Calls = append(p.Calls, callsIn(part, of))
+		}
+		for i, calls := range p.Calls {
+			for _, c := range calls {
+				if c.Pipe == nil {
+					c.Pipe, c.Place = p, i
+				}
+			}
+		}
+		return true
+	})
+}
+
+// parts are the statements of a pipeline, from left to right.
+func parts(b *syntax.BinaryCmd, inner map[*syntax.BinaryCmd]bool) []*syntax.Stmt {
+	var out []*syntax.Stmt
+	for _, side := range []*syntax.Stmt{b.X, b.Y} {
+		if more, ok := side.Cmd.(*syntax.BinaryCmd); ok && (more.Op == syntax.Pipe || more.Op == syntax.PipeAll) && !inner[more] {
+			inner[more] = true
+			out = append(out, parts(more, inner)...)
+			continue
+		}
+		out = append(out, side)
+	}
+	return out
+}
+
+// callsIn are the calls that read and write the standard streams of a statement:
+// not those in the substitutions of its words.
+func callsIn(stmt *syntax.Stmt, of map[*syntax.Stmt]*Call) []*Call {
+	var out []*Call
+	syntax.Walk(stmt, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Stmt:
+			if c := of[n]; c != nil {
+				out = append(out, c)
+			}
+		case *syntax.CmdSubst, *syntax.ProcSubst:
+			return false
+		}
+		return true
+	})
+	return out
+}
+
+// call reads a command.
+func (s *Commands) call(expr *syntax.CallExpr, stmt *syntax.Stmt) *Call {
+	words, texts := make([]Word, len(expr.Args)), make([]string, len(expr.Args))
+	for i, w := range expr.Args {
+		words[i] = s.Word(w)
+		texts[i] = words[i].Text
+	}
+	words = words[len(words)-len(Unwrap(texts)):]
+	c := &Call{Args: words[1:], Stmt: stmt, Line: LineOf(expr)}
+	if !words[0].Dynamic {
+		c.Name = path.Base(words[0].Text)
+	}
+	return c
+}
+
+// Script is the text that a call gives to a shell, "" if it gives none that is known.
+func (c *Call) Script() string {
+	args := []string{c.Name}
+	for _, w := range c.Args {
+		args = append(args, w.Text)
+	}
+	if i := Inline(args); i > 0 && !c.Args[i-1].Dynamic {
+		return args[i]
+	}
+	return ""
+}
+
+// Word reads an argument.
+func (s *Commands) Word(w *syntax.Word) Word {
+	return s.read(w, expand.Literal, func(lit string) string { return escaped.ReplaceAllString(lit, "$1") })
+}
+
+// escaped is a character that expand.Literal leaves behind its backslash.
+var escaped = regexp.MustCompile(`(?s)\\(.)`)
+
+// document reads a here-document. The shell leaves one whose end is quoted as it is:
+// https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html#tag_19_07_04
+func (s *Commands) document(r *syntax.Redirect) Word {
+	if end := r.Word.Lit(); end == "" || strings.Contains(end, `\`) {
+		return s.read(r.Hdoc, expand.Document, func(lit string) string { return lit })
+	}
+	return s.read(r.Hdoc, expand.Document, nil)
+}
+
+// read expands a word, in which a text says what the script computes. Without literal, which reads
+// what is not quoted, expand does that.
+func (s *Commands) read(w *syntax.Word, with func(*expand.Config, *syntax.Word) (string, error), literal func(string) string) Word {
+	out := Word{Node: w}
+	plain := &syntax.Word{Parts: s.known(w.Parts, literal, &out.Dynamic)}
+	out.Text, _ = with(&expand.Config{}, plain) // no part of it can fail
+	return out
+}
+
+// known replaces the parts of a word that are not text.
+func (s *Commands) known(parts []syntax.WordPart, literal func(string) string, dynamic *bool) []syntax.WordPart {
+	out := make([]syntax.WordPart, len(parts))
+	for i, part := range parts {
+		text := "$(...)"
+		switch part := part.(type) {
+		case *syntax.SglQuoted:
+			out[i] = part
+			continue
+		case *syntax.DblQuoted:
+			out[i] = &syntax.DblQuoted{Parts: s.known(part.Parts, nil, dynamic)}
+			continue
+		case *syntax.Lit:
+			out[i] = part
+			if literal != nil {
+				out[i] = &syntax.SglQuoted{Value: literal(part.Value)}
+			}
+			continue
+		case *syntax.ParamExp:
+			if part.Param == nil {
+				text = "${}"
+				break
+			}
+			value, ok := s.Constants[part.Param.Value]
+			if ok && part.Exp == nil && part.Repl == nil && part.Slice == nil && part.Index == nil && !part.Length && !part.Excl {
+				out[i] = &syntax.SglQuoted{Value: value}
+				continue
+			}
+			text = "${" + part.Param.Value + "}"
+		}
+		out[i] = &syntax.SglQuoted{Value: text}
+		*dynamic = true
+	}
+	return out
+}
+
+// constants are the variables that are set once in a script, to a constant.
+func constants(file *syntax.File) map[string]string {
+	plain := &Commands{}
+	values, times := map[string]string{}, map[string]int{}
+	syntax.Walk(file, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.Assign:
+			if n.Name == nil {
+				break
+			}
+			name := n.Name.Value
+			times[name]++
+			if n.Append || n.Index != nil || n.Array != nil || n.Value == nil {
+				times[name]++
+			} else if w := plain.Word(n.Value); w.Dynamic {
+				times[name]++
+			} else {
+				values[name] = w.Text
+			}
+		case *syntax.WordIter:
+			times[n.Name.Value] += 2
+		case *syntax.CallExpr:
+			// "read" and "printf -v" set what they name.
+			if len(n.Args) > 0 && (n.Args[0].Lit() == "read" || n.Args[0].Lit() == "printf" || n.Args[0].Lit() == "mapfile") {
+				for _, w := range n.Args[1:] {
+					times[w.Lit()] += 2
+				}
+			}
+		}
+		return true
+	})
+	for name := range values {
+		if times[name] != 1 {
+			delete(values, name)
+		}
+	}
+	return values
+}
+
+// AssignedAt is the line on which a variable is set.
+func (s *Commands) AssignedAt(name string) int {
+	at := 1
+	syntax.Walk(s.File, func(n syntax.Node) bool {
+		if a, ok := n.(*syntax.Assign); ok && a.Name != nil && a.Name.Value == name {
+			at = LineOf(a)
+		}
+		return true
+	})
+	return at
+}
+
+func LineOf(n syntax.Node) int { return int(n.Pos().Line()) }
+
+// Stdin is what here-documents and here-strings give a statement to read.
+func (s *Commands) Stdin(stmt *syntax.Stmt) []Word {
+	var out []Word
+	for _, r := range stmt.Redirs {
+		switch {
+		case r.Hdoc != nil:
+			out = append(out, s.document(r))
+		case r.Op == syntax.WordHdoc:
+			out = append(out, s.Word(r.Word))
+		}
+	}
+	return out
+}
+
+// Writes are the files to which a statement redirects.
+func (s *Commands) Writes(stmt *syntax.Stmt) []Word {
+	var out []Word
+	for _, r := range stmt.Redirs {
+		switch r.Op {
+		case syntax.RdrOut, syntax.AppOut, syntax.RdrClob, syntax.RdrAll, syntax.AppAll, syntax.RdrInOut:
+			if r.N == nil || r.N.Value == "1" {
+				out = append(out, s.Word(r.Word))
+			}
+		}
+	}
+	return out
+}
+
+// Mentions reports whether a text stands in an argument, or in what the call reads.
+func (s *Commands) Mentions(c *Call, text string) bool {
+	for _, w := range append(s.Stdin(c.Stmt), c.Args...) {
+		if strings.Contains(w.Text, text) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,111 @@
+package shell
+
+import (
+	"maps"
+	"slices"
+	"testing"
+)
+
+// A variable is constant only if the script sets it once, to text.
+func TestConstants(t *testing.T) {
+	for script, want := range map[string]map[string]string{
+		"a=x":                         {"a": "x"},
+		"a=x; b='y z'":                {"a": "x", "b": "y z"},
+		"a=x; a=y":                    {},
+		"a=x; a+=y":                   {},
+		"a=x; a=":                     {},
+		"a=x; a=(y)":                  {},
+		"a=x; a[0]=y":                 {},
+		"a=x; a=$(date)":              {},
+		"a=$(date)":                   {},
+		"a=x; read a":                 {},
+		"a=x; printf -v a %s y":       {},
+		"a=x; mapfile a":              {},
+		"a=x; echo a":                 {"a": "x"},
+		"a=x; for a in y; do :; done": {},
+	} {
+		file, err := Parse(script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := constants(file); !maps.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", script, got, want)
+		}
+	}
+}
+
+// A word is what a program gets: quotes and the backslashes that the shell takes are gone, and
+// what the script computes is named.
+func TestWord(t *testing.T) {
+	for script, want := range map[string]Word{
+		`x a`:                {Text: `a`},
+		`x \a`:               {Text: `a`},
+		`x \\`:               {Text: `\`},
+		`x "\a\\"`:           {Text: `\a\`},
+		`x '\a'`:             {Text: `\a`},
+		`x "\$\a\""`:         {Text: `$\a"`},
+		`x a"b"'c'`:          {Text: `abc`},
+		`x $'a\tb'`:          {Text: "a\tb"},
+		`v=y; x a$v`:         {Text: `ay`},
+		`v=y; x "$v/${v}"`:   {Text: `y/y`},
+		`v=y; x "${v%y}"`:    {Text: `${v}`, Dynamic: true},
+		`x a$w`:              {Text: `a${w}`, Dynamic: true},
+		`x "a$(date)"`:       {Text: `a$(...)`, Dynamic: true},
+		`x $((1+1))`:         {Text: `$(...)`, Dynamic: true},
+		`x "$@"`:             {Text: `${@}`, Dynamic: true},
+		`x ~/a`:              {Text: `~/a`},
+		`x ~root/a`:          {Text: `~root/a`},
+		`sudo -u me x a`:     {Text: `a`},
+		`timeout -k 1 5 x a`: {Text: `a`},
+		`env A=b x a`:        {Text: `a`},
+	} {
+		file, err := Parse(script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls := CommandsOf(file).Calls
+		last := calls[0]
+		for _, c := range calls {
+			if c.Name == "x" {
+				last = c
+			}
+		}
+		if len(last.Args) != 1 || last.Args[0].Text != want.Text || last.Args[0].Dynamic != want.Dynamic {
+			t.Errorf("%s: got %+v, want %+v", script, last.Args, want)
+		}
+	}
+}
+
+// A here-document is what a program reads: only some backslashes are taken from it, and none if
+// its end is quoted.
+func TestDocument(t *testing.T) {
+	for script, want := range map[string]string{
+		"x <<E\n\\$a \\\" \\\\\nE\n": "$a \\\" \\\n",
+		"x <<'E'\n\\$a $b\nE\n":      "\\$a $b\n",
+		"v=y\nx <<E\n$v ${w}\nE\n":   "y ${w}\n",
+		"x <<<\"a b\"":               "a b",
+		"x <<E\nE\n":                 "",
+	} {
+		file, err := Parse(script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := CommandsOf(file)
+		got := ""
+		for _, w := range s.Stdin(s.Calls[len(s.Calls)-1].Stmt) {
+			got += w.Text
+		}
+		if got != want {
+			t.Errorf("%q: got %q, want %q", script, got, want)
+		}
+	}
+}
+
+// A unit's command lines are those of its Exec keys, joined where they go on in the next line.
+func TestUnitCommands(t *testing.T) {
+	const unit = "[Service]\nEnvironment=A=b\nExecStartPre=-/bin/a \\\n  b\n# ExecStart=/bin/no\nExecStart=+/bin/c 50%%\nExecStart=\n"
+	got := UnitCommands(unit)
+	if want := []Line{{3, "/bin/a  b"}, {6, "/bin/c 50%"}}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
