@@ -81,19 +81,14 @@ func findAt(root *os.Root, dir string) (*Repository, fs.FileInfo, error) {
 	if info, err := root.Lstat(dir); err == nil && isBare(root, dir) {
 		return &Repository{root: root, top: dir, gitDir: dir}, info, nil
 	}
-	for top := dir; ; top = path.Dir(top) {
-		gitDir := path.Join(top, ".git")
-		info, err := root.Lstat(gitDir)
-		if err == nil {
-			return &Repository{root: root, top: top, gitDir: gitDir}, info, nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, fault.New(fault.ErrInvalid, "it cannot be opened: %v", err)
-		}
-		if top == "." {
-			return nil, nil, fault.New(fault.ErrNotFound, "neither it nor a folder above it is a Git repository")
-		}
+	top, info, err := findGit(root, dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fault.New(fault.ErrNotFound, "neither it nor a folder above it is a Git repository")
 	}
+	if err != nil {
+		return nil, nil, fault.New(fault.ErrInvalid, "it cannot be opened: %v", err)
+	}
+	return &Repository{root: root, top: top, gitDir: path.Join(top, ".git")}, info, nil
 }
 
 // isBare tells a repository by what git tells it.
@@ -117,15 +112,9 @@ func (t *Repository) resolve(ctx context.Context, spec revision.Spec) (plumbing.
 
 // references lists what names a commit: HEAD, branches, tags, remotes' branches.
 func (t *Repository) references(ctx context.Context) (map[string]plumbing.Hash, error) {
-	refs := map[string]plumbing.Hash{}
-	packed, err := readSmall(t.root, path.Join(t.common, "packed-refs"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	refs, err := t.packedRefs()
+	if err != nil {
 		return nil, err
-	}
-	for line := range strings.Lines(string(packed)) {
-		if id, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok && objectstore.IsObjectID(id) && revision.ValidName(name) {
-			refs[name] = plumbing.NewHash(id)
-		}
 	}
 	loose, err := t.root.OpenRoot(path.Join(t.common, "refs"))
 	if err != nil {

@@ -52,16 +52,22 @@ func explain(err error) error {
 // Nil and a refusal: there is one, but it cannot serve as history; the folder is
 // then read as a plain one.
 func findRepository(root *os.Root, path string) (*Repository, *filter.Refusal, error) {
-	for top := path; ; top = filepath.Dir(top) {
-		info, err := root.Lstat(filepath.Join(top, ".git"))
-		if err == nil {
-			return openWorktree(root, top, info)
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, err
-		}
-		if top == "." {
-			return nil, nil, nil
+	top, info, err := findGit(root, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return openWorktree(root, top, info)
+}
+
+// findGit looks for the .git of a folder or of one above it.
+func findGit(root *os.Root, path string) (top string, info fs.FileInfo, err error) {
+	for top = path; ; top = filepath.Dir(top) {
+		info, err = root.Lstat(filepath.Join(top, ".git"))
+		if !errors.Is(err, fs.ErrNotExist) || top == "." {
+			return top, info, err
 		}
 	}
 }
@@ -183,7 +189,11 @@ func (t *Repository) readHead() (plumbing.Hash, string, error) {
 			data, err = readSmall(t.root, filepath.Join(t.common, filepath.FromSlash(name)))
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			data, err = t.packedRef(name)
+			var packed map[string]plumbing.Hash
+			if packed, err = t.packedRefs(); err == nil && packed[name].IsZero() {
+				err = errNoHead
+			}
+			data = []byte(packed[name].String())
 		}
 		if err != nil {
 			return plumbing.ZeroHash, "", err
@@ -205,17 +215,19 @@ func (t *Repository) readHead() (plumbing.Hash, string, error) {
 	return plumbing.ZeroHash, "", errNoHead
 }
 
-func (t *Repository) packedRef(name string) ([]byte, error) {
+// packedRefs reads the references that are packed in one file.
+func (t *Repository) packedRefs() (map[string]plumbing.Hash, error) {
 	data, err := readSmall(t.root, filepath.Join(t.common, "packed-refs"))
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	refs := map[string]plumbing.Hash{}
 	for line := range strings.Lines(string(data)) {
-		if id, ref, ok := strings.Cut(strings.TrimSpace(line), " "); ok && ref == name && objectstore.IsObjectID(id) {
-			return []byte(id), nil
+		if id, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok && objectstore.IsObjectID(id) && revision.ValidName(name) {
+			refs[name] = plumbing.NewHash(id)
 		}
 	}
-	return nil, errNoHead
+	return refs, nil
 }
 
 func readSmall(root *os.Root, path string) ([]byte, error) {
