@@ -115,9 +115,9 @@ func (r *Reconciler) known(ctx context.Context, by ...client.ListOption) ([]api.
 	return list.Items, nil
 }
 
-// windowOf is the time in which a machine fetched its documents. It ended when the
-// first of its nodes joined: a Node may be deleted and created again while the machine
-// stays what it is.
+// windowOf returns the time in which a machine fetched its documents. It ended when the
+// first of its nodes joined: a Node can be deleted and created again while its machine
+// remains.
 func (r *Reconciler) windowOf(ctx context.Context, node *metav1.PartialObjectMetadata, from lineage.Chain) (api.ProvenanceWindow, error) {
 	w := api.ProvenanceWindow{Until: node.CreationTimestamp}
 	earlier, err := r.known(ctx, client.MatchingFields{machineIndex: string(from.Machine.UID)})

@@ -108,7 +108,7 @@ func TestPublish(t *testing.T) {
 	if err := cl.Update(t.Context(), next); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.publish(t.Context()); err == nil || !strings.Contains(err.Error(), namespace+"/"+impact.ConfigMapName+" is somebody else's") {
+	if err := p.publish(t.Context()); err == nil || !strings.Contains(err.Error(), namespace+"/"+impact.ConfigMapName+" is not managed by osm-gitops") {
 		t.Errorf("got %v", err)
 	}
 	if theirs := read(t, cl, namespace); theirs.ResourceVersion != next.ResourceVersion {

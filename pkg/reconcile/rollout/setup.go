@@ -136,7 +136,7 @@ func (r *Reconciler) ofObject(ctx context.Context, obj client.Object) []crreconc
 	}
 	var md cluster.MachineDeployment
 	if err := r.Worker.Get(ctx, pool, &md); err != nil {
-		return nil // it is gone, and its end is told by itself
+		return nil // the pool was deleted, which has its own event
 	}
 	return r.ofPool(ctx, &md)
 }

@@ -46,7 +46,7 @@ func TestLeases(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	_, err := shard.Parse("gitops.k8c.io/shard=a b")
-	if err == nil || !strings.Contains(err.Error(), "write one like") {
+	if err == nil || !strings.Contains(err.Error(), "write one such as") {
 		t.Fatalf("error %v", err)
 	}
 }

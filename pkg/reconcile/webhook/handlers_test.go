@@ -104,7 +104,7 @@ func TestReviews(t *testing.T) {
 		"a profile that is named after a version": {PathProfile, "UPDATE", profile(called("a-v1.0.0-b"), version("v2.0.0")), profile(called("a-v1.0.0-b"), version("v1.0.0+B")), 403, "named after version"},
 		"a profile that is deleted":               {PathProfile, "DELETE", nil, profile(), 200, ""},
 		"no profile":                              {PathProfile, "CREATE", map[string]any{"spec": "x"}, nil, 400, "decoding the OperatingSystemProfile"},
-		"no profile before":                       {PathProfile, "UPDATE", profile(), map[string]any{"spec": "x"}, 400, "as it was"},
+		"no profile before":                       {PathProfile, "UPDATE", profile(), map[string]any{"spec": "x"}, 400, "decoding the previous"},
 		"a profile that is connected to":          {PathProfile, "CONNECT", profile(), nil, 400, `operation "CONNECT"`},
 
 		"a configuration":                   {PathConfig, "CREATE", config, nil, 200, ""},

@@ -22,7 +22,7 @@ const (
 	ModeExec    = 0o000111
 )
 
-// ModeOf is how Git would write the kind of an entry.
+// ModeOf returns the mode with which Git would store the kind of an entry.
 func ModeOf(mode fs.FileMode) uint32 {
 	switch {
 	case mode.IsRegular():
@@ -32,10 +32,10 @@ func ModeOf(mode fs.FileMode) uint32 {
 	case mode&fs.ModeSymlink != 0:
 		return ModeSymlink
 	}
-	return 0o010000 // a pipe, a device, a socket: nothing Git knows
+	return 0o010000 // a pipe, a device, a socket: not supported by Git
 }
 
-// Class is what an entry is to us.
+// Class says how an entry is treated.
 type Class int
 
 const (

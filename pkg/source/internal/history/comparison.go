@@ -12,27 +12,27 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
-// PathChange is a path at which two trees differ. Was and is are zero where there is
-// nothing, or a folder.
+// PathChange is a path at which two trees differ. Was and is are zero if no file exists,
+// or a folder.
 type PathChange struct {
 	Path    string
 	was, Is objectstore.Entry
 }
 
-// Comparison finds every path, not of profiles alone, at which two trees differ in
-// content, kind or mode. A folder that came or went is told by what is in it.
+// Comparison finds every path, not only of profiles, at which two trees differ in
+// content, kind or mode. An added or removed folder is reported by its files.
 type Comparison struct {
 	Objects *objectstore.Objects
-	Tops    []string // where to look; "" is everywhere, and none is in another
-	Entries int      // looked at since it was made
-	Room    int      // the most of them
+	Tops    []string // folders to compare, none inside another; "" for all
+	Entries int      // compared so far
+	Room    int      // maximum of Entries
 }
 
-// Trees compares two trees, and returns what differs in the order of paths.
+// Trees compares two trees, and returns the differences ordered by path.
 func (c *Comparison) Trees(ctx context.Context, from, to plumbing.Hash) ([]PathChange, error) {
 	var found []PathChange
 	t := treeComparison{objects: c.Objects, entries: c.Entries, room: c.Room}
-	t.full = fault.New(fault.ErrInvalid, "comparing what commits change looks at more than %d entries", c.Room)
+	t.full = fault.New(fault.ErrInvalid, "comparing the changes of commits exceeds %d entries", c.Room)
 	t.differ = func(path string, from, to objectstore.Entry) error {
 		was, _ := SplitEntry(from)
 		is, _ := SplitEntry(to)
@@ -72,12 +72,12 @@ func (c *Comparison) Trees(ctx context.Context, from, to plumbing.Hash) ([]PathC
 // treeComparison compares two trees by name. Equal trees are never opened.
 type treeComparison struct {
 	objects *objectstore.Objects
-	entries int   // looked at so far
-	room    int   // the most of them
-	full    error // if there are more
-	// differ is called for each path at which entries differ; the zero entry is none.
+	entries int   // compared so far
+	room    int   // maximum of entries
+	full    error // returned if there are more
+	// differ is called for each path at which entries differ; a missing entry is zero.
 	differ func(path string, from, to objectstore.Entry) error
-	// enter returns the folder to compare for an entry, zero if it is none.
+	// enter returns the folder to compare for an entry, zero if it is not a folder.
 	enter func(e objectstore.Entry, depth int) plumbing.Hash
 }
 
@@ -117,7 +117,7 @@ func (c *treeComparison) folders(ctx context.Context, from, to plumbing.Hash, pr
 	return nil
 }
 
-// entry compares what is at one path.
+// entry compares the entries at one path.
 func (c *treeComparison) entry(ctx context.Context, from, to objectstore.Entry, path string, depth int) error {
 	if from.ID == to.ID && from.Mode == to.Mode {
 		return nil
@@ -128,7 +128,7 @@ func (c *treeComparison) entry(ctx context.Context, from, to objectstore.Entry, 
 	return c.folders(ctx, c.enter(from, depth), c.enter(to, depth), path, depth+1)
 }
 
-// SplitEntry tells a folder, by its tree, from anything else.
+// SplitEntry separates a folder, returned as its tree, from all other entries.
 func SplitEntry(e objectstore.Entry) (file objectstore.Entry, folder plumbing.Hash) {
 	if e.Mode&filter.ModeKind == filter.ModeFolder {
 		return objectstore.Entry{}, e.ID

@@ -62,7 +62,7 @@ func (v *visible) follow(ctx context.Context, s filter.Scope, read filter.Reader
 	return nil
 }
 
-// weight is what it takes beside the raw line, in changes.
+// weight is its size in addition to the raw history, in changes.
 func (v *visible) weight() int {
 	if v.state == nil {
 		return 0 // the steps are the raw ones

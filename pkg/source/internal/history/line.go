@@ -14,10 +14,10 @@ import (
 )
 
 // Lines caches histories, so that a new head costs its own steps and not the whole walk.
-// What it returns is the same with and without it. The zero value is ready, and safe for
+// The result is the same without the cache. The zero value is ready, and safe for
 // concurrent use.
 type Lines struct {
-	mu   sync.Mutex // held while a history is read: whoever waits for it then finds it
+	mu   sync.Mutex // held while a history is read, so that a waiting caller finds it cached
 	kept Recent[*cachedLine]
 }
 
@@ -59,7 +59,7 @@ func (l *Lines) Of(ctx context.Context, o *objectstore.Objects, name string, hea
 	if err != nil {
 		return nil, err
 	}
-	l.kept.drop(key) // if filtering fails, it is somewhere on the way
+	l.kept.drop(key) // if filtering fails, the state is incomplete
 	line.keptLine = keptLine{Head: head, Steps: steps}
 	if err := line.visible.follow(ctx, in, o.Content, steps); err != nil {
 		return nil, err
@@ -76,9 +76,9 @@ func (l *Lines) Forget() {
 	l.kept = Recent[*cachedLine]{}
 }
 
-// walkLine walks the first parents of head back to its root, or to the head of an old
-// line that it descends from, and returns the steps that change a profile file
-// below a path. No blob is read.
+// walkLine walks the first parents of head to its root, or to the head of the old history
+// that it descends from, and returns the steps that change a profile file below a path.
+// It reads no blobs.
 func walkLine(ctx context.Context, o *objectstore.Objects, head plumbing.Hash, parts []string, old keptLine) ([]Step, error) {
 	w := lineWalk{objects: o, parts: parts}
 	at, c, top, err := w.enter(ctx, head)
@@ -147,8 +147,8 @@ func (w *lineWalk) compare(ctx context.Context, id plumbing.Hash, c objectstore.
 	return nil
 }
 
-// changed lists the profile files that differ between two folders. What would not be read
-// counts as not there.
+// changed lists the profile files that differ between two folders. A file that is never
+// read counts as absent.
 func (w *lineWalk) changed(ctx context.Context, from, to plumbing.Hash) ([]Change, error) {
 	var changes []Change
 	c := treeComparison{objects: w.objects, room: filter.MaxEntries}
@@ -176,7 +176,7 @@ func (w *lineWalk) changed(ctx context.Context, from, to plumbing.Hash) ([]Chang
 	}
 	err := c.folders(ctx, from, to, strings.Join(w.parts, "/"), 0)
 	if w.entries += c.entries; err == nil && w.entries > MaxLineEntries {
-		err = fault.New(fault.ErrInvalid, "comparing the history looks at more than %d entries; point the path at the folder of the profiles", MaxLineEntries)
+		err = fault.New(fault.ErrInvalid, "comparing the history exceeds %d entries; point the path at the folder of the profiles", MaxLineEntries)
 	}
 	return changes, err
 }

@@ -3,7 +3,7 @@ package history
 // Recent caches values by name, up to a total weight. The least recently used values are
 // dropped first, the newest never.
 type Recent[T any] struct {
-	Room   int // the sum of the weights
+	Room   int // maximum sum of the weights
 	values map[string]*keptValue[T]
 	weight int
 	clock  uint64

@@ -37,7 +37,7 @@ func (o *Objects) Commit(ctx context.Context, id plumbing.Hash) (CommitInfo, err
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.commits) >= MaxCommits { // many of them may be of histories that were rewritten
+	if len(o.commits) >= MaxCommits { // many of them can belong to rewritten histories
 		o.commits = map[plumbing.Hash]CommitInfo{}
 	}
 	o.commits[id] = header.CommitInfo

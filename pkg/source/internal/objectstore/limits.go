@@ -3,11 +3,11 @@ package objectstore
 // Limits on a pack and its objects.
 const (
 	MaxObjectBytes   = 32 << 20  // 32 MiB: indexing a pack holds a few objects in memory
-	maxDeltaBytes    = 96 << 20  // 96 MiB: objects that indexing holds because more deltas build on them
+	maxDeltaBytes    = 96 << 20  // 96 MiB: objects that indexing holds in memory because more deltas are based on them
 	maxInflatedBytes = 8 << 30   // 8 GiB: all objects of a pack, inflated and hashed one by one; about a minute
-	maxChainBytes    = 256 << 20 // 256 MiB: deltas that build on each other, which go-git holds together to read the last
+	maxChainBytes    = 256 << 20 // 256 MiB: deltas in one chain, which go-git holds in memory together to read the last
 	maxPackObjects   = 1 << 20   // indexing a pack takes about 200 bytes of memory for each
-	maxDeltaDepth    = 4095      // deltas that build on each other; git makes no more: https://git-scm.com/docs/git-pack-objects, --depth
+	maxDeltaDepth    = 4095      // deltas in one chain; git's own limit: https://git-scm.com/docs/git-pack-objects, --depth
 	maxTreeBytes     = 8 << 20   // 8 MiB: some 200,000 entries in one folder
 	MaxCommitBytes   = 1 << 20   // 1 MiB of message and signatures
 	maxKeptBytes     = 16 << 20  // 16 MiB per mirror: contents of profile files that are cached between snapshots

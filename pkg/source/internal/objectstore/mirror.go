@@ -32,7 +32,7 @@ type Mirror struct {
 
 	mu      sync.Mutex
 	current *Objects
-	damaged bool // a reader found damage; the next fetch begins anew
+	damaged bool // a reader found damage; the next fetch starts with an empty mirror
 
 	// For the current fetch only.
 	loaded bool

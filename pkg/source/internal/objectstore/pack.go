@@ -17,9 +17,9 @@ func errPack(format string, args ...any) error {
 	return fault.New(fault.ErrInvalid, "the server's pack is malformed: "+format, args...)
 }
 
-// scanPack reads a pack to its end as it arrives, checks its checksum, hashes what is
-// no delta, and refuses what would cost too much to index. A pack that ends early is
-// io.ErrUnexpectedEOF.
+// scanPack reads a whole pack while it arrives, checks its checksum, hashes all objects
+// that are not deltas, and rejects a pack that would be too expensive to index. It
+// returns io.ErrUnexpectedEOF for a pack that ends early.
 func scanPack(r io.Reader) (found *packEntries, err error) {
 	defer recovered(&err)
 	stream := &packStream{Reader: r}

@@ -16,15 +16,15 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// packEntry is one object of a pack: some 80 bytes for each of at most maxPackObjects.
+// packEntry is one object of a pack: about 80 bytes for each of at most maxPackObjects.
 type packEntry struct {
 	id     plumbing.Hash // zero until a delta is resolved
 	crc    uint32
-	offset int64               // where its header begins
-	size   int64               // inflated; of a delta, that of the delta
-	chain  int64               // of all deltas that lead to it
-	kind   plumbing.ObjectType // of a delta that is resolved, that of what it makes
-	depth  int16               // how many deltas lead to it
+	offset int64               // of its header
+	size   int64               // inflated; for a delta the size of the delta itself
+	chain  int64               // of all deltas in its chain
+	kind   plumbing.ObjectType // for a resolved delta the kind of its result
+	depth  int16               // number of deltas in its chain
 
 	// Deltas form trees. Indexes start at 1, so that 0 means none.
 	base, child, sibling int32
@@ -35,19 +35,19 @@ type packEntry struct {
 type packEntries struct {
 	list    []packEntry
 	waiting map[plumbing.Hash][]int32
-	byID    bool          // there were such
+	byID    bool          // such deltas exist
 	sum     plumbing.Hash // the pack's checksum
 }
 
-// index resolves a pack's deltas, hashes every object and writes the index as git
-// would. It returns the pack's name without an extension.
+// index resolves a pack's deltas, hashes every object and writes the index as git would.
+// It returns the pack's name without extension.
 //
-// go-git reads the pack, applies each delta and writes the index. What its parser adds,
-// the order, is here, because a hostile pack makes the parser take any amount of memory:
-// it makes a chain again for every object whose base its cache has dropped, and holds a
-// buffer for each link of the chain meanwhile. A pack of 142 KiB with 16 chains of 40
-// deltas, in turns, each of which makes 8 MiB, took it 930 MiB and more than twenty times
-// as long as this, which takes 74 MiB.
+// go-git reads the pack, applies each delta and writes the index. Only the order of the
+// deltas, which go-git's parser would choose, is here, because a hostile pack makes the
+// parser use any amount of memory: it rebuilds a chain for every object whose base its
+// cache has dropped, and meanwhile holds a buffer for each link of the chain. For a pack
+// of 142 KiB with 16 interleaved chains of 40 deltas, each with a result of 8 MiB, it
+// needed 930 MiB and more than twenty times as long as this code, which needs 74 MiB.
 func (p *packEntries) index(ctx context.Context, f *os.File, limits packLimits, index io.Writer) (name string, err error) {
 	defer recovered(&err)
 	if err := checkTrailer(f, p.sum); errors.Is(err, errTrailer) {
@@ -64,7 +64,7 @@ func (p *packEntries) index(ctx context.Context, f *os.File, limits packLimits, 
 	return "pack-" + p.sum.String(), nil
 }
 
-// writeIndex writes the index of what is resolved.
+// writeIndex writes the index of the resolved objects.
 func (p *packEntries) writeIndex(to io.Writer) error {
 	var w idxfile.Writer
 	if err := w.OnHeader(uint32(len(p.list))); err != nil {
@@ -80,9 +80,9 @@ func (p *packEntries) writeIndex(to io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// Where a delta names an object as its base that is there twice, it is open which of
-	// them is meant. If that is a delta on what the first one makes, whoever reads it goes
-	// round in a circle.
+	// If a delta names an object as its base that is in the pack twice, it is ambiguous
+	// which one is meant. If one of them is a delta on the result of the other, readers
+	// would loop.
 	if n, err := index.Count(); err != nil || p.byID && n != int64(len(p.list)) {
 		return errPack("it has an object twice, and its deltas name their bases by id")
 	}
@@ -102,7 +102,7 @@ func (p *packEntries) attach(base, delta int32) {
 	p.at(delta).base, p.at(delta).sibling, p.at(base).child = base, p.at(base).child, delta
 }
 
-// adopt attaches the deltas that waited for an object whose id is known now.
+// adopt attaches the deltas that waited for an object whose id is now known.
 func (p *packEntries) adopt(n int32) {
 	if len(p.waiting) == 0 {
 		return
@@ -114,11 +114,11 @@ func (p *packEntries) adopt(n int32) {
 	delete(p.waiting, id)
 }
 
-// packLimits bound what resolving the deltas of a pack costs, in bytes.
+// packLimits limits the cost of resolving the deltas of a pack, in bytes.
 type packLimits struct {
-	room  int64 // of objects that are held because more deltas build on them
-	chain int64 // of deltas that build on each other
-	again int64 // of objects that are made anew because they had to be dropped
+	room  int64 // of objects that are held in memory because more deltas are based on them
+	chain int64 // of the deltas in one chain
+	again int64 // of objects that are computed again because they had been dropped
 }
 
 func defaultPackLimits() packLimits {
@@ -133,7 +133,7 @@ type resolver struct {
 	stack   []frame
 	live    int64 // bytes in the stack
 	limits  packLimits
-	again   int64 // bytes that were made anew because they had to be dropped
+	again   int64 // bytes that were computed again because they had been dropped
 }
 
 // frame is an object on the path from a root, and the next delta to apply to it.
@@ -143,7 +143,7 @@ type frame struct {
 	next  int32
 }
 
-// resolve makes every delta's object, and with it its id.
+// resolve computes every delta's object and its id.
 func (p *packEntries) resolve(ctx context.Context, f *os.File, limits packLimits) error {
 	for i, e := range p.list {
 		if !e.kind.IsDelta() {
@@ -194,7 +194,7 @@ func (r *resolver) tree(root int32) error {
 		if e.depth = r.at(top.entry).depth + 1; e.depth > maxDeltaDepth {
 			return errPack("it has a chain of more than %d deltas", maxDeltaDepth)
 		}
-		// Whoever reads the object holds all of them.
+		// A reader of the object holds all of them in memory.
 		if e.chain = r.at(top.entry).chain + e.size; e.chain > r.limits.chain {
 			return errPack("it has a chain of deltas of more than %d bytes", r.limits.chain)
 		}

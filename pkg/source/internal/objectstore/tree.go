@@ -11,7 +11,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
-// Entry is one line of a tree. The zero value means that there is no entry.
+// Entry is one line of a tree. The zero value means that no entry exists.
 type Entry struct {
 	Name string
 	Mode uint32
@@ -79,7 +79,7 @@ func (o *Objects) Find(ctx context.Context, tree plumbing.Hash, parts []string) 
 	return at, nil
 }
 
-// findEntry looks for one name without building the list: histories are long.
+// findEntry finds one name without building the list: histories are long.
 func findEntry(id plumbing.Hash, data []byte, name string) (Entry, error) {
 	for len(data) > 0 {
 		e, rest, err := cutEntry(data)
