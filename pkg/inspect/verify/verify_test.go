@@ -18,6 +18,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/offline"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
@@ -364,6 +365,12 @@ func TestWhomToAsk(t *testing.T) {
 			ps.Status.Profiles = nil
 			s.osp().Labels[api.LabelSource] = "gone"
 		}, asked{clusterfixture.Repository + " b "}},
+		"one of its repository, if none offers it": {func(s *scene, ps *api.ProfileSource) {
+			elsewhere := s.other("0", ps)
+			elsewhere.Status.Repository, elsewhere.Spec.Git.Ref = "https://git.example.com/other", &api.GitReference{Branch: "c"}
+			ps.Status.Profiles, elsewhere.Status.Profiles = nil, nil
+			s.osp().Labels[api.LabelSource] = "gone"
+		}, asked{clusterfixture.Repository + " main "}},
 		"its credentials are not there": {func(_ *scene, ps *api.ProfileSource) {
 			ps.Spec.Git.SecretRef = &meta.LocalObjectReference{Name: "none"}
 		}, nil},
@@ -374,6 +381,58 @@ func TestWhomToAsk(t *testing.T) {
 		c.do(s, clusterfixture.Get[*api.ProfileSource](s.e, clusterfixture.Source))
 		if verdict := s.verify("two").Verdict; verdict != "unproven" || !slices.Equal(got, c.want) {
 			t.Errorf("%s: verdict %q, asked %q, want %q", name, verdict, got, c.want)
+		}
+	}
+}
+
+// The folder of a profile at the top of a repository is ".", and its path there is empty.
+func TestRepositoryInAnotherFolder(t *testing.T) {
+	for _, place := range []Place{{Remote: source.Remote{URL: "https://git.example.com/a"}}, {Local: source.Repository{Dir: "/srv/a"}}} {
+		for from, folders := range map[string]map[string]bool{
+			"":         {".": false, "profiles": true},
+			"profiles": {".": true, "profiles": false, "other": true},
+		} {
+			for folder, another := range folders {
+				r := &repository{place: place, indexer: &profile.Indexer{}}
+				r.place.Remote.Path, r.place.Local.Path = from, from
+				got := r.in(folder)
+				if (got != nil) != another {
+					t.Errorf("from %q to %q: another repository: %t", from, folder, got != nil)
+				}
+				if got == nil {
+					continue
+				}
+				path := got.place.Remote.Path
+				if got.place.Local.Dir != "" {
+					path = got.place.Local.Path
+				}
+				if want := strings.TrimPrefix(folder, "."); path != want {
+					t.Errorf("from %q to %q: reads %q", from, folder, path)
+				}
+			}
+		}
+	}
+}
+
+// A configuration in which the API server has set defaults equals one without them, and no other.
+func TestDefaultsAreNoDifference(t *testing.T) {
+	with := func(mode int32, utility osm.ProvisioningUtility) osm.OperatingSystemConfigSpec {
+		files := osm.OSCConfig{Files: []osm.File{{Path: "/a", Permissions: mode}}}
+		return osm.OperatingSystemConfigSpec{ProvisioningUtility: utility, BootstrapConfig: files, ProvisioningConfig: files}
+	}
+	rendered := canonical(with(0, ""))
+	for name, c := range map[string]struct {
+		spec  osm.OperatingSystemConfigSpec
+		equal bool
+	}{
+		"as rendered":       {with(0, ""), true},
+		"with defaults":     {with(osm.DefaultFilePermissions, osm.ProvisioningUtilityCloudInit), true},
+		"another mode":      {with(0o600, ""), false},
+		"another utility":   {with(0, osm.ProvisioningUtilityIgnition), false},
+		"without executing": {with(osm.DefaultFilePermissions+1, ""), false},
+	} {
+		if d := compareValues("spec", rendered, canonical(c.spec)); (d == nil) != c.equal {
+			t.Errorf("%s: %v", name, d)
 		}
 	}
 }
