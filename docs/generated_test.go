@@ -18,6 +18,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 // TestGenerated: text between markers equals the program's own description.
@@ -93,12 +94,11 @@ func TestGenerated(t *testing.T) {
 // build builds the program, so that its help is the one that users see.
 func build(t *testing.T) string {
 	t.Helper()
-	program := filepath.Join(t.TempDir(), "osm-gitops")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../cmd/osm-gitops")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	path := filepath.Join(t.TempDir(), "osm-gitops")
+	if err := program.Controller(t.Context(), path); err != nil {
+		t.Fatal(err)
 	}
-	return program
+	return path
 }
 
 var helpLine = regexp.MustCompile(`^ {2}(?: {4}|(-[a-z]), )--([a-z-]+) (?:(string|int|stringArray|duration|[A-Z]+(?:-or-URL)?) )? *(.*?)(?: \(default (.*)\))?$`)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 // profileName is that of the generated repository.
@@ -24,18 +26,16 @@ var build = func() func(t *testing.T) string {
 	var failed error
 	return func(t *testing.T) string {
 		t.Helper()
-		for _, program := range []string{"bash", "git", "curl", "jq"} {
-			if _, err := exec.LookPath(program); err != nil {
-				t.Skipf("SKIP: the recipes need %s, which is not here: %v", program, err)
+		for _, name := range []string{"bash", "git", "curl", "jq"} {
+			if _, err := exec.LookPath(name); err != nil {
+				t.Skipf("SKIP: the recipes need %s, which is not here: %v", name, err)
 			}
 		}
 		once.Do(func() {
 			if dir, failed = os.MkdirTemp("", "osm-gitops"); failed != nil {
 				return
 			}
-			if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "../../cmd/osm-gitops").CombinedOutput(); err != nil {
-				failed = fmt.Errorf("%w\n%s", err, out)
-			}
+			failed = program.Controller(t.Context(), filepath.Join(dir, "osm-gitops"))
 		})
 		if failed != nil {
 			t.Fatalf("building osm-gitops: %v", failed)

@@ -23,8 +23,8 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
-	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/nodefixture"
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 // written is the expected state of a file on a machine.
@@ -165,7 +165,7 @@ func (m *machine) joins() *corev1.Node {
 		}
 		return fmt.Errorf("its conditions are %+v", node.Status.Conditions)
 	})
-	want := cluster.KubernetesVersion
+	want := program.KubernetesVersion
 	if !soak { // what was downloaded says of itself what it was downloaded as
 		kubelet, _, _ := unstructured.NestedString(m.system.object("").Object, "spec", "template", "spec", "versions", "kubelet")
 		want = "v" + strings.TrimPrefix(kubelet, "v")

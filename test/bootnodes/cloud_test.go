@@ -31,6 +31,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/profiles"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/program"
 	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
@@ -247,7 +248,7 @@ func (s *system) object(name string) *unstructured.Unstructured {
 			"template": map[string]any{
 				"metadata": map[string]any{"labels": map[string]any{"pool": name}},
 				"spec": map[string]any{
-					"versions":     map[string]any{"kubelet": strings.TrimPrefix(cluster.KubernetesVersion, "v")},
+					"versions":     map[string]any{"kubelet": strings.TrimPrefix(program.KubernetesVersion, "v")},
 					"providerSpec": map[string]any{"value": provider},
 				},
 			},

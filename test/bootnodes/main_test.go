@@ -38,7 +38,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/osm-gitops/osm-gitops/test/cluster"
-	"github.com/osm-gitops/osm-gitops/test/testenv"
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 // soak is whether the long runs are asked for.
@@ -100,7 +100,7 @@ func outside(m *testing.M) int {
 	if err != nil {
 		// A host that can run machines but lacks what they need gets the reason.
 		fmt.Fprintln(os.Stderr, "rehearsal:", err)
-		if !errors.Is(err, cluster.ErrUnavailable) || os.Getenv("CI") == "true" {
+		if !errors.Is(err, program.ErrUnavailable) || os.Getenv("CI") == "true" {
 			return 1
 		}
 		unavailable = err
@@ -160,22 +160,22 @@ func prepare(ctx context.Context, dir string) ([]string, error) {
 	}
 	do(controllerEnv, func() (string, error) {
 		path := filepath.Join(dir, "osm-gitops")
-		return path, testenv.Build(ctx, path)
+		return path, program.Controller(ctx, path)
 	})
-	do(ignitionEnv, func() (string, error) { return cluster.Ignition.Path(ctx, os.Stderr) })
+	do(ignitionEnv, func() (string, error) { return program.Ignition.Path(ctx, os.Stderr) })
 	// One after the other: they share many packages.
 	do(kubeletEnv, func() (string, error) {
-		if _, err := cluster.Binary(ctx, os.Stderr); err != nil {
+		if _, err := program.ControlPlane.Path(ctx, os.Stderr); err != nil {
 			return "", err
 		}
 		if soak {
-			return cluster.Kubelet.Path(ctx, os.Stderr)
+			return program.Kubelet.Path(ctx, os.Stderr)
 		}
 		return standIn(ctx, filepath.Join(dir, "kubelet"))
 	})
 	if soak {
 		do(rootEnv+vmImage, func() (string, error) { return imageFolder(ctx, vmImage) })
-		do(containerdEnv, func() (string, error) { return cluster.Containerd.Path(ctx, os.Stderr) })
+		do(containerdEnv, func() (string, error) { return program.Containerd.Path(ctx, os.Stderr) })
 	}
 	all.Wait()
 	return env, errors.Join(problems...)
@@ -199,7 +199,7 @@ func imageFolder(ctx context.Context, name string) (string, error) {
 	cmd.Stderr = &said
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("%w: %s", cluster.ErrUnavailable, bytes.TrimSpace(said.Bytes()))
+		return "", fmt.Errorf("%w: %s", program.ErrUnavailable, bytes.TrimSpace(said.Bytes()))
 	}
 	return strings.TrimSpace(string(out)), nil
 }

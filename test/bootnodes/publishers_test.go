@@ -90,10 +90,10 @@ func (p *publishers) offerBinaries() error {
 	}
 	p.files[kubernetesName+"/kubelet"] = kubelet
 	for _, name := range []string{"kubeadm", "kubectl"} {
-		p.files[kubernetesName+"/"+name] = program(name)
+		p.files[kubernetesName+"/"+name] = echoing(name)
 	}
-	p.files[githubName+"/containernetworking/plugins"] = nodefixture.Archive(program, "bridge", "host-local", "loopback", "portmap")
-	p.files[githubName+"/kubernetes-sigs/cri-tools"] = nodefixture.Archive(program, "crictl")
+	p.files[githubName+"/containernetworking/plugins"] = nodefixture.Archive(echoing, "bridge", "host-local", "loopback", "portmap")
+	p.files[githubName+"/kubernetes-sigs/cri-tools"] = nodefixture.Archive(echoing, "crictl")
 	return nil
 }
 
@@ -180,7 +180,7 @@ func selfSigned(name string, hosts ...string) (tls.Certificate, string, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), nil
 }
 
-// program returns a stand-in that prints its arguments.
-func program(name string) []byte {
+// echoing returns a stand-in that prints its arguments.
+func echoing(name string) []byte {
 	return fmt.Appendf(nil, "#!/bin/sh\nprintf '%%s\\n' %q \"$@\"\n", name)
 }

@@ -2,9 +2,9 @@ package chart
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +23,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/permissions"
+	"github.com/osm-gitops/osm-gitops/test/program"
 	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
@@ -50,11 +51,8 @@ var controllerProgram = sync.OnceValues(func() (string, error) {
 	if err := cluster.DependOn("cmd", "pkg", "profiles", "deploy", "go.mod"); err != nil {
 		return "", err
 	}
-	command := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "osm-gitops"), "../../cmd/osm-gitops")
-	if out, err := command.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w\n%s", err, out)
-	}
-	return filepath.Join(dir, "osm-gitops"), nil
+	path := filepath.Join(dir, "osm-gitops")
+	return path, program.Controller(context.Background(), path)
 })
 
 // controllerDir is the folder of that program, for TestMain to remove.

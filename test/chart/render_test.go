@@ -8,13 +8,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 const (
@@ -26,58 +26,32 @@ const (
 
 func TestMain(m *testing.M) {
 	code := cluster.Main(m, cluster.Options{})
-	for _, dir := range []string{rendererDir, controllerDir} {
-		if dir != "" {
-			_ = os.RemoveAll(dir)
-		}
+	if controllerDir != "" {
+		_ = os.RemoveAll(controllerDir)
 	}
 	os.Exit(code)
 }
 
-// rendererDir is the folder of the renderer's binary, for TestMain to remove.
-var rendererDir string
-
 // errUnavailable means that Helm's library cannot be had on this machine.
 var errUnavailable = errors.New("the libraries of Helm and kustomize cannot be had on this machine")
 
-// renderer builds the module render, once for all tests.
-var renderer = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "osm-gitops-render-")
-	if err != nil {
-		return "", err
-	}
-	rendererDir = dir
-	if err := cluster.DependOn("test/chart/render", "deploy"); err != nil {
-		return "", err
-	}
-	command := func(args ...string) ([]byte, error) {
-		cmd := exec.Command("go", args...)
-		cmd.Dir = "render"
-		// The settings of a contributor make no second build.
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", "GOWORK=off")
-		return cmd.CombinedOutput()
-	}
-	if out, err := command("list", "-deps", "."); err != nil {
-		return "", errors.Join(errUnavailable, err, errors.New(string(out)))
-	}
-	program := filepath.Join(dir, "render")
-	if out, err := command("build", "-trimpath", "-o", program, "."); err != nil {
-		return "", errors.Join(err, errors.New(string(out)))
-	}
-	return program, nil
-})
+// renderer has the libraries of Helm and kustomize.
+var renderer = program.Program{Name: "chart-render", Sources: "test/chart/render", Package: ".", Args: []string{"-trimpath"}, Minutes: "a minute"}
 
 // render runs the renderer with values on its standard input.
 func render(t *testing.T, values string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	program, err := renderer()
-	if errors.Is(err, errUnavailable) && os.Getenv("CI") != "true" {
+	if err := cluster.DependOn("deploy"); err != nil {
+		t.Fatal(err)
+	}
+	path, err := renderer.Path(t.Context(), os.Stderr)
+	if errors.Is(err, program.ErrUnavailable) && os.Getenv("CI") != "true" {
 		t.Skip(err) // without the module proxy; CI fails below
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd := exec.CommandContext(t.Context(), path, args...)
 	var out, errs bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(values), &out, &errs
 	err = cmd.Run()

@@ -26,6 +26,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 // startTimeout bounds the wait for the API server: 3 s are usual, but the machine can be busy
@@ -71,9 +72,9 @@ type Cluster struct {
 
 // Run starts a control plane with its state in dir and returns when its API server is ready. In a
 // directory of an earlier run it continues with that state. Progress reports a build, as with
-// Binary. It runs until Stop, or until the calling process ends.
+// program.Program.Path. It runs until Stop, or until the calling process ends.
 func Run(ctx context.Context, dir string, o Options, progress io.Writer) (*Cluster, error) {
-	binary, err := Binary(ctx, progress)
+	binary, err := program.ControlPlane.Path(ctx, progress)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +177,7 @@ func start(ctx context.Context, binary, dir string, o Options) (*Cluster, error)
 	if err := c.await(ctx, ready); err != nil {
 		c.Stop()
 		out, _ := os.ReadFile(path) // a missing log only shortens the message
-		return nil, fmt.Errorf("starting the control plane: %w\n%s", err, tail(out))
+		return nil, fmt.Errorf("starting the control plane: %w\n%s", err, out[max(0, len(out)-4<<10):])
 	}
 	return c, nil
 }

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 // holdEnv makes this test binary hold a control plane until it is killed.
@@ -99,7 +100,7 @@ func TestShared(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		root, err := cluster.Root()
+		root, err := program.Root()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -390,10 +391,10 @@ func audited(t *testing.T, path, verb, resource, name string) bool {
 	return false
 }
 
-// eventually waits up to half a minute for a condition.
+// eventually waits for a condition, with patience for a machine that compiles meanwhile.
 func eventually(t *testing.T, condition func() error) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		err := condition()
 		if err == nil {

@@ -1,6 +1,6 @@
 // Package cluster gives tests and the demo a real Kubernetes control plane: kube-apiserver, etcd
-// and kube-controller-manager on loopback, from the program in test/controlplane, which it builds
-// once and stores in the user's cache.
+// and kube-controller-manager on loopback, from the program in test/controlplane, which package
+// program builds once.
 //
 // Tests of one package share one control plane, each in its own namespace:
 //
@@ -12,8 +12,8 @@
 //		...
 //	}
 //
-// Start gives a test its own control plane, to kill or to restart. Run and Binary do the same for
-// programs that are not tests.
+// Start gives a test its own control plane, to kill or to restart. Run does the same for programs
+// that are not tests.
 //
 // A test that cannot get a control plane is skipped, with the reason on stderr; with CI=true it
 // fails. A control plane ends with the process that started it, even if that is killed. The

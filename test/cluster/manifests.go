@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 // FieldManager owns what Apply writes: like Flux, and unlike our controller.
@@ -37,7 +39,7 @@ var CRDs = []string{"deploy/crds", "test/crds"}
 
 // Install applies the CustomResourceDefinitions of CRDs.
 func (c *Cluster) Install(ctx context.Context) error {
-	root, err := Root()
+	root, err := program.Root()
 	if err != nil {
 		return err
 	}

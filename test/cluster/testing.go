@@ -23,6 +23,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 // statePattern names the temporary directories with the state of tests' control planes.
@@ -171,7 +172,7 @@ func (c *Cluster) Client(t testing.TB, add ...func(*k8sruntime.Scheme) error) cl
 // no result from its cache when one has changed. It sees what a test opens, but not
 // what programs read that the test runs, such as go build.
 func DependOn(paths ...string) error {
-	root, err := Root()
+	root, err := program.Root()
 	if err != nil {
 		return err
 	}
@@ -193,7 +194,7 @@ func DependOn(paths ...string) error {
 // returns the function that removes both.
 func begin(t testing.TB, o Options) (*Cluster, func(), error) {
 	if os.Getenv("OSM_SKIP_CONTROLPLANE") == "1" {
-		return nil, nil, fmt.Errorf("%w: OSM_SKIP_CONTROLPLANE=1", ErrUnavailable)
+		return nil, nil, fmt.Errorf("%w: OSM_SKIP_CONTROLPLANE=1", program.ErrUnavailable)
 	}
 	ctx, cancel := untilDeadline(t)
 	defer cancel()
@@ -221,7 +222,7 @@ func begin(t testing.TB, o Options) (*Cluster, func(), error) {
 // error, and always in CI.
 func unavailable(t testing.TB, err error) {
 	t.Helper()
-	if !errors.Is(err, ErrUnavailable) || os.Getenv("CI") == "true" {
+	if !errors.Is(err, program.ErrUnavailable) || os.Getenv("CI") == "true" {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(os.Stderr, "cluster: SKIPPED %s: %v\n", t.Name(), err)

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 // Case is one case of the corpus.
@@ -44,8 +44,11 @@ func Dir(t testing.TB) string {
 	t.Helper()
 	dir := os.Getenv("OSM_CONFORMANCE")
 	if dir == "" {
-		_, self, _, _ := runtime.Caller(0)
-		dir = filepath.Join(filepath.Dir(self), "..", "..", "..", "shared", "conformance")
+		root, err := program.Root()
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir = filepath.Join(root, "..", "shared", "conformance")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "cases")); errors.Is(err, fs.ErrNotExist) {
 		t.Skipf("no conformance corpus at %s: set OSM_CONFORMANCE to its folder to run this test", dir)

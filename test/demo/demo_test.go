@@ -20,6 +20,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 // actEnv makes this test binary be the demo.
@@ -136,7 +137,7 @@ var progress = regexp.MustCompile(`(?m)^   .* \.\.\. [0-9a-z]+\n|^   cluster: .*
 // readmeShows compares what README.md says the demo prints with what it prints.
 func readmeShows(t *testing.T, out string) {
 	t.Helper()
-	root, err := cluster.Root()
+	root, err := program.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,12 +337,12 @@ func needControlPlane(t *testing.T) {
 	t.Helper()
 	err := errors.New("OSM_SKIP_CONTROLPLANE=1")
 	if os.Getenv("OSM_SKIP_CONTROLPLANE") != "1" {
-		_, err = cluster.Binary(t.Context(), os.Stderr)
+		_, err = program.ControlPlane.Path(t.Context(), os.Stderr)
 	}
 	if err == nil {
 		return
 	}
-	if os.Getenv("CI") == "true" || os.Getenv("OSM_SKIP_CONTROLPLANE") != "1" && !errors.Is(err, cluster.ErrUnavailable) {
+	if os.Getenv("CI") == "true" || os.Getenv("OSM_SKIP_CONTROLPLANE") != "1" && !errors.Is(err, program.ErrUnavailable) {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(os.Stderr, "demo: SKIPPED %s: %v\n", t.Name(), err)

@@ -22,6 +22,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 // stage is everything the story plays on.
@@ -61,7 +62,7 @@ func (s *stage) strike() error {
 
 // set prepares the stage.
 func (s *stage) set(ctx context.Context, out *screen) error {
-	if _, err := cluster.Binary(ctx, out.indented()); err != nil {
+	if _, err := program.ControlPlane.Path(ctx, out.indented()); err != nil {
 		return err
 	}
 	steps := []struct {

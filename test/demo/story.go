@@ -14,7 +14,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 // options of the demo.
@@ -52,7 +52,7 @@ func demo(ctx context.Context, o options, stdout io.Writer, res *result) (err er
 	}
 	begin := time.Now()
 	out := &screen{w: stdout}
-	root, err := cluster.Root()
+	root, err := program.Root()
 	if err != nil {
 		return err
 	}

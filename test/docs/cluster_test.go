@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,6 +21,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 // withCluster gives a world kubectl, a control plane or two, and a Git server.
@@ -200,24 +202,25 @@ func (w *world) run(dir, name string, args ...string) {
 	}
 }
 
-// kubectl builds kubectl from the module next to this test.
+// kubectl is built from the module beside this test.
+var kubectl = program.Program{Name: "kubectl", Sources: "test/docs/kubectl", Package: ".", Args: []string{"-trimpath", "-ldflags=-s -w"}, Minutes: "a minute"}
+
+// kubectl puts it where the commands of a page find it.
 func (w *world) kubectl() {
 	w.t.Helper()
-	command := func(args ...string) ([]byte, error) {
-		cmd := exec.CommandContext(w.t.Context(), "go", args...)
-		cmd.Dir = "kubectl"
-		// The settings of a contributor make no second build.
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", "GOWORK=off")
-		return cmd.CombinedOutput()
+	link := filepath.Join(w.bin, "kubectl")
+	if _, err := os.Lstat(link); err == nil {
+		return // another scene has
 	}
-	if _, err := os.Stat(filepath.Join(w.bin, "kubectl")); err == nil {
-		return // another scene has built it
+	path, err := kubectl.Path(w.t.Context(), os.Stderr)
+	if errors.Is(err, program.ErrUnavailable) {
+		unavailable(w.t, err)
 	}
-	if out, err := command("list", "-deps", "."); err != nil {
-		unavailable(w.t, fmt.Errorf("%w\n%s", err, out))
+	if err != nil {
+		w.t.Fatal(err)
 	}
-	if out, err := command("build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(w.bin, "kubectl"), "."); err != nil {
-		w.t.Fatalf("building kubectl: %v\n%s", err, out)
+	if err := os.Symlink(path, link); err != nil {
+		w.t.Fatal(err)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/osm-gitops/osm-gitops/test/cluster"
-	"github.com/osm-gitops/osm-gitops/test/testenv"
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 // patience bounds a scene: reaching it is a failure.
@@ -28,7 +28,7 @@ func TestScenes(t *testing.T) {
 	if err := cluster.DependOn("cmd", "pkg", "profiles", "deploy", "docs", "examples", "README.md", "go.mod", "test/docs", "tools/helm", "hack/tool"); err != nil {
 		t.Fatal(err)
 	}
-	if err := testenv.Build(t.Context(), filepath.Join(bin, "real")); err != nil {
+	if err := program.Controller(t.Context(), filepath.Join(bin, "real")); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range scenes() {
@@ -81,15 +81,15 @@ func newWorld(t *testing.T, bin string) *world {
 		t.Fatal(err)
 	}
 	w.write("cluster.yaml", string(settings))
-	if err := os.WriteFile(filepath.Join(bin, "osm-gitops"), []byte(program), 0o755); err != nil { //nolint:gosec // it is run
+	if err := os.WriteFile(filepath.Join(bin, "osm-gitops"), []byte(wrapper), 0o755); err != nil { //nolint:gosec // it is run
 		t.Fatal(err)
 	}
 	return w
 }
 
-// program is what the pages call osm-gitops: it adds what this machine needs, and lets a
+// wrapper is what the pages call osm-gitops: it adds what this machine needs, and lets a
 // controller that does not end run while the scene goes on.
-const program = `#!/usr/bin/env bash
+const wrapper = `#!/usr/bin/env bash
 real=$(dirname "$0")/real
 case $1 in
 controller)

@@ -20,7 +20,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/osm-gitops/osm-gitops/test/cluster"
-	"github.com/osm-gitops/osm-gitops/test/testenv"
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 // built is the folder of the controller's binary, for TestMain to remove.
@@ -37,7 +37,7 @@ var Binary = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "osm-gitops")
-	return path, testenv.Build(context.Background(), path)
+	return path, program.Controller(context.Background(), path)
 })
 
 // Runs runs the program to its end.

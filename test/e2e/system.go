@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -33,6 +32,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 // Namespace is where deploy/rbac.yaml gives the controller its rights.
@@ -401,8 +401,11 @@ func (s *System) MachineDeployment(name string) *machines.MachineDeployment {
 }
 
 func RepoPath(path string) string {
-	_, self, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(self), "..", "..", path)
+	root, err := program.Root()
+	if err != nil {
+		panic(err) // a test runs in the folder of its package
+	}
+	return filepath.Join(root, path)
 }
 
 func Tail(s string, n int) string {

@@ -24,6 +24,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/program"
 	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
@@ -56,7 +57,7 @@ func (f *fleet) build() string {
 		var dir string
 		if dir, built.err = os.MkdirTemp("", "osm-gitops-faults-"); built.err == nil {
 			built.path = filepath.Join(dir, "osm-gitops")
-			built.err = testenv.Build(f.t.Context(), built.path)
+			built.err = program.Controller(f.t.Context(), built.path)
 		}
 	})
 	f.must(built.err)

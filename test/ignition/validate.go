@@ -3,27 +3,16 @@ package ignition
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
-
-// errUnavailable means that a validator cannot be had on this machine: no go
-// command, or modules that cannot be downloaded. Sources that do not compile are
-// another error.
-var errUnavailable = errors.New("no Ignition validator on this machine")
-
-// buildEnv is everything that a validator depends on apart from its sources and the Go release.
-// GOFLAGS and GOWORK are reset so that a contributor's settings do not cause a second build.
-var buildEnv = []string{"CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", "GOWORK=off"}
 
 // Validate fails the test for every finding of Ignition, including warnings, in documents of any
 // version.
@@ -85,7 +74,8 @@ func validatorOf(doc []byte) (string, error) {
 }
 
 func run(ctx context.Context, name string, docs []string) ([][]string, error) {
-	program, err := binary(ctx, name)
+	validator := program.Program{Name: "ignition-" + name, Sources: "test/ignition/" + name, Package: ".", Args: []string{"-trimpath"}, Minutes: "some seconds"}
+	path, err := validator.Path(ctx, os.Stderr)
 	if err != nil {
 		return nil, err
 	}
@@ -93,92 +83,26 @@ func run(ctx context.Context, name string, docs []string) ([][]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, program)
+	cmd := exec.CommandContext(ctx, path)
 	cmd.Stdin = bytes.NewReader(in)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("running %s: %w: %s", program, err, &stderr)
+		return nil, fmt.Errorf("running %s: %w: %s", path, err, &stderr)
 	}
 	var findings [][]string
 	if err := json.Unmarshal(out, &findings); err != nil || len(findings) != len(docs) {
-		return nil, fmt.Errorf("%s answered for %d of %d documents: %w", program, len(findings), len(docs), err)
+		return nil, fmt.Errorf("%s answered for %d of %d documents: %w", path, len(findings), len(docs), err)
 	}
 	return findings, nil
-}
-
-// binary returns the path of a validator. If it does not exist it is built, which takes seconds. It
-// is in the user's cache directory at osm-gitops/ignition/HASH; the hash covers sources, flags and
-// the Go release. All of it can be deleted at any time.
-func binary(ctx context.Context, name string) (string, error) {
-	_, self, _, _ := runtime.Caller(0)
-	sources := filepath.Join(filepath.Dir(self), name)
-	hash, err := hashOf(ctx, sources)
-	if err != nil {
-		return "", err
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", errUnavailable, err)
-	}
-	dir := filepath.Join(cache, "osm-gitops", "ignition", hash)
-	program := filepath.Join(dir, name)
-	if _, err := os.Stat(program); err == nil {
-		return program, nil
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	// Listing the packages downloads their modules. It fails if there is no network; the build
-	// after it fails only if the code is wrong.
-	if out, err := command(ctx, sources, "list", "-deps", ".").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: fetching the modules of test/ignition/%s: %w\n%s", errUnavailable, name, err, out)
-	}
-	// Tests of several packages may build at the same time: the last to rename wins.
-	partial, err := os.MkdirTemp(dir, "build-")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(partial)
-	built := filepath.Join(partial, name)
-	if out, err := command(ctx, sources, "build", "-trimpath", "-o", built, ".").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building test/ignition/%s: %w\n%s", name, err, out)
-	}
-	return program, os.Rename(built, program)
-}
-
-// hashOf reads the sources in the test itself, so that go test takes no result
-// from its cache when one has changed.
-func hashOf(ctx context.Context, sources string) (string, error) {
-	version, err := command(ctx, sources, "version").Output()
-	if err != nil {
-		return "", fmt.Errorf("%w: running go version: %w", errUnavailable, err)
-	}
-	h := sha256.New()
-	fmt.Fprintf(h, "%s%q\n", version, buildEnv)
-	for _, file := range []string{"go.mod", "go.sum", "main.go"} {
-		b, err := os.ReadFile(filepath.Join(sources, file))
-		if err != nil {
-			return "", err
-		}
-		fmt.Fprintf(h, "%s %d\n%s", file, len(b), b)
-	}
-	return hex.EncodeToString(h.Sum(nil))[:16], nil
-}
-
-func command(ctx context.Context, dir string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), buildEnv...)
-	return cmd
 }
 
 // unavailable skips the test if this machine cannot build a validator, and fails it for any other
 // error, and always in CI.
 func unavailable(t testing.TB, err error) {
 	t.Helper()
-	if !errors.Is(err, errUnavailable) || os.Getenv("CI") == "true" {
+	if !errors.Is(err, program.ErrUnavailable) || os.Getenv("CI") == "true" {
 		t.Fatal(err)
 	}
 	fmt.Fprintf(os.Stderr, "ignition: SKIPPED %s: %v\n", t.Name(), err)

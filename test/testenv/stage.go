@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -19,60 +16,16 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 // Server is the URL of the API server in the nodes' documents.
 const Server = "https://api.example.com:6443"
 
-// Build builds the controller as "make build" does. In a soak it gets the race detector,
-// with which it takes some five times the CPU; tests of cmd/ and pkg/ have that in every run. It is
-// linked once for all tests, in the user's cache, which takes seconds of a processor.
-func Build(ctx context.Context, path string) error {
-	root, err := cluster.Root()
-	if err != nil {
-		return err
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return err
-	}
-	built := filepath.Join(cache, "osm-gitops", "controller")
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false")
-	if os.Getenv("OSM_SOAK") == "1" {
-		built += "-race"
-		cmd.Args = append(cmd.Args, "-race")
-	} else {
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	}
-	cmd.Args = append(cmd.Args, "-o", filepath.Join(built, "osm-gitops"), "./cmd/osm-gitops")
-	cmd.Dir = root
-	if err := os.MkdirAll(built, 0o755); err != nil {
-		return err
-	}
-	lock, err := os.Create(filepath.Join(built, "lock"))
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	// Other packages, or another tree, may build at the same time. The file that is closed is unlocked.
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return err
-	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("building the controller: %w\n%s", err, out)
-	}
-	// Not by this process: a child that it forks meanwhile would have the file open for writing, which
-	// then cannot be executed (https://go.dev/issue/22315).
-	if out, err := exec.CommandContext(ctx, "cp", filepath.Join(built, "osm-gitops"), path).CombinedOutput(); err != nil {
-		return fmt.Errorf("copying the controller: %w\n%s", err, out)
-	}
-	return nil
-}
-
 // Install applies what an operator applies, and what kubeadm brings: cluster-info,
 // with the CA of this control plane.
 func Install(ctx context.Context, c *cluster.Cluster) error {
-	root, err := cluster.Root()
+	root, err := program.Root()
 	if err != nil {
 		return err
 	}

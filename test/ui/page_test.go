@@ -24,6 +24,7 @@ import (
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/test/program"
 	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
@@ -382,7 +383,7 @@ func (w *world) checkDump(t *testing.T, live string) {
 // TestRefusedAddresses: osm-gitops ui listens on loopback only (security.md 29).
 func TestRefusedAddresses(t *testing.T) {
 	w := &world{t: t, dir: t.TempDir()}
-	w.must(testenv.Build(t.Context(), w.path("osm-gitops")))
+	w.must(program.Controller(t.Context(), w.path("osm-gitops")))
 	for _, args := range [][]string{
 		{"ui", "--address", "0.0.0.0:8087"}, {"ui", "--address", "example.com:8087"}, {"ui", "--address", "nonsense"},
 		{"controller", "--namespace", "kube-system", "--ui-address", "0.0.0.0:8087"},
@@ -400,7 +401,7 @@ func TestRefusedAddresses(t *testing.T) {
 // answers.
 func TestUnreachableAPIServer(t *testing.T) {
 	w := &world{t: t, dir: t.TempDir()}
-	w.must(testenv.Build(t.Context(), w.path("osm-gitops")))
+	w.must(program.Controller(t.Context(), w.path("osm-gitops")))
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	w.must(err)
 	address := closed.Addr().String()

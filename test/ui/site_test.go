@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 // A browser loads the output of "make docs": every page on the narrowest screen, and those with
@@ -19,7 +20,7 @@ import (
 // the window, no script runs, nothing is loaded from other hosts, and no server is needed.
 func TestDocumentation(t *testing.T) {
 	plan{}.run(t) // skip early if there is no browser
-	root, err := cluster.Root()
+	root, err := program.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +28,7 @@ func TestDocumentation(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "go", "run", "./docs/site", ".", dir)
+	cmd := exec.CommandContext(t.Context(), "go", "run", "-trimpath", "./docs/site", ".", dir)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("building the site: %v\n%s", err, out)

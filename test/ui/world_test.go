@@ -24,6 +24,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/permissions"
+	"github.com/osm-gitops/osm-gitops/test/program"
 	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{Audit: tru
 // onlyWithRights fails the tests if a request of the controller was denied: only the audit page
 // reads these objects.
 func onlyWithRights(c *cluster.Cluster, _ int) error {
-	root, err := cluster.Root()
+	root, err := program.Root()
 	if err != nil {
 		return err
 	}
@@ -58,11 +59,11 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, dir: t.TempDir(), cluster: cluster.Shared(t), commits: map[string]string{}}
 	w.client = w.cluster.Client(t)
 	var err error
-	w.root, err = cluster.Root()
+	w.root, err = program.Root()
 	w.must(err)
 	w.must(cluster.DependOn("cmd", "pkg", "profiles", "deploy", "examples", "go.mod"))
 	w.binary, w.kubeconfig = w.path("osm-gitops"), w.path("kubeconfig")
-	w.must(testenv.Build(t.Context(), w.binary))
+	w.must(program.Controller(t.Context(), w.binary))
 	w.must(testenv.Install(t.Context(), w.cluster))
 	w.must(testenv.Kubeconfig(t.Context(), w.cluster, w.kubeconfig, w.cluster.URL, w.cluster.Config.CAData))
 	server, err := gittestserver.NewTempGitServer()

@@ -16,6 +16,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/program"
 	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
@@ -49,7 +50,7 @@ func (b *bench) release() string { return fmt.Sprintf("v9.0.%d", b.version) }
 // begin installs everything and starts the controller with profiles from Git.
 func (b *bench) begin(ctx context.Context) error {
 	b.binary = b.path("osm-gitops")
-	if err := testenv.Build(ctx, b.binary); err != nil {
+	if err := program.Controller(ctx, b.binary); err != nil {
 		return err
 	}
 	if err := testenv.Install(ctx, b.cluster); err != nil {
@@ -130,7 +131,7 @@ func (b *bench) lastWords() string {
 // push commits the next version of two of our profiles; two more, the same under
 // another name, stay what they are.
 func (b *bench) push(ctx context.Context) error {
-	root, err := cluster.Root()
+	root, err := program.Root()
 	if err != nil {
 		return err
 	}

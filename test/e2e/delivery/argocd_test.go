@@ -3,11 +3,11 @@ package delivery
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -27,6 +27,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/e2e"
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 // argo runs the scripts of examples/argocd on objects as the API server has them.
@@ -35,29 +36,23 @@ type argo struct {
 	program string
 }
 
-// argoCD builds what runs Lua as Argo CD does: a module of its own.
+// lua runs scripts as Argo CD does.
+var lua = program.Program{Name: "lua", Sources: "test/argocd/lua", Package: ".", Args: []string{"-trimpath"}, Minutes: "some seconds"}
+
+// argoCD builds what runs Lua.
 func (s *system) argoCD() *argo {
 	s.T.Helper()
 	if err := cluster.DependOn("test/argocd", "examples/argocd"); err != nil {
 		s.T.Fatal(err)
 	}
-	a := &argo{s, filepath.Join(s.T.TempDir(), "lua")}
-	command := func(args ...string) ([]byte, error) {
-		cmd := exec.CommandContext(s.T.Context(), "go", args...)
-		cmd.Dir = e2e.RepoPath("test/argocd/lua")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", "GOWORK=off")
-		return cmd.CombinedOutput()
+	path, err := lua.Path(s.T.Context(), os.Stderr)
+	if errors.Is(err, program.ErrUnavailable) && os.Getenv("CI") != "true" {
+		s.T.Skip(err) // without the module proxy; CI fails below
 	}
-	if out, err := command("list", "-deps", "."); err != nil {
-		if os.Getenv("CI") == "true" {
-			s.T.Fatalf("%v\n%s", err, out)
-		}
-		s.T.Skipf("a Lua interpreter cannot be had on this machine: %v\n%s", err, out)
+	if err != nil {
+		s.T.Fatal(err)
 	}
-	if out, err := command("build", "-trimpath", "-o", a.program, "."); err != nil {
-		s.T.Fatalf("%v\n%s", err, out)
-	}
-	return a
+	return &argo{s, path}
 }
 
 // object reads the current state of an object.

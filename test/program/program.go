@@ -1,4 +1,4 @@
-package cluster
+package program
 
 import (
 	"context"
@@ -52,8 +52,8 @@ type Program struct {
 	Minutes string
 }
 
-// controlPlane is the program of this package.
-var controlPlane = Program{
+// ControlPlane is what package cluster starts.
+var ControlPlane = Program{
 	Name: "controlplane", Sources: "test/controlplane", Package: ".", Minutes: "about 5 minutes",
 	Args: []string{"-trimpath", "-tags=kcm", ldflags},
 }
@@ -79,12 +79,7 @@ var Ignition = Program{
 }
 
 // Programs are all of them.
-var Programs = []Program{controlPlane, Kubelet, Containerd, Ignition}
-
-// Binary returns the path of the control plane's program, see Program.Path.
-func Binary(ctx context.Context, progress io.Writer) (string, error) {
-	return controlPlane.Path(ctx, progress)
-}
+var Programs = []Program{ControlPlane, Kubelet, Containerd, Ignition}
 
 // Path returns the path of the program. If it does not exist it is built, which can take minutes
 // the first time; during a build progress gets a line every ten seconds. Concurrent callers wait
@@ -175,14 +170,14 @@ func (p Program) build(ctx context.Context, sources, binary string, progress io.
 	start := time.Now()
 	done := make(chan struct{})
 	defer close(done)
-	fmt.Fprintf(progress, "cluster: building %s for tests, %s on 2 cores the first time\n", p.Name, p.Minutes)
+	fmt.Fprintf(progress, "program: building %s for tests, %s on 2 cores the first time\n", p.Name, p.Minutes)
 	go func() {
 		for {
 			select {
 			case <-done:
 				return
 			case <-time.After(progressInterval):
-				fmt.Fprintf(progress, "cluster: building %s for tests: %s\n", p.Name, time.Since(start).Round(time.Second))
+				fmt.Fprintf(progress, "program: building %s for tests: %s\n", p.Name, time.Since(start).Round(time.Second))
 			}
 		}
 	}()
@@ -199,7 +194,7 @@ func (p Program) build(ctx context.Context, sources, binary string, progress io.
 	if err := os.Rename(partial, binary); err != nil {
 		return err
 	}
-	fmt.Fprintf(progress, "cluster: built %s in %s: %s\n", p.Name, time.Since(start).Round(time.Second), binary)
+	fmt.Fprintf(progress, "program: built %s in %s: %s\n", p.Name, time.Since(start).Round(time.Second), binary)
 	return nil
 }
 
@@ -251,7 +246,7 @@ func lock(ctx context.Context, path string, progress io.Writer) (func(), error) 
 		}
 		if time.Since(said) >= progressInterval {
 			said = time.Now()
-			fmt.Fprintf(progress, "cluster: waiting for another process that builds it: %s\n", time.Since(start).Round(time.Second))
+			fmt.Fprintf(progress, "program: waiting for another process that builds it: %s\n", time.Since(start).Round(time.Second))
 		}
 		select {
 		case <-ctx.Done():

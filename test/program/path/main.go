@@ -1,4 +1,4 @@
-// Command binary prints the paths of programs that tests need, which it builds where
+// Command path prints the paths of programs that tests need, which it builds where
 // they are missing: the control plane's, or those that its arguments name. hack/test
 // runs it before the tests, so that the build is seen and its time does not count
 // against theirs.
@@ -12,7 +12,7 @@ import (
 	"os/signal"
 	"slices"
 
-	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
 func main() {
@@ -26,14 +26,14 @@ func run(names []string, stdout, stderr io.Writer) int {
 		names = []string{"controlplane"}
 	}
 	for _, name := range names {
-		i := slices.IndexFunc(cluster.Programs, func(p cluster.Program) bool { return p.Name == name })
+		i := slices.IndexFunc(program.Programs, func(p program.Program) bool { return p.Name == name })
 		if i < 0 {
-			fmt.Fprintf(stderr, "binary: unknown program %q\n", name)
+			fmt.Fprintf(stderr, "path: unknown program %q\n", name)
 			return 2
 		}
-		path, err := cluster.Programs[i].Path(ctx, stderr)
+		path, err := program.Programs[i].Path(ctx, stderr)
 		if err != nil {
-			fmt.Fprintln(stderr, "binary:", err)
+			fmt.Fprintln(stderr, "path:", err)
 			return 1
 		}
 		fmt.Fprintln(stdout, path)

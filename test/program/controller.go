@@ -1,0 +1,52 @@
+package program
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Controller builds osm-gitops as "make build" does, and copies it to a path. In a soak it gets the
+// race detector, with which it takes some five times the CPU. It is linked once for all tests, in the
+// user's cache, which takes seconds of a processor.
+func Controller(ctx context.Context, path string) error {
+	root, err := Root()
+	if err != nil {
+		return err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return err
+	}
+	built := filepath.Join(cache, "osm-gitops", "controller")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false")
+	cgo := "0"
+	if os.Getenv("OSM_SOAK") == "1" {
+		cgo = "1" // the race detector needs it
+		built += "-race"
+		cmd.Args = append(cmd.Args, "-race")
+	}
+	cmd.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
+	cmd.Args = append(cmd.Args, "-o", filepath.Join(built, "osm-gitops"), "./cmd/osm-gitops")
+	cmd.Dir = root
+	if err := os.MkdirAll(built, 0o755); err != nil {
+		return err
+	}
+	// Other packages, or another tree, may build at the same time.
+	unlock, err := lock(ctx, filepath.Join(built, "lock"), os.Stderr)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the controller: %w\n%s", err, out)
+	}
+	// Not by this process: a child that it forks meanwhile would have the file open for writing, which
+	// then cannot be executed (https://go.dev/issue/22315).
+	if out, err := exec.CommandContext(ctx, "cp", filepath.Join(built, "osm-gitops"), path).CombinedOutput(); err != nil {
+		return fmt.Errorf("copying the controller: %w\n%s", err, out)
+	}
+	return nil
+}
