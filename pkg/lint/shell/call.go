@@ -20,11 +20,7 @@ func (k *Walker) call(c *syntax.CallExpr, w *World) []*World {
 	outside := w.vars
 	worlds := []*World{w}
 	for _, a := range c.Assigns {
-		var next []*World
-		for _, w := range worlds {
-			next = append(next, k.assign(w, a)...)
-		}
-		worlds = next
+		worlds = each(worlds, func(w *World) []*World { return k.assign(w, a) })
 	}
 	if len(c.Args) == 0 {
 		return worlds

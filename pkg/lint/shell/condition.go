@@ -13,7 +13,11 @@ import (
 // testClause is [[ ... ]]: what is known of it decides, and what is decided is known
 // from there on.
 func (k *Walker) testClause(c *syntax.TestClause, w *World) []*World {
-	yes, no := k.test(w, c.X)
+	return decided(k.test(w, c.X))
+}
+
+// decided are the worlds in which a condition holds, and those in which it does not.
+func decided(yes, no []*World) []*World {
 	for _, w := range yes {
 		w.status = succeeded
 	}
@@ -211,11 +215,5 @@ func bracket(w *World, args []string) []*World {
 	case len(args) == 3 && args[1] == "!=":
 		no, yes = equal(w, args[0], pattern.QuoteMeta(args[2], 0))
 	}
-	for _, w := range yes {
-		w.status = succeeded
-	}
-	for _, w := range no {
-		w.status = failed
-	}
-	return append(yes, no...)
+	return decided(yes, no)
 }

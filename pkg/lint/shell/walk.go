@@ -66,20 +66,26 @@ func (k *Walker) Run(s *Script, w *World) {
 	k.exec(s.File.Stmts, []*World{w})
 }
 
+// each are the worlds that become of every world.
+func each(worlds []*World, becomes func(*World) []*World) []*World {
+	var out []*World
+	for _, w := range worlds {
+		out = append(out, becomes(w)...)
+	}
+	return out
+}
+
 // exec follows statements in every world.
 func (k *Walker) exec(stmts []*syntax.Stmt, worlds []*World) []*World {
 	for _, s := range stmts {
-		var next []*World
-		for _, w := range worlds {
+		worlds = merged(each(worlds, func(w *World) []*World {
 			if w.leave != staying {
-				next = append(next, w)
-				continue
+				return []*World{w}
 			}
 			w = w.Clone()
 			w.status = unknown
-			next = append(next, k.stmt(s, w)...)
-		}
-		worlds = merged(next)
+			return k.stmt(s, w)
+		}))
 	}
 	return worlds
 }
@@ -101,21 +107,14 @@ func (k *Walker) stmt(s *syntax.Stmt, w *World) []*World {
 	to := "" // the file that standard output goes to
 	worlds := []*World{w}
 	for _, r := range s.Redirs {
-		var next []*World
-		for _, w := range worlds {
-			next = append(next, k.redirect(w, r, &to)...)
-		}
-		worlds = next
+		worlds = each(worlds, func(w *World) []*World { return k.redirect(w, r, &to) })
 	}
 	if to != "" {
 		for _, w := range worlds {
 			w.out, w.read = "", true
 		}
 	}
-	var out []*World
-	for _, w := range worlds {
-		out = append(out, k.command(s.Cmd, w)...)
-	}
+	out := each(worlds, func(w *World) []*World { return k.command(s.Cmd, w) })
 	for _, w := range out {
 		if to != "" {
 			k.Machine.Write(w, to, w.out)
@@ -123,7 +122,7 @@ func (k *Walker) stmt(s *syntax.Stmt, w *World) []*World {
 		}
 		w.Stdin = stdin
 		if s.Negated {
-			w.status = map[status]status{unknown: unknown, succeeded: failed, failed: succeeded}[w.status]
+			w.status = not(w.status)
 		}
 	}
 	return out
@@ -173,14 +172,7 @@ func (k *Walker) command(cmd syntax.Command, w *World) []*World {
 	case *syntax.Block:
 		return k.exec(c.Stmts, []*World{w})
 	case *syntax.Subshell:
-		var out []*World
-		for _, inside := range k.subshell(w, c.Stmts) {
-			o := w.Clone()
-			o.Print(inside.out)
-			o.inherit(inside)
-			out = append(out, o)
-		}
-		return out
+		return w.after(k.subshell(w, c.Stmts))
 	case *syntax.IfClause:
 		return k.ifClause(c, w)
 	case *syntax.WhileClause:
@@ -249,10 +241,7 @@ func (k *Walker) ifClause(c *syntax.IfClause, w *World) []*World {
 	if c.Else == nil {
 		return append(out, no...)
 	}
-	for _, w := range no {
-		out = append(out, k.ifClause(c.Else, w)...)
-	}
-	return out
+	return append(out, each(no, func(w *World) []*World { return k.ifClause(c.Else, w) })...)
 }
 
 // whileClause takes a loop's body once, knowing nothing of what it changes: that is
@@ -358,24 +347,18 @@ func (k *Walker) binary(c *syntax.BinaryCmd, w *World) []*World {
 		if c.Op == syntax.OrStmt {
 			yes, no = no, yes
 		}
-		for _, w := range yes {
+		out = append(out, each(yes, func(w *World) []*World {
 			w.status = unknown
-			out = append(out, k.stmt(c.Y, w)...)
-		}
+			return k.stmt(c.Y, w)
+		})...)
 		return merged(append(out, no...))
 	}
-	var out []*World
-	for _, left := range k.subshell(w, []*syntax.Stmt{c.X}) {
+	return merged(each(k.subshell(w, []*syntax.Stmt{c.X}), func(left *World) []*World {
 		reader := w.Clone()
-		reader.Uname, reader.Facts, reader.Stdin = left.Uname, left.Facts, &left.out
-		for _, right := range k.subshell(reader, []*syntax.Stmt{c.Y}) {
-			o := w.Clone()
-			o.Print(right.out)
-			o.inherit(right)
-			out = append(out, o)
-		}
-	}
-	return merged(out)
+		reader.inherit(left)
+		reader.Stdin = &left.out
+		return w.after(k.subshell(reader, []*syntax.Stmt{c.Y}))
+	}))
 }
 
 // declare is local, export and the like.
@@ -385,21 +368,18 @@ func (k *Walker) declare(c *syntax.DeclClause, w *World) []*World {
 		if a.Name == nil {
 			continue // an option
 		}
-		var next []*World
-		for _, w := range worlds {
+		worlds = each(worlds, func(w *World) []*World {
 			if c.Variant.Value != "export" && c.Variant.Value != "readonly" {
 				w.local = with(w.local, a.Name.Value, true)
 			}
-			if a.Naked {
-				if c.Variant.Value == "local" {
-					w.set(a.Name.Value, expand.Variable{})
-				}
-				next = append(next, w)
-				continue
+			if !a.Naked {
+				return k.assign(w, a)
 			}
-			next = append(next, k.assign(w, a)...)
-		}
-		worlds = next
+			if c.Variant.Value == "local" {
+				w.set(a.Name.Value, expand.Variable{})
+			}
+			return []*World{w}
+		})
 	}
 	return worlds
 }

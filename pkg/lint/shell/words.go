@@ -70,11 +70,7 @@ func withoutPanic(f func(*expand.Config) ([]string, error)) func(*expand.Config)
 func (k *Walker) expand(w *World, words []*syntax.Word, with func(*expand.Config) ([]string, error)) []expanded {
 	worlds := []*World{w}
 	for _, cs := range substitutions(words) {
-		var next []*World
-		for _, w := range worlds {
-			next = append(next, k.substitute(w, cs)...)
-		}
-		worlds = next
+		worlds = each(worlds, func(w *World) []*World { return k.substitute(w, cs) })
 	}
 	var out []expanded
 	for _, w := range worlds {

@@ -71,6 +71,16 @@ func (w *World) inherit(inside *World) {
 	w.status, w.Uname, w.Facts = inside.status, inside.Uname, inside.Facts
 }
 
+// after are the worlds after a subshell, which has printed something.
+func (w *World) after(inside []*World) []*World {
+	return each(inside, func(i *World) []*World {
+		o := w.Clone()
+		o.Print(i.out)
+		o.inherit(i)
+		return []*World{o}
+	})
+}
+
 // maxText bounds a value in bytes; a longer one is not known.
 const maxText = 64 << 10 // 64 KiB
 
