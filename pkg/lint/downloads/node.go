@@ -46,12 +46,12 @@ func Of(engine *render.Engine, in render.Input) (List, error) {
 	if err != nil {
 		return List{}, err
 	}
-	places := newPlaces(in.Profile)
+	places := newPlaces(in)
 	list := Find(&Node{
 		System: in.Pool.OperatingSystem, Version: in.Profile.Spec.OSVersion, Server: in.Cluster.Server,
 		Stages: []Stage{
-			{Name: "bootstrap", Files: files.Bootstrap.Files, Modules: out.OSC.BootstrapConfig.CloudInitModules, Source: places.of(files.Bootstrap.Files, "bootstrap")},
-			{Name: "provisioning", Files: files.Provisioning.Files, Modules: out.OSC.ProvisioningConfig.CloudInitModules, Source: places.of(files.Provisioning.Files, "provisioning")},
+			{Name: "bootstrap", Files: files.Bootstrap.Files, Modules: out.OSC.BootstrapConfig.CloudInitModules, Source: places.of("bootstrap")},
+			{Name: "provisioning", Files: files.Provisioning.Files, Modules: out.OSC.ProvisioningConfig.CloudInitModules, Source: places.of("provisioning")},
 		},
 	})
 	for i := range list.Items {

@@ -2,10 +2,9 @@ package downloads
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -14,143 +13,88 @@ import (
 // places finds the line of a profile that a line on a node comes from.
 type places struct {
 	profile render.Profile
-	stages  map[string][]text
+	// files has the place of each line, fields the place of what is no template: units and
+	// commands. Both are by stage and by the path on the node.
+	files  map[[2]string][]render.Place
+	fields map[[2]string]string
 }
 
-// text is one of a stage's texts as the profile has it.
-type text struct {
-	field, path string
-	lines       []string
-}
-
-func newPlaces(p render.Profile) places {
-	out := places{profile: p, stages: map[string][]text{}}
-	for name, config := range map[string]*osm.OSPConfig{"bootstrap": &p.Spec.BootstrapConfig, "provisioning": &p.Spec.ProvisioningConfig} {
-		root := "spec." + name + "Config"
-		add := func(field string, files []osm.File, templates map[string]string) {
-			for i, f := range files {
-				if f.Content.Inline != nil {
-					out.add(name, text{field + ".files[" + strconv.Itoa(i) + "].content.inline.data", f.Path, strings.Split(f.Content.Inline.Data, "\n")})
-				}
-			}
-			for _, t := range sortedKeys(templates) {
-				out.add(name, text{field + ".templates[" + t + "]", "", strings.Split(templates[t], "\n")})
-			}
+// newPlaces renders an input once more, and takes down where each line comes from.
+func newPlaces(in render.Input) places {
+	out := places{profile: in.Profile, files: map[[2]string][]render.Place{}, fields: map[[2]string]string{}}
+	inspected, err := render.NewInspector(in.Profile).Inspect(in)
+	for stage, config := range map[string]*osm.OSPConfig{"bootstrap": &in.Profile.Spec.BootstrapConfig, "provisioning": &in.Profile.Spec.ProvisioningConfig} {
+		for name, field := range fieldsOf(config) {
+			out.fields[[2]string{stage, name}] = "spec." + stage + "Config" + field
 		}
-		add(root, config.Files, config.Templates)
-		for i, r := range config.SupportedContainerRuntimes {
-			add(root+".supportedContainerRuntimes["+strconv.Itoa(i)+"]", r.Files, r.Templates)
+		if err != nil { // it has just been rendered, so nothing is too large or invalid
+			continue
 		}
-		for i, u := range config.Units {
-			field, file := root+".units["+strconv.Itoa(i)+"]", "/etc/systemd/system/"+u.Name
-			if u.Content != nil {
-				out.add(name, text{field + ".content", file, strings.Split(*u.Content, "\n")})
-			}
-			for j, d := range u.DropIns {
-				out.add(name, text{field + ".dropIns[" + strconv.Itoa(j) + "].content", file + ".d/" + d.Name, strings.Split(d.Content, "\n")})
-			}
+		files := inspected.Bootstrap.Files
+		if stage == "provisioning" {
+			files = inspected.Provisioning.Files
 		}
-		if m := config.CloudInitModules; m != nil {
-			for i := range m.RunCMD {
-				out.add(name, text{root + ".modules.runcmd[" + strconv.Itoa(i) + "]", "runcmd[" + strconv.Itoa(i) + "]", nil})
-			}
-			for i := range m.BootCMD {
-				out.add(name, text{root + ".modules.bootcmd[" + strconv.Itoa(i) + "]", "bootcmd[" + strconv.Itoa(i) + "]", nil})
-			}
-			for _, r := range sortedKeys(m.YumRepos) {
-				out.add(name, text{root + ".modules.yum_repos[" + r + "]", "yum_repos[" + r + "]", nil})
-			}
+		for _, f := range files {
+			out.files[[2]string{stage, f.Path}] = f.Places
 		}
 	}
 	return out
 }
 
-func (p places) add(stage string, t text) { p.stages[stage] = append(p.stages[stage], t) }
+// fieldsOf are the fields of units and commands by their paths on the node.
+func fieldsOf(config *osm.OSPConfig) map[string]string {
+	out := map[string]string{}
+	for i, u := range config.Units {
+		field, file := fmt.Sprintf(".units[%d]", i), "/etc/systemd/system/"+u.Name
+		out[file] = field + ".content"
+		for j, d := range u.DropIns {
+			out[file+".d/"+d.Name] = fmt.Sprintf("%s.dropIns[%d].content", field, j)
+		}
+	}
+	if m := config.CloudInitModules; m != nil {
+		for name, commands := range map[string][]string{"runcmd": m.RunCMD, "bootcmd": m.BootCMD} {
+			for i := range commands {
+				command := fmt.Sprintf("%s[%d]", name, i)
+				out[command] = ".modules." + command
+			}
+		}
+		for name := range m.YumRepos {
+			repository := "yum_repos[" + name + "]"
+			out[repository] = ".modules." + repository
+		}
+	}
+	return out
+}
 
-// source is where the text of a field is, n lines after its first: its file may be that
-// of an overlay's base.
+// of returns the place in the profile of a line of a file; the line is 0 if the profile has
+// no lines.
+func (p places) of(stage string) func(file string, line int) (path string, at int) {
+	return func(file string, line int) (path string, at int) {
+		if p.profile.Lines == nil {
+			return cmp.Or(p.profile.File, p.profile.Provenance.Path), 0
+		}
+		key := [2]string{stage, file}
+		if field, ok := p.fields[key]; ok {
+			return p.source(field, max(line, 1))
+		}
+		lines := p.files[key]
+		switch {
+		case len(lines) == 0: // the settings' own
+			return p.source("spec."+stage+"Config", 1)
+		case line < 1 || line > len(lines):
+			return p.source(lines[0].Field, 1)
+		}
+		return p.source(lines[line-1].Field, lines[line-1].Line)
+	}
+}
+
+// source is where the n-th line of a field is: its file may be that of an overlay's base.
 func (p places) source(field string, n int) (path string, at int) {
 	path = cmp.Or(p.profile.File, p.profile.Provenance.Path)
 	if p.profile.FileOf != nil {
 		path = cmp.Or(p.profile.FileOf(field), path)
 	}
-	return path, p.profile.Lines(field) + n
-}
-
-// of returns the place in the profile for a line of a file: where the same text stands,
-// else where a template stands that has made it, else the beginning of the file's
-// text. The line is 0 where the profile has no lines.
-func (p places) of(files []render.NodeFile, stage string) func(file string, line int) (path string, at int) {
-	content := map[string][]string{}
-	for _, f := range files {
-		content[f.Path] = strings.Split(f.Content, "\n")
-	}
-	return func(file string, line int) (path string, at int) {
-		if p.profile.Lines == nil {
-			return cmp.Or(p.profile.File, p.profile.Provenance.Path), 0
-		}
-		own := slices.IndexFunc(p.stages[stage], func(t text) bool { return t.path == file })
-		if own < 0 {
-			return p.source("spec."+stage+"Config", 0)
-		}
-		begin := p.stages[stage][own].field
-		lines := content[file]
-		if line < 1 || line > len(lines) {
-			return p.source(begin, 0)
-		}
-		// The file's own text first, then the templates, which any file may insert.
-		candidates := []text{p.stages[stage][own]}
-		for _, t := range p.stages[stage] {
-			if t.path == "" {
-				candidates = append(candidates, t)
-			}
-		}
-		for _, same := range []func(template, rendered string) bool{
-			func(template, rendered string) bool { return template == rendered }, madeBy,
-		} {
-			for _, t := range candidates {
-				for i, l := range t.lines {
-					if same(strings.TrimSpace(l), strings.TrimSpace(lines[line-1])) {
-						return p.source(t.field, i)
-					}
-				}
-			}
-		}
-		return p.source(begin, 0)
-	}
-}
-
-// madeBy reports whether a line may be what a line of a template has become: what
-// stands around its actions is there, in that order.
-func madeBy(template, rendered string) bool {
-	begin, rest, ok := strings.Cut(template, "{{")
-	if !ok || !strings.HasPrefix(rendered, begin) {
-		return false
-	}
-	matched := len(begin)
-	at := len(begin)
-	for ok {
-		var fixed string
-		_, rest, ok = strings.Cut(rest, "}}")
-		fixed, rest, ok = cutAction(rest, ok)
-		if strings.Contains(fixed, "://") && matched >= 8 {
-			continue // one of several that an if chooses from
-		}
-		i := strings.Index(rendered[at:], fixed)
-		if i < 0 {
-			return false
-		}
-		at += i + len(fixed)
-		matched += len(fixed)
-	}
-	return matched >= 8 // less may be anything
-}
-
-func cutAction(rest string, ok bool) (fixed, after string, more bool) {
-	if !ok {
-		return "", "", false
-	}
-	return strings.Cut(rest, "{{")
+	return path, p.profile.Lines(field) + n - 1
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
