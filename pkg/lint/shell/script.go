@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/expand"
@@ -160,6 +161,14 @@ func (s *Commands) call(expr *syntax.CallExpr, stmt *syntax.Stmt) *Call {
 		c.Name = path.Base(words[0].Text)
 	}
 	return c
+}
+
+// Feeding are the calls of its pipeline whose output reaches it.
+func (c *Call) Feeding() []*Call {
+	if c.Pipe == nil {
+		return nil
+	}
+	return slices.Concat(c.Pipe.Calls[:c.Place]...)
 }
 
 // Script is the text that a call gives to a shell, "" if it gives none that is known.

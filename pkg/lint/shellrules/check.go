@@ -23,7 +23,7 @@ type found struct {
 // holds no state and is safe for concurrent use.
 func Check(ctx context.Context, t lint.Text) []lint.Finding {
 	var out []lint.Finding
-	for _, f := range Look(ctx, Subject{File: t.File, Mode: t.Mode, Kind: t.Kind, Interpreter: t.Interpreter, Content: t.Content}) {
+	for _, f := range Look(ctx, t) {
 		finding := t.Finding(f.Rule, f.Severity, f.Line, f.Message)
 		finding.Fix = f.Fix
 		out = append(out, finding)
@@ -31,18 +31,9 @@ func Check(ctx context.Context, t lint.Text) []lint.Finding {
 	return out
 }
 
-// Subject is a text on a node, see lint.Text.
-type Subject struct {
-	File        string
-	Mode        uint32
-	Kind        lint.Kind
-	Interpreter string
-	Content     []byte
-}
-
-// Look is Check without a profile. Lines are those of the text. Findings are in the
+// Look is Check without a profile: the text needs none. Lines are those of the text. Findings are in the
 // order of lines; once the context has ended there may be fewer.
-func Look(ctx context.Context, t Subject) []lint.Finding {
+func Look(ctx context.Context, t lint.Text) []lint.Finding {
 	content := string(t.Content)
 	all := literalCredential(content)
 	if strings.HasPrefix(t.File, "/") {
@@ -83,7 +74,7 @@ var scriptRules = []func(*script) []found{
 	credentialArgument, trace, goesOn, evaluates, writable, sudoScript, keysScript, literals,
 }
 
-func shellScript(ctx context.Context, t Subject) []found {
+func shellScript(ctx context.Context, t lint.Text) []found {
 	s, err := parse(string(t.Content), t.Interpreter, !strings.HasPrefix(t.File, "/"))
 	if err != nil {
 		at, message := 0, err.Error()

@@ -102,8 +102,6 @@ var (
 	userInfo   = regexp.MustCompile(`^https?://[^/@]*:[^/@]+@`)
 
 	tracingShebang = regexp.MustCompile(`\s-[a-zA-Z]*x`)
-	tracingOn      = regexp.MustCompile(`^-[a-zA-Z]*x`)
-	tracingOff     = regexp.MustCompile(`^\+[a-zA-Z]*x`)
 )
 
 // credentialVariables are the variables of a script that hold a credential: by their
@@ -243,7 +241,10 @@ func trace(s *script) []found {
 	if tracingShebang.MatchString(s.shebang) {
 		start = 1
 	}
-	for _, e := range s.tracing() {
+	for _, e := range s.setOptions() {
+		if e.name != "xtrace" {
+			continue
+		}
 		if e.on && start == 0 {
 			start = e.line
 		} else if !e.on && start > 0 {
@@ -290,33 +291,4 @@ func firstBetween(lines []int, from, to int) int {
 		}
 	}
 	return 0
-}
-
-// traceEvent is where tracing begins or ends.
-type traceEvent struct {
-	line int
-	on   bool
-}
-
-// tracing are the places where a script turns tracing on and off.
-func (s *script) tracing() []traceEvent {
-	var out []traceEvent
-	for _, c := range s.Calls {
-		if c.Name != "set" {
-			continue
-		}
-		for i, w := range c.Args {
-			switch {
-			case w.Text == "-o" && i+1 < len(c.Args) && c.Args[i+1].Text == "xtrace":
-				out = append(out, traceEvent{c.Line, true})
-			case w.Text == "+o" && i+1 < len(c.Args) && c.Args[i+1].Text == "xtrace":
-				out = append(out, traceEvent{c.Line, false})
-			case tracingOn.MatchString(w.Text):
-				out = append(out, traceEvent{c.Line, true})
-			case tracingOff.MatchString(w.Text):
-				out = append(out, traceEvent{c.Line, false})
-			}
-		}
-	}
-	return out
 }

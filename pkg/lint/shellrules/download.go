@@ -192,14 +192,8 @@ func (s *script) checked(target shell.Word, checks []*shell.Call) bool {
 			return true
 		}
 		// echo "SUM  FILE" | sha256sum --check
-		if c.Pipe != nil {
-			for _, part := range c.Pipe.Calls[:c.Place] {
-				for _, feeds := range part {
-					if s.Mentions(feeds, path.Base(target.Text)) {
-						return true
-					}
-				}
-			}
+		if slices.ContainsFunc(c.Feeding(), func(feeds *shell.Call) bool { return s.Mentions(feeds, path.Base(target.Text)) }) {
+			return true
 		}
 	}
 	return false
@@ -209,12 +203,8 @@ func (s *script) checked(target shell.Word, checks []*shell.Call) bool {
 // sums, and one of computed names, does not.
 func (s *script) names(c *shell.Call) bool {
 	words := append(s.Stdin(c.Stmt), c.Args...)
-	if c.Pipe != nil {
-		for _, part := range c.Pipe.Calls[:c.Place] {
-			for _, feeds := range part {
-				words = append(words, feeds.Args...)
-			}
-		}
+	for _, feeds := range c.Feeding() {
+		words = append(words, feeds.Args...)
 	}
 	for _, w := range words {
 		base := strings.ToLower(path.Base(w.Text))

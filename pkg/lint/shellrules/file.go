@@ -160,12 +160,8 @@ func (s *script) written() []output {
 		switch c.Name {
 		case "tee", "install", "cp", "mv", "ln":
 			content := s.says(c.Stmt)
-			if c.Pipe != nil {
-				for _, part := range c.Pipe.Calls[:c.Place] {
-					for _, feeds := range part {
-						content += s.says(feeds.Stmt)
-					}
-				}
+			for _, feeds := range c.Feeding() {
+				content += s.says(feeds.Stmt)
 			}
 			for i, w := range c.Args {
 				if c.Name == "tee" || i == len(c.Args)-1 {

@@ -131,12 +131,8 @@ func accounts(s *script) []found {
 			continue
 		}
 		fed := s.Stdin(c.Stmt)
-		if c.Pipe != nil {
-			for _, part := range c.Pipe.Calls[:c.Place] {
-				for _, feeds := range part {
-					fed = append(fed, feeds.Args...)
-				}
-			}
+		for _, feeds := range c.Feeding() {
+			fed = append(fed, feeds.Args...)
 		}
 		for _, w := range fed {
 			if account, password, ok := strings.Cut(w.Text, ":"); ok && !w.Dynamic && isCredential("password", strings.TrimSpace(password)) {

@@ -3,6 +3,7 @@ package shellrules
 import (
 	"regexp"
 	"slices"
+	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 
@@ -27,30 +28,50 @@ func (s *script) options() options {
 	if shebangErrexit.MatchString(s.shebang) {
 		o.errexit, o.some = true, true
 	}
+	for _, e := range s.setOptions() {
+		switch e.name {
+		case "errexit":
+			o.errexit, o.some = o.errexit || e.on, true
+		case "pipefail":
+			o.pipefail, o.some = o.pipefail || e.on, true
+		case "nounset":
+			o.some = true
+		}
+	}
+	return o
+}
+
+// setOption is an option of the shell that a script turns on or off.
+type setOption struct {
+	name string
+	on   bool
+	line int
+}
+
+// setOptions are those that calls of "set" name, as far as rules ask about them.
+func (s *script) setOptions() []setOption {
+	short := map[rune]string{'e': "errexit", 'u': "nounset", 'x': "xtrace"}
+	var out []setOption
 	for _, c := range s.Calls {
 		if c.Name != "set" {
 			continue
 		}
 		for i, w := range c.Args {
-			long := ""
+			on := strings.HasPrefix(w.Text, "-")
 			if i+1 < len(c.Args) && longOption.MatchString(w.Text) {
-				long = c.Args[i+1].Text
+				out = append(out, setOption{c.Args[i+1].Text, on, c.Line})
 			}
-			on := w.Text != "" && w.Text[0] == '-'
-			short := shortOptions.MatchString(w.Text)
-			letter := func(l byte) bool { return short && slices.Contains([]byte(w.Text), l) }
-			if letter('e') || long == "errexit" {
-				o.errexit, o.some = o.errexit || on, true
+			if !shortOptions.MatchString(w.Text) {
+				continue
 			}
-			if letter('u') || long == "nounset" || long == "pipefail" {
-				o.some = true
-			}
-			if long == "pipefail" && on {
-				o.pipefail = true
+			for _, letter := range w.Text[1:] {
+				if name, ok := short[letter]; ok {
+					out = append(out, setOption{name, on, c.Line})
+				}
 			}
 		}
 	}
-	return o
+	return out
 }
 
 // goesOn: after a command that failed, a script goes on as if nothing had happened.

@@ -18,7 +18,7 @@ import (
 // files that have no comments at the end of lines it stands on the line before.
 type sample struct {
 	rule    string
-	subject shellrules.Subject
+	subject lint.Text
 	want    []int
 }
 
@@ -36,7 +36,7 @@ func samples(t *testing.T) []sample {
 		if len(fields) < 4 {
 			t.Fatalf("%q names no rule, file, mode and kind", head)
 		}
-		s := sample{rule: fields[0], subject: shellrules.Subject{File: fields[1], Kind: lint.Kind(fields[3])}}
+		s := sample{rule: fields[0], subject: lint.Text{File: fields[1], Kind: lint.Kind(fields[3])}}
 		for _, c := range fields[2] {
 			s.subject.Mode = s.subject.Mode<<3 | uint32(c-'0')
 		}
@@ -121,7 +121,7 @@ func TestCredentialsAreNotPrinted(t *testing.T) {
 // Ctrl-C ends the work on a script, however much of it there is.
 func TestLookEnds(t *testing.T) {
 	script := "#!/bin/bash\n" + strings.Repeat("curl -fsSLo /opt/tool https://example.com/tool\n", 5_000)
-	subject := shellrules.Subject{File: "/opt/bin/x", Mode: 0o755, Kind: lint.KindShell, Interpreter: "bash", Content: []byte(script)}
+	subject := lint.Text{File: "/opt/bin/x", Mode: 0o755, Kind: lint.KindShell, Interpreter: "bash", Content: []byte(script)}
 	if got := shellrules.Look(t.Context(), subject); len(got) < 5_000 {
 		t.Errorf("%d findings", len(got))
 	}
@@ -144,7 +144,7 @@ func TestShownURL(t *testing.T) {
 	} {
 		script := "#!/bin/bash\nset -euo pipefail\ncurl --fail --output /opt/bin/tool '" + url + "'\n"
 		var got []string
-		for _, f := range shellrules.Look(t.Context(), shellrules.Subject{File: "/opt/bin/x", Mode: 0o755, Kind: lint.KindShell, Interpreter: "bash", Content: []byte(script)}) {
+		for _, f := range shellrules.Look(t.Context(), lint.Text{File: "/opt/bin/x", Mode: 0o755, Kind: lint.KindShell, Interpreter: "bash", Content: []byte(script)}) {
 			if f.Rule == lint.RuleUnpinned {
 				got = append(got, f.Message)
 			}
