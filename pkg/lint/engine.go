@@ -64,64 +64,14 @@ type Progress struct {
 // Run checks files. The error is the context's.
 func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 	r := &Report{}
-	var runs []*run
-	var contents []profile.Contents
-	var others []Finding
-	for _, f := range files {
-		in, err := profile.DecodeFile(f.Path, f.Data)
-		for _, p := range profile.Problems(err) {
-			r.Findings = append(r.Findings, decodeFinding(p))
-		}
-		if in.Empty {
-			r.Findings = append(r.Findings, Finding{Rule: RuleEmptyFile, Severity: SeverityWarning, Path: f.Path,
-				Message: "holds no profile: one that was in it is offered no longer", Fix: "put the profile back, or delete the file"})
-		}
-		for _, o := range in.Others {
-			others = append(others, Finding{Path: f.Path, Line: o.Line, Message: o.Kind})
-		}
-		contents = append(contents, in)
-	}
-	r.Findings = append(r.Findings, passedOver(others)...)
+	contents := r.decode(files)
 	overlays := l.overlays(files)
-	docs, overlaid, err := overlays.assemble(ctx, contents)
-	if err != nil {
+	if err := r.assemble(ctx, overlays, contents); err != nil {
 		return nil, err
 	}
-	r.Documents, r.Findings = docs, append(r.Findings, overlaid...)
-	r.Profiles = len(r.Documents)
-	r.Findings = append(r.Findings, duplicates(r.Documents)...)
-	engine := render.NewEngine()
-	watches := map[string]*stopwatch{}
-	for i := range r.Documents {
-		doc := r.Documents[i]
-		watch := watches[doc.Path]
-		if watch == nil {
-			watch = &stopwatch{path: doc.Path, limit: cmp.Or(l.FileTime, DefaultFileTime)}
-			watches[doc.Path] = watch
-		}
-		for _, check := range l.ProfileChecks {
-			watch.do(ctx, skippedCheck, func(ctx context.Context) func() {
-				found := check(ctx, doc)
-				return func() { r.Findings = append(r.Findings, found...) }
-			})
-		}
-		var run *run
-		watch.do(ctx, skippedProfile, func(context.Context) func() {
-			found, renders := checkProfile(engine, doc)
-			made := newRun(doc, watch, renders)
-			return func() {
-				r.Findings = append(r.Findings, found...)
-				run = made
-			}
-		})
-		if run != nil {
-			run.restrict(matrix.Provider, func(name string) bool { return slices.Contains(l.Providers, name) })
-			run.restrict(matrix.Kubelet, func(name string) bool {
-				return slices.ContainsFunc(l.Kubelets, func(minor string) bool { return strings.HasPrefix(name, minor+".") })
-			})
-			runs = append(runs, run)
-		}
-	}
+	r.add(duplicates(r.Documents)...)
+	watches := l.watches(r.Documents)
+	runs := l.checkProfiles(ctx, r, watches)
 	if err := l.render(ctx, runs); err != nil {
 		return nil, err
 	}
@@ -130,27 +80,109 @@ func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		r.Findings = append(r.Findings, found...)
-		r.Findings = append(r.Findings, run.findings()...)
-		notReached := run.notReached()
-		if !run.watch.complete() {
-			notReached = nil // it may have been for want of time
-		}
-		for _, b := range notReached {
-			if !b.inner {
-				r.Findings = append(r.Findings, b.finding())
-			}
-		}
-		r.NotReached = append(r.NotReached, notReached...)
-		r.Renderings += len(run.rows)
-		r.Texts += len(run.texts)
-		r.Branches += len(run.branches)
+		r.add(found...)
+		r.addRun(run)
 	}
 	for _, watch := range watches {
-		r.Findings = append(r.Findings, watch.findings()...)
+		r.add(watch.findings()...)
 	}
 	r.Findings = Sort(withoutBases(overlays.placed(r.Findings, r.Documents), r.Documents))
 	return r, ctx.Err()
+}
+
+func (r *Report) add(findings ...Finding) { r.Findings = append(r.Findings, findings...) }
+
+// decode reads what files hold, and says what cannot be read.
+func (r *Report) decode(files []File) []profile.Contents {
+	var contents []profile.Contents
+	var others []Finding
+	for _, f := range files {
+		in, err := profile.DecodeFile(f.Path, f.Data)
+		for _, p := range profile.Problems(err) {
+			r.add(decodeFinding(p))
+		}
+		if in.Empty {
+			r.add(Finding{Rule: RuleEmptyFile, Severity: SeverityWarning, Path: f.Path,
+				Message: "holds no profile: one that was in it is offered no longer", Fix: "put the profile back, or delete the file"})
+		}
+		for _, o := range in.Others {
+			others = append(others, Finding{Path: f.Path, Line: o.Line, Message: o.Kind})
+		}
+		contents = append(contents, in)
+	}
+	r.add(passedOver(others)...)
+	return contents
+}
+
+// assemble gathers the profiles, those that overlays make included.
+func (r *Report) assemble(ctx context.Context, overlays overlays, contents []profile.Contents) error {
+	docs, found, err := overlays.assemble(ctx, contents)
+	r.Documents, r.Profiles = docs, len(docs)
+	r.add(found...)
+	return err
+}
+
+// watches are the stopwatches of files by their paths.
+func (l *Linter) watches(docs []profile.Document) map[string]*stopwatch {
+	out := map[string]*stopwatch{}
+	for _, doc := range docs {
+		if out[doc.Path] == nil {
+			out[doc.Path] = &stopwatch{path: doc.Path, limit: cmp.Or(l.FileTime, DefaultFileTime)}
+		}
+	}
+	return out
+}
+
+// checkProfiles asks about each profile as it stands in its file, and prepares the rendering of
+// those that can be rendered.
+func (l *Linter) checkProfiles(ctx context.Context, r *Report, watches map[string]*stopwatch) []*run {
+	engine := render.NewEngine()
+	var runs []*run
+	for _, doc := range r.Documents {
+		watch := watches[doc.Path]
+		for _, check := range l.ProfileChecks {
+			watch.do(ctx, skippedCheck, func(ctx context.Context) func() {
+				found := check(ctx, doc)
+				return func() { r.add(found...) }
+			})
+		}
+		var run *run
+		watch.do(ctx, skippedProfile, func(context.Context) func() {
+			found, renders := checkProfile(engine, doc)
+			made := newRun(doc, watch, renders)
+			return func() {
+				r.add(found...)
+				run = made
+			}
+		})
+		if run == nil {
+			continue
+		}
+		run.restrict(matrix.Provider, func(name string) bool { return slices.Contains(l.Providers, name) })
+		run.restrict(matrix.Kubelet, func(name string) bool {
+			return slices.ContainsFunc(l.Kubelets, func(minor string) bool { return strings.HasPrefix(name, minor+".") })
+		})
+		runs = append(runs, run)
+	}
+	return runs
+}
+
+// addRun adds what rendering a profile has shown.
+func (r *Report) addRun(run *run) {
+	r.add(run.findings()...)
+	notReached := run.notReached()
+	if !run.watch.complete() {
+		notReached = nil // it may have been for want of time
+	}
+	for _, b := range notReached {
+		if !b.inner {
+			r.add(b.finding())
+		}
+	}
+	r.NotReached = append(r.NotReached, notReached...)
+	r.Renderings += len(run.rows)
+	r.Texts += len(run.texts)
+	r.Branches += len(run.branches)
 }
 
 // passedOver is one note for all documents of other kinds, at the first of them.
