@@ -7,6 +7,6 @@
 // leader.
 //
 // It never parses unauthenticated content, and its answers give no reason. Start with
-// Listener in listener.go; providers.go and payload.go need no cluster, looks.go limits
+// Listener in listener.go; providers.go and payload.go need no cluster, debouncer.go limits
 // how often a source is reconciled.
 package receiver

@@ -90,7 +90,7 @@ func FuzzListener(f *testing.F) {
 			t.Fatalf("a stranger is listened to: %v", m.patched)
 		}
 		if slices.ContainsFunc(m.patched, func(name string) bool { return name != provider }) {
-			t.Fatalf("the key of %s asks for looks at %v", provider, m.patched)
+			t.Fatalf("the key of %s requests reconciliations of %v", provider, m.patched)
 		}
 		if good && w.Code == 401 && (path == Path || path == Path+"/n/"+provider) {
 			t.Fatal("who has the key is refused")

@@ -64,11 +64,11 @@ type Listener struct {
 	// the server uses plain http, for a proxy with TLS in front of it.
 	CertFile, KeyFile string
 
-	once   sync.Once
-	slots  *semaphore.Weighted
-	bodies *listen.Bodies
-	keys   *keys
-	looks  *looks
+	once      sync.Once
+	slots     *semaphore.Weighted
+	bodies    *listen.Bodies
+	keys      *keys
+	debouncer *debouncer
 
 	toldMu sync.Mutex
 	told   map[types.UID]string
@@ -82,7 +82,7 @@ func (l *Listener) init() {
 		l.slots = semaphore.NewWeighted(maxRequests)
 		l.bodies = listen.NewBodies(maxLarge)
 		l.keys = &keys{live: l.Live}
-		l.looks = &looks{ask: l.ask, failed: func(err error, source types.NamespacedName) {
+		l.debouncer = &debouncer{ask: l.ask, failed: func(err error, source types.NamespacedName) {
 			ctrllog.Log.Error(err, "requesting a reconciliation, retrying", "source", source.String())
 		}}
 		l.told = map[types.UID]string{}
@@ -125,7 +125,7 @@ func (l *Listener) Start(ctx context.Context) error {
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
 	err = server.Shutdown(ending)
-	l.looks.stop(ending)
+	l.debouncer.stop(ending)
 	if err != nil {
 		return fmt.Errorf("ending the server for webhooks: %w", err)
 	}
@@ -211,7 +211,7 @@ func (l *Listener) handle(ctx context.Context, one types.NamespacedName, r reque
 	if len(sources) == 0 {
 		return http.StatusUnauthorized
 	}
-	about := map[string]news{}
+	about := map[string]pushEvent{}
 	failed := false
 	for i := range sources {
 		ps := &sources[i]
@@ -224,7 +224,7 @@ func (l *Listener) handle(ctx context.Context, one types.NamespacedName, r reque
 		if !n.concerns(ps, one.Name != "") {
 			continue
 		}
-		if err := l.looks.want(ctx, client.ObjectKeyFromObject(ps)); err != nil && !apierrors.IsNotFound(err) {
+		if err := l.debouncer.want(ctx, client.ObjectKeyFromObject(ps)); err != nil && !apierrors.IsNotFound(err) {
 			ctrllog.FromContext(ctx).Error(err, "requesting a reconciliation", "source", client.ObjectKeyFromObject(ps).String())
 			failed = true
 		}

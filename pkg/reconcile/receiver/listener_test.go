@@ -171,7 +171,7 @@ func TestEveryProvider(t *testing.T) {
 		}
 		s.want(http.StatusAccepted, path, merged(f.header, sign(f.provider, "s3cret", body)), body)
 		if s.asked(id) == "" {
-			t.Errorf("%s: nobody looks", name)
+			t.Errorf("%s: no reconciliation is requested", name)
 		}
 	}
 }
@@ -197,7 +197,7 @@ func TestOnePathForAll(t *testing.T) {
 	s.want(http.StatusAccepted, Path, merged(f.header, sign("github", "one", body)), body)
 	for name, want := range map[string]bool{"mine": true, "mine-too": true, "other-repository": false, "other-ref": false, "other-key": false, "other-provider": false} {
 		if got := s.asked(name) != ""; got != want {
-			t.Errorf("%s is looked at: %v", name, got)
+			t.Errorf("reconciliation of %s is requested: %v", name, got)
 		}
 	}
 	s.want(http.StatusAccepted, Path, merged(f.header, sign("github", "two", body)), body)
@@ -286,7 +286,7 @@ func TestKeyIsReplaced(t *testing.T) {
 	s.want(202, path, sign("gitlab", "new", body), body)
 }
 
-// security.md 22: a thousand replays are at most one look each two seconds, and the
+// security.md 22: a thousand replays cause at most one request each two seconds, and the
 // last one is not lost when the controller ends.
 func TestReplays(t *testing.T) {
 	s := serve(t)
@@ -312,7 +312,7 @@ func TestReplays(t *testing.T) {
 	}
 	s.do(s.stop())
 	if now := s.asked("mine"); now == first.Annotations[meta.ReconcileRequestAnnotation] {
-		t.Error("the look that was put off is lost")
+		t.Error("the delayed request is lost")
 	}
 }
 

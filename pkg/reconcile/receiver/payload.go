@@ -11,10 +11,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/githost"
 )
 
-// news is what an authenticated request is about. Missing information is empty, and then
+// pushEvent is what an authenticated request is about. Missing information is empty, and then
 // matches everything: an unnecessary reconciliation costs little, a missing one ignores a
 // push.
-type news struct {
+type pushEvent struct {
 	idle         bool     // not a push: a ping, a comment
 	refs         []string // full names
 	repositories []string // addresses
@@ -77,30 +77,30 @@ type link struct {
 }
 
 // read parses an authenticated request.
-func read(provider string, header http.Header, body []byte) news {
+func read(provider string, header http.Header, body []byte) pushEvent {
 	event := ""
 	if e, ok := events[provider]; ok {
 		event = header.Get(e.header)
 		if event != "" && !slices.Contains(e.pushes, event) {
-			return news{idle: true}
+			return pushEvent{idle: true}
 		}
 	}
 	// GitHub and Gitea can be configured to send a form with the payload in a field.
 	if strings.HasPrefix(header.Get("Content-Type"), "application/x-www-form-urlencoded") {
 		form, err := url.ParseQuery(string(body))
 		if err != nil {
-			return news{}
+			return pushEvent{}
 		}
 		body = []byte(form.Get("payload"))
 	}
 	var p payload
 	if err := json.Unmarshal(body, &p); err != nil {
-		return news{}
+		return pushEvent{}
 	}
 	if event == "System Hook" && !slices.Contains(gitlabPushes, p.EventName) {
-		return news{idle: true}
+		return pushEvent{idle: true}
 	}
-	return news{refs: p.refs(), repositories: p.repositories()}
+	return pushEvent{refs: p.refs(), repositories: p.repositories()}
 }
 
 func (p payload) refs() []string {
@@ -136,19 +136,19 @@ func (p payload) repositories() []string {
 // concerns reports whether a source should be reconciled because of the request. With
 // anyRepository the request's path named the source, and addresses are not compared: the
 // host can have several names.
-func (n news) concerns(ps *api.ProfileSource, anyRepository bool) bool {
-	if n.idle || ps.Spec.Suspend {
+func (e pushEvent) concerns(ps *api.ProfileSource, anyRepository bool) bool {
+	if e.idle || ps.Spec.Suspend {
 		return false
 	}
 	git := ps.Spec.Git
 	if git == nil {
 		return true
 	}
-	if len(n.refs) > 0 && !slices.ContainsFunc(n.refs, func(ref string) bool { return tracks(git.Ref, ref) }) {
+	if len(e.refs) > 0 && !slices.ContainsFunc(e.refs, func(ref string) bool { return tracks(git.Ref, ref) }) {
 		return false
 	}
-	return anyRepository || len(n.repositories) == 0 ||
-		slices.ContainsFunc(n.repositories, func(r string) bool { return githost.Same(r, git.URL) })
+	return anyRepository || len(e.repositories) == 0 ||
+		slices.ContainsFunc(e.repositories, func(r string) bool { return githost.Same(r, git.URL) })
 }
 
 // tracks reports whether a source that follows ref can get another commit by a push of a

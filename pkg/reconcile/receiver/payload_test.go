@@ -101,7 +101,7 @@ func TestTracks(t *testing.T) {
 		{&api.GitReference{Branch: "prod"}, "refs/tags/prod", false},
 		{&api.GitReference{Tag: "v1"}, "refs/tags/v1", true},
 		{&api.GitReference{Tag: "v1"}, "refs/tags/v2", false},
-		{&api.GitReference{SemVer: "~1"}, "refs/tags/v2", true}, // whether it fits is for the look to find out
+		{&api.GitReference{SemVer: "~1"}, "refs/tags/v2", true}, // the reconciliation decides whether it matches
 		{&api.GitReference{SemVer: "~1"}, "refs/heads/main", false},
 		{&api.GitReference{Name: "refs/pull/1/head"}, "refs/pull/1/head", true},
 		{&api.GitReference{Commit: strings.Repeat("a", 40)}, "refs/heads/any", true}, // it may bring the commit

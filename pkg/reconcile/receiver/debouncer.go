@@ -13,9 +13,9 @@ import (
 // cause.
 const spacing = 2 * time.Second
 
-// looks limits requests for reconciliation: the first is sent at once, all others within
+// debouncer limits requests for reconciliation: the first is sent at once, all others within
 // the next spacing are merged into one, which is sent at its end. None is lost.
-type looks struct {
+type debouncer struct {
 	// ask requests one reconciliation.
 	ask func(ctx context.Context, source types.NamespacedName) error
 	// failed is called for a request that failed and will be retried.
@@ -23,27 +23,27 @@ type looks struct {
 
 	mu      sync.Mutex
 	stopped bool
-	open    map[types.NamespacedName]*window
+	open    map[types.NamespacedName]*pendingRequest
 }
 
-// window is the time after a request.
-type window struct {
+// pendingRequest is the time after a request.
+type pendingRequest struct {
 	again bool // another reconciliation is requested
 	timer *time.Timer
 }
 
 // want requests a reconciliation. After an error nothing will be reconciled.
-func (l *looks) want(ctx context.Context, source types.NamespacedName) error {
+func (l *debouncer) want(ctx context.Context, source types.NamespacedName) error {
 	l.mu.Lock()
 	if w, ok := l.open[source]; ok && !l.stopped {
 		w.again = true
 		l.mu.Unlock()
 		return nil
 	}
-	w := &window{}
+	w := &pendingRequest{}
 	if !l.stopped {
 		if l.open == nil {
-			l.open = map[types.NamespacedName]*window{}
+			l.open = map[types.NamespacedName]*pendingRequest{}
 		}
 		l.open[source] = w
 	}
@@ -65,7 +65,7 @@ func (l *looks) want(ctx context.Context, source types.NamespacedName) error {
 }
 
 // closeWindow sends the merged request, if there is one.
-func (l *looks) closeWindow(source types.NamespacedName) {
+func (l *debouncer) closeWindow(source types.NamespacedName) {
 	l.mu.Lock()
 	w := l.open[source]
 	if w == nil || l.stopped || !w.again {
@@ -92,7 +92,7 @@ func (l *looks) closeWindow(source types.NamespacedName) {
 }
 
 // stop sends every merged request now.
-func (l *looks) stop(ctx context.Context) {
+func (l *debouncer) stop(ctx context.Context) {
 	l.mu.Lock()
 	l.stopped = true
 	var wanted []types.NamespacedName

@@ -25,9 +25,9 @@ type asked struct {
 	failed int
 }
 
-func newAsked() (*asked, *looks) {
+func newAsked() (*asked, *debouncer) {
 	a := &asked{begin: time.Now()}
-	return a, &looks{
+	return a, &debouncer{
 		ask: func(context.Context, types.NamespacedName) error {
 			a.mu.Lock()
 			defer a.mu.Unlock()
@@ -51,7 +51,7 @@ func (a *asked) fail(err error) {
 	a.err = err
 }
 
-// seen returns when looks were asked for, and how many attempts have failed.
+// seen returns when reconciliations were requested, and how many attempts have failed.
 func (a *asked) seen() (at []time.Duration, failed int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -59,7 +59,7 @@ func (a *asked) seen() (at []time.Duration, failed int) {
 }
 
 // windows is how many are open.
-func (l *looks) windows() int {
+func (l *debouncer) windows() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.open)
@@ -67,7 +67,7 @@ func (l *looks) windows() int {
 
 var one = types.NamespacedName{Namespace: "n", Name: "one"}
 
-// security.md 22: a thousand replays cause one look more.
+// security.md 22: a thousand replays cause one more request.
 func TestLooksAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, l := newAsked()
@@ -82,7 +82,7 @@ func TestLooksAreFew(t *testing.T) {
 		time.Sleep(10 * spacing)
 		synctest.Wait()
 		if at, _ := a.seen(); len(at) != 2 || at[1] != spacing {
-			t.Errorf("looks at %v, want 0 and %s", at, spacing)
+			t.Errorf("requests at %v, want 0 and %s", at, spacing)
 		}
 		if n := l.windows(); n != 0 {
 			t.Errorf("%d windows stay open", n)
@@ -118,7 +118,7 @@ func TestNoLookIsLost(t *testing.T) {
 		time.Sleep(2 * spacing)
 		synctest.Wait()
 		if at, failed := a.seen(); len(at) != 2 || failed != 3 {
-			t.Errorf("looks at %v after %d failures: the one that was promised is lost", at, failed)
+			t.Errorf("requests at %v after %d failures: the merged one is lost", at, failed)
 		}
 		if err := l.want(t.Context(), one); err != nil {
 			t.Error(err)
