@@ -5,6 +5,10 @@
 // After that it sees to the versions that are not current: those that pools ask for and
 // the newest others are made, and what nothing refers to is deleted.
 //
+// Conditions are set with apimachinery, because conditions.Set of fluxcd/pkg/runtime v0.111.0
+// changes lastTransitionTime with each message: users could not see since when a source is not
+// ready. Its patch helper sends the status and the conditions in two requests.
+//
 // It never changes an OperatingSystemProfile and never takes one away because a
 // file is bad. Start with Reconcile in controller.go: observe.go reads, plan.go decides
 // without a cluster, apply.go creates the objects of current versions, events.go turns the
