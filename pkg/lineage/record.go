@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -53,6 +55,15 @@ func Intact(rec render.Record) bool {
 
 // ProfileName returns the profile of a record, or the name of an object made by hand.
 func ProfileName(rec render.Record) string { return cmp.Or(rec.Profile, rec.Object) }
+
+// ProfileKey reads the name of a profile's object in a record: "name" for one in the namespace
+// of the controller, or "namespace/name".
+func ProfileKey(controllerNamespace, object string) types.NamespacedName {
+	if namespace, name, ok := strings.Cut(object, "/"); ok {
+		return types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	return types.NamespacedName{Namespace: controllerNamespace, Name: object}
+}
 
 // EncodeIntervals writes the annotation of an archived record.
 func EncodeIntervals(intervals []api.Interval) (string, error) {

@@ -118,7 +118,7 @@ func (w *walk) originSteps(ctx context.Context, object string) error {
 
 // profileStep adds the profile's object; it returns one whose content is what it was.
 func (w *walk) profileStep(ctx context.Context, object string) (*osm.OperatingSystemProfile, error) {
-	key := w.in.profileKey(object)
+	key := lineage.ProfileKey(w.in.Namespace, object)
 	obj := Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace, Name: key.Name}
 	if object == "" {
 		w.add(obj, Missing, "no record is left that names it")
@@ -198,7 +198,7 @@ func (w *walk) addOrigin(osp *osm.OperatingSystemProfile) {
 
 // sourceStep adds the ProfileSource that offers the profile from its repository.
 func (w *walk) sourceStep(ctx context.Context, osp *osm.OperatingSystemProfile) (*api.ProfileSource, error) {
-	namespace := w.in.profileKey(w.Object).Namespace
+	namespace := lineage.ProfileKey(w.in.Namespace, w.Object).Namespace
 	name := ""
 	if osp != nil {
 		name = osp.Labels[api.LabelSource]

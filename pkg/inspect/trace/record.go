@@ -3,7 +3,6 @@ package trace
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -97,7 +96,7 @@ func (c Clusters) Settings(ctx context.Context, digest string) ([]byte, error) {
 // spec.
 func (c Clusters) Profile(ctx context.Context, object string) (*osm.OperatingSystemProfile, string, error) {
 	var osp osm.OperatingSystemProfile
-	key := c.profileKey(object)
+	key := lineage.ProfileKey(c.Namespace, object)
 	state, note, err := get(ctx, c.Management, key, &osp)
 	if err != nil {
 		return nil, "", err
@@ -106,15 +105,6 @@ func (c Clusters) Profile(ctx context.Context, object string) (*osm.OperatingSys
 		return nil, "", &NotFoundError{Object: Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace, Name: key.Name}, Hint: note}
 	}
 	return &osp, profile.Digest(osp.Spec), nil
-}
-
-// profileKey reads the name of a profile's object in a record: "name" in the controller's
-// namespace, or "namespace/name".
-func (c Clusters) profileKey(object string) types.NamespacedName {
-	if namespace, name, ok := strings.Cut(object, "/"); ok {
-		return types.NamespacedName{Namespace: namespace, Name: name}
-	}
-	return types.NamespacedName{Namespace: c.Namespace, Name: object}
 }
 
 // Placeholders returns the input of a recorded generation, with placeholders in place of credentials

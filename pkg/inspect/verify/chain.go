@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -186,11 +185,7 @@ func (v *Verifier) alike(ctx context.Context, s *subject) ([]string, error) {
 // surroundings reads the other objects that prove the origin of a subject: the profile's
 // object, the source that created it, and the pool.
 func (v *Verifier) surroundings(ctx context.Context, s *subject) error {
-	object := s.claim().object
-	at := types.NamespacedName{Namespace: v.Namespace, Name: object}
-	if namespace, name, ok := strings.Cut(object, "/"); ok {
-		at = types.NamespacedName{Namespace: namespace, Name: name}
-	}
+	at := lineage.ProfileKey(v.Namespace, s.claim().object)
 	var osp osm.OperatingSystemProfile
 	found, err := kubeclient.Find(ctx, v.Management, at, &osp)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -56,7 +55,7 @@ func (s *subject) placed(what claim, from *origin) []field {
 	rec := s.gen.record
 	fields := []field{{"pool.namespace", s.pool.Namespace, rec.Pool.Namespace}, {"pool.name", s.pool.Name, rec.Pool.Name}}
 	if _, invalid := source.ParseCommit(what.commit); from.found && invalid == nil {
-		fields = append(fields, field{"object", profile.ObjectName(what.profile, what.version, what.digest), rec.Object[strings.Index(rec.Object, "/")+1:]})
+		fields = append(fields, field{"object", profile.ObjectName(what.profile, what.version, what.digest), lineage.ProfileKey("", rec.Object).Name})
 	}
 	return fields
 }
@@ -103,7 +102,7 @@ func (s *subject) askedFor() *Difference {
 		return nil
 	}
 	rec := s.gen.record
-	if asks := s.md.Annotations[api.AnnotationOSP]; asks != "" && asks != rec.Profile && asks != rec.Object[strings.Index(rec.Object, "/")+1:] {
+	if asks := s.md.Annotations[api.AnnotationOSP]; asks != "" && asks != rec.Profile && asks != lineage.ProfileKey("", rec.Object).Name {
 		return differ("profile (expected is the request of the MachineDeployment)", 0, asks, rec.Profile)
 	}
 	pool, err := render.DecodePool(s.md)

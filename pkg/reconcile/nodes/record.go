@@ -74,10 +74,7 @@ func (r *Reconciler) readRecord(ctx context.Context, pool types.NamespacedName, 
 // addOrigin adds the origin in the annotations of the profile's object, if its content is
 // that of the record.
 func (r *Reconciler) addOrigin(ctx context.Context, to *api.ProvenanceConfiguration) error {
-	key := types.NamespacedName{Namespace: r.Namespace, Name: to.Object}
-	if namespace, name, ok := strings.Cut(to.Object, "/"); ok {
-		key = types.NamespacedName{Namespace: namespace, Name: name}
-	}
+	key := lineage.ProfileKey(r.Namespace, to.Object)
 	if key.Namespace != r.Namespace && !slices.Contains(r.ProfileNamespaces, key.Namespace) && !slices.Contains(r.ProfileNamespaces, allNamespaces) {
 		return nil // no longer allowed (security.md 24)
 	}

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
@@ -46,14 +46,6 @@ func (p Profiles) Ref(namespace, name string) string {
 		return name
 	}
 	return namespace + "/" + name
-}
-
-// namespaceOf is the namespace of what Ref named.
-func (p Profiles) namespaceOf(ref string) string {
-	if namespace, _, ok := strings.Cut(ref, "/"); ok {
-		return namespace
-	}
-	return p.Namespace
 }
 
 // has reports whether a generation is of the profile that is asked for, and of a version
@@ -127,9 +119,9 @@ func (p Profiles) given(want selection.Request, o selection.Candidate, have rend
 	if decided {
 		return entry, nil
 	}
-	if !has(want, have) || p.namespaceOf(have.Object) != want.Namespace {
+	if !has(want, have) || lineage.ProfileKey(p.Namespace, have.Object).Namespace != want.Namespace {
 		return entry, &fault.Refusal{Reason: api.EventWaiting, Err: fmt.Errorf("which version of profile %q wave %d gets is not decided yet: ProfileSource %q rolls out in waves", want.Name, want.Wave, o.Source.Name)}
 	}
-	entry.Version, entry.Object, entry.SelectedBy = have.Version, have.Object[strings.Index(have.Object, "/")+1:], have.SelectedBy
+	entry.Version, entry.Object, entry.SelectedBy = have.Version, lineage.ProfileKey(p.Namespace, have.Object).Name, have.SelectedBy
 	return entry, nil
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/fluxcd/pkg/apis/meta"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -112,7 +112,7 @@ func (p Profiles) profileOffered(ctx context.Context, want selection.Request, o 
 	object := p.Ref(want.Namespace, entry.Object)
 	switch {
 	case entry.Removed:
-		if !has(want, have) || want.Pin == nil && have.Object != object || p.namespaceOf(have.Object) != want.Namespace {
+		if !has(want, have) || want.Pin == nil && have.Object != object || lineage.ProfileKey(p.Namespace, have.Object).Namespace != want.Namespace {
 			return render.Profile{}, fault.Refuse("profile %q was removed from ProfileSource %q: choose another in annotation %s, or put its file back", entry.Name, o.Source.Name, api.AnnotationOSP)
 		}
 		object = have.Object
@@ -203,7 +203,7 @@ func known(sources []api.ProfileSource) string {
 
 // profileObject reads the object of a reference that Ref made.
 func (p Profiles) profileObject(ctx context.Context, from client.Reader, ref string) (*osm.OperatingSystemProfile, error) {
-	key := types.NamespacedName{Namespace: p.namespaceOf(ref), Name: ref[strings.Index(ref, "/")+1:]}
+	key := lineage.ProfileKey(p.Namespace, ref)
 	if !p.mayServe(key.Namespace) {
 		return nil, foreign(key.Namespace)
 	}
