@@ -1,7 +1,3 @@
-// Package lint checks profiles before anybody merges them: whether they are right
-// for every provider, system and setting they claim, and what in them a reviewer
-// would object to. It is pure: bytes in, findings out; no network, no cluster, and
-// programs such as shellcheck only where the caller names them.
 package lint
 
 import (

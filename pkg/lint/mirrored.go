@@ -22,10 +22,10 @@ const newestKubelet = "1.36.0"
 const sandbox = "settings.invalid/pause"
 
 // Mirrored returns a ProfileCheck that finds what profiles download that a site without the
-// Internet has not mirrored: `osm-gitops lint --mirrors FILE`. It renders a profile for each provider that it
-// claims, with the kubelets that are mirrored, and without settings: with a mirror in
-// --node-download-mirrors nodes ask there for the same files. Where a profile claims some
-// of the providers given, only for those.
+// Internet has not mirrored: `osm-gitops lint --mirrors FILE`. It renders a profile for each
+// provider that it claims, with the kubelets that are mirrored, and without settings: with a
+// mirror in --node-download-mirrors nodes ask there for the same files. Where a profile claims
+// some of the providers given, only for those.
 func Mirrored(mirrors downloads.Mirrors, file string, only []osm.CloudProvider) ProfileCheck {
 	kubelets := mirrors.Kubelets()
 	if len(kubelets) == 0 {

@@ -8,7 +8,7 @@
 //
 // It is pure: text in, a list out; no network, no cluster, no program is run.
 //
-// Start with Of in node.go, then List in list.go. package shell follows statements, programs.go and
-// packages.go know what programs download, mirrors.go compares a list with what a
-// site has mirrored.
+// Start with Of in node.go, then List in list.go. Package shell follows statements;
+// programs.go and packages.go know what programs download, places.go where in the profile that
+// is, and mirrors.go compares a list with what a site has mirrored.
 package downloads
