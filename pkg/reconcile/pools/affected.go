@@ -25,7 +25,7 @@ type affected struct {
 	management, worker client.Reader
 	namespace          string // of configurations
 	profiles           desired.Profiles
-	memories           *memories
+	cache              *poolCache
 }
 
 // usersOfObject maps an OperatingSystemProfile to the pools to which it matters. Those
@@ -70,7 +70,7 @@ func (a affected) usersOfObject() handler.EventHandler {
 // for it may have come back as another.
 func (a affected) awaiting(ctx context.Context, obj client.Object) []crreconcile.Request {
 	var out []crreconcile.Request
-	for _, pool := range a.memories.lacking(a.profiles.Ref(obj.GetNamespace(), obj.GetName())) {
+	for _, pool := range a.cache.lacking(a.profiles.Ref(obj.GetNamespace(), obj.GetName())) {
 		out = append(out, requestFor(pool)...)
 	}
 	if name := obj.GetLabels()[api.LabelProfile]; name != "" {

@@ -47,7 +47,7 @@ func TestUsersOfObject(t *testing.T) {
 	}
 	lacking := &machines.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "lacking", UID: "u"}}
 	r := &Reconciler{Management: f.r.Management, Worker: f.r.Worker, Namespace: f.r.Namespace} // whose pools nobody runs
-	r.memories.remember(lacking, func(m *memory) { m.lacks = []string{"osp-x-v1.0.0"} })
+	r.cache.remember(lacking, func(m *memory) { m.lacks = []string{"osp-x-v1.0.0"} })
 
 	object := &osm.OperatingSystemProfile{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "osp-x-v1.0.0", UID: "1", Labels: map[string]string{api.LabelProfile: "osp-x"}},
@@ -106,7 +106,7 @@ func TestLackedObject(t *testing.T) {
 	f.ask(map[string]string{api.AnnotationOSP: "osp-a"})
 	told.saidLast(t, "OperatingSystemProfileError", "is missing")
 	object := "osp-a-v1.0.0"
-	if got := f.r.memories.lacking(object); !slices.Equal(got, []string{poolKey(f.pool)}) {
+	if got := f.r.cache.lacking(object); !slices.Equal(got, []string{poolKey(f.pool)}) {
 		t.Errorf("%s is lacked by %v", object, got)
 	}
 	late := &comesLate{digesting: digesting{f.client}, object: object, come: func() { f.version(f.r.Namespace, "v1.0.0") }}
@@ -116,7 +116,7 @@ func TestLackedObject(t *testing.T) {
 	}
 	f.reconcile()
 	f.has("it has come", object, "5555555555555555555555555555555555555555")
-	if got := f.r.memories.lacking(object); len(got) != 0 {
+	if got := f.r.cache.lacking(object); len(got) != 0 {
 		t.Errorf("%s is still lacked by %v", object, got)
 	}
 }

@@ -71,7 +71,7 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 		return err
 	}
 	if p.bootstrap.write != nil || seen.objects.bootstrap != nil {
-		w.report.memories.remember(seen.md, func(m *memory) { m.booted = true })
+		w.report.cache.remember(seen.md, func(m *memory) { m.booted = true })
 	}
 	if osc != nil && ownerOf(osc) == poolKey(seen.md) { // not another controller's that is yet to be replaced
 		if err := w.note(ctx, osc, p, w.report.keepFact(ctx, seen, osc, p)); err != nil {
@@ -202,7 +202,7 @@ func (r *Reconciler) requestNodeToken(ctx context.Context, seen *observed) error
 	if err != nil {
 		return err
 	}
-	r.memories.remember(seen.md, func(m *memory) { m.token = bound })
+	r.cache.remember(seen.md, func(m *memory) { m.token = bound })
 	seen.node, seen.objects.access.Account = bound, account
 	seen.values.APIServerToken, seen.desired.Cluster.APIServerToken = bound.Value, bound.Value
 	if seen.lastGood != nil {

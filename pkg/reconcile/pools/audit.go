@@ -59,7 +59,7 @@ func (r reporter) keepFact(ctx context.Context, seen *observed, osc *osm.Operati
 		facts = append(facts, taken)
 	}
 	if r.journal.Append(facts...) != nil { // it logs why
-		p.was.unkept = true
+		p.was.auditPending = true
 		return ""
 	}
 	return f.ID()

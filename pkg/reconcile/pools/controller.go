@@ -98,7 +98,7 @@ type Reconciler struct {
 	// they use.
 	Shard shard.Shard
 
-	memories memories              // of pools
+	cache    poolCache             // of pools
 	endpoint desired.KnownEndpoint // of cluster-info
 	digests  desired.Digests       // of profiles
 	values   desired.Values        // of cloudProviderSpecs
@@ -118,20 +118,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	switch {
 	case gone && r.Shard.Rest():
 		md.Namespace, md.Name = req.Namespace, req.Name
-		return r.leave(&md, r.writer().releaseOrphans(ctx, &md))
+		return r.finalize(&md, r.writer().releaseOrphans(ctx, &md))
 	case gone, err == nil && !r.Shard.Holds(&md):
-		r.pass(req.NamespacedName)
+		r.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("reading MachineDeployment %s: %w", req, err)
 	}
 	if !isPool(&md) {
-		return r.leave(&md, r.writer().release(ctx, &md))
+		return r.finalize(&md, r.writer().release(ctx, &md))
 	}
 	var seen *observed
 	var unheld error
 	err = together(
-		func() error { unheld = r.writer().hold(ctx, &md); return nil },
+		func() error { unheld = r.writer().ensureFinalizer(ctx, &md); return nil },
 		func() (err error) { seen, err = r.observe(ctx, &md); return err },
 	)
 	todo := renewal(seen, err)
@@ -150,7 +150,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	todo.was = pastOf(seen.objects)
 	err = r.writer().apply(ctx, seen, todo)
-	if r.memories.withhold(seen, todo, err, r.Clock.Now()) {
+	if r.cache.withhold(seen, todo, err, r.Clock.Now()) {
 		return ctrl.Result{RequeueAfter: racedRetry}, nil
 	}
 	return r.reporter().report(&md, todo, err)
@@ -192,7 +192,7 @@ func (r *Reconciler) profiles() desired.Profiles {
 
 // affected finds the pools to which a change of an object matters.
 func (r *Reconciler) affected() affected {
-	return affected{management: r.Management, worker: r.Worker, namespace: r.Namespace, profiles: r.profiles(), memories: &r.memories}
+	return affected{management: r.Management, worker: r.Worker, namespace: r.Namespace, profiles: r.profiles(), cache: &r.cache}
 }
 
 // records reads what records refer to.
@@ -229,7 +229,7 @@ func (r *Reconciler) writer() writer {
 // reporter reports what comes of runs.
 func (r *Reconciler) reporter() reporter {
 	return reporter{
-		recorder: r.Recorder, metrics: r.Metrics, journal: r.Journal, memories: &r.memories, clock: r.Clock,
+		recorder: r.Recorder, metrics: r.Metrics, journal: r.Journal, cache: &r.cache, clock: r.Clock,
 		archived: r.Management.Live, namespace: r.Namespace,
 	}
 }

@@ -10,13 +10,13 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// handmade lists what somebody changed or deleted of what a generation made, for an
+// detectDrift lists what somebody changed or deleted of what a generation made, for an
 // event: names of objects, keys and annotations, never values. Whether the
 // configuration is to be made again as it was is told apart from a rotation by that.
 //
 // A controller that was cut off leaves things missing as well, which it cannot tell
 // from a deletion.
-func handmade(seen *observed, gen generation, p plan) (what []string, sameAgain bool) {
+func detectDrift(seen *observed, gen generation, p plan) (what []string, sameAgain bool) {
 	have, uid := seen.objects, string(seen.md.UID)
 	made := func(s *corev1.Secret) bool {
 		return s != nil && s.Annotations[api.AnnotationInputDigest] == gen.input && s.Annotations[api.AnnotationPoolUID] == uid

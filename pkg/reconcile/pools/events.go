@@ -50,7 +50,7 @@ type reporter struct {
 	recorder events.EventRecorder
 	metrics  *metrics.Metrics
 	journal  Journal // nil is none
-	memories *memories
+	cache    *poolCache
 	clock    clock.PassiveClock
 	// archived reads the records of the namespace.
 	archived  client.Reader
@@ -67,10 +67,10 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl
 	if errors.Is(err, desired.ErrSourceNotReconciled) {
 		return ctrl.Result{RequeueAfter: min(r.lost(md, api.EventWaiting, err), unlookedRetry)}, nil
 	}
-	if r.memories.recall(md).races > 0 {
-		r.memories.remember(md, func(m *memory) { m.races = 0 })
+	if r.cache.recall(md).races > 0 {
+		r.cache.remember(md, func(m *memory) { m.races = 0 })
 	}
-	if p.was != nil && p.was.unkept {
+	if p.was != nil && p.was.auditPending {
 		p.poll = sooner(p.poll, journalRetry)
 	}
 	now := r.clock.Now()
@@ -128,8 +128,8 @@ func (r reporter) reportUnheld(md *cluster.MachineDeployment, p plan, err, unhel
 // longer each time in a row, for what looks like a race may be an object that somebody
 // else holds on to. After some time it is told.
 func (r reporter) lost(md *cluster.MachineDeployment, reason string, err error) time.Duration {
-	times := r.memories.recall(md).races
-	r.memories.remember(md, func(m *memory) { m.races++ })
+	times := r.cache.recall(md).races
+	r.cache.remember(md, func(m *memory) { m.races++ })
 	if times == racesTold {
 		r.refused(md, reason, err)
 	}
@@ -180,10 +180,10 @@ func (r reporter) refused(md *cluster.MachineDeployment, reason string, err erro
 // tell reports what is wrong with a pool, once until it changes.
 func (r reporter) tell(md *cluster.MachineDeployment, reason string, err error) {
 	message := err.Error()
-	if r.memories.recall(md).told == message {
+	if r.cache.recall(md).told == message {
 		return
 	}
-	r.memories.remember(md, func(m *memory) { m.told = message })
+	r.cache.remember(md, func(m *memory) { m.told = message })
 	r.event(md, corev1.EventTypeWarning, reason, message)
 }
 
@@ -207,8 +207,8 @@ type past struct {
 	spec    *osm.OperatingSystemConfigSpec // of a configuration that was replaced
 	// refused is what the configuration said of a newer one.
 	refused string
-	// unkept is set where the audit log lacks the configuration that stands now.
-	unkept bool
+	// auditPending is set where the audit log lacks the configuration that stands now.
+	auditPending bool
 }
 
 // pastOf remembers what apply changes on the objects themselves.
@@ -236,13 +236,13 @@ func (r reporter) tellDone(md *cluster.MachineDeployment, p plan) {
 	switch {
 	case p.osc != nil && !p.sameAgain:
 		r.tellRotated(md, p)
-	case len(p.healed) > 0:
+	case len(p.drifted) > 0:
 		r.metrics.Rotated(metrics.Restored)
 	case p.provisioning.write != nil || p.bootstrap.write != nil:
 		r.metrics.Rotated(metrics.Credentials)
 	}
-	if len(p.healed) > 0 {
-		r.event(md, corev1.EventTypeNormal, api.EventConfigRestored, "put back what somebody changed: "+strings.Join(p.healed, ", "))
+	if len(p.drifted) > 0 {
+		r.event(md, corev1.EventTypeNormal, api.EventConfigRestored, "put back what somebody changed: "+strings.Join(p.drifted, ", "))
 	}
 	reason := ""
 	switch {
@@ -263,16 +263,16 @@ func (r reporter) tellKept(md *cluster.MachineDeployment, p plan) string {
 		told = fmt.Errorf("%w; the last good configuration stays as it is: %w", p.refusal, p.unrenewed)
 	}
 	if p.was.refused == keptMessage(p) {
-		r.memories.remember(md, func(m *memory) { m.told = cmp.Or(m.told, told.Error()) })
+		r.cache.remember(md, func(m *memory) { m.told = cmp.Or(m.told, told.Error()) })
 	}
 	r.tell(md, reason, told)
 	return reason
 }
 
 func (r reporter) tellHealed(md *cluster.MachineDeployment, p plan) {
-	told := r.memories.recall(md).told != ""
+	told := r.cache.recall(md).told != ""
 	if told {
-		r.memories.remember(md, func(m *memory) { m.told = "" })
+		r.cache.remember(md, func(m *memory) { m.told = "" })
 	}
 	if frozen, _ := suspended(md); frozen {
 		return // what it cannot have does not matter now
@@ -347,8 +347,8 @@ func (r reporter) tellSuspended(seen *observed) {
 		return // that is told already
 	}
 	if !frozen {
-		if r.memories.recall(md).suspended {
-			r.memories.remember(md, func(m *memory) { m.suspended = false })
+		if r.cache.recall(md).suspended {
+			r.cache.remember(md, func(m *memory) { m.suspended = false })
 			r.event(md, corev1.EventTypeNormal, api.EventConfigResumed, "the pool follows its profile again")
 		}
 		return
@@ -356,10 +356,10 @@ func (r reporter) tellSuspended(seen *observed) {
 	if seen.objects.osc == nil {
 		return // the first one starts another run
 	}
-	if r.memories.recall(md).suspended {
+	if r.cache.recall(md).suspended {
 		return
 	}
-	r.memories.remember(md, func(m *memory) { m.suspended, m.told = true, "" }) // what it cannot have does not matter now
+	r.cache.remember(md, func(m *memory) { m.suspended, m.told = true, "" }) // what it cannot have does not matter now
 	rec := recordOf(seen.objects.osc)
 	r.event(md, corev1.EventTypeNormal, api.EventConfigSuspended,
 		fmt.Sprintf("the configuration is frozen at profile %q %s%s; tokens, the CA and the revision follow. To resume, remove annotation %s", rec.Profile, rec.Version, at(rec.Commit), api.AnnotationSuspend))

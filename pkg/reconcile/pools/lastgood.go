@@ -67,7 +67,7 @@ func (r *Reconciler) lastRecord(ctx context.Context, seen *observed) (render.Rec
 		if !madeOf(s) {
 			continue
 		}
-		for _, find := range []func(context.Context, *observed, *corev1.Secret) (render.Record, error){r.takenRecord, r.archivedRecordOf, r.remadeRecord} {
+		for _, find := range []func(context.Context, *observed, *corev1.Secret) (render.Record, error){r.deletedRecord, r.archivedRecordOf, r.remadeRecord} {
 			found, err := find(ctx, seen, s)
 			if err != nil {
 				return render.Record{}, err
@@ -113,9 +113,9 @@ func corrected(seen *observed, rec render.Record) render.Record {
 // madeOf reports whether a document says what it was made of, as the reference's do not.
 func madeOf(s *corev1.Secret) bool { return s != nil && s.Annotations[api.AnnotationInputDigest] != "" }
 
-// takenRecord is what the watch of configurations saw last.
-func (r *Reconciler) takenRecord(_ context.Context, seen *observed, _ *corev1.Secret) (render.Record, error) {
-	return parseRecord(r.memories.recall(seen.md).taken.record), nil
+// deletedRecord is what the watch of configurations saw last.
+func (r *Reconciler) deletedRecord(_ context.Context, seen *observed, _ *corev1.Secret) (render.Record, error) {
+	return parseRecord(r.cache.recall(seen.md).deleted.record), nil
 }
 
 // archivedRecordOf finds the record where a controller was cut off between two
@@ -172,37 +172,37 @@ func servedBy(have objects) render.Record {
 	return render.Record{}
 }
 
-// taken is the record of a configuration that somebody took away.
-type taken struct {
+// deletedConfig is the record of a configuration that somebody took away.
+type deletedConfig struct {
 	uid    types.UID // of the configuration
 	record string
 }
 
-// keepTaken maps a configuration to its pool, and keeps the record of one that is deleted
+// recordDeleted maps a configuration to its pool, and keeps the record of one that is deleted
 // or edited, which nobody else has.
-type keepTaken struct {
+type recordDeleted struct {
 	handler.EventHandler
-	memories *memories
+	cache *poolCache
 }
 
-func (k keepTaken) Update(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[crreconcile.Request]) {
+func (k recordDeleted) Update(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[crreconcile.Request]) {
 	if e.ObjectOld.GetAnnotations()[api.AnnotationRecord] != e.ObjectNew.GetAnnotations()[api.AnnotationRecord] {
 		k.keep(e.ObjectOld)
 	}
 	k.EventHandler.Update(ctx, e, q)
 }
 
-func (k keepTaken) Delete(ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[crreconcile.Request]) {
+func (k recordDeleted) Delete(ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[crreconcile.Request]) {
 	k.keep(e.Object)
 	k.EventHandler.Delete(ctx, e, q)
 }
 
-func (k keepTaken) keep(was client.Object) {
+func (k recordDeleted) keep(was client.Object) {
 	namespace, name, ok := cutKey(ownerOf(was))
 	record := was.GetAnnotations()[api.AnnotationRecord]
 	if !ok || !lineage.Intact(parseRecord(record)) {
 		return
 	}
 	md := &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(was.GetAnnotations()[api.AnnotationPoolUID])}}
-	k.memories.remember(md, func(m *memory) { m.taken = taken{was.GetUID(), record} })
+	k.cache.remember(md, func(m *memory) { m.deleted = deletedConfig{was.GetUID(), record} })
 }

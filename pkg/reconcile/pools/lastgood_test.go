@@ -54,7 +54,7 @@ func TestConfigOfLastGoodComesBack(t *testing.T) {
 			before, documents := f.config(), f.documents()
 			told := f.told()
 			c.spoil(f)
-			watch := keepTaken{handler.Funcs{}, &f.r.memories}
+			watch := recordDeleted{handler.Funcs{}, &f.r.cache}
 			if c.seen {
 				var now osm.OperatingSystemConfig
 				if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(before), &now); apierrors.IsNotFound(err) {
@@ -80,7 +80,7 @@ func TestConfigOfLastGoodComesBack(t *testing.T) {
 				t.Errorf("told was %q", all)
 			}
 			f.reconcile()
-			if f.r.memories.recall(f.pool).taken.record != "" {
+			if f.r.cache.recall(f.pool).deleted.record != "" {
 				t.Error("the record is still remembered")
 			}
 			versions := f.versions()
@@ -260,7 +260,7 @@ func TestConfigThatNoSecretFollowed(t *testing.T) {
 			if got := recordOf(f.config()).Version; got != "v1.1.0" {
 				t.Fatalf("the configuration is of %s", got)
 			}
-			f.r.memories = memories{}
+			f.r.cache = poolCache{}
 			c.then(f)
 			f.reconcile()
 			osc := f.config()
@@ -306,8 +306,8 @@ func TestSameContentOfAnotherObject(t *testing.T) {
 	}
 	seen.desired.Profile.Object = "elsewhere/osp-a-v1.0.0"
 	p, err := f.r.planner().planDesired(seen)
-	if err != nil || p.osc != nil || len(p.healed) > 0 {
-		t.Errorf("decided to write %v, healed %q (err %v)", p.osc, p.healed, err)
+	if err != nil || p.osc != nil || len(p.drifted) > 0 {
+		t.Errorf("decided to write %v, healed %q (err %v)", p.osc, p.drifted, err)
 	}
 	if !slices.Equal(before, f.versions()) || len(told.told) > 0 {
 		t.Errorf("told was %q", told.told)

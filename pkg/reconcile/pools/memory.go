@@ -14,7 +14,7 @@ import (
 )
 
 // memory is what is remembered of a pool from one run to the next, for as long as it is
-// a pool. Its runs come one after the other, so that nobody else writes it; but for taken,
+// a pool. Its runs come one after the other, so that nobody else writes it; but for deleted,
 // which the watch of configurations does.
 type memory struct {
 	uid       types.UID // of the MachineDeployment it is about
@@ -25,17 +25,18 @@ type memory struct {
 	withheld  *withheld
 	token     token.Node // the bound one that was last asked for
 	lacks     []string   // the objects of profiles that were not there, as desired.Profiles.Ref names them
-	taken     taken
+	deleted   deletedConfig
 }
 
-// memories are those of all pools, by "namespace/name".
-type memories struct {
+// poolCache caches what is remembered of all pools, by "namespace/name". Losing it costs time, and
+// never correctness.
+type poolCache struct {
 	mu sync.Mutex
 	of map[string]*memory
 }
 
 // recall is what is remembered of a pool. It is nobody's to change.
-func (m *memories) recall(md *cluster.MachineDeployment) memory {
+func (m *poolCache) recall(md *cluster.MachineDeployment) memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if have := m.of[poolKey(md)]; have != nil && have.uid == md.UID {
@@ -46,7 +47,7 @@ func (m *memories) recall(md *cluster.MachineDeployment) memory {
 
 // remember changes what is remembered of a pool. What was about another of its name
 // is forgotten.
-func (m *memories) remember(md *cluster.MachineDeployment, change func(*memory)) {
+func (m *poolCache) remember(md *cluster.MachineDeployment, change func(*memory)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := poolKey(md)
@@ -62,14 +63,14 @@ func (m *memories) remember(md *cluster.MachineDeployment, change func(*memory))
 }
 
 // forget forgets a pool.
-func (m *memories) forget(md *cluster.MachineDeployment) {
+func (m *poolCache) forget(md *cluster.MachineDeployment) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.of, poolKey(md))
 }
 
 // lacking names the pools that an object of a profile was missing for.
-func (m *memories) lacking(object string) []string {
+func (m *poolCache) lacking(object string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var out []string
@@ -102,7 +103,7 @@ type withheld struct {
 
 // withhold remembers that a plan could not be applied, and reports whether the next run
 // keeps what stands. A pool that has nothing to keep is not among those.
-func (m *memories) withhold(seen *observed, p plan, err error, now time.Time) bool {
+func (m *poolCache) withhold(seen *observed, p plan, err error, now time.Time) bool {
 	var refusal *fault.Refusal
 	if !p.wanted || p.osc == nil || p.sameAgain || seen.objects.bootstrap == nil || !errors.As(err, &refusal) {
 		return false
@@ -119,7 +120,7 @@ func (m *memories) withhold(seen *observed, p plan, err error, now time.Time) bo
 }
 
 // withheld says why a pool cannot have what it asks for now, and when to look again.
-func (m *memories) withheld(seen *observed) (time.Duration, error) {
+func (m *poolCache) withheld(seen *observed) (time.Duration, error) {
 	w := m.recall(seen.md).withheld
 	if w == nil || !seen.now.Before(w.until) || w.input != seen.desired.InputDigest() {
 		return seen.poll, nil
@@ -127,10 +128,10 @@ func (m *memories) withheld(seen *observed) (time.Duration, error) {
 	return sooner(seen.poll, w.until.Sub(seen.now)), w.refusal
 }
 
-// dropTaken forgets the record of a configuration of which the next one stands.
-func (m *memories) dropTaken(seen *observed) {
-	was, osc := m.recall(seen.md).taken, seen.objects.osc
+// forgetDeleted forgets the record of a configuration of which the next one stands.
+func (m *poolCache) forgetDeleted(seen *observed) {
+	was, osc := m.recall(seen.md).deleted, seen.objects.osc
 	if was.record != "" && osc != nil && osc.UID != was.uid && lineage.Intact(recordOf(osc)) {
-		m.remember(seen.md, func(m *memory) { m.taken = taken{} })
+		m.remember(seen.md, func(m *memory) { m.deleted = deletedConfig{} })
 	}
 }

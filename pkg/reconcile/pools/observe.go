@@ -90,7 +90,7 @@ func (r *Reconciler) observeServed(ctx context.Context, seen *observed) error {
 // observe reads. Only a missing object counts as absent. Where it fails it returns what it
 // has read, the token at least: that is renewed whatever else is wrong.
 func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment) (*observed, error) {
-	seen := &observed{md: md, now: r.Clock.Now(), boundTokens: r.NodeTokenTTL != 0, booted: r.memories.recall(md).booted}
+	seen := &observed{md: md, now: r.Clock.Now(), boundTokens: r.NodeTokenTTL != 0, booted: r.cache.recall(md).booted}
 	var err error
 	if seen.token, err = r.tokens().Bootstrap(ctx, md); err != nil {
 		return seen, err
@@ -145,12 +145,12 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 		seen.desired.Pool, seen.poll, seen.desiredErr = r.cloudConfigs().Add(ctx, md, seen.desired)
 	}
 	if seen.desiredErr == nil {
-		seen.poll, seen.desiredErr = r.memories.withheld(seen)
+		seen.poll, seen.desiredErr = r.cache.withheld(seen)
 	}
 	if _, final := fault.Permanent(seen.desiredErr); seen.desiredErr != nil && !final {
 		return seen, seen.desiredErr
 	}
-	r.memories.dropTaken(seen)
+	r.cache.forgetDeleted(seen)
 	return seen, nil
 }
 
@@ -178,7 +178,7 @@ func (r *Reconciler) nodeToken(ctx context.Context, seen *observed) (token.Node,
 	if account == nil {
 		return token.Node{}, nil
 	}
-	if t := r.memories.recall(seen.md).token; t.Account == account.UID && t.Stays(seen.now) {
+	if t := r.cache.recall(seen.md).token; t.Account == account.UID && t.Stays(seen.now) {
 		return t, nil
 	}
 	return token.Node{Account: account.UID}, nil
@@ -202,10 +202,10 @@ func (r *Reconciler) noteMissing(ctx context.Context, seen *observed) error {
 			lacks = append(lacks, missing.Object)
 		}
 	}
-	if len(lacks)+len(r.memories.recall(seen.md).lacks) == 0 {
+	if len(lacks)+len(r.cache.recall(seen.md).lacks) == 0 {
 		return nil
 	}
-	r.memories.remember(seen.md, func(m *memory) { m.lacks = lacks })
+	r.cache.remember(seen.md, func(m *memory) { m.lacks = lacks })
 	for _, ref := range lacks {
 		if r.profiles().Exists(ctx, ref) {
 			return fmt.Errorf("%w: OperatingSystemProfile %s is there", fault.ErrRaced, ref)

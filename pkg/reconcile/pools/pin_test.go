@@ -227,7 +227,7 @@ func TestProfilesOfOtherNamespaces(t *testing.T) {
 		f.r.ProfileNamespaces = allowed
 		f.ask(ask)
 		told.saidLast(t, "OperatingSystemProfileError", `may not take profiles from namespace "`+other+`"`, "--allow-cross-namespace-profiles="+other)
-		f.r.memories.forget(f.pool)
+		f.r.cache.forget(f.pool)
 		if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: namesOf(f.pool).Config}, &osm.OperatingSystemConfig{}); !apierrors.IsNotFound(err) {
 			t.Errorf("a configuration was made: %v", err)
 		}

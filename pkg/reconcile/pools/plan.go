@@ -46,7 +46,7 @@ type plan struct {
 
 	serving   render.Record // of the generation that the plan leads to
 	replaced  render.Record // of the one before, zero when it is the same, or not to be believed
-	healed    []string      // what somebody changed by hand, without values
+	drifted   []string      // what somebody changed by hand, without values
 	sameAgain bool          // the configuration is among that, and made as it was
 	wanted    bool          // it is what the pool asks for, not what it had
 	takenOver bool          // a document of the reference is kept or replaced
@@ -205,7 +205,7 @@ func (e planner) decide(seen *observed, gen generation) (plan, error) {
 	if !gen.credentials.Empty() {
 		p.inputs.data = gen.hidden
 	}
-	p.healed, p.sameAgain = handmade(seen, gen, p)
+	p.drifted, p.sameAgain = detectDrift(seen, gen, p)
 	anew := newOSC || newProvisioning || newBootstrap
 	if (anew || p.edge.lacksToken) && gen.node.Value == "" {
 		return plan{lacks: lacksNodeToken}, nil

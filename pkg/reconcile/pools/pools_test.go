@@ -408,7 +408,7 @@ func TestOrphansAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.delete(f.pool)
-	if err := f.r.writer().hold(t.Context(), f.pool.DeepCopy()); !errors.Is(err, fault.ErrRaced) {
+	if err := f.r.writer().ensureFinalizer(t.Context(), f.pool.DeepCopy()); !errors.Is(err, fault.ErrRaced) {
 		t.Errorf("a pool that is gone was held (err %v)", err)
 	}
 	f.reconcile()

@@ -61,7 +61,7 @@ func TestReferencesToOtherNamespaces(t *testing.T) {
 	} {
 		allowed(c.allowed...)
 		told.told = nil
-		f.r.memories.forget(f.pool)
+		f.r.cache.forget(f.pool)
 		f.reconcile()
 		slices.Sort(c.missing)
 		want := "--cloud-provider-references=" + strings.Join(c.missing, ",")
@@ -87,7 +87,7 @@ func TestReferencesToOtherNamespaces(t *testing.T) {
 	allowed()
 	told.told = nil
 	f.clock.Step(desired.ValuesPoll)
-	f.r.memories.forget(f.pool)
+	f.r.cache.forget(f.pool)
 	res := f.reconcile()
 	if len(told.told) != 1 || !strings.Contains(told.told[0], "--cloud-provider-references=") {
 		t.Errorf("events %q", told.told)
@@ -141,7 +141,7 @@ func TestReferencesToReservedTypes(t *testing.T) {
 		}
 		f.ensure(secret)
 		told.told = nil
-		f.r.memories.forget(f.pool)
+		f.r.cache.forget(f.pool)
 		f.clock.Step(desired.ValuesPoll)
 		f.reconcile()
 		if c.reserved && (len(told.told) != 1 || !strings.Contains(told.told[0], string(kind)) || !strings.Contains(told.told[0], "--cloud-provider-references")) {

@@ -22,21 +22,21 @@ func isPool(md *cluster.MachineDeployment) bool {
 	return md.DeletionTimestamp.IsZero() && md.Annotations[api.AnnotationOSP] != ""
 }
 
-// leave reports what came of the end of a pool, and forgets it.
-func (r *Reconciler) leave(md *cluster.MachineDeployment, err error) (ctrl.Result, error) {
+// finalize reports what came of the end of a pool, and forgets it.
+func (r *Reconciler) finalize(md *cluster.MachineDeployment, err error) (ctrl.Result, error) {
 	r.Metrics.PoolGone(client.ObjectKeyFromObject(md))
 	res, err := r.reporter().report(md, plan{}, err)
 	if err == nil && res.IsZero() {
-		r.memories.forget(md)
+		r.cache.forget(md)
 	}
 	return res, err
 }
 
-// pass leaves a pool to the controller that handles it now.
-func (r *Reconciler) pass(pool types.NamespacedName) {
+// forget leaves a pool to the controller that handles it now.
+func (r *Reconciler) forget(pool types.NamespacedName) {
 	md := &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: pool.Namespace, Name: pool.Name}}
 	r.Metrics.PoolGone(pool)
-	r.memories.forget(md)
+	r.cache.forget(md)
 }
 
 // release removes everything that was made for a pool, then its finalizer. What

@@ -46,7 +46,7 @@ func TestReleaseWithoutFinalizer(t *testing.T) {
 	if err != nil || len(have.all()) != 0 || len(f.tokens(t.Context())) != 0 {
 		t.Errorf("left are %v and %d tokens (err %v)", have.all(), len(f.tokens(t.Context())), err)
 	}
-	if n := len(f.r.memories.of); n != 0 {
+	if n := len(f.r.cache.of); n != 0 {
 		t.Errorf("%d pools are remembered", n)
 	}
 }
@@ -66,11 +66,11 @@ func TestFinalizersOfOthersStay(t *testing.T) {
 			t.Errorf("the finalizers are %q, want %q", now.Finalizers, want)
 		}
 	}
-	if err := f.r.writer().hold(t.Context(), &stale); !errors.Is(err, fault.ErrRaced) {
+	if err := f.r.writer().ensureFinalizer(t.Context(), &stale); !errors.Is(err, fault.ErrRaced) {
 		t.Errorf("what was read before the other came is written (err %v)", err)
 	}
 	has("example.com/other")
-	must(nil, f.r.writer().hold(t.Context(), &now))
+	must(nil, f.r.writer().ensureFinalizer(t.Context(), &now))
 	has("example.com/other", api.FinalizerPool)
 	stale = *now.DeepCopy()
 	stale.Finalizers = []string{api.FinalizerPool} // as if the other had not come yet
@@ -103,18 +103,18 @@ func TestForgottenPools(t *testing.T) {
 	f.reconcile()
 	f.ask(map[string]string{api.AnnotationOSP: "none"})
 	told.saidLast(t, `offers a profile "none"`)
-	if got := f.r.memories.recall(f.pool); got.told == "" || got.token.Value == "" {
+	if got := f.r.cache.recall(f.pool); got.told == "" || got.token.Value == "" {
 		t.Fatalf("remembered is %+v", got)
 	}
 	next := f.pool.DeepCopy()
 	next.UID = "another"
-	if got := f.r.memories.recall(next); got.told != "" || got.token.Value != "" {
+	if got := f.r.cache.recall(next); got.told != "" || got.token.Value != "" {
 		t.Error("the next pool of the name is taken for the one before")
 	}
 	f.delete(f.pool)
 	f.reconcile()
 	f.reconcile() // it is gone
-	if n := len(f.r.memories.of); n != 0 {
+	if n := len(f.r.cache.of); n != 0 {
 		t.Errorf("%d pools are remembered", n)
 	}
 }

@@ -70,7 +70,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionStarted, waveChanged, r.Shard.Moved()))).
 		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemProfile{}, affected.usersOfObject())).
 		WatchesRawSource(source.Kind[client.Object](w.Management, &api.ProfileSource{}, affected.usersOfSource())).
-		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemConfig{}, keepTaken{handler.EnqueueRequestsFromMapFunc(owner), &r.memories}, predicate.Or[client.Object](
+		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemConfig{}, recordDeleted{handler.EnqueueRequestsFromMapFunc(owner), &r.cache}, predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(affected.usersOfSecret)).
 		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(owner)).

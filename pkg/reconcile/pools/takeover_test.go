@@ -455,7 +455,7 @@ func TestTakeOverBoundsTheWaitByThePool(t *testing.T) {
 	f.delete(first)
 	f.machine("second", set)
 	f.clock.SetTime(began.Add(takeover.BootTime - time.Second))
-	f.r.memories = memories{} // a restart
+	f.r.cache = poolCache{} // a restart
 	said.told = nil
 	f.reconcile()
 	replaced("a second before the end", false)

@@ -56,11 +56,11 @@ func (w writer) patchFinalizers(ctx context.Context, before, after *cluster.Mach
 	return nil
 }
 
-// hold puts the contract's finalizer on a pool before anything is made for it that
+// ensureFinalizer puts the contract's finalizer on a pool before anything is made for it that
 // machines use. It patches that alone: our type knows only a part of a
 // MachineDeployment. What was made for it before goes
 // with a pool that is gone by then.
-func (w writer) hold(ctx context.Context, md *cluster.MachineDeployment) error {
+func (w writer) ensureFinalizer(ctx context.Context, md *cluster.MachineDeployment) error {
 	if controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
 		return nil
 	}
