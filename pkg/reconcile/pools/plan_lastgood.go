@@ -26,9 +26,20 @@ func (e planner) planLastGood(seen *observed, refusal error) (plan, error) {
 	if seen.hasNothing() {
 		return plan{}, refusal
 	}
+	p, err := e.decideLastGood(seen, refusal)
+	if err != nil {
+		return e.planAsIs(seen, refusal, err), nil
+	}
+	p.refusal = refusal
+	return p, nil
+}
+
+// decideLastGood compares what stands with the generation that it was made from. An error
+// says that this cannot be rendered again.
+func (e planner) decideLastGood(seen *observed, refusal error) (plan, error) {
 	good := seen.lastGood
 	if good.err != nil {
-		return e.planAsIs(seen, refusal, good.err), nil
+		return plan{}, good.err
 	}
 	revision := seen.objects.revisionFor(good.record.Digests.Input)
 	if refusal == nil {
@@ -36,14 +47,9 @@ func (e planner) planLastGood(seen *observed, refusal error) (plan, error) {
 	}
 	gen, err := generationOf(seen, good.input, revision)
 	if err != nil {
-		return e.planAsIs(seen, refusal, err), nil
+		return plan{}, err
 	}
-	p, err := e.decide(seen, gen)
-	if err != nil {
-		return e.planAsIs(seen, refusal, err), nil
-	}
-	p.refusal = refusal
-	return p, nil
+	return e.decide(seen, gen)
 }
 
 // planAsIs plans for documents that cannot be rendered again.
