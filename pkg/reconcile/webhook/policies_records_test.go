@@ -96,7 +96,7 @@ func TestPoliciesOfRecords(t *testing.T) {
 				return nil
 			})
 			for _, as := range []string{editor, admin} {
-				if err := patch(as); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "only osm-gitops writes it") {
+				if err := patch(as); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "only osm-gitops writes ") {
 					t.Errorf("%T, %s: %v", obj, as, err)
 				}
 			}
