@@ -98,10 +98,10 @@ func TestTraceIntoto(t *testing.T) {
 		t.Errorf("the envelope: %v: %s", err, payload)
 	}
 
-	runs(t, "trace", "machinedeployment/kube-system/workers", "--from", dump, "-o", "intoto").want(t, exitMisuse, "is no node")
+	runs(t, "trace", "machinedeployment/kube-system/workers", "--from", dump, "-o", "intoto").want(t, exitMisuse, "is not a node")
 	runs(t, "trace", "node/new", "--from", dump, "-o", "intoto").want(t, exitFailure, "has no NodeProvenance yet")
-	runs(t, "trace", "node/one", "--from", dump, "--sign", keyFile).want(t, exitMisuse, "signs what -o intoto prints")
-	runs(t, "trace", "node/one", "--from", dump, "-o", "intoto", "--diff").want(t, exitMisuse, "--diff has no place")
+	runs(t, "trace", "node/one", "--from", dump, "--sign", keyFile).want(t, exitMisuse, "--sign needs -o intoto")
+	runs(t, "trace", "node/one", "--from", dump, "-o", "intoto", "--diff").want(t, exitMisuse, "--diff has no effect")
 	runs(t, "trace", "node/one", "--from", dump, "-o", "intoto", "--sign", dump).want(t, exitFailure, "no private key in PEM")
 	runs(t, "trace", "node/one", "--from", dump, "-o", "intoto", "--sign", dir+"/none").want(t, exitFailure, "--sign: open")
 }
@@ -120,7 +120,7 @@ func TestTraceIntotoOfAnEditedRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := runs(t, "trace", "node/one", "--from", path, "-o", "intoto")
-	got.want(t, exitFailure, "nothing is stated")
+	got.want(t, exitFailure, "no statement")
 	if got.stdout != "" {
 		t.Errorf("it states %s", got.stdout)
 	}
@@ -134,7 +134,7 @@ func TestVerifyAuditLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	runs(t, "verify", "--audit-log", path).want(t, exitFailure, "has no line yet")
+	runs(t, "verify", "--audit-log", path).want(t, exitFailure, "the audit log is empty")
 	for _, name := range []string{"a", "b", "c"} {
 		if err := l.Append(auditlog.Fact{Kind: auditlog.NodeJoined, Object: auditlog.Object{Kind: "Node", Name: name}}); err != nil {
 			t.Fatal(err)
@@ -155,7 +155,7 @@ func TestVerifyAuditLog(t *testing.T) {
 	runs(t, "verify", "--audit-log", path).want(t, exitOK, "warning: it begins with line number 4")
 	runs(t, "verify", "--audit-log", path, path+".1", "--audit-log-hash", hash).want(t, exitOK, "")
 	runs(t, "verify", "--audit-log", path, "--audit-log-hash", hash).want(t, exitFailure, "no line has the hash")
-	runs(t, "verify", "--audit-log", path, path+".1", "--audit-log-hash", strings.TrimPrefix(hash, "sha256:")).want(t, exitMisuse, "is no hash")
+	runs(t, "verify", "--audit-log", path, path+".1", "--audit-log-hash", strings.TrimPrefix(hash, "sha256:")).want(t, exitMisuse, "is not the hash of a line")
 
 	text, err := os.ReadFile(path + ".1")
 	if err != nil {
@@ -165,7 +165,7 @@ func TestVerifyAuditLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	runs(t, "verify", "--audit-log", path+".1").want(t, exitFailure, "the audit log is broken at "+path+".1:2: its id is")
-	runs(t, "verify", "--audit-log-hash", hash).want(t, exitMisuse, "of no use without --audit-log")
+	runs(t, "verify", "--audit-log-hash", hash).want(t, exitMisuse, "has no effect without --audit-log")
 	runs(t, "verify", "--audit-log", path+".none").want(t, exitFailure, "no such file")
 	runs(t, "verify", "--audit-log").want(t, exitMisuse, "flag needs an argument")
 }

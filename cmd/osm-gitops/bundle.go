@@ -68,7 +68,7 @@ nevertheless.`,
 	}
 	fs := cmd.Flags()
 	flags.pools.Bind(fs)
-	fs.StringVar(&flags.profile, "profile", "", "`FILE` or folder with the OperatingSystemProfiles; default what .osm-gitops.yaml says, else the built-in ones")
+	fs.StringVar(&flags.profile, "profile", "", "`FILE` or folder with the OperatingSystemProfiles; default the folder in .osm-gitops.yaml, otherwise the built-in ones")
 	fs.StringVarP(&flags.output, "output", "o", "table", "what to print: table, json or mirrors")
 	flags.repo.Bind(fs)
 	return cmd
@@ -99,7 +99,7 @@ func (f *bundleFlags) check() error {
 
 // errIncomplete says that some pools could not be resolved. A warning has named each of
 // them.
-var errIncomplete = errors.New("the list lacks what these pools download: see above")
+var errIncomplete = errors.New("the list lacks downloads of these pools: see above")
 
 func runBundle(ctx context.Context, flags bundleFlags, stdin io.Reader, stdout, stderr io.Writer) error {
 	if err := flags.check(); err != nil {
@@ -111,7 +111,7 @@ func runBundle(ctx context.Context, flags bundleFlags, stdin io.Reader, stdout, 
 	}
 	list := downloads.Merge(slices.Collect(maps.Values(b.lists))...)
 	if n := len(list.Unresolved()); n > 0 {
-		cli.Warn(stderr, fmt.Errorf("%d of %d items could not be found out: they are listed as unresolved, with what to do", n, len(list.Items)))
+		cli.Warn(stderr, fmt.Errorf("%d of %d items could not be resolved: the list explains each of them", n, len(list.Items)))
 	}
 	byPool := func(x, y string) int { return strings.Compare(b.wrong[x][0], b.wrong[y][0]) }
 	for _, text := range slices.SortedFunc(maps.Keys(b.wrong), byPool) {
@@ -155,7 +155,7 @@ func (b *bundle) read(ctx context.Context, flags bundleFlags) error {
 		return err
 	}
 	if len(selection.Fleet.Pools) == 0 {
-		return fmt.Errorf("namespace %q of the controller: there is no pool, a MachineDeployment that names a profile", selection.Fleet.Namespace)
+		return fmt.Errorf("namespace %q of the controller: no pool found, that is, a MachineDeployment that names a profile", selection.Fleet.Namespace)
 	}
 	pools, refused, err := selection.Pools(ctx)
 	if err != nil {

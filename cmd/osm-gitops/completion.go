@@ -29,7 +29,7 @@ func newCompletionCommand() *cobra.Command {
 	names := slices.Sorted(maps.Keys(shells()))
 	return &cobra.Command{
 		Use:   "completion " + strings.Join(names, "|"),
-		Short: "print a script by which a shell completes this program's arguments",
+		Short: "print a shell script that completes this program's arguments",
 		Long: `Print a script by which a shell completes commands, flags, and the values of flags. The
 shell reads it at its start, and asks osm-gitops itself from then on; nothing but a
 kubeconfig is read for that, and no cluster is asked.`,

@@ -23,7 +23,7 @@ func newControllerCommand() *cobra.Command {
 	f := newControllerFlags()
 	cmd := &cobra.Command{
 		Use:   "controller",
-		Short: "sync profiles from Git into the cluster, and keep what pools boot from",
+		Short: "sync profiles from Git into the cluster, and maintain what pools boot from",
 		Long: `Sync profiles from Git into the cluster, and keep what pools boot from.
 
 It runs until it is told to stop, and with --dry-run until it has said what it would do.

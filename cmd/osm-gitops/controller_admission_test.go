@@ -21,10 +21,10 @@ func TestAdmissionFlags(t *testing.T) {
 		"--webhook-service=b":                                   `--webhook-service: "b" is not of the form namespace/name`,
 		"--webhook-hosts=https://a":                             `--webhook-hosts: "https://a" is neither a name nor an IP`,
 		"--webhook-hosts=a:443":                                 `--webhook-hosts: "a:443" is neither`,
-		"--hooks-address=:9443":                                 "--webhook-address: port 9443 is that of --hooks-address",
+		"--hooks-address=:9443":                                 "--webhook-address: port 9443 is also that of --hooks-address",
 		"--hooks-address=:9292":                                 "",
 		"--hooks-address=:9443 --webhook-address=0":             "",
-		"--webhook-address=0 --cert-dir=/x":                     "--cert-dir: is of no use without --webhook-address",
+		"--webhook-address=0 --cert-dir=/x":                     "--cert-dir: has no effect without --webhook-address",
 		"--webhook-address=0 --admission-deny-unknown-profiles": "--admission-deny-unknown-profiles: is of no use",
 	} {
 		_, err := parsedFlags(strings.Join(contractDashes(append([]string{"controller"}, strings.Fields(args)...))[1:], " "))

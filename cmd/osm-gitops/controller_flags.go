@@ -106,59 +106,59 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.Namespace, "namespace", "", "namespace of ProfileSources, profiles, configurations and the leader lease (required)")
 	fs.IntVar(&f.WorkerCount, "worker-count", 10, "number of pools handled at a time")
 	fs.StringVar(&f.containerRuntime, "container-runtime", "containerd", "container runtime of the nodes; only containerd")
-	fs.BoolVar(&f.externalCloudProvider, "external-cloud-provider", false, "nodes are initialised by a cloud controller manager outside the kubelet")
+	fs.BoolVar(&f.externalCloudProvider, "external-cloud-provider", false, "an external cloud controller manager initializes nodes")
 	fs.StringVar(&f.clusterDNS, "cluster-dns", "10.10.10.10", "comma list of DNS server IPs for the kubelets")
 	fs.StringVar(&f.pauseImage, "pause-image", "", "sandbox image for containerd; empty: containerd's own")
-	fs.StringVar(&f.initialTaints, "initial-taints", "", "taints that a node registers with, as kubelet's --register-with-taints takes them")
-	fs.BoolVar(&f.DisableDefaultOSPs, "disable-default-osps", false, "do not offer the built-in profiles: delete their ProfileSource")
+	fs.StringVar(&f.initialTaints, "initial-taints", "", "taints with which nodes register, as for kubelet's --register-with-taints")
+	fs.BoolVar(&f.DisableDefaultOSPs, "disable-default-osps", false, "do not offer the built-in profiles, and delete their ProfileSource")
 	fs.StringVar(&f.featureGates, "node-kubelet-feature-gates", rotateGate+"=true", "comma list of gate=bool for the kubelets")
 	fs.StringVar(&f.httpProxy, "node-http-proxy", "", "HTTP proxy of the nodes")
-	fs.StringVar(&f.noProxy, "node-no-proxy", ".svc,.cluster.local,localhost,127.0.0.1", "what nodes reach without the proxy")
+	fs.StringVar(&f.noProxy, "node-no-proxy", ".svc,.cluster.local,localhost,127.0.0.1", "destinations that nodes reach without the proxy")
 	fs.StringVar(&f.insecureRegistries, "node-insecure-registries", "", "comma list of registries whose certificate is not verified")
 	fs.StringVar(&f.mirrors, "node-registry-mirrors", "", "comma list of mirrors, url or registry=url")
 	fs.StringArrayVar(&f.containerdMirrors, "node-containerd-registry-mirrors", nil, "mirror of a registry, registry=url; repeatable")
-	fs.StringVar(&f.registrySecretName, "node-registry-credentials-secret", "", "namespace/name of the Secret with credentials of registries")
+	fs.StringVar(&f.registrySecretName, "node-registry-credentials-secret", "", "namespace/name of the Secret with registry credentials")
 	fs.BoolVar(&f.deviceOwnership, "device-ownership-from-security-context", false, "containerd's option of that name")
 	fs.StringVar(&f.HealthAddress, "health-probe-address", "127.0.0.1:8085", "address of /healthz and /readyz; 0 for none")
 	fs.StringVar(&f.MetricsAddress, "metrics-address", "127.0.0.1:8080", "address of /metrics; 0 for none")
 	fs.StringVar(&f.WorkerHealthAddress, "worker-health-probe-address", "127.0.0.1:8086", "address of /healthz and /readyz about the worker cluster, with --worker-cluster-kubeconfig; 0 for none")
 	fs.StringVar(&f.WorkerMetricsAddress, "worker-metrics-address", "127.0.0.1:8081", "a second address of /metrics, with --worker-cluster-kubeconfig; 0 for none")
-	fs.StringVar(&f.SecondHealthAddress, "health-probe-bind-address", "", "a second address of /healthz and /readyz, by the name that the reference's webhook has for it; empty or 0: none")
-	fs.StringVar(&f.SecondMetricsAddress, "metrics-bind-address", "", "a second address of /metrics, by the name that the reference's webhook has for it; empty or 0: none")
+	fs.StringVar(&f.SecondHealthAddress, "health-probe-bind-address", "", "a second address of /healthz and /readyz, named as in operating-system-manager's webhook; empty or 0: none")
+	fs.StringVar(&f.SecondMetricsAddress, "metrics-bind-address", "", "a second address of /metrics, named as in operating-system-manager's webhook; empty or 0: none")
 	fs.BoolVar(&f.LeaderElect, "leader-elect", true, "run only while holding the leader lease")
 	fs.StringVar(&f.OverrideServer, "override-bootstrap-kubelet-apiserver", "", "URL of the API server for nodes, in place of cluster-info's")
-	fs.StringVar(&f.tokenServiceAccountName, "bootstrap-token-service-account-name", "", "namespace/name of a ServiceAccount whose token kubelets join with")
-	fs.StringVar(&f.KubernetesCAFile, "kubernetes-ca-bundle", "", "PEM file with the CA of the cluster that nodes join; empty: that of its kubeconfig")
+	fs.StringVar(&f.tokenServiceAccountName, "bootstrap-token-service-account-name", "", "namespace/name of a ServiceAccount with whose token kubelets join")
+	fs.StringVar(&f.KubernetesCAFile, "kubernetes-ca-bundle", "", "PEM file with the CA of the cluster that nodes join; empty: the CA in its kubeconfig")
 	fs.StringVar(&f.HostCAFile, "host-ca-bundle", "", "PEM file with certificates that nodes trust")
 	fs.StringVar(&f.caBundle, "ca-bundle", "", "accepted and ignored")
 	fs.BoolVar(&f.logDebug, "log-debug", false, "log more")
 	fs.StringVar(&f.logFormat, "log-format", "JSON", "JSON or Console")
 
-	fs.StringArrayVar(&f.downloadMirrors, "node-download-mirrors", nil, "publisher=url: nodes download from there instead, such as kubernetes=https://mirror.example.com/k8s; repeatable")
-	fs.StringArrayVar(&f.downloadDigests, "node-download-digests", nil, "file=sha256: what a file that nodes download must have, beside its publisher's checksum; repeatable")
+	fs.StringArrayVar(&f.downloadMirrors, "node-download-mirrors", nil, "publisher=url: mirror from which nodes download, such as kubernetes=https://mirror.example.com/k8s; repeatable")
+	fs.StringArrayVar(&f.downloadDigests, "node-download-digests", nil, "file=sha256: required digest of a file that nodes download, in addition to its publisher's checksum; repeatable")
 	fs.StringVar(&f.ignitionVersion, "ignition-version", render.DefaultIgnitionVersion, "version of the Ignition specification for Flatcar: 3.3.0, 3.4.0, or 2.3.0 for images before Flatcar 3185")
-	fs.StringVar(&f.nodeToken, "node-token", nodeTokenBound, "token with which nodes fetch their Secrets: bound is one per pool, which reads nothing else and ends; shared is the one in Secret cloud-init-getter-token, which reads those of all pools")
-	fs.DurationVar(&f.nodeTokenTTL, "node-token-ttl", 24*time.Hour, "how long a bound token lives, at least 10m; the API server may shorten it; renewed at half of its life")
-	fs.IntVar(&f.HistoryLimit, "config-history-limit", defaultHistoryLimit, "number of records of replaced configurations kept per pool, beside those that a NodeProvenance names; the oldest go first")
-	fs.DurationVar(&f.HistoryRetention, "config-history-retention", defaultHistoryRetention, "how long the records of a pool that is gone are kept, beside those that a NodeProvenance names")
-	fs.DurationVar(&f.ProvenanceRetention, "provenance-retention", defaultHistoryRetention, "how long the NodeProvenance of a node that is gone is kept")
-	fs.IntVar(&f.ProvenanceMax, "provenance-max", defaultProvenanceMax, "number of NodeProvenances above which those of nodes that are gone are deleted before that time; the oldest go first")
-	fs.BoolVar(&f.PublishSnapshot, "publish-snapshot", false, "keep what osm-gitops diff needs to know of pools, without credentials, in the ConfigMap osm-gitops-snapshot of --namespace")
-	fs.StringVar(&f.AuditLog, "audit-log", "", "file to which facts for auditors are appended, one line of JSON each with the hash of the line before, or stdout; empty: nowhere")
-	fs.StringVar(&f.CacheDir, "cache-dir", defaultCacheDir(), "folder of the mirrors of repositories; kept between runs it saves fetching everything again")
-	fs.StringVar(&f.DirectoryRoot, "directory-root", "", "folder below which a ProfileSource's directory may be; empty allows none")
-	fs.BoolVar(&f.AllowInsecureGit, "allow-insecure-git", false, "allow http URLs of repositories: whoever is on the way can put his profile on every node")
-	fs.StringVar(&f.allowedCIDRs, "git-allowed-cidrs", "", "comma list of loopback and link-local networks in which repositories may be, such as 127.0.0.0/8")
+	fs.StringVar(&f.nodeToken, "node-token", nodeTokenBound, "token with which nodes fetch their Secrets: bound: one for each pool, which expires and can read only that pool's Secrets; shared: the one in Secret cloud-init-getter-token, which can read those of all pools")
+	fs.DurationVar(&f.nodeTokenTTL, "node-token-ttl", 24*time.Hour, "lifetime of a bound token, at least 10m; the API server can shorten it; the token is renewed at half of its lifetime")
+	fs.IntVar(&f.HistoryLimit, "config-history-limit", defaultHistoryLimit, "number of records of replaced configurations to retain for each pool, in addition to those that a NodeProvenance names; the oldest are deleted first")
+	fs.DurationVar(&f.HistoryRetention, "config-history-retention", defaultHistoryRetention, "how long to retain the records of a deleted pool, except those that a NodeProvenance names")
+	fs.DurationVar(&f.ProvenanceRetention, "provenance-retention", defaultHistoryRetention, "how long to retain the NodeProvenance of a deleted node")
+	fs.IntVar(&f.ProvenanceMax, "provenance-max", defaultProvenanceMax, "number of NodeProvenances above which those of deleted nodes are deleted before that time; the oldest are deleted first")
+	fs.BoolVar(&f.PublishSnapshot, "publish-snapshot", false, "publish the data about pools that osm-gitops diff needs, without credentials, in ConfigMap osm-gitops-snapshot of --namespace")
+	fs.StringVar(&f.AuditLog, "audit-log", "", "audit log file, or stdout: one line of JSON for each entry, with the hash of the previous line; empty: none")
+	fs.StringVar(&f.CacheDir, "cache-dir", defaultCacheDir(), "folder of the mirrors of repositories; retain it between runs to avoid fetching everything again")
+	fs.StringVar(&f.DirectoryRoot, "directory-root", "", "folder that must contain the directory of a ProfileSource; empty: no directory is allowed")
+	fs.BoolVar(&f.AllowInsecureGit, "allow-insecure-git", false, "allow http URLs of repositories: an attacker on the network can replace the profile of every node")
+	fs.StringVar(&f.allowedCIDRs, "git-allowed-cidrs", "", "comma list of loopback and link-local networks that can contain repositories, such as 127.0.0.0/8")
 	f.bindPush(fs)
-	fs.StringVar(&f.selector, "watch-label-selector", "", "label selector of the ProfileSources and MachineDeployments that this controller handles, where several share the work in a cluster; empty: all")
+	fs.StringVar(&f.selector, "watch-label-selector", "", "label selector of the ProfileSources and MachineDeployments that this controller reconciles, if several share the work in a cluster; empty: all")
 	f.bindWebhook(fs)
 	f.bindUI(fs)
 	f.bindDryRun(fs)
-	fs.StringVar(&f.crossNamespaceList, "allow-cross-namespace-profiles", "", "comma list of namespaces besides --namespace from which pools may take profiles, * for all: whoever may make a profile there is root on the nodes of such a pool")
-	fs.StringVar(&f.referenceList, render.ReferencesFlag, "", "comma list of namespace/name: Secrets and ConfigMaps that the cloudProviderSpec of every pool may refer to, beside those of its own namespace; read for kubelets below 1.29. A user who may write a MachineDeployment anywhere can see their values")
-	fs.StringVar(&f.artifactHostList, "artifact-hosts", fluxHost, "comma list of hosts, or host:port, from which artifacts of Flux are downloaded; without a port, on that of the URL's scheme")
-	fs.StringVar(&f.ArgoNamespace, "argocd-namespace", "argocd", "where Argo CD's Applications are whose tracking ids name no namespace")
-	fs.BoolVar(&f.AllowExternalArtifacts, "allow-external-artifacts", false, "allow ProfileSources to follow ExternalArtifacts, which others than Flux make: name their hosts in --artifact-hosts")
+	fs.StringVar(&f.crossNamespaceList, "allow-cross-namespace-profiles", "", "comma list of further namespaces whose profiles pools can use, * for all: anyone with permission to create a profile there is root on the nodes of such a pool")
+	fs.StringVar(&f.referenceList, render.ReferencesFlag, "", "comma list of namespace/name: Secrets and ConfigMaps in other namespaces to which the cloudProviderSpec of every pool can refer; read for kubelets below 1.29. A user who can write a MachineDeployment in any namespace can read their values")
+	fs.StringVar(&f.artifactHostList, "artifact-hosts", fluxHost, "comma list of hosts, or host:port, from which artifacts of Flux are downloaded; default port: that of the URL's scheme")
+	fs.StringVar(&f.ArgoNamespace, "argocd-namespace", "argocd", "namespace of Argo CD's Applications if a tracking id names none")
+	fs.BoolVar(&f.AllowExternalArtifacts, "allow-external-artifacts", false, "allow ProfileSources to follow ExternalArtifacts, which controllers other than Flux create: name their hosts in --artifact-hosts")
 	_ = fs.MarkHidden("ca-bundle")
 }
 
@@ -181,22 +181,22 @@ func (f *controllerFlags) validate() error {
 	if problems := validation.IsDNS1123Label(f.Namespace); f.Namespace == "" {
 		bad("namespace", "is required: name the namespace of profiles and configurations")
 	} else if len(problems) > 0 {
-		bad("namespace", "%q is no namespace: %s", f.Namespace, strings.Join(problems, "; "))
+		bad("namespace", "%q is not a namespace: %s", f.Namespace, strings.Join(problems, "; "))
 	}
 	if f.WorkerCount < 1 {
-		bad("worker-count", "%d is no number of workers: at least 1", f.WorkerCount)
+		bad("worker-count", "%d is too small: set at least 1", f.WorkerCount)
 	}
 	if f.HistoryLimit < 0 {
-		bad("config-history-limit", "%d is no number of records: 0 or more", f.HistoryLimit)
+		bad("config-history-limit", "%d is negative: set 0 or more", f.HistoryLimit)
 	}
 	if f.HistoryRetention < 0 {
-		bad("config-history-retention", "%s is no time: 0 or more", f.HistoryRetention)
+		bad("config-history-retention", "%s is negative: set 0 or more", f.HistoryRetention)
 	}
 	if f.ProvenanceRetention < 0 {
-		bad("provenance-retention", "%s is no time: 0 or more", f.ProvenanceRetention)
+		bad("provenance-retention", "%s is negative: set 0 or more", f.ProvenanceRetention)
 	}
 	if f.ProvenanceMax < 0 {
-		bad("provenance-max", "%d is no number of objects: 0 or more", f.ProvenanceMax)
+		bad("provenance-max", "%d is negative: set 0 or more", f.ProvenanceMax)
 	}
 	switch f.nodeToken {
 	case nodeTokenShared, nodeTokenBound:
@@ -204,13 +204,13 @@ func (f *controllerFlags) validate() error {
 		bad("node-token", "%q is neither %s nor %s", f.nodeToken, nodeTokenBound, nodeTokenShared)
 	}
 	if f.nodeTokenTTL < minNodeTokenTTL || f.nodeTokenTTL > maxNodeTokenTTL {
-		bad("node-token-ttl", "%s is no life of a token: from %s to %s", f.nodeTokenTTL, minNodeTokenTTL, maxNodeTokenTTL)
+		bad("node-token-ttl", "%s is out of range: set a lifetime from %s to %s", f.nodeTokenTTL, minNodeTokenTTL, maxNodeTokenTTL)
 	}
 	if format := strings.ToLower(f.logFormat); format != "json" && format != "console" {
 		bad("log-format", "%q is neither JSON nor Console", f.logFormat)
 	}
 	if f.CacheDir == "" {
-		bad("cache-dir", "is required: there is no home directory to find a default in")
+		bad("cache-dir", "is required: there is no home directory for the default")
 	}
 	if f.DirectoryRoot != "" && !filepath.IsAbs(f.DirectoryRoot) {
 		bad("directory-root", "%q must be absolute", f.DirectoryRoot)
@@ -293,7 +293,7 @@ func parseNamespaces(list string) ([]string, error) {
 			continue
 		}
 		if problems := validation.IsDNS1123Label(s); s != desired.AllNamespaces && len(problems) > 0 {
-			return nil, fmt.Errorf("%q is no namespace: %s", s, strings.Join(problems, "; "))
+			return nil, fmt.Errorf("%q is not a namespace: %s", s, strings.Join(problems, "; "))
 		}
 		out = append(out, s)
 	}
@@ -327,7 +327,7 @@ func parseHosts(list string) ([]string, error) {
 			continue
 		}
 		if u, err := url.Parse("http://" + s); err != nil || u.Host != s || u.Hostname() == "" {
-			return nil, fmt.Errorf("%q is no host: write one like source-controller.flux-system.svc.cluster.local or 10.0.0.7:9090", s)
+			return nil, fmt.Errorf("%q is not a host: write one such as source-controller.flux-system.svc.cluster.local or 10.0.0.7:9090", s)
 		}
 		out = append(out, s)
 	}
@@ -405,10 +405,10 @@ var clusterNames = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0
 
 // bindPush binds the flags for pushes from Git hosts, commit statuses and Flux events.
 func (f *controllerFlags) bindPush(fs *pflag.FlagSet) {
-	fs.StringVar(&f.Push.Address, "hooks-address", "", "address at which Git hosts are listened to for pushes, such as :9292, at the path "+receiver.Path+"; empty or 0: nowhere")
-	fs.StringVar(&f.Push.CertFile, "hooks-cert-file", "", "PEM file with the certificate of --hooks-address, read again when it changes; empty: plain http, for a proxy in front that has TLS")
+	fs.StringVar(&f.Push.Address, "hooks-address", "", "address for pushes from Git hosts, such as :9292, at the path "+receiver.Path+"; empty or 0: none")
+	fs.StringVar(&f.Push.CertFile, "hooks-cert-file", "", "PEM file with the certificate of --hooks-address, read again when it changes; empty: plain http, for use behind a proxy with TLS")
 	fs.StringVar(&f.Push.KeyFile, "hooks-key-file", "", "PEM file with the key of --hooks-cert-file")
-	fs.StringVar(&f.Push.EventsAddress, "events-addr", "", "URL of Flux's notification-controller, such as http://notification-controller.flux-system.svc.cluster.local./; empty: events go to the API server only")
+	fs.StringVar(&f.Push.EventsAddress, "events-addr", "", "URL of Flux's notification-controller, such as http://notification-controller.flux-system.svc.cluster.local./; empty: events are sent to the API server only")
 	fs.StringVar(&f.Push.ClusterName, "cluster-name", "", "name of this cluster in the commit statuses that Git hosts show")
 }
 
@@ -416,13 +416,13 @@ func (f *controllerFlags) validatePush(bad badFlag) {
 	p := &f.Push
 	p.Address = orNone(p.Address)
 	if _, _, err := net.SplitHostPort(p.Address); err != nil && p.Address != "" {
-		bad("hooks-address", "%q is no address: write host:port, or :port for every address of this machine", p.Address)
+		bad("hooks-address", "%q is not an address: write host:port, or :port for every address of this machine", p.Address)
 	}
 	if (p.CertFile == "") != (p.KeyFile == "") {
-		bad("hooks-cert-file", "--hooks-cert-file and --hooks-key-file belong together: give both or neither")
+		bad("hooks-cert-file", "--hooks-cert-file and --hooks-key-file belong together: set both or neither")
 	}
 	if p.CertFile != "" && p.Address == "" {
-		bad("hooks-cert-file", "is of no use without --hooks-address")
+		bad("hooks-cert-file", "has no effect without --hooks-address")
 	}
 	if p.EventsAddress != "" {
 		u, err := url.Parse(p.EventsAddress)
@@ -437,12 +437,12 @@ func (f *controllerFlags) validatePush(bad badFlag) {
 
 // bindWebhook binds the flags of the admission webhooks.
 func (f *controllerFlags) bindWebhook(fs *pflag.FlagSet) {
-	fs.StringVar(&f.Webhook.Address, "webhook-address", ":9443", "address at which the API server is answered, with TLS; empty or 0: nowhere")
-	fs.StringVar(&f.Webhook.CertDir, "cert-dir", "", "folder with tls.crt and tls.key for --webhook-address, read again when they change, as cert-manager mounts them; empty: the controller makes and renews certificates itself")
-	fs.StringVar(&f.Webhook.ClientCAFile, "webhook-client-ca-file", "", "PEM file with the CA of the certificate that the API server shows; empty: whoever reaches --webhook-address is answered")
-	fs.StringVar(&f.webhookService, "webhook-service", "", "namespace/name of the Service by which the API server calls; empty: "+api.WebhookServiceName+" in --namespace")
-	fs.StringVar(&f.webhookHosts, "webhook-hosts", "", "comma list of names and IPs by which API servers call beside the Service, for webhook configurations with a url")
-	fs.BoolVar(&f.DenyUnknownProfiles, "admission-deny-unknown-profiles", false, "refuse MachineDeployments whose profile does not exist or does not suit them, instead of a warning")
+	fs.StringVar(&f.Webhook.Address, "webhook-address", ":9443", "address of the admission webhooks, with TLS; empty or 0: none")
+	fs.StringVar(&f.Webhook.CertDir, "cert-dir", "", "folder with tls.crt and tls.key for --webhook-address, read again when they change, as cert-manager mounts them; empty: the controller creates and renews certificates itself")
+	fs.StringVar(&f.Webhook.ClientCAFile, "webhook-client-ca-file", "", "PEM file with the CA of the API server's client certificate; empty: every client of --webhook-address is answered")
+	fs.StringVar(&f.webhookService, "webhook-service", "", "namespace/name of the Service that the API server calls; empty: "+api.WebhookServiceName+" in --namespace")
+	fs.StringVar(&f.webhookHosts, "webhook-hosts", "", "comma list of further names and IPs that API servers call, for webhook configurations with a url")
+	fs.BoolVar(&f.DenyUnknownProfiles, "admission-deny-unknown-profiles", false, "reject MachineDeployments whose profile does not exist or does not fit, instead of a warning")
 }
 
 func (f *controllerFlags) validateWebhook(bad badFlag) {
@@ -458,7 +458,7 @@ func (f *controllerFlags) validateWebhook(bad badFlag) {
 	if w.Address == "" {
 		for flag, set := range map[string]bool{"cert-dir": w.CertDir != "", "webhook-client-ca-file": w.ClientCAFile != "", "admission-deny-unknown-profiles": f.DenyUnknownProfiles} {
 			if set {
-				bad(flag, "is of no use without --webhook-address")
+				bad(flag, "has no effect without --webhook-address")
 			}
 		}
 		return
@@ -469,7 +469,7 @@ func (f *controllerFlags) validateWebhook(bad badFlag) {
 		return
 	}
 	if _, hooks, err := net.SplitHostPort(f.Push.Address); err == nil && hooks == fmt.Sprint(port) {
-		bad("webhook-address", "port %d is that of --hooks-address: give one of them another", port)
+		bad("webhook-address", "port %d is also that of --hooks-address: choose another", port)
 	}
 }
 
@@ -490,8 +490,8 @@ func parseNames(list string) ([]string, error) {
 
 // bindUI binds the flags of the audit page.
 func (f *controllerFlags) bindUI(fs *pflag.FlagSet) {
-	fs.StringVar(&f.UI.Address, "ui-address", "", "address of the audit page: a port, such as 8087, is on loopback, for kubectl port-forward, and asks nobody who he is; host:port elsewhere takes TLS; empty or 0: nowhere. With TLS it lets in who has a token of the worker cluster and the right to get the nonResourceURL "+ui.RightPath)
-	fs.StringVar(&f.UI.CertFile, "ui-tls-cert", "", "PEM file with the certificate of --ui-address, read again when it changes; empty: tls.crt and tls.key of --cert-dir, if that is given")
+	fs.StringVar(&f.UI.Address, "ui-address", "", "address of the audit page: a port, such as 8087, is on loopback, for kubectl port-forward, without authentication; any other host:port needs TLS; empty or 0: none. With TLS, users need a token of the worker cluster and permission to get the nonResourceURL "+ui.RightPath)
+	fs.StringVar(&f.UI.CertFile, "ui-tls-cert", "", "PEM file with the certificate of --ui-address, read again when it changes; empty: tls.crt and tls.key of --cert-dir, if that is set")
 	fs.StringVar(&f.UI.KeyFile, "ui-tls-key", "", "PEM file with the key of --ui-tls-cert")
 }
 
@@ -499,11 +499,11 @@ func (f *controllerFlags) validateUI(bad badFlag) {
 	u := &f.UI
 	u.Address = orNone(u.Address)
 	if (u.CertFile == "") != (u.KeyFile == "") {
-		bad("ui-tls-cert", "--ui-tls-cert and --ui-tls-key belong together: give both or neither")
+		bad("ui-tls-cert", "--ui-tls-cert and --ui-tls-key belong together: set both or neither")
 	}
 	if u.Address == "" {
 		if u.CertFile != "" {
-			bad("ui-tls-cert", "is of no use without --ui-address")
+			bad("ui-tls-cert", "has no effect without --ui-address")
 		}
 		return
 	}
@@ -514,7 +514,7 @@ func (f *controllerFlags) validateUI(bad badFlag) {
 	}
 	if u.CertFile == "" && !loopback {
 		if f.Webhook.CertDir == "" {
-			bad("ui-address", "%q is not on loopback, and takes TLS, since tokens are sent to it: give --ui-tls-cert and --ui-tls-key, or --cert-dir", u.Address)
+			bad("ui-address", "%q is not on loopback, and needs TLS, since users send tokens to it: set --ui-tls-cert and --ui-tls-key, or --cert-dir", u.Address)
 			return
 		}
 		u.CertFile = filepath.Join(f.Webhook.CertDir, "tls.crt")
@@ -526,17 +526,17 @@ func (f *controllerFlags) validateUI(bad badFlag) {
 
 // bindDryRun binds the flags that only report what the controller would do.
 func (f *controllerFlags) bindDryRun(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, for which it reads the cluster and the repositories, and end; nothing is written")
-	fs.BoolVar(&f.Observe, "observe", false, "beside another controller, say on ProfileSources what would be done, in the condition "+api.ObservedCondition+", and write nothing else")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be done after reading the cluster and the repositories, and exit; nothing is written")
+	fs.BoolVar(&f.Observe, "observe", false, "while another controller serves the cluster, report on ProfileSources what would be done, in condition "+api.ObservedCondition+", and write nothing more")
 	fs.StringVarP(&f.output, "output", "o", "text", "what --dry-run prints: "+strings.Join(slices.Sorted(maps.Keys(dryRunOutputs)), ", "))
 }
 
 func (f *controllerFlags) validateDryRun(bad badFlag) {
 	if f.dryRun && f.Observe {
-		bad("observe", "goes on for ever and --dry-run ends: give one of them")
+		bad("observe", "runs until it is stopped and --dry-run exits: set only one of them")
 	}
 	if dryRunOutputs[f.output] == nil {
-		bad("output", "%q is none of %s", f.output, strings.Join(slices.Sorted(maps.Keys(dryRunOutputs)), ", "))
+		bad("output", "%q is not one of %s", f.output, strings.Join(slices.Sorted(maps.Keys(dryRunOutputs)), ", "))
 	}
 }
 

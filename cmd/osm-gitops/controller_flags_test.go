@@ -49,7 +49,7 @@ func TestServerFlag(t *testing.T) {
 func TestRehearsalFlags(t *testing.T) {
 	for args, want := range map[string]string{
 		"--dry-run": "", "--dry-run --output=json": "", "-o json --dry-run": "", "--observe": "",
-		"--dry-run --observe":     "--observe: goes on for ever and --dry-run ends: give one of them",
+		"--dry-run --observe":     "--observe: runs until it is stopped and --dry-run exits: set only one of them",
 		"--dry-run --output=yaml": `--output: "yaml" is none of json, text`,
 	} {
 		_, err := parsedFlags(args)
@@ -128,11 +128,11 @@ func TestUIFlags(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"--ui-address=0.0.0.0:8087":              "takes TLS",
-		"--ui-address=page.example.com:8087":     "takes TLS",
+		"--ui-address=0.0.0.0:8087":              "needs TLS",
+		"--ui-address=page.example.com:8087":     "needs TLS",
 		"--ui-address=page":                      "is no address",
 		"--ui-address=8087 --ui-tls-cert=a.pem":  "belong together",
-		"--ui-tls-cert=a.pem --ui-tls-key=b.pem": "of no use without --ui-address",
+		"--ui-tls-cert=a.pem --ui-tls-key=b.pem": "has no effect without --ui-address",
 	} {
 		if _, err := parsedFlags(args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", args, err, want)

@@ -14,7 +14,7 @@ func TestPushFlags(t *testing.T) {
 		"--hooks-address=:9292 --hooks-cert-file=a --hooks-key-file=b": "",
 		"--hooks-address=9292":                           `--hooks-address: "9292" is no address`,
 		"--hooks-address=:9292 --hooks-cert-file=a":      "--hooks-cert-file: --hooks-cert-file and --hooks-key-file belong together",
-		"--hooks-cert-file=a --hooks-key-file=b":         "--hooks-cert-file: is of no use without --hooks-address",
+		"--hooks-cert-file=a --hooks-key-file=b":         "--hooks-cert-file: has no effect without --hooks-address",
 		"--events-addr=http://notification-controller./": "",
 		"--events-addr=notification-controller":          "--events-addr: it must be an http or https URL",
 		"--events-addr=http://user:c4n4ry@host/":         "--events-addr: it must be an http or https URL",

@@ -36,7 +36,7 @@ func newDiffCommand() *cobra.Command {
 	var flags diffFlags
 	cmd := &cobra.Command{
 		Use:   "diff BASE [HEAD] [--machine-deployments DIR|--kubeconfig FILE|--snapshot FILE]",
-		Short: "say what a change of profiles does to which pools",
+		Short: "show the effect of a change of profiles on pools",
 		Long: `Say what a change of profiles does to which pools: what they get at HEAD, merged into
 BASE, that they do not get at BASE. BASE and HEAD are revisions of a Git repository;
 without HEAD it is the work tree, with what is not committed. Nothing is checked out.
@@ -61,10 +61,10 @@ printed nevertheless; and where something cannot be read. It is 2 for misuse.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&flags.repo, "repo", ".", "`FOLDER` of the Git repository, or one inside its work tree")
-	fs.StringVar(&flags.path, "path", "", "`FOLDER` of the profiles in the repository; default what its .osm-gitops.yaml says, else its root")
+	fs.StringVar(&flags.path, "path", "", "`FOLDER` of the profiles in the repository; default the folder in its .osm-gitops.yaml, otherwise its root")
 	flags.pools.Bind(fs)
 	fs.StringVarP(&flags.output, "output", "o", "text", "what to print: "+strings.Join(slices.Sorted(maps.Keys(diffOutputs)), ", "))
-	fs.BoolVar(&flags.exitCode, "exit-code", false, "end with status 1 where pools or profiles differ")
+	fs.BoolVar(&flags.exitCode, "exit-code", false, "exit with status 1 if pools or profiles differ")
 	return cmd
 }
 
@@ -102,7 +102,7 @@ func (f *diffFlags) check(args []string) error {
 
 // errRefused follows printed reasons for rejection; errDiffers is for --exit-code.
 var (
-	errRefused = errors.New("files or pools are refused: see above")
+	errRefused = errors.New("files or pools are rejected: see above")
 	errDiffers = errors.New("there are differences: see above")
 )
 
@@ -127,7 +127,7 @@ func runDiff(ctx context.Context, f diffFlags, args []string, stdout, stderr io.
 		return withHistory(err)
 	}
 	if behind(ctx, c) {
-		cli.Warn(stderr, fmt.Errorf("%s has commits that %s lacks, and what they brought shows as taken back: merge %s first, or compare with git merge-base", c.BaseName, c.HeadName, c.BaseName))
+		cli.Warn(stderr, fmt.Errorf("%s has commits that %s lacks, and their changes are shown as reverted: merge %s first, or compare with git merge-base", c.BaseName, c.HeadName, c.BaseName))
 	}
 	report, err := impact.Compare(ctx, c)
 	if err != nil {
@@ -163,7 +163,7 @@ func behind(ctx context.Context, c impact.Comparison) bool {
 // workflows.
 func withHistory(err error) error {
 	if errors.Is(err, source.ErrNotFound) {
-		return fmt.Errorf("%w: in a shallow clone fetch it first, with git fetch --unshallow, or fetch-depth: 0 of GitHub's checkout", err)
+		return fmt.Errorf("%w: in a shallow clone, fetch it first, with git fetch --unshallow, or fetch-depth: 0 of GitHub's checkout", err)
 	}
 	return err
 }

@@ -41,7 +41,7 @@ func newDoctorCommand() *cobra.Command {
 	f := &doctorFlags{}
 	cmd := &cobra.Command{
 		Use:   "doctor [-o text|json]",
-		Short: "look at an installation, and say what to do",
+		Short: "check an installation, and say what to do",
 		Long: `Look at an installation, and say what to do about what is wrong: the kinds and whether
 they are of this release, the rights of the controller, its lease, cluster-info,
 ProfileSources, clocks, webhooks, policies, pools without what they ask for, and tokens
@@ -68,11 +68,11 @@ func (f *doctorFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.context, "context", "", "`NAME` of the context in that kubeconfig; empty: its current one")
 	fs.StringVar(&f.workerKubeconfig, "worker-cluster-kubeconfig", "", "`FILE` with the kubeconfig of the worker cluster; empty: the same cluster")
 	fs.StringVar(&f.namespace, "namespace", "kube-system", "`NAMESPACE` of the controller")
-	fs.StringVar(&f.user, "user", "", "`NAME` of the controller as the API server knows it; empty: ServiceAccount osm-gitops of --namespace")
+	fs.StringVar(&f.user, "user", "", "user `NAME` of the controller at the API server; empty: ServiceAccount osm-gitops of --namespace")
 	fs.StringVar(&f.workerUser, "worker-user", "", "`NAME` of the controller in the worker cluster; empty: ServiceAccount osm-gitops of kube-system there")
 	fs.BoolVar(&f.askGit, "ask-git", false, "fetch the repository of each ProfileSource from this machine as well, with the credentials of its Secret")
 	fs.BoolVar(&f.allowInsecure, "allow-insecure-git", false, "for --ask-git: allow http URLs of repositories")
-	fs.StringVar(&f.allowedCIDRs, "git-allowed-cidrs", "", "for --ask-git: comma `LIST` of loopback and link-local networks in which repositories may be")
+	fs.StringVar(&f.allowedCIDRs, "git-allowed-cidrs", "", "for --ask-git: comma `LIST` of loopback and link-local networks that can contain repositories")
 	fs.StringVarP(&f.output, "output", "o", "text", "what to print: text or json")
 }
 
@@ -83,7 +83,7 @@ func (f *doctorFlags) check() error {
 	case f.namespace == "":
 		return cli.Misusef("--namespace kube-system", "--namespace: is empty: name the namespace of the controller")
 	case f.workerUser != "" && f.workerKubeconfig == "":
-		return cli.Misusef("--user NAME", "--worker-user: there is no worker cluster apart without --worker-cluster-kubeconfig")
+		return cli.Misusef("--user NAME", "--worker-user: there is no separate worker cluster without --worker-cluster-kubeconfig")
 	}
 	if _, err := load.ParseCIDRs(f.allowedCIDRs); err != nil {
 		return cli.Misusef("--git-allowed-cidrs 127.0.0.0/8", "--git-allowed-cidrs: %w", err)
@@ -92,7 +92,7 @@ func (f *doctorFlags) check() error {
 }
 
 // errProblems follows printed findings.
-var errProblems = errors.New("not all is well: see above")
+var errProblems = errors.New("problems found: see above")
 
 func runDoctor(ctx context.Context, f *doctorFlags, stdout io.Writer) error {
 	d, done, err := f.doctor()

@@ -48,10 +48,10 @@ be run again.`,
 	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: in-cluster, or the KUBECONFIG of the environment")
 	fs.StringVar(&f.workerKubeconfig, "worker-cluster-kubeconfig", "", "kubeconfig of the worker cluster; empty: the same cluster")
 	fs.StringVar(&f.namespace, "namespace", "", "namespace of the controller (required)")
-	fs.StringVar(&f.auditLog, "audit-log", "", "file that the controller wrote as its --audit-log: a line about this is added")
-	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, and fail where the real run would refuse")
-	fs.BoolVar(&f.force, "force", false, "do it although a controller runs, machines are booting, or a version of a profile is missing")
-	fs.BoolVar(&f.overwrite, "overwrite-profiles", false, "replace OperatingSystemProfiles that others made under the names of profiles of a ProfileSource")
+	fs.StringVar(&f.auditLog, "audit-log", "", "file that the controller wrote as its --audit-log, for an entry about this")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, and fail if the real run would")
+	fs.BoolVar(&f.force, "force", false, "continue although a controller runs, machines are booting, or a version of a profile is missing")
+	fs.BoolVar(&f.overwrite, "overwrite-profiles", false, "replace OperatingSystemProfiles of other owners that have the name of a profile of a ProfileSource")
 	return cmd
 }
 
@@ -85,7 +85,7 @@ func runHandback(ctx context.Context, f *handbackFlags, stdout, stderr io.Writer
 		}
 	}
 	if len(plan.Obstacles) > 0 && !f.force {
-		return fmt.Errorf("%w: see above; --force does it nevertheless", handback.ErrRefused)
+		return fmt.Errorf("%w: see above; to continue, set --force", handback.ErrRefused)
 	}
 	if f.dryRun {
 		return nil
@@ -131,7 +131,7 @@ func (f *handbackFlags) noteTo() (note func(reason, message string) error, err e
 			Controller: &auditlog.Controller{Version: version, Commit: commit, Instance: manager.Instance()},
 		})
 		if err := errors.Join(err, l.Close()); err != nil {
-			return fmt.Errorf("it is not in the audit log: %w", err)
+			return fmt.Errorf("writing it to the audit log: %w", err)
 		}
 		return nil
 	}, nil

@@ -63,11 +63,11 @@ nothing is written, and the exit status is 0.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringArrayVarP(&f.files, "filename", "f", nil, "`FILE` or folder with manifests, - for standard input, in place of a cluster; may be repeated")
+	fs.StringArrayVarP(&f.files, "filename", "f", nil, "`FILE` or folder with manifests instead of a cluster, - for standard input; repeatable")
 	fs.StringVar(&f.from.Kubeconfig, "kubeconfig", "", "`FILE` with the kubeconfig of the cluster; empty: the KUBECONFIG of the environment, ~/.kube/config, or in-cluster")
 	fs.StringVar(&f.from.Context, "context", "", "`NAME` of the context in that kubeconfig; empty: its current one")
-	fs.StringVar(&f.from.WorkerKubeconfig, "worker-cluster-kubeconfig", "", "`FILE` with the kubeconfig of the worker cluster, where the pools are; empty: the same cluster")
-	fs.StringVar(&f.clusterFile, "cluster", "", "`FILE` with the key settings, as for render: the flags of the controller, to render the pools with")
+	fs.StringVar(&f.from.WorkerKubeconfig, "worker-cluster-kubeconfig", "", "`FILE` with the kubeconfig of the worker cluster, which has the pools; empty: the same cluster")
+	fs.StringVar(&f.clusterFile, "cluster", "", "`FILE` with the key settings, as for render: the flags of the controller, for rendering the pools")
 	fs.StringVarP(&f.output, "output", "o", "text", "`FORM` of the report: text or json")
 	f.repo.bind(fs)
 	return cmd
@@ -104,7 +104,7 @@ func runImport(ctx context.Context, f *importFlags, s streams) error {
 		return err
 	}
 	if len(plan.Profiles) == 0 {
-		return errors.New("there is no OperatingSystemProfile: name another cluster, or files that hold some")
+		return errors.New("no OperatingSystemProfile found: name another cluster, or files that contain some")
 	}
 	if plan.Served() {
 		return printServed(s.out, plan.Report, f.output)
@@ -116,7 +116,7 @@ func runImport(ctx context.Context, f *importFlags, s streams) error {
 		return err
 	}
 	if n := len(plan.Refused); n > 0 {
-		return fmt.Errorf("%d refused, named above: mend that before osm-gitops takes over", n)
+		return fmt.Errorf("%d rejected, see above: fix them before osm-gitops takes over", n)
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ func manifestFiles(path string) ([]string, error) {
 		return nil
 	})
 	if err == nil && len(out) == 0 {
-		err = fmt.Errorf("%s: holds no file that ends in .yaml, .yml or .json", path)
+		err = fmt.Errorf("%s: contains no file that ends in .yaml, .yml or .json", path)
 	}
 	return out, err
 }
@@ -292,7 +292,7 @@ func printImport(w io.Writer, r importer.Report, form string) error {
 	}
 	printCorrected(&b, r.Profiles)
 	if len(r.Refused) > 0 {
-		fmt.Fprintln(&b, "\nRefused by osm-gitops, whatever operating-system-manager takes:")
+		fmt.Fprintln(&b, "\nRejected by osm-gitops, although operating-system-manager may accept it:")
 	}
 	for _, refused := range r.Refused {
 		fmt.Fprintf(&b, "  %s\n", refused)
@@ -313,7 +313,7 @@ func printImport(w io.Writer, r importer.Report, form string) error {
 func printCorrected(b *strings.Builder, profiles []importer.Outcome) {
 	for _, o := range profiles {
 		if len(o.Corrected) > 0 {
-			fmt.Fprintf(b, "\nCorrected in %s, so that it does on nodes what it does with operating-system-manager:\n", o.Path)
+			fmt.Fprintf(b, "\nCorrected in %s, so that nodes get the same as with operating-system-manager:\n", o.Path)
 		}
 		for _, c := range o.Corrected {
 			fmt.Fprintf(b, "  %s\n", c)

@@ -49,10 +49,10 @@ What is written passes osm-gitops lint, and renders.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.system, "system", "ubuntu", "`SYSTEM` of the nodes: the name of a built-in profile less osp-")
+	fs.StringVar(&f.system, "system", "ubuntu", "`SYSTEM` of the nodes: the name of a built-in profile without osp-")
 	fs.StringVar(&f.profile, "profile", "", "`NAME` of the first profile; empty: osp-SYSTEM-own")
 	fs.StringVar(&f.provider, "provider", "", "cloud `PROVIDER` of the example pool; empty: aws, or the first that the profile serves")
-	fs.BoolVar(&f.whole, "copy", false, "copy the built-in profile whole, in place of an overlay on it")
+	fs.BoolVar(&f.whole, "copy", false, "copy the built-in profile instead of writing an overlay on it")
 	f.repo.bindContent(fs)
 	return cmd
 }
@@ -92,10 +92,10 @@ func (f *initFlags) start(ctx context.Context) (scaffold.Start, error) {
 		name = base.Name + "-own"
 	}
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 || len(name) > validation.LabelValueMaxLength {
-		return scaffold.Start{}, cli.Misusef("--profile osp-ubuntu-web", "--profile: %q is no name of an object of at most %d characters", name, validation.LabelValueMaxLength)
+		return scaffold.Start{}, cli.Misusef("--profile osp-ubuntu-web", "--profile: %q is not an object name of at most %d characters", name, validation.LabelValueMaxLength)
 	}
 	if name == base.Name {
-		return scaffold.Start{}, cli.Misusef("--profile "+base.Name+"-own", "--profile: %q is the built-in profile: name yours otherwise, so that people can tell them apart", name)
+		return scaffold.Start{}, cli.Misusef("--profile "+base.Name+"-own", "--profile: %q is the built-in profile: choose another name, to distinguish them", name)
 	}
 	provider, err := f.providerOf(base)
 	if err != nil {
@@ -125,7 +125,7 @@ func (f *initFlags) base(ctx context.Context) (profile.Document, []byte, error) 
 			return d.Document, d.text, nil
 		}
 	}
-	return profile.Document{}, nil, cli.Misusef("--system ubuntu", "--system: there is no built-in profile for %q: name one of %s", f.system, strings.Join(systemsOf(all), ", "))
+	return profile.Document{}, nil, cli.Misusef("--system ubuntu", "--system: no built-in profile for %q: name one of %s", f.system, strings.Join(systemsOf(all), ", "))
 }
 
 // builtinFile is a built-in profile with its file.

@@ -63,9 +63,9 @@ Exit status 0: no error and no warning; 1: there are some, or the command failed
 		},
 	}
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "how to print findings: "+strings.Join(outputpkg.Names(), ", "))
-	cmd.Flags().StringVar(&flags.severity, "severity", string(lint.SeverityWarning), "least severity of a finding that makes the command fail: error, warning or note")
-	cmd.Flags().BoolVar(&flags.progress, "progress", false, "say on standard error how far it has come; default where that is a terminal")
-	cmd.Flags().DurationVar(&flags.fileTimeout, "file-timeout", lint.DefaultFileTime, "how long a file may be checked; what is not done by then is a finding")
+	cmd.Flags().StringVar(&flags.severity, "severity", string(lint.SeverityWarning), "lowest severity that makes the command fail: error, warning or note")
+	cmd.Flags().BoolVar(&flags.progress, "progress", false, "print progress to standard error; default if that is a terminal")
+	cmd.Flags().DurationVar(&flags.fileTimeout, "file-timeout", lint.DefaultFileTime, "time limit for a file; a check that exceeds it is a finding")
 	flags.rules.bind(cmd.Flags())
 	return cmd
 }
@@ -78,7 +78,7 @@ func (f lintFlags) check() error {
 		return cli.Misusef("-o "+strings.Join(outputpkg.Names(), ", -o "), "unknown output %q", f.output)
 	}
 	if f.fileTimeout <= 0 {
-		return cli.Misusef("--file-timeout 2m", "--file-timeout %v is no time to check anything", f.fileTimeout)
+		return cli.Misusef("--file-timeout 2m", "--file-timeout %v is too short", f.fileTimeout)
 	}
 	switch lint.Severity(f.severity) {
 	case lint.SeverityError, lint.SeverityWarning, lint.SeverityNote:
@@ -106,7 +106,7 @@ func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stder
 		return err
 	}
 	if len(files)+len(unreadable) == 0 {
-		return fmt.Errorf("%s: there is no file *.yaml or *.yml that is not hidden or ignored", strings.Join(paths, ", "))
+		return fmt.Errorf("%s: found no file *.yaml or *.yml that is not hidden or ignored", strings.Join(paths, ", "))
 	}
 	rules, err := flags.rules.prepare(ctx, paths, stderr)
 	if err != nil {
@@ -147,9 +147,9 @@ func printFindings(flags lintFlags, run outputpkg.Run, stdout io.Writer) error {
 	case 0:
 		return nil
 	case 1:
-		return errors.New("1 finding has to be mended, or suppressed with a reason")
+		return errors.New("1 finding must be fixed, or suppressed with a reason")
 	}
-	return fmt.Errorf("%d findings have to be mended, or suppressed with a reason", found)
+	return fmt.Errorf("%d findings must be fixed, or suppressed with a reason", found)
 }
 
 // isTerminal reports whether the writer is a terminal.
@@ -182,9 +182,9 @@ type ruleFlags struct {
 func (f *ruleFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.config, "config", "", "`FILE` with settings and suppressions; default "+lint.ConfigName+" in the folder of the first PATH or above it, up to the repository's")
 	fs.StringVar(&f.base, "base", "", "`REV` of the repository to compare versions with: a branch, a tag, a commit, or something like HEAD~1")
-	fs.StringVar(&f.mirrors, "mirrors", "", "`FILE` with what is mirrored, as osm-gitops bundle -o mirrors writes it: whatever else is downloaded is a finding")
-	fs.StringVar(&f.cluster, "cluster", "", "`FILE` with the key settings, as osm-gitops render has it: the flags of the controller, which are checked as well")
-	fs.StringVar(&f.shellcheck, "shellcheck", "", "whether shellcheck reads the scripts: auto, if it is installed; require; off; default what the configuration says, else auto")
+	fs.StringVar(&f.mirrors, "mirrors", "", "`FILE` with mirrored downloads, as osm-gitops bundle -o mirrors writes it: every other download is a finding")
+	fs.StringVar(&f.cluster, "cluster", "", "`FILE` with the key settings, as for osm-gitops render: the flags of the controller, which are checked as well")
+	fs.StringVar(&f.shellcheck, "shellcheck", "", "whether to run shellcheck on scripts: auto, if it is installed; require; off; default the value in the configuration, otherwise auto")
 }
 
 func (f *ruleFlags) check() error {
@@ -243,7 +243,7 @@ func (f *ruleFlags) prepare(ctx context.Context, paths []string, stderr io.Write
 			folder := filepath.Join(r.folder, filepath.FromSlash(r.config.Pools))
 			pools, err := load.PoolsByProfile(ctx, folder, stderr)
 			if err != nil {
-				cli.Warn(stderr, fmt.Errorf("which pools use a profile is not known: pools: %w", err))
+				cli.Warn(stderr, fmt.Errorf("the pools of profiles are unknown: pools: %w", err))
 			} else {
 				r.base.Pools = func(profile string) []string { return pools[profile] }
 			}
@@ -266,7 +266,7 @@ func (r *ruleRun) readConfig(path, first string) error {
 	}
 	data, err := lint.ReadConfig(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("--config: there is no file %s", path)
+		return fmt.Errorf("--config: file %s not found", path)
 	}
 	if err != nil {
 		return err

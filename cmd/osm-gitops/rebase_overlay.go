@@ -33,7 +33,7 @@ func newRebaseOverlayCommand() *cobra.Command {
 	var flags rebaseFlags
 	cmd := &cobra.Command{
 		Use:   "rebase-overlay FILE [--onto VERSION] [--repo DIR] [--write]",
-		Short: "show what an overlay comes to on a newer version of its base",
+		Short: "show the result of an overlay on a newer version of its base",
 		Long: `Show what a ProfileOverlay comes to on another version of its base: the difference
 between the whole profile as it is and as it would be, and as errors what does not fit
 any more. That is a file that the overlay removes and the base no longer has, or one
@@ -50,7 +50,7 @@ The exit status is 0, and 1 where the overlay does not fit; then nothing is writ
 		Example: "  osm-gitops rebase-overlay profiles/osp-ubuntu-motd.yaml\n  osm-gitops rebase-overlay profiles/osp-ubuntu-motd.yaml --onto v1.3.0 --write",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return cli.Misusef("osm-gitops rebase-overlay FILE", "one file is wanted, not %d", len(args))
+				return cli.Misusef("osm-gitops rebase-overlay FILE", "one file is expected, found %d", len(args))
 			}
 			flags.file = args[0]
 			return flags.check()
@@ -59,9 +59,9 @@ The exit status is 0, and 1 where the overlay does not fit; then nothing is writ
 			return runRebaseOverlay(cmd.Context(), flags, cli.Visible(cmd.OutOrStdout(), ""), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVar(&flags.onto, "onto", "", "`VERSION` of the base to go to; default the newest")
+	cmd.Flags().StringVar(&flags.onto, "onto", "", "new `VERSION` of the base; default the newest")
 	cmd.Flags().StringVar(&flags.repo, "repo", "", "`DIR` with the profiles, a Git work tree or a folder in one; default the folder of FILE, then the work tree that it is in")
-	cmd.Flags().StringVar(&flags.profile, "profile", "", "`NAME` of the overlay, where FILE holds several")
+	cmd.Flags().StringVar(&flags.profile, "profile", "", "`NAME` of the overlay, if FILE contains several")
 	cmd.Flags().StringVar(&flags.version, "version", "", "`VERSION` that --write gives to the overlay; default the next patch release")
 	cmd.Flags().BoolVar(&flags.write, "write", false, "write the new versions into FILE")
 	return cmd
@@ -80,7 +80,7 @@ func (f rebaseFlags) check() error {
 		return cli.Misusef("osm-gitops rebase-overlay FILE --write --version v1.2.3", "--version without --write")
 	}
 	if f.file == "-" {
-		return cli.Misusef("osm-gitops rebase-overlay FILE", "the overlay's file cannot be standard input: its base is looked for beside it")
+		return cli.Misusef("osm-gitops rebase-overlay FILE", "the overlay's file cannot be standard input: its base is searched in the folder of the file")
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func runRebaseOverlay(ctx context.Context, flags rebaseFlags, stdout, stderr io.
 		return err
 	}
 	if onto.Version == overlay.Spec.From.Version {
-		fmt.Fprintf(stderr, "osm-gitops: %s: %q starts from profile %q %s, and there is no newer version of it\n", flags.file, overlay.Name, onto.Profile, onto.Version)
+		fmt.Fprintf(stderr, "osm-gitops: %s: %q is based on profile %q %s, which is the newest version\n", flags.file, overlay.Name, onto.Profile, onto.Version)
 		return nil
 	}
 	now, err := r.show(ctx, onto, stdout, stderr)
@@ -140,13 +140,13 @@ func chooseOverlay(overlays []profile.Overlay, flags rebaseFlags) (profile.Overl
 	}
 	switch {
 	case len(overlays) == 0:
-		return profile.Overlay{}, fmt.Errorf("%s: holds no ProfileOverlay", flags.file)
+		return profile.Overlay{}, fmt.Errorf("%s: contains no ProfileOverlay", flags.file)
 	case len(found) == 1:
 		return found[0], nil
 	case flags.profile == "":
-		return profile.Overlay{}, cli.Misusef("osm-gitops rebase-overlay FILE --profile NAME", "%s: holds several overlays, %s: say which one is meant", flags.file, strings.Join(names, ", "))
+		return profile.Overlay{}, cli.Misusef("osm-gitops rebase-overlay FILE --profile NAME", "%s: contains several overlays, %s: name one of them", flags.file, strings.Join(names, ", "))
 	}
-	return profile.Overlay{}, fmt.Errorf("%s: holds %d overlays called %q; there is %s", flags.file, len(found), flags.profile, strings.Join(names, ", "))
+	return profile.Overlay{}, fmt.Errorf("%s: contains %d overlays with the name %q; there is %s", flags.file, len(found), flags.profile, strings.Join(names, ", "))
 }
 
 // rebase moves one overlay to another version of its base.
@@ -189,7 +189,7 @@ func (r *rebase) compare(ctx context.Context, onto api.ProfileOverlayBase, now p
 	var missing *profile.MissingBaseError
 	if errors.As(err, &missing) {
 		// It was built into an earlier release, so the changes since then are unknown.
-		cli.Warn(stderr, fmt.Errorf("%w; so what the base has changed between %s and %s is not compared, only whether the overlay applies", err, r.overlay.Spec.From.Version, onto.Version))
+		cli.Warn(stderr, fmt.Errorf("%w; the changes of the base between %s and %s are not shown, only whether the overlay applies", err, r.overlay.Spec.From.Version, onto.Version))
 		_, err := profile.Resolve(r.overlay, now)
 		return err
 	}
@@ -223,7 +223,7 @@ func printDifference(w io.Writer, made profile.Rebased, onto api.ProfileOverlayB
 		return err
 	}
 	name := fmt.Sprintf("%s %s", made.Was.Name, made.Was.Spec.Version)
-	text := diff.Diff(name+", as it is", was, name+" on "+onto.Profile+" "+onto.Version, now)
+	text := diff.Diff(name+", unchanged", was, name+" on "+onto.Profile+" "+onto.Version, now)
 	if _, rest, ok := bytes.Cut(text, []byte("\n")); ok { // omit the line that repeats both names
 		text = rest
 	}
@@ -260,6 +260,6 @@ func (r *rebase) write(data []byte, onto api.ProfileOverlayBase, stderr io.Write
 	if err := cli.ReplaceFile(r.flags.file, out); err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "osm-gitops: %s: %q is %s now, on profile %q %s\n", r.flags.file, r.overlay.Name, own, onto.Profile, onto.Version)
+	fmt.Fprintf(stderr, "osm-gitops: %s: %q is now %s, on profile %q %s\n", r.flags.file, r.overlay.Name, own, onto.Profile, onto.Version)
 	return nil
 }

@@ -88,7 +88,7 @@ A file called "-" is standard input.`,
 	cmd.Flags().StringVar(&flags.cluster, "cluster", "", "`FILE` with the keys settings and cluster")
 	cmd.Flags().StringVarP(&flags.output, "output", "o", "osc", "what to print: osc, bootstrap or provisioning; or dir=PATH, a folder to write")
 	cmd.Flags().StringVar(&flags.ignitionVersion, "ignition-version", "", "`VERSION` of the Ignition specification, in place of settings.ignitionVersion: 3.3.0, 3.4.0 or 2.3.0")
-	cmd.Flags().BoolVar(&flags.watch, "watch", false, "render again whenever one of the files changes, and show what that changes")
+	cmd.Flags().BoolVar(&flags.watch, "watch", false, "render again after each change of the files, and show the difference")
 	flags.repo.Bind(cmd.Flags())
 	return cmd
 }
@@ -238,7 +238,7 @@ func onlyManifest(folder string) (string, error) {
 	const usage = "osm-gitops render --machine-deployment FILE"
 	switch len(files) {
 	case 0:
-		return "", cli.Misusef(usage, "%s: there is no file with a pool", folder)
+		return "", cli.Misusef(usage, "%s: found no file with a pool", folder)
 	case 1:
 		return files[0], nil
 	}
@@ -332,7 +332,7 @@ func layout(stage string, files []render.NodeFile) ([]treeFile, error) {
 	for _, f := range files {
 		name := path.Clean("/" + f.Path)
 		if name == "/" || strings.ContainsRune(name, 0) {
-			return nil, fmt.Errorf("%s: %q is no path of a file", stage, f.Path)
+			return nil, fmt.Errorf("%s: %q is not a valid file path", stage, f.Path)
 		}
 		file := treeFile{path: stage + name, mode: fs.FileMode(f.Mode & 0o777), content: []byte(f.Content), node: name}
 		if f.Mode&^0o777 != 0 {
@@ -348,7 +348,7 @@ func layout(stage string, files []render.NodeFile) ([]treeFile, error) {
 	for _, f := range list {
 		for above := path.Dir(f.node); above != "/"; above = path.Dir(above) {
 			if _, ok := at[above]; ok {
-				return nil, fmt.Errorf("%s: %q cannot be written: %q is a file, too", stage, f.node, above)
+				return nil, fmt.Errorf("%s: %q cannot be written: %q is also a file", stage, f.node, above)
 			}
 		}
 	}
@@ -404,7 +404,7 @@ func emptyFolder(dir string) (*os.Root, error) {
 		}
 		defer f.Close()
 		if names, err := f.Readdirnames(1); !errors.Is(err, io.EOF) {
-			return errors.Join(err, fmt.Errorf("it holds %q already: name a new folder, or an empty one", strings.Join(names, "")))
+			return errors.Join(err, fmt.Errorf("it already contains %q: name a new folder, or an empty one", strings.Join(names, "")))
 		}
 		return f.Chmod(0o700)
 	}()
@@ -443,9 +443,9 @@ func (f renderFlags) checkWatch() error {
 	case f.repo.Location != "":
 		return cli.Misusef(hint, "--watch is for files: commits, which --repo reads, do not change")
 	case slices.Contains([]string{f.profile, f.machineDeployment, f.cluster}, "-"):
-		return cli.Misusef(hint, "--watch is for files, and cannot read standard input again")
+		return cli.Misusef(hint, "--watch is for files: standard input cannot be read again")
 	case strings.HasPrefix(f.output, toFolder):
-		return cli.Misusef("-o osc, -o bootstrap or -o provisioning", "--watch shows differences of one document, and writes no folder")
+		return cli.Misusef("-o osc, -o bootstrap or -o provisioning", "--watch shows the differences of one document, and cannot write a folder")
 	}
 	return nil
 }
@@ -462,7 +462,7 @@ func watchRender(ctx context.Context, flags renderFlags, stdout, stderr io.Write
 	if err := r.once(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintln(stderr, "osm-gitops: watching, with placeholders for credentials; an interrupt (Ctrl-C) ends it")
+	fmt.Fprintln(stderr, "osm-gitops: watching, with placeholders for credentials; press Ctrl-C to stop")
 	for w.wait(ctx) {
 		if err := r.once(ctx); err != nil {
 			return err
@@ -510,7 +510,7 @@ func (r *rerender) once(ctx context.Context) error {
 	case !bytes.Equal(was, out):
 		_, err = r.stdout.Write(diff.Diff("before", was, "after", out))
 	case r.broken:
-		fmt.Fprintln(r.stderr, "osm-gitops: renders again, to the same as before")
+		fmt.Fprintln(r.stderr, "osm-gitops: rendered again, without a difference")
 	}
 	r.broken = false
 	return err

@@ -39,7 +39,7 @@ func (f *scaffoldFlags) bindContent(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.force, "force", false, "write to a folder that is not empty; no file is overwritten")
 	fs.StringVar(&f.host, "ci", scaffold.GitHub, "`HOST` to write CI for: github, gitlab or none")
 	fs.StringVar(&f.url, "url", "", "`URL` from which controllers fetch the repository, for the ProfileSource")
-	fs.StringVar(&f.owners, "owners", "", "`OWNERS` who must approve changes, such as @example/platform: users, teams or addresses, with blanks between several")
+	fs.StringVar(&f.owners, "owners", "", "`OWNERS` who must approve changes, such as @example/platform: users, teams or addresses, separated by spaces")
 	fs.StringVar(&f.namespace, "namespace", "kube-system", "`NAMESPACE` of the controller")
 }
 
@@ -48,22 +48,22 @@ func (f *scaffoldFlags) check() error {
 		return cli.Misusef("--ci github, --ci gitlab or --ci none", "--ci: unknown host %q", f.host)
 	}
 	if len(validation.IsDNS1123Label(f.namespace)) > 0 {
-		return cli.Misusef("--namespace kube-system", "--namespace: %q is no namespace", f.namespace)
+		return cli.Misusef("--namespace kube-system", "--namespace: %q is not a namespace", f.namespace)
 	}
 	if strings.ContainsAny(f.owners, "\n\r") {
 		return cli.Misusef("--owners @example/platform", "--owners: is more than one line")
 	}
 	if owner := scaffold.BadOwner(f.host, f.owners); owner != "" {
-		return cli.Misusef("--owners @example/platform", "--owners: %q is no owner, and a line with it would be passed over, so that nobody had to approve: write @USER, @ORGANIZATION/TEAM or an address, with blanks between several", owner)
+		return cli.Misusef("--owners @example/platform", "--owners: %q is not an owner: the host would ignore the line, and no approval would be required: write @USER, @ORGANIZATION/TEAM or an address, separated by spaces", owner)
 	}
 	if u, err := url.Parse(f.url); err == nil && u.User != nil {
 		if _, secret := u.User.Password(); secret {
 			// Not quoted: the message could be logged (security.md 14).
-			return cli.Misusef("a Secret, named in spec.git.secretRef", "--url: has a password in it, which would be committed")
+			return cli.Misusef("a Secret, named in spec.git.secretRef", "--url: contains a password, which would be committed")
 		}
 	}
 	if f.to == "" && (f.git || f.force) {
-		return cli.Misusef("--to FOLDER", "--git and --force say how a repository is written, but --to names none")
+		return cli.Misusef("--to FOLDER", "--git and --force need a folder to write to: set --to")
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ They are of draft 07, which yaml-language-server supports best.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 1:
-				return cli.Misusef("osm-gitops schema --all -o FOLDER writes all of them", "schema prints one at a time, and %d are named", len(args))
+				return cli.Misusef("osm-gitops schema --all -o FOLDER writes all of them", "schema prints one at a time, found %d names", len(args))
 			case len(args) == 1 && flags.all:
 				return cli.Misusef("osm-gitops schema --all -o FOLDER", "--all and the name %q exclude each other", args[0])
 			case flags.all && flags.output == "":
@@ -55,7 +55,7 @@ They are of draft 07, which yaml-language-server supports best.`,
 			}
 			text, ok := schema.Named(name)
 			if !ok {
-				return cli.Misusef("one of "+schema.Names(), "there is no schema %q", name)
+				return cli.Misusef("one of "+schema.Names(), "unknown schema %q", name)
 			}
 			_, err := cmd.OutOrStdout().Write(text)
 			return err

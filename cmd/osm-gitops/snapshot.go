@@ -17,7 +17,7 @@ func newSnapshotCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "snapshot [-o FILE]",
-		Short: "write what osm-gitops diff needs to know of a cluster's pools, without credentials",
+		Short: "write the data about a cluster's pools that osm-gitops diff needs, without credentials",
 		Long: `Write what osm-gitops diff needs to know of a cluster's pools into a file: the facts of
 each MachineDeployment that rendering reads, the controller's settings, which profile and
 version a pool asks for and has, and its wave. It is read with your own rights; Secrets
@@ -33,7 +33,7 @@ the same file. FILE ending in .gz is compressed.`,
 		},
 	}
 	from.Bind(cmd.Flags(), "; empty: the KUBECONFIG of the environment, ~/.kube/config, or in-cluster")
-	cmd.Flags().StringVarP(&file, "output", "o", "-", "`FILE` to write, in place of what is there; \"-\" is standard output")
+	cmd.Flags().StringVarP(&file, "output", "o", "-", "`FILE` to write, an existing one is replaced; \"-\" is standard output")
 	return cmd
 }
 

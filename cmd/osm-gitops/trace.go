@@ -44,7 +44,7 @@ func newTraceCommand() *cobra.Command {
 	var flags traceFlags
 	cmd := &cobra.Command{
 		Use:   "trace KIND/NAME [-o text|json|yaml|intoto] [--diff]",
-		Short: "say which commit something was provisioned from",
+		Short: "show the commit from which a node or object was provisioned",
 		Long: `Say which commit a node was provisioned from, and follow every step from one to the
 other: what is there, gone, missing, edited, or somebody else's.
 
@@ -80,11 +80,11 @@ with placeholders. --sign FILE puts it into a signed envelope.
 	fs := cmd.Flags()
 	flags.person.Bind(fs)
 	fs.StringVarP(&flags.output, "output", "o", "text", "what to print: "+strings.Join(slices.Sorted(maps.Keys(traceOutputs())), ", "))
-	fs.StringVar(&flags.sign, "sign", "", "`FILE` with a private key in PEM, Ed25519 or ECDSA, that signs what -o intoto prints, in a DSSE envelope")
-	fs.BoolVar(&flags.diff, "diff", false, "add what changed since in the files of the node")
-	fs.StringVar(&flags.dump, "dump", "", "`FILE` to write, with everything that trace reads; it must not exist")
+	fs.StringVar(&flags.sign, "sign", "", "`FILE` with a private key in PEM, Ed25519 or ECDSA, to sign the output of -o intoto in a DSSE envelope")
+	fs.BoolVar(&flags.diff, "diff", false, "add the changes since then in the files of the node")
+	fs.StringVar(&flags.dump, "dump", "", "new `FILE` for everything that trace reads")
 	fs.IntVar(&flags.limit, "limit", 20, "the most nodes to list")
-	fs.StringVar(&flags.after, "after", "", "the `NAME` after which the next page of nodes begins, as the page before says")
+	fs.StringVar(&flags.after, "after", "", "`NAME` after which the next page of nodes begins, from the previous page")
 	return cmd
 }
 
@@ -126,7 +126,7 @@ func (f *traceFlags) checkArgs(args []string) error {
 	const usage = "osm-gitops trace node/NAME"
 	switch {
 	case f.dump != "" && (len(args) > 0 || f.person.From != "" || f.diff):
-		return cli.Misusef("osm-gitops trace --dump FILE", "--dump writes what is in a cluster, and traces nothing")
+		return cli.Misusef("osm-gitops trace --dump FILE", "--dump writes the objects of a cluster, and traces nothing")
 	case f.dump != "":
 		return nil
 	case len(args) == 0:
@@ -136,9 +136,9 @@ func (f *traceFlags) checkArgs(args []string) error {
 	case traceOutputs()[f.output] == nil:
 		return cli.Misusef("-o text, -o json, -o yaml or -o intoto", "unknown output %q", f.output)
 	case f.output == outputIntoto && f.diff:
-		return cli.Misusef("osm-gitops trace node/NAME -o intoto", "--diff has no place in -o intoto")
+		return cli.Misusef("osm-gitops trace node/NAME -o intoto", "--diff has no effect on -o intoto")
 	case f.sign != "" && f.output != outputIntoto:
-		return cli.Misusef("osm-gitops trace node/NAME -o intoto --sign FILE", "--sign signs what -o intoto prints, and nothing else")
+		return cli.Misusef("osm-gitops trace node/NAME -o intoto --sign FILE", "--sign needs -o intoto")
 	case f.limit < 0:
 		return cli.Misusef("--limit 20", "--limit: is %d", f.limit)
 	}
@@ -147,7 +147,7 @@ func (f *traceFlags) checkArgs(args []string) error {
 }
 
 // errUnknown follows a printed result that is incomplete or contradictory.
-var errUnknown = errors.New("what it was provisioned from is not known for sure: see above")
+var errUnknown = errors.New("its origin is not certain: see above")
 
 func runTrace(ctx context.Context, f traceFlags, args []string, stdout, stderr io.Writer) error {
 	write := traceOutputs()[f.output]
@@ -209,12 +209,12 @@ func parseSubject(text string) (subject, error) {
 	case s.kind == "commit": // the revision of an artifact may hold a slash
 		s.key.Name = rest
 		if len(rest) < trace.MinCommit {
-			return s, cli.Misusef(hint, "commit %q: at least %d digits are needed", rest, trace.MinCommit)
+			return s, cli.Misusef(hint, "commit %q: give at least %d digits", rest, trace.MinCommit)
 		}
 	case !namespaced:
 		s.key.Name = rest
 	case s.kind == "node" || s.kind == "nodeprovenance":
-		return s, cli.Misusef(hint, "%q: a %s is in no namespace", text, s.kind)
+		return s, cli.Misusef(hint, "%q: a %s has no namespace", text, s.kind)
 	case namespace == "" || name == "" || strings.Contains(name, "/"):
 		return s, cli.Misusef(hint, "%q is not KIND/NAMESPACE/NAME", text)
 	default:
@@ -265,7 +265,7 @@ func (s subject) follow(ctx context.Context, c trace.Clusters, page trace.Page) 
 	case "commit":
 		return c.Commit(ctx, s.key.Name, page)
 	}
-	return nil, fmt.Errorf("no way to follow a %s", s.kind)
+	return nil, fmt.Errorf("cannot trace a %s", s.kind)
 }
 
 // writeDump writes a new file that only its owner can read.
@@ -330,9 +330,9 @@ func signedBy(file string) (traceOutput, error) {
 func eachStatement(ctx context.Context, from trace.Clusters, t *tracing, do func([]byte) error) error {
 	switch {
 	case t.Node == nil:
-		return cli.Misusef("osm-gitops trace node/NAME -o "+outputIntoto, "%s is no node: statements are about nodes", t.Asked)
+		return cli.Misusef("osm-gitops trace node/NAME -o "+outputIntoto, "%s is not a node: statements are about nodes", t.Asked)
 	case t.Node.Provenance == "":
-		return fmt.Errorf("node %s has no NodeProvenance yet, which the controller writes when it has joined: nothing is stated without one", t.Node.Name)
+		return fmt.Errorf("node %s has no NodeProvenance yet, which statements need: the controller writes it after the node has joined", t.Node.Name)
 	}
 	var np api.NodeProvenance
 	if err := from.Worker.Get(ctx, client.ObjectKey{Name: t.Node.Provenance}, &np); err != nil {
@@ -360,7 +360,7 @@ func eachStatement(ctx context.Context, from trace.Clusters, t *tracing, do func
 	if np.Spec.Configuration != nil {
 		for _, rec := range []render.Record{n.Provisioning, n.Bootstrap} {
 			if err := rendersTo(ctx, from, pool, rec); err != nil {
-				return fmt.Errorf("node %s: nothing is stated: %w", np.Spec.Node.Name, err)
+				return fmt.Errorf("node %s: no statement: %w", np.Spec.Node.Name, err)
 			}
 		}
 	}
@@ -392,7 +392,7 @@ func rendersTo(ctx context.Context, from trace.Clusters, pool types.NamespacedNa
 		return err
 	}
 	if got := out.Record.Digests; got != rec.Digests {
-		return fmt.Errorf("the record of configuration %s has other digests than what it renders to: ask osm-gitops verify what differs", rec.Digests.Input)
+		return fmt.Errorf("the record of configuration %s does not match its rendering: run osm-gitops verify for the difference", rec.Digests.Input)
 	}
 	return nil
 }
@@ -432,12 +432,12 @@ func answer(b *strings.Builder, t *trace.Trail) {
 	case t.Commit != nil:
 		commitLines(b, t.Commit)
 	case t.Version != "":
-		field(b, "commit", "none: the profile comes from no repository that is known")
+		field(b, "commit", "none: the profile comes from no known repository")
 	}
 	if n := t.Node; n != nil {
 		field(b, "evidence", joined(": ", string(n.Evidence), n.Explanation))
 		if n.Evidence != "" && n.Provenance == "" {
-			field(b, "", "(concluded now, and not yet written down by the controller)")
+			field(b, "", "(concluded now; the controller has not recorded it yet)")
 		}
 		if a := n.Agreed; a != nil && a.Status == metav1.ConditionUnknown { // or the evidence already says it
 			field(b, "its word", a.Message)
@@ -560,7 +560,7 @@ func bornLines(b *strings.Builder, of *trace.Born) {
 		fmt.Fprintf(b, "nodes: NodeProvenances cannot be read: %s\n", of.Unread)
 		return
 	}
-	fmt.Fprintf(b, "nodes: %d, of which %d are there and %d behind\n", of.Total, of.Present, of.Behind)
+	fmt.Fprintf(b, "nodes: %d, %d of them exist and %d are behind\n", of.Total, of.Present, of.Behind)
 	if len(of.Versions) > 1 {
 		for _, v := range of.Versions {
 			fmt.Fprintf(b, "  %6d %s\n", v.Nodes, joined(" ", v.Profile, v.Version, v.Commit))
@@ -572,7 +572,7 @@ func bornLines(b *strings.Builder, of *trace.Born) {
 			is += ", behind"
 		}
 		if n.Removed != nil {
-			is += ", gone since " + stamped(*n.Removed)
+			is += ", deleted " + stamped(*n.Removed)
 		}
 		fmt.Fprintf(b, "  %s  %s  %s  joined %s  %s\n", n.Name, n.Pool, joined(" ", n.Profile, n.Version), stamped(n.Joined), is)
 	}
@@ -586,7 +586,7 @@ func diffLines(b *strings.Builder, d *trace.Diff) {
 		return
 	}
 	if len(d.Files) == 0 {
-		fmt.Fprintf(b, "nothing changed since in the files of the node\n")
+		fmt.Fprintf(b, "no changes since then in the files of the node\n")
 		return
 	}
 	fmt.Fprintf(b, "from %s to %s\n", d.From, d.To)

@@ -46,7 +46,7 @@ machine sees what you see, which is no credential. It shows a dump of trace as w
 		},
 	}
 	flags.bind(cmd.Flags())
-	cmd.Flags().StringVar(&address, "address", "8087", "port on loopback, or loopback address and port; 0 takes a port that is free")
+	cmd.Flags().StringVar(&address, "address", "8087", "port on loopback, or loopback address and port; 0 selects a free port")
 	return cmd
 }
 
@@ -59,7 +59,7 @@ func runUI(ctx context.Context, flags *verifyFlags, address string, stderr io.Wr
 		}
 	}
 	if !loopback {
-		return cli.Misusef("a page for others is osm-gitops controller --ui-address", "--address: %q is not on loopback, and everybody would see what you may", address)
+		return cli.Misusef("for other users, use osm-gitops controller --ui-address", "--address: %q is not on loopback, and other users would see everything that you can see", address)
 	}
 	if err := flags.check(); err != nil {
 		return err
@@ -74,7 +74,7 @@ func runUI(ctx context.Context, flags *verifyFlags, address string, stderr io.Wr
 	}
 	defer done()
 	if err := checkAnswers(ctx, clusters.Management); err != nil {
-		fmt.Fprintf(stderr, "osm-gitops: the API server does not answer, and pages fail until it does: %v\n", err)
+		fmt.Fprintf(stderr, "osm-gitops: the API server does not answer, so pages fail: %v\n", err)
 	}
 	reader := &ui.Reader{Management: clusters.Management, Worker: clusters.Worker, Namespace: clusters.Namespace, PageSize: uiPageSize}
 	v, _ := buildVersion()
@@ -84,7 +84,7 @@ func runUI(ctx context.Context, flags *verifyFlags, address string, stderr io.Wr
 	}
 	ctrl.SetLogger((&controllerFlags{logFormat: "Console"}).logger(stderr))
 	listener := &ui.Listener{Server: server, Address: listen, Listening: func(at net.Addr) {
-		fmt.Fprintf(stderr, "osm-gitops: the audit page is at http://%s/ until you stop this\n", at)
+		fmt.Fprintf(stderr, "osm-gitops: the audit page is at http://%s/; press Ctrl-C to stop\n", at)
 	}}
 	return listener.Start(ctx)
 }

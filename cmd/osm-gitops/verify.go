@@ -43,7 +43,7 @@ func newVerifyCommand() *cobra.Command {
 	var flags verifyFlags
 	cmd := &cobra.Command{
 		Use:   "verify node/NAME | machinedeployment/NAMESPACE/NAME | --audit-log FILE...",
-		Short: "prove what a node, or a pool, was provisioned from",
+		Short: "prove the origin of the configuration of a node or a pool",
 		Long: `Prove what a node was provisioned from, or what a pool is provisioned from now.
 
 The profile is taken from the recorded commit of the recorded repository, and rendered
@@ -86,12 +86,12 @@ Nothing is written but --cache-dir. The exit status is 0 if everything agrees, 1
 func (f *verifyFlags) bind(fs *pflag.FlagSet) {
 	f.person.Bind(fs)
 	f.repo.Bind(fs)
-	fs.Lookup("repo").Usage = "`PATH-or-URL` of the Git repository to believe; empty: the recorded one"
-	fs.Lookup("revision").Usage = "`REV` of --repo: a branch, a tag or a commit, on whose first-parent line the profile has to be; default what the ProfileSource follows"
-	fs.Lookup("path").Usage = "`FOLDER` of the profiles in --repo; default that of the ProfileSource"
-	fs.StringVar(&f.cache, "cache-dir", "", "`FOLDER` to keep fetched repositories in; empty: a temporary one")
-	fs.StringArrayVar(&f.keys, "keys", nil, "`FILE` with public keys of who may sign commits: OpenPGP in ASCII armour, or as in allowed_signers; may be repeated. Empty: those of the ProfileSource, where it demands signatures")
-	fs.BoolVar(&f.withoutSecrets, "without-secrets", false, "leave out the Secrets that machines boot from")
+	fs.Lookup("repo").Usage = "`PATH-or-URL` of the Git repository to trust; empty: the recorded one"
+	fs.Lookup("revision").Usage = "`REV` of --repo: a branch, a tag or a commit, whose first-parent history has to contain the profile; default the revision that the ProfileSource follows"
+	fs.Lookup("path").Usage = "`FOLDER` of the profiles in --repo; default the folder of the ProfileSource"
+	fs.StringVar(&f.cache, "cache-dir", "", "`FOLDER` for fetched repositories; empty: a temporary one")
+	fs.StringArrayVar(&f.keys, "keys", nil, "`FILE` with trusted public keys for commits: OpenPGP in ASCII armor, or in the format of allowed_signers; repeatable. Empty: those of the ProfileSource, if it requires signatures")
+	fs.BoolVar(&f.withoutSecrets, "without-secrets", false, "exclude the Secrets from which machines boot")
 }
 
 // verifiedThing is the node or pool to verify.
@@ -104,7 +104,7 @@ const verifyUsage = "osm-gitops verify node/NAME, or osm-gitops verify machinede
 
 func verifiable(args []string) (verifiedThing, error) {
 	if len(args) != 1 {
-		return verifiedThing{}, cli.Misusef(verifyUsage, "%d arguments are given, and one is needed", len(args))
+		return verifiedThing{}, cli.Misusef(verifyUsage, "%d arguments found, one is expected", len(args))
 	}
 	parts := strings.Split(args[0], "/")
 	for _, p := range parts {
@@ -118,7 +118,7 @@ func verifiable(args []string) (verifiedThing, error) {
 	case (kind == "machinedeployment" || kind == "md") && len(parts) == 3:
 		return verifiedThing{pool: types.NamespacedName{Namespace: parts[1], Name: parts[2]}}, nil
 	}
-	return verifiedThing{}, cli.Misusef(verifyUsage, "%q names neither a node nor a pool", args[0])
+	return verifiedThing{}, cli.Misusef(verifyUsage, "%q is neither a node nor a pool", args[0])
 }
 
 func (f *verifyFlags) check() error {
@@ -172,7 +172,7 @@ func runVerify(ctx context.Context, f verifyFlags, args []string, stdout io.Writ
 		return nil
 	case report.OtherEngine():
 		v, _ := buildVersion()
-		return &statusError{exitOtherRelease, fmt.Errorf("%s: the record was made by engine %q, and this release, %s, has engine %q: take one whose osm-gitops version says %q; docs/verify.md names those of each engine",
+		return &statusError{exitOtherRelease, fmt.Errorf("%s: the record was created by engine %q, and this release, %s, has engine %q: use a release whose osm-gitops version prints %q; docs/verify.md lists the releases of each engine",
 			report.Subject, redact.Clean(report.Engine), v, render.EngineVersion, "engine "+redact.Clean(report.Engine))}
 	}
 	return fmt.Errorf("%s: %s", report.Subject, report.Verdict)
@@ -286,8 +286,8 @@ type auditLogFlags struct {
 }
 
 func (f *auditLogFlags) bind(fs *pflag.FlagSet) {
-	fs.StringArrayVar(&f.files, "audit-log", nil, "`FILE` that the controller wrote as its --audit-log, to verify in place of a node; more of them, such as those of logrotate, may follow in any order")
-	fs.StringVar(&f.hash, "audit-log-hash", "", "`HASH` of a line that an earlier verify printed as the last one: it has to be there")
+	fs.StringArrayVar(&f.files, "audit-log", nil, "`FILE` that the controller wrote as its --audit-log, to verify instead of a node; further files, such as those of logrotate, can follow in any order")
+	fs.StringVar(&f.hash, "audit-log-hash", "", "`HASH` of a line that an earlier verify printed as the last one, and that has to exist")
 }
 
 // lineHash is the form of a hash that verify prints.
@@ -298,10 +298,10 @@ func (f *auditLogFlags) asked() bool { return len(f.files) > 0 || f.hash != "" }
 
 func (f *auditLogFlags) check() error {
 	if len(f.files) == 0 {
-		return cli.Misusef("osm-gitops verify --audit-log FILE... --audit-log-hash HASH", "--audit-log-hash is of no use without --audit-log")
+		return cli.Misusef("osm-gitops verify --audit-log FILE... --audit-log-hash HASH", "--audit-log-hash has no effect without --audit-log")
 	}
 	if f.hash != "" && !lineHash.MatchString(f.hash) { // a typing error would look like a deleted line
-		return cli.Misusef("osm-gitops verify --audit-log FILE... --audit-log-hash HASH", "--audit-log-hash: %q is no hash of a line: it is sha256: and 64 hex digits", f.hash)
+		return cli.Misusef("osm-gitops verify --audit-log FILE... --audit-log-hash HASH", "--audit-log-hash: %q is not the hash of a line: write sha256: and 64 hex digits", f.hash)
 	}
 	return nil
 }
@@ -320,14 +320,14 @@ func (f *auditLogFlags) run(args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	if sum.Lines == 0 {
-		return errors.New("the audit log has no line yet")
+		return errors.New("the audit log is empty")
 	}
 	if sum.First > 1 {
-		cli.Warn(stderr, fmt.Errorf("it begins with line number %d: the lines before are in files that were not given", sum.First))
+		cli.Warn(stderr, fmt.Errorf("it begins with line number %d: name the files with earlier lines to verify these as well", sum.First))
 	}
-	fmt.Fprintf(stdout, "the chain is whole: %d lines, number %d to %d, in %s\nlast hash %s\n", sum.Lines, sum.First, sum.Last.Sequence, strings.Join(sum.Files, ", "), sum.Last.Hash)
+	fmt.Fprintf(stdout, "the chain is intact: %d lines, number %d to %d, in %s\nlast hash %s\n", sum.Lines, sum.First, sum.Last.Sequence, strings.Join(sum.Files, ", "), sum.Last.Hash)
 	if f.hash != "" && !sum.Anchored {
-		return fmt.Errorf("--audit-log-hash: no line has the hash %s: what was there up to it was changed or taken away, or is in a file that was not given", f.hash)
+		return fmt.Errorf("--audit-log-hash: no line has the hash %s: lines up to it were changed or removed, or are in a file that is not named", f.hash)
 	}
 	return nil
 }

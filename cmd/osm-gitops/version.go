@@ -17,7 +17,7 @@ var version, commit string
 func newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "print the version, the commit, the versions of Go and of the rendering",
+		Short: "print the version, the commit, and the versions of Go and of the rendering engine",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v, c := buildVersion()

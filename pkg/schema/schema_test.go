@@ -22,7 +22,7 @@ func compile(t *testing.T, name string) *jsonschema.Schema {
 	t.Helper()
 	text, ok := schema.Named(name)
 	if !ok {
-		t.Fatalf("there is no schema %q", name)
+		t.Fatalf("unknown schema %q", name)
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {

@@ -115,7 +115,7 @@ func TestAuditLog(t *testing.T) {
 	}
 	program, err := e2e.Binary()
 	s.Must(err)
-	if out, err := exec.CommandContext(t.Context(), program, "verify", "--audit-log", path).CombinedOutput(); err != nil || !strings.Contains(string(out), "the chain is whole") {
+	if out, err := exec.CommandContext(t.Context(), program, "verify", "--audit-log", path).CombinedOutput(); err != nil || !strings.Contains(string(out), "the chain is intact") {
 		t.Errorf("verify: %v\n%s", err, out)
 	}
 }

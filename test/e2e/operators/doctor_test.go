@@ -292,8 +292,8 @@ func (p *patient) withFewRights(t *testing.T) {
 	}{
 		{[]string{"doctor", "-o", "yaml"}, `unknown output "yaml"`},
 		{[]string{"doctor", "now"}, `unexpected argument "now"`},
-		{[]string{"doctor", "--worker-user", "x"}, "no worker cluster apart"},
-		{[]string{"doctor", "--git-allowed-cidrs", "x"}, "is no network"},
+		{[]string{"doctor", "--worker-user", "x"}, "no separate worker cluster"},
+		{[]string{"doctor", "--git-allowed-cidrs", "x"}, "is not a network"},
 	} {
 		if status, _, errs := p.Runs(c.args...); status != 2 || !strings.Contains(errs, c.says) {
 			t.Errorf("%q: status %d: %s", c.args, status, errs)

@@ -57,7 +57,7 @@ func ReadClusterFile(path string, stdin io.Reader) (ClusterFile, error) {
 			// encoding/json puts the names of Go types into the path, which the file does not have.
 			field := strings.NewReplacer("cluster.Cluster.", "cluster.", "cluster.Facts.", "cluster.").Replace(mismatch.Field)
 			if lines[field] > 0 {
-				return file, fmt.Errorf("%s:%d: %s is of the wrong type: a %s stands where a %s belongs", path, lines[field], field, mismatch.Value, mismatch.Type.Kind())
+				return file, fmt.Errorf("%s:%d: %s: expected %[5]s, found %[4]s", path, lines[field], field, mismatch.Value, mismatch.Type.Kind())
 			}
 		}
 		return file, fmt.Errorf("%s: %w", path, err)

@@ -29,7 +29,7 @@ func (f *ClusterAccess) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.Context, "context", "", "`NAME` of the context in that kubeconfig; empty: its current one")
 	fs.StringVar(&f.WorkerKubeconfig, "worker-cluster-kubeconfig", "", "`FILE` with the kubeconfig of the worker cluster; empty: the same cluster")
 	fs.StringVar(&f.Namespace, "namespace", "kube-system", "`NAMESPACE` of the controller")
-	fs.StringVar(&f.hosts, "git-hosts", "", "what the hosts of repositories are, for links to commits: a comma `LIST` of HOST=KIND with a kind of github, gitlab, gitea, forgejo, bitbucket, bitbucket-server or azure. Without it a ProfileSource's webhook tells, or a guess from the name is said to be one")
+	fs.StringVar(&f.hosts, "git-hosts", "", "kinds of repository hosts, for links to commits: a comma `LIST` of HOST=KIND with a kind of github, gitlab, gitea, forgejo, bitbucket, bitbucket-server or azure. By default the kind follows from a ProfileSource's webhook, or is guessed from the name and marked as a guess")
 	fs.StringVar(&f.From, "from", "", "`FILE` of osm-gitops trace --dump, to read instead of a cluster")
 }
 

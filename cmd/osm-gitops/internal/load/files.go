@@ -40,7 +40,7 @@ func choose(docs []profile.Document, path, name string) (profile.Document, error
 		}
 		names = append(names, d.Name)
 	}
-	return profile.Document{}, fmt.Errorf("%s: holds the profiles %s, but the MachineDeployment's annotation %s names %q",
+	return profile.Document{}, fmt.Errorf("%s: contains the profiles %s, but the MachineDeployment's annotation %s names %q",
 		path, strings.Join(names, ", "), api.AnnotationOSP, name)
 }
 
@@ -54,7 +54,7 @@ func MachineDeployment(path string, stdin io.Reader) (*cluster.MachineDeployment
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if md.Kind != "MachineDeployment" || md.APIVersion != cluster.GroupVersion.String() {
-		return nil, fmt.Errorf("%s: is no MachineDeployment: apiVersion %q and kind %q stand where %q and %q belong",
+		return nil, fmt.Errorf("%s: is not a MachineDeployment: found apiVersion %q and kind %q, expected %q and %q",
 			path, md.APIVersion, md.Kind, cluster.GroupVersion.String(), "MachineDeployment")
 	}
 	return md, nil

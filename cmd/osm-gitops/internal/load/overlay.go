@@ -156,9 +156,9 @@ func Contents(path string, stdin io.Reader) (profile.Contents, error) {
 	}
 	in, err := profile.DecodeFile(path, b)
 	if err == nil && len(in.Profiles)+len(in.Overlays) == 0 {
-		err = fmt.Errorf("%s: holds no OperatingSystemProfile", path)
+		err = fmt.Errorf("%s: contains no OperatingSystemProfile", path)
 		if len(in.Others) > 0 {
-			err = fmt.Errorf("%w, and is %s", err, in.Others[0].Kind)
+			err = fmt.Errorf("%w, but %s", err, in.Others[0].Kind)
 		}
 	}
 	return in, err

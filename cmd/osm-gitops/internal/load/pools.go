@@ -62,7 +62,7 @@ func (f *PoolFlags) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.manifests, "machine-deployments", "", "`DIR` with manifests of MachineDeployments, and of ProfileSources; or one file")
 	fs.StringVar(&f.cluster, "cluster", "", "`FILE` with the keys settings and cluster, as osm-gitops render has it, for --machine-deployments; default: a controller without flags")
 	fs.StringVar(&f.snapshot, "snapshot", "", "`FILE` of osm-gitops snapshot, or with the ConfigMap "+impact.ConfigMapName)
-	fs.StringVar(&f.source, "source", "", "`NAME` of the ProfileSource of the repository, for --kubeconfig and --snapshot: what another one has is refused then")
+	fs.StringVar(&f.source, "source", "", "`NAME` of the ProfileSource of the repository, for --kubeconfig and --snapshot: profiles of other sources are rejected")
 	f.kube.Bind(fs, "")
 }
 
@@ -76,14 +76,14 @@ func (f *PoolFlags) Check(usage string) error {
 	}
 	switch {
 	case given == 0:
-		return cli.Misusef(usage, "say where the pools are: --machine-deployments, --kubeconfig or --snapshot is missing, and no %s names a folder of pools", lint.ConfigName)
+		return cli.Misusef(usage, "name the pools: --machine-deployments, --kubeconfig or --snapshot is missing, and no %s names a folder of pools", lint.ConfigName)
 	case given > 1:
-		return cli.Misusef(usage, "of --machine-deployments, --kubeconfig and --snapshot one will do")
+		return cli.Misusef(usage, "--machine-deployments, --kubeconfig and --snapshot exclude each other")
 	case f.cluster != "" && f.manifests == "":
-		return cli.Misusef(usage, "--cluster is for --machine-deployments: a cluster and a snapshot have settings of their own")
+		return cli.Misusef(usage, "--cluster is for --machine-deployments: a cluster and a snapshot have their own settings")
 	}
 	if f.source != "" && f.manifests != "" {
-		return cli.Misusef(usage, "--source is for --kubeconfig and --snapshot: manifests do not tell what a ProfileSource offers")
+		return cli.Misusef(usage, "--source is for --kubeconfig and --snapshot: manifests do not contain the profiles of a ProfileSource")
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (f *PoolFlags) Fleet(ctx context.Context, stderr io.Writer) (impact.Fleet, 
 		names = append(names, s.Name)
 	}
 	if !slices.Contains(names, f.source) {
-		return out, fmt.Errorf("--source: there is no ProfileSource %q; there are %s", f.source, strings.Join(names, ", "))
+		return out, fmt.Errorf("--source: ProfileSource %q not found; there are %s", f.source, strings.Join(names, ", "))
 	}
 	out.Own = f.source
 	return out, nil
@@ -164,7 +164,7 @@ func (m *manifests) read(dir string) (impact.Fleet, error) {
 			return err
 		}
 		if !d.Type().IsRegular() && path != dir {
-			cli.Warn(m.stderr, fmt.Errorf("%s: is no regular file, and not read", path))
+			cli.Warn(m.stderr, fmt.Errorf("%s: is not a regular file, skipped", path))
 			return nil
 		}
 		errs = append(errs, m.file(path))
@@ -174,7 +174,7 @@ func (m *manifests) read(dir string) (impact.Fleet, error) {
 		return m.fleet, err
 	}
 	if len(m.fleet.Pools) == 0 {
-		return m.fleet, fmt.Errorf("%s: holds no MachineDeployment", dir)
+		return m.fleet, fmt.Errorf("%s: contains no MachineDeployment", dir)
 	}
 	return m.fleet, nil
 }
@@ -206,7 +206,7 @@ func (m *manifests) document(doc []byte, place string) error {
 	var head metav1.TypeMeta
 	if err := yaml.Unmarshal(doc, &head); err != nil {
 		if bytes.Contains(doc, []byte("MachineDeployment")) {
-			return fmt.Errorf("is no YAML, and names a MachineDeployment: render templates before: %w", unquoted(err))
+			return fmt.Errorf("is invalid YAML, and names a MachineDeployment: render templates first: %w", unquoted(err))
 		}
 		return nil
 	}
@@ -255,7 +255,7 @@ func (m *manifests) pool(md *cluster.MachineDeployment, place string) error {
 	}
 	name := md.Namespace + "/" + md.Name
 	if other, ok := m.seen[name]; ok {
-		return fmt.Errorf("MachineDeployment %s is also in %s: name a folder with the pools of one cluster", name, other)
+		return fmt.Errorf("MachineDeployment %s is also in %s: name a folder with the pools of a single cluster", name, other)
 	}
 	m.seen[name] = place
 	if md.Annotations[api.AnnotationOSP] == "" {

@@ -49,7 +49,7 @@ func (o Origin) Read(ctx context.Context, md *cluster.MachineDeployment) (render
 			asked = o.Profile
 		}
 		if len(snap.Line) == 0 && len(snap.Files) > 0 {
-			cli.Warn(o.Stderr, fmt.Errorf("%s is a shallow or partial clone: the commit of a profile is said to be %s, and not the one that brought it; fetch the whole history to have what the controller would write",
+			cli.Warn(o.Stderr, fmt.Errorf("%s is a shallow or partial clone: the commit of a profile is given as %s instead of the one that introduced it; fetch the complete history for the output of the controller",
 				o.Repo.Location, snap.Head))
 		}
 		return o.chosen(ctx, snap, choice{asked: asked, where: o.Repo.At(snap), object: profile.ObjectName})
@@ -79,7 +79,7 @@ func (o Origin) Read(ctx context.Context, md *cluster.MachineDeployment) (render
 }
 
 // BuiltinOnly names the built-in profiles as a place, for messages.
-const BuiltinOnly = "this program, whose built-in profiles are taken without --profile and --repo"
+const BuiltinOnly = "this program, whose built-in profiles are the default without --profile and --repo"
 
 func IsFolder(path string) bool {
 	info, err := os.Stat(path)
@@ -172,10 +172,10 @@ func UnknownProfile(asked, where string, names []string) error {
 			near, distance = name, d
 		}
 	}
-	err := fmt.Errorf("there is no profile %q in %s", asked, where)
+	err := fmt.Errorf("profile %q not found in %s", asked, where)
 	switch {
 	case len(names) == 0:
-		return fmt.Errorf("%w, nor any other", err)
+		return fmt.Errorf("%w, which has no profiles", err)
 	case len(names) > most:
 		names = append(names[:most:most], "...")
 	}

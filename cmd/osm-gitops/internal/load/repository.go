@@ -26,13 +26,13 @@ type RepoFlags struct {
 }
 
 func (f *RepoFlags) Bind(fs *pflag.FlagSet) {
-	fs.StringVar(&f.Location, "repo", "", "`PATH-or-URL` of a Git repository to take the profile from")
+	fs.StringVar(&f.Location, "repo", "", "`PATH-or-URL` of a Git repository with the profile")
 	fs.StringVar(&f.Revision, "revision", "", "`REV` of the repository: a branch, a tag, a commit, or something like HEAD~1; default HEAD")
 	fs.StringVar(&f.Path, "path", "", "`FOLDER` of the profiles in the repository; default its root")
-	fs.BoolVar(&f.AllowInsecure, "allow-insecure-git", false, "allow an http URL: whoever is on the way can put in his profile")
-	fs.StringVar(&f.AllowedCIDRs, "git-allowed-cidrs", "", "comma list of loopback and link-local networks in which the repository may be")
+	fs.BoolVar(&f.AllowInsecure, "allow-insecure-git", false, "allow an http URL: an attacker on the network can replace the profile")
+	fs.StringVar(&f.AllowedCIDRs, "git-allowed-cidrs", "", "comma list of loopback and link-local networks that can contain the repository")
 	fs.StringVar(&f.identity, "identity", "", "`FILE` with the private key for a repository over ssh, not encrypted")
-	fs.StringVar(&f.knownHosts, "known-hosts", "", "`FILE` with the servers that the key may be shown to, as ssh has it; default ~/.ssh/known_hosts")
+	fs.StringVar(&f.knownHosts, "known-hosts", "", "`FILE` with the trusted servers, in the format of ssh; default ~/.ssh/known_hosts")
 }
 
 // scpForm is how ssh takes a repository, user@host:path.
@@ -90,7 +90,7 @@ func (f *RepoFlags) CheckLocation(command string) error {
 	case !f.overSSH() && (f.identity != "" || f.knownHosts != ""):
 		return cli.Misusef("write the repository as ssh://git@host/path, or leave them out", "--identity and --known-hosts are for repositories over ssh")
 	case err == nil && !f.overSSH() && f.isURL() && u.User != nil:
-		return cli.Misusef(hint, "--repo: the URL has a user or a password in it; only repositories that everyone may read are fetched")
+		return cli.Misusef(hint, "--repo: the URL contains a user or a password: name a public repository, without them")
 	}
 	return f.checkCIDRs(command)
 }
@@ -192,7 +192,7 @@ func ParseCIDRs(list string) ([]netip.Prefix, error) {
 		}
 		p, err := netip.ParsePrefix(s)
 		if err != nil {
-			return nil, fmt.Errorf("%q is no network: write one like 10.0.0.0/8", s)
+			return nil, fmt.Errorf("%q is not a network: use the form 10.0.0.0/8", s)
 		}
 		out = append(out, p)
 	}
