@@ -394,16 +394,16 @@ func TestKeys(t *testing.T) {
 		return pem.EncodeToMemory(&pem.Block{Type: kind, Headers: headers, Bytes: []byte("x")})
 	}
 	for want, text := range map[string][]byte{
-		"no private key in PEM": []byte("hello"),
-		"has a password":        block("ENCRYPTED PRIVATE KEY", nil),
-		"has a password, which": block("EC PRIVATE KEY", map[string]string{"Proc-Type": "4,ENCRYPTED", "DEK-Info": "AES-256-CBC,00"}),
-		"a password, which":     block("ENCRYPTED SIGSTORE PRIVATE KEY", nil),
-		"a key for ssh":         block("OPENSSH PRIVATE KEY", nil),
-		"rsa private key":       block("RSA PRIVATE KEY", nil),
-		"*rsa.PrivateKey":       pkcs8PEM(t, large),
-		"reading the key":       block("PRIVATE KEY", nil),
-		"reading the key: ":     block("EC PRIVATE KEY", nil),
-		"holds no private key":  block("PUBLIC KEY", nil),
+		"no private key in PEM":   []byte("hello"),
+		"has a password":          block("ENCRYPTED PRIVATE KEY", nil),
+		"has a password":          block("EC PRIVATE KEY", map[string]string{"Proc-Type": "4,ENCRYPTED", "DEK-Info": "AES-256-CBC,00"}),
+		"a password, which":       block("ENCRYPTED SIGSTORE PRIVATE KEY", nil),
+		"a key for ssh":           block("OPENSSH PRIVATE KEY", nil),
+		"rsa private key":         block("RSA PRIVATE KEY", nil),
+		"*rsa.PrivateKey":         pkcs8PEM(t, large),
+		"reading the key":         block("PRIVATE KEY", nil),
+		"reading the key: ":       block("EC PRIVATE KEY", nil),
+		"contains no private key": block("PUBLIC KEY", nil),
 	} {
 		if _, err := ParseKey(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)

@@ -51,13 +51,13 @@ func privateKey(text []byte) (any, error) {
 	for {
 		var block *pem.Block
 		if block, text = pem.Decode(text); block == nil {
-			return nil, errors.New("it holds no private key in PEM: make one by openssl genpkey -algorithm ed25519")
+			return nil, errors.New("it contains no private key in PEM: create one with openssl genpkey -algorithm ed25519")
 		}
 		switch {
 		case strings.Contains(block.Type, "ENCRYPTED") || block.Headers["DEK-Info"] != "":
-			return nil, errors.New("the key has a password, which is not asked for: give one without, such as openssl pkey makes of it, from a file that only you can read")
+			return nil, errors.New("the key has a password: give a key without one, such as the output of openssl pkey, in a file that only you can read")
 		case block.Type == "OPENSSH PRIVATE KEY":
-			return nil, errors.New("it is a key for ssh: give one in PKCS#8, such as openssl genpkey -algorithm ed25519 makes")
+			return nil, errors.New("it is a key for ssh: give one in PKCS#8, such as the output of openssl genpkey -algorithm ed25519")
 		case block.Type == "EC PRIVATE KEY":
 			key, err := x509.ParseECPrivateKey(block.Bytes)
 			if err != nil {

@@ -41,7 +41,7 @@ const (
 )
 
 // ErrUnknown says that the origin of a node is unknown.
-var ErrUnknown = errors.New("it is not known what the node was provisioned from")
+var ErrUnknown = errors.New("the origin of the node is unknown")
 
 // Node has the records about a node.
 type Node struct {
@@ -287,7 +287,7 @@ func digestSet(digest string) (map[string]string, error) {
 	const recipe, digits = "v1:sha256:", 64
 	hexDigits, ok := strings.CutPrefix(digest, recipe)
 	if !ok || len(hexDigits) != digits || !isHex(hexDigits) {
-		return nil, fmt.Errorf("the digest %q is not of the form %s and %d digits: another release made the record", digest, recipe, digits)
+		return nil, fmt.Errorf("the digest %q is not of the form %s and %d digits: another release created the record", digest, recipe, digits)
 	}
 	return map[string]string{string(intotov1.AlgorithmSHA256): hexDigits}, nil
 }

@@ -39,7 +39,7 @@ type Head struct {
 }
 
 // ErrNewer says that another release wrote a line.
-var ErrNewer = errors.New("another release made it")
+var ErrNewer = errors.New("another release wrote it")
 
 // Next formats the next line, without its line feed.
 func (h Head) Next(f Fact, at time.Time) (line []byte, next Head, err error) {
@@ -49,7 +49,7 @@ func (h Head) Next(f Fact, at time.Time) (line []byte, next Head, err error) {
 		return nil, h, fmt.Errorf("encoding a fact of kind %s about %s %s: %w", f.Kind, f.Object.Kind, f.Object.Name, err)
 	}
 	if len(line) > maxLine {
-		return nil, h, fmt.Errorf("a fact of kind %s about %s %s has %d bytes, a line may have %d", f.Kind, f.Object.Kind, f.Object.Name, len(line), maxLine)
+		return nil, h, fmt.Errorf("a fact of kind %s about %s %s has %d bytes, of at most %d for a line", f.Kind, f.Object.Kind, f.Object.Name, len(line), maxLine)
 	}
 	return line, Head{Sequence: e.Sequence, Hash: hashOf(line)}, nil
 }
@@ -64,16 +64,16 @@ func (h Head) Check(line []byte) (Entry, Head, error) {
 	case e.Sequence == h.Sequence+1 && e.Before == h.Hash:
 		return e, Head{Sequence: e.Sequence, Hash: hashOf(line)}, nil
 	case e.Sequence == h.Sequence+1:
-		return e, h, fmt.Errorf("it follows a line with hash %q, and the line before has %q: that one was changed", e.Before, h.Hash)
+		return e, h, fmt.Errorf("it follows a line with hash %q, but the previous line has %q: the previous line was changed", e.Before, h.Hash)
 	case e.Sequence == 1:
-		return e, h, fmt.Errorf("another chain begins, after line number %d: nothing tells what was between", h.Sequence)
+		return e, h, fmt.Errorf("another chain begins after line number %d: lines between may be missing", h.Sequence)
 	}
 	return e, h, fmt.Errorf("it has number %d, after %d: %s", e.Sequence, h.Sequence, gap(h.Sequence, e.Sequence))
 }
 
 func gap(before, now uint64) string {
 	if now <= before {
-		return "lines were repeated or put in another order"
+		return "lines were repeated or reordered"
 	}
 	return fmt.Sprintf("%d lines between are missing", now-before-1)
 }
@@ -85,25 +85,25 @@ func parse(line []byte) (Entry, error) {
 		Recipe string `json:"recipe"`
 	}
 	if err := json.Unmarshal(line, &made); err != nil {
-		return e, fmt.Errorf("it is no line of an audit log: %w", err)
+		return e, fmt.Errorf("it is not a line of an audit log: %w", err)
 	}
 	if made.Recipe != Recipe {
-		return e, fmt.Errorf("its recipe is %q, this release knows %q: %w", made.Recipe, Recipe, ErrNewer)
+		return e, fmt.Errorf("its recipe is %q, this release has %q: %w", made.Recipe, Recipe, ErrNewer)
 	}
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&e); err != nil {
-		return e, fmt.Errorf("it is no line of an audit log: %w", err)
+		return e, fmt.Errorf("it is not a line of an audit log: %w", err)
 	}
 	again, err := encode(e)
 	if err != nil {
-		return e, fmt.Errorf("it is no line of an audit log: %w", err)
+		return e, fmt.Errorf("it is not a line of an audit log: %w", err)
 	}
 	switch {
 	case !bytes.Equal(again, line):
-		return e, errors.New("it is not written as the controller writes: it was changed")
+		return e, errors.New("it is not in the controller's format: it was changed")
 	case e.ID != e.Fact.ID():
-		return e, fmt.Errorf("its id is %q and has to be %q: it was changed", e.ID, e.Fact.ID())
+		return e, fmt.Errorf("its id is %q, expected %q: it was changed", e.ID, e.Fact.ID())
 	case e.Sequence == 0 || (e.Sequence == 1) != (e.Before == ""):
 		return e, fmt.Errorf("it has number %d and follows %q: it was changed", e.Sequence, e.Before)
 	}

@@ -138,7 +138,7 @@ func TestTampering(t *testing.T) {
 		line int
 		says string
 	}{
-		"another author":                      {replaced(2, "Ada", "Eve"), 4, "that one was changed"},
+		"another author":                      {replaced(2, "Ada", "Eve"), 4, "the previous line was changed"},
 		"the last line changed":               {replaced(4, "Reported", "Inferred"), 0, ""}, // not detectable without a stored hash
 		"a line left out":                     {join(lines[0], lines[1], lines[3], lines[4]), 3, "1 lines between are missing"},
 		"the first line left out":             {join(lines[1:]...), 0, ""}, // it could be in a file that was moved away
@@ -146,10 +146,10 @@ func TestTampering(t *testing.T) {
 		"a line twice":                        {join(lines[0], lines[1], lines[1], lines[2]), 3, "repeated"},
 		"a line of another chain":             {join(lines[0], lines[1], otherLines[2], lines[3]), 4, "changed"},
 		"a chain that begins anew":            {join(good, good), 6, "another chain begins"},
-		"a blank line":                        {join(lines[0], []byte("\n"), lines[1]), 2, "no line of an audit log"},
-		"text of a stranger":                  {join(lines[0], []byte("hello\n"), lines[1]), 2, "no line of an audit log"},
-		"another spelling of the same":        {replaced(1, `"kind":"NodeJoined"`, `"kind": "NodeJoined"`), 2, "not written as the controller writes"},
-		"an escape where none is needed":      {replaced(1, "Ada", `\u0041da`), 2, "not written as the controller writes"},
+		"a blank line":                        {join(lines[0], []byte("\n"), lines[1]), 2, "not a line of an audit log"},
+		"text of a stranger":                  {join(lines[0], []byte("hello\n"), lines[1]), 2, "not a line of an audit log"},
+		"another spelling of the same":        {replaced(1, `"kind":"NodeJoined"`, `"kind": "NodeJoined"`), 2, "not in the controller's format"},
+		"an escape where none is needed":      {replaced(1, "Ada", `\u0041da`), 2, "not in the controller's format"},
 		"a field twice":                       {replaced(1, `"sequence":2`, `"sequence":3,"sequence":2`), 2, "not written as"},
 		"a field that there is not":           {replaced(1, `"recipe":"v1"`, `"recipe":"v1","x":1`), 2, "unknown field"},
 		"another id":                          {replaced(1, `"id":"`, `"id":"0`), 2, "its id is"},
@@ -263,7 +263,7 @@ func TestLongestLine(t *testing.T) {
 	if line, _, err = (Head{}).Next(of(room), noon); err != nil || len(line) != maxLine {
 		t.Errorf("a line of %d bytes: %v", len(line), err)
 	}
-	if _, _, err = (Head{}).Next(of(room+1), noon); err == nil || !strings.Contains(err.Error(), "a line may have") {
+	if _, _, err = (Head{}).Next(of(room+1), noon); err == nil || !strings.Contains(err.Error(), "for a line") {
 		t.Errorf("a line of one byte more: %v", err)
 	}
 }

@@ -26,7 +26,7 @@ func openFile(path string) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("opening the audit log %s: it is no regular file: name one, or stdout", path)
+		err = fmt.Errorf("opening the audit log %s: it is not a regular file: name one, or stdout", path)
 	}
 	if err == nil && errors.Is(before, os.ErrNotExist) {
 		err = syncDir(path)
@@ -85,7 +85,7 @@ func readTail(f *os.File) (tail, error) {
 	case last < 0 && at > 0:
 		return t, foreign(f, fmt.Errorf("its last line has more than %d bytes", maxLine))
 	case last < 0 && len(end) > 0 && !beginsLine(end):
-		return t, foreign(f, errors.New("it has one line, which is none"))
+		return t, foreign(f, errors.New("its only line is not an entry"))
 	case last < 0:
 		return t, nil
 	}
@@ -108,7 +108,7 @@ func beginsLine(text []byte) bool {
 }
 
 func foreign(f *os.File, err error) error {
-	return fmt.Errorf("reading the end of the audit log %s: %w: it is left as it is; move the file away, or name another", f.Name(), err)
+	return fmt.Errorf("reading the end of the audit log %s: %w: the file is unchanged: move it away, or name another", f.Name(), err)
 }
 
 // moved finds the end of the chain in the files next to an empty log, after the log was
@@ -117,7 +117,7 @@ func (l *Log) moved() (Head, error) {
 	dir, base := filepath.Split(l.path)
 	entries, err := os.ReadDir(filepath.Clean(dir + "."))
 	if err != nil {
-		return Head{}, fmt.Errorf("looking for what the audit log continues: %w", err)
+		return Head{}, fmt.Errorf("searching for the previous audit log: %w", err)
 	}
 	var newest Head
 	for _, e := range entries {

@@ -184,7 +184,7 @@ func (l *Log) current() error {
 			return nil
 		}
 		if err == nil && err2 == nil && os.SameFile(named, held) {
-			l.log.Info("somebody else changed the audit log", "bytes", held.Size(), "want", l.size)
+			l.log.Info("another process changed the audit log", "bytes", held.Size(), "want", l.size)
 		}
 		l.shut()
 	}
@@ -236,13 +236,13 @@ func (l *Log) adopt(f *os.File) error {
 	if !l.known || head.Sequence > l.head.Sequence {
 		l.head = head
 	} else if t.head != (Head{}) && t.head != l.head {
-		l.log.Info("the end of the audit log is not what was written last", "sequence", t.head.Sequence, "want", l.head.Sequence)
+		l.log.Info("the end of the audit log differs from the last written line", "sequence", t.head.Sequence, "want", l.head.Sequence)
 	}
 	l.known = l.known || l.head != Head{}
 	if t.whole == 0 && l.head != (Head{}) {
 		l.announce(Fact{
 			Kind: LogContinued, Object: Object{Kind: fileKind, Name: l.path}, Occasion: l.head.Hash,
-			Message: fmt.Sprintf("it continues a file that was moved away, whose last line has number %d", l.head.Sequence),
+			Message: fmt.Sprintf("it continues a file that was moved away; the last line has number %d", l.head.Sequence),
 		})
 	}
 	return nil
@@ -259,15 +259,15 @@ func (l *Log) announce(f Fact) {
 func (l *Log) repair(f *os.File, t tail) (Fact, error) {
 	name, err := l.keepTorn(f, t)
 	if err != nil {
-		return Fact{}, fmt.Errorf("keeping what was cut off at the end of the audit log: %w", err)
+		return Fact{}, fmt.Errorf("saving the truncated end of the audit log: %w", err)
 	}
 	if err := errors.Join(f.Truncate(t.whole), f.Sync()); err != nil {
 		return Fact{}, fmt.Errorf("repairing the end of the audit log: %w", err)
 	}
-	l.log.Info("a line of the audit log had been cut off", "bytes", t.torn, "kept", name)
+	l.log.Info("repaired a truncated line of the audit log", "bytes", t.torn, "kept", name)
 	return Fact{
 		Kind: LogRepaired, Object: Object{Kind: fileKind, Name: l.path}, Occasion: name,
-		Message: fmt.Sprintf("a line of %d bytes had been cut off: it is kept in %s", t.torn, name),
+		Message: fmt.Sprintf("a line was truncated to %d bytes, which are in %s", t.torn, name),
 	}, nil
 }
 

@@ -161,7 +161,7 @@ func TestForeignFiles(t *testing.T) {
 	} {
 		path := write(t, []byte(text))[0]
 		for what, err := range map[string]error{"Check": Check(path), "Open": func() error { _, err := Open(path, clock.RealClock{}, logr.Discard()); return err }()} {
-			if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "move the file away") {
+			if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "move it away") {
 				t.Errorf("%s: %s: %v", name, what, err)
 			}
 		}
@@ -362,8 +362,8 @@ func TestChangesByOthersAreLogged(t *testing.T) {
 	}
 	l.must(t, joined(6))
 	wantMessages("half a line of somebody else",
-		fmt.Sprintf(`"somebody else changed the audit log" "file"=%q "bytes"=%d "want"=%d`, path, whole+10, whole),
-		fmt.Sprintf(`"a line of the audit log had been cut off" "file"=%q "bytes"=10`, path))
+		fmt.Sprintf(`"another process changed the audit log" "file"=%q "bytes"=%d "want"=%d`, path, whole+10, whole),
+		fmt.Sprintf(`"repaired a truncated line of the audit log" "file"=%q "bytes"=10`, path))
 	l.must(t, joined(7))
 	wantMessages("a write after that")
 
@@ -375,8 +375,8 @@ func TestChangesByOthersAreLogged(t *testing.T) {
 	}
 	l.must(t, joined(9))
 	wantMessages("a line was taken away",
-		fmt.Sprintf(`"somebody else changed the audit log" "file"=%q "bytes"=%d "want"=%d`, path, whole, longer),
-		`"the end of the audit log is not what was written last"`)
+		fmt.Sprintf(`"another process changed the audit log" "file"=%q "bytes"=%d "want"=%d`, path, whole, longer),
+		`"the end of the audit log differs from the last written line"`)
 }
 
 // openFilesBelow returns the files of a folder that this process has open, without the lock.

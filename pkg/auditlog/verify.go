@@ -112,7 +112,7 @@ func (v *verifier) read(path string) error {
 		n++
 		line, whole := bytes.CutSuffix(f.Bytes(), []byte("\n"))
 		if !whole {
-			return &BrokenError{path, n, errors.New("it was cut off: its writer is at it, or ended; the controller repairs it when it starts again")}
+			return &BrokenError{path, n, errors.New("it is truncated: the controller is writing it or has ended, and repairs it when it starts again")}
 		}
 		if v.sum.Lines == 0 {
 			e, err := parse(line)
@@ -177,7 +177,7 @@ func (l *lines) failed(line int) error {
 	err := l.Err()
 	switch {
 	case errors.Is(err, bufio.ErrTooLong):
-		return &BrokenError{l.path, line, fmt.Errorf("it has more than %d bytes: it is no line of an audit log", maxLine)}
+		return &BrokenError{l.path, line, fmt.Errorf("it has more than %d bytes: it is not a line of an audit log", maxLine)}
 	case err != nil:
 		return &BrokenError{l.path, line, err}
 	}

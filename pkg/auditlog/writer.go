@@ -146,7 +146,7 @@ func (w *Writer) try(facts ...Fact) error {
 func (w *Writer) unfit(f Fact) bool {
 	_, _, err := Head{}.Next(f, w.Clock.Now())
 	if err != nil {
-		w.Log.Error(err, "making a line of the audit log")
+		w.Log.Error(err, "formatting a line of the audit log")
 		w.lose([]Fact{f})
 	}
 	return err != nil
@@ -238,7 +238,7 @@ func (w *Writer) fail(err error) {
 	w.metrics().JournalFailed()
 	if text := err.Error(); text != w.failed {
 		w.failed = text
-		w.Log.Error(err, "the audit log cannot be written: facts wait, and NodeProvenances are not deleted")
+		w.Log.Error(err, "the audit log cannot be written: facts wait in memory, and NodeProvenances are not deleted")
 	}
 }
 

@@ -31,9 +31,9 @@ const (
 
 // Keys of the Secrets, for an error about a missing one.
 const (
-	keysHTTPS = "username and password, or bearerToken, or those of a GitHub App; with ca.crt for a CA of its own, tls.crt and tls.key for a client certificate"
+	keysHTTPS = "username and password, or bearerToken, or those of a GitHub App; with ca.crt for a private CA, tls.crt and tls.key for a client certificate"
 	keysSSH   = "identity and known_hosts; with password for an encrypted identity"
-	keysProxy = "address; with username and password if it wants some, ca.crt for an https proxy with a CA of its own"
+	keysProxy = "address; with username and password if required, ca.crt for an https proxy with its own CA"
 )
 
 // Keys of each kind of Secret. Names and contents are those of Flux:
@@ -227,7 +227,7 @@ func httpAuthOf(data map[string][]byte) (source.Auth, error) {
 	case bearer:
 		token := string(data[secrets.KeyBearerToken])
 		if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-			return nil, errors.New("bearerToken has a blank, a line break or another character in it that cannot be sent: a line break at its end is the usual mistake")
+			return nil, errors.New("bearerToken contains a space, a line break or another invalid character: the usual mistake is a line break at its end")
 		}
 		return &source.BearerToken{Token: token}, nil
 	case app:
@@ -263,11 +263,11 @@ func checkKeys(data map[string][]byte, known []string, use string) error {
 	for _, key := range slices.Sorted(maps.Keys(data)) {
 		switch {
 		case legacyKeys[key] != "":
-			return fmt.Errorf("the key %q is Flux's old name: call it %s", key, legacyKeys[key])
+			return fmt.Errorf("the key %q is Flux's old name: rename it to %s", key, legacyKeys[key])
 		case key == secrets.KeyGitHubAppInstallationOwner:
 			return fmt.Errorf("the key %q is not supported: give %s instead", key, secrets.KeyGitHubAppInstallationID)
 		case !slices.Contains(known, key):
-			return fmt.Errorf("the key %q is of no use for %s, which knows %s: remove it", key, use, strings.Join(known, ", "))
+			return fmt.Errorf("the key %q has no effect for %s, which uses %s: remove it", key, use, strings.Join(known, ", "))
 		case len(data[key]) == 0:
 			return fmt.Errorf("the key %q is empty: give it a value, or remove it", key)
 		}

@@ -137,7 +137,7 @@ func TestWrongSecrets(t *testing.T) {
 		"an empty password":             {overHTTPS, secretOf("git", data{"username": canary, "password": ""}), `"password" is empty`},
 		"basic and bearer":              {overHTTPS, secretOf("git", data{"username": canary, "password": canary, "bearerToken": canary}), "choose one"},
 		"basic and app":                 {overHTTPS, secretOf("git", data{"username": canary, "password": canary, "githubAppID": "1"}), "choose one"},
-		"a token with a line break":     {overHTTPS, secretOf("git", data{"bearerToken": canary + "\n"}), "bearerToken has a blank"},
+		"a token with a line break":     {overHTTPS, secretOf("git", data{"bearerToken": canary + "\n"}), "bearerToken contains a space"},
 		"an app without a key":          {overHTTPS, secretOf("git", data{"githubAppID": "1", "githubAppInstallationID": "2"}), "githubAppPrivateKey is missing"},
 		"an app's URL alone":            {overHTTPS, secretOf("git", data{"githubAppBaseURL": canary}), "githubAppID and githubAppInstallationID and githubAppPrivateKey is missing"},
 		"an app of words":               {overHTTPS, secretOf("git", data{"githubAppID": canary, "githubAppInstallationID": "2", "githubAppPrivateKey": m.app}), "githubAppID is not a number"},

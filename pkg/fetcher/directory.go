@@ -64,9 +64,9 @@ func (f *Fetcher) watch(ctx context.Context, ps *api.ProfileSource, dir source.D
 		w.told = slow
 		log := ctrl.LoggerFrom(ctx).WithValues("directory", dir.Path)
 		if slow == "" {
-			log.Info("edits of the directory are told at once again")
+			log.Info("edits of the directory are noticed immediately again")
 		} else {
-			log.Info("edits of the directory are only looked for", "reason", slow)
+			log.Info("edits of the directory are noticed only at the interval", "reason", slow)
 		}
 	}
 	return slow

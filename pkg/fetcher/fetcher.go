@@ -109,11 +109,11 @@ func (f *Fetcher) Forget(key types.NamespacedName) {
 func (f *Fetcher) builtin(ctx context.Context, ps *api.ProfileSource) (*source.Snapshot, error) {
 	switch {
 	case ps.Name != api.DefaultsName:
-		return nil, &SpecError{Reason: api.ReasonSourceInvalid, Err: fmt.Errorf("spec.builtin: the built-in profiles are offered by ProfileSource %q, which the controller keeps itself: delete this one", api.DefaultsName)}
+		return nil, &SpecError{Reason: api.ReasonSourceInvalid, Err: fmt.Errorf("spec.builtin: the controller's own ProfileSource %q offers the built-in profiles: delete this one", api.DefaultsName)}
 	case ps.Spec.Path != "":
-		return nil, &SpecError{Reason: api.ReasonSourceInvalid, Err: errors.New("spec.path: the built-in profiles are in no folder: remove it")}
+		return nil, &SpecError{Reason: api.ReasonSourceInvalid, Err: errors.New("spec.path: the built-in profiles have no folder: remove the field")}
 	case ignored(ps) != "":
-		return nil, &SpecError{Reason: api.ReasonSourceInvalid, Err: errors.New("spec.ignore: built-in profiles are not ignored: remove it")}
+		return nil, &SpecError{Reason: api.ReasonSourceInvalid, Err: errors.New("spec.ignore: built-in profiles cannot be ignored: remove the field")}
 	case f.Builtin == nil:
 		return nil, &SpecError{Reason: api.ReasonAccessDenied, Err: errors.New("spec.builtin: the built-in profiles are not offered: start the controller without --disable-default-osps, or delete this ProfileSource")}
 	}

@@ -117,7 +117,7 @@ func (f *Fetcher) artifact(ctx context.Context, ps *api.ProfileSource, last *Cac
 		if err := f.unwatchFlux(ctx, ref.Kind, kind); err != nil {
 			return nil, err
 		}
-		return nil, &WaitError{fmt.Errorf("spec.sourceRef: the cluster does not know the kind %s of %s: install Flux, or a newer one", ref.Kind, sourcev1.GroupVersion)}
+		return nil, &WaitError{fmt.Errorf("spec.sourceRef: the cluster does not have the kind %s of %s: install or upgrade Flux", ref.Kind, sourcev1.GroupVersion)}
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("reading %s %s: %w", ref.Kind, name, err)

@@ -156,7 +156,7 @@ func unraised(was, is *profile.Catalogue) []string {
 		written, _, edited := strings.Cut(v.Version, dirty)
 		used := slices.ContainsFunc(was.History[v.Name], func(h profile.Version) bool { return h.Version == written && h.Digest != v.Digest })
 		if edited && used {
-			out = append(out, fmt.Sprintf("profile %s is edited, and its version is still %s: once it is committed it is refused; raise spec.version in %s", redact.Clean(v.Name), written, redact.Clean(v.CurrentPath)))
+			out = append(out, fmt.Sprintf("profile %s is edited, and its version is still %s: after a commit it will be rejected: raise spec.version in %s", redact.Clean(v.Name), written, redact.Clean(v.CurrentPath)))
 		}
 	}
 	return out
@@ -175,9 +175,9 @@ func collisions(was, is *profile.Catalogue, fleet *Fleet) []string {
 			if fleet.Own != "" {
 				sources += ", " + redact.Clean(fleet.Own)
 			}
-			out = append(out, fmt.Sprintf("the ProfileSources %s offer the profile %s: the oldest of them counts until the others leave it out, and what is said here holds if that is the one of this repository", sources, name))
+			out = append(out, fmt.Sprintf("the ProfileSources %s offer the profile %s: the oldest of them is used until the others remove it, and this report is valid if that is the one of this repository", sources, name))
 		case len(others) == 1 && !had && fleet.Own == "":
-			out = append(out, fmt.Sprintf("ProfileSource %s offers the profile %s already: unless that is the one of this repository, %s is refused, and pools keep what %[1]s has (--source says which one is)", sources, name, redact.Clean(v.CurrentPath)))
+			out = append(out, fmt.Sprintf("ProfileSource %s already offers the profile %s: unless that is the one of this repository, %s is rejected, and pools retain the profile of %[1]s (set --source to the one of this repository)", sources, name, redact.Clean(v.CurrentPath)))
 		}
 	}
 	return out
@@ -216,7 +216,7 @@ func (c Comparison) pool(p Pool, before, after *revision) (r result, was, is cho
 	case err != nil || unclear != nil:
 		r.refusal, r.before = message(errors.Join(err, unclear).Error()), true
 	case want.Namespace != c.Fleet.Namespace:
-		r.unchanged = fmt.Sprintf("takes its profile from namespace %s", redact.Clean(want.Namespace))
+		r.unchanged = fmt.Sprintf("uses a profile of namespace %s", redact.Clean(want.Namespace))
 	case frozen:
 		r.unchanged = "suspended by annotation " + api.AnnotationSuspend
 	default:
@@ -253,22 +253,22 @@ func (r *result) decided(want selection.Request, now *Generation, was, is choice
 	case is.refusal != "":
 		r.refusal, r.before = message(is.refusal), was.refusal == is.refusal
 	case is.removed && has && was.removed:
-		r.unchanged = fmt.Sprintf("profile %s was removed before: who has it keeps it", name)
+		r.unchanged = fmt.Sprintf("profile %s was removed before: pools that have it retain it", name)
 	case is.removed && has:
-		r.unchanged = fmt.Sprintf("profile %s is removed, and the pool keeps %s; new pools are refused", name, was.version.Version)
+		r.unchanged = fmt.Sprintf("profile %s is removed, and the pool retains %s; new pools are rejected", name, was.version.Version)
 	case is.removed:
 		r.refusal, r.before = removed(name), was.removed
 	case is.from == nil:
 		r.unchanged = is.not
 	case was.same(is) && want.Pin != nil:
-		r.unchanged = fmt.Sprintf("annotation %s asks for %s: it keeps %s %s", api.AnnotationVersionPin, want.Pin, name, is.version.Version)
+		r.unchanged = fmt.Sprintf("annotation %s requests %s: it retains %s %s", api.AnnotationVersionPin, want.Pin, name, is.version.Version)
 	case was.same(is):
 		r.unchanged = fmt.Sprintf("%s %s does not change", name, is.version.Version)
 	}
 }
 
 func removed(profile string) string {
-	return fmt.Sprintf("profile %s was removed: choose another in annotation %s, or put its file back", profile, api.AnnotationOSP)
+	return fmt.Sprintf("profile %s was removed: choose another in annotation %s, or restore its file", profile, api.AnnotationOSP)
 }
 
 func noSettings(p Pool) error {

@@ -55,7 +55,7 @@ func (r *Report) markdown(limit int) string {
 		fmt.Fprintf(&c.b, "_%s._\n\n", placeholderNote)
 	}
 	if c.omitted > 0 {
-		fmt.Fprintf(&c.b, "_%s left out, for a comment holds no more: `osm-gitops diff` prints everything with `-o text`._\n", counted(c.omitted, "part"))
+		fmt.Fprintf(&c.b, "_%s omitted, since the size of a comment is limited: `osm-gitops diff -o text` prints everything._\n", counted(c.omitted, "part"))
 	}
 	return c.b.String()
 }
@@ -94,7 +94,7 @@ func (c *comment) refused(r *Report) {
 	}
 	for i, f := range r.Refusals {
 		if i == 0 {
-			c.add("\n**Refused pools**, which keep what they have\n\n")
+			c.add("\n**Rejected pools**, which retain their configuration\n\n")
 		}
 		c.add(fmt.Sprintf("- %s%s: %s\n", names(f.Pools, code), f.since(), code(redact.Shorten(f.Reason, maxSaid))))
 	}

@@ -35,7 +35,7 @@ func TestMarkdownIsBounded(t *testing.T) {
 		if open, closed := strings.Count(text, "\n<details>"), strings.Count(text, "\n</details>\n"); open != closed {
 			t.Errorf("%d parts begin and %d end for %d pools", open, closed, r.Pools)
 		}
-		if left := strings.Contains(text, "left out, for a comment"); left != (r.Pools >= 40 || len(r.Changes[0].Files) >= 300) {
+		if left := strings.Contains(text, "omitted, since the size of a comment is limited"); left != (r.Pools >= 40 || len(r.Changes[0].Files) >= 300) {
 			t.Errorf("of %d pools something is left out: %v", r.Pools, left)
 		}
 	}

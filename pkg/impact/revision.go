@@ -145,13 +145,13 @@ func (r *revision) choose(want selection.Request, fleet *Fleet) choice {
 	case ok && other == "":
 		return r.offered(r.own, want, o)
 	case ok:
-		return choice{source: other, not: fmt.Sprintf("the profile %s comes from ProfileSource %s, which had it first", want.Name, other)}
+		return choice{source: other, not: fmt.Sprintf("the profile %s comes from the older ProfileSource %s", want.Name, other)}
 	}
 	if others := fleet.offeredBy(want.Name); len(others) > 0 {
 		return choice{source: others[0], not: fmt.Sprintf("the profile %s comes from ProfileSource %s, and is not in this repository", want.Name, others[0])}
 	}
 	if slices.Contains(fleet.ByHand, want.Name) {
-		return choice{not: fmt.Sprintf("the OperatingSystemProfile %s was made by hand", want.Name)}
+		return choice{not: fmt.Sprintf("a user created the OperatingSystemProfile %s", want.Name)}
 	}
 	if o, ok := selection.FindCandidate(builtin, want.Name); ok {
 		return r.offered(r.builtin, want, o)

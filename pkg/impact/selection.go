@@ -50,7 +50,7 @@ type UnknownProfileError struct {
 	There []string
 }
 
-func (e *UnknownProfileError) Error() string { return fmt.Sprintf("there is no profile %q", e.Name) }
+func (e *UnknownProfileError) Error() string { return fmt.Sprintf("profile %q not found", e.Name) }
 
 // Pools returns for every pool the version of its profile that the controller would choose,
 // and the rejected files. A pool that waits for its wave is listed twice: with the new
@@ -117,7 +117,7 @@ func (s Selection) standing(now *revision, p Pool) (c choice, note string) {
 		c = now.choose(want, &s.Fleet)
 	}
 	if c.from == nil {
-		return choice{}, fmt.Sprintf("it has %s %s until its wave has come, which is not in %s: what that downloads is not listed", redact.Clean(p.Now.Profile), redact.Clean(p.Now.Version), s.Where)
+		return choice{}, fmt.Sprintf("it has %s %s until its wave begins, which is not in %s: the downloads of that version are not listed", redact.Clean(p.Now.Profile), redact.Clean(p.Now.Version), s.Where)
 	}
 	return c, ""
 }
@@ -165,11 +165,11 @@ func (s Selection) choose(now *revision, p Pool) (c choice, note string, err err
 		return c, "", errors.New(message(err.Error()))
 	}
 	if want.Namespace != s.Fleet.Namespace {
-		return c, "", fmt.Errorf("it takes its profile from namespace %s, whose ProfileSources are not known here: with --machine-deployments and --namespace %[1]s it is taken from %[2]s", redact.Clean(want.Namespace), s.Where)
+		return c, "", fmt.Errorf("it uses a profile of namespace %s, whose ProfileSources are unknown here: to use %[2]s, set --machine-deployments and --namespace %[1]s", redact.Clean(want.Namespace), s.Where)
 	}
 	switch {
 	case frozen && p.Now == nil:
-		note = fmt.Sprintf("annotation %s keeps what the pool has, and nothing here says what that is: taken is what it has without the annotation", api.AnnotationSuspend)
+		note = fmt.Sprintf("annotation %s freezes the pool's configuration, which is unknown here: the result is for a pool without the annotation", api.AnnotationSuspend)
 	case frozen:
 		if want, err = exactly(*p.Now, want); err != nil {
 			return c, "", err
@@ -193,7 +193,7 @@ func (s Selection) choose(now *revision, p Pool) (c choice, note string, err err
 func exactly(has Generation, want selection.Request) (selection.Request, error) {
 	pin, err := profile.ParsePin(has.Version)
 	if err != nil {
-		return want, fmt.Errorf("it has %s %s, which is no version", redact.Clean(has.Profile), redact.Clean(has.Version))
+		return want, fmt.Errorf("it has %s %s, which is not a version", redact.Clean(has.Profile), redact.Clean(has.Version))
 	}
 	want.Name, want.Pin = has.Profile, &pin
 	return want, nil
@@ -204,17 +204,17 @@ func (s Selection) refusal(now *revision, want selection.Request, p Pool, c choi
 	name := redact.Clean(want.Name)
 	switch {
 	case c.source != "" && s.Fleet.claimedBy(want.Name) != "":
-		return fmt.Errorf("its profile %s comes from ProfileSource %s, and not from %s: name the repository of that", name, redact.Clean(c.source), s.Where)
+		return fmt.Errorf("its profile %s comes from ProfileSource %s, not from %s: name the repository of that source", name, redact.Clean(c.source), s.Where)
 	case c.source != "":
-		return fmt.Errorf("its profile %s comes from ProfileSource %s, and is not in %s: name the repository of that", name, redact.Clean(c.source), s.Where)
+		return fmt.Errorf("its profile %s comes from ProfileSource %s, and is not in %s: name the repository of that source", name, redact.Clean(c.source), s.Where)
 	case c.refusal != "" && s.Snapshot != nil && len(s.Snapshot.Line) > 0:
 		return errors.New(message(c.refusal))
 	case c.refusal != "":
-		return fmt.Errorf("%s. %s has no history: earlier versions are in a clone of the repository with all of it", message(c.refusal), s.Where)
+		return fmt.Errorf("%s. %s has no history: for earlier versions, use a clone of the repository with the complete history", message(c.refusal), s.Where)
 	case c.removed && p.Now != nil && !want.Has(p.Now.Profile, p.Now.Version):
 		return errors.New(removed(name))
 	case slices.Contains(s.Fleet.ByHand, want.Name) && c.from == nil:
-		return fmt.Errorf("its OperatingSystemProfile %s was made by hand, and is not in %s: write it to a file there", name, s.Where)
+		return fmt.Errorf("a user created its OperatingSystemProfile %s, which is not in %s: write it to a file there", name, s.Where)
 	case c.from == nil:
 		return &UnknownProfileError{Name: name, There: now.names()}
 	}

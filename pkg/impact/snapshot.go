@@ -59,7 +59,7 @@ func (f Fleet) Encode(compress bool) ([]byte, error) {
 }
 
 // ErrTooLarge says that a snapshot exceeds the size of a ConfigMap.
-var ErrTooLarge = errors.New("a ConfigMap does not hold it")
+var ErrTooLarge = errors.New("it is too large for a ConfigMap")
 
 // ConfigMap returns the ConfigMap that the controller publishes, or ErrTooLarge.
 func (f Fleet) ConfigMap() (*corev1.ConfigMap, error) {
@@ -68,7 +68,7 @@ func (f Fleet) ConfigMap() (*corev1.ConfigMap, error) {
 		return nil, err
 	}
 	if len(b) > maxConfigMapBytes {
-		return nil, fmt.Errorf("the snapshot of %d pools has %d bytes compressed, and %d are possible: %w; have a job write it with osm-gitops snapshot instead of --publish-snapshot", len(f.Pools), len(b), maxConfigMapBytes, ErrTooLarge)
+		return nil, fmt.Errorf("the snapshot of %d pools has %d bytes compressed, of at most %d: %w; write it in a job with osm-gitops snapshot instead of --publish-snapshot", len(f.Pools), len(b), maxConfigMapBytes, ErrTooLarge)
 	}
 	return &corev1.ConfigMap{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
@@ -90,14 +90,14 @@ func Decode(r io.Reader) (Fleet, error) {
 	if !bytes.HasPrefix(b, []byte("\x1f\x8b")) && !bytes.HasPrefix(bytes.TrimSpace(b), []byte(`{`)) || bytes.Contains(b[:min(len(b), 4<<10)], []byte("binaryData")) {
 		var cm corev1.ConfigMap
 		if err := yaml.Unmarshal(b, &cm); err != nil || len(cm.BinaryData[configMapKey]) == 0 {
-			return Fleet{}, fmt.Errorf("is neither a snapshot nor the ConfigMap %s, which holds one: write it with osm-gitops snapshot, or kubectl get configmap %s -o yaml", ConfigMapName, ConfigMapName)
+			return Fleet{}, fmt.Errorf("is neither a snapshot nor the ConfigMap %s with one: write it with osm-gitops snapshot, or kubectl get configmap %s -o yaml", ConfigMapName, ConfigMapName)
 		}
 		b = cm.BinaryData[configMapKey]
 	}
 	if bytes.HasPrefix(b, []byte("\x1f\x8b")) {
 		z, err := gzip.NewReader(bytes.NewReader(b))
 		if err != nil {
-			return Fleet{}, fmt.Errorf("is no gzip: %w", err)
+			return Fleet{}, fmt.Errorf("is invalid gzip: %w", err)
 		}
 		if b, err = bounded(z); err != nil {
 			return Fleet{}, err
@@ -105,10 +105,10 @@ func Decode(r io.Reader) (Fleet, error) {
 	}
 	var s snapshot
 	if err := json.Unmarshal(b, &s); err != nil {
-		return Fleet{}, fmt.Errorf("is no snapshot: %w", err)
+		return Fleet{}, fmt.Errorf("is not a snapshot: %w", err)
 	}
 	if s.Kind != snapshotKind || s.Version != snapshotVersion {
-		return Fleet{}, fmt.Errorf("is no snapshot that this release reads: its kind is %q and its version %d, which should be %q and %d: write it again with this release", s.Kind, s.Version, snapshotKind, snapshotVersion)
+		return Fleet{}, fmt.Errorf("is not a snapshot of this release: found kind %q and version %d, expected %q and %d: write it again with this release", s.Kind, s.Version, snapshotKind, snapshotVersion)
 	}
 	for i, p := range s.Pools { // the file is untrusted
 		s.Pools[i].Facts = redacted(p.Facts)

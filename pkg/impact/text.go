@@ -87,7 +87,7 @@ func (p ProfileChange) sentence(q quote) string {
 }
 
 // placeholderNote explains placeholders.
-const placeholderNote = PlaceholderCommit + ", " + placeholderRepository + " and " + placeholderDigest + " are placeholders: what they will be is known once this is merged"
+const placeholderNote = PlaceholderCommit + ", " + placeholderRepository + " and " + placeholderDigest + " are placeholders: their values are known after the merge"
 
 // hasPlaceholder reports whether a difference shows a placeholder.
 func (r *Report) hasPlaceholder() bool {
@@ -116,7 +116,7 @@ func (r *Report) verdict() string {
 		}
 	}
 	if pools > 0 {
-		wrong = append(wrong, counted(pools, "pool")+" without what they ask for")
+		wrong = append(wrong, counted(pools, "pool")+" without what they request")
 	}
 	switch {
 	case len(wrong) > 0:
@@ -130,12 +130,12 @@ func (r *Report) verdict() string {
 // summary counts pools.
 func (r *Report) summary() string {
 	changed, replaced := r.affected()
-	text := fmt.Sprintf("%s: %d get something else", counted(r.Pools, "pool"), changed)
+	text := fmt.Sprintf("%s: %d get another configuration", counted(r.Pools, "pool"), changed)
 	if replaced > 0 {
-		text += fmt.Sprintf(", of %d running machines are replaced", replaced)
+		text += fmt.Sprintf(", running machines of %d are replaced", replaced)
 	}
 	if n := r.refused(); n > 0 {
-		text += fmt.Sprintf("; %d cannot have what they ask for", n)
+		text += fmt.Sprintf("; %d cannot have what they request", n)
 	}
 	return text + fmt.Sprintf("; %d do not change", r.Pools-changed-r.refused())
 }
@@ -166,7 +166,7 @@ func indented(text string) string { return strings.ReplaceAll(text, "\n", "\n  "
 func (c Change) title(q quote) string {
 	title := fmt.Sprintf("%s %s -> %s: ", q(c.Profile), q(c.From), q(c.To))
 	if c.From == "" {
-		title = fmt.Sprintf("%s %s, the first that can be had: ", q(c.Profile), q(c.To))
+		title = fmt.Sprintf("%s %s, the first valid version: ", q(c.Profile), q(c.To))
 	}
 	title += counted(len(c.Pools), "pool") + ", "
 	switch {
@@ -179,7 +179,7 @@ func (c Change) title(q quote) string {
 }
 
 // equalNote explains a change without files.
-const equalNote = "what nodes get is the same but for the version, the commit and the digest that they state"
+const equalNote = "nodes get the same content except the version, the commit and the digest in it"
 
 func (c Change) text(b *strings.Builder) {
 	fmt.Fprintf(b, "\n%s\n", c.title(plain))
@@ -241,7 +241,7 @@ func (f FileDiff) sentence(q quote) string {
 		text += fmt.Sprintf(", mode %s -> %s", f.OldMode, f.NewMode)
 	}
 	if f.Diff == "" && f.OldMode == f.NewMode && f.Change == "changed" {
-		text += " in what is not shown: it may be a credential"
+		text += " in text that is hidden as a possible credential"
 	}
 	return text
 }

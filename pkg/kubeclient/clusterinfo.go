@@ -17,13 +17,13 @@ const ClusterInfoKey = "kubeconfig"
 func ClusterInfo(cm *corev1.ConfigMap) (*clientcmdapi.Cluster, error) {
 	config, err := clientcmd.Load([]byte(cm.Data[ClusterInfoKey]))
 	if err != nil {
-		return nil, fmt.Errorf("key kubeconfig is no kubeconfig: %w", err)
+		return nil, fmt.Errorf("key kubeconfig is not a kubeconfig: %w", err)
 	}
 	// Nodes get the cluster and a token, never these users. But cluster-info is public, and
 	// its writer should learn about a user with a plugin.
 	for name, user := range config.AuthInfos {
 		if user.Exec != nil || user.AuthProvider != nil {
-			return nil, fmt.Errorf("key kubeconfig: user %q has a plugin (exec or auth-provider), which is never run: leave clusters only", name)
+			return nil, fmt.Errorf("key kubeconfig: user %q has a plugin (exec or auth-provider), which is never run: remove all users", name)
 		}
 	}
 	if len(config.Clusters) != 1 {
@@ -34,7 +34,7 @@ func ClusterInfo(cm *corev1.ConfigMap) (*clientcmdapi.Cluster, error) {
 		only = c
 	}
 	if only.CertificateAuthority != "" && len(only.CertificateAuthorityData) == 0 {
-		return nil, fmt.Errorf("key kubeconfig names the CA by file %q, which no node has: put it in as certificate-authority-data", only.CertificateAuthority)
+		return nil, fmt.Errorf("key kubeconfig names the CA by file %q, which no node has: embed it as certificate-authority-data", only.CertificateAuthority)
 	}
 	only.LocationOfOrigin = ""
 	return only, nil

@@ -17,7 +17,7 @@ func ControllerConfig(kubeconfig string) (*rest.Config, error) {
 	}
 	cfg, err := ctrl.GetConfig()
 	if err != nil {
-		return nil, fmt.Errorf("finding the cluster: %w: give --kubeconfig", err)
+		return nil, fmt.Errorf("finding the cluster: %w: set --kubeconfig", err)
 	}
 	return withoutPrograms("the kubeconfig of the environment", cfg)
 }
@@ -51,7 +51,7 @@ func UserConfig(flag, kubeconfig, context string) (*rest.Config, error) {
 	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
 	if err != nil {
 		if kubeconfig == "" && strings.Contains(err.Error(), "KUBERNETES_MASTER") { // the default error recommends a variable that is not supported
-			return nil, fmt.Errorf("finding the cluster: no kubeconfig was found: give --%s", flag)
+			return nil, fmt.Errorf("finding the cluster: no kubeconfig found: set --%s", flag)
 		}
 		return nil, fmt.Errorf("--%s: %w", flag, err)
 	}

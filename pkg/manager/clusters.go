@@ -60,7 +60,7 @@ func (k kubeconfigFile) replaced() bool {
 const replacedLook = 10 * time.Second
 
 // errReplaced ends the process, which reads the kubeconfig after its restart.
-var errReplaced = errors.New("has changed, and with what it said before the API server does not answer: start again to use it")
+var errReplaced = errors.New("has changed, and the API server does not answer with the previous content: restart to use it")
 
 // untilReplaced returns an error when a cluster is unreachable and its kubeconfig has
 // changed, for instance with a new token or address; nil when ctx ends first.
@@ -179,7 +179,7 @@ func (r *reached) away() error {
 	case r.err != nil:
 		return fmt.Errorf("the API server of the %s does not answer since %s: %w", r.name, r.since.UTC().Format(time.RFC3339), r.err)
 	case !r.known:
-		return fmt.Errorf("the API server of the %s has not been asked yet", r.name)
+		return fmt.Errorf("the API server of the %s has not received a request yet", r.name)
 	}
 	return nil
 }
@@ -205,7 +205,7 @@ type teller struct {
 	next http.RoundTripper
 }
 
-var errCredentials = errors.New("it refuses the credentials (401): replace those of its kubeconfig")
+var errCredentials = errors.New("it rejects the credentials (401): replace those in its kubeconfig")
 
 func (t teller) RoundTrip(req *http.Request) (*http.Response, error) {
 	res, err := t.next.RoundTrip(req)
@@ -213,9 +213,9 @@ func (t teller) RoundTrip(req *http.Request) (*http.Response, error) {
 	case err == nil && res.StatusCode == http.StatusUnauthorized:
 		t.of.tell(errCredentials)
 	case err == nil && res.StatusCode >= http.StatusInternalServerError && strings.HasSuffix(req.URL.Path, "/readyz"):
-		t.of.tell(fmt.Errorf("it says that it is not ready (%d)", res.StatusCode))
+		t.of.tell(fmt.Errorf("it reports that it is not ready (%d)", res.StatusCode))
 	case err == nil && (res.StatusCode == http.StatusBadGateway || res.StatusCode == http.StatusServiceUnavailable):
-		t.of.tell(fmt.Errorf("it, or what stands before it, does not serve (%d)", res.StatusCode))
+		t.of.tell(fmt.Errorf("it, or a proxy in front of it, does not serve (%d)", res.StatusCode))
 	case err == nil && res.StatusCode >= http.StatusInternalServerError: // proves neither
 	case err == nil:
 		t.of.tell(nil)

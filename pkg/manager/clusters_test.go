@@ -33,7 +33,7 @@ func TestReached(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.away(); err == nil || !strings.Contains(err.Error(), "has not been asked yet") {
+	if err := r.away(); err == nil || !strings.Contains(err.Error(), "has not received a request yet") {
 		t.Errorf("at first: %v", err)
 	}
 	for _, c := range []struct {
@@ -45,7 +45,7 @@ func TestReached(t *testing.T) {
 		{http.StatusOK, true, ""},
 		{http.StatusForbidden, true, ""}, // a rejection is an answer
 		{http.StatusNotFound, true, ""},
-		{http.StatusUnauthorized, false, "it refuses the credentials (401)"},
+		{http.StatusUnauthorized, false, "it rejects the credentials (401)"},
 	} {
 		status.Store(int64(c.status))
 		if err := r.ask(t.Context()); (err == nil) != c.asks {

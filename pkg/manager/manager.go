@@ -188,7 +188,7 @@ func (opts *Options) mayServeFrom(ctx context.Context, cfg *rest.Config) error {
 	}
 	left, err := doctor.InSystem(ctx, live)
 	if err != nil {
-		return fmt.Errorf("--namespace %s: looking for another controller: %w", opts.Namespace, err)
+		return fmt.Errorf("--namespace %s: searching for another controller: %w", opts.Namespace, err)
 	}
 	if len(left) > 0 {
 		return fmt.Errorf("--namespace %s: %s has %s: %s", opts.Namespace, metav1.NamespaceSystem, strings.Join(left, ", "), doctor.StayInSystem)

@@ -47,11 +47,11 @@ func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		logger := log.FromContext(ctx)
-		logger.Info("the kind NodeProvenance is not installed: where nodes come from is not written down; apply deploy/crds/gitops.k8c.io_nodeprovenances.yaml")
+		logger.Info("the kind NodeProvenance is not installed: the provenance of nodes is not recorded; apply deploy/crds/gitops.k8c.io_nodeprovenances.yaml")
 		err := wait.PollUntilContextCancel(ctx, installedPoll, false, func(context.Context) (bool, error) {
 			installed, err := nodes.Installed(mgr.GetRESTMapper())
 			if err != nil {
-				logger.Error(err, "looking whether the kind NodeProvenance is installed")
+				logger.Error(err, "checking for the kind NodeProvenance")
 			}
 			return installed, nil
 		})

@@ -30,7 +30,7 @@ func warnOfSettings(mgr ctrl.Manager, opts *Options, facts nodeFacts, recorder e
 		settings, _ := machines.NodeSettings(ctx) // pools report problems of the Secret
 		warnings := settings.Warnings()
 		for _, w := range warnings {
-			ctrl.Log.Info("a setting can hardly do what was meant", "setting", w.Setting, "value", w.Value, "problem", w.Problem, "remedy", w.Remedy)
+			ctrl.Log.Info("a setting probably does not have the intended effect", "setting", w.Setting, "value", w.Value, "problem", w.Problem, "remedy", w.Remedy)
 		}
 		if len(warnings) == 0 {
 			return nil
@@ -77,7 +77,7 @@ func readPEM(flag, file string) (string, error) {
 	for rest := b; ; {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {
-			return "", fmt.Errorf("--%s: %s holds no certificate in PEM", flag, file)
+			return "", fmt.Errorf("--%s: %s contains no certificate in PEM", flag, file)
 		}
 		if block.Type == "CERTIFICATE" {
 			return string(b), nil

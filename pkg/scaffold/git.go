@@ -31,7 +31,7 @@ func Author(env func(string) string, now time.Time) (object.Signature, error) {
 		name, email = cmp.Or(name, c.User.Name), cmp.Or(email, c.User.Email)
 	}
 	if name == "" || email == "" {
-		return object.Signature{}, errors.New("--git: Git knows no name and address for the commit: set them with git config --global user.name NAME and user.email ADDRESS")
+		return object.Signature{}, errors.New("--git: Git has no name and address for the commit: set them with git config --global user.name NAME and user.email ADDRESS")
 	}
 	return object.Signature{Name: name, Email: email, When: now}, nil
 }

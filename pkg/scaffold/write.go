@@ -27,7 +27,7 @@ func Write(dir string, files map[string][]byte, add bool) error {
 		return err
 	}
 	if len(entries) > 0 && !add {
-		return fmt.Errorf("%s: %w: name a new folder, or give --force, which adds files and overwrites none", dir, ErrNotEmpty)
+		return fmt.Errorf("%s: %w: name a new folder, or set --force, which adds files and overwrites none", dir, ErrNotEmpty)
 	}
 	// A symlink in the folder cannot lead outside.
 	root, err := os.OpenRoot(dir)
@@ -46,7 +46,7 @@ func Write(dir string, files map[string][]byte, add bool) error {
 		case err != nil:
 			there = append(there, err)
 		case !bytes.Equal(text, files[name]):
-			there = append(there, fmt.Errorf("%s: is there already, with other content: move it away first; nothing was written", path.Join(dir, name)))
+			there = append(there, fmt.Errorf("%s: already exists with other content: move it away first; nothing was written", path.Join(dir, name)))
 		}
 	}
 	if len(there) > 0 {

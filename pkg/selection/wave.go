@@ -15,7 +15,7 @@ func WaveOf(labels map[string]string) (int32, error) {
 		return api.DefaultWave, nil
 	}
 	if len(text) != 1 || text[0] < '0' || text[0] > '9' {
-		return api.DefaultWave, fmt.Errorf("label %s: %q is no wave, and \"%d\" is taken: write one digit, \"0\" to \"9\", or remove the label", api.LabelWave, text, api.DefaultWave)
+		return api.DefaultWave, fmt.Errorf("label %s: invalid wave %q, using the default %d: set a digit from 0 to 9, or remove the label", api.LabelWave, text, api.DefaultWave)
 	}
 	return int32(text[0] - '0'), nil
 }

@@ -51,9 +51,9 @@ func (w *world) checkTokens(t *testing.T) {
 		status     int
 		says       string
 	}{
-		"nobody":                    {"https://" + address + "/", "", 401, "A token of the cluster is needed"},
-		"somebody else's token":     {"https://" + address + "/", "abc", 401, "A token of the cluster is needed"},
-		"a user without the right":  {"https://" + address + "/nodes/web-eu-7c9f4-b6c7d", stranger, 403, "may not get"},
+		"nobody":                    {"https://" + address + "/", "", 401, "A token of the cluster for audience"},
+		"somebody else's token":     {"https://" + address + "/", "abc", 401, "A token of the cluster for audience"},
+		"a user without the right":  {"https://" + address + "/nodes/web-eu-7c9f4-b6c7d", stranger, 403, "has no permission to get"},
 		"a user with the right":     {"https://" + address + "/", auditor, 200, "web-eu"},
 		"over plain http":           {"http://" + address + "/", auditor, 400, ""},
 		"the style without a token": {"https://" + address + "/assets/0/style.css", "", 401, ""},

@@ -114,7 +114,7 @@ func (g *Guard) inSlot(ctx context.Context, ask func(context.Context) error) err
 	ctx, cancel := context.WithTimeout(ctx, reviewTime)
 	defer cancel()
 	if err := g.slots.Acquire(ctx, 1); err != nil {
-		return fmt.Errorf("waiting to ask who looks: %w", err)
+		return fmt.Errorf("waiting to authenticate the viewer: %w", err)
 	}
 	defer g.slots.Release(1)
 	return ask(ctx)
@@ -262,7 +262,7 @@ func SplitAddress(address string) (listen string, loopback bool, err error) {
 		host, port = "", address
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return "", false, fmt.Errorf("%q is no address: write a port, which is on loopback, or host:port", address)
+		return "", false, fmt.Errorf("%q is not an address: write a port, which is on loopback, or host:port", address)
 	}
 	switch host {
 	case "":

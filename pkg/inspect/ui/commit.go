@@ -194,7 +194,7 @@ func (f *Facts) changeOf(or *origin, role string, rotations []Rotation, counts m
 	case before != nil:
 		ch.Before, ch.BeforeCommit, ch.before = before.Version, before.Commit, before.Namespace+"/"+before.Object
 	case role == Selected:
-		ch.Note = "Which version was current before is not known: no pool had another one."
+		ch.Note = "The previous version is unknown: no pool had another one."
 	default:
 		ch.Note = "No earlier version of this profile is in the cluster."
 	}

@@ -31,7 +31,7 @@ const maxCompared = 25
 func (s *Server) compare(ctx context.Context, v *Commit) error {
 	for i := range v.Profiles {
 		if i >= maxCompared {
-			v.Profiles[i].Note = "It is not compared here, as more than " + strconv.Itoa(maxCompared) + " versions belong to this commit."
+			v.Profiles[i].Note = "Not compared here, since more than " + strconv.Itoa(maxCompared) + " versions belong to this commit."
 			continue
 		}
 		if err := s.compareProfiles(ctx, &v.Profiles[i]); err != nil {
@@ -74,7 +74,7 @@ func (s *Server) profileDocuments(ctx context.Context, object string) (docs []do
 // credentials (security.md 15).
 func (s *Server) compareRendered(ctx context.Context, r *Rendered) error {
 	if r.was == nil {
-		r.Note = "It is the first configuration that the pool had."
+		r.Note = "This is the pool's first configuration."
 		return nil
 	}
 	namespace, name, _ := strings.Cut(r.Pool, "/")

@@ -286,7 +286,7 @@ func (f *Facts) judge(md *metav1.ObjectMeta) {
 	p.state, p.why = Following, ""
 	switch {
 	case p.current == nil:
-		p.state, p.why = Waiting, "It has no configuration yet. The events of its MachineDeployment say what it waits for."
+		p.state, p.why = Waiting, "It has no configuration yet. The events of its MachineDeployment give the reason."
 	case md.Annotations[api.AnnotationSuspend] == "true":
 		p.state, p.why = Suspended, "Annotation "+api.AnnotationSuspend+" freezes its configuration."
 	case p.pin != "":

@@ -316,7 +316,7 @@ func (f *Facts) disputes() []Notice {
 		if n.Disputed && n.Removed == nil && len(out) < maxNotices {
 			out = append(out, Notice{
 				State: "Disputed", What: "Node " + n.Node, Link: nodeLink(n.Node), Reason: api.EventProvenanceDisputed,
-				Message: "What it says of itself does not agree with the records of its pool.",
+				Message: "Its report does not agree with the records of its pool.",
 			})
 		}
 	}

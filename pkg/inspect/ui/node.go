@@ -37,7 +37,7 @@ func ViewNode(at time.Time, name string, t *trace.Trail) Node {
 // answer states the origin of a node in one sentence.
 func answer(name string, t *trace.Trail) string {
 	if t.Version == "" {
-		return "Which configuration " + name + " was provisioned from is not known."
+		return "The configuration from which " + name + " was provisioned is unknown."
 	}
 	is := " was provisioned from "
 	if t.Node != nil && t.Node.Evidence == "Inferred" {
@@ -45,7 +45,7 @@ func answer(name string, t *trace.Trail) string {
 	}
 	s := name + is + t.Profile + " " + t.Version
 	if t.Commit == nil || t.Commit.Commit == "" {
-		return s + ", which is from no repository."
+		return s + ", which comes from no repository."
 	}
 	s += ", commit " + short(t.Commit.Commit)
 	if t.Commit.Author != "" {

@@ -70,7 +70,7 @@ func (r *Reader) Read(ctx context.Context) (Objects, error) {
 		err := read.list(ctx, &o)
 		switch {
 		case apierrors.IsForbidden(err):
-			o.Unread = append(o.Unread, read.what+" may not be listed with these rights.")
+			o.Unread = append(o.Unread, read.what+" cannot be listed with these permissions.")
 		case apimeta.IsNoMatchError(err):
 			o.Unread = append(o.Unread, read.what+" are a kind that the cluster does not have.")
 		case err != nil:

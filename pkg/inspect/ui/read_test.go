@@ -71,7 +71,7 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	o, err := (&Reader{Management: person, Worker: person, Namespace: ns, PageSize: 2}).Read(t.Context())
-	if err != nil || len(o.Nodes) < len(want) || len(o.Unread) != 5 || !strings.HasPrefix(o.Unread[0], "ProfileSources may not be listed") {
+	if err != nil || len(o.Nodes) < len(want) || len(o.Unread) != 5 || !strings.HasPrefix(o.Unread[0], "ProfileSources cannot be listed") {
 		t.Errorf("with fewer rights %d nodes are read, not read are %q (err %v)", len(o.Nodes), o.Unread, err)
 	}
 }

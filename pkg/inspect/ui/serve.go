@@ -61,7 +61,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		s.fail(w, r, http.StatusMethodNotAllowed, "Pages are only read.")
+		s.fail(w, r, http.StatusMethodNotAllowed, "Pages are read-only.")
 		return
 	}
 	viewer, ok := s.admitted(w, r)
@@ -90,23 +90,23 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request) (*Viewer, bool
 		if local(r.Host) {
 			return nil, true
 		}
-		s.fail(w, r, http.StatusMisdirectedRequest, "This address is for names of this machine itself, such as localhost.")
+		s.fail(w, r, http.StatusMisdirectedRequest, "Use a name of this machine itself, such as localhost, for this address.")
 		return nil, false
 	}
 	status, viewer, err := s.Guard.Admit(r.Context(), r)
 	switch {
 	case err != nil:
-		ctrllog.FromContext(r.Context()).Error(err, "asking who looks at the pages")
+		ctrllog.FromContext(r.Context()).Error(err, "authenticating the viewer")
 		w.Header().Set("Retry-After", "10")
-		s.fail(w, r, http.StatusServiceUnavailable, "The API server did not say who you are. Try again.")
+		s.fail(w, r, http.StatusServiceUnavailable, "The API server did not answer the authentication request. Try again.")
 	case status == http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", `Basic realm="osm-gitops: any user name, and a token of the cluster as password", charset="UTF-8"`)
-		s.fail(w, r, status, "A token of the cluster is needed for audience "+Audience+": as bearer token, or as password with any user name. kubectl create token NAME --audience="+Audience+" makes one.")
+		s.fail(w, r, status, "A token of the cluster for audience "+Audience+" is necessary, as bearer token, or as password with any user name. Create one with kubectl create token NAME --audience="+Audience+".")
 	case status == http.StatusTooManyRequests:
 		w.Header().Set("Retry-After", "10")
-		s.fail(w, r, status, "Too many tokens that are not known came at once. Try again.")
+		s.fail(w, r, status, "Too many unknown tokens at once. Try again.")
 	case status == http.StatusForbidden:
-		s.fail(w, r, status, "Your user may not get "+RightPath+": ask for a ClusterRole with that nonResourceURL.")
+		s.fail(w, r, status, "Your user has no permission to get "+RightPath+": ask for a ClusterRole with that nonResourceURL.")
 	default:
 		return viewer, true
 	}
@@ -154,19 +154,19 @@ func (s *Server) view(r *http.Request, viewer *Viewer) (shown, error) {
 		if v, ok := ViewPool(f, rest, page); ok {
 			return shown{"Pool " + rest, "pool", v}, nil
 		}
-		return shown{}, &missingError{"There is no pool " + clean(rest) + ", and no node of one is known."}
+		return shown{}, &missingError{"Pool " + clean(rest) + " not found, and no node of it is known."}
 	case kind == "commits" && rest != "":
 		return s.commit(r.Context(), f, rest, query.Get("pool"), page)
 	case kind == "nodes" && isName(rest):
 		if record := query.Get("record"); record != "" {
 			if !isName(record) {
-				return shown{}, &missingError{"There is no NodeProvenance " + clean(record) + "."}
+				return shown{}, &missingError{"NodeProvenance " + clean(record) + " not found."}
 			}
 			return s.record(r.Context(), seen, rest, record)
 		}
 		return s.node(r.Context(), seen, rest, query.Has("verify") && meant(r))
 	}
-	return shown{}, &missingError{"There is no page " + clean(path) + "."}
+	return shown{}, &missingError{"Page " + clean(path) + " not found."}
 }
 
 // isName reports whether an object can have a name. The client rejects any other name,
@@ -185,7 +185,7 @@ func (s *Server) commit(ctx context.Context, f *Facts, id, pool string, page int
 	full := f.Resolve(id)
 	v, ok := ViewCommit(f, full, pool, page)
 	if !ok {
-		return shown{}, &missingError{"No version of a profile and no pool has anything from commit " + clean(id) + "."}
+		return shown{}, &missingError{"No version of a profile and no pool belongs to commit " + clean(id) + "."}
 	}
 	links := githost.LinksOf(v.Repository, s.hosts(f))
 	if v.Link = links.Commit(full); v.Link != "" {
@@ -218,7 +218,7 @@ func (s *Server) node(ctx context.Context, seen sight, name string, verify bool)
 	trail, err := s.Trails.Node(ctx, name)
 	var missing *trace.NotFoundError
 	if errors.As(err, &missing) || err == nil && !seen.sees(namespaceOf(trail.Pool)) {
-		return shown{}, &missingError{"Nothing is known of a node " + clean(name) + "."}
+		return shown{}, &missingError{"Node " + clean(name) + " is unknown."}
 	}
 	if err != nil {
 		return shown{}, err
@@ -237,7 +237,7 @@ func (s *Server) record(ctx context.Context, seen sight, name, record string) (s
 	trail, err := s.Trails.Provenance(ctx, record)
 	var missing *trace.NotFoundError
 	if errors.As(err, &missing) || err == nil && (trail.Node == nil || trail.Node.Name != name || !seen.sees(namespaceOf(trail.Pool))) {
-		return shown{}, &missingError{"There is no NodeProvenance " + clean(record) + " of a node " + clean(name) + "."}
+		return shown{}, &missingError{"NodeProvenance " + clean(record) + " of a node " + clean(name) + " not found."}
 	}
 	if err != nil {
 		return shown{}, err

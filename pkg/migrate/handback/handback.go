@@ -108,7 +108,7 @@ func (h *Cluster) Plan(ctx context.Context) (*Plan, error) {
 	for _, md := range pools {
 		for _, key := range []string{api.AnnotationVersionPin, api.AnnotationSuspend, api.AnnotationIgnitionVersion} {
 			if v := md.Annotations[key]; v != "" {
-				p.warn("MachineDeployment %s has annotation %s: %q, which means nothing to the reference", client.ObjectKeyFromObject(&md), key, v)
+				p.warn("MachineDeployment %s has annotation %s: %q, which has no effect with the reference", client.ObjectKeyFromObject(&md), key, v)
 			}
 		}
 	}
@@ -199,7 +199,7 @@ func (h *Cluster) planObstacles(ctx context.Context, p *Plan) error {
 	}
 	for _, lease := range leases {
 		if holder := h.holder(lease.Spec); holder != "" {
-			p.Obstacles = append(p.Obstacles, fmt.Sprintf("a controller runs: Lease %s is held by %q: stop it, it would put back what is removed here", client.ObjectKeyFromObject(&lease), holder))
+			p.Obstacles = append(p.Obstacles, fmt.Sprintf("a controller runs: Lease %s is held by %q: stop it, since it would restore what is removed here", client.ObjectKeyFromObject(&lease), holder))
 		}
 	}
 	var machines cluster.MachineList
@@ -215,7 +215,7 @@ func (h *Cluster) planObstacles(ctx context.Context, p *Plan) error {
 		return fmt.Errorf("listing Machines: %w", err)
 	}
 	if n := len(joining); n > 0 {
-		p.Obstacles = append(p.Obstacles, fmt.Sprintf("%d machines have no node yet, %s among them: their tokens would end: wait until they have joined, or for %s", n, joining[0], takeover.BootTime))
+		p.Obstacles = append(p.Obstacles, fmt.Sprintf("%d machines have no node yet, %s among them: their tokens would expire: wait until they have joined, or for %s", n, joining[0], takeover.BootTime))
 	}
 	return nil
 }
@@ -254,7 +254,7 @@ func (h *Cluster) planProfiles(ctx context.Context, p *Plan, pools []cluster.Mac
 		if !ok {
 			o, ok = selection.FindCandidate(builtin, name)
 			if ok && slices.Contains(referenceProfiles, name) {
-				p.warn("profile %q is built into osm-gitops, and another one into the reference: pools that name it get that one", name)
+				p.warn("profile %q is built into osm-gitops, and another one into the reference: pools that name it get the one of the reference", name)
 				continue
 			}
 		}
@@ -276,7 +276,7 @@ func (h *Cluster) planProfile(ctx context.Context, p *Plan, name, object string)
 		return err
 	}
 	if !found {
-		p.Obstacles = append(p.Obstacles, fmt.Sprintf("OperatingSystemProfile %s/%s is missing, of which profile %q is to be made: have the controller make it again, at the next look at its source, then stop it", h.Namespace, object, name))
+		p.Obstacles = append(p.Obstacles, fmt.Sprintf("OperatingSystemProfile %s/%s, from which profile %q has to be created, is missing: let the controller create it again at the next reconciliation of its source, then stop it", h.Namespace, object, name))
 		return nil
 	}
 	text, err := json.Marshal(from.Spec)
@@ -284,10 +284,10 @@ func (h *Cluster) planProfile(ctx context.Context, p *Plan, name, object string)
 		return fmt.Errorf("encoding OperatingSystemProfile %s: %w", object, err)
 	}
 	if strings.Contains(string(text), ".Provenance") {
-		p.warn("profile %q uses .Provenance, which the reference does not know: it cannot render it for any pool until that is taken out", name)
+		p.warn("profile %q uses .Provenance, which the reference does not support: it cannot render the profile for any pool until that is removed", name)
 	}
 	if from.Spec.OSName != "flatcar" && len(from.Spec.BootstrapConfig.Units)+len(from.Spec.ProvisioningConfig.Units) > 0 {
-		p.warn("profile %q has units, which the reference takes for flatcar only", name)
+		p.warn("profile %q has units, which the reference accepts only for flatcar", name)
 	}
 	if found, err = kubeclient.Find(ctx, h.Management, types.NamespacedName{Namespace: h.Namespace, Name: name}, &have); err != nil {
 		return err
@@ -304,7 +304,7 @@ func (h *Cluster) planProfile(ctx context.Context, p *Plan, name, object string)
 		p.step(create, "create OperatingSystemProfile %s/%s of %s", h.Namespace, name, object)
 	case equality.Semantic.DeepEqual(have.Spec, from.Spec):
 	case have.Labels[api.LabelManagedBy] != api.FieldManager && !h.Overwrite:
-		p.warn("OperatingSystemProfile %s/%s, version %s, is not ours and says something else than version %s of the profile: its pools get that; --overwrite-profiles replaces it", h.Namespace, name, have.Spec.Version, from.Spec.Version)
+		p.warn("OperatingSystemProfile %s/%s, version %s, has another owner and differs from version %s of the profile: pools would get that object; to replace it, set --overwrite-profiles", h.Namespace, name, have.Spec.Version, from.Spec.Version)
 	default:
 		p.step(func(ctx context.Context) error {
 			// Its spec is immutable for one version, so it is created again.

@@ -35,7 +35,7 @@ func (h *Cluster) planAdmission(ctx context.Context, p *Plan) error {
 	clusters := []client.Client{h.Management}
 	if len(others) > 0 {
 		clusters = nil
-		p.warn("policies and webhooks of osm-gitops stay where ProfileSources are, for there are some in other namespaces, which other controllers serve: %s. If none does, delete them by hand", strings.Join(others, ", "))
+		p.warn("policies and webhooks of osm-gitops remain in the cluster with ProfileSources, since there are some in other namespaces, which other controllers serve: %s. If none does, delete them manually", strings.Join(others, ", "))
 	}
 	if h.Worker != h.Management {
 		clusters = append(clusters, h.Worker)

@@ -134,13 +134,13 @@ func TestPlan(t *testing.T) {
 		files     []string
 	}{
 		"a profile becomes a file, and its pools are named": {[]string{small, web},
-			[]string{"kube-system osp-small v1.0.0 copy profiles/osp-small.yaml [shop/web]: no other profile is near enough"},
+			[]string{"kube-system osp-small v1.0.0 copy profiles/osp-small.yaml [shop/web]: no other profile is similar enough"},
 			[]string{"pools/shop-web.yaml", "profiles/osp-small.yaml"}},
 		"unknown fields are named and left out": {[]string{edit("  osName: ubuntu", "  osName: ubuntu\n  colour: red") + "status: {ready: true}\n"},
 			[]string{"OperatingSystemProfile kube-system/osp-small: spec.colour: is no field of a profile", "osp-small: status: is no field", "copy profiles/osp-small.yaml"},
 			[]string{"profiles/osp-small.yaml"}},
 		"what applies an object is named": {[]string{edit("  uid:", "  labels: {kustomize.toolkit.fluxcd.io/name: osps}\n  uid:")},
-			[]string{"metadata.labels: kustomize.toolkit.fluxcd.io/name left out", "Flux applies this object: end that"}, []string{"profiles/osp-small.yaml"}},
+			[]string{"metadata.labels: kustomize.toolkit.fluxcd.io/name omitted", "Flux applies this object: stop that"}, []string{"profiles/osp-small.yaml"}},
 		"a file without inline is refused": {[]string{edit("{inline: {data: \"kubelet {{ .KubeVersion }}\\n\"}}", "{}")},
 			[]string{"refused refused/osp-small.yaml", "refused/osp-small.yaml:", "spec.bootstrapConfig.files[0].content: has no inline"}, []string{"refused/osp-small.yaml"}},
 		"a version with something before it is refused": {[]string{edit("version: v1.0.0", "version: release-v1.0.0")},
@@ -152,7 +152,7 @@ func TestPlan(t *testing.T) {
 		"an annotation that does not parse is refused, with the pool": {[]string{small, strings.Replace(web, `MaxPods: "50"`, `MaxPods: many`, 1)},
 			[]string{"refused: MachineDeployment shop/web: metadata.annotations", "MaxPods"}, []string{"profiles/osp-small.yaml"}},
 		"a profile of another namespace": {[]string{edit("namespace: kube-system", "namespace: team")},
-			[]string{"team osp-small v1.0.0 not taken  []: is in namespace team: run this with --namespace team"}, nil},
+			[]string{"team osp-small v1.0.0 not taken  []: is in namespace team: run the import with --namespace team"}, nil},
 		"what a ProfileSource made": {[]string{edit("  uid:", "  labels: {gitops.k8c.io/source: platform, gitops.k8c.io/profile: osp-small}\n  uid:")},
 			[]string{"left out  []: ProfileSource platform made it"}, nil},
 		"a pool without a profile, one whose profile is not there, and other objects": {[]string{small, web, strings.Replace(web, "osp-small", "osp-gone", 1), "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\n",
@@ -211,9 +211,9 @@ func TestCorrected(t *testing.T) {
 	if diff := cmp.Diff(want, o.Corrected); diff != "" {
 		t.Errorf("corrected (-want +got):\n%s", diff)
 	}
-	const note = `spec.bootstrapConfig.modules.runcmd[3]: kept as it is, and does not do what it did: operating-system-manager reads this text as YAML, ` +
-		`as a list, with a word that is no text to cloud-init, such as 0755 or yes: write what the shell should get, perhaps "chmod 0755 /x"`
-	if report := said(p); !strings.Contains(report, note) || strings.Count(report, "kept as it is") != 1 {
+	const note = `spec.bootstrapConfig.modules.runcmd[3]: unchanged, but with another effect: operating-system-manager decodes this text as YAML, ` +
+		`as a list, with a value that is not a string for cloud-init, such as 0755 or yes: write the text for the shell, perhaps "chmod 0755 /x"`
+	if report := said(p); !strings.Contains(report, note) || strings.Count(report, "unchanged, but") != 1 {
 		t.Errorf("the report does not say once %q:\n%s", note, report)
 	}
 	docs, err := profile.Decode(o.Path, p.Files[o.Path])
@@ -311,10 +311,10 @@ func TestRead(t *testing.T) {
 		"a typed list names kinds once": {`{"apiVersion":"operatingsystemmanager.k8c.io/v1alpha1","kind":"OperatingSystemProfileList","items":[{"metadata":{"name":"a"}}]}`, 1, ""},
 		"no YAML":                       {"a: [\n", 0, "x.yaml: document 1: is no YAML"},
 		"no object":                     {"- a\n", 0, "x.yaml: document 1: is no object"},
-		"no kind":                       {"a: b\n", 0, "x.yaml: document 1: is no object: it has no kind"},
+		"no kind":                       {"a: b\n", 0, "x.yaml: document 1: is not an object: it has no kind"},
 		"a key given twice":             {"kind: A\nkind: B\n", 0, "already"},
 		"lists in lists": {`{"kind":"List","items":[{"kind":"List","items":[{"kind":"List","items":[{"kind":"List","items":[]}]}]}]}`, 0,
-			"items[0]: items[0]: items[0]: holds lists in lists"},
+			"items[0]: items[0]: items[0]: contains nested lists"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			found, err := importer.Read("x.yaml", strings.NewReader(c.text))

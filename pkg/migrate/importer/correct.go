@@ -24,8 +24,8 @@ func (a *adoption) correct(c *candidate, profile any) {
 					items[i] = meant
 					c.corrected(field, text(item), meant)
 				case as != "":
-					a.note(Note{Object: c.object.String(), Field: field, Message: fmt.Sprintf("kept as it is, and does not do what it did: "+
-						"operating-system-manager reads this text as YAML, %s, with a word that is no text to cloud-init, such as 0755 or yes: write what the shell should get, perhaps %s", as, strconv.Quote(meant))})
+					a.note(Note{Object: c.object.String(), Field: field, Message: fmt.Sprintf("unchanged, but with another effect: "+
+						"operating-system-manager decodes this text as YAML, %s, with a value that is not a string for cloud-init, such as 0755 or yes: write the text for the shell, perhaps %s", as, strconv.Quote(meant))})
 				}
 			}
 		}

@@ -26,7 +26,7 @@ func (a *adoption) keep(c *candidate) {
 		}
 		if len(differences) == 0 {
 			c.out.Kept, c.out.Corrected = KeptNothing, nil
-			c.out.Why = fmt.Sprintf("means the same as the built-in %s %s, which pools get without it, for every pool tried", builtin.Name, builtin.Spec.Version)
+			c.out.Why = fmt.Sprintf("is equivalent to the built-in %s %s, which pools get without it, for every tested pool", builtin.Name, builtin.Spec.Version)
 			a.plan.Profiles = append(a.plan.Profiles, c.out)
 			return
 		}
@@ -34,7 +34,7 @@ func (a *adoption) keep(c *candidate) {
 	c.out.Path = c.path(ProfilesDir)
 	if text, base, ok := a.overlay(c); ok {
 		c.out.Kept, c.out.Base = KeptOverlay, base.Name+" "+base.Spec.Version
-		c.out.Why = fmt.Sprintf("comes to the same content as %s with what the overlay names: %d lines in place of %d", c.out.Base, lines(text), lines(c.yaml))
+		c.out.Why = fmt.Sprintf("has the content of %s with the changes of the overlay: %d lines instead of %d", c.out.Base, lines(text), lines(c.yaml))
 		a.plan.Files[c.out.Path] = text
 	} else {
 		c.out.Kept, c.out.Why = KeptCopy, a.why(c, builtin, differences)
@@ -60,7 +60,7 @@ func (a *adoption) why(c *candidate, builtin profile.Document, differences []str
 		parts = append(parts, fmt.Sprintf("nodes would get other content from the built-in %s %s: %s", builtin.Name, builtin.Spec.Version, firstLines(differences, 3)))
 	}
 	if len(parts) == 0 {
-		return "no other profile is near enough to start from"
+		return "no other profile is similar enough to be its base"
 	}
 	return strings.Join(parts, "; ")
 }
@@ -117,7 +117,7 @@ func (a *adoption) renderSamples(c *candidate) {
 			}
 			told[key] = true
 			r := refusal(c.object, problem)
-			a.note(Note{Object: r.Object, Field: r.Field, Message: fmt.Sprintf("%s:%d: would be refused for pools such as %s: %s", c.path(ProfilesDir), r.Line, s.where, r.Message)})
+			a.note(Note{Object: r.Object, Field: r.Field, Message: fmt.Sprintf("%s:%d: would be rejected for pools such as %s: %s", c.path(ProfilesDir), r.Line, s.where, r.Message)})
 		}
 	}
 }
@@ -158,7 +158,7 @@ func (a *adoption) differences(mine, other profile.Document) ([]string, error) {
 		}
 	}
 	if rendered == 0 {
-		return []string{"it renders for no pool tried"}, nil
+		return []string{"it renders for no tested pool"}, nil
 	}
 	return nil, nil
 }

@@ -65,7 +65,7 @@ func Read(from string, r io.Reader) ([]Object, error) {
 	for n := 1; ; n++ {
 		doc, err := docs.Read()
 		if limited.N <= 0 {
-			return nil, fmt.Errorf("%s: has more than %d bytes: give it in parts", from, maxManifestBytes)
+			return nil, fmt.Errorf("%s: has more than %d bytes: split it", from, maxManifestBytes)
 		}
 		if errors.Is(err, io.EOF) {
 			return out, nil
@@ -78,14 +78,14 @@ func Read(from string, r io.Reader) ([]Object, error) {
 		}
 		var content any
 		if err := yaml.UnmarshalStrict(doc, &content); err != nil {
-			return nil, fmt.Errorf("%s: document %d: is no YAML: %s", from, n, cutOff(err.Error()))
+			return nil, fmt.Errorf("%s: document %d: is invalid YAML: %s", from, n, cutOff(err.Error()))
 		}
 		found, err := flatten(Object{From: from}, content, 0)
 		if err != nil {
 			return nil, fmt.Errorf("%s: document %d: %w", from, n, err)
 		}
 		if out = append(out, found...); len(out) > maxObjects {
-			return nil, fmt.Errorf("%s: has more than %d objects: give it in parts", from, maxObjects)
+			return nil, fmt.Errorf("%s: has more than %d objects: split it", from, maxObjects)
 		}
 	}
 }
@@ -97,18 +97,18 @@ func flatten(like Object, content any, depth int) ([]Object, error) {
 		if content == nil {
 			return nil, nil
 		}
-		return nil, errors.New("is no object: it is no mapping")
+		return nil, errors.New("is not an object: it is not a mapping")
 	}
 	o := Object{From: like.From, Content: m}
 	if o.kind() == "" {
-		return nil, errors.New("is no object: it has no kind")
+		return nil, errors.New("is not an object: it has no kind")
 	}
 	items, isList := m["items"].([]any)
 	if !isList || !strings.HasSuffix(o.kind(), "List") {
 		return []Object{o}, nil
 	}
 	if depth == maxListDepth {
-		return nil, fmt.Errorf("holds lists in lists, more than %d levels deep", maxListDepth)
+		return nil, fmt.Errorf("contains nested lists, more than %d levels deep", maxListDepth)
 	}
 	var out []Object
 	for i, item := range items {

@@ -206,7 +206,7 @@ func (a *adoption) sort() {
 			o = o.in(a.in.Namespace)
 		}
 		if seen[o.String()] {
-			a.refuse(Refusal{Object: o.String(), Message: "is there twice, the second time in " + o.From + ": the first was taken; give it once"})
+			a.refuse(Refusal{Object: o.String(), Message: "is duplicated in " + o.From + ": the first was imported; remove one of them"})
 			continue
 		}
 		seen[o.String()] = true
@@ -217,7 +217,7 @@ func (a *adoption) sort() {
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(others)) {
-		a.note(Note{Object: kind, Message: fmt.Sprintf("%d objects that are neither profiles nor pools: not looked at", others[kind])})
+		a.note(Note{Object: kind, Message: fmt.Sprintf("%d objects that are neither profiles nor pools: ignored", others[kind])})
 	}
 	byName := func(x, y Object) int { return strings.Compare(x.String(), y.String()) }
 	slices.SortFunc(a.profiles, byName)
@@ -250,19 +250,19 @@ func (a *adoption) read(o Object) *candidate {
 	switch source := o.source(); {
 	case o.Namespace() != a.in.Namespace:
 		out.Kept = KeptElsewhere
-		out.Why = fmt.Sprintf("is in namespace %s: run this with --namespace %s for the controller there", o.Namespace(), o.Namespace())
+		out.Why = fmt.Sprintf("is in namespace %s: run the import with --namespace %s for the controller there", o.Namespace(), o.Namespace())
 		a.plan.Profiles = append(a.plan.Profiles, out)
 		return nil
 	case source != "":
 		out.Kept, out.Source = KeptNothing, source
-		out.Why = fmt.Sprintf("ProfileSource %s made it: it is in Git already, as profile %s", source, text(mapping(o.metadata()["labels"])[api.LabelProfile]))
+		out.Why = fmt.Sprintf("ProfileSource %s created it: it is already in Git, as profile %s", source, text(mapping(o.metadata()["labels"])[api.LabelProfile]))
 		a.plan.Profiles = append(a.plan.Profiles, out)
 		return nil
 	}
 	c := &candidate{object: o, out: out, comment: "Imported from " + o.String() + "."}
 	kept, unknown := known(map[string]any{"spec": o.Content["spec"]}, reflect.TypeFor[osm.OperatingSystemProfile](), "")
 	for _, f := range unknown {
-		a.note(Note{Object: o.String(), Field: f, Message: "is no field of a profile, and nothing reads it: left out"})
+		a.note(Note{Object: o.String(), Field: f, Message: "is not a field of a profile and has no effect: omitted"})
 	}
 	a.metadataNotes(o)
 	a.correct(c, kept)
@@ -291,7 +291,7 @@ func (a *adoption) read(o Object) *candidate {
 // refused writes an invalid profile to a separate folder, so that the user can fix it.
 func (a *adoption) refused(c *candidate) *candidate {
 	c.out.Kept, c.out.Path = KeptRefused, c.path(RefusedDir)
-	c.out.Why = "osm-gitops refuses it, see below: mend the file and move it to " + c.path(ProfilesDir)
+	c.out.Why = "osm-gitops rejects it, see below: fix the file and move it to " + c.path(ProfilesDir)
 	if len(c.yaml) > 0 {
 		a.plan.Files[c.out.Path] = c.yaml
 	} else {
@@ -352,18 +352,18 @@ func (a *adoption) metadataNotes(o Object) {
 			continue
 		}
 		names := slices.Sorted(maps.Keys(mapping(o.metadata()[key])))
-		message := "left out: what a ProfileSource makes has metadata of its own"
+		message := "omitted: objects of a ProfileSource have their own metadata"
 		if len(names) > 0 {
-			message = fmt.Sprintf("%s left out: what a ProfileSource makes has metadata of its own", firstLines(names, 8))
+			message = fmt.Sprintf("%s omitted: objects of a ProfileSource have their own metadata", firstLines(names, 8))
 		}
 		if manager := applier(names); manager != "" {
-			message += "; " + manager + " applies this object: end that once its pools use the repository"
+			message += "; " + manager + " applies this object: stop that after its pools use the repository"
 		}
 		a.note(Note{Object: o.String(), Field: "metadata." + key, Message: message})
 	}
 	for _, key := range slices.Sorted(maps.Keys(o.Content)) {
 		if !slices.Contains([]string{"apiVersion", "kind", "metadata", "spec"}, key) {
-			a.note(Note{Object: o.String(), Field: key, Message: "is no field of a profile, and nothing reads it: left out"})
+			a.note(Note{Object: o.String(), Field: key, Message: "is not a field of a profile and has no effect: omitted"})
 		}
 	}
 }

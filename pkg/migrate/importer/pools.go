@@ -33,11 +33,11 @@ func (a *adoption) readPool(o Object) pool {
 		err = json.Unmarshal(raw, p.md)
 	}
 	if err != nil {
-		a.refuse(Refusal{Object: o.String(), Message: "is no MachineDeployment: " + cutOff(err.Error())})
+		a.refuse(Refusal{Object: o.String(), Message: "is not a valid MachineDeployment: " + cutOff(err.Error())})
 		return p
 	}
 	if p.profile() == "" {
-		a.note(Note{Object: o.String(), Field: "metadata.annotations", Message: "has no annotation " + api.AnnotationOSP + ": it is no pool, and osm-gitops leaves it alone"})
+		a.note(Note{Object: o.String(), Field: "metadata.annotations", Message: "has no annotation " + api.AnnotationOSP + ": it is not a pool, and osm-gitops ignores it"})
 		return p
 	}
 	facts, err := render.DecodePool(p.md)
@@ -90,7 +90,7 @@ func (a *adoption) poolFiles() {
 		}
 		if ns := p.namespace(a.in.Namespace); !there[ns+"/"+p.profile()] {
 			a.refuse(Refusal{Object: p.object.String(), Field: "metadata.annotations[" + api.AnnotationOSP + "]",
-				Message: fmt.Sprintf("names profile %q, which is not among the profiles of namespace %s: give that one too, or name another", p.profile(), ns)})
+				Message: fmt.Sprintf("names profile %q, which is not among the profiles of namespace %s: import that profile as well, or name another", p.profile(), ns)})
 		}
 		if p.facts == nil {
 			continue
@@ -132,7 +132,7 @@ func (a *adoption) examplePool() {
 	p.md.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: raw}
 	if text, err := p.yaml(); err == nil {
 		a.plan.Files[PoolsDir+"/example.yaml"] = text
-		a.note(Note{Object: "MachineDeployments", Message: "none with a profile were given: " + PoolsDir + "/example.yaml stands in for osm-gitops diff; kubectl get osp,md -A has them"})
+		a.note(Note{Object: "MachineDeployments", Message: "none with a profile were given: " + PoolsDir + "/example.yaml replaces them for osm-gitops diff; to get them, run kubectl get osp,md -A"})
 	}
 }
 

@@ -110,12 +110,12 @@ func Booting(m *cluster.Machine, now time.Time) (until time.Time, booting bool) 
 // differences.
 func Summary(differs []string) string {
 	if len(differs) == 0 {
-		return "; the documents of the controller before mean the same and are kept"
+		return "; the documents of the previous controller are equivalent and are retained"
 	}
 	const most = 5
 	list := strings.Join(differs[:min(most, len(differs))], ", ")
 	if n := len(differs) - most; n > 0 {
 		list += fmt.Sprintf(" and %d more", n)
 	}
-	return "; it differs from that of the controller before in " + list
+	return "; it differs from that of the previous controller in " + list
 }

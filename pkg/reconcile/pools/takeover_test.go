@@ -175,7 +175,7 @@ func TestTakeOverUnchanged(t *testing.T) {
 	if tokens := f.tokens(t.Context()); len(tokens) != 1 || !strings.Contains(string(f.secret(namesOf(f.pool).Kubeconfig).Data[api.KubeconfigKey]), string(tokens[0].Data["token-id"])) {
 		t.Errorf("there are %d tokens, or the kubeconfig carries another", len(tokens))
 	}
-	if told := strings.Join(said.told, "\n"); !strings.Contains(told, "mean the same and are kept") {
+	if told := strings.Join(said.told, "\n"); !strings.Contains(told, "are equivalent and are retained") {
 		t.Errorf("told was %q", told)
 	}
 
@@ -230,7 +230,7 @@ func TestTakeOverChanged(t *testing.T) {
 	if now := f.secret(bootstrap.Name); now.UID != bootstrap.UID || !takeover.Immutable(now) {
 		t.Error("the bootstrap Secret was replaced")
 	}
-	if told := strings.Join(said.told, "\n"); !strings.Contains(told, `differs from that of the controller before in `+provisioning.Name+`: file "/etc/kubelet"`) {
+	if told := strings.Join(said.told, "\n"); !strings.Contains(told, `differs from that of the previous controller in `+provisioning.Name+`: file "/etc/kubelet"`) {
 		t.Errorf("told was %q", told)
 	}
 

@@ -78,7 +78,7 @@ func TestCredentials(t *testing.T) {
 		{"another CA", guarded.url, with(user, "ca.crt", guarded.otherCA), nil, api.ReasonUnreachable, "phase TLS: the server's certificate is not trusted"},
 		{"a port that nobody listens at", "https://127.0.0.1:1/osps.git", user, nil, api.ReasonUnreachable, "phase dial"},
 		{"a cloud's metadata service", "http://169.254.169.254/osps.git", user, nil, api.ReasonSourceInvalid, "refusing to connect"},
-		{"a token with a line break", guarded.url, map[string]string{"bearerToken": e2e.Canary + "\n"}, nil, "DependencyNotReady", "Secret kube-system/git-6: bearerToken has a blank"},
+		{"a token with a line break", guarded.url, map[string]string{"bearerToken": e2e.Canary + "\n"}, nil, "DependencyNotReady", "Secret kube-system/git-6: bearerToken contains a space"},
 		{"an app that GitHub does not know", guarded.url, app, nil, api.ReasonAuthenticationFailed, "phase token: GitHub answers 401"},
 		{"an app by numbers that are none", guarded.url, with(app, "githubAppInstallationID", e2e.Canary), nil, "DependencyNotReady", "githubAppInstallationID is not a number"},
 		{"a proxy that wants another password", guarded.url, mutual, with(user, "address", proxy.url), api.ReasonAuthenticationFailed, "phase proxy: the proxy answers 407"},

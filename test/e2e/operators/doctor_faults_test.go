@@ -336,7 +336,7 @@ func (p *patient) brokenClusterInfo() {
 	p.ClusterInfo(good, string(e2e.CertificateUntil(p.T, time.Now().Add(-time.Hour))))
 	p.finds(doctor.Problem, "cluster-info", "its CA expired on")
 	p.patch(&corev1.ConfigMap{}, "kube-public", "cluster-info", `{"data":{"kubeconfig":"clusters: {"}}`)
-	p.finds(doctor.Problem, "cluster-info", "key kubeconfig is no kubeconfig")
+	p.finds(doctor.Problem, "cluster-info", "key kubeconfig is not a kubeconfig")
 	p.NoError(p.Client.Delete(p.T.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "cluster-info"}}))
 	p.finds(doctor.Warning, "cluster-info", "ConfigMap kube-public/cluster-info does not exist")
 	p.ClusterInfo(good, ca)
