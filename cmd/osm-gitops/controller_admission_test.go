@@ -25,7 +25,7 @@ func TestAdmissionFlags(t *testing.T) {
 		"--hooks-address=:9292":                                 "",
 		"--hooks-address=:9443 --webhook-address=0":             "",
 		"--webhook-address=0 --cert-dir=/x":                     "--cert-dir: has no effect without --webhook-address",
-		"--webhook-address=0 --admission-deny-unknown-profiles": "--admission-deny-unknown-profiles: is of no use",
+		"--webhook-address=0 --admission-deny-unknown-profiles": "--admission-deny-unknown-profiles: has no effect",
 	} {
 		_, err := parsedFlags(strings.Join(contractDashes(append([]string{"controller"}, strings.Fields(args)...))[1:], " "))
 		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {

@@ -40,7 +40,7 @@ func TestServerFlag(t *testing.T) {
 	if err := set.Parse([]string{"--namespace=kube_system"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.validate(); err == nil || !strings.Contains(err.Error(), `--namespace: "kube_system" is no namespace`) {
+	if err := f.validate(); err == nil || !strings.Contains(err.Error(), `--namespace: "kube_system" is not a namespace`) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -50,7 +50,7 @@ func TestRehearsalFlags(t *testing.T) {
 	for args, want := range map[string]string{
 		"--dry-run": "", "--dry-run --output=json": "", "-o json --dry-run": "", "--observe": "",
 		"--dry-run --observe":     "--observe: runs until it is stopped and --dry-run exits: set only one of them",
-		"--dry-run --output=yaml": `--output: "yaml" is none of json, text`,
+		"--dry-run --output=yaml": `--output: "yaml" is not one of json, text`,
 	} {
 		_, err := parsedFlags(args)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -130,7 +130,7 @@ func TestUIFlags(t *testing.T) {
 	for args, want := range map[string]string{
 		"--ui-address=0.0.0.0:8087":              "needs TLS",
 		"--ui-address=page.example.com:8087":     "needs TLS",
-		"--ui-address=page":                      "is no address",
+		"--ui-address=page":                      "is not an address",
 		"--ui-address=8087 --ui-tls-cert=a.pem":  "belong together",
 		"--ui-tls-cert=a.pem --ui-tls-key=b.pem": "has no effect without --ui-address",
 	} {

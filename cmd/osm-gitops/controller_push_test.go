@@ -12,7 +12,7 @@ func TestPushFlags(t *testing.T) {
 		"--hooks-address=:9292":          "",
 		"--hooks-address=127.0.0.1:9292": "",
 		"--hooks-address=:9292 --hooks-cert-file=a --hooks-key-file=b": "",
-		"--hooks-address=9292":                           `--hooks-address: "9292" is no address`,
+		"--hooks-address=9292":                           `--hooks-address: "9292" is not an address`,
 		"--hooks-address=:9292 --hooks-cert-file=a":      "--hooks-cert-file: --hooks-cert-file and --hooks-key-file belong together",
 		"--hooks-cert-file=a --hooks-key-file=b":         "--hooks-cert-file: has no effect without --hooks-address",
 		"--events-addr=http://notification-controller./": "",

@@ -20,7 +20,7 @@ func TestNodeTokenFlags(t *testing.T) {
 	for args, says := range map[string]string{
 		"--node-token=none":         `--node-token: "none" is neither bound nor shared`,
 		"--node-token-ttl=9m59s":    "--node-token-ttl: 9m59s is out of range: set a lifetime from 10m0s to 1193046h28m16s",
-		"--node-token-ttl=-1h":      "--node-token-ttl: -1h0m0s is no life",
+		"--node-token-ttl=-1h":      "--node-token-ttl: -1h0m0s is out of range",
 		"--node-token-ttl=1300000h": "--node-token-ttl: 1300000h",
 	} {
 		if _, err := parsedFlags(args); err == nil || !strings.Contains(err.Error(), says) {

@@ -223,7 +223,7 @@ func printDifference(w io.Writer, made profile.Rebased, onto api.ProfileOverlayB
 		return err
 	}
 	name := fmt.Sprintf("%s %s", made.Was.Name, made.Was.Spec.Version)
-	text := diff.Diff(name+", unchanged", was, name+" on "+onto.Profile+" "+onto.Version, now)
+	text := diff.Diff(name+", current", was, name+" on "+onto.Profile+" "+onto.Version, now)
 	if _, rest, ok := bytes.Cut(text, []byte("\n")); ok { // omit the line that repeats both names
 		text = rest
 	}

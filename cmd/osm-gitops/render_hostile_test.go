@@ -83,7 +83,7 @@ spec: {template: {spec: {versions: {kubelet: 1.36.2}, providerSpec: {value: {clo
 		"the profile":               {nil, exitOK, []string{"warning: odd", "warning: named.yaml", "warning: yaml.yaml"}},
 		"an unknown branch":         {[]string{"--revision", "absent"}, exitFailure, []string{`"absent"`}},
 		"an odd branch":             {[]string{"--revision", "a" + escapes}, exitFailure, []string{"revision"}},
-		"a profile of another name": {[]string{"--profile", "osp\x1b[31m"}, exitFailure, []string{"there is no profile", "osp-small"}},
+		"a profile of another name": {[]string{"--profile", "osp\x1b[31m"}, exitFailure, []string{"not found", "osp-small"}},
 		"a template":                {[]string{"--revision", "template"}, exitFailure, []string{"good.yaml:12", "[31mred"}},
 		"a version":                 {[]string{"--revision", "version"}, exitFailure, []string{"spec.version"}},
 		"a path":                    {[]string{"--path", odd}, exitFailure, []string{"path"}},

@@ -560,7 +560,7 @@ func bornLines(b *strings.Builder, of *trace.Born) {
 		fmt.Fprintf(b, "nodes: NodeProvenances cannot be read: %s\n", of.Unread)
 		return
 	}
-	fmt.Fprintf(b, "nodes: %d, %d of them exist and %d are behind\n", of.Total, of.Present, of.Behind)
+	fmt.Fprintf(b, "nodes: %d (%d existing, %d behind)\n", of.Total, of.Present, of.Behind)
 	if len(of.Versions) > 1 {
 		for _, v := range of.Versions {
 			fmt.Fprintf(b, "  %6d %s\n", v.Nodes, joined(" ", v.Profile, v.Version, v.Commit))

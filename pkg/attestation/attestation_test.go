@@ -396,8 +396,8 @@ func TestKeys(t *testing.T) {
 	for want, text := range map[string][]byte{
 		"no private key in PEM":   []byte("hello"),
 		"has a password":          block("ENCRYPTED PRIVATE KEY", nil),
-		"has a password":          block("EC PRIVATE KEY", map[string]string{"Proc-Type": "4,ENCRYPTED", "DEK-Info": "AES-256-CBC,00"}),
-		"a password, which":       block("ENCRYPTED SIGSTORE PRIVATE KEY", nil),
+		"has a password: give":    block("EC PRIVATE KEY", map[string]string{"Proc-Type": "4,ENCRYPTED", "DEK-Info": "AES-256-CBC,00"}),
+		"a password: give a key":  block("ENCRYPTED SIGSTORE PRIVATE KEY", nil),
 		"a key for ssh":           block("OPENSSH PRIVATE KEY", nil),
 		"rsa private key":         block("RSA PRIVATE KEY", nil),
 		"*rsa.PrivateKey":         pkcs8PEM(t, large),
