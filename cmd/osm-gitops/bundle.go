@@ -42,24 +42,23 @@ func newBundleCommand() *cobra.Command {
 		Use:   "bundle [--machine-deployments DIR|--kubeconfig FILE|--snapshot FILE] [--profile FILE|FOLDER | --repo PATH-or-URL] [-o table|json|mirrors]",
 		Short: "list everything that the nodes of pools will download",
 		Long: `List everything that the nodes of pools will download: files with their checksums,
-packages and their repositories, container images. It is found in what is rendered
-for each pool, by following the scripts without running them.
+packages and their repositories, container images. The list is derived from the
+rendering for each pool, by following the scripts without running them.
 
 The pools come from
   --machine-deployments DIR  manifests below a folder, with the settings of --cluster FILE
-  --kubeconfig FILE          a cluster, read with your rights; Secrets are not read
+  --kubeconfig FILE          a cluster, read with your permissions; Secrets are not read
   --snapshot FILE            a file of osm-gitops snapshot, or the ConfigMap that the
                              controller publishes with --publish-snapshot
 
-Each gets the profile that it names, in the version that it is pinned to, as the
-controller would choose it. The profiles come from where osm-gitops render takes them:
---profile FILE or FOLDER, --repo with --revision and --path, or this program. Where
-.osm-gitops.yaml names folders of profiles and pools, those are the default.
+Each pool gets its profile in its pinned version, as the controller would choose it. The
+profiles come from the same places as for osm-gitops render: --profile FILE or FOLDER,
+--repo with --revision and --path, or this program. If .osm-gitops.yaml names folders of
+profiles and pools, those are the default.
 
--o mirrors writes the list that a plain downloader takes, and osm-gitops lint
---mirrors. What could not be found out is listed as unresolved, and said on standard
-error. A pool that cannot have what it asks for is an error, and the others are listed
-nevertheless.`,
+-o mirrors writes the list for a simple downloader, and for osm-gitops lint --mirrors.
+Items that could not be resolved are listed as such, with a warning on standard error.
+A pool whose request cannot be satisfied is an error; the others are listed nevertheless.`,
 		Example: "  osm-gitops bundle --machine-deployments clusters/prod --cluster cluster.yaml -o mirrors > mirrors.txt\n  osm-gitops bundle --snapshot prod.json.gz --repo . --path profiles",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -30,9 +30,9 @@ func newCompletionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion " + strings.Join(names, "|"),
 		Short: "print a shell script that completes this program's arguments",
-		Long: `Print a script by which a shell completes commands, flags, and the values of flags. The
-shell reads it at its start, and asks osm-gitops itself from then on; nothing but a
-kubeconfig is read for that, and no cluster is asked.`,
+		Long: `Print a shell script that completes commands, flags, and the values of flags. The shell
+reads it when it starts; the script then calls osm-gitops, which reads a kubeconfig at
+most and accesses no cluster.`,
 		Example:   "  source <(osm-gitops completion bash)\n  osm-gitops completion zsh > ~/.zfunc/_osm-gitops\n  osm-gitops completion fish > ~/.config/fish/completions/osm-gitops.fish",
 		ValidArgs: names,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -24,10 +24,10 @@ func newControllerCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "controller",
 		Short: "sync profiles from Git into the cluster, and maintain what pools boot from",
-		Long: `Sync profiles from Git into the cluster, and keep what pools boot from.
+		Long: `Sync profiles from Git into the cluster, and maintain what pools boot from.
 
-It runs until it is told to stop, and with --dry-run until it has said what it would do.
-All flags may be written with one dash or two.`,
+The controller runs until it is stopped; with --dry-run it exits after the report. You can
+write all flags with one dash or two.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.validate(); err != nil {

@@ -37,22 +37,23 @@ func newDiffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff BASE [HEAD] [--machine-deployments DIR|--kubeconfig FILE|--snapshot FILE]",
 		Short: "show the effect of a change of profiles on pools",
-		Long: `Say what a change of profiles does to which pools: what they get at HEAD, merged into
-BASE, that they do not get at BASE. BASE and HEAD are revisions of a Git repository;
-without HEAD it is the work tree, with what is not committed. Nothing is checked out.
+		Long: `Show the effect of a change of profiles on pools: what they get at HEAD, merged into
+BASE, and do not get at BASE. BASE and HEAD are revisions of a Git repository; the default
+of HEAD is the work tree, with uncommitted changes. Nothing is checked out.
 
 The pools come from
   --machine-deployments DIR  manifests below a folder, with the settings of --cluster FILE
-  --kubeconfig FILE          a cluster, read with your rights; Secrets are not read
+  --kubeconfig FILE          a cluster, read with your permissions; Secrets are not read
   --snapshot FILE            a file of osm-gitops snapshot, or the ConfigMap that the
                              controller publishes with --publish-snapshot
 or, without any of these, from the folder that .osm-gitops.yaml names as pools.
 
-Nothing that is printed holds a credential: everything is rendered with placeholders.
+The output contains no credentials: everything is rendered with placeholders.
 
-The exit status is 0, also where pools differ; with --exit-code it is 1 then. It is 1 where
-HEAD holds a file that would be refused, or a pool cannot have what it would get, which is
-printed nevertheless; and where something cannot be read. It is 2 for misuse.`,
+The exit status is 0 even if pools differ, unless --exit-code is set: then it is 1. It is
+1 if HEAD contains a file that would be rejected, if the configuration of a pool would be
+rejected, which is printed nevertheless, or if something cannot be read. It is 2 for
+misuse.`,
 		Example: "  osm-gitops diff main\n  osm-gitops diff origin/main --machine-deployments clusters/prod --cluster cluster.yaml\n  osm-gitops diff origin/main HEAD --snapshot pools.json.gz -o markdown",
 		Args:    func(_ *cobra.Command, args []string) error { return flags.check(args) },
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -42,14 +42,14 @@ func newDoctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [-o text|json]",
 		Short: "check an installation, and say what to do",
-		Long: `Look at an installation, and say what to do about what is wrong: the kinds and whether
-they are of this release, the rights of the controller, its lease, cluster-info,
-ProfileSources, clocks, webhooks, policies, pools without what they ask for, and tokens
-that ended.
+		Long: `Check an installation, and print a remedy for each problem: the kinds and whether they
+match this release, the permissions of the controller, its lease, cluster-info,
+ProfileSources, clocks, webhooks, policies, pools that do not have what they request, and
+expired tokens.
 
-Nothing is written, and no credential is printed. What you may not read is said to be
-unknown. The exit status is 0 where there is no problem and nothing is unknown, else 1;
-2 for misuse.`,
+Nothing is written, and no credential is printed. Checks for which you lack permission are
+reported as unknown. The exit status is 0 if there is no problem and nothing is unknown,
+otherwise 1; 2 for misuse.`,
 		Example: "  osm-gitops doctor\n  osm-gitops doctor --kubeconfig seed.kubeconfig --worker-cluster-kubeconfig worker.kubeconfig -o json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

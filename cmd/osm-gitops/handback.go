@@ -34,8 +34,8 @@ func newHandbackCommand() *cobra.Command {
 		Short: "prepare a cluster for operating-system-manager, which served it before",
 		Long: `Prepare a cluster for operating-system-manager, which served it before.
 
-Stop the controller first. What is done is printed; with --dry-run nothing is. It may
-be run again.`,
+Stop the controller first. Each step is printed; with --dry-run none is executed. You can
+repeat the command.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.namespace == "" {

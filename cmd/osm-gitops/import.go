@@ -42,19 +42,19 @@ func newImportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import [-f FILE|FOLDER|-]... [--to DIR] [-o text|json]",
 		Short: "write the profiles of a cluster as a repository",
-		Long: `Write the OperatingSystemProfiles of a cluster as a repository, and say what became
-of each.
+		Long: `Write the OperatingSystemProfiles of a cluster as a repository, and report the result for
+each of them.
 
 They are read from the cluster of a kubeconfig, together with the MachineDeployments
 that use them, or with -f from manifests, as kubectl get osp,md -A -o yaml prints them.
 
 Without --to nothing is written, and the report says what would be. The report names
 each profile, why it became a copy, an overlay or nothing, which pools use it, and
-each thing that osm-gitops refuses although operating-system-manager takes it. The exit
-status is 1 where there is such a thing; everything else has been written then.
+everything that osm-gitops rejects although operating-system-manager accepts it. In that
+case the exit status is 1; everything else is written nevertheless.
 
-Where ProfileSources made all profiles there is nothing to import: that is said,
-nothing is written, and the exit status is 0.`,
+If ProfileSources created all profiles, there is nothing to import: the command says so,
+writes nothing, and the exit status is 0.`,
 		Example: `  osm-gitops import --kubeconfig ~/.kube/config --to osps --git
   kubectl get osp,md -A -o yaml | osm-gitops import -f - --to osps`,
 		Args: noArgs,

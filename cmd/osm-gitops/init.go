@@ -32,10 +32,10 @@ func newInitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init DIR [--system SYSTEM] [--profile NAME]",
 		Short: "start a repository of profiles",
-		Long: `Start a repository of profiles: a first profile on a built-in one, a pool to render it
-for, the ProfileSource that has a controller follow it, CI, and a README.
+		Long: `Start a repository of profiles: a first profile based on a built-in one, a pool for
+rendering, the ProfileSource with which a controller follows it, CI, and a README.
 
-What is written passes osm-gitops lint, and renders.`,
+The result passes osm-gitops lint, and renders.`,
 		Example: "  osm-gitops init osps --system ubuntu --profile osp-ubuntu-web --ci gitlab --git",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {

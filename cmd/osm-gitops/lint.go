@@ -40,20 +40,19 @@ func newLintCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint [PATH...] [-o " + strings.Join(outputpkg.Names(), "|") + "]",
 		Short: "check profiles before they are merged",
-		Long: `Check profiles before they are merged: files, and folders as a ProfileSource of
-them reads them, without what an .osmignore leaves out. Without a PATH it is the folder
-that .osm-gitops.yaml names as profiles.
+		Long: `Check profiles before they are merged: files, and folders as a ProfileSource reads them,
+without the files that an .osmignore excludes. The default PATH is the folder that
+.osm-gitops.yaml names as profiles.
 
-Each profile is rendered for every provider that it claims with every supported
+Each profile is rendered for every provider that it lists with every supported
 kubelet, any two settings together (proxy, registries, external cloud provider,
 IP family, and so on), with placeholders for credentials. Findings point to the
-line of the profile, those in rendered text, too. Nothing is read over the
-network, and no program is run but shellcheck, where it is installed.
+line of the profile, also those in rendered text. Nothing is read over the
+network, and no program is run except shellcheck, if it is installed.
 
 With --cluster FILE the flags of the controller are checked as well. With --base REV
-versions are compared with that revision of the repository: each change needs a
-version of its own. Settings, and findings that somebody has accepted and why, are
-in .osm-gitops.yaml.
+versions are compared with that revision of the repository: each change needs its own
+version. Settings, and accepted findings with the reason, are in .osm-gitops.yaml.
 
 Exit status 0: no error and no warning; 1: there are some, or the command failed;
 2: misuse. --severity sets another threshold.`,

@@ -34,19 +34,18 @@ func newRebaseOverlayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rebase-overlay FILE [--onto VERSION] [--repo DIR] [--write]",
 		Short: "show the result of an overlay on a newer version of its base",
-		Long: `Show what a ProfileOverlay comes to on another version of its base: the difference
-between the whole profile as it is and as it would be, and as errors what does not fit
-any more. That is a file that the overlay removes and the base no longer has, or one
-that both have changed.
+		Long: `Show the result of a ProfileOverlay on another version of its base: the difference
+between the complete profile before and after, and conflicts as errors. A conflict is a
+file that the overlay removes and the base no longer has, or one that both have changed.
 
-The base is looked for where a ProfileSource looks: in the files of --repo, in their
-history, then among the built-in profiles of this program. --onto is the newest
-version of the base unless it is given.
+The base is searched in the same places as for a ProfileSource: in the files of --repo, in
+their history, then among the built-in profiles of this program. The default of --onto is
+the newest version of the base.
 
 With --write the file of the overlay names the new version of the base, and has a new
 version itself: --version, or the next patch release. Nothing else in it changes.
 
-The exit status is 0, and 1 where the overlay does not fit; then nothing is written.`,
+The exit status is 0, or 1 if there are conflicts; then nothing is written.`,
 		Example: "  osm-gitops rebase-overlay profiles/osp-ubuntu-motd.yaml\n  osm-gitops rebase-overlay profiles/osp-ubuntu-motd.yaml --onto v1.3.0 --write",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {

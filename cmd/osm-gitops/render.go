@@ -49,32 +49,32 @@ func newRenderCommand() *cobra.Command {
 would write it.
 
 The profile comes from
-  --profile FILE      a file; of several profiles in it the one that the
+  --profile FILE      a file; if it contains several profiles, the one that the
                       MachineDeployment's annotation names. The base of a
-                      ProfileOverlay is in the same file, in a file beside it or in
+                      ProfileOverlay is in the same file, in a file next to it or in
                       their history, or built in; with --repo it is in the repository
   --profile FOLDER    all files below a folder, as a ProfileSource of that
-                      directory reads them; again the annotation chooses
+                      directory reads them; the annotation chooses as well
   --repo PATH-or-URL  a Git repository at --revision REV, without a checkout, as a
                       ProfileSource of it reads it, folder --path; --profile NAME
-                      chooses in place of the annotation
-or, with neither, from the folder that .osm-gitops.yaml names as profiles, else from
-the built-in profiles. Without --machine-deployment it is the one file in the folder that
-.osm-gitops.yaml names as pools.
+                      chooses instead of the annotation
+or, without these, from the folder that .osm-gitops.yaml names as profiles, otherwise from
+the built-in profiles. The default of --machine-deployment is the only file in the folder
+that .osm-gitops.yaml names as pools.
 
 -o osc prints the OperatingSystemConfig, with placeholders for credentials.
 -o bootstrap and -o provisioning print the user-data of the two stages, with the
 credentials of the cluster file. -o dir=PATH writes all of that into a new folder,
 and the files of both stages as a node has them.
 
-The cluster file is YAML with two keys: "settings", the controller's flags by
-their names in camelCase, and "cluster", what differs between clusters (server,
+The cluster file is YAML with two keys: "settings" has the controller's flags with
+their names in camelCase, and "cluster" the facts of a cluster (server,
 apiServerToken, bootstrapToken, bootstrapKubeconfigSecretName, and for kubelets
-below 1.29 the environment, secrets and configMaps that a cloudProviderSpec may
-refer to). Every other key but "profile", which is ignored, is an error.
+below 1.29 the environment, secrets and configMaps to which a cloudProviderSpec can
+refer). Every other key except "profile", which is ignored, is an error.
 
---watch renders with placeholders for credentials, and again whenever one of the
-files is saved: it shows the difference to the rendering before, or the mistake.
+--watch renders with placeholders for credentials, and again after each change of
+the files: it prints the difference from the previous rendering, or the error.
 
 A file called "-" is standard input.`,
 		Example: "  osm-gitops render --profile profiles/osp-ubuntu.yaml --machine-deployment md.yaml --cluster cluster.yaml -o bootstrap",

@@ -25,12 +25,12 @@ func newSchemaCommand() *cobra.Command {
 		Use:   "schema [NAME] | schema --all -o FOLDER",
 		Short: "print the JSON Schemas of the files in a repository, for editors",
 		Long: `Print the JSON Schema of one kind of file, or write all of them into a folder, for
-editors that check, complete and explain YAML by it. Every field has a
-description, and the text of files and templates lists the variables and functions
-that it may use.
+editors that check, complete and explain YAML with it. Every field has a
+description, and the description of files and templates lists the available variables and
+functions.
 
 ` + schemaList() + `
-They are of draft 07, which yaml-language-server supports best.`,
+The schemas use draft 07, which yaml-language-server supports best.`,
 		Example: "  osm-gitops schema > repository.schema.json\n  osm-gitops schema --all -o .schemas",
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {

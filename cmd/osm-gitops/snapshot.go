@@ -18,14 +18,14 @@ func newSnapshotCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot [-o FILE]",
 		Short: "write the data about a cluster's pools that osm-gitops diff needs, without credentials",
-		Long: `Write what osm-gitops diff needs to know of a cluster's pools into a file: the facts of
-each MachineDeployment that rendering reads, the controller's settings, which profile and
-version a pool asks for and has, and its wave. It is read with your own rights; Secrets
-are not read.
+		Long: `Write the data that osm-gitops diff needs about a cluster's pools into a file: the facts
+of each MachineDeployment that rendering reads, the controller's settings, the requested
+and the current profile and version of each pool, and its wave. The cluster is read with
+your permissions; Secrets are not read.
 
-In place of each credential stands a placeholder, and in place of ssh keys others of the
-same length: the file may lie in a repository, or go to a workflow. The same pools give
-the same file. FILE ending in .gz is compressed.`,
+The file contains placeholders for credentials, and other ssh keys of the same length: you
+can store it in a repository, or use it in a workflow. The same pools give the same file.
+A FILE that ends in .gz is compressed.`,
 		Example: "  osm-gitops snapshot --kubeconfig prod.yaml -o prod.json.gz\n  osm-gitops diff origin/main --snapshot prod.json.gz",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -45,12 +45,12 @@ func newTraceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace KIND/NAME [-o text|json|yaml|intoto] [--diff]",
 		Short: "show the commit from which a node or object was provisioned",
-		Long: `Say which commit a node was provisioned from, and follow every step from one to the
-other: what is there, gone, missing, edited, or somebody else's.
+		Long: `Show the commit from which a node was provisioned, and every step between the two: which
+objects exist, were deleted, are missing, were edited, or have another owner.
 
 KIND/NAME is one of
-  node/NAME                         a node that is there, or was
-  nodeprovenance/NAME               one of several nodes that had a name
+  node/NAME                         an existing or deleted node
+  nodeprovenance/NAME               one of several nodes with the same name
   machine/[NAMESPACE/]NAME
   machinedeployment/[NAMESPACE/]NAME  with its nodes
   osc/NAME                          an OperatingSystemConfig
@@ -59,18 +59,18 @@ KIND/NAME is one of
   secret/NAME                       a Secret of cloud-init-settings; its data is not read
   commit/ID                         what comes from a commit: profiles, pools, nodes
 
-The exit status is 0 where that is known, and 1 where it is not or where something
-disagrees, which is printed nevertheless.
+The exit status is 0 if the origin is known, and 1 if it is unknown or if records
+disagree, which is printed nevertheless.
 
---diff adds what changed in the files of the node since: of that version and of what
-the pool has now, rendered with placeholders for credentials.
+--diff adds the changes in the files of the node since then: between its version and the
+pool's current one, rendered with placeholders for credentials.
 
 -o intoto prints an in-toto statement about a node for other tools, with SLSA's
-provenance: the commit, and the digests of the documents that it booted from, rendered
-with placeholders. --sign FILE puts it into a signed envelope.
+provenance: the commit, and the digests of the documents from which it booted, rendered
+with placeholders. --sign FILE signs it in an envelope.
 
 --dump FILE writes everything that trace reads into a file, without credentials, and
---from FILE reads it, where the cluster is not at hand. FILE ending in .gz is compressed.`,
+--from FILE reads it instead of a cluster. A FILE that ends in .gz is compressed.`,
 		Example: "  osm-gitops trace node/workers-7c9f-x2x4k\n  osm-gitops trace commit/3f2a9c1 -o json\n  osm-gitops trace --dump audit.jsonl.gz",
 		Args:    func(_ *cobra.Command, args []string) error { return flags.checkArgs(args) },
 		RunE: func(cmd *cobra.Command, args []string) error {

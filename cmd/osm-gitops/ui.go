@@ -35,11 +35,12 @@ func newUICommand() *cobra.Command {
 		Use:   "ui",
 		Short: "show the audit page on this machine: which node runs which commit",
 		Long: `Show the audit page on this machine: which node runs which commit, what a commit
-changed, and how that is known.
+changed, and the evidence for it.
 
-It reads with your own rights, needs no controller, writes nothing to the cluster, and
-runs until you stop it. It listens on loopback only: whoever may open connections on this
-machine sees what you see, which is no credential. It shows a dump of trace as well.`,
+It reads with your permissions, needs no controller, writes nothing to the cluster, and
+runs until you stop it. It listens on loopback only: anyone who can open connections on
+this machine sees what you see, which includes no credentials. With --from it shows a file
+of trace --dump.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runUI(cmd.Context(), &flags, address, cmd.ErrOrStderr())

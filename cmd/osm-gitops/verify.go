@@ -44,23 +44,23 @@ func newVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify node/NAME | machinedeployment/NAMESPACE/NAME | --audit-log FILE...",
 		Short: "prove the origin of the configuration of a node or a pool",
-		Long: `Prove what a node was provisioned from, or what a pool is provisioned from now.
+		Long: `Prove the origin of a node's configuration, or of the current configuration of a pool.
 
-The profile is taken from the recorded commit of the recorded repository, and rendered
-again from the recorded inputs, with placeholders for credentials. What that gives is
-compared with what the cluster holds: the NodeProvenance, the record, the settings, the
-OperatingSystemProfile, the OperatingSystemConfig and the Secrets. Of each it says
-whether it agrees, and of what differs the first difference, never a credential.
+The profile is read from the recorded commit of the recorded repository, and rendered
+again from the recorded inputs, with placeholders for credentials. The result is
+compared with the objects of the cluster: the NodeProvenance, the record, the settings, the
+OperatingSystemProfile, the OperatingSystemConfig and the Secrets. The report says for each
+of them whether it agrees, otherwise the first difference, never a credential.
 
 The repository is fetched with the credentials of its ProfileSource. With --repo it is
-read from a clone, or from another place, at --revision, as osm-gitops render does.
-With --from a dump of osm-gitops trace is verified, which has no Secrets.
+read from a clone, or from another place, at --revision, as in osm-gitops render.
+With --from a file of osm-gitops trace --dump is verified, which has no Secrets.
 
-With --audit-log the audit log of the controller is verified in place of a node: that no
-line of it was changed, left out, put in or moved, and if so which is the first.
+With --audit-log the audit log of the controller is verified instead of a node: that no
+line of it was changed, removed, inserted or moved, otherwise the first such line.
 
-Nothing is written but --cache-dir. The exit status is 0 if everything agrees, 1 if not,
-2 for misuse, and 3 if the record was made by a release that renders otherwise.`,
+Nothing is written except to --cache-dir. The exit status is 0 if everything agrees, 1 if
+not, 2 for misuse, and 3 if the record was created by a release with another engine.`,
 		Example: "  osm-gitops verify node/workers-7c9f-x2x4k\n  osm-gitops verify machinedeployment/kube-system/workers --repo ~/src/osps -o json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if flags.auditLog.asked() {
