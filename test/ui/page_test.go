@@ -300,9 +300,9 @@ func (s sight) checkText(t *testing.T, name string) {
 
 // says is what pages say.
 var says = map[string][]string{
-	"fleet":          {"web-eu", "Suspended", "Refused", "osp-ubuntu-gpu", "v1.2.0", "not known"},
+	"fleet":          {"web-eu", "Suspended", "Refused", "osp-ubuntu-gpu", "v1.2.0", "unknown"},
 	"filtered":       {"web-eu"},
-	"nothing":        {"No pool fits."},
+	"nothing":        {"No pool matches."},
 	"pool":           {"web-eu-7c9f4-4kx2p", "Configurations it had", "Ben Okafor"},
 	"commit":         {"Ben Okafor", "fs.inotify.max_user_watches = 2097152", "web-eu-7c9f4-t5v6w", "shop/web-eu"},
 	"commit-hostile": {"<img src=x onerror=alert(1)>[31mMallory", "<script>alert(6)</script>", "<img src=x onerror=alert(2)>.yaml"},
@@ -311,7 +311,7 @@ var says = map[string][]string{
 	"node-hostile":   {"<script>alert(5)</script>[2J", "<img src=x onerror=alert(1)>[31mMallory"},
 	"node-inferred":  {"Inferred", "most likely"},
 	"search":         {"web-us-5d8b6-q7w2z", "shop/web-eu"},
-	"search-hostile": {"Nothing fits.", `"><img src=x onerror=alert(9)>xxx`},
+	"search-hostile": {"No results.", `"><img src=x onerror=alert(9)>xxx`},
 	"missing":        {"<script>alert(10)</script>"},
 }
 
