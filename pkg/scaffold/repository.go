@@ -190,7 +190,7 @@ func Unset(files map[string][]byte) []string {
 	var out []string
 	for _, u := range []struct{ file, mark, todo string }{
 		{"deploy/profilesource.yaml", unknownURL, "set the URL in deploy/profilesource.yaml"},
-		{"CODEOWNERS", "# SET", "set CODEOWNERS: until then nobody has to approve"},
+		{"CODEOWNERS", "# SET", "set CODEOWNERS: until then no approval is required"},
 		{".github/workflows/profiles.yaml", noVersion, "set OSM_GITOPS_VERSION in .github/workflows/profiles.yaml: CI fails without it"},
 		{".gitlab-ci.yml", noVersion, "set OSM_GITOPS_VERSION in .gitlab-ci.yml: CI fails without it"},
 	} {
