@@ -54,8 +54,8 @@ most and accesses no cluster.`,
 	}
 }
 
-// words are the fixed values of flags, by command and flag.
-func words() map[string][]string {
+// flagValues are the fixed values of flags, by command and flag.
+func flagValues() map[string][]string {
 	ci := []string{"github", "gitlab", "none"}
 	ignition := []string{"3.3.0", "3.4.0", "2.3.0"}
 	return map[string][]string{
@@ -84,7 +84,7 @@ var manifestFlags = []string{"cluster", "filename", "machine-deployment", "machi
 
 // addCompletions registers completions for the flags and arguments of every command.
 func addCompletions(root *cobra.Command) {
-	offers := words()
+	offers := flagValues()
 	for _, cmd := range root.Commands() {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if complete := completionOf(offers, cmd.Name(), f); complete != nil {

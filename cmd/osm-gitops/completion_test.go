@@ -12,7 +12,7 @@ import (
 // Completions of a flag are the values in its help, and every flag whose help lists values
 // has completions.
 func TestOfferedWords(t *testing.T) {
-	offers, looked := words(), 0
+	offers, looked := flagValues(), 0
 	for _, cmd := range newRoot().Commands() {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			looked++

@@ -176,8 +176,8 @@ func doctorText(r doctor.Report) string {
 			check += " (" + f.Cluster + ")"
 		}
 		fmt.Fprintf(&b, "%-8s %s: %s\n", f.Level, check, indented(f.Found))
-		if f.Do != "" {
-			fmt.Fprintf(&b, "         do: %s\n", indented(f.Do))
+		if f.Remedy != "" {
+			fmt.Fprintf(&b, "         do: %s\n", indented(f.Remedy))
 		}
 	}
 	return b.String()

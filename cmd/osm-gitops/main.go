@@ -40,7 +40,7 @@ func main() {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	name := calledAs(args[0])
 	root := newRoot()
-	speakAs(root, name)
+	setDisplayName(root, name)
 	root.SetArgs(contractDashes(args[1:]))
 	root.SetIn(stdin)
 	root.SetOut(stdout)
@@ -140,8 +140,8 @@ func calledAs(path string) string {
 	return ownName
 }
 
-// speakAs replaces the program's name in usage texts and examples by what the user types.
-func speakAs(cmd *cobra.Command, name string) {
+// setDisplayName replaces the program's name in usage texts and examples by what the user types.
+func setDisplayName(cmd *cobra.Command, name string) {
 	if name == ownName {
 		return
 	}
@@ -150,7 +150,7 @@ func speakAs(cmd *cobra.Command, name string) {
 	}
 	cmd.Long, cmd.Example = as(name, cmd.Long), as(name, cmd.Example)
 	for _, sub := range cmd.Commands() {
-		speakAs(sub, name)
+		setDisplayName(sub, name)
 	}
 }
 

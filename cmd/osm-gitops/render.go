@@ -569,7 +569,7 @@ func watchFiles(flags renderFlags) (*watchedFiles, error) {
 			return nil, fmt.Errorf("watching %s: %w", name, err)
 		}
 		if name == flags.profile && load.IsFolder(full) {
-			w.tree = source.Directory{Root: "/", Path: full}.Watch(func(context.Context) { w.tell() })
+			w.tree = source.Directory{Root: "/", Path: full}.Watch(func(context.Context) { w.notify() })
 			continue
 		}
 		if name == flags.profile {
@@ -577,7 +577,7 @@ func watchFiles(flags renderFlags) (*watchedFiles, error) {
 		}
 		w.names = append(w.names, full)
 	}
-	w.look()
+	w.updateFolders()
 	if len(w.folders) == 0 && w.tree == nil {
 		w.close()
 		return nil, errors.New("watching files: none of their folders can be watched: see the sysctl fs.inotify.max_user_watches")
@@ -592,17 +592,17 @@ func (w *watchedFiles) close() {
 	_ = w.kernel.Close() // nothing is lost
 }
 
-// tell sends a notification unless one is pending.
-func (w *watchedFiles) tell() {
+// notify sends a notification unless one is pending.
+func (w *watchedFiles) notify() {
 	select {
 	case w.changed <- struct{}{}:
 	default:
 	}
 }
 
-// look watches the folders that contain the files now, and reports whether they have
+// updateFolders watches the folders that contain the files now, and reports whether they have
 // changed.
-func (w *watchedFiles) look() bool {
+func (w *watchedFiles) updateFolders() bool {
 	now := map[string]bool{}
 	for _, name := range w.names {
 		paths := []string{name}
@@ -654,16 +654,16 @@ func (w *watchedFiles) wait(ctx context.Context) bool {
 		case <-ctx.Done():
 			return false
 		case <-due:
-			w.look()
+			w.updateFolders()
 			return true
 		case <-again.C:
-			if w.look() {
-				w.tell()
+			if w.updateFolders() {
+				w.notify()
 			}
 		case <-w.changed:
 			due = time.After(0)
 		case <-w.kernel.Errors: // usually an overflow of the queue, which is a change
-			w.tell()
+			w.notify()
 		case e := <-w.kernel.Events:
 			if !w.matters(e) {
 				continue

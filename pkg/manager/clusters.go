@@ -66,7 +66,7 @@ var errReplaced = errors.New("has changed, and the API server does not answer wi
 // changed, for instance with a new token or address; nil when ctx ends first.
 func (c clusters) untilReplaced(ctx context.Context, every time.Duration) error {
 	err := wait.PollUntilContextCancel(ctx, every, false, func(context.Context) (bool, error) {
-		for _, r := range []*reached{c.management, c.worker} {
+		for _, r := range []*connectivityMonitor{c.management, c.worker} {
 			if r.away() != nil && r.read.replaced() {
 				return false, fmt.Errorf("--%s: %s %w", r.read.flag, r.read.path, errReplaced)
 			}
@@ -79,9 +79,9 @@ func (c clusters) untilReplaced(ctx context.Context, every time.Duration) error 
 	return err
 }
 
-// reached is a cluster and whether its API server answers, according to the requests of all
+// connectivityMonitor is a cluster and whether its API server answers, according to the requests of all
 // clients.
-type reached struct {
+type connectivityMonitor struct {
 	name   string // for messages
 	config *rest.Config
 	look   rest.Interface
@@ -95,7 +95,7 @@ type reached struct {
 
 // clusters are the cluster with profiles and configurations, and the cluster with pools.
 // They are the same unless flags name two.
-type clusters struct{ management, worker *reached }
+type clusters struct{ management, worker *connectivityMonitor }
 
 func (c clusters) apart() bool { return c.management != c.worker }
 
@@ -124,9 +124,9 @@ func (opts *Options) clusters() (clusters, error) {
 }
 
 // reach returns a cluster whose state follows every request that uses its config.
-func reach(name string, cfg *rest.Config, read kubeconfigFile) (*reached, error) {
-	r := &reached{name: name, config: cfg, read: read}
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return teller{of: r, next: next} })
+func reach(name string, cfg *rest.Config, read kubeconfigFile) (*connectivityMonitor, error) {
+	r := &connectivityMonitor{name: name, config: cfg, read: read}
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return recordingTransport{of: r, next: next} })
 	c, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -136,7 +136,7 @@ func reach(name string, cfg *rest.Config, read kubeconfigFile) (*reached, error)
 }
 
 // await returns true once the API server answers, and false when ctx ends first.
-func (r *reached) await(ctx context.Context) bool {
+func (r *connectivityMonitor) await(ctx context.Context) bool {
 	err := wait.PollUntilContextCancel(ctx, awayRetry, true, func(ctx context.Context) (bool, error) {
 		return r.ask(ctx) == nil, nil
 	})
@@ -145,7 +145,7 @@ func (r *reached) await(ctx context.Context) bool {
 
 // follow checks at an interval until stop, while no client sends requests that would update
 // the state.
-func (r *reached) follow(ctx context.Context, stop <-chan struct{}, every time.Duration) {
+func (r *connectivityMonitor) follow(ctx context.Context, stop <-chan struct{}, every time.Duration) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -161,7 +161,7 @@ func (r *reached) follow(ctx context.Context, stop <-chan struct{}, every time.D
 }
 
 // ask checks whether the API server answers, and returns why it does not.
-func (r *reached) ask(ctx context.Context) error {
+func (r *connectivityMonitor) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
 	err := r.look.Get().AbsPath("/readyz").Do(ctx).Error()
@@ -172,7 +172,7 @@ func (r *reached) ask(ctx context.Context) error {
 }
 
 // away returns since when the API server has not answered, and why; nil if it answers.
-func (r *reached) away() error {
+func (r *connectivityMonitor) away() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -184,8 +184,8 @@ func (r *reached) away() error {
 	return nil
 }
 
-// tell records the result of a request, and logs a change.
-func (r *reached) tell(err error) {
+// record records the result of a request, and logs a change.
+func (r *connectivityMonitor) record(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	log := ctrl.Log.WithValues("cluster", r.name)
@@ -199,31 +199,31 @@ func (r *reached) tell(err error) {
 	r.known, r.err = true, err
 }
 
-// teller is a transport that records the results of requests.
-type teller struct {
-	of   *reached
+// recordingTransport is a transport that records the results of requests.
+type recordingTransport struct {
+	of   *connectivityMonitor
 	next http.RoundTripper
 }
 
 var errCredentials = errors.New("it rejects the credentials (401): replace those in its kubeconfig")
 
-func (t teller) RoundTrip(req *http.Request) (*http.Response, error) {
+func (t recordingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	res, err := t.next.RoundTrip(req)
 	switch {
 	case err == nil && res.StatusCode == http.StatusUnauthorized:
-		t.of.tell(errCredentials)
+		t.of.record(errCredentials)
 	case err == nil && res.StatusCode >= http.StatusInternalServerError && strings.HasSuffix(req.URL.Path, "/readyz"):
-		t.of.tell(fmt.Errorf("it reports that it is not ready (%d)", res.StatusCode))
+		t.of.record(fmt.Errorf("it reports that it is not ready (%d)", res.StatusCode))
 	case err == nil && (res.StatusCode == http.StatusBadGateway || res.StatusCode == http.StatusServiceUnavailable):
-		t.of.tell(fmt.Errorf("it, or a proxy in front of it, does not serve (%d)", res.StatusCode))
+		t.of.record(fmt.Errorf("it, or a proxy in front of it, does not serve (%d)", res.StatusCode))
 	case err == nil && res.StatusCode >= http.StatusInternalServerError: // proves neither
 	case err == nil:
-		t.of.tell(nil)
+		t.of.record(nil)
 	case err != nil && !errors.Is(req.Context().Err(), context.Canceled):
-		t.of.tell(err)
+		t.of.record(err)
 	}
 	return res, err
 }
 
 // WrappedRoundTripper lets client-go find the TLS configuration of the transport.
-func (t teller) WrappedRoundTripper() http.RoundTripper { return t.next }
+func (t recordingTransport) WrappedRoundTripper() http.RoundTripper { return t.next }

@@ -170,7 +170,7 @@ func TestKubeconfigReplaced(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, r := range []*reached{two.management, two.worker} {
+			for _, r := range []*connectivityMonitor{two.management, two.worker} {
 				_ = r.ask(t.Context())
 			}
 			ctx, cancel := context.WithCancel(t.Context())

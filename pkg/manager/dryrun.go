@@ -31,7 +31,7 @@ func DryRun(ctx context.Context, opts *Options) (*dryrun.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range []*reached{c.management, c.worker} {
+	for _, r := range []*connectivityMonitor{c.management, c.worker} {
 		if err := r.ask(ctx); err != nil {
 			return nil, fmt.Errorf("the API server of the %s does not answer: %w", r.name, err)
 		}
@@ -40,7 +40,7 @@ func DryRun(ctx context.Context, opts *Options) (*dryrun.Report, error) {
 	defer stop(nil)
 	alone := *opts
 	alone.LeaderElect = false
-	facts, release, err := alone.rehearsed(c)
+	facts, release, err := alone.dryRunFacts(c)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func DryRun(ctx context.Context, opts *Options) (*dryrun.Report, error) {
 			stop(fmt.Errorf("reading %s: %w", r.TypeDescription(), err)) // a retry is useless
 		}
 	}
-	s, err := alone.newStage(ctx, facts, opts.Shard.Lease(LeaseName))
+	s, err := alone.newDryRunEnvironment(ctx, facts, opts.Shard.Lease(LeaseName))
 	if err != nil {
 		return nil, err
 	}
@@ -61,8 +61,8 @@ func DryRun(ctx context.Context, opts *Options) (*dryrun.Report, error) {
 	return report, err
 }
 
-// rehearsed returns the facts for a dry run. The returned function releases the mirrors.
-func (opts *Options) rehearsed(c clusters) (facts nodeFacts, release func(), err error) {
+// dryRunFacts returns the facts for a dry run. The returned function releases the mirrors.
+func (opts *Options) dryRunFacts(c clusters) (facts nodeFacts, release func(), err error) {
 	settings, err := opts.settings(c.worker.config)
 	if err != nil {
 		return facts, nil, err
@@ -79,9 +79,9 @@ func (opts *Options) rehearsed(c clusters) (facts nodeFacts, release func(), err
 	return facts, release, nil
 }
 
-// stage is the environment of a dry run: managers that fill caches but run no controller,
+// dryRunEnvironment is the environment of a dry run: managers that fill caches but run no controller,
 // and the readers that use them.
-type stage struct {
+type dryRunEnvironment struct {
 	opts               *Options
 	facts              nodeFacts
 	management, worker ctrl.Manager // the same with one cluster
@@ -92,14 +92,14 @@ type stage struct {
 	nodes              bool                      // the kind NodeProvenance is installed
 }
 
-// newStage prepares a dry run without starting the managers.
-func (opts *Options) newStage(ctx context.Context, facts nodeFacts, lease string) (*stage, error) {
+// newDryRunEnvironment prepares a dry run without starting the managers.
+func (opts *Options) newDryRunEnvironment(ctx context.Context, facts nodeFacts, lease string) (*dryRunEnvironment, error) {
 	cfg := facts.management.cluster.config
 	mgr, err := newManager(cfg, opts, facts, lease)
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{opts: opts, facts: facts, management: mgr, worker: mgr, world: dryrun.NewWorld(mgr.GetScheme(), clock.RealClock{})}
+	s := &dryRunEnvironment{opts: opts, facts: facts, management: mgr, worker: mgr, world: dryrun.NewWorld(mgr.GetScheme(), clock.RealClock{})}
 	s.onManagement = s.world.View("management", mgr.GetClient(), mgr.GetAPIReader(), trimmed)
 	s.onWorker = s.onManagement
 	if facts.worker != facts.management {
@@ -142,7 +142,7 @@ func (opts *Options) workerStage(facts nodeFacts) (ctrl.Manager, error) {
 }
 
 // prepare adds the indexes that controllers use for lists.
-func (s *stage) prepare(ctx context.Context) error {
+func (s *dryRunEnvironment) prepare(ctx context.Context) error {
 	if err := s.sources.Pools.Use(ctx, s.worker.GetCache()); err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func trimmed(obj any) (any, error) {
 	return obj, nil
 }
 
-func (s *stage) rollouts() *rollout.Reconciler {
+func (s *dryRunEnvironment) rollouts() *rollout.Reconciler {
 	return &rollout.Reconciler{
 		Management: s.onManagement, Worker: s.onWorker, Recorder: s.world, SourceRecorder: s.world,
 		Clock: clock.RealClock{}, Namespace: s.opts.Namespace, Shard: s.opts.Shard,
@@ -181,7 +181,7 @@ func (s *stage) rollouts() *rollout.Reconciler {
 }
 
 // rehearsal returns a dry run whose controllers have no state of an earlier one.
-func (s *stage) rehearsal() *dryrun.Rehearsal {
+func (s *dryRunEnvironment) rehearsal() *dryrun.Rehearsal {
 	s.world.Reset()
 	r := &dryrun.Rehearsal{
 		World: s.world, Management: s.onManagement, Worker: s.onWorker, Namespace: s.opts.Namespace, Shard: s.opts.Shard,
@@ -206,7 +206,7 @@ func (s *stage) rehearsal() *dryrun.Rehearsal {
 }
 
 // perform fills the caches, executes one dry run, and ends.
-func (s *stage) perform(ctx context.Context) (*dryrun.Report, error) {
+func (s *dryRunEnvironment) perform(ctx context.Context) (*dryrun.Report, error) {
 	var report *dryrun.Report
 	all, ctx := errgroup.WithContext(ctx)
 	ctx, stop := context.WithCancel(ctx)
@@ -225,12 +225,12 @@ func (s *stage) perform(ctx context.Context) (*dryrun.Report, error) {
 }
 
 // filled waits until the caches can be read; it returns false if ctx ended first.
-func (s *stage) filled(ctx context.Context) bool {
+func (s *dryRunEnvironment) filled(ctx context.Context) bool {
 	return s.management.GetCache().WaitForCacheSync(ctx) && s.worker.GetCache().WaitForCacheSync(ctx)
 }
 
 // start starts the managers.
-func (s *stage) start(ctx context.Context, all *errgroup.Group) {
+func (s *dryRunEnvironment) start(ctx context.Context, all *errgroup.Group) {
 	for _, mgr := range slices.Compact([]ctrl.Manager{s.management, s.worker}) {
 		all.Go(func() error {
 			if err := mgr.Start(ctx); err != nil && ctx.Err() == nil {

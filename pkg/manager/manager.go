@@ -108,12 +108,12 @@ func Run(ctx context.Context, opts *Options) error {
 	if facts.journal != nil {
 		defer facts.journal.Close() // after every writer has ended
 	}
-	return c.beside(ctx, servers, func(ctx context.Context) error { return runManager(ctx, opts, facts, mirrors) })
+	return c.runWithServers(ctx, servers, func(ctx context.Context) error { return runManager(ctx, opts, facts, mirrors) })
 }
 
-// beside runs a function together with servers until it ends, a server fails, or the
+// runWithServers runs a function together with servers until it ends, a server fails, or the
 // kubeconfig of a cluster is replaced.
-func (c clusters) beside(ctx context.Context, servers []func(context.Context) error, run func(context.Context) error) error {
+func (c clusters) runWithServers(ctx context.Context, servers []func(context.Context) error, run func(context.Context) error) error {
 	all, ctx := errgroup.WithContext(ctx)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -37,7 +37,7 @@ func Observe(ctx context.Context, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	facts, release, err := opts.rehearsed(c)
+	facts, release, err := opts.dryRunFacts(c)
 	if err != nil {
 		return err
 	}
@@ -46,14 +46,14 @@ func Observe(ctx context.Context, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	return c.beside(ctx, servers, func(ctx context.Context) error { return opts.observe(ctx, facts) })
+	return c.runWithServers(ctx, servers, func(ctx context.Context) error { return opts.observe(ctx, facts) })
 }
 
 // observe waits for the clusters, then observes.
 func (opts *Options) observe(ctx context.Context, facts nodeFacts) error {
-	var s *stage
+	var s *dryRunEnvironment
 	_, err := facts.management.begin(ctx, func() (mgr ctrl.Manager, err error) {
-		if s, err = opts.newStage(ctx, facts, opts.Shard.Lease(observeLease)); err != nil {
+		if s, err = opts.newDryRunEnvironment(ctx, facts, opts.Shard.Lease(observeLease)); err != nil {
 			return nil, err
 		}
 		return s.management, nil

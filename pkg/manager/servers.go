@@ -20,7 +20,7 @@ import (
 
 // part is the subject of a probe: a cluster with the caches that are filled from it.
 type part struct {
-	cluster *reached
+	cluster *connectivityMonitor
 	caches  atomic.Pointer[cache.Cache] // nil before they exist
 	waits   atomic.Pointer[string]      // what it waits for, if that is expected
 	broken  atomic.Pointer[error]       // why it cannot start
@@ -124,7 +124,7 @@ func (opts *Options) servers(management, worker *part) ([]func(context.Context) 
 // serve all of them.
 func newMetrics(c clusters) (*metrics.Metrics, error) {
 	m := metrics.New()
-	for role, r := range map[string]*reached{"management": c.management, "worker": c.worker} {
+	for role, r := range map[string]*connectivityMonitor{"management": c.management, "worker": c.worker} {
 		m.Cluster(role, func() bool { return r.away() == nil })
 	}
 	if err := ctrlmetrics.Registry.Register(m); err != nil {

@@ -91,14 +91,14 @@ func (w *run) answers(ctx context.Context) bool {
 	all := true
 	for _, c := range w.clusters() {
 		if err := c.ask(ctx, w.Clock); err != nil {
-			w.tell(Finding{
+			w.add(Finding{
 				Check: "api-server", Level: Problem, Cluster: w.in(c), Found: "the API server does not answer: " + err.Error(),
-				Do: "check address and credentials of the kubeconfig, and the API server itself; all other checks need it",
+				Remedy: "check address and credentials of the kubeconfig, and the API server itself; all other checks need it",
 			})
 			all = false
 			continue
 		}
-		w.tell(Finding{Check: "api-server", Level: OK, Cluster: w.in(c), Found: "the API server answers"})
+		w.add(Finding{Check: "api-server", Level: OK, Cluster: w.in(c), Found: "the API server answers"})
 	}
 	return all
 }
@@ -111,11 +111,11 @@ const maxSkew = 30 * time.Second
 // clocks compares the clocks of the API servers with each other and with this machine's.
 // The check of leases compares the controller's.
 func (w *run) clocks() {
-	if w.apart() {
+	if w.hasWorkerCluster() {
 		if d := (w.Worker.seen.skew - w.Management.seen.skew).Abs(); d > maxSkew {
-			w.tell(Finding{
+			w.add(Finding{
 				Check: "clocks", Level: Problem, Found: fmt.Sprintf("the clocks of both API servers differ by %s", d),
-				Do: "set the clocks of the control planes by NTP: tokens and certificates expire early or are not valid yet",
+				Remedy: "set the clocks of the control planes by NTP: tokens and certificates expire early or are not valid yet",
 			})
 			return
 		}
@@ -126,13 +126,13 @@ func (w *run) clocks() {
 			if c.seen.skew < 0 {
 				side = "behind"
 			}
-			w.tell(Finding{
+			w.add(Finding{
 				Check: "clocks", Level: Warning, Cluster: w.in(c),
-				Found: fmt.Sprintf("the clock of the API server is %s %s that of this machine", c.seen.skew.Abs(), side),
-				Do:    "set this machine's clock by NTP, and if that is right, that of the control plane: tokens and certificates expire early or are not valid yet",
+				Found:  fmt.Sprintf("the clock of the API server is %s %s that of this machine", c.seen.skew.Abs(), side),
+				Remedy: "set this machine's clock by NTP, and if that is right, that of the control plane: tokens and certificates expire early or are not valid yet",
 			})
 			return
 		}
 	}
-	w.tell(Finding{Check: "clocks", Level: OK, Found: fmt.Sprintf("the clocks of the API server and of this machine differ by less than %s", maxSkew)})
+	w.add(Finding{Check: "clocks", Level: OK, Found: fmt.Sprintf("the clocks of the API server and of this machine differ by less than %s", maxSkew)})
 }

@@ -29,28 +29,28 @@ func (w *run) clusterInfo(ctx context.Context) {
 	f := Finding{Check: checkClusterInfo, Cluster: w.in(w.Worker), Level: Problem}
 	if apierrors.IsNotFound(err) {
 		f.Level, f.Found = Warning, name+" does not exist: nodes get the first endpoint of service default/kubernetes, and the CA of the controller's kubeconfig"
-		f.Do = "if nodes reach the API server by another address, create it, as kubeadm init phase bootstrap-token does"
-		w.tell(f)
+		f.Remedy = "if nodes reach the API server by another address, create it, as kubeadm init phase bootstrap-token does"
+		w.add(f)
 		return
 	}
 	if err != nil {
-		w.unread(checkClusterInfo, w.Worker, name, err)
+		w.addUnreadable(checkClusterInfo, w.Worker, name, err)
 		return
 	}
 	info, err := kubeclient.ClusterInfo(&cm)
 	if err != nil {
-		f.Found, f.Do = fmt.Sprintf("%s: %v", name, err), "write a kubeconfig for nodes: one cluster with server and certificate-authority-data, and no user"
-		w.tell(f)
+		f.Found, f.Remedy = fmt.Sprintf("%s: %v", name, err), "write a kubeconfig for nodes: one cluster with server and certificate-authority-data, and no user"
+		w.add(f)
 		return
 	}
-	f.Found, f.Do = w.serverTrouble(name, info.Server)
+	f.Found, f.Remedy = w.serverTrouble(name, info.Server)
 	if f.Found == "" {
-		f.Level, f.Found, f.Do = w.caTrouble(name, info.CertificateAuthorityData)
+		f.Level, f.Found, f.Remedy = w.caTrouble(name, info.CertificateAuthorityData)
 	}
 	if f.Found == "" {
 		f.Level, f.Found = OK, "nodes join "+info.Server
 	}
-	w.tell(f)
+	w.add(f)
 }
 
 // serverTrouble describes a problem with the address that nodes receive, and its remedy.

@@ -22,7 +22,7 @@ const controllerPolicyFile = "controller-policy.yaml"
 func (w policyChecks) controllerPolicies(ctx context.Context) {
 	wanted, err := deploy.Objects(controllerPolicyFile)
 	if err != nil {
-		w.tell(Finding{Check: checkControllerPolicy, Level: Unknown, Found: err.Error()})
+		w.add(Finding{Check: checkControllerPolicy, Level: Unknown, Found: err.Error()})
 		return
 	}
 	for _, c := range w.clusters() {
@@ -35,23 +35,23 @@ func (w policyChecks) controllerPolicies(ctx context.Context) {
 func (w policyChecks) controllerPolicyIn(ctx context.Context, c *Cluster, wanted []*unstructured.Unstructured) {
 	var policies admissionregistrationv1.ValidatingAdmissionPolicyList
 	if err := c.Client.List(ctx, &policies); err != nil {
-		w.unread(checkControllerPolicy, c, policyKind+" objects", err)
+		w.addUnreadable(checkControllerPolicy, c, policyKind+" objects", err)
 		return
 	}
 	var bindings admissionregistrationv1.ValidatingAdmissionPolicyBindingList
 	if err := c.Client.List(ctx, &bindings); err != nil {
-		w.unread(checkControllerPolicy, c, bindingKind+" objects", err)
+		w.addUnreadable(checkControllerPolicy, c, bindingKind+" objects", err)
 		return
 	}
 	user := w.userIn(c)
-	f := Finding{Check: checkControllerPolicy, Level: Problem, Cluster: w.in(c), Do: "kubectl apply --server-side -f deploy/" + controllerPolicyFile}
+	f := Finding{Check: checkControllerPolicy, Level: Problem, Cluster: w.in(c), Remedy: "kubectl apply --server-side -f deploy/" + controllerPolicyFile}
 	want := wanted[slices.IndexFunc(wanted, func(o *unstructured.Unstructured) bool { return o.GetKind() == policyKind })]
 	condition, _, _ := unstructured.NestedSlice(want.Object, "spec", "matchConditions")
 	shipped, _ := condition[0].(map[string]any)["expression"].(string)
 	before, _, _ := strings.Cut(shipped, "'")
 	names := before + "'" + user + "'"
 	if names != shipped {
-		f.Do = fmt.Sprintf("name %s in matchConditions of deploy/%s and apply it, or upgrade the chart's release; if the controller is another user, set %s", user, controllerPolicyFile, w.userFlag(c))
+		f.Remedy = fmt.Sprintf("name %s in matchConditions of deploy/%s and apply it, or upgrade the chart's release; if the controller is another user, set %s", user, controllerPolicyFile, w.userFlag(c))
 	}
 
 	var others []string
@@ -71,12 +71,12 @@ func (w policyChecks) controllerPolicyIn(ctx context.Context, c *Cluster, wanted
 		if len(others) > 0 {
 			f.Found = fmt.Sprintf("%s %s is about another user than %s, whose permissions are not limited: anyone with its token can become a cluster admin", policyKind, some(others), user)
 		}
-		w.tell(f)
+		w.add(f)
 		return
 	}
 	if !slices.ContainsFunc(bindings.Items, func(b admissionregistrationv1.ValidatingAdmissionPolicyBinding) bool { return binds(&b, have.Name) }) {
 		f.Found = fmt.Sprintf("no %s enforces %s %s everywhere: without it the policy has no effect, and anyone with the token of %s can become a cluster admin", bindingKind, policyKind, have.Name, user)
-		w.tell(f)
+		w.add(f)
 		return
 	}
 	_ = unstructured.SetNestedField(condition[0].(map[string]any), names, "expression")
@@ -84,11 +84,11 @@ func (w policyChecks) controllerPolicyIn(ctx context.Context, c *Cluster, wanted
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&have.Spec)
 	if err != nil || !contains(spec, want.Object["spec"]) {
 		f.Found = fmt.Sprintf("%s %s, which limits the permissions of the controller, differs from the one of this release", policyKind, have.Name)
-		w.tell(f)
+		w.add(f)
 		return
 	}
-	f.Level, f.Found, f.Do = OK, fmt.Sprintf("%s %s of this release limits what %s can write", policyKind, have.Name, user), ""
-	w.tell(f)
+	f.Level, f.Found, f.Remedy = OK, fmt.Sprintf("%s %s of this release limits what %s can write", policyKind, have.Name, user), ""
+	w.add(f)
 }
 
 // binds reports whether a binding enforces a policy for everything that the policy matches.

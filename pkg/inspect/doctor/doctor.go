@@ -38,8 +38,8 @@ type Finding struct {
 	Cluster string `json:"cluster,omitempty"`
 	// Found describes the state.
 	Found string `json:"found"`
-	// Do is the remedy; empty if none is necessary.
-	Do string `json:"do,omitempty"`
+	// Remedy says what to do; empty if nothing is necessary.
+	Remedy string `json:"do,omitempty"`
 }
 
 // Report has all findings in the order of the checks.
@@ -74,12 +74,12 @@ type Doctor struct {
 	Clock func() time.Time
 }
 
-// apart reports whether there are two clusters.
-func (d *Doctor) apart() bool { return d.Management != d.Worker }
+// hasWorkerCluster reports whether there are two clusters.
+func (d *Doctor) hasWorkerCluster() bool { return d.Management != d.Worker }
 
 // clusters returns the one cluster, or both.
 func (d *Doctor) clusters() []*Cluster {
-	if d.apart() {
+	if d.hasWorkerCluster() {
 		return []*Cluster{d.Management, d.Worker}
 	}
 	return []*Cluster{d.Management}
@@ -122,41 +122,41 @@ type run struct {
 // now is the time of the API server with the pools, by which tokens expire.
 func (w *run) now() time.Time { return w.Worker.seen.date }
 
-// tell adds a finding. Its text can come from an untrusted commit.
-func (w *run) tell(f Finding) {
+// add adds a finding. Its text can come from an untrusted commit.
+func (w *run) add(f Finding) {
 	f.Found = redact.Shorten(redact.Printable(f.Found), redact.MaxCondition)
 	w.Findings = append(w.Findings, f)
 }
 
 // in names the cluster of a finding, if there are two.
 func (w *run) in(c *Cluster) string {
-	if !w.apart() {
+	if !w.hasWorkerCluster() {
 		return ""
 	}
 	return c.Name
 }
 
-// unread reports that something could not be read.
-func (w *run) unread(check string, c *Cluster, what string, err error) {
+// addUnreadable reports that something could not be read.
+func (w *run) addUnreadable(check string, c *Cluster, what string, err error) {
 	f := Finding{Check: check, Level: Unknown, Cluster: w.in(c), Found: fmt.Sprintf("%s cannot be read: %v", what, err)}
 	switch {
 	case apierrors.IsForbidden(err):
 		f.Found = "you have no permission to read " + what
-		f.Do = "run osm-gitops doctor as a user with this permission, such as a cluster admin"
+		f.Remedy = "run osm-gitops doctor as a user with this permission, such as a cluster admin"
 	case apimeta.IsNoMatchError(err):
 		f.Found = what + " cannot be read: the cluster does not have this kind"
-		f.Do = "see the check kinds"
+		f.Remedy = "see the check kinds"
 	}
-	w.tell(f)
+	w.add(f)
 }
 
-// maxTold bounds the findings of one kind that are listed individually.
-const maxTold = 20
+// maxListed bounds the findings of one kind that are listed individually.
+const maxListed = 20
 
-// rest summarizes findings above the limit.
-func (w *run) rest(check string, level Level, count int, what string) {
-	if count > maxTold {
-		w.tell(Finding{Check: check, Level: level, Found: fmt.Sprintf("%d more %s", count-maxTold, what), Do: "fix those above first"})
+// addRemaining summarizes findings above the limit.
+func (w *run) addRemaining(check string, level Level, count int, what string) {
+	if count > maxListed {
+		w.add(Finding{Check: check, Level: level, Found: fmt.Sprintf("%d more %s", count-maxListed, what), Remedy: "fix those above first"})
 	}
 }
 

@@ -56,9 +56,9 @@ func (w policyChecks) enforced(ctx context.Context, c *Cluster, parameters *core
 	if err := c.Client.Create(ctx, me); err != nil || trusts(parameters, me.Status.UserInfo.Username, me.Status.UserInfo.Groups) {
 		return false
 	}
-	w.tell(Finding{
+	w.add(Finding{
 		Check: checkPolicies, Level: Problem, Cluster: w.in(c), Found: fmt.Sprintf("the policies are installed, but the API server does not enforce them for %s: they may have been deleted before, and it reads no ConfigMap for policies that were installed again", me.Status.UserInfo.Username),
-		Do: "restart the API server, each replica of it; see docs/admission.md, Taking policies away",
+		Remedy: "restart the API server, each replica of it; see docs/admission.md, Taking policies away",
 	})
 	return false
 }

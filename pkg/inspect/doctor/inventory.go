@@ -31,7 +31,7 @@ func (w *run) readInventory(ctx context.Context, check string) *inventory {
 	s := &inventory{configs: map[string]*osm.OperatingSystemConfig{}, secrets: map[string]*metav1.PartialObjectMetadata{}}
 	var mds cluster.MachineDeploymentList
 	if err := w.Worker.Client.List(ctx, &mds); err != nil {
-		w.unread(check, w.Worker, "MachineDeployments", err)
+		w.addUnreadable(check, w.Worker, "MachineDeployments", err)
 		return nil
 	}
 	for i := range mds.Items {
@@ -41,7 +41,7 @@ func (w *run) readInventory(ctx context.Context, check string) *inventory {
 	}
 	var configs osm.OperatingSystemConfigList
 	if err := w.Management.Client.List(ctx, &configs, client.InNamespace(w.Namespace)); err != nil {
-		w.unread(check, w.Management, "OperatingSystemConfigs of namespace "+w.Namespace, err)
+		w.addUnreadable(check, w.Management, "OperatingSystemConfigs of namespace "+w.Namespace, err)
 		return nil
 	}
 	for i := range configs.Items {
@@ -49,7 +49,7 @@ func (w *run) readInventory(ctx context.Context, check string) *inventory {
 	}
 	secrets := kubeclient.MetadataList(corev1.SchemeGroupVersion.WithKind("Secret"))
 	if err := w.Worker.Client.List(ctx, secrets, client.InNamespace(settingsNamespace)); err != nil {
-		w.unread(check, w.Worker, "the names of Secrets of namespace "+settingsNamespace, err)
+		w.addUnreadable(check, w.Worker, "the names of Secrets of namespace "+settingsNamespace, err)
 		return nil
 	}
 	for i := range secrets.Items {

@@ -35,13 +35,13 @@ func (w *run) kinds(ctx context.Context) {
 	before := len(w.Findings)
 	files, err := deploy.CRDs()
 	if err != nil {
-		w.tell(Finding{Check: checkKinds, Level: Unknown, Found: err.Error()})
+		w.add(Finding{Check: checkKinds, Level: Unknown, Found: err.Error()})
 		return
 	}
 	for _, file := range files {
 		objects, err := deploy.Objects(file)
 		if err != nil {
-			w.tell(Finding{Check: checkKinds, Level: Unknown, Found: err.Error()})
+			w.add(Finding{Check: checkKinds, Level: Unknown, Found: err.Error()})
 			return
 		}
 		for _, want := range objects {
@@ -58,7 +58,7 @@ func (w *run) kinds(ctx context.Context) {
 		}
 	}
 	if len(w.Findings) == before {
-		w.tell(Finding{Check: checkKinds, Level: OK, Found: fmt.Sprintf("%d kinds of this release exist, and %d of machine-controller", len(files), len(foreignKinds))})
+		w.add(Finding{Check: checkKinds, Level: OK, Found: fmt.Sprintf("%d kinds of this release exist, and %d of machine-controller", len(files), len(foreignKinds))})
 	}
 }
 
@@ -76,10 +76,10 @@ func (w *run) ourKind(ctx context.Context, in *Cluster, want *unstructured.Unstr
 		if want.GetName() == "operatingsystemconfigs."+osm.GroupVersion.Group {
 			level = Warning // KubeOne and KKP have their own, which is sufficient
 		}
-		w.tell(Finding{
+		w.add(Finding{
 			Check: checkKinds, Level: level, Cluster: w.in(in),
-			Found: fmt.Sprintf("CustomResourceDefinition %s differs from the one of this release at %s%s", want.GetName(), at, writers(have)),
-			Do:    apply + ", of the controller's release; or run the osm-gitops of that release; and prevent other tools from applying another, if possible",
+			Found:  fmt.Sprintf("CustomResourceDefinition %s differs from the one of this release at %s%s", want.GetName(), at, writers(have)),
+			Remedy: apply + ", of the controller's release; or run the osm-gitops of that release; and prevent other tools from applying another, if possible",
 		})
 	}
 }
@@ -116,10 +116,10 @@ func (w *run) kind(ctx context.Context, in *Cluster, name, do string) *unstructu
 	err := in.Client.Get(ctx, types.NamespacedName{Name: name}, have)
 	switch {
 	case apierrors.IsNotFound(err):
-		w.tell(Finding{Check: checkKinds, Level: Problem, Cluster: w.in(in), Found: fmt.Sprintf("CustomResourceDefinition %s does not exist", name), Do: do})
+		w.add(Finding{Check: checkKinds, Level: Problem, Cluster: w.in(in), Found: fmt.Sprintf("CustomResourceDefinition %s does not exist", name), Remedy: do})
 		return nil
 	case err != nil:
-		w.unread(checkKinds, in, "CustomResourceDefinition "+name, err)
+		w.addUnreadable(checkKinds, in, "CustomResourceDefinition "+name, err)
 		return nil
 	}
 	return have
@@ -139,9 +139,9 @@ func (w *run) established(in *Cluster, crd *unstructured.Unstructured) bool {
 			why = fmt.Sprint(c["message"])
 		}
 	}
-	w.tell(Finding{
+	w.add(Finding{
 		Check: checkKinds, Level: Problem, Cluster: w.in(in), Found: fmt.Sprintf("CustomResourceDefinition %s is not served: %s", crd.GetName(), why),
-		Do: "kubectl describe crd " + crd.GetName(),
+		Remedy: "kubectl describe crd " + crd.GetName(),
 	})
 	return false
 }

@@ -20,7 +20,7 @@ const ahead = 5 * time.Second
 // leases checks whether a controller runs.
 func (w *run) leases(ctx context.Context) {
 	w.lease(ctx, w.Management, types.NamespacedName{Namespace: w.Namespace, Name: w.LeaseName})
-	if w.apart() {
+	if w.hasWorkerCluster() {
 		w.lease(ctx, w.Worker, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: w.WorkerLeaseName})
 	}
 }
@@ -32,24 +32,24 @@ func (w *run) lease(ctx context.Context, in *Cluster, key types.NamespacedName) 
 	switch holder, renewed, lives := heldBy(&l); {
 	case apierrors.IsNotFound(err):
 		f.Level, f.Found = Warning, fmt.Sprintf("Lease %s not found: no controller has run, or it runs with --leader-elect=false", key)
-		f.Do = "start the controller: osm-gitops controller --namespace " + w.Namespace
+		f.Remedy = "start the controller: osm-gitops controller --namespace " + w.Namespace
 	case err != nil:
-		w.unread(checkLease, in, "Lease "+key.String(), err)
+		w.addUnreadable(checkLease, in, "Lease "+key.String(), err)
 		return
 	case holder == "":
 		f.Level, f.Found = Problem, fmt.Sprintf("Lease %s has no holder: the last controller was stopped", key)
-		f.Do = "start the controller: without it, pools are not renewed"
+		f.Remedy = "start the controller: without it, pools are not renewed"
 	case renewed.After(in.seen.date.Add(ahead)):
 		f.Level = Problem
 		f.Found = fmt.Sprintf("the clock of %q, which holds Lease %s, is %s ahead of that of the API server", holder, key, renewed.Sub(in.seen.date).Round(time.Second))
-		f.Do = "set the clock of its machine by NTP: it treats valid tokens and certificates as expired"
+		f.Remedy = "set the clock of its machine by NTP: it treats valid tokens and certificates as expired"
 	case in.seen.date.After(renewed.Add(lives)):
 		f.Level, f.Found = Problem, fmt.Sprintf("%q holds Lease %s, and has not renewed it since %s", holder, key, renewed.UTC().Format(time.RFC3339))
-		f.Do = "read the controller's log: it ended, cannot reach the API server, or its clock is behind; without it, bootstrap tokens expire within an hour"
+		f.Remedy = "read the controller's log: it ended, cannot reach the API server, or its clock is behind; without it, bootstrap tokens expire within an hour"
 	default:
 		f.Level, f.Found = OK, fmt.Sprintf("%q holds Lease %s", holder, key)
 	}
-	w.tell(f)
+	w.add(f)
 }
 
 // heldBy returns the holder of a lease, the last renewal, and the duration of the lease.

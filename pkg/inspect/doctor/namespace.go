@@ -55,19 +55,19 @@ const StayInSystem = "run the controller with --namespace kube-system; if all of
 // namespace reports a namespace other than kube-system if a controller is installed in
 // kube-system. With two clusters it is a namespace of the management cluster.
 func (w *run) namespace(ctx context.Context) {
-	if w.apart() || w.Namespace == metav1.NamespaceSystem {
+	if w.hasWorkerCluster() || w.Namespace == metav1.NamespaceSystem {
 		return
 	}
 	left, err := InSystem(ctx, w.Management.Client)
 	switch {
 	case err != nil:
-		w.unread(checkNamespace, w.Management, "the Deployment, Lease and profiles of operating-system-manager in "+metav1.NamespaceSystem, err)
+		w.addUnreadable(checkNamespace, w.Management, "the Deployment, Lease and profiles of operating-system-manager in "+metav1.NamespaceSystem, err)
 	case len(left) > 0:
-		w.tell(Finding{
-			Check: checkNamespace, Level: Problem, Do: StayInSystem,
+		w.add(Finding{
+			Check: checkNamespace, Level: Problem, Remedy: StayInSystem,
 			Found: fmt.Sprintf("the controller should run in namespace %s, but %s has %s: the two controllers would not wait for each other", w.Namespace, metav1.NamespaceSystem, strings.Join(left, ", ")),
 		})
 	default:
-		w.tell(Finding{Check: checkNamespace, Level: OK, Found: "no other controller is installed in " + metav1.NamespaceSystem})
+		w.add(Finding{Check: checkNamespace, Level: OK, Found: "no other controller is installed in " + metav1.NamespaceSystem})
 	}
 }

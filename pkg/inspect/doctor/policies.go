@@ -32,7 +32,7 @@ type policyChecks struct{ *run }
 func (w policyChecks) policies(ctx context.Context) {
 	wanted, err := deploy.Objects(policiesFile)
 	if err != nil {
-		w.tell(Finding{Check: checkPolicies, Level: Unknown, Found: err.Error()})
+		w.add(Finding{Check: checkPolicies, Level: Unknown, Found: err.Error()})
 		return
 	}
 	before, installed, tried := len(w.Findings), 0, true
@@ -44,16 +44,16 @@ func (w policyChecks) policies(ctx context.Context) {
 	switch {
 	case len(w.Findings) > before:
 	case installed == 0:
-		w.tell(Finding{
+		w.add(Finding{
 			Check: checkPolicies, Level: Note, Found: "the policies of deploy/" + policiesFile + " are not installed: anyone with permission to write profiles and configurations can claim that they come from Git",
-			Do: "kubectl apply --server-side -f deploy/" + policiesFile + ", see docs/admission.md",
+			Remedy: "kubectl apply --server-side -f deploy/" + policiesFile + ", see docs/admission.md",
 		})
 	default:
 		f := Finding{Check: checkPolicies, Level: OK, Found: plural(installed, "policy is", "policies are") + " installed, bound, and of this release"}
 		if tried {
 			f.Found += "; the API server enforces them for you"
 		}
-		w.tell(f)
+		w.add(f)
 	}
 }
 
@@ -73,7 +73,7 @@ func (w policyChecks) policiesIn(ctx context.Context, c *Cluster, wanted []*unst
 			missing = append(missing, want.GetKind()+" "+want.GetName())
 			continue
 		case err != nil:
-			w.unread(checkPolicies, c, want.GetKind()+" "+want.GetName(), err)
+			w.addUnreadable(checkPolicies, c, want.GetKind()+" "+want.GetName(), err)
 			return installed, false
 		}
 		if want.GetKind() == policyKind {
@@ -81,9 +81,9 @@ func (w policyChecks) policiesIn(ctx context.Context, c *Cluster, wanted []*unst
 		}
 		// The parameters can be in another namespace.
 		if !contains(have.Object["spec"], want.Object["spec"], "namespace") {
-			w.tell(Finding{
+			w.add(Finding{
 				Check: checkPolicies, Level: Warning, Cluster: w.in(c), Found: fmt.Sprintf("%s %s differs from the one of this release", want.GetKind(), want.GetName()),
-				Do: "kubectl apply --server-side -f deploy/" + policiesFile,
+				Remedy: "kubectl apply --server-side -f deploy/" + policiesFile,
 			})
 		}
 	}
@@ -91,9 +91,9 @@ func (w policyChecks) policiesIn(ctx context.Context, c *Cluster, wanted []*unst
 		return 0, false
 	}
 	if len(missing) > 0 {
-		w.tell(Finding{
+		w.add(Finding{
 			Check: checkPolicies, Level: Problem, Cluster: w.in(c), Found: some(missing) + " of deploy/" + policiesFile + " not found: a policy without its binding has no effect",
-			Do: "kubectl apply --server-side -f deploy/" + policiesFile,
+			Remedy: "kubectl apply --server-side -f deploy/" + policiesFile,
 		})
 	}
 	parameters := w.trusted(ctx, c)
@@ -115,21 +115,21 @@ func (w policyChecks) trusted(ctx context.Context, c *Cluster) *corev1.ConfigMap
 	err := c.Client.Get(ctx, key, &cm)
 	f := Finding{
 		Check: checkPolicies, Level: Problem, Cluster: w.in(c), Found: fmt.Sprintf("ConfigMap %s, which names the users that can write for osm-gitops, does not exist: without it, the policies have no effect", key),
-		Do: "kubectl apply --server-side -f deploy/" + policiesFile,
+		Remedy: "kubectl apply --server-side -f deploy/" + policiesFile,
 	}
 	switch user := w.userIn(c); {
 	case apierrors.IsNotFound(err):
 		f.Level = Warning // parameterNotFoundAction: Allow
-		w.tell(f)
+		w.add(f)
 		return nil
 	case err != nil:
-		w.unread(checkPolicies, c, "ConfigMap "+key.String(), err)
+		w.addUnreadable(checkPolicies, c, "ConfigMap "+key.String(), err)
 		return nil
 	case trusts(&cm, user, groupsOf(user)):
 	default:
 		f.Found = fmt.Sprintf("ConfigMap %s does not name %s: the policies reject what the controller writes", key, user)
-		f.Do = "add it to the key users there; if the controller is another user, set " + w.userFlag(c)
-		w.tell(f)
+		f.Remedy = "add it to the key users there; if the controller is another user, set " + w.userFlag(c)
+		w.add(f)
 	}
 	return &cm
 }

@@ -38,23 +38,23 @@ func (w *run) pools(ctx context.Context) {
 		if found == "" {
 			continue
 		}
-		if stuck++; stuck > maxTold {
+		if stuck++; stuck > maxListed {
 			continue
 		}
-		w.tell(Finding{
+		w.add(Finding{
 			Check: checkPools, Level: Problem, Cluster: w.in(w.Worker), Found: fmt.Sprintf("MachineDeployment %s/%s %s", md.Namespace, md.Name, found),
-			Do: fmt.Sprintf("fix what it names; kubectl -n %s describe machinedeployment %s shows all of its events", md.Namespace, md.Name),
+			Remedy: fmt.Sprintf("fix what it names; kubectl -n %s describe machinedeployment %s shows all of its events", md.Namespace, md.Name),
 		})
 	}
-	w.rest(checkPools, Problem, stuck, "pools do not have what they request")
+	w.addRemaining(checkPools, Problem, stuck, "pools do not have what they request")
 	if len(frozen) > 0 {
-		w.tell(Finding{
+		w.add(Finding{
 			Check: checkPools, Level: Note, Cluster: w.in(w.Worker), Found: "the configuration is frozen for " + some(frozen),
-			Do: "remove the annotation " + api.AnnotationSuspend + " to follow the profile again",
+			Remedy: "remove the annotation " + api.AnnotationSuspend + " to follow the profile again",
 		})
 	}
 	if stuck == 0 {
-		w.tell(Finding{Check: checkPools, Level: OK, Cluster: w.in(w.Worker), Found: poolsServed(len(s.pools))})
+		w.add(Finding{Check: checkPools, Level: OK, Cluster: w.in(w.Worker), Found: poolsServed(len(s.pools))})
 	}
 }
 

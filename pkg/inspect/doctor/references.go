@@ -40,20 +40,20 @@ func (w *run) references(ctx context.Context) {
 			served.add(client.ObjectKeyFromObject(md), objects)
 		}
 	}
-	const remedy = "%s; or copy them into the namespaces of these pools, name those there, and leave the flag out: a user who can write a MachineDeployment in any namespace can read the listed objects.  " +
+	const remedy = "%s; or copy them into the namespaces of these pools, name those there, and leave the flag out: a user who can write a MachineDeployment in any namespace can read the listed objects. " +
 		"With --external-cloud-provider none of these are read"
 	if len(served.pools) > 0 {
-		w.tell(Finding{
+		w.add(Finding{
 			Check: checkReferences, Level: Note, Cluster: w.in(w.Worker),
-			Found: plural(len(served.pools), "served pool refers", "served pools refer") + " to objects in other namespaces: " + some(served.pools),
-			Do:    fmt.Sprintf("keep "+remedy, served.flag()),
+			Found:  plural(len(served.pools), "served pool refers", "served pools refer") + " to objects in other namespaces: " + some(served.pools),
+			Remedy: fmt.Sprintf("keep "+remedy, served.flag()),
 		})
 	}
 	if len(refused.pools) > 0 {
-		w.tell(Finding{
+		w.add(Finding{
 			Check: checkReferences, Level: Problem, Cluster: w.in(w.Worker),
-			Found: plural(len(refused.pools), "pool refers", "pools refer") + " to objects in other namespaces, and do not have what they request: " + some(refused.pools),
-			Do:    fmt.Sprintf("give the controller "+remedy, refused.flag()),
+			Found:  plural(len(refused.pools), "pool refers", "pools refer") + " to objects in other namespaces, and do not have what they request: " + some(refused.pools),
+			Remedy: fmt.Sprintf("give the controller "+remedy, refused.flag()),
 		})
 	}
 }

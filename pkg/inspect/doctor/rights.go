@@ -72,7 +72,7 @@ func (n need) optionalFor() string {
 
 // rights checks every permission in deploy/.
 func (w *run) rights(ctx context.Context) {
-	if !w.apart() {
+	if !w.hasWorkerCluster() {
 		w.rightsIn(ctx, w.Management, w.User, "rbac.yaml")
 		return
 	}
@@ -94,12 +94,12 @@ func (w *run) rightsIn(ctx context.Context, in *Cluster, user, file string) {
 		f := Finding{Check: checkRights, Level: Unknown, Cluster: w.in(in), Found: fmt.Sprintf("the permissions of %s cannot be checked: %v", user, err)}
 		if apierrors.IsForbidden(err) {
 			f.Found = "you have no permission to check those of " + user
-			f.Do = "run osm-gitops doctor as a user who can create subjectaccessreviews, such as a cluster admin"
+			f.Remedy = "run osm-gitops doctor as a user who can create subjectaccessreviews, such as a cluster admin"
 		}
-		w.tell(f)
+		w.add(f)
 		return
 	}
-	w.tellRights(in, user, needs)
+	w.addMissingRights(in, user, needs)
 }
 
 // needsOf expands the roles of a file. The file is written for --namespace kube-system; in
@@ -192,8 +192,8 @@ func groupsOf(user string) []string {
 	return groups
 }
 
-// tellRights reports missing permissions, with a line for each object.
-func (w *run) tellRights(in *Cluster, user string, needs []*need) {
+// addMissingRights reports missing permissions, with a line for each object.
+func (w *run) addMissingRights(in *Cluster, user string, needs []*need) {
 	before, lacks := len(w.Findings), 0
 	missing := map[string][]string{} // verbs by object
 	for _, n := range needs {
@@ -203,9 +203,9 @@ func (w *run) tellRights(in *Cluster, user string, needs []*need) {
 		}
 	}
 	if lacks == len(needs) {
-		w.tell(Finding{
+		w.add(Finding{
 			Check: checkRights, Level: Problem, Cluster: w.in(in), Found: fmt.Sprintf("%s has none of the %d permissions that the controller needs", user, lacks),
-			Do: fmt.Sprintf("if the controller is another user, set %s; otherwise kubectl apply --server-side -f deploy/%s", w.userFlag(in), needs[0].file),
+			Remedy: fmt.Sprintf("if the controller is another user, set %s; otherwise kubectl apply --server-side -f deploy/%s", w.userFlag(in), needs[0].file),
 		})
 		return
 	}
@@ -217,15 +217,15 @@ func (w *run) tellRights(in *Cluster, user string, needs []*need) {
 		delete(missing, n.thing())
 		f := Finding{
 			Check: checkRights, Level: Problem, Cluster: w.in(in), Found: fmt.Sprintf("%s cannot %s %s", user, strings.Join(verbs, ", "), n.thing()),
-			Do: fmt.Sprintf("kubectl apply --server-side -f deploy/%s; if the controller is another user, set %s", n.file, w.userFlag(in)),
+			Remedy: fmt.Sprintf("kubectl apply --server-side -f deploy/%s; if the controller is another user, set %s", n.file, w.userFlag(in)),
 		}
 		if use := n.optionalFor(); use != "" {
 			f.Level, f.Found = Warning, f.Found+", which is needed for "+use
 		}
-		w.tell(f)
+		w.add(f)
 	}
 	if len(w.Findings) == before {
-		w.tell(Finding{Check: checkRights, Level: OK, Cluster: w.in(in), Found: fmt.Sprintf("%s has all %d permissions that it needs", user, len(needs))})
+		w.add(Finding{Check: checkRights, Level: OK, Cluster: w.in(in), Found: fmt.Sprintf("%s has all %d permissions that it needs", user, len(needs))})
 	}
 }
 

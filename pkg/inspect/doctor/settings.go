@@ -35,14 +35,14 @@ func (w *run) settings(ctx context.Context) {
 		key := types.NamespacedName{Namespace: w.Namespace, Name: lineage.SettingsName(digest)}
 		var cm corev1.ConfigMap
 		if err := w.Management.Client.Get(ctx, key, &cm); err != nil {
-			w.unread(checkSettings, w.Management, "ConfigMap "+key.String(), err)
+			w.addUnreadable(checkSettings, w.Management, "ConfigMap "+key.String(), err)
 			continue
 		}
 		var kept struct {
 			Settings render.Settings `json:"settings"`
 		}
 		if err := json.Unmarshal([]byte(cm.Data[lineage.SettingsKey]), &kept); err != nil {
-			w.unread(checkSettings, w.Management, "what ConfigMap "+key.String()+" holds", err)
+			w.addUnreadable(checkSettings, w.Management, "what ConfigMap "+key.String()+" holds", err)
 			continue
 		}
 		read++
@@ -51,14 +51,14 @@ func (w *run) settings(ctx context.Context) {
 				continue
 			}
 			told[doubt.String()] = true
-			w.tell(Finding{
+			w.add(Finding{
 				Check: checkSettings, Level: Warning, Cluster: w.in(w.Management),
-				Found: fmt.Sprintf("%s %q, which pools have: %s", doubt.Setting, doubt.Value, doubt.Problem), Do: doubt.Remedy,
+				Found: fmt.Sprintf("%s %q, which pools have: %s", doubt.Setting, doubt.Value, doubt.Problem), Remedy: doubt.Remedy,
 			})
 		}
 	}
 	if read > 0 && len(told) == 0 {
-		w.tell(Finding{
+		w.add(Finding{
 			Check: checkSettings, Level: OK, Cluster: w.in(w.Management),
 			Found: "the settings of pools show no problem; doctor cannot read users and passwords",
 		})

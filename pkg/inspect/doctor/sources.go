@@ -30,9 +30,9 @@ func (w *run) sources(ctx context.Context) {
 		w.source(&list[i])
 	}
 	if len(list) == 0 {
-		w.tell(Finding{
+		w.add(Finding{
 			Check: checkSources, Level: Warning, Found: "no ProfileSource found in namespace " + w.Namespace,
-			Do: "apply one, see docs/profilesource.md; a running controller provides the built-in profiles",
+			Remedy: "apply one, see docs/profilesource.md; a running controller provides the built-in profiles",
 		})
 	}
 }
@@ -41,7 +41,7 @@ func (w *run) sources(ctx context.Context) {
 func (w *run) sourceList(ctx context.Context, check string) ([]api.ProfileSource, bool) {
 	var list api.ProfileSourceList
 	if err := w.Management.Client.List(ctx, &list, client.InNamespace(w.Namespace)); err != nil {
-		w.unread(check, w.Management, "ProfileSources of namespace "+w.Namespace, err)
+		w.addUnreadable(check, w.Management, "ProfileSources of namespace "+w.Namespace, err)
 		return nil, false
 	}
 	return list.Items, true
@@ -50,40 +50,40 @@ func (w *run) sourceList(ctx context.Context, check string) ([]api.ProfileSource
 func (w *run) source(ps *api.ProfileSource) {
 	name := "ProfileSource " + ps.Name
 	ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
-	late := w.unseen(ps)
+	late := w.overdue(ps)
 	f := Finding{Check: checkSources, Level: OK, Cluster: w.in(w.Management)}
 	switch rolled := apimeta.FindStatusCondition(ps.Status.Conditions, api.RolledOutCondition); {
 	case ps.Spec.Suspend:
-		f.Level, f.Found, f.Do = Note, name+" is suspended: pushes have no effect", "set spec.suspend to false to resume"
+		f.Level, f.Found, f.Remedy = Note, name+" is suspended: pushes have no effect", "set spec.suspend to false to resume"
 	case ready == nil:
-		f.Level, f.Found, f.Do = Problem, name+": the controller has not reconciled it", "see the check lease: does a controller run, and in this namespace?"
+		f.Level, f.Found, f.Remedy = Problem, name+": the controller has not reconciled it", "see the check lease: does a controller run, and in this namespace?"
 	case ready.Status != metav1.ConditionTrue:
 		f.Level, f.Found = Problem, fmt.Sprintf("%s is not ready since %s: %s: %s", name, ready.LastTransitionTime.UTC().Format(time.RFC3339), ready.Reason, ready.Message)
-		f.Do = afterFailure(ready.Reason)
+		f.Remedy = afterFailure(ready.Reason)
 		if late > 0 && !apimeta.IsStatusConditionTrue(ps.Status.Conditions, meta.StalledCondition) {
 			f.Found += fmt.Sprintf("; the last reconciliation was recorded %s ago", late.Round(time.Second))
-			f.Do = "first see the check lease, since no controller reconciles it; then " + f.Do
+			f.Remedy = "first see the check lease, since no controller reconciles it; then " + f.Remedy
 		}
 	case ps.Status.ObservedGeneration != ps.Generation:
-		f.Level, f.Found, f.Do = Problem, name+": the controller has not reconciled the changed spec", "see the check lease: does a controller run?"
+		f.Level, f.Found, f.Remedy = Problem, name+": the controller has not reconciled the changed spec", "see the check lease: does a controller run?"
 	case late > 0:
 		f.Level, f.Found = Problem, fmt.Sprintf("no controller reconciles %s: the last reconciliation was recorded %s ago, and a controller records one every %s", name, late.Round(time.Second), ps.NotedEvery())
-		f.Do = "see the check lease; if a controller has it, check its log for this source and its --watch-label-selector; restart it if the log shows nothing"
+		f.Remedy = "see the check lease; if a controller has it, check its log for this source and its --watch-label-selector; restart it if the log shows nothing"
 	case rolled != nil && rolled.Reason == api.ReasonRolloutHeld:
 		f.Level, f.Found = Problem, fmt.Sprintf("%s holds a rollout: %s", name, rolled.Message)
-		f.Do = fmt.Sprintf("push a fix, or let it continue: kubectl -n %s annotate profilesource %s %s=VERSION", ps.Namespace, ps.Name, api.AnnotationRelease)
+		f.Remedy = fmt.Sprintf("push a fix, or let it continue: kubectl -n %s annotate profilesource %s %s=VERSION", ps.Namespace, ps.Name, api.AnnotationRelease)
 	default:
 		f.Found = fmt.Sprintf("%s is ready at %s, %s", name, ps.Status.Revision, plural(len(ps.Status.Profiles), "profile", "profiles"))
 		if last := ps.Status.LastLook; last != nil {
 			f.Found += fmt.Sprintf("; reconciled within the last %s: a reconciliation without changes is recorded only every %s", max(0, w.Management.seen.date.Sub(last.Time)).Round(time.Second), ps.NotedEvery())
 		}
 	}
-	w.tell(f)
+	w.add(f)
 }
 
-// unseen returns the time since the last recorded reconciliation of a source if it is too
+// overdue returns the time since the last recorded reconciliation of a source if it is too
 // long, else 0. Controllers of earlier releases record none.
-func (w *run) unseen(ps *api.ProfileSource) time.Duration {
+func (w *run) overdue(ps *api.ProfileSource) time.Duration {
 	if ps.Status.LastLook == nil {
 		return 0
 	}
@@ -137,8 +137,8 @@ func (w *run) repositories(ctx context.Context) {
 		}
 		if err != nil {
 			f.Level, f.Found = Problem, fmt.Sprintf("the repository of ProfileSource %s cannot be read from this machine: %s", ps.Name, strings.TrimSpace(err.Error()))
-			f.Do = "if the controller can read it, see sources, only this machine cannot reach it"
+			f.Remedy = "if the controller can read it, see sources, only this machine cannot reach it"
 		}
-		w.tell(f)
+		w.add(f)
 	}
 }

@@ -31,7 +31,7 @@ func (w *run) tokens(ctx context.Context) {
 	w.nodeTokens(s)
 	w.bootstrapTokens(ctx, s)
 	if len(w.Findings) == before {
-		w.tell(Finding{Check: checkTokens, Level: OK, Cluster: w.in(w.Worker), Found: "no token of a pool has expired"})
+		w.add(Finding{Check: checkTokens, Level: OK, Cluster: w.in(w.Worker), Found: "no token of a pool has expired"})
 	}
 }
 
@@ -47,15 +47,15 @@ func (w *run) nodeTokens(s *inventory) {
 	}
 	names := slices.Sorted(maps.Keys(ended))
 	for i, pool := range names {
-		if i == maxTold {
+		if i == maxListed {
 			break
 		}
-		w.tell(Finding{
-			Check: checkTokens, Level: Problem, Cluster: w.in(w.Worker), Do: doRenew,
+		w.add(Finding{
+			Check: checkTokens, Level: Problem, Cluster: w.in(w.Worker), Remedy: doRenew,
 			Found: fmt.Sprintf("the token with which machines of %s fetch their Secrets expired at %s: new machines get no configuration", pool, ended[pool].UTC().Format(time.RFC3339)),
 		})
 	}
-	w.rest(checkTokens, Problem, len(names), "pools have an expired token")
+	w.addRemaining(checkTokens, Problem, len(names), "pools have an expired token")
 }
 
 // bootstrapTokens checks the tokens with which kubelets join. kube-controller-manager
@@ -64,7 +64,7 @@ func (w *run) bootstrapTokens(ctx context.Context, s *inventory) {
 	var list corev1.SecretList
 	err := w.Worker.Client.List(ctx, &list, client.InNamespace(metav1.NamespaceSystem), client.HasLabels{api.LabelTokenPool})
 	if err != nil {
-		w.unread(checkTokens, w.Worker, "the Secrets with bootstrap tokens in namespace "+metav1.NamespaceSystem, err)
+		w.addUnreadable(checkTokens, w.Worker, "the Secrets with bootstrap tokens in namespace "+metav1.NamespaceSystem, err)
 		return
 	}
 	last := map[string]time.Time{} // the latest expiry of a pool's tokens
@@ -88,13 +88,13 @@ func (w *run) bootstrapTokens(ctx context.Context, s *inventory) {
 			none = append(none, key.String())
 		}
 	}
-	w.tellNone(none, all)
+	w.addPoolsWithoutToken(none, all)
 }
 
-// tellNone reports pools without a bootstrap token. If no pool has one, the controller may
+// addPoolsWithoutToken reports pools without a bootstrap token. If no pool has one, the controller may
 // use another token.
-func (w *run) tellNone(none []string, all int) {
-	f := Finding{Check: checkTokens, Level: Problem, Cluster: w.in(w.Worker), Do: doRenew}
+func (w *run) addPoolsWithoutToken(none []string, all int) {
+	f := Finding{Check: checkTokens, Level: Problem, Cluster: w.in(w.Worker), Remedy: doRenew}
 	switch {
 	case len(none) == 0:
 		return
@@ -103,5 +103,5 @@ func (w *run) tellNone(none []string, all int) {
 	default:
 		f.Found = some(none) + " has no valid bootstrap token: new machines do not join"
 	}
-	w.tell(f)
+	w.add(f)
 }

@@ -55,15 +55,15 @@ func (w webhookChecks) webhooks(ctx context.Context) {
 		w.referenceHooks(ctx, c)
 	}
 	if found == 0 {
-		w.tell(Finding{
+		w.add(Finding{
 			Check: checkWebhooks, Level: Note, Found: "no webhook of osm-gitops found: pools without a profile get none, and invalid requests cause no warning",
-			Do: "kubectl apply --server-side -f deploy/webhook.yaml, see docs/admission.md",
+			Remedy: "kubectl apply --server-side -f deploy/webhook.yaml, see docs/admission.md",
 		})
 		return
 	}
 	w.servingCertificate(ctx)
 	if len(w.Findings) == before {
-		w.tell(Finding{Check: checkWebhooks, Level: OK, Found: plural(found, "webhook has", "webhooks have") + " a valid certificate and a ready endpoint"})
+		w.add(Finding{Check: checkWebhooks, Level: OK, Found: plural(found, "webhook has", "webhooks have") + " a valid certificate and a ready endpoint"})
 	}
 }
 
@@ -82,7 +82,7 @@ func (w webhookChecks) hooksOf(ctx context.Context, c *Cluster, name string) ([]
 	key := types.NamespacedName{Name: name}
 	for _, obj := range []client.Object{&mutating, &validating} {
 		if err := client.IgnoreNotFound(c.Client.Get(ctx, key, obj)); err != nil {
-			w.unread(checkWebhooks, c, "webhook configuration "+name, err)
+			w.addUnreadable(checkWebhooks, c, "webhook configuration "+name, err)
 			return nil, false
 		}
 	}
@@ -104,17 +104,17 @@ func newHook(name string, config admissionregistrationv1.WebhookClientConfig, po
 // hook checks one webhook.
 func (w webhookChecks) hook(ctx context.Context, c *Cluster, h hook) {
 	f := Finding{Check: checkWebhooks, Level: Problem, Cluster: w.in(c)}
-	if f.Found, f.Do = w.bundleTrouble(h); f.Found == "" && h.config.Service != nil {
-		f.Found, f.Do = w.endpointTrouble(ctx, c, h)
+	if f.Found, f.Remedy = w.bundleTrouble(h); f.Found == "" && h.config.Service != nil {
+		f.Found, f.Remedy = w.endpointTrouble(ctx, c, h)
 	}
 	if f.Found != "" {
-		f.Found = fmt.Sprintf("webhook %s %s: %s", h.name, f.Found, passedOver(h))
-		w.tell(f)
+		f.Found = fmt.Sprintf("webhook %s %s: %s", h.name, f.Found, failureEffect(h))
+		w.add(f)
 	}
 }
 
-// passedOver describes the effect of a webhook that cannot be called.
-func passedOver(h hook) string {
+// failureEffect describes the effect of a webhook that cannot be called.
+func failureEffect(h hook) string {
 	if h.fails {
 		return "every request that it should check is rejected"
 	}
@@ -145,13 +145,13 @@ func (w webhookChecks) endpointTrouble(ctx context.Context, c *Cluster, h hook) 
 	case apierrors.IsNotFound(err):
 		return fmt.Sprintf("calls Service %s, which does not exist", service), "kubectl apply --server-side -f deploy/webhook.yaml, with the namespace of the controller"
 	case err != nil:
-		w.unread(checkWebhooks, c, "Service "+service.String(), err)
+		w.addUnreadable(checkWebhooks, c, "Service "+service.String(), err)
 		return "", ""
 	}
 	var slices discoveryv1.EndpointSliceList
 	err = c.Client.List(ctx, &slices, client.InNamespace(service.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service.Name})
 	if err != nil {
-		w.unread(checkWebhooks, c, "the EndpointSlices of Service "+service.String(), err)
+		w.addUnreadable(checkWebhooks, c, "the EndpointSlices of Service "+service.String(), err)
 		return "", ""
 	}
 	for _, s := range slices.Items {
@@ -170,21 +170,21 @@ func (w webhookChecks) servingCertificate(ctx context.Context) {
 	key := types.NamespacedName{Namespace: w.Namespace, Name: api.WebhookSecretName}
 	var secret corev1.Secret
 	err := w.Management.Client.Get(ctx, key, &secret)
-	f := Finding{Check: checkWebhooks, Cluster: w.in(w.Management), Do: "see the controller's log: each replica renews it when due"}
+	f := Finding{Check: checkWebhooks, Cluster: w.in(w.Management), Remedy: "see the controller's log: each replica renews it when due"}
 	if apierrors.IsNotFound(err) {
 		f.Level, f.Found = Note, fmt.Sprintf("no Secret %s with the certificate of the webhooks found", key)
-		f.Do = "with --cert-dir nothing; otherwise start the controller with --webhook-address"
-		w.tell(f)
+		f.Remedy = "with --cert-dir nothing; otherwise start the controller with --webhook-address"
+		w.add(f)
 		return
 	}
 	if err != nil {
-		w.unread(checkWebhooks, w.Management, "Secret "+key.String(), err)
+		w.addUnreadable(checkWebhooks, w.Management, "Secret "+key.String(), err)
 		return
 	}
 	certs := certificates(secret.Data[corev1.TLSCertKey])
 	switch {
 	case len(certs) == 0:
-		f.Level, f.Found, f.Do = Problem, fmt.Sprintf("Secret %s contains no certificate", key), "delete it: the controller creates another"
+		f.Level, f.Found, f.Remedy = Problem, fmt.Sprintf("Secret %s contains no certificate", key), "delete it: the controller creates another"
 	case !w.now().Before(certs[0].NotAfter):
 		f.Level, f.Found = Problem, fmt.Sprintf("the certificate of the webhooks, in Secret %s, expired at %s", key, end(certs[0]))
 	case !w.now().Add(soon).Before(certs[0].NotAfter):
@@ -192,7 +192,7 @@ func (w webhookChecks) servingCertificate(ctx context.Context) {
 	default:
 		return
 	}
-	w.tell(f)
+	w.add(f)
 }
 
 func end(c *x509.Certificate) string { return c.NotAfter.UTC().Format(time.RFC3339) }
@@ -205,7 +205,7 @@ func (w webhookChecks) referenceHooks(ctx context.Context, c *Cluster) {
 	var validating admissionregistrationv1.ValidatingWebhookConfigurationList
 	for _, list := range []client.ObjectList{&mutating, &validating} {
 		if err := c.Client.List(ctx, list); err != nil {
-			w.unread(checkWebhooks, c, "webhook configurations", err)
+			w.addUnreadable(checkWebhooks, c, "webhook configurations", err)
 			return
 		}
 	}
@@ -229,17 +229,17 @@ func (w webhookChecks) referenceHook(ctx context.Context, c *Cluster, configurat
 	}
 	remedy := "after removing operating-system-manager: kubectl delete " + configuration
 	if h.config.Service == nil {
-		w.tell(Finding{
+		w.add(Finding{
 			Check: checkWebhooks, Level: Note, Cluster: w.in(c),
-			Found: fmt.Sprintf("webhook %s of operating-system-manager calls %s, which only the API server can reach: if nothing answers there, %s", h.name, *h.config.URL, passedOver(h)),
-			Do:    remedy,
+			Found:  fmt.Sprintf("webhook %s of operating-system-manager calls %s, which only the API server can reach: if nothing answers there, %s", h.name, *h.config.URL, failureEffect(h)),
+			Remedy: remedy,
 		})
 		return
 	}
 	if found, _ := w.endpointTrouble(ctx, c, h); found != "" {
-		w.tell(Finding{
+		w.add(Finding{
 			Check: checkWebhooks, Level: Problem, Cluster: w.in(c),
-			Found: fmt.Sprintf("webhook %s of operating-system-manager %s: %s", h.name, found, passedOver(h)), Do: remedy,
+			Found: fmt.Sprintf("webhook %s of operating-system-manager %s: %s", h.name, found, failureEffect(h)), Remedy: remedy,
 		})
 	}
 }

@@ -71,7 +71,7 @@ type pool struct {
 	gone            bool
 	profile, pin    string
 	current         *configuration
-	standing        *lineage.Generation // of current
+	active          *lineage.Generation // of current
 	archived        []lineage.Generation
 	timeline        lineage.Timeline
 	nodes           []*node // existing nodes
@@ -124,7 +124,7 @@ func NewFacts(at time.Time, o Objects) *Facts {
 		f.addNode(s)
 	}
 	for i := range o.Pools {
-		f.judge(&o.Pools[i])
+		f.setState(&o.Pools[i])
 	}
 	for i := range o.Configs {
 		f.refuse(&o.Configs[i])
@@ -219,14 +219,14 @@ func (f *Facts) addConfig(osc *osm.OperatingSystemConfig) {
 	if c := f.configuration(osc.Annotations); c != nil {
 		g := lineage.AnnotatedGeneration(osc)
 		p := f.pool(c.pool)
-		p.current, p.standing = c, &g
+		p.current, p.active = c, &g
 	}
 }
 
 // assemble builds the timeline of a pool, and adds its configurations to the commits that
 // made their versions current.
 func (f *Facts) assemble(p *pool) {
-	p.timeline = lineage.Assemble(p.standing, p.archived)
+	p.timeline = lineage.Assemble(p.active, p.archived)
 	for _, g := range p.timeline {
 		c := f.configurations[g.InputDigest]
 		c.generations = append(c.generations, g)
@@ -280,8 +280,8 @@ const (
 // states is ordered by urgency.
 var states = []State{Refused, Held, Waiting, Suspended, Pinned, Following, Gone}
 
-// judge sets the state of a pool and the reason.
-func (f *Facts) judge(md *metav1.ObjectMeta) {
+// setState sets the state of a pool and the reason.
+func (f *Facts) setState(md *metav1.ObjectMeta) {
 	p := f.pools[md.Namespace+"/"+md.Name]
 	p.state, p.why = Following, ""
 	switch {
@@ -292,12 +292,12 @@ func (f *Facts) judge(md *metav1.ObjectMeta) {
 	case p.pin != "":
 		p.state, p.why = Pinned, "Annotation "+api.AnnotationVersionPin+" asks for "+p.pin+"."
 	default:
-		f.judgeRollout(p, md)
+		f.setRolloutState(p, md)
 	}
 }
 
-// judgeRollout checks whether the wave of a pool has begun.
-func (f *Facts) judgeRollout(p *pool, md *metav1.ObjectMeta) {
+// setRolloutState checks whether the wave of a pool has begun.
+func (f *Facts) setRolloutState(p *pool, md *metav1.ObjectMeta) {
 	from := selection.OfferedBy(f.sources, p.profile)
 	for i := range f.sources {
 		ps := &f.sources[i]

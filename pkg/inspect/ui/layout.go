@@ -76,8 +76,8 @@ func parseLayouts(names ...string) map[string]*template.Template {
 // oldAfter is the age from which a page shows its age at the top.
 const oldAfter = 15 * time.Second
 
-// laid has the data that the layout shows around a view.
-type laid struct {
+// layoutData has the data that the layout shows around a view.
+type layoutData struct {
 	Title, Style, Icon, Version string
 	Query                       string // content of the search field
 	Here                        string // the page's own address
@@ -89,7 +89,7 @@ type laid struct {
 }
 
 func (s *Server) html(w io.Writer, r *http.Request, v shown) error {
-	l := laid{Title: v.title, Style: styleLink, Icon: iconLink, Version: s.Version, Here: r.URL.RequestURI(), V: v.view, AsOf: s.Clock.Now()}
+	l := layoutData{Title: v.title, Style: styleLink, Icon: iconLink, Version: s.Version, Here: r.URL.RequestURI(), V: v.view, AsOf: s.Clock.Now()}
 	switch view := v.view.(type) {
 	case Fleet:
 		l.Kind, l.AsOf, l.States = view.Kind, view.AsOf, filterStates()

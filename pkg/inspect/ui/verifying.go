@@ -26,9 +26,9 @@ const (
 
 // verifying caches verifications.
 type verifying struct {
-	once sync.Once
-	kept *lru.Cache          // values are *Verification
-	turn *semaphore.Weighted // one at a time
+	once    sync.Once
+	cache   *lru.Cache          // values are *Verification
+	running *semaphore.Weighted // one at a time
 }
 
 // keyOf distinguishes a node from an earlier one with its name, and from its earlier
@@ -46,21 +46,21 @@ func (s *Server) verification(ctx context.Context, name string, t *trace.Trail, 
 	key := keyOf(name, t)
 	v := &s.verifying
 	v.once.Do(func() {
-		v.turn = semaphore.NewWeighted(1)
-		v.kept = lru.New(maxKept)
+		v.running = semaphore.NewWeighted(1)
+		v.cache = lru.New(maxKept)
 	})
 	if !now {
-		if have, ok := v.kept.Get(key); ok && s.Clock.Since(have.(*Verification).At) <= verifyKept {
+		if have, ok := v.cache.Get(key); ok && s.Clock.Since(have.(*Verification).At) <= verifyKept {
 			return have.(*Verification)
 		}
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, verifyTime)
 	defer cancel()
-	if v.turn.Acquire(ctx, 1) != nil {
+	if v.running.Acquire(ctx, 1) != nil {
 		return &Verification{At: s.Clock.Now(), Error: "Others are being verified. Try again."}
 	}
-	defer v.turn.Release(1)
+	defer v.running.Release(1)
 	report, err := s.Verifier.Node(ctx, name)
 	made := &Verification{At: s.Clock.Now(), Report: report}
 	if err != nil {
@@ -69,6 +69,6 @@ func (s *Server) verification(ctx context.Context, name string, t *trace.Trail, 
 	if ctx.Err() != nil { // canceled, which proves nothing about the node
 		return made
 	}
-	v.kept.Add(key, made)
+	v.cache.Add(key, made)
 	return made
 }

@@ -118,18 +118,18 @@ func TestLeaves(t *testing.T) {
 	b64 := base64.StdEncoding.EncodeToString
 	for name, c := range map[string]struct {
 		document string
-		want     []leaf
+		want     []entry
 	}{
 		"a cloud-config": {"#cloud-config\nruncmd: [a, b]\nwrite_files:\n- {path: /a, permissions: '0644', content: text}\n- {path: /b, encoding: b64, content: " + b64([]byte("hidden")) + "}\n- {path: /c, encoding: gz+b64, content: " + b64(zipped.Bytes()) + "}\n",
-			[]leaf{{"runcmd[0]", "a"}, {"runcmd[1]", "b"}, {`file "/a"`, "text"}, {`permissions of file "/a"`, "0644"},
+			[]entry{{"runcmd[0]", "a"}, {"runcmd[1]", "b"}, {`file "/a"`, "text"}, {`permissions of file "/a"`, "0644"},
 				{`file "/b"`, "hidden"}, {`encoding of file "/b"`, "b64"}, {`file "/c"`, "zipped"}, {`encoding of file "/c"`, "gz+b64"}}},
-		"two files of one path": {"#cloud-config\nwrite_files: [{path: /a, content: x}, {path: /a, content: y}]", []leaf{{`file "/a"`, "x"}, {`file "/a" (number 2)`, "y"}}},
-		"Ignition":              {`{"storage":{"files":[{"path":"/a","mode":420,"contents":{"source":"data:,a%20b"}}]}}`, []leaf{{`file "/a"`, "a b"}, {`mode of file "/a"`, "420"}}},
-		"what cannot be read":   {"#cloud-config\n- a: [", []leaf{{"the document", "#cloud-config\n- a: ["}}},
-		"nothing":               {"", []leaf{{"the document", ""}}},
+		"two files of one path": {"#cloud-config\nwrite_files: [{path: /a, content: x}, {path: /a, content: y}]", []entry{{`file "/a"`, "x"}, {`file "/a" (number 2)`, "y"}}},
+		"Ignition":              {`{"storage":{"files":[{"path":"/a","mode":420,"contents":{"source":"data:,a%20b"}}]}}`, []entry{{`file "/a"`, "a b"}, {`mode of file "/a"`, "420"}}},
+		"what cannot be read":   {"#cloud-config\n- a: [", []entry{{"the document", "#cloud-config\n- a: ["}}},
+		"nothing":               {"", []entry{{"the document", ""}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, leavesOf([]byte(c.document)), cmp.AllowUnexported(leaf{})); diff != "" {
+			if diff := cmp.Diff(c.want, entriesOf([]byte(c.document)), cmp.AllowUnexported(entry{})); diff != "" {
 				t.Errorf("differs (-want +got):\n%s", diff)
 			}
 		})
@@ -172,7 +172,7 @@ func FuzzLeaves(f *testing.F) {
 	f.Add([]byte(`{"storage":{"files":[{"path":"/a","contents":{"source":"data:,a%zz"}}]}}`), []byte("{"))
 	f.Add([]byte("a: &a [*a]"), []byte("? {1: 2}\n: 3"))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		have, want := leavesOf(a), leavesOf(b)
+		have, want := entriesOf(a), entriesOf(b)
 		seen := map[string]bool{}
 		for _, l := range have {
 			if seen[l.where] {

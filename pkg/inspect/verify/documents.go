@@ -214,7 +214,7 @@ func (b *boot) compare(document []byte, stage string) (*Difference, error) {
 	if err != nil {
 		return nil, err
 	}
-	want, have := leavesOf(of(first, stage)), leavesOf(document)
+	want, have := entriesOf(of(first, stage)), entriesOf(document)
 	for _, t := range candidates(want, have, b.in.Cluster) {
 		out, err := b.engine.Render(b.withTokens(t))
 		if err != nil {
@@ -223,11 +223,11 @@ func (b *boot) compare(document []byte, stage string) (*Difference, error) {
 		if bytes.Equal(of(out, stage), document) {
 			return nil, nil
 		}
-		if got := leavesOf(of(out, stage)); alike(got, have) >= alike(want, have) {
+		if got := entriesOf(of(out, stage)); alike(got, have) >= alike(want, have) {
 			want = got
 		}
 	}
-	return b.difference(want, have, leavesOf(of(b.placeholders, stage))), nil
+	return b.difference(want, have, entriesOf(of(b.placeholders, stage))), nil
 }
 
 // withTokens replaces the placeholders of the input by tokens.
@@ -239,8 +239,8 @@ func (b *boot) withTokens(t tokens) render.Input {
 }
 
 // alike counts the leaves that two documents have in common.
-func alike(a, b []leaf) int {
-	has := map[leaf]bool{}
+func alike(a, b []entry) int {
+	has := map[entry]bool{}
 	for _, l := range b {
 		has[l] = true
 	}
@@ -256,8 +256,8 @@ func alike(a, b []leaf) int {
 // difference finds the first difference between documents. It shows values only of texts
 // without credentials: rendering with placeholders gives the same text, and no placeholder
 // is in it (security.md 15).
-func (b *boot) difference(want, have, placeholders []leaf) *Difference {
-	texts := func(leaves []leaf) map[string]string {
+func (b *boot) difference(want, have, placeholders []entry) *Difference {
+	texts := func(leaves []entry) map[string]string {
 		m := map[string]string{}
 		for _, l := range leaves {
 			m[l.where] = l.text
@@ -298,7 +298,7 @@ func (b *boot) meaning(document []byte, stage string) (*Difference, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := candidates(leavesOf(of(out, stage)), leavesOf(document), b.in.Cluster)
+	found := candidates(entriesOf(of(out, stage)), entriesOf(document), b.in.Cluster)
 	if out, err = b.engine.Render(b.withTokens(found[0])); err != nil {
 		return nil, err
 	}
@@ -328,8 +328,8 @@ func (v *Verifier) checkEdge(ctx context.Context, s *subject, b *boot) (Check, e
 	var d *Difference
 	for _, in := range b.endpoints() {
 		script := in.EdgeScript()
-		want := []leaf{{"the script", script}}
-		for _, token := range standing(want, []leaf{{"the script", have}}, in.Cluster.APIServerToken, nodeShape) {
+		want := []entry{{"the script", script}}
+		for _, token := range valuesInPlaceOf(want, []entry{{"the script", have}}, in.Cluster.APIServerToken, nodeShape) {
 			want[0].text = strings.ReplaceAll(script, in.Cluster.APIServerToken, token)
 			if want[0].text == have {
 				check.Note = "it equals the result of rendering again with its token"
@@ -337,7 +337,7 @@ func (v *Verifier) checkEdge(ctx context.Context, s *subject, b *boot) (Check, e
 			}
 		}
 		if d == nil {
-			d = b.difference(want, []leaf{{"the script", have}}, []leaf{{"the script", script}})
+			d = b.difference(want, []entry{{"the script", have}}, []entry{{"the script", script}})
 		}
 	}
 	return check.with(d), nil

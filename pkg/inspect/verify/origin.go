@@ -123,10 +123,10 @@ func (o *origin) ask(ctx context.Context, what claim, check Check) (Check, error
 			return check.unproven("a shallow or partial clone lacks the history: run git fetch --unshallow"), nil
 		}
 		if err := o.find(ctx, line, what, hasHistory); err != nil || o.found {
-			return o.told(check, what), err
+			return o.summarize(check, what), err
 		}
 		if err := o.findBefore(ctx, what); err != nil || o.found {
-			return o.told(check, what), err
+			return o.summarize(check, what), err
 		}
 		if b := o.baseless; b != nil {
 			return check.unproven("%s %s is an overlay on %q %s, which is neither in the repository nor built into this program: use a release that contains it", what.profile, what.version, b.Base.Profile, b.Base.Version), nil //nolint:nilerr // there is no error: both steps found nothing
@@ -136,8 +136,8 @@ func (o *origin) ask(ctx context.Context, what claim, check Check) (Check, error
 	return o.askCommit(ctx, what, hasHistory, check)
 }
 
-// told completes the check after a successful search.
-func (o *origin) told(check Check, what claim) Check {
+// summarize completes the check after a successful search.
+func (o *origin) summarize(check Check, what claim) Check {
 	check.Result = Agrees
 	check.Note = fmt.Sprintf("%s %s came with commit %s of %s, in %s", what.profile, what.version, o.version.Commit, o.repository.follows(), redact.Clean(o.version.Path))
 	return check
@@ -222,10 +222,10 @@ func (o *origin) askCommit(ctx context.Context, what claim, hasHistory bool, che
 		check.Result, check.Note = Agrees, what.version+" came with commit "+o.witness+", as the OperatingSystemProfile says"
 		return check, nil
 	case errors.Is(err, source.ErrNotFound) || errors.Is(err, source.ErrInvalid):
-		return check.with(o.gone(what, now, "it is not in the repository")), nil
+		return check.with(o.describeLoss(what, now, "it is not in the repository")), nil
 	case err != nil:
 		if now.Name != "" { // another commit has this version, which is sufficient
-			return check.with(o.gone(what, now, "it does not exist")), nil
+			return check.with(o.describeLoss(what, now, "it does not exist")), nil
 		}
 		return check.unproven("cannot be read: %s", redact.Clean(err.Error())), nil
 	}
@@ -239,7 +239,7 @@ func (o *origin) askCommit(ctx context.Context, what claim, hasHistory bool, che
 		if o.line == nil {
 			return check.with(differ("followed revision", 0, o.repository.follows(), "")), nil
 		}
-		return check.with(o.gone(what, now, "it exists, but is no longer in the history of "+o.repository.follows())), nil
+		return check.with(o.describeLoss(what, now, "it exists, but is no longer in the history of "+o.repository.follows())), nil
 	case at.Name == "" || at.Digest != what.digest:
 		if at.Name != "" {
 			doc, err := o.repository.indexer.Document(ctx, snap, at)
@@ -256,8 +256,8 @@ func (o *origin) askCommit(ctx context.Context, what claim, hasHistory bool, che
 	return check, nil
 }
 
-// gone describes what happened to a commit.
-func (o *origin) gone(what claim, now profile.Version, how string) *Difference {
+// describeLoss describes what happened to a commit.
+func (o *origin) describeLoss(what claim, now profile.Version, how string) *Difference {
 	found := how
 	switch {
 	case now.Name == "":

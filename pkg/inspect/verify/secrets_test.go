@@ -181,7 +181,7 @@ func TestForgedRecordThatSecretsConfirm(t *testing.T) {
 func (s *scene) document(name, path, content string) {
 	s.t.Helper()
 	was := ""
-	for _, l := range leavesOf(get1(s, name).Data[api.UserDataKey]) {
+	for _, l := range entriesOf(get1(s, name).Data[api.UserDataKey]) {
 		if l.where == `file "`+path+`"` {
 			was = l.text
 		}

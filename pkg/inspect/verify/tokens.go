@@ -25,9 +25,9 @@ const (
 // candidates returns the tokens with which a document may have been rendered: values in the
 // place of a placeholder, then values that look like a token, also in base64. Rendering
 // with each decides.
-func candidates(want, have []leaf, with render.Cluster) []tokens {
-	node := standing(want, have, with.APIServerToken, nodeShape)
-	kubelet := standing(want, have, with.BootstrapToken, kubeletShape)
+func candidates(want, have []entry, with render.Cluster) []tokens {
+	node := valuesInPlaceOf(want, have, with.APIServerToken, nodeShape)
+	kubelet := valuesInPlaceOf(want, have, with.BootstrapToken, kubeletShape)
 	if len(node) == 0 {
 		node = lookalikes(have, regexp.MustCompile(nodeShape), "eyJ")
 	}
@@ -53,9 +53,9 @@ func orNone(found []string, placeholder string) []string {
 	return found
 }
 
-// standing finds the values that a document has in place of another's placeholder: between
+// valuesInPlaceOf finds the values that a document has in place of another's placeholder: between
 // the same texts, on one line.
-func standing(want, have []leaf, placeholder, shape string) []string {
+func valuesInPlaceOf(want, have []entry, placeholder, shape string) []string {
 	var out []string
 	for _, w := range want {
 		for line := range strings.SplitSeq(w.text, "\n") {
@@ -83,7 +83,7 @@ func standing(want, have []leaf, placeholder, shape string) []string {
 func quoted(text string) string { return regexp.QuoteMeta(strings.ToValidUTF8(text, "")) }
 
 // matches searches the text of the same place, or all texts if that place has no match.
-func matches(place *regexp.Regexp, where string, have []leaf) []string {
+func matches(place *regexp.Regexp, where string, have []entry) []string {
 	var same, other []string
 	for _, h := range have {
 		for _, m := range place.FindAllStringSubmatch(h.text, maxCandidates) {
@@ -104,7 +104,7 @@ func matches(place *regexp.Regexp, where string, have []leaf) []string {
 var base64Run = regexp.MustCompile(`[A-Za-z0-9+/]{24,}={0,2}`)
 
 // lookalikes finds texts of a shape anywhere.
-func lookalikes(have []leaf, shape *regexp.Regexp, begins string) []string {
+func lookalikes(have []entry, shape *regexp.Regexp, begins string) []string {
 	var out []string
 	look := func(text string) {
 		for _, m := range shape.FindAllString(text, 100) {

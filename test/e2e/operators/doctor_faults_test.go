@@ -102,8 +102,8 @@ func (p *patient) references(t *testing.T) {
 	flag := func(found []doctor.Finding, level doctor.Level, want string) {
 		t.Helper()
 		for _, f := range found {
-			if f.Check == "references" && f.Level == level && !strings.Contains(f.Do, want) {
-				t.Errorf("%q does not say %s", f.Do, want)
+			if f.Check == "references" && f.Level == level && !strings.Contains(f.Remedy, want) {
+				t.Errorf("%q does not say %s", f.Remedy, want)
 			}
 		}
 	}

@@ -66,7 +66,7 @@ func (p *patient) among(level doctor.Level, check, says string, flags ...string)
 			continue
 		}
 		found = true
-		if level != doctor.OK && f.Do == "" {
+		if level != doctor.OK && f.Remedy == "" {
 			p.T.Errorf("%q: it does not say what to do", f.Found)
 		}
 	}

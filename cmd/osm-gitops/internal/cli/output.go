@@ -32,17 +32,17 @@ func Visible(w io.Writer, output string) io.Writer {
 }
 
 // Report prints an error, each line with the program's name.
-func Report(stderr io.Writer, err error) { tell(stderr, "", err) }
+func Report(stderr io.Writer, err error) { printError(stderr, "", err) }
 
 // Warn reports a problem that does not prevent the result.
-func Warn(stderr io.Writer, err error) { tell(stderr, "warning: ", err) }
+func Warn(stderr io.Writer, err error) { printError(stderr, "warning: ", err) }
 
 // maxLine bounds a line on standard error. Longer lines quote untrusted input.
 const maxLine = 8 << 10 // 8 KiB
 
-// tell prints an error. It can quote a commit or a server's response, so control characters
+// printError prints an error. It can quote a commit or a server's response, so control characters
 // are escaped (security.md 28).
-func tell(stderr io.Writer, kind string, err error) {
+func printError(stderr io.Writer, kind string, err error) {
 	for line := range strings.SplitSeq(strings.TrimSpace(redact.Printable(err.Error())), "\n") {
 		fmt.Fprintf(stderr, "osm-gitops: %s%s\n", kind, redact.Shorten(line, maxLine))
 	}

@@ -15,16 +15,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// leaf is one decoded text of a document: the content of a file, or a value.
+// entry is one decoded text of a document: the content of a file, or a value.
 // value, decoded.
-type leaf struct{ where, text string }
+type entry struct{ where, text string }
 
 // wholeDocument is the place of a document that cannot be parsed.
 const wholeDocument = "the document"
 
-// leavesOf splits a cloud-config or an Ignition document. A document that cannot be parsed
+// entriesOf splits a cloud-config or an Ignition document. A document that cannot be parsed
 // becomes one leaf.
-func leavesOf(document []byte) []leaf {
+func entriesOf(document []byte) []entry {
 	var v any
 	var err error
 	if bytes.HasPrefix(document, []byte("{")) {
@@ -33,7 +33,7 @@ func leavesOf(document []byte) []leaf {
 		err = yaml.Unmarshal(document, &v)
 	}
 	if _, isMap := v.(map[string]any); err != nil || !isMap {
-		return []leaf{{wholeDocument, string(document)}}
+		return []entry{{wholeDocument, string(document)}}
 	}
 	f := flattening{seen: map[string]int{}}
 	f.walk("", v)
@@ -41,7 +41,7 @@ func leavesOf(document []byte) []leaf {
 }
 
 type flattening struct {
-	leaves []leaf
+	leaves []entry
 	seen   map[string]int
 }
 
@@ -51,7 +51,7 @@ func (f *flattening) add(where, text string) {
 	if n := f.seen[where]; n > 1 {
 		where = fmt.Sprintf("%s (number %d)", where, n)
 	}
-	f.leaves = append(f.leaves, leaf{where, text})
+	f.leaves = append(f.leaves, entry{where, text})
 }
 
 func (f *flattening) walk(at string, v any) {
