@@ -204,7 +204,7 @@ func (l *Log) open() error {
 	if err != nil {
 		return err
 	}
-	if err := l.adopt(f); err != nil {
+	if err := l.continueChain(f); err != nil {
 		f.Close()
 		return err
 	}
@@ -212,8 +212,8 @@ func (l *Log) open() error {
 	return nil
 }
 
-// adopt continues the chain of a file.
-func (l *Log) adopt(f *os.File) error {
+// continueChain continues the chain of a file.
+func (l *Log) continueChain(f *os.File) error {
 	t, err := readTail(f)
 	if err != nil {
 		return err
@@ -223,7 +223,7 @@ func (l *Log) adopt(f *os.File) error {
 		if err != nil {
 			return err
 		}
-		l.announce(repaired)
+		l.queueFirst(repaired)
 	}
 	l.size = t.whole
 	head := t.head
@@ -240,7 +240,7 @@ func (l *Log) adopt(f *os.File) error {
 	}
 	l.known = l.known || l.head != Head{}
 	if t.whole == 0 && l.head != (Head{}) {
-		l.announce(Fact{
+		l.queueFirst(Fact{
 			Kind: LogContinued, Object: Object{Kind: fileKind, Name: l.path}, Occasion: l.head.Hash,
 			Message: fmt.Sprintf("it continues a file that was moved away; the last line has number %d", l.head.Sequence),
 		})
@@ -248,8 +248,8 @@ func (l *Log) adopt(f *os.File) error {
 	return nil
 }
 
-// announce queues a fact before all others, once: after a failed write it is still queued.
-func (l *Log) announce(f Fact) {
+// queueFirst queues a fact before all others, once: after a failed write it is still queued.
+func (l *Log) queueFirst(f Fact) {
 	if !slices.ContainsFunc(l.first, func(other Fact) bool { return other.ID() == f.ID() }) {
 		l.first = append(l.first, f)
 	}
@@ -257,7 +257,7 @@ func (l *Log) announce(f Fact) {
 
 // repair moves a truncated line to a separate file.
 func (l *Log) repair(f *os.File, t tail) (Fact, error) {
-	name, err := l.keepTorn(f, t)
+	name, err := l.saveTruncated(f, t)
 	if err != nil {
 		return Fact{}, fmt.Errorf("saving the truncated end of the audit log: %w", err)
 	}
@@ -271,8 +271,8 @@ func (l *Log) repair(f *os.File, t tail) (Fact, error) {
 	}, nil
 }
 
-// keepTorn copies the truncated line to a new file, and returns its name.
-func (l *Log) keepTorn(from *os.File, t tail) (string, error) {
+// saveTruncated copies the truncated line to a new file, and returns its name.
+func (l *Log) saveTruncated(from *os.File, t tail) (string, error) {
 	stamp := l.clock.Now().UTC().Format("20060102T150405.000000000Z")
 	path := l.path + tornSuffix + stamp
 	into, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)

@@ -102,7 +102,7 @@ func (w *Writer) tick() {
 	defer w.mu.Unlock()
 	if file, ok := w.to.(*Log); ok && err == nil {
 		if err := file.Continue(); err != nil {
-			w.fail(err)
+			w.logFailure(err)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func (w *Writer) Append(facts ...Fact) error {
 
 func (w *Writer) try(facts ...Fact) error {
 	w.mu.Lock()
-	facts = slices.DeleteFunc(slices.Clone(facts), func(f Fact) bool { return w.written[f.ID()] || w.unfit(f) })
+	facts = slices.DeleteFunc(slices.Clone(facts), func(f Fact) bool { return w.written[f.ID()] || w.isUnwritable(f) })
 	all, waited := append(w.waiting, facts...), len(w.waiting)
 	w.waiting = nil
 	to, err := w.open()
@@ -134,20 +134,20 @@ func (w *Writer) try(facts ...Fact) error {
 	defer w.mu.Unlock()
 	if err != nil {
 		w.waiting, all = all[:waited:waited], w.waiting
-		w.keep(all)
-		w.fail(err)
+		w.store(all)
+		w.logFailure(err)
 		return err
 	}
-	w.done(all)
+	w.recordWritten(all)
 	return nil
 }
 
-// unfit reports whether a fact can never be written. It would block all others.
-func (w *Writer) unfit(f Fact) bool {
+// isUnwritable reports whether a fact can never be written. It would block all others.
+func (w *Writer) isUnwritable(f Fact) bool {
 	_, _, err := Head{}.Next(f, w.Clock.Now())
 	if err != nil {
 		w.Log.Error(err, "formatting a line of the audit log")
-		w.lose([]Fact{f})
+		w.logLost([]Fact{f})
 	}
 	return err != nil
 }
@@ -158,7 +158,7 @@ func (w *Writer) Tell(facts ...Fact) {
 	if err := w.Append(facts...); err != nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.keep(facts)
+		w.store(facts)
 	}
 }
 
@@ -173,7 +173,7 @@ func (w *Writer) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
-	w.lose(w.waiting)
+	w.logLost(w.waiting)
 	w.waiting = nil
 	if file, ok := w.to.(*Log); ok {
 		if err := file.Close(); err != nil {
@@ -205,32 +205,32 @@ func (w *Writer) open() (lineWriter, error) {
 		w.waiting = append(w.waiting, w.Began)
 		return nil, err
 	}
-	w.done([]Fact{w.Began})
+	w.recordWritten([]Fact{w.Began})
 	return to, nil
 }
 
-// keep stores facts until they can be written.
-func (w *Writer) keep(facts []Fact) {
+// store stores facts until they can be written.
+func (w *Writer) store(facts []Fact) {
 	if w.closed {
-		w.lose(facts)
+		w.logLost(facts)
 		return
 	}
 	room := min(len(facts), max(0, maxWaiting-len(w.waiting)))
 	w.waiting = append(w.waiting, facts[:room]...)
-	w.lose(facts[room:])
+	w.logLost(facts[room:])
 	w.metrics().JournalWaits(len(w.waiting))
 }
 
-// lose logs lost facts, to distinguish them from facts that never occurred.
-func (w *Writer) lose(facts []Fact) {
+// logLost logs lost facts, to distinguish them from facts that never occurred.
+func (w *Writer) logLost(facts []Fact) {
 	for _, f := range facts {
 		w.metrics().JournalLost()
 		w.Log.Error(nil, "a fact is not in the audit log", "kind", f.Kind, "id", f.ID(), "object", f.Object)
 	}
 }
 
-// fail logs a failure once, until another one occurs.
-func (w *Writer) fail(err error) {
+// logFailure logs a failure once, until another one occurs.
+func (w *Writer) logFailure(err error) {
 	if errors.Is(err, errClosed) {
 		return
 	}
@@ -242,8 +242,8 @@ func (w *Writer) fail(err error) {
 	}
 }
 
-// done records written facts.
-func (w *Writer) done(facts []Fact) {
+// recordWritten records written facts.
+func (w *Writer) recordWritten(facts []Fact) {
 	w.broken = nil
 	if w.failed != "" && len(facts) > 0 {
 		w.failed = ""

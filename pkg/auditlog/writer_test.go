@@ -95,7 +95,7 @@ func TestLost(t *testing.T) {
 	j := newWriter(filepath.Join(t.TempDir(), "away", "audit.log"))
 	for i := range maxWaiting + 2 {
 		j.mu.Lock()
-		j.keep([]Fact{rotated(fmt.Sprint(i))})
+		j.store([]Fact{rotated(fmt.Sprint(i))})
 		j.mu.Unlock()
 	}
 	if n := j.count["lost_total"]; n != 2 || !strings.Contains(j.log.String(), fmt.Sprint(maxWaiting+1)) {

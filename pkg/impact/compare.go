@@ -44,13 +44,13 @@ func Compare(ctx context.Context, c Comparison) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	refused := append(refusedFiles(after.own.cat), claimed(after.own.cat, &c.Fleet)...)
+	refused := append(refusedFiles(after.own.cat), claimedProfiles(after.own.cat, &c.Fleet)...)
 	slices.SortStableFunc(refused, func(a, b Refused) int { return cmp.Compare(a.Path, b.Path) })
 	r := &Report{
 		Base:     Revision{Name: redact.Clean(c.BaseName), Commit: string(c.Base.Head)},
 		Head:     Revision{Name: redact.Clean(c.HeadName), Commit: string(c.Head.Head)},
 		Profiles: profileChanges(before.own.cat, after.own.cat), Refused: refused, Pools: len(results),
-		Notes: append(unraised(before.own.cat, after.own.cat), collisions(before.own.cat, after.own.cat, &c.Fleet)...),
+		Notes: append(unraisedVersions(before.own.cat, after.own.cat), collisions(before.own.cat, after.own.cat, &c.Fleet)...),
 	}
 	r.fold(results)
 	r.Verdict = r.verdict()
@@ -58,19 +58,19 @@ func Compare(ctx context.Context, c Comparison) (*Report, error) {
 }
 
 func (c Comparison) revisions(ctx context.Context) (before, after *revision, err error) {
-	was, err := newShelf(ctx, c.Base, c.indexer())
+	was, err := newVersionIndex(ctx, c.Base, c.indexer())
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the profiles of %s: %w", c.BaseName, err)
 	}
-	is, err := newShelf(ctx, onTop(c.Base, c.Head), c.indexer())
+	is, err := newVersionIndex(ctx, onTop(c.Base, c.Head), c.indexer())
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the profiles of %s: %w", c.HeadName, err)
 	}
-	var builtin *shelf
+	var builtin *versionIndex
 	if c.Builtin != nil {
 		snap, err := c.Builtin.Read(ctx)
 		if err == nil {
-			builtin, err = newShelf(ctx, snap, c.indexer())
+			builtin, err = newVersionIndex(ctx, snap, c.indexer())
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("reading the built-in profiles: %w", err)
@@ -133,9 +133,9 @@ func refusedFiles(cat *profile.Catalogue) []Refused {
 	return out
 }
 
-// claimed returns the profiles that the repository cannot offer because another source has
+// claimedProfiles returns the profiles that the repository cannot offer because another source has
 // them.
-func claimed(is *profile.Catalogue, fleet *Fleet) []Refused {
+func claimedProfiles(is *profile.Catalogue, fleet *Fleet) []Refused {
 	var out []Refused
 	for _, v := range is.Current {
 		if other := fleet.claimedBy(v.Name); other != "" {
@@ -148,9 +148,9 @@ func claimed(is *profile.Catalogue, fleet *Fleet) []Refused {
 	return out
 }
 
-// unraised reports edited profiles whose version stands for other content: they are valid
+// unraisedVersions reports edited profiles whose version stands for other content: they are valid
 // uncommitted, and rejected once committed.
-func unraised(was, is *profile.Catalogue) []string {
+func unraisedVersions(was, is *profile.Catalogue) []string {
 	var out []string
 	for _, v := range is.Current {
 		written, _, edited := strings.Cut(v.Version, dirty)

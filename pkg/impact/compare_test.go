@@ -15,7 +15,7 @@ import (
 // security.md 28: the request of a pool can be any text, and is printed on a terminal.
 func TestReasonsAreText(t *testing.T) {
 	const escape = "osp-x\x1b[31m\nREFUSED: shop/other\u202e"
-	nothing := newRevision(&shelf{cat: &profile.Catalogue{}}, nil)
+	nothing := newRevision(&versionIndex{cat: &profile.Catalogue{}}, nil)
 	for name, c := range map[string]struct {
 		annotations map[string]string
 		byHand      []string
@@ -48,7 +48,7 @@ func TestProblemHoldsNoCredential(t *testing.T) {
 // As in the controller, a profile that was removed from the repository serves the pools
 // that have it, and no others.
 func TestRemoved(t *testing.T) {
-	there := choice{from: &shelf{}, version: profile.Version{Name: "osp-a", Version: "v1.0.0"}}
+	there := choice{from: &versionIndex{}, version: profile.Version{Name: "osp-a", Version: "v1.0.0"}}
 	gone := there
 	gone.removed = true
 	for name, c := range map[string]struct {

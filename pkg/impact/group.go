@@ -116,7 +116,7 @@ var printed = regexp.MustCompile(`\{\{-? *\$?\.(?:BootstrapKubeconfig)?SecretNam
 
 // opaque reports whether a profile only prints the pool's name. Templates see it in the
 // names of Secrets; they cannot see the digest, which depends on everything.
-func (s *shelf) opaque(p render.Profile) bool {
+func (s *versionIndex) opaque(p render.Profile) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known, ok := s.plain[p.Digest]; ok {

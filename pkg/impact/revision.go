@@ -18,8 +18,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// shelf has the profiles of one source at one revision.
-type shelf struct {
+// versionIndex has the profiles of one source at one revision.
+type versionIndex struct {
 	snap *source.Snapshot
 	ix   *profile.Indexer
 	cat  *profile.Catalogue
@@ -32,8 +32,8 @@ type shelf struct {
 // identity is a version with its content.
 type identity struct{ name, version, digest string }
 
-func newShelf(ctx context.Context, snap *source.Snapshot, ix *profile.Indexer) (*shelf, error) {
-	s := &shelf{snap: snap, ix: ix, docs: map[identity]render.Profile{}, plain: map[string]bool{}}
+func newVersionIndex(ctx context.Context, snap *source.Snapshot, ix *profile.Indexer) (*versionIndex, error) {
+	s := &versionIndex{snap: snap, ix: ix, docs: map[identity]render.Profile{}, plain: map[string]bool{}}
 	var err error
 	s.cat, err = s.ix.Catalogue(ctx, snap)
 	return s, err
@@ -81,14 +81,14 @@ func onTop(base, head *source.Snapshot) *source.Snapshot {
 
 // revision has the profiles that pools can use at a revision of the repository.
 type revision struct {
-	own, builtin *shelf
+	own, builtin *versionIndex
 	inventories  []api.ProfileSource
 }
 
 // ownName is the name of the repository's ProfileSource.
 const ownName = "this repository"
 
-func newRevision(own, builtin *shelf) *revision {
+func newRevision(own, builtin *versionIndex) *revision {
 	r := &revision{own: own, builtin: builtin}
 	r.inventories = []api.ProfileSource{inventory(ownName, nil, own.cat)}
 	if builtin != nil {
@@ -121,7 +121,7 @@ func inventory(name string, builtin *api.BuiltinSource, cat *profile.Catalogue) 
 
 // choice is the version that a pool gets at a revision.
 type choice struct {
-	from    *shelf // nil if no version was chosen
+	from    *versionIndex // nil if no version was chosen
 	builtin bool
 	version profile.Version
 	removed bool   // the profile was removed from the repository: only pools that have it retain it
@@ -159,7 +159,7 @@ func (r *revision) choose(want selection.Request, fleet *Fleet) choice {
 	return choice{not: fmt.Sprintf("the profile %s is not in this repository", want.Name)}
 }
 
-func (r *revision) offered(from *shelf, want selection.Request, o selection.Candidate) choice {
+func (r *revision) offered(from *versionIndex, want selection.Request, o selection.Candidate) choice {
 	version := o.Entry.Version
 	if want.Pin != nil {
 		where := ownName

@@ -76,7 +76,7 @@ func (s Selection) Pools(ctx context.Context) ([]Selected, []*profile.Refusal, e
 		if !s.waits(p, c) {
 			continue
 		}
-		c, note = s.standing(now, p)
+		c, note = s.currentChoice(now, p)
 		if got, err = s.selected(ctx, i, c, note); err != nil {
 			return nil, nil, err
 		}
@@ -106,9 +106,9 @@ func (s Selection) waits(p Pool, next choice) bool {
 	return p.Now != nil && p.Now.Profile == v.Name && p.Now.Version != v.Version && p.Annotations[api.AnnotationVersionPin] == "" && s.Fleet.waves(v.Name)
 }
 
-// standing returns the version that a pool has. If its content is not available here, the
+// currentChoice returns the version that a pool has. If its content is not available here, the
 // note says so and no version is chosen.
-func (s Selection) standing(now *revision, p Pool) (c choice, note string) {
+func (s Selection) currentChoice(now *revision, p Pool) (c choice, note string) {
 	want, err := selection.RequestOf(p.Annotations, nil, s.Fleet.Namespace)
 	if err == nil {
 		want, err = exactly(*p.Now, want)
@@ -123,10 +123,10 @@ func (s Selection) standing(now *revision, p Pool) (c choice, note string) {
 }
 
 func (s Selection) revision(ctx context.Context) (*revision, error) {
-	own := shelfOf(s.Documents)
+	own := indexOf(s.Documents)
 	if s.Snapshot != nil {
 		var err error
-		if own, err = newShelf(ctx, s.Snapshot, s.indexer()); err != nil {
+		if own, err = newVersionIndex(ctx, s.Snapshot, s.indexer()); err != nil {
 			return nil, fmt.Errorf("reading %s: %w", s.Where, err)
 		}
 	}
@@ -134,7 +134,7 @@ func (s Selection) revision(ctx context.Context) (*revision, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the built-in profiles: %w", err)
 	}
-	builtin, err := newShelf(ctx, snap, s.indexer())
+	builtin, err := newVersionIndex(ctx, snap, s.indexer())
 	if err != nil {
 		return nil, fmt.Errorf("reading the built-in profiles: %w", err)
 	}
@@ -247,9 +247,9 @@ func (r *revision) names() []string {
 	return slices.Compact(out)
 }
 
-// shelfOf wraps profiles that are already decoded.
-func shelfOf(docs []profile.Document) *shelf {
-	s := &shelf{cat: &profile.Catalogue{History: map[string][]profile.Version{}}, docs: map[identity]render.Profile{}, plain: map[string]bool{}}
+// indexOf wraps profiles that are already decoded.
+func indexOf(docs []profile.Document) *versionIndex {
+	s := &versionIndex{cat: &profile.Catalogue{History: map[string][]profile.Version{}}, docs: map[identity]render.Profile{}, plain: map[string]bool{}}
 	highest := map[string]string{}
 	for i := range docs {
 		d := &docs[i]

@@ -13,8 +13,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
 )
 
-// keep decides the form of a valid profile, and writes it.
-func (a *adoption) keep(c *candidate) {
+// chooseForm decides the form of a valid profile, and writes it.
+func (a *adoption) chooseForm(c *candidate) {
 	a.renderPools(c)
 	a.renderSamples(c)
 	builtin, isBuiltin := a.builtin(c.doc.Name)

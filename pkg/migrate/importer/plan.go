@@ -157,7 +157,7 @@ func New(ctx context.Context, in Input) (*Plan, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		a.keep(c)
+		a.chooseForm(c)
 	}
 	a.poolFiles()
 	slices.SortFunc(a.plan.Profiles, func(x, y Outcome) int {
