@@ -303,7 +303,7 @@ func TestShortened(t *testing.T) {
 	}
 }
 
-// The controller's own log tells what others did to the file, and nothing of what is in order.
+// The controller's own log reports changes of the file by others, and nothing that is expected.
 // Files that were moved away do not stay open: their space would never be free.
 func TestChangesByOthersAreLogged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")

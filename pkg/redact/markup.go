@@ -2,8 +2,8 @@ package redact
 
 import "regexp"
 
-// special is a link of Markdown, a tag of HTML or of Slack, somebody mentioned, or the "@"
-// of that as an entity. Slack's are <!channel>, <@user>, <#channel> and <URL|text>:
+// special is a link of Markdown, a tag of HTML or of Slack, a mention, or its "@" as an
+// entity. Slack's are <!channel>, <@user>, <#channel> and <URL|text>:
 // https://docs.slack.dev/messaging/formatting-message-text
 var special = regexp.MustCompile(`\][(\[]|<[A-Za-z/!?#]|@[A-Za-z0-9]|&(#|commat;)`)
 

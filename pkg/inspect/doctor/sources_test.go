@@ -11,8 +11,8 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// TestLastLook: how old the last look is, and how old it may become where all is well, is said of
-// each source; a look that was never noted is not made up.
+// TestLastLook: the finding about each source says how old the last reconciliation is, and how
+// old it can become in a healthy installation; a missing record is not replaced by a guess.
 func TestLastLook(t *testing.T) {
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	ok, failing := metav1.ConditionTrue, metav1.ConditionFalse
