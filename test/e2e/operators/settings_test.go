@@ -89,7 +89,7 @@ func TestDoubtfulSettings(t *testing.T) {
 	s.NoError(json.Unmarshal([]byte(out), &seen))
 	var found []string
 	for _, f := range seen.Findings {
-		if f.Check == "settings" && f.Level == doctor.Warning && f.Do != "" {
+		if f.Check == "settings" && f.Level == doctor.Warning && f.Remedy != "" {
 			found = append(found, strings.Replace(f.Found, ", which pools have", "", 1))
 		}
 	}
