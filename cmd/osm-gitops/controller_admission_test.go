@@ -15,7 +15,7 @@ func TestAdmissionFlags(t *testing.T) {
 		"-cert-dir=/certs":                 "", // the contract's, 11.2
 		"--webhook-service=a/b":            "",
 		"--webhook-hosts=10.0.0.7,Osm.example.com,fd00::1":      "",
-		"--webhook-address=9443":                                `--webhook-address: "9443" is no address`,
+		"--webhook-address=9443":                                `--webhook-address: invalid address "9443"`,
 		"--webhook-address=:0":                                  `--webhook-address: ":0" has no port between 1 and 65535`,
 		"--webhook-address=:http":                               `--webhook-address: ":http" has no port`,
 		"--webhook-service=b":                                   `--webhook-service: "b" is not of the form namespace/name`,

@@ -173,7 +173,7 @@ func TestForeignFiles(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Check(pipe); err == nil || !strings.Contains(err.Error(), "no regular file") {
+	if err := Check(pipe); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a pipe: %v", err)
 	}
 	if err := Check(t.TempDir()); err == nil {
