@@ -41,7 +41,7 @@ func TestReached(t *testing.T) {
 		asks   bool
 		says   string // "" if it is reachable
 	}{
-		{http.StatusInternalServerError, false, "it says that it is not ready (500)"},
+		{http.StatusInternalServerError, false, "it reports that it is not ready (500)"},
 		{http.StatusOK, true, ""},
 		{http.StatusForbidden, true, ""}, // a rejection is an answer
 		{http.StatusNotFound, true, ""},
