@@ -434,10 +434,10 @@ func TestFlux(t *testing.T) {
 			t.Fatal("GitRepositories were never watched")
 		}
 		b.uninstall()
-		if ps := b.until("git", "DependencyNotReady", "does not know the kind GitRepository"); len(ps.Status.Profiles) != 3 {
+		if ps := b.until("git", "DependencyNotReady", "does not have the kind GitRepository"); len(ps.Status.Profiles) != 3 {
 			t.Errorf("the inventory is %+v", ps.Status.Profiles)
 		}
-		b.until("elsewhere", "DependencyNotReady", "does not know the kind GitRepository")
+		b.until("elsewhere", "DependencyNotReady", "does not have the kind GitRepository")
 		asked := b.lists.Load()
 		time.Sleep(6 * time.Second) // a reflector asks again after 0.8 s, and then at most twice as long each time
 		if now := b.lists.Load(); now != asked {
@@ -465,6 +465,6 @@ func TestFlux(t *testing.T) {
 			t.Errorf("it was asked for %d times", now-asked)
 		}
 		b.source("late", ref(sourcev1.GitRepositoryKind, "osps"))
-		b.until("late", "DependencyNotReady", "does not know the kind GitRepository")
+		b.until("late", "DependencyNotReady", "does not have the kind GitRepository")
 	})
 }

@@ -117,7 +117,7 @@ func TestRollout(t *testing.T) {
 	s.Pool("odd", "osp-a", wave("11"))
 	s.Pool("pinned", "osp-a", wave("0"), e2e.Annotate(api.AnnotationVersionPin, "v1.0.0"))
 	s.poolsHave("at first", map[string]string{"canary": "v1.0.0", "most": "v1.0.0", "odd": "v1.0.0", "last": "v1.0.0", "pinned": "v1.0.0"})
-	s.Event("odd", api.EventRolloutInvalid, `"11" is no wave`)
+	s.Event("odd", api.EventRolloutInvalid, `invalid wave "11"`)
 	s.rolledOut(api.ReasonRolledOut)
 	for _, pool := range []string{"canary", "most", "last"} {
 		s.machineSet(pool, 1, 1)
