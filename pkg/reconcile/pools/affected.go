@@ -28,15 +28,15 @@ type affected struct {
 	cache              *poolCache
 }
 
-// usersOfObject maps an OperatingSystemProfile to the pools to which it matters. Those
-// that name it by its own name run whatever happens to it: where it goes, a built-in
-// profile may take its place. Which version of a profile the others get, the inventory of
-// a source says, and that starts them; the object was there before. So one that comes
-// matters to them only where they look at objects themselves: see awaiting. One that goes
-// matters to nobody: what uses it has it, and says so when it needs it again. One that is
-// edited, as no source does, may matter to all.
+// usersOfObject maps an OperatingSystemProfile to the pools that it affects. Pools that name
+// the object itself run on every change: if it is deleted, a built-in profile can take its
+// place. The other pools get the version of a profile from the inventory of a source; a change
+// of the inventory starts them, and the object exists before that. So a created object affects
+// only the pools that read objects themselves: see awaiting. A deleted object affects none of
+// them: a pool that uses it has its configuration, and reports when it needs the object again.
+// An edited object can affect all of them; a source never edits one.
 //
-// When the controller starts, all pools run, once all objects are known.
+// When the controller starts, all pools run, after all objects are known.
 func (a affected) usersOfObject() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[crreconcile.Request]
 	add := func(q queue, pools ...[]crreconcile.Request) {
@@ -65,9 +65,9 @@ func (a affected) usersOfObject() handler.EventHandler {
 	}
 }
 
-// awaiting finds the pools that look at an object of a version themselves: those that
-// pin one, which choose among the objects; those that lack it; and those that have it,
-// for it may have come back as another.
+// awaiting finds the pools that read an object of a version themselves: pools with a pinned
+// version, which select among the objects; pools that miss the object; and pools made from it,
+// because the object can have been replaced by a different one.
 func (a affected) awaiting(ctx context.Context, obj client.Object) []crreconcile.Request {
 	var out []crreconcile.Request
 	for _, pool := range a.cache.lacking(a.profiles.Ref(obj.GetNamespace(), obj.GetName())) {
@@ -131,9 +131,9 @@ func (a affected) usersOfSource() handler.EventHandler {
 	}
 }
 
-// changedProfiles names the profiles whose entry differs between two states of a
-// source: all of them where it became, or was, the source of the built-in ones,
-// which give way to all others.
+// changedProfiles names the profiles whose entry differs between two states of a source. If the
+// source becomes, or no longer is, the one for built-in profiles, it names all of them, because
+// built-in profiles yield to all others.
 func changedProfiles(before, after client.Object) map[string]bool {
 	entries := func(obj client.Object) (out map[string][]api.ProfileEntry, builtin bool) {
 		if ps, ok := obj.(*api.ProfileSource); ok && ps != nil {

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// replaceTime bounds the replacement of a configuration, which is not given up
-	// half way when the controller is told to stop.
+	// replaceTime bounds the replacement of a configuration, which is completed even when the
+	// controller is shutting down.
 	replaceTime = 10 * time.Second
 )
 
 // apply writes a plan in its order. Provisioning comes before bootstrap: an old
 // bootstrap document works with a new provisioning Secret, never the other way.
 func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
-	// The token lives one hour: whatever else is wrong must not keep it from being renewed.
+	// Renew the token first: it is valid for one hour, and no other failure must prevent that.
 	if err := w.renewToken(ctx, p.token); err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 		}
 	}
 	var osc *osm.OperatingSystemConfig
-	var refused error // of a configuration that stood before: its documents are kept all the same
+	var refused error // the server rejects a configuration that existed before: its documents are maintained nevertheless
 	provision := func() error { return w.writeUserData(ctx, seen, seen.objects.provisioning, p.provisioning) }
 	writes := append(w.reliedOn(ctx, p),
 		func() (err error) {
@@ -54,7 +54,7 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 			}
 			return err
 		})
-	// Before its bootstrap document is there, nobody reads what a new pool has.
+	// No machine reads the objects of a new pool before its bootstrap document exists.
 	isNew := seen.objects.osc == nil && seen.objects.provisioning == nil && seen.objects.bootstrap == nil
 	if isNew {
 		writes = append(writes, provision)
@@ -104,7 +104,7 @@ func (w writer) prepare(ctx context.Context, seen *observed, p plan) error {
 }
 
 // writeConfig replaces the configuration, whose spec is immutable, or patches its
-// annotations. It returns the one that stands.
+// annotations. It returns the configuration that exists afterwards.
 func (w writer) writeConfig(ctx context.Context, have *osm.OperatingSystemConfig, p plan) (*osm.OperatingSystemConfig, error) {
 	if p.osc == nil {
 		if p.oscMetadata == nil {
@@ -145,7 +145,7 @@ func (w writer) writeConfig(ctx context.Context, have *osm.OperatingSystemConfig
 		err = &fault.Refusal{Reason: api.EventWriteRefused, Err: err}
 	}
 	if have != nil && !errors.Is(err, fault.ErrRaced) {
-		// Its record is what the last good generation is kept alive from.
+		// The last good generation is maintained from its record.
 		back := &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{
 			Namespace: have.Namespace, Name: have.Name, Labels: have.Labels, Annotations: maps.Clone(have.Annotations),
 		}, Spec: have.Spec}
@@ -166,8 +166,8 @@ func (w writer) keepRecord(ctx context.Context, osc *osm.OperatingSystemConfig) 
 	return w.archive.Keep(ctx, osc, rec)
 }
 
-// note says on the configuration why the pool cannot have a newer one, where that is
-// known, and which line of the audit log is about it.
+// note records in the annotations of the configuration why the pool cannot have a newer one, if
+// that is known, and the id of its audit log entry.
 func (w writer) note(ctx context.Context, osc *osm.OperatingSystemConfig, p plan, journaled string) error {
 	patch := map[string]any{}
 	if p.unread == nil {

@@ -23,18 +23,18 @@ import (
 // journalRetry is the wait before a fact that could not be written is tried again.
 const journalRetry = time.Minute
 
-// A Journal keeps facts for auditors. *auditlog.Writer is one.
+// A Journal stores facts for auditors. *auditlog.Writer implements it.
 type Journal interface {
-	// Append returns once facts are kept for good.
+	// Append returns after the facts are stored permanently.
 	Append(facts ...auditlog.Fact) error
-	// Tell keeps facts, at once or as soon as it can.
+	// Tell stores facts immediately, or as soon as it can.
 	Tell(facts ...auditlog.Fact)
 }
 
-// keepFact writes into the audit log which configuration a pool has, once its Secrets
-// have it, and returns the id of the line; "" where the configuration names one, or where
-// it cannot be written now. The configuration that stands tells what was not told, so that
-// whoever is cut off before it names the line tells it again.
+// keepFact writes to the audit log which configuration a pool has, after its Secrets have it,
+// and returns the id of the entry. It returns "" if the configuration names an entry already, or
+// if the entry cannot be written now. A configuration that names no entry is logged again, so an
+// interruption before the entry is named loses nothing.
 func (r reporter) keepFact(ctx context.Context, seen *observed, osc *osm.OperatingSystemConfig, p plan) string {
 	rec := recordOf(osc)
 	if r.journal == nil || rec.Object == "" || osc.Annotations[api.AnnotationJournaled] != "" {
@@ -65,8 +65,7 @@ func (r reporter) keepFact(ctx context.Context, seen *observed, osc *osm.Operati
 	return f.ID()
 }
 
-// tellBefore tells of a configuration that is about to be replaced and that the audit
-// log lacks.
+// tellBefore logs a configuration that is about to be replaced and is missing from the audit log.
 func (r reporter) tellBefore(ctx context.Context, osc *osm.OperatingSystemConfig) {
 	rec := recordOf(osc)
 	namespace, name, ok := cutKey(ownerOf(osc))
@@ -79,8 +78,8 @@ func (r reporter) tellBefore(ctx context.Context, osc *osm.OperatingSystemConfig
 	r.journal.Tell(f)
 }
 
-// tellDeleted tells of the configuration of a pool that is no more, and what it was where
-// that is to be believed.
+// tellDeleted logs that the configuration of a former pool was deleted, including its content if
+// its record can be trusted.
 func (r reporter) tellDeleted(md *cluster.MachineDeployment, osc *osm.OperatingSystemConfig, believed bool) {
 	rec := recordOf(osc)
 	if r.journal == nil || rec.Object == "" {

@@ -9,13 +9,13 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 )
 
-// CacheTransform keeps of a Secret in cloud-init-settings a digest of each value
-// instead of the value, for digestIn: ten thousand pools' user-data does not belong in
-// memory. The getter's token, which every pool reads, stays. Of ServiceAccounts, Roles and
-// RoleBindings it keeps what package access compares.
+// CacheTransform replaces each value of a Secret in cloud-init-settings by its digest, for
+// digestIn: the user data of ten thousand pools does not fit in memory. It preserves the getter's
+// token, which every pool reads. It reduces ServiceAccounts, Roles and RoleBindings to the fields
+// that package access compares.
 //
-// client-go may hand in an object twice. StringData, which the API server never
-// returns, marks one whose data are digests already.
+// client-go can pass the same object twice. StringData, which the API server never returns,
+// marks an object whose data are digests already.
 func CacheTransform(obj any) (any, error) {
 	secret, ok := obj.(*corev1.Secret)
 	if !ok {
@@ -37,8 +37,8 @@ func CacheTransform(obj any) (any, error) {
 // digested marks a Secret whose data are digests.
 var digested = map[string]string{}
 
-// TrimConfig keeps of a configuration what is not its spec, which is as large as what
-// it describes and cannot change.
+// TrimConfig removes the spec of a configuration, which is as large as the files it describes
+// and cannot change.
 func TrimConfig(obj any) (any, error) {
 	if osc, ok := obj.(*osm.OperatingSystemConfig); ok {
 		osc.Spec = osm.OperatingSystemConfigSpec{}
@@ -47,8 +47,8 @@ func TrimConfig(obj any) (any, error) {
 	return obj, nil
 }
 
-// TrimClusterInfo keeps of cluster-info what pools read. It also holds a signature for
-// every bootstrap token, thousands of them, and every pool reads it each time.
+// TrimClusterInfo reduces cluster-info to what pools read. It also contains a signature for
+// every bootstrap token, thousands of them, and every pool reads it in each run.
 func TrimClusterInfo(obj any) (any, error) {
 	if cm, ok := obj.(*corev1.ConfigMap); ok {
 		kubeconfig, found := cm.Data[kubeclient.ClusterInfoKey]
@@ -62,11 +62,10 @@ func TrimClusterInfo(obj any) (any, error) {
 	return obj, nil
 }
 
-// digestIn is the digest of what a cached Secret has under a key, empty where it has
-// nothing there.
+// digestIn is the digest of the value under a key of a cached Secret, empty if the key is absent.
 func digestIn(s *corev1.Secret, key string) string { return string(s.Data[key]) }
 
-// edited reports whether a cached Secret has something else under a key than it says.
+// edited reports whether the value under a key of a cached Secret differs from the recorded digest.
 func edited(s *corev1.Secret, key string) bool {
 	return digestIn(s, key) != s.Annotations[api.AnnotationDataDigest]
 }

@@ -277,7 +277,7 @@ func TestCloudConfigThatMayNotBeRead(t *testing.T) {
 	if res := f.reconcile(); res.RequeueAfter > 2*desired.ValuesRetry {
 		t.Errorf("the next look is in %s", res.RequeueAfter)
 	}
-	want := "Secret " + ns + "/openstack, which spec.template.spec.providerSpec.value.cloudProviderSpec names, may not be read by the controller: give it a Role in namespace \"" + ns + `"`
+	want := "the controller is not allowed to read Secret " + ns + "/openstack, which spec.template.spec.providerSpec.value.cloudProviderSpec names: give it a Role in namespace \"" + ns + `"`
 	if len(told.told) != 1 || !strings.Contains(told.told[0], want) {
 		t.Errorf("events %q, want %s", told.told, want)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 )
 
-// collision finds an object of the pool's names that belongs to somebody else.
+// collision finds an object that has a name of this pool and belongs to another owner.
 // The contract's names are ambiguous: see rival.
 func collision(seen *observed) error {
 	name := namesOf(seen.md).Provisioning
@@ -46,11 +46,11 @@ func collision(seen *observed) error {
 	return nil
 }
 
-// unowned says why an object that nobody owns is not taken over.
+// unowned explains why an object without an owner is not taken over.
 func unowned(obj client.Object, rivals []rival) error {
 	for _, rival := range rivals {
 		if takeover.MadeByReference(obj) && rival.shares(obj) {
-			return fmt.Errorf("%s/%s was made by another controller, and cannot be told to be this pool's and not MachineDeployment %s's, whose name and namespace make the same object names: rename one of the two", obj.GetNamespace(), obj.GetName(), poolKey(rival.md))
+			return fmt.Errorf("%s/%s was created by another controller, and it is not clear if it belongs to this pool or to MachineDeployment %s, whose name and namespace make the same object names: rename one of the two", obj.GetNamespace(), obj.GetName(), poolKey(rival.md))
 		}
 	}
 	return fmt.Errorf("%s/%s exists and was not made for a pool: it has not the annotations of one. Delete it once no machine needs it", obj.GetNamespace(), obj.GetName())
@@ -75,8 +75,8 @@ func (r rival) shares(obj client.Object) bool {
 	return false
 }
 
-// standing is how far a pool has got. Of two pools that share a name the one that got
-// further has it, and of two that got as far the older one.
+// standing is the progress of a pool. If two pools share a name, the one with more progress has
+// it; with equal progress, the older one.
 type standing int
 
 const (
@@ -171,8 +171,8 @@ func common(a, b []string) []string {
 	return out
 }
 
-// yieldsTo finds the rival that has the names in place of this pool; nil is none.
-// What the reference made under one name for both says by itself whose it is.
+// yieldsTo finds the rival that has the names instead of this pool; nil if there is none. Objects
+// of OSM under a name of both pools identify their pool themselves.
 func (seen *observed) yieldsTo() *rival {
 	own := standingOf(seen.md, seen.objects)
 	if own == standsServed {
@@ -206,9 +206,9 @@ func (seen *observed) owns(obj client.Object) bool {
 	return ownerOf(obj) == poolKey(seen.md) || ok && uid == string(seen.md.UID)
 }
 
-// unused finds what was made for a pool that yields to a rival and that has nothing to boot
-// from: each of the two might have what the other lacks, for ever. The cache may be behind:
-// the API server knows whether somebody may have used it.
+// unused finds the objects that were created for a pool that yields to a rival and has nothing
+// to boot from: otherwise each of the two could wait forever for an object that the other has.
+// It reads from the API server, because the cache can be stale and a machine can have used them.
 func (r reader) unused(ctx context.Context, seen *observed) ([]client.Object, error) {
 	if seen.yieldsTo() == nil || standingOf(seen.md, seen.objects) >= standsLegacy {
 		return nil, nil
@@ -223,7 +223,7 @@ func (r reader) unused(ctx context.Context, seen *observed) ([]client.Object, er
 	made = slices.DeleteFunc(made, func(obj client.Object) bool { return ownerOf(obj) == "" }) // the reference's
 	bootstrap := namesOf(seen.md).Bootstrap
 	if slices.ContainsFunc(made, func(obj client.Object) bool { return obj.GetName() == bootstrap }) {
-		return nil, fmt.Errorf("%w: Secret %s is there", fault.ErrRaced, bootstrap)
+		return nil, fmt.Errorf("%w: Secret %s exists", fault.ErrRaced, bootstrap)
 	}
 	return made, nil
 }

@@ -42,28 +42,28 @@ type Cluster struct {
 	Live client.Reader
 }
 
-// Reconciler keeps pools. Its fields are set once, before Setup.
+// Reconciler reconciles pools. Its fields are set once, before Setup.
 type Reconciler struct {
 	// Management has profiles, configurations, records and settings.
 	Management Cluster
-	// Worker has pools, their Secrets and tokens, and what nodes are told: the same
-	// cluster, unless the controller was given two. Of the Secrets in
-	// cloud-init-settings its cache holds digests; see CacheTransform.
+	// Worker is the cluster with the pools, their Secrets and tokens, and the address and CA for
+	// nodes: the management cluster, unless the controller was given two. Its cache contains
+	// only digests of the Secrets in cloud-init-settings; see CacheTransform.
 	Worker Cluster
 	// ClusterInfo reads the ConfigMap kube-public/cluster-info, Registry the
 	// Secret RegistrySecret; both through caches of their own.
 	ClusterInfo, Registry client.Reader
 	// Recorder writes events.
 	Recorder events.EventRecorder
-	// Metrics counts; nil is nobody.
+	// Metrics receives counters and gauges; nil disables them.
 	Metrics *metrics.Metrics
-	// Journal keeps facts for auditors; nil is none.
+	// Journal stores facts for auditors; nil disables the audit log.
 	Journal Journal
-	// Appliers knows who applied a profile that no ProfileSource made; nil knows nobody.
+	// Appliers finds the user who applied a profile that no ProfileSource created; nil disables it.
 	Appliers desired.Appliers
 	// Engine renders.
 	Engine Renderer
-	// Clock tells when a token ends.
+	// Clock decides when a token has expired.
 	Clock clock.PassiveClock
 	// Random is the source of tokens and keys, crypto/rand's outside tests.
 	Random io.Reader
@@ -71,12 +71,12 @@ type Reconciler struct {
 	Environment map[string]string
 	// Namespace holds profiles, configurations and settings.
 	Namespace string
-	// ProfileNamespaces are others from which pools may take profiles; desired.AllNamespaces
-	// stands for every one.
+	// ProfileNamespaces are other namespaces from which pools can take profiles;
+	// desired.AllNamespaces allows every namespace.
 	ProfileNamespaces []string
 	// Settings are the controller's flags that reach nodes.
 	Settings render.Settings
-	// CA is the bundle for nodes when there is no cluster-info, in PEM.
+	// CA is the PEM bundle for nodes if there is no cluster-info.
 	CA string
 	// RegistrySecret holds credentials of registries; empty for none.
 	RegistrySecret types.NamespacedName
@@ -90,7 +90,7 @@ type Reconciler struct {
 	NodeTokenTTL time.Duration
 	// OverrideServer replaces the API server's URL in kubeconfigs of nodes.
 	OverrideServer string
-	// History is how long records of replaced configurations are kept.
+	// History limits how long records of replaced configurations are stored.
 	History archive.Retention
 	// Indexed says that Worker lists by the fields of Index, which Setup sees to.
 	Indexed bool
@@ -208,7 +208,7 @@ func (r *Reconciler) cloudConfigs() desired.CloudConfigs {
 	}
 }
 
-// archive keeps the records of replaced configurations.
+// archive returns the store for records of replaced configurations.
 func (r *Reconciler) archive() archive.Archive {
 	return archive.Archive{
 		Management: r.Management, Live: r.Management.Live, Pools: r.Worker, Provenances: r.Worker.Live,
@@ -295,8 +295,8 @@ func sameKeys(have, want map[string]string, keys ...string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return have[k] != want[k] })
 }
 
-// recordOf reads the record of a configuration. It is zero where there is none
-// or where it cannot be read.
+// recordOf reads the record of a configuration. It is zero if there is none or if it cannot be
+// read.
 func recordOf(osc *osm.OperatingSystemConfig) render.Record {
 	if osc == nil {
 		return render.Record{}
@@ -326,7 +326,7 @@ func (r *Reconciler) admit(ctx context.Context, md *cluster.MachineDeployment) e
 	}
 	prof, err := r.profiles().Resolve(ctx, md, recordOf(osc))
 	if reason, _ := fault.Permanent(err); reason == api.EventWaiting {
-		return nil // a version that is made once the pool is there
+		return nil // the source creates this version after the pool exists
 	}
 	if err != nil {
 		return err

@@ -10,11 +10,11 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// detectDrift lists what somebody changed or deleted of what a generation made, for an
-// event: names of objects, keys and annotations, never values. Whether the
-// configuration is to be made again as it was is told apart from a rotation by that.
+// detectDrift lists the parts of a generation that a user changed or deleted, for an event:
+// names of objects, keys and annotations, never values. sameAgain reports that the configuration
+// has to be created again with the same content, which is not a rotation.
 //
-// A controller that was cut off leaves things missing as well, which it cannot tell
+// An interrupted controller leaves objects missing as well, and that cannot be distinguished
 // from a deletion.
 func detectDrift(seen *observed, gen generation, p plan) (what []string, sameAgain bool) {
 	have, uid := seen.objects, string(seen.md.UID)
@@ -41,7 +41,7 @@ func detectDrift(seen *observed, gen generation, p plan) (what []string, sameAga
 	for _, key := range slices.Sorted(slices.Values(seen.token.Edited)) {
 		say("key %s of Secret %s", key, seen.token.Secret.Name)
 	}
-	// A pool is new until its last Secret stands.
+	// A pool is new until its last Secret exists.
 	settled := rec.Digests.Input == gen.input && (have.bootstrap != nil || seen.booted) || sameAgain
 	for _, s := range []struct {
 		name, key string
@@ -82,8 +82,8 @@ func detectDrift(seen *observed, gen generation, p plan) (what []string, sameAga
 	return what, sameAgain
 }
 
-// editedKeys are the annotations that a patch puts back. The revision moves by itself:
-// it was edited only where the configuration has it already.
+// editedKeys are the annotations that a patch restores. The revision changes without an edit: it
+// was edited only if the configuration has the new value already.
 func editedKeys(patch map[string]string, revision string) []string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(patch)) {

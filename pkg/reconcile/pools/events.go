@@ -32,15 +32,15 @@ import (
 const (
 	// racedRetry is the wait after a write that came too late, for the cache to follow.
 	racedRetry = 50 * time.Millisecond
-	// racesTold is the number of races in a row after which the pool is told.
+	// racesTold is the number of races in a row after which an event reports them.
 	racesTold = 8
-	// unlookedRetry is the longest wait for a source to be looked at for the first time.
+	// unlookedRetry is the longest wait for the first reconciliation of a source.
 	unlookedRetry = 2 * time.Second
-	// waitRetry is the wait for an object whose appearance nobody watches.
+	// waitRetry is the wait for an object that no watch reports.
 	waitRetry = 30 * time.Second
 	// collisionRetry is the wait for an object that is in the way to go.
 	collisionRetry = time.Minute
-	// tokenPoll is the time between two looks at a token that somebody else keeps.
+	// tokenPoll is the time between two reads of a token that another controller maintains.
 	tokenPoll = 10 * time.Minute
 )
 
@@ -57,9 +57,8 @@ type reporter struct {
 	namespace string
 }
 
-// report is the one place where an outcome becomes an event and a time of the
-// next run. What only a change can heal waits for that change; everything else
-// backs off.
+// report is the one place that turns an outcome into an event and a time of the next run. Errors
+// that only a change can fix wait for that change; all others back off.
 func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl.Result, error) {
 	if errors.Is(err, fault.ErrRaced) {
 		return ctrl.Result{RequeueAfter: r.lost(md, api.EventWriteRefused, err)}, nil
@@ -83,7 +82,7 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl
 	if reason, final := fault.Permanent(err); final {
 		r.refused(md, reason, err)
 		if reason == api.EventNameCollision {
-			// The object in the way belongs to nobody we watch for.
+			// No watch reports the object that is in the way.
 			return ctrl.Result{RequeueAfter: wait.Jitter(collisionRetry, token.Jitter)}, nil
 		}
 		if reason == api.EventWriteRefused {
@@ -109,8 +108,8 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl
 	return ctrl.Result{RequeueAfter: renewal}, nil
 }
 
-// reportUnheld reports what kept a pool from being looked at, and why it did not get
-// the finalizer: neither hides the other, and the finalizer is tried again.
+// reportUnheld reports why a pool could not be reconciled and why it did not get the finalizer:
+// neither hides the other, and the finalizer is retried.
 func (r reporter) reportUnheld(md *cluster.MachineDeployment, p plan, err, unheld error) (ctrl.Result, error) {
 	reason, refused := fault.Permanent(err)
 	var waiting *fault.Wait
@@ -124,9 +123,9 @@ func (r reporter) reportUnheld(md *cluster.MachineDeployment, p plan, err, unhel
 	return ctrl.Result{}, unheld
 }
 
-// lost is the wait after a write that came too late, and for what is about to come:
-// longer each time in a row, for what looks like a race may be an object that somebody
-// else holds on to. After some time it is told.
+// lost is the wait after a write that lost a race, and for objects that appear soon. It grows with
+// each race in a row, because an apparent race can be an object that another client changes all
+// the time. After racesTold of them it emits an event.
 func (r reporter) lost(md *cluster.MachineDeployment, reason string, err error) time.Duration {
 	times := r.cache.recall(md).races
 	r.cache.remember(md, func(m *memory) { m.races++ })
@@ -177,7 +176,7 @@ func (r reporter) refused(md *cluster.MachineDeployment, reason string, err erro
 	r.metrics.PoolRefused(client.ObjectKeyFromObject(md), reason)
 }
 
-// tell reports what is wrong with a pool, once until it changes.
+// tell emits an event about a problem of a pool, once until the problem changes.
 func (r reporter) tell(md *cluster.MachineDeployment, reason string, err error) {
 	message := err.Error()
 	if r.cache.recall(md).told == message {
@@ -201,13 +200,13 @@ func (r reporter) event(md *cluster.MachineDeployment, kind, reason, note string
 	r.recorder.Eventf(md, nil, kind, reason, "Render", "%s", redact.Shorten(note, redact.MaxEvent))
 }
 
-// past is what stood before a plan was applied.
+// past is the state before a plan was applied.
 type past struct {
 	objects objects
 	spec    *osm.OperatingSystemConfigSpec // of a configuration that was replaced
 	// refused is what the configuration said of a newer one.
 	refused string
-	// auditPending is set where the audit log lacks the configuration that stands now.
+	// auditPending is set if the audit log lacks the present configuration.
 	auditPending bool
 }
 
@@ -225,13 +224,13 @@ func pastOf(have objects) *past {
 func keptMessage(p plan) string {
 	message := p.refusal.Error()
 	if p.unrenewed != nil {
-		message += "; its Secrets stay as they are: " + p.unrenewed.Error()
+		message += "; its Secrets remain unchanged: " + p.unrenewed.Error()
 	}
 	return redact.Shorten(redact.Printable(message), redact.MaxCondition)
 }
 
-// tellDone reports what an applied plan came to: what was made, rotated or put back,
-// and whether the pool has what it asks for.
+// tellDone reports the result of an applied plan: what was created, rotated or restored, and
+// whether the pool has what it requests.
 func (r reporter) tellDone(md *cluster.MachineDeployment, p plan) {
 	switch {
 	case p.osc != nil && !p.sameAgain:
@@ -242,7 +241,7 @@ func (r reporter) tellDone(md *cluster.MachineDeployment, p plan) {
 		r.metrics.Rotated(metrics.Credentials)
 	}
 	if len(p.drifted) > 0 {
-		r.event(md, corev1.EventTypeNormal, api.EventConfigRestored, "put back what somebody changed: "+strings.Join(p.drifted, ", "))
+		r.event(md, corev1.EventTypeNormal, api.EventConfigRestored, "restored changed objects: "+strings.Join(p.drifted, ", "))
 	}
 	reason := ""
 	switch {
@@ -254,13 +253,13 @@ func (r reporter) tellDone(md *cluster.MachineDeployment, p plan) {
 	r.metrics.Pool(client.ObjectKeyFromObject(md), p.state(reason))
 }
 
-// tellKept reports why the last good configuration is kept, once until it changes:
-// the configuration tells what was reported before a restart.
+// tellKept reports why the last good configuration remains, once until the reason changes. The
+// annotations of the configuration contain what was reported before a restart.
 func (r reporter) tellKept(md *cluster.MachineDeployment, p plan) string {
 	reason, _ := fault.Permanent(p.refusal)
 	told := p.refusal
 	if p.unrenewed != nil {
-		told = fmt.Errorf("%w; the last good configuration stays as it is: %w", p.refusal, p.unrenewed)
+		told = fmt.Errorf("%w; the last good configuration remains unchanged: %w", p.refusal, p.unrenewed)
 	}
 	if p.was.refused == keptMessage(p) {
 		r.cache.remember(md, func(m *memory) { m.told = cmp.Or(m.told, told.Error()) })
@@ -318,7 +317,7 @@ func cause(from, to render.Record) string {
 	return metrics.Profile
 }
 
-// state is what metrics tell of a pool.
+// state is the state of a pool for metrics.
 func (p plan) state(refused string) metrics.PoolState {
 	s := metrics.PoolState{
 		Profile: p.serving.Profile, Version: p.serving.Version, Commit: p.serving.Commit,
@@ -339,12 +338,12 @@ func (p plan) state(refused string) metrics.PoolState {
 	return s
 }
 
-// tellSuspended says once that a pool is frozen, and once that it is no more.
+// tellSuspended emits one event when a pool is suspended, and one when it is resumed.
 func (r reporter) tellSuspended(seen *observed) {
 	md := seen.md
 	frozen, err := suspended(md)
 	if err != nil {
-		return // that is told already
+		return // that is reported already
 	}
 	if !frozen {
 		if r.cache.recall(md).suspended {
@@ -368,8 +367,8 @@ func (r reporter) tellSuspended(seen *observed) {
 // maxChanges bounds the part of an event that names what differs, in bytes.
 const maxChanges = 600
 
-// changes names what differs between two configurations, by stage: files by path,
-// units by name, what else a stage has by field. "+" is new, "-" is gone.
+// changes names the differences between two configurations, by stage: files by path, units by
+// name, the rest of a stage by field. "+" is added, "-" is removed.
 func changes(before, after osm.OperatingSystemConfigSpec) string {
 	var names []string
 	for _, stage := range []struct {
@@ -399,7 +398,7 @@ func changes(before, after osm.OperatingSystemConfigSpec) string {
 	return out
 }
 
-// changedParts names what differs between two stages, in their order, what is gone last.
+// changedParts names the differences between two stages, in their order, removed parts last.
 func changedParts(before, after osm.OSCConfig) []string {
 	type part struct {
 		name  string
@@ -426,7 +425,7 @@ func changedParts(before, after osm.OSCConfig) []string {
 		}
 		return out
 	}
-	// Of a path that is listed twice the last counts.
+	// If a path is listed twice, the last entry counts.
 	was, is := map[string]any{}, map[string]any{}
 	old, now := parts(before), parts(after)
 	for _, p := range old {

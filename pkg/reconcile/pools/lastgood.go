@@ -53,10 +53,10 @@ func (seen *observed) hasNothing() bool {
 	return seen.objects.osc == nil && seen.lastGood.record.Object == "" && !madeOf(seen.objects.bootstrap)
 }
 
-// lastRecord is the record of the generation that a pool has: its configuration's, or
-// where that is gone or edited, that of the documents that stand: as the configuration
-// had it when it was taken away, as it was archived, or as the pool gives it again. It is
-// zero where nobody knows.
+// lastRecord is the record of the generation that a pool has. It is read from the configuration.
+// If that is deleted or edited, lastRecord finds the record of the existing documents: as the
+// configuration had it when it was deleted, as it was archived, or as the pool produces it again.
+// It is zero if none of these has it.
 func (r *Reconciler) lastRecord(ctx context.Context, seen *observed) (render.Record, error) {
 	osc := seen.objects.osc
 	rec := recordOf(osc)
@@ -83,8 +83,8 @@ func (r *Reconciler) lastRecord(ctx context.Context, seen *observed) (render.Rec
 	return rec, nil
 }
 
-// disagrees says what of a configuration contradicts its record, "" for nothing.
-// None of ours is ever changed where it stands; the object and the engine are nowhere else.
+// disagrees names the part of a configuration that contradicts its record, "" if there is none.
+// The controller never edits its configurations in place; object and engine are only in the record.
 func disagrees(osc *osm.OperatingSystemConfig, rec render.Record) string {
 	const annotationRecord = "annotation " + api.AnnotationRecord
 	switch {
@@ -98,8 +98,8 @@ func disagrees(osc *osm.OperatingSystemConfig, rec render.Record) string {
 	return ""
 }
 
-// corrected is an intact record whose SelectedBy was perhaps edited. The digests of the
-// outputs are made anew with the configuration.
+// corrected is an intact record whose SelectedBy can have been edited. The digests of the
+// outputs are computed again with the configuration.
 func corrected(seen *observed, rec render.Record) render.Record {
 	by := seen.objects.osc.Annotations[api.AnnotationSelectedBy]
 	for _, s := range []*corev1.Secret{seen.objects.bootstrap, seen.objects.provisioning} {
@@ -118,8 +118,8 @@ func (r *Reconciler) deletedRecord(_ context.Context, seen *observed, _ *corev1.
 	return parseRecord(r.cache.recall(seen.md).deleted.record), nil
 }
 
-// archivedRecordOf finds the record where a controller was cut off between two
-// configurations.
+// archivedRecordOf finds the record if the controller was interrupted between deleting one
+// configuration and creating the next.
 func (r *Reconciler) archivedRecordOf(ctx context.Context, seen *observed, s *corev1.Secret) (render.Record, error) {
 	archived, err := r.archivedOf(ctx, seen, s)
 	if err != nil || archived == nil {
@@ -128,14 +128,13 @@ func (r *Reconciler) archivedRecordOf(ctx context.Context, seen *observed, s *co
 	return archive.Record(archived), nil
 }
 
-// archivedOf finds the archived record of what a document was made of, nil where there is
-// none.
+// archivedOf finds the archived record of the generation of a document, nil if there is none.
 func (r *Reconciler) archivedOf(ctx context.Context, seen *observed, s *corev1.Secret) (*appsv1.ControllerRevision, error) {
 	return r.archive().Find(ctx, keyOf(seen.md), s.Annotations[api.AnnotationInputDigest])
 }
 
-// remadeRecord is what the pool, as it is now, would have of the version that a document
-// is of. The digest tells whether that is what it was made of.
+// remadeRecord is the record that the pool in its current state would have with the version that
+// a document names. The caller compares the digest: only if it is equal is the record the right one.
 func (r *Reconciler) remadeRecord(ctx context.Context, seen *observed, s *corev1.Secret) (render.Record, error) {
 	md := seen.md.DeepCopy()
 	md.Annotations[api.AnnotationOSP] = s.Annotations[api.AnnotationProfile]
@@ -152,7 +151,7 @@ func (r *Reconciler) remadeRecord(ctx context.Context, seen *observed, s *corev1
 	return rec, err
 }
 
-// parseRecord is zero if the text is no record.
+// parseRecord returns a zero record if the text is not a valid one.
 func parseRecord(text string) render.Record {
 	rec, err := lineage.ParseRecord([]byte(text))
 	if err != nil {
@@ -172,14 +171,14 @@ func servedBy(have objects) render.Record {
 	return render.Record{}
 }
 
-// deletedConfig is the record of a configuration that somebody took away.
+// deletedConfig is the record of a configuration that a user deleted or edited.
 type deletedConfig struct {
 	uid    types.UID // of the configuration
 	record string
 }
 
-// recordDeleted maps a configuration to its pool, and keeps the record of one that is deleted
-// or edited, which nobody else has.
+// recordDeleted maps a configuration to its pool, and stores the record of a configuration that
+// is deleted or edited, because no other object has it.
 type recordDeleted struct {
 	handler.EventHandler
 	cache *poolCache

@@ -76,7 +76,7 @@ func TestConfigOfLastGoodComesBack(t *testing.T) {
 				}
 			}
 			all := strings.ReplaceAll(strings.Join(told.told, "\n"), f.pool.Name+"-"+f.pool.Namespace, "POOL")
-			if !strings.Contains(all, "put back what somebody changed: "+c.told) || strings.Contains(all, api.EventConfigRotated) {
+			if !strings.Contains(all, "restored changed objects: "+c.told) || strings.Contains(all, api.EventConfigRotated) {
 				t.Errorf("told was %q", all)
 			}
 			f.reconcile()
@@ -109,7 +109,7 @@ func TestLostConfigOfSuspendedPool(t *testing.T) {
 			t.Errorf("%s has another content, or is for revision %s", s.Name, s.Annotations[api.AnnotationRevisionFor])
 		}
 	}
-	told.saidLast(t, "the pool is suspended by annotation gitops.k8c.io/suspend, and what it has cannot be rendered again", "its record is not kept elsewhere")
+	told.saidLast(t, "the pool is suspended by annotation gitops.k8c.io/suspend, and what it has cannot be rendered again", "its record is not stored elsewhere")
 	f.ask(map[string]string{api.AnnotationSuspend: ""})
 	f.has("resumed", "osp-a-v1.1.0", strings.Repeat("5", 40))
 }
@@ -164,7 +164,7 @@ func TestEditedFactOfRecordIsPutBack(t *testing.T) {
 						t.Errorf("%s was written", s.Name)
 					}
 				}
-				if all := strings.Join(told.told, "\n"); !strings.Contains(all, "put back what somebody changed: annotation gitops.k8c.io/record") || strings.Contains(all, api.EventConfigRotated) {
+				if all := strings.Join(told.told, "\n"); !strings.Contains(all, "restored changed objects: annotation gitops.k8c.io/record") || strings.Contains(all, api.EventConfigRotated) {
 					t.Errorf("told was %q", all)
 				}
 				if now := len(f.records()); now != records {
@@ -348,7 +348,7 @@ func TestContradictedRecord(t *testing.T) {
 		told := f.told()
 		edit(f.config())
 		f.reconcile()
-		told.saidLast(t, "put back what somebody changed: annotation gitops.k8c.io/record "+what)
+		told.saidLast(t, "restored changed objects: annotation gitops.k8c.io/record "+what)
 		f.reconcile()
 		is := f.config()
 		if is.Annotations[api.AnnotationRecord] != was.Annotations[api.AnnotationRecord] || is.Annotations[api.AnnotationSelectedBy] != was.Annotations[api.AnnotationSelectedBy] || is.Annotations[api.AnnotationInputDigest] != was.Annotations[api.AnnotationInputDigest] {

@@ -13,15 +13,15 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 )
 
-// memory is what is remembered of a pool from one run to the next, for as long as it is
-// a pool. Its runs come one after the other, so that nobody else writes it; but for deleted,
-// which the watch of configurations does.
+// memory is the state of a pool that is cached from one run to the next, as long as it is a
+// pool. The runs of a pool never overlap, so there is one writer, except for deleted, which the
+// watch of configurations writes.
 type memory struct {
 	uid       types.UID // of the MachineDeployment it is about
 	races     int       // writes in a row that came too late
 	told      string    // what was last reported to be wrong
-	suspended bool      // and that was told
-	booted    bool      // all of its documents were there
+	suspended bool      // the pool is suspended, and that was reported
+	booted    bool      // all of its documents existed
 	withheld  *withheld
 	token     token.Node // the bound one that was last asked for
 	lacks     []string   // the objects of profiles that were not there, as desired.Profiles.Ref names them
@@ -35,7 +35,7 @@ type poolCache struct {
 	of map[string]*memory
 }
 
-// recall is what is remembered of a pool. It is nobody's to change.
+// recall returns a copy of the cached state of a pool. Callers must not modify what it refers to.
 func (m *poolCache) recall(md *cluster.MachineDeployment) memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -45,8 +45,8 @@ func (m *poolCache) recall(md *cluster.MachineDeployment) memory {
 	return memory{}
 }
 
-// remember changes what is remembered of a pool. What was about another of its name
-// is forgotten.
+// remember changes the cached state of a pool. State of an earlier MachineDeployment of the same
+// name is dropped.
 func (m *poolCache) remember(md *cluster.MachineDeployment, change func(*memory)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,9 +91,9 @@ const (
 	withheldRetry, withheldPause = 15 * time.Second, 15 * time.Minute
 )
 
-// withheld is a generation that cannot take the place of the one that stands: the API
-// server refuses its configuration, or the record of the one before has no name. What
-// stands is maintained meanwhile, as with a profile that cannot be rendered.
+// withheld is a generation that cannot replace the present one: the API server rejects its
+// configuration, or the name for the record of the present one is taken. The present one is
+// maintained meanwhile, as with a profile that cannot be rendered.
 type withheld struct {
 	input   string // digest
 	refusal *fault.Refusal
@@ -101,8 +101,8 @@ type withheld struct {
 	until   time.Time
 }
 
-// withhold remembers that a plan could not be applied, and reports whether the next run
-// keeps what stands. A pool that has nothing to keep is not among those.
+// withhold caches that a plan could not be applied, and reports whether the next run maintains
+// the existing generation. It does nothing for a pool that has none.
 func (m *poolCache) withhold(seen *observed, p plan, err error, now time.Time) bool {
 	var refusal *fault.Refusal
 	if !p.wanted || p.osc == nil || p.sameAgain || seen.objects.bootstrap == nil || !errors.As(err, &refusal) {
@@ -119,7 +119,7 @@ func (m *poolCache) withhold(seen *observed, p plan, err error, now time.Time) b
 	return true
 }
 
-// withheld says why a pool cannot have what it asks for now, and when to look again.
+// withheld says why a pool cannot have what it requests now, and when to retry.
 func (m *poolCache) withheld(seen *observed) (time.Duration, error) {
 	w := m.recall(seen.md).withheld
 	if w == nil || !seen.now.Before(w.until) || w.input != seen.desired.InputDigest() {
@@ -128,7 +128,7 @@ func (m *poolCache) withheld(seen *observed) (time.Duration, error) {
 	return sooner(seen.poll, w.until.Sub(seen.now)), w.refusal
 }
 
-// forgetDeleted forgets the record of a configuration of which the next one stands.
+// forgetDeleted drops the record of a deleted configuration after the next one exists.
 func (m *poolCache) forgetDeleted(seen *observed) {
 	was, osc := m.recall(seen.md).deleted, seen.objects.osc
 	if was.record != "" && osc != nil && osc.UID != was.uid && lineage.Intact(recordOf(osc)) {

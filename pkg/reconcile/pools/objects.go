@@ -45,8 +45,8 @@ type objects struct {
 	access                                      access.Objects
 }
 
-// revisionFor is the revision of the MachineDeployment that a generation was made for, as
-// the document says that got it first: whoever was cut off has not written the other.
+// revisionFor is the revision of the MachineDeployment that a generation was made for. It reads
+// the document that is written first: an interrupted run has not written the other.
 func (o objects) revisionFor(inputDigest string) string {
 	for _, s := range []*corev1.Secret{o.provisioning, o.bootstrap} {
 		if s != nil && s.Annotations[api.AnnotationInputDigest] == inputDigest {
@@ -156,7 +156,7 @@ func documentsOf(md *cluster.MachineDeployment, among []client.Object) objects {
 	return out
 }
 
-// whole reads a configuration of which the cache has no spec.
+// whole reads a complete configuration. The cache stores it without its spec.
 func (r reader) whole(ctx context.Context, cached *osm.OperatingSystemConfig) (*osm.OperatingSystemConfig, error) {
 	key := client.ObjectKeyFromObject(cached)
 	var osc osm.OperatingSystemConfig

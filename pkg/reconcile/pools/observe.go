@@ -19,14 +19,14 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// observed is everything that one reconcile reads. decide needs nothing else.
+// observed is everything that one reconciliation reads. Planning needs nothing more.
 type observed struct {
 	md      *cluster.MachineDeployment
 	objects objects
 	booted  bool // it had a bootstrap document since the controller was started
-	// unserved is true where every document of the pool was made of something else than its
-	// configuration: somebody edited that, or a controller was cut off before it wrote the
-	// first document, which cutOff tells.
+	// unserved is true if every document of the pool was made from a generation other than that
+	// of its configuration: a user edited the configuration, or a controller was interrupted
+	// before it wrote the first document. cutOff reports the latter.
 	unserved, cutOff bool
 	token            token.Bootstrap
 	rivals           []rival // other pools with some of the same names
@@ -37,8 +37,8 @@ type observed struct {
 	keyStored        bool
 	now              time.Time
 
-	// values are the cluster's, with the tokens as they are now, and kubeconfig
-	// the one among them.
+	// values are those of the cluster, with the current tokens, and kubeconfig the token among
+	// them that is written as a kubeconfig.
 	values     render.Cluster
 	kubeconfig string
 	settings   render.Settings // with the credentials of registries
@@ -46,10 +46,10 @@ type observed struct {
 	// desired is what the pool asks for; desiredErr says why it cannot have it.
 	desired    render.Input
 	desiredErr error
-	// poll is the time until desired has to be looked at again, 0 for never.
+	// poll is the time until desired has to be read again, 0 for never.
 	poll time.Duration
 
-	// unused are objects that nobody has used yet, of a pool that yields to a rival.
+	// unused are objects that no machine has used yet, of a pool that yields to a rival.
 	unused []client.Object
 
 	// What follows is nil until a plan lacks it.
@@ -87,8 +87,8 @@ func (r *Reconciler) observeServed(ctx context.Context, seen *observed) error {
 	return nil
 }
 
-// observe reads. Only a missing object counts as absent. Where it fails it returns what it
-// has read, the token at least: that is renewed whatever else is wrong.
+// observe reads. Only a missing object counts as absent. If it fails it returns what it has read,
+// at least the token, which is renewed despite any other error.
 func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment) (*observed, error) {
 	seen := &observed{md: md, now: r.Clock.Now(), boundTokens: r.NodeTokenTTL != 0, booted: r.cache.recall(md).booted}
 	var err error
@@ -110,7 +110,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 	if seen.key, seen.keyStored, err = r.key.observe(ctx, r.Management.Live, r.Namespace, r.Random); err != nil {
 		return seen, err
 	}
-	var missing error // of what new content needs; what stands is maintained without it
+	var missing error // about the input of new content; the existing generation is maintained without it
 	if seen.endpoint, err = r.endpoints().Get(ctx); err != nil {
 		known := r.endpoint.Last()
 		if missing, err = fault.Maintain(err); err != nil || known == nil {
@@ -184,7 +184,7 @@ func (r *Reconciler) nodeToken(ctx context.Context, seen *observed) (token.Node,
 	return token.Node{Account: account.UID}, nil
 }
 
-// standingToken is the bound token that a Secret carries, where that one stays.
+// standingToken is the bound token that a Secret carries, if it is not due for renewal.
 func (seen *observed) standingToken(have *corev1.Secret) (token.Node, bool) {
 	return token.Standing(have, seen.node.Account, seen.now)
 }
@@ -208,7 +208,7 @@ func (r *Reconciler) noteMissing(ctx context.Context, seen *observed) error {
 	r.cache.remember(seen.md, func(m *memory) { m.lacks = lacks })
 	for _, ref := range lacks {
 		if r.profiles().Exists(ctx, ref) {
-			return fmt.Errorf("%w: OperatingSystemProfile %s is there", fault.ErrRaced, ref)
+			return fmt.Errorf("%w: OperatingSystemProfile %s exists", fault.ErrRaced, ref)
 		}
 	}
 	return nil

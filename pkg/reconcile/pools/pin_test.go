@@ -160,7 +160,7 @@ func TestPins(t *testing.T) {
 	told.told = nil
 
 	for pin, says := range map[string][]string{
-		"v1.0.0": {"Waiting", `version v1.0.0 of profile "osp-a"`, "is not in the cluster yet", `ProfileSource "team" makes it`},
+		"v1.0.0": {"Waiting", `version v1.0.0 of profile "osp-a"`, "is not in the cluster yet", `ProfileSource "team" creates it`},
 		"v1.1.9": {"OperatingSystemProfileError", `annotation gitops.k8c.io/osp-version: profile "osp-a" of ProfileSource "team" has no version "v1.1.9"; nearest are v1.2.0, v1.1.1, v1.1.0, v1.0.0`},
 		"~2":     {"OperatingSystemProfileError", `has no version "~2"`},
 		"latest": {"OperatingSystemProfileError", `annotation gitops.k8c.io/osp-version: "latest" is neither a version such as v1.8.0 nor a range`},
@@ -204,7 +204,7 @@ func TestPinOfASuspendedSource(t *testing.T) {
 	ps.Spec.Suspend = true
 	must(nil, f.client.Update(t.Context(), ps))
 	f.ask(map[string]string{api.AnnotationOSP: "osp-a", api.AnnotationVersionPin: "v1.0.0"})
-	told.saidLast(t, "Waiting", "is suspended, and makes it once spec.suspend is false")
+	told.saidLast(t, "Waiting", "is suspended, and creates it when spec.suspend is false")
 	f.version(f.r.Namespace, "v1.0.0")
 	f.reconcile()
 	f.has("it is there all the same", "osp-a-v1.0.0", commitOf("v1.0.0"))
@@ -226,7 +226,7 @@ func TestProfilesOfOtherNamespaces(t *testing.T) {
 	for _, allowed := range [][]string{nil, {"elsewhere"}} {
 		f.r.ProfileNamespaces = allowed
 		f.ask(ask)
-		told.saidLast(t, "OperatingSystemProfileError", `may not take profiles from namespace "`+other+`"`, "--allow-cross-namespace-profiles="+other)
+		told.saidLast(t, "OperatingSystemProfileError", `must not take profiles from namespace "`+other+`"`, "--allow-cross-namespace-profiles="+other)
 		f.r.cache.forget(f.pool)
 		if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: namesOf(f.pool).Config}, &osm.OperatingSystemConfig{}); !apierrors.IsNotFound(err) {
 			t.Errorf("a configuration was made: %v", err)
@@ -255,7 +255,7 @@ func TestProfilesOfOtherNamespaces(t *testing.T) {
 	before := f.secret(namesOf(f.pool).Provisioning)
 	f.clock.Step(40 * time.Minute)
 	f.ask(nil)
-	told.saidLast(t, "may not take profiles from namespace", "the last good configuration stays as it is")
+	told.saidLast(t, "must not take profiles from namespace", "the last good configuration remains unchanged")
 	if after := f.secret(before.Name); after.ResourceVersion != before.ResourceVersion {
 		t.Error("the document was written")
 	}

@@ -27,10 +27,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// plan is what apply writes, in the order of its fields. Nil is "as it is".
+// plan is what apply writes, in the order of its fields. A nil field means no change.
 type plan struct {
 	withdraw []client.Object // of a pool that yields to a rival
-	err      error           // why nothing else is written but a token that is due
+	err      error           // why nothing is written except a renewed token
 	storeKey bool            // of keyed digests
 
 	settings     *corev1.ConfigMap
@@ -39,28 +39,28 @@ type plan struct {
 	kubeconfig   *corev1.Secret
 	edge         edgePlan                   // the script to write; to delete comes last
 	access       access.Plan                // of the pool's own token; what goes comes last
-	osc          *osm.OperatingSystemConfig // to create, after deleting the one that stands
-	oscMetadata  map[string]string          // annotations to patch where the configuration stands
+	osc          *osm.OperatingSystemConfig // to create, after deleting the existing one
+	oscMetadata  map[string]string          // annotations to patch if the configuration remains
 	provisioning secretPlan
 	bootstrap    secretPlan
 
 	serving   render.Record // of the generation that the plan leads to
 	replaced  render.Record // of the one before, zero when it is the same, or not to be believed
-	drifted   []string      // what somebody changed by hand, without values
-	sameAgain bool          // the configuration is among that, and made as it was
+	drifted   []string      // what a user changed manually, without values
+	sameAgain bool          // drifted includes the configuration, and osc has its previous content
 	wanted    bool          // it is what the pool asks for, not what it had
-	takenOver bool          // a document of the reference is kept or replaced
+	takenOver bool          // a document of OSM is preserved or replaced
 	differs   []string      // what in such documents differs, without content
 	refusal   error         // why the pool does not get what it asks for
 	unrenewed error         // why the documents of the last good generation cannot be renewed
 	unread    error         // why that is not known: something could not be read, and is tried again
 	expires   time.Time     // end of the bootstrap token
 	look      time.Time     // when the token for nodes is due, zero for never
-	poll      time.Duration // until the next look at what nobody tells of, 0 for never
-	was       *past         // what stood before apply; nil where nothing was planned
+	poll      time.Duration // until the next read of objects that are not watched, 0 for never
+	was       *past         // the state before apply; nil if nothing was planned
 
-	// lacks is what the plan needs and what is not observed yet. It has nothing else then:
-	// it is made again once that is known.
+	// lacks is what the plan needs and what is not observed yet. The plan is empty otherwise, and
+	// is made again after that is observed.
 	lacks lack
 }
 
@@ -87,7 +87,7 @@ type secretPlan struct {
 	labels map[string]string // to patch with the annotations
 }
 
-// inputsPlan keeps the credentials of a generation; empty is none.
+// inputsPlan stores the credentials of a generation; it is empty if there are none.
 type inputsPlan struct {
 	key  string // first 12 hex digits of the input digest
 	data []byte
@@ -114,7 +114,7 @@ type planner struct {
 	ca        string // of --node-kubernetes-ca-cert, in PEM
 }
 
-// plan plans what the pool asks for, or else to keep what it has.
+// plan plans the configuration that the pool requests, or to maintain the present one.
 func (e planner) plan(seen *observed) plan {
 	if rival := seen.yieldsTo(); rival != nil {
 		p := renewal(seen, rival.refuse(seen.md, standingOf(seen.md, seen.objects)))
@@ -134,8 +134,8 @@ func (e planner) plan(seen *observed) plan {
 	return p
 }
 
-// renewal is the plan for a pool for which nothing else can be planned: whatever is wrong,
-// a bootstrap token that is due is renewed.
+// renewal is the plan for a pool for which nothing more can be planned: a bootstrap token that is
+// due is renewed despite any error.
 func renewal(seen *observed, err error) plan {
 	p := plan{err: err, token: seen.token, poll: seen.poll}
 	if !seen.token.Create {
@@ -144,8 +144,8 @@ func renewal(seen *observed, err error) plan {
 	return p
 }
 
-// planWanted plans what the pool asks for, or to keep what it has if it is suspended or
-// cannot have that. A pool that has nothing yet gets its first configuration all the same.
+// planWanted plans what the pool requests, or to maintain what it has if it is suspended or cannot
+// have that. A suspended pool without a configuration still gets its first one.
 func (e planner) planWanted(seen *observed) (plan, error) {
 	frozen, err := suspended(seen.md)
 	if frozen && (seen.lastGood == nil || !seen.hasNothing()) {
@@ -175,7 +175,7 @@ func (e planner) planDesired(seen *observed) (plan, error) {
 	return p, err
 }
 
-// decide compares what stands with what the pool should have. It renders only if
+// decide compares the existing objects with those that the pool should have. It renders only if
 // something has to be written. A *fault.Refusal or *render.InvalidError says that
 // the pool cannot have this generation.
 func (e planner) decide(seen *observed, gen generation) (plan, error) {
@@ -227,7 +227,7 @@ func (e planner) decide(seen *observed, gen generation) (plan, error) {
 		if have.osc != nil {
 			p.osc.Annotations[api.AnnotationReplaces] = string(have.osc.UID)
 		}
-		if seen.cutOff { // no machine had what stands
+		if seen.cutOff { // no machine had the present configuration
 			p.osc.Annotations[api.AnnotationReplaces] = have.osc.Annotations[api.AnnotationReplaces]
 		}
 		p.serving = out.Record
@@ -248,8 +248,8 @@ func (e planner) decide(seen *observed, gen generation) (plan, error) {
 	return p, nil
 }
 
-// decideTokens plans what every pool needs whatever its profile: the bootstrap
-// token and the kubeconfig that carries it.
+// decideTokens plans what every pool needs with any profile: the bootstrap token and the
+// kubeconfig that carries it.
 func decideTokens(seen *observed) plan {
 	p := plan{storeKey: !seen.keyStored, token: seen.token, expires: seen.token.Expires, poll: seen.poll}
 	data := map[string][]byte{api.KubeconfigKey: []byte(seen.kubeconfig)}
@@ -340,17 +340,16 @@ func (g generation) digestWith(key []byte, t token.Node) string {
 	return keyedDigest(key, t.Identity(), []byte(g.in.Cluster.BootstrapKubeconfig))
 }
 
-// outdated reports whether a user-data Secret has to be written anew.
+// outdated reports whether a user-data Secret has to be rewritten.
 func outdated(have *corev1.Secret, want map[string]string) bool {
 	return have == nil ||
 		!sameKeys(have.Annotations, want, api.AnnotationInputDigest, api.AnnotationCredentialsDigest, api.AnnotationTokensDigest, api.AnnotationPoolUID) ||
 		len(have.Data) != 1 || edited(have, api.UserDataKey)
 }
 
-// metadataPatch moves the revision where nothing else changed, and puts back what
-// was edited by hand. The hash of the pool's annotations and the commit that
-// selected the version are written with the next content: neither tells
-// machine-controller anything.
+// metadataPatch updates the revision if nothing more changed, and restores manually edited
+// annotations. The hash of the pool's annotations and the commit that selected the version are
+// written with the next content: machine-controller reads neither.
 func metadataPatch(have, want map[string]string) map[string]string {
 	patch := map[string]string{}
 	for k, v := range want {
@@ -364,9 +363,9 @@ func metadataPatch(have, want map[string]string) map[string]string {
 	return patch
 }
 
-// What the API server takes.
+// Limits of the API server.
 const (
-	// maxDocumentBytes leaves room in a Secret, whose data may have 1 MiB:
+	// maxDocumentBytes leaves space in a Secret, whose data can have 1 MiB:
 	// https://github.com/kubernetes/api/blob/v0.36.0/core/v1/types.go (MaxSecretSize)
 	maxDocumentBytes = 1<<20 - 16<<10
 	// maxConfigBytes leaves room in a request to etcd, 1.5 MiB by default:
@@ -397,7 +396,7 @@ func fits(out *render.Output, osc *osm.OperatingSystemConfig) error {
 	return nil
 }
 
-// counted is how many bytes were written to it, and nothing else of them.
+// counted is an io.Writer that counts bytes and discards them.
 type counted int
 
 func (c *counted) Write(p []byte) (int, error) {
@@ -435,8 +434,8 @@ func userDataSecret(name string, have *corev1.Secret, document []byte, annotatio
 	return secretFor(name, have, annotations, map[string][]byte{api.UserDataKey: document})
 }
 
-// secretFor makes a Secret, or the next state of the one that stands: what others
-// wrote into its metadata stays, what is ours is made anew.
+// secretFor creates a Secret, or the next state of the existing one: metadata that other clients
+// wrote is preserved, ours is replaced.
 func secretFor(name string, have *corev1.Secret, annotations map[string]string, data map[string][]byte) *corev1.Secret {
 	s := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -457,8 +456,8 @@ func secretFor(name string, have *corev1.Secret, annotations map[string]string, 
 	return s
 }
 
-// settingsMap keeps the settings of a generation, without credentials, under
-// the name of their digest.
+// settingsMap stores the settings of a generation, without credentials, under the name of their
+// digest.
 func settingsMap(namespace string, in render.Input) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
@@ -476,7 +475,7 @@ func dataDigest(data []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// keyedDigest digests secrets so that nobody without the key can guess at them.
+// keyedDigest digests secrets so that an attacker without the key cannot test guesses.
 func keyedDigest(key []byte, parts ...[]byte) string {
 	mac := hmac.New(sha256.New, key)
 	for _, p := range parts {
@@ -495,9 +494,9 @@ type versionError struct {
 func (e *versionError) Error() string { return e.err.Error() }
 func (e *versionError) Unwrap() error { return e.err }
 
-// aboutVersion marks a refusal that came of rendering, by which a rollout judges the
-// version. Whatever is wrong before, with the pool or with what it refers to, says nothing
-// about that.
+// aboutVersion marks a rejection by rendering, from which a rollout evaluates the version. An
+// earlier error, about the pool or an object that it refers to, is not evidence against the
+// version.
 func aboutVersion(seen *observed, err error) error {
 	if _, unclear := suspended(seen.md); unclear != nil || seen.desiredErr != nil {
 		return err
@@ -522,15 +521,15 @@ func edgeName(md *cluster.MachineDeployment) string {
 	return namesOf(md).EdgeScript
 }
 
-// edgePlan is what happens to a pool's script; nil is "as it is".
+// edgePlan is the change of a pool's script; nil fields mean no change.
 type edgePlan struct {
-	write, remove *corev1.Secret // the script comes before the documents: until those are there, it tries again
+	write, remove *corev1.Secret // the script is written before the documents: until those exist, it retries
 	lacksToken    bool           // it has to be written with a token that is not known
 	renew         time.Time      // when the next token is due, zero for never
 }
 
-// decideEdge compares the script with the one that belongs to a generation: for
-// the provider edge only, with the server, the CA and the token as they are now.
+// decideEdge compares the script with the one of a generation. It applies to the provider edge
+// only, with the current server, CA and token.
 func (e planner) decideEdge(seen *observed, pool render.Pool) edgePlan {
 	have := seen.objects.edge
 	if !pool.HasEdgeScript() {
@@ -572,7 +571,7 @@ func (e planner) decideEdge(seen *observed, pool render.Pool) edgePlan {
 }
 
 // refusalNotes are the annotations by which a configuration with the given ones says that
-// a newer one is refused; none where that is not so.
+// a newer one is rejected; none if that is not so.
 func (p plan) refusalNotes(have map[string]string, now time.Time) map[string]string {
 	if p.refusal == nil {
 		return nil

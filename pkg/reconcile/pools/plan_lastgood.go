@@ -16,9 +16,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
-// planLastGood plans to keep what stands, when the pool cannot have what it asks for: the
-// same content with current tokens, under the revision it was for. Without a refusal it is
-// suspended, and follows the pool's revision.
+// planLastGood plans to maintain the existing generation if the pool cannot have what it requests:
+// the same content with current tokens, under the revision it was made for. Without a refusal
+// the pool is suspended, and the documents follow the pool's revision.
 func (e planner) planLastGood(seen *observed, refusal error) (plan, error) {
 	if seen.lastGood == nil {
 		return plan{lacks: lacksLastGood, refusal: refusal}, nil
@@ -34,8 +34,8 @@ func (e planner) planLastGood(seen *observed, refusal error) (plan, error) {
 	return p, nil
 }
 
-// decideLastGood compares what stands with the generation that it was made from. An error
-// says that this cannot be rendered again.
+// decideLastGood compares the existing objects with the generation from which they were made. An
+// error says that this generation cannot be rendered again.
 func (e planner) decideLastGood(seen *observed, refusal error) (plan, error) {
 	good := seen.lastGood
 	if good.err != nil {
@@ -76,10 +76,10 @@ func (e planner) planAsIs(seen *observed, refusal, why error) plan {
 	return exchange(seen, p)
 }
 
-// exchange plans for documents that cannot be rendered again, because what they were
-// made from is gone, that a token which is due gives way to another all the same. It
-// is found by what it says of itself, and only where it stands as it is: a profile
-// that encodes it has to be put right before it ends.
+// exchange plans to replace a token that is due in documents that cannot be rendered again because
+// their input is deleted. It finds the token by the claims that it contains, and only if the
+// document contains it verbatim: a profile that encodes the token has to be fixed before the token
+// expires.
 func exchange(seen *observed, p plan) plan {
 	for _, d := range []struct {
 		have *corev1.Secret
@@ -112,8 +112,8 @@ func exchange(seen *observed, p plan) plan {
 	return p
 }
 
-// exchanged is a document with another token, nil where the one in it is not found.
-// It has no tokens digest, so that it is rendered as soon as that is possible.
+// exchanged is a document with another token, nil if the present one is not found in it. It has no
+// tokens digest, so that it is rendered as soon as that is possible.
 func exchanged(seen *observed, live *corev1.Secret) *corev1.Secret {
 	document, found := token.Replace(live.Data[api.UserDataKey], access.Name(seen.md), seen.node.Value)
 	if !found {
@@ -137,7 +137,7 @@ func suspended(md *cluster.MachineDeployment) (bool, error) {
 	return frozen, nil
 }
 
-// planSuspended plans to keep what a pool has while it is suspended.
+// planSuspended plans to maintain what a pool has while it is suspended.
 func (e planner) planSuspended(seen *observed) (plan, error) {
 	p, err := e.planLastGood(seen, nil)
 	if err != nil || p.lacks != lacksNothing {
@@ -152,7 +152,7 @@ func (e planner) planSuspended(seen *observed) (plan, error) {
 	return p, nil
 }
 
-// followRevision lets documents that stay as they are follow the pool's revision.
+// followRevision lets documents with unchanged content follow the pool's revision.
 func followRevision(seen *observed, p *plan) {
 	revision, have := revisionOf(seen), seen.objects
 	if have.osc != nil && have.osc.Annotations[api.AnnotationRevisionFor] != revision {

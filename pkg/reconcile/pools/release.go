@@ -54,11 +54,11 @@ func (w writer) release(ctx context.Context, md *cluster.MachineDeployment) erro
 	return w.patchFinalizers(ctx, before, md)
 }
 
-// releaseOrphans removes what was made for a pool that is gone, or is none any more and
-// has no finalizer: somebody may take it away between our finalizer and our first object,
-// or together with the annotation. Of what was made last there is always an object that
-// brings its pool back here, so reading the cache is enough to know that there is
-// something. What else there is the API server knows, and whether the pool is gone.
+// releaseOrphans removes the objects of a MachineDeployment that is deleted, or that is not a pool
+// any more and has no finalizer: a user can remove the finalizer before our first object
+// exists, or together with the annotation. The object that was created last always leads here, so
+// the cache suffices to know that there is something to remove. The API server then says what
+// there is to remove, and whether the pool is deleted.
 func (w writer) releaseOrphans(ctx context.Context, gone *cluster.MachineDeployment) error {
 	orphans, err := w.owned(ctx, w.cached(), gone)
 	if err != nil || len(orphans) == 0 {
@@ -75,8 +75,8 @@ func (w writer) releaseOrphans(ctx context.Context, gone *cluster.MachineDeploym
 	return w.deleteOwned(ctx, gone)
 }
 
-// deleteOwned deletes what the API servers know of a pool. Where a record cannot be
-// archived because other objects have its names, that is told, and holds nothing up.
+// deleteOwned deletes the objects of a pool that the API servers have. If a record cannot be
+// archived because other objects have its names, it reports that and continues.
 func (w writer) deleteOwned(ctx context.Context, md *cluster.MachineDeployment) error {
 	owned, err := w.owned(ctx, w.live(), md)
 	if err != nil {
@@ -91,7 +91,7 @@ func (w writer) deleteOwned(ctx context.Context, md *cluster.MachineDeployment) 
 				err = w.keepRecord(ctx, osc)
 			}
 			if reason, taken := fault.Permanent(err); taken {
-				w.report.tell(md, reason, fmt.Errorf("%w. It goes with the pool, and is kept nowhere", err))
+				w.report.tell(md, reason, fmt.Errorf("%w. The record is deleted with the pool, and is not stored elsewhere", err))
 			} else if err != nil {
 				return err
 			}

@@ -175,7 +175,7 @@ func TestNamesOfARecordAreTakenAtTheEnd(t *testing.T) {
 	others := f.takeNames()
 	f.delete(f.pool)
 	f.reconcile()
-	told.saidLast(t, api.EventNameCollision, others[1].Name, "It goes with the pool")
+	told.saidLast(t, api.EventNameCollision, others[1].Name, "The record is deleted with the pool")
 	if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(f.pool), &machines.MachineDeployment{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the pool is still there (err %v)", err)
 	}

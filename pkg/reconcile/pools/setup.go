@@ -36,7 +36,7 @@ const profileIndex = "profile"
 // stemIndex finds pools by their stems.
 const stemIndex = "stem"
 
-// Watches are what Setup watches beside the manager's cache.
+// Watches are what Setup watches in addition to the manager's cache.
 type Watches struct {
 	// Management holds profiles, their sources and configurations.
 	Management cache.Cache
@@ -129,8 +129,8 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// Cached says how the cache of the worker cluster keeps the objects that let nodes
-// read their Secrets: those of cloud-init-settings, trimmed.
+// Cached configures the cache of the worker cluster for the objects that let nodes read their
+// Secrets: those of cloud-init-settings, trimmed.
 func Cached() map[client.Object]cache.ByObject {
 	here := cache.ByObject{Namespaces: map[string]cache.Config{api.NamespaceCloudInitSettings: {Transform: CacheTransform}}}
 	return map[client.Object]cache.ByObject{&corev1.ServiceAccount{}: here, &rbacv1.Role{}: here, &rbacv1.RoleBinding{}: here}
@@ -167,12 +167,12 @@ var waveChanged = predicate.Funcs{
 	},
 }
 
-// notCreated passes what happens to objects whose creation tells nothing: with each
-// comes an object of the same pool whose creation is passed.
+// notCreated ignores the creation of objects that are always created together with another object
+// of the same pool whose creation starts a run.
 var notCreated = predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }}
 
-// endpointChanged leaves out the signatures in cluster-info, of which there is one for
-// every bootstrap token: with each new pool all others would run.
+// endpointChanged ignores the signatures in cluster-info. There is one for every bootstrap token:
+// otherwise each new pool would start a run of all others.
 var endpointChanged = predicate.TypedFuncs[*corev1.ConfigMap]{
 	UpdateFunc: func(e event.TypedUpdateEvent[*corev1.ConfigMap]) bool {
 		return e.ObjectOld.Data[kubeclient.ClusterInfoKey] != e.ObjectNew.Data[kubeclient.ClusterInfoKey]
@@ -202,7 +202,7 @@ func (r *Reconciler) watchClock(ctx context.Context, every time.Duration, set ch
 		if jump.Abs() < token.ClockJump {
 			continue
 		}
-		log.FromContext(ctx).Info("the clock was set, all pools are looked at", "by", jump.Round(time.Second))
+		log.FromContext(ctx).Info("the clock was set, all pools are reconciled", "by", jump.Round(time.Second))
 		select {
 		case set <- event.GenericEvent{Object: &cluster.MachineDeployment{}}:
 		default: // they are about to be

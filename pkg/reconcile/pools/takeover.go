@@ -29,8 +29,8 @@ const (
 // takenOver reports whether a pool has a document that the reference made.
 func (o objects) takenOver() bool { return takeover.HasDocuments(o.provisioning, o.bootstrap) }
 
-// mayTakeOver reports whether an object without owner is the reference's for this pool.
-// Where two pools have its name, the reference's hash tells which one it was for.
+// mayTakeOver reports whether an object without an owner was made by OSM for this pool. If two
+// pools have its name, the hash that OSM wrote identifies the pool.
 func (seen *observed) mayTakeOver(obj client.Object) bool {
 	return takeover.MadeByReference(obj) && (!seen.shared(obj) || takeover.MadeFor(obj, seen.md))
 }
@@ -96,7 +96,7 @@ func takeOver(seen *observed, p plan) plan {
 }
 
 // keepDocument turns the replacement of an immutable Secret into a patch of its
-// metadata, where the documents mean the same. It returns what differs.
+// metadata, if the documents are equivalent. It returns the differences.
 func keepDocument(live *corev1.Secret, p *secretPlan) []string {
 	if differences := takeover.Compare(live, p.write); len(differences) > 0 {
 		return differences // the document is replaced, and the event says so
@@ -113,7 +113,7 @@ func keepDocument(live *corev1.Secret, p *secretPlan) []string {
 func awaitMachines(seen *observed, p plan) plan {
 	have := seen.objects
 	if have.bootstrap == nil {
-		return p // they have nothing to boot from as it is
+		return p // its machines have nothing to boot from now
 	}
 	if seen.booting == nil {
 		return plan{lacks: lacksMachine}
@@ -146,7 +146,7 @@ func waitsNoMore(have *corev1.Secret, p plan) bool {
 	return waits && p.unread == nil && p.unrenewed == nil
 }
 
-// booting is a machine that may be booting from the bootstrap document of a pool, "" for
+// booting is a machine that can be booting from the bootstrap document of a pool, "" if there is
 // none, and the latest end of the wait for it.
 type booting struct {
 	machine string
@@ -163,12 +163,12 @@ func (r reader) observeBooting(ctx context.Context, seen *observed) error {
 	return nil
 }
 
-// booting finds a machine that may be booting from the bootstrap document of a pool: it
-// has no node, and is not older than takeover.BootTime. Machines of other revisions have not got it
-// (contract: section 12.1). It finds none once the pool has waited that long: where
-// machines that never join are made again and again, one of them always boots. until is
-// the latest end of the wait. It asks the cache: when many pools are taken over, each of
-// them asks more than once.
+// booting finds a machine that can be booting from the bootstrap document of a pool: it has no
+// node, and is not older than takeover.BootTime. Machines of other revisions did not get it
+// (contract: section 12.1). It finds none after the pool has waited that long: if machines that
+// never join are created again and again, one of them is always booting. until is the latest end
+// of the wait. It reads the cache: when many pools are taken over, each of them calls booting more
+// than once.
 func (r reader) booting(ctx context.Context, seen *observed) (name string, until time.Time, err error) {
 	md, revision := seen.md, seen.objects.bootstrap.Annotations[api.AnnotationRevisionFor]
 	now := r.clock.Now()
@@ -188,7 +188,7 @@ func (r reader) booting(ctx context.Context, seen *observed) (name string, until
 		m := &machines.Items[i]
 		end, booting := takeover.Booting(m, now)
 		if !booting || end.Before(until) || end.Equal(until) && m.Name > name {
-			continue // of several made in one second always the same: what is told must not change with the order
+			continue // always select the same of several created in one second: the message must not depend on the order
 		}
 		ours, err := r.ofRevision(ctx, m, md, revision)
 		if err != nil {

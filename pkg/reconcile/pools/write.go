@@ -28,8 +28,8 @@ import (
 // swapAttempts bounds the creations of a Secret while the one before is being deleted.
 const swapAttempts = 20
 
-// writer writes the objects of pools into the two clusters. Whatever it replaces, patches
-// or deletes is exactly what was read.
+// writer writes the objects of pools into the two clusters. It replaces, patches and deletes
+// objects only in the state in which they were read.
 type writer struct {
 	reader
 	archive   archive.Archive
@@ -56,10 +56,10 @@ func (w writer) patchFinalizers(ctx context.Context, before, after *cluster.Mach
 	return nil
 }
 
-// ensureFinalizer puts the contract's finalizer on a pool before anything is made for it that
-// machines use. It patches that alone: our type knows only a part of a
-// MachineDeployment. What was made for it before goes
-// with a pool that is gone by then.
+// ensureFinalizer adds the contract's finalizer to a pool before it creates objects that machines
+// use. It patches the finalizers only: our type has only a part of a MachineDeployment. Objects
+// that were created before the finalizer are removed by releaseOrphans if the pool is deleted by
+// then.
 func (w writer) ensureFinalizer(ctx context.Context, md *cluster.MachineDeployment) error {
 	if controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
 		return nil
@@ -69,7 +69,7 @@ func (w writer) ensureFinalizer(ctx context.Context, md *cluster.MachineDeployme
 	return w.patchFinalizers(ctx, md, held)
 }
 
-// clusterOf is where an object of a pool lives.
+// clusterOf is the cluster of an object of a pool.
 func (w writer) clusterOf(obj client.Object) Cluster {
 	switch obj.(type) {
 	case *osm.OperatingSystemConfig, *appsv1.ControllerRevision:
@@ -96,7 +96,7 @@ func (w writer) writeSecret(ctx context.Context, s *corev1.Secret) error {
 	return fault.Raced(wrapped("writing Secret "+client.ObjectKeyFromObject(s).String(), err))
 }
 
-// renewToken moves the end of a bootstrap token if that is due.
+// renewToken extends the expiration of a bootstrap token if that is due.
 func (w writer) renewToken(ctx context.Context, t token.Bootstrap) error {
 	if !t.Renew {
 		return nil
@@ -115,7 +115,7 @@ func (w writer) createToken(ctx context.Context, t token.Bootstrap) error {
 }
 
 // keepInputs adds the credentials of a generation to the pool's Secret. Those of
-// the generation before stay until the new one stands.
+// the generation before remain until the new one exists.
 func (w writer) keepInputs(ctx context.Context, seen *observed, p *inputsPlan) error {
 	if p == nil || p.data == nil {
 		return nil
@@ -156,7 +156,7 @@ func (w writer) trimInputs(ctx context.Context, have *corev1.Secret, p *inputsPl
 	return w.patch(ctx, have, map[string]any{"data": gone})
 }
 
-// removeEdge comes last: until another provider's documents stand, machines boot by the script.
+// removeEdge runs last: until another provider's documents exist, machines boot by the script.
 func (w writer) removeEdge(ctx context.Context, p edgePlan) error {
 	if p.remove == nil {
 		return nil
@@ -198,11 +198,11 @@ func (w writer) writeUserData(ctx context.Context, seen *observed, have *corev1.
 }
 
 // replaceSecret replaces a Secret that cannot be updated: it is absent between two
-// requests. It is not given up half way, and where the new one is refused, the old one
-// comes back.
+// requests. It is completed even on shutdown, and if the new Secret is rejected, the old one
+// is restored.
 func (w writer) replaceSecret(ctx context.Context, seen *observed, have, next *corev1.Secret) error {
-	// One at a time: whoever waits, waits with the old Secret in place, and not between
-	// the two requests.
+	// Replace one at a time: a waiting run then waits with the old Secret in place, and not
+	// between the two requests.
 	w.replacing.Lock()
 	defer w.replacing.Unlock()
 	if err := w.stillIdle(ctx, seen); err != nil {
@@ -220,7 +220,7 @@ func (w writer) replaceSecret(ctx context.Context, seen *observed, have, next *c
 	err := w.swap(ctx, have, next)
 	var lost *absentError
 	if errors.As(err, &lost) && !apierrors.IsAlreadyExists(err) {
-		ctx, cancel := context.WithTimeout(whole, replaceTime) // the time before may be over
+		ctx, cancel := context.WithTimeout(whole, replaceTime) // the earlier deadline can have passed
 		defer cancel()
 		if again := w.worker.Create(ctx, back, client.FieldOwner(api.FieldManager)); again != nil && !apierrors.IsAlreadyExists(again) {
 			err = errors.Join(err, fmt.Errorf("putting the one before back: %w", again))
@@ -241,20 +241,19 @@ func (w writer) stillIdle(ctx context.Context, seen *observed) error {
 	return err
 }
 
-// swap deletes a Secret and creates another of its name. Both are asked for at once, and
-// the creation again for as long as the old one is there: so nothing stands between the
-// two, neither the answer to the deletion, nor whatever else keeps this process or the
-// API server busy when it comes.
+// swap deletes a Secret and creates another of the same name. It sends both requests immediately,
+// and repeats the creation as long as the old Secret exists. So nothing delays the creation: not
+// the response to the deletion, nor other work of this process or the API server at that time.
 func (w writer) swap(ctx context.Context, have, next *corev1.Secret) error {
 	deleted := make(chan error, 1)
 	go func() { deleted <- w.worker.Delete(ctx, have, client.Preconditions{UID: &have.UID}) }()
 	for range swapAttempts {
 		err := w.worker.Create(ctx, next.DeepCopy(), client.FieldOwner(api.FieldManager))
 		if err == nil {
-			return nil // and so the old one is gone
+			return nil // so the old one is deleted
 		}
 		if !apierrors.IsAlreadyExists(err) || len(deleted) > 0 {
-			break // once more, when the old one is gone
+			break // create it again after the old one is deleted
 		}
 	}
 	if err := <-deleted; err != nil {
@@ -272,7 +271,7 @@ type absentError struct{ err error }
 func (e *absentError) Error() string { return e.err.Error() }
 func (e *absentError) Unwrap() error { return e.err }
 
-// created is a Secret as it is to be created.
+// created is a Secret in the form in which it is created.
 func created(s *corev1.Secret) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, Labels: s.Labels, Annotations: s.Annotations},

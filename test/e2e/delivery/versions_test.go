@@ -159,7 +159,7 @@ func TestProfilesOfAnotherNamespace(t *testing.T) {
 	s.Start()
 	s.Builtin("osp-ubuntu")
 	s.Pool("far", "osp-far", e2e.Annotate(api.AnnotationOSPNamespace, other))
-	s.Event("far", api.EventProfileError, `may not take profiles from namespace "`+other+`"`, "--allow-cross-namespace-profiles="+other)
+	s.Event("far", api.EventProfileError, `must not take profiles from namespace "`+other+`"`, "--allow-cross-namespace-profiles="+other)
 	if _, _, err := s.Secrets("far"); !apierrors.IsNotFound(err) {
 		t.Errorf("something was made for it: %v", err)
 	}

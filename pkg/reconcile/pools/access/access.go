@@ -1,8 +1,9 @@
-// Package access lets the token of a pool read the Secrets of that pool, and nothing else:
-// by a ServiceAccount, a Role and a RoleBinding of one name in cloud-init-settings.
+// Package access grants the token of a pool permission to read the Secrets of that pool, and
+// no other object: with a ServiceAccount, a Role and a RoleBinding of the same name in
+// cloud-init-settings.
 //
-// Read finds them, Grant and Retire plan without a client, and Writer writes. It does not
-// request tokens: see package token.
+// Read finds these objects, Grant and Retire plan without a client, and Writer writes. Package
+// token requests the tokens.
 package access
 
 import (
@@ -68,8 +69,8 @@ func Read(ctx context.Context, from client.Reader, md *cluster.MachineDeployment
 	return out, nil
 }
 
-// All lists the objects that exist. The account is the last: as long as it is there, what
-// is left over brings its pool back.
+// All lists the objects that exist. The account is last: as long as it exists, the remaining
+// objects lead back to their pool and are cleaned up.
 func (o Objects) All() []client.Object {
 	var out []client.Object
 	if o.Binding != nil {
@@ -139,7 +140,7 @@ func (o Objects) Grant(md *cluster.MachineDeployment, secrets ...string) Plan {
 			change{have: o.Role, patch: map[string]any{"metadata": patchedMeta(meta), "rules": rules}})
 	}
 
-	// The binding comes after the Role: nobody may bind a Role that does not exist.
+	// Create the binding after the Role: RBAC rejects a binding to a Role that does not exist.
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: meta,
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
@@ -157,9 +158,9 @@ func (o Objects) Grant(md *cluster.MachineDeployment, secrets ...string) Plan {
 	return p
 }
 
-// Retire plans the end of a pool's objects, once the last token that a document carried has
-// ended: a machine may be booting with it. That time is known from the documents until they
-// are written without the token, and from the account afterwards.
+// Retire plans the deletion of a pool's objects after the last token that a document carried
+// has expired: until then a machine can be booting with it. The expiry is read from the
+// documents until they are written without the token, and from the account afterwards.
 func (o Objects) Retire(md *cluster.MachineDeployment, now time.Time, documents ...*corev1.Secret) Plan {
 	pool := client.ObjectKeyFromObject(md).String()
 	p := Plan{retire: slices.DeleteFunc(o.All(), func(obj client.Object) bool { return lineage.PoolOf(obj) != pool })}
@@ -212,8 +213,8 @@ func patchedMeta(want metav1.ObjectMeta) map[string]any {
 	return map[string]any{"labels": want.Labels, "annotations": annotations}
 }
 
-// Trim reduces a ServiceAccount, Role or RoleBinding to what plans compare, for a cache.
-// Other objects stay as they are.
+// Trim reduces a ServiceAccount, Role or RoleBinding to the fields that plans compare, for a
+// cache. It returns other objects unchanged.
 func Trim(obj any) any {
 	switch obj := obj.(type) {
 	case *corev1.ServiceAccount:
@@ -235,7 +236,7 @@ func Trim(obj any) any {
 	return obj
 }
 
-// Writer writes the objects. Whatever it patches or deletes is exactly what was read.
+// Writer writes the objects. It patches and deletes them only in the state in which they were read.
 type Writer struct{ Worker client.Client }
 
 // EnsureAccount returns the pool's account. It creates one if there is none, or in place of

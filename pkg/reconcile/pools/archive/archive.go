@@ -44,10 +44,9 @@ type Archive struct {
 	State *State
 }
 
-// Keep archives the record of a configuration that is about to be deleted. It comes
-// before the deletion, so that an interruption between the two loses nothing; a second
-// run completes what it finds archived. A *fault.Refusal says that other objects have the
-// names of the record.
+// Keep archives the record of a configuration that is about to be deleted. Call it before the
+// deletion, so that an interruption between the two loses nothing; a second call completes a
+// partial archive. A *fault.Refusal says that other objects have the names of the record.
 func (a Archive) Keep(ctx context.Context, osc *osm.OperatingSystemConfig, rec render.Record) error {
 	pool, ok := lineage.ParsePool(lineage.PoolOf(osc))
 	if !ok {
@@ -64,7 +63,7 @@ func (a Archive) Keep(ctx context.Context, osc *osm.OperatingSystemConfig, rec r
 		client.ObjectKeyFromObject(osc), lineage.RecordNames(pool, rec.Digests.Input))}
 }
 
-// keepAs archives under a name, or reports that something else has it.
+// keepAs archives under a name, or reports that another object has it.
 func (a Archive) keepAs(ctx context.Context, name string, osc *osm.OperatingSystemConfig, rec render.Record) (taken bool, err error) {
 	stood := api.Interval{
 		From: osc.CreationTimestamp, Until: metav1.NewTime(a.Clock.Now()), UID: osc.UID,
@@ -153,8 +152,8 @@ func newRecord(name, namespace string, osc *osm.OperatingSystemConfig, rec rende
 	}, nil
 }
 
-// recordLabels are for selecting records. A profile made by hand may have a name or a
-// version that no label holds; the annotations have them.
+// recordLabels returns the labels that select records. A manually created profile can have a
+// name or a version that is not a valid label value; the annotations contain them.
 func recordLabels(pool string, rec render.Record) map[string]string {
 	labels := map[string]string{api.LabelManagedBy: api.FieldManager, api.LabelPool: Label(pool)}
 	for k, v := range map[string]string{api.LabelProfile: rec.Profile, api.LabelVersion: profile.LabelVersion(rec.Version)} {
@@ -180,7 +179,7 @@ func isRecord(obj *appsv1.ControllerRevision, pool, inputDigest string) bool {
 	return lineage.PoolOf(obj) == pool && obj.Labels[api.LabelManagedBy] == api.FieldManager && Record(obj).Digests.Input == inputDigest
 }
 
-// Record reads what a ControllerRevision holds. It is zero if that is no record.
+// Record decodes the record in a ControllerRevision. It is zero if there is no valid record.
 func Record(obj *appsv1.ControllerRevision) render.Record { return decode(obj.Data.Raw) }
 
 func decode(text []byte) render.Record {

@@ -30,12 +30,12 @@ import (
 // there is none.
 const sweepInterval = 10 * time.Minute
 
-// Retention is how long records of replaced configurations are kept. Those that a
-// NodeProvenance names stay in any case.
+// Retention limits how long records of replaced configurations are stored. Records that a
+// NodeProvenance names are always retained.
 type Retention struct {
 	// Limit is the number per pool; the oldest go first.
 	Limit int
-	// Gone is for pools that are gone: the time since they had a generation.
+	// Gone applies to deleted pools: the time since they had a generation.
 	Gone time.Duration
 }
 
@@ -66,8 +66,8 @@ func (a Archive) Run(ctx context.Context) error {
 	}
 }
 
-// archivedEntry is what a sweep has to know of an archived record, and no more: ten
-// thousand pools may have twenty each.
+// archivedEntry is the part of an archived record that a sweep needs. It is small because ten
+// thousand pools can have twenty records each.
 type archivedEntry struct {
 	name, resourceVersion string
 	uid                   types.UID
@@ -119,7 +119,7 @@ func (a Archive) Sweep(ctx context.Context) (next time.Time, err error) {
 		used[e.settings] = true
 	}
 	if !a.Whole {
-		return next, nil // another controller may be about to name settings that nothing names yet
+		return next, nil // another controller can be about to name settings that no object names yet
 	}
 	return next, a.sweepSettings(ctx, used)
 }

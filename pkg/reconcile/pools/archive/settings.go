@@ -27,7 +27,7 @@ const (
 	settingsTimeout = 5 * time.Second
 )
 
-// State is what an Archive remembers. Losing it costs requests, nothing else.
+// State caches what an Archive has done. Losing it costs requests only.
 type State struct {
 	// Changed says that records or settings changed since the last sweep.
 	Changed atomic.Bool
@@ -42,9 +42,9 @@ func (s *State) trusts(name string, now time.Time) bool {
 	return ok && now.Sub(at.(time.Time)) < SettingsTrust
 }
 
-// EnsureSettings creates the ConfigMap of settings if it does not exist. For a
-// configuration that exists already its settings were kept when it was created: unless
-// isNew is set, an unavailable management cluster is no error.
+// EnsureSettings creates the ConfigMap of settings if it does not exist. The settings of an
+// existing configuration were stored when it was created: unless isNew is set, EnsureSettings
+// ignores an unavailable management cluster.
 func (a Archive) EnsureSettings(ctx context.Context, cm *corev1.ConfigMap, isNew bool) error {
 	now := a.Clock.Now()
 	if a.State.trusts(cm.Name, now) {
@@ -103,7 +103,7 @@ func (a Archive) deleteSettings(ctx context.Context, cm metav1.PartialObjectMeta
 	defer a.State.mu.Unlock()
 	now := a.Clock.Now()
 	if at, ok := a.State.seen.Load(cm.Name); ok && now.Sub(at.(time.Time)) < 2*SettingsTrust || now.Sub(cm.CreationTimestamp.Time) < 2*SettingsTrust {
-		a.State.Changed.Store(true) // look again
+		a.State.Changed.Store(true) // sweep again
 		return nil
 	}
 	a.State.seen.Delete(cm.Name)

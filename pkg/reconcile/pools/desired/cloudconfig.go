@@ -26,7 +26,7 @@ const (
 	// ValuesPoll is the time between two looks at an object that cloudProviderSpecs refer
 	// to, however many. A watch would need the right to list all Secrets of a namespace.
 	ValuesPoll = 10 * time.Minute
-	// ValuesRetry is that time while something there is missing, wrong or may not be read.
+	// ValuesRetry is that time while a referenced value is missing or invalid, or access is denied.
 	ValuesRetry = time.Minute
 )
 
@@ -47,15 +47,15 @@ type CloudConfigs struct {
 	Values *Values
 }
 
-// Unallowed returns those of render.ForeignReferences that may not be read.
+// Unallowed returns the objects among render.ForeignReferences that the controller is not allowed to read.
 func (c CloudConfigs) Unallowed(objects []types.NamespacedName) []types.NamespacedName {
 	return slices.DeleteFunc(objects, func(o types.NamespacedName) bool { return slices.Contains(c.Allowed, o) })
 }
 
-// Add makes the configuration of the provider built into a pool's
-// kubelets, of what its cloudProviderSpec refers to now. It returns the time until
-// the next look, 0 where there is nothing to look at, as with every kubelet from
-// 1.29 on. A *fault.Refusal or *render.InvalidError says why there is none.
+// Add renders the configuration of the provider built into a pool's kubelets from the current
+// values that its cloudProviderSpec refers to. It returns the time until the next poll, 0 if there
+// is nothing to poll, as with every kubelet from 1.29 on. A *fault.Refusal or
+// *render.InvalidError says why there is no configuration.
 func (c CloudConfigs) Add(ctx context.Context, md *cluster.MachineDeployment, in render.Input) (render.Pool, time.Duration, error) {
 	refs := in.Pool.CloudConfigRefs(md, in.Settings)
 	if len(refs) == 0 {
@@ -95,7 +95,7 @@ type Values struct {
 type value struct {
 	mu   sync.Mutex // locked while it is read
 	data map[string]string
-	err  error // that it is missing, or may not be read
+	err  error // if it is missing, or the controller is not allowed to read it
 	read time.Time
 }
 
@@ -121,9 +121,9 @@ func (v *Values) find(object string, now time.Time) *value {
 	return v.of[object]
 }
 
-// Facts returns what objects say that were read no longer ago than age, and when the
-// first of them was. Only a missing object counts as absent, so that a value is not taken
-// from the environment because the API server is away.
+// Facts returns the values of objects, read not longer than age ago, and the time of the oldest
+// read. Only a missing object counts as absent, so that an unavailable API server does not cause
+// a value to be taken from the environment.
 func (c CloudConfigs) Facts(ctx context.Context, refs []render.ConfigVarRef, age time.Duration) (out render.Facts, read time.Time, err error) {
 	out = render.Facts{
 		Environment: c.Environment,
@@ -147,7 +147,7 @@ func (c CloudConfigs) Facts(ctx context.Context, refs []render.ConfigVarRef, age
 		switch {
 		case apierrors.IsNotFound(err):
 		case apierrors.IsForbidden(err):
-			return out, read, fault.Refuse("%s %s, which %s names, may not be read by the controller: give it a Role in namespace %q with get on this object, as deploy/cloud-provider-values.yaml does",
+			return out, read, fault.Refuse("the controller is not allowed to read %s %s, which %s names: give it a Role in namespace %q with get on this object, as deploy/cloud-provider-values.yaml does",
 				ref.Kind, key, cloudProviderSpecField, ref.Namespace)
 		case err != nil:
 			return out, read, fmt.Errorf("reading %s %s: %w", ref.Kind, key, err)
@@ -180,15 +180,15 @@ func (c CloudConfigs) value(ctx context.Context, kind string, key types.Namespac
 	return data, now, err
 }
 
-// secretData reads a Secret that a pool may refer to. Anyone who may write a
-// MachineDeployment gets to see its values on a machine, so Secrets of Kubernetes and of
-// this controller are refused, in the pool's own namespace too.
+// secretData reads a Secret that a pool can refer to. A user who can write a MachineDeployment
+// sees its values on a machine, so Secrets of Kubernetes and of this controller are rejected,
+// also in the pool's own namespace.
 func (c CloudConfigs) secretData(ctx context.Context, key types.NamespacedName) (map[string]string, error) {
-	reserved := fault.Refuse("Secret %s is not for pools, whatever --%s lists: keep the credentials of a provider in a Secret of their own", key, render.ReferencesFlag)
+	reserved := fault.Refuse("Secret %s is reserved, and no pool can refer to it even if --%s lists it: store the credentials of a provider in a Secret of their own", key, render.ReferencesFlag)
 	if key.Namespace == api.NamespaceCloudInitSettings {
 		return nil, reserved
 	}
-	// With two kubeconfigs as well: both may be of one cluster.
+	// Check this with two kubeconfigs as well: both can be of the same cluster.
 	if ofSource, err := c.ofSource(ctx, key); err != nil {
 		return nil, err
 	} else if ofSource || key == c.RegistrySecret {
@@ -211,7 +211,7 @@ func (c CloudConfigs) secretData(ctx context.Context, key types.NamespacedName) 
 	return data, nil
 }
 
-// ofSource reports whether a ProfileSource keeps credentials in a Secret.
+// ofSource reports whether a ProfileSource reads its credentials from a Secret.
 func (c CloudConfigs) ofSource(ctx context.Context, key types.NamespacedName) (bool, error) {
 	if key.Namespace != c.Namespace {
 		return false, nil
@@ -250,8 +250,8 @@ func (c CloudConfigs) configMapData(ctx context.Context, key types.NamespacedNam
 
 const cloudProviderSpecField = "spec.template.spec.providerSpec.value.cloudProviderSpec"
 
-// mayRefer refuses references that leave the pool's namespace and are not allowed. Nothing
-// is read before: an error about the object would tell whether it exists.
+// mayRefer rejects references that leave the pool's namespace and are not allowed. It runs
+// before any read: an error about the object would reveal whether it exists.
 func (c CloudConfigs) mayRefer(md *cluster.MachineDeployment, refs []render.ConfigVarRef) error {
 	others := c.Unallowed(render.ForeignObjects(md, refs))
 	if len(others) == 0 {
@@ -275,6 +275,6 @@ func reservedType(t corev1.SecretType) bool {
 
 // refuseType is the error about a Secret of such a type.
 func refuseType(key types.NamespacedName, t corev1.SecretType) error {
-	return fault.Refuse("Secret %s has type %s, which no pool may refer to, whatever --%s lists: keep the credentials of a provider in a Secret of type %s",
+	return fault.Refuse("Secret %s has type %s, to which no pool can refer even if --%s lists it: store the credentials of a provider in a Secret of type %s",
 		key, t, render.ReferencesFlag, corev1.SecretTypeOpaque)
 }

@@ -32,14 +32,14 @@ type Endpoint struct {
 	template string
 }
 
-// templateToken stands where a token belongs.
+// templateToken is a placeholder for a token.
 const templateToken = "aaaaaa.bbbbbbbbbbbbbbbb"
 
 // bootstrapPattern is what bootstrap tokens look like.
 var bootstrapPattern = regexp.MustCompile(`^[a-z0-9]{6}\.[a-z0-9]{16}$`)
 
-// plain tells whether YAML needs no quotes around a bootstrap token, as around
-// templateToken: it does where the token reads as a number.
+// plain reports whether a bootstrap token needs no quotes in YAML, like templateToken. It needs
+// them if YAML would parse the token as a number.
 func plain(token string) bool {
 	return bootstrapPattern.MatchString(token) && strings.Trim(token, "0123456789.e") != ""
 }
@@ -96,9 +96,9 @@ func (k *KnownEndpoint) remember(text string, e Endpoint) {
 // Endpoints reads where nodes reach the API server.
 type Endpoints struct {
 	// ClusterInfo reads the ConfigMap kube-public/cluster-info, and Worker the service
-	// kubernetes where there is none.
+	// kubernetes if the ConfigMap does not exist.
 	ClusterInfo, Worker client.Reader
-	// CA is the bundle for nodes where there is no cluster-info, in PEM.
+	// CA is the PEM bundle for nodes if there is no cluster-info.
 	CA string
 	// OverrideServer replaces the API server's URL.
 	OverrideServer string
@@ -106,7 +106,7 @@ type Endpoints struct {
 	Known *KnownEndpoint
 }
 
-// Get reads cluster-info, and only where that does not exist the endpoints of the service
+// Get reads cluster-info, and only if that does not exist the endpoints of the service
 // kubernetes.
 func (s Endpoints) Get(ctx context.Context) (Endpoint, error) {
 	key := types.NamespacedName{Namespace: metav1.NamespacePublic, Name: "cluster-info"}
@@ -137,13 +137,13 @@ func (s Endpoints) Get(ctx context.Context) (Endpoint, error) {
 	return e, err
 }
 
-// overridden is an endpoint as nodes are told it.
+// overridden applies the flags that override the endpoint for nodes.
 func (s Endpoints) overridden(e Endpoint) (Endpoint, error) {
 	if s.OverrideServer != "" {
 		e.Server = s.OverrideServer
 	}
 	if e.Server == "" {
-		return e, fault.Refuse("nodes cannot be told where the API server is: the cluster in ConfigMap kube-public/cluster-info has no server: name it there, or with --override-bootstrap-kubelet-apiserver")
+		return e, fault.Refuse("the address of the API server for nodes is unknown: the cluster in ConfigMap kube-public/cluster-info has no server: set it there, or with --override-bootstrap-kubelet-apiserver")
 	}
 	c := e.Cluster.DeepCopy()
 	c.Server = e.Server
@@ -176,7 +176,7 @@ func (s Endpoints) ofService(ctx context.Context) (Endpoint, error) {
 			return Endpoint{Server: server, Cluster: &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: []byte(s.CA)}}, nil
 		}
 	}
-	return Endpoint{}, fault.Await("nodes cannot be told where the API server is: ConfigMap kube-public/cluster-info does not exist, and service default/kubernetes has no ready endpoint with a port https")
+	return Endpoint{}, fault.Await("the address of the API server for nodes is unknown: ConfigMap kube-public/cluster-info does not exist, and service default/kubernetes has no ready endpoint with a port https")
 }
 
 func httpsPort(s discoveryv1.EndpointSlice) string {

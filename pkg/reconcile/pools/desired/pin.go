@@ -35,12 +35,12 @@ func (p Profiles) mayServe(namespace string) bool {
 }
 
 func foreign(namespace string) error {
-	return fault.Refuse("annotation %s: pools may not take profiles from namespace %q: remove the annotation, or have the controller started with --allow-cross-namespace-profiles=%s",
+	return fault.Refuse("annotation %s: pools must not take profiles from namespace %q: remove the annotation, or start the controller with --allow-cross-namespace-profiles=%s",
 		api.AnnotationOSPNamespace, namespace, selection.Shortened(namespace))
 }
 
-// Ref names an OperatingSystemProfile in a record: by its name, with "<namespace>/"
-// before it where that is not the controller's.
+// Ref names an OperatingSystemProfile in a record: by its name, prefixed with "<namespace>/"
+// if that is not the controller's namespace.
 func (p Profiles) Ref(namespace, name string) string {
 	if namespace == p.Namespace {
 		return name
@@ -54,9 +54,9 @@ func has(want selection.Request, rec render.Record) bool {
 	return rec.Object != "" && want.Has(rec.Profile, rec.Version)
 }
 
-// pinned finds the object of the version that a pool asks for, of those that are in the
-// cluster or that the inventory names. What is there in name only, its source makes once
-// it has seen the pool; sources of other namespaces do not see it.
+// pinned finds the object of the version that a pool requests, among the objects in the cluster
+// and those that the inventory names. If only the inventory names it, the source creates it after
+// it has seen the pool; sources of other namespaces do not see the pool.
 func (p Profiles) pinned(ctx context.Context, want selection.Request, o selection.Candidate) (string, error) {
 	objects, err := p.versionObjects(ctx, want, o)
 	if err != nil {
@@ -75,16 +75,16 @@ func (p Profiles) pinned(ctx context.Context, want selection.Request, o selectio
 	case objects[best] != "":
 		return p.Ref(want.Namespace, objects[best]), nil
 	}
-	how := "makes it when it next looks at its repository"
+	how := "creates it when it next reads its repository"
 	if o.Source.Spec.Suspend {
-		how = "is suspended, and makes it once spec.suspend is false"
+		how = "is suspended, and creates it when spec.suspend is false"
 	}
 	return "", &fault.Refusal{Reason: api.EventWaiting, Err: fmt.Errorf("version %s of profile %q, for annotation %s: %q, is not in the cluster yet: ProfileSource %q %s",
 		best, want.Name, api.AnnotationVersionPin, want.Pin, o.Source.Name, how)}
 }
 
-// versionObjects are the objects of a profile by version. Of two the newer counts; what
-// comes from the built-in profiles and what does not are apart.
+// versionObjects are the objects of a profile by version. If two have the same version, the newer
+// one wins. Built-in profiles and profiles from a repository are separate.
 func (p Profiles) versionObjects(ctx context.Context, want selection.Request, o selection.Candidate) (map[string]string, error) {
 	var list osm.OperatingSystemProfileList // of the cache: not to be changed
 	err := p.Cached.List(ctx, &list, client.InNamespace(want.Namespace), client.MatchingLabels{
@@ -111,9 +111,9 @@ func (p Profiles) versionObjects(ctx context.Context, want selection.Request, o 
 	return out, nil
 }
 
-// given is the inventory's entry with the version that the pool's wave gets. As long as
-// nothing is decided a pool keeps the version it has: inventory and decision are in one
-// object, so that none adopts a version before it is let.
+// given is the inventory's entry with the version that the pool's wave gets. Until the rollout
+// has decided, a pool retains the version it has. Inventory and decision are in one object, so
+// no pool adopts a version before it is allowed to.
 func (p Profiles) given(want selection.Request, o selection.Candidate, have render.Record) (api.ProfileEntry, error) {
 	entry, decided := selection.EntryForWave(o.Source, o.Entry, want.Wave)
 	if decided {

@@ -22,7 +22,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
-// AllNamespaces in Profiles.Namespaces stands for every namespace.
+// AllNamespaces in Profiles.Namespaces allows every namespace.
 const AllNamespaces = "*"
 
 // Appliers finds out who applied a profile. *ownership.Resolver is one.
@@ -38,16 +38,16 @@ type Profiles struct {
 	// profiles.
 	Namespace  string
 	Namespaces []string
-	// Appliers knows who applied a profile that no ProfileSource made; nil knows nobody.
+	// Appliers finds the user who applied a profile that no ProfileSource created; nil disables it.
 	Appliers Appliers
 	// Digests remembers the digests of profiles.
 	Digests *Digests
 }
 
-// Resolve finds the profile a pool asks for: that of its name in a ProfileSource, else
-// an OperatingSystemProfile object of that name, else a built-in profile. Of a
-// ProfileSource's it is the current version, or the one that the pool asks for. have is the
-// record of what the pool has.
+// Resolve finds the profile that a pool requests. It tries, in this order: a profile of that
+// name in a ProfileSource, an OperatingSystemProfile object of that name, and a built-in profile.
+// A ProfileSource provides the current version, or the one that the pool requests. have is the
+// record of the pool's present configuration.
 func (p Profiles) Resolve(ctx context.Context, md *cluster.MachineDeployment, have render.Record) (render.Profile, error) {
 	want, err := p.request(md)
 	if err != nil {
@@ -82,11 +82,11 @@ func (p Profiles) Resolve(ctx context.Context, md *cluster.MachineDeployment, ha
 }
 
 // ErrSourceNotReconciled says that it is not known yet which profile a pool gets.
-var ErrSourceNotReconciled = errors.New("has not been looked at yet")
+var ErrSourceNotReconciled = errors.New("has not been reconciled yet")
 
-// awaitSource finds a source that nobody has looked at yet, and that may offer what a pool
-// asks for. One that has no configuration of ours waits for it: when a controller comes
-// to a cluster, documents are not made of another profile first.
+// awaitSource finds a source that is not reconciled yet and that can offer what a pool requests.
+// A pool without a configuration of ours waits for it: when the controller is installed, it must
+// not render documents from another profile first.
 func (p Profiles) awaitSource(want selection.Request, have render.Record, sources []api.ProfileSource) error {
 	if have.Object != "" || want.Namespace != p.Namespace {
 		return nil
@@ -124,14 +124,14 @@ func (p Profiles) profileOffered(ctx context.Context, want selection.Request, o 
 	osp, err := p.Object(ctx, object)
 	var missing *MissingError
 	if errors.As(err, &missing) {
-		missing.Err = fmt.Errorf("OperatingSystemProfile %s/%s, version %s of profile %q, is missing; ProfileSource %q makes it again when it next looks at its source", want.Namespace, entry.Object, entry.Version, entry.Name, o.Source.Name)
+		missing.Err = fmt.Errorf("OperatingSystemProfile %s/%s, version %s of profile %q, is missing; ProfileSource %q creates it again when it next reads its source", want.Namespace, entry.Object, entry.Version, entry.Name, o.Source.Name)
 		return render.Profile{}, &fault.Refusal{Reason: api.EventProfileError, Err: missing}
 	}
 	if err != nil {
 		return render.Profile{}, err
 	}
 	if osp.Name == o.Entry.Object && replaced(p.Digests.Of(osp), o.Entry.Digest) {
-		return render.Profile{}, fault.Refuse("OperatingSystemProfile %s/%s is not what ProfileSource %q found in its source, for somebody put another in its place: delete it, and it is made again", osp.Namespace, osp.Name, o.Source.Name)
+		return render.Profile{}, fault.Refuse("OperatingSystemProfile %s/%s is not what ProfileSource %q found in its source, because a user replaced it: delete it, and the source creates it again", osp.Namespace, osp.Name, o.Source.Name)
 	}
 	out := p.profileOf(osp, entry.Name, entry.SelectedBy)
 	if want.Pin != nil || entry.Removed && osp.Name != entry.Object {
@@ -147,7 +147,7 @@ func replaced(digest, listed string) bool {
 	return digest != listed && strings.HasPrefix(listed, recipe+":")
 }
 
-// profileByHand uses an object that no source made as it is.
+// profileByHand returns the profile of an object that no source created, with unchanged content.
 func (p Profiles) profileByHand(ctx context.Context, want selection.Request, osp *osm.OperatingSystemProfile, has render.Record) (render.Profile, error) {
 	if want.Pin != nil && !want.Pin.Allows(osp.Spec.Version) {
 		return render.Profile{}, fault.Refuse("annotation %s: OperatingSystemProfile %s/%s, which no ProfileSource made, has version %s and no other, and %q asks for another: remove the annotation, or correct it",
@@ -172,7 +172,7 @@ func (p Profiles) profileByHand(ctx context.Context, want selection.Request, osp
 	if found.Revision != "" {
 		out.Provenance.Repository, out.Provenance.Path, out.Provenance.Commit = found.Repository, found.Path, found.Revision
 	}
-	// The same content is no reason to rotate, whoever applied it again from wherever.
+	// Do not rotate for the same content, even if another user applied it from another commit.
 	if has.Object == out.Object && has.ObjectDigest == out.Digest && has.Commit != "" {
 		out.Provenance.Repository, out.Provenance.Path, out.Provenance.Commit = has.Repository, has.Path, has.Commit
 	}
@@ -229,9 +229,9 @@ type MissingError struct {
 func (e *MissingError) Error() string { return e.Err.Error() }
 func (e *MissingError) Unwrap() error { return e.Err }
 
-// Object reads an object that an inventory or a record names: where the cache has
-// it not, from the API server. The two come through two watches, and this one may be
-// behind.
+// Object reads an object that an inventory or a record names. If the cache does not have it,
+// Object reads it from the API server: inventory and object arrive through two watches, and the
+// watch of objects can be stale.
 func (p Profiles) Object(ctx context.Context, ref string) (*osm.OperatingSystemProfile, error) {
 	osp, err := p.profileObject(ctx, p.Cached, ref)
 	if apierrors.IsNotFound(err) {
@@ -243,8 +243,8 @@ func (p Profiles) Object(ctx context.Context, ref string) (*osm.OperatingSystemP
 	return osp, err
 }
 
-// profileOf turns an object into what rendering reads. What the annotations say
-// of its origin counts only where the digest they name is the content's.
+// profileOf converts an object to the input of rendering. The annotations about its origin count
+// only if the digest that they name is the digest of the content.
 func (p Profiles) profileOf(osp *osm.OperatingSystemProfile, name, selectedBy string) render.Profile {
 	digest := p.Digests.Of(osp)
 	out := render.Profile{

@@ -25,11 +25,11 @@ type Records struct {
 	CA string
 }
 
-// Restore rebuilds the input of a generation from its record, with the tokens, the
-// server and the CA as they are now.
+// Restore rebuilds the input of a generation from its record, with the current tokens, server
+// and CA.
 func (r Records) Restore(ctx context.Context, md *cluster.MachineDeployment, rec render.Record, values render.Cluster) (render.Input, error) {
 	if rec.Object == "" {
-		return render.Input{}, fmt.Errorf("OperatingSystemConfig %s/%s is missing or was edited, and its record is not kept elsewhere", r.Profiles.Namespace, lineage.NamesOf(client.ObjectKeyFromObject(md)).Config)
+		return render.Input{}, fmt.Errorf("OperatingSystemConfig %s/%s is missing or was edited, and its record is not stored elsewhere", r.Profiles.Namespace, lineage.NamesOf(client.ObjectKeyFromObject(md)).Config)
 	}
 	osp, err := r.Profiles.Object(ctx, rec.Object)
 	if err != nil {

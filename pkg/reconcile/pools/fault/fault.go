@@ -1,6 +1,6 @@
-// Package fault says what an error of a pool means for its next run: a Refusal waits for
-// somebody to change something, a Wait for an object to appear, ErrRaced runs again at
-// once because the cache was behind, an Unread is tried again with what exists in place.
+// Package fault says what an error of a pool means for its next run: a Refusal waits until a
+// user changes something, a Wait until an object appears, ErrRaced runs again immediately
+// because the cache was stale, and an Unread is retried while the existing objects remain.
 // Any other error is retried with a growing wait.
 package fault
 
@@ -47,7 +47,7 @@ type Unread struct{ Err error }
 func (e *Unread) Error() string { return e.Err.Error() }
 func (e *Unread) Unwrap() error { return e.Err }
 
-// Reading marks errors of reading that pass without anybody changing something.
+// Reading marks errors of reading that pass without a change by a user.
 func Reading(err error) error {
 	if _, final := Permanent(err); final || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return err
@@ -68,8 +68,8 @@ func Permanent(err error) (string, bool) {
 	return "", false
 }
 
-// Maintain splits an error about what new content needs: what only a change of somebody can
-// correct is a reason to keep what exists.
+// Maintain splits an error about the input of new content: an error that only a change by a user
+// can fix is a reason to maintain what exists.
 func Maintain(err error) (refusal, other error) {
 	var waiting *Wait
 	if errors.As(err, &waiting) {
@@ -81,7 +81,7 @@ func Maintain(err error) (refusal, other error) {
 	return nil, err
 }
 
-// ErrRaced says that the cache was behind: the next run reads what is there now.
+// ErrRaced says that the cache was stale: the next run reads the current state.
 var ErrRaced = errors.New("another write came first")
 
 // Raced marks errors that only say that the cache was behind.
@@ -92,8 +92,8 @@ func Raced(err error) error {
 	return err
 }
 
-// Creating is Raced for a creation. What is missing for one is not the object: it is its
-// namespace or its kind, which somebody has to bring.
+// Creating is Raced for a creation. If something is missing for a creation, it is not the object
+// but its namespace or its kind, which a user has to create.
 func Creating(err error) error {
 	if apierrors.IsNotFound(err) {
 		return Await("%w: create what is missing", err)
@@ -101,8 +101,8 @@ func Creating(err error) error {
 	return Raced(err)
 }
 
-// RefusedByServer reports whether the API server will go on refusing until somebody changes
-// something: a quota, a policy, a right, the object itself.
+// RefusedByServer reports whether the API server rejects the request until a user changes
+// something: a quota, a policy, a permission, the object itself.
 func RefusedByServer(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }

@@ -52,11 +52,11 @@ var rights = map[string]string{
 type Bootstrap struct {
 	Value   string
 	Expires time.Time      // zero when it does not end
-	Secret  *corev1.Secret // as it should be; nil where the token is a ServiceAccount's
+	Secret  *corev1.Secret // in its desired state; nil if the token is a ServiceAccount's
 	Create  bool           // Secret does not exist yet
 	Renew   bool           // Secret exists, is as it should be, and has to be updated
 	Poll    bool           // no watch reports when it changes
-	Edited  []string       // keys that somebody edited, and a renewal restores
+	Edited  []string       // keys that a user edited, and a renewal restores
 }
 
 // Tokens finds, makes and requests the tokens of pools. It is a value, made for one use.
@@ -77,10 +77,10 @@ type Tokens struct {
 	Shared func(ctx context.Context, md *cluster.MachineDeployment, name string) (bool, error)
 }
 
-// Bootstrap finds the pool's token, with time left to live if Secret is written. Where
-// there is none it makes one up. The cache may be behind, and a token too
-// many cannot be told from a good one, so before one is made up the API server is
-// asked itself, but for a pool without our finalizer, for which nobody made one.
+// Bootstrap finds the pool's token; if it is about to expire or absent, Secret is the one to
+// write. If there is none it generates one. The cache can be stale, and a superfluous token cannot
+// be distinguished from a valid one, so Bootstrap asks the API server before it generates one,
+// except for a pool without our finalizer, which has no token yet.
 func (k Tokens) Bootstrap(ctx context.Context, md *cluster.MachineDeployment) (Bootstrap, error) {
 	now := k.Clock.Now()
 	if k.ServiceAccount.Name != "" {
@@ -147,8 +147,8 @@ func List(ctx context.Context, from client.Reader, indexed bool, md *cluster.Mac
 	}), nil
 }
 
-// withoutShared leaves out tokens of the reference if another pool has the same label: they
-// may be that one's, and would go with this pool.
+// withoutShared leaves out tokens of OSM if another pool has the same label: they can belong to
+// that pool, and would be deleted with this one.
 func (k Tokens) withoutShared(ctx context.Context, md *cluster.MachineDeployment, secrets []corev1.Secret) ([]corev1.Secret, error) {
 	unowned := func(s corev1.Secret) bool { return lineage.PoolOf(&s) == "" }
 	if !slices.ContainsFunc(secrets, unowned) {

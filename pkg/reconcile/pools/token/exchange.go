@@ -9,8 +9,8 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// Replace puts a token in the place of those of a ServiceAccount in cloud-init-settings
-// that stand in a document as they are, and reports whether there was any.
+// Replace replaces the verbatim tokens of a ServiceAccount in cloud-init-settings in a document,
+// and reports whether there were any.
 func Replace(document []byte, account, value string) (replaced []byte, found bool) {
 	replaced = webToken.ReplaceAllFunc(document, func(token []byte) []byte {
 		if !issuedTo(string(token), account) {

@@ -28,26 +28,25 @@ const (
 // Node is the token with which a pool's machines fetch their Secrets: the
 // getter's, which all pools share, or one that is bound to the pool.
 //
-// A bound token is kept nowhere but in the documents that carry it and in this
-// process. A document says in its annotations when its token ends and when the
-// next is due, and its tokens digest is taken over that and the ServiceAccount, so
-// that a controller that starts again knows without the token whether the document
-// is as it should be. A document that is written for another reason carries the
-// token of this process; after a restart it gets a new one. That is one request,
-// which stores nothing, as reading the document back would be one, and nobody has
-// to find a token in what a profile may have made of it, such as base64.
+// A bound token is stored only in the documents that carry it and in this process. The
+// annotations of a document say when its token expires and when the next is due, and its tokens
+// digest covers these times and the ServiceAccount, so that a restarted controller can compare
+// the document without having the token. A document that is written for another reason carries
+// the token of this process; after a restart it gets a new one. That is one request, which stores
+// nothing. Reading the document back would be one request too, and the controller would have to
+// find the token in a form that the profile chose, such as base64.
 //
-// A pool at rest costs three requests in half a token's life: the TokenRequest and
-// its two documents. One of provider edge costs four: its script carries it too.
+// An unchanged pool needs three requests in half of a token's lifetime: the TokenRequest and
+// its two documents. One of provider edge needs four: its script carries the token too.
 type Node struct {
 	Value   string    // empty where only documents have it
 	Account types.UID // of the ServiceAccount it is bound to; empty for the getter's
 	Expires time.Time // zero for the getter's, which does not end
-	Renew   time.Time // from when the next is due
+	Renew   time.Time // when the next one is due
 }
 
-// Stays reports whether the next token is not due yet. One that was issued later than now
-// was issued while the clock was ahead: it ends earlier than it says, so that one is due.
+// Stays reports whether the next token is not due yet. If a token was issued in the future, the
+// clock was ahead: it expires earlier than it says, so the next one is due.
 func (t Node) Stays(now time.Time) bool {
 	// It is renewed after half its life, or a little later: see issued.
 	longest := time.Duration(2 * float64(t.Expires.Sub(t.Renew)) / (1 - Jitter))
@@ -62,7 +61,7 @@ func (t Node) Identity() []byte {
 	return []byte("bound " + string(t.Account) + " " + lineage.Stamp(t.Expires) + " " + lineage.Stamp(t.Renew))
 }
 
-// Annotate says when the token ends and when the next is due.
+// Annotate records when the token expires and when the next is due.
 func (t Node) Annotate(annotations map[string]string) {
 	if t.Account == "" {
 		return
@@ -71,8 +70,8 @@ func (t Node) Annotate(annotations map[string]string) {
 	annotations[api.AnnotationCredentialsRenewAt] = lineage.Stamp(t.Renew)
 }
 
-// Standing is the bound token that a Secret carries, where that one stays: it is of the
-// given account, and the next is not due.
+// Standing is the bound token that a Secret carries, if it can remain: it is of the given account,
+// and the next is not due.
 func Standing(have *corev1.Secret, account types.UID, now time.Time) (Node, bool) {
 	if have == nil || account == "" {
 		return Node{}, false
@@ -113,10 +112,10 @@ func (k Tokens) Request(ctx context.Context, account *corev1.ServiceAccount) (No
 	return issued(request, account.UID, asked)
 }
 
-// issued reads the answer to a TokenRequest that was sent at a time of our clock.
-// How long the token lives is the API server's word, which may differ from what
-// was asked for (--service-account-max-token-expiration). It is counted between the
-// server's two times, where it gives both, so that clocks may differ.
+// issued reads the answer to a TokenRequest that was sent at a time of our clock. The API server
+// decides the lifetime of the token, which can differ from the requested one
+// (--service-account-max-token-expiration). It is computed from the server's two times, if it
+// returns both, so that the clocks can differ.
 func issued(answer *authenticationv1.TokenRequest, account types.UID, asked time.Time) (Node, error) {
 	from := answer.CreationTimestamp.Time
 	if from.IsZero() {
