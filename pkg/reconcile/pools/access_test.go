@@ -64,9 +64,9 @@ func answers(t *testing.T, token, path string, want int) []byte {
 	}
 }
 
-// The token in a pool's documents reads what the pool's machines need, and nothing
-// else: not its own other Secrets, not another pool's, no list. With the pool it
-// ends (the proof with real RBAC).
+// The token in a pool's documents can read what the pool's machines need, and no more: not the
+// pool's other Secrets, not another pool's, no list. It is revoked with the pool. The test uses
+// the RBAC of a real API server.
 func TestBoundTokenReadsItsPoolOnly(t *testing.T) {
 	a, b := newBoundFixture(t, "hetzner"), newBoundFixture(t, "edge")
 	a.r.Settings.NodeHTTPProxy = "http://user:secret@proxy.example.com" // so that there is an inputs Secret
@@ -121,7 +121,7 @@ func TestBoundTokenReadsItsPoolOnly(t *testing.T) {
 	answers(t, token, path, http.StatusUnauthorized)
 }
 
-// What lets a pool's token read comes back as it was, whatever is done to it.
+// The objects that let a pool's token read are restored after any change to them.
 func TestAccessIsPutBack(t *testing.T) {
 	f := newBoundFixture(t, "hetzner")
 	f.reconcile()
@@ -217,7 +217,7 @@ func TestNoAccessWithoutAProfile(t *testing.T) {
 	}
 }
 
-// The cache keeps what package access compares, whoever hands it in, twice.
+// The cache preserves what package access compares, also if an object is transformed twice.
 func TestCacheTransformOfAccess(t *testing.T) {
 	annotations := map[string]string{api.AnnotationPool: "ns/pool", "example.com/long": strings.Repeat("x", 1000)}
 	role := &rbacv1.Role{

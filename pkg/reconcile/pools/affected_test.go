@@ -46,7 +46,7 @@ func TestUsersOfObject(t *testing.T) {
 		})
 	}
 	lacking := &machines.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "lacking", UID: "u"}}
-	r := &Reconciler{Management: f.r.Management, Worker: f.r.Worker, Namespace: f.r.Namespace} // whose pools nobody runs
+	r := &Reconciler{Management: f.r.Management, Worker: f.r.Worker, Namespace: f.r.Namespace} // no controller runs its pools
 	r.cache.remember(lacking, func(m *memory) { m.lacks = []string{"osp-x-v1.0.0"} })
 
 	object := &osm.OperatingSystemProfile{
@@ -97,8 +97,8 @@ func TestUsersOfObject(t *testing.T) {
 	}
 }
 
-// A pool whose object is missing runs when that comes, also if it comes while the pool
-// still looks: the cache has not told of it yet, or has told before the pool noted it.
+// A pool with a missing object runs when the object is created, even while the pool is being
+// reconciled: before the cache has the object, or before the pool has recorded that it is missing.
 func TestLackedObject(t *testing.T) {
 	f := newFixture(t)
 	told := f.told()

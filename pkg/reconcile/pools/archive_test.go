@@ -70,8 +70,8 @@ func (f *fixture) rotate(version string) {
 	}
 }
 
-// What a generation was made from outlives it, with the times at which it was the
-// pool's; a pool that is new costs nothing.
+// The input of a generation outlives it, with the times at which the pool used it; a new pool
+// archives nothing.
 func TestArchive(t *testing.T) {
 	f := newFixture(t)
 	f.reconcile()
@@ -113,7 +113,7 @@ func TestArchive(t *testing.T) {
 		t.Errorf("it stood %+v", stood)
 	}
 
-	// One follows from the other, whatever the clocks say.
+	// The end of one interval is the start of the next, even if the clocks differ.
 	second := f.config()
 	if second.Annotations[api.AnnotationReplaces] != string(first.UID) {
 		t.Errorf("it replaces %q, want %q", second.Annotations[api.AnnotationReplaces], first.UID)
@@ -149,9 +149,9 @@ func TestArchiveOfARevert(t *testing.T) {
 	}
 }
 
-// Whoever is cut off between two of its writes loses no record: that of a generation
-// which was the pool's is on its configuration or archived, at any moment. The next run
-// finishes what was begun, with one interval for each generation.
+// An interruption between two writes loses no record: the record of each former generation is
+// on its configuration or archived, at any moment. The next run completes the interrupted one, with
+// one interval for each generation.
 func TestArchiveCutOff(t *testing.T) {
 	for writes := int64(0); ; writes++ {
 		f := newFixture(t)
@@ -217,7 +217,7 @@ func (c *cutOff) Delete(ctx context.Context, obj client.Object, opts ...client.D
 	return c.write(func() error { return c.digesting.Delete(ctx, obj, opts...) })
 }
 
-// configOrNil is the pool's configuration, where there is one.
+// configOrNil is the pool's configuration, nil if there is none.
 func (f *fixture) configOrNil() *osm.OperatingSystemConfig {
 	f.t.Helper()
 	osc := &osm.OperatingSystemConfig{}
@@ -231,9 +231,9 @@ func (f *fixture) configOrNil() *osm.OperatingSystemConfig {
 	return osc
 }
 
-// A pool whose configuration is gone, and whose profile is broken by now, is kept
-// alive from the archived record for days: its bootstrap token ends and is replaced,
-// the cluster's address moves, and its documents follow.
+// A pool whose configuration is deleted and whose profile is broken is maintained from the
+// archived record for days: its bootstrap token expires and is replaced, the cluster's address
+// changes, and its documents follow.
 func TestLastGoodFromTheArchive(t *testing.T) {
 	for _, archived := range []bool{false, true} {
 		f := newFixture(t)
@@ -253,7 +253,7 @@ func TestLastGoodFromTheArchive(t *testing.T) {
 			f.delete(first)
 		}
 		for day := range 5 {
-			f.clock.Step(24 * time.Hour) // the controller was away: the token is dead each time
+			f.clock.Step(24 * time.Hour) // the controller did not run: the token has expired each time
 			f.r.OverrideServer = fmt.Sprintf("https://day%d:6443", day)
 			f.reconcile()
 			document := string(f.secret(namesOf(f.pool).Provisioning).Data[api.UserDataKey])
@@ -271,7 +271,7 @@ func TestLastGoodFromTheArchive(t *testing.T) {
 	}
 }
 
-// A record that somebody edited is no record.
+// An edited record is invalid and is not archived.
 func TestEditedRecordIsNotArchived(t *testing.T) {
 	f := newFixture(t)
 	f.reconcile()
@@ -286,7 +286,7 @@ func TestEditedRecordIsNotArchived(t *testing.T) {
 	}
 }
 
-// A name that something else has is given up for a longer one.
+// If another object has the name of a record, a longer name is used.
 func TestArchiveNameIsTaken(t *testing.T) {
 	f := newFixture(t)
 	f.reconcile()
@@ -299,7 +299,7 @@ func TestArchiveNameIsTaken(t *testing.T) {
 	}
 }
 
-// What the contract can name, a record can be called.
+// Every name that the contract allows is possible as the name of a record.
 func TestRecordNames(t *testing.T) {
 	digest := "v1:sha256:" + strings.Repeat("0123456789abcdef", 4)
 	long := &machines.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: strings.Repeat("n", 63)}}

@@ -27,9 +27,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// TestWhichProfileAPoolGets walks through the order of origins, each of which
-// takes over, and gives way, as soon as it comes and goes: a ProfileSource, an
-// object of that name, a built-in profile.
+// TestWhichProfileAPoolGets tests the precedence of origins, each of which takes over and
+// yields as soon as it is created and deleted: a ProfileSource, an object of that name, a
+// built-in profile.
 func TestWhichProfileAPoolGets(t *testing.T) {
 	f := newFixture(t)
 	root := t.TempDir()
@@ -111,7 +111,7 @@ spec:
 `, version)
 }
 
-// start runs the fixture's reconciler in a manager, beside that of ProfileSources
+// start runs the fixture's reconciler in a manager, together with that of ProfileSources
 // with a built-in profile osp-a, as the controller does.
 func (f *fixture) start(directoryRoot string) {
 	f.t.Helper()
@@ -129,7 +129,7 @@ func (f *fixture) start(directoryRoot string) {
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true)},
 		Cache: cache.Options{
-			// The second is where a pool of the same names would be.
+			// The second namespace is that of a pool with the same object names.
 			DefaultNamespaces: map[string]cache.Config{f.r.Namespace: {}, strings.TrimPrefix(f.r.Namespace, "test-"): {}},
 			ByObject:          objects,
 		},

@@ -35,8 +35,8 @@ func TestClockThatIsSet(t *testing.T) {
 	}
 }
 
-// A controller that runs has a living token in every pool again soon after a jump, and
-// nothing else happened.
+// Soon after the clock jumps, a running controller has renewed the token of every pool, and
+// changed nothing more.
 func TestClockThatIsSetWhileItRuns(t *testing.T) {
 	f := newFixture(t)
 	f.start(t.TempDir())

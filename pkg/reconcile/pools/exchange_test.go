@@ -30,8 +30,8 @@ func (f *fixture) spoil(content string) {
 	}
 }
 
-// Documents that cannot be rendered again keep a token that lives, for days, and are
-// rendered once that is possible.
+// Documents that cannot be rendered again retain a valid token, for days, and are rendered when
+// that is possible again.
 func TestTokenIsExchanged(t *testing.T) {
 	f := newBoundFixture(t, "hetzner")
 	f.reconcile()
@@ -71,8 +71,8 @@ func TestTokenIsExchanged(t *testing.T) {
 	}
 }
 
-// A token that a profile has encoded is not found: the event says when it ends, and
-// nobody is kept busy.
+// A token that a profile has encoded is not found: the event says when it expires, and the
+// controller does not retry in a loop.
 func TestEncodedTokenIsNotExchanged(t *testing.T) {
 	f := newBoundFixture(t, "hetzner")
 	f.spoil("{{ .Token | b64enc }}")

@@ -41,8 +41,8 @@ var foreignKinds = map[string]func(v *apiextensionsv1.CustomResourceDefinitionVe
 	},
 }
 
-// definitions has somebody else change the definition of OperatingSystemConfig; ours comes
-// back in the end.
+// definitions changes the definition of OperatingSystemConfig as another client; ours is restored
+// at the end.
 func definitions(t *testing.T) (change func(context.Context, func(v *apiextensionsv1.CustomResourceDefinitionVersion)) error) {
 	t.Helper()
 	cl := cluster.Shared(t).Client(t, apiextensionsv1.AddToScheme)
@@ -65,7 +65,7 @@ func definitions(t *testing.T) (change func(context.Context, func(v *apiextensio
 	return change
 }
 
-// ready says what a pool lacks of a kubelet's version, as somebody sees it who waits.
+// ready says what a pool lacks of a kubelet's version, as a waiting user sees it.
 func (f *fixture) ready(md *machines.MachineDeployment, kubelet string) error {
 	var osc osm.OperatingSystemConfig
 	if err := f.client.Get(f.t.Context(), client.ObjectKey{Namespace: f.r.Namespace, Name: namesOf(md).Config}, &osc); err != nil {
@@ -87,9 +87,8 @@ func (f *fixture) ready(md *machines.MachineDeployment, kubelet string) error {
 	return nil
 }
 
-// A pool is served with any definition of its configuration that there is: a new one, a
-// rotation, a refusal, and what comes after that. What an earlier release wrote into the
-// status is no part of it.
+// A pool is served with any existing definition of its configuration: a new one, a rotation, a
+// refusal, and the generations after that. A status that an earlier release wrote has no effect.
 func TestForeignKinds(t *testing.T) {
 	change := definitions(t)
 	for name, to := range foreignKinds {
@@ -124,10 +123,10 @@ func TestForeignKinds(t *testing.T) {
 	}
 }
 
-// Definitions that change all the time, as where another controller applies its own again
-// and again, keep no pool from what it asks for, and nothing is told to be refused. None of
-// them has the subresource status: if a status could be written now and then, a controller
-// that has to write one would be done after some retries.
+// If the definitions change all the time, for example because another controller applies its own
+// again and again, pools still get what they request, and no refusal is reported. None of the
+// definitions has the subresource status: if a status could be written now and then, a controller
+// that has to write one would succeed after some retries.
 func TestKindsThatChange(t *testing.T) {
 	change := definitions(t)
 	f := newFixture(t)

@@ -42,8 +42,8 @@ func (f *fixture) sweep() time.Time {
 	return next
 }
 
-// Records beyond the limit go, the one longest out of use first, unless the provenance
-// of a node names it. Those of a pool that is gone stay for the retention.
+// Records beyond the limit are deleted, the longest unused first, unless the provenance of a node
+// names them. Those of a deleted pool remain for the retention.
 func TestHistory(t *testing.T) {
 	f := newFixture(t)
 	f.r.History = archive.Retention{Limit: 2, Gone: 24 * time.Hour}
@@ -103,7 +103,7 @@ func (f *fixture) provenance(inputDigest string) {
 	f.t.Cleanup(func() { _ = f.client.Delete(context.WithoutCancel(f.t.Context()), np) })
 }
 
-// settingsMaps are the digests' names for which settings are kept.
+// settingsMaps are the names of the stored settings, which are their digests.
 func (f *fixture) settingsMaps() (out []string) {
 	f.t.Helper()
 	var list corev1.ConfigMapList
@@ -116,8 +116,8 @@ func (f *fixture) settingsMaps() (out []string) {
 	return out
 }
 
-// Settings stay as long as a record or a configuration has them, and as long as a pool
-// may be about to get them.
+// Settings remain as long as a record or a configuration has them, and as long as a pool can be
+// about to get them.
 func TestUnusedSettingsGo(t *testing.T) {
 	f := newFixture(t)
 	f.r.History = archive.Retention{Limit: 1, Gone: time.Hour}

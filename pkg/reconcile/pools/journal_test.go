@@ -16,7 +16,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
-// audited lets the fixture keep an audit log, as another run of the controller.
+// audited makes the fixture write an audit log, like a new run of the controller.
 func (f *fixture) audited(path string) *auditlog.Writer {
 	f.t.Helper()
 	j := &auditlog.Writer{
@@ -77,8 +77,8 @@ func (f *fixture) deletePool() {
 	f.reconcile()
 }
 
-// A configuration is told of once, when it is made, replaced, put back and gone; the
-// object names its line.
+// A configuration is logged once each time it is created, replaced, restored and deleted; the
+// object names its entry.
 func TestAuditLog(t *testing.T) {
 	f := newFixture(t)
 	path := filepath.Join(t.TempDir(), "audit.log")
@@ -115,8 +115,8 @@ func TestAuditLog(t *testing.T) {
 	}
 }
 
-// Provisioning goes on while nothing can be written; what was not written is told
-// later, in its order, and what had been told and not noted under the same id.
+// Provisioning continues while the audit log cannot be written. Missing entries are written later,
+// in order; an entry that was written but not recorded on the object has the same id.
 func TestAuditLogAway(t *testing.T) {
 	f := newFixture(t)
 	volume := filepath.Join(t.TempDir(), "volume")

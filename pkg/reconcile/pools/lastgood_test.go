@@ -22,8 +22,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// Whoever keeps what they have, because they want to or because they cannot have what they
-// ask for, gets a configuration back that somebody deleted or edited, and no other one.
+// A pool that retains its configuration, because it is suspended or because it cannot have what it
+// requests, gets exactly that configuration again after a user deleted or edited it.
 func TestConfigOfLastGoodComesBack(t *testing.T) {
 	const gone = "OperatingSystemConfig POOL-config was missing"
 	remove := func(f *fixture) { f.delete(f.config()) }
@@ -91,8 +91,8 @@ func TestConfigOfLastGoodComesBack(t *testing.T) {
 	}
 }
 
-// Where nobody knows what a suspended pool was made of it keeps its documents; they follow
-// its revision and its tokens, and it is told.
+// If the record of a suspended pool is lost, the pool retains its documents; they follow its
+// revision and its tokens, and an event reports the loss.
 func TestLostConfigOfSuspendedPool(t *testing.T) {
 	f := newFixture(t)
 	f.offers(f.r.Namespace, "v1.0.0")
@@ -188,7 +188,7 @@ func TestEditedFactOfRecordIsPutBack(t *testing.T) {
 	}
 }
 
-// Nobody vouches for an edited record when its pool goes.
+// An edited record is not archived or logged when its pool is deleted.
 func TestEditedRecordOfDeletedPool(t *testing.T) {
 	f := newFixture(t)
 	path := filepath.Join(t.TempDir(), "audit.log")
@@ -228,9 +228,9 @@ func TestRecordThatIsEditedMeanwhile(t *testing.T) {
 	}
 }
 
-// Whoever is cut off before the first Secret of a new configuration finishes it, and where
-// the next version came meanwhile, that follows the one that machines booted from: of the
-// one between there is no record, for nobody had it.
+// A run that was interrupted before the first Secret of a new configuration is completed. If the
+// next version was published meanwhile, it follows the version that machines booted from: there is
+// no record of the version between, because no machine had it.
 func TestConfigThatNoSecretFollowed(t *testing.T) {
 	for name, c := range map[string]struct {
 		then func(f *fixture)
@@ -291,7 +291,7 @@ func TestConfigThatNoSecretFollowed(t *testing.T) {
 	}
 }
 
-// A pool whose profile is taken from another object of the same content keeps its
+// A pool whose profile is taken from another object of the same content retains its
 // configuration.
 func TestSameContentOfAnotherObject(t *testing.T) {
 	f := newFixture(t)
@@ -314,8 +314,8 @@ func TestSameContentOfAnotherObject(t *testing.T) {
 	}
 }
 
-// A new pool that is suspended, and of which a controller that was cut off made no more
-// than the provisioning Secret, gets its first configuration all the same.
+// A new suspended pool, of which an interrupted controller created only the provisioning Secret,
+// still gets its first configuration.
 func TestSuspendedPoolThatWasCutOff(t *testing.T) {
 	f := newFixture(t)
 	f.ask(map[string]string{api.AnnotationSuspend: "true"})
@@ -329,7 +329,7 @@ func TestSuspendedPoolThatWasCutOff(t *testing.T) {
 	f.config()
 }
 
-// What a configuration repeats of its record is put back as the record has it.
+// Annotations of a configuration that repeat its record are restored from the record.
 func TestContradictedRecord(t *testing.T) {
 	f := newFixture(t)
 	f.offers(f.r.Namespace, "v1.0.0")

@@ -13,7 +13,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 )
 
-// What is wrong with what all pools share stops nobody's tokens from being renewed.
+// An error in an object that all pools share does not prevent the renewal of tokens.
 func TestBrokenRegistrySecretStopsNoRenewal(t *testing.T) {
 	f := newBoundFixture(t, "hetzner")
 	f.r.RegistrySecret, f.r.Registry = client.ObjectKey{Namespace: f.r.Namespace, Name: "registries"}, f.client
@@ -39,8 +39,8 @@ func TestBrokenRegistrySecretStopsNoRenewal(t *testing.T) {
 	renewed("gone")
 }
 
-// Of several bad keys the same is named each time: a refusal that changes with the order of
-// a map would be written to the configuration, and make another run, without end.
+// If there are several invalid keys, the same one is named each time: a refusal that changes with
+// the order of a map would be written to the configuration and start another run, in a loop.
 func TestBrokenRegistrySecretIsToldOnce(t *testing.T) {
 	f := newFixture(t)
 	f.r.RegistrySecret, f.r.Registry = client.ObjectKey{Namespace: f.r.Namespace, Name: "registries"}, f.client
@@ -64,7 +64,7 @@ func TestBrokenRegistrySecretIsToldOnce(t *testing.T) {
 	}
 }
 
-// A race that does not end is no race: the pool runs less and less often, and is told.
+// An endless race is not a race: the pool runs less and less often, and an event reports it.
 func TestEndlessRaceBacksOff(t *testing.T) {
 	f := newFixture(t)
 	said := f.told()
@@ -90,8 +90,8 @@ func TestEndlessRaceBacksOff(t *testing.T) {
 	}
 }
 
-// A document with a token of its pool is ours, also in a Secret that somebody made
-// immutable: it is not taken over, and gets no token that others share.
+// A document with a token of its pool is ours, also in a Secret that a user made immutable: it is
+// not taken over, and gets no shared token.
 func TestImmutableByHandIsNotTakenOver(t *testing.T) {
 	f := newBoundFixture(t, "hetzner")
 	f.reconcile()

@@ -151,7 +151,7 @@ func (f *fixture) count() func() []string {
 	return func() []string {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		// A restart may look at the settings again; nothing else does.
+		// After a restart only the settings can be read again.
 		out := slices.DeleteFunc(requests, func(r string) bool { return strings.HasPrefix(r, "get *v1.ConfigMap") })
 		requests = nil
 		return out
@@ -233,8 +233,8 @@ func (f *fixture) pass(d time.Duration) {
 	}
 }
 
-// A document that is written for another reason carries the token that stands. After
-// a restart, which knows none, it gets a new one, once.
+// A document that is written for another reason carries the present token. After a restart, which
+// loses it, the document gets a new one, once.
 func TestBoundTokenOfARenderingInBetween(t *testing.T) {
 	f := newBoundFixture(t, "hetzner")
 	requests := f.count()
@@ -263,7 +263,7 @@ func TestBoundTokenOfARenderingInBetween(t *testing.T) {
 	if f.reconcile(); f.carried(stageProvision) != second || f.carried(stageBootstrap) == second || asked() != 1 {
 		t.Error("the document that was edited is not the one with a new token")
 	}
-	// A time that was edited is no way to keep a token.
+	// Editing the recorded time does not extend the use of a token.
 	secret := f.secret(namesOf(f.pool).Provisioning)
 	f.patch(secret, `{"metadata":{"annotations":{"`+api.AnnotationCredentialsRenewAt+`":"2099-01-01T00:00:00Z"}}}`)
 	if f.reconcile(); f.secret(secret.Name).Annotations[api.AnnotationCredentialsRenewAt] > lineage.Stamp(f.clock.Now().Add(testTokenTTL)) {
@@ -275,8 +275,8 @@ func TestBoundTokenOfARenderingInBetween(t *testing.T) {
 	}
 }
 
-// A pool that cannot have what it asks for keeps its last good documents for days,
-// with tokens that live, in at most three requests per half of a token's life.
+// A pool that cannot have what it requests retains its last good documents for days, with valid
+// tokens, in at most three requests per half of a token's lifetime.
 func TestBoundTokenOfTheLastGoodGeneration(t *testing.T) {
 	f := newBoundFixture(t, "hetzner")
 	requests := f.count()

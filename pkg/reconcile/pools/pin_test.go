@@ -28,7 +28,7 @@ func commitOf(version string) string {
 }
 
 // offers makes ProfileSource "team" of a namespace offer osp-a: one version is current,
-// others may be asked for.
+// others can be requested.
 func (f *fixture) offers(namespace, current string, others ...string) *api.ProfileSource {
 	f.t.Helper()
 	minute := metav1.Duration{Duration: time.Minute}
@@ -93,7 +93,7 @@ func (f *fixture) ask(annotations map[string]string) {
 	}
 }
 
-// told keeps the events of the fixture.
+// told collects the events of the fixture.
 func (f *fixture) told() *remembered {
 	told := &remembered{EventRecorder: f.r.Recorder}
 	f.r.Recorder = told
@@ -167,7 +167,7 @@ func TestPins(t *testing.T) {
 	} {
 		f.ask(map[string]string{api.AnnotationVersionPin: pin})
 		told.saidLast(t, says...)
-		// A version that comes once the pool is there is no reason to refuse the pool.
+		// A version that is created after the pool is not a reason to reject the pool.
 		if refused, err := f.r.Admit(t.Context(), f.pool); refused != (says[0] != "Waiting") || refused == (err == nil) {
 			t.Errorf("admission of %s: refused %t, %v", pin, refused, err)
 		}
@@ -210,8 +210,8 @@ func TestPinOfASuspendedSource(t *testing.T) {
 	f.has("it is there all the same", "osp-a-v1.0.0", commitOf("v1.0.0"))
 }
 
-// security.md 24: profiles of other namespaces are for nobody, unless the controller was
-// told so; and no more once it is not told any longer.
+// security.md 24: pools can take profiles of other namespaces only if a flag of the controller
+// allows it, and no longer after the flag is removed.
 func TestProfilesOfOtherNamespaces(t *testing.T) {
 	f := newFixture(t)
 	told := f.told()
@@ -238,7 +238,7 @@ func TestProfilesOfOtherNamespaces(t *testing.T) {
 		f.has("it is allowed", other+"/osp-a-v1.2.0", strings.Repeat("5", 40))
 		f.ask(map[string]string{api.AnnotationVersionPin: "~1.1"})
 		f.has("a version there", other+"/osp-a-v1.1.0", commitOf("v1.1.0"))
-		// Nobody there sees this pool, so nobody makes what is in the history only.
+		// The source of that namespace does not see this pool, so it creates no version from its history.
 		told.told = nil
 		f.ask(map[string]string{api.AnnotationVersionPin: "v1.0.0"})
 		told.saidLast(t, `has no version "v1.0.0"; nearest are v1.2.0, v1.1.0: `)
@@ -247,7 +247,7 @@ func TestProfilesOfOtherNamespaces(t *testing.T) {
 			t.Errorf("the pool has %s", rec.Object)
 		}
 	}
-	// What is served is kept alive as long as it may be read.
+	// The present generation is maintained as long as its profile can be read.
 	if _, err := f.r.records().Restore(t.Context(), f.pool, recordOf(f.osc()), render.Cluster{}); err != nil {
 		t.Error(err)
 	}
@@ -261,8 +261,8 @@ func TestProfilesOfOtherNamespaces(t *testing.T) {
 	}
 }
 
-// security.md 25: of two pools whose objects have the same names the first keeps them,
-// and nothing is written for the second but an event.
+// security.md 25: if two pools have objects of the same names, the first retains them, and only an
+// event is written for the second.
 func TestCollidingPools(t *testing.T) {
 	f := newFixture(t)
 	told := f.told()
@@ -302,8 +302,8 @@ func TestCollidingPools(t *testing.T) {
 	}
 }
 
-// Of two new pools of the same names the older one is served, whichever comes first, and
-// whatever each of them got made before it saw the other.
+// If two new pools have the same names, the older one is served, independent of the order of
+// reconciliation, and of the objects that each of them got before it saw the other.
 func TestNewCollidingPools(t *testing.T) {
 	for name, begun := range map[string]func(f *fixture, older, younger *machines.MachineDeployment){
 		"nothing is there": func(*fixture, *machines.MachineDeployment, *machines.MachineDeployment) {},
@@ -348,8 +348,8 @@ func TestNewCollidingPools(t *testing.T) {
 	}
 }
 
-// everything names all objects that pools of the fixture's namespace may have, with
-// their resourceVersions, tokens aside.
+// everything lists all objects that pools of the fixture's namespace can have, with their
+// resourceVersions, except tokens.
 func (f *fixture) everything() string {
 	f.t.Helper()
 	var out bytes.Buffer
@@ -384,8 +384,8 @@ func (f *fixture) profile(name string) *osm.OperatingSystemProfile {
 	return &osp
 }
 
-// Whoever may delete profiles and make some cannot have pools boot from what is not in
-// Git: an object of other content in the place of a source's is refused.
+// A user who can delete and create profiles cannot make pools boot from content that is not in Git:
+// an object of other content in place of a source's object is rejected.
 func TestObjectThatWasReplaced(t *testing.T) {
 	f := newFixture(t)
 	told := f.told()
@@ -451,8 +451,8 @@ func TestCacheBehindTakesNothingBack(t *testing.T) {
 	}
 }
 
-// Whoever comes too late takes back what it got made, whichever is older, or else it would
-// be in the way of the pool that is served.
+// The pool that yields deletes the objects that it got, even if it has the older ones: otherwise
+// they would block the pool that is served.
 func TestWhatIsLeftOfTheLoserIsTakenBack(t *testing.T) {
 	for name, cut := range map[string][]string{
 		"served":             {},

@@ -35,8 +35,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
 
-// digesting reads Secrets and configurations as the manager's cache keeps them, from
-// the API server.
+// digesting reads Secrets and configurations from the API server in the form in which the
+// manager's cache stores them.
 type digesting struct{ client.Client }
 
 func (d digesting) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
@@ -200,7 +200,7 @@ func TestTokenIsRenewedInTime(t *testing.T) {
 		t.Error("moving the token's end rewrote the document")
 	}
 
-	// The controller was away until the token was dead.
+	// The controller did not run until the token had expired.
 	f.clock.Step(3 * time.Hour)
 	f.reconcile()
 	var fresh *corev1.Secret
@@ -301,8 +301,8 @@ func TestServiceAccountToken(t *testing.T) {
 	}
 }
 
-// A pool of a profile object that was changed by hand keeps its last documents,
-// although the old content is nowhere any more.
+// A pool of a manually changed profile object retains its last documents, although the old content
+// does not exist any more.
 func TestLastGoodOfAProfileThatIsGone(t *testing.T) {
 	f := newFixture(t)
 	f.reconcile()
@@ -329,7 +329,7 @@ func TestLastGoodOfAProfileThatIsGone(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with a pool, its token is renewed before it ends.
+// Despite any error of a pool, its token is renewed before it expires.
 func TestTokenIsRenewedWhateverIsWrong(t *testing.T) {
 	for name, spoil := range map[string]func(f *fixture){
 		"the endpoint is unknown": func(f *fixture) { f.r.ClusterInfo = unreadable{f.client} },
@@ -417,7 +417,7 @@ func TestOrphansAreRemoved(t *testing.T) {
 	}
 }
 
-// What others edit or delete beside the documents comes back.
+// Objects other than the documents are restored after an edit or deletion.
 func TestEditsAreUndone(t *testing.T) {
 	f := newFixture(t)
 	f.r.Settings.NodeHTTPProxy = "http://user:secret@proxy.example.com"

@@ -83,7 +83,7 @@ func TestReferencesToOtherNamespaces(t *testing.T) {
 		}
 	}
 
-	// A controller without the flag keeps the documents, and renews the token.
+	// A controller without the flag preserves the documents, and renews the token.
 	allowed()
 	told.told = nil
 	f.clock.Step(desired.ValuesPoll)

@@ -24,8 +24,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 )
 
-// Somebody may take away annotation and finalizer in one update: nothing of the pool
-// outlives that, also not what the cache has not seen yet.
+// A user can remove annotation and finalizer in one update: no object of the pool remains after
+// that, including objects that are not in the cache yet.
 func TestReleaseWithoutFinalizer(t *testing.T) {
 	f := newBoundFixture(t, "hetzner")
 	f.reconcile()
@@ -94,8 +94,7 @@ func (w withoutRoles) Get(ctx context.Context, key client.ObjectKey, obj client.
 	return w.digesting.Get(ctx, key, obj, opts...)
 }
 
-// Nothing is remembered of pools that are gone, and what was remembered of one is not
-// believed of the next of its name.
+// The cached state of a deleted pool is dropped, and is not used for the next pool of the same name.
 func TestForgottenPools(t *testing.T) {
 	f := newFixture(t)
 	f.r.NodeTokenTTL = testTokenTTL
@@ -113,7 +112,7 @@ func TestForgottenPools(t *testing.T) {
 	}
 	f.delete(f.pool)
 	f.reconcile()
-	f.reconcile() // it is gone
+	f.reconcile() // it is deleted
 	if n := len(f.r.cache.of); n != 0 {
 		t.Errorf("%d pools are remembered", n)
 	}
@@ -131,8 +130,8 @@ func (f *fixture) takeNames() []*appsv1.ControllerRevision {
 	return out
 }
 
-// Where both names of a record are taken, that is told, what stands is maintained, and
-// the pool moves on once they are free. Nobody is kept busy meanwhile.
+// If both names of a record are taken, an event reports it, the existing generation is maintained,
+// and the pool continues when they are free. Meanwhile the controller does not retry in a loop.
 func TestNamesOfARecordAreTaken(t *testing.T) {
 	f := newBoundFixture(t, "hetzner")
 	told := f.told()
@@ -167,7 +166,7 @@ func TestNamesOfARecordAreTaken(t *testing.T) {
 	}
 }
 
-// That is no reason to keep a pool that leaves.
+// Names of a record that are taken do not prevent the release of a pool.
 func TestNamesOfARecordAreTakenAtTheEnd(t *testing.T) {
 	f := newFixture(t)
 	told := f.told()
@@ -184,7 +183,7 @@ func TestNamesOfARecordAreTakenAtTheEnd(t *testing.T) {
 	}
 }
 
-// The finalizer that cannot be set and a profile that does not exist are told both.
+// A finalizer that cannot be set and a profile that does not exist are both reported.
 func TestUnheldAndRefused(t *testing.T) {
 	f := newFixture(t)
 	told := f.told()
@@ -222,7 +221,7 @@ func (r refusing) Patch(ctx context.Context, obj client.Object, patch client.Pat
 	return r.forbid(obj, func() error { return r.digesting.Patch(ctx, obj, patch, opts...) })
 }
 
-// A missing namespace is no race: the pool is told, and looked at again now and then.
+// A missing namespace is not a race: an event reports it, and the pool is retried now and then.
 func TestMissingNamespaceIsNoRace(t *testing.T) {
 	f := newFixture(t)
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "none-" + f.r.Namespace, Name: "s"}}

@@ -20,7 +20,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// sighting is one state of a Secret, as somebody saw who watched all the time.
+// sighting is one state of a Secret, as a permanent watch sees it.
 type sighting struct {
 	kind     watch.EventType
 	stage    string // of a document; empty for the kubeconfig
@@ -82,9 +82,9 @@ func (f *fixture) template(kubelet, revision string) {
 
 var templateOf = regexp.MustCompile(`template v1\.35\.(\d+)`)
 
-// Somebody who watches all the time sees no Secret missing, no revision of a
-// MachineDeployment over a document of an older template, and no new bootstrap document
-// beside an old provisioning one; each change is one update of each document.
+// A permanent watch sees no missing Secret, no revision of a MachineDeployment on a document of an
+// older template, and no new bootstrap document together with an old provisioning one. Each change
+// is one update of each document.
 func TestRotationSeenByAWatcher(t *testing.T) {
 	f := newFixture(t)
 	file := func(stage string) osm.OSPConfig {
@@ -101,7 +101,7 @@ func TestRotationSeenByAWatcher(t *testing.T) {
 	f.reconcile()
 	f.template("1.35.3", "2") // the template first
 	f.reconcile()
-	f.template("1.35.3", "3") // then its revision, and nothing else
+	f.template("1.35.3", "3") // then only its revision
 	f.reconcile()
 	f.osp("osp-hand", "v1.1.0", func(spec *osm.OperatingSystemProfileSpec) { spec.OSVersion = "26.04" }) // a profile
 	f.reconcile()
@@ -149,8 +149,8 @@ func TestRotationSeenByAWatcher(t *testing.T) {
 	}
 }
 
-// A rotation that is cut off anywhere leaves no state that a watcher may not see, and
-// the next run finishes it.
+// A rotation that is interrupted at any point leaves no state that a watch must not see, and
+// the next run completes it.
 func TestRotationCutOff(t *testing.T) {
 	for writes := int64(0); ; writes++ {
 		f := newFixture(t)

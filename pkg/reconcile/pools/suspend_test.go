@@ -69,7 +69,7 @@ func TestSuspendedPool(t *testing.T) {
 		t.Errorf("told was %q", told.told)
 	}
 
-	// The tokens are renewed: the controller was away until they were dead.
+	// The tokens are renewed: the controller did not run until they had expired.
 	f.clock.Step(3 * time.Hour)
 	f.ask(nil)
 	f.has("a new token", "osp-a-v1.0.0", strings.Repeat("5", 40))
@@ -103,8 +103,8 @@ func TestSuspendedPool(t *testing.T) {
 	}
 }
 
-// A suspended pool whose profile nobody has any more keeps its documents, and they
-// follow its revision.
+// A suspended pool whose profile does not exist any more retains its documents, and they follow its
+// revision.
 func TestSuspendedPoolOfAProfileThatIsGone(t *testing.T) {
 	f := newFixture(t)
 	told := f.told()

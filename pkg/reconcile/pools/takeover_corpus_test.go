@@ -27,8 +27,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/conformance"
 )
 
-// Documents that the reference made are kept: it rendered the profiles of the corpus
-// for pools of every system and provider, and we take them over with its credentials.
+// Documents that OSM made are preserved: OSM rendered the profiles of the corpus for pools of
+// every system and provider, and the test takes them over with OSM's credentials.
 func TestTakeOverCorpus(t *testing.T) {
 	taken := map[string]int{}
 	for _, c := range conformance.Cases(t) {

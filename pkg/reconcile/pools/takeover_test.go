@@ -151,8 +151,8 @@ func (f *fixture) legacySecrets(md *machines.MachineDeployment, bootstrap, provi
 	})
 }
 
-// What means the same to a machine is kept to the byte; the configuration, which holds
-// credentials, is replaced, and nothing of the reference's outlives the pool.
+// Documents that are equivalent for a machine are preserved byte by byte; the configuration, which
+// contains credentials, is replaced, and no object of OSM outlives the pool.
 func TestTakeOverUnchanged(t *testing.T) {
 	f := newLegacyFixture(t)
 	before := map[string]*corev1.Secret{stageBootstrap: f.secret(namesOf(f.pool).Bootstrap), stageProvision: f.secret(namesOf(f.pool).Provisioning)}
@@ -283,9 +283,9 @@ func (f *fixture) machine(name string, of *machines.MachineSet) *machines.Machin
 	return m
 }
 
-// A takeover that was cut off between the two requests of a replacement left a machine
-// without its provisioning Secret: that one comes back at once, and takes its bootstrap
-// Secret from nobody.
+// An interruption between the two requests of a replacement during a takeover left a machine
+// without its provisioning Secret. That one is restored at once, and no machine loses its
+// bootstrap Secret.
 func TestTakeOverCutOffWhileAMachineBoots(t *testing.T) {
 	f := newLegacyFixture(t)
 	booting := f.machine("booting", f.machineSet("legacy-1", "1"))
@@ -397,8 +397,8 @@ func (r reversed) List(ctx context.Context, list client.ObjectList, opts ...clie
 	return err
 }
 
-// Of machines made in one second the same is named whatever order they are listed in: the
-// refusal is written to the configuration, and one that changes would make another run.
+// If several machines were created in one second, the same one is named for any order of the list:
+// the refusal is written to the configuration, and a changed one would start another run.
 func TestTakeOverNamesOneMachine(t *testing.T) {
 	f := newLegacyFixture(t)
 	set := f.machineSet("legacy-1", "1")
@@ -416,8 +416,8 @@ func TestTakeOverNamesOneMachine(t *testing.T) {
 	}
 }
 
-// Machines that never join, and are made again and again, hold a pool up for half an hour
-// in all, also where the controller restarts meanwhile, and the event says until when.
+// Machines that never join and are created again and again delay a pool for half an hour in total,
+// also if the controller restarts meanwhile, and the event says until when.
 func TestTakeOverBoundsTheWaitByThePool(t *testing.T) {
 	f := newLegacyFixture(t)
 	set := f.machineSet("legacy-1", "1")
@@ -472,11 +472,11 @@ func TestTakeOverBoundsTheWaitByThePool(t *testing.T) {
 	}
 }
 
-// What a pool waited for is forgotten where it wants what it has again: the next change
-// has half an hour of its own.
+// The time that a pool has waited is reset when the pool requests again what it has: the next change
+// waits for up to half an hour again.
 func TestTakeOverForgetsAWaitThatIsOver(t *testing.T) {
 	f := newLegacyFixture(t)
-	f.reconcile() // what means the same is kept
+	f.reconcile() // an equivalent document is preserved
 	booting := f.machine("booting", f.machineSet("legacy-1", "1"))
 	provisioning := f.secret(namesOf(f.pool).Provisioning)
 	change := func(version, to string) {
@@ -503,8 +503,8 @@ func TestTakeOverForgetsAWaitThatIsOver(t *testing.T) {
 	}
 }
 
-// Whoever is cut off while he takes over leaves what the next run finishes: each pool
-// ends with the documents that a fresh render gives.
+// The next run completes a takeover that was interrupted: each pool ends with the documents that a
+// fresh rendering gives.
 func TestTakeOverCutOff(t *testing.T) {
 	for writes := int64(0); ; writes++ {
 		f := newLegacyFixture(t)
@@ -537,7 +537,7 @@ func TestTakeOverCutOff(t *testing.T) {
 	}
 }
 
-// Where the API server refuses the new Secret, the old one comes back.
+// If the API server rejects the new Secret, the old one is restored.
 func TestTakeOverPutsBack(t *testing.T) {
 	f := newLegacyFixture(t)
 	have := f.secret(namesOf(f.pool).Bootstrap)

@@ -17,7 +17,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// What another release made is left as it is: the release is no part of what decides.
+// Documents of another release remain unchanged: the release is not part of any comparison.
 func TestAnotherReleaseRollsNothing(t *testing.T) {
 	f := newFixture(t)
 	f.reconcile()
@@ -43,8 +43,8 @@ func TestAnotherReleaseRollsNothing(t *testing.T) {
 	}
 }
 
-// Where the key of digests is lost, each document is written once more, and the
-// configuration stays.
+// If the key of digests is lost, each document is written once more, and the configuration
+// remains.
 func TestKeyLost(t *testing.T) {
 	f := newFixture(t)
 	f.reconcile()
@@ -66,8 +66,8 @@ func TestKeyLost(t *testing.T) {
 	}
 }
 
-// A pool that has nothing of ours waits until each source was looked at once: its
-// documents are not made of another profile first. One that has something does not.
+// A pool without objects of ours waits until each source is reconciled for the first time: its
+// documents must not be made of another profile first. A pool that has some does not wait.
 func TestWaitsForTheFirstLook(t *testing.T) {
 	f := newFixture(t)
 	f.source()

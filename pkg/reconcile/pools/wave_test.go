@@ -14,7 +14,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
-// A pool adopts no version before its wave is given it, whatever is written first.
+// A pool adopts no version before its wave gets it, independent of the order of writes.
 func TestPoolsWaitForTheirWave(t *testing.T) {
 	f := newFixture(t)
 	told := f.told()
@@ -35,7 +35,7 @@ func TestPoolsWaitForTheirWave(t *testing.T) {
 		f.ask(nil)
 	}
 	gate(api.GateWaves)
-	// Nothing is decided: a new pool waits, one that has something keeps it.
+	// No decision yet: a new pool waits, and one with a configuration retains it.
 	f.ask(map[string]string{api.AnnotationOSP: "osp-a"})
 	told.saidLast(t, "Waiting", `which version of profile "osp-a" wave 5 gets is not decided yet: ProfileSource "team"`)
 	gate(api.GateNone)
@@ -95,8 +95,8 @@ func TestCountsStartNobody(t *testing.T) {
 	}
 }
 
-// A configuration says which version a pool cannot have, and no version where the pool
-// itself, or something that is missing, is the reason: by that a rollout is held or not.
+// A configuration says which version a pool cannot have. It names no version if the reason is the
+// pool itself or a missing object: this decides if a rollout is paused.
 func TestWhichVersionIsRefused(t *testing.T) {
 	f := newFixture(t)
 	f.offers(f.r.Namespace, "v1.0.0")

@@ -16,8 +16,8 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// What the API server refuses holds up no renewal: as long as it does, the configuration
-// before is kept and maintained, and tried again less and less often.
+// A configuration that the API server rejects does not prevent renewals: meanwhile the previous
+// configuration is maintained, and the new one is retried less and less often.
 func TestRefusedConfigurationIsWithheld(t *testing.T) {
 	f := newBoundFixture(t, "hetzner")
 	told := f.told()
@@ -65,7 +65,7 @@ func TestRefusedConfigurationIsWithheld(t *testing.T) {
 	}
 }
 
-// A configuration that somebody deleted and that is refused holds up no renewal either.
+// A deleted configuration that is rejected when it is restored does not prevent renewals either.
 func TestRefusedConfigurationThatStood(t *testing.T) {
 	f := newBoundFixture(t, "hetzner")
 	f.reconcile()
@@ -83,8 +83,8 @@ func TestRefusedConfigurationThatStood(t *testing.T) {
 	}
 }
 
-// What cannot be read for a moment is not gone: nobody is told that it is, the token is
-// renewed all the same, and reading is tried again.
+// An object that cannot be read for a moment is not reported as deleted; the token is renewed, and
+// the read is retried.
 func TestUnreadIsNotGone(t *testing.T) {
 	for name, suspended := range map[string]bool{"a broken profile": false, "a suspended pool": true} {
 		t.Run(name, func(t *testing.T) {
@@ -133,8 +133,8 @@ func (a awayFor[T]) Get(ctx context.Context, key client.ObjectKey, obj client.Ob
 	return a.Client.Get(ctx, key, obj, opts...)
 }
 
-// Whoever is cut off between the two documents, and finds the next profile broken, leaves
-// both for the revision whose content they have.
+// A run that was interrupted between the two documents and then finds the next profile broken
+// leaves both documents for the revision whose content they have.
 func TestRevisionOfTheLastGood(t *testing.T) {
 	f := newFixture(t)
 	f.template("1.35.1", "1")
@@ -149,7 +149,7 @@ func TestRevisionOfTheLastGood(t *testing.T) {
 	f.osp("osp-hand", "v1.1.0", func(spec *osm.OperatingSystemProfileSpec) {
 		spec.ProvisioningConfig.Files[0].Content.Inline.Data = "{{ .NetworkConfig.CIDR }}"
 	})
-	// The old content is nowhere any more, unless somebody kept it.
+	// The old content does not exist any more, unless a user has a copy.
 	kept := f.handProfile()
 	kept.ObjectMeta = metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "osp-broken"}
 	f.ensure(kept)

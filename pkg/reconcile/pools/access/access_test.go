@@ -13,7 +13,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
-// A machine may be booting with the last token of a pool, so its account outlives the
+// A machine can be booting with the last token of a pool, so its account outlives the
 // documents that carried it.
 func TestRetire(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

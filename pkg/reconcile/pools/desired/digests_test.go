@@ -10,7 +10,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
-// Of a profile one digest is remembered, and of all profiles not more than there may be.
+// One digest is cached per profile, and the number of cached digests is bounded.
 func TestForgottenDigests(t *testing.T) {
 	var d Digests
 	osp := &osm.OperatingSystemProfile{}

@@ -8,8 +8,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// A kubeconfig that is made from the one of another token is the same as one that is
-// encoded, whatever the token looks like to YAML.
+// A kubeconfig that is made from that of another token equals an encoded one, for tokens of any
+// YAML type.
 func TestKubeconfigTemplate(t *testing.T) {
 	r := Endpoints{}
 	quick, err := r.overridden(Endpoint{Server: "https://[fd00::1]:6443", Cluster: &clientcmdapi.Cluster{CertificateAuthorityData: []byte("ca")}})
@@ -46,7 +46,7 @@ func TestKubeconfigTemplate(t *testing.T) {
 	}
 }
 
-// A server may be given by the flag alone, but not by nobody.
+// The flag alone can set the server; without any server there is an error.
 func TestEndpointOverride(t *testing.T) {
 	nowhere := Endpoint{Cluster: &clientcmdapi.Cluster{}}
 	if _, err := (Endpoints{}).overridden(nowhere); err == nil || !strings.Contains(err.Error(), "has no server") {

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What the API server says of a token counts, not what was asked for, and not that
-// its clock is another.
+// The API server decides the lifetime of a token, not the request, and a difference between the
+// clocks does not matter.
 func TestIssued(t *testing.T) {
 	asked := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	answer := func(created, expires time.Time) *authenticationv1.TokenRequest {
