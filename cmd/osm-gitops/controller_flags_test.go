@@ -18,7 +18,7 @@ func TestIgnitionVersionFlag(t *testing.T) {
 			t.Errorf("%q: setting %q, %v, want %q", args, got, err, want)
 		}
 	}
-	if _, err := parsedFlags("--ignition-version=3.5.0"); err == nil || !strings.Contains(err.Error(), `--ignition-version: "3.5.0" is no version`) {
+	if _, err := parsedFlags("--ignition-version=3.5.0"); err == nil || !strings.Contains(err.Error(), `--ignition-version: "3.5.0" is not a supported version`) {
 		t.Errorf("error %v", err)
 	}
 }

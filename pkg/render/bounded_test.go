@@ -11,8 +11,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// Whatever stops a rendering, the error names profile, stage, field, file on the
-// node, and the line in the profile's file. security.md 17, 18
+// Every error that ends a rendering names profile, stage, field, file on the node, and the line
+// in the profile's file. security.md 17, 18
 func TestErrorsNameTheirPlace(t *testing.T) {
 	const file, named = "provisioningConfig.files[0] \"/f\": ", "provisioningConfig.templates[t]: "
 	tests := map[string]struct {
@@ -55,8 +55,8 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 	}
 }
 
-// The limits are those of one rendering: what another has used up, or how it
-// ended, does not count, and both stages count together.
+// The limits apply to one rendering: neither the work nor the error of another one counts, and
+// both stages count together.
 func TestEachRenderingHasItsLimits(t *testing.T) {
 	engine := render.NewEngine()
 	in := smallInput(t, `{{ if eq .CloudProviderName "aws" }}{{ range 3000000 }}{{ end }}{{ end }}{{ range 1200000 }}{{ end }}`, nil)
@@ -76,7 +76,7 @@ func TestEachRenderingHasItsLimits(t *testing.T) {
 	}
 }
 
-// What stands in a profile without any action counts as well, more than a stage may have too.
+// Text outside of actions counts as well, including text beyond the limit of a stage.
 func TestTextsOfAStageAreLimited(t *testing.T) {
 	in := smallInput(t, `{{ "x" }}`, nil)
 	long := strings.Repeat("x", 1<<20)
@@ -87,8 +87,8 @@ func TestTextsOfAStageAreLimited(t *testing.T) {
 	}
 }
 
-// Renderings of one profile beside each other give what they give alone, also
-// where a template is blank for some of them and a file has its own.
+// Concurrent renderings of one profile give the same results as single ones, also if a template
+// is blank for some of them and a file has its own.
 func TestRenderingsBesideEachOther(t *testing.T) {
 	engine := render.NewEngine()
 	in := smallInput(t, `{{ define "t" }}own{{ end }}{{ range until 50 }}{{ template "t" }}{{ template "u" }}{{ end }}`, map[string]string{
@@ -121,7 +121,7 @@ func TestRenderingsBesideEachOther(t *testing.T) {
 	wg.Wait()
 }
 
-// An error stays short whatever is wrong with a profile, and however often.
+// An error is short, regardless of the kind and the number of defects in a profile.
 func TestErrorsAreShort(t *testing.T) {
 	long := strings.Repeat("x", 500_000)
 	for name, in := range map[string]render.Input{

@@ -22,7 +22,7 @@ const (
 	budgetMemory = 32 << 20
 )
 
-// hostile are the templates that take most of what they may, as far as we know.
+// hostile are the templates that we know to need most within the limits.
 func hostile() map[string]string {
 	each := func(setup, body string) string {
 		return setup + `{{ range 900000 }}{{ $y := ` + body + ` }}{{ end }}`
@@ -68,8 +68,8 @@ func hostileInput(t testing.TB, text string) render.Input {
 	return in
 }
 
-// BenchmarkBudget renders what takes most, and fails where a rendering takes more CPU or
-// memory than it may: go test ./pkg/render -run '^$' -bench Budget -benchtime 1x.
+// BenchmarkBudget renders the profiles that need most, and fails if a rendering needs more CPU
+// or memory than its limit: go test ./pkg/render -run '^$' -bench Budget -benchtime 1x.
 func BenchmarkBudget(b *testing.B) {
 	for name, text := range hostile() {
 		in := hostileInput(b, text)
@@ -123,7 +123,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// cpuTime is what this process has taken, with the garbage collector.
+// cpuTime returns the CPU time of this process, including the garbage collector.
 func cpuTime() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts); err != nil {

@@ -68,7 +68,7 @@ func TestCloudConfigWrapper(t *testing.T) {
 	}
 }
 
-// Strings stay strings for readers of YAML 1.1 and 1.2, whatever they look like.
+// Strings stay strings for parsers of YAML 1.1 and 1.2, regardless of their content.
 // security.md 20
 func TestScalarsStayStrings(t *testing.T) {
 	odd := []string{
@@ -117,7 +117,7 @@ func TestScalarsStayStrings(t *testing.T) {
 	}
 }
 
-// The two keys cloud-init's schema has as booleans, and nothing else.
+// The two keys that are booleans in cloud-init's schema, and nothing else.
 func TestTypedModules(t *testing.T) {
 	got := parseYAML(t, encode(t, documentOf(stageProvisioning, Pool{}, "rhel", &osm.OSCConfig{CloudInitModules: &osm.CloudInitModule{
 		RHSubscription: map[string]string{"auto-attach": "false", "username": "true", "password": ""},

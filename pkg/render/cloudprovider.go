@@ -13,7 +13,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
-// Facts are what values of a cloudProviderSpec may refer to.
+// Facts are the values that a cloudProviderSpec can refer to.
 type Facts = cloudprovider.Facts
 
 // ConfigVarRef names one value that a cloudProviderSpec refers to.
@@ -28,12 +28,11 @@ const (
 // EnvironmentNames returns the environment variables that belong in Facts, in order.
 func EnvironmentNames() []string { return cloudprovider.EnvironmentNames() }
 
-// WithCloudConfig returns the pool with the configuration of the cloud provider
-// built into its kubelets. That is empty, and neither the cloudProviderSpec nor
-// the facts are looked at, for a kubelet from 1.29 on, with an external cloud
-// provider, and where the pool overwrites it. The MachineDeployment is the one
-// that the pool was decoded from. The error is an *InvalidError that names every
-// field to change.
+// WithCloudConfig returns the pool with the configuration of the cloud provider that its
+// kubelets use. The configuration is empty, and neither the cloudProviderSpec nor the facts are
+// read, for a kubelet from 1.29 on, with an external cloud provider, and if the pool overwrites
+// the configuration. md is the MachineDeployment that the pool was decoded from. The error is
+// an *InvalidError that names every field to change.
 func (p Pool) WithCloudConfig(md *cluster.MachineDeployment, s Settings, facts cloudprovider.Facts) (Pool, error) {
 	text, _, problems := p.makeCloudConfig(md, s, facts)
 	for _, problem := range problems {
@@ -46,14 +45,14 @@ func (p Pool) WithCloudConfig(md *cluster.MachineDeployment, s Settings, facts c
 	return p, nil
 }
 
-// CloudConfigRefs returns what has to be read for WithCloudConfig, in order and
-// without duplicates. Mostly that is nothing.
+// CloudConfigRefs returns the references to read for WithCloudConfig, in order and without
+// duplicates. For most pools there are none.
 func (p Pool) CloudConfigRefs(md *cluster.MachineDeployment, s Settings) []cloudprovider.ConfigVarRef {
-	_, refs, _ := p.makeCloudConfig(md, s, cloudprovider.Facts{}) // without facts it fails, once it has asked for each
+	_, refs, _ := p.makeCloudConfig(md, s, cloudprovider.Facts{}) // without facts it fails, but after it has listed every reference
 	return refs
 }
 
-// makeCloudConfig makes the configuration, and says what it needs for it.
+// makeCloudConfig returns the configuration, and the references that it needs.
 func (p Pool) makeCloudConfig(md *cluster.MachineDeployment, s Settings, facts cloudprovider.Facts) (string, []cloudprovider.ConfigVarRef, []*invalid.Error) {
 	kubelet, err := kubeVersion(p.KubeletVersion)
 	if err != nil {
@@ -73,8 +72,8 @@ func (p Pool) makeCloudConfig(md *cluster.MachineDeployment, s Settings, facts c
 	return cloudprovider.Config(p.CloudProvider, config.CloudProviderSpec, kubelet, facts)
 }
 
-// cloudprovider.Needs reports whether kubelets of a pool read a configuration that is
-// made of its cloudProviderSpec (contract 5, steps 1 to 4).
+// needsCloudConfig reports whether kubelets of a pool read a configuration that is generated
+// from the cloudProviderSpec (contract 5, steps 1 to 4).
 func (p Pool) needsCloudConfig(s Settings, kubelet *semver.Version) (bool, *invalid.Error) {
 	if p.OverwriteCloudConfig != nil || s.ExternalCloudProvider {
 		return false, nil
@@ -82,7 +81,7 @@ func (p Pool) needsCloudConfig(s Settings, kubelet *semver.Version) (bool, *inva
 	return cloudprovider.Needs(p.CloudProvider, kubelet)
 }
 
-// cloudConfig is the cloud provider's configuration for nodes.
+// cloudConfig returns the cloud provider's configuration for nodes.
 func (in Input) cloudConfig(kubelet *semver.Version) (string, *invalid.Error) {
 	if in.Pool.OverwriteCloudConfig != nil {
 		return *in.Pool.OverwriteCloudConfig, nil
@@ -97,7 +96,7 @@ func (in Input) cloudConfig(kubelet *semver.Version) (string, *invalid.Error) {
 	return in.Pool.CloudConfig, nil
 }
 
-// inTreeCCMAvailable does not look at the kubelet's version; profiles do.
+// inTreeCCMAvailable ignores the kubelet's version; profiles check it.
 func (in Input) inTreeCCMAvailable() bool {
 	if in.Settings.ExternalCloudProvider {
 		return false
@@ -137,7 +136,7 @@ func ForeignObjects(md *cluster.MachineDeployment, refs []ConfigVarRef) []types.
 	return slices.Compact(out)
 }
 
-// AllowReferences is ReferencesFlag with the objects that it has to list.
+// AllowReferences returns ReferencesFlag with the objects that it has to list.
 func AllowReferences(objects []types.NamespacedName) string {
 	names := make([]string, 0, len(objects))
 	for _, o := range objects {

@@ -30,7 +30,7 @@ func machines(provider, spec, kubelet string) *cluster.MachineDeployment {
 	}
 }
 
-// cloudConfig is what WithCloudConfig makes of a pool.
+// cloudConfig returns the configuration that WithCloudConfig gives a pool.
 func cloudConfig(t *testing.T, md *cluster.MachineDeployment, s render.Settings, facts render.Facts) (string, error) {
 	t.Helper()
 	for name := range facts.Environment {
@@ -256,7 +256,7 @@ datacenters = "dc"
 	}
 }
 
-// TestCloudConfigIsNotNeeded: then what would be refused is not even looked at.
+// TestCloudConfigIsNotNeeded: an invalid cloudProviderSpec is then not even read.
 func TestCloudConfigIsNotNeeded(t *testing.T) {
 	const broken = `{"availabilityZone":{"secretKeyRef":{"namespace":"a","name":"b","key":"c"}},"vpcId":[]}`
 	overwritten := machines("aws", broken+`,"overwriteCloudConfig":""`, "1.28.9")
@@ -287,7 +287,7 @@ func TestCloudConfigIsNotNeeded(t *testing.T) {
 	}
 }
 
-// TestCloudConfigErrors: each names what to change, and quotes no value.
+// TestCloudConfigErrors: each error names the field to change, and quotes no value.
 func TestCloudConfigErrors(t *testing.T) {
 	facts := render.Facts{
 		Secrets:    map[string]map[string]string{"kube-system/creds": {"lines": "canary\n", "binary": "canary\xff", "bool": "canary"}},
@@ -307,28 +307,28 @@ func TestCloudConfigErrors(t *testing.T) {
 		"a pre-release of one":          {"external", `{}`, "1.30.0-rc.0", []string{`cloudProvider: "external" has no cloud configuration`}},
 		"a Secret that is not there":    {"aws", `{"vpcId":{"secretKeyRef":{"namespace":"a","name":"b","key":"c"}}}`, "1.28.9", []string{`cloudProviderSpec.vpcId: Secret a/b does not exist: create it, with key "c"`}},
 		"a key that is not there":       {"aws", `{"subnetId":{"configMapKeyRef":{"namespace":"kube-system","name":"creds","key":"c"}}}`, "1.28.9", []string{`cloudProviderSpec.subnetId: ConfigMap kube-system/creds has no key "c"`}},
-		"all of them":                   {"aws", `{"availabilityZone":[1,"canary"],"vpcId":{"value":5},"subnetId":"canary\/"}`, "1.28.9", []string{"cloudProviderSpec.availabilityZone: is no text", "cloudProviderSpec.vpcId.value: is of the wrong type: write a string, not a number", "cloudProviderSpec.subnetId: is no text"}},
+		"all of them":                   {"aws", `{"availabilityZone":[1,"canary"],"vpcId":{"value":5},"subnetId":"canary\/"}`, "1.28.9", []string{"cloudProviderSpec.availabilityZone: is not a text", "cloudProviderSpec.vpcId.value: is of the wrong type: write a string, not a number", "cloudProviderSpec.subnetId: is not a text"}},
 		"a reference of the wrong type": {"aws", `{"vpcId":{"secretKeyRef":{"name":5}}}`, "1.28.9", []string{"cloudProviderSpec.vpcId.secretKeyRef.name: is of the wrong type"}},
-		"a line break":                  {"aws", `{"vpcId":` + secret("lines") + `}`, "1.28.9", []string{"cloudProviderSpec.vpcId: holds a line break"}},
-		"a line break in openstack":     {"openstack", `{"password":` + secret("lines") + `}`, "1.28.9", []string{"cloudProviderSpec.password: holds a line break"}},
-		"a tag with a line break":       {"gce", `{"serviceAccount":"e30=","tags":["ok","canary\n"]}`, "1.28.9", []string{"cloudProviderSpec.tags[1]: holds a line break"}},
-		"bytes":                         {"aws", `{"vpcId":` + secret("binary") + `}`, "1.28.9", []string{"cloudProviderSpec.vpcId: Secret kube-system/creds: the value of key \"binary\" is no UTF-8"}},
+		"a line break":                  {"aws", `{"vpcId":` + secret("lines") + `}`, "1.28.9", []string{"cloudProviderSpec.vpcId: contains a line break"}},
+		"a line break in openstack":     {"openstack", `{"password":` + secret("lines") + `}`, "1.28.9", []string{"cloudProviderSpec.password: contains a line break"}},
+		"a tag with a line break":       {"gce", `{"serviceAccount":"e30=","tags":["ok","canary\n"]}`, "1.28.9", []string{"cloudProviderSpec.tags[1]: contains a line break"}},
+		"bytes":                         {"aws", `{"vpcId":` + secret("binary") + `}`, "1.28.9", []string{"cloudProviderSpec.vpcId: Secret kube-system/creds: the value of key \"binary\" is not UTF-8"}},
 		"no service account":            {"gce", `{}`, "1.28.9", []string{"cloudProviderSpec.serviceAccount: is empty, and so is GOOGLE_SERVICE_ACCOUNT"}},
-		"a plain service account":       {"gce", `{"serviceAccount":"canary{"}`, "1.28.9", []string{"cloudProviderSpec.serviceAccount: is no base64"}},
+		"a plain service account":       {"gce", `{"serviceAccount":"canary{"}`, "1.28.9", []string{"cloudProviderSpec.serviceAccount: is not base64"}},
 		"no JSON in it":                 {"gce", `{"serviceAccount":"Y2FuYXJ5"}`, "1.28.9", []string{"cloudProviderSpec.serviceAccount: holds no JSON"}},
 		"tags in a text":                {"gce", `{"tags":"canary"}`, "1.28.9", []string{"cloudProviderSpec.tags: is of the wrong type: write a list"}},
-		"a quoted boolean":              {"gce", `{"serviceAccount":"e30=","multizone":"true"}`, "1.28.9", []string{"cloudProviderSpec.multizone: is no boolean"}},
-		"no boolean in a Secret":        {"gce", `{"serviceAccount":"e30=","regional":` + secret("bool") + `}`, "1.28.9", []string{`cloudProviderSpec.regional: Secret kube-system/creds: the value of key "bool" is no boolean`}},
-		"a plain kubeconfig":            {"kubevirt", `{"auth":{"kubeconfig":"canary: x"}}`, "1.28.9", []string{"cloudProviderSpec.auth.kubeconfig: is no base64"}},
+		"a quoted boolean":              {"gce", `{"serviceAccount":"e30=","multizone":"true"}`, "1.28.9", []string{"cloudProviderSpec.multizone: is not a boolean"}},
+		"no boolean in a Secret":        {"gce", `{"serviceAccount":"e30=","regional":` + secret("bool") + `}`, "1.28.9", []string{`cloudProviderSpec.regional: Secret kube-system/creds: the value of key "bool" is not a boolean`}},
+		"a plain kubeconfig":            {"kubevirt", `{"auth":{"kubeconfig":"canary: x"}}`, "1.28.9", []string{"cloudProviderSpec.auth.kubeconfig: is not a kubeconfig in base64"}},
 		"auth is a text":                {"kubevirt", `{"auth":"canary"}`, "1.28.9", []string{"cloudProviderSpec.auth: is of the wrong type: write a mapping"}},
-		"a limit below 0":               {"openstack", `{"nodeVolumeAttachLimit":-1}`, "1.28.9", []string{"cloudProviderSpec.nodeVolumeAttachLimit: is no whole number"}},
-		"a limit in quotes":             {"openstack", `{"nodeVolumeAttachLimit":"1"}`, "1.28.9", []string{"cloudProviderSpec.nodeVolumeAttachLimit: is no whole number"}},
+		"a limit below 0":               {"openstack", `{"nodeVolumeAttachLimit":-1}`, "1.28.9", []string{"cloudProviderSpec.nodeVolumeAttachLimit: is not a whole number"}},
+		"a limit in quotes":             {"openstack", `{"nodeVolumeAttachLimit":"1"}`, "1.28.9", []string{"cloudProviderSpec.nodeVolumeAttachLimit: is not a whole number"}},
 		"a text with environment":       {"openstack", `{"username":{"value":1}}`, "1.28.9", []string{"cloudProviderSpec.username.value: is of the wrong type"}},
 		"a path from nowhere":           {"openstack", `{"trustDevicePath":` + secret("nope") + `}`, "1.28.9", []string{`cloudProviderSpec.trustDevicePath: Secret kube-system/creds has no key "nope"`}},
 		"a cluster nobody emits":        {"vsphere", `{"cluster":` + secret("nope") + `}`, "1.28.9", []string{"cloudProviderSpec.cluster: Secret"}},
-		"another scheme":                {"vsphere", `{"vsphereURL":"http://u:canary@vc"}`, "1.28.9", []string{"cloudProviderSpec.vsphereURL: is no https URL"}},
-		"no URL":                        {"vsphere", `{"vsphereURL":"u:canary@vc:port"}`, "1.28.9", []string{"cloudProviderSpec.vsphereURL: is no URL"}},
-		"insecure in quotes":            {"vsphere", `{"allowInsecure":"true"}`, "1.28.9", []string{"cloudProviderSpec.allowInsecure: is no boolean"}},
+		"another scheme":                {"vsphere", `{"vsphereURL":"http://u:canary@vc"}`, "1.28.9", []string{"cloudProviderSpec.vsphereURL: is not an https URL"}},
+		"no URL":                        {"vsphere", `{"vsphereURL":"u:canary@vc:port"}`, "1.28.9", []string{"cloudProviderSpec.vsphereURL: is not a URL"}},
+		"insecure in quotes":            {"vsphere", `{"allowInsecure":"true"}`, "1.28.9", []string{"cloudProviderSpec.allowInsecure: is not a boolean"}},
 		"a broken availability":         {"azure", `{"assignAvailabilitySet":"canary"}`, "1.28.9", []string{"cloudProviderSpec.assignAvailabilitySet: is of the wrong type: write a boolean"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -346,7 +346,7 @@ func TestCloudConfigErrors(t *testing.T) {
 	}
 }
 
-// TestCloudConfigRefs: exactly what will be read, in order, once.
+// TestCloudConfigRefs: the references to read, in order and without duplicates.
 func TestCloudConfigRefs(t *testing.T) {
 	md := machines("openstack", `{
 		"username":{"secretKeyRef":{"namespace":"b","name":"creds","key":"user"}},
@@ -389,7 +389,7 @@ func TestEnvironmentNames(t *testing.T) {
 			text, err := cloudConfig(t, machines(provider, "{}", "1.28.9"), render.Settings{}, facts)
 			texts = append(texts, text, fmt.Sprint(err))
 		}
-		// Where there are application credentials, nothing else is written.
+		// If there are application credentials, nothing else is written.
 		delete(facts.Environment, "OS_APPLICATION_CREDENTIAL_ID")
 		for _, gone := range []string{"", "OS_PROJECT_NAME", "OS_PROJECT_ID"} {
 			delete(facts.Environment, gone)
@@ -405,8 +405,8 @@ func TestEnvironmentNames(t *testing.T) {
 	}
 }
 
-// TestRenderNeedsCloudConfig: a pool whose configuration was not made is refused,
-// not rendered without.
+// TestRenderNeedsCloudConfig: a pool that lacks its generated configuration is rejected, not
+// rendered without it.
 func TestRenderNeedsCloudConfig(t *testing.T) {
 	in := sampleInput(t)
 	in.Pool.CloudProvider, in.Pool.KubeletVersion, in.Pool.OverwriteCloudConfig = "aws", "1.28.9", nil

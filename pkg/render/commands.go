@@ -13,9 +13,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
-// commandFindings are the commands that were written for operating-system-manager, which
-// puts each into the document without quoting it (contract 7.3): as a text of YAML in quotes,
-// or as a list.
+// commandFindings returns the commands that were written for operating-system-manager, which
+// copies each into the document without quoting it (contract 7.3): as a quoted text of YAML, or
+// as a list.
 func commandFindings(field string, commands []string) []*invalid.Error {
 	var findings []*invalid.Error
 	for i, command := range commands {
@@ -23,13 +23,14 @@ func commandFindings(field string, commands []string) []*invalid.Error {
 		same := meant == "" || as != asList && equivalence.IsPlainWord(meant)
 		if as != "" && !same {
 			findings = append(findings, invalid.At(field+"["+strconv.Itoa(i)+"]",
-				"operating-system-manager reads this text as YAML, %s, and here the shell gets it as it stands: write %s", as, strconv.Quote(meant)))
+				"operating-system-manager reads this text as YAML, %s, but here the shell gets it unchanged: write %s", as, strconv.Quote(meant)))
 		}
 	}
 	return findings
 }
 
-// valueFindings are the values that were quoted for it, by their names in a module.
+// valueFindings returns the values that were quoted for operating-system-manager, by their
+// names in a module.
 func valueFindings(field string, values map[string]string) []*invalid.Error {
 	var findings []*invalid.Error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -43,11 +44,11 @@ func valueFindings(field string, values map[string]string) []*invalid.Error {
 
 const asList = "as a list"
 
-// MeantCommand is what an item of runcmd or bootcmd does under operating-system-manager, which
-// reads it as YAML once more, written so that it does the same here; and as what it is read there.
-// Both are empty where that is nothing else than what a shell does with the item as it stands. It is
-// exact unless a word of a list is a number, truth value or date for cloud-init: the line then has
-// the word as it was written.
+// MeantCommand returns what an item of runcmd or bootcmd does under operating-system-manager,
+// which decodes the item as YAML once more. meant is a command that does the same here, and as
+// describes what operating-system-manager decodes the item to. Both are empty if a shell does
+// the same with the item unchanged. The result is exact unless a word of a list is a number, a
+// boolean or a date for cloud-init: the command then contains that word as it is written.
 func MeantCommand(command string) (meant, as string, exact bool) {
 	command = strings.TrimLeft(command, " ")
 	if value, ok := MeantValue(command); ok {
@@ -69,8 +70,9 @@ func MeantCommand(command string) (meant, as string, exact bool) {
 	return equivalence.CommandLine(words), asList, exact
 }
 
-// MeantValue is what a text in quotes is under operating-system-manager, which puts values of
-// modules into the document as they stand, so that the quotes are YAML's. It reports false for others.
+// MeantValue returns the value of a quoted text under operating-system-manager, which copies
+// values of modules into the document without quoting them, so that the quotes belong to YAML.
+// It reports false for other texts.
 func MeantValue(text string) (meant string, ok bool) {
 	if node := readAgain(text, `"'`); node != nil {
 		return node.Value, true
@@ -78,8 +80,8 @@ func MeantValue(text string) (meant string, ok bool) {
 	return "", false
 }
 
-// readAgain reads a text that begins with one of these characters, blanks aside, as
-// operating-system-manager does. It is nil for others, and for what is no YAML.
+// readAgain decodes a text that begins with one of the characters in first, after blanks, like
+// operating-system-manager. It returns nil for other texts and for invalid YAML.
 func readAgain(text, first string) *yaml.Node {
 	if text = strings.TrimLeft(text, " "); text == "" || !strings.ContainsRune(first, rune(text[0])) || len(text) > funcs.MaxDecodedBytes || funcs.IsDeepYAML(text) {
 		return nil
@@ -88,7 +90,7 @@ func readAgain(text, first string) *yaml.Node {
 	if yaml.Unmarshal([]byte("- "+text), &items) != nil || len(items) != 1 {
 		return nil
 	}
-	// `"a": b` is a mapping, for which nothing stands here.
+	// `"a": b` is a mapping, which no command can express.
 	if kind := items[0].Kind; kind != yaml.ScalarNode && kind != yaml.SequenceNode {
 		return nil
 	}

@@ -16,7 +16,7 @@ const (
 	stageProvisioning = "provisioning"
 )
 
-// compiled is a profile with its templates parsed. Renderings share it.
+// compiled is a profile with its templates parsed. All renderings of the profile share it.
 type compiled struct {
 	bootstrap, provisioning compiledStage
 	problems                []*invalid.Error
@@ -26,22 +26,22 @@ type compiled struct {
 
 type compiledStage struct {
 	templates.Stage
-	// ignition translates the stage; of a profile for Ignition only.
+	// ignition translates the stage; it is nil unless the profile is for Ignition.
 	ignition *userdata.IgnitionStage
 }
 
-// An engine keeps the compiled profiles that it used last, without those that take much, which
-// hardly any do: osp-ubuntu takes 0.25 MiB. Together they take at most 64 MiB. Compiling one takes
-// ten times as long as rendering it (BenchmarkRender).
+// An engine caches the compiled profiles that it used last, except those that need much memory,
+// which are rare: osp-ubuntu needs 0.25 MiB. The cache is limited to 64 MiB. Compiling a
+// profile takes ten times as long as rendering it (BenchmarkRender).
 const (
 	maxCompiled      = 64
 	maxCompiledBytes = 1 << 20
-	// actionMemory is what a byte of an action takes when it is compiled.
+	// actionMemory is how many bytes one byte of an action needs after compilation.
 	actionMemory = 80
 )
 
-// compiled returns the profile's templates, from the cache if it has a digest.
-// Those that take much are compiled few at a time.
+// compiled returns the profile's templates, from the cache if the profile has a digest. Only a
+// few profiles that need much memory are compiled at the same time.
 func (e *Engine) compiled(p Profile) (c *compiled) {
 	if c, ok := e.cache.Get(p.Digest); ok {
 		return c.(*compiled)
@@ -52,19 +52,19 @@ func (e *Engine) compiled(p Profile) (c *compiled) {
 	} else {
 		meter.Within(e.rooms.Large, func() { c = compile(&p.Spec, nil) })
 	}
-	// Two goroutines may both compile; the result is the same.
+	// Two goroutines can both compile; the result is the same.
 	if p.Digest != "" && actions*actionMemory+templates.TextBytes(&p.Spec) <= maxCompiledBytes {
 		e.cache.Add(p.Digest, c)
 	}
 	return c
 }
 
-// compile parses all templates of a profile. What is wrong is found in problems; their text
-// depends on the spec alone. Marks are an Inspector's, nil elsewhere.
+// compile parses all templates of a profile. The result lists the errors in problems; their
+// text depends on the spec alone. marks is set by an Inspector and nil otherwise.
 func compile(spec *osm.OperatingSystemProfileSpec, marks *templates.Marks) *compiled {
 	c := &compiled{}
 	if n := templates.ActionBytes(spec); n > templates.MaxActionBytes {
-		c.problems = []*invalid.Error{invalid.At("spec", "the actions of its templates, {{ to }}, have %d bytes together without texts and comments in them: a profile may have %d", n, templates.MaxActionBytes)}
+		c.problems = []*invalid.Error{invalid.At("spec", "the actions of its templates, {{ to }}, have %d bytes together without texts and comments in them: a profile can have %d", n, templates.MaxActionBytes)}
 		return c
 	}
 	compiler := templates.NewCompiler(reflect.TypeFor[data](), marks)
@@ -91,8 +91,8 @@ func compileStage(compiler templates.Compiler, name string, config *osm.OSPConfi
 	return compiledStage{Stage: stage, ignition: userdata.NewIgnitionStage(name, items)}, problems
 }
 
-// checkIgnition finds what is wrong with a stage of a profile for Ignition whatever
-// pool it is used for.
+// checkIgnition finds the errors in a stage of a profile for Ignition that do not depend on the
+// pool.
 func (s *compiledStage) checkIgnition(units []osm.Unit) []*invalid.Error {
 	files := make([]osm.File, len(s.Files))
 	for i, f := range s.Files {

@@ -9,7 +9,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// TestConfigVarString: what a scalar and a mapping mean.
+// TestConfigVarString: the values of scalars and mappings.
 func TestConfigVarString(t *testing.T) {
 	facts := render.Facts{
 		Secrets:    map[string]map[string]string{"ns/o": {"k": "secret", "empty": ""}},
@@ -70,9 +70,8 @@ func TestConfigVarBool(t *testing.T) {
 	}
 }
 
-// FuzzCloudProviderSpec: whatever a cloudProviderSpec holds, the answer is a text or an
-// InvalidError, the same each time, and of a text in INI form every line is what
-// it should be.
+// FuzzCloudProviderSpec: for any cloudProviderSpec, the result is a text or an InvalidError,
+// the same each time, and in a text in INI form every line is valid.
 func FuzzCloudProviderSpec(f *testing.F) {
 	for _, spec := range []string{
 		`{}`, `null`, `[]`, `{"username":"u","password":{"value":"\"\\"},"nodeVolumeAttachLimit":3}`, `{"region":{"secretKeyRef":{"namespace":"ns","name":"o","key":"k"}}}`,

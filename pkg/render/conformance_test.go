@@ -11,8 +11,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/ignition"
 )
 
-// TestConformanceIgnition renders the cases for Ignition in every version of its
-// specification: they mean the same, and Ignition has nothing to say about them.
+// TestConformanceIgnition renders the cases for Ignition in every version of its specification:
+// the documents have the same effect, and Ignition's validator reports nothing.
 func TestConformanceIgnition(t *testing.T) {
 	engine := render.NewEngine()
 	var docs [][]byte

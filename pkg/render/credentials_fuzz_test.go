@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Whatever a template that is accepted does with credentials, two sets of them make a
-// difference only where they are printed (security.md 34).
+// In every template that passes the check, two sets of credentials give outputs that differ
+// only at the places that print a credential (security.md 34).
 func FuzzCredentials(f *testing.F) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // nothing secret

@@ -85,7 +85,7 @@ func leaves(path, tag string, v reflect.Value, out map[string]string) {
 	}
 }
 
-// allowedCalls are calls of the functions that may have a credential, %[1]s.
+// allowedCalls are calls of the functions that can have a credential, %[1]s.
 var allowedCalls = map[string][]string{
 	"b64enc": {"{{ b64enc %[1]s }}", "{{ %[1]s | b64enc | quote }}"}, "b32enc": {"{{ b32enc %[1]s }}"},
 	"quote": {"{{ quote %[1]s }}", "{{ %[1]s | quote }}"}, "squote": {"{{ squote %[1]s }}"}, "toString": {"{{ toString %[1]s }}"},
@@ -107,7 +107,7 @@ var allowedCalls = map[string][]string{
 	"first": {"{{ first (list %[1]s) }}"}, "last": {"{{ last (list %[1]s) }}"}, "mustFirst": {"{{ mustFirst (list %[1]s) }}"}, "mustLast": {"{{ mustLast (list %[1]s) }}"},
 }
 
-// passingSome may have some credentials, in one form.
+// passingSome are calls that can have some credentials, in one form.
 var passingSome = map[string][]string{
 	"contains":   {"{{ contains `@` .HTTPProxy }}", "{{ if .NoProxy | contains `@` }}a{{ end }}", "{{ range .DownloadMirrors }}{{ contains `@` . }}{{ end }}"},
 	"trimSuffix": {"{{ with .DownloadMirrors.kubernetes }}{{ trimSuffix `/` . }}{{ end }}"},
@@ -125,8 +125,8 @@ func allFunctions() []string {
 	return slices.Compact(names)
 }
 
-// Every function that templates may call either refuses each credential, or writes it
-// so that nothing but the credential differs (security.md 34).
+// Every function that templates can call either rejects each credential, or writes it so that
+// the outputs differ only in the credential (security.md 34).
 func TestCredentialFunctions(t *testing.T) {
 	for _, name := range taint.Allowed() {
 		if allowedCalls[name] == nil && passingSome[name] == nil && !slices.Contains([]string{"mustMerge", "mustMergeOverwrite"}, name) {
@@ -180,11 +180,11 @@ func testSameShape(t *testing.T, text string) {
 	}
 }
 
-// testRefused checks that each line is refused at its place, in one file.
+// testRefused checks that each line is rejected at its place, in one file.
 func testRefused(t *testing.T, lines []string) {
 	t.Helper()
 	for i, line := range lines {
-		// One template each: a define is there once.
+		// One template per line: a template can be defined only once.
 		err := NewEngine().Check(withFile(strings.Repeat("\n", i) + line))
 		problems := invalid.Problems(err)
 		var refused *CredentialError
@@ -198,8 +198,8 @@ func testRefused(t *testing.T, lines []string) {
 	}
 }
 
-// However a credential gets there, what depends on its content is refused
-// (security.md 34).
+// Output that depends on the content of a credential is rejected, on every path from the
+// credential to the output (security.md 34).
 func TestCredentialFlow(t *testing.T) {
 	const bad = `(hasPrefix "eyJ" %s)`
 	testRefused(t, []string{
@@ -243,16 +243,16 @@ func TestCredentialFlow(t *testing.T) {
 	})
 }
 
-// What looks like another value to a reader of the template than to text/template and
-// sprig is refused, also inside of what is printed beside a credential, which no
-// comparison of renderings looks into (security.md 34).
+// Expressions that seem to have another value than text/template and sprig give them are
+// rejected, also inside of what is printed next to a credential, where a comparison of
+// renderings cannot find them (security.md 34).
 func TestCredentialDisguise(t *testing.T) {
 	const (
 		hidden = `{{ print .Token (ternary "" "curl" (hasPrefix "eyJhbGciOiJub25l" $x)) }}`
 		key    = `.RhelConfig.RHELActivationKey`
 	)
 	testRefused(t, []string{
-		// A name of which the declaration was not executed.
+		// A name whose declaration was not executed.
 		`{{ $x := .Token }}{{ if .PauseImage }}{{ $x := "a" }}{{ $x }}{{ else }}` + hidden + `{{ end }}`,
 		`{{ $x := .Token }}{{ with .PauseImage }}{{ $x := "a" }}{{ $x }}{{ else }}` + hidden + `{{ end }}`,
 		`{{ $x := .Token }}{{ range list }}{{ $x := "a" }}{{ $x }}{{ else }}` + hidden + `{{ end }}`,
@@ -263,9 +263,9 @@ func TestCredentialDisguise(t *testing.T) {
 		`{{ print .Token (keys (dict "a" "b" ` + key + `) | has "placeholder") }}`, `{{ hasKey (dict ` + key + `) "placeholder" }}`, `{{ range $k, $v := ` + key + ` | dict "a" "b" }}{{ len $k }}{{ end }}`,
 		// A literal that was put together with something decoded.
 		`{{ $d := set (dict "a" "b") "c" (fromToml .ContainerRuntimeConfig) }}{{ print .Token (toString $d | contains "placeholder") }}`,
-		// A verb that is none, and a precision beside it.
+		// An invalid verb, next to a precision.
 		`{{ printf "%.11-%s%s" (print ` + key + ` "curl") }}`, `{{ printf "%.11 %s%s" ` + key + ` }}`, `{{ printf "%.3é%s" .Token }}`, `{{ printf "%s%.3-" "a" .Token }}`,
-		// What is blank in a list.
+		// Blank items of a list.
 		`{{ print .Token (empty (join "" (list (trim .CloudConfig)))) }}`, `{{ if join "" (dict "a" (list (trim .CloudConfig))).a }}a{{ end }}`,
 	})
 	for _, text := range []string{
@@ -277,7 +277,7 @@ func TestCredentialDisguise(t *testing.T) {
 	}
 }
 
-// What is done with credentials in earnest, and with other values beside them.
+// Real uses of credentials, next to other values.
 func TestCredentialUse(t *testing.T) {
 	for _, text := range []string{
 		`Authorization: Bearer {{ .Token }}`, `{{ with .HTTPProxy }}a={{ . }}{{ end }}`, `{{ if or .HTTPProxy .NoProxy }}a{{ end }}`, `{{ if and .HTTPProxy (not (has "a" (list "b"))) }}a{{ end }}`,
@@ -316,7 +316,7 @@ func TestCredentialCheckEnds(t *testing.T) {
 	}
 }
 
-// The page on templates names each function that may have a credential.
+// The page on templates names each function that can have a credential.
 func TestDocumentedCredentialFunctions(t *testing.T) {
 	page, err := os.ReadFile("../../docs/template-data.md")
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
-// data is what templates read, as "." and "$". It is our most public API: a
-// field is never renamed or dropped. An unknown field is an error.
+// data is what templates read, as "." and "$". It is our most public API: a field is never
+// renamed or removed. An unknown field is an error.
 //
-// A pointer is nil when the value is absent. Printed it gives the value, or
-// "<nil>"; `if` asks whether it is there.
+// A pointer is nil if the value is absent. Printing it writes the value, or "<nil>"; `if` tests
+// whether it is set.
 //
-// The tag "credential" is on what Input.Split replaces: see package taint.
+// The tag "credential" marks the fields that Input.Split replaces: see package taint.
 type data struct {
 	// KubeVersion is the kubelet's version, "v1.36.2".
 	KubeVersion string
@@ -23,15 +23,15 @@ type data struct {
 	ClusterDNSIPs []net.IP
 	// KubernetesCACert is the CA of the API server, PEM.
 	KubernetesCACert string
-	// HostCACert is a CA bundle to install on nodes, PEM; may be empty.
+	// HostCACert is a PEM bundle of CAs to install on nodes; it can be empty.
 	HostCACert string
-	// CloudConfig is the cloud provider's configuration; mostly empty.
+	// CloudConfig is the cloud provider's configuration; empty for most pools.
 	CloudConfig string `credential:"text"`
 	// CloudProviderName is the provider, "aws".
 	CloudProviderName osm.CloudProvider
 	// ExternalCloudProvider: cloud-controller-manager runs outside the kubelet.
 	ExternalCloudProvider bool
-	// InTreeCCMAvailable: the provider once had a controller in Kubernetes itself.
+	// InTreeCCMAvailable: Kubernetes itself once had a controller for the provider.
 	InTreeCCMAvailable bool
 	// ContainerRuntime is "containerd".
 	ContainerRuntime string
@@ -39,7 +39,7 @@ type data struct {
 	ContainerRuntimeConfig string `credential:"toml"`
 	// ContainerRuntimeAuthConfig is always empty.
 	ContainerRuntimeAuthConfig string
-	// PauseImage is the sandbox image; may be empty.
+	// PauseImage is the sandbox image; it can be empty.
 	PauseImage string
 	// InitialTaints is for the kubelet's --register-with-taints.
 	InitialTaints string
@@ -65,26 +65,26 @@ type data struct {
 	KubeletConfiguration, KubeletSystemdUnit, CNIVersion, ServerAddress string
 	// RHSubscription exists and is always nil.
 	RHSubscription map[string]string
-	// DownloadMirrors are URLs to download from in place of a publisher's, by the
-	// publisher's name. Mostly empty.
+	// DownloadMirrors are URLs to download from in place of a publisher's, by the publisher's
+	// name. Empty by default.
 	DownloadMirrors map[string]string `credential:"url"`
-	// DownloadDigests are the SHA-256 a downloaded file must have, by its name.
-	// Mostly empty.
+	// DownloadDigests are the SHA-256 digests that downloaded files must have, by file name.
+	// Empty by default.
 	DownloadDigests map[string]string
-	// Provenance is where this configuration comes from.
+	// Provenance is the origin of this configuration.
 	Provenance provenanceData
 
 	kubeletConfig
 	operatingSystemConfig
 
 	settings *Settings
-	// registryHosts is what RegistryHosts returned before: templates may call it in a loop,
+	// registryHosts caches the result of RegistryHosts, because templates can call it in a loop
 	// at the price of a field.
 	registryHosts []registryHosts
 }
 
-// RegistryHosts are the hosts.toml files of containerd, by path. The provisioning
-// stage has them anyway; this is for a profile that does everything in the other.
+// RegistryHosts are the hosts.toml files of containerd, by path. The provisioning stage always
+// has them; this is for a profile that does everything in the bootstrap stage.
 func (d *data) RegistryHosts() []registryHosts {
 	if d.registryHosts == nil {
 		files := d.settings.HostsFiles()
@@ -96,14 +96,14 @@ func (d *data) RegistryHosts() []registryHosts {
 	return d.registryHosts
 }
 
-// registryHosts is one file that tells containerd where to pull from.
+// registryHosts is one file that lists for containerd the endpoints to pull from.
 type registryHosts struct {
 	Path   string
 	Config string `credential:"text"`
 }
 
-// String keeps {{ . }} from printing every credential, and addresses that differ
-// from run to run; the text is refused like any other missing value.
+// String prevents {{ . }} from printing every credential, and addresses that differ from run to
+// run. Rendering rejects the text like any other missing value.
 func (*data) String() string { return funcs.NoValue }
 
 // operatingSystemConfig has one part per operating system; all but the pool's
@@ -120,9 +120,9 @@ type linuxConfig struct {
 	DistUpgradeOnBoot bool `json:"distUpgradeOnBoot"`
 }
 
-// flatcarConfig is FlatcarSpec as templates encode it. What is omitted when empty is not
-// what Pool omits, as records are not to change: it is what machine-controller's type omits
-// (pkg/userdata/flatcar; pkg/userdata/rhel for rhelConfig).
+// flatcarConfig is FlatcarSpec as templates encode it. The fields that are omitted when empty
+// differ from those of Pool, because records must not change: they are those of
+// machine-controller's type (pkg/userdata/flatcar; pkg/userdata/rhel for rhelConfig).
 type flatcarConfig struct {
 	DisableAutoUpdate   bool                    `json:"disableAutoUpdate"`
 	DisableLocksmithD   bool                    `json:"disableLocksmithD"`
@@ -130,7 +130,7 @@ type flatcarConfig struct {
 	ProvisioningUtility osm.ProvisioningUtility `json:"provisioningUtility,omitempty"`
 }
 
-// rhelConfig has all fields at one level: toYaml nests what is embedded.
+// rhelConfig has all fields at one level, because toYaml nests embedded structs.
 type rhelConfig struct {
 	DistUpgradeOnBoot               bool   `json:"distUpgradeOnBoot"`
 	RHELSubscriptionManagerUser     string `json:"rhelSubscriptionManagerUser,omitempty" credential:"text"`
@@ -168,28 +168,29 @@ type networkConfig struct {
 // IsStaticIPConfig reports whether nodes get a fixed address.
 func (n *networkConfig) IsStaticIPConfig() bool { return (*NetworkConfig)(n).IsStaticIPConfig() }
 
-// GetIPFamily returns the family, "" of no network.
+// GetIPFamily returns the family, and "" without a network.
 func (n *networkConfig) GetIPFamily() IPFamily { return (*NetworkConfig)(n).GetIPFamily() }
 
-// provenanceData lets a node say where its configuration comes from. Commit,
-// Change, Repository and Path are empty for a profile made by hand.
+// provenanceData is the origin of a node's configuration, for the node to report. Commit,
+// Change, Repository and Path are empty for a profile that was created by hand.
 type provenanceData struct {
-	// Profile and Version of what was rendered.
+	// Profile and Version of the rendered profile.
 	Profile, Version string
-	// Commit holds this content first, Change is the commit its author wrote.
+	// Commit is the first one with this content, and Change is the commit that its author
+	// wrote.
 	Commit, Change string
 	// Repository and Path of the profile's file.
 	Repository, Path string
-	// ConfigDigest is the first 12 hex digits of the input digest: of everything
-	// that rendering read but credentials.
+	// ConfigDigest is the first 12 hex digits of the input digest, which covers everything that
+	// rendering reads except credentials.
 	ConfigDigest string
-	// The same as valid values of Kubernetes labels: "+" becomes "_", whatever
-	// else a label cannot hold "-", and at most 63 characters are kept.
+	// The same values in the form of Kubernetes labels: "+" becomes "_", every other character
+	// that a label cannot contain becomes "-", and the value is cut to 63 characters.
 	ProfileLabel, VersionLabel, CommitLabel, ChangeLabel, PathLabel string
 }
 
-// newData collects what templates read. The input is checked, and either the
-// real one or the one with placeholders.
+// newData returns the data of templates. The input has been checked, and is either the real one
+// or the one with placeholders.
 func newData(in Input, digest string) (*data, []*invalid.Error) {
 	kubelet, problems := parseKubeletAnnotations(in.Pool.KubeletAnnotations)
 	version, err := kubeVersion(in.Pool.KubeletVersion)
@@ -282,8 +283,8 @@ func (p Profile) provenanceData(digest string) provenanceData {
 // https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/
 const maxLabelValue = 63
 
-// LabelValue makes a valid label value of s: a node reports where it comes from in
-// that form.
+// LabelValue converts s to a valid label value, the form in which a node reports the origin of
+// its configuration.
 func LabelValue(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -300,7 +301,7 @@ func LabelValue(s string) string {
 	return strings.Trim(s, "-_.")
 }
 
-// maxPoolKey is the longest "<namespace>-<name>" the contract uses whole (8.1).
+// maxPoolKey is the longest "<namespace>-<name>" that the contract does not shorten (8.1).
 const maxPoolKey = 62
 
 func (in Input) bootstrapKubeconfigSecretName() string {
@@ -310,7 +311,7 @@ func (in Input) bootstrapKubeconfigSecretName() string {
 	return in.Pool.bootstrapKubeconfigSecretName()
 }
 
-// bootstrapKubeconfigSecretName is the contract's name (8.1).
+// bootstrapKubeconfigSecretName returns the contract's name (8.1).
 func (p Pool) bootstrapKubeconfigSecretName() string {
 	key := p.Namespace + "-" + p.Name
 	if len(key) > maxPoolKey {

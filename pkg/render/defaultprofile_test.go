@@ -43,7 +43,7 @@ func TestDefaultProfile(t *testing.T) {
 		"null":                        {`null`, "", "operatingSystem: is empty"},
 		"no provider spec":            {"-", "", "providerSpec.value: is missing"},
 		"an unknown field":            {`{"operatingSystem":"ubuntu","operatingSystems":"x"}`, "", `did you mean "operatingSystem"?`},
-		"an unknown field of network": {`{"operatingSystem":"ubuntu","network":{"cdir":"x"}}`, "", `network.cdir: is no field`},
+		"an unknown field of network": {`{"operatingSystem":"ubuntu","network":{"cdir":"x"}}`, "", `network.cdir: is not a field`},
 		"a list":                      {`[]`, "", "is of the wrong type"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,13 +14,13 @@ func TestDownloadSettings(t *testing.T) {
 		want     string // part of the error, "" for none
 	}{
 		"a mirror and a digest":         {render.Settings{DownloadMirrors: map[string]string{"kubernetes": "https://u:p@mirror.example.com/k8s/"}, DownloadDigests: map[string]string{"crictl-v1.36.0-linux-amd64.tar.gz": sum}}, ""},
-		"a publisher with a slash":      {render.Settings{DownloadMirrors: map[string]string{"a/b": "https://m"}}, `"a/b" is no publisher's name`},
-		"a mirror without scheme":       {render.Settings{DownloadMirrors: map[string]string{"docker": "mirror.example.com"}}, `mirror of "docker" is no http`},
+		"a publisher with a slash":      {render.Settings{DownloadMirrors: map[string]string{"a/b": "https://m"}}, `"a/b" is not a publisher's name`},
+		"a mirror without scheme":       {render.Settings{DownloadMirrors: map[string]string{"docker": "mirror.example.com"}}, `mirror of "docker" is not an http`},
 		"a mirror with a query":         {render.Settings{DownloadMirrors: map[string]string{"docker": "https://m/?a=b"}}, "has a query"},
 		"a mirror that ends its quotes": {render.Settings{DownloadMirrors: map[string]string{"docker": "https://m/$(id)"}}, "percent-encoded"},
-		"a file with a blank":           {render.Settings{DownloadDigests: map[string]string{"a b": sum}}, "no name of a downloaded file"},
-		"a short digest":                {render.Settings{DownloadDigests: map[string]string{"a": "abc"}}, "no SHA-256"},
-		"a digest in capitals":          {render.Settings{DownloadDigests: map[string]string{"a": strings.ToUpper(sum)}}, "no SHA-256"},
+		"a file with a blank":           {render.Settings{DownloadDigests: map[string]string{"a b": sum}}, "is not the name of a downloaded file"},
+		"a short digest":                {render.Settings{DownloadDigests: map[string]string{"a": "abc"}}, "is not a SHA-256 digest"},
+		"a digest in capitals":          {render.Settings{DownloadDigests: map[string]string{"a": strings.ToUpper(sum)}}, "is not a SHA-256 digest"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.settings.Validate()

@@ -6,14 +6,14 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// HasEdgeScript reports whether machines of the pool get their first document by
-// a script that somebody runs on them, because no provider hands it to them.
+// HasEdgeScript reports whether machines of the pool get their first document from a script
+// that an administrator runs on them, because no provider delivers it.
 func (p Pool) HasEdgeScript() bool { return p.CloudProvider == osm.CloudProviderEdge }
 
-// EdgeScript returns that script (contract 8.6). It is for any POSIX shell and
-// holds the node's token and the CA, so it is a credential. It reads the pool's
-// bootstrap Secret from Cluster.Server with Cluster.APIServerToken, trusting
-// Settings.KubernetesCACert alone where that is not empty.
+// EdgeScript returns that script (contract 8.6). It runs in any POSIX shell and contains the
+// node's token and the CA, so it is a credential. It reads the pool's bootstrap Secret from
+// Cluster.Server with Cluster.APIServerToken, and trusts only Settings.KubernetesCACert unless
+// that is empty.
 func (in Input) EdgeScript() string {
 	secret := in.Pool.Name + "-" + in.Pool.Namespace + "-bootstrap-config"
 	ca, verify := "", ""
@@ -30,14 +30,14 @@ func (in Input) EdgeScript() string {
 	).Replace(edgeScript)
 }
 
-// edgeScript prints what it does and never what it holds: the token is in a file
-// that only root reads, not in an argument.
+// edgeScript prints what it does and never a value: the token is in a file that only root can
+// read, not in an argument.
 //
-// The JSON of a Secret is taken apart without a parser: its values are base64, so
-// data is the only mapping that ends at the next brace. cloud-init takes --file
-// after init from 24 on, and before it until then. It runs a module once for each
-// instance: where it has run before, the first try may write nothing, and it is
-// told to forget the instance. Its exit status 2 says that it recovered:
+// The script extracts the values from the JSON of a Secret without a parser: they are base64,
+// so data is the only mapping that ends at the next brace. cloud-init from 24 on takes --file
+// after init, older versions before it. cloud-init runs a module once for each instance. If a
+// module has already run, the first attempt can write nothing, and the script then makes
+// cloud-init forget the instance. Exit status 2 of cloud-init means that it recovered:
 // https://docs.cloud-init.io/en/latest/explanation/return_codes.html
 const edgeScript = `# Makes this machine a node of the pool @POOL@: run it as root. It tries until
 # it works, and may be run again. It holds a credential: keep it to yourself.
@@ -133,8 +133,8 @@ main() {
 main </dev/null
 `
 
-// hereDocument is a command that writes a text to a file in $dir. The shell
-// leaves what stands in it alone, whatever it is.
+// hereDocument returns a command that writes a text to a file in $dir. The shell does not
+// expand anything in the text.
 func hereDocument(name, text string) string {
 	text = strings.TrimSuffix(text, "\n")
 	end := "END"
@@ -144,5 +144,5 @@ func hereDocument(name, text string) string {
 	return `cat >"$dir/` + name + `" <<'` + end + "'\n" + text + "\n" + end + "\n"
 }
 
-// shellQuote makes one word of a text, whatever is in it.
+// shellQuote quotes a text so that the shell reads it as one word.
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

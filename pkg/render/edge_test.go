@@ -34,15 +34,15 @@ func edgeInput(server, ca, token string) render.Input {
 	}
 }
 
-// edgeHost is a machine for the script: a root in a temporary folder, and
-// stand-ins for the programs that would change it.
+// edgeHost is a machine that runs the script: a root in a temporary folder, and substitutes for
+// the programs that would change the host.
 type edgeHost struct {
 	dir, target, calls string
 	path               []string
 }
 
-// newEdgeHost writes the stand-ins, each "name" to a script that may use $DIR,
-// and that is called with its arguments in the file "calls".
+// newEdgeHost writes the substitutes, a map from a name to a script that can use $DIR. The file
+// "calls" records each call with its arguments.
 func newEdgeHost(t *testing.T, programs map[string]string) *edgeHost {
 	t.Helper()
 	h := &edgeHost{dir: t.TempDir()}
@@ -72,7 +72,7 @@ func newEdgeHost(t *testing.T, programs map[string]string) *edgeHost {
 	return h
 }
 
-// run runs a script and returns what it said.
+// run runs a script and returns its output.
 func (h *edgeHost) run(t *testing.T, script string) (string, error) {
 	t.Helper()
 	sh, err := exec.LookPath("sh")
@@ -96,7 +96,7 @@ func (h *edgeHost) run(t *testing.T, script string) (string, error) {
 	return string(out), err
 }
 
-// called returns the calls of stand-ins but those of id and sleep.
+// called returns the recorded calls except those of id and sleep.
 func (h *edgeHost) called(t *testing.T) []string {
 	t.Helper()
 	b, err := os.ReadFile(h.calls)
@@ -144,8 +144,8 @@ func secretJSON(t *testing.T, document string, indent bool) []byte {
 	return b
 }
 
-// answers is an API server that gives its answers one after the other, and the
-// last one for ever.
+// answers is an API server that sends its answers one after the other, and then repeats the
+// last.
 type answers struct {
 	t     *testing.T
 	mutex sync.Mutex
@@ -233,7 +233,7 @@ func TestEdgeScript(t *testing.T) {
 	}
 }
 
-// TestEdgeScriptCloudInit: both orders of arguments, and what cloud-init may answer.
+// TestEdgeScriptCloudInit: both orders of arguments, and the possible results of cloud-init.
 func TestEdgeScriptCloudInit(t *testing.T) {
 	for name, c := range map[string]struct {
 		version, cloudInit, systemctl string
@@ -298,7 +298,7 @@ func TestEdgeScriptTrustsNobodyElse(t *testing.T) {
 	}
 }
 
-// otherCA is a CA that signed nobody.
+// otherCA returns a CA that signed no certificate of the test.
 func otherCA(t *testing.T) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -313,7 +313,7 @@ func otherCA(t *testing.T) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// TestEdgeScriptNeeds: what it cannot do without is told before anything is done.
+// TestEdgeScriptNeeds: the script reports a missing requirement before it changes anything.
 func TestEdgeScriptNeeds(t *testing.T) {
 	script := edgeInput("https://127.0.0.1:1", "", edgeToken).EdgeScript()
 	h := newEdgeHost(t, map[string]string{"id": "echo 1000"})
@@ -325,7 +325,7 @@ func TestEdgeScriptNeeds(t *testing.T) {
 	}
 }
 
-// TestEdgeScriptText: the shell reads the script, whatever is in its values.
+// TestEdgeScriptText: the shell parses the script for any values.
 func TestEdgeScriptText(t *testing.T) {
 	hostile := "a\nEND\nENDD\n$(touch /tmp/x) `id` \\ ' \" ${x}\n"
 	in := edgeInput("https://[fd00::1]:6443/'x'", hostile, hostile)

@@ -7,8 +7,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/templates"
 )
 
-// RealOSC renders the configuration with the real values in place of
-// placeholders, which is what the conformance corpus has.
+// RealOSC renders the configuration with the real values in place of placeholders, as in the
+// conformance corpus.
 func RealOSC(e *Engine, in Input) (*osm.OperatingSystemConfigSpec, error) {
 	osc, _, problems := in.render(e.compiled(in.Profile), in.InputDigest())
 	return osc, invalid.One(problems)

@@ -23,19 +23,20 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
-// cloudInitSchema types the modules that a document may have, see the comment in it.
+// cloudInitSchema defines the types of the modules that a document can have; see the comment in
+// the file.
 //
 //go:embed cloudinit_schema.json
 var cloudInitSchema []byte
 
-// Findings says what in a profile renders, but will not do on a node what its author
-// expects: paths that depend on where cloud-init runs, cloud-init modules that its schema
-// refuses or that never run, and units that nothing starts. Nodes get such a profile all the same, since existing
-// fleets have some.
+// Findings returns the parts of a profile that render, but will not do on a node what their
+// author expects: paths that depend on where cloud-init runs, cloud-init modules that its
+// schema rejects or that never run, and units that nothing starts. Nodes get such a profile all
+// the same, since some profiles of existing fleets have them.
 //
-// It reads a schema and every text of the profile, which takes milliseconds: it is
-// for people who write profiles, and Render never calls it. Each finding has what an
-// error of Check has, the line included.
+// It parses a schema and every text of the profile, which takes milliseconds: it is for authors
+// of profiles, and Render never calls it. Each finding has the fields of an error of Check, the
+// line included.
 func (p Profile) Findings() []*invalid.Error {
 	findings := p.pathFindings()
 	if p.Spec.OSName == osm.OperatingSystemFlatcar {
@@ -54,9 +55,9 @@ func (p Profile) Findings() []*invalid.Error {
 	return p.of("", findings)
 }
 
-// pathFindings are the paths of files that are not the file's name from the root: cloud-init
-// takes a relative one from the folder that it happens to run in, and two names of one file
-// are not noticed. Ignition refuses such paths, and Check says so.
+// pathFindings returns the paths that are not absolute and clean: cloud-init resolves a
+// relative path in its working directory, and does not notice two names of one file. Ignition
+// rejects such paths, and Check reports them.
 func (p Profile) pathFindings() []*invalid.Error {
 	if p.Spec.ProvisioningUtility == osm.ProvisioningUtilityIgnition {
 		return nil
@@ -71,7 +72,7 @@ func (p Profile) pathFindings() []*invalid.Error {
 			case !path.IsAbs(f.Path):
 				findings = append(findings, invalid.InStage(stage, invalid.At(at, "%q is relative, and cloud-init takes it from the folder that it runs in: write %q", f.Path, clean))...)
 			case f.Path != clean:
-				findings = append(findings, invalid.InStage(stage, invalid.At(at, "%q is another way to write %q, which is not noticed where that is named too: write %q", f.Path, clean, clean))...)
+				findings = append(findings, invalid.InStage(stage, invalid.At(at, "%q is another form of %q, so a second file with that path goes unnoticed: write %q", f.Path, clean, clean))...)
 			}
 		}
 	}
@@ -86,7 +87,7 @@ func (p Profile) pathFindings() []*invalid.Error {
 	return findings
 }
 
-// moduleFindings validates the modules as they stand in the document of a node.
+// moduleFindings validates the modules in the form in which a node's document contains them.
 func (p Profile) moduleFindings(root, stage string, config *osm.OSPConfig) []*invalid.Error {
 	if config.CloudInitModules == nil {
 		return nil
@@ -143,8 +144,8 @@ func compileSchema() *jsonschema.Schema {
 	return c.MustCompile(name)
 }
 
-// schemaFindings takes an error of the schema apart. Where one of several would do,
-// they are one finding.
+// schemaFindings splits an error of the schema into findings. An error with alternatives, one
+// of which is enough, gives one finding.
 func schemaFindings(field string, err *jsonschema.ValidationError) []*invalid.Error {
 	switch err.ErrorKind.(type) {
 	case *kind.AnyOf, *kind.OneOf:
@@ -178,7 +179,7 @@ func schemaFinding(field string, err *jsonschema.ValidationError, what string) *
 	return invalid.At(field, "%w", &SchemaError{what: what})
 }
 
-// SchemaError says what cloud-init's schema has against a value.
+// SchemaError is a violation of cloud-init's schema by a value.
 type SchemaError struct{ what string }
 
 func (e *SchemaError) Error() string { return "cloud-init takes no such value: " + e.what }
@@ -191,8 +192,8 @@ func schemaMessage(err *jsonschema.ValidationError) string {
 // another unit.
 var startsUnits = regexp.MustCompile(`\b(systemctl\b.*\b(start|restart|try-restart|reload-or-restart|isolate|now)|Wants=|Requires=|BindsTo=|Upholds=|Requisite=|Unit=|OnSuccess=|OnFailure=)\b`)
 
-// unitFindings are the units that nobody starts in the boot that brings them. They
-// come as files, after systemd has decided what to start.
+// unitFindings returns the units that nothing starts during the boot that writes them. They are
+// written as files, after systemd has decided what to start.
 func (p Profile) unitFindings(root string, units []osm.Unit) []*invalid.Error {
 	var lines []string
 	for text := range p.texts() {
@@ -225,7 +226,7 @@ func triggered(name string, units []osm.Unit) bool {
 	})
 }
 
-// names reports whether a line names a unit, a service with or without its suffix.
+// names reports whether a line contains the name of a unit, or of a service without its suffix.
 func names(line, unit string) bool {
 	for word := range strings.FieldsFuncSeq(line, func(r rune) bool { return strings.ContainsRune(" \t\"'=;,", r) }) {
 		if word == unit || word+".service" == unit {
@@ -235,7 +236,7 @@ func names(line, unit string) bool {
 	return false
 }
 
-// texts yields everything in a profile that may start a unit.
+// texts yields every text of a profile that can start a unit.
 func (p Profile) texts() func(yield func(string) bool) {
 	var all []string
 	for _, config := range []*osm.OSPConfig{&p.Spec.BootstrapConfig, &p.Spec.ProvisioningConfig} {

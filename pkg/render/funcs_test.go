@@ -19,8 +19,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/templates"
 )
 
-// security.md 16: every name of sprig's is either allowed or refused with a
-// reason, and a refused one is a parse error.
+// security.md 16: every function of sprig is either allowed or rejected with a reason, and a
+// rejected one is a parse error.
 func TestSprigAllowList(t *testing.T) {
 	all := sprig.TxtFuncMap()
 	for name := range all {
@@ -53,7 +53,7 @@ func TestSprigAllowList(t *testing.T) {
 	}
 }
 
-// calls has one call of every function templates may use.
+// calls has one call of every function that templates can use.
 var calls = map[string]string{
 	"abbrev": `{{ abbrev 5 "hello world" }}`, "abbrevboth": `{{ abbrevboth 5 10 "1234 5678 9123" }}`,
 	"trunc": `{{ trunc 2 "abc" }}`, "trim": `{{ trim " a " }}`, "upper": `{{ upper "a" }}`, "lower": `{{ lower "A" }}`,
@@ -113,7 +113,7 @@ var calls = map[string]string{
 	"html": `{{ html "<a>" .MaxPods }}`, "js": `{{ js "'" .KubeReserved }}`, "urlquery": `{{ urlquery "a b" .MaxPods }}`,
 }
 
-// execute parses and executes one template, whatever it does with credentials.
+// execute parses and executes one template, without a check of its credentials.
 func execute(d *data, text string) (string, error) {
 	stage, problems := stageOf(text)
 	problems = slices.DeleteFunc(problems, func(p *invalid.Error) bool {
@@ -162,8 +162,8 @@ func outputs(t *testing.T) string {
 	return b.String()
 }
 
-// security.md 19: every function gives the same in another process. Addresses
-// and the order of maps are what differs between two.
+// security.md 19: every function returns the same in another process. Two processes differ in
+// addresses and in the order of maps.
 func TestFunctionsArePure(t *testing.T) {
 	got := outputs(t)
 	if os.Getenv("OSM_PRINT_OUTPUTS") != "" {

@@ -24,8 +24,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
-// maxErrorBytes is far more than anybody reads: an error does not repeat what it
-// is about.
+// maxErrorBytes is far more than a user reads: an error does not repeat its subject.
 const maxErrorBytes = 64 << 10
 
 // profileSpecs are the profiles that we ship and show.
@@ -75,8 +74,8 @@ func fuzzData(t testing.TB) *data {
 	return d
 }
 
-// Whatever stands in a profile's templates, rendering it ends, with bounded output
-// or an error of few words, and twice the same. security.md 16, 17, 18, 19
+// For any templates of a profile, rendering ends, with limited output or a short error, and
+// gives the same result twice. security.md 16, 17, 18, 19
 func FuzzTemplate(f *testing.F) {
 	for _, call := range calls {
 		f.Add(call, `{{ template "t" . }}`)
@@ -152,8 +151,8 @@ func FuzzTemplate(f *testing.F) {
 	})
 }
 
-// Whatever a MachineDeployment holds, it is decoded or refused in few words, and
-// a pool survives being recorded.
+// Every MachineDeployment is decoded or rejected with a short error, and a pool is the same
+// after recording.
 func FuzzProviderSpec(f *testing.F) {
 	f.Add(`{"cloudProvider":"aws","operatingSystem":"ubuntu","sshPublicKeys":["a"]}`, "1.36.2", "cpu=1")
 	f.Add(`{"operatingSystem":"rhel","operatingSystemSpec":{"rhelSubscriptionManagerUser":"u"},"overwriteCloudConfig":""}`, "v1.33", "")
@@ -167,7 +166,7 @@ func FuzzProviderSpec(f *testing.F) {
 	f.Add(`{"operatingSystem":"ubuntu","nope":1,"network":{"cidr":"a","gateway":"b","ipFamily":"IPv6+IPv4"},"sshPublicKeys":"x"}`, "1.36.2", "110")
 	f.Fuzz(func(t *testing.T, value, version, annotation string) {
 		if strings.ToValidUTF8(version+annotation, "") != version+annotation {
-			t.Skip("the API server refuses what is no UTF-8")
+			t.Skip("the API server refuses what is not UTF-8")
 		}
 		annotations := map[string]string{}
 		for suffix := range kubeletAnnotations {
@@ -213,14 +212,14 @@ func FuzzProviderSpec(f *testing.F) {
 // emptied are the lines that machine-controller empties (contract 12.1).
 var emptied = regexp.MustCompile(`(?m)^[ \t]+$`)
 
-// asMachine is what machine-controller makes of a document, or of a text in it.
+// asMachine returns a document, or a text in it, after machine-controller's changes.
 func asMachine(s string) string {
 	const name = "web-5c7d9-x2vbf"
 	return strings.NewReplacer(userdata.MachineName, name, "%3CMACHINE_NAME%3E", url.QueryEscape(name)).Replace(s)
 }
 
-// Whatever files, units, modules and keys contain arrives, the document stays one,
-// and it survives what machine-controller does to it. security.md 20
+// The contents of files, units, modules and keys arrive unchanged, the result is one document,
+// and machine-controller's changes do not break it. security.md 20
 func FuzzCloudConfig(f *testing.F) {
 	f.Add("/etc/a", "text\n", "run: me", "k")
 	f.Add("a: b", " leading\n \n\ttabs", "yes", "0755")
@@ -232,7 +231,7 @@ func FuzzCloudConfig(f *testing.F) {
 	f.Fuzz(func(t *testing.T, path, content, command, key string) {
 		for _, s := range []string{path, content, command, key} {
 			if strings.ToValidUTF8(s, "") != s {
-				t.Skip("rendering refuses what is no UTF-8")
+				t.Skip("rendering refuses what is not UTF-8")
 			}
 		}
 		if yes, ok := userdata.YamlBool(command); ok {

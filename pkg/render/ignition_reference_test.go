@@ -7,9 +7,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
-// security.md 21: Butane can copy local files and refer to remote ones. Nothing in a
-// profile reaches those fields: what looks like such a reference is content of a file or
-// a unit, and arrives unchanged.
+// security.md 21: Butane can copy local files and refer to remote ones. Nothing in a profile
+// reaches those fields: a text that looks like such a reference is content of a file or a unit,
+// and arrives unchanged.
 func TestIgnitionHasNoReferences(t *testing.T) {
 	const reference = "contents: {local: /etc/passwd, source: https://example.org/x}\n"
 	files := map[string]string{

@@ -37,15 +37,15 @@ func TestCheckIgnition(t *testing.T) {
 		"special bits": {files: []osm.File{file("/a", 4755)},
 			want: []string{`provisioningConfig.files[0].permissions "/a": Ignition before 3.6.0 cannot set the setuid, setgid and sticky bits`}},
 		"a unit elsewhere": {units: []osm.Unit{unit("../../etc/a.service", installed)},
-			want: []string{`provisioningConfig.units[0].name: "../../etc/a.service" is no name of a systemd unit`}},
+			want: []string{`provisioningConfig.units[0].name: "../../etc/a.service" is not the name of a systemd unit`}},
 		"a drop-in elsewhere": {units: []osm.Unit{unit("a.service", installed, "../a.conf")},
-			want: []string{`provisioningConfig.units[0].dropIns[0].name: "../a.conf" is no name of a drop-in`}},
+			want: []string{`provisioningConfig.units[0].dropIns[0].name: "../a.conf" is not the name of a drop-in`}},
 		"an enabled unit that nothing would start": {units: []osm.Unit{unit("a.service", installed), unit("b.service", "[Service]\nExecStart=/b\n")},
 			want: []string{`provisioningConfig.units[1].content: the unit is enabled but has no [Install] section, so that nothing would start it: add one`}},
 		"a unit that is none": {units: []osm.Unit{unit("a.service", "[Service\n")},
 			want: []string{`provisioningConfig.units[0].content: invalid unit content`}},
 		"names twice": {units: []osm.Unit{unit("a.service", installed, "a.conf", "a.conf"), unit("a.service", installed)},
-			want: []string{`provisioningConfig.units[1]: is there twice`, `provisioningConfig.units[0].dropIns[1]: is there twice`}},
+			want: []string{`provisioningConfig.units[1]: occurs twice`, `provisioningConfig.units[0].dropIns[1]: occurs twice`}},
 		"a file where a unit goes": {files: []osm.File{file("/etc/systemd/system/a.service", 644)}, units: []osm.Unit{unit("a.service", installed)},
 			want: []string{`provisioningConfig.files[0].path "/etc/systemd/system/a.service": a unit or drop-in of this stage is written to the same path`}},
 		"all at once": {files: []osm.File{file("a", 644), file("b", 1755)},
@@ -75,8 +75,7 @@ func TestCheckIgnition(t *testing.T) {
 	}
 }
 
-// What the settings add is checked when it is rendered: a file of theirs names
-// the settings.
+// Files from the settings are checked when they are rendered: the error names the settings.
 func TestIgnitionFileOfSettings(t *testing.T) {
 	stage := userdata.NewIgnitionStage(stageProvisioning, nil)
 	doc := userdata.Ignition{Version: "3.3.0", Stage: stage, Config: &osm.OSCConfig{Files: []osm.File{inlineFile("hosts.toml", "")}}}
@@ -86,7 +85,7 @@ func TestIgnitionFileOfSettings(t *testing.T) {
 	}
 }
 
-// A version is the pool's, else the settings', else the default, and one of three.
+// The version is the pool's, otherwise the settings', otherwise the default, and one of three.
 func TestIgnitionVersion(t *testing.T) {
 	flatcar := `{"cloudProvider":"aws","operatingSystem":"flatcar","operatingSystemSpec":{"provisioningUtility":"UTILITY"}}`
 	for name, test := range map[string]struct {
@@ -97,11 +96,11 @@ func TestIgnitionVersion(t *testing.T) {
 		"the setting":               {value: flatcar, settings: "2.3.0", want: "2.3.0"},
 		"the annotation wins":       {value: flatcar, settings: "2.3.0", annotation: "3.4.0", want: "3.4.0"},
 		"an empty annotation":       {value: flatcar, settings: "2.3.0", annotation: "", want: "2.3.0"},
-		"an unknown annotation":     {value: flatcar, annotation: "3.5.0", wantErr: `metadata.annotations[gitops.k8c.io/ignition-version]: "3.5.0" is no version`},
-		"an unknown setting":        {value: flatcar, settings: "v3.3.0", wantErr: `settings.ignitionVersion: --ignition-version: "v3.3.0" is no version`},
+		"an unknown annotation":     {value: flatcar, annotation: "3.5.0", wantErr: `metadata.annotations[gitops.k8c.io/ignition-version]: "3.5.0" is not a supported version`},
+		"an unknown setting":        {value: flatcar, settings: "v3.3.0", wantErr: `settings.ignitionVersion: --ignition-version: "v3.3.0" is not a supported version`},
 		"no fact of other systems":  {value: `{"cloudProvider":"aws","operatingSystem":"ubuntu"}`, annotation: "3.4.0", want: DefaultIgnitionVersion},
 		"no fact of cloud-init":     {value: strings.ReplaceAll(flatcar, "UTILITY", "cloud-init"), annotation: "3.4.0", want: DefaultIgnitionVersion},
-		"but wrong everywhere else": {value: `{"cloudProvider":"aws","operatingSystem":"ubuntu"}`, annotation: "3", wantErr: `ignition-version]: "3" is no version`},
+		"but wrong everywhere else": {value: `{"cloudProvider":"aws","operatingSystem":"ubuntu"}`, annotation: "3", wantErr: `ignition-version]: "3" is not a supported version`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			md := machineDeployment(strings.ReplaceAll(test.value, "UTILITY", ""), nil)

@@ -33,8 +33,8 @@ func inlineFile(path, data string) osm.File {
 	return osm.File{Path: path, Permissions: 644, Content: osm.FileContent{Inline: &osm.FileContentInline{Data: data}}}
 }
 
-// ignitionContents is what a document gives a node: contents of files and units
-// by path and name, and core's keys.
+// ignitionContents is what a document puts on a node: contents of files and units by path and
+// name, and core's keys.
 type ignitionContents struct {
 	files, units map[string]string
 	keys         []string
@@ -120,13 +120,13 @@ func TestIgnitionDocument(t *testing.T) {
 	}
 }
 
-// nastyPieces are what texts are made of to find one that does not arrive.
+// nastyPieces are the parts of texts that test whether every text arrives unchanged.
 var nastyPieces = []string{
 	`"`, `'`, `\`, "\t", "\n", "\n\n", " ", "  ", "%", "%3C", "%25", "+", "&", "<", ">", "{{", "}}", "#", ":", ",", ";", "=", "?", "/", "EOF", "\r\n", "\x00", "\x01", "\x1f", "\x7f",
 	"ü", "日本", "🙂", "\u0085", "\u2028", "\ufeff", userdata.MachineName, "%3CMACHINE_NAME%3E", "data:,", `"source":"data:,"`, `"sshAuthorizedKeys":["-"]`, "a", "Z", "0", "-_.!~*'()",
 }
 
-// Whatever is in a file, a unit or a key arrives as it is, in every version.
+// The content of a file, a unit or a key arrives unchanged, in every version.
 func TestIgnitionContents(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test wants the same texts each time
 	random := func() string {
@@ -168,17 +168,17 @@ func TestIgnitionContents(t *testing.T) {
 	}
 }
 
-// blankLine is what machine-controller empties.
+// blankLine matches the lines that machine-controller empties.
 var blankLine = regexp.MustCompile(`(?m)^[ \t]+$`)
 
-// machine-controller puts a machine's name into the document's text (contract
-// 12.1, step 5): it arrives in files, units and keys, and hurts nothing else.
+// machine-controller puts a machine's name into the text of the document (contract 12.1, step
+// 5): the name arrives in files, units and keys, and damages nothing else.
 func TestIgnitionMachineName(t *testing.T) {
 	content := "[Service]\nExecStart=/bin/echo <MACHINE_NAME>\n"
 	config := &osm.OSCConfig{
 		Files: []osm.File{
 			inlineFile("/a", "#!/bin/sh\n \nname=<MACHINE_NAME>\n"), inlineFile("/b/<MACHINE_NAME>", "<MACHINE_NAME><MACHINE_NAME>"),
-			// Neither is a placeholder where it arrives.
+			// After decoding, none of these is a placeholder.
 			inlineFile("/c", "%3CMACHINE_NAME%3E \\u003cMACHINE_NAME\\u003e &lt;MACHINE_NAME&gt;\n"),
 		},
 		Units:       []osm.Unit{{Name: "a.service", Content: &content}},
@@ -236,7 +236,8 @@ func TestIgnitionModes(t *testing.T) {
 	}
 }
 
-// An edge machine is called like its pool, in the wrapper alone (contract 7.3).
+// An edge machine has the name of its pool, only in the hostname of the document (contract
+// 7.3).
 func TestIgnitionEdge(t *testing.T) {
 	doc := userdata.Ignition{
 		Version: "3.3.0", Stage: userdata.NewIgnitionStage(stageBootstrap, nil), Hostname: Pool{Name: "edge-1", CloudProvider: "edge"}.wrapperName(stageBootstrap),

@@ -17,32 +17,32 @@ type Profile struct {
 	// Digest of the canonical spec, "v1:sha256:<64 hex>". Compiled templates are
 	// cached under it; without one they are compiled each time.
 	Digest string
-	// Provenance is where the profile comes from.
+	// Provenance is the origin of the profile.
 	Provenance Provenance
-	// SelectedBy is the commit that made this version current. It is recorded,
-	// never rendered.
+	// SelectedBy is the commit that made this version current. It is recorded and never
+	// rendered.
 	SelectedBy string
-	// File is the profile's file as messages name it. Empty: Provenance.Path.
+	// File is the profile's file in messages. Empty means Provenance.Path.
 	File string
-	// Lines returns the line of the profile's file on which the text of a field
-	// begins, for a field such as "spec.bootstrapConfig.files[3].content.inline.data"
-	// or "spec.bootstrapConfig.templates[name]": for a block scalar the line after
-	// its "|". May be nil.
+	// Lines returns the line of the profile's file on which the text of a field begins, for a
+	// field such as "spec.bootstrapConfig.files[3].content.inline.data" or
+	// "spec.bootstrapConfig.templates[name]". For a block scalar it is the line after its "|".
+	// Lines can be nil.
 	Lines func(field string) int
-	// FileOf returns the file that Lines is about, for a field whose text is in another
-	// one than File: what an overlay takes from its base. "" is File. May be nil.
+	// FileOf returns the file that Lines counts in, for a field whose text is not in File: an
+	// overlay inherits some from its base. "" means File. FileOf can be nil.
 	FileOf func(field string) string
 }
 
-// Provenance tells where the content of a profile comes from. Of an object made
-// by hand only Profile and Version are set.
+// Provenance is the origin of a profile's content. For an object that was created by hand only
+// Profile and Version are set.
 type Provenance struct {
-	// Profile is its name, and Version its version.
+	// Profile is the profile's name, and Version its version.
 	Profile, Version string
-	// Commit is the first commit of the tracked line that holds this content,
-	// and Change the one its author wrote.
+	// Commit is the first commit of the tracked branch with this content, and Change the commit
+	// that its author wrote.
 	Commit, Change string
-	// Repository is the URL without credentials, Path the file in it at Commit.
+	// Repository is the URL without credentials, and Path the file in it at Commit.
 	Repository, Path string
 }
 
@@ -60,7 +60,7 @@ func (p Profile) file() string {
 	return p.Provenance.Path
 }
 
-// fileOf is the file in which the text of a field is.
+// fileOf returns the file that contains the text of a field.
 func (p Profile) fileOf(field string) string {
 	if p.FileOf != nil {
 		if f := p.FileOf(field); f != "" {
@@ -77,9 +77,9 @@ func (p Profile) version() string {
 	return p.Spec.Version
 }
 
-// of fills in which profile the problems are about, and turns lines of a
-// template into lines of the profile's file. It returns copies: compiled
-// profiles, and the problems found in them, are shared.
+// of adds the profile to the problems, and converts lines of a template to lines of the
+// profile's file. It returns copies, because compiled profiles are shared, and so are the
+// problems found in them.
 func (p Profile) of(pool string, problems []*invalid.Error) []*invalid.Error {
 	out := make([]*invalid.Error, len(problems))
 	for i, problem := range problems {
@@ -101,35 +101,34 @@ func (p Profile) of(pool string, problems []*invalid.Error) []*invalid.Error {
 	return out
 }
 
-// Cluster is what the cluster adds: values that differ between clusters and
-// pools, the tokens among them. The JSON names are those under `cluster` in the
-// file for `osm-gitops render --cluster`.
+// Cluster has the values that differ between clusters and pools, including the tokens. The JSON
+// names are those under `cluster` in the file for `osm-gitops render --cluster`.
 type Cluster struct {
-	// Server is the URL of the API server as nodes reach it.
+	// Server is the URL under which nodes reach the API server.
 	Server string `json:"server,omitempty"`
 	// APIServerToken is the token with which a node fetches its Secrets.
 	APIServerToken string `json:"apiServerToken,omitempty"`
 	// BootstrapToken is the kubelet's, "abcdef.0123456789abcdef".
 	BootstrapToken string `json:"bootstrapToken,omitempty"`
-	// BootstrapKubeconfigSecretName is the Secret with the kubelet's bootstrap
-	// kubeconfig. Empty: the contract's name.
+	// BootstrapKubeconfigSecretName is the Secret with the kubelet's bootstrap kubeconfig.
+	// Empty means the contract's name.
 	BootstrapKubeconfigSecretName string `json:"bootstrapKubeconfigSecretName,omitempty"`
-	// BootstrapKubeconfig is that kubeconfig. Empty: BootstrapKubeconfig makes it
-	// of Server, the settings' KubernetesCACert and BootstrapToken.
+	// BootstrapKubeconfig is that kubeconfig. Empty means that BootstrapKubeconfig creates it
+	// from Server, the settings' KubernetesCACert and BootstrapToken.
 	BootstrapKubeconfig string `json:"bootstrapKubeconfig,omitempty"`
 }
 
-// Settings are the controller's flags that a node notices, as they were written.
+// Settings are the controller's flags that change what a node gets, unparsed.
 type Settings = settings.Settings
 
-// RegistryCredential lets containerd log in at a registry.
+// RegistryCredential is the login of containerd at a registry.
 type RegistryCredential = settings.RegistryCredential
 
-// Warning is about a setting that nodes get as it was written, although it can hardly do
-// what was meant.
+// Warning is about a setting that nodes receive unchanged although it can hardly have the
+// intended effect.
 type Warning = settings.Warning
 
-// Input is everything rendering reads: what is not in it cannot change a node.
+// Input is everything that rendering reads: nothing else can change a node.
 type Input struct {
 	Profile  Profile
 	Pool     Pool
@@ -144,6 +143,6 @@ type Output struct {
 	// Bootstrap and Provisioning are the user-data of the two stages, with the
 	// real values.
 	Bootstrap, Provisioning []byte
-	// Record is what this generation was made from.
+	// Record is the input of this generation.
 	Record Record
 }

@@ -15,10 +15,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
-// Inspector renders a profile as Engine does, and knows more of what came out:
-// which branches of the templates were executed, and which line of the profile
-// each line of a file comes from. It is for people who write profiles. It serves
-// one goroutine at a time.
+// Inspector renders a profile like Engine, and also records which branches of the templates
+// were executed, and the origin of each line of a file in the profile. It is for authors of
+// profiles. One goroutine at a time can use it.
 type Inspector struct {
 	spec     osm.OperatingSystemProfileSpec
 	compiled *compiled
@@ -32,17 +31,17 @@ func NewInspector(p Profile) *Inspector {
 	return i
 }
 
-// Branches are all of the profile's templates with their hits so far, in the same
-// order each time.
+// Branches returns all branches of the profile's templates with their hits so far, always in
+// the same order.
 func (i *Inspector) Branches() []Branch { return i.marks.Branches() }
 
-// Branch is one way through an if, with or range of a profile's templates.
+// Branch is one branch of an if, with or range of a profile's templates.
 type Branch = templates.Branch
 
-// Place is where a line of a rendered file comes from.
+// Place is the origin of one line of a rendered file.
 type Place = templates.Place
 
-// Inspection is one rendering. It holds placeholders in place of credentials.
+// Inspection is one rendering, with placeholders in place of credentials.
 type Inspection struct {
 	Bootstrap, Provisioning InspectedStage
 }
@@ -51,29 +50,29 @@ type Inspection struct {
 type InspectedStage struct {
 	// Document is the user-data.
 	Document []byte
-	// Size is the length of the user-data with the credentials of the input, as the
-	// provider counts it; Limit is what the provider or a Secret takes.
+	// Size is the length of the user-data with the credentials of the input, as the provider
+	// counts it; Limit is that of the provider or of a Secret.
 	Size, Limit int
 	// Files are those of the profile, in its order.
 	Files []InspectedFile
 }
 
-// InspectedFile is a file of a profile as it lands on a node.
+// InspectedFile is a file of a profile as it is written to a node.
 type InspectedFile struct {
 	NodeFile
 	// Field of the profile with the content.
 	Field string
-	// Places has for each line of the content where it comes from.
+	// Places has the origin of each line of the content.
 	Places []Place
 }
 
-// inspectedDigest stands for the input digest, which differs for any two inputs: so
-// that what renders alike is alike.
+// inspectedDigest replaces the input digest, which differs for any two inputs, so that inputs
+// that render to the same text compare as equal.
 const inspectedDigest = digestRecipe + "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// Inspect renders an input of the profile, with placeholders and with the real
-// values as Render does. The error is that of Render; where only the documents are
-// too large, the inspection is there as well.
+// Inspect renders an input of the profile, with placeholders and with the real values, like
+// Render. The error is that of Render. If only the size of the documents is wrong, Inspect
+// returns the inspection together with the error.
 func (i *Inspector) Inspect(in Input) (*Inspection, error) {
 	if err := in.check(); err != nil {
 		return nil, err
@@ -104,8 +103,8 @@ func (i *Inspector) Inspect(in Input) (*Inspection, error) {
 	return out, in.measure(i.compiled, out, redacted, shape)
 }
 
-// measure renders with the real values, for the sizes of the documents, and compares
-// the shape with that of the placeholders.
+// measure renders with the real values, for the sizes of the documents, and compares the shape
+// with that of the placeholders.
 func (in Input) measure(c *compiled, out *Inspection, redacted Input, shape uint64) error {
 	osc, realShape, problems := in.render(c, inspectedDigest)
 	if len(problems) > 0 {
@@ -126,7 +125,7 @@ func (in Input) measure(c *compiled, out *Inspection, redacted Input, shape uint
 	return nil
 }
 
-// inspectedFiles are those of a stage that come from the profile.
+// inspectedFiles returns the files of a stage that come from the profile.
 func inspectedFiles(t *templates.Trace, s *compiledStage, config *osm.OSCConfig) []InspectedFile {
 	files := make([]InspectedFile, 0, len(s.Files))
 	for n, f := range s.Files {
@@ -140,10 +139,10 @@ func inspectedFiles(t *templates.Trace, s *compiledStage, config *osm.OSCConfig)
 	return files
 }
 
-// CheckDocument says what cloud-init's schema has against a document of a stage,
-// each about the field of the profile that it comes from. It is for documents that
-// cloud-init reads: Ignition's are validated when they are made, and Flatcar's
-// coreos-cloudinit has no schema. The document holds no credential.
+// CheckDocument returns the violations of cloud-init's schema by a document of a stage, each
+// with the field of the profile that it comes from. It is for documents that cloud-init reads:
+// those of Ignition are validated when they are written, and Flatcar's coreos-cloudinit has no
+// schema. The document contains no credential.
 func (p Profile) CheckDocument(stage string, s InspectedStage) []*invalid.Error {
 	if p.Spec.OSName == osm.OperatingSystemFlatcar {
 		return nil
@@ -154,7 +153,7 @@ func (p Profile) CheckDocument(stage string, s InspectedStage) []*invalid.Error 
 	}
 	var values map[string]any
 	if err := yaml.Unmarshal(s.Document, &values); err != nil {
-		return p.of("", invalid.InStage(stage, invalid.At(root, "the document is no YAML: %w", err)))
+		return p.of("", invalid.InStage(stage, invalid.At(root, "the document is not valid YAML: %w", err)))
 	}
 	var mismatch *jsonschema.ValidationError
 	if !errors.As(documentSchema().Validate(values), &mismatch) {
@@ -167,7 +166,7 @@ func (p Profile) CheckDocument(stage string, s InspectedStage) []*invalid.Error 
 	return p.of("", invalid.InStage(stage, findings...))
 }
 
-// locate turns a field of the document into one of the profile.
+// locate converts a field of the document to one of the profile.
 func (s InspectedStage) locate(root string, f *invalid.Error) {
 	for _, module := range []string{"bootcmd", "runcmd", "rh_subscription", "yum_repos", "yum_repo_dir"} {
 		if rest, ok := strings.CutPrefix(f.Field, root+"."+module); ok && (rest == "" || rest[0] == '[') {

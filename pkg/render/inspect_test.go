@@ -10,8 +10,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// TestInspector: it renders what Render renders, the input's digest aside, and each
-// line's place is one of the templates.
+// TestInspector: the output is that of Render, except for the input's digest, and the origin of
+// each line is a line of one of the templates.
 func TestInspector(t *testing.T) {
 	in := sampleInput(t)
 	out, err := render.NewEngine().Render(in)
@@ -57,7 +57,7 @@ func TestInspector(t *testing.T) {
 	}
 }
 
-// What Render refuses for its size Inspect refuses, too.
+// Inspect rejects the documents that Render rejects for their size.
 func TestInspectorLimits(t *testing.T) {
 	for size, want := range map[int]bool{1000: false, 50_000: true} {
 		in := sized(t, "aws", size)
@@ -70,7 +70,7 @@ func TestInspectorLimits(t *testing.T) {
 	}
 }
 
-// The line stands behind the file only if it is one of that file, and if it is known.
+// The line follows the file only if it is a line of that file and known.
 func TestErrorLine(t *testing.T) {
 	in := sized(t, "aws", 1000)
 	in.Profile.File = "profiles/x.yaml"

@@ -13,9 +13,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
-// kubeletConfig holds what the kubelet annotations of a pool say. A field is nil
-// when the annotation is absent; a present but empty one is a pointer to an empty
-// value, which `if` takes as true.
+// kubeletConfig has the values of the kubelet annotations of a pool. A field is nil if the
+// annotation is absent; for an empty annotation it is a pointer to an empty value, which `if`
+// treats as true.
 type kubeletConfig struct {
 	KubeReserved                *map[string]string
 	SystemReserved              *map[string]string
@@ -29,7 +29,7 @@ type kubeletConfig struct {
 	ImageMaximumGCAge           *Duration
 }
 
-// Duration prints as kubelet.conf wants it, "5m0s".
+// Duration prints in the format of kubelet.conf, "5m0s".
 type Duration struct {
 	time.Duration
 }
@@ -37,7 +37,7 @@ type Duration struct {
 // MarshalJSON writes the text, as for a duration of Kubernetes.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
 
-// kubeletAnnotations are the known suffixes with what each sets.
+// kubeletAnnotations are the known suffixes, each with a function that sets its field.
 var kubeletAnnotations = map[string]func(*kubeletConfig, string) error{
 	"KubeReserved":                func(c *kubeletConfig, v string) error { return setPairs(&c.KubeReserved, v, "=") },
 	"SystemReserved":              func(c *kubeletConfig, v string) error { return setPairs(&c.SystemReserved, v, "=") },
@@ -51,8 +51,8 @@ var kubeletAnnotations = map[string]func(*kubeletConfig, string) error{
 	"ImageMaximumGCAge":           func(c *kubeletConfig, v string) error { return setDuration(&c.ImageMaximumGCAge, v) },
 }
 
-// parseKubeletAnnotations reads the annotations, by suffix. Unknown suffixes are
-// ignored, as the contract has it.
+// parseKubeletAnnotations parses the annotations, by suffix. Unknown suffixes are ignored, as
+// in the contract.
 func parseKubeletAnnotations(annotations map[string]string) (kubeletConfig, []*invalid.Error) {
 	var config kubeletConfig
 	var problems []*invalid.Error
@@ -68,9 +68,8 @@ func parseKubeletAnnotations(annotations map[string]string) (kubeletConfig, []*i
 	return config, problems
 }
 
-// setPairs reads "cpu=200m,memory=1Gi". Of a key that stands there twice the later
-// value counts, and blanks are part of keys and values, as in the contract (section
-// 6). Empty items are passed over.
+// setPairs parses "cpu=200m,memory=1Gi". If a key occurs twice, the later value counts, and
+// blanks are part of keys and values, as in the contract (section 6). Empty items are skipped.
 func setPairs(to **map[string]string, value, delimiter string) error {
 	pairs := map[string]string{}
 	*to = &pairs
@@ -80,7 +79,7 @@ func setPairs(to **map[string]string, value, delimiter string) error {
 		}
 		k, v, ok := strings.Cut(item, delimiter)
 		if !ok || strings.TrimSpace(k) == "" || strings.TrimSpace(v) == "" {
-			return fmt.Errorf("%q is no pair: write name%svalue, with commas between pairs", item, delimiter)
+			return fmt.Errorf("%q is not a pair: write name%svalue, with commas between pairs", item, delimiter)
 		}
 		pairs[k] = v
 	}
@@ -90,7 +89,7 @@ func setPairs(to **map[string]string, value, delimiter string) error {
 func setInt(to **int32, value string) error {
 	n, err := strconv.ParseInt(value, 10, 32)
 	if err != nil {
-		return fmt.Errorf("%q is no integer of 32 bits", value)
+		return fmt.Errorf("%q is not a 32-bit integer", value)
 	}
 	i := int32(n)
 	*to = &i
@@ -100,7 +99,7 @@ func setInt(to **int32, value string) error {
 func setDuration(to **Duration, value string) error {
 	d, err := time.ParseDuration(value)
 	if err != nil {
-		return fmt.Errorf("%q is no duration: write one like \"5m\" or \"1h30m\"", value)
+		return fmt.Errorf("%q is not a duration: write one like \"5m\" or \"1h30m\"", value)
 	}
 	*to = &Duration{d}
 	return nil

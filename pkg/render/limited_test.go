@@ -110,7 +110,7 @@ func TestTemplatesAreStopped(t *testing.T) {
 		"mustFromJson, in a string":       {`{{ $x := mustFromJson (print "\"" (repeat 60000 "[") "\"") }}`, ""},
 		"toYaml of numbers, again":        {`{{ $x := until 10000 }}{{ range 500 }}{{ $y := toYaml $x }}{{ end }}`, tooMuch},
 		"snakecase, again":                {`{{ $x := repeat 200000 "aB" }}{{ range 300 }}{{ $y := snakecase $x }}{{ end }}`, tooMuch},
-		"what a file may be":              {strings.Repeat("{{ 1 }}", 200_000), "has 1400000 bytes: a file or template may have 1048576"},
+		"what a file may be":              {strings.Repeat("{{ 1 }}", 200_000), "has 1400000 bytes: a file or template can have 1048576"},
 		"output":                          {`{{ $x := repeat 1000 "x" }}{{ range 2000 }}{{ $x }}{{ end }}`, "the output is longer than 1048576 bytes"},
 		"a message":                       {`{{ fail (repeat 1000000 "x") }}`, "bytes more)"},
 		"a name":                          {`{{ template "` + strings.Repeat("x", 500_000) + `" }}`, "bytes more)"},
@@ -124,7 +124,7 @@ func TestTemplatesAreStopped(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			most := uint64(64) // MiB
 			if strings.Contains(test.text, "regex") {
-				most = 1024 // the race detector has package regexp throw away what it keeps
+				most = 1024 // under the race detector, package regexp discards its cached machines
 			}
 			if n := (after.TotalAlloc - before.TotalAlloc) >> 20; n > most && test.want != tooMuch && test.want != runaway && test.want != tooMade {
 				t.Errorf("%d MiB were allocated", n)
@@ -145,7 +145,7 @@ func TestTemplatesAreStopped(t *testing.T) {
 	}
 }
 
-// doubling defines templates of which each invokes the one before twice.
+// doubling defines templates that each invoke the one before twice.
 func doubling(n int) string {
 	var b strings.Builder
 	b.WriteString(`{{ define "0" }}{{ end }}`)
@@ -156,7 +156,7 @@ func doubling(n int) string {
 	return b.String()
 }
 
-// variables holds a megabyte in each of n variables.
+// variables returns a template with a megabyte in each of n variables.
 func variables(n int) string {
 	var b strings.Builder
 	for i := range n {

@@ -16,15 +16,15 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
-// UserDataLimit is how much user-data machine-controller may hand to a provider
-// for a machine's first boot.
+// UserDataLimit is how much user-data machine-controller can pass to a provider for a machine's
+// first boot.
 type UserDataLimit struct {
 	// Bytes that the provider takes.
 	Bytes int
-	// Measured is what Bytes counts: "as it is", "in base64", or "compressed", the
-	// last for cloud-init only: Flatcar's is sent as it is.
+	// Measured says what Bytes counts: "as it is", "in base64", or "compressed". The last
+	// applies to cloud-init only: Flatcar's document is sent uncompressed.
 	Measured string
-	// Source is where the provider says so.
+	// Source is the provider's page with the limit.
 	Source string
 }
 
@@ -34,12 +34,11 @@ const (
 	compressed = "compressed"
 )
 
-// UserDataLimits are the limits by provider. Contract 12.2 has how the documents
-// travel. For anexia, baremetal, linode, nutanix, opennebula, scaleway,
-// vmware-cloud-director and vsphere (an ISO image; a vApp property for Flatcar) no
-// source names a number; KubeVirt limits user-data only where it is not in a
-// Secret; and machines of edge, external and fake get nothing from
-// machine-controller. They all have no limit but that of a Secret.
+// UserDataLimits returns the limits by provider. Contract 12.2 describes how the documents are
+// sent. For anexia, baremetal, linode, nutanix, opennebula, scaleway, vmware-cloud-director and
+// vsphere (an ISO image; a vApp property for Flatcar) no source gives a number. KubeVirt limits
+// user-data only if it is not in a Secret. Machines of edge, external and fake receive nothing
+// from machine-controller. For all of these, only the limit of a Secret applies.
 func UserDataLimits() map[osm.CloudProvider]UserDataLimit {
 	return map[osm.CloudProvider]UserDataLimit{
 		// "the size of the data before Base64 encoding cannot exceed 32 KB"; it was 16 KB once
@@ -59,8 +58,8 @@ func UserDataLimits() map[osm.CloudProvider]UserDataLimit {
 	}
 }
 
-// UserDataLimit is what the pool's provider takes of a bootstrap document, in bytes
-// as it counts them; what a Secret holds where no provider's limit is known.
+// UserDataLimit returns the largest bootstrap document that the pool's provider accepts, in
+// bytes as the provider counts them, or the limit of a Secret if the provider has none.
 func (p Pool) UserDataLimit() int {
 	if limit, ok := UserDataLimits()[p.CloudProvider]; ok {
 		return limit.Bytes
@@ -76,11 +75,11 @@ func (p Pool) UserDataSize(bootstrap []byte) int {
 	return len(bootstrap)
 }
 
-// maxSecretBytes is what a Secret may hold, and both documents are kept in one:
+// maxSecretBytes is the limit of a Secret, and one Secret contains both documents:
 // https://kubernetes.io/docs/concepts/configuration/secret/#restriction-data-limit
 const maxSecretBytes = 1 << 20 // 1 MiB
 
-// UserDataError says that a document is larger than what takes it.
+// UserDataError says that a document is larger than the limit of the provider or of a Secret.
 type UserDataError struct {
 	// Size and Limit in bytes, as UserDataLimit counts them.
 	Size, Limit int
@@ -97,9 +96,8 @@ type userData struct {
 	document []byte
 }
 
-// checkSizes refuses documents that nobody would take: a bootstrap document too
-// long for the provider, and one of either stage too long for a Secret. What it
-// says holds no credential.
+// checkSizes rejects a bootstrap document that is too long for the provider, and a document of
+// either stage that is too long for a Secret. The messages contain no credential.
 func (in Input) checkSizes(osc *osm.OperatingSystemConfigSpec, out *Output) []*invalid.Error {
 	bootstrap := userData{stageBootstrap, &osc.BootstrapConfig, out.Bootstrap}
 	provisioning := userData{stageProvisioning, &osc.ProvisioningConfig, out.Provisioning}
@@ -140,7 +138,7 @@ func (in Input) tooLarge(u userData, err *UserDataError) *invalid.Error {
 	return invalid.InStage(u.stage, invalid.At(field, "%w", err))[0]
 }
 
-// measured is what the limit counts for a pool.
+// measured returns what the limit counts for a pool.
 func (l UserDataLimit) measured(p Pool) string {
 	if l.Measured == compressed && p.OperatingSystem == osm.OperatingSystemFlatcar {
 		return asItIs
@@ -148,9 +146,9 @@ func (l UserDataLimit) measured(p Pool) string {
 	return l.Measured
 }
 
-// size is the size of a document as the limit counts it, with the names of
-// machines instead of their placeholders. A document that is short enough anyway
-// is not compressed.
+// size returns the size of a document as the limit counts it, with the names of machines
+// instead of their placeholders. A document that is short enough without compression is not
+// compressed.
 func (l UserDataLimit) size(p Pool, document []byte) int {
 	// "<pool>-<hash>-<5 characters>" (contract 12.3), a name of at most 63 characters.
 	name := min(len(p.Name)+len("-0123456789-01234"), 63)
@@ -167,7 +165,7 @@ func (l UserDataLimit) size(p Pool, document []byte) int {
 	return size
 }
 
-// gzipped is the length of a document as machine-controller compresses it.
+// gzipped returns the length of a document after machine-controller's compression.
 func gzipped(document []byte) int {
 	n := counter(0)
 	z := gzip.NewWriter(&n)
@@ -184,11 +182,10 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// namedFiles is how many of the largest files a message names.
+// namedFiles is how many of the largest files a message lists.
 const namedFiles = 3
 
-// largestFiles names the files that take most of a document, with what each
-// takes there.
+// largestFiles lists the files that use most of a document, with the size of each in it.
 func (in Input) largestFiles(u userData) string {
 	files := in.filesBySize(u)
 	var names []string
@@ -202,7 +199,7 @@ func (in Input) largestFiles(u userData) string {
 	return text
 }
 
-// filesBySize are the files of a document, the largest first.
+// filesBySize returns the files of a document, the largest first.
 func (in Input) filesBySize(u userData) []userdata.FileSize {
 	var files []userdata.FileSize
 	if in.Pool.utility() == osm.ProvisioningUtilityIgnition {

@@ -36,8 +36,8 @@ func sized(t testing.TB, provider osm.CloudProvider, n int) render.Input {
 	return in
 }
 
-// Each provider takes a bootstrap document up to its limit, and the next byte is
-// refused with what there is to know.
+// Each provider accepts a bootstrap document up to its limit. One more byte is rejected with
+// the size, the limit and the largest files.
 func TestUserDataLimits(t *testing.T) {
 	limits := render.UserDataLimits()
 	if len(limits) == 0 {
@@ -67,7 +67,7 @@ func TestUserDataLimits(t *testing.T) {
 			if !strings.HasPrefix(limit.Source, "https://") {
 				t.Errorf("the limit has no source")
 			}
-			// The longest file that still goes in.
+			// The longest file that is accepted.
 			fits, not := 0, 2*limit.Bytes
 			var last error
 			for not-fits > 1 {
@@ -104,8 +104,8 @@ func TestUserDataLimits(t *testing.T) {
 	}
 }
 
-// The sizes of the files are what they take in the document, and the message is
-// the same whether or not a credential makes the document too long.
+// The sizes of the files are those in the document, and the message is the same whether a
+// credential makes the document too long or not.
 func TestUserDataLimitMessage(t *testing.T) {
 	in := sized(t, "hetzner", 32<<10)
 	in.Profile.Spec.BootstrapConfig.Files[0].Content.Inline.Encoding = "b64"
@@ -127,7 +127,7 @@ func TestUserDataLimitMessage(t *testing.T) {
 	}
 }
 
-// What travels otherwise, or not at all, has the limit of the Secret it is kept in.
+// A document that is sent in another way, or not at all, has the limit of its Secret.
 func TestSecretLimit(t *testing.T) {
 	for _, provider := range []osm.CloudProvider{"kubevirt", "vsphere", "edge", "nutanix"} {
 		in := sized(t, provider, 500_000)
@@ -150,8 +150,8 @@ func TestSecretLimit(t *testing.T) {
 	}
 }
 
-// The second stage is fetched from its Secret: no provider limits it. Flatcar's
-// document is sent to AWS as it is.
+// The second stage is fetched from its Secret, so no provider limits it. Flatcar's document is
+// sent to AWS uncompressed.
 func TestUserDataLimitStages(t *testing.T) {
 	in := sized(t, "hetzner", 10)
 	in.Profile.Spec.ProvisioningConfig.Files = []osm.File{inline("/large", noise(500_000))}

@@ -16,16 +16,15 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// controllerEnv tells this test binary that it is the controller's stand-in, and how
-// much it may take.
+// controllerEnv makes this test binary act as the controller; its value is the memory limit.
 const controllerEnv = "RENDER_AS_CONTROLLER"
 
-// ballastBytes is what the controller holds besides, for some thousand pools.
+// ballastBytes is the memory that the controller uses for some thousand pools.
 const ballastBytes = 150 << 20
 
-// Ten hostile profiles at once, each rendered again and again, keep the process below
-// the memory limit of the Pod, and a pool with a profile of the usual kind is served
-// meanwhile (security.md 37).
+// Ten hostile profiles at once, each rendered many times, do not push the process over the
+// memory limit of the Pod, and a pool with a usual profile is rendered meanwhile (security.md
+// 37).
 func TestHostileProfilesAtOnce(t *testing.T) {
 	if os.Getenv(controllerEnv) != "" {
 		renderAtOnce(t)

@@ -7,15 +7,15 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
-// Node is what the documents of both stages put on a node, for people to look at.
+// Node is everything that the documents of both stages put on a node, for display.
 type Node struct {
 	Bootstrap, Provisioning NodeStage
 }
 
-// NodeStage is what one document puts on a node.
+// NodeStage is everything that one document puts on a node.
 type NodeStage struct {
-	// Files in the order in which they are written. Of two with one path the later
-	// one stays.
+	// Files in the order in which they are written. If two have the same path, the later one
+	// replaces the first.
 	Files []NodeFile
 	// Units in the profile's order. Their files are among Files.
 	Units []NodeUnit
@@ -25,10 +25,10 @@ type NodeStage struct {
 type NodeFile struct {
 	// Path as the profile has it.
 	Path string
-	// Mode are its permission bits, and those above them.
+	// Mode are the permission bits, and the special bits above them.
 	Mode uint32
-	// Content is decoded. Where userdata.MachineName stands in it, machine-controller puts
-	// the machine's name.
+	// Content is decoded. machine-controller replaces userdata.MachineName in it with the
+	// machine's name.
 	Content string
 }
 
@@ -38,8 +38,8 @@ type NodeUnit struct {
 	Enabled, Masked bool
 }
 
-// Node returns what the documents that Render makes of an input put on a node,
-// with the real values. The error is an *InvalidError.
+// Node returns what the documents of an input put on a node, with the real values. The error is
+// an *InvalidError.
 func (e *Engine) Node(in Input) (*Node, error) {
 	if err := in.check(); err != nil {
 		return nil, err
@@ -67,8 +67,8 @@ func (e *Engine) Node(in Input) (*Node, error) {
 	return node, nil
 }
 
-// nodeFiles are the files of a stage's document. A test compares them with what
-// parsers of the documents find there.
+// nodeFiles returns the files of a stage's document. A test compares them with those that
+// parsers of the documents find.
 func (in Input) nodeFiles(stage *compiledStage, config *osm.OSCConfig) ([]NodeFile, error) {
 	var files, name []NodeFile
 	for _, f := range config.Files {
@@ -94,11 +94,11 @@ func (in Input) nodeFiles(stage *compiledStage, config *osm.OSCConfig) ([]NodeFi
 	return append(files, name...), nil
 }
 
-// unitFileMode is that of every file of userdata.UnitFiles.
+// unitFileMode is the mode of every file of userdata.UnitFiles.
 const unitFileMode = 0o644
 
-// withoutEnable leaves out the files that enable units: Flatcar's documents name
-// units, and Ignition and coreos-cloudinit enable them by other means.
+// withoutEnable omits the files that enable units: Flatcar's documents list units, and Ignition
+// and coreos-cloudinit enable them in another way.
 func withoutEnable(units []osm.Unit) []osm.Unit {
 	out := make([]osm.Unit, len(units))
 	for i, u := range units {

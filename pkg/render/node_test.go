@@ -16,8 +16,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// TestNodeIsWhatTheDocumentsHold compares what Node shows with what a reader of the
-// documents finds there: files by path with mode and content, units with content.
+// TestNodeIsWhatTheDocumentsHold compares the result of Node with what parsers of the documents
+// find: files by path with mode and content, units with content.
 func TestNodeIsWhatTheDocumentsHold(t *testing.T) {
 	file := func(path string, mode int32, encoding, data string) osm.File {
 		return osm.File{Path: path, Permissions: mode, Content: osm.FileContent{Inline: &osm.FileContentInline{Encoding: encoding, Data: data}}}
@@ -35,7 +35,7 @@ func TestNodeIsWhatTheDocumentsHold(t *testing.T) {
 		utility osm.ProvisioningUtility
 		flatcar *render.FlatcarSpec
 		read    func(*testing.T, []byte) (files map[string]string, units map[string]string)
-		// Of two files with one path the last one counts; who comes last?
+		// If two files have the same path, the later one counts; this tests which one is later.
 		machineName string
 	}{
 		"cloud-init":            {osm.OperatingSystemUbuntu, osm.ProvisioningUtilityCloudInit, nil, readCloudConfig, "0600 <MACHINE_NAME>"},

@@ -11,9 +11,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
-// BenchmarkNodes measures what the weights of package meter stand for: the time that
-// text/template itself takes for one node of each kind. A weight should be at least the
-// ns/node that is reported here on the machine that measured costs_table.go.
+// BenchmarkNodes measures the costs that the weights of package meter represent: the time that
+// text/template itself takes for one node of each kind. A weight should be at least the ns/node
+// that this benchmark reports on the machine that measured costs_table.go.
 func BenchmarkNodes(b *testing.B) {
 	const nodes = 1000
 	long := strings.Repeat("x", 64<<10)

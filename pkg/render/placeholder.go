@@ -9,10 +9,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/settings"
 )
 
-// The texts that stand for credentials in an OperatingSystemConfig. Each is
-// valid where it stands if what it replaces is, so that whatever parses the result
-// still can, and none depends on the value it replaces in any other way. They are part of every digest: changing one
-// changes the digests of all pools.
+// The texts that replace credentials in an OperatingSystemConfig. Each is valid if the replaced
+// value is, so that the result can still be parsed, and does not depend on that value in any
+// other way. They are part of every digest: changing one changes the digests of all pools.
 const (
 	// placeholderBootstrapToken has the syntax of a bootstrap token:
 	// https://kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens/
@@ -23,15 +22,15 @@ const (
 	placeholderCloudConfig = "# placeholder\n"
 )
 
-// Credentials are the credentials of a generation other than its tokens. What is
-// zero was not a credential: a proxy without user-info stays in the settings.
+// Credentials are the credentials of a generation except its tokens. A field is zero if the
+// value was not a credential: a proxy without user-info stays in the settings.
 type Credentials struct {
 	settings.Credentials
-	// RHEL holds the credentials among a RHEL pool's subscription values.
+	// RHEL has the credentials among a RHEL pool's subscription values.
 	RHEL *RHELCredentials `json:"rhel,omitempty"`
-	// OverwriteCloudConfig is set where the pool has one that is not empty.
+	// OverwriteCloudConfig is set if the pool has one that is not empty.
 	OverwriteCloudConfig string `json:"overwriteCloudConfig,omitempty"`
-	// CloudConfig is the pool's, where it has one.
+	// CloudConfig is that of the pool, if it has one.
 	CloudConfig string `json:"cloudConfig,omitempty"`
 }
 
@@ -44,16 +43,15 @@ type RHELCredentials struct {
 	ActivationKey    string `json:"activationKey,omitempty"`
 }
 
-// Empty reports whether there are none.
+// Empty reports whether there are no credentials.
 func (c Credentials) Empty() bool {
 	return c.Credentials.Empty() && c.RHEL == nil && c.OverwriteCloudConfig == "" && c.CloudConfig == ""
 }
 
-// Split returns the input with a placeholder in place of every credential and
-// token, and the credentials. What is empty stays empty, so that templates take
-// the same branches. Of the tokens nothing is returned: they live elsewhere. The
-// credentials of an input that has placeholders already are those placeholders,
-// so Credentials.Empty says whether there is anything to put back.
+// Split returns the input with a placeholder in place of every credential and token, and the
+// credentials. Empty values stay empty, so that templates take the same branches. It returns no
+// tokens: they are stored elsewhere. If the input already contains placeholders, they are the
+// credentials, so Credentials.Empty reports whether there is a value to restore.
 func (in Input) Split() (Input, Credentials) {
 	out, c := in, Credentials{}
 	out.Cluster = in.Cluster.withoutTokens(in.Settings.KubernetesCACert)
@@ -83,8 +81,8 @@ func (in Input) Split() (Input, Credentials) {
 	return out, c
 }
 
-// WithCredentials puts back what Split took out. With the tokens put back too the
-// input is the original.
+// WithCredentials restores the credentials that Split removed. If the tokens are restored too,
+// the result is the original input.
 func (in Input) WithCredentials(c Credentials) Input {
 	in.Settings = in.Settings.WithCredentials(c.Credentials)
 	p := &in.Pool
@@ -104,7 +102,7 @@ func (in Input) WithCredentials(c Credentials) Input {
 	return in
 }
 
-// withoutTokens keeps what is no secret: the server, and the Secret's name.
+// withoutTokens returns the fields that are not secret: the server, and the Secret's name.
 func (c Cluster) withoutTokens(caPEM string) Cluster {
 	hadKubeconfig := c.BootstrapKubeconfig != ""
 	settings.Replace(&c.APIServerToken, placeholderNodeToken)
@@ -115,8 +113,8 @@ func (c Cluster) withoutTokens(caPEM string) Cluster {
 	return c
 }
 
-// kubeconfig is the one form of client configuration that nodes start with. Its
-// fields are in the order of the text.
+// kubeconfig is the only form of client configuration that nodes start with. Its fields are in
+// the order of the text.
 type kubeconfig struct {
 	APIVersion     string              `yaml:"apiVersion"`
 	Clusters       []kubeconfigCluster `yaml:"clusters"`
@@ -149,9 +147,9 @@ type kubeconfigUser struct {
 	} `yaml:"user"`
 }
 
-// BootstrapKubeconfig returns the kubeconfig with which a kubelet asks for its
-// certificate (contract 8.4): cluster, user and context are called "c", the CA is
-// there byte for byte.
+// BootstrapKubeconfig returns the kubeconfig with which a kubelet requests its certificate
+// (contract 8.4): cluster, user and context have the name "c", and the CA is included byte for
+// byte.
 func BootstrapKubeconfig(server, caPEM, token string) string {
 	var cluster kubeconfigCluster
 	cluster.Name = "c"

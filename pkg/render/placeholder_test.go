@@ -56,7 +56,7 @@ func builtInInput(t testing.TB) render.Input {
 	return in
 }
 
-// Nothing that is recorded or shown holds a credential; the documents do.
+// Nothing that is recorded or displayed contains a credential; the documents do.
 func TestNoCredentialLeaks(t *testing.T) {
 	t.Run("a configuration that overwrites", func(t *testing.T) { testNoCredentialLeaks(t, secretInput(t)) })
 	t.Run("one of a provider", func(t *testing.T) { testNoCredentialLeaks(t, builtInInput(t)) })
@@ -94,7 +94,7 @@ func testNoCredentialLeaks(t *testing.T, in render.Input) {
 	}
 }
 
-// What goes wrong is told without credentials, also when only they bring it about.
+// Errors contain no credentials, even if only the credentials cause them.
 func TestErrorsHoldNoCredentials(t *testing.T) {
 	for name, text := range map[string]string{
 		"a template that quotes them":        `{{ fail (printf "%s %s" .Token .CloudConfig) }}`,
@@ -197,7 +197,7 @@ func TestCredentialsAreNoInput(t *testing.T) {
 	}
 }
 
-// What rendering reads is in the input digest, and nothing else.
+// The input digest covers everything that rendering reads, and nothing else.
 func TestInputDigest(t *testing.T) {
 	base := sampleInput(t).InputDigest()
 	if !strings.HasPrefix(base, "v1:sha256:") || len(base) != len("v1:sha256:")+64 {
@@ -278,7 +278,7 @@ func TestRenderIsPure(t *testing.T) {
 	golden(t, "digests.golden", strings.SplitAfterN(got, "\n", 2)[0])
 }
 
-// An engine may be used by many at once.
+// Many goroutines can use one engine at once.
 func TestConcurrentRendering(t *testing.T) {
 	engine, in := render.NewEngine(), sampleInput(t)
 	want, err := engine.Render(in)
@@ -327,7 +327,7 @@ func TestMarshalRecord(t *testing.T) {
 	}
 }
 
-// A generation is rendered again from what was kept of it.
+// A generation is rendered again from its stored record.
 func TestRecordInput(t *testing.T) {
 	t.Run("a configuration that overwrites", func(t *testing.T) { testRecordInput(t, secretInput(t)) })
 	t.Run("one of a provider", func(t *testing.T) { testRecordInput(t, builtInInput(t)) })

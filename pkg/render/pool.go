@@ -19,39 +19,38 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
-// maxProviderSpecBytes bounds what DecodePool reads; real ones have a few KiB.
+// maxProviderSpecBytes limits the input of DecodePool; real ones have a few KiB.
 const maxProviderSpecBytes = 256 << 10 // 256 KiB
 
-// Where things stand in a MachineDeployment.
+// Field paths in a MachineDeployment.
 const (
 	providerSpecField = "spec.template.spec.providerSpec.value"
 	kubeletField      = "spec.template.spec.versions.kubelet"
 )
 
-// Pool holds the facts of one MachineDeployment that rendering reads, and
-// nothing else of it. After Input.Split it holds no credentials, and may be
-// recorded.
+// Pool has the facts of one MachineDeployment that rendering reads, and nothing else. After
+// Input.Split it contains no credentials, so it can be recorded.
 type Pool struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
-	// KubeletVersion is spec.template.spec.versions.kubelet as written.
+	// KubeletVersion is spec.template.spec.versions.kubelet, unparsed.
 	KubeletVersion string `json:"kubeletVersion"`
-	// KubeletAnnotations are the kubelet annotations by suffix, the known ones only.
+	// KubeletAnnotations are the known kubelet annotations, by suffix.
 	KubeletAnnotations map[string]string `json:"kubeletAnnotations,omitempty"`
 	// CloudProvider and OperatingSystem are those of the provider spec.
 	CloudProvider   osm.CloudProvider   `json:"cloudProvider"`
 	OperatingSystem osm.OperatingSystem `json:"operatingSystem"`
-	// OperatingSystemSpec is decoded for that operating system.
+	// OperatingSystemSpec is the decoded spec of that operating system.
 	OperatingSystemSpec OperatingSystemSpec `json:"operatingSystemSpec,omitzero"`
-	// Network is nil where the provider spec has none.
+	// Network is nil if the provider spec has none.
 	Network *NetworkConfig `json:"network,omitempty"`
-	// SSHPublicKeys are verbatim.
+	// SSHPublicKeys are those of the provider spec, unchanged.
 	SSHPublicKeys []string `json:"sshPublicKeys,omitempty"`
-	// CloudConfig is the configuration of the cloud provider built into old
-	// kubelets, see WithCloudConfig; mostly empty.
+	// CloudConfig is the configuration of the cloud provider built into old kubelets, see
+	// WithCloudConfig; it is empty for most pools.
 	CloudConfig string `json:"cloudConfig,omitempty"`
-	// IgnitionVersion is what the annotation of that name asks for, empty for the
-	// settings' version, and for a pool whose nodes read no Ignition.
+	// IgnitionVersion is the value of the annotation with that name. It is empty for the
+	// settings' version, and for a pool whose nodes do not use Ignition.
 	IgnitionVersion string `json:"ignitionVersion,omitempty"`
 	// OverwriteCloudConfig replaces the cloud configuration, also when empty.
 	OverwriteCloudConfig *string `json:"overwriteCloudConfig,omitempty"`
@@ -103,7 +102,7 @@ func (n *NetworkConfig) IsStaticIPConfig() bool {
 	return n != nil && (n.CIDR != "" || n.Gateway != "" || len(n.DNS.Servers) > 0)
 }
 
-// GetIPFamily returns the family, "" of no network.
+// GetIPFamily returns the family, and "" without a network.
 func (n *NetworkConfig) GetIPFamily() IPFamily {
 	if n == nil {
 		return ""
@@ -136,11 +135,10 @@ type providerConfig struct {
 	OverwriteCloudConfig *string         `json:"overwriteCloudConfig"`
 }
 
-// DecodePool takes the facts out of a MachineDeployment. It is strict where the
-// contract is (2.3): an unknown field of the provider spec, of its network and of
-// its dns is an error, everything below cloudProviderSpec and operatingSystemSpec
-// is not looked at. The error is an *InvalidError that names every field to
-// change.
+// DecodePool extracts the facts from a MachineDeployment. It is as strict as the contract
+// (2.3): an unknown field of the provider spec, of its network and of its dns is an error, and
+// fields below cloudProviderSpec and operatingSystemSpec are not checked. The error is an
+// *InvalidError that names every field to change.
 func DecodePool(md *cluster.MachineDeployment) (Pool, error) {
 	pool := Pool{Name: md.Name, Namespace: md.Namespace, KubeletVersion: md.Spec.Template.Spec.Versions.Kubelet}
 	var problems []*invalid.Error
@@ -187,10 +185,10 @@ func DecodePool(md *cluster.MachineDeployment) (Pool, error) {
 }
 
 func malformed(wrong cluster.Malformed) *invalid.Error {
-	return invalid.At(strings.TrimSuffix("spec."+wrong.Field, "."), "holds a %s where a %s belongs%s", wrong.Got, wrong.Want, quoteHint(wrong))
+	return invalid.At(strings.TrimSuffix("spec."+wrong.Field, "."), "expected %s, found %s%s", wrong.Want, wrong.Got, quoteHint(wrong))
 }
 
-// quoteHint helps with the usual slip, a version that YAML takes for a number.
+// quoteHint explains a common mistake, a version that YAML decodes to a number.
 func quoteHint(wrong cluster.Malformed) string {
 	if wrong.Want == "string" && (wrong.Got == "number" || strings.HasPrefix(wrong.Got, "number ") || wrong.Got == "bool") {
 		return ": put it in quotes"
@@ -201,15 +199,15 @@ func quoteHint(wrong cluster.Malformed) string {
 // key is "namespace/name".
 func (p Pool) key() string { return p.Namespace + "/" + p.Name }
 
-// kubeVersion parses a kubelet version as machine-controller does: "1.33" is
-// 1.33.0, a leading "v" may be there or not.
+// kubeVersion parses a kubelet version like machine-controller: "1.33" is 1.33.0, and a leading
+// "v" is optional.
 func kubeVersion(version string) (*semver.Version, error) {
 	if version == "" {
 		return nil, errors.New("is empty: name the kubelet's version, such as \"1.36.2\"")
 	}
 	v, err := semver.NewVersion(version)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no version: write one like \"1.36.2\"", version)
+		return nil, fmt.Errorf("%q is not a version: write one like \"1.36.2\"", version)
 	}
 	return v, nil
 }
@@ -232,13 +230,13 @@ func decodeProviderSpec(md *cluster.MachineDeployment) (*providerConfig, []*inva
 		return nil, []*invalid.Error{invalid.Decoding(providerSpecField, err)}
 	}
 	if n := config.Network; n != nil && len(n.DNS.Servers) == 0 {
-		n.DNS.Servers = nil // as it is once it was recorded: an empty list is none
+		n.DNS.Servers = nil // the same as after recording, which omits an empty list
 	}
 	return &config, nil
 }
 
-// unknownFields reports every field of a provider spec that nobody reads. Names
-// are matched as encoding/json does, without regard to case.
+// unknownFields reports every unused field of a provider spec. Names are compared without
+// regard to case, as encoding/json does.
 func unknownFields(raw []byte) []*invalid.Error {
 	var problems []*invalid.Error
 	levels := []struct {
@@ -264,7 +262,7 @@ func unknownFields(raw []byte) []*invalid.Error {
 				if near := invalid.Nearest(name, known); near != "" {
 					hint = fmt.Sprintf("did you mean %q?", near)
 				}
-				problems = append(problems, invalid.At(level.path+"."+name, "is no field of the provider spec: %s", hint))
+				problems = append(problems, invalid.At(level.path+"."+name, "is not a field of the provider spec: %s", hint))
 			case known[i] == level.child:
 				raw = fields[name]
 			}
@@ -285,7 +283,7 @@ func jsonNames(t reflect.Type) []string {
 	return names
 }
 
-// decodeOSSpec reads operatingSystemSpec leniently, as the contract has it.
+// decodeOSSpec decodes operatingSystemSpec leniently, as the contract requires.
 func decodeOSSpec(system osm.OperatingSystem, raw json.RawMessage) (OperatingSystemSpec, *invalid.Error) {
 	var spec OperatingSystemSpec
 	decode := func(into any) *invalid.Error {
@@ -321,11 +319,10 @@ func decodeOSSpec(system osm.OperatingSystem, raw json.RawMessage) (OperatingSys
 
 const knownSystems = "amzn2, flatcar, rhel, rockylinux, ubuntu"
 
-// DefaultProfile names the profile of a MachineDeployment that names none itself
-// (contract 10.1): "osp-<operating system>", but "osp-flatcar-cloud-init" for
-// Flatcar on anexia where cloud-init is asked for. It reads the provider spec
-// alone, as strictly as DecodePool. The error is an *InvalidError: the provider
-// spec cannot be read, or its operating system is none that is supported.
+// DefaultProfile returns the profile of a MachineDeployment that names none (contract 10.1):
+// "osp-<operating system>", but "osp-flatcar-cloud-init" for Flatcar on anexia with cloud-init.
+// It reads only the provider spec, as strictly as DecodePool. The error is an *InvalidError:
+// the provider spec cannot be read, or its operating system is not supported.
 func DefaultProfile(md *cluster.MachineDeployment) (string, error) {
 	name, problems := defaultProfile(md)
 	for _, p := range problems {
@@ -343,7 +340,7 @@ func defaultProfile(md *cluster.MachineDeployment) (string, []*invalid.Error) {
 		return "", problems
 	}
 	system := osm.OperatingSystem(config.OperatingSystem)
-	// What is wrong in operatingSystemSpec has no say here: the contract ignores it.
+	// Errors in operatingSystemSpec have no effect here: the contract ignores them.
 	spec, err := decodeOSSpec(system, config.OperatingSystemSpec)
 	if err != nil && strings.HasSuffix(err.Field, ".operatingSystem") {
 		return "", []*invalid.Error{err}

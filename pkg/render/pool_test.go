@@ -59,8 +59,8 @@ func TestDecodePool(t *testing.T) {
 		"no bytes":                          {value: "", wantErr: []string{"providerSpec.value: is missing"}},
 		"null":                              {value: "null", wantErr: []string{"operatingSystem: is empty: name one of"}},
 		"no JSON":                           {value: "{", wantErr: []string{"providerSpec.value: "}},
-		"an unknown field":                  {value: `{` + ubuntu + `,"sshPublicKey":[]}`, wantErr: []string{`value.sshPublicKey: is no field of the provider spec: did you mean "sshPublicKeys"?`}},
-		"several, and nested":               {value: `{` + ubuntu + `,"foo":1,"Network":{"ipfamily":"IPv4","bar":1,"dns":{"server":"x"}}}`, wantErr: []string{"value.foo: is no field of the provider spec: remove it", "value.network.bar: is no", `value.network.dns.server: is no field of the provider spec: did you mean "servers"?`}},
+		"an unknown field":                  {value: `{` + ubuntu + `,"sshPublicKey":[]}`, wantErr: []string{`value.sshPublicKey: is not a field of the provider spec: did you mean "sshPublicKeys"?`}},
+		"several, and nested":               {value: `{` + ubuntu + `,"foo":1,"Network":{"ipfamily":"IPv4","bar":1,"dns":{"server":"x"}}}`, wantErr: []string{"value.foo: is not a field of the provider spec: remove it", "value.network.bar: is no", `value.network.dns.server: is not a field of the provider spec: did you mean "servers"?`}},
 		"a wrong type":                      {value: `{` + ubuntu + `,"sshPublicKeys":"key"}`, wantErr: []string{"value.sshPublicKeys: is of the wrong type: write a list, not a string"}},
 		"a wrong type in the system's spec": {value: `{` + ubuntu + `,"operatingSystemSpec":{"distUpgradeOnBoot":"yes"}}`, wantErr: []string{"operatingSystemSpec.distUpgradeOnBoot: is of the wrong type: write a boolean"}},
 		"another system":                    {value: `{"operatingSystem":"windows"}`, wantErr: []string{`operatingSystem: "windows" is not supported: name one of amzn2, flatcar, rhel, rockylinux, ubuntu`}},
@@ -91,7 +91,7 @@ func TestDecodePool(t *testing.T) {
 	}
 }
 
-// Section 6 of the contract, and what we refuse beyond it.
+// Section 6 of the contract, and the values that we reject in addition.
 func TestKubeletAnnotations(t *testing.T) {
 	num := func(n int32) *int32 { return &n }
 	tests := map[string]struct {
@@ -101,19 +101,19 @@ func TestKubeletAnnotations(t *testing.T) {
 	}{
 		"blanks stay, empty items are passed over, the last counts": {annotations: map[string]string{"KubeReserved": "cpu=1, memory=2Gi,, ,cpu=200m", "EvictionHard": "memory.available<5%"},
 			want: kubeletConfig{KubeReserved: &map[string]string{"cpu": "200m", " memory": "2Gi"}, EvictionHard: &map[string]string{"memory.available": "5%"}}},
-		"an integer with a blank":      {annotations: map[string]string{"MaxPods": " 5"}, wantErr: "is no integer"},
-		"a duration with a blank":      {annotations: map[string]string{"ImageMinimumGCAge": " 5m"}, wantErr: "is no duration"},
+		"an integer with a blank":      {annotations: map[string]string{"MaxPods": " 5"}, wantErr: "is not a 32-bit integer"},
+		"a duration with a blank":      {annotations: map[string]string{"ImageMinimumGCAge": " 5m"}, wantErr: "is not a duration"},
 		"the first delimiter splits":   {annotations: map[string]string{"SystemReserved": "a=b=c"}, want: kubeletConfig{SystemReserved: &map[string]string{"a": "b=c"}}},
 		"a present but empty list":     {annotations: map[string]string{"KubeReserved": ""}, want: kubeletConfig{KubeReserved: &map[string]string{}}},
 		"integers":                     {annotations: map[string]string{"MaxPods": "110", "ImageGCHighThresholdPercent": "-1"}, want: kubeletConfig{MaxPods: num(110), ImageGCHighThresholdPercent: num(-1)}},
 		"strings, also empty":          {annotations: map[string]string{"ContainerLogMaxSize": ""}, want: kubeletConfig{ContainerLogMaxSize: nonNil("")}},
 		"unknown suffixes are ignored": {annotations: map[string]string{"Nope": "x", "maxPods": "x"}},
-		"a pair without delimiter":     {annotations: map[string]string{"EvictionHard": "memory.available=5%"}, wantErr: `EvictionHard]: "memory.available=5%" is no pair: write name<value`},
-		"a pair without a value":       {annotations: map[string]string{"KubeReserved": "cpu="}, wantErr: "is no pair"},
-		"no integer":                   {annotations: map[string]string{"MaxPods": "many"}, wantErr: `MaxPods]: "many" is no integer`},
-		"an integer that is too large": {annotations: map[string]string{"MaxPods": "3000000000"}, wantErr: "is no integer of 32 bits"},
-		"an empty integer":             {annotations: map[string]string{"MaxPods": ""}, wantErr: "is no integer"},
-		"no duration":                  {annotations: map[string]string{"ImageMinimumGCAge": "5 minutes"}, wantErr: `ImageMinimumGCAge]: "5 minutes" is no duration`},
+		"a pair without delimiter":     {annotations: map[string]string{"EvictionHard": "memory.available=5%"}, wantErr: `EvictionHard]: "memory.available=5%" is not a pair: write name<value`},
+		"a pair without a value":       {annotations: map[string]string{"KubeReserved": "cpu="}, wantErr: "is not a pair"},
+		"no integer":                   {annotations: map[string]string{"MaxPods": "many"}, wantErr: `MaxPods]: "many" is not a 32-bit integer`},
+		"an integer that is too large": {annotations: map[string]string{"MaxPods": "3000000000"}, wantErr: "is not a 32-bit integer"},
+		"an empty integer":             {annotations: map[string]string{"MaxPods": ""}, wantErr: "is not a 32-bit integer"},
+		"no duration":                  {annotations: map[string]string{"ImageMinimumGCAge": "5 minutes"}, wantErr: `ImageMinimumGCAge]: "5 minutes" is not a duration`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -2,5 +2,5 @@
 
 package render
 
-// RaceDetector tells tests that measure memory that sync.Pool drops items at random.
+// RaceDetector is true if sync.Pool drops items at random, for tests that measure memory.
 const RaceDetector = true

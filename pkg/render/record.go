@@ -11,28 +11,28 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
-// EngineVersion changes whenever equal inputs give other bytes than before. It is
-// recorded, and no part of the input digest: a new engine alone rolls no fleet.
+// EngineVersion changes whenever equal inputs give other bytes than before. It is recorded, but
+// not part of the input digest: a new engine alone causes no rollout.
 const EngineVersion = "v1"
 
-// EngineReleases tells which releases of osm-gitops have an engine: of this one and all
-// before it. An engine that it does not know is that of a later release.
+// EngineReleases returns, as text, which releases of osm-gitops have an engine, out of this
+// release and all before it. An unknown engine is that of a later release.
 func EngineReleases(engine string) (string, bool) {
 	releases, known := map[string]string{EngineVersion: "all so far"}[engine]
 	return releases, known
 }
 
-// digestRecipe travels with every digest made here, so that another way of
-// digesting never looks like other content.
+// digestRecipe is part of every digest, so that a digest of another recipe is never mistaken
+// for one of other content.
 const digestRecipe = "v1:sha256:"
 
-// maxRecordBytes bounds the annotation that holds a Record; all annotations of an
-// object together may have 256 KiB:
+// maxRecordBytes limits the annotation that contains a Record; all annotations of an object
+// together are limited to 256 KiB:
 // https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/api/validation/objectmeta.go
 const maxRecordBytes = 64 << 10 // 64 KiB
 
-// Record is what a generation was made from. Whoever has it, the profile and the
-// settings of that digest can render the placeholder outputs again and compare.
+// Record is the input of a generation. Together with the profile and the settings of that
+// digest, it is enough to render the placeholder outputs again and compare them.
 type Record struct {
 	// Object is the OperatingSystemProfile, ObjectDigest the digest of its spec.
 	Object       string `json:"object,omitempty"`
@@ -46,7 +46,7 @@ type Record struct {
 	SelectedBy   string `json:"selectedBy,omitempty"`
 	// Pool are the facts with placeholders.
 	Pool Pool `json:"pool"`
-	// BootstrapKubeconfigSecretName is set only where it is not the contract's.
+	// BootstrapKubeconfigSecretName is set only if it differs from the contract's name.
 	BootstrapKubeconfigSecretName string `json:"bootstrapKubeconfigSecretName,omitempty"`
 	// SettingsDigest is the digest of RedactedSettingsJSON.
 	SettingsDigest string `json:"settingsDigest"`
@@ -56,8 +56,7 @@ type Record struct {
 	Digests osm.ConfigDigests `json:"digests"`
 }
 
-// MarshalRecord returns the JSON of a record, or an error when an annotation
-// cannot hold it.
+// MarshalRecord returns the JSON of a record, or an error if an annotation cannot contain it.
 func MarshalRecord(r Record) ([]byte, error) {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -65,16 +64,15 @@ func MarshalRecord(r Record) ([]byte, error) {
 	}
 	if len(b) > maxRecordBytes {
 		return nil, &invalid.Error{Pool: r.Pool.key(), Field: providerSpecField,
-			Err: fmt.Errorf("the record of what this pool was made from has %d bytes, an annotation may have %d: shorten its SSH keys or annotations", len(b), maxRecordBytes)}
+			Err: fmt.Errorf("the record of this pool's input has %d bytes, but an annotation can have %d: shorten its SSH keys or annotations", len(b), maxRecordBytes)}
 	}
 	return b, nil
 }
 
-// Input returns what a generation was made from, with placeholders where
-// credentials and tokens belong: give it WithCredentials and the tokens in
-// Cluster, and it renders that generation again. The profile is the one that
-// Object names, and settings are RedactedSettingsJSON; both have to be those of
-// the record.
+// Input returns the input of a generation, with placeholders in place of credentials and
+// tokens. With WithCredentials and with the tokens in Cluster, it renders that generation
+// again. The profile is the one that Object names, and settings are RedactedSettingsJSON; both
+// have to be those of the record.
 func (r Record) Input(spec osm.OperatingSystemProfileSpec, digest string, settings []byte) (Input, error) {
 	if digest != r.ObjectDigest {
 		return Input{}, fmt.Errorf("profile %q has digest %s, the record says %s", r.Object, digest, r.ObjectDigest)
@@ -96,8 +94,8 @@ func (r Record) Input(spec osm.OperatingSystemProfileSpec, digest string, settin
 	}, nil
 }
 
-// InputDigest returns what Digests.Input has to be: a record that says otherwise was
-// edited.
+// InputDigest returns the correct value of Digests.Input: if a record has another, the record
+// was edited.
 func (r Record) InputDigest() string {
 	name := r.Profile
 	if name == "" {
@@ -110,8 +108,8 @@ func (r Record) InputDigest() string {
 	})
 }
 
-// inputFacts is what the input digest is taken over. The order and the names of
-// its fields are the recipe.
+// inputFacts is the content of the input digest. The order and the names of its fields are part
+// of the recipe.
 type inputFacts struct {
 	ProfileDigest  string `json:"profileDigest"`
 	Profile        string `json:"profile"`
@@ -125,15 +123,15 @@ type inputFacts struct {
 	SettingsDigest string `json:"settingsDigest"`
 }
 
-// InputDigest returns "v1:sha256:" and 64 hex digits over everything rendering
-// reads but credentials: the profile and where it comes from, the pool, and the
-// settings. It says nothing about the profile's content beyond Profile.Digest.
+// InputDigest returns "v1:sha256:" and 64 hex digits over everything that rendering reads
+// except credentials: the profile and its origin, the pool, and the settings. It covers the
+// profile's content only through Profile.Digest.
 func (in Input) InputDigest() string {
 	redacted, _ := in.Split()
 	return redacted.inputDigest(redacted.settingsDigest())
 }
 
-// inputDigest works on an input without credentials.
+// inputDigest returns the digest of an input without credentials.
 func (in Input) inputDigest(settingsDigest string) string {
 	from := in.Profile.Provenance
 	return digestJSON(inputFacts{
@@ -143,7 +141,7 @@ func (in Input) inputDigest(settingsDigest string) string {
 	})
 }
 
-// unusualSecretName is set only where the name does not follow from the pool.
+// unusualSecretName returns the name only if it does not follow from the pool's.
 func (in Input) unusualSecretName() string {
 	if name := in.bootstrapKubeconfigSecretName(); name != in.Pool.bootstrapKubeconfigSecretName() {
 		return name
@@ -151,8 +149,8 @@ func (in Input) unusualSecretName() string {
 	return ""
 }
 
-// redactedSettings is what is kept of the settings: the server is with them,
-// because it stands in the OperatingSystemConfig as text.
+// redactedSettings is the part of the settings that is stored, with the server, because the
+// OperatingSystemConfig contains that as text.
 type redactedSettings struct {
 	Settings Settings `json:"settings"`
 	Cluster  struct {
@@ -182,7 +180,7 @@ func (in Input) settingsJSON() []byte {
 	return mustJSON(r)
 }
 
-// Record returns what Render records of in, without the digests of the outputs.
+// Record returns the record of in, without the digests of the outputs.
 func (in Input) Record() Record {
 	redacted, _ := in.Split()
 	settings := redacted.settingsDigest()
@@ -201,7 +199,7 @@ func (in Input) record(settingsDigest string, digests osm.ConfigDigests) Record 
 	}
 }
 
-// digestJSON digests the JSON of a value: encoding/json orders struct fields by
+// digestJSON returns the digest of the JSON of a value: encoding/json orders struct fields by
 // declaration and map keys by name.
 func digestJSON(v any) string { return digestBytes(mustJSON(v)) }
 
@@ -210,8 +208,7 @@ func digestBytes(b []byte) string {
 	return digestRecipe + hex.EncodeToString(sum[:])
 }
 
-// mustJSON is for this package's own types of strings, numbers and maps, which
-// always encode.
+// mustJSON encodes this package's own types of strings, numbers and maps, which cannot fail.
 func mustJSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -220,8 +217,8 @@ func mustJSON(v any) []byte {
 	return b
 }
 
-// ShortDigest returns the first 12 hex digits of a digest, as a node reports them and
-// names of objects hold them.
+// ShortDigest returns the first 12 hex digits of a digest, the form in node reports and object
+// names.
 func ShortDigest(digest string) string {
 	hexDigits := digest[strings.LastIndex(digest, ":")+1:]
 	return hexDigits[:min(12, len(hexDigits))]

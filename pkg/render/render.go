@@ -17,8 +17,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
-// Engine renders, and keeps the compiled templates of the profiles it has seen.
-// It is safe for concurrent use.
+// Engine renders, and caches the compiled templates of the profiles that it rendered. It is
+// safe for concurrent use.
 type Engine struct {
 	cache *lru.Cache // of *compiled, by digest
 	rooms meter.Rooms
@@ -27,13 +27,13 @@ type Engine struct {
 // NewEngine returns an engine with an empty cache.
 func NewEngine() *Engine { return &Engine{cache: lru.New(maxCompiled), rooms: meter.NewRooms()} }
 
-// Render turns one profile and one pool into the configuration of its nodes:
-// files in the profile's order, then the registry hosts sorted by path. Equal
-// inputs give equal bytes, and nothing of the input is changed. The error is
-// always an *InvalidError: rendering fails only because the profile, the pool or
-// a setting is wrong, so retrying is pointless. See Problems for its parts.
+// Render turns one profile and one pool into the configuration of its nodes: files in the
+// profile's order, then the registry hosts sorted by path. Equal inputs give equal bytes, and
+// the input is not changed. The error is always an *InvalidError: rendering fails only because
+// the profile, the pool or a setting is invalid, so retrying is pointless. Problems splits the
+// error.
 //
-// It waits while others render, those that need much longer than the rest: see rooms.
+// Render can wait for other renderings, longest for those that need much: see meter.Rooms.
 func (e *Engine) Render(in Input) (out *Output, err error) {
 	if err := in.check(); err != nil {
 		return nil, err
@@ -47,12 +47,11 @@ func (e *Engine) Render(in Input) (out *Output, err error) {
 	return out, err
 }
 
-// Check says what is wrong with a profile whatever pool it is used for: templates
-// that do not parse or call functions that are not there, fields that templates
-// cannot read, files without content, modes that are none, units with impossible
-// names, a utility the operating system does not have, and templates that render
-// what depends on the content of credentials. It finds everything at once; Problems
-// takes the error apart.
+// Check finds the errors in a profile that do not depend on the pool: templates that do not
+// parse or call unknown functions, fields that templates cannot read, files without content,
+// invalid modes, units with invalid names, a utility that the operating system does not have,
+// and templates whose output depends on the content of credentials. It reports all of them at
+// once; Problems splits the error.
 func (e *Engine) Check(p Profile) error {
 	c := e.compiled(p)
 	problems := slices.Clone(c.problems)
@@ -77,7 +76,7 @@ func (in Input) renderWith(c *compiled) (*Output, error) {
 	settingsDigest := redacted.settingsDigest()
 	inputDigest := redacted.inputDigest(settingsDigest)
 
-	// The placeholders come first: what goes wrong then is safe to print.
+	// Render the placeholders first: the errors of this run are safe to print.
 	osc, shape, problems := redacted.render(c, inputDigest)
 	if len(problems) > 0 {
 		return nil, in.invalid(problems...)
@@ -107,13 +106,13 @@ func (in Input) renderWith(c *compiled) (*Output, error) {
 	return out, nil
 }
 
-// invalid makes Render's error of problems.
+// invalid returns Render's error for problems.
 func (in Input) invalid(problems ...*invalid.Error) error {
 	return invalid.One(in.Profile.of(in.Pool.key(), problems))
 }
 
-// withoutCauses is for problems that only the real values bring about: their
-// messages may quote a credential.
+// withoutCauses removes the causes of problems that only the real values have: their messages
+// can quote a credential.
 func withoutCauses(problems []*invalid.Error) []*invalid.Error {
 	out := make([]*invalid.Error, len(problems))
 	for i, p := range problems {
@@ -124,8 +123,7 @@ func withoutCauses(problems []*invalid.Error) []*invalid.Error {
 	return out
 }
 
-// check refuses combinations of profile, pool and settings that cannot be
-// rendered at all.
+// check rejects combinations of profile, pool and settings that cannot be rendered at all.
 func (in Input) check() error {
 	var problems []*invalid.Error
 	problems = append(problems, invalid.Problems(in.Settings.Validate())...)
@@ -137,9 +135,9 @@ func (in Input) check() error {
 	return invalid.One(in.Profile.of(in.Pool.key(), problems))
 }
 
-// Fits says why a pool cannot use the profile at all, nil if it can: it is for
-// another operating system or another cloud provider, or the pool wants it read
-// by another utility. The error is an *InvalidError.
+// Fits returns why a pool cannot use the profile at all, and nil if it can: the profile is for
+// another operating system, another cloud provider or another provisioning utility. The error
+// is an *InvalidError.
 func (p Profile) Fits(pool Pool) error { return invalid.One(p.of(pool.key(), p.fits(pool))) }
 
 func (p Profile) fits(pool Pool) []*invalid.Error {
@@ -163,13 +161,13 @@ func (p Profile) fits(pool Pool) []*invalid.Error {
 	return problems
 }
 
-// utility is what the profile is written for: what it does not name is cloud-init,
-// as its OperatingSystemConfigs will say (contract 3.3).
+// utility returns the utility that the profile is written for, by default cloud-init, as its
+// OperatingSystemConfigs will say (contract 3.3).
 func (p Profile) utility() osm.ProvisioningUtility {
 	return cmp.Or(p.Spec.ProvisioningUtility, osm.ProvisioningUtilityCloudInit)
 }
 
-// utility is what reads the user-data of the pool's nodes (contract 7.1).
+// utility returns the program that reads the user-data of the pool's nodes (contract 7.1).
 func (p Pool) utility() osm.ProvisioningUtility {
 	if p.OperatingSystem != osm.OperatingSystemFlatcar {
 		return osm.ProvisioningUtilityCloudInit
@@ -180,13 +178,13 @@ func (p Pool) utility() osm.ProvisioningUtility {
 	return osm.ProvisioningUtilityIgnition
 }
 
-// render executes the templates with an input's values. The number tells the shape of
-// what they write.
+// render executes the templates with an input's values. The number identifies the shape of
+// their output.
 func (in Input) render(c *compiled, inputDigest string) (*osm.OperatingSystemConfigSpec, uint64, []*invalid.Error) {
 	return in.renderAlong(c, inputDigest, nil)
 }
 
-// renderAlong renders along a trail, nil for none.
+// renderAlong renders and records the trail, if it is not nil.
 func (in Input) renderAlong(c *compiled, inputDigest string, t *templates.Trail) (*osm.OperatingSystemConfigSpec, uint64, []*invalid.Error) {
 	d, problems := newData(in, inputDigest)
 	if len(problems) > 0 {
@@ -232,7 +230,8 @@ func (in Input) renderStage(c *compiledStage, profile *osm.OSPConfig, x *templat
 	return stage, nil
 }
 
-// rhSubscription is what registers a RHEL node (contract 2.4), nil elsewhere.
+// rhSubscription returns the values that register a RHEL node (contract 2.4), nil for other
+// systems.
 func (p Pool) rhSubscription() map[string]string {
 	rhel := p.OperatingSystemSpec.RHEL
 	if p.OperatingSystem != osm.OperatingSystemRHEL {
@@ -266,7 +265,7 @@ func (in Input) documents(c *compiled, osc *osm.OperatingSystemConfigSpec) (boot
 	return bootstrap, provisioning, append(problems, more...)
 }
 
-// sizeOf is how many bytes the files of both stages have.
+// sizeOf returns how many bytes the files of both stages have.
 func sizeOf(osc *osm.OperatingSystemConfigSpec) int {
 	n := 0
 	for _, config := range []*osm.OSCConfig{&osc.BootstrapConfig, &osc.ProvisioningConfig} {
@@ -292,7 +291,7 @@ func (in Input) document(stage *compiledStage, config *osm.OSCConfig) ([]byte, [
 	return b, nil
 }
 
-// cloudInit is the document of a stage for cloud-init.
+// cloudInit returns the document of a stage for cloud-init.
 func (in Input) cloudInit(stage string, config *osm.OSCConfig) userdata.CloudConfig {
 	return userdata.CloudConfig{
 		Hostname:    in.Pool.wrapperName(stage),
@@ -303,7 +302,7 @@ func (in Input) cloudInit(stage string, config *osm.OSCConfig) userdata.CloudCon
 	}
 }
 
-// ignitionDocument is the document of a stage for Ignition.
+// ignitionDocument returns the document of a stage for Ignition.
 func (in Input) ignitionDocument(stage *compiledStage, config *osm.OSCConfig) userdata.Ignition {
 	return userdata.Ignition{
 		Version:  in.ignitionVersion(),
@@ -313,20 +312,19 @@ func (in Input) ignitionDocument(stage *compiledStage, config *osm.OSCConfig) us
 	}
 }
 
-// DefaultIgnitionVersion is the version of the Ignition specification that documents
-// have by default.
+// DefaultIgnitionVersion is the default version of the Ignition specification for documents.
 const DefaultIgnitionVersion = userdata.DefaultIgnitionVersion
 
-// ignitionVersionField is where a pool asks for a version.
+// ignitionVersionField is the field in which a pool sets a version.
 const ignitionVersionField = "metadata.annotations[" + api.AnnotationIgnitionVersion + "]"
 
-// ignitionVersion is the version the pool's documents have.
+// ignitionVersion returns the version of the pool's documents.
 func (in Input) ignitionVersion() string {
 	return cmp.Or(in.Pool.IgnitionVersion, in.Settings.IgnitionVersion, userdata.DefaultIgnitionVersion)
 }
 
-// wrapperName is what stands for the machine's name in a stage's document, empty
-// where that does not set it. An edge machine is called like its pool.
+// wrapperName returns the text for the machine's name in a stage's document, empty if the stage
+// does not set the name. An edge machine has the name of its pool.
 func (p Pool) wrapperName(stage string) string {
 	switch {
 	case stage != stageBootstrap || p.CloudProvider == osm.CloudProviderAWS:

@@ -14,7 +14,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// What cannot be rendered at all, and what to do about it.
+// Inputs that cannot be rendered at all, and the remedy in the error.
 func TestRenderRefuses(t *testing.T) {
 	flatcar := func(in *render.Input, profile, pool osm.ProvisioningUtility) {
 		in.Profile.Spec.OSName, in.Pool.OperatingSystem = osm.OperatingSystemFlatcar, osm.OperatingSystemFlatcar
@@ -40,7 +40,7 @@ func TestRenderRefuses(t *testing.T) {
 		"flatcar with a version of Ignition that came by another way": {func(in *render.Input) {
 			flatcar(in, "ignition", "ignition")
 			in.Pool.IgnitionVersion = "3.9.0"
-		}, `metadata.annotations[gitops.k8c.io/ignition-version]: "3.9.0" is no version`},
+		}, `metadata.annotations[gitops.k8c.io/ignition-version]: "3.9.0" is not a supported version`},
 		"flatcar with a profile for another utility": {func(in *render.Input) { flatcar(in, "cloud-init", "") }, `resolves to "ignition", but the profile is for "cloud-init"`},
 		"flatcar with an unknown utility":            {func(in *render.Input) { flatcar(in, "", "butane") }, `is "butane": write cloud-init or ignition`},
 		"flatcar with cloud-init":                    {change: func(in *render.Input) { flatcar(in, "cloud-init", "cloud-init") }},
@@ -49,7 +49,7 @@ func TestRenderRefuses(t *testing.T) {
 			flatcar(in, "cloud-init", "cloud-init")
 			in.Pool.Network = &render.NetworkConfig{Gateway: "10.0.0.1"}
 		}},
-		"a setting":           {func(in *render.Input) { in.Settings.ClusterDNS = []string{"x"} }, `settings.clusterDNS: -cluster-dns: "x" is no IP address`},
+		"a setting":           {func(in *render.Input) { in.Settings.ClusterDNS = []string{"x"} }, `settings.clusterDNS: -cluster-dns: "x" is not an IP address`},
 		"an in-tree provider": {func(in *render.Input) { in.Pool.CloudProvider, in.Pool.KubeletVersion = "aws", "1.28.9" }, "was not read: kubelet 1.28.9 takes the configuration of aws"},
 		"an in-tree provider, external": {change: func(in *render.Input) {
 			in.Pool.CloudProvider, in.Pool.KubeletVersion, in.Settings.ExternalCloudProvider = "aws", "1.28.9", true
@@ -60,8 +60,8 @@ func TestRenderRefuses(t *testing.T) {
 		}},
 		"an old kubelet without in-tree provider":    {change: func(in *render.Input) { in.Pool.KubeletVersion = "1.28.9" }},
 		"a pre-release does not count as new enough": {func(in *render.Input) { in.Pool.CloudProvider, in.Pool.KubeletVersion = "aws", "1.36.0-rc.1" }, "was not read: kubelet 1.36.0-rc.1"},
-		"a kubelet version that is none":             {func(in *render.Input) { in.Pool.KubeletVersion = "latest" }, `versions.kubelet: "latest" is no version`},
-		"an annotation that came by another way":     {func(in *render.Input) { in.Pool.KubeletAnnotations = map[string]string{"MaxPods": "x"} }, `MaxPods]: "x" is no integer`},
+		"a kubelet version that is none":             {func(in *render.Input) { in.Pool.KubeletVersion = "latest" }, `versions.kubelet: "latest" is not a version`},
+		"an annotation that came by another way":     {func(in *render.Input) { in.Pool.KubeletAnnotations = map[string]string{"MaxPods": "x"} }, `MaxPods]: "x" is not a 32-bit integer`},
 		"several at once are all named":              {func(in *render.Input) { in.Settings.ClusterDNS = []string{"x"}; in.Pool.CloudProvider = "azure" }, "supportedCloudProviders"},
 	}
 	for name, test := range tests {
@@ -83,7 +83,7 @@ func TestRenderRefuses(t *testing.T) {
 	}
 }
 
-// A RHEL node registers with what the pool says, in both stages (contract 2.4).
+// A RHEL node registers with the pool's values, in both stages (contract 2.4).
 func TestRHSubscription(t *testing.T) {
 	in := sampleInput(t)
 	in.Profile.Spec.OSName, in.Pool.OperatingSystem = osm.OperatingSystemRHEL, osm.OperatingSystemRHEL

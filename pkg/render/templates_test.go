@@ -84,7 +84,7 @@ func TestTemplates(t *testing.T) {
 		"fields that are always empty":          {text: "{{ .KubeletConfiguration }}{{ .KubeletSystemdUnit }}{{ .CNIVersion }}{{ .ServerAddress }}{{ .ContainerRuntimeAuthConfig }}{{ len .RHSubscription }}", want: "0"},
 		"names of the Secrets":                  {text: "{{ .SecretName }} {{ .BootstrapKubeconfigSecretName }}", want: "workers-kube-system-provisioning-config kube-system-workers-kubelet-bootstrap-config"},
 		"provenance":                            {text: "{{ .Provenance.Version }} {{ .Provenance.CommitLabel }} {{ .Provenance.PathLabel }} {{ len .Provenance.ConfigDigest }}", want: "v1.2.3 3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d profiles-sample.yaml 12"},
-		"output that is no text":                {text: `{{ b64dec "/w==" }}`, wantErr: "no UTF-8 text"},
+		"output that is no text":                {text: `{{ b64dec "/w==" }}`, wantErr: "not UTF-8 text"},
 		"a bomb is stopped":                     {text: `{{ range until 2000 }}{{ repeat 1000 "x" }}{{ end }}`, wantErr: "longer than 1048576 bytes"},
 		"small bombs too": {text: "x", templates: map[string]string{"a": `{{ repeat 1000000 "x" }}`, "b": `{{ repeat 1000000 "x" }}`, "c": `{{ repeat 1000000 "x" }}`},
 			wantErr: "longer than 2097152 bytes together"},
@@ -176,8 +176,8 @@ func TestCheck(t *testing.T) {
 			s.BootstrapConfig.Files = []osm.File{{Path: "/none"}, {Path: "/mode", Permissions: 689, Content: inline("", "").Content}, {Path: "/mode", Permissions: 17777, Content: inline("", "").Content}, {Permissions: 644, Content: inline("", "").Content}}
 			s.BootstrapConfig.Units = []osm.Unit{{Name: "../../x.service"}, {Name: "a.service", DropIns: []osm.DropIn{{Name: "a/b.conf"}}}}
 		}, want: []string{
-			`bootstrapConfig.files[0].content "/none": has no inline`, `bootstrapConfig.files[1].permissions "/mode": 689 is no file mode`, `files[2].permissions`, "bootstrapConfig.files[3].path: is empty",
-			`bootstrapConfig.units[0].name: "../../x.service" is no name`, `bootstrapConfig.units[1].dropIns[0].name`,
+			`bootstrapConfig.files[0].content "/none": has no inline`, `bootstrapConfig.files[1].permissions "/mode": 689 is not a file mode`, `files[2].permissions`, "bootstrapConfig.files[3].path: is empty",
+			`bootstrapConfig.units[0].name: "../../x.service" is not the name`, `bootstrapConfig.units[1].dropIns[0].name`,
 			"spec.provisioningUtility: is ignition, which ubuntu does not have", ".A does not exist", ".B does not exist"}},
 	}
 	for name, test := range tests {

@@ -12,7 +12,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/conformance"
 )
 
-// What nodes get although it is a mistake is told, without user and password.
+// Mistakes that nodes receive unchanged give a warning, without user and password.
 func TestWarnings(t *testing.T) {
 	const unescaped = "user and password are not percent-encoded"
 	tests := map[string]struct {
@@ -38,13 +38,13 @@ func TestWarnings(t *testing.T) {
 		"a trailing blank":              {render.Settings{NodeHTTPProxy: "http://proxy:3128 "}, []string{`"http://proxy:3128 ": blanks or line ends`}},
 		"a trailing line end":           {render.Settings{NodeHTTPProxy: "http://proxy:3128\n"}, []string{`"http://proxy:3128\n": blanks or line ends`}},
 		"a line end within":             {render.Settings{NodeHTTPProxy: "http://proxy\n:3128"}, []string{"it has control characters"}},
-		"a port that is none":           {render.Settings{NodeHTTPProxy: "http://proxy:port"}, []string{"it is no URL"}},
+		"a port that is none":           {render.Settings{NodeHTTPProxy: "http://proxy:port"}, []string{"it is not a URL"}},
 		"no mirror":                     {render.Settings{NodeContainerdRegistryMirrors: []string{"x.io="}}, []string{`-node-containerd-registry-mirrors "x.io=": its address has no host`}},
 		"no mirror, by the comma flag":  {render.Settings{NodeRegistryMirrors: "x.io="}, []string{`-node-registry-mirrors "x.io=": its address has no host`}},
 		"no registry":                   {render.Settings{NodeContainerdRegistryMirrors: []string{"=https://canary:p@k"}}, []string{`"=https://(not shown)@k": it names no registry`}},
 		"no registry, in the comma one": {render.Settings{NodeRegistryMirrors: "=https://k"}, []string{"its address has no host"}},
 		"a registry that is a URL":      {render.Settings{NodeContainerdRegistryMirrors: []string{"https://x.io=https://k"}}, []string{"its registry is a URL"}},
-		"a registry that is none":       {render.Settings{NodeContainerdRegistryMirrors: []string{"x io=https://k"}, NodeInsecureRegistries: "a b,canary:x@reg.io"}, []string{"its registry is no host", "its registry is no host", `"(not shown)@reg.io": its registry is no host`}},
+		"a registry that is none":       {render.Settings{NodeContainerdRegistryMirrors: []string{"x io=https://k"}, NodeInsecureRegistries: "a b,canary:x@reg.io"}, []string{"its registry is not a host", "its registry is not a host", `"(not shown)@reg.io": its registry is not a host`}},
 		"mirrors that are no hosts": {render.Settings{NodeContainerdRegistryMirrors: []string{"a=https://bad host", "b=https://h:port", "c=https://canary:p%x@h", "d=https://bad!"}},
 			[]string{`"a=https://bad host": its address has no host`, "no host", `"c=https://(not shown)@h": its ` + unescaped, "no host"}},
 		"an @ in the path of a mirror": {settings: render.Settings{
@@ -79,7 +79,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// A proxy reaches nodes as it was written, and nothing else has its user or password.
+// A proxy reaches nodes unchanged, and nothing else contains its user or password.
 func TestUnescapedUserInfo(t *testing.T) {
 	for _, proxy := range []string{
 		"http://canary:canary%x@proxy.example.com:3128",
@@ -182,8 +182,8 @@ func TestUserInfoOfRegistries(t *testing.T) {
 	}
 }
 
-// The reference's own profiles and outputs, with another proxy: what it puts into each
-// file is the value as it was written (contract 3.1).
+// The profiles and outputs of operating-system-manager, with another proxy: it writes the value
+// unchanged into each file (contract 3.1).
 func TestConformanceOfDoubtfulProxies(t *testing.T) {
 	engine, found := render.NewEngine(), 0
 	for _, c := range conformance.Cases(t) {

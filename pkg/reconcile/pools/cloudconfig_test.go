@@ -224,7 +224,7 @@ func TestCloudConfigThatIsMissing(t *testing.T) {
 	if err := f.client.Update(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
-	expect(`the value of key "tdp" is no boolean`)
+	expect(`the value of key "tdp" is not a boolean`)
 	secret.StringData = map[string]string{"tdp": "true"}
 	if err := f.client.Update(t.Context(), secret); err != nil {
 		t.Fatal(err)

@@ -80,7 +80,7 @@ func TestDefault(t *testing.T) {
 
 	for name, c := range map[string]struct{ providerSpec, want string }{
 		"a system that there is not": {`{"cloudProvider":"aws","operatingSystem":"plan9"}`, `"plan9" is not supported: name one of amzn2, flatcar, rhel, rockylinux, ubuntu`},
-		"an unknown field":           {`{"operatingSystem":"ubuntu","sshKeys":[]}`, "sshKeys: is no field of the provider spec"},
+		"an unknown field":           {`{"operatingSystem":"ubuntu","sshKeys":[]}`, "sshKeys: is not a field of the provider spec"},
 		"no provider spec":           {`null`, "providerSpec.value: is missing"},
 	} {
 		t.Run(name+" is refused", func(t *testing.T) {

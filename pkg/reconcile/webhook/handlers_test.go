@@ -118,7 +118,7 @@ func TestReviews(t *testing.T) {
 		"a pool that is connected to":    {PathDefault, "CONNECT", pool, nil, 400, `operation "CONNECT"`},
 		"no pool":                        {PathDefault, "UPDATE", map[string]any{"metadata": 1}, pool, 400, "decoding the MachineDeployment"},
 		"a pool without provider spec":   {PathDefault, "CREATE", map[string]any{"metadata": map[string]any{"name": "p"}}, nil, 500, "providerSpec.value: is missing"},
-		"a pool whose spec is no object": {PathDefault, "CREATE", map[string]any{"spec": []any{}}, nil, 500, "spec: holds a array where"},
+		"a pool whose spec is no object": {PathDefault, "CREATE", map[string]any{"spec": []any{}}, nil, 500, "spec: expected object, found array"},
 	} {
 		for _, v := range []string{"v1", "v1beta1"} {
 			got := review(t, Handlers{Checker: render.NewEngine(), Pools: decoding{}}, c.path, v, c.operation, c.object, c.old).Response

@@ -19,14 +19,14 @@ func parseCloudConfig(text []byte) (*document, error) {
 	}
 	c := &document{files: map[string]file{}}
 	if err := yaml.Unmarshal(text, &c.values); err != nil {
-		return nil, errors.New("it is no YAML") // the cause would quote it
+		return nil, errors.New("invalid YAML") // the cause would quote it
 	}
 	if c.values == nil {
 		c.values = map[string]any{}
 	}
 	files, ok := c.values["write_files"].([]any)
 	if !ok && c.values["write_files"] != nil {
-		return nil, errors.New("write_files is no list")
+		return nil, errors.New("write_files is not a list")
 	}
 	for i, item := range files {
 		at, f, err := parseFile(item)
@@ -45,7 +45,7 @@ func parseFile(item any) (at string, f file, err error) {
 	at, isPath := m["path"].(string)
 	permissions, isText := m["permissions"].(string)
 	if !isPath || !isText {
-		return "", f, errors.New("path or permissions are no strings")
+		return "", f, errors.New("path or permissions are not strings")
 	}
 	mode, err := strconv.ParseUint(permissions, 8, 32)
 	if err != nil {
@@ -66,7 +66,7 @@ func parseFile(item any) (at string, f file, err error) {
 	return at, file{mode: mode, content: content}, nil
 }
 
-// normalize takes out what is no difference.
+// normalize removes the deliberate differences.
 func (d *document) normalize() {
 	for key, value := range d.values {
 		switch v := value.(type) {
@@ -78,8 +78,8 @@ func (d *document) normalize() {
 			}
 		}
 	}
-	// Module scalars stay strings with us. The reference inserts them unquoted, so
-	// that YAML makes another type of them: an empty password null, "1" an integer.
+	// Module scalars stay strings in ours. operating-system-manager inserts them unquoted, so
+	// that YAML decodes them to another type: an empty password to null, "1" to an integer.
 	for _, key := range []string{"runcmd", "bootcmd"} {
 		for i, item := range list(d.values[key]) {
 			list(d.values[key])[i] = command(item)
@@ -89,8 +89,8 @@ func (d *document) normalize() {
 	for _, repo := range mapping(d.values["yum_repos"]) {
 		repo := mapping(repo)
 		textValues(repo)
-		// cloud-init's schema has this one as a boolean, which it writes as 0
-		// or 1; the reference writes what the profile says.
+		// This key is a boolean in cloud-init's schema, which it writes as 0 or 1;
+		// operating-system-manager writes the profile's text.
 		if enabled, ok := repo["enabled"]; ok {
 			repo["enabled"] = strings.NewReplacer("true", "1", "false", "0").Replace(fmt.Sprint(enabled))
 		}
@@ -106,14 +106,14 @@ func textValues(m map[string]any) {
 	}
 }
 
-// systemdUnits is where units are files.
+// systemdUnits is the folder with the files of units.
 const systemdUnits = "/etc/systemd/system"
 
-// installUnits compares the units of d, which the reference writes under `coreos`
-// for every system, with what installs them in ours. Deliberate difference: outside
-// Flatcar, where nothing reads that key, they are files, and the bootstrap stage
-// has one more command to start them. What is compared is taken out of both, or
-// added to what d should have as files.
+// installUnits compares the units of d, which operating-system-manager writes under `coreos`
+// for every system, with the parts of our document that install them. Deliberate difference:
+// outside of Flatcar, where nothing reads that key, our units are files, and the bootstrap
+// stage has one more command to start them. installUnits removes the compared parts from both
+// documents, or adds the units to d as files.
 func (d *document) installUnits(ours *document) (*Difference, error) {
 	coreos, ok := d.values["coreos"]
 	if !ok {
@@ -155,7 +155,7 @@ func (d *document) expect(name, content string) {
 	d.files[path.Join(systemdUnits, name)] = file{mode: 0o644, content: content}
 }
 
-// startUnits compares the command that starts units, and takes it out of ours.
+// startUnits compares the command that starts units, and removes it from ours.
 func (d *document) startUnits(ours *document, started []string) *Difference {
 	commands, wanted := list(ours.values["runcmd"]), list(d.values["runcmd"])
 	_, bootstrap := ours.values["hostname"]
@@ -175,7 +175,7 @@ func (d *document) startUnits(ours *document, started []string) *Difference {
 	return nil
 }
 
-// trimUnits takes trailing line breaks off the contents of units, as of files.
+// trimUnits removes trailing line breaks from the contents of units, as for files.
 func trimUnits(coreos any) {
 	for _, u := range list(mapping(coreos)["units"]) {
 		trim(mapping(u))
@@ -191,7 +191,7 @@ func trim(m map[string]any) {
 	}
 }
 
-// list, mapping and text read a decoded value; of another type it is empty.
+// list, mapping and text return a decoded value, empty if it has another type.
 func list(v any) []any {
 	l, _ := v.([]any)
 	return l

@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// plainWord is a word that a shell takes for the same in quotes and without.
+// plainWord matches a word that a shell reads alike with quotes and without.
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:,@%+-]+$`)
 
-// reserved are the words of a shell that are no command where one is expected, unless they are
-// quoted: https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html#tag_19_04
-// and those that Bash adds.
+// reserved are the words that a shell does not read as a command at the start of one, unless
+// they are quoted:
+// https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html#tag_19_04 and those
+// that Bash adds.
 var reserved = []string{
 	"if", "then", "else", "elif", "fi", "for", "in", "do", "done", "while", "until", "case", "esac", "select", "function", "time", "coproc",
 }
 
-// IsPlainWord reports whether a shell takes a command of one word for the same in quotes and
-// without.
+// IsPlainWord reports whether a shell runs a command of one word alike with quotes and without.
 func IsPlainWord(word string) bool {
 	return plainWord.MatchString(word) && !slices.Contains(reserved, word)
 }
 
-// CommandLine is a line of shell that runs a command of several words, as cloud-init runs an
-// item of runcmd or bootcmd that is a list. It is empty where there is no word.
+// CommandLine returns a line of shell that runs a command of several words, as cloud-init does
+// with a list in runcmd or bootcmd. It is empty if words is empty.
 func CommandLine(words []string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
@@ -40,21 +40,21 @@ func CommandLine(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// retyped is a scalar without quotes of which PyYAML, with which cloud-init reads a document, may
-// make something else than a text: resolver.py in https://github.com/yaml/pyyaml.
+// retyped matches a scalar without quotes that PyYAML, the parser of cloud-init, can decode to
+// a type other than text: resolver.py in https://github.com/yaml/pyyaml.
 var retyped = regexp.MustCompile(`(?i)^(yes|no|on|off|true|false|null|~|<<|=|` +
 	`[-+]?(0b[01_]+|0x[0-9a-f_]+|[0-9][0-9_]*(:[0-5]?[0-9])*(\.[0-9_]*)?(e[-+]?[0-9]+)?|\.[0-9][0-9_]*(e[-+]?[0-9]+)?|\.inf)|\.nan|` +
 	`[0-9]{4}-[0-9][0-9]?-[0-9].*)?$`)
 
-// decimal is a number that prints as it is written.
+// decimal matches a number that prints in the form in which it is written.
 var decimal = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 
-// IsText reports whether a scalar of YAML without quotes is this text to cloud-init, where it is
+// IsText reports whether cloud-init passes an unquoted scalar of YAML on as this text, if it is
 // a word of a command.
 func IsText(scalar string) bool { return decimal.MatchString(scalar) || !retyped.MatchString(scalar) }
 
-// command is an item of runcmd or bootcmd as a line of shell. One that is none, such as a mapping,
-// stays as it is: nothing of ours equals it, since ours are texts.
+// command returns an item of runcmd or bootcmd as a line of shell. An item that is not a
+// command, such as a mapping, is returned unchanged: it equals none of ours, which are texts.
 func command(item any) any {
 	switch item := item.(type) {
 	case map[string]any:

@@ -1,10 +1,11 @@
-// Package equivalence compares two documents that a machine boots from by what they mean
-// to it: one that the reference implementation made, and one of ours. The deliberate
-// differences between the two are none: the version of Ignition, units that are files
-// outside Flatcar, scalars of modules, commands that are lists, how an age prints, the order of files.
+// Package equivalence compares the effect of two documents that a machine boots from: one that
+// operating-system-manager wrote, and one of ours. It does not report the deliberate
+// differences between the two: the version of Ignition, units that are files outside of
+// Flatcar, scalars of modules, commands that are lists, the format of an age, the order of
+// files.
 //
-// It decides nothing: whoever takes over a running cluster replaces what differs and
-// keeps the rest, and the conformance tests fail on any difference.
+// It decides nothing: the takeover of a running cluster replaces what differs and leaves the
+// rest, and the conformance tests fail on any difference.
 //
 // Start with Compare.
 package equivalence

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// ignitionDocument has what the reference implementation writes, and what version 3
-// has in its place.
+// ignitionDocument has the fields that operating-system-manager writes, and those of version 3
+// that replace them.
 type ignitionDocument struct {
 	Ignition struct {
 		Version  string `json:"version"`
@@ -53,8 +53,7 @@ type ignitionFile struct {
 	} `json:"contents"`
 }
 
-// parseIgnition takes no key it does not know: what is not compared must not be
-// there.
+// parseIgnition rejects unknown keys: a key that is not compared must not occur.
 func parseIgnition(text []byte) (*document, error) {
 	var d ignitionDocument
 	dec := json.NewDecoder(bytes.NewReader(text))
@@ -62,8 +61,8 @@ func parseIgnition(text []byte) (*document, error) {
 	if err := dec.Decode(&d); err != nil {
 		return nil, fmt.Errorf("it is not what Ignition reads: %w", err)
 	}
-	// Deliberate difference: ours is version 3 by default, which every Flatcar since
-	// 2022 reads, and where the file system of a file is no longer named.
+	// Deliberate difference: ours is version 3 by default, which every Flatcar since 2022
+	// reads, and which no longer names the file system of a file.
 	version2 := strings.HasPrefix(d.Ignition.Version, "2.")
 	if !version2 && !strings.HasPrefix(d.Ignition.Version, "3.") {
 		return nil, fmt.Errorf("its version is %q", d.Ignition.Version)
@@ -74,12 +73,12 @@ func parseIgnition(text []byte) (*document, error) {
 		if err != nil {
 			return nil, fmt.Errorf("file %q: %w", f.Path, err)
 		}
-		// Of files with one path the last counts: version 2 writes one over the other.
+		// If files have the same path, the last counts: version 2 overwrites the others.
 		g.files[f.Path] = file{mode: uint64(*f.Mode), content: content} //nolint:gosec // content has refused negative ones
 	}
 	for _, u := range d.Systemd.Units {
 		if _, twice := g.units[u.Name]; twice {
-			return nil, fmt.Errorf("unit %q is there twice", u.Name)
+			return nil, fmt.Errorf("unit %q occurs twice", u.Name)
 		}
 		parsed := Unit{Enabled: u.Enabled, Mask: u.Mask, Content: strings.TrimRight(u.Contents, "\n"), DropIns: map[string]string{}}
 		for _, d := range u.Dropins {
@@ -96,8 +95,8 @@ func parseIgnition(text []byte) (*document, error) {
 	return g, nil
 }
 
-// content decodes a file's data URL, and checks what decides whether the file is
-// written where and as it should be.
+// content decodes a file's data URL, and checks the fields that decide whether and where the
+// file is written.
 func (f ignitionFile) content(version2 bool) (string, error) {
 	switch {
 	case f.Mode == nil || *f.Mode < 0:
@@ -105,17 +104,17 @@ func (f ignitionFile) content(version2 bool) (string, error) {
 	case version2 && f.Filesystem != "root":
 		return "", fmt.Errorf("is in file system %q", f.Filesystem)
 	case !version2 && (f.Overwrite == nil || !*f.Overwrite):
-		// Version 2 overwrites what is there unless it says otherwise; with version 3
-		// such a file fails the boot.
-		return "", errors.New("does not overwrite what is there")
+		// Version 2 overwrites an existing file by default; with version 3 such a file fails
+		// the boot.
+		return "", errors.New("does not overwrite an existing file")
 	}
 	text, ok := strings.CutPrefix(f.Contents.Source, "data:,")
 	if !ok {
-		return "", errors.New("its source is no text as data URL")
+		return "", errors.New("its source is not a text in a data URL")
 	}
 	content, err := url.PathUnescape(text)
 	if err != nil {
-		return "", errors.New("its source is no text as data URL") // the cause would quote it
+		return "", errors.New("its source is not a text in a data URL") // the cause would quote it
 	}
 	return content, nil
 }

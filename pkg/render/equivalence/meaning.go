@@ -13,18 +13,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Difference is one thing that two documents have not in common.
+// Difference is one difference between two documents.
 type Difference struct {
-	// What differs, such as `file "/etc/hosts"`. It holds no content.
+	// What differs, such as `file "/etc/hosts"`, without the content.
 	What string
-	// Reference and Ours are what stands there, parsed where the form is known; nil
-	// where there is nothing. They may hold credentials.
+	// Reference and Ours are the two values, parsed if the form is known, and nil if absent.
+	// They can contain credentials.
 	Reference, Ours any
 }
 
-// Compare returns how our document differs from the reference's: both are
-// cloud-configs, or both Ignition's, of whatever versions. An error says which of the
-// two could not be read; then nothing is known.
+// Compare returns the differences between our document and that of operating-system-manager.
+// Both are cloud-configs, or both Ignition configurations, of any version. An error says which
+// of the two could not be read; then no difference is known.
 func Compare(reference, ours []byte) ([]Difference, error) {
 	parse := parseCloudConfig
 	if bytes.HasPrefix(reference, []byte("{")) {
@@ -52,12 +52,12 @@ func Compare(reference, ours []byte) ([]Difference, error) {
 	return append(out, compareFiles(r.files, o.files)...), nil
 }
 
-// document is what a machine has after it.
+// document is the state of a machine after booting from a document.
 type document struct {
 	files map[string]file
-	// values are the keys of a cloud-config but write_files.
+	// values are the keys of a cloud-config except write_files.
 	values map[string]any
-	// units by name, and SSH keys of core in their order, are Ignition's.
+	// units by name, and the SSH keys of core in their order, of an Ignition configuration.
 	units map[string]Unit
 	keys  []string
 }
@@ -117,19 +117,19 @@ func compareFiles(reference, ours map[string]file) []Difference {
 	return out
 }
 
-// names are the keys of both maps, sorted.
+// names returns the keys of both maps, sorted.
 func names[V any](a, b map[string]V) []string {
 	all := slices.Concat(slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b)))
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// goDuration is how the reference prints the image GC ages, which the kubelet
-// cannot read. Deliberate difference: ours print as durations.
+// goDuration matches the format in which operating-system-manager prints the image GC ages,
+// which the kubelet cannot parse. Deliberate difference: ours print as durations.
 var goDuration = regexp.MustCompile(`&Duration\{Duration:([^,}]*),\}`)
 
-// Contents compares two contents of the file at path, parsed where their form is
-// known. A trailing line break is no difference. It returns what it compared.
+// Contents compares two contents of the file at path, parsed if their form is known. A trailing
+// line break makes no difference. It returns the compared values.
 func Contents(path, reference, ours string) (r, o any, same bool) {
 	reference = strings.TrimRight(goDuration.ReplaceAllString(reference, "$1"), "\n")
 	ours = strings.TrimRight(ours, "\n")

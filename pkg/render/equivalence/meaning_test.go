@@ -15,7 +15,7 @@ const (
 		`{"filesystem":"root","path":"/etc/a","contents":{"source":"data:,canary%0A","verification":{}},"mode":420}]},"systemd":{"units":[{"name":"a.service","enabled":true,"contents":"[Unit]\n"}]}}`
 )
 
-// A difference names what differs, and never says what stands there.
+// A difference names the part that differs, and never contains its value.
 func TestCompareNames(t *testing.T) {
 	for name, c := range map[string]struct {
 		ours string
@@ -150,7 +150,7 @@ func TestCompareIgnition(t *testing.T) {
 		"a drop-in":                   {old: `"enabled"`, new: `"dropins":[{"name":"a","contents":"b"}],"enabled"`, want: []string{`unit "a.service"`}},
 		"another key":                 {old: `["a"]`, new: `["b"]`, want: []string{"keys of core"}},
 		"another user":                {old: `"core"`, new: `"root"`, wantErr: `there is a user "root"`},
-		"one unit twice":              {old: `"units":[`, new: `"units":[{"name":"a.service"},`, wantErr: `unit "a.service" is there twice`},
+		"one unit twice":              {old: `"units":[`, new: `"units":[{"name":"a.service"},`, wantErr: `unit "a.service" occurs twice`},
 		"no mode":                     {old: `,"mode":420`, new: ``, wantErr: "has no mode"},
 		"a negative mode":             {old: `420`, new: `-1`, wantErr: "has no mode"},
 		"a file that overwrites none": {old: `"overwrite":true,`, new: ``, wantErr: "does not overwrite"},
@@ -182,7 +182,7 @@ func whatDiffers(reference, ours string) ([]string, error) {
 	return what, err
 }
 
-// What cannot be read is an error that names the document and quotes nothing of it.
+// If a document cannot be read, the error names the document and quotes nothing.
 func TestCompareUnreadable(t *testing.T) {
 	for _, bad := range []string{
 		"", "canary", "#cloud-config\n- canary: [", "#cloud-config\nwrite_files: canary", "#cloud-config\nwrite_files: [canary]",
@@ -201,8 +201,8 @@ func TestCompareUnreadable(t *testing.T) {
 	}
 }
 
-// FuzzCompare: whatever stands in a cluster, comparing it ends without a panic, and a
-// document that can be read differs in nothing from itself.
+// FuzzCompare: comparing any document ends without a panic, and a document that can be read
+// does not differ from itself.
 func FuzzCompare(f *testing.F) {
 	f.Add([]byte(reference), []byte(ignition2))
 	f.Add([]byte(ignition2), []byte(reference))
@@ -211,7 +211,7 @@ func FuzzCompare(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		_, _ = Compare(a, b)
 		if strings.Contains(string(a), "coreos") {
-			return // a key that outside Flatcar means something else on both sides
+			return // a key that has another meaning outside of Flatcar, in both documents
 		}
 		if got, err := Compare(a, a); err == nil && len(got) > 0 && !strings.Contains(fmt.Sprint(got), "NaN") {
 			t.Errorf("it differs from itself: %v", got)

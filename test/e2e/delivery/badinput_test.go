@@ -39,7 +39,7 @@ func TestBadPushes(t *testing.T) {
 		{"a field of the template data that does not exist", e2e.OSP("osp-a", "v1.1.0", "echo {{ .KubeletVersion }}"), []string{"profiles/a.yaml:29: spec.provisioningConfig.files[0]", "KubeletVersion"}},
 		{"a function that is not allowed", e2e.OSP("osp-a", "v1.1.0", `echo {{ env "HOME" }}`), []string{"profiles/a.yaml:29: spec.provisioningConfig.files[0]", "env"}},
 		{"a field of the profile that does not exist", strings.Replace(e2e.OSP("osp-a", "v1.1.0", "echo"), "osVersion", "osVersoin", 1), []string{`profiles/a.yaml:7: spec.osVersoin: is not a field of spec: did you mean "osVersion"?`}},
-		{"content changed, version not", e2e.OSP("osp-a", "v1.0.0", "echo two"), []string{"profiles/a.yaml:8: spec.version", "its version is still v1.0.0", "stands for the content of " + commit[:12], "give it a new version"}},
+		{"content changed, version not", e2e.OSP("osp-a", "v1.0.0", "echo two"), []string{"profiles/a.yaml:8: spec.version", "its version is still v1.0.0", "which has the content of " + commit[:12], "give it a new version"}},
 	} {
 		s.Run(c.name, func(t *testing.T) {
 			good := "v1." + string(rune('1'+i)) + ".0"

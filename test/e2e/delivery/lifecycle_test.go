@@ -162,7 +162,7 @@ func TestMalformedPool(t *testing.T) {
 	s.Begin(s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")}))
 	s.Pool("good", "osp-a")
 	s.Served("good", "v1.0.0")
-	s.Event("bad", api.EventProfileError, "spec.template.spec.versions.kubelet", "holds a number", "put it in quotes")
+	s.Event("bad", api.EventProfileError, "spec.template.spec.versions.kubelet", "expected string, found number", "put it in quotes")
 	s.Pool("bad", "osp-a")
 	s.Served("bad", "v1.0.0")
 }

@@ -2,7 +2,7 @@ package cloudprovider
 
 import "github.com/Masterminds/semver/v3"
 
-// awsSpec is what is read of the cloudProviderSpec of aws.
+// awsSpec has the fields of the cloudProviderSpec of aws that are used.
 type awsSpec struct {
 	AvailabilityZone configVarString `json:"availabilityZone"`
 	VPCID            configVarString `json:"vpcId"`

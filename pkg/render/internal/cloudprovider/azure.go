@@ -6,7 +6,7 @@ import (
 	"github.com/Masterminds/semver/v3"
 )
 
-// The environment that stands in for values of azureSpec.
+// The environment variables that replace missing values of azureSpec.
 const (
 	envAzureTenantID       = "AZURE_TENANT_ID"
 	envAzureSubscriptionID = "AZURE_SUBSCRIPTION_ID"
@@ -14,7 +14,7 @@ const (
 	envAzureClientSecret   = "AZURE_CLIENT_SECRET" //nolint:gosec // a name
 )
 
-// azureSpec is what is read of the cloudProviderSpec of azure.
+// azureSpec has the fields of the cloudProviderSpec of azure that are used.
 type azureSpec struct {
 	TenantID              configVarString `json:"tenantID"`
 	SubscriptionID        configVarString `json:"subscriptionID"`

@@ -11,9 +11,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
-// A kubelet below 1.29 may still run the cloud provider that was built into it:
-// https://kubernetes.io/blog/2024/05/20/completing-cloud-provider-migration/
-// The constraint is not met by pre-releases, as in the contract (section 5).
+// A kubelet below 1.29 can still run the cloud provider that was built into it:
+// https://kubernetes.io/blog/2024/05/20/completing-cloud-provider-migration/ Pre-releases do
+// not satisfy the constraint, as in the contract (section 5).
 var withoutInTree = mustConstraint(">= 1.29")
 
 func mustConstraint(s string) *semver.Constraints {
@@ -24,10 +24,10 @@ func mustConstraint(s string) *semver.Constraints {
 	return c
 }
 
-// specField is what the configuration is made of, in a MachineDeployment.
+// specField is the field of a MachineDeployment from which the configuration is generated.
 const specField = "spec.template.spec.providerSpec.value.cloudProviderSpec"
 
-// Needs reports whether a kubelet reads a configuration that is made of its
+// Needs reports whether a kubelet reads a configuration that is generated from its
 // cloudProviderSpec (contract 5, steps 3 and 4).
 func Needs(provider osm.CloudProvider, kubelet *semver.Version) (bool, *invalid.Error) {
 	if withoutInTree.Check(kubelet) {
@@ -42,14 +42,14 @@ func Needs(provider osm.CloudProvider, kubelet *semver.Version) (bool, *invalid.
 	return false, invalid.At("spec.template.spec.providerSpec.value.cloudProvider", "%q has no cloud configuration for kubelet %s: use kubelet 1.29 or later", provider, kubelet)
 }
 
-// Missing is the problem of a pool whose configuration was not made.
+// Missing returns the problem of a pool whose configuration was not generated.
 func Missing(provider osm.CloudProvider, kubelet *semver.Version) *invalid.Error {
 	return invalid.At(specField, "was not read: kubelet %s takes the configuration of %s from it", kubelet, provider)
 }
 
-// Config makes the configuration of a provider of which Needs is
-// true. It returns what has to be read for it, in order and without duplicates, also
-// where that is not among the facts.
+// Config returns the configuration of a provider for which Needs is true. It also returns the
+// references to read for it, in order and without duplicates, including those that are missing
+// from the facts.
 func Config(provider osm.CloudProvider, raw json.RawMessage, kubelet *semver.Version, facts Facts) (string, []ConfigVarRef, []*invalid.Error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {

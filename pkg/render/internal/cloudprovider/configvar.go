@@ -14,14 +14,14 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
-// Facts are what values of a cloudProviderSpec may refer to. They are read
-// before rendering, which sees only what was made of them. The JSON names are
-// those under `cluster` in the file for `osm-gitops render --cluster`.
+// Facts are the values that a cloudProviderSpec can refer to. They are read before rendering,
+// which sees only the resulting configuration. The JSON names are those under `cluster` in the
+// file for `osm-gitops render --cluster`.
 type Facts struct {
-	// Environment holds the controller's variables that EnvironmentNames lists.
+	// Environment has the controller's variables that EnvironmentNames lists.
 	Environment map[string]string `json:"environment,omitempty"`
-	// Secrets and ConfigMaps hold values by "namespace/name" and key. What does not
-	// exist is not in them.
+	// Secrets and ConfigMaps have values by "namespace/name" and key. They do not contain
+	// objects that do not exist.
 	Secrets    map[string]map[string]string `json:"secrets,omitempty"`
 	ConfigMaps map[string]map[string]string `json:"configMaps,omitempty"`
 }
@@ -36,7 +36,7 @@ const (
 type ConfigVarRef struct {
 	// Kind is KindSecret or KindConfigMap.
 	Kind string
-	// Namespace and Name are the object's, and Key the one in its data.
+	// Namespace and Name of the object, and Key in its data.
 	Namespace, Name, Key string
 }
 
@@ -47,15 +47,15 @@ func compareRefs(a, b ConfigVarRef) int {
 	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Key, b.Key))
 }
 
-// configVarString is a text or where to find one (contract 2.5). Decoding never
-// fails: what is wrong is told when the value is asked for, with its field.
+// configVarString is a text or a reference to one (contract 2.5). Decoding never fails: the
+// resolver reports an invalid value when it is read, with its field.
 type configVarString struct {
 	configVarRefs
 	value string
 	err   error
 }
 
-// configVarBool is a configVarString for a boolean; value is nil where none is written.
+// configVarBool is a configVarString for a boolean; value is nil if none is written.
 type configVarBool struct {
 	configVarRefs
 	value *bool
@@ -65,8 +65,8 @@ type configVarBool struct {
 // configVarRefs are the references of a value.
 type configVarRefs struct{ secret, configMap keyRef }
 
-// keyRef is the form of an ObjectReference, and a key in that object's data. What
-// is not read of it has to be text all the same.
+// keyRef has the form of an ObjectReference, with a key in that object's data. Unused fields
+// must be text as well.
 type keyRef struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -79,7 +79,7 @@ type keyRef struct {
 	FieldPath       string `json:"fieldPath"`
 }
 
-// ref is the reference that counts; there may be none. One that lacks a name, a
+// ref returns the reference that counts, if there is one. A reference without a name, a
 // namespace or a key counts as absent.
 func (v configVarRefs) ref() (ConfigVarRef, bool) {
 	switch {
@@ -97,15 +97,15 @@ func (r keyRef) ref(kind string) ConfigVarRef {
 	return ConfigVarRef{Kind: kind, Namespace: r.Namespace, Name: r.Name, Key: r.Key}
 }
 
-// UnmarshalJSON takes a scalar as it is written, without its quotes: 5 is "5" and
-// null is "null". What is between quotes is read by Go's rules for string
-// literals, which have no "\/" and no surrogate pairs.
+// UnmarshalJSON takes a scalar in its written form, without quotes: 5 is "5" and null is
+// "null". Text between quotes is decoded by Go's rules for string literals, which have no "\/"
+// and no surrogate pairs.
 func (v *configVarString) UnmarshalJSON(b []byte) error {
 	*v = configVarString{}
 	if !bytes.HasPrefix(b, []byte("{")) {
 		inner := strings.TrimSuffix(strings.TrimPrefix(string(b), `"`), `"`)
 		if v.value, v.err = strconv.Unquote(`"` + inner + `"`); v.err != nil {
-			v.err = errors.New(`is no text: write a string without "\/" and "\u" escapes of surrogate pairs, or a mapping with value, secretKeyRef or configMapKeyRef`)
+			v.err = errors.New(`is not a text: write a string without "\/" and "\u" escapes of surrogate pairs, or a mapping with value, secretKeyRef or configMapKeyRef`)
 		}
 		return nil
 	}
@@ -126,7 +126,7 @@ func (v *configVarBool) UnmarshalJSON(b []byte) error {
 	*v = configVarBool{}
 	if !bytes.HasPrefix(b, []byte("{")) {
 		if json.Unmarshal(b, &v.value) != nil {
-			v.err = errors.New("is no boolean: write true or false without quotes, or a mapping with value, secretKeyRef or configMapKeyRef")
+			v.err = errors.New("is not a boolean: write true or false without quotes, or a mapping with value, secretKeyRef or configMapKeyRef")
 		}
 		return nil
 	}
@@ -142,18 +142,17 @@ func (v *configVarBool) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// resolver gives the values of a cloudProviderSpec, and collects what is wrong
-// with them and what they refer to.
+// resolver returns the values of a cloudProviderSpec, and collects their errors and references.
 type resolver struct {
 	facts Facts
-	// lines says that a value may have several lines.
+	// lines is true if a value can have several lines.
 	lines bool
 
 	refs     []ConfigVarRef
 	problems []*invalid.Error
 }
 
-// text returns a value that has to be there if it refers to something.
+// text returns a value; a reference to a missing one is an error.
 func (r *resolver) text(field string, v configVarString) string {
 	s, err := r.find(v)
 	if err == nil {
@@ -165,8 +164,8 @@ func (r *resolver) text(field string, v configVarString) string {
 	return s
 }
 
-// textOr returns a value, and the environment's where it cannot be found or is
-// empty (contract 2.5). Neither is an error, only a value that cannot be decoded.
+// textOr returns a value, or that of the environment if the value cannot be found or is empty
+// (contract 2.5). Neither is an error; only a value that cannot be decoded is.
 func (r *resolver) textOr(field string, v configVarString, variable string) string {
 	if v.err != nil {
 		r.problem(field, v.err)
@@ -182,7 +181,7 @@ func (r *resolver) textOr(field string, v configVarString, variable string) stri
 	return s
 }
 
-// flag returns a value, false where none is written.
+// flag returns a value, false if none is written.
 func (r *resolver) flag(field string, v configVarBool) bool {
 	b, _, err := r.findBool(v)
 	if err != nil {
@@ -191,7 +190,7 @@ func (r *resolver) flag(field string, v configVarBool) bool {
 	return b
 }
 
-// flagOr is for booleans what textOr is.
+// flagOr is textOr for booleans.
 func (r *resolver) flagOr(field string, v configVarBool, variable string) bool {
 	if v.err != nil {
 		r.problem(field, v.err)
@@ -224,7 +223,7 @@ func (r *resolver) findBool(v configVarBool) (value, found bool, err error) {
 			return false, false, err
 		}
 		if value, err = strconv.ParseBool(s); err != nil {
-			return false, false, fmt.Errorf("%s %s: the value of key %q is no boolean: write true or false there", ref.Kind, ref.object(), ref.Key)
+			return false, false, fmt.Errorf("%s %s: the value of key %q is not a boolean: write true or false there", ref.Kind, ref.object(), ref.Key)
 		}
 		return value, true, nil
 	}
@@ -249,21 +248,21 @@ func (r *resolver) read(ref ConfigVarRef) (string, error) {
 		return "", fmt.Errorf("%s %s has no key %q: add it", ref.Kind, ref.object(), ref.Key)
 	}
 	if !utf8.ValidString(value) {
-		return "", fmt.Errorf("%s %s: the value of key %q is no UTF-8 text", ref.Kind, ref.object(), ref.Key)
+		return "", fmt.Errorf("%s %s: the value of key %q is not UTF-8 text", ref.Kind, ref.object(), ref.Key)
 	}
 	return value, nil
 }
 
-// oneLine refuses what the INI form cannot hold: its readers end a value where
-// its line ends, so the rest would be read as other settings.
+// oneLine rejects values that the INI form cannot contain: its parsers end a value at the end
+// of the line, so they would read the rest as other settings.
 func (r *resolver) oneLine(s string) error {
 	if !r.lines && strings.ContainsAny(s, "\n\r\x00") {
-		return errors.New("holds a line break, and each value of this configuration is one line: remove it where the value is kept (a Secret made of a file often ends in one)")
+		return errors.New("contains a line break, but each value of this configuration is one line: remove it where the value is stored (a Secret created from a file often ends in one)")
 	}
 	return nil
 }
 
-// problem files an error under a field of the cloudProviderSpec.
+// problem adds an error about a field of the cloudProviderSpec.
 func (r *resolver) problem(field string, err error) {
 	field = specField + "." + field
 	var wrong *invalid.Error

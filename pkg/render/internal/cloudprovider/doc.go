@@ -1,4 +1,4 @@
-// Package cloudprovider makes the configuration of the cloud provider that is built
-// into kubelets below 1.29, of the cloudProviderSpec of a MachineDeployment and the
-// values that it refers to. It reads nothing itself: see Facts.
+// Package cloudprovider generates the configuration of the cloud provider that is built into
+// kubelets below 1.29, from the cloudProviderSpec of a MachineDeployment and the values that it
+// refers to. It reads nothing itself: see Facts.
 package cloudprovider

@@ -9,10 +9,10 @@ import (
 	"github.com/Masterminds/semver/v3"
 )
 
-// envGoogleServiceAccount stands in for gceSpec.ServiceAccount.
+// envGoogleServiceAccount replaces a missing gceSpec.ServiceAccount.
 const envGoogleServiceAccount = "GOOGLE_SERVICE_ACCOUNT"
 
-// gceSpec is what is read of the cloudProviderSpec of gce.
+// gceSpec has the fields of the cloudProviderSpec of gce that are used.
 type gceSpec struct {
 	// ServiceAccount is the base64 of a service account's JSON.
 	ServiceAccount configVarString `json:"serviceAccount"`
@@ -43,14 +43,14 @@ func (s *gceSpec) config(_ *semver.Version, r *resolver) string {
 	return w.String()
 }
 
-// project is the project of the service account.
+// project returns the project of the service account.
 func (s *gceSpec) project(r *resolver) string {
 	const field = "serviceAccount"
-	r.lines = true // base64 may have them
+	r.lines = true // base64 can contain line breaks
 	text := r.textOr(field, s.ServiceAccount, envGoogleServiceAccount)
 	r.lines = false
 	if s.ServiceAccount.err != nil {
-		return "" // told already
+		return "" // text has reported the problem
 	}
 	account, err := base64.StdEncoding.DecodeString(text)
 	var key struct {
@@ -61,7 +61,7 @@ func (s *gceSpec) project(r *resolver) string {
 	case text == "":
 		r.problem(field, errors.New("is empty, and so is "+envGoogleServiceAccount+" in the environment: give the base64 of the service account's JSON"))
 	case err != nil:
-		r.problem(field, errors.New("is no base64: encode the service account's JSON"))
+		r.problem(field, errors.New("is not base64: encode the service account's JSON"))
 	case json.Unmarshal(account, &key) != nil:
 		r.problem(field, errors.New("holds no JSON of a service account with a project_id"))
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// iniQuote escapes what ends a quoted value, and the escape itself.
+// iniQuote escapes the character that ends a quoted value, and the escape itself.
 var iniQuote = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
 func iniq(s string) string { return `"` + iniQuote.Replace(s) + `"` }
@@ -21,7 +21,7 @@ func (w *ini) section(name string) {
 	w.WriteString("[" + name + "]\n")
 }
 
-// set writes a value as it is, with the key padded for the eye.
+// set writes a value unchanged, with padding after the key for readability.
 func (w *ini) set(width int, key, value string) {
 	fmt.Fprintf(w, "%-*s = %s\n", width, key, value)
 }

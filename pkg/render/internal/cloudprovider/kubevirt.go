@@ -9,16 +9,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The environment that stands in for values of kubevirtSpec.
+// The environment variables that replace missing values of kubevirtSpec.
 const (
 	envKubevirtKubeconfig = "KUBEVIRT_KUBECONFIG"
 	envPodNamespace       = "POD_NAMESPACE"
 )
 
-// kubevirtNamespace is where virtual machines are without POD_NAMESPACE.
+// kubevirtNamespace is the namespace of virtual machines without POD_NAMESPACE.
 const kubevirtNamespace = "kube-system"
 
-// kubevirtSpec is what is read of the cloudProviderSpec of kubevirt.
+// kubevirtSpec has the fields of the cloudProviderSpec of kubevirt that are used.
 type kubevirtSpec struct {
 	Auth struct {
 		Kubeconfig configVarString `json:"kubeconfig"`
@@ -44,7 +44,7 @@ func (s *kubevirtSpec) config(_ *semver.Version, r *resolver) string {
 	case err == nil && utf8.Valid(plain):
 		kubeconfig = string(plain)
 	case inline && s.Auth.Kubeconfig.err == nil:
-		r.problem(field, errors.New("is no base64 of a kubeconfig: encode it, or keep it in a Secret and name that in secretKeyRef"))
+		r.problem(field, errors.New("is not a kubeconfig in base64: encode it, or store it in a Secret and name that in secretKeyRef"))
 	}
 	var c kubevirtConfig
 	c.Global.Kubeconfig, c.Global.Namespace = kubeconfig, r.facts.Environment[envPodNamespace]

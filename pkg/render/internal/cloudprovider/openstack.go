@@ -8,7 +8,7 @@ import (
 	"github.com/Masterminds/semver/v3"
 )
 
-// The environment that stands in for values of openstackSpec.
+// The environment variables that replace missing values of openstackSpec.
 const (
 	envOSAuthURL                     = "OS_AUTH_URL"
 	envOSRegionName                  = "OS_REGION_NAME"
@@ -23,7 +23,7 @@ const (
 	envOSTenantID                    = "OS_TENANT_ID"
 )
 
-// openstackSpec is what is read of the cloudProviderSpec of openstack.
+// openstackSpec has the fields of the cloudProviderSpec of openstack that are used.
 type openstackSpec struct {
 	IdentityEndpoint            configVarString `json:"identityEndpoint"`
 	Region                      configVarString `json:"region"`
@@ -40,7 +40,8 @@ type openstackSpec struct {
 	NodeVolumeAttachLimit       json.RawMessage `json:"nodeVolumeAttachLimit"`
 }
 
-// What kubelets of OpenStack understand (contract 5). Pre-releases meet neither.
+// Settings that only some kubelets of OpenStack read (contract 5). Pre-releases satisfy
+// neither.
 var (
 	managesSecurityGroups = mustConstraint("~1.9.10 || ~1.10.6 || ~1.11.1 || >=1.12")
 	ignoresVolumeZone     = mustConstraint(">=1.9")
@@ -92,7 +93,7 @@ func (s *openstackSpec) config(kubelet *semver.Version, r *resolver) string {
 	return w.String()
 }
 
-// attachLimit is how many volumes a node may have, 0 for the provider's default.
+// attachLimit returns how many volumes a node can have, 0 for the provider's default.
 func (s *openstackSpec) attachLimit(r *resolver) uint64 {
 	text := string(s.NodeVolumeAttachLimit)
 	if text == "" || text == "null" {
@@ -100,7 +101,7 @@ func (s *openstackSpec) attachLimit(r *resolver) uint64 {
 	}
 	limit, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		r.problem("nodeVolumeAttachLimit", errors.New("is no whole number from 0 on: write one, without quotes"))
+		r.problem("nodeVolumeAttachLimit", errors.New("is not a whole number of at least 0: write one, without quotes"))
 	}
 	return limit
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/Masterminds/semver/v3"
 )
 
-// The environment that stands in for values of vsphereSpec.
+// The environment variables that replace missing values of vsphereSpec.
 const (
 	envVSphereAddress       = "VSPHERE_ADDRESS"
 	envVSphereUsername      = "VSPHERE_USERNAME"
@@ -17,7 +17,7 @@ const (
 	envVSphereAllowInsecure = "VSPHERE_ALLOW_INSECURE"
 )
 
-// vsphereSpec is what is read of the cloudProviderSpec of vsphere.
+// vsphereSpec has the fields of the cloudProviderSpec of vsphere that are used.
 type vsphereSpec struct {
 	VSphereURL       configVarString `json:"vsphereURL"`
 	Username         configVarString `json:"username"`
@@ -36,7 +36,7 @@ func (s *vsphereSpec) config(_ *semver.Version, r *resolver) string {
 	username := r.textOr("username", s.Username, envVSphereUsername)
 	password := r.textOr("password", s.Password, envVSpherePassword)
 	insecure := r.flagOr("allowInsecure", s.AllowInsecure, envVSphereAllowInsecure)
-	r.text("cluster", s.Cluster) // nobody reads it, but it has to be there
+	r.text("cluster", s.Cluster) // unused, but required
 	datacenter := r.text("datacenter", s.Datacenter)
 	folder := r.text("folder", s.Folder)
 	if folder == "" {
@@ -69,24 +69,23 @@ func (s *vsphereSpec) config(_ *semver.Version, r *resolver) string {
 	return w.String()
 }
 
-// address takes host and port out of the URL; the port is empty where it is not
-// written there.
+// address splits the URL into host and port; the port is empty if the URL has none.
 func (s *vsphereSpec) address(r *resolver) (host, port string) {
 	const field, scheme = "vsphereURL", "https://"
 	text := r.textOr(field, s.VSphereURL, envVSphereAddress)
 	if s.VSphereURL.err != nil {
-		return "", "" // told already
+		return "", "" // text has reported the problem
 	}
 	if !strings.HasPrefix(text, scheme) {
 		if strings.Contains(text, "://") {
-			r.problem(field, errors.New("is no https URL: write https://HOST, or the host alone"))
+			r.problem(field, errors.New("is not an https URL: write https://HOST, or the host alone"))
 			return "", ""
 		}
 		text = scheme + text
 	}
 	u, err := url.Parse(text)
 	if err != nil { // which would quote the URL, and with it a password
-		r.problem(field, errors.New("is no URL: write https://HOST or https://HOST:PORT"))
+		r.problem(field, errors.New("is not a URL: write https://HOST or https://HOST:PORT"))
 		return "", ""
 	}
 	return u.Hostname(), u.Port()

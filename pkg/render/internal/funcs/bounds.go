@@ -14,14 +14,14 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
-// bounds look at the arguments of functions whose result may be many times as
-// long, and of those that take more time than reading their arguments does. They
-// return that time, in bytes of work.
+// bounds check the arguments of functions whose result can be many times as long as they are,
+// and of functions that need more time than reading their arguments. Each returns that time, in
+// bytes of work.
 var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 	type bound = func(args []reflect.Value) (int, error)
 	text := func(args []reflect.Value, i int) string { return args[i].String() }
 	number := func(args []reflect.Value, i int) int { return int(args[i].Int()) }
-	// making is for results whose length is known before.
+	// making is the bound of results whose length is known before the call.
 	making := func(size func(args []reflect.Value) int) bound {
 		return func(args []reflect.Value) (int, error) {
 			if size(args) > meter.MaxValueBytes {
@@ -68,7 +68,7 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 			return 0, nil
 		}
 	}
-	// spaced is for encoders that indent: each line takes as many blanks as it is deep.
+	// spaced is the bound of encoders that indent: each line has as many blanks as its depth.
 	spaced := func(each int) bound {
 		return func(args []reflect.Value) (int, error) {
 			n := meter.Product(each, indentation(args[0], 0, 1))
@@ -78,7 +78,7 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 			return n, nil
 		}
 	}
-	// multiplied is for decimals that grow with each argument.
+	// multiplied is the bound of decimals that grow with each argument.
 	multiplied := func(args []reflect.Value) (int, error) {
 		n := args[len(args)-1].Len()
 		return meter.Product(n, n), nil
@@ -156,7 +156,7 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 	return out
 }()
 
-// items is the length of a list, 0 of anything else.
+// items returns the length of a list, and 0 for other values.
 func items(v reflect.Value) int {
 	for v.Kind() == reflect.Interface && !v.IsNil() {
 		v = v.Elem()
@@ -169,10 +169,9 @@ func items(v reflect.Value) int {
 
 var errTooMany = fmt.Errorf("a list of more than %d items", maxItems)
 
-// matching is the work of matching a text with a regular expression: Go's take
-// time in proportion to the product of their lengths, and to the groups that each
-// step keeps. To find all matches, one that looks ahead may read the rest of the text
-// for each of them.
+// matching returns the work of matching a text with a regular expression. Go's need time in
+// proportion to the product of their lengths, and to the groups that each step stores. To find
+// all matches, an expression that looks ahead can read the rest of the text for each match.
 func matching(pattern, s string, all bool) (int, error) {
 	if len(pattern) > maxPatternBytes {
 		return 0, fmt.Errorf("the regular expression has more than %d bytes", maxPatternBytes)
@@ -192,7 +191,7 @@ func matching(pattern, s string, all bool) (int, error) {
 	return work, nil
 }
 
-// instructions is how long a regular expression is with its repetitions written out.
+// instructions returns the length of a regular expression with its repetitions written out.
 func instructions(re *syntax.Regexp) int {
 	n := 1
 	if re.Op == syntax.OpLiteral {
@@ -207,11 +206,10 @@ func instructions(re *syntax.Regexp) int {
 	return n
 }
 
-// replacements refuses to replace where the result is too big. Where it might be,
-// the matches are counted first, which takes the work of matching once more.
+// replacements rejects a replacement whose result is too big. If it could be, the matches are
+// counted first, which takes the work of matching once more.
 func replacements(pattern, s, repl string, work int) (int, error) {
-	// Each match inserts the replacement, and of the text at most what it matches for
-	// each "$".
+	// Each match inserts the replacement, and for each "$" at most the matched text.
 	groups := strings.Count(repl, "$")
 	if meter.Sum(meter.Sum(len(s), meter.Product(len(s)+1, len(repl))), meter.Product(groups, len(s))) <= 4*meter.MaxValueBytes {
 		return 0, nil
@@ -232,8 +230,8 @@ func replacements(pattern, s, repl string, work int) (int, error) {
 	return work, nil
 }
 
-// looksAhead reports whether something follows a repetition without end, so that
-// a match may fail, or turn out shorter, far behind where it ends.
+// looksAhead reports whether an expression has something after an unlimited repetition, so that
+// a match can fail, or turn out shorter, far behind its end.
 func looksAhead(re *syntax.Regexp) bool {
 	for i, sub := range re.Sub {
 		if re.Op == syntax.OpConcat && i < len(re.Sub)-1 && isEndless(sub) || looksAhead(sub) {
@@ -247,8 +245,8 @@ func isEndless(re *syntax.Regexp) bool {
 	return re.Op == syntax.OpStar || re.Op == syntax.OpPlus || re.Op == syntax.OpRepeat && re.Max < 0 || slices.ContainsFunc(re.Sub, isEndless)
 }
 
-// formatted bounds what printf writes: each verb once its argument, and the
-// widths and precisions, which hold for each item of a list.
+// formatted returns the bound of the output of printf: each verb writes its argument once, with
+// the width and precision for each item of a list.
 func formatted(args []reflect.Value) (int, error) {
 	format, values := args[0].String(), args[1]
 	each, all, most := 0, 0, 1
@@ -266,7 +264,7 @@ func formatted(args []reflect.Value) (int, error) {
 			return 0, errors.New("a width or precision of * is not available: write the number")
 		case c == '%':
 			verbs++
-		case c == '[': // an argument may be printed again and again
+		case c == '[': // one argument can be printed several times
 			all = meter.Sum(all, each)
 		}
 		size, number = meter.Sum(size, meter.Product(number, most)), 0
@@ -277,7 +275,7 @@ func formatted(args []reflect.Value) (int, error) {
 	return meter.Sum(size, callBytes*verbs), nil
 }
 
-// scalars is how many values without parts are in a value.
+// scalars returns how many values without parts a value contains.
 func scalars(v reflect.Value, depth int) int {
 	n := 0
 	each(v, func(part reflect.Value) {
@@ -312,8 +310,8 @@ func each(v reflect.Value, visit func(part reflect.Value)) {
 	}
 }
 
-// indentation is how many levels all lines of a value are indented together when it
-// is encoded with a line for each of its parts and of the lines of a text.
+// indentation returns the sum of the levels by which the lines of a value are indented when it
+// is encoded with one line for each of its parts and for each line of a text.
 func indentation(v reflect.Value, depth, level int) int {
 	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -333,8 +331,8 @@ func indentation(v reflect.Value, depth, level int) int {
 	return n
 }
 
-// headers is how many bytes the headers of TOML's tables have: each has the names of
-// all that it is in.
+// headers returns how many bytes the headers of TOML's tables have: each contains the names of
+// all tables around it.
 func headers(v reflect.Value, path, depth int) int {
 	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -365,7 +363,7 @@ func headers(v reflect.Value, path, depth int) int {
 	return n
 }
 
-// sorted is how often sorting n items compares one of them.
+// sorted returns how many times sorting n items compares one of them.
 func sorted(n int) int { return bits.Len(uint(max(n, 1))) }
 
 // until, untilStep and seq are sprig's, for lists of a bounded length.

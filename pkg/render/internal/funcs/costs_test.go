@@ -23,7 +23,7 @@ import (
 
 var updateCosts = flag.Bool("costs", false, "measure what functions cost, for some minutes, and write costs_table.go")
 
-// texts are what functions are slow with: each is repeated until it is long enough.
+// texts are slow arguments of functions: each is repeated until it is long enough.
 var texts = []string{"a", "aB", "A", "_", "a_", "A-b ", "1", " ", "a ", "\n", "a\n", ",", "a,", "<", "\"", "\\", "'", "\x00", "\xff", "é", "世", "😀",
 	"%41", ".", "a.", "/", "../", ":", "QUFB", "MFRA", ">=1.2.3 || ", "#\n", "- a\n", "- - a\n", "k: 1\n", "? a\n", "!!str a\n", "a: |\n a\n", "[a]\n", "[[a]]\n", "a.b.c.d=1\n",
 	"x={a=1}\n", "1.0.0-", "12h", "http://a/?b=c&", "$0", "[],", "{},", "0,", "\"a\",", "x*", "(x)", "&a ", "*a "}
@@ -194,7 +194,7 @@ func combinations(fn reflect.Type, n, most int) [][]reflect.Value {
 	return out[:min(len(out), most)]
 }
 
-// copied keeps a call from changing what the next one gets.
+// copied prevents that a call changes the arguments of the next one.
 func copied(args []reflect.Value) []reflect.Value {
 	out := slices.Clone(args)
 	for i, a := range out {
@@ -209,8 +209,8 @@ func copied(args []reflect.Value) []reflect.Value {
 	return out
 }
 
-// call does what the wrapper of a function does, and returns its size and its work. It reports
-// whether the call was made at all.
+// call calls a function like its wrapper, and returns the size of the result and the work. It
+// reports whether the call was made at all.
 func call(name string, args []reflect.Value) (size, work int, made bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -255,9 +255,9 @@ func allocated() uint64 {
 	return m.TotalAlloc
 }
 
-// measured is what a call takes: the least of some times.
+// measured returns the cost of a call: the lowest of several measurements.
 func measured(name string, args []reflect.Value, least time.Duration, times int) (took time.Duration, alloc float64, size, work int, made bool) {
-	for i := range 3 { // what the first allocates may be kept for the next
+	for i := range 3 { // the first call can allocate memory that the next ones reuse
 		before := allocated()
 		size, work, made, _ = call(name, copied(args))
 		if n := float64(allocated() - before); i == 0 || n < alloc {
@@ -368,9 +368,9 @@ func describe(args []reflect.Value) string {
 	return strings.ReplaceAll(strings.Join(out, " "), "\x00", "")
 }
 
-// Every function that templates may call has a price, and no call takes more memory
-// than that says, whatever its arguments (security.md 37): those of other sizes than
-// the table was measured with.
+// Every function that templates can call has a price, and no call allocates more memory than
+// its price, for any arguments (security.md 37). The arguments have other sizes than those with
+// which the table was measured.
 func TestPricesHold(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it calls every function with large arguments for some seconds")
@@ -389,12 +389,13 @@ func TestPricesHold(t *testing.T) {
 				var size, work int
 				var made bool
 				least := uint64(1 << 40)
-				for range 2 { // what the first allocates may be kept for the next
+				for range 2 { // the first call can allocate memory that the next one reuses
 					before := allocated()
 					size, work, made, _ = call(name, copied(args))
 					least = min(least, allocated()-before)
 				}
-				// 512 KiB are what a call takes whatever its arguments, such as regular expressions.
+				// A call can allocate 512 KiB independent of its arguments, for example for
+				// regular expressions.
 				if most := uint64(2*p.alloc*max(size, work) + 512<<10); made && least > most {
 					t.Errorf("%s of %s allocates %d bytes, want at most %d", name, describe(args), least, most)
 				}

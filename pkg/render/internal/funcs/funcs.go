@@ -17,9 +17,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// AllowedSprig are the functions of https://masterminds.github.io/sprig/ that
-// templates may call, each a pure function of its arguments. A name of sprig's
-// that is not here is a parse error; RefusedSprig has the reason.
+// AllowedSprig are the functions of https://masterminds.github.io/sprig/ that templates can
+// call, each a pure function of its arguments. Any other name of sprig is a parse error;
+// RefusedSprig has the reason.
 var AllowedSprig = strings.Fields(`
 	abbrev abbrevboth trunc trim upper lower title untitle substr repeat trimall trimAll trimSuffix trimPrefix
 	nospace initials swapcase snakecase camelcase kebabcase wrap wrapWith contains hasPrefix hasSuffix
@@ -44,7 +44,7 @@ var AllowedSprig = strings.Fields(`
 	urlParse urlJoin duration durationRound
 `)
 
-// RefusedSprig are sprig's other functions, with what makes them impure.
+// RefusedSprig are sprig's other functions, with the reason why each is impure.
 var RefusedSprig = func() map[string]string {
 	reasons := map[string]string{
 		"reads the controller's environment":                  "env expandenv",
@@ -62,8 +62,8 @@ var RefusedSprig = func() map[string]string {
 	return out
 }()
 
-// Map is the function map of every template: what is allowed of sprig, and the
-// contract's own (3.2). They are called through a gate, which limits them.
+// Map is the function map of every template: the allowed functions of sprig, and the contract's
+// own (3.2). Templates call them through a gate, which limits them.
 var Map = func() template.FuncMap {
 	all := sprig.TxtFuncMap()
 	out := template.FuncMap{}
@@ -95,9 +95,9 @@ var Map = func() template.FuncMap {
 	return out
 }()
 
-// seeing are the functions that make text of their arguments, or keep them for
-// one that does. A pointer of the data prints as its address there, which differs
-// from run to run: these see the value instead.
+// seeing are the functions that print their arguments, or store them for a function that does.
+// A pointer of the data prints as its address there, which differs from run to run: these
+// functions get the value instead.
 var seeing = func() map[string]bool {
 	out := map[string]bool{}
 	for _, name := range strings.Fields(`toString quote squote cat toStrings join sortAlpha list tuple dict set
@@ -125,8 +125,8 @@ func sortedValues(dict map[string]any) []any {
 	return out
 }
 
-// limitedPieces is sprig's function that cuts a text by a regular expression, up to
-// one piece more than a list may have.
+// limitedPieces limits sprig's function that splits a text by a regular expression to one piece
+// more than a list can have.
 func limitedPieces(fn any) func(pattern, s string, n int) ([]string, error) {
 	return func(pattern, s string, n int) (pieces []string, err error) {
 		if n < 0 || n > maxItems {
@@ -145,7 +145,7 @@ func limitedPieces(fn any) func(pattern, s string, n int) ([]string, error) {
 	}
 }
 
-// Printf is text/template's without %p, which prints an address.
+// Printf is that of text/template without %p, which prints an address.
 func Printf(format string, args ...any) (string, error) {
 	verb := false
 	for _, r := range format {
@@ -161,7 +161,7 @@ func Printf(format string, args ...any) (string, error) {
 	return fmt.Sprintf(format, args...), nil
 }
 
-// values returns a copy of a list with pointers replaced by what they point at.
+// values returns a copy of a list with pointers replaced by the values that they point to.
 func values(args []any) []any {
 	out := make([]any, len(args))
 	for i, arg := range args {
@@ -170,8 +170,8 @@ func values(args []any) []any {
 	return out
 }
 
-// value looks through pointers, and into lists. A nil pointer becomes "<nil>",
-// as it prints in a template.
+// value dereferences pointers, also in lists. A nil pointer becomes "<nil>", the text that a
+// template prints for it.
 func value(v any) any {
 	switch t := v.(type) {
 	case nil, string, error:
@@ -179,7 +179,7 @@ func value(v any) any {
 	case fmt.Stringer:
 		seen := stringer(v)
 		if s, ok := seen.(fmt.Stringer); ok && s.String() == NoValue {
-			return NoValue // the whole data: as it prints, also where a verb passes over String
+			return NoValue // the whole data: the text that it prints as, also with a verb that does not call String
 		}
 		return seen
 	case []any:
@@ -195,7 +195,7 @@ func value(v any) any {
 	return rv.Interface()
 }
 
-// stringer keeps a nil pointer with a String method from panicking.
+// stringer prevents a panic in the String method of a nil pointer.
 func stringer(v any) any {
 	if rv := reflect.ValueOf(v); rv.IsValid() && rv.Kind() == reflect.Pointer && rv.IsNil() {
 		return "<nil>"
@@ -203,8 +203,8 @@ func stringer(v any) any {
 	return v
 }
 
-// seeValues replaces the arguments of type any, and those in a list of them, by
-// values instead of pointers.
+// seeValues replaces pointers by their values in the arguments of type any, and in lists of
+// them.
 func seeValues(args []reflect.Value) {
 	anyType, listType := reflect.TypeFor[any](), reflect.TypeFor[[]any]()
 	for i, arg := range args {
@@ -259,8 +259,7 @@ func decodeList(s string, unmarshal func([]byte, any) error) []any {
 	return list
 }
 
-// UndefinedFunction words the parser's message about a function that is not
-// there.
+// UndefinedFunction rewrites the parser's message about an unknown function.
 func UndefinedFunction(message string) (string, bool) {
 	rest, ok := strings.CutPrefix(message, `function "`)
 	if !ok {

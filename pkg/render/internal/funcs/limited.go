@@ -10,29 +10,29 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
-// Limits on what functions make, so that no template takes the controller's
-// memory: `repeat`, `until`, `join`, `printf` and their like grow without end.
+// Limits on the results of functions, so that no template exhausts the controller's memory: the
+// results of `repeat`, `until`, `join`, `printf` and similar functions are otherwise unlimited.
 const (
-	// callBytes is what a call counts at least.
+	// callBytes is the minimum that a call counts.
 	callBytes = 64
-	// maxItems is the longest list that until, untilStep, seq and the functions
-	// that split text make.
+	// maxItems is the longest list that until, untilStep, seq and the functions that split text
+	// return.
 	maxItems = 10_000
-	// MaxDecodedBytes is the longest text to decode from YAML, JSON or TOML, 64 KiB:
-	// the tree of it takes a hundred times as much.
+	// MaxDecodedBytes is the longest text to decode from YAML, JSON or TOML, 64 KiB: the
+	// decoded tree needs a hundred times as much.
 	MaxDecodedBytes = 64 << 10
-	// maxPatternBytes is the longest regular expression, and maxInstructions what it
-	// may become: a repetition multiplies what it repeats.
+	// maxPatternBytes is the longest regular expression, and maxInstructions its longest
+	// compiled form: a repetition multiplies the repeated part.
 	maxPatternBytes = 1000
 	maxInstructions = 10_000
 )
 
-// Mutators are the functions that change a map in place. What contains that map
-// grows without any function making it.
+// Mutators are the functions that change a map in place. A value that contains that map grows
+// although no function returns it.
 var Mutators = map[string]bool{"set": true, "merge": true, "mergeOverwrite": true, "mustMerge": true, "mustMergeOverwrite": true}
 
-// passing are the functions whose result is one of their arguments, or a part of one,
-// so that it takes no memory of its own.
+// passing are the functions that return one of their arguments, or a part of one, so that the
+// result needs no memory of its own.
 var passing = func() map[string]bool {
 	out := map[string]bool{PrintedName: true}
 	for _, name := range strings.Fields("get set unset first mustFirst last mustLast default coalesce ternary dig") {
@@ -41,14 +41,14 @@ var passing = func() map[string]bool {
 	return out
 }()
 
-// PrintedName is a function that templates with mutators get: it weighs what an
-// action prints.
+// PrintedName is a function that is added to templates with mutators: it weighs the value that
+// an action prints.
 const PrintedName = "printed"
 
 func Printed(v any) any { return v }
 
-// price is what calling a function takes. Work is what its arguments and its result
-// count in bytes, and what the function's bound adds.
+// price is the cost of calling a function. The work is the number of bytes that its arguments
+// and its result count, and what the function's bound adds.
 type price struct {
 	call  int // units for each call
 	kib   int // units for each KiB of work
@@ -63,7 +63,7 @@ func (p price) cost(work int) int {
 	return meter.Sum(p.call, meter.Product(work, p.kib)>>10)
 }
 
-// Set are those that the templates of a profile use, limited.
+// Set are the functions of a profile's templates, with limits.
 type Set struct {
 	// Meter is that of the rendering that executes templates.
 	Meter   *meter.Meter
@@ -72,8 +72,8 @@ type Set struct {
 
 var errorType = reflect.TypeFor[error]()
 
-// Limit wraps a function so that the meter is charged, and returns an error where a
-// limit is passed. It is made once for all templates of a profile.
+// Limit wraps a function so that it charges the meter, and returns an error beyond a limit. It
+// is called once for all templates of a profile.
 func (f *Set) Limit(name string, fn any) any {
 	if limited, ok := f.limited[name]; ok {
 		return limited
@@ -115,7 +115,7 @@ func (f *Set) Limit(name string, fn any) any {
 	return wrapped
 }
 
-// before charges a call, and refuses what its result would be too big for.
+// before charges a call, and rejects it if its result would be too big.
 func before(m *meter.Meter, name string, p price, args []reflect.Value) error {
 	size, bytes, err := workOf(m, name, args)
 	if err != nil {
@@ -131,8 +131,8 @@ func before(m *meter.Meter, name string, p price, args []reflect.Value) error {
 	return m.Spend(p.cost(bytes))
 }
 
-// workOf is what the arguments of a call count, and what it is known to take before it
-// is made, both in bytes.
+// workOf returns what the arguments of a call count, and the work of the call that is known
+// before it, both in bytes.
 func workOf(m *meter.Meter, name string, args []reflect.Value) (size, total int, err error) {
 	for _, arg := range args {
 		n, err := m.Weighed(arg)

@@ -8,8 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// These look at a text before it is decoded: how deep it is nested is what decoders
-// take most memory for. What they are asked about has at most MaxDecodedBytes.
+// These functions measure the nesting of a text before it is decoded: decoders need most memory
+// for nesting. The text has at most MaxDecodedBytes.
 
 // isDeepJSON reports whether brackets are nested too deep.
 func isDeepJSON(s string) bool {
@@ -33,8 +33,8 @@ func isDeepJSON(s string) bool {
 	return false
 }
 
-// isDeepTOML reports whether brackets are nested too deep, or a key has too many
-// parts. It knows the four kinds of strings and comments (https://toml.io/en/v1.0.0).
+// isDeepTOML reports whether brackets are nested too deep, or a key has too many parts. It
+// handles the four kinds of strings and comments (https://toml.io/en/v1.0.0).
 func isDeepTOML(s string) bool {
 	depth, parts := 0, 0
 	for i := 0; i < len(s); i++ {
@@ -65,7 +65,7 @@ func isDeepTOML(s string) bool {
 	return false
 }
 
-// endOfTOMLString returns where the last quote is of the string that begins at i.
+// endOfTOMLString returns the index of the last quote of the string that begins at i.
 func endOfTOMLString(s string, i int) int {
 	quote := s[i : i+1]
 	if long := strings.Repeat(quote, 3); strings.HasPrefix(s[i:], long) {
@@ -93,9 +93,9 @@ func endOfTOMLString(s string, i int) int {
 	return i
 }
 
-// IsDeepYAML reports whether brackets, or the dashes and question marks of a line, are
-// nested too deep. Brackets in strings count as well, so that a text may be nested
-// deeper than it seems; the decoder itself ends at 10,000 levels.
+// IsDeepYAML reports whether brackets, or the dashes and question marks of a line, are nested
+// too deep. Brackets in strings count as well, so a text can be nested less than the result
+// suggests. The decoder itself stops at 10,000 levels.
 func IsDeepYAML(s string) bool {
 	depth, marks, start := 0, 0, true
 	for i := 0; i < len(s); i++ {
@@ -124,15 +124,14 @@ func IsDeepYAML(s string) bool {
 	return false
 }
 
-// Limits on what the decoder of YAML does beyond reading: it makes what aliases stand
-// for again and again, and compares each key of a mapping with each, noting every two
-// that are alike.
+// Limits on the work of the YAML decoder beyond reading: it expands aliases at every use, and
+// compares each key of a mapping with all others, recording every two that are equal.
 const (
-	maxAliased      = 10_000 // values that aliases stand for
+	maxAliased      = 10_000 // values after the expansion of aliases
 	maxRepeatedKeys = 100    // pairs of keys that are alike
 )
 
-// parsedYAML is the work that decoding a YAML text takes beyond reading it.
+// parsedYAML returns the work of decoding a YAML text beyond reading it.
 func parsedYAML(s string) (int, error) {
 	var root yaml.Node
 	if yaml.Unmarshal([]byte(s), &root) != nil {

@@ -2,5 +2,5 @@
 
 package funcs
 
-// raceDetector tells tests that measure memory that sync.Pool drops items at random.
+// raceDetector is true if sync.Pool drops items at random, for tests that measure memory.
 const raceDetector = true

@@ -7,8 +7,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
-// What replacing may make is bounded by what it makes: the matches are counted where the
-// result might be larger than four times a value, and nothing is refused that is not.
+// Replacing is limited by the size of its result: the matches are counted if the result could
+// be larger than four times a value, and no smaller result is rejected.
 func TestReplacementsAreBoundedByWhatTheyMake(t *testing.T) {
 	const most, work = 4 * meter.MaxValueBytes, 7
 	for name, c := range map[string]struct {

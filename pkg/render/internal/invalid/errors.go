@@ -16,41 +16,41 @@ import (
 // Error says that a profile, a pool or a setting is wrong. Rendering
 // again is pointless until it has changed.
 type Error struct {
-	// Profile, Version and Commit name the profile, where one is concerned.
+	// Profile, Version and Commit name the profile, if the error is about one.
 	Profile, Version, Commit string
-	// Pool is the MachineDeployment, "namespace/name", where one is concerned.
+	// Pool is the MachineDeployment, "namespace/name", if the error is about one.
 	Pool string
-	// Path is the profile's file, where that is known.
+	// Path is the profile's file, if it is known.
 	Path string
-	// Line counts from 1. It is a line of Path where the profile came with Lines,
-	// else a line of the text in Field. 0 where no line can be named.
+	// Line counts from 1. It is a line of Path if the profile has Lines, otherwise a line of
+	// the text in Field. It is 0 if no line is known.
 	Line int
-	// Stage is "bootstrap" or "provisioning", where one is concerned.
+	// Stage is "bootstrap" or "provisioning", if the error is about one.
 	Stage string
-	// File is the path on the node of the file concerned.
+	// File is the path on the node of the file that the error is about.
 	File string
-	// Field is what to change: "spec.bootstrapConfig.files[3].content.inline.data",
+	// Field is the field to change: "spec.bootstrapConfig.files[3].content.inline.data",
 	// "spec.template.spec.providerSpec.value.operatingSystem", "settings.nodeHTTPProxy".
 	Field string
-	// Err is the cause. It holds no credentials.
+	// Err is the cause. It contains no credentials.
 	Err error
 
-	// LineOfPath is true if Line is one of Path, and not of the text in Field.
+	// LineOfPath is true if Line is a line of Path, and not of the text in Field.
 	LineOfPath bool
 }
 
-// Limits on a message, in bytes: it is printed, logged, and part of an event,
-// while what it quotes may be a megabyte.
+// Limits on a message, in bytes: it is printed, logged, and part of an event, but the text that
+// it quotes can have a megabyte.
 const (
 	MaxMessageBytes = 1000
 	MaxNameBytes    = 250
 )
 
-// maxProblems are named at once; nobody reads more.
+// maxProblems is how many problems one error lists; users do not read more.
 const maxProblems = 50
 
-// Error reads "rendering profile "osp-x" v1.2.3 at 3f2a9c1: profiles/x.yaml:41:
-// bootstrapConfig.files[3] "/opt/bin/x": cause", less what is not known.
+// Error returns "rendering profile "osp-x" v1.2.3 at 3f2a9c1: profiles/x.yaml:41:
+// bootstrapConfig.files[3] "/opt/bin/x": cause", without the parts that are unknown.
 func (e *Error) Error() string {
 	if e.Profile == "" && e.Field == "" && e.Path == "" {
 		return e.Err.Error()
@@ -95,7 +95,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// shortField leaves out what a reader of a profile knows anyway.
+// shortField omits the parts of the path that are the same for every file.
 func (e *Error) shortField() string {
 	if e.Stage == "" {
 		return e.Field
@@ -103,7 +103,7 @@ func (e *Error) shortField() string {
 	return strings.TrimSuffix(strings.TrimPrefix(e.Field, "spec."), ".content.inline.data")
 }
 
-// shortCommit abbreviates a Git object name and leaves other revisions alone.
+// shortCommit shortens a Git object name and returns other revisions unchanged.
 func shortCommit(commit string) string {
 	if len(commit) < 40 || strings.Trim(commit, "0123456789abcdef") != "" {
 		return commit
@@ -116,12 +116,12 @@ func LineOf(text string, offset int) int {
 	return 1 + strings.Count(text[:min(max(offset, 0), len(text))], "\n")
 }
 
-// At makes an Error about one field of a stage or of the spec.
+// At returns an Error about one field of a stage or of the spec.
 func At(field, format string, args ...any) *Error {
 	return &Error{Field: field, Err: fmt.Errorf(format, args...)}
 }
 
-// InStage fills in the stage of problems.
+// InStage sets the stage of problems.
 func InStage(stage string, problems ...*Error) []*Error {
 	for _, p := range problems {
 		p.Stage = stage
@@ -129,7 +129,7 @@ func InStage(stage string, problems ...*Error) []*Error {
 	return problems
 }
 
-// One makes a single Error of several, nil of none.
+// One returns one Error for all problems, and nil if there are none.
 func One(problems []*Error) error {
 	switch len(problems) {
 	case 0:
@@ -140,12 +140,12 @@ func One(problems []*Error) error {
 	return &Error{Err: Join(problems)}
 }
 
-// Join is errors.Join for problems, the first maxProblems of them.
+// Join is errors.Join for the first maxProblems of problems.
 func Join(problems []*Error) error {
 	errs := make([]error, 0, len(problems))
 	for i, p := range problems {
 		if i == maxProblems {
-			errs = append(errs, &Error{Err: fmt.Errorf("%d more problems: mend what is named above first", len(problems)-i)})
+			errs = append(errs, &Error{Err: fmt.Errorf("%d more problems: fix those above first", len(problems)-i)})
 			break
 		}
 		errs = append(errs, p)
@@ -174,8 +174,8 @@ func Problems(err error) []*Error {
 	return nil
 }
 
-// Nearest returns the known name that is at most two edits away, or for a long
-// name as many as a quarter of its letters: "KubeletVersion" is "KubeVersion".
+// Nearest returns the known name that is at most two edits from name, or for a long name a
+// quarter of its letters: "KubeletVersion" gives "KubeVersion".
 func Nearest(name string, known []string) string {
 	if len(name) > MaxNameBytes {
 		return ""
@@ -189,7 +189,7 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
-// Decoding words an error of encoding/json without quoting values.
+// Decoding rewrites an error of encoding/json without quoting values.
 func Decoding(field string, err error) *Error {
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) {
@@ -200,7 +200,7 @@ func Decoding(field string, err error) *Error {
 	}
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
-		return At(field, "is no JSON: %w", syntax)
+		return At(field, "invalid JSON: %w", syntax)
 	}
 	return At(field, "cannot be decoded: %w", err)
 }

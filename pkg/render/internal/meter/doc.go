@@ -1,5 +1,5 @@
-// Package meter counts what one execution of templates uses up, in units of work and in
-// bytes, and stops it at limits that are the same on every machine: text/template cannot
-// be canceled, and a clock would make the outcome depend on load. It also bounds how
-// many renderings that need much run beside each other: see Rooms.
+// Package meter counts the work and the bytes of one execution of templates, and stops it at
+// limits that are the same on every machine: text/template cannot be canceled, and with a clock
+// the result would depend on load. It also limits how many large renderings run concurrently:
+// see Rooms.
 package meter

@@ -6,34 +6,34 @@ import (
 	"reflect"
 )
 
-// A rendering pays for what it does in units of about one nanosecond. What each
-// function costs is measured (costs_table.go), so the units are those of the machine
-// that measured; a rendering is stopped by what it has used up of them, never by a
-// clock, and what renders once renders always.
+// A rendering pays for its work in units of about one nanosecond. The cost of each function is
+// measured (costs_table.go), so the units are those of the machine that measured. A rendering
+// is stopped after a number of units, never by a clock, so that a profile that renders once
+// renders always.
 const (
-	// MaxCost is what one execution of a profile's templates may use up. Rendering
-	// executes them for the placeholders and for the real values, and both together
-	// may take one second of CPU.
+	// MaxCost is the work of one execution of a profile's templates. Rendering executes them
+	// for the placeholders and for the real values, and both together can take one second of
+	// CPU.
 	MaxCost = 200_000_000
-	// MaxMade is how many bytes the functions may make and the templates may write
-	// together in one execution. It bounds what variables hold.
+	// MaxMade is how many bytes the functions can return and the templates can write together
+	// in one execution. It limits the size of variables.
 	MaxMade = 8 << 20 // 8 MiB
-	// MaxCallBytes is how many bytes one call may allocate, for its result and on the
-	// way to it.
+	// MaxCallBytes is how many bytes one call can allocate, for its result and for temporary
+	// values.
 	MaxCallBytes = 16 << 20 // 16 MiB
 )
 
-// Limits on the values that functions take and make.
+// Limits on the arguments and results of functions.
 const (
 	// MaxValueBytes is the largest value, 1 MiB as for a file. An item of a list counts
-	// ItemBytes and an entry of a map entryBytes more than its content, which is what
-	// they take in memory.
+	// ItemBytes and an entry of a map entryBytes in addition to its content, which is their
+	// size in memory.
 	MaxValueBytes = 1 << 20
 	ItemBytes     = 16
 	entryBytes    = 64
 	mapBytes      = 48 // of a map without entries
-	// MaxValueDepth is how deep lists and maps may be in one another. Printing what
-	// contains itself would take all of the stack and end the process.
+	// MaxValueDepth is the nesting of lists and maps. Printing a value that contains itself
+	// would use up the stack and end the process.
 	MaxValueDepth = 100
 )
 
@@ -42,26 +42,26 @@ var (
 	ErrTooDeep = fmt.Errorf("a value that is more than %d levels deep, or contains itself", MaxValueDepth)
 )
 
-// What text/template itself takes: at least what BenchmarkNodes reports.
+// The cost of text/template itself: at least the costs that BenchmarkNodes reports.
 const (
 	TickCost = 100 // the body of a range, or a template
 	NodeCost = 200 // an argument, a field of one, a text
-	// VariablesPerNode is how many declared variables are looked through in the time of a node.
+	// VariablesPerNode is how many declared variables are searched in the time of one node.
 	VariablesPerNode = 32
 	// CompareBytes are compared, or hashed, in one unit.
 	CompareBytes = 8
-	// mapCost is what sorting a map takes, for each byte that it counts.
+	// mapCost is the cost of sorting a map, for each byte that it counts.
 	mapCost = 20
 )
 
-// Meter counts what one execution has used up.
+// Meter counts the work and the bytes of one execution.
 type Meter struct {
 	Cost        int // of MaxCost
 	Made        int // of MaxMade
 	largest     int // bytes that an argument or a result had
 	largestMap  int // the same of those with a map in them
 	Invocations int // of maxInvocations, at this moment
-	// Room is what it may take before it has to begin again with more; nil for all.
+	// Room is the limit after which the rendering begins again with more; nil has no limit.
 	Room *Room
 }
 
@@ -76,7 +76,7 @@ func (m *Meter) Spend(cost int) error {
 	return m.check()
 }
 
-// Make counts bytes that a function or a template makes.
+// Make counts bytes that a function or a template creates.
 func (m *Meter) Make(n int) error {
 	m.Made = Sum(m.Made, n)
 	return m.check()
@@ -115,8 +115,8 @@ type scale struct {
 	maps  bool // there was a map in it
 }
 
-// weigh returns how many bytes a value counts: more than the limit, without looking
-// further, where it is more, and the largest number where it is too deep.
+// weigh returns how many bytes a value counts. It stops at the limit and returns more than the
+// limit, or the largest number if the value is nested too deep.
 func (s *scale) weigh(v reflect.Value, depth int) int {
 	if depth > MaxValueDepth {
 		return math.MaxInt
@@ -156,15 +156,15 @@ func (s *scale) weigh(v reflect.Value, depth int) int {
 
 func Weigh(v reflect.Value) int { return (&scale{limit: MaxValueBytes}).weigh(v, 0) }
 
-// isFlat reports whether all values of a kind take the same.
+// isFlat reports whether all values of a kind have the same size.
 func isFlat(k reflect.Kind) bool { return k >= reflect.Bool && k <= reflect.Complex128 }
 
-// Steps is what executing a list takes at most, as far as it can be told before:
-// some of it depends on the largest values that there are by then.
+// Steps is an upper bound of the steps to execute a list, as far as it is known before
+// execution: some steps depend on the size of the largest values at that time.
 type Steps struct {
 	Units int
-	// Compares are arguments that are compared or looked up, and sorts the pipelines
-	// that may sort a map: those of a range, and of what is printed.
+	// Compares are arguments that are compared or looked up, and Sorts the pipelines that can
+	// sort a map: those of a range, and of printed values.
 	Compares, Sorts int
 }
 
@@ -173,8 +173,8 @@ func (s Steps) Cost(m *Meter) int {
 	return Sum(s.Units, Sum(Product(s.Compares, m.largest/CompareBytes), Product(s.Sorts, Product(m.largestMap, mapCost))))
 }
 
-// Sum and product stay at the largest number instead of running over. Their
-// arguments are not negative.
+// Sum and product return the largest number instead of overflowing. Their arguments are not
+// negative.
 func Sum(a, b int) int {
 	if a > math.MaxInt-b {
 		return math.MaxInt

@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// What renderings take at once is bounded, so that the profiles of one tenant take
-// neither the memory of a controller nor the turns of the others. A rendering begins in a
-// small room; one that does not fit gives up what it has, waits for one of the few large
-// ones, and begins again. What fits never waits for what does not.
+// Concurrent renderings are limited, so that the profiles of one tenant use up neither the
+// memory of a controller nor the share of the others. A rendering begins in a small room. If it
+// does not fit, it discards its results, waits for one of the few large rooms, and begins
+// again. Renderings that fit never wait for those that do not.
 const (
-	// smallRooms and largeRooms are how many renderings there may be at a time of each
-	// kind. A small one takes up to 8 MiB, a large one up to 32 MiB (BenchmarkBudget).
+	// smallRooms and largeRooms are the number of concurrent renderings of each kind. A small
+	// one allocates up to 8 MiB, a large one up to 32 MiB (BenchmarkBudget).
 	smallRooms = 8
 	largeRooms = 2
 
@@ -25,21 +25,21 @@ const (
 
 )
 
-// Rooms are those of an engine. Their zero value is of no use.
+// Rooms are those of an engine. The zero value is not usable.
 type Rooms struct{ small, Large *semaphore.Weighted }
 
 func NewRooms() Rooms {
 	return Rooms{small: semaphore.NewWeighted(smallRooms), Large: semaphore.NewWeighted(largeRooms)}
 }
 
-// Room is what a rendering may take before it has to begin again with more. A nil one
-// has no other limits than every rendering.
+// Room limits a rendering, which has to begin again with more if it exceeds the limit. A nil
+// Room adds no limits to those of every rendering.
 type Room struct {
 	// outgrown: it did not fit.
 	outgrown bool
 }
 
-// errOutgrown ends a rendering that begins again. Nobody sees it.
+// errOutgrown ends a rendering that begins again with a large room. No caller gets it.
 var errOutgrown = errors.New("needs a large room")
 
 func (r *Room) Check(fits bool) error {
@@ -50,7 +50,7 @@ func (r *Room) Check(fits bool) error {
 	return errOutgrown
 }
 
-// In calls f with a small room and, if that does not do, with a large one. F must not
+// In calls f with a small room and, if that is not enough, again with a large one. f must not
 // wait for another room.
 func (r Rooms) In(f func(*Room)) {
 	small := &Room{}
@@ -60,7 +60,7 @@ func (r Rooms) In(f func(*Room)) {
 	}
 }
 
-// Within waits for its turn. Those who wait are served in their order.
+// Within calls f when s has a free place. Waiting callers are served in order.
 func Within(s *semaphore.Weighted, f func()) {
 	_ = s.Acquire(context.Background(), 1) // fails only with its context
 	defer s.Release(1)

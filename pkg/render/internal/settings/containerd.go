@@ -94,8 +94,8 @@ func (s Settings) ContainerdConfig() (string, error) {
 	return b.String(), nil
 }
 
-// registryAuth returns the credentials under the names of config.toml. Of two names for
-// one host the last counts.
+// registryAuth returns the credentials under the names of config.toml. If two names have the
+// same host, the last counts.
 func (s Settings) registryAuth() map[string]criRegistryConfig {
 	if len(s.RegistryCredentials) == 0 {
 		return nil
@@ -107,7 +107,7 @@ func (s Settings) registryAuth() map[string]criRegistryConfig {
 	return out
 }
 
-// authHost is the host of a name that is a URL, else the name itself.
+// authHost returns the host of a name that is a URL, otherwise the name itself.
 func authHost(name string) string {
 	if u, err := url.Parse(name); err == nil && u.Host != "" {
 		return u.Host

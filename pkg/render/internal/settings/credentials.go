@@ -8,23 +8,23 @@ import (
 	"strings"
 )
 
-// The texts that stand for credentials. They are part of every digest: changing one changes the
+// The texts that replace credentials. They are part of every digest: changing one changes the
 // digests of all pools.
 const (
-	// PlaceholderText stands for passwords, user names and keys.
+	// PlaceholderText replaces passwords, user names and keys.
 	PlaceholderText = "placeholder"
 	// placeholderAuth is base64 of "placeholder:placeholder".
 	placeholderAuth = "cGxhY2Vob2xkZXI6cGxhY2Vob2xkZXI="
-	// placeholderUserInfo stands before the "@" of a URL.
+	// placeholderUserInfo replaces the part before the "@" of a URL.
 	placeholderUserInfo = "placeholder:placeholder"
-	// placeholderUnescaped stands before the "@" of a proxy whose user and password no
-	// parser of URLs takes, and no parser takes it either: Warnings of settings without
-	// credentials tell of such a proxy too.
+	// placeholderUnescaped replaces the part before the "@" of a proxy whose user and password
+	// no URL parser accepts. No parser accepts the placeholder either, so that Warnings of
+	// settings without credentials reports such a proxy too.
 	placeholderUnescaped = "placeholder:placeholder%"
 )
 
-// Credentials are those in settings. What is zero was not a credential: a proxy without
-// user-info stays in the settings.
+// Credentials are those in settings. A field is zero if the value was not a credential: a proxy
+// without user-info stays in the settings.
 type Credentials struct {
 	HTTPProxy                 string                        `json:"httpProxy,omitempty"`
 	NoProxy                   string                        `json:"noProxy,omitempty"`
@@ -35,7 +35,7 @@ type Credentials struct {
 	RegistryCredentials       map[string]RegistryCredential `json:"registryCredentials,omitempty"`
 }
 
-// Empty reports whether there are none.
+// Empty reports whether there are no credentials.
 func (c Credentials) Empty() bool {
 	return c.HTTPProxy == "" && c.NoProxy == "" && c.InsecureRegistries == "" && c.RegistryMirrors == "" && len(c.ContainerdRegistryMirrors) == 0 && len(c.DownloadMirrors) == 0 &&
 		len(c.RegistryCredentials) == 0
@@ -81,7 +81,7 @@ func (s Settings) WithoutCredentials() (Settings, Credentials) {
 	return s, c
 }
 
-// WithCredentials puts back what WithoutCredentials took out.
+// WithCredentials restores the credentials that WithoutCredentials removed.
 func (s Settings) WithCredentials(c Credentials) Settings {
 	Restore(&s.NodeHTTPProxy, c.HTTPProxy)
 	Restore(&s.NodeNoProxy, c.NoProxy)
@@ -100,7 +100,7 @@ func (s Settings) WithCredentials(c Credentials) Settings {
 	return s
 }
 
-// Replace replaces a value that is not empty, and returns what it was.
+// Replace replaces a value that is not empty, and returns the previous value.
 func Replace(value *string, placeholder string) (was string) {
 	was = *value
 	if was != "" {
@@ -109,15 +109,15 @@ func Replace(value *string, placeholder string) (was string) {
 	return was
 }
 
-// Restore puts back a value that Replace returned.
+// Restore restores a value that Replace returned.
 func Restore(value *string, was string) {
 	if was != "" {
 		*value = was
 	}
 }
 
-// hide returns the value if there is something to hide in it, be it a
-// placeholder: of an input without credentials WithoutCredentials still says where they belong.
+// hide returns the value if it contains a credential, even if that is a placeholder: if the
+// credentials were removed before, WithoutCredentials still reports their places.
 func hide(value *string, hidden func(string) string) (was string) {
 	if h := hidden(*value); h != *value || hasPlaceholder(h) {
 		was, *value = *value, h
@@ -129,7 +129,7 @@ func hasPlaceholder(s string) bool {
 	return strings.Contains(s, placeholderUserInfo+"@") || strings.Contains(s, placeholderUnescaped+"@")
 }
 
-// proxyList and mirrorList hide user-info in the items of a comma list.
+// proxyList and mirrorList hide user-info in the items of a comma-separated list.
 func proxyList(list string) string  { return eachItem(list, withoutUserInfo) }
 func mirrorList(list string) string { return eachItem(list, mirrorItem) }
 
@@ -147,11 +147,12 @@ func eachItem(list string, hidden func(string) string) string {
 	return strings.Join(items, ",")
 }
 
-// beginning is what stands before the user in an item of a comma list.
+// beginning matches the text before the user in an item of a comma-separated list.
 var beginning = regexp.MustCompile(`^\s*([a-zA-Z0-9.-]+=)?([A-Za-z][A-Za-z0-9+.-]*://)?`)
 
-// begunBefore is the first of the items in which the user-info of item may begin: a comma of
-// a password ends an item too, so that no user is before its "@". It is len(before) without one.
+// begunBefore returns the index of the first item in which the user-info of item can begin: a
+// comma in a password ends an item too, so that the "@" can follow in a later item without a
+// user. It returns len(before) if there is none.
 func begunBefore(before []string, item string) int {
 	userInfo, _, ok := strings.Cut(item, "@")
 	if !ok || strings.Contains(userInfo, ":") {
@@ -168,8 +169,8 @@ func begunBefore(before []string, item string) int {
 	return len(before)
 }
 
-// mirrorItem hides user-info in an item of -node-registry-mirrors, which may
-// begin with "registry=".
+// mirrorItem hides user-info in an item of -node-registry-mirrors, which can begin with
+// "registry=".
 func mirrorItem(item string) string {
 	if match := mirrorEntry.FindStringSubmatchIndex(strings.TrimLeft(item, " \t")); match == nil {
 		return withoutUserInfo(item)
@@ -186,8 +187,8 @@ func mirrorFlag(item string) string {
 	return name + "=" + withoutUserInfo(mirror)
 }
 
-// userInfoInName reports whether the "=" of "registry=url" may be one of a password: what
-// stands before it is a URL, or has a colon and is no host with a port.
+// userInfoInName reports whether the "=" of "registry=url" can belong to a password: the text
+// before it is a URL, or contains a colon and is not a host with a port.
 func userInfoInName(name, mirror string) bool {
 	host := registry{name: name}.dir()
 	return strings.Contains(name, "@") || strings.Contains(mirror, "@") && strings.Contains(host, ":") && !hostName.MatchString(host)
@@ -211,12 +212,12 @@ func withoutProxyUser(s string) string {
 	return withoutUserInfo(s)
 }
 
-// urlScheme is what a URL with a scheme begins with (RFC 3986, section 3.1).
+// urlScheme matches the beginning of a URL with a scheme (RFC 3986, section 3.1).
 var urlScheme = regexp.MustCompile(`^\s*[A-Za-z][A-Za-z0-9+.-]*://`)
 
-// cutUserInfo cuts a URL, with or without a scheme, before its user-info and at the "@"
-// behind it, which is the last one: whoever does not escape a password may have any
-// character in it, "/", "?" and "#" too.
+// cutUserInfo splits a URL, with or without a scheme, before its user-info and at the "@" after
+// it. That is the last "@": a password that is not escaped can contain any character, including
+// "/", "?" and "#".
 func cutUserInfo(s string) (scheme, userInfo, rest string, ok bool) {
 	at := strings.LastIndexByte(s, '@')
 	if at < 0 {
@@ -226,7 +227,7 @@ func cutUserInfo(s string) (scheme, userInfo, rest string, ok bool) {
 	return scheme, s[len(scheme):at], s[at:], true
 }
 
-// isUserInfo reports whether s is the user-info of a URL, as a parser takes it.
+// isUserInfo reports whether a parser accepts s as the user-info of a URL.
 func isUserInfo(s string) bool {
 	u, err := url.Parse("http://" + s + "@host")
 	return err == nil && u.Host == "host"

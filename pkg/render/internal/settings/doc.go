@@ -1,5 +1,5 @@
-// Package settings knows the controller's flags that a node notices: which values nodes can use
-// and which hardly do what was meant, the configuration of containerd that follows from them,
-// and which parts of them are credentials. It knows no profile and no pool. Start with
-// Settings.
+// Package settings has the controller's flags that change what a node gets. It decides which
+// values nodes can use and which can hardly have the intended effect, generates the
+// configuration of containerd from them, and finds the credentials in them. It does not depend
+// on profiles or pools. Start with Settings.
 package settings

@@ -13,7 +13,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
-// The hosts.toml files tell containerd where to pull from:
+// The hosts.toml files list for containerd the endpoints to pull from:
 // https://github.com/containerd/containerd/blob/main/docs/hosts.md
 const (
 	hostsTOMLDir         = "/etc/containerd/certs.d/"
@@ -21,12 +21,12 @@ const (
 
 	dockerHub         = "docker.io"
 	dockerHubEndpoint = "https://registry-1.docker.io"
-	// defaultRegistry is the folder for every registry without one of its own.
-	// Flags may also call it "*".
+	// defaultRegistry is the folder for every registry without one of its own. Flags can also
+	// call it "*".
 	defaultRegistry = "_default"
 )
 
-// endpoint is one place to pull from.
+// endpoint is one address to pull from.
 type endpoint struct {
 	url string
 	// overridePath: the URL's path is complete, containerd appends no /v2.
@@ -40,7 +40,7 @@ type registry struct {
 	insecure  bool
 }
 
-// mirrorEntry is an entry of -node-registry-mirrors that names its registry.
+// mirrorEntry matches an entry of -node-registry-mirrors that names its registry.
 var mirrorEntry = regexp.MustCompile(`^([a-zA-Z0-9.-]+)=(.*)`)
 
 // mirror is one entry of a flag with mirrors.
@@ -48,7 +48,7 @@ type mirror struct {
 	flag, field string
 	registry    string
 	url         string
-	shown       string // the entry as it was written, without user and password
+	shown       string // the entry of the flag without user and password
 }
 
 const (
@@ -63,7 +63,7 @@ func (s Settings) mirrors() (out []mirror, problems []*invalid.Error) {
 		m := mirror{flag: repeatableFlag, field: "settings.nodeContainerdRegistryMirrors[" + strconv.Itoa(i) + "]"}
 		var ok bool
 		m.registry, m.url, ok = strings.Cut(text, "=")
-		// It may hold a password, so it is not quoted.
+		// It can contain a password, so it is not quoted.
 		if !ok || userInfoInName(m.registry, m.url) {
 			problems = append(problems, invalid.At(m.field, "%s: write it as registry=url", m.flag))
 			continue
@@ -80,7 +80,7 @@ func (s Settings) mirrors() (out []mirror, problems []*invalid.Error) {
 			m.url = "https://" + m.url
 		}
 		if _, err := url.Parse(m.url); err != nil { // contract 4.3; the cause would quote a password
-			problems = append(problems, invalid.At(m.field, "%s: mirror of %q: its address is no URL", m.flag, m.registry))
+			problems = append(problems, invalid.At(m.field, "%s: mirror of %q: its address is not a URL", m.flag, m.registry))
 			continue
 		}
 		out = append(out, m)
@@ -88,10 +88,9 @@ func (s Settings) mirrors() (out []mirror, problems []*invalid.Error) {
 	return out, problems
 }
 
-// registries returns the registries that need a hosts.toml, by path. Their
-// endpoints are in the order in which the flags name them, since containerd
-// tries them in the order of the file. Of those that share a path nodes get the last by
-// name (contract 4.4).
+// registries returns the registries that need a hosts.toml, by path. Their endpoints are in the
+// order of the flags, since containerd tries them in the order of the file. If several
+// registries have the same path, nodes get the last by name (contract 4.4).
 func (s Settings) registries() ([]registry, []*invalid.Error) {
 	byName := map[string]*registry{}
 	get := func(name string) *registry {
@@ -110,7 +109,7 @@ func (s Settings) registries() ([]registry, []*invalid.Error) {
 		r := get(m.registry)
 		same := func(e endpoint) bool { return e.url == ep.url }
 		if i := slices.IndexFunc(r.endpoints, same); i >= 0 {
-			r.endpoints[i] = ep // a table may stand only once; the later entry counts
+			r.endpoints[i] = ep // a table can occur only once; the later entry counts
 			continue
 		}
 		r.endpoints = append(r.endpoints, ep)
@@ -136,17 +135,17 @@ func (s Settings) registries() ([]registry, []*invalid.Error) {
 	return out, problems
 }
 
-// parseMirror takes the parameter `kubermatic` out of a mirror's URL; its value
-// is a query string of its own. A URL without it is kept byte for byte.
+// parseMirror removes the parameter `kubermatic` from a mirror's URL; its value is itself a
+// query string. A URL without the parameter is returned unchanged.
 func parseMirror(mirror string) (endpoint, error) {
 	if !strings.Contains(mirror, "kubermatic") {
 		return endpoint{url: mirror}, nil
 	}
 	u, err := url.Parse(mirror)
-	// With a password in the query or the fragment the parameter is not where it seems to be.
+	// If the password has a "?" or "#", the parameter is not where a parser finds it.
 	if _, userInfo, _, _ := cutUserInfo(mirror); err != nil || strings.ContainsAny(userInfo, "?#") {
-		// The parser's message quotes the URL, which may hold a password.
-		return endpoint{}, errors.New("its address is no URL, which one with the parameter \"kubermatic\" has to be: percent-encode user and password")
+		// The parser's message quotes the URL, which can contain a password.
+		return endpoint{}, errors.New("its address has the parameter \"kubermatic\" but is not a URL: percent-encode user and password")
 	}
 	query := u.Query()
 	if !query.Has("kubermatic") {
@@ -154,7 +153,7 @@ func parseMirror(mirror string) (endpoint, error) {
 	}
 	options, err := url.ParseQuery(query.Get("kubermatic"))
 	if err != nil {
-		return endpoint{}, errors.New("its parameter \"kubermatic\" is no query string")
+		return endpoint{}, errors.New("its parameter \"kubermatic\" is not a query string")
 	}
 	override, _ := strconv.ParseBool(options.Get("override_path")) // contract 4.3: unparsable is false
 	query.Del("kubermatic")
@@ -172,7 +171,7 @@ func commaList(s string) []string {
 	return out
 }
 
-// dir is the registry's folder below hostsTOMLDir.
+// dir returns the registry's folder below hostsTOMLDir.
 func (r registry) dir() string {
 	if r.name == "*" {
 		return defaultRegistry
@@ -183,7 +182,7 @@ func (r registry) dir() string {
 
 func (r registry) path() string { return hostsTOMLDir + r.dir() + "/hosts.toml" }
 
-// server is where containerd goes when no endpoint answers.
+// server returns the address that containerd uses if no endpoint answers.
 func (r registry) server() string {
 	switch r.dir() {
 	case dockerHub:
@@ -216,7 +215,7 @@ func (r registry) hostsTOML() string {
 	return b.String()
 }
 
-// HostsFiles are the files of the provisioning stage for s.
+// HostsFiles returns the hosts.toml files of the provisioning stage for s.
 func (s Settings) HostsFiles() []osm.File {
 	registries, _ := s.registries() // Validate has reported the problems
 	files := make([]osm.File, 0, len(registries))

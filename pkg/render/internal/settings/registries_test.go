@@ -24,7 +24,7 @@ func TestHostsFiles(t *testing.T) {
 		repeatable []string
 		mirrors    string
 		insecure   string
-		want       map[string]string // beside docker.io with its usual content
+		want       map[string]string // in addition to docker.io with its usual content
 	}{
 		"nothing":                           {},
 		"an insecure registry":              {insecure: "10.0.0.1:5000", want: map[string]string{"10.0.0.1:5000": host("10.0.0.1:5000", "10.0.0.1:5000", skip)}},
@@ -93,12 +93,12 @@ func TestValidate(t *testing.T) {
 		"without its registry":  {Settings{NodeContainerdRegistryMirrors: []string{"https://user:canary=@m"}}, []string{"write it as registry=url"}},
 		"a user for a registry": {Settings{NodeContainerdRegistryMirrors: []string{"user:canary@r=https://m"}}, []string{"write it as registry=url"}},
 		"mirrors that are no URLs": {Settings{NodeContainerdRegistryMirrors: []string{"a=https://user:canary=@[::1?kubermatic=x", "b=https://user:1#canary@m?kubermatic=x"}, NodeRegistryMirrors: "http://%zz,x.io=https://bad host,y.io:5000=https://m"},
-			[]string{`mirror of "docker.io": its address is no URL`, `mirror of "x.io": its address is no URL`, `mirror of "docker.io": its address is no URL`, `mirror of "a": its address is no URL, which`, `mirror of "b": its address is no URL, which`}},
-		"a parameter that is none": {Settings{NodeContainerdRegistryMirrors: []string{"a=https://m?kubermatic=%25zz"}}, []string{"is no query string"}},
+			[]string{`mirror of "docker.io": its address is not a URL`, `mirror of "x.io": its address is not a URL`, `mirror of "docker.io": its address is not a URL`, `mirror of "a": its address has the parameter "kubermatic" but is not a URL`, `mirror of "b": its address has the parameter "kubermatic" but is not a URL`}},
+		"a parameter that is none": {Settings{NodeContainerdRegistryMirrors: []string{"a=https://m?kubermatic=%25zz"}}, []string{"is not a query string"}},
 		"DNS":                      {Settings{ClusterDNS: []string{"10.0.0.1", "::1", "dns.local", "10.0.0.256"}}, []string{`-cluster-dns: "dns.local"`, `"10.0.0.256"`}},
 		"a runtime":                {Settings{ContainerRuntime: "docker"}, []string{`-container-runtime: "docker" is not supported`}},
-		"a proxy in Latin-1":       {Settings{NodeHTTPProxy: "http://user:canary\xe4@proxy"}, []string{"-node-http-proxy: the value is no text in UTF-8"}},
-		"a proxy with a zero byte": {Settings{NodeHTTPProxy: "http://user:canary\x00@proxy"}, []string{"-node-http-proxy: the value is no text in UTF-8"}},
+		"a proxy in Latin-1":       {Settings{NodeHTTPProxy: "http://user:canary\xe4@proxy"}, []string{"-node-http-proxy: the value is not UTF-8 text"}},
+		"a proxy with a zero byte": {Settings{NodeHTTPProxy: "http://user:canary\x00@proxy"}, []string{"-node-http-proxy: the value is not UTF-8 text"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -10,9 +10,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
-// Settings are the controller's flags that a node notices, as they were written.
-// The JSON names are those under `settings` in the file for
-// `osm-gitops render --cluster`.
+// Settings are the controller's flags that change what a node gets, unparsed. The JSON names
+// are those under `settings` in the file for `osm-gitops render --cluster`.
 type Settings struct {
 	// ClusterDNS are the IPs of -cluster-dns.
 	ClusterDNS []string `json:"clusterDNS,omitempty"`
@@ -22,16 +21,16 @@ type Settings struct {
 	DeviceOwnershipFromSecurityContext bool `json:"deviceOwnershipFromSecurityContext,omitempty"`
 	// ExternalCloudProvider is -external-cloud-provider.
 	ExternalCloudProvider bool `json:"externalCloudProvider,omitempty"`
-	// DownloadDigests are those of --node-download-digests: the SHA-256, in
-	// hexadecimal, that a file which nodes download must have, by the file's name.
+	// DownloadDigests are those of --node-download-digests: the SHA-256, in hexadecimal, that a
+	// file downloaded by nodes must have, by the file's name.
 	DownloadDigests map[string]string `json:"downloadDigests,omitempty"`
-	// DownloadMirrors are those of --node-download-mirrors: the URL from which
-	// nodes download in place of a publisher's, by the publisher's name in profiles.
+	// DownloadMirrors are those of --node-download-mirrors: the URL that replaces a publisher's
+	// when nodes download, by the publisher's name in profiles.
 	DownloadMirrors map[string]string `json:"downloadMirrors,omitempty"`
 	// HostCACert is the PEM text of -host-ca-bundle.
 	HostCACert string `json:"hostCACert,omitempty"`
-	// IgnitionVersion is --ignition-version: the version of the Ignition
-	// specification, empty for DefaultIgnitionVersion. A pool may ask for another.
+	// IgnitionVersion is --ignition-version: the version of the Ignition specification, empty
+	// for DefaultIgnitionVersion. A pool can set another version.
 	IgnitionVersion string `json:"ignitionVersion,omitempty"`
 	// InitialTaints is -initial-taints.
 	InitialTaints string `json:"initialTaints,omitempty"`
@@ -39,26 +38,26 @@ type Settings struct {
 	KubeletFeatureGates map[string]bool `json:"kubeletFeatureGates,omitempty"`
 	// KubernetesCACert is the PEM text of the cluster's CA bundle.
 	KubernetesCACert string `json:"kubernetesCACert,omitempty"`
-	// Namespace is -namespace, where OperatingSystemConfigs live.
+	// Namespace is -namespace, that of the OperatingSystemConfigs.
 	Namespace string `json:"namespace,omitempty"`
 	// NodeContainerdRegistryMirrors has one item per use of the flag.
 	NodeContainerdRegistryMirrors []string `json:"nodeContainerdRegistryMirrors,omitempty"`
 	// NodeHTTPProxy is -node-http-proxy.
 	NodeHTTPProxy string `json:"nodeHTTPProxy,omitempty"`
-	// NodeInsecureRegistries is the comma list of -node-insecure-registries.
+	// NodeInsecureRegistries is the comma-separated list of -node-insecure-registries.
 	NodeInsecureRegistries string `json:"nodeInsecureRegistries,omitempty"`
 	// NodeNoProxy is -node-no-proxy.
 	NodeNoProxy string `json:"nodeNoProxy,omitempty"`
-	// NodeRegistryMirrors is the comma list of -node-registry-mirrors.
+	// NodeRegistryMirrors is the comma-separated list of -node-registry-mirrors.
 	NodeRegistryMirrors string `json:"nodeRegistryMirrors,omitempty"`
 	// PauseImage is -pause-image.
 	PauseImage string `json:"pauseImage,omitempty"`
-	// RegistryCredentials is what the Secret of -node-registry-credentials-secret
-	// holds, by registry as written there.
+	// RegistryCredentials is the content of the Secret of -node-registry-credentials-secret, by
+	// the registry as it is written there.
 	RegistryCredentials map[string]RegistryCredential `json:"registryCredentials,omitempty"`
 }
 
-// RegistryCredential lets containerd log in at a registry.
+// RegistryCredential is the login of containerd at a registry.
 type RegistryCredential struct {
 	Username      string `json:"username,omitempty"`
 	Password      string `json:"password,omitempty"`
@@ -66,13 +65,13 @@ type RegistryCredential struct {
 	IdentityToken string `json:"identitytoken,omitempty"`
 }
 
-// Validate refuses settings no node could use, naming each flag. The messages
-// hold no credentials. Of what nodes can use, or do without, Warnings tells.
+// Validate rejects settings that no node could use, and names each flag. The messages contain
+// no credentials. Warnings reports settings that nodes can use or do without.
 func (s Settings) Validate() error {
 	var problems []*invalid.Error
 	for _, ip := range s.ClusterDNS {
 		if net.ParseIP(strings.TrimSpace(ip)) == nil {
-			problems = append(problems, invalid.At("settings.clusterDNS", "-cluster-dns: %q is no IP address", ip))
+			problems = append(problems, invalid.At("settings.clusterDNS", "-cluster-dns: %q is not an IP address", ip))
 		}
 	}
 	if s.ContainerRuntime != "" && s.ContainerRuntime != string(osm.ContainerRuntimeContainerd) {
@@ -84,7 +83,7 @@ func (s Settings) Validate() error {
 		}
 	}
 	if !utf8.ValidString(s.NodeHTTPProxy) || strings.Contains(s.NodeHTTPProxy, "\x00") {
-		problems = append(problems, invalid.At("settings.nodeHTTPProxy", "-node-http-proxy: the value is no text in UTF-8: write other bytes percent-encoded"))
+		problems = append(problems, invalid.At("settings.nodeHTTPProxy", "-node-http-proxy: the value is not UTF-8 text: write other bytes percent-encoded"))
 	}
 	problems = append(problems, userdata.CheckIgnitionVersion("settings.ignitionVersion", "--ignition-version: ", s.IgnitionVersion)...)
 	problems = append(problems, s.checkDownloads()...)

@@ -2,9 +2,9 @@ package settings
 
 import "testing"
 
-// Everything before the last "@" is replaced, but the scheme: whoever does not escape a
-// password may have any character in it, those behind which a parser finds a path, a query
-// or a fragment too (security.md 15).
+// Everything before the last "@" is replaced, except the scheme: a password that is not escaped
+// can contain any character, including those after which a parser finds a path, a query or a
+// fragment (security.md 15).
 func TestWithoutUserInfo(t *testing.T) {
 	const hidden = placeholderUserInfo
 	for in, want := range map[string]string{

@@ -13,14 +13,14 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
-// Warning is about a setting that nodes get as it was written, although it can hardly do
-// what was meant.
+// Warning is about a setting that nodes receive unchanged although it can hardly have the
+// intended effect.
 type Warning struct {
 	// Setting is the flag, such as "-node-http-proxy".
 	Setting string `json:"setting"`
-	// Field is where it stands in the file for --cluster, such as "settings.nodeHTTPProxy".
+	// Field is its path in the file for --cluster, such as "settings.nodeHTTPProxy".
 	Field string `json:"field"`
-	// Value is what is doubtful of the setting, without user and password.
+	// Value is the doubtful part of the setting, without user and password.
 	Value string `json:"value"`
 	// Problem says what is wrong with it.
 	Problem string `json:"problem"`
@@ -33,9 +33,9 @@ func (w Warning) String() string {
 	return fmt.Sprintf("%s %q: %s: %s", w.Setting, w.Value, w.Problem, w.Remedy)
 }
 
-// Warnings tells of settings that Validate accepts and that can hardly do what was meant,
-// in the order of the flags. Of settings with placeholders in place of credentials it
-// tells nothing of a mirror's user and password.
+// Warnings reports settings that Validate accepts and that can hardly have the intended effect,
+// in the order of the flags. If the settings have placeholders in place of credentials, it
+// reports nothing about a mirror's user and password.
 func (s Settings) Warnings() []Warning {
 	var out []Warning
 	warn := func(flag, field, value, problem, remedy string) {
@@ -82,7 +82,7 @@ func (s Settings) Warnings() []Warning {
 	for _, name := range slices.Sorted(maps.Keys(s.RegistryCredentials)) {
 		if last := winner[authHost(name)]; last != name {
 			warn("-node-registry-credentials-secret", "settings.registryCredentials", notShown(name), fmt.Sprintf("nodes get the credentials of %q, which is the same registry for containerd", notShown(last)),
-				"keep one of them in the Secret")
+				"remove all but one of them from the Secret")
 		}
 	}
 	return out
@@ -91,7 +91,7 @@ func (s Settings) Warnings() []Warning {
 // sharedHost is the flag that names a registry.
 type sharedHost struct{ flag, field string }
 
-// notShown hides user-info from people.
+// notShown replaces user-info by "(not shown)" for display.
 func notShown(s string) string {
 	scheme, _, rest, ok := cutUserInfo(s)
 	if !ok {
@@ -115,7 +115,7 @@ func doubtfulProxy(s string) (problem, remedy string) {
 	case scheme == "" && !urlScheme.MatchString(s):
 		return "", "" // "proxy:3128" is common, and no URL
 	case err != nil:
-		return "it is no URL", "write it as http://host:port"
+		return "it is not a URL", "write it as http://host:port"
 	}
 	return "", ""
 }
@@ -138,12 +138,12 @@ func doubtfulMirror(s string) (problem, remedy string) {
 	return "", ""
 }
 
-// hostName is a host with or without a port: a name, an IPv4 address, or an IPv6 address
-// in brackets. Underscores are in the names of some internal hosts.
+// hostName matches a host with or without a port: a name, an IPv4 address, or an IPv6 address
+// in brackets. The names of some internal hosts contain underscores.
 var hostName = regexp.MustCompile(`^([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?$`)
 
-// hostAndPath is what stands before an "@" in the path of a URL. A port counts only behind
-// a name with a dot: "user:1/2" may be a user with a password.
+// hostAndPath matches the text before an "@" in the path of a URL. A port counts only after a
+// name with a dot: "user:1/2" can be a user with a password.
 var hostAndPath = regexp.MustCompile(`^([A-Za-z0-9_-]+|[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)+(:[0-9]+)?|\[[0-9A-Fa-f:.]+\](:[0-9]+)?)/`)
 
 func doubtfulRegistry(name string) (problem, remedy string) {
@@ -155,5 +155,5 @@ func doubtfulRegistry(name string) (problem, remedy string) {
 	case name == "*" || hostName.MatchString(registry{name: name}.dir()):
 		return "", ""
 	}
-	return "its registry is no host, and containerd never reads what is written for it", "write the registry as host or host:port"
+	return "its registry is not a host, and containerd never reads what is written for it", "write the registry as host or host:port"
 }

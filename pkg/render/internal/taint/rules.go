@@ -8,15 +8,15 @@ import (
 	"text/template/parse"
 )
 
-// Allowed returns the functions that may have credentials, in order.
+// Allowed returns the functions that can have credentials, sorted by name.
 func Allowed() []string { return slices.Sorted(maps.Keys(rules)) }
 
-// rule is what a function makes of arguments of which at least one holds a
-// credential; false if it may not have them.
+// rule returns the result of a function whose arguments contain at least one credential, and
+// false if the function cannot have these arguments.
 type rule func(args []argument) (flow, bool)
 
-// rules are the functions that may have credentials, with what makes that
-// safe. A function that is not here may not.
+// rules are the functions that can have credentials, with the condition that makes each safe.
+// No other function can have one.
 var rules = func() map[string]rule {
 	rules := map[string]rule{}
 	add := func(names string, rule rule) {
@@ -25,23 +25,23 @@ var rules = func() map[string]rule {
 		}
 	}
 
-	// They write all of each argument, in one form whatever it is.
+	// These write all of each argument, in one form for every value.
 	add("b64enc b32enc quote squote toString cat print println html js urlquery", writesArguments)
 	add("toYaml toJson mustToJson toPrettyJson mustToPrettyJson toRawJson mustToRawJson toToml", writesArguments)
 	add("printf", writesFormat)
-	// They write all of the last argument; the others are not credentials.
+	// These write all of the last argument; the others are not credentials.
 	add("indent nindent join", writesLast)
-	// The same but for blanks at both ends.
+	// The same, except for blanks at both ends.
 	add("trim", func(args []argument) (flow, bool) {
 		f, ok := writesLast(args)
 		f.maybeBlank = true
 		return f, ok
 	})
 
-	// They ask whether a value is there, which is the same for its placeholder.
+	// These test whether a value is set, which gives the same result for its placeholder.
 	add("not empty any all", func(args []argument) (flow, bool) { return flow{}, tested(args) })
 	add("eq ne", comparesEmpty)
-	// They return one of their arguments, by which of the others are there.
+	// These return one of their arguments; which one depends on which of the others are set.
 	add("and or", func(args []argument) (flow, bool) { return oneOf(args), tested(args[:len(args)-1]) })
 	add("coalesce", func(args []argument) (flow, bool) { return oneOf(args), tested(args) })
 	add("default", func(args []argument) (flow, bool) { return oneOf(args), tested(args[1:]) })
@@ -49,8 +49,8 @@ var rules = func() map[string]rule {
 		return oneOf(args[:len(args)-1]), args[len(args)-1].flow.isPlain()
 	})
 
-	// Placeholders replace what is before the "@" of a URL: that there is one, and how
-	// the URL ends, is the same with them.
+	// Placeholders replace the part before the "@" of a URL: they change neither the "@" nor
+	// the end of the URL.
 	add("contains", func(args []argument) (flow, bool) {
 		return flow{}, len(args) == 2 && isString(args[0].node, "@") && args[1].flow.tag == credentialURL
 	})
@@ -58,7 +58,7 @@ var rules = func() map[string]rule {
 		return args[len(args)-1].flow, len(args) == 2 && isString(args[0].node, "/") && args[1].flow.tag == credentialURL
 	})
 
-	// Keys and lengths of lists and maps are no credentials, their entries may be.
+	// Keys and lengths of lists and maps are not credentials, their entries can be.
 	add("list tuple", func(args []argument) (flow, bool) {
 		elem := oneOf(args)
 		return entriesOf(flow{from: elem.from, elem: &elem}), true
@@ -92,8 +92,8 @@ var rules = func() map[string]rule {
 		return flow{}, isMap(args[0].flow) && plainFrom(args, 1)
 	})
 
-	// The TOML that we make has the same keys with placeholders. What is decoded may be
-	// put together anew, if no other value is in the same map as a result.
+	// The TOML that we write has the same keys with placeholders. Decoded values can be
+	// combined again, unless another value is in the same map as a result.
 	add("fromToml", func(args []argument) (flow, bool) {
 		return flow{kind: flowDecoded, from: args[0].flow.from}, args[0].flow.tag == credentialTOML
 	})
@@ -123,8 +123,8 @@ func writesLast(args []argument) (flow, bool) {
 	return textOf(args[last].flow), !slices.ContainsFunc(args[:last], func(a argument) bool { return !a.flow.isPlain() })
 }
 
-// writesFormat is for printf with a literal format: a credential has %s, %q or %v, of
-// which none cuts anything off.
+// writesFormat is the rule of printf with a literal format: a credential must have %s, %q or
+// %v, none of which shortens it.
 func writesFormat(args []argument) (flow, bool) {
 	format, ok := args[0].node.(*parse.StringNode)
 	if !ok {
@@ -139,12 +139,12 @@ func writesFormat(args []argument) (flow, bool) {
 	return textOf(flows(args)...), ok
 }
 
-// directive is one of a format, as package fmt reads it: flags come before the width,
-// a letter behind them is the verb. It takes the next argument, unless it is "%%".
+// directive matches one directive of a format, as package fmt parses it: flags come before the
+// width, and the letter after them is the verb. It takes the next argument, unless it is "%%".
 var directive = regexp.MustCompile(`^[-+# 0]*[0-9]*(?:\.[0-9]*)?[a-zA-Z%]`)
 
-// verbsOf are the verbs of a format that take an argument, with their flags; false
-// where it is not plain which argument one takes.
+// verbsOf returns the verbs of a format that take an argument, with their flags; false if it is
+// unclear which argument a verb takes.
 func verbsOf(format string) ([]string, bool) {
 	var verbs []string
 	for {
@@ -163,7 +163,7 @@ func verbsOf(format string) ([]string, bool) {
 	}
 }
 
-// comparesEmpty is for eq and ne of a credential with "".
+// comparesEmpty is the rule of eq and ne of a credential with "".
 func comparesEmpty(args []argument) (flow, bool) {
 	if len(args) != 2 {
 		return flow{}, false
@@ -176,12 +176,12 @@ func comparesEmpty(args []argument) (flow, bool) {
 	return flow{}, false
 }
 
-// makesDict keeps entries with literal keys apart.
+// makesDict tracks each entry with a literal key separately.
 func makesDict(args []argument) (flow, bool) {
 	out := flow{fields: map[string]flow{}}
 	literal, own := true, true
 	for i := 0; i < len(args); i += 2 {
-		key, value := args[i], argument{node: &parse.NilNode{}} // the last key may have no value
+		key, value := args[i], argument{node: &parse.NilNode{}} // the last key can lack a value
 		if i+1 < len(args) {
 			value = args[i+1]
 		}
@@ -211,8 +211,8 @@ func makesDict(args []argument) (flow, bool) {
 	return entriesOf(out), true
 }
 
-// isOwn reports whether whatever is in a value is decoded or a literal, so that it is
-// in no map that holds no credential.
+// isOwn reports whether everything in a value is decoded or a literal, so that no map without
+// credentials contains it.
 func isOwn(a argument) bool {
 	switch n := a.node.(type) {
 	case *parse.StringNode, *parse.NumberNode, *parse.BoolNode, *parse.NilNode:
@@ -252,7 +252,7 @@ func flows(args []argument) []flow {
 	return out
 }
 
-// oneOf is the flow of a value that is one of the arguments.
+// oneOf returns the flow of a value that is one of the arguments.
 func oneOf(args []argument) flow {
 	var out flow
 	for i, a := range args {
@@ -265,7 +265,7 @@ func oneOf(args []argument) flow {
 	return out
 }
 
-// tested reports whether it may be asked if the arguments are there.
+// tested reports whether a template can test if the arguments are set.
 func tested(args []argument) bool {
 	return !slices.ContainsFunc(args, func(a argument) bool { return a.flow.maybeBlank })
 }
@@ -279,7 +279,7 @@ func isString(n parse.Node, text string) bool {
 	return ok && s.Text == text
 }
 
-// isMap is for functions that take nothing but maps.
+// isMap checks the argument of functions that take only maps.
 func isMap(f flow) bool { return f.kind == flowEntries || f.kind == flowDecoded }
 
 // at is the entry of a key.

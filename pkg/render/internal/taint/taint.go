@@ -1,7 +1,7 @@
 // Package taint follows credentials from the data that templates read to what they write. It
-// never executes a template, and does not know which credentials there are: tags on the
-// fields of the data say so. Start with Check; rules.go says which functions may have a
-// credential, and why.
+// never executes a template, and does not know the credentials: tags on the fields of the data
+// mark them. Start with Check; rules.go lists the functions that can have a credential, and
+// why.
 package taint
 
 import (
@@ -16,18 +16,18 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
-// Templates may print credentials, encode them and ask whether they are there. What
-// depended on the content of one would render differently with the placeholders that
-// reviewers see. So each template is followed from the data to its output: what reads
-// a credential in a way that is not in rules is a problem of the profile.
+// Templates can print credentials, encode them and test whether they are set. Output that
+// depended on the content of a credential would differ from what reviewers see with
+// placeholders. So each template is followed from the data to its output: reading a credential
+// in a way that rules does not list is a problem of the profile.
 
-// Values of the tag "credential", on each field of the data whose value Input.Split
-// replaces. It applies to the texts in the field, whatever holds them. With any other
-// value, "text", nothing is known but that it is replaced.
+// Values of the tag "credential", on each field of the data whose value Input.Split replaces.
+// The tag applies to the texts in the field, in any structure. The value "text", or any unknown
+// one, says only that the text is replaced.
 const (
-	// credentialURL: of URLs the part before the "@" is replaced, nothing else.
+	// credentialURL: the part of a URL before the "@" is replaced, nothing else.
 	credentialURL = "url"
-	// credentialTOML: some strings in this TOML text are replaced, its keys are not.
+	// credentialTOML: some strings in this TOML text are replaced, but not its keys.
 	credentialTOML = "toml"
 )
 
@@ -41,37 +41,38 @@ const (
 	flowDecoded                 // anything in a decoded credentialTOML: only strings are credentials
 )
 
-// flow is what is known about the credentials in a value of a template. The zero
-// value holds none.
+// flow is what is known about the credentials in a value of a template. The zero value contains
+// none.
 type flow struct {
 	kind flowKind
 	// from names the field that a credential comes from, such as ".Token".
 	from string
-	// tag of the field if the value is unchanged.
+	// tag is that of the field if the value is unchanged.
 	tag string
-	// maybeBlank: the text may be empty although the credential is not.
+	// maybeBlank: the text can be empty although the credential is not.
 	maybeBlank bool
 	// refused: the value depends on a credential in a way that has been reported.
 	refused bool
-	// shared: other values, which hold no credential, may be the same map.
+	// shared: other values, which contain no credential, can be the same map.
 	shared bool
 	typ    reflect.Type
-	// fields are the entries of a dict with literal keys; elem is any entry of others.
+	// fields are the entries of a dict with literal keys; elem is any entry of other
+	// structures.
 	fields map[string]flow
 	elem   *flow
 }
 
-// Limits of the analysis, so that no template takes long to check.
+// Limits of the analysis, so that every template is checked in a short time.
 const (
-	// maxFlowEntries is how many entries a structure may have until it counts as one text.
+	// maxFlowEntries is how many entries a structure can have before it counts as one text.
 	maxFlowEntries = 200
-	// maxFlowPasses is how often templates are followed until variables are settled.
+	// maxFlowPasses is how many times templates are followed until variables no longer change.
 	maxFlowPasses = 10
 )
 
 func (f flow) isPlain() bool { return f.kind == flowPlain && !f.refused }
 
-// text is what a function makes of values.
+// textOf returns the flow of a text that a function makes from values.
 func textOf(values ...flow) flow {
 	out := flow{kind: flowText}
 	for _, v := range values {
@@ -84,7 +85,7 @@ func textOf(values ...flow) flow {
 	return out
 }
 
-// holdsBlank: a text of it may be empty although its credentials are not.
+// holdsBlank reports whether a text in f can be empty although its credentials are not.
 func (f flow) holdsBlank() bool {
 	if f.maybeBlank || f.elem != nil && f.elem.holdsBlank() {
 		return true
@@ -135,7 +136,7 @@ func entriesOf(f flow) flow {
 	return f
 }
 
-// withShared is for a value that may be another one, which holds no credential.
+// withShared returns the flow of a value that can be the same as one without credentials.
 func (f flow) withShared() flow {
 	if f.kind == flowPlain {
 		return f
@@ -154,7 +155,7 @@ func (f flow) withShared() flow {
 	return f
 }
 
-// join is the flow of a value that is one of two.
+// join returns the flow of a value that is one of two.
 func join(a, b flow) flow {
 	switch {
 	case a.isPlain():
@@ -191,7 +192,7 @@ func join(a, b flow) flow {
 	return entriesOf(out)
 }
 
-// dataFlow is the flow of a value of the data.
+// dataFlow returns the flow of a value of the data.
 func dataFlow(typ reflect.Type, tag, from string) flow {
 	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
@@ -215,7 +216,7 @@ func dataFlow(typ reflect.Type, tag, from string) flow {
 	return flow{}
 }
 
-// member is the flow of a field, of a method's result or of an entry.
+// member returns the flow of a field, of a method's result or of an entry.
 func (f flow) member(name, from string) flow {
 	switch f.kind {
 	case flowText:
@@ -256,14 +257,14 @@ type check struct {
 // declaration is one of a variable.
 type declaration struct {
 	variable *parse.VariableNode
-	// maybe: it is in parentheses, which "and" and "or" do not always look at. The name
-	// may then be that of the declaration before.
+	// maybe: it is in parentheses, which "and" and "or" do not always evaluate. The name can
+	// then refer to the previous declaration.
 	maybe bool
 }
 
-// Check returns what a template, and those defined in it, do with credentials beyond what
-// they may, and the actions that print one. Data is the type of the struct that it reads;
-// text is its source, and field names that in problems.
+// Check returns the uses of credentials in a template, and in those defined in it, that are not
+// allowed, and the actions that print one. data is the type of the struct that the template
+// reads; text is its source, and field the name of the template in problems.
 func Check(t *template.Template, data reflect.Type, text, field string) (problems []*invalid.Error, printing map[*parse.ActionNode]bool) {
 	c := &check{template: t, text: text, field: field, dots: map[string]flow{}, vars: map[*parse.VariableNode]flow{}}
 	c.dots[t.Name()] = dataFlow(data, "", "the whole data")
@@ -272,7 +273,7 @@ func Check(t *template.Template, data reflect.Type, text, field string) (problem
 	for pass := 0; pass == 0 || c.changed; pass++ {
 		c.changed, c.problems, c.printing = false, nil, map[*parse.ActionNode]bool{}
 		if pass == maxFlowPasses {
-			c.problems = []*invalid.Error{{Field: field, Line: 1, Err: fmt.Errorf("credentials pass through more than %d variables or templates: print them where they are read", maxFlowPasses)}}
+			c.problems = []*invalid.Error{{Field: field, Line: 1, Err: fmt.Errorf("credentials pass through more than %d variables or templates: print them in the template that reads them", maxFlowPasses)}}
 			break
 		}
 		for _, t := range defined {
@@ -296,7 +297,7 @@ func (c *check) list(l *parse.ListNode, dot flow) {
 		case *parse.TemplateNode:
 			if f := c.pipe(n.Pipe, dot); c.template.Lookup(n.Name) != nil {
 				was, ok := c.dots[n.Name]
-				c.changed = c.changed || !ok && !f.isPlain() // it may have been followed before
+				c.changed = c.changed || !ok && !f.isPlain() // the template can have been followed without it
 				c.dots[n.Name] = c.update(was, ok, f)
 			}
 		case *parse.RangeNode:
@@ -316,7 +317,7 @@ func (c *check) list(l *parse.ListNode, dot flow) {
 	}
 }
 
-// ways follows both, of which neither sees what the other declares.
+// ways follows both branches; neither sees the variables that the other declares.
 func (c *check) ways(n *parse.BranchNode, dot, otherwise flow) {
 	c.scoped(func() { c.list(n.List, dot) })
 	c.scoped(func() { c.list(n.ElseList, otherwise) })
@@ -345,14 +346,14 @@ func (c *check) loop(n *parse.RangeNode, dot flow) {
 	c.ways(&n.BranchNode, elem, dot)
 }
 
-// truth is where a value decides which way a template goes.
+// truth follows a value that decides which branch a template takes.
 func (c *check) truth(n parse.Node, f flow) {
 	if f.maybeBlank && !f.refused {
 		c.refuse(n, f, "whether anything is left of it is asked, which depends on its content")
 	}
 }
 
-// pipe is the flow of a pipeline, which may set variables.
+// pipe returns the flow of a pipeline, which can set variables.
 func (c *check) pipe(p *parse.PipeNode, dot flow) flow {
 	f := c.value(p, dot)
 	if p != nil {
@@ -376,7 +377,7 @@ func (c *check) set(p *parse.PipeNode, v *parse.VariableNode, f flow) {
 	}
 }
 
-// declarations are those of which a name may be.
+// declarations returns the declarations that a name can refer to.
 func (c *check) declarations(name string) []*parse.VariableNode {
 	var out []*parse.VariableNode
 	for _, d := range slices.Backward(c.scope) {
@@ -404,7 +405,7 @@ func (c *check) variable(name string) flow {
 	return f
 }
 
-// update adds one more value to those that a variable or a template may have.
+// update adds one more value to those that a variable or a template can have.
 func (c *check) update(was flow, known bool, f flow) flow {
 	if !known || reflect.DeepEqual(was, f) {
 		return f
@@ -425,7 +426,7 @@ func (c *check) value(p *parse.PipeNode, dot flow) flow {
 	return f
 }
 
-// argument is one of a function; node is nil for the one from the pipeline.
+// argument is an argument of a function; node is nil for the one from the pipeline.
 type argument struct {
 	node parse.Node
 	flow flow
@@ -509,19 +510,18 @@ func (c *check) refuse(n parse.Node, f flow, what string) flow {
 	return flow{kind: flowText, from: f.from, refused: true}
 }
 
-// Error says that what a template renders depends on the content of a
-// credential, so that reviewers, who see a placeholder, would be shown something else
-// than what nodes get.
+// Error says that the output of a template depends on the content of a credential, so that
+// reviewers, who see a placeholder, would see a different text from the one that nodes get.
 type Error struct {
-	// From is the field of the data, such as ".Token", and What says what the template
-	// does with it. Empty where two renderings differ.
+	// From is the field of the data, such as ".Token", and What is its use by the template.
+	// Both are empty if two renderings differ.
 	From, What string
 }
 
 func (e *Error) Error() string {
-	const remedy = "print credentials, encode them (b64enc, quote, indent, toYaml), or ask whether they are there ({{ if }}), and nothing else"
+	const remedy = "print credentials, encode them (b64enc, quote, indent, toYaml), or test whether they are set ({{ if }}), and nothing more"
 	if e.From == "" {
-		return "what is rendered depends on the content of a credential, so that reviewers, who see placeholders, are shown something else than what nodes get: " + remedy
+		return "the output depends on the content of a credential, so that reviewers, who see placeholders, would not see what nodes get: " + remedy
 	}
 	return fmt.Sprintf("%s holds a credential, and %s: reviewers see a placeholder, so it may render differently for nodes: %s", e.From, e.What, remedy)
 }

@@ -6,19 +6,19 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// MaxActionBytes is how much of a profile may stand between {{ and }}, without texts
-// and comments: compiled it takes up to eighty times as much memory (BenchmarkBudget).
+// MaxActionBytes is the size of all text of a profile between {{ and }}, without texts and
+// comments: compiled it needs up to eighty times as much memory (BenchmarkBudget).
 const MaxActionBytes = 128 << 10
 
 // ActionBytes counts it.
 func ActionBytes(spec *osm.OperatingSystemProfileSpec) int { return sumOfTexts(spec, actionsIn) }
 
-// TextBytes is how long the files and templates are.
+// TextBytes returns the length of the files and templates.
 func TextBytes(spec *osm.OperatingSystemProfileSpec) int {
 	return sumOfTexts(spec, func(text string) int { return len(text) })
 }
 
-// sumOfTexts adds up what is counted in each file and template.
+// sumOfTexts returns the sum of a count over each file and template.
 func sumOfTexts(spec *osm.OperatingSystemProfileSpec, count func(text string) int) int {
 	n := 0
 	add := func(files []osm.File, templates map[string]string) {
@@ -40,9 +40,9 @@ func sumOfTexts(spec *osm.OperatingSystemProfileSpec, count func(text string) in
 	return n
 }
 
-// actionsIn counts the bytes of a template's actions. It takes text/template's quotes as
-// that does: "..." and '.' with escapes, `...` without. What does not parse is counted
-// somehow.
+// actionsIn counts the bytes of a template's actions. It handles quotes like text/template:
+// "..." and '.' with escapes, `...` without. The count of a text that does not parse is
+// arbitrary.
 func actionsIn(text string) int {
 	n := 0
 	for {
@@ -69,7 +69,7 @@ func actionsIn(text string) int {
 	}
 }
 
-// endOfQuote returns where the quote is that ends the one at i, or the line's end.
+// endOfQuote returns the index of the quote that ends the one at i, or of the line's end.
 func endOfQuote(text string, i int) int {
 	quote := text[i]
 	for i++; i < len(text) && text[i] != quote; i++ {

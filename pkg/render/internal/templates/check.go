@@ -11,13 +11,14 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
-// Check finds fields that templates cannot read, and templates that are not there.
+// Check finds fields that templates cannot read, and missing templates.
 func (s *Stage) Check() []*invalid.Error {
 	var problems []*invalid.Error
 	names := make([]string, 0, len(s.templates))
 	for _, t := range s.templates {
 		names = append(names, t.name)
-		// A named template is executed alone: it sees only what it defines itself.
+		// A named template is executed alone: it sees only the templates that it defines
+		// itself.
 		problems = append(problems, checkTemplate(s.gate.data, t.tmpl, t.text, t.field, "", nil)...)
 	}
 	for _, f := range s.Files {
@@ -26,10 +27,9 @@ func (s *Stage) Check() []*invalid.Error {
 	return invalid.InStage(s.Name, problems...)
 }
 
-// checkTemplate looks for fields that the data does not have, where it can tell
-// what the data is: outside with, range and define, and after "$" outside define.
-// It also reports templates that are invoked outside of any condition but do not
-// exist.
+// checkTemplate finds fields that the data does not have, at the places where "." or "$" is
+// known to be the data: outside of with, range and define, and after "$" outside of define. It
+// also reports templates that are invoked unconditionally but do not exist.
 func checkTemplate(data reflect.Type, tmpl *program, source, field, path string, templates []string) []*invalid.Error {
 	if tmpl == nil {
 		return nil
@@ -46,7 +46,7 @@ func checkTemplate(data reflect.Type, tmpl *program, source, field, path string,
 			if near := invalid.Nearest(n.Name, templates); near != "" {
 				hint = ": did you mean " + strconv.Quote(near) + "?"
 			}
-			report(n, errors.New("there is no template "+strconv.Quote(n.Name)+" for it"+hint))
+			report(n, errors.New("there is no template "+strconv.Quote(n.Name)+hint))
 		}
 	}
 	return problems
@@ -130,8 +130,8 @@ func (w fieldWalker) chain(n parse.Node, names []string) {
 	}
 }
 
-// member returns the type of a field, of a method's result or of a map's
-// elements; a nil type when it is known only during rendering.
+// member returns the type of a field, of a method's result or of a map's elements, and a nil
+// type if it is known only during rendering.
 func member(typ reflect.Type, name string) (reflect.Type, bool) {
 	if typ.Kind() == reflect.Interface {
 		return nil, true
@@ -161,7 +161,7 @@ func member(typ reflect.Type, name string) (reflect.Type, bool) {
 	return nil, false
 }
 
-// members returns the names of a struct's fields, those of embedded ones too.
+// members returns the names of a struct's fields, including embedded ones.
 func members(typ reflect.Type) []string {
 	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()

@@ -19,16 +19,16 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
-// Compiler parses the templates of one profile. Their executions take turns.
+// Compiler parses the templates of one profile. One rendering at a time executes them.
 type Compiler struct{ gate *gate }
 
-// NewCompiler returns a compiler of templates that read a struct of type data. Marks may be
-// nil: they are for an Inspector.
+// NewCompiler returns a compiler of templates that read a struct of type data. marks is nil
+// unless the templates are for an Inspector.
 func NewCompiler(data reflect.Type, marks *Marks) Compiler {
 	return Compiler{&gate{data: data, marks: marks}}
 }
 
-// Stage is one stage of a profile with its templates parsed. Renderings share it.
+// Stage is one stage of a profile with its templates parsed. All renderings share it.
 type Stage struct {
 	Name string
 	// Files are those of the profile, in its order.
@@ -39,8 +39,8 @@ type Stage struct {
 	templates []namedTemplate
 }
 
-// namedTemplate is one entry of `templates`. It is executed alone, and its
-// output is what files insert by its name.
+// namedTemplate is one entry of `templates`. It is executed alone, and files insert its output
+// by its name.
 type namedTemplate struct {
 	name, field string
 	tmpl        *program // nil for text without actions
@@ -53,17 +53,17 @@ type File struct {
 	Item, Field string
 	Path        string
 	Permissions int32
-	// Text is the content, in which templates are executed.
+	// Text is the content, which can contain actions.
 	Text string
 
 	encoding string
 	tmpl     *program // nil for text without actions
-	// inserts are the named templates of the stage that the file may execute.
+	// inserts are the named templates of the stage that the file can execute.
 	inserts []insert
 }
 
-// insert is where a file executes a named template of the stage. Each rendering
-// writes its own text there, at the gate.
+// insert is the place in a file that executes a named template of the stage. Each rendering
+// writes its own text there, and holds the gate meanwhile.
 type insert struct {
 	name string
 	into *template.Template
@@ -72,8 +72,8 @@ type insert struct {
 	own  *parse.Tree     // what the file itself defines under the name, nil if nothing
 }
 
-// put sets the text. As when it is parsed: a blank one does not replace a
-// template that the file has under that name.
+// put sets the text. As during parsing, a blank text does not replace a template that the file
+// defines under that name.
 func (i *insert) put(text string) {
 	i.text.Text = []byte(text)
 	i.into.Tree = i.tree
@@ -82,7 +82,7 @@ func (i *insert) put(text string) {
 	}
 }
 
-// Stage parses the templates of a stage. What is wrong is found in problems; their text
+// Stage parses the templates of a stage. The result lists the errors in problems; their text
 // depends on the profile alone.
 func (c Compiler) Stage(name string, config *osm.OSPConfig) (Stage, []*invalid.Error) {
 	g := c.gate
@@ -90,7 +90,7 @@ func (c Compiler) Stage(name string, config *osm.OSPConfig) (Stage, []*invalid.E
 	root := "spec." + name + "Config"
 	var problems []*invalid.Error
 
-	// What stands where: a runtime's templates first, so that the stage's win.
+	// The texts of all templates and their fields: a runtime's first, so that the stage's win.
 	texts, fields := map[string]string{}, map[string]string{}
 	addTemplates := func(field string, templates map[string]string) {
 		for name, text := range templates {
@@ -177,7 +177,7 @@ func (g *gate) compileFile(field string, f osm.File, templates map[string]string
 	for _, name := range inserts {
 		in := insert{name: name, tree: literalTree(name, "")}
 		in.text = in.tree.Root.Nodes[0].(*parse.TextNode)
-		// Its credentials were told apart where the named template was executed.
+		// The execution of the named template has recorded its credentials in the shape.
 		in.tree.Root.Nodes = []parse.Node{tmpl.hole(-1), in.text}
 		if in.into = tmpl.Lookup(name); in.into == nil {
 			in.into = template.Must(tmpl.AddParseTree(name, in.tree))
@@ -190,10 +190,10 @@ func (g *gate) compileFile(field string, f osm.File, templates map[string]string
 	return file, problems
 }
 
-// parse returns nil for text without actions, and where text is no template.
+// parse returns nil for text without actions, and for text that is not a template.
 func (g *gate) parse(name, field, text string) (*program, []*invalid.Error) {
 	if len(text) > maxFileBytes {
-		return nil, []*invalid.Error{invalid.At(field, "has %d bytes: a file or template may have %d", len(text), maxFileBytes)}
+		return nil, []*invalid.Error{invalid.At(field, "has %d bytes: a file or template can have %d", len(text), maxFileBytes)}
 	}
 	if !strings.Contains(text, "{{") {
 		return nil, nil
@@ -225,11 +225,11 @@ func (g *gate) parse(name, field, text string) (*program, []*invalid.Error) {
 // lineOf returns the line of a position in a template.
 func lineOf(source string, pos parse.Pos) int { return invalid.LineOf(source, int(pos)) }
 
-// templateMessage is how text/template begins its errors, after the name.
+// templateMessage matches the beginning of text/template's errors, after the name.
 var templateMessage = regexp.MustCompile(`^:(\d+)(?::\d+)?: (?s)(.*)$`)
 
-// templateProblem takes the line out of an error of text/template, and repeats
-// the rest without the name: the field and the file say it better.
+// templateProblem extracts the line from an error of text/template, and repeats the rest
+// without the name: the field and the file are clearer.
 func templateProblem(name, field string, err error) *invalid.Error {
 	message := err.Error()
 	p := &invalid.Error{Field: field, Err: err}
@@ -257,12 +257,12 @@ func templateProblem(name, field string, err error) *invalid.Error {
 	return p
 }
 
-// unbalanced says what to do about what the parser of text/template finds at the end of
-// blocks, in its words: https://pkg.go.dev/text/template/parse.
+// unbalanced has the remedy for errors of the parser of text/template about the ends of blocks,
+// by its messages: https://pkg.go.dev/text/template/parse.
 var unbalanced = map[string]string{
 	"unexpected EOF":             "the template ends inside an {{ if }}, {{ range }}, {{ with }} or {{ define }}: write the {{ end }} that is missing above",
 	"unexpected {{end}}":         "there is an {{ end }} without an {{ if }}, {{ range }} or {{ with }}: remove it, or write what it ends above",
-	"unexpected {{else}}":        "there is an {{ else }} without an {{ if }}, {{ range }} or {{ with }}: remove it, or write what it belongs to above",
+	"unexpected {{else}}":        "there is an {{ else }} without an {{ if }}, {{ range }} or {{ with }}: remove it, or write the action that it belongs to above it",
 	"unclosed action":            "a {{ is not closed: write }} on the same line",
 	"unclosed comment":           "a {{/* is not closed: write */}}",
 	"unterminated quoted string": `a string is not closed: write the quote " that is missing`,
@@ -272,8 +272,8 @@ var unbalanced = map[string]string{
 	"missing value for command":  "{{ }} is empty: write a field such as {{ .KubeVersion }}, or remove it",
 }
 
-// quotingValues are how text/template begins the messages that print a value: it
-// may be the whole data, with addresses that differ from run to run.
+// quotingValues are the beginnings of the messages in which text/template prints a value: that
+// could be the whole data, with addresses that differ from run to run.
 var quotingValues = []string{"range can't iterate over ", "if/with can't use ", "can't use ",
 	"error calling eq: non-comparable type ", "error calling ne: non-comparable type "}
 
@@ -286,7 +286,7 @@ func withoutValue(message string) string {
 	return message
 }
 
-// templateError is an error of text/template in fewer words.
+// templateError is an error of text/template with a shorter message.
 type templateError struct {
 	message string
 	cause   error
@@ -310,7 +310,7 @@ func (p *program) invoked() []string {
 	return slices.Compact(names)
 }
 
-// walk visits a node and, while visit returns true, all below it.
+// walk visits a node and, if visit returns true, all below it.
 func walk(n parse.Node, visit func(parse.Node) bool) {
 	branch := func(b *parse.BranchNode) {
 		walk(b.Pipe, visit)
@@ -352,8 +352,7 @@ func walk(n parse.Node, visit func(parse.Node) bool) {
 	}
 }
 
-// literalTree is a template that writes a text. The node has no position in any
-// source.
+// literalTree returns a template that writes a text. The node has no position in any source.
 func literalTree(name, text string) *parse.Tree {
 	return &parse.Tree{Name: name, ParseName: name, Root: &parse.ListNode{
 		NodeType: parse.NodeList,

@@ -13,20 +13,20 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
-// Limits on what templates write, before encoding. A whole Secret may have 1 MiB:
+// Limits on the output of templates, before encoding. A whole Secret can have 1 MiB:
 // https://kubernetes.io/docs/concepts/configuration/secret/#restriction-data-limit
 const (
 	maxFileBytes  = 1 << 20 // 1 MiB, of one file or one named template
 	MaxStageBytes = 2 << 20 // 2 MiB, of all of them in a stage
 )
 
-// Execution is one rendering of a profile: what templates read, what they use up, and what
-// they write but credentials.
+// Execution is one rendering of a profile: the data that templates read, the resources that
+// they use, and their output without credentials.
 type Execution struct {
 	// Data is "." and "$": a pointer to a struct of the compiler's type.
 	Data  any
 	Meter meter.Meter
-	// Trace follows it for an Inspector, and Trail for Parted; mostly nil.
+	// Trace follows the rendering for an Inspector, and Trail for Parted; usually both are nil.
 	Trace *Trace
 	Trail *Trail
 
@@ -40,7 +40,7 @@ func NewExecution(data any) *Execution {
 	return x
 }
 
-// Shape tells the shape of what was written so far.
+// Shape returns a hash of the shape of the output so far.
 func (x *Execution) Shape() uint64 { return x.shape.hash.Sum64() }
 
 // Execute renders the files of a stage in their order.
@@ -89,8 +89,8 @@ func (s *Stage) Execute(x *Execution) ([]osm.File, []*invalid.Error) {
 	return files, nil
 }
 
-// insertedText is what invoking a named template gives: a line break and its
-// output, without the trailing blanks of the two (contract 3.3).
+// insertedText returns the text that invoking a named template writes: a line break and its
+// output, without the trailing blanks of both (contract 3.3).
 func insertedText(output string) string {
 	return strings.TrimRight("\n"+output, " \t\r\n")
 }
@@ -105,14 +105,14 @@ func (f *File) execute(x *Execution, inserts map[string]string, left int) (strin
 	return run(f.tmpl, x, origin{text: f.Text, field: f.Field, path: f.Path, inserts: f.inserts}, left)
 }
 
-// origin is a template as it stands in the profile.
+// origin is the place of a template in the profile.
 type origin struct {
 	text, field, path string
 	inserts           []insert // of a file
 }
 
-// run executes one template. The text it returns is complete, valid UTF-8, and
-// has no missing values.
+// run executes one template. The returned text is complete, valid UTF-8, and has no missing
+// values.
 func run(tmpl *program, x *Execution, from origin, left int) (string, *invalid.Error) {
 	w := limitedWriter{left: max(min(left, maxFileBytes), 0), program: tmpl, meter: &x.Meter, shape: &x.shape}
 	x.shape.begin(tmpl, from)
@@ -142,7 +142,7 @@ func checkedText(text, field, path string, left int) (string, *invalid.Error) {
 	case len(text) > min(left, maxFileBytes):
 		return "", &invalid.Error{Field: field, File: path, Err: tooLong(left)}
 	case !utf8.ValidString(text):
-		return "", &invalid.Error{Field: field, File: path, Err: errors.New("the output is no UTF-8 text: give binary content in base64 and decode it on the node")}
+		return "", &invalid.Error{Field: field, File: path, Err: errors.New("the output is not UTF-8 text: give binary content in base64 and decode it on the node")}
 	}
 	return text, nil
 }
@@ -156,7 +156,7 @@ func tooLong(left int) error {
 	return fmt.Errorf("the output is longer than %d bytes", maxFileBytes)
 }
 
-// limitedWriter stops a template that writes too much, or does not end.
+// limitedWriter stops a template that writes too much or does not end.
 type limitedWriter struct {
 	b       strings.Builder
 	left    int
@@ -180,9 +180,9 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 	return w.b.Write(p)
 }
 
-// missingValue says where a template printed "<no value>". It executes the
-// template again and notes the last text of the template itself that was written
-// before: what follows it is the culprit.
+// missingValue finds the place at which a template printed "<no value>". It executes the
+// template again and records the last text of the template itself that was written before: the
+// action after that text is the cause.
 func missingValue(tmpl *program, x *Execution, from origin) *invalid.Error {
 	p := &invalid.Error{Field: from.field, File: from.path,
 		Err: fmt.Errorf("the output contains %q: the template prints a value that is not there; guard it with if or give a default", funcs.NoValue)}
@@ -194,13 +194,12 @@ func missingValue(tmpl *program, x *Execution, from origin) *invalid.Error {
 	return p
 }
 
-// texts are the text nodes of a template and of those defined in it, by their first
-// byte.
+// texts returns the text nodes of a template and of those defined in it, by their first byte.
 func (p *program) texts() map[*byte]*parse.TextNode {
 	texts := map[*byte]*parse.TextNode{}
 	for _, t := range p.defined() {
 		walk(t.Root, func(n parse.Node) bool {
-			// Texts that were inserted, and ticks, have no position in the source.
+			// Inserted texts and ticks have no position in the source.
 			if n, ok := n.(*parse.TextNode); ok && len(n.Text) > 0 && n.Pos >= 0 {
 				texts[&n.Text[0]] = n
 			}
@@ -210,10 +209,10 @@ func (p *program) texts() map[*byte]*parse.TextNode {
 	return texts
 }
 
-// tracingWriter knows the text nodes of a template by where their bytes lie.
+// tracingWriter recognizes the text nodes of a template by the address of their bytes.
 type tracingWriter struct {
 	nodes map[*byte]*parse.TextNode
-	end   int // offset in the source where the last text node ended
+	end   int // offset in the source of the end of the last text node
 	found bool
 }
 

@@ -9,28 +9,28 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
-// Branch is one way through an if, with or range of a profile's templates: its
-// body, or what is executed when the condition does not hold, written or not.
+// Branch is one branch of an if, with or range of a profile's templates: its body, or the else,
+// which can be absent.
 type Branch struct {
-	// Field of the template, File on the node where it is a file's, and Define the
-	// name where it stands in a define.
+	// Field of the template, File on the node if it is the template of a file, and Define the
+	// name if it is inside of a define.
 	Field, File, Define string
 	// Line of the condition, in the field's text; 1 is the first.
 	Line int
-	// Condition as it stands there, such as "if .HTTPProxy".
+	// Condition as it is written, such as "if .HTTPProxy".
 	Condition string
 	Else      bool
-	// Inside is the index of the branch that it stands in, -1 for none.
+	// Inside is the index of the branch that contains this one, -1 for none.
 	Inside int
-	// Reads are the data that the condition depends on, as far as that is known:
-	// "HTTPProxy", "KubeletFeatureGates.ImageVolume". Literals are the strings in it.
+	// Reads are the data that the condition depends on, if known: "HTTPProxy",
+	// "KubeletFeatureGates.ImageVolume". Literals are the strings in the condition.
 	Reads, Literals []string
 	// Hits is how often it was executed.
 	Hits int
 }
 
-// Marks are ticks that cost nothing and say where an execution is. Only an
-// Inspector's templates have them. Its templates are executed one at a time.
+// Marks are ticks that cost nothing and record the position of an execution. Only the templates
+// of an Inspector have them. An Inspector executes its templates one at a time.
 type Marks struct {
 	at       map[*byte]spot // by the first byte of its text
 	texts    map[*byte]int  // the line of each text of a template, in the same way
@@ -45,7 +45,8 @@ type spot struct {
 // NewMarks returns marks for the templates of one profile.
 func NewMarks() *Marks { return &Marks{at: map[*byte]spot{}, texts: map[*byte]int{}} }
 
-// Branches are all of the templates with their hits so far, in the same order each time.
+// Branches returns all branches of the templates with their hits so far, always in the same
+// order.
 func (m *Marks) Branches() []Branch { return m.branches }
 
 // source is a template to mark.
@@ -57,7 +58,7 @@ type marker struct {
 	program *program
 	source
 	define string
-	// reads has for each variable what its values depend on.
+	// reads has for each variable the data that its values depend on.
 	reads map[string][]string
 }
 
@@ -73,7 +74,8 @@ func (m *Marks) add(p *program, from source) {
 	}
 }
 
-// variables notes what variables depend on. Twice, for those made of others.
+// variables records the data that variables depend on. It runs twice, for variables that are
+// set from others.
 func (k *marker) variables(root *parse.ListNode) {
 	for range 2 {
 		walk(root, func(n parse.Node) bool {
@@ -108,8 +110,8 @@ func (k *marker) list(list *parse.ListNode, inside int) {
 	list.Nodes = nodes
 }
 
-// branch marks both ways of a condition, one that is not written, too; of a range
-// only what is written: a list without items is no condition.
+// branch marks both branches of a condition, including an absent else. Of a range it marks only
+// the written ones: a list without items is not a condition.
 func (k *marker) branch(b *parse.BranchNode, inside int) {
 	if b.ElseList == nil && b.NodeType != parse.NodeRange {
 		b.ElseList = &parse.ListNode{NodeType: parse.NodeList, Pos: b.Pos}
@@ -144,8 +146,8 @@ func (k *marker) mark(pos parse.Pos, branch int) parse.Node {
 	return node
 }
 
-// dependencies are the data and the strings in a pipeline. Of "." alone, in a with
-// or range, nothing is known but that it depends on those: "".
+// dependencies returns the data and the strings in a pipeline. For "." alone, in a with or
+// range, only the existence of a dependency is known: "".
 func (k *marker) dependencies(p *parse.PipeNode) (reads, literals []string) {
 	walk(p, func(n parse.Node) bool {
 		switch n := n.(type) {
@@ -172,22 +174,22 @@ func distinctNames(names []string) []string {
 	return slices.Compact(names)
 }
 
-// Place is where a line of a rendered file comes from.
+// Place is the origin of one line of a rendered file.
 type Place struct {
 	// Field of the profile, and Line of its text; 1 is the first.
 	Field string
 	Line  int
 }
 
-// Trace follows one rendering. A nil one follows nothing.
+// Trace follows one rendering. A nil Trace records nothing.
 type Trace struct {
 	marks *Marks
 	stage *Stage
-	// places has for each field that was executed where its lines come from.
+	// places has the origin of the lines of each field that was executed.
 	places map[string][]Place
 }
 
-// NewTrace follows a rendering of templates that have the marks.
+// NewTrace returns a Trace for templates that have the marks.
 func NewTrace(marks *Marks) *Trace { return &Trace{marks: marks, places: map[string][]Place{}} }
 
 func (t *Trace) enter(s *Stage) {
@@ -196,7 +198,7 @@ func (t *Trace) enter(s *Stage) {
 	}
 }
 
-// writer returns w itself, or one that writes to w and notes where lines come from.
+// writer returns w itself, or a writer to w that records the origin of lines.
 func (t *Trace) writer(w *limitedWriter, from origin) io.Writer {
 	if t == nil {
 		return w
@@ -211,7 +213,7 @@ func (t *Trace) writer(w *limitedWriter, from origin) io.Writer {
 	return r
 }
 
-// Places returns where the lines of a field come from; of text without actions its own lines.
+// Places returns the origin of each line of a field; text without actions is its own origin.
 func (t *Trace) Places(field, text string) []Place {
 	if places, ok := t.places[field]; ok {
 		return places
@@ -223,7 +225,7 @@ func (t *Trace) Places(field, text string) []Place {
 	return places
 }
 
-// inserted are the places of what a named template inserts, behind the line break.
+// inserted returns the places of the text that a named template inserts, after the line break.
 func (t *Trace) inserted(name string) []Place {
 	for _, n := range t.stage.templates {
 		if n.name == name {
@@ -233,13 +235,12 @@ func (t *Trace) inserted(name string) []Place {
 	return nil
 }
 
-// recorder notes for each line that is written where the first of its text comes
-// from that is not blank.
+// recorder records for each written line the origin of its first text that is not blank.
 type recorder struct {
 	w     *limitedWriter
 	trace *Trace
 	from  origin
-	// inserted has the names of templates by the first byte of what they insert.
+	// inserted has the names of templates by the first byte of the text that they insert.
 	inserted map[*byte]string
 	line     int // of the last mark
 	places   []Place
@@ -283,7 +284,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// note takes text whose lines are at places.
+// note records text whose lines are at places.
 func (r *recorder) note(p []byte, at func(int) Place) {
 	i := 0
 	for line := range strings.SplitAfterSeq(string(p), "\n") {

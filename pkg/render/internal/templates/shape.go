@@ -8,24 +8,25 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
-// shape is what the templates of a rendering write, with a hole where they print a
-// credential, and the ways that they take. It is the same for two inputs that differ
-// in the content of credentials alone: else reviewers, who see placeholders, are shown
-// something else than what nodes get. Package taint refuses such templates before;
-// this finds what it would overlook, in what is about to be written.
+// shape is the output of the templates of a rendering, with a hole in place of each printed
+// credential, together with the branches that they take. It is the same for two inputs that
+// differ only in the content of credentials: otherwise reviewers, who see placeholders, would
+// see a different text from the one that nodes get. Package taint rejects such templates
+// earlier; this comparison finds those that taint would overlook, just before the output is
+// written.
 type shape struct {
 	hash maphash.Hash
-	// hole: what is written next is left out.
+	// hole: the next output is omitted.
 	hole bool
-	// trail follows it to where two shapes part; nil elsewhere.
+	// trail records the steps to find the first difference of two shapes; otherwise nil.
 	trail *Trail
 }
 
-// shapeSeed makes hashes of this process that nobody can foresee, so that no template
-// is made for two texts with the same one. No output depends on it.
+// shapeSeed makes the hashes of this process unpredictable, so that no template can be written
+// for two texts with the same hash. No output depends on it.
 var shapeSeed = maphash.MakeSeed()
 
-// templateMark begins no text in UTF-8, like tickMark.
+// templateMark cannot begin a text in UTF-8, like tickMark.
 const templateMark = 0xfe
 
 // begin is called before a template is executed.
@@ -52,7 +53,7 @@ func (s *shape) tick(t *tick) {
 	}
 }
 
-// write takes a text that was written.
+// write adds a text of the output to the hash.
 func (s *shape) write(p []byte) {
 	if s.hole {
 		s.hole = false
@@ -64,15 +65,14 @@ func (s *shape) write(p []byte) {
 	}
 }
 
-// hole makes a tick before what prints a credential.
+// hole returns a tick to put before an action that prints a credential.
 func (p *program) hole(pos parse.Pos) *parse.TextNode {
 	node := p.tick(pos, meter.Steps{}, 0)
 	p.ticks[len(p.ticks)-1].hole = true
 	return node
 }
 
-// addHoles puts a hole before actions, and a tick on each way of a condition below a
-// list.
+// addHoles puts a hole before actions, and a tick on each branch of a condition below a list.
 func (p *program) addHoles(list *parse.ListNode, holes map[*parse.ActionNode]bool) {
 	if list == nil {
 		return
@@ -94,14 +94,14 @@ func (p *program) addHoles(list *parse.ListNode, holes map[*parse.ActionNode]boo
 	list.Nodes = nodes
 }
 
-// maxTrail is how many steps a trail remembers. Beyond, no line is named.
+// maxTrail is how many steps a trail records. After that, no line is named.
 const maxTrail = 1 << 17
 
-// Trail remembers the hashes of one rendering, and finds the first step of another at
-// which they differ. Execute one rendering, call Again, and execute the other.
+// Trail records the hashes of one rendering, and finds the first step of another at which they
+// differ. Execute one rendering, call Again, and execute the other.
 type Trail struct {
 	sums []uint64
-	// second: this is the other rendering, at is the next step.
+	// second: this is the second rendering, and at is its next step.
 	second bool
 	at     int
 	parted *invalid.Error
@@ -114,8 +114,8 @@ type Trail struct {
 // Again begins the second rendering.
 func (t *Trail) Again() { t.second, t.at = true, 0 }
 
-// Parted is where the second differs, without a cause. It is about the whole profile if no
-// line is known.
+// Parted returns the place at which the second rendering differs, without a cause. The error is
+// about the whole profile if no line is known.
 func (t *Trail) Parted() *invalid.Error {
 	if t.parted == nil {
 		return &invalid.Error{Field: "spec"}
@@ -137,7 +137,8 @@ func (t *Trail) wrote(h *maphash.Hash, p []byte) {
 	t.step(h, here, behind)
 }
 
-// step takes the hash after what is at a position; what has none comes from behind it.
+// step records the hash after the part at a position; a part without a position gets the end of
+// the part before it.
 func (t *Trail) step(h *maphash.Hash, here, behind parse.Pos) {
 	if here >= 0 {
 		t.pos = behind

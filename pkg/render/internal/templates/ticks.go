@@ -15,61 +15,60 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
-// Limits on how far the templates of one rendering go. text/template cannot be
-// cancelled, so they count themselves: the body of a range and the body of a template
-// pay each time they are executed.
+// Limits on the templates of one rendering. text/template cannot be canceled, so the templates
+// count their own steps: the body of a range and the body of a template charge the meter each
+// time they are executed.
 const (
-	// maxInvocations is how deep templates may invoke one another. text/template
-	// would go on to 100,000, which with a few conditions in each takes more stack
-	// than Go allows, and ends the process.
+	// maxInvocations is how deep templates can invoke one another. The limit of text/template
+	// is 100,000, which with a few conditions in each takes more stack than Go allows, and ends
+	// the process.
 	maxInvocations = 1000
-	// maxNesting is how deep range, if, with and else-if may stand in one another.
+	// maxNesting is the nesting of range, if, with and else-if.
 	maxNesting = 100
-	// maxVariables is how many variables the templates of one text may declare. Each
-	// use looks through those that are there.
+	// maxVariables is how many variables the templates of one text can declare. Each use of a
+	// variable searches the declared ones.
 	maxVariables = 1000
 )
 
-// gate lets one rendering at a time execute the templates of a profile: their
-// functions charge its meter, and the texts they insert are its own. Executing
-// takes a sixth of the time of rendering, the rest runs beside each other.
+// gate lets one rendering at a time execute the templates of a profile: their functions charge
+// its meter, and the inserted texts belong to it. Executing takes a sixth of the time of
+// rendering; the rest runs concurrently.
 type gate struct {
 	mu sync.Mutex
 	funcs.Set
 	data reflect.Type // that the templates read
-	// marks are put into the templates where an Inspector wants to see them executed.
+	// marks are added to the templates if an Inspector needs to know which parts are executed.
 	marks *Marks
 }
 
-// program is a parsed template that counts.
+// program is a parsed template that counts its steps.
 type program struct {
 	*template.Template
 	ticks []tick
 }
 
-// defined are the template and those defined in it, in the order of their names.
+// defined returns the template and those defined in it, in the order of their names.
 func (p *program) defined() []*template.Template {
 	defined := slices.DeleteFunc(p.Templates(), func(t *template.Template) bool { return t.Tree == nil })
 	slices.SortFunc(defined, func(a, b *template.Template) int { return strings.Compare(a.Name(), b.Name()) })
 	return defined
 }
 
-// tick is a text node that is not output: whoever writes for a rendering knows
-// it and charges the meter. A function could not know for which rendering it is
-// called, and a variable is not seen in every template.
+// tick is a text node that is not output: the writer of a rendering recognizes it and charges
+// the meter. A function could not know which rendering calls it, and a variable is not visible
+// in every template.
 type tick struct {
 	node  *parse.TextNode
 	pos   parse.Pos // of what it counts, in the source
 	steps meter.Steps
-	depth int  // 1 where a template begins, -1 where it ends
+	depth int  // 1 at the beginning of a template, -1 at its end
 	hole  bool // what is written next is or holds a credential
 }
 
-// tickMark begins no text in UTF-8, so that comparing addresses is left for
-// ticks.
+// tickMark cannot begin a text in UTF-8, so that addresses are compared only for ticks.
 const tickMark = 0xff
 
-// addTicks puts the ticks into a parsed template and those defined in it.
+// addTicks adds the ticks to a parsed template and those defined in it.
 func (p *program) addTicks() *shapeError {
 	defined := p.defined()
 	variables, err := declared(defined)
@@ -86,7 +85,7 @@ func (p *program) addTicks() *shapeError {
 	return nil
 }
 
-// addTo puts a tick into every range below a list.
+// addTo adds a tick to every range below a list.
 func (p *program) addTo(list *parse.ListNode, variables, depth int) *shapeError {
 	if list == nil {
 		return nil
@@ -156,7 +155,7 @@ type tickError struct {
 
 func (e *tickError) Error() string { return e.message }
 
-// shapeError is about a template that parses, but is more than may be executed.
+// shapeError is about a template that parses but exceeds a limit of execution.
 type shapeError struct {
 	pos     parse.Pos
 	message string
@@ -178,12 +177,12 @@ func declared(templates []*template.Template) (int, *shapeError) {
 		})
 	}
 	if n > maxVariables {
-		return 0, &shapeError{pos: last, message: fmt.Sprintf("the template declares more than %d variables: keep them in a dict or a list", maxVariables)}
+		return 0, &shapeError{pos: last, message: fmt.Sprintf("the template declares more than %d variables: use a dict or a list instead", maxVariables)}
 	}
 	return n, nil
 }
 
-// branch returns what if, range and with have in common, nil for other nodes.
+// branch returns the fields that if, range and with share, and nil for other nodes.
 func branch(n parse.Node) *parse.BranchNode {
 	switch n := n.(type) {
 	case *parse.IfNode:
@@ -199,7 +198,8 @@ func branch(n parse.Node) *parse.BranchNode {
 // comparing are the functions of text/template that read their arguments to the end.
 var comparing = map[string]bool{"eq": true, "ne": true, "lt": true, "le": true, "gt": true, "ge": true, "index": true}
 
-// stepsOf counts what a list executes once. What it repeats or invokes counts itself.
+// stepsOf counts the steps of executing a list once. Repeated and invoked lists count
+// themselves.
 func stepsOf(list *parse.ListNode, variables int) meter.Steps {
 	s := meter.Steps{Units: meter.TickCost}
 	lookup := meter.NodeCost * (1 + variables/meter.VariablesPerNode)
@@ -250,7 +250,7 @@ func stepsOf(list *parse.ListNode, variables int) meter.Steps {
 	return s
 }
 
-// bind gives a template the functions it calls, limited.
+// bind sets the functions that a template calls, with their limits.
 func (g *gate) bind(p *program) {
 	mutates := false
 	var actions []*parse.ActionNode

@@ -21,20 +21,19 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
-// maxTranslated is how many translations a stage keeps. There is one for each list of
-// files: the settings' registries and the machine's name add to those of the profile.
+// maxTranslated is how many translations a stage caches. Each list of files has one: the
+// registries of the settings and the machine's name add files to those of the profile.
 const maxTranslated = 16
 
-// skeleton is a document without its keys and the contents of its files. It follows
-// from the profile and a few facts, so that the pools of a profile share what Butane
-// makes of it.
+// skeleton is a document without its keys and the contents of its files. It depends on the
+// profile and a few facts, so that the pools of a profile share Butane's translation.
 type skeleton struct {
 	files []ignitionFile
 	units []osm.Unit // the stage's
 }
 
-// IgnitionStage translates the documents of one stage of a profile, and says what is
-// wrong with them in terms of the profile.
+// IgnitionStage translates the documents of one stage of a profile, and reports errors with the
+// profile's fields.
 type IgnitionStage struct {
 	name string
 	// fileFields are the fields of the profile's files.
@@ -47,15 +46,15 @@ func NewIgnitionStage(name string, fileFields []string) *IgnitionStage {
 	return &IgnitionStage{name: name, fileFields: fileFields, translations: lru.New(maxTranslated)}
 }
 
-// translated returns Butane's translation of a skeleton, which nobody may change.
-// Without the cache one rendering of osp-flatcar takes more than 10 times as long (5.8 MB
-// allocated instead of 0.6; BenchmarkRender), above the 2.5 ms that it may.
+// translated returns Butane's translation of a skeleton, which callers must not change. Without
+// the cache, one rendering of osp-flatcar takes more than 10 times as long (5.8 MB allocated
+// instead of 0.6; BenchmarkRender), which is above its limit of 2.5 ms.
 func (s *IgnitionStage) translated(of skeleton) (types.Config, []*invalid.Error) {
 	key := fmt.Sprintf("%#v", of.files)
 	if config, ok := s.translations.Get(key); ok {
 		return config.(types.Config), nil
 	}
-	// Two goroutines may both make it; the result is the same.
+	// Two goroutines can both translate it; the result is the same.
 	config, problems := s.translate(of)
 	if len(problems) == 0 {
 		s.translations.Add(key, config)
@@ -63,18 +62,18 @@ func (s *IgnitionStage) translated(of skeleton) (types.Config, []*invalid.Error)
 	return config, problems
 }
 
-// translate has Butane make a configuration of a skeleton. Whatever it reports is a
-// problem, warnings too: a node that boots only half of what its profile says is
-// worse than none.
+// translate has Butane translate a skeleton to a configuration. Everything that Butane reports
+// is a problem, warnings included: a node that boots with only half of its profile is worse
+// than none.
 func (s *IgnitionStage) translate(of skeleton) (types.Config, []*invalid.Error) {
 	if problems := CheckUnits(s.root(), of.units); len(problems) > 0 {
 		return types.Config{}, invalid.InStage(s.name, problems...)
 	}
-	// No FilesDir: Butane must not read the disk it runs on.
+	// No FilesDir: Butane must not read the disk of the controller.
 	config, rep, err := of.butane().ToIgn3_3(common.TranslateOptions{NoResourceAutoCompression: true})
 	var problems []*invalid.Error
 	for _, entry := range rep.Entries {
-		// What Butane takes for a decimal mode came from octal digits.
+		// The mode that Butane reports as decimal was written in octal digits.
 		if entry.Message != common.ErrDecimalMode.Error() {
 			problems = append(problems, s.reported(of, entry))
 		}
@@ -85,8 +84,8 @@ func (s *IgnitionStage) translate(of skeleton) (types.Config, []*invalid.Error) 
 	return config, problems
 }
 
-// butane is the skeleton as Butane reads it: variant flatcar, version 1.0.0,
-// which is for Ignition 3.3.0.
+// butane returns the skeleton in Butane's format: variant flatcar, version 1.0.0, which is for
+// Ignition 3.3.0.
 func (of skeleton) butane() flatcar.Config {
 	var c flatcar.Config
 	c.Variant, c.Version = "flatcar", "1.0.0"
@@ -117,9 +116,8 @@ func (of skeleton) butane() flatcar.Config {
 	return c
 }
 
-// marshalIgnition writes a configuration on one line, in a version of Ignition's
-// specification. Of version 3 it leaves out what is empty, as butane does, whose JSON
-// encoder this is.
+// marshalIgnition encodes a configuration on one line, in a version of Ignition's
+// specification. For version 3 it omits empty fields like butane, with the same JSON encoder.
 func marshalIgnition(config types.Config, version string) ([]byte, error) {
 	var doc any = config
 	switch version {
@@ -135,7 +133,7 @@ func marshalIgnition(config types.Config, version string) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// Check finds what is wrong with a stage of a profile whatever pool it is used for.
+// Check finds the errors in a stage of a profile that do not depend on the pool.
 func (s *IgnitionStage) Check(files []osm.File, units []osm.Unit, bootstrap bool) []*invalid.Error {
 	of := skeleton{units: units}
 	if bootstrap {
@@ -154,7 +152,7 @@ func (s *IgnitionStage) Check(files []osm.File, units []osm.Unit, bootstrap bool
 	return problems
 }
 
-// reported turns an entry of Butane's report into a problem of the profile.
+// reported converts an entry of Butane's report to a problem of the profile.
 func (s *IgnitionStage) reported(of skeleton, entry report.Entry) *invalid.Error {
 	p := s.problem("%s", entry.Message)
 	step := func(n int) string {
@@ -191,7 +189,7 @@ func (s *IgnitionStage) reported(of skeleton, entry report.Entry) *invalid.Error
 	return p
 }
 
-// explained says what to do about some of Butane's messages.
+// explained returns a message with the remedy for some of Butane's messages.
 func explained(message string, of skeleton, i int) string {
 	switch {
 	case message == ignerrors.ErrModeSpecialBits.Error():
@@ -199,7 +197,7 @@ func explained(message string, of skeleton, i int) string {
 	case message == ignerrors.ErrPathConflictsSystemd.Error():
 		return "a unit or drop-in of this stage is written to the same path: remove one of them"
 	case message == ignerrors.ErrDuplicate.Error():
-		return "is there twice: Ignition wants one of each name"
+		return "occurs twice: Ignition requires unique names"
 	case message == ignerrors.ErrPathRelative.Error():
 		return "is relative: write the path from the root, beginning with \"/\""
 	case i >= 0 && i < len(of.units) && message == ignerrors.NewNoInstallSectionError(of.units[i].Name).Error():
@@ -208,15 +206,15 @@ func explained(message string, of skeleton, i int) string {
 	return message
 }
 
-// problem makes an InvalidError about the stage.
+// problem returns an InvalidError about the stage.
 func (s *IgnitionStage) problem(format string, args ...any) *invalid.Error {
 	return invalid.InStage(s.name, invalid.At(s.root(), format, args...))[0]
 }
 
 func (s *IgnitionStage) root() string { return "spec." + s.name + "Config" }
 
-// fileField is the field of the file at a place in a stage, or of a part of it by
-// Ignition's name. Behind the profile's files come those of the settings.
+// fileField returns the field of the file at an index in a stage, or of a part of it by
+// Ignition's name. The files of the settings follow those of the profile.
 func (s *IgnitionStage) fileField(source int, part string) string {
 	switch {
 	case source < 0:

@@ -13,15 +13,15 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// Header tells cloud-init what it reads:
+// Header identifies the format for cloud-init:
 // https://cloudinit.readthedocs.io/en/latest/explanation/format.html
 const Header = "#cloud-config\n"
 
-// MachineName is replaced by machine-controller, in the text of the document,
-// when it creates a machine.
+// MachineName is the text in the document that machine-controller replaces when it creates a
+// machine.
 const MachineName = "<MACHINE_NAME>"
 
-// MachineNameFile tells a node its name.
+// MachineNameFile contains the node's name.
 const MachineNameFile = "/etc/machine-name"
 
 // File is an item of write_files.
@@ -29,8 +29,8 @@ type File struct {
 	Path, permissions, encoding, Content string
 }
 
-// CloudConfig is the user-data of one stage for cloud-init. Its keys are in the
-// contract's order (7.3), empty ones are left out.
+// CloudConfig is the user-data of one stage for cloud-init. Its keys are in the contract's
+// order (7.3); empty ones are omitted.
 type CloudConfig struct {
 	// Hostname is written if it is not empty, also to MachineNameFile.
 	Hostname string
@@ -42,8 +42,8 @@ type CloudConfig struct {
 	Config      *osm.OSCConfig
 }
 
-// Encode returns the document. Everything arrives as it is: YAML 1.1 and 1.2
-// readers see the same strings.
+// Encode returns the document. Every text arrives unchanged: YAML 1.1 and 1.2 parsers decode
+// the same strings.
 func (c CloudConfig) Encode() ([]byte, error) {
 	begin, end := mapping(), mapping() // before and after the files
 	add := func(to *yaml.Node, key string, value *yaml.Node) {
@@ -123,8 +123,8 @@ func (c CloudConfig) files() ([]File, error) {
 	return files, nil
 }
 
-// PermissionsText has at least four octal digits, the first a zero or one of the
-// special bits.
+// PermissionsText returns at least four octal digits, the first a zero or one of the special
+// bits.
 func PermissionsText(mode uint32) string {
 	text := strconv.FormatUint(uint64(mode), 8)
 	return strings.Repeat("0", max(4-len(text), 0)) + text
@@ -154,13 +154,13 @@ func (c CloudConfig) FileSizes() []FileSize {
 	return sizes
 }
 
-// FileSize is a file with the bytes that it takes in a document.
+// FileSize is a file with its size in a document.
 type FileSize struct {
 	Path string
 	Size int
 }
 
-// coreosUnits is for coreos-cloudinit, which only Flatcar has:
+// coreosUnits returns the units for coreos-cloudinit, which only Flatcar has:
 // https://github.com/flatcar/coreos-cloudinit/blob/flatcar-master/Documentation/cloud-config.md
 func coreosUnits(units []osm.Unit) *yaml.Node {
 	list := &yaml.Node{Kind: yaml.SequenceNode}
@@ -185,8 +185,8 @@ func coreosUnits(units []osm.Unit) *yaml.Node {
 	return list
 }
 
-// yumRepos passes repositories on. Of their keys cloud-init's schema types only
-// `enabled` as boolean and takes strings for the rest:
+// yumRepos returns the repositories for the document. In cloud-init's schema only `enabled` is
+// a boolean, and the other keys are strings:
 // https://github.com/canonical/cloud-init/blob/main/cloudinit/config/schemas/schema-cloud-config-v1.json
 func yumRepos(repos map[string]map[string]string) *yaml.Node {
 	if len(repos) == 0 {
@@ -204,8 +204,8 @@ func yumRepos(repos map[string]map[string]string) *yaml.Node {
 	return m
 }
 
-// typedMap is a map of strings with sorted keys, in which the named keys are
-// booleans as far as their values are.
+// typedMap returns a map of strings with sorted keys, in which the named keys are booleans if
+// their values are.
 func typedMap(values map[string]string, booleans ...string) *yaml.Node {
 	if len(values) == 0 {
 		return nil
@@ -223,8 +223,8 @@ func typedMap(values map[string]string, booleans ...string) *yaml.Node {
 	return m
 }
 
-// YamlBool reads what a YAML 1.1 reader, or the yum that reads the result, takes
-// for a boolean.
+// YamlBool parses the texts that are booleans for a YAML 1.1 parser, or for the yum that reads
+// the result.
 func YamlBool(s string) (value, ok bool) {
 	switch strings.ToLower(s) {
 	case "true", "yes", "on", "1":

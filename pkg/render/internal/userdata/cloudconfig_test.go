@@ -42,7 +42,7 @@ func TestFilesAreWrittenAsByTheLibrary(t *testing.T) {
 	}
 }
 
-// A long text is a block, whatever its lines end with.
+// A long text is a block, with any line endings.
 func TestLongTextsAreBlocks(t *testing.T) {
 	line := strings.Repeat("x", 62)
 	for content, want := range map[string]string{

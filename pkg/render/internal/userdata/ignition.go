@@ -12,26 +12,26 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
-// DefaultIgnitionVersion is read by every Flatcar since 3185.0.0:
+// DefaultIgnitionVersion is supported by every Flatcar since 3185.0.0:
 // https://www.flatcar.org/docs/latest/provisioning/ignition/specification/
 const DefaultIgnitionVersion = "3.3.0"
 
-// IgnitionVersions are the versions of the Ignition specification a document may
-// have, the default first. 2.3.0 is what the reference implementation writes, and
-// for images before Flatcar 3185.
+// IgnitionVersions are the supported versions of the Ignition specification, the default first.
+// 2.3.0 is the version that operating-system-manager writes, and for images before Flatcar
+// 3185.
 var IgnitionVersions = []string{DefaultIgnitionVersion, "3.4.0", "2.3.0"}
 
-// CheckIgnitionVersion takes an empty version for none. What it says begins with
-// a flag where one is meant.
+// CheckIgnitionVersion accepts an empty version as unset. Its message begins with flag, if that
+// is not empty.
 func CheckIgnitionVersion(field, flag, version string) []*invalid.Error {
 	if version == "" || slices.Contains(IgnitionVersions, version) {
 		return nil
 	}
-	return []*invalid.Error{invalid.At(field, "%s%q is no version of Ignition's specification that can be written: use 3.3.0, 3.4.0, or 2.3.0 for images before Flatcar 3185", flag, version)}
+	return []*invalid.Error{invalid.At(field, "%s%q is not a supported version of Ignition's specification: use 3.3.0, 3.4.0, or 2.3.0 for images before Flatcar 3185", flag, version)}
 }
 
-// Ignition is the user-data of one stage for Ignition, which is Flatcar's alone
-// (contract 7.4). The modules of cloud-init have no counterpart there.
+// Ignition is the user-data of one stage for Ignition, which only Flatcar uses (contract 7.4).
+// It has no counterpart for the modules of cloud-init.
 type Ignition struct {
 	Version string
 	// Hostname is written to MachineNameFile if it is not empty.
@@ -44,14 +44,13 @@ type Ignition struct {
 type ignitionFile struct {
 	path string
 	mode uint32
-	// source is the file's place in the stage's files, -1 for a file of our own.
+	// source is the file's index in the stage's files, -1 for a file of our own.
 	source int
 }
 
-// Encode returns the document. Files are in the stage's order behind
-// MachineNameFile, each with its content as a data URL of text, in which
-// machine-controller finds the machine's name to replace; the same goes for units
-// and keys, which stand there as they are.
+// Encode returns the document. Files are in the stage's order, after MachineNameFile, each with
+// its content as a data URL of text, in which machine-controller can find and replace the
+// machine's name. The same applies to units and keys, whose text is not encoded.
 func (i Ignition) Encode() ([]byte, []*invalid.Error) {
 	files, contents, err := i.files()
 	if err != nil {
@@ -79,9 +78,8 @@ func (i Ignition) Encode() ([]byte, []*invalid.Error) {
 	return doc, nil
 }
 
-// files returns the document's files and their contents. Of files with one path
-// the last counts, as it does where Ignition writes one over the other; those
-// before it are left out.
+// files returns the document's files and their contents. If files have the same path, only the
+// last is returned, since Ignition would overwrite the others with it.
 func (i Ignition) files() ([]ignitionFile, []string, *invalid.Error) {
 	files := make([]ignitionFile, 0, len(i.Config.Files)+1)
 	contents := make([]string, 0, len(i.Config.Files)+1)
@@ -115,11 +113,11 @@ func (i Ignition) files() ([]ignitionFile, []string, *invalid.Error) {
 // MachineNameMode is the mode of MachineNameFile.
 const MachineNameMode = 0o600
 
-// nameFile tells a node its name.
+// nameFile contains the node's name.
 var nameFile = ignitionFile{path: MachineNameFile, mode: MachineNameMode, source: -1}
 
-// newIgnitionFile writes a path as Ignition 3 wants it, without "." and "..", or
-// "/" twice. A relative one stays what it is, which is refused later.
+// newIgnitionFile returns a file with the path in the form that Ignition 3 requires, without
+// "." and "..", or "/" twice. A relative path is not changed, and is rejected later.
 func newIgnitionFile(name string, mode uint32, source int) ignitionFile {
 	if path.IsAbs(name) {
 		name = path.Clean(name)
@@ -127,11 +125,11 @@ func newIgnitionFile(name string, mode uint32, source int) ignitionFile {
 	return ignitionFile{path: name, mode: mode, source: source}
 }
 
-// upperHex are the digits of percent-encoding as the reference writes them.
+// upperHex are the digits of percent-encoding that operating-system-manager writes.
 const upperHex = "0123456789ABCDEF"
 
-// dataURLText are the bytes that stand for themselves in a data URL, RFC 2396's
-// unreserved characters.
+// dataURLText are the bytes that need no escape in a data URL, RFC 2396's unreserved
+// characters.
 var dataURLText = func() (text [256]bool) {
 	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.!~*'()") {
 		text[c] = true
@@ -152,8 +150,8 @@ func escape(content string) string {
 	return string(b)
 }
 
-// jsonText encodes a value on one line. It leaves "<" alone, which encoding/json
-// would escape: machine-controller looks for MachineName in the text.
+// jsonText encodes a value on one line. It does not escape "<", as encoding/json would do:
+// machine-controller searches the text for MachineName.
 func jsonText(value any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -2,8 +2,8 @@ package userdata
 
 import "github.com/coreos/ignition/v2/config/v3_3/types"
 
-// ignition2 is a document of Ignition 2.3.0 with what we use of it, in the form
-// the reference implementation writes it (contract 7.4):
+// ignition2 is a document of Ignition 2.3.0 with the fields that we use, in the form that
+// operating-system-manager writes (contract 7.4):
 // https://github.com/flatcar/ignition/blob/v0.36.2/doc/configuration-v2_3.md
 type ignition2 struct {
 	Ignition struct {
@@ -31,7 +31,7 @@ type ignition2User struct {
 	SSHAuthorizedKeys []types.SSHAuthorizedKey `json:"sshAuthorizedKeys"`
 }
 
-// ignition2File overwrites what is there unless it says otherwise.
+// ignition2File overwrites an existing file by default.
 type ignition2File struct {
 	Filesystem string `json:"filesystem"`
 	Path       string `json:"path"`
@@ -42,7 +42,7 @@ type ignition2File struct {
 	Mode int `json:"mode"`
 }
 
-// ignition2Of writes a valid configuration of version 3.3.0 as 2.3.0.
+// ignition2Of converts a valid configuration of version 3.3.0 to 2.3.0.
 func ignition2Of(config types.Config) ignition2 {
 	var doc ignition2
 	doc.Ignition.Version = "2.3.0"

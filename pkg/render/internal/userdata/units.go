@@ -10,39 +10,39 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
-// Where unit files of a machine's administrator live, systemd.unit(5).
+// unitDir is the folder for unit files of a machine's administrator, systemd.unit(5).
 const unitDir = "/etc/systemd/system/"
 
-// bootTarget is what pulls in enabled units. A drop-in with Wants= enables a unit
+// bootTarget is the target that starts enabled units. A drop-in with Wants= enables a unit
 // without running systemctl, and without an [Install] section.
 const bootTarget = "multi-user.target"
 
-// unitName is a valid name with one of systemd's suffixes, systemd.unit(5).
+// unitName matches a valid name with one of systemd's suffixes, systemd.unit(5).
 var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]+\.(service|socket|device|mount|automount|swap|target|path|timer|slice|scope)$`)
 
-// dropInName is the name of a file that systemd reads below a unit's folder.
+// dropInName matches the name of a file that systemd reads below a unit's folder.
 var dropInName = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]+\.conf$`)
 
-// CheckUnits refuses names that would end up elsewhere in the file system, or in
-// a shell. Flatcar's units are not written as files.
+// CheckUnits rejects names that would reach another place in the file system, or a shell.
+// Flatcar's units are not written as files.
 func CheckUnits(root string, units []osm.Unit) []*invalid.Error {
 	var problems []*invalid.Error
 	for i, u := range units {
 		field := root + ".units[" + strconv.Itoa(i) + "]"
 		if !unitName.MatchString(u.Name) {
-			problems = append(problems, invalid.At(field+".name", "%q is no name of a systemd unit: write one like \"name.service\"", u.Name))
+			problems = append(problems, invalid.At(field+".name", "%q is not the name of a systemd unit: write one like \"name.service\"", u.Name))
 		}
 		for j, d := range u.DropIns {
 			if !dropInName.MatchString(d.Name) {
-				problems = append(problems, invalid.At(field+".dropIns["+strconv.Itoa(j)+"].name", "%q is no name of a drop-in: write one like \"10-name.conf\"", d.Name))
+				problems = append(problems, invalid.At(field+".dropIns["+strconv.Itoa(j)+"].name", "%q is not the name of a drop-in: write one like \"10-name.conf\"", d.Name))
 			}
 		}
 	}
 	return problems
 }
 
-// UnitFiles returns the files that install units on a system without Ignition: a
-// masked unit is an empty file, an enabled one is wanted by bootTarget.
+// UnitFiles returns the files that install units on a system without Ignition: a masked unit is
+// an empty file, and bootTarget has a Wants= for an enabled one.
 func UnitFiles(units []osm.Unit) []File {
 	var files []File
 	add := func(path, content string) {
@@ -66,8 +66,8 @@ func UnitFiles(units []osm.Unit) []File {
 	return files
 }
 
-// startUnits returns the command that makes systemd notice units and starts the
-// enabled ones, without waiting: one of them may wait for this very command.
+// startUnits returns the command that makes systemd read the units and start the enabled ones,
+// without waiting for them: one of them can wait for this command.
 func startUnits(units []osm.Unit) string {
 	if len(units) == 0 {
 		return ""
@@ -91,12 +91,12 @@ func startUnits(units []osm.Unit) string {
 
 func IsTrue(b *bool) bool { return b != nil && *b }
 
-// ParsePermissions reads the digits of a decimal number as octal.
+// ParsePermissions parses the digits of a decimal number as octal.
 func ParsePermissions(permissions int32) (uint32, error) {
 	digits := strconv.Itoa(int(permissions))
 	mode, err := strconv.ParseUint(digits, 8, 32)
 	if err != nil || mode > 0o7777 {
-		return 0, fmt.Errorf("%s is no file mode: its digits are read as octal, from 0 to 7777", digits)
+		return 0, fmt.Errorf("%s is not a file mode: its digits are read as octal, from 0 to 7777", digits)
 	}
 	return uint32(mode), nil
 }

@@ -9,20 +9,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// The reader of a cloud-config is PyYAML, which is YAML 1.1, where `yes`, `0755`
-// and `12:30` are no strings. So the style of every scalar is chosen here: plain
-// only where no version of YAML sees anything but a string.
+// The parser of a cloud-config is PyYAML, which implements YAML 1.1, in which `yes`, `0755` and
+// `12:30` are not strings. So this file chooses the style of every scalar: plain only if every
+// version of YAML decodes it to a string.
 
-// document is a cloud-config in the making.
+// document is a cloud-config that is being written.
 type document struct {
 	bytes.Buffer
-	// encoded is how much of it the library has written.
+	// encoded is how many of its bytes the library has written.
 	encoded int
 }
 
-// MaxDocumentBytes is how much of a document the library may write, twice what a Secret may
-// hold: some characters take four times as much there as in a file, and all of it would be
-// in memory.
+// MaxDocumentBytes limits what the library writes to twice the size of a Secret: some
+// characters take four times as much there as in a file, and all of it would be in memory.
 const MaxDocumentBytes = 2 << 20 // 2 MiB
 
 // ErrTooLarge is returned for a document of more than MaxDocumentBytes.
@@ -36,7 +35,7 @@ func (d *document) Write(p []byte) (int, error) {
 	return d.Buffer.Write(p)
 }
 
-// yamlIndent is the blanks by which each level is indented.
+// yamlIndent is the number of blanks of each level.
 const yamlIndent = 2
 
 // add has the library write a node.
@@ -64,10 +63,10 @@ func (d *document) addMapping(m *yaml.Node) error {
 	return d.add(m)
 }
 
-// addFiles writes the list of files. They are nearly all of a document, and the library
-// looks at every character of a scalar three times and keeps each of its events: with it,
-// one rendering of osp-ubuntu takes half as long again and allocates 1.2 MB instead of 0.7
-// (BenchmarkRender), more than the 1.6 ms that it may take.
+// addFiles writes the list of files. They are nearly all of a document, and the library reads
+// every character of a scalar three times and stores each of its events: with the library, one
+// rendering of osp-ubuntu takes half as long again and allocates 1.2 MB instead of 0.7
+// (BenchmarkRender), which is above its limit of 1.6 ms.
 func (d *document) addFiles(files []File) error {
 	if len(files) == 0 {
 		return nil
@@ -100,9 +99,9 @@ func (d *document) addFile(f File) error {
 	return d.addValue(f.Content, contentStyle(f))
 }
 
-// contentStyle is the style of a file's content. Nodes of existing pools have these bytes, so
-// that a text stays in quotes where the library wants it there, which is if it is short and a
-// line of it ends with a blank.
+// contentStyle returns the style of a file's content. Nodes of existing pools have these bytes,
+// so a text stays in quotes if the library puts it in quotes, which it does if the text is
+// short and one of its lines ends with a blank.
 func contentStyle(f File) yaml.Style {
 	const short = 64
 	if f.encoding == "b64" {
@@ -115,8 +114,8 @@ func contentStyle(f File) yaml.Style {
 	return style
 }
 
-// addValue writes what follows a key of a file, with the line's end. What has escapes is
-// left to the library.
+// addValue writes the value after a key of a file, with the line's end. The library writes
+// values with escapes.
 func (d *document) addValue(s string, style yaml.Style) error {
 	switch style {
 	case plainStyle:
@@ -134,7 +133,7 @@ func (d *document) addValue(s string, style yaml.Style) error {
 	return nil
 }
 
-// addBlock writes a text of which isBlock is true as a literal block scalar,
+// addBlock writes a text that satisfies isBlock as a literal block scalar,
 // https://yaml.org/spec/1.2.2/#812-literal-style.
 func (d *document) addBlock(s string) {
 	const indent = "      " // one level deeper than the key
@@ -179,13 +178,13 @@ func stringList(list []string) *yaml.Node {
 	return n
 }
 
-// plainStyle is that of scalars without quotes.
+// plainStyle is the style of scalars without quotes.
 const plainStyle yaml.Style = 0
 
 // scalar is a string on one line.
 func scalar(s string) *yaml.Node { return scalarOf(s, styleOf(s)) }
 
-// text is a string of one or more lines.
+// text returns a node for a string of one or more lines.
 func text(s string) *yaml.Node { return scalarOf(s, textStyleOf(s)) }
 
 func scalarOf(s string, style yaml.Style) *yaml.Node {
@@ -196,8 +195,8 @@ func scalarOf(s string, style yaml.Style) *yaml.Node {
 	return n
 }
 
-// styleOf is the style of a string on one line: quotes are single ones as long as nothing
-// needs an escape.
+// styleOf returns the style of a string on one line: single quotes unless a character needs an
+// escape.
 func styleOf(s string) yaml.Style {
 	if isPlain(s) {
 		return plainStyle
@@ -210,7 +209,7 @@ func styleOf(s string) yaml.Style {
 	return yaml.SingleQuotedStyle
 }
 
-// textStyleOf is the style of a string of one or more lines.
+// textStyleOf returns the style of a string of one or more lines.
 func textStyleOf(s string) yaml.Style {
 	switch {
 	case isBlock(s):
@@ -221,7 +220,7 @@ func textStyleOf(s string) yaml.Style {
 	return styleOf(s)
 }
 
-// isPlain reports whether a scalar without quotes is that string to every reader.
+// isPlain reports whether every parser decodes a scalar without quotes to that string.
 func isPlain(s string) bool {
 	if s == "" || s[len(s)-1] == ' ' {
 		return false
@@ -247,10 +246,10 @@ func isPlain(s string) bool {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
-// isBlock reports whether a literal block carries s through every hand it passes.
-// The strictest is machine-controller, which empties lines of blanks when it
-// edits the document; an indented or empty first line, and several line breaks at
-// the end, depend on indicators that parsers disagree about.
+// isBlock reports whether s survives as a literal block in every program that processes it. The
+// strictest is machine-controller, which empties lines of blanks when it edits the document. An
+// indented or empty first line, and several line breaks at the end, depend on indicators that
+// parsers interpret differently.
 func isBlock(s string) bool {
 	if !strings.Contains(s, "\n") || s[0] == ' ' || s[0] == '\t' || s[0] == '\n' || strings.HasSuffix(s, "\n\n") {
 		return false
