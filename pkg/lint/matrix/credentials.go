@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Credentials, each different, so that one can tell where one ended up. They are
-// nobody's: made up, and as long as real ones, since sizes are measured.
+// Credentials, each different, so that a test can find out where each is written. They are
+// invented, and as long as real ones, since sizes are measured.
 const (
 	BootstrapToken   = "abcdef.0123456789abcdef"
 	ProxyPassword    = "proxy-2f6c0b94"
@@ -25,7 +25,7 @@ const (
 // NodeToken is as long as a ServiceAccount's: three parts, about a thousand characters.
 var NodeToken = noise("header", 120) + "." + noise("claims", 620) + "." + noise("signature", 342)
 
-// noise is text of n characters that nothing compresses, always the same.
+// noise returns text of n characters that cannot be compressed, always the same.
 func noise(seed string, n int) string {
 	var b []byte
 	for i := 0; len(b) < n; i++ {
@@ -35,8 +35,7 @@ func noise(seed string, n int) string {
 	return strings.NewReplacer("+", "-", "/", "_").Replace(base64.StdEncoding.EncodeToString(b))[:n]
 }
 
-// certificate is as long as that of a cluster's CA with an RSA key. Nothing here
-// reads what is in it.
+// certificate has the length of that of a cluster's CA with an RSA key. Lint does not parse it.
 func certificate(seed string) string {
 	var b strings.Builder
 	b.WriteString("-----BEGIN CERTIFICATE-----\n")

@@ -2,13 +2,12 @@ package matrix
 
 import "slices"
 
-// Pairwise returns combinations of values, one value per dimension as an index
-// below its size, such that any two values of two dimensions occur together in
-// one of them. It is greedy and has no chance in it: the same sizes give the same
-// combinations.
+// Pairwise returns combinations of values, one value per dimension as an index below its size,
+// such that any two values of two dimensions occur together in one of them. It is greedy and
+// deterministic: the same sizes give the same combinations.
 func Pairwise(sizes []int) [][]int {
 	open := newPairs(sizes)
-	used := make([][]int, len(sizes)) // how often a value was chosen
+	used := make([][]int, len(sizes)) // how many times each value was chosen
 	for d, size := range sizes {
 		used[d] = make([]int, size)
 	}
@@ -55,10 +54,10 @@ func Pairwise(sizes []int) [][]int {
 	}
 }
 
-// pair is value v of dimension d beside value w of dimension e.
+// pair is value v of dimension d together with value w of dimension e.
 type pair struct{ d, v, e, w int }
 
-// pairs are those not covered yet.
+// pairs are those that no combination has yet.
 type pairs struct {
 	sizes []int
 	open  map[pair]bool
@@ -87,7 +86,7 @@ func (p pairs) has(d, v, e, w int) bool {
 
 func (p pairs) close(d, v, e, w int) { delete(p.open, pair{d, v, e, w}) }
 
-// first is the first open pair, dimensions taken in the given order.
+// first returns the first pair that no combination has yet, with dimensions in the given order.
 func (p pairs) first(order []int) (pair, bool) {
 	if len(p.open) == 0 {
 		return pair{}, false

@@ -38,8 +38,8 @@ const (
 // Kubelets are a version of each supported minor.
 func Kubelets() []string { return []string{"1.33.0", "1.34.0", "1.35.0", "1.36.0"} }
 
-// Dimension is one thing in which pools or settings differ. The first value is
-// what a pool has that says nothing.
+// Dimension is one property in which pools or settings differ. The first value is that of a
+// pool that does not set it.
 type Dimension struct {
 	Name   string
 	Values []Value
@@ -48,11 +48,11 @@ type Dimension struct {
 // Value is one value of a dimension.
 type Value struct {
 	Name string
-	// Apply chooses it; nil where nothing has to be done.
+	// Apply sets the value; nil if nothing has to be set.
 	Apply func(*Combination)
 }
 
-// Combination is a pool, a cluster and settings in the making.
+// Combination is a pool, a cluster and settings to which values are applied.
 type Combination struct {
 	Settings render.Settings
 	Cluster  render.Cluster
@@ -65,7 +65,7 @@ type Combination struct {
 	from         render.Provenance
 }
 
-// New is a pool of a profile's operating system with nothing chosen.
+// New returns a pool of a profile's operating system without values.
 func New(doc profile.Document) *Combination {
 	c := &Combination{
 		doc:         doc,
@@ -83,13 +83,13 @@ func New(doc profile.Document) *Combination {
 	return c
 }
 
-// Provider chooses a cloud provider.
+// Provider sets a cloud provider.
 func (c *Combination) Provider(name osm.CloudProvider) { c.providerSpec["cloudProvider"] = name }
 
-// Kubelet chooses a version of the kubelet.
+// Kubelet sets a version of the kubelet.
 func (c *Combination) Kubelet(version string) { c.kubelet = version }
 
-// Input is what is rendered for the combination.
+// Input returns the input to render for the combination.
 func (c *Combination) Input() (render.Input, error) {
 	c.providerSpec["operatingSystemSpec"] = c.system
 	b, err := json.Marshal(map[string]any{
@@ -110,7 +110,7 @@ func (c *Combination) Input() (render.Input, error) {
 	return render.Input{Profile: Profile(c.doc, c.from), Pool: pool, Settings: c.Settings, Cluster: c.Cluster}, err
 }
 
-// Profile is a document as rendering takes it.
+// Profile converts a document to the input of rendering.
 func Profile(doc profile.Document, from render.Provenance) render.Profile {
 	from.Profile, from.Version = doc.Name, doc.Spec.Version
 	return render.Profile{
@@ -119,7 +119,7 @@ func Profile(doc profile.Document, from render.Provenance) render.Profile {
 	}
 }
 
-// kubeletAnnotations are all of the contract's (section 6).
+// kubeletAnnotations are all of those in the contract (section 6).
 var kubeletAnnotations = map[string]string{
 	"KubeReserved": "cpu=300m,memory=350Mi", "SystemReserved": "cpu=250m,ephemeral-storage=2Gi", "EvictionHard": "memory.available<250Mi,nodefs.available<12%",
 	"MaxPods": "222", "ContainerLogMaxSize": "64Mi", "ContainerLogMaxFiles": "7",
@@ -159,8 +159,8 @@ func addNetwork(values map[string]any) func(*Combination) {
 	}
 }
 
-// withDigests gives a digest for all that nodes download of Kubernetes, by the names
-// that profiles/README.md gives.
+// withDigests sets a digest for every file of Kubernetes that nodes download, with the names in
+// profiles/README.md.
 func withDigests(s *render.Settings) {
 	s.DownloadDigests = map[string]string{}
 	for _, name := range []string{"kubelet", "kubectl", "kubeadm"} {
@@ -172,8 +172,8 @@ func withDigests(s *render.Settings) {
 	}
 }
 
-// withMirrors sends nodes elsewhere for all that they download. The names are those
-// of profiles/README.md.
+// withMirrors sets a mirror for every download of a node. The names are those in
+// profiles/README.md.
 func withMirrors(s *render.Settings) {
 	s.DownloadMirrors = map[string]string{}
 	for _, publisher := range []string{"cni", "crictl", "docker", "kubernetes"} {
@@ -181,8 +181,8 @@ func withMirrors(s *render.Settings) {
 	}
 }
 
-// Dimensions of a profile's pools, those that only some operating systems have
-// included.
+// Dimensions returns those of a profile's pools, including those that only some operating
+// systems have.
 func Dimensions(doc profile.Document) []Dimension {
 	dims := []Dimension{{Name: Provider}, {Name: Kubelet}}
 	for _, p := range doc.Spec.SupportedCloudProviders {

@@ -1,9 +1,9 @@
-// Package output prints what lint found for people and for the programs that show
-// findings beside a change: text, JSON, SARIF, GitHub's workflow commands, JUnit.
+// Package output prints the findings of lint for users and for programs that display findings
+// next to a change: text, JSON, SARIF, GitHub's workflow commands, JUnit.
 //
-// Messages and paths may quote what a stranger committed. Nothing of it does
-// something to a terminal, to the runner of a job or to the reader of a format
-// (security.md 28, 39, 45).
+// Messages and paths can quote text from an untrusted commit. The output escapes it, so that it
+// cannot control a terminal, the runner of a job or a parser of the format (security.md 28, 39,
+// 45).
 //
 // Start with Write.
 package output
@@ -18,7 +18,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 )
 
-// Run is what a format prints.
+// Run is the input of a format.
 type Run struct {
 	// Report of the engine.
 	Report *lint.Report
@@ -33,14 +33,14 @@ var writers = map[string]func(io.Writer, Run) error{
 	"text": writeText, "json": writeJSON, "sarif": writeSARIF, "github": writeGitHub, "junit": writeJUnit,
 }
 
-// Names are the formats, the default one first.
+// Names returns the formats, the default one first.
 func Names() []string { return []string{"text", "json", "sarif", "github", "junit"} }
 
 // Write prints a run in a format that Names lists. Equal runs give equal bytes.
 func Write(w io.Writer, name string, run Run) error {
 	write, ok := writers[name]
 	if !ok {
-		return fmt.Errorf("there is no format %q: it is one of %s", name, strings.Join(Names(), ", "))
+		return fmt.Errorf("unknown format %q: use one of %s", name, strings.Join(Names(), ", "))
 	}
 	if err := write(w, run); err != nil {
 		return fmt.Errorf("writing findings as %s: %w", name, err)
@@ -48,10 +48,10 @@ func Write(w io.Writer, name string, run Run) error {
 	return nil
 }
 
-// maxMessage bounds a message, which may quote a template.
+// maxMessage limits a message, which can quote a template.
 const maxMessage = 4 << 10 // 4 KiB
 
-// oneLine makes text fit for one line of a terminal.
+// oneLine returns text that fits on one line of a terminal.
 func oneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -72,7 +72,8 @@ func oneLine(s string) string {
 	return s[:cut] + "…"
 }
 
-// context says where on a node and for whom a finding holds, "" when its place says it.
+// context returns the file on a node and the pools that a finding is about, and "" if its place
+// names them.
 func context(f lint.Finding) string {
 	var parts []string
 	if f.File != "" {
@@ -84,7 +85,7 @@ func context(f lint.Finding) string {
 	return oneLine(strings.Join(parts, ", "))
 }
 
-// count is a number with its noun.
+// count returns a number with its noun.
 func count(n int, noun string) string {
 	switch {
 	case n == 1:
@@ -95,7 +96,7 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// counted is how many findings of each severity there are.
+// counted returns the number of findings of each severity.
 func counted(r *lint.Report) map[lint.Severity]int {
 	out := map[lint.Severity]int{}
 	for _, f := range r.Findings {

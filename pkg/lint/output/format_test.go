@@ -64,8 +64,8 @@ func write(t *testing.T, name string, r output.Run) []byte {
 	return b.Bytes()
 }
 
-// TestGolden shows each format. What a stranger wrote does nothing to a terminal and
-// stays where it is put (security.md 28).
+// TestGolden shows each format. Untrusted text has no effect on a terminal and does not leave
+// its field (security.md 28).
 func TestGolden(t *testing.T) {
 	for _, name := range output.Names() {
 		got := write(t, name, run())
@@ -103,8 +103,8 @@ func TestTextSummary(t *testing.T) {
 	}
 }
 
-// TestSARIF: what is written keeps to the schema of SARIF 2.1.0, and has no field that
-// the format does not know.
+// TestSARIF: the output is valid for the schema of SARIF 2.1.0, and has no field that the
+// format does not define.
 func TestSARIF(t *testing.T) {
 	empty, schema := output.Run{Report: &lint.Report{}}, sarifSchema(t)
 	for _, r := range []output.Run{run(), empty} {
@@ -154,8 +154,8 @@ func validate(t *testing.T, schema *jsonschema.Schema, document []byte) error {
 	return schema.Validate(v)
 }
 
-// sarifSchema is OASIS's schema as go-sarif carries it, in a constant of its own. What
-// that library reads and writes again does not keep to it, so the bytes are validated.
+// sarifSchema returns OASIS's schema, which go-sarif has in a constant. The output of that
+// library after parsing is not valid for it, so this test validates the bytes.
 func sarifSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	const module = "github.com/owenrumney/go-sarif/v3"
@@ -231,8 +231,8 @@ func TestGitHubBounded(t *testing.T) {
 	}
 }
 
-// What a stranger named and wrote is a command of no runner, in any format. The commands
-// of "github" are those for the findings (security.md 39).
+// Untrusted names and texts are not commands of any runner, in any format. The only commands of
+// "github" are those for the findings (security.md 39).
 func TestNoForeignCommands(t *testing.T) {
 	r := output.Run{Report: &lint.Report{Missing: []lint.MissingTool{{Name: "x", Means: "##[error]y"}}}}
 	for _, name := range slices.Repeat(runner.Hostile, 5) { // more than maxAnnotations

@@ -10,8 +10,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
-// maxAnnotations is how many of each level GitHub shows for one step. What it would
-// drop is printed as text.
+// maxAnnotations is how many annotations of each level GitHub shows for one step. The others
+// are printed as text, since GitHub would drop them.
 // https://github.com/orgs/community/discussions/26680
 const maxAnnotations = 10
 
@@ -19,7 +19,7 @@ const maxAnnotations = 10
 // https://docs.github.com/actions/reference/workflows-and-actions/workflow-commands
 func writeGitHub(w io.Writer, run Run) error {
 	b := bufio.NewWriter(w)
-	text := runnerlog.Text(b) // what is no command of ours
+	text := runnerlog.Text(b) // for output that is not a command of ours
 	levels := map[lint.Severity]string{lint.SeverityError: "error", lint.SeverityWarning: "warning", lint.SeverityNote: "notice"}
 	shown := map[lint.Severity]int{}
 	for _, f := range run.Report.Findings {
@@ -58,9 +58,8 @@ func properties(f lint.Finding) string {
 	return out + ",title=" + property(f.Rule)
 }
 
-// data and property escape what would end a command or a property, as the commands of
-// GitHub's own toolkit do.
-// https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts
+// data and property escape the characters that end a command or a property, like GitHub's own
+// toolkit. https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts
 func data(s string) string {
 	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(s)
 }

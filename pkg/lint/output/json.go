@@ -8,7 +8,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
-// document is what "-o json" prints. Fields are only ever added.
+// document is the output of "-o json". Fields are never removed or renamed.
 type document struct {
 	// Version of osm-gitops.
 	Version string `json:"version"`

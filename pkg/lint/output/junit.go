@@ -8,7 +8,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
-// What GitLab, Jenkins and Azure read of JUnit's XML, for which there is no standard:
+// The parts of JUnit's XML that GitLab, Jenkins and Azure read; there is no standard for it:
 // https://docs.gitlab.com/ci/testing/unit_test_reports/
 // https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd
 type (
@@ -44,9 +44,9 @@ type (
 	}
 )
 
-// writeJUnit prints a suite for each file with findings, and in it a failed test for
-// each. A suite of one test that passed says what was looked at: a report without any
-// test is an error to some readers.
+// writeJUnit prints a suite for each file with findings, with a failed test for each finding.
+// One more suite with a single passed test contains the summary: some readers reject a report
+// without tests.
 func writeJUnit(w io.Writer, run Run) error {
 	r := run.Report
 	out := junitSuites{Name: "osm-gitops lint"}

@@ -17,9 +17,8 @@ import (
 )
 
 // The part of SARIF 2.1.0 that a linter needs. The library of this format,
-// github.com/owenrumney/go-sarif, writes two dozen empty lists with each result; the
-// test reads with it what is written here.
-// https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
+// github.com/owenrumney/go-sarif, writes two dozen empty lists with each result; the test
+// parses this output with it. https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 type (
 	sarifLog struct {
 		Schema  string     `json:"$schema"`
@@ -97,14 +96,14 @@ type (
 	}
 )
 
-// home is where the pages of this project are.
+// home is the address of this project's pages.
 const home = "https://github.com/osm-gitops/osm-gitops"
 
 func writeSARIF(w io.Writer, run Run) error {
 	out := sarifRun{
 		Tool: sarifTool{Driver: sarifDriver{Name: "osm-gitops", Version: run.Version, InformationURI: home, Rules: []sarifRule{}}},
-		// Columns of a Finding count bytes; SARIF has no such kind, and this one is the
-		// same for the ASCII of which profiles consist.
+		// Columns of a Finding count bytes, which SARIF does not have. This kind is the same
+		// for ASCII, of which profiles consist.
 		ColumnKind:  "unicodeCodePoints",
 		Invocations: []sarifInvocation{{ExecutionSuccessful: true}},
 		Results:     []sarifResult{},
@@ -151,10 +150,10 @@ func sarifRuleOf(r lint.Rule) sarifRule {
 	}
 }
 
-// placeholder is what SARIF puts an argument in place of (section 3.11.5).
+// placeholder matches the text that SARIF replaces by an argument (section 3.11.5).
 var placeholder = regexp.MustCompile(`\{([0-9])`)
 
-// plain keeps text from being a link of SARIF (section 3.11.6), markup or a placeholder.
+// plain prevents that text becomes a link of SARIF (section 3.11.6), markup or a placeholder.
 func plain(s string) string {
 	return placeholder.ReplaceAllString(redact.Break(s), "{\u200b$1")
 }
@@ -180,8 +179,8 @@ func sarifResultOf(f lint.Finding, seen map[string]int) sarifResult {
 	}
 }
 
-// fingerprint says which finding this is, whatever its line and its profile's version
-// are in this commit. Equal findings are counted.
+// fingerprint identifies a finding across commits that change its line or the profile's
+// version. Equal findings are numbered.
 func fingerprint(f lint.Finding, seen map[string]int) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{f.Rule, f.Path, f.Profile, f.Field, f.File, f.Message}, "\x00")))
 	id := hex.EncodeToString(sum[:16])
@@ -189,7 +188,7 @@ func fingerprint(f lint.Finding, seen map[string]int) string {
 	return id + ":" + strconv.Itoa(seen[id])
 }
 
-// uri is a path as a URI reference: relative paths stay relative to the repository.
+// uri returns a path as a URI reference: relative paths stay relative to the repository.
 func uri(name string) string {
 	name = filepath.ToSlash(name)
 	if path.IsAbs(name) {

@@ -10,8 +10,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
-// writeText prints for people: a line for each finding in the form that editors and
-// terminals take for a link, what to do below it, and what was looked at at the end.
+// writeText prints for users: a line for each finding in a form that editors and terminals
+// recognize as a link, the fix below it, and a summary at the end.
 func writeText(w io.Writer, run Run) error {
 	b := bufio.NewWriter(runnerlog.Text(w))
 	for _, f := range run.Report.Findings {
@@ -30,7 +30,7 @@ func writeText(w io.Writer, run Run) error {
 	return b.Flush()
 }
 
-// line is "path:line:column: severity: message [rule]".
+// line returns "path:line:column: severity: message [rule]".
 func line(f lint.Finding) string {
 	return fmt.Sprintf("%s: %s: %s [%s]", place(f), f.Severity, oneLine(f.Message), f.Rule)
 }
@@ -46,7 +46,7 @@ func place(f lint.Finding) string {
 	return at
 }
 
-// summary says what was looked at, and how much was found in it.
+// summary returns the number of checked profiles and renderings, and of findings.
 func summary(r *lint.Report) string {
 	looked := fmt.Sprintf("%s, %s, %s", count(r.Profiles, "profile"), count(r.Renderings, "rendering"), count(r.Texts, "distinct text"))
 	if r.Branches > 0 {

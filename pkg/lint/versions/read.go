@@ -14,11 +14,11 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// Read reads the base from the repository that paths are in, without a checkout. Paths
-// are the files and folders that are looked at; of the base that is read which lies in
-// the nearest folder that holds them all. Index has the check and the built-in profiles of
-// whoever reads the profiles later: what those would refuse has no version, and overlays
-// come to what they come to there. Documents is left for the caller to set.
+// Read reads the base from the repository that contains paths, without a checkout. paths are
+// the files and folders to lint; of the base, Read reads the nearest folder that contains all
+// of them. index has the check and the built-in profiles of the program that reads the profiles
+// later: a profile that the program would reject has no version, and overlays have the same
+// result as there. The caller sets Documents.
 func Read(ctx context.Context, index *profile.Indexer, paths []string, revision string) (Comparison, error) {
 	where, err := locate(paths)
 	if err != nil {
@@ -27,8 +27,8 @@ func Read(ctx context.Context, index *profile.Indexer, paths []string, revision 
 	base := source.Repository{Dir: where.top, Revision: revision, Path: where.folder}
 	snap, err := base.Read(ctx)
 	if errors.Is(err, source.ErrNotFound) && where.folder != "" {
-		// The folder may be new. What is ignored altogether tells whether there is such
-		// a revision.
+		// The folder can be new. Reading with everything ignored shows whether the revision
+		// exists.
 		empty := source.Repository{Dir: where.top, Revision: revision, Ignore: "*"}
 		if _, other := empty.Read(ctx); other == nil {
 			snap, err = empty.Read(ctx)
@@ -49,8 +49,9 @@ func Read(ctx context.Context, index *profile.Indexer, paths []string, revision 
 	return c, err
 }
 
-// merged says which commits of the base are in the history of HEAD. Without history
-// all of them are: then nothing tells a branch that is behind.
+// merged returns a function that reports whether a commit of the base is in the history of
+// HEAD. Without history it reports true for all, because it cannot detect a branch that is
+// behind.
 func merged(ctx context.Context, where location, base *source.Snapshot) (func(source.Commit) bool, error) {
 	all := func(source.Commit) bool { return true }
 	if len(base.Line) == 0 {
@@ -67,8 +68,9 @@ func merged(ctx context.Context, where location, base *source.Snapshot) (func(so
 		}
 		is, ok := known[commit]
 		if !ok {
-			// By a merge of the base into the branch as well as by starting from it.
-			// What cannot be told is taken for merged: a finding too many says why.
+			// Commits count as merged after a merge of the base into the branch, and if the
+			// branch started from them. An error counts as merged too: a superfluous finding is
+			// better than a missing one.
 			contains, err := head.Contains(ctx, commit)
 			is = contains || err != nil
 			known[commit] = is
@@ -77,12 +79,12 @@ func merged(ctx context.Context, where location, base *source.Snapshot) (func(so
 	}, nil
 }
 
-// location is where the paths are in their repository.
+// location is the repository of the paths, and their place in it.
 type location struct {
 	top    string   // the repository's folder
 	folder string   // in it, with forward slashes, the nearest that holds all paths; "" is the top
 	paths  []string // in it, with forward slashes
-	given  []string // as they were given
+	given  []string // as the user wrote them
 }
 
 func locate(paths []string) (location, error) {
@@ -128,7 +130,7 @@ func locate(paths []string) (location, error) {
 
 func (l location) covers(name string) bool { return l.within(name) >= 0 }
 
-// within is the index of the path that holds a file, -1 where none does.
+// within returns the index of the path that contains a file, and -1 if none does.
 func (l location) within(name string) int {
 	for i, p := range l.paths {
 		if p == "." || name == p || strings.HasPrefix(name, p+"/") {
@@ -138,7 +140,7 @@ func (l location) within(name string) int {
 	return -1
 }
 
-// name is a file's path as findings have it: what was given, and the rest below that.
+// name returns a file's path in findings: the path that the user wrote, and the rest below it.
 func (l location) name(file string) string {
 	i := l.within(file)
 	if i < 0 {

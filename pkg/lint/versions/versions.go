@@ -1,7 +1,7 @@
-// Package versions compares profiles with those of a base revision: whether each
-// change has a version of its own, and what becomes of the pools.
+// Package versions compares profiles with those of a base revision: whether each change has a
+// version of its own, and how pools are affected.
 //
-// Start with Comparison; Read makes one from a repository.
+// Start with Comparison; Read creates one from a repository.
 package versions
 
 import (
@@ -16,32 +16,32 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// Comparison is what is compared.
+// Comparison is the input of a comparison.
 type Comparison struct {
-	// Revision is the base as it was given, for messages.
+	// Revision is the user's name of the base, for messages.
 	Revision string
-	// Base is what the base holds and ever held.
+	// Base has the current profiles of the base and all earlier ones.
 	Base *profile.Catalogue
-	// Partial: the base has no history but its last commit.
+	// Partial: only the last commit of the base is known.
 	Partial bool
-	// Documents are the profiles as they are now.
+	// Documents are the current profiles.
 	Documents []profile.Document
-	// Covered reports whether a file of the base, by its path in the repository, is
-	// among those that are looked at now.
+	// Covered reports whether a file of the base, by its path in the repository, is among the
+	// files to lint.
 	Covered func(path string) bool
-	// Broken reports whether a file, by its path in findings, cannot be read as it is now.
-	// It stands for what it held.
+	// Broken reports whether a file, by its path in findings, exists but cannot be read. Its
+	// profiles do not count as removed.
 	Broken func(name string) bool
-	// Pools are the pools that name a profile, as far as they are known; nil: none are.
+	// Pools returns the known pools that name a profile; nil if no pools are known.
 	Pools func(profile string) []string
-	// Merged reports whether what is looked at now includes a commit of the base. What
-	// the base has got since the branch left it was not taken back by the branch.
+	// Merged reports whether the linted state includes a commit of the base. The branch has not
+	// removed what the base added after the branch started.
 	Merged func(source.Commit) bool
-	// Name is the path of a file of the base in findings.
+	// Name returns the path of a file of the base in findings.
 	Name func(path string) string
 }
 
-// Findings are what is to be said, in no order.
+// Findings returns all findings, in no order.
 func (c Comparison) Findings() []lint.Finding {
 	var out []lint.Finding
 	if c.Partial {
@@ -73,13 +73,13 @@ func (c Comparison) used(name, version string) (profile.Version, bool) {
 	return profile.Version{}, false
 }
 
-// finding is about the version of a document.
+// finding returns a finding about the version of a document.
 func finding(rule string, doc profile.Document, message, fix string) lint.Finding {
 	return lint.Finding{Rule: rule, Severity: lint.SeverityOf(rule), Path: doc.Path, Line: doc.Line("spec.version"), Profile: doc.Name, Version: doc.Spec.Version,
 		Field: "spec.version", Message: message, Fix: fix}
 }
 
-// versions: each content has a version of its own.
+// versions returns findings for contents that do not have a version of their own.
 func (c Comparison) versions() []lint.Finding {
 	var out []lint.Finding
 	for _, doc := range c.Documents {
@@ -89,11 +89,11 @@ func (c Comparison) versions() []lint.Finding {
 		}
 		fix := "write version: " + c.next(doc)
 		if had.CurrentPath != "" && c.Merged(had.Commit) {
-			out = append(out, finding(lint.RuleNotChanged, doc, fmt.Sprintf("the content of profile %q changed, but its version is still %s, which stands for the content of %s",
+			out = append(out, finding(lint.RuleNotChanged, doc, fmt.Sprintf("the content of profile %q changed, but its version is still %s, which has the content of %s",
 				doc.Name, had.Version, place(had)), fix))
 			continue
 		}
-		out = append(out, finding(lint.RuleReused, doc, fmt.Sprintf("version %s of profile %q stands for other content since %s", had.Version, doc.Name, place(had)), fix))
+		out = append(out, finding(lint.RuleReused, doc, fmt.Sprintf("version %s of profile %q has other content since %s", had.Version, doc.Name, place(had)), fix))
 	}
 	return out
 }
@@ -105,11 +105,11 @@ func place(v profile.Version) string {
 	return fmt.Sprintf("commit %.12s", string(v.Commit))
 }
 
-// next is a version above all that the profile has had, which no commit has used.
+// next returns a version above all that the profile has had, which no commit has used.
 func (c Comparison) next(doc profile.Document) string {
 	highest, err := profile.ParseVersion(doc.Spec.Version)
 	if err != nil {
-		return "one that was never used" // Decode admits versions only
+		return "one that was never used" // Decode accepts only valid versions
 	}
 	for _, v := range c.Base.History[doc.Name] {
 		if had, err := profile.ParseVersion(v.Version); err == nil && had.GreaterThan(highest) {
@@ -120,7 +120,7 @@ func (c Comparison) next(doc profile.Document) string {
 	return "v" + above.String()
 }
 
-// selected is the version of each profile that the documents make current.
+// selected returns the version of each profile that the documents make current.
 func (c Comparison) selected() map[string]profile.Document {
 	byName := map[string][]profile.Document{}
 	for _, doc := range c.Documents {
@@ -156,7 +156,7 @@ func highest(versions []string) string {
 	})
 }
 
-// backwards: the current version goes up, or back to what it was.
+// backwards returns findings for current versions that decrease or are rolled back.
 func (c Comparison) backwards() []lint.Finding {
 	var out []lint.Finding
 	selected := c.selected()
@@ -168,22 +168,22 @@ func (c Comparison) backwards() []lint.Finding {
 		}
 		had, known := c.used(name, doc.Spec.Version)
 		switch {
-		case known && had.Digest != doc.Digest: // reused, and said so
-		case known && !c.Merged(base.SelectedBy): // the branch is behind, and has not touched it
+		case known && had.Digest != doc.Digest: // versions reports it as reused
+		case known && !c.Merged(base.SelectedBy): // the branch is behind, and has not changed it
 		case known:
-			out = append(out, finding(lint.RuleRollback, doc, fmt.Sprintf("profile %q goes back from %s to %s, as it was at %s", name, base.Version, had.Version, place(had)), ""))
+			out = append(out, finding(lint.RuleRollback, doc, fmt.Sprintf("profile %q is rolled back from %s to %s, the content of %s", name, base.Version, had.Version, place(had)), ""))
 		case !c.Merged(base.SelectedBy):
-			out = append(out, finding(lint.RuleBackwards, doc, fmt.Sprintf("profile %q gets version %s, and %s has %s by now", name, doc.Spec.Version, c.Revision, base.Version),
+			out = append(out, finding(lint.RuleBackwards, doc, fmt.Sprintf("profile %q gets version %s, but %s now has %s", name, doc.Spec.Version, c.Revision, base.Version),
 				"rebase, and write version: "+c.next(doc)))
 		default:
-			out = append(out, finding(lint.RuleBackwards, doc, fmt.Sprintf("profile %q goes back from %s to %s, which is no earlier release of it", name, base.Version, doc.Spec.Version),
+			out = append(out, finding(lint.RuleBackwards, doc, fmt.Sprintf("the version of profile %q decreases from %s to %s, which is not an earlier release of it", name, base.Version, doc.Spec.Version),
 				"write version: "+c.next(doc)))
 		}
 	}
 	return out
 }
 
-// gone: profiles of the base that are there no more.
+// gone returns findings for the profiles of the base that no longer exist.
 func (c Comparison) gone() []lint.Finding {
 	var out []lint.Finding
 	there := c.selected()
@@ -192,25 +192,25 @@ func (c Comparison) gone() []lint.Finding {
 			continue
 		}
 		if doc, ok := c.renamed(v); ok {
-			f := finding(lint.RuleRenamed, doc, fmt.Sprintf("profile %q is called %q now: pools that name it by the old one get nothing of this", v.Name, doc.Name),
-				fmt.Sprintf("keep %q beside it until the annotation k8c.io/operating-system-profile of its pools names %q", v.Name, doc.Name))
+			f := finding(lint.RuleRenamed, doc, fmt.Sprintf("profile %q was renamed to %q: pools that name %q do not get this change", v.Name, doc.Name, v.Name),
+				fmt.Sprintf("restore profile %q until the annotation k8c.io/operating-system-profile of its pools names %q", v.Name, doc.Name))
 			f.Line, f.Field = doc.Line("metadata.name"), "metadata.name"
 			out = append(out, f)
 			continue
 		}
 		if c.Broken(c.Name(v.CurrentPath)) {
-			continue // the engine says what is wrong
+			continue // the engine reports why it is broken
 		}
 		out = append(out, c.removed(v))
 	}
 	return out
 }
 
-// removed says what becomes of the pools of a profile that is gone.
+// removed returns the finding for a removed profile, with the consequence for its pools.
 func (c Comparison) removed(v profile.Version) lint.Finding {
-	const most = 5 // names that a line still holds
+	const most = 5 // names that fit on a line
 	f := lint.Finding{Rule: lint.RuleRemoved, Severity: lint.SeverityOf(lint.RuleRemoved), Path: c.Name(v.CurrentPath), Profile: v.Name, Version: v.Version}
-	f.Message = fmt.Sprintf("profile %q is gone: pools that have it keep %s, and new pools with it are refused", v.Name, v.Version)
+	f.Message = fmt.Sprintf("profile %q was removed: its pools stay at %s, and new pools that name it are rejected", v.Name, v.Version)
 	if c.Pools == nil {
 		return f
 	}
@@ -224,11 +224,11 @@ func (c Comparison) removed(v profile.Version) lint.Finding {
 		names = append(slices.Clone(names[:most]), fmt.Sprintf("%d more", len(names)-most))
 	}
 	f.Message += "; it is named by " + strings.Join(names, ", ")
-	f.Fix = "keep it until the annotation k8c.io/operating-system-profile of these pools names another"
+	f.Fix = "restore it until the annotation k8c.io/operating-system-profile of these pools names another"
 	return f
 }
 
-// renamed is the new profile that has the content of one that is gone, or its file.
+// renamed returns the new profile that has the content or the file of a removed one.
 func (c Comparison) renamed(v profile.Version) (profile.Document, bool) {
 	var byPath *profile.Document
 	for i, doc := range c.Documents {
@@ -248,7 +248,7 @@ func (c Comparison) renamed(v profile.Version) (profile.Document, bool) {
 	return *byPath, true
 }
 
-// collisions: every profile and version is an object of its own.
+// collisions returns findings for two profile versions that would have the same object name.
 func (c Comparison) collisions() []lint.Finding {
 	type holder struct{ name, version string }
 	objects := map[string]holder{}

@@ -129,7 +129,7 @@ func documents(t *testing.T, path string) []profile.Document {
 func TestFindings(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(r repository)
-		path   string // looked at; "" is profiles
+		path   string // the path to lint; "" is profiles
 		want   []string
 	}{
 		"nothing":                 {change: func(repository) {}},
@@ -143,28 +143,28 @@ func TestFindings(t *testing.T) {
 		"an older release kept beside it":    {change: func(r repository) { r.put("profiles/old.yaml", text("osp-a", "v1.1.0", "two")) }},
 		"gone, and not among what is linted": {change: func(r repository) { r.remove("profiles/osp-a.yaml") }, path: "profiles/osp-b.yaml"},
 		"content without a version": {change: func(r repository) { r.write("osp-a", "v1.2.0", "four") }, want: []string{
-			`version-not-changed profiles/osp-a.yaml:8: the content of profile "osp-a" changed, but its version is still v1.2.0, which stands for the content of commit HEX; write version: v1.2.1`}},
+			`version-not-changed profiles/osp-a.yaml:8: the content of profile "osp-a" changed, but its version is still v1.2.0, which has the content of commit HEX; write version: v1.2.1`}},
 		"a version of an earlier commit": {change: func(r repository) { r.write("osp-a", "v1.1.0", "four") }, want: []string{
-			`version-reused profiles/osp-a.yaml:8: version v1.1.0 of profile "osp-a" stands for other content since commit HEX; write version: v1.2.1`}},
+			`version-reused profiles/osp-a.yaml:8: version v1.1.0 of profile "osp-a" has other content since commit HEX; write version: v1.2.1`}},
 		"back to an earlier release": {change: func(r repository) { r.write("osp-a", "v1.1.0", "two") }, want: []string{
-			`rollback profiles/osp-a.yaml:8: profile "osp-a" goes back from v1.2.0 to v1.1.0, as it was at commit HEX; `}},
+			`rollback profiles/osp-a.yaml:8: profile "osp-a" is rolled back from v1.2.0 to v1.1.0, the content of commit HEX; `}},
 		"backwards to what never was": {change: func(r repository) { r.write("osp-a", "v1.1.5", "two") }, want: []string{
-			`version-backwards profiles/osp-a.yaml:8: profile "osp-a" goes back from v1.2.0 to v1.1.5, which is no earlier release of it; write version: v1.2.1`}},
+			`version-backwards profiles/osp-a.yaml:8: the version of profile "osp-a" decreases from v1.2.0 to v1.1.5, which is not an earlier release of it; write version: v1.2.1`}},
 		"to a pre-release": {change: func(r repository) { r.write("osp-a", "v1.3.0-rc.1", "two") }, want: []string{
-			`version-backwards profiles/osp-a.yaml:8: profile "osp-a" goes back from v1.2.0 to v1.3.0-rc.1, which is no earlier release of it; write version: v1.3.0`}},
+			`version-backwards profiles/osp-a.yaml:8: the version of profile "osp-a" decreases from v1.2.0 to v1.3.0-rc.1, which is not an earlier release of it; write version: v1.3.0`}},
 		"removed": {change: func(r repository) { r.remove("profiles/osp-a.yaml") }, want: []string{
-			`profile-removed profiles/osp-a.yaml:0: profile "osp-a" is gone: pools that have it keep v1.2.0, and new pools with it are refused; `}},
+			`profile-removed profiles/osp-a.yaml:0: profile "osp-a" was removed: its pools stay at v1.2.0, and new pools that name it are rejected; `}},
 		"emptied": {change: func(r repository) { r.put("profiles/osp-a.yaml", "# osp-a was here\n") }, want: []string{
-			`profile-removed profiles/osp-a.yaml:0: profile "osp-a" is gone: pools that have it keep v1.2.0, and new pools with it are refused; `}},
+			`profile-removed profiles/osp-a.yaml:0: profile "osp-a" was removed: its pools stay at v1.2.0, and new pools that name it are rejected; `}},
 		"another kind in its place": {change: func(r repository) {
 			r.put("profiles/osp-a.yaml", "apiVersion: gitops.k8c.io/v1alpha1\nkind: ProfileSource\n")
 		}, want: []string{
-			`profile-removed profiles/osp-a.yaml:0: profile "osp-a" is gone: pools that have it keep v1.2.0, and new pools with it are refused; `}},
+			`profile-removed profiles/osp-a.yaml:0: profile "osp-a" was removed: its pools stay at v1.2.0, and new pools that name it are rejected; `}},
 		"a file that cannot be read is not gone": {change: func(r repository) { r.put("profiles/osp-a.yaml", "kind: [\n") }},
 		"renamed, in the same file": {change: func(r repository) { r.put("profiles/osp-a.yaml", text("osp-z", "v1.3.0", "four")) }, want: []string{
-			`profile-renamed profiles/osp-a.yaml:4: profile "osp-a" is called "osp-z" now: pools that name it by the old one get nothing of this; keep "osp-a" beside it until the annotation k8c.io/operating-system-profile of its pools names "osp-z"`}},
+			`profile-renamed profiles/osp-a.yaml:4: profile "osp-a" was renamed to "osp-z": pools that name "osp-a" do not get this change; restore profile "osp-a" until the annotation k8c.io/operating-system-profile of its pools names "osp-z"`}},
 		"renamed, with the same content": {change: func(r repository) { r.remove("profiles/osp-a.yaml"); r.write("osp-z", "v1.2.0", "three") }, want: []string{
-			`profile-renamed profiles/osp-z.yaml:4: profile "osp-a" is called "osp-z" now: pools that name it by the old one get nothing of this; keep "osp-a" beside it until the annotation k8c.io/operating-system-profile of its pools names "osp-z"`}},
+			`profile-renamed profiles/osp-z.yaml:4: profile "osp-a" was renamed to "osp-z": pools that name "osp-a" do not get this change; restore profile "osp-a" until the annotation k8c.io/operating-system-profile of its pools names "osp-z"`}},
 		"two become one object": {change: func(r repository) {
 			r.write("osp-x", "v1.0.0-v2.0.0", "x")
 			r.write("osp-x-v1.0.0", "v2.0.0", "y")
@@ -172,9 +172,9 @@ func TestFindings(t *testing.T) {
 			`name-collision profiles/osp-x.yaml:4: profile "osp-x" v1.0.0-v2.0.0 would become the object osp-x-v1.0.0-v2.0.0, which is that of profile "osp-x-v1.0.0" v2.0.0; give the profile another name`}},
 		"the branch is behind, and is not to blame": {change: func(r repository) { r.onMain("osp-a", "v1.3.0", "four"); r.write("osp-b", "v1.1.0", "bb") }},
 		"the branch is behind: its version is taken": {change: func(r repository) { r.onMain("osp-a", "v1.3.0", "four"); r.write("osp-a", "v1.3.0", "five") }, want: []string{
-			`version-reused profiles/osp-a.yaml:8: version v1.3.0 of profile "osp-a" stands for other content since commit HEX; write version: v1.3.1`}},
+			`version-reused profiles/osp-a.yaml:8: version v1.3.0 of profile "osp-a" has other content since commit HEX; write version: v1.3.1`}},
 		"the branch is behind: its version is too low": {change: func(r repository) { r.onMain("osp-a", "v2.0.0", "four"); r.write("osp-a", "v1.3.0", "five") }, want: []string{
-			`version-backwards profiles/osp-a.yaml:8: profile "osp-a" gets version v1.3.0, and main has v2.0.0 by now; rebase, and write version: v2.0.1`}},
+			`version-backwards profiles/osp-a.yaml:8: profile "osp-a" gets version v1.3.0, but main now has v2.0.0; rebase, and write version: v2.0.1`}},
 		"a folder that is new": {change: func(r repository) { r.put("more/osp-c.yaml", text("osp-c", "v1.0.0", "c")) }, path: "more"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -240,8 +240,8 @@ func find(t *testing.T, r repository, revision, path string) []lint.Finding {
 	return lint.Sort(c.Findings())
 }
 
-// TestRemovedInUse: that a profile is gone is a warning, with the pools that name it; if
-// the pools are known and none does, it is a note.
+// TestRemovedInUse: a removed profile is a warning, with the pools that name it; if the pools
+// are known and none names it, it is a note.
 func TestRemovedInUse(t *testing.T) {
 	r := newRepository(t)
 	r.remove("profiles/osp-a.yaml")
@@ -250,7 +250,7 @@ func TestRemovedInUse(t *testing.T) {
 		severity lint.Severity
 		want     string
 	}{
-		"nothing is known of pools": {nil, lint.SeverityWarning, "new pools with it are refused"},
+		"nothing is known of pools": {nil, lint.SeverityWarning, "new pools that name it are rejected"},
 		"one has it":                {func(string) []string { return []string{"shop/web"} }, lint.SeverityWarning, "; it is named by shop/web"},
 		"many have it":              {func(string) []string { return strings.Split("a b c d e f g", " ") }, lint.SeverityWarning, "; it is named by a, b, c, d, e, 2 more"},
 		"another is in use": {func(profile string) []string {
