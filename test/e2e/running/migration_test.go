@@ -91,7 +91,7 @@ func TestDryRun(t *testing.T) {
 			break
 		}
 	}
-	if flag := "--cloud-provider-references=kube-system/etcd-backup"; !slices.Equal(foreseen.References, []string{"kube-system/etcd-backup"}) || !strings.Contains(foreseen.Text(), "give the controller "+flag) {
+	if flag := "--cloud-provider-references=kube-system/etcd-backup"; !slices.Equal(foreseen.References, []string{"kube-system/etcd-backup"}) || !strings.Contains(foreseen.Text(), "run the controller with "+flag) {
 		t.Errorf("the references that have to be allowed are %q in\n%s", foreseen.References, foreseen.Text())
 	}
 	if i := slices.IndexFunc(foreseen.Sources, func(s dryrun.Source) bool { return s.Name == e2e.Namespace+"/osps" }); i < 0 || foreseen.Sources[i].Ready || !strings.Contains(foreseen.Sources[i].Message, "profiles/broken.yaml:") {
