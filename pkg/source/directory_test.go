@@ -186,7 +186,7 @@ func TestRepositoriesThatCannotServe(t *testing.T) {
 		}, "SHA-256"},
 		"no commit yet": {func(t *testing.T, dir string) {
 			git(t, dir, "init", "--quiet")
-		}, "no commit yet"},
+		}, "does not name a commit yet"},
 		"borrowed objects": {func(t *testing.T, dir string) {
 			r := newRepo(t)
 			r.commit("a.yaml", "a: 1\n")

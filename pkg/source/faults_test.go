@@ -108,7 +108,7 @@ func TestNoGitServer(t *testing.T) {
 		"SHA-256":            {pkt("# service=git-upload-pack\n") + "0000" + pkt(strings.Repeat("ab", 32)+" HEAD\x00object-format=sha256\n") + "0000", ErrUnsupported, "SHA-256"},
 		"a shallow clone":    {pkt("# service=git-upload-pack\n") + "0000" + pkt(id1+" refs/heads/main\x00ofs-delta\n") + pkt("shallow "+id1) + "0000", ErrInvalid, "shallow"},
 		"no commits":         {pkt("# service=git-upload-pack\n") + "0000" + "0000", ErrNotFound, "empty"},
-		"no branch":          {pkt("# service=git-upload-pack\n") + "0000" + pkt(id1+" refs/tags/v1\x00ofs-delta\n") + "0000", ErrNotFound, "none at all"},
+		"no branch":          {pkt("# service=git-upload-pack\n") + "0000" + pkt(id1+" refs/tags/v1\x00ofs-delta\n") + "0000", ErrNotFound, "it has none"},
 		"a ref as a path":    {pkt("# service=git-upload-pack\n") + "0000" + pkt(id1+" refs/heads/main\x00ofs-delta\n") + pkt(id1+" refs/heads/../../config\n") + "0000", ErrInvalid, "../../config"}, // security.md 4
 		"a ref with a lock":  {pkt("# service=git-upload-pack\n") + "0000" + pkt(id1+" refs/heads/main.lock\x00ofs-delta\n") + "0000", ErrInvalid, "main.lock"},
 		"endless references": {pkt("# service=git-upload-pack\n") + "0000" + strings.Repeat(pkt(id1+" refs/heads/"+strings.Repeat("x", 60_000)+"\x00\n"), transport.MaxRefsBytes/60_000+1), ErrInvalid, "more than"},

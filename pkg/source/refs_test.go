@@ -135,19 +135,19 @@ func TestReferencesThatAreNotThere(t *testing.T) {
 		says string
 	}{
 		"a branch":             {Remote{URL: "many", Branch: "mian"}, ErrNotFound, `fetching branch mian of `},
-		"its neighbours":       {Remote{URL: "many", Branch: "mian"}, ErrNotFound, `has no such branch; of 22 others the nearest are "main", "team-`},
+		"its neighbours":       {Remote{URL: "many", Branch: "mian"}, ErrNotFound, `has no such branch; the nearest of 22 others are "main", "team-`},
 		"a tag":                {Remote{URL: "many", Tag: "v1.0.1"}, ErrNotFound, `no such tag; it has "1.1.1", "nightly-9.9.9", "stable", "tree", "v1.0.0", "v1.1.0", "v2", "v2.0.0-rc.1"`},
 		"one of few":           {Remote{URL: "few", Branch: "master"}, ErrNotFound, `no such branch; it has "main"`},
-		"a reference":          {Remote{URL: "many", Name: "refs/pull/42/head"}, ErrNotFound, `the nearest are "refs/pull/420/head"`},
-		"a range":              {Remote{URL: "many", SemVer: ">=2.0.0"}, ErrNotFound, `no tag is in the range; of 4 that are versions the highest are "v2.0.0-rc.1", "1.1.1", "v1.1.0", "v1.0.0"; a pre-release counts only`},
+		"a reference":          {Remote{URL: "many", Name: "refs/pull/42/head"}, ErrNotFound, `others are "refs/pull/420/head"`},
+		"a range":              {Remote{URL: "many", SemVer: ">=2.0.0"}, ErrNotFound, `no tag is in the range; the highest of 4 tags that are versions are "v2.0.0-rc.1", "1.1.1", "v1.1.0", "v1.0.0"; a pre-release counts only`},
 		"a range of nothing":   {Remote{URL: "few", SemVer: "*"}, ErrNotFound, `no tag that is a version such as v1.2.3; it has "nightly"`},
 		"a tag that is a tree": {Remote{URL: "many", Tag: "tree"}, ErrInvalid, "is a tree, but must be a commit"},
-		"no range":             {Remote{URL: "many", SemVer: "latest"}, ErrInvalid, `range of tags "latest" cannot be read`},
-		"two":                  {Remote{URL: "many", Tag: "v1.0.0", Branch: "main"}, ErrInvalid, "choose one"},
-		"a branch as a path":   {Remote{URL: "many", Branch: "../../config"}, ErrInvalid, "no name that Git allows"}, // security.md 4
-		"a tag as a path":      {Remote{URL: "many", Tag: "../../config"}, ErrInvalid, "no name that Git allows"},    // security.md 4
-		"a name as a path":     {Remote{URL: "many", Name: "refs/../config"}, ErrInvalid, "no name that Git allows"}, // security.md 4
-		"no full name":         {Remote{URL: "many", Name: "main"}, ErrInvalid, "no name that Git allows"},
+		"no range":             {Remote{URL: "many", SemVer: "latest"}, ErrInvalid, `invalid range of tags "latest"`},
+		"two":                  {Remote{URL: "many", Tag: "v1.0.0", Branch: "main"}, ErrInvalid, "set only one"},
+		"a branch as a path":   {Remote{URL: "many", Branch: "../../config"}, ErrInvalid, "not a name that Git allows"}, // security.md 4
+		"a tag as a path":      {Remote{URL: "many", Tag: "../../config"}, ErrInvalid, "not a name that Git allows"},    // security.md 4
+		"a name as a path":     {Remote{URL: "many", Name: "refs/../config"}, ErrInvalid, "not a name that Git allows"}, // security.md 4
+		"no full name":         {Remote{URL: "many", Name: "main"}, ErrInvalid, "not a name that Git allows"},
 		"escapes":              {Remote{URL: "many", Tag: "a\x1b[31m"}, ErrInvalid, `tag "a\x1b[31m"`}, // security.md 28
 	} {
 		t.Run(name, func(t *testing.T) {

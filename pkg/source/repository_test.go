@@ -116,13 +116,13 @@ func TestRepositoryErrors(t *testing.T) {
 		"unknown id":       {Repository{Dir: r.Dir, Revision: strings.Repeat("a", 40)}, ErrNotFound, []string{"no branch, tag or commit"}},
 		"unknown digits":   {Repository{Dir: r.Dir, Revision: "abcdef0"}, ErrNotFound, []string{"no branch, tag or commit"}},
 		"a tree":           {Repository{Dir: r.Dir, Revision: r.git("rev-parse", "HEAD^{tree}")}, ErrInvalid, []string{"is a tree, but must be a commit"}},
-		"beyond the root":  {Repository{Dir: r.Dir, Revision: "HEAD~99"}, ErrNotFound, []string{"leads nowhere"}},
+		"beyond the root":  {Repository{Dir: r.Dir, Revision: "HEAD~99"}, ErrNotFound, []string{"does not exist"}},
 		"no third parent":  {Repository{Dir: r.Dir, Revision: "HEAD^3"}, ErrNotFound, []string{"has 2 parents"}},
 		"a reflog":         {Repository{Dir: r.Dir, Revision: "main@{1}"}, ErrInvalid, []string{"reflogs"}},
 		"a range":          {Repository{Dir: r.Dir, Revision: "light..main"}, ErrInvalid, []string{"ranges"}},
 		"a file":           {Repository{Dir: r.Dir, Revision: "HEAD:profiles"}, ErrInvalid, []string{"paths"}},
 		"a type":           {Repository{Dir: r.Dir, Revision: "HEAD^{tree}"}, ErrInvalid, []string{"^{commit}"}},
-		"no name":          {Repository{Dir: r.Dir, Revision: "a b"}, ErrInvalid, []string{"no name Git allows"}},
+		"no name":          {Repository{Dir: r.Dir, Revision: "a b"}, ErrInvalid, []string{"Git does not allow that name"}},
 		"a huge number":    {Repository{Dir: r.Dir, Revision: "HEAD~99999999999999999999"}, ErrInvalid, []string{"too large"}},
 		"text at the end":  {Repository{Dir: r.Dir, Revision: "HEAD~1x"}, ErrInvalid, []string{"only ~ and ^"}},
 		"no commit yet":    {Repository{Dir: empty.Dir}, ErrNotFound, []string{"HEAD names a branch that does not exist: name a revision; it has no branch and no tag"}},
@@ -190,7 +190,7 @@ func TestFetchOfARevision(t *testing.T) {
 		"mian":                          `has no branch, tag or commit "mian"; it has `,
 		r.git("rev-parse", "HEAD")[:10]: "write all 40 digits",
 		"main@{1}":                      "reflogs",
-		"HEAD~50":                       "leads nowhere",
+		"HEAD~50":                       "does not exist",
 		strings.Repeat("0123456789", 4): "",
 		strings.Repeat("deadbeef", 5):   "",
 	} {
@@ -203,5 +203,5 @@ func TestFetchOfARevision(t *testing.T) {
 	_, err := m.Fetch(t.Context(), Remote{URL: url, Revision: "HEAD"})
 	wantError(t, err, ErrNotFound, "HEAD names a branch that does not exist: name a revision; it has ")
 	_, err = m.Fetch(t.Context(), Remote{URL: url, Revision: "main", Branch: "main"})
-	wantError(t, err, ErrInvalid, "choose one")
+	wantError(t, err, ErrInvalid, "set only one")
 }

@@ -353,14 +353,14 @@ func TestFlux(t *testing.T) {
 		bad := b.archive(revision("3"), map[string]string{"profiles/a.yaml": artifactProfile("osp-a", "v6.6.6", "evil")})
 		bad.Digest = first.Digest
 		b.fluxStatus(repository, bad)
-		ps := b.until("git", api.ReasonUnreachable, "its digest is")
+		ps := b.until("git", api.ReasonUnreachable, "sent content with the digest")
 		if len(ps.Status.Profiles) != 3 || ps.Status.Revision != revision("2") {
 			t.Errorf("the status is %+v", ps.Status)
 		}
 	})
 	t.Run("an archive that wants out", func(t *testing.T) { // security.md 10
 		b.fluxStatus(repository, b.archive(revision("4"), map[string]string{"../../etc/cron.d/evil.yaml": "x"}))
-		if got := b.kstatus(b.until("git", api.ReasonSourceInvalid, "not to be trusted")); got != status.FailedStatus {
+		if got := b.kstatus(b.until("git", api.ReasonSourceInvalid, "it is not trusted")); got != status.FailedStatus {
 			t.Errorf("it is %s", got)
 		}
 	})

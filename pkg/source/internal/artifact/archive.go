@@ -18,10 +18,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
-// readArchive reads the profile files of a compressed tar that are in a scope. It
-// reads twice, first names and ignore rules, then what is wanted: the order in an
-// archive must decide nothing. Entries are never unpacked, so neither their names nor
-// their modes nor their links can do anything.
+// readArchive reads the profile files of a compressed tar that are in a scope. It makes two
+// passes, one for names and ignore rules, one for contents, so that the result does not
+// depend on the order of entries. Entries are never unpacked to disk, so their names, modes
+// and links have no effect.
 func (l Limits) readArchive(ctx context.Context, from io.ReadSeeker, in filter.Scope) ([]filter.File, []filter.Refusal, error) {
 	a := archive{scope: in, found: map[string]int64{}, rules: map[string][]byte{}, twice: map[string]bool{}}
 	if err := l.eachEntry(ctx, from, a.list); err != nil {
@@ -43,13 +43,13 @@ func (l Limits) readArchive(ctx context.Context, from io.ReadSeeker, in filter.S
 	return a.files, a.refused.Sorted(), nil
 }
 
-// eachEntry calls a function for every entry, with its path in parts.
+// eachEntry calls a function for every entry, with the parts of its path.
 func (l Limits) eachEntry(ctx context.Context, from io.Reader, do func(h *tar.Header, parts []string, r io.Reader) error) error {
 	unzipped, err := gzip.NewReader(from)
 	if err != nil {
-		return fault.New(fault.ErrInvalid, "it is no gzip-compressed tar archive; of an OCIRepository, set spec.layerSelector.operation to extract")
+		return fault.New(fault.ErrInvalid, "it is not a gzip-compressed tar archive; for an OCIRepository, set spec.layerSelector.operation to extract")
 	}
-	// A small archive may inflate to any size.
+	// Bound the decompressed size: a small archive can inflate to any size.
 	entries := tar.NewReader(http.MaxBytesReader(nil, unzipped, l.Inflated))
 	for n := 0; ; n++ {
 		if err := ctx.Err(); err != nil {
@@ -62,13 +62,13 @@ func (l Limits) eachEntry(ctx context.Context, from io.Reader, do func(h *tar.He
 		case err != nil:
 			return explainArchive(err)
 		case n == l.Entries:
-			return fault.New(fault.ErrInvalid, "it has more than %d entries; let Flux leave out what holds no profiles, with spec.ignore", l.Entries)
+			return fault.New(fault.ErrInvalid, "it has more than %d entries: exclude files without profiles with spec.ignore of the Flux source", l.Entries)
 		}
 		parts, err := filter.SplitPath(h.Name)
 		if err != nil {
-			return fault.New(fault.ErrInvalid, "it is not to be trusted, and was not read: entry %s: %v", fault.Printable(fault.Shorten(h.Name)), err)
+			return fault.New(fault.ErrInvalid, "it is not trusted and was not read: entry %s: %v", fault.Printable(fault.Shorten(h.Name)), err)
 		}
-		if h.Typeflag == tar.TypeXGlobalHeader || len(parts) == 0 { // git archive's comment; the root
+		if h.Typeflag == tar.TypeXGlobalHeader || len(parts) == 0 { // the comment of git archive, or the root
 			continue
 		}
 		if err := do(h, parts, entries); err != nil {
@@ -77,21 +77,21 @@ func (l Limits) eachEntry(ctx context.Context, from io.Reader, do func(h *tar.He
 	}
 }
 
-// explainArchive words what is wrong with an archive, unless it is said.
+// explainArchive turns an error of reading into one of kind ErrInvalid.
 func explainArchive(err error) error {
 	if errors.Is(err, fault.ErrInvalid) {
 		return err
 	}
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return fault.New(fault.ErrInvalid, "it has more than %d bytes when it is unpacked", large.Limit)
+		return fault.New(fault.ErrInvalid, "it has more than %d bytes when decompressed", large.Limit)
 	}
 	return fault.New(fault.ErrInvalid, "it is a broken archive: %v", err)
 }
 
-// archive is what the passes over one collect.
+// archive has the results of the passes over an archive.
 type archive struct {
 	scope   filter.Scope
-	entered bool             // there is something below the path
+	entered bool             // the path of the scope exists
 	found   map[string]int64 // sizes by path
 	twice   map[string]bool
 	rules   map[string][]byte
@@ -100,7 +100,7 @@ type archive struct {
 	files   []filter.File
 }
 
-// list notes an entry of the first pass.
+// list records an entry in the first pass.
 func (a *archive) list(h *tar.Header, parts []string, r io.Reader) error {
 	depth := len(a.scope.Parts)
 	if len(parts) < depth || !slices.Equal(parts[:depth], a.scope.Parts) {
@@ -108,7 +108,7 @@ func (a *archive) list(h *tar.Header, parts []string, r io.Reader) error {
 	}
 	if len(parts) == depth {
 		if h.Typeflag != tar.TypeDir {
-			return fault.New(fault.ErrInvalid, "path %q is no folder", a.scope.Path())
+			return fault.New(fault.ErrInvalid, "path %q is not a folder", a.scope.Path())
 		}
 		a.entered = true
 		return nil
@@ -117,7 +117,7 @@ func (a *archive) list(h *tar.Header, parts []string, r io.Reader) error {
 	path := strings.Join(parts, "/")
 	class, reason := a.classify(parts[depth:], tarMode(h))
 	if class == filter.ClassFile && h.Typeflag != tar.TypeReg {
-		class, reason = filter.ClassRefused, "it is a hard link, a device or the like: only files are read"
+		class, reason = filter.ClassRefused, "it is not a regular file but a hard link, a device or similar: only regular files are read"
 	}
 	switch _, twice := a.found[path]; {
 	case class == filter.ClassRefused:
@@ -137,7 +137,7 @@ func (a *archive) list(h *tar.Header, parts []string, r io.Reader) error {
 	return nil
 }
 
-// classify is the rule of trees, for an entry and the folders it lies in.
+// classify applies the rules of Git trees to an entry and to the folders that contain it.
 func (a *archive) classify(parts []string, mode uint32) (filter.Class, string) {
 	if len(parts) > filter.MaxDepth+1 {
 		return filter.ClassRefused, filter.TooDeep
@@ -160,13 +160,13 @@ func tarMode(h *tar.Header) uint32 {
 	return filter.ModeFile
 }
 
-// choose decides what is read, in the order of the paths, so that a limit always hits
-// the same files.
+// choose selects the files to read, in the order of their paths, so that a limit always
+// excludes the same files.
 func (a *archive) choose(ctx context.Context) error {
 	var files []filter.File
 	for path := range a.found {
 		if a.twice[path] {
-			a.refused.Add(path, "it is in the archive twice")
+			a.refused.Add(path, "the archive has two entries of this path")
 			continue
 		}
 		files = append(files, filter.File{Path: path})
@@ -189,7 +189,7 @@ func (a *archive) choose(ctx context.Context) error {
 	return nil
 }
 
-// load reads an entry of the second pass, if it is wanted.
+// load reads the content of a chosen entry in the second pass.
 func (a *archive) load(_ *tar.Header, parts []string, r io.Reader) error {
 	path := strings.Join(parts, "/")
 	if !a.wanted[path] {
@@ -197,7 +197,7 @@ func (a *archive) load(_ *tar.Header, parts []string, r io.Reader) error {
 	}
 	data, err := io.ReadAll(io.LimitReader(r, filter.MaxFileBytes+1))
 	if err == nil && int64(len(data)) != a.found[path] {
-		err = fmt.Errorf("%s has another size than it says", path)
+		err = fmt.Errorf("the size of %s differs from its header", path)
 	}
 	if err != nil {
 		return err

@@ -24,34 +24,35 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
-// Server is a file server of artifacts, and how to ask it.
+// Server downloads artifacts from file servers.
 type Server struct {
-	// Dir is where an archive is stored while it is read, in a file without a name; "" is
-	// the system's folder for such files.
+	// Dir is the folder in which an archive is stored while it is read, as a file without
+	// a name; "" is the system's folder for temporary files.
 	Dir string
-	// Hosts may be asked, as host, on the port of the URL's scheme, or as host:port.
+	// Hosts are the only servers to download from: as host, which allows the default port
+	// of the URL's scheme, or as host:port.
 	Hosts []string
-	// AllowedCIDRs are addresses to connect to although they are loopback,
-	// link-local or otherwise rejected.
+	// AllowedCIDRs are addresses to connect to even if they are loopback, link-local or
+	// otherwise rejected.
 	AllowedCIDRs []netip.Prefix
-	// Limits bound what one artifact costs.
+	// Limits bound one artifact.
 	Limits Limits
 }
 
-// Limits bound what one artifact costs.
+// Limits bound one artifact.
 type Limits struct {
-	Bytes    int64 // of the archive, on disk
-	Inflated int64 // of what is in it, which is read twice and never stored
-	Entries  int   // in the archive
+	Bytes    int64 // size of the archive, on disk
+	Inflated int64 // size when decompressed, which is done twice and never stored
+	Entries  int   // number of entries
 }
 
-// DefaultLimits leave room for what Flux serves: its own limit for what it unpacks is
-// 100 MiB (DefaultMaxUntarSize of github.com/fluxcd/pkg/tar v1.2.0).
+// DefaultLimits are above what Flux serves: Flux itself unpacks at most 100 MiB
+// (DefaultMaxUntarSize of github.com/fluxcd/pkg/tar v1.2.0).
 func DefaultLimits() Limits {
 	return Limits{Bytes: 128 << 20, Inflated: 512 << 20, Entries: filter.MaxEntries}
 }
 
-// timeout bounds a download from its beginning to its end.
+// timeout bounds a whole download.
 const timeout = 2 * time.Minute
 
 // Read downloads the archive at an address, checks its digest, and only then reads the profile
@@ -78,8 +79,8 @@ func (s Server) Read(ctx context.Context, address, digest string, in filter.Scop
 	return s.Limits.readArchive(ctx, file, in)
 }
 
-// temporary makes a file that has no name any more, so that it goes when it is
-// closed, or when this process is killed.
+// temporary creates a file and removes its name, so that the kernel deletes the file when it
+// is closed or this process is killed.
 func (s Server) temporary() (*os.File, error) {
 	if s.Dir != "" {
 		if err := os.MkdirAll(s.Dir, 0o700); err != nil {
@@ -97,14 +98,14 @@ func (s Server) temporary() (*os.File, error) {
 	return f, nil
 }
 
-// check refuses an address that is not to be asked, before anything is sent.
+// check rejects an address whose host is not in Hosts, before anything is sent.
 func (s Server) check(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
 		return nil, fault.New(fault.ErrInvalid, "its URL cannot be parsed")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fault.New(fault.ErrInvalid, "its URL has the scheme %q; only http and https are known", fault.Printable(fault.Shorten(u.Scheme)))
+		return nil, fault.New(fault.ErrInvalid, "its URL has the scheme %q; only http and https are supported", fault.Printable(fault.Shorten(u.Scheme)))
 	case u.User != nil:
 		return nil, fault.New(fault.ErrInvalid, "its URL contains user-info")
 	}
@@ -118,7 +119,7 @@ func (s Server) check(raw string) (*url.URL, error) {
 			return u, nil
 		}
 	}
-	return nil, fault.New(fault.ErrInvalid, "it lies on %s, and only %s may be asked: name the address of Flux's source-controller with --artifact-hosts, and its port unless that is the scheme's",
+	return nil, fault.New(fault.ErrInvalid, "it is stored on %s, and only these hosts are allowed: %s; add the address of Flux's source-controller to --artifact-hosts, with its port unless that is the default of the scheme",
 		fault.Printable(fault.Shorten(u.Host)), strings.Join(s.Hosts, ", "))
 }
 
@@ -128,7 +129,7 @@ type wantedDigest struct {
 	sum  string
 }
 
-// parseDigest knows the algorithms of source-controller's --artifact-digest-algo.
+// parseDigest supports the algorithms of source-controller's --artifact-digest-algo.
 func parseDigest(text string) (wantedDigest, error) {
 	algorithm, sum, _ := strings.Cut(text, ":")
 	var h hash.Hash
@@ -142,7 +143,7 @@ func parseDigest(text string) (wantedDigest, error) {
 	case "blake3":
 		h = blake3.New()
 	default:
-		return wantedDigest{}, fault.New(fault.ErrInvalid, "it has no digest that is known: sha256, sha384, sha512 or blake3")
+		return wantedDigest{}, fault.New(fault.ErrInvalid, "its digest is not of a supported algorithm: sha256, sha384, sha512 or blake3")
 	}
 	if raw, err := hex.DecodeString(sum); err != nil || len(raw) != h.Size() || sum != strings.ToLower(sum) {
 		return wantedDigest{}, fault.New(fault.ErrInvalid, "its digest is malformed")
@@ -150,16 +151,16 @@ func parseDigest(text string) (wantedDigest, error) {
 	return wantedDigest{hash: h, sum: sum}, nil
 }
 
-// download brings the archive into a file, if it is what its digest says.
+// download stores the archive in a file and verifies its digest.
 func (s Server) download(ctx context.Context, from *url.URL, to *os.File, want wantedDigest) error {
-	// No proxy: the file server is in this cluster, and a proxy would be asked
-	// instead of the address that was checked.
+	// Use no proxy: the file server is in this cluster, and a proxy would connect to an
+	// address that was not checked.
 	transport := &http.Transport{
 		DialContext:            transport.Way{Timeout: transport.DefaultTimeout, AllowedCIDRs: s.AllowedCIDRs}.DialContext,
 		TLSHandshakeTimeout:    transport.DefaultTimeout,
 		ResponseHeaderTimeout:  transport.DefaultTimeout,
 		MaxResponseHeaderBytes: transport.MaxHeaderBytes,
-		DisableCompression:     true, // the archive is compressed, and its digest is that of what is sent
+		DisableCompression:     true, // the digest is that of the compressed archive
 		DisableKeepAlives:      true,
 	}
 	defer transport.CloseIdleConnections()
@@ -169,7 +170,7 @@ func (s Server) download(ctx context.Context, from *url.URL, to *os.File, want w
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from.String(), nil)
 	if err != nil {
-		return fault.New(fault.ErrInvalid, "its URL cannot be asked")
+		return fault.New(fault.ErrInvalid, "its URL cannot be requested")
 	}
 	res, err := client.Do(req)
 	if err != nil {
@@ -180,7 +181,7 @@ func (s Server) download(ctx context.Context, from *url.URL, to *os.File, want w
 	case res.StatusCode >= 300 && res.StatusCode < 400:
 		return fault.New(fault.ErrInvalid, "%s redirects, which is not followed", from.Host)
 	case res.StatusCode == http.StatusNotFound:
-		return fault.New(fault.ErrUnreachable, "%s does not have it (any more); Flux will name another", from.Host)
+		return fault.New(fault.ErrUnreachable, "%s does not have it, or no longer: Flux will publish another", from.Host)
 	case res.StatusCode != http.StatusOK:
 		return fault.New(fault.ErrUnreachable, "%s answers with status %d", from.Host, res.StatusCode)
 	case res.ContentLength > s.Limits.Bytes:
@@ -197,13 +198,13 @@ func (s Server) download(ctx context.Context, from *url.URL, to *os.File, want w
 		return s.Limits.tooBig()
 	}
 	if got := hex.EncodeToString(want.hash.Sum(nil)); got != want.sum {
-		return fault.New(fault.ErrUnreachable, "%s sent something else: its digest is %s, not %s; nothing of it was read", from.Host, got, want.sum)
+		return fault.New(fault.ErrUnreachable, "%s sent content with the digest %s instead of %s; it was not read", from.Host, got, want.sum)
 	}
 	_, err = to.Seek(0, io.SeekStart)
 	return err
 }
 
-// diskWriter tells errors of the disk from those of the network.
+// diskWriter marks errors of the disk, which io.Copy returns like those of the network.
 type diskWriter struct{ file *os.File }
 
 func (w *diskWriter) Write(p []byte) (int, error) {
@@ -219,14 +220,14 @@ type diskError struct{ err error }
 func (e *diskError) Error() string { return e.err.Error() }
 
 func (l Limits) tooBig() error {
-	return fault.New(fault.ErrInvalid, "it has more than %d bytes; let Flux leave out what holds no profiles, with spec.ignore", l.Bytes)
+	return fault.New(fault.ErrInvalid, "it has more than %d bytes: exclude files without profiles with spec.ignore of the Flux source", l.Bytes)
 }
 
-// explainDownload words why nothing came. What net/http says of a URL is left out:
-// its query may hold a token.
+// explainDownload returns why a download failed. It removes the URL that net/http adds,
+// because its query can contain a token.
 func explainDownload(ctx context.Context, from *url.URL, err error) error {
 	if refused, ok := transport.RefusedAddress(err); ok {
-		return fault.New(fault.ErrInvalid, "%s: %v; if that is right, allow it with --git-allowed-cidrs", from.Host, refused)
+		return fault.New(fault.ErrInvalid, "%s: %v; to allow it, set --git-allowed-cidrs", from.Host, refused)
 	}
 	if slow, ok := errors.AsType[*transport.SlowError](context.Cause(ctx)); ok {
 		return fault.New(fault.ErrUnreachable, "%s: %v", from.Host, slow)

@@ -17,7 +17,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
-// A host without a port stands for the port of the scheme.
+// A host without a port means the default port of the scheme.
 func TestPortsOfHosts(t *testing.T) {
 	for allowed, urls := range map[string]map[string]bool{
 		"flux.test":     {"http://flux.test/x": true, "http://flux.test:80/x": true, "https://flux.test:443/x": true, "http://flux.test:443/x": false, "https://flux.test:80/x": false, "http://flux.test:10250/x": false},
@@ -33,7 +33,7 @@ func TestPortsOfHosts(t *testing.T) {
 	}
 }
 
-// A cluster writes one name in several ways.
+// Host names are compared without case and trailing dot.
 func TestNamesOfHosts(t *testing.T) {
 	s := Server{Hosts: []string{"source-controller.flux-system.svc.cluster.local"}}
 	for _, ok := range []string{"http://source-controller.flux-system.svc.cluster.local./x", "http://SOURCE-controller.flux-system.svc.cluster.local:80/x"} {
@@ -47,14 +47,14 @@ func TestNamesOfHosts(t *testing.T) {
 }
 
 func TestDigestOfNothing(t *testing.T) {
-	// Of nothing, from https://github.com/BLAKE3-team/BLAKE3/blob/master/test_vectors/test_vectors.json
+	// The digest of empty input, from https://github.com/BLAKE3-team/BLAKE3/blob/master/test_vectors/test_vectors.json
 	want, err := parseDigest("blake3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262")
 	if err != nil || hex.EncodeToString(want.hash.Sum(nil)) != want.sum {
 		t.Errorf("%v: %x", err, want.hash.Sum(nil))
 	}
 }
 
-// A server that sends a byte now and then is waited for until the time is over: security.md 7.
+// A server that sends single bytes slowly is waited for until the timeout: security.md 7.
 func TestDripping(t *testing.T) {
 	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {

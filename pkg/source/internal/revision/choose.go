@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// nearest is how many names an error about a missing one proposes.
+	// nearest is the number of similar names that an error about a missing name lists.
 	nearest = 5
-	// maxNamedBranches is how many branches an error about a missing one still lists.
+	// maxNamedBranches is the number of names up to which such an error lists all.
 	maxNamedBranches = 8
-	// maxCompared is how many names are compared for that.
+	// maxCompared is the number of names up to which similar ones are searched for.
 	maxCompared = 5000
 )
 
-// Selector says which commit of a repository on a server is meant: at most one field is set,
-// and none is the branch main. Package source documents the fields at Remote.
+// Selector selects a commit of a repository on a server. At most one field is set; without
+// any, the branch main is selected. Package source documents the fields at Remote.
 type Selector struct {
 	Branch   string
 	Tag      string
@@ -39,7 +39,7 @@ type Selector struct {
 	Revision string
 }
 
-// String names what is selected, for messages.
+// String describes the selection for messages.
 func (s Selector) String() string {
 	switch {
 	case s.Revision != "":
@@ -58,14 +58,14 @@ func (s Selector) String() string {
 	return "branch main"
 }
 
-// Wanted is a Selector that has been checked.
+// Wanted is a valid Selector.
 type Wanted struct {
 	Selector
 	spec Spec                // of Revision
 	tags *semver.Constraints // of SemVer
 }
 
-// Check rejects a selector that selects nothing, or more than one thing.
+// Check rejects a selector with invalid values, or with more than one.
 func (s Selector) Check() (Wanted, error) {
 	given := 0
 	for _, text := range []string{s.Branch, s.Tag, s.SemVer, s.Name, string(s.Commit)} {
@@ -75,11 +75,11 @@ func (s Selector) Check() (Wanted, error) {
 	}
 	switch {
 	case s.Revision != "" && given > 0:
-		return Wanted{}, fault.New(fault.ErrInvalid, "a revision is given, and a branch, a tag or a commit too; choose one")
+		return Wanted{}, fault.New(fault.ErrInvalid, "a revision is set together with a branch, a tag or a commit: set only one of them")
 	case s.Revision != "":
 		return s.checkRevision()
 	case given > 1:
-		return Wanted{}, fault.New(fault.ErrInvalid, "more than one of branch, tag, range of tags, name and commit are given; choose one")
+		return Wanted{}, fault.New(fault.ErrInvalid, "more than one of branch, tag, range of tags, name and commit are set: set only one of them")
 	case given == 0:
 		s.Branch = "main"
 	case s.Commit != "":
@@ -88,13 +88,13 @@ func (s Selector) Check() (Wanted, error) {
 	case s.SemVer != "":
 		tags, err := semver.NewConstraint(s.SemVer)
 		if err != nil {
-			return Wanted{}, fault.New(fault.ErrInvalid, "range of tags %q cannot be read: write it as 1.x, ~1.2 or \">=1.2.0 <2.0.0\"", fault.Shorten(s.SemVer))
+			return Wanted{}, fault.New(fault.ErrInvalid, "invalid range of tags %q: write it as 1.x, ~1.2 or \">=1.2.0 <2.0.0\"", fault.Shorten(s.SemVer))
 		}
 		return Wanted{Selector: s, tags: tags}, nil
 	}
 	for kind, name := range map[string]string{"branch": s.Branch, "tag": s.Tag, "reference": s.Name} {
 		if name != "" && !ValidName(s.reference()) {
-			return Wanted{}, fault.New(fault.ErrInvalid, "%s %q is no name that Git allows", kind, fault.Shorten(name))
+			return Wanted{}, fault.New(fault.ErrInvalid, "%s %q is not a name that Git allows", kind, fault.Shorten(name))
 		}
 	}
 	return Wanted{Selector: s}, nil
@@ -106,13 +106,13 @@ func (s Selector) checkRevision() (Wanted, error) {
 		return Wanted{}, err
 	}
 	if id := strings.ToLower(spec.base); objectstore.IsObjectID(id) {
-		s.Commit = history.Commit(id) // a server is asked for it as for any commit
+		s.Commit = history.Commit(id) // requested from a server like Selector.Commit
 	}
 	return Wanted{Selector: s, spec: spec}, nil
 }
 
-// reference is the full name of the one reference that is followed, "" if it is
-// none, or not known before the server was asked.
+// reference returns the full name of the selected reference, "" if a commit is selected, or
+// a range or revision whose reference only the server knows.
 func (s Selector) reference() string {
 	switch {
 	case s.Branch != "":
@@ -123,27 +123,27 @@ func (s Selector) reference() string {
 	return s.Name
 }
 
-// LineName tells the histories of one mirror apart.
+// LineName is the key for the cached histories of one mirror.
 func (t Wanted) LineName() string {
 	if t.SemVer != "" {
-		return "tags " + t.SemVer // the next release mostly continues the one before
+		return "tags " + t.SemVer // one key for all tags: a release usually continues the previous one
 	}
 	return t.reference()
 }
 
-// Choice is what is wanted, as found on a server.
+// Choice is the result of a selection on a server.
 type Choice struct {
 	Head      plumbing.Hash   // the commit
-	Wants     []plumbing.Hash // to ask for
-	Reference string          // the full name that led there; "" for a commit
-	Tag       plumbing.Hash   // the annotated tag there, or zero
-	name      string          // as it stands in a revision
+	Wants     []plumbing.Hash // the objects to request
+	Reference string          // the full name of the reference; "" for a commit
+	Tag       plumbing.Hash   // the annotated tag, or zero
+	name      string          // the name in a revision
 }
 
-// Revision writes the choice as Format does.
+// Revision returns the choice in the form of Format.
 func (c Choice) Revision() string { return Format(c.name, c.Head) }
 
-// Choose finds the commit that is wanted and what to ask the server for to get it.
+// Choose finds the selected commit, and the objects to request from the server to get it.
 func (t Wanted) Choose(refs *packp.AdvRefs) (Choice, error) {
 	switch {
 	case t.Revision != "" && t.Commit == "":
@@ -160,8 +160,9 @@ func (t Wanted) Choose(refs *packp.AdvRefs) (Choice, error) {
 	return chooseReference(t.reference(), cmp.Or(t.Branch, t.Tag, t.Name), refs)
 }
 
-// chooseReference finds the commit of a reference. A tag is asked for as the tag,
-// because a server gives out what it named, and because it may be signed.
+// chooseReference finds the commit of a reference. For an annotated tag it requests the tag
+// object instead of the commit, because servers only send what they advertised, and because
+// the tag can be signed.
 func chooseReference(full, name string, refs *packp.AdvRefs) (Choice, error) {
 	id := refs.References[full]
 	if id.IsZero() {
@@ -174,7 +175,7 @@ func chooseReference(full, name string, refs *packp.AdvRefs) (Choice, error) {
 	return c, nil
 }
 
-// Follow goes from the reference that a revision begins with to the commit that is meant.
+// Follow applies the steps of a revision to the commit that it starts from.
 func (t Wanted) Follow(ctx context.Context, o *objectstore.Objects, at Choice) (Choice, error) {
 	if t.Revision == "" {
 		return at, nil
@@ -184,7 +185,7 @@ func (t Wanted) Follow(ctx context.Context, o *objectstore.Objects, at Choice) (
 	return at, err
 }
 
-// CheckTag rejects a tag that leads elsewhere than the server said.
+// CheckTag rejects a tag whose object names another commit than the server did.
 func (c Choice) CheckTag(ctx context.Context, o *objectstore.Objects) error {
 	if c.Tag.IsZero() {
 		return nil
@@ -206,10 +207,10 @@ func chooseCommit(head plumbing.Hash, refs *packp.AdvRefs) (Choice, error) {
 	if refs.Capabilities.Supports(capability.AllowReachableSHA1InWant) || refs.Capabilities.Supports("allow-any-sha1-in-want") {
 		return c, nil
 	}
-	// The server gives out branches only; the commit should be on one of them.
+	// The server sends advertised commits only: fetch all branches, and search them.
 	c.Wants = Heads(refs)
 	if len(c.Wants) > objectstore.MaxWants {
-		return c, fault.New(fault.ErrInvalid, "the commit is no branch's head, and there are %d branches to look for it; follow a branch instead", len(c.Wants))
+		return c, fault.New(fault.ErrInvalid, "the commit is not the head of a branch, and %d branches are too many to search for it: follow a branch instead", len(c.Wants))
 	}
 	if len(c.Wants) == 0 {
 		return c, fault.New(fault.ErrNotFound, "the repository has no branches")
@@ -217,16 +218,16 @@ func chooseCommit(head plumbing.Hash, refs *packp.AdvRefs) (Choice, error) {
 	return c, nil
 }
 
-// version is a tag that is a semantic version: three numbers, with v before them or
-// not. A tag such as v1, which is moved with each release, is none.
+// version is a tag that is a semantic version: three numbers, with or without a leading v. A
+// tag such as v1, which is moved with each release, is not a version.
 type version struct {
 	tag    string
 	number *semver.Version
 }
 
-// highest finds the highest tag in a range. Pre-releases count only where the range
-// names one. Of tags with one precedence, such as v1.0.0 and 1.0.0 or with other
-// build metadata, the one whose name sorts last in bytes is taken.
+// highest finds the highest tag in a range. Pre-releases count only if the range names one.
+// If several tags have the same precedence, such as v1.0.0 and 1.0.0 or versions that differ
+// in build metadata, it returns the one whose name sorts last by bytes.
 func (t Wanted) highest(refs *packp.AdvRefs) (string, error) {
 	var all []version
 	var best *version
@@ -256,14 +257,14 @@ func (t Wanted) highest(refs *packp.AdvRefs) (string, error) {
 	for _, v := range all[:min(len(all), nearest)] {
 		names = append(names, fmt.Sprintf("%q", fault.Shorten(v.tag)))
 	}
-	return "", fault.New(fault.ErrNotFound, "no tag is in the range; of %d that are versions the highest are %s; a pre-release counts only if the range names one, as in \">=1.2.0-0\"", len(all), strings.Join(names, ", "))
+	return "", fault.New(fault.ErrNotFound, "no tag is in the range; the highest of %d tags that are versions are %s; a pre-release counts only if the range names one, as in \">=1.2.0-0\"", len(all), strings.Join(names, ", "))
 }
 
 func compareVersions(a, b version) int {
 	return cmp.Or(a.number.Compare(b.number), strings.Compare(a.tag, b.tag))
 }
 
-// unknownReference says that there is no such reference, and what there is.
+// unknownReference is the error for a missing reference. It lists existing ones.
 func unknownReference(full string, refs *packp.AdvRefs) error {
 	for prefix, kind := range map[string]string{BranchPrefix: "branch", tagPrefix: "tag"} {
 		if short, ok := strings.CutPrefix(full, prefix); ok {
@@ -273,7 +274,8 @@ func unknownReference(full string, refs *packp.AdvRefs) error {
 	return fault.New(fault.ErrNotFound, "the repository has no such reference%s", others("refs/", strings.TrimPrefix(full, "refs/"), refs))
 }
 
-// others names the references below a prefix: all, or those most like a name.
+// others lists the references below a prefix for messages: all, or those most similar to a
+// name.
 func others(prefix, name string, refs *packp.AdvRefs) string {
 	var names []string
 	for full := range refs.References {
@@ -285,11 +287,11 @@ func others(prefix, name string, refs *packp.AdvRefs) string {
 	of := "; it has "
 	switch {
 	case len(names) == 0:
-		return "; it has none at all"
+		return "; it has none"
 	case len(names) > maxCompared:
 		return fmt.Sprintf("; it has %d others", len(names))
 	case len(names) > maxNamedBranches:
-		of = fmt.Sprintf("; of %d others the nearest are ", len(names))
+		of = fmt.Sprintf("; the nearest of %d others are ", len(names))
 		names = mostLike(name, names)
 	}
 	for i, short := range names {
@@ -301,9 +303,9 @@ func others(prefix, name string, refs *packp.AdvRefs) string {
 	return of + strings.Join(names, ", ")
 }
 
-// mostLike returns the names that are most like one, the nearest first.
+// mostLike returns the names most similar to a name, the nearest first.
 func mostLike(name string, names []string) []string {
-	const longest = 200 // bytes: comparing takes time by the square of it
+	const longest = 200 // bytes: the time to compare grows with the square of the length
 	distance := make(map[string]int, len(names))
 	for _, n := range names {
 		distance[n] = levenshtein.Distance(name[:min(len(name), longest)], n[:min(len(n), longest)], nil)
@@ -312,7 +314,7 @@ func mostLike(name string, names []string) []string {
 	return names[:min(len(names), nearest)]
 }
 
-// Heads are the heads of all branches, each once, in a fixed order.
+// Heads returns the sorted commits at the heads of all branches, without duplicates.
 func Heads(refs *packp.AdvRefs) []plumbing.Hash {
 	var ids []plumbing.Hash
 	for name, id := range refs.References {
@@ -324,8 +326,8 @@ func Heads(refs *packp.AdvRefs) []plumbing.Hash {
 	return slices.Compact(ids)
 }
 
-// chooseRevision finds the commit that a revision starts from. A tag is asked for
-// as the tag, because a server gives out what it named.
+// chooseRevision finds the commit that a revision starts from. For an annotated tag it
+// requests the tag object, because servers only send what they advertised.
 func chooseRevision(spec Spec, refs *packp.AdvRefs) (Choice, error) {
 	known := refs.References
 	if refs.Head != nil {
@@ -344,7 +346,7 @@ func chooseRevision(spec Spec, refs *packp.AdvRefs) (Choice, error) {
 		return Choice{Head: head, Wants: []plumbing.Hash{id}}, nil
 	}
 	if spec.abbreviated() != "" {
-		return Choice{}, fault.New(fault.ErrNotFound, "the repository has no branch or tag %q; if it is a commit, write all 40 digits: a server is asked for no other", spec.base)
+		return Choice{}, fault.New(fault.ErrNotFound, "the repository has no branch or tag %q; if it is a commit, write all 40 digits: servers do not accept abbreviated ids", spec.base)
 	}
 	return Choice{}, spec.unknown(known)
 }

@@ -18,7 +18,7 @@ const (
 	remotePrefix = "refs/remotes/"
 )
 
-// ValidName is the rule of git check-ref-format for a full name.
+// ValidName reports whether git check-ref-format accepts the full name of a reference.
 func ValidName(name string) bool {
 	if !strings.HasPrefix(name, "refs/") || strings.HasSuffix(name, "/") || strings.HasSuffix(name, ".") {
 		return false
@@ -43,13 +43,14 @@ func ValidName(name string) bool {
 func CheckAdvertised(refs *packp.AdvRefs) error {
 	for name := range refs.References {
 		if name != "HEAD" && !ValidName(name) {
-			return fault.New(fault.ErrInvalid, "the server has a reference of the name %q, which Git does not allow", fault.Shorten(name))
+			return fault.New(fault.ErrInvalid, "the server has a reference with the name %q, which Git does not allow", fault.Shorten(name))
 		}
 	}
 	return nil
 }
 
-// Format writes a commit as RFC-0005 does; the name is "" for a commit alone.
+// Format writes a revision in the format of Flux RFC-0005. The name is "" for a commit
+// without a reference.
 func Format(name string, head plumbing.Hash) string {
 	if name == "" {
 		return "sha1:" + head.String()
@@ -57,8 +58,8 @@ func Format(name string, head plumbing.Hash) string {
 	return name + "@sha1:" + head.String()
 }
 
-// Split takes what Format writes apart: the name of a branch or a tag, a
-// full reference, or nothing; and the commit, which is "" where there is none.
+// Split returns the parts of what Format writes: the name of a branch or a tag, a full
+// reference, or ""; and the commit. Both are "" for any other text.
 func Split(revision string) (name string, c history.Commit) {
 	id := revision
 	if i := strings.LastIndexByte(revision, '@'); i >= 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 )
 
-// The rule for references is git's own.
+// ValidName and git accept the same names.
 func TestValidName(t *testing.T) {
 	for _, name := range []string{
 		"refs/heads/main", "refs/heads/a/b", "refs/heads/ä", "refs/heads/a.b", "refs/heads/@", "refs/heads/a@b", "refs/heads/-x", "refs/pull/1/head",
@@ -42,8 +42,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// Of tags with one precedence the name that sorts last counts, whatever the order in
-// which a server lists them.
+// If tags have the same precedence, the name that sorts last is used, in any order in which a
+// server lists them.
 func TestTagsWithOnePrecedence(t *testing.T) {
 	for want, tags := range map[string][]string{
 		"v1.0.0":       {"1.0.0", "v1.0.0"},
@@ -60,7 +60,7 @@ func TestTagsWithOnePrecedence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 20 { // maps come in any order
+		for range 20 { // the order of a map differs each time
 			if got, err := wanted.highest(refs); err != nil || got != want {
 				t.Fatalf("of %q it is %s, %v", tags, got, err)
 			}

@@ -15,34 +15,33 @@ import (
 )
 
 const (
-	// MaxBytes bounds what a user writes for a revision.
+	// MaxBytes bounds the text of a revision.
 	MaxBytes = 1024
 	// maxRevisionSteps bounds the number in HEAD~N.
 	maxRevisionSteps = history.MaxLineCommits
-	// minAbbreviated is the shortest commit id Git takes for one.
+	// minAbbreviated is the length of the shortest commit id that Git accepts.
 	minAbbreviated = 4
 )
 
-// Spec is what a person writes for a commit, as gitrevisions(7) knows it:
-// a name, and steps from there.
+// Spec is a revision as in gitrevisions(7): a name, and steps from its commit to ancestors.
 type Spec struct {
-	base  string // a reference, a commit's id or its beginning, HEAD
+	base  string // a reference, a full or abbreviated commit id, or HEAD
 	steps []step
 }
 
-// step goes to a parent: the nth once, or the first n times.
+// step leads to an ancestor: ^N to the nth parent, ~N to the first parent N times.
 type step struct {
-	nth   int // of ^N; 0 is the commit itself
-	times int // of ~N
+	nth   int // the parent to go to
+	times int // the number of times
 }
 
-// Parse reads NAME, and after it any of ~, ~N, ^, ^N, ^{} and ^{commit}.
+// Parse parses NAME, followed by any of ~, ~N, ^, ^N, ^{} and ^{commit}.
 func Parse(text string) (Spec, error) {
 	bad := func(why string) (Spec, error) {
 		return Spec{}, fault.New(fault.ErrInvalid, "revision %q: %s; write a branch, a tag, a commit or something like HEAD~1", fault.Printable(fault.Shorten(text)), why)
 	}
 	if text == "" || len(text) > MaxBytes {
-		return bad("it is empty or far too long")
+		return bad("it is empty or too long")
 	}
 	end := strings.IndexAny(text, "~^")
 	if end < 0 {
@@ -53,9 +52,9 @@ func Parse(text string) (Spec, error) {
 	case spec.base == "@":
 		spec.base = "HEAD"
 	case strings.Contains(spec.base, "@{") || strings.Contains(spec.base, ":") || strings.Contains(spec.base, ".."):
-		return bad("reflogs, paths, searches and ranges are not known here")
+		return bad("reflogs, paths, searches and ranges are not supported")
 	case !ValidName("refs/heads/" + spec.base):
-		return bad("that is no name Git allows")
+		return bad("Git does not allow that name")
 	}
 	for rest := text[end:]; rest != ""; {
 		kind := rest[0]
@@ -63,7 +62,7 @@ func Parse(text string) (Spec, error) {
 		if kind == '^' && strings.HasPrefix(rest, "{") {
 			what, after, ok := strings.Cut(rest[1:], "}")
 			if !ok || what != "" && what != "commit" {
-				return bad("of ^{...} only ^{} and ^{commit} are known here")
+				return bad("only ^{} and ^{commit} are supported, no other ^{...}")
 			}
 			rest = after
 			continue
@@ -83,13 +82,13 @@ func Parse(text string) (Spec, error) {
 		case kind == '^' && n > 0:
 			spec.steps = append(spec.steps, step{nth: n, times: 1})
 		case kind != '^':
-			return bad("only ~ and ^ may follow a name")
+			return bad("only ~ and ^ can follow a name")
 		}
 	}
 	return spec, nil
 }
 
-// names are the references that a name may stand for, in Git's order.
+// names returns the full names that a short name can have, in the order of Git.
 func (r Spec) names() []string {
 	if r.base == "HEAD" || strings.HasPrefix(r.base, "refs/") {
 		return []string{r.base}
@@ -97,8 +96,9 @@ func (r Spec) names() []string {
 	return []string{"refs/" + r.base, tagPrefix + r.base, BranchPrefix + r.base, remotePrefix + r.base, remotePrefix + r.base + "/HEAD"}
 }
 
-// lookUp finds the base among references: a reference comes before a commit's id
-// that looks like it. Zero: there is none.
+// lookUp finds the commit of the base in references. A full commit id is returned unchanged.
+// The result is zero if there is none: the base can then be an abbreviated commit id, over
+// which references take precedence as in Git.
 func (r Spec) lookUp(refs map[string]plumbing.Hash) plumbing.Hash {
 	if objectstore.IsObjectID(strings.ToLower(r.base)) {
 		return plumbing.NewHash(r.base)
@@ -111,7 +111,7 @@ func (r Spec) lookUp(refs map[string]plumbing.Hash) plumbing.Hash {
 	return plumbing.ZeroHash
 }
 
-// abbreviated is the beginning of a commit's id that the base may be, or "".
+// abbreviated returns the base in lower case if it can be an abbreviated commit id, else "".
 func (r Spec) abbreviated() string {
 	const digits = "0123456789abcdef"
 	id := strings.ToLower(r.base)
@@ -121,7 +121,7 @@ func (r Spec) abbreviated() string {
 	return id
 }
 
-// unknown says that there is no such base, and what there is.
+// unknown is the error for a missing base. It lists existing names.
 func (r Spec) unknown(refs map[string]plumbing.Hash) error {
 	var names []string
 	for name := range refs {
@@ -149,7 +149,7 @@ func (r Spec) unknown(refs map[string]plumbing.Hash) error {
 	return fault.New(fault.ErrNotFound, "the repository has no branch, tag or commit %q%s", fault.Printable(fault.Shorten(r.base)), there)
 }
 
-// Resolve finds the commit that is meant, among references and in an object database.
+// Resolve returns the commit of the revision in a repository with these references.
 func (r Spec) Resolve(ctx context.Context, o *objectstore.Objects, refs map[string]plumbing.Hash) (plumbing.Hash, error) {
 	base := r.lookUp(refs)
 	if digits := r.abbreviated(); base.IsZero() && digits != "" {
@@ -164,7 +164,7 @@ func (r Spec) Resolve(ctx context.Context, o *objectstore.Objects, refs map[stri
 	return r.follow(ctx, o, base)
 }
 
-// follow goes from the base to the commit that is meant.
+// follow applies the steps, starting at a commit or a tag of one.
 func (r Spec) follow(ctx context.Context, o *objectstore.Objects, id plumbing.Hash) (plumbing.Hash, error) {
 	id, err := o.Peel(ctx, id)
 	if err != nil {
@@ -177,7 +177,7 @@ func (r Spec) follow(ctx context.Context, o *objectstore.Objects, id plumbing.Ha
 				return id, err
 			}
 			if len(c.Parents) < step.nth {
-				return id, fault.New(fault.ErrNotFound, "commit %s has %d parents, so %q leads nowhere", id, len(c.Parents), r.base+"~ or ^")
+				return id, fault.New(fault.ErrNotFound, "commit %s has %d parents, so %q does not exist", id, len(c.Parents), r.base+"~ or ^")
 			}
 			id = c.Parents[step.nth-1]
 		}

@@ -23,23 +23,23 @@ type Directory struct {
 	Ignore string
 }
 
-// State is what a directory or a repository has.
+// State is the content of a directory or a repository.
 type State struct {
 	Files   []filter.File
 	Refused []filter.Refusal
-	// Dirty says that the files are not those of Head.
+	// Dirty is true if the files differ from those at Head.
 	Dirty bool
 
-	// Repository is nil without Git, and then the rest is zero, too.
+	// Repository is nil without Git. The fields below are then zero.
 	Repository *Repository
 	Head       history.Commit
 	Branch     string         // "" if HEAD is detached
 	Line       []history.Step // empty if the clone is shallow or partial
 }
 
-// Read reads the folder as it is now. The lines have its history since the last time.
+// Read reads the current state of the folder. The lines cache its history between reads.
 func (d Directory) Read(ctx context.Context, lines *history.Lines) (State, error) {
-	const attempts = 3 // a user may commit or switch branches while we read
+	const attempts = 3 // a user can commit or switch branches during a read
 	for attempt := 1; ; attempt++ {
 		state, err := d.read(ctx, lines)
 		if errors.Is(err, errMoved) && attempt < attempts {
@@ -52,7 +52,7 @@ func (d Directory) Read(ctx context.Context, lines *history.Lines) (State, error
 	}
 }
 
-// ReadFiles reads the profile files of the folder as they are now and no history.
+// ReadFiles reads the current profile files of the folder, without history.
 func (d Directory) ReadFiles(ctx context.Context) ([]filter.File, []filter.Refusal, error) {
 	files, refused, err := d.readFiles(ctx)
 	if err != nil {
@@ -82,10 +82,10 @@ func (d Directory) readFiles(ctx context.Context) ([]filter.File, []filter.Refus
 	return w.read(ctx)
 }
 
-// errMoved: files or the repository are others than when reading began.
-var errMoved = errors.New("it changes while it is read: write files beside it and rename them into place")
+// errMoved is returned if files or the repository changed during a read.
+var errMoved = errors.New("it changes while it is read: write files outside it and rename them into place")
 
-// Name is the folder's path as it was given.
+// Name returns the folder's path as configured.
 func (d Directory) Name() string {
 	if filepath.IsAbs(d.Path) {
 		return filepath.Clean(d.Path)
@@ -113,11 +113,11 @@ func (d Directory) read(ctx context.Context, lines *history.Lines) (State, error
 	return d.readWorktree(ctx, repo, filter.Scope{Parts: append(below(repo.top, path), sub...), Ignore: d.Ignore}, lines)
 }
 
-// open returns the root and the folder's path below it, without symlinks: where a
-// link is swapped under us (as git-sync does), all is read from where it led.
+// open returns the root and the folder's path below it, without symlinks. If a link is
+// replaced during the read, as git-sync does, all files still come from its old target.
 func (d Directory) open() (*os.Root, string, error) {
 	if d.Root == "" {
-		return nil, "", fault.New(fault.ErrInvalid, "no directory may be read: set --directory-root")
+		return nil, "", fault.New(fault.ErrInvalid, "reading directories is disabled: set --directory-root")
 	}
 	base, err := filepath.EvalSymlinks(d.Root)
 	if err != nil {
@@ -145,8 +145,8 @@ func (d Directory) open() (*os.Root, string, error) {
 	return root, path, nil
 }
 
-// readPlain reads a folder without Git: every file is dirty. A file that is a
-// symlink is read when it stays below the root, as a mounted ConfigMap needs it.
+// readPlain reads a folder without Git: every file is dirty. A symlink to a file is followed
+// if the file is below the root, because the files of a mounted ConfigMap are symlinks.
 func (d Directory) readPlain(ctx context.Context, root *os.Root, path string, sub []string, refusal *filter.Refusal) (State, error) {
 	w := folderWalk{root: root, top: path, followFiles: true}
 	if err := w.walk(ctx, filter.Scope{Parts: sub, Ignore: d.Ignore}); err != nil {
@@ -191,14 +191,14 @@ func (d Directory) readWorktree(ctx context.Context, repo *Repository, in filter
 			return State{}, explain(err)
 		}
 	}
-	// The files may be of another commit than the one that was compared with.
+	// Check HEAD again: a checkout during the read mixes files of two commits.
 	if head, _, err := repo.readHead(); err != nil || head != repo.head {
 		return State{}, errMoved
 	}
 	return state, nil
 }
 
-// below is the path of a folder relative to one above it.
+// below returns the parts of a folder's path relative to a folder above it.
 func below(top, path string) []string {
 	rel, err := filepath.Rel(top, path)
 	if err != nil || rel == "." {

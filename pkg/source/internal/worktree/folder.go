@@ -19,13 +19,12 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
-// folderWalk finds the profile files below a folder on disk by the rules that hold
-// in a repository.
+// folderWalk finds the profile files below a folder on disk, by the rules for repositories.
 type folderWalk struct {
 	root *os.Root
-	top  string // what the paths of files are relative to, itself relative to the root
-	// followFiles reads files that are symlinks, as long as they stay below the root.
-	// A work tree's are refused, because Git's are.
+	top  string // relative to the root; paths of files are relative to it
+	// followFiles reads files that are symlinks if their targets are below the root.
+	// Symlinks in a work tree are rejected, as in a repository.
 	followFiles bool
 
 	entries int
@@ -85,7 +84,7 @@ func (w *folderWalk) content(_ context.Context, f filter.File) ([]byte, error) {
 	return data, err
 }
 
-// disk is where a path is, relative to the root.
+// disk returns a path relative to the root.
 func (w *folderWalk) disk(path string) string {
 	return filepath.Join(w.top, filepath.FromSlash(path))
 }
@@ -144,7 +143,7 @@ func (w *folderWalk) list(path string) ([]fs.DirEntry, error) {
 		return nil, err
 	}
 	if w.entries += len(entries); w.entries > filter.MaxEntries {
-		return nil, fault.New(fault.ErrInvalid, "there are more than %d entries below the path; point it at the folder of the profiles", filter.MaxEntries)
+		return nil, fault.New(fault.ErrInvalid, "there are more than %d entries below the path; set it to the folder of the profiles", filter.MaxEntries)
 	}
 	return entries, nil
 }
@@ -165,7 +164,7 @@ func (w *folderWalk) classify(path string, e fs.DirEntry) (filter.Class, string)
 	return filter.Classify(e.Name(), filter.ModeOf(mode))
 }
 
-// read loads what was found, in the order of the paths.
+// read reads the files that were found, in the order of their paths.
 func (w *folderWalk) read(ctx context.Context) ([]filter.File, []filter.Refusal, error) {
 	var q filter.Quota
 	var files []filter.File
@@ -196,7 +195,7 @@ func (w *folderWalk) read(ctx context.Context) ([]filter.File, []filter.Refusal,
 func (w *folderWalk) readFile(path string, q *filter.Quota) (data []byte, reason string, err error) {
 	f, size, err := openRegular(w.root, w.disk(path))
 	if errors.Is(err, errNotRegular) {
-		return nil, "it is no regular file any more", nil
+		return nil, "it is no longer a regular file", nil
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, "permission denied", nil
@@ -219,7 +218,8 @@ func (w *folderWalk) readFile(path string, q *filter.Quota) (data []byte, reason
 	if len(data) > filter.MaxFileBytes {
 		return nil, "too big: it grew while it was read", nil
 	}
-	// Half of a file is another file. Whoever writes and renames is never caught here.
+	// Reject a file that changed during the read: a part of it can be a valid profile.
+	// Writers that rename a complete file into place are never rejected.
 	after, err := f.Stat()
 	if err == nil && (after.Size() != int64(len(data)) || !after.ModTime().Equal(before.ModTime())) {
 		err = errMoved
@@ -229,8 +229,8 @@ func (w *folderWalk) readFile(path string, q *filter.Quota) (data []byte, reason
 
 var errNotRegular = errors.New("not a regular file")
 
-// openRegular opens a file for reading and makes sure that it is one: a pipe put in
-// its place would block.
+// openRegular opens a file for reading and rejects anything but a regular file: reading a
+// named pipe would block.
 func openRegular(root *os.Root, path string) (*os.File, int64, error) {
 	f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -36,8 +36,8 @@ func absolute(dir string) (string, error) {
 	return full, nil
 }
 
-// Open opens a bare repository, else the one whose work tree a folder belongs to. Path is
-// where the folder is, without symlinks. Close must be called unless there is an error.
+// Open opens the bare repository in a folder, or the repository whose work tree contains the
+// folder. Path is the folder without symlinks. Without an error the caller calls Close.
 func Open(dir string) (t *Repository, path string, err error) {
 	if path, err = absolute(dir); err != nil {
 		return nil, "", err
@@ -54,11 +54,10 @@ func Open(dir string) (t *Repository, path string, err error) {
 	return t, path, nil
 }
 
-// Close ends reading. The objects that a snapshot refers to remain readable.
+// Close releases the root. The objects that a snapshot refers to remain readable.
 func (t *Repository) Close() { t.root.Close() }
 
-// openAt opens a bare repository, else the one whose work tree a folder
-// belongs to.
+// openAt opens the repository of Open below a root.
 func openAt(root *os.Root, dir string) (*Repository, error) {
 	tree, info, err := findAt(root, path.Clean(dir))
 	if err != nil {
@@ -91,7 +90,7 @@ func findAt(root *os.Root, dir string) (*Repository, fs.FileInfo, error) {
 	return &Repository{root: root, top: top, gitDir: path.Join(top, ".git")}, info, nil
 }
 
-// isBare tells a repository by what git tells it.
+// isBare reports whether a folder is a Git directory, by the entries that git requires.
 func isBare(root *os.Root, dir string) bool {
 	for _, name := range []string{"HEAD", "objects", "refs"} {
 		if info, err := root.Lstat(path.Join(dir, name)); err != nil || info.IsDir() != (name != "HEAD") {
@@ -101,7 +100,7 @@ func isBare(root *os.Root, dir string) bool {
 	return true
 }
 
-// resolve finds the commit that a revision means.
+// resolve returns the commit of a revision.
 func (t *Repository) resolve(ctx context.Context, spec revision.Spec) (plumbing.Hash, error) {
 	refs, err := t.references(ctx)
 	if err != nil {
@@ -110,7 +109,8 @@ func (t *Repository) resolve(ctx context.Context, spec revision.Spec) (plumbing.
 	return spec.Resolve(ctx, t.objects, refs)
 }
 
-// references lists what names a commit: HEAD, branches, tags, remotes' branches.
+// references returns the commits of HEAD, branches, tags and remote-tracking branches by
+// their full names.
 func (t *Repository) references(ctx context.Context) (map[string]plumbing.Hash, error) {
 	refs, err := t.packedRefs()
 	if err != nil {
@@ -152,7 +152,7 @@ func (t *Repository) references(ctx context.Context) (map[string]plumbing.Hash, 
 	return refs, nil
 }
 
-// Read reads what is at the commit that a revision means.
+// Read reads the files and the history at the commit of a revision.
 func (t *Repository) Read(ctx context.Context, spec revision.Spec, in filter.Scope) (State, error) {
 	head, err := t.resolve(ctx, spec)
 	if err != nil {
@@ -182,8 +182,8 @@ var (
 	urlKey        = regexp.MustCompile(`(?mi)^\s*url\s*=\s*(\S+)\s*$`)
 )
 
-// Origin is the URL of the remote origin without user-info, "" where there is none
-// or where it is none to fetch from.
+// Origin returns the URL of the remote origin without user-info, "" if there is no such
+// remote or its URL is not one to fetch from.
 func (t *Repository) Origin() string {
 	config, err := readSmall(t.root, path.Join(t.common, "config"))
 	if err != nil {

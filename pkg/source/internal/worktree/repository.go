@@ -18,29 +18,29 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/revision"
 )
 
-// maxGitFileBytes bounds the files of a .git that are read whole: config,
-// packed-refs (some 100,000 references), HEAD.
+// maxGitFileBytes bounds the files in .git that are read into memory: config, HEAD, and
+// packed-refs, which then has about 100,000 references.
 const maxGitFileBytes = 8 << 20 // 8 MiB
 
 // Repository is a Git repository on this machine, bare or with a work tree.
 type Repository struct {
 	root    *os.Root
-	top     string // where .git is, relative to the root
+	top     string // folder that contains .git, relative to the root
 	gitDir  string
-	common  string // gitDir, or where that of a linked work tree keeps what it shares
-	branch  string // "" when HEAD is detached
+	common  string // gitDir, or the Git directory that a linked work tree shares with others
+	branch  string // "" if HEAD is detached
 	head    plumbing.Hash
-	partial bool // a shallow or partial clone: what is there is no history
+	partial bool // a shallow or partial clone, whose history is incomplete
 	objects *objectstore.Objects
 }
 
-// Reader returns its objects.
+// Reader returns the objects of the repository.
 func (t *Repository) Reader() *objectstore.Objects { return t.objects }
 
-// Explain words what is wrong with the repository.
+// Explain adds the remedy to an error about damaged objects.
 func (t *Repository) Explain(err error) error { return explain(err) }
 
-// explain words what is wrong with a work tree's repository.
+// explain adds the remedy to an error about damaged objects.
 func explain(err error) error {
 	if fault.IsDamage(err) {
 		return fault.New(fault.ErrInvalid, "its Git repository is incomplete or broken (%v); check it with git fsck", err)
@@ -48,9 +48,9 @@ func explain(err error) error {
 	return err
 }
 
-// findRepository looks for the .git of a folder or of one above it, below the root.
-// Nil and a refusal: there is one, but it cannot serve as history; the folder is
-// then read as a plain one.
+// findRepository searches for .git in a folder and those above it, below the root. If a
+// repository exists and its history cannot be read, it returns nil and a refusal with the
+// reason, and the folder is read as a plain folder.
 func findRepository(root *os.Root, path string) (*Repository, *filter.Refusal, error) {
 	top, info, err := findGit(root, path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -62,7 +62,7 @@ func findRepository(root *os.Root, path string) (*Repository, *filter.Refusal, e
 	return openWorktree(root, top, info)
 }
 
-// findGit looks for the .git of a folder or of one above it.
+// findGit searches for .git in a folder and those above it.
 func findGit(root *os.Root, path string) (top string, info fs.FileInfo, err error) {
 	for top = path; ; top = filepath.Dir(top) {
 		info, err = root.Lstat(filepath.Join(top, ".git"))
@@ -78,7 +78,7 @@ func openWorktree(root *os.Root, top string, info fs.FileInfo) (*Repository, *fi
 	if reason == "" {
 		var err error
 		if t.head, t.branch, err = t.readHead(); err != nil {
-			reason = "HEAD is no commit yet, or cannot be read"
+			reason = "HEAD does not name a commit yet, or cannot be read"
 		}
 	}
 	if reason == "" {
@@ -93,8 +93,8 @@ func openWorktree(root *os.Root, top string, info fs.FileInfo) (*Repository, *fi
 	return t, nil, nil
 }
 
-// locate finds where the repository keeps its files, and what kind it is of. It
-// returns a reason where it cannot be read.
+// locate finds the Git directories of the repository and reads its config. It returns a
+// reason if the repository cannot be read.
 func (t *Repository) locate(info fs.FileInfo) (reason string) {
 	if info.Mode().IsRegular() {
 		dir, ok := readLink(t.root, t.gitDir, "gitdir: ", t.top)
@@ -125,14 +125,14 @@ func (t *Repository) open() (reason string, err error) {
 	if t.objects, err = objectstore.OpenObjects(dir); err != nil {
 		dir.Close()
 		if errors.Is(err, fs.ErrNotExist) {
-			return "", errMoved // git gc is at work
+			return "", errMoved // git gc replaced a pack
 		}
 		return "", explain(err)
 	}
 	return "", nil
 }
 
-// readLink reads a file that holds the path of a folder below the root.
+// readLink reads a file that contains the path of a folder below the root.
 func readLink(root *os.Root, file, prefix, relativeTo string) (string, bool) {
 	data, err := readSmall(root, file)
 	to, ok := strings.CutPrefix(strings.TrimSpace(string(data)), prefix)
@@ -150,15 +150,15 @@ func readLink(root *os.Root, file, prefix, relativeTo string) (string, bool) {
 	return to, err == nil && filepath.IsLocal(to)
 }
 
-// What a repository's config may say that keeps it from being history.
+// Settings of a repository whose history this package cannot read completely.
 var (
 	sha256Format = regexp.MustCompile(`(?mi)^\s*objectformat\s*=\s*"?sha256`)
 	refTables    = regexp.MustCompile(`(?mi)^\s*refstorage\s*=\s*"?reftable`)
 	promisor     = regexp.MustCompile(`(?mi)^\s*(promisor|partialclone)\s*=`)
 )
 
-// readConfig looks for what this package cannot read and returns a reason, and
-// notes whether the history is cut off somewhere.
+// readConfig returns a reason if this package cannot read the repository, and sets partial if
+// the clone is shallow or partial.
 func (t *Repository) readConfig() (reason string) {
 	config, err := readSmall(t.root, filepath.Join(t.common, "config"))
 	if err != nil {
@@ -168,7 +168,7 @@ func (t *Repository) readConfig() (reason string) {
 		return "the repository uses SHA-256 object ids"
 	}
 	if refTables.Match(config) {
-		return "the repository keeps its references in reftables"
+		return "the repository stores its references in reftables, which are not supported"
 	}
 	if alternates, err := readSmall(t.root, filepath.Join(t.common, "objects", "info", "alternates")); err == nil && len(alternates) > 0 {
 		return "the repository borrows objects from another (objects/info/alternates)"
@@ -180,10 +180,10 @@ func (t *Repository) readConfig() (reason string) {
 
 var errNoHead = errors.New("HEAD cannot be resolved")
 
-// readHead returns the commit at HEAD and the branch, "" when it is detached.
+// readHead returns the commit at HEAD and the branch, "" if HEAD is detached.
 func (t *Repository) readHead() (plumbing.Hash, string, error) {
 	name := "HEAD"
-	for range 5 { // as deep as git follows symbolic references
+	for range 5 { // git follows as many symbolic references
 		data, err := readSmall(t.root, filepath.Join(t.gitDir, filepath.FromSlash(name)))
 		if errors.Is(err, fs.ErrNotExist) {
 			data, err = readSmall(t.root, filepath.Join(t.common, filepath.FromSlash(name)))
@@ -215,7 +215,7 @@ func (t *Repository) readHead() (plumbing.Hash, string, error) {
 	return plumbing.ZeroHash, "", errNoHead
 }
 
-// packedRefs reads the references that are packed in one file.
+// packedRefs reads the references in the file packed-refs.
 func (t *Repository) packedRefs() (map[string]plumbing.Hash, error) {
 	data, err := readSmall(t.root, filepath.Join(t.common, "packed-refs"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -243,7 +243,7 @@ func readSmall(root *os.Root, path string) ([]byte, error) {
 	return data, err
 }
 
-// committed lists the profile files at HEAD that are not ignored there: blob by path.
+// committed returns the blobs of the profile files at HEAD that are not ignored there, by path.
 func (t *Repository) committed(ctx context.Context, in filter.Scope) (map[string]string, error) {
 	c, err := t.objects.Commit(ctx, t.head)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 )
 
-// TopOf returns the top of the work tree that a folder is in, "" where it is in none.
-// The folder is absolute.
+// TopOf returns the top of the work tree that contains a folder, "" if there is none. The
+// path of the folder must be absolute.
 func TopOf(dir string) string {
 	for top := dir; ; top = filepath.Dir(top) {
 		if _, err := os.Lstat(filepath.Join(top, ".git")); err == nil {

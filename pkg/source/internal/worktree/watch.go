@@ -17,27 +17,27 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/revision"
 )
 
-// How a directory is watched. An edit is told after quiet, so that many together are
-// told once, but no later than patience after the first.
+// Timing and limits of a watch. A change is reported after watchQuiet without another one, so
+// that changes in a burst are reported together, but at most watchPatience after the first.
 const (
-	// maxWatched is the number of folders that one source has the kernel watch, which
-	// takes about 1 KiB of its memory for each (inotify(7): max_user_watches).
+	// maxWatched is the number of folders that the kernel watches for one source. Each
+	// takes about 1 KiB of kernel memory (inotify(7): max_user_watches).
 	maxWatched = 4096
 
 	watchQuiet    = 100 * time.Millisecond
 	watchPatience = 500 * time.Millisecond
-	// watchPoll is the time between two looks where the kernel does not tell.
+	// watchPoll is the interval of polling if the kernel does not report events.
 	watchPoll = 10 * time.Second
-	// watchAgain is when the folders are looked for anew although nothing was told.
-	watchAgain = time.Minute
+	// watchRescan is the interval of searching for folders if there are no events.
+	watchRescan = time.Minute
 )
 
-// Watch tells of changes of a directory until it is closed.
+// Watch reports changes of a directory until it is closed.
 type Watch struct {
 	dir     Directory
 	changed func(context.Context)
 	limit   int           // of folders
-	poll    time.Duration // where the kernel does not tell
+	poll    time.Duration // used if the kernel does not report events
 
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -45,16 +45,16 @@ type Watch struct {
 	mu   sync.Mutex
 	slow string
 
-	// Of the goroutine alone.
-	kernel *fsnotify.Watcher // nil where there is none to be had
+	// Used by the goroutine only.
+	kernel *fsnotify.Watcher // nil if the kernel does not watch
 	places map[string]*place
 }
 
-// Watch begins to watch a directory: the folder of the profiles and all below it, the
-// links on the way there, and which commit is checked out. It calls changed within a
-// second of a change, from one goroutine, with a context that ends with Close. What
-// changes after Watch has returned is told. Where the kernel refuses to watch, and
-// where the folders are too many, changed is called every ten seconds instead.
+// Watch starts watching a directory: the folder of the profiles and all folders below it, the
+// links in its path, and the commit that is checked out. It calls changed within a second of
+// a change, from one goroutine, with a context that ends with Close. Every change after Watch
+// has returned is reported. If the kernel refuses to watch or there are too many folders,
+// changed is called every ten seconds instead.
 func (d Directory) Watch(changed func(context.Context)) *Watch {
 	return d.watch(changed, maxWatched, watchPoll)
 }
@@ -62,18 +62,18 @@ func (d Directory) Watch(changed func(context.Context)) *Watch {
 func (d Directory) watch(changed func(context.Context), limit int, poll time.Duration) *Watch {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &Watch{dir: d, changed: changed, limit: limit, poll: poll, cancel: cancel, done: make(chan struct{})}
-	w.look()
+	w.scan()
 	go w.run(ctx)
 	return w
 }
 
-// Close ends the watch. It waits for a call of changed to return.
+// Close stops the watch. It waits until a running call of changed has returned.
 func (w *Watch) Close() {
 	w.cancel()
 	<-w.done
 }
 
-// Slow says why changes are not told at once, "" where they are.
+// Slow returns why changes are not reported at once, "" if they are.
 func (w *Watch) Slow() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,44 +83,44 @@ func (w *Watch) Slow() string {
 func (w *Watch) run(ctx context.Context) {
 	defer close(w.done)
 	defer w.stop()
-	again := time.NewTimer(w.wait())
-	defer again.Stop()
-	var due *time.Timer // set while something is to be told
+	rescan := time.NewTimer(w.wait())
+	defer rescan.Stop()
+	var pending *time.Timer // nil if there is no change to report
 	var first time.Time
-	tell := func() {
-		due = nil
-		w.look() // before it is told, so that nothing falls between reading and watching
+	report := func() {
+		pending = nil
+		w.scan() // before the report: a change after the report's read is then already watched
 		w.changed(ctx)
-		again.Reset(w.wait())
+		rescan.Reset(w.wait())
 	}
 	for ctx.Err() == nil {
-		var told <-chan time.Time
-		if due != nil {
-			told = due.C
+		var quiet <-chan time.Time
+		if pending != nil {
+			quiet = pending.C
 		}
 		events, faults := w.channels()
 		select {
 		case <-ctx.Done():
-		case <-told:
-			tell()
-		case <-again.C:
-			if w.look() || w.Slow() != "" {
+		case <-quiet:
+			report()
+		case <-rescan.C:
+			if w.scan() || w.Slow() != "" {
 				w.changed(ctx)
 			}
-			again.Reset(w.wait())
+			rescan.Reset(w.wait())
 		case e := <-events:
 			if !w.matters(e) {
 				continue
 			}
-			if due == nil {
+			if pending == nil {
 				first = time.Now()
-				due = time.NewTimer(watchQuiet)
+				pending = time.NewTimer(watchQuiet)
 			} else {
-				due.Reset(max(0, min(watchQuiet, watchPatience-time.Since(first))))
+				pending.Reset(max(0, min(watchQuiet, watchPatience-time.Since(first))))
 			}
-		case fault := <-faults: // too many events at once, most likely: look at everything
+		case fault := <-faults: // usually an overflow of the event queue: events were lost
 			if fault != nil {
-				tell()
+				report()
 			}
 		}
 	}
@@ -130,7 +130,7 @@ func (w *Watch) wait() time.Duration {
 	if w.Slow() != "" {
 		return w.poll
 	}
-	return watchAgain
+	return watchRescan
 }
 
 func (w *Watch) channels() (chan fsnotify.Event, chan error) {
@@ -142,20 +142,20 @@ func (w *Watch) channels() (chan fsnotify.Event, chan error) {
 
 func (w *Watch) stop() {
 	if w.kernel != nil {
-		_ = w.kernel.Close() // there is nothing to lose
+		_ = w.kernel.Close() // its events are no longer needed
 		w.kernel = nil
 	}
 }
 
-// place is a folder that is watched.
+// place is a watched folder.
 type place struct {
-	all   bool            // as a folder of profiles
-	names map[string]bool // the entries of it that matter in any case
+	all   bool            // a folder of profiles: all profile files and folders in it matter
+	names map[string]bool // entries that matter in any case
 }
 
-// matters keeps out what is certain to change nothing.
+// matters reports whether an event can change what is read.
 func (w *Watch) matters(e fsnotify.Event) bool {
-	if w.places[e.Name] != nil { // a folder itself, which came, went, or is another
+	if w.places[e.Name] != nil { // a watched folder was created, deleted or replaced
 		return true
 	}
 	at, name := w.places[filepath.Dir(e.Name)], filepath.Base(e.Name)
@@ -171,43 +171,44 @@ func (w *Watch) matters(e fsnotify.Event) bool {
 	case !e.Has(fsnotify.Create) && !e.Has(fsnotify.Remove) && !e.Has(fsnotify.Rename):
 		return false
 	}
-	// A folder, perhaps. "..data" is how Kubernetes swaps the files of a ConfigMap.
+	// The entry can be a folder. Kubernetes replaces the files of a mounted ConfigMap by
+	// renaming the link "..data".
 	return name == ".git" || strings.HasPrefix(name, "..") || !strings.HasPrefix(name, ".")
 }
 
-// look finds what is to be watched now, and watches it. It reports whether that is
-// something else than before.
-func (w *Watch) look() (news bool) {
-	l := lookout{watch: w, places: map[string]*place{}}
+// scan finds the folders to watch, and watches them. It reports whether they differ from
+// those of the previous scan.
+func (w *Watch) scan() (differs bool) {
+	s := scanner{watch: w, places: map[string]*place{}}
 	if w.kernel == nil {
 		var err error
 		if w.kernel, err = fsnotify.NewWatcher(); err != nil {
-			l.slow = explainWatch(err)
+			s.slow = explainWatch(err)
 		}
 	}
-	l.directory()
+	s.directory()
 	for path := range w.places {
-		if l.places[path] == nil {
-			news = true
+		if s.places[path] == nil {
+			differs = true
 			if w.kernel != nil {
-				_ = w.kernel.Remove(path) // it may be gone already
+				_ = w.kernel.Remove(path) // fails if the folder was deleted
 			}
 		}
 	}
-	for path := range l.places {
-		news = news || w.places[path] == nil
+	for path := range s.places {
+		differs = differs || w.places[path] == nil
 	}
-	w.places = l.places
-	if l.slow != "" {
-		w.stop() // half of the events would be worse than none
+	w.places = s.places
+	if s.slow != "" {
+		w.stop() // poll instead: with some folders not watched, events would be incomplete
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.slow = l.slow
-	return news
+	w.slow = s.slow
+	return differs
 }
 
-// explainWatch words what keeps the kernel from telling.
+// explainWatch returns why the kernel does not watch, with the setting to raise.
 func explainWatch(err error) string {
 	switch {
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
@@ -218,38 +219,39 @@ func explainWatch(err error) string {
 	return fmt.Sprintf("the kernel does not watch: %v", err)
 }
 
-// lookout collects places.
-type lookout struct {
+// scanner collects the folders to watch.
+type scanner struct {
 	watch  *Watch
 	places map[string]*place
 	slow   string
 	links  int
 }
 
-// add watches a folder. Each time anew: under the same name there may be another.
-func (l *lookout) add(path string) *place {
-	if p := l.places[path]; p != nil {
+// add watches a folder. Every scan adds it again, because the folder can have been replaced
+// by another one of the same name.
+func (s *scanner) add(path string) *place {
+	if p := s.places[path]; p != nil {
 		return p
 	}
 	p := &place{names: map[string]bool{}}
-	l.places[path] = p
-	if len(l.places) > l.watch.limit && l.slow == "" {
-		l.slow = fmt.Sprintf("there are more than %d folders; point spec.path at those of the profiles", l.watch.limit)
+	s.places[path] = p
+	if len(s.places) > s.watch.limit && s.slow == "" {
+		s.slow = fmt.Sprintf("there are more than %d folders; point spec.path at those of the profiles", s.watch.limit)
 	}
-	if l.slow != "" {
+	if s.slow != "" {
 		return p
 	}
-	err := l.watch.kernel.Add(path)
-	gone := errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.ENOTDIR)
-	if err != nil && !gone { // gone: what is above it tells
-		l.slow = explainWatch(err)
+	err := s.watch.kernel.Add(path)
+	deleted := errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) || errors.Is(err, syscall.ENOTDIR)
+	if err != nil && !deleted { // its parent, which is watched, reports when it can be opened again
+		s.slow = explainWatch(err)
 	}
 	return p
 }
 
-// directory watches the way to the folder of the profiles, and all in it.
-func (l *lookout) directory() {
-	d := l.watch.dir
+// directory watches the path to the folder of the profiles, and the folder itself.
+func (s *scanner) directory() {
+	d := s.watch.dir
 	base, err := filepath.EvalSymlinks(d.Root)
 	if err != nil {
 		return
@@ -258,19 +260,19 @@ func (l *lookout) directory() {
 	if err != nil || !filepath.IsLocal(lexical) {
 		return
 	}
-	path, ok := l.way(base, base, lexical)
+	path, ok := s.follow(base, base, lexical)
 	if !ok {
 		return
 	}
-	l.repository(base, path)
-	if path, ok = l.way(base, path, filepath.FromSlash(d.Sub)); ok {
-		l.folder(base, path, 0)
+	s.repository(base, path)
+	if path, ok = s.follow(base, path, filepath.FromSlash(d.Sub)); ok {
+		s.folder(base, path, 0)
 	}
 }
 
-// way goes from a folder along a path, watches each name on it and where links lead,
-// and returns where it ends. Nothing above base is looked at.
-func (l *lookout) way(base, at, path string) (string, bool) {
+// follow walks along a path from a folder, watches each name in the path and the targets of
+// links, and returns where the path leads. It never leaves base.
+func (s *scanner) follow(base, at, path string) (string, bool) {
 	for _, name := range strings.Split(filepath.Clean(path), string(filepath.Separator)) {
 		if name == "." || name == "" {
 			continue
@@ -280,7 +282,7 @@ func (l *lookout) way(base, at, path string) (string, bool) {
 			return "", false
 		}
 		if name != ".." {
-			l.add(at).names[name] = true
+			s.add(at).names[name] = true
 		}
 		info, err := os.Lstat(next)
 		if err != nil {
@@ -290,9 +292,9 @@ func (l *lookout) way(base, at, path string) (string, bool) {
 			at = next
 			continue
 		}
-		const most = 40 // as Linux follows links
+		const most = 40 // path_resolution(7): Linux follows as many links
 		to, err := os.Readlink(next)
-		if l.links++; err != nil || l.links > most {
+		if s.links++; err != nil || s.links > most {
 			return "", false
 		}
 		from := at
@@ -303,15 +305,15 @@ func (l *lookout) way(base, at, path string) (string, bool) {
 			from = base
 		}
 		var ok bool
-		if at, ok = l.way(base, from, to); !ok {
+		if at, ok = s.follow(base, from, to); !ok {
 			return "", false
 		}
 	}
 	return at, true
 }
 
-// repository watches what says which commit is checked out.
-func (l *lookout) repository(base, path string) {
+// repository watches the files that determine the commit that is checked out.
+func (s *scanner) repository(base, path string) {
 	root, err := os.OpenRoot(base)
 	if err != nil {
 		return
@@ -322,7 +324,7 @@ func (l *lookout) repository(base, path string) {
 		return
 	}
 	for top := rel; ; top = filepath.Dir(top) {
-		l.add(filepath.Join(base, top)).names[".git"] = true
+		s.add(filepath.Join(base, top)).names[".git"] = true
 		info, err := root.Lstat(filepath.Join(top, ".git"))
 		if err != nil && top != "." {
 			continue
@@ -334,22 +336,22 @@ func (l *lookout) repository(base, path string) {
 		if t.locate(info) != "" {
 			return
 		}
-		l.add(filepath.Join(base, t.gitDir)).names["HEAD"] = true
+		s.add(filepath.Join(base, t.gitDir)).names["HEAD"] = true
 		common := filepath.Join(base, t.common)
-		l.add(common).names["packed-refs"] = true
+		s.add(common).names["packed-refs"] = true
 		if _, branch, err := t.readHead(); err == nil && branch != "" {
-			l.way(base, common, filepath.FromSlash(revision.BranchPrefix+branch))
+			s.follow(base, common, filepath.FromSlash(revision.BranchPrefix+branch))
 		}
 		return
 	}
 }
 
-// folder watches a folder of profiles and those below it.
-func (l *lookout) folder(base, path string, depth int) {
-	if l.slow != "" || depth > filter.MaxDepth {
+// folder watches a folder of profiles and the folders below it.
+func (s *scanner) folder(base, path string, depth int) {
+	if s.slow != "" || depth > filter.MaxDepth {
 		return
 	}
-	l.add(path).all = true // before it is listed, so that nothing comes in between
+	s.add(path).all = true // before listing it: an entry created later causes an event
 	dir, err := os.Open(path)
 	if err != nil {
 		return
@@ -365,10 +367,10 @@ func (l *lookout) folder(base, path string, depth int) {
 		}
 		switch {
 		case e.IsDir():
-			l.folder(base, filepath.Join(path, e.Name()), depth+1)
+			s.folder(base, filepath.Join(path, e.Name()), depth+1)
 		case e.Type()&os.ModeSymlink != 0 && filter.IsProfileFile(e.Name()):
-			l.links = 0
-			l.way(base, path, e.Name())
+			s.links = 0
+			s.follow(base, path, e.Name())
 		}
 	}
 }

@@ -19,20 +19,20 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
-// second is how long a change may take to be told.
+// second is the time within which a change must be reported.
 const second = time.Second
 
-// watching counts what a watch tells.
+// watching counts the reports of a watch.
 type watching struct {
 	*Watch
-	t    testing.TB
-	told chan struct{}
+	t        testing.TB
+	reported chan struct{}
 }
 
 func newWatch(t testing.TB, d Directory) *watching {
 	t.Helper()
-	w := &watching{t: t, told: make(chan struct{}, 1000)}
-	w.Watch = d.watch(func(context.Context) { w.told <- struct{}{} }, maxWatched, watchPoll)
+	w := &watching{t: t, reported: make(chan struct{}, 1000)}
+	w.Watch = d.watch(func(context.Context) { w.reported <- struct{}{} }, maxWatched, watchPoll)
 	t.Cleanup(w.Close)
 	return w
 }
@@ -46,37 +46,36 @@ func mustRead(t testing.TB, d Directory) State {
 	return state
 }
 
-// tells waits for what a change does: the snapshot is another within a second. The
-// time is that from the change to the call.
-func (w *watching) tells(what string, change func()) {
+// reports makes a change and fails the test if it is not reported within a second.
+func (w *watching) reports(what string, change func()) {
 	w.t.Helper()
 	w.calm()
 	change()
 	select {
-	case <-w.told:
+	case <-w.reported:
 	case <-time.After(second):
-		w.t.Fatalf("%s: not told within a second", what)
+		w.t.Fatalf("%s: not reported within a second", what)
 	}
 }
 
-// silent makes sure that a change is not told.
+// silent makes a change and fails the test if it is reported.
 func (w *watching) silent(what string, change func()) {
 	w.t.Helper()
 	w.calm()
 	change()
 	select {
-	case <-w.told:
-		w.t.Errorf("%s: told", what)
+	case <-w.reported:
+		w.t.Errorf("%s: reported", what)
 	case <-time.After(watchPatience + watchQuiet):
 	}
 }
 
-// calm waits until nothing is under way.
+// calm waits until no report is pending.
 func (w *watching) calm() {
 	w.t.Helper()
 	for end := time.After(20 * time.Second); ; {
 		select {
-		case <-w.told:
+		case <-w.reported:
 		case <-time.After(3 * watchQuiet):
 			return
 		case <-end:
@@ -98,39 +97,39 @@ func TestWatch(t *testing.T) {
 	at := func(path string) string { return filepath.Join(root, path) }
 	r.Write("team/p/a.yaml", "a: 1\n")
 	w := newWatch(t, Directory{Root: root, Path: "team", Sub: "p"})
-	w.tells("a file written in place", func() { r.Write("team/p/a.yaml", "a: 2\n") })
-	w.tells("an editor that renames", func() {
+	w.reports("a file written in place", func() { r.Write("team/p/a.yaml", "a: 2\n") })
+	w.reports("an editor that renames", func() {
 		r.Write("team/p/.a.yaml.swp", "a: 3\n")
 		w.try(os.Rename(at("team/p/.a.yaml.swp"), at("team/p/a.yaml")))
 	})
-	w.tells("an editor that keeps the old file", func() {
+	w.reports("an editor that keeps the old file", func() {
 		w.try(os.Rename(at("team/p/a.yaml"), at("team/p/a.yaml~")))
 		r.Write("team/p/a.yaml", "a: 4\n")
 	})
-	w.tells("a file in a new folder", func() { r.Write("team/p/new/b.yaml", "b: 1\n") })
-	w.tells("an edit there", func() { r.Write("team/p/new/b.yaml", "b: 2\n") })
-	w.tells("a file in new folders, far down", func() { r.Write("team/p/x/y/z/c.yaml", "c: 1\n") })
-	w.tells("an edit down there", func() { r.Write("team/p/x/y/z/c.yaml", "c: 2\n") })
-	w.tells("rules", func() { r.Write("team/p/.osmignore", "x\n") })
-	w.tells("a file that goes", func() { r.Write("team/p/new/b.yaml", "") })
-	w.tells("a file that nobody may read", func() { w.try(os.Chmod(at("team/p/a.yaml"), 0)) })
-	w.tells("a folder that is moved away", func() { w.try(os.Rename(at("team/p/x"), at("aside"))) })
+	w.reports("a file in a new folder", func() { r.Write("team/p/new/b.yaml", "b: 1\n") })
+	w.reports("an edit there", func() { r.Write("team/p/new/b.yaml", "b: 2\n") })
+	w.reports("a file in new folders, far down", func() { r.Write("team/p/x/y/z/c.yaml", "c: 1\n") })
+	w.reports("an edit down there", func() { r.Write("team/p/x/y/z/c.yaml", "c: 2\n") })
+	w.reports("rules", func() { r.Write("team/p/.osmignore", "x\n") })
+	w.reports("a deleted file", func() { r.Write("team/p/new/b.yaml", "") })
+	w.reports("a file without permission to read", func() { w.try(os.Chmod(at("team/p/a.yaml"), 0)) })
+	w.reports("a folder that is moved away", func() { w.try(os.Rename(at("team/p/x"), at("aside"))) })
 	w.silent("an edit where it is now", func() { r.Write("aside/y/z/c.yaml", "c: 3\n") })
-	w.tells("the folder put back", func() { w.try(os.Rename(at("aside"), at("team/p/x"))) })
-	w.tells("an edit after that", func() { r.Write("team/p/x/y/z/c.yaml", "c: 4\n") })
-	w.tells("the whole folder replaced", func() {
+	w.reports("the folder moved back", func() { w.try(os.Rename(at("aside"), at("team/p/x"))) })
+	w.reports("an edit after that", func() { r.Write("team/p/x/y/z/c.yaml", "c: 4\n") })
+	w.reports("the whole folder replaced", func() {
 		w.try(os.Rename(at("team"), at("old")))
 		r.Write("team/p/a.yaml", "a: 5\n")
 	})
-	w.tells("an edit in the new one", func() { r.Write("team/p/a.yaml", "a: 6\n") })
-	w.tells("everything deleted", func() { w.try(os.RemoveAll(at("team"))) })
-	w.tells("and made again", func() { r.Write("team/p/a.yaml", "a: 7\n") })
-	w.tells("an edit in that", func() { r.Write("team/p/a.yaml", "a: 8\n") })
+	w.reports("an edit in the new one", func() { r.Write("team/p/a.yaml", "a: 6\n") })
+	w.reports("everything deleted", func() { w.try(os.RemoveAll(at("team"))) })
+	w.reports("and made again", func() { r.Write("team/p/a.yaml", "a: 7\n") })
+	w.reports("an edit in that", func() { r.Write("team/p/a.yaml", "a: 8\n") })
 
-	w.silent("what is beside the path", func() { r.Write("team/b.yaml", "b: 1\n"); r.Write("other/b.yaml", "b: 1\n") })
-	w.silent("text that is no profile", func() { r.Write("team/p/.hidden", "x"); r.Write("team/p/.b.yaml.swp", "x") })
+	w.silent("a file outside the path", func() { r.Write("team/b.yaml", "b: 1\n"); r.Write("other/b.yaml", "b: 1\n") })
+	w.silent("files that are not profiles", func() { r.Write("team/p/.hidden", "x"); r.Write("team/p/.b.yaml.swp", "x") })
 	r.Write("team/p/notes.txt", "x")
-	w.silent("an edit of what is no profile", func() { r.Write("team/p/notes.txt", "y") })
+	w.silent("an edit of a file that is not a profile", func() { r.Write("team/p/notes.txt", "y") })
 	w.silent("our own reading", func() { mustRead(t, Directory{Root: root, Path: "team", Sub: "p"}) })
 	if w.Slow() != "" {
 		t.Errorf("it is slow: %s", w.Slow())
@@ -139,27 +138,27 @@ func TestWatch(t *testing.T) {
 	w.silent("an edit after the end", func() { r.Write("team/p/a.yaml", "a: 9\n") })
 }
 
-// What is committed and checked out decides what is dirty, with no change of a file.
+// A commit or a checkout changes which files are dirty, without a change of any file.
 func TestWatchWorkTree(t *testing.T) {
 	r := gittest.New(t)
 	r.Commit("p/a.yaml", "a: 1\n")
 	d := Directory{Root: filepath.Dir(r.Dir), Path: r.Dir, Sub: "p"}
 	w := newWatch(t, d)
-	w.tells("an edit", func() { r.Write("p/a.yaml", "a: 2\n") })
+	w.reports("an edit", func() { r.Write("p/a.yaml", "a: 2\n") })
 	w.silent("git add", func() { r.Git("add", "p/a.yaml") })
-	w.tells("a commit", func() { r.Git("commit", "--quiet", "--message=x") })
+	w.reports("a commit", func() { r.Git("commit", "--quiet", "--message=x") })
 	if got := mustRead(t, d); got.Branch != "main" || got.Dirty {
 		t.Errorf("got branch %q, dirty %v", got.Branch, got.Dirty)
 	}
-	w.tells("another branch of the same commit", func() { r.Git("checkout", "--quiet", "-b", "team/next") })
-	w.tells("a commit there", func() { r.Commit("p/a.yaml", "a: 3\n") })
-	w.tells("another commit of the same files", func() { r.Commit() })
-	w.tells("packed references", func() { r.Git("pack-refs", "--all") })
-	w.tells("a commit after that", func() { r.Commit() })
-	w.tells("a commit checked out by its id", func() { r.Git("checkout", "--quiet", "main^{commit}") })
+	w.reports("another branch of the same commit", func() { r.Git("checkout", "--quiet", "-b", "team/next") })
+	w.reports("a commit there", func() { r.Commit("p/a.yaml", "a: 3\n") })
+	w.reports("another commit of the same files", func() { r.Commit() })
+	w.reports("packed references", func() { r.Git("pack-refs", "--all") })
+	w.reports("a commit after that", func() { r.Commit() })
+	w.reports("a commit checked out by its id", func() { r.Git("checkout", "--quiet", "main^{commit}") })
 }
 
-// git-sync keeps work trees beside each other and replaces a link in one step.
+// git-sync stores several work trees in one folder and switches a link atomically.
 func TestWatchSwappedLink(t *testing.T) {
 	root, r := t.TempDir(), gittest.New(t)
 	first := r.Commit("p/a.yaml", "a: 1\n")
@@ -174,16 +173,16 @@ func TestWatchSwappedLink(t *testing.T) {
 		}
 	}
 	d := Directory{Root: root, Path: "current", Sub: "p"}
-	w := newWatch(t, d) // there is no link yet
-	w.tells("the first link", func() { sync(first) })
+	w := newWatch(t, d) // the link does not exist yet
+	w.reports("the first link", func() { sync(first) })
 	if got := mustRead(t, d); string(got.Head) != first {
 		t.Errorf("got %s", got.Head)
 	}
-	w.tells("another link", func() { sync(second) })
+	w.reports("another link", func() { sync(second) })
 	if got := mustRead(t, d); string(got.Head) != second {
 		t.Errorf("got %s", got.Head)
 	}
-	w.tells("an edit where it leads", func() {
+	w.reports("an edit where it leads", func() {
 		w.try(os.WriteFile(filepath.Join(root, ".worktrees", string(second), "p", "a.yaml"), []byte("a: 3\n"), 0o600))
 	})
 	w.silent("an edit where it led", func() {
@@ -191,7 +190,7 @@ func TestWatchSwappedLink(t *testing.T) {
 	})
 }
 
-// Kubernetes swaps the files of a mounted ConfigMap by one link.
+// Kubernetes replaces all files of a mounted ConfigMap by renaming one link.
 func TestWatchConfigMap(t *testing.T) {
 	root := t.TempDir()
 	r := (&gittest.Repo{T: t, Dir: root})
@@ -200,14 +199,14 @@ func TestWatchConfigMap(t *testing.T) {
 	gittest.Link(t, "..1", filepath.Join(root, "..data"))
 	gittest.Link(t, "..data/a.yaml", filepath.Join(root, "a.yaml"))
 	w := newWatch(t, Directory{Root: root})
-	w.tells("the swap", func() {
+	w.reports("the swap", func() {
 		gittest.Link(t, "..2", filepath.Join(root, "..data_tmp"))
 		w.try(os.Rename(filepath.Join(root, "..data_tmp"), filepath.Join(root, "..data")))
 	})
-	w.tells("an edit of where a link leads", func() { r.Write("..2/a.yaml", "a: 3\n") })
+	w.reports("an edit of where a link leads", func() { r.Write("..2/a.yaml", "a: 3\n") })
 }
 
-// Thousands of events are told a few times, and never held back for long.
+// Thousands of events cause a few reports, and none is delayed for long.
 func TestWatchStorm(t *testing.T) {
 	root := t.TempDir()
 	r := (&gittest.Repo{T: t, Dir: root})
@@ -222,16 +221,16 @@ func TestWatchStorm(t *testing.T) {
 	}
 	storm := time.Since(begin)
 	time.Sleep(second)
-	told := len(w.told)
-	// However slow the machine is, a look stands for a hundred edits and more.
-	if told < 1 || told > 200 {
-		t.Errorf("20,000 edits in %s were told %d times, want 1 to 200", storm, told)
+	reported := len(w.reported)
+	// On the slowest machine, too, one report covers at least a hundred edits.
+	if reported < 1 || reported > 200 {
+		t.Errorf("20,000 edits in %s were reported %d times, want 1 to 200", storm, reported)
 	}
-	t.Logf("20,000 edits in %s were told %d times", storm, told)
-	w.tells("an edit after the storm", func() { r.Write("d07/a.yaml", "a: x\n") })
+	t.Logf("20,000 edits in %s were reported %d times", storm, reported)
+	w.reports("an edit after the storm", func() { r.Write("d07/a.yaml", "a: x\n") })
 }
 
-// Nothing beside the root is watched, whatever links say (security.md 13).
+// Nothing outside the root is watched, even if a link leads there (security.md 13).
 func TestWatchStaysBelowTheRoot(t *testing.T) {
 	outside, root := t.TempDir(), t.TempDir()
 	(&gittest.Repo{T: t, Dir: outside}).Write("p/a.yaml", "a: 1\n")
@@ -253,7 +252,7 @@ func TestWatchStaysBelowTheRoot(t *testing.T) {
 	}
 }
 
-// Where the kernel does not tell, the directory is looked at, and it says so.
+// If the kernel does not report events, the directory is polled, and Slow returns why.
 func TestWatchWithoutTheKernel(t *testing.T) {
 	root := t.TempDir()
 	r := (&gittest.Repo{T: t, Dir: root})
@@ -261,14 +260,14 @@ func TestWatchWithoutTheKernel(t *testing.T) {
 		r.Write(fmt.Sprintf("d%02d/a.yaml", i), "a: 0\n")
 	}
 	t.Run("too many folders", func(t *testing.T) {
-		told := make(chan struct{}, 10)
-		w := Directory{Root: root}.watch(func(context.Context) { told <- struct{}{} }, 10, watchQuiet)
+		reported := make(chan struct{}, 10)
+		w := Directory{Root: root}.watch(func(context.Context) { reported <- struct{}{} }, 10, watchQuiet)
 		defer w.Close()
 		if !strings.Contains(w.Slow(), "more than 10 folders") {
 			t.Errorf("it says %q", w.Slow())
 		}
 		select {
-		case <-told:
+		case <-reported:
 		case <-time.After(5 * second):
 			t.Error("it is not looked at")
 		}
@@ -306,7 +305,7 @@ func TestWatchWithoutTheKernel(t *testing.T) {
 	})
 }
 
-// A watch leaves neither a goroutine nor a descriptor behind.
+// Closing a watch ends its goroutine and closes its descriptors.
 func TestWatchLeavesNothing(t *testing.T) {
 	root := t.TempDir()
 	open := func() int {
