@@ -6,51 +6,52 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
-// How to reach a server and to prove who asks. None of these prints its secret.
+// Credentials and connection settings. None of these types prints its secret.
 type (
 	// Auth is a *BasicAuth, a *BearerToken or a *GitHubApp over https, an *SSHKey over ssh.
 	Auth = transport.Auth
-	// BasicAuth is a user and a password, which is often a token.
+	// BasicAuth is a user name and a password, which is often a token.
 	BasicAuth = transport.BasicAuth
 	// BearerToken is sent unchanged in the header Authorization.
 	BearerToken = transport.BearerToken
 	// GitHubApp is an installation of a GitHub App, made by ParseGitHubApp.
 	GitHubApp = transport.GitHubApp
-	// GitHubAppSecret is what a GitHubApp is made from.
+	// GitHubAppSecret is the input of ParseGitHubApp.
 	GitHubAppSecret = transport.GitHubAppSecret
-	// SSHKey is a private key and the servers that it may be shown to, made by ParseSSHKey.
+	// SSHKey is a private key and the host keys of the servers that it is for, made by
+	// ParseSSHKey.
 	SSHKey = transport.SSHKey
-	// SSHSecret is what an SSHKey is made from.
+	// SSHSecret is the input of ParseSSHKey.
 	SSHSecret = transport.SSHSecret
 	// Certificate is a client certificate with its private key, made by ParseCertificate.
 	Certificate = transport.Certificate
-	// Proxy is between us and a repository's server. It is made by ParseProxy.
+	// Proxy is a proxy in front of a repository's server, made by ParseProxy.
 	Proxy = transport.Proxy
-	// ProxySecret is what a Proxy is made from.
+	// ProxySecret is the input of ParseProxy.
 	ProxySecret = transport.ProxySecret
-	// Way is how to ask a host that an object of the cluster names.
+	// Way has the settings of requests to hosts that objects of the cluster name.
 	Way = transport.Way
 	// Transport is an http.RoundTripper that checks the addresses it connects to.
 	Transport = transport.Transport
 )
 
-// ParseGitHubApp checks the identity of an app. Its errors are ErrInvalid, begin
-// with the name of what is wrong, and contain nothing of its content.
+// ParseGitHubApp checks the identity of an app. Its errors are of the kind ErrInvalid. They
+// start with the name of the invalid key, and never contain its value.
 func ParseGitHubApp(s GitHubAppSecret) (*GitHubApp, error) { return transport.ParseGitHubApp(s) }
 
 // ParseSSHKey reads a private key and the list of known hosts, which is required.
 // Its errors are those of ParseGitHubApp.
 func ParseSSHKey(s SSHSecret) (*SSHKey, error) { return transport.ParseSSHKey(s) }
 
-// ParseCertificate reads a client certificate and its key in PEM. Its errors are
-// ErrInvalid and contain nothing of the content.
+// ParseCertificate reads a client certificate and its key in PEM. Its errors are of the kind
+// ErrInvalid and never contain the content.
 func ParseCertificate(certificate, key []byte) (*Certificate, error) {
 	return transport.ParseCertificate(certificate, key)
 }
 
-// ParseProxy checks how to reach a proxy. Its errors are those of ParseGitHubApp.
+// ParseProxy checks the settings of a proxy. Its errors are those of ParseGitHubApp.
 func ParseProxy(s ProxySecret) (*Proxy, error) { return transport.ParseProxy(s) }
 
-// MetadataServices are the addresses at which clouds tell a machine about itself, with
-// credentials among it. Nothing is fetched from them.
+// MetadataServices returns the addresses of the metadata services of clouds, which serve
+// credentials to any process on a machine. Nothing is ever fetched from them.
 func MetadataServices() []netip.Addr { return transport.MetadataServices() }

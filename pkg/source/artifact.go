@@ -15,45 +15,47 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/revision"
 )
 
-// Artifacts downloads what Flux's source-controller has fetched: archives on its
-// file server, each with a digest. Its fields are set once, before the first Read.
+// Artifacts downloads the archives that Flux's source-controller serves, and verifies their
+// digests. Its fields are set once, before the first Read.
 type Artifacts struct {
-	// Dir is where an archive lies while it is read, in a file without a name; "" is
-	// the system's folder for such files.
+	// Dir is the folder in which an archive is stored while it is read, as a file without
+	// a name; "" is the system's folder for temporary files.
 	Dir string
-	// Hosts may be asked, as host, on the port of the URL's scheme, or as host:port.
-	// Whoever may write the status of a Flux object could else make us ask anyone in the
+	// Hosts are the only servers to download from: as host, which allows the default port
+	// of the URL's scheme, or as host:port. Without this limit, a user who can write the
+	// status of a Flux object could make the controller send requests to any host in the
 	// cluster.
 	Hosts []string
-	// AllowedCIDRs are addresses to connect to although they are loopback,
-	// link-local or otherwise refused.
+	// AllowedCIDRs are addresses to connect to even if they are loopback, link-local or
+	// otherwise rejected.
 	AllowedCIDRs []netip.Prefix
 
-	limits artifact.Limits // zero are the default
-	turns  turns           // to download and read
+	limits artifact.Limits // zero means the defaults
+	turns  turns           // limits concurrent downloads
 }
 
-// Artifact is one archive, as the status of a Flux object describes it, and what to
-// read of it.
+// Artifact is an archive that the status of a Flux object names, and the folder to read in
+// it.
 type Artifact struct {
-	// URL, Digest and Revision are the status's.
+	// URL, Digest and Revision are from the status.
 	URL, Digest, Revision string
-	// Commit is what the archive was made from, where its maker tells; "" is Revision.
+	// Commit is the commit that the archive was made from, if its metadata names one; ""
+	// means Revision.
 	Commit string
-	// Repository is the address of what Flux fetched.
+	// Repository is the address that Flux fetched from.
 	Repository string
 	// Path is the folder of the profiles, relative to the root; "" is the root.
 	Path string
-	// Ignore holds patterns in gitignore's syntax, relative to Path, which come after
-	// those of every IgnoreFile.
+	// Ignore has patterns in gitignore syntax, relative to Path. They apply after those of
+	// every IgnoreFile.
 	Ignore string
 }
 
-// Read downloads an archive, checks its digest, and only then reads it. Nothing of it
-// is written to disk but the archive itself. The snapshot has no history: its Head is
-// the artifact's commit or, where nobody tells, its revision, which is longer than a
-// commit's id. Errors are of the kinds ErrUnreachable, ErrNotFound, ErrInvalid and
-// ErrUnsupported; any other is the context's, or this machine's disk.
+// Read downloads an archive, checks its digest, and only then reads it. Only the archive
+// itself is written to disk. The snapshot has no history. Its Head is the artifact's commit
+// or, without one, its revision, which is longer than a commit id. Errors are of the kinds
+// ErrUnreachable, ErrNotFound, ErrInvalid and ErrUnsupported, or from the context or this
+// machine's disk.
 func (a *Artifacts) Read(ctx context.Context, from Artifact) (*Snapshot, error) {
 	snapshot, err := a.read(ctx, from)
 	if err != nil {
@@ -91,7 +93,7 @@ func (a *Artifacts) read(ctx context.Context, from Artifact) (*Snapshot, error) 
 
 func isControl(r rune) bool { return !unicode.IsPrint(r) }
 
-// CleanAddress takes user-info and query off the address of what Flux fetched.
+// CleanAddress removes user-info, query and fragment from an address that Flux fetches from.
 func CleanAddress(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {

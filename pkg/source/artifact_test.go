@@ -25,7 +25,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
-// tarGz makes an archive of entries.
+// tarGz returns an archive with these entries.
 func tarGz(t testing.TB, entries ...tar.Header) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -84,7 +84,7 @@ func newFiles(t testing.TB) *files {
 	return f
 }
 
-// artifact serves an archive.
+// artifact serves an archive and returns its address.
 func (f *files) artifact(data []byte) Artifact {
 	f.content["/a.tar.gz"] = data
 	return Artifact{
@@ -93,7 +93,7 @@ func (f *files) artifact(data []byte) Artifact {
 	}
 }
 
-// newArtifacts reads from one server.
+// newArtifacts returns Artifacts that can download from one server.
 func newArtifacts(t testing.TB, f *files) *Artifacts {
 	t.Helper()
 	return &Artifacts{Dir: t.TempDir(), Hosts: []string{strings.TrimPrefix(f.url, "http://")}, AllowedCIDRs: loopback}
@@ -140,7 +140,7 @@ func TestArtifact(t *testing.T) {
 	empty(t, a.Dir)
 }
 
-// empty: nothing is left behind, whatever has happened (security.md 10).
+// empty checks that a folder has no files: downloads leave none behind (security.md 10).
 func empty(t testing.TB, dir string) {
 	t.Helper()
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
@@ -148,7 +148,7 @@ func empty(t testing.TB, dir string) {
 	}
 }
 
-// Every digest that source-controller can be told to make is compared.
+// Every digest algorithm that source-controller can be configured to use is verified.
 func TestArtifactDigests(t *testing.T) {
 	f := newFiles(t)
 	a := newArtifacts(t, f)
@@ -177,13 +177,13 @@ func sum(h hash.Hash, data []byte) []byte {
 	return h.Sum(nil)
 }
 
-// Entries are read, not unpacked: none can be written anywhere (security.md 10).
+// Entries are read without unpacking, so none can write a file (security.md 10).
 func TestHostileArchive(t *testing.T) {
 	good := tarFile("ok.yaml", "ok: 1\n")
 	whole := func(name string) string { return "entry " + name }
 	for name, c := range map[string]struct {
 		entry   tar.Header
-		whole   string // why the archive is refused
+		whole   string // why the archive is rejected
 		entries string // why the entry is
 	}{
 		"a path upwards":           {tarFile("../evil.yaml", "x"), whole("../evil.yaml"), ""},
@@ -228,7 +228,7 @@ func TestHostileArchive(t *testing.T) {
 		a := newArtifacts(t, f)
 		a.limits = artifact.DefaultLimits()
 		a.limits.Inflated = 8 << 20
-		// Gzip files one after the other are one: each holds as many zeros as the others.
+		// Concatenated gzip files are one gzip file. Each of these has the same number of zeros.
 		const piece = 1 << 20
 		var head bytes.Buffer
 		if err := tar.NewWriter(&head).WriteHeader(&tar.Header{Name: "bomb.txt", Typeflag: tar.TypeReg, Size: a.limits.Inflated + 1}); err != nil {
@@ -283,8 +283,8 @@ func zipped(t testing.TB, data []byte) []byte {
 	return b.Bytes()
 }
 
-// Who may write the status of a Flux object must not make us ask anyone (security.md 9),
-// and what a server answers is in no error (security.md 14).
+// A user who can write the status of a Flux object cannot make the controller send requests
+// to other hosts (security.md 9), and no error contains a server's response (security.md 14).
 func TestArtifactIsNoWayIn(t *testing.T) {
 	f := newFiles(t)
 	good := f.artifact(tarGz(t, tarFile("a.yaml", "a: 1\n")))
@@ -404,7 +404,7 @@ func TestArtifactFaults(t *testing.T) {
 		_, err := a.Read(t.Context(), from)
 		endless.Close()
 		wantError(t, err, ErrInvalid, "more than 1048576 bytes")
-		if n := served.Load(); n > 64<<20 { // what the kernel buffers, too
+		if n := served.Load(); n > 64<<20 { // includes what the kernel buffers
 			t.Errorf("%d bytes were taken", n)
 		}
 	})

@@ -73,7 +73,7 @@ func TestClientCertificate(t *testing.T) {
 			_, err := newMirrors(t).Fetch(t.Context(), remote)
 			wantError(t, err, ErrAuthentication, "phase TLS", "requires a client certificate", "tls.crt")
 			remote.Certificate = other.certificate()
-			for range 5 { // in TLS 1.3 the alert may be lost: then all that is known is that the server hung up
+			for range 5 { // in TLS 1.3 the alert can be lost: the client then only sees a closed connection
 				if _, err = newMirrors(t).Fetch(t.Context(), remote); strings.Contains(err.Error(), "client certificate") {
 					break
 				}
@@ -83,7 +83,8 @@ func TestClientCertificate(t *testing.T) {
 	}
 }
 
-// security.md 2: neither credentials nor the client certificate go where a redirect leads.
+// security.md 2: neither credentials nor the client certificate are sent to the target of a
+// redirect.
 func TestRedirectWithClientCertificate(t *testing.T) {
 	s, r := newServer(t), newRepo(t)
 	r.commit("a.yaml", "a: 1\n")
@@ -113,7 +114,7 @@ func TestRedirectWithClientCertificate(t *testing.T) {
 	}
 }
 
-// security.md 14: what cannot be parsed is named, and nothing of it is repeated.
+// security.md 14: an error of parsing names the invalid key, and never contains its value.
 func TestParsingCredentials(t *testing.T) {
 	ca := newAuthority(t)
 	cert, key := ca.issue(x509.ExtKeyUsageClientAuth)
@@ -124,7 +125,7 @@ func TestParsingCredentials(t *testing.T) {
 	_, otherPublic := newIdentity(t, "")
 	endless := manyRounds(t, encrypted, 1<<31)
 	hosts := []byte("host.example.com " + plainPublic)
-	appKey := newRSA(t) // one for all: it takes long to make
+	appKey := newRSA(t) // shared by all cases: generating it is slow
 	app := func(change func(*GitHubAppSecret)) error {
 		s := GitHubAppSecret{ID: "1", InstallationID: "2", PrivateKey: appKey}
 		change(&s)
@@ -199,7 +200,7 @@ func TestParsingCredentials(t *testing.T) {
 	}
 }
 
-// manyRounds is an encrypted key that says that decrypting it takes more rounds.
+// manyRounds returns an encrypted key with another number of rounds in its header.
 func manyRounds(t *testing.T, identity []byte, rounds uint32) []byte {
 	t.Helper()
 	block, _ := pem.Decode(identity)
@@ -212,7 +213,7 @@ func manyRounds(t *testing.T, identity []byte, rounds uint32) []byte {
 	return pem.EncodeToMemory(block)
 }
 
-// Credentials that do not go with the URL are refused before anything is sent.
+// Credentials that do not fit the URL are rejected before anything is sent.
 func TestCredentialsThatDoNotFit(t *testing.T) {
 	ca, m := newAuthority(t), newMirrors(t)
 	identity, public := newIdentity(t, "")

@@ -9,8 +9,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
-// Every reader of objects refuses content that collides with another object's
-// (security.md 43).
+// Every reader of objects rejects content with a SHA-1 collision (security.md 43).
 func TestCollision(t *testing.T) {
 	bytesOf, _ := gittest.Shattered(t)
 	gittest.HashWithoutHeaders(t)

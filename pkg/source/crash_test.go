@@ -21,11 +21,11 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
-// A disk without room fails the fetch, says so, and leaves what was there; when there
-// is room again, the next fetch goes on.
+// If the disk is full, the fetch fails with an error that says so, and the mirror remains
+// unchanged. The next fetch succeeds when there is space again.
 func TestFullDisk(t *testing.T) {
 	const here = "FULL_DISK"
-	if os.Getenv(here) == "" { // the limit is on a process, and this one has a log to write
+	if os.Getenv(here) == "" { // the limit applies to a process, and this one has to write its log
 		other := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
 		other.Env = append(os.Environ(), here+"=1")
 		if out, err := other.CombinedOutput(); err != nil {
@@ -65,7 +65,7 @@ func TestFullDisk(t *testing.T) {
 	git(t, mirrorDir(t, m), "fsck", "--full", "--no-dangling")
 }
 
-// A filesystem without room: the same, and what is written counts together.
+// The same with a full filesystem, on which all files together reach the limit.
 func TestFilesystemWithoutRoom(t *testing.T) {
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
 	mountSmall(t, m.Dir)
@@ -77,7 +77,7 @@ func TestFilesystemWithoutRoom(t *testing.T) {
 	filler := filepath.Join(m.Dir, "filler")
 	for room, phase := range map[int64]string{0: "pack", 16 << 10: "pack", 200_000: "pack", 296 << 10: "index"} {
 		fill(t, filler, room)
-		for range 3 { // what failed takes no room from the next one
+		for range 3 { // a failed fetch leaves no files that take space
 			began := time.Now()
 			_, err := m.Fetch(t.Context(), remote)
 			if !errors.Is(err, syscall.ENOSPC) {
@@ -115,7 +115,7 @@ func TestFilesystemWithoutRoom(t *testing.T) {
 	git(t, globbed(t, m.Dir, "*/objects")[0]+"/..", "fsck", "--full", "--no-dangling")
 }
 
-// mountSmall mounts a filesystem of 1 MiB in memory on a folder.
+// mountSmall mounts a 1 MiB filesystem in memory on a folder.
 func mountSmall(t *testing.T, dir string) {
 	t.Helper()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=1m,mode=0700"); errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
@@ -130,7 +130,7 @@ func mountSmall(t *testing.T, dir string) {
 	})
 }
 
-// fill leaves so much room on the filesystem of a file.
+// fill writes a file until its filesystem has only so many bytes left.
 func fill(t *testing.T, file string, room int64) {
 	t.Helper()
 	f, err := os.Create(file)
@@ -149,8 +149,8 @@ func fill(t *testing.T, file string, room int64) {
 	}
 }
 
-// diskOf lets no file of this process grow beyond some bytes, until it is undone.
-// That needs no filesystem of its own, and fails the same calls.
+// diskOf limits the size of every file that this process writes, until undo is called. The
+// same system calls fail as on a full disk, without a filesystem of its own.
 func diskOf(t *testing.T, bytes uint64) (undo func()) {
 	t.Helper()
 	signal.Ignore(syscall.SIGXFSZ)
@@ -169,8 +169,8 @@ func diskOf(t *testing.T, bytes uint64) (undo func()) {
 	}
 }
 
-// One bit that changes anywhere in a mirror changes nothing of what is read from it,
-// neither by the process that has it open nor by the next one.
+// A flipped bit anywhere in a mirror never changes what is read, neither by the process that
+// has the mirror open nor by the next one.
 func TestFlippedBits(t *testing.T) {
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
 	r.commit("a.yaml", "a: 1\n", "sub/b.yaml", strings.Repeat("b: 1\n", 50))
@@ -195,7 +195,7 @@ func TestFlippedBits(t *testing.T) {
 		for _, step := range got.Line {
 			for _, c := range step.Changes {
 				data, err := got.Read(t.Context(), c.Blob)
-				if errors.Is(err, ErrUnreachable) { // found now: the next fetch heals it
+				if errors.Is(err, ErrUnreachable) { // the damage was found: the next fetch repairs it
 					got = mustFetch(t, m, remote)
 					data, err = got.Read(t.Context(), c.Blob)
 				}
@@ -225,7 +225,7 @@ func TestFlippedBits(t *testing.T) {
 		what := fmt.Sprintf("bit %08b of byte %d of %s", bit, at, filepath.Base(path))
 		read(what+", open", m)
 		read(what+", opened again", &Mirrors{Dir: m.Dir, AllowInsecure: true, AllowedCIDRs: loopback})
-		// The process before shares the folder with no other one: begin with a whole mirror.
+		// Start with an undamaged mirror. Only one process at a time uses the folder.
 		if err := mirror.store.Reset(); err != nil {
 			t.Fatal(err)
 		}
@@ -233,10 +233,10 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// Killed at any moment of a fetch, the next process finds a mirror that is whole, or
-// makes it so.
+// If a process is killed at any moment of a fetch, the next process finds a complete mirror,
+// or repairs it.
 func TestKilledWhileFetching(t *testing.T) {
-	if dir := os.Getenv("KILLED_DIR"); dir != "" { // the process that is killed
+	if dir := os.Getenv("KILLED_DIR"); dir != "" { // this is the process to kill
 		m := &Mirrors{Dir: dir, AllowInsecure: true, AllowedCIDRs: loopback}
 		for {
 			_, err := m.Fetch(t.Context(), Remote{URL: os.Getenv("KILLED_URL")})
@@ -259,7 +259,7 @@ func TestKilledWhileFetching(t *testing.T) {
 		if err := victim.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		_ = victim.Wait() // it says that it was killed
+		_ = victim.Wait() // returns an error, because the process was killed
 		if left, _ := filepath.Glob(filepath.Join(m.Dir, "*", "incoming-*")); left != nil {
 			cleared++
 		}

@@ -10,27 +10,27 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/worktree"
 )
 
-// Directory is a folder on this machine: a Git work tree, whose .git is only read,
-// or a plain folder.
+// Directory is a folder on this machine: a Git work tree, whose .git is never written to, or a
+// plain folder.
 type Directory struct {
-	// Root is what nothing may lead out of: no "..", no symlink.
+	// Root is the folder that no path and no symlink may leave.
 	Root string
-	// Path is the folder, absolute or relative to Root. The work tree may begin above
-	// it, but not above Root.
+	// Path is the folder, absolute or relative to Root. The top of its work tree can be
+	// above it, but not above Root.
 	Path string
-	// Sub is the folder of the profiles in it; "" is the folder itself.
+	// Sub is the folder of the profiles, relative to Path; "" is Path itself.
 	Sub string
-	// Ignore holds patterns in gitignore's syntax, relative to Sub, which come after
-	// those of every IgnoreFile.
+	// Ignore has patterns in gitignore syntax, relative to Sub. They apply after those of
+	// every IgnoreFile.
 	Ignore string
-	// Lines keeps the history between reads; nil walks it each time.
+	// Lines caches the history between reads; nil walks it each time.
 	Lines *Lines
 }
 
-// Read reads the snapshot of the folder as it is now. In a work tree each file is
-// compared with the commit at HEAD byte by byte: where Git converts line ends or
-// filters, a file counts as dirty. Errors are of the kinds ErrNotFound and
-// ErrInvalid; any other is the context's, or this machine's disk.
+// Read returns a snapshot of the current state of the folder. In a work tree each file is
+// compared with the commit at HEAD byte by byte, so that a file whose line ends or content
+// Git converts counts as dirty. Errors are of the kinds ErrNotFound and ErrInvalid, or from
+// the context or this machine's disk.
 func (d Directory) Read(ctx context.Context) (*Snapshot, error) {
 	lines := d.Lines
 	if lines == nil {
@@ -50,32 +50,33 @@ func (d Directory) Read(ctx context.Context) (*Snapshot, error) {
 	return snapshot, nil
 }
 
-// ReadFiles reads the profile files of the folder as they are now and no history,
-// so that it opens no object of a repository. Paths are relative to the folder, or to
-// Sub in it. Errors are those of Read.
+// ReadFiles reads the current profile files of the folder without history, so that it opens
+// no object of a repository. Paths are relative to the folder, or to Sub in it. Errors are
+// those of Read.
 func (d Directory) ReadFiles(ctx context.Context) ([]File, []Refusal, error) {
 	return d.local().ReadFiles(ctx)
 }
 
-// Watch tells of changes of a directory until it is closed.
+// Watch reports changes of a directory until it is closed.
 type Watch = worktree.Watch
 
-// Watch begins to watch a directory: the folder of the profiles and all below it, the
-// links on the way there, and which commit is checked out. It calls changed within a
-// second of a change, from one goroutine, with a context that ends with Close. What
-// changes after Watch has returned is told. Where the kernel refuses to watch, and
-// where the folders are too many, changed is called every ten seconds instead.
+// Watch starts watching a directory: the folder of the profiles and all folders below it, the
+// links in its path, and the commit that is checked out. It calls changed within a second of
+// a change, from one goroutine, with a context that ends with Close. Every change after Watch
+// has returned is reported. If the kernel refuses to watch or there are too many folders,
+// changed is called every ten seconds instead.
 func (d Directory) Watch(changed func(context.Context)) *Watch { return d.local().Watch(changed) }
 
-// TopOf returns the top of the work tree that a folder is in, "" where it is in none.
-// The folder is absolute.
+// TopOf returns the top of the work tree that contains a folder, "" if there is none. The
+// path of the folder must be absolute.
 func TopOf(dir string) string { return worktree.TopOf(dir) }
 
 func (d Directory) local() worktree.Directory {
 	return worktree.Directory{Root: d.Root, Path: d.Path, Sub: d.Sub, Ignore: d.Ignore}
 }
 
-// snapshotOf is what a folder or a repository on this machine has.
+// snapshotOf returns the snapshot of a folder or repository on this machine, without its
+// revision.
 func snapshotOf(state worktree.State) *Snapshot {
 	s := &Snapshot{Head: state.Head, Files: state.Files, Refused: state.Refused, Line: state.Line}
 	if state.Repository != nil {

@@ -129,7 +129,7 @@ func TestPlainFolder(t *testing.T) {
 	}
 }
 
-// A ConfigMap is mounted as links to a folder that is swapped.
+// A mounted ConfigMap consists of links into a folder that the kubelet replaces.
 func TestMountedConfigMap(t *testing.T) {
 	dir := t.TempDir()
 	r := repoAt(t, dir)
@@ -142,7 +142,7 @@ func TestMountedConfigMap(t *testing.T) {
 	}
 }
 
-// git-sync keeps linked work trees and swaps a symlink between them.
+// git-sync stores linked work trees and switches a symlink between them.
 func TestLinkedWorkTree(t *testing.T) {
 	root, r := t.TempDir(), newRepo(t)
 	head := r.commit("profiles/a.yaml", "a: 1\n")
@@ -155,7 +155,7 @@ func TestLinkedWorkTree(t *testing.T) {
 	}
 }
 
-// What is cut off does not count as history.
+// A shallow clone has no history.
 func TestShallowClone(t *testing.T) {
 	r := newRepo(t)
 	r.commit("a.yaml", "a: 1\n")
@@ -220,7 +220,7 @@ func TestRepositoriesThatCannotServe(t *testing.T) {
 	}
 }
 
-// security.md 3, 13: nothing leads out of the root, by path or by link.
+// security.md 3, 13: neither a path nor a link leads out of the root.
 func TestDirectoryStaysBelowItsRoot(t *testing.T) {
 	outside, root := t.TempDir(), t.TempDir()
 	repoAt(t, outside).write("secret.yaml", canary)
@@ -261,8 +261,8 @@ func TestDirectoryStaysBelowItsRoot(t *testing.T) {
 	}
 }
 
-// The links of a work tree are refused as the remote's would be, and so is a
-// repository within.
+// Links in a work tree are rejected like those in a remote repository, and so is a repository
+// inside it.
 func TestWorkTreeRefusesLinksAndRepositories(t *testing.T) {
 	r := newRepo(t)
 	gittest.Link(t, "a.yaml", filepath.Join(r.Dir, "link.yaml"))
@@ -279,8 +279,8 @@ func TestWorkTreeRefusesLinksAndRepositories(t *testing.T) {
 	}
 }
 
-// A folder with a repository of its own is refused as a remote's submodule is: an
-// empty answer would look as if all profiles had gone.
+// A folder with a repository of its own is rejected like a submodule of a remote: an empty
+// result would look as if all profiles had been deleted.
 func TestDirectoryDoesNotEnterAnotherRepository(t *testing.T) {
 	root := t.TempDir()
 	r := newRepo(t)

@@ -16,20 +16,20 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
-// Embedded are files inside the program.
+// Embedded has files that are compiled into the program.
 type Embedded struct {
-	// FS holds the files. It never changes.
+	// FS has the files. It never changes.
 	FS fs.FS
-	// Repository is the URL of the repository that the files were taken from, and
-	// Path the folder in it that FS is.
+	// Repository is the URL of the repository that the files are from, and Path the folder
+	// in it that corresponds to FS.
 	Repository, Path string
 }
 
-// Read reads the snapshot of the files: "builtin@sha256:<64 hex>", over names and
-// contents. It has no history, no commit and no dirty file. The commit of a
-// release is left out on purpose: it would tell pools of a change wherever the
-// program is upgraded, while the digest of a file's profile identifies the content
-// as well. Limits are those of a repository.
+// Read returns a snapshot of the files, with the revision "builtin@sha256:<64 hex>" over names
+// and contents. It has no history, no commit and no dirty file. The commit of the release is
+// omitted because it would change with every upgrade of the program, also for pools whose
+// profile did not; the digest of a profile identifies its content. Limits are those of a
+// repository.
 func (e Embedded) Read(ctx context.Context) (*Snapshot, error) {
 	s := &Snapshot{Repository: e.Repository}
 	var q filter.Quota
@@ -74,7 +74,7 @@ func (e Embedded) Read(ctx context.Context) (*Snapshot, error) {
 	return s, nil
 }
 
-// file reads a file that may be a profile, unless a limit keeps it out.
+// file reads a profile file, or returns the limit that excludes it as the reason.
 func (e Embedded) file(name string, d fs.DirEntry, q *filter.Quota) (data []byte, reason string, err error) {
 	info, err := d.Info()
 	if err != nil {
@@ -87,7 +87,7 @@ func (e Embedded) file(name string, d fs.DirEntry, q *filter.Quota) (data []byte
 	return data, "", err
 }
 
-// digest is the revision of files that no commit holds.
+// digest returns the revision of files that are not those of a commit.
 func digest(files []File) string {
 	h := sha256.New()
 	for _, f := range files {

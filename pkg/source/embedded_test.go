@@ -40,7 +40,7 @@ func TestEmbedded(t *testing.T) {
 			t.Errorf("%s: read %q (err %v), dirty %v", f.Path, data, err, f.Dirty)
 		}
 	}
-	want := []string{ // blobs as git hash-object has them
+	want := []string{ // blobs from git hash-object
 		"profiles/osp-a.yaml 78981922613b2afb6025042ff6bd878ac1994e85",
 		"profiles/osp-b.yaml 61780798228d17af2d34fce4cfbdf35556832472",
 		"profiles/sub/osp-c.yml f2ad6c76f0115a6ba5b00456a849810e7ec0af20",

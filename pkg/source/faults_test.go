@@ -38,7 +38,7 @@ func TestBasicAuth(t *testing.T) {
 		"none":  nil,
 		"wrong": &BasicAuth{Username: "robot", Password: canary + "x"},
 	} {
-		// A mirror that is here already does not help who may not read it.
+		// An existing mirror of the repository gives no access without credentials.
 		_, err := m.Fetch(t.Context(), Remote{URL: url, Auth: auth})
 		wantError(t, err, ErrAuthentication, url, "401")
 	}
@@ -47,7 +47,7 @@ func TestBasicAuth(t *testing.T) {
 	}
 }
 
-// security.md 9, 14: what a server answers in an error is shown to nobody.
+// security.md 9, 14: no error contains the text of a server's error response.
 func TestStatusCodes(t *testing.T) {
 	for status, kind := range map[int]error{
 		400: ErrInvalid, 401: ErrAuthentication, 403: ErrAuthentication, 404: ErrNotFound, 410: ErrNotFound,
@@ -128,10 +128,10 @@ func TestNoGitServer(t *testing.T) {
 
 const id1 = "1111111111111111111111111111111111111111"
 
-// pkt is a line of Git's protocol.
+// pkt returns a pkt-line of Git's protocol.
 func pkt(line string) string { return fmt.Sprintf("%04x%s", len(line)+4, line) }
 
-// security.md 2: credentials stay with the host they are for.
+// security.md 2: credentials are only sent to the host that they are for.
 func TestRedirectToAnotherHost(t *testing.T) {
 	s, r := newServer(t), newRepo(t)
 	r.commit("a.yaml", "a: 1\n")
@@ -192,8 +192,8 @@ func TestRedirectsThatAreNotFollowed(t *testing.T) {
 	})
 }
 
-// Loopback, link-local and metadata services are refused by resolved address, in every form, before
-// and after a redirect (security.md 9, 42).
+// Loopback and link-local addresses and metadata services are rejected by resolved address, in
+// every notation, before and after a redirect (security.md 9, 42).
 func TestAddresses(t *testing.T) {
 	s, r := newServer(t), newRepo(t)
 	r.commit("a.yaml", "a: 1\n")
@@ -225,7 +225,7 @@ func TestAddresses(t *testing.T) {
 	t.Run("after a redirect", func(t *testing.T) {
 		for _, host := range refused {
 			if host == "127.0.0.1" || host == "localhost" || host == "[::ffff:127.0.0.1]" || host == "[64:ff9b:1::127.0.0.1]" || host == "[2002:7f00:1::]" || host == "[::127.0.0.1]" {
-				continue // of these the one address is allowed below
+				continue // these addresses are allowed below
 			}
 			to := "http://" + host + ":" + port
 			first := httptest.NewServer(http.RedirectHandler(to+"/repo.git/info/refs?service=git-upload-pack", http.StatusFound))
@@ -240,7 +240,7 @@ func TestAddresses(t *testing.T) {
 
 }
 
-// security.md 5, 8, 13, 14: what is refused before anything is sent.
+// security.md 5, 8, 13, 14: invalid remotes are rejected before anything is sent.
 func TestInvalidRemotes(t *testing.T) {
 	m := newMirrors(t)
 	for _, at := range []string{
@@ -269,7 +269,7 @@ func TestInvalidRemotes(t *testing.T) {
 	}
 }
 
-// security.md 7: a slow server is named by the phase it is slow in.
+// security.md 7: the error for a slow server names the phase that timed out.
 func TestSlowServer(t *testing.T) {
 	s, r := newServer(t), newRepo(t)
 	r.commit("a.yaml", "a: 1\n", "noise.bin", noise(100_000))
@@ -337,7 +337,7 @@ func (d dripBody) Read(p []byte) (int, error) {
 	return d.ReadCloser.Read(p[:1])
 }
 
-// listen accepts connections and gives each to a function.
+// listen accepts connections and calls a function for each.
 func listen(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -370,7 +370,7 @@ func caOf(s *httptest.Server) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 }
 
-// A mirror may be in any state after a crash; what is fetched is the same.
+// A crash can leave a mirror in any state. The result of the next fetch is the same.
 func TestDamagedMirror(t *testing.T) {
 	s, r := newServer(t), newRepo(t)
 	r.commit("a.yaml", "a: 1\n", "noise.bin", noise(5000))
@@ -427,7 +427,7 @@ func TestDamagedMirror(t *testing.T) {
 	})
 }
 
-// each damages all files that match.
+// each returns a function that damages all files that match a pattern.
 func each(pattern string, change func([]byte) []byte) func(*testing.T, string) {
 	return func(t *testing.T, dir string) {
 		t.Helper()

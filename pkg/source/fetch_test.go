@@ -84,7 +84,7 @@ func TestIncrementalFetch(t *testing.T) {
 	if len(got.Line) != 2 || string(got.Files[0].Data) != "a: 2\n" {
 		t.Errorf("after the push: %+v", got)
 	}
-	// A new process starts from what is on disk.
+	// A new process starts with the mirror on disk.
 	again := &Mirrors{Dir: m.Dir, AllowInsecure: true, AllowedCIDRs: loopback}
 	var restarted *Snapshot
 	requests, _ = s.cost(func() { restarted = mustFetch(t, again, remote) })
@@ -108,7 +108,7 @@ func TestForcePush(t *testing.T) {
 	r.git("reset", "--quiet", "--hard", string(base))
 	rewritten := r.commit("a.yaml", "a: rewritten\n")
 	s.push(r, "repo.git")
-	git(t, s.path("repo.git"), "gc", "--quiet", "--prune=now") // the server forgets what we have
+	git(t, s.path("repo.git"), "gc", "--quiet", "--prune=now") // the server deletes commits that the mirror has
 	var got *Snapshot
 	_, size := s.cost(func() { got = mustFetch(t, m, remote) })
 	if size > 3000 {
@@ -173,7 +173,7 @@ func TestBranches(t *testing.T) {
 	wantError(t, err, ErrInvalid, "a file")
 }
 
-// Two tenants share nothing, even where the server would let them.
+// Two tenants share nothing, even if the server gives both access.
 func TestKeysSeparateMirrors(t *testing.T) {
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
 	r.commit("a.yaml", "a: 1\n")
@@ -223,7 +223,7 @@ func TestConcurrentFetches(t *testing.T) {
 	})
 }
 
-// Damage that only a reader finds is healed by the next fetch.
+// Damage that is only found while reading is repaired by the next fetch.
 func TestDamageUnderASnapshot(t *testing.T) {
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
 	r.commit("a.yaml", "a: 1\n", "x.txt", noise(100))
@@ -232,7 +232,7 @@ func TestDamageUnderASnapshot(t *testing.T) {
 	mustFetch(t, m, remote)
 	again := &Mirrors{Dir: m.Dir, AllowInsecure: true, AllowedCIDRs: loopback}
 	got := mustFetch(t, again, remote)
-	// Blank the pack in place, under the open file.
+	// Overwrite the pack in place, while it is open.
 	each("objects/pack/*.pack", func(data []byte) []byte { clear(data[12 : len(data)-20]); return data })(t, mirrorDir(t, m))
 	_, err := got.Read(t.Context(), got.Line[0].Changes[0].Blob)
 	wantError(t, err, ErrUnreachable, "rebuilds the mirror")
@@ -264,13 +264,13 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// A fetch says how long its mirror is wanted, and one that is under way keeps it.
+// Sweep deletes no mirror before the time that a fetch set, and none during a fetch.
 func TestSweepOfMirrorsThatAreKept(t *testing.T) {
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
 	r.commit("a.yaml", "a: 1\n")
 	url := s.push(r, "repo.git")
 	mustFetch(t, m, Remote{URL: url, Key: "today", Keep: time.Hour})
-	mustFetch(t, m, Remote{URL: url, Key: "today", Keep: time.Nanosecond}) // another source, that looks more often
+	mustFetch(t, m, Remote{URL: url, Key: "today", Keep: time.Nanosecond}) // another source, with a shorter interval
 	mustFetch(t, m, Remote{URL: url, Key: "yesterday", Keep: time.Nanosecond})
 	fetched := m.mirror(target{Remote: Remote{Key: "yesterday"}, Location: transport.Location{Repository: url}}.id())
 	if err := fetched.idle.Acquire(t.Context(), 1); err != nil {
@@ -288,7 +288,7 @@ func TestSweepOfMirrorsThatAreKept(t *testing.T) {
 	sweep(2)
 	fetched.idle.Release(1)
 	sweep(1)
-	// The next process knows nothing of what was wanted.
+	// The next process does not know the times that fetches set.
 	if err := (&Mirrors{Dir: m.Dir}).Sweep(time.Hour); err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +297,7 @@ func TestSweepOfMirrorsThatAreKept(t *testing.T) {
 	}
 }
 
-// noise is data that does not compress, different with each call.
+// noise returns data that does not compress, different in each call.
 func noise(n int) string {
 	random := rand.New(rand.NewPCG(1, noises.Add(1)))
 	var b bytes.Buffer

@@ -21,15 +21,15 @@ import (
 	"time"
 )
 
-// github is what GitHub does for an app: it checks a proof against the app's public
-// key, gives out a token, and lets in whoever has one that is good.
+// github is a server with GitHub's API for apps: it verifies a JSON Web Token with the app's
+// public key, issues an access token, and serves repositories to requests with a valid one.
 type github struct {
 	*secured
 	t      testing.TB
 	public *rsa.PublicKey
 	life   time.Duration
 	tokens atomic.Int64
-	good   atomic.Value // the token that is let in
+	good   atomic.Value // the valid token
 }
 
 func newGitHub(t *testing.T, ca *authority, private []byte) *github {
@@ -81,7 +81,7 @@ func (g *github) issue(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"token": token, "expires_at": time.Now().Add(g.life).UTC().Format(time.RFC3339)})
 }
 
-// check verifies a JSON Web Token as RFC 7515 and GitHub's page tell it to.
+// check verifies a JSON Web Token as RFC 7515 and GitHub's documentation require.
 func (g *github) check(r *http.Request) error {
 	parts := strings.Split(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), ".")
 	if len(parts) != 3 {
@@ -128,7 +128,7 @@ func TestGitHubApp(t *testing.T) {
 	m.AllowInsecure = false
 	remote := Remote{URL: g.URL + "/repo.git", CA: ca.pem, Auth: g.app(private, "42", "4711")}
 	mustFetch(t, m, remote)
-	remote.Auth = g.app(private, "42", "4711") // as the next look makes it
+	remote.Auth = g.app(private, "42", "4711") // a new value with the same content, as in the next reconciliation
 	mustFetch(t, m, remote)
 	if n := g.tokens.Load(); n != 1 {
 		t.Errorf("two looks took %d tokens", n)
@@ -136,11 +136,11 @@ func TestGitHubApp(t *testing.T) {
 	g.good.Store("revoked")
 	_, err := m.Fetch(t.Context(), remote)
 	wantError(t, err, ErrAuthentication, "401")
-	mustFetch(t, m, remote) // with a new one
+	mustFetch(t, m, remote) // with a new token
 	if n := g.tokens.Load(); n != 2 {
 		t.Errorf("after a revocation there are %d tokens", n)
 	}
-	g.life = 4 * time.Minute // near its end from the beginning
+	g.life = 4 * time.Minute // too short to be used again
 	g.good.Store("revoked")
 	_, err = m.Fetch(t.Context(), remote)
 	wantError(t, err, ErrAuthentication, "401")
@@ -169,7 +169,7 @@ func TestGitHubApp(t *testing.T) {
 	}
 }
 
-// A token is asked for through the proxy, as the repository is.
+// The token is requested through the proxy, like the repository.
 func TestGitHubAppBehindAProxy(t *testing.T) {
 	ca, private := newAuthority(t), newRSA(t)
 	g, p := newGitHub(t, ca, private), newHTTPProxy(t, "robot")
@@ -180,7 +180,7 @@ func TestGitHubAppBehindAProxy(t *testing.T) {
 	}
 }
 
-// security.md 7, 9, 14: GitHub's API is a server as any other.
+// security.md 7, 9, 14: GitHub's API is not trusted more than any other server.
 func TestBadGitHub(t *testing.T) {
 	private := newRSA(t)
 	respond := func(status int, body string) string {

@@ -13,7 +13,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
-// wantLine is the line as git itself tells it.
+// wantLine returns the first-parent history from git itself.
 func wantLine(t testing.TB, dir, path string) []Step {
 	t.Helper()
 	if path == "" {
@@ -32,7 +32,7 @@ func wantLine(t testing.TB, dir, path string) []Step {
 				t.Fatal(err)
 			}
 			steps = append(steps, Step{Commit: Commit(fields[1]), CommittedAt: time.Unix(at, 0).UTC()})
-		default: // :oldmode newmode oldid newid letter path
+		default: // :old-mode new-mode old-id new-id letter path
 			if change, ok := wantChange(fields[0][1:], fields[1], fields[2], fields[3], fields[5]); ok {
 				last := &steps[len(steps)-1]
 				last.Changes = append(last.Changes, change)
@@ -46,7 +46,7 @@ func wantLine(t testing.TB, dir, path string) []Step {
 	return steps
 }
 
-// wantChange is one line of git's raw format, seen by what is a profile file.
+// wantChange returns the change in a line of git's raw format, if it is of a profile file.
 func wantChange(oldMode, newMode, oldID, newID, path string) (Change, bool) {
 	if !strings.HasSuffix(path, ".yaml") && !strings.HasSuffix(path, ".yml") || strings.HasPrefix(path, ".") || strings.Contains(path, "/.") {
 		return Change{}, false
@@ -91,7 +91,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// fetchIfThere fetches, where the path is not yet a folder, too.
+// fetchIfThere fetches, and accepts that the path does not exist yet.
 func fetchIfThere(t *testing.T, m *Mirrors, r Remote) {
 	t.Helper()
 	if _, err := m.Fetch(t.Context(), r); err != nil && !strings.Contains(err.Error(), "does not exist") && !strings.Contains(err.Error(), "not followed") &&
@@ -100,7 +100,7 @@ func fetchIfThere(t *testing.T, m *Mirrors, r Remote) {
 	}
 }
 
-// checkFiles compares the files with what git lists.
+// checkFiles compares the files with those that git lists.
 func checkFiles(t *testing.T, dir, path string, got *Snapshot) {
 	t.Helper()
 	var want []string
@@ -125,7 +125,7 @@ func checkFiles(t *testing.T, dir, path string, got *Snapshot) {
 	}
 }
 
-// checkChanges asks git and us who changed some path at some commit.
+// checkChanges compares ChangeOf with git for several paths and commits.
 func checkChanges(t *testing.T, h *gittest.History, commits []string, dir string, s *Snapshot) {
 	t.Helper()
 	reachable := strings.Fields(git(t, dir, "rev-list", "main"))

@@ -13,7 +13,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
-// security.md 1: a submodule's server hears nothing of us.
+// security.md 1: nothing is sent to the server of a submodule.
 func TestSubmodule(t *testing.T) {
 	foreign, s, r := newServer(t), newServer(t), newRepo(t)
 	r.write(".gitmodules", fmt.Sprintf("[submodule \"x\"]\n\tpath = profiles/x\n\turl = %s\n", foreign.url("x.git")))
@@ -39,7 +39,7 @@ func TestSubmodule(t *testing.T) {
 	wantError(t, err, ErrInvalid, "submodule")
 }
 
-// rawTree writes a tree that git itself would not make: mode and name, then an id.
+// rawTree writes a tree that git itself would not write. Entries are mode and name, then an id.
 func rawTree(t *testing.T, dir string, entries ...string) string {
 	t.Helper()
 	var tree bytes.Buffer
@@ -53,7 +53,7 @@ func rawTree(t *testing.T, dir string, entries ...string) string {
 	return gitInput(t, dir, &tree, "hash-object", "-w", "-t", "tree", "--literally", "--stdin")
 }
 
-// rawCommit makes main of a bare repository a commit of a tree.
+// rawCommit sets main of a bare repository to a new commit of a tree.
 func rawCommit(t *testing.T, dir, tree string) {
 	t.Helper()
 	commit := fmt.Sprintf("tree %s\nauthor A <a@x> 1 +0000\ncommitter A <a@x> 1 +0000\n\nx\n", tree)
@@ -70,8 +70,8 @@ func rawRepo(t *testing.T, s *server) (dir string, blob func(string) string) {
 	}
 }
 
-// security.md 3, 11: nothing but plain files with plain names is read, and what is
-// not is named.
+// security.md 3, 11: only regular files with ordinary names are read, and all others are
+// reported.
 func TestOddEntries(t *testing.T) {
 	s := newServer(t)
 	dir, blob := rawRepo(t, s)
@@ -120,7 +120,7 @@ func TestOddEntries(t *testing.T) {
 	if diff := cmp.Diff(want, refused); diff != "" {
 		t.Error(diff)
 	}
-	for _, step := range got.Line { // the history reads by the same rule; only sizes are not known there
+	for _, step := range got.Line { // the history has the same rules, except for sizes
 		for _, c := range step.Changes {
 			if _, bad := want[c.Path]; bad && c.Path != "big.yaml" {
 				t.Errorf("the line names %q", c.Path)
@@ -164,7 +164,7 @@ func TestMalformedObjects(t *testing.T) {
 	}
 }
 
-// security.md 6: ten folders that name each other ten times are a short pack.
+// security.md 6: a small pack can contain nested folders, each ten times in the next.
 func TestTreeBomb(t *testing.T) {
 	s := newServer(t)
 	dir, blob := rawRepo(t, s)

@@ -17,7 +17,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
-// security.md 6: what a server sends as a pack costs bounded time and memory.
+// security.md 6: any pack that a server sends takes bounded time and memory.
 func TestHostilePacks(t *testing.T) {
 	blob := gittest.ObjectOf("blob", "a: 1\n")
 	tree := gittest.ObjectOf("tree", fmt.Sprintf("100644 a.yaml\x00%s", blob.RawID()))
@@ -73,7 +73,7 @@ func TestHostilePacks(t *testing.T) {
 	}
 }
 
-// A history that ends where it says it goes on is none.
+// A history that lacks a parent of a commit is rejected.
 func TestHistoryWithAHole(t *testing.T) {
 	blob := gittest.ObjectOf("blob", "a: 1\n")
 	tree := gittest.ObjectOf("tree", fmt.Sprintf("100644 a.yaml\x00%s", blob.RawID()))
@@ -93,7 +93,7 @@ func TestEndlessPack(t *testing.T) {
 	}
 }
 
-// A repository that simply has a large file is told so.
+// The error for a repository with a large file says so.
 func TestLargeObject(t *testing.T) {
 	s, r := newServer(t), newRepo(t)
 	r.commit("a.yaml", "a: 1\n", "image.iso", strings.Repeat("x", objectstore.MaxObjectBytes+1))
@@ -101,7 +101,7 @@ func TestLargeObject(t *testing.T) {
 	wantError(t, err, ErrInvalid, "an object of 33554433 bytes", "large files")
 }
 
-// fetchPack fetches main, which is a commit, from a server that answers with a pack.
+// fetchPack fetches the commit main from a server that responds with a pack.
 func fetchPack(t *testing.T, commit string, pack []byte) (*Snapshot, error) {
 	t.Helper()
 	return newMirrors(t).Fetch(t.Context(), Remote{URL: packServer(t, commit, bytes.NewReader(pack)) + "/x.git", Auth: secret})
@@ -110,7 +110,7 @@ func fetchPack(t *testing.T, commit string, pack []byte) (*Snapshot, error) {
 func packServer(t *testing.T, commit string, pack io.Reader) string {
 	t.Helper()
 	var data []byte
-	if r, ok := pack.(*bytes.Reader); ok { // it may be asked for twice
+	if r, ok := pack.(*bytes.Reader); ok { // it can be requested twice
 		data, _ = io.ReadAll(r)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -133,7 +133,7 @@ type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// incompressible is an endless row of objects of a pack.
+// incompressible returns an endless sequence of objects of a pack.
 func incompressible() io.Reader {
 	one := gittest.NewPack(gittest.ObjectOf("blob", noise(50_000))).Bytes()
 	object := one[12 : len(one)-20]

@@ -17,8 +17,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
-// gitSays lists what git would read: it takes the same files, by their own name, and
-// patterns on its command line as those of the source.
+// gitSays lists the files that git does not ignore. It uses the ignore files by their own
+// name, and extra patterns on its command line.
 func gitSays(t *testing.T, r *repo, extra []string) []string {
 	t.Helper()
 	args := []string{"ls-files", "-z", "--others", "--exclude-per-directory=" + IgnoreFile}
@@ -35,7 +35,7 @@ func gitSays(t *testing.T, r *repo, extra []string) []string {
 	return out
 }
 
-// Patterns mean what they mean to git, which is asked.
+// Patterns match the same files as with git.
 func TestIgnoreIsGits(t *testing.T) {
 	tree := []string{
 		"a.yaml", "b.yaml", "ab.yaml", "x1.yaml", "a b.yaml", "[a].yaml", "#a.yaml", "!a.yaml", "a/a.yaml", "a/b/a.yaml", "a/x/a/b.yaml",
@@ -72,7 +72,7 @@ func TestIgnoreIsGits(t *testing.T) {
 		check(t, map[string]string{"a": "*.yaml\n"}, []string{"!b.yaml", "x/"})
 	})
 	t.Run("by chance", func(t *testing.T) {
-		random := rand.New(rand.NewPCG(4, 2)) //nolint:gosec // the same each time
+		random := rand.New(rand.NewPCG(4, 2)) //nolint:gosec // must be reproducible
 		parts := []string{"a", "b", "x", "y", "z", "*", "**", "?", "/", "/", "[ab]", "[!x]", ".yaml", "*.yaml", "keep", "\\a", "!"}
 		pick := func() string {
 			var b strings.Builder
@@ -93,12 +93,12 @@ func TestIgnoreIsGits(t *testing.T) {
 	})
 }
 
-// Rules count wherever files come from, and a history is told by those of each commit.
+// Ignore rules apply to every kind of source, and each commit of a history to its own rules.
 func TestIgnore(t *testing.T) {
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
 	first := r.commit("p/a.yaml", "a: 1\n", "p/draft/b.yaml", "b: 1\n", "p/draft/link.yaml", "x")
 	second := r.commit("p/.osmignore", "draft/\n", "p/a.yaml", "a: 2\n")
-	r.commit("p/draft/b.yaml", "b: 2\n") // seen by nobody
+	r.commit("p/draft/b.yaml", "b: 2\n") // ignored
 	fourth := r.commit("p/.osmignore", "draft/link.yaml\n")
 	url := s.push(r, "repo.git")
 	remote := Remote{URL: url, Path: "p"}
@@ -179,7 +179,8 @@ func must(s *Snapshot, err error) *Snapshot {
 	return s
 }
 
-// An edit of what is ignored is none; an edit of the rules is one where it matters.
+// An edit of an ignored file changes nothing. An edit of the rules makes those files dirty
+// that it affects.
 func TestIgnoreAndDirt(t *testing.T) {
 	r := newRepo(t)
 	head := r.commit(".osmignore", "draft/\n", "a.yaml", "a: 1\n", "draft/b.yaml", "b: 1\n")
@@ -197,7 +198,7 @@ func TestIgnoreAndDirt(t *testing.T) {
 	}
 }
 
-// What is ignored neither counts for a limit nor is refused.
+// An ignored file neither counts for a limit nor is rejected.
 func TestIgnoreFreesLimits(t *testing.T) {
 	r := newRepo(t)
 	for i := range filter.MaxFiles + 10 {
@@ -219,7 +220,7 @@ func TestIgnoreFreesLimits(t *testing.T) {
 	}
 }
 
-// A mounted ConfigMap has its rules in a link, too.
+// In a mounted ConfigMap the file with the rules is a link.
 func TestIgnoreInConfigMap(t *testing.T) {
 	dir := t.TempDir()
 	r := repoAt(t, dir)
@@ -235,7 +236,7 @@ func TestIgnoreInConfigMap(t *testing.T) {
 	}
 }
 
-// Rules that nobody meant, or meant ill, are named and bounded: security.md 11, 13.
+// Invalid and hostile rules are reported, and their cost is bounded: security.md 11, 13.
 func TestHostileRules(t *testing.T) {
 	r := newRepo(t)
 	r.write("a.yaml", "a: 1\n")

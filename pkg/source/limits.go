@@ -1,13 +1,13 @@
 package source
 
-// What one source may cost.
+// Limits of one source.
 const (
 	defaultMaxPackBytes = 512 << 20 // 512 MiB, on disk
 
-	// maxTurns is how many mirrors are written and read at a time, and how many artifacts:
-	// the first fetch of a long history takes some 300 MiB of memory.
+	// maxTurns is the number of mirrors that are written and read at a time, and of
+	// artifacts: the first fetch of a long history takes about 300 MiB of memory.
 	maxTurns = 4
-	// maxKeptRefs is how many references an answer may have that is kept for other
-	// sources, each about 150 bytes in memory.
-	maxKeptRefs = 20_000
+	// maxCachedRefs is the number of references up to which a list of references is cached
+	// for other sources. Each takes about 150 bytes of memory.
+	maxCachedRefs = 20_000
 )

@@ -36,7 +36,7 @@ func TestHistoriesOfManyFolders(t *testing.T) {
 	}
 }
 
-// BenchmarkFetch fetches histories of which every tenth commit changes a profile file.
+// BenchmarkFetch fetches histories in which every tenth commit changes a profile file.
 func BenchmarkFetch(b *testing.B) {
 	for _, n := range []int{2_000, 50_000} {
 		s := newServer(b)

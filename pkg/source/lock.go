@@ -12,13 +12,13 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
-// lockName is the file in Mirrors.Dir that the process holds which it belongs to.
+// lockName is the file in Mirrors.Dir that the process which uses the folder locks.
 const lockName = "lock"
 
-// Lock takes the folder of the mirrors for this process, until release is called or
-// the process ends, however it does. ErrInvalid: another process has it, on this
-// machine, or on another that mounts the same volume if its filesystem passes locks on;
-// or the folder is another user's.
+// Lock locks the folder of the mirrors for this process until release is called or the
+// process ends, also by a crash. The error is ErrInvalid if another process has the lock, or
+// the folder belongs to another user. The process can be on this machine, or on another that
+// mounts the same volume if its filesystem supports locks between machines.
 func (m *Mirrors) Lock() (release func(), err error) {
 	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of the mirrors: %w", err)
@@ -29,7 +29,7 @@ func (m *Mirrors) Lock() (release func(), err error) {
 	path := filepath.Join(m.Dir, lockName)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if errors.Is(err, syscall.ELOOP) {
-		return nil, fault.New(fault.ErrInvalid, "locking %s: it is a link, which was not followed; delete it, and see who made it", path)
+		return nil, fault.New(fault.ErrInvalid, "locking %s: it is a symlink, which was not followed: delete it, and find out who created it", path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("locking the folder of the mirrors: %w", err)
@@ -37,13 +37,13 @@ func (m *Mirrors) Lock() (release func(), err error) {
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		defer f.Close()
-		return nil, fault.New(fault.ErrInvalid, "locking %s: the mirrors there belong to another process%s; stop it, or give each a folder of its own", path, holder(f))
+		return nil, fault.New(fault.ErrInvalid, "locking %s: another process%s uses the mirrors there: stop it, or give each process a folder of its own", path, holder(f))
 	}
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("locking %s: %w", path, err)
 	}
-	// Who holds it is for people to read; the lock does not depend on it.
+	// The content only names the owner in error messages. The lock does not depend on it.
 	host, _ := os.Hostname()
 	if err := errors.Join(f.Truncate(0), writeAt(f, fmt.Sprintf("%d on %s\n", os.Getpid(), host))); err != nil {
 		f.Close()
@@ -57,7 +57,7 @@ func writeAt(f *os.File, text string) error {
 	return err
 }
 
-// holder tells who has the lock, as far as that is written there.
+// holder returns the process and machine in the lock file, for messages.
 func holder(f *os.File) string {
 	data := make([]byte, 200)
 	n, _ := f.ReadAt(data, 0)

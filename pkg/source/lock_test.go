@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// Two processes must not write into one mirror: the second one is told who is there.
+// Two processes must not write to one mirror: the error of the second one names the first.
 func TestLock(t *testing.T) {
 	m := newMirrors(t)
 	if os.Getenv("LOCK_DIR") != "" { // the other process
 		m.Dir = os.Getenv("LOCK_DIR")
 		release, err := m.Lock()
-		wantError(t, err, ErrInvalid, m.Dir, "belong to another process", os.Getenv("LOCK_HOLDER"), "a folder of its own")
+		wantError(t, err, ErrInvalid, m.Dir, "another process", os.Getenv("LOCK_HOLDER"), "a folder of its own")
 		if release != nil {
 			t.Error("it can be released all the same")
 		}
@@ -34,7 +34,7 @@ func TestLock(t *testing.T) {
 		t.Fatalf("after the release: %v", err)
 	}
 	release()
-	// The file is no mirror, and nobody sweeps it away under a process that holds it.
+	// The lock file is not a mirror, and Sweep does not delete it.
 	if err := m.Sweep(0); err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
-// Many pushes leave few packs: once there are maxPacks, the next push fetches all of it
-// as one.
+// Many pushes leave few packs: when there are maxPacks, the next fetch gets the whole
+// repository as one pack.
 func TestManyPushesBecomeOnePack(t *testing.T) {
 	t.Parallel()
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
@@ -29,7 +29,7 @@ func TestManyPushesBecomeOnePack(t *testing.T) {
 	var early *Snapshot
 	fewest, most, whole := objectstore.MaxPacks, 0, 0
 	for i := range objectstore.MaxPacks + 5 {
-		// Every third push reverts to a content that is in an older pack.
+		// Every third push reverts to content in an older pack.
 		r.commit("a.yaml", strings.Repeat("x", i%3+1)+"\n", "b.txt", noise(10))
 		s.push(r, "repo.git")
 		var got *Snapshot
@@ -56,10 +56,10 @@ func TestManyPushesBecomeOnePack(t *testing.T) {
 		t.Errorf("%d pushes made it fetch all of it", whole)
 	}
 	git(t, mirrorDir(t, m), "fsck", "--full", "--strict", "--no-dangling")
-	if left := len(glob(t, mirrorDir(t, m), "objects/pack/*")); left > 2*7 { // the one, and the six pushes since
+	if left := len(glob(t, mirrorDir(t, m), "objects/pack/*")); left > 2*7 { // one pack, and those of the six pushes since
 		t.Errorf("%d files are left", left)
 	}
-	// Who read before reads on, and a new process reads the same.
+	// Earlier snapshots remain readable, and a new process reads the same.
 	if data, err := early.Read(t.Context(), early.Line[0].Changes[0].Blob); err != nil || string(data) != "x\n" {
 		t.Errorf("an early snapshot reads %q, %v", data, err)
 	}
@@ -76,7 +76,7 @@ func TestManyPushesBecomeOnePack(t *testing.T) {
 	}
 }
 
-// What a force-push took away does not stay in the mirror for ever.
+// Commits that a force-push removed are eventually deleted from the mirror.
 func TestRewrittenHistoriesAreDropped(t *testing.T) {
 	t.Parallel()
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
@@ -102,8 +102,7 @@ func TestRewrittenHistoriesAreDropped(t *testing.T) {
 	}
 }
 
-// Killed at any point while one pack takes the place of many, the next process reads the
-// same.
+// If a process is killed while one pack replaces many, the next process reads the same.
 func TestKilledWhileFetchedAgain(t *testing.T) {
 	t.Parallel()
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
@@ -119,7 +118,7 @@ func TestKilledWhileFetchedAgain(t *testing.T) {
 	if err := os.CopyFS(before, os.DirFS(mirrorDir(t, m))); err != nil {
 		t.Fatal(err)
 	}
-	var old []string // each pack, then its index, as they are removed
+	var old []string // each pack before its index, in the order of deletion
 	for _, pack := range glob(t, before, "objects/pack/*.pack") {
 		old = append(old, pack, strings.TrimSuffix(pack, ".pack")+".idx")
 	}
@@ -142,7 +141,7 @@ func TestKilledWhileFetchedAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if done > len(placed) { // the tips are forgotten before a pack goes
+		if done > len(placed) { // the list of tips is deleted before any pack
 			if err := os.WriteFile(filepath.Join(dir, "packed-refs"), []byte("# pack-refs with: \n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -161,7 +160,7 @@ func TestKilledWhileFetchedAgain(t *testing.T) {
 	}
 }
 
-// A bit that changed in one of the packs is gone once the mirror was fetched again.
+// A flipped bit in one of the packs is repaired when the mirror is fetched again.
 func TestDamageIsFetchedAgain(t *testing.T) {
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
 	r.commit("noise.bin", noise(5000))
@@ -189,8 +188,8 @@ func TestDamageIsFetchedAgain(t *testing.T) {
 	git(t, mirrorDir(t, m), "fsck", "--full", "--strict", "--no-dangling")
 }
 
-// A server that names bases by their ids, as not every one can otherwise, is asked for
-// one pack when there are many.
+// Some servers can only name the base of a delta by its id. From them, too, one pack is
+// fetched when there are many.
 func TestManyPushesToAServerWithoutOffsets(t *testing.T) {
 	t.Parallel()
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
@@ -257,7 +256,7 @@ func namesBaseByID(t *testing.T, path string) bool {
 	return false
 }
 
-// A mirror of many branches, each of which has a source, comes to rest.
+// A mirror of many branches, each with a source, is not fetched again without a push.
 func TestManyBranches(t *testing.T) {
 	t.Parallel()
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
@@ -288,8 +287,8 @@ func TestManyBranches(t *testing.T) {
 	}
 }
 
-// Where the disk has no room for a second copy of the packs they stay as they are, and
-// what is pushed is fetched all the same.
+// If the disk has no space for a second copy of the packs, they remain, and new pushes are
+// still fetched.
 func TestNoRoomToFetchAgain(t *testing.T) {
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
 	mountSmall(t, m.Dir)

@@ -20,14 +20,14 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
-// Mirrors fetches remotes into bare mirrors under one directory, which belongs to
-// one process. Its exported fields are set once, before the first Fetch.
+// Mirrors fetches remotes into bare mirrors below one directory, which only one process
+// uses. Its exported fields are set once, before the first Fetch.
 type Mirrors struct {
-	// Dir holds one folder per mirror. It may be deleted while the process is down.
-	// Lock keeps other processes out.
+	// Dir has one folder for each mirror. It can be deleted while the process is stopped.
+	// Lock prevents use by another process.
 	Dir string
-	// AllowedCIDRs are addresses to connect to although they are loopback,
-	// link-local or otherwise refused.
+	// AllowedCIDRs are addresses to connect to even if they are loopback, link-local or
+	// otherwise rejected.
 	AllowedCIDRs []netip.Prefix
 	// AllowInsecure allows plain http, which sends credentials in clear.
 	AllowInsecure bool
@@ -36,18 +36,17 @@ type Mirrors struct {
 
 	mu    sync.Mutex
 	open  map[string]*mirror
-	turns turns // to write and read a mirror
+	turns turns // limits how many mirrors are written and read at a time
 
 	tokens transport.Tokens // of GitHub Apps
 }
 
-// Fetch brings the mirror of a remote up to date and reads its snapshot. An
-// unchanged remote costs one request, or none where an answer serves that another
-// fetch got: see Remote.MaxAge. It is safe for concurrent use; fetches of one
-// mirror wait for each other, and those that waited share what was found. Errors are
-// of the kinds ErrUnreachable,
-// ErrAuthentication, ErrHostKey, ErrNotFound, ErrInvalid and ErrUnsupported; any other is the
-// context's, or this machine's disk.
+// Fetch updates the mirror of a remote and returns its snapshot. An unchanged remote costs
+// one request, or none if the cached references of another fetch are new enough: see
+// Remote.MaxAge. It is safe for concurrent use: fetches of one mirror wait for each other, and
+// those that waited share the references that the first one got. Errors are of the kinds
+// ErrUnreachable, ErrAuthentication, ErrHostKey, ErrNotFound, ErrInvalid and ErrUnsupported,
+// or from the context or this machine's disk.
 func (m *Mirrors) Fetch(ctx context.Context, r Remote) (*Snapshot, error) {
 	snapshot, err := m.fetch(ctx, r)
 	if err != nil {
@@ -67,13 +66,13 @@ func (m *Mirrors) fetch(ctx context.Context, r Remote) (*Snapshot, error) {
 		return nil, err
 	}
 	defer mirror.idle.Release(1)
-	mirror.keep(t)
+	mirror.retain(t)
 	snapshot, err := m.syncOrShare(ctx, mirror, t)
 	if !fault.IsDamage(err) {
 		return snapshot, err
 	}
-	// Killed in the middle, a disk that lies, or a repository that lacks objects: only
-	// the last survives a fresh start.
+	// A crash or a faulty disk has damaged the mirror, or the repository on the server lacks
+	// objects. Delete the mirror and fetch again: an error that remains is the server's.
 	mirror.forget()
 	if failed := mirror.store.Reset(); failed != nil {
 		return nil, fmt.Errorf("%w (%s)", failed, err.Error())
@@ -85,9 +84,10 @@ func (m *Mirrors) fetch(ctx context.Context, r Remote) (*Snapshot, error) {
 	return snapshot, err
 }
 
-// Sweep deletes the mirrors that nobody will fetch: those of deleted sources, and of
-// credentials that were replaced. Where fetches said how long a mirror is to be kept,
-// that counts, and else how long it was not used. One that is being fetched stays.
+// Sweep deletes mirrors that are no longer fetched: those of deleted sources and of replaced
+// credentials. It deletes a mirror after the latest Remote.Keep of its fetches. If no fetch
+// set Keep, it deletes a mirror that was not used for the given time. A mirror that is being
+// fetched remains.
 func (m *Mirrors) Sweep(unused time.Duration) error {
 	entries, err := os.ReadDir(m.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -117,7 +117,7 @@ func (m *Mirrors) mirror(id string) *mirror {
 	return m.open[id]
 }
 
-// endpoint is how to reach the server of a target.
+// endpoint returns the settings of connections to the server of a target.
 func (m *Mirrors) endpoint(t target) transport.Endpoint {
 	return transport.Endpoint{
 		Location:      t.Location,
@@ -135,7 +135,8 @@ func (m *Mirrors) endpoint(t target) transport.Endpoint {
 	}
 }
 
-// syncOrShare takes the answer that another fetch got, if it serves, or asks.
+// syncOrShare uses the cached references or error of another fetch if they are new enough,
+// and sends requests otherwise.
 func (m *Mirrors) syncOrShare(ctx context.Context, mirror *mirror, t target) (*Snapshot, error) {
 	if mirror.failed.serves(t, plumbing.ZeroHash) {
 		return nil, mirror.failed.err
@@ -152,20 +153,20 @@ func (m *Mirrors) syncOrShare(ctx context.Context, mirror *mirror, t target) (*S
 	return m.sync(ctx, mirror, t)
 }
 
-// sync asks the server, fetches what is missing, and reads.
+// sync lists the references on the server, fetches missing objects, and reads the snapshot.
 func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot, error) {
 	if err := mirror.store.Load(); err != nil {
 		return nil, err
 	}
 	s, err := m.endpoint(t).Connect(ctx)
 	if err != nil {
-		mirror.noAnswer(t, plumbing.ZeroHash, err)
+		mirror.cacheError(t, plumbing.ZeroHash, err)
 		return nil, err
 	}
 	defer s.Close()
-	now := reply{asked: time.Now()}
+	now := cachedRefs{asked: time.Now()}
 	if now.refs, err = s.References(ctx); err != nil {
-		mirror.noAnswer(t, plumbing.ZeroHash, err)
+		mirror.cacheError(t, plumbing.ZeroHash, err)
 		if errors.Is(err, fault.ErrAuthentication) {
 			m.tokens.Forget(t.Auth)
 		}
@@ -174,13 +175,14 @@ func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot
 	if err := revision.CheckAdvertised(now.refs); err != nil {
 		return nil, err
 	}
-	mirror.answered(now)
+	mirror.cacheRefs(now)
 	return m.settle(ctx, mirror, t, s, now)
 }
 
-// settle fetches what is missing of what an answer names, and reads. Without a
-// session nothing can be fetched: errAskAgain, where the answer is not enough.
-func (m *Mirrors) settle(ctx context.Context, mirror *mirror, t target, s *transport.Session, a reply) (*Snapshot, error) {
+// settle fetches the objects of the selected reference that are missing, and reads the
+// snapshot. Without a session it uses the mirror only, and returns errAskAgain if that is not
+// enough.
+func (m *Mirrors) settle(ctx context.Context, mirror *mirror, t target, s *transport.Session, a cachedRefs) (*Snapshot, error) {
 	done, err := m.turns.take(ctx)
 	if err != nil {
 		return nil, err
@@ -188,7 +190,7 @@ func (m *Mirrors) settle(ctx context.Context, mirror *mirror, t target, s *trans
 	defer done()
 	at, err := t.want.Choose(a.refs)
 	if err != nil && s == nil {
-		return nil, errAskAgain // what was not there may have come
+		return nil, errAskAgain // the reference can have been created since
 	}
 	if err != nil {
 		return nil, err
@@ -208,7 +210,7 @@ func (m *Mirrors) settle(ctx context.Context, mirror *mirror, t target, s *trans
 			return s.Pack(ctx, a.refs, wants, haves, read)
 		}
 		if err := mirror.store.Update(ctx, at.Head, at.Wants, revision.Heads(a.refs), fetch); err != nil {
-			mirror.noAnswer(t, at.Head, err)
+			mirror.cacheError(t, at.Head, err)
 			return nil, err
 		}
 	}

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// An outage reads the same at each look: no port of ours, no time. Else each look
-// would write a status and an event.
+// The error of an outage is the same each time, without local ports and times. Otherwise every
+// reconciliation would write a status and an event.
 func TestOutageReadsTheSame(t *testing.T) {
 	expired := expiredServer(t)
 	closed := httptest.NewServer(nil)
 	closed.Close()
 	resetting := listen(t, func(c net.Conn) {
 		_, _ = c.Read(make([]byte, 1))
-		_ = c.(*net.TCPConn).SetLinger(0) // a reset, whose error names both ends
+		_ = c.(*net.TCPConn).SetLinger(0) // causes a reset, whose error names both addresses
 	})
 	for name, c := range map[string]struct{ url, says string }{
 		"an expired certificate": {expired, "phase TLS: the server's certificate is not trusted: it is valid from 2001-01-01T00:00:00Z to 2002-01-01T00:00:00Z"},
@@ -43,7 +43,7 @@ func TestOutageReadsTheSame(t *testing.T) {
 	}
 }
 
-// expiredServer speaks TLS with a certificate of another time.
+// expiredServer is a TLS server whose certificate is not valid now.
 func expiredServer(t *testing.T) string {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)

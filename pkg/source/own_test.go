@@ -12,9 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// security.md 13: links that were put where a mirror will be, or into it, are not
-// followed: neither they nor what they lead to is written to, and what is fetched is
-// the same.
+// security.md 13: links at the path of a mirror, or inside it, are not followed. Neither they
+// nor their targets are written to, and the result of a fetch is the same.
 func TestPlantedLinks(t *testing.T) {
 	s, r := newServer(t), newRepo(t)
 	r.commit("a.yaml", "a: 1\n", "noise.bin", noise(5000))
@@ -36,7 +35,7 @@ func TestPlantedLinks(t *testing.T) {
 				if err := errors.Join(os.MkdirAll(filepath.Dir(link), 0o700), os.Symlink(filepath.Join(outside, victim), link)); err != nil {
 					t.Fatal(err)
 				}
-				// Then a fetch, one that has to write, and one by the next process.
+				// Fetch, fetch a new commit, and fetch with a new process.
 				got := mustFetch(t, m, remote)
 				got2 := mustFetch(t, &Mirrors{Dir: m.Dir, AllowInsecure: true, AllowedCIDRs: loopback}, remote)
 				if diff := cmp.Diff(want, got, snapshots) + cmp.Diff(want, got2, snapshots); diff != "" {
@@ -48,7 +47,7 @@ func TestPlantedLinks(t *testing.T) {
 	}
 }
 
-// untouched checks a folder that holds one file.
+// untouched checks that a folder has only its one file.
 func untouched(t *testing.T, dir string) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, "file"))
@@ -58,8 +57,8 @@ func untouched(t *testing.T, dir string) {
 	}
 }
 
-// security.md 13: a mirror that is another user's, or that everyone may write to, is
-// thrown away and not written into.
+// security.md 13: a mirror that belongs to another user, or that other users can write to, is
+// deleted and not written to.
 func TestForeignMirror(t *testing.T) {
 	s, r := newServer(t), newRepo(t)
 	r.commit("a.yaml", "a: 1\n")
@@ -96,7 +95,7 @@ func TestForeignMirror(t *testing.T) {
 	}
 }
 
-// security.md 13: the folder of the mirrors itself.
+// security.md 13: the same for the folder of all mirrors.
 func TestForeignFolder(t *testing.T) {
 	t.Run("another user's", func(t *testing.T) {
 		if os.Geteuid() != 0 {
@@ -121,8 +120,8 @@ func TestForeignFolder(t *testing.T) {
 	})
 }
 
-// security.md 13: while a fetch is under way its folder has another name each time, and
-// only we may look into it; an archive of Flux has no name at all.
+// security.md 13: the temporary folder of each fetch has a different name, and only the user
+// of the process can read it. An archive of Flux has no name at all.
 func TestTemporaryNames(t *testing.T) {
 	s, r := newServer(t), newRepo(t)
 	r.commit("a.yaml", "a: 1\n")

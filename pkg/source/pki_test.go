@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// authority is a CA of one test.
+// authority is the CA of one test.
 type authority struct {
 	t    testing.TB
 	cert *x509.Certificate
@@ -75,14 +75,14 @@ func (a *authority) pool() *x509.CertPool {
 	return pool
 }
 
-// secured is a server with a certificate of the authority.
+// secured is an https server with a certificate from the authority.
 type secured struct {
 	*httptest.Server
 	requests atomic.Int64
 	clients  atomic.Int64 // connections with a client certificate
 }
 
-// serve starts an https server; adjust may ask for client certificates.
+// serve starts an https server. With adjust it can request client certificates.
 func (a *authority) serve(handler http.Handler, adjust ...func(*tls.Config)) *secured {
 	a.t.Helper()
 	pair, err := tls.X509KeyPair(a.issue(x509.ExtKeyUsageServerAuth))
@@ -111,7 +111,7 @@ func wantClients(from *authority) func(*tls.Config) {
 	return func(c *tls.Config) { c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, from.pool() }
 }
 
-// certificate is a client certificate of the authority.
+// certificate returns a client certificate from the authority.
 func (a *authority) certificate() *Certificate {
 	a.t.Helper()
 	c, err := ParseCertificate(a.issue(x509.ExtKeyUsageClientAuth))

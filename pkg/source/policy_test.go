@@ -9,9 +9,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
 
-// guarded is a repository in which ops alone may change profiles/prod, as it was
-// applied last. Dev may change what else there is. Former is one of ops whose key has
-// ended, and future one whose key is not valid yet.
+// guarded is a repository with a path policy: only ops can change profiles/prod, and dev all
+// other files. Former is a member of ops whose key has expired, future one whose key is not
+// valid yet. It is at the commit that was applied last.
 type guarded struct {
 	*seen
 	dev, ops, former, future person
@@ -20,7 +20,7 @@ type guarded struct {
 }
 
 const (
-	longAgo = "2020-03-01T00:00:00Z" // when the key of former was good
+	longAgo = "2020-03-01T00:00:00Z" // when the key of former was valid
 	lately  = "2025-03-01T00:00:00Z"
 )
 
@@ -50,7 +50,7 @@ func newGuarded(t *testing.T) *guarded {
 	return g
 }
 
-// at makes the commits from now on say that they were made at some time.
+// at sets the time in the commits that follow.
 func (g *guarded) at(when string) {
 	g.T.Helper()
 	if when == "" {
@@ -61,7 +61,8 @@ func (g *guarded) at(when string) {
 	}
 }
 
-// both asks an existing cluster, which has applied a commit, and a new one.
+// both verifies the head for an existing cluster, which has applied a commit, and for a new
+// cluster.
 func (g *guarded) both() map[string]error {
 	g.T.Helper()
 	known, first := g.demand, g.demand
@@ -72,8 +73,8 @@ func (g *guarded) both() map[string]error {
 	return out
 }
 
-// mergeOnto makes a merge that has the tree of a branch, which is its first parent,
-// and main as its second one. Main is fast-forwarded to it.
+// mergeOnto creates a merge with the tree of a branch, which is its first parent, and main as
+// its second parent. Main is fast-forwarded to it.
 func (g *guarded) mergeOnto(branch string) {
 	g.T.Helper()
 	was := g.git("rev-parse", "main")
@@ -82,8 +83,8 @@ func (g *guarded) mergeOnto(branch string) {
 	g.git("checkout", "--quiet", "-B", "main")
 }
 
-// What nobody but ops may do is refused whoever else does it and how, and a cluster
-// that starts today refuses what an older one refuses (security.md 31, 32, 33).
+// A change that only ops can make is rejected from any other signer and in any form, and a new
+// cluster rejects the same commits as an existing one (security.md 31, 32, 33).
 func TestPathPolicyOnExistingAndNewClusters(t *testing.T) {
 	t.Setenv("GIT_COMMITTER_DATE", lately)
 	for name, attack := range map[string]func(g *guarded){
@@ -156,7 +157,7 @@ func TestPathPolicyOnExistingAndNewClusters(t *testing.T) {
 				}
 			}
 			attack(g)
-			for range 2 { // also below an innocent commit
+			for range 2 { // the second time below a commit that is allowed
 				for cluster, err := range g.both() {
 					var bad *UnverifiedError
 					if !errors.As(err, &bad) {
@@ -170,7 +171,7 @@ func TestPathPolicyOnExistingAndNewClusters(t *testing.T) {
 	}
 }
 
-// What is nobody's attack is refused nowhere.
+// Allowed changes are accepted by existing and new clusters.
 func TestPathPolicyLetsThrough(t *testing.T) {
 	t.Setenv("GIT_COMMITTER_DATE", lately)
 	merge := func(g *guarded, p person, branch string) {
@@ -247,8 +248,8 @@ func TestPathPolicyLetsThrough(t *testing.T) {
 	}
 }
 
-// A cluster that knows what it has applied sees that a merge goes round it, also where
-// nothing in the history tells which parent was followed (security.md 31).
+// A cluster that has applied a commit detects a merge that bypasses it, even if the history
+// alone does not show which parent was followed (security.md 31).
 func TestDraftOfWhatIsThereAsFirstParent(t *testing.T) {
 	t.Setenv("GIT_COMMITTER_DATE", lately)
 	g := newGuarded(t)
@@ -273,7 +274,7 @@ func TestDraftOfWhatIsThereAsFirstParent(t *testing.T) {
 	}
 }
 
-// A revert by who may do it makes good for a new cluster what was done before.
+// For a new cluster, a revert by an allowed signer corrects an earlier change.
 func TestPathPolicyJudgesTheLastChangeOnly(t *testing.T) {
 	t.Setenv("GIT_COMMITTER_DATE", lately)
 	g := newGuarded(t)
@@ -283,15 +284,15 @@ func TestPathPolicyJudgesTheLastChangeOnly(t *testing.T) {
 	g.git("rm", "--quiet", "profiles/prod/b.yaml")
 	g.commitAs(g.dev)
 	g.bad(g.demand, signature.OfUnknownKey, `was the last to change "profiles/prod/a.yaml"`, `was the last to change "profiles/prod/b.yaml" and is signed by dev@example.com`, "commit it again")
-	// Ops vouches for the removal: the file comes back, and goes.
+	// Ops confirms the removal by adding the file again and deleting it.
 	g.commitAs(g.ops, "profiles/prod/b.yaml", "x\n", "profiles/prod/a.yaml", "good\n", "profiles/.osmignore", "/prod/hidden.yaml\n")
 	g.git("rm", "--quiet", "profiles/prod/b.yaml")
 	g.commitAs(g.ops)
 	g.good(g.demand, g.ops.name)
 }
 
-// A signature of a commit is worth nothing if its key has ended, and the commit says
-// that it is older than one that it follows (security.md 33).
+// A signature is rejected if its key has expired and the commit claims to be older than one
+// that it follows (security.md 33).
 func TestBackdatedSignatures(t *testing.T) {
 	t.Setenv("GIT_COMMITTER_DATE", lately)
 	g := newGuarded(t)

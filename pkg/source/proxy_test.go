@@ -17,14 +17,14 @@ import (
 	"time"
 )
 
-// proxyServer is a small real proxy. It takes every name for this machine and
-// records what passed through.
+// proxyServer is a small working proxy. It resolves every name to this machine and records
+// requests.
 type proxyServer struct {
 	t        testing.TB
 	address  string
-	user     string // with a password of canary; "" lets everyone in
+	user     string // its password is canary; "" requires no authentication
 	mu       sync.Mutex
-	targets  []string // host and port, as asked for
+	targets  []string // host and port as requested
 	requests []string // URLs in plain http
 	refused  int
 }
@@ -41,7 +41,7 @@ func (p *proxyServer) refuse() {
 	p.refused++
 }
 
-// What it has seen so far: connections go on in goroutines of their own.
+// refusals locks: connections are handled in goroutines of their own.
 func (p *proxyServer) refusals() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +60,7 @@ func (p *proxyServer) passed() []string {
 	return slices.Clone(p.requests)
 }
 
-// relay connects a client with a target.
+// relay copies data between a client and a target.
 func (p *proxyServer) relay(client io.ReadWriter, target string) {
 	_, port, _ := net.SplitHostPort(target)
 	to, err := net.Dial("tcp", "127.0.0.1:"+port)
@@ -181,7 +181,7 @@ func mustProxy(t testing.TB, s ProxySecret) *Proxy {
 	return p
 }
 
-// Names are resolved by the proxy: git.test is known to nobody else.
+// The proxy resolves names: only it knows git.test.
 func TestProxies(t *testing.T) {
 	ca := newAuthority(t)
 	host := newHostKey(t)
@@ -245,8 +245,7 @@ func TestProxies(t *testing.T) {
 	}
 }
 
-// security.md 9: with a proxy, its address is judged, and what can be judged of the
-// target.
+// security.md 9: with a proxy, its address is checked, and that of the target if it is known.
 func TestAddressesBehindAProxy(t *testing.T) {
 	s, r := newServer(t), newRepo(t)
 	r.commit("a.yaml", "a: 1\n")
@@ -293,8 +292,8 @@ func TestAddressesBehindAProxy(t *testing.T) {
 	}
 }
 
-// What a proxy may do instead of its work. security.md 7, 9, 14: it is named, in
-// time, and nothing of its answer is shown.
+// security.md 7, 9, 14: the error for a faulty proxy names it, comes before the timeout, and
+// does not contain the proxy's response.
 func TestBadProxies(t *testing.T) {
 	answers := func(text string) string {
 		return "http://" + listen(t, func(c net.Conn) {
@@ -358,7 +357,8 @@ func TestBadProxies(t *testing.T) {
 	}
 }
 
-// security.md 7: also where nothing but we would give up waiting, and then hang up.
+// security.md 7: for ssh, too, the wait for a proxy ends at the timeout, and the connection is
+// closed.
 func TestSlowProxyForSSH(t *testing.T) {
 	host := newHostKey(t)
 	for _, scheme := range []string{"http", "https", "socks5"} {
@@ -381,7 +381,7 @@ func TestSlowProxyForSSH(t *testing.T) {
 	}
 }
 
-// What is trusted of a repository's server is not trusted of a proxy, nor the other way round.
+// The CA for the repository's server is not trusted for a proxy, and vice versa.
 func TestProxyHasItsOwnCA(t *testing.T) {
 	one, two := newAuthority(t), newAuthority(t)
 	s, r := newServer(t), newRepo(t)

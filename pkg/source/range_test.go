@@ -18,7 +18,7 @@ func TestVerifyRange(t *testing.T) {
 	s.commit("a.yaml", "unsigned, long ago\n")
 	since := s.commitAs(ada, "a.yaml", "1\n")
 	d := Demand{Keys: allow(t, ada), Head: true, Range: true}
-	s.good(d, ada.name) // the first look: of all that is old nothing is asked
+	s.good(d, ada.name) // without Since, older commits are not checked
 	d.Since = since
 	s.good(d, ada.name)
 	s.commitAs(ada, "a.yaml", "2\n")
@@ -41,7 +41,7 @@ func TestVerifyRange(t *testing.T) {
 		s.bad(d, signature.OfUnknownKey, "commit "+string(bad), "push a history without it, reverting it does not help")
 		unsigned := s.commit("a.yaml", "more\n")
 		s.commitAs(ada)
-		s.bad(d, signature.OfUnknownKey, string(bad), string(unsigned)) // all of them, the oldest first
+		s.bad(d, signature.OfUnknownKey, string(bad), string(unsigned)) // all bad commits, the oldest first
 		s.git("reset", "--quiet", "--hard", string(before))
 		s.good(d, ada.name)
 	})
@@ -73,7 +73,7 @@ func TestVerifyRange(t *testing.T) {
 		bad := s.commit("d.yaml", "1\n")
 		s.as(ada, "merge", "--quiet", "--no-ff", "--message=merge", string(was))
 		s.git("branch", "--force", "main")
-		s.bad(d, signature.Missing, string(bad)) // it descends from main, and main's first parents are another's
+		s.bad(d, signature.Missing, string(bad)) // it descends from main, but not by first parents
 		s.git("branch", "--force", "main", string(was))
 		s.git("checkout", "--quiet", "main")
 	})
@@ -100,7 +100,7 @@ func TestVerifyPaths(t *testing.T) {
 	s.commitAs(ops, "prod/a.yaml", "1\n", "test/a.yaml", "1\n")
 	s.good(d, ops.name)
 	s.commitAs(dev, "test/a.yaml", "2\n")
-	s.good(d, dev.name) // a first look: ops was the last to change prod
+	s.good(d, dev.name) // without Since: ops was the last to change prod
 	d.Since = s.head()
 	s.good(d, dev.name)
 
@@ -166,7 +166,7 @@ func TestVerifyPaths(t *testing.T) {
 		s.git("reset", "--quiet", "--hard", "HEAD~1")
 		s.commitAs(dev, "test/a.yaml", "3\n")
 		s.bad(d, NotAllowed, `changes "prod/a.yaml" (set back from commit `+string(d.Since)+")", "can be changed only by ops@example.com")
-		s.commitAs(ops, "test/a.yaml", "4\n") // who may set it back
+		s.commitAs(ops, "test/a.yaml", "4\n") // ops is allowed to restore it
 		s.good(d, ops.name)
 		d.Since = was
 		reset(t)
@@ -184,8 +184,7 @@ func TestVerifyPaths(t *testing.T) {
 	})
 }
 
-// Old content stays good when the key ends with which it was signed, and does not
-// when the key is removed.
+// Content remains verified if the key that signed it expires, but not if the key is removed.
 func TestVerifyPathsOfFormerColleagues(t *testing.T) {
 	ada, ben := newPerson(t, "ada@example.com"), newPerson(t, "ben@example.com")
 	s := newSeen(t)
@@ -200,7 +199,7 @@ func TestVerifyPathsOfFormerColleagues(t *testing.T) {
 	s.good(d, ben.name)
 	d.Keys = allow(t, ben)
 	s.bad(d, signature.OfUnknownKey, `was the last to change "prod/a.yaml"`)
-	// Whoever still has the key cannot use it: the commit may say any time.
+	// An expired key cannot sign new commits, even if they claim an earlier time.
 	d.Keys = allow(t, former, ben)
 	d.Since = s.head()
 	t.Setenv("GIT_COMMITTER_DATE", "2020-06-01T00:00:00Z")
@@ -259,7 +258,7 @@ func TestContains(t *testing.T) {
 			t.Errorf("%s: %v, %v", c, got, err)
 		}
 	}
-	// What git calls changed, of whole trees.
+	// The changes between whole trees, as git reports them.
 	s.git("rm", "--quiet", "b.yaml")
 	s.commit("deep/er/x.txt", "1\n", "a.yaml", "3\n")
 	o := s.fetch().objects.Reader()
@@ -279,7 +278,7 @@ func TestContains(t *testing.T) {
 
 func objectHash(id string) plumbing.Hash { return plumbing.NewHash(id) }
 
-// A look at what was looked at before costs a lookup, whatever the keys.
+// Verifying the same commit again costs one lookup, with any number of keys.
 func BenchmarkVerifyUnchanged(b *testing.B) {
 	ada := newPerson(b, "ada@example.com")
 	s := newSeen(b)

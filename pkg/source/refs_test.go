@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// pushAll makes the server hold every reference of the repository, and no other.
+// pushAll makes the references on the server those of the repository.
 func (s *server) pushAll(r *repo, name string) string {
 	s.t.Helper()
 	bare := s.path(name)
@@ -24,7 +24,7 @@ func (s *server) pushAll(r *repo, name string) string {
 	return s.url(name)
 }
 
-// releases is a repository with two lines of releases.
+// releases returns a repository with two release branches.
 func releases(t testing.TB) *repo {
 	r := newRepo(t)
 	r.commit("profiles/a.yaml", "1\n")
@@ -52,7 +52,7 @@ func TestFollowsEveryKindOfReference(t *testing.T) {
 	shared := newMirrors(t)
 	for name, c := range map[string]struct {
 		of        Remote
-		to        string // as Git knows it
+		to        string // the revision for git
 		revision  string // before the @
 		reference string
 	}{
@@ -100,7 +100,7 @@ func TestFollowsEveryKindOfReference(t *testing.T) {
 		if got := mustFetch(t, m, of); !strings.HasPrefix(got.Revision, "v1.2.0@") || got.tag.IsZero() {
 			t.Errorf("it is at %s", got.Revision)
 		}
-		// The commit is in the mirror, a tag of it comes later: it is fetched, too.
+		// A tag that is created after its commit was fetched is fetched later.
 		r.git("tag", "--annotate", "--message=1.3", "v1.3.0", "main")
 		s.pushAll(r, "osps.git")
 		var got *Snapshot
@@ -161,7 +161,7 @@ func TestReferencesThatAreNotThere(t *testing.T) {
 	}
 }
 
-// A server that says another commit than the tag names is not believed.
+// A server that names another commit than the tag object does is rejected.
 func TestTagOfAnotherCommit(t *testing.T) {
 	r, s := releases(t), newServer(t)
 	s.pushAll(r, "osps.git")
@@ -192,7 +192,7 @@ func TestTagOfAnotherCommit(t *testing.T) {
 	wantError(t, err, ErrInvalid, "its tag object names "+was)
 }
 
-// What a real server says of a repository with SHA-256 ids.
+// The error for a repository with SHA-256 ids on a real server.
 func TestRepositoryWithSHA256(t *testing.T) {
 	r, s := repoAt(t, t.TempDir()), newServer(t)
 	r.git("init", "--quiet", "--initial-branch=main", "--object-format=sha256")

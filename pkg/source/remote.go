@@ -10,71 +10,71 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
-// Remote is a repository on a server and what to read of it.
+// Remote is a repository on a server, and what to read in it.
 type Remote struct {
 	// URL is an https URL without user-info, ssh://user@host/path or user@host:path;
 	// http needs Mirrors.AllowInsecure.
 	URL string
-	// Branch to follow, or Tag, or SemVer, a range of which the highest tag counts, or
-	// Name, a full reference such as refs/pull/420/head, or Commit to stay at; at most
-	// one. None is the branch main.
+	// At most one of these is set; without any, the branch main is followed. SemVer is a
+	// range, of which the highest tag is used. Name is a full reference such as
+	// refs/pull/420/head.
 	Branch string
 	Tag    string
 	SemVer string
 	Name   string
 	Commit Commit
-	// Revision is a branch, a tag, a commit or something like HEAD~1, for whoever
-	// reads a repository once; in place of all of these.
+	// Revision is a branch, a tag, a commit or a revision like HEAD~1, for callers that read
+	// a repository once. It excludes all of the fields above.
 	Revision string
 	// Path is the folder of the profiles, relative to the root; "" is the root.
 	Path string
-	// Ignore holds patterns in gitignore's syntax, relative to Path, which come after
-	// those of every IgnoreFile.
+	// Ignore has patterns in gitignore syntax, relative to Path. They apply after those of
+	// every IgnoreFile.
 	Ignore string
-	// Auth is nil for a repository that everyone may read.
+	// Auth is nil for a public repository.
 	Auth Auth
-	// Certificate is shown to the repository's own host when it asks for one.
+	// Certificate is sent to the repository's own host if it requests one.
 	Certificate *Certificate
-	// CA are certificates in PEM to trust instead of the system's; nil for the system's.
+	// CA has certificates in PEM to trust instead of the system's; nil for the system's.
 	CA []byte
 	// Proxy is nil for none. Proxies of the environment are not used.
 	Proxy *Proxy
-	// Key separates tenants: remotes share a mirror only if URL and Key are equal.
-	// It holds whatever decides who may read: namespace, credentials, CA, proxy, as
-	// names and digests. It is hashed and never shown.
+	// Key separates tenants: remotes share a mirror only if URL and Key are equal. It
+	// consists of everything that decides who has read access: namespace, credentials, CA
+	// and proxy, as names and digests. It is hashed and never shown.
 	Key string
-	// MaxAge lets an answer serve that another fetch of the mirror got from the server
-	// not longer ago than this: 100 sources of one repository then ask once. It does
-	// not bound what is fetched. 0 takes no answer to a question from before the call.
+	// MaxAge allows use of cached references that another fetch of the mirror requested at
+	// most so long ago, so that 100 sources of one repository cause one request. Missing
+	// objects are fetched in any case. 0 uses no references requested before the call.
 	MaxAge time.Duration
-	// MaxFailureAge is the same for a server that could not be reached, or did not give
-	// out the same commit, within a timeout that is not shorter.
+	// MaxFailureAge is the same for cached errors of a server that could not be reached or
+	// did not send the same commit, within a timeout that was not shorter.
 	MaxFailureAge time.Duration
-	// Known is when the answer was given that the caller had last: that one and those
-	// before serve it no more, whatever their age, so that whoever looks again sees
-	// something new. Zero is none.
+	// Known is the time of the last references that the caller got. References and errors
+	// up to then are not used, at any age, so that each call returns newer ones. Zero
+	// means none.
 	Known time.Time
-	// Keep is how long the mirror is kept for the next fetch, of any remote that shares
-	// it; 0 leaves that to Sweep.
+	// Keep is how long the mirror is stored for the next fetch of any remote that shares it.
+	// 0 uses the time of Sweep.
 	Keep time.Duration
 	// Timeout bounds each phase: dial, proxy, TLS or handshake, token, refs, pack. 0 is
 	// one minute.
 	Timeout time.Duration
 }
 
-// target is a Remote that has been checked.
+// target is a valid Remote.
 type target struct {
 	Remote
 	transport.Location
 	parts []string        // of the path
-	want  revision.Wanted // which commit
-	began time.Time       // when the fetch was asked for
+	want  revision.Wanted // the selected commit
+	began time.Time       // when Fetch was called
 }
 
-// scope is what of the repository is read.
+// scope returns the folder to read, with its ignore patterns.
 func (t target) scope() filter.Scope { return filter.Scope{Parts: t.parts, Ignore: t.Ignore} }
 
-// check refuses a remote that is wrong in itself, before anything is sent.
+// check rejects an invalid remote before anything is sent.
 func (r Remote) check(insecure bool) (target, error) {
 	at, err := transport.Locate(r.URL, insecure)
 	if err != nil {
@@ -97,12 +97,13 @@ func (r Remote) check(insecure bool) (target, error) {
 	return target{Remote: r, Location: at, parts: parts, want: want}, nil
 }
 
-// selector is what of the remote says which commit is meant.
+// selector returns the fields that select the commit.
 func (r Remote) selector() revision.Selector {
 	return revision.Selector{Branch: r.Branch, Tag: r.Tag, SemVer: r.SemVer, Name: r.Name, Commit: r.Commit, Revision: r.Revision}
 }
 
-// id names the mirror: a hash, so that nothing a user or a server writes becomes a file's name.
+// id is the name of the mirror: a hash, so that no text of a user or server is used as a file
+// name.
 func (t target) id() string {
 	sum := sha256.Sum256([]byte(t.Repository + "\x00" + t.Key))
 	return hex.EncodeToString(sum[:mirrorIDBytes])
@@ -115,6 +116,6 @@ func isMirrorID(name string) bool {
 	return err == nil && len(id) == mirrorIDBytes
 }
 
-// SplitRevision takes a Snapshot's Revision apart: the name of a branch or a tag, a
-// full reference, or nothing; and the commit, which is "" where there is none.
+// SplitRevision returns the parts of a Snapshot's Revision: the name of a branch or a tag, a
+// full reference, or ""; and the commit. Both are "" if the revision has no commit.
 func SplitRevision(text string) (name string, c Commit) { return revision.Split(text) }

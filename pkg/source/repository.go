@@ -13,25 +13,24 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/worktree"
 )
 
-// Repository is a Git repository on this machine, bare or with a work tree, that is
-// read at a revision. Its work tree is not looked at.
+// Repository is a Git repository on this machine, bare or with a work tree, that is read at a
+// revision. The files in its work tree are not read.
 type Repository struct {
-	// Dir is the repository, its work tree, or a folder in that.
+	// Dir is the repository, its work tree, or a folder in the work tree.
 	Dir string
-	// Revision is a branch, a tag, a commit or something like HEAD~1; "" is HEAD.
+	// Revision is a branch, a tag, a commit or a revision like HEAD~1; "" is HEAD.
 	Revision string
 	// Path is the folder of the profiles, relative to the root; "" is the root.
 	Path string
-	// Ignore holds patterns in gitignore's syntax, relative to Path, which come after
-	// those of every IgnoreFile.
+	// Ignore has patterns in gitignore syntax, relative to Path. They apply after those of
+	// every IgnoreFile.
 	Ignore string
 }
 
-// Read reads the snapshot at the revision. Its Repository is the URL of the remote
-// origin, where that is one which Mirrors could fetch: what is read here then says
-// of itself what the same commit says that was fetched from there. Errors are of
-// the kinds ErrNotFound and ErrInvalid; any other is the context's, or this
-// machine's disk.
+// Read returns the snapshot at the revision. Its Repository is the URL of the remote origin
+// if Mirrors could fetch that URL, so that it equals the Repository of the same commit
+// fetched by Mirrors. Errors are of the kinds ErrNotFound and ErrInvalid, or from the context
+// or this machine's disk.
 func (r Repository) Read(ctx context.Context) (*Snapshot, error) {
 	snapshot, err := r.read(ctx)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// branching makes a repository with a merge, branches and tags.
+// branching returns a repository with a merge, branches and tags.
 func branching(t *testing.T) *repo {
 	r := newRepo(t)
 	r.commit("profiles/a.yaml", "one\n", "other.yaml", "x\n")
@@ -23,11 +23,11 @@ func branching(t *testing.T) *repo {
 	r.commit("profiles/a.yaml", "three\n")
 	r.git("merge", "--quiet", "--no-ff", "--message=merge", "feature/x")
 	r.git("branch", "twin", "light")
-	r.git("tag", "twin", "noted") // Git takes the tag
+	r.git("tag", "twin", "noted") // Git prefers the tag
 	return r
 }
 
-// A revision means here what it means to Git, in every kind of repository.
+// Every revision resolves to the same commit as with git, in every kind of repository.
 func TestRepositoryResolvesAsGitDoes(t *testing.T) {
 	r := branching(t)
 	revisions := []string{
@@ -63,7 +63,7 @@ func TestRepositoryResolvesAsGitDoes(t *testing.T) {
 	}
 }
 
-// What is read locally is what the controller fetches.
+// Repository.Read and Mirrors.Fetch return the same content.
 func TestRepositoryReadsWhatMirrorsFetch(t *testing.T) {
 	r := branching(t)
 	url := newServer(t).push(r, "osps.git")
@@ -151,7 +151,7 @@ func TestRepositoryThatIsShallow(t *testing.T) {
 	wantError(t, err, ErrInvalid, "incomplete")
 }
 
-// Two commits may begin with the same digits, of which Git wants more then.
+// Two commit ids can start with the same digits. Git then requires more of them.
 func TestAbbreviationsThatAreAmbiguous(t *testing.T) {
 	r := newRepo(t)
 	tree := r.git("hash-object", "-t", "tree", "-w", os.DevNull)
@@ -179,7 +179,7 @@ func TestFetchOfARevision(t *testing.T) {
 	m := newMirrors(t)
 	for _, revision := range []string{"HEAD", "HEAD~1", "main^2", "feature/x", "light", "noted", "of-tag", "noted~1", "twin", r.git("rev-parse", "HEAD~1"), r.git("rev-parse", "HEAD") + "~1"} {
 		want := r.git("rev-parse", revision+"^{commit}")
-		for _, m := range []*Mirrors{m, newMirrors(t)} { // one that has all of it, and one that has nothing
+		for _, m := range []*Mirrors{m, newMirrors(t)} { // with all commits, and empty
 			got := mustFetch(t, m, Remote{URL: url, Revision: revision, Path: "profiles"})
 			if string(got.Head) != want || got.Revision != "sha1:"+want || len(got.Line) == 0 {
 				t.Errorf("%s is %s, Git says %s", revision, got.Head, want)

@@ -16,31 +16,31 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/verification"
 )
 
-// mirror is a mirror on disk, and what its fetches share.
+// mirror is a mirror on disk, with the state that its fetches share.
 type mirror struct {
 	store    *objectstore.Mirror
 	lines    Lines
 	verified verification.Cache
 	idle     *semaphore.Weighted // one fetch at a time
 
-	// Of the fetch under way only.
-	last   reply
-	failed outage
-	until  time.Time // it is stored; zero if no fetch named a time
+	// Used only while holding idle.
+	last   cachedRefs
+	failed cachedError
+	until  time.Time // until when Sweep must not delete it; zero if no fetch set Keep
 }
 
 func newMirror(dir string) *mirror {
 	return &mirror{store: objectstore.NewMirror(dir), idle: semaphore.NewWeighted(1)}
 }
 
-// keep notes how long the mirror is wanted.
-func (m *mirror) keep(t target) {
+// retain records until when the mirror must be stored.
+func (m *mirror) retain(t target) {
 	if until := t.began.Add(t.Keep); t.Keep > 0 && until.After(m.until) {
 		m.until = until
 	}
 }
 
-// sweep deletes the mirror if nobody wants it.
+// sweep deletes the mirror if its time is over and it is not being fetched.
 func (m *mirror) sweep(unused time.Duration) error {
 	if !m.idle.TryAcquire(1) {
 		return nil
@@ -57,13 +57,13 @@ func (m *mirror) sweep(unused time.Duration) error {
 	return m.store.Discard()
 }
 
-// forget drops what is in memory.
+// forget clears the caches in memory.
 func (m *mirror) forget() {
-	m.last, m.failed = reply{}, outage{}
+	m.last, m.failed = cachedRefs{}, cachedError{}
 	m.lines.Forget()
 }
 
-// snapshot reads what is at a head.
+// snapshot reads the files and the history at a commit.
 func (m *mirror) snapshot(ctx context.Context, t target, at revision.Choice) (*Snapshot, error) {
 	objects, head := m.store.Reader(), at.Head
 	if err := at.CheckTag(ctx, objects); err != nil {
@@ -96,54 +96,54 @@ func (m *mirror) snapshot(ctx context.Context, t target, at revision.Choice) (*S
 	}, nil
 }
 
-// reply is what a server said last, for every fetch of the mirror that need not
-// ask itself: it depends on nothing else than the mirror does.
-type reply struct {
+// cachedRefs are the last references that a server sent. All fetches of the mirror can use
+// them, because they depend on the URL and key of the mirror only.
+type cachedRefs struct {
 	refs  *packp.AdvRefs
-	asked time.Time // when the request began: what was pushed later is not in it
+	asked time.Time // when the request began: later pushes are missing
 }
 
-// serves tells whether a fetch may take this answer. One that waited while the server
-// was asked always may.
-func (a reply) serves(t target) bool {
+// serves reports whether a fetch can use these references. A fetch that waited during the
+// request always can.
+func (a cachedRefs) serves(t target) bool {
 	return a.refs != nil && a.asked.After(t.Known) && !a.asked.Before(t.began.Add(-t.MaxAge))
 }
 
-// outage is why there was no answer, for the same fetches.
-type outage struct {
+// cachedError is the last error of a request, for the same fetches.
+type cachedError struct {
 	err     error
-	ended   time.Time     // when that was known
-	timeout time.Duration // that of the fetch: what was too slow for it may do for another
-	head    plumbing.Hash // what the server did not give out; zero: it did not even say what it has
+	ended   time.Time     // when the request failed
+	timeout time.Duration // of the fetch: one with a longer timeout could succeed
+	head    plumbing.Hash // the commit that the server did not send; zero if listing references failed
 }
 
-// serves tells whether a fetch may take this for the answer to the same question.
-func (o outage) serves(t target, head plumbing.Hash) bool {
+// serves reports whether a fetch can use this error instead of sending the same request.
+func (o cachedError) serves(t target, head plumbing.Hash) bool {
 	return o.err != nil && o.head == head && t.Timeout <= o.timeout &&
 		o.ended.After(t.Known) && !o.ended.Before(t.began.Add(-t.MaxFailureAge))
 }
 
-// answered keeps an answer for the fetches that come next.
-func (m *mirror) answered(a reply) {
+// cacheRefs caches references for later fetches.
+func (m *mirror) cacheRefs(a cachedRefs) {
 	m.last = a
-	if len(a.refs.References) > maxKeptRefs {
-		m.last = reply{}
+	if len(a.refs.References) > maxCachedRefs {
+		m.last = cachedRefs{}
 	}
 	if m.failed.head.IsZero() {
-		m.failed = outage{} // it is over
+		m.failed = cachedError{} // the server can be reached again
 	}
 }
 
-// noAnswer keeps a failure for them, unless it may be the fetch's own fault.
-func (m *mirror) noAnswer(t target, head plumbing.Hash, err error) {
+// cacheError caches an error for later fetches, unless it can be specific to this fetch.
+func (m *mirror) cacheError(t target, head plumbing.Hash, err error) {
 	if !errors.Is(err, fault.ErrUnreachable) {
 		return
 	}
-	m.failed = outage{err: err, ended: time.Now(), timeout: t.Timeout, head: head}
+	m.failed = cachedError{err: err, ended: time.Now(), timeout: t.Timeout, head: head}
 	if head.IsZero() {
-		m.last = reply{}
+		m.last = cachedRefs{}
 	}
 }
 
-// errAskAgain: an answer that is kept does not do for this fetch.
-var errAskAgain = errors.New("the server has to be asked")
+// errAskAgain is returned if the cached references are not enough for a fetch.
+var errAskAgain = errors.New("a request to the server is needed")

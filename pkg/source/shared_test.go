@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// A hundred sources of one repository ask the server once in an interval, fetch
-// once, and see what they would have seen alone.
+// A hundred sources of one repository send one request in an interval, fetch once, and get
+// the same snapshots as they would alone.
 func TestSourcesShareOneFetch(t *testing.T) {
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
 	r.commit("team-0/a.yaml", "a: 1\n", "team-1/b.yaml", "b: 1\n")
@@ -37,7 +37,7 @@ func TestSourcesShareOneFetch(t *testing.T) {
 	}
 
 	requests, _ := s.cost(func() { all(time.Hour) })
-	if requests != 2 { // the references, and one pack
+	if requests != 2 { // references and one pack
 		t.Errorf("the first interval took %d requests", requests)
 	}
 	pushed := r.commit("team-1/b.yaml", "b: 2\n")
@@ -50,37 +50,38 @@ func TestSourcesShareOneFetch(t *testing.T) {
 	if requests != 0 {
 		t.Errorf("within the interval there were %d requests", requests)
 	}
-	// One of them is told to look, and all others see it.
-	var told *Snapshot
+	// One of them is reconciled on request, and all others use its references.
+	var requested *Snapshot
 	before := time.Now()
-	requests, _ = s.cost(func() { told = mustFetch(t, m, Remote{URL: url, Path: "team-1"}) })
-	if requests != 2 || told.Head != pushed || told.AskedAt.Before(before) {
-		t.Errorf("a look that was asked for took %d requests, found %s and says it is of %s", requests, told.Head, told.AskedAt)
+	requests, _ = s.cost(func() { requested = mustFetch(t, m, Remote{URL: url, Path: "team-1"}) })
+	if requests != 2 || requested.Head != pushed || requested.AskedAt.Before(before) {
+		t.Errorf("a look that was asked for took %d requests, found %s and says it is of %s", requests, requested.Head, requested.AskedAt)
 	}
 	requests, _ = s.cost(func() {
 		for i, got := range all(time.Hour) {
-			if got.Head != pushed || !got.AskedAt.Equal(told.AskedAt) {
+			if got.Head != pushed || !got.AskedAt.Equal(requested.AskedAt) {
 				t.Errorf("source %d sees %s of %s", i, got.Head, got.AskedAt)
 			}
 		}
 	})
 	if requests != 0 {
-		t.Errorf("what one source was told cost the others %d requests", requests)
+		t.Errorf("what one source was requested cost the others %d requests", requests)
 	}
-	// What a source was told before serves it no more.
-	requests, _ = s.cost(func() { mustFetch(t, m, Remote{URL: url, Path: "team-1", MaxAge: time.Hour, Known: told.AskedAt}) })
+	// References that a source has already used are not used for it again.
+	requests, _ = s.cost(func() { mustFetch(t, m, Remote{URL: url, Path: "team-1", MaxAge: time.Hour, Known: requested.AskedAt}) })
 	if requests != 1 {
 		t.Errorf("a source that had the answer already made %d requests", requests)
 	}
-	// When the interval is over, one asks.
+	// After the interval, one source sends a request.
 	time.Sleep(50 * time.Millisecond)
-	if requests, _ = s.cost(func() { all(50 * time.Millisecond) }); requests < 1 || requests > 10 { // ten, on a machine that stalls
+	if requests, _ = s.cost(func() { all(50 * time.Millisecond) }); requests < 1 || requests > 10 { // up to ten, on a slow machine
 		t.Errorf("the next interval took %d requests", requests)
 	}
 }
 
-// A fetch that waits for another one shares its answer, without any allowance: it is
-// not older than the question. So a hundred looks that one push asks for are few.
+// A fetch that waits for another one uses its references even without MaxAge, because they
+// are not older than the call. One push that triggers a hundred reconciliations thus causes
+// few requests.
 func TestFetchesThatWaitShare(t *testing.T) {
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
 	r.commit("a.yaml", "a: 1\n")
@@ -105,7 +106,7 @@ func TestFetchesThatWaitShare(t *testing.T) {
 		})
 	}
 	begun.Wait()
-	time.Sleep(100 * time.Millisecond) // so that all of them wait; one that does not asks itself
+	time.Sleep(100 * time.Millisecond) // until all of them wait; one that does not sends a request of its own
 	requests, _ := s.cost(func() {
 		mirror.idle.Release(1)
 		done.Wait()
@@ -115,7 +116,7 @@ func TestFetchesThatWaitShare(t *testing.T) {
 	}
 }
 
-// An answer from before does not hide what has come since.
+// Cached references never hide a reference that was created since.
 func TestSharedAnswerIsNotEnough(t *testing.T) {
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
 	r.commit("a.yaml", "a: 1\n")
@@ -136,7 +137,7 @@ func TestSharedAnswerIsNotEnough(t *testing.T) {
 	wantError(t, err, ErrNotFound, `"later"`)
 }
 
-// A server that is down is not waited for by every source.
+// Only one source waits for a server that is down.
 func TestSourcesShareAFailure(t *testing.T) {
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
 	r.commit("a.yaml", "a: 1\n")
@@ -163,7 +164,8 @@ func TestSourcesShareAFailure(t *testing.T) {
 	if n := asked.Load(); n != 1 {
 		t.Errorf("ten sources asked %d times", n)
 	}
-	// Who was told to look asks, and the others see that the server is back.
+	// A source that is reconciled on request sends a request, and the others then use its
+	// references.
 	down.Store(false)
 	mustFetch(t, m, Remote{URL: remote.URL})
 	asked.Store(0)
@@ -174,8 +176,8 @@ func TestSourcesShareAFailure(t *testing.T) {
 	}
 }
 
-// What the server does not give out of one branch is no failure of another one, and
-// what was too slow for one source may do for another.
+// An error about a commit of one branch is not used for another branch, and a timeout not for
+// a source with a longer timeout.
 func TestSourcesShareOnlyTheirOwnFailure(t *testing.T) {
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
 	r.commit("a.yaml", "a: 1\n")
@@ -216,7 +218,7 @@ func TestSourcesShareOnlyTheirOwnFailure(t *testing.T) {
 	}
 }
 
-// Neither is GitHub waited for by every source of an app.
+// Only one source of an app waits for GitHub, too.
 func TestSourcesShareATokenThatIsNotGiven(t *testing.T) {
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -238,7 +240,7 @@ func TestSourcesShareATokenThatIsNotGiven(t *testing.T) {
 	}
 }
 
-// Work that costs memory waits for its turn, and not longer than whoever asked for it.
+// Operations that take much memory wait for others, at most until their context ends.
 func TestTurns(t *testing.T) {
 	var work turns
 	var last func()

@@ -12,41 +12,42 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
 
-// Demand says what has to be signed before a snapshot may be used.
+// Demand specifies what must be signed before a snapshot can be used.
 type Demand = verification.Demand
 
 // PathDemand allows changes of the paths that match a glob to some principals.
 type PathDemand = verification.PathDemand
 
-// Signed is a tag or a commit with its good signature.
+// Signed is a tag or a commit with its valid signature.
 type Signed = verification.Signed
 
-// UnverifiedError says why a snapshot must not be used, and what to do about it.
+// UnverifiedError is the reason why a snapshot must not be used, with the remedy.
 type UnverifiedError = verification.UnverifiedError
 
-// Reasons of an UnverifiedError beside those of package signature.
+// Reasons of an UnverifiedError in addition to those of package signature.
 const (
 	NotAllowed   = verification.NotAllowed
 	RangeUnknown = verification.RangeUnknown
 )
 
-// Verify checks the signatures that are demanded, and returns those of the tag and
-// of the head. An *UnverifiedError means that the snapshot must not be used; any
-// other error that it could not be found out.
+// Verify checks the demanded signatures, and returns those of the tag and of the head. An
+// *UnverifiedError means that the snapshot must not be used. Any other error means that the
+// check could not be completed.
 //
-// Paths are held against what changes a path that a glob matches: its content, its
-// mode, its being there, and whether an IgnoreFile hides it, wherever that lies.
+// Paths of a Demand apply to every change of a path that their glob matches: of its content,
+// of its mode, its addition or removal, and a change of an IgnoreFile in any folder that hides
+// or reveals it.
 //
-// The range is the first-parent line after Since. Where Since is not on that line, after
-// a force-push or a merge that has it as another than the first parent, the range begins
-// after the newest commit that is in its history, and whoever signed Head must be allowed
-// to change all that differs between Since and Head.
+// The range consists of the first-parent history after Since. If Since is not in it, after a
+// force-push or a merge that has Since as another parent than the first, the range starts
+// after the newest commit that is in the history of Since, and the signer of Head must be
+// allowed to change all paths that differ between Since and Head.
 //
-// Without Since there is no range, and Paths are held against the history: of each path
-// the last commit of the first-parent line that changed it must be signed by who may,
-// with a key that was valid then. Of a key that has an end the line has to bear out when
-// the commit was made: it may follow none that is newer. A merge changes also what it
-// does not take over of its other parents.
+// Without Since there is no range, and Paths apply to the history: for each path, the last
+// commit of the first-parent history that changed it must be signed by an allowed principal,
+// with a key that was valid then. If the key has an expiry date, the history must confirm the
+// time of the commit: it must not follow a newer commit. A merge also changes everything that
+// it does not take from its other parents.
 func (s *Snapshot) Verify(ctx context.Context, d verification.Demand) ([]verification.Signed, error) {
 	if s.objects == nil || s.Head == "" || s.Reference == "" && d.Tag {
 		return nil, fault.New(fault.ErrInvalid, "there is no commit or tag that could be signed")
@@ -62,9 +63,9 @@ func (s *Snapshot) Verify(ctx context.Context, d verification.Demand) ([]verific
 	return good, nil
 }
 
-// SignatureOf says who signed a commit that was accepted long ago, with a key that may
-// have ended since. The error is that of Keys.Verify where there is no good signature,
-// and an *signature.Error, too, where the key has an end and the commit follows a newer one.
+// SignatureOf returns the signature of a commit that was accepted earlier. Its key can have
+// expired since. The error is that of Keys.Verify if there is no valid signature, and also an
+// *signature.Error if the key has an expiry date and the commit follows a newer one.
 func (s *Snapshot) SignatureOf(ctx context.Context, c Commit, keys *signature.Keys) (verification.Signed, error) {
 	if s.objects == nil || !objectstore.IsObjectID(string(c)) {
 		return verification.Signed{}, fault.New(fault.ErrNotFound, "there is no such commit")
@@ -76,7 +77,7 @@ func (s *Snapshot) SignatureOf(ctx context.Context, c Commit, keys *signature.Ke
 	return good, nil
 }
 
-// subject is what is verified of a snapshot.
+// subject returns the data of the snapshot that is verified.
 func (s *Snapshot) subject() verification.Subject {
 	return verification.Subject{
 		Objects:   s.objects.Reader(),

@@ -14,60 +14,59 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/verification"
 )
 
-// Snapshot is what a source holds at one revision. It is never changed after it
-// was returned; its slices may be shared with other snapshots.
+// Snapshot has the files and the history of a source at one revision. It never changes after
+// it was returned. Its slices can be shared with other snapshots.
 type Snapshot struct {
-	// Revision is written as in Flux's RFC-0005: "main@sha1:<40 hex>" for a branch,
+	// Revision has the format of Flux RFC-0005: "main@sha1:<40 hex>" for a branch,
 	// "v1.2.3@sha1:<40 hex>" for a tag, "refs/pull/420/head@sha1:<40 hex>" for another
 	// reference, "sha1:<40 hex>" for a commit, and "sha256:<64 hex>" over the files of
 	// a directory that has no Git or is not clean.
 	Revision string
-	// Reference is the full name that led to Head on a server, such as
-	// refs/tags/v1.2.3; "" for a commit alone and for what is not on a server.
+	// Reference is the full name of the reference on a server, such as refs/tags/v1.2.3; ""
+	// for a commit without a reference and for sources that are not on a server.
 	Reference string
 	// Repository is the remote's URL, without user-info, or the directory's path.
 	Repository string
-	// Head is the commit the files were read at; "" for a directory without Git.
+	// Head is the commit of the files; "" for a directory without Git.
 	Head history.Commit
 	// Files are the profile files (regular blobs *.yaml and *.yml) below the path,
 	// sorted by Path.
 	Files []File
 	// Refused are the entries that were not read, sorted by Path.
 	Refused []Refusal
-	// Line is the first-parent line of Head, oldest first: only the steps that
-	// change a profile file below the path. It is empty without history, which also
-	// means a directory that is a shallow or partial clone.
+	// Line is the first-parent history of Head, oldest first, with only those steps that
+	// change a profile file below the path. It is empty without a history, and for a
+	// directory that is a shallow or partial clone.
 	Line []history.Step
 
-	// AskedAt is when the server was asked for this, which may have been for another
-	// fetch; zero for what is on no server.
+	// AskedAt is when the references were requested from the server, which another fetch
+	// can have done; zero for sources that are not on a server.
 	AskedAt time.Time
 
 	objects  database
 	verified *verification.Cache
 	scope    filter.Scope
-	tag      plumbing.Hash // the annotated tag at Reference; zero where there is none
+	tag      plumbing.Hash // the annotated tag at Reference; zero if there is none
 }
 
-// Commit is the id of a commit: a full SHA-1 in lower-case hex, made by
-// ParseCommit or read from a repository. "" is no commit.
+// Commit is the id of a commit: a full SHA-1 in lower-case hex, made by ParseCommit or read
+// from a repository. "" means none.
 type Commit = history.Commit
 
-// ParseCommit accepts 40 hex digits in lower case and nothing else.
+// ParseCommit accepts exactly 40 hex digits in lower case.
 func ParseCommit(s string) (Commit, error) { return history.ParseCommit(s) }
 
-// Step is a commit on the first-parent line, compared with its first parent.
+// Step is a commit in the first-parent history, compared with its first parent.
 type Step = history.Step
 
 // Change is a profile file that was added, changed or removed. A rename is a removal
 // and an addition.
 type Change = history.Change
 
-// Author is who wrote a commit.
+// Author is the author of a commit.
 type Author = history.Author
 
-// Lines keeps histories in memory, so that a new head costs its own steps and not
-// the whole walk.
+// Lines caches histories in memory, so that only new commits are walked.
 type Lines = history.Lines
 
 // File is one profile file.
@@ -76,16 +75,16 @@ type File = filter.File
 // Refusal is an entry that was not read.
 type Refusal = filter.Refusal
 
-// MoreRefused is the path of the last Refusal of a list that is cut off. No entry of a
-// repository has this name.
+// MoreRefused is the path of the last Refusal in a truncated list. No entry of a repository
+// has this name.
 const MoreRefused = filter.MoreRefused
 
-// IgnoreFile is the name of a file with patterns in gitignore's syntax, which count
-// in its folder and below.
+// IgnoreFile is the name of a file with patterns in gitignore syntax, which apply in its
+// folder and below.
 const IgnoreFile = filter.IgnoreFile
 
-// Read returns the content of a blob that the Line or the Files name. A blob of
-// more than 1 MiB is ErrInvalid, one that is not there ErrNotFound.
+// Read returns the content of a blob that the Line or the Files name. The error is ErrInvalid
+// for a blob of more than 1 MiB, and ErrNotFound for one that does not exist.
 func (s *Snapshot) Read(ctx context.Context, blob string) ([]byte, error) {
 	for _, f := range s.Files {
 		if f.Blob == blob {
@@ -96,7 +95,7 @@ func (s *Snapshot) Read(ctx context.Context, blob string) ([]byte, error) {
 		return nil, fmt.Errorf("reading blob %q of %s: %w", fault.Shorten(blob), s.Repository, fault.New(fault.ErrNotFound, "the source has no such blob"))
 	}
 	data, err := s.objects.Reader().Blob(ctx, plumbing.NewHash(blob))
-	if fault.IsMissing(err) { // not damage: the caller may ask for anything
+	if fault.IsMissing(err) { // not damage: the caller can pass any id
 		err = fault.New(fault.ErrNotFound, "the source has no such blob")
 	}
 	if err != nil {
@@ -105,10 +104,10 @@ func (s *Snapshot) Read(ctx context.Context, blob string) ([]byte, error) {
 	return data, nil
 }
 
-// ChangeOf returns the commit that `git log -1 c -- path` finds, and its author.
-// Like Git it follows, at a commit whose path equals that of a parent, the first
-// such parent, and stops at a commit that differs from all of its parents.
-// ErrNotFound: there is no such commit, or the path was never in its history.
+// ChangeOf returns the commit that `git log -1 c -- path` finds, and its author. Like Git, at
+// a commit whose path equals that of a parent it follows the first such parent, and it stops
+// at a commit that differs from all of its parents. The error is ErrNotFound if there is no
+// such commit, or the path was never in its history.
 func (s *Snapshot) ChangeOf(ctx context.Context, c history.Commit, path string) (history.Author, error) {
 	author, err := s.changeOf(ctx, c, path)
 	if err != nil {
@@ -132,17 +131,17 @@ func (s *Snapshot) changeOf(ctx context.Context, c history.Commit, path string) 
 	return author, s.objects.Explain(err)
 }
 
-// database is where a snapshot reads what it did not load.
+// database has the objects that a snapshot reads on demand.
 type database interface {
-	// Reader returns the objects as they are now: a mirror may have been fetched again.
+	// Reader returns the current objects: a mirror can have been fetched again.
 	Reader() *objectstore.Objects
-	// Explain turns damage into an error for the caller, and remembers it.
+	// Explain turns damage into an error for the caller, and records it.
 	Explain(error) error
 }
 
-// Contains tells whether a commit is Head or in its history, be it by a merge. A commit
-// that the repository does not have any more is not. What was followed is another
-// question: see Continues.
+// Contains reports whether a commit is Head or in its history, including merged branches. It
+// is false for a commit that the repository no longer has. Continues considers only the
+// first-parent history.
 func (s *Snapshot) Contains(ctx context.Context, c history.Commit) (bool, error) {
 	if c == s.Head {
 		return true, nil
@@ -157,9 +156,9 @@ func (s *Snapshot) Contains(ctx context.Context, c history.Commit) (bool, error)
 	return found, nil
 }
 
-// Continues tells whether a commit is Head or on its first-parent line, so that whoever
-// followed that commit follows Head without going back. A merge that has the commit as
-// another than the first parent does not continue it.
+// Continues reports whether a commit is Head or in its first-parent history: an update from
+// that commit to Head then only adds commits. It is false for a merge that has the commit as
+// another parent than the first.
 func (s *Snapshot) Continues(ctx context.Context, c history.Commit) (bool, error) {
 	if c == s.Head {
 		return true, nil

@@ -14,8 +14,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
-// What an ssh server may answer instead of a repository. security.md 9, 14: none of
-// it is shown.
+// security.md 9, 14: no error contains what an ssh server sends instead of a repository.
 func TestSSHAnswers(t *testing.T) {
 	host := newHostKey(t)
 	for name, c := range map[string]struct {
@@ -83,7 +82,7 @@ func says(text string) func(string, ssh.Channel) uint32 {
 	return func(_ string, ch ssh.Channel) uint32 { _, _ = io.WriteString(ch.Stderr(), text); return 1 }
 }
 
-// security.md 7: over ssh, too, a slow server is named by the phase it is slow in.
+// security.md 7: the error for a slow ssh server names the phase that timed out.
 func TestSlowSSHServer(t *testing.T) {
 	host := newHostKey(t)
 	silent := listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })

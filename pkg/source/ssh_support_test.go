@@ -23,7 +23,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// newIdentity is a private key as ssh-keygen writes it, and its public key.
+// newIdentity returns a private key in the format of ssh-keygen, and its public key.
 func newIdentity(t testing.TB, password string) (private []byte, public string) {
 	t.Helper()
 	_, key, err := ed25519.GenerateKey(rand.Reader)
@@ -45,8 +45,8 @@ func newIdentity(t testing.TB, password string) (private []byte, public string) 
 	return private, string(ssh.MarshalAuthorizedKey(signer.PublicKey()))
 }
 
-// sealed encrypts a private key with a password, by one round instead of the usual 16: each
-// takes a tenth of a second with the race detector.
+// sealed encrypts a private key with a password. It uses one round instead of the usual 16,
+// because each takes 100 ms with the race detector.
 func sealed(t testing.TB, private []byte, password string) []byte {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "key")
@@ -77,13 +77,13 @@ type sshServer struct {
 	t       testing.TB
 	root    string
 	address string // host and port
-	client  []byte // the private key that it lets in
+	client  []byte // the accepted private key
 
 	mu       sync.Mutex
 	commands []string
-	logins   atomic.Int64 // keys that were shown to it
+	logins   atomic.Int64 // number of keys offered
 
-	// run is what a command does; nil runs git.
+	// run handles a command; nil runs git.
 	run func(command string, ch ssh.Channel) (status uint32)
 }
 
@@ -177,7 +177,7 @@ func (s *sshServer) git(command string, ch ssh.Channel) uint32 {
 	return 0
 }
 
-// push makes the server hold what the repository holds, under a name.
+// push copies the repository to the server, under a name.
 func (s *sshServer) push(r *repo, name string) {
 	s.t.Helper()
 	bare := filepath.Join(s.root, name)
@@ -204,7 +204,7 @@ func signerOf(t testing.TB, private []byte) ssh.Signer {
 	return signer
 }
 
-// knownHost is a line of known_hosts.
+// knownHost returns a line of known_hosts.
 func knownHost(address string, key ssh.Signer) string {
 	host, port, _ := net.SplitHostPort(address)
 	return fmt.Sprintf("[%s]:%s %s", host, port, ssh.MarshalAuthorizedKey(key.PublicKey()))

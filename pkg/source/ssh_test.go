@@ -31,7 +31,7 @@ func TestSSH(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	mustFetch(t, m, remote) // unchanged
-	for i := range 3 {      // in part, also after a rewrite
+	for i := range 3 {      // incrementally, also after a rewrite
 		if i == 1 {
 			r.git("reset", "--quiet", "--hard", "HEAD~1")
 		}
@@ -83,7 +83,7 @@ func globbed(t *testing.T, dir, pattern string) []string {
 	return found
 }
 
-// With the server that Flux tests with.
+// Fetch from the ssh server that Flux uses in its tests.
 func TestSSHGitTestServer(t *testing.T) {
 	g, err := gittestserver.NewTempGitServer()
 	if err != nil {
@@ -122,8 +122,8 @@ func TestSSHGitTestServer(t *testing.T) {
 	}
 }
 
-// Nothing of whoever runs the process counts: neither their keys and agent nor
-// their configuration and known hosts.
+// Nothing of the user who runs the process is used: neither keys and agent nor configuration
+// and known hosts.
 func TestSSHIgnoresTheEnvironment(t *testing.T) {
 	host := newHostKey(t)
 	s, other, r := newSSHServer(t, host), newSSHServer(t, host), newRepo(t)
@@ -182,7 +182,7 @@ func TestHostKeys(t *testing.T) {
 	public := func(key ssh.Signer) string { return string(ssh.MarshalAuthorizedKey(key.PublicKey())) }
 	for name, c := range map[string]struct {
 		knownHosts string
-		says       []string // nothing: it is trusted
+		says       []string // empty if the key is trusted
 	}{
 		"known":                        {knownHost(s.address, host), nil},
 		"known by its second key":      {knownHost(s.address, old), nil},
@@ -215,7 +215,7 @@ func TestHostKeys(t *testing.T) {
 	}
 }
 
-// What only the comparing library refuses is named by its line, too.
+// The error for an invalid line that only the library rejects names the line, too.
 func TestKnownHostsOfNoUse(t *testing.T) {
 	host := newHostKey(t)
 	s := newSSHServer(t, host)
@@ -233,7 +233,7 @@ func TestKnownHostsOfNoUse(t *testing.T) {
 	}
 }
 
-// ecdsaLine is the public key that github.com shows:
+// ecdsaLine is the public key of github.com:
 // https://docs.github.com/en/authentication/keeping-your-account-and-data-secure/githubs-ssh-key-fingerprints
 const ecdsaLine = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTYAAABBBEmKSENjQEezOmxkZMy7opKgwFB9nkt5YRrYMjNuG5N87uRgg6CLrbo5wAdT/y6v0mKV0U2w0WZ2YB/++Tpockg=\n"
 
@@ -279,7 +279,7 @@ func TestEncryptedKey(t *testing.T) {
 	wantError(t, err, ErrInvalid, "password does not decrypt identity")
 }
 
-// security.md 5: what could be more than a path to a shell, or to git, is refused.
+// security.md 5: paths that a shell or git could interpret are rejected.
 func TestSSHAddresses(t *testing.T) {
 
 	m := newMirrors(t)
@@ -302,7 +302,7 @@ func TestSSHAddresses(t *testing.T) {
 	}
 }
 
-// security.md 9: ssh dials as http does.
+// security.md 9: ssh connections have the same address checks as http.
 func TestSSHRefusedAddresses(t *testing.T) {
 	host := newHostKey(t)
 	s := newSSHServer(t, host)
@@ -318,7 +318,7 @@ func TestSSHRefusedAddresses(t *testing.T) {
 	}
 }
 
-// hashed is an address as HashKnownHosts of OpenSSH writes it.
+// hashed returns an address as OpenSSH writes it with HashKnownHosts.
 func hashed(address string) string {
 	return knownhosts.HashHostname(knownhosts.Normalize(address))
 }

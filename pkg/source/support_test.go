@@ -26,7 +26,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
-// canary is in every credential of these tests. It must not turn up in an error.
+// canary is part of every credential in these tests. No error may contain it.
 const canary = "c4n4ry-p4ssw0rd"
 
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
@@ -34,7 +34,7 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustPa
 func TestMain(m *testing.M) {
 	log.SetOutput(io.Discard) // the Git server logs every request
 	for name, value := range map[string]string{
-		"GIT_CONFIG_GLOBAL": os.DevNull, // nothing of whoever runs the tests
+		"GIT_CONFIG_GLOBAL": os.DevNull, // ignore the user's configuration
 		"GIT_CONFIG_SYSTEM": os.DevNull,
 		"GIT_CONFIG_COUNT":  "1",
 		"GIT_CONFIG_KEY_0":  "pack.threads", "GIT_CONFIG_VALUE_0": "1", // many servers share few cores
@@ -46,14 +46,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// repo is a work tree made by the real git.
+// repo is a work tree created with the real git.
 type repo struct {
 	*gittest.Repo
 }
 
 func newRepo(t testing.TB) *repo { return &repo{gittest.New(t)} }
 
-// repoAt is the work tree or the folder at a path.
+// repoAt returns the work tree or the folder at a path.
 func repoAt(t testing.TB, dir string) *repo { return &repo{&gittest.Repo{T: t, Dir: dir}} }
 
 func (r *repo) git(args ...string) string { r.T.Helper(); return r.Git(args...) }
@@ -75,7 +75,7 @@ func gitInput(t testing.TB, dir string, stdin io.Reader, args ...string) string 
 	return gittest.Input(t, dir, stdin, args...)
 }
 
-// server is a real Git server behind a proxy that counts.
+// server is a real Git server behind a proxy that counts requests.
 type server struct {
 	t     testing.TB
 	git   *gittestserver.GitServer
@@ -117,15 +117,15 @@ func newServer(t testing.TB, opts ...func(*gittestserver.GitServer)) *server {
 	return s
 }
 
-// reverseProxy passes requests on. It reads each request to its end first: the
-// server closes a request's body when the response begins, and a proxy that is
-// still reading it then cuts its connection to the other side.
+// reverseProxy forwards requests. It reads each request completely first: the server closes
+// the body of a request when the response starts, and a proxy that still reads the body would
+// then close its connection to the client.
 func reverseProxy(to *url.URL) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		if r.Out.Body != nil {
 			body, err := io.ReadAll(r.Out.Body)
 			if err != nil {
-				body = nil // the client is gone: nobody waits for the answer
+				body = nil // the client closed the connection
 			}
 			r.Out.Body = io.NopCloser(bytes.NewReader(body))
 		}
@@ -145,7 +145,7 @@ func (c countingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// push makes the server hold what the repository holds, under a name.
+// push copies the repository to the server, under a name.
 func (s *server) push(r *repo, name string) string {
 	s.t.Helper()
 	bare := s.path(name)
@@ -159,7 +159,7 @@ func (s *server) push(r *repo, name string) string {
 func (s *server) path(name string) string { return filepath.Join(s.git.Root(), name) }
 func (s *server) url(name string) string  { return s.proxy.URL + "/" + name }
 
-// cost runs a function and returns the requests and bytes it cost.
+// cost runs a function and returns the number of requests and bytes that it caused.
 func (s *server) cost(f func()) (requests, bytes int64) {
 	r, b := s.requests.Load(), s.bytes.Load()
 	f()
@@ -180,8 +180,8 @@ func mustFetch(t testing.TB, m *Mirrors, r Remote) *Snapshot {
 	return s
 }
 
-// wantError checks an error's kind, that its text says certain things, and that it
-// holds no credential: security.md 14.
+// wantError checks the kind of an error, that its text contains some parts, and that it
+// contains no credential: security.md 14.
 func wantError(t testing.TB, err, kind error, says ...string) {
 	t.Helper()
 	if !errors.Is(err, kind) {
@@ -207,7 +207,8 @@ func paths(files []File) []string {
 
 var discard = log.New(io.Discard, "", 0)
 
-// fullBacklog is an address that does not answer: its queue of connections is full.
+// fullBacklog returns an address that does not answer, because its backlog of connections is
+// full.
 func fullBacklog(t testing.TB) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)

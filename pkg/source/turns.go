@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// turns bounds what is done at a time by what it costs in memory or on disk. Who waits
-// for a server that says nothing takes none. The zero value is ready.
+// turns bounds the number of concurrent operations that take much memory or disk space. A
+// fetch that waits for a server's references does not count. The zero value is ready to use.
 type turns struct {
 	once sync.Once
 	free *semaphore.Weighted
 }
 
-// take waits for one of maxTurns. done gives it back.
+// take waits for one of maxTurns. The caller calls done to release it.
 func (t *turns) take(ctx context.Context) (done func(), err error) {
 	t.once.Do(func() { t.free = semaphore.NewWeighted(maxTurns) })
 	if err := t.free.Acquire(ctx, 1); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
 
-// person signs with SSH as the real git does.
+// person has an SSH key to sign commits with the real git.
 type person struct {
 	name, file, public string
 }
@@ -33,13 +33,13 @@ func newPerson(t testing.TB, name string) person {
 	return person{name, file, strings.TrimSpace(string(public))}
 }
 
-// as runs git so that what it makes is signed by a person.
+// as runs git so that a person signs the commit or tag.
 func (r *repo) as(p person, args ...string) string {
 	r.T.Helper()
 	return r.git(append([]string{"-c", "gpg.format=ssh", "-c", "user.signingkey=" + p.file, "-c", "commit.gpgsign=true"}, args...)...)
 }
 
-// commitAs is commit, signed.
+// commitAs is commit with a signature.
 func (r *repo) commitAs(p person, files ...string) Commit {
 	r.T.Helper()
 	for i := 0; i+1 < len(files); i += 2 {
@@ -63,7 +63,7 @@ func allow(t testing.TB, people ...person) *signature.Keys {
 	return k
 }
 
-// seen is a repository behind a server, and a mirror of it.
+// seen is a repository on a server, and a mirror of it.
 type seen struct {
 	*repo
 	server *server
@@ -151,7 +151,7 @@ func TestVerifyHead(t *testing.T) {
 	}
 }
 
-// What git finds good is good here, and what it does not is not, whatever is in a commit.
+// Signatures of commits with any content are valid exactly if git accepts them.
 func TestVerifyAsGitDoes(t *testing.T) {
 	ada := newPerson(t, "ada@example.com")
 	s := newSeen(t)
@@ -199,8 +199,8 @@ func TestVerifyAsGitDoes(t *testing.T) {
 	}
 }
 
-// A signature that stands between the lines of a commit would hide its parents from
-// whoever reads the first lines, and leave what was signed unchanged.
+// A signature between the header lines of a commit would hide the parents from a reader of the
+// first lines, without a change of the signed content.
 func TestSignatureBetweenTheLines(t *testing.T) {
 	ada := newPerson(t, "ada@example.com")
 	s := newSeen(t)
@@ -218,7 +218,7 @@ func TestSignatureBetweenTheLines(t *testing.T) {
 	for at := 1; at <= 3; at++ {
 		forged := strings.Join(header[:at], "") + strings.Join(sig, "") + strings.Join(header[at:], "")
 		_, err := verification.SplitCommit(plumbing.ZeroHash, []byte(forged))
-		if (err == nil) != (at > 1) { // behind the parents nothing is hidden
+		if (err == nil) != (at > 1) { // after the parents it hides nothing
 			t.Errorf("after line %d: %v", at, err)
 		}
 		id := gitInput(t, s.Dir, strings.NewReader(forged), "hash-object", "-t", "commit", "-w", "--stdin", "--literally")
@@ -256,7 +256,7 @@ func TestVerifyTag(t *testing.T) {
 	s.bad(tag, signature.Missing, `tag "v1.2.0"`, "not signed")
 	s.as(eve, "tag", "--sign", "--message=eve's", "v1.3.0")
 	s.bad(tag, signature.OfUnknownKey, `tag "v1.3.0" of "Ben <ben@example.com>"`)
-	// An old release under a new name: signed, and not as this.
+	// An old release under a new name has a valid signature, but of another tag name.
 	s.git("update-ref", "refs/tags/v1.4.0", s.git("rev-parse", "v1.0.0"))
 	s.bad(tag, signature.Invalid, `tag "v1.4.0"`, `the signed tag is "v1.0.0"`)
 	forged := strings.Replace(s.git("cat-file", "tag", "v1.0.0")+"\n", "tag v1.0.0", "tag v1.5.0", 1)
@@ -275,7 +275,7 @@ func TestVerifyWithGPG(t *testing.T) {
 	if _, err := exec.LookPath("gpg"); err != nil {
 		t.Skip("gpg is not installed; signatures made by go-crypto are tested in package signature")
 	}
-	home, err := os.MkdirTemp("", "gpg") // short: a socket is made in it
+	home, err := os.MkdirTemp("", "gpg") // a short path, because gpg creates a socket in it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestVerifyWithGPG(t *testing.T) {
 	s.good(Demand{Keys: one, Tag: true}, "ben.asc (ben <ben@example.com>)")
 }
 
-// A commit may say anything about itself (security.md 28).
+// Texts from commits are quoted, because an attacker can choose them (security.md 28).
 func TestWhatACommitSaysIsQuoted(t *testing.T) {
 	s := newSeen(t)
 	s.write("a.yaml", "1\n")

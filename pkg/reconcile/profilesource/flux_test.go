@@ -276,7 +276,7 @@ func TestFlux(t *testing.T) {
 
 	// Without Flux the controller runs, and says what is missing; with it, it goes on.
 	b.source("git", ref(sourcev1.GitRepositoryKind, "osps"))
-	if got := b.kstatus(b.until("git", "DependencyNotReady", "install Flux")); got != status.InProgressStatus {
+	if got := b.kstatus(b.until("git", "DependencyNotReady", "install or upgrade Flux")); got != status.InProgressStatus {
 		t.Errorf("without Flux it is %s", got)
 	}
 	b.do(b.cluster.Apply(t.Context(), "testdata/flux/source.toolkit.fluxcd.io_gitrepositories.yaml", "testdata/flux/source.toolkit.fluxcd.io_ocirepositories.yaml",

@@ -13,7 +13,7 @@ type File struct {
 	Path  string // relative to the repository's root, with forward slashes
 	Blob  string // its object id, computed in the same way for files of a directory
 	Data  []byte
-	Dirty bool // directories only: the content is not that of the commit at Head, or there is no commit
+	Dirty bool // directories only: the content differs from that at Head, or Head has no commit
 }
 
 // MoreRefused is the path of the last Refusal in a truncated list. No entry of a

@@ -5,7 +5,7 @@ package filter
 // memory of a controller.
 const (
 	MaxFileBytes  = 1 << 20  // 1 MiB: an object of the API server cannot be larger than 1.5 MiB
-	MaxFiles      = 2000     // files per snapshot, each of which can become an object
+	MaxFiles      = 2000     // files per snapshot; each can become an object
 	maxTotalBytes = 64 << 20 // 64 MiB: all files of a snapshot, which are held in memory together
 	MaxRefusals   = 1000     // a list that users can still read; the last entry counts the rest
 	MaxDepth      = 32       // folders below the source's path
