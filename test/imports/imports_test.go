@@ -38,12 +38,10 @@ const withClients = 3
 // peers are the imports within one layer.
 var peers = map[string][]string{
 	"pkg/profile":     {"pkg/redact", "pkg/source"},
-	"pkg/lineage":     {"pkg/redact", "pkg/render"},
+	"pkg/lineage":     {"pkg/render"},
 	"pkg/selection":   {"pkg/profile"},
-	"pkg/attestation": {"pkg/lineage", "pkg/render"},
-	"pkg/source":      {"pkg/redact"},
+	"pkg/attestation": {"pkg/render"},
 	"pkg/render":      {"pkg/redact"},
-	"pkg/runnerlog":   {"pkg/redact"},
 	// The code that it shares with the controllers is to move to pkg/lineage.
 	"pkg/migrate/handback": {"pkg/reconcile/pools", "pkg/reconcile/shard"},
 }
@@ -53,9 +51,7 @@ var services = []string{"metrics", "notify", "ownership", "shard"}
 
 // controllers are the imports of one controller by another.
 var controllers = map[string][]string{
-	"dryrun":        {"pools"},
 	"profilesource": {"commitstatus"},
-	"publish":       {"pools"},
 }
 
 // layerOf is the index of a package's layer, and its entry there.

@@ -6,6 +6,6 @@
 // here-document and a quoted text are what they are. A rule that finds something is to
 // be right; where it takes running the script to know, it says nothing.
 //
-// Start with Rules in rules.go, which says what each rule finds and why; Check in
-// check.go is what the engine of lint calls.
+// Start with Check in check.go, which the engine of lint calls; rules.go of pkg/lint has the
+// name and the text of each rule.
 package shellrules
