@@ -47,7 +47,7 @@ func TestUsersOfObject(t *testing.T) {
 	}
 	lacking := &machines.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "lacking", UID: "u"}}
 	r := &Reconciler{Management: f.r.Management, Worker: f.r.Worker, Namespace: f.r.Namespace} // no controller runs its pools
-	r.cache.remember(lacking, func(m *memory) { m.lacks = []string{"osp-x-v1.0.0"} })
+	r.cache.update(lacking, func(m *cachedPool) { m.lacks = []string{"osp-x-v1.0.0"} })
 
 	object := &osm.OperatingSystemProfile{
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "osp-x-v1.0.0", UID: "1", Labels: map[string]string{api.LabelProfile: "osp-x"}},

@@ -71,10 +71,10 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 		return err
 	}
 	if p.bootstrap.write != nil || seen.objects.bootstrap != nil {
-		w.report.cache.remember(seen.md, func(m *memory) { m.booted = true })
+		w.report.cache.update(seen.md, func(m *cachedPool) { m.booted = true })
 	}
 	if osc != nil && ownerOf(osc) == poolKey(seen.md) { // not another controller's that is yet to be replaced
-		if err := w.note(ctx, osc, p, w.report.keepFact(ctx, seen, osc, p)); err != nil {
+		if err := w.annotateOutcome(ctx, osc, p, w.report.recordConfigFact(ctx, seen, osc, p)); err != nil {
 			return err
 		}
 	}
@@ -99,7 +99,7 @@ func (w writer) prepare(ctx context.Context, seen *observed, p plan) error {
 			}
 			return w.archive.EnsureSettings(ctx, p.settings, p.osc != nil)
 		},
-		func() error { return w.keepInputs(ctx, seen, p.inputs) },
+		func() error { return w.storeInputs(ctx, seen, p.inputs) },
 	)
 }
 
@@ -114,28 +114,28 @@ func (w writer) writeConfig(ctx context.Context, have *osm.OperatingSystemConfig
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replaceTime)
 	defer cancel()
-	var standing map[string]string
+	var previous map[string]string
 	if have != nil {
 		var err error
-		if have, err = w.whole(ctx, have); err != nil {
+		if have, err = w.completeConfig(ctx, have); err != nil {
 			return nil, err
 		}
-		standing = have.Annotations
+		previous = have.Annotations
 		if p.was != nil {
 			p.was.spec = &have.Spec
 		}
 		if p.replaced.Object != "" {
-			if err := w.keepRecord(ctx, have); err != nil {
+			if err := w.archiveRecord(ctx, have); err != nil {
 				return nil, err
 			}
-			w.report.tellBefore(ctx, have)
+			w.report.recordReplacedFact(ctx, have)
 		}
 		if err := client.IgnoreNotFound(w.clusterOf(have).Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
 			return nil, fault.Raced(fmt.Errorf("deleting OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(have), err))
 		}
 	}
 	created := p.osc.DeepCopy() // the answer is decoded into it
-	maps.Copy(created.Annotations, p.refusalNotes(standing, w.clock.Now()))
+	maps.Copy(created.Annotations, p.refusalNotes(previous, w.clock.Now()))
 	err := w.management.Create(ctx, created, client.FieldOwner(api.FieldManager))
 	if err == nil {
 		return created, nil
@@ -157,18 +157,18 @@ func (w writer) writeConfig(ctx context.Context, have *osm.OperatingSystemConfig
 	return nil, err
 }
 
-// keepRecord archives the record of a configuration that is about to be deleted.
-func (w writer) keepRecord(ctx context.Context, osc *osm.OperatingSystemConfig) error {
+// archiveRecord archives the record of a configuration that is about to be deleted.
+func (w writer) archiveRecord(ctx context.Context, osc *osm.OperatingSystemConfig) error {
 	rec := recordOf(osc)
 	if disagrees(osc, rec) != "" {
 		return nil // the reference's, or edited by hand: nothing to vouch for
 	}
-	return w.archive.Keep(ctx, osc, rec)
+	return w.archive.Store(ctx, osc, rec)
 }
 
-// note records in the annotations of the configuration why the pool cannot have a newer one, if
-// that is known, and the id of its audit log entry.
-func (w writer) note(ctx context.Context, osc *osm.OperatingSystemConfig, p plan, journaled string) error {
+// annotateOutcome records in the annotations of the configuration why the pool cannot have a
+// newer one, if that is known, and the id of its audit log entry.
+func (w writer) annotateOutcome(ctx context.Context, osc *osm.OperatingSystemConfig, p plan, journaled string) error {
 	patch := map[string]any{}
 	if p.unread == nil {
 		want := p.refusalNotes(osc.Annotations, w.clock.Now())
@@ -202,7 +202,7 @@ func (r *Reconciler) requestNodeToken(ctx context.Context, seen *observed) error
 	if err != nil {
 		return err
 	}
-	r.cache.remember(seen.md, func(m *memory) { m.token = bound })
+	r.cache.update(seen.md, func(m *cachedPool) { m.token = bound })
 	seen.node, seen.objects.access.Account = bound, account
 	seen.values.APIServerToken, seen.desired.Cluster.APIServerToken = bound.Value, bound.Value
 	if seen.lastGood != nil {

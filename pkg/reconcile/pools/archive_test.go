@@ -247,7 +247,7 @@ func TestLastGoodFromTheArchive(t *testing.T) {
 		f.ensure(broken)
 		f.patch(f.pool, `{"metadata":{"annotations":{"k8c.io/operating-system-profile":"osp-broken"}}}`)
 		if archived {
-			if err := f.r.writer().keepRecord(t.Context(), first); err != nil {
+			if err := f.r.writer().archiveRecord(t.Context(), first); err != nil {
 				t.Fatal(err)
 			}
 			f.delete(first)

@@ -31,11 +31,11 @@ type Journal interface {
 	Tell(facts ...auditlog.Fact)
 }
 
-// keepFact writes to the audit log which configuration a pool has, after its Secrets have it,
-// and returns the id of the entry. It returns "" if the configuration names an entry already, or
+// recordConfigFact writes to the audit log which configuration a pool has, after its Secrets
+// have it, and returns the id of the entry. It returns "" if the configuration names an entry already, or
 // if the entry cannot be written now. A configuration that names no entry is logged again, so an
 // interruption before the entry is named loses nothing.
-func (r reporter) keepFact(ctx context.Context, seen *observed, osc *osm.OperatingSystemConfig, p plan) string {
+func (r reporter) recordConfigFact(ctx context.Context, seen *observed, osc *osm.OperatingSystemConfig, p plan) string {
 	rec := recordOf(osc)
 	if r.journal == nil || rec.Object == "" || osc.Annotations[api.AnnotationJournaled] != "" {
 		return ""
@@ -65,8 +65,9 @@ func (r reporter) keepFact(ctx context.Context, seen *observed, osc *osm.Operati
 	return f.ID()
 }
 
-// tellBefore logs a configuration that is about to be replaced and is missing from the audit log.
-func (r reporter) tellBefore(ctx context.Context, osc *osm.OperatingSystemConfig) {
+// recordReplacedFact logs a configuration that is about to be replaced and is missing from the
+// audit log.
+func (r reporter) recordReplacedFact(ctx context.Context, osc *osm.OperatingSystemConfig) {
 	rec := recordOf(osc)
 	namespace, name, ok := cutKey(ownerOf(osc))
 	if r.journal == nil || osc.Annotations[api.AnnotationJournaled] != "" || rec.Object == "" || !ok {
@@ -78,9 +79,9 @@ func (r reporter) tellBefore(ctx context.Context, osc *osm.OperatingSystemConfig
 	r.journal.Tell(f)
 }
 
-// tellDeleted logs that the configuration of a former pool was deleted, including its content if
+// recordDeletedFact logs that the configuration of a former pool was deleted, including its content if
 // its record can be trusted.
-func (r reporter) tellDeleted(md *cluster.MachineDeployment, osc *osm.OperatingSystemConfig, believed bool) {
+func (r reporter) recordDeletedFact(md *cluster.MachineDeployment, osc *osm.OperatingSystemConfig, believed bool) {
 	rec := recordOf(osc)
 	if r.journal == nil || rec.Object == "" {
 		return

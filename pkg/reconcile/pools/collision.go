@@ -61,7 +61,7 @@ func unowned(obj client.Object, rivals []rival) error {
 type rival struct {
 	md       *cluster.MachineDeployment
 	names    []string // that both have, as lineage.ObjectNames
-	standing standing
+	progress progress
 }
 
 // shares reports whether an object has a name of both pools.
@@ -75,33 +75,33 @@ func (r rival) shares(obj client.Object) bool {
 	return false
 }
 
-// standing is the progress of a pool. If two pools share a name, the one with more progress has
+// progress says which objects of a pool exist. If two pools share a name, the one with more progress has
 // it; with equal progress, the older one.
-type standing int
+type progress int
 
 const (
-	// standsNew has nothing that a machine can boot from.
-	standsNew standing = iota
-	// standsBegun has a configuration or a provisioning document of ours.
-	standsBegun
-	// standsLegacy has a bootstrap document of the reference.
-	standsLegacy
-	// standsServed has a bootstrap document of ours.
-	standsServed
+	// progressNew has nothing that a machine can boot from.
+	progressNew progress = iota
+	// progressBegun has a configuration or a provisioning document of ours.
+	progressBegun
+	// progressLegacy has a bootstrap document of the reference.
+	progressLegacy
+	// progressServed has a bootstrap document of ours.
+	progressServed
 )
 
-func standingOf(md *cluster.MachineDeployment, have objects) standing {
+func progressOf(md *cluster.MachineDeployment, have objects) progress {
 	seen := &observed{md: md}
 	owns := func(obj client.Object, there bool) bool { return there && seen.owns(obj) }
 	switch {
 	case owns(have.bootstrap, have.bootstrap != nil):
-		return standsServed
+		return progressServed
 	case have.bootstrap != nil && takeover.MadeByReference(have.bootstrap):
-		return standsLegacy
+		return progressLegacy
 	case owns(have.osc, have.osc != nil), owns(have.provisioning, have.provisioning != nil):
-		return standsBegun
+		return progressBegun
 	}
-	return standsNew
+	return progressNew
 }
 
 // rivals are the other pools that share a name with a pool. They are looked for only if it
@@ -116,7 +116,7 @@ func (r reader) rivals(ctx context.Context, seen *observed) ([]rival, error) {
 		if failed != nil {
 			return nil, failed
 		}
-		out[i].standing = standingOf(out[i].md, have)
+		out[i].progress = progressOf(out[i].md, have)
 	}
 	return out, err
 }
@@ -174,16 +174,16 @@ func common(a, b []string) []string {
 // yieldsTo finds the rival that has the names instead of this pool; nil if there is none. Objects
 // of OSM under a name of both pools identify their pool themselves.
 func (seen *observed) yieldsTo() *rival {
-	own := standingOf(seen.md, seen.objects)
-	if own == standsServed {
+	own := progressOf(seen.md, seen.objects)
+	if own == progressServed {
 		return nil
 	}
 	for i := range seen.rivals {
 		rival := &seen.rivals[i]
-		if !isPool(rival.md) || own == standsLegacy && rival.shares(seen.objects.bootstrap) {
+		if !isPool(rival.md) || own == progressLegacy && rival.shares(seen.objects.bootstrap) {
 			continue
 		}
-		if rival.standing > own || rival.standing == own && before(rival.md, seen.md) {
+		if rival.progress > own || rival.progress == own && before(rival.md, seen.md) {
 			return rival
 		}
 	}
@@ -191,9 +191,9 @@ func (seen *observed) yieldsTo() *rival {
 }
 
 // refuse is the error for a pool that yields to a rival.
-func (r rival) refuse(md *cluster.MachineDeployment, own standing) error {
+func (r rival) refuse(md *cluster.MachineDeployment, own progress) error {
 	why := "which is older"
-	if r.standing > own {
+	if r.progress > own {
 		why = "which has its configuration already"
 	}
 	return &fault.Refusal{Reason: api.EventNameCollision,
@@ -210,7 +210,7 @@ func (seen *observed) owns(obj client.Object) bool {
 // to boot from: otherwise each of the two could wait forever for an object that the other has.
 // It reads from the API server, because the cache can be stale and a machine can have used them.
 func (r reader) unused(ctx context.Context, seen *observed) ([]client.Object, error) {
-	if seen.yieldsTo() == nil || standingOf(seen.md, seen.objects) >= standsLegacy {
+	if seen.yieldsTo() == nil || progressOf(seen.md, seen.objects) >= progressLegacy {
 		return nil, nil
 	}
 	made, err := r.owned(ctx, r.cached(), seen.md)

@@ -129,28 +129,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.finalize(&md, r.writer().release(ctx, &md))
 	}
 	var seen *observed
-	var unheld error
+	var finalizerErr error
 	err = together(
-		func() error { unheld = r.writer().ensureFinalizer(ctx, &md); return nil },
+		func() error { finalizerErr = r.writer().ensureFinalizer(ctx, &md); return nil },
 		func() (err error) { seen, err = r.observe(ctx, &md); return err },
 	)
 	todo := renewal(seen, err)
 	if err == nil {
 		todo = r.plan(ctx, seen)
 	}
-	if unheld != nil {
+	if finalizerErr != nil {
 		err := r.writer().renewToken(ctx, todo.token)
 		if err == nil {
 			err = todo.err
 		}
-		return r.reporter().reportUnheld(&md, renewal(seen, err), err, unheld)
+		return r.reporter().reportWithoutFinalizer(&md, renewal(seen, err), err, finalizerErr)
 	}
 	if todo.err == nil {
-		r.reporter().tellSuspended(seen)
+		r.reporter().reportSuspended(seen)
 	}
-	todo.was = pastOf(seen.objects)
+	todo.was = previousStateOf(seen.objects)
 	err = r.writer().apply(ctx, seen, todo)
-	if r.cache.withhold(seen, todo, err, r.Clock.Now()) {
+	if r.cache.cacheRejection(seen, todo, err, r.Clock.Now()) {
 		return ctrl.Result{RequeueAfter: racedRetry}, nil
 	}
 	return r.reporter().report(&md, todo, err)

@@ -32,10 +32,10 @@ import (
 const (
 	// racedRetry is the wait after a write that came too late, for the cache to follow.
 	racedRetry = 50 * time.Millisecond
-	// racesTold is the number of races in a row after which an event reports them.
-	racesTold = 8
-	// unlookedRetry is the longest wait for the first reconciliation of a source.
-	unlookedRetry = 2 * time.Second
+	// reportAfterRaces is the number of races in a row after which an event reports them.
+	reportAfterRaces = 8
+	// sourceRetry is the longest wait for the first reconciliation of a source.
+	sourceRetry = 2 * time.Second
 	// waitRetry is the wait for an object that no watch reports.
 	waitRetry = 30 * time.Second
 	// collisionRetry is the wait for an object that is in the way to go.
@@ -61,19 +61,19 @@ type reporter struct {
 // that only a change can fix wait for that change; all others back off.
 func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl.Result, error) {
 	if errors.Is(err, fault.ErrRaced) {
-		return ctrl.Result{RequeueAfter: r.lost(md, api.EventWriteRefused, err)}, nil
+		return ctrl.Result{RequeueAfter: r.raceBackoff(md, api.EventWriteRefused, err)}, nil
 	}
 	if errors.Is(err, desired.ErrSourceNotReconciled) {
-		return ctrl.Result{RequeueAfter: min(r.lost(md, api.EventWaiting, err), unlookedRetry)}, nil
+		return ctrl.Result{RequeueAfter: min(r.raceBackoff(md, api.EventWaiting, err), sourceRetry)}, nil
 	}
-	if r.cache.recall(md).races > 0 {
-		r.cache.remember(md, func(m *memory) { m.races = 0 })
+	if r.cache.get(md).races > 0 {
+		r.cache.update(md, func(m *cachedPool) { m.races = 0 })
 	}
 	if p.was != nil && p.was.auditPending {
-		p.poll = sooner(p.poll, journalRetry)
+		p.poll = earliestNonZero(p.poll, journalRetry)
 	}
 	now := r.clock.Now()
-	renewal := sooner(sooner(untilRenewal(p.expires, now), wait.Jitter(p.poll, token.Jitter)), until(p.look, now))
+	renewal := earliestNonZero(earliestNonZero(untilRenewal(p.expires, now), wait.Jitter(p.poll, token.Jitter)), until(p.nextRun, now))
 	var waiting *fault.Wait
 	if errors.As(err, &waiting) {
 		r.refused(md, api.EventWaiting, waiting)
@@ -97,42 +97,42 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl
 		return ctrl.Result{}, err
 	}
 	if p.was != nil {
-		r.tellDone(md, p)
+		r.reportApplied(md, p)
 	}
 	if p.unread != nil {
 		return ctrl.Result{}, p.unread
 	}
 	if p.token.Poll {
-		renewal = sooner(renewal, wait.Jitter(tokenPoll, token.Jitter))
+		renewal = earliestNonZero(renewal, wait.Jitter(tokenPoll, token.Jitter))
 	}
 	return ctrl.Result{RequeueAfter: renewal}, nil
 }
 
-// reportUnheld reports why a pool could not be reconciled and why it did not get the finalizer:
-// neither hides the other, and the finalizer is retried.
-func (r reporter) reportUnheld(md *cluster.MachineDeployment, p plan, err, unheld error) (ctrl.Result, error) {
+// reportWithoutFinalizer reports why a pool could not be reconciled and why it did not get the
+// finalizer: neither hides the other, and the finalizer is retried.
+func (r reporter) reportWithoutFinalizer(md *cluster.MachineDeployment, p plan, err, finalizerErr error) (ctrl.Result, error) {
 	reason, refused := fault.Permanent(err)
 	var waiting *fault.Wait
 	if !refused && errors.As(err, &waiting) {
 		reason, refused = api.EventWaiting, true
 	}
-	if !refused || unheld == nil || errors.Is(unheld, fault.ErrRaced) {
-		return r.report(md, p, errors.Join(err, unheld))
+	if !refused || finalizerErr == nil || errors.Is(finalizerErr, fault.ErrRaced) {
+		return r.report(md, p, errors.Join(err, finalizerErr))
 	}
-	r.refused(md, reason, fmt.Errorf("%w; and its finalizer cannot be set: %w", err, unheld))
-	return ctrl.Result{}, unheld
+	r.refused(md, reason, fmt.Errorf("%w; and its finalizer cannot be set: %w", err, finalizerErr))
+	return ctrl.Result{}, finalizerErr
 }
 
-// lost is the wait after a write that lost a race, and for objects that appear soon. It grows with
-// each race in a row, because an apparent race can be an object that another client changes all
-// the time. After racesTold of them it emits an event.
-func (r reporter) lost(md *cluster.MachineDeployment, reason string, err error) time.Duration {
-	times := r.cache.recall(md).races
-	r.cache.remember(md, func(m *memory) { m.races++ })
-	if times == racesTold {
+// raceBackoff is the wait after a write that lost a race, and for objects that appear soon. It
+// grows with each race in a row, because an apparent race can be an object that another client
+// changes all the time. After reportAfterRaces of them it emits an event.
+func (r reporter) raceBackoff(md *cluster.MachineDeployment, reason string, err error) time.Duration {
+	times := r.cache.get(md).races
+	r.cache.update(md, func(m *cachedPool) { m.races++ })
+	if times == reportAfterRaces {
 		r.refused(md, reason, err)
 	}
-	return min(racedRetry<<min(times, racesTold), waitRetry)
+	return min(racedRetry<<min(times, reportAfterRaces), waitRetry)
 }
 
 // untilRenewal is the time until a token's end has to be moved; 0 is never.
@@ -162,8 +162,8 @@ func earliest(moments ...time.Time) time.Time {
 	return out
 }
 
-// sooner is the shorter of two waits; 0 is for ever.
-func sooner(a, b time.Duration) time.Duration {
+// earliestNonZero is the shorter of two waits; 0 is for ever.
+func earliestNonZero(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
 	}
@@ -172,17 +172,17 @@ func sooner(a, b time.Duration) time.Duration {
 
 // refused reports why a pool does not have what it asks for.
 func (r reporter) refused(md *cluster.MachineDeployment, reason string, err error) {
-	r.tell(md, reason, err)
+	r.reportProblem(md, reason, err)
 	r.metrics.PoolRefused(client.ObjectKeyFromObject(md), reason)
 }
 
-// tell emits an event about a problem of a pool, once until the problem changes.
-func (r reporter) tell(md *cluster.MachineDeployment, reason string, err error) {
+// reportProblem emits an event about a problem of a pool, once until the problem changes.
+func (r reporter) reportProblem(md *cluster.MachineDeployment, reason string, err error) {
 	message := err.Error()
-	if r.cache.recall(md).told == message {
+	if r.cache.get(md).reported == message {
 		return
 	}
-	r.cache.remember(md, func(m *memory) { m.told = message })
+	r.cache.update(md, func(m *cachedPool) { m.reported = message })
 	r.event(md, corev1.EventTypeWarning, reason, message)
 }
 
@@ -200,8 +200,8 @@ func (r reporter) event(md *cluster.MachineDeployment, kind, reason, note string
 	r.recorder.Eventf(md, nil, kind, reason, "Render", "%s", redact.Shorten(note, redact.MaxEvent))
 }
 
-// past is the state before a plan was applied.
-type past struct {
+// previousState is the state before a plan was applied.
+type previousState struct {
 	objects objects
 	spec    *osm.OperatingSystemConfigSpec // of a configuration that was replaced
 	// refused is what the configuration said of a newer one.
@@ -210,9 +210,9 @@ type past struct {
 	auditPending bool
 }
 
-// pastOf remembers what apply changes on the objects themselves.
-func pastOf(have objects) *past {
-	p := &past{objects: have}
+// previousStateOf remembers what apply changes on the objects themselves.
+func previousStateOf(have objects) *previousState {
+	p := &previousState{objects: have}
 	if have.osc == nil {
 		return p
 	}
@@ -220,8 +220,8 @@ func pastOf(have objects) *past {
 	return p
 }
 
-// keptMessage is what a configuration says while a newer one is refused.
-func keptMessage(p plan) string {
+// refusedMessage is what a configuration says while a newer one is refused.
+func refusedMessage(p plan) string {
 	message := p.refusal.Error()
 	if p.unrenewed != nil {
 		message += "; its Secrets remain unchanged: " + p.unrenewed.Error()
@@ -229,12 +229,12 @@ func keptMessage(p plan) string {
 	return redact.Shorten(redact.Printable(message), redact.MaxCondition)
 }
 
-// tellDone reports the result of an applied plan: what was created, rotated or restored, and
+// reportApplied reports the result of an applied plan: what was created, rotated or restored, and
 // whether the pool has what it requests.
-func (r reporter) tellDone(md *cluster.MachineDeployment, p plan) {
+func (r reporter) reportApplied(md *cluster.MachineDeployment, p plan) {
 	switch {
 	case p.osc != nil && !p.sameAgain:
-		r.tellRotated(md, p)
+		r.reportRotated(md, p)
 	case len(p.drifted) > 0:
 		r.metrics.Rotated(metrics.Restored)
 	case p.provisioning.write != nil || p.bootstrap.write != nil:
@@ -246,43 +246,43 @@ func (r reporter) tellDone(md *cluster.MachineDeployment, p plan) {
 	reason := ""
 	switch {
 	case p.refusal != nil:
-		reason = r.tellKept(md, p)
+		reason = r.reportLastGood(md, p)
 	case p.unread == nil:
-		r.tellHealed(md, p)
+		r.reportRecovered(md, p)
 	}
 	r.metrics.Pool(client.ObjectKeyFromObject(md), p.state(reason))
 }
 
-// tellKept reports why the last good configuration remains, once until the reason changes. The
+// reportLastGood reports why the last good configuration remains, once until the reason changes. The
 // annotations of the configuration contain what was reported before a restart.
-func (r reporter) tellKept(md *cluster.MachineDeployment, p plan) string {
+func (r reporter) reportLastGood(md *cluster.MachineDeployment, p plan) string {
 	reason, _ := fault.Permanent(p.refusal)
 	told := p.refusal
 	if p.unrenewed != nil {
 		told = fmt.Errorf("%w; the last good configuration remains unchanged: %w", p.refusal, p.unrenewed)
 	}
-	if p.was.refused == keptMessage(p) {
-		r.cache.remember(md, func(m *memory) { m.told = cmp.Or(m.told, told.Error()) })
+	if p.was.refused == refusedMessage(p) {
+		r.cache.update(md, func(m *cachedPool) { m.reported = cmp.Or(m.reported, told.Error()) })
 	}
-	r.tell(md, reason, told)
+	r.reportProblem(md, reason, told)
 	return reason
 }
 
-func (r reporter) tellHealed(md *cluster.MachineDeployment, p plan) {
-	told := r.cache.recall(md).told != ""
+func (r reporter) reportRecovered(md *cluster.MachineDeployment, p plan) {
+	told := r.cache.get(md).reported != ""
 	if told {
-		r.cache.remember(md, func(m *memory) { m.told = "" })
+		r.cache.update(md, func(m *cachedPool) { m.reported = "" })
 	}
 	if frozen, _ := suspended(md); frozen {
 		return // what it cannot have does not matter now
 	}
 	if (told || p.was.refused != "") && p.osc == nil {
 		r.event(md, corev1.EventTypeNormal, api.EventConfigHealed,
-			fmt.Sprintf("the pool has what it asks for again: profile %q %s%s", p.serving.Profile, p.serving.Version, at(p.serving.Commit)))
+			fmt.Sprintf("the requested profile is active again: profile %q %s%s", p.serving.Profile, p.serving.Version, at(p.serving.Commit)))
 	}
 }
 
-func (r reporter) tellRotated(md *cluster.MachineDeployment, p plan) {
+func (r reporter) reportRotated(md *cluster.MachineDeployment, p plan) {
 	from, to := p.replaced, p.serving
 	if from.Object == "" {
 		r.metrics.Rotated(metrics.Created)
@@ -338,16 +338,16 @@ func (p plan) state(refused string) metrics.PoolState {
 	return s
 }
 
-// tellSuspended emits one event when a pool is suspended, and one when it is resumed.
-func (r reporter) tellSuspended(seen *observed) {
+// reportSuspended emits one event when a pool is suspended, and one when it is resumed.
+func (r reporter) reportSuspended(seen *observed) {
 	md := seen.md
 	frozen, err := suspended(md)
 	if err != nil {
 		return // that is reported already
 	}
 	if !frozen {
-		if r.cache.recall(md).suspended {
-			r.cache.remember(md, func(m *memory) { m.suspended = false })
+		if r.cache.get(md).suspended {
+			r.cache.update(md, func(m *cachedPool) { m.suspended = false })
 			r.event(md, corev1.EventTypeNormal, api.EventConfigResumed, "the pool follows its profile again")
 		}
 		return
@@ -355,10 +355,10 @@ func (r reporter) tellSuspended(seen *observed) {
 	if seen.objects.osc == nil {
 		return // the first one starts another run
 	}
-	if r.cache.recall(md).suspended {
+	if r.cache.get(md).suspended {
 		return
 	}
-	r.cache.remember(md, func(m *memory) { m.suspended, m.told = true, "" }) // what it cannot have does not matter now
+	r.cache.update(md, func(m *cachedPool) { m.suspended, m.reported = true, "" }) // what it cannot have does not matter now
 	rec := recordOf(seen.objects.osc)
 	r.event(md, corev1.EventTypeNormal, api.EventConfigSuspended,
 		fmt.Sprintf("the configuration is frozen at profile %q %s%s; tokens, the CA and the revision follow. To resume, remove annotation %s", rec.Profile, rec.Version, at(rec.Commit), api.AnnotationSuspend))

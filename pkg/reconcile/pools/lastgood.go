@@ -115,7 +115,7 @@ func madeOf(s *corev1.Secret) bool { return s != nil && s.Annotations[api.Annota
 
 // deletedRecord is what the watch of configurations saw last.
 func (r *Reconciler) deletedRecord(_ context.Context, seen *observed, _ *corev1.Secret) (render.Record, error) {
-	return parseRecord(r.cache.recall(seen.md).deleted.record), nil
+	return parseRecord(r.cache.get(seen.md).deleted.record), nil
 }
 
 // archivedRecordOf finds the record if the controller was interrupted between deleting one
@@ -203,5 +203,5 @@ func (k recordDeleted) keep(was client.Object) {
 		return
 	}
 	md := &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(was.GetAnnotations()[api.AnnotationPoolUID])}}
-	k.cache.remember(md, func(m *memory) { m.deleted = deletedConfig{was.GetUID(), record} })
+	k.cache.update(md, func(m *cachedPool) { m.deleted = deletedConfig{was.GetUID(), record} })
 }

@@ -80,7 +80,7 @@ func TestConfigOfLastGoodComesBack(t *testing.T) {
 				t.Errorf("told was %q", all)
 			}
 			f.reconcile()
-			if f.r.cache.recall(f.pool).deleted.record != "" {
+			if f.r.cache.get(f.pool).deleted.record != "" {
 				t.Error("the record is still remembered")
 			}
 			versions := f.versions()
@@ -218,11 +218,11 @@ func TestRecordThatIsEditedMeanwhile(t *testing.T) {
 	f.reconcile()
 	for _, key := range []string{api.AnnotationRecord, api.AnnotationInputDigest, api.AnnotationSelectedBy} {
 		cached := f.config()
-		if _, err := f.r.reader().whole(t.Context(), cached); err != nil {
+		if _, err := f.r.reader().completeConfig(t.Context(), cached); err != nil {
 			t.Fatal(err)
 		}
 		f.patch(cached.DeepCopy(), `{"metadata":{"annotations":{"`+key+`":"edited"}}}`)
-		if _, err := f.r.reader().whole(t.Context(), cached); !errors.Is(err, fault.ErrRaced) {
+		if _, err := f.r.reader().completeConfig(t.Context(), cached); !errors.Is(err, fault.ErrRaced) {
 			t.Errorf("annotation %s was edited: got %v, want a race", key, err)
 		}
 	}

@@ -156,8 +156,8 @@ func documentsOf(md *cluster.MachineDeployment, among []client.Object) objects {
 	return out
 }
 
-// whole reads a complete configuration. The cache stores it without its spec.
-func (r reader) whole(ctx context.Context, cached *osm.OperatingSystemConfig) (*osm.OperatingSystemConfig, error) {
+// completeConfig reads a complete configuration. The cache stores it without its spec.
+func (r reader) completeConfig(ctx context.Context, cached *osm.OperatingSystemConfig) (*osm.OperatingSystemConfig, error) {
 	key := client.ObjectKeyFromObject(cached)
 	var osc osm.OperatingSystemConfig
 	if err := r.management.Live.Get(ctx, key, &osc); err != nil {

@@ -90,7 +90,7 @@ func (r *Reconciler) observeServed(ctx context.Context, seen *observed) error {
 // observe reads. Only a missing object counts as absent. If it fails it returns what it has read,
 // at least the token, which is renewed despite any other error.
 func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment) (*observed, error) {
-	seen := &observed{md: md, now: r.Clock.Now(), boundTokens: r.NodeTokenTTL != 0, booted: r.cache.recall(md).booted}
+	seen := &observed{md: md, now: r.Clock.Now(), boundTokens: r.NodeTokenTTL != 0, booted: r.cache.get(md).booted}
 	var err error
 	if seen.token, err = r.tokens().Bootstrap(ctx, md); err != nil {
 		return seen, err
@@ -145,7 +145,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 		seen.desired.Pool, seen.poll, seen.desiredErr = r.cloudConfigs().Add(ctx, md, seen.desired)
 	}
 	if seen.desiredErr == nil {
-		seen.poll, seen.desiredErr = r.cache.withheld(seen)
+		seen.poll, seen.desiredErr = r.cache.rejection(seen)
 	}
 	if _, final := fault.Permanent(seen.desiredErr); seen.desiredErr != nil && !final {
 		return seen, seen.desiredErr
@@ -178,15 +178,15 @@ func (r *Reconciler) nodeToken(ctx context.Context, seen *observed) (token.Node,
 	if account == nil {
 		return token.Node{}, nil
 	}
-	if t := r.cache.recall(seen.md).token; t.Account == account.UID && t.Stays(seen.now) {
+	if t := r.cache.get(seen.md).token; t.Account == account.UID && t.IsCurrent(seen.now) {
 		return t, nil
 	}
 	return token.Node{Account: account.UID}, nil
 }
 
-// standingToken is the bound token that a Secret carries, if it is not due for renewal.
-func (seen *observed) standingToken(have *corev1.Secret) (token.Node, bool) {
-	return token.Standing(have, seen.node.Account, seen.now)
+// currentToken is the bound token that a Secret carries, if it is not due for renewal.
+func (seen *observed) currentToken(have *corev1.Secret) (token.Node, bool) {
+	return token.Current(have, seen.node.Account, seen.now)
 }
 
 // noteMissing notes which objects a pool lacks, so that their creation starts it again,
@@ -202,10 +202,10 @@ func (r *Reconciler) noteMissing(ctx context.Context, seen *observed) error {
 			lacks = append(lacks, missing.Object)
 		}
 	}
-	if len(lacks)+len(r.cache.recall(seen.md).lacks) == 0 {
+	if len(lacks)+len(r.cache.get(seen.md).lacks) == 0 {
 		return nil
 	}
-	r.cache.remember(seen.md, func(m *memory) { m.lacks = lacks })
+	r.cache.update(seen.md, func(m *cachedPool) { m.lacks = lacks })
 	for _, ref := range lacks {
 		if r.profiles().Exists(ctx, ref) {
 			return fmt.Errorf("%w: OperatingSystemProfile %s exists", fault.ErrRaced, ref)

@@ -152,9 +152,9 @@ func TestPins(t *testing.T) {
 	told.saidLast(t, "ConfigRotated", "v1.2.0", "v1.1.0 at commit "+commitOf("v1.1.0")[:12])
 	pin("~1.1")
 	f.has("a range", "osp-a-v1.1.1", commitOf("v1.1.1"))
-	standing := f.secret(namesOf(f.pool).Provisioning)
+	provisioning := f.secret(namesOf(f.pool).Provisioning)
 	pin("v1.1.1")
-	if again := f.secret(standing.Name); again.ResourceVersion != standing.ResourceVersion {
+	if again := f.secret(provisioning.Name); again.ResourceVersion != provisioning.ResourceVersion {
 		t.Error("the version stays, and the document was written")
 	}
 	told.told = nil

@@ -44,20 +44,20 @@ type plan struct {
 	provisioning secretPlan
 	bootstrap    secretPlan
 
-	serving   render.Record // of the generation that the plan leads to
-	replaced  render.Record // of the one before, zero when it is the same, or not to be believed
-	drifted   []string      // what a user changed manually, without values
-	sameAgain bool          // drifted includes the configuration, and osc has its previous content
-	wanted    bool          // it is what the pool asks for, not what it had
-	takenOver bool          // a document of OSM is preserved or replaced
-	differs   []string      // what in such documents differs, without content
-	refusal   error         // why the pool does not get what it asks for
-	unrenewed error         // why the documents of the last good generation cannot be renewed
-	unread    error         // why that is not known: something could not be read, and is tried again
-	expires   time.Time     // end of the bootstrap token
-	look      time.Time     // when the token for nodes is due, zero for never
-	poll      time.Duration // until the next read of objects that are not watched, 0 for never
-	was       *past         // the state before apply; nil if nothing was planned
+	serving   render.Record  // of the generation that the plan leads to
+	replaced  render.Record  // of the one before, zero when it is the same, or not to be believed
+	drifted   []string       // what a user changed manually, without values
+	sameAgain bool           // drifted includes the configuration, and osc has its previous content
+	wanted    bool           // it is what the pool asks for, not what it had
+	takenOver bool           // a document of OSM is preserved or replaced
+	differs   []string       // what in such documents differs, without content
+	refusal   error          // why the pool does not get what it asks for
+	unrenewed error          // why the documents of the last good generation cannot be renewed
+	unread    error          // why that is not known: something could not be read, and is tried again
+	expires   time.Time      // end of the bootstrap token
+	nextRun   time.Time      // when the token for nodes is due, zero for never
+	poll      time.Duration  // until the next read of objects that are not watched, 0 for never
+	was       *previousState // the state before apply; nil if nothing was planned
 
 	// lacks is what the plan needs and what is not observed yet. The plan is empty otherwise, and
 	// is made again after that is observed.
@@ -117,7 +117,7 @@ type planner struct {
 // plan plans the configuration that the pool requests, or to maintain the present one.
 func (e planner) plan(seen *observed) plan {
 	if rival := seen.yieldsTo(); rival != nil {
-		p := renewal(seen, rival.refuse(seen.md, standingOf(seen.md, seen.objects)))
+		p := renewal(seen, rival.refuse(seen.md, progressOf(seen.md, seen.objects)))
 		p.withdraw = seen.unused
 		return p
 	}
@@ -199,7 +199,7 @@ func (e planner) decide(seen *observed, gen generation) (plan, error) {
 	if !newBootstrap {
 		p.bootstrap.patch = metadataPatch(have.bootstrap.Annotations, wantBootstrap)
 	}
-	p.look = earliest(p.access.Look, p.edge.renew, lineage.AnnotatedTime(wantProvisioning, api.AnnotationCredentialsRenewAt), lineage.AnnotatedTime(wantBootstrap, api.AnnotationCredentialsRenewAt))
+	p.nextRun = earliest(p.access.NextRun, p.edge.renew, lineage.AnnotatedTime(wantProvisioning, api.AnnotationCredentialsRenewAt), lineage.AnnotatedTime(wantBootstrap, api.AnnotationCredentialsRenewAt))
 	p.settings = settingsMap(e.namespace, gen.in)
 	p.inputs = &inputsPlan{key: render.ShortDigest(gen.input)}
 	if !gen.credentials.Empty() {
@@ -325,7 +325,7 @@ func (g generation) annotations(md *cluster.MachineDeployment) map[string]string
 // withStandingToken is what the annotations of a document should be, given that the
 // token in it may stay.
 func (g generation) withStandingToken(seen *observed, have *corev1.Secret, want map[string]string) map[string]string {
-	t, ok := seen.standingToken(have)
+	t, ok := seen.currentToken(have)
 	if !ok {
 		return want
 	}
@@ -553,7 +553,7 @@ func (e planner) decideEdge(seen *observed, pool render.Pool) edgePlan {
 		t.Annotate(out)
 		return out
 	}
-	bound, stays := seen.standingToken(have)
+	bound, stays := seen.currentToken(have)
 	if !stays {
 		bound = seen.node
 	}
@@ -576,7 +576,7 @@ func (p plan) refusalNotes(have map[string]string, now time.Time) map[string]str
 	if p.refusal == nil {
 		return nil
 	}
-	out := map[string]string{api.AnnotationRefused: keptMessage(p), api.AnnotationRefusedSince: lineage.Stamp(now)}
+	out := map[string]string{api.AnnotationRefused: refusedMessage(p), api.AnnotationRefusedSince: lineage.Stamp(now)}
 	version := refusedVersion(p.refusal)
 	if version != "" {
 		out[api.AnnotationRefusedVersion] = version

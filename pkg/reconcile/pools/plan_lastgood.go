@@ -58,7 +58,7 @@ func (e planner) planAsIs(seen *observed, refusal, why error) plan {
 	p := decideTokens(seen)
 	if rec.Object != "" {
 		p.edge, p.access = e.decideEdge(seen, rec.Pool), decideAccess(seen, rec.Pool)
-		p.look = earliest(p.access.Look, p.edge.renew)
+		p.nextRun = earliest(p.access.NextRun, p.edge.renew)
 	}
 	if p.edge.lacksToken {
 		return plan{lacks: lacksNodeToken}
@@ -88,8 +88,8 @@ func exchange(seen *observed, p plan) plan {
 		if d.have == nil || lineage.AnnotatedTime(d.have.Annotations, api.AnnotationCredentialsExpireAt).IsZero() {
 			continue // none, or one with the getter's token
 		}
-		if t, stays := seen.standingToken(d.have); stays {
-			p.look = earliest(p.look, t.Renew)
+		if t, stays := seen.currentToken(d.have); stays {
+			p.nextRun = earliest(p.nextRun, t.Renew)
 			continue
 		}
 		if seen.node.Value == "" {
@@ -107,7 +107,7 @@ func exchange(seen *observed, p plan) plan {
 			continue
 		}
 		d.into.write = write
-		p.look = earliest(p.look, seen.node.Renew)
+		p.nextRun = earliest(p.nextRun, seen.node.Renew)
 	}
 	return p
 }

@@ -152,7 +152,7 @@ func TestPlan(t *testing.T) {
 		older := named("pool-ns", "other")
 		older.UID = "older"
 		older.Annotations = map[string]string{api.AnnotationOSP: "osp-hand"}
-		seen.rivals = []rival{{md: older, names: []string{"secret/same"}, standing: standsServed}}
+		seen.rivals = []rival{{md: older, names: []string{"secret/same"}, progress: progressServed}}
 	}
 	reference := func(seen *observed) { // made both documents, which are immutable
 		for _, s := range []**corev1.Secret{&seen.objects.provisioning, &seen.objects.bootstrap} {

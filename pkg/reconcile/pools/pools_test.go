@@ -236,7 +236,7 @@ func TestStaleRefusal(t *testing.T) {
 	}
 	stale := now.DeepCopy()
 	stale.Annotations, stale.ResourceVersion = map[string]string{}, "1"
-	if err := f.r.writer().note(t.Context(), stale, plan{refusal: errors.New("refused")}, ""); !errors.Is(err, fault.ErrRaced) {
+	if err := f.r.writer().annotateOutcome(t.Context(), stale, plan{refusal: errors.New("refused")}, ""); !errors.Is(err, fault.ErrRaced) {
 		t.Errorf("a refusal that stands already was written again (err %v)", err)
 	}
 	version := now.ResourceVersion

@@ -88,14 +88,14 @@ func (w writer) deleteOwned(ctx context.Context, md *cluster.MachineDeployment) 
 			believed := disagrees(osc, rec) == "" && !documentsOf(md, owned).madeOtherwise(rec.Digests.Input)
 			var err error
 			if believed {
-				err = w.keepRecord(ctx, osc)
+				err = w.archiveRecord(ctx, osc)
 			}
 			if reason, taken := fault.Permanent(err); taken {
-				w.report.tell(md, reason, fmt.Errorf("%w. The record is deleted with the pool, and is not stored elsewhere", err))
+				w.report.reportProblem(md, reason, fmt.Errorf("%w. The record is deleted with the pool, and is not stored elsewhere", err))
 			} else if err != nil {
 				return err
 			}
-			w.report.tellDeleted(md, osc, believed)
+			w.report.recordDeletedFact(md, osc, believed)
 		}
 		if err := w.remove(ctx, obj); err != nil {
 			return err

@@ -102,12 +102,12 @@ func TestForgottenPools(t *testing.T) {
 	f.reconcile()
 	f.ask(map[string]string{api.AnnotationOSP: "none"})
 	told.saidLast(t, `offers a profile "none"`)
-	if got := f.r.cache.recall(f.pool); got.told == "" || got.token.Value == "" {
+	if got := f.r.cache.get(f.pool); got.reported == "" || got.token.Value == "" {
 		t.Fatalf("remembered is %+v", got)
 	}
 	next := f.pool.DeepCopy()
 	next.UID = "another"
-	if got := f.r.cache.recall(next); got.told != "" || got.token.Value != "" {
+	if got := f.r.cache.get(next); got.reported != "" || got.token.Value != "" {
 		t.Error("the next pool of the name is taken for the one before")
 	}
 	f.delete(f.pool)
@@ -159,7 +159,7 @@ func TestNamesOfARecordAreTaken(t *testing.T) {
 	for _, other := range others {
 		f.delete(other)
 	}
-	f.pass(withheldPause)
+	f.pass(rejectedRetryMax)
 	f.reconcile()
 	if got := string(f.secret(namesOf(f.pool).Bootstrap).Data[api.UserDataKey]); !strings.Contains(got, "two, ") {
 		t.Errorf("the document is the old one:\n%s", got)

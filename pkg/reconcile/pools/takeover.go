@@ -84,7 +84,7 @@ func takeOver(seen *observed, p plan) plan {
 			return plan{lacks: lacksDocuments}
 		}
 		p.takenOver = true
-		for _, d := range keepDocument(seen.documents[s.have.Name], s.plan) {
+		for _, d := range preserveDocument(seen.documents[s.have.Name], s.plan) {
 			p.differs = append(p.differs, s.have.Name+": "+d)
 		}
 		changes = changes || s.plan.write != nil
@@ -95,9 +95,9 @@ func takeOver(seen *observed, p plan) plan {
 	return awaitMachines(seen, p)
 }
 
-// keepDocument turns the replacement of an immutable Secret into a patch of its
+// preserveDocument turns the replacement of an immutable Secret into a patch of its
 // metadata, if the documents are equivalent. It returns the differences.
-func keepDocument(live *corev1.Secret, p *secretPlan) []string {
+func preserveDocument(live *corev1.Secret, p *secretPlan) []string {
 	if differences := takeover.Compare(live, p.write); len(differences) > 0 {
 		return differences // the document is replaced, and the event says so
 	}
@@ -132,9 +132,9 @@ func awaitMachines(seen *observed, p plan) plan {
 		}
 	}
 	if have.provisioning == nil {
-		wait.access, wait.edge.write, wait.provisioning = p.access.KeepAll(), p.edge.write, p.provisioning
+		wait.access, wait.edge.write, wait.provisioning = p.access.RetainAll(), p.edge.write, p.provisioning
 	}
-	wait.poll = sooner(wait.poll, bootPoll)
+	wait.poll = earliestNonZero(wait.poll, bootPoll)
 	wait.refusal = &fault.Refusal{Reason: api.EventWaiting, Err: fmt.Errorf("machine %s is booting: the Secrets that another controller made are replaced once no machine boots, and at %s at the latest", seen.booting.machine, lineage.Stamp(seen.booting.until))}
 	return wait
 }

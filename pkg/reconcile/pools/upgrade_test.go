@@ -86,7 +86,7 @@ func TestWaitsForTheFirstLook(t *testing.T) {
 		}
 	}
 	for range 3 {
-		if res := f.reconcile(); res.RequeueAfter <= 0 || res.RequeueAfter > unlookedRetry {
+		if res := f.reconcile(); res.RequeueAfter <= 0 || res.RequeueAfter > sourceRetry {
 			t.Errorf("the next look is in %s", res.RequeueAfter)
 		}
 	}

@@ -114,9 +114,9 @@ func (w writer) createToken(ctx context.Context, t token.Bootstrap) error {
 	return nil
 }
 
-// keepInputs adds the credentials of a generation to the pool's Secret. Those of
+// storeInputs adds the credentials of a generation to the pool's Secret. Those of
 // the generation before remain until the new one exists.
-func (w writer) keepInputs(ctx context.Context, seen *observed, p *inputsPlan) error {
+func (w writer) storeInputs(ctx context.Context, seen *observed, p *inputsPlan) error {
 	if p == nil || p.data == nil {
 		return nil
 	}

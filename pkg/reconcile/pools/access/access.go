@@ -99,8 +99,8 @@ func (o Objects) AccountOf(md *cluster.MachineDeployment) *corev1.ServiceAccount
 
 // Plan is what happens to the objects. The zero value changes nothing.
 type Plan struct {
-	// Look is when to plan again, zero for never.
-	Look time.Time
+	// NextRun is when to plan again, zero for never.
+	NextRun time.Time
 
 	grant  []change        // before documents need it, in this order
 	retire []client.Object // once no document needs them
@@ -112,8 +112,8 @@ type change struct {
 	patch                map[string]any
 }
 
-// KeepAll returns the plan without what it retires.
-func (p Plan) KeepAll() Plan {
+// RetainAll returns the plan without what it retires.
+func (p Plan) RetainAll() Plan {
 	p.retire = nil
 	return p
 }
@@ -180,7 +180,7 @@ func (o Objects) Retire(md *cluster.MachineDeployment, now time.Time, documents 
 	if !now.Before(end) {
 		return p
 	}
-	p = Plan{Look: end}
+	p = Plan{NextRun: end}
 	if end.After(recorded) {
 		p.grant = []change{{have: o.Account, patch: map[string]any{"metadata": map[string]any{
 			"annotations": map[string]any{api.AnnotationCredentialsExpireAt: lineage.Stamp(end)},

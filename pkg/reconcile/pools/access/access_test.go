@@ -37,26 +37,26 @@ func TestRetire(t *testing.T) {
 		have      Objects
 		documents []*corev1.Secret
 		deleted   int
-		look      time.Time
+		nextRun   time.Time
 		records   bool
 	}{
 		"nothing exists":                        {},
 		"no token is alive":                     {have: Objects{Account: account(0), Role: role("ns/pool")}, documents: []*corev1.Secret{nil, document(0)}, deleted: 2},
 		"another pool's Role stays":             {have: Objects{Account: account(0), Role: role("ns/other")}, deleted: 1},
 		"a Role without an account goes":        {have: Objects{Role: role("ns/pool")}, documents: []*corev1.Secret{document(time.Hour)}, deleted: 1},
-		"a document's token is alive":           {have: Objects{Account: account(0)}, documents: []*corev1.Secret{document(time.Hour), document(time.Minute)}, look: now.Add(time.Hour), records: true},
-		"the account outlives the documents":    {have: Objects{Account: account(time.Hour)}, documents: []*corev1.Secret{document(0)}, look: now.Add(time.Hour)},
-		"the account says so already":           {have: Objects{Account: account(time.Hour)}, documents: []*corev1.Secret{document(time.Hour)}, look: now.Add(time.Hour)},
+		"a document's token is alive":           {have: Objects{Account: account(0)}, documents: []*corev1.Secret{document(time.Hour), document(time.Minute)}, nextRun: now.Add(time.Hour), records: true},
+		"the account outlives the documents":    {have: Objects{Account: account(time.Hour)}, documents: []*corev1.Secret{document(0)}, nextRun: now.Add(time.Hour)},
+		"the account says so already":           {have: Objects{Account: account(time.Hour)}, documents: []*corev1.Secret{document(time.Hour)}, nextRun: now.Add(time.Hour)},
 		"a token that has just ended":           {have: Objects{Account: account(-time.Second)}, deleted: 1},
-		"a document's token outlives the known": {have: Objects{Account: account(time.Minute)}, documents: []*corev1.Secret{document(time.Hour)}, look: now.Add(time.Hour), records: true},
+		"a document's token outlives the known": {have: Objects{Account: account(time.Minute)}, documents: []*corev1.Secret{document(time.Hour)}, nextRun: now.Add(time.Hour), records: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := c.have.Retire(md, now, c.documents...)
-			if len(p.retire) != c.deleted || !p.Look.Equal(c.look) || (len(p.grant) > 0) != c.records {
-				t.Errorf("deletes %d, looks again at %s, records the end: %t", len(p.retire), p.Look, len(p.grant) > 0)
+			if len(p.retire) != c.deleted || !p.NextRun.Equal(c.nextRun) || (len(p.grant) > 0) != c.records {
+				t.Errorf("deletes %d, looks again at %s, records the end: %t", len(p.retire), p.NextRun, len(p.grant) > 0)
 			}
-			if kept := p.KeepAll(); len(kept.retire) != 0 || !kept.Look.Equal(p.Look) {
-				t.Errorf("keeping everything deletes %d, looks again at %s", len(kept.retire), kept.Look)
+			if kept := p.RetainAll(); len(kept.retire) != 0 || !kept.NextRun.Equal(p.NextRun) {
+				t.Errorf("keeping everything deletes %d, looks again at %s", len(kept.retire), kept.NextRun)
 			}
 		})
 	}

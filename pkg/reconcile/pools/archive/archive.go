@@ -44,17 +44,17 @@ type Archive struct {
 	State *State
 }
 
-// Keep archives the record of a configuration that is about to be deleted. Call it before the
+// Store archives the record of a configuration that is about to be deleted. Call it before the
 // deletion, so that an interruption between the two loses nothing; a second call completes a
 // partial archive. A *fault.Refusal says that other objects have the names of the record.
-func (a Archive) Keep(ctx context.Context, osc *osm.OperatingSystemConfig, rec render.Record) error {
+func (a Archive) Store(ctx context.Context, osc *osm.OperatingSystemConfig, rec render.Record) error {
 	pool, ok := lineage.ParsePool(lineage.PoolOf(osc))
 	if !ok {
 		return nil
 	}
 	a.State.Changed.Store(true)
 	for _, n := range lineage.RecordNames(pool, rec.Digests.Input) {
-		taken, err := a.keepAs(ctx, n, osc, rec)
+		taken, err := a.storeAs(ctx, n, osc, rec)
 		if err != nil || !taken {
 			return err
 		}
@@ -63,8 +63,8 @@ func (a Archive) Keep(ctx context.Context, osc *osm.OperatingSystemConfig, rec r
 		client.ObjectKeyFromObject(osc), lineage.RecordNames(pool, rec.Digests.Input))}
 }
 
-// keepAs archives under a name, or reports that another object has it.
-func (a Archive) keepAs(ctx context.Context, name string, osc *osm.OperatingSystemConfig, rec render.Record) (taken bool, err error) {
+// storeAs archives under a name, or reports that another object has it.
+func (a Archive) storeAs(ctx context.Context, name string, osc *osm.OperatingSystemConfig, rec render.Record) (taken bool, err error) {
 	stood := api.Interval{
 		From: osc.CreationTimestamp, Until: metav1.NewTime(a.Clock.Now()), UID: osc.UID,
 		Replaces: types.UID(osc.Annotations[api.AnnotationReplaces]),

@@ -45,9 +45,9 @@ type Node struct {
 	Renew   time.Time // when the next one is due
 }
 
-// Stays reports whether the next token is not due yet. If a token was issued in the future, the
+// IsCurrent reports whether the next token is not due yet. If a token was issued in the future, the
 // clock was ahead: it expires earlier than it says, so the next one is due.
-func (t Node) Stays(now time.Time) bool {
+func (t Node) IsCurrent(now time.Time) bool {
 	// It is renewed after half its life, or a little later: see issued.
 	longest := time.Duration(2 * float64(t.Expires.Sub(t.Renew)) / (1 - Jitter))
 	return now.Before(t.Renew) && now.Add(ClockJump).After(t.Expires.Add(-longest))
@@ -70,9 +70,9 @@ func (t Node) Annotate(annotations map[string]string) {
 	annotations[api.AnnotationCredentialsRenewAt] = lineage.Stamp(t.Renew)
 }
 
-// Standing is the bound token that a Secret carries, if it can remain: it is of the given account,
+// Current is the bound token that a Secret carries, if it can remain: it is of the given account,
 // and the next is not due.
-func Standing(have *corev1.Secret, account types.UID, now time.Time) (Node, bool) {
+func Current(have *corev1.Secret, account types.UID, now time.Time) (Node, bool) {
 	if have == nil || account == "" {
 		return Node{}, false
 	}
@@ -81,7 +81,7 @@ func Standing(have *corev1.Secret, account types.UID, now time.Time) (Node, bool
 		Expires: lineage.AnnotatedTime(have.Annotations, api.AnnotationCredentialsExpireAt),
 		Renew:   lineage.AnnotatedTime(have.Annotations, api.AnnotationCredentialsRenewAt),
 	}
-	return t, t.Stays(now)
+	return t, t.IsCurrent(now)
 }
 
 // Getter reads the token that all pools share.

@@ -55,7 +55,7 @@ func TestRefusedConfigurationIsWithheld(t *testing.T) {
 		t.Errorf("in 13 hours it was tried %d times", tried)
 	}
 	f.r.Management.Client = digesting{f.client}
-	f.pass(withheldPause)
+	f.pass(rejectedRetryMax)
 	f.reconcile()
 	if got := string(f.secret(namesOf(f.pool).Bootstrap).Data[api.UserDataKey]); !strings.Contains(got, "two, ") {
 		t.Errorf("the document is the old one:\n%s", got)

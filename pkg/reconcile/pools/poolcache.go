@@ -13,16 +13,16 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 )
 
-// memory is the state of a pool that is cached from one run to the next, as long as it is a
+// cachedPool is the state of a pool that is cached from one run to the next, as long as it is a
 // pool. The runs of a pool never overlap, so there is one writer, except for deleted, which the
 // watch of configurations writes.
-type memory struct {
+type cachedPool struct {
 	uid       types.UID // of the MachineDeployment it is about
 	races     int       // writes in a row that came too late
-	told      string    // what was last reported to be wrong
+	reported  string    // what was last reported to be wrong
 	suspended bool      // the pool is suspended, and that was reported
 	booted    bool      // all of its documents existed
-	withheld  *withheld
+	rejected  *rejectedGeneration
 	token     token.Node // the bound one that was last asked for
 	lacks     []string   // the objects of profiles that were not there, as desired.Profiles.Ref names them
 	deleted   deletedConfig
@@ -32,30 +32,30 @@ type memory struct {
 // never correctness.
 type poolCache struct {
 	mu sync.Mutex
-	of map[string]*memory
+	of map[string]*cachedPool
 }
 
-// recall returns a copy of the cached state of a pool. Callers must not modify what it refers to.
-func (m *poolCache) recall(md *cluster.MachineDeployment) memory {
+// get returns a copy of the cached state of a pool. Callers must not modify what it refers to.
+func (m *poolCache) get(md *cluster.MachineDeployment) cachedPool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if have := m.of[poolKey(md)]; have != nil && have.uid == md.UID {
 		return *have
 	}
-	return memory{}
+	return cachedPool{}
 }
 
-// remember changes the cached state of a pool. State of an earlier MachineDeployment of the same
+// update changes the cached state of a pool. State of an earlier MachineDeployment of the same
 // name is dropped.
-func (m *poolCache) remember(md *cluster.MachineDeployment, change func(*memory)) {
+func (m *poolCache) update(md *cluster.MachineDeployment, change func(*cachedPool)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := poolKey(md)
 	have := m.of[key]
 	if have == nil || have.uid != md.UID {
-		have = &memory{uid: md.UID}
+		have = &cachedPool{uid: md.UID}
 		if m.of == nil {
-			m.of = map[string]*memory{}
+			m.of = map[string]*cachedPool{}
 		}
 		m.of[key] = have
 	}
@@ -86,52 +86,52 @@ func (m *poolCache) lacking(object string) []string {
 }
 
 const (
-	// withheldRetry is the time after which a configuration that could not take the place
-	// of the one before is tried again; it doubles each time, up to withheldPause.
-	withheldRetry, withheldPause = 15 * time.Second, 15 * time.Minute
+	// rejectedRetry is the time after which a configuration that could not take the place
+	// of the one before is tried again; it doubles each time, up to rejectedRetryMax.
+	rejectedRetry, rejectedRetryMax = 15 * time.Second, 15 * time.Minute
 )
 
-// withheld is a generation that cannot replace the present one: the API server rejects its
+// rejectedGeneration is a generation that cannot replace the present one: the API server rejects its
 // configuration, or the name for the record of the present one is taken. The present one is
 // maintained meanwhile, as with a profile that cannot be rendered.
-type withheld struct {
+type rejectedGeneration struct {
 	input   string // digest
 	refusal *fault.Refusal
 	wait    time.Duration
 	until   time.Time
 }
 
-// withhold caches that a plan could not be applied, and reports whether the next run maintains
+// cacheRejection caches that a plan could not be applied, and reports whether the next run maintains
 // the existing generation. It does nothing for a pool that has none.
-func (m *poolCache) withhold(seen *observed, p plan, err error, now time.Time) bool {
+func (m *poolCache) cacheRejection(seen *observed, p plan, err error, now time.Time) bool {
 	var refusal *fault.Refusal
 	if !p.wanted || p.osc == nil || p.sameAgain || seen.objects.bootstrap == nil || !errors.As(err, &refusal) {
 		return false
 	}
 	input := p.serving.Digests.Input
-	m.remember(seen.md, func(m *memory) {
-		wait := withheldRetry
-		if m.withheld != nil && m.withheld.input == input {
-			wait = min(2*m.withheld.wait, withheldPause)
+	m.update(seen.md, func(m *cachedPool) {
+		wait := rejectedRetry
+		if m.rejected != nil && m.rejected.input == input {
+			wait = min(2*m.rejected.wait, rejectedRetryMax)
 		}
-		m.withheld = &withheld{input, refusal, wait, now.Add(wait)}
+		m.rejected = &rejectedGeneration{input, refusal, wait, now.Add(wait)}
 	})
 	return true
 }
 
-// withheld says why a pool cannot have what it requests now, and when to retry.
-func (m *poolCache) withheld(seen *observed) (time.Duration, error) {
-	w := m.recall(seen.md).withheld
+// rejection says why a pool cannot have what it requests now, and when to retry.
+func (m *poolCache) rejection(seen *observed) (time.Duration, error) {
+	w := m.get(seen.md).rejected
 	if w == nil || !seen.now.Before(w.until) || w.input != seen.desired.InputDigest() {
 		return seen.poll, nil
 	}
-	return sooner(seen.poll, w.until.Sub(seen.now)), w.refusal
+	return earliestNonZero(seen.poll, w.until.Sub(seen.now)), w.refusal
 }
 
 // forgetDeleted drops the record of a deleted configuration after the next one exists.
 func (m *poolCache) forgetDeleted(seen *observed) {
-	was, osc := m.recall(seen.md).deleted, seen.objects.osc
+	was, osc := m.get(seen.md).deleted, seen.objects.osc
 	if was.record != "" && osc != nil && osc.UID != was.uid && lineage.Intact(recordOf(osc)) {
-		m.remember(seen.md, func(m *memory) { m.deleted = deletedConfig{} })
+		m.update(seen.md, func(m *cachedPool) { m.deleted = deletedConfig{} })
 	}
 }
