@@ -161,7 +161,7 @@ func (w writer) writeConfig(ctx context.Context, have *osm.OperatingSystemConfig
 func (w writer) archiveRecord(ctx context.Context, osc *osm.OperatingSystemConfig) error {
 	rec := recordOf(osc)
 	if disagrees(osc, rec) != "" {
-		return nil // the reference's, or edited by hand: nothing to vouch for
+		return nil // made by OSM, or edited manually: the record cannot be trusted
 	}
 	return w.archive.Store(ctx, osc, rec)
 }

@@ -97,7 +97,7 @@ func (r reporter) recordDeletedFact(md *cluster.MachineDeployment, osc *osm.Oper
 	r.journal.Tell(f)
 }
 
-// configFact is a fact about the configuration of a pool; what it is the caller says.
+// configFact is a fact about the configuration of a pool. The caller sets its kind and content.
 func configFact(osc *osm.OperatingSystemConfig, name, namespace string) auditlog.Fact {
 	return auditlog.Fact{
 		Kind: auditlog.ConfigurationCreated, Occasion: string(osc.UID),
@@ -106,8 +106,8 @@ func configFact(osc *osm.OperatingSystemConfig, name, namespace string) auditlog
 	}
 }
 
-// before finds what a configuration came in place of, among the archived records. Where
-// that is not known any more, its uid is.
+// before finds the configuration that another one replaced, among the archived records. If its
+// record is not available any more, the result has only its uid.
 func (r reporter) before(ctx context.Context, osc *osm.OperatingSystemConfig) (auditlog.Kind, *auditlog.Configuration) {
 	uid := osc.Annotations[api.AnnotationReplaces]
 	if uid == "" {

@@ -104,7 +104,7 @@ func progressOf(md *cluster.MachineDeployment, have objects) progress {
 	return progressNew
 }
 
-// rivals are the other pools that share a name with a pool. They are looked for only if it
+// rivals are the other pools that share a name with a pool. They are listed only if it
 // matters: if objects have no owner, and as long as a pool has no bootstrap Secret.
 func (r reader) rivals(ctx context.Context, seen *observed) ([]rival, error) {
 	if b := seen.objects.bootstrap; b != nil && seen.owns(b) && !slices.ContainsFunc(seen.objects.all(), func(obj client.Object) bool { return takeover.MadeByReference(obj) }) {
@@ -220,7 +220,7 @@ func (r reader) unused(ctx context.Context, seen *observed) ([]client.Object, er
 	if made, err = r.owned(ctx, r.live(), seen.md); err != nil {
 		return nil, err
 	}
-	made = slices.DeleteFunc(made, func(obj client.Object) bool { return ownerOf(obj) == "" }) // the reference's
+	made = slices.DeleteFunc(made, func(obj client.Object) bool { return ownerOf(obj) == "" }) // created by OSM
 	bootstrap := namesOf(seen.md).Bootstrap
 	if slices.ContainsFunc(made, func(obj client.Object) bool { return obj.GetName() == bootstrap }) {
 		return nil, fmt.Errorf("%w: Secret %s exists", fault.ErrRaced, bootstrap)

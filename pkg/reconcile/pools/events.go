@@ -30,7 +30,7 @@ import (
 )
 
 const (
-	// racedRetry is the wait after a write that came too late, for the cache to follow.
+	// racedRetry is the wait after a write that lost a race, in which the cache catches up.
 	racedRetry = 50 * time.Millisecond
 	// reportAfterRaces is the number of races in a row after which an event reports them.
 	reportAfterRaces = 8

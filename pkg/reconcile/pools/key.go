@@ -59,7 +59,7 @@ func (k *digestKey) observe(ctx context.Context, live client.Reader, namespace s
 	return k.value, k.stored, nil
 }
 
-// store stores the key that observe made up. If another controller has stored one
+// store stores the key that observe generated. If another controller has stored one
 // meanwhile, the next run reads that.
 func (k *digestKey) store(ctx context.Context, into client.Client, namespace string, key []byte) error {
 	k.mu.Lock()

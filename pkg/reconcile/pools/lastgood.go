@@ -24,15 +24,15 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// lastGood is the generation that a pool has, observed if it cannot have what it asks for.
+// lastGood is the generation that a pool has. It is observed if the pool cannot have what it requests.
 type lastGood struct {
 	record render.Record
 	input  render.Input // made from the record again
 	err    error        // why it cannot be
 }
 
-// observeLastGood reads what the pool's documents were made from. The refusal is what the
-// pool asks for, so that this is not rendered in vain again.
+// observeLastGood reads the generation from which the pool's documents were made. The refusal is
+// about the requested generation, so that it is not rendered in vain again.
 func (r *Reconciler) observeLastGood(ctx context.Context, seen *observed, refusal error) error {
 	rec, err := r.lastRecord(ctx, seen)
 	if err != nil {
@@ -110,7 +110,7 @@ func corrected(seen *observed, rec render.Record) render.Record {
 	return rec
 }
 
-// madeOf reports whether a document says what it was made of, as the reference's do not.
+// madeOf reports whether a document says what it was made of, which documents of OSM do not.
 func madeOf(s *corev1.Secret) bool { return s != nil && s.Annotations[api.AnnotationInputDigest] != "" }
 
 // deletedRecord is what the watch of configurations saw last.

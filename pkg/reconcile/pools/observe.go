@@ -168,8 +168,8 @@ func (r *Reconciler) inputOf(ctx context.Context, md *cluster.MachineDeployment,
 	return render.Input{Profile: prof, Pool: pool, Settings: settings, Cluster: values}, nil
 }
 
-// nodeToken finds the token for documents that are written now. It asks for none:
-// that is for requestNodeToken, once a document needs it.
+// nodeToken finds the token for documents that are written now. It never requests one:
+// requestNodeToken does, if a document needs it.
 func (r *Reconciler) nodeToken(ctx context.Context, seen *observed) (token.Node, error) {
 	if r.NodeTokenTTL == 0 || seen.objects.takenOver() {
 		return r.tokens().Getter(ctx)

@@ -73,7 +73,7 @@ const (
 	lacksLastGood
 	// lacksDocuments is the content of the user-data Secrets.
 	lacksDocuments
-	// lacksMachine is whether a machine boots from what is to be replaced.
+	// lacksMachine asks whether a machine boots from documents that the plan replaces.
 	lacksMachine
 	// lacksNodeToken is a token for documents that are to be written.
 	lacksNodeToken

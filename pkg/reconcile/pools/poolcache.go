@@ -28,7 +28,7 @@ type cachedPool struct {
 	deleted   deletedConfig
 }
 
-// poolCache caches what is remembered of all pools, by "namespace/name". Losing it costs time, and
+// poolCache caches the state of all pools, by "namespace/name". Losing it costs time, and
 // never correctness.
 type poolCache struct {
 	mu sync.Mutex

@@ -22,7 +22,7 @@ func isPool(md *cluster.MachineDeployment) bool {
 	return md.DeletionTimestamp.IsZero() && md.Annotations[api.AnnotationOSP] != ""
 }
 
-// finalize reports what came of the end of a pool, and forgets it.
+// finalize reports the result of releasing a pool, and drops its cached state.
 func (r *Reconciler) finalize(md *cluster.MachineDeployment, err error) (ctrl.Result, error) {
 	r.Metrics.PoolGone(client.ObjectKeyFromObject(md))
 	res, err := r.reporter().report(md, plan{}, err)
@@ -39,9 +39,9 @@ func (r *Reconciler) forget(pool types.NamespacedName) {
 	r.cache.forget(md)
 }
 
-// release removes everything that was made for a pool, then its finalizer. What
-// belongs to another pool stays. It asks the API server itself: what the cache has
-// not seen yet would stay for ever.
+// release deletes all objects that were created for a pool, then its finalizer. Objects of
+// another pool remain. It reads from the API server: an object that the cache does not have
+// yet would remain forever.
 func (w writer) release(ctx context.Context, md *cluster.MachineDeployment) error {
 	if !controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
 		return w.releaseOrphans(ctx, md)

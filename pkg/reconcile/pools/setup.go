@@ -61,7 +61,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 	}
 	affected := r.affected()
 	clockSet := make(chan event.GenericEvent, 1)
-	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return r.watchClock(ctx, clockLook, clockSet) })); err != nil {
+	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return r.watchClock(ctx, clockPoll, clockSet) })); err != nil {
 		return fmt.Errorf("setting up the watch of the clock: %w", err)
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
@@ -179,8 +179,8 @@ var endpointChanged = predicate.TypedFuncs[*corev1.ConfigMap]{
 	},
 }
 
-// clockLook is the time between two looks at the clock.
-const clockLook = 5 * time.Second
+// clockPoll is the time between two reads of the clock.
+const clockPoll = 5 * time.Second
 
 // watchClock reconciles all pools when the clock was set, such as after a machine slept.
 // Tokens expire by the wall clock, but RequeueAfter counts elapsed time, and

@@ -21,12 +21,12 @@ import (
 const bootingIndex = "booting"
 
 const (
-	// bootPoll is the time between two looks at machines that boot while Secrets wait
+	// bootPoll is the time between two reads of machines that boot while Secrets wait
 	// for them.
 	bootPoll = 15 * time.Second
 )
 
-// takenOver reports whether a pool has a document that the reference made.
+// takenOver reports whether a pool has a document that OSM made.
 func (o objects) takenOver() bool { return takeover.HasDocuments(o.provisioning, o.bootstrap) }
 
 // mayTakeOver reports whether an object without an owner was made by OSM for this pool. If two
@@ -40,8 +40,8 @@ func (seen *observed) shared(obj client.Object) bool {
 	return slices.ContainsFunc(seen.rivals, func(other rival) bool { return other.shares(obj) })
 }
 
-// left are the objects of a pool, among those of its names, that the reference made: they
-// say no owner, and the two without annotations are known by their company.
+// left are the objects that OSM made for a pool, among those with its names. They name no owner;
+// the two without annotations are recognized by the other objects next to them.
 func (r reader) left(ctx context.Context, md *cluster.MachineDeployment, have objects) ([]client.Object, error) {
 	seen := &observed{md: md, objects: have}
 	var err error
@@ -62,9 +62,9 @@ func (r reader) left(ctx context.Context, md *cluster.MachineDeployment, have ob
 	return out, nil
 }
 
-// takeOver completes a plan that writes Secrets of the reference, which are immutable:
-// what means the same to a machine stays, and gets our metadata only. The rest is
-// deleted and created, which waits until no machine boots from it.
+// takeOver completes a plan that writes Secrets of OSM, which are immutable: equivalent documents
+// remain, and get our metadata only. The others are deleted and created, which waits until no
+// machine boots from them.
 func takeOver(seen *observed, p plan) plan {
 	changes := false
 	for _, s := range []struct {
@@ -107,9 +107,9 @@ func preserveDocument(live *corev1.Secret, p *secretPlan) []string {
 	return nil
 }
 
-// awaitMachines puts off a plan while a machine boots from what it replaces: it would
-// find nothing for a moment. Tokens do not wait, nor does a provisioning document that a
-// replacement which was cut off left missing.
+// awaitMachines postpones a plan while a machine boots from a document that the plan replaces,
+// because the document is absent for a moment. Tokens do not wait, nor does a provisioning document
+// that is missing after an interrupted replacement.
 func awaitMachines(seen *observed, p plan) plan {
 	have := seen.objects
 	if have.bootstrap == nil {
@@ -211,7 +211,7 @@ func (r reader) ofRevision(ctx context.Context, m *cluster.Machine, md *cluster.
 	return c.Pool.UID == md.UID && c.Revision == revision, err
 }
 
-// differences says what of a document of the reference differs, for an event.
+// differences names the differences to a document of OSM, for an event.
 func (p plan) differences() string {
 	if !p.takenOver {
 		return ""

@@ -26,7 +26,7 @@ import (
 // to and fro does not fill an annotation; the oldest are dropped.
 const maxIntervals = 500
 
-// Archive reads and writes archived records. It is a value: State is what it remembers.
+// Archive reads and writes archived records. It is a value: its cached state is in State.
 type Archive struct {
 	// Management reads configurations through a cache, and writes; Live reads from the
 	// same API server.

@@ -179,7 +179,7 @@ func (a Archive) deleteRecords(ctx context.Context, old []archivedEntry) (kept [
 			kept = append(kept, e)
 			continue
 		}
-		// Of exactly what was read: a pool may return to the generation just now.
+		// Delete only the state that was read: a pool can return to the generation at this moment.
 		only := client.Preconditions{UID: &e.uid, ResourceVersion: &e.resourceVersion}
 		record := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: e.name}}
 		err := client.IgnoreNotFound(a.Management.Delete(ctx, record, only))

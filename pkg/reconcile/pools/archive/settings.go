@@ -75,8 +75,8 @@ func (a Archive) EnsureSettings(ctx context.Context, cm *corev1.ConfigMap, isNew
 	return nil
 }
 
-// sweepSettings deletes settings that neither a configuration nor a record has. Those
-// that some pool was just given are not in what was read.
+// sweepSettings deletes settings that neither a configuration nor a record has. The list that it
+// read does not have settings that were stored for a pool just now.
 func (a Archive) sweepSettings(ctx context.Context, used map[string]bool) error {
 	list := kubeclient.MetadataList(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 	var unused []metav1.PartialObjectMetadata

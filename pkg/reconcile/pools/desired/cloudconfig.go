@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// ValuesPoll is the time between two looks at an object that cloudProviderSpecs refer
-	// to, however many. A watch would need the right to list all Secrets of a namespace.
+	// ValuesPoll is the time between two reads of an object that any number of cloudProviderSpecs
+	// refer to. A watch would need the permission to list all Secrets of a namespace.
 	ValuesPoll = 10 * time.Minute
 	// ValuesRetry is that time while a referenced value is missing or invalid, or access is denied.
 	ValuesRetry = time.Minute
@@ -43,7 +43,7 @@ type CloudConfigs struct {
 	// Environment are the controller's variables that render.EnvironmentNames lists.
 	Environment map[string]string
 	Clock       clock.PassiveClock
-	// Values remembers what was read.
+	// Values caches the values that were read.
 	Values *Values
 }
 
@@ -99,8 +99,8 @@ type value struct {
 	read time.Time
 }
 
-// find returns what is known of an object. What no pool has asked for in the time of two
-// polls is forgotten.
+// find returns the cached entry of an object. Entries that no pool has requested in the time of
+// two polls are dropped.
 func (v *Values) find(object string, now time.Time) *value {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// Refusal says that a pool cannot have what it asks for until something is changed: the
-// pool, its profile or the controller's flags.
+// Refusal says that a pool cannot have what it requests until a user changes the pool, its
+// profile or the controller's flags.
 type Refusal struct {
 	Reason string // of the event
 	Err    error

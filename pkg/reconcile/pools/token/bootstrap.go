@@ -30,7 +30,7 @@ const Index = "token-pool"
 const (
 	// Life is how long a new token lives.
 	Life = time.Hour
-	// RenewBefore is what is left of its life when its end is moved.
+	// RenewBefore is the remaining lifetime at which its expiration is extended.
 	RenewBefore = 30 * time.Minute
 	// tooOld is when a token that was not renewed in time is given up: a
 	// machine that boots with it now would not join.
@@ -41,7 +41,7 @@ const (
 	alphabet = "bcdfghjklmnpqrstvwxz2456789"
 )
 
-// rights are the keys of a bootstrap token that say what it is good for.
+// rights are the keys of a bootstrap token that say what it can be used for.
 var rights = map[string]string{
 	bootstrapapi.BootstrapTokenUsageAuthentication: "true",
 	bootstrapapi.BootstrapTokenUsageSigningKey:     "true",
@@ -119,7 +119,7 @@ func (k Tokens) Bootstrap(ctx context.Context, md *cluster.MachineDeployment) (B
 				t.Edited = append(t.Edited, key)
 			}
 		}
-		if lineage.PoolOf(t.Secret) == "" { // the reference's: owned, it goes with the pool
+		if lineage.PoolOf(t.Secret) == "" { // created by OSM: after it gets an owner, it is deleted with the pool
 			t.Renew = true
 			metav1.SetMetaDataAnnotation(&t.Secret.ObjectMeta, api.AnnotationPool, client.ObjectKeyFromObject(md).String())
 			metav1.SetMetaDataAnnotation(&t.Secret.ObjectMeta, api.AnnotationPoolUID, string(md.UID))

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// ClockJump is by how much more or less than the time that passed the clock has to
-	// have moved between two looks at it to have been set.
+	// ClockJump is the difference between the change of the clock and the elapsed time, in either
+	// direction, from which on the clock counts as set.
 	ClockJump = 30 * time.Second
 	// Jitter spreads the renewals of many pools, as a share of the wait.
 	Jitter = 0.05
@@ -128,7 +128,7 @@ func issued(answer *authenticationv1.TokenRequest, account types.UID, asked time
 	return Node{
 		Value: answer.Status.Token, Account: account,
 		Expires: asked.Add(life).Truncate(time.Second),
-		// Later than half, never earlier: pools that came together part here.
+		// The jitter adds to half of the lifetime: it spreads pools that were created together.
 		Renew: asked.Add(wait.Jitter(life/2, Jitter)).Truncate(time.Second),
 	}, nil
 }
