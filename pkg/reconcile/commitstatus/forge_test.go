@@ -337,7 +337,7 @@ func TestFaults(t *testing.T) {
 	h.answer("the token is "+canary, 401)
 	r.Looked(revision(other))
 	refused := r.event()
-	if !strings.Contains(refused, "CommitStatusRefused") || !strings.Contains(refused, "answers 401 for repository \"a/b\": give apiToken") || strings.Contains(refused, canary) {
+	if !strings.Contains(refused, "CommitStatusRefused") || !strings.Contains(refused, "answers 401 for repository \"a/b\": grant apiToken") || strings.Contains(refused, canary) {
 		t.Errorf("told is %q", refused)
 	}
 	tries := h.count()

@@ -263,7 +263,7 @@ func TestRefusals(t *testing.T) {
 		told = append(told, <-s.recorder.Events)
 	}
 	all := strings.Join(told, "\n")
-	if len(told) != 2 || !strings.Contains(all, "/missing does not exist") || !strings.Contains(all, "/empty needs the key token") {
+	if len(told) != 2 || !strings.Contains(all, "/missing does not exist") || !strings.Contains(all, "/empty needs a non-empty key token") {
 		t.Errorf("events are %q", told)
 	}
 	if strings.Contains(all, "one") {
