@@ -103,8 +103,8 @@ func askedKeys(branches []render.Branch, field string) []string {
 	return slices.Compact(keys)
 }
 
-// dependent are the dimensions on which a field of the data depends. What the kubelet's
-// annotations set is not listed.
+// dependent lists the dimensions on which a field of the template data depends. Values that
+// the kubelet's annotations set are not listed.
 var dependent = map[string][]string{
 	"KubeVersion": {matrix.Kubelet}, "CloudProviderName": {matrix.Provider}, "InTreeCCMAvailable": {matrix.Provider, matrix.Kubelet},
 	"ExternalCloudProvider": {matrix.External}, "HTTPProxy": {matrix.Proxy}, "NoProxy": {matrix.Proxy}, "HostCACert": {matrix.HostCA},
@@ -227,14 +227,14 @@ var systems = map[string]osm.OperatingSystem{
 	"FlatcarConfig": osm.OperatingSystemFlatcar, "RhelConfig": osm.OperatingSystemRHEL,
 }
 
-// reason says why a branch cannot be reached, as far as that can be told.
+// reason explains why a branch cannot be reached, if the cause is known.
 func (r *run) reason(i int) string {
 	b := r.branches[i]
 	if b.Inside >= 0 && r.branches[b.Inside].Hits == 0 {
-		return fmt.Sprintf("it stands in a branch that was not reached, line %d", r.line(r.branches[b.Inside]))
+		return fmt.Sprintf("it is inside a branch that was not reached, on line %d", r.line(r.branches[b.Inside]))
 	}
 	if b.Define != "" && b.Inside < 0 && !r.defineExecuted(b) {
-		return fmt.Sprintf("nothing invokes the template %q that it stands in", b.Define)
+		return fmt.Sprintf("nothing invokes the template %q that contains it", b.Define)
 	}
 	for _, read := range b.Reads {
 		field, _, _ := strings.Cut(read, ".")
@@ -248,7 +248,7 @@ func (r *run) reason(i int) string {
 		}
 	}
 	if slices.Contains(b.Reads, "CloudProviderName") && !b.Else && len(b.Literals) > 0 {
-		return fmt.Sprintf("the profile's supportedCloudProviders have nothing that makes it true: it asks for %s", quoted(b.Literals))
+		return fmt.Sprintf("no provider in the profile's supportedCloudProviders makes it true: it compares with %s", quoted(b.Literals))
 	}
 	held := "holds"
 	if b.Else {
@@ -261,8 +261,8 @@ func (r *run) reason(i int) string {
 	return fmt.Sprintf("the condition never %s in %d combinations of pools and settings", held, len(r.rows))
 }
 
-// defineExecuted reports whether the define that a branch stands in was executed, as
-// far as its branches tell.
+// defineExecuted reports whether the define that contains a branch was executed, judged by
+// its other branches.
 func (r *run) defineExecuted(b render.Branch) bool {
 	return slices.ContainsFunc(r.branches, func(o render.Branch) bool {
 		return o.Field == b.Field && o.Define == b.Define && o.Hits > 0

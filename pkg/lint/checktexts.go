@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// checkTexts asks all checks about each distinct text of a profile. What they say of
-// several texts about one line is one finding.
+// checkTexts runs all checks on each distinct text of a profile. Equal findings of several
+// texts about one line become one finding.
 func (l *Linter) checkTexts(ctx context.Context, r *run) ([]Finding, error) {
 	texts := r.sortedTexts()
 	checks := append([]TextCheck{unitsOf(r.doc, texts).check}, l.TextChecks...)
@@ -56,7 +56,7 @@ func (r *run) exampleOf(rows map[int]bool) string {
 	return r.example(slices.Min(slices.Collect(maps.Keys(rows))))
 }
 
-// merge joins the findings of texts that say the same, and says where they hold.
+// merge joins equal findings of different texts, and records the texts to which they apply.
 func (r *run) merge(texts []*textHit, found [][]Finding) []Finding {
 	hits := map[string]*hit{}
 	everywhere := map[string]bool{}

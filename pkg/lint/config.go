@@ -17,19 +17,19 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
-// ConfigName is the name of the file in which a repository says where its profiles and pools are,
-// how profiles are checked, and which findings somebody has accepted, and why.
+// ConfigName is the name of the file in which a repository sets the folders of its profiles and
+// pools, how profiles are checked, and which findings are accepted, with the reasons.
 const ConfigName = ".osm-gitops.yaml"
 
 // ConfigFile is .osm-gitops.yaml. It is read strictly: a misspelt or repeated key is an
 // error. Paths in it are relative to the folder that it is in.
 type ConfigFile struct {
-	// Profiles is the folder of the profiles, such as "profiles": what lint, diff, bundle
-	// and render take where no other is named. Default: none.
+	// Profiles is the folder of the profiles, such as "profiles". The commands lint, diff, bundle
+	// and render read it if no other folder is given. Default: none.
 	Profiles string `json:"profiles,omitempty"`
-	// Pools is the folder with manifests of pools, such as "pools": what diff, bundle and
-	// render take where no other pools are named, and lint to say who uses a profile that
-	// is gone. Default: none.
+	// Pools is the folder with manifests of pools, such as "pools". The commands diff, bundle and
+	// render read it if no other pools are given, and lint uses it to name the pools that use a
+	// removed profile. Default: none.
 	Pools string `json:"pools,omitempty"`
 	// Lint is how "osm-gitops lint" checks profiles.
 	Lint ConfigLint `json:"lint,omitempty"`
@@ -55,7 +55,7 @@ type ConfigLint struct {
 	// Severity gives rules another severity: error, warning or note. A rule cannot be
 	// turned off here; a suppression says why.
 	Severity map[string]string `json:"severity,omitempty"`
-	// Suppress are findings that somebody has accepted.
+	// Suppress lists findings that are accepted.
 	Suppress []Suppression `json:"suppress,omitempty"`
 }
 
@@ -63,10 +63,10 @@ type ConfigLint struct {
 type Suppression struct {
 	// Rule whose findings are accepted, such as eval.
 	Rule string `json:"rule"`
-	// Reason is why, for whoever reads this after you.
+	// Reason explains to later readers why the findings are accepted.
 	Reason string `json:"reason"`
-	// Path is a glob for the file, such as "profiles/osp-ubuntu*.yaml"; "**" stands for
-	// any folders. Default: every file.
+	// Path is a glob for the file, such as "profiles/osp-ubuntu*.yaml"; "**" matches any
+	// number of folders. Default: every file.
 	Path string `json:"path,omitempty"`
 	// Profile is the name of the profile. Default: every profile.
 	Profile string `json:"profile,omitempty"`
@@ -75,18 +75,18 @@ type Suppression struct {
 	File string `json:"file,omitempty"`
 	// Message is a part of the finding's message, such as SC2086. Default: any message.
 	Message string `json:"message,omitempty"`
-	// Until is the last day on which it holds, such as 2027-03-31. After that the
-	// findings are back, and so is one about the suppression. Default: no end.
+	// Until is the last day on which the suppression applies, such as 2027-03-31. After
+	// that the findings are reported again, with one about the suppression. Default: no end.
 	Until string `json:"until,omitempty"`
 }
 
-// Config is a file that was read and is right.
+// Config is a valid file.
 type Config struct {
 	ConfigFile
-	// Path of the file as errors name it, "" where there is none.
+	// Path of the file as errors name it, "" if there is no file.
 	Path string
 
-	until  []time.Time // of each suppression; zero is no end
+	until  []time.Time // of each suppression; the zero time means no end
 	lineOf func(field string) int
 }
 
@@ -106,12 +106,12 @@ func ParseConfig(path string, data []byte) (*Config, error) {
 	}
 	for field, folder := range map[string]string{"profiles": c.Profiles, "pools": c.Pools} {
 		if folder != "" && (!filepath.IsLocal(filepath.FromSlash(folder)) || strings.Contains(folder, "\\")) {
-			say(field, "%q is no folder below that of this file: write a path such as %s, with forward slashes", folder, field)
+			say(field, "%q is not a folder below the folder of this file: write a relative path such as %s, with forward slashes", folder, field)
 		}
 	}
 	oneOf := func(field, value string, values ...string) {
 		if value != "" && !slices.Contains(values, value) {
-			say(field, "%q is none of %s", value, strings.Join(values, ", "))
+			say(field, "invalid value %q: use one of %s", value, strings.Join(values, ", "))
 		}
 	}
 	oneOf("lint.shellcheck", c.Lint.Shellcheck, "auto", "require", "off")
@@ -119,7 +119,7 @@ func ParseConfig(path string, data []byte) (*Config, error) {
 	for i, minor := range c.Lint.KubeletVersions {
 		supported := matrix.Kubelets()
 		if !slices.ContainsFunc(supported, func(v string) bool { return strings.HasPrefix(v, minor+".") && strings.Count(minor, ".") == 1 }) {
-			say(fmt.Sprintf("lint.kubeletVersions[%d]", i), "%q is no minor release that is rendered for: write one like \"1.34\"; there are %s", minor, strings.Join(supported, ", "))
+			say(fmt.Sprintf("lint.kubeletVersions[%d]", i), "%q is not a supported minor release: write one such as \"1.34\"; supported releases are %s", minor, strings.Join(supported, ", "))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Lint.Severity)) {
@@ -145,17 +145,17 @@ func (c *Config) checkSuppression(i int, s Suppression, say func(field, format s
 		say(field+".rule", "%s", msg)
 	}
 	if strings.TrimSpace(s.Reason) == "" {
-		say(field+".reason", "is empty: say why the finding is accepted")
+		say(field+".reason", "is empty: state why the finding is accepted")
 	}
 	for name, glob := range map[string]string{"path": s.Path, "file": s.File} {
 		if !doublestar.ValidatePattern(glob) {
-			say(field+"."+name, "%q is no glob: a bracket is not closed", glob)
+			say(field+"."+name, "invalid glob %q: a bracket is not closed", glob)
 		}
 	}
 	if s.Until != "" {
 		until, err := time.Parse(dateLayout, s.Until)
 		if err != nil {
-			say(field+".until", "%q is no date: write one like 2027-03-31", s.Until)
+			say(field+".until", "invalid date %q: use the form 2027-03-31", s.Until)
 		}
 		c.until[i] = until
 	}
@@ -173,19 +173,19 @@ func unknownRule(name string) string {
 		}
 	}
 	if best != "" {
-		return fmt.Sprintf("there is no rule %q: did you mean %q?", name, best)
+		return fmt.Sprintf("unknown rule %q: did you mean %q?", name, best)
 	}
-	return fmt.Sprintf("there is no rule %q: docs/lint-rules.md lists them", name)
+	return fmt.Sprintf("unknown rule %q: docs/lint-rules.md lists all rules", name)
 }
 
-// Apply gives findings the severities of the file, and takes those out that it
-// suppresses; findings of RuleIncomplete stay as they are. Today is what "until" is
-// compared with. Paths of findings are relative to the file's folder by relative.
+// Apply sets the severities of the file and removes the findings that it suppresses. Findings
+// of RuleIncomplete remain unchanged. The date today is compared with "until". Relative
+// converts the path of a finding to one relative to the file's folder.
 func (c *Config) Apply(findings []Finding, today time.Time, relative func(path string) string) (kept []Finding, suppressed []Suppressed) {
 	used := make([]bool, len(c.Lint.Suppress))
 	for _, f := range findings {
 		if f.Rule == RuleIncomplete {
-			kept = append(kept, f) // nobody can accept what was not looked at
+			kept = append(kept, f) // an unchecked file cannot be accepted
 			continue
 		}
 		if s, ok := c.Lint.Severity[f.Rule]; ok {
@@ -219,11 +219,11 @@ func (c *Config) leftOver(used []bool, today time.Time) []Finding {
 		switch {
 		case !used[i]:
 			about.Rule, about.Severity = RuleUnused, SeverityNote
-			about.Message, about.Fix = fmt.Sprintf("the suppression of %q suppresses nothing", s.Rule), "remove it"
+			about.Message, about.Fix = fmt.Sprintf("the suppression of %q matches no finding", s.Rule), "remove it"
 		case c.expired(i, today):
 			about.Rule, about.Severity, about.Line = RuleExpired, SeverityWarning, c.lineOf(field+".until")
-			about.Message = fmt.Sprintf("the suppression of %q held until %s: %s", s.Rule, s.Until, s.Reason)
-			about.Fix = "mend what it suppresses and remove it, or set a later until"
+			about.Message = fmt.Sprintf("the suppression of %q expired after %s: %s", s.Rule, s.Until, s.Reason)
+			about.Fix = "fix what it suppresses and remove it, or set a later until"
 		default:
 			continue
 		}

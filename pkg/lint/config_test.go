@@ -67,8 +67,8 @@ func TestConfigFolders(t *testing.T) {
 	}
 }
 
-// TestConfigApply: a finding is suppressed when all that a suppression says holds for it,
-// up to its last day; after that it is back, with one about the suppression.
+// TestConfigApply: a finding is suppressed if every field of the suppression matches, up to its
+// last day. After that the finding is reported again, with one about the suppression.
 func TestConfigApply(t *testing.T) {
 	evals := lint.Finding{Rule: "eval", Severity: lint.SeverityWarning, Path: "profiles/x/osp-a.yaml", Line: 3, Profile: "osp-a", File: "/opt/bin/setup", Message: "eval runs a value as a program"}
 	templates := lint.Finding{Rule: "template", Severity: lint.SeverityError, Path: "b.yaml", Line: 1, Message: "no"}
@@ -86,7 +86,7 @@ func TestConfigApply(t *testing.T) {
 	}{
 		"both hold, on the last day":            {[]lint.Finding{evals, templates}, "2027-03-31", nil, 2},
 		"the day after":                         {[]lint.Finding{evals, templates}, "2027-04-01", []string{"suppression-expired:warning:16", "eval:note:3"}, 1},
-		"one suppresses nothing":                {[]lint.Finding{templates}, "2026-01-01", []string{"suppression-unused:note:10"}, 1},
+		"one matches no finding":                {[]lint.Finding{templates}, "2026-01-01", []string{"suppression-unused:note:10"}, 1},
 		"over and without use: it may go":       {[]lint.Finding{templates}, "2028-01-01", []string{"suppression-unused:note:10"}, 1},
 		"another path":                          {[]lint.Finding{not(func(f *lint.Finding) { f.Path = "other/osp-a.yaml" }), templates}, "2026-01-01", []string{"suppression-unused:note:10", "eval:note:3"}, 1},
 		"another profile":                       {[]lint.Finding{not(func(f *lint.Finding) { f.Profile = "osp-b" }), templates}, "2026-01-01", []string{"suppression-unused:note:10", "eval:note:3"}, 1},
@@ -139,16 +139,16 @@ func TestConfigWrong(t *testing.T) {
 		"a key twice":          {"lint:\n  shellcheck: off\n  shellcheck: auto\n", []string{lint.ConfigName + ":3: lint.shellcheck: is given twice, first on line 2"}},
 		"two documents":        {"lint: {}\n---\nlint: {}\n", []string{"has more than one document"}},
 		"no reason":            {"lint:\n  suppress:\n    - rule: eval\n", []string{lint.ConfigName + ":3: lint.suppress[0].reason: is required"}},
-		"an empty reason":      {"lint:\n  suppress:\n    - rule: eval\n      reason: ' '\n", []string{lint.ConfigName + ":4: lint.suppress[0].reason: is empty: say why"}},
-		"a rule that is none":  {"lint:\n  suppress:\n    - {reason: x, rule: evil}\n", []string{lint.ConfigName + `:3: lint.suppress[0].rule: there is no rule "evil": did you mean "eval"?`}},
-		"no such rule at all":  {"lint:\n  severity:\n    nothing-like-it: note\n", []string{lint.ConfigName + ":3: lint.severity[nothing-like-it]: there is no rule", "docs/lint-rules.md"}},
+		"an empty reason":      {"lint:\n  suppress:\n    - rule: eval\n      reason: ' '\n", []string{lint.ConfigName + ":4: lint.suppress[0].reason: is empty: state why"}},
+		"a rule that is none":  {"lint:\n  suppress:\n    - {reason: x, rule: evil}\n", []string{lint.ConfigName + `:3: lint.suppress[0].rule: unknown rule "evil": did you mean "eval"?`}},
+		"no such rule at all":  {"lint:\n  severity:\n    nothing-like-it: note\n", []string{lint.ConfigName + ":3: lint.severity[nothing-like-it]: unknown rule", "docs/lint-rules.md"}},
 		"a severity":           {"lint:\n  severity:\n    eval: off\n", []string{lint.ConfigName + ":3: lint.severity[eval]: "}},
-		"a date":               {"lint:\n  suppress:\n    - {rule: eval, reason: x, until: 31.3.2027}\n", []string{`"31.3.2027" is no date: write one like 2027-03-31`}},
-		"a glob":               {"lint:\n  suppress:\n    - {rule: eval, reason: x, path: 'a['}\n", []string{`lint.suppress[0].path: "a[" is no glob`}},
+		"a date":               {"lint:\n  suppress:\n    - {rule: eval, reason: x, until: 31.3.2027}\n", []string{`invalid date "31.3.2027": use the form 2027-03-31`}},
+		"a glob":               {"lint:\n  suppress:\n    - {rule: eval, reason: x, path: 'a['}\n", []string{`lint.suppress[0].path: invalid glob "a["`}},
 		"an unquoted version":  {"lint:\n  kubeletVersions: [1.34]\n", []string{"quote it"}},
 		"a provider":           {"lint:\n  providers: [aws, azur]\n", []string{lint.ConfigName + `:2: lint.providers[1]: is "azur", but must be one of aws, azure`}},
-		"a kubelet":            {"lint:\n  kubeletVersions: ['1.34', '1.34.0', '1.2']\n", []string{`lint.kubeletVersions[1]: "1.34.0" is no minor release`, `lint.kubeletVersions[2]`}},
-		"shellcheck":           {"lint:\n  shellcheck: maybe\n  shellcheckSeverity: loud\n", []string{":2: lint.shellcheck: \"maybe\" is none of auto, require, off", ":3: lint.shellcheckSeverity"}},
+		"a kubelet":            {"lint:\n  kubeletVersions: ['1.34', '1.34.0', '1.2']\n", []string{`lint.kubeletVersions[1]: "1.34.0" is not a supported minor release`, `lint.kubeletVersions[2]`}},
+		"shellcheck":           {"lint:\n  shellcheck: maybe\n  shellcheckSeverity: loud\n", []string{":2: lint.shellcheck: invalid value \"maybe\": use one of auto, require, off", ":3: lint.shellcheckSeverity"}},
 		"a list for a mapping": {"[]\n", []string{"must be a mapping"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestConfigWrong(t *testing.T) {
 	}
 }
 
-// TestConfigEmpty: a file may be empty, or hold nothing but comments.
+// TestConfigEmpty: a file can be empty, or contain only comments.
 func TestConfigEmpty(t *testing.T) {
 	for _, text := range []string{"", "# nothing yet\n", "lint:\n"} {
 		kept, suppressed := parseConfig(t, text).Apply([]lint.Finding{{Rule: "eval"}}, date(t, "2026-01-01"), same)
@@ -191,7 +191,7 @@ func TestConfigFind(t *testing.T) {
 		}
 		return path
 	}
-	touch(lint.ConfigName) // of somebody else
+	touch(lint.ConfigName) // belongs to another user
 	touch("repo/.git/HEAD")
 	profileFile := touch("repo/profiles/a.yaml")
 	plain := touch("plain/sub/a.yaml")

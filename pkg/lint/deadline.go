@@ -7,32 +7,32 @@ import (
 	"time"
 )
 
-// DefaultFileTime is how long a file with profiles may be checked. Those that we ship
+// DefaultFileTime limits the time to check one file with profiles. The built-in profiles
 // take a few seconds, with shellcheck.
 const DefaultFileTime = 2 * time.Minute
 
-// stopwatch measures what checking a file takes, all goroutines together. A nil one has
-// no end.
+// stopwatch measures the time spent on one file, summed over all goroutines. A nil
+// stopwatch sets no limit.
 type stopwatch struct {
 	path  string
 	limit time.Duration
 
 	mu    sync.Mutex
 	spent time.Duration
-	// skipped is what was not done for want of time, by what it is.
+	// skipped counts the work that was not done in time, by its description.
 	skipped map[string]int
 }
 
-// left is how long the file may still be checked.
+// left returns the remaining time for the file.
 func (w *stopwatch) left() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.limit - w.spent
 }
 
-// do calls f with a context that ends when the file's time does, and reports whether
-// that was early enough. What goes on longer is left to itself, so f must write nothing
-// that others read: take tells when its result may be taken.
+// do calls f with a context that ends with the time for the file. A call that does not return
+// in time continues in the background, so f must not write shared data: it returns take, which
+// stores the result, and which do calls only if f finished in time.
 func (w *stopwatch) do(ctx context.Context, what string, f func(ctx context.Context) (take func())) {
 	if w == nil {
 		f(ctx)()
@@ -60,7 +60,7 @@ func (w *stopwatch) do(ctx context.Context, what string, f func(ctx context.Cont
 	w.skip(what, time.Since(begin))
 }
 
-// skip notes what was not done, and what trying took.
+// skip records work that was not done, and the time spent on the attempt.
 func (w *stopwatch) skip(what string, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -73,12 +73,12 @@ func (w *stopwatch) skip(what string, took time.Duration) {
 	}
 }
 
-// What may not be done in time.
+// Descriptions of work that can be skipped.
 const (
 	skippedProfile   = "profiles not compiled"
 	skippedRendering = "combinations of pools and settings not rendered"
 	skippedText      = "texts not read"
-	skippedCheck     = "checks of the profile not made"
+	skippedCheck     = "checks of the profile not run"
 )
 
 // complete reports whether everything was done.
@@ -103,5 +103,5 @@ func (w *stopwatch) findings() []Finding {
 		}
 	}
 	return []Finding{{Rule: RuleIncomplete, Severity: SeverityError, Path: w.path, Message: message[:len(message)-1],
-		Fix: "make its templates do less, split it, or give it more time with --file-timeout"}}
+		Fix: "simplify its templates, split it, or allow more time with --file-timeout"}}
 }

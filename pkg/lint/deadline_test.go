@@ -40,8 +40,8 @@ func TestHostileTemplatesAreRefused(t *testing.T) {
 	}
 }
 
-// A file that takes longer than it may is a finding that says so, whatever goes on for
-// too long: renderings, and checks that do not look at their context (security.md 37).
+// A file that exceeds its time limit gets a finding that says so, for slow renderings as well
+// as for checks that ignore their context (security.md 37).
 func TestFileTime(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits for some seconds")
@@ -59,7 +59,7 @@ func TestFileTime(t *testing.T) {
 	}{
 		"no time at all":         {lint.Linter{FileTime: time.Nanosecond}, []string{"longer than 1ns", "profiles not compiled"}},
 		"a check of texts":       {lint.Linter{FileTime: 5 * time.Second, TextChecks: []lint.TextCheck{stuckText}}, []string{"longer than 5s", "texts not read"}},
-		"a check of the profile": {lint.Linter{FileTime: time.Second, ProfileChecks: []lint.ProfileCheck{stuckProfile}}, []string{"checks of the profile not made", "profiles not compiled"}},
+		"a check of the profile": {lint.Linter{FileTime: time.Second, ProfileChecks: []lint.ProfileCheck{stuckProfile}}, []string{"checks of the profile not run", "profiles not compiled"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -21,35 +21,35 @@ type File struct {
 	// Path as findings name it.
 	Path string
 	Data []byte
-	// Folder is the one it was read with, in which and in whose history the bases of
-	// overlays are; "" is that of the file itself.
+	// Folder is the folder that was read. The bases of overlays are in it and in its history.
+	// If it is "", they are in the folder of the file.
 	Folder string
 }
 
 // Linter checks files with profiles. Its zero value has the rules of the engine.
 type Linter struct {
-	// TextChecks are asked about every distinct text that nodes get.
+	// TextChecks run on every distinct text that nodes get.
 	TextChecks []TextCheck
-	// ProfileChecks are asked about every profile that could be read.
+	// ProfileChecks run on every profile that was decoded.
 	ProfileChecks []ProfileCheck
-	// Providers and Kubelets, minor releases such as "1.34", are those for which
-	// profiles are rendered; empty is all of them. A profile that has none of these is
-	// rendered for all that it has.
+	// Providers and Kubelets, minor releases such as "1.34", restrict the renderings of a
+	// profile; empty means all. A profile that supports none of these is rendered for
+	// everything that it supports.
 	Providers, Kubelets []string
-	// Bases is where overlays are based beside the files that are checked; nil is their
-	// folders alone.
+	// Bases finds the bases of overlays in addition to the files that are checked; nil
+	// searches only the folders of the files.
 	Bases *Bases
-	// FileTime is how long each file may be checked, all goroutines together; 0 is
-	// DefaultFileTime. What is not done by then is a finding of RuleIncomplete.
+	// FileTime limits the time to check each file, summed over all goroutines; 0 is
+	// DefaultFileTime. Work that is not done in time is a finding of RuleIncomplete.
 	FileTime time.Duration
-	// Workers is how many goroutines render; 0 is GOMAXPROCS.
+	// Workers is the number of goroutines that render; 0 is GOMAXPROCS.
 	Workers int
-	// Progress is told what has been done so far, from one goroutine at a time. May
-	// be nil.
+	// Progress reports the progress of the run, from one goroutine at a time. It can be
+	// nil.
 	Progress func(Progress)
 }
 
-// ProfileCheck looks at one profile as it stands in its file.
+// ProfileCheck checks one profile as it is written in its file.
 type ProfileCheck func(ctx context.Context, doc profile.Document) []Finding
 
 // Progress is how far a run has come.
@@ -103,7 +103,7 @@ func (r *Report) decode(files []File) []profile.Contents {
 		}
 		if in.Empty {
 			r.add(Finding{Rule: RuleEmptyFile, Severity: SeverityWarning, Path: f.Path,
-				Message: "holds no profile: one that was in it is offered no longer", Fix: "put the profile back, or delete the file"})
+				Message: "contains no profile: a profile that was in it is no longer offered", Fix: "restore the profile, or delete the file"})
 		}
 		for _, o := range in.Others {
 			others = append(others, Finding{Path: f.Path, Line: o.Line, Message: o.Kind})
@@ -133,8 +133,8 @@ func (l *Linter) watches(docs []profile.Document) map[string]*stopwatch {
 	return out
 }
 
-// checkProfiles asks about each profile as it stands in its file, and prepares the rendering of
-// those that can be rendered.
+// checkProfiles checks each profile as it is written in its file, and prepares the renderings of
+// those that are valid.
 func (l *Linter) checkProfiles(ctx context.Context, r *Report, watches map[string]*stopwatch) []*run {
 	engine := render.NewEngine()
 	var runs []*run
@@ -172,7 +172,7 @@ func (r *Report) addRun(run *run) {
 	r.add(run.findings()...)
 	notReached := run.notReached()
 	if !run.watch.complete() {
-		notReached = nil // it may have been for want of time
+		notReached = nil // a branch can be unreached because of a skipped rendering
 	}
 	for _, b := range notReached {
 		if !b.inner {
@@ -185,7 +185,7 @@ func (r *Report) addRun(run *run) {
 	r.Branches += len(run.branches)
 }
 
-// passedOver is one note for all documents of other kinds, at the first of them.
+// passedOver returns one note for all documents of other kinds, at the first of them.
 func passedOver(others []Finding) []Finding {
 	const most = 5 // that a line still holds
 	if len(others) == 0 {
@@ -199,7 +199,7 @@ func passedOver(others []Finding) []Finding {
 	if more := len(others) - most; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return []Finding{{Rule: RulePassedOver, Severity: SeverityNote, Path: others[0].Path, Line: others[0].Line, Message: text + ": passed over"}}
+	return []Finding{{Rule: RulePassedOver, Severity: SeverityNote, Path: others[0].Path, Line: others[0].Line, Message: text + ": ignored"}}
 }
 
 // decodeFinding is a problem of a file as a finding.
@@ -237,8 +237,8 @@ func duplicates(docs []profile.Document) []Finding {
 	return findings
 }
 
-// checkProfile says what is wrong whatever pool a profile is used for, and whether it
-// makes sense to render it.
+// checkProfile returns the findings that do not depend on the pool, and whether the profile
+// can be rendered.
 func checkProfile(engine *render.Engine, doc profile.Document) (findings []Finding, renders bool) {
 	p := matrix.Profile(doc, render.Provenance{})
 	problems := render.Problems(engine.Check(p))

@@ -11,7 +11,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 )
 
-// osp is a profile with a file, a template and whatever is added to its stages.
+// osp is a profile with one file, one template and optional additions to its stages.
 type osp struct {
 	system, providers    string
 	file, template, more string // more goes to the bootstrap stage
@@ -103,22 +103,22 @@ func TestFindings(t *testing.T) {
 			rule: "file", at: "path: etc/a", want: "is relative"},
 		"another way to write a path": {text: strings.Replace(osp{}.text(), "path: /etc/a", "path: /etc//a", 1),
 			rule: "file", at: "path: /etc//a", want: `write "/etc/a"`},
-		"a file that is empty but for comments":       {text: "# nothing left\n", rule: "empty-file", want: "holds no profile", on: "*"},
+		"a file that is empty but for comments":       {text: "# nothing left\n", rule: "empty-file", want: "contains no profile", on: "*"},
 		"a module that cloud-init refuses":            {osp: osp{system: "rockylinux", more: "modules:\n  yum_repos:\n    epel: {name: EPEL}"}, rule: "cloud-init", at: "epel:", want: "missing property 'baseurl'"},
 		"a module in a stage that does not run it":    {osp: osp{provisioning: "modules:\n  runcmd: [echo]"}, rule: "cloud-init", at: "runcmd: [echo]", want: "late stage"},
 		"a unit that nothing starts":                  {osp: osp{provisioning: unitText("a.service", "[Service]\nExecStart=/bin/true")}, rule: "unit", at: "name: a.service", want: "it starts at the next boot only"},
 		"no ExecStart":                                {osp: osp{more: unitText("a.service", "[Service]\nRestart=always")}, rule: "unit", at: "[Service]", want: "no ExecStart="},
-		"a section that is none":                      {osp: osp{more: unitText("a.service", "[Service]\nExecStart=/bin/true\n[Instal]\nWantedBy=x.target")}, rule: "unit", at: "[Instal]", want: "no section [Instal] in a.service: it has [Unit], [Install], [Service]"},
+		"a section that is none":                      {osp: osp{more: unitText("a.service", "[Service]\nExecStart=/bin/true\n[Instal]\nWantedBy=x.target")}, rule: "unit", at: "[Instal]", want: "ignores section [Instal] in a.service: use one of [Unit], [Install], [Service]"},
 		"a directive that is misspelt":                {osp: osp{more: unitText("a.service", "[Service]\nExecStart=/bin/true\nEnviroment=A=1")}, rule: "unit", at: "Enviroment", want: "did you mean Environment=?"},
-		"a directive in another section":              {osp: osp{more: unitText("a.service", "[Unit]\nRestart=always\n[Service]\nExecStart=/bin/true")}, rule: "unit", at: "Restart=always", want: "in [Service], not in [Unit]"},
+		"a directive in another section":              {osp: osp{more: unitText("a.service", "[Unit]\nRestart=always\n[Service]\nExecStart=/bin/true")}, rule: "unit", at: "Restart=always", want: "ignores Restart= in [Unit]: move it to [Service]"},
 		"oneshot with Restart=always":                 {osp: osp{more: unitText("a.service", "[Service]\nType=oneshot\nExecStart=/bin/true\nRestart=always")}, rule: "unit", at: "Restart=always", want: "not allowed with Type=oneshot"},
 		"two ExecStart":                               {osp: osp{more: unitText("a.service", "[Service]\nExecStart=/bin/true\nExecStart=/bin/false")}, rule: "unit", at: "ExecStart=/bin/false", want: "only Type=oneshot"},
-		"a type that is none":                         {osp: osp{more: unitText("a.service", "[Service]\nType=onehsot\nExecStart=/bin/true")}, rule: "unit", at: "Type=onehsot", want: "does not exist"},
+		"a type that is none":                         {osp: osp{more: unitText("a.service", "[Service]\nType=onehsot\nExecStart=/bin/true")}, rule: "unit", at: "Type=onehsot", want: "invalid Type=onehsot"},
 		"a timer without a time":                      {osp: osp{more: unitText("a.timer", "[Timer]\nUnit=containerd.service")}, rule: "unit", at: "[Timer]", want: "none of OnActiveSec="},
-		"a timer of nothing":                          {osp: osp{more: unitText("a.timer", "[Timer]\nOnBootSec=1")}, rule: "unit", at: "[Timer]", want: "starts a.service, which the profile does not bring"},
-		"a line that is no assignment":                {osp: osp{more: unitText("a.service", "[Service]\nExecStart=/bin/true\nRestart always")}, rule: "unit", at: "Restart always", want: "is no unit file"},
-		"a unit that wants nothing":                   {osp: osp{more: unitText("a.service", "[Unit]\nRequires=gone.service\n[Service]\nExecStart=/bin/true")}, rule: "unit-unknown", at: "Requires=gone", want: "neither brings nor installs"},
-		"a branch for a provider that is not claimed": {osp: osp{file: "a\n{{ if eq .CloudProviderName \"gce\" }}b{{ end }}"}, rule: "branch-not-reached", at: "{{ if eq", want: `it asks for "gce"`, file: "/etc/a"},
+		"a timer of nothing":                          {osp: osp{more: unitText("a.timer", "[Timer]\nOnBootSec=1")}, rule: "unit", at: "[Timer]", want: "starts a.service, which the profile does not contain"},
+		"a line that is no assignment":                {osp: osp{more: unitText("a.service", "[Service]\nExecStart=/bin/true\nRestart always")}, rule: "unit", at: "Restart always", want: "invalid unit file"},
+		"a unit that wants nothing":                   {osp: osp{more: unitText("a.service", "[Unit]\nRequires=gone.service\n[Service]\nExecStart=/bin/true")}, rule: "unit-unknown", at: "Requires=gone", want: "neither contains nor installs"},
+		"a branch for a provider that is not claimed": {osp: osp{file: "a\n{{ if eq .CloudProviderName \"gce\" }}b{{ end }}"}, rule: "branch-not-reached", at: "{{ if eq", want: `it compares with "gce"`, file: "/etc/a"},
 		"a branch that no kubelet takes":              {osp: osp{file: "{{ if semverCompare \"<1.20\" .KubeVersion }}b{{ end }}"}, rule: "branch-not-reached", at: "semverCompare", want: "with a supported kubelet, 1.33 to 1.36", file: "/etc/a"},
 		"a branch for another system":                 {osp: osp{file: "{{ if .RhelConfig.DistUpgradeOnBoot }}b{{ end }}"}, rule: "branch-not-reached", at: ".RhelConfig", want: "only nodes of rhel", file: "/etc/a"},
 		"a field that is always empty":                {osp: osp{file: "{{ with .CNIVersion }}b{{ end }}"}, rule: "branch-not-reached", at: ".CNIVersion", want: "always empty: remove it", file: "/etc/a"},
@@ -167,7 +167,7 @@ func TestNestedBranches(t *testing.T) {
 	}
 }
 
-// Providers and Kubelets restrict for what a profile is rendered, except where it has
+// Providers and Kubelets restrict the renderings of a profile, unless the profile supports
 // none of them.
 func TestRestricted(t *testing.T) {
 	const aws = "{{ if eq .CloudProviderName `aws` }}{{ index .ClusterDNSIPs 7 }}{{ end }}"
@@ -194,7 +194,7 @@ func TestRestricted(t *testing.T) {
 	}
 }
 
-// A check is told what reads a text, and where it comes from.
+// A check gets the program that reads a text, and the origin of the text.
 func TestTexts(t *testing.T) {
 	for name, c := range map[string]struct {
 		first       string
@@ -231,7 +231,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestPassedOver: what a repository has beside profiles is one note, and no more.
+// TestPassedOver: all files of a repository that are not profiles get a single note.
 func TestPassedOver(t *testing.T) {
 	files := []lint.File{{Path: "profiles/a.yaml", Data: []byte(osp{}.text())}}
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
@@ -240,12 +240,12 @@ func TestPassedOver(t *testing.T) {
 	files = append(files, lint.File{Path: "kustomization.yaml", Data: []byte("apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n")})
 	r := lintFiles(t, lint.Linter{}, files...)
 	if len(r.Findings) != 1 || r.Findings[0].Rule != lint.RulePassedOver || r.Findings[0].Severity != lint.SeverityNote || r.Profiles != 1 ||
-		!strings.HasPrefix(r.Findings[0].Message, "pools/a.yaml is a MachineDeployment, pools/b.yaml is a MachineDeployment,") || !strings.HasSuffix(r.Findings[0].Message, " and 1 more: passed over") {
+		!strings.HasPrefix(r.Findings[0].Message, "pools/a.yaml is a MachineDeployment, pools/b.yaml is a MachineDeployment,") || !strings.HasSuffix(r.Findings[0].Message, " and 1 more: ignored") {
 		t.Errorf("got %+v", r.Findings)
 	}
 }
 
-// unitFileOr is want, or got where nothing particular is wanted.
+// unitFileOr returns want, or got if want is empty.
 func unitFileOr(want, got string) string {
 	if want == "" {
 		return got

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// RepositoryOf returns the folder of the repository that a path is in, the nearest one that
-// holds .git; false where there is none.
+// RepositoryOf returns the repository folder of a path, the nearest parent that contains
+// .git; false if there is none.
 func RepositoryOf(path string) (string, bool, error) {
 	at, err := filepath.Abs(path)
 	if err != nil {
@@ -23,16 +23,16 @@ func RepositoryOf(path string) (string, bool, error) {
 		case err == nil:
 			return at, true, nil
 		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
-			return "", false, fmt.Errorf("looking for the repository of %s: %w", path, err)
+			return "", false, fmt.Errorf("finding the repository of %s: %w", path, err)
 		case at == filepath.Dir(at):
 			return "", false, nil
 		}
 	}
 }
 
-// FindConfig looks for the file: in the folder of a path and in those above it, up to the
-// repository's. The nearest is taken. Outside a repository only the folder itself is
-// looked at: what lies further up belongs to somebody else. "" is none.
+// FindConfig searches the folder of a path and its parents, up to the root of the repository,
+// and returns the nearest file, or "". Outside a repository it searches only the folder
+// itself: files in its parents can belong to other users.
 func FindConfig(path string) (string, error) {
 	folder, err := filepath.Abs(path)
 	if err != nil {
@@ -54,7 +54,7 @@ func FindConfig(path string) (string, error) {
 		case err == nil:
 			return file, nil
 		case !errors.Is(err, fs.ErrNotExist):
-			return "", fmt.Errorf("looking for %s: %w", ConfigName, err)
+			return "", fmt.Errorf("finding %s: %w", ConfigName, err)
 		}
 		if at == top || at == filepath.Dir(at) {
 			return "", nil

@@ -26,7 +26,7 @@ type Finding struct {
 	Rule string `json:"rule"`
 	// Severity of it.
 	Severity Severity `json:"severity"`
-	// Path of the file, as it was given or relative to the repository.
+	// Path of the file, as passed on the command line or relative to the repository.
 	Path string `json:"path"`
 	// Line of Path, 1 being the first; 0 when the whole file is meant. Findings in
 	// rendered text have the line of the profile that the text came from.

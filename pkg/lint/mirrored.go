@@ -15,17 +15,17 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// newestKubelet is what is rendered where the file lists no kubelet by its URL.
+// newestKubelet is rendered if the file lists no kubelet by its URL.
 const newestKubelet = "1.36.0"
 
-// sandbox stands for the image that the controller's settings name: no profile does.
+// sandbox replaces the image from the controller's settings, which profiles do not name.
 const sandbox = "settings.invalid/pause"
 
-// Mirrored returns a ProfileCheck that finds what profiles download that a site without the
-// Internet has not mirrored: `osm-gitops lint --mirrors FILE`. It renders a profile for each
-// provider that it claims, with the kubelets that are mirrored, and without settings: with a
-// mirror in --node-download-mirrors nodes ask there for the same files. Where a profile claims
-// some of the providers given, only for those.
+// Mirrored returns a ProfileCheck that finds downloads of a profile that a site without Internet
+// access has not mirrored: `osm-gitops lint --mirrors FILE`. It renders a profile for each
+// provider that it supports, with the mirrored kubelets and without settings: with a mirror in
+// --node-download-mirrors, nodes request the same files from there. If a profile supports some
+// of the given providers, it is rendered only for those.
 func Mirrored(mirrors downloads.Mirrors, file string, only []osm.CloudProvider) ProfileCheck {
 	kubelets := mirrors.Kubelets()
 	if len(kubelets) == 0 {
@@ -82,11 +82,11 @@ type mirrorCheck struct {
 func (c *mirrorCheck) broken(err error) {
 	f := Finding{
 		Rule: RuleNotMirrored, Severity: SeverityError, Path: c.doc.Path, Line: c.doc.Line("spec"), Profile: c.doc.Name, Version: c.doc.Spec.Version,
-		Message: "what nodes download is not known, because the profile does not render: " + err.Error(), Fix: "mend that first",
+		Message: "the downloads of nodes are unknown, because the profile does not render: " + err.Error(), Fix: "fix the rendering error first",
 	}
 	var invalid *render.InvalidError
 	if errors.As(err, &invalid) {
-		f.Field, f.File, f.Message = invalid.Field, invalid.File, "what nodes download is not known, because the profile does not render: "+invalid.Err.Error()
+		f.Field, f.File, f.Message = invalid.Field, invalid.File, "the downloads of nodes are unknown, because the profile does not render: "+invalid.Err.Error()
 		f.Line = cmp.Or(invalid.Line, f.Line) // a pool's fields have no line
 	}
 	c.add("\x00"+f.Message, f, "")
@@ -102,10 +102,10 @@ func (c *mirrorCheck) compare(list downloads.List, where string) {
 			f := Finding{
 				Rule: RuleNotMirrored, Severity: SeverityError, Path: cmp.Or(place.Path, c.doc.Path), Line: place.Line, Profile: c.doc.Name, Version: c.doc.Spec.Version,
 				File: place.File, Message: named(item) + " " + why,
-				Fix: fmt.Sprintf("mirror it and add it to %s, or take it out of the profile", c.file),
+				Fix: fmt.Sprintf("mirror it and add it to %s, or remove it from the profile", c.file),
 			}
 			if item.Kind == downloads.KindUnresolved {
-				f.Fix = "make it constant in the profile, or add to " + c.file + " a URL that ends with a slash and has all below it"
+				f.Fix = "make it constant in the profile, or add to " + c.file + " a URL that ends with a slash and includes everything below it"
 			}
 			c.add(fmt.Sprintf("%s\x00%s\x00%s:%d", f.Message, f.File, f.Path, f.Line), f, where)
 		}
@@ -131,7 +131,7 @@ func (c *mirrorCheck) add(key string, f Finding, where string) {
 	}
 }
 
-// findings says of each where it holds, unless it holds everywhere.
+// findings adds the combinations to which each finding applies, unless it applies to all.
 func (c *mirrorCheck) findings(rendered int) []Finding {
 	var out []Finding
 	for _, key := range c.order {

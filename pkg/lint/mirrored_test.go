@@ -69,8 +69,8 @@ func TestMirrored(t *testing.T) {
 	if found := notMirrored(t, kubelet+"package apt *\nhttps://example.com/\n"); len(found) > 0 {
 		t.Errorf("all is mirrored, and found is %+v", found)
 	}
-	// Of providers that nobody has there is nothing to mirror; that a profile has none of
-	// those given is no reason to check nothing.
+	// Downloads for unused providers need no mirror. A profile that supports none of the
+	// given providers is checked nevertheless.
 	const jq = kubelet + "package apt jq\nhttps://example.com/\n"
 	if found := notMirrored(t, jq, "hetzner", "aws"); len(found) > 0 {
 		t.Errorf("all is mirrored for hetzner, and found is %+v", found)
@@ -80,7 +80,7 @@ func TestMirrored(t *testing.T) {
 			t.Errorf("for %s found is %+v", only, found)
 		}
 	}
-	// The file lists no kubelet: nobody knows which one is meant.
+	// The file lists no kubelet, so the version is unknown.
 	found := notMirrored(t, "package apt jq\n")
 	want := []struct {
 		line                      int
@@ -88,7 +88,7 @@ func TestMirrored(t *testing.T) {
 	}{
 		{19, "https://dl.k8s.io/v1.36.0/bin/linux/amd64/kubelet is not mirrored", "", "/opt/bin/setup", "mirror it and add it to mirrors.txt"},
 		{30, "package apt open-vm-tools is not mirrored", "vsphere, kubelet 1.36.0", "/opt/bin/setup", "mirror it and add it to mirrors.txt"},
-		{32, "https://example.com/${hostname}?... cannot be found among what is mirrored: a part of this URL is known on the node alone", "", "/opt/bin/setup", "make it constant in the profile"},
+		{32, "https://example.com/${hostname}?... cannot be compared with the mirrored items: a part of this URL is known only on the node", "", "/opt/bin/setup", "make it constant in the profile"},
 	}
 	if len(found) != len(want) {
 		t.Fatalf("found %+v", found)

@@ -14,8 +14,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// Bases finds what overlays start from beside the files that are checked: in the folder
-// of the overlay, its history, and among the built-in profiles.
+// Bases finds the bases of overlays outside the files that are checked: in the folder of
+// the overlay, in its history, and among the built-in profiles.
 type Bases struct {
 	// Builtin are the built-in profiles; nil has none.
 	Builtin *source.Embedded
@@ -50,11 +50,11 @@ func (b *Bases) folder(ctx context.Context, f File) (*folder, error) {
 	dir := source.Directory{Root: "/", Path: full}
 	snap, err := dir.Read(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("looking for the bases of overlays: %w", err)
+		return nil, fmt.Errorf("finding the bases of overlays: %w", err)
 	}
 	below, _, err := dir.ReadFiles(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("looking for the bases of overlays: %w", err)
+		return nil, fmt.Errorf("finding the bases of overlays: %w", err)
 	}
 	read := &folder{index: profile.Indexer{Builtin: b.Builtin}, snap: snap, names: namesBelow(name, snap.Files, below), name: name, alone: source.TopOf(full) == ""}
 	if b.folders == nil {
@@ -95,8 +95,8 @@ func (l *Linter) overlays(files []File) overlays {
 	return o
 }
 
-// assemble resolves the overlays, and says of each whose base has moved what it would
-// come to.
+// assemble resolves the overlays. For an overlay whose base has a newer version, it reports
+// the effect of that version.
 func (o overlays) assemble(ctx context.Context, contents []profile.Contents) ([]profile.Document, []Finding, error) {
 	elsewhere := func(ctx context.Context, overlay profile.Overlay) (profile.Document, error) {
 		f, err := o.of(ctx, overlay)
@@ -131,8 +131,8 @@ func (o overlays) assemble(ctx context.Context, contents []profile.Contents) ([]
 	return docs, findings, nil
 }
 
-// of is where the base of an overlay is: the folder that its file was read with or, where
-// that lacks it, the whole work tree.
+// of returns the folder with the base of an overlay: the folder that its file was read with
+// or, if the base is not there, the whole work tree.
 func (o overlays) of(ctx context.Context, overlay profile.Overlay) (*folder, error) {
 	file := o.files[overlay.Path]
 	f, err := o.bases.folder(ctx, file)
@@ -142,7 +142,7 @@ func (o overlays) of(ctx context.Context, overlay profile.Overlay) (*folder, err
 	_, err = f.index.Base(ctx, f.snap, overlay.Spec.From)
 	var missing *profile.MissingBaseError
 	if !errors.As(err, &missing) || missing.Refused != "" {
-		return f, nil // any other error is told when the overlay is resolved
+		return f, nil // other errors are reported when the overlay is resolved
 	}
 	name := cmp.Or(file.Folder, path.Dir(file.Path))
 	full, err := filepath.Abs(filepath.FromSlash(name))
@@ -158,7 +158,7 @@ func (o overlays) of(ctx context.Context, overlay profile.Overlay) (*folder, err
 	return o.bases.folder(ctx, file)
 }
 
-// moved says of an overlay whose base has moved what it would come to.
+// moved reports the effect of a newer version of an overlay's base.
 func (o overlays) moved(ctx context.Context, overlay profile.Overlay) ([]Finding, error) {
 	f, err := o.of(ctx, overlay)
 	if err != nil {
@@ -168,7 +168,7 @@ func (o overlays) moved(ctx context.Context, overlay profile.Overlay) ([]Finding
 	var problem *profile.Problem
 	var missing *profile.MissingBaseError
 	if errors.As(err, &missing) || errors.As(err, &problem) || err == nil && !ok {
-		return nil, nil // what is wrong with it is told already
+		return nil, nil // its errors are already reported
 	}
 	if err != nil {
 		return nil, err
@@ -195,9 +195,9 @@ func (o overlays) name(doc profile.Document, file string) string {
 	return cmp.Or(o.bases.folders[full].names[file], file)
 }
 
-// placed puts findings where a reader can go. What is wrong with a base that is in no file
-// here, but in the history or built in, is told at the overlay's spec.from, and only if it
-// is an error: what else is to be said of such a base is no matter of the overlay.
+// placed moves findings to a position in the checked files. An error in a base that is in the
+// history or built in is reported at the overlay's spec.from. Other findings about such a
+// base are dropped: the author of the overlay cannot fix them there.
 func (o overlays) placed(findings []Finding, docs []profile.Document) []Finding {
 	byName := map[string]profile.Document{}
 	for _, d := range docs {

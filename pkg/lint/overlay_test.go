@@ -111,15 +111,15 @@ func (r repo) commit() {
 // a base that is in the history alone is named at the overlay's spec.from.
 func TestOverlays(t *testing.T) {
 	const (
-		baseFinds    = "base.yaml:22 insecure-download: curl -k takes any certificate\nbase.yaml:23 template: at <index .ClusterDNSIPs 7>"
-		ownFinds     = "own.yaml:20 insecure-download: curl -k takes any certificate"
-		historyFinds = "own.yaml:8 insecure-download: curl -k takes any certificate, so whoever is on the way decides what arrives (in the base, COMMIT:profiles/base.yaml:22)\n" +
+		baseFinds    = "base.yaml:22 insecure-download: curl -k accepts any certificate\nbase.yaml:23 template: at <index .ClusterDNSIPs 7>"
+		ownFinds     = "own.yaml:20 insecure-download: curl -k accepts any certificate"
+		historyFinds = "own.yaml:8 insecure-download: curl -k accepts any certificate, so an attacker on the network can replace the content (in the base, COMMIT:profiles/base.yaml:22)\n" +
 			"own.yaml:8 template: at <index .ClusterDNSIPs 7>: error calling index: index out of range: 7 (in the base, COMMIT:profiles/base.yaml:23)"
 		moved = `own.yaml:9 base-moved: the base, profile "osp-base", has v1.1.0; this overlay starts from v1.0.0 and `
 	)
 	for name, c := range map[string]struct {
-		overlay, adds string // where the overlay is, and what it adds
-		newer         string // the base afterwards, where it moves on
+		overlay, adds string // path of the overlay, and its changes
+		newer         string // a newer version of the base, if any
 		folder, path  string // what is linted, from where
 		want          string
 	}{

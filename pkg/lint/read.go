@@ -13,13 +13,13 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// maxFileBytes is the largest file that is read; a profile's may have 1 MiB, and the
-// decoder says so of a larger one.
+// maxFileBytes is the largest file that is read. The limit for profiles is 1 MiB; the
+// decoder reports an error for larger ones.
 const maxFileBytes = 2 << 20 // 2 MiB
 
-// Read reads files, and folders as a ProfileSource of them does: *.yaml and *.yml
-// but hidden ones, without what an .osmignore leaves out. What a ProfileSource would
-// refuse to read is a finding. A file named twice is read once.
+// Read reads files and folders. In folders it selects files like a ProfileSource: *.yaml and
+// *.yml except hidden files and those that .osmignore excludes. Files that a ProfileSource
+// would reject are findings. A file that is named twice is read once.
 func Read(ctx context.Context, paths []string) ([]File, []Finding, error) {
 	var files []File
 	var findings []Finding

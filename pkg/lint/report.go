@@ -4,14 +4,14 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
-// Report is what a run found, and what it looked at: a reader has to know what
-// "nothing found" stands for.
+// Report contains the findings of a run and the extent of its checks, so that readers can
+// judge a report without findings.
 type Report struct {
 	// Findings in the order of Sort, without those that are suppressed.
 	Findings []Finding `json:"findings"`
 	// Suppressed are the findings that the configuration justifies.
 	Suppressed []Suppressed `json:"suppressed,omitempty"`
-	// Profiles is how many profiles were looked at.
+	// Profiles is the number of profiles that were checked.
 	Profiles int `json:"profiles"`
 	// Renderings is how many combinations of a profile, a pool and settings were
 	// rendered, and Texts how many distinct texts came of that.
@@ -27,7 +27,7 @@ type Report struct {
 	Documents []profile.Document `json:"-"`
 }
 
-// Suppressed is a finding that somebody has accepted.
+// Suppressed is a finding that .osm-gitops.yaml suppresses.
 type Suppressed struct {
 	Finding
 	// Justification is why, in the words of the configuration.
@@ -44,23 +44,23 @@ type MissingTool struct {
 
 // Branch is one way through an if, with or range that was never taken.
 type Branch struct {
-	// Path and Line are where the condition stands.
+	// Path and Line are the position of the condition.
 	Path string `json:"path"`
 	Line int    `json:"line"`
 	// Profile and Version are those of the document.
 	Profile string `json:"profile"`
 	Version string `json:"version"`
-	// Field of the template, and File on the node where it is that of a file.
+	// Field contains the template; File is the path on the node if it is the template of a file.
 	Field string `json:"field"`
 	File  string `json:"file,omitempty"`
-	// Condition as it is written, such as "if .HTTPProxy".
+	// Condition is the source text, such as "if .HTTPProxy".
 	Condition string `json:"condition"`
-	// Else: what is executed when the condition does not hold, written or not.
+	// Else: the alternative branch of the condition, whether it is written or implied.
 	Else bool `json:"else,omitempty"`
 	// Reason is why the tool could not reach it.
 	Reason string `json:"reason"`
 
-	inner bool // it stands in another one of them
+	inner bool // it is inside another branch of the list
 }
 
 // Worst returns the gravest severity among the findings, "" of none.

@@ -14,7 +14,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 )
 
-// docs is where the pages about lint are.
+// docs is the folder of the documentation pages.
 const docs = "../../docs/"
 
 var update = flag.Bool("update", false, "rewrite the page with the rules")
@@ -28,7 +28,7 @@ func read(t *testing.T, page string) string {
 	return string(b)
 }
 
-// TestPage: the page has every rule with its severity, and nothing else.
+// TestPage: the page lists exactly the rules, with their severities.
 func TestPage(t *testing.T) {
 	const page = "lint-rules.md"
 	want := thePage()

@@ -93,7 +93,7 @@ func (r *run) pairwise() [][]int {
 	return matrix.Pairwise(sizes)
 }
 
-// renderRows renders some rows, and tells about each.
+// renderRows renders some rows, and calls tell after each one.
 func (r *run) renderRows(ctx context.Context, first, last int, tell func()) {
 	if r.watch.left() <= 0 {
 		for range last - first {
@@ -180,7 +180,7 @@ func (r *run) checkDocument(in render.Input, stage string, s render.InspectedSta
 func (r *run) addHit(f Finding, size, row int) {
 	message := f.Message
 	if size > 0 {
-		message = r.value(row, matrix.Provider) // whatever the size
+		message = r.value(row, matrix.Provider) // regardless of the size
 	}
 	key := strings.Join([]string{f.Rule, f.Path, strconv.Itoa(f.Line), f.Field, message}, "\x00")
 	r.mu.Lock()
@@ -213,7 +213,7 @@ func (r *run) textOf(stage string, f render.InspectedFile) Text {
 	return t
 }
 
-// addText takes a text unless it is there; row -1 is for one that every row has.
+// addText adds a text unless it is already recorded; row -1 is for a text of all rows.
 func (r *run) addText(t Text, row int) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\x00%s\x00%s\x00%o\x00", t.Stage, t.Field, t.File, t.Mode)
@@ -254,7 +254,7 @@ func (r *run) sortedTexts() []*textHit {
 	return texts
 }
 
-// staticTexts are the units and commands of a stage, which are no templates.
+// staticTexts returns the units and commands of a stage, which are not templates.
 func staticTexts(doc profile.Document, stage string, config *osm.OSPConfig) []Text {
 	root := "spec." + stage + "Config"
 	var texts []Text

@@ -31,7 +31,7 @@ func TestWhere(t *testing.T) {
 	}
 }
 
-// A text that only some rows have keeps all of them, the first as well.
+// A text that only some rows have records every one of these rows, including the first.
 func TestRowsOfText(t *testing.T) {
 	r := &run{texts: map[[32]byte]*textHit{}}
 	text := Text{Field: "spec.x", Content: []byte("a")}

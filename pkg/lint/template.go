@@ -8,18 +8,18 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// TemplateCheck compiles the templates of a profile, which it has to pass before there
-// is an object of it. What is wrong has the line of the file.
+// TemplateCheck compiles the templates of a profile, a precondition for creating its
+// object. Findings have the line in the file.
 func TemplateCheck(engine *render.Engine) profile.Check {
 	return func(doc profile.Document) error {
-		// The answer is about the content, which may be at any path: the file's
-		// name is put before it where the file is known.
+		// The result is cached by content, and the same content can have several paths. The
+		// caller adds the file's name.
 		const anyFile = "profile"
 		err := engine.Check(render.Profile{Spec: doc.Spec, Digest: doc.Digest, File: anyFile, Lines: doc.Line, FileOf: doc.FileOf})
 		var problems []error
 		for _, p := range render.Problems(err) {
 			cause := p.Err
-			if p.File != "" { // the index in the field's name helps nobody who reads the profile
+			if p.File != "" { // the index in the field's name does not help readers of the profile
 				cause = fmt.Errorf("file %q: %w", p.File, cause)
 			}
 			path := doc.FileOf(p.Field)

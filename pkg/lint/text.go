@@ -43,7 +43,7 @@ type Text struct {
 	// begins with "#!": "bash", "sh", "python3". A command's is "sh".
 	Kind        Kind
 	Interpreter string
-	// Content as it is on the node, with placeholders in place of credentials.
+	// Content as written to the node, with placeholders in place of credentials.
 	Content []byte
 	// Example is a combination that makes it, such as "aws, kubelet 1.33.0, proxy
 	// plain".
@@ -51,8 +51,8 @@ type Text struct {
 
 	// lines has the line of the profile for each line of Content.
 	lines []int
-	// fields has the field that it is in, which may be a template of another file than
-	// Field; nil where all are in Field.
+	// fields contains the field of each part, which can be a template of another file than
+	// Field; nil if Field contains all.
 	fields []string
 }
 
@@ -91,7 +91,7 @@ func (t Text) Finding(rule string, severity Severity, line int, message string) 
 // shebang is the first line of a script: "#!/bin/bash -e", "#!/usr/bin/env python3".
 var shebang = regexp.MustCompile(`^#!\s*(\S+)(?:[ \t]+(\S+))?`)
 
-// kindOf tells what reads a file.
+// kindOf determines the program that reads a file.
 func kindOf(file string, content []byte) (kind Kind, interpreter string) {
 	if m := shebang.FindSubmatch(content); m != nil {
 		interpreter = path.Base(string(m[1]))

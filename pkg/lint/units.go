@@ -18,7 +18,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
-// unitDir is where the units of a profile are, systemd.unit(5).
+// unitDir is the folder for the units of a profile, systemd.unit(5).
 const unitDir = "/etc/systemd/system/"
 
 // directives are "Section Name" lines, see the comment in it.
@@ -37,7 +37,7 @@ var directives = sync.OnceValue(func() map[string][]string {
 	return known
 })
 
-// sectionsOf are the sections that a unit of a type may have besides Unit and Install.
+// sectionsOf lists the sections of each unit type in addition to Unit and Install.
 var sectionsOf = map[string]string{
 	".service": "Service", ".socket": "Socket", ".mount": "Mount", ".automount": "Automount", ".swap": "Swap",
 	".path": "Path", ".timer": "Timer", ".slice": "Slice", ".scope": "Scope", ".target": "", ".device": "",
@@ -48,7 +48,7 @@ type units struct {
 	doc profile.Document
 	// files are the units that the profile brings, by name.
 	files map[string]bool
-	// words is every text of the profile that is no unit: who installs a package says so.
+	// words joins the texts of the profile that are not units: they name installed packages.
 	words string
 }
 
@@ -121,7 +121,7 @@ func (f *unitFileText) parse() {
 		return
 	}
 	if err != nil {
-		f.say(SeverityError, brokenLine(f.text.Content), "is no unit file: %v", err)
+		f.say(SeverityError, brokenLine(f.text.Content), "invalid unit file: %v", err)
 		return
 	}
 	lines := assignments(f.text.Content)
@@ -159,7 +159,7 @@ func assignments(content []byte) []int {
 	return lines
 }
 
-// brokenLine is the first line that is no part of a unit file; 0 where that is not known.
+// brokenLine returns the first line that is invalid in a unit file; 0 if it is unknown.
 func brokenLine(content []byte) int {
 	section, continued := false, false
 	n := 0
@@ -199,12 +199,12 @@ func (f *unitFileText) sections() {
 		if own != "" {
 			known = append(known, own)
 		}
-		f.say(SeverityError, n, "systemd reads no section [%s] in %s: it has %s", section, f.name, "["+strings.Join(known, "], [")+"]")
+		f.say(SeverityError, n, "systemd ignores section [%s] in %s: use one of %s", section, f.name, "["+strings.Join(known, "], [")+"]")
 	}
 }
 
-// names finds what is spelt almost as something that systemd knows. A name that is
-// like none may be of a newer systemd.
+// names finds directives that are probably misspelt. A name that resembles no known name
+// can belong to a newer systemd.
 func (f *unitFileText) names() {
 	for _, o := range f.options {
 		known := directives()[o.section]
@@ -213,20 +213,19 @@ func (f *unitFileText) names() {
 		}
 		for _, k := range known {
 			if levenshtein.Distance(strings.ToLower(o.name), strings.ToLower(k), nil) <= 2 && len(k) > 4 {
-				f.say(SeverityError, o.line, "systemd knows no %s= in [%s], and passes over it: did you mean %s=?", o.name, o.section, k)
+				f.say(SeverityError, o.line, "systemd ignores the unknown directive %s= in [%s]: did you mean %s=?", o.name, o.section, k)
 				break
 			}
 		}
 		for section, names := range directives() {
 			if section != o.section && slices.Contains(names, o.name) && (section == "Unit" || section == "Install" || section == sectionsOf[path.Ext(f.name)]) {
-				f.say(SeverityError, o.line, "systemd reads %s= in [%s], not in [%s], and passes over it: move it there", o.name, section, o.section)
+				f.say(SeverityError, o.line, "systemd ignores %s= in [%s]: move it to [%s]", o.name, o.section, section)
 			}
 		}
 	}
 }
 
-// of returns the assignments of a name that count: an empty one takes back those
-// before it.
+// of returns the effective assignments of a name: an empty value resets those before it.
 func (f *unitFileText) of(section, name string) []option {
 	var out []option
 	for _, o := range f.options {
@@ -249,7 +248,7 @@ func (f *unitFileText) last(section, name string) (option, bool) {
 	return all[len(all)-1], true
 }
 
-// whole finds what systemd refuses in a unit as such, systemd.service(5) and the like.
+// whole finds what systemd rejects in a unit as such, systemd.service(5) and the like.
 func (f *unitFileText) whole() {
 	switch path.Ext(f.name) {
 	case ".service":
@@ -275,7 +274,7 @@ func (f *unitFileText) oneOf(section string, names ...string) {
 			return
 		}
 	}
-	f.say(SeverityError, 0, "systemd refuses %s: [%s] has none of %s=", f.name, section, strings.Join(names, "=, "))
+	f.say(SeverityError, 0, "systemd rejects %s: [%s] has none of %s=", f.name, section, strings.Join(names, "=, "))
 }
 
 // triggers wants the unit that a timer, socket or path starts.
@@ -293,7 +292,7 @@ func (f *unitFileText) triggers(section string) {
 		return // it starts instances of a template
 	}
 	if !f.known(name) {
-		f.say(SeverityWarning, line, "%s starts %s, which the profile does not bring: add it, or name the right one with %s=", f.name, name, key)
+		f.say(SeverityWarning, line, "%s starts %s, which the profile does not contain: add it, or name another unit with %s=", f.name, name, key)
 	}
 }
 
@@ -306,36 +305,36 @@ func (f *unitFileText) service() {
 	typ, named := f.last("Service", "Type")
 	kind := strings.TrimSpace(typ.value)
 	if named && !slices.Contains(serviceTypes, kind) {
-		f.say(SeverityError, typ.line, "Type=%s does not exist: write one of %s", kind, strings.Join(serviceTypes, ", "))
+		f.say(SeverityError, typ.line, "invalid Type=%s: use one of %s", kind, strings.Join(serviceTypes, ", "))
 	}
 	oneshot := kind == "oneshot"
 	restart, restarted := f.last("Service", "Restart")
 	policy := strings.TrimSpace(restart.value)
 	if restarted && !slices.Contains(restarts, policy) {
-		f.say(SeverityError, restart.line, "Restart=%s does not exist: write one of %s", policy, strings.Join(restarts, ", "))
+		f.say(SeverityError, restart.line, "invalid Restart=%s: use one of %s", policy, strings.Join(restarts, ", "))
 	}
 	remains, _ := f.last("Service", "RemainAfterExit")
 	_, action := f.last("Unit", "SuccessAction")
 	switch {
 	case len(starts) == 0 && len(f.of("Service", "ExecStop")) == 0 && !action:
-		f.say(SeverityError, 0, "systemd refuses %s: [Service] has no ExecStart=", f.name)
+		f.say(SeverityError, 0, "systemd rejects %s: [Service] has no ExecStart=", f.name)
 	case len(starts) == 0 && !action && !slices.Contains([]string{"yes", "true", "on", "1"}, strings.TrimSpace(remains.value)):
-		f.say(SeverityError, 0, "systemd refuses %s: a [Service] without ExecStart= needs RemainAfterExit=yes", f.name)
+		f.say(SeverityError, 0, "systemd rejects %s: a [Service] without ExecStart= needs RemainAfterExit=yes", f.name)
 	case len(starts) > 1 && !oneshot:
-		f.say(SeverityError, starts[1].line, "systemd refuses %s: it has %d ExecStart=, which only Type=oneshot may have", f.name, len(starts))
+		f.say(SeverityError, starts[1].line, "systemd rejects %s: it has %d ExecStart=, and only Type=oneshot allows more than one", f.name, len(starts))
 	}
 	if oneshot && (policy == "always" || policy == "on-success") {
-		f.say(SeverityError, restart.line, "systemd refuses %s: Restart=%s is not allowed with Type=oneshot; use on-failure", f.name, policy)
+		f.say(SeverityError, restart.line, "systemd rejects %s: Restart=%s is not allowed with Type=oneshot; use on-failure", f.name, policy)
 	}
 	if _, bus := f.last("Service", "BusName"); kind == "dbus" && !bus {
-		f.say(SeverityError, typ.line, "systemd refuses %s: Type=dbus needs BusName=", f.name)
+		f.say(SeverityError, typ.line, "systemd rejects %s: Type=dbus needs BusName=", f.name)
 	}
 }
 
-// needs are the dependencies of which the other unit has to exist.
+// needs lists the dependency directives that require the other unit to exist.
 var needs = []string{"Requires", "Requisite", "BindsTo", "Wants", "Upholds"}
 
-// references finds dependencies on units that nobody brings.
+// references finds dependencies on units that do not exist on nodes.
 func (f *unitFileText) references() {
 	for _, o := range f.options {
 		if o.section != "Unit" || !slices.Contains(needs, o.name) {
@@ -345,19 +344,19 @@ func (f *unitFileText) references() {
 			if strings.ContainsAny(name, "%") || f.known(name) {
 				continue
 			}
-			what := "so that nothing is started"
+			what := "so nothing is started"
 			if o.name == "Requires" || o.name == "Requisite" || o.name == "BindsTo" {
-				what = "so that the unit does not start where the operating system has none"
+				what = "so the unit does not start unless the operating system has it"
 			}
 			f.findings = append(f.findings, f.text.Finding(RuleUnitUnknown, SeverityWarning, o.line,
-				fmt.Sprintf("%s=%s: the profile neither brings nor installs such a unit, %s", o.name, name, what)))
+				fmt.Sprintf("%s=%s: the profile neither contains nor installs this unit, %s", o.name, name, what)))
 		}
 	}
 }
 
-// known reports whether a unit exists on nodes as far as we can tell: the profile
-// brings it, systemd or the operating system has it, or a script speaks of it or of a
-// package of its name.
+// known reports whether a unit probably exists on nodes: the profile contains it, systemd
+// or the operating system provides it, or a script mentions it or a package of the same
+// name.
 func (u units) known(name string) bool {
 	if at := strings.IndexByte(name, '@'); at >= 0 && u.files[name[:at+1]+path.Ext(name)] {
 		return true

@@ -7,14 +7,14 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 )
 
-// where says for which of the rows that were rendered something holds: the fewest
-// dimensions that tell those rows from all others, with the values that they have
-// there. It is empty when it holds for all.
+// where describes the rendered rows to which a finding applies: the fewest dimensions that
+// distinguish these rows from all others, with their values. It is empty if the finding
+// applies to all rows.
 func (r *run) where(holds map[int]bool) string {
 	if len(holds) == 0 || len(holds) == len(r.rows) {
 		return ""
 	}
-	// What the rows have in common: for each dimension the values among them.
+	// For each dimension, the values that occur in these rows.
 	among := make([][]bool, len(r.dims))
 	for d := range r.dims {
 		among[d] = make([]bool, len(r.dims[d].Values))

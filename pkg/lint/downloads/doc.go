@@ -1,14 +1,14 @@
 // Package downloads finds what a node will download: the URLs, packages, package
-// repositories and container images that a rendered profile asks for.
+// repositories and container images that a rendered profile requests.
 //
-// It follows the scripts without running them: variables that are constant, loops
-// over literal values, functions, and scripts that run scripts are resolved; where a
-// condition is not known, both ways are taken. What cannot be resolved is listed as
-// such, with the place where it stands, and never left out.
+// It follows the scripts without running them, and resolves constant variables, loops over
+// literal values, functions, and scripts that run scripts. If a condition is unknown, it
+// follows both branches. A download that cannot be resolved is listed as unresolved, with
+// its position, and never omitted.
 //
-// It is pure: text in, a list out; no network, no cluster, no program is run.
+// It is pure: it turns text into a list, and uses no network, cluster or other program.
 //
 // Start with Of in node.go, then List in list.go. Package shell follows statements;
-// programs.go and packages.go know what programs download, places.go where in the profile that
-// is, and mirrors.go compares a list with what a site has mirrored.
+// programs.go and packages.go know what programs download, places.go finds the position in the
+// profile, and mirrors.go compares a list with the mirrors of a site.
 package downloads

@@ -12,7 +12,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// found are the items of a script, an item a line.
+// found returns the items of a script, one per line.
 func found(files ...string) []string {
 	n := &downloads.Node{System: osm.OperatingSystemUbuntu, Version: "24.04", Server: "https://api.example.com:6443"}
 	stage := downloads.Stage{Name: "provisioning"}
@@ -39,7 +39,7 @@ func found(files ...string) []string {
 
 const sum = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// TestFind shows what is resolved, and that nothing else is left out.
+// TestFind: constant downloads are resolved, and all others are listed as unresolved.
 func TestFind(t *testing.T) {
 	for name, c := range map[string]struct {
 		script string
@@ -105,7 +105,7 @@ base=https://a.example/; curl -O "${base%/}/${v#v}/${v%.*}.0/${v/36/35}"`, []str
 	}
 }
 
-// TestFindGivesUp: what is not followed to its end is unresolved, and not left out.
+// TestFindGivesUp: a script that exceeds a limit is unresolved, and not omitted.
 func TestFindGivesUp(t *testing.T) {
 	for name, script := range map[string]string{
 		"more ways than are followed":   ways(10) + "curl https://a.example/$x",
@@ -120,7 +120,7 @@ func TestFindGivesUp(t *testing.T) {
 	}
 }
 
-// ways is a script with 2^n ways through it, each with another x.
+// ways returns a script with 2^n paths, each with a different value of x.
 func ways(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -130,8 +130,8 @@ func ways(n int) string {
 	return "x=\n" + b.String()
 }
 
-// TestFindFiles: scripts that run scripts, units, manifests and programs that nobody
-// follows.
+// TestFindFiles covers scripts that run scripts, units, manifests, and programs in other
+// languages.
 func TestFindFiles(t *testing.T) {
 	got := found(
 		"/opt/bin/get", "#!/bin/sh\ncurl -o \"$2\" \"$1\"\n",
@@ -154,7 +154,7 @@ func TestFindFiles(t *testing.T) {
 	}
 }
 
-// TestSandbox: an image that nobody names is pulled all the same.
+// TestSandbox: a default image that the profile does not name is pulled nevertheless.
 func TestSandbox(t *testing.T) {
 	got := found("/etc/containerd/config.toml", "version = 3\n")
 	if diff := cmp.Diff([]string{"? the sandbox (pause) image"}, got); diff != "" {
@@ -162,7 +162,7 @@ func TestSandbox(t *testing.T) {
 	}
 }
 
-// TestSandboxPlace: the image is told of the stage that writes the file that containerd reads last.
+// TestSandboxPlace: the image is reported for the stage that writes the file that containerd reads last.
 func TestSandboxPlace(t *testing.T) {
 	config := render.NodeFile{Path: "/etc/containerd/config.toml", Content: "version = 3\n"}
 	for name, c := range map[string]struct {
@@ -181,8 +181,8 @@ func TestSandboxPlace(t *testing.T) {
 	}
 }
 
-// TestPlaces: an item is where somebody would change it, not inside of the function
-// that everything is downloaded with.
+// TestPlaces: the place of an item is the line to change, which is the call and not the
+// inside of a shared download function.
 func TestPlaces(t *testing.T) {
 	n := &downloads.Node{Stages: []downloads.Stage{{Name: "bootstrap", Files: []render.NodeFile{
 		{Path: "/opt/x", Content: "#!/bin/bash\nget() {\n  curl \"$1\"\n}\n\nif true; then\n  get https://a.example/x\nfi\n"},
@@ -193,7 +193,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestMerge: what several pools download is listed once, with all of them.
+// TestMerge: an item that several pools download is listed once, with all pools.
 func TestMerge(t *testing.T) {
 	list := func(pool, arch string) downloads.List {
 		return downloads.List{Items: []downloads.Item{{Kind: downloads.KindURL, Name: "https://a.example/x", Pools: []string{pool}, Architectures: []string{arch}}}}
@@ -204,7 +204,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// FuzzFind: whatever a stranger writes into a profile, the answer comes, and soon.
+// FuzzFind: for every input the analysis returns in a short time.
 func FuzzFind(f *testing.F) {
 	for _, s := range []string{
 		"x=$x$x$x", "f() { f; }; f", "while true; do curl $x; done", "echo {1..999999999}", "printf %999999999d 1", "curl ${x:0:1}${x//a/bb}",

@@ -24,28 +24,28 @@ const (
 	KindPackage Kind = "package"
 	// KindImage is a container image.
 	KindImage Kind = "image"
-	// KindUnresolved is something that could not be found out.
+	// KindUnresolved is a download that could not be determined.
 	KindUnresolved Kind = "unresolved"
 )
 
 var kinds = []Kind{KindURL, KindRepository, KindPackage, KindImage, KindUnresolved}
 
-// Item is one thing that nodes download. It holds no credentials: a URL is without
-// user and password.
+// Item is one thing that nodes download. It contains no credentials: URLs have no user and
+// password.
 type Item struct {
 	Kind Kind `json:"kind"`
-	// Name is the URL of a file or a repository, the name of a package, the reference
-	// of an image. Of something unresolved it is what is known, "${name}" in place of
-	// what is not.
+	// Name is the URL of a file or a repository, the name of a package, or the reference
+	// of an image. For an unresolved item it is the known part, with "${name}" for the
+	// unknown parts.
 	Name string `json:"name"`
-	// SHA256 is the digest that the node checks a file against, in hexadecimal, where
-	// it is known. ChecksumFrom is the URL of the file that the node takes it from.
+	// SHA256 is the hexadecimal digest that the node compares a file with, if it is known.
+	// ChecksumFrom is the URL of the file from which the node reads it.
 	SHA256       string `json:"sha256,omitempty"`
 	ChecksumFrom string `json:"checksumFrom,omitempty"`
 	// Manager installs a package, or reads a repository: "apt", "yum".
 	Manager string `json:"manager,omitempty"`
-	// Version that a package is asked for in, a pattern such as "2.2*"; empty for
-	// whatever is newest.
+	// Version is the requested version of a package, or a pattern such as "2.2*"; empty for
+	// the newest.
 	Version string `json:"version,omitempty"`
 	// Suite of an apt repository and its components: "noble stable".
 	Suite string `json:"suite,omitempty"`
@@ -54,9 +54,9 @@ type Item struct {
 	Repositories []string `json:"repositories,omitempty"`
 	// Architectures for which it is downloaded, empty for any.
 	Architectures []string `json:"architectures,omitempty"`
-	// Reason says why it is unresolved, and what to do.
+	// Reason explains why it is unresolved, and what to do.
 	Reason string `json:"reason,omitempty"`
-	// Places say where it is asked for.
+	// Places are the positions that request it.
 	Places []Place `json:"places"`
 	// Pools that download it, "namespace/name".
 	Pools []string `json:"pools,omitempty"`
@@ -64,10 +64,10 @@ type Item struct {
 	anyArchitecture bool
 }
 
-// Place is where a download is asked for.
+// Place is a position that requests a download.
 type Place struct {
-	// Profile is the profile's name, Path its file, and Line the line there; 0 where
-	// it is not known.
+	// Profile is the profile's name, Path its file, and Line the line in the file; 0 if it
+	// is unknown.
 	Profile string `json:"profile,omitempty"`
 	Path    string `json:"path,omitempty"`
 	Line    int    `json:"line,omitempty"`
@@ -78,7 +78,7 @@ type Place struct {
 	FileLine int    `json:"fileLine,omitempty"`
 }
 
-// String is the place in the profile, where that is known, and the one on the node.
+// String returns the position in the profile, if it is known, and the one on the node.
 func (p Place) String() string {
 	node := p.File
 	if p.FileLine > 0 {
@@ -90,24 +90,24 @@ func (p Place) String() string {
 	return fmt.Sprintf("%s:%d (%s)", p.Path, p.Line, node)
 }
 
-// List is what the nodes of one or several pools download.
+// List contains the downloads of the nodes of one or several pools.
 type List struct {
 	Items []Item `json:"items"`
 }
 
-// Unresolved returns the items that could not be found out.
+// Unresolved returns the downloads that could not be determined.
 func (l List) Unresolved() []Item {
 	return slices.DeleteFunc(slices.Clone(l.Items), func(i Item) bool { return i.Kind != KindUnresolved })
 }
 
-// collector gathers items. Equal ones become one.
+// collector gathers items and merges equal ones.
 type collector map[string]*Item
 
 func (i *Item) key() string {
 	return strings.Join([]string{string(i.Kind), i.Name, i.Manager, i.Version, i.Suite}, "\x00")
 }
 
-// add takes an item, and returns the one that stands for it.
+// add records an item, and returns the stored one with the same identity.
 func (c collector) add(item Item) *Item {
 	key := item.key()
 	had, ok := c[key]
@@ -129,7 +129,7 @@ func (c collector) add(item Item) *Item {
 	return had
 }
 
-// list sorts what was gathered.
+// list sorts the items.
 func (c collector) list() List {
 	var out List
 	for _, key := range slices.Sorted(maps.Keys(c)) {
@@ -152,7 +152,7 @@ func (c collector) list() List {
 	return out
 }
 
-// For returns the list of one more pool, which downloads the same.
+// For returns the list for another pool with the same downloads.
 func (l List) For(pool string) List {
 	out := List{Items: slices.Clone(l.Items)}
 	for i := range out.Items {
@@ -161,7 +161,7 @@ func (l List) For(pool string) List {
 	return out
 }
 
-// Merge makes one list of those of several pools.
+// Merge combines the lists of several pools.
 func Merge(lists ...List) List {
 	c := collector{}
 	for _, l := range lists {
@@ -178,7 +178,7 @@ func union(a, b []string) []string {
 	return slices.Compact(out)
 }
 
-// withoutUser takes user and password out of a URL.
+// withoutUser removes user and password from a URL.
 func withoutUser(text string) string {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
@@ -194,8 +194,8 @@ func withoutUser(text string) string {
 	return scheme + "://" + rest
 }
 
-// isLocal reports whether a URL leads to the machine itself or to the platform's
-// metadata service: RFC 3927 and RFC 4291 have the addresses.
+// isLocal reports whether a URL refers to the machine itself or to the platform's metadata
+// service. RFC 3927 and RFC 4291 define the addresses.
 func isLocal(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Mirrors says what a site has mirrored. Its text is what List.Mirrors writes, and
-// what people add to it:
+// Mirrors lists the mirrored items of a site. Its text is the output of List.Mirrors with
+// optional additions:
 //
 //	https://dl.k8s.io/v1.36.2/bin/linux/amd64/kubelet sha256:...
 //	https://github.com/containernetworking/plugins/releases/download/   (all below)
@@ -20,7 +20,7 @@ import (
 //	package yum containerd.io 2.2*
 //	image registry.k8s.io/pause:3.10.1
 //
-// A "*" stands for anything. Lines that begin with "#" are comments.
+// A "*" matches any text. Lines that begin with "#" are comments.
 type Mirrors struct {
 	entries []entry
 }
@@ -29,13 +29,13 @@ type Mirrors struct {
 type entry struct {
 	kind                 Kind
 	manager, text        string
-	name, version, suite *regexp.Regexp // version and suite may be nil: any
+	name, version, suite *regexp.Regexp // version and suite can be nil: any
 	versionText          string
 	sha256               string
 }
 
-// Mirrors writes what a plain downloader needs, a URL and its digest on a line, and
-// after that what package managers and registries mirror.
+// Mirrors writes the input of a simple downloader, one URL and its digest per line, followed
+// by the items for mirrors of package managers and registries.
 func (l List) Mirrors(to io.Writer) error {
 	w := bufio.NewWriter(to)
 	for _, i := range l.Items {
@@ -66,10 +66,10 @@ var (
 	scheme = regexp.MustCompile(`^(https?|ftp)://`)
 )
 
-// maxMirrorLine bounds a line in bytes.
+// maxMirrorLine limits a line in bytes.
 const maxMirrorLine = 64 << 10 // 64 KiB
 
-// ParseMirrors reads such a text. The error names every line that says nothing.
+// ParseMirrors parses such a text. The error names every invalid line.
 func ParseMirrors(path string, data []byte) (Mirrors, error) {
 	var m Mirrors
 	var errs []error
@@ -101,7 +101,7 @@ func parseEntry(fields []string) (entry, error) {
 	case scheme.MatchString(fields[0]):
 		e.kind, e.text, e.name = KindURL, fields[0], glob(withoutUser(fields[0]))
 		if len(fields) > 2 || len(fields) == 2 && !digest.MatchString(fields[1]) {
-			return e, errors.New("after a URL stands nothing but its digest, sha256: and 64 digits in lower-case hexadecimal")
+			return e, errors.New("only a digest can follow a URL: sha256: and 64 lower-case hexadecimal digits")
 		}
 		if len(fields) == 2 {
 			e.sha256 = strings.TrimPrefix(fields[1], "sha256:")
@@ -119,12 +119,12 @@ func parseEntry(fields []string) (entry, error) {
 			e.suite = glob(strings.Join(fields[3:], " "))
 		}
 	default:
-		return e, errors.New("is none of: a URL with or without sha256:DIGEST; repository MANAGER URL [SUITE...]; package MANAGER NAME [VERSION]; image NAME")
+		return e, errors.New("expected one of: a URL with or without sha256:DIGEST; repository MANAGER URL [SUITE...]; package MANAGER NAME [VERSION]; image NAME")
 	}
 	return e, nil
 }
 
-// glob is a name with "*" for anything; what ends with a slash has everything below.
+// glob compiles a name in which "*" matches any text; a trailing slash includes everything below.
 func glob(text string) *regexp.Regexp {
 	expr := strings.ReplaceAll(regexp.QuoteMeta(text), `\*`, ".*")
 	if strings.HasSuffix(text, "/") {
@@ -133,14 +133,14 @@ func glob(text string) *regexp.Regexp {
 	return regexp.MustCompile("^(?:" + expr + ")$")
 }
 
-// Missing says why an item is not mirrored, "" where it is.
+// Missing explains why an item is not mirrored, "" if it is.
 func (m Mirrors) Missing(i Item) string {
 	checksum := ""
 	for _, e := range m.entries {
 		switch {
 		case !e.covers(i):
 		case e.sha256 != "" && i.SHA256 != "" && e.sha256 != i.SHA256:
-			checksum = "is mirrored with the SHA-256 " + e.sha256 + ", and nodes want " + i.SHA256
+			checksum = "is mirrored with the SHA-256 " + e.sha256 + ", and nodes expect " + i.SHA256
 		default:
 			return ""
 		}
@@ -149,7 +149,7 @@ func (m Mirrors) Missing(i Item) string {
 	case checksum != "":
 		return checksum
 	case i.Kind == KindUnresolved:
-		return "cannot be found among what is mirrored: " + i.Reason
+		return "cannot be compared with the mirrored items: " + i.Reason
 	}
 	return "is not mirrored"
 }
@@ -161,7 +161,7 @@ func (e entry) covers(i Item) bool {
 	case e.kind == KindURL && i.Kind == KindRepository:
 		return e.name.MatchString(i.Name + "/")
 	case e.kind == KindURL && i.Kind == KindUnresolved:
-		// All that the unknown part may be lies below what is known.
+		// All values of the unknown part are below the known part.
 		begin, _, ok := strings.Cut(strings.TrimPrefix(i.Name, "repository "), "${")
 		return ok && scheme.MatchString(begin) && strings.HasSuffix(e.name.String(), ".*)$") && e.name.MatchString(begin)
 	case e.kind != i.Kind || e.manager != i.Manager || !e.name.MatchString(i.Name):
@@ -174,7 +174,7 @@ func (e entry) covers(i Item) bool {
 
 var kubeletURL = regexp.MustCompile(`/v(\d+\.\d+\.\d+)/bin/linux/[a-z0-9]+/kubelet$`)
 
-// Kubelets are the versions of the kubelet that are mirrored by their URL, "1.36.2".
+// Kubelets returns the versions of the kubelet that are mirrored by URL, such as "1.36.2".
 func (m Mirrors) Kubelets() []string {
 	var out []string
 	for _, e := range m.entries {

@@ -9,7 +9,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// TestMirrorsOfOurselves: a site that has mirrored what bundle lists has all of it.
+// TestMirrorsOfOurselves: a site that mirrors the output of bundle lacks nothing.
 func TestMirrorsOfOurselves(t *testing.T) {
 	for name, provider := range ours {
 		list, err := downloads.Of(render.NewEngine(), input(t, name, provider))
@@ -68,7 +68,7 @@ func TestMissing(t *testing.T) {
 		"a registry":                   {"image registry.k8s.io/", image, ""},
 		"another tag":                  {"image registry.k8s.io/pause:3.9", image, "is not mirrored"},
 		"all that it may be":           {"https://a.example/v1/", unknown, ""},
-		"less than all that it may be": {"https://a.example/v1/1/", unknown, "cannot be found among what is mirrored: it is unknown"},
+		"less than all that it may be": {"https://a.example/v1/1/", unknown, "cannot be compared with the mirrored items: it is unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := downloads.ParseMirrors("m", []byte(c.line+"\n"))
@@ -88,7 +88,7 @@ func TestParseMirrorsRefuses(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"mirrors.txt:2: after a URL", "mirrors.txt:3: is none of", "mirrors.txt:4: is none of"} {
+	for _, want := range []string{"mirrors.txt:2: only a digest", "mirrors.txt:3: expected one of", "mirrors.txt:4: expected one of"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}

@@ -11,31 +11,30 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// Node is what is known of a pool's machines.
+// Node contains the facts about a pool's machines.
 type Node struct {
-	// System and its version, as the profile has them: "ubuntu", "24.04".
+	// System and Version in the notation of the profile: "ubuntu", "24.04".
 	System  osm.OperatingSystem
 	Version string
-	// Server is the URL of the cluster's API server. What nodes fetch from there is no
-	// download.
+	// Server is the URL of the cluster's API server. Requests to it are not downloads.
 	Server string
 	Stages []Stage
 }
 
-// Stage is what one document puts on a node.
+// Stage contains the files and commands of one document.
 type Stage struct {
 	// Name is "bootstrap" or "provisioning".
 	Name  string
 	Files []render.NodeFile
-	// Modules of cloud-init, may be nil.
+	// Modules of cloud-init, can be nil.
 	Modules *osm.CloudInitModule
-	// Source returns where in the profile a line of a file is from: its file, and the line
-	// there, 0 where that is not known. May be nil.
+	// Source returns the origin of a line of a file on the node: the profile's file and its
+	// line, 0 if it is unknown. It can be nil.
 	Source func(file string, line int) (path string, at int)
 }
 
-// Of renders an input with placeholders for credentials, and lists what its nodes
-// download. The error is that of rendering.
+// Of renders an input with placeholders for credentials, and lists the downloads of its
+// nodes. The error is that of rendering.
 func Of(engine *render.Engine, in render.Input) (List, error) {
 	in, _ = in.Split()
 	out, err := engine.Render(in)
@@ -63,7 +62,7 @@ func Of(engine *render.Engine, in render.Input) (List, error) {
 	return list, nil
 }
 
-// Find lists what a node downloads.
+// Find lists the downloads of a node.
 func Find(n *Node) List {
 	k := &finder{node: n, found: collector{}}
 	k.walk = shell.Walker{Machine: k, OSRelease: n.osRelease()}
@@ -104,8 +103,8 @@ func Find(n *Node) List {
 	return list
 }
 
-// file returns a file of a node, the stage's own before the other's; nil where there
-// is none.
+// file returns a file of a node, with precedence for the given stage; nil if neither stage
+// has it.
 func (n *Node) file(stage, name string) *render.NodeFile {
 	var found *render.NodeFile
 	own := false
@@ -122,7 +121,7 @@ func (n *Node) file(stage, name string) *render.NodeFile {
 // codenames of Ubuntu's releases: https://wiki.ubuntu.com/Releases
 var codenames = map[string]string{"20.04": "focal", "22.04": "jammy", "24.04": "noble"}
 
-// codename is the system's, "" where it has none or it is not known.
+// codename returns the codename of the system, "" if it has none or it is unknown.
 func (n *Node) codename() string {
 	if n.System != osm.OperatingSystemUbuntu {
 		return ""
@@ -130,7 +129,7 @@ func (n *Node) codename() string {
 	return codenames[n.Version]
 }
 
-// osRelease are the variables of /etc/os-release that are known: os-release(5).
+// osRelease returns the known variables of /etc/os-release: os-release(5).
 func (n *Node) osRelease() map[string]string {
 	out := map[string]string{}
 	if n.codename() != "" {
@@ -152,20 +151,20 @@ type finder struct {
 	scripts []*shell.Script
 }
 
-// facts are what the programs of a node have done, one way through its scripts.
+// facts record the effects of a node's programs on one path through its scripts.
 type facts struct {
-	// repositories that were set up.
+	// repositories that are configured.
 	repositories []string
-	// outputs are the downloads by the files that they were written to.
+	// outputs maps the written files to their downloads.
 	outputs map[string]*Item
 }
 
-// start is the world in which nothing has happened.
+// start returns the initial state.
 func start() *shell.World { return &shell.World{Facts: facts{}} }
 
 func factsOf(w *shell.World) facts { return w.Facts.(facts) }
 
-// Key implements shell.Facts. Where a file was written to does not decide what scripts do.
+// Key implements shell.Facts. It omits outputs, which do not affect what scripts do.
 func (f facts) Key() string { return fmt.Sprintf("%q", f.repositories) }
 
 // Join implements shell.Facts.
@@ -181,7 +180,7 @@ func (k *finder) File(name string) (text string, ok bool) {
 	return "", false
 }
 
-// Script implements shell.Machine. Of two at a path the stage's own is run.
+// Script implements shell.Machine. If both stages have the path, the current stage's script is run.
 func (k *finder) Script(name string) *shell.Script {
 	var found *shell.Script
 	for _, s := range k.scripts {
@@ -192,7 +191,7 @@ func (k *finder) Script(name string) *shell.Script {
 	return found
 }
 
-// Write implements shell.Machine: repositories are set up by writing files.
+// Write implements shell.Machine: scripts configure repositories by writing files.
 func (k *finder) Write(w *shell.World, file, text string) { k.repositories(w, file, text) }
 
 // read parses a file if a shell runs it.
@@ -211,14 +210,14 @@ func (k *finder) read(s Stage, f *render.NodeFile) {
 	default:
 		for _, url := range anyURL.FindAllString(f.Content, -1) {
 			if !isLocal(url) {
-				k.Unresolved(withoutUser(url), "it stands in a program of "+interpreter+", which is not followed: mirror it if the program downloads it")
+				k.Unresolved(withoutUser(url), "it is in a program of "+interpreter+", which is not analyzed: mirror it if the program downloads it")
 			}
 		}
 		return
 	}
 	parsed, err := shell.Parse(f.Content)
 	if err != nil {
-		k.Unresolved("the downloads of "+f.Path, fmt.Sprintf("it cannot be read as a script: %v", err))
+		k.Unresolved("the downloads of "+f.Path, fmt.Sprintf("it cannot be parsed as a script: %v", err))
 		return
 	}
 	k.scripts = append(k.scripts, &shell.Script{Stage: s.Name, Path: f.Path, File: parsed})
@@ -262,7 +261,7 @@ var (
 	imageField   = regexp.MustCompile(`(?m)^[\s-]*image:\s*["']?([^\s"'#]+)`)
 )
 
-// content looks for images and repositories in files that are no scripts.
+// content finds images and repositories in files that are not scripts.
 func (k *finder) content(s Stage, f render.NodeFile) {
 	k.walk.At(s.Name, f.Path, 0)
 	find := func(re *regexp.Regexp) {
@@ -283,7 +282,7 @@ func (k *finder) content(s Stage, f render.NodeFile) {
 	}
 }
 
-// sandbox says that containerd pulls the image of its own choice where it is told none.
+// sandbox reports that containerd pulls its default image if none is configured.
 func (k *finder) sandbox() {
 	const config = "/etc/containerd/config.toml"
 	f := k.node.file("provisioning", config)
@@ -302,5 +301,5 @@ func (k *finder) sandbox() {
 			}
 		}
 	}
-	k.Unresolved("the sandbox (pause) image", "containerd is not told which, and pulls the one it was built with: set pauseImage in the settings (--pause-image)")
+	k.Unresolved("the sandbox (pause) image", "it is not configured, so containerd pulls its built-in default: set pauseImage in the settings (--pause-image)")
 }

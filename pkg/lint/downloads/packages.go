@@ -15,7 +15,7 @@ var (
 	debSources  = regexp.MustCompile(`(?mi)^(URIs|Suites|Components):[ \t]*(.*)$`)
 )
 
-// arguments takes options away; those of withValue have one.
+// arguments removes options; those in withValue take a value.
 func arguments(args []string, withValue string) []string {
 	var out []string
 	values := strings.Fields(withValue)
@@ -41,13 +41,13 @@ func (k *finder) pkg(w *shell.World, manager, name, version string) {
 	}
 	if shell.HasHole(name) || shell.HasHole(version) {
 		k.add(w, Item{Kind: KindUnresolved, Name: shell.Shown(strings.TrimSuffix(manager+" package "+name+" "+version, " ")),
-			Reason: "the package's name or version is known on the node alone: make it constant in the profile"})
+			Reason: "the package's name or version is known only on the node: make it constant in the profile"})
 		return
 	}
 	k.add(w, Item{Kind: KindPackage, Name: name, Version: version, Manager: manager, Repositories: factsOf(w).repositories})
 }
 
-// everything records that all packages of a system are brought up to date.
+// everything records that all packages of a system are upgraded.
 func (k *finder) everything(w *shell.World, manager string) { k.pkg(w, manager, "*", "") }
 
 // apt records what apt-get installs.
@@ -66,10 +66,10 @@ func (k *finder) apt(w *shell.World, args []string) {
 				name, _, _ = strings.Cut(name, "/")
 			}
 			if strings.HasPrefix(a, "/") || strings.HasPrefix(a, "./") || strings.HasSuffix(name, "-") {
-				continue // a file that is there already, or one to remove
+				continue // a local file, or a package to remove
 			}
 			if shell.HasHole(a) && (again || args[0] == "reinstall") {
-				continue // what is there already, which came by another command
+				continue // a local file that another command has downloaded
 			}
 			k.pkg(w, manager, name, version)
 		}
@@ -78,11 +78,11 @@ func (k *finder) apt(w *shell.World, args []string) {
 	}
 }
 
-// rpmLike records what yum, dnf and those like them install.
+// rpmLike records what yum, dnf and similar programs install.
 func rpmLike(manager string) func(*finder, *shell.World, []string) {
 	return func(k *finder, w *shell.World, args []string) {
 		if slices.Contains(args, "-C") || slices.Contains(args, "--cacheonly") {
-			return // asks what is there
+			return // queries the local cache
 		}
 		args = arguments(args, "-c -x --enablerepo --disablerepo --repo --repoid --exclude --releasever --setopt --installroot -R -d -e --config")
 		if len(args) == 0 {
@@ -134,7 +134,7 @@ func others(manager string) func(*finder, *shell.World, []string) {
 	}
 }
 
-// addRepository records what a repository's address is given as.
+// addRepository records the address of a repository.
 func (k *finder) addRepository(w *shell.World, args []string) {
 	before := len(k.found)
 	if k.repositories(w, "", strings.Join(args, " ")); len(k.found) > before {
@@ -142,11 +142,11 @@ func (k *finder) addRepository(w *shell.World, args []string) {
 	}
 	k.urls(w, args, "the address of a repository")
 	if len(k.found) == before && slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "ppa:") || shell.HasHole(a) }) {
-		k.Unresolved(shell.Shown(strings.Join(args, " ")), "the address of this repository is not known: write its URL")
+		k.Unresolved(shell.Shown(strings.Join(args, " ")), "the address of this repository is unknown: write its URL")
 	}
 }
 
-// images records what is pulled.
+// images records the images that a command pulls.
 func images(k *finder, w *shell.World, args []string) {
 	args = arguments(args, "-n --namespace -a --address --platform --creds --auth --timeout -r --runtime-endpoint -i --image-endpoint --config -H --host -u --user --hosts-dir --name -v -e -p --entrypoint")
 	at := slices.IndexFunc(args, func(a string) bool { return a == "pull" || a == "run" || a == "copy" })
@@ -158,13 +158,13 @@ func images(k *finder, w *shell.World, args []string) {
 
 func (k *finder) image(w *shell.World, name string) {
 	if shell.HasHole(name) {
-		k.add(w, Item{Kind: KindUnresolved, Name: "image " + shell.Shown(name), Reason: "the image's name is known on the node alone: make it constant in the profile"})
+		k.add(w, Item{Kind: KindUnresolved, Name: "image " + shell.Shown(name), Reason: "the image's name is known only on the node: make it constant in the profile"})
 		return
 	}
 	k.add(w, Item{Kind: KindImage, Name: name})
 }
 
-// repositories finds those of apt and yum in what is written to a file.
+// repositories finds apt and yum repositories in a text that is written to a file.
 func (k *finder) repositories(w *shell.World, file, text string) {
 	if !strings.Contains(text, "://") && !shell.HasHole(text) {
 		return
@@ -188,7 +188,7 @@ func (k *finder) repositories(w *shell.World, file, text string) {
 	}
 }
 
-// yumRepository records one, for each architecture where its address names that:
+// yumRepository records a repository, for each architecture if the address contains it:
 // https://dnf.readthedocs.io/en/latest/conf_ref.html#repo-variables
 func (k *finder) yumRepository(w *shell.World, address string) {
 	if !strings.Contains(address, "$basearch") && !strings.Contains(address, "$arch") {
@@ -213,7 +213,7 @@ func (k *finder) repository(w *shell.World, item Item) {
 	}
 	if shell.HasHole(item.Name) || shell.HasHole(item.Suite) || strings.Contains(item.Name, "$") {
 		k.add(w, Item{Kind: KindUnresolved, Name: strings.TrimSpace(shell.Shown("repository " + item.Name + " " + item.Suite)),
-			Reason: "a part of the repository's address is known on the node alone: make it constant in the profile"})
+			Reason: "a part of the repository's address is known only on the node: make it constant in the profile"})
 		return
 	}
 	k.add(w, item)

@@ -10,16 +10,16 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// places finds the line of a profile that a line on a node comes from.
+// places maps lines on a node to lines of the profile.
 type places struct {
 	profile render.Profile
-	// files has the place of each line, fields the place of what is no template: units and
-	// commands. Both are by stage and by the path on the node.
+	// files has the place of each line, fields the place of texts that are not templates:
+	// units and commands. The keys of both are the stage and the path on the node.
 	files  map[[2]string][]render.Place
 	fields map[[2]string]string
 }
 
-// newPlaces renders an input once more, and takes down where each line comes from.
+// newPlaces renders an input again, and records the origin of each line.
 func newPlaces(in render.Input) places {
 	out := places{profile: in.Profile, files: map[[2]string][]render.Place{}, fields: map[[2]string]string{}}
 	inspected, err := render.NewInspector(in.Profile).Inspect(in)
@@ -27,7 +27,7 @@ func newPlaces(in render.Input) places {
 		for name, field := range fieldsOf(config) {
 			out.fields[[2]string{stage, name}] = "spec." + stage + "Config" + field
 		}
-		if err != nil { // it has just been rendered, so nothing is too large or invalid
+		if err != nil { // the same input was rendered before, so it is valid
 			continue
 		}
 		files := inspected.Bootstrap.Files
@@ -41,7 +41,7 @@ func newPlaces(in render.Input) places {
 	return out
 }
 
-// fieldsOf are the fields of units and commands by their paths on the node.
+// fieldsOf maps the paths on the node to the fields of units and commands.
 func fieldsOf(config *osm.OSPConfig) map[string]string {
 	out := map[string]string{}
 	for i, u := range config.Units {
@@ -79,7 +79,7 @@ func (p places) of(stage string) func(file string, line int) (path string, at in
 		}
 		lines := p.files[key]
 		switch {
-		case len(lines) == 0: // the settings' own
+		case len(lines) == 0: // it is from the settings
 			return p.source("spec."+stage+"Config", 1)
 		case line < 1 || line > len(lines):
 			return p.source(lines[0].Field, 1)
@@ -88,7 +88,7 @@ func (p places) of(stage string) func(file string, line int) (path string, at in
 	}
 }
 
-// source is where the n-th line of a field is: its file may be that of an overlay's base.
+// source returns the position of the n-th line of a field, which can be in the base of an overlay.
 func (p places) source(field string, n int) (path string, at int) {
 	path = cmp.Or(p.profile.File, p.profile.Provenance.Path)
 	if p.profile.FileOf != nil {

@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// Table writes a list for people.
+// Table writes a list as a table.
 func (l List) Table(to io.Writer) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "KIND\tWHAT\tCHECKED AGAINST\tASKED FOR IN")
@@ -25,7 +25,7 @@ func (l List) Table(to io.Writer) error {
 	return w.Flush()
 }
 
-// String is an item in words: "package yum containerd.io 2.2*".
+// String formats an item as text: "package yum containerd.io 2.2*".
 func (i Item) String() string {
 	switch i.Kind {
 	case KindURL, KindUnresolved:
@@ -34,7 +34,7 @@ func (i Item) String() string {
 	return string(i.Kind) + " " + i.what()
 }
 
-// what is an item without its kind.
+// what formats an item without its kind.
 func (i Item) what() string {
 	switch i.Kind {
 	case KindPackage:
@@ -63,7 +63,7 @@ func (i Item) checked() string {
 	return ""
 }
 
-// JSON writes a list for programs.
+// JSON writes a list as JSON.
 func (l List) JSON(to io.Writer) error {
 	enc := json.NewEncoder(to)
 	enc.SetEscapeHTML(false)

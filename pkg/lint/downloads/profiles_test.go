@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// input is a pool with one of our profiles.
+// input returns a pool with a built-in profile.
 func input(t *testing.T, name, provider string) render.Input {
 	t.Helper()
 	b, err := fs.ReadFile(profiles.FS(), name+".yaml")
@@ -66,7 +66,7 @@ var ours = map[string]string{
 	"osp-rhel": "kubevirt", "osp-rockylinux": "openstack", "osp-amzn2": "aws",
 }
 
-// TestOurProfiles states what the nodes of each of our profiles download.
+// TestOurProfiles records the downloads of each built-in profile.
 func TestOurProfiles(t *testing.T) {
 	for name, provider := range ours {
 		t.Run(name, func(t *testing.T) {

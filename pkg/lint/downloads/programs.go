@@ -19,7 +19,7 @@ var (
 // Program implements shell.Machine: it records what a program downloads.
 func (k *finder) Program(w *shell.World, args []string) {
 	if shell.IsHole(args[0]) {
-		k.urls(w, args, "an argument of a command that is not known")
+		k.urls(w, args, "an argument of an unknown command")
 		return
 	}
 	base := path.Base(args[0])
@@ -30,7 +30,7 @@ func (k *finder) Program(w *shell.World, args []string) {
 	}
 }
 
-// programs are those that download.
+// programs maps the programs that download.
 var programs = map[string]func(*finder, *shell.World, []string){
 	"curl": (*finder).curl, "wget": (*finder).wget,
 	"apt-get": (*finder).apt, "apt": (*finder).apt, "aptitude": (*finder).apt,
@@ -42,11 +42,11 @@ var programs = map[string]func(*finder, *shell.World, []string){
 	"sha256sum": (*finder).checksum, "shasum": (*finder).checksum,
 }
 
-// silent are programs whose arguments may be URLs that they do not read.
+// silent lists programs that can have URLs as arguments and do not download them.
 var silent = map[string]bool{"sed": true, "grep": true, "awk": true, "logger": true, "systemctl": true, "hostnamectl": true, "subscription-manager": true,
 	"kubelet": true, "kubeadm": true, "kubectl": true, "containerd": true, "tr": true, "cut": true, "expr": true, "install": true, "mkdir": true}
 
-// url records a file that is downloaded to a path, "" where that is not known.
+// url records a download to a path, "" if the path is unknown.
 func (k *finder) url(w *shell.World, url, to, why string) {
 	url = strings.TrimSpace(url)
 	server := strings.TrimSuffix(k.node.Server, "/")
@@ -79,12 +79,12 @@ func (k *finder) url(w *shell.World, url, to, why string) {
 
 func (k *finder) unresolvedURL(w *shell.World, url, why string) {
 	if why == "" {
-		why = "a part of this URL is known on the node alone"
+		why = "a part of this URL is known only on the node"
 	}
-	k.add(w, Item{Kind: KindUnresolved, Name: shell.Shown(url), Reason: why + ": make it constant in the profile, or mirror what it may be"})
+	k.add(w, Item{Kind: KindUnresolved, Name: shell.Shown(url), Reason: why + ": make it constant in the profile, or mirror all its possible values"})
 }
 
-// add records an item at the present place.
+// add records an item at the current position.
 func (k *finder) add(w *shell.World, item Item) *Item {
 	item.Places = []Place{k.place()}
 	if arch, ok := shell.Architectures[w.Uname]; ok {
@@ -93,7 +93,7 @@ func (k *finder) add(w *shell.World, item Item) *Item {
 	return k.found.add(item)
 }
 
-// place is that of the command that is followed.
+// place returns the position of the current command.
 func (k *finder) place() Place {
 	return Place{Stage: k.walk.Stage, File: k.walk.Path, FileLine: k.walk.Line}
 }
@@ -124,7 +124,7 @@ func (k *finder) urls(w *shell.World, args []string, why string) {
 	}
 }
 
-// read takes the arguments of a program apart that downloads what is no option.
+// read parses the arguments of a program whose positional arguments are URLs.
 func read(t shell.Tool, args []string) (options []shell.Option, urls []string) {
 	words := make([]shell.Word, len(args))
 	for i, a := range args {
@@ -139,7 +139,7 @@ func read(t shell.Tool, args []string) (options []shell.Option, urls []string) {
 	return options, urls
 }
 
-// curl records what it downloads.
+// curl records the downloads of curl.
 func (k *finder) curl(w *shell.World, args []string) {
 	options, urls := read(shell.Curl, args)
 	to := ""
@@ -158,7 +158,7 @@ func (k *finder) curl(w *shell.World, args []string) {
 	k.files(w, urls, to)
 }
 
-// files records what is downloaded to one file, or to files with the names of the URLs.
+// files records downloads to one file, or to files named after the URLs.
 func (k *finder) files(w *shell.World, urls []string, to string) {
 	for _, u := range urls {
 		k.url(w, u, cmp.Or(to, path.Base(u)), "")
@@ -167,14 +167,14 @@ func (k *finder) files(w *shell.World, urls []string, to string) {
 
 var curlConfigURL = regexp.MustCompile(`(?m)^\s*-*url\s*[=:\s]\s*"?([^"\n]*)"?\s*$`)
 
-// curlConfig are the URLs in a file of options.
+// curlConfig returns the URLs in a file of options.
 func (k *finder) curlConfig(w *shell.World, name string) []string {
 	text, ok := k.File(name)
 	if name == "-" && w.Stdin != nil {
 		text, ok = *w.Stdin, true
 	}
 	if !ok {
-		k.Unresolved("curl --config "+shell.Shown(name), "the file with curl's options is not in the profile: name the URL in the script")
+		k.Unresolved("curl --config "+shell.Shown(name), "the file with curl's options is not in the profile: write the URL in the script")
 		return nil
 	}
 	var out []string
@@ -184,7 +184,7 @@ func (k *finder) curlConfig(w *shell.World, name string) []string {
 	return out
 }
 
-// wget records what it downloads.
+// wget records the downloads of wget.
 func (k *finder) wget(w *shell.World, args []string) {
 	options, urls := read(shell.Wget, args)
 	to := ""
@@ -193,13 +193,13 @@ func (k *finder) wget(w *shell.World, args []string) {
 		case "output-document":
 			to = o.Value.Text
 		case "input-file":
-			k.Unresolved("wget --input-file "+shell.Shown(o.Value.Text), "the URLs are in a file: name them in the script")
+			k.Unresolved("wget --input-file "+shell.Shown(o.Value.Text), "the URLs are in a file: write them in the script")
 		}
 	}
 	k.files(w, urls, to)
 }
 
-// checksum notes the digests that files must have.
+// checksum records the digests that files must have.
 func (k *finder) checksum(w *shell.World, args []string) {
 	if w.Stdin == nil || !slices.ContainsFunc(args, func(a string) bool { return a == "-c" || strings.HasPrefix(a, "--c") }) {
 		return

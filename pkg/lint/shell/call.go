@@ -12,7 +12,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// wideFormat is a format of printf that would print very much.
+// wideFormat matches a printf format whose output would be very large.
 var wideFormat = regexp.MustCompile(`%[-+ 0#]*([0-9*]{3,}|\*|[0-9]*\.([0-9]{3,}|\*))`)
 
 // call follows a simple command.
@@ -109,12 +109,12 @@ func (k *Walker) function(w *World, body *syntax.Stmt, args []string) []*World {
 // Command follows a script that is an argument, or a command line.
 func (k *Walker) Command(w *World, text string) []*World {
 	if HasHole(text) {
-		// What is unknown may be quoted in any way: its name stands for it as a variable.
+		// Unknown parts can be quoted in any way: replace them by a variable of their name.
 		text = strings.NewReplacer(holeBegins, "${", holeEnds, "}").Replace(text)
 	}
 	parsed, err := Parse(text)
 	if err != nil {
-		k.Machine.Unresolved(Shown(text), fmt.Sprintf("it cannot be read as a script: %v", err))
+		k.Machine.Unresolved(Shown(text), fmt.Sprintf("it cannot be parsed as a script: %v", err))
 		return []*World{w}
 	}
 	k.calls++ // its lines are not those of the file
@@ -210,7 +210,7 @@ func (k *Walker) builtin(w *World, args []string) ([]*World, bool) {
 	case "shift":
 		n := 1
 		if len(args) > 1 {
-			n, _ = strconv.Atoi(args[1]) // 0 where that is no number
+			n, _ = strconv.Atoi(args[1]) // 0 if it is not a number
 		}
 		w.args = w.args[min(max(n, 0), len(w.args)):]
 	case "set":
@@ -286,11 +286,11 @@ func (k *Walker) cat(w *World, args []string) {
 	}
 }
 
-// Architectures are those that nodes have: in the words of uname, and of Go,
-// Debian and most publishers.
+// Architectures lists the architectures of nodes, as uname names them and as Go, Debian
+// and most publishers do.
 var Architectures = map[string]string{"x86_64": "amd64", "aarch64": "arm64"}
 
-// printed knows what a few programs print: one world for each possibility.
+// printed returns the known outputs of some programs: one state for each possible output.
 func (k *Walker) printed(w *World, base string, args []string) ([]*World, bool) {
 	line, codename := strings.Join(args, " "), k.OSRelease["VERSION_CODENAME"]
 	switch {
@@ -322,7 +322,7 @@ func (k *Walker) printed(w *World, base string, args []string) ([]*World, bool) 
 	return nil, false
 }
 
-// eachMachine makes a world of each architecture, unless it is known by now.
+// eachMachine returns one state for each architecture, unless the architecture is known.
 func eachMachine(w *World, print func(uname, arch string) string) []*World {
 	var out []*World
 	for _, uname := range []string{"x86_64", "aarch64"} {

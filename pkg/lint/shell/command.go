@@ -11,7 +11,7 @@ func Is(name string) bool {
 	return slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh", "ash"}, name)
 }
 
-// wrappers are programs that run their arguments, with those of their options that have a value.
+// wrappers lists programs that run their arguments, with their options that take a value.
 var wrappers = map[string][]string{
 	"builtin": nil, "chronic": nil, "command": nil, "nohup": nil, "retry": nil, "setsid": nil,
 	"env": {"-u", "-C", "-S"}, "exec": {"-a"}, "flock": {"-w", "-E"}, "ionice": {"-c", "-n", "-p"}, "nice": {"-n"},
@@ -20,7 +20,7 @@ var wrappers = map[string][]string{
 	"xargs": {"-n", "-P", "-I", "-L", "-d", "-a"},
 }
 
-// Unwrap takes away what runs another command: "sudo -E timeout 60 curl ...".
+// Unwrap removes wrapper programs from a command, such as "sudo -E timeout 60 curl ...".
 func Unwrap(args []string) []string {
 	for len(args) > 1 {
 		wrapper := path.Base(args[0])
@@ -55,7 +55,7 @@ func isAssignment(arg string) bool {
 	return ok && isName(name)
 }
 
-// Inline is the index of the script among the arguments of "bash -c SCRIPT", -1 if there is none.
+// Inline returns the index of the script among the arguments of "bash -c SCRIPT", -1 if there is none.
 func Inline(args []string) int {
 	if !Is(path.Base(args[0])) {
 		return -1
@@ -74,7 +74,7 @@ type Line struct {
 	Text   string
 }
 
-// UnitCommands are the command lines of a unit of systemd, without the prefixes of
+// UnitCommands returns the command lines of a systemd unit, without the prefixes of
 // systemd.service(5), "COMMAND LINES".
 func UnitCommands(unit string) []Line {
 	var out []Line

@@ -10,13 +10,13 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// testClause is [[ ... ]]: what is known of it decides, and what is decided is known
-// from there on.
+// testClause evaluates [[ ... ]]. If the result is unknown, both results are followed, and
+// each state assumes its result.
 func (k *Walker) testClause(c *syntax.TestClause, w *World) []*World {
 	return decided(k.test(w, c.X))
 }
 
-// decided are the worlds in which a condition holds, and those in which it does not.
+// decided returns the states in which a condition is true, and those in which it is false.
 func decided(yes, no []*World) []*World {
 	for _, w := range yes {
 		w.status = succeeded
@@ -27,8 +27,8 @@ func decided(yes, no []*World) []*World {
 	return append(yes, no...)
 }
 
-// test returns the worlds in which an expression holds, and those in which it does
-// not.
+// test returns the states in which an expression is true, and those in which it is
+// false.
 func (k *Walker) test(w *World, x syntax.TestExpr) (yes, no []*World) {
 	switch x := x.(type) {
 	case *syntax.ParenTest:
@@ -110,7 +110,7 @@ func (k *Walker) textTest(w *World, word *syntax.Word, holds func(string) status
 	return yes, no
 }
 
-// either puts a world where it belongs, or where that is not known a copy into each.
+// either returns a state on the side of its result, or a copy on both sides if it is unknown.
 func either(w *World, holds status) (yes, no []*World) {
 	switch holds {
 	case succeeded:
@@ -121,8 +121,8 @@ func either(w *World, holds status) (yes, no []*World) {
 	return []*World{w.Clone()}, []*World{w.Clone()}
 }
 
-// equal compares a value with a pattern. What is not known of one is known in the
-// world in which they are equal.
+// equal compares a value with a pattern. In the state in which they are equal, unknown parts
+// of one get the value of the other.
 func equal(w *World, value, pattern string) (yes, no []*World) {
 	holds := matches(value, pattern)
 	yes, no = either(w, holds)
@@ -157,7 +157,7 @@ func matches(value, pat string) status {
 	return failed
 }
 
-// regexMatch is =~, which sets BASH_REMATCH.
+// regexMatch evaluates =~, which sets BASH_REMATCH.
 func regexMatch(w *World, value, expr string) (yes, no []*World) {
 	if HasHole(value) || HasHole(expr) {
 		yes, no = either(w, unknown)
@@ -177,7 +177,7 @@ func regexMatch(w *World, value, expr string) (yes, no []*World) {
 	return yes, nil
 }
 
-// empty says whether a text is.
+// empty compares a text with the empty string.
 func empty(s string) status {
 	switch {
 	case s == "":
@@ -192,7 +192,7 @@ func not(s status) status {
 	return map[status]status{unknown: unknown, succeeded: failed, failed: succeeded}[s]
 }
 
-// bracket is [ ... ] and test, by their arguments.
+// bracket evaluates [ ... ] and test with the given arguments.
 func bracket(w *World, args []string) []*World {
 	if len(args) > 0 && args[0] == "!" {
 		out := bracket(w, args[1:])

@@ -2,15 +2,15 @@ package shell
 
 import "strings"
 
-// What is not known of a text is marked in it: the name of what would be there
-// between two characters that no script has.
+// An unknown part of a text is marked: its name is enclosed in two characters that occur
+// in no script.
 const (
 	holeBegins = "\uE000"
 	holeEnds   = "\uE001"
-	holeSpace  = "\uE002" // in a name, so that nothing splits it
+	holeSpace  = "\uE002" // replaces a space in a name, so that the name is not split
 )
 
-// Hole stands for a text of which the name is known alone.
+// Hole returns the mark for a text of which only the name is known.
 func Hole(name string) string {
 	const longest = 60
 	name = strings.NewReplacer(holeBegins, "", holeEnds, "", " ", holeSpace, "\t", holeSpace, "\n", holeSpace, "*", "", "?", "", "[", "").Replace(name)
@@ -20,21 +20,21 @@ func Hole(name string) string {
 	return holeBegins + name + holeEnds
 }
 
-// HasHole reports whether a part of a text is not known.
+// HasHole reports whether a part of a text is unknown.
 func HasHole(text string) bool { return strings.ContainsAny(text, holeBegins+holeEnds) }
 
-// IsHole reports whether nothing of a text is known.
+// IsHole reports whether a whole text is unknown.
 func IsHole(text string) bool {
 	rest, ok := strings.CutPrefix(text, holeBegins)
 	return ok && strings.Index(rest, holeEnds) == len(rest)-len(holeEnds)
 }
 
-// Shown is a text for people: "${name}" for what is not known.
+// Shown returns a text for messages, with "${name}" for unknown parts.
 func Shown(text string) string {
 	return strings.NewReplacer(holeBegins, "${", holeEnds, "}", holeSpace, " ").Replace(text)
 }
 
-// Known is what of a text is known.
+// Known returns the known parts of a text.
 func Known(text string) string {
 	var b strings.Builder
 	for text != "" {

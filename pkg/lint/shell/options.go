@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// Option is one with its value.
+// Option is an option with its value.
 type Option struct {
 	Name  string // "-o" and "--output" alike are "output"
 	Value Word
-	Given string // as it is written
+	Given string // as written in the script
 	Line  int
 }
 
-// Tool says how a program reads its arguments.
+// Tool describes the options of a program.
 type Tool struct {
 	short  map[byte]string // options of one letter by their long name
 	values []string        // long options that take a value
 }
 
-// Curl is curl(1), release 8.16. Letters that are not here have no value and no meaning for us.
+// Curl is curl(1), release 8.16. Short options that are missing here take no value and are not used.
 var Curl = Tool{
 	short: map[byte]string{
 		'A': "user-agent", 'b': "cookie", 'c': "cookie-jar", 'C': "continue-at", 'd': "data", 'D': "dump-header", 'e': "referer", 'E': "cert",
@@ -52,7 +52,7 @@ var Wget = Tool{
 	},
 }
 
-// Read takes arguments apart.
+// Read parses the arguments of a program.
 func (t Tool) Read(args []Word) (options []Option, rest []Word) {
 	for i := 0; i < len(args); i++ {
 		arg := args[i]

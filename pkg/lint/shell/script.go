@@ -11,8 +11,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Commands are the calls of a script in the order in which they stand, and what is known of its
-// variables whatever way it goes.
+// Commands contains the calls of a script in source order, and the values of variables that are
+// the same on all paths.
 type Commands struct {
 	File      *syntax.File
 	Calls     []*Call
@@ -30,15 +30,15 @@ type Call struct {
 	Place int       // in the pipeline
 }
 
-// Word is one argument as the program gets it, as far as that is known: variables
-// that are no constants stand as "${NAME}", outputs of commands as "$(...)".
+// Word is one argument as the program receives it, as far as it is known: variables that are
+// not constant appear as "${NAME}", outputs of commands as "$(...)".
 type Word struct {
 	Text    string
 	Dynamic bool // the script computes a part of it
 	Node    *syntax.Word
 }
 
-// line is where the word stands, 0 for one that was made.
+// line returns the line of the word, 0 for a synthesized one.
 func (w Word) line() int {
 	if w.Node == nil {
 		return 0
@@ -46,24 +46,24 @@ func (w Word) line() int {
 	return LineOf(w.Node)
 }
 
-// Pipeline is what "|" joins.
+// Pipeline contains the parts that "|" joins.
 type Pipeline struct {
 	Calls [][]*Call // of each part
 	Line  int
 }
 
-// maxBrackets bounds what may be nested: the parser goes as deep as a script does, and
-// a stack that has run out ends the program. The largest of our scripts has 300.
+// maxBrackets limits nesting: the parser recurses, and a stack overflow ends the program.
+// The largest built-in script has 300 brackets.
 const maxBrackets = 10_000
 
 // Parse reads a script. The error is a syntax.ParseError, a syntax.LangError, or that
 // of maxBrackets.
 func Parse(text string) (*syntax.File, error) {
 	if n := strings.Count(text, "(") + strings.Count(text, "{") + strings.Count(text, "`"); n > maxBrackets {
-		return nil, fmt.Errorf("it has %d opening brackets, and %d are read at most", n, maxBrackets)
+		return nil, fmt.Errorf("it has %d opening brackets: the limit is %d", n, maxBrackets)
 	}
-	// What dash refuses is for shellcheck to say: the parser's POSIX knows less than
-	// dash does, "local" for one.
+	// The parser's POSIX dialect rejects constructs that dash accepts, such as "local".
+	// shellcheck reports what dash rejects.
 	return syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
 }
 
@@ -80,7 +80,7 @@ func CommandsOf(file *syntax.File) *Commands {
 	return s
 }
 
-// collect lists the calls and the pipelines that they are in.
+// collect records the calls and their pipelines.
 func (s *Commands) collect() {
 	of := map[*syntax.Stmt]*Call{}
 	syntax.Walk(s.File, func(n syntax.Node) bool {
@@ -116,7 +116,7 @@ func (s *Commands) collect() {
 	})
 }
 
-// parts are the statements of a pipeline, from left to right.
+// parts returns the statements of a pipeline, from left to right.
 func parts(b *syntax.BinaryCmd, inner map[*syntax.BinaryCmd]bool) []*syntax.Stmt {
 	var out []*syntax.Stmt
 	for _, side := range []*syntax.Stmt{b.X, b.Y} {
@@ -130,8 +130,8 @@ func parts(b *syntax.BinaryCmd, inner map[*syntax.BinaryCmd]bool) []*syntax.Stmt
 	return out
 }
 
-// callsIn are the calls that read and write the standard streams of a statement:
-// not those in the substitutions of its words.
+// callsIn returns the calls that use the standard streams of a statement, without those in
+// the substitutions of its words.
 func callsIn(stmt *syntax.Stmt, of map[*syntax.Stmt]*Call) []*Call {
 	var out []*Call
 	syntax.Walk(stmt, func(n syntax.Node) bool {
@@ -163,7 +163,7 @@ func (s *Commands) call(expr *syntax.CallExpr, stmt *syntax.Stmt) *Call {
 	return c
 }
 
-// Feeding are the calls of its pipeline whose output reaches it.
+// Feeding returns the calls of its pipeline that write to its standard input.
 func (c *Call) Feeding() []*Call {
 	if c.Pipe == nil {
 		return nil
@@ -171,7 +171,7 @@ func (c *Call) Feeding() []*Call {
 	return slices.Concat(c.Pipe.Calls[:c.Place]...)
 }
 
-// Script is the text that a call gives to a shell, "" if it gives none that is known.
+// Script returns the text that a call passes to a shell, "" if there is none or it is unknown.
 func (c *Call) Script() string {
 	args := []string{c.Name}
 	for _, w := range c.Args {
@@ -188,10 +188,10 @@ func (s *Commands) Word(w *syntax.Word) Word {
 	return s.read(w, expand.Literal, func(lit string) string { return escaped.ReplaceAllString(lit, "$1") })
 }
 
-// escaped is a character that expand.Literal leaves behind its backslash.
+// escaped matches a character that expand.Literal leaves with its backslash.
 var escaped = regexp.MustCompile(`(?s)\\(.)`)
 
-// document reads a here-document. The shell leaves one whose end is quoted as it is:
+// document reads a here-document. If its delimiter is quoted, the shell does not expand it:
 // https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html#tag_19_07_04
 func (s *Commands) document(r *syntax.Redirect) Word {
 	if end := r.Word.Lit(); end == "" || strings.Contains(end, `\`) {
@@ -200,8 +200,8 @@ func (s *Commands) document(r *syntax.Redirect) Word {
 	return s.read(r.Hdoc, expand.Document, nil)
 }
 
-// read expands a word, in which a text says what the script computes. Without literal, which reads
-// what is not quoted, expand does that.
+// read expands a word, with names for the parts that the script computes. The function literal
+// reads unquoted text; without it, expand does.
 func (s *Commands) read(w *syntax.Word, with func(*expand.Config, *syntax.Word) (string, error), literal func(string) string) Word {
 	out := Word{Node: w}
 	plain := &syntax.Word{Parts: s.known(w.Parts, literal, &out.Dynamic)}
@@ -209,7 +209,7 @@ func (s *Commands) read(w *syntax.Word, with func(*expand.Config, *syntax.Word) 
 	return out
 }
 
-// known replaces the parts of a word that are not text.
+// known replaces the parts of a word that are not literal text.
 func (s *Commands) known(parts []syntax.WordPart, literal func(string) string, dynamic *bool) []syntax.WordPart {
 	out := make([]syntax.WordPart, len(parts))
 	for i, part := range parts {
@@ -245,7 +245,7 @@ func (s *Commands) known(parts []syntax.WordPart, literal func(string) string, d
 	return out
 }
 
-// constants are the variables that are set once in a script, to a constant.
+// constants returns the variables that a script sets exactly once, to a constant.
 func constants(file *syntax.File) map[string]string {
 	plain := &Commands{}
 	values, times := map[string]string{}, map[string]int{}
@@ -267,7 +267,7 @@ func constants(file *syntax.File) map[string]string {
 		case *syntax.WordIter:
 			times[n.Name.Value] += 2
 		case *syntax.CallExpr:
-			// "read" and "printf -v" set what they name.
+			// "read" and "printf -v" set their arguments.
 			if len(n.Args) > 0 && (n.Args[0].Lit() == "read" || n.Args[0].Lit() == "printf" || n.Args[0].Lit() == "mapfile") {
 				for _, w := range n.Args[1:] {
 					times[w.Lit()] += 2
@@ -284,7 +284,7 @@ func constants(file *syntax.File) map[string]string {
 	return values
 }
 
-// AssignedAt is the line on which a variable is set.
+// AssignedAt returns the line on which a variable is set.
 func (s *Commands) AssignedAt(name string) int {
 	at := 1
 	syntax.Walk(s.File, func(n syntax.Node) bool {
@@ -298,7 +298,7 @@ func (s *Commands) AssignedAt(name string) int {
 
 func LineOf(n syntax.Node) int { return int(n.Pos().Line()) }
 
-// Stdin is what here-documents and here-strings give a statement to read.
+// Stdin returns the input of a statement from here-documents and here-strings.
 func (s *Commands) Stdin(stmt *syntax.Stmt) []Word {
 	var out []Word
 	for _, r := range stmt.Redirs {
@@ -312,7 +312,7 @@ func (s *Commands) Stdin(stmt *syntax.Stmt) []Word {
 	return out
 }
 
-// Writes are the files to which a statement redirects.
+// Writes returns the files to which a statement redirects its output.
 func (s *Commands) Writes(stmt *syntax.Stmt) []Word {
 	var out []Word
 	for _, r := range stmt.Redirs {
@@ -326,7 +326,7 @@ func (s *Commands) Writes(stmt *syntax.Stmt) []Word {
 	return out
 }
 
-// Mentions reports whether a text stands in an argument, or in what the call reads.
+// Mentions reports whether an argument or the input of the call contains a text.
 func (s *Commands) Mentions(c *Call, text string) bool {
 	for _, w := range append(s.Stdin(c.Stmt), c.Args...) {
 		if strings.Contains(w.Text, text) {

@@ -34,8 +34,8 @@ func TestConstants(t *testing.T) {
 	}
 }
 
-// A word is what a program gets: quotes and the backslashes that the shell takes are gone, and
-// what the script computes is named.
+// A word is the argument that a program gets: without quotes and the backslashes that the shell
+// removes, and with names for computed parts.
 func TestWord(t *testing.T) {
 	for script, want := range map[string]Word{
 		`x a`:                {Text: `a`},
@@ -101,7 +101,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// A unit's command lines are those of its Exec keys, joined where they go on in the next line.
+// The command lines of a unit are the values of its Exec keys, with continuation lines joined.
 func TestUnitCommands(t *testing.T) {
 	const unit = "[Service]\nEnvironment=A=b\nExecStartPre=-/bin/a \\\n  b\n# ExecStart=/bin/no\nExecStart=+/bin/c 50%%\nExecStart=\n"
 	got := UnitCommands(unit)

@@ -8,65 +8,65 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Limits on what is followed: beyond them a script is unresolved.
+// Limits of the analysis. A script that exceeds them is unresolved.
 const (
-	maxSteps = 200_000 // statements of one node
-	maxDepth = 200     // functions, scripts and compound statements in one another
+	maxSteps = 200_000 // statements per node
+	maxDepth = 200     // nested functions, scripts and compound statements
 )
 
-// Machine is what a Walker asks about the machine that runs the scripts.
+// Machine models the machine that runs the scripts.
 type Machine interface {
-	// Program follows a program that is not the shell's; the first argument is its name, which
-	// may be a hole.
+	// Program follows a program that is not part of the shell. The first argument is its name,
+	// which can be a hole.
 	Program(w *World, args []string)
-	// Write is told the text that a script writes to a file.
+	// Write receives the text that a script writes to a file.
 	Write(w *World, file, text string)
-	// File returns the text of a file; false if nothing is known of it.
+	// File returns the text of a file; false if it is unknown.
 	File(name string) (text string, ok bool)
 	// Script returns the script at a path, nil if there is none.
 	Script(name string) *Script
-	// Unresolved is told what cannot be followed.
+	// Unresolved receives commands that cannot be followed.
 	Unresolved(what, reason string)
 }
 
 // Script is a file that a shell runs.
 type Script struct {
-	// Stage and Path say where it is.
+	// Stage and Path identify the file.
 	Stage, Path string
 	File        *syntax.File
-	// Reached says that another script runs it.
+	// Reached is true if another script runs it.
 	Reached bool
 }
 
-// Walker follows scripts. Its zero value lacks the Machine alone.
+// Walker follows scripts. Its zero value is usable after Machine is set.
 type Walker struct {
 	Machine Machine
-	// OSRelease are the variables of /etc/os-release that are known: os-release(5).
+	// OSRelease contains the known variables of /etc/os-release: os-release(5).
 	OSRelease map[string]string
 
-	// Stage, Path and Line are the place of the command that a reader looks for: of what a
-	// function does the place where it is called.
+	// Stage, Path and Line are the position to report. For a command in a function it is the
+	// position of the call.
 	Stage, Path string
 	Line        int
 
-	calls int // functions that are running
+	calls int // depth of running functions
 	steps int
 	depth int
-	done  map[string]bool // scripts with their arguments and variables
+	done  map[string]bool // scripts that were followed, with their arguments and variables
 }
 
-// At begins a text in which lines are counted.
+// At sets the origin of the text whose lines are counted.
 func (k *Walker) At(stage, path string, line int) {
 	k.Stage, k.Path, k.Line, k.calls = stage, path, line, 0
 }
 
-// Run follows a script of which it is not known what runs it, and with which arguments.
+// Run follows a script whose caller and arguments are unknown.
 func (k *Walker) Run(s *Script, w *World) {
 	k.At(s.Stage, s.Path, 0)
 	k.exec(s.File.Stmts, []*World{w})
 }
 
-// each are the worlds that become of every world.
+// each applies f to every state and returns the resulting states.
 func each(worlds []*World, becomes func(*World) []*World) []*World {
 	var out []*World
 	for _, w := range worlds {
@@ -75,7 +75,7 @@ func each(worlds []*World, becomes func(*World) []*World) []*World {
 	return out
 }
 
-// exec follows statements in every world.
+// exec follows statements in every state.
 func (k *Walker) exec(stmts []*syntax.Stmt, worlds []*World) []*World {
 	for _, s := range stmts {
 		worlds = merged(each(worlds, func(w *World) []*World {
@@ -96,7 +96,7 @@ func (k *Walker) stmt(s *syntax.Stmt, w *World) []*World {
 	k.depth++
 	defer func() { k.depth-- }()
 	if k.steps > maxSteps || k.depth > maxDepth {
-		k.Machine.Unresolved("the rest of this script", "it takes too many steps to follow: make it simpler, or name its downloads in scripts of their own")
+		k.Machine.Unresolved("the rest of this script", "it takes too many steps to follow: simplify it, or move its downloads to separate scripts")
 		w.leave = leavingScript
 		return []*World{w}
 	}
@@ -104,7 +104,7 @@ func (k *Walker) stmt(s *syntax.Stmt, w *World) []*World {
 		k.Line = int(s.Pos().Line())
 	}
 	outer, read, stdin := w.out, w.read, w.Stdin
-	to := "" // the file that standard output goes to
+	to := "" // the destination of standard output
 	worlds := []*World{w}
 	for _, r := range s.Redirs {
 		worlds = each(worlds, func(w *World) []*World { return k.redirect(w, r, &to) })
@@ -128,8 +128,8 @@ func (k *Walker) stmt(s *syntax.Stmt, w *World) []*World {
 	return out
 }
 
-// redirect gives a world its standard input, and tells the file that standard output
-// goes to.
+// redirect sets the standard input of a state, and stores the destination of standard output
+// in to.
 func (k *Walker) redirect(w *World, r *syntax.Redirect, to *string) []*World {
 	in := func(list []expanded, end string) []*World {
 		var out []*World
@@ -164,7 +164,7 @@ func (k *Walker) redirect(w *World, r *syntax.Redirect, to *string) []*World {
 	return []*World{w}
 }
 
-// command follows what a statement does.
+// command follows the command of a statement.
 func (k *Walker) command(cmd syntax.Command, w *World) []*World {
 	switch c := cmd.(type) {
 	case *syntax.CallExpr:
@@ -212,8 +212,8 @@ func with[V any](m map[string]V, key string, value V) map[string]V {
 	return out
 }
 
-// split tells the worlds in which the last command has succeeded from those in which
-// it has failed; of those that do not know there is one of each.
+// split separates the states in which the last command succeeded from those in which it
+// failed; a state with an unknown result is copied to both.
 func split(worlds []*World) (yes, no, gone []*World) {
 	for _, w := range worlds {
 		switch {
@@ -233,7 +233,7 @@ func split(worlds []*World) (yes, no, gone []*World) {
 }
 
 func (k *Walker) ifClause(c *syntax.IfClause, w *World) []*World {
-	if len(c.Cond) == 0 { // else
+	if len(c.Cond) == 0 { // the final alternative has no condition
 		return k.exec(c.Then, []*World{w})
 	}
 	yes, no, out := split(k.exec(c.Cond, []*World{w}))
@@ -244,8 +244,8 @@ func (k *Walker) ifClause(c *syntax.IfClause, w *World) []*World {
 	return append(out, each(no, func(w *World) []*World { return k.ifClause(c.Else, w) })...)
 }
 
-// whileClause takes a loop's body once, knowing nothing of what it changes: that is
-// every time at once.
+// whileClause follows the body of a loop once, with unknown values for all variables that
+// the body changes, which covers every iteration.
 func (k *Walker) whileClause(c *syntax.WhileClause, w *World) []*World {
 	k.forget(w, assigned(c, w.funcs))
 	yes, no, out := split(k.exec(c.Cond, []*World{w}))
@@ -255,7 +255,7 @@ func (k *Walker) whileClause(c *syntax.WhileClause, w *World) []*World {
 	return append(append(out, no...), looped(k.exec(c.Do, yes))...)
 }
 
-// looped are the worlds behind a loop.
+// looped returns the states after a loop.
 func looped(worlds []*World) []*World {
 	for _, w := range worlds {
 		if w.leave == leavingLoop {
@@ -303,7 +303,7 @@ func (k *Walker) forClause(c *syntax.ForClause, w *World) []*World {
 func (k *Walker) caseClause(c *syntax.CaseClause, w *World) []*World {
 	var out []*World
 	for _, e := range k.text(w, c.Word) {
-		rest := e.World // of the worlds that no item so far has taken
+		rest := e.World // of the states that no earlier item matches
 		for _, item := range c.Items {
 			if rest == nil {
 				break
@@ -321,8 +321,8 @@ func (k *Walker) caseClause(c *syntax.CaseClause, w *World) []*World {
 	return out
 }
 
-// caseItem returns the world in which an item is taken and the one in which it is
-// not; nil where there is none.
+// caseItem returns the state in which an item matches and the one in which it does not; nil
+// if that is impossible.
 func (k *Walker) caseItem(w *World, value string, item *syntax.CaseItem) (taken, rest *World) {
 	for _, p := range item.Patterns {
 		for _, e := range k.pattern(w, p) {
@@ -361,7 +361,7 @@ func (k *Walker) binary(c *syntax.BinaryCmd, w *World) []*World {
 	}))
 }
 
-// declare is local, export and the like.
+// declare follows local, export and similar declarations.
 func (k *Walker) declare(c *syntax.DeclClause, w *World) []*World {
 	worlds := []*World{w}
 	for _, a := range c.Args {
@@ -384,7 +384,7 @@ func (k *Walker) declare(c *syntax.DeclClause, w *World) []*World {
 	return worlds
 }
 
-// assign gives a variable its value.
+// assign sets a variable.
 func (k *Walker) assign(w *World, a *syntax.Assign) []*World {
 	name := a.Name.Value
 	if a.Index != nil {
@@ -421,15 +421,15 @@ func (k *Walker) assign(w *World, a *syntax.Assign) []*World {
 	return out
 }
 
-// forget makes variables unknown.
+// forget marks variables as unknown.
 func (k *Walker) forget(w *World, names map[string]bool) {
 	for name := range names {
 		w.setText(name, Hole(name))
 	}
 }
 
-// assigned are the variables that a piece of a script may change, the functions that
-// it calls included.
+// assigned returns the variables that a part of a script can change, including changes in
+// functions that it calls.
 func assigned(n syntax.Node, funcs map[string]*syntax.Stmt) map[string]bool {
 	out, seen := map[string]bool{}, map[string]bool{}
 	var look func(syntax.Node) bool

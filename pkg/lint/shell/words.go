@@ -14,19 +14,19 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// expanded is what words are in a world.
+// expanded contains the expansion of words in one state.
 type expanded struct {
 	*World
 	fields []string
 }
 
-// words expands words as the arguments of a command: of each world that command
-// substitutions make of w, the fields.
+// words expands words as the arguments of a command. It returns the fields for each state
+// that the command substitutions result in.
 func (k *Walker) words(w *World, words []*syntax.Word) []expanded {
 	return k.expand(w, words, func(c *expand.Config) ([]string, error) { return expand.Fields(c, words...) })
 }
 
-// text expands a word as the value of a variable; the fields are one.
+// text expands a word as the value of a variable, into a single field.
 func (k *Walker) text(w *World, word *syntax.Word) []expanded {
 	if word == nil {
 		return []expanded{{w, []string{""}}}
@@ -34,7 +34,7 @@ func (k *Walker) text(w *World, word *syntax.Word) []expanded {
 	return k.expand(w, []*syntax.Word{word}, one(func(c *expand.Config) (string, error) { return expand.Literal(c, word) }))
 }
 
-// document expands a here-document; the parser has no word for an empty one.
+// document expands a here-document; the parser returns a nil word for an empty one.
 func (k *Walker) document(w *World, word *syntax.Word) []expanded {
 	if word == nil {
 		return []expanded{{w, []string{""}}}
@@ -54,8 +54,8 @@ func one(f func(*expand.Config) (string, error)) func(*expand.Config) ([]string,
 	}
 }
 
-// withoutPanic makes an error of a panic: expand compiles a pattern that is not UTF-8, and
-// quotes a text that no shell can quote, without asking whether that is possible.
+// withoutPanic converts a panic to an error: expand compiles patterns that are not UTF-8, and
+// quotes text that no shell can quote, without checking whether that is possible.
 func withoutPanic(f func(*expand.Config) ([]string, error)) func(*expand.Config) ([]string, error) {
 	return func(c *expand.Config) (fields []string, err error) {
 		defer func() {
@@ -102,8 +102,7 @@ func (k *Walker) expand(w *World, words []*syntax.Word, with func(*expand.Config
 	return out
 }
 
-// substitutions are the command substitutions of words, those inside of others
-// aside.
+// substitutions returns the command substitutions of words, except those nested in others.
 func substitutions(words []*syntax.Word) []*syntax.CmdSubst {
 	var out []*syntax.CmdSubst
 	for _, w := range words {
@@ -121,8 +120,8 @@ func substitutions(words []*syntax.Word) []*syntax.CmdSubst {
 	return out
 }
 
-// substitute runs a command substitution; each world knows one thing that it may
-// have printed.
+// substitute follows a command substitution. Each resulting state has one of the possible
+// outputs.
 func (k *Walker) substitute(w *World, cs *syntax.CmdSubst) []*World {
 	var out []*World
 	for _, inside := range k.subshell(w, cs.Stmts) {
@@ -138,7 +137,7 @@ func (k *Walker) substitute(w *World, cs *syntax.CmdSubst) []*World {
 	return merged(out)
 }
 
-// subshell runs statements that change nothing outside, and whose output is read.
+// subshell follows statements that do not change the outer state, and captures their output.
 func (k *Walker) subshell(w *World, stmts []*syntax.Stmt) []*World {
 	c := w.Clone()
 	c.out, c.read, c.status = "", true, unknown
@@ -149,8 +148,8 @@ func (k *Walker) subshell(w *World, stmts []*syntax.Stmt) []*World {
 	return out
 }
 
-// defaulted are the variables that words have a default for: what nobody has set is
-// taken to be unset there, and unknown elsewhere.
+// defaulted returns the variables for which words have a default. If such a variable is never
+// set, it is unset in these words; elsewhere it is unknown.
 func defaulted(words []*syntax.Word) map[string]bool {
 	out := map[string]bool{}
 	for _, w := range words {
@@ -171,8 +170,8 @@ func defaulted(words []*syntax.Word) map[string]bool {
 
 var sequence = regexp.MustCompile(`\{(-?\d+)\.\.(-?\d+)`)
 
-// unsafe reports what would take too long, or would make something that looks known
-// of what is not.
+// unsafe reports expansions that would take too long, or would turn an unknown text into
+// one that appears to be known.
 func (k *Walker) unsafe(env *environ, words []*syntax.Word) bool {
 	bad, braces := false, 0
 	for _, w := range words {
@@ -212,7 +211,7 @@ var name = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 func isName(s string) bool { return name.MatchString(s) }
 
-// source is the text of words.
+// source returns the source text of words.
 func source(words []*syntax.Word) string {
 	var b bytes.Buffer
 	for i, w := range words {
@@ -226,7 +225,7 @@ func source(words []*syntax.Word) string {
 	return strings.Trim(b.String(), `"${}`)
 }
 
-// environ is what a word sees of a world.
+// environ exposes a state to the expansion of words.
 type environ struct {
 	*World
 	mayBeUnset map[string]bool
@@ -247,7 +246,7 @@ func (e *environ) Get(name string) expand.Variable {
 		}
 		return text(Hole("#"))
 	case "IFS":
-		return expand.Variable{} // as it usually is
+		return expand.Variable{} // usually it is unset
 	case "0", "?", "$", "!", "-", "PPID", "RANDOM", "SECONDS", "HOSTNAME", "UID", "EUID":
 		return text(Hole(name))
 	}

@@ -10,15 +10,15 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// World is one way a script may have gone: what its variables hold at a statement.
-// Where a condition is not known there are two of them from there on. Its maps are
-// never changed, but replaced: a copy of the struct is a world of its own.
+// State is the result of one path through a script: the values of its variables at a statement.
+// An unknown condition creates two of them. Its maps are immutable and are replaced on
+// change, so a copy of the struct is an independent state.
 type World struct {
-	// Stdin is what the next command reads from its standard input, nil if that is not known.
+	// Stdin is the standard input of the next command, nil if it is unknown.
 	Stdin *string
-	// Uname is what uname -m says, once a script has asked: "x86_64" or "aarch64".
+	// Uname is the assumed output of uname -m after a script has run it: "x86_64" or "aarch64".
 	Uname string
-	// Facts are what the programs of the machine have done.
+	// Facts record the effects of the machine's programs.
 	Facts Facts
 
 	vars   map[string]expand.Variable
@@ -28,20 +28,20 @@ type World struct {
 	named  bool // args are known
 	leave  leaving
 	status status
-	read   bool   // something reads what is printed
-	out    string // printed so far, if so
+	read   bool   // a command reads the output
+	out    string // output so far, if a command reads it
 	subst  map[*syntax.CmdSubst]string
 }
 
-// Facts are what programs have done in a world. They are never changed, but replaced.
+// Facts record what programs have done in a state. They are immutable and are replaced on change.
 type Facts interface {
-	// Key is equal for facts after which scripts go on alike.
+	// Key is equal for facts with the same effect on the rest of a script.
 	Key() string
-	// Join are the facts of two worlds that become one.
+	// Join merges the facts of two states.
 	Join(other Facts) Facts
 }
 
-// leaving is what a world is about to leave.
+// leaving is the construct that a state is about to leave.
 type leaving int
 
 const (
@@ -51,7 +51,7 @@ const (
 	leavingScript
 )
 
-// status is how the last command ended.
+// status is the result of the last command.
 type status int
 
 const (
@@ -60,18 +60,18 @@ const (
 	failed
 )
 
-// Clone is a world that goes on by itself.
+// Clone returns an independent copy.
 func (w *World) Clone() *World {
 	c := *w
 	return &c
 }
 
-// inherit takes over from a subshell what it did to the machine, and how it ended.
+// inherit copies the facts and the exit status of a subshell.
 func (w *World) inherit(inside *World) {
 	w.status, w.Uname, w.Facts = inside.status, inside.Uname, inside.Facts
 }
 
-// after are the worlds after a subshell, which has printed something.
+// after returns the states after a subshell that has printed something.
 func (w *World) after(inside []*World) []*World {
 	return each(inside, func(i *World) []*World {
 		o := w.Clone()
@@ -81,7 +81,7 @@ func (w *World) after(inside []*World) []*World {
 	})
 }
 
-// maxText bounds a value in bytes; a longer one is not known.
+// maxText limits a value in bytes; a longer one is unknown.
 const maxText = 64 << 10 // 64 KiB
 
 func (w *World) set(name string, v expand.Variable) {
@@ -103,7 +103,7 @@ func (w *World) setText(name, value string) {
 	w.set(name, expand.Variable{Set: true, Kind: expand.String, Str: value})
 }
 
-// restore gives a variable back what it had outside of a function.
+// restore resets a variable to its value outside of a function.
 func (w *World) restore(name string, outside map[string]expand.Variable) {
 	vars := maps.Clone(w.vars)
 	delete(vars, name)
@@ -113,7 +113,7 @@ func (w *World) restore(name string, outside map[string]expand.Variable) {
 	w.vars = vars
 }
 
-// Print writes to standard output, if anything reads that.
+// Print writes to standard output, if a command reads it.
 func (w *World) Print(text string) {
 	if !w.read {
 		return
@@ -125,7 +125,7 @@ func (w *World) Print(text string) {
 	w.out += text
 }
 
-// assume puts a value in place of something unknown that turned out to be it.
+// assume replaces an unknown text by the value that it was found to have.
 func (w *World) assume(what, value string) {
 	vars := maps.Clone(w.vars)
 	for name, v := range vars {
@@ -135,7 +135,7 @@ func (w *World) assume(what, value string) {
 	w.vars = vars
 }
 
-// key is equal for worlds that go on alike.
+// key is equal for states that behave the same from here on.
 func (w *World) key() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(w.vars)) {
@@ -152,11 +152,11 @@ func (w *World) key() string {
 	return b.String()
 }
 
-// maxWorlds bounds how many ways are followed at once.
+// maxWorlds limits the number of paths that are followed at once.
 const maxWorlds = 64
 
-// merged makes one of equal worlds, and where there are too many, one of all that
-// leave alike: what differs between them is not known from there on.
+// merged removes duplicate states. If there are too many, it merges all that leave the same
+// construct: variables that differ between them become unknown.
 func merged(worlds []*World) []*World {
 	if len(worlds) < 2 {
 		return worlds
@@ -190,7 +190,7 @@ func merged(worlds []*World) []*World {
 	return out
 }
 
-// blur forgets what differs from another world.
+// blur marks everything that differs from another state as unknown.
 func (w *World) blur(other *World) {
 	names := map[string]bool{}
 	for _, vars := range []map[string]expand.Variable{w.vars, other.vars} {

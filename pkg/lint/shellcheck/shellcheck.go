@@ -1,7 +1,7 @@
-// Package shellcheck asks the program shellcheck about the scripts that nodes get. It
-// is the one place of the product that runs a program (security.md 23): with fixed
-// arguments, without a shell, the script on its standard input and an environment of
-// our own. The controller never comes here.
+// Package shellcheck runs the program shellcheck on the scripts that nodes get. No other
+// package of the product runs a program (security.md 23). It passes fixed arguments without
+// a shell, the script on standard input, and a minimal environment. The controller does not
+// use this package.
 //
 // Start with Checker.
 package shellcheck
@@ -26,17 +26,17 @@ import (
 // Name of the program.
 const Name = "shellcheck"
 
-// Levels of shellcheck, the gravest first. DefaultLevel has what is likely a mistake:
-// unquoted variables are of level info.
+// Levels of shellcheck, the most severe first. DefaultLevel includes likely mistakes:
+// unquoted variables have the level info.
 var Levels = []string{"error", "warning", "info", "style"}
 
-// DefaultLevel is the least grave level that is a finding where nothing else is said.
+// DefaultLevel is the lowest level that is reported by default.
 const DefaultLevel = "info"
 
-// timeout bounds one script. The largest of ours takes a second.
+// timeout limits the check of one script. The largest built-in script takes a second.
 const timeout = 60 * time.Second
 
-// Find returns the path of the program, "" where it is not installed.
+// Find returns the path of the program, "" if it is not installed.
 func Find() string {
 	path, err := exec.LookPath(Name)
 	if err != nil {
@@ -45,16 +45,16 @@ func Find() string {
 	return path
 }
 
-// Missing says what is not checked without the program.
+// Missing describes the checks that are omitted without the program.
 func Missing() lint.MissingTool {
-	return lint.MissingTool{Name: Name, Means: "scripts were parsed and not checked for what shellcheck knows; install it (Debian, Ubuntu: apt-get install shellcheck; others: https://www.shellcheck.net)"}
+	return lint.MissingTool{Name: Name, Means: "scripts were parsed, but not checked by shellcheck; install it (Debian, Ubuntu: apt-get install shellcheck; others: https://www.shellcheck.net)"}
 }
 
-// Checker asks the program. It is safe for concurrent use.
+// Checker runs the program. It is safe for concurrent use.
 type Checker struct {
 	// Path of the program.
 	Path string
-	// Level is the least grave one that is a finding; "" is DefaultLevel.
+	// Level is the lowest level that is reported; "" is DefaultLevel.
 	Level string
 
 	mu    sync.Mutex
@@ -67,7 +67,7 @@ type answer struct {
 	comments []comment
 }
 
-// comment is one of shellcheck's, in its format json1.
+// comment is a comment of shellcheck in its format json1.
 type comment struct {
 	Line    int    `json:"line"`
 	Level   string `json:"level"`
@@ -75,7 +75,7 @@ type comment struct {
 	Message string `json:"message"`
 }
 
-// Err is the first failure to run the program: then nothing found means nothing.
+// Err returns the first failure to run the program. After one, a result without findings is incomplete.
 func (c *Checker) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,10 +110,10 @@ func severity(level string) lint.Severity {
 	return lint.SeverityWarning
 }
 
-// version is a release number, which is one word to a shell whatever it is.
+// version matches a release number. Its value does not change how a shell parses the script.
 var version = regexp.MustCompile(`\b(v?)\d+(\.\d+)+\b`)
 
-// ask asks about a script, once for those that differ in release numbers only.
+// ask checks a script, once for all scripts that differ only in release numbers.
 func (c *Checker) ask(ctx context.Context, dialect string, script []byte) []comment {
 	key := sha256.Sum256(append([]byte(dialect+"\x00"), version.ReplaceAll(script, []byte("${1}0.0.0"))...))
 	c.mu.Lock()
@@ -154,7 +154,7 @@ func (c *Checker) run(ctx context.Context, dialect string, script []byte) ([]com
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8"} // no SHELLCHECK_OPTS
 	out, err := cmd.Output()
 	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == 1 { // it has something to say
+	if errors.As(err, &exit) && exit.ExitCode() == 1 { // it reports comments
 		err = nil
 	}
 	if err != nil {
@@ -168,7 +168,7 @@ func (c *Checker) run(ctx context.Context, dialect string, script []byte) ([]com
 		Comments []comment `json:"comments"`
 	}
 	if err := json.Unmarshal(out, &answer); err != nil {
-		return nil, fmt.Errorf("reading what %s says: %w", c.Path, err)
+		return nil, fmt.Errorf("reading the output of %s: %w", c.Path, err)
 	}
 	return answer.Comments, nil
 }

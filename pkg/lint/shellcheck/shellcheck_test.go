@@ -10,7 +10,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shellcheck"
 )
 
-// program returns shellcheck; where there is none the test is skipped, and fails in CI.
+// program returns shellcheck. If it is not installed, the test is skipped, or fails in CI.
 func program(t *testing.T) string {
 	t.Helper()
 	path := shellcheck.Find()
@@ -27,8 +27,8 @@ func text(interpreter, content string) lint.Text {
 	return lint.Text{File: "/opt/bin/x", Mode: 0o755, Kind: lint.KindShell, Interpreter: interpreter, Content: []byte(content)}
 }
 
-// TestCheck: shellcheck's levels and numbers become findings, from the level on that
-// is asked for.
+// TestCheck: shellcheck's levels and numbers become findings, from the configured level
+// upwards.
 func TestCheck(t *testing.T) {
 	path := program(t)
 	const script = "#!/bin/bash\ni=1\nrm $1\necho $(($i + 1))\n"
@@ -66,9 +66,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestArguments: the program gets fixed arguments, the script on its standard input,
-// and nothing of the caller's environment but PATH (security.md 23). Scripts that
-// differ in release numbers only are asked about once.
+// TestArguments: the program gets fixed arguments, the script on its standard input, and
+// only PATH of the caller's environment (security.md 23). Scripts that differ only in release
+// numbers are checked once.
 func TestArguments(t *testing.T) {
 	t.Setenv("SHELLCHECK_OPTS", "--severity=error")
 	dir := t.TempDir()
@@ -95,7 +95,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestFails: a program that does not work is an error, not a clean script.
+// TestFails: a failure of the program is an error, and not a script without findings.
 func TestFails(t *testing.T) {
 	fake := filepath.Join(t.TempDir(), "shellcheck")
 	if err := os.WriteFile(fake, []byte("#!/bin/sh\necho no such option >&2\nexit 3\n"), 0o700); err != nil {
@@ -110,7 +110,7 @@ func TestFails(t *testing.T) {
 	}
 }
 
-// TestOthers: what is no script of a shell is left alone.
+// TestOthers: files that are not shell scripts are not checked.
 func TestOthers(t *testing.T) {
 	c := &shellcheck.Checker{Path: "/nowhere"}
 	if found := c.Check(t.Context(), lint.Text{Kind: lint.KindUnit, Content: []byte("[Unit]\n")}); len(found) > 0 || c.Err() != nil {

@@ -12,15 +12,15 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shell"
 )
 
-// found is a finding before its place in the profile is known.
+// found is a finding whose position in the profile is not determined yet.
 type found struct {
 	rule         string
-	line         int // of the text; 0 is the whole of it
+	line         int // of the text; 0 is the whole text
 	message, fix string
 }
 
-// Check is a lint.TextCheck: it says what in a text a reviewer would object to. It
-// holds no state and is safe for concurrent use.
+// Check is a lint.TextCheck: it finds parts of a text that a reviewer would object to. It
+// is stateless and safe for concurrent use.
 func Check(ctx context.Context, t lint.Text) []lint.Finding {
 	var out []lint.Finding
 	for _, f := range Look(ctx, t) {
@@ -31,8 +31,8 @@ func Check(ctx context.Context, t lint.Text) []lint.Finding {
 	return out
 }
 
-// Look is Check without a profile: the text needs none. Lines are those of the text. Findings are in the
-// order of lines; once the context has ended there may be fewer.
+// Look is Check without a profile, with line numbers of the text. Findings are sorted by line;
+// after the context has ended, some can be missing.
 func Look(ctx context.Context, t lint.Text) []lint.Finding {
 	content := string(t.Content)
 	all := literalCredential(content)
@@ -53,7 +53,7 @@ func Look(ctx context.Context, t lint.Text) []lint.Finding {
 	case lint.KindOther:
 		all = append(all, repositories(content)...)
 		all = append(all, assigned(content, 1, false)...)
-	case lint.KindScript: // of another language, which nothing else here reads
+	case lint.KindScript: // scripts of other languages are not parsed
 		all = append(all, assigned(content, 1, true)...)
 	}
 	slices.SortStableFunc(all, func(a, b found) int { return a.line - b.line })
@@ -68,7 +68,7 @@ func Look(ctx context.Context, t lint.Text) []lint.Finding {
 	return out
 }
 
-// scriptRules look at a parsed script.
+// scriptRules check a parsed script.
 var scriptRules = []func(*script) []found{
 	insecureDownload, unsignedPackages, runDownload, uncheckedDownload, unpinnedDownload,
 	credentialArgument, trace, goesOn, evaluates, writable, sudoScript, keysScript, literals,
@@ -85,13 +85,13 @@ func shellScript(ctx context.Context, t lint.Text) []found {
 		} else if errors.As(err, &language) {
 			at, message = int(language.Pos.Line()), language.Error()
 		}
-		return []found{{lint.RuleShellSyntax, at, "no shell can read the script: " + message, "mend it; \"bash -n FILE\" says more"}}
+		return []found{{lint.RuleShellSyntax, at, "the script has a syntax error: " + message, "fix it; \"bash -n FILE\" prints more"}}
 	}
 	s.done = ctx.Done()
 	return s.findings()
 }
 
-// findings are those of all rules about scripts.
+// findings returns the findings of all script rules.
 func (s *script) findings() []found {
 	var out []found
 	for _, rule := range scriptRules {
@@ -103,14 +103,14 @@ func (s *script) findings() []found {
 	return out
 }
 
-// unitScripts reads the commands of a unit, and the scripts that they give to a shell:
+// unitScripts checks the commands of a unit, and the scripts that they pass to a shell:
 // ExecStart=/bin/sh -c '...'.
 func unitScripts(ctx context.Context, content string) []found {
 	var out []found
 	for _, line := range shell.UnitCommands(content) {
 		s, err := parse(line.Text, "sh", true)
 		if err != nil {
-			continue // systemd's quoting is not a shell's
+			continue // systemd's quoting differs from that of a shell
 		}
 		s.done = ctx.Done()
 		for _, f := range commandFindings(s) {
@@ -121,8 +121,7 @@ func unitScripts(ctx context.Context, content string) []found {
 	return out
 }
 
-// commandFindings are those of a command line, and of the script that it gives to a
-// shell.
+// commandFindings checks a command line, and the script that it passes to a shell.
 func commandFindings(s *script) []found {
 	out := s.findings()
 	for _, c := range s.Calls {

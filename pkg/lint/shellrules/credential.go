@@ -13,13 +13,13 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shell"
 )
 
-// placeholders find the texts that rendering puts in place of credentials, see
-// design 3.3: where one of them is, a node has the real one. The word alone stands for
-// passwords and is taken for one only as a whole value.
+// placeholders matches the texts that rendering writes in place of credentials (design 3.3):
+// on a node, the real credential is in the same position. The plain word is the placeholder
+// of passwords, and matches only as a complete value.
 var placeholders = regexp.MustCompile(`eyJhbGciOiJub25lIn0\.eyJzdWIiOiJwbGFjZWhvbGRlciJ9\.cGxhY2Vob2xkZXI|\b000000\.0000000000000000\b|cGxhY2Vob2xkZXI6cGxhY2Vob2xkZXI=|placeholder:placeholder@|(?m:[:=][ \t]*["']?placeholder["']?,?[ \t]*$)`)
 
-// known find credentials by forms that nothing else has. A finding names the form and
-// never the text.
+// known matches credentials by formats that are unique to them. A finding names the format
+// and never contains the text.
 var known = []knownForm{
 	{"a private key", regexp.MustCompile(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----`)},
 	{"an access key of AWS", regexp.MustCompile(`\b(AKIA|ASIA)[0-9A-Z]{16}\b`)},
@@ -30,19 +30,19 @@ var known = []knownForm{
 	{"a URL with a password", regexp.MustCompile(`\bhttps?://[^/\s"'$@{}:]+:[^/\s"'$@{}]+@[A-Za-z0-9]`)},
 }
 
-// knownForm is the form of a kind of credential.
+// knownForm is the format of one kind of credential.
 type knownForm struct {
 	what string
 	form *regexp.Regexp
 }
 
-// literalFix is what to do about a credential in a profile.
-const literalFix = "revoke it; give it to nodes by the settings, the pool or a Secret, and never by the profile"
+// literalFix is the remedy for a credential in a profile.
+const literalFix = "revoke it; pass credentials to nodes in the settings, the pool or a Secret, not in the profile"
 
-// kubeconfigKeys hold credentials in a kubeconfig.
+// kubeconfigKeys match the keys of credentials in a kubeconfig.
 var kubeconfigKeys = regexp.MustCompile(`(?m)^\s*-?\s*(token|password|client-key-data):\s*["']?[^\s"'{$]`)
 
-// literalCredential: a credential that stands in the profile itself.
+// literalCredential finds credentials that are written in the profile.
 func literalCredential(content string) []found {
 	var out []found
 	for _, k := range known {
@@ -50,14 +50,14 @@ func literalCredential(content string) []found {
 			if placeholders.MatchString(content[at[0]:at[1]]) {
 				continue
 			}
-			out = append(out, found{lint.RuleLiteralCredential, lineAt(content, at[0]), "the profile holds " + k.what + ", so everyone who may read the repository has it, now and in its history", literalFix})
+			out = append(out, found{lint.RuleLiteralCredential, lineAt(content, at[0]), "the profile contains " + k.what + ", and anyone with read access to the repository can read it, now and in its history", literalFix})
 		}
 	}
 	return out
 }
 
-// readableCredential: a file that holds a credential and that others than its owner
-// may read.
+// readableCredential finds a file with a credential that users other than its owner can
+// read.
 func readableCredential(mode uint32, content string) []found {
 	if mode&0o044 == 0 {
 		return nil
@@ -74,26 +74,26 @@ func readableCredential(mode uint32, content string) []found {
 	if at == nil {
 		return nil
 	}
-	return []found{{lint.RuleReadableCredential, lineAt(content, at[0]), fmt.Sprintf("the file holds a credential, and its mode %03o lets every user of the node read it", mode),
+	return []found{{lint.RuleReadableCredential, lineAt(content, at[0]), fmt.Sprintf("the file contains a credential, and its mode %03o lets every user of the node read it", mode),
 		"write permissions: 600, or 700 for a script"}}
 }
 
-// unitCredential: what stands in a unit can be asked of systemd by every user.
+// unitCredential finds credentials in a unit, whose text every user can read through systemd.
 func unitCredential(content string) []found {
 	at := placeholders.FindStringIndex(content)
 	if at == nil {
 		return nil
 	}
-	return []found{{lint.RuleReadableCredential, lineAt(content, at[0]), "the unit holds a credential, and every user may ask systemd for the text of a unit, whatever the mode of its file",
-		"write the credential to a file of mode 600 and name that with EnvironmentFile= or LoadCredential="}}
+	return []found{{lint.RuleReadableCredential, lineAt(content, at[0]), "the unit contains a credential, and every user can read the text of a unit through systemd, regardless of the mode of its file",
+		"write the credential to a file of mode 600 and refer to it with EnvironmentFile= or LoadCredential="}}
 }
 
 func lineAt(content string, offset int) int { return 1 + strings.Count(content[:offset], "\n") }
 
-// credentialName is a variable, an option or a header that holds a credential.
+// credentialName matches the name of a variable, option or header that contains a credential.
 var credentialName = regexp.MustCompile(`(?i)^(|.*[_-])(token|password|passwd|passphrase|secret|api[_-]?key|access[_-]?key|client[_-]?secret|credentials?|bearer)$`)
 
-// notCredential are names like that which hold none.
+// notCredential lists similar names that do not contain one.
 var notCredential = regexp.MustCompile(`(?i)(file|path|dir|name|url|uri|hash|ttl|id)$`)
 
 var (
@@ -104,9 +104,9 @@ var (
 	tracingShebang = regexp.MustCompile(`\s-[a-zA-Z]*x`)
 )
 
-// credentialVariables are the variables of a script that hold a credential: by their
-// name where something is assigned that is not plainly a path or empty, or by a
-// placeholder in their value.
+// credentialVariables returns the variables of a script that contain a credential: either the
+// name matches and the assigned value is not empty or a path, or the value contains a
+// placeholder.
 func credentialVariables(file *syntax.File) map[string]bool {
 	out := map[string]bool{}
 	plain := &shell.Commands{}
@@ -125,7 +125,7 @@ func credentialVariables(file *syntax.File) map[string]bool {
 	return out
 }
 
-// credentialIn says what credential is in an argument, "" of none.
+// credentialIn describes the credential in an argument, "" if there is none.
 func (s *script) credentialIn(w shell.Word) string {
 	if placeholders.MatchString("="+w.Text) && !strings.Contains(w.Text, "\n") {
 		return "a credential of the pool"
@@ -138,29 +138,29 @@ func (s *script) credentialIn(w shell.Word) string {
 	return ""
 }
 
-// builtins are no processes: nobody sees their arguments.
+// builtins run inside the shell, so their arguments are not visible in /proc.
 var builtins = []string{
 	"echo", "printf", "[", "test", "export", "local", "declare", "readonly", "typeset", "read", "set", "unset", "shift", "return", "exit", "eval", "source", ".",
 	":", "true", "false", "cd", "trap", "umask", "let", "mapfile", "readarray", "exec", "wait", "kill", "hash", "type", "pwd",
 }
 
-// credentialArgument: every user of the node may read the arguments of every process,
-// proc(5).
+// credentialArgument finds credentials in arguments: every user of the node can read the
+// arguments of every process, proc(5).
 func credentialArgument(s *script) []found {
-	const fix = "hand it over in a file of mode 600: curl --header @FILE or --config FILE, else by standard input"
+	const fix = "pass it in a file of mode 600: curl --header @FILE or --config FILE, or on standard input"
 	var out []found
 	for _, c := range s.Calls {
 		if c.Name == "" || slices.Contains(builtins, c.Name) || s.Functions[c.Name] != nil {
 			continue
 		}
 		if what := s.shownCredential(c); what != "" {
-			out = append(out, found{lint.RuleCredentialArgument, c.Line, fmt.Sprintf("%s has %s among its arguments, which every user of the node may read", c.Name, what), fix})
+			out = append(out, found{lint.RuleCredentialArgument, c.Line, fmt.Sprintf("%s has %s among its arguments, which every user of the node can read", c.Name, what), fix})
 		}
 	}
 	return out
 }
 
-// shownCredential says which argument of a program is a credential.
+// shownCredential describes the credential among the arguments of a program.
 func (s *script) shownCredential(c *shell.Call) string {
 	if c.Name == "curl" || c.Name == "wget" {
 		if what := s.requestCredential(c); what != "" {
@@ -188,7 +188,7 @@ func (s *script) shownCredential(c *shell.Call) string {
 	return ""
 }
 
-// requestCredential is shownCredential for what curl and wget call otherwise.
+// requestCredential is shownCredential for options that are specific to curl and wget.
 func (s *script) requestCredential(c *shell.Call) string {
 	tool := shell.Curl
 	if c.Name == "wget" {
@@ -213,7 +213,7 @@ func (s *script) requestCredential(c *shell.Call) string {
 	return ""
 }
 
-// handles reports whether a call has to do with a credential.
+// handles reports whether a call uses a credential.
 func (s *script) handles(c *shell.Call) bool {
 	if s.shownCredential(c) != "" {
 		return true
@@ -226,14 +226,14 @@ func (s *script) handles(c *shell.Call) bool {
 	return false
 }
 
-// trace: what a shell prints of each command ends in the journal, which is kept, sent
-// on and read by more people than the file of the credential.
+// trace finds scripts that print a credential: a trace of each command is written to the
+// journal, which is stored, forwarded and readable by more users than the credential's file.
 func trace(s *script) []found {
-	const fix = "leave it out, or stop it with \"set +x\" before the credential is read"
+	const fix = "remove it, or disable it with \"set +x\" before the credential is read"
 	var out []found
 	for _, r := range s.requests() {
 		if r.verbose.Given != "" && r.personal {
-			out = append(out, found{lint.RuleTrace, r.verbose.Line, fmt.Sprintf("%s %s prints the headers of the request, the credential among them", r.Name, r.verbose.Given), "leave " + r.verbose.Given + " out"})
+			out = append(out, found{lint.RuleTrace, r.verbose.Line, fmt.Sprintf("%s %s prints the headers of the request, including the credential", r.Name, r.verbose.Given), "remove " + r.verbose.Given})
 		}
 	}
 	handled := s.credentialLines()
@@ -262,8 +262,8 @@ func trace(s *script) []found {
 	return out
 }
 
-// credentialLines are the lines on which a script handles a credential: it gives one to
-// a command, or sets a variable to one.
+// credentialLines returns the lines on which a script passes a credential to a command, or
+// stores one in a variable.
 func (s *script) credentialLines() []int {
 	var out []int
 	for _, c := range s.Calls {
@@ -283,7 +283,7 @@ func (s *script) credentialLines() []int {
 	return out
 }
 
-// firstBetween is the first line in a range, 0 of none.
+// firstBetween returns the first line in a range, 0 if there is none.
 func firstBetween(lines []int, from, to int) int {
 	for _, at := range lines {
 		if at >= from && at < to {

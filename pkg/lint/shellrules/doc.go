@@ -1,10 +1,10 @@
-// Package shellrules looks at what a node gets for things that work and that a reviewer
-// would object to: a download that nobody checks, a credential that everybody may
-// read, a script that goes on after a failure.
+// Package shellrules checks the files, scripts and units that a node gets for constructs that
+// work, but that a reviewer would object to: unverified downloads, credentials that every user
+// can read, scripts that continue after a failure.
 //
-// Scripts are read by a parser of shell, never by regular expressions: a comment, a
-// here-document and a quoted text are what they are. A rule that finds something is to
-// be right; where it takes running the script to know, it says nothing.
+// It parses scripts as shell and does not search them with regular expressions, so it
+// distinguishes comments, here-documents and quoted text. Findings must be correct: if a
+// decision requires running the script, there is no finding.
 //
 // Start with Check in check.go, which the engine of lint calls; rules.go of pkg/lint has the
 // name and the text of each rule.

@@ -21,30 +21,30 @@ var (
 	readsScript  = regexp.MustCompile(`^-[a-z]*s[a-z]*$`)
 )
 
-// insecureDownload: whoever is on the way decides what is downloaded.
+// insecureDownload finds downloads that an attacker on the network can replace.
 func insecureDownload(s *script) []found {
 	var out []found
 	for _, r := range s.requests() {
 		if option := r.insecure.Given; option != "" {
-			out = append(out, found{lint.RuleInsecureDownload, r.insecure.Line, fmt.Sprintf("%s %s takes any certificate, so whoever is on the way decides what arrives", r.Name, option),
-				"leave " + option + " out; for a CA of your own give --cacert FILE, or have the CA in the system's bundle"})
+			out = append(out, found{lint.RuleInsecureDownload, r.insecure.Line, fmt.Sprintf("%s %s accepts any certificate, so an attacker on the network can replace the content", r.Name, option),
+				"remove " + option + "; for a private CA pass --cacert FILE, or add the CA to the system's bundle"})
 		}
 	}
 	for _, c := range s.Calls {
 		if option := insecureOption(c); option != "" {
-			out = append(out, found{lint.RuleInsecureDownload, c.Line, fmt.Sprintf("%s %s takes any certificate, so whoever is on the way decides what arrives", c.Name, option),
-				"leave " + option + " out; have the CA in the system's bundle"})
+			out = append(out, found{lint.RuleInsecureDownload, c.Line, fmt.Sprintf("%s %s accepts any certificate, so an attacker on the network can replace the content", c.Name, option),
+				"remove " + option + "; add the CA to the system's bundle"})
 		}
 	}
 	for _, name := range []string{"GIT_SSL_NO_VERIFY", "PYTHONHTTPSVERIFY", "NODE_TLS_REJECT_UNAUTHORIZED"} {
 		if value, ok := s.Constants[name]; ok && (value == "0") == (name != "GIT_SSL_NO_VERIFY") {
-			out = append(out, found{lint.RuleInsecureDownload, s.AssignedAt(name), name + "=" + value + " takes any certificate, so whoever is on the way decides what arrives", "leave it out"})
+			out = append(out, found{lint.RuleInsecureDownload, s.AssignedAt(name), name + "=" + value + " accepts any certificate, so an attacker on the network can replace the content", "remove it"})
 		}
 	}
 	return out
 }
 
-// insecureOption is what tells other programs to take any certificate.
+// insecureOption returns the option with which another program accepts any certificate.
 func insecureOption(c *shell.Call) string {
 	for _, w := range c.Args {
 		lower := strings.ToLower(w.Text)
@@ -59,7 +59,7 @@ func insecureOption(c *shell.Call) string {
 	return ""
 }
 
-// unsignedPackages: a package manager that takes packages which nobody signed.
+// unsignedPackages finds package managers that accept unsigned packages.
 func unsignedPackages(s *script) []found {
 	var out []found
 	for _, c := range s.Calls {
@@ -75,20 +75,20 @@ func unsignedPackages(s *script) []found {
 				bad = w.Text == "--nosignature" || w.Text == "--nodigest"
 			}
 			if bad {
-				out = append(out, found{lint.RuleUnsignedPackages, c.Line, fmt.Sprintf("%s %s installs packages that nobody has signed", c.Name, w.Text),
-					"leave " + w.Text + " out and install the key of the repository"})
+				out = append(out, found{lint.RuleUnsignedPackages, c.Line, fmt.Sprintf("%s %s installs unsigned packages", c.Name, w.Text),
+					"remove " + w.Text + " and install the key of the repository"})
 			}
 		}
 	}
 	return out
 }
 
-// runDownload: a script that runs while it arrives.
+// runDownload finds scripts that run while they are downloaded.
 func runDownload(s *script) []found {
 	const fix = "download it to a file, check its SHA-256, then run the file"
 	var out []found
 	say := func(c *shell.Call, way string) {
-		out = append(out, found{lint.RuleRunDownload, c.Line, way + " runs what has arrived so far, and nobody has checked it", fix})
+		out = append(out, found{lint.RuleRunDownload, c.Line, way + " runs an incomplete download that nothing has verified", fix})
 	}
 	fetching := map[*shell.Call]bool{}
 	fetches := map[syntax.Node]string{}
@@ -128,7 +128,7 @@ func runDownload(s *script) []found {
 	return out
 }
 
-// runsStdin reports whether a program takes its standard input for a program.
+// runsStdin reports whether a program executes its standard input.
 func runsStdin(c *shell.Call) bool {
 	if !shell.Is(c.Name) && !interpreters.MatchString(c.Name) {
 		return false
@@ -146,11 +146,11 @@ func runsStdin(c *shell.Call) bool {
 	return true
 }
 
-// digests are programs that compute what a file can be compared by, or check a
-// signature. MD5 and SHA-1 protect from accidents only.
+// digests lists programs that compute a digest, or verify a signature. MD5 and SHA-1 only
+// protect against accidental changes.
 var digests = []string{"sha224sum", "sha256sum", "sha384sum", "sha512sum", "shasum", "b2sum", "b3sum", "gpg", "gpg2", "gpgv", "cosign", "minisign", "signify", "openssl", "rpm", "rpmkeys"}
 
-// checks are the calls that compare a download with what it should be.
+// checks returns the calls that compare a download with a checksum or verify its signature.
 func (s *script) checks() []*shell.Call {
 	var out []*shell.Call
 	for _, c := range s.Calls {
@@ -183,9 +183,9 @@ func (s *script) checks() []*shell.Call {
 	return out
 }
 
-// checked reports whether a script compares a file with a checksum or a signature.
-// Where the file's name is computed, or the names that are checked are, any check will
-// do: what a script computes is not for lint to know.
+// checked reports whether a script compares a file with a checksum or a signature. If the
+// script computes the file's name, or the names that are checked, any check is sufficient:
+// lint does not know computed values.
 func (s *script) checked(target shell.Word, checks []*shell.Call) bool {
 	for _, c := range checks {
 		if target.Dynamic || target.Text == "" || s.Mentions(c, path.Base(target.Text)) || !s.names(c) {
@@ -199,8 +199,8 @@ func (s *script) checked(target shell.Word, checks []*shell.Call) bool {
 	return false
 }
 
-// names reports whether a check names the files that it is for: one of a list of
-// sums, and one of computed names, does not.
+// names reports whether a check names its files. A check of a list of sums, or of computed
+// names, does not.
 func (s *script) names(c *shell.Call) bool {
 	words := append(s.Stdin(c.Stmt), c.Args...)
 	for _, feeds := range c.Feeding() {
@@ -220,13 +220,13 @@ func (s *script) names(c *shell.Call) bool {
 	return true
 }
 
-// sumFile is what a download is compared with, and keys, whose publishers give none.
+// sumFile matches downloads that need no checksum: lists of sums, signatures, and keys.
 var sumFile = regexp.MustCompile(`(?i)(\.(sha\d+(sum)?|asc|sig|minisig|pem|gpg|key)|sums?(\.txt)?|checksums?[^/]*|/gpg)$`)
 
-// unpacks are programs that take an archive from standard input.
+// unpacks lists programs that read an archive from standard input.
 var unpacks = []string{"tar", "gunzip", "unzip", "bsdtar", "cpio", "xz", "zstd", "gzip", "bunzip2", "unxz", "dd", "install"}
 
-// uncheckedDownload: what is downloaded is not compared with what it should be.
+// uncheckedDownload finds downloads that are not compared with a checksum or signature.
 func uncheckedDownload(s *script) []found {
 	checks := s.checks()
 	var out []found
@@ -249,11 +249,11 @@ func uncheckedDownload(s *script) []found {
 		}
 		if r.stdout && r.Pipe != nil {
 			if to := unpacking(r); to != "" {
-				out = append(out, found{rule, r.Line, fmt.Sprintf("what %s downloads%s goes straight into %s, where no checksum can be compared", r.Name, how, to), downloadFix(rule)})
+				out = append(out, found{rule, r.Line, fmt.Sprintf("the download of %s%s is piped into %s, so its checksum cannot be compared", r.Name, how, to), downloadFix(rule)})
 			}
 		}
 		if rule == lint.RuleHTTPDownload && len(r.targets) == 0 && (r.Pipe == nil || unpacking(r) == "") && len(checks) == 0 {
-			out = append(out, found{rule, r.Line, r.Name + " asks over http: whoever is on the way decides what arrives", downloadFix(rule)})
+			out = append(out, found{rule, r.Line, r.Name + " uses http, so an attacker on the network can replace the content", downloadFix(rule)})
 		}
 	}
 	return append(out, s.httpArguments(checks)...)
@@ -261,12 +261,12 @@ func uncheckedDownload(s *script) []found {
 
 func downloadFix(rule string) string {
 	if rule == lint.RuleHTTPDownload {
-		return "use https, and compare what arrived with a SHA-256 that the profile has"
+		return "use https, and compare the file with a SHA-256 from the profile"
 	}
 	return `download to a file and compare it: echo "$sha256  $file" | sha256sum --check --status`
 }
 
-// unpacking is the program to which a request's output goes that unpacks it.
+// unpacking returns the program that unpacks the output of a request.
 func unpacking(r *request) string {
 	for _, part := range r.Pipe.Calls[r.Place+1:] {
 		for _, c := range part {
@@ -278,8 +278,8 @@ func unpacking(r *request) string {
 	return ""
 }
 
-// httpArguments: a URL without encryption that is handed to a function of the script,
-// which downloads it or hands it on.
+// httpArguments finds unencrypted URLs in arguments of a function of the script, which
+// downloads them or passes them on.
 func (s *script) httpArguments(checks []*shell.Call) []found {
 	if len(checks) > 0 || len(s.requests()) == 0 {
 		return nil
@@ -291,25 +291,25 @@ func (s *script) httpArguments(checks []*shell.Call) []found {
 		}
 		for _, w := range c.Args {
 			if plainHTTP(w.Text) {
-				out = append(out, found{lint.RuleHTTPDownload, c.Line, fmt.Sprintf("%s is given a URL without encryption, and nothing compares what arrives with a checksum", c.Name), downloadFix(lint.RuleHTTPDownload)})
+				out = append(out, found{lint.RuleHTTPDownload, c.Line, fmt.Sprintf("%s gets an unencrypted URL, and nothing compares the download with a checksum", c.Name), downloadFix(lint.RuleHTTPDownload)})
 			}
 		}
 	}
 	return out
 }
 
-// unpinnedURL is a URL whose content is another one tomorrow.
+// unpinnedURL matches a URL whose content changes with a new release.
 var unpinnedURL = regexp.MustCompile(`(?i)^https?://.*(/latest/|/latest$|[/:]latest\.(txt|tar|tgz|zip)|/(stable|latest)(-[0-9.]+)?\.txt$|github\.com/[^/]+/[^/]+/(raw|archive)/(refs/heads/)?(main|master|HEAD)\b)`)
 
 var rawBranch = regexp.MustCompile(`(?i)^https?://raw\.githubusercontent\.com/[^/]+/[^/]+/(refs/heads/)?(main|master|HEAD)/`)
 
-// pinned are the packages whose version decides whether a node works in its cluster.
-// Whatever else the distribution has comes as it is.
+// pinned lists the packages that a node needs to join its cluster. The versions of other
+// packages are left to the distribution.
 var pinned = []string{
 	"kubelet", "kubeadm", "kubectl", "containerd", "containerd.io", "runc", "docker-ce", "docker.io", "cri-o",
 }
 
-// unpinnedDownload: the same profile makes another node tomorrow.
+// unpinnedDownload finds downloads and packages whose content can change without a commit.
 func unpinnedDownload(s *script) []found {
 	var out []found
 	for _, c := range s.Calls {
@@ -318,7 +318,7 @@ func unpinnedDownload(s *script) []found {
 		}
 		for _, w := range c.Args {
 			if (unpinnedURL.MatchString(w.Text) || rawBranch.MatchString(w.Text)) && (!isHTTP(w.Text) || !nearby(w.Text)) {
-				out = append(out, found{lint.RuleUnpinned, c.Line, fmt.Sprintf("%s is whatever its publisher has there today", shown(w.Text)), "write the version, and change it in a commit"})
+				out = append(out, found{lint.RuleUnpinned, c.Line, fmt.Sprintf("%s has no version, so its content changes with each release", shown(w.Text)), "write the version, and change it in a commit"})
 			}
 		}
 	}
@@ -330,7 +330,7 @@ func unpinnedDownload(s *script) []found {
 				if strings.HasPrefix(manager, "apt") {
 					example = w.Text + "=VERSION"
 				}
-				out = append(out, found{lint.RuleUnpinned, c.Line, fmt.Sprintf("%s installs %s in whatever version the repository has today", c.Name, w.Text), "write the version: " + example})
+				out = append(out, found{lint.RuleUnpinned, c.Line, fmt.Sprintf("%s installs %s in the current version of the repository, which changes", c.Name, w.Text), "write the version: " + example})
 			}
 		}
 	}
@@ -339,8 +339,8 @@ func unpinnedDownload(s *script) []found {
 
 var managers = []string{"apt-get", "apt", "aptitude", "yum", "dnf", "microdnf", "tdnf", "zypper"}
 
-// installed are the packages that a package manager is to install, also one that a
-// function of the script runs with its own arguments.
+// installed returns the packages that a package manager installs, directly or in a function
+// of the script that passes its arguments on.
 func (s *script) installed(c *shell.Call) (manager string, packages []shell.Word) {
 	manager = c.Name
 	if of := s.Functions[c.Name]; of != nil {
@@ -356,7 +356,7 @@ func (s *script) installed(c *shell.Call) (manager string, packages []shell.Word
 	return manager, slices.DeleteFunc(slices.Clone(c.Args[i+1:]), func(w shell.Word) bool { return strings.HasPrefix(w.Text, "-") })
 }
 
-// managerIn is the package manager that a function hands its arguments to.
+// managerIn returns the package manager to which a function passes its arguments.
 func (s *script) managerIn(f *syntax.FuncDecl) string {
 	for _, c := range s.Calls {
 		inside := !f.Body.Pos().After(c.Stmt.Pos()) && f.Body.End().After(c.Stmt.Pos())
@@ -367,7 +367,7 @@ func (s *script) managerIn(f *syntax.FuncDecl) string {
 	return ""
 }
 
-// shown is an argument for a message. A URL's user-info stays out of it.
+// shown formats an argument for a message, without the user info of a URL.
 func shown(text string) string {
 	if scheme, rest, ok := strings.Cut(text, "://"); ok {
 		host, _, _ := strings.Cut(rest, "/")

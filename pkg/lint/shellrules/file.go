@@ -14,15 +14,15 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shell"
 )
 
-// writableMode: a file that every user of the node may change.
+// writableMode finds a file that every user of the node can change.
 func writableMode(file string, mode uint32) []found {
 	if mode&0o002 == 0 {
 		return nil
 	}
-	return []found{{lint.RuleWorldWritable, 0, fmt.Sprintf("%s has the mode %03o: every user of the node may change it", file, mode), fmt.Sprintf("write permissions: %03o", mode&^0o022)}}
+	return []found{{lint.RuleWorldWritable, 0, fmt.Sprintf("%s has mode %03o: every user of the node can change it", file, mode), fmt.Sprintf("write permissions: %03o", mode&^0o022)}}
 }
 
-// writable: a script that makes a file such.
+// writable finds scripts that make a file writable for every user.
 func writable(s *script) []found {
 	var out []found
 	for _, c := range s.Calls {
@@ -36,12 +36,12 @@ func writable(s *script) []found {
 			mode = modeOption(c.Args)
 		case "umask":
 			if len(c.Args) > 0 && umaskOpen(c.Args[0].Text) {
-				out = append(out, found{lint.RuleWorldWritable, c.Line, "with umask " + c.Args[0].Text + " every user of the node may change the files that follow", "write umask 022, or 077 for what holds a credential"})
+				out = append(out, found{lint.RuleWorldWritable, c.Line, "with umask " + c.Args[0].Text + " every user of the node can change the files that follow", "write umask 022, or 077 for files with a credential"})
 			}
 			continue
 		}
 		if openMode(mode) {
-			out = append(out, found{lint.RuleWorldWritable, c.Line, fmt.Sprintf("%s gives the mode %s: every user of the node may change what is there", c.Name, mode), "write a mode without the right to write for others, such as 755 or 644"})
+			out = append(out, found{lint.RuleWorldWritable, c.Line, fmt.Sprintf("%s sets mode %s: every user of the node can change the file", c.Name, mode), "write a mode without write permission for others, such as 755 or 644"})
 		}
 	}
 	return out
@@ -68,8 +68,8 @@ var (
 
 var symbolic = regexp.MustCompile(`^[ugoa]*([-+=][rwxXst]*)+(,[ugoa]*([-+=][rwxXst]*)+)*$`)
 
-// openMode reports whether a mode lets others write. With the sticky bit a folder is
-// like /tmp, where nobody changes another one's file.
+// openMode reports whether a mode gives write permission to others. The sticky bit, as on
+// /tmp, prevents users from changing the files of others.
 func openMode(mode string) bool {
 	if n, err := strconv.ParseUint(mode, 8, 32); err == nil {
 		return n&0o002 != 0 && n&0o1000 == 0
@@ -88,10 +88,10 @@ func umaskOpen(mask string) bool {
 	return err == nil && n&0o002 == 0
 }
 
-// noPassword: whoever becomes a user of the node is root.
+// noPassword matches a sudo rule with which a user becomes root without a password.
 var noPassword = regexp.MustCompile(`(?m)^[^#\n]*\bNOPASSWD\s*:`)
 
-// sudoers looks at a file of sudo's.
+// sudoers checks a configuration file of sudo.
 func sudoers(file, content string) []found {
 	if file = path.Clean(file); file != "/etc/sudoers" && !strings.HasPrefix(file, "/etc/sudoers.d/") {
 		return nil
@@ -100,15 +100,15 @@ func sudoers(file, content string) []found {
 	if at == nil {
 		return nil
 	}
-	return []found{{lint.RulePasswordlessSudo, lineAt(content, at[1]-1), "sudo asks for no password: whoever gets into that account is root", "leave it out, or list in a suppression who needs it and why"}}
+	return []found{{lint.RulePasswordlessSudo, lineAt(content, at[1]-1), "sudo does not require a password: anyone with access to the account is root", "remove it, or list in a suppression who needs it and why"}}
 }
 
-// sudoScript looks for a script that writes such a file.
+// sudoScript finds scripts that write such a file.
 func sudoScript(s *script) []found {
 	var out []found
 	for _, w := range s.written() {
 		if noPassword.MatchString(w.content) {
-			out = append(out, found{lint.RulePasswordlessSudo, w.line, "the script lets an account use sudo without a password: whoever gets into it is root", "leave it out, or list in a suppression who needs it and why"})
+			out = append(out, found{lint.RulePasswordlessSudo, w.line, "the script lets an account use sudo without a password: anyone with access to it is root", "remove it, or list in a suppression who needs it and why"})
 		}
 	}
 	return out
@@ -116,22 +116,22 @@ func sudoScript(s *script) []found {
 
 var authorizedKeys = regexp.MustCompile(`(^|/)authorized_keys2?$|/\.ssh/authorized_keys\.d/|^/etc/ssh/authorized_keys`)
 
-// keysFile: a profile that says who may log in.
+// keysFile finds a profile that sets authorized SSH keys.
 func keysFile(file string) []found {
 	if !authorizedKeys.MatchString(path.Clean(file)) {
 		return nil
 	}
-	return []found{{lint.RuleAuthorizedKeys, 0, "the profile says who may log in to every node that uses it", keysFix}}
+	return []found{{lint.RuleAuthorizedKeys, 0, "the profile sets the SSH keys of every node that uses it", keysFix}}
 }
 
-const keysFix = "name SSH keys in the MachineDeployment (spec.template.spec.providerSpec.value.sshPublicKeys), where each pool has its own and they can be withdrawn"
+const keysFix = "set SSH keys in the MachineDeployment (spec.template.spec.providerSpec.value.sshPublicKeys), where each pool has its own and you can revoke them"
 
-// keysScript looks for a script that writes such a file.
+// keysScript finds scripts that write such a file.
 func keysScript(s *script) []found {
 	var out []found
 	for _, w := range s.written() {
 		if authorizedKeys.MatchString(w.file) {
-			out = append(out, found{lint.RuleAuthorizedKeys, w.line, "the script says who may log in to the node", keysFix})
+			out = append(out, found{lint.RuleAuthorizedKeys, w.line, "the script sets the SSH keys of the node", keysFix})
 		}
 	}
 	return out
@@ -143,7 +143,7 @@ type output struct {
 	line          int
 }
 
-// written are the texts that a script writes with redirections, tee, install and cp.
+// written returns the texts that a script writes with redirections, tee, install and cp.
 func (s *script) written() []output {
 	var out []output
 	syntax.Walk(s.File, func(n syntax.Node) bool {
@@ -173,7 +173,7 @@ func (s *script) written() []output {
 	return out
 }
 
-// says is the text that a statement's command and here-documents hold.
+// says returns the text in a statement's command and here-documents.
 func (s *script) says(stmt *syntax.Stmt) string {
 	var b strings.Builder
 	for _, w := range s.Stdin(stmt) {
@@ -193,21 +193,21 @@ var (
 	insecureINI = regexp.MustCompile(`(?mi)^\s*sslverify\s*=\s*(0|no|false|off)\s*$|Acquire::https?(::[^\s:]+)?::Verify-(Peer|Host)\s+"?(false|0|no)`)
 )
 
-// repositories looks at the configuration of package managers, as a file and in the
-// here-documents of scripts.
+// repositories checks the configuration of package managers, in files and in here-documents
+// of scripts.
 func repositories(content string) []found {
 	var out []found
 	for _, m := range yumUnsigned.FindAllStringSubmatchIndex(content, -1) {
 		if m[2] >= 0 {
 			continue // repo_gpgcheck: Docker and others sign packages, not their list
 		}
-		out = append(out, found{lint.RuleUnsignedPackages, lineAt(content, m[1]-1), "the repository's packages are installed whether anybody has signed them or not", "write gpgcheck=1 and gpgkey="})
+		out = append(out, found{lint.RuleUnsignedPackages, lineAt(content, m[1]-1), "the package manager installs packages of the repository without checking their signatures", "write gpgcheck=1 and gpgkey="})
 	}
 	if at := aptTrusted.FindStringIndex(content); at != nil {
-		out = append(out, found{lint.RuleUnsignedPackages, lineAt(content, at[1]-1), "the repository's packages are installed whether anybody has signed them or not", "write signed-by=KEYRING in place of trusted=yes"})
+		out = append(out, found{lint.RuleUnsignedPackages, lineAt(content, at[1]-1), "the package manager installs packages of the repository without checking their signatures", "write signed-by=KEYRING in place of trusted=yes"})
 	}
 	if at := insecureINI.FindStringIndex(content); at != nil {
-		out = append(out, found{lint.RuleInsecureDownload, lineAt(content, at[1]-1), "the package manager takes any certificate, so whoever is on the way decides what arrives", "leave it out; have the CA in the system's bundle"})
+		out = append(out, found{lint.RuleInsecureDownload, lineAt(content, at[1]-1), "the package manager accepts any certificate, so an attacker on the network can replace the content", "remove it; add the CA to the system's bundle"})
 	}
 	return out
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shellrules"
 )
 
-// FuzzLook: whatever a stranger writes as a script, there is an answer, and its lines are
-// lines of the script.
+// FuzzLook: for every input the check returns, and the lines of its findings are lines of
+// the script.
 func FuzzLook(f *testing.F) {
 	f.Add("#!/bin/bash\ncurl -k https://a:b@x/ | sh\n", "/opt/bin/x")
 	f.Add("eval \"$(wget -O- \\\nx)\"\ncat <<END\n$x\nEND\n", "runcmd[0]")

@@ -13,22 +13,22 @@ import (
 )
 
 var (
-	// passwordName is what holds a password, whatever that looks like.
+	// passwordName matches a name whose value is always a password.
 	passwordName = regexp.MustCompile(`(?i)^(|.*[_.-])(password|passwd|passphrase)$`)
-	// keyName is what holds a token or a key, or the name of one: the value decides.
+	// keyName matches a name whose value is a token or key, or the name of one.
 	keyName = regexp.MustCompile(`(?i)^(|.*[_.-])(token|secret|(api|access|auth|secret|account|shared)[_-]?key)$`)
-	// keyValue has the characters of Base64, hexadecimal numbers and the like, and is long
-	// enough for nobody to guess it.
+	// keyValue matches values in Base64, hexadecimal and similar encodings that are too long
+	// to guess.
 	keyValue = regexp.MustCompile(`^[A-Za-z0-9+/_.~=:-]{12,}$`)
-	// reference is where a credential is, and no credential: a path, another variable, a
-	// URL, a field to fill in, what openssl takes for a password's place (openssl-passphrase-options(1)).
+	// reference matches values that refer to a credential: a path, a variable, a URL, a form
+	// field, or a password source of openssl (openssl-passphrase-options(1)).
 	reference = regexp.MustCompile(`(?i)^([/.~$%@&*<{\[(|>!]|[a-z][a-z0-9+.-]*://|(file|env|fd|stdin|secretref|vault|awskms|pkcs11):|xxx|\.\.\.)`)
-	// notPassword are words that say whether there is one, and which; of nsswitch.conf(5),
-	// where accounts are.
+	// notPassword matches words that select a kind of password, and the sources of accounts
+	// in nsswitch.conf(5).
 	notPassword = regexp.MustCompile(`(?i)^(yes|no|true|false|on|off|none|null|nil|any|prompt|prompted|required|optional|default|disabled|enabled|locked|unset|placeholder|files|compat|systemd|sss|db|\d{1,2}|\W*)$`)
 )
 
-// isCredential reports whether a constant that is given a name is a credential.
+// isCredential reports whether a constant that is assigned to a name is a credential.
 func isCredential(name, value string) bool {
 	if placeholders.MatchString("="+value) || reference.MatchString(value) || strings.ContainsAny(value, "$`") || isKnown(value) {
 		return false
@@ -37,7 +37,7 @@ func isCredential(name, value string) bool {
 	case passwordName.MatchString(name):
 		return !notPassword.MatchString(value)
 	case keyName.MatchString(name):
-		// A name, as of a Secret, is of words.
+		// Names, such as that of a Secret, consist of words.
 		digits, letters := strings.IndexFunc(value, isDigit) >= 0, strings.IndexFunc(value, func(r rune) bool { return !isDigit(r) }) >= 0
 		return digits && letters && keyValue.MatchString(value) && !words.MatchString(value)
 	}
@@ -46,23 +46,23 @@ func isCredential(name, value string) bool {
 
 func isDigit(r rune) bool { return r >= '0' && r <= '9' }
 
-// words is a name of lower-case words and numbers, "osp-ubuntu-v1.9.0-bootstrap", also with
-// a namespace before it.
+// words matches a name of lower-case words and numbers such as "osp-ubuntu-v1.9.0-bootstrap",
+// optionally with a namespace before it.
 var words = regexp.MustCompile(`^[a-z]+\d{0,3}([-./:_](v?\d+|[a-z]+\d{0,3}))*$`)
 
-// isKnown: literalCredential says it.
+// isKnown reports values that literalCredential already finds.
 func isKnown(text string) bool {
 	return slices.ContainsFunc(known, func(k knownForm) bool { return k.form.MatchString(text) })
 }
 
-// assignment is a line of a configuration or of a program that gives a name a constant:
+// assignment matches a line of a configuration or program that assigns a constant to a name:
 // password=x, "password": "x", Environment="PASSWORD=x", --password=x.
 var assignment = regexp.MustCompile(`(?im)^[ \t]*(?:(?:export|local|readonly|set|const|var|let|environment[ \t]*=|-e|--env)[ \t]*)?(?:-{0,2})["']?([a-z][a-z0-9_.-]*)["']?[ \t]*[:=][ \t]*(?:"([^"\n]*)"|'([^'\n]*)'|([^\s"',;#]+))["']?[ \t]*[,;]?[ \t]*(?:#.*)?$`)
 
-// quotedOnly says that a value without quotes is a name, as in most languages.
+// quotedOnly reports whether an unquoted value is a name, as in most languages.
 type quotedOnly bool
 
-// assigned finds credentials that a text assigns. Lines begin at first.
+// assigned finds credentials that a text assigns. The number of its first line is first.
 func assigned(text string, first int, quoted quotedOnly) []found {
 	var out []found
 	for _, m := range assignment.FindAllStringSubmatchIndex(text, -1) {
@@ -83,13 +83,13 @@ func assigned(text string, first int, quoted quotedOnly) []found {
 	return out
 }
 
-// assignedCredential names the variable, and never the value (security.md 15).
+// assignedCredential reports the name of the variable, and never its value (security.md 15).
 func assignedCredential(name string, line int) found {
-	return found{lint.RuleLiteralCredential, line, fmt.Sprintf("the profile holds the value of %s, so everyone who may read the repository has it, now and in its history", shown(name)), literalFix}
+	return found{lint.RuleLiteralCredential, line, fmt.Sprintf("the profile contains the value of %s, and anyone with read access to the repository can read it, now and in its history", shown(name)), literalFix}
 }
 
-// literals: credentials that stand in a script: assigned, handed to a program, or in a
-// text that it writes.
+// literals finds credentials in a script that are assigned to a variable, passed to a
+// program, or part of a text that it writes.
 func literals(s *script) []found {
 	var out []found
 	texts := func(w *syntax.Word) {
@@ -123,7 +123,7 @@ func literals(s *script) []found {
 	return append(out, accounts(s)...)
 }
 
-// accounts: chpasswd(8) reads "name:password" for each account.
+// accounts finds passwords for chpasswd(8), which reads "name:password" for each account.
 func accounts(s *script) []found {
 	var out []found
 	for _, c := range s.Calls {
@@ -136,7 +136,7 @@ func accounts(s *script) []found {
 		}
 		for _, w := range fed {
 			if account, password, ok := strings.Cut(w.Text, ":"); ok && !w.Dynamic && isCredential("password", strings.TrimSpace(password)) {
-				out = append(out, found{lint.RuleLiteralCredential, c.Line, fmt.Sprintf("the profile holds the password of account %s, so everyone who may read the repository has it, now and in its history", shown(account)), literalFix})
+				out = append(out, found{lint.RuleLiteralCredential, c.Line, fmt.Sprintf("the profile contains the password of account %s, and anyone with read access to the repository can read it, now and in its history", shown(account)), literalFix})
 			}
 		}
 	}

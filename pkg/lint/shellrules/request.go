@@ -13,17 +13,17 @@ import (
 type request struct {
 	*shell.Call
 	urls     []shell.Word
-	targets  []shell.Word // files that it writes
-	stdout   bool         // or its standard output
+	targets  []shell.Word // files to which it writes
+	stdout   bool         // it writes to its standard output
 	options  []shell.Option
-	insecure shell.Option // what makes it take any certificate
-	verbose  shell.Option // what makes it print headers
-	// personal: it shows who asks, or knows the server by a CA of its own. That is a
-	// question to a service, no download of what somebody has published.
+	insecure shell.Option // the option that accepts any certificate
+	verbose  shell.Option // the option that prints headers
+	// personal: it sends a credential, or verifies the server with its own CA. Such a
+	// request calls a service, and is not a download of published content.
 	personal bool
 }
 
-// requests are the calls of curl and wget that ask for something.
+// requests returns the calls of curl and wget with a URL.
 func (s *script) requests() []*request {
 	if s.asked == nil {
 		s.asked = s.readRequests()
@@ -78,7 +78,7 @@ func (s *script) curl(c *shell.Call) *request {
 		case "request":
 			r.personal = r.personal || o.Value.Text != "GET"
 		case "data", "data-raw", "data-binary", "data-urlencode", "json", "form", "upload-file", "head":
-			r.personal = true // it tells more than it asks
+			r.personal = true // it sends data to a service
 		}
 	}
 	if name {
@@ -120,7 +120,7 @@ func (s *script) wget(c *shell.Call) *request {
 	return r
 }
 
-// redirected follows what goes to standard output.
+// redirected determines the destination of standard output.
 func (r *request) redirected(s *script, out bool) {
 	if r.stdout = r.stdout || out; !r.stdout {
 		return
@@ -137,7 +137,7 @@ func (r *request) has(name string) bool {
 	return slices.ContainsFunc(r.options, func(o shell.Option) bool { return o.Name == name })
 }
 
-// remoteNames are the files that "curl -O" and wget write.
+// remoteNames returns the files that "curl -O" and wget write.
 func remoteNames(urls []shell.Word) []shell.Word {
 	var out []shell.Word
 	for _, u := range urls {
@@ -153,22 +153,22 @@ func authHeader(header string) bool {
 		strings.HasPrefix(name, "x-aws-ec2-metadata-token") || name == "metadata-flavor" || name == "metadata"
 }
 
-// metadataHosts are the metadata services that have no link-local address: of Alibaba
-// Cloud, Azure, AWS over IPv6 and, by name, Google; and this machine by name.
+// metadataHosts lists metadata services without a link-local address: of Alibaba Cloud,
+// Azure, AWS over IPv6 and, by name, Google. It includes this machine by name.
 // https://www.alibabacloud.com/help/en/ecs/user-guide/view-instance-metadata
 // https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
 var metadataHosts = []string{"100.100.100.200", "168.63.129.16", "fd00:ec2::254", "metadata", "metadata.google.internal", "localhost"}
 
-// plainHTTP reports whether a text is a URL without encryption to another machine.
-// Loopback and link-local addresses, the metadata services of clouds, are not.
+// plainHTTP reports whether a text is an unencrypted URL of another machine. Loopback and
+// link-local addresses, and the metadata services of clouds, are not included.
 func plainHTTP(text string) bool {
 	return isHTTP(text) && !nearby(text)
 }
 
 func isHTTP(text string) bool { return len(text) > 7 && strings.EqualFold(text[:7], "http://") }
 
-// nearby reports whether a URL of http is one of the machine itself or of its cloud.
+// nearby reports whether an http URL refers to the machine itself or to its cloud.
 func nearby(text string) bool {
 	host, _, _ := strings.Cut(text[7:], "/")
 	if i := strings.LastIndexByte(host, '@'); i >= 0 {

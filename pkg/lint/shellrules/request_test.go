@@ -7,7 +7,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 )
 
-// The host of a request is what stands behind its user, be that empty.
+// The host of a request follows the user info, even if the user is empty.
 func TestNearbyBehindUsers(t *testing.T) {
 	for url, want := range map[string]bool{
 		"http://localhost/x": true, "http://u:p@localhost/x": true, "http://@localhost/x": true, "http://u:p%x@localhost/x": true,

@@ -6,18 +6,18 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shell"
 )
 
-// script is a parsed script with what every rule asks about it.
+// script is a parsed script with the values that rules share.
 type script struct {
 	*shell.Commands
 	bash    bool // bash, and not sh
-	command bool // one command of a cloud-init module, no script of its own
+	command bool // a command of a cloud-init module, which is not a separate script
 	shebang string
-	secrets map[string]bool // variables that hold a credential, see credentialVariables
-	asked   []*request      // nil until somebody wants the requests
-	done    <-chan struct{} // closed when nobody waits for the findings any more
+	secrets map[string]bool // variables that contain a credential, see credentialVariables
+	asked   []*request      // nil until the first use
+	done    <-chan struct{} // closed when the findings are no longer needed
 }
 
-// stopped reports whether nobody waits for the findings any more.
+// stopped reports whether the findings are no longer needed.
 func (s *script) stopped() bool {
 	select {
 	case <-s.done:
@@ -27,7 +27,7 @@ func (s *script) stopped() bool {
 	}
 }
 
-// parse reads a script. The error is that of shell.Parse.
+// parse parses a script. The error is that of shell.Parse.
 func parse(content, interpreter string, command bool) (*script, error) {
 	file, err := shell.Parse(content)
 	if err != nil {

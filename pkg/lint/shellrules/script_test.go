@@ -2,7 +2,7 @@ package shellrules
 
 import "testing"
 
-// A range has its first line and not its last.
+// A range includes its first line and excludes its last.
 func TestFirstBetween(t *testing.T) {
 	for _, c := range []struct {
 		lines          []int

@@ -11,10 +11,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shell"
 )
 
-// options are what a script sets with "set" and in its first line.
+// options are the shell options that a script sets with "set" and in its first line.
 type options struct {
 	errexit, pipefail bool
-	some              bool // it sets or clears one of those that matter here: its author has thought of them
+	some              bool // the script sets or clears a relevant option, so its author made a decision
 }
 
 var (
@@ -48,7 +48,7 @@ type setOption struct {
 	line int
 }
 
-// setOptions are those that calls of "set" name, as far as rules ask about them.
+// setOptions returns the calls of "set" with an option that rules use.
 func (s *script) setOptions() []setOption {
 	short := map[rune]string{'e': "errexit", 'u': "nounset", 'x': "xtrace"}
 	var out []setOption
@@ -74,35 +74,35 @@ func (s *script) setOptions() []setOption {
 	return out
 }
 
-// goesOn: after a command that failed, a script goes on as if nothing had happened.
+// goesOn finds scripts that continue after a failed command.
 func goesOn(s *script) []found {
 	if s.command || s.shebang == "" {
 		return nil
 	}
 	o := s.options()
 	if !o.errexit && !o.some && s.steps() > 1 {
-		return []found{{lint.RuleGoesOn, 1, "the script goes on after a command that failed",
-			"begin it with \"set -euo pipefail\" (sh: \"set -eu\"); where it shall go on, say so with \"set -uo pipefail\""}}
+		return []found{{lint.RuleGoesOn, 1, "the script continues after a failed command",
+			"begin it with \"set -euo pipefail\" (sh: \"set -eu\"); if it must continue, write \"set -uo pipefail\""}}
 	}
 	if !s.bash || o.pipefail || !o.errexit {
 		return nil
 	}
 	for _, c := range s.Calls {
 		if c.Pipe != nil && !s.decides(c) {
-			return []found{{lint.RuleGoesOn, c.Pipe.Line, "of a pipe only the last command may end the script: what fails before it goes unnoticed", "write \"set -euo pipefail\""}}
+			return []found{{lint.RuleGoesOn, c.Pipe.Line, "only the last command of a pipe ends the script: failures of the others are ignored", "write \"set -euo pipefail\""}}
 		}
 	}
 	return nil
 }
 
-// decides reports whether the first command of a pipe cannot fail in a way that
-// matters: echo and printf, with which a text is handed on.
+// decides reports whether failures of the first command of a pipe are irrelevant: echo and
+// printf, which only pass a text on.
 func (s *script) decides(c *shell.Call) bool {
 	first := c.Pipe.Calls[0]
 	return len(first) == 1 && (first[0].Name == "echo" || first[0].Name == "printf") && len(c.Pipe.Calls) == 2
 }
 
-// steps counts the commands of a script that may fail. One alone has nothing after it.
+// steps counts the commands of a script that can fail. After a single one nothing continues.
 func (s *script) steps() int {
 	n := 0
 	for _, stmt := range s.File.Stmts {
@@ -119,14 +119,14 @@ func (s *script) steps() int {
 	return n
 }
 
-// evaluates: a value is taken for a program.
+// evaluates finds values that are run as programs.
 func evaluates(s *script) []found {
 	var out []found
 	for _, c := range s.Calls {
 		if c.Name != "eval" || !slices.ContainsFunc(c.Args, func(w shell.Word) bool { return w.Dynamic }) {
 			continue
 		}
-		out = append(out, found{lint.RuleEval, c.Line, "eval runs a value as a program: whoever decides the value is root", "use an array for arguments, \"${!name}\" or \"declare -n\" for a variable by its name, and \"source FILE\" for a file"})
+		out = append(out, found{lint.RuleEval, c.Line, "eval runs a value as a program: anyone who controls the value is root", "use an array for arguments, \"${!name}\" or \"declare -n\" for a variable by its name, and \"source FILE\" for a file"})
 	}
 	return out
 }

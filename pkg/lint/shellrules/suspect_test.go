@@ -13,16 +13,16 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shellrules"
 )
 
-// sample is a text in testdata/RULE/bad*.EXT or good*.EXT. Lines of it that end in
-// "# finding" are those that the rule is to find; of a good one there are none. In
-// files that have no comments at the end of lines it stands on the line before.
+// sample is a text in testdata/RULE/bad*.EXT or good*.EXT. The rule must find exactly the lines
+// that end in "# finding"; a good sample has none. In formats without comments at the end of a
+// line, the mark is on the line before.
 type sample struct {
 	rule    string
 	subject lint.Text
 	want    []int
 }
 
-// samples reads a txtar-like list: see testdata/samples.txt.
+// samples reads a list in a format similar to txtar: see testdata/samples.txt.
 func samples(t *testing.T) []sample {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", "samples.txt"))
@@ -61,8 +61,8 @@ func samples(t *testing.T) []sample {
 	return out
 }
 
-// TestRules: every rule finds what it is for, on its line, and nothing in its good
-// samples; no other rule has anything to say about either.
+// TestRules: every rule finds its bad samples, on the right lines, and nothing in its good
+// samples; no other rule finds anything in either.
 func TestRules(t *testing.T) {
 	bad, good := map[string]int{}, map[string]int{}
 	for _, s := range samples(t) {
@@ -96,8 +96,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// security.md 15: what a finding says of a credential in a profile is where it stands and
-// what it is called, and never what it is.
+// security.md 15: a finding about a credential in a profile contains its position and its
+// name, and never its value.
 func TestCredentialsAreNotPrinted(t *testing.T) {
 	found := 0
 	for _, s := range samples(t) {
@@ -118,7 +118,7 @@ func TestCredentialsAreNotPrinted(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends the work on a script, however much of it there is.
+// Ctrl-C stops the check of a script of any size.
 func TestLookEnds(t *testing.T) {
 	script := "#!/bin/bash\n" + strings.Repeat("curl -fsSLo /opt/tool https://example.com/tool\n", 5_000)
 	subject := lint.Text{File: "/opt/bin/x", Mode: 0o755, Kind: lint.KindShell, Interpreter: "bash", Content: []byte(script)}
@@ -132,8 +132,8 @@ func TestLookEnds(t *testing.T) {
 	}
 }
 
-// What is downloaded is named as it is written, but for the user and password of a URL,
-// and as far as a line has room (security.md 15).
+// A message names the download as written, without the user and password of a URL, and
+// truncates it (security.md 15).
 func TestShownURL(t *testing.T) {
 	long := "https://x.example.com/latest/" + strings.Repeat("x", 91) // 120 bytes
 	for url, want := range map[string]string{
