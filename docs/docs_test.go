@@ -12,7 +12,6 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -158,49 +157,6 @@ func TestProfileSource(t *testing.T) {
 	}
 	walk(reflect.TypeFor[api.ProfileSourceSpec]())
 	walk(reflect.TypeFor[api.ProfileSourceStatus]())
-}
-
-// TestNames: every reason, event and annotation that the controllers write is on a page.
-func TestNames(t *testing.T) {
-	var pages, code strings.Builder
-	for _, path := range glob(t, "*.md") {
-		pages.Write(read(t, path))
-	}
-	for _, path := range append(glob(t, "../pkg/reconcile/*/*.go"), glob(t, "../pkg/manager/*.go")...) {
-		if !strings.HasSuffix(path, "_test.go") {
-			code.Write(read(t, path))
-		}
-	}
-	f, err := parser.ParseFile(token.NewFileSet(), "../pkg/api/gitops/v1alpha1/names.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	checked := 0
-	ast.Inspect(f, func(n ast.Node) bool {
-		spec, ok := n.(*ast.ValueSpec)
-		if !ok || len(spec.Values) != 1 {
-			return true
-		}
-		name := spec.Names[0].Name
-		lit, ok := spec.Values[0].(*ast.BasicLit)
-		if !ok || !regexp.MustCompile(`^(Reason|Event|Annotation|Label)`).MatchString(name) ||
-			!strings.Contains(code.String(), "api."+name) {
-			return true
-		}
-		value, err := strconv.Unquote(lit.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		checked++
-		_, short, _ := strings.Cut(value, "/") // "`/change`" after a full name
-		if !strings.Contains(pages.String(), value) && (short == "" || !strings.Contains(pages.String(), "`/"+short+"`")) {
-			t.Errorf("no page names %q (%s)", value, name)
-		}
-		return true
-	})
-	if checked < 30 {
-		t.Fatalf("checked %d names", checked)
-	}
 }
 
 var (

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"html/template"
+	"slices"
 	"strings"
 
 	"github.com/yuin/goldmark/ast"
@@ -38,13 +39,14 @@ pre { background: var(--box); padding: .8rem 1rem; overflow-x: auto; border: 1px
 .table { overflow-x: auto; margin: 1rem 0; } table { border-collapse: collapse; }
 th, td { border: 1px solid var(--line); padding: .4rem .7rem; text-align: left; vertical-align: top; } th { background: var(--box); } td { min-width: 5rem; } td:first-child { min-width: 8rem; }
 img { max-width: 100%; height: auto; border: 1px solid var(--line); } blockquote { margin-left: 0; padding-left: 1rem; border-left: 3px solid var(--line); color: var(--quiet); }
+.ways { display: flex; flex-wrap: wrap; gap: .5rem 2rem; margin-top: 3rem; padding-top: 1rem; border-top: 1px solid var(--line); } .ways a { padding: .2rem 0; }
 @media (max-width: 50rem) {
 	body { display: block; } main { padding: 1rem 1rem 3rem; } h1 { font-size: 1.6rem; }
 	.top { display: flex; justify-content: space-between; gap: 1rem; padding: .7rem 1rem; border-bottom: 1px solid var(--line); } .top a { padding: .2rem 0; }
 	nav { position: static; height: auto; border-right: 0; border-top: 1px solid var(--line); } nav a { padding: .4rem .5rem; }
 	th, td { padding: .3rem .5rem; } td:first-child { min-width: 5rem; }
 }
-@media print { nav, .top { display: none; } body { display: block; } }
+@media print { nav, .top, .ways { display: none; } body { display: block; } }
 `
 
 const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#1d4f91"/><path d="M10 7v18M10 16h6a6 6 0 0 0 6-6" fill="none" stroke="#fff" stroke-width="2.5" stroke-linecap="round"/><circle cx="10" cy="7" r="3" fill="#fff"/><circle cx="10" cy="25" r="3" fill="#fff"/><circle cx="22" cy="9" r="3" fill="#fff"/></svg>
@@ -64,7 +66,10 @@ var frame = template.Must(template.New("page").Parse(`<!DOCTYPE html>
 <body>
 <header class="top"><a href="{{ .Home }}">osm-gitops</a> <a href="#all-pages">All pages</a></header>
 <main>
-{{ .Body }}</main>
+{{ .Body }}<p class="ways">{{ with .Previous }}<a rel="prev" href="{{ .Href }}">Previous: {{ .Title }}</a> {{ end }}
+{{- with .Next }}<a rel="next" href="{{ .Href }}">Next: {{ .Title }}</a> {{ end -}}
+<a href="{{ .Source }}">Source of this page</a></p>
+</main>
 <nav id="all-pages" aria-label="Pages">
 {{ range .Nav }}{{ if .Title }}<details{{ if .Open }} open{{ end }}><summary>{{ .Title }}</summary>
 {{ end }}<ul>
@@ -105,8 +110,20 @@ func (s *site) html(p *page) ([]byte, error) {
 		return nil, err
 	}
 	data := map[string]any{
-		"Title": p.title, "Nav": nav,
+		"Title": p.title, "Nav": nav, "Source": repository + p.path,
 		"Body": template.HTML(reachable.Replace(body.String())), //nolint:gosec // goldmark drops HTML of the source
+	}
+	var order []entry
+	for _, c := range nav {
+		order = append(order, c.Entries...)
+	}
+	if at := slices.IndexFunc(order, func(e entry) bool { return e.Current }); at >= 0 {
+		if at > 0 {
+			data["Previous"] = order[at-1]
+		}
+		if at+1 < len(order) {
+			data["Next"] = order[at+1]
+		}
 	}
 	for name, to := range map[string]string{"Style": styleName, "Icon": iconName, "Home": htmlPath("README.md")} {
 		if data[name], err = p.to(to); err != nil {

@@ -67,6 +67,42 @@ func TestSite(t *testing.T) {
 	if nav := readFile(t, filepath.Join(to, "docs/doctor.html")); !strings.Contains(nav, `<a href="doctor.html" aria-current="page">osm-gitops doctor</a>`) || !strings.Contains(nav, `<a href="../index.html">osm-gitops</a>`) {
 		t.Errorf("the navigation of a page does not show where one is:\n%.3000s", nav)
 	}
+	inOrder(t, filepath.Join(to, "index.html"), written)
+}
+
+// inOrder wants the next page of each page, from the first, to be that of the navigation, with a way
+// back.
+func inOrder(t *testing.T, first string, written map[string]*html.Node) {
+	t.Helper()
+	way := func(path, rel string) string {
+		for node := range written[path].Descendants() {
+			if attribute(node, "rel") == rel {
+				return filepath.Join(filepath.Dir(path), attribute(node, "href"))
+			}
+		}
+		return ""
+	}
+	var want []string
+	for nav := range written[first].Descendants() {
+		if nav.Data != "nav" {
+			continue
+		}
+		for node := range nav.Descendants() {
+			if href := attribute(node, "href"); href != "" && !strings.HasPrefix(href, "#") {
+				want = append(want, filepath.Join(filepath.Dir(first), href))
+			}
+		}
+	}
+	got := []string{first}
+	for next := way(first, "next"); next != "" && len(got) <= len(want); next = way(next, "next") {
+		if back := way(next, "prev"); back != got[len(got)-1] {
+			t.Errorf("the page before %s is %s, want %s", next, back, got[len(got)-1])
+		}
+		got = append(got, next)
+	}
+	if !slices.Equal(got, want) || way(first, "prev") != "" {
+		t.Errorf("the pages follow each other as\n%q\nwant\n%q", got, want)
+	}
 }
 
 // follow wants a link to lead to a page that was written, or elsewhere by https.
@@ -147,6 +183,9 @@ func TestBrokenLinks(t *testing.T) {
 	}
 	if err := s.readPage("main.go"); err == nil || !strings.Contains(err.Error(), "has no title") {
 		t.Errorf("a page without a title: %v", err)
+	}
+	if !strings.Contains(string(page), `<a href="`+repository+`docs/a.md">Source of this page</a>`) {
+		t.Errorf("the page does not link to its source:\n%s", page)
 	}
 	if home, _ := s.html(s.pages["README.md"]); !strings.Contains(string(home), `href="docs/index.html"`) || !strings.Contains(string(home), `href="`+repository+`main.go"`) {
 		t.Errorf("a folder and a file lead elsewhere:\n%s", home)

@@ -253,5 +253,5 @@ func judge(err error) verdict {
 	case errors.Is(err, source.ErrUnreachable):
 		return verdict{api.ReasonUnreachable, false}
 	}
-	return verdict{"Failed", false}
+	return verdict{meta.FailedReason, false}
 }
