@@ -175,7 +175,7 @@ func (f *diffFlags) workTree(ctx context.Context) (*source.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	top := source.TopOf(full)
+	top := source.FindWorktree(full)
 	if top == "" {
 		return nil, cli.Misusef("osm-gitops diff BASE HEAD", "%s has no work tree: name HEAD", f.repo)
 	}

@@ -93,7 +93,7 @@ type traceOutput func(ctx context.Context, out io.Writer, from trace.Clusters, t
 
 // tracing is the printed result.
 type tracing struct {
-	*trace.Trail
+	*trace.Result
 
 	// Diff is what has changed since, by file; nil without --diff.
 	Diff *trace.Diff `json:"diff,omitempty"`
@@ -172,7 +172,7 @@ func runTrace(ctx context.Context, f traceFlags, args []string, stdout, stderr i
 	if err != nil {
 		return err
 	}
-	t := &tracing{Trail: trail}
+	t := &tracing{Result: trail}
 	if f.diff {
 		if t.Diff, err = from.Diff(ctx, trail); err != nil {
 			return err
@@ -243,7 +243,7 @@ func longKind(kind string) string {
 }
 
 // follow traces the subject.
-func (s subject) follow(ctx context.Context, c trace.Clusters, page trace.Page) (*trace.Trail, error) {
+func (s subject) follow(ctx context.Context, c trace.Clusters, page trace.Page) (*trace.Result, error) {
 	switch s.kind {
 	case "node":
 		return c.Node(ctx, s.key.Name)
@@ -330,7 +330,7 @@ func signedBy(file string) (traceOutput, error) {
 func eachStatement(ctx context.Context, from trace.Clusters, t *tracing, do func([]byte) error) error {
 	switch {
 	case t.Node == nil:
-		return cli.Misusef("osm-gitops trace node/NAME -o "+outputIntoto, "%s is not a node: statements are about nodes", t.Asked)
+		return cli.Misusef("osm-gitops trace node/NAME -o "+outputIntoto, "%s is not a node: statements are about nodes", t.Subject)
 	case t.Node.Provenance == "":
 		return fmt.Errorf("node %s has no NodeProvenance yet, which statements need: the controller writes it after the node has joined", t.Node.Name)
 	}
@@ -400,15 +400,15 @@ func rendersTo(ctx context.Context, from trace.Clusters, pool types.NamespacedNa
 // traceText formats a result as text: the answer, the chain and the lists.
 func traceText(t *tracing) string {
 	var b strings.Builder
-	fmt.Fprintln(&b, t.Asked)
-	answer(&b, t.Trail)
+	fmt.Fprintln(&b, t.Subject)
+	answer(&b, t.Result)
 	for _, d := range t.Disagreements {
 		field(&b, "DISAGREES", d)
 	}
 	chain(&b, t.Steps)
 	versionLines(&b, t.Versions)
 	poolLines(&b, t.Pools)
-	bornLines(&b, t.Born)
+	bornLines(&b, t.Nodes)
 	diffLines(&b, t.Diff)
 	return redact.Printable(b.String()) // security.md 28
 }
@@ -420,12 +420,12 @@ func field(b *strings.Builder, name, value string) {
 	}
 }
 
-func answer(b *strings.Builder, t *trace.Trail) {
+func answer(b *strings.Builder, t *trace.Result) {
 	if t.Version != "" {
 		field(b, "profile", t.Profile+" "+t.Version)
 	} else if len(t.Versions) > 0 {
 		field(b, "profile", t.Profile)
-	} else if t.Commit == nil && t.Born == nil {
+	} else if t.Commit == nil && t.Nodes == nil {
 		field(b, "profile", "not known")
 	}
 	switch {
@@ -552,12 +552,12 @@ func poolLines(b *strings.Builder, uses []trace.PoolUse) {
 	}
 }
 
-func bornLines(b *strings.Builder, of *trace.Born) {
+func bornLines(b *strings.Builder, of *trace.ProvisionedNodes) {
 	if of == nil {
 		return
 	}
-	if of.Unread != "" {
-		fmt.Fprintf(b, "nodes: NodeProvenances cannot be read: %s\n", of.Unread)
+	if of.ReadError != "" {
+		fmt.Fprintf(b, "nodes: NodeProvenances cannot be read: %s\n", of.ReadError)
 		return
 	}
 	fmt.Fprintf(b, "nodes: %d (%d existing, %d behind)\n", of.Total, of.Present, of.Behind)

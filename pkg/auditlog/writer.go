@@ -86,7 +86,7 @@ func (w *Writer) Start(ctx context.Context) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
-		w.tick()
+		w.retry()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -95,8 +95,8 @@ func (w *Writer) Start(ctx context.Context) error {
 	}
 }
 
-// tick writes waiting facts, and follows a file that was moved away.
-func (w *Writer) tick() {
+// retry writes waiting facts, and follows a file that was moved away.
+func (w *Writer) retry() {
 	err := w.try()
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -67,7 +67,7 @@ func TestDiskAway(t *testing.T) {
 	}
 	j.Tell(rotated("b"), rotated("c"))
 	j.Tell(rotated("d"))
-	j.tick()
+	j.retry()
 	if n := j.count["waiting"]; n != 3 {
 		t.Errorf("%v facts wait", n)
 	}
@@ -77,7 +77,7 @@ func TestDiskAway(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	j.tick()
+	j.retry()
 	if err := j.Append(rotated("e")); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestTakenUp(t *testing.T) {
 	}
 	second.Tell(rotated("c"))
 	first.Close()
-	second.tick()
+	second.retry()
 	second.Close()
 	if got, want := pools(t, path), []string{"osm-gitops", "a", "osm-gitops", "c"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

@@ -52,11 +52,11 @@ func (f *Fetcher) withCredentials(ctx context.Context, ps *api.ProfileSource, re
 	if overSSH(git.URL) {
 		keys = keysSSH
 	}
-	secret, err := f.secret(ctx, ps, git.SecretRef, wanting{fieldSecret, keys})
+	secret, err := f.secret(ctx, ps, git.SecretRef, secretRequirement{fieldSecret, keys})
 	if err != nil {
 		return remote, err
 	}
-	proxy, err := f.secret(ctx, ps, git.ProxySecretRef, wanting{fieldProxy, keysProxy})
+	proxy, err := f.secret(ctx, ps, git.ProxySecretRef, secretRequirement{fieldProxy, keysProxy})
 	if err != nil {
 		return remote, err
 	}
@@ -131,11 +131,11 @@ func overSSH(url string) bool {
 	return strings.HasPrefix(url, "ssh://") || !strings.Contains(url, "://")
 }
 
-// wanting is the field that names a Secret, and the keys that it needs.
-type wanting struct{ field, keys string }
+// secretRequirement is the field that names a Secret, and the keys that it needs.
+type secretRequirement struct{ field, keys string }
 
 // secret reads a Secret; nil without a reference.
-func (f *Fetcher) secret(ctx context.Context, ps *api.ProfileSource, ref *meta.LocalObjectReference, want wanting) (*corev1.Secret, error) {
+func (f *Fetcher) secret(ctx context.Context, ps *api.ProfileSource, ref *meta.LocalObjectReference, want secretRequirement) (*corev1.Secret, error) {
 	if ref == nil {
 		return nil, nil
 	}

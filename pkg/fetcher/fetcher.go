@@ -43,7 +43,7 @@ type Fetcher struct {
 	// Namespace of the ProfileSources; empty: any.
 	Namespace string
 
-	answers sync.Map // last request of each source, time.Time by the source's key
+	lastRequests sync.Map // last request of each source, time.Time by the source's key
 
 	mu      sync.Mutex
 	keys    map[types.NamespacedName]kept // decrypted private keys
@@ -100,7 +100,7 @@ func (f *Fetcher) Forget(key types.NamespacedName) {
 	f.mu.Lock()
 	delete(f.keys, key)
 	f.mu.Unlock()
-	f.answers.Delete(key)
+	f.lastRequests.Delete(key)
 	f.Unwatch(key)
 }
 

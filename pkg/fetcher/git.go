@@ -38,7 +38,7 @@ func (f *Fetcher) git(ctx context.Context, ps *api.ProfileSource) (*source.Snaps
 		return nil, err
 	}
 	key := client.ObjectKeyFromObject(ps)
-	if known, ok := f.answers.Load(key); ok {
+	if known, ok := f.lastRequests.Load(key); ok {
 		remote.Known = known.(time.Time)
 	}
 	// Until the next reconciliation, however it is delayed: with changed credentials the
@@ -46,10 +46,10 @@ func (f *Fetcher) git(ctx context.Context, ps *api.ProfileSource) (*source.Snaps
 	remote.Keep = 2*max(ps.Spec.Interval.Duration, ps.Spec.RetryInterval.Duration) + time.Hour
 	snap, err := f.Git.Fetch(ctx, shareable(ps, remote))
 	if err != nil {
-		f.answers.Store(key, time.Now())
+		f.lastRequests.Store(key, time.Now())
 		return nil, err
 	}
-	f.answers.Store(key, snap.AskedAt)
+	f.lastRequests.Store(key, snap.AskedAt)
 	return snap, nil
 }
 

@@ -26,7 +26,7 @@ type Comparison struct {
 	// Builtin are the built-in profiles, for pools and as bases of overlays; nil for none.
 	Builtin *source.Embedded
 	// Fleet has the pools.
-	Fleet Fleet
+	Fleet ClusterSnapshot
 	// Engine renders; Check validates profiles.
 	Engine *render.Engine
 	Check  profile.Check
@@ -135,7 +135,7 @@ func refusedFiles(cat *profile.Catalogue) []Refused {
 
 // claimedProfiles returns the profiles that the repository cannot offer because another source has
 // them.
-func claimedProfiles(is *profile.Catalogue, fleet *Fleet) []Refused {
+func claimedProfiles(is *profile.Catalogue, fleet *ClusterSnapshot) []Refused {
 	var out []Refused
 	for _, v := range is.Current {
 		if other := fleet.claimedBy(v.Name); other != "" {
@@ -163,7 +163,7 @@ func unraisedVersions(was, is *profile.Catalogue) []string {
 }
 
 // collisions reports profiles that other sources offer as well, as far as that is known.
-func collisions(was, is *profile.Catalogue, fleet *Fleet) []string {
+func collisions(was, is *profile.Catalogue, fleet *ClusterSnapshot) []string {
 	var out []string
 	for _, v := range is.Current {
 		others := fleet.offeredBy(v.Name)

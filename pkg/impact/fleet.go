@@ -14,17 +14,17 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// Fleet is the input of rendering for all pools, with placeholders for credentials and
+// ClusterSnapshot is the input of rendering for all pools, with placeholders for credentials and
 // other ssh keys of the same length. It is the content of a snapshot.
-type Fleet struct {
+type ClusterSnapshot struct {
 	// Namespace of the controller, which has the profiles of pools.
 	Namespace string `json:"namespace"`
 	// Settings by the name that pools use.
 	Settings map[string]Settings `json:"settings"`
 	// Sources are the ProfileSources.
 	Sources []Source `json:"sources,omitempty"`
-	// ByHand names the OperatingSystemProfiles that no ProfileSource created.
-	ByHand []string `json:"byHand,omitempty"`
+	// Unmanaged names the OperatingSystemProfiles that no ProfileSource created.
+	Unmanaged []string `json:"byHand,omitempty"`
 	// Pools, sorted by namespace and name.
 	Pools []Pool `json:"pools"`
 	// Own is the source of the compared repository; "" if unknown.
@@ -150,16 +150,16 @@ func filler(n int) string {
 }
 
 // sort orders the pools, and drops unused settings.
-func (f *Fleet) sort() {
+func (f *ClusterSnapshot) sort() {
 	slices.SortFunc(f.Pools, func(a, b Pool) int {
 		return cmp.Or(cmp.Compare(a.Facts.Namespace, b.Facts.Namespace), cmp.Compare(a.Facts.Name, b.Facts.Name))
 	})
 	slices.SortFunc(f.Sources, func(a, b Source) int { return cmp.Compare(a.Name, b.Name) })
-	slices.Sort(f.ByHand)
+	slices.Sort(f.Unmanaged)
 }
 
 // waves reports whether versions of a profile reach pools in waves.
-func (f *Fleet) waves(profile string) bool {
+func (f *ClusterSnapshot) waves(profile string) bool {
 	for _, s := range f.Sources {
 		if slices.Contains(s.Profiles, profile) {
 			return s.Waves
@@ -169,7 +169,7 @@ func (f *Fleet) waves(profile string) bool {
 }
 
 // offeredBy names the sources that offer a profile, except the repository's own.
-func (f *Fleet) offeredBy(profile string) []string {
+func (f *ClusterSnapshot) offeredBy(profile string) []string {
 	var out []string
 	for _, s := range f.Sources {
 		if slices.Contains(s.Profiles, profile) && (f.Own == "" || s.Name != f.Own) {
@@ -182,7 +182,7 @@ func (f *Fleet) offeredBy(profile string) []string {
 // claimedBy names the source that prevents the repository from offering a profile, "" if
 // none is known. A source retains its profiles, and of two with the same profile the older
 // source wins.
-func (f *Fleet) claimedBy(profile string) string {
+func (f *ClusterSnapshot) claimedBy(profile string) string {
 	others := f.offeredBy(profile)
 	has := func(s Source) bool { return s.Name == f.Own && slices.Contains(s.Profiles, profile) }
 	if f.Own == "" || len(others) == 0 || slices.ContainsFunc(f.Sources, has) {

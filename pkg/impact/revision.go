@@ -50,13 +50,13 @@ func onTop(base, head *source.Snapshot) *source.Snapshot {
 		was[f.Path] = f.Blob
 	}
 	if len(out.Line) == 0 { // a shallow clone
-		first := source.Step{Commit: base.Head}
+		first := source.HistoryEntry{Commit: base.Head}
 		for _, path := range slices.Sorted(maps.Keys(was)) {
 			first.Changes = append(first.Changes, source.Change{Path: path, Blob: was[path]})
 		}
 		out.Line = append(out.Line, first)
 	}
-	step := source.Step{Commit: head.Head}
+	step := source.HistoryEntry{Commit: head.Head}
 	there := map[string]bool{}
 	for _, f := range head.Files {
 		there[f.Path] = true
@@ -138,7 +138,7 @@ func (c choice) same(d choice) bool {
 
 // choose resolves the request of a pool in the controller's order: a profile of the
 // repository, an object that a user created, a built-in profile.
-func (r *revision) choose(want selection.Request, fleet *Fleet) choice {
+func (r *revision) choose(want selection.Request, fleet *ClusterSnapshot) choice {
 	own, builtin := selection.SplitBuiltin(r.inventories)
 	o, ok := selection.FindCandidate(own, want.Name)
 	switch other := fleet.claimedBy(want.Name); {
@@ -150,7 +150,7 @@ func (r *revision) choose(want selection.Request, fleet *Fleet) choice {
 	if others := fleet.offeredBy(want.Name); len(others) > 0 {
 		return choice{source: others[0], not: fmt.Sprintf("the profile %s comes from ProfileSource %s, and is not in this repository", want.Name, others[0])}
 	}
-	if slices.Contains(fleet.ByHand, want.Name) {
+	if slices.Contains(fleet.Unmanaged, want.Name) {
 		return choice{not: fmt.Sprintf("a user created the OperatingSystemProfile %s", want.Name)}
 	}
 	if o, ok := selection.FindCandidate(builtin, want.Name); ok {

@@ -25,7 +25,7 @@ type Selection struct {
 	Where string
 	// Builtin are the built-in profiles, for pools and as bases of overlays.
 	Builtin *source.Embedded
-	Fleet   Fleet
+	Fleet   ClusterSnapshot
 	// Check validates a profile before it is used.
 	Check profile.Check
 }
@@ -213,7 +213,7 @@ func (s Selection) refusal(now *revision, want selection.Request, p Pool, c choi
 		return fmt.Errorf("%s. %s has no history: for earlier versions, use a clone of the repository with the complete history", message(c.refusal), s.Where)
 	case c.removed && p.Now != nil && !want.Has(p.Now.Profile, p.Now.Version):
 		return errors.New(removed(name))
-	case slices.Contains(s.Fleet.ByHand, want.Name) && c.from == nil:
+	case slices.Contains(s.Fleet.Unmanaged, want.Name) && c.from == nil:
 		return fmt.Errorf("a user created its OperatingSystemProfile %s, which is not in %s: write it to a file there", name, s.Where)
 	case c.from == nil:
 		return &UnknownProfileError{Name: name, There: now.names()}

@@ -56,7 +56,7 @@ func (b *Bases) folder(ctx context.Context, f File) (*folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the bases of overlays: %w", err)
 	}
-	read := &folder{index: profile.Indexer{Builtin: b.Builtin}, snap: snap, names: namesBelow(name, snap.Files, below), name: name, alone: source.TopOf(full) == ""}
+	read := &folder{index: profile.Indexer{Builtin: b.Builtin}, snap: snap, names: namesBelow(name, snap.Files, below), name: name, alone: source.FindWorktree(full) == ""}
 	if b.folders == nil {
 		b.folders = map[string]*folder{}
 	}
@@ -149,7 +149,7 @@ func (o overlays) of(ctx context.Context, overlay profile.Overlay) (*folder, err
 	if err != nil {
 		return nil, err
 	}
-	up, err := filepath.Rel(full, source.TopOf(full))
+	up, err := filepath.Rel(full, source.FindWorktree(full))
 	if err != nil || up == "." {
 		return f, nil //nolint:nilerr // in no work tree, or that is all of it
 	}

@@ -85,7 +85,7 @@ type dryRunEnvironment struct {
 	opts               *Options
 	facts              nodeFacts
 	management, worker ctrl.Manager // the same with one cluster
-	world              *dryrun.World
+	world              *dryrun.Store
 	onManagement       *dryrun.View
 	onWorker           *dryrun.View
 	sources            *profilesource.Reconciler // caches what it read from repositories
@@ -181,11 +181,11 @@ func (s *dryRunEnvironment) rollouts() *rollout.Reconciler {
 }
 
 // rehearsal returns a dry run whose controllers have no state of an earlier one.
-func (s *dryRunEnvironment) rehearsal() *dryrun.Rehearsal {
+func (s *dryRunEnvironment) rehearsal() *dryrun.DryRun {
 	s.world.Reset()
-	r := &dryrun.Rehearsal{
-		World: s.world, Management: s.onManagement, Worker: s.onWorker, Namespace: s.opts.Namespace, Shard: s.opts.Shard,
-		Keeper:  &profilesource.Keeper{Client: s.onManagement, Recorder: s.world, Namespace: s.opts.Namespace, Disabled: s.opts.DisableDefaultOSPs},
+	r := &dryrun.DryRun{
+		Store: s.world, Management: s.onManagement, Worker: s.onWorker, Namespace: s.opts.Namespace, Shard: s.opts.Shard,
+		Keeper:  &profilesource.BuiltinSource{Client: s.onManagement, Recorder: s.world, Namespace: s.opts.Namespace, Disabled: s.opts.DisableDefaultOSPs},
 		Sources: s.sources, Rollouts: s.rollouts(),
 	}
 	machines := s.opts.poolReconciler(s.facts)
@@ -193,7 +193,7 @@ func (s *dryRunEnvironment) rehearsal() *dryrun.Rehearsal {
 	machines.Management = pools.Cluster{Client: s.onManagement, Live: s.onManagement.Live}
 	machines.Worker = pools.Cluster{Client: s.onWorker, Live: s.onWorker.Live}
 	machines.ClusterInfo, machines.Registry, machines.Recorder = s.onWorker.Live, s.onManagement.Live, s.world
-	machines.Appliers = &ownership.Noter{Live: s.management.GetAPIReader(), ArgoNamespace: s.opts.ArgoNamespace, Clock: clock.RealClock{}}
+	machines.Appliers = &ownership.Resolver{Live: s.management.GetAPIReader(), ArgoNamespace: s.opts.ArgoNamespace, Clock: clock.RealClock{}}
 	r.Pools, r.Unallowed, r.Settings = machines, machines.Unallowed, machines.NodeSettings
 	if s.nodes {
 		provenance := s.opts.nodeReconciler(s.facts)

@@ -262,7 +262,7 @@ type nodeFacts struct {
 	settings           render.Settings
 	registry           cache.Cache // nil without credentials of registries
 	flux               *fetcher.Flux
-	appliers           *ownership.Noter
+	appliers           *ownership.Resolver
 	webhooks           *webhook.Certificates     // nil without our own certificates
 	sources            *profilesource.Reconciler // to learn about the pools of a separate worker cluster
 	mirrors            *source.Mirrors
@@ -280,7 +280,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, facts 
 	sources.Client, sources.Live = mgr.GetClient(), mgr.GetAPIReader()
 	sources.Fetcher = opts.fetcher(facts, mgr.GetClient(), mgr.GetAPIReader())
 	sources.Recorder = notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
-	facts.appliers = &ownership.Noter{
+	facts.appliers = &ownership.Resolver{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder, ArgoNamespace: opts.ArgoNamespace, Clock: clock.RealClock{},
 	}
 	if facts.journal != nil {
@@ -300,11 +300,11 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, facts 
 	if err := sources.Setup(mgr, sourceConcurrency); err != nil {
 		return fmt.Errorf("setting up the ProfileSource controller: %w", err)
 	}
-	if opts.Shard.Rest() {
+	if opts.Shard.IncludesUnlabeled() {
 		if err := facts.appliers.Setup(mgr); err != nil {
 			return err
 		}
-		keeper := &profilesource.Keeper{Client: mgr.GetClient(), Recorder: sources.Recorder, Namespace: opts.Namespace, Disabled: opts.DisableDefaultOSPs}
+		keeper := &profilesource.BuiltinSource{Client: mgr.GetClient(), Recorder: sources.Recorder, Namespace: opts.Namespace, Disabled: opts.DisableDefaultOSPs}
 		if err := keeper.Setup(mgr); err != nil {
 			return fmt.Errorf("setting up the ProfileSource of the built-in profiles: %w", err)
 		}

@@ -86,7 +86,7 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	if err := addRollouts(ctx, management, mgr, opts); err != nil {
 		return err
 	}
-	if !opts.Shard.Rest() {
+	if !opts.Shard.IncludesUnlabeled() {
 		return addUI(management, mgr, opts, facts)
 	}
 	if err := addNodes(ctx, management, mgr, opts, facts); err != nil {

@@ -6,16 +6,16 @@ import (
 	"fmt"
 )
 
-// Elsewhere finds the base of an overlay that is not in the given files, such as
+// BaseResolver finds the base of an overlay that is not in the given files, such as
 // Indexer.Base for a snapshot. A *MissingBaseError is a problem of the overlay; any other
 // error ends the search.
-type Elsewhere func(ctx context.Context, o Overlay) (Document, error)
+type BaseResolver func(ctx context.Context, o Overlay) (Document, error)
 
 // Assemble returns the profiles of files without regard to history: complete ones, and
 // those that overlays produce from one another and from bases elsewhere. Use it to read
 // files alone, as they are on disk; a Catalogue knows their versions. wrong has the
 // problems of overlays that cannot be resolved.
-func Assemble(ctx context.Context, files []Contents, elsewhere Elsewhere) (docs []Document, wrong []*Problem, err error) {
+func Assemble(ctx context.Context, files []Contents, elsewhere BaseResolver) (docs []Document, wrong []*Problem, err error) {
 	a := assembly{elsewhere: elsewhere, docs: map[key]Document{}, overlays: map[key]Overlay{}, open: map[key]bool{}, failed: map[key]bool{}}
 	for _, f := range files {
 		for _, d := range f.Profiles {
@@ -41,7 +41,7 @@ func Assemble(ctx context.Context, files []Contents, elsewhere Elsewhere) (docs 
 }
 
 type assembly struct {
-	elsewhere Elsewhere
+	elsewhere BaseResolver
 	docs      map[key]Document // complete, and resolved
 	overlays  map[key]Overlay
 	open      map[key]bool // being resolved

@@ -195,8 +195,8 @@ func (x *Indexer) catalogue(ctx context.Context, snap *source.Snapshot) (*Catalo
 
 // tipOf returns the current files as the only step of a source whose history is truncated
 // (a shallow clone) or that has none (the built-in profiles).
-func tipOf(snap *source.Snapshot) source.Step {
-	step := source.Step{Commit: snap.Head}
+func tipOf(snap *source.Snapshot) source.HistoryEntry {
+	step := source.HistoryEntry{Commit: snap.Head}
 	if len(snap.Line) > 0 {
 		return step
 	}
@@ -267,7 +267,7 @@ func (x *Indexer) document(ctx context.Context, snap *source.Snapshot, v Version
 
 // step applies one commit of the first-parent history. A dirty step has files that are
 // not committed.
-func (x *Indexer) step(ctx context.Context, ln *line, snap *source.Snapshot, step source.Step, dirty bool) error {
+func (x *Indexer) step(ctx context.Context, ln *line, snap *source.Snapshot, step source.HistoryEntry, dirty bool) error {
 	at := stage{commit: step.Commit, at: step.CommittedAt, dirty: dirty}
 	readings := map[string]*reading{}
 	for _, c := range step.Changes {

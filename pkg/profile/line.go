@@ -104,8 +104,8 @@ func (ln *line) isPrefixOf(snap *source.Snapshot) bool {
 }
 
 // edits returns the uncommitted files of a directory as one more step.
-func (ln *line) edits(snap *source.Snapshot) source.Step {
-	var step source.Step
+func (ln *line) edits(snap *source.Snapshot) source.HistoryEntry {
+	var step source.HistoryEntry
 	there := map[string]bool{}
 	for _, f := range snap.Files {
 		there[f.Path] = true
@@ -130,7 +130,7 @@ func (ln *line) edits(snap *source.Snapshot) source.Step {
 // apply applies a step: it updates the tree, and accepts the complete profiles of the
 // changed files. It returns the names that these files had or have; call selectVersion
 // for them.
-func (ln *line) apply(step source.Step, readings map[string]*reading) map[string]bool {
+func (ln *line) apply(step source.HistoryEntry, readings map[string]*reading) map[string]bool {
 	touched := map[string]bool{}
 	for _, c := range step.Changes {
 		var before []identity

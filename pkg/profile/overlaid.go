@@ -283,7 +283,7 @@ func (l *layers) base(ctx context.Context, overlay string, from api.ProfileOverl
 		found = append(found, v)
 	}
 	if from.Digest == "" && len(found) > 0 {
-		return found[0], l.guard(overlay, from, found[0])
+		return found[0], l.checkBase(overlay, from, found[0])
 	}
 	var others []string
 	for _, v := range found {
@@ -338,9 +338,9 @@ func (l *layers) committedDigest(ctx context.Context, v Version) (string, error)
 	return Digest(spec), nil
 }
 
-// guard rejects a base that other signers can change than the overlay, unless a file that
+// checkBase rejects a base that other signers can change than the overlay, unless a file that
 // they cannot change has the same content.
-func (l *layers) guard(overlay string, from api.ProfileOverlayBase, v Version) error {
+func (l *layers) checkBase(overlay string, from api.ProfileOverlayBase, v Version) error {
 	if l.x.Guard == nil || overlay == "" || v.Builtin {
 		return nil
 	}

@@ -77,14 +77,14 @@ func Rebase(o Overlay, was, now Document) (Rebased, error) {
 	if err == nil {
 		out.Now = made
 	}
-	c := collider{overlay: &o, was: &was, now: &now}
+	c := merger{overlay: &o, was: &was, now: &now}
 	c.all()
 	out.Conflicts = append(out.Conflicts, c.found...)
 	return out, nil
 }
 
-// collider finds fields that an overlay replaces and its base has changed.
-type collider struct {
+// merger finds fields that an overlay replaces and its base has changed.
+type merger struct {
 	overlay  *Overlay
 	was, now *Document
 	found    []*Problem
@@ -95,7 +95,7 @@ type texts struct{ was, now, ours any }
 
 // compare reports a part that both sides changed to different values. field is in the
 // overlay, was and now are in the bases.
-func (c *collider) compare(what, field, was, now string, t texts) {
+func (c *merger) compare(what, field, was, now string, t texts) {
 	if reflect.DeepEqual(t.was, t.now) || reflect.DeepEqual(t.now, t.ours) {
 		return
 	}
@@ -113,7 +113,7 @@ func (c *collider) compare(what, field, was, now string, t texts) {
 	})
 }
 
-func (c *collider) all() {
+func (c *merger) all() {
 	o, was, now := &c.overlay.Spec, &c.was.Spec, &c.now.Spec
 	if o.OSName != "" {
 		c.compare("osName", "spec.osName", "spec.osName", "spec.osName", texts{was.OSName, now.OSName, o.OSName})
@@ -129,12 +129,12 @@ func (c *collider) all() {
 	c.stage("spec.provisioningConfig", o.ProvisioningConfig, &was.ProvisioningConfig, &now.ProvisioningConfig)
 }
 
-func (c *collider) stage(field string, o *api.StagePatches, was, now *osm.OSPConfig) {
+func (c *merger) stage(field string, o *api.StagePatches, was, now *osm.OSPConfig) {
 	if o == nil {
 		return
 	}
-	c.files(sides{field, field, field}.below(".files"), o.Files, was.Files, now.Files)
-	c.templates(sides{field, field, field}.below(".templates"), o.Templates, was.Templates, now.Templates)
+	c.files(conflict{field, field, field}.below(".files"), o.Files, was.Files, now.Files)
+	c.templates(conflict{field, field, field}.below(".templates"), o.Templates, was.Templates, now.Templates)
 	c.units(field+".units", o.Units, was.Units, now.Units)
 	c.modules(field+".modules", o.CloudInitModules, was.CloudInitModules, now.CloudInitModules)
 	for i, rt := range o.SupportedContainerRuntimes {
@@ -144,18 +144,20 @@ func (c *collider) stage(field string, o *api.StagePatches, was, now *osm.OSPCon
 			continue // already reported by Resolve
 		}
 		list := field + ".supportedContainerRuntimes"
-		s := sides{at(list, i), at(list, j), at(list, k)}
+		s := conflict{at(list, i), at(list, j), at(list, k)}
 		c.files(s.below(".files"), rt.Files, was.SupportedContainerRuntimes[j].Files, now.SupportedContainerRuntimes[k].Files)
 		c.templates(s.below(".templates"), rt.Templates, was.SupportedContainerRuntimes[j].Templates, now.SupportedContainerRuntimes[k].Templates)
 	}
 }
 
-// sides has the names of one field in the overlay and in the two versions of the base.
-type sides struct{ overlay, was, now string }
+// conflict has the names of one field in the overlay and in the two versions of the base.
+type conflict struct{ overlay, was, now string }
 
-func (s sides) below(name string) sides { return sides{s.overlay + name, s.was + name, s.now + name} }
+func (s conflict) below(name string) conflict {
+	return conflict{s.overlay + name, s.was + name, s.now + name}
+}
 
-func (c *collider) files(s sides, o *api.FilePatches, was, now []osm.File) {
+func (c *merger) files(s conflict, o *api.FilePatches, was, now []osm.File) {
 	if o == nil {
 		return
 	}
@@ -165,7 +167,7 @@ func (c *collider) files(s sides, o *api.FilePatches, was, now []osm.File) {
 		if j < 0 || k < 0 {
 			continue
 		}
-		in := sides{at(s.overlay+".replace", i), at(s.was, j), at(s.now, k)}
+		in := conflict{at(s.overlay+".replace", i), at(s.was, j), at(s.now, k)}
 		if r.Permissions != 0 {
 			f := in.below(".permissions")
 			c.compare(fmt.Sprintf("the permissions of file %q", r.Path), f.overlay, f.was, f.now, texts{was[j].Permissions, now[k].Permissions, r.Permissions})
@@ -177,7 +179,7 @@ func (c *collider) files(s sides, o *api.FilePatches, was, now []osm.File) {
 	}
 }
 
-func (c *collider) templates(s sides, o *api.TemplatePatches, was, now map[string]string) {
+func (c *merger) templates(s conflict, o *api.TemplatePatches, was, now map[string]string) {
 	if o == nil {
 		return
 	}
@@ -192,7 +194,7 @@ func (c *collider) templates(s sides, o *api.TemplatePatches, was, now map[strin
 	slices.SortStableFunc(c.found, func(a, b *Problem) int { return a.Line - b.Line })
 }
 
-func (c *collider) units(field string, o *api.UnitPatches, was, now []osm.Unit) {
+func (c *merger) units(field string, o *api.UnitPatches, was, now []osm.Unit) {
 	if o == nil {
 		return
 	}
@@ -219,7 +221,7 @@ func (c *collider) units(field string, o *api.UnitPatches, was, now []osm.Unit) 
 	}
 }
 
-func (c *collider) modules(field string, o *api.ModulePatches, was, now *osm.CloudInitModule) {
+func (c *merger) modules(field string, o *api.ModulePatches, was, now *osm.CloudInitModule) {
 	if o == nil || o.Replace == nil || was == nil || now == nil {
 		return
 	}

@@ -29,8 +29,8 @@ type (
 	Proxy = transport.Proxy
 	// ProxySecret is the input of ParseProxy.
 	ProxySecret = transport.ProxySecret
-	// Way has the settings of requests to hosts that objects of the cluster name.
-	Way = transport.Way
+	// HTTPOptions has the settings of requests to hosts that objects of the cluster name.
+	HTTPOptions = transport.HTTPOptions
 	// Transport is an http.RoundTripper that checks the addresses it connects to.
 	Transport = transport.Transport
 )

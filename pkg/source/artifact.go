@@ -31,7 +31,7 @@ type Artifacts struct {
 	AllowedCIDRs []netip.Prefix
 
 	limits artifact.Limits // zero means the defaults
-	turns  turns           // limits concurrent downloads
+	turns  memoryLimiter   // limits concurrent downloads
 }
 
 // Artifact is an archive that the status of a Flux object names, and the folder to read in

@@ -67,9 +67,9 @@ type Watch = worktree.Watch
 // changed is called every ten seconds instead.
 func (d Directory) Watch(changed func(context.Context)) *Watch { return d.local().Watch(changed) }
 
-// TopOf returns the top of the work tree that contains a folder, "" if there is none. The
+// FindWorktree returns the top of the work tree that contains a folder, "" if there is none. The
 // path of the folder must be absolute.
-func TopOf(dir string) string { return worktree.TopOf(dir) }
+func FindWorktree(dir string) string { return worktree.FindWorktree(dir) }
 
 func (d Directory) local() worktree.Directory {
 	return worktree.Directory{Root: d.Root, Path: d.Path, Sub: d.Sub, Ignore: d.Ignore}

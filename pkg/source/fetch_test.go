@@ -37,12 +37,12 @@ func TestFirstFetch(t *testing.T) {
 			{Path: "profiles/a.yaml", Blob: blob("profiles/a.yaml"), Data: []byte("a: 2\n")},
 			{Path: "profiles/sub/b.yml", Blob: blob("profiles/sub/b.yml"), Data: []byte("b: 1\n")},
 		},
-		Line: []Step{
+		Line: []HistoryEntry{
 			{Commit: Commit(root), Changes: []Change{{Path: "profiles/a.yaml", Blob: first}}},
 			{Commit: one, Changes: []Change{{Path: "profiles/a.yaml", Blob: blob("profiles/a.yaml")}, {Path: "profiles/sub/b.yml", Blob: blob("profiles/sub/b.yml")}}},
 		},
 	}
-	if diff := cmp.Diff(want, got, snapshots, cmpopts.IgnoreFields(Step{}, "CommittedAt")); diff != "" {
+	if diff := cmp.Diff(want, got, snapshots, cmpopts.IgnoreFields(HistoryEntry{}, "CommittedAt")); diff != "" {
 		t.Error(diff)
 	}
 	if data, err := got.Read(t.Context(), first); err != nil || string(data) != "a: 1\n" {

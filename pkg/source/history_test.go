@@ -14,14 +14,14 @@ import (
 )
 
 // wantLine returns the first-parent history from git itself.
-func wantLine(t testing.TB, dir, path string) []Step {
+func wantLine(t testing.TB, dir, path string) []HistoryEntry {
 	t.Helper()
 	if path == "" {
 		path = "."
 	}
 	out := git(t, dir, "log", "--first-parent", "--reverse", "--diff-merges=first-parent", "--no-renames",
 		"--raw", "--no-abbrev", "--format=commit %H %ct", "main", "--", path)
-	var steps []Step
+	var steps []HistoryEntry
 	for line := range strings.SplitSeq(out, "\n") {
 		fields := strings.Fields(line)
 		switch {
@@ -31,7 +31,7 @@ func wantLine(t testing.TB, dir, path string) []Step {
 			if err != nil {
 				t.Fatal(err)
 			}
-			steps = append(steps, Step{Commit: Commit(fields[1]), CommittedAt: time.Unix(at, 0).UTC()})
+			steps = append(steps, HistoryEntry{Commit: Commit(fields[1]), CommittedAt: time.Unix(at, 0).UTC()})
 		default: // :old-mode new-mode old-id new-id letter path
 			if change, ok := wantChange(fields[0][1:], fields[1], fields[2], fields[3], fields[5]); ok {
 				last := &steps[len(steps)-1]
@@ -39,7 +39,7 @@ func wantLine(t testing.TB, dir, path string) []Step {
 			}
 		}
 	}
-	steps = slices.DeleteFunc(steps, func(s Step) bool { return len(s.Changes) == 0 })
+	steps = slices.DeleteFunc(steps, func(s HistoryEntry) bool { return len(s.Changes) == 0 })
 	for _, s := range steps {
 		slices.SortFunc(s.Changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
 	}

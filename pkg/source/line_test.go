@@ -17,7 +17,7 @@ func TestHistoriesOfManyFolders(t *testing.T) {
 	}
 	r.commit()
 	url := s.push(r, "repo.git")
-	all := func() (steps []*Step) {
+	all := func() (steps []*HistoryEntry) {
 		for i := range folders {
 			got := mustFetch(t, m, Remote{URL: url, Path: fmt.Sprintf("team-%d", i), MaxAge: time.Hour})
 			steps = append(steps, &got.Line[0])

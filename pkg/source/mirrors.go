@@ -36,7 +36,7 @@ type Mirrors struct {
 
 	mu    sync.Mutex
 	open  map[string]*mirror
-	turns turns // limits how many mirrors are written and read at a time
+	turns memoryLimiter // limits how many mirrors are written and read at a time
 
 	tokens transport.Tokens // of GitHub Apps
 }

@@ -16,7 +16,7 @@ type guarded struct {
 	*seen
 	dev, ops, former, future person
 	applied                  Commit
-	demand                   Demand
+	demand                   VerificationPolicy
 }
 
 const (
@@ -30,7 +30,7 @@ func newGuarded(t *testing.T) *guarded {
 	former, future := g.former, g.future
 	former.name += ` valid-before="20210101"`
 	future.name += ` valid-after="20980101"`
-	g.demand = Demand{
+	g.demand = VerificationPolicy{
 		Keys: allow(t, g.dev, g.ops, former, future), Head: true, Range: true,
 		Paths: []PathDemand{{Glob: "profiles/prod/**", Principals: []string{g.ops.name, former.name[:len(g.former.name)], g.future.name}}},
 		Now:   time.Now(),

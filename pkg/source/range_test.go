@@ -17,7 +17,7 @@ func TestVerifyRange(t *testing.T) {
 	s := newSeen(t)
 	s.commit("a.yaml", "unsigned, long ago\n")
 	since := s.commitAs(ada, "a.yaml", "1\n")
-	d := Demand{Keys: allow(t, ada), Head: true, Range: true}
+	d := VerificationPolicy{Keys: allow(t, ada), Head: true, Range: true}
 	s.good(d, ada.name) // without Since, older commits are not checked
 	d.Since = since
 	s.good(d, ada.name)
@@ -37,7 +37,7 @@ func TestVerifyRange(t *testing.T) {
 		bad := s.commitAs(eve, "a.yaml", "evil\n")
 		s.git("-c", "core.editor=true", "revert", "--no-commit", "HEAD")
 		s.commitAs(ada)
-		s.good(Demand{Keys: d.Keys, Head: true}, ada.name)
+		s.good(VerificationPolicy{Keys: d.Keys, Head: true}, ada.name)
 		s.bad(d, signature.OfUnknownKey, "commit "+string(bad), "push a history without it, reverting it does not help")
 		unsigned := s.commit("a.yaml", "more\n")
 		s.commitAs(ada)
@@ -93,7 +93,7 @@ func TestVerifyRange(t *testing.T) {
 func TestVerifyPaths(t *testing.T) {
 	dev, ops := newPerson(t, "dev@example.com"), newPerson(t, "ops@example.com")
 	s := newSeen(t)
-	d := Demand{Keys: allow(t, dev, ops), Head: true, Paths: []PathDemand{
+	d := VerificationPolicy{Keys: allow(t, dev, ops), Head: true, Paths: []PathDemand{
 		{Glob: "prod/**", Principals: []string{ops.name}},
 		{Glob: "**/*.yaml", Principals: []string{ops.name, dev.name}},
 	}}
@@ -192,7 +192,7 @@ func TestVerifyPathsOfFormerColleagues(t *testing.T) {
 	s.commitAs(ada, "prod/a.yaml", "1\n")
 	t.Setenv("GIT_COMMITTER_DATE", "2026-01-01T00:00:00Z")
 	s.commitAs(ben, "README.md", "1\n")
-	d := Demand{Head: true, Paths: []PathDemand{{Glob: "prod/**", Principals: []string{ada.name, ben.name}}}}
+	d := VerificationPolicy{Head: true, Paths: []PathDemand{{Glob: "prod/**", Principals: []string{ada.name, ben.name}}}}
 	former := ada
 	former.name += ` valid-before="20210101"`
 	d.Keys = allow(t, former, ben)
@@ -282,7 +282,7 @@ func objectHash(id string) plumbing.Hash { return plumbing.NewHash(id) }
 func BenchmarkVerifyUnchanged(b *testing.B) {
 	ada := newPerson(b, "ada@example.com")
 	s := newSeen(b)
-	d := Demand{Keys: allow(b, ada), Head: true, Range: true, Since: s.commitAs(ada, "a.yaml", "1\n"), Now: time.Now()}
+	d := VerificationPolicy{Keys: allow(b, ada), Head: true, Range: true, Since: s.commitAs(ada, "a.yaml", "1\n"), Now: time.Now()}
 	s.commitAs(ada, "a.yaml", "2\n")
 	snap := s.fetch()
 	for b.Loop() {
@@ -303,7 +303,7 @@ func BenchmarkVerifyRange(b *testing.B) {
 	}
 	snap := s.fetch()
 	for b.Loop() {
-		d := Demand{Keys: allow(b, ada), Head: true, Range: true, Since: since, Now: time.Now(), Paths: []PathDemand{{Glob: "**", Principals: []string{ada.name}}}}
+		d := VerificationPolicy{Keys: allow(b, ada), Head: true, Range: true, Since: since, Now: time.Now(), Paths: []PathDemand{{Glob: "**", Principals: []string{ada.name}}}}
 		if _, err := snap.Verify(b.Context(), d); err != nil {
 			b.Fatal(err)
 		}

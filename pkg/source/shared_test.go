@@ -242,7 +242,7 @@ func TestSourcesShareATokenThatIsNotGiven(t *testing.T) {
 
 // Operations that take much memory wait for others, at most until their context ends.
 func TestTurns(t *testing.T) {
-	var work turns
+	var work memoryLimiter
 	var last func()
 	for range maxTurns {
 		done, err := work.take(t.Context())

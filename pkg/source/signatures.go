@@ -12,8 +12,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
 
-// Demand specifies what must be signed before a snapshot can be used.
-type Demand = verification.Demand
+// VerificationPolicy specifies what must be signed before a snapshot can be used.
+type VerificationPolicy = verification.Policy
 
 // PathDemand allows changes of the paths that match a glob to some principals.
 type PathDemand = verification.PathDemand
@@ -48,7 +48,7 @@ const (
 // with a key that was valid then. If the key has an expiry date, the history must confirm the
 // time of the commit: it must not follow a newer commit. A merge also changes everything that
 // it does not take from its other parents.
-func (s *Snapshot) Verify(ctx context.Context, d verification.Demand) ([]verification.Signed, error) {
+func (s *Snapshot) Verify(ctx context.Context, d verification.Policy) ([]verification.Signed, error) {
 	if s.objects == nil || s.Head == "" || s.Reference == "" && d.Tag {
 		return nil, fault.New(fault.ErrInvalid, "there is no commit or tag that could be signed")
 	}

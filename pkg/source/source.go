@@ -37,7 +37,7 @@ type Snapshot struct {
 	// Line is the first-parent history of Head, oldest first, with only those steps that
 	// change a profile file below the path. It is empty without a history, and for a
 	// directory that is a shallow or partial clone.
-	Line []history.Step
+	Line []history.Entry
 
 	// AskedAt is when the references were requested from the server, which another fetch
 	// can have done; zero for sources that are not on a server.
@@ -56,8 +56,8 @@ type Commit = history.Commit
 // ParseCommit accepts exactly 40 hex digits in lower case.
 func ParseCommit(s string) (Commit, error) { return history.ParseCommit(s) }
 
-// Step is a commit in the first-parent history, compared with its first parent.
-type Step = history.Step
+// HistoryEntry is a commit in the first-parent history, compared with its first parent.
+type HistoryEntry = history.Entry
 
 // Change is a profile file that was added, changed or removed. A rename is a removal
 // and an addition.

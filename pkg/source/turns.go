@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// turns bounds the number of concurrent operations that take much memory or disk space. A
+// memoryLimiter bounds the number of concurrent operations that take much memory or disk space. A
 // fetch that waits for a server's references does not count. The zero value is ready to use.
-type turns struct {
+type memoryLimiter struct {
 	once sync.Once
 	free *semaphore.Weighted
 }
 
 // take waits for one of maxTurns. The caller calls done to release it.
-func (t *turns) take(ctx context.Context) (done func(), err error) {
+func (t *memoryLimiter) take(ctx context.Context) (done func(), err error) {
 	t.once.Do(func() { t.free = semaphore.NewWeighted(maxTurns) })
 	if err := t.free.Acquire(ctx, 1); err != nil {
 		return nil, err

@@ -83,7 +83,7 @@ func (s *seen) fetch() *Snapshot {
 	return mustFetch(s.T, s.m, s.remote)
 }
 
-func (s *seen) verify(d Demand) ([]Signed, error) {
+func (s *seen) verify(d VerificationPolicy) ([]Signed, error) {
 	s.T.Helper()
 	if d.Now.IsZero() {
 		d.Now = time.Now()
@@ -91,7 +91,7 @@ func (s *seen) verify(d Demand) ([]Signed, error) {
 	return s.fetch().Verify(s.T.Context(), d)
 }
 
-func (s *seen) good(d Demand, signers ...string) {
+func (s *seen) good(d VerificationPolicy, signers ...string) {
 	s.T.Helper()
 	got, err := s.verify(d)
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *seen) good(d Demand, signers ...string) {
 	}
 }
 
-func (s *seen) bad(d Demand, reason signature.Reason, says ...string) {
+func (s *seen) bad(d VerificationPolicy, reason signature.Reason, says ...string) {
 	s.T.Helper()
 	got, err := s.verify(d)
 	var bad *UnverifiedError
@@ -129,14 +129,14 @@ func TestVerifyHead(t *testing.T) {
 	s := newSeen(t)
 	keys := allow(t, ada)
 	first := s.commitAs(ada, "a.yaml", "1\n")
-	s.good(Demand{Keys: keys, Head: true}, "ada@example.com")
-	s.bad(Demand{Keys: allow(t, eve), Head: true}, signature.OfUnknownKey, "commit "+string(first)+` "change" of "Ada <ada@example.com>"`, "add the key to the Secret")
+	s.good(VerificationPolicy{Keys: keys, Head: true}, "ada@example.com")
+	s.bad(VerificationPolicy{Keys: allow(t, eve), Head: true}, signature.OfUnknownKey, "commit "+string(first)+` "change" of "Ada <ada@example.com>"`, "add the key to the Secret")
 	unsigned := s.commit("a.yaml", "2\n")
-	s.bad(Demand{Keys: keys, Head: true}, signature.Missing, string(unsigned), "sign it with git commit -S")
+	s.bad(VerificationPolicy{Keys: keys, Head: true}, signature.Missing, string(unsigned), "sign it with git commit -S")
 	s.commitAs(eve, "a.yaml", "3\n")
-	s.bad(Demand{Keys: keys, Head: true}, signature.OfUnknownKey)
+	s.bad(VerificationPolicy{Keys: keys, Head: true}, signature.OfUnknownKey)
 	s.commitAs(ada, "a.yaml", "4\n")
-	s.good(Demand{Keys: keys, Head: true}, "ada@example.com") // not a range
+	s.good(VerificationPolicy{Keys: keys, Head: true}, "ada@example.com") // not a range
 
 	who, err := s.fetch().SignatureOf(t.Context(), first, keys)
 	if err != nil || who.Signer != "ada@example.com" || who.What != "commit "+string(first) {
@@ -146,7 +146,7 @@ func TestVerifyHead(t *testing.T) {
 	if _, err := s.fetch().SignatureOf(t.Context(), unsigned, keys); !errors.As(err, &none) || none.Reason != signature.Missing {
 		t.Errorf("the unsigned commit has %v", err)
 	}
-	if _, err := mustRead(t, Directory{Root: t.TempDir(), Path: "."}).Verify(t.Context(), Demand{Keys: keys, Head: true}); !errors.Is(err, ErrInvalid) {
+	if _, err := mustRead(t, Directory{Root: t.TempDir(), Path: "."}).Verify(t.Context(), VerificationPolicy{Keys: keys, Head: true}); !errors.Is(err, ErrInvalid) {
 		t.Errorf("a folder is verified: %v", err)
 	}
 }
@@ -189,7 +189,7 @@ func TestVerifyAsGitDoes(t *testing.T) {
 		want := cmd.Run() == nil
 		found[want]++
 		at := mustFetch(t, s.m, Remote{URL: s.remote.URL, Commit: Commit(id)})
-		_, err := at.Verify(t.Context(), Demand{Keys: keys, Head: true, Now: time.Now()})
+		_, err := at.Verify(t.Context(), VerificationPolicy{Keys: keys, Head: true, Now: time.Now()})
 		if (err == nil) != want {
 			t.Errorf("git says %v, we say %v of\n%s", want, err, s.git("cat-file", "commit", id))
 		}
@@ -223,7 +223,7 @@ func TestSignatureBetweenTheLines(t *testing.T) {
 		}
 		id := gitInput(t, s.Dir, strings.NewReader(forged), "hash-object", "-t", "commit", "-w", "--stdin", "--literally")
 		s.git("update-ref", "refs/heads/main", id)
-		if d := (Demand{Keys: allow(t, ada), Head: true}); at == 1 {
+		if d := (VerificationPolicy{Keys: allow(t, ada), Head: true}); at == 1 {
 			s.bad(d, signature.Invalid, "not where Git puts it")
 		} else {
 			s.good(d, ada.name)
@@ -241,8 +241,8 @@ func TestVerifyTag(t *testing.T) {
 	s.commitAs(eve, "a.yaml", "1\n")
 	s.as(ada, "tag", "--sign", "--message=one\n\n-----BEGIN PGP SIGNATURE-----\nin the text", "v1.0.0")
 	s.remote = Remote{Tag: "v1.0.0"}
-	tag := Demand{Keys: keys, Tag: true}
-	both := Demand{Keys: keys, Tag: true, Head: true}
+	tag := VerificationPolicy{Keys: keys, Tag: true}
+	both := VerificationPolicy{Keys: keys, Tag: true, Head: true}
 	s.good(tag, "ada@example.com")
 	s.bad(both, signature.OfUnknownKey, "commit ")
 	both.Keys = allow(t, ada, eve)
@@ -306,13 +306,13 @@ func TestVerifyWithGPG(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.remote = Remote{Tag: "v1.0.0"}
-	s.good(Demand{Keys: both, Head: true, Tag: true}, "team.asc (ben <ben@example.com>)", "team.asc (ada <ada@example.com>)")
+	s.good(VerificationPolicy{Keys: both, Head: true, Tag: true}, "team.asc (ben <ben@example.com>)", "team.asc (ada <ada@example.com>)")
 	one, err := signature.ParseKeys(map[string][]byte{"ben.asc": []byte(run("--armor", "--export", "ben@example.com"))})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.bad(Demand{Keys: one, Head: true}, signature.OfUnknownKey, "OpenPGP key")
-	s.good(Demand{Keys: one, Tag: true}, "ben.asc (ben <ben@example.com>)")
+	s.bad(VerificationPolicy{Keys: one, Head: true}, signature.OfUnknownKey, "OpenPGP key")
+	s.good(VerificationPolicy{Keys: one, Tag: true}, "ben.asc (ben <ben@example.com>)")
 }
 
 // Texts from commits are quoted, because an attacker can choose them (security.md 28).
@@ -321,7 +321,7 @@ func TestWhatACommitSaysIsQuoted(t *testing.T) {
 	s.write("a.yaml", "1\n")
 	s.git("add", "--all")
 	s.git("commit", "--quiet", "--author=\x1b]0;pwned\a\u202eAda <a@b>", "--message=\x1b[31m<script>alert(1)</script>"+strings.Repeat("x", 39001))
-	_, err := s.verify(Demand{Keys: allow(t, newPerson(t, "ada")), Head: true})
+	_, err := s.verify(VerificationPolicy{Keys: allow(t, newPerson(t, "ada")), Head: true})
 	if err == nil || len(err.Error()) > 1000 || strings.ContainsAny(err.Error(), "\x1b\a\u202e") || strings.Contains(err.Error(), "<script") {
 		t.Errorf("the error is %q", err)
 	}

@@ -37,8 +37,8 @@ func TestShardsOfTheController(t *testing.T) {
 				leases = append(leases, leasesOf(t, o)...)
 			}
 		}
-		if rest := names["ServiceAccount osm-gitops"]; rest != s.Rest() || names["Deployment osm-gitops"] != s.Rest() || names["Deployment osm-gitops-x"] == s.Rest() {
-			t.Errorf("%q: the chart takes it for the rest: %v, the controller: %v; it makes %v", selector, rest, s.Rest(), names)
+		if rest := names["ServiceAccount osm-gitops"]; rest != s.IncludesUnlabeled() || names["Deployment osm-gitops"] != s.IncludesUnlabeled() || names["Deployment osm-gitops-x"] == s.IncludesUnlabeled() {
+			t.Errorf("%q: the chart takes it for the rest: %v, the controller: %v; it makes %v", selector, rest, s.IncludesUnlabeled(), names)
 		}
 		if want := s.Lease("operating-system-manager"); !slices.Equal(leases, []string{want}) {
 			t.Errorf("%q: the controller holds %s, and may hold %q", selector, want, leases)

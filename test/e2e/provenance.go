@@ -72,10 +72,10 @@ func (s *System) ComesFrom(node *corev1.Node, evidence api.Evidence, version, co
 }
 
 // Trace asks the program, with the rights of a kubeconfig.
-func (s *System) Trace(kubeconfig, subject string, flags ...string) *trace.Trail {
+func (s *System) Trace(kubeconfig, subject string, flags ...string) *trace.Result {
 	s.T.Helper()
 	status, out, errs := s.Runs(append([]string{"trace", subject, "--kubeconfig", kubeconfig, "-o", "json", "--git-hosts", "127.0.0.1=gitea"}, flags...)...)
-	var tr trace.Trail
+	var tr trace.Result
 	if err := json.Unmarshal([]byte(out), &tr); err != nil || status != 0 {
 		s.T.Fatalf("trace %s: status %d, err %v\n%s%s", subject, status, err, errs, out)
 	}

@@ -86,8 +86,8 @@ func (c *Cluster) ask(ctx context.Context, clock func() time.Time) error {
 	return nil
 }
 
-// answers queries each cluster and reports those that do not answer.
-func (w *run) answers(ctx context.Context) bool {
+// isReachable queries each cluster and reports those that do not answer.
+func (w *run) isReachable(ctx context.Context) bool {
 	all := true
 	for _, c := range w.clusters() {
 		if err := c.ask(ctx, w.Clock); err != nil {

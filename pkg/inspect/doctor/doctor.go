@@ -89,7 +89,7 @@ func (d *Doctor) clusters() []*Cluster {
 // a cluster does not answer, that is the only finding.
 func (d *Doctor) Examine(ctx context.Context) Report {
 	w := &run{Doctor: d}
-	if w.answers(ctx) {
+	if w.isReachable(ctx) {
 		w.clocks()
 		webhooks, policies := webhookChecks{w}, policyChecks{w}
 		for _, check := range []func(context.Context){

@@ -182,8 +182,8 @@ func chain(t *testing.T, c trace.Clusters, name string) lineage.Chain {
 func answers(t *testing.T, c trace.Clusters) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	add := func(question string) func(*trace.Trail, error) {
-		return func(tr *trace.Trail, err error) {
+	add := func(question string) func(*trace.Result, error) {
+		return func(tr *trace.Result, err error) {
 			text, _ := json.MarshalIndent(tr, "", " ")
 			out[question] = fmt.Sprintf("%s %v", text, err)
 		}

@@ -83,7 +83,7 @@ func clusters(t *testing.T, snapshot *lineage.ClusterSnapshot) trace.Clusters {
 	return c
 }
 
-func follow(t *testing.T, by func(context.Context, string) (*trace.Trail, error), name string) *trace.Trail {
+func follow(t *testing.T, by func(context.Context, string) (*trace.Result, error), name string) *trace.Result {
 	t.Helper()
 	tr, err := by(t.Context(), name)
 	if err != nil {

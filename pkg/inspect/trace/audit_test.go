@@ -21,7 +21,7 @@ import (
 )
 
 // states are those of a trail's steps, in their order.
-func states(tr *tracepkg.Trail) string {
+func states(tr *tracepkg.Result) string {
 	var out []string
 	for _, s := range tr.Steps {
 		out = append(out, fmt.Sprintf("%s %s", s.Kind, s.State))
@@ -29,7 +29,7 @@ func states(tr *tracepkg.Trail) string {
 	return strings.Join(out, ", ")
 }
 
-func nodeTrail(t *testing.T, e *clusterfixture.Estate, name string) *tracepkg.Trail {
+func nodeTrail(t *testing.T, e *clusterfixture.Estate, name string) *tracepkg.Result {
 	t.Helper()
 	tr, err := e.Clusters().Node(t.Context(), name)
 	if err != nil {
@@ -278,7 +278,7 @@ func TestMachine(t *testing.T) {
 		{Namespace: "kube-system", Name: "one"}: "v1.0.0", {Name: "two"}: "v1.1.0", {Namespace: "kube-system", Name: "gone"}: "v1.1.0", {Name: "bare"}: "v1.2.0",
 	} {
 		tr, err := c.Machine(t.Context(), key)
-		if err != nil || tr.Version != version || tr.Asked.Kind != "Machine" {
+		if err != nil || tr.Version != version || tr.Subject.Kind != "Machine" {
 			t.Errorf("%s: got %+v (err %v)", key, tr, err)
 			continue
 		}
@@ -297,10 +297,12 @@ func TestMachine(t *testing.T) {
 	// An object that cannot be read can exist.
 	e.Unread = []string{"Machine", "Node", "NodeProvenance"}
 	unread := e.Clusters()
-	for asked, trace := range map[string]func() (*tracepkg.Trail, error){
-		"whether there is a Node one":           func() (*tracepkg.Trail, error) { return unread.Node(t.Context(), "one") },
-		"whether there is a Machine one":        func() (*tracepkg.Trail, error) { return unread.Machine(t.Context(), types.NamespacedName{Name: "one"}) },
-		"whether there is a NodeProvenance one": func() (*tracepkg.Trail, error) { return unread.Provenance(t.Context(), "one") },
+	for asked, trace := range map[string]func() (*tracepkg.Result, error){
+		"whether there is a Node one": func() (*tracepkg.Result, error) { return unread.Node(t.Context(), "one") },
+		"whether there is a Machine one": func() (*tracepkg.Result, error) {
+			return unread.Machine(t.Context(), types.NamespacedName{Name: "one"})
+		},
+		"whether there is a NodeProvenance one": func() (*tracepkg.Result, error) { return unread.Provenance(t.Context(), "one") },
 	} {
 		if _, err := trace(); !errors.As(err, &none) || !strings.Contains(err.Error(), asked) || strings.Contains(err.Error(), "there is no ") {
 			t.Errorf("%s: %v", asked, err)
@@ -317,12 +319,12 @@ func TestMachine(t *testing.T) {
 func TestPool(t *testing.T) {
 	e := clusterfixture.Fleet(t)
 	c := e.Clusters()
-	for what, follow := range map[string]func() (*tracepkg.Trail, error){
-		"MachineDeployment": func() (*tracepkg.Trail, error) {
+	for what, follow := range map[string]func() (*tracepkg.Result, error){
+		"MachineDeployment": func() (*tracepkg.Result, error) {
 			return c.MachineDeployment(t.Context(), types.NamespacedName{Name: "workers"}, tracepkg.Page{Limit: 2})
 		},
-		"OperatingSystemConfig": func() (*tracepkg.Trail, error) { return c.Config(t.Context(), "workers-kube-system-config") },
-		"Secret": func() (*tracepkg.Trail, error) {
+		"OperatingSystemConfig": func() (*tracepkg.Result, error) { return c.Config(t.Context(), "workers-kube-system-config") },
+		"Secret": func() (*tracepkg.Result, error) {
 			return c.Secret(t.Context(), types.NamespacedName{Name: "workers-kube-system-provisioning-config"})
 		},
 	} {
@@ -330,7 +332,7 @@ func TestPool(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		if tr.Asked.Kind != what || tr.Pool != "kube-system/workers" || tr.Version != "v1.2.0" || tr.Commit.Commit != clusterfixture.Commit(2) || !tr.Known() || tr.Node != nil {
+		if tr.Subject.Kind != what || tr.Pool != "kube-system/workers" || tr.Version != "v1.2.0" || tr.Commit.Commit != clusterfixture.Commit(2) || !tr.Known() || tr.Node != nil {
 			t.Errorf("%s: got %+v", what, tr)
 		}
 		if got, want := states(tr), "MachineDeployment Found, OperatingSystemConfig Found, Secret Found, Secret Found, OperatingSystemProfile Found, ProfileSource Found"; got != want {
@@ -355,7 +357,7 @@ func TestPool(t *testing.T) {
 	clusterfixture.Delete[*machines.MachineDeployment](e, "workers")
 	clusterfixture.Delete[*osm.OperatingSystemConfig](e, "workers-kube-system-config")
 	tr, err := e.Clusters().MachineDeployment(t.Context(), types.NamespacedName{Namespace: "kube-system", Name: "workers"}, tracepkg.Page{})
-	if err != nil || tr.Born.Total != 3 || tr.Step("OperatingSystemConfig").State != tracepkg.Missing {
+	if err != nil || tr.Nodes.Total != 3 || tr.Step("OperatingSystemConfig").State != tracepkg.Missing {
 		t.Errorf("a pool that is gone: %+v (err %v)", tr, err)
 	}
 }
@@ -364,7 +366,7 @@ func TestPool(t *testing.T) {
 func TestCommit(t *testing.T) {
 	e := clusterfixture.Fleet(t)
 	c := e.Clusters()
-	whole := func(commit string) *tracepkg.Trail {
+	whole := func(commit string) *tracepkg.Result {
 		t.Helper()
 		tr, err := c.Commit(t.Context(), commit, tracepkg.Page{Limit: 10})
 		if err != nil {
@@ -374,8 +376,8 @@ func TestCommit(t *testing.T) {
 	}
 	for _, commit := range []string{clusterfixture.Commit(1), clusterfixture.Change(1)} { // what was merged, and what the author wrote
 		tr := whole(commit)
-		if tr.Born.Total != 2 || tr.Born.Present != 1 || tr.Born.Behind != 1 || len(tr.Born.Nodes) != 2 || tr.Born.Nodes[0].Name != "gone" || tr.Born.Nodes[1].Name != "two" {
-			t.Errorf("%s: nodes are %+v", commit, tr.Born)
+		if tr.Nodes.Total != 2 || tr.Nodes.Present != 1 || tr.Nodes.Behind != 1 || len(tr.Nodes.Nodes) != 2 || tr.Nodes.Nodes[0].Name != "gone" || tr.Nodes.Nodes[1].Name != "two" {
+			t.Errorf("%s: nodes are %+v", commit, tr.Nodes)
 		}
 		if len(tr.Steps) != 1 || tr.Steps[0].Name != "osp-x-v1.1.0" || tr.Commit.Commit != clusterfixture.Commit(1) {
 			t.Errorf("%s: got %+v", commit, tr)
@@ -384,15 +386,15 @@ func TestCommit(t *testing.T) {
 			t.Errorf("%s: pools are %+v", commit, tr.Pools)
 		}
 	}
-	if tr := whole(clusterfixture.Commit(0)[:12] /* of all three */); len(tr.Steps) != 3 || tr.Born.Total != 3 || len(tr.Pools) != 4 {
+	if tr := whole(clusterfixture.Commit(0)[:12] /* of all three */); len(tr.Steps) != 3 || tr.Nodes.Total != 3 || len(tr.Pools) != 4 {
 		t.Errorf("an abbreviation of several: %+v", tr)
 	}
 	first, err := c.Commit(t.Context(), clusterfixture.Commit(1), tracepkg.Page{Limit: 1})
-	if err != nil || len(first.Born.Nodes) != 1 || first.Born.Next == "" {
+	if err != nil || len(first.Nodes.Nodes) != 1 || first.Nodes.Next == "" {
 		t.Fatalf("got %+v (err %v)", first, err)
 	}
-	second, err := c.Commit(t.Context(), clusterfixture.Commit(1), tracepkg.Page{Limit: 1, After: first.Born.Next})
-	if err != nil || len(second.Born.Nodes) != 1 || second.Born.Next != "" || second.Born.Nodes[0].Name == first.Born.Nodes[0].Name || second.Born.Total != 2 {
+	second, err := c.Commit(t.Context(), clusterfixture.Commit(1), tracepkg.Page{Limit: 1, After: first.Nodes.Next})
+	if err != nil || len(second.Nodes.Nodes) != 1 || second.Nodes.Next != "" || second.Nodes.Nodes[0].Name == first.Nodes.Nodes[0].Name || second.Nodes.Total != 2 {
 		t.Errorf("got %+v (err %v)", second, err)
 	}
 	var none *tracepkg.NotFoundError
@@ -404,7 +406,7 @@ func TestCommit(t *testing.T) {
 func TestProfile(t *testing.T) {
 	e := clusterfixture.Fleet(t)
 	tr, err := e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x-v1.0.0"}, tracepkg.Page{Limit: 10})
-	if err != nil || tr.Born.Total != 1 || len(tr.Pools) != 2 || tr.Pools[0].Until != nil || tr.Pools[1].Until == nil || tr.Commit.Commit != clusterfixture.Commit(0) || tr.Profile != "osp-x" || tr.Version != "v1.0.0" {
+	if err != nil || tr.Nodes.Total != 1 || len(tr.Pools) != 2 || tr.Pools[0].Until != nil || tr.Pools[1].Until == nil || tr.Commit.Commit != clusterfixture.Commit(0) || tr.Profile != "osp-x" || tr.Version != "v1.0.0" {
 		t.Errorf("got %+v (err %v)", tr, err)
 	}
 	// A pool may name the object in place of the profile.
@@ -437,7 +439,7 @@ func TestProfileByItsOwnName(t *testing.T) {
 	versions := func() (out []version) {
 		t.Helper()
 		tr, err := e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x"}, tracepkg.Page{Limit: 10})
-		if err != nil || tr.Profile != "osp-x" || len(tr.Pools) != 4 || tr.Born == nil || tr.Born.Total != 3 || !tr.Known() || tr.Step("ProfileSource") == nil {
+		if err != nil || tr.Profile != "osp-x" || len(tr.Pools) != 4 || tr.Nodes == nil || tr.Nodes.Total != 3 || !tr.Known() || tr.Step("ProfileSource") == nil {
 			t.Fatalf("got %+v (err %v)", tr, err)
 		}
 		for _, v := range tr.Versions {
@@ -487,7 +489,7 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-func factsOf(tr *tracepkg.Trail) []string {
+func factsOf(tr *tracepkg.Result) []string {
 	var out []string
 	for _, s := range tr.Steps {
 		out = append(out, s.Name, s.Note)

@@ -34,9 +34,9 @@ var abbreviated = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 // revision: versions of profiles, pools, and a page of the nodes that were provisioned from it. A
 // commit matches if it is the first one with the content, the author's commit, or the one that
 // made the version current.
-func (c Clusters) Commit(ctx context.Context, commit string, page Page) (*Trail, error) {
+func (c Clusters) Commit(ctx context.Context, commit string, page Page) (*Result, error) {
 	asked := Object{Kind: "Commit", Name: commit}
-	w := &walk{in: c, Trail: Trail{Asked: asked}}
+	w := &walk{in: c, Result: Result{Subject: asked}}
 	is := matcher(commit)
 	osps, err := w.profilesOf(ctx, is)
 	if err != nil {
@@ -50,16 +50,16 @@ func (c Clusters) Commit(ctx context.Context, commit string, page Page) (*Trail,
 		return nil, err
 	}
 	w.sayUnread(unread)
-	w.Born, err = c.born(ctx, page, nil, func(np *api.NodeProvenance) bool {
+	w.Nodes, err = c.born(ctx, page, nil, func(np *api.NodeProvenance) bool {
 		s := np.Spec.Configuration
 		return s != nil && (is(s.Commit) || is(s.Change) || is(s.SelectedBy))
 	})
 	if err != nil {
 		return nil, err
 	}
-	if osps == 0 && len(w.Pools) == 0 && w.Born.Total == 0 {
-		if w.Born.Unread != "" {
-			unread = append(unread, "NodeProvenances: "+w.Born.Unread)
+	if osps == 0 && len(w.Pools) == 0 && w.Nodes.Total == 0 {
+		if w.Nodes.ReadError != "" {
+			unread = append(unread, "NodeProvenances: "+w.Nodes.ReadError)
 		}
 		if step := w.Step("OperatingSystemProfile"); step != nil {
 			unread = append(unread, "OperatingSystemProfiles: "+step.Note)
@@ -69,7 +69,7 @@ func (c Clusters) Commit(ctx context.Context, commit string, page Page) (*Trail,
 		}
 		return nil, &NotFoundError{Object: asked, Hint: "no profile, pool or node in the cluster comes from it"}
 	}
-	return &w.Trail, nil
+	return &w.Result, nil
 }
 
 // matcher reports whether a recorded commit is the one that is asked for.
@@ -201,8 +201,8 @@ func useOf(pool string, g lineage.Generation) PoolUse {
 }
 
 // born reads the NodeProvenances that match: all are counted, and a page is returned.
-func (c Clusters) born(ctx context.Context, page Page, by client.MatchingLabels, match func(*api.NodeProvenance) bool) (*Born, error) {
-	out := &Born{}
+func (c Clusters) born(ctx context.Context, page Page, by client.MatchingLabels, match func(*api.NodeProvenance) bool) (*ProvisionedNodes, error) {
+	out := &ProvisionedNodes{}
 	counts := map[VersionCount]int{}
 	var opts []client.ListOption
 	if by != nil {
@@ -230,7 +230,7 @@ func (c Clusters) born(ctx context.Context, page Page, by client.MatchingLabels,
 		}
 		return nil
 	}, opts...)
-	out.Unread = note
+	out.ReadError = note
 	for of, n := range counts {
 		of.Nodes = n
 		out.Versions = append(out.Versions, of)
@@ -241,9 +241,9 @@ func (c Clusters) born(ctx context.Context, page Page, by client.MatchingLabels,
 	return out, err
 }
 
-func bornNode(np *api.NodeProvenance) BornNode {
+func bornNode(np *api.NodeProvenance) ProvisionedNode {
 	s := &np.Spec
-	n := BornNode{
+	n := ProvisionedNode{
 		Name: clean(s.Node.Name), Provenance: np.Name, Pool: s.Pool.Namespace + "/" + s.Pool.Name,
 		Evidence: s.Evidence, Behind: np.Status.Behind, Joined: s.Node.Joined, Removed: np.Status.Removed,
 	}

@@ -25,7 +25,7 @@ type Diff struct {
 type FileDiff = impact.FileDiff
 
 // Diff renders the configuration of a trail, and the one that its pool has now.
-func (c Clusters) Diff(ctx context.Context, t *Trail) (*Diff, error) {
+func (c Clusters) Diff(ctx context.Context, t *Result) (*Diff, error) {
 	pool, ok := lineage.ParsePool(t.Pool)
 	switch {
 	case t.Behind == nil:

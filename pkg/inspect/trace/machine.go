@@ -14,7 +14,7 @@ import (
 
 // Machine follows a machine to its node, or where none has joined yet to what it will be
 // provisioned from. Without a namespace the machine is looked for in all of them.
-func (c Clusters) Machine(ctx context.Context, key types.NamespacedName) (*Trail, error) {
+func (c Clusters) Machine(ctx context.Context, key types.NamespacedName) (*Result, error) {
 	asked := Object{Kind: "Machine", Namespace: key.Namespace, Name: key.Name}
 	found, note, err := c.machineNamed(ctx, key)
 	if err != nil {
@@ -42,19 +42,19 @@ func (c Clusters) Machine(ctx context.Context, key types.NamespacedName) (*Trail
 	case last != nil && (found == nil || found.UID == last.Spec.Machine.UID):
 		t, err := c.Provenance(ctx, last.Name)
 		if err == nil {
-			t.Asked = asked
+			t.Subject = asked
 		}
 		return t, err
 	case found == nil:
 		return nil, &NotFoundError{Object: asked, Hint: note}
 	}
 	asked.Namespace, asked.UID = found.Namespace, found.UID
-	w := &walk{in: c, Trail: Trail{Asked: asked}}
+	w := &walk{in: c, Result: Result{Subject: asked}}
 	return w.ofBareMachine(ctx, found)
 }
 
 // disownedBy says that what is known of a node is not of the machine that was asked about.
-func (t *Trail) disownedBy(m *cluster.Machine) {
+func (t *Result) disownedBy(m *cluster.Machine) {
 	if step := t.Step("Machine"); step != nil && step.UID != "" && step.UID != m.UID {
 		t.disagree("Machine %s/%s (uid %s) says that it has node %q, and what is known of that node is of %s (uid %s)", m.Namespace, m.Name, m.UID, t.Node.Name, step.Object, step.UID)
 	}

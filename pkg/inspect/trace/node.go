@@ -21,13 +21,13 @@ import (
 
 // Node follows the node with a name: the existing one, otherwise the one that was removed last. It
 // returns a *NotFoundError if no object mentions the node.
-func (c Clusters) Node(ctx context.Context, name string) (*Trail, error) {
+func (c Clusters) Node(ctx context.Context, name string) (*Result, error) {
 	return c.node(ctx, Object{Kind: nodeKind.Kind, Name: name}, name)
 }
 
 // Provenance follows the node of a NodeProvenance, which of several nodes of one name is
 // exactly one.
-func (c Clusters) Provenance(ctx context.Context, name string) (*Trail, error) {
+func (c Clusters) Provenance(ctx context.Context, name string) (*Result, error) {
 	var np api.NodeProvenance
 	asked := Object{Kind: "NodeProvenance", Name: name}
 	state, note, err := get(ctx, c.Worker, types.NamespacedName{Name: name}, &np)
@@ -38,7 +38,7 @@ func (c Clusters) Provenance(ctx context.Context, name string) (*Trail, error) {
 		return nil, &NotFoundError{Object: asked, Hint: note}
 	}
 	asked.UID = np.UID
-	w := &walk{in: c, Trail: Trail{Asked: asked}, np: &np}
+	w := &walk{in: c, Result: Result{Subject: asked}, np: &np}
 	if w.node, err = c.liveNode(ctx, w, np.Spec.Node.Name); err != nil {
 		return nil, err
 	}
@@ -51,18 +51,18 @@ func (c Clusters) Provenance(ctx context.Context, name string) (*Trail, error) {
 // walk is a trail in the making.
 type walk struct {
 	in Clusters
-	Trail
+	Result
 
 	node     *metav1.PartialObjectMetadata // nil for a removed node
 	nodeNote string
 	np       *api.NodeProvenance // nil for none
 	npNote   string
 	compare  *api.NodeProvenance // what to look for in the past of the pool; nil for nothing
-	past     *past
+	past     *recordedState
 }
 
-func (c Clusters) node(ctx context.Context, asked Object, name string) (*Trail, error) {
-	w := &walk{in: c, Trail: Trail{Asked: asked}}
+func (c Clusters) node(ctx context.Context, asked Object, name string) (*Result, error) {
+	w := &walk{in: c, Result: Result{Subject: asked}}
 	var err error
 	if w.node, err = c.liveNode(ctx, w, name); err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (c Clusters) provenances(ctx context.Context, visit func(*api.NodeProvenanc
 }
 
 // ofNode makes the trail of a node that exists or has a NodeProvenance.
-func (w *walk) ofNode(ctx context.Context) (*Trail, error) {
+func (w *walk) ofNode(ctx context.Context) (*Result, error) {
 	w.nodeStep()
 	chain, err := w.chain(ctx)
 	if err != nil {
@@ -143,7 +143,7 @@ func (w *walk) ofNode(ctx context.Context) (*Trail, error) {
 	if chain.Pool.Name == "" {
 		w.Node.Explanation = "its pool is not known, so nothing tells what it was provisioned from"
 		w.Node.Evidence = api.EvidenceUnknown
-		return &w.Trail, nil
+		return &w.Result, nil
 	}
 	w.Pool = chain.Pool.String()
 	if w.past, err = w.in.pastOf(ctx, chain.Pool.NamespacedName); err != nil {
@@ -157,7 +157,7 @@ func (w *walk) ofNode(ctx context.Context) (*Trail, error) {
 	w.behind()
 	if made == nil {
 		w.configStep("")
-		return &w.Trail, nil
+		return &w.Result, nil
 	}
 	return w.from(ctx, *made)
 }

@@ -21,7 +21,7 @@ import (
 
 // MachineDeployment follows a pool to where what it gives to machines now is from, with
 // a page of its nodes. Without a namespace it is looked for in all of them.
-func (c Clusters) MachineDeployment(ctx context.Context, key types.NamespacedName, page Page) (*Trail, error) {
+func (c Clusters) MachineDeployment(ctx context.Context, key types.NamespacedName, page Page) (*Result, error) {
 	asked := Object{Kind: "MachineDeployment", Namespace: key.Namespace, Name: key.Name}
 	if key.Namespace == "" {
 		found, err := c.poolNamed(ctx, key.Name)
@@ -30,30 +30,30 @@ func (c Clusters) MachineDeployment(ctx context.Context, key types.NamespacedNam
 		}
 		key, asked.Namespace = found, found.Namespace
 	}
-	w := &walk{in: c, Trail: Trail{Asked: asked, Pool: key.String()}}
+	w := &walk{in: c, Result: Result{Subject: asked, Pool: key.String()}}
 	md, err := w.poolStep(ctx, asked)
 	if err != nil {
 		return nil, err
 	}
 	if md != nil {
-		w.Asked.UID = md.UID
+		w.Subject.UID = md.UID
 	}
 	if w.past, err = c.pastOf(ctx, key); err != nil {
 		return nil, err
 	}
-	if w.Born, err = c.born(ctx, page, client.MatchingLabels{api.LabelPool: api.PoolLabel(key.Namespace, key.Name)}, func(np *api.NodeProvenance) bool {
+	if w.Nodes, err = c.born(ctx, page, client.MatchingLabels{api.LabelPool: api.PoolLabel(key.Namespace, key.Name)}, func(np *api.NodeProvenance) bool {
 		return np.Spec.Pool.Namespace == key.Namespace && np.Spec.Pool.Name == key.Name
 	}); err != nil {
 		return nil, err
 	}
-	if md == nil && w.past.state == Missing && len(w.past.Timeline) == 0 && w.Born.Total == 0 {
+	if md == nil && w.past.state == Missing && len(w.past.Timeline) == 0 && w.Nodes.Total == 0 {
 		return nil, &NotFoundError{Object: asked, Hint: strings.Join(w.unread(), "; ")}
 	}
 	return w.ofPool(ctx)
 }
 
 // Config follows an OperatingSystemConfig of the controller's namespace.
-func (c Clusters) Config(ctx context.Context, name string) (*Trail, error) {
+func (c Clusters) Config(ctx context.Context, name string) (*Result, error) {
 	asked := Object{Kind: "OperatingSystemConfig", Namespace: c.Namespace, Name: name}
 	var osc osm.OperatingSystemConfig
 	state, note, err := get(ctx, c.Management, types.NamespacedName{Namespace: c.Namespace, Name: name}, &osc)
@@ -64,22 +64,22 @@ func (c Clusters) Config(ctx context.Context, name string) (*Trail, error) {
 		return nil, &NotFoundError{Object: asked, Hint: note}
 	}
 	asked.UID = osc.UID
-	w := &walk{in: c, Trail: Trail{Asked: asked}}
+	w := &walk{in: c, Result: Result{Subject: asked}}
 	key, ok := lineage.ParsePool(lineage.PoolOf(&osc))
 	if !ok {
 		w.add(asked, Foreign, "it does not say which pool it was made for: operating-system-manager made it, or somebody by hand").fact("says version", osc.Annotations[api.AnnotationOSPVersion])
-		return &w.Trail, nil
+		return &w.Result, nil
 	}
 	if name != lineage.NamesOf(key).Config {
 		w.add(asked, Foreign, fmt.Sprintf("it says that it was made for MachineDeployment %s, whose configuration has another name", key))
-		return &w.Trail, nil
+		return &w.Result, nil
 	}
 	return w.made(ctx, asked, key)
 }
 
 // Secret follows a Secret of api.NamespaceCloudInitSettings, or of another namespace where
 // one is given. Its data is not read.
-func (c Clusters) Secret(ctx context.Context, key types.NamespacedName) (*Trail, error) {
+func (c Clusters) Secret(ctx context.Context, key types.NamespacedName) (*Result, error) {
 	asked := Object{Kind: secretKind.Kind, Namespace: cmp.Or(key.Namespace, api.NamespaceCloudInitSettings), Name: key.Name}
 	secret := kubeclient.Metadata(secretKind)
 	state, note, err := get(ctx, c.Worker, types.NamespacedName{Namespace: asked.Namespace, Name: asked.Name}, secret)
@@ -90,13 +90,13 @@ func (c Clusters) Secret(ctx context.Context, key types.NamespacedName) (*Trail,
 		return nil, &NotFoundError{Object: asked, Hint: note}
 	}
 	asked.UID = secret.UID
-	w := &walk{in: c, Trail: Trail{Asked: asked}}
+	w := &walk{in: c, Result: Result{Subject: asked}}
 	pool, ok := lineage.ParsePool(lineage.PoolOf(secret))
 	digest := secret.Annotations[api.AnnotationInputDigest]
 	switch {
 	case !ok:
 		w.add(asked, Foreign, "it does not say which pool it was made for: this controller did not make it").fact("says version", secret.Annotations[api.AnnotationOSPVersion])
-		return &w.Trail, nil
+		return &w.Result, nil
 	case digest == "":
 		w.add(asked, Found, "it holds what the nodes of its pool share, and is of no commit")
 		return w.made(ctx, asked, pool)
@@ -116,7 +116,7 @@ func (c Clusters) Secret(ctx context.Context, key types.NamespacedName) (*Trail,
 }
 
 // made makes the trail of an object that was made for a pool, of what that has now.
-func (w *walk) made(ctx context.Context, asked Object, pool types.NamespacedName) (*Trail, error) {
+func (w *walk) made(ctx context.Context, asked Object, pool types.NamespacedName) (*Result, error) {
 	if _, err := w.poolStep(ctx, Object{Kind: "MachineDeployment", Namespace: pool.Namespace, Name: pool.Name}); err != nil {
 		return nil, err
 	}
@@ -124,29 +124,29 @@ func (w *walk) made(ctx context.Context, asked Object, pool types.NamespacedName
 	if w.past, err = w.in.pastOf(ctx, pool); err != nil {
 		return nil, err
 	}
-	w.Pool, w.Asked = pool.String(), asked
+	w.Pool, w.Subject = pool.String(), asked
 	return w.ofPool(ctx)
 }
 
 // ofPool makes the trail of what a pool has now.
-func (w *walk) ofPool(ctx context.Context) (*Trail, error) {
+func (w *walk) ofPool(ctx context.Context) (*Result, error) {
 	rec := w.past.rec
 	if rec == nil {
 		w.configStep("")
-		return &w.Trail, nil
+		return &w.Result, nil
 	}
 	return w.from(ctx, made{digest: rec.Digests.Input, profile: lineage.ProfileName(*rec), version: rec.Version, commit: rec.Commit, selectedBy: rec.SelectedBy})
 }
 
 // ofBareMachine makes the trail of a machine without a node.
-func (w *walk) ofBareMachine(ctx context.Context, m *cluster.Machine) (*Trail, error) {
-	step := w.add(w.Asked, Found, "no node of it has joined yet: what follows is what its pool has now")
+func (w *walk) ofBareMachine(ctx context.Context, m *cluster.Machine) (*Result, error) {
+	step := w.add(w.Subject, Found, "no node of it has joined yet: what follows is what its pool has now")
 	step.fact("created", stamp(m.CreationTimestamp.Time))
 	c, err := w.owners(ctx, m)
 	if err != nil || c.Pool.Name == "" {
-		return &w.Trail, err
+		return &w.Result, err
 	}
-	return w.made(ctx, w.Asked, c.Pool.NamespacedName)
+	return w.made(ctx, w.Subject, c.Pool.NamespacedName)
 }
 
 func (c Clusters) poolNamed(ctx context.Context, name string) (types.NamespacedName, error) {
@@ -227,7 +227,7 @@ type made struct {
 }
 
 // from completes a trail from the configuration of a pool on.
-func (w *walk) from(ctx context.Context, m made) (*Trail, error) {
+func (w *walk) from(ctx context.Context, m made) (*Result, error) {
 	w.InputDigest, w.Profile, w.Version = clean(m.digest), clean(m.profile), clean(m.version)
 	g := w.configStep(m.digest)
 	rec, err := w.recordStep(ctx, m, g)
@@ -247,7 +247,7 @@ func (w *walk) from(ctx context.Context, m made) (*Trail, error) {
 	}
 	w.Object = clean(object)
 	w.Commit = commitOf(m, rec)
-	return &w.Trail, w.originSteps(ctx, object)
+	return &w.Result, w.originSteps(ctx, object)
 }
 
 // configStep adds the pool's OperatingSystemConfig, and says whether it is what has a
@@ -343,7 +343,7 @@ func (w *walk) recordStep(ctx context.Context, m made, g *lineage.Generation) (*
 func (w *walk) compareRecord(m made, rec render.Record) {
 	type claim struct{ what, says, recorded string }
 	claims := []claim{{"version", m.version, rec.Version}, {"commit", m.commit, rec.Commit}, {"profile", m.profile, lineage.ProfileName(rec)}}
-	who := w.Asked.String()
+	who := w.Subject.String()
 	if s := m.written; s != nil {
 		who = "NodeProvenance " + w.np.Name
 		claims = append(claims, claim{"repository", s.Repository, rec.Repository}, claim{"path", s.Path, rec.Path}, claim{"change", s.Change, rec.Change},

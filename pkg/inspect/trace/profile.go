@@ -24,17 +24,17 @@ import (
 // or had it and a page of the nodes that were provisioned from it. The namespace is the
 // controller's, unless another is given. A name that no object has or had is that of a
 // profile, as files and the annotation of pools have it: see profileVersions.
-func (c Clusters) ProfileTrail(ctx context.Context, key types.NamespacedName, page Page) (*Trail, error) {
+func (c Clusters) ProfileTrail(ctx context.Context, key types.NamespacedName, page Page) (*Result, error) {
 	key.Namespace = cmp.Or(key.Namespace, c.Namespace)
 	asked := Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace, Name: key.Name}
 	object := key.Name
 	if key.Namespace != c.Namespace {
 		object = key.String()
 	}
-	w := &walk{in: c, Trail: Trail{Asked: asked, Object: clean(object)}}
+	w := &walk{in: c, Result: Result{Subject: asked, Object: clean(object)}}
 	var of *api.ProvenanceConfiguration
 	var err error
-	w.Born, err = c.born(ctx, page, nil, func(np *api.NodeProvenance) bool {
+	w.Nodes, err = c.born(ctx, page, nil, func(np *api.NodeProvenance) bool {
 		s := np.Spec.Configuration
 		if s == nil || s.Object != object {
 			return false
@@ -52,7 +52,7 @@ func (c Clusters) ProfileTrail(ctx context.Context, key types.NamespacedName, pa
 	if step.State == Missing && of == nil {
 		return c.profileVersions(ctx, key, page)
 	}
-	w.Asked.UID = step.UID
+	w.Subject.UID = step.UID
 	if step.State == Missing { // but nodes remember it
 		step.State, w.ProfileDigest, w.Profile, w.Version = Removed, of.ProfileDigest, clean(of.Profile), clean(of.Version)
 		w.Commit = commitOf(made{commit: of.Commit, selectedBy: of.SelectedBy, written: of}, nil)
@@ -66,7 +66,7 @@ func (c Clusters) ProfileTrail(ctx context.Context, key types.NamespacedName, pa
 		return g.Version == w.Version && (g.Profile == w.Profile || g.Profile == key.Name)
 	})
 	w.sayUnread(unread)
-	return &w.Trail, err
+	return &w.Result, err
 }
 
 // profileOf returns the name of the profile of which an object is a version, or the object's name

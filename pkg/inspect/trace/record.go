@@ -17,8 +17,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// Kept is a record and the object that stores it.
-type Kept struct {
+// StoredRecord is a record and the object that stores it.
+type StoredRecord struct {
 	Record render.Record
 	// From is the OperatingSystemConfig or the ControllerRevision that holds it.
 	From Object
@@ -37,7 +37,7 @@ func (e *EditedError) Error() string { return fmt.Sprintf("%s was edited: %s", e
 // Record reads the record of a pool's generation, of the whole input digest, from the
 // pool's OperatingSystemConfig or from the archive. The error is a *NotFoundError where
 // there is none, and an *EditedError where what there is does not have that digest.
-func (c Clusters) Record(ctx context.Context, pool types.NamespacedName, inputDigest string) (*Kept, error) {
+func (c Clusters) Record(ctx context.Context, pool types.NamespacedName, inputDigest string) (*StoredRecord, error) {
 	past, err := c.pastOf(ctx, pool)
 	if err != nil {
 		return nil, err
@@ -45,9 +45,9 @@ func (c Clusters) Record(ctx context.Context, pool types.NamespacedName, inputDi
 	return c.recordIn(ctx, past, pool, inputDigest)
 }
 
-func (c Clusters) recordIn(ctx context.Context, past *past, pool types.NamespacedName, inputDigest string) (*Kept, error) {
+func (c Clusters) recordIn(ctx context.Context, past *recordedState, pool types.NamespacedName, inputDigest string) (*StoredRecord, error) {
 	if past.rec != nil && past.rec.Digests.Input == inputDigest {
-		return &Kept{Record: *past.rec, From: past.object(), Config: past.config}, nil
+		return &StoredRecord{Record: *past.rec, From: past.object(), Config: past.config}, nil
 	}
 	names := lineage.RecordNames(pool, inputDigest)
 	for _, name := range names {
@@ -68,7 +68,7 @@ func (c Clusters) recordIn(ctx context.Context, past *past, pool types.Namespace
 		if !ok || rec.Digests.Input != inputDigest {
 			return nil, &EditedError{at, fmt.Sprintf("its data does not have the digest %s", inputDigest)}
 		}
-		return &Kept{Record: rec, From: at}, nil
+		return &StoredRecord{Record: rec, From: at}, nil
 	}
 	if past.edited {
 		return nil, &EditedError{past.object(), "its record does not have the digest that it says it has"}
@@ -138,8 +138,8 @@ func (c Clusters) Generation(ctx context.Context, pool types.NamespacedName, inp
 	return Placeholders(kept.Record, osp.Spec, settings)
 }
 
-// past is what a pool had and has.
-type past struct {
+// recordedState is what a pool had and has.
+type recordedState struct {
 	pool   types.NamespacedName
 	config *osm.OperatingSystemConfig // with the pool's name, of any origin; nil for none
 	state  State                      // of config: Found, Missing, Foreign, Edited, Unreadable
@@ -151,13 +151,13 @@ type past struct {
 	unread string
 }
 
-func (p *past) object() Object {
+func (p *recordedState) object() Object {
 	return Object{Kind: "OperatingSystemConfig", Namespace: p.config.Namespace, Name: p.config.Name, UID: p.config.UID}
 }
 
 // pastOf reads the configuration of a pool, and its archived records without their data.
-func (c Clusters) pastOf(ctx context.Context, pool types.NamespacedName) (*past, error) {
-	p := &past{pool: pool}
+func (c Clusters) pastOf(ctx context.Context, pool types.NamespacedName) (*recordedState, error) {
+	p := &recordedState{pool: pool}
 	var osc osm.OperatingSystemConfig
 	key := types.NamespacedName{Namespace: c.Namespace, Name: lineage.NamesOf(pool).Config}
 	var err error
@@ -166,7 +166,7 @@ func (c Clusters) pastOf(ctx context.Context, pool types.NamespacedName) (*past,
 	}
 	if p.state == Found {
 		p.config = &osc
-		p.judge()
+		p.evaluate()
 	}
 	var archived []metav1.PartialObjectMetadata
 	state, note, err := List(ctx, c.Management, newMetadataList(recordKind), func(page *metav1.PartialObjectMetadataList) error {
@@ -193,8 +193,8 @@ func (c Clusters) pastOf(ctx context.Context, pool types.NamespacedName) (*past,
 	return p, nil
 }
 
-// judge says whose a configuration is.
-func (p *past) judge() {
+// evaluate says whose a configuration is.
+func (p *recordedState) evaluate() {
 	a := p.config.Annotations
 	switch {
 	case a[api.AnnotationRecord] == "":

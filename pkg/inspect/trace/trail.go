@@ -11,11 +11,11 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// Trail is what is known of one object: the chain of objects between it and a commit,
+// Result is what is known of one object: the chain of objects between it and a commit,
 // and what the chain leads to. All its texts are fit for a terminal.
-type Trail struct {
-	// Asked is the object that was asked about.
-	Asked Object `json:"asked"`
+type Result struct {
+	// Subject is the object that was asked about.
+	Subject Object `json:"asked"`
 	// Steps lead from that object to the source of its profile, in this order: Node,
 	// Machine, MachineSet, MachineDeployment, OperatingSystemConfig, ControllerRevision,
 	// Secrets, OperatingSystemProfile, ProfileSource. What lies before the object, and
@@ -47,17 +47,17 @@ type Trail struct {
 	Versions []ProfileVersion `json:"versions,omitempty"`
 	// Pools are those that have a profile's version, or a commit.
 	Pools []PoolUse `json:"pools,omitempty"`
-	// Born are the nodes of a pool, of a profile's version or of a commit.
-	Born *Born `json:"born,omitempty"`
+	// Nodes are the nodes of a pool, of a profile's version or of a commit.
+	Nodes *ProvisionedNodes `json:"born,omitempty"`
 }
 
 // Known reports whether the trail leads to a configuration and nothing disagrees.
-func (t *Trail) Known() bool {
-	return len(t.Disagreements) == 0 && (t.Version != "" || len(t.Versions) > 0 || t.Commit != nil || t.Born != nil && t.Born.Total > 0)
+func (t *Result) Known() bool {
+	return len(t.Disagreements) == 0 && (t.Version != "" || len(t.Versions) > 0 || t.Commit != nil || t.Nodes != nil && t.Nodes.Total > 0)
 }
 
 // Step returns the first step of a kind, nil for none.
-func (t *Trail) Step(kind string) *Step {
+func (t *Result) Step(kind string) *Step {
 	for i := range t.Steps {
 		if t.Steps[i].Kind == kind {
 			return &t.Steps[i]
@@ -220,8 +220,8 @@ type PoolUse struct {
 	Until *metav1.Time `json:"until,omitempty"`
 }
 
-// Born is a page of nodes, in the order of the names of their NodeProvenances.
-type Born struct {
+// ProvisionedNodes is a page of nodes, in the order of the names of their NodeProvenances.
+type ProvisionedNodes struct {
 	// Total is the number of all nodes, Present the number of existing ones, Behind the number of
 	// existing ones that are behind their pool.
 	Total   int `json:"total"`
@@ -231,11 +231,11 @@ type Born struct {
 	// frequent first.
 	Versions []VersionCount `json:"versions,omitempty"`
 	// Nodes of this page.
-	Nodes []BornNode `json:"nodes,omitempty"`
+	Nodes []ProvisionedNode `json:"nodes,omitempty"`
 	// Next is what to give as Page.After for the next page; empty on the last one.
 	Next string `json:"next,omitempty"`
-	// Unread is the reason why NodeProvenances cannot be read, or empty.
-	Unread string `json:"unread,omitempty"`
+	// ReadError is the reason why NodeProvenances cannot be read, or empty.
+	ReadError string `json:"unread,omitempty"`
 }
 
 // VersionCount is how many nodes have a version.
@@ -246,8 +246,8 @@ type VersionCount struct {
 	Nodes   int    `json:"nodes"`
 }
 
-// BornNode is a node in a list.
-type BornNode struct {
+// ProvisionedNode is a node in a list.
+type ProvisionedNode struct {
 	Name string `json:"name"`
 	// Provenance is its NodeProvenance.
 	Provenance string       `json:"provenance"`
@@ -271,12 +271,12 @@ func clean(s string) string {
 }
 
 // disagree adds a contradiction.
-func (t *Trail) disagree(format string, args ...any) {
+func (t *Result) disagree(format string, args ...any) {
 	t.Disagreements = append(t.Disagreements, clean(fmt.Sprintf(format, args...)))
 }
 
 // add adds a step, and returns it to be completed.
-func (t *Trail) add(obj Object, state State, note string) *Step {
+func (t *Result) add(obj Object, state State, note string) *Step {
 	obj.Name, obj.Namespace = clean(obj.Name), clean(obj.Namespace)
 	t.Steps = append(t.Steps, Step{Object: obj, State: state, Note: clean(note)})
 	return &t.Steps[len(t.Steps)-1]

@@ -36,9 +36,9 @@ type ProfileVersion struct {
 
 // profileVersions lists the versions of a profile, given by its own name: those that have
 // an object, and those that pools or nodes remember. The highest comes first.
-func (c Clusters) profileVersions(ctx context.Context, key types.NamespacedName, page Page) (*Trail, error) {
+func (c Clusters) profileVersions(ctx context.Context, key types.NamespacedName, page Page) (*Result, error) {
 	asked := Object{Kind: "Profile", Namespace: key.Namespace, Name: key.Name}
-	w := &walk{in: c, Trail: Trail{Asked: asked, Profile: clean(key.Name)}}
+	w := &walk{in: c, Result: Result{Subject: asked, Profile: clean(key.Name)}}
 	versions := map[string]*ProfileVersion{}
 	known := func(version string) *ProfileVersion {
 		version = clean(version)
@@ -65,7 +65,7 @@ func (c Clusters) profileVersions(ctx context.Context, key types.NamespacedName,
 	if len(w.Versions) == 0 {
 		return nil, w.noProfile(key, others)
 	}
-	return &w.Trail, nil
+	return &w.Result, nil
 }
 
 // versionObjects reads the objects of a profile. It returns the ProfileSources that made
@@ -134,7 +134,7 @@ func (w *walk) versionUses(ctx context.Context, name string, page Page, known fu
 			v.Pools++
 		}
 	}
-	w.Born, err = w.in.born(ctx, page, nil, func(np *api.NodeProvenance) bool {
+	w.Nodes, err = w.in.born(ctx, page, nil, func(np *api.NodeProvenance) bool {
 		s := np.Spec.Configuration
 		if s == nil || s.Profile != name {
 			return false
@@ -177,8 +177,8 @@ func (w *walk) unread() (out []string) {
 			out = append(out, clean(s.Kind+"s: "+s.Note))
 		}
 	}
-	if w.Born != nil && w.Born.Unread != "" {
-		out = append(out, "NodeProvenances: "+w.Born.Unread)
+	if w.Nodes != nil && w.Nodes.ReadError != "" {
+		out = append(out, "NodeProvenances: "+w.Nodes.ReadError)
 	}
 	return out
 }

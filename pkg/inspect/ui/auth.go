@@ -219,14 +219,14 @@ func (v *Viewer) seesNodes(ctx context.Context) (bool, error) {
 
 // sight is what a viewer can see at one moment.
 type sight struct {
-	facts *Facts
+	facts *Model
 	// sees reports whether objects of a pool's namespace are visible; "" means no pool.
 	sees func(namespace string) bool
 }
 
 // see filters facts by the viewer's permissions. A nil viewer reads with their own
 // permissions and sees everything.
-func (v *Viewer) see(ctx context.Context, f *Facts) (sight, error) {
+func (v *Viewer) see(ctx context.Context, f *Model) (sight, error) {
 	if v == nil {
 		return sight{f, func(string) bool { return true }}, nil
 	}

@@ -84,7 +84,7 @@ type Rendered struct {
 const maxRotations = 200
 
 // Resolve finds the commit for a prefix of its id; "" if none or several match.
-func (f *Facts) Resolve(id string) string {
+func (f *Model) Resolve(id string) string {
 	if f.commits[id] != nil {
 		return id
 	}
@@ -105,7 +105,7 @@ func (f *Facts) Resolve(id string) string {
 
 // ViewCommit builds the page of a commit without the differences. It returns false if the
 // commit is unknown. Pool selects the rendered configuration to compare.
-func ViewCommit(f *Facts, id, pool string, page int) (Commit, bool) {
+func ViewCommit(f *Model, id, pool string, page int) (Commit, bool) {
 	c := f.commits[id]
 	if c == nil {
 		return Commit{}, false
@@ -176,7 +176,7 @@ func bornOf(n *node, id string) bool {
 
 // changeOf compares a version with the previous one: the one that pools had until then,
 // otherwise the one that was committed before.
-func (f *Facts) changeOf(or *origin, role string, rotations []Rotation, counts map[originKey]int) Change {
+func (f *Model) changeOf(or *origin, role string, rotations []Rotation, counts map[originKey]int) Change {
 	ch := Change{
 		ProfileRow: profileRow(or, counts[originKey{or.Profile, or.Version, or.Commit}]), Object: or.Object, Path: or.Path, Digest: or.Digest,
 		Signature: or.Signature, Role: role, ChangeID: or.Change, SelectedBy: or.SelectedBy, Files: []FileDiff{}, object: or.Namespace + "/" + or.Object,
@@ -203,7 +203,7 @@ func (f *Facts) changeOf(or *origin, role string, rotations []Rotation, counts m
 
 // committedBefore returns the preceding version of the same profile and source by commit
 // time; nil for none.
-func (f *Facts) committedBefore(or *origin) *origin {
+func (f *Model) committedBefore(or *origin) *origin {
 	var found *origin
 	for _, o := range f.origins {
 		if o == or || o.Profile != or.Profile || o.Source != or.Source || o.Namespace != or.Namespace || !o.committed().Before(or.committed()) {
@@ -217,7 +217,7 @@ func (f *Facts) committedBefore(or *origin) *origin {
 }
 
 // rotations returns the pools that got another version because of a commit.
-func (f *Facts) rotations(c *commit) []Rotation {
+func (f *Model) rotations(c *commit) []Rotation {
 	out := []Rotation{}
 	seen := map[string]bool{}
 	for _, g := range c.configurations {

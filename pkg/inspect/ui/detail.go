@@ -17,8 +17,8 @@ import (
 // Trails traces objects to their commit, and reads the inputs for rendering a generation
 // again with placeholders.
 type Trails interface {
-	Node(ctx context.Context, name string) (*trace.Trail, error)
-	Provenance(ctx context.Context, name string) (*trace.Trail, error)
+	Node(ctx context.Context, name string) (*trace.Result, error)
+	Provenance(ctx context.Context, name string) (*trace.Result, error)
 	Profile(ctx context.Context, object string) (*osm.OperatingSystemProfile, string, error)
 	Generation(ctx context.Context, pool types.NamespacedName, inputDigest string) (render.Input, error)
 }

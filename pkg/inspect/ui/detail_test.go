@@ -26,7 +26,7 @@ type kept struct {
 	Trails
 
 	inputs map[string]render.Input
-	trail  *trace.Trail
+	trail  *trace.Result
 	asked  int
 }
 
@@ -39,7 +39,7 @@ func (k *kept) Profile(context.Context, string) (*osm.OperatingSystemProfile, st
 	return &osm.OperatingSystemProfile{}, "", nil
 }
 
-func (k *kept) Node(context.Context, string) (*trace.Trail, error) { return k.trail, nil }
+func (k *kept) Node(context.Context, string) (*trace.Result, error) { return k.trail, nil }
 
 // agreeing finds that everything agrees.
 type agreeing struct{}
@@ -55,8 +55,8 @@ func (agreeing) Node(ctx context.Context, name string) (*verify.Report, error) {
 // it, and neither is the same node with another configuration.
 func TestVerifiedIsOneNode(t *testing.T) {
 	s := served(world())
-	trail := func(uid, digest string) *trace.Trail {
-		return &trace.Trail{InputDigest: digest, Node: &trace.Node{Name: "eu-1", UID: types.UID(uid)}}
+	trail := func(uid, digest string) *trace.Result {
+		return &trace.Result{InputDigest: digest, Node: &trace.Node{Name: "eu-1", UID: types.UID(uid)}}
 	}
 	k := &kept{trail: trail("one", "v1:sha256:1")}
 	s.Trails, s.Verifier = k, agreeing{}
@@ -71,7 +71,7 @@ func TestVerifiedIsOneNode(t *testing.T) {
 	if shows("/nodes/eu-1") || !shows("/nodes/eu-1?verify=1") || !shows("/nodes/eu-1") {
 		t.Error("it is verified when somebody asks, and shown for a while")
 	}
-	for _, other := range []*trace.Trail{trail("two", "v1:sha256:1"), trail("one", "v1:sha256:2")} {
+	for _, other := range []*trace.Result{trail("two", "v1:sha256:1"), trail("one", "v1:sha256:2")} {
 		if k.trail = other; shows("/nodes/eu-1") {
 			t.Errorf("%+v counts as verified", other.Node)
 		}
@@ -90,9 +90,9 @@ func (l leaving) Node(ctx context.Context, _ string) (*verify.Report, error) {
 func TestVerifyingGivenUp(t *testing.T) {
 	s := served(world())
 	ctx, cancel := context.WithCancel(t.Context())
-	s.Trails, s.Verifier = &kept{trail: &trace.Trail{Node: &trace.Node{Name: "eu-1", UID: "one"}}}, leaving(cancel)
-	s.verification(ctx, "eu-1", &trace.Trail{}, true)
-	if v := s.verification(t.Context(), "eu-1", &trace.Trail{}, false); v != nil {
+	s.Trails, s.Verifier = &kept{trail: &trace.Result{Node: &trace.Node{Name: "eu-1", UID: "one"}}}, leaving(cancel)
+	s.verification(ctx, "eu-1", &trace.Result{}, true)
+	if v := s.verification(t.Context(), "eu-1", &trace.Result{}, false); v != nil {
 		t.Errorf("it is shown as %+v", v)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
-// Facts is the state of the cluster at one moment. It is immutable.
-type Facts struct {
+// Model is the state of the cluster at one moment. It is immutable.
+type Model struct {
 	// At is the time of the state.
 	At time.Time
 
@@ -33,7 +33,7 @@ type Facts struct {
 }
 
 // only returns the facts that a viewer of some namespaces sees.
-func (f *Facts) only(sees func(namespace string) bool) *Facts {
+func (f *Model) only(sees func(namespace string) bool) *Model {
 	return NewFacts(f.At, f.objects.only(sees))
 }
 
@@ -99,8 +99,8 @@ type commit struct {
 }
 
 // NewFacts combines objects to facts.
-func NewFacts(at time.Time, o Objects) *Facts {
-	f := &Facts{
+func NewFacts(at time.Time, o Objects) *Model {
+	f := &Model{
 		At: at, sources: slices.Clone(o.Sources), unread: o.Unread, pools: map[string]*pool{},
 		origins: map[originKey]*origin{}, configurations: map[string]*configuration{}, commits: map[string]*commit{},
 	}
@@ -133,7 +133,7 @@ func NewFacts(at time.Time, o Objects) *Facts {
 	return f
 }
 
-func (f *Facts) addOrigin(obj *metav1.ObjectMeta) {
+func (f *Model) addOrigin(obj *metav1.ObjectMeta) {
 	a := obj.Annotations
 	if a[api.AnnotationProfile] == "" && obj.Labels[api.LabelProfile] == "" {
 		return // created by a user, without a commit
@@ -159,7 +159,7 @@ func (f *Facts) addOrigin(obj *metav1.ObjectMeta) {
 }
 
 // commit finds the commit with an id or prefix.
-func (f *Facts) commit(id string) *commit {
+func (f *Model) commit(id string) *commit {
 	c := f.commits[id]
 	if c == nil {
 		c = &commit{id: id}
@@ -168,14 +168,14 @@ func (f *Facts) commit(id string) *commit {
 	return c
 }
 
-func (f *Facts) addPool(md *metav1.ObjectMeta) {
+func (f *Model) addPool(md *metav1.ObjectMeta) {
 	p := f.pool(md.Namespace + "/" + md.Name)
 	p.gone = false
 	p.profile, p.pin = md.Annotations[api.AnnotationOSP], clean(md.Annotations[api.AnnotationVersionPin])
 }
 
 // pool finds a pool, or creates one that is known only from its remains.
-func (f *Facts) pool(key string) *pool {
+func (f *Model) pool(key string) *pool {
 	p := f.pools[key]
 	if p == nil {
 		namespace, name, _ := strings.Cut(key, "/")
@@ -187,7 +187,7 @@ func (f *Facts) pool(key string) *pool {
 
 // configuration finds or adds the configuration that annotations describe; nil if they
 // describe none.
-func (f *Facts) configuration(a map[string]string) *configuration {
+func (f *Model) configuration(a map[string]string) *configuration {
 	digest, key := a[api.AnnotationInputDigest], a[api.AnnotationPool]
 	if digest == "" || !strings.Contains(key, "/") {
 		return nil
@@ -208,14 +208,14 @@ func (f *Facts) configuration(a map[string]string) *configuration {
 	return c
 }
 
-func (f *Facts) addRecord(obj *metav1.ObjectMeta) {
+func (f *Model) addRecord(obj *metav1.ObjectMeta) {
 	if c := f.configuration(obj.Annotations); c != nil {
 		p := f.pool(c.pool)
 		p.archived = append(p.archived, lineage.ArchivedGenerations(obj)...)
 	}
 }
 
-func (f *Facts) addConfig(osc *osm.OperatingSystemConfig) {
+func (f *Model) addConfig(osc *osm.OperatingSystemConfig) {
 	if c := f.configuration(osc.Annotations); c != nil {
 		g := lineage.AnnotatedGeneration(osc)
 		p := f.pool(c.pool)
@@ -225,7 +225,7 @@ func (f *Facts) addConfig(osc *osm.OperatingSystemConfig) {
 
 // assemble builds the timeline of a pool, and adds its configurations to the commits that
 // made their versions current.
-func (f *Facts) assemble(p *pool) {
+func (f *Model) assemble(p *pool) {
 	p.timeline = lineage.Assemble(p.active, p.archived)
 	for _, g := range p.timeline {
 		c := f.configurations[g.InputDigest]
@@ -243,7 +243,7 @@ func (f *Facts) assemble(p *pool) {
 	}
 }
 
-func (f *Facts) addNode(s ProvenanceSummary) {
+func (f *Model) addNode(s ProvenanceSummary) {
 	n := &node{ProvenanceSummary: s, pool: f.pool(s.Pool), gen: f.configurations[s.Digest]}
 	if n.gen != nil {
 		n.Commit = n.gen.commit
@@ -281,7 +281,7 @@ const (
 var states = []State{Refused, Held, Waiting, Suspended, Pinned, Following, Gone}
 
 // setState sets the state of a pool and the reason.
-func (f *Facts) setState(md *metav1.ObjectMeta) {
+func (f *Model) setState(md *metav1.ObjectMeta) {
 	p := f.pools[md.Namespace+"/"+md.Name]
 	p.state, p.why = Following, ""
 	switch {
@@ -297,7 +297,7 @@ func (f *Facts) setState(md *metav1.ObjectMeta) {
 }
 
 // setRolloutState checks whether the wave of a pool has begun.
-func (f *Facts) setRolloutState(p *pool, md *metav1.ObjectMeta) {
+func (f *Model) setRolloutState(p *pool, md *metav1.ObjectMeta) {
 	from := selection.OfferedBy(f.sources, p.profile)
 	for i := range f.sources {
 		ps := &f.sources[i]
@@ -319,7 +319,7 @@ func (f *Facts) setRolloutState(p *pool, md *metav1.ObjectMeta) {
 
 // refuse marks the pool whose last-good configuration is retained because a newer one was
 // rejected.
-func (f *Facts) refuse(osc *osm.OperatingSystemConfig) {
+func (f *Model) refuse(osc *osm.OperatingSystemConfig) {
 	p := f.pools[osc.Annotations[api.AnnotationPool]]
 	refused := osc.Annotations[api.AnnotationRefused]
 	if p == nil || p.gone || refused == "" {
@@ -329,7 +329,7 @@ func (f *Facts) refuse(osc *osm.OperatingSystemConfig) {
 }
 
 // sort puts everything into display order.
-func (f *Facts) sort() {
+func (f *Model) sort() {
 	for _, p := range f.pools {
 		if p.gone {
 			p.state = Gone

@@ -105,7 +105,7 @@ type Filter struct {
 }
 
 // ViewFleet builds the page.
-func ViewFleet(f *Facts, filter Filter, page int) Fleet {
+func ViewFleet(f *Model, filter Filter, page int) Fleet {
 	v := Fleet{About: About{"Fleet", f.At}, Filter: filter, Notices: noticesOf(f), Sources: sourcesOf(f)}
 	var fit []*pool
 	for _, p := range f.order {
@@ -230,7 +230,7 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-func sourcesOf(f *Facts) []Source {
+func sourcesOf(f *Model) []Source {
 	out := make([]Source, 0, len(f.sources))
 	for i := range f.sources {
 		ps := &f.sources[i]
@@ -274,7 +274,7 @@ const maxNotices = 10
 
 // noticesOf returns what is paused or rejected: sources, then rollouts, then pools, then
 // disputed nodes.
-func noticesOf(f *Facts) []Notice {
+func noticesOf(f *Model) []Notice {
 	out := []Notice{}
 	for _, what := range f.unread {
 		out = append(out, Notice{State: "Unreadable", What: "This page lacks something", Message: what})
@@ -310,7 +310,7 @@ func noticesOf(f *Facts) []Notice {
 }
 
 // disputes returns a notice for each node whose report contradicts the records.
-func (f *Facts) disputes() []Notice {
+func (f *Model) disputes() []Notice {
 	var out []Notice
 	for _, n := range f.nodes {
 		if n.Disputed && n.Removed == nil && len(out) < maxNotices {

@@ -14,7 +14,7 @@ type Node struct {
 	About
 	Name         string        `json:"name"`                   // of the Node
 	Answer       string        `json:"answer"`                 // the chain in one sentence
-	Trail        *trace.Trail  `json:"trail"`                  // the output of `osm-gitops trace node/NAME -o json`
+	Trail        *trace.Result `json:"trail"`                  // the output of `osm-gitops trace node/NAME -o json`
 	Verification *Verification `json:"verification,omitempty"` // for ten minutes after a user requested it
 	CanVerify    bool          `json:"canVerify"`              // the parameter verify starts a verification
 	Command      string        `json:"verifyCommand"`          // the command for the same verification
@@ -28,14 +28,14 @@ type Verification struct {
 }
 
 // ViewNode builds the page of a node.
-func ViewNode(at time.Time, name string, t *trace.Trail) Node {
+func ViewNode(at time.Time, name string, t *trace.Result) Node {
 	v := Node{About: About{"Node", at}, Name: clean(name), Trail: t, Command: "osm-gitops verify node/" + clean(name)}
 	v.Answer = answer(v.Name, t)
 	return v
 }
 
 // answer states the origin of a node in one sentence.
-func answer(name string, t *trace.Trail) string {
+func answer(name string, t *trace.Result) string {
 	if t.Version == "" {
 		return "The configuration from which " + name + " was provisioned is unknown."
 	}

@@ -46,7 +46,7 @@ type NodeRow struct {
 }
 
 // ViewPool builds the page of a pool; false if there is none with this name.
-func ViewPool(f *Facts, key string, page int) (Pool, bool) {
+func ViewPool(f *Model, key string, page int) (Pool, bool) {
 	p := f.pools[key]
 	if p == nil {
 		return Pool{}, false
@@ -63,7 +63,7 @@ func ViewPool(f *Facts, key string, page int) (Pool, bool) {
 	return v, true
 }
 
-func (f *Facts) configurationOf(g lineage.Generation) Configuration {
+func (f *Model) configurationOf(g lineage.Generation) Configuration {
 	c := Configuration{
 		InputDigest: g.InputDigest, Profile: g.Profile, Version: g.Version, Commit: g.Commit,
 		Current: g.Until.IsZero(), From: g.From, Until: g.Until,

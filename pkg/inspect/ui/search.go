@@ -48,7 +48,7 @@ const (
 
 // ViewSearch finds nodes, commits, authors, profiles and pools by a part of their name, and
 // commits by a prefix. A result matches all words.
-func ViewSearch(f *Facts, query string, page int) Search {
+func ViewSearch(f *Model, query string, page int) Search {
 	query = strings.TrimSpace(clean(query))
 	query = query[:min(len(query), maxQuery)]
 	v := Search{About: About{"Search", f.At}, Query: query, Commits: []CommitRow{}, Profiles: []ProfileRow{}, Pools: []PoolRow{}, Items: []NodeRow{}}
@@ -99,7 +99,7 @@ func begins(words []string, commit string) bool {
 }
 
 // nodesByOrigin counts the existing nodes by commit and version.
-func (f *Facts) nodesByOrigin() map[originKey]int {
+func (f *Model) nodesByOrigin() map[originKey]int {
 	out := map[originKey]int{}
 	for _, n := range f.nodes {
 		if n.Removed == nil {
@@ -109,7 +109,7 @@ func (f *Facts) nodesByOrigin() map[originKey]int {
 	return out
 }
 
-func (f *Facts) findCommits(words []string, nodes map[originKey]int) []CommitRow {
+func (f *Model) findCommits(words []string, nodes map[originKey]int) []CommitRow {
 	out := []CommitRow{}
 	for id, c := range f.commits {
 		row := CommitRow{ID: id, Versions: []string{}}
@@ -133,7 +133,7 @@ func (f *Facts) findCommits(words []string, nodes map[originKey]int) []CommitRow
 	return out[:min(len(out), maxFound)]
 }
 
-func (f *Facts) findProfiles(words []string, nodes map[originKey]int) []ProfileRow {
+func (f *Model) findProfiles(words []string, nodes map[originKey]int) []ProfileRow {
 	out := []ProfileRow{}
 	for key, or := range f.origins {
 		if holds(words, or.Profile, or.Version, or.Source, or.Object) {

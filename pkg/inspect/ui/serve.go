@@ -181,7 +181,7 @@ func meant(r *http.Request) bool {
 	return site == "" || site == "none" || site == "same-origin"
 }
 
-func (s *Server) commit(ctx context.Context, f *Facts, id, pool string, page int) (shown, error) {
+func (s *Server) commit(ctx context.Context, f *Model, id, pool string, page int) (shown, error) {
 	full := f.Resolve(id)
 	v, ok := ViewCommit(f, full, pool, page)
 	if !ok {
@@ -199,7 +199,7 @@ func (s *Server) commit(ctx context.Context, f *Facts, id, pool string, page int
 
 // hosts returns the kinds of repository hosts from flags and from the webhooks of
 // ProfileSources.
-func (s *Server) hosts(f *Facts) githost.Hosts {
+func (s *Server) hosts(f *Model) githost.Hosts {
 	out := githost.Hosts{}
 	for i := range f.sources {
 		git, hook := f.sources[i].Spec.Git, f.sources[i].Spec.Webhook

@@ -19,14 +19,14 @@ type Snapshots struct {
 	Fresh, Wait, Stale time.Duration
 
 	mu      sync.Mutex
-	have    *Facts
+	have    *Model
 	reading *reading
 }
 
 // reading is one read of the cluster, for which several requests can wait.
 type reading struct {
 	done  chan struct{}
-	facts *Facts
+	facts *Model
 	err   error
 }
 
@@ -34,7 +34,7 @@ type reading struct {
 const readTime = time.Minute
 
 // Get returns facts. It returns an error if there are none that are recent enough.
-func (s *Snapshots) Get(ctx context.Context) (*Facts, error) {
+func (s *Snapshots) Get(ctx context.Context) (*Model, error) {
 	s.mu.Lock()
 	have, now := s.have, s.Clock.Now()
 	if have != nil && now.Sub(have.At) < s.Fresh {

@@ -33,7 +33,7 @@ type verifying struct {
 
 // keyOf distinguishes a node from an earlier one with its name, and from its earlier
 // provenance.
-func keyOf(name string, t *trace.Trail) string {
+func keyOf(name string, t *trace.Result) string {
 	key := name + "\n" + t.InputDigest
 	if t.Node != nil {
 		key += "\n" + string(t.Node.UID)
@@ -42,7 +42,7 @@ func keyOf(name string, t *trace.Trail) string {
 }
 
 // verification returns the cached verification of a node; with now, it verifies first.
-func (s *Server) verification(ctx context.Context, name string, t *trace.Trail, now bool) *Verification {
+func (s *Server) verification(ctx context.Context, name string, t *trace.Result, now bool) *Verification {
 	key := keyOf(name, t)
 	v := &s.verifying
 	v.once.Do(func() {

@@ -24,13 +24,13 @@ type trails struct {
 	pools map[string]string // by node or record
 }
 
-func (n *trails) Node(_ context.Context, name string) (*trace.Trail, error) {
-	return &trace.Trail{Pool: n.pools[name], Node: &trace.Node{Name: name}}, nil
+func (n *trails) Node(_ context.Context, name string) (*trace.Result, error) {
+	return &trace.Result{Pool: n.pools[name], Node: &trace.Node{Name: name}}, nil
 }
 
-func (n *trails) Provenance(_ context.Context, record string) (*trace.Trail, error) {
+func (n *trails) Provenance(_ context.Context, record string) (*trace.Result, error) {
 	name, _, _ := strings.Cut(record, ".")
-	return &trace.Trail{Pool: n.pools[name], Node: &trace.Node{Name: name}}, nil
+	return &trace.Result{Pool: n.pools[name], Node: &trace.Node{Name: name}}, nil
 }
 
 // twoTeams is a fleet with pools in two namespaces. Objects of the second are called

@@ -28,21 +28,21 @@ const (
 	RefusedDir = "refused"
 )
 
-// Kept is the result for a profile.
-type Kept string
+// Action is the result for a profile.
+type Action string
 
 // Results for a profile.
 const (
 	// KeptCopy is a file with the whole profile.
-	KeptCopy Kept = "copy"
+	KeptCopy Action = "copy"
 	// KeptOverlay is a ProfileOverlay on another profile.
-	KeptOverlay Kept = "overlay"
+	KeptOverlay Action = "overlay"
 	// KeptNothing is a profile that needs no file.
-	KeptNothing Kept = "left out"
+	KeptNothing Action = "left out"
 	// KeptRefused is a profile that osm-gitops rejects; its file is in RefusedDir.
-	KeptRefused Kept = "refused"
+	KeptRefused Action = "refused"
 	// KeptElsewhere is a profile of another namespace.
-	KeptElsewhere Kept = "not taken"
+	KeptElsewhere Action = "not taken"
 )
 
 // Outcome is the result for one profile.
@@ -50,7 +50,7 @@ type Outcome struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
 	Version   string `json:"version"`
-	Kept      Kept   `json:"kept"`
+	Kept      Action `json:"kept"`
 	// Path of its file, empty if there is none.
 	Path string `json:"path,omitempty"`
 	// Base of an overlay, "<profile> <version>".

@@ -171,13 +171,13 @@ func (r *reporter) source(name, provider, repo, apiURL string) *api.ProfileSourc
 
 func (r *reporter) looked(ps *api.ProfileSource, changed []string, problems ...error) {
 	ps.Status.Profiles = []api.ProfileEntry{{Name: "a", Version: "v2", Commit: commit}, {Name: "b", Version: "v1", Commit: "old"}, {Name: "gone", Removed: true}}
-	l := Look{Source: ps, Revision: "main@sha1:" + commit, Problems: problems}
+	l := Reconciliation{Source: ps, Revision: "main@sha1:" + commit, Problems: problems}
 	for _, e := range ps.Status.Profiles {
 		if slices.Contains(changed, e.Name) {
 			l.Changed = append(l.Changed, e)
 		}
 	}
-	r.Looked(l)
+	r.Reconciled(l)
 }
 
 // pool makes what a pool's configuration says about itself.
@@ -296,9 +296,9 @@ func TestRefusedCommit(t *testing.T) {
 	good := "success: 2 profiles applied, 0 pools rotated (osm-gitops/eu-1)"
 	r.looked(ps, nil)
 	h.wait(good)
-	refused := Look{Source: ps, Revision: "main@sha1:" + commit, Refused: fmt.Errorf("commit %s %q: it is not signed: %s", commit, "\x1b[31mx", strings.Repeat("long ", 100))}
-	r.Looked(refused)
-	r.Looked(refused)
+	refused := Reconciliation{Source: ps, Revision: "main@sha1:" + commit, Refused: fmt.Errorf("commit %s %q: it is not signed: %s", commit, "\x1b[31mx", strings.Repeat("long ", 100))}
+	r.Reconciled(refused)
+	r.Reconciled(refused)
 	bad := `failure: refused: commit 0123456789ab "\x1b[31mx": it is not signed: `
 	bad += strings.Repeat("long ", 100)[:140-len(strings.TrimPrefix(bad, "failure: "))-1] + "… (osm-gitops/eu-1)"
 	h.wait(good, bad)
@@ -330,19 +330,19 @@ func TestFaults(t *testing.T) {
 	h.wait(success)
 
 	other := strings.Repeat("b", 40)
-	revision := func(hex string) Look {
+	revision := func(hex string) Reconciliation {
 		ps.Status.Profiles = nil
-		return Look{Source: ps, Revision: "main@sha1:" + hex}
+		return Reconciliation{Source: ps, Revision: "main@sha1:" + hex}
 	}
 	h.answer("the token is "+canary, 401)
-	r.Looked(revision(other))
+	r.Reconciled(revision(other))
 	refused := r.event()
 	if !strings.Contains(refused, "CommitStatusRefused") || !strings.Contains(refused, "answers 401 for repository \"a/b\": grant apiToken") || strings.Contains(refused, canary) {
 		t.Errorf("told is %q", refused)
 	}
 	tries := h.count()
 	for range 3 {
-		r.Looked(revision(other))
+		r.Reconciled(revision(other))
 	}
 	time.Sleep(300 * time.Millisecond)
 	if h.count() != tries {
@@ -350,16 +350,16 @@ func TestFaults(t *testing.T) {
 	}
 	r.do(r.client.Patch(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "osps"}},
 		client.RawPatch("application/merge-patch+json", []byte(`{"data":{"apiToken":"bmV3"}}`))))
-	r.Looked(revision(other))
+	r.Reconciled(revision(other))
 	again := "success: 0 profiles applied, 0 pools rotated (osm-gitops/eu-1)"
 	h.wait(success, again)
 
 	// https://gitlab.com/gitlab-org/gitlab-foss/-/issues/25807
 	h.answer(`{"message":"Cannot transition status via :enqueue from :pending"}`, 400)
-	r.Looked(revision(strings.Repeat("c", 40)))
+	r.Reconciled(revision(strings.Repeat("c", 40)))
 	h.wait(success, again)
 	h.answer("", 307)
-	r.Looked(revision(strings.Repeat("d", 40)))
+	r.Reconciled(revision(strings.Repeat("d", 40)))
 	if told := r.event(); !strings.Contains(told, "a redirect") {
 		t.Errorf("told is %q", told)
 	}
@@ -389,7 +389,7 @@ func TestSilence(t *testing.T) {
 	r.looked(off, nil)
 	r.looked(r.source("generic", "generic", "https://example.com/octo/x", h.url), nil)
 	dirty := r.source("dirty", "github", "https://github.com/octo/dirty", h.url)
-	r.Looked(Look{Source: dirty, Revision: "sha256:" + strings.Repeat("a", 64)})
+	r.Reconciled(Reconciliation{Source: dirty, Revision: "sha256:" + strings.Repeat("a", 64)})
 	none := dirty.DeepCopy()
 	none.Spec.Webhook = nil
 	r.looked(none, nil)

@@ -232,5 +232,5 @@ func (s *Statuses) transport(to endpoint) (*source.Transport, error) {
 			return nil, refuse("spec.webhook.secretRef: ca.crt has no certificate in PEM")
 		}
 	}
-	return source.Way{Timeout: requestTime, AllowedCIDRs: s.AllowedCIDRs, Proxy: to.proxy}.Transport(config), nil
+	return source.HTTPOptions{Timeout: requestTime, AllowedCIDRs: s.AllowedCIDRs, Proxy: to.proxy}.Transport(config), nil
 }

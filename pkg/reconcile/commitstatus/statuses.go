@@ -41,8 +41,8 @@ const (
 	firstRetry, lastRetry = time.Second, 10 * time.Minute
 )
 
-// Look is the result of one reconciliation of a source.
-type Look struct {
+// Reconciliation is the result of one reconciliation of a source.
+type Reconciliation struct {
 	// Source is the ProfileSource with its new status.
 	Source *api.ProfileSource
 	// Revision that was read.
@@ -99,8 +99,8 @@ type job struct {
 // commitOf matches the commit in a revision such as "main@sha1:<40 hex>".
 var commitOf = regexp.MustCompile(`@sha1:([0-9a-f]{40})$`)
 
-// Looked takes the result of a reconciliation, and returns at once.
-func (s *Statuses) Looked(l Look) {
+// Reconciled takes the result of a reconciliation, and returns at once.
+func (s *Statuses) Reconciled(l Reconciliation) {
 	s.init()
 	ps := l.Source
 	key := client.ObjectKeyFromObject(ps)

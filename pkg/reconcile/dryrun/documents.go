@@ -49,7 +49,7 @@ const (
 )
 
 // documents compares the documents of a pool.
-func (w *World) documents(pool types.NamespacedName) []Document {
+func (w *Store) documents(pool types.NamespacedName) []Document {
 	names := lineage.NamesOf(pool)
 	out := []Document{{Stage: "bootstrap", Secret: names.Bootstrap}, {Stage: "provisioning", Secret: names.Provisioning}}
 	for i := range out {

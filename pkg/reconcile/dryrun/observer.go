@@ -71,14 +71,14 @@ func (o *Observer) observe(ctx context.Context) error {
 	}
 	for i := range list.Items {
 		ps := &list.Items[i]
-		if !o.Shard.Holds(ps) {
+		if !o.Shard.Includes(ps) {
 			continue
 		}
 		next := metav1.Condition{Type: api.ObservedCondition, Status: metav1.ConditionUnknown, Reason: api.ReasonNotObserved, ObservedGeneration: ps.Generation}
 		if err != nil {
 			next.Message = "unknown what would be done: " + clean(err.Error())
 		} else {
-			report.judge(ps, &next)
+			report.evaluate(ps, &next)
 		}
 		next.Message = redact.Shorten(redact.Printable(next.Message), redact.MaxCondition)
 		if err := o.say(ctx, ps, next); err != nil {
@@ -110,9 +110,9 @@ func (o *Observer) say(ctx context.Context, ps *api.ProfileSource, next metav1.C
 	return nil
 }
 
-// judge sets the condition to what would be done about a ProfileSource and the pools of
+// evaluate sets the condition to what would be done about a ProfileSource and the pools of
 // its profiles.
-func (r *Report) judge(ps *api.ProfileSource, c *metav1.Condition) {
+func (r *Report) evaluate(ps *api.ProfileSource, c *metav1.Condition) {
 	i := slices.IndexFunc(r.Sources, func(s Source) bool { return s.Name == client.ObjectKeyFromObject(ps).String() })
 	if i < 0 {
 		c.Message = "it has not been reconciled yet"

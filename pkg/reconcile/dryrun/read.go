@@ -21,7 +21,7 @@ type Trim func(obj any) (any, error)
 
 // reader reads a cluster with the writes applied.
 type reader struct {
-	world   *World
+	world   *Store
 	cluster string
 	from    client.Reader
 	trim    Trim // nil if nothing is removed
@@ -142,7 +142,7 @@ func (r reader) selected(kind schema.GroupVersionKind, items []runtime.Object, o
 }
 
 // IndexField registers a field for lists. It makes World a client.FieldIndexer.
-func (w *World) IndexField(_ context.Context, obj client.Object, field string, values client.IndexerFunc) error {
+func (w *Store) IndexField(_ context.Context, obj client.Object, field string, values client.IndexerFunc) error {
 	kind, err := apiutil.GVKForObject(obj, w.scheme)
 	if err != nil {
 		return fmt.Errorf("indexing %T: %w", obj, err)

@@ -33,11 +33,11 @@ const (
 	again = 2 * time.Second
 )
 
-// Rehearsal runs controllers. Its fields are set once; all of the controllers write into
+// DryRun runs controllers. Its fields are set once; all of the controllers write into
 // World, through its views.
-type Rehearsal struct {
-	// World stores their writes.
-	World *World
+type DryRun struct {
+	// Store stores their writes.
+	Store *Store
 	// Management has ProfileSources and configurations, Worker pools and nodes: the same
 	// View if there is one cluster.
 	Management, Worker *View
@@ -61,17 +61,17 @@ type Rehearsal struct {
 
 // Run runs all controllers until none has anything left to write, and reports the result.
 // The error is about listing objects; problems of single objects are in the report.
-func (r *Rehearsal) Run(ctx context.Context) (*Report, error) {
+func (r *DryRun) Run(ctx context.Context) (*Report, error) {
 	failed := map[string]error{}
 	for range mostRounds {
-		before := r.World.count()
+		before := r.Store.count()
 		if err := r.round(ctx, failed); err != nil {
 			return nil, err
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("rehearsing: %w", err)
 		}
-		if r.World.count() == before {
+		if r.Store.count() == before {
 			return r.report(ctx, failed)
 		}
 	}
@@ -79,7 +79,7 @@ func (r *Rehearsal) Run(ctx context.Context) (*Report, error) {
 }
 
 // round runs every controller for all objects: sources, then pools, then nodes.
-func (r *Rehearsal) round(ctx context.Context, failed map[string]error) error {
+func (r *DryRun) round(ctx context.Context, failed map[string]error) error {
 	run := func(kind string, c crreconcile.Reconciler, keys []types.NamespacedName) {
 		for _, key := range keys {
 			subject := subjectOf(kind, key)
@@ -90,7 +90,7 @@ func (r *Rehearsal) round(ctx context.Context, failed map[string]error) error {
 			}
 		}
 	}
-	if r.Shard.Rest() {
+	if r.Shard.IncludesUnlabeled() {
 		run(keeperKind, r.Keeper, []types.NamespacedName{{Namespace: r.Namespace, Name: api.DefaultsName}})
 	}
 	var sources api.ProfileSourceList
@@ -99,7 +99,7 @@ func (r *Rehearsal) round(ctx context.Context, failed map[string]error) error {
 	}
 	names := []types.NamespacedName{}
 	for i := range sources.Items {
-		if r.Shard.Holds(&sources.Items[i]) {
+		if r.Shard.Includes(&sources.Items[i]) {
 			names = append(names, client.ObjectKeyFromObject(&sources.Items[i]))
 		}
 	}
@@ -114,7 +114,7 @@ func (r *Rehearsal) round(ctx context.Context, failed map[string]error) error {
 	}
 	run(poolKind, r.Pools, pools)
 	rollouts()
-	if r.Nodes == nil || !r.Shard.Rest() {
+	if r.Nodes == nil || !r.Shard.IncludesUnlabeled() {
 		return nil
 	}
 	nodes := kubeclient.MetadataList(corev1.SchemeGroupVersion.WithKind("Node"))
@@ -130,15 +130,15 @@ func (r *Rehearsal) round(ctx context.Context, failed map[string]error) error {
 }
 
 // drive runs a controller for one object until it has nothing left to write.
-func (r *Rehearsal) drive(ctx context.Context, c crreconcile.Reconciler, subject string, key types.NamespacedName) error {
-	r.World.begin(subject)
+func (r *DryRun) drive(ctx context.Context, c crreconcile.Reconciler, subject string, key types.NamespacedName) error {
+	r.Store.begin(subject)
 	for range mostRuns {
-		before := r.World.count()
+		before := r.Store.count()
 		res, err := c.Reconcile(ctx, ctrl.Request{NamespacedName: key})
 		if err != nil {
 			return err
 		}
-		if raced := res.RequeueAfter > 0 && res.RequeueAfter < again; !raced && r.World.count() == before {
+		if raced := res.RequeueAfter > 0 && res.RequeueAfter < again; !raced && r.Store.count() == before {
 			return nil
 		}
 	}
@@ -147,14 +147,14 @@ func (r *Rehearsal) drive(ctx context.Context, c crreconcile.Reconciler, subject
 
 // pools lists the MachineDeployments that are pools, or were: the objects of a deleted
 // one are included, too.
-func (r *Rehearsal) pools(ctx context.Context) ([]types.NamespacedName, error) {
+func (r *DryRun) pools(ctx context.Context) ([]types.NamespacedName, error) {
 	names, others := map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}
 	var mds cluster.MachineDeploymentList
 	if err := r.Worker.List(ctx, &mds, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing MachineDeployments: %w", err)
 	}
 	for i := range mds.Items {
-		if md := &mds.Items[i]; !r.Shard.Holds(md) {
+		if md := &mds.Items[i]; !r.Shard.Includes(md) {
 			others[client.ObjectKeyFromObject(md)] = true
 		} else if md.Annotations[api.AnnotationOSP] != "" || controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
 			names[client.ObjectKeyFromObject(md)] = true
@@ -162,7 +162,7 @@ func (r *Rehearsal) pools(ctx context.Context) ([]types.NamespacedName, error) {
 	}
 	made := func(obj client.Object) {
 		key, ok := lineage.ParsePool(lineage.PoolOf(obj))
-		if ok && !others[key] && (names[key] || r.Shard.Rest()) {
+		if ok && !others[key] && (names[key] || r.Shard.IncludesUnlabeled()) {
 			names[key] = true
 		}
 	}

@@ -45,9 +45,9 @@ type Report struct {
 
 // Subject is an object that the controller handles.
 type Subject struct {
-	Name   string  `json:"name"`
-	Writes []Write `json:"writes"`
-	Says   []Said  `json:"says"`
+	Name   string          `json:"name"`
+	Writes []Write         `json:"writes"`
+	Says   []ReportedEvent `json:"says"`
 	// Problem is why it could not be checked completely.
 	Problem string `json:"problem,omitempty"`
 }
@@ -97,8 +97,8 @@ type Write struct {
 	What []string `json:"what,omitempty"`
 }
 
-// Said is an event that the controller would emit.
-type Said struct {
+// ReportedEvent is an event that the controller would emit.
+type ReportedEvent struct {
 	Warning bool   `json:"warning"`
 	Reason  string `json:"reason"`
 	Text    string `json:"text"`
@@ -119,23 +119,23 @@ func (r *Report) Failed() bool {
 	return slices.ContainsFunc(r.Nodes, func(s Subject) bool { return s.Problem != "" })
 }
 
-// told are the objects with writes or events, by subject.
-type told struct {
+// eventLog are the objects with writes or events, by subject.
+type eventLog struct {
 	subjects map[string]*Subject
 	replaced map[string]bool // pools whose template changes
 }
 
-func (t *told) of(subject string) *Subject {
+func (t *eventLog) of(subject string) *Subject {
 	if t.subjects[subject] == nil {
 		_, plain, _ := cutLast(subject)
-		t.subjects[subject] = &Subject{Name: plain, Writes: []Write{}, Says: []Said{}}
+		t.subjects[subject] = &Subject{Name: plain, Writes: []Write{}, Says: []ReportedEvent{}}
 	}
 	return t.subjects[subject]
 }
 
 // take records a write or event: those about a MachineDeployment belong to its pool,
 // those of a rollout to its ProfileSource.
-func (t *told) take(a act, w Write) {
+func (t *eventLog) take(a act, w Write) {
 	if a.said != nil {
 		if s := t.of(reported(a.subject)); !slices.Contains(s.Says, *a.said) {
 			s.Says = append(s.Says, *a.said)
@@ -153,7 +153,7 @@ func (t *told) take(a act, w Write) {
 
 // keys lists the pools with writes or events, including those that were deleted with all
 // of their objects.
-func (t *told) keys() (out []types.NamespacedName) {
+func (t *eventLog) keys() (out []types.NamespacedName) {
 	for subject := range t.subjects {
 		if key, ok := strings.CutPrefix(subject, poolKind+" "); ok {
 			ns, name, _ := strings.Cut(key, "/")
@@ -164,12 +164,12 @@ func (t *told) keys() (out []types.NamespacedName) {
 }
 
 // report groups the writes by object.
-func (r *Rehearsal) report(ctx context.Context, failed map[string]error) (*Report, error) {
-	r.World.mu.Lock()
-	acts := slices.Clone(r.World.acts)
-	r.World.mu.Unlock()
-	all := &told{subjects: map[string]*Subject{}, replaced: map[string]bool{}}
-	out := &Report{Settings: []render.Warning{}, Sources: []Source{}, Pools: []Pool{}, Nodes: []Subject{}, References: []string{}, Writes: r.World.count()}
+func (r *DryRun) report(ctx context.Context, failed map[string]error) (*Report, error) {
+	r.Store.mu.Lock()
+	acts := slices.Clone(r.Store.acts)
+	r.Store.mu.Unlock()
+	all := &eventLog{subjects: map[string]*Subject{}, replaced: map[string]bool{}}
+	out := &Report{Settings: []render.Warning{}, Sources: []Source{}, Pools: []Pool{}, Nodes: []Subject{}, References: []string{}, Writes: r.Store.count()}
 	if r.Settings != nil {
 		settings, _ := r.Settings(ctx) // pools report problems of the Secret
 		out.Settings = append(out.Settings, settings.Warnings()...)
@@ -197,8 +197,8 @@ func (r *Rehearsal) report(ctx context.Context, failed map[string]error) (*Repor
 	}
 	for _, key := range slices.Compact(sorted(append(keys, all.keys()...))) {
 		name := subjectOf(poolKind, key)
-		p := Pool{Subject: *all.of(name), Replaced: all.replaced[name], Documents: r.World.documents(key)}
-		if err := r.judge(ctx, &p, key, out); err != nil {
+		p := Pool{Subject: *all.of(name), Replaced: all.replaced[name], Documents: r.Store.documents(key)}
+		if err := r.evaluate(ctx, &p, key, out); err != nil {
 			return nil, err
 		}
 		p.Machines = p.noticed()
@@ -227,14 +227,14 @@ func cutLast(s string) (before, after string, found bool) {
 }
 
 // sources adds the ProfileSources.
-func (r *Rehearsal) sources(ctx context.Context, out *Report, all *told) error {
+func (r *DryRun) sources(ctx context.Context, out *Report, all *eventLog) error {
 	var list api.ProfileSourceList
 	if err := r.Management.List(ctx, &list); err != nil {
 		return fmt.Errorf("listing ProfileSources: %w", err)
 	}
 	for i := range list.Items {
 		ps := &list.Items[i]
-		if ps.Namespace != r.Namespace || !r.Shard.Holds(ps) {
+		if ps.Namespace != r.Namespace || !r.Shard.Includes(ps) {
 			continue
 		}
 		s := Source{Subject: *all.of(subjectOf(sourceKind, types.NamespacedName{Namespace: ps.Namespace, Name: ps.Name}))}
@@ -251,9 +251,9 @@ func (r *Rehearsal) sources(ctx context.Context, out *Report, all *told) error {
 	return nil
 }
 
-// judge determines whether a pool would have what it requests: a warning says why not, or
+// evaluate determines whether a pool would have what it requests: a warning says why not, or
 // an annotation of its configuration if it was reported before.
-func (r *Rehearsal) judge(ctx context.Context, p *Pool, key types.NamespacedName, out *Report) error {
+func (r *DryRun) evaluate(ctx context.Context, p *Pool, key types.NamespacedName, out *Report) error {
 	for _, s := range p.Says {
 		if s.Warning {
 			p.Refused, p.Waits = s.Text, s.Reason == api.EventWaiting
@@ -295,7 +295,7 @@ func (r *Rehearsal) judge(ctx context.Context, p *Pool, key types.NamespacedName
 }
 
 // write describes a request.
-func (r *Rehearsal) write(a act) Write {
+func (r *DryRun) write(a act) Write {
 	w := Write{Verb: a.verb, Kind: a.at.kind.Kind, Group: a.at.kind.Group, Namespace: a.at.key.Namespace, Name: a.at.key.Name, Part: a.part, What: a.what}
 	if r.Management != r.Worker {
 		w.Cluster = a.at.cluster

@@ -61,11 +61,11 @@ func TestDocuments(t *testing.T) {
 
 // Changes are named by their key, and no value is reported (security.md 15).
 func TestFields(t *testing.T) {
-	r := &Rehearsal{World: NewWorld(nil, nil)}
-	r.World.keep(verbPatch, ref{kind: corev1.SchemeGroupVersion.WithKind("Secret"), key: types.NamespacedName{Namespace: "ns", Name: "s"}}, "",
+	r := &DryRun{Store: NewWorld(nil, nil)}
+	r.Store.keep(verbPatch, ref{kind: corev1.SchemeGroupVersion.WithKind("Secret"), key: types.NamespacedName{Namespace: "ns", Name: "s"}}, "",
 		[]byte(`{"metadata":{"resourceVersion":"1","annotations":{"gone":"canary","same":"x"}},"data":{"k":"Y2FuYXJ5"},"spec":{"a":1}}`),
 		[]byte(`{"metadata":{"resourceVersion":"2","annotations":{"new":"canary","same":"x"},"finalizers":["f"]},"data":{"k":"b3RoZXI="},"spec":{"a":1}}`))
-	w := r.write(r.World.acts[0])
+	w := r.write(r.Store.acts[0])
 	if want := []string{"annotation gone", "annotation new", "data k", "finalizers"}; !slices.Equal(w.What, want) {
 		t.Errorf("got %q, want %q", w.What, want)
 	}

@@ -20,9 +20,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// World is the state of clusters with writes that are stored here and sent nowhere.
+// Store is the state of clusters with writes that are stored here and sent nowhere.
 // Create it with NewWorld.
-type World struct {
+type Store struct {
 	scheme *runtime.Scheme
 	clock  clock.PassiveClock
 
@@ -68,7 +68,7 @@ type act struct {
 	part    string   // the subresource, "" for the object itself
 	what    []string // changed
 	stamped bool     // the spec of a MachineDeployment changed
-	said    *Said
+	said    *ReportedEvent
 }
 
 // change has a Secret before and after: in JSON, nil if it does not exist.
@@ -86,14 +86,14 @@ const (
 )
 
 // NewWorld returns a World without writes.
-func NewWorld(scheme *runtime.Scheme, clock clock.PassiveClock) *World {
-	w := &World{scheme: scheme, clock: clock, indexes: map[string]client.IndexerFunc{}}
+func NewWorld(scheme *runtime.Scheme, clock clock.PassiveClock) *Store {
+	w := &Store{scheme: scheme, clock: clock, indexes: map[string]client.IndexerFunc{}}
 	w.Reset()
 	return w
 }
 
 // Reset forgets all writes.
-func (w *World) Reset() {
+func (w *Store) Reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.objects, w.changes = map[group]map[types.NamespacedName]*object{}, map[types.NamespacedName]*change{}
@@ -101,21 +101,21 @@ func (w *World) Reset() {
 }
 
 // begin sets the subject of the following writes.
-func (w *World) begin(subject string) {
+func (w *Store) begin(subject string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.subject = subject
 }
 
 // count is the number of writes so far.
-func (w *World) count() int {
+func (w *Store) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.writes
 }
 
 // of returns the written object; nil if there is none.
-func (w *World) of(at ref) *object {
+func (w *Store) of(at ref) *object {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.objects[at.group()][at.key]
@@ -123,7 +123,7 @@ func (w *World) of(at ref) *object {
 
 // written returns the written objects of a list: those of a kind in its namespace with
 // its labels. The second result reports whether any object of the kind was written there.
-func (w *World) written(at ref, o client.ListOptions) (listed map[types.NamespacedName]*object, written bool) {
+func (w *Store) written(at ref, o client.ListOptions) (listed map[types.NamespacedName]*object, written bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	listed = map[types.NamespacedName]*object{}
@@ -149,7 +149,7 @@ func (w *World) written(at ref, o client.ListOptions) (listed map[types.Namespac
 }
 
 // keep stores a write. An object without finalizers that is being deleted is removed.
-func (w *World) keep(verb string, at ref, part string, before, after []byte) {
+func (w *Store) keep(verb string, at ref, part string, before, after []byte) {
 	m := metaOf(after)
 	obj := &object{doc: after, labels: m.Labels, gone: after == nil || m.DeletionTimestamp != nil && len(m.Finalizers) == 0}
 	a := act{verb: verb, at: at, part: part, what: changed(part, before, after)}
@@ -173,21 +173,21 @@ func (w *World) keep(verb string, at ref, part string, before, after []byte) {
 }
 
 // next returns a new number.
-func (w *World) next() int {
+func (w *Store) next() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.serial++
 	return w.serial
 }
 
-func (w *World) version() string { return fmt.Sprintf("rehearsed-%d", w.next()) }
+func (w *Store) version() string { return fmt.Sprintf("rehearsed-%d", w.next()) }
 
 // Eventf records an event. It makes World an events.EventRecorder, which has these
 // parameters.
-func (w *World) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {
+func (w *Store) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.acts = append(w.acts, act{subject: w.subject, said: &Said{
+	w.acts = append(w.acts, act{subject: w.subject, said: &ReportedEvent{
 		Warning: kind == corev1.EventTypeWarning, Reason: reason, Text: redact.Text(redact.Mask(fmt.Sprintf(note, args...)), redact.MaxEvent),
 	}})
 }
@@ -236,7 +236,7 @@ func decode[T client.Object](doc []byte, into T) (out T, ok bool) {
 }
 
 // newMeta adds the fields that the API server sets in a new object.
-func (w *World) newMeta(obj client.Object) {
+func (w *Store) newMeta(obj client.Object) {
 	n := w.next()
 	obj.SetUID(types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", n)))
 	obj.SetResourceVersion(fmt.Sprintf("rehearsed-%d", n))

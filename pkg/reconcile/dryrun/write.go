@@ -43,7 +43,7 @@ var _ client.Client = &View{}
 
 // View returns a cluster with a name: cached reads from a cache, whose objects trim
 // reduces, and live reads from the API server.
-func (w *World) View(cluster string, cached client.Client, live client.Reader, trim Trim) *View {
+func (w *Store) View(cluster string, cached client.Client, live client.Reader, trim Trim) *View {
 	return &View{
 		reader: reader{world: w, cluster: cluster, from: cached, trim: trim},
 		Live:   reader{world: w, cluster: cluster, from: live}, knows: cached,

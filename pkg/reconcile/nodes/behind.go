@@ -34,13 +34,13 @@ func behind(np *api.NodeProvenance, pool lineage.Timeline) (api.Behind, *api.Mis
 	return is, &missing[0]
 }
 
-// follower updates Behind when a pool gets another version. Each node falls behind once,
+// behindReconciler updates Behind when a pool gets another version. Each node falls behind once,
 // whatever follows: it only writes to nodes that had the pool's version.
-type follower struct{ *Reconciler }
+type behindReconciler struct{ *Reconciler }
 
 // Reconcile updates Behind of the nodes of one pool.
-func (r follower) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	nodes, err := r.known(ctx, client.MatchingFields{poolIndex: req.String()})
+func (r behindReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	nodes, err := r.existing(ctx, client.MatchingFields{poolIndex: req.String()})
 	if err != nil || len(nodes) == 0 {
 		return ctrl.Result{}, err // a new pool has no nodes, so its records need not be read
 	}

@@ -47,7 +47,7 @@ func TestBehindIsNotToldOfARecreatedNode(t *testing.T) {
 	f.serve(pool, "v2.0.0")
 
 	here := Cluster{Client: unindexed{f.client}, Live: f.client}
-	r := follower{&Reconciler{Management: here, Worker: here, Clock: f.clock, Namespace: f.ns, pace: flowcontrol.NewFakeAlwaysRateLimiter()}}
+	r := behindReconciler{&Reconciler{Management: here, Worker: here, Clock: f.clock, Namespace: f.ns, pace: flowcontrol.NewFakeAlwaysRateLimiter()}}
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: pool.Namespace, Name: pool.Name}}); err != nil {
 		t.Fatal(err)
 	}

@@ -73,7 +73,7 @@ type Reconciler struct {
 
 	timelines      timelines
 	configurations configurations
-	answers        answers
+	reports        reportLimiter
 	counts         counts
 	pace           flowcontrol.RateLimiter // limits writes that a push causes
 }
@@ -82,7 +82,7 @@ type Reconciler struct {
 // now, and those that had it before.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	err := r.reconcile(ctx, req)
-	if errors.Is(err, errUnkept) || errors.Is(err, errAgain) { // the audit log has reported it, or there is nothing to report
+	if errors.Is(err, errAuditPending) || errors.Is(err, errAgain) { // the audit log has reported it, or there is nothing to report
 		return ctrl.Result{RequeueAfter: wait.Jitter(later, 1)}, nil
 	}
 	return ctrl.Result{}, err
@@ -108,9 +108,9 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
 		case np.Spec.Node.Name != req.Name: // two names with the same label
 		case node != nil && np.Spec.Node.UID == node.UID:
 			own = np
-		case np.Status.Removed == nil || len(r.owed(np)) > 0:
+		case np.Status.Removed == nil || len(r.missingAuditEntries(np)) > 0:
 			err := r.markRemoved(ctx, np)
-			if errors.Is(err, errUnkept) {
+			if errors.Is(err, errAuditPending) {
 				unkept, err = err, nil
 			}
 			if err != nil {
@@ -132,13 +132,13 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
 		}
 		whole = true
 	}
-	if !whole && r.changed(node, own) && !r.answers.allow(node.UID, r.Clock.Now()) {
+	if !whole && r.changed(node, own) && !r.reports.allow(node.UID, r.Clock.Now()) {
 		return errAgain
 	}
 	if err := r.annotate(ctx, node, own.Name); err != nil {
 		return err
 	}
-	if err := r.keepStatus(ctx, node, subject{own, whole, pool}); err != nil {
+	if err := r.keepStatus(ctx, node, statusTarget{own, whole, pool}); err != nil {
 		return err
 	}
 	return unkept
@@ -155,9 +155,9 @@ func (r *Reconciler) changed(node *metav1.PartialObjectMetadata, np *api.NodePro
 	return judged && (!named(node) || !sameReport(np.Status.Reported, lineage.ReportOf(node)))
 }
 
-// subject is a NodeProvenance whose status is checked. whole reports that nothing was
+// statusTarget is a NodeProvenance whose status is checked. whole reports that nothing was
 // trimmed from it; pool has the records of its pool, nil if they were not read yet.
-type subject struct {
+type statusTarget struct {
 	*api.NodeProvenance
 
 	whole bool
@@ -188,7 +188,7 @@ func (r *Reconciler) write(ctx context.Context, node *metav1.PartialObjectMetada
 			return nil, nil, err // other machines than ours
 		}
 	}
-	window, err := r.windowOf(ctx, node, from)
+	window, err := r.provenanceWindow(ctx, node, from)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -295,7 +295,7 @@ func (r *Reconciler) annotate(ctx context.Context, node *metav1.PartialObjectMet
 
 // keepStatus writes the parts of a status that are missing or outdated, except for
 // Behind, see behind.go. Missing audit log entries are written first.
-func (r *Reconciler) keepStatus(ctx context.Context, node *metav1.PartialObjectMetadata, np subject) error {
+func (r *Reconciler) keepStatus(ctx context.Context, node *metav1.PartialObjectMetadata, np statusTarget) error {
 	report := lineage.ReportOf(node)
 	before := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition)
 	against, err := r.contradicted(ctx, node, np.NodeProvenance)
@@ -303,7 +303,7 @@ func (r *Reconciler) keepStatus(ctx context.Context, node *metav1.PartialObjectM
 		return err
 	}
 	judged := before != nil && sameReport(np.Status.Reported, report) && (before.Reason == api.ReasonOtherMachine) == (against != "")
-	if judged && np.Status.Behind != "" && len(r.owed(np.NodeProvenance)) == 0 {
+	if judged && np.Status.Behind != "" && len(r.missingAuditEntries(np.NodeProvenance)) == 0 {
 		return nil
 	}
 	pool := types.NamespacedName{Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name}
@@ -379,7 +379,7 @@ func (r *Reconciler) markRemoved(ctx context.Context, np *api.NodeProvenance) er
 // and the error is errUnkept.
 func (r *Reconciler) patchWithFacts(ctx context.Context, next *api.NodeProvenance, whole bool, change map[string]any) error {
 	noted, unkept := r.keepFacts(ctx, next, whole)
-	if unkept != nil && !errors.Is(unkept, errUnkept) {
+	if unkept != nil && !errors.Is(unkept, errAuditPending) {
 		return unkept
 	}
 	if noted != nil {

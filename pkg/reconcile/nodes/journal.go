@@ -23,12 +23,12 @@ type Journal interface {
 	Append(facts ...auditlog.Fact) error
 }
 
-// errUnkept reports that the audit log could not be written, which is logged there.
-var errUnkept = errors.New("the audit log lacks a fact")
+// errAuditPending reports that the audit log could not be written, which is logged there.
+var errAuditPending = errors.New("the audit log lacks a fact")
 
-// owed returns the entries about a node that the audit log lacks, according to the
+// missingAuditEntries returns the entries about a node that the audit log lacks, according to the
 // status. It only uses fields that the cache has.
-func (r *Reconciler) owed(np *api.NodeProvenance) []auditlog.Fact {
+func (r *Reconciler) missingAuditEntries(np *api.NodeProvenance) []auditlog.Fact {
 	if r.Journal == nil {
 		return nil
 	}
@@ -70,7 +70,7 @@ func fact(np *api.NodeProvenance, kind auditlog.Kind, occasion string) auditlog.
 // record in the status; nil for none. If whole is false, trimmed fields are read again.
 // The error is errUnkept if the audit log cannot be written.
 func (r *Reconciler) keepFacts(ctx context.Context, np *api.NodeProvenance, whole bool) (*api.ProvenanceJournaled, error) {
-	facts := r.owed(np)
+	facts := r.missingAuditEntries(np)
 	if len(facts) == 0 {
 		return nil, nil
 	}
@@ -85,7 +85,7 @@ func (r *Reconciler) keepFacts(ctx context.Context, np *api.NodeProvenance, whol
 	}
 	noted := api.ProvenanceJournaled{}
 	for i := range facts {
-		tell(&facts[i], full, np)
+		addDetails(&facts[i], full, np)
 		switch id := facts[i].ID(); facts[i].Kind {
 		case auditlog.NodeJoined:
 			noted.Joined = id
@@ -96,13 +96,13 @@ func (r *Reconciler) keepFacts(ctx context.Context, np *api.NodeProvenance, whol
 		}
 	}
 	if err := r.Journal.Append(facts...); err != nil {
-		return nil, fmt.Errorf("%w: %w", errUnkept, err)
+		return nil, fmt.Errorf("%w: %w", errAuditPending, err)
 	}
 	return &noted, nil
 }
 
-// tell adds the details of an object, and of its new status, to an entry.
-func tell(f *auditlog.Fact, np, now *api.NodeProvenance) {
+// addDetails adds the details of an object, and of its new status, to an entry.
+func addDetails(f *auditlog.Fact, np, now *api.NodeProvenance) {
 	f.Pool = &auditlog.Object{Kind: "MachineDeployment", Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name, UID: string(np.Spec.Pool.UID)}
 	f.Is = configurationFact(np.Spec.Configuration)
 	switch f.Kind {
@@ -167,7 +167,7 @@ func (r *Reconciler) keepDropped(ctx context.Context, np *api.NodeProvenance) (b
 	f := fact(&live, auditlog.ProvenanceDropped, "")
 	f.Since, f.Record = stamp(live.Status.Removed.Time), record
 	if err := r.Journal.Append(f); err != nil {
-		return false, fmt.Errorf("%w: %w", errUnkept, err)
+		return false, fmt.Errorf("%w: %w", errAuditPending, err)
 	}
 	return true, nil
 }

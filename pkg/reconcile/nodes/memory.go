@@ -21,14 +21,14 @@ const (
 	later = time.Minute
 )
 
-// answers records when the reports of nodes were handled.
-type answers struct {
+// reportLimiter records when the reports of nodes were handled.
+type reportLimiter struct {
 	mu   sync.Mutex
 	last map[types.UID]time.Time
 }
 
 // allow reports whether the report of a node can be handled now, and records it.
-func (a *answers) allow(node types.UID, now time.Time) bool {
+func (a *reportLimiter) allow(node types.UID, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if last, ok := a.last[node]; ok && now.Before(last.Add(later)) && !now.Before(last) {

@@ -104,10 +104,10 @@ func mayBe(m *cluster.Machine, node *metav1.PartialObjectMetadata) bool {
 // knownOf lists the NodeProvenances of all nodes with a name. They are trimmed and belong
 // to the cache: do not modify them.
 func (r *Reconciler) knownOf(ctx context.Context, name string) ([]api.NodeProvenance, error) {
-	return r.known(ctx, client.MatchingFields{nodeIndex: name})
+	return r.existing(ctx, client.MatchingFields{nodeIndex: name})
 }
 
-func (r *Reconciler) known(ctx context.Context, by ...client.ListOption) ([]api.NodeProvenance, error) {
+func (r *Reconciler) existing(ctx context.Context, by ...client.ListOption) ([]api.NodeProvenance, error) {
 	var list api.NodeProvenanceList
 	if err := r.Worker.List(ctx, &list, append(by, client.UnsafeDisableDeepCopy)...); err != nil {
 		return nil, fmt.Errorf("listing NodeProvenances: %w", err)
@@ -115,12 +115,12 @@ func (r *Reconciler) known(ctx context.Context, by ...client.ListOption) ([]api.
 	return list.Items, nil
 }
 
-// windowOf returns the time in which a machine fetched its documents. It ended when the
+// provenanceWindow returns the time in which a machine fetched its documents. It ended when the
 // first of its nodes joined: a Node can be deleted and created again while its machine
 // remains.
-func (r *Reconciler) windowOf(ctx context.Context, node *metav1.PartialObjectMetadata, from lineage.Chain) (api.ProvenanceWindow, error) {
+func (r *Reconciler) provenanceWindow(ctx context.Context, node *metav1.PartialObjectMetadata, from lineage.Chain) (api.ProvenanceWindow, error) {
 	w := api.ProvenanceWindow{Until: node.CreationTimestamp}
-	earlier, err := r.known(ctx, client.MatchingFields{machineIndex: string(from.Machine.UID)})
+	earlier, err := r.existing(ctx, client.MatchingFields{machineIndex: string(from.Machine.UID)})
 	if err != nil {
 		return w, err
 	}

@@ -23,7 +23,7 @@ func (r *Reconciler) retain(ctx context.Context) error {
 	ticker := time.NewTicker(retainInterval)
 	defer ticker.Stop()
 	for {
-		if err := r.sweep(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errUnkept) { // already logged
+		if err := r.sweep(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errAuditPending) { // already logged
 			log.FromContext(ctx).Error(err, "removing old NodeProvenances")
 		}
 		select {
@@ -37,7 +37,7 @@ func (r *Reconciler) retain(ctx context.Context) error {
 // sweep deletes the NodeProvenances of deleted nodes that are older than Age, and the
 // oldest ones beyond Max. None is deleted before the audit log has it.
 func (r *Reconciler) sweep(ctx context.Context) error {
-	all, err := r.known(ctx)
+	all, err := r.existing(ctx)
 	if err != nil {
 		return err
 	}

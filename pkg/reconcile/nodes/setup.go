@@ -96,7 +96,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 		Named("node-behind").
 		WatchesRawSource(source.Kind(w.Management, &osm.OperatingSystemConfig{}, handler.TypedEnqueueRequestsFromMapFunc(
 			func(_ context.Context, osc *osm.OperatingSystemConfig) []crreconcile.Request { return poolOf(osc) }), configReplaced)).
-		Complete(follower{r})
+		Complete(behindReconciler{r})
 	if err != nil {
 		return fmt.Errorf("setting up the controller of nodes that are behind: %w", err)
 	}

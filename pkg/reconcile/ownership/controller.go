@@ -28,7 +28,7 @@ const (
 
 // Setup registers a controller that records who applied profiles as soon as they are
 // created, whether or not a pool uses them.
-func (n *Noter) Setup(mgr ctrl.Manager) error {
+func (n *Resolver) Setup(mgr ctrl.Manager) error {
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("applied-profile").
 		For(&osm.OperatingSystemProfile{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(obj client.Object) bool {
@@ -43,7 +43,7 @@ func (n *Noter) Setup(mgr ctrl.Manager) error {
 }
 
 // Reconcile records who applied one profile.
-func (n *Noter) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (n *Resolver) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var osp osm.OperatingSystemProfile
 	if err := n.Client.Get(ctx, req.NamespacedName, &osp); err != nil {
 		if apierrors.IsNotFound(err) {

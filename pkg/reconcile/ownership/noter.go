@@ -36,7 +36,7 @@ const unknownFor = time.Minute
 var fluxGroup = schema.GroupVersion{Group: "source.toolkit.fluxcd.io", Version: "v1"}
 
 // A Noter finds who applied profiles. Its fields are set once, before its first use.
-type Noter struct {
+type Resolver struct {
 	// Client writes annotations; nil writes none, for a dry run.
 	Client client.Client
 	// Live reads Kustomizations and Applications, which are not watched.
@@ -88,7 +88,7 @@ func (e *TwoError) Error() string {
 // Of finds who applied a profile, and records it. It costs nothing for an object without
 // marks, and no request for one that was recorded with this content. The error is a
 // *TwoError, ErrRaced, or the API server's.
-func (n *Noter) Of(ctx context.Context, osp *osm.OperatingSystemProfile) (Found, error) {
+func (n *Resolver) Of(ctx context.Context, osp *osm.OperatingSystemProfile) (Found, error) {
 	by := marks(osp, n.ArgoNamespace)
 	if osp.Labels[api.LabelSource] != "" || len(by) == 0 {
 		return Found{}, nil
@@ -124,7 +124,7 @@ func (n *Noter) Of(ctx context.Context, osp *osm.OperatingSystemProfile) (Found,
 }
 
 // keep caches an answer, and drops old ones.
-func (n *Noter) keep(osp *osm.OperatingSystemProfile, a answer) {
+func (n *Resolver) keep(osp *osm.OperatingSystemProfile, a answer) {
 	if n.answers == nil {
 		n.answers = map[types.UID]answer{}
 	}
@@ -161,7 +161,7 @@ const (
 
 // ask checks each applier. Two count as two even if one of them cannot be read; but the
 // mark of one that is not in this cluster can be a leftover, if another lists the object.
-func (n *Noter) ask(ctx context.Context, osp *osm.OperatingSystemProfile, by []Applier) (Found, error) {
+func (n *Resolver) ask(ctx context.Context, osp *osm.OperatingSystemProfile, by []Applier) (Found, error) {
 	live := &osm.OperatingSystemProfile{}
 	if err := n.Live.Get(ctx, client.ObjectKeyFromObject(osp), live); err != nil {
 		return Found{}, raced(fmt.Errorf("reading OperatingSystemProfile %s/%s: %w", osp.Namespace, osp.Name, err))
@@ -200,7 +200,7 @@ func (n *Noter) ask(ctx context.Context, osp *osm.OperatingSystemProfile, by []A
 
 // before warns if a previous applier still lists the object: of two Kustomizations the
 // labels name the one that applied it last.
-func (n *Noter) before(ctx context.Context, osp *osm.OperatingSystemProfile, now []Applier) (warning string, err error) {
+func (n *Resolver) before(ctx context.Context, osp *osm.OperatingSystemProfile, now []Applier) (warning string, err error) {
 	kind, key, _ := strings.Cut(osp.Annotations[api.AnnotationAppliedBy], " ")
 	namespace, name, ok := strings.Cut(key, "/")
 	a := Applier{Kind: kind, Namespace: namespace, Name: name, unsure: true}
@@ -215,7 +215,7 @@ func (n *Noter) before(ctx context.Context, osp *osm.OperatingSystemProfile, now
 }
 
 // askOne checks one applier.
-func (n *Noter) askOne(ctx context.Context, osp *osm.OperatingSystemProfile, a Applier) (Found, claim, error) {
+func (n *Resolver) askOne(ctx context.Context, osp *osm.OperatingSystemProfile, a Applier) (Found, claim, error) {
 	kind := kustomizationKind
 	if a.Kind == Application {
 		kind = applicationKind
@@ -243,7 +243,7 @@ func (n *Noter) askOne(ctx context.Context, osp *osm.OperatingSystemProfile, a A
 }
 
 // origin returns where an applier has an object from.
-func (n *Noter) origin(ctx context.Context, obj *unstructured.Unstructured, osp *osm.OperatingSystemProfile, by managers, a Applier) (Found, claim, error) {
+func (n *Resolver) origin(ctx context.Context, obj *unstructured.Unstructured, osp *osm.OperatingSystemProfile, by managers, a Applier) (Found, claim, error) {
 	if a.Kind == Application {
 		f, c := argoFound(obj, osp, !a.unsure)
 		return f, c, nil
@@ -263,7 +263,7 @@ func (n *Noter) origin(ctx context.Context, obj *unstructured.Unstructured, osp 
 
 // repository returns the address of a Kustomization's source, empty if it is not
 // available.
-func (n *Noter) repository(ctx context.Context, k *unstructured.Unstructured) (string, error) {
+func (n *Resolver) repository(ctx context.Context, k *unstructured.Unstructured) (string, error) {
 	kind, namespace, name := sourceOfKustomization(k)
 	if kind == "" {
 		return "", nil
@@ -286,7 +286,7 @@ const mayNotRead = "the controller has no permission to read it: apply deploy/ap
 // read reads an object of Flux or Argo CD. The second result says why it is not
 // available, which is not an error: neither must be installed, nor must the controller
 // have the permissions.
-func (n *Noter) read(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (_ *unstructured.Unstructured, why string, err error) {
+func (n *Resolver) read(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (_ *unstructured.Unstructured, why string, err error) {
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(kind)
 	err = n.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
@@ -305,7 +305,7 @@ func (n *Noter) read(ctx context.Context, kind schema.GroupVersionKind, namespac
 
 // note annotates the object with its origin. It only writes to this state of the object,
 // and only keys of our own with our own field manager, which Flux and Argo CD ignore.
-func (n *Noter) note(ctx context.Context, osp *osm.OperatingSystemProfile, digest string, f Found) error {
+func (n *Resolver) note(ctx context.Context, osp *osm.OperatingSystemProfile, digest string, f Found) error {
 	annotations := map[string]string{
 		api.AnnotationAppliedBy: f.By[0].String(),
 		api.AnnotationRevision:  f.Revision,
@@ -333,7 +333,7 @@ func (n *Noter) note(ctx context.Context, osp *osm.OperatingSystemProfile, diges
 }
 
 // event emits an event on a profile about its appliers.
-func (n *Noter) event(osp *osm.OperatingSystemProfile, kind, reason, text string) {
+func (n *Resolver) event(osp *osm.OperatingSystemProfile, kind, reason, text string) {
 	n.Recorder.Eventf(osp, nil, kind, reason, "Note", "%s", redact.Shorten(text, redact.MaxEvent))
 }
 

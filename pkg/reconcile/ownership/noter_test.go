@@ -29,7 +29,7 @@ type noting struct {
 	client    client.Client
 	namespace string
 	recorder  *events.FakeRecorder
-	noter     *Noter
+	noter     *Resolver
 }
 
 func newNoting(t *testing.T) *noting {
@@ -39,7 +39,7 @@ func newNoting(t *testing.T) *noting {
 		t.Fatal(err)
 	}
 	n := &noting{t: t, client: c.Client(t), namespace: c.Namespace(t), recorder: events.NewFakeRecorder(20)}
-	n.noter = &Noter{
+	n.noter = &Resolver{
 		Client: n.client, Live: n.client, Recorder: n.recorder, ArgoNamespace: n.namespace,
 		Clock: clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)),
 	}

@@ -59,7 +59,7 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 	if isNew {
 		writes = append(writes, provision)
 	}
-	if err := together(writes...); err != nil {
+	if err := runParallel(writes...); err != nil {
 		return err
 	}
 	if !isNew {
@@ -92,7 +92,7 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 
 // prepare writes what the configuration names: its record is made from it again.
 func (w writer) prepare(ctx context.Context, seen *observed, p plan) error {
-	return together(
+	return runParallel(
 		func() error {
 			if p.settings == nil {
 				return nil

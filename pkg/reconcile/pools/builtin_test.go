@@ -151,7 +151,7 @@ func (f *fixture) start(directoryRoot string) {
 			Builtin: &source.Embedded{FS: fstest.MapFS{"osp-a.yaml": {Data: []byte(profileFile("v1.0.0"))}}, Path: "profiles"},
 		},
 	}
-	keeper := &profilesource.Keeper{Client: mgr.GetClient(), Recorder: recorder, Namespace: f.r.Namespace}
+	keeper := &profilesource.BuiltinSource{Client: mgr.GetClient(), Recorder: recorder, Namespace: f.r.Namespace}
 	for _, setUp := range []func() error{
 		func() error { return err },
 		func() error { return sources.Setup(mgr, 1) },

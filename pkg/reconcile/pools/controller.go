@@ -116,10 +116,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	err := r.Worker.Get(ctx, req.NamespacedName, &md)
 	gone := apierrors.IsNotFound(err)
 	switch {
-	case gone && r.Shard.Rest():
+	case gone && r.Shard.IncludesUnlabeled():
 		md.Namespace, md.Name = req.Namespace, req.Name
 		return r.finalize(&md, r.writer().releaseOrphans(ctx, &md))
-	case gone, err == nil && !r.Shard.Holds(&md):
+	case gone, err == nil && !r.Shard.Includes(&md):
 		r.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	case err != nil:
@@ -130,7 +130,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	var seen *observed
 	var finalizerErr error
-	err = together(
+	err = runParallel(
 		func() error { finalizerErr = r.writer().ensureFinalizer(ctx, &md); return nil },
 		func() (err error) { seen, err = r.observe(ctx, &md); return err },
 	)
@@ -212,7 +212,7 @@ func (r *Reconciler) cloudConfigs() desired.CloudConfigs {
 func (r *Reconciler) archive() archive.Archive {
 	return archive.Archive{
 		Management: r.Management, Live: r.Management.Live, Pools: r.Worker, Provenances: r.Worker.Live,
-		Clock: r.Clock, Namespace: r.Namespace, Retention: r.History, Whole: r.Shard.Whole(), State: &r.archived,
+		Clock: r.Clock, Namespace: r.Namespace, Retention: r.History, Complete: r.Shard.IsAll(), State: &r.archived,
 	}
 }
 

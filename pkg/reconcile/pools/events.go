@@ -76,11 +76,11 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl
 	renewal := earliestNonZero(earliestNonZero(untilRenewal(p.expires, now), wait.Jitter(p.poll, token.Jitter)), until(p.nextRun, now))
 	var waiting *fault.Wait
 	if errors.As(err, &waiting) {
-		r.refused(md, api.EventWaiting, waiting)
+		r.reject(md, api.EventWaiting, waiting)
 		return ctrl.Result{RequeueAfter: wait.Jitter(waitRetry, token.Jitter)}, nil
 	}
 	if reason, final := fault.Permanent(err); final {
-		r.refused(md, reason, err)
+		r.reject(md, reason, err)
 		if reason == api.EventNameCollision {
 			// No watch reports the object that is in the way.
 			return ctrl.Result{RequeueAfter: wait.Jitter(collisionRetry, token.Jitter)}, nil
@@ -92,7 +92,7 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl
 	}
 	if err != nil {
 		if fault.RefusedByServer(err) {
-			r.refused(md, api.EventWriteRefused, err)
+			r.reject(md, api.EventWriteRefused, err)
 		}
 		return ctrl.Result{}, err
 	}
@@ -119,7 +119,7 @@ func (r reporter) reportWithoutFinalizer(md *cluster.MachineDeployment, p plan, 
 	if !refused || finalizerErr == nil || errors.Is(finalizerErr, fault.ErrRaced) {
 		return r.report(md, p, errors.Join(err, finalizerErr))
 	}
-	r.refused(md, reason, fmt.Errorf("%w; and its finalizer cannot be set: %w", err, finalizerErr))
+	r.reject(md, reason, fmt.Errorf("%w; and its finalizer cannot be set: %w", err, finalizerErr))
 	return ctrl.Result{}, finalizerErr
 }
 
@@ -130,7 +130,7 @@ func (r reporter) raceBackoff(md *cluster.MachineDeployment, reason string, err 
 	times := r.cache.get(md).races
 	r.cache.update(md, func(m *cachedPool) { m.races++ })
 	if times == reportAfterRaces {
-		r.refused(md, reason, err)
+		r.reject(md, reason, err)
 	}
 	return min(racedRetry<<min(times, reportAfterRaces), waitRetry)
 }
@@ -170,8 +170,8 @@ func earliestNonZero(a, b time.Duration) time.Duration {
 	return a
 }
 
-// refused reports why a pool does not have what it asks for.
-func (r reporter) refused(md *cluster.MachineDeployment, reason string, err error) {
+// reject reports why a pool does not have what it asks for.
+func (r reporter) reject(md *cluster.MachineDeployment, reason string, err error) {
 	r.reportProblem(md, reason, err)
 	r.metrics.PoolRefused(client.ObjectKeyFromObject(md), reason)
 }

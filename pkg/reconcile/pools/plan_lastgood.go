@@ -73,14 +73,14 @@ func (e planner) planAsIs(seen *observed, refusal, why error) plan {
 	} else {
 		p.unrenewed = why
 	}
-	return exchange(seen, p)
+	return replaceToken(seen, p)
 }
 
-// exchange plans to replace a token that is due in documents that cannot be rendered again because
+// replaceToken plans to replace a token that is due in documents that cannot be rendered again because
 // their input is deleted. It finds the token by the claims that it contains, and only if the
 // document contains it verbatim: a profile that encodes the token has to be fixed before the token
 // expires.
-func exchange(seen *observed, p plan) plan {
+func replaceToken(seen *observed, p plan) plan {
 	for _, d := range []struct {
 		have *corev1.Secret
 		into *secretPlan

@@ -295,8 +295,8 @@ func (w writer) reliedOn(ctx context.Context, p plan) []func() error {
 	return writes
 }
 
-// together runs writes that do not wait for each other, and returns when all have ended.
-func together(writes ...func() error) error {
+// runParallel runs writes that do not wait for each other, and returns when all have ended.
+func runParallel(writes ...func() error) error {
 	errs := make([]error, len(writes))
 	var wg sync.WaitGroup
 	for i, write := range writes {

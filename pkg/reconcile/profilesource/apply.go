@@ -27,7 +27,7 @@ type applied struct {
 }
 
 // apply creates the objects of the current versions, unless they exist.
-func (r *Reconciler) apply(ctx context.Context, l look, want wanted) (applied, error) {
+func (r *Reconciler) apply(ctx context.Context, l syncState, want wanted) (applied, error) {
 	out := applied{failed: map[string]bool{}, signatures: map[string]string{}}
 	objects := r.writer()
 	for _, v := range want.apply {
@@ -79,7 +79,7 @@ func (e *conflictError) Unwrap() error { return e.err }
 
 // ensure creates the object of a version, unless it exists. It reports whether it
 // created it, and the signature that the object names.
-func (w *profileWriter) ensure(ctx context.Context, l look, v profile.Version) (created bool, signed string, err error) {
+func (w *profileWriter) ensure(ctx context.Context, l syncState, v profile.Version) (created bool, signed string, err error) {
 	key := types.NamespacedName{Namespace: l.source.Namespace, Name: objectName(l.source, v)}
 	var existing osm.OperatingSystemProfile
 	err = w.client.Get(ctx, key, &existing)
@@ -113,7 +113,7 @@ func ofCommit(commit string) string {
 }
 
 // create creates the object of a version. An error that it exists is returned unchanged.
-func (w *profileWriter) create(ctx context.Context, key types.NamespacedName, l look, v profile.Version) (signed string, err error) {
+func (w *profileWriter) create(ctx context.Context, key types.NamespacedName, l syncState, v profile.Version) (signed string, err error) {
 	doc, err := l.indexer.Document(ctx, l.snapshot, v)
 	if err != nil {
 		return "", err

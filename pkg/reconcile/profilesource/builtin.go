@@ -27,10 +27,10 @@ import (
 // object of theirs starts a look: nothing waits for this.
 const defaultsInterval = time.Hour
 
-// Keeper keeps the ProfileSource of the built-in profiles: it is made when it is
+// BuiltinSource keeps the ProfileSource of the built-in profiles: it is made when it is
 // absent and put back when somebody changes it. Its fields are set once, before
 // Setup.
-type Keeper struct {
+type BuiltinSource struct {
 	// Client reads through the manager's cache and writes.
 	Client client.Client
 	// Recorder writes events.
@@ -43,7 +43,7 @@ type Keeper struct {
 
 // Setup registers the controller with a manager. It looks once at the start, when
 // there may be no object whose event would start it.
-func (k *Keeper) Setup(mgr ctrl.Manager) error {
+func (k *BuiltinSource) Setup(mgr ctrl.Manager) error {
 	ours := predicate.NewPredicateFuncs(func(obj client.Object) bool {
 		return obj.GetNamespace() == k.Namespace && obj.GetName() == api.DefaultsName
 	})
@@ -59,12 +59,12 @@ func (k *Keeper) Setup(mgr ctrl.Manager) error {
 		Complete(k)
 }
 
-func (k *Keeper) key() types.NamespacedName {
+func (k *BuiltinSource) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: k.Namespace, Name: api.DefaultsName}
 }
 
 // Reconcile brings the ProfileSource in line with what it has to be.
-func (k *Keeper) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+func (k *BuiltinSource) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var have api.ProfileSource
 	err := k.Client.Get(ctx, k.key(), &have)
 	switch {
@@ -91,7 +91,7 @@ func (k *Keeper) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 	return ctrl.Result{}, nil
 }
 
-func (k *Keeper) create(ctx context.Context) (ctrl.Result, error) {
+func (k *BuiltinSource) create(ctx context.Context) (ctrl.Result, error) {
 	if k.Disabled {
 		return ctrl.Result{}, nil
 	}
@@ -103,7 +103,7 @@ func (k *Keeper) create(ctx context.Context) (ctrl.Result, error) {
 }
 
 // remove deletes a ProfileSource that this controller made.
-func (k *Keeper) remove(ctx context.Context, have *api.ProfileSource) (ctrl.Result, error) {
+func (k *BuiltinSource) remove(ctx context.Context, have *api.ProfileSource) (ctrl.Result, error) {
 	if !managed(have) {
 		return ctrl.Result{}, nil
 	}

@@ -32,7 +32,7 @@ type builtins struct {
 	t        *testing.T
 	client   client.Client
 	recorder *events.FakeRecorder
-	keeper   *Keeper
+	keeper   *BuiltinSource
 	r        *Reconciler
 }
 
@@ -40,7 +40,7 @@ func newBuiltins(t *testing.T) *builtins {
 	t.Helper()
 	c := cluster.Shared(t)
 	b := &builtins{t: t, client: c.Client(t), recorder: events.NewFakeRecorder(100)}
-	b.keeper = &Keeper{Client: b.client, Recorder: b.recorder, Namespace: c.Namespace(t)}
+	b.keeper = &BuiltinSource{Client: b.client, Recorder: b.recorder, Namespace: c.Namespace(t)}
 	b.r = &Reconciler{Client: b.client, Live: b.client, Recorder: b.recorder, Fetcher: &fetcher.Fetcher{Client: b.client, Live: b.client}}
 	b.ship("v1.0.0", "one")
 	return b

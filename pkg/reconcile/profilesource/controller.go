@@ -37,7 +37,7 @@ import (
 // A Reporter is told what each look at a source came to, and returns at once.
 // *forge.Statuses is one.
 type Reporter interface {
-	Looked(l commitstatus.Look)
+	Reconciled(l commitstatus.Reconciliation)
 }
 
 // A Journal keeps facts for auditors. *auditlog.Writer is one.
@@ -174,7 +174,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	var ps api.ProfileSource
 	err := r.Client.Get(ctx, req.NamespacedName, &ps)
-	if apierrors.IsNotFound(err) || err == nil && !r.Shard.Holds(&ps) {
+	if apierrors.IsNotFound(err) || err == nil && !r.Shard.Includes(&ps) {
 		r.forget(req.NamespacedName)
 		r.Metrics.SourceGone(req.NamespacedName)
 		return ctrl.Result{}, nil
@@ -191,7 +191,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if ps.Spec.Suspend {
 		return r.reportSuspended(ctx, &ps)
 	}
-	if err := r.hold(ctx, &ps); err != nil {
+	if err := r.ensureFinalizer(ctx, &ps); err != nil {
 		return late(err)
 	}
 	out, err := r.sync(ctx, &ps)
@@ -216,7 +216,7 @@ type outcome struct {
 	refused  []error            // what of the revision was not applied
 	slow     string             // why edits are not told at once
 	deaf     bool               // pushes are to be told, and nobody listens
-	look     look
+	look     syncState
 	shelves  *shelves // all versions, nil where nothing can be said
 	rivals   []string // who else applies a profile of this source
 }
@@ -230,7 +230,7 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 	}
 	want := decide(ps, seen.snapshot, seen.catalogue, seen.others)
 	out.refused = want.refused
-	did, err := r.apply(ctx, seen.look, want)
+	did, err := r.apply(ctx, seen.syncState, want)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -241,7 +241,7 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 		return outcome{}, err
 	}
 	versions := r.retention()
-	if out.shelves, err = versions.collect(ctx, seen.look, seen.catalogue, want, seen.others); err != nil {
+	if out.shelves, err = versions.collect(ctx, seen.syncState, seen.catalogue, want, seen.others); err != nil {
 		return outcome{}, err
 	}
 	out.entries, err = versions.addVersions(ctx, ps, out.entries, out.shelves)

@@ -16,8 +16,8 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// hold puts the finalizer on a ProfileSource before anything is made for it.
-func (r *Reconciler) hold(ctx context.Context, ps *api.ProfileSource) error {
+// ensureFinalizer puts the finalizer on a ProfileSource before anything is made for it.
+func (r *Reconciler) ensureFinalizer(ctx context.Context, ps *api.ProfileSource) error {
 	if controllerutil.ContainsFinalizer(ps, api.Finalizer) {
 		return nil
 	}

@@ -43,7 +43,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	before := ps.DeepCopy()
 	next := ps.Spec.Interval.Duration
 	if err != nil {
-		v := judge(err)
+		v := classify(err)
 		setFailed(ps, v, err.Error())
 		if !v.final {
 			next = r.retry(ps, v)
@@ -69,7 +69,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	r.measure(ps)
 	r.emitChanges(before, ps, out, err)
 	if refused := refusal(err); r.Statuses != nil && (err == nil || refused != nil) {
-		r.Statuses.Looked(commitstatus.Look{Source: ps, Revision: out.revision, Changed: newlyCurrent(before, ps), Problems: out.refused, Refused: refused})
+		r.Statuses.Reconciled(commitstatus.Reconciliation{Source: ps, Revision: out.revision, Changed: newlyCurrent(before, ps), Problems: out.refused, Refused: refused})
 	}
 	var spec *fetcher.SpecError
 	if errors.As(err, &spec) && spec.Reason != api.ReasonAccessDenied {

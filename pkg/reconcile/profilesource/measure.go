@@ -29,7 +29,7 @@ func (r *Reconciler) fetched(ctx context.Context, ps *api.ProfileSource, began t
 		if ctx.Err() != nil {
 			return // the controller is stopping
 		}
-		failure = judge(err).reason
+		failure = classify(err).reason
 	}
 	now := time.Now()
 	r.Metrics.Fetched(client.ObjectKeyFromObject(ps), now, now.Sub(began), failure)

@@ -17,7 +17,7 @@ import (
 
 // observed is all that was read of a source and its surroundings.
 type observed struct {
-	look
+	syncState
 	catalogue *profile.Catalogue
 	others    []api.ProfileSource // of the same namespace
 }
@@ -39,7 +39,7 @@ func (r *Reconciler) observe(ctx context.Context, ps *api.ProfileSource) (observ
 	if out.approval, err = r.approve(ctx, ps, snap, known.ring); err != nil {
 		return observed{}, out, err // the report names the revision that was not approved
 	}
-	l := look{source: ps, snapshot: snap, indexer: known.indexer, approval: out.approval, archive: known.archive}
+	l := syncState{source: ps, snapshot: snap, indexer: known.indexer, approval: out.approval, archive: known.archive}
 	cat, err := l.indexer.Catalogue(ctx, snap)
 	if err != nil {
 		return observed{}, outcome{}, fmt.Errorf("indexing %s: %w", snap.Revision, err)
@@ -50,11 +50,11 @@ func (r *Reconciler) observe(ctx context.Context, ps *api.ProfileSource) (observ
 	}
 	out.look, out.slow, out.asked = l, slow, snap.AskedAt
 	out.deaf = ps.Spec.Webhook != nil && !r.Hooks
-	return observed{look: l, catalogue: cat, others: others}, out, nil
+	return observed{syncState: l, catalogue: cat, others: others}, out, nil
 }
 
 // signedBefore is the signature of a version whose object names none.
-func (l look) signedBefore(ctx context.Context, v profile.Version) (string, error) {
+func (l syncState) signedBefore(ctx context.Context, v profile.Version) (string, error) {
 	for _, e := range l.source.Status.Profiles {
 		if l.approval.keys != nil && e.Signature != "" && e.Object == objectName(l.source, v) && e.Digest == v.Digest {
 			return e.Signature, nil // of the look that approved it
@@ -63,8 +63,8 @@ func (l look) signedBefore(ctx context.Context, v profile.Version) (string, erro
 	return l.approval.signatureOf(ctx, l.snapshot, v)
 }
 
-// look is one look at a source.
-type look struct {
+// syncState is one look at a source.
+type syncState struct {
 	source   *api.ProfileSource
 	snapshot *source.Snapshot
 	indexer  *profile.Indexer

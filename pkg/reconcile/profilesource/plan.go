@@ -220,8 +220,8 @@ type verdict struct {
 	final  bool // only another spec or another commit heals it
 }
 
-// judge sorts an error of sync.
-func judge(err error) verdict {
+// classify sorts an error of sync.
+func classify(err error) verdict {
 	var spec *fetcher.SpecError
 	var wait *fetcher.WaitError
 	var unverified *unverifiedError

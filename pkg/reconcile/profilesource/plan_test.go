@@ -49,7 +49,7 @@ func builtin(entries ...api.ProfileEntry) api.ProfileSource {
 }
 
 func TestInventory(t *testing.T) {
-	withHistory := &source.Snapshot{Line: make([]source.Step, 1)}
+	withHistory := &source.Snapshot{Line: make([]source.HistoryEntry, 1)}
 	for name, c := range map[string]struct {
 		ps      api.ProfileSource
 		snap    *source.Snapshot
@@ -175,4 +175,4 @@ func TestStatusAsKstatusReadsIt(t *testing.T) {
 	}
 }
 
-func fail(ps *api.ProfileSource, err error) { setFailed(ps, judge(err), err.Error()) }
+func fail(ps *api.ProfileSource, err error) { setFailed(ps, classify(err), err.Error()) }

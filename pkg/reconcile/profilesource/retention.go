@@ -56,7 +56,7 @@ func newArchive() *archive {
 // shelves are all versions of a look: one shelf for each profile that the source
 // offers, lists or has objects of.
 type shelves struct {
-	byName  map[string]*shelf
+	byName  map[string]*versionIndex
 	current map[string]profile.Version
 	skipped []string        // versions of the history that cannot be had, and why
 	foreign map[string]bool // objects that inventories of other sources name
@@ -67,7 +67,7 @@ func (s *shelves) skip(v profile.Version, why string) {
 }
 
 // collect finds the versions there are of every profile, and who wants them.
-func (t *retention) collect(ctx context.Context, l look, cat *profile.Catalogue, want wanted, others []api.ProfileSource) (*shelves, error) {
+func (t *retention) collect(ctx context.Context, l syncState, cat *profile.Catalogue, want wanted, others []api.ProfileSource) (*shelves, error) {
 	objects, err := t.objectsOf(ctx, l.source, want, others)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (t *retention) collect(ctx context.Context, l look, cat *profile.Catalogue,
 		return nil, err
 	}
 	rolled := selection.ObjectsInRollout(l.source)
-	s := &shelves{byName: map[string]*shelf{}, current: want.current, foreign: objectsInInventories(others)}
+	s := &shelves{byName: map[string]*versionIndex{}, current: want.current, foreign: objectsInInventories(others)}
 	names := map[string]bool{}
 	for name := range want.current {
 		names[name] = true
@@ -95,7 +95,7 @@ func (t *retention) collect(ctx context.Context, l look, cat *profile.Catalogue,
 			return nil, err
 		}
 		current, live := want.current[name]
-		sh := &shelf{name: name, live: live, current: current, unread: want.keep[name], demand: demand{pins: pins, used: used, rolled: rolled}}
+		sh := &versionIndex{name: name, live: live, current: current, unread: want.keep[name], demand: references{pins: pins, used: used, rolled: rolled}}
 		all := editionsOf(l.source, cat.History[name], objects[name])
 		for _, e := range all {
 			if e.history != nil {
@@ -145,8 +145,8 @@ func (t *retention) objectsOf(ctx context.Context, ps *api.ProfileSource, want w
 // servable leaves out the editions that are in the history and cannot become
 // objects: the API server refuses them, or nobody vouches for them. Beyond the
 // newest it does not look.
-func (t *retention) servable(ctx context.Context, l look, s *shelves, all []edition) ([]edition, error) {
-	var out []edition
+func (t *retention) servable(ctx context.Context, l syncState, s *shelves, all []storedVersion) ([]storedVersion, error) {
+	var out []storedVersion
 	looked := 0
 	for _, e := range all {
 		if e.object == nil && !e.is(s.current[e.history.Name]) {
@@ -244,7 +244,7 @@ func is(n int, noun string) string {
 
 // restock makes the object of a superseded version. What the API server refuses is
 // no fault of the source.
-func (t *retention) restock(ctx context.Context, l look, s *shelves, v profile.Version) (bool, error) {
+func (t *retention) restock(ctx context.Context, l syncState, s *shelves, v profile.Version) (bool, error) {
 	if why, err := l.approval.vouch(ctx, l.snapshot, v); err != nil || why != "" {
 		if why != "" {
 			s.skip(v, why)
@@ -263,7 +263,7 @@ func (t *retention) restock(ctx context.Context, l look, s *shelves, v profile.V
 
 // bringBack makes objects again that were deleted just before somebody used them,
 // and of which the source knows nothing any more.
-func (t *retention) bringBack(ctx context.Context, l look, sh *shelf) ([]string, error) {
+func (t *retention) bringBack(ctx context.Context, l syncState, sh *versionIndex) ([]string, error) {
 	var made []string
 	for name, o := range l.archive.deleted {
 		if o.Labels[api.LabelProfile] != sh.name || !sh.demand.used.of(o) {
@@ -279,7 +279,7 @@ func (t *retention) bringBack(ctx context.Context, l look, sh *shelf) ([]string,
 }
 
 // tellSkipped says once which versions of the history cannot be had.
-func (t *retention) tellSkipped(l look, s *shelves) {
+func (t *retention) tellSkipped(l syncState, s *shelves) {
 	text := strings.Join(s.skipped, "; ")
 	if text == l.archive.skipped {
 		return
@@ -292,7 +292,7 @@ func (t *retention) tellSkipped(l look, s *shelves) {
 
 // refusedWrites tells what the API server will go on refusing, a missing right or a
 // policy, and lets looking go on: everything that is current is applied.
-func (t *retention) refusedWrites(ctx context.Context, l look, err error) error {
+func (t *retention) refusedWrites(ctx context.Context, l syncState, err error) error {
 	if err == nil {
 		l.archive.failed = ""
 		return nil
@@ -319,7 +319,7 @@ func nameOf(o *osm.OperatingSystemProfile) string {
 // A pool may begin to use one between the look and the deletion. The next look,
 // which the deletion starts, finds its configuration and makes the object again: of
 // the history, or where there is none of what was deleted.
-func (t *retention) prune(ctx context.Context, l look, s *shelves) ([]string, error) {
+func (t *retention) prune(ctx context.Context, l syncState, s *shelves) ([]string, error) {
 	if t.pools.awaited() {
 		return nil, nil // a pool may ask for what nobody has yet
 	}
@@ -357,7 +357,7 @@ func (t *retention) prune(ctx context.Context, l look, s *shelves) ([]string, er
 }
 
 // unrecorded leaves out what archived records refer to.
-func (t *retention) unrecorded(ctx context.Context, l look, candidates []*osm.OperatingSystemProfile) ([]*osm.OperatingSystemProfile, error) {
+func (t *retention) unrecorded(ctx context.Context, l syncState, candidates []*osm.OperatingSystemProfile) ([]*osm.OperatingSystemProfile, error) {
 	now := t.now()
 	maps.DeleteFunc(l.archive.recorded, func(_ string, seen time.Time) bool { return now.Sub(seen) >= recordTrust })
 	var out []*osm.OperatingSystemProfile

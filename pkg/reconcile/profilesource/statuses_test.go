@@ -250,7 +250,7 @@ func TestStatusesThroughTheProxy(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.ps.Namespace, Name: "proxy"},
 		StringData: map[string]string{"address": proxy, "username": "robot", "password": proxyPassword + "-old"},
 	}))
-	f.r.Statuses.Looked(commitstatus.Look{Source: f.ps, Revision: "main@sha1:" + strings.Repeat("b", 40)})
+	f.r.Statuses.Reconciled(commitstatus.Reconciliation{Source: f.ps, Revision: "main@sha1:" + strings.Repeat("b", 40)})
 	var said string
 	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(said, "CommitStatusRefused") && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		said += f.told()

@@ -123,7 +123,7 @@ func rewritten(r api.Rewrite) string {
 
 // verify checks signatures. Where it is not known what is new, it must have been
 // accepted by somebody; it is a beginning then, as for a new ProfileSource.
-func verify(ctx context.Context, snap *source.Snapshot, demand source.Demand, accepted bool) ([]source.Signed, error) {
+func verify(ctx context.Context, snap *source.Snapshot, demand source.VerificationPolicy, accepted bool) ([]source.Signed, error) {
 	signed, err := snap.Verify(ctx, demand)
 	var bad *source.UnverifiedError
 	if accepted && errors.As(err, &bad) && bad.Reason == source.RangeUnknown {
@@ -140,8 +140,8 @@ func (r *Reconciler) now() time.Time {
 	return time.Now()
 }
 
-func demandOf(v *api.GitVerification) source.Demand {
-	d := source.Demand{
+func demandOf(v *api.GitVerification) source.VerificationPolicy {
+	d := source.VerificationPolicy{
 		Head:  v.Mode != "Tag",
 		Tag:   v.Mode == "Tag" || v.Mode == "TagAndHEAD",
 		Range: v.Range,

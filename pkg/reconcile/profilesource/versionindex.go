@@ -16,23 +16,23 @@ const (
 	allListed = 10_000
 )
 
-// edition is one version of a profile: in the history, in the cluster, or both.
-type edition struct {
+// storedVersion is one version of a profile: in the history, in the cluster, or both.
+type storedVersion struct {
 	version string
 	history *profile.Version            // nil for an object that the source knows nothing of any more
 	object  *osm.OperatingSystemProfile // nil where there is none; from the cache, not to be changed
 }
 
 // is tells an edition that stands for a version of the history.
-func (e edition) is(v profile.Version) bool {
+func (e storedVersion) is(v profile.Version) bool {
 	return e.history != nil && e.history.Version == v.Version && e.history.Digest == v.Digest
 }
 
-// lies reports whether the source holds the edition at its revision.
-func (e edition) lies() bool { return e.history != nil && e.history.CurrentPath != "" }
+// inCurrentSource reports whether the source holds the edition at its revision.
+func (e storedVersion) inCurrentSource() bool { return e.history != nil && e.history.CurrentPath != "" }
 
-// shelf is what there is of one profile, and who wants it.
-type shelf struct {
+// versionIndex is what there is of one profile, and who wants it.
+type versionIndex struct {
 	name string
 	// entry is that of the new inventory, zero where there is none any more.
 	entry api.ProfileEntry
@@ -41,12 +41,12 @@ type shelf struct {
 	current profile.Version
 	// unread is true where nothing is known about what the source holds.
 	unread   bool
-	editions []edition // the newest first
-	demand   demand
+	editions []storedVersion // the newest first
+	demand   references
 }
 
-// demand is what refers to versions of a profile.
-type demand struct {
+// references is what refers to versions of a profile.
+type references struct {
 	pins   []profile.Pin // of pools
 	used   uses
 	rolled map[string]bool // objects that waves get, or have to go back to
@@ -54,22 +54,22 @@ type demand struct {
 
 // editionsOf joins a history with the objects there are. The newest come first:
 // in the order of the line, then objects of which the line knows nothing, by age.
-func editionsOf(ps *api.ProfileSource, history []profile.Version, objects []*osm.OperatingSystemProfile) []edition {
+func editionsOf(ps *api.ProfileSource, history []profile.Version, objects []*osm.OperatingSystemProfile) []storedVersion {
 	byName := map[string]*osm.OperatingSystemProfile{}
 	for _, o := range objects {
 		byName[o.Name] = o
 	}
-	var out []edition
+	var out []storedVersion
 	for _, v := range slices.Backward(history) {
 		name := objectName(ps, v)
-		out = append(out, edition{version: v.Version, history: &v, object: byName[name]})
+		out = append(out, storedVersion{version: v.Version, history: &v, object: byName[name]})
 		delete(byName, name)
 	}
-	var others []edition
+	var others []storedVersion
 	for _, o := range byName {
-		others = append(others, edition{version: versionOf(o), object: o})
+		others = append(others, storedVersion{version: versionOf(o), object: o})
 	}
-	slices.SortFunc(others, func(a, b edition) int {
+	slices.SortFunc(others, func(a, b storedVersion) int {
 		return cmp.Or(b.object.CreationTimestamp.Compare(a.object.CreationTimestamp.Time), cmp.Compare(a.object.Name, b.object.Name))
 	})
 	return append(out, others...)
@@ -81,7 +81,7 @@ func versionOf(o *osm.OperatingSystemProfile) string {
 }
 
 // pinned are the versions that pools ask for, of those there are.
-func (s shelf) pinned() map[string]bool {
+func (s versionIndex) pinned() map[string]bool {
 	out := map[string]bool{}
 	for _, pin := range s.demand.pins {
 		var versions []string
@@ -99,7 +99,7 @@ func (s shelf) pinned() map[string]bool {
 // current, what lies in the source, what something refers to, and the newest
 // superseded ones up to a limit. Of a profile that left the source only what is in
 // use stays, and what the inventory names.
-func (s shelf) retained(limit int) []bool {
+func (s versionIndex) retained(limit int) []bool {
 	out := make([]bool, len(s.editions))
 	pinned, superseded := s.pinned(), 0
 	for i, e := range s.editions {
@@ -107,7 +107,7 @@ func (s shelf) retained(limit int) []bool {
 		switch {
 		case named, s.demand.used[s.name][e.version], e.object != nil && s.demand.used.of(e.object):
 			out[i] = true
-		case s.live && (e.is(s.current) || e.lies() || pinned[e.version]):
+		case s.live && (e.is(s.current) || e.inCurrentSource() || pinned[e.version]):
 			out[i] = true
 		case s.live && superseded < limit:
 			out[i] = true
@@ -119,7 +119,7 @@ func (s shelf) retained(limit int) []bool {
 
 // index are the versions that pools may ask for, the highest first: those in the
 // cluster, those that are asked for, and as many others.
-func (s shelf) index(others int) []string {
+func (s versionIndex) index(others int) []string {
 	var out []string
 	pinned, historic := s.pinned(), 0
 	for _, e := range s.editions {

@@ -15,8 +15,8 @@ import (
 
 // shelfOf is one with versions v1.0.0 to v1.<n-1>.0 of profile a, the newest current; of
 // those in gone the history knows nothing.
-func shelfOf(n int, gone ...string) shelf {
-	s := shelf{name: "a", live: true}
+func shelfOf(n int, gone ...string) versionIndex {
+	s := versionIndex{name: "a", live: true}
 	var objects []*osm.OperatingSystemProfile
 	var history []profile.Version
 	for i := range n {
@@ -47,24 +47,26 @@ func TestRetained(t *testing.T) {
 		return p
 	}
 	for name, c := range map[string]struct {
-		shelf  shelf
-		change func(*shelf)
+		shelf  versionIndex
+		change func(*versionIndex)
 		limit  int
 		want   string
 	}{
-		"the current one and the newest":         {shelf: shelfOf(5), limit: 2, want: "v1.4.0 v1.3.0 v1.2.0"},
-		"no history is wanted":                   {shelf: shelfOf(5), want: "v1.4.0"},
-		"what is used does not count":            {shelf: shelfOf(5), limit: 1, change: func(s *shelf) { s.demand.used = uses{"a": {"v1.3.0": true, "v1.0.0": true}, "b": {"v1.1.0": true}} }, want: "v1.4.0 v1.3.0 v1.2.0 v1.0.0"},
-		"what is pinned does not count":          {shelf: shelfOf(5), limit: 1, change: func(s *shelf) { s.demand.pins = []profile.Pin{pin("v1.3.0"), pin("<1.2.0"), pin("v7.0.0")} }, want: "v1.4.0 v1.3.0 v1.2.0 v1.1.0"},
-		"what lies in the source does not count": {shelf: shelfOf(4), limit: 1, change: func(s *shelf) { s.editions[2].history.CurrentPath = "old.yaml" }, want: "v1.3.0 v1.2.0 v1.1.0"},
+		"the current one and the newest": {shelf: shelfOf(5), limit: 2, want: "v1.4.0 v1.3.0 v1.2.0"},
+		"no history is wanted":           {shelf: shelfOf(5), want: "v1.4.0"},
+		"what is used does not count": {shelf: shelfOf(5), limit: 1, change: func(s *versionIndex) {
+			s.demand.used = uses{"a": {"v1.3.0": true, "v1.0.0": true}, "b": {"v1.1.0": true}}
+		}, want: "v1.4.0 v1.3.0 v1.2.0 v1.0.0"},
+		"what is pinned does not count":          {shelf: shelfOf(5), limit: 1, change: func(s *versionIndex) { s.demand.pins = []profile.Pin{pin("v1.3.0"), pin("<1.2.0"), pin("v7.0.0")} }, want: "v1.4.0 v1.3.0 v1.2.0 v1.1.0"},
+		"what lies in the source does not count": {shelf: shelfOf(4), limit: 1, change: func(s *versionIndex) { s.editions[2].history.CurrentPath = "old.yaml" }, want: "v1.3.0 v1.2.0 v1.1.0"},
 		"objects of another history come last":   {shelf: shelfOf(2, "v0.1.0", "v0.2.0", "v0.3.0"), limit: 2, want: "v1.1.0 v1.0.0 v0.3.0"},
-		"a profile that left keeps what is used": {shelf: shelfOf(4), limit: 9, change: func(s *shelf) {
+		"a profile that left keeps what is used": {shelf: shelfOf(4), limit: 9, change: func(s *versionIndex) {
 			s.live, s.entry.Removed, s.current = false, true, profile.Version{}
-			s.demand = demand{pins: []profile.Pin{pin("v1.1.0")}, used: uses{"a": {"v1.2.0": true}}}
+			s.demand = references{pins: []profile.Pin{pin("v1.1.0")}, used: uses{"a": {"v1.2.0": true}}}
 		}, want: "v1.2.0"},
-		"and what the inventory names":     {shelf: shelfOf(0, "v1.0.0", "v1.1.0"), limit: 9, change: func(s *shelf) { s.live, s.entry = false, removed(entry("a", "v1.1.0")) }, want: "v1.1.0"},
-		"what a rollout has to go back to": {shelf: shelfOf(1, "v0.1.0", "v0.2.0"), change: func(s *shelf) { s.demand.rolled = map[string]bool{"a-v0.1.0": true} }, want: "v1.0.0 v0.1.0"},
-		"or what is named itself":          {shelf: shelfOf(0, "v1.0.0", "v1.1.0"), limit: 9, change: func(s *shelf) { s.live, s.demand.used = false, uses{"a-v1.0.0": {"v1.0.0": true}} }, want: "v1.0.0"},
+		"and what the inventory names":     {shelf: shelfOf(0, "v1.0.0", "v1.1.0"), limit: 9, change: func(s *versionIndex) { s.live, s.entry = false, removed(entry("a", "v1.1.0")) }, want: "v1.1.0"},
+		"what a rollout has to go back to": {shelf: shelfOf(1, "v0.1.0", "v0.2.0"), change: func(s *versionIndex) { s.demand.rolled = map[string]bool{"a-v0.1.0": true} }, want: "v1.0.0 v0.1.0"},
+		"or what is named itself":          {shelf: shelfOf(0, "v1.0.0", "v1.1.0"), limit: 9, change: func(s *versionIndex) { s.live, s.demand.used = false, uses{"a-v1.0.0": {"v1.0.0": true}} }, want: "v1.0.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.change != nil {

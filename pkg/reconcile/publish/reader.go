@@ -32,8 +32,8 @@ type Reader struct {
 }
 
 // Read reads the pools, their settings, and the objects that determine their profiles.
-func (r Reader) Read(ctx context.Context) (impact.Fleet, error) {
-	out := impact.Fleet{Namespace: r.Namespace, Settings: map[string]impact.Settings{}, Pools: []impact.Pool{}}
+func (r Reader) Read(ctx context.Context) (impact.ClusterSnapshot, error) {
+	out := impact.ClusterSnapshot{Namespace: r.Namespace, Settings: map[string]impact.Settings{}, Pools: []impact.Pool{}}
 	records, err := r.records(ctx)
 	if err != nil {
 		return out, err
@@ -117,7 +117,7 @@ func mostUsed(records map[string]render.Record) string {
 }
 
 // settings reads settings, once.
-func (r Reader) settings(ctx context.Context, out *impact.Fleet, digest string) (impact.Settings, error) {
+func (r Reader) settings(ctx context.Context, out *impact.ClusterSnapshot, digest string) (impact.Settings, error) {
 	if s, ok := out.Settings[digest]; ok {
 		return s, nil
 	}
@@ -136,7 +136,7 @@ func (r Reader) settings(ctx context.Context, out *impact.Fleet, digest string) 
 }
 
 // sources reads the inventories of ProfileSources.
-func (r Reader) sources(ctx context.Context, out *impact.Fleet) error {
+func (r Reader) sources(ctx context.Context, out *impact.ClusterSnapshot) error {
 	var list api.ProfileSourceList
 	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing ProfileSources: %w", err)
@@ -159,14 +159,14 @@ func (r Reader) sources(ctx context.Context, out *impact.Fleet) error {
 }
 
 // byHand reads the OperatingSystemProfiles that no ProfileSource created.
-func (r Reader) byHand(ctx context.Context, out *impact.Fleet) error {
+func (r Reader) byHand(ctx context.Context, out *impact.ClusterSnapshot) error {
 	var list osm.OperatingSystemProfileList
 	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing OperatingSystemProfiles: %w", err)
 	}
 	for i := range list.Items {
 		if osp := &list.Items[i]; osp.Labels[api.LabelManagedBy] != api.FieldManager {
-			out.ByHand = append(out.ByHand, osp.Name)
+			out.Unmanaged = append(out.Unmanaged, osp.Name)
 		}
 	}
 	return nil

@@ -287,7 +287,7 @@ func (l *Listener) authenticated(ctx context.Context, sources []api.ProfileSourc
 			var unusable *unusableError
 			switch {
 			case errors.As(err, &unusable):
-				l.tell(&ps, unusable.text)
+				l.warnOnce(&ps, unusable.text)
 			case err != nil:
 				unread = err
 			default:
@@ -305,8 +305,8 @@ func (l *Listener) authenticated(ctx context.Context, sources []api.ProfileSourc
 	return nil, unread
 }
 
-// tell emits an event about a source's Secret, once per problem.
-func (l *Listener) tell(ps *api.ProfileSource, text string) {
+// warnOnce emits an event about a source's Secret, once per problem.
+func (l *Listener) warnOnce(ps *api.ProfileSource, text string) {
 	l.toldMu.Lock()
 	defer l.toldMu.Unlock()
 	if l.told[ps.UID] == text {

@@ -45,10 +45,10 @@ type Reconciler struct {
 	// also those of other shards.
 	Shard shard.Shard
 
-	roster  roster
-	told    map[string]map[string]string             // latest warnings, by ProfileSource, uid and subject
-	stamped map[types.UID]*cluster.MachineDeployment // as returned by the API server, until the cache has them
-	known   map[types.UID]lineage.Timeline           // of pools whose machines are replaced
+	machines machineIndex
+	told     map[string]map[string]string             // latest warnings, by ProfileSource, uid and subject
+	stamped  map[types.UID]*cluster.MachineDeployment // as returned by the API server, until the cache has them
+	known    map[types.UID]lineage.Timeline           // of pools whose machines are replaced
 }
 
 // Reconcile updates the rollouts of one ProfileSource, and has machines of its pools
@@ -86,11 +86,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) handles(source *api.ProfileSource, name string) bool {
 	switch {
 	case source != nil:
-		return r.Shard.Holds(source)
+		return r.Shard.Includes(source)
 	case name != "":
 		return false // it was deleted
 	default:
-		return r.Shard.Rest()
+		return r.Shard.IncludesUnlabeled()
 	}
 }
 
@@ -104,7 +104,7 @@ type outcome struct {
 // version is being rolled out, or machines are to be replaced.
 func (r *Reconciler) decideAll(ctx context.Context, seen *observed) (out outcome, again time.Duration, err error) {
 	if len(seen.replace) > 0 {
-		if err := r.look(ctx, seen); err != nil {
+		if err := r.observePools(ctx, seen); err != nil {
 			return out, 0, err
 		}
 		if out.candidates, err = r.candidates(ctx, seen); err != nil {
@@ -121,13 +121,13 @@ func (r *Reconciler) decideAll(ctx context.Context, seen *observed) (out outcome
 		if err != nil {
 			return out, 0, err
 		}
-		out.rollouts, again = append(out.rollouts, next), sooner(again, wait)
+		out.rollouts, again = append(out.rollouts, next), earliestNonZero(again, wait)
 	}
-	hold(out.candidates, seen, out.rollouts)
+	excludeHeld(out.candidates, seen, out.rollouts)
 	return out, again, nil
 }
 
-func (r *Reconciler) decideOne(ctx context.Context, seen *observed, entry api.ProfileEntry, t terms) (api.RolloutStatus, time.Duration, error) {
+func (r *Reconciler) decideOne(ctx context.Context, seen *observed, entry api.ProfileEntry, t rolloutPolicy) (api.RolloutStatus, time.Duration, error) {
 	had := seen.source.RolloutOf(entry.Name)
 	mds, err := r.poolsOf(ctx, seen, entry)
 	if err != nil {
@@ -136,7 +136,7 @@ func (r *Reconciler) decideOne(ctx context.Context, seen *observed, entry api.Pr
 	if settled(entry, had) {
 		return *had, 0, nil
 	}
-	if err := r.look(ctx, seen); err != nil {
+	if err := r.observePools(ctx, seen); err != nil {
 		return api.RolloutStatus{}, 0, err
 	}
 	pools, err := r.followers(ctx, seen, mds, entry.Name, had == nil)
@@ -153,8 +153,8 @@ func settled(entry api.ProfileEntry, had *api.RolloutStatus) bool {
 		same(had.RolloutVersion, api.RolloutVersion{Version: entry.Version, Object: entry.Object, Digest: entry.Digest})
 }
 
-// hold excludes pools with a held version from the replacement of machines.
-func hold(all []candidate, seen *observed, rollouts []api.RolloutStatus) {
+// excludeHeld excludes pools with a held version from the replacement of machines.
+func excludeHeld(all []candidate, seen *observed, rollouts []api.RolloutStatus) {
 	for i, c := range all {
 		for _, ro := range rollouts {
 			if ro.Held && c.md.Annotations[api.AnnotationOSP] == ro.Profile && seen.configs[keyOf(c.md)].version == ro.Version {
@@ -195,7 +195,7 @@ func (r *Reconciler) write(ctx context.Context, seen *observed, next outcome) (r
 	case err != nil:
 		return false, fmt.Errorf("writing the rollouts of ProfileSource %s: %w", client.ObjectKeyFromObject(before), err)
 	}
-	r.tell(before, after, seen)
+	r.emitEvents(before, after, seen)
 	return false, nil
 }
 
@@ -210,7 +210,7 @@ type observed struct {
 	replace []*cluster.MachineDeployment
 
 	// Set by look.
-	configs  map[string]standing // by pool, "namespace/name"
+	configs  map[string]activeConfig // by pool, "namespace/name"
 	machines map[types.UID][]machine
 	pools    map[string]*cluster.MachineDeployment // those that followers found
 
@@ -257,7 +257,7 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observed, error
 	}
 	maps.DeleteFunc(r.stamped, func(uid types.UID, _ *cluster.MachineDeployment) bool { return !there[uid] })
 	maps.DeleteFunc(r.known, func(uid types.UID, _ lineage.Timeline) bool { return !there[uid] })
-	r.roster.needed.Store(anybody)
+	r.machines.needed.Store(anybody)
 	return seen, nil
 }
 

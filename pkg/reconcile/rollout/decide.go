@@ -44,8 +44,8 @@ const (
 	reasonRolledBack = "RolledBack"
 )
 
-// terms are the settings of the ProfileSource for its rollouts.
-type terms struct {
+// rolloutPolicy are the settings of the ProfileSource for its rollouts.
+type rolloutPolicy struct {
 	pause     bool
 	suspended bool // the source is suspended: nothing begins
 	window    time.Duration
@@ -59,8 +59,8 @@ type release struct {
 }
 
 // termsOf reads the settings. An annotation that causes an error is ignored.
-func termsOf(ps *api.ProfileSource) (terms, error) {
-	t := terms{pause: true, suspended: ps.Spec.Suspend, window: defaultWindow}
+func termsOf(ps *api.ProfileSource) (rolloutPolicy, error) {
+	t := rolloutPolicy{pause: true, suspended: ps.Spec.Suspend, window: defaultWindow}
 	if spec := ps.Spec.Rollout; spec != nil {
 		t.pause = spec.PauseOnFailure == nil || *spec.PauseOnFailure
 		if spec.Window != nil {
@@ -81,7 +81,7 @@ func termsOf(ps *api.ProfileSource) (terms, error) {
 }
 
 // passes reports whether a version is released for a wave.
-func (t terms) passes(version string, wave int32) bool {
+func (t rolloutPolicy) passes(version string, wave int32) bool {
 	return version != "" && t.release.version == version && wave <= t.release.wave
 }
 
@@ -144,7 +144,7 @@ func failedIn(failures []api.RolloutFailure, pool, machine string) bool {
 
 // decide computes the new state of a profile's rollout. It returns the time until the
 // next decision if nothing changes, 0 for never.
-func decide(entry api.ProfileEntry, had *api.RolloutStatus, pools []pool, t terms, now time.Time) (api.RolloutStatus, time.Duration) {
+func decide(entry api.ProfileEntry, had *api.RolloutStatus, pools []pool, t rolloutPolicy, now time.Time) (api.RolloutStatus, time.Duration) {
 	if t.suspended {
 		return suspend(entry, had, pools, now), 0
 	}
@@ -159,9 +159,9 @@ func decide(entry api.ProfileEntry, had *api.RolloutStatus, pools []pool, t term
 	}
 	r.Pools.Total = int32(len(pools))
 	for {
-		r = pass(r, pools, t, now)
+		r = releaseWaves(r, pools, t, now)
 		r.FailingBefore = failingBefore(r, had, pools, now)
-		v := judge(r, pools, t, now)
+		v := evaluateWave(r, pools, t, now)
 		r.Pools.Adopted, r.Machines, r.Failures = v.adopted, v.machines, v.failures
 		r.Held, r.Reason, r.Message = v.held, v.reason, v.message
 		if v.reason != "" {
@@ -282,8 +282,8 @@ func finish(r api.RolloutStatus) api.RolloutStatus {
 	return r
 }
 
-// pass lets released waves have the version.
-func pass(r api.RolloutStatus, pools []pool, t terms, now time.Time) api.RolloutStatus {
+// releaseWaves lets released waves have the version.
+func releaseWaves(r api.RolloutStatus, pools []pool, t rolloutPolicy, now time.Time) api.RolloutStatus {
 	for {
 		next, more := waveAfter(pools, r.Wave)
 		if !more || !t.passes(r.Version, next) {
@@ -328,8 +328,8 @@ func baseline(pools []pool) (api.RolloutVersion, bool) {
 	return best, best.Object != ""
 }
 
-// verdict is the state of a wave. Without a reason the next wave can begin.
-type verdict struct {
+// waveStatus is the state of a wave. Without a reason the next wave can begin.
+type waveStatus struct {
 	adopted         int32
 	machines        api.RolloutMachines // of all pools that have the version
 	failures        []api.RolloutFailure
@@ -339,21 +339,21 @@ type verdict struct {
 }
 
 // wait sets what the wave waits for, and the latest time for the next decision.
-func (v verdict) wait(reason, message string) verdict {
+func (v waveStatus) wait(reason, message string) waveStatus {
 	v.reason, v.message = reason, message
 	return v
 }
 
-// sum counts the pools of a wave and of the waves before it.
-type sum struct {
+// waveCounts counts the pools of a wave and of the waves before it.
+type waveCounts struct {
 	adopting, replacing []string
 	joined, waiting     int       // machines of the wave itself
 	booting             int       // machines that have not exceeded the limit
 	quiet               time.Time // time of the last change in the wave
 }
 
-// judge evaluates the pools that have a version, or are to get it.
-func judge(r api.RolloutStatus, pools []pool, t terms, now time.Time) verdict {
+// evaluateWave evaluates the pools that have a version, or are to get it.
+func evaluateWave(r api.RolloutStatus, pools []pool, t rolloutPolicy, now time.Time) waveStatus {
 	v, s := survey(r, pools, t, now)
 	switch {
 	case len(s.adopting) > 0:
@@ -376,7 +376,7 @@ func judge(r api.RolloutStatus, pools []pool, t terms, now time.Time) verdict {
 	left := s.quiet.Add(t.window).Sub(now)
 	switch {
 	case left > 0:
-		v.again = sooner(v.again, left)
+		v.again = earliestNonZero(v.again, left)
 	case s.joined > 0 || s.booting == 0:
 		return v
 	}
@@ -391,8 +391,8 @@ func judge(r api.RolloutStatus, pools []pool, t terms, now time.Time) verdict {
 }
 
 // survey counts pools and machines.
-func survey(r api.RolloutStatus, pools []pool, t terms, now time.Time) (verdict, sum) {
-	v, s := verdict{}, sum{quiet: r.Since.Time}
+func survey(r api.RolloutStatus, pools []pool, t rolloutPolicy, now time.Time) (waveStatus, waveCounts) {
+	v, s := waveStatus{}, waveCounts{quiet: r.Since.Time}
 	for _, f := range r.Failures { // failures are the only record of deleted machines
 		if f.Reason == api.FailureDeleted && !t.passes(r.Version, f.Wave) {
 			v.failures = append(v.failures, f)
@@ -433,7 +433,7 @@ func survey(r api.RolloutStatus, pools []pool, t terms, now time.Time) (verdict,
 }
 
 // machinesOf counts the new machines of a pool.
-func (v *verdict) machinesOf(p pool, r api.RolloutStatus, t terms, now time.Time, s *sum) {
+func (v *waveStatus) machinesOf(p pool, r api.RolloutStatus, t rolloutPolicy, now time.Time, s *waveCounts) {
 	for _, m := range p.fresh(r.Failures) {
 		failed := func(reason string, since time.Time) {
 			if !failedIn(v.failures, p.key, m.name) && !t.passes(r.Version, p.wave) {
@@ -456,14 +456,14 @@ func (v *verdict) machinesOf(p pool, r api.RolloutStatus, t terms, now time.Time
 			failed(api.FailureDeleted, m.lost)
 			continue
 		case !m.lost.IsZero():
-			v.again = sooner(v.again, m.lost.Add(lostGrace).Sub(now))
+			v.again = earliestNonZero(v.again, m.lost.Add(lostGrace).Sub(now))
 			if p.wave == r.Wave {
 				s.booting++
 			}
 		case m.leaving:
 			continue
 		case now.Before(limit):
-			v.again = sooner(v.again, limit.Sub(now))
+			v.again = earliestNonZero(v.again, limit.Sub(now))
 			if p.wave == r.Wave {
 				s.booting++
 			}
@@ -484,8 +484,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// sooner returns the shorter of two waits; 0 means for ever.
-func sooner(a, b time.Duration) time.Duration {
+// earliestNonZero returns the shorter of two waits; 0 means for ever.
+func earliestNonZero(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
 	}

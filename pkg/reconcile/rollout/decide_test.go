@@ -20,7 +20,7 @@ type fleet struct {
 	now    time.Time
 	entry  api.ProfileEntry
 	had    *api.RolloutStatus
-	terms  terms
+	terms  rolloutPolicy
 	pools  []pool
 	again  time.Duration
 	refuse map[string]string // pool -> version that it cannot have, or "any"
@@ -28,7 +28,7 @@ type fleet struct {
 }
 
 func newFleet(t *testing.T, waves ...int32) *fleet {
-	f := &fleet{t: t, now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC), terms: terms{pause: true, window: time.Hour}, refuse: map[string]string{}}
+	f := &fleet{t: t, now: time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC), terms: rolloutPolicy{pause: true, window: time.Hour}, refuse: map[string]string{}}
 	for i, w := range waves {
 		f.pools = append(f.pools, pool{key: fmt.Sprintf("ns/p%d", i), wave: w})
 	}

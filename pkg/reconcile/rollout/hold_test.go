@@ -266,10 +266,10 @@ func TestMadeWith(t *testing.T) {
 	interval := func(uid, revision string, from, until int) string {
 		return `{"uid":"` + uid + `","revision":"` + revision + `","from":"` + at(from).Format(time.RFC3339) + `","until":"` + at(until).Format(time.RFC3339) + `"}`
 	}
-	now := standing{uid: "now", digest: "B", created: at(100)}
-	back := standing{uid: "now", digest: "A", created: at(100)}
+	now := activeConfig{uid: "now", digest: "B", created: at(100)}
+	back := activeConfig{uid: "now", digest: "A", created: at(100)}
 	for name, c := range map[string]struct {
-		have    standing
+		have    activeConfig
 		records []metav1.PartialObjectMetadata
 		m       machine
 		want    string

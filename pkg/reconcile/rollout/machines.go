@@ -23,9 +23,9 @@ import (
 // lostMemory is how long a machine that was deleted before it joined is remembered.
 const lostMemory = time.Hour
 
-// roster has the machines of the worker cluster, from a cache that is shared with package
+// machineIndex has the machines of the worker cluster, from a cache that is shared with package
 // nodes and trimmed to what both need.
-type roster struct {
+type machineIndex struct {
 	// needed is false while no rollout uses it.
 	needed atomic.Bool
 
@@ -40,7 +40,7 @@ type lostMachine struct {
 }
 
 // byPool lists the machines of every pool, by the uid of its MachineDeployment.
-func (m *roster) byPool(ctx context.Context, worker client.Reader, now time.Time) (map[types.UID][]machine, error) {
+func (m *machineIndex) byPool(ctx context.Context, worker client.Reader, now time.Time) (map[types.UID][]machine, error) {
 	var sets cluster.MachineSetList // belongs to the cache: do not modify it
 	if err := worker.List(ctx, &sets, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing MachineSets: %w", err)
@@ -53,7 +53,7 @@ func (m *roster) byPool(ctx context.Context, worker client.Reader, now time.Time
 }
 
 // recentlyLost are the machines that were deleted before they joined.
-func (m *roster) recentlyLost(now time.Time) []lostMachine {
+func (m *machineIndex) recentlyLost(now time.Time) []lostMachine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.forget(now)
@@ -64,11 +64,11 @@ func (m *roster) recentlyLost(now time.Time) []lostMachine {
 	return out
 }
 
-func (m *roster) forget(now time.Time) {
+func (m *machineIndex) forget(now time.Time) {
 	maps.DeleteFunc(m.lost, func(_ types.UID, l lostMachine) bool { return now.Sub(l.at) > lostMemory })
 }
 
-func (m *roster) lose(gone *cluster.Machine, now time.Time) {
+func (m *machineIndex) lose(gone *cluster.Machine, now time.Time) {
 	if joined(gone) || !m.needed.Load() {
 		return
 	}
@@ -203,7 +203,7 @@ func worked(m *cluster.Machine) (yes bool, waits time.Time) {
 // enqueuing calls enqueue when a machine is created, deleted, joins or is being deleted,
 // or a MachineSet changes, while needed. It ignores what machine-controller writes with
 // each heartbeat of a Node.
-func (m *roster) enqueuing(enqueue func(context.Context, queue), now func() time.Time) handler.EventHandler {
+func (m *machineIndex) enqueuing(enqueue func(context.Context, queue), now func() time.Time) handler.EventHandler {
 	tell := func(ctx context.Context, q queue) {
 		if m.needed.Load() {
 			enqueue(ctx, q)

@@ -19,8 +19,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
-// standing has the fields of an OperatingSystemConfig that a rollout uses.
-type standing struct {
+// activeConfig has the fields of an OperatingSystemConfig that a rollout uses.
+type activeConfig struct {
 	uid, replaces    types.UID
 	poolUID          string
 	profile, version string
@@ -32,9 +32,9 @@ type standing struct {
 	refusedVersion   string    // the rejected version of the profile; empty if the version is not the reason
 }
 
-func standingOf(osc *osm.OperatingSystemConfig, now time.Time) standing {
+func standingOf(osc *osm.OperatingSystemConfig, now time.Time) activeConfig {
 	a := osc.Annotations
-	c := standing{
+	c := activeConfig{
 		uid: osc.UID, replaces: types.UID(a[api.AnnotationReplaces]), poolUID: a[api.AnnotationPoolUID], profile: a[api.AnnotationProfile], version: a[api.AnnotationVersion],
 		commit: a[api.AnnotationCommit], selected: a[api.AnnotationSelectedBy],
 		digest: a[api.AnnotationInputDigest], record: a[api.AnnotationRecord], created: osc.CreationTimestamp.Time,
@@ -52,8 +52,8 @@ func standingOf(osc *osm.OperatingSystemConfig, now time.Time) standing {
 	return c
 }
 
-// look reads the configurations of all pools, and their machines, once.
-func (r *Reconciler) look(ctx context.Context, seen *observed) error {
+// observePools reads the configurations of all pools, and their machines, once.
+func (r *Reconciler) observePools(ctx context.Context, seen *observed) error {
 	if seen.configs != nil {
 		return nil
 	}
@@ -62,11 +62,11 @@ func (r *Reconciler) look(ctx context.Context, seen *observed) error {
 		return fmt.Errorf("listing OperatingSystemConfigs: %w", err)
 	}
 	now := r.Clock.Now()
-	configs := make(map[string]standing, len(list.Items))
+	configs := make(map[string]activeConfig, len(list.Items))
 	for i := range list.Items {
 		configs[list.Items[i].Annotations[api.AnnotationPool]] = standingOf(&list.Items[i], now)
 	}
-	machines, err := r.roster.byPool(ctx, r.Worker, now)
+	machines, err := r.machines.byPool(ctx, r.Worker, now)
 	if err != nil {
 		return err
 	}
@@ -75,11 +75,11 @@ func (r *Reconciler) look(ctx context.Context, seen *observed) error {
 }
 
 // configOf returns the configuration of a pool, zero if there is none.
-func (seen *observed) configOf(md *cluster.MachineDeployment) standing {
+func (seen *observed) configOf(md *cluster.MachineDeployment) activeConfig {
 	if c := seen.configs[keyOf(md)]; c.poolUID == string(md.UID) {
 		return c
 	}
-	return standing{}
+	return activeConfig{}
 }
 
 // poolsOf lists the pools of a profile, and warns those whose wave is invalid.
@@ -132,7 +132,7 @@ func (r *Reconciler) followers(ctx context.Context, seen *observed, mds []cluste
 
 // baseOf returns the version with the object of a configuration, which only its record
 // has. An object of another namespace cannot be given to other pools.
-func baseOf(c standing, v api.RolloutVersion) api.RolloutVersion {
+func baseOf(c activeConfig, v api.RolloutVersion) api.RolloutVersion {
 	rec, err := lineage.ParseRecord([]byte(c.record))
 	if err != nil || strings.Contains(rec.Object, "/") || v.Version == "" {
 		return v
@@ -143,7 +143,7 @@ func baseOf(c standing, v api.RolloutVersion) api.RolloutVersion {
 
 // boots reports whether the machines of a pool boot from a configuration: the bootstrap
 // document is the last one that is written.
-func (r *Reconciler) boots(ctx context.Context, md *cluster.MachineDeployment, c standing) (bool, error) {
+func (r *Reconciler) boots(ctx context.Context, md *cluster.MachineDeployment, c activeConfig) (bool, error) {
 	var secret corev1.Secret
 	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: lineage.NamesOf(types.NamespacedName{Namespace: md.Namespace, Name: md.Name}).Bootstrap}
 	err := r.Worker.Get(ctx, key, &secret)
@@ -202,7 +202,7 @@ func (r *Reconciler) candidates(ctx context.Context, seen *observed) ([]candidat
 
 // before reports whether a machine, which machine-controller does not replace anyway, was
 // created before a configuration.
-func (c standing) before(m machine) bool {
+func (c activeConfig) before(m machine) bool {
 	return c.digest != "" && !m.leaving && !m.replaced && m.created.Before(c.created)
 }
 

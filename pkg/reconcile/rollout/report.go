@@ -45,8 +45,8 @@ func setCondition(ps *api.ProfileSource) {
 	})
 }
 
-// tell emits events about the rollouts of a source.
-func (r *Reconciler) tell(before, after *api.ProfileSource, seen *observed) {
+// emitEvents emits events about the rollouts of a source.
+func (r *Reconciler) emitEvents(before, after *api.ProfileSource, seen *observed) {
 	for _, now := range after.Status.Rollouts {
 		was := before.RolloutOf(now.Profile)
 		r.tellFailures(was, now, seen)

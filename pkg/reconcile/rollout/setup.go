@@ -69,7 +69,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, management cac
 		return err
 	}
 	ours := predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetNamespace() == r.Namespace })
-	machines := r.roster.enqueuing(func(ctx context.Context, q queue) {
+	machines := r.machines.enqueuing(func(ctx context.Context, q queue) {
 		for _, req := range r.all(ctx) {
 			q.AddAfter(req, settle)
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // timelineOf builds the timeline of a pool: its configuration and its archived records.
-func timelineOf(have standing, records []metav1.PartialObjectMetadata) lineage.Timeline {
+func timelineOf(have activeConfig, records []metav1.PartialObjectMetadata) lineage.Timeline {
 	var archived []lineage.Generation
 	for i := range records {
 		archived = append(archived, lineage.ArchivedGenerations(&records[i])...)

@@ -36,17 +36,17 @@ func Parse(selector string) (Shard, error) {
 	return Shard{selector: s, text: selector}, nil
 }
 
-// Whole reports whether all objects are in the shard.
-func (s Shard) Whole() bool { return s.selector == nil }
+// IsAll reports whether all objects are in the shard.
+func (s Shard) IsAll() bool { return s.selector == nil }
 
-// Holds reports whether an object is in the shard.
-func (s Shard) Holds(obj client.Object) bool {
-	return s.Whole() || s.selector.Matches(labels.Set(obj.GetLabels()))
+// Includes reports whether an object is in the shard.
+func (s Shard) Includes(obj client.Object) bool {
+	return s.IsAll() || s.selector.Matches(labels.Set(obj.GetLabels()))
 }
 
-// Rest reports whether objects without labels are in the shard. That controller also
+// IncludesUnlabeled reports whether objects without labels are in the shard. That controller also
 // handles what belongs to no object, such as the ProfileSource of the built-in profiles.
-func (s Shard) Rest() bool { return s.Whole() || s.selector.Matches(labels.Set{}) }
+func (s Shard) IncludesUnlabeled() bool { return s.IsAll() || s.selector.Matches(labels.Set{}) }
 
 // Lease returns the name of the lease that only one controller of this shard can hold:
 // the given name for the shard that includes objects without labels, so that it excludes
@@ -54,7 +54,7 @@ func (s Shard) Rest() bool { return s.Whole() || s.selector.Matches(labels.Set{}
 // digits of the SHA-256 of the selector as written by the user, which is the same in all
 // replicas of a shard.
 func (s Shard) Lease(name string) string {
-	if s.Rest() {
+	if s.IncludesUnlabeled() {
 		return name
 	}
 	sum := sha256.Sum256([]byte(s.text))
@@ -72,7 +72,7 @@ func (s Shard) Moved() predicate.Predicate {
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			return e.ObjectOld != nil && e.ObjectNew != nil && s.Holds(e.ObjectOld) != s.Holds(e.ObjectNew)
+			return e.ObjectOld != nil && e.ObjectNew != nil && s.Includes(e.ObjectOld) != s.Includes(e.ObjectNew)
 		},
 	}
 }

@@ -17,11 +17,11 @@ func TestEveryObjectHasOneShard(t *testing.T) {
 		obj := labelled(label)
 		for i, selector := range selectors {
 			s := parse(t, selector)
-			if got := s.Holds(obj); got != (i == want) {
+			if got := s.Includes(obj); got != (i == want) {
 				t.Errorf("shard %q holds an object with label %q: %v", selector, label, got)
 			}
 		}
-		if !parse(t, "").Holds(obj) {
+		if !parse(t, "").Includes(obj) {
 			t.Errorf("no selector leaves out an object with label %q", label)
 		}
 	}

@@ -113,11 +113,11 @@ func (s *system) written(nodes ...*corev1.Node) error {
 
 func (s *system) traceOthers(two *corev1.Node, second string) {
 	admin := s.Cluster.Kubeconfig
-	if tr := s.Trace(admin, "commit/"+second[:10]); tr.Born.Total != 2 || tr.Born.Present != 1 || tr.Commit.Commit != second {
-		s.T.Errorf("commit: %+v", tr.Born)
+	if tr := s.Trace(admin, "commit/"+second[:10]); tr.Nodes.Total != 2 || tr.Nodes.Present != 1 || tr.Commit.Commit != second {
+		s.T.Errorf("commit: %+v", tr.Nodes)
 	}
-	if tr := s.Trace(admin, "machinedeployment/"+s.Pools+"/pool-a"); tr.Version != "v1.0.0" || tr.Born.Total != 4 || tr.Born.Behind != 1 {
-		s.T.Errorf("pool: %+v, %+v", tr, tr.Born)
+	if tr := s.Trace(admin, "machinedeployment/"+s.Pools+"/pool-a"); tr.Version != "v1.0.0" || tr.Nodes.Total != 4 || tr.Nodes.Behind != 1 {
+		s.T.Errorf("pool: %+v, %+v", tr, tr.Nodes)
 	}
 	for _, subject := range []string{"osc/pool-a-" + s.Pools + "-config", "secret/pool-a-" + s.Pools + "-bootstrap-config", "machine/" + s.Pools + "/four", "osp/osp-a-v1.0.0"} {
 		if tr := s.Trace(admin, subject); tr.Version != "v1.0.0" || tr.Commit == nil {
@@ -167,7 +167,7 @@ func (s *system) traceWithFewRights(node *corev1.Node, want *trace.Commit) {
 		"subjects": []any{map[string]any{"kind": "ServiceAccount", "namespace": s.Pools, "name": "auditor"}},
 	})
 	identity := s.KubeconfigOf(s.Pools, "auditor")
-	var tr *trace.Trail
+	var tr *trace.Result
 	s.Eventually("the rights to hold", func() error {
 		if status, _, errs := s.Runs("trace", "node/"+node.Name, "--kubeconfig", identity); status != 0 {
 			return fmt.Errorf("%s", errs)

@@ -49,7 +49,7 @@ func Within(repo, folder string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	top := source.TopOf(full)
+	top := source.FindWorktree(full)
 	if top == "" || folder == "" {
 		return "", nil
 	}

@@ -72,7 +72,7 @@ func BasesBeside(ctx context.Context, file string, index profile.Indexer, overla
 		return Bases{}, err
 	}
 	found := Bases{Index: profile.Indexer{Check: index.Check, Builtin: index.Builtin}, Snapshot: snap}
-	top := source.TopOf(dir)
+	top := source.FindWorktree(dir)
 	if top == "" {
 		found.alone = filepath.Dir(file)
 	}

@@ -49,11 +49,11 @@ func (f *PoolCluster) Bind(fs *pflag.FlagSet, or string) {
 }
 
 // Read reads the pools of a cluster.
-func (f *PoolCluster) Read(ctx context.Context) (impact.Fleet, error) {
+func (f *PoolCluster) Read(ctx context.Context) (impact.ClusterSnapshot, error) {
 	person := ClusterAccess{Kubeconfig: f.kubeconfig, Context: f.context, WorkerKubeconfig: f.workerKubeconfig, Namespace: f.namespace}
 	clusters, err := person.Clusters()
 	if err != nil {
-		return impact.Fleet{}, err
+		return impact.ClusterSnapshot{}, err
 	}
 	return publish.Reader{Management: clusters.Management, Worker: clusters.Worker, Settings: clusters.Management, Namespace: f.namespace}.Read(ctx)
 }
@@ -89,7 +89,7 @@ func (f *PoolFlags) Check(usage string) error {
 }
 
 // Fleet reads the pools.
-func (f *PoolFlags) Fleet(ctx context.Context, stderr io.Writer) (impact.Fleet, error) {
+func (f *PoolFlags) Fleet(ctx context.Context, stderr io.Writer) (impact.ClusterSnapshot, error) {
 	out, err := f.read(ctx, stderr)
 	if err != nil || f.source == "" {
 		return out, err
@@ -105,12 +105,12 @@ func (f *PoolFlags) Fleet(ctx context.Context, stderr io.Writer) (impact.Fleet, 
 	return out, nil
 }
 
-func (f *PoolFlags) read(ctx context.Context, stderr io.Writer) (impact.Fleet, error) {
+func (f *PoolFlags) read(ctx context.Context, stderr io.Writer) (impact.ClusterSnapshot, error) {
 	switch {
 	case f.snapshot != "":
 		file, err := os.Open(f.snapshot)
 		if err != nil {
-			return impact.Fleet{}, err
+			return impact.ClusterSnapshot{}, err
 		}
 		defer file.Close()
 		out, err := impact.Decode(file)
@@ -125,7 +125,7 @@ func (f *PoolFlags) read(ctx context.Context, stderr io.Writer) (impact.Fleet, e
 	if f.cluster != "" {
 		var err error
 		if settings, err = ReadClusterFile(f.cluster, nil); err != nil {
-			return impact.Fleet{}, err
+			return impact.ClusterSnapshot{}, err
 		}
 		settings.Warn(stderr)
 	}
@@ -141,12 +141,12 @@ func (f *PoolFlags) read(ctx context.Context, stderr io.Writer) (impact.Fleet, e
 type manifests struct {
 	settings ClusterFile
 	stderr   io.Writer
-	fleet    impact.Fleet
+	fleet    impact.ClusterSnapshot
 	key      string
 	seen     map[string]string // the file of each pool
 }
 
-func (m *manifests) read(dir string) (impact.Fleet, error) {
+func (m *manifests) read(dir string) (impact.ClusterSnapshot, error) {
 	in := m.settings.Settings
 	if in.IgnitionVersion == render.DefaultIgnitionVersion {
 		in.IgnitionVersion = ""

@@ -38,10 +38,10 @@ type Archive struct {
 	// Namespace is the controller's.
 	Namespace string
 	Retention Retention
-	// Whole says that this controller handles every pool. If not, another controller may
+	// Complete says that this controller handles every pool. If not, another controller may
 	// be about to name settings that nothing names yet, and none are deleted.
-	Whole bool
-	State *State
+	Complete bool
+	State    *State
 }
 
 // Store archives the record of a configuration that is about to be deleted. Call it before the

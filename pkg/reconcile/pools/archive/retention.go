@@ -118,7 +118,7 @@ func (a Archive) Sweep(ctx context.Context) (next time.Time, err error) {
 	for _, e := range named {
 		used[e.settings] = true
 	}
-	if !a.Whole {
+	if !a.Complete {
 		return next, nil // another controller can be about to name settings that no object names yet
 	}
 	return next, a.sweepSettings(ctx, used)

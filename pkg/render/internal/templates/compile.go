@@ -20,12 +20,12 @@ import (
 )
 
 // Compiler parses the templates of one profile. One rendering at a time executes them.
-type Compiler struct{ gate *gate }
+type Compiler struct{ gate *limiter }
 
 // NewCompiler returns a compiler of templates that read a struct of type data. marks is nil
 // unless the templates are for an Inspector.
 func NewCompiler(data reflect.Type, marks *Marks) Compiler {
-	return Compiler{&gate{data: data, marks: marks}}
+	return Compiler{&limiter{data: data, marks: marks}}
 }
 
 // Stage is one stage of a profile with its templates parsed. All renderings share it.
@@ -34,7 +34,7 @@ type Stage struct {
 	// Files are those of the profile, in its order.
 	Files []File
 
-	gate *gate
+	gate *limiter
 	// templates are in the order of their names.
 	templates []namedTemplate
 }
@@ -132,7 +132,7 @@ func (c Compiler) Stage(name string, config *osm.OSPConfig) (Stage, []*invalid.E
 	return stage, invalid.InStage(name, problems...)
 }
 
-func (g *gate) compileFile(field string, f osm.File, templates map[string]string) (File, []*invalid.Error) {
+func (g *limiter) compileFile(field string, f osm.File, templates map[string]string) (File, []*invalid.Error) {
 	file := File{Item: field, Field: field + ".content.inline.data", Path: f.Path, Permissions: f.Permissions}
 	var problems []*invalid.Error
 	at := func(p *invalid.Error) {
@@ -191,7 +191,7 @@ func (g *gate) compileFile(field string, f osm.File, templates map[string]string
 }
 
 // parse returns nil for text without actions, and for text that is not a template.
-func (g *gate) parse(name, field, text string) (*program, []*invalid.Error) {
+func (g *limiter) parse(name, field, text string) (*program, []*invalid.Error) {
 	if len(text) > maxFileBytes {
 		return nil, []*invalid.Error{invalid.At(field, "has %d bytes: a file or template can have %d", len(text), maxFileBytes)}
 	}

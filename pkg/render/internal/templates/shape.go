@@ -39,7 +39,7 @@ func (s *shape) begin(p *program, from origin) {
 }
 
 // tick takes a tick that was passed.
-func (s *shape) tick(t *tick) {
+func (s *shape) tick(t *step) {
 	_, _ = s.hash.Write(t.node.Text) // never fails
 	if t.hole {
 		s.hole = true

@@ -30,10 +30,10 @@ const (
 	maxVariables = 1000
 )
 
-// gate lets one rendering at a time execute the templates of a profile: their functions charge
+// limiter lets one rendering at a time execute the templates of a profile: their functions charge
 // its meter, and the inserted texts belong to it. Executing takes a sixth of the time of
 // rendering; the rest runs concurrently.
-type gate struct {
+type limiter struct {
 	mu sync.Mutex
 	funcs.Set
 	data reflect.Type // that the templates read
@@ -44,7 +44,7 @@ type gate struct {
 // program is a parsed template that counts its steps.
 type program struct {
 	*template.Template
-	ticks []tick
+	ticks []step
 }
 
 // defined returns the template and those defined in it, in the order of their names.
@@ -54,10 +54,10 @@ func (p *program) defined() []*template.Template {
 	return defined
 }
 
-// tick is a text node that is not output: the writer of a rendering recognizes it and charges
+// step is a text node that is not output: the writer of a rendering recognizes it and charges
 // the meter. A function could not know which rendering calls it, and a variable is not visible
 // in every template.
-type tick struct {
+type step struct {
 	node  *parse.TextNode
 	pos   parse.Pos // of what it counts, in the source
 	steps meter.Steps
@@ -114,12 +114,12 @@ func (p *program) addTo(list *parse.ListNode, variables, depth int) *shapeError 
 func (p *program) tick(pos parse.Pos, s meter.Steps, depth int) *parse.TextNode {
 	text := binary.BigEndian.AppendUint32([]byte{tickMark}, uint32(len(p.ticks))) //nolint:gosec // a source has fewer than 1<<20 bytes
 	node := &parse.TextNode{NodeType: parse.NodeText, Pos: -1, Text: text}
-	p.ticks = append(p.ticks, tick{node: node, pos: pos, steps: s, depth: depth})
+	p.ticks = append(p.ticks, step{node: node, pos: pos, steps: s, depth: depth})
 	return node
 }
 
 // ticked returns the tick whose text is written, nil for other texts.
-func (p *program) ticked(text []byte) *tick {
+func (p *program) ticked(text []byte) *step {
 	if len(text) != 5 || text[0] != tickMark {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (p *program) ticked(text []byte) *tick {
 }
 
 // charge has the meter count a tick.
-func (t *tick) charge(m *meter.Meter) error {
+func (t *step) charge(m *meter.Meter) error {
 	m.Invocations += t.depth
 	if m.Invocations > maxInvocations {
 		return &tickError{pos: t.pos, message: fmt.Sprintf("templates invoke one another more than %d deep: stop the recursion", maxInvocations)}
@@ -251,7 +251,7 @@ func stepsOf(list *parse.ListNode, variables int) meter.Steps {
 }
 
 // bind sets the functions that a template calls, with their limits.
-func (g *gate) bind(p *program) {
+func (g *limiter) bind(p *program) {
 	mutates := false
 	var actions []*parse.ActionNode
 	used := map[string]any{}

@@ -156,7 +156,7 @@ func (s Server) download(ctx context.Context, from *url.URL, to *os.File, want w
 	// Use no proxy: the file server is in this cluster, and a proxy would connect to an
 	// address that was not checked.
 	transport := &http.Transport{
-		DialContext:            transport.Way{Timeout: transport.DefaultTimeout, AllowedCIDRs: s.AllowedCIDRs}.DialContext,
+		DialContext:            transport.HTTPOptions{Timeout: transport.DefaultTimeout, AllowedCIDRs: s.AllowedCIDRs}.DialContext,
 		TLSHandshakeTimeout:    transport.DefaultTimeout,
 		ResponseHeaderTimeout:  transport.DefaultTimeout,
 		MaxResponseHeaderBytes: transport.MaxHeaderBytes,

@@ -16,7 +16,7 @@ import (
 type visible struct {
 	raw   int    // number of steps applied
 	last  Commit // of the last step
-	steps []Step
+	steps []Entry
 
 	// Nil while nothing was ever ignored: the steps are then the raw ones.
 	state *visibleState
@@ -33,7 +33,7 @@ type visibleState struct {
 }
 
 // follow updates it to a raw history; it reads the whole history again if necessary.
-func (v *visible) follow(ctx context.Context, s filter.Scope, read filter.Reader, raw []Step) error {
+func (v *visible) follow(ctx context.Context, s filter.Scope, read filter.Reader, raw []Entry) error {
 	if v.raw > len(raw) || v.raw > 0 && raw[v.raw-1].Commit != v.last {
 		*v = visible{}
 	}
@@ -55,7 +55,7 @@ func (v *visible) follow(ctx context.Context, s filter.Scope, read filter.Reader
 			return err
 		}
 		if len(changes) > 0 {
-			v.steps = append(v.steps, Step{Commit: step.Commit, CommittedAt: step.CommittedAt, Changes: changes})
+			v.steps = append(v.steps, Entry{Commit: step.Commit, CommittedAt: step.CommittedAt, Changes: changes})
 		}
 	}
 	v.mark(raw)
@@ -70,18 +70,18 @@ func (v *visible) weight() int {
 	return weigh(v.steps) + len(v.state.tree) + len(v.state.shown)
 }
 
-func (v *visible) mark(raw []Step) {
+func (v *visible) mark(raw []Entry) {
 	if v.raw = len(raw); v.raw > 0 {
 		v.last = raw[v.raw-1].Commit
 	}
 }
 
-func hasIgnoreFile(s Step) bool {
+func hasIgnoreFile(s Entry) bool {
 	return slices.ContainsFunc(s.Changes, func(c Change) bool { return filter.IsIgnoreFile(c.Path) })
 }
 
 // step applies one step and returns the visible part of it.
-func (v *visibleState) step(ctx context.Context, step Step) ([]Change, error) {
+func (v *visibleState) step(ctx context.Context, step Entry) ([]Change, error) {
 	for _, c := range step.Changes {
 		if !filter.IsIgnoreFile(c.Path) {
 			if c.Blob == "" {

@@ -28,7 +28,7 @@ type cachedLine struct {
 }
 
 // weigh returns the size of a history, in changes; at least that of its names.
-func weigh(steps []Step) int {
+func weigh(steps []Entry) int {
 	n := 10
 	for i := range steps {
 		n += 1 + len(steps[i].Changes)
@@ -39,12 +39,12 @@ func weigh(steps []Step) int {
 // keptLine has the changes of every profile file and of every IgnoreFile up to a head.
 type keptLine struct {
 	Head  plumbing.Hash
-	Steps []Step // oldest first
+	Steps []Entry // oldest first
 }
 
 // Of returns the first-parent history of a head without ignored files. It continues the
 // history that is cached under a name.
-func (l *Lines) Of(ctx context.Context, o *objectstore.Objects, name string, head plumbing.Hash, in filter.Scope) ([]Step, error) {
+func (l *Lines) Of(ctx context.Context, o *objectstore.Objects, name string, head plumbing.Hash, in filter.Scope) ([]Entry, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := name + "\x00" + in.Path() + "\x00" + in.Ignore
@@ -79,7 +79,7 @@ func (l *Lines) Forget() {
 // walkLine walks the first parents of head to its root, or to the head of the old history
 // that it descends from, and returns the steps that change a profile file below a path.
 // It reads no blobs.
-func walkLine(ctx context.Context, o *objectstore.Objects, head plumbing.Hash, parts []string, old keptLine) ([]Step, error) {
+func walkLine(ctx context.Context, o *objectstore.Objects, head plumbing.Hash, parts []string, old keptLine) ([]Entry, error) {
 	w := lineWalk{objects: o, parts: parts}
 	at, c, top, err := w.enter(ctx, head)
 	if err != nil {
@@ -109,7 +109,7 @@ func walkLine(ctx context.Context, o *objectstore.Objects, head plumbing.Hash, p
 type lineWalk struct {
 	objects *objectstore.Objects
 	parts   []string
-	steps   []Step
+	steps   []Entry
 	entries int
 	changes int
 }
@@ -143,7 +143,7 @@ func (w *lineWalk) compare(ctx context.Context, id plumbing.Hash, c objectstore.
 		return nil
 	}
 	slices.SortFunc(changes, func(a, b Change) int { return strings.Compare(a.Path, b.Path) })
-	w.steps = append(w.steps, Step{Commit: Commit(id.String()), CommittedAt: c.CommittedAt, Changes: changes})
+	w.steps = append(w.steps, Entry{Commit: Commit(id.String()), CommittedAt: c.CommittedAt, Changes: changes})
 	return nil
 }
 
@@ -182,7 +182,7 @@ func (w *lineWalk) changed(ctx context.Context, from, to plumbing.Hash) ([]Chang
 }
 
 // after returns a new list: the old steps, then those of this walk.
-func (w *lineWalk) after(old []Step) []Step {
+func (w *lineWalk) after(old []Entry) []Entry {
 	slices.Reverse(w.steps)
 	return slices.Concat(old, w.steps)
 }

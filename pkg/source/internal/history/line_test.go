@@ -55,7 +55,7 @@ func BenchmarkLine(b *testing.B) {
 	}
 }
 
-func lineOf(b *testing.B, o *objectstore.Objects, head plumbing.Hash, parts []string, old keptLine) []Step {
+func lineOf(b *testing.B, o *objectstore.Objects, head plumbing.Hash, parts []string, old keptLine) []Entry {
 	b.Helper()
 	steps, err := walkLine(context.WithoutCancel(b.Context()), o, head, parts, old)
 	if err != nil {

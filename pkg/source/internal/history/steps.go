@@ -19,8 +19,8 @@ func ParseCommit(s string) (Commit, error) {
 	return Commit(s), nil
 }
 
-// Step is a commit of a first-parent history, compared with its first parent.
-type Step struct {
+// Entry is a commit of a first-parent history, compared with its first parent.
+type Entry struct {
 	Commit      Commit
 	CommittedAt time.Time
 	Changes     []Change // sorted by Path

@@ -120,7 +120,7 @@ func (m *Mirror) create() error {
 		return err
 	}
 	for _, dir := range []string{"", "objects", "objects/pack", "refs"} {
-		if err := makeOwn(filepath.Join(m.dir, dir)); err != nil {
+		if err := createPrivateDir(filepath.Join(m.dir, dir)); err != nil {
 			return err
 		}
 	}

@@ -31,9 +31,9 @@ func CheckOwner(dir string) error {
 	return nil
 }
 
-// makeOwn creates a folder, or uses an existing one if only this user can write to it. It
+// createPrivateDir creates a folder, or uses an existing one if only this user can write to it. It
 // returns ErrDamaged for anything else, and does not change it.
-func makeOwn(dir string) error {
+func createPrivateDir(dir string) error {
 	err := os.Mkdir(dir, 0o700)
 	if !errors.Is(err, fs.ErrExist) {
 		return err

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Way has the settings for requests to a host that an object in the cluster names:
+// HTTPOptions has the settings for requests to a host that an object in the cluster names:
 // addresses are checked as for Mirrors (security.md 9), the environment has no influence,
 // and the only proxy is the given one.
-type Way struct {
+type HTTPOptions struct {
 	// Timeout bounds each connection.
 	Timeout time.Duration
 	// AllowedCIDRs are addresses to connect to although they are loopback, link-local or
@@ -23,7 +23,7 @@ type Way struct {
 }
 
 // Transport returns a new transport; the caller closes its idle connections.
-func (w Way) Transport(trust *tls.Config) *Transport {
+func (w HTTPOptions) Transport(trust *tls.Config) *Transport {
 	d := w.dialer()
 	return &Transport{dialer: d, http: &http.Transport{
 		Proxy:                  w.Proxy.plainHTTP,
@@ -36,11 +36,11 @@ func (w Way) Transport(trust *tls.Config) *Transport {
 }
 
 // DialContext connects to a host.
-func (w Way) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+func (w HTTPOptions) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	return w.dialer().DialContext(ctx, network, address)
 }
 
-func (w Way) dialer() *dialer {
+func (w HTTPOptions) dialer() *dialer {
 	return newDialer(w.Timeout, w.AllowedCIDRs, w.Proxy)
 }
 

@@ -40,8 +40,8 @@ const (
 	RangeUnknown signature.Reason = "RangeUnknown"
 )
 
-// Demand has the signatures that a snapshot needs before it can be used.
-type Demand struct {
+// Policy has the signatures that a snapshot needs before it can be used.
+type Policy struct {
 	Keys *signature.Keys
 	// Head requires one of the commit, Tag one of the annotated tag.
 	Head, Tag bool
@@ -111,21 +111,21 @@ type Subject struct {
 }
 
 // Verify checks the required signatures. See Snapshot.Verify of package source.
-func (s Subject) Verify(ctx context.Context, d Demand) ([]Signed, error) {
-	v := verification{Demand: d, Subject: s}
+func (s Subject) Verify(ctx context.Context, d Policy) ([]Signed, error) {
+	v := verification{Policy: d, Subject: s}
 	return v.all(ctx)
 }
 
 // SignatureOf returns the signature of a commit that was accepted long ago.
 func (s Subject) SignatureOf(ctx context.Context, id plumbing.Hash, keys *signature.Keys) (Signed, error) {
-	v := verification{Demand: Demand{Keys: keys}, Subject: s, old: true}
+	v := verification{Policy: Policy{Keys: keys}, Subject: s, old: true}
 	good, _, err := v.commit(ctx, id)
 	return good, err
 }
 
 // verification is one run of Verify.
 type verification struct {
-	Demand
+	Policy
 	Subject
 	old   bool // the signed object is old
 	spent int  // compared tree entries
@@ -150,7 +150,7 @@ func (v *verification) all(ctx context.Context) ([]Signed, error) {
 		}
 		good = append(good, s)
 	}
-	if v.Demand.Head {
+	if v.Policy.Head {
 		s, about, err := v.commit(ctx, v.Subject.Head)
 		if err = v.fault(err, "commit "+v.Subject.Head.String()+" "+about, ": sign it with git commit -S, or push a signed commit after it"); err != nil {
 			return nil, err

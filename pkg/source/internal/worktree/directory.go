@@ -33,8 +33,8 @@ type State struct {
 	// Repository is nil without Git. The fields below are then zero.
 	Repository *Repository
 	Head       history.Commit
-	Branch     string         // "" if HEAD is detached
-	Line       []history.Step // empty if the clone is shallow or partial
+	Branch     string          // "" if HEAD is detached
+	Line       []history.Entry // empty if the clone is shallow or partial
 }
 
 // Read reads the current state of the folder. The lines cache its history between reads.
