@@ -31,7 +31,7 @@ const (
 	MaxSnapshotBytes = 64 << 20 // 64 MiB
 )
 
-// snapshot is a Fleet in a file. It contains no time: equal fleets give equal files.
+// snapshot is a ClusterSnapshot in a file. It contains no time: equal fleets give equal files.
 type snapshot struct {
 	Kind    string `json:"kind"`
 	Version int    `json:"version"`

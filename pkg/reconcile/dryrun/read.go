@@ -141,7 +141,7 @@ func (r reader) selected(kind schema.GroupVersionKind, items []runtime.Object, o
 	return items, nil
 }
 
-// IndexField registers a field for lists. It makes World a client.FieldIndexer.
+// IndexField registers a field for lists. It makes Store a client.FieldIndexer.
 func (w *Store) IndexField(_ context.Context, obj client.Object, field string, values client.IndexerFunc) error {
 	kind, err := apiutil.GVKForObject(obj, w.scheme)
 	if err != nil {

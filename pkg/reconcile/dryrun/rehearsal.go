@@ -34,7 +34,7 @@ const (
 )
 
 // DryRun runs controllers. Its fields are set once; all of the controllers write into
-// World, through its views.
+// Store, through its views.
 type DryRun struct {
 	// Store stores their writes.
 	Store *Store

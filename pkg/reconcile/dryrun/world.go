@@ -85,7 +85,7 @@ const (
 	verbDelete = "delete"
 )
 
-// NewWorld returns a World without writes.
+// NewWorld returns a Store without writes.
 func NewWorld(scheme *runtime.Scheme, clock clock.PassiveClock) *Store {
 	w := &Store{scheme: scheme, clock: clock, indexes: map[string]client.IndexerFunc{}}
 	w.Reset()
@@ -182,7 +182,7 @@ func (w *Store) next() int {
 
 func (w *Store) version() string { return fmt.Sprintf("rehearsed-%d", w.next()) }
 
-// Eventf records an event. It makes World an events.EventRecorder, which has these
+// Eventf records an event. It makes Store an events.EventRecorder, which has these
 // parameters.
 func (w *Store) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {
 	w.mu.Lock()

@@ -29,7 +29,7 @@ import (
 // server.
 var errUnrehearsed = errors.New("this kind of write is not supported in a dry run")
 
-// View is a cluster in a World, as a controller reads and writes it.
+// View is a cluster in a Store, as a controller reads and writes it.
 type View struct {
 	reader // through a cache
 
@@ -284,7 +284,7 @@ func (v *View) Status() client.SubResourceWriter { return subresource{v, "status
 // SubResource patches a status, and generates tokens.
 func (v *View) SubResource(name string) client.SubResourceClient { return subresource{v, name} }
 
-// Scheme returns the scheme of World.
+// Scheme returns the scheme of Store.
 func (v *View) Scheme() *runtime.Scheme { return v.world.scheme }
 
 // RESTMapper returns the mapper of the cluster.

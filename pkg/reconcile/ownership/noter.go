@@ -35,7 +35,7 @@ const unknownFor = time.Minute
 // fluxGroup has the sources of Kustomizations.
 var fluxGroup = schema.GroupVersion{Group: "source.toolkit.fluxcd.io", Version: "v1"}
 
-// A Noter finds who applied profiles. Its fields are set once, before its first use.
+// A Resolver finds who applied profiles. Its fields are set once, before its first use.
 type Resolver struct {
 	// Client writes annotations; nil writes none, for a dry run.
 	Client client.Client

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
 
-// noting is a Noter on the real API server, with profiles that others apply. Its clock
+// noting is a Resolver on the real API server, with profiles that others apply. Its clock
 // does not advance.
 type noting struct {
 	t         *testing.T

@@ -14,5 +14,5 @@
 // without a cluster, apply.go creates the objects of current versions, events.go turns the
 // outcome into status, conditions and events. After that, retention.go cares for the versions
 // that are not current, which versionindex.go lists. pools.go and references.go find what
-// uses a version. Keeper, in builtin.go, keeps the ProfileSource of the built-in profiles.
+// uses a version. BuiltinSource, in builtin.go, keeps the ProfileSource of the built-in profiles.
 package profilesource

@@ -26,7 +26,7 @@ import (
 //	incoming-*/         a fetch that is under way, or was killed
 //
 // No file name in it comes from a server, and all of it can be fetched again. Only this
-// user can write to the folder: see makeOwn.
+// user can write to the folder: see createPrivateDir.
 type Mirror struct {
 	dir string
 
