@@ -19,8 +19,8 @@ type Reference struct {
 	UID types.UID
 }
 
-// Chain leads from a Machine to its pool. What follows the end of an interrupted chain is
-// zero: a Machine without a MachineSet, a MachineSet that is gone.
+// Chain leads from a Machine to its pool. If it is interrupted, by a Machine without a MachineSet or
+// a MachineSet that was deleted, the fields after that point are zero.
 type Chain struct {
 	Machine Reference
 	// Created is when the Machine was.
@@ -46,8 +46,8 @@ type Reader interface {
 	Find(ctx context.Context, ref Reference, obj Object) (bool, error)
 }
 
-// FollowOwners follows a Machine to its pool by its owners (contract: section 12.3). It
-// reads the MachineSet alone: a MachineDeployment may be gone.
+// FollowOwners follows a Machine to its pool by its owners (contract: section 12.3). It reads only
+// the MachineSet: the MachineDeployment can have been deleted.
 func FollowOwners(ctx context.Context, from Reader, machine metav1.Object) (Chain, error) {
 	c := Chain{
 		Machine: Reference{types.NamespacedName{Namespace: machine.GetNamespace(), Name: machine.GetName()}, machine.GetUID()},

@@ -41,8 +41,9 @@ type Agreement struct {
 	Message string
 }
 
-// Conclude draws a conclusion. The node's word counts where the records allow it; else
-// what was current when the machine was created does.
+// Conclude returns the configuration that a node was provisioned from. The node's report is used if
+// it agrees with the records, otherwise the configuration that was current when the machine was
+// created.
 func Conclude(f Facts) Conclusion {
 	candidates := f.candidates()
 	reported, agreed := CompareReport(f)
@@ -76,11 +77,10 @@ func Conclude(f Facts) Conclusion {
 	return c
 }
 
-// candidates are the configurations that the machine may have been given. Those that
-// were replaced before the revision of its MachineSet it was not: machine-controller
-// creates a machine only from documents of that very revision (contract: section 12.1).
-// A MachineSet that was used again later has a newer revision than then, so that they
-// count where no other is left.
+// candidates are the configurations with which the machine can have been created. It excludes those
+// that were replaced before the revision of its MachineSet: machine-controller creates a machine
+// only from documents of exactly that revision (contract: section 12.1). A MachineSet that is
+// reused later gets a newer revision, so excluded ones are returned if no other candidate is left.
 func (f Facts) candidates() Timeline {
 	all := f.Pool.within(f.Window)
 	var out Timeline
@@ -95,8 +95,8 @@ func (f Facts) candidates() Timeline {
 	return out
 }
 
-// atCreation is the candidate that the pool had when the machine was created, or got
-// first after that: without one a machine waits. It is nil where that cannot be told,
+// atCreation returns the candidate that the pool had when the machine was created, or the first one
+// after that: a machine without a configuration waits. If it cannot be determined the result is nil
 // with the reason.
 func (f Facts) atCreation(candidates Timeline) (g *Generation, why string) {
 	if f.Window.From == nil {
@@ -122,8 +122,8 @@ func (f Facts) atCreation(candidates Timeline) (g *Generation, why string) {
 	return nil, "there is no record of what its pool had from when the machine was created until the node joined"
 }
 
-// CompareReport compares what a node says of itself with the records. It returns the
-// configuration that the node reports where they agree on one.
+// CompareReport compares a node's report with the records. It returns the configuration that the
+// node reports if the records agree.
 func CompareReport(f Facts) (*Generation, Agreement) {
 	says := f.Report
 	if says == (api.NodeReport{}) {
@@ -158,9 +158,9 @@ func CompareReport(f Facts) (*Generation, Agreement) {
 	return &g, Agreement{metav1.ConditionTrue, api.ReasonRecorded, "its pool had the configuration that the node reports when the machine fetched its documents"}
 }
 
-// reportedOne finds the generation with a digest. A pool may have had it several times,
-// with another beginning and chosen by another commit each time: the time that the
-// window lies in comes before one that is merely near.
+// reportedOne finds the generation with a digest. A pool can have had it several times, with
+// different begin times and commits: a time that contains the window has precedence over one that is
+// merely close.
 func (f Facts) reportedOne(config string) (g Generation, found bool) {
 	for _, late := range []time.Duration{0, Leeway, Bridge} {
 		fits := func(g Generation) bool { return g.During(f.Window, late) }
@@ -177,8 +177,8 @@ func (g Generation) says(report api.NodeReport) bool {
 	return report.Commit == "" || report.Commit == render.LabelValue(g.Commit)
 }
 
-// lacksRecords reports whether the pool may have had a configuration within the window
-// that there is no record of.
+// lacksRecords reports whether the pool can have had a configuration within the window that has no
+// record.
 func (f Facts) lacksRecords() bool {
 	var known time.Time // until when the one before served
 	for _, g := range f.Pool {
@@ -197,7 +197,7 @@ func noRecords() Agreement {
 // Stamp is a time as annotations have it.
 func Stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// AnnotatedTime reads a time from an annotation, zero where there is none.
+// AnnotatedTime reads a time from an annotation; it is zero if the annotation has none.
 func AnnotatedTime(annotations map[string]string, key string) time.Time {
 	t, err := time.Parse(time.RFC3339, annotations[key])
 	if err != nil {

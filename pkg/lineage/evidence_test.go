@@ -16,7 +16,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// noon is when everything in these tables is told from, in minutes.
+// noon is the origin of all times in these tables, which are in minutes.
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func minute(m float64) time.Time {
@@ -40,11 +40,11 @@ func record(t *testing.T, version string) render.Record {
 	return rec
 }
 
-// stood is a configuration in a history: since when, until when by the controller's
-// clock, for which revision, and what it came in place of.
+// stood is a configuration in a history: its begin, its end by the controller's clock, the revision,
+// and the configuration that it replaced.
 type stood struct {
 	version     string
-	from, until float64 // until of the last one: negative while it stands
+	from, until float64 // until of the last one: negative while it is current
 	revision    string
 	replaces    string
 	pool        string // uid of the MachineDeployment
@@ -212,7 +212,7 @@ func TestConclude(t *testing.T) {
 		"a commit alone that fits":     {past: steady, window: window(50, 54), report: api.NodeReport{Commit: says("v1").Commit}, evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonRecorded},
 		"a commit alone that does not": {past: steady, window: window(50, 54), report: api.NodeReport{Commit: says("v2").Commit}, evidence: api.EvidenceInferred, of: "v1 v1", agreement: api.ReasonOtherCommit},
 
-		// What there are no records of.
+		// Generations without records.
 		"a pool without records":                  {window: window(50, 54), report: says("v1"), evidence: api.EvidenceUnknown, agreement: api.ReasonNoRecords},
 		"before the pool was taken over":          {past: taken, window: window(50, 54), report: says("v2"), evidence: api.EvidenceUnknown, agreement: api.ReasonNoRecords},
 		"while it was taken over":                 {past: taken, window: window(98, 102), evidence: api.EvidenceUnknown, possible: "v1 100-now", agreement: api.ReasonNothingReported},

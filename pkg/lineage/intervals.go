@@ -11,10 +11,9 @@ import (
 
 // Sort orders the configurations of one pool, oldest first, in place.
 //
-// An interval follows the one that it names in Replaces. Times order only those without
-// such a link: they have whole seconds, within which a pool may have several
-// configurations, and several API servers have several clocks. An interval without an
-// end is the last, since it is what the pool has now.
+// An interval follows the one that it names in Replaces. Times only order intervals without such a
+// link: they have whole seconds, in which a pool can have several configurations, and several API
+// servers have several clocks. An interval without an end is the last, because it is current.
 func Sort[T any](items []T, intervalOf func(T) api.Interval) {
 	type entry struct {
 		item T
@@ -35,8 +34,8 @@ func Sort[T any](items []T, intervalOf func(T) api.Interval) {
 			byUID[e.UID] = i
 		}
 	}
-	// Take the entries in the order of their times, each after those that it follows. A
-	// cycle, which only an edit by hand can make, is cut where it was entered.
+	// Take the entries in the order of their times, each after those that it follows. A cycle,
+	// which only a manual edit can create, is cut at its entry point.
 	placed := make([]bool, len(entries))
 	next := 0
 	var chain []int

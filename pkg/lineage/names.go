@@ -25,7 +25,7 @@ const (
 // 8.6).
 type Names struct{ Config, Bootstrap, Provisioning, Inputs, Kubeconfig, EdgeScript string }
 
-// What the names begin or end with.
+// Prefixes and suffixes of the names.
 const (
 	configSuffix       = "-config"
 	bootstrapSuffix    = "-bootstrap-config"
@@ -35,8 +35,8 @@ const (
 	edgePrefix         = "edge-provider-script-"
 )
 
-// NamesOf returns the names for a pool. Two pools may have the same: the annotation
-// api.AnnotationPool says whose an object is.
+// NamesOf returns the names for a pool. Two pools can have the same names: the annotation
+// api.AnnotationPool of an object names its pool.
 func NamesOf(pool types.NamespacedName) Names {
 	stem := pool.Name + "-" + pool.Namespace
 	return Names{
@@ -45,9 +45,9 @@ func NamesOf(pool types.NamespacedName) Names {
 	}
 }
 
-// RecordNames are the names that the archived record of a pool's generation may have: the
-// first that is free, or its own. The second has more of the digest, for a name that
-// another object has; it is no longer than the contract's longest.
+// RecordNames are the possible names of the archived record of a pool's generation: the first one
+// that is free, or that is its own. The second has more of the digest, in case another object has
+// the first name; it is not longer than the longest name of the contract.
 func RecordNames(pool types.NamespacedName, inputDigest string) []string {
 	const most = len("provisioning-config")
 	hexDigits := inputDigest[strings.LastIndex(inputDigest, ":")+1:]
@@ -55,7 +55,7 @@ func RecordNames(pool types.NamespacedName, inputDigest string) []string {
 	return []string{stem + render.ShortDigest(inputDigest), stem + hexDigits[:min(most, len(hexDigits))]}
 }
 
-// SettingsName is the ConfigMap that keeps the settings of a digest, under SettingsKey.
+// SettingsName is the ConfigMap that stores the settings of a digest, under SettingsKey.
 func SettingsName(digest string) string { return SettingsPrefix + render.ShortDigest(digest) }
 
 // ContractKey is "<namespace>-<name>", or the bare name if that has 63 characters or more
@@ -67,8 +67,8 @@ func ContractKey(pool types.NamespacedName) string {
 	return pool.Name
 }
 
-// TokenLabel is the value of api.LabelTokenPool on the bootstrap tokens of a pool: the
-// contract's key. A name that is too long for a label keeps its beginning and gets a digest.
+// TokenLabel is the value of api.LabelTokenPool on the bootstrap tokens of a pool: the contract's
+// key. A name that is too long for a label is shortened and gets a digest.
 func TokenLabel(pool types.NamespacedName) string {
 	key := ContractKey(pool)
 	if len(key) <= maxLabelValue {

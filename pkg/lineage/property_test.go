@@ -14,8 +14,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// Whatever users and clocks did to the archived records, each generation ends before the
-// next one begins, or where that one ends.
+// With any edits of the archived records and any clocks, each generation ends before the next one
+// begins, or exactly at that time.
 func TestGenerationsDoNotOverlap(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same histories in each run
 	for range 2000 {
@@ -37,7 +37,7 @@ func TestGenerationsDoNotOverlap(t *testing.T) {
 	}
 }
 
-// What is encoded is decoded again unchanged.
+// Decoding is the inverse of encoding.
 func TestCodecs(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the same values in each run
 	for range 500 {

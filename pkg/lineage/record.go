@@ -30,7 +30,7 @@ func DecodeRecord(text []byte) (render.Record, bool) {
 	return rec, true
 }
 
-// ParseRecord reads a record that a user may have edited.
+// ParseRecord reads a record that a user can have edited.
 func ParseRecord(text []byte) (render.Record, error) {
 	var rec render.Record
 	if err := json.Unmarshal(text, &rec); err != nil {
@@ -74,8 +74,8 @@ func EncodeIntervals(intervals []api.Interval) (string, error) {
 	return string(text), nil
 }
 
-// DecodeIntervals reads the intervals of an archived record from its annotations. It
-// returns nil if a user edited them into something else.
+// DecodeIntervals reads the intervals of an archived record from its annotations. It returns nil if
+// they were edited and are invalid.
 func DecodeIntervals(annotations map[string]string) []api.Interval {
 	var out []api.Interval
 	if json.Unmarshal([]byte(annotations[api.AnnotationIntervals]), &out) != nil {

@@ -43,8 +43,8 @@ func Stems(pool types.NamespacedName) []string {
 	return slices.Compact(out)
 }
 
-// SharedStems are the stems of every pool that has one of ObjectNames in common with this
-// pool. Other pools may have them too.
+// SharedStems are the stems of every pool that has one of ObjectNames in common with this pool. Other
+// pools can have them too.
 func SharedStems(pool types.NamespacedName) []string {
 	out := Stems(pool)
 	for _, name := range secretNames(pool) {

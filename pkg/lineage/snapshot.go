@@ -84,8 +84,8 @@ type SnapshotUnread struct {
 // SnapshotMissing is the state of a kind that the cluster did not have.
 const SnapshotMissing = "Missing"
 
-// snapshotLine is one line of a snapshot, a JSON object with one of these fields beside the
-// cluster. The first is a header, the last an end.
+// snapshotLine is one line of a snapshot, a JSON object with one of these fields in addition to the
+// cluster. The first line is a header, the last an end marker.
 type snapshotLine struct {
 	Header  *snapshotHeader `json:"header,omitempty"`
 	Cluster string          `json:"cluster,omitempty"`
@@ -121,8 +121,8 @@ func NewSnapshotWriter(to io.Writer, header SnapshotHeader) (*SnapshotWriter, er
 	return w, w.write(snapshotLine{Header: &snapshotHeader{Kind: snapshotKind, Version: snapshotVersion, SnapshotHeader: header}})
 }
 
-// Add adds an object, whose kind is set, without what may be a credential. It leaves out
-// objects that no chain has.
+// Add adds an object, whose kind is set, without anything that can be a credential. It ignores
+// objects that are not part of chains.
 func (w *SnapshotWriter) Add(in string, obj Object) error {
 	safe := withoutCredentials(obj)
 	if safe == nil {

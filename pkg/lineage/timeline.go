@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// Leeway is how far two times of the API server may be apart that belong together.
-	// They have whole seconds, several API servers have several clocks, and a pool's
-	// Secrets follow its OperatingSystemConfig by a few requests.
+	// Leeway is the largest difference between two times of the API server that belong together.
+	// They have whole seconds, several API servers have several clocks, and a pool's Secrets are
+	// written a few requests after its OperatingSystemConfig.
 	Leeway = 5 * time.Second
-	// Bridge is the longest time between two configurations of a pool, neither of which
-	// names the other, for which the first is taken to have served: a controller that is
-	// cut off between the two leaves the pool's Secrets as they are. Over more than that,
-	// others may have served it.
+	// Bridge is the longest time between two configurations of a pool, neither of which names the
+	// other, for which the first one is assumed to have remained active: a controller that is
+	// interrupted between the two does not change the pool's Secrets. During a longer time another
+	// program can have served the pool.
 	Bridge = 10 * time.Minute
 )
 
@@ -48,8 +48,8 @@ type Generation struct {
 // ConfigLabel is the value of the label api.LabelConfig on a node of the generation.
 func (g Generation) ConfigLabel() string { return render.ShortDigest(g.InputDigest) }
 
-// During reports whether the pool had the generation at some time of a window, or for
-// so long before its end that a document of it may have been fetched in the window.
+// During reports whether the pool had the generation at some time of a window, or ended it so
+// shortly before that a document of it can have been fetched in the window.
 func (g Generation) During(w api.ProvenanceWindow, late time.Duration) bool {
 	if g.From.After(w.Until.Add(Leeway)) {
 		return false
@@ -100,8 +100,8 @@ func (t Timeline) within(w api.ProvenanceWindow) Timeline {
 	return out
 }
 
-// has finds the generation with a digest, or with its first digits. Of several times
-// that the pool had it, the first that fits comes first, then the last one.
+// has finds the generation with a digest, or with its first digits. If the pool had it several
+// times, the first one that fits is preferred, then the last one.
 func (t Timeline) has(config string, fits func(Generation) bool) (g Generation, found bool) {
 	for _, candidate := range t {
 		if candidate.ConfigLabel() != config {
@@ -124,14 +124,14 @@ func (g Generation) follows(other Generation) bool {
 	return g.Replaces != "" && g.Replaces == other.UID
 }
 
-// mayShareMachineDeployment reports whether two may be of one MachineDeployment. One that
-// is deleted and created again under its name is another.
+// mayShareMachineDeployment reports whether two generations can belong to one MachineDeployment. A
+// MachineDeployment that is deleted and created again under its name is a different one.
 func (g Generation) mayShareMachineDeployment(other Generation) bool {
 	return g.PoolUID == "" || other.PoolUID == "" || g.PoolUID == other.PoolUID
 }
 
-// NewTimeline orders what is known of a pool: its configuration, nil for none, and its
-// archived records, of which it reads annotations alone.
+// NewTimeline orders the generations of a pool: its configuration, nil for none, and its archived
+// records, of which it reads only annotations.
 func NewTimeline(osc metav1.Object, records []metav1.PartialObjectMetadata) Timeline {
 	var current *Generation
 	if osc != nil {
@@ -146,12 +146,11 @@ func NewTimeline(osc metav1.Object, records []metav1.PartialObjectMetadata) Time
 	return Assemble(current, archived)
 }
 
-// Assemble orders generations: the one that the pool has now, nil for none, and those
-// that are archived.
+// Assemble orders generations: the current one, nil for none, and the archived ones.
 //
-// The beginnings are the API server's times, as those of machines and nodes are. The
-// ends are the controller's, whose clock may be wrong: where one configuration follows
-// another, the one ends when the other begins.
+// The begin times are the API server's, like those of machines and nodes. The end times are the
+// controller's, whose clock can be wrong: if one configuration follows another, the first one ends
+// when the second begins.
 func Assemble(current *Generation, archived []Generation) Timeline {
 	var out Timeline
 	if current != nil {
@@ -182,8 +181,8 @@ func Assemble(current *Generation, archived []Generation) Timeline {
 	return out
 }
 
-// GenerationOf reads the generation of a pool's configuration from its record. It returns
-// false if there is no record, or an edited one.
+// GenerationOf reads the generation of a pool's configuration from its record. It returns false if
+// the record is missing or was edited.
 func GenerationOf(osc metav1.Object) (Generation, bool) {
 	rec, ok := RecordOf(osc)
 	g := AnnotatedGeneration(osc)
@@ -242,8 +241,8 @@ func (t Timeline) GivenTo(created time.Time, revision string) (Generation, bool)
 	return Generation{}, false
 }
 
-// IsOlder reports whether a revision of a MachineDeployment comes before another. What is
-// no number does not.
+// IsOlder reports whether a revision of a MachineDeployment precedes another. A revision that is not
+// a number does not.
 func IsOlder(revision, than string) bool {
 	a, errA := strconv.ParseUint(revision, 10, 64)
 	b, errB := strconv.ParseUint(than, 10, 64)

@@ -33,14 +33,13 @@ func Shattered(t testing.TB) (one, other []byte) {
 	}
 	one, other = read("shattered-1.pdf"), read("shattered-2.pdf")
 	if bytes.Equal(one, other) || sha1.Sum(one) != sha1.Sum(other) {
-		t.Fatal("the files are no collision")
+		t.Fatal("the files do not collide")
 	}
 	return one, other
 }
 
-// headless hashes an object's content without its header. Nobody has computed a
-// collision of two Git objects yet, so the bytes of the PDF files have to be the first
-// ones that are hashed.
+// headless hashes an object's content without its header. No collision of two Git objects has been
+// published, so the bytes of the PDF files must be the first ones that are hashed.
 type headless struct {
 	sha1cd.CollisionResistantHash
 }

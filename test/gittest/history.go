@@ -114,8 +114,7 @@ func (h *History) edit(t tree) tree {
 	return t
 }
 
-// put places a file, taking away what stands in its way: folders become files and
-// the other way round.
+// put writes a file and removes anything in its way: folders become files and files folders.
 func (h *History) put(t tree, path, content string) {
 	for other := range maps.Clone(t) {
 		if strings.HasPrefix(other, path+"/") || strings.HasPrefix(path, other+"/") {
@@ -138,7 +137,7 @@ func (h *History) pick(from ...string) string { return from[h.Rand.IntN(len(from
 // word is one of few contents, so that files become equal, and what they were before.
 func (h *History) word() string { return strconv.Itoa(h.Rand.IntN(20)) }
 
-// branch makes one to four commits beside the line and returns the last and where it began.
+// branch makes one to four commits next to the line and returns the last one and its starting point.
 func (h *History) branch() (base, last int) {
 	base = h.Main[max(0, len(h.Main)-1-h.Rand.IntN(6))]
 	last = base

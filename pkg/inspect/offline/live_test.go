@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(cluster.Main(m, cluster.Options{Controllers: []string{"namespace-controller"}}))
 }
 
-// Whatever users delete and edit: what follows from the cluster, follows from a snapshot of it.
+// After any deletions and edits, answers from the cluster equal those from a snapshot of it.
 func TestLiveAndSnapshotAgree(t *testing.T) {
 	cl := cluster.Shared(t).Client(t)
 	objects := create(t, cl, clusterfixture.Fleet(t))
@@ -160,7 +160,7 @@ func take(t *testing.T, live trace.Clusters) trace.Clusters {
 	return clusters(t, snapshot)
 }
 
-// chain follows a machine, if it is there.
+// chain follows a machine, if it exists.
 func chain(t *testing.T, c trace.Clusters, name string) lineage.Chain {
 	t.Helper()
 	var m machines.Machine

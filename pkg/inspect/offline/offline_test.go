@@ -21,9 +21,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
-// A dump answers as the cluster does, and holds no credential: not of a Secret, a
-// provider spec, a configuration of operating-system-manager, nor of what kubectl apply
-// keeps (security.md 14 and 15).
+// A snapshot answers as the cluster does and contains no credential: not of a Secret, a provider
+// spec, a configuration of operating-system-manager, nor of kubectl's last-applied annotation
+// (security.md 14 and 15).
 func TestSnapshot(t *testing.T) {
 	e := clusterfixture.Fleet(t)
 	foreign := clusterfixture.Get[*osm.OperatingSystemConfig](e, "others-kube-system-config")
@@ -121,7 +121,7 @@ func TestSnapshotOfTwoClusters(t *testing.T) {
 	}
 }
 
-// A file that was cut off, or is something else, is refused with the line.
+// A file that is truncated or has a different format is rejected with the line.
 func TestReadSnapshot(t *testing.T) {
 	dump := clusterfixture.Fleet(t).Dump()
 	lines := bytes.SplitAfter(dump, []byte("\n"))

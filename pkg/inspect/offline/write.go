@@ -27,10 +27,10 @@ type Written struct {
 	Unread []string
 }
 
-// Write writes all objects that trails are made from, one a line. It leaves out every
-// credential, and where one may be: of Secrets, nodes and machines it has metadata, of
-// pools and configurations of others no spec. What it has of profiles and of our
-// configurations is what Git has, and placeholders.
+// Write writes all objects that answers are made from, one per line. It omits every credential and
+// every field that can have one: of Secrets, nodes and machines it writes metadata, of pools and
+// foreign configurations no spec. Profiles have the content of Git, and our configurations have
+// placeholders.
 func Write(ctx context.Context, from trace.Clusters, to io.Writer, now time.Time) (*Written, error) {
 	scheme, err := kubeclient.NewScheme()
 	if err != nil {

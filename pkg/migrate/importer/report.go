@@ -42,7 +42,7 @@ func (c Correction) String() string {
 	return fmt.Sprintf("%s: from %q to %q", c.Field, c.From, c.To)
 }
 
-// Readme describes in Markdown where the profiles of a repository come from.
+// Readme describes the origin of the profiles of a repository in Markdown.
 func Readme(p *Plan) string {
 	var b strings.Builder
 	b.WriteString("## Where the profiles come from\n\nFrom a cluster, by `osm-gitops import`:\n\n| profile | version | kept as | why |\n|---|---|---|---|\n")

@@ -100,7 +100,7 @@ func MayBoot(m *cluster.Machine) bool {
 	return m.Status.NodeRef == nil && m.DeletionTimestamp.IsZero()
 }
 
-// Booting reports whether a machine may be booting now, and until when.
+// Booting reports whether a machine can be booting now, and until when.
 func Booting(m *cluster.Machine, now time.Time) (until time.Time, booting bool) {
 	until = m.CreationTimestamp.Add(BootTime)
 	return until, MayBoot(m) && now.Before(until)
