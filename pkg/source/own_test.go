@@ -115,7 +115,7 @@ func TestForeignFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := m.Lock()
-		wantError(t, err, ErrInvalid, "is a link", "delete it")
+		wantError(t, err, ErrInvalid, "is a symlink", "delete it")
 		untouched(t, outside)
 	})
 }
