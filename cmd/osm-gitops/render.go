@@ -487,7 +487,7 @@ func (r *rerender) once(ctx context.Context) error {
 	var said bytes.Buffer
 	out, err := r.render(ctx, &said)
 	if ctx.Err() != nil {
-		return nil // interrupted, not an error
+		return nil //nolint:nilerr // interrupted, not an error
 	}
 	if err != nil {
 		cli.Report(&said, err)
@@ -500,7 +500,7 @@ func (r *rerender) once(ctx context.Context) error {
 	}
 	if err != nil {
 		r.broken = true
-		return nil // printed above; the next save can fix it
+		return nil //nolint:nilerr // printed above; the next save can fix it
 	}
 	was := r.last
 	r.last = out
@@ -662,7 +662,7 @@ func (w *watchedFiles) wait(ctx context.Context) bool {
 			}
 		case <-w.changed:
 			due = time.After(0)
-		case <-w.kernel.Errors: // usually an overflow of the queue, which is a change
+		case <-w.kernel.Errors: //nolint:errcheck // usually an overflow of the queue, which is a change
 			w.notify()
 		case e := <-w.kernel.Events:
 			if !w.matters(e) {

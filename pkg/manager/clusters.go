@@ -74,7 +74,7 @@ func (c clusters) untilReplaced(ctx context.Context, every time.Duration) error 
 		return false, nil
 	})
 	if ctx.Err() != nil {
-		return nil // shutting down
+		return nil //nolint:nilerr // shutting down
 	}
 	return err
 }

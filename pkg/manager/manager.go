@@ -133,7 +133,7 @@ func (c clusters) runWithServers(ctx context.Context, servers []func(context.Con
 func runManager(ctx context.Context, opts *Options, facts nodeFacts, mirrors *source.Mirrors) error {
 	mgr, err := facts.management.begin(ctx, func() (ctrl.Manager, error) { return setUp(ctx, opts, facts, mirrors) })
 	if err != nil {
-		return nil // shutting down before the start
+		return nil //nolint:nilerr // shutting down before the start
 	}
 	err = mgr.Start(ctx)
 	// The process ends without waiting when the lease is lost, and would block the worker

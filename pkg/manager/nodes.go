@@ -56,7 +56,7 @@ func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 			return installed, nil
 		})
 		if err != nil {
-			return nil // shutting down while it waited
+			return nil //nolint:nilerr // shutting down while it waited
 		}
 		logger.Info("the kind NodeProvenance is installed now")
 		return setUp(ctx)

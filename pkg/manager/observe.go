@@ -59,7 +59,7 @@ func (opts *Options) observe(ctx context.Context, facts nodeFacts) error {
 		return s.management, nil
 	})
 	if err != nil {
-		return nil // shutting down before the start
+		return nil //nolint:nilerr // shutting down before the start
 	}
 	if facts.worker != facts.management {
 		held := s.worker.GetCache()

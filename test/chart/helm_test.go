@@ -52,7 +52,7 @@ var controllerProgram = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "osm-gitops")
-	return path, program.Controller(context.Background(), path)
+	return path, program.Controller(context.Background(), path) //nolint:forbidigo // no test: the program is built once for all
 })
 
 // controllerDir is the folder of that program, for TestMain to remove.

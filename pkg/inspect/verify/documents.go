@@ -304,7 +304,7 @@ func (b *boot) meaning(document []byte, stage string) (*Difference, error) {
 	}
 	differences, err := equivalence.Compare(document, of(out, stage))
 	if err != nil {
-		return differ("the document", 0, "a readable document", "another"), nil // that it cannot be read is the finding
+		return differ("the document", 0, "a readable document", "another"), nil //nolint:nilerr // that it cannot be read is the finding
 	}
 	if len(differences) > 0 {
 		return differ(differences[0].What, 0, hidden, hidden), nil

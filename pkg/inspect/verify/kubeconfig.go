@@ -36,7 +36,7 @@ func (v *Verifier) clusterInfo(ctx context.Context) (*clusterInfo, error) {
 	}
 	config, err := clientcmd.Load([]byte(cm.Data["kubeconfig"]))
 	if err != nil || len(config.Clusters) != 1 {
-		return nil, nil // the controller rejects it too and uses the previous one
+		return nil, nil //nolint:nilerr // the controller rejects it too and uses the previous one
 	}
 	for _, c := range config.Clusters {
 		return &clusterInfo{server: c.Server, ca: c.CertificateAuthorityData, cluster: c}, nil

@@ -182,7 +182,7 @@ func (o *origin) findBefore(ctx context.Context, what claim) error {
 	id, invalid := source.ParseCommit(what.commit)
 	r := o.repository.in(path.Dir(what.path))
 	if r == nil || invalid != nil {
-		return nil // the revision of an artifact has no history
+		return nil //nolint:nilerr // the revision of an artifact has no history
 	}
 	if on, err := o.line.Continues(ctx, id); err != nil || !on {
 		return err
@@ -274,7 +274,7 @@ func (o *origin) describeLoss(what claim, now profile.Version, how string) *Diff
 // did. Artifacts have no such commit.
 func (o *origin) selection(ctx context.Context, what claim, at, selected string) (*Difference, error) {
 	if _, invalid := source.ParseCommit(what.commit); !o.found || invalid != nil {
-		return nil, nil // the revision of an artifact, or empty
+		return nil, nil //nolint:nilerr // the revision of an artifact, or empty
 	}
 	if selected == "" && what.selected == "" {
 		return nil, nil
@@ -294,7 +294,7 @@ func (o *origin) selects(ctx context.Context, what claim, selected string) (bool
 	}
 	id, invalid := source.ParseCommit(selected)
 	if invalid != nil || o.line == nil {
-		return false, nil // an invalid commit selects nothing
+		return false, nil //nolint:nilerr // an invalid commit selects nothing
 	}
 	if on, err := o.line.Continues(ctx, id); err != nil || !on {
 		return false, err

@@ -77,7 +77,7 @@ func (v *Verifier) otherSignature(ctx context.Context, o *origin, u other) ([]Ch
 	case strings.HasPrefix(what, "tag "):
 		return []Check{u.check.unproven("%s; it was accepted because of the signature of %s, which is not checked here", redact.Clean(u.bad.Message), redact.Clean(what))}, nil
 	case u.claimed == "" || invalid != nil || id == o.version.Commit:
-		return []Check{u.check.with(differ("signature", 0, "a good one"+because(u.claimed), redact.Clean(u.bad.Message)))}, nil // a text without a commit is the finding
+		return []Check{u.check.with(differ("signature", 0, "a good one"+because(u.claimed), redact.Clean(u.bad.Message)))}, nil //nolint:nilerr // a text without a commit is the finding
 	}
 	// Accepted because a later commit is signed.
 	on, err := o.line.Continues(ctx, id)
@@ -145,7 +145,7 @@ func (v *Verifier) trusted(ctx context.Context, ps *api.ProfileSource) (*signatu
 	case err != nil:
 		return nil, fmt.Errorf("%w: name files with the public keys in --keys", err)
 	case !found:
-		return nil, fmt.Errorf("Secret %s with the public keys not found: name files with the keys in --keys", name)
+		return nil, fmt.Errorf("the Secret %s with the public keys does not exist: name files with the keys in --keys", name)
 	}
 	keys, err := signature.ParseKeys(secret.Data)
 	if err != nil {

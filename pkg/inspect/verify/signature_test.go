@@ -115,7 +115,7 @@ func TestSignature(t *testing.T) {
 	}{
 		"nobody demands signatures": {func(s *scene) { s.third("") }, false, "agrees", ""},
 		"keys that may not be read": {func(s *scene) { s.demand(byAda); s.third("") }, true, "unproven", "is forbidden: <nil>: name files with the public keys in --keys"},
-		"keys that are not there":   {func(s *scene) { s.demand(byAda); clusterfixture.Delete[*corev1.Secret](s.e, keysName); s.third("") }, false, "unproven", "Secret kube-system/keys with the public keys not found: name files with the keys in --keys"},
+		"keys that are not there":   {func(s *scene) { s.demand(byAda); clusterfixture.Delete[*corev1.Secret](s.e, keysName); s.third("") }, false, "unproven", "the Secret kube-system/keys with the public keys does not exist: name files with the keys in --keys"},
 		"keys that are none":        {func(s *scene) { s.demand("rubbish"); s.third("") }, false, "unproven", "the Secret kube-system/keys: "},
 		"a signed commit":           {func(s *scene) { s.demand(byAda); s.sign(ada); s.third("") }, false, "agrees", "signed by ada@example.com"},
 		"a signed commit that another one is said to have signed": {func(s *scene) {

@@ -334,7 +334,7 @@ func (c *candidate) write(kept any) error {
 	c.yaml = plain
 	docs, err := profile.Decode(c.path(ProfilesDir), plain)
 	if err != nil || len(docs) != 1 {
-		return nil // the caller decodes the file and reports the error with its lines
+		return nil //nolint:nilerr // the caller decodes the file and reports the error with its lines
 	}
 	nice := profileYAML(c.comment, []field{{"name", c.object.Name()}}, docs[0].Spec)
 	if again, err := profile.Decode(c.path(ProfilesDir), nice); err == nil && len(again) == 1 && again[0].Digest == docs[0].Digest {
