@@ -18,7 +18,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// applied is what came of the current versions.
+// applied is the result of applying the current versions.
 type applied struct {
 	created    []profile.Version
 	refused    []error           // versions that were not applied
@@ -153,7 +153,7 @@ func (w *profileWriter) delete(ctx context.Context, o *osm.OperatingSystemProfil
 	err := w.client.Delete(ctx, &osm.OperatingSystemProfile{ObjectMeta: *o.ObjectMeta.DeepCopy()},
 		client.Preconditions{UID: &o.UID, ResourceVersion: &o.ResourceVersion})
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // the next reconciliation decides anew
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // the next reconciliation decides again
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("deleting OperatingSystemProfile %s: %w", client.ObjectKeyFromObject(o), err)

@@ -22,27 +22,26 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// defaultsInterval is the time between two looks at the built-in profiles. They
-// change with the binary only, which looks when it starts, and whoever deletes an
-// object of theirs starts a look: nothing waits for this.
+// defaultsInterval is the time between two reconciliations of the built-in profiles. No
+// change waits for it: the profiles change only with the binary, which reconciles them
+// when it starts, and the deletion of one of their objects triggers a reconciliation.
 const defaultsInterval = time.Hour
 
-// BuiltinSource keeps the ProfileSource of the built-in profiles: it is made when it is
-// absent and put back when somebody changes it. Its fields are set once, before
-// Setup.
+// BuiltinSource maintains the ProfileSource of the built-in profiles: it creates the object
+// if it is absent and restores it after a change. Its fields are set once, before Setup.
 type BuiltinSource struct {
 	// Client reads through the manager's cache and writes.
 	Client client.Client
 	// Recorder writes events.
 	Recorder events.EventRecorder
-	// Namespace is the controller's.
+	// Namespace is the namespace of the controller.
 	Namespace string
-	// Disabled takes the ProfileSource away instead.
+	// Disabled deletes the ProfileSource instead.
 	Disabled bool
 }
 
-// Setup registers the controller with a manager. It looks once at the start, when
-// there may be no object whose event would start it.
+// Setup registers the controller with a manager. It reconciles once at the start, because
+// without a ProfileSource no event would trigger that.
 func (k *BuiltinSource) Setup(mgr ctrl.Manager) error {
 	ours := predicate.NewPredicateFuncs(func(obj client.Object) bool {
 		return obj.GetNamespace() == k.Namespace && obj.GetName() == api.DefaultsName
@@ -63,7 +62,7 @@ func (k *BuiltinSource) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: k.Namespace, Name: api.DefaultsName}
 }
 
-// Reconcile brings the ProfileSource in line with what it has to be.
+// Reconcile creates, restores or deletes the ProfileSource.
 func (k *BuiltinSource) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var have api.ProfileSource
 	err := k.Client.Get(ctx, k.key(), &have)
@@ -73,7 +72,7 @@ func (k *BuiltinSource) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Res
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("reading ProfileSource %s: %w", k.key(), err)
 	case !have.DeletionTimestamp.IsZero():
-		return ctrl.Result{}, nil // its end comes as an event
+		return ctrl.Result{}, nil // the end of the deletion triggers another run
 	case k.Disabled:
 		return k.remove(ctx, &have)
 	case !managed(&have) && !isBuiltin(&have):
@@ -114,15 +113,14 @@ func (k *BuiltinSource) remove(ctx context.Context, have *api.ProfileSource) (ct
 	return ctrl.Result{}, nil
 }
 
-// defaults is what the ProfileSource has to be. Whether it is suspended is for
-// people to say.
+// defaults returns the desired ProfileSource. Users can set spec.suspend, so it is copied.
 func defaults(have *api.ProfileSource) *api.ProfileSource {
 	want := have.DeepCopy()
 	if want.Labels == nil {
 		want.Labels = map[string]string{}
 	}
 	want.Labels[api.LabelManagedBy] = api.FieldManager
-	prune, history := true, int32(10) // the schema's own, so that there is nothing to put back
+	prune, history := true, int32(10) // equal to the defaults of the schema, so that they are not a difference
 	want.Spec = api.ProfileSourceSpec{
 		Builtin:       &api.BuiltinSource{},
 		Interval:      metav1.Duration{Duration: defaultsInterval},
@@ -134,10 +132,10 @@ func defaults(have *api.ProfileSource) *api.ProfileSource {
 	return want
 }
 
-// managed tells an object that this controller made.
+// managed reports whether this controller created the object.
 func managed(ps *api.ProfileSource) bool { return ps.Labels[api.LabelManagedBy] == api.FieldManager }
 
-// late retries a write that came too late, once the cache has followed.
+// late retries after a conflicting write, when the cache has caught up.
 func late(err error) (ctrl.Result, error) {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return ctrl.Result{RequeueAfter: racedRetry}, nil

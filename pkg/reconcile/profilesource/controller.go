@@ -34,54 +34,55 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// A Reporter is told what each look at a source came to, and returns at once.
-// *forge.Statuses is one.
+// A Reporter receives the result of each reconciliation, and returns without waiting.
+// *commitstatus.Statuses implements it.
 type Reporter interface {
 	Reconciled(l commitstatus.Reconciliation)
 }
 
-// A Journal keeps facts for auditors. *auditlog.Writer is one.
+// A Journal stores facts for auditors. *auditlog.Writer implements it.
 type Journal interface {
-	// Tell keeps facts, at once or as soon as it can.
+	// Tell stores facts, now or soon.
 	Tell(facts ...auditlog.Fact)
 }
 
-// Reconciler keeps ProfileSources. Its fields are set once, before Setup.
+// Reconciler reconciles ProfileSources. Its fields are set once, before Setup.
 type Reconciler struct {
 	// Client reads through the manager's cache and writes.
 	Client client.Client
-	// Live reads what the cache may not have seen yet, and the Secrets with keys of signers.
+	// Live reads from the API server: objects that the cache does not contain yet, and the
+	// Secrets with the public keys of signers.
 	Live client.Reader
 	// Recorder writes events.
 	Recorder events.EventRecorder
 	// Fetcher fetches what a source names.
 	Fetcher *fetcher.Fetcher
-	// Bases are the profiles of this binary, offered or not: those in which the base of a
-	// ProfileOverlay is looked for last. nil has none.
+	// Bases are the profiles of this binary, offered or not: the last place to search for
+	// the base of a ProfileOverlay. nil has none.
 	Bases *source.Embedded
-	// Namespace is the controller's. ProfileSources elsewhere are another controller's,
-	// and pools that name no namespace take their profiles from it. Empty: any.
+	// Namespace is the controller's: it ignores ProfileSources in others, and pools that
+	// name no namespace take their profiles from it. Empty selects all namespaces.
 	Namespace string
-	// Shard has the ProfileSources that are handled. The pools and the other sources that
-	// are looked at are all there are.
+	// Shard selects the ProfileSources to reconcile. It does not limit which pools and
+	// other sources are read.
 	Shard shard.Shard
-	// Pools are those that name profiles: a version that one pins is created, a profile that
-	// one names stays in the inventory. As long as their cache is not known, no version is
-	// pruned. nil if there are none, and then no profile leaves the inventory.
+	// Pools finds the pools that name profiles: a requested version is created, and a named
+	// profile stays in the inventory. Until its cache is known, no version is pruned. nil
+	// means that there are none; then no profile leaves the inventory.
 	Pools *Pools
-	// ArgoNamespace has the Applications whose tracking ids name no namespace.
+	// ArgoNamespace is the namespace of Applications whose tracking ids name none.
 	ArgoNamespace string
-	// Check is asked about every profile before it is applied.
+	// Check validates every profile before it is applied.
 	Check profile.Check
-	// Hooks tells that pushes are listened for.
+	// Hooks states that the controller listens for push events.
 	Hooks bool
-	// Statuses tells the repository's host; nil tells nobody.
+	// Statuses reports to the repository's host; nil disables it.
 	Statuses Reporter
-	// Metrics counts; nil is nobody.
+	// Metrics receives the metrics; nil disables them.
 	Metrics *metrics.Metrics
-	// Journal keeps facts for auditors; nil is none.
+	// Journal stores facts for auditors; nil disables it.
 	Journal Journal
-	// Now is the time by which signatures are judged; nil is the clock.
+	// Now is the time at which keys must be valid; nil uses the system clock.
 	Now func() time.Time
 
 	mu       sync.Mutex
@@ -118,8 +119,8 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, concurrency int) error {
 	return err
 }
 
-// KnowPools adds to the manager of another cluster what makes its pools known, once its
-// cache is filled: nothing here waits for that cluster.
+// KnowPools makes the pools of another cluster known once the cache of its manager is
+// filled. Nothing here waits for that cluster.
 func (r *Reconciler) KnowPools(ctx context.Context, mgr ctrl.Manager) error {
 	pools := mgr.GetCache()
 	if err := r.Pools.index(ctx, pools); err != nil {
@@ -131,12 +132,12 @@ func (r *Reconciler) KnowPools(ctx context.Context, mgr ctrl.Manager) error {
 	}))
 }
 
-// watchPins reconciles the sources of which a pool requests a version.
+// watchPins triggers the sources of a profile when a pool requests a version of it.
 func (r *Reconciler) watchPins(pools cache.Cache) crsource.SyncingSource {
 	return crsource.Kind(pools, &cluster.MachineDeployment{}, handler.TypedEnqueueRequestsFromMapFunc(r.sourcesOfPinned), pinChanged())
 }
 
-// sourcesOfPinned maps a pool that requests a version to the sources that may have it.
+// sourcesOfPinned maps a pool that requests a version to the sources that may contain it.
 func (r *Reconciler) sourcesOfPinned(ctx context.Context, md *cluster.MachineDeployment) []crreconcile.Request {
 	keys := r.Pools.profileKeys(md)
 	if len(keys) == 0 || keys[0] != r.Namespace+"/"+md.Annotations[api.AnnotationOSP] {
@@ -167,7 +168,7 @@ func sourceOf(_ context.Context, obj client.Object) []crreconcile.Request {
 	return []crreconcile.Request{{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: name}}}
 }
 
-// Reconcile brings the objects of one ProfileSource in line with what it holds now.
+// Reconcile makes the objects of one ProfileSource match what the source contains now.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if err := r.Fetcher.UnwatchUnnamed(ctx); err != nil {
 		return ctrl.Result{}, err
@@ -205,20 +206,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return result, nil
 }
 
-// outcome is what one look at a source came to.
+// outcome is the result of one reconciliation of a source.
 type outcome struct {
-	revision string             // what was looked at
-	from     string             // the repository of it
-	approval approval           // why it may be applied
-	asked    time.Time          // when the server was asked; zero where there is none
+	revision string             // the revision that was read
+	from     string             // its repository
+	approval approval           // why it can be applied
+	asked    time.Time          // when the server was asked; zero without a server
 	entries  []api.ProfileEntry // the new inventory
 	created  []profile.Version  // versions that became objects
-	refused  []error            // what of the revision was not applied
-	slow     string             // why edits are not told at once
-	deaf     bool               // pushes are to be told, and nobody listens
+	refused  []error            // what was not applied from the revision
+	slow     string             // why edits are noticed with a delay
+	deaf     bool               // the spec has a webhook, but the controller does not listen for pushes
 	look     syncState
-	shelves  *shelves // all versions, nil where nothing can be said
-	rivals   []string // who else applies a profile of this source
+	shelves  *shelves // all versions; nil if they are unknown
+	rivals   []string // messages about others that apply a profile of this source
 }
 
 // sync reads the source and creates the objects of its current versions. An error means that
@@ -248,7 +249,7 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 	return out, err
 }
 
-// retention cares for the versions that are not current.
+// retention returns the part that handles the versions that are not current.
 func (r *Reconciler) retention() *retention {
 	return &retention{objects: r.writer(), pools: r.Pools, recorder: r.Recorder, now: r.now}
 }

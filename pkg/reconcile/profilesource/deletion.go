@@ -16,7 +16,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// ensureFinalizer puts the finalizer on a ProfileSource before anything is made for it.
+// ensureFinalizer adds the finalizer to a ProfileSource before any object is created for it.
 func (r *Reconciler) ensureFinalizer(ctx context.Context, ps *api.ProfileSource) error {
 	if controllerutil.ContainsFinalizer(ps, api.Finalizer) {
 		return nil
@@ -34,9 +34,9 @@ func (r *Reconciler) patchFinalizers(ctx context.Context, before, after *api.Pro
 	return nil
 }
 
-// remove deletes what a ProfileSource made and nothing refers to, says what is left,
-// and lets the ProfileSource go. It needs nothing but the API server: where that
-// forbids to look or to delete, the objects are left as well.
+// remove deletes the objects of a ProfileSource that have no references, reports the others,
+// and removes the finalizer. It needs only the API server. If that forbids to read or to
+// delete objects, they remain as well.
 func (r *Reconciler) remove(ctx context.Context, ps *api.ProfileSource) (ctrl.Result, error) {
 	key := client.ObjectKeyFromObject(ps)
 	r.forget(key)
@@ -60,7 +60,7 @@ func (r *Reconciler) remove(ctx context.Context, ps *api.ProfileSource) (ctrl.Re
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }
 
-// deletionStarted lets a ProfileSource through that somebody deletes.
+// deletionStarted passes the update with which the deletion of a ProfileSource begins.
 func deletionStarted() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return e.ObjectOld != nil && e.ObjectNew != nil && e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()

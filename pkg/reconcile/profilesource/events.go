@@ -26,16 +26,16 @@ import (
 )
 
 const (
-	// intervalJitter spreads the looks of many sources, as a share of the interval.
+	// intervalJitter spreads the reconciliations of many sources, as a share of the interval.
 	intervalJitter = 0.1
-	// racedRetry is the wait after a write that came too late, for the cache to follow.
+	// racedRetry is the delay after a conflicting write, in which the cache catches up.
 	racedRetry = 50 * time.Millisecond
-	// maxNamed is the number of refusals a condition names; the events name all.
+	// maxNamed limits the rejected items that a condition names, and the events about them.
 	maxNamed = 20
 )
 
-// report is the one place where an outcome becomes conditions, events and the
-// time of the next look. It writes the status once, and only if it changed.
+// report is the only place that turns an outcome into conditions, events and the time of
+// the next reconciliation. It writes the status once, and only if it changed.
 func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outcome, err error) (ctrl.Result, error) {
 	if err != nil && ctx.Err() != nil {
 		return ctrl.Result{}, err // the controller is stopping
@@ -52,17 +52,17 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 		setOutcome(ps, out)
 	}
 	setVerified(ps, out.approval, err)
-	apimeta.RemoveStatusCondition(&ps.Status.Conditions, api.ObservedCondition) // nobody observes any more
+	apimeta.RemoveStatusCondition(&ps.Status.Conditions, api.ObservedCondition) // only a controller with --observe sets it
 	if token, ok := meta.ReconcileAnnotationValue(ps.Annotations); ok {
 		ps.Status.SetLastHandledReconcileRequest(token)
 	}
-	// A look that changes nothing is noted now and then, any other along with its changes.
+	// Without another change, write LastLook only once per NotedEvery, to save writes.
 	last, now := ps.Status.LastLook, r.now()
 	if last == nil || now.Sub(last.Time) >= ps.NotedEvery() || last.After(now) || !equality.Semantic.DeepEqual(before.Status, ps.Status) {
 		ps.Status.LastLook = &metav1.Time{Time: now.Truncate(time.Second)}
 	}
-	r.emitCreated(ps, out)          // an object is created once: a later run cannot tell
-	r.journal(before, ps, out, err) // before what is new is not new any more
+	r.emitCreated(ps, out)          // now, because a later run does not create the object again
+	r.journal(before, ps, out, err) // before the status is written, which removes the difference
 	if result, done, err := r.writeStatus(ctx, before, ps); !done {
 		return result, err
 	}
@@ -73,7 +73,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	}
 	var spec *fetcher.SpecError
 	if errors.As(err, &spec) && spec.Reason != api.ReasonAccessDenied {
-		return ctrl.Result{}, nil // the next spec comes as an event
+		return ctrl.Result{}, nil // a change of the spec triggers the next run
 	}
 	if next <= 0 {
 		next = time.Minute
@@ -81,8 +81,8 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	return ctrl.Result{RequeueAfter: untilNext(wait.Jitter(next, intervalJitter), out.asked)}, nil
 }
 
-// untilNext counts an interval from when the server was asked, so that whoever
-// shared an answer does not follow it for longer than its own interval.
+// untilNext counts an interval from the time the server was asked. A source that shared
+// the response of another one thus does not rely on it for longer than its own interval.
 func untilNext(interval time.Duration, asked time.Time) time.Duration {
 	if asked.IsZero() {
 		return interval
@@ -90,13 +90,13 @@ func untilNext(interval time.Duration, asked time.Time) time.Duration {
 	return max(interval-time.Since(asked), time.Second)
 }
 
-// writeStatus writes a status that changed. Where it is not done, report has nothing more
-// to say of this look: it is to be repeated, or the source is gone.
+// writeStatus writes a changed status. If done is false, report must stop: the write
+// conflicted and the reconciliation is repeated, the write failed, or the source is deleted.
 func (r *Reconciler) writeStatus(ctx context.Context, before, ps *api.ProfileSource) (result ctrl.Result, done bool, err error) {
 	if equality.Semantic.DeepEqual(before.Status, ps.Status) {
 		return ctrl.Result{}, true, nil
 	}
-	// Of exactly what was read: a cache that is behind would move times back.
+	// Lock on the version that was read: a stale cache would set times to earlier values.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	err = r.Client.Status().Patch(ctx, ps, patch, client.FieldOwner(api.FieldManager))
 	if apierrors.IsConflict(err) {
@@ -108,9 +108,10 @@ func (r *Reconciler) writeStatus(ctx context.Context, before, ps *api.ProfileSou
 // suspendedNote begins the message of the Ready condition of a suspended source.
 const suspendedNote = "suspended; "
 
-// reportSuspended says in the Ready condition of a source that nobody looks at it, since
-// kubectl get shows its message. Its status and reason stay those of the last look. It is
-// not Reconciling: nothing is tried again, and who waits for that would wait for ever.
+// reportSuspended adds to the message of the Ready condition that the source is suspended,
+// because kubectl get shows that message. Status and reason remain those of the last
+// reconciliation. It removes Reconciling: a suspended source is not retried, and a client
+// that waits for the condition to end would wait forever.
 func (r *Reconciler) reportSuspended(ctx context.Context, ps *api.ProfileSource) (ctrl.Result, error) {
 	before := ps.DeepCopy()
 	ps.Status.ObservedGeneration = ps.Generation
@@ -133,10 +134,10 @@ func (r *Reconciler) reportSuspended(ctx context.Context, ps *api.ProfileSource)
 	return ctrl.Result{}, nil
 }
 
-// retry is the wait after a failure that may pass by itself. A host that is away is
-// waited for as long as it has been away already, so that the wait doubles from
-// retryInterval up to the interval. Since when is in the status: a restart during an
-// outage goes on where it was.
+// retry returns the delay after a failure that can pass without a change. For an
+// unreachable host it equals the duration of the outage so far, so that it doubles from
+// retryInterval up to the interval. The start of the outage is in the status: a restart
+// during an outage does not begin again with short delays.
 func (r *Reconciler) retry(ps *api.ProfileSource, v verdict) time.Duration {
 	first := ps.Spec.RetryInterval.Duration
 	since := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReconcilingCondition)
@@ -147,7 +148,7 @@ func (r *Reconciler) retry(ps *api.ProfileSource, v verdict) time.Duration {
 	return max(first, min(away, ps.Spec.Interval.Duration))
 }
 
-// setFailed says that the source could not be looked at. What was applied stays.
+// setFailed reports that the source could not be read. Applied profiles are unchanged.
 func setFailed(ps *api.ProfileSource, v verdict, message string) {
 	set(ps, meta.ReadyCondition, metav1.ConditionFalse, v.reason, message)
 	if v.final {
@@ -160,8 +161,8 @@ func setFailed(ps *api.ProfileSource, v verdict, message string) {
 	set(ps, meta.ReconcilingCondition, metav1.ConditionTrue, meta.ProgressingWithRetryReason, message)
 }
 
-// setOutcome says what was applied. Refused files stall the source: only another
-// commit heals them, and looking goes on.
+// setOutcome reports what was applied. Rejected files stall the source, because only
+// another commit fixes them; the source is still polled.
 func setOutcome(ps *api.ProfileSource, out outcome) {
 	ps.Status.LastAttemptedRevision = out.revision
 	ps.Status.Repository = out.from
@@ -182,7 +183,7 @@ func setOutcome(ps *api.ProfileSource, out outcome) {
 	set(ps, meta.ReadyCondition, metav1.ConditionTrue, meta.SucceededReason, appliedMessage(out)+rewriteNote(ps)+out.pushNote()+out.rivalNote())
 }
 
-// pushNote tells who set up a webhook that it has no effect.
+// pushNote warns the user who configured a webhook that it has no effect.
 func (o outcome) pushNote() string {
 	if !o.deaf {
 		return ""
@@ -190,7 +191,7 @@ func (o outcome) pushNote() string {
 	return "; pushes are not listened for, although spec.webhook is set: start the controller with --hooks-address, or else the repository is looked at every spec.interval only"
 }
 
-// rewriteNote keeps a force-push in sight until the next commit.
+// rewriteNote repeats a force-push in the Ready condition until the next commit.
 func rewriteNote(ps *api.ProfileSource) string {
 	if last := ps.Status.LastRewrite; last != nil && last.To == ps.Status.LastAttemptedRevision {
 		return "; " + rewritten(*last)
@@ -198,8 +199,8 @@ func rewriteNote(ps *api.ProfileSource) string {
 	return ""
 }
 
-// setVerified says whether what is there now is signed as it has to be. Where that
-// could not be found out, the last answer stays: nothing else was applied since.
+// setVerified reports whether the current revision has the required signatures. If that
+// could not be checked, the last result remains, because nothing was applied since.
 func setVerified(ps *api.ProfileSource, a approval, err error) {
 	var unverified *unverifiedError
 	switch git := ps.Spec.Git; {
@@ -276,7 +277,7 @@ func (r *Reconciler) emitCreated(ps *api.ProfileSource, out outcome) {
 	}
 }
 
-// emitChanges sends the other events. The same cause is sent once, until it changes.
+// emitChanges emits the other events. An event about the same cause is not repeated.
 func (r *Reconciler) emitChanges(before, ps *api.ProfileSource, out outcome, err error) {
 	if err != nil {
 		if changed(before, ps) {
@@ -311,13 +312,13 @@ func (r *Reconciler) emitChanges(before, ps *api.ProfileSource, out outcome, err
 	}
 }
 
-// unread reports that the last look found no revision.
+// unread reports whether the last reconciliation failed to read a revision.
 func unread(ps *api.ProfileSource) bool {
 	ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
 	return ready != nil && ready.Status == metav1.ConditionFalse && ready.Reason != api.ReasonProfilesInvalid
 }
 
-// newlyCurrent are the profiles of which another version, or content, is current.
+// newlyCurrent returns the profiles whose current version or content changed.
 func newlyCurrent(before, after *api.ProfileSource) []api.ProfileEntry {
 	was := map[string]api.ProfileEntry{}
 	for _, e := range before.Status.Profiles {
@@ -333,7 +334,7 @@ func newlyCurrent(before, after *api.ProfileSource) []api.ProfileEntry {
 	return out
 }
 
-// newlyRemoved are the profiles that left the source.
+// newlyRemoved returns the profiles that left the source.
 func newlyRemoved(before, after *api.ProfileSource) []api.ProfileEntry {
 	was := map[string]bool{}
 	for _, e := range before.Status.Profiles {
@@ -348,8 +349,8 @@ func newlyRemoved(before, after *api.ProfileSource) []api.ProfileEntry {
 	return out
 }
 
-// refusal is what an error says about the commit alone, which its author should know;
-// nil where it is about something else.
+// refusal returns the part of an error that concerns the commit itself, and that its
+// author should see; nil if the cause is another one.
 func refusal(err error) error {
 	var unverified *source.UnverifiedError
 	var rewrite *rewriteError
@@ -362,7 +363,7 @@ func refusal(err error) error {
 	return nil
 }
 
-// failure is the event's reason for an error.
+// failure returns the reason of the event about an error.
 func failure(err error) string {
 	var unverified *unverifiedError
 	var rewrite *rewriteError
@@ -375,7 +376,7 @@ func failure(err error) string {
 	return api.EventSourceFailed
 }
 
-// changed reports whether the Ready condition says something new.
+// changed reports whether reason or message of the Ready condition changed.
 func changed(before, after *api.ProfileSource) bool {
 	a := apimeta.FindStatusCondition(before.Status.Conditions, meta.ReadyCondition)
 	b := apimeta.FindStatusCondition(after.Status.Conditions, meta.ReadyCondition)

@@ -10,16 +10,16 @@ import (
 
 const sourceKind = "ProfileSource"
 
-// journal tells auditors what one look at a source came to, from what its status said
-// before and what it is about to say. Whoever is cut off before the status is written
-// tells the same again.
+// journal records the result of one reconciliation for auditors, from the difference between
+// the old and the new status. If the controller stops before the status is written, the next
+// reconciliation records the same entries again.
 func (r *Reconciler) journal(before, ps *api.ProfileSource, out outcome, err error) {
 	if r.Journal == nil {
 		return
 	}
 	var facts []auditlog.Fact
-	// The state that a look began with tells what comes again, such as a revision that a
-	// force-push went back to, from what is told again.
+	// The resource version before the reconciliation distinguishes an event that happens
+	// again, such as a force-push back to an earlier revision, from a repeated entry.
 	about := func(kind auditlog.Kind, occasion string) auditlog.Fact {
 		return auditlog.Fact{
 			Kind: kind, Occasion: occasion + "\n" + before.ResourceVersion,
@@ -61,7 +61,7 @@ func (r *Reconciler) journal(before, ps *api.ProfileSource, out outcome, err err
 	}
 }
 
-// broughtBack are the profiles that had left the source and are in it again as they were.
+// broughtBack returns the profiles that had left the source and are in it again, unchanged.
 func broughtBack(before, after *api.ProfileSource) []api.ProfileEntry {
 	left := map[string]api.ProfileEntry{}
 	for _, e := range before.Status.Profiles {
@@ -78,7 +78,7 @@ func broughtBack(before, after *api.ProfileSource) []api.ProfileEntry {
 	return out
 }
 
-// profileFact is what an inventory says of a profile, at the revision of a look.
+// profileFact returns the audit data of an inventory entry at the reconciled revision.
 func profileFact(out outcome, e api.ProfileEntry) *auditlog.Profile {
 	return &auditlog.Profile{
 		Name: e.Name, Version: e.Version, Object: e.Object, Digest: e.Digest, Repository: out.from, Revision: redact.Clean(out.revision),

@@ -13,7 +13,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// measure tells metrics what a source says of itself.
+// measure exports the state of a source as metrics.
 func (r *Reconciler) measure(ps *api.ProfileSource) {
 	s := metrics.SourceState{Kind: kindOf(ps), Ready: "Unknown", Suspended: ps.Spec.Suspend, Revision: redact.Clean(ps.Status.Revision)}
 	if ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition); ready != nil {
@@ -22,7 +22,7 @@ func (r *Reconciler) measure(ps *api.ProfileSource) {
 	r.Metrics.Source(client.ObjectKeyFromObject(ps), s)
 }
 
-// fetched tells metrics of a look at a source that began at a time.
+// fetched exports metrics of a fetch that started at the given time.
 func (r *Reconciler) fetched(ctx context.Context, ps *api.ProfileSource, began time.Time, err error) {
 	failure := ""
 	if err != nil {
@@ -35,7 +35,7 @@ func (r *Reconciler) fetched(ctx context.Context, ps *api.ProfileSource, began t
 	r.Metrics.Fetched(client.ObjectKeyFromObject(ps), now, now.Sub(began), failure)
 }
 
-// kindOf names where a source reads.
+// kindOf names the kind of a source.
 func kindOf(ps *api.ProfileSource) string {
 	switch {
 	case ps.Spec.Git != nil:

@@ -15,15 +15,15 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// observed is all that was read of a source and its surroundings.
+// observed is everything that was read about a source and its surroundings.
 type observed struct {
 	syncState
 	catalogue *profile.Catalogue
 	others    []api.ProfileSource // of the same namespace
 }
 
-// observe fetches the source, checks whether its revision may be applied, and reads the
-// profiles in it. The outcome has what is known so far, also when there is an error.
+// observe fetches the source, verifies that its revision can be applied, and reads its
+// profiles. If approval fails, the outcome still names the revision and its repository.
 func (r *Reconciler) observe(ctx context.Context, ps *api.ProfileSource) (observed, outcome, error) {
 	known, err := r.remember(ps)
 	if err != nil {
@@ -57,13 +57,13 @@ func (r *Reconciler) observe(ctx context.Context, ps *api.ProfileSource) (observ
 func (l syncState) signedBefore(ctx context.Context, v profile.Version) (string, error) {
 	for _, e := range l.source.Status.Profiles {
 		if l.approval.keys != nil && e.Signature != "" && e.Object == objectName(l.source, v) && e.Digest == v.Digest {
-			return e.Signature, nil // of the look that approved it
+			return e.Signature, nil // from the reconciliation that approved it
 		}
 	}
 	return l.approval.signatureOf(ctx, l.snapshot, v)
 }
 
-// syncState is one look at a source.
+// syncState is the input of one reconciliation of a source.
 type syncState struct {
 	source   *api.ProfileSource
 	snapshot *source.Snapshot
@@ -72,7 +72,7 @@ type syncState struct {
 	archive  *archive
 }
 
-// fetch fetches what a source contains now, unless its spec.git.verify cannot be met.
+// fetch fetches the current content of a source, unless its spec.git.verify cannot be met.
 func (r *Reconciler) fetch(ctx context.Context, ps *api.ProfileSource, known *fetcher.Cache) (snap *source.Snapshot, slow string, err error) {
 	if err := checkVerify(ps.Spec.Git); err != nil {
 		return nil, "", err
@@ -80,8 +80,8 @@ func (r *Reconciler) fetch(ctx context.Context, ps *api.ProfileSource, known *fe
 	return r.Fetcher.Fetch(ctx, ps, known)
 }
 
-// remembered is the indexer of a source, and what it has read: of another
-// repository or another folder nothing that it knows holds.
+// remembered is the indexer of a source, and what it has read. It is replaced if the source
+// names another repository or folder, because its data does not apply there.
 type remembered struct {
 	of      string
 	indexer *profile.Indexer

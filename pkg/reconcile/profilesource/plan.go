@@ -20,13 +20,13 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// wanted is what a catalogue asks for.
+// wanted is the desired state according to a catalogue.
 type wanted struct {
 	apply   []profile.Version          // current versions that this source may offer
-	keep    map[string]bool            // profiles that could not be read and stay what they are
+	keep    map[string]bool            // profiles that could not be read and remain unchanged
 	refused []error                    // files, versions and profiles that are not applied
 	current map[string]profile.Version // apply by name
-	// noHistory: what a version came with is known from the first time it was seen.
+	// noHistory makes the inventory retain the commit with which a version was first seen.
 	noHistory bool
 }
 
@@ -43,14 +43,14 @@ func decide(ps *api.ProfileSource, snap *source.Snapshot, cat *profile.Catalogue
 	mine := map[string]bool{}
 	for _, e := range ps.Status.Profiles {
 		mine[e.Name] = !e.Removed
-		// Without history only the inventory knows what a broken file held before.
+		// Without a history only the inventory knows which profile a broken file contained.
 		if len(snap.Line) == 0 && unread[e.Path] {
 			w.keep[e.Name] = true
 		}
 	}
 	for _, v := range cat.Current {
 		if stays[v.Name] {
-			continue // what the file held before its overlay is no reason to go back
+			continue // do not return to the profile that the file contained before its overlay
 		}
 		if owner := claimedBy(ps, v.Name, mine[v.Name], others); owner != "" {
 			w.refused = append(w.refused, fmt.Errorf("%s: profile %q is already offered by ProfileSource %q: remove it from one of the two sources", v.CurrentPath, v.Name, owner))
@@ -62,9 +62,9 @@ func decide(ps *api.ProfileSource, snap *source.Snapshot, cat *profile.Catalogue
 	return w
 }
 
-// baseless are the profiles in the inventory that a ProfileOverlay came to, and whose
-// base nobody has any more: it was built in, and this release has another version. What
-// the overlay came to is there as an object, and stays current until Git says more.
+// baseless returns the profiles in the inventory that were made from a ProfileOverlay whose
+// base no longer exists: it was built in, and this release contains another version. The
+// result of the overlay still exists as an object, and stays current until Git changes it.
 func baseless(ps *api.ProfileSource, cat *profile.Catalogue) map[string]bool {
 	out := map[string]bool{}
 	for _, ref := range cat.Refused {
@@ -81,9 +81,9 @@ func baseless(ps *api.ProfileSource, cat *profile.Catalogue) map[string]bool {
 	return out
 }
 
-// claimedBy names another source that has a profile, "" when none has. Who has it
-// keeps it; of two that have it, the older source. Built-in profiles are nobody's:
-// another source shadows them, and they stay on offer for when it is gone.
+// claimedBy returns the name of another source that owns a profile, or "". A source that
+// offers a profile owns it; if two offer it, the older source does. Built-in profiles have
+// no owner: another source shadows them, and they are offered again when it is deleted.
 func claimedBy(ps *api.ProfileSource, name string, mine bool, others []api.ProfileSource) string {
 	if isBuiltin(ps) {
 		return ""
@@ -104,10 +104,10 @@ func claimedBy(ps *api.ProfileSource, name string, mine bool, others []api.Profi
 	return ""
 }
 
-// isBuiltin tells the source of the built-in profiles.
+// isBuiltin reports whether this is the source of the built-in profiles.
 func isBuiltin(ps *api.ProfileSource) bool { return ps.Spec.Builtin != nil }
 
-// objectName is the name of the object of a version.
+// objectName returns the name of the object of a version.
 func objectName(ps *api.ProfileSource, v profile.Version) string {
 	if isBuiltin(ps) {
 		return profile.BuiltinObjectName(v.Name, v.Version, v.Digest)
@@ -122,8 +122,8 @@ func older(a, b metav1.ObjectMeta) bool {
 	return a.Name < b.Name
 }
 
-// inventory is the new pointer. What cannot be applied stays what it was; what
-// left the source is marked as removed.
+// inventory returns the new inventory. The entry of a profile that cannot be applied is
+// unchanged; a profile that left the source is marked as removed.
 func inventory(ps *api.ProfileSource, w wanted, did applied) []api.ProfileEntry {
 	out := map[string]api.ProfileEntry{}
 	known := map[string]api.ProfileEntry{}
@@ -153,17 +153,17 @@ func inventory(ps *api.ProfileSource, w wanted, did applied) []api.ProfileEntry 
 	return slices.SortedFunc(maps.Values(out), func(a, b api.ProfileEntry) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// origin is where a version comes from: which source, at which snapshot, by whom.
+// origin is the source, snapshot and author of a version.
 type origin struct {
 	source   *api.ProfileSource
 	snapshot *source.Snapshot
 	version  profile.Version
-	author   source.Author // zero where the source has no history
+	author   source.Author // zero if the source has no history
 
-	signature string // "" where signatures are not demanded
+	signature string // "" if signatures are not required
 }
 
-// object is the immutable object of one version.
+// object returns the immutable object of one version.
 func object(key types.NamespacedName, from origin, doc profile.Document) *osm.OperatingSystemProfile {
 	ps, snap, v, author := from.source, from.snapshot, from.version, from.author
 	annotations := map[string]string{
@@ -200,7 +200,7 @@ func object(key types.NamespacedName, from origin, doc profile.Document) *osm.Op
 	}
 }
 
-// basis are the annotations about the base of an overlay, none where there is none.
+// basis returns the annotations about the base of an overlay, nil for other profiles.
 func basis(from *profile.Version) map[string]string {
 	if from == nil {
 		return nil
@@ -214,13 +214,13 @@ func basis(from *profile.Version) map[string]string {
 	return out
 }
 
-// verdict is what a failure means for the conditions.
+// verdict states how a failure appears in the conditions.
 type verdict struct {
 	reason string
-	final  bool // only another spec or another commit heals it
+	final  bool // only another spec or another commit fixes it
 }
 
-// classify sorts an error of sync.
+// classify returns the verdict on an error of sync.
 func classify(err error) verdict {
 	var spec *fetcher.SpecError
 	var wait *fetcher.WaitError

@@ -91,8 +91,8 @@ func (p *Pools) profileKeys(pool client.Object) []string {
 	return []string{cmp.Or(a[api.AnnotationOSPNamespace], p.namespace) + "/" + a[api.AnnotationOSP]}
 }
 
-// pins returns the versions that pools request of a profile. A pin that cannot be parsed
-// is skipped, because the pool's own controller reports it.
+// pins returns the versions that pools request of a profile. It skips a pin that cannot be
+// parsed, because the pool's own controller reports it.
 func (p *Pools) pins(ctx context.Context, namespace, name string) ([]profile.Pin, error) {
 	pools := p.read()
 	if pools == nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
-// uses has the versions from which configurations were rendered, by what their pools name:
-// the profile, or an object by its own name. If two profiles have the same name and version,
-// both count.
+// uses contains the versions from which configurations were rendered, by the name in their
+// pool: that of the profile, or that of the object. If two profiles have the same name and
+// version, both count as used.
 type uses map[string]map[string]bool
 
 // of reports whether a configuration was rendered from an object.

@@ -23,16 +23,16 @@ import (
 )
 
 const (
-	// maxDeleted is how many deleted objects are remembered that no history has.
+	// maxDeleted limits how many deleted objects stay in memory that no history contains.
 	maxDeleted = 100
 	// recordTrust is how long an archived record counts as existing after it was seen, so
 	// that not every reconciliation reads it again.
 	recordTrust = time.Hour
 )
 
-// retention decides which versions of a source's profiles exist as objects beside the current
-// ones: versions that pools request or use, and the newest others. It creates those that are
-// missing, deletes those to which nothing refers, and lists all of them in the inventory.
+// retention decides which versions exist as objects in addition to the current ones: versions
+// that pools request or use, and the newest others. It creates those that are missing, deletes
+// those without references, and lists all of them in the inventory.
 type retention struct {
 	objects  *profileWriter
 	pools    *Pools
@@ -40,25 +40,26 @@ type retention struct {
 	now      func() time.Time
 }
 
-// archive is what is remembered of the versions of a source between looks.
+// archive is what the controller remembers about the versions of a source between
+// reconciliations.
 type archive struct {
-	refused  map[string]string                      // refusedKey -> why the API server does not take it
-	skipped  string                                 // what was told of versions that cannot be had
-	recorded map[string]time.Time                   // objects that archived records name, and when they were seen
-	deleted  map[string]*osm.OperatingSystemProfile // what was deleted and is in no history
-	failed   string                                 // what was told of writes that are refused
+	refused  map[string]string                      // refusedKey -> why the API server rejects the version
+	skipped  string                                 // text of the last event about skipped versions
+	recorded map[string]time.Time                   // objects that archived records name, and when they were last seen
+	deleted  map[string]*osm.OperatingSystemProfile // deleted objects that no history contains
+	failed   string                                 // text of the last event about rejected writes
 }
 
 func newArchive() *archive {
 	return &archive{refused: map[string]string{}, recorded: map[string]time.Time{}, deleted: map[string]*osm.OperatingSystemProfile{}}
 }
 
-// shelves are all versions of a look: one shelf for each profile that the source
-// offers, lists or has objects of.
+// shelves lists all versions that one reconciliation found: one versionIndex for each
+// profile that the source offers, has in its inventory or has objects of.
 type shelves struct {
 	byName  map[string]*versionIndex
 	current map[string]profile.Version
-	skipped []string        // versions of the history that cannot be had, and why
+	skipped []string        // versions in the history that pools cannot get, and why
 	foreign map[string]bool // objects that inventories of other sources name
 }
 
@@ -66,7 +67,7 @@ func (s *shelves) skip(v profile.Version, why string) {
 	s.skipped = append(s.skipped, fmt.Sprintf("%s %s (%s)", v.Name, v.Version, why))
 }
 
-// collect finds the versions there are of every profile, and who wants them.
+// collect finds the existing versions of every profile, and what refers to them.
 func (t *retention) collect(ctx context.Context, l syncState, cat *profile.Catalogue, want wanted, others []api.ProfileSource) (*shelves, error) {
 	objects, err := t.objectsOf(ctx, l.source, want, others)
 	if err != nil {
@@ -115,11 +116,11 @@ func (t *retention) collect(ctx context.Context, l syncState, cat *profile.Catal
 	return s, nil
 }
 
-// refusedKey is what refused remembers a version of the history by.
+// refusedKey is the key of a version of the history in archive.refused.
 func refusedKey(ps *api.ProfileSource, v profile.Version) string { return objectName(ps, v) + v.Digest }
 
-// objectsOf lists the objects of a source by profile: those it made, and those that
-// a source which is gone made of a profile it offers now.
+// objectsOf lists the objects of a source by profile: those that it created, and those
+// that a deleted source created of a profile that this source offers now.
 func (t *retention) objectsOf(ctx context.Context, ps *api.ProfileSource, want wanted, others []api.ProfileSource) (map[string][]*osm.OperatingSystemProfile, error) {
 	var list osm.OperatingSystemProfileList
 	err := t.objects.client.List(ctx, &list, client.InNamespace(ps.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager}, client.UnsafeDisableDeepCopy)
@@ -142,9 +143,9 @@ func (t *retention) objectsOf(ctx context.Context, ps *api.ProfileSource, want w
 	return out, nil
 }
 
-// servable leaves out the editions that are in the history and cannot become
-// objects: the API server refuses them, or nobody vouches for them. Beyond the
-// newest it does not look.
+// servable drops the versions of the history that cannot become objects, because the API
+// server rejects them or no trusted signature covers them. It checks signatures of only
+// the newest maxListed versions that have no object.
 func (t *retention) servable(ctx context.Context, l syncState, s *shelves, all []storedVersion) ([]storedVersion, error) {
 	var out []storedVersion
 	looked := 0
@@ -167,15 +168,15 @@ func (t *retention) servable(ctx context.Context, l syncState, s *shelves, all [
 	return out, nil
 }
 
-// addVersions completes the inventory: what else of each profile pools may ask for.
-// A profile that left the source is dropped from it once nobody has it or names it.
+// addVersions adds to each inventory entry the other versions that pools can request. It
+// drops a profile that left the source when no configuration uses it and no pool names it.
 func (t *retention) addVersions(ctx context.Context, ps *api.ProfileSource, entries []api.ProfileEntry, s *shelves) ([]api.ProfileEntry, error) {
 	was := map[string]bool{}
 	for _, e := range ps.Status.Profiles {
 		was[e.Name] = e.Removed
 	}
 	var out []api.ProfileEntry
-	// The inventory is one object, which has to stay below what etcd takes.
+	// All entries are in the status of one object, which must stay below the etcd size limit.
 	listed := min(maxListed, max(historyLimit(ps), allListed/max(len(entries), 1)))
 	for _, e := range entries {
 		sh := s.byName[e.Name]
@@ -191,15 +192,15 @@ func (t *retention) addVersions(ctx context.Context, ps *api.ProfileSource, entr
 		sh.entry = e
 		e.Versions = slices.DeleteFunc(sh.index(listed), func(v string) bool { return v == e.Version })
 		if e.Removed || len(e.Versions) == 0 {
-			e.Versions = nil // nobody gets them, or there are none
+			e.Versions = nil // pools cannot get them, or the list is empty
 		}
 		out = append(out, e)
 	}
 	return out, nil
 }
 
-// settle brings the superseded versions in line with who wants them, once the
-// inventory is written: nobody who follows the current version waits for that.
+// settle creates and deletes superseded versions according to what refers to them. It runs
+// after the inventory is written, so that pools with the current version do not wait for it.
 func (t *retention) settle(ctx context.Context, out outcome) error {
 	l, s := out.look, out.shelves
 	var made, gone []string
@@ -209,7 +210,7 @@ func (t *retention) settle(ctx context.Context, out outcome) error {
 		keep := sh.retained(historyLimit(l.source))
 		for i, e := range sh.editions {
 			if !keep[i] || e.object != nil || e.history == nil || e.is(sh.current) {
-				continue // there, or seen to already
+				continue // the object exists, or apply handled it
 			}
 			created, err := t.restock(ctx, l, s, *e.history)
 			errs = append(errs, err)
@@ -242,8 +243,8 @@ func is(n int, noun string) string {
 	return count(n, noun) + " are"
 }
 
-// restock makes the object of a superseded version. What the API server refuses is
-// no fault of the source.
+// restock creates the object of a superseded version. A version that the API server
+// rejects is skipped and is not an error of the source.
 func (t *retention) restock(ctx context.Context, l syncState, s *shelves, v profile.Version) (bool, error) {
 	if why, err := l.approval.vouch(ctx, l.snapshot, v); err != nil || why != "" {
 		if why != "" {
@@ -261,8 +262,8 @@ func (t *retention) restock(ctx context.Context, l syncState, s *shelves, v prof
 	return made, err
 }
 
-// bringBack makes objects again that were deleted just before somebody used them,
-// and of which the source knows nothing any more.
+// bringBack recreates objects that were deleted just before a configuration began to use
+// them, and that the source no longer contains.
 func (t *retention) bringBack(ctx context.Context, l syncState, sh *versionIndex) ([]string, error) {
 	var made []string
 	for name, o := range l.archive.deleted {
@@ -278,7 +279,8 @@ func (t *retention) bringBack(ctx context.Context, l syncState, sh *versionIndex
 	return made, nil
 }
 
-// tellSkipped says once which versions of the history cannot be had.
+// tellSkipped emits one event about the versions of the history that pools cannot get,
+// and another only when they change.
 func (t *retention) tellSkipped(l syncState, s *shelves) {
 	text := strings.Join(s.skipped, "; ")
 	if text == l.archive.skipped {
@@ -290,8 +292,9 @@ func (t *retention) tellSkipped(l syncState, s *shelves) {
 	}
 }
 
-// refusedWrites tells what the API server will go on refusing, a missing right or a
-// policy, and lets looking go on: everything that is current is applied.
+// refusedWrites reports a write that the API server will reject again, because a
+// permission is missing or a policy forbids it. It returns nil then, so that reconciling
+// continues: every current version is applied. Other errors are returned.
 func (t *retention) refusedWrites(ctx context.Context, l syncState, err error) error {
 	if err == nil {
 		l.archive.failed = ""
@@ -308,20 +311,20 @@ func (t *retention) refusedWrites(ctx context.Context, l syncState, err error) e
 	return nil
 }
 
-// nameOf is how an event names an object's version.
+// nameOf is the name of an object's version in events.
 func nameOf(o *osm.OperatingSystemProfile) string {
 	return cmp.Or(o.Labels[api.LabelProfile], o.Name) + " " + versionOf(o)
 }
 
-// prune deletes versions that left the source, that are beyond the limit and to
-// which nothing refers, and says which.
+// prune deletes the versions that are not in the source, exceed the limit and have no
+// references. It returns their names.
 //
-// A pool may begin to use one between the look and the deletion. The next look,
-// which the deletion starts, finds its configuration and makes the object again: of
-// the history, or where there is none of what was deleted.
+// A pool may begin to use a version between the check and the deletion. The deletion
+// starts another reconciliation, which finds the pool's configuration and recreates the
+// object: from the history or, if the source has none, from the deleted object.
 func (t *retention) prune(ctx context.Context, l syncState, s *shelves) ([]string, error) {
 	if t.pools.awaited() {
-		return nil, nil // a pool may ask for what nobody has yet
+		return nil, nil // a pool that is not known yet may request any version
 	}
 	var candidates []*osm.OperatingSystemProfile
 	for _, sh := range s.byName {
@@ -356,7 +359,7 @@ func (t *retention) prune(ctx context.Context, l syncState, s *shelves) ([]strin
 	return gone, errors.Join(errs...)
 }
 
-// unrecorded leaves out what archived records refer to.
+// unrecorded drops the objects that archived records name.
 func (t *retention) unrecorded(ctx context.Context, l syncState, candidates []*osm.OperatingSystemProfile) ([]*osm.OperatingSystemProfile, error) {
 	now := t.now()
 	maps.DeleteFunc(l.archive.recorded, func(_ string, seen time.Time) bool { return now.Sub(seen) >= recordTrust })
@@ -378,8 +381,8 @@ func (t *retention) unrecorded(ctx context.Context, l syncState, candidates []*o
 	return out, nil
 }
 
-// deleteAll deletes the objects of a source, and names those that stay. It asks the
-// API server itself: what the cache has not seen yet would stay for ever.
+// deleteAll deletes the objects of a source, and names those that remain. It bypasses the
+// cache: an object that the cache does not contain yet would never be deleted.
 func (t *retention) deleteAll(ctx context.Context, ps *api.ProfileSource) ([]string, error) {
 	var list osm.OperatingSystemProfileList
 	err := t.objects.live.List(ctx, &list, client.InNamespace(ps.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager, api.LabelSource: ps.Name})
@@ -414,8 +417,9 @@ func (t *retention) deleteAll(ctx context.Context, ps *api.ProfileSource) ([]str
 	return left, nil
 }
 
-// neededBeside tells objects that pools have, or that another source offers. Without
-// prune none is deleted.
+// neededBeside returns a predicate for objects that must remain when their source is
+// deleted: those that configurations use or that another source has in its inventory, and
+// all of them if the source does not prune.
 func (t *retention) neededBeside(ctx context.Context, ps *api.ProfileSource) (func(*osm.OperatingSystemProfile) bool, error) {
 	used, err := listUses(ctx, t.objects.client, ps.Namespace)
 	if err != nil {

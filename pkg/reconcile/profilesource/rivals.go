@@ -14,9 +14,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
 )
 
-// rivals tells of profiles that this source offers and that Flux or Argo CD applies as an
-// object of the profile's own name: the same repository in both, as a rule. Pools get the
-// source's, and somebody wonders why what was applied has no effect.
+// rivals reports profiles that this source offers and that Flux or Argo CD also applies, as
+// an object with the profile's own name. Usually both read the same repository. Pools get
+// the version of the source, so that the applied object has no effect.
 func (r *Reconciler) rivals(ctx context.Context, namespace string, want wanted) ([]string, error) {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(want.current)) {
@@ -36,7 +36,7 @@ func (r *Reconciler) rivals(ctx context.Context, namespace string, want wanted) 
 	return out, nil
 }
 
-// rivalNote keeps rivals in sight for as long as they are there.
+// rivalNote repeats rivals in the Ready condition as long as they exist.
 func (o outcome) rivalNote() string {
 	if len(o.rivals) == 0 {
 		return ""

@@ -22,21 +22,21 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
 
-// approval is what became of the question whether a snapshot may be applied.
+// approval is the result of checking whether a snapshot can be applied.
 type approval struct {
-	signed  []source.Signed // where signatures are demanded: the tag, the head
-	keys    *signature.Keys // nil where none are
+	signed  []source.Signed // if signatures are required: that of the tag, then that of the head
+	keys    *signature.Keys // nil if no signatures are required
 	paths   []source.PathDemand
-	rewrite *api.Rewrite // the history that is given up for this one
+	rewrite *api.Rewrite // the history that this snapshot replaces
 }
 
-// keyring keeps parsed keys until the Secret changes. With them it keeps what they
-// were asked, so that looking at the same commit again costs next to nothing, and
-// none of it survives the removal of a key (security.md 26).
+// keyring caches the parsed keys until the Secret changes. The keys cache the results of
+// their checks, so that verifying the same commit again is cheap. A change of the Secret
+// discards them, so that no result outlives the removal of a key (security.md 26).
 type keyring struct{ keys *signature.Keys }
 
-// approve decides whether a snapshot may be applied. Signatures are looked at first,
-// so that what they say is known even of a history that is held.
+// approve decides whether to apply a snapshot. It verifies signatures first, so that their
+// result is reported even if spec.git.onRewrite holds the history back.
 func (r *Reconciler) approve(ctx context.Context, ps *api.ProfileSource, snap *source.Snapshot, ring *keyring) (approval, error) {
 	git := ps.Spec.Git
 	if git == nil {
@@ -66,15 +66,15 @@ func (r *Reconciler) approve(ctx context.Context, ps *api.ProfileSource, snap *s
 	return a, nil
 }
 
-// past is what was applied before.
+// past is the state of the last reconciliation.
 type past struct {
-	commit  source.Commit // "" for nothing
+	commit  source.Commit // "" if nothing was applied
 	rewrite *api.Rewrite
 }
 
-// compare holds a snapshot against what the status remembers. A status of another
-// repository says nothing; one of another reference says what was applied, and not
-// that anything was rewritten.
+// compare compares a snapshot with the status. If the status is about another repository,
+// it is ignored. If it is about another reference, it names the applied commit, but the
+// difference is not a rewrite.
 func compare(ctx context.Context, ps *api.ProfileSource, snap *source.Snapshot) (past, error) {
 	last := ps.Status.LastAttemptedRevision
 	if last == "" {
@@ -90,7 +90,7 @@ func compare(ctx context.Context, ps *api.ProfileSource, snap *source.Snapshot) 
 		return p, nil
 	}
 	continued := false
-	if !isTag(snap) { // a tag stands for one commit
+	if !isTag(snap) { // a tag must not move, not even to a descendant
 		var err error
 		if continued, err = snap.Continues(ctx, commit); err != nil {
 			return p, err
@@ -104,7 +104,7 @@ func compare(ctx context.Context, ps *api.ProfileSource, snap *source.Snapshot) 
 
 func isTag(snap *source.Snapshot) bool { return strings.HasPrefix(snap.Reference, "refs/tags/") }
 
-// rewriteError says that history was rewritten and must not be followed.
+// rewriteError reports that history was rewritten and must not be followed.
 type rewriteError struct {
 	api.Rewrite
 	head source.Commit
@@ -116,13 +116,13 @@ func (e *rewriteError) Error() string {
 		rewritten(e.Rewrite), api.AnnotationAcceptRewrite, e.head)
 }
 
-// rewritten names what happened, with the old and the new commit.
+// rewritten describes a rewrite, with the old and the new commit.
 func rewritten(r api.Rewrite) string {
 	return fmt.Sprintf("history was rewritten by a force-push, a moved tag, or a merge whose first parent is not what was followed: %s does not continue %s, which was there before", redact.Clean(r.To), redact.Clean(r.From))
 }
 
-// verify checks signatures. Where it is not known what is new, it must have been
-// accepted by somebody; it is a beginning then, as for a new ProfileSource.
+// verify checks signatures. If the range of new commits is unknown, a user must have
+// accepted the head; verification then starts there, as for a new ProfileSource.
 func verify(ctx context.Context, snap *source.Snapshot, demand source.VerificationPolicy, accepted bool) ([]source.Signed, error) {
 	signed, err := snap.Verify(ctx, demand)
 	var bad *source.UnverifiedError
@@ -152,8 +152,9 @@ func demandOf(v *api.GitVerification) source.VerificationPolicy {
 	return d
 }
 
-// guardOf says which files may be the base of which overlay: those that nobody may change
-// who may not change the overlay, too. nil allows all.
+// guardOf returns the check whether a file can be the base of an overlay: every path policy
+// of the overlay needs one of the base that allows the same principals or fewer. Otherwise
+// other principals could change the overlay's result through its base. nil allows every base.
 func guardOf(git *api.GitSource) func(overlay, base string) error {
 	if git == nil || git.Verify == nil || len(git.Verify.Paths) == 0 {
 		return nil
@@ -170,12 +171,12 @@ func guardOf(git *api.GitSource) func(overlay, base string) error {
 	}
 }
 
-// isSubset tells whether all of some names are among others.
+// isSubset reports whether others contains all of some.
 func isSubset(some, others []string) bool {
 	return !slices.ContainsFunc(some, func(name string) bool { return !slices.Contains(others, name) })
 }
 
-// checkVerify refuses a demand that nothing could ever meet.
+// checkVerify rejects verification settings that no commit can meet.
 func checkVerify(git *api.GitSource) error {
 	if git == nil || git.Verify == nil {
 		return nil
@@ -197,7 +198,7 @@ func checkVerify(git *api.GitSource) error {
 	return nil
 }
 
-// trustedKeys reads the Secret with the public keys. Only another content is parsed.
+// trustedKeys reads the Secret with the public keys. It parses the keys only if they changed.
 func (r *Reconciler) trustedKeys(ctx context.Context, ps *api.ProfileSource, ring *keyring) (*signature.Keys, error) {
 	name := types.NamespacedName{Namespace: ps.Namespace, Name: ps.Spec.Git.Verify.SecretRef.Name}
 	var secret corev1.Secret
@@ -219,17 +220,17 @@ func (r *Reconciler) trustedKeys(ctx context.Context, ps *api.ProfileSource, rin
 	return keys, nil
 }
 
-// unverifiedError says that nothing may be applied for want of good signatures.
+// unverifiedError reports that valid signatures are missing, so that nothing is applied.
 type unverifiedError struct {
-	reason string // of SourceVerified
-	wait   bool   // for something beside the source
+	reason string // of the condition SourceVerified
+	wait   bool   // for a change outside the source, such as in the Secret
 	err    error
 }
 
 func (e *unverifiedError) Error() string { return e.err.Error() }
 func (e *unverifiedError) Unwrap() error { return e.err }
 
-// unverified says what to do where the source alone does not know it.
+// unverified adds the remedy to an error if the source does not know it.
 func unverified(err error, snap *source.Snapshot, rewrite *api.Rewrite) error {
 	var bad *source.UnverifiedError
 	if !errors.As(err, &bad) {
@@ -262,8 +263,9 @@ func reasonOf(r signature.Reason) string {
 	return api.ReasonSignatureInvalid
 }
 
-// signatureOf is what provenance says of a version's signature, "" where none is
-// demanded: that of its own commit, else that for which the revision was approved.
+// signatureOf returns the signature that the provenance of a version names: that of its
+// own commit, otherwise the one with which the revision was approved. It returns "" if
+// signatures are not required.
 func (a approval) signatureOf(ctx context.Context, snap *source.Snapshot, v profile.Version) (string, error) {
 	if a.keys == nil {
 		return "", nil
@@ -281,7 +283,7 @@ func (a approval) signatureOf(ctx context.Context, snap *source.Snapshot, v prof
 	return redact.Clean(a.signed[len(a.signed)-1].String()), nil
 }
 
-// acceptChanged lets a ProfileSource through whose rewritten history is accepted.
+// acceptChanged passes updates that change the annotation that accepts a rewritten history.
 func acceptChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		key := api.AnnotationAcceptRewrite
@@ -289,10 +291,10 @@ func acceptChanged() predicate.Predicate {
 	}}
 }
 
-// vouch says why a version must not be made that an earlier commit holds, or the base of
-// which one does, "" where it may: where signatures are demanded that commit needs a good
-// one, of somebody who may change the file. The key may have ended since. What lies in
-// the source is approved with it.
+// vouch returns why a version from an earlier commit must not become an object, or "" if it
+// may. If signatures are required, that commit needs a valid signature of a principal who
+// can change the file; that key can have expired since. The same holds for the commits of
+// its bases. Files at the head were approved with the revision.
 func (a approval) vouch(ctx context.Context, snap *source.Snapshot, v profile.Version) (string, error) {
 	for at := &v; at != nil; at = at.From {
 		why, err := a.vouchOne(ctx, snap, *at)

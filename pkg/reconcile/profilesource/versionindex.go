@@ -9,8 +9,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
-// How many versions the inventory names that are in the history only: of one profile,
-// and of all together.
+// Limits on the versions in the inventory that exist only in the history: for one profile,
+// and for all profiles together.
 const (
 	maxListed = 200
 	allListed = 10_000
@@ -19,41 +19,41 @@ const (
 // storedVersion is one version of a profile: in the history, in the cluster, or both.
 type storedVersion struct {
 	version string
-	history *profile.Version            // nil for an object that the source knows nothing of any more
-	object  *osm.OperatingSystemProfile // nil where there is none; from the cache, not to be changed
+	history *profile.Version            // nil if the source no longer contains the version
+	object  *osm.OperatingSystemProfile // nil if the version has no object; from the cache, do not modify
 }
 
-// is tells an edition that stands for a version of the history.
+// is reports whether this is the given version of the history.
 func (e storedVersion) is(v profile.Version) bool {
 	return e.history != nil && e.history.Version == v.Version && e.history.Digest == v.Digest
 }
 
-// inCurrentSource reports whether the source holds the edition at its revision.
+// inCurrentSource reports whether the source contains the version at its revision.
 func (e storedVersion) inCurrentSource() bool { return e.history != nil && e.history.CurrentPath != "" }
 
-// versionIndex is what there is of one profile, and who wants it.
+// versionIndex lists the versions of one profile, and what refers to them.
 type versionIndex struct {
 	name string
-	// entry is that of the new inventory, zero where there is none any more.
+	// entry is the profile's entry in the new inventory, zero if it was dropped.
 	entry api.ProfileEntry
-	// live is true while the source offers the profile, current then its version.
+	// live is true if the source offers the profile; current is its version then.
 	live    bool
 	current profile.Version
-	// unread is true where nothing is known about what the source holds.
+	// unread is true if the content of the source is unknown.
 	unread   bool
 	editions []storedVersion // the newest first
 	demand   references
 }
 
-// references is what refers to versions of a profile.
+// references lists what refers to versions of a profile.
 type references struct {
-	pins   []profile.Pin // of pools
+	pins   []profile.Pin // versions that pools request
 	used   uses
-	rolled map[string]bool // objects that waves get, or have to go back to
+	rolled map[string]bool // objects of a wave rollout, including those to return to
 }
 
-// editionsOf joins a history with the objects there are. The newest come first:
-// in the order of the line, then objects of which the line knows nothing, by age.
+// editionsOf merges a history with the existing objects, the newest first: the order of
+// the history, then the objects that are not in it, by age.
 func editionsOf(ps *api.ProfileSource, history []profile.Version, objects []*osm.OperatingSystemProfile) []storedVersion {
 	byName := map[string]*osm.OperatingSystemProfile{}
 	for _, o := range objects {
@@ -80,7 +80,7 @@ func versionOf(o *osm.OperatingSystemProfile) string {
 	return cmp.Or(o.Annotations[api.AnnotationVersion], o.Spec.Version)
 }
 
-// pinned are the versions that pools ask for, of those there are.
+// pinned returns the existing versions that pools request.
 func (s versionIndex) pinned() map[string]bool {
 	out := map[string]bool{}
 	for _, pin := range s.demand.pins {
@@ -95,10 +95,10 @@ func (s versionIndex) pinned() map[string]bool {
 	return out
 }
 
-// retained says for each edition whether it has to be in the cluster: what is
-// current, what lies in the source, what something refers to, and the newest
-// superseded ones up to a limit. Of a profile that left the source only what is in
-// use stays, and what the inventory names.
+// retained reports for each version whether it must be in the cluster: the current one,
+// those in the source, those with references, and the newest superseded ones up to a
+// limit. If the profile left the source, only those remain that are in use, part of a
+// rollout or named by the inventory.
 func (s versionIndex) retained(limit int) []bool {
 	out := make([]bool, len(s.editions))
 	pinned, superseded := s.pinned(), 0
@@ -117,8 +117,8 @@ func (s versionIndex) retained(limit int) []bool {
 	return out
 }
 
-// index are the versions that pools may ask for, the highest first: those in the
-// cluster, those that are asked for, and as many others.
+// index returns the versions that pools can request, the highest first: those in the
+// cluster, those that pools request, and up to the given number of others.
 func (s versionIndex) index(others int) []string {
 	var out []string
 	pinned, historic := s.pinned(), 0
@@ -133,7 +133,7 @@ func (s versionIndex) index(others int) []string {
 	return profile.SortVersions(out)
 }
 
-// historyLimit is the number of superseded versions to keep.
+// historyLimit returns the number of superseded versions to retain.
 func historyLimit(ps *api.ProfileSource) int {
 	if ps.Spec.HistoryLimit == nil {
 		return 10 // the schema's default
@@ -141,5 +141,5 @@ func historyLimit(ps *api.ProfileSource) int {
 	return int(*ps.Spec.HistoryLimit)
 }
 
-// prunes reports whether versions may be deleted.
+// prunes reports whether the source allows the deletion of versions.
 func prunes(ps *api.ProfileSource) bool { return ps.Spec.Prune == nil || *ps.Spec.Prune }
