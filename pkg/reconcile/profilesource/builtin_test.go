@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
 
-// builtins is a keeper and a reconciler, step by step on the real API server.
+// builtins runs a BuiltinSource and a Reconciler step by step against the real API server.
 type builtins struct {
 	t        *testing.T
 	client   client.Client
@@ -46,7 +46,7 @@ func newBuiltins(t *testing.T) *builtins {
 	return b
 }
 
-// ship is another binary: its only profile is osp-a.
+// ship replaces the content of the binary: its only profile is osp-a.
 func (b *builtins) ship(version, content string) {
 	file := profileFile(version, content)
 	b.r.Fetcher.Builtin = &source.Embedded{
@@ -56,7 +56,7 @@ func (b *builtins) ship(version, content string) {
 	b.r.forget(b.keeper.key())
 }
 
-// profileFile is a file with profile osp-a.
+// profileFile returns a file with profile osp-a.
 func profileFile(version, content string) string {
 	return strings.NewReplacer("VERSION", version, "CONTENT", content).Replace(`apiVersion: operatingsystemmanager.k8c.io/v1alpha1
 kind: OperatingSystemProfile
@@ -142,8 +142,8 @@ func TestBuiltInsBecomeObjects(t *testing.T) {
 	if again := b.sync(); again.ResourceVersion != version {
 		t.Error("a second look wrote a status")
 	}
-	// A developer's build may change content and forget the version: that is another
-	// object, and the one that pools were made from stays.
+	// A developer's build can change content without changing the version. That creates
+	// another object, and the one from which pools were made remains.
 	b.ship("v1.0.0", "two")
 	second := b.sync().Status.Profiles[0]
 	if second.Object == first.Object || !strings.HasSuffix(second.Object, "-v1.0.0") {
@@ -152,8 +152,8 @@ func TestBuiltInsBecomeObjects(t *testing.T) {
 	b.do(b.client.Get(t.Context(), client.ObjectKey{Namespace: ps.Namespace, Name: first.Object}, &osp))
 }
 
-// A cache that has not seen an object yet is no other content, and an API server that
-// cannot be asked is no answer.
+// An object that the cache does not contain yet is not mistaken for other content, and an
+// unreachable API server is an error, not an absent object.
 func TestObjectsThatTheCacheHasNotSeen(t *testing.T) {
 	b := newBuiltins(t)
 	b.keep()
@@ -181,7 +181,7 @@ func (b blind) Get(ctx context.Context, key client.ObjectKey, obj client.Object,
 	return b.Client.Get(ctx, key, obj, opts...)
 }
 
-// away is an API server that does not answer.
+// away is an API server that does not respond.
 type away struct{ client.Reader }
 
 func (away) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
@@ -282,7 +282,7 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// A ProfileSource that somebody keeps under the name, without our label, is theirs.
+// A ProfileSource of a user that has the reserved name, but not our label, is not changed.
 func TestKeeperLeavesWhatIsNotOurs(t *testing.T) {
 	b := newBuiltins(t)
 	theirs := defaults(&api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: b.keeper.Namespace, Name: api.DefaultsName}})

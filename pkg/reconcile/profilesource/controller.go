@@ -42,7 +42,7 @@ type Reporter interface {
 
 // A Journal stores facts for auditors. *auditlog.Writer implements it.
 type Journal interface {
-	// Tell stores facts, now or soon.
+	// Tell stores facts now, or later if that fails.
 	Tell(facts ...auditlog.Fact)
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// weak is a client of somebody who may do everything but delete profiles.
+// weak returns a client that has every permission except to delete profiles.
 func (f *following) weak() client.Client {
 	f.t.Helper()
 	const name = "weak"
@@ -40,7 +40,7 @@ func (f *following) weak() client.Client {
 	f.do(err)
 	c, err := client.New(config, client.Options{Scheme: scheme})
 	f.do(err)
-	// The API server's authorizer follows within moments.
+	// The authorizer of the API server applies the role after a moment.
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		var list api.ProfileSourceList
 		if err = c.List(f.t.Context(), &list, client.InNamespace(f.ps.Namespace)); err == nil {
@@ -52,7 +52,8 @@ func (f *following) weak() client.Client {
 	}
 }
 
-// A right that is missing leaves objects, says so once, and holds nobody up.
+// Without the permission to delete, objects remain. One event reports it, and neither the
+// reconciliation nor the deletion of the source is blocked.
 func TestWithoutTheRightToDelete(t *testing.T) {
 	f := newFollowing(t, nil)
 	f.applied("main@sha1:" + f.commit("", "v1.0.0", "one"))

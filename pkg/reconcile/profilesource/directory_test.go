@@ -13,8 +13,8 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// An edit of a directory is in the cluster within seconds although its interval is
-// weeks, and a source that goes, rests or moves leaves no watch behind.
+// An edit in a directory is applied within seconds, although the interval is weeks long. A
+// source that is deleted, suspended or moved leaves no watch behind.
 func TestWatchedDirectory(t *testing.T) {
 	root := t.TempDir()
 	b := newBench(t, root)
@@ -68,7 +68,7 @@ func TestWatchedDirectory(t *testing.T) {
 	b.change("dir", func(ps *api.ProfileSource) { ps.Spec.Suspend = false; ps.Spec.Directory.Path = "other" })
 	b.until("dir", api.ReasonReferenceNotFound, "does not exist")
 	watching(1)
-	write("other/c.yaml", artifactProfile("osp-c", "v1.0.0", "one")) // a folder that comes
+	write("other/c.yaml", artifactProfile("osp-c", "v1.0.0", "one")) // a new folder
 	b.until("dir", meta.SucceededReason, "1 profile, 2 profiles no longer in the source")
 	b.do(b.client.Delete(t.Context(), ps, client.PropagationPolicy("Background")))
 	watching(0)

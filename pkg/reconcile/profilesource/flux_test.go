@@ -42,8 +42,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// bench is the controller in a manager on a real control plane, and a file server
-// like that of Flux's source-controller.
+// bench is the controller in a manager on a real control plane, with a file server like
+// that of Flux's source-controller.
 type bench struct {
 	t         *testing.T
 	cluster   *cluster.Cluster
@@ -60,7 +60,7 @@ type bench struct {
 
 func newBench(t *testing.T, directoryRoot string) *bench {
 	t.Helper()
-	c := cluster.Start(t, cluster.Options{}) // its own: Flux must not be there yet
+	c := cluster.Start(t, cluster.Options{}) // its own cluster, because Flux must not be installed yet
 	b := &bench{t: t, cluster: c, archives: map[string][]byte{}}
 	b.client = c.Client(t, sourcev1.AddToScheme)
 	b.namespace = c.Namespace(t)
@@ -102,7 +102,7 @@ func newBench(t *testing.T, directoryRoot string) *bench {
 	return b
 }
 
-// counting counts the lists and watches of GitRepositories.
+// counting counts the list and watch requests for GitRepositories.
 func (b *bench) counting(next http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		if strings.HasSuffix(r.URL.Path, "/gitrepositories") {
@@ -145,7 +145,7 @@ func (b *bench) downloads() int {
 	return b.requests
 }
 
-// archive serves files and returns the artifact that source-controller would name.
+// archive serves files and returns the artifact that source-controller would publish.
 func (b *bench) archive(revision string, files map[string]string) *meta.Artifact {
 	b.t.Helper()
 	var buf bytes.Buffer
@@ -169,7 +169,7 @@ func (b *bench) archive(revision string, files map[string]string) *meta.Artifact
 	}
 }
 
-// profileFile is a profile whose content is told by a word.
+// artifactProfile returns a profile with the given content.
 func artifactProfile(name, version, content string) string {
 	return strings.NewReplacer("NAME", name, "VERSION", version, "CONTENT", content).Replace(`apiVersion: operatingsystemmanager.k8c.io/v1alpha1
 kind: OperatingSystemProfile
@@ -187,7 +187,7 @@ spec:
 `)
 }
 
-// source makes a ProfileSource that is looked at only when something happens.
+// source creates a ProfileSource with an interval so long that only events reconcile it.
 func (b *bench) source(name string, spec api.ProfileSourceSpec) *api.ProfileSource {
 	b.t.Helper()
 	spec.Interval, spec.RetryInterval = metav1.Duration{Duration: 700 * time.Hour}, metav1.Duration{Duration: time.Second}
@@ -212,7 +212,7 @@ func (b *bench) get(name string) *api.ProfileSource {
 	return &ps
 }
 
-// until waits until a ProfileSource of the present generation says something.
+// until waits until the Ready condition of the current generation has a reason and a text.
 func (b *bench) until(name, reason, says string) *api.ProfileSource {
 	b.t.Helper()
 	var ps *api.ProfileSource
@@ -228,7 +228,7 @@ func (b *bench) until(name, reason, says string) *api.ProfileSource {
 	return nil
 }
 
-// fluxStatus writes an artifact as Flux's source-controller does.
+// fluxStatus writes an artifact to the status as Flux's source-controller does.
 func (b *bench) fluxStatus(obj client.Object, artifact *meta.Artifact) {
 	b.t.Helper()
 	b.do(b.client.Get(b.t.Context(), client.ObjectKeyFromObject(obj), obj))
@@ -259,7 +259,7 @@ func (b *bench) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: b.namespace, Name: name}
 }
 
-// uninstall takes the kind GitRepository away, and all that is of it.
+// uninstall deletes the kind GitRepository and all objects of it.
 func (b *bench) uninstall() {
 	b.t.Helper()
 	definition := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "gitrepositories.source.toolkit.fluxcd.io"}}
@@ -274,7 +274,7 @@ func TestFlux(t *testing.T) {
 		return api.ProfileSourceSpec{SourceRef: &api.SourceReference{Kind: kind, Name: name}, Path: "profiles"}
 	}
 
-	// Without Flux the controller runs, and says what is missing; with it, it goes on.
+	// Without Flux the controller runs and reports what is missing; it continues with Flux.
 	b.source("git", ref(sourcev1.GitRepositoryKind, "osps"))
 	if got := b.kstatus(b.until("git", "DependencyNotReady", "install or upgrade Flux")); got != status.InProgressStatus {
 		t.Errorf("without Flux it is %s", got)
@@ -334,7 +334,7 @@ func TestFlux(t *testing.T) {
 			t.Errorf("the entry is %+v, was %+v", ps.Status.Profiles[0], entry)
 		}
 	})
-	t.Run("the same commit with another digest", func(t *testing.T) { // Flux's own ignore rules changed
+	t.Run("the same commit with another digest", func(t *testing.T) { // after a change of Flux's own ignore rules
 		files["profiles/b.yaml"] = artifactProfile("osp-b", "v1.0.0", "two")
 		b.fluxStatus(repository, b.archive(revision("2"), files))
 		b.until("git", meta.SucceededReason, "applied "+revision("2")+": 2 profiles")
@@ -439,7 +439,7 @@ func TestFlux(t *testing.T) {
 		}
 		b.until("elsewhere", "DependencyNotReady", "does not have the kind GitRepository")
 		asked := b.lists.Load()
-		time.Sleep(6 * time.Second) // a reflector asks again after 0.8 s, and then at most twice as long each time
+		time.Sleep(6 * time.Second) // a reflector lists again after 0.8 s, and then after at most twice the last delay
 		if now := b.lists.Load(); now != asked {
 			t.Errorf("it was asked for %d times while it is not there", now-asked)
 		}
@@ -449,7 +449,7 @@ func TestFlux(t *testing.T) {
 		b.do(b.client.Create(t.Context(), again))
 		b.fluxStatus(again, b.archive(revision("8"), files))
 		b.until("git", meta.SucceededReason, "applied "+revision("8"))
-		b.fluxStatus(again, b.archive(revision("9"), files)) // nobody looks for 700 hours
+		b.fluxStatus(again, b.archive(revision("9"), files)) // the interval is 700 hours
 		b.until("git", meta.SucceededReason, "applied "+revision("9"))
 	})
 	t.Run("Flux goes while nobody names its kind", func(t *testing.T) {
@@ -460,7 +460,7 @@ func TestFlux(t *testing.T) {
 		}
 		b.uninstall()
 		asked := b.lists.Load()
-		time.Sleep(4 * time.Second) // a reflector would have asked again after 0.8 s, and twice that
+		time.Sleep(4 * time.Second) // a reflector would have listed again after 0.8 s and after twice that
 		if now := b.lists.Load(); now != asked {
 			t.Errorf("it was asked for %d times", now-asked)
 		}

@@ -31,8 +31,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// following is a reconciler that follows a real repository on a real server, step by
-// step on the real API server.
+// following is a Reconciler that follows a real repository on a real server, step by step
+// against the real API server.
 type following struct {
 	t        *testing.T
 	client   client.Client
@@ -78,7 +78,7 @@ func newFollowing(t *testing.T, change func(git *api.GitSource)) *following {
 	return f
 }
 
-// restart is another process, which finds no mirror.
+// restart replaces the reconciler with a new one that has no mirror, as after a restart.
 func (f *following) restart() {
 	f.r = &Reconciler{Client: f.client, Live: f.client, Recorder: f.recorder, Fetcher: &fetcher.Fetcher{Client: f.client, Live: f.client, Git: &source.Mirrors{
 		Dir: f.t.TempDir(), AllowInsecure: true, AllowedCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
@@ -107,7 +107,7 @@ func (f *following) git(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// key makes a key with which commit signs, and returns it as allowed_signers has it.
+// key creates a key for signing commits, and returns its line for allowed_signers.
 func (f *following) key(principal string) (file, line string) {
 	f.t.Helper()
 	file = filepath.Join(f.t.TempDir(), "key")
@@ -119,7 +119,7 @@ func (f *following) key(principal string) (file, line string) {
 	return file, principal + " " + string(public)
 }
 
-// commit makes profile osp-a have a version and content, and pushes all there is.
+// commit sets the version and content of profile osp-a, and pushes the whole work tree.
 // Without a key the commit is not signed.
 func (f *following) commit(key, version, content string) string {
 	f.t.Helper()
@@ -139,7 +139,7 @@ func (f *following) push() {
 	f.git("push", "--quiet", "--force", "--prune", f.bare, "refs/*:refs/*")
 }
 
-// secret makes the Secret "keys" hold something; "" deletes it.
+// secret sets the content of the Secret "keys"; "" deletes the Secret.
 func (f *following) secret(content string) {
 	f.t.Helper()
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.ps.Namespace, Name: "keys"}}
@@ -151,7 +151,7 @@ func (f *following) secret(content string) {
 	}
 }
 
-// look runs the reconciler once and holds the status to what kstatus expects.
+// look runs the reconciler once and checks that the status conforms to kstatus.
 func (f *following) look() ctrl.Result {
 	f.t.Helper()
 	key := client.ObjectKeyFromObject(f.ps)
@@ -170,7 +170,7 @@ func (f *following) kstatus() status.Status {
 	return got.Status
 }
 
-// applied looks, and wants everything at a revision applied.
+// applied reconciles and checks that the whole revision is applied.
 func (f *following) applied(revision string) {
 	f.t.Helper()
 	f.look()
@@ -179,8 +179,8 @@ func (f *following) applied(revision string) {
 	}
 }
 
-// refused looks, and wants nothing of what is there applied: the status keeps its
-// revisions and its inventory, and looking goes on.
+// refused reconciles and checks that nothing of the new revision is applied: the status has
+// its former revisions and inventory, and the next reconciliation is scheduled.
 func (f *following) refused(reason string, says ...string) {
 	f.t.Helper()
 	before := f.ps.DeepCopy()
@@ -215,7 +215,7 @@ func (f *following) condition(kind string, want metav1.ConditionStatus, reason s
 	}
 }
 
-// told returns what events said since it was last asked.
+// told returns the events since the last call.
 func (f *following) told() string {
 	var said []string
 	for len(f.recorder.Events) > 0 {
@@ -249,7 +249,7 @@ func (f *following) annotate(key, value string) {
 	f.do(f.client.Get(f.t.Context(), client.ObjectKeyFromObject(f.ps), f.ps))
 }
 
-// spec changes the spec.
+// spec changes the Git part of the spec.
 func (f *following) spec(change func(git *api.GitSource)) {
 	f.t.Helper()
 	change(f.ps.Spec.Git)

@@ -14,8 +14,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 )
 
-// What a source's looks came to is told once: who signed what became current, what was
-// refused and why, what left. security.md 26, 28
+// Each result of a reconciliation is recorded once: the signer of what became current, what
+// was rejected and why, and what left the source (security.md 26, 28).
 func TestAuditLog(t *testing.T) {
 	f := newFollowing(t, verified("HEAD"))
 	path := filepath.Join(t.TempDir(), "audit.log")
@@ -63,8 +63,8 @@ func TestAuditLog(t *testing.T) {
 	}
 }
 
-// A source that goes back to a revision that it had, and a profile that left and came
-// back as it was, are told of each time: the last line says what is current.
+// A source that returns to an earlier revision, and a profile that leaves and returns
+// unchanged, are recorded each time, so that the last entry states what is current.
 func TestAuditLogOfWhatComesAgain(t *testing.T) {
 	f := newFollowing(t, nil)
 	path := filepath.Join(t.TempDir(), "audit.log")

@@ -19,8 +19,8 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// While Git is away everything stays as it was, the status says since when and why
-// and is written once, and the waits grow until Git is back.
+// During an outage of the Git server nothing that was applied changes. The status has the
+// start and the cause and is written once; the delays grow until the server responds.
 func TestOutage(t *testing.T) {
 	var away atomic.Bool
 	f := newFollowing(t, func(git *api.GitSource) { git.URL = sometimesAway(t, git.URL, &away) })
@@ -46,14 +46,14 @@ func TestOutage(t *testing.T) {
 		{10 * time.Second, 30 * time.Second}, {31 * time.Second, 31 * time.Second}, {time.Minute, time.Minute},
 		{20 * time.Minute, 20 * time.Minute}, {time.Hour, time.Hour}, {700 * time.Hour, time.Hour},
 	} {
-		f.restart() // what is known of the outage is in the status
+		f.restart() // the status stores the start of the outage
 		f.r.Now = func() time.Time { return since.Add(later.away) }
 		within(t, later.away.String(), f.look().RequeueAfter, later.wait)
 		if later.away <= time.Hour && f.ps.ResourceVersion != version {
 			t.Errorf("after %s the same outage was written again: %+v", later.away, f.ps.Status)
 		}
 	}
-	// By and by it is noted that it was looked at, and nothing else.
+	// Now and then LastLook is updated, and nothing other than that.
 	if want := since.Add(700 * time.Hour).Truncate(time.Second); f.ps.Status.LastLook == nil || !f.ps.Status.LastLook.Time.Equal(want) {
 		t.Errorf("the last look is noted at %s, and was at %s", f.ps.Status.LastLook, want)
 	}
@@ -79,13 +79,13 @@ func TestOutage(t *testing.T) {
 		t.Errorf("the end is told twice: %q", said)
 	}
 
-	// The next outage begins with short waits again.
+	// The next outage starts with short delays again.
 	f.r.Now = nil
 	away.Store(true)
 	within(t, "the first wait of the next outage", f.look().RequeueAfter, 30*time.Second)
 }
 
-// within checks a wait, which is up to a tenth longer.
+// within checks a delay, to which jitter adds up to a tenth.
 func within(t *testing.T, what string, got, want time.Duration) {
 	t.Helper()
 	if got < want || got > want+want/10 {
@@ -93,7 +93,7 @@ func within(t *testing.T, what string, got, want time.Duration) {
 	}
 }
 
-// sometimesAway passes requests on, or hangs up.
+// sometimesAway forwards requests, or closes the connection.
 func sometimesAway(t *testing.T, to string, away *atomic.Bool) string {
 	t.Helper()
 	u, err := url.Parse(to)
@@ -113,8 +113,8 @@ func sometimesAway(t *testing.T, to string, away *atomic.Bool) string {
 	return strings.TrimSuffix(server.URL, "/") + path
 }
 
-// A suspended source says so in the message that kubectl get shows, once, and keeps what
-// its last look came to; nobody waits for it to end.
+// A suspended source states that once in the message that kubectl get shows, with the
+// result of its last reconciliation. Clients do not wait for the suspension to end.
 func TestSuspendedSourceSaysSo(t *testing.T) {
 	f := newFollowing(t, nil)
 	head := f.commit("", "v1.0.0", "one")
@@ -154,8 +154,8 @@ func TestSuspendedSourceSaysSo(t *testing.T) {
 	}
 }
 
-// What is written anyway says when the source was looked at; for that alone nothing is
-// written before it is due.
+// LastLook is updated with every other change of the status. Without a change it is
+// written only when it is due.
 func TestLastLookIsWrittenAlong(t *testing.T) {
 	f := newFollowing(t, nil)
 	now := time.Now().Truncate(time.Second)

@@ -15,7 +15,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// overlayFile is a file with an overlay that brings one file more.
+// overlayFile returns a file with an overlay whose patch changes the files of its base.
 func overlayFile(name, version, from, fromVersion, patch string) string {
 	return strings.NewReplacer("NAME", name, "MINE", version, "BASE", from, "ITS", fromVersion, "PATCH", patch).Replace(`apiVersion: gitops.k8c.io/v1alpha1
 kind: ProfileOverlay
@@ -31,9 +31,9 @@ spec:
 
 const addsMotd = `add: [{path: /etc/motd, content: {inline: {data: hello}}}]`
 
-// A pushed overlay becomes an object like any other profile, which names its base. A
-// newer base leaves it alone, a mistake in it is told with its line while all else goes
-// on, and a release that has another built-in base takes nothing away.
+// A pushed overlay becomes an object like any other profile, and names its base. A newer
+// base does not change it. An invalid overlay is reported with its line and does not block
+// other profiles. A release with another built-in base removes nothing.
 func TestOverlays(t *testing.T) {
 	f := newFollowing(t, nil)
 	shipped := func(version string) *source.Embedded {
@@ -105,7 +105,7 @@ func TestOverlays(t *testing.T) {
 	}
 }
 
-// entry is a profile in the inventory.
+// entry returns the inventory entry of a profile.
 func (f *following) entry(name string) api.ProfileEntry {
 	f.t.Helper()
 	for _, e := range f.ps.Status.Profiles {

@@ -125,7 +125,7 @@ func TestInventory(t *testing.T) {
 	}
 }
 
-// What kstatus, and with it Flux, Argo CD and kubectl wait, makes of every status.
+// How kstatus, and with it Flux, Argo CD and kubectl wait, reads every status.
 func TestStatusAsKstatusReadsIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		set  func(ps *api.ProfileSource)

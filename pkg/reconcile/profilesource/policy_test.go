@@ -15,7 +15,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// commitFiles commits files by path, "" of which go, signed with a key.
+// commitFiles commits files by path, signed with a key. Empty content deletes the file.
 func (f *following) commitFiles(key string, files map[string]string) string {
 	f.t.Helper()
 	for name, content := range files {
@@ -33,9 +33,9 @@ func (f *following) commitFiles(key string, files map[string]string) string {
 	return f.git("rev-parse", "HEAD")
 }
 
-// The example with path policies protects what its comment says: whatever somebody else
-// than ops commits, wherever in the repository, the current version stays what ops made
-// it, on a cluster that follows and on one that starts (security.md 32).
+// The example with path policies protects what its comment states: if another principal
+// than ops commits anything anywhere in the repository, the current version remains that of
+// ops, on a cluster that follows the source and on a new one (security.md 32).
 func TestExampleOfPathPolicies(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "profilesource-signed.yaml"))
 	if err != nil {
@@ -97,7 +97,7 @@ func TestExampleOfPathPolicies(t *testing.T) {
 	}
 }
 
-// manyFiles are more than a snapshot has and names.
+// manyFiles returns more files than a snapshot contains and lists.
 func manyFiles(folder string) map[string]string {
 	out := map[string]string{}
 	for i := range 3100 {
@@ -106,8 +106,8 @@ func manyFiles(folder string) map[string]string {
 	return out
 }
 
-// A file that is refused stands for what an earlier commit held under its version. On a
-// cluster that starts today nobody has judged that commit (security.md 33).
+// A rejected file reuses the version of a file in an earlier commit. On a new cluster that
+// commit has not been verified, so its content is not applied either (security.md 33).
 func TestContentThatNobodyVouchesFor(t *testing.T) {
 	f := newFollowing(t, func(git *api.GitSource) {
 		verified("HEAD")(git)
@@ -118,7 +118,7 @@ func TestContentThatNobodyVouchesFor(t *testing.T) {
 	f.secret(devLine + opsLine)
 	f.commit(ops, "v1.0.0", "one")
 	evil := f.commit(dev, "v1.1.0", "evil")
-	head := f.commit(ops, "v1.1.0", "good") // ops was the last to change it, under the version that dev took
+	head := f.commit(ops, "v1.1.0", "good") // the last change is by ops, but with the version that dev used
 	f.look()
 	f.condition(api.SourceVerifiedCondition, metav1.ConditionTrue, meta.SucceededReason, head)
 	f.condition(meta.ReadyCondition, metav1.ConditionFalse, api.ReasonProfilesInvalid, "nobody vouches for that", evil, "is signed by dev@example.com", "give the profile a new version")
@@ -131,8 +131,8 @@ func TestContentThatNobodyVouchesFor(t *testing.T) {
 	}
 }
 
-// A guarded overlay on a built-in profile: a file of that name and version, which others
-// may change, is not its base (security.md 38).
+// The base of a protected overlay is a built-in profile. A file with the same name and
+// version that other principals can change does not replace it (security.md 38).
 func TestBaseThatOthersShadow(t *testing.T) {
 	f := newFollowing(t, func(git *api.GitSource) {
 		verified("HEAD")(git)

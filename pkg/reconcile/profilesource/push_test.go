@@ -10,8 +10,8 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// Who sets up a webhook that nobody listens for sees that where he looks, and it is
-// told with each revision; it goes when the controller listens.
+// If a webhook is configured but the controller does not listen for pushes, the Ready
+// condition says so with every revision, until the controller listens.
 func TestWebhookThatNobodyListensFor(t *testing.T) {
 	const note = "pushes are not listened for, although spec.webhook is set: start the controller with --hooks-address"
 	f := newFollowing(t, nil)

@@ -23,7 +23,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// withPools lets the reconciler know of the pools of its namespace.
+// withPools gives the reconciler the pools of its namespace.
 func (f *following) withPools() {
 	f.t.Helper()
 	scheme, err := cluster.Scheme()
@@ -39,7 +39,7 @@ func (f *following) withPools() {
 	}
 }
 
-// pool makes a pool of osp-a that asks for a version, and waits until that is known.
+// pool creates a pool of osp-a that requests a version, and waits until the cache has it.
 func (f *following) pool(name, pin string) *machines.MachineDeployment {
 	f.t.Helper()
 	md := &machines.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.ps.Namespace, Name: name, Annotations: map[string]string{api.AnnotationOSP: "osp-a"}}}
@@ -51,7 +51,7 @@ func (f *following) pool(name, pin string) *machines.MachineDeployment {
 	return md
 }
 
-// known waits until the cache of pools has a pool as it is.
+// known waits until the cache has the current state of a pool.
 func (f *following) known(md *machines.MachineDeployment) {
 	f.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -64,7 +64,7 @@ func (f *following) known(md *machines.MachineDeployment) {
 	f.t.Fatalf("the cache does not follow pool %s", md.Name)
 }
 
-// config makes the configuration of a pool that has a version of osp-a.
+// config creates the configuration of a pool that uses a version of osp-a.
 func (f *following) config(pool, version string) *osm.OperatingSystemConfig {
 	f.t.Helper()
 	osc := &osm.OperatingSystemConfig{
@@ -75,7 +75,7 @@ func (f *following) config(pool, version string) *osm.OperatingSystemConfig {
 	return osc
 }
 
-// objects are the names of the objects of osp-a.
+// objects returns the names of the objects of osp-a.
 func (f *following) objects() []string {
 	f.t.Helper()
 	return objectsIn(f.t, f.client, f.ps.Namespace)
@@ -107,14 +107,14 @@ func (f *following) wantObjects(when string, versions ...string) {
 	}
 }
 
-// change changes the spec of the source beside git.
+// change changes the spec of the source, without a commit.
 func (f *following) change(change func(spec *api.ProfileSourceSpec)) {
 	f.t.Helper()
 	change(&f.ps.Spec)
 	f.do(f.client.Update(f.t.Context(), f.ps))
 }
 
-// A cluster that starts today has the newest earlier versions, and any that a pool asks for.
+// A new cluster gets the newest earlier versions, and all that pools request.
 func TestEarlierVersions(t *testing.T) {
 	f := newFollowing(t, nil)
 	f.withPools()
@@ -153,14 +153,14 @@ func TestEarlierVersions(t *testing.T) {
 	}
 	uid := f.object("osp-a-v1.0.0").UID
 
-	// Somebody deletes what a pool asks for.
+	// A user deletes the object of a version that a pool requests.
 	f.do(f.client.Delete(t.Context(), f.object("osp-a-v1.0.0")))
 	f.look()
 	if again := f.object("osp-a-v1.0.0"); again.UID == uid || again.Annotations[api.AnnotationCommit] != commits["v1.0.0"] {
 		t.Errorf("v1.0.0 is of %v", again.Annotations)
 	}
 
-	// Several versions in the tree are all there, whatever the limit.
+	// All versions in the tree exist as objects, independent of the limit.
 	f.change(func(spec *api.ProfileSourceSpec) { spec.HistoryLimit = new(int32) })
 	f.do(os.WriteFile(filepath.Join(f.dir, "old.yaml"), []byte(profileFile("v1.1.0", "v1.1.0")), 0o600))
 	f.applied("main@sha1:" + f.commit("", "v1.14.0", "new"))
@@ -168,7 +168,7 @@ func TestEarlierVersions(t *testing.T) {
 	f.toldOf("versions are deleted, to which nothing refers: ", "osp-a v1.3.0")
 }
 
-// A revert makes an earlier version current again, and its object with it.
+// A revert makes an earlier version and its object current again.
 func TestRollbackByRevert(t *testing.T) {
 	f := newFollowing(t, nil)
 	first := f.commit("", "v1.0.0", "one")
@@ -180,7 +180,7 @@ func TestRollbackByRevert(t *testing.T) {
 		f.git("revert", "--no-edit", "HEAD")
 		f.push()
 		if i == 2 {
-			f.restart() // by another process, which has no mirror
+			f.restart() // by a new process, which has no mirror
 		}
 		head := f.git("rev-parse", "HEAD")
 		f.applied("main@sha1:" + head)
@@ -195,7 +195,7 @@ func TestRollbackByRevert(t *testing.T) {
 	f.wantObjects("after three reverts", "v1.0.0", "v1.1.0")
 }
 
-// Of the history only what is signed comes, once signatures are demanded.
+// If signatures are required, only signed versions of the history become objects.
 func TestEarlierVersionsAreSigned(t *testing.T) {
 	f := newFollowing(t, func(git *api.GitSource) {
 		verified("HEAD")(git)
@@ -226,7 +226,7 @@ func TestEarlierVersionsAreSigned(t *testing.T) {
 	}
 }
 
-// What today's rules do not take any more, nobody gets, and the source is ready.
+// An earlier version that is invalid by today's rules is skipped, and the source is ready.
 func TestUnreadablePast(t *testing.T) {
 	f := newFollowing(t, nil)
 	f.do(os.WriteFile(filepath.Join(f.dir, "osp-b.yaml"), []byte(strings.Replace(profileFile("v0.1.0", "x"), "osVersion", "formerField", 1)), 0o600))
@@ -240,7 +240,7 @@ func TestUnreadablePast(t *testing.T) {
 	}
 }
 
-// record is the archived record of a pool that had a version of osp-a.
+// record returns the archived record of a pool that had a version of osp-a.
 func record(namespace, version string) *appsv1.ControllerRevision {
 	return &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "record-", Labels: map[string]string{
@@ -272,7 +272,7 @@ func TestPruning(t *testing.T) {
 	f.wantObjects("all is referred to", "v1.0.0", "v1.1.0", "v1.2.0", "v1.3.0", "v1.4.0", "v1.5.0")
 
 	f.do(f.client.Delete(t.Context(), second))
-	f.restart() // a record that was seen is trusted for an hour
+	f.restart() // a record counts as existing for an hour after it was seen
 	f.look()
 	f.wantObjects("one record less", "v1.0.0", "v1.1.0", "v1.2.0", "v1.4.0", "v1.5.0")
 	f.toldOf("Normal ProfilePruned 1 version is deleted, to which nothing refers: osp-a v1.3.0")
@@ -287,7 +287,7 @@ func TestPruning(t *testing.T) {
 	f.look()
 	f.wantObjects("nothing refers to any", "v1.4.0", "v1.5.0")
 
-	// A pool may name an object itself.
+	// A pool can name an object directly.
 	f.change(func(spec *api.ProfileSourceSpec) { *spec.HistoryLimit = 0 })
 	direct := f.config("direct", "v1.4.0")
 	direct.Annotations[api.AnnotationProfile] = "osp-a-v1.4.0"
@@ -301,7 +301,7 @@ func TestPruning(t *testing.T) {
 	f.look()
 	f.wantObjects("a record names the object", "v1.4.0", "v1.5.0")
 
-	// A pool began to use one just before it was deleted.
+	// A pool began to use this version just before it was deleted.
 	f.config("late", "v1.0.0")
 	f.look()
 	f.wantObjects("somebody has it after all", "v1.0.0", "v1.4.0", "v1.5.0")
@@ -312,7 +312,7 @@ func TestPruning(t *testing.T) {
 	}
 }
 
-// Where there is no history, what was deleted too early comes back all the same.
+// If the source has no history, an object that was deleted too early is still recreated.
 func TestPruningWithoutHistory(t *testing.T) {
 	b := newBuiltins(t)
 	b.keep()
@@ -343,7 +343,7 @@ func TestPruningWithoutHistory(t *testing.T) {
 	}
 }
 
-// A profile that left the source stays for who has it, and goes with them.
+// A profile that left the source remains until no pool uses or names it.
 func TestRemovedProfile(t *testing.T) {
 	f := newFollowing(t, nil)
 	f.withPools()
@@ -362,7 +362,7 @@ func TestRemovedProfile(t *testing.T) {
 		t.Errorf("the inventory is %+v", e)
 	}
 	f.wantObjects("in use", "v1.1.0")
-	f.do(f.client.Delete(t.Context(), osc)) // a rotation, or the end of the pool
+	f.do(f.client.Delete(t.Context(), osc)) // by a rotation, or with the end of the pool
 	f.applied(head)
 	if e := f.ps.Status.Profiles; len(e) != 1 {
 		t.Errorf("a pool names it, and the inventory is %+v", e)
@@ -378,8 +378,8 @@ func TestRemovedProfile(t *testing.T) {
 	f.wantObjects("nobody has it")
 }
 
-// What nothing refers to goes with its source; what is left is named, and is the next
-// source's that offers the profile.
+// Objects without references are deleted with their source. The others are named in an
+// event, and belong to the next source that offers the profile.
 func TestDeletedSource(t *testing.T) {
 	f := newFollowing(t, nil)
 	f.withPools()

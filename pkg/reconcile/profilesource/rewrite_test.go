@@ -13,8 +13,8 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// security.md 27: a force-push is noticed and told, and what is in the cluster keeps
-// its content and its origin.
+// security.md 27: a force-push is reported, and the content and origin of existing objects
+// do not change.
 func TestForcePushThatIsFollowed(t *testing.T) {
 	for name, restart := range map[string]bool{"": false, "by another process, which has no mirror": true} {
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestForcePushThatIsFollowed(t *testing.T) {
 				t.Error("a second look wrote a status, or told it again")
 			}
 
-			// Other content under a version that is in the cluster.
+			// Other content with a version that exists in the cluster.
 			f.git("reset", "--quiet", "--hard", first)
 			forged := f.commit("", "v1.1.0", "evil")
 			f.look()
@@ -74,7 +74,7 @@ func TestForcePushThatIsHeld(t *testing.T) {
 		f.git("reset", "--quiet", "--hard", to)
 		f.push()
 	}
-	reset(first) // back is no way forward
+	reset(first) // an earlier commit does not continue a later one
 	f.refused(api.ReasonHistoryRewritten, "main@sha1:"+first+" does not continue main@sha1:"+second, "what is applied stays")
 	f.toldOf("Warning HistoryRewritten", first, second)
 	third := f.commit("", "v1.2.0", "three")
@@ -89,11 +89,11 @@ func TestForcePushThatIsHeld(t *testing.T) {
 	if e := f.ps.Status.Profiles[0]; e.Object != "osp-a-v1.2.0" {
 		t.Errorf("current is %+v", e)
 	}
-	// One commit was accepted, and no other.
+	// The annotation accepts one commit only.
 	reset(first)
 	fourth := f.commit("", "v1.3.0", "four")
 	f.refused(api.ReasonHistoryRewritten, fourth)
-	// The old history comes back.
+	// The old history is restored.
 	reset(third)
 	f.applied("main@sha1:" + third)
 	reset(fourth)
@@ -101,12 +101,12 @@ func TestForcePushThatIsHeld(t *testing.T) {
 	f.spec(func(git *api.GitSource) { git.OnRewrite = "Accept" })
 	f.applied("main@sha1:" + fourth)
 
-	// Another branch is what the spec asks for, and no rewrite.
+	// Another branch in the spec is not a rewrite.
 	f.spec(func(git *api.GitSource) { git.OnRewrite = "Hold"; git.Ref = &api.GitReference{Branch: "other"} })
 	f.git("branch", "other", first)
 	f.push()
 	f.applied("other@sha1:" + first)
-	// So is another repository.
+	// Neither is another repository.
 	f.git("checkout", "--quiet", "--orphan", "new")
 	f.commit("", "v2.0.0", "other")
 	f.git("push", "--quiet", "--force", f.bare, "new:other")
@@ -119,9 +119,9 @@ func TestForcePushThatIsHeld(t *testing.T) {
 	}
 }
 
-// A merge that has what was applied as its second parent is a fast-forward for Git. Who
-// follows the branch goes back all the same: it is told, held, and by path policies
-// refused (security.md 31).
+// For Git, a merge whose second parent is the applied commit is a fast-forward. The branch
+// nevertheless goes back to an older state: it is reported, held back, and rejected by path
+// policies (security.md 31).
 func TestMergeThatGoesRoundMain(t *testing.T) {
 	round := func(f *following, key, onto string) string {
 		t.Helper()
@@ -171,13 +171,13 @@ func TestMergeThatGoesRoundMain(t *testing.T) {
 		f.refused(api.ReasonVerificationFailed, "main@sha1:"+merge+" does not continue main@sha1:"+reviewed)
 		f.condition(api.SourceVerifiedCondition, metav1.ConditionFalse, api.ReasonSignerNotAllowed, merge, `changes "osp-a.yaml" (set back from commit `+reviewed+")", "dev@example.com")
 		f.toldOf("Warning HistoryRewritten", "Warning VerificationFailed", merge, reviewed)
-		f.annotate(api.AnnotationAcceptRewrite, merge) // it accepts a history, and no other signer
+		f.annotate(api.AnnotationAcceptRewrite, merge) // this accepts the history, but not the signer
 		f.refused(api.ReasonVerificationFailed, merge)
 		if e := f.ps.Status.Profiles[0]; e.Version != "v1.2.0" {
 			t.Errorf("current is %+v", e)
 		}
 
-		// Ops merges a branch of dev: main is the first parent.
+		// Ops merges a branch of dev; main is the first parent.
 		f.git("checkout", "--quiet", "-B", "main", reviewed)
 		f.git("checkout", "--quiet", "-b", "feature", reviewed+"~1")
 		f.do(os.WriteFile(filepath.Join(f.dir, "README.md"), []byte("x"), 0o600))
@@ -194,7 +194,7 @@ func TestMergeThatGoesRoundMain(t *testing.T) {
 	})
 }
 
-// A tag stands for one commit, also when the other one continues it.
+// A tag must not move, not even to a commit that continues the old one.
 func TestTagThatIsMoved(t *testing.T) {
 	f := newFollowing(t, func(git *api.GitSource) { git.Ref = &api.GitReference{Tag: "v1.0.0"}; git.OnRewrite = "Hold" })
 	first := f.commit("", "v1.0.0", "one")
@@ -204,7 +204,7 @@ func TestTagThatIsMoved(t *testing.T) {
 	object := f.object("osp-a-v1.0.0")
 	f.git("tag", "--force", "--annotate", "--message=the same", "v1.0.0", first)
 	f.push()
-	f.applied("v1.0.0@sha1:" + first) // annotated now, and of the same commit
+	f.applied("v1.0.0@sha1:" + first) // now an annotated tag, of the same commit
 	f.told()
 
 	second := f.commit("", "v1.0.0", "two")
@@ -220,7 +220,7 @@ func TestTagThatIsMoved(t *testing.T) {
 		t.Errorf("a moved tag changed an object or the revision: %s", f.ps.Status.Revision)
 	}
 
-	// The next release is another tag.
+	// The next release has another tag.
 	f.spec(func(git *api.GitSource) { git.OnRewrite = "Hold"; git.Ref = &api.GitReference{SemVer: "1.x"} })
 	f.git("tag", "--force", "v1.0.0", first)
 	third := f.commit("", "v1.1.0", "three")

@@ -27,8 +27,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// A hundred ProfileSources of one repository ask its server once in an interval. One
-// that is told to look by the annotation, or has another spec, asks for itself.
+// A hundred ProfileSources of one repository send one request per interval to its server. A
+// source with the annotation that requests a reconciliation, or with another spec, sends
+// its own.
 func TestSourcesOfOneRepositoryAskOnce(t *testing.T) {
 	const sources, interval = 100, 10 * time.Minute
 	c := cluster.Shared(t)
@@ -114,7 +115,7 @@ func TestSourcesOfOneRepositoryAskOnce(t *testing.T) {
 	})
 }
 
-// The time to the next look runs from when the server was asked.
+// The time until the next reconciliation counts from the last request to the server.
 func TestUntilNext(t *testing.T) {
 	for name, c := range map[string]struct {
 		asked    time.Time
@@ -130,7 +131,7 @@ func TestUntilNext(t *testing.T) {
 	}
 }
 
-// gitServer serves a repository of two empty teams, and counts what it is asked.
+// gitServer serves a repository with two empty teams, and counts requests.
 func gitServer(t *testing.T) (url string, requests *atomic.Int64) {
 	t.Helper()
 	dir := t.TempDir()

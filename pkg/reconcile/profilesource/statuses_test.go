@@ -28,18 +28,18 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
 )
 
-// statusHost is a Git host's API: it takes statuses, and gives out an app's tokens.
+// statusHost is the API of a Git host: it accepts statuses, and issues tokens of an app.
 type statusHost struct {
 	t   *testing.T
 	url string
 
 	mu      sync.Mutex
 	got     []string // "commit state description, by authorization"
-	scopes  []string // of the tokens that were asked for
-	refuses int      // status of the answer to who asks for a token to set statuses; 0 is none
+	scopes  []string // of the requested tokens
+	refuses int      // response code for a request for a token that can set statuses; 0 issues the token
 }
 
-// The credentials of these tests: none may be in an event (security.md 14).
+// The credentials of these tests, which must not appear in events (security.md 14).
 const (
 	gitToken, statusToken = "c4n4ry-git", "c4n4ry-status"
 	apiToken              = "c4n4ry-api"
@@ -71,7 +71,7 @@ func (h *statusHost) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusCreated)
 }
 
-// issue gives out a token, as
+// issue issues a token, see
 // https://docs.github.com/en/rest/apps/apps#create-an-installation-access-token-for-an-app
 func (h *statusHost) issue(w http.ResponseWriter, r *http.Request) {
 	var scope struct {
@@ -96,7 +96,7 @@ func (h *statusHost) issue(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"token": token, "expires_at": time.Now().Add(time.Hour)})
 }
 
-// wait waits for the next status, and wants parts in it.
+// wait waits for the next status, and checks that it contains all parts.
 func (h *statusHost) wait(parts ...string) {
 	h.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
@@ -130,7 +130,7 @@ func (h *statusHost) asked() []string {
 	return slices.Clone(h.scopes)
 }
 
-// reports makes the source tell a host what became of its commits.
+// reports configures the source to set commit statuses at a host.
 func (f *following) reports(provider string, hook map[string]string) {
 	f.t.Helper()
 	f.make("hook", hook)
@@ -141,24 +141,24 @@ func (f *following) reports(provider string, hook map[string]string) {
 		Client: f.client, Live: f.client, Recorder: f.recorder, Remote: f.r.Fetcher.Remote,
 		AllowInsecure: true, AllowedCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}
-	go func() { _ = statuses.Start(f.t.Context()) }() // ends with the test, without an error
+	go func() { _ = statuses.Start(f.t.Context()) }() // returns without an error when the test ends
 	f.r.Statuses = statuses
 }
 
-// make makes a Secret.
+// make creates a Secret.
 func (f *following) make(name string, data map[string]string) {
 	f.t.Helper()
 	f.do(f.client.Create(f.t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.ps.Namespace, Name: name}, StringData: data}))
 }
 
-// asks looks because somebody asks for it: the server is asked, too.
+// asks reconciles by annotation, which also fetches from the server.
 func (f *following) asks() {
 	f.t.Helper()
 	f.annotate(meta.ReconcileRequestAnnotation, time.Now().String())
 	f.look()
 }
 
-// ownedBy moves the repository into a folder, as hosts have one for each owner.
+// ownedBy moves the repository into a folder, because hosts have one for each owner.
 func (f *following) ownedBy(owner string) {
 	f.t.Helper()
 	to := filepath.Join(filepath.Dir(f.bare), owner, "osps.git")
@@ -167,7 +167,7 @@ func (f *following) ownedBy(owner string) {
 	f.spec(func(git *api.GitSource) { git.URL = strings.Replace(git.URL, "/osps.git", "/"+owner+"/osps.git", 1) })
 }
 
-// forward is an http proxy, which counts what it passes on by host.
+// forward starts an HTTP proxy that counts the forwarded requests by host.
 func forward(t *testing.T) (address string, passed func(host string) int) {
 	t.Helper()
 	var mu sync.Mutex
@@ -195,7 +195,7 @@ func basicAuth(header string) (user, password string, ok bool) {
 	return (&http.Request{Header: http.Header{"Authorization": {header}}}).BasicAuth()
 }
 
-// quiet wants nothing of a credential in what events said.
+// quiet checks that the events contain no credential.
 func (f *following) quiet() {
 	f.t.Helper()
 	if said := f.told(); strings.Contains(said, "c4n4ry") || strings.Contains(said, "CommitStatusRefused") {
@@ -203,8 +203,8 @@ func (f *following) quiet() {
 	}
 }
 
-// What is refused for its signature, or held, fails where its author looks; what is
-// refused for want of keys says nothing about the commit.
+// A commit that is rejected for its signature, or held back, gets a failed status that its
+// author sees. A rejection because keys are missing sets no status.
 func TestStatusOfRefusedCommits(t *testing.T) {
 	f, h := newFollowing(t, verified("HEAD")), newStatusHost(t)
 	f.ps.Spec.Git.OnRewrite = "Hold"
@@ -231,7 +231,7 @@ func TestStatusOfRefusedCommits(t *testing.T) {
 	h.wait(held+" success", "1 profile applied")
 }
 
-// Statuses go the way of the repository: through its proxy.
+// Statuses use the proxy of the repository.
 func TestStatusesThroughTheProxy(t *testing.T) {
 	f, h := newFollowing(t, nil), newStatusHost(t)
 	proxy, passed := forward(t)
@@ -260,8 +260,8 @@ func TestStatusesThroughTheProxy(t *testing.T) {
 	}
 }
 
-// A source of a GitHub App needs no token for statuses: the app gives one out that can
-// do nothing else, and only if it may set them.
+// A source with a GitHub App needs no separate token for statuses: the app issues one that
+// permits only that, if the app has the permission.
 func TestStatusesByGitHubApp(t *testing.T) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -277,7 +277,7 @@ func TestStatusesByGitHubApp(t *testing.T) {
 		f.make("app", map[string]string{"githubAppID": "42", "githubAppInstallationID": "4711", "githubAppPrivateKey": private, "githubAppBaseURL": h.url})
 		f.ps.Spec.Git.ProxySecretRef = &meta.LocalObjectReference{Name: "proxy"}
 		f.ps.Spec.Git.SecretRef = &meta.LocalObjectReference{Name: "app"}
-		// The token of an app goes where it is from, whatever stands here.
+		// The token of an app goes only to the host that issued it; apiURL has no effect.
 		f.reports("github", map[string]string{api.WebhookAPIURL: "http://127.0.0.1:9/elsewhere"})
 		return f, h, passed
 	}
@@ -311,7 +311,7 @@ func TestStatusesByGitHubApp(t *testing.T) {
 			strings.Contains(said, "c4n4ry") || strings.Count(said, "CommitStatusRefused") != 1 {
 			t.Errorf("told is %q", said)
 		}
-		f.commit("", "v1.0.1", "another") // that it may not is told once
+		f.commit("", "v1.0.1", "another") // the missing permission is reported once
 		f.asks()
 		time.Sleep(200 * time.Millisecond)
 		if diff := cmp.Diff([]string{read, write, write}, h.asked()); diff != "" {

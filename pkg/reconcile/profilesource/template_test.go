@@ -15,8 +15,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// A pushed profile that shows reviewers something else than it gives nodes does not
-// become an object, and the version before stays (security.md 34).
+// A pushed profile that shows reviewers something other than what nodes get does not become
+// an object, and the former version remains current (security.md 34).
 func TestProfileThatReadsCredentials(t *testing.T) {
 	f := newFollowing(t, nil)
 	engine := render.NewEngine()

@@ -291,10 +291,10 @@ func acceptChanged() predicate.Predicate {
 	}}
 }
 
-// vouch returns why a version from an earlier commit must not become an object, or "" if it
-// may. If signatures are required, that commit needs a valid signature of a principal who
-// can change the file; that key can have expired since. The same holds for the commits of
-// its bases. Files at the head were approved with the revision.
+// vouch returns why a version from an earlier commit must not become an object, or "" if
+// nothing forbids it. If signatures are required, that commit needs a valid signature of a
+// principal whom the path policies allow to change the file; a key that expired later is valid.
+// The same holds for the commits of its bases. Files at the head were approved with the revision.
 func (a approval) vouch(ctx context.Context, snap *source.Snapshot, v profile.Version) (string, error) {
 	for at := &v; at != nil; at = at.From {
 		why, err := a.vouchOne(ctx, snap, *at)

@@ -17,7 +17,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
 
-// verified demands signatures by the keys of the Secret "keys".
+// verified requires signatures by the keys in the Secret "keys".
 func verified(mode string) func(git *api.GitSource) {
 	return func(git *api.GitSource) {
 		git.Verify = &api.GitVerification{Mode: mode, SecretRef: meta.LocalObjectReference{Name: "keys"}}
@@ -70,8 +70,8 @@ func TestUnsignedCommitsAreNotApplied(t *testing.T) {
 	}
 }
 
-// security.md 26: a key that is removed is worth nothing at the next look, and no
-// commit is needed for it.
+// security.md 26: a removed key is not trusted from the next reconciliation on, even
+// without a new commit.
 func TestRemovedKeys(t *testing.T) {
 	f := newFollowing(t, verified("HEAD"))
 	ada, adaLine := f.key("ada@example.com")
@@ -91,7 +91,7 @@ func TestRemovedKeys(t *testing.T) {
 	f.applied(head)
 	f.condition(api.SourceVerifiedCondition, metav1.ConditionTrue, meta.SucceededReason)
 
-	// A key may also end, or be given an end.
+	// A key can also expire, or get an expiry date later.
 	f.secret(strings.Replace(adaLine, " ", ` valid-before="20200101" `, 1))
 	f.refused(api.ReasonVerificationFailed)
 	f.condition(api.SourceVerifiedCondition, metav1.ConditionFalse, api.ReasonKeyExpired)
@@ -173,8 +173,8 @@ func TestSignedRangesAndPaths(t *testing.T) {
 	f.refused(api.ReasonVerificationFailed)
 	f.condition(api.SourceVerifiedCondition, metav1.ConditionFalse, api.ReasonSignerNotAllowed, by, `changes "osp-a.yaml" and is signed by ada@example.com`)
 	f.commit(ops, "v1.1.0", "two")
-	f.refused(api.ReasonVerificationFailed, by) // it is still among what is new
-	f.restart()                                 // and what is new is remembered in the cluster
+	f.refused(api.ReasonVerificationFailed, by) // the commit is still in the range to verify
+	f.restart()                                 // and the start of that range is in the status
 	f.refused(api.ReasonVerificationFailed, by)
 	f.git("reset", "--quiet", "--hard", "HEAD~2")
 	f.applied("main@sha1:" + f.commit(ops, "v1.1.0", "three"))
@@ -183,7 +183,7 @@ func TestSignedRangesAndPaths(t *testing.T) {
 	f.refused(api.ReasonVerificationFailed, unsigned)
 	f.git("reset", "--quiet", "--hard", "HEAD~2")
 
-	// The commit that was applied last is gone from everywhere: somebody has to look.
+	// The commit that was applied last no longer exists anywhere: a user must review the head.
 	f.git("commit", "--quiet", "--amend", "--message=unsigned now")
 	head := f.commit(ops, "v1.3.0", "five")
 	f.restart()
@@ -199,7 +199,7 @@ func TestSignedRangesAndPaths(t *testing.T) {
 	f.condition(meta.ReadyCondition, metav1.ConditionFalse, api.ReasonSourceInvalid, "spec.git.verify.paths[0].glob")
 }
 
-// security.md 28: what a commit says of itself is no more than text.
+// security.md 28: texts in a commit have no effect other than as text.
 func TestTextOfCommits(t *testing.T) {
 	f := newFollowing(t, verified("HEAD"))
 	_, line := f.key("ada@example.com")

@@ -13,8 +13,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
-// shelfOf is one with versions v1.0.0 to v1.<n-1>.0 of profile a, the newest current; of
-// those in gone the history knows nothing.
+// shelfOf returns an index with versions v1.0.0 to v1.<n-1>.0 of profile a, the newest
+// current. The history does not contain the versions in gone, which exist as objects.
 func shelfOf(n int, gone ...string) versionIndex {
 	s := versionIndex{name: "a", live: true}
 	var objects []*osm.OperatingSystemProfile
@@ -85,7 +85,7 @@ func TestRetained(t *testing.T) {
 	}
 }
 
-// The inventory names what is in the cluster, what is asked for, and some more.
+// The inventory names the versions in the cluster, those that pools request, and some more.
 func TestIndexOfVersions(t *testing.T) {
 	s := shelfOf(300, "v0.1.0")
 	p, err := profile.ParsePin("v1.7.0")
