@@ -66,7 +66,7 @@ func (b *boot) ownKubeconfig() (string, error) {
 }
 
 // writesLike reports whether a kubeconfig is what the controller writes with its server, CA
-// and token, and nothing else: machines get all of it.
+// and token, and nothing more: machines get all of it.
 func (b *boot) writesLike(config *clientcmdapi.Config, data []byte) bool {
 	var have any
 	if bytes.ContainsRune(data, '#') || yaml.Unmarshal(data, &have) != nil {
@@ -105,7 +105,7 @@ func kubeconfigName(s *subject) string {
 var kubeletToken = regexp.MustCompile(`^` + kubeletShape + `$`)
 
 // checkKubeconfig compares the kubeconfig of a kubelet's first login: the server and the CA
-// have to match the record or the cluster, and it has to contain a token and nothing else.
+// have to match the record or the cluster, and it has to contain a token and nothing more.
 func (b *boot) checkKubeconfig(s *subject) Check {
 	check := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + kubeconfigName(s)}
 	if b.kubeconfig == nil {

@@ -147,7 +147,7 @@ type operation struct {
 	Value any    `json:"value"`
 }
 
-// patch writes caBundle where it differs. It fails if the object has changed since.
+// patch writes caBundle if it differs. It fails if the object has changed since.
 func (b *Bundles) patch(ctx context.Context, obj client.Object, configs []admissionregistrationv1.WebhookClientConfig, bundle []byte) error {
 	for _, key := range injected {
 		if _, ok := obj.GetAnnotations()[key]; ok {

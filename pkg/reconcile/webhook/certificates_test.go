@@ -443,7 +443,7 @@ func TestWithoutTheRight(t *testing.T) {
 		}
 		return nil
 	})
-	d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // nobody knows the CA yet
+	d := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // no client knows the CA yet
 	conn, err := d.DialContext(t.Context(), "tcp", r.address)
 	do(t, err)
 	conn.Close()

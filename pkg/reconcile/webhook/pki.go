@@ -152,7 +152,7 @@ func (c credentials) renewed(names []string, now time.Time) (credentials, string
 		why = append(why, "a CA was due for renewal")
 	}
 	if reason := next.unfit(names, now); reason != "" {
-		serving, err := next.signer(now).sign(next.namesBeside(names, now), now)
+		serving, err := next.signer(now).sign(next.nextNames(names, now), now)
 		if err != nil {
 			return credentials{}, "", err
 		}
@@ -203,11 +203,10 @@ func (c credentials) unfit(names []string, now time.Time) string {
 	return ""
 }
 
-// namesBeside returns the names of the next certificate: those of a server, and those of
-// the current certificate until it is due. Two replicas can have different names, for
-// example while a Deployment is rolled out; without this they would replace each other's
-// certificate without end.
-func (c credentials) namesBeside(names []string, now time.Time) []string {
+// nextNames returns the names of the next certificate: those of a server, and those of the current
+// certificate until it is renewed. Two replicas can have different names, for example while a
+// Deployment is rolled out; without this they would replace each other's certificate endlessly.
+func (c credentials) nextNames(names []string, now time.Time) []string {
 	if c.serving == nil || now.Before(c.serving.Leaf.NotBefore) || !now.Before(renewal(c.serving.Leaf)) {
 		return names
 	}
