@@ -69,7 +69,7 @@ func TestSnapshot(t *testing.T) {
 	fromCluster := []string{"--kubeconfig", s.Cluster.Kubeconfig}
 	for _, from := range [][]string{{"--snapshot", file}, {"--snapshot", published}, fromCluster} {
 		status, out, errs := s.Runs(append([]string{"diff", "HEAD~1", "HEAD", "--repo", s.Git.Work}, from...)...)
-		for _, want := range []string{"osp-a v1.0.0 -> v1.1.0: 1 pool", s.Pools + "/web: running machines are replaced, has osp-a v1.1.0 now", "+echo two", "asks for v1.0.0: it keeps osp-a v1.0.0: " + s.Pools + "/old"} {
+		for _, want := range []string{"osp-a v1.0.0 -> v1.1.0: 1 pool", s.Pools + "/web: running machines are replaced, has osp-a v1.1.0 now", "+echo two", "requests v1.0.0: it retains osp-a v1.0.0: " + s.Pools + "/old"} {
 			if status != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), strings.Join(strings.Fields(want), " ")) {
 				t.Errorf("%v: status %d, lacks %q:\n%s%s", from, status, want, out, errs)
 			}

@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,7 +65,7 @@ type Malformed struct {
 	Field string
 	// Got is the JSON type found there: "number", "array", ...
 	Got string
-	// Want is the expected Go type.
+	// Want is the expected JSON type.
 	Want string
 }
 
@@ -98,11 +99,27 @@ func (s *MachineDeploymentSpec) UnmarshalJSON(data []byte) error {
 	var wrong *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &wrong):
-		s.malformed = Malformed{Field: wrong.Field, Got: wrong.Value, Want: wrong.Type.String()}
+		s.malformed = Malformed{Field: wrong.Field, Got: wrong.Value, Want: jsonType(wrong.Type)}
 	case err != nil:
 		s.malformed = Malformed{Got: err.Error(), Want: "object"}
 	}
 	return nil
+}
+
+// jsonType returns the JSON type of values that a Go type accepts.
+func jsonType(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return jsonType(t.Elem())
+	case reflect.Struct, reflect.Map:
+		return "object"
+	case reflect.Slice, reflect.Array:
+		return "array"
+	case reflect.Bool, reflect.String:
+		return t.Kind().String()
+	default:
+		return "number"
+	}
 }
 
 // MachineDeploymentStatus has the fields of a MachineDeployment's status that we read. A
