@@ -37,11 +37,11 @@ func TestEvents(t *testing.T) {
 
 	s.Run("what is put back", func(t *testing.T) {
 		s.NoError(s.Client.Delete(t.Context(), bootstrap))
-		s.Event("web", api.EventConfigRestored, "put back", "Secret "+bootstrap.Name+" was missing")
+		s.Event("web", api.EventConfigRestored, "restored changed objects", "Secret "+bootstrap.Name+" was missing")
 		edited := provisioning.DeepCopy()
 		edited.Data[api.UserDataKey] = []byte("#cloud-config\n")
 		s.NoError(s.Client.Update(t.Context(), edited))
-		s.Event("web", api.EventConfigRestored, "put back", "key cloud-config of Secret "+provisioning.Name)
+		s.Event("web", api.EventConfigRestored, "restored changed objects", "key cloud-config of Secret "+provisioning.Name)
 	})
 	s.Run("numbers", func(t *testing.T) {
 		s.counted(metrics,
