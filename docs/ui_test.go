@@ -50,7 +50,7 @@ func pageFields(t *testing.T) string {
 // pageField is a row for a field that is part of the JSON.
 func pageField(t *testing.T, of string, f *ast.Field) string {
 	t.Helper()
-	kind := strings.NewReplacer("[]", "list of ", "*", "", "time.Time", "time", "trace.Trail", "object", "verify.Report", "object", "int32", "int").Replace(typeName(f.Type))
+	kind := strings.NewReplacer("[]", "list of ", "*", "", "time.Time", "time", "trace.Result", "object", "verify.Report", "object", "int32", "int").Replace(typeName(f.Type))
 	if len(f.Names) == 0 {
 		return fmt.Sprintf("| | %s | its fields are among these |\n", kind)
 	}
