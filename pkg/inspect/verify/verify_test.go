@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -411,6 +413,20 @@ func TestRepositoryInAnotherFolder(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A clone without history proves nothing, and the report says how to complete it.
+func TestShallowClone(t *testing.T) {
+	s := newScene(t)
+	shallow := filepath.Join(t.TempDir(), "clone")
+	if out, err := exec.CommandContext(t.Context(), "git", "clone", "--quiet", "--depth=1", "file://"+s.repo.Dir, shallow).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	s.v.Given = &Place{Local: source.Repository{Dir: shallow}}
+	report := s.verify("two")
+	if !slices.ContainsFunc(report.Checks, func(c Check) bool { return strings.Contains(c.Note, "git fetch --unshallow") }) || report.Verdict != "unproven" {
+		t.Errorf("verdict %q: %+v", report.Verdict, report.Checks)
 	}
 }
 
