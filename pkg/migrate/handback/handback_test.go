@@ -196,7 +196,7 @@ func TestHandbackProfiles(t *testing.T) {
 	if !slices.Equal(steps, want) {
 		t.Errorf("planned is %q, want %q", steps, want)
 	}
-	if !slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.Contains(w, "/osp-hand, version v1.0.0, is not ours") }) {
+	if !slices.ContainsFunc(p.Warnings, func(w string) bool { return strings.Contains(w, "/osp-hand, version v1.0.0, has another owner") }) {
 		t.Errorf("warnings are %q", p.Warnings)
 	}
 	if warned := slices.DeleteFunc(slices.Clone(p.Warnings), func(w string) bool { return !strings.Contains(w, "uses .Provenance") }); len(warned) != 1 || !strings.Contains(warned[0], `"osp-new"`) {
@@ -243,7 +243,7 @@ func TestHandbackObstacles(t *testing.T) {
 		return slices.ContainsFunc(p.Obstacles, func(o string) bool { return strings.Contains(o, `is held by "somebody": stop it`) })
 	}
 	f.source(api.ProfileEntry{Name: "osp-gone", Version: "v1.0.0", Object: "osp-gone-v1.0.0", Path: "osp-gone.yaml", Digest: "v1:sha256:" + strings.Repeat("0", 64)})
-	if _, p := f.planned(f.handback()); !slices.ContainsFunc(p.Obstacles, func(o string) bool { return strings.Contains(o, "/osp-gone-v1.0.0 is missing") }) {
+	if _, p := f.planned(f.handback()); !slices.ContainsFunc(p.Obstacles, func(o string) bool { return strings.Contains(o, `/osp-gone-v1.0.0, from which profile "osp-gone" has to be created, is missing`) }) {
 		t.Errorf("obstacles are %q", p.Obstacles)
 	}
 	f.patch(&api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "source"}}, `{"metadata":{"finalizers":null}}`)
