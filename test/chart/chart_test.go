@@ -514,12 +514,12 @@ func TestNotes(t *testing.T) {
 		want         []string
 	}{
 		{"osm/osm-gitops", "", []string{"namespace: osm", "kubectl -n osm rollout status deployment/osm-gitops", "root on every node"}},
-		{"osm/osm-gitops", "flags: {watch-label-selector: '!a'}", []string{"deployment/osm-gitops", "It handles what !a selects"}},
-		{"osm/osm-gitops-a", "flags: {watch-label-selector: a=b}", []string{"deployment/osm-gitops-a", "what a=b selects"}},
+		{"osm/osm-gitops", "flags: {watch-label-selector: '!a'}", []string{"deployment/osm-gitops", "It handles the objects that !a selects"}},
+		{"osm/osm-gitops-a", "flags: {watch-label-selector: a=b}", []string{"deployment/osm-gitops-a", "handles the objects that a=b selects"}},
 		{"osm/osm-gitops-a", "mode: worker\nflags: {watch-label-selector: a=b}", []string{"the lease of shard a=b"}},
 		{"osm/osm-gitops", "observe: true", []string{"changes nothing", `{.metadata.name}: {.status.conditions[?(@.type=="Observed")].message}{"\n"}`}},
-		{"osm/osm-gitops", "mode: worker", []string{"The kinds, the namespace cloud-init-settings and the rights", "ServiceAccount osm-gitops in osm"}},
-		{"osm/osm-gitops", "mode: worker\nobserve: true", []string{"The kinds and the rights", "ServiceAccount osm-gitops-dry-run in osm"}},
+		{"osm/osm-gitops", "mode: worker", []string{"The kinds, the namespace cloud-init-settings and the permissions", "ServiceAccount osm-gitops in osm"}},
+		{"osm/osm-gitops", "mode: worker\nobserve: true", []string{"The kinds and the permissions", "ServiceAccount osm-gitops-dry-run in osm"}},
 	} {
 		out, errs, err := render(t, image+c.values, "notes", chartDir, c.name)
 		if err != nil {
