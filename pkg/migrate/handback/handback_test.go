@@ -243,7 +243,9 @@ func TestHandbackObstacles(t *testing.T) {
 		return slices.ContainsFunc(p.Obstacles, func(o string) bool { return strings.Contains(o, `is held by "somebody": stop it`) })
 	}
 	f.source(api.ProfileEntry{Name: "osp-gone", Version: "v1.0.0", Object: "osp-gone-v1.0.0", Path: "osp-gone.yaml", Digest: "v1:sha256:" + strings.Repeat("0", 64)})
-	if _, p := f.planned(f.handback()); !slices.ContainsFunc(p.Obstacles, func(o string) bool { return strings.Contains(o, `/osp-gone-v1.0.0, from which profile "osp-gone" has to be created, is missing`) }) {
+	if _, p := f.planned(f.handback()); !slices.ContainsFunc(p.Obstacles, func(o string) bool {
+		return strings.Contains(o, `/osp-gone-v1.0.0, from which profile "osp-gone" has to be created, is missing`)
+	}) {
 		t.Errorf("obstacles are %q", p.Obstacles)
 	}
 	f.patch(&api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "source"}}, `{"metadata":{"finalizers":null}}`)
