@@ -205,7 +205,7 @@ func TestFlippedBits(t *testing.T) {
 			}
 		}
 	}
-	rounds := 60
+	rounds := 150
 	if testing.Short() {
 		rounds = 20
 	}
@@ -247,7 +247,7 @@ func TestKilledWhileFetching(t *testing.T) {
 	r.commit("a.yaml", "a: 1\n", "noise.bin", noise(200_000))
 	remote := Remote{URL: s.push(r, "repo.git")}
 	cleared := 0
-	for i := range 12 {
+	for i := range 25 {
 		r.commit("a.yaml", strconv.Itoa(i)+"\n", "noise.bin", noise(200_000))
 		s.push(r, "repo.git")
 		victim := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledWhileFetching$")
@@ -255,7 +255,7 @@ func TestKilledWhileFetching(t *testing.T) {
 		if err := victim.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(i*i) * time.Millisecond)
+		time.Sleep(time.Duration(i*i/4) * time.Millisecond)
 		if err := victim.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}

@@ -66,7 +66,7 @@ func TestHistory(t *testing.T) {
 	for _, seed := range []uint64{1, 2, 3} {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			t.Parallel()
-			h := gittest.NewHistory(seed, 400)
+			h := gittest.NewHistory(seed, 700)
 			name := fmt.Sprintf("repo%d.git", seed)
 			commits := h.Load(t, s.path(name))
 			following := newMirrors(t)
