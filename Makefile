@@ -50,11 +50,11 @@ rehearse: prerequisites ## boot machines with a profile of yours: PROFILE=file-o
 	@hack/rehearse "$(PROFILE)" "$(POOL)"
 
 .PHONY: bench
-bench: prerequisites ## measure rendering, following a repository beside the git command, and many pools beside a plain client
+bench: prerequisites ## measure rendering, following a repository beside the git command, and many pools beside a stand-in for operating-system-manager
 	go test -run '^$$' -bench . -benchmem ./pkg/render/...
 	@mkdir -p bin/bench && go build -o bin/bench/ ./test/bench/...
 	bin/bench/git
-	for token in bound shared; do bin/bench/pools -node-token $$token; done
+	for token in bound shared; do bin/bench/pools -node-token $$token -apiserver-profiles bin/bench/apiserver-$$token; done
 	bin/bench/pools -pools 10000 -parts create,rest,restart
 	bin/bench/pools -pools 200 -parts create,nodes
 

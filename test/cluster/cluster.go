@@ -110,25 +110,34 @@ func (c *Cluster) AuditLog() string { return filepath.Join(c.Dir, "audit.log") }
 // KillAPIServer kills the API server as a crash would. It needs
 // Options.SeparateAPIServer, and comes back by itself.
 func (c *Cluster) KillAPIServer() error {
-	b, err := os.ReadFile(filepath.Join(c.Dir, "kube-apiserver.pid"))
-	if err != nil {
-		return fmt.Errorf("killing the API server: %w", err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	pid, err := c.APIServerPID()
 	if err != nil {
 		return fmt.Errorf("killing the API server: %w", err)
 	}
 	return syscall.Kill(pid, syscall.SIGKILL)
 }
 
+// APIServerPID is the process of the API server. It needs Options.SeparateAPIServer.
+func (c *Cluster) APIServerPID() (int, error) {
+	b, err := os.ReadFile(filepath.Join(c.Dir, "kube-apiserver.pid"))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(string(b)))
+}
+
+// StoragePID is the process of etcd. It needs Options.SeparateAPIServer.
+func (c *Cluster) StoragePID() int {
+	return c.pid // it started the API server
+}
+
 // StopStorage lets etcd answer nothing, until it is resumed. It needs
 // Options.SeparateAPIServer.
 func (c *Cluster) StopStorage() (resume func() error, err error) {
-	// etcd is in the process that started the API server.
-	if err := syscall.Kill(c.pid, syscall.SIGSTOP); err != nil {
+	if err := syscall.Kill(c.StoragePID(), syscall.SIGSTOP); err != nil {
 		return nil, fmt.Errorf("stopping etcd: %w", err)
 	}
-	return func() error { return syscall.Kill(c.pid, syscall.SIGCONT) }, nil
+	return func() error { return syscall.Kill(c.StoragePID(), syscall.SIGCONT) }, nil
 }
 
 // Scheme knows the kinds of Kubernetes, CustomResourceDefinitions, our own kinds

@@ -64,22 +64,29 @@ func Install(ctx context.Context, c *cluster.Cluster) error {
 // Kubeconfig writes a kubeconfig for the ServiceAccount of deploy/rbac.yaml, valid for a day.
 // Server and ca are those of the cluster, or of a proxy in front of it.
 func Kubeconfig(ctx context.Context, c *cluster.Cluster, path, server string, ca []byte) error {
-	cl, err := c.NewClient()
+	token, err := Token(ctx, c, "osm-gitops")
 	if err != nil {
-		return err
-	}
-	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "osm-gitops"}}
-	day := int64(24 * time.Hour / time.Second)
-	token := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &day}}
-	if err := cl.SubResource("token").Create(ctx, sa, token); err != nil {
 		return err
 	}
 	return clientcmd.WriteToFile(clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: server, CertificateAuthorityData: ca}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"c": {Token: token.Status.Token}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"c": {Token: token}},
 		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "c"}},
 		CurrentContext: "c",
 	}, path)
+}
+
+// Token returns a token of a ServiceAccount in kube-system, valid for a day.
+func Token(ctx context.Context, c *cluster.Cluster, account string) (string, error) {
+	cl, err := c.NewClient()
+	if err != nil {
+		return "", err
+	}
+	sa := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: account}}
+	day := int64(24 * time.Hour / time.Second)
+	token := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &day}}
+	err = cl.SubResource("token").Create(ctx, sa, token)
+	return token.Status.Token, err
 }
 
 // Until waits for a condition, with patience.

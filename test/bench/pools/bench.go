@@ -26,6 +26,7 @@ type bench struct {
 	options
 	dir      string
 	cluster  *cluster.Cluster
+	server   *server
 	client   client.WithWatch
 	progress io.Writer
 
@@ -36,11 +37,31 @@ type bench struct {
 	repository *testenv.Repository
 	version    int // the patch of the version of profiles that are pushed to
 
-	ours       time.Duration // to create all pools
-	ourWrites  float64       // of the controller, for that
-	oneLatency []time.Duration
-	oneWrites  float64
-	rotating   float64 // writes per second of a rotation
+	created, rotated phase // all pools by the controller
+	oneLatency       []time.Duration
+}
+
+// phase is what it took to create or to rotate pools.
+type phase struct {
+	pools int
+	took  time.Duration // until the last Secret
+	load  load
+}
+
+// rate is in pools per second.
+func (p phase) rate() float64 { return float64(p.pools) / p.took.Seconds() }
+
+// cpuRatio compares the API server's CPU per pool.
+func (p phase) cpuRatio(to phase) float64 {
+	return float64(p.load.apiserver) / float64(p.pools) / (float64(to.load.apiserver) / float64(to.pools))
+}
+
+// bar is a target that depends on the tokens of nodes.
+func (b *bench) bar(bound, shared float64) float64 {
+	if b.token == "shared" {
+		return shared
+	}
+	return bound
 }
 
 func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
@@ -53,19 +74,10 @@ func (b *bench) begin(ctx context.Context) error {
 	if err := program.Controller(ctx, b.binary); err != nil {
 		return err
 	}
-	if err := testenv.Install(ctx, b.cluster); err != nil {
+	if err := b.beginCluster(ctx); err != nil {
 		return err
 	}
 	var err error
-	if b.client, err = b.cluster.NewClient(); err != nil {
-		return err
-	}
-	if err := b.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: poolNamespace}}); err != nil {
-		return err
-	}
-	if b.secrets, err = watchSecrets(ctx, b.client); err != nil {
-		return err
-	}
 	if b.repository, err = testenv.NewRepository(ctx, b.path("repository")); err != nil {
 		return err
 	}
@@ -96,6 +108,25 @@ func (b *bench) begin(ctx context.Context) error {
 	})
 }
 
+// beginCluster installs what pools need in a new cluster, and follows their Secrets.
+func (b *bench) beginCluster(ctx context.Context) error {
+	if err := testenv.Install(ctx, b.cluster); err != nil {
+		return err
+	}
+	var err error
+	if b.client, err = b.cluster.NewClient(); err != nil {
+		return err
+	}
+	if b.server, err = newServer(b.cluster); err != nil {
+		return err
+	}
+	if err := b.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: poolNamespace}}); err != nil {
+		return err
+	}
+	b.secrets, err = watchSecrets(ctx, b.client)
+	return err
+}
+
 func (b *bench) start(ctx context.Context) error {
 	b.kubeconfig = b.path("kubeconfig")
 	err := testenv.Kubeconfig(ctx, b.cluster, b.kubeconfig, b.cluster.URL, b.cluster.Config.CAData)
@@ -114,6 +145,7 @@ func (b *bench) start(ctx context.Context) error {
 func (b *bench) end() {
 	if b.controller != nil {
 		b.controller.Stop()
+		b.controller = nil
 	}
 }
 

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -45,22 +43,7 @@ func (p *controller) ready(ctx context.Context) error {
 }
 
 // cpu is what the process used since it began.
-func (p *controller) cpu() (time.Duration, error) {
-	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.Cmd.Process.Pid), "stat"))
-	if err != nil {
-		return 0, err
-	}
-	// proc_pid_stat(5): after the name, which is in brackets, utime is field 14 of the line and
-	// stime 15, in clock ticks (100 per second on Linux).
-	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
-	const utime, stime, tick = 11, 12, 10 * time.Millisecond
-	user, err := strconv.ParseInt(fields[utime], 10, 64)
-	if err != nil {
-		return 0, err
-	}
-	system, err := strconv.ParseInt(fields[stime], 10, 64)
-	return time.Duration(user+system) * tick, err
-}
+func (p *controller) cpu() (time.Duration, error) { return processCPU(p.Cmd.Process.Pid) }
 
 // memory returns the resident set in bytes: now, and at most so far.
 func (p *controller) memory() (now, peak int64, err error) {
@@ -160,14 +143,5 @@ func fetch(ctx context.Context, url string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", url, resp.Status)
-	}
-	return string(body), err
+	return answer(http.DefaultClient.Do(req))
 }

@@ -41,7 +41,7 @@ var kinds = []machine{
 	}},
 }
 
-// still marks profiles that are not pushed to: every fifth pool has one.
+// still marks profiles that are not pushed to: three pools in five have one.
 const (
 	still        = "-still"
 	stillRelease = "v8.0.0"
@@ -49,7 +49,7 @@ const (
 
 func profileOf(i int) string {
 	name := "osp-" + kinds[i%len(kinds)].system
-	if i/len(kinds)%5 == 4 {
+	if i/len(kinds)%5 >= 2 {
 		name += still
 	}
 	return name
@@ -83,12 +83,21 @@ func machineDeployment(namespace, name string, i int, profile string) *unstructu
 	}}
 }
 
-func poolName(i int) string { return fmt.Sprintf("pool-%05d", i) }
+const poolFormat = "pool-%05d"
+
+func poolName(i int) string { return fmt.Sprintf(poolFormat, i) }
 
 // Names of the contract (section 2) in namespace cloud-init-settings.
 func secretName(pool, stage string) string {
 	return pool + "-" + poolNamespace + "-" + stage + "-config"
 }
+
+func kubeconfigName(pool string) string {
+	return poolNamespace + "-" + pool + "-kubelet-bootstrap-config"
+}
+
+// configName is the name of the OperatingSystemConfig, in kube-system.
+func configName(pool string) string { return pool + "-" + poolNamespace + "-config" }
 
 const (
 	poolNamespace = "fleet"

@@ -26,6 +26,8 @@ type options struct {
 	token string        // --node-token of the controller
 	rest  time.Duration // for which a controller without work is watched
 	parts string
+	// profiles is the folder for CPU profiles of the API server; empty for none.
+	profiles string
 }
 
 func run(args []string, stdout, stderr io.Writer) int {
@@ -38,7 +40,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fs.IntVar(&o.nodes, "nodes", 20_000, "number of nodes, for the part of that name")
 	fs.StringVar(&o.token, "node-token", "bound", "token with which nodes fetch their Secrets, bound or shared")
 	fs.DurationVar(&o.rest, "rest", time.Minute, "time for which the controller is watched when there is nothing to do")
-	fs.StringVar(&o.parts, "parts", "create,floor,one,rotate,rest,restart", "comma list of what to measure, of these and nodes; create is always first")
+	fs.StringVar(&o.parts, "parts", "create,one,rotate,rest,restart,standin", "comma list of what to measure, of these and nodes; create is always first")
+	fs.StringVar(&o.profiles, "apiserver-profiles", "", "folder for CPU profiles of the API server, taken while all pools are created and while they rotate")
 	if err := fs.Parse(args); err != nil {
 		return 2
 	}
@@ -53,13 +56,16 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
+// controlPlane has processes of its own for the API server and for etcd, whose CPU is measured.
+var controlPlane = cluster.Options{SeparateAPIServer: true}
+
 func measure(ctx context.Context, o options, stdout, stderr io.Writer) (missed int, err error) {
 	dir, err := os.MkdirTemp("", "osm-gitops-bench-pools-")
 	if err != nil {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	c, err := cluster.Run(ctx, filepath.Join(dir, "cluster"), cluster.Options{}, stderr)
+	c, err := cluster.Run(ctx, filepath.Join(dir, "cluster"), controlPlane, stderr)
 	if err != nil {
 		return 0, err
 	}
@@ -73,7 +79,7 @@ func measure(ctx context.Context, o options, stdout, stderr io.Writer) (missed i
 		name string
 		run  func(context.Context) error
 	}{
-		{"create", b.create}, {"one", b.one}, {"rotate", b.rotate}, {"rest", b.atRest}, {"restart", b.restart}, {"nodes", b.nodesOf}, {"floor", b.floor},
+		{"create", b.create}, {"one", b.one}, {"rotate", b.rotate}, {"rest", b.atRest}, {"restart", b.restart}, {"nodes", b.nodesOf}, {"standin", b.standIn},
 	} {
 		if !strings.Contains(","+o.parts+",create,", ","+part.name+",") {
 			continue
@@ -103,6 +109,22 @@ func (t *table) add(what, figure, target string, ok bool) {
 		}
 	}
 	t.rows = append(t.rows, []string{what, figure, target, verdict})
+}
+
+type direction bool
+
+const (
+	atLeast direction = true
+	atMost  direction = false
+)
+
+// ratio adds a row with a target for a ratio.
+func (t *table) ratio(what string, is, target float64, d direction) {
+	word, ok := "at most", is <= target
+	if d == atLeast {
+		word, ok = "at least", is >= target
+	}
+	t.add(what, fmt.Sprintf("%.2f", is), fmt.Sprintf("%s %.2f", word, target), ok)
 }
 
 func (t *table) print(w io.Writer) error {
