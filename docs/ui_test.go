@@ -39,7 +39,17 @@ func pageFields(t *testing.T) string {
 		if s == nil {
 			t.Fatalf("there is no type %s", name)
 		}
-		fmt.Fprintf(&b, "\n| %s | | |\n|---|---|---|\n", name)
+		var also []string
+		for _, f := range s.Fields.List {
+			if len(f.Names) == 0 {
+				also = append(also, "`"+typeName(f.Type)+"`")
+			}
+		}
+		others := ""
+		if len(also) > 0 {
+			others = "with " + strings.Join(also, ", ")
+		}
+		fmt.Fprintf(&b, "\n| `%s` | %s | |\n|---|---|---|\n", name, others)
 		for _, f := range s.Fields.List {
 			b.WriteString(pageField(t, name, f))
 		}
@@ -50,10 +60,7 @@ func pageFields(t *testing.T) string {
 // pageField is a row for a field that is part of the JSON.
 func pageField(t *testing.T, of string, f *ast.Field) string {
 	t.Helper()
-	kind := strings.NewReplacer("[]", "list of ", "*", "", "time.Time", "time", "trace.Result", "object", "verify.Report", "object", "int32", "int").Replace(typeName(f.Type))
-	if len(f.Names) == 0 {
-		return fmt.Sprintf("| | %s | its fields are among these |\n", kind)
-	}
+	kind := strings.NewReplacer("*", "", "time.Time", "time", "trace.Result", "object", "verify.Report", "object", "int32", "int").Replace(typeName(f.Type))
 	if f.Tag == nil {
 		return ""
 	}
@@ -66,7 +73,7 @@ func pageField(t *testing.T, of string, f *ast.Field) string {
 	if about == "" {
 		t.Errorf("%s.%s says nothing about itself", of, f.Names[0].Name)
 	}
-	return fmt.Sprintf("| `%s` | %s | %s |\n", name, kind, about)
+	return fmt.Sprintf("| `%s` | `%s` | %s |\n", name, kind, about)
 }
 
 func typeName(e ast.Expr) string {

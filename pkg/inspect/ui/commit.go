@@ -16,14 +16,14 @@ type Commit struct {
 	Repository  string     `json:"repository,omitempty"`  // without credentials
 	Author      string     `json:"author,omitempty"`      // "Name <address>"
 	CommittedAt string     `json:"committedAt,omitempty"` // RFC 3339
-	Signature   string     `json:"signature,omitempty"`   // who signed it, if signatures are verified
-	Link        string     `json:"link,omitempty"`        // to the commit on the repository's host, if known
-	LinkGuessed bool       `json:"linkGuessed,omitempty"` // the kind of host was guessed from its name
-	Profiles    []Change   `json:"profiles"`              // versions that the commit introduced or made current
-	Rotations   []Rotation `json:"rotations"`             // pools that got another version because of it, latest first, at most 200
-	Rotated     int        `json:"rotated"`               // number of these rotations
-	Rendered    *Rendered  `json:"rendered,omitempty"`    // what changed on the nodes of one of these pools
-	Items       []NodeRow  `json:"items"`                 // nodes of this page that were provisioned from it
+	Signature   string     `json:"signature,omitempty"`   // signer, if verified
+	Link        string     `json:"link,omitempty"`        // to the repository's host, if known
+	LinkGuessed bool       `json:"linkGuessed,omitempty"` // the kind of host was guessed
+	Profiles    []Change   `json:"profiles"`              // versions that it introduced or made current
+	Rotations   []Rotation `json:"rotations"`             // of pools because of it, latest first, at most 200
+	Rotated     int        `json:"rotated"`               // their number
+	Rendered    *Rendered  `json:"rendered,omitempty"`    // changes on nodes of one of these pools
+	Items       []NodeRow  `json:"items"`                 // nodes of this page, provisioned from it
 	Paging
 }
 
@@ -43,12 +43,12 @@ type Change struct {
 	Object       string     `json:"object"`                 // the OperatingSystemProfile
 	Path         string     `json:"path,omitempty"`         // of the file in the repository
 	Digest       string     `json:"digest,omitempty"`       // of the profile's spec
-	Signature    string     `json:"signature,omitempty"`    // who signed it, if signatures are verified
-	Role         string     `json:"role"`                   // Brought, Written if a later commit introduced it, Selected if the commit made it current again
-	ChangeID     string     `json:"change,omitempty"`       // the commit its author wrote
-	SelectedBy   string     `json:"selectedBy,omitempty"`   // the commit that made it current
-	Before       string     `json:"before,omitempty"`       // the version before; empty for the first one
-	BeforeCommit string     `json:"beforeCommit,omitempty"` // the commit that introduced that version
+	Signature    string     `json:"signature,omitempty"`    // signer, if verified
+	Role         string     `json:"role"`                   // Brought, Written if a later commit introduced it, Selected if made current again
+	ChangeID     string     `json:"change,omitempty"`       // the author's commit
+	SelectedBy   string     `json:"selectedBy,omitempty"`   // that made it current
+	Before       string     `json:"before,omitempty"`       // version before; empty for the first
+	BeforeCommit string     `json:"beforeCommit,omitempty"` // that introduced it
 	Files        []FileDiff `json:"files"`                  // the differences
 	Note         string     `json:"note,omitempty"`         // why there is no comparison
 
@@ -60,9 +60,9 @@ type Rotation struct {
 	Pool    string    `json:"pool"`             // namespace/name
 	Profile string    `json:"profile"`          // by name
 	Version string    `json:"version"`          // new version
-	Before  string    `json:"before,omitempty"` // previous version; empty for the first one
+	Before  string    `json:"before,omitempty"` // version before; empty for the first
 	From    time.Time `json:"from"`             // when the pool got it
-	Until   time.Time `json:"until,omitzero"`   // when the pool got another one
+	Until   time.Time `json:"until,omitzero"`   // when it got another
 	Nodes   int       `json:"nodes"`            // of the pool with this version
 
 	after, was *configuration
@@ -71,10 +71,10 @@ type Rotation struct {
 // Rendered is how the configuration of a pool changed, rendered with placeholders instead
 // of credentials.
 type Rendered struct {
-	Pool   string     `json:"pool"`             // the compared pool: the parameter pool
+	Pool   string     `json:"pool"`             // parameter pool
 	Before string     `json:"before,omitempty"` // previous version
 	After  string     `json:"after"`            // new version
-	Files  []FileDiff `json:"files"`            // files on its nodes, rendered with placeholders
+	Files  []FileDiff `json:"files"`            // rendered with placeholders
 	Note   string     `json:"note,omitempty"`   // why there is no comparison
 
 	after, was *configuration

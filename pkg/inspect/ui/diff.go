@@ -23,12 +23,12 @@ const (
 
 // FileDiff is the difference of one document.
 type FileDiff struct {
-	Name    string `json:"name"`            // the stage and the file on the node; "settings" for values outside of files
+	Name    string `json:"name"`            // stage and file on the node; "settings" for other values
 	Change  string `json:"change"`          // Added, Removed or Changed
 	Added   int    `json:"added"`           // lines
 	Removed int    `json:"removed"`         // lines
-	Hunks   []Hunk `json:"hunks"`           // runs of lines that differ, and lines around them
-	Modes   string `json:"modes,omitempty"` // the permissions before and after, if they differ
+	Hunks   []Hunk `json:"hunks"`           // differing lines, with context
+	Modes   string `json:"modes,omitempty"` // permissions before and after, if different
 	Cut     bool   `json:"cut,omitempty"`   // more differs than is shown
 }
 
@@ -42,7 +42,7 @@ type Hunk struct {
 // Line is a line of a diff.
 type Line struct {
 	Mark string `json:"mark"` // "+", "-" or " "
-	Text string `json:"text"` // without possible credentials, truncated to 400 bytes
+	Text string `json:"text"` // without credentials, at most 400 bytes
 }
 
 // document is a named text.

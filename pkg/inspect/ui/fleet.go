@@ -26,27 +26,27 @@ type Fleet struct {
 	Pools   int       `json:"pools"`   // existing pools
 	Notices []Notice  `json:"notices"` // what is paused or rejected
 	Sources []Source  `json:"sources"` // ProfileSources, by name
-	Filter  Filter    `json:"filter"`  // the requested filter
-	Items   []PoolRow `json:"items"`   // pools of this page, those that need attention first
+	Filter  Filter    `json:"filter"`  // as requested
+	Items   []PoolRow `json:"items"`   // of this page, those that need attention first
 	Paging
 }
 
 // Counts are numbers of existing nodes.
 type Counts struct {
 	Total    int `json:"total"`    // existing nodes
-	Current  int `json:"current"`  // with the version that their pool gives to new machines
+	Current  int `json:"current"`  // with the version of new machines
 	Behind   int `json:"behind"`   // with another version
-	Unknown  int `json:"unknown"`  // of which one of the two versions is unknown
+	Unknown  int `json:"unknown"`  // one of both is unknown
 	Disputed int `json:"disputed"` // whose report contradicts the records
-	Gone     int `json:"gone"`     // deleted nodes that are still known
+	Gone     int `json:"gone"`     // deleted, still known
 }
 
 // Notice is something that is paused or rejected, and why.
 type Notice struct {
 	State   string `json:"state"`            // Refused, Held, Disputed, or Unreadable if a permission is missing
 	What    string `json:"what"`             // a ProfileSource, a profile, a pool, a node
-	Link    string `json:"link,omitempty"`   // to more details, if a page has them
-	Reason  string `json:"reason,omitempty"` // reason of the condition; empty for pools
+	Link    string `json:"link,omitempty"`   // to details, if any
+	Reason  string `json:"reason,omitempty"` // the condition's; empty for pools
 	Message string `json:"message"`          // what is wrong, and what to do
 }
 
@@ -55,12 +55,12 @@ type Source struct {
 	Namespace  string        `json:"namespace"`            // of the ProfileSource
 	Name       string        `json:"name"`                 // of the ProfileSource
 	Repository string        `json:"repository,omitempty"` // without credentials
-	Revision   string        `json:"revision,omitempty"`   // the last one whose files were all accepted
+	Revision   string        `json:"revision,omitempty"`   // the last with all files accepted
 	Commit     string        `json:"commit,omitempty"`     // of that revision
 	State      string        `json:"state"`                // Ready, NotReady, Reconciling, Suspended or Unknown
 	Reason     string        `json:"reason,omitempty"`     // of condition Ready
 	Message    string        `json:"message,omitempty"`    // of condition Ready
-	Verified   string        `json:"verified,omitempty"`   // state of signatures in condition SourceVerified
+	Verified   string        `json:"verified,omitempty"`   // state in condition SourceVerified
 	Profiles   int           `json:"profiles"`             // in its inventory
 	Rollouts   []RolloutLine `json:"rollouts,omitempty"`   // unfinished rollouts
 }
@@ -84,16 +84,16 @@ type PoolRow struct {
 	State     State          `json:"state"`             // its state
 	Why       string         `json:"why,omitempty"`     // the reason for the state
 	Nodes     Counts         `json:"nodes"`             // of the pool
-	Versions  []VersionShare `json:"versions"`          // versions on its nodes, newest first
+	Versions  []VersionShare `json:"versions"`          // on its nodes, newest first
 }
 
 // VersionShare is the number of a pool's nodes with one version from one commit.
 type VersionShare struct {
 	Profile string    `json:"profile,omitempty"` // empty if unknown
 	Version string    `json:"version,omitempty"` // empty if unknown
-	Commit  string    `json:"commit,omitempty"`  // the commit that introduced the version
+	Commit  string    `json:"commit,omitempty"`  // that introduced the version
 	Nodes   int       `json:"nodes"`             // nodes with it
-	Current bool      `json:"current"`           // the pool gives it to new machines
+	Current bool      `json:"current"`           // new machines get it
 	Since   time.Time `json:"since,omitzero"`    // when the pool last got it
 	Rank    int       `json:"rank"`              // 0 is the newest, -1 unknown
 }

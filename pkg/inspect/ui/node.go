@@ -14,16 +14,16 @@ type Node struct {
 	About
 	Name         string        `json:"name"`                   // of the Node
 	Answer       string        `json:"answer"`                 // the chain in one sentence
-	Trail        *trace.Result `json:"trail"`                  // the output of `osm-gitops trace node/NAME -o json`
-	Verification *Verification `json:"verification,omitempty"` // for ten minutes after a user requested it
-	CanVerify    bool          `json:"canVerify"`              // the parameter verify starts a verification
-	Command      string        `json:"verifyCommand"`          // the command for the same verification
+	Trail        *trace.Result `json:"trail"`                  // as of `osm-gitops trace node/NAME -o json`
+	Verification *Verification `json:"verification,omitempty"` // for ten minutes
+	CanVerify    bool          `json:"canVerify"`              // parameter verify starts it
+	Command      string        `json:"verifyCommand"`          // for the same verification
 }
 
 // Verification is the result of `osm-gitops verify node/NAME`.
 type Verification struct {
 	At     time.Time      `json:"at"`               // when it was verified
-	Report *verify.Report `json:"report,omitempty"` // the output of `osm-gitops verify node/NAME -o json`
+	Report *verify.Report `json:"report,omitempty"` // as of `osm-gitops verify node/NAME -o json`
 	Error  string         `json:"error,omitempty"`  // why there is no report
 }
 

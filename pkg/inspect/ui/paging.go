@@ -10,10 +10,10 @@ const pageSize = 50
 
 // Paging describes the shown part of a list.
 type Paging struct {
-	Matching int `json:"matching"` // matching items on all pages
-	Page     int `json:"page"`     // shown page: the parameter page, from 1
-	PageSize int `json:"pageSize"` // most items of a page
-	Of       int `json:"pages"`    // number of pages
+	Matching int `json:"matching"` // items on all pages
+	Page     int `json:"page"`     // parameter page, from 1
+	PageSize int `json:"pageSize"` // items of a page
+	Of       int `json:"pages"`    // their number
 }
 
 // paged returns one page of rows. For a page that does not exist it returns the nearest.

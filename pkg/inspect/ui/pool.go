@@ -23,11 +23,11 @@ type Configuration struct {
 	InputDigest string    `json:"inputDigest"`      // identifies its record
 	Profile     string    `json:"profile"`          // by name
 	Version     string    `json:"version"`          // of the profile
-	Commit      string    `json:"commit,omitempty"` // commit that introduced the version
+	Commit      string    `json:"commit,omitempty"` // that introduced the version
 	Author      string    `json:"author,omitempty"` // of the version
 	Current     bool      `json:"current"`          // it is the current one
 	From        time.Time `json:"from,omitzero"`    // when the pool got it
-	Until       time.Time `json:"until,omitzero"`   // when the pool got another one or none
+	Until       time.Time `json:"until,omitzero"`   // when it got another or none
 }
 
 // NodeRow is a node in a list.
@@ -35,14 +35,14 @@ type NodeRow struct {
 	Name     string    `json:"name"`              // of the Node
 	Record   string    `json:"record"`            // its NodeProvenance
 	Pool     string    `json:"pool"`              // namespace/name
-	Profile  string    `json:"profile,omitempty"` // from which it was provisioned
+	Profile  string    `json:"profile,omitempty"` // provisioned from it
 	Version  string    `json:"version,omitempty"` // of the profile
-	Commit   string    `json:"commit,omitempty"`  // commit that introduced the version
+	Commit   string    `json:"commit,omitempty"`  // that introduced the version
 	Evidence string    `json:"evidence"`          // Reported, Inferred or Unknown
 	Behind   string    `json:"behind"`            // No, Yes or Unknown
 	Disputed bool      `json:"disputed"`          // its report contradicts the records
 	Joined   time.Time `json:"joined"`            // when the Node was created
-	Removed  time.Time `json:"removed,omitzero"`  // when its deletion was noticed
+	Removed  time.Time `json:"removed,omitzero"`  // when this was noticed
 }
 
 // ViewPool builds the page of a pool; false if there is none with this name.

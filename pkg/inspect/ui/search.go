@@ -23,8 +23,8 @@ type CommitRow struct {
 	ID          string   `json:"id"`                    // in full
 	Author      string   `json:"author,omitempty"`      // "Name <address>"
 	CommittedAt string   `json:"committedAt,omitempty"` // RFC 3339
-	Versions    []string `json:"versions"`              // "profile version", introduced or made current by it
-	Nodes       int      `json:"nodes"`                 // existing nodes with one of these
+	Versions    []string `json:"versions"`              // "profile version", introduced or made current
+	Nodes       int      `json:"nodes"`                 // existing nodes with these
 }
 
 // ProfileRow is a version of a profile.
@@ -32,7 +32,7 @@ type ProfileRow struct {
 	Profile     string `json:"profile"`               // by name
 	Version     string `json:"version"`               // of the profile
 	Source      string `json:"source,omitempty"`      // the ProfileSource
-	Commit      string `json:"commit,omitempty"`      // commit that introduced the version
+	Commit      string `json:"commit,omitempty"`      // that introduced the version
 	Author      string `json:"author,omitempty"`      // "Name <address>"
 	CommittedAt string `json:"committedAt,omitempty"` // RFC 3339
 	Nodes       int    `json:"nodes"`                 // existing nodes with it
