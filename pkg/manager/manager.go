@@ -168,6 +168,12 @@ func setUp(ctx context.Context, opts *Options, facts nodeFacts, mirrors *source.
 	if facts.flux, err = fluxOf(mgr, cfg, opts); err != nil {
 		return nil, err
 	}
+	// KubeOne and KKP have one cluster, and the controller in kube-system.
+	if facts.management == facts.worker && opts.Namespace == metav1.NamespaceSystem && opts.Shard.IncludesUnlabeled() {
+		if err := addKindReporter(mgr, opts); err != nil {
+			return nil, err
+		}
+	}
 	return mgr, addControllers(ctx, mgr, opts, facts, mirrors)
 }
 

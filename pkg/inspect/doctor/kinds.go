@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/osm-gitops/osm-gitops/deploy"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
@@ -69,24 +70,59 @@ func (w *run) ourKind(ctx context.Context, in *Cluster, want *unstructured.Unstr
 	if have == nil || !w.established(in, have) {
 		return
 	}
-	wanted, _, _ := unstructured.NestedSlice(want.Object, "spec", "versions")
-	there, _, _ := unstructured.NestedSlice(have.Object, "spec", "versions")
-	if at := difference(wanted, there, "spec.versions"); at != "" {
+	if at := differenceOf(want, have); at != "" {
 		level := Problem
 		if want.GetName() == "operatingsystemconfigs."+osm.GroupVersion.Group {
 			level = Warning // KubeOne and KKP have their own, which is sufficient
 		}
 		w.add(Finding{
 			Check: checkKinds, Level: level, Cluster: w.in(in),
-			Found:  fmt.Sprintf("CustomResourceDefinition %s differs from the one of this release at %s%s", want.GetName(), at, writers(have)),
+			Found:  fmt.Sprintf("CustomResourceDefinition %s differs from the one of this release at %s%s", want.GetName(), at, writers(have, true)),
 			Remedy: apply + ", of the controller's release; or run the osm-gitops of that release; and prevent other tools from applying another, if possible",
 		})
 	}
 }
 
+// ForeignKinds describes the CustomResourceDefinitions of operating-system-manager that differ from
+// those of this release, and who wrote them. The description contains no time: KKP and KubeOne
+// write them again and again.
+func ForeignKinds(ctx context.Context, from client.Reader) ([]string, error) {
+	files, err := deploy.CRDs()
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, file := range files {
+		objects, err := deploy.Objects(file)
+		if err != nil {
+			return nil, err
+		}
+		for _, want := range objects {
+			if !strings.HasSuffix(want.GetName(), "."+osm.GroupVersion.Group) {
+				continue
+			}
+			have := &unstructured.Unstructured{}
+			have.SetGroupVersionKind(crdKind)
+			if err := from.Get(ctx, types.NamespacedName{Name: want.GetName()}, have); err != nil {
+				return nil, fmt.Errorf("reading CustomResourceDefinition %s: %w", want.GetName(), err)
+			}
+			if at := differenceOf(want, have); at != "" {
+				out = append(out, fmt.Sprintf("CustomResourceDefinition %s differs from the one of this release at %s%s", want.GetName(), at, writers(have, false)))
+			}
+		}
+	}
+	return out, nil
+}
+
+func differenceOf(want, have *unstructured.Unstructured) string {
+	wanted, _, _ := unstructured.NestedSlice(want.Object, "spec", "versions")
+	there, _, _ := unstructured.NestedSlice(have.Object, "spec", "versions")
+	return difference(wanted, there, "spec.versions")
+}
+
 // writers lists the field managers that wrote the versions of a CustomResourceDefinition,
 // and when; "" if unknown.
-func writers(crd *unstructured.Unstructured) string {
+func writers(crd *unstructured.Unstructured, when bool) string {
 	var who []string
 	for _, entry := range crd.GetManagedFields() {
 		var fields struct {
@@ -98,7 +134,7 @@ func writers(crd *unstructured.Unstructured) string {
 			continue
 		}
 		text := fmt.Sprintf("%q", entry.Manager)
-		if entry.Time != nil {
+		if when && entry.Time != nil {
 			text += " at " + entry.Time.UTC().Format(time.RFC3339)
 		}
 		who = append(who, text)

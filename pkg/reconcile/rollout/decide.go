@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 const (
@@ -27,6 +28,8 @@ const (
 	maxFailures = 20
 	// maxNamed is the number of failures in a message.
 	maxNamed = 3
+	// maxReported is the length of an error of machine-controller in a message, in bytes.
+	maxReported = 256
 	// maxFailing is the number of pools in the status that failed before.
 	maxFailing = 100
 )
@@ -124,6 +127,8 @@ type machine struct {
 	replaced bool
 	// lost is when it was deleted before it joined, although it was still desired.
 	lost time.Time
+	// reported is why machine-controller could not create it, if known.
+	reported string
 	// leaving is true while it is being deleted.
 	leaving bool
 }
@@ -255,6 +260,17 @@ func (p pool) failing(now time.Time) bool {
 
 // limit is the time by which it must have joined.
 func (m machine) limit() time.Time { return later(m.created, m.waits).Add(bootLimit) }
+
+// evidence is what remains of a machine that was deleted before it joined. With
+// machine-controller's -join-cluster-timeout that is earlier than bootLimit: KubeOne sets 15
+// minutes.
+func (m machine) evidence() string {
+	text := fmt.Sprintf("%s after it was created", m.lost.Sub(m.created).Round(time.Second))
+	if m.reported != "" {
+		text += ", and machine-controller reported " + redact.Shorten(redact.Printable(m.reported), maxReported)
+	}
+	return text
+}
 
 // start lets the first wave have a version. Without pools the rollout is done.
 func start(r api.RolloutStatus, pools []pool, now time.Time) api.RolloutStatus {
@@ -435,9 +451,9 @@ func survey(r api.RolloutStatus, pools []pool, t rolloutPolicy, now time.Time) (
 // machinesOf counts the new machines of a pool.
 func (v *waveStatus) machinesOf(p pool, r api.RolloutStatus, t rolloutPolicy, now time.Time, s *waveCounts) {
 	for _, m := range p.fresh(r.Failures) {
-		failed := func(reason string, since time.Time) {
+		failed := func(reason string, since time.Time, message string) {
 			if !failedIn(v.failures, p.key, m.name) && !t.passes(r.Version, p.wave) {
-				v.failures = append(v.failures, api.RolloutFailure{Pool: p.key, Wave: p.wave, Machine: m.name, Reason: reason, Since: metav1.NewTime(since)})
+				v.failures = append(v.failures, api.RolloutFailure{Pool: p.key, Wave: p.wave, Machine: m.name, Reason: reason, Since: metav1.NewTime(since), Message: message})
 			}
 		}
 		limit := m.limit()
@@ -453,7 +469,7 @@ func (v *waveStatus) machinesOf(p pool, r api.RolloutStatus, t rolloutPolicy, no
 		case slices.Contains(r.FailingBefore, p.key):
 			continue
 		case !m.lost.IsZero() && !now.Before(m.lost.Add(lostGrace)):
-			failed(api.FailureDeleted, m.lost)
+			failed(api.FailureDeleted, m.lost, m.evidence())
 			continue
 		case !m.lost.IsZero():
 			v.again = earliestNonZero(v.again, m.lost.Add(lostGrace).Sub(now))
@@ -468,7 +484,7 @@ func (v *waveStatus) machinesOf(p pool, r api.RolloutStatus, t rolloutPolicy, no
 				s.booting++
 			}
 		default:
-			failed(api.FailureNotJoined, limit)
+			failed(api.FailureNotJoined, limit, "")
 		}
 		v.machines.Waiting++
 		if p.wave == r.Wave {

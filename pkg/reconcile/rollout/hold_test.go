@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -313,5 +314,42 @@ func TestConditionOfWhatIsOnItsWay(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// KubeOne lets machine-controller delete a machine that has not joined after 15 minutes, half of
+// the time after which it would fail here: it is a failure, and what is known of it is retained.
+func TestMachineDeletedAtTheJoinTimeout(t *testing.T) {
+	created := time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+	replicas := int32(1)
+	ms := cluster.MachineSet{
+		ObjectMeta: metav1.ObjectMeta{UID: "set", OwnerReferences: []metav1.OwnerReference{{APIVersion: cluster.GroupVersion.String(), Kind: "MachineDeployment", Name: "web", UID: "pool"}}},
+		Spec:       cluster.MachineDeploymentSpec{Replicas: &replicas},
+	}
+	var gone cluster.Machine
+	if err := json.Unmarshal([]byte(`{"metadata":{"name":"m","uid":"1","creationTimestamp":"2026-03-02T09:00:00Z","ownerReferences":[{"apiVersion":"cluster.k8s.io/v1alpha1","kind":"MachineSet","name":"web-1","uid":"set"}]},
+		"status":{"errorReason":"CreateMachine","errorMessage":"quota\texceeded"}}`), &gone); err != nil {
+		t.Fatal(err)
+	}
+	found := assign([]cluster.MachineSet{ms}, nil, []lostMachine{{gone, created.Add(15 * time.Minute)}})["pool"]
+	if len(found) != 1 {
+		t.Fatalf("found %+v", found)
+	}
+	f := newFleet(t, 0, 5)
+	f.push("v2")
+	f.machine(0, "m", false)
+	f.pass(15 * time.Minute)
+	m := &f.pools[0].machines[0]
+	m.lost, m.leaving, m.reported = f.now, true, found[0].reported
+	f.pass(time.Minute)
+	f.have("half of the time limit", "v2 v1 MachinesNotJoined")
+	const evidence = "15m0s after it was created, and machine-controller reported CreateMachine: quota exceeded"
+	if got := f.had.Failures; len(got) != 1 || got[0].Reason != api.FailureDeleted || got[0].Message != evidence || !strings.Contains(f.had.Message, "was deleted before it joined, "+evidence) {
+		t.Errorf("the status is %+v", f.had)
+	}
+	f.pools[0].machines = nil // nothing else has it now
+	f.pass(10 * time.Hour)
+	if got := f.had.Failures; len(got) != 1 || got[0].Message != evidence {
+		t.Errorf("later the status is %+v", f.had)
 	}
 }

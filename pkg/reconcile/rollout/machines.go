@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -130,6 +131,7 @@ func assign(sets []cluster.MachineSet, all []cluster.Machine, lost []lostMachine
 			found := machine{name: m.Name, created: m.CreationTimestamp.Time, leaving: m.DeletionTimestamp != nil, replaced: s.revision < newest[s.pool]}
 			found.config = m.Annotations[api.AnnotationConfig]
 			found.joined, found.waits = worked(m)
+			found.reported = reportedOf(m)
 			if !s.reused {
 				found.revision = s.revision
 			}
@@ -141,10 +143,15 @@ func assign(sets []cluster.MachineSet, all []cluster.Machine, lost []lostMachine
 	}
 	for _, l := range lost {
 		if s := byUID[lineage.MachineSetOf(&l.machine).UID]; s != nil && s.wants(l.at) {
-			out[s.pool] = append(out[s.pool], machine{name: l.machine.Name, created: l.machine.CreationTimestamp.Time, lost: l.at, leaving: true})
+			out[s.pool] = append(out[s.pool], machine{name: l.machine.Name, created: l.machine.CreationTimestamp.Time, lost: l.at, leaving: true, reported: reportedOf(&l.machine)})
 		}
 	}
 	return out
+}
+
+// reportedOf returns why machine-controller could not create a machine, "" if unknown.
+func reportedOf(m *cluster.Machine) string {
+	return strings.Trim(m.Status.ErrorReason+": "+m.Status.ErrorMessage, ": ")
 }
 
 func newSet(ms *cluster.MachineSet) *set {

@@ -122,7 +122,11 @@ func listed(failures []api.RolloutFailure) string {
 func describe(f api.RolloutFailure) string {
 	switch f.Reason {
 	case api.FailureDeleted:
-		return fmt.Sprintf("machine %s of pool %s was deleted before it joined", f.Machine, f.Pool)
+		text := fmt.Sprintf("machine %s of pool %s was deleted before it joined", f.Machine, f.Pool)
+		if f.Message != "" {
+			text += ", " + f.Message
+		}
+		return text
 	case api.FailureNotJoined:
 		return fmt.Sprintf("machine %s of pool %s did not join within %s", f.Machine, f.Pool, bootLimit)
 	}

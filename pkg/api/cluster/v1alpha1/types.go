@@ -233,6 +233,9 @@ type MachineStatus struct {
 	NodeRef *corev1.ObjectReference `json:"nodeRef,omitempty"`
 	// Conditions of the Node, if known.
 	Conditions []MachineCondition `json:"conditions,omitempty"`
+	// ErrorReason and ErrorMessage say why the machine could not be created, if known.
+	ErrorReason  string `json:"errorReason,omitempty"`
+	ErrorMessage string `json:"errorMessage,omitempty"`
 }
 
 // MachineCondition is one condition of the machine's Node, as machine-controller copies

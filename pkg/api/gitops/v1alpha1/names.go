@@ -412,6 +412,8 @@ const (
 	EventProfileError = "OperatingSystemProfileError"
 	// EventWaiting: an object that a pool needs does not exist yet.
 	EventWaiting = "Waiting"
+	// EventForeignKind: another program installed a kind of operating-system-manager.
+	EventForeignKind = "ForeignKind"
 	// EventWriteRefused: the API server rejects a write that a pool needs.
 	EventWriteRefused = "WriteRefused"
 	// EventTwoAppliers: a profile is applied twice, or it is applied and also in a

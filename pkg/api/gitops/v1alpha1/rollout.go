@@ -159,6 +159,10 @@ type RolloutFailure struct {
 	Reason string `json:"reason"`
 	// Since is the time of the failure.
 	Since metav1.Time `json:"since"`
+	// Message is what was known about a deleted machine: its age, and what
+	// machine-controller reported about it.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // Reasons of a RolloutFailure.

@@ -1,0 +1,72 @@
+package manager
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/doctor"
+)
+
+const (
+	// kindsPoll is the time between two comparisons of the kinds.
+	kindsPoll = 10 * time.Minute
+	// kindsRetry is the time until the next attempt while no ProfileSource exists to report on.
+	kindsRetry = 10 * time.Second
+)
+
+// kindReporter emits an event on each ProfileSource if another program installed the kinds of
+// operating-system-manager, as KubeOne and KKP do.
+type kindReporter struct {
+	client    client.Reader // cached
+	live      client.Reader
+	recorder  events.EventRecorder
+	namespace string
+	reported  map[string]bool
+}
+
+// addKindReporter adds the report to a manager.
+func addKindReporter(mgr ctrl.Manager, opts *Options) error {
+	r := &kindReporter{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: mgr.GetEventRecorder(api.FieldManager), namespace: opts.Namespace}
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		for {
+			timer := time.NewTimer(r.report(ctx))
+			select {
+			case <-ctx.Done():
+				timer.Stop()
+				return nil
+			case <-timer.C:
+			}
+		}
+	}))
+}
+
+// report returns the time until the next report.
+func (r *kindReporter) report(ctx context.Context) time.Duration {
+	found, err := doctor.ForeignKinds(ctx, r.live)
+	if err != nil {
+		return kindsPoll // without the permission, osm-gitops doctor reports them
+	}
+	var sources api.ProfileSourceList
+	if err := r.client.List(ctx, &sources, client.InNamespace(r.namespace)); err != nil || len(sources.Items) == 0 {
+		return kindsRetry
+	}
+	now := map[string]bool{}
+	for _, text := range found {
+		now[text] = true
+		if r.reported[text] {
+			continue
+		}
+		for i := range sources.Items {
+			r.recorder.Eventf(&sources.Items[i], nil, corev1.EventTypeWarning, api.EventForeignKind, "Compare", "%s: pools are served with it; apply deploy/admission.yaml, which has the rules that it lacks", text)
+		}
+	}
+	r.reported = now
+	return kindsPoll
+}
