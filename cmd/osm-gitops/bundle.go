@@ -67,7 +67,7 @@ A pool whose request cannot be satisfied is an error; the others are listed neve
 	}
 	fs := cmd.Flags()
 	flags.pools.Bind(fs)
-	fs.StringVar(&flags.profile, "profile", "", "`FILE` or folder with the OperatingSystemProfiles; default the folder in .osm-gitops.yaml, otherwise the built-in ones")
+	fs.StringVar(&flags.profile, "profile", "", "`FILE` or folder of profiles; default that of .osm-gitops.yaml, or built-in")
 	fs.StringVarP(&flags.output, "output", "o", "table", "what to print: table, json or mirrors")
 	flags.repo.Bind(fs)
 	return cmd

@@ -62,7 +62,7 @@ misuse.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&flags.repo, "repo", ".", "`FOLDER` of the Git repository, or one inside its work tree")
-	fs.StringVar(&flags.path, "path", "", "`FOLDER` of the profiles in the repository; default the folder in its .osm-gitops.yaml, otherwise its root")
+	fs.StringVar(&flags.path, "path", "", "`FOLDER` of the profiles in the repository; default that of .osm-gitops.yaml, or the root")
 	flags.pools.Bind(fs)
 	fs.StringVarP(&flags.output, "output", "o", "text", "what to print: "+strings.Join(slices.Sorted(maps.Keys(diffOutputs)), ", "))
 	fs.BoolVar(&flags.exitCode, "exit-code", false, "exit with status 1 if pools or profiles differ")

@@ -64,15 +64,15 @@ otherwise 1; 2 for misuse.`,
 }
 
 func (f *doctorFlags) bind(fs *pflag.FlagSet) {
-	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "`FILE` with the kubeconfig of the cluster; empty: the KUBECONFIG of the environment, ~/.kube/config, or in-cluster")
-	fs.StringVar(&f.context, "context", "", "`NAME` of the context in that kubeconfig; empty: its current one")
-	fs.StringVar(&f.workerKubeconfig, "worker-cluster-kubeconfig", "", "`FILE` with the kubeconfig of the worker cluster; empty: the same cluster")
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `FILE` of the cluster; empty: $KUBECONFIG, ~/.kube/config, or in-cluster")
+	fs.StringVar(&f.context, "context", "", "`NAME` of its context; empty: the current one")
+	fs.StringVar(&f.workerKubeconfig, "worker-cluster-kubeconfig", "", "kubeconfig `FILE` of the worker cluster; empty: the same cluster")
 	fs.StringVar(&f.namespace, "namespace", "kube-system", "`NAMESPACE` of the controller")
-	fs.StringVar(&f.user, "user", "", "user `NAME` of the controller at the API server; empty: ServiceAccount osm-gitops of --namespace")
-	fs.StringVar(&f.workerUser, "worker-user", "", "`NAME` of the controller in the worker cluster; empty: ServiceAccount osm-gitops of kube-system there")
-	fs.BoolVar(&f.askGit, "ask-git", false, "fetch the repository of each ProfileSource from this machine as well, with the credentials of its Secret")
-	fs.BoolVar(&f.allowInsecure, "allow-insecure-git", false, "for --ask-git: allow http URLs of repositories")
-	fs.StringVar(&f.allowedCIDRs, "git-allowed-cidrs", "", "for --ask-git: comma `LIST` of loopback and link-local networks that can contain repositories")
+	fs.StringVar(&f.user, "user", "", "user `NAME` of the controller; empty: ServiceAccount osm-gitops of --namespace")
+	fs.StringVar(&f.workerUser, "worker-user", "", "the same `NAME` in the worker cluster; empty: ServiceAccount osm-gitops of kube-system")
+	fs.BoolVar(&f.askGit, "ask-git", false, "also fetch each repository from this machine, with the credentials of its Secret")
+	fs.BoolVar(&f.allowInsecure, "allow-insecure-git", false, "for --ask-git: allow http")
+	fs.StringVar(&f.allowedCIDRs, "git-allowed-cidrs", "", "for --ask-git: comma `LIST` of allowed loopback and link-local networks")
 	fs.StringVarP(&f.output, "output", "o", "text", "what to print: text or json")
 }
 

@@ -63,11 +63,11 @@ writes nothing, and the exit status is 0.`,
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringArrayVarP(&f.files, "filename", "f", nil, "`FILE` or folder with manifests instead of a cluster, - for standard input; repeatable")
-	fs.StringVar(&f.from.Kubeconfig, "kubeconfig", "", "`FILE` with the kubeconfig of the cluster; empty: the KUBECONFIG of the environment, ~/.kube/config, or in-cluster")
-	fs.StringVar(&f.from.Context, "context", "", "`NAME` of the context in that kubeconfig; empty: its current one")
-	fs.StringVar(&f.from.WorkerKubeconfig, "worker-cluster-kubeconfig", "", "`FILE` with the kubeconfig of the worker cluster, which has the pools; empty: the same cluster")
-	fs.StringVar(&f.clusterFile, "cluster", "", "`FILE` with the key settings, as for render: the flags of the controller, for rendering the pools")
+	fs.StringArrayVarP(&f.files, "filename", "f", nil, "`FILE` or folder with manifests instead of a cluster, - is standard input; repeatable")
+	fs.StringVar(&f.from.Kubeconfig, "kubeconfig", "", "kubeconfig `FILE` of the cluster; empty: $KUBECONFIG, ~/.kube/config, or in-cluster")
+	fs.StringVar(&f.from.Context, "context", "", "`NAME` of its context; empty: the current one")
+	fs.StringVar(&f.from.WorkerKubeconfig, "worker-cluster-kubeconfig", "", "kubeconfig `FILE` of the worker cluster, which has the pools; empty: the same cluster")
+	fs.StringVar(&f.clusterFile, "cluster", "", "cluster `FILE` of osm-gitops render, with the settings of the controller")
 	fs.StringVarP(&f.output, "output", "o", "text", "`FORM` of the report: text or json")
 	f.repo.bind(fs)
 	return cmd

@@ -32,7 +32,7 @@ A FILE that ends in .gz is compressed.`,
 			return runSnapshot(cmd.Context(), from, file, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	from.Bind(cmd.Flags(), "; empty: the KUBECONFIG of the environment, ~/.kube/config, or in-cluster")
+	from.Bind(cmd.Flags(), "; empty: $KUBECONFIG, ~/.kube/config, or in-cluster")
 	cmd.Flags().StringVarP(&file, "output", "o", "-", "`FILE` to write, an existing one is replaced; \"-\" is standard output")
 	return cmd
 }

@@ -80,11 +80,11 @@ with placeholders. --sign FILE signs it in an envelope.
 	fs := cmd.Flags()
 	flags.person.Bind(fs)
 	fs.StringVarP(&flags.output, "output", "o", "text", "what to print: "+strings.Join(slices.Sorted(maps.Keys(traceOutputs())), ", "))
-	fs.StringVar(&flags.sign, "sign", "", "`FILE` with a private key in PEM, Ed25519 or ECDSA, to sign the output of -o intoto in a DSSE envelope")
-	fs.BoolVar(&flags.diff, "diff", false, "add the changes since then in the files of the node")
+	fs.StringVar(&flags.sign, "sign", "", "`FILE` with a private key in PEM, Ed25519 or ECDSA, to sign -o intoto in a DSSE envelope")
+	fs.BoolVar(&flags.diff, "diff", false, "add the later changes in files of the node")
 	fs.StringVar(&flags.dump, "dump", "", "new `FILE` for everything that trace reads")
 	fs.IntVar(&flags.limit, "limit", 20, "the most nodes to list")
-	fs.StringVar(&flags.after, "after", "", "`NAME` after which the next page of nodes begins, from the previous page")
+	fs.StringVar(&flags.after, "after", "", "`NAME` after which the next page begins, from the previous page")
 	return cmd
 }
 

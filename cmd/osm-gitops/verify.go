@@ -90,8 +90,8 @@ func (f *verifyFlags) bind(fs *pflag.FlagSet) {
 	fs.Lookup("revision").Usage = "`REV` of --repo: a branch, a tag or a commit, whose first-parent history has to contain the profile; default the revision that the ProfileSource follows"
 	fs.Lookup("path").Usage = "`FOLDER` of the profiles in --repo; default the folder of the ProfileSource"
 	fs.StringVar(&f.cache, "cache-dir", "", "`FOLDER` for fetched repositories; empty: a temporary one")
-	fs.StringArrayVar(&f.keys, "keys", nil, "`FILE` with trusted public keys for commits: OpenPGP in ASCII armor, or in the format of allowed_signers; repeatable. Empty: those of the ProfileSource, if it requires signatures")
-	fs.BoolVar(&f.withoutSecrets, "without-secrets", false, "exclude the Secrets from which machines boot")
+	fs.StringArrayVar(&f.keys, "keys", nil, "`FILE` with trusted public keys for commits: OpenPGP in ASCII armor, or allowed_signers; repeatable. Empty: those of the ProfileSource")
+	fs.BoolVar(&f.withoutSecrets, "without-secrets", false, "exclude Secrets from which machines boot")
 }
 
 // verifiedThing is the node or pool to verify.
@@ -286,8 +286,8 @@ type auditLogFlags struct {
 }
 
 func (f *auditLogFlags) bind(fs *pflag.FlagSet) {
-	fs.StringArrayVar(&f.files, "audit-log", nil, "`FILE` that the controller wrote as its --audit-log, to verify instead of a node; further files, such as those of logrotate, can follow in any order")
-	fs.StringVar(&f.hash, "audit-log-hash", "", "`HASH` of a line that an earlier verify printed as the last one, and that has to exist")
+	fs.StringArrayVar(&f.files, "audit-log", nil, "`FILE` of the controller's --audit-log to verify instead of a node; further files follow in any order")
+	fs.StringVar(&f.hash, "audit-log-hash", "", "last `HASH` of an earlier verify, which has to exist")
 }
 
 // lineHash is the form of a hash that verify prints.

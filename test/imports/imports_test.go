@@ -1,5 +1,5 @@
 // Package imports_test checks which package may import which: the layers of
-// CONTRIBUTING.md.
+// docs/architecture.md.
 package imports_test
 
 import (

@@ -25,12 +25,12 @@ type ClusterAccess struct {
 }
 
 func (f *ClusterAccess) Bind(fs *pflag.FlagSet) {
-	fs.StringVar(&f.Kubeconfig, "kubeconfig", "", "`FILE` with the kubeconfig of the cluster; empty: the KUBECONFIG of the environment, ~/.kube/config, or in-cluster")
-	fs.StringVar(&f.Context, "context", "", "`NAME` of the context in that kubeconfig; empty: its current one")
-	fs.StringVar(&f.WorkerKubeconfig, "worker-cluster-kubeconfig", "", "`FILE` with the kubeconfig of the worker cluster; empty: the same cluster")
+	fs.StringVar(&f.Kubeconfig, "kubeconfig", "", "kubeconfig `FILE` of the cluster; empty: $KUBECONFIG, ~/.kube/config, or in-cluster")
+	fs.StringVar(&f.Context, "context", "", "`NAME` of its context; empty: the current one")
+	fs.StringVar(&f.WorkerKubeconfig, "worker-cluster-kubeconfig", "", "kubeconfig `FILE` of the worker cluster; empty: the same cluster")
 	fs.StringVar(&f.Namespace, "namespace", "kube-system", "`NAMESPACE` of the controller")
-	fs.StringVar(&f.hosts, "git-hosts", "", "kinds of repository hosts, for links to commits: a comma `LIST` of HOST=KIND with a kind of github, gitlab, gitea, forgejo, bitbucket, bitbucket-server or azure. By default the kind follows from a ProfileSource's webhook, or is guessed from the name and marked as a guess")
-	fs.StringVar(&f.From, "from", "", "`FILE` of osm-gitops trace --dump, to read instead of a cluster")
+	fs.StringVar(&f.hosts, "git-hosts", "", "kinds of Git hosts, for links: comma `LIST` of HOST=KIND (github, gitlab, gitea, forgejo, bitbucket, bitbucket-server, azure); default from a ProfileSource's webhook, or a marked guess")
+	fs.StringVar(&f.From, "from", "", "`FILE` of osm-gitops trace --dump instead of a cluster")
 }
 
 // Clusters opens the chosen clusters or the dump.

@@ -42,9 +42,9 @@ type PoolCluster struct {
 }
 
 func (f *PoolCluster) Bind(fs *pflag.FlagSet, or string) {
-	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "`FILE` with the kubeconfig of the cluster"+or)
-	fs.StringVar(&f.context, "context", "", "`NAME` of the context in that kubeconfig; empty: its current one")
-	fs.StringVar(&f.workerKubeconfig, "worker-cluster-kubeconfig", "", "`FILE` with the kubeconfig of the worker cluster; empty: the same cluster")
+	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `FILE` of the cluster"+or)
+	fs.StringVar(&f.context, "context", "", "`NAME` of its context; empty: the current one")
+	fs.StringVar(&f.workerKubeconfig, "worker-cluster-kubeconfig", "", "kubeconfig `FILE` of the worker cluster; empty: the same cluster")
 	fs.StringVar(&f.namespace, "namespace", "kube-system", "`NAMESPACE` of the controller")
 }
 
@@ -59,10 +59,10 @@ func (f *PoolCluster) Read(ctx context.Context) (impact.ClusterSnapshot, error) 
 }
 
 func (f *PoolFlags) Bind(fs *pflag.FlagSet) {
-	fs.StringVar(&f.manifests, "machine-deployments", "", "`DIR` with manifests of MachineDeployments, and of ProfileSources; or one file")
-	fs.StringVar(&f.cluster, "cluster", "", "`FILE` with the keys settings and cluster, as osm-gitops render has it, for --machine-deployments; default: a controller without flags")
-	fs.StringVar(&f.snapshot, "snapshot", "", "`FILE` of osm-gitops snapshot, or with the ConfigMap "+impact.ConfigMapName)
-	fs.StringVar(&f.source, "source", "", "`NAME` of the ProfileSource of the repository, for --kubeconfig and --snapshot: profiles of other sources are rejected")
+	fs.StringVar(&f.manifests, "machine-deployments", "", "`DIR` or file with manifests of MachineDeployments and ProfileSources")
+	fs.StringVar(&f.cluster, "cluster", "", "cluster `FILE` of osm-gitops render, for --machine-deployments; default: a controller without flags")
+	fs.StringVar(&f.snapshot, "snapshot", "", "`FILE` of osm-gitops snapshot or ConfigMap "+impact.ConfigMapName)
+	fs.StringVar(&f.source, "source", "", "`NAME` of this repository's ProfileSource, for --kubeconfig and --snapshot: rejects profiles of other sources")
 	f.kube.Bind(fs, "")
 }
 

@@ -27,12 +27,12 @@ type RepoFlags struct {
 
 func (f *RepoFlags) Bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.Location, "repo", "", "`PATH-or-URL` of a Git repository with the profile")
-	fs.StringVar(&f.Revision, "revision", "", "`REV` of the repository: a branch, a tag, a commit, or something like HEAD~1; default HEAD")
+	fs.StringVar(&f.Revision, "revision", "", "`REV` of the repository: branch, tag, commit, or HEAD~1; default HEAD")
 	fs.StringVar(&f.Path, "path", "", "`FOLDER` of the profiles in the repository; default its root")
-	fs.BoolVar(&f.AllowInsecure, "allow-insecure-git", false, "allow an http URL: an attacker on the network can replace the profile")
-	fs.StringVar(&f.AllowedCIDRs, "git-allowed-cidrs", "", "comma list of loopback and link-local networks that can contain the repository")
-	fs.StringVar(&f.identity, "identity", "", "`FILE` with the private key for a repository over ssh, not encrypted")
-	fs.StringVar(&f.knownHosts, "known-hosts", "", "`FILE` with the trusted servers, in the format of ssh; default ~/.ssh/known_hosts")
+	fs.BoolVar(&f.AllowInsecure, "allow-insecure-git", false, "allow http: an attacker on the network can replace the profile")
+	fs.StringVar(&f.AllowedCIDRs, "git-allowed-cidrs", "", "comma list of allowed loopback and link-local networks of the repository")
+	fs.StringVar(&f.identity, "identity", "", "`FILE` with the unencrypted private key for ssh")
+	fs.StringVar(&f.knownHosts, "known-hosts", "", "`FILE` with trusted ssh servers; default ~/.ssh/known_hosts")
 }
 
 // scpForm is how ssh takes a repository, user@host:path.
