@@ -31,7 +31,7 @@ write all flags with one dash or two.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.validate(); err != nil {
-				return cli.Misusef("see osm-gitops controller --help", "%w", err)
+				return flagError(cmd, err)
 			}
 			f.Version, f.Commit = buildVersion()
 			ctrl.SetLogger(f.logger(os.Stderr))
@@ -97,8 +97,12 @@ func contractDashes(args []string) []string {
 	if len(args) == 0 || args[0] != "controller" {
 		return args
 	}
-	out := []string{args[0]}
-	for _, a := range args[1:] {
+	return append([]string{args[0]}, doubleDashes(args[1:])...)
+}
+
+func doubleDashes(args []string) []string {
+	out := make([]string, 0, len(args))
+	for _, a := range args {
 		if len(a) > 2 && a[0] == '-' && a[1] != '-' {
 			a = "-" + a
 		}

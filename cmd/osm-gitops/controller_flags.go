@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net"
 	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -145,7 +144,7 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	fs.IntVar(&f.ProvenanceMax, "provenance-max", defaultProvenanceMax, "number of NodeProvenances above which those of deleted nodes are deleted before that time; the oldest are deleted first")
 	fs.BoolVar(&f.PublishSnapshot, "publish-snapshot", false, "publish the data about pools that osm-gitops diff needs, without credentials, in ConfigMap osm-gitops-snapshot of --namespace")
 	fs.StringVar(&f.AuditLog, "audit-log", "", "audit log file, or stdout: one line of JSON for each entry, with the hash of the previous line; empty: none")
-	fs.StringVar(&f.CacheDir, "cache-dir", defaultCacheDir(), "folder of the mirrors of repositories; retain it between runs to avoid fetching everything again")
+	fs.StringVar(&f.CacheDir, "cache-dir", "", "folder of the mirrors of repositories; retain it between runs to avoid fetching everything again; empty: ~/.cache/osm-gitops/mirrors or, if that cannot be created, a private folder in /dev/shm")
 	fs.StringVar(&f.DirectoryRoot, "directory-root", "", "folder that must contain the directory of a ProfileSource; empty: no directory is allowed")
 	fs.BoolVar(&f.AllowInsecureGit, "allow-insecure-git", false, "allow http URLs of repositories: an attacker on the network can replace the profile of every node")
 	fs.StringVar(&f.allowedCIDRs, "git-allowed-cidrs", "", "comma list of loopback and link-local networks that can contain repositories, such as 127.0.0.0/8")
@@ -160,13 +159,6 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.ArgoNamespace, "argocd-namespace", "argocd", "namespace of Argo CD's Applications if a tracking id names none")
 	fs.BoolVar(&f.AllowExternalArtifacts, "allow-external-artifacts", false, "allow ProfileSources to follow ExternalArtifacts, which controllers other than Flux create: name their hosts in --artifact-hosts")
 	_ = fs.MarkHidden("ca-bundle")
-}
-
-func defaultCacheDir() string {
-	if dir, err := os.UserCacheDir(); err == nil {
-		return filepath.Join(dir, "osm-gitops", "mirrors")
-	}
-	return ""
 }
 
 // badFlag reports an invalid flag.
@@ -208,9 +200,6 @@ func (f *controllerFlags) validate() error {
 	}
 	if format := strings.ToLower(f.logFormat); format != "json" && format != "console" {
 		bad("log-format", "%q is neither JSON nor Console", f.logFormat)
-	}
-	if f.CacheDir == "" {
-		bad("cache-dir", "is required: there is no home directory for the default")
 	}
 	if f.DirectoryRoot != "" && !filepath.IsAbs(f.DirectoryRoot) {
 		bad("directory-root", "%q must be absolute", f.DirectoryRoot)

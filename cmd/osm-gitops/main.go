@@ -39,9 +39,12 @@ func main() {
 // run executes the program; args[0] is the name by which it was called. It never exits.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	name := calledAs(args[0])
-	root := newRoot()
+	root, arguments := newRoot(), contractDashes(args[1:])
+	if program := newReferenceProgram(args[0]); program != nil {
+		root, arguments = program, doubleDashes(args[1:])
+	}
 	setDisplayName(root, name)
-	root.SetArgs(contractDashes(args[1:]))
+	root.SetArgs(arguments)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	stderr = cli.Visible(stderr, "")
@@ -88,9 +91,7 @@ func newRoot() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error { return nil }, // Args has rejected every other argument
 	}
 	root.SuggestionsMinimumDistance = 2
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return cli.Misusef("see "+cmd.CommandPath()+" --help", "%w", err)
-	})
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(
 		newBundleCommand(),
 		newCompletionCommand(),
@@ -112,6 +113,10 @@ func newRoot() *cobra.Command {
 	)
 	addCompletions(root)
 	return root
+}
+
+func flagError(cmd *cobra.Command, err error) error {
+	return cli.Misusef("see "+cmd.CommandPath()+" --help", "%w", err)
 }
 
 // noArgs rejects positional arguments.

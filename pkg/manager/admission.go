@@ -1,15 +1,72 @@
 package manager
 
 import (
+	"context"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/webhook"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
+
+// ServeAdmission serves only the admission webhooks until ctx ends or a necessary part
+// fails. It holds no lease, writes nothing and has no cache. Until the API server answers and
+// the files of --cert-dir can be read, it is not ready, and retries.
+func ServeAdmission(ctx context.Context, opts *Options) error {
+	c, err := opts.clusters()
+	if err != nil {
+		return err
+	}
+	serving := &part{cluster: c.management}
+	servers, err := opts.servers(serving, serving)
+	if err != nil {
+		return err
+	}
+	counted, err := newMetrics(c)
+	if err != nil {
+		return err
+	}
+	facts := nodeFacts{engine: render.NewEngine(), metrics: counted, management: serving, worker: serving}
+	return c.runWithServers(ctx, servers, func(ctx context.Context) error {
+		mgr, err := serving.begin(ctx, func() (ctrl.Manager, error) { return newAdmissionManager(opts, facts) })
+		if err != nil {
+			return nil //nolint:nilerr // shutting down before the start
+		}
+		if err := mgr.Start(ctx); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("serving admission: %w", err)
+		}
+		return nil
+	})
+}
+
+func newAdmissionManager(opts *Options, facts nodeFacts) (ctrl.Manager, error) {
+	cfg := facts.management.cluster.config
+	o, err := managerOptions(opts, "", "", cache.Options{})
+	if err != nil {
+		return nil, err
+	}
+	o.LeaderElection = false
+	mgr, err := ctrl.NewManager(cfg, o)
+	if err != nil {
+		return nil, fmt.Errorf("preparing to serve admission: %w", err)
+	}
+	// The paths of the contract need no reads. The path that checks pools reads what a review
+	// needs, because permission to watch all of it may be missing.
+	live, err := client.New(cfg, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
+	if err != nil {
+		return nil, fmt.Errorf("preparing to read profiles: %w", err)
+	}
+	reviewer := &pools.Reconciler{Management: pools.Cluster{Client: live, Live: live}, Namespace: opts.Namespace, ProfileNamespaces: opts.CrossNamespaces}
+	_, err = addAdmission(mgr, opts, reviewer, facts)
+	return mgr, err
+}
 
 // addAdmission adds the admission webhooks. pools finds the profiles of pools. The
 // certificates are nil if no webhook configuration needs them.

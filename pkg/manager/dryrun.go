@@ -22,7 +22,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
-	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
 // DryRun reports what the controller would do.
@@ -67,8 +66,8 @@ func (opts *Options) dryRunFacts(c clusters) (facts nodeFacts, release func(), e
 	if err != nil {
 		return facts, nil, err
 	}
-	mirrors := &source.Mirrors{Dir: opts.CacheDir, AllowedCIDRs: opts.GitAllowedCIDRs, AllowInsecure: opts.AllowInsecureGit}
-	if release, err = mirrors.Lock(); err != nil {
+	mirrors, release, err := opts.lockMirrors()
+	if err != nil {
 		return facts, nil, fmt.Errorf("--cache-dir: %w: name another folder", err)
 	}
 	management := &part{cluster: c.management}
@@ -108,7 +107,7 @@ func (opts *Options) newDryRunEnvironment(ctx context.Context, facts nodeFacts, 
 		}
 		s.onWorker = s.world.View("worker", s.worker.GetClient(), s.worker.GetAPIReader(), trimmed)
 	}
-	if s.facts.flux, err = fluxOf(mgr, cfg, opts); err != nil {
+	if s.facts.flux, err = fluxOf(mgr, cfg, opts, s.facts.mirrors.Dir); err != nil {
 		return nil, err
 	}
 	if s.nodes, err = nodes.Installed(s.worker.GetRESTMapper()); err != nil {

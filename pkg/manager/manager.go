@@ -82,8 +82,7 @@ func Run(ctx context.Context, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	mirrors := &source.Mirrors{Dir: opts.CacheDir, AllowedCIDRs: opts.GitAllowedCIDRs, AllowInsecure: opts.AllowInsecureGit}
-	release, err := mirrors.Lock()
+	mirrors, release, err := opts.lockMirrors()
 	if err != nil {
 		return fmt.Errorf("--cache-dir: %w", err)
 	}
@@ -165,7 +164,7 @@ func setUp(ctx context.Context, opts *Options, facts nodeFacts, mirrors *source.
 			return nil, err
 		}
 	}
-	if facts.flux, err = fluxOf(mgr, cfg, opts); err != nil {
+	if facts.flux, err = fluxOf(mgr, cfg, opts, facts.mirrors.Dir); err != nil {
 		return nil, err
 	}
 	// KubeOne and KKP have one cluster, and the controller in kube-system.
@@ -364,7 +363,7 @@ func (opts *Options) fetcher(facts nodeFacts, cached, live client.Reader) *fetch
 
 // fluxOf returns a reader of Flux's objects. Its cache starts a watch when a source first
 // names an object, so Flux need not be installed.
-func fluxOf(mgr ctrl.Manager, cfg *rest.Config, opts *Options) (*fetcher.Flux, error) {
+func fluxOf(mgr ctrl.Manager, cfg *rest.Config, opts *Options, dir string) (*fetcher.Flux, error) {
 	c, err := cache.New(cfg, cache.Options{
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
 		DefaultTransform:  cache.TransformStripManagedFields(),
@@ -378,7 +377,7 @@ func fluxOf(mgr ctrl.Manager, cfg *rest.Config, opts *Options) (*fetcher.Flux, e
 	}
 	return &fetcher.Flux{
 		Cache:         c,
-		Artifacts:     &source.Artifacts{Dir: opts.CacheDir, Hosts: opts.ArtifactHosts, AllowedCIDRs: opts.GitAllowedCIDRs},
+		Artifacts:     &source.Artifacts{Dir: dir, Hosts: opts.ArtifactHosts, AllowedCIDRs: opts.GitAllowedCIDRs},
 		AllowExternal: opts.AllowExternalArtifacts,
 	}, nil
 }

@@ -42,7 +42,7 @@ type Options struct {
 	PublishSnapshot     bool
 	AuditLog            string
 
-	CacheDir               string
+	CacheDir               string // "" for the default
 	DirectoryRoot          string
 	AllowInsecureGit       bool
 	GitAllowedCIDRs        []netip.Prefix

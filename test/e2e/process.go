@@ -73,7 +73,13 @@ func (s *System) Start(flags ...string) {
 	if err != nil {
 		s.T.Fatal(err)
 	}
-	s.Process = exec.Command(path, s.Args(s.Kubeconfig(), flags...)...)
+	s.StartCommand(exec.Command(path, s.Args(s.Kubeconfig(), flags...)...))
+}
+
+// StartCommand runs a command that is, or becomes, the controller.
+func (s *System) StartCommand(cmd *exec.Cmd) {
+	s.T.Helper()
+	s.Process = cmd
 	s.Process.Stdout, s.Process.Stderr = s, s
 	s.Process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	s.Exited = make(chan struct{})

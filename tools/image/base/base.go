@@ -24,16 +24,23 @@ import (
 // name exists nowhere (RFC 2606).
 const Name = "image.invalid/scratch:latest"
 
-// file is one of the base image.
-type file struct{ path, content string }
+// file is one of the base image: a link if it has a target.
+type file struct{ path, content, target string }
+
+// program is where ko stores the program.
+const program = "/ko-app/osm-gitops"
 
 // Index makes the base for each platform, such as linux/arm64. Equal arguments make equal
 // images: created is the time of everything in them.
 func Index(platforms []string, created time.Time) (v1.ImageIndex, error) {
 	content, err := layer([]file{
-		{"etc/group", "root:x:0:\nnonroot:x:65532:\n"},
-		{"etc/passwd", "root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n"},
-		{"etc/ssl/certs/ca-certificates.crt", roots()},
+		{path: "etc/group", content: "root:x:0:\nnonroot:x:65532:\n"},
+		{path: "etc/passwd", content: "root:x:0:0:root:/root:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/home/nonroot:/sbin/nologin\n"},
+		{path: "etc/ssl/certs/ca-certificates.crt", content: roots()},
+		// The commands of operating-system-manager's image, for Deployments that allow another
+		// image only.
+		{path: "usr/local/bin/osm-controller", target: program},
+		{path: "usr/local/bin/webhook", target: program},
 	}, created)
 	if err != nil {
 		return nil, err
@@ -89,7 +96,11 @@ func layer(files []file, created time.Time) (v1.Layer, error) {
 				return nil, err
 			}
 		}
-		if err := w.WriteHeader(&tar.Header{Name: f.path, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(f.content)), ModTime: created}); err != nil {
+		header := &tar.Header{Name: f.path, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(f.content)), ModTime: created}
+		if f.target != "" {
+			header.Typeflag, header.Linkname = tar.TypeSymlink, f.target
+		}
+		if err := w.WriteHeader(header); err != nil {
 			return nil, err
 		}
 		if _, err := io.WriteString(w, f.content); err != nil {

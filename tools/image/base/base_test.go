@@ -1,6 +1,7 @@
 package base
 
 import (
+	"archive/tar"
 	"bytes"
 	"crypto/x509"
 	"slices"
@@ -50,6 +51,11 @@ func TestIndex(t *testing.T) {
 		pem := files["etc/ssl/certs/ca-certificates.crt"].Content
 		if n := bytes.Count(pem, []byte("BEGIN CERTIFICATE")); n < 50 || !x509.NewCertPool().AppendCertsFromPEM(pem) {
 			t.Errorf("there are %d root certificates", n)
+		}
+		for _, name := range []string{"osm-controller", "webhook"} {
+			if got, ok := files["usr/local/bin/"+name]; !ok || got.Typeflag != tar.TypeSymlink || got.Linkname != "/ko-app/osm-gitops" {
+				t.Errorf("%s is not a link to the program: %+v", name, got.Header)
+			}
 		}
 		if !bytes.Contains(files["etc/passwd"].Content, []byte("nonroot:x:65532:65532:")) {
 			t.Error("the user has no name")

@@ -26,7 +26,8 @@ var (
 	ErrDamaged = errors.New("mirror is damaged")
 )
 
-// New returns an error of one of the classes above, whose text is only the message.
+// New returns an error of one of the classes above, or of a cause such as ENOSPC, whose
+// text is only the message.
 func New(kind error, format string, args ...any) error {
 	return &Error{kind: kind, message: fmt.Sprintf(format, args...)}
 }

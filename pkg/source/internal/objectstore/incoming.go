@@ -31,8 +31,8 @@ func (m *Mirror) crowded() bool {
 // room reports whether the disk has space for a copy of the packs. It returns true if
 // that is unknown.
 func (m *Mirror) room(packs []*pack) bool {
-	var disk syscall.Statfs_t
-	if syscall.Statfs(m.dir, &disk) != nil {
+	free, known := freeBytes(m.dir)
+	if !known {
 		return true
 	}
 	need := int64(0)
@@ -43,7 +43,37 @@ func (m *Mirror) room(packs []*pack) bool {
 			}
 		}
 	}
-	return uint64(need)/uint64(disk.Bsize) < disk.Bavail
+	return need < free
+}
+
+// freeBytes returns the space that is available to this user on the disk of a folder.
+func freeBytes(dir string) (free int64, known bool) {
+	var disk syscall.Statfs_t
+	if syscall.Statfs(dir, &disk) != nil {
+		return 0, false
+	}
+	return int64(disk.Bavail) * disk.Bsize, true
+}
+
+// incomingPack is the file of a pack that is being fetched. It fails before the disk is
+// full, because other repositories need space at the same time.
+type incomingPack struct {
+	*os.File
+	written int64
+}
+
+func (p *incomingPack) Write(b []byte) (int, error) {
+	n, err := p.File.Write(b)
+	p.written += int64(n)
+	if err != nil || p.written <= smallPackBytes {
+		return n, err
+	}
+	if free, known := freeBytes(filepath.Dir(p.Name())); known && free < reservedBytes {
+		const mib = 1 << 20
+		return n, fault.New(syscall.ENOSPC, "phase %s: the repository does not fit into the folder of the mirrors: it needs more than %d MiB, and %d MiB are available, with %d MiB reserved for other repositories; name a folder with more space: --cache-dir",
+			fault.PhasePack, p.written/mib, (p.written+free)/mib, reservedBytes/mib)
+	}
+	return n, nil
 }
 
 // fetchPack fetches one pack into a temporary folder. When it is checked, indexed and on
@@ -62,7 +92,7 @@ func (m *Mirror) fetchPack(ctx context.Context, fetch Fetch, of packOrder) error
 	defer pack.Close()
 	var entries *packEntries
 	err = fetch(ctx, of.wants, of.haves, func(r io.Reader) error {
-		entries, err = scanPack(bufio.NewReaderSize(io.TeeReader(r, pack), 64<<10))
+		entries, err = scanPack(bufio.NewReaderSize(io.TeeReader(r, &incomingPack{File: pack}), 64<<10))
 		return err
 	})
 	if err != nil {

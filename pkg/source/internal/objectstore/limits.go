@@ -25,6 +25,10 @@ const (
 	MaxPacks = 48
 	// maxCrowdedPacks is this number if the disk seems to have no space for it.
 	maxCrowdedPacks = 4 * MaxPacks
+	// reservedBytes is the space that a pack of more than smallPackBytes leaves on the disk:
+	// other repositories, most of them small, are still fetched into a folder of 64 MiB.
+	reservedBytes  = 4 << 20
+	smallPackBytes = 1 << 20
 	// maxTips is the number of heads that a mirror records, to report them to the server.
 	maxTips = 32
 	// maxHaves is the number of commits reported to the server. Git sends 256 in its
