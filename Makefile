@@ -82,7 +82,8 @@ soak: prerequisites ## run the long tests: every fault on nodes alone and on who
 
 .PHONY: docs
 docs: prerequisites ## build the documentation as a static site in bin/site, every link and anchor checked
-	go run ./docs/site . bin/site
+	go test ./docs -run TestAToZ -update
+	go run ./docs/site . bin/site bin/a-to-z.md
 
 .PHONY: lint
 lint: prerequisites ## run the linters of .golangci.yml

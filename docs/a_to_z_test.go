@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -25,6 +26,25 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 )
+
+// TestAToZ: the pages document every name. -update writes the list for the site, which must have
+// the target of each link.
+func TestAToZ(t *testing.T) {
+	page := "# A to Z\n\nWhere each flag, annotation, label, condition, reason, event, metric, lint rule and page is documented.\n" + aToZ(t, build(t))
+	path := filepath.Join(t.TempDir(), "a-to-z.md")
+	if *update {
+		path = "../bin/a-to-z.md"
+		if err := os.MkdirAll("../bin", 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "go", "run", "-trimpath", "./site", "..", t.TempDir(), path).CombinedOutput(); err != nil {
+		t.Errorf("building the site: %v\n%s", err, out)
+	}
+}
 
 // aToZ lists every flag, annotation, label, condition, reason, event, metric, lint rule and page
 // in the order of their names, with a link to the place that documents it. A name without such a
@@ -92,14 +112,14 @@ func aToZ(t *testing.T, program string) string {
 		}
 		b.WriteString(rows[key])
 	}
-	return b.String() + "\n"
+	return b.String()
 }
 
-// linked are the pages that a text links to, in its order, without the one that is generated here.
+// linked are the pages that a text links to, in its order.
 func linked(text string) []string {
 	var out []string
 	for _, m := range link.FindAllStringSubmatch(text, -1) {
-		if path := m[1]; filepath.Ext(path) == ".md" && path != "a-to-z.md" && !slices.Contains(out, path) {
+		if path := m[1]; filepath.Ext(path) == ".md" && !slices.Contains(out, path) {
 			out = append(out, path)
 		}
 	}

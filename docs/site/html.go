@@ -109,8 +109,12 @@ func (s *site) html(p *page) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	source := p.path
+	if source == aToZ {
+		source = aToZSource
+	}
 	data := map[string]any{
-		"Title": p.title, "Nav": nav, "Source": repository + p.path,
+		"Title": p.title, "Nav": nav, "Source": repository + source,
 		"Body": template.HTML(reachable.Replace(body.String())), //nolint:gosec // goldmark drops HTML of the source
 	}
 	var order []entry

@@ -22,6 +22,12 @@ import (
 // repository is the base of links to files that are not pages.
 const repository = "https://github.com/osm-gitops/osm-gitops/blob/main/"
 
+// aToZ is the generated page, and aToZSource what generates it.
+const (
+	aToZ       = "docs/a-to-z.md"
+	aToZSource = "docs/a_to_z_test.go"
+)
+
 // index is the page by which others are ordered; tasks is its heading that names pages for a
 // second time, by what readers want to do, and makes no chapter.
 const (
@@ -128,6 +134,20 @@ func (s *site) readPage(name string) error {
 	if err != nil {
 		return err
 	}
+	return s.add(name, source)
+}
+
+// addAToZ adds the generated page, next to the index.
+func (s *site) addAToZ(file string) error {
+	source, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	s.chapters[0].pages = append(s.chapters[0].pages, aToZ)
+	return s.add(aToZ, source)
+}
+
+func (s *site) add(name string, source []byte) error {
 	p := &page{path: name, source: source, anchors: map[string]bool{}}
 	p.doc = markdown.Parser().Parse(text.NewReader(source))
 	_ = ast.Walk(p.doc, func(n ast.Node, in bool) (ast.WalkStatus, error) {
