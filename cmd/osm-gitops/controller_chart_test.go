@@ -27,6 +27,8 @@ var chartSets = map[string]bool{
 var notForPods = map[string]string{
 	"dry-run": "it prints and ends: a Pod would begin anew",
 	"output":  "it is what --dry-run prints",
+
+	"profiles-only": "it needs the rights and the Deployment of deploy/kkp/seed.yaml",
 }
 
 // flagSchemas are how flags of each type are written in values.

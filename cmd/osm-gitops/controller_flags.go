@@ -516,6 +516,7 @@ func (f *controllerFlags) validateUI(bad badFlag) {
 // bindDryRun binds the flags that only report what the controller would do.
 func (f *controllerFlags) bindDryRun(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be done after reading the cluster and the repositories, and exit; nothing is written")
+	fs.StringVar(&f.ProfilesOnly, "profiles-only", "", manager.ProfilesCOSP+": in a seed of KKP, write the current version of each profile as CustomOperatingSystemProfile, and nothing else: no pools, no webhooks, no built-in profiles")
 	fs.BoolVar(&f.Observe, "observe", false, "while another controller serves the cluster, report on ProfileSources what would be done, in condition "+api.ObservedCondition+", and write nothing more")
 	fs.StringVarP(&f.output, "output", "o", "text", "what --dry-run prints: "+strings.Join(slices.Sorted(maps.Keys(dryRunOutputs)), ", "))
 }
@@ -524,8 +525,31 @@ func (f *controllerFlags) validateDryRun(bad badFlag) {
 	if f.dryRun && f.Observe {
 		bad("observe", "runs until it is stopped and --dry-run exits: set only one of them")
 	}
+	f.validateProfilesOnly(bad)
 	if dryRunOutputs[f.output] == nil {
 		bad("output", "%q is not one of %s", f.output, strings.Join(slices.Sorted(maps.Keys(dryRunOutputs)), ", "))
+	}
+}
+
+// validateProfilesOnly rejects other modes, and flags about clusters with pools that would have no
+// effect.
+func (f *controllerFlags) validateProfilesOnly(bad badFlag) {
+	switch f.ProfilesOnly {
+	case "":
+		return
+	case manager.ProfilesCOSP:
+	default:
+		bad("profiles-only", "%q is not %s", f.ProfilesOnly, manager.ProfilesCOSP)
+		return
+	}
+	others := map[string]bool{
+		"dry-run": f.dryRun, "observe": f.Observe, "worker-cluster-kubeconfig": f.WorkerKubeconfig != "",
+		"publish-snapshot": f.PublishSnapshot, "ui-address": f.UI.Address != "",
+	}
+	for _, flag := range slices.Sorted(maps.Keys(others)) {
+		if others[flag] {
+			bad(flag, "is about a cluster with pools, which --profiles-only=%s leaves alone: remove one of them", f.ProfilesOnly)
+		}
 	}
 }
 

@@ -139,3 +139,21 @@ func TestUIFlags(t *testing.T) {
 		}
 	}
 }
+
+// A controller in a seed of KKP has no pools, so it refuses what is about them.
+func TestProfilesOnlyFlag(t *testing.T) {
+	for args, want := range map[string]string{
+		"--profiles-only=cosp": "", "--profiles-only=cosp --webhook-address=0 --hooks-address=:9292": "",
+		"--profiles-only=osp":                                 `--profiles-only: "osp" is not cosp`,
+		"--profiles-only=cosp --dry-run":                      "--dry-run: is about a cluster with pools, which --profiles-only=cosp leaves alone: remove one of them",
+		"--profiles-only=cosp --observe":                      "--observe: is about",
+		"--profiles-only=cosp --publish-snapshot":             "--publish-snapshot: is about",
+		"--profiles-only=cosp --ui-address=8087":              "--ui-address: is about",
+		"--profiles-only=cosp --worker-cluster-kubeconfig=/w": "--worker-cluster-kubeconfig: is about",
+	} {
+		_, err := parsedFlags(args)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: got %v, want %q", args, err, want)
+		}
+	}
+}

@@ -10,12 +10,18 @@ import (
 
 // TemplateCheck compiles the templates of a profile, a precondition for creating its
 // object. Findings have the line in the file.
-func TemplateCheck(engine *render.Engine) profile.Check {
+func TemplateCheck(engine *render.Engine) profile.Check { return withLines(engine.Check) }
+
+// ReferenceCheck is TemplateCheck for profiles that operating-system-manager renders.
+func ReferenceCheck(engine *render.Engine) profile.Check { return withLines(engine.CheckReference) }
+
+// withLines adds lines to the problems that a check of package render finds.
+func withLines(check func(render.Profile) error) profile.Check {
 	return func(doc profile.Document) error {
 		// The result is cached by content, and the same content can have several paths. The
 		// caller adds the file's name.
 		const anyFile = "profile"
-		err := engine.Check(render.Profile{Spec: doc.Spec, Digest: doc.Digest, File: anyFile, Lines: doc.Line, FileOf: doc.FileOf})
+		err := check(render.Profile{Spec: doc.Spec, Digest: doc.Digest, File: anyFile, Lines: doc.Line, FileOf: doc.FileOf})
 		var problems []error
 		for _, p := range render.Problems(err) {
 			cause := p.Err

@@ -78,9 +78,11 @@ func Run(ctx context.Context, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	settings, err := opts.settings(c.worker.config)
-	if err != nil {
-		return err
+	var settings render.Settings
+	if opts.ProfilesOnly == "" {
+		if settings, err = opts.settings(c.worker.config); err != nil {
+			return err
+		}
 	}
 	mirrors, release, err := opts.lockMirrors()
 	if err != nil {
@@ -130,7 +132,13 @@ func (c clusters) runWithServers(ctx context.Context, servers []func(context.Con
 // runManager waits for the management cluster, then runs until ctx ends, a lease is lost,
 // or a necessary part fails.
 func runManager(ctx context.Context, opts *Options, facts nodeFacts, mirrors *source.Mirrors) error {
-	mgr, err := facts.management.begin(ctx, func() (ctrl.Manager, error) { return setUp(ctx, opts, facts, mirrors) })
+	facts.mirrors = mirrors
+	mgr, err := facts.management.begin(ctx, func() (ctrl.Manager, error) {
+		if opts.ProfilesOnly == ProfilesCOSP {
+			return setUpProfiles(opts, facts)
+		}
+		return setUp(ctx, opts, facts)
+	})
 	if err != nil {
 		return nil //nolint:nilerr // shutting down before the start
 	}
@@ -146,14 +154,13 @@ func runManager(ctx context.Context, opts *Options, facts nodeFacts, mirrors *so
 }
 
 // setUp creates the manager of the management cluster with everything that it runs.
-func setUp(ctx context.Context, opts *Options, facts nodeFacts, mirrors *source.Mirrors) (ctrl.Manager, error) {
+func setUp(ctx context.Context, opts *Options, facts nodeFacts) (ctrl.Manager, error) {
 	cfg := facts.management.cluster.config
 	if facts.management == facts.worker {
 		if err := opts.mayServeFrom(ctx, cfg); err != nil {
 			return nil, err
 		}
 	}
-	facts.mirrors = mirrors
 	mgr, err := newManager(cfg, opts, facts, opts.Shard.Lease(LeaseName))
 	if err != nil {
 		return nil, err
@@ -173,7 +180,7 @@ func setUp(ctx context.Context, opts *Options, facts nodeFacts, mirrors *source.
 			return nil, err
 		}
 	}
-	return mgr, addControllers(ctx, mgr, opts, facts, mirrors)
+	return mgr, addControllers(ctx, mgr, opts, facts)
 }
 
 // mayServeFrom rejects a namespace other than kube-system while operating-system-manager,
@@ -277,22 +284,32 @@ type nodeFacts struct {
 	unreadable toolscache.WatchErrorHandlerWithContext
 }
 
-func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, facts nodeFacts, mirrors *source.Mirrors) error {
-	if err := mgr.Add(sweeper(mirrors)); err != nil {
-		return fmt.Errorf("setting up the sweep of mirrors: %w", err)
+// newSources returns a reconciler of ProfileSources with what it needs of a manager, which it
+// does not add to the manager.
+func newSources(mgr ctrl.Manager, opts *Options, facts nodeFacts) (*profilesource.Reconciler, error) {
+	if err := mgr.Add(sweeper(facts.mirrors)); err != nil {
+		return nil, fmt.Errorf("setting up the sweep of mirrors: %w", err)
 	}
 	sources := opts.profileReconciler(facts)
 	sources.Client, sources.Live = mgr.GetClient(), mgr.GetAPIReader()
 	sources.Fetcher = opts.fetcher(facts, mgr.GetClient(), mgr.GetAPIReader())
 	sources.Recorder = notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
-	facts.appliers = &ownership.Resolver{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder, ArgoNamespace: opts.ArgoNamespace, Clock: clock.RealClock{},
-	}
 	if facts.journal != nil {
 		sources.Journal = facts.journal
 		if err := mgr.Add(facts.journal); err != nil {
-			return fmt.Errorf("setting up --audit-log: %w", err)
+			return nil, fmt.Errorf("setting up --audit-log: %w", err)
 		}
+	}
+	return sources, nil
+}
+
+func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, facts nodeFacts) error {
+	sources, err := newSources(mgr, opts, facts)
+	if err != nil {
+		return err
+	}
+	facts.appliers = &ownership.Resolver{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder, ArgoNamespace: opts.ArgoNamespace, Clock: clock.RealClock{},
 	}
 	if facts.management == facts.worker {
 		if err := sources.Pools.Use(ctx, mgr.GetCache()); err != nil {
@@ -319,7 +336,6 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, facts 
 	}
 	// Every replica answers admission reviews, using only the management cluster.
 	reviewer := &pools.Reconciler{Management: pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}, Namespace: opts.Namespace, ProfileNamespaces: opts.CrossNamespaces}
-	var err error
 	if facts.webhooks, err = addAdmission(mgr, opts, reviewer, facts); err != nil {
 		return err
 	}

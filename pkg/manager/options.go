@@ -22,6 +22,9 @@ type Options struct {
 	LeaderElect                  bool
 	WorkerCount                  int
 
+	// ProfilesOnly is ProfilesCOSP for a controller in a seed of KKP, which only writes profiles.
+	ProfilesOnly string
+
 	// Observe writes only conditions, while another controller serves the cluster.
 	Observe bool
 

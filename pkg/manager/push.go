@@ -26,8 +26,11 @@ func addPush(mgr ctrl.Manager, opts *Options, sources *profilesource.Reconciler)
 		sources.Recorder = notify.Recorder{EventRecorder: sources.Recorder, Sender: sender, Instance: instance}
 	}
 	statuses := &commitstatus.Statuses{
-		Client: mgr.GetClient(), Pools: sources.Pools.Reader, Live: mgr.GetAPIReader(), Recorder: sources.Recorder, Remote: sources.Fetcher.Remote,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder, Remote: sources.Fetcher.Remote,
 		Cluster: opts.Push.ClusterName, AllowedCIDRs: opts.GitAllowedCIDRs, AllowInsecure: opts.AllowInsecureGit,
+	}
+	if sources.Pools != nil {
+		statuses.Pools = sources.Pools.Reader
 	}
 	if err := mgr.Add(statuses); err != nil {
 		return fmt.Errorf("setting up commit statuses: %w", err)

@@ -14,7 +14,7 @@ func TestEveryRuleHasAReason(t *testing.T) {
 	for file, least := range map[string]int{
 		"rbac.yaml": 25, "webhook.yaml": 1, "two-clusters/management.yaml": 10, "two-clusters/worker.yaml": 10, "dry-run.yaml": 15, "observe.yaml": 3,
 		"two-clusters/dry-run-management.yaml": 7, "two-clusters/dry-run-worker.yaml": 10, "appliers.yaml": 4, "cross-namespace-profiles.yaml": 2, "cloud-init-settings.yaml": 1,
-		"cloud-provider-values.yaml": 1, "ui.yaml": 1,
+		"cloud-provider-values.yaml": 1, "ui.yaml": 1, "kkp/seed.yaml": 6,
 	} {
 		rules, err := Read(filepath.Join("../../deploy", file))
 		if err != nil {
@@ -43,7 +43,7 @@ func TestSecretsOnlyWhereNeeded(t *testing.T) {
 	for file, want := range map[string]string{
 		"rbac.yaml": "cloud-init-settings kube-system", "two-clusters/management.yaml": "kube-system", "two-clusters/worker.yaml": "cloud-init-settings kube-system", "webhook.yaml": "",
 		"dry-run.yaml": "cloud-init-settings kube-system", "two-clusters/dry-run-management.yaml": "kube-system", "two-clusters/dry-run-worker.yaml": "cloud-init-settings kube-system",
-		"observe.yaml": "", "appliers.yaml": "", "cross-namespace-profiles.yaml": "",
+		"observe.yaml": "", "appliers.yaml": "", "cross-namespace-profiles.yaml": "", "kkp/seed.yaml": "",
 	} {
 		rules, err := Read(filepath.Join("../../deploy", file))
 		if err != nil {

@@ -7,10 +7,12 @@
 package platforms
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -60,6 +62,26 @@ func CRDs() ([]*unstructured.Unstructured, error) {
 		out = append(out, crd)
 	}
 	return out, nil
+}
+
+// SeedCRD returns the CustomResourceDefinition of CustomOperatingSystemProfile, which KKP installs in
+// a seed: that of OperatingSystemProfile with other names.
+func SeedCRD() (*unstructured.Unstructured, error) {
+	crds, err := CRDs()
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(crds, func(crd *unstructured.Unstructured) bool {
+		return strings.HasPrefix(crd.GetName(), "operatingsystemprofiles.")
+	})
+	if i < 0 {
+		return nil, errors.New("deploy/crds has no OperatingSystemProfile")
+	}
+	crds[i].SetName("custom" + crds[i].GetName())
+	return crds[i], unstructured.SetNestedMap(crds[i].Object, map[string]any{
+		"kind": "CustomOperatingSystemProfile", "listKind": "CustomOperatingSystemProfileList",
+		"plural": "customoperatingsystemprofiles", "singular": "customoperatingsystemprofile", "shortNames": []any{"cosp"},
+	}, "spec", "names")
 }
 
 func removeAdded(value any) {

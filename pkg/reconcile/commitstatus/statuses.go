@@ -60,7 +60,8 @@ type Reconciliation struct {
 type Statuses struct {
 	// Client reads through the manager's cache.
 	Client client.Reader
-	// Pools returns a reader of the Secrets of pools, or nil until their cluster answers.
+	// Pools returns a reader of the Secrets of pools, or nil until their cluster answers. A nil
+	// function says that there are no pools: then a commit waits for none.
 	Pools func() client.Reader
 	// Live reads the Secrets of webhooks, which are not cached.
 	Live client.Reader
@@ -253,6 +254,16 @@ func (s *Statuses) wanted(ctx context.Context, j job) (want status, settled bool
 		want.description = cut(fmt.Sprintf("%s: %s", plural(len(j.problems), "problem"), first), maxDescription)
 		return want, true, nil
 	}
+	profiles := 0
+	for _, e := range j.source.Status.Profiles {
+		if !e.Removed {
+			profiles++
+		}
+	}
+	if s.Pools == nil {
+		want.description = plural(profiles, "profile") + " applied"
+		return want, true, nil
+	}
 	f, err := follow(ctx, s.Client, s.Pools(), j.source.Namespace, j.changed)
 	if err != nil {
 		return want, false, err
@@ -264,12 +275,6 @@ func (s *Statuses) wanted(ctx context.Context, j job) (want status, settled bool
 		want.state = Pending
 	case f.refused > 0:
 		want.state = Failure
-	}
-	profiles := 0
-	for _, e := range j.source.Status.Profiles {
-		if !e.Removed {
-			profiles++
-		}
 	}
 	want.description = f.describe(profiles)
 	return want, settled, nil

@@ -1,6 +1,7 @@
 package ownership
 
 import (
+	"cmp"
 	"strings"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
@@ -66,7 +67,8 @@ func marks(osp *osm.OperatingSystemProfile, argoNamespace string) []Applier {
 func tracking(osp *osm.OperatingSystemProfile) (app string, sure bool) {
 	if id := osp.Annotations[annotationTracking]; id != "" {
 		app, rest, _ := strings.Cut(id, ":")
-		if rest == osm.GroupVersion.Group+"/OperatingSystemProfile:"+osp.Namespace+"/"+osp.Name {
+		kind := cmp.Or(osp.Kind, "OperatingSystemProfile") // or CustomOperatingSystemProfile
+		if rest == osm.GroupVersion.Group+"/"+kind+":"+osp.Namespace+"/"+osp.Name {
 			return app, true
 		}
 		return "", false

@@ -21,12 +21,13 @@ import (
 // applied is the result of applying the current versions.
 type applied struct {
 	created    []profile.Version
+	restored   []string          // objects that others had changed
 	refused    []error           // versions that were not applied
 	failed     map[string]bool   // their profiles
 	signatures map[string]string // of the versions that are objects, by profile
 }
 
-// apply creates the objects of the current versions, unless they exist.
+// apply makes the current versions objects, unless they are.
 func (r *Reconciler) apply(ctx context.Context, l syncState, want wanted) (applied, error) {
 	out := applied{failed: map[string]bool{}, signatures: map[string]string{}}
 	objects := r.writer()
@@ -40,7 +41,7 @@ func (r *Reconciler) apply(ctx context.Context, l syncState, want wanted) (appli
 			out.refused = append(out.refused, fmt.Errorf("%s: profile %q %s is what an earlier commit holds, and nobody vouches for that: %s: give the profile a new version", v.CurrentPath, v.Name, v.Version, why))
 			continue
 		}
-		created, signed, err := objects.ensure(ctx, l, v)
+		did, err := objects.ensure(ctx, l, v)
 		var conflict *conflictError
 		switch {
 		case errors.As(err, &conflict):
@@ -49,59 +50,123 @@ func (r *Reconciler) apply(ctx context.Context, l syncState, want wanted) (appli
 			continue
 		case err != nil:
 			return applied{}, err
-		case created:
+		case did.created:
 			out.created = append(out.created, v)
 		}
+		if did.restored != "" {
+			out.restored = append(out.restored, did.restored)
+		}
 		// An object is never changed, not even one created before signatures were required.
-		if signed == "" {
-			if signed, err = l.signedBefore(ctx, v); err != nil {
+		if did.signed == "" {
+			if did.signed, err = l.signedBefore(ctx, v, objects.objectName(l.source, v)); err != nil {
 				return applied{}, err
 			}
 		}
-		out.signatures[v.Name] = signed
+		out.signatures[v.Name] = did.signed
 	}
 	return out, nil
 }
 
-// profileWriter creates and deletes OperatingSystemProfiles. It never changes one.
+// profileWriter creates and deletes OperatingSystemProfiles. It never changes one. If it is
+// custom, it creates and updates CustomOperatingSystemProfiles instead, and deletes none.
 type profileWriter struct {
 	client        client.Client
 	live          client.Reader
 	argoNamespace string // has the Applications whose tracking ids name no namespace
+	custom        bool
+}
+
+// kind is the kind of the objects.
+func (w *profileWriter) kind() string {
+	if w.custom {
+		return "CustomOperatingSystemProfile"
+	}
+	return "OperatingSystemProfile"
+}
+
+// target returns a profile as an object of that kind, with which clients read into o.
+func (w *profileWriter) target(o *osm.OperatingSystemProfile) client.Object {
+	if w.custom {
+		return (*osm.CustomOperatingSystemProfile)(o)
+	}
+	return o
+}
+
+// objectName returns the name of the object of a version.
+func (w *profileWriter) objectName(ps *api.ProfileSource, v profile.Version) string {
+	if w.custom {
+		return v.Name
+	}
+	return objectName(ps, v)
+}
+
+func (w *profileWriter) get(ctx context.Context, from client.Reader, key types.NamespacedName) (*osm.OperatingSystemProfile, error) {
+	o := &osm.OperatingSystemProfile{}
+	if err := from.Get(ctx, key, w.target(o)); err != nil {
+		return nil, fmt.Errorf("reading %s %s: %w", w.kind(), key, err)
+	}
+	o.Kind = w.kind() // clients do not always set it
+	return o, nil
+}
+
+// written is the result of writing one version.
+type written struct {
+	created  bool   // the version became an object, or the new content of its object
+	restored string // says what others had changed; "" if nothing
+	signed   string // the signature that the object names
 }
 
 // conflictError is about a version that cannot become an object. Only another commit, or
 // a user who deletes an object, can change that.
-type conflictError struct{ err error }
+type conflictError struct {
+	err error
+	two bool // another applies the object
+}
 
 func (e *conflictError) Error() string { return e.err.Error() }
 func (e *conflictError) Unwrap() error { return e.err }
 
-// ensure creates the object of a version, unless it exists. It reports whether it
-// created it, and the signature that the object names.
-func (w *profileWriter) ensure(ctx context.Context, l syncState, v profile.Version) (created bool, signed string, err error) {
-	key := types.NamespacedName{Namespace: l.source.Namespace, Name: objectName(l.source, v)}
-	var existing osm.OperatingSystemProfile
-	err = w.client.Get(ctx, key, &existing)
-	if apierrors.IsNotFound(err) {
-		signed, err = w.create(ctx, key, l, v)
-		if !apierrors.IsAlreadyExists(err) {
-			return err == nil, signed, err
+// ensure creates the object of a version, unless it exists.
+func (w *profileWriter) ensure(ctx context.Context, l syncState, v profile.Version) (written, error) {
+	key := types.NamespacedName{Namespace: l.source.Namespace, Name: w.objectName(l.source, v)}
+	existing, err := w.get(ctx, w.client, key)
+	var did written
+	switch {
+	case apierrors.IsNotFound(err):
+		did.signed, err = w.create(ctx, key, l, v)
+		did.created = err == nil
+	case err == nil:
+		did, err = w.keep(ctx, l, v, existing)
+	}
+	if !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) {
+		return did, err
+	}
+	if existing, err = w.get(ctx, w.live, key); err != nil { // the cache is behind
+		return written{}, err
+	}
+	return w.keep(ctx, l, v, existing)
+}
+
+// keep checks that an existing object can be that of a version. It changes the object only if it
+// is custom.
+func (w *profileWriter) keep(ctx context.Context, l syncState, v profile.Version, existing *osm.OperatingSystemProfile) (written, error) {
+	at, key := cmp.Or(v.CurrentPath, v.Path), client.ObjectKeyFromObject(existing)
+	if w.custom {
+		if err := w.checkOwn(existing, v); err != nil {
+			return written{}, err
 		}
-		err = w.live.Get(ctx, key, &existing) // the cache is behind
+	} else if got := profile.Digest(existing.Spec); got != v.Digest {
+		return written{}, &conflictError{err: fmt.Errorf("%s: OperatingSystemProfile %s exists with other content (digest %s%s, not %s%s): give the profile a new version, or delete the object if nothing uses it",
+			at, key, got, ofCommit(existing.Annotations[api.AnnotationCommit]), v.Digest, ofCommit(string(v.Commit)))}
 	}
-	if err != nil {
-		return false, "", fmt.Errorf("reading OperatingSystemProfile %s: %w", key, err)
+	if by := ownership.Marks(existing, w.argoNamespace); len(by) > 0 {
+		return written{}, &conflictError{two: w.custom, err: fmt.Errorf("%s: %s %s is applied by %s as well as by ProfileSource %q, and would go with it: take it out of what that applies",
+			at, w.kind(), key, by[0], l.source.Name)}
 	}
-	if got := profile.Digest(existing.Spec); got != v.Digest {
-		return false, "", &conflictError{fmt.Errorf("%s: OperatingSystemProfile %s exists with other content (digest %s%s, not %s%s): give the profile a new version, or delete the object if nothing uses it",
-			cmp.Or(v.CurrentPath, v.Path), key, got, ofCommit(existing.Annotations[api.AnnotationCommit]), v.Digest, ofCommit(string(v.Commit)))}
+	if w.custom {
+		return w.follow(ctx, l, v, existing)
 	}
-	if by := ownership.Marks(&existing, w.argoNamespace); len(by) > 0 {
-		return false, "", &conflictError{fmt.Errorf("%s: OperatingSystemProfile %s is applied by %s as well as by ProfileSource %q, and would go with it: take it out of what that applies",
-			cmp.Or(v.CurrentPath, v.Path), key, by[0], l.source.Name)}
-	}
-	return false, existing.Annotations[api.AnnotationSignature], nil
+	return written{signed: existing.Annotations[api.AnnotationSignature]}, nil
 }
 
 // ofCommit names a commit, if one is known.
@@ -114,26 +179,35 @@ func ofCommit(commit string) string {
 
 // create creates the object of a version. An error that it exists is returned unchanged.
 func (w *profileWriter) create(ctx context.Context, key types.NamespacedName, l syncState, v profile.Version) (signed string, err error) {
-	doc, err := l.indexer.Document(ctx, l.snapshot, v)
+	o, err := w.compose(ctx, key, l, v)
 	if err != nil {
 		return "", err
+	}
+	err = w.client.Create(ctx, w.target(o), client.FieldOwner(api.FieldManager))
+	switch {
+	case apierrors.IsInvalid(err):
+		return "", &conflictError{err: fmt.Errorf("%s: the API server refuses profile %q %s: %w", cmp.Or(v.CurrentPath, v.Path), v.Name, v.Version, err)}
+	case err != nil && !apierrors.IsAlreadyExists(err):
+		return "", fmt.Errorf("creating %s %s: %w", w.kind(), key, err)
+	}
+	return o.Annotations[api.AnnotationSignature], err
+}
+
+// compose returns the object of a version, with its provenance.
+func (w *profileWriter) compose(ctx context.Context, key types.NamespacedName, l syncState, v profile.Version) (*osm.OperatingSystemProfile, error) {
+	doc, err := l.indexer.Document(ctx, l.snapshot, v)
+	if err != nil {
+		return nil, err
 	}
 	author, err := profile.ChangeOf(ctx, l.snapshot, v)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	signed, err = l.approval.signatureOf(ctx, l.snapshot, v)
+	signed, err := l.approval.signatureOf(ctx, l.snapshot, v)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	err = w.client.Create(ctx, object(key, origin{source: l.source, snapshot: l.snapshot, version: v, author: author, signature: signed}, doc), client.FieldOwner(api.FieldManager))
-	switch {
-	case apierrors.IsInvalid(err):
-		return "", &conflictError{fmt.Errorf("%s: the API server refuses profile %q %s: %w", cmp.Or(v.CurrentPath, v.Path), v.Name, v.Version, err)}
-	case err != nil && !apierrors.IsAlreadyExists(err):
-		return "", fmt.Errorf("creating OperatingSystemProfile %s: %w", key, err)
-	}
-	return signed, err
+	return object(key, origin{source: l.source, snapshot: l.snapshot, version: v, author: author, signature: signed}, doc), nil
 }
 
 // recreate creates an object that was deleted, from what is left of it.

@@ -60,6 +60,9 @@ type Reconciler struct {
 	// Bases are the profiles of this binary, offered or not: the last place to search for
 	// the base of a ProfileOverlay. nil has none.
 	Bases *source.Embedded
+	// Custom makes each profile's current version a CustomOperatingSystemProfile, in a seed of
+	// KKP, and nothing else: no other version exists in the cluster, and Pools is nil.
+	Custom bool
 	// Namespace is the controller's: it ignores ProfileSources in others, and pools that
 	// name no namespace take their profiles from it. Empty selects all namespaces.
 	Namespace string
@@ -103,11 +106,15 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, concurrency int) error {
 		return err
 	}
 	ours := predicate.NewPredicateFuncs(func(obj client.Object) bool { return r.Namespace == "" || obj.GetNamespace() == r.Namespace })
+	sources, changed := handler.EnqueueRequestsFromMapFunc(sourceOf), predicate.Predicate(deleted)
+	if r.Custom {
+		sources, changed = handler.EnqueueRequestsFromMapFunc(r.sourcesOfCustom), customChanged()
+	}
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("profilesource").
 		For(&api.ProfileSource{}, builder.WithPredicates(ours, predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, acceptChanged(), deletionStarted(), r.Shard.Moved()))).
-		Watches(&osm.OperatingSystemProfile{}, handler.EnqueueRequestsFromMapFunc(sourceOf), builder.WithPredicates(ours, deleted)).
+		Watches(r.writer().target(&osm.OperatingSystemProfile{}), sources, builder.WithPredicates(ours, changed)).
 		WatchesRawSource(changes).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency})
 	if pools := r.Pools.read(); pools != nil {
@@ -184,6 +191,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, fmt.Errorf("reading ProfileSource %s: %w", req, err)
 	}
 	if !ps.DeletionTimestamp.IsZero() {
+		if r.Custom { // KKP's copies remain, and so does what they were copied from
+			r.forget(req.NamespacedName)
+			return ctrl.Result{}, nil
+		}
 		return r.remove(ctx, &ps)
 	}
 	if ps.Spec.Directory == nil || ps.Spec.Suspend {
@@ -192,12 +203,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if ps.Spec.Suspend {
 		return r.reportSuspended(ctx, &ps)
 	}
-	if err := r.ensureFinalizer(ctx, &ps); err != nil {
-		return late(err)
+	if !r.Custom {
+		if err := r.ensureFinalizer(ctx, &ps); err != nil {
+			return late(err)
+		}
 	}
 	out, err := r.sync(ctx, &ps)
 	result, reported := r.report(ctx, &ps, out, err)
-	if err != nil || reported != nil {
+	if err != nil || reported != nil || r.Custom {
 		return result, reported
 	}
 	if err := r.retention().settle(ctx, out); err != nil {
@@ -214,6 +227,7 @@ type outcome struct {
 	asked    time.Time          // when the server was asked; zero without a server
 	entries  []api.ProfileEntry // the new inventory
 	created  []profile.Version  // versions that became objects
+	restored []string           // objects that others had changed
 	refused  []error            // what was not applied from the revision
 	slow     string             // why edits are noticed with a delay
 	deaf     bool               // the spec has a webhook, but the controller does not listen for pushes
@@ -235,9 +249,12 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 	if err != nil {
 		return outcome{}, err
 	}
-	out.created = did.created
+	out.created, out.restored = did.created, did.restored
 	out.refused = append(out.refused, did.refused...)
-	out.entries = inventory(ps, want, did)
+	out.entries = inventory(ps, want, did, r.writer().objectName)
+	if r.Custom {
+		return out, nil
+	}
 	if out.rivals, err = r.rivals(ctx, ps.Namespace, want); err != nil {
 		return outcome{}, err
 	}
@@ -255,5 +272,5 @@ func (r *Reconciler) retention() *retention {
 }
 
 func (r *Reconciler) writer() *profileWriter {
-	return &profileWriter{client: r.Client, live: r.Live, argoNamespace: r.ArgoNamespace}
+	return &profileWriter{client: r.Client, live: r.Live, argoNamespace: r.ArgoNamespace, custom: r.Custom}
 }

@@ -266,7 +266,8 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// emitCreated sends an event for each version that became an object.
+// emitCreated sends an event for each version that became an object, and for each object that
+// was restored.
 func (r *Reconciler) emitCreated(ps *api.ProfileSource, out outcome) {
 	for _, v := range out.created {
 		from := v.Path
@@ -274,6 +275,9 @@ func (r *Reconciler) emitCreated(ps *api.ProfileSource, out outcome) {
 			from += " at commit " + string(v.Commit)
 		}
 		emit(r.Recorder, ps, corev1.EventTypeNormal, api.EventProfileCreated, "profile %q %s is in the cluster, from %s", v.Name, v.Version, from)
+	}
+	for _, what := range out.restored {
+		emit(r.Recorder, ps, corev1.EventTypeWarning, api.EventProfileRestored, "%s", what)
 	}
 }
 
@@ -293,7 +297,12 @@ func (r *Reconciler) emitChanges(before, ps *api.ProfileSource, out outcome, err
 	}
 	if len(out.refused) > 0 && changed(before, ps) {
 		for _, refused := range out.refused[:min(len(out.refused), maxNamed)] {
-			emit(r.Recorder, ps, corev1.EventTypeWarning, api.EventProfileRefused, "%v", refused)
+			reason := api.EventProfileRefused
+			var conflict *conflictError
+			if errors.As(refused, &conflict) && conflict.two {
+				reason = api.EventTwoAppliers
+			}
+			emit(r.Recorder, ps, corev1.EventTypeWarning, reason, "%v", refused)
 		}
 	}
 	for _, rival := range out.rivals {
@@ -302,7 +311,11 @@ func (r *Reconciler) emitChanges(before, ps *api.ProfileSource, out outcome, err
 		}
 	}
 	for _, e := range newlyRemoved(before, ps) {
-		emit(r.Recorder, ps, corev1.EventTypeWarning, api.EventProfileRemoved, "profile %q is no longer in the source; pools that have %s keep it, new ones are refused", e.Name, e.Version)
+		stays := fmt.Sprintf("pools that have %s keep it, new ones are refused", e.Version)
+		if r.Custom {
+			stays = fmt.Sprintf("CustomOperatingSystemProfile %s remains: delete it when no user cluster needs it", e.Object)
+		}
+		emit(r.Recorder, ps, corev1.EventTypeWarning, api.EventProfileRemoved, "profile %q is no longer in the source; %s", e.Name, stays)
 	}
 	switch {
 	case before.Status.Revision != ps.Status.Revision:

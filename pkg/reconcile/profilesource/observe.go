@@ -53,10 +53,10 @@ func (r *Reconciler) observe(ctx context.Context, ps *api.ProfileSource) (observ
 	return observed{syncState: l, catalogue: cat, others: others}, out, nil
 }
 
-// signedBefore is the signature of a version whose object names none.
-func (l syncState) signedBefore(ctx context.Context, v profile.Version) (string, error) {
+// signedBefore is the signature of a version whose object, with the given name, names none.
+func (l syncState) signedBefore(ctx context.Context, v profile.Version, object string) (string, error) {
 	for _, e := range l.source.Status.Profiles {
-		if l.approval.keys != nil && e.Signature != "" && e.Object == objectName(l.source, v) && e.Digest == v.Digest {
+		if l.approval.keys != nil && e.Signature != "" && e.Object == object && e.Digest == v.Digest {
 			return e.Signature, nil // from the reconciliation that approved it
 		}
 	}

@@ -124,7 +124,7 @@ func older(a, b metav1.ObjectMeta) bool {
 
 // inventory returns the new inventory. The entry of a profile that cannot be applied is
 // unchanged; a profile that left the source is marked as removed.
-func inventory(ps *api.ProfileSource, w wanted, did applied) []api.ProfileEntry {
+func inventory(ps *api.ProfileSource, w wanted, did applied, objectName func(*api.ProfileSource, profile.Version) string) []api.ProfileEntry {
 	out := map[string]api.ProfileEntry{}
 	known := map[string]api.ProfileEntry{}
 	for _, e := range ps.Status.Profiles {

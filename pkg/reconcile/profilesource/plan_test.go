@@ -111,7 +111,7 @@ func TestInventory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := decide(&c.ps, c.snap, &c.cat, c.others)
-			if diff := cmp.Diff(c.want, inventory(&c.ps, w, applied{failed: c.failed})); diff != "" {
+			if diff := cmp.Diff(c.want, inventory(&c.ps, w, applied{failed: c.failed}, objectName)); diff != "" {
 				t.Error(diff)
 			}
 			var refused []string

@@ -252,14 +252,14 @@ func (t *retention) restock(ctx context.Context, l syncState, s *shelves, v prof
 		}
 		return false, err
 	}
-	made, _, err := t.objects.ensure(ctx, l, v)
+	did, err := t.objects.ensure(ctx, l, v)
 	var conflict *conflictError
 	if errors.As(err, &conflict) {
 		l.archive.refused[refusedKey(l.source, v)] = err.Error()
 		s.skip(v, err.Error())
 		return false, nil
 	}
-	return made, err
+	return did.created, err
 }
 
 // bringBack recreates objects that were deleted just before a configuration began to use

@@ -350,6 +350,9 @@ const (
 	EventRevisionApplied = "RevisionApplied"
 	// EventProfileCreated: a version of a profile became an object.
 	EventProfileCreated = "ProfileCreated"
+	// EventProfileRestored: a CustomOperatingSystemProfile was edited, and the controller
+	// restored it.
+	EventProfileRestored = "ProfileRestored"
 	// EventProfileRefused: a file was rejected.
 	EventProfileRefused = "ProfileRefused"
 	// EventProfileRemoved: a profile left the repository.

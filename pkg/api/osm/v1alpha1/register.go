@@ -14,6 +14,7 @@ func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion,
 		&OperatingSystemProfile{}, &OperatingSystemProfileList{},
 		&OperatingSystemConfig{}, &OperatingSystemConfigList{},
+		&CustomOperatingSystemProfile{}, &CustomOperatingSystemProfileList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

@@ -1,7 +1,9 @@
 package templates
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
@@ -25,6 +27,49 @@ func (s *Stage) Check() []*invalid.Error {
 		problems = append(problems, checkTemplate(s.gate.data, f.tmpl, f.Text, f.Field, f.Path, names)...)
 	}
 	return invalid.InStage(s.Name, problems...)
+}
+
+// Reading finds the places where templates read a field with one of the names, and says of the
+// field what is wrong. It does not follow values: the field of a template's own dict counts, too.
+func (s *Stage) Reading(names []string, wrong string) []*invalid.Error {
+	var problems []*invalid.Error
+	find := func(p *program, source, field, path string) {
+		if p == nil {
+			return
+		}
+		for _, t := range p.defined() {
+			walk(t.Root, func(n parse.Node) bool {
+				chain := fieldsOf(n)
+				if i := slices.IndexFunc(chain, func(name string) bool { return slices.Contains(names, name) }); i >= 0 {
+					problems = append(problems, &invalid.Error{Field: field, File: path, Line: lineOf(source, n.Position()), Err: fmt.Errorf(".%s %s", strings.Join(chain[i:], "."), wrong)})
+				}
+				return true
+			})
+		}
+	}
+	for _, t := range s.templates {
+		find(t.tmpl, t.text, t.field, "")
+	}
+	for _, f := range s.Files {
+		find(f.tmpl, f.Text, f.Field, f.Path)
+	}
+	slices.SortStableFunc(problems, func(a, b *invalid.Error) int {
+		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Line, b.Line))
+	})
+	return invalid.InStage(s.Name, problems...)
+}
+
+// fieldsOf returns the names of the fields that a node of a template selects one after the other.
+func fieldsOf(n parse.Node) []string {
+	switch n := n.(type) {
+	case *parse.FieldNode:
+		return n.Ident
+	case *parse.VariableNode:
+		return n.Ident[1:]
+	case *parse.ChainNode:
+		return n.Field
+	}
+	return nil
 }
 
 // checkTemplate finds fields that the data does not have, at the places where "." or "$" is

@@ -1,0 +1,59 @@
+package manager
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+)
+
+// ProfilesCOSP is the value of --profiles-only for a seed of KKP.
+const ProfilesCOSP = "cosp"
+
+// cospLease is the lease of a controller in a seed, which does not wait for others in its
+// namespace: they write other kinds.
+const cospLease = "osm-gitops-cosp"
+
+// setUpProfiles creates the manager of a seed of KKP. It runs the ProfileSource controller and
+// nothing else, and reads no kinds but ProfileSource and CustomOperatingSystemProfile.
+func setUpProfiles(opts *Options, facts nodeFacts) (ctrl.Manager, error) {
+	cfg, lease := facts.management.cluster.config, opts.Shard.Lease(cospLease)
+	o, err := managerOptions(opts, lease, opts.Namespace, cache.Options{
+		DefaultTransform:  nodes.Transform(),
+		DefaultNamespaces: map[string]cache.Config{opts.Namespace: {}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if o.LeaderElectionResourceLockInterface, err = quietLease(cfg, lease, opts.Namespace); err != nil {
+		return nil, err
+	}
+	mgr, err := ctrl.NewManager(cfg, o)
+	if err != nil {
+		return nil, fmt.Errorf("starting the controller: %w", err)
+	}
+	kind := schema.GroupKind{Group: osm.GroupVersion.Group, Kind: "CustomOperatingSystemProfile"}
+	if _, err := mgr.GetRESTMapper().RESTMapping(kind, osm.GroupVersion.Version); err != nil {
+		return nil, fmt.Errorf("--profiles-only=%s: looking up the kind %s: %w: start the controller in a seed, where KKP installs this kind", ProfilesCOSP, kind.Kind, err)
+	}
+	if facts.flux, err = fluxOf(mgr, cfg, opts, facts.mirrors.Dir); err != nil {
+		return nil, err
+	}
+	sources, err := newSources(mgr, opts, facts)
+	if err != nil {
+		return nil, err
+	}
+	sources.Custom, sources.Pools, sources.Check = true, nil, lint.ReferenceCheck(facts.engine)
+	if err := addPush(mgr, opts, sources); err != nil {
+		return nil, err
+	}
+	if err := sources.Setup(mgr, sourceConcurrency); err != nil {
+		return nil, fmt.Errorf("setting up the ProfileSource controller: %w", err)
+	}
+	return mgr, nil
+}

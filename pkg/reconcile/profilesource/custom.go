@@ -1,0 +1,118 @@
+package profilesource
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// customChanged passes events after which a CustomOperatingSystemProfile can differ from what
+// this controller wrote.
+func customChanged() predicate.Predicate {
+	return predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+}
+
+// sourcesOfCustom maps a CustomOperatingSystemProfile to the ProfileSource that made it, or to all
+// of its namespace if none did: each of them can have a profile of this name.
+func (r *Reconciler) sourcesOfCustom(ctx context.Context, obj client.Object) []crreconcile.Request {
+	if obj.GetLabels()[api.LabelSource] != "" {
+		return sourceOf(ctx, obj)
+	}
+	var list api.ProfileSourceList
+	if err := r.Client.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		return nil // reads of the cache fail only when the controller stops
+	}
+	var out []crreconcile.Request
+	for _, ps := range list.Items {
+		out = append(out, crreconcile.Request{NamespacedName: types.NamespacedName{Namespace: ps.Namespace, Name: ps.Name}})
+	}
+	return out
+}
+
+// follow makes an existing CustomOperatingSystemProfile that this controller made contain a
+// version. It writes a higher version than the one that it wrote last, or the same one again if
+// the object was edited. KKP copies every other version to all user clusters, also a lower one.
+func (w *profileWriter) follow(ctx context.Context, l syncState, v profile.Version, have *osm.OperatingSystemProfile) (written, error) {
+	at, key := cmp.Or(v.CurrentPath, v.Path), client.ObjectKeyFromObject(have)
+	conflict := func(format string, args ...any) (written, error) {
+		return written{}, &conflictError{err: fmt.Errorf("%s: CustomOperatingSystemProfile %s "+format, append([]any{at, key}, args...)...)}
+	}
+	// A user who hands an object over sets its labels: it has no annotations then.
+	content, lastVersion := profile.Digest(have.Spec), versionOf(have)
+	lastDigest := cmp.Or(have.Annotations[api.AnnotationDigest], content)
+	known := isProvenanceOf(have.Annotations, l.snapshot, v)
+	switch {
+	case content == v.Digest && known && have.Labels[api.LabelSource] == l.source.Name:
+		return written{signed: have.Annotations[api.AnnotationSignature]}, nil
+	case content != v.Digest && v.Version == lastVersion && v.Digest != lastDigest:
+		return conflict("has other content in version %s (digest %s%s, not %s%s): give the profile a new version",
+			v.Version, lastDigest, ofCommit(have.Annotations[api.AnnotationCommit]), v.Digest, ofCommit(string(v.Commit)))
+	case v.Version != lastVersion && profile.SortVersions([]string{v.Version, lastVersion})[0] != v.Version:
+		return conflict("has version %s, which is higher than %s, and is never lowered: give the profile a version above %s", lastVersion, v.Version, lastVersion)
+	}
+	next, err := w.compose(ctx, key, l, v)
+	if err != nil {
+		return written{}, err
+	}
+	next.ResourceVersion = have.ResourceVersion
+	next.Labels = merged(have.Labels, next.Labels)
+	next.Annotations = merged(have.Annotations, next.Annotations)
+	switch err := w.client.Update(ctx, w.target(next), client.FieldOwner(api.FieldManager)); {
+	case apierrors.IsInvalid(err):
+		return conflict("is refused by the API server with version %s: %w", v.Version, err)
+	case err != nil:
+		return written{}, fmt.Errorf("updating CustomOperatingSystemProfile %s: %w", key, err)
+	case profile.Digest(next.Spec) != v.Digest:
+		return conflict("does not store the content of version %s: compare its CustomResourceDefinition with that of OperatingSystemProfile", v.Version)
+	}
+	did := written{created: v.Version != lastVersion, signed: next.Annotations[api.AnnotationSignature]}
+	if content != lastDigest || !did.created && !known && have.Annotations[api.AnnotationDigest] != "" {
+		did.restored = fmt.Sprintf("CustomOperatingSystemProfile %s was changed by hand, and has version %s of Git again: change %s instead", key, v.Version, at)
+	}
+	return did, nil
+}
+
+// checkOwn returns an error if another made the object of a profile: it is never changed.
+func (w *profileWriter) checkOwn(have *osm.OperatingSystemProfile, v profile.Version) error {
+	if have.Labels[api.LabelManagedBy] == api.FieldManager && have.Labels[api.LabelProfile] == v.Name {
+		return nil
+	}
+	by := "was not made by osm-gitops"
+	if marks := ownership.Marks(have, w.argoNamespace); len(marks) > 0 {
+		by = "is applied by " + marks[0].String()
+	}
+	return &conflictError{two: true, err: fmt.Errorf("%s: CustomOperatingSystemProfile %s %s, and is not changed: delete it there, rename the profile, or hand it over with the labels %s=%s and %s=%s",
+		cmp.Or(v.CurrentPath, v.Path), client.ObjectKeyFromObject(have), by, api.LabelManagedBy, api.FieldManager, api.LabelProfile, v.Name)}
+}
+
+// isProvenanceOf reports whether annotations name a version. Without a history the commit is
+// that of the revision in which the version was seen first.
+func isProvenanceOf(annotations map[string]string, snap *source.Snapshot, v profile.Version) bool {
+	return annotations[api.AnnotationVersion] == v.Version && annotations[api.AnnotationDigest] == v.Digest &&
+		(len(snap.Line) == 0 || annotations[api.AnnotationCommit] == string(v.Commit))
+}
+
+// merged returns what others wrote together with ours, without what we wrote before.
+func merged(have, ours map[string]string) map[string]string {
+	out := maps.Clone(have)
+	maps.DeleteFunc(out, func(key, _ string) bool { return strings.HasPrefix(key, api.GroupVersion.Group+"/") })
+	if out == nil {
+		return ours
+	}
+	maps.Copy(out, ours)
+	return out
+}

@@ -1,0 +1,262 @@
+package profilesource
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/platforms"
+)
+
+// newCustom is newFollowing in a seed of KKP.
+func newCustom(t *testing.T) *following {
+	t.Helper()
+	crd, err := platforms.SeedCRD()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.Shared(t).ApplyObjects(t.Context(), crd); err != nil {
+		t.Fatal(err)
+	}
+	f := newFollowing(t, nil)
+	f.r.Custom = true
+	return f
+}
+
+// custom returns the object of profile osp-a.
+func (f *following) custom() *osm.CustomOperatingSystemProfile {
+	f.t.Helper()
+	var o osm.CustomOperatingSystemProfile
+	f.do(f.client.Get(f.t.Context(), client.ObjectKey{Namespace: f.ps.Namespace, Name: "osp-a"}, &o))
+	return &o
+}
+
+// has checks the version, content and commit of that object.
+func (f *following) has(version, content, commit string) *osm.CustomOperatingSystemProfile {
+	f.t.Helper()
+	o := f.custom()
+	got := []string{o.Spec.Version, o.Spec.BootstrapConfig.Files[0].Content.Inline.Data, o.Annotations[api.AnnotationVersion], o.Annotations[api.AnnotationCommit], o.Annotations[api.AnnotationDigest]}
+	if diff := cmp.Diff([]string{version, content, version, commit, profile.Digest(o.Spec)}, got); diff != "" {
+		f.t.Errorf("version, content and annotations (-want +got):\n%s", diff)
+	}
+	return o
+}
+
+// notApplied reconciles and checks that the condition names a problem with the current commit.
+func (f *following) notApplied(says ...string) {
+	f.t.Helper()
+	f.look()
+	f.condition(meta.ReadyCondition, metav1.ConditionFalse, api.ReasonProfilesInvalid, says...)
+}
+
+// A profile becomes one object of its own name, with the annotations of an OperatingSystemProfile,
+// and follows Git. No other object is written.
+func TestCustomProfile(t *testing.T) {
+	f := newCustom(t)
+	first := f.commit("", "v1.0.0", "one")
+	f.applied("main@sha1:" + first)
+	made := f.has("v1.0.0", "one", first)
+	f.toldOf("Normal ProfileCreated", `profile "osp-a" v1.0.0 is in the cluster, from osp-a.yaml at commit `+first)
+	if f.look(); f.custom().ResourceVersion != made.ResourceVersion || len(f.ps.Finalizers) != 0 || f.ps.Status.Profiles[0].Object != "osp-a" {
+		t.Errorf("a second look wrote, or the ProfileSource waits for something: %+v", f.ps)
+	}
+	f.do(f.client.Patch(t.Context(), made, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"infra"},"annotations":{"note":"theirs"}}}`))))
+
+	second := f.commit("", "v1.1.0", "two")
+	f.applied("main@sha1:" + second)
+	now := f.has("v1.1.0", "two", second)
+	if now.UID != made.UID || now.Labels["team"] != "infra" || now.Annotations["note"] != "theirs" || now.Labels[api.LabelVersion] != "v1.1.0" {
+		t.Errorf("it was replaced, or lost what others wrote: %+v", now.ObjectMeta)
+	}
+	f.toldOf(`profile "osp-a" v1.1.0 is in the cluster`)
+
+	var profiles osm.OperatingSystemProfileList
+	f.do(f.client.List(t.Context(), &profiles, client.InNamespace(f.ps.Namespace)))
+	if len(profiles.Items) != 0 {
+		t.Errorf("%d OperatingSystemProfiles were written", len(profiles.Items))
+	}
+
+	f.r.Custom = false // the same commit as an OperatingSystemProfile
+	f.look()
+	osp := f.object("osp-a-v1.1.0")
+	delete(now.Annotations, "note")
+	delete(now.Labels, "team")
+	if diff := cmp.Diff([]any{osp.Annotations, osp.Labels}, []any{now.Annotations, now.Labels}); diff != "" {
+		t.Errorf("provenance differs from that of an OperatingSystemProfile (-osp +cosp):\n%s", diff)
+	}
+}
+
+// A version of Git that is lower than the one that was written is refused until it is raised.
+func TestCustomProfileIsNeverLowered(t *testing.T) {
+	f := newCustom(t)
+	f.applied("main@sha1:" + f.commit("", "v1.1.0", "one"))
+	made := f.custom()
+	f.commit("", "v1.0.0", "earlier")
+	f.notApplied("osp-a.yaml: CustomOperatingSystemProfile " + f.ps.Namespace + "/osp-a has version v1.1.0, which is higher than v1.0.0, and is never lowered: give the profile a version above v1.1.0")
+	f.toldOf("Warning ProfileRefused")
+	if f.custom().ResourceVersion != made.ResourceVersion || f.ps.Status.Profiles[0].Version != "v1.1.0" {
+		t.Error("it was changed")
+	}
+	last := f.commit("", "v1.2.0", "earlier")
+	f.applied("main@sha1:" + last)
+	f.has("v1.2.0", "earlier", last)
+}
+
+// What somebody changes is restored and reported.
+func TestCustomProfileChangedByHand(t *testing.T) {
+	f := newCustom(t)
+	commit := f.commit("", "v1.0.0", "one")
+	f.applied("main@sha1:" + commit)
+	for name, patch := range map[string]string{
+		"content":                      `{"spec":{"osVersion":"26.04"}}`,
+		"content and a higher version": `{"spec":{"osVersion":"26.04","version":"v9.9.9"}}`,
+		"content and a lower version":  `{"spec":{"osVersion":"26.04","version":"v0.1.0"}}`,
+		"annotations":                  `{"metadata":{"annotations":{"gitops.k8c.io/commit":"0000000000000000000000000000000000000000"}}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			f.t = t
+			f.told()
+			f.do(f.client.Patch(t.Context(), f.custom(), client.RawPatch(types.MergePatchType, []byte(patch)), client.FieldOwner("kubectl-edit")))
+			f.applied("main@sha1:" + commit)
+			if o := f.has("v1.0.0", "one", commit); o.Spec.OSVersion != "24.04" {
+				t.Errorf("it has osVersion %s", o.Spec.OSVersion)
+			}
+			f.toldOf("Warning ProfileRestored CustomOperatingSystemProfile " + f.ps.Namespace + "/osp-a was changed by hand, and has version v1.0.0 of Git again: change osp-a.yaml instead")
+			if f.look(); f.told() != "" {
+				t.Error("it was restored twice")
+			}
+		})
+	}
+	f.t = t
+	f.do(f.client.Delete(t.Context(), f.custom()))
+	f.applied("main@sha1:" + commit)
+	f.has("v1.0.0", "one", commit)
+	f.do(f.client.Patch(t.Context(), f.custom(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"osVersion":"26.04"}}`))))
+	f.told()
+	next := f.commit("", "v1.1.0", "two")
+	f.applied("main@sha1:" + next)
+	f.has("v1.1.0", "two", next)
+	f.toldOf("Warning ProfileRestored", "Normal ProfileCreated")
+}
+
+// An object that another made is never written, until its owner hands it over.
+func TestForeignCustomProfile(t *testing.T) {
+	for name, c := range map[string]struct {
+		labels, annotations map[string]string
+		says                string
+	}{
+		"by hand": {nil, nil, "was not made by osm-gitops, and is not changed: delete it there, rename the profile, or hand it over with the labels"},
+		"by Flux": {
+			map[string]string{"kustomize.toolkit.fluxcd.io/name": "osps", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}, nil,
+			"is applied by Kustomization flux-system/osps, and is not changed",
+		},
+		"by Argo CD": {
+			nil, map[string]string{"argocd.argoproj.io/tracking-id": "osps:operatingsystemmanager.k8c.io/CustomOperatingSystemProfile:NAMESPACE/osp-a"},
+			"is applied by Application argocd/osps, and is not changed",
+		},
+		"of another profile": {map[string]string{api.LabelManagedBy: api.FieldManager, api.LabelProfile: "osp-b"}, nil, "was not made by osm-gitops"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newCustom(t)
+			f.r.ArgoNamespace = "argocd"
+			for key, value := range c.annotations {
+				c.annotations[key] = strings.ReplaceAll(value, "NAMESPACE", f.ps.Namespace)
+			}
+			docs, err := profile.Decode("osp-a.yaml", []byte(profileFile("v1.0.0", "theirs")))
+			f.do(err)
+			theirs := &osm.CustomOperatingSystemProfile{ObjectMeta: metav1.ObjectMeta{Namespace: f.ps.Namespace, Name: "osp-a", Labels: c.labels, Annotations: c.annotations}, Spec: docs[0].Spec}
+			f.do(f.client.Create(t.Context(), theirs))
+			f.commit("", "v1.1.0", "ours")
+			f.notApplied("osp-a.yaml: CustomOperatingSystemProfile " + f.ps.Namespace + "/osp-a " + c.says)
+			f.toldOf("Warning TwoAppliers osp-a.yaml: CustomOperatingSystemProfile")
+			if f.custom().ResourceVersion != theirs.ResourceVersion || len(f.ps.Status.Profiles) != 0 {
+				t.Error("it was changed")
+			}
+		})
+	}
+}
+
+// Objects that are handed over by labels are followed from their own version on.
+func TestCustomProfileHandedOver(t *testing.T) {
+	f := newCustom(t)
+	docs, err := profile.Decode("osp-a.yaml", []byte(profileFile("v1.1.0", "theirs")))
+	f.do(err)
+	f.do(f.client.Create(t.Context(), &osm.CustomOperatingSystemProfile{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.ps.Namespace, Name: "osp-a", Labels: map[string]string{api.LabelManagedBy: api.FieldManager, api.LabelProfile: "osp-a"}},
+		Spec:       docs[0].Spec,
+	}))
+	f.commit("", "v1.0.0", "lower")
+	f.notApplied("has version v1.1.0, which is higher than v1.0.0")
+	f.commit("", "v1.1.0", "ours")
+	f.notApplied("has other content in version v1.1.0", "give the profile a new version")
+	same := f.commit("", "v1.1.1", "theirs")
+	f.told()
+	f.applied("main@sha1:" + same)
+	f.has("v1.1.1", "theirs", same)
+	if said := f.told(); strings.Contains(said, "ProfileRestored") {
+		t.Errorf("a take-over counts as an edit: %s", said)
+	}
+}
+
+// A cache that is behind leads neither to a lower version nor to a failure.
+func TestCustomProfileBehindTheCache(t *testing.T) {
+	f := newCustom(t)
+	f.applied("main@sha1:" + f.commit("", "v1.0.0", "one"))
+	stale := f.custom()
+	last := f.commit("", "v1.2.0", "two")
+	f.applied("main@sha1:" + last)
+	for name, get := range map[string]func(*osm.CustomOperatingSystemProfile) error{
+		"an earlier version": func(o *osm.CustomOperatingSystemProfile) error { stale.DeepCopyInto(o); return nil },
+		"no object": func(*osm.CustomOperatingSystemProfile) error {
+			return apierrors.NewNotFound(osm.GroupVersion.WithResource("customoperatingsystemprofiles").GroupResource(), "osp-a")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f.t = t
+			before := f.custom()
+			f.r.Client = interceptor.NewClient(f.client.(client.WithWatch), interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+					if o, ok := obj.(*osm.CustomOperatingSystemProfile); ok {
+						return get(o)
+					}
+					return c.Get(ctx, key, obj, opts...)
+				},
+			})
+			f.applied("main@sha1:" + last)
+			if f.custom().ResourceVersion != before.ResourceVersion {
+				t.Error("it was written")
+			}
+		})
+	}
+}
+
+// A profile that leaves the repository, or whose ProfileSource is deleted, stays in the seed: KKP
+// has copied it to clusters whose machines need it.
+func TestCustomProfileStays(t *testing.T) {
+	f := newCustom(t)
+	f.applied("main@sha1:" + f.commit("", "v1.0.0", "one"))
+	f.git("rm", "--quiet", "osp-a.yaml")
+	f.git("commit", "--quiet", "--message=none")
+	f.push()
+	f.told()
+	f.look()
+	f.toldOf(`Warning ProfileRemoved profile "osp-a" is no longer in the source; CustomOperatingSystemProfile osp-a remains: delete it when no user cluster needs it`)
+	f.custom()
+	f.do(f.client.Delete(t.Context(), f.ps))
+	if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(f.ps), f.ps); !apierrors.IsNotFound(err) {
+		t.Errorf("the ProfileSource waits: %v", err)
+	}
+	f.custom()
+}
