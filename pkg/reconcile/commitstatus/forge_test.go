@@ -288,6 +288,17 @@ func TestPoolsFollow(t *testing.T) {
 	}
 }
 
+// Without pools, as in a seed of KKP, a commit succeeds when its profiles are written. Other
+// configurations in the namespace do not count.
+func TestNoPools(t *testing.T) {
+	h, r := newHost(t), newReporter(t)
+	r.Pools = nil
+	ps := r.source("osps", "github", "https://github.com/octo/hello", h.url)
+	r.pool("one", "a", "v1", "older")
+	r.looked(ps, []string{"a"})
+	h.wait("success: 2 profiles applied (osm-gitops/eu-1)")
+}
+
 // A commit that is refused as a whole fails, also one that was applied before; and is
 // good again when what it was refused for is.
 func TestRefusedCommit(t *testing.T) {

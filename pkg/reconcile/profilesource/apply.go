@@ -190,7 +190,19 @@ func (w *profileWriter) create(ctx context.Context, key types.NamespacedName, l 
 	case err != nil && !apierrors.IsAlreadyExists(err):
 		return "", fmt.Errorf("creating %s %s: %w", w.kind(), key, err)
 	}
+	if err == nil {
+		err = w.checkStored(o, v)
+	}
 	return o.Annotations[api.AnnotationSignature], err
+}
+
+// checkStored returns an error if the API server dropped a part of what it was sent.
+func (w *profileWriter) checkStored(o *osm.OperatingSystemProfile, v profile.Version) error {
+	if profile.Digest(o.Spec) == v.Digest {
+		return nil
+	}
+	return &conflictError{err: fmt.Errorf("%s: the API server does not store all of %s %s in version %s: its CustomResourceDefinition lacks a field of the profile: update it, or remove the field",
+		cmp.Or(v.CurrentPath, v.Path), w.kind(), client.ObjectKeyFromObject(o), v.Version)}
 }
 
 // compose returns the object of a version, with its provenance.

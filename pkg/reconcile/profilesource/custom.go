@@ -76,8 +76,9 @@ func (w *profileWriter) follow(ctx context.Context, l syncState, v profile.Versi
 		return conflict("is refused by the API server with version %s: %w", v.Version, err)
 	case err != nil:
 		return written{}, fmt.Errorf("updating CustomOperatingSystemProfile %s: %w", key, err)
-	case profile.Digest(next.Spec) != v.Digest:
-		return conflict("does not store the content of version %s: compare its CustomResourceDefinition with that of OperatingSystemProfile", v.Version)
+	}
+	if err := w.checkStored(next, v); err != nil {
+		return written{}, err
 	}
 	did := written{created: v.Version != lastVersion, signed: next.Annotations[api.AnnotationSignature]}
 	if content != lastDigest || !did.created && !known && have.Annotations[api.AnnotationDigest] != "" {

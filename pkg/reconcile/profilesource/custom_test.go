@@ -2,13 +2,17 @@ package profilesource
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -208,6 +212,64 @@ func TestCustomProfileHandedOver(t *testing.T) {
 	if said := f.told(); strings.Contains(said, "ProfileRestored") {
 		t.Errorf("a take-over counts as an edit: %s", said)
 	}
+}
+
+// An object that is handed over with the content of Git gets its provenance, and nobody edited it.
+func TestCustomProfileHandedOverUnchanged(t *testing.T) {
+	f := newCustom(t)
+	docs, err := profile.Decode("osp-a.yaml", []byte(profileFile("v1.0.0", "same")))
+	f.do(err)
+	f.do(f.client.Create(t.Context(), &osm.CustomOperatingSystemProfile{
+		ObjectMeta: metav1.ObjectMeta{Namespace: f.ps.Namespace, Name: "osp-a", Labels: map[string]string{api.LabelManagedBy: api.FieldManager, api.LabelProfile: "osp-a"}},
+		Spec:       docs[0].Spec,
+	}))
+	commit := f.commit("", "v1.0.0", "same")
+	f.applied("main@sha1:" + commit)
+	f.has("v1.0.0", "same", commit)
+	if said := f.told(); strings.Contains(said, "ProfileRestored") {
+		t.Errorf("a take-over counts as an edit: %s", said)
+	}
+}
+
+// A field that the kind in the seed does not have is reported at each reconciliation, until it
+// has the field.
+func TestCustomProfileOfAnOlderKind(t *testing.T) {
+	f := newCustom(t)
+	c := cluster.Shared(t)
+	install := func(old bool, stored bool) {
+		crd, err := platforms.SeedCRD()
+		f.do(err)
+		if old {
+			versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+			f.do(err)
+			unstructured.RemoveNestedField(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "spec", "properties", "bootstrapConfig", "properties", "modules")
+			f.do(unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"))
+		}
+		f.do(c.ApplyObjects(context.WithoutCancel(t.Context()), crd))
+		// The API server serves a changed schema a moment later.
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+			docs, err := profile.Decode("osp-a.yaml", []byte(strings.Replace(profileFile("v1.0.0", "x"), "bootstrapConfig:\n", "bootstrapConfig:\n    modules: {runcmd: [ls]}\n", 1)))
+			f.do(err)
+			o := &osm.CustomOperatingSystemProfile{ObjectMeta: metav1.ObjectMeta{Namespace: f.ps.Namespace, Name: "probe"}, Spec: docs[0].Spec}
+			f.do(f.client.Create(context.WithoutCancel(t.Context()), o, client.DryRunAll))
+			if (o.Spec.BootstrapConfig.CloudInitModules != nil) == stored {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("the kind did not change")
+			}
+		}
+	}
+	install(true, false)
+	t.Cleanup(func() { install(false, true) })
+	f.do(os.WriteFile(filepath.Join(f.dir, "osp-b.yaml"), []byte(strings.NewReplacer("osp-a", "osp-b", "bootstrapConfig:\n", "bootstrapConfig:\n    modules: {runcmd: [ls]}\n").Replace(profileFile("v1.0.0", "two"))), 0o600))
+	commit := f.commit("", "v1.0.0", "one")
+	for range 2 {
+		f.notApplied("osp-b.yaml: the API server does not store all of CustomOperatingSystemProfile " + f.ps.Namespace + "/osp-b in version v1.0.0: its CustomResourceDefinition lacks a field of the profile")
+	}
+	f.has("v1.0.0", "one", commit)
+	install(false, true)
+	f.applied("main@sha1:" + commit)
 }
 
 // A cache that is behind leads neither to a lower version nor to a failure.
