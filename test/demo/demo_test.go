@@ -48,7 +48,7 @@ func TestDemo(t *testing.T) {
 	if t.Failed() || testing.Verbose() {
 		t.Log(out.String())
 	}
-	readmeShows(t, out.String())
+	pageShows(t, out.String())
 	example := []string{"research/batch", "shop/web-eu", "shop/web-us"}
 	others := []string{"research/gpu-campus", "research/gpu-cloud", "shop/cache-fra"}
 
@@ -134,25 +134,25 @@ var changing = regexp.MustCompile(`[0-9a-f]{7,40}|[0-9.]+ (s|KiB)\b|127\.0\.0\.1
 // progress is what a busy machine prints in between.
 var progress = regexp.MustCompile(`(?m)^   .* \.\.\. [0-9a-z]+\n|^   cluster: .*\n`)
 
-// readmeShows compares what README.md says the demo prints with what it prints.
-func readmeShows(t *testing.T, out string) {
+// pageShows compares what docs/demo.md says the demo prints with what it prints.
+func pageShows(t *testing.T, out string) {
 	t.Helper()
 	root, err := program.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "demo.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(readme), "What `make demo` prints:\n\n```\n")
+	_, rest, _ := strings.Cut(string(page), "## What it prints\n\n```\n")
 	shown, _, ok := strings.Cut(rest, "```\n")
 	if !ok {
-		t.Fatal("README.md does not show what the demo prints")
+		t.Fatal("docs/demo.md does not show what the demo prints")
 	}
 	out = progress.ReplaceAllString(out, "")
 	if diff := cmp.Diff(changing.ReplaceAllString(shown, "*"), changing.ReplaceAllString(out, "*")); diff != "" {
-		t.Errorf("README.md shows something else than the demo prints: paste it anew (-README +printed):\n%s", diff)
+		t.Errorf("docs/demo.md shows something else than the demo prints: paste it again (-page +printed):\n%s", diff)
 	}
 }
 

@@ -214,7 +214,6 @@ func left() map[string]string {
 		"docs/install.md: make image": "compiles for two machines: TestImages of test/image does, and looks into the layout",
 		"docs/install.md: $(hack/tool crane) push bin/image registry.example.com/platform/osm-gitops:v1.0.0":                                                                      "that registry does not exist",
 		"docs/install.md: cosign verify registry.example.com/platform/osm-gitops:v1.0.0 \\":                                                                                       "needs an image that the workflow of a release has signed, and Sigstore's servers",
-		"README.md: osm-gitops demo: from a commit to the user-data of a node, on a real API server":                                                                              "what make demo prints: test/demo executes it and compares",
 		"docs/audit-log.md: $ tail -1 /var/log/osm-gitops/audit.log | jq":                                                                                                         "its paths are those of an installation; TestVerifyAuditLog of cmd/osm-gitops has the command",
 		"docs/bundle.md: $ osm-gitops bundle --machine-deployments pools --cluster cluster.yaml -o mirrors > mirrors.txt":                                                         "downloads all that nodes need from the Internet, some hundred megabytes",
 		"docs/doctor.md: $ osm-gitops doctor":                                                                                                                                     "TestDoctor of test/e2e/operators executes it and compares each line",
@@ -231,7 +230,10 @@ func left() map[string]string {
 		"docs/ui.md: kubectl apply --server-side -f deploy/ui.yaml": "needs a name and a certificate by which the page is reached; pkg/inspect/ui and test/ui ask with tokens",
 		"docs/ui.md: curl -s -H \"Accept: application/json\" \"http://127.0.0.1:8087/?state=Behind\" | jq -r '.items[] | [.namespace, .name, .nodes.behind] | @tsv'": "needs osm-gitops ui at its own port; pkg/inspect/ui asks for each state",
 
+		"README.md: make build image": "pushes to a registry and a repository that do not exist: the cluster scene executes the same commands of the pages to which it refers",
+
 		// The demo's.
+		"docs/demo.md: osm-gitops demo: from a commit to the user-data of a node, on a real API server": "what make demo prints: test/demo executes it and compares",
 		"docs/demo.md: make demo KEEP=1": "runs until it is stopped: TestKeep of test/demo",
 		"docs/demo.md: export KUBECONFIG=/tmp/osm-gitops-demo-123456789/cluster/pki/admin.kubeconfig": "TestKeep of test/demo starts what it needs, test/chart gives the same values to the chart, and TestDoctor of test/e2e/operators finds the same",
 	}
