@@ -3,25 +3,12 @@ package docs_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/osm-gitops/osm-gitops/pkg/lint"
 )
-
-// rulesTable lists the rules of lint.
-func rulesTable() string {
-	var b strings.Builder
-	b.WriteString("| rule | severity | what it finds |\n|---|---|---|\n")
-	for _, r := range lint.Chapters()[0].Rules {
-		fmt.Fprintf(&b, "| `%s` | %s | %s %s |\n", r.Name, r.Severity, r.Summary, r.Help)
-	}
-	return b.String()
-}
 
 // lintSession shows what is said of an example with a mistake that shows for some pools only.
 func lintSession(t *testing.T, program string) string {

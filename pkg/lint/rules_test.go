@@ -59,8 +59,7 @@ func thePage() string {
 	var b strings.Builder
 	b.WriteString(`# Rules of osm-gitops lint
 
-*Reference.* This page lists all rules of [lint](lint.md), with severity and remedy.
-` + "`go test ./pkg/lint -update`" + ` generates it from the code.
+*Reference.* All rules of [lint](lint.md), with severity and remedy, generated from the code.
 
 | severity | meaning |
 |---|---|
@@ -68,8 +67,7 @@ func thePage() string {
 | warning | it works, but should not be merged without a reason |
 | note | information: makes no check fail |
 
-[.osm-gitops.yaml](lint-config.md) changes the severity of a rule, and accepts single
-findings for a reason.
+[.osm-gitops.yaml](lint-config.md) changes severities, and accepts findings with a reason.
 
 `)
 	for _, c := range lint.Chapters() {
