@@ -247,7 +247,7 @@ var textRules = []Rule{
 	{
 		Name: RuleRunDownload, Severity: SeverityError,
 		Summary: "A script is run while it is downloaded: `curl ... | sh`, `bash <(curl ...)`, `eval \"$(curl ...)\"`.",
-		Help: "If the connection fails, half of it has run, and nothing has verified it. " +
+		Help: "If the connection fails, half of it has run, unverified. " +
 			"Download it to a file, compare its SHA-256, then run it; or put it into the profile.",
 	},
 	{
@@ -287,7 +287,7 @@ var textRules = []Rule{
 	{
 		Name: RuleGoesOn, Severity: SeverityWarning,
 		Summary: "A script continues after a failed command: no `set -e`, or pipes without `pipefail`.",
-		Help: "An incomplete node joins the cluster and fails later. Begin with `set -euo pipefail` (sh: `set -eu`). " +
+		Help: "An incomplete node joins and fails later. Begin with `set -euo pipefail` (sh: `set -eu`). " +
 			"If the script must continue, set `-u` or `pipefail` without `-e`: the rule ignores such scripts, those with a single command, and `echo ... |`.",
 	},
 	{
@@ -304,7 +304,7 @@ var textRules = []Rule{
 	{
 		Name: RulePasswordlessSudo, Severity: SeverityWarning,
 		Summary: "Sudo does not require a password (`NOPASSWD`).",
-		Help: "Anyone with access to the account, over SSH or from a process, is root. Images of most clouds already have such an account, created by cloud-init. " +
+		Help: "Anyone with access to the account, over SSH or from a process, is root. Most cloud images already have such an account. " +
 			"Remove the entry, or suppress the finding.",
 	},
 	{
