@@ -213,7 +213,7 @@ var textRules = []Rule{
 	{
 		Name: RuleShellSyntax, Severity: SeverityError,
 		Summary: "A script has a syntax error.",
-		Help: "Commands before the error are executed, commands after it are not: the node remains partly configured. " +
+		Help: "Only the commands before it are executed. " +
 			"To reproduce it, run `bash -n FILE` on the files that `osm-gitops render -o dir=PATH` writes.",
 	},
 	{
@@ -232,7 +232,7 @@ var textRules = []Rule{
 	{
 		Name: RuleUncheckedDownload, Severity: SeverityWarning,
 		Summary: "A script downloads a file and does not compare it with a checksum or signature.",
-		Help: "https authenticates the server, not the content: a changed release, an error page or a truncated file would be used. " +
+		Help: "https authenticates the server, not the content. " +
 			"Compare it: `echo \"$sha256  $file\" | sha256sum --check --status`. " +
 			"The rule checks files that curl and wget write, and downloads piped into tar and similar programs. " +
 			"It ignores requests with credentials or their own CA, downloads of checksums, signatures and keys, and scripts that compute the file names and " +
@@ -241,7 +241,7 @@ var textRules = []Rule{
 	{
 		Name: RuleUnpinned, Severity: SeverityWarning,
 		Summary: "A download or package has no version: `latest`, a branch, `apt-get install kubelet`.",
-		Help: "The same commit creates a different node after the next release. Write the version, and change it in a commit. " +
+		Help: "Nodes change without a commit. Write the version, and change it in a commit. " +
 			"Packages: only those that a node needs to join, kubelet, kubeadm, kubectl, containerd, runc, Docker, CRI-O.",
 	},
 	{
@@ -259,7 +259,7 @@ var textRules = []Rule{
 	{
 		Name: RuleLiteralCredential, Severity: SeverityError,
 		Summary: "The profile contains a private key, a token or a password.",
-		Help: "Readers of the repository, of its history and of OperatingSystemProfiles can read it. Revoke it: it remains in the history. " +
+		Help: "Revoke it: it remains in the history of the repository. " +
 			"Nodes get credentials from the controller's settings, from the pool, or from a Secret that they fetch. " +
 			"The rule finds private keys, tokens of some services by their format, and constants that a script, a unit or a configuration file assigns to a name " +
 			"such as `password`, `AWS_SECRET_ACCESS_KEY` or `api_token`, or passes to `chpasswd`. " +
@@ -268,7 +268,7 @@ var textRules = []Rule{
 	{
 		Name: RuleReadableCredential, Severity: SeverityError,
 		Summary: "A file or unit contains a credential and is readable by every user of the node.",
-		Help: "A process that has escaped to any account of the node can read it: the bootstrap token, or a credential of a registry, mirror or proxy. " +
+		Help: "It is the bootstrap token, or a credential of a registry, mirror or proxy. " +
 			"Set `permissions: 600` (for a script: 700). " +
 			"Every user can read units through systemd: refer to a file in the unit, `EnvironmentFile=` or `LoadCredential=`.",
 	},
@@ -281,7 +281,7 @@ var textRules = []Rule{
 	{
 		Name: RuleTrace, Severity: SeverityError,
 		Summary: "A script with a credential uses `set -x`, `bash -x` or `curl --verbose`.",
-		Help: "The journal is stored, forwarded and readable by more users than the file with the credential. " +
+		Help: "More users can read the journal than the file with the credential. " +
 			"Remove the option, or write `set +x` before the script reads the credential and `set -x` after its last use.",
 	},
 	{
@@ -310,7 +310,7 @@ var textRules = []Rule{
 	{
 		Name: RuleAuthorizedKeys, Severity: SeverityWarning,
 		Summary: "A profile writes `authorized_keys`.",
-		Help: "Such a key gives access to every node with this profile, and revoking it requires a new version and new machines. " +
+		Help: "Revoking such a key requires a new version and new machines. " +
 			"Configure SSH keys in the pool: `spec.template.spec.providerSpec.value.sshPublicKeys` of the MachineDeployment.",
 	},
 }
@@ -330,7 +330,7 @@ var versionRules = []Rule{
 	{
 		Name: RuleNotChanged, Severity: SeverityError,
 		Summary: "The content of a profile changed, and its version did not.",
-		Help: "Nodes, records and audits refer to the version. The controller rejects the change and continues with the earlier content. " +
+		Help: "The controller rejects the change and continues with the earlier content. " +
 			"Give the profile a new version. Comments and the order of keys are not content.",
 	},
 	{
