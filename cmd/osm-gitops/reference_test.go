@@ -42,16 +42,16 @@ func TestReferenceNames(t *testing.T) {
 // dash or two.
 func TestReferenceMisuse(t *testing.T) {
 	for args, want := range map[string]string{
-		"osm-controller":                                         "--namespace: is required",
+		"osm-controller": "--namespace: is required",
 		"osm-controller -namespace kube-system controller":       `unexpected argument "controller"`,
 		"osm-controller --namespace=kube-system -worker-count=0": "--worker-count: 0 is too small",
 		"webhook -log-format json":                               "--namespace: is required",
 		"webhook --namespace a -log-format=xml":                  `--log-format: "xml" is neither JSON nor Console`,
 		"webhook -namespace kube-system -cert-dir=":              "--cert-dir: is empty: name the folder with tls.crt and tls.key",
 		"webhook -namespace kube-system -worker-count 3":         "unknown flag: --worker-count",
-		"webhook lint":                                           `unexpected argument "lint"`,
-		"osm-gitops -namespace kube-system":                      "unknown shorthand flag: 'n' in -namespace",
-		"osm-gitops webhook":                                     `unknown command "webhook"`,
+		"webhook lint":                      `unexpected argument "lint"`,
+		"osm-gitops -namespace kube-system": "unknown shorthand flag: 'n' in -namespace",
+		"osm-gitops webhook":                `unknown command "webhook"`,
 	} {
 		var out, errs bytes.Buffer
 		words := strings.Fields(args)

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -170,6 +171,9 @@ func setUp(ctx context.Context, opts *Options, facts nodeFacts) (ctrl.Manager, e
 		if facts.registry, err = cacheOfOne(mgr, cfg, secret, cache.TransformStripManagedFields()); err != nil {
 			return nil, err
 		}
+	}
+	if err := addLeaseReporter(mgr, opts, types.NamespacedName{Namespace: opts.Namespace, Name: opts.Shard.Lease(LeaseName)}); err != nil {
+		return nil, err
 	}
 	if facts.flux, err = fluxOf(mgr, cfg, opts, facts.mirrors.Dir); err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -207,6 +208,9 @@ func newWorkerManager(ctx context.Context, management ctrl.Manager, opts *Option
 		}
 	}
 	if err := facts.sources.KnowPools(ctx, mgr); err != nil {
+		return nil, err
+	}
+	if err := addLeaseReporter(mgr, opts, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: opts.Shard.Lease(WorkerLeaseName)}); err != nil {
 		return nil, err
 	}
 	return mgr, addPools(ctx, management, mgr, opts, facts)

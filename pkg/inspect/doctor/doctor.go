@@ -93,7 +93,7 @@ func (d *Doctor) Examine(ctx context.Context) Report {
 		w.clocks()
 		webhooks, policies := webhookChecks{w}, policyChecks{w}
 		for _, check := range []func(context.Context){
-			w.kinds, w.rights, policies.controllerPolicies, w.namespace, w.leases, w.clusterInfo, w.sources, w.repositories,
+			w.kinds, w.rights, policies.controllerPolicies, w.namespace, w.leases, w.successors, w.clusterInfo, w.sources, w.repositories,
 			webhooks.webhooks, policies.policies, w.pools, w.references, w.settings, w.tokens,
 		} {
 			check(ctx)

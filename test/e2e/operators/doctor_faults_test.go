@@ -17,6 +17,7 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -221,6 +222,30 @@ func (p *patient) otherNamespace() {
 	p.among(doctor.Problem, "namespace", "should run in namespace other, but kube-system has Lease operating-system-manager, OperatingSystemProfile osp-a", "--namespace", "other")
 	// Other findings about an empty namespace are not faults of this installation.
 	p.said = slices.Concat(p.said[:before], slices.DeleteFunc(p.said[before:], func(f doctor.Finding) bool { return f.Check != "namespace" }))
+}
+
+// successors are Deployments of operating-system-manager, as a platform installs them.
+func (p *patient) successors() {
+	p.Must(p.Cluster.Apply(p.T.Context(), e2e.RepoPath("test/platforms/kubeone/deployments.yaml")))
+	const name = "operating-system-manager"
+	found := 0
+	for _, f := range p.among(doctor.Problem, "lease", "Deployment kube-system/operating-system-manager runs operating-system-manager (quay.io/kubermatic/operating-system-manager:v1.11.2)") {
+		if f.Check != "lease" || f.Level != doctor.Problem {
+			continue
+		}
+		found++
+		if !e2e.ContainsAll(f.Remedy, []string{"plain installations: ", "KubeOne: set operatingSystemManager.deploy: false", "KKP: ", "spec.userCluster.operatingSystemManager"}) {
+			p.T.Errorf("the remedy is %q", f.Remedy)
+		}
+	}
+	if found != 1 {
+		p.T.Errorf("%d Deployments are reported, want 1: the webhook has another lease", found)
+	}
+	p.patch(&appsv1.Deployment{}, e2e.Namespace, name, `{"spec":{"replicas":0}}`)
+	p.finds(doctor.Note, "lease", "Deployment kube-system/operating-system-manager of operating-system-manager (quay.io/kubermatic/operating-system-manager:v1.11.2) is scaled to 0")
+	p.Must(p.Client.DeleteAllOf(p.T.Context(), &appsv1.Deployment{}, client.InNamespace(e2e.Namespace)))
+	p.Must(p.Client.Delete(p.T.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: e2e.Namespace, Name: name + "-webhook"}}))
+	p.healthy()
 }
 
 func (p *patient) brokenPolicies() {

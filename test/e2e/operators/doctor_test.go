@@ -112,6 +112,7 @@ func TestDoctor(t *testing.T) {
 	p.Run("rights", func(*testing.T) { p.brokenRights() })
 	p.Run("controller policy", func(*testing.T) { p.brokenControllerPolicy() })
 	p.Run("namespace", func(*testing.T) { p.otherNamespace() })
+	p.Run("successors", func(*testing.T) { p.successors() })
 	p.Run("policies", func(*testing.T) { p.brokenPolicies() })
 	p.Run("git", func(*testing.T) { p.fromHere() })
 	p.Run("settings", func(*testing.T) { p.doubtfulSettings(flags) })

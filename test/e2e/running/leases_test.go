@@ -2,6 +2,7 @@ package running
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -9,8 +10,11 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/osm-gitops/osm-gitops/test/e2e"
@@ -52,6 +56,48 @@ func TestReplicaThatWaits(t *testing.T) {
 	reachable("0")
 	w.restart()
 	reachable("1")
+}
+
+// A replica that waits for the lease logs who holds it, and a Deployment of operating-system-manager
+// that would take it next, once. Then it leads.
+func TestHolderIsReported(t *testing.T) {
+	s := newSystem(t)
+	s.Lease(e2e.MainLease)
+	if err := s.Cluster.Apply(t.Context(), e2e.RepoPath("test/platforms/kubeone/deployments.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx := context.WithoutCancel(t.Context())
+		s.NoError(s.Client.DeleteAllOf(ctx, &appsv1.Deployment{}, client.InNamespace(e2e.Namespace)))
+		s.NoError(s.Client.Delete(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: e2e.Namespace, Name: "operating-system-manager-webhook"}}))
+	})
+	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
+	s.Source()
+	s.Start("--leader-elect=true", "--log-format=JSON")
+	lines := func(says ...string) int {
+		s.LogMu.Lock()
+		defer s.LogMu.Unlock()
+		n := 0
+		for line := range strings.Lines(s.Log.String()) {
+			if e2e.ContainsAll(line, says) {
+				n++
+			}
+		}
+		return n
+	}
+	holder := []string{`"waiting for the lease"`, `"lease":"kube-system/operating-system-manager"`, `"holder":"another"`}
+	successor := []string{`"operating-system-manager takes the lease as soon as this controller releases it"`, `"image":"quay.io/kubermatic/operating-system-manager:v1.11.2"`, "KubeOne: ", "KKP: "}
+	s.Eventually("the log to name both", func() error {
+		if lines(holder...) == 0 || lines(successor...) == 0 {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	s.DeleteLease(e2e.MainLease)
+	s.Ready(first)
+	if n := lines(successor...); n != 1 {
+		t.Errorf("the Deployment is reported %d times", n)
+	}
 }
 
 // Both leases of the contract are required: while another program, such as the reference, holds

@@ -1,0 +1,93 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Successor is a Deployment of operating-system-manager. It waits for the controller's lease,
+// and takes over as soon as the controller releases it.
+type Successor struct {
+	// Name and Image identify the Deployment in its namespace.
+	Name, Image string
+	// Replicas is 0 if it is scaled down.
+	Replicas int32
+}
+
+// SuccessorRemedy removes a Successor. Two platforms create it again.
+const SuccessorRemedy = "plain installations: delete this Deployment; " +
+	"KubeOne: set operatingSystemManager.deploy: false first, because kubeone apply creates and scales it again; " +
+	"KKP: set the image under spec.userCluster.operatingSystemManager of the KubermaticConfiguration to that of osm-gitops, because KKP reconciles it"
+
+// Successors returns the Deployments of operating-system-manager in a namespace.
+func Successors(ctx context.Context, from client.Reader, namespace string) ([]Successor, error) {
+	var list appsv1.DeploymentList
+	if err := from.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("listing Deployments in %s: %w", namespace, err)
+	}
+	var out []Successor
+	for _, d := range list.Items {
+		i := slices.IndexFunc(d.Spec.Template.Spec.Containers, runsReference)
+		if i < 0 {
+			continue
+		}
+		s := Successor{Name: d.Name, Image: d.Spec.Template.Spec.Containers[i].Image, Replicas: 1} // the API's default
+		if d.Spec.Replicas != nil {
+			s.Replicas = *d.Spec.Replicas
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// The last part of the image's name, and the two programs in it (contract, section 11).
+const (
+	referenceImage      = "operating-system-manager"
+	referenceController = "osm-controller"
+	referenceWebhook    = "webhook"
+	ownImage            = "osm-gitops"
+)
+
+// runsReference reports whether a container runs the controller of operating-system-manager.
+// Its webhook has the same image and another lease. Our image answers to the same commands.
+func runsReference(c corev1.Container) bool {
+	image, _, _ := strings.Cut(path.Base(c.Image), "@")
+	image, _, _ = strings.Cut(image, ":")
+	program := ""
+	if len(c.Command) > 0 {
+		program = path.Base(c.Command[0])
+	}
+	switch program {
+	case referenceWebhook:
+		return false
+	case referenceController:
+		return !strings.Contains(image, ownImage)
+	}
+	return image == referenceImage
+}
+
+// successors reports the Deployments of operating-system-manager next to the controller.
+func (w *run) successors(ctx context.Context) {
+	found, err := Successors(ctx, w.Management.Client, w.Namespace)
+	if err != nil {
+		w.addUnreadable(checkLease, w.Management, "Deployments of namespace "+w.Namespace, err)
+		return
+	}
+	for _, s := range found {
+		f := Finding{
+			Check: checkLease, Level: Problem, Cluster: w.in(w.Management), Remedy: SuccessorRemedy,
+			Found: fmt.Sprintf("Deployment %s/%s runs operating-system-manager (%s), which takes Lease %s as soon as the controller releases it", w.Namespace, s.Name, s.Image, w.LeaseName),
+		}
+		if s.Replicas == 0 {
+			f.Level, f.Found = Note, fmt.Sprintf("Deployment %s/%s of operating-system-manager (%s) is scaled to 0: with a replica it takes Lease %s as soon as the controller releases it", w.Namespace, s.Name, s.Image, w.LeaseName)
+		}
+		w.add(f)
+	}
+}
