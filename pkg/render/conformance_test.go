@@ -43,6 +43,20 @@ func TestConformanceIgnition(t *testing.T) {
 	ignition.Validate(t, docs...)
 }
 
+// What the reference renders reads no data that only this project has.
+func TestConformanceCheckReference(t *testing.T) {
+	engine := render.NewEngine()
+	for _, c := range conformance.Cases(t) {
+		in, err := c.Input(t)
+		if err != nil || c.WantError != "" {
+			continue
+		}
+		if err := engine.CheckReference(in.Profile); err != nil {
+			t.Errorf("%s: %v", c.Name, err)
+		}
+	}
+}
+
 // TestConformance renders the cases of the corpus and compares them with the
 // reference implementation's output.
 func TestConformance(t *testing.T) {

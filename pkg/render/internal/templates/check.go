@@ -37,7 +37,8 @@ func (s *Stage) Reading(names []string, wrong string) []*invalid.Error {
 		if p == nil {
 			return
 		}
-		for _, t := range p.defined() {
+		before := len(problems)
+		for _, t := range p.defined() { // in the order of their names
 			walk(t.Root, func(n parse.Node) bool {
 				chain := fieldsOf(n)
 				if i := slices.IndexFunc(chain, func(name string) bool { return slices.Contains(names, name) }); i >= 0 {
@@ -46,6 +47,7 @@ func (s *Stage) Reading(names []string, wrong string) []*invalid.Error {
 				return true
 			})
 		}
+		slices.SortStableFunc(problems[before:], func(a, b *invalid.Error) int { return cmp.Compare(a.Line, b.Line) })
 	}
 	for _, t := range s.templates {
 		find(t.tmpl, t.text, t.field, "")
@@ -53,9 +55,6 @@ func (s *Stage) Reading(names []string, wrong string) []*invalid.Error {
 	for _, f := range s.Files {
 		find(f.tmpl, f.Text, f.Field, f.Path)
 	}
-	slices.SortStableFunc(problems, func(a, b *invalid.Error) int {
-		return cmp.Or(cmp.Compare(a.Field, b.Field), cmp.Compare(a.Line, b.Line))
-	})
 	return invalid.InStage(s.Name, problems...)
 }
 
