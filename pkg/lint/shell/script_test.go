@@ -3,6 +3,7 @@ package shell
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -72,6 +73,25 @@ func TestWord(t *testing.T) {
 		}
 		if len(last.Args) != 1 || last.Args[0].Text != want.Text || last.Args[0].Dynamic != want.Dynamic {
 			t.Errorf("%s: got %+v, want %+v", script, last.Args, want)
+		}
+	}
+}
+
+// A wrapper without a command remains.
+func TestUnwrap(t *testing.T) {
+	for args, want := range map[string]string{
+		"sudo -n":               "sudo -n",
+		"sudo -u":               "sudo -u",
+		"env A=b":               "env A=b",
+		"timeout 5":             "timeout 5",
+		"command":               "command",
+		"command -v x":          "command -v x",
+		"command -p x":          "x",
+		"sudo -E timeout 5 x a": "x a",
+		"sudo -- -x":            "-x",
+	} {
+		if got := strings.Join(Unwrap(strings.Fields(args)), " "); got != want {
+			t.Errorf("%s: got %s, want %s", args, got, want)
 		}
 	}
 }

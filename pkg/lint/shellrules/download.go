@@ -371,9 +371,7 @@ func (s *script) managerIn(f *syntax.FuncDecl) string {
 func shown(text string) string {
 	if scheme, rest, ok := strings.Cut(text, "://"); ok {
 		host, _, _ := strings.Cut(rest, "/")
-		if i := strings.LastIndexByte(host, '@'); i >= 0 {
-			text = scheme + "://" + rest[i+1:]
-		}
+		text = scheme + "://" + rest[strings.LastIndexByte(host, '@')+1:]
 	}
 	const most = 120 // bytes
 	if len(text) > most {

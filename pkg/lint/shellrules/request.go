@@ -171,9 +171,7 @@ func isHTTP(text string) bool { return len(text) > 7 && strings.EqualFold(text[:
 // nearby reports whether an http URL refers to the machine itself or to its cloud.
 func nearby(text string) bool {
 	host, _, _ := strings.Cut(text[7:], "/")
-	if i := strings.LastIndexByte(host, '@'); i >= 0 {
-		host = host[i+1:]
-	}
+	host = host[strings.LastIndexByte(host, '@')+1:]
 	if u, err := url.Parse("http://" + host); err == nil {
 		host = u.Hostname()
 	}
