@@ -253,14 +253,14 @@ func bundleSession(t *testing.T, program string) string {
 func userDataLimits() string {
 	limits := render.UserDataLimits()
 	var b strings.Builder
-	b.WriteString("| provider | bytes | counted | says who |\n|---|---|---|---|\n")
+	b.WriteString("| provider | bytes | counted | source |\n|---|---|---|---|\n")
 	for _, provider := range slices.Sorted(maps.Keys(limits)) {
 		l := limits[provider]
-		counted := l.Measured
+		counted := strings.ReplaceAll(l.Measured, "as it is", "plain")
 		if counted == "compressed" {
-			counted += " with gzip; Flatcar's as it is"
+			counted = "with gzip; Flatcar's plain"
 		}
-		fmt.Fprintf(&b, "| `%s` | %d | %s | [%s](%s) |\n", provider, l.Bytes, counted, strings.Split(l.Source, "/")[2], l.Source)
+		fmt.Fprintf(&b, "| `%s` | %d | %s | [API](%s) |\n", provider, l.Bytes, counted, l.Source)
 	}
 	return b.String()
 }

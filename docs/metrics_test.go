@@ -3,6 +3,7 @@ package docs_test
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -25,6 +26,9 @@ func metricsTable() string {
 	}
 	return b.String()
 }
+
+// alertCommand is a command, a flag or an address in the text of an alert.
+var alertCommand = regexp.MustCompile(`kubectl (?:-n \S+ describe \w+ \w+|get np -o wide|apply --server-side -f \S+\w)|osm-gitops trace \S+|--[a-z-]+|/readyz`)
 
 // alertsTable is what deploy/monitoring alerts of.
 func alertsTable(t *testing.T) string {
@@ -50,7 +54,8 @@ func alertsTable(t *testing.T) string {
 			if after == "" {
 				after = "at once"
 			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.Alert, r.Labels["severity"], after, r.Annotations["description"])
+			says := strings.NewReplacer("{{ $labels.namespace }}", "NAMESPACE", "{{ $labels.name }}", "NAME").Replace(r.Annotations["description"])
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", r.Alert, r.Labels["severity"], after, alertCommand.ReplaceAllString(says, "`$0`"))
 		}
 	}
 	return b.String()

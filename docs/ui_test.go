@@ -50,19 +50,28 @@ func pageFields(t *testing.T) string {
 			others = "with " + strings.Join(also, ", ")
 		}
 		fmt.Fprintf(&b, "\n| `%s` | %s | |\n|---|---|---|\n", name, others)
+		var rows [][3]string // fields in a row with the same type and meaning share one
 		for _, f := range s.Fields.List {
-			b.WriteString(pageField(t, name, f))
+			row, ok := pageField(t, name, f)
+			if last := len(rows) - 1; ok && last >= 0 && rows[last][1] == row[1] && rows[last][2] == row[2] {
+				rows[last][0] += ", " + row[0]
+			} else if ok {
+				rows = append(rows, row)
+			}
+		}
+		for _, row := range rows {
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", row[0], row[1], row[2])
 		}
 	}
 	return b.String() + "\n"
 }
 
-// pageField is a row for a field that is part of the JSON.
-func pageField(t *testing.T, of string, f *ast.Field) string {
+// pageField is the name, type and meaning of a field that is part of the JSON.
+func pageField(t *testing.T, of string, f *ast.Field) (row [3]string, ok bool) {
 	t.Helper()
 	kind := strings.NewReplacer("*", "", "time.Time", "time", "trace.Result", "object", "verify.Report", "object", "int32", "int").Replace(typeName(f.Type))
 	if f.Tag == nil {
-		return ""
+		return row, false
 	}
 	tag, err := strconv.Unquote(f.Tag.Value)
 	if err != nil {
@@ -73,7 +82,7 @@ func pageField(t *testing.T, of string, f *ast.Field) string {
 	if about == "" {
 		t.Errorf("%s.%s says nothing about itself", of, f.Names[0].Name)
 	}
-	return fmt.Sprintf("| `%s` | `%s` | %s |\n", name, kind, about)
+	return [3]string{"`" + name + "`", "`" + kind + "`", about}, true
 }
 
 func typeName(e ast.Expr) string {

@@ -87,7 +87,7 @@ func (f *verifyFlags) bind(fs *pflag.FlagSet) {
 	f.person.Bind(fs)
 	f.repo.Bind(fs)
 	fs.Lookup("repo").Usage = "`PATH-or-URL` of the Git repository to trust; empty: the recorded one"
-	fs.Lookup("revision").Usage = "`REV` of --repo: a branch, a tag or a commit, whose first-parent history has to contain the profile; default the revision that the ProfileSource follows"
+	fs.Lookup("revision").Usage = "`REV` of --repo, with the profile in its first-parent history: a branch, tag or commit; default what the ProfileSource follows"
 	fs.Lookup("path").Usage = "`FOLDER` of the profiles in --repo; default the folder of the ProfileSource"
 	fs.StringVar(&f.cache, "cache-dir", "", "`FOLDER` for fetched repositories; empty: a temporary one")
 	fs.StringArrayVar(&f.keys, "keys", nil, "`FILE` with trusted public keys for commits: OpenPGP in ASCII armor, or allowed_signers; repeatable. Empty: those of the ProfileSource")
