@@ -2,6 +2,7 @@ package manager
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,8 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/doctor"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 const (
@@ -28,12 +31,12 @@ type kindReporter struct {
 	live      client.Reader
 	recorder  events.EventRecorder
 	namespace string
-	reported  map[string]bool
+	reported  string
 }
 
 // addKindReporter adds the report to a manager.
 func addKindReporter(mgr ctrl.Manager, opts *Options) error {
-	r := &kindReporter{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: mgr.GetEventRecorder(api.FieldManager), namespace: opts.Namespace}
+	r := &kindReporter{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}, namespace: opts.Namespace}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		for {
 			timer := time.NewTimer(r.report(ctx))
@@ -57,16 +60,13 @@ func (r *kindReporter) report(ctx context.Context) time.Duration {
 	if err := r.client.List(ctx, &sources, client.InNamespace(r.namespace)); err != nil || len(sources.Items) == 0 {
 		return kindsRetry
 	}
-	now := map[string]bool{}
-	for _, text := range found {
-		now[text] = true
-		if r.reported[text] {
-			continue
-		}
+	text := strings.Join(found, "; ")
+	if text != "" && text != r.reported {
 		for i := range sources.Items {
-			r.recorder.Eventf(&sources.Items[i], nil, corev1.EventTypeWarning, api.EventForeignKind, "Compare", "%s: pools are served with it; apply deploy/admission.yaml, which has the rules that it lacks", text)
+			r.recorder.Eventf(&sources.Items[i], nil, corev1.EventTypeWarning, api.EventForeignKind, "Compare", "%s",
+				redact.Shorten(redact.Printable(text+": pools are served; apply deploy/admission.yaml, which has the rules of this release's definitions"), redact.MaxEvent))
 		}
 	}
-	r.reported = now
+	r.reported = text
 	return kindsPoll
 }

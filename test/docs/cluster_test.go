@@ -202,9 +202,6 @@ func (w *world) run(dir, name string, args ...string) {
 	}
 }
 
-// kubectl is built from the module beside this test.
-var kubectl = program.Program{Name: "kubectl", Sources: "test/docs/kubectl", Package: ".", Args: []string{"-trimpath", "-ldflags=-s -w"}, Minutes: "a minute"}
-
 // kubectl puts it where the commands of a page find it.
 func (w *world) kubectl() {
 	w.t.Helper()
@@ -212,7 +209,7 @@ func (w *world) kubectl() {
 	if _, err := os.Lstat(link); err == nil {
 		return // another scene has
 	}
-	path, err := kubectl.Path(w.t.Context(), os.Stderr)
+	path, err := program.Kubectl.Path(w.t.Context(), os.Stderr)
 	if errors.Is(err, program.ErrUnavailable) {
 		unavailable(w.t, err)
 	}

@@ -78,8 +78,14 @@ var Ignition = Program{
 	Env:  []string{"CGO_ENABLED=1"},
 }
 
+// Kubectl is that of the commands in docs, and of "kubeone apply".
+var Kubectl = Program{
+	Name: "kubectl", Sources: "test/docs/kubectl", Package: ".", Minutes: "a minute",
+	Args: []string{"-trimpath", "-ldflags=-s -w"},
+}
+
 // Programs are all of them.
-var Programs = []Program{ControlPlane, Kubelet, Containerd, Ignition}
+var Programs = []Program{ControlPlane, Kubelet, Containerd, Ignition, Kubectl}
 
 // Path returns the path of the program. If it does not exist it is built, which can take minutes
 // the first time; during a build progress gets a line every ten seconds. Concurrent callers wait

@@ -50,6 +50,7 @@ func TestMigration(t *testing.T) {
 	s.observe(api.ReasonWouldChange, "50 pools, 50 whose documents have the same meaning")
 
 	l.takeOver(t, foreseen)
+	l.backAndForth(t)
 	l.change(t, secrets)
 	s.Stop()
 	l.handBack(t)
@@ -132,6 +133,26 @@ func (l *legacy) takeOver(t *testing.T, foreseen *dryrun.Report) {
 	if again := s.dryRun(t); again.Writes != 0 || again.Failed() {
 		t.Errorf("beside the controller, which has nothing left to do, a dry run says\n%s", again.Text())
 	}
+}
+
+// backAndForth hands the cluster back and takes it over again, while nothing changes: no Secret with
+// a document is replaced, in either direction.
+func (l *legacy) backAndForth(t *testing.T) {
+	t.Helper()
+	s := l.s
+	s.Stop()
+	if status, _, errs := s.handback(); status != 0 {
+		t.Fatalf("handing back ended with %d: %s", status, errs)
+	}
+	l.checkKept(t)
+	s.Start()
+	s.Eventually("the controller to have nothing left to do", func() error {
+		if again := s.dryRun(t); again.Writes != 0 || again.Failed() {
+			return errors.New(again.Text())
+		}
+		return nil
+	})
+	l.checkKept(t)
 }
 
 // change pushes other profiles, whose content replaces each Secret once.

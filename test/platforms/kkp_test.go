@@ -1,0 +1,201 @@
+package platforms
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/e2e"
+)
+
+// kkpUser is the user of the kubeconfig that KKP gives to operating-system-manager.
+const kkpUser = "operating-system-manager"
+
+// kkpManager reconciles the definitions of a user cluster.
+const kkpManager = "user-cluster-controller-manager"
+
+// replaceKinds replaces the specs of both definitions, by those of KKP and by ours in turn, until the
+// context ends. It returns the number of replacements.
+func replaceKinds(ctx context.Context, cl client.Client, every time.Duration) (*atomic.Int64, <-chan error) {
+	var count atomic.Int64
+	done := make(chan error, 1)
+	go func() {
+		done <- func() error {
+			theirs, err := CRDs()
+			if err != nil {
+				return err
+			}
+			for turn := 0; ; turn++ {
+				for _, crd := range theirs {
+					want := crd
+					if turn%2 == 1 {
+						ours, err := Read("deploy", "crds", crd.GetName()[strings.Index(crd.GetName(), ".")+1:]+"_"+strings.Split(crd.GetName(), ".")[0]+".yaml")
+						if err != nil {
+							return err
+						}
+						want = ours[0]
+					}
+					if err := replaceKind(ctx, cl, want); err != nil {
+						if ctx.Err() != nil {
+							return nil
+						}
+						return err
+					}
+				}
+				count.Add(1)
+				select {
+				case <-ctx.Done():
+					return nil
+				case <-time.After(every):
+				}
+			}
+		}()
+	}()
+	return &count, done
+}
+
+// replaceKind writes the spec of a definition, as KKP does.
+func replaceKind(ctx context.Context, cl client.Client, want *unstructured.Unstructured) error {
+	for {
+		live := &unstructured.Unstructured{}
+		live.SetGroupVersionKind(want.GroupVersionKind())
+		if err := cl.Get(ctx, client.ObjectKeyFromObject(want), live); err != nil {
+			return err
+		}
+		live.Object["spec"] = want.DeepCopy().Object["spec"]
+		if err := cl.Update(ctx, live, client.FieldOwner(kkpManager)); !apierrors.IsConflict(err) {
+			return err
+		}
+	}
+}
+
+// With the permissions that KKP grants and deploy/kkp, the controller serves pools as KKP's user.
+// While the definitions are replaced again and again every pool gets each version, and none is
+// rejected. An event and doctor say who installs them.
+func TestKKP(t *testing.T) {
+	c := cluster.Start(t, cluster.Options{Audit: true})
+	s := e2e.NewSystemOn(t, c)
+	for _, file := range []string{"test/platforms/kkp/rbac.yaml", "deploy/kkp/user-cluster.yaml"} {
+		if err := c.Apply(t.Context(), e2e.RepoPath(file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	theirs, err := CRDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, crd := range theirs {
+		if err := replaceKind(t.Context(), s.Client, crd); err != nil {
+			t.Fatal(err)
+		}
+	}
+	config, err := clientcmd.LoadFromFile(c.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range config.AuthInfos {
+		user.Impersonate = kkpUser
+	}
+	s.Identity = filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, s.Identity); err != nil {
+		t.Fatal(err)
+	}
+
+	const pools = 50
+	s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
+	s.Source()
+	for i := range pools {
+		s.Pool(fmt.Sprintf("pool-%02d", i), "osp-a")
+	}
+	s.Start("--leader-elect=true")
+	for i := range pools {
+		s.Served(fmt.Sprintf("pool-%02d", i), "v1.0.0")
+	}
+	said := "CustomResourceDefinition operatingsystemconfigs.operatingsystemmanager.k8c.io differs"
+	s.Eventually("the event about the definitions", func() error {
+		for _, note := range s.NotesIn(e2e.Namespace, "osps", api.EventForeignKind) {
+			if strings.Contains(note, said) && strings.Contains(note, `as written by "`+kkpManager+`"`) {
+				return nil
+			}
+		}
+		return fmt.Errorf("events are %q", s.NotesIn(e2e.Namespace, "osps", api.EventForeignKind))
+	})
+	if _, out, errs := s.Runs("doctor", "--kubeconfig", c.Kubeconfig, "--namespace", e2e.Namespace); !strings.Contains(out, said) || !strings.Contains(out, `"`+kkpManager+`" at `) {
+		t.Errorf("doctor says\n%s%s", out, errs)
+	}
+
+	replacing, stop := context.WithCancel(t.Context())
+	defer stop()
+	count, done := replaceKinds(replacing, s.Client, 200*time.Millisecond)
+	for version := 1; version <= 3 || count.Load() < 10; version++ {
+		s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", fmt.Sprintf("v1.%d.0", version), fmt.Sprintf("echo %d", version))})
+		for i := range pools {
+			s.Served(fmt.Sprintf("pool-%02d", i), fmt.Sprintf("v1.%d.0", version))
+		}
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	s.Eventually("every pool to be ready", func() error {
+		var list osm.OperatingSystemConfigList
+		if err := s.Client.List(t.Context(), &list, client.InNamespace(e2e.Namespace)); err != nil {
+			return err
+		}
+		var err error
+		for _, osc := range list.Items {
+			var secret corev1.Secret
+			key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: strings.TrimSuffix(osc.Name, "-config") + "-bootstrap-config"}
+			err = errors.Join(err, s.Client.Get(t.Context(), key, &secret))
+			if a := osc.Annotations; a[api.AnnotationRefused] != "" || a[api.AnnotationInputDigest] != secret.Annotations[api.AnnotationInputDigest] {
+				err = errors.Join(err, fmt.Errorf("%s is not ready: %q", osc.Name, a[api.AnnotationRefused]))
+			}
+		}
+		if len(list.Items) != pools {
+			err = errors.Join(err, fmt.Errorf("there are %d configurations", len(list.Items)))
+		}
+		return err
+	})
+	for i := range pools {
+		for _, reason := range []string{api.EventWriteRefused, api.EventProfileError} {
+			if notes := s.Notes(fmt.Sprintf("pool-%02d", i), reason); len(notes) > 0 {
+				t.Errorf("pool-%02d has the events %q", i, notes)
+			}
+		}
+	}
+	// What was allowed by KKP alone, or by deploy/kkp, was enough.
+	s.Stop()
+	log, err := os.ReadFile(c.AuditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	for line := range strings.Lines(string(log)) {
+		if !strings.Contains(line, `"impersonatedUser":{"username":"`+kkpUser+`"`) {
+			continue
+		}
+		asked++
+		if strings.Contains(line, `"authorization.k8s.io/decision":"forbid"`) || strings.Contains(line, "denied request") {
+			t.Errorf("forbidden was %s", line)
+		}
+	}
+	if asked < pools {
+		t.Errorf("the audit log has %d requests of the controller", asked)
+	}
+}
