@@ -55,6 +55,7 @@ func TestGenerated(t *testing.T) {
 		{"metrics.md", "metrics", metricsTable()},
 		{"metrics.md", "alerts", alertsTable(t)},
 		{"install.md", "values", valuesTable(t)},
+		{"compatibility.md", "platforms", platformsTable(t)},
 		{"permissions.md", "rbac", permissions(t, "rbac.yaml")},
 		{"permissions.md", "management", permissions(t, "two-clusters/management.yaml", "rbac.yaml")},
 		{"permissions.md", "worker", permissions(t, "two-clusters/worker.yaml", "rbac.yaml")},
