@@ -232,6 +232,11 @@ func left() map[string]string {
 
 		"README.md: make build image": "pushes to a registry and a repository that do not exist: the cluster scene executes the same commands of the pages to which it refers",
 
+		// Those of a seed of KKP, whose kinds TestSeed of test/e2e/running installs with the same manifests.
+		"docs/kkp-seed.md: kubectl apply --server-side -f deploy/crds/gitops.k8c.io_profilesources.yaml -f deploy/kkp/seed.yaml": "TestSeed of test/e2e/running applies both files",
+		"docs/kkp-seed.md: kubectl -n kubermatic create role osps-git --verb=get --resource=secrets --resource-name=osps-git":    "grants the right to a Secret of the user's",
+		"docs/kkp-seed.md: kubectl -n kubermatic get profilesources":                                                             "needs the kind of KKP: TestSeed of test/e2e/running reads the same fields",
+
 		// The demo's.
 		"docs/demo.md: osm-gitops demo: from a commit to the user-data of a node, on a real API server": "what make demo prints: test/demo executes it and compares",
 		"docs/demo.md: make demo KEEP=1": "runs until it is stopped: TestKeep of test/demo",
