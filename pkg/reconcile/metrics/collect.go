@@ -13,7 +13,7 @@ func shared(s string) string { return unique.Make(s).Value() }
 
 // vectors are the metrics that client_golang stores.
 func (m *Metrics) vectors() []prometheus.Collector {
-	return append(append(m.provenance.all(), m.journal.all()...), m.fetches, m.failures, m.rotated, m.renderings)
+	return append(append(m.provenance.all(), m.journal.all()...), m.fetches, m.failures, m.rotated, m.unsent, m.renderings)
 }
 
 // Describe describes all metrics.

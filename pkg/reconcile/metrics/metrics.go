@@ -22,6 +22,7 @@ type Metrics struct {
 	fetches    *prometheus.HistogramVec
 	failures   *prometheus.CounterVec
 	rotated    *prometheus.CounterVec
+	unsent     *prometheus.CounterVec
 	renderings *prometheus.HistogramVec
 	provenance provenance
 	journal    journalCounts
@@ -82,6 +83,7 @@ func New() *Metrics {
 		fetches:    sourceFetch.histogram([]float64{.01, .1, 1, 10, 60, 600}),
 		failures:   sourceFailures.counter(),
 		rotated:    rotations.counter(),
+		unsent:     unsent.counter(),
 		renderings: renderSec.histogram([]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, 1}),
 	}
 }
@@ -165,6 +167,13 @@ func (m *Metrics) PoolGone(key types.NamespacedName) {
 func (m *Metrics) Rotated(reason string) {
 	if m != nil {
 		m.rotated.WithLabelValues(reason).Inc()
+	}
+}
+
+// EventDropped counts an event about a pool that was not emitted, by its reason.
+func (m *Metrics) EventDropped(reason string) {
+	if m != nil {
+		m.unsent.WithLabelValues(reason).Inc()
 	}
 }
 

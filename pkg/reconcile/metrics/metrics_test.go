@@ -64,6 +64,7 @@ func full() *Metrics {
 	m.PoolRefused(key("web"), "OperatingSystemProfileError")
 	m.PoolRefused(key("new"), "Waiting")
 	m.Rotated(Created)
+	m.EventDropped("ConfigRotated")
 	m.Rendered(time.Millisecond)
 	m.Nodes(func() []NodeCount {
 		return []NodeCount{
@@ -131,6 +132,7 @@ func TestSeries(t *testing.T) {
 		`osm_gitops_nodes{behind="No",evidence="Reported"} 4`,
 		`osm_gitops_nodes{behind="Yes",evidence="Inferred"} 2`,
 		`osm_gitops_pool_bootstrap_token_expiry_timestamp_seconds{name="web",namespace="shop"} 1.7000036e+09`,
+		`osm_gitops_pool_events_dropped_total{reason="ConfigRotated"} 1`,
 		`osm_gitops_pool_info{commit="3f2a9c1",name="web",namespace="shop",profile="osp-ubuntu",version="v1.9.0"} 1`,
 		`osm_gitops_pool_node_token_expiry_timestamp_seconds{name="web",namespace="shop"} 1.7000864e+09`,
 		`osm_gitops_pool_ready{name="new",namespace="shop"} 0`,

@@ -104,6 +104,8 @@ type Reconciler struct {
 	values   desired.Values        // of cloudProviderSpecs
 	archived archive.State         // of records
 
+	routine eventLimiter // of events about all pools
+
 	replacing sync.Mutex // held while a Secret is absent
 
 	key digestKey // of credentials and tokens
@@ -149,6 +151,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.reporter().reportSuspended(seen)
 	}
 	todo.was = previousStateOf(seen.objects)
+	todo.was.announce = r.reporter().announces(todo)
 	err = r.writer().apply(ctx, seen, todo)
 	if r.cache.cacheRejection(seen, todo, err, r.Clock.Now()) {
 		return ctrl.Result{RequeueAfter: racedRetry}, nil
@@ -229,7 +232,7 @@ func (r *Reconciler) writer() writer {
 // reporter reports what comes of runs.
 func (r *Reconciler) reporter() reporter {
 	return reporter{
-		recorder: r.Recorder, metrics: r.Metrics, journal: r.Journal, cache: &r.cache, clock: r.Clock,
+		recorder: r.Recorder, metrics: r.Metrics, journal: r.Journal, cache: &r.cache, routine: &r.routine, clock: r.Clock,
 		archived: r.Management.Live, namespace: r.Namespace,
 	}
 }

@@ -7,8 +7,10 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
@@ -51,10 +53,35 @@ type reporter struct {
 	metrics  *metrics.Metrics
 	journal  Journal // nil is none
 	cache    *poolCache
+	routine  *eventLimiter
 	clock    clock.PassiveClock
 	// archived reads the records of the namespace.
 	archived  client.Reader
 	namespace string
+}
+
+// The events ConfigCreated and ConfigRotated pass a token bucket: if many pools change at once, an
+// event for each of them would be a fifth of the requests.
+const (
+	routineBurst     = 25
+	routinePerSecond = 1
+)
+
+// eventLimiter is the token bucket. The zero value is full.
+type eventLimiter struct {
+	once   sync.Once
+	bucket *rate.Limiter
+}
+
+func (l *eventLimiter) allow(now time.Time) bool {
+	l.once.Do(func() { l.bucket = rate.NewLimiter(routinePerSecond, routineBurst) })
+	return l.bucket.AllowN(now, 1)
+}
+
+// announces reports whether an event is emitted about the configuration that a plan creates. One
+// that says what differs from the documents of another controller is never dropped.
+func (r reporter) announces(p plan) bool {
+	return p.osc != nil && !p.sameAgain && (p.takenOver || r.routine.allow(r.clock.Now()))
 }
 
 // report is the one place that turns an outcome into an event and a time of the next run. Errors
@@ -204,6 +231,8 @@ func (r reporter) event(md *cluster.MachineDeployment, kind, reason, note string
 type previousState struct {
 	objects objects
 	spec    *osm.OperatingSystemConfigSpec // of a configuration that was replaced
+	// announce is set if an event reports the next configuration.
+	announce bool
 	// refused is what the configuration said of a newer one.
 	refused string
 	// auditPending is set if the audit log lacks the present configuration.
@@ -286,12 +315,20 @@ func (r reporter) reportRotated(md *cluster.MachineDeployment, p plan) {
 	from, to := p.replaced, p.serving
 	if from.Object == "" {
 		r.metrics.Rotated(metrics.Created)
+		if !p.was.announce {
+			r.metrics.EventDropped(api.EventConfigCreated)
+			return
+		}
 		r.event(md, corev1.EventTypeNormal, api.EventConfigCreated,
 			fmt.Sprintf("made the configuration of profile %q %s%s%s", to.Profile, to.Version, at(to.Commit), p.differences()))
 		return
 	}
 	why := cause(from, to)
 	r.metrics.Rotated(why)
+	if !p.was.announce {
+		r.metrics.EventDropped(api.EventConfigRotated)
+		return
+	}
 	text := fmt.Sprintf("rotated from profile %q %s%s to %q %s%s", from.Profile, from.Version, at(from.Commit), to.Profile, to.Version, at(to.Commit))
 	switch why {
 	case metrics.Pool:
