@@ -13,6 +13,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 const (
@@ -47,7 +48,7 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 	writes := append(w.reliedOn(ctx, p),
 		func() (err error) {
 			if err = w.prepare(ctx, seen, p); err == nil {
-				osc, err = w.writeConfig(ctx, seen.objects.osc, p)
+				osc, err = w.writeConfig(ctx, seen, p)
 			}
 			if _, final := fault.Permanent(err); final && p.sameAgain {
 				refused, err = err, nil
@@ -105,7 +106,8 @@ func (w writer) prepare(ctx context.Context, seen *observed, p plan) error {
 
 // writeConfig replaces the configuration, whose spec is immutable, or patches its
 // annotations. It returns the configuration that exists afterwards.
-func (w writer) writeConfig(ctx context.Context, have *osm.OperatingSystemConfig, p plan) (*osm.OperatingSystemConfig, error) {
+func (w writer) writeConfig(ctx context.Context, seen *observed, p plan) (*osm.OperatingSystemConfig, error) {
+	have := seen.objects.osc
 	if p.osc == nil {
 		if p.oscMetadata == nil {
 			return have, nil
@@ -115,22 +117,26 @@ func (w writer) writeConfig(ctx context.Context, have *osm.OperatingSystemConfig
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replaceTime)
 	defer cancel()
 	var previous map[string]string
+	restore := func() (osm.OperatingSystemConfigSpec, error) { return w.renderRecord(ctx, seen, p.replaced) }
 	if have != nil {
-		var err error
-		if have, err = w.completeConfig(ctx, have); err != nil {
-			return nil, err
+		// An event says what differs. What cannot be rendered again has to be read to be restored.
+		if p.was.announce || p.replaced.Object == "" || !w.records.HasProfile(ctx, p.replaced) {
+			var err error
+			if have, err = w.completeConfig(ctx, have); err != nil {
+				return nil, err
+			}
+			spec := have.Spec
+			p.was.spec = &spec
+			restore = func() (osm.OperatingSystemConfigSpec, error) { return spec, nil }
 		}
 		previous = have.Annotations
-		if p.was != nil {
-			p.was.spec = &have.Spec
-		}
 		if p.replaced.Object != "" {
 			if err := w.archiveRecord(ctx, have); err != nil {
 				return nil, err
 			}
 			w.report.recordReplacedFact(ctx, have)
 		}
-		if err := client.IgnoreNotFound(w.clusterOf(have).Delete(ctx, have, client.Preconditions{UID: &have.UID})); err != nil {
+		if err := client.IgnoreNotFound(w.clusterOf(have).Delete(ctx, have, client.Preconditions{UID: &have.UID, ResourceVersion: &have.ResourceVersion})); err != nil {
 			return nil, fault.Raced(fmt.Errorf("deleting OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(have), err))
 		}
 	}
@@ -145,16 +151,37 @@ func (w writer) writeConfig(ctx context.Context, have *osm.OperatingSystemConfig
 		err = &fault.Refusal{Reason: api.EventWriteRefused, Err: err}
 	}
 	if have != nil && !errors.Is(err, fault.ErrRaced) {
-		// The last good generation is maintained from its record.
-		back := &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{
-			Namespace: have.Namespace, Name: have.Name, Labels: have.Labels, Annotations: maps.Clone(have.Annotations),
-		}, Spec: have.Spec}
-		delete(back.Annotations, api.AnnotationJournaled)
-		if again := w.management.Create(ctx, back, client.FieldOwner(api.FieldManager)); again != nil {
+		if again := w.restoreConfig(ctx, have, restore); again != nil {
 			err = errors.Join(err, fmt.Errorf("putting the one before back: %w", again))
 		}
 	}
 	return nil, err
+}
+
+// restoreConfig creates a configuration again that was deleted.
+func (w writer) restoreConfig(ctx context.Context, was *osm.OperatingSystemConfig, content func() (osm.OperatingSystemConfigSpec, error)) error {
+	spec, err := content()
+	if err != nil {
+		return err
+	}
+	back := &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{
+		Namespace: was.Namespace, Name: was.Name, Labels: was.Labels, Annotations: maps.Clone(was.Annotations),
+	}, Spec: spec}
+	delete(back.Annotations, api.AnnotationJournaled)
+	return w.management.Create(ctx, back, client.FieldOwner(api.FieldManager))
+}
+
+// renderRecord renders the content of a configuration from its record.
+func (w writer) renderRecord(ctx context.Context, seen *observed, rec render.Record) (osm.OperatingSystemConfigSpec, error) {
+	in, err := w.records.Restore(ctx, seen.md, rec, seen.values)
+	if err != nil {
+		return osm.OperatingSystemConfigSpec{}, err
+	}
+	out, err := w.engine.Render(in)
+	if err != nil {
+		return osm.OperatingSystemConfigSpec{}, err
+	}
+	return out.OSC, nil
 }
 
 // archiveRecord archives the record of a configuration that is about to be deleted.

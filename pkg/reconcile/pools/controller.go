@@ -226,7 +226,10 @@ func (r *Reconciler) reader() reader {
 
 // writer writes the objects of pools.
 func (r *Reconciler) writer() writer {
-	return writer{reader: r.reader(), archive: r.archive(), report: r.reporter(), key: &r.key, replacing: &r.replacing}
+	return writer{
+		reader: r.reader(), archive: r.archive(), records: r.records(), engine: r.Engine,
+		report: r.reporter(), key: &r.key, replacing: &r.replacing,
+	}
 }
 
 // reporter reports what comes of runs.

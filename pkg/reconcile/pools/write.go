@@ -21,6 +21,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 )
@@ -33,6 +34,8 @@ const swapAttempts = 20
 type writer struct {
 	reader
 	archive   archive.Archive
+	records   desired.Records
+	engine    Renderer
 	report    reporter
 	key       *digestKey
 	replacing *sync.Mutex // held while a Secret is absent

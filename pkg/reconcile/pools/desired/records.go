@@ -58,6 +58,12 @@ func (r Records) Restore(ctx context.Context, md *cluster.MachineDeployment, rec
 	return in.WithCredentials(credentials), nil
 }
 
+// HasProfile reports whether the content of a record's profile exists unchanged.
+func (r Records) HasProfile(ctx context.Context, rec render.Record) bool {
+	osp, err := r.Profiles.profileObject(ctx, r.Profiles.Cached, rec.Object)
+	return err == nil && r.Profiles.Digests.Of(osp) == rec.ObjectDigest
+}
+
 // keptSettings reads settings from the ConfigMap that is named by their digest.
 func (r Records) keptSettings(ctx context.Context, digest string) ([]byte, error) {
 	key := types.NamespacedName{Namespace: r.Profiles.Namespace, Name: lineage.SettingsName(digest)}
