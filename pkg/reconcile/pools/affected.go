@@ -182,17 +182,12 @@ func (a affected) pools(ctx context.Context, which func(*cluster.MachineDeployme
 	return out
 }
 
-// usersOfSecret maps a pool's Secret to the pool, and the getter's to all.
-func (a affected) usersOfSecret(ctx context.Context, obj client.Object) []crreconcile.Request {
+// usersOfGetter maps the Secret with the shared token to all pools.
+func (a affected) usersOfGetter(ctx context.Context, obj client.Object) []crreconcile.Request {
 	if obj.GetNamespace() == api.NamespaceCloudInitSettings && obj.GetName() == api.SecretGetterToken {
 		return a.allPools(ctx)
 	}
-	return owner(ctx, obj)
-}
-
-// owner maps an object to the pool it was made for.
-func owner(_ context.Context, obj client.Object) []crreconcile.Request {
-	return requestFor(ownerOf(obj))
+	return nil
 }
 
 func requestFor(pool string) []crreconcile.Request {

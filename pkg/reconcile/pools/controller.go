@@ -104,6 +104,7 @@ type Reconciler struct {
 	values   desired.Values        // of cloudProviderSpecs
 	archived archive.State         // of records
 
+	own     ownWrites
 	routine eventLimiter // of events about all pools
 
 	replacing sync.Mutex // held while a Secret is absent
@@ -114,6 +115,11 @@ type Reconciler struct {
 // Reconcile brings one pool's objects in line with its profile, its
 // MachineDeployment and the cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	defer r.own.begin(req.NamespacedName)()
+	return r.reconcile(ctx, req)
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var md cluster.MachineDeployment
 	err := r.Worker.Get(ctx, req.NamespacedName, &md)
 	gone := apierrors.IsNotFound(err)

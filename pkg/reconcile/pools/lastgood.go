@@ -182,6 +182,7 @@ type deletedConfig struct {
 type recordDeleted struct {
 	handler.EventHandler
 	cache *poolCache
+	own   *ownWrites
 }
 
 func (k recordDeleted) Update(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[crreconcile.Request]) {
@@ -192,7 +193,9 @@ func (k recordDeleted) Update(ctx context.Context, e event.UpdateEvent, q workqu
 }
 
 func (k recordDeleted) Delete(ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[crreconcile.Request]) {
-	k.keep(e.Object)
+	if !k.own.deletes(e.Object) { // what a run replaces, it archives
+		k.keep(e.Object)
+	}
 	k.EventHandler.Delete(ctx, e, q)
 }
 

@@ -56,6 +56,10 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 		return err
 	}
 	r.Indexed = true
+	r.Management.Client = recordingClient{r.Management.Client, &r.own}
+	r.Worker.Client = recordingClient{r.Worker.Client, &r.own}
+	// The priority of what is unchanged is low: changed pools come before those of a restart.
+	startOwner := handler.WithLowPriorityWhenUnchanged[client.Object, crreconcile.Request](startOwner{&r.own, r.Worker})
 	if err := mgr.Add(manager.RunnableFunc(r.archive().Run)); err != nil {
 		return fmt.Errorf("setting up the removal of old records: %w", err)
 	}
@@ -70,12 +74,13 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionStarted, waveChanged, r.Shard.Moved()))).
 		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemProfile{}, affected.usersOfObject())).
 		WatchesRawSource(source.Kind[client.Object](w.Management, &api.ProfileSource{}, affected.usersOfSource())).
-		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemConfig{}, recordDeleted{handler.EnqueueRequestsFromMapFunc(owner), &r.cache}, predicate.Or[client.Object](
+		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemConfig{}, recordDeleted{startOwner, &r.cache, &r.own}, predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
-		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(affected.usersOfSecret)).
-		Watches(&corev1.ServiceAccount{}, handler.EnqueueRequestsFromMapFunc(owner)).
-		Watches(&rbacv1.Role{}, handler.EnqueueRequestsFromMapFunc(owner), builder.WithPredicates(notCreated)).
-		Watches(&rbacv1.RoleBinding{}, handler.EnqueueRequestsFromMapFunc(owner), builder.WithPredicates(notCreated)).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(affected.usersOfGetter)).
+		Watches(&corev1.Secret{}, startOwner).
+		Watches(&corev1.ServiceAccount{}, startOwner).
+		Watches(&rbacv1.Role{}, startOwner, builder.WithPredicates(notCreated)).
+		Watches(&rbacv1.RoleBinding{}, startOwner, builder.WithPredicates(notCreated)).
 		WatchesRawSource(source.Kind(w.ClusterInfo, &corev1.ConfigMap{}, handler.TypedEnqueueRequestsFromMapFunc(
 			func(ctx context.Context, _ *corev1.ConfigMap) []crreconcile.Request { return affected.allPools(ctx) }), endpointChanged)).
 		WatchesRawSource(source.Channel(clockSet, handler.EnqueueRequestsFromMapFunc(

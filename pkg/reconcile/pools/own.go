@@ -1,0 +1,235 @@
+package pools
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	crreconcile "sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// ownWrites knows what runs of pools wrote, so that the watch events of those writes do not start
+// the pools again. An event that comes during a run of its pool waits for the end of the run: the
+// answer to a write can come after its event. The zero value is ready to use; losing it costs
+// runs, never correctness.
+type ownWrites struct {
+	mu    sync.Mutex
+	pools map[types.NamespacedName]*poolWrites
+}
+
+// poolWrites are those of a pool whose events are yet to come.
+type poolWrites struct {
+	running bool
+	unseen  []objectVersion // oldest first
+	waiting []ownedEvent
+}
+
+// maxUnseen bounds the writes of a pool whose events are yet to come: a watch that begins again
+// skips some.
+const maxUnseen = 64
+
+// objectVersion is one state of an object.
+type objectVersion struct {
+	uid             types.UID
+	resourceVersion string // empty for its deletion
+}
+
+// ownedEvent is a watch event of an object of a pool.
+type ownedEvent struct {
+	pool    types.NamespacedName
+	version objectVersion
+	// ignorable reports whether the event of an own write can be ignored.
+	ignorable func() bool
+	// enqueue starts the pool.
+	enqueue func()
+}
+
+// begin begins a run of a pool; the returned function ends it.
+func (o *ownWrites) begin(pool types.NamespacedName) (end func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.pools == nil {
+		o.pools = map[types.NamespacedName]*poolWrites{}
+	}
+	p := o.pools[pool]
+	if p == nil {
+		p = &poolWrites{}
+		o.pools[pool] = p
+	}
+	p.running = true
+	return func() {
+		o.mu.Lock()
+		waiting := p.waiting
+		p.running, p.waiting = false, nil
+		if len(p.unseen) == 0 {
+			delete(o.pools, pool)
+		}
+		o.mu.Unlock()
+		for _, e := range waiting {
+			o.handle(e)
+		}
+	}
+}
+
+// handle starts the pool of an event, unless a run of the pool caused the event.
+func (o *ownWrites) handle(e ownedEvent) {
+	o.mu.Lock()
+	own := false
+	if p := o.pools[e.pool]; p != nil {
+		if p.running {
+			p.waiting = append(p.waiting, e)
+			o.mu.Unlock()
+			return
+		}
+		if own = p.see(e.version); len(p.unseen) == 0 {
+			delete(o.pools, e.pool)
+		}
+	}
+	o.mu.Unlock()
+	if !own || !e.ignorable() {
+		e.enqueue()
+	}
+}
+
+// see reports whether a run wrote a version. Earlier versions of the object are not seen any
+// more. If another client wrote it, its deletion is not only ours either: a finalizer delayed it.
+func (p *poolWrites) see(v objectVersion) bool {
+	at := slices.Index(p.unseen, v)
+	i := -1
+	p.unseen = slices.DeleteFunc(p.unseen, func(u objectVersion) bool {
+		i++
+		return u.uid == v.uid && (at < 0 || i <= at)
+	})
+	return at >= 0
+}
+
+// wrote records a version that a run wrote.
+func (o *ownWrites) wrote(obj client.Object, resourceVersion string) {
+	pool, ok := poolOf(obj)
+	if !ok {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p, v := o.pools[pool], objectVersion{obj.GetUID(), resourceVersion}
+	if p == nil || !p.running || slices.Contains(p.unseen, v) { // an update that changes nothing has no event
+		return
+	}
+	p.unseen = append(p.unseen, v)
+	p.unseen = p.unseen[max(0, len(p.unseen)-maxUnseen):]
+}
+
+// notDeleted records that a deletion failed.
+func (o *ownWrites) notDeleted(obj client.Object) {
+	pool, _ := poolOf(obj)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if p := o.pools[pool]; p != nil {
+		p.unseen = slices.DeleteFunc(p.unseen, func(u objectVersion) bool { return u == objectVersion{obj.GetUID(), ""} })
+	}
+}
+
+// deletes reports whether a run deleted an object.
+func (o *ownWrites) deletes(obj client.Object) bool {
+	pool, _ := poolOf(obj)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p := o.pools[pool]
+	return p != nil && slices.Contains(p.unseen, objectVersion{obj.GetUID(), ""})
+}
+
+func poolOf(obj client.Object) (types.NamespacedName, bool) {
+	namespace, name, ok := cutKey(ownerOf(obj))
+	return types.NamespacedName{Namespace: namespace, Name: name}, ok
+}
+
+// recordingClient records what it writes.
+type recordingClient struct {
+	client.Client
+	own *ownWrites
+}
+
+func (c recordingClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	err := c.Client.Create(ctx, obj, opts...)
+	return c.record(obj, err)
+}
+
+func (c recordingClient) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
+	err := c.Client.Update(ctx, obj, opts...)
+	return c.record(obj, err)
+}
+
+func (c recordingClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	err := c.Client.Patch(ctx, obj, patch, opts...)
+	return c.record(obj, err)
+}
+
+func (c recordingClient) record(obj client.Object, err error) error {
+	if err == nil {
+		c.own.wrote(obj, obj.GetResourceVersion())
+	}
+	return err
+}
+
+func (c recordingClient) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
+	c.own.wrote(obj, "") // the answer does not say more
+	err := c.Client.Delete(ctx, obj, opts...)
+	if err != nil {
+		c.own.notDeleted(obj)
+	}
+	return err
+}
+
+// startOwner starts the pool that an object was made for, unless a run of the pool wrote the event.
+type startOwner struct {
+	own *ownWrites
+	// pools reads MachineDeployments from the cache.
+	pools client.Reader
+}
+
+type requestQueue = workqueue.TypedRateLimitingInterface[crreconcile.Request]
+
+func (s startOwner) Create(ctx context.Context, e event.CreateEvent, q requestQueue) {
+	s.handle(ctx, e.Object, e.Object.GetResourceVersion(), q)
+}
+
+func (s startOwner) Update(ctx context.Context, e event.UpdateEvent, q requestQueue) {
+	s.handle(ctx, e.ObjectNew, e.ObjectNew.GetResourceVersion(), q)
+	if ownerOf(e.ObjectOld) != ownerOf(e.ObjectNew) {
+		s.handle(ctx, e.ObjectOld, e.ObjectOld.GetResourceVersion(), q)
+	}
+}
+
+func (s startOwner) Delete(ctx context.Context, e event.DeleteEvent, q requestQueue) {
+	s.handle(ctx, e.Object, "", q)
+}
+
+func (s startOwner) Generic(ctx context.Context, e event.GenericEvent, q requestQueue) {
+	s.handle(ctx, e.Object, e.Object.GetResourceVersion(), q)
+}
+
+func (s startOwner) handle(ctx context.Context, obj client.Object, resourceVersion string, q requestQueue) {
+	pool, ok := poolOf(obj)
+	if !ok {
+		return
+	}
+	uid := obj.GetAnnotations()[api.AnnotationPoolUID]
+	s.own.handle(ownedEvent{
+		pool: pool, version: objectVersion{obj.GetUID(), resourceVersion},
+		// Objects of what is not a pool any more are removed by a run that finds them in the
+		// cache. As long as the cache has the pool, its end starts that run.
+		ignorable: func() bool {
+			var md cluster.MachineDeployment
+			err := s.pools.Get(ctx, pool, &md, client.UnsafeDisableDeepCopy)
+			return err == nil && isPool(&md) && string(md.UID) == uid
+		},
+		enqueue: func() { q.Add(crreconcile.Request{NamespacedName: pool}) },
+	})
+}
