@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -64,17 +63,8 @@ const (
 // source.Mirrors bounds what needs memory.
 const sourceConcurrency = 128
 
-// collectAfter is the growth of the controller's heap that starts a garbage collection, in
-// percent of the memory in use. With a thousand pools, Go's default of 100 needs a quarter
-// more memory than 50, mostly while idle; 50 needs a fifth more CPU while all of them
-// change at once. The environment variable GOGC overrides it.
-const collectAfter = 50
-
 // Run runs until ctx ends or a necessary part fails.
 func Run(ctx context.Context, opts *Options) error {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(collectAfter)
-	}
 	c, err := opts.clusters()
 	if err != nil {
 		return err
