@@ -24,12 +24,17 @@ const checkWebhooks = "webhooks"
 // section 9).
 const referenceService = "operating-system-manager-webhook"
 
+// ourHooks is how the names of our webhooks end, also in the configurations of other names that
+// deploy/kubeone has.
+const ourHooks = ".gitops.k8c.io"
+
 // soon is the remaining validity at which a certificate is reported. The controller renews
 // its own at 30 days.
 const soon = 14 * 24 * time.Hour
 
 // hook is one webhook with the address that its configuration names.
 type hook struct {
+	of       string // the configuration: resource and name
 	name     string
 	config   admissionregistrationv1.WebhookClientConfig
 	fails    bool // it rejects requests if it cannot be called
@@ -44,15 +49,19 @@ type webhookChecks struct{ *run }
 func (w webhookChecks) webhooks(ctx context.Context) {
 	before, found := len(w.Findings), 0
 	for _, c := range w.clusters() {
-		hooks, ok := w.hooksOf(ctx, c, api.WebhookConfigurationName)
+		hooks, ok := w.hooksOf(ctx, c)
 		if !ok {
 			return
 		}
-		found += len(hooks)
 		for _, h := range hooks {
-			w.hook(ctx, c, h)
+			switch {
+			case strings.HasSuffix(h.name, ourHooks):
+				found++
+				w.hook(ctx, c, h)
+			case leadsToReference(h.config):
+				w.referenceHook(ctx, c, h)
+			}
 		}
-		w.referenceHooks(ctx, c)
 	}
 	if found == 0 {
 		w.add(Finding{
@@ -73,32 +82,36 @@ func (w *run) webhooksThere(ctx context.Context, c *Cluster) bool {
 	return c.Client.Get(ctx, types.NamespacedName{Name: api.WebhookConfigurationName}, &m) == nil
 }
 
-// hooksOf returns the webhooks of both configurations of a name; it reports an error and
-// returns false.
-func (w webhookChecks) hooksOf(ctx context.Context, c *Cluster, name string) ([]hook, bool) {
+// hooksOf returns the webhooks of a cluster; it reports an error and returns false.
+func (w webhookChecks) hooksOf(ctx context.Context, c *Cluster) ([]hook, bool) {
 	var hooks []hook
-	var mutating admissionregistrationv1.MutatingWebhookConfiguration
-	var validating admissionregistrationv1.ValidatingWebhookConfiguration
-	key := types.NamespacedName{Name: name}
-	for _, obj := range []client.Object{&mutating, &validating} {
-		if err := client.IgnoreNotFound(c.Client.Get(ctx, key, obj)); err != nil {
-			w.addUnreadable(checkWebhooks, c, "webhook configuration "+name, err)
+	var mutating admissionregistrationv1.MutatingWebhookConfigurationList
+	var validating admissionregistrationv1.ValidatingWebhookConfigurationList
+	for _, list := range []client.ObjectList{&mutating, &validating} {
+		if err := c.Client.List(ctx, list); err != nil {
+			w.addUnreadable(checkWebhooks, c, "webhook configurations", err)
 			return nil, false
 		}
 	}
-	for _, h := range mutating.Webhooks {
-		hooks = append(hooks, newHook(h.Name, h.ClientConfig, h.FailurePolicy, mutating.Annotations))
+	for i := range mutating.Items {
+		of := &mutating.Items[i]
+		for _, h := range of.Webhooks {
+			hooks = append(hooks, newHook("mutatingwebhookconfiguration "+of.Name, h.Name, h.ClientConfig, h.FailurePolicy, of.Annotations))
+		}
 	}
-	for _, h := range validating.Webhooks {
-		hooks = append(hooks, newHook(h.Name, h.ClientConfig, h.FailurePolicy, validating.Annotations))
+	for i := range validating.Items {
+		of := &validating.Items[i]
+		for _, h := range of.Webhooks {
+			hooks = append(hooks, newHook("validatingwebhookconfiguration "+of.Name, h.Name, h.ClientConfig, h.FailurePolicy, of.Annotations))
+		}
 	}
 	return hooks, true
 }
 
-func newHook(name string, config admissionregistrationv1.WebhookClientConfig, policy *admissionregistrationv1.FailurePolicyType, annotations map[string]string) hook {
+func newHook(of, name string, config admissionregistrationv1.WebhookClientConfig, policy *admissionregistrationv1.FailurePolicyType, annotations map[string]string) hook {
 	_, a := annotations["cert-manager.io/inject-ca-from"]
 	_, b := annotations["cert-manager.io/inject-ca-from-secret"]
-	return hook{name, config, policy == nil || *policy == admissionregistrationv1.Fail, a || b}
+	return hook{of, name, config, policy == nil || *policy == admissionregistrationv1.Fail, a || b}
 }
 
 // hook checks one webhook.
@@ -197,37 +210,10 @@ func (w webhookChecks) servingCertificate(ctx context.Context) {
 
 func end(c *x509.Certificate) string { return c.NotAfter.UTC().Format(time.RFC3339) }
 
-// referenceHooks reports the webhooks of operating-system-manager that have no endpoint.
-// KubeOne and KKP install them under names that differ from its own manifests, so their
-// target identifies them.
-func (w webhookChecks) referenceHooks(ctx context.Context, c *Cluster) {
-	var mutating admissionregistrationv1.MutatingWebhookConfigurationList
-	var validating admissionregistrationv1.ValidatingWebhookConfigurationList
-	for _, list := range []client.ObjectList{&mutating, &validating} {
-		if err := c.Client.List(ctx, list); err != nil {
-			w.addUnreadable(checkWebhooks, c, "webhook configurations", err)
-			return
-		}
-	}
-	for i := range mutating.Items {
-		obj := &mutating.Items[i]
-		for _, h := range obj.Webhooks {
-			w.referenceHook(ctx, c, "mutatingwebhookconfiguration "+obj.Name, newHook(h.Name, h.ClientConfig, h.FailurePolicy, nil))
-		}
-	}
-	for i := range validating.Items {
-		obj := &validating.Items[i]
-		for _, h := range obj.Webhooks {
-			w.referenceHook(ctx, c, "validatingwebhookconfiguration "+obj.Name, newHook(h.Name, h.ClientConfig, h.FailurePolicy, nil))
-		}
-	}
-}
-
-func (w webhookChecks) referenceHook(ctx context.Context, c *Cluster, configuration string, h hook) {
-	if !leadsToReference(h.config) {
-		return
-	}
-	remedy := "after removing operating-system-manager: kubectl delete " + configuration
+// referenceHook reports a webhook of operating-system-manager that has no endpoint. KubeOne and KKP
+// install them under names that differ from its own manifests, so their target identifies them.
+func (w webhookChecks) referenceHook(ctx context.Context, c *Cluster, h hook) {
+	remedy := "after removing operating-system-manager: kubectl delete " + h.of
 	if h.config.Service == nil {
 		w.add(Finding{
 			Check: checkWebhooks, Level: Note, Cluster: w.in(c),

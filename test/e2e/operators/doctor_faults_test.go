@@ -430,8 +430,12 @@ func (p *patient) referenceLeft(like *admissionregistrationv1.MutatingWebhookCon
 	hook := *like.Webhooks[0].DeepCopy()
 	hook.FailurePolicy, hook.ClientConfig.Service.Name = &fail, "operating-system-manager-webhook"
 	hook.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"no": "namespace"}}
-	left.Webhooks = []admissionregistrationv1.MutatingWebhook{hook}
+	left.Webhooks = []admissionregistrationv1.MutatingWebhook{hook} // as in deploy/kubeone: ours
 	p.Must(p.Client.Create(p.T.Context(), left))
+	p.finds(doctor.Problem, "webhooks", "webhook "+hook.Name+" calls Service kube-system/operating-system-manager-webhook, which does not exist")
+	hook.Name = "operating-system-manager.kubermatic.io-machinedeployments"
+	left.Webhooks[0] = hook
+	p.Must(p.Client.Update(p.T.Context(), left))
 	p.finds(doctor.Problem, "webhooks", "of operating-system-manager calls Service kube-system/operating-system-manager-webhook, which does not exist: every request that it should check is rejected")
 	p.NoError(p.Client.Delete(p.T.Context(), left))
 
