@@ -61,9 +61,9 @@ func Conclude(f Facts) Conclusion {
 		c.Explanation = "the node reports this configuration, and its pool had it when the machine fetched its documents"
 	case first != nil:
 		c.Evidence, c.Configuration, c.Bootstrap = api.EvidenceInferred, first, first
-		c.Explanation = "it is what the pool had when the machine was created, and until the node joined it had no other"
+		c.Explanation = "the pool had this configuration from the creation of the machine until the node joined"
 		if len(candidates) > 1 {
-			c.Explanation = fmt.Sprintf("it is what the pool had when the machine was created; it had %d configurations until the node joined, and either document may be of any that is listed as possible", len(candidates))
+			c.Explanation = fmt.Sprintf("the pool had this configuration when the machine was created; it had %d configurations until the node joined, and each document can be from any of them", len(candidates))
 		}
 	default:
 		c.Explanation = why
@@ -100,7 +100,7 @@ func (f Facts) candidates() Timeline {
 // with the reason.
 func (f Facts) atCreation(candidates Timeline) (g *Generation, why string) {
 	if f.Window.From == nil {
-		return nil, "the Machine is younger than its Node, so that nothing tells when it fetched its documents: it was adopted, or restored"
+		return nil, "the Machine is younger than its Node, so the time when it fetched its documents is unknown: it was adopted or restored"
 	}
 	created := f.Window.From.Time
 	for i := range candidates {
@@ -109,17 +109,17 @@ func (f Facts) atCreation(candidates Timeline) (g *Generation, why string) {
 			continue // it ended just before
 		}
 		if g.Unrecorded && g.From.After(created.Add(Leeway)) {
-			return nil, fmt.Sprintf("when the machine was created, the pool had a configuration that there is no record of; it was replaced at %s", Stamp(g.From))
+			return nil, fmt.Sprintf("when the machine was created, the pool had a configuration without a record; it was replaced at %s", Stamp(g.From))
 		}
 		return g, ""
 	}
 	switch {
 	case len(f.Pool) == 0:
-		return nil, "there is no record of a configuration of its pool"
+		return nil, "no record of a configuration of its pool exists"
 	case f.Pool[0].From.After(f.Window.Until.Time):
-		return nil, fmt.Sprintf("the oldest configuration of its pool that there is a record of is of %s, after the node had joined", Stamp(f.Pool[0].From))
+		return nil, fmt.Sprintf("the oldest recorded configuration of its pool is from %s, after the node had joined", Stamp(f.Pool[0].From))
 	}
-	return nil, "there is no record of what its pool had from when the machine was created until the node joined"
+	return nil, "no record exists of the configuration that its pool had from the creation of the machine until the node joined"
 }
 
 // CompareReport compares a node's report with the records. It returns the configuration that the
@@ -191,7 +191,7 @@ func (f Facts) lacksRecords() bool {
 }
 
 func noRecords() Agreement {
-	return Agreement{metav1.ConditionUnknown, api.ReasonNoRecords, "there is no record to compare with of what its pool had then"}
+	return Agreement{metav1.ConditionUnknown, api.ReasonNoRecords, "no record exists of the configuration that its pool had then"}
 }
 
 // Stamp is a time as annotations have it.

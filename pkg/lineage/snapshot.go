@@ -248,7 +248,7 @@ func ReadSnapshot(from io.Reader) (*ClusterSnapshot, error) {
 		return nil, fmt.Errorf("line %d of the dump: %w", r.line+1, err)
 	}
 	if r.snapshot == nil || !r.ended {
-		return nil, errors.New("the dump ends before its end: it was cut off, or is no dump of osm-gitops trace --dump")
+		return nil, errors.New("the dump is incomplete, or was not written by osm-gitops trace --dump")
 	}
 	for _, objects := range []*SnapshotObjects{r.snapshot.Management, r.snapshot.Worker} {
 		for _, ofKind := range objects.Objects {
@@ -273,16 +273,16 @@ type snapshotReader struct {
 func (r *snapshotReader) read(text []byte) error {
 	var line snapshotLine
 	if err := json.Unmarshal(text, &line); err != nil {
-		return fmt.Errorf("it is no JSON of a dump: %w", err)
+		return fmt.Errorf("invalid JSON: %w", err)
 	}
 	switch {
 	case r.snapshot == nil:
 		return r.begin(line.Header)
 	case r.ended:
-		return errors.New("it comes after the end")
+		return errors.New("it is after the end")
 	case line.End != nil:
 		if r.ended = true; line.End.Objects != r.objects {
-			return fmt.Errorf("%d objects were written, and %d are there", line.End.Objects, r.objects)
+			return fmt.Errorf("incomplete dump: %d objects were written, %d were found", line.End.Objects, r.objects)
 		}
 		return nil
 	}
@@ -303,7 +303,7 @@ func (r *snapshotReader) read(text []byte) error {
 		}
 	}
 	if err := json.Unmarshal(line.Object, &obj); err != nil {
-		return fmt.Errorf("it is no object: %w", err)
+		return fmt.Errorf("invalid object: %w", err)
 	}
 	kind := obj.GroupVersionKind().GroupKind()
 	to.Objects[kind] = append(to.Objects[kind], SnapshotObject{Namespace: obj.Metadata.Namespace, Name: obj.Metadata.Name, Labels: obj.Metadata.Labels, JSON: line.Object})

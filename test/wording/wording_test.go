@@ -69,12 +69,9 @@ var exceptions = map[string]struct {
 	matches int
 	reason  string
 }{
-	"messages of pkg/inspect/trace":           {13, "texts of trails, which pages and tests quote"},
-	"messages of pkg/lineage":                 {10, "texts of trails, which pages and tests quote"},
-	"messages of pkg/reconcile/profilesource": {16, "texts of conditions and events, which pages and tests quote"},
-	"messages of pkg/render":                  {5, "a script that nodes get, whose bytes must not change"},
-	"messages of pkg/scaffold":                {15, "files that init writes into repositories"},
-	"messages of pkg/migrate/importer":        {4, "a file that import writes into repositories"},
+	"messages of pkg/render":           {5, "a script that nodes get, whose bytes must not change"},
+	"messages of pkg/scaffold":         {15, "files that init writes into repositories"},
+	"messages of pkg/migrate/importer": {4, "a file that import writes into repositories"},
 }
 
 var word = regexp.MustCompile(`[A-Za-z][A-Za-z'-]*`)

@@ -39,7 +39,7 @@ type Finding struct {
 	// Found describes the state.
 	Found string `json:"found"`
 	// Remedy says what to do; empty if nothing is necessary.
-	Remedy string `json:"do,omitempty"`
+	Remedy string `json:"remedy,omitempty"`
 }
 
 // Report has all findings in the order of the checks.

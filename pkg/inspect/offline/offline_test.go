@@ -133,14 +133,14 @@ func TestReadSnapshot(t *testing.T) {
 		text []byte
 		want string
 	}{
-		"nothing":              {nil, "ends before its end"},
-		"another file":         {[]byte("apiVersion: v1\n"), "line 1 of the dump: it is no JSON"},
+		"nothing":              {nil, "the dump is incomplete"},
+		"another file":         {[]byte("apiVersion: v1\n"), "line 1 of the dump: invalid JSON"},
 		"another JSON":         {[]byte(`{"kind":"List"}` + "\n"), "not the header of a dump"},
 		"another version":      {change(1, `"version":1`, `"version":9`), "the dump has version 9"},
-		"cut off":              {bytes.Join(lines[:len(lines)-2], nil), "ends before its end"},
+		"cut off":              {bytes.Join(lines[:len(lines)-2], nil), "the dump is incomplete"},
 		"a line is missing":    {bytes.Join(append(append([][]byte{}, lines[:3]...), lines[4:]...), nil), "objects were written"},
 		"an unknown cluster":   {change(3, `"cluster":"management"`, `"cluster":"moon"`), `line 3 of the dump: unknown cluster "moon"`},
-		"something afterwards": {append(bytes.Clone(dump), lines[1]...), "it comes after the end"},
+		"something afterwards": {append(bytes.Clone(dump), lines[1]...), "it is after the end"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := lineage.ReadSnapshot(bytes.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {

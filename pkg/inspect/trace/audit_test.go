@@ -75,7 +75,7 @@ func TestOtherNodes(t *testing.T) {
 	if got, want := states(tr), strings.Replace(whole, "Node Found, Machine Found, MachineSet Found", "Node Removed, Machine Removed, MachineSet Removed", 1); got != want {
 		t.Errorf("gone: steps\n%s\nwant\n%s", got, want)
 	}
-	if tr.Version != "v1.1.0" || tr.Node.Removed == nil || tr.Steps[0].Note != "it was noticed to be gone at 2026-03-01T13:10:00Z" || !tr.Known() {
+	if tr.Version != "v1.1.0" || tr.Node.Removed == nil || tr.Steps[0].Note != "the controller recorded its deletion at 2026-03-01T13:10:00Z" || !tr.Known() {
 		t.Errorf("gone: %+v %+v", tr, tr.Node)
 	}
 	tr = nodeTrail(t, e, "new")
@@ -86,7 +86,7 @@ func TestOtherNodes(t *testing.T) {
 		t.Errorf("new: steps %s", got)
 	}
 	var none *tracepkg.NotFoundError
-	if _, err := e.Clusters().Node(t.Context(), "nobody"); !errors.As(err, &none) || !strings.Contains(err.Error(), "there is no Node nobody") {
+	if _, err := e.Clusters().Node(t.Context(), "nobody"); !errors.As(err, &none) || !strings.Contains(err.Error(), "Node nobody does not exist") {
 		t.Errorf("nobody: %v", err)
 	}
 }
@@ -124,7 +124,7 @@ func TestMissingAndForeign(t *testing.T) {
 				clusterfixture.Delete[*machines.MachineDeployment](e, "workers")
 				clusterfixture.Delete[*osm.OperatingSystemConfig](e, "workers-kube-system-config")
 			},
-			node: "one", step: "MachineDeployment", state: tracepkg.Removed, note: "the pool is gone",
+			node: "one", step: "MachineDeployment", state: tracepkg.Removed, note: "the pool was deleted",
 		},
 		"a pool that was made again": {
 			change: func(e *clusterfixture.Estate) {
@@ -137,14 +137,14 @@ func TestMissingAndForeign(t *testing.T) {
 				osc := clusterfixture.Get[*osm.OperatingSystemConfig](e, "workers-kube-system-config")
 				osc.Annotations, osc.Labels = map[string]string{api.AnnotationOSPVersion: "v1.0.0"}, nil
 			},
-			node: "one", step: "OperatingSystemConfig", state: tracepkg.Foreign, note: "it has no record: operating-system-manager made it, or somebody by hand",
+			node: "one", step: "OperatingSystemConfig", state: tracepkg.Foreign, note: "it has no record: operating-system-manager or a user created it",
 		},
 		"a configuration whose record was edited": {
 			change: func(e *clusterfixture.Estate) {
 				a := clusterfixture.Get[*osm.OperatingSystemConfig](e, "workers-kube-system-config").Annotations
 				a[api.AnnotationRecord] = strings.Replace(a[api.AnnotationRecord], clusterfixture.Commit(2), clusterfixture.Commit(7), 1)
 			},
-			node: "one", step: "OperatingSystemConfig", state: tracepkg.Edited, disagrees: "its record does not have the digest that it says it has",
+			node: "one", step: "OperatingSystemConfig", state: tracepkg.Edited, disagrees: "its record does not match its digest annotation",
 		},
 		"a configuration whose annotation was edited": {
 			change: func(e *clusterfixture.Estate) {
@@ -173,7 +173,7 @@ func TestMissingAndForeign(t *testing.T) {
 			change: func(e *clusterfixture.Estate) {
 				clusterfixture.Get[*api.NodeProvenance](e, "one.0000000e").Status.Conditions = []metav1.Condition{{Type: api.AgreedCondition, Status: metav1.ConditionFalse, Reason: api.ReasonNeverCurrent, Message: "it reports another"}}
 			},
-			node: "one", step: "Node", state: tracepkg.Found, disagrees: "what the node says of itself: it reports another",
+			node: "one", step: "Node", state: tracepkg.Found, disagrees: "the node's report: it reports another",
 		},
 		"a profile that was edited": {
 			change: func(e *clusterfixture.Estate) {
@@ -187,7 +187,7 @@ func TestMissingAndForeign(t *testing.T) {
 				osp.Spec.BootstrapConfig.Files[0].Content.Inline.Data = "#!/bin/sh\nevil\n"
 				osp.Annotations[api.AnnotationDigest] = profile.Digest(osp.Spec)
 			},
-			node: "one", step: "OperatingSystemProfile", state: tracepkg.Edited, disagrees: "has other content than the record says",
+			node: "one", step: "OperatingSystemProfile", state: tracepkg.Edited, disagrees: "does not match the record",
 		},
 		"a profile that says another commit": {
 			change: func(e *clusterfixture.Estate) {
@@ -207,11 +207,11 @@ func TestMissingAndForeign(t *testing.T) {
 			change: func(e *clusterfixture.Estate) {
 				clusterfixture.Get[*corev1.Secret](e, "workers-kube-system-bootstrap-config").Annotations = nil
 			},
-			node: "new", step: "Secret", state: tracepkg.Foreign, note: "this controller did not make it",
+			node: "new", step: "Secret", state: tracepkg.Foreign, note: "this controller did not create it",
 		},
 		"a machine of nobody": {
 			change: func(e *clusterfixture.Estate) { clusterfixture.Get[*machines.Machine](e, "new").OwnerReferences = nil },
-			node:   "new", step: "MachineSet", state: tracepkg.Missing, note: "the Machine has no MachineSet as its owner: it stands alone",
+			node:   "new", step: "MachineSet", state: tracepkg.Missing, note: "no MachineSet owns the Machine",
 		},
 		"a node without a machine": {
 			change: func(e *clusterfixture.Estate) { clusterfixture.Delete[*machines.Machine](e, "new") },
@@ -219,15 +219,15 @@ func TestMissingAndForeign(t *testing.T) {
 		},
 		"records that may not be read": {
 			change: func(e *clusterfixture.Estate) { e.Unread = []string{"ControllerRevision"} },
-			node:   "one", step: "ControllerRevision", state: tracepkg.Unreadable, note: "the archived records of the pool: you may not read it",
+			node:   "one", step: "ControllerRevision", state: tracepkg.Unreadable, note: "the archived records of the pool: you have no permission to read it",
 		},
 		"Secrets that may not be read": {
 			change: func(e *clusterfixture.Estate) { e.Unread = []string{"Secret"} },
-			node:   "one", step: "Secret", state: tracepkg.Unreadable, note: "you may not read it",
+			node:   "one", step: "Secret", state: tracepkg.Unreadable, note: "you have no permission to read it",
 		},
 		"NodeProvenances that may not be read": {
 			change: func(e *clusterfixture.Estate) { e.Unread = []string{"NodeProvenance"} },
-			node:   "one", step: "Node", state: tracepkg.Found, note: "NodeProvenances: you may not read it",
+			node:   "one", step: "Node", state: tracepkg.Found, note: "NodeProvenances: you have no permission to read it",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -258,7 +258,7 @@ func TestByHand(t *testing.T) {
 	e.Join("workers", "one", clusterfixture.At(10), nil)
 	tr := nodeTrail(t, e, "one")
 	step := tr.Step("OperatingSystemProfile")
-	if tr.Commit != nil || tr.Version != "v1.0.0" || step.State != tracepkg.Foreign || !strings.Contains(step.Note, "no commit is known") || !tr.Known() {
+	if tr.Commit != nil || tr.Version != "v1.0.0" || step.State != tracepkg.Foreign || !strings.Contains(step.Note, "its commit is unknown") || !tr.Known() {
 		t.Errorf("got %+v, %+v", tr, step)
 	}
 	osp.Spec.Version = "v1.1.0"
@@ -291,18 +291,18 @@ func TestMachine(t *testing.T) {
 		t.Errorf("nobody: %v", err)
 	}
 	e.Unread = []string{"Machine"}
-	if _, err := e.Clusters().Machine(t.Context(), types.NamespacedName{Name: "bare"}); !errors.As(err, &none) || !strings.Contains(err.Error(), "you may not read it") {
+	if _, err := e.Clusters().Machine(t.Context(), types.NamespacedName{Name: "bare"}); !errors.As(err, &none) || !strings.Contains(err.Error(), "you have no permission to read it") {
 		t.Errorf("machines that may not be read: %v", err)
 	}
 	// An object that cannot be read can exist.
 	e.Unread = []string{"Machine", "Node", "NodeProvenance"}
 	unread := e.Clusters()
 	for asked, trace := range map[string]func() (*tracepkg.Result, error){
-		"whether there is a Node one": func() (*tracepkg.Result, error) { return unread.Node(t.Context(), "one") },
-		"whether there is a Machine one": func() (*tracepkg.Result, error) {
+		"whether Node one exists": func() (*tracepkg.Result, error) { return unread.Node(t.Context(), "one") },
+		"whether Machine one exists": func() (*tracepkg.Result, error) {
 			return unread.Machine(t.Context(), types.NamespacedName{Name: "one"})
 		},
-		"whether there is a NodeProvenance one": func() (*tracepkg.Result, error) { return unread.Provenance(t.Context(), "one") },
+		"whether NodeProvenance one exists": func() (*tracepkg.Result, error) { return unread.Provenance(t.Context(), "one") },
 	} {
 		if _, err := trace(); !errors.As(err, &none) || !strings.Contains(err.Error(), asked) || strings.Contains(err.Error(), "there is no ") {
 			t.Errorf("%s: %v", asked, err)

@@ -135,7 +135,7 @@ func rolesOf(is func(string) bool, commit, change, selectedBy string) []string {
 func (w *walk) sayUnread(unread []string) {
 	for _, text := range unread {
 		kind, note, _ := strings.Cut(text, "s: ")
-		w.add(Object{Kind: kind, Namespace: w.in.Namespace}, Unreadable, note+", so that pools may be missing below")
+		w.add(Object{Kind: kind, Namespace: w.in.Namespace}, Unreadable, note+", so pools can be missing below")
 	}
 }
 

@@ -42,7 +42,7 @@ type Clusters struct {
 }
 
 // mayNotRead is the note for an object that the user has no right to read.
-const mayNotRead = "you may not read it"
+const mayNotRead = "you have no permission to read it"
 
 // NotFoundError says that an object does not exist and no other object mentions it, or that the user
 // has no right to read if it exists.
@@ -53,9 +53,9 @@ type NotFoundError struct {
 }
 
 func (e *NotFoundError) Error() string {
-	text := fmt.Sprintf("there is no %s, and nothing that remembers one", e.Object)
+	text := fmt.Sprintf("%s does not exist, and no record refers to it", e.Object)
 	if strings.Contains(e.Hint, mayNotRead) {
-		text = fmt.Sprintf("whether there is a %s, or something that remembers one, is not known", e.Object)
+		text = fmt.Sprintf("whether %s exists, or a record refers to it, is unknown", e.Object)
 	}
 	if e.Hint != "" {
 		text += ": " + e.Hint

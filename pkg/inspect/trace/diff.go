@@ -29,9 +29,9 @@ func (c Clusters) Diff(ctx context.Context, t *Result) (*Diff, error) {
 	pool, ok := lineage.ParsePool(t.Pool)
 	switch {
 	case t.Behind == nil:
-		return nil, errors.New("there is nothing to compare: ask about a node, a machine with one, or a Secret")
+		return nil, errors.New("there is nothing to compare: name a node, a machine with a node, or a Secret")
 	case !ok || t.InputDigest == "":
-		return nil, errors.New("there is nothing to compare: the configuration is not known")
+		return nil, errors.New("there is nothing to compare: the configuration is unknown")
 	case t.Behind.InputDigest == "":
 		return nil, fmt.Errorf("there is nothing to compare with: pool %s has no configuration of this controller now", t.Pool)
 	}

@@ -33,7 +33,7 @@ func TestDiff(t *testing.T) {
 		t.Errorf("nothing changed: %+v (err %v)", diff, err)
 	}
 	clusterfixture.Delete[*osm.OperatingSystemProfile](e, osp.Name)
-	if _, err = e.Clusters().Diff(t.Context(), tr); err == nil || !strings.Contains(err.Error(), "there is no OperatingSystemProfile kube-system/osp-x-v1.2.0") {
+	if _, err = e.Clusters().Diff(t.Context(), tr); err == nil || !strings.Contains(err.Error(), "OperatingSystemProfile kube-system/osp-x-v1.2.0 does not exist") {
 		t.Errorf("without the profile: %v", err)
 	}
 }

@@ -46,7 +46,7 @@ func TestCommitUnread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if step := tr.Step("ControllerRevision"); step == nil || step.State != trace.Unreadable || !strings.Contains(step.Note, "pools may be missing") {
+	if step := tr.Step("ControllerRevision"); step == nil || step.State != trace.Unreadable || !strings.Contains(step.Note, "pools can be missing") {
 		t.Errorf("of a commit that is known: %+v", step)
 	}
 }

@@ -56,7 +56,7 @@ func (c Clusters) Machine(ctx context.Context, key types.NamespacedName) (*Resul
 // disownedBy says that what is known of a node is not of the machine that was asked about.
 func (t *Result) disownedBy(m *cluster.Machine) {
 	if step := t.Step("Machine"); step != nil && step.UID != "" && step.UID != m.UID {
-		t.disagree("Machine %s/%s (uid %s) says that it has node %q, and what is known of that node is of %s (uid %s)", m.Namespace, m.Name, m.UID, t.Node.Name, step.Object, step.UID)
+		t.disagree("Machine %s/%s (uid %s) names node %q, but the records of that node are of %s (uid %s)", m.Namespace, m.Name, m.UID, t.Node.Name, step.Object, step.UID)
 	}
 }
 
@@ -72,7 +72,7 @@ func (c Clusters) machineNamed(ctx context.Context, key types.NamespacedName) (*
 	case err != nil:
 		return nil, "", err
 	case len(found) > 1:
-		return nil, "", fmt.Errorf("machines of the name %q are in several namespaces, %s and %s among them: name one, machine/NAMESPACE/NAME", key.Name, found[0].Namespace, found[1].Namespace)
+		return nil, "", fmt.Errorf("several namespaces have a Machine %q, including %s and %s: write machine/NAMESPACE/NAME", key.Name, found[0].Namespace, found[1].Namespace)
 	case len(found) == 0:
 		return nil, note, nil
 	}

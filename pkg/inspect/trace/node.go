@@ -85,7 +85,7 @@ func (c Clusters) node(ctx context.Context, asked Object, name string) (*Result,
 		if w.npNote != "" || w.nodeNote != "" {
 			return nil, &NotFoundError{Object: asked, Hint: strings.TrimSpace("NodeProvenances: " + cmp.Or(w.npNote, "none") + "; Node: " + cmp.Or(w.nodeNote, "none"))}
 		}
-		return nil, &NotFoundError{Object: asked, Hint: "records are kept for --provenance-retention, 90 days unless told otherwise"}
+		return nil, &NotFoundError{Object: asked, Hint: "records are deleted after --provenance-retention, 90 days by default"}
 	}
 	t, err := w.ofNode(ctx)
 	if err == nil {
@@ -141,7 +141,7 @@ func (w *walk) ofNode(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	if chain.Pool.Name == "" {
-		w.Node.Explanation = "its pool is not known, so nothing tells what it was provisioned from"
+		w.Node.Explanation = "its pool is unknown, and so is the configuration that provisioned it"
 		w.Node.Evidence = api.EvidenceUnknown
 		return &w.Result, nil
 	}
@@ -188,23 +188,23 @@ func (w *walk) nodeStep() {
 			w.Node.Reported = cleanReport(&r)
 		}
 		if w.np == nil {
-			note = "nothing is written about it: the controller has not seen it, or it has no machine"
+			note = "it has no NodeProvenance: the controller has not seen it, or it has no machine"
 			if w.npNote != "" {
 				note = "NodeProvenances: " + w.npNote
 			}
 		}
 	case w.np.Status.Removed != nil:
-		state, note = Removed, "it was noticed to be gone at "+stamp(w.np.Status.Removed.Time)
+		state, note = Removed, "the controller recorded its deletion at "+stamp(w.np.Status.Removed.Time)
 	default:
-		state, note = Removed, cmp.Or(w.nodeNote, "it is gone, and the controller has not noticed yet")
+		state, note = Removed, cmp.Or(w.nodeNote, "it was deleted, and the controller has not recorded that yet")
 	}
 	w.Node.Name, w.Node.UID = clean(obj.Name), obj.UID
 	step := w.add(obj, state, note)
 	step.fact("joined", stamp(w.Node.Joined.Time))
 	step.fact("provider id", w.Node.ProviderID)
 	if r := w.Node.Reported; r != nil {
-		step.fact("says config", r.Config)
-		step.fact("says commit", r.Commit)
+		step.fact("reported configuration", r.Config)
+		step.fact("reported commit", r.Commit)
 	}
 	w.agreement()
 }
@@ -238,7 +238,7 @@ func (w *walk) askAgain() {
 func (w *walk) setAgreed(status metav1.ConditionStatus, reason, message string) {
 	w.Node.Agreed = &Agreement{Status: status, Reason: clean(reason), Message: clean(message)}
 	if status == metav1.ConditionFalse {
-		w.disagree("what the node says of itself: %s", message)
+		w.disagree("the node's report: %s", message)
 	}
 }
 
@@ -273,9 +273,9 @@ func (w *walk) owners(ctx context.Context, m *cluster.Machine) (lineage.Chain, e
 	switch set := w.Step(machineSetKind.Kind); {
 	case err != nil || c.Pool.Name != "":
 	case set == nil:
-		w.add(Object{Kind: machineSetKind.Kind, Namespace: m.Namespace}, Missing, "the Machine has no MachineSet as its owner: it stands alone")
+		w.add(Object{Kind: machineSetKind.Kind, Namespace: m.Namespace}, Missing, "no MachineSet owns the Machine")
 	case set.State == Found:
-		w.add(Object{Kind: "MachineDeployment", Namespace: m.Namespace}, Missing, "the MachineSet has no MachineDeployment as its owner")
+		w.add(Object{Kind: "MachineDeployment", Namespace: m.Namespace}, Missing, "no MachineDeployment owns the MachineSet")
 	}
 	return c, err
 }

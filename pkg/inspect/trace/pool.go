@@ -67,11 +67,11 @@ func (c Clusters) Config(ctx context.Context, name string) (*Result, error) {
 	w := &walk{in: c, Result: Result{Subject: asked}}
 	key, ok := lineage.ParsePool(lineage.PoolOf(&osc))
 	if !ok {
-		w.add(asked, Foreign, "it does not say which pool it was made for: operating-system-manager made it, or somebody by hand").fact("says version", osc.Annotations[api.AnnotationOSPVersion])
+		w.add(asked, Foreign, "it names no pool: operating-system-manager or a user created it").fact("reported version", osc.Annotations[api.AnnotationOSPVersion])
 		return &w.Result, nil
 	}
 	if name != lineage.NamesOf(key).Config {
-		w.add(asked, Foreign, fmt.Sprintf("it says that it was made for MachineDeployment %s, whose configuration has another name", key))
+		w.add(asked, Foreign, fmt.Sprintf("its annotation names MachineDeployment %s, whose configuration has another name", key))
 		return &w.Result, nil
 	}
 	return w.made(ctx, asked, key)
@@ -95,10 +95,10 @@ func (c Clusters) Secret(ctx context.Context, key types.NamespacedName) (*Result
 	digest := secret.Annotations[api.AnnotationInputDigest]
 	switch {
 	case !ok:
-		w.add(asked, Foreign, "it does not say which pool it was made for: this controller did not make it").fact("says version", secret.Annotations[api.AnnotationOSPVersion])
+		w.add(asked, Foreign, "it names no pool: this controller did not create it").fact("reported version", secret.Annotations[api.AnnotationOSPVersion])
 		return &w.Result, nil
 	case digest == "":
-		w.add(asked, Found, "it holds what the nodes of its pool share, and is of no commit")
+		w.add(asked, Found, "it contains data that all nodes of its pool share, and is not from a commit")
 		return w.made(ctx, asked, pool)
 	}
 	if _, err := w.poolStep(ctx, Object{Kind: "MachineDeployment", Namespace: pool.Namespace, Name: pool.Name, UID: types.UID(secret.Annotations[api.AnnotationPoolUID])}); err != nil {
@@ -140,7 +140,7 @@ func (w *walk) ofPool(ctx context.Context) (*Result, error) {
 
 // ofBareMachine makes the trail of a machine without a node.
 func (w *walk) ofBareMachine(ctx context.Context, m *cluster.Machine) (*Result, error) {
-	step := w.add(w.Subject, Found, "no node of it has joined yet: what follows is what its pool has now")
+	step := w.add(w.Subject, Found, "no node of it has joined yet: below is the current configuration of its pool")
 	step.fact("created", stamp(m.CreationTimestamp.Time))
 	c, err := w.owners(ctx, m)
 	if err != nil || c.Pool.Name == "" {
@@ -161,9 +161,9 @@ func (c Clusters) poolNamed(ctx context.Context, name string) (types.NamespacedN
 	case err != nil:
 		return types.NamespacedName{}, err
 	case len(found) == 0:
-		return types.NamespacedName{}, &NotFoundError{Object: Object{Kind: "MachineDeployment", Name: name}, Hint: cmp.Or(note, "of one that is gone name the namespace too, machinedeployment/NAMESPACE/NAME")}
+		return types.NamespacedName{}, &NotFoundError{Object: Object{Kind: "MachineDeployment", Name: name}, Hint: cmp.Or(note, "if it was deleted, write the namespace as well: machinedeployment/NAMESPACE/NAME")}
 	case len(found) > 1:
-		return types.NamespacedName{}, fmt.Errorf("MachineDeployments of the name %q are in several namespaces, %s and %s among them: name one, machinedeployment/NAMESPACE/NAME", name, found[0].Namespace, found[1].Namespace)
+		return types.NamespacedName{}, fmt.Errorf("several namespaces have a MachineDeployment %q, including %s and %s: write machinedeployment/NAMESPACE/NAME", name, found[0].Namespace, found[1].Namespace)
 	}
 	return found[0], nil
 }
@@ -199,11 +199,11 @@ func (w *walk) poolStep(ctx context.Context, obj Object) (*cluster.MachineDeploy
 	asks := md.Annotations[api.AnnotationOSP]
 	switch {
 	case state == Missing:
-		state, note = Removed, cmp.Or(note, "the pool is gone")
+		state, note = Removed, cmp.Or(note, "the pool was deleted")
 	case state == Found && obj.UID != "" && md.UID != obj.UID:
 		state, note = Removed, "another MachineDeployment has its name now"
 	case state == Found && asks == "":
-		state, note = Foreign, "it asks for no profile: this controller does not serve it"
+		state, note = Foreign, "it requests no profile: this controller does not serve it"
 	}
 	if state == Found {
 		obj.UID = md.UID
@@ -372,11 +372,11 @@ func (w *walk) secretSteps(ctx context.Context, digest string) error {
 			state, note = Removed, "the pool has none now"
 		case state != Found:
 		case a[api.AnnotationPool] == "":
-			state, note = Foreign, "this controller did not make it"
+			state, note = Foreign, "this controller did not create it"
 		case a[api.AnnotationPool] != w.past.pool.String():
 			state, note = Foreign, "it belongs to MachineDeployment "+a[api.AnnotationPool]+", whose name and namespace make the same object names"
 		case a[api.AnnotationInputDigest] != digest:
-			state, note = Removed, fmt.Sprintf("it was replaced; there is that of %s %s now", a[api.AnnotationProfile], a[api.AnnotationVersion])
+			state, note = Removed, fmt.Sprintf("it was replaced; the current one is that of %s %s", a[api.AnnotationProfile], a[api.AnnotationVersion])
 			if now, ok := w.past.Current(); ok && now.InputDigest == digest {
 				state, note = Missing, fmt.Sprintf("the document of this configuration is not written yet; machines boot from that of %s %s", a[api.AnnotationProfile], a[api.AnnotationVersion])
 			}

@@ -121,7 +121,7 @@ func (w *walk) profileStep(ctx context.Context, object string) (*osm.OperatingSy
 	key := lineage.ProfileKey(w.in.Namespace, object)
 	obj := Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace, Name: key.Name}
 	if object == "" {
-		w.add(obj, Missing, "no record is left that names it")
+		w.add(obj, Missing, "no record names it")
 		return nil, nil
 	}
 	osp, digest, err := w.in.Profile(ctx, object)
@@ -151,20 +151,20 @@ func (w *walk) profileStep(ctx context.Context, object string) (*osm.OperatingSy
 	managed := a[api.AnnotationDigest] != "" && applied == ""
 	switch {
 	case managed && a[api.AnnotationDigest] != digest:
-		step.State, step.Note = Edited, "its content does not have the digest that it says it has"
-		w.disagree("%s was edited: its content has digest %s, it says %s", obj, digest, a[api.AnnotationDigest])
+		step.State, step.Note = Edited, "its content does not match its digest annotation"
+		w.disagree("%s was edited: its content has digest %s, its annotation says %s", obj, digest, a[api.AnnotationDigest])
 		return nil, nil
 	case w.ProfileDigest != "" && digest != w.ProfileDigest && managed:
-		step.State, step.Note = Edited, "its content is not what the record says"
-		w.disagree("%s has other content than the record says: digest %s, recorded %s", obj, digest, w.ProfileDigest)
+		step.State, step.Note = Edited, "its content does not match the record"
+		w.disagree("the content of %s does not match the record: digest %s, recorded %s", obj, digest, w.ProfileDigest)
 		return nil, nil
 	case w.ProfileDigest != "" && digest != w.ProfileDigest:
 		step.Note = clean("it was changed since, to version " + osp.Spec.Version)
 		return nil, nil
 	case applied != "" && a[api.AnnotationDigest] == digest:
-		step.Note = clean("no ProfileSource made it: " + applied + " applied it, and names the revision itself")
+		step.Note = clean("no ProfileSource created it: " + applied + " applied it, and names the revision itself")
 	case !managed:
-		step.State, step.Note = Foreign, "no ProfileSource made it: somebody did by hand, or another tool, and no commit is known"
+		step.State, step.Note = Foreign, "no ProfileSource created it: a user or another tool did, and its commit is unknown"
 	}
 	return osp, nil
 }

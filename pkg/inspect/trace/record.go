@@ -71,10 +71,10 @@ func (c Clusters) recordIn(ctx context.Context, past *recordedState, pool types.
 		return &StoredRecord{Record: rec, From: at}, nil
 	}
 	if past.edited {
-		return nil, &EditedError{past.object(), "its record does not have the digest that it says it has"}
+		return nil, &EditedError{past.object(), "its record does not match its digest annotation"}
 	}
 	return nil, &NotFoundError{
-		Object: Object{Kind: recordKind.Kind, Namespace: c.Namespace, Name: names[0]}, Hint: "the record of this configuration is neither there nor on the pool's OperatingSystemConfig",
+		Object: Object{Kind: recordKind.Kind, Namespace: c.Namespace, Name: names[0]}, Hint: "neither the archived records nor the pool's OperatingSystemConfig have the record of this configuration",
 	}
 }
 
@@ -198,13 +198,13 @@ func (p *recordedState) evaluate() {
 	a := p.config.Annotations
 	switch {
 	case a[api.AnnotationRecord] == "":
-		p.state, p.note = Foreign, "it has no record: operating-system-manager made it, or somebody by hand"
+		p.state, p.note = Foreign, "it has no record: operating-system-manager or a user created it"
 	case a[api.AnnotationPool] != p.pool.String():
 		p.state, p.note = Foreign, fmt.Sprintf("it belongs to MachineDeployment %s, whose name and namespace make the same object names", a[api.AnnotationPool])
 	default:
 		rec, ok := lineage.RecordOf(p.config)
 		if !ok {
-			p.state, p.note, p.edited = Edited, "its record does not have the digest that it says it has", true
+			p.state, p.note, p.edited = Edited, "its record does not match its digest annotation", true
 			return
 		}
 		p.rec = &rec

@@ -15,7 +15,7 @@ import (
 // and what the chain leads to. All its texts are fit for a terminal.
 type Result struct {
 	// Subject is the object that was asked about.
-	Subject Object `json:"asked"`
+	Subject Object `json:"subject"`
 	// Steps lead from that object to the source of its profile, in this order: Node,
 	// Machine, MachineSet, MachineDeployment, OperatingSystemConfig, ControllerRevision,
 	// Secrets, OperatingSystemProfile, ProfileSource. What lies before the object, and
@@ -48,7 +48,7 @@ type Result struct {
 	// Pools are those that have a profile's version, or a commit.
 	Pools []PoolUse `json:"pools,omitempty"`
 	// Nodes are the nodes of a pool, of a profile's version or of a commit.
-	Nodes *ProvisionedNodes `json:"born,omitempty"`
+	Nodes *ProvisionedNodes `json:"nodes,omitempty"`
 }
 
 // Known reports whether the trail leads to a configuration and nothing disagrees.
@@ -235,7 +235,7 @@ type ProvisionedNodes struct {
 	// Next is what to give as Page.After for the next page; empty on the last one.
 	Next string `json:"next,omitempty"`
 	// ReadError is the reason why NodeProvenances cannot be read, or empty.
-	ReadError string `json:"unread,omitempty"`
+	ReadError string `json:"readError,omitempty"`
 }
 
 // VersionCount is how many nodes have a version.

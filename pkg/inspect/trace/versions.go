@@ -88,7 +88,7 @@ func (w *walk) versionObjects(ctx context.Context, key types.NamespacedName, kno
 		return nil
 	}, client.InNamespace(key.Namespace))
 	if err == nil && state != Found {
-		w.add(Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace}, state, joinedNote(note, "versions may be missing below"))
+		w.add(Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace}, state, joinedNote(note, "versions can be missing below"))
 	}
 	return sources, others, err
 }
@@ -167,7 +167,7 @@ func joinedNote(note, more string) string {
 	if note == "" {
 		return more
 	}
-	return note + ", so that " + more
+	return note + ", so " + more
 }
 
 // unread is what could not be read, each with the reason.

@@ -50,7 +50,7 @@ type Outcome struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
 	Version   string `json:"version"`
-	Kept      Action `json:"kept"`
+	Kept      Action `json:"action"`
 	// Path of its file, empty if there is none.
 	Path string `json:"path,omitempty"`
 	// Base of an overlay, "<profile> <version>".

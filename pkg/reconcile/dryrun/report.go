@@ -47,7 +47,7 @@ type Report struct {
 type Subject struct {
 	Name   string          `json:"name"`
 	Writes []Write         `json:"writes"`
-	Says   []ReportedEvent `json:"says"`
+	Says   []ReportedEvent `json:"events"`
 	// Problem is why it could not be checked completely.
 	Problem string `json:"problem,omitempty"`
 }

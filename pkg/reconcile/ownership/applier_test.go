@@ -65,14 +65,14 @@ func decoded(t *testing.T, text string) *unstructured.Unstructured {
 func TestFluxRevision(t *testing.T) {
 	const listed = "inventory: {entries: [{id: kube-system_osp-a_operatingsystemmanager.k8c.io_OperatingSystemProfile, v: v1alpha1}]}"
 	for name, c := range map[string]struct{ status, revision, why string }{
-		"applied":                       {"{lastAttemptedRevision: r2, lastAppliedRevision: r2, " + listed + "}", "r2", ""},
-		"while it applies":              {"{lastAttemptedRevision: r2, lastAppliedRevision: r1, conditions: [{type: Reconciling, status: 'True'}]}", "r2", ""},
-		"applied, and nothing healthy":  {"{lastAttemptedRevision: r2, lastAppliedRevision: r1, conditions: [{type: Ready, status: 'False', reason: HealthCheckFailed}], " + listed + "}", "r2", ""},
-		"ended before it applied":       {"{lastAttemptedRevision: r2, lastAppliedRevision: r1, conditions: [{type: Ready, status: 'False', reason: BuildFailed}], " + listed + "}", "r1", ""},
-		"of before attempts were told":  {"{lastAppliedRevision: r1, " + listed + "}", "r1", ""},
-		"not its object":                {"{lastAttemptedRevision: r2, lastAppliedRevision: r2, inventory: {entries: [{id: kube-system_osp-b_operatingsystemmanager.k8c.io_OperatingSystemProfile}]}}", "", "does not list"},
-		"nothing yet":                   {"{" + listed + "}", "", "no revision yet"},
-		"never looked at by kustomize-": {"{}", "", "does not list"},
+		"applied":                        {"{lastAttemptedRevision: r2, lastAppliedRevision: r2, " + listed + "}", "r2", ""},
+		"while it applies":               {"{lastAttemptedRevision: r2, lastAppliedRevision: r1, conditions: [{type: Reconciling, status: 'True'}]}", "r2", ""},
+		"applied, and nothing healthy":   {"{lastAttemptedRevision: r2, lastAppliedRevision: r1, conditions: [{type: Ready, status: 'False', reason: HealthCheckFailed}], " + listed + "}", "r2", ""},
+		"ended before it applied":        {"{lastAttemptedRevision: r2, lastAppliedRevision: r1, conditions: [{type: Ready, status: 'False', reason: BuildFailed}], " + listed + "}", "r1", ""},
+		"of before attempts were told":   {"{lastAppliedRevision: r1, " + listed + "}", "r1", ""},
+		"not its object":                 {"{lastAttemptedRevision: r2, lastAppliedRevision: r2, inventory: {entries: [{id: kube-system_osp-b_operatingsystemmanager.k8c.io_OperatingSystemProfile}]}}", "", "does not list"},
+		"nothing yet":                    {"{" + listed + "}", "", "no revision yet"},
+		"never reconciled by kustomize-": {"{}", "", "does not list"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			by := managers{marked: map[string]bool{fluxManager: true}}

@@ -38,7 +38,7 @@ func (r *Reconciler) apply(ctx context.Context, l syncState, want wanted) (appli
 		}
 		if why != "" {
 			out.failed[v.Name] = true
-			out.refused = append(out.refused, fmt.Errorf("%s: profile %q %s is what an earlier commit holds, and nobody vouches for that: %s: give the profile a new version", v.CurrentPath, v.Name, v.Version, why))
+			out.refused = append(out.refused, fmt.Errorf("%s: profile %q %s is from an earlier commit whose signature is not accepted: %s: give the profile a new version", v.CurrentPath, v.Name, v.Version, why))
 			continue
 		}
 		did, err := objects.ensure(ctx, l, v)
@@ -160,7 +160,7 @@ func (w *profileWriter) keep(ctx context.Context, l syncState, v profile.Version
 			at, key, got, ofCommit(existing.Annotations[api.AnnotationCommit]), v.Digest, ofCommit(string(v.Commit)))}
 	}
 	if by := ownership.Marks(existing, w.argoNamespace); len(by) > 0 {
-		return written{}, &conflictError{two: w.custom, err: fmt.Errorf("%s: %s %s is applied by %s as well as by ProfileSource %q, and would go with it: take it out of what that applies",
+		return written{}, &conflictError{two: w.custom, err: fmt.Errorf("%s: %s %s is applied by %s as well as by ProfileSource %q, and would be deleted with it: remove it from what that applies",
 			at, w.kind(), key, by[0], l.source.Name)}
 	}
 	if w.custom {

@@ -85,7 +85,7 @@ func (k *BuiltinSource) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Res
 		return ctrl.Result{}, nil
 	}
 	if err := k.Client.Update(ctx, want, client.FieldOwner(api.FieldManager)); err != nil {
-		return late(fmt.Errorf("putting ProfileSource %s back: %w", k.key(), err))
+		return late(fmt.Errorf("restoring ProfileSource %s: %w", k.key(), err))
 	}
 	return ctrl.Result{}, nil
 }

@@ -49,7 +49,7 @@ func (r *Reconciler) remove(ctx context.Context, ps *api.ProfileSource) (ctrl.Re
 	}
 	if len(left) > 0 {
 		emit(r.Recorder, ps, corev1.EventTypeWarning, api.EventProfilesLeft,
-			"%s left, to which pools or their records refer, or which may not be deleted; no pool can choose them any more: delete them once nothing has them: %s", is(len(left), "version"), strings.Join(left, ", "))
+			"%s left, because pools or their records refer to them, or their deletion is forbidden; pools can no longer choose them: delete them when nothing uses them: %s", is(len(left), "version"), strings.Join(left, ", "))
 	}
 	before := ps.DeepCopy()
 	controllerutil.RemoveFinalizer(ps, api.Finalizer)

@@ -119,13 +119,13 @@ func (r *Reconciler) reportSuspended(ctx context.Context, ps *api.ProfileSource)
 	ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
 	switch {
 	case ready == nil:
-		set(ps, meta.ReadyCondition, metav1.ConditionUnknown, meta.SuspendedReason, suspendedNote+"never looked at")
+		set(ps, meta.ReadyCondition, metav1.ConditionUnknown, meta.SuspendedReason, suspendedNote+"never reconciled")
 	case ready.Reason == meta.SuspendedReason || strings.HasPrefix(ready.Message, suspendedNote):
 		set(ps, meta.ReadyCondition, ready.Status, ready.Reason, ready.Message)
 	case ready.Status == metav1.ConditionTrue:
 		set(ps, meta.ReadyCondition, ready.Status, ready.Reason, suspendedNote+"last "+ready.Message)
 	default:
-		set(ps, meta.ReadyCondition, ready.Status, ready.Reason, suspendedNote+"at the last look: "+ready.Message)
+		set(ps, meta.ReadyCondition, ready.Status, ready.Reason, suspendedNote+"last result: "+ready.Message)
 	}
 	if result, done, err := r.writeStatus(ctx, before, ps); !done {
 		return result, err
@@ -188,7 +188,7 @@ func (o outcome) pushNote() string {
 	if !o.deaf {
 		return ""
 	}
-	return "; pushes are not listened for, although spec.webhook is set: start the controller with --hooks-address, or else the repository is looked at every spec.interval only"
+	return "; spec.webhook is set, but the controller does not listen for pushes and reads the repository every spec.interval only: start it with --hooks-address"
 }
 
 // rewriteNote repeats a force-push in the Ready condition until the next commit.
@@ -240,14 +240,14 @@ func appliedMessage(out outcome) string {
 		s += fmt.Sprintf(", %s no longer in the source", count(removed, "profile"))
 	}
 	if out.slow != "" {
-		s += "; edits are looked for every 10 seconds only: " + out.slow
+		s += "; edits are detected only every 10 seconds: " + out.slow
 	}
 	return s
 }
 
 func refusedMessage(out outcome) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s at %s (all else is applied, what was current stays):", count(len(out.refused), "problem"), out.revision)
+	fmt.Fprintf(&b, "%s at %s (the rest is applied, earlier versions remain current):", count(len(out.refused), "problem"), out.revision)
 	for i, err := range out.refused {
 		if i == maxNamed {
 			fmt.Fprintf(&b, "\nand %d more", len(out.refused)-maxNamed)
@@ -311,7 +311,7 @@ func (r *Reconciler) emitChanges(before, ps *api.ProfileSource, out outcome, err
 		}
 	}
 	for _, e := range newlyRemoved(before, ps) {
-		stays := fmt.Sprintf("pools that have %s keep it, new ones are refused", e.Version)
+		stays := fmt.Sprintf("pools with %s retain it, new pools are rejected", e.Version)
 		if r.Custom {
 			stays = fmt.Sprintf("CustomOperatingSystemProfile %s remains: delete it when no user cluster needs it", e.Object)
 		}

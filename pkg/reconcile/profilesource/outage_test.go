@@ -125,7 +125,7 @@ func TestSuspendedSourceSaysSo(t *testing.T) {
 		f.look()
 	}
 	suspend(true)
-	f.condition(meta.ReadyCondition, metav1.ConditionUnknown, meta.SuspendedReason, "suspended; never looked at")
+	f.condition(meta.ReadyCondition, metav1.ConditionUnknown, meta.SuspendedReason, "suspended; never reconciled")
 	suspend(false)
 	f.condition(meta.ReadyCondition, metav1.ConditionTrue, meta.SucceededReason)
 	noted := f.ps.Status.LastLook
@@ -149,7 +149,7 @@ func TestSuspendedSourceSaysSo(t *testing.T) {
 	suspend(true)
 	suspend(true)
 	c := apimeta.FindStatusCondition(f.ps.Status.Conditions, meta.ReadyCondition)
-	if c.Status != metav1.ConditionFalse || !strings.HasPrefix(c.Message, "suspended; at the last look: ") || strings.Count(c.Message, "suspended") != 1 {
+	if c.Status != metav1.ConditionFalse || !strings.HasPrefix(c.Message, "suspended; last result: ") || strings.Count(c.Message, "suspended") != 1 {
 		t.Errorf("after a failure it is %s and says %q", c.Status, c.Message)
 	}
 }

@@ -131,12 +131,12 @@ func TestStatusAsKstatusReadsIt(t *testing.T) {
 		set  func(ps *api.ProfileSource)
 		want status.Status
 	}{
-		"never looked at": {func(ps *api.ProfileSource) { ps.Status.ObservedGeneration = -1 }, status.InProgressStatus},
-		"applied":         {func(ps *api.ProfileSource) { setOutcome(ps, outcome{revision: "main@sha1:1"}) }, status.CurrentStatus},
-		"files refused":   {func(ps *api.ProfileSource) { setOutcome(ps, outcome{revision: "r", refused: []error{errors.New("x")}}) }, status.FailedStatus},
-		"server away":     {func(ps *api.ProfileSource) { fail(ps, fmt.Errorf("x: %w", source.ErrUnreachable)) }, status.InProgressStatus},
-		"wrong password":  {func(ps *api.ProfileSource) { fail(ps, fmt.Errorf("x: %w", source.ErrAuthentication)) }, status.FailedStatus},
-		"no such branch":  {func(ps *api.ProfileSource) { fail(ps, fmt.Errorf("x: %w", source.ErrNotFound)) }, status.FailedStatus},
+		"never reconciled": {func(ps *api.ProfileSource) { ps.Status.ObservedGeneration = -1 }, status.InProgressStatus},
+		"applied":          {func(ps *api.ProfileSource) { setOutcome(ps, outcome{revision: "main@sha1:1"}) }, status.CurrentStatus},
+		"files refused":    {func(ps *api.ProfileSource) { setOutcome(ps, outcome{revision: "r", refused: []error{errors.New("x")}}) }, status.FailedStatus},
+		"server away":      {func(ps *api.ProfileSource) { fail(ps, fmt.Errorf("x: %w", source.ErrUnreachable)) }, status.InProgressStatus},
+		"wrong password":   {func(ps *api.ProfileSource) { fail(ps, fmt.Errorf("x: %w", source.ErrAuthentication)) }, status.FailedStatus},
+		"no such branch":   {func(ps *api.ProfileSource) { fail(ps, fmt.Errorf("x: %w", source.ErrNotFound)) }, status.FailedStatus},
 		"a spec that cannot be": {func(ps *api.ProfileSource) {
 			fail(ps, &fetcher.SpecError{Reason: api.ReasonSourceInvalid, Err: errors.New("x")})
 		}, status.FailedStatus},

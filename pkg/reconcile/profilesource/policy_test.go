@@ -121,7 +121,7 @@ func TestContentThatNobodyVouchesFor(t *testing.T) {
 	head := f.commit(ops, "v1.1.0", "good") // the last change is by ops, but with the version that dev used
 	f.look()
 	f.condition(api.SourceVerifiedCondition, metav1.ConditionTrue, meta.SucceededReason, head)
-	f.condition(meta.ReadyCondition, metav1.ConditionFalse, api.ReasonProfilesInvalid, "nobody vouches for that", evil, "is signed by dev@example.com", "give the profile a new version")
+	f.condition(meta.ReadyCondition, metav1.ConditionFalse, api.ReasonProfilesInvalid, "whose signature is not accepted", evil, "is signed by dev@example.com", "give the profile a new version")
 	if len(f.ps.Status.Profiles) != 0 {
 		t.Errorf("the inventory has %+v", f.ps.Status.Profiles)
 	}
@@ -155,7 +155,7 @@ func TestBaseThatOthersShadow(t *testing.T) {
 		t.Helper()
 		f.look()
 		f.condition(meta.ReadyCondition, metav1.ConditionFalse, api.ReasonProfilesInvalid, "prod/over.yaml", "is in dev/x.yaml, which has other signers than prod/over.yaml",
-			`what matches "prod/**" may be changed by ops@example.com only`, "set builtin: true under spec.from of prod/over.yaml")
+			`paths that match "prod/**" can be changed only by ops@example.com`, "set builtin: true under spec.from of prod/over.yaml")
 		if e := f.entry("osp-over"); e.Version != version || e.Removed {
 			t.Errorf("the overlay is %+v", e)
 		}

@@ -13,7 +13,7 @@ import (
 // If a webhook is configured but the controller does not listen for pushes, the Ready
 // condition says so with every revision, until the controller listens.
 func TestWebhookThatNobodyListensFor(t *testing.T) {
-	const note = "pushes are not listened for, although spec.webhook is set: start the controller with --hooks-address"
+	const note = "spec.webhook is set, but the controller does not listen for pushes"
 	f := newFollowing(t, nil)
 	says := func() string {
 		t.Helper()

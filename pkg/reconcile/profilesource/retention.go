@@ -288,7 +288,7 @@ func (t *retention) tellSkipped(l syncState, s *shelves) {
 	}
 	l.archive.skipped = text
 	if text != "" {
-		emit(t.recorder, l.source, corev1.EventTypeWarning, api.EventProfileSkipped, "%s of the history cannot be had by pools: %s", count(len(s.skipped), "version"), text)
+		emit(t.recorder, l.source, corev1.EventTypeWarning, api.EventProfileSkipped, "%s of the history cannot be used by pools: %s", count(len(s.skipped), "version"), text)
 	}
 }
 
@@ -305,7 +305,7 @@ func (t *retention) refusedWrites(ctx context.Context, l syncState, err error) e
 	}
 	if text := err.Error(); text != l.archive.failed {
 		l.archive.failed = text
-		ctrl.LoggerFrom(ctx).Error(err, "keeping earlier versions of profiles")
+		ctrl.LoggerFrom(ctx).Error(err, "storing earlier versions of profiles")
 		emit(t.recorder, l.source, corev1.EventTypeWarning, api.EventWriteRefused, "%v", err)
 	}
 	return nil

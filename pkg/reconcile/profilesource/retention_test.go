@@ -220,7 +220,7 @@ func TestEarlierVersionsAreSigned(t *testing.T) {
 	if got := f.object("osp-a-v1.3.0").Annotations[api.AnnotationSignature]; !strings.Contains(got, "by ada@example.com") {
 		t.Errorf("v1.3.0 was signed %q", got)
 	}
-	f.toldOf("Warning ProfileSkipped 3 versions of the history", "osp-a v1.0.0 (its commit", "is not signed", "osp-a v1.2.0", "ada@example.com only")
+	f.toldOf("Warning ProfileSkipped 3 versions of the history", "osp-a v1.0.0 (its commit", "is not signed", "osp-a v1.2.0", "only by ada@example.com")
 	if f.look(); f.told() != "" {
 		t.Error("it was told twice")
 	}
@@ -233,7 +233,7 @@ func TestUnreadablePast(t *testing.T) {
 	f.commit("", "v1.0.0", "one")
 	f.do(os.Remove(filepath.Join(f.dir, "osp-b.yaml")))
 	f.applied("main@sha1:" + f.commit("", "v1.1.0", "two"))
-	f.toldOf("Warning ProfileSkipped 1 version of the history cannot be had by pools: osp-a v0.1.0", "osp-b.yaml:6", "formerField")
+	f.toldOf("Warning ProfileSkipped 1 version of the history cannot be used by pools: osp-a v0.1.0", "osp-b.yaml:6", "formerField")
 	f.wantObjects("the first look", "v1.0.0", "v1.1.0")
 	if f.look(); f.told() != "" {
 		t.Error("it was told twice")
@@ -356,7 +356,7 @@ func TestRemovedProfile(t *testing.T) {
 	head := "main@sha1:" + f.git("rev-parse", "HEAD")
 	f.told()
 	f.applied(head)
-	f.toldOf("Warning ProfileRemoved", "pools that have v1.1.0 keep it", "osp-a v1.0.0")
+	f.toldOf("Warning ProfileRemoved", "pools with v1.1.0 retain it", "osp-a v1.0.0")
 	f.applied(head)
 	if e := f.ps.Status.Profiles; len(e) != 1 || !e[0].Removed || e[0].Object != "osp-a-v1.1.0" || len(e[0].Versions) != 0 {
 		t.Errorf("the inventory is %+v", e)

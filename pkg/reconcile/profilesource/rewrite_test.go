@@ -75,7 +75,7 @@ func TestForcePushThatIsHeld(t *testing.T) {
 		f.push()
 	}
 	reset(first) // an earlier commit does not continue a later one
-	f.refused(api.ReasonHistoryRewritten, "main@sha1:"+first+" does not continue main@sha1:"+second, "what is applied stays")
+	f.refused(api.ReasonHistoryRewritten, "main@sha1:"+first+" does not continue main@sha1:"+second, "applied profiles remain")
 	f.toldOf("Warning HistoryRewritten", first, second)
 	third := f.commit("", "v1.2.0", "three")
 	f.refused(api.ReasonHistoryRewritten, "gitops.k8c.io/accept-rewrite="+third)

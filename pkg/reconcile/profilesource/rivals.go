@@ -30,7 +30,7 @@ func (r *Reconciler) rivals(ctx context.Context, namespace string, want wanted) 
 			return nil, fmt.Errorf("reading OperatingSystemProfile %s: %w", key, err)
 		}
 		for _, by := range ownership.Marks(&osp, r.ArgoNamespace) {
-			out = append(out, fmt.Sprintf("%s applies OperatingSystemProfile %s, of which pools have this source's version instead: take it out of one of the two", by, key))
+			out = append(out, fmt.Sprintf("%s applies OperatingSystemProfile %s, but pools use the version of this source: remove it from one of the two", by, key))
 		}
 	}
 	return out, nil

@@ -111,14 +111,14 @@ type rewriteError struct {
 }
 
 func (e *rewriteError) Error() string {
-	return fmt.Sprintf("%s, and spec.git.onRewrite is Hold: what is applied stays, and nothing of the new commit is applied. "+
-		"To follow it, annotate this ProfileSource with %s=%s, or set onRewrite to Accept; else push what continues the old commit",
+	return fmt.Sprintf("%s, and spec.git.onRewrite is Hold: applied profiles remain, and nothing of the new commit is applied. "+
+		"To follow it, annotate this ProfileSource with %s=%s, or set onRewrite to Accept; otherwise push a commit that continues the old one",
 		rewritten(e.Rewrite), api.AnnotationAcceptRewrite, e.head)
 }
 
 // rewritten describes a rewrite, with the old and the new commit.
 func rewritten(r api.Rewrite) string {
-	return fmt.Sprintf("history was rewritten by a force-push, a moved tag, or a merge whose first parent is not what was followed: %s does not continue %s, which was there before", redact.Clean(r.To), redact.Clean(r.From))
+	return fmt.Sprintf("history was rewritten by a force-push, a moved tag, or a merge whose first parent is not the followed commit: %s does not continue %s, which was followed before", redact.Clean(r.To), redact.Clean(r.From))
 }
 
 // verify checks signatures. If the range of new commits is unknown, a user must have
@@ -165,7 +165,7 @@ func guardOf(git *api.GitSource) func(overlay, base string) error {
 			if !p.Matches(overlay) || slices.ContainsFunc(paths, func(q source.PathDemand) bool { return q.Matches(base) && isSubset(q.Principals, p.Principals) }) {
 				continue
 			}
-			return fmt.Errorf("what matches %q may be changed by %s only, and spec.git.verify.paths does not say that of %s", p.Glob, strings.Join(p.Principals, ", "), base)
+			return fmt.Errorf("paths that match %q can be changed only by %s, but spec.git.verify.paths does not restrict %s to them", p.Glob, strings.Join(p.Principals, ", "), base)
 		}
 		return nil
 	}
@@ -237,7 +237,7 @@ func unverified(err error, snap *source.Snapshot, rewrite *api.Rewrite) error {
 		return err
 	}
 	if bad.Reason == source.RangeUnknown {
-		err = fmt.Errorf("%w: look at what is there now, then annotate this ProfileSource with %s=%s to begin anew with it", err, api.AnnotationAcceptRewrite, snap.Head)
+		err = fmt.Errorf("%w: review the current commit, then annotate this ProfileSource with %s=%s to continue from it", err, api.AnnotationAcceptRewrite, snap.Head)
 	}
 	if rewrite != nil {
 		err = fmt.Errorf("%w\nand %s", err, rewritten(*rewrite))
@@ -322,7 +322,7 @@ func (a approval) vouchOne(ctx context.Context, snap *source.Snapshot, v profile
 	}
 	for _, p := range a.paths {
 		if p.Matches(v.Path) && !good.By(p.Principals) {
-			return fmt.Sprintf("its commit %s is signed by %s, but what matches %q may be changed by %s only", v.Commit, good.Signature, p.Glob, strings.Join(p.Principals, ", ")), nil
+			return fmt.Sprintf("its commit %s is signed by %s, but paths that match %q can be changed only by %s", v.Commit, good.Signature, p.Glob, strings.Join(p.Principals, ", ")), nil
 		}
 	}
 	return "", nil

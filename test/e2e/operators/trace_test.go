@@ -186,7 +186,7 @@ func (s *system) traceWithFewRights(node *corev1.Node, want *trace.Commit) {
 	}
 	dump := filepath.Join(s.T.TempDir(), "dump.jsonl")
 	status, _, errs := s.Runs("trace", "--dump", dump, "--kubeconfig", identity)
-	if status != 0 || !strings.Contains(errs, "warning: not in the dump: Secret: you may not read it") {
+	if status != 0 || !strings.Contains(errs, "warning: not in the dump: Secret: you have no permission to read it") {
 		s.T.Errorf("dump: status %d, %s", status, errs)
 	}
 	info, err := os.Stat(dump)
@@ -208,10 +208,10 @@ func TestTraceOfWhatMayNotBeRead(t *testing.T) {
 	} {
 		status, out, errs := s.Runs("trace", subject, "--kubeconfig", identity)
 		told := out + errs
-		if status != 1 || !strings.Contains(told, "you may not read it") {
+		if status != 1 || !strings.Contains(told, "you have no permission to read it") {
 			t.Errorf("%s: status %d: %s", subject, status, told)
 		}
-		for _, denial := range []string{"there is no ", "does not exist", "REMOVED", "MISSING", "the pool is gone"} {
+		for _, denial := range []string{"there is no ", "does not exist", "REMOVED", "MISSING", "the pool was deleted"} {
 			if strings.Contains(told, denial) {
 				t.Errorf("%s: it says %q: %s", subject, denial, told)
 			}
