@@ -15,7 +15,7 @@ import (
 // TestAuditLog: the page has every kind of line and every field, and no other kind.
 func TestAuditLog(t *testing.T) {
 	page := string(read(t, "audit-log.md"))
-	f, err := parser.ParseFile(token.NewFileSet(), "../pkg/auditlog/fact.go", nil, 0)
+	f, err := parser.ParseFile(token.NewFileSet(), "../pkg/auditlog/event.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

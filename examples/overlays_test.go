@@ -25,8 +25,8 @@ func TestOverlays(t *testing.T) {
 	shipped := &source.Embedded{FS: builtin.FS(), Repository: builtin.Repository, Path: builtin.Path}
 	ix := profile.Indexer{Builtin: shipped}
 	cat, err := ix.Catalogue(t.Context(), snap)
-	if err != nil || len(cat.Current) == 0 || len(cat.Refused) > 0 {
-		t.Fatalf("%d overlays, refused %v (osm-gitops rebase-overlay --write mends a base that has moved), error %v", len(cat.Current), cat.Refused, err)
+	if err != nil || len(cat.Current) == 0 || len(cat.Rejected) > 0 {
+		t.Fatalf("%d overlays, refused %v (osm-gitops rebase-overlay --write mends a base that has moved), error %v", len(cat.Current), cat.Rejected, err)
 	}
 	moved, err := ix.Moved(t.Context(), snap)
 	if err != nil || len(moved) > 0 {

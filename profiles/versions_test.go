@@ -25,7 +25,7 @@ func TestVersions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, refusal := range cat.Refused {
+			for _, refusal := range cat.Rejected {
 				t.Errorf("%v", refusal)
 			}
 			if len(cat.Current) < want {

@@ -136,7 +136,7 @@ func TestVerifyAuditLog(t *testing.T) {
 	defer l.Close()
 	runs(t, "verify", "--audit-log", path).want(t, exitFailure, "the audit log is empty")
 	for _, name := range []string{"a", "b", "c"} {
-		if err := l.Append(auditlog.Fact{Kind: auditlog.NodeJoined, Object: auditlog.Object{Kind: "Node", Name: name}}); err != nil {
+		if err := l.Append(auditlog.Event{Kind: auditlog.NodeJoined, Object: auditlog.Object{Kind: "Node", Name: name}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -149,7 +149,7 @@ func TestVerifyAuditLog(t *testing.T) {
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Append(auditlog.Fact{Kind: auditlog.NodeRemoved, Object: auditlog.Object{Kind: "Node", Name: "a"}}); err != nil {
+	if err := l.Append(auditlog.Event{Kind: auditlog.NodeRemoved, Object: auditlog.Object{Kind: "Node", Name: "a"}}); err != nil {
 		t.Fatal(err)
 	}
 	runs(t, "verify", "--audit-log", path).want(t, exitOK, "warning: it begins with line number 4")

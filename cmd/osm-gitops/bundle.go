@@ -150,7 +150,7 @@ func (b *bundle) read(ctx context.Context, flags bundleFlags) error {
 		return err
 	}
 	defer done()
-	if selection.Fleet, err = flags.pools.Fleet(ctx, b.stderr); err != nil {
+	if selection.Fleet, err = flags.pools.ClusterSnapshot(ctx, b.stderr); err != nil {
 		return err
 	}
 	if len(selection.Fleet.Pools) == 0 {

@@ -63,7 +63,7 @@ func runDryRun(ctx context.Context, f *controllerFlags, stdout io.Writer) error 
 		return err
 	}
 	if report.Failed() {
-		return fmt.Errorf("%w: see above", dryrun.ErrRefused)
+		return fmt.Errorf("%w: see above", dryrun.ErrRejected)
 	}
 	return nil
 }

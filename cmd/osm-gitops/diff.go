@@ -101,18 +101,18 @@ func (f *diffFlags) check(args []string) error {
 	return f.pools.Check(diffUsage)
 }
 
-// errRefused follows printed reasons for rejection; errDiffers is for --exit-code.
+// errRejected follows printed reasons for rejection; errDiffers is for --exit-code.
 var (
-	errRefused = errors.New("files or pools are rejected: see above")
-	errDiffers = errors.New("there are differences: see above")
+	errRejected = errors.New("files or pools are rejected: see above")
+	errDiffers  = errors.New("there are differences: see above")
 )
 
 func runDiff(ctx context.Context, f diffFlags, args []string, stdout, stderr io.Writer) error {
-	fleet, err := f.pools.Fleet(ctx, stderr)
+	fleet, err := f.pools.ClusterSnapshot(ctx, stderr)
 	if err != nil {
 		return err
 	}
-	c := impact.Comparison{BaseName: args[0], Fleet: fleet, Builtin: profile.Builtin(), Engine: render.NewEngine()}
+	c := impact.Comparison{BaseName: args[0], Snapshot: fleet, Builtin: profile.Builtin(), Engine: render.NewEngine()}
 	c.Check = lint.TemplateCheck(c.Engine)
 	if c.Base, err = (source.Repository{Dir: f.repo, Revision: args[0], Path: f.path}).Read(ctx); err != nil {
 		return withHistory(err)
@@ -127,7 +127,7 @@ func runDiff(ctx context.Context, f diffFlags, args []string, stdout, stderr io.
 	if err != nil {
 		return withHistory(err)
 	}
-	if behind(ctx, c) {
+	if isBehind(ctx, c) {
 		cli.Warn(stderr, fmt.Errorf("%s has commits that %s lacks, and their changes are shown as reverted: merge %s first, or compare with git merge-base", c.BaseName, c.HeadName, c.BaseName))
 	}
 	report, err := impact.Compare(ctx, c)
@@ -143,16 +143,16 @@ func runDiff(ctx context.Context, f diffFlags, args []string, stdout, stderr io.
 	}
 	switch {
 	case report.Failed():
-		return errRefused
+		return errRejected
 	case f.exitCode && report.Differs():
 		return errDiffers
 	}
 	return nil
 }
 
-// behind reports whether the base has commits that the head lacks. It is false if the
+// isBehind reports whether the base has commits that the head lacks. It is false if the
 // history is too short to decide.
-func behind(ctx context.Context, c impact.Comparison) bool {
+func isBehind(ctx context.Context, c impact.Comparison) bool {
 	if len(c.Base.Line) == 0 || len(c.Head.Line) == 0 {
 		return false
 	}

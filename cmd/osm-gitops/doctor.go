@@ -27,7 +27,7 @@ type doctorFlags struct {
 	kubeconfig, context, workerKubeconfig string
 	namespace                             string
 	user, workerUser                      string
-	askGit                                bool
+	checkGit                              bool
 	allowInsecure                         bool
 	allowedCIDRs                          string
 	output                                string
@@ -70,7 +70,7 @@ func (f *doctorFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.namespace, "namespace", "kube-system", "`NAMESPACE` of the controller")
 	fs.StringVar(&f.user, "user", "", "user `NAME` of the controller; empty: ServiceAccount osm-gitops of --namespace")
 	fs.StringVar(&f.workerUser, "worker-user", "", "the same `NAME` in the worker cluster; empty: ServiceAccount osm-gitops of kube-system")
-	fs.BoolVar(&f.askGit, "ask-git", false, "also fetch each repository from this machine, with the credentials of its Secret")
+	fs.BoolVar(&f.checkGit, "ask-git", false, "also fetch each repository from this machine, with the credentials of its Secret")
 	fs.BoolVar(&f.allowInsecure, "allow-insecure-git", false, "for --ask-git: allow http")
 	fs.StringVar(&f.allowedCIDRs, "git-allowed-cidrs", "", "for --ask-git: comma `LIST` of allowed loopback and link-local networks")
 	fs.StringVarP(&f.output, "output", "o", "text", "what to print: text or json")
@@ -138,7 +138,7 @@ func (f *doctorFlags) doctor() (d *doctor.Doctor, done func(), err error) {
 			return nil, nil, err
 		}
 	}
-	if !f.askGit {
+	if !f.checkGit {
 		return d, func() {}, nil
 	}
 	cidrs, err := load.ParseCIDRs(f.allowedCIDRs)

@@ -85,7 +85,7 @@ func runHandback(ctx context.Context, f *handbackFlags, stdout, stderr io.Writer
 		}
 	}
 	if len(plan.Obstacles) > 0 && !f.force {
-		return fmt.Errorf("%w: see above; to continue, set --force", handback.ErrRefused)
+		return fmt.Errorf("%w: see above; to continue, set --force", handback.ErrBlocked)
 	}
 	if f.dryRun {
 		return nil
@@ -96,7 +96,7 @@ func runHandback(ctx context.Context, f *handbackFlags, stdout, stderr io.Writer
 // apply executes the plan. It also writes an audit log entry after a failure, when some
 // steps are already applied.
 func (f *handbackFlags) apply(ctx context.Context, plan *handback.Plan, tell func(string)) error {
-	note, err := f.noteTo()
+	note, err := f.openAuditLog()
 	if err != nil {
 		return err
 	}
@@ -111,9 +111,9 @@ func (f *handbackFlags) apply(ctx context.Context, plan *handback.Plan, tell fun
 	return note("", fmt.Sprintf("the cluster was prepared for operating-system-manager: %d steps", len(plan.Steps)))
 }
 
-// noteTo opens the audit log before any step. The returned function writes the entry and
+// openAuditLog opens the audit log before any step. The returned function writes the entry and
 // closes the log.
-func (f *handbackFlags) noteTo() (note func(reason, message string) error, err error) {
+func (f *handbackFlags) openAuditLog() (note func(reason, message string) error, err error) {
 	if f.auditLog == "" {
 		return func(string, string) error { return nil }, nil
 	}
@@ -123,9 +123,9 @@ func (f *handbackFlags) noteTo() (note func(reason, message string) error, err e
 	}
 	return func(reason, message string) error {
 		version, commit := buildVersion()
-		err := l.Append(auditlog.Fact{
+		err := l.Append(auditlog.Event{
 			Kind: auditlog.HandedBack, Object: auditlog.Object{Kind: manager.ControllerKind, Namespace: f.namespace, Name: "osm-gitops"},
-			Occasion:   manager.Instance() + " " + time.Now().UTC().Format(time.RFC3339Nano),
+			Key:        manager.Instance() + " " + time.Now().UTC().Format(time.RFC3339Nano),
 			Reason:     reason,
 			Message:    message,
 			Controller: &auditlog.Controller{Version: version, Commit: commit, Instance: manager.Instance()},

@@ -18,9 +18,9 @@ func TestHandbackAuditLog(t *testing.T) {
 	f := &handbackFlags{namespace: "kube-system", auditLog: filepath.Join(t.TempDir(), "audit.log")}
 	var broken error
 	plan := &handback.Plan{Steps: []handback.Step{
-		{What: "first", Do: func(context.Context) error { return nil }},
-		{What: "second", Do: func(context.Context) error { return broken }},
-		{What: "third", Do: func(context.Context) error { return nil }},
+		{What: "first", Run: func(context.Context) error { return nil }},
+		{What: "second", Run: func(context.Context) error { return broken }},
+		{What: "third", Run: func(context.Context) error { return nil }},
 	}}
 	broken = errors.New("the API server is away")
 	if err := f.apply(t.Context(), plan, func(string) {}); !errors.Is(err, broken) {

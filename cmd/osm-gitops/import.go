@@ -115,7 +115,7 @@ func runImport(ctx context.Context, f *importFlags, s streams) error {
 	if err := printImport(s.out, plan.Report, f.output); err != nil {
 		return err
 	}
-	if n := len(plan.Refused); n > 0 {
+	if n := len(plan.Rejected); n > 0 {
 		return fmt.Errorf("%d rejected, see above: fix them before osm-gitops takes over", n)
 	}
 	return nil
@@ -254,7 +254,7 @@ func listAll(ctx context.Context, from client.Reader, kind schema.GroupVersionKi
 // since none are written.
 func printServed(w io.Writer, r importer.Report, form string) error {
 	if form == "json" {
-		return printImport(w, importer.Report{Profiles: r.Profiles, Refused: []importer.Refusal{}, Notes: []importer.Note{}}, form)
+		return printImport(w, importer.Report{Profiles: r.Profiles, Rejected: []importer.Refusal{}, Notes: []importer.Note{}}, form)
 	}
 	sources := map[string]bool{}
 	for _, o := range r.Profiles {
@@ -281,7 +281,7 @@ func printImport(w io.Writer, r importer.Report, form string) error {
 		if len(o.Pools) > 0 {
 			pools = strings.Join(o.Pools, ", ")
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", o.Name, orDash(o.Version), o.Kept, orDash(o.Path), pools)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", o.Name, orDash(o.Version), o.Action, orDash(o.Path), pools)
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -291,10 +291,10 @@ func printImport(w io.Writer, r importer.Report, form string) error {
 		fmt.Fprintf(&b, "  %s: %s\n", o.Name, o.Why)
 	}
 	printCorrected(&b, r.Profiles)
-	if len(r.Refused) > 0 {
+	if len(r.Rejected) > 0 {
 		fmt.Fprintln(&b, "\nRejected by osm-gitops, although operating-system-manager may accept it:")
 	}
-	for _, refused := range r.Refused {
+	for _, refused := range r.Rejected {
 		fmt.Fprintf(&b, "  %s\n", refused)
 	}
 	if len(r.Notes) > 0 {

@@ -19,7 +19,7 @@ import (
 // initFlags are the flags of `osm-gitops init`.
 type initFlags struct {
 	profile, system, provider string
-	whole                     bool
+	full                      bool
 	repo                      scaffoldFlags
 }
 
@@ -52,7 +52,7 @@ The result passes osm-gitops lint, and renders.`,
 	fs.StringVar(&f.system, "system", "ubuntu", "`SYSTEM` of the nodes: the name of a built-in profile without osp-")
 	fs.StringVar(&f.profile, "profile", "", "`NAME` of the first profile; empty: osp-SYSTEM-own")
 	fs.StringVar(&f.provider, "provider", "", "cloud `PROVIDER` of the example pool; empty: aws, or the first that the profile serves")
-	fs.BoolVar(&f.whole, "copy", false, "copy the built-in profile instead of writing an overlay on it")
+	fs.BoolVar(&f.full, "copy", false, "copy the built-in profile instead of writing an overlay on it")
 	f.repo.bindContent(fs)
 	return cmd
 }
@@ -102,7 +102,7 @@ func (f *initFlags) start(ctx context.Context) (scaffold.Start, error) {
 		return scaffold.Start{}, err
 	}
 	s := scaffold.Start{
-		Profile: name, Base: base.Name, BaseVersion: base.Spec.Version, BaseText: text, Whole: f.whole, Stage: "provisioningConfig",
+		Profile: name, Base: base.Name, BaseVersion: base.Spec.Version, BaseText: text, Full: f.full, Stage: "provisioningConfig",
 		Pool: scaffold.Pool{Name: "example", Profile: name, Provider: provider, System: string(base.Spec.OSName), Kubelet: initKubelet},
 	}
 	if len(base.Spec.ProvisioningConfig.Files) == 0 { // the provider cannot run cloud-init twice

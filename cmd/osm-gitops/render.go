@@ -431,8 +431,8 @@ func (f treeFile) write(root *os.Root) error {
 const (
 	renderQuiet    = 100 * time.Millisecond
 	renderPatience = 500 * time.Millisecond
-	// renderLook is the interval of checks for folders that did not exist.
-	renderLook = 2 * time.Second
+	// renderPoll is the interval of checks for folders that did not exist.
+	renderPoll = 2 * time.Second
 )
 
 func (f renderFlags) checkWatch() error {
@@ -477,7 +477,7 @@ type rerender struct {
 	engine         *render.Engine
 	stdout, stderr io.Writer
 	last           []byte // nil before the first rendering
-	said           string // last output on standard error
+	lastErrors     string // last output on standard error
 	broken         bool
 }
 
@@ -492,8 +492,8 @@ func (r *rerender) once(ctx context.Context) error {
 	if err != nil {
 		cli.Report(&said, err)
 	}
-	if text := said.String(); text != r.said {
-		r.said = text
+	if text := said.String(); text != r.lastErrors {
+		r.lastErrors = text
 		if _, err := io.WriteString(r.stderr, text); err != nil {
 			return err
 		}
@@ -645,7 +645,7 @@ func (w *watchedFiles) matters(e fsnotify.Event) bool {
 
 // wait returns true after a change, and false when the context ends.
 func (w *watchedFiles) wait(ctx context.Context) bool {
-	again := time.NewTicker(renderLook)
+	again := time.NewTicker(renderPoll)
 	defer again.Stop()
 	var due <-chan time.Time
 	var first time.Time

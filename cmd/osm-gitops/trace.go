@@ -31,7 +31,7 @@ import (
 
 // traceFlags are the flags of `osm-gitops trace`.
 type traceFlags struct {
-	person load.ClusterAccess
+	access load.ClusterAccess
 	output string
 	diff   bool
 	dump   string
@@ -78,7 +78,7 @@ with placeholders. --sign FILE signs it in an envelope.
 		},
 	}
 	fs := cmd.Flags()
-	flags.person.Bind(fs)
+	flags.access.Bind(fs)
 	fs.StringVarP(&flags.output, "output", "o", "text", "what to print: "+strings.Join(slices.Sorted(maps.Keys(traceOutputs())), ", "))
 	fs.StringVar(&flags.sign, "sign", "", "`FILE` with a private key in PEM, Ed25519 or ECDSA, to sign -o intoto in a DSSE envelope")
 	fs.BoolVar(&flags.diff, "diff", false, "add the later changes in files of the node")
@@ -125,7 +125,7 @@ func traceOutputs() map[string]traceOutput {
 func (f *traceFlags) checkArgs(args []string) error {
 	const usage = "osm-gitops trace node/NAME"
 	switch {
-	case f.dump != "" && (len(args) > 0 || f.person.From != "" || f.diff):
+	case f.dump != "" && (len(args) > 0 || f.access.From != "" || f.diff):
 		return cli.Misusef("osm-gitops trace --dump FILE", "--dump writes the objects of a cluster, and traces nothing")
 	case f.dump != "":
 		return nil
@@ -157,7 +157,7 @@ func runTrace(ctx context.Context, f traceFlags, args []string, stdout, stderr i
 			return err
 		}
 	}
-	from, err := f.person.Clusters()
+	from, err := f.access.Clusters()
 	if err != nil {
 		return err
 	}
@@ -401,14 +401,14 @@ func rendersTo(ctx context.Context, from trace.Clusters, pool types.NamespacedNa
 func traceText(t *tracing) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, t.Subject)
-	answer(&b, t.Result)
+	writeAnswer(&b, t.Result)
 	for _, d := range t.Disagreements {
 		field(&b, "DISAGREES", d)
 	}
 	chain(&b, t.Steps)
 	versionLines(&b, t.Versions)
 	poolLines(&b, t.Pools)
-	bornLines(&b, t.Nodes)
+	provisionedLines(&b, t.Nodes)
 	diffLines(&b, t.Diff)
 	return redact.Printable(b.String()) // security.md 28
 }
@@ -420,7 +420,7 @@ func field(b *strings.Builder, name, value string) {
 	}
 }
 
-func answer(b *strings.Builder, t *trace.Result) {
+func writeAnswer(b *strings.Builder, t *trace.Result) {
 	if t.Version != "" {
 		field(b, "profile", t.Profile+" "+t.Version)
 	} else if len(t.Versions) > 0 {
@@ -513,7 +513,7 @@ func chain(b *strings.Builder, steps []trace.Step) {
 		}
 		fmt.Fprintln(b)
 		var facts []string
-		for _, f := range s.Facts {
+		for _, f := range s.Details {
 			value := f.Value
 			if strings.HasSuffix(f.Name, "digest") {
 				value = render.ShortDigest(value)
@@ -552,7 +552,7 @@ func poolLines(b *strings.Builder, uses []trace.PoolUse) {
 	}
 }
 
-func bornLines(b *strings.Builder, of *trace.ProvisionedNodes) {
+func provisionedLines(b *strings.Builder, of *trace.ProvisionedNodes) {
 	if of == nil {
 		return
 	}

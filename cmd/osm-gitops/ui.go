@@ -65,7 +65,7 @@ func runUI(ctx context.Context, flags *verifyFlags, address string, stderr io.Wr
 	if err := flags.check(); err != nil {
 		return err
 	}
-	clusters, err := flags.person.Clusters()
+	clusters, err := flags.access.Clusters()
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func runUI(ctx context.Context, flags *verifyFlags, address string, stderr io.Wr
 		return err
 	}
 	defer done()
-	if err := checkAnswers(ctx, clusters.Management); err != nil {
+	if err := checkReachable(ctx, clusters.Management); err != nil {
 		fmt.Fprintf(stderr, "osm-gitops: the API server does not answer, so pages fail: %v\n", err)
 	}
 	reader := &ui.Reader{Management: clusters.Management, Worker: clusters.Worker, Namespace: clusters.Namespace, PageSize: uiPageSize}
@@ -90,13 +90,13 @@ func runUI(ctx context.Context, flags *verifyFlags, address string, stderr io.Wr
 	return listener.Start(ctx)
 }
 
-// answerTimeout bounds the check for a reachable API server.
-const answerTimeout = 5 * time.Second
+// reachableTimeout bounds the check for a reachable API server.
+const reachableTimeout = 5 * time.Second
 
-// checkAnswers returns an error if no API server answers. Any answer is enough: pages name
+// checkReachable returns an error if no API server answers. Any answer is enough: pages name
 // the permissions that the user lacks.
-func checkAnswers(ctx context.Context, cluster client.Reader) error {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+func checkReachable(ctx context.Context, cluster client.Reader) error {
+	ctx, cancel := context.WithTimeout(ctx, reachableTimeout)
 	defer cancel()
 	err := cluster.List(ctx, &api.ProfileSourceList{}, client.Limit(1))
 	var answered apierrors.APIStatus

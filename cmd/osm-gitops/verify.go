@@ -30,7 +30,7 @@ import (
 
 // verifyFlags are the flags of `osm-gitops verify`.
 type verifyFlags struct {
-	person         load.ClusterAccess
+	access         load.ClusterAccess
 	repo           load.RepoFlags
 	cache          string
 	keys           []string
@@ -63,14 +63,14 @@ Nothing is written except to --cache-dir. The exit status is 0 if everything agr
 not, 2 for misuse, and 3 if the record was created by a release with another engine.`,
 		Example: "  osm-gitops verify node/workers-7c9f-x2x4k\n  osm-gitops verify machinedeployment/kube-system/workers --repo ~/src/osps -o json",
 		Args: func(_ *cobra.Command, args []string) error {
-			if flags.auditLog.asked() {
+			if flags.auditLog.isSet() {
 				return flags.auditLog.check()
 			}
 			_, err := verifiable(args)
 			return err
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if flags.auditLog.asked() {
+			if flags.auditLog.isSet() {
 				return flags.auditLog.run(args, cli.Visible(cmd.OutOrStdout(), flags.output), cmd.ErrOrStderr())
 			}
 			return runVerify(cmd.Context(), flags, args, cli.Visible(cmd.OutOrStdout(), flags.output))
@@ -84,7 +84,7 @@ not, 2 for misuse, and 3 if the record was created by a release with another eng
 
 // bind binds the flags for what to read and what to trust.
 func (f *verifyFlags) bind(fs *pflag.FlagSet) {
-	f.person.Bind(fs)
+	f.access.Bind(fs)
 	f.repo.Bind(fs)
 	fs.Lookup("repo").Usage = "`PATH-or-URL` of the Git repository to trust; empty: the recorded one"
 	fs.Lookup("revision").Usage = "`REV` of --repo, with the profile in its first-parent history: a branch, tag or commit; default what the ProfileSource follows"
@@ -127,7 +127,7 @@ func (f *verifyFlags) check() error {
 	default:
 		return cli.Misusef("-o text, -o json or -o yaml", "unknown output %q", f.output)
 	}
-	if f.person.Namespace == "" {
+	if f.access.Namespace == "" {
 		return cli.Misusef("see osm-gitops verify --help", "--namespace: is empty: name the namespace of the controller")
 	}
 	return f.repo.CheckOptional()
@@ -180,20 +180,20 @@ func runVerify(ctx context.Context, f verifyFlags, args []string, stdout io.Writ
 
 // verifier creates a Verifier from the flags. The caller calls done at the end.
 func (f *verifyFlags) verifier() (v *verify.Verifier, done func(), err error) {
-	from, err := f.person.Clusters()
+	from, err := f.access.Clusters()
 	if err != nil {
 		return nil, nil, err
 	}
 	v = &verify.Verifier{
 		Management: from.Management, Worker: from.Worker, Namespace: from.Namespace,
 		Engine: render.NewEngine(), Builtin: profile.Builtin(),
-		WithoutSecrets: f.withoutSecrets || f.person.From != "", // a dump has no Secrets
+		WithoutSecrets: f.withoutSecrets || f.access.From != "", // a dump has no Secrets
 	}
 	v.Check = lint.TemplateCheck(v.Engine)
 	if v.Keys, err = readKeys(f.keys); err != nil {
 		return nil, nil, err
 	}
-	if v.Given, err = f.repo.Place(); err != nil {
+	if v.Repository, err = f.repo.Repository(); err != nil {
 		return nil, nil, err
 	}
 	mirrors := &source.Mirrors{Dir: f.cache, AllowInsecure: f.repo.AllowInsecure}
@@ -293,8 +293,8 @@ func (f *auditLogFlags) bind(fs *pflag.FlagSet) {
 // lineHash is the form of a hash that verify prints.
 var lineHash = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// asked reports whether an audit log should be verified.
-func (f *auditLogFlags) asked() bool { return len(f.files) > 0 || f.hash != "" }
+// isSet reports whether an audit log should be verified.
+func (f *auditLogFlags) isSet() bool { return len(f.files) > 0 || f.hash != "" }
 
 func (f *auditLogFlags) check() error {
 	if len(f.files) == 0 {

@@ -28,7 +28,7 @@ type Entry struct {
 	Before string `json:"before"`
 	// ID is the ID of the fact.
 	ID string `json:"id"`
-	Fact
+	Event
 }
 
 // Head is the end of a chain: the number and the hash of its last line. The zero value is
@@ -42,8 +42,8 @@ type Head struct {
 var ErrNewer = errors.New("another release wrote it")
 
 // Next formats the next line, without its line feed.
-func (h Head) Next(f Fact, at time.Time) (line []byte, next Head, err error) {
-	e := Entry{Recipe: Recipe, Sequence: h.Sequence + 1, Time: at.UTC().Truncate(time.Millisecond), Before: h.Hash, ID: f.ID(), Fact: f}
+func (h Head) Next(f Event, at time.Time) (line []byte, next Head, err error) {
+	e := Entry{Recipe: Recipe, Sequence: h.Sequence + 1, Time: at.UTC().Truncate(time.Millisecond), Before: h.Hash, ID: f.ID(), Event: f}
 	line, err = encode(e)
 	if err != nil {
 		return nil, h, fmt.Errorf("encoding a fact of kind %s about %s %s: %w", f.Kind, f.Object.Kind, f.Object.Name, err)
@@ -102,8 +102,8 @@ func parse(line []byte) (Entry, error) {
 	switch {
 	case !bytes.Equal(again, line):
 		return e, errors.New("it is not in the controller's format: it was changed")
-	case e.ID != e.Fact.ID():
-		return e, fmt.Errorf("its id is %q, expected %q: it was changed", e.ID, e.Fact.ID())
+	case e.ID != e.Event.ID():
+		return e, fmt.Errorf("its id is %q, expected %q: it was changed", e.ID, e.Event.ID())
 	case e.Sequence == 0 || (e.Sequence == 1) != (e.Before == ""):
 		return e, fmt.Errorf("it has number %d and follows %q: it was changed", e.Sequence, e.Before)
 	}

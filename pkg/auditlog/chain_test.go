@@ -18,9 +18,9 @@ import (
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 123_456_789, time.UTC)
 
 // joined is a fact about a node.
-func joined(n int) Fact {
-	return Fact{
-		Kind: NodeJoined, Object: Object{Kind: "Node", Name: fmt.Sprintf("node-%d", n), UID: fmt.Sprintf("uid-%d", n)}, Occasion: "np",
+func joined(n int) Event {
+	return Event{
+		Kind: NodeJoined, Object: Object{Kind: "Node", Name: fmt.Sprintf("node-%d", n), UID: fmt.Sprintf("uid-%d", n)}, Key: "np",
 		Since: "2026-11-21T11:59:58Z", Evidence: "Reported", Message: `it says "so" <&> ` + "\u2028",
 		Is: &Configuration{Profile: "osp-x", Version: "v1.0.0", Author: "Ada <ada@example.com>"},
 	}
@@ -214,7 +214,7 @@ func FuzzLine(f *testing.F) {
 // edited, and no controller would continue the file.
 func TestLineOfAnyText(t *testing.T) {
 	for _, s := range []string{"a\xffb", "\xff\xfe", "\\\xff", `\ufffd`, "\ufffd", "\u2028\u200b\x00\x7f\"<>&\U000e0001"} {
-		f := Fact{Kind: NodeJoined, Object: Object{Kind: "Node", Name: s}, Occasion: s, Message: s, Record: []byte(`{"a":"\ufffd \u200b <x>"}`)}
+		f := Event{Kind: NodeJoined, Object: Object{Kind: "Node", Name: s}, Key: s, Message: s, Record: []byte(`{"a":"\ufffd \u200b <x>"}`)}
 		line, _, err := Head{}.Next(f, time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
 		if err != nil {
 			t.Errorf("%q: %v", s, err)
@@ -250,7 +250,7 @@ func TestEscapedCharacters(t *testing.T) {
 
 // A line has at most the maximum length, which readers rely on.
 func TestLongestLine(t *testing.T) {
-	of := func(n int) Fact {
+	of := func(n int) Event {
 		f := joined(1)
 		f.Message = strings.Repeat("x", n)
 		return f

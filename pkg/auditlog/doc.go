@@ -6,6 +6,6 @@
 // contain no credentials. A line can be written twice, with the same id, if a process ended
 // before it could record the first write. No fact is lost once Append has returned.
 //
-// Start with Fact in fact.go. chain.go formats and checks lines, log.go writes a file,
+// Start with Event in event.go. chain.go formats and checks lines, log.go writes a file,
 // verify.go reads files, and controllers use writer.go.
 package auditlog

@@ -53,9 +53,9 @@ func syncDir(path string) error {
 
 // tail is the end of a log.
 type tail struct {
-	head  Head  // zero without a line
-	whole int64 // size of complete lines
-	torn  int64 // bytes after them
+	head     Head  // zero without a line
+	complete int64 // size of complete lines
+	torn     int64 // bytes after them
 }
 
 // tailBlock is the size of a read from the end backwards.
@@ -80,7 +80,7 @@ func readTail(f *os.File) (tail, error) {
 		end, at = append(block, end...), at-n
 	}
 	last := bytes.LastIndexByte(end, '\n')
-	t := tail{whole: at + int64(last) + 1, torn: int64(len(end) - last - 1)}
+	t := tail{complete: at + int64(last) + 1, torn: int64(len(end) - last - 1)}
 	switch {
 	case last < 0 && at > 0:
 		return t, foreign(f, fmt.Errorf("its last line has more than %d bytes", maxLine))

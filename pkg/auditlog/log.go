@@ -14,8 +14,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// ErrHeld says that another process writes the file.
-var ErrHeld = errors.New("another process writes it")
+// ErrLocked says that another process writes the file.
+var ErrLocked = errors.New("another process writes it")
 
 // Log is an audit log in a file. It is safe for concurrent use: facts that arrive during a
 // write are written together, with one sync.
@@ -31,20 +31,20 @@ type Log struct {
 	mu   sync.Mutex
 	next *batch // waiting facts; nil for none
 
-	io    sync.Mutex // locked while the file is checked and written
-	lock  *os.File
-	file  *os.File // nil: to be opened
-	size  int64    // of file, after our last write
-	head  Head
-	known bool   // head belongs to the chain
-	first []Fact // to be written before all others
+	io        sync.Mutex // locked while the file is checked and written
+	lock      *os.File
+	file      *os.File // nil: to be opened
+	size      int64    // of file, after our last write
+	head      Head
+	headKnown bool    // head belongs to the chain
+	first     []Event // to be written before all others
 
 	closed bool
 }
 
 // batch contains facts that are written together.
 type batch struct {
-	facts   []Fact
+	events  []Event
 	written bool // also after a failure
 	err     error
 }
@@ -62,7 +62,7 @@ func Check(path string) error {
 }
 
 // Open locks the file for this process until Close or the end of the process. A truncated
-// line at its end, after a crash or on a full disk, is moved to a separate file. ErrHeld
+// line at its end, after a crash or on a full disk, is moved to a separate file. ErrLocked
 // means that another process has the lock.
 func Open(path string, now clock.PassiveClock, log logr.Logger) (*Log, error) {
 	l := &Log{path: path, clock: now, log: log.WithValues("file", path)}
@@ -73,7 +73,7 @@ func Open(path string, now clock.PassiveClock, log logr.Logger) (*Log, error) {
 	// A separate lock file, since the log can be moved away at any time.
 	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = ErrHeld
+		err = ErrLocked
 	}
 	if err != nil {
 		lock.Close()
@@ -98,7 +98,7 @@ func (l *Log) Close() error {
 
 // Append writes facts, one line each, and returns once they are on disk. After an error
 // none of them is written: the caller has to append them again.
-func (l *Log) Append(facts ...Fact) error {
+func (l *Log) Append(facts ...Event) error {
 	for _, f := range facts { // so that one invalid fact does not fail the others
 		if _, _, err := (Head{}).Next(f, l.clock.Now()); err != nil {
 			return err
@@ -110,7 +110,7 @@ func (l *Log) Append(facts ...Fact) error {
 		b = &batch{}
 		l.next = b
 	}
-	b.facts = append(b.facts, facts...)
+	b.events = append(b.events, facts...)
 	l.mu.Unlock()
 
 	l.io.Lock()
@@ -121,7 +121,7 @@ func (l *Log) Append(facts ...Fact) error {
 	l.mu.Lock()
 	l.next = nil
 	l.mu.Unlock()
-	b.written, b.err = true, l.write(b.facts)
+	b.written, b.err = true, l.write(b.events)
 	return b.err
 }
 
@@ -140,7 +140,7 @@ func (l *Log) Continue() error {
 }
 
 // write is the only function that writes lines.
-func (l *Log) write(facts []Fact) error {
+func (l *Log) write(facts []Event) error {
 	if err := l.current(); err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (l *Log) write(facts []Fact) error {
 		l.shut()
 		return err
 	}
-	l.head, l.known, l.first = head, true, nil
+	l.head, l.headKnown, l.first = head, true, nil
 	l.size += int64(len(text))
 	return nil
 }
@@ -225,23 +225,23 @@ func (l *Log) continueChain(f *os.File) error {
 		}
 		l.queueFirst(repaired)
 	}
-	l.size = t.whole
+	l.size = t.complete
 	head := t.head
-	if t.head == (Head{}) && !l.known {
+	if t.head == (Head{}) && !l.headKnown {
 		if head, err = l.moved(); err != nil {
 			return err
 		}
 	}
 	// After lines were removed, continue from the known end: the gap reveals the removal.
-	if !l.known || head.Sequence > l.head.Sequence {
+	if !l.headKnown || head.Sequence > l.head.Sequence {
 		l.head = head
 	} else if t.head != (Head{}) && t.head != l.head {
 		l.log.Info("the end of the audit log differs from the last written line", "sequence", t.head.Sequence, "want", l.head.Sequence)
 	}
-	l.known = l.known || l.head != Head{}
-	if t.whole == 0 && l.head != (Head{}) {
-		l.queueFirst(Fact{
-			Kind: LogContinued, Object: Object{Kind: fileKind, Name: l.path}, Occasion: l.head.Hash,
+	l.headKnown = l.headKnown || l.head != Head{}
+	if t.complete == 0 && l.head != (Head{}) {
+		l.queueFirst(Event{
+			Kind: LogContinued, Object: Object{Kind: fileKind, Name: l.path}, Key: l.head.Hash,
 			Message: fmt.Sprintf("it continues a file that was moved away; the last line has number %d", l.head.Sequence),
 		})
 	}
@@ -249,24 +249,24 @@ func (l *Log) continueChain(f *os.File) error {
 }
 
 // queueFirst queues a fact before all others, once: after a failed write it is still queued.
-func (l *Log) queueFirst(f Fact) {
-	if !slices.ContainsFunc(l.first, func(other Fact) bool { return other.ID() == f.ID() }) {
+func (l *Log) queueFirst(f Event) {
+	if !slices.ContainsFunc(l.first, func(other Event) bool { return other.ID() == f.ID() }) {
 		l.first = append(l.first, f)
 	}
 }
 
 // repair moves a truncated line to a separate file.
-func (l *Log) repair(f *os.File, t tail) (Fact, error) {
+func (l *Log) repair(f *os.File, t tail) (Event, error) {
 	name, err := l.saveTruncated(f, t)
 	if err != nil {
-		return Fact{}, fmt.Errorf("saving the truncated end of the audit log: %w", err)
+		return Event{}, fmt.Errorf("saving the truncated end of the audit log: %w", err)
 	}
-	if err := errors.Join(f.Truncate(t.whole), f.Sync()); err != nil {
-		return Fact{}, fmt.Errorf("repairing the end of the audit log: %w", err)
+	if err := errors.Join(f.Truncate(t.complete), f.Sync()); err != nil {
+		return Event{}, fmt.Errorf("repairing the end of the audit log: %w", err)
 	}
 	l.log.Info("repaired a truncated line of the audit log", "bytes", t.torn, "kept", name)
-	return Fact{
-		Kind: LogRepaired, Object: Object{Kind: fileKind, Name: l.path}, Occasion: name,
+	return Event{
+		Kind: LogRepaired, Object: Object{Kind: fileKind, Name: l.path}, Key: name,
 		Message: fmt.Sprintf("a line was truncated to %d bytes, which are in %s", t.torn, name),
 	}, nil
 }
@@ -280,7 +280,7 @@ func (l *Log) saveTruncated(from *os.File, t tail) (string, error) {
 		return "", err
 	}
 	defer into.Close()
-	if _, err := io.Copy(into, io.NewSectionReader(from, t.whole, t.torn)); err != nil {
+	if _, err := io.Copy(into, io.NewSectionReader(from, t.complete, t.torn)); err != nil {
 		return "", errors.Join(err, os.Remove(path))
 	}
 	return filepath.Base(path), errors.Join(into.Sync(), syncDir(path))

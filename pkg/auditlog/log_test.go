@@ -33,7 +33,7 @@ func open(t *testing.T, path string) *Log {
 	return l
 }
 
-func (l *Log) must(t *testing.T, facts ...Fact) {
+func (l *Log) must(t *testing.T, facts ...Event) {
 	t.Helper()
 	if err := l.Append(facts...); err != nil {
 		t.Fatal(err)
@@ -185,14 +185,14 @@ func TestForeignFiles(t *testing.T) {
 func TestSecondWriter(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	l := open(t, path)
-	if _, err := Open(path, clock.RealClock{}, logr.Discard()); !errors.Is(err, ErrHeld) {
+	if _, err := Open(path, clock.RealClock{}, logr.Discard()); !errors.Is(err, ErrLocked) {
 		t.Errorf("a second writer: %v", err)
 	}
 	// not even after the file was moved away
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(path, clock.RealClock{}, logr.Discard()); !errors.Is(err, ErrHeld) {
+	if _, err := Open(path, clock.RealClock{}, logr.Discard()); !errors.Is(err, ErrLocked) {
 		t.Errorf("a second writer of the next file: %v", err)
 	}
 	closed(t, l)

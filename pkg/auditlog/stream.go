@@ -19,7 +19,7 @@ type Stream struct {
 }
 
 // Append writes facts, one line each. After an error none of them counts.
-func (s *Stream) Append(facts ...Fact) error {
+func (s *Stream) Append(facts ...Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	head, now := s.head, s.Clock.Now()

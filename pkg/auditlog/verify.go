@@ -48,11 +48,11 @@ func Verify(paths []string, anchor string, visit func(Entry)) (Summary, error) {
 	v := verifier{anchor: anchor, visit: visit}
 	for _, f := range files {
 		if err := v.read(f.path); err != nil {
-			return v.sum, err
+			return v.summary, err
 		}
-		v.sum.Files = append(v.sum.Files, f.path)
+		v.summary.Files = append(v.summary.Files, f.path)
 	}
-	return v.sum, nil
+	return v.summary, nil
 }
 
 // ordered is a file with the position of its lines.
@@ -95,9 +95,9 @@ func firstOf(path string) (first uint64, empty bool, err error) {
 }
 
 type verifier struct {
-	anchor string
-	visit  func(Entry)
-	sum    Summary
+	anchor  string
+	visit   func(Entry)
+	summary Summary
 }
 
 // read checks the lines of one file.
@@ -114,20 +114,20 @@ func (v *verifier) read(path string) error {
 		if !whole {
 			return &BrokenError{path, n, errors.New("it is truncated: the controller is writing it or has ended, and repairs it when it starts again")}
 		}
-		if v.sum.Lines == 0 {
+		if v.summary.Lines == 0 {
 			e, err := parse(line)
 			if err != nil {
 				return &BrokenError{path, n, err}
 			}
-			v.sum.First, v.sum.Last = e.Sequence, Head{Sequence: e.Sequence - 1, Hash: e.Before}
+			v.summary.First, v.summary.Last = e.Sequence, Head{Sequence: e.Sequence - 1, Hash: e.Before}
 		}
-		e, head, err := v.sum.Last.Check(line)
+		e, head, err := v.summary.Last.Check(line)
 		if err != nil {
 			return &BrokenError{path, n, err}
 		}
-		v.sum.Last = head
-		v.sum.Lines++
-		v.sum.Anchored = v.sum.Anchored || v.anchor != "" && head.Hash == v.anchor
+		v.summary.Last = head
+		v.summary.Lines++
+		v.summary.Anchored = v.summary.Anchored || v.anchor != "" && head.Hash == v.anchor
 		if v.visit != nil {
 			v.visit(e)
 		}

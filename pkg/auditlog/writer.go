@@ -27,28 +27,28 @@ const (
 
 // lineWriter is a *Log or a *Stream.
 type lineWriter interface {
-	Append(facts ...Fact) error
+	Append(facts ...Event) error
 }
 
 // Metrics counts what a Writer does.
 type Metrics interface {
-	JournalWritten(kind string)
-	JournalFailed()
-	JournalWaits(n int)
-	JournalLost()
+	AuditEntryWritten(kind string)
+	AuditWriteFailed()
+	AuditEntriesWaiting(n int)
+	AuditEntryLost()
 }
 
 type noMetrics struct{}
 
-func (noMetrics) JournalWritten(string) {}
-func (noMetrics) JournalFailed()        {}
-func (noMetrics) JournalWaits(int)      {}
-func (noMetrics) JournalLost()          {}
+func (noMetrics) AuditEntryWritten(string) {}
+func (noMetrics) AuditWriteFailed()        {}
+func (noMetrics) AuditEntriesWaiting(int)  {}
+func (noMetrics) AuditEntryLost()          {}
 
 // Writer writes the audit log of a running controller: it opens the log once this replica
 // leads, and stores in memory what could not be written. Provisioning never waits for it.
 // Use Append for facts that can be derived again from an object, and record on the object
-// that they are written; use Tell for facts that occur only once. Set the fields once,
+// that they are written; use Record for facts that occur only once. Set the fields once,
 // before use.
 type Writer struct {
 	// Path of the file, or Stdout.
@@ -62,11 +62,11 @@ type Writer struct {
 	// Log reports failures.
 	Log logr.Logger
 	// Began is the first fact of this run.
-	Began Fact
+	Began Event
 
 	mu      sync.Mutex
 	to      lineWriter // nil: not open
-	waiting []Fact
+	waiting []Event
 	written map[string]bool
 	order   []string // oldest first
 	broken  error    // of the last attempt; nil on success
@@ -110,7 +110,7 @@ func (w *Writer) retry() {
 // Append writes facts after those that wait, and returns once they are stored. After an
 // error they are not stored, or not known to be, and the caller should append them again.
 // Until the next tick further calls fail immediately.
-func (w *Writer) Append(facts ...Fact) error {
+func (w *Writer) Append(facts ...Event) error {
 	w.mu.Lock()
 	err := w.broken
 	w.mu.Unlock()
@@ -120,9 +120,9 @@ func (w *Writer) Append(facts ...Fact) error {
 	return w.try(facts...)
 }
 
-func (w *Writer) try(facts ...Fact) error {
+func (w *Writer) try(facts ...Event) error {
 	w.mu.Lock()
-	facts = slices.DeleteFunc(slices.Clone(facts), func(f Fact) bool { return w.written[f.ID()] || w.isUnwritable(f) })
+	facts = slices.DeleteFunc(slices.Clone(facts), func(f Event) bool { return w.written[f.ID()] || w.isUnwritable(f) })
 	all, waited := append(w.waiting, facts...), len(w.waiting)
 	w.waiting = nil
 	to, err := w.open()
@@ -143,18 +143,18 @@ func (w *Writer) try(facts ...Fact) error {
 }
 
 // isUnwritable reports whether a fact can never be written. It would block all others.
-func (w *Writer) isUnwritable(f Fact) bool {
+func (w *Writer) isUnwritable(f Event) bool {
 	_, _, err := Head{}.Next(f, w.Clock.Now())
 	if err != nil {
 		w.Log.Error(err, "formatting a line of the audit log")
-		w.logLost([]Fact{f})
+		w.logLost([]Event{f})
 	}
 	return err != nil
 }
 
-// Tell is Append for facts that cannot be derived again: if the write fails, it stores them
+// Record is Append for facts that cannot be derived again: if the write fails, it stores them
 // in memory and retries.
-func (w *Writer) Tell(facts ...Fact) {
+func (w *Writer) Record(facts ...Event) {
 	if err := w.Append(facts...); err != nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -205,12 +205,12 @@ func (w *Writer) open() (lineWriter, error) {
 		w.waiting = append(w.waiting, w.Began)
 		return nil, err
 	}
-	w.recordWritten([]Fact{w.Began})
+	w.recordWritten([]Event{w.Began})
 	return to, nil
 }
 
 // store stores facts until they can be written.
-func (w *Writer) store(facts []Fact) {
+func (w *Writer) store(facts []Event) {
 	if w.closed {
 		w.logLost(facts)
 		return
@@ -218,13 +218,13 @@ func (w *Writer) store(facts []Fact) {
 	room := min(len(facts), max(0, maxWaiting-len(w.waiting)))
 	w.waiting = append(w.waiting, facts[:room]...)
 	w.logLost(facts[room:])
-	w.metrics().JournalWaits(len(w.waiting))
+	w.metrics().AuditEntriesWaiting(len(w.waiting))
 }
 
 // logLost logs lost facts, to distinguish them from facts that never occurred.
-func (w *Writer) logLost(facts []Fact) {
+func (w *Writer) logLost(facts []Event) {
 	for _, f := range facts {
-		w.metrics().JournalLost()
+		w.metrics().AuditEntryLost()
 		w.Log.Error(nil, "a fact is not in the audit log", "kind", f.Kind, "id", f.ID(), "object", f.Object)
 	}
 }
@@ -235,7 +235,7 @@ func (w *Writer) logFailure(err error) {
 		return
 	}
 	w.broken = err
-	w.metrics().JournalFailed()
+	w.metrics().AuditWriteFailed()
 	if text := err.Error(); text != w.failed {
 		w.failed = text
 		w.Log.Error(err, "the audit log cannot be written: facts wait in memory, and NodeProvenances are not deleted")
@@ -243,7 +243,7 @@ func (w *Writer) logFailure(err error) {
 }
 
 // recordWritten records written facts.
-func (w *Writer) recordWritten(facts []Fact) {
+func (w *Writer) recordWritten(facts []Event) {
 	w.broken = nil
 	if w.failed != "" && len(facts) > 0 {
 		w.failed = ""
@@ -253,7 +253,7 @@ func (w *Writer) recordWritten(facts []Fact) {
 		w.written = map[string]bool{}
 	}
 	for _, f := range facts {
-		w.metrics().JournalWritten(string(f.Kind))
+		w.metrics().AuditEntryWritten(string(f.Kind))
 		w.written[f.ID()] = true
 		w.order = append(w.order, f.ID())
 	}
@@ -261,5 +261,5 @@ func (w *Writer) recordWritten(facts []Fact) {
 		delete(w.written, w.order[0])
 		w.order = w.order[1:]
 	}
-	w.metrics().JournalWaits(len(w.waiting))
+	w.metrics().AuditEntriesWaiting(len(w.waiting))
 }

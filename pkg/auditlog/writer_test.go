@@ -29,7 +29,7 @@ func newWriter(path string) *kept {
 	k.Writer = &Writer{
 		Path: path, Out: &bytes.Buffer{}, Clock: clocktesting.NewFakePassiveClock(time.Unix(1_790_000_000, 0)), Metrics: k.count,
 		Log:   funcr.New(func(_, args string) { k.log.WriteString(args + "\n") }, funcr.Options{}),
-		Began: Fact{Kind: ControllerStarted, Object: Object{Kind: "Controller", Name: "osm-gitops"}, Occasion: path},
+		Began: Event{Kind: ControllerStarted, Object: Object{Kind: "Controller", Name: "osm-gitops"}, Key: path},
 	}
 	return k
 }
@@ -37,13 +37,13 @@ func newWriter(path string) *kept {
 // counts are counters by the name of the metric.
 type counts map[string]int
 
-func (c counts) JournalWritten(string) { c["lines_total"]++ }
-func (c counts) JournalFailed()        { c["errors_total"]++ }
-func (c counts) JournalWaits(n int)    { c["waiting"] = n }
-func (c counts) JournalLost()          { c["lost_total"]++ }
+func (c counts) AuditEntryWritten(string)  { c["lines_total"]++ }
+func (c counts) AuditWriteFailed()         { c["errors_total"]++ }
+func (c counts) AuditEntriesWaiting(n int) { c["waiting"] = n }
+func (c counts) AuditEntryLost()           { c["lost_total"]++ }
 
-func rotated(pool string) Fact {
-	return Fact{Kind: ConfigurationRotated, Object: Object{Kind: "MachineDeployment", Namespace: "shop", Name: pool}, Occasion: "uid"}
+func rotated(pool string) Event {
+	return Event{Kind: ConfigurationRotated, Object: Object{Kind: "MachineDeployment", Namespace: "shop", Name: pool}, Key: "uid"}
 }
 
 // pools returns the pools that the lines of a file name, in order.
@@ -65,8 +65,8 @@ func TestDiskAway(t *testing.T) {
 	if err := j.Append(rotated("a")); err == nil {
 		t.Fatal("it is written nowhere")
 	}
-	j.Tell(rotated("b"), rotated("c"))
-	j.Tell(rotated("d"))
+	j.Record(rotated("b"), rotated("c"))
+	j.Record(rotated("d"))
 	j.retry()
 	if n := j.count["waiting"]; n != 3 {
 		t.Errorf("%v facts wait", n)
@@ -95,7 +95,7 @@ func TestLost(t *testing.T) {
 	j := newWriter(filepath.Join(t.TempDir(), "away", "audit.log"))
 	for i := range maxWaiting + 2 {
 		j.mu.Lock()
-		j.store([]Fact{rotated(fmt.Sprint(i))})
+		j.store([]Event{rotated(fmt.Sprint(i))})
 		j.mu.Unlock()
 	}
 	if n := j.count["lost_total"]; n != 2 || !strings.Contains(j.log.String(), fmt.Sprint(maxWaiting+1)) {
@@ -105,7 +105,7 @@ func TestLost(t *testing.T) {
 	j.waiting = j.waiting[:3]
 	j.mu.Unlock()
 	j.Close()
-	j.Tell(rotated("late"))
+	j.Record(rotated("late"))
 	id := rotated("late").ID()
 	if n := j.count["lost_total"]; n != 6 || !strings.Contains(j.log.String(), id) {
 		t.Errorf("%v lost; the log ends with %s", n, j.log.String()[max(0, j.log.Len()-500):])
@@ -141,10 +141,10 @@ func TestTakenUp(t *testing.T) {
 	if err := first.Append(rotated("a")); err != nil {
 		t.Fatal(err)
 	}
-	if err := second.Append(rotated("b")); !errors.Is(err, ErrHeld) {
+	if err := second.Append(rotated("b")); !errors.Is(err, ErrLocked) {
 		t.Errorf("got %v", err)
 	}
-	second.Tell(rotated("c"))
+	second.Record(rotated("c"))
 	first.Close()
 	second.retry()
 	second.Close()
@@ -159,8 +159,8 @@ func TestUnfit(t *testing.T) {
 	j := newWriter(path)
 	huge := rotated("huge")
 	huge.Message = strings.Repeat("x", 2<<20)
-	j.Tell(rotated("a"), huge)
-	j.Tell(rotated("b"))
+	j.Record(rotated("a"), huge)
+	j.Record(rotated("b"))
 	j.Close()
 	if got, want := pools(t, path), []string{"osm-gitops", "a", "b"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

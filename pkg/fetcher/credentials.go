@@ -60,18 +60,18 @@ func (f *Fetcher) withCredentials(ctx context.Context, ps *api.ProfileSource, re
 	if err != nil {
 		return remote, err
 	}
-	return f.withKept(client.ObjectKeyFromObject(ps), remote, secret, proxy)
+	return f.withCachedAuth(client.ObjectKeyFromObject(ps), remote, secret, proxy)
 }
 
-// kept is the authentication from the Secrets that a mirror's key covers.
-type kept struct {
+// cachedAuth is the authentication from the Secrets that a mirror's key covers.
+type cachedAuth struct {
 	key  string
 	auth source.Auth
 }
 
-// withKept is withSecrets, but caches a decrypted private key: decryption is deliberately
+// withCachedAuth is withSecrets, but caches a decrypted private key: decryption is deliberately
 // slow, a tenth of a second or more. No other credential is cached.
-func (f *Fetcher) withKept(name types.NamespacedName, remote source.Remote, secret, proxy *corev1.Secret) (source.Remote, error) {
+func (f *Fetcher) withCachedAuth(name types.NamespacedName, remote source.Remote, secret, proxy *corev1.Secret) (source.Remote, error) {
 	key, err := mirrorKey(name.Namespace, secret, proxy)
 	if err != nil {
 		return remote, err
@@ -94,9 +94,9 @@ func (f *Fetcher) withKept(name types.NamespacedName, remote source.Remote, secr
 	delete(f.keys, name)
 	if private, ok := remote.Auth.(*source.SSHKey); ok && len(secret.Data[secrets.KeyPassword]) > 0 {
 		if f.keys == nil {
-			f.keys = map[types.NamespacedName]kept{}
+			f.keys = map[types.NamespacedName]cachedAuth{}
 		}
-		f.keys[name] = kept{key: key, auth: private}
+		f.keys[name] = cachedAuth{key: key, auth: private}
 	}
 	return remote, nil
 }

@@ -204,7 +204,7 @@ func TestEncryptedKeysAreKept(t *testing.T) {
 	f, name := &Fetcher{}, types.NamespacedName{Namespace: "ns", Name: "source"}
 	look := func(url string, secret, proxy *corev1.Secret) source.Remote {
 		t.Helper()
-		remote, err := f.withKept(name, source.Remote{URL: url}, secret, proxy)
+		remote, err := f.withCachedAuth(name, source.Remote{URL: url}, secret, proxy)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +226,7 @@ func TestEncryptedKeysAreKept(t *testing.T) {
 		t.Error("the key is kept for a repository that does not use it")
 	}
 	look(overShell, secret(), nil)
-	if _, err := f.withKept(name, source.Remote{URL: overHTTPS}, secret(), nil); err == nil {
+	if _, err := f.withCachedAuth(name, source.Remote{URL: overHTTPS}, secret(), nil); err == nil {
 		t.Error("a key for ssh is taken for https")
 	}
 	f.Forget(name)

@@ -17,7 +17,7 @@ import (
 type watched struct {
 	root, path, sub string
 	watch           *source.Watch
-	told            string // last logged reason for slowness
+	loggedSlow      string // last logged reason for slowness
 }
 
 // directory reads a directory. The watch starts before, so that no edit is missed.
@@ -60,8 +60,8 @@ func (f *Fetcher) watch(ctx context.Context, ps *api.ProfileSource, dir source.D
 		f.mu.Unlock()
 	}
 	slow := w.watch.Slow()
-	if slow != w.told {
-		w.told = slow
+	if slow != w.loggedSlow {
+		w.loggedSlow = slow
 		log := ctrl.LoggerFrom(ctx).WithValues("directory", dir.Path)
 		if slow == "" {
 			log.Info("edits of the directory are noticed immediately again")

@@ -46,7 +46,7 @@ type Fetcher struct {
 	lastRequests sync.Map // last request of each source, time.Time by the source's key
 
 	mu      sync.Mutex
-	keys    map[types.NamespacedName]kept // decrypted private keys
+	keys    map[types.NamespacedName]cachedAuth // decrypted private keys
 	watches map[types.NamespacedName]*watched
 	changes chan event.GenericEvent // of directories; nil without a controller
 }

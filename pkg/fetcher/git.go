@@ -39,17 +39,17 @@ func (f *Fetcher) git(ctx context.Context, ps *api.ProfileSource) (*source.Snaps
 	}
 	key := client.ObjectKeyFromObject(ps)
 	if known, ok := f.lastRequests.Load(key); ok {
-		remote.Known = known.(time.Time)
+		remote.LastFetched = known.(time.Time)
 	}
 	// Until the next reconciliation, however it is delayed: with changed credentials the
 	// source has another mirror.
-	remote.Keep = 2*max(ps.Spec.Interval.Duration, ps.Spec.RetryInterval.Duration) + time.Hour
+	remote.Retention = 2*max(ps.Spec.Interval.Duration, ps.Spec.RetryInterval.Duration) + time.Hour
 	snap, err := f.Git.Fetch(ctx, shareable(ps, remote))
 	if err != nil {
 		f.lastRequests.Store(key, time.Now())
 		return nil, err
 	}
-	f.lastRequests.Store(key, snap.AskedAt)
+	f.lastRequests.Store(key, snap.RequestedAt)
 	return snap, nil
 }
 

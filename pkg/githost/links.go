@@ -47,8 +47,8 @@ func ParseHosts(list string) (Hosts, error) {
 	return hosts, nil
 }
 
-// known returns the kind of a public host.
-func known(host string) Kind {
+// publicHost returns the kind of a public host.
+func publicHost(host string) Kind {
 	switch {
 	case host == "github.com":
 		return GitHub
@@ -91,7 +91,7 @@ func Provider(provider, repositoryURL string) Kind {
 	case "gitea":
 		return Gitea
 	case "bitbucket":
-		if r, ok := ParseRepository(repositoryURL); ok && known(r.Hostname()) != Bitbucket {
+		if r, ok := ParseRepository(repositoryURL); ok && publicHost(r.Hostname()) != Bitbucket {
 			return BitbucketServer
 		}
 		return Bitbucket
@@ -123,7 +123,7 @@ func LinksOf(repositoryURL string, hosts Hosts) Links {
 	}
 	l := Links{kind: hosts[r.Hostname()], path: r.Path, origin: r.Scheme + "://" + r.Host}
 	if l.kind == "" {
-		l.kind = known(r.Hostname())
+		l.kind = publicHost(r.Hostname())
 	}
 	if l.kind == "" {
 		l.kind = guess(r)

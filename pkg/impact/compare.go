@@ -25,8 +25,8 @@ type Comparison struct {
 	BaseName, HeadName string
 	// Builtin are the built-in profiles, for pools and as bases of overlays; nil for none.
 	Builtin *source.Embedded
-	// Fleet has the pools.
-	Fleet ClusterSnapshot
+	// Snapshot has the pools.
+	Snapshot ClusterSnapshot
 	// Engine renders; Check validates profiles.
 	Engine *render.Engine
 	Check  profile.Check
@@ -35,7 +35,7 @@ type Comparison struct {
 // Compare reports the effect of head on the pools. It returns errors of reading; errors in
 // profiles and pools are in the report.
 func Compare(ctx context.Context, c Comparison) (*Report, error) {
-	c.Fleet.sort()
+	c.Snapshot.sort()
 	before, after, err := c.revisions(ctx)
 	if err != nil {
 		return nil, err
@@ -44,13 +44,13 @@ func Compare(ctx context.Context, c Comparison) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	refused := append(refusedFiles(after.own.cat), claimedProfiles(after.own.cat, &c.Fleet)...)
+	refused := append(rejectedFiles(after.own.cat), claimedProfiles(after.own.cat, &c.Snapshot)...)
 	slices.SortStableFunc(refused, func(a, b Refused) int { return cmp.Compare(a.Path, b.Path) })
 	r := &Report{
 		Base:     Revision{Name: redact.Clean(c.BaseName), Commit: string(c.Base.Head)},
 		Head:     Revision{Name: redact.Clean(c.HeadName), Commit: string(c.Head.Head)},
 		Profiles: profileChanges(before.own.cat, after.own.cat), Refused: refused, Pools: len(results),
-		Notes: append(unraisedVersions(before.own.cat, after.own.cat), collisions(before.own.cat, after.own.cat, &c.Fleet)...),
+		Notes: append(unraisedVersions(before.own.cat, after.own.cat), collisions(before.own.cat, after.own.cat, &c.Snapshot)...),
 	}
 	r.fold(results)
 	r.Verdict = r.verdict()
@@ -62,7 +62,7 @@ func (c Comparison) revisions(ctx context.Context) (before, after *revision, err
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the profiles of %s: %w", c.BaseName, err)
 	}
-	is, err := newVersionIndex(ctx, onTop(c.Base, c.Head), c.indexer())
+	is, err := newVersionIndex(ctx, rebased(c.Base, c.Head), c.indexer())
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the profiles of %s: %w", c.HeadName, err)
 	}
@@ -122,9 +122,9 @@ func lower(version, than string) bool {
 	return version != than && profile.SortVersions([]string{version, than})[0] == than
 }
 
-func refusedFiles(cat *profile.Catalogue) []Refused {
+func rejectedFiles(cat *profile.Catalogue) []Refused {
 	out := []Refused{}
-	for _, r := range cat.Refused {
+	for _, r := range cat.Rejected {
 		out = append(out, Refused{
 			Path: redact.Clean(r.Path), Line: r.Line, Field: redact.Clean(r.Field), Profile: redact.Clean(r.Profile), Version: redact.Clean(r.Version),
 			Message: message(r.Err.Error()),
@@ -208,19 +208,19 @@ func (c Comparison) pool(p Pool, before, after *revision) (r result, was, is cho
 	if p.Wave != "" {
 		labels[api.LabelWave] = p.Wave
 	}
-	want, err := selection.RequestOf(p.Annotations, labels, c.Fleet.Namespace)
+	want, err := selection.RequestOf(p.Annotations, labels, c.Snapshot.Namespace)
 	frozen, unclear := selection.Suspended(p.Annotations)
 	switch {
 	case p.Problem != "":
 		r.refusal, r.before = message(p.Problem), true
 	case err != nil || unclear != nil:
 		r.refusal, r.before = message(errors.Join(err, unclear).Error()), true
-	case want.Namespace != c.Fleet.Namespace:
+	case want.Namespace != c.Snapshot.Namespace:
 		r.unchanged = fmt.Sprintf("uses a profile of namespace %s", redact.Clean(want.Namespace))
 	case frozen:
 		r.unchanged = "suspended by annotation " + api.AnnotationSuspend
 	default:
-		was, is = before.choose(want, &c.Fleet), after.choose(want, &c.Fleet)
+		was, is = before.choose(want, &c.Snapshot), after.choose(want, &c.Snapshot)
 		r.decided(want, p.Now, was, is)
 		r.unchanged = redact.Clean(r.unchanged) // it can quote any request of a pool
 	}
@@ -235,7 +235,7 @@ func (c Comparison) pool(p Pool, before, after *revision) (r result, was, is cho
 	if now := p.Now; now != nil && (now.Profile != want.Name || now.Version != r.from) {
 		r.affected.Has = redact.Clean(now.Profile + " " + now.Version)
 	}
-	if want.Pin == nil && c.Fleet.waves(want.Name) {
+	if want.Pin == nil && c.Snapshot.waves(want.Name) {
 		r.affected.Wave = &want.Wave
 	}
 	return r, was, is
@@ -277,7 +277,7 @@ func noSettings(p Pool) error {
 
 // render compares two versions for a pool.
 func (c Comparison) render(ctx context.Context, p Pool, was, is choice, r *result) error {
-	settings, ok := c.Fleet.Settings[p.Settings]
+	settings, ok := c.Snapshot.Settings[p.Settings]
 	if !ok {
 		return noSettings(p)
 	}
@@ -290,15 +290,15 @@ func (c Comparison) render(ctx context.Context, p Pool, was, is choice, r *resul
 	before, oldErr := c.before(ctx, p, was)
 	var old *rendered
 	if before != nil {
-		old, oldErr = c.rendered(*before)
+		old, oldErr = c.renderInput(*before)
 	}
 	if old == nil {
 		r.from = "" // an error at base does not prevent reporting head
 	}
-	got, err := c.rendered(in)
+	got, err := c.renderInput(in)
 	if err != nil {
 		in.Profile.Provenance = after.Provenance // the message names the version
-		if _, named := c.rendered(in); named != nil {
+		if _, named := c.renderInput(in); named != nil {
 			err = named
 		}
 		r.refusal, r.before = message(withoutPool(err)), oldErr != nil
@@ -310,7 +310,7 @@ func (c Comparison) render(ctx context.Context, p Pool, was, is choice, r *resul
 		// Version and path differ in any case. Files that differ only in these are omitted; the
 		// others are shown with every difference between what nodes have and get.
 		before.Profile.Provenance = in.Profile.Provenance
-		alike, err := c.rendered(*before)
+		alike, err := c.renderInput(*before)
 		if err != nil { // it depends on the version
 			alike = old
 		}
@@ -334,7 +334,7 @@ func (c Comparison) before(ctx context.Context, p Pool, was choice) (*render.Inp
 	if err != nil {
 		return nil, err
 	}
-	in := input(p, c.Fleet.Settings[p.Settings], prof)
+	in := input(p, c.Snapshot.Settings[p.Settings], prof)
 	in.Profile.Provenance = was.merged(prof.Provenance)
 	return &in, nil
 }
@@ -395,7 +395,7 @@ func input(p Pool, settings Settings, prof render.Profile) render.Input {
 	}
 }
 
-func (c Comparison) rendered(in render.Input) (*rendered, error) {
+func (c Comparison) renderInput(in render.Input) (*rendered, error) {
 	out, err := c.Engine.Render(in)
 	if err != nil {
 		return nil, err

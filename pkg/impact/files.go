@@ -33,8 +33,8 @@ type FileDiff struct {
 	Diff string `json:"diff,omitempty"`
 }
 
-// rest stands for the parts of a stage other than files.
-const rest = "(units, modules and ssh keys)"
+// otherContent stands for the parts of a stage other than files.
+const otherContent = "(units, modules and ssh keys)"
 
 // Rendering is the content that both stages write to a node.
 type Rendering struct{ stages [2]stage }
@@ -77,7 +77,7 @@ func rendering(engine *render.Engine, in render.Input, out *render.Output, neutr
 		if err != nil {
 			return nil, fmt.Errorf("encoding the %s stage: %w", s.name, err)
 		}
-		for _, f := range append(s.files, render.NodeFile{Path: rest, Content: string(text)}) {
+		for _, f := range append(s.files, render.NodeFile{Path: otherContent, Content: string(text)}) {
 			if neutral != nil {
 				f.Content = neutral.Replace(f.Content)
 			}
@@ -134,7 +134,7 @@ func (s stage) fileDiff(change string, was, is render.NodeFile) FileDiff {
 	if change == "changed" && was.Mode != is.Mode {
 		d.OldMode, d.NewMode = fmt.Sprintf("%04o", was.Mode), fmt.Sprintf("%04o", is.Mode)
 	}
-	if change != "changed" && was.Path != rest {
+	if change != "changed" && was.Path != otherContent {
 		d.Mode = fmt.Sprintf("%04o", was.Mode|is.Mode) // one of them is zero
 	}
 	text := diff.Diff("before", []byte(was.Content), "after", []byte(is.Content))

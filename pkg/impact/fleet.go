@@ -120,7 +120,7 @@ func redacted(facts render.Pool) render.Pool {
 	in, _ := render.Input{Pool: facts}.Split()
 	keys := slices.Clone(in.Pool.SSHPublicKeys)
 	for i, key := range keys {
-		keys[i] = keyStandIn(key)
+		keys[i] = placeholderKey(key)
 	}
 	in.Pool.SSHPublicKeys = keys
 	return in.Pool
@@ -130,8 +130,8 @@ func redacted(facts render.Pool) render.Pool {
 // https://man.openbsd.org/ssh-keygen.1
 var sshKinds = []string{"ssh-ed25519", "ssh-rsa", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521"}
 
-// keyStandIn returns a text with the length of a key that compresses as badly.
-func keyStandIn(key string) string {
+// placeholderKey returns a text with the length of a key that compresses as badly.
+func placeholderKey(key string) string {
 	kind, _, more := strings.Cut(key, " ")
 	if !more || !slices.Contains(sshKinds, kind) {
 		return filler(len(key))

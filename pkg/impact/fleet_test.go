@@ -108,12 +108,12 @@ func TestConfigMapIsBounded(t *testing.T) {
 // Replacements of keys have the same length, do not identify the owner, and are stable.
 func TestKeyStandIn(t *testing.T) {
 	for _, key := range []string{"ssh-ed25519 AAAAC3 ada@example.com", "secret", "", "ssh-rsa", "ssh-rsa "} {
-		got := keyStandIn(key)
-		if len(got) != len(key) || key != "" && got == key && key != "ssh-rsa " || keyStandIn(got) != got {
+		got := placeholderKey(key)
+		if len(got) != len(key) || key != "" && got == key && key != "ssh-rsa " || placeholderKey(got) != got {
 			t.Errorf("%q becomes %q", key, got)
 		}
 	}
-	if got := keyStandIn("ssh-ed25519 AAAA"); !strings.HasPrefix(got, "ssh-ed25519 ") {
+	if got := placeholderKey("ssh-ed25519 AAAA"); !strings.HasPrefix(got, "ssh-ed25519 ") {
 		t.Errorf("got %q", got)
 	}
 }

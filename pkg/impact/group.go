@@ -24,9 +24,9 @@ type group struct {
 // results returns the result of every pool. Pools that differ only in their names are
 // rendered once, with the longest name, since the name counts for the size limit.
 func (c Comparison) results(ctx context.Context, before, after *revision) ([]result, error) {
-	out := make([]result, len(c.Fleet.Pools))
+	out := make([]result, len(c.Snapshot.Pools))
 	groups := map[string]*group{}
-	for i, p := range c.Fleet.Pools {
+	for i, p := range c.Snapshot.Pools {
 		var was, is choice
 		if out[i], was, is = c.pool(p, before, after); out[i].settled() {
 			continue
@@ -37,9 +37,9 @@ func (c Comparison) results(ctx context.Context, before, after *revision) ([]res
 		}
 		g := entry(groups, key, group{was: was, is: is, longest: i, shortest: i})
 		g.members = append(g.members, i)
-		if n := nameBytes(p); n > nameBytes(c.Fleet.Pools[g.longest]) {
+		if n := nameBytes(p); n > nameBytes(c.Snapshot.Pools[g.longest]) {
 			g.longest = i
-		} else if n < nameBytes(c.Fleet.Pools[g.shortest]) {
+		} else if n < nameBytes(c.Snapshot.Pools[g.shortest]) {
 			g.shortest = i
 		}
 	}
@@ -59,7 +59,7 @@ func (c Comparison) group(ctx context.Context, g *group, out []result) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		return c.render(ctx, c.Fleet.Pools[i], g.was, g.is, &out[i])
+		return c.render(ctx, c.Snapshot.Pools[i], g.was, g.is, &out[i])
 	}
 	if err := one(g.longest); err != nil {
 		return err

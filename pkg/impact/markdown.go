@@ -44,7 +44,7 @@ func (r *Report) markdown(limit int) string {
 	c.b.WriteString("\n")
 	var sections []section
 	for _, change := range r.Changes {
-		if s := change.section(); c.room(len(s.open) + len(closing)) {
+		if s := change.section(); c.hasSpace(len(s.open) + len(closing)) {
 			sections = append(sections, s)
 		}
 	}
@@ -67,8 +67,8 @@ type comment struct {
 	omitted int
 }
 
-// room reserves n bytes, if they are available.
-func (c *comment) room(n int) bool {
+// hasSpace reserves n bytes, if they are available.
+func (c *comment) hasSpace(n int) bool {
 	if n > c.left {
 		c.omitted++
 		return false
@@ -78,7 +78,7 @@ func (c *comment) room(n int) bool {
 }
 
 func (c *comment) add(text string) {
-	if c.room(len(text)) {
+	if c.hasSpace(len(text)) {
 		c.b.WriteString(text)
 	}
 }
@@ -151,7 +151,7 @@ func (c *comment) unchanged(all []Unchanged) string {
 		pools += len(u.Pools)
 	}
 	title := fmt.Sprintf("<details><summary>%s not changed</summary>\n\n", counted(pools, "pool"))
-	if !c.room(len(title) + 1 + len(closing)) {
+	if !c.hasSpace(len(title) + 1 + len(closing)) {
 		return ""
 	}
 	list := comment{left: c.left}

@@ -141,7 +141,7 @@ func (r *Report) affected() (pools, replaced int) {
 	return pools, replaced
 }
 
-func (r *Report) refused() int {
+func (r *Report) countRejected() int {
 	n := 0
 	for _, f := range r.Refusals {
 		n += len(f.Pools)

@@ -39,10 +39,10 @@ func newVersionIndex(ctx context.Context, snap *source.Snapshot, ix *profile.Ind
 	return s, err
 }
 
-// onTop returns a snapshot with its content as the next commit on a branch, like the result
+// rebased returns a snapshot with its content as the next commit on a branch, like the result
 // of a merge. A cluster never sees the intermediate commits, so a pull request can still
 // correct a version that it introduces.
-func onTop(base, head *source.Snapshot) *source.Snapshot {
+func rebased(base, head *source.Snapshot) *source.Snapshot {
 	out := *head
 	out.Line = slices.Clone(base.Line)
 	was := map[string]string{}
@@ -64,7 +64,7 @@ func onTop(base, head *source.Snapshot) *source.Snapshot {
 			step.Changes = append(step.Changes, source.Change{Path: f.Path, Blob: f.Blob})
 		}
 	}
-	for _, r := range head.Refused {
+	for _, r := range head.Rejected {
 		there[r.Path] = true // it exists, but is unreadable
 	}
 	for path := range was {

@@ -82,7 +82,7 @@ func (s Selection) Pools(ctx context.Context) ([]Selected, []*profile.Refusal, e
 		}
 		out = append(out, got)
 	}
-	return out, now.own.cat.Refused, nil
+	return out, now.own.cat.Rejected, nil
 }
 
 // selected returns what pool i gets by a choice; without a version, only the note.
@@ -191,7 +191,7 @@ func (s Selection) choose(now *revision, p Pool) (c choice, note string, err err
 
 // exactly returns a request for the version that a pool has.
 func exactly(has Generation, want selection.Request) (selection.Request, error) {
-	pin, err := profile.ParsePin(has.Version)
+	pin, err := profile.ParseVersionOrRange(has.Version)
 	if err != nil {
 		return want, fmt.Errorf("it has %s %s, which is not a version", redact.Clean(has.Profile), redact.Clean(has.Version))
 	}

@@ -134,10 +134,10 @@ func (r *Report) summary() string {
 	if replaced > 0 {
 		text += fmt.Sprintf(", running machines of %d are replaced", replaced)
 	}
-	if n := r.refused(); n > 0 {
+	if n := r.countRejected(); n > 0 {
 		text += fmt.Sprintf("; %d cannot have what they request", n)
 	}
-	return text + fmt.Sprintf("; %d do not change", r.Pools-changed-r.refused())
+	return text + fmt.Sprintf("; %d do not change", r.Pools-changed-r.countRejected())
 }
 
 func counted(n int, thing string) string {

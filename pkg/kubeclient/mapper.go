@@ -17,7 +17,7 @@ import (
 // eighth of the controller's allocations. Missing kinds are not cached.
 type mapper struct {
 	apimeta.RESTMapper
-	known sync.Map // group, kind and versions to *apimeta.RESTMapping
+	cache sync.Map // group, kind and versions to *apimeta.RESTMapping
 }
 
 // NewMapper returns the mapper of a cluster.
@@ -32,12 +32,12 @@ func NewMapper(cfg *rest.Config, client *http.Client) (apimeta.RESTMapper, error
 // RESTMapping returns the mapping of a kind in the first served version.
 func (m *mapper) RESTMapping(kind schema.GroupKind, versions ...string) (*apimeta.RESTMapping, error) {
 	key := kind.String() + " " + strings.Join(versions, " ")
-	if known, ok := m.known.Load(key); ok {
+	if known, ok := m.cache.Load(key); ok {
 		return known.(*apimeta.RESTMapping), nil
 	}
 	found, err := m.RESTMapper.RESTMapping(kind, versions...)
 	if err == nil {
-		m.known.Store(key, found)
+		m.cache.Store(key, found)
 	}
 	return found, err
 }

@@ -14,8 +14,8 @@ import (
 // same number.
 const MaxPossible = 64
 
-// Facts are what a conclusion is drawn from.
-type Facts struct {
+// Observation are what a conclusion is drawn from.
+type Observation struct {
 	Report   api.NodeReport
 	Window   api.ProvenanceWindow
 	Revision string // of the machine's MachineSet
@@ -44,7 +44,7 @@ type Agreement struct {
 // Conclude returns the configuration that a node was provisioned from. The node's report is used if
 // it agrees with the records, otherwise the configuration that was current when the machine was
 // created.
-func Conclude(f Facts) Conclusion {
+func Conclude(f Observation) Conclusion {
 	candidates := f.candidates()
 	reported, agreed := CompareReport(f)
 	c := Conclusion{Evidence: api.EvidenceUnknown, Agreement: agreed}
@@ -81,7 +81,7 @@ func Conclude(f Facts) Conclusion {
 // that were replaced before the revision of its MachineSet: machine-controller creates a machine
 // only from documents of exactly that revision (contract: section 12.1). A MachineSet that is
 // reused later gets a newer revision, so excluded ones are returned if no other candidate is left.
-func (f Facts) candidates() Timeline {
+func (f Observation) candidates() Timeline {
 	all := f.Pool.within(f.Window)
 	var out Timeline
 	for _, g := range all {
@@ -98,7 +98,7 @@ func (f Facts) candidates() Timeline {
 // atCreation returns the candidate that the pool had when the machine was created, or the first one
 // after that: a machine without a configuration waits. If it cannot be determined the result is nil
 // with the reason.
-func (f Facts) atCreation(candidates Timeline) (g *Generation, why string) {
+func (f Observation) atCreation(candidates Timeline) (g *Generation, why string) {
 	if f.Window.From == nil {
 		return nil, "the Machine is younger than its Node, so the time when it fetched its documents is unknown: it was adopted or restored"
 	}
@@ -109,7 +109,7 @@ func (f Facts) atCreation(candidates Timeline) (g *Generation, why string) {
 			continue // it ended just before
 		}
 		if g.Unrecorded && g.From.After(created.Add(Leeway)) {
-			return nil, fmt.Sprintf("when the machine was created, the pool had a configuration without a record; it was replaced at %s", Stamp(g.From))
+			return nil, fmt.Sprintf("when the machine was created, the pool had a configuration without a record; it was replaced at %s", FormatTime(g.From))
 		}
 		return g, ""
 	}
@@ -117,14 +117,14 @@ func (f Facts) atCreation(candidates Timeline) (g *Generation, why string) {
 	case len(f.Pool) == 0:
 		return nil, "no record of a configuration of its pool exists"
 	case f.Pool[0].From.After(f.Window.Until.Time):
-		return nil, fmt.Sprintf("the oldest recorded configuration of its pool is from %s, after the node had joined", Stamp(f.Pool[0].From))
+		return nil, fmt.Sprintf("the oldest recorded configuration of its pool is from %s, after the node had joined", FormatTime(f.Pool[0].From))
 	}
 	return nil, "no record exists of the configuration that its pool had from the creation of the machine until the node joined"
 }
 
 // CompareReport compares a node's report with the records. It returns the configuration that the
 // node reports if the records agree.
-func CompareReport(f Facts) (*Generation, Agreement) {
+func CompareReport(f Observation) (*Generation, Agreement) {
 	says := f.Report
 	if says == (api.NodeReport{}) {
 		return nil, Agreement{metav1.ConditionUnknown, api.ReasonNothingReported, "the node has neither label " + api.LabelConfig + " nor " + api.LabelCommit}
@@ -135,7 +135,7 @@ func CompareReport(f Facts) (*Generation, Agreement) {
 	during := func(g Generation) bool { return g.During(f.Window, Bridge) }
 	if says.Config == "" {
 		for _, g := range f.Pool {
-			if during(g) && g.says(says) {
+			if during(g) && g.matches(says) {
 				return nil, Agreement{metav1.ConditionTrue, api.ReasonRecorded, "the commit that the node reports is that of a configuration which its pool had"}
 			}
 		}
@@ -151,8 +151,8 @@ func CompareReport(f Facts) (*Generation, Agreement) {
 	case !found:
 		return nil, disagree(api.ReasonNeverCurrent, "it reports configuration %q, which its pool never had", says.Config)
 	case !during(g):
-		return nil, disagree(api.ReasonNotCurrentThen, "it reports configuration %q, which its pool had from %s until %s, and not when the machine fetched its documents", says.Config, Stamp(g.From), end(g.Until))
-	case !g.says(says):
+		return nil, disagree(api.ReasonNotCurrentThen, "it reports configuration %q, which its pool had from %s until %s, and not when the machine fetched its documents", says.Config, FormatTime(g.From), end(g.Until))
+	case !g.matches(says):
 		return nil, disagree(api.ReasonOtherCommit, "it reports configuration %q and commit %q; that configuration is of commit %q", says.Config, says.Commit, render.LabelValue(g.Commit))
 	}
 	return &g, Agreement{metav1.ConditionTrue, api.ReasonRecorded, "its pool had the configuration that the node reports when the machine fetched its documents"}
@@ -161,7 +161,7 @@ func CompareReport(f Facts) (*Generation, Agreement) {
 // reportedOne finds the generation with a digest. A pool can have had it several times, with
 // different begin times and commits: a time that contains the window has precedence over one that is
 // merely close.
-func (f Facts) reportedOne(config string) (g Generation, found bool) {
+func (f Observation) reportedOne(config string) (g Generation, found bool) {
 	for _, late := range []time.Duration{0, Leeway, Bridge} {
 		fits := func(g Generation) bool { return g.During(f.Window, late) }
 		if g, found = f.Pool.has(config, fits); !found || fits(g) {
@@ -171,15 +171,15 @@ func (f Facts) reportedOne(config string) (g Generation, found bool) {
 	return g, found
 }
 
-// says reports whether a node of the generation reports this commit. A profile need
+// matches reports whether a node of the generation reports this commit. A profile need
 // not make it report one.
-func (g Generation) says(report api.NodeReport) bool {
+func (g Generation) matches(report api.NodeReport) bool {
 	return report.Commit == "" || report.Commit == render.LabelValue(g.Commit)
 }
 
 // lacksRecords reports whether the pool can have had a configuration within the window that has no
 // record.
-func (f Facts) lacksRecords() bool {
+func (f Observation) lacksRecords() bool {
 	var known time.Time // until when the one before served
 	for _, g := range f.Pool {
 		if g.Unrecorded && g.From.After(known) && known.Before(f.Window.Until.Time) && (f.Window.From == nil || g.From.After(f.Window.From.Time)) {
@@ -194,8 +194,8 @@ func noRecords() Agreement {
 	return Agreement{metav1.ConditionUnknown, api.ReasonNoRecords, "no record exists of the configuration that its pool had then"}
 }
 
-// Stamp is a time as annotations have it.
-func Stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+// FormatTime is a time as annotations have it.
+func FormatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // AnnotatedTime reads a time from an annotation; it is zero if the annotation has none.
 func AnnotatedTime(annotations map[string]string, key string) time.Time {
@@ -210,5 +210,5 @@ func end(t time.Time) string {
 	if t.IsZero() {
 		return "now"
 	}
-	return Stamp(t)
+	return FormatTime(t)
 }

@@ -14,8 +14,8 @@ func ReportOf(node metav1.Object) api.NodeReport {
 	return api.NodeReport{Config: l[api.LabelConfig], Commit: l[api.LabelCommit]}
 }
 
-// WindowOf returns the time in which a machine fetched the documents of its first node.
-func WindowOf(machine, joined metav1.Time) api.ProvenanceWindow {
+// NewProvenanceWindow returns the time in which a machine fetched the documents of its first node.
+func NewProvenanceWindow(machine, joined metav1.Time) api.ProvenanceWindow {
 	w := api.ProvenanceWindow{Until: joined}
 	if !machine.After(joined.Add(Leeway)) {
 		w.From = &machine

@@ -61,8 +61,8 @@ type SnapshotHeader struct {
 type SnapshotObjects struct {
 	// Objects are in the order of namespaces and names.
 	Objects map[schema.GroupKind][]SnapshotObject
-	// Unread are the kinds that could not be read.
-	Unread map[schema.GroupKind]SnapshotUnread
+	// Unreadable are the kinds that could not be read.
+	Unreadable map[schema.GroupKind]UnreadableKind
 }
 
 // SnapshotObject is an object without credentials.
@@ -72,8 +72,8 @@ type SnapshotObject struct {
 	JSON            []byte
 }
 
-// SnapshotUnread is a kind that could not be read.
-type SnapshotUnread struct {
+// UnreadableKind is a kind that could not be read.
+type UnreadableKind struct {
 	Group string `json:"group,omitempty"`
 	Kind  string `json:"kind"`
 	// State is SnapshotMissing for a kind that the cluster does not have, or "Unreadable".
@@ -87,11 +87,11 @@ const SnapshotMissing = "Missing"
 // snapshotLine is one line of a snapshot, a JSON object with one of these fields in addition to the
 // cluster. The first line is a header, the last an end marker.
 type snapshotLine struct {
-	Header  *snapshotHeader `json:"header,omitempty"`
-	Cluster string          `json:"cluster,omitempty"`
-	Object  json.RawMessage `json:"object,omitempty"`
-	Unread  *SnapshotUnread `json:"unread,omitempty"`
-	End     *snapshotEnd    `json:"end,omitempty"`
+	Header     *snapshotHeader `json:"header,omitempty"`
+	Cluster    string          `json:"cluster,omitempty"`
+	Object     json.RawMessage `json:"object,omitempty"`
+	Unreadable *UnreadableKind `json:"unread,omitempty"`
+	End        *snapshotEnd    `json:"end,omitempty"`
 }
 
 type snapshotHeader struct {
@@ -136,9 +136,9 @@ func (w *SnapshotWriter) Add(in string, obj Object) error {
 	return w.write(snapshotLine{Cluster: in, Object: text})
 }
 
-// AddUnread adds a kind that could not be read.
-func (w *SnapshotWriter) AddUnread(in string, kind SnapshotUnread) error {
-	return w.write(snapshotLine{Cluster: in, Unread: &kind})
+// AddUnreadable adds a kind that could not be read.
+func (w *SnapshotWriter) AddUnreadable(in string, kind UnreadableKind) error {
+	return w.write(snapshotLine{Cluster: in, Unreadable: &kind})
 }
 
 // Close ends the snapshot. It does not close what it is written to.
@@ -290,8 +290,8 @@ func (r *snapshotReader) read(text []byte) error {
 	switch {
 	case to == nil:
 		return fmt.Errorf("unknown cluster %q", line.Cluster)
-	case line.Unread != nil:
-		to.Unread[schema.GroupKind{Group: line.Unread.Group, Kind: line.Unread.Kind}] = *line.Unread
+	case line.Unreadable != nil:
+		to.Unreadable[schema.GroupKind{Group: line.Unreadable.Group, Kind: line.Unreadable.Kind}] = *line.Unreadable
 		return nil
 	}
 	r.objects++
@@ -326,5 +326,5 @@ func (r *snapshotReader) begin(h *snapshotHeader) error {
 }
 
 func newSnapshotObjects() *SnapshotObjects {
-	return &SnapshotObjects{Objects: map[schema.GroupKind][]SnapshotObject{}, Unread: map[schema.GroupKind]SnapshotUnread{}}
+	return &SnapshotObjects{Objects: map[schema.GroupKind][]SnapshotObject{}, Unreadable: map[schema.GroupKind]UnreadableKind{}}
 }

@@ -24,10 +24,10 @@ func dimensions(doc profile.Document, branches []render.Branch) []matrix.Dimensi
 			dims[i].Values = append(dims[i].Values, v)
 		}
 	}
-	for _, version := range askedKubelets(branches) {
+	for _, version := range comparedKubelets(branches) {
 		add(matrix.Kubelet, matrix.Value{Name: version, Apply: func(c *matrix.Combination) { c.Kubelet(version) }})
 	}
-	gates := askedKeys(branches, "KubeletFeatureGates")
+	gates := comparedKeys(branches, "KubeletFeatureGates")
 	for _, state := range []bool{true, false} {
 		if len(gates) > 0 {
 			add(matrix.Gates, matrix.Value{Name: map[bool]string{true: "on", false: "off"}[state], Apply: func(c *matrix.Combination) {
@@ -38,7 +38,7 @@ func dimensions(doc profile.Document, branches []render.Branch) []matrix.Dimensi
 			}})
 		}
 	}
-	mirrors, digests := askedKeys(branches, "DownloadMirrors"), askedKeys(branches, "DownloadDigests")
+	mirrors, digests := comparedKeys(branches, "DownloadMirrors"), comparedKeys(branches, "DownloadDigests")
 	if len(mirrors)+len(digests) > 0 {
 		add(matrix.Downloads, matrix.Value{Name: "by name", Apply: func(c *matrix.Combination) {
 			c.Settings.DownloadMirrors, c.Settings.DownloadDigests = map[string]string{}, map[string]string{}
@@ -56,9 +56,9 @@ func dimensions(doc profile.Document, branches []render.Branch) []matrix.Dimensi
 // versionIn is a version of Kubernetes in a constraint, such as ">= 1.34.2-0".
 var versionIn = regexp.MustCompile(`\bv?1\.(\d+)\.(\d+)\b`)
 
-// askedKubelets are the patch releases of supported minors that conditions compare
+// comparedKubelets are the patch releases of supported minors that conditions compare
 // with, and those after them.
-func askedKubelets(branches []render.Branch) []string {
+func comparedKubelets(branches []render.Branch) []string {
 	const most = 8
 	var versions []string
 	for _, b := range branches {
@@ -86,8 +86,8 @@ func supported(minor string) bool {
 	return slices.ContainsFunc(matrix.Kubelets(), func(v string) bool { return strings.HasPrefix(v, "1."+minor+".") })
 }
 
-// askedKeys are the keys of a map that conditions name: .Map.Key or index .Map "Key".
-func askedKeys(branches []render.Branch, field string) []string {
+// comparedKeys are the keys of a map that conditions name: .Map.Key or index .Map "Key".
+func comparedKeys(branches []render.Branch, field string) []string {
 	var keys []string
 	for _, b := range branches {
 		for _, read := range b.Reads {

@@ -27,7 +27,7 @@ func (l *Linter) checkTexts(ctx context.Context, r *run) ([]Finding, error) {
 			for i := range next {
 				t := texts[i].text
 				t.Example = r.exampleOf(texts[i].rows)
-				r.watch.do(ctx, skippedText, func(ctx context.Context) func() {
+				r.watch.run(ctx, skippedText, func(ctx context.Context) func() {
 					var all []Finding
 					for _, check := range checks {
 						all = append(all, check(ctx, t)...)

@@ -30,10 +30,10 @@ func (w *stopwatch) left() time.Duration {
 	return w.limit - w.spent
 }
 
-// do calls f with a context that ends with the time for the file. A call that does not return
+// run calls f with a context that ends with the time for the file. A call that does not return
 // in time continues in the background, so f must not write shared data: it returns take, which
 // stores the result, and which do calls only if f finished in time.
-func (w *stopwatch) do(ctx context.Context, what string, f func(ctx context.Context) (take func())) {
+func (w *stopwatch) run(ctx context.Context, what string, f func(ctx context.Context) (take func())) {
 	if w == nil {
 		f(ctx)()
 		return

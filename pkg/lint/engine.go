@@ -141,13 +141,13 @@ func (l *Linter) checkProfiles(ctx context.Context, r *Report, watches map[strin
 	for _, doc := range r.Documents {
 		watch := watches[doc.Path]
 		for _, check := range l.ProfileChecks {
-			watch.do(ctx, skippedCheck, func(ctx context.Context) func() {
+			watch.run(ctx, skippedCheck, func(ctx context.Context) func() {
 				found := check(ctx, doc)
 				return func() { r.add(found...) }
 			})
 		}
 		var run *run
-		watch.do(ctx, skippedProfile, func(context.Context) func() {
+		watch.run(ctx, skippedProfile, func(context.Context) func() {
 			found, renders := checkProfile(engine, doc)
 			made := newRun(doc, watch, renders)
 			return func() {
@@ -337,7 +337,7 @@ func (p *pool) work(ctx context.Context) error {
 	for range p.workers {
 		wg.Go(func() {
 			for c := range next {
-				c.run.renderRows(ctx, c.first, c.last, func() { p.tell(c.run) })
+				c.run.renderRows(ctx, c.first, c.last, func() { p.report(c.run) })
 			}
 		})
 	}
@@ -350,7 +350,7 @@ func (p *pool) work(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (p *pool) tell(r *run) {
+func (p *pool) report(r *run) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done++

@@ -141,7 +141,7 @@ func (o overlays) of(ctx context.Context, overlay profile.Overlay) (*folder, err
 	}
 	_, err = f.index.Base(ctx, f.snap, overlay.Spec.From)
 	var missing *profile.MissingBaseError
-	if !errors.As(err, &missing) || missing.Refused != "" {
+	if !errors.As(err, &missing) || missing.Rejected != "" {
 		return f, nil // other errors are reported when the overlay is resolved
 	}
 	name := cmp.Or(file.Folder, path.Dir(file.Path))

@@ -110,18 +110,18 @@ type option struct {
 	line                 int
 }
 
-func (f *unitFileText) say(severity Severity, line int, format string, args ...any) {
+func (f *unitFileText) add(severity Severity, line int, format string, args ...any) {
 	f.findings = append(f.findings, f.text.Finding(RuleUnit, severity, line, fmt.Sprintf(format, args...)))
 }
 
 func (f *unitFileText) parse() {
 	options, err := unit.DeserializeOptions(bytes.NewReader(f.text.Content))
 	if errors.Is(err, unit.ErrLineTooLong) {
-		f.say(SeverityNote, 0, "was not checked: it has a line of more than %d bytes", unit.SYSTEMD_LINE_MAX)
+		f.add(SeverityNote, 0, "was not checked: it has a line of more than %d bytes", unit.SYSTEMD_LINE_MAX)
 		return
 	}
 	if err != nil {
-		f.say(SeverityError, brokenLine(f.text.Content), "invalid unit file: %v", err)
+		f.add(SeverityError, brokenLine(f.text.Content), "invalid unit file: %v", err)
 		return
 	}
 	lines := assignments(f.text.Content)
@@ -199,7 +199,7 @@ func (f *unitFileText) sections() {
 		if own != "" {
 			known = append(known, own)
 		}
-		f.say(SeverityError, n, "systemd ignores section [%s] in %s: use one of %s", section, f.name, "["+strings.Join(known, "], [")+"]")
+		f.add(SeverityError, n, "systemd ignores section [%s] in %s: use one of %s", section, f.name, "["+strings.Join(known, "], [")+"]")
 	}
 }
 
@@ -213,13 +213,13 @@ func (f *unitFileText) names() {
 		}
 		for _, k := range known {
 			if levenshtein.Distance(strings.ToLower(o.name), strings.ToLower(k), nil) <= 2 && len(k) > 4 {
-				f.say(SeverityError, o.line, "systemd ignores the unknown directive %s= in [%s]: did you mean %s=?", o.name, o.section, k)
+				f.add(SeverityError, o.line, "systemd ignores the unknown directive %s= in [%s]: did you mean %s=?", o.name, o.section, k)
 				break
 			}
 		}
 		for section, names := range directives() {
 			if section != o.section && slices.Contains(names, o.name) && (section == "Unit" || section == "Install" || section == sectionsOf[path.Ext(f.name)]) {
-				f.say(SeverityError, o.line, "systemd ignores %s= in [%s]: move it to [%s]", o.name, o.section, section)
+				f.add(SeverityError, o.line, "systemd ignores %s= in [%s]: move it to [%s]", o.name, o.section, section)
 			}
 		}
 	}
@@ -274,7 +274,7 @@ func (f *unitFileText) oneOf(section string, names ...string) {
 			return
 		}
 	}
-	f.say(SeverityError, 0, "systemd rejects %s: [%s] has none of %s=", f.name, section, strings.Join(names, "=, "))
+	f.add(SeverityError, 0, "systemd rejects %s: [%s] has none of %s=", f.name, section, strings.Join(names, "=, "))
 }
 
 // triggers wants the unit that a timer, socket or path starts.
@@ -291,8 +291,8 @@ func (f *unitFileText) triggers(section string) {
 	if section == "Socket" && len(f.of(section, "Accept")) > 0 {
 		return // it starts instances of a template
 	}
-	if !f.known(name) {
-		f.say(SeverityWarning, line, "%s starts %s, which the profile does not contain: add it, or name another unit with %s=", f.name, name, key)
+	if !f.has(name) {
+		f.add(SeverityWarning, line, "%s starts %s, which the profile does not contain: add it, or name another unit with %s=", f.name, name, key)
 	}
 }
 
@@ -305,29 +305,29 @@ func (f *unitFileText) service() {
 	typ, named := f.last("Service", "Type")
 	kind := strings.TrimSpace(typ.value)
 	if named && !slices.Contains(serviceTypes, kind) {
-		f.say(SeverityError, typ.line, "invalid Type=%s: use one of %s", kind, strings.Join(serviceTypes, ", "))
+		f.add(SeverityError, typ.line, "invalid Type=%s: use one of %s", kind, strings.Join(serviceTypes, ", "))
 	}
 	oneshot := kind == "oneshot"
 	restart, restarted := f.last("Service", "Restart")
 	policy := strings.TrimSpace(restart.value)
 	if restarted && !slices.Contains(restarts, policy) {
-		f.say(SeverityError, restart.line, "invalid Restart=%s: use one of %s", policy, strings.Join(restarts, ", "))
+		f.add(SeverityError, restart.line, "invalid Restart=%s: use one of %s", policy, strings.Join(restarts, ", "))
 	}
 	remains, _ := f.last("Service", "RemainAfterExit")
 	_, action := f.last("Unit", "SuccessAction")
 	switch {
 	case len(starts) == 0 && len(f.of("Service", "ExecStop")) == 0 && !action:
-		f.say(SeverityError, 0, "systemd rejects %s: [Service] has no ExecStart=", f.name)
+		f.add(SeverityError, 0, "systemd rejects %s: [Service] has no ExecStart=", f.name)
 	case len(starts) == 0 && !action && !slices.Contains([]string{"yes", "true", "on", "1"}, strings.TrimSpace(remains.value)):
-		f.say(SeverityError, 0, "systemd rejects %s: a [Service] without ExecStart= needs RemainAfterExit=yes", f.name)
+		f.add(SeverityError, 0, "systemd rejects %s: a [Service] without ExecStart= needs RemainAfterExit=yes", f.name)
 	case len(starts) > 1 && !oneshot:
-		f.say(SeverityError, starts[1].line, "systemd rejects %s: it has %d ExecStart=, and only Type=oneshot allows more than one", f.name, len(starts))
+		f.add(SeverityError, starts[1].line, "systemd rejects %s: it has %d ExecStart=, and only Type=oneshot allows more than one", f.name, len(starts))
 	}
 	if oneshot && (policy == "always" || policy == "on-success") {
-		f.say(SeverityError, restart.line, "systemd rejects %s: Restart=%s is not allowed with Type=oneshot; use on-failure", f.name, policy)
+		f.add(SeverityError, restart.line, "systemd rejects %s: Restart=%s is not allowed with Type=oneshot; use on-failure", f.name, policy)
 	}
 	if _, bus := f.last("Service", "BusName"); kind == "dbus" && !bus {
-		f.say(SeverityError, typ.line, "systemd rejects %s: Type=dbus needs BusName=", f.name)
+		f.add(SeverityError, typ.line, "systemd rejects %s: Type=dbus needs BusName=", f.name)
 	}
 }
 
@@ -341,7 +341,7 @@ func (f *unitFileText) references() {
 			continue
 		}
 		for name := range strings.FieldsSeq(o.value) {
-			if strings.ContainsAny(name, "%") || f.known(name) {
+			if strings.ContainsAny(name, "%") || f.has(name) {
 				continue
 			}
 			what := "so nothing is started"
@@ -354,10 +354,10 @@ func (f *unitFileText) references() {
 	}
 }
 
-// known reports whether a unit probably exists on nodes: the profile contains it, systemd
+// has reports whether a unit probably exists on nodes: the profile contains it, systemd
 // or the operating system provides it, or a script mentions it or a package of the same
 // name.
-func (u units) known(name string) bool {
+func (u units) has(name string) bool {
 	if at := strings.IndexByte(name, '@'); at >= 0 && u.files[name[:at+1]+path.Ext(name)] {
 		return true
 	}

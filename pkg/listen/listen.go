@@ -61,13 +61,13 @@ func (l *perPeer) Accept() (net.Conn, error) {
 		}
 		l.mu.Unlock()
 		if free {
-			return &counted{Conn: c, leave: sync.OnceFunc(func() { l.leave(peer) })}, nil
+			return &counted{Conn: c, release: sync.OnceFunc(func() { l.release(peer) })}, nil
 		}
 		c.Close()
 	}
 }
 
-func (l *perPeer) leave(peer netip.Addr) {
+func (l *perPeer) release(peer netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open[peer]--; l.open[peer] == 0 {
@@ -91,12 +91,12 @@ func peerOf(c net.Conn) netip.Addr {
 
 type counted struct {
 	net.Conn
-	leave func()
+	release func()
 }
 
 // Close implements net.Conn.
 func (c *counted) Close() error {
-	defer c.leave()
+	defer c.release()
 	return c.Conn.Close()
 }
 

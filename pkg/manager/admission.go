@@ -33,7 +33,7 @@ func ServeAdmission(ctx context.Context, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	facts := nodeFacts{engine: render.NewEngine(), metrics: counted, management: serving, worker: serving}
+	facts := dependencies{engine: render.NewEngine(), metrics: counted, management: serving, worker: serving}
 	return c.runWithServers(ctx, servers, func(ctx context.Context) error {
 		mgr, err := serving.begin(ctx, func() (ctrl.Manager, error) { return newAdmissionManager(opts, facts) })
 		if err != nil {
@@ -46,7 +46,7 @@ func ServeAdmission(ctx context.Context, opts *Options) error {
 	})
 }
 
-func newAdmissionManager(opts *Options, facts nodeFacts) (ctrl.Manager, error) {
+func newAdmissionManager(opts *Options, facts dependencies) (ctrl.Manager, error) {
 	cfg := facts.management.cluster.config
 	o, err := managerOptions(opts, "", "", cache.Options{})
 	if err != nil {
@@ -70,7 +70,7 @@ func newAdmissionManager(opts *Options, facts nodeFacts) (ctrl.Manager, error) {
 
 // addAdmission adds the admission webhooks. pools finds the profiles of pools. The
 // certificates are nil if no webhook configuration needs them.
-func addAdmission(mgr ctrl.Manager, opts *Options, pools webhook.Pools, facts nodeFacts) (*webhook.Certificates, error) {
+func addAdmission(mgr ctrl.Manager, opts *Options, pools webhook.Pools, facts dependencies) (*webhook.Certificates, error) {
 	o := opts.Webhook
 	if o.Address == "" {
 		return nil, nil

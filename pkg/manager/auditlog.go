@@ -15,9 +15,9 @@ import (
 // ControllerKind is the kind of the audit log entries about the controller process.
 const ControllerKind = "Controller"
 
-// newJournal returns the audit log of the flag, which the leading replica opens; nil for
+// newAuditLog returns the audit log of the flag, which the leading replica opens; nil for
 // none. An unusable file is rejected immediately.
-func (opts *Options) newJournal(counted *metrics.Metrics) (*auditlog.Writer, error) {
+func (opts *Options) newAuditLog(counted *metrics.Metrics) (*auditlog.Writer, error) {
 	if opts.AuditLog == "" {
 		return nil, nil
 	}
@@ -28,9 +28,9 @@ func (opts *Options) newJournal(counted *metrics.Metrics) (*auditlog.Writer, err
 	}
 	return &auditlog.Writer{
 		Path: opts.AuditLog, Out: os.Stdout, Clock: clock.RealClock{}, Metrics: counted, Log: ctrl.Log.WithName("audit-log"),
-		Began: auditlog.Fact{
+		Began: auditlog.Event{
 			Kind: auditlog.ControllerStarted, Object: auditlog.Object{Kind: ControllerKind, Namespace: opts.Namespace, Name: "osm-gitops"},
-			Occasion:   Instance() + " " + time.Now().UTC().Format(time.RFC3339Nano),
+			Key:        Instance() + " " + time.Now().UTC().Format(time.RFC3339Nano),
 			Controller: &auditlog.Controller{Version: opts.Version, Commit: opts.Commit, Instance: Instance()},
 		},
 	}, nil

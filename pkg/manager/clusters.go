@@ -23,22 +23,22 @@ import (
 const (
 	// awayRetry is the interval of checks for an unreachable API server.
 	awayRetry = 2 * time.Second
-	// lookTime bounds a check.
-	lookTime = 5 * time.Second
+	// checkTimeout bounds a check.
+	checkTimeout = 5 * time.Second
 )
 
 // kubeconfigFile is the content of a kubeconfig when it was read. The zero value stands for
 // no file.
 type kubeconfigFile struct {
 	flag, path string
-	sum        [sha256.Size]byte
+	digest     [sha256.Size]byte
 }
 
 func readKubeconfig(flag, path string) kubeconfigFile {
 	k := kubeconfigFile{flag: flag, path: path}
 	if path != "" {
 		b, _ := os.ReadFile(path) // the operator names it; errors were reported when it was read first
-		k.sum = sha256.Sum256(b)
+		k.digest = sha256.Sum256(b)
 	}
 	return k
 }
@@ -49,15 +49,15 @@ func (k kubeconfigFile) replaced() bool {
 		return false
 	}
 	now := readKubeconfig(k.flag, k.path)
-	if now.sum == k.sum {
+	if now.digest == k.digest {
 		return false
 	}
 	_, err := kubeclient.FileConfig(k.flag, k.path) // an incompletely written file does not count
 	return err == nil
 }
 
-// replacedLook is the interval of checks of a kubeconfig.
-const replacedLook = 10 * time.Second
+// replacedInterval is the interval of checks of a kubeconfig.
+const replacedInterval = 10 * time.Second
 
 // errReplaced ends the process, which reads the kubeconfig after its restart.
 var errReplaced = errors.New("has changed, and the API server does not answer with the previous content: restart to use it")
@@ -84,13 +84,13 @@ func (c clusters) untilReplaced(ctx context.Context, every time.Duration) error 
 type connectivityMonitor struct {
 	name   string // for messages
 	config *rest.Config
-	look   rest.Interface
+	client rest.Interface
 	read   kubeconfigFile
 
-	mu    sync.Mutex
-	known bool      // a request has completed
-	err   error     // why it is unreachable; nil if it is reachable
-	since time.Time // time of err
+	mu      sync.Mutex
+	checked bool      // a request has completed
+	err     error     // why it is unreachable; nil if it is reachable
+	since   time.Time // time of err
 }
 
 // clusters are the cluster with profiles and configurations, and the cluster with pools.
@@ -131,14 +131,14 @@ func reach(name string, cfg *rest.Config, read kubeconfigFile) (*connectivityMon
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	r.look = c.RESTClient()
+	r.client = c.RESTClient()
 	return r, nil
 }
 
 // await returns true once the API server answers, and false when ctx ends first.
 func (r *connectivityMonitor) await(ctx context.Context) bool {
 	err := wait.PollUntilContextCancel(ctx, awayRetry, true, func(ctx context.Context) (bool, error) {
-		return r.ask(ctx) == nil, nil
+		return r.check(ctx) == nil, nil
 	})
 	return err == nil
 }
@@ -156,15 +156,15 @@ func (r *connectivityMonitor) follow(ctx context.Context, stop <-chan struct{}, 
 		}
 	}()
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		_ = r.ask(ctx) // the transport records the result
+		_ = r.check(ctx) // the transport records the result
 	}, every)
 }
 
-// ask checks whether the API server answers, and returns why it does not.
-func (r *connectivityMonitor) ask(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+// check checks whether the API server answers, and returns why it does not.
+func (r *connectivityMonitor) check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	err := r.look.Get().AbsPath("/readyz").Do(ctx).Error()
+	err := r.client.Get().AbsPath("/readyz").Do(ctx).Error()
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		return nil // a rejection is also an answer
 	}
@@ -178,7 +178,7 @@ func (r *connectivityMonitor) away() error {
 	switch {
 	case r.err != nil:
 		return fmt.Errorf("the API server of the %s does not answer since %s: %w", r.name, r.since.UTC().Format(time.RFC3339), r.err)
-	case !r.known:
+	case !r.checked:
 		return fmt.Errorf("the API server of the %s has not received a request yet", r.name)
 	}
 	return nil
@@ -196,7 +196,7 @@ func (r *connectivityMonitor) record(err error) {
 	case err == nil && r.err != nil:
 		log.Info("the API server answers again", "away", time.Since(r.since).Round(time.Second).String())
 	}
-	r.known, r.err = true, err
+	r.checked, r.err = true, err
 }
 
 // recordingTransport is a transport that records the results of requests.

@@ -48,7 +48,7 @@ func TestReached(t *testing.T) {
 		{http.StatusUnauthorized, false, "it rejects the credentials (401)"},
 	} {
 		status.Store(int64(c.status))
-		if err := r.ask(t.Context()); (err == nil) != c.asks {
+		if err := r.check(t.Context()); (err == nil) != c.asks {
 			t.Errorf("%d: asked: %v", c.status, err)
 		}
 		err := r.away()
@@ -66,23 +66,23 @@ func TestReached(t *testing.T) {
 		away   bool
 	}{{http.StatusOK, false}, {http.StatusBadGateway, true}, {http.StatusInternalServerError, true}, {http.StatusNotFound, false}, {http.StatusServiceUnavailable, true}, {http.StatusConflict, false}, {http.StatusInternalServerError, false}} {
 		status.Store(int64(c.status))
-		r.look.Get().AbsPath("/api/v1/namespaces").Do(t.Context())
+		r.client.Get().AbsPath("/api/v1/namespaces").Do(t.Context())
 		if err := r.away(); (err != nil) != c.away {
 			t.Errorf("after %d: %v, want away %t", c.status, err, c.away)
 		}
 	}
 	// A canceled request proves nothing.
 	status.Store(http.StatusOK)
-	if err := r.ask(t.Context()); err != nil {
+	if err := r.check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	given, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := r.ask(given); err == nil || r.away() != nil {
+	if err := r.check(given); err == nil || r.away() != nil {
 		t.Errorf("a request that was given up: %v, away: %v", err, r.away())
 	}
 	server.Close()
-	if err := r.ask(t.Context()); err == nil || r.away() == nil || !strings.Contains(r.away().Error(), "the worker cluster does not answer since ") {
+	if err := r.check(t.Context()); err == nil || r.away() == nil || !strings.Contains(r.away().Error(), "the worker cluster does not answer since ") {
 		t.Errorf("a server that is gone: %v, away: %v", err, r.away())
 	}
 }
@@ -171,7 +171,7 @@ func TestKubeconfigReplaced(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, r := range []*connectivityMonitor{two.management, two.worker} {
-				_ = r.ask(t.Context())
+				_ = r.check(t.Context())
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -401,7 +401,7 @@ func TestProfileNamespaces(t *testing.T) {
 func TestCloudProviderReferences(t *testing.T) {
 	for _, want := range [][]types.NamespacedName{nil, {{Namespace: "kube-system", Name: "openstack"}}} {
 		opts := Options{CloudProviderReferences: want}
-		if got := opts.poolReconciler(nodeFacts{}).CloudProviderReferences; !slices.Equal(got, want) {
+		if got := opts.poolReconciler(dependencies{}).CloudProviderReferences; !slices.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
 		}
 	}

@@ -31,7 +31,7 @@ func DryRun(ctx context.Context, opts *Options) (*dryrun.Report, error) {
 		return nil, err
 	}
 	for _, r := range []*connectivityMonitor{c.management, c.worker} {
-		if err := r.ask(ctx); err != nil {
+		if err := r.check(ctx); err != nil {
 			return nil, fmt.Errorf("the API server of the %s does not answer: %w", r.name, err)
 		}
 	}
@@ -39,7 +39,7 @@ func DryRun(ctx context.Context, opts *Options) (*dryrun.Report, error) {
 	defer stop(nil)
 	alone := *opts
 	alone.LeaderElect = false
-	facts, release, err := alone.dryRunFacts(c)
+	facts, release, err := alone.dryRunDependencies(c)
 	if err != nil {
 		return nil, err
 	}
@@ -60,8 +60,8 @@ func DryRun(ctx context.Context, opts *Options) (*dryrun.Report, error) {
 	return report, err
 }
 
-// dryRunFacts returns the facts for a dry run. The returned function releases the mirrors.
-func (opts *Options) dryRunFacts(c clusters) (facts nodeFacts, release func(), err error) {
+// dryRunDependencies returns the facts for a dry run. The returned function releases the mirrors.
+func (opts *Options) dryRunDependencies(c clusters) (facts dependencies, release func(), err error) {
 	settings, err := opts.settings(c.worker.config)
 	if err != nil {
 		return facts, nil, err
@@ -71,7 +71,7 @@ func (opts *Options) dryRunFacts(c clusters) (facts nodeFacts, release func(), e
 		return facts, nil, fmt.Errorf("--cache-dir: %w: name another folder", err)
 	}
 	management := &part{cluster: c.management}
-	facts = nodeFacts{settings: settings, engine: render.NewEngine(), management: management, worker: management, mirrors: mirrors}
+	facts = dependencies{settings: settings, engine: render.NewEngine(), management: management, worker: management, mirrors: mirrors}
 	if c.apart() {
 		facts.worker = &part{cluster: c.worker}
 	}
@@ -82,9 +82,9 @@ func (opts *Options) dryRunFacts(c clusters) (facts nodeFacts, release func(), e
 // and the readers that use them.
 type dryRunEnvironment struct {
 	opts               *Options
-	facts              nodeFacts
+	dependencies       dependencies
 	management, worker ctrl.Manager // the same with one cluster
-	world              *dryrun.Store
+	store              *dryrun.Store
 	onManagement       *dryrun.View
 	onWorker           *dryrun.View
 	sources            *profilesource.Reconciler // caches what it read from repositories
@@ -92,35 +92,35 @@ type dryRunEnvironment struct {
 }
 
 // newDryRunEnvironment prepares a dry run without starting the managers.
-func (opts *Options) newDryRunEnvironment(ctx context.Context, facts nodeFacts, lease string) (*dryRunEnvironment, error) {
+func (opts *Options) newDryRunEnvironment(ctx context.Context, facts dependencies, lease string) (*dryRunEnvironment, error) {
 	cfg := facts.management.cluster.config
 	mgr, err := newManager(cfg, opts, facts, lease)
 	if err != nil {
 		return nil, err
 	}
-	s := &dryRunEnvironment{opts: opts, facts: facts, management: mgr, worker: mgr, world: dryrun.NewWorld(mgr.GetScheme(), clock.RealClock{})}
-	s.onManagement = s.world.View("management", mgr.GetClient(), mgr.GetAPIReader(), trimmed)
+	s := &dryRunEnvironment{opts: opts, dependencies: facts, management: mgr, worker: mgr, store: dryrun.NewStore(mgr.GetScheme(), clock.RealClock{})}
+	s.onManagement = s.store.View("management", mgr.GetClient(), mgr.GetAPIReader(), trimmed)
 	s.onWorker = s.onManagement
 	if facts.worker != facts.management {
-		if s.worker, err = opts.workerStage(facts); err != nil {
+		if s.worker, err = opts.newWorkerManager(facts); err != nil {
 			return nil, err
 		}
-		s.onWorker = s.world.View("worker", s.worker.GetClient(), s.worker.GetAPIReader(), trimmed)
+		s.onWorker = s.store.View("worker", s.worker.GetClient(), s.worker.GetAPIReader(), trimmed)
 	}
-	if s.facts.flux, err = fluxOf(mgr, cfg, opts, s.facts.mirrors.Dir); err != nil {
+	if s.dependencies.flux, err = fluxOf(mgr, cfg, opts, s.dependencies.mirrors.Dir); err != nil {
 		return nil, err
 	}
 	if s.nodes, err = nodes.Installed(s.worker.GetRESTMapper()); err != nil {
 		return nil, err
 	}
-	s.sources = opts.profileReconciler(s.facts)
-	s.sources.Client, s.sources.Live, s.sources.Recorder = s.onManagement, s.onManagement.Live, s.world
-	s.sources.Fetcher = opts.fetcher(s.facts, s.onManagement, s.onManagement.Live)
+	s.sources = opts.profileReconciler(s.dependencies)
+	s.sources.Client, s.sources.Live, s.sources.Recorder = s.onManagement, s.onManagement.Live, s.store
+	s.sources.Fetcher = opts.fetcher(s.dependencies, s.onManagement, s.onManagement.Live)
 	return s, s.prepare(ctx)
 }
 
-// workerStage returns the manager of a separate worker cluster.
-func (opts *Options) workerStage(facts nodeFacts) (ctrl.Manager, error) {
+// newWorkerManager returns the manager of a separate worker cluster.
+func (opts *Options) newWorkerManager(facts dependencies) (ctrl.Manager, error) {
 	objects, err := workerCache()
 	if err != nil {
 		return nil, err
@@ -174,31 +174,31 @@ func trimmed(obj any) (any, error) {
 
 func (s *dryRunEnvironment) rollouts() *rollout.Reconciler {
 	return &rollout.Reconciler{
-		Management: s.onManagement, Worker: s.onWorker, Recorder: s.world, SourceRecorder: s.world,
+		Management: s.onManagement, Worker: s.onWorker, Recorder: s.store, SourceRecorder: s.store,
 		Clock: clock.RealClock{}, Namespace: s.opts.Namespace, Shard: s.opts.Shard,
 	}
 }
 
-// rehearsal returns a dry run whose controllers have no state of an earlier one.
-func (s *dryRunEnvironment) rehearsal() *dryrun.DryRun {
-	s.world.Reset()
+// newDryRun returns a dry run whose controllers have no state of an earlier one.
+func (s *dryRunEnvironment) newDryRun() *dryrun.DryRun {
+	s.store.Reset()
 	r := &dryrun.DryRun{
-		Store: s.world, Management: s.onManagement, Worker: s.onWorker, Namespace: s.opts.Namespace, Shard: s.opts.Shard,
-		Keeper:  &profilesource.BuiltinSource{Client: s.onManagement, Recorder: s.world, Namespace: s.opts.Namespace, Disabled: s.opts.DisableDefaultOSPs},
+		Store: s.store, Management: s.onManagement, Worker: s.onWorker, Namespace: s.opts.Namespace, Shard: s.opts.Shard,
+		Builtin: &profilesource.BuiltinSource{Client: s.onManagement, Recorder: s.store, Namespace: s.opts.Namespace, Disabled: s.opts.DisableDefaultOSPs},
 		Sources: s.sources, Rollouts: s.rollouts(),
 	}
-	machines := s.opts.poolReconciler(s.facts)
+	machines := s.opts.poolReconciler(s.dependencies)
 	machines.Indexed = true
 	machines.Management = pools.Cluster{Client: s.onManagement, Live: s.onManagement.Live}
 	machines.Worker = pools.Cluster{Client: s.onWorker, Live: s.onWorker.Live}
-	machines.ClusterInfo, machines.Registry, machines.Recorder = s.onWorker.Live, s.onManagement.Live, s.world
+	machines.ClusterInfo, machines.Registry, machines.Recorder = s.onWorker.Live, s.onManagement.Live, s.store
 	machines.Appliers = &ownership.Resolver{Live: s.management.GetAPIReader(), ArgoNamespace: s.opts.ArgoNamespace, Clock: clock.RealClock{}}
 	r.Pools, r.Unallowed, r.Settings = machines, machines.Unallowed, machines.NodeSettings
 	if s.nodes {
-		provenance := s.opts.nodeReconciler(s.facts)
+		provenance := s.opts.nodeReconciler(s.dependencies)
 		provenance.Management = nodes.Cluster{Client: s.onManagement, Live: s.onManagement.Live}
 		provenance.Worker = nodes.Cluster{Client: s.onWorker, Live: s.onWorker.Live}
-		provenance.Recorder = s.world
+		provenance.Recorder = s.store
 		r.Nodes = provenance
 	}
 	return r
@@ -216,7 +216,7 @@ func (s *dryRunEnvironment) perform(ctx context.Context) (*dryrun.Report, error)
 		if !s.filled(ctx) {
 			return ctx.Err()
 		}
-		report, err = s.rehearsal().Run(ctx)
+		report, err = s.newDryRun().Run(ctx)
 		return err
 	})
 	err := all.Wait()

@@ -93,12 +93,12 @@ func Run(ctx context.Context, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	facts := nodeFacts{settings: settings, engine: render.NewEngine(), metrics: counted, management: management, worker: worker}
-	if facts.journal, err = opts.newJournal(counted); err != nil {
+	facts := dependencies{settings: settings, engine: render.NewEngine(), metrics: counted, management: management, worker: worker}
+	if facts.auditLog, err = opts.newAuditLog(counted); err != nil {
 		return err
 	}
-	if facts.journal != nil {
-		defer facts.journal.Close() // after every writer has ended
+	if facts.auditLog != nil {
+		defer facts.auditLog.Close() // after every writer has ended
 	}
 	return c.runWithServers(ctx, servers, func(ctx context.Context) error { return runManager(ctx, opts, facts, mirrors) })
 }
@@ -112,7 +112,7 @@ func (c clusters) runWithServers(ctx context.Context, servers []func(context.Con
 	for _, serve := range servers {
 		all.Go(func() error { return serve(ctx) })
 	}
-	all.Go(func() error { return c.untilReplaced(ctx, replacedLook) })
+	all.Go(func() error { return c.untilReplaced(ctx, replacedInterval) })
 	all.Go(func() error {
 		defer stop()
 		return run(ctx)
@@ -122,7 +122,7 @@ func (c clusters) runWithServers(ctx context.Context, servers []func(context.Con
 
 // runManager waits for the management cluster, then runs until ctx ends, a lease is lost,
 // or a necessary part fails.
-func runManager(ctx context.Context, opts *Options, facts nodeFacts, mirrors *source.Mirrors) error {
+func runManager(ctx context.Context, opts *Options, facts dependencies, mirrors *source.Mirrors) error {
 	facts.mirrors = mirrors
 	mgr, err := facts.management.begin(ctx, func() (ctrl.Manager, error) {
 		if opts.ProfilesOnly == ProfilesCOSP {
@@ -145,7 +145,7 @@ func runManager(ctx context.Context, opts *Options, facts nodeFacts, mirrors *so
 }
 
 // setUp creates the manager of the management cluster with everything that it runs.
-func setUp(ctx context.Context, opts *Options, facts nodeFacts) (ctrl.Manager, error) {
+func setUp(ctx context.Context, opts *Options, facts dependencies) (ctrl.Manager, error) {
 	cfg := facts.management.cluster.config
 	if facts.management == facts.worker {
 		if err := opts.mayServeFrom(ctx, cfg); err != nil {
@@ -204,7 +204,7 @@ func (opts *Options) mayServeFrom(ctx context.Context, cfg *rest.Config) error {
 
 // newManager creates the manager of the management cluster. With a separate worker cluster,
 // its cache contains nothing outside --namespace except profiles that pools can use.
-func newManager(cfg *rest.Config, opts *Options, facts nodeFacts, lease string) (ctrl.Manager, error) {
+func newManager(cfg *rest.Config, opts *Options, facts dependencies, lease string) (ctrl.Manager, error) {
 	own := map[string]cache.Config{opts.Namespace: {}}
 	caches := cache.Options{
 		DefaultTransform:  nodes.Transform(),
@@ -258,13 +258,13 @@ func managerOptions(opts *Options, lease, namespace string, caches cache.Options
 	}, err
 }
 
-// nodeFacts has the inputs of nodes other than their profile, and the readers for them and
+// dependencies has the inputs of nodes other than their profile, and the readers for them and
 // for profiles from Flux.
-type nodeFacts struct {
+type dependencies struct {
 	management, worker *part // the same pointer with one cluster
 	engine             *render.Engine
 	metrics            *metrics.Metrics
-	journal            *auditlog.Writer // nil without an audit log
+	auditLog           *auditlog.Writer // nil without an audit log
 	settings           render.Settings
 	registry           cache.Cache // nil without credentials of registries
 	flux               *fetcher.Flux
@@ -280,7 +280,7 @@ type nodeFacts struct {
 
 // newSources returns a reconciler of ProfileSources with what it needs of a manager, which it
 // does not add to the manager.
-func newSources(mgr ctrl.Manager, opts *Options, facts nodeFacts) (*profilesource.Reconciler, error) {
+func newSources(mgr ctrl.Manager, opts *Options, facts dependencies) (*profilesource.Reconciler, error) {
 	if err := mgr.Add(sweeper(facts.mirrors)); err != nil {
 		return nil, fmt.Errorf("setting up the sweep of mirrors: %w", err)
 	}
@@ -288,16 +288,16 @@ func newSources(mgr ctrl.Manager, opts *Options, facts nodeFacts) (*profilesourc
 	sources.Client, sources.Live = mgr.GetClient(), mgr.GetAPIReader()
 	sources.Fetcher = opts.fetcher(facts, mgr.GetClient(), mgr.GetAPIReader())
 	sources.Recorder = notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
-	if facts.journal != nil {
-		sources.Journal = facts.journal
-		if err := mgr.Add(facts.journal); err != nil {
+	if facts.auditLog != nil {
+		sources.AuditLog = facts.auditLog
+		if err := mgr.Add(facts.auditLog); err != nil {
 			return nil, fmt.Errorf("setting up --audit-log: %w", err)
 		}
 	}
 	return sources, nil
 }
 
-func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, facts nodeFacts) error {
+func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, facts dependencies) error {
 	sources, err := newSources(mgr, opts, facts)
 	if err != nil {
 		return err
@@ -342,7 +342,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, facts 
 
 // profileReconciler returns a reconciler of ProfileSources with the values of flags. The
 // caller adds the clients for clusters and sources.
-func (opts *Options) profileReconciler(facts nodeFacts) *profilesource.Reconciler {
+func (opts *Options) profileReconciler(facts dependencies) *profilesource.Reconciler {
 	return &profilesource.Reconciler{
 		Namespace:     opts.Namespace,
 		Shard:         opts.Shard,
@@ -356,7 +356,7 @@ func (opts *Options) profileReconciler(facts nodeFacts) *profilesource.Reconcile
 }
 
 // fetcher returns a fetcher for what ProfileSources name.
-func (opts *Options) fetcher(facts nodeFacts, cached, live client.Reader) *fetcher.Fetcher {
+func (opts *Options) fetcher(facts dependencies, cached, live client.Reader) *fetcher.Fetcher {
 	f := &fetcher.Fetcher{
 		Client:        cached,
 		Live:          live,

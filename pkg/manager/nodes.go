@@ -23,13 +23,13 @@ const installedPoll = 10 * time.Second
 // addNodes adds the node controller to the manager of the worker cluster. Provisioning does
 // not need it: if the kind NodeProvenance is not installed, as after an update of the
 // controller alone, the node controller starts after its installation.
-func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts nodeFacts) error {
+func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts dependencies) error {
 	provenance := opts.nodeReconciler(facts)
 	provenance.Management = nodes.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()}
 	provenance.Worker = nodes.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	provenance.Recorder = notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
-	if facts.journal != nil {
-		provenance.Journal = facts.journal
+	if facts.auditLog != nil {
+		provenance.AuditLog = facts.auditLog
 	}
 	setUp := func(ctx context.Context) error {
 		err := provenance.Setup(ctx, mgr, nodes.Watches{Management: management.GetCache(), Concurrency: opts.WorkerCount})
@@ -65,7 +65,7 @@ func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 
 // nodeReconciler returns a reconciler of nodes with the values of flags. The caller adds
 // the clients for clusters.
-func (opts *Options) nodeReconciler(facts nodeFacts) *nodes.Reconciler {
+func (opts *Options) nodeReconciler(facts dependencies) *nodes.Reconciler {
 	return &nodes.Reconciler{
 		Clock:             clock.RealClock{},
 		Namespace:         opts.Namespace,

@@ -37,7 +37,7 @@ func Observe(ctx context.Context, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	facts, release, err := opts.dryRunFacts(c)
+	facts, release, err := opts.dryRunDependencies(c)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func Observe(ctx context.Context, opts *Options) error {
 }
 
 // observe waits for the clusters, then observes.
-func (opts *Options) observe(ctx context.Context, facts nodeFacts) error {
+func (opts *Options) observe(ctx context.Context, facts dependencies) error {
 	var s *dryRunEnvironment
 	_, err := facts.management.begin(ctx, func() (mgr ctrl.Manager, err error) {
 		if s, err = opts.newDryRunEnvironment(ctx, facts, opts.Shard.Lease(observeLease)); err != nil {
@@ -67,11 +67,11 @@ func (opts *Options) observe(ctx context.Context, facts nodeFacts) error {
 	}
 	err = s.management.Add(&dryrun.Observer{
 		Client: s.management.GetClient(), Namespace: opts.Namespace, Shard: opts.Shard,
-		Rehearse: func(ctx context.Context) (*dryrun.Report, error) {
+		Run: func(ctx context.Context) (*dryrun.Report, error) {
 			if !s.filled(ctx) {
 				return nil, ctx.Err()
 			}
-			return s.rehearsal().Run(ctx)
+			return s.newDryRun().Run(ctx)
 		},
 	})
 	if err != nil {

@@ -21,7 +21,7 @@ const cospLease = "osm-gitops-cosp"
 
 // setUpProfiles creates the manager of a seed of KKP. It runs the ProfileSource controller and
 // nothing else, and reads no kinds but ProfileSource and CustomOperatingSystemProfile.
-func setUpProfiles(opts *Options, facts nodeFacts) (ctrl.Manager, error) {
+func setUpProfiles(opts *Options, facts dependencies) (ctrl.Manager, error) {
 	cfg, lease := facts.management.cluster.config, opts.Shard.Lease(cospLease)
 	o, err := managerOptions(opts, lease, opts.Namespace, cache.Options{
 		DefaultTransform:  nodes.Transform(),

@@ -47,7 +47,7 @@ func (p *part) ready(ctx context.Context) error {
 	const patience = time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if away := p.cluster.away(); away != nil && p.cluster.ask(ctx) != nil {
+	if away := p.cluster.away(); away != nil && p.cluster.check(ctx) != nil {
 		return p.cluster.away()
 	}
 	if err := p.broken.Load(); err != nil {
@@ -141,11 +141,11 @@ func serveProbe(ctx context.Context, address string, of *part, note []*part) err
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		var text strings.Builder
 		err := of.ready(r.Context())
-		line(&text, "-", of, err)
+		writeState(&text, "-", of, err)
 		well := err == nil
 		for _, other := range note {
 			err := other.ready(r.Context())
-			line(&text, "!", other, err)
+			writeState(&text, "!", other, err)
 			well = well && err == nil
 		}
 		if well && !r.URL.Query().Has("verbose") {
@@ -173,8 +173,8 @@ func serveProbe(ctx context.Context, address string, of *part, note []*part) err
 	return nil
 }
 
-// line formats the state of a part: "+" and ok, or a mark and the reason.
-func line(b *strings.Builder, mark string, p *part, err error) {
+// writeState formats the state of a part: "+" and ok, or a mark and the reason.
+func writeState(b *strings.Builder, mark string, p *part, err error) {
 	switch waits := p.waits.Load(); {
 	case err != nil:
 		fmt.Fprintf(b, "[%s]%s: %v\n", mark, p.cluster.name, err)

@@ -21,7 +21,7 @@ import (
 
 // warnOfSettings reports settings that probably do not have the intended effect, in the log
 // and in an event on each ProfileSource, whose profiles use them.
-func warnOfSettings(mgr ctrl.Manager, opts *Options, facts nodeFacts, recorder events.EventRecorder) error {
+func warnOfSettings(mgr ctrl.Manager, opts *Options, facts dependencies, recorder events.EventRecorder) error {
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		machines := opts.poolReconciler(facts)
 		if facts.registry != nil {

@@ -20,7 +20,7 @@ import (
 const uiFresh = 2 * time.Second
 
 // addUI adds the audit page to the manager of the worker cluster.
-func addUI(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts nodeFacts) error {
+func addUI(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts dependencies) error {
 	if opts.UI.Address == "" {
 		return nil
 	}
@@ -36,7 +36,7 @@ func addUI(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, fact
 		Verifier:  verifier, Clock: clock.RealClock{}, Version: opts.Version,
 	}
 	if !opts.UI.Open {
-		server.Guard = &ui.Guard{Client: mgr.GetClient(), Clock: clock.RealClock{}}
+		server.Guard = &ui.Authorizer{Client: mgr.GetClient(), Clock: clock.RealClock{}}
 	}
 	if err := mgr.Add(&ui.Listener{Server: server, Address: opts.UI.Address, CertFile: opts.UI.CertFile, KeyFile: opts.UI.KeyFile}); err != nil {
 		return fmt.Errorf("setting up --ui-address: %w", err)

@@ -61,7 +61,7 @@ func workerCache() (map[client.Object]cache.ByObject, error) {
 }
 
 // addPools adds the pool controller to the manager of the worker cluster.
-func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts nodeFacts) error {
+func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts dependencies) error {
 	info := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: "cluster-info"}}
 	clusterInfo, err := cacheOfOne(mgr, mgr.GetConfig(), info, pools.TrimClusterInfo)
 	if err != nil {
@@ -73,8 +73,8 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	machines.ClusterInfo = clusterInfo
 	machines.Recorder = notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
 	machines.Engine = metrics.Renderer{Engine: facts.engine, Clock: clock.RealClock{}, Metrics: facts.metrics}
-	if facts.journal != nil {
-		machines.Journal = facts.journal
+	if facts.auditLog != nil {
+		machines.AuditLog = facts.auditLog
 	}
 	machines.Appliers = facts.appliers
 	watches := pools.Watches{Management: management.GetCache(), ClusterInfo: clusterInfo, Concurrency: opts.WorkerCount}
@@ -101,7 +101,7 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 
 // poolReconciler returns a reconciler of pools with the values of flags. The caller adds
 // the clients for clusters.
-func (opts *Options) poolReconciler(facts nodeFacts) *pools.Reconciler {
+func (opts *Options) poolReconciler(facts dependencies) *pools.Reconciler {
 	return &pools.Reconciler{
 		Engine:            facts.engine,
 		Metrics:           facts.metrics,
@@ -128,7 +128,7 @@ func (opts *Options) poolReconciler(facts nodeFacts) *pools.Reconciler {
 // in the management cluster, the worker cluster answers, and this replica also holds the
 // lease there, which any other writer such as operating-system-manager needs. If the lease
 // is lost, the process ends.
-func addWorker(mgr ctrl.Manager, opts *Options, facts nodeFacts) error {
+func addWorker(mgr ctrl.Manager, opts *Options, facts dependencies) error {
 	waitFor := func(what string) { facts.worker.waits.Store(&what) }
 	waitFor("waits until this replica leads")
 	// A replica that does not lead also reports whether it could reach the cluster.
@@ -187,7 +187,7 @@ func (p *part) begin(ctx context.Context, attempt func() (ctrl.Manager, error)) 
 	return out, err
 }
 
-func newWorkerManager(ctx context.Context, management ctrl.Manager, opts *Options, facts nodeFacts) (ctrl.Manager, error) {
+func newWorkerManager(ctx context.Context, management ctrl.Manager, opts *Options, facts dependencies) (ctrl.Manager, error) {
 	objects, err := workerCache()
 	if err != nil {
 		return nil, err
@@ -203,7 +203,7 @@ func newWorkerManager(ctx context.Context, management ctrl.Manager, opts *Option
 		return nil, fmt.Errorf("preparing to work: %w", err)
 	}
 	if facts.webhooks != nil { // MachineDeployments are reviewed there
-		if err := facts.webhooks.Tell(mgr, mgr); err != nil {
+		if err := facts.webhooks.WatchBundles(mgr, mgr); err != nil {
 			return nil, err
 		}
 	}

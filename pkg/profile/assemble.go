@@ -16,7 +16,7 @@ type BaseResolver func(ctx context.Context, o Overlay) (Document, error)
 // files alone, as they are on disk; a Catalogue knows their versions. wrong has the
 // problems of overlays that cannot be resolved.
 func Assemble(ctx context.Context, files []Contents, elsewhere BaseResolver) (docs []Document, wrong []*Problem, err error) {
-	a := assembly{elsewhere: elsewhere, docs: map[key]Document{}, overlays: map[key]Overlay{}, open: map[key]bool{}, failed: map[key]bool{}}
+	a := assembly{otherBases: elsewhere, docs: map[key]Document{}, overlays: map[key]Overlay{}, open: map[key]bool{}, failed: map[key]bool{}}
 	for _, f := range files {
 		for _, d := range f.Profiles {
 			a.docs[key{d.Name, d.Spec.Version}] = d
@@ -41,15 +41,15 @@ func Assemble(ctx context.Context, files []Contents, elsewhere BaseResolver) (do
 }
 
 type assembly struct {
-	elsewhere BaseResolver
-	docs      map[key]Document // complete, and resolved
-	overlays  map[key]Overlay
-	open      map[key]bool // being resolved
-	failed    map[key]bool
-	wrong     []*Problem
+	otherBases BaseResolver
+	docs       map[key]Document // complete, and resolved
+	overlays   map[key]Overlay
+	open       map[key]bool // being resolved
+	failed     map[key]bool
+	wrong      []*Problem
 }
 
-func (a *assembly) say(o Overlay, err error) {
+func (a *assembly) report(o Overlay, err error) {
 	a.failed[o.key()] = true
 	a.wrong = append(a.wrong, &Problem{Path: o.Path, Line: o.Line("spec.from"), Field: "spec.from", Err: err})
 }
@@ -61,7 +61,7 @@ func (a *assembly) resolve(ctx context.Context, o Overlay, depth int) (Document,
 	}
 	from := key{o.Spec.From.Profile, o.Spec.From.Version}
 	if depth > maxOverlays {
-		a.say(o, fmt.Errorf("is the %dth overlay in a chain of overlays, and %d are allowed: start from a complete profile", depth, maxOverlays))
+		a.report(o, fmt.Errorf("is the %dth overlay in a chain of overlays, and %d are allowed: start from a complete profile", depth, maxOverlays))
 		return Document{}, false, nil
 	}
 	a.open[o.key()] = true
@@ -72,7 +72,7 @@ func (a *assembly) resolve(ctx context.Context, o Overlay, depth int) (Document,
 	}
 	if lower, is := a.overlays[from]; is && !ok && !o.Spec.From.Builtin {
 		if a.open[from] {
-			a.say(o, fmt.Errorf("forms a cycle: %q %s (%s:%d) starts from this overlay: let one of them start from another profile", lower.Name, lower.Spec.Version, lower.Path, lower.Line("spec.from")))
+			a.report(o, fmt.Errorf("forms a cycle: %q %s (%s:%d) starts from this overlay: let one of them start from another profile", lower.Name, lower.Spec.Version, lower.Path, lower.Line("spec.from")))
 			return Document{}, false, nil
 		}
 		var err error
@@ -81,7 +81,7 @@ func (a *assembly) resolve(ctx context.Context, o Overlay, depth int) (Document,
 		}
 		if !ok {
 			if !a.failed[o.key()] {
-				a.say(o, &MissingBaseError{Base: o.Spec.From, Refused: lower.Path})
+				a.report(o, &MissingBaseError{Base: o.Spec.From, Rejected: lower.Path})
 			}
 			return Document{}, false, nil
 		}
@@ -89,9 +89,9 @@ func (a *assembly) resolve(ctx context.Context, o Overlay, depth int) (Document,
 	if !ok || o.Spec.From.Digest != "" && o.Spec.From.Digest != base.Digest {
 		var err error
 		var missing *MissingBaseError
-		switch base, err = a.elsewhere(ctx, o); {
+		switch base, err = a.otherBases(ctx, o); {
 		case errors.As(err, &missing):
-			a.say(o, err)
+			a.report(o, err)
 			return Document{}, false, nil
 		case err != nil:
 			return Document{}, false, fmt.Errorf("finding the base of %s: %w", o.Path, err)

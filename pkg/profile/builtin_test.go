@@ -24,8 +24,8 @@ func TestCatalogueOfBuiltIns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(c.Current) != 2 || len(c.Refused) != 1 || c.Refused[0].Path != "profiles/osp-c.yaml" {
-			t.Fatalf("current %v, refused %v", c.Current, c.Refused)
+		if len(c.Current) != 2 || len(c.Rejected) != 1 || c.Rejected[0].Path != "profiles/osp-c.yaml" {
+			t.Fatalf("current %v, refused %v", c.Current, c.Rejected)
 		}
 		v := c.Current[1]
 		if v.Name != "osp-b" || v.Version != "v1.2.0" || v.Path != "profiles/osp-b.yaml" || v.CurrentPath != v.Path || v.Commit != "" || v.SelectedBy != "" {

@@ -25,8 +25,8 @@ type Check func(Document) error
 type Catalogue struct {
 	// Current is the current version of each profile, by name.
 	Current []Version
-	// Refused are the problems at the snapshot's revision, ordered by path.
-	Refused []*Refusal
+	// Rejected are the problems at the snapshot's revision, ordered by path.
+	Rejected []*Refusal
 	// History has every version that was ever accepted, by profile, oldest first.
 	History map[string][]Version
 	// Skipped are the versions in earlier commits that today's rules reject and that are
@@ -106,15 +106,15 @@ type Indexer struct {
 	// Builtin are the profiles in which the base of an overlay is searched last; nil for
 	// none.
 	Builtin *source.Embedded
-	// Guard returns an error if an overlay in one file must not start from a base in
+	// CheckBase returns an error if an overlay in one file must not start from a base in
 	// another file because other signers can change it. nil allows all. It is not called
 	// for overlays that name a digest or a built-in base.
-	Guard func(overlay, base string) error
+	CheckBase func(overlay, base string) error
 
 	blobs    map[string]*reading
-	line     *line
-	tip      *line      // including what is not committed
-	last     *Catalogue // of what is in seen
+	walk     *historyWalk
+	tip      *historyWalk // including what is not committed
+	last     *Catalogue   // of what is in seen
 	seen     *source.Snapshot
 	builtins map[key]Document
 	resolved map[string]resolution
@@ -148,7 +148,7 @@ func (x *Indexer) Catalogue(ctx context.Context, snap *source.Snapshot) (*Catalo
 
 // outline returns what a catalogue depends on, without the contents of the files.
 func outline(snap *source.Snapshot) *source.Snapshot {
-	o := &source.Snapshot{Revision: snap.Revision, Head: snap.Head, Refused: snap.Refused, Line: snap.Line}
+	o := &source.Snapshot{Revision: snap.Revision, Head: snap.Head, Rejected: snap.Rejected, Line: snap.Line}
 	for _, f := range snap.Files {
 		f.Data = nil
 		o.Files = append(o.Files, f)
@@ -160,23 +160,23 @@ func outline(snap *source.Snapshot) *source.Snapshot {
 // first-parent history.
 func equal(seen, snap *source.Snapshot) bool {
 	return seen.Revision == snap.Revision && seen.Head == snap.Head && len(seen.Line) == len(snap.Line) &&
-		slices.Equal(seen.Refused, snap.Refused) &&
+		slices.Equal(seen.Rejected, snap.Rejected) &&
 		slices.EqualFunc(seen.Files, snap.Files, func(a, b source.File) bool {
 			return a.Path == b.Path && a.Blob == b.Blob && a.Dirty == b.Dirty
 		})
 }
 
 func (x *Indexer) catalogue(ctx context.Context, snap *source.Snapshot) (*Catalogue, error) {
-	ln := x.line
+	ln := x.walk
 	if ln == nil || !ln.isPrefixOf(snap) {
-		ln = newLine()
+		ln = newHistoryWalk()
 	}
 	for _, step := range snap.Line[ln.steps:] {
 		if err := x.step(ctx, ln, snap, step, false); err != nil {
 			return nil, err
 		}
 	}
-	x.line = ln
+	x.walk = ln
 	if tip := tipOf(snap); len(tip.Changes) > 0 {
 		ln = ln.clone()
 		if err := x.step(ctx, ln, snap, tip, false); err != nil {
@@ -267,7 +267,7 @@ func (x *Indexer) document(ctx context.Context, snap *source.Snapshot, v Version
 
 // step applies one commit of the first-parent history. A dirty step has files that are
 // not committed.
-func (x *Indexer) step(ctx context.Context, ln *line, snap *source.Snapshot, step source.HistoryEntry, dirty bool) error {
+func (x *Indexer) step(ctx context.Context, ln *historyWalk, snap *source.Snapshot, step source.HistoryEntry, dirty bool) error {
 	at := stage{commit: step.Commit, at: step.CommittedAt, dirty: dirty}
 	readings := map[string]*reading{}
 	for _, c := range step.Changes {

@@ -99,11 +99,11 @@ func TestCatalogueOfBadCommits(t *testing.T) {
 					if diff := cmp.Diff(p.current, current); diff != "" {
 						t.Errorf("push %d, %s: current\n%s", i, who, diff)
 					}
-					if len(cat.Refused) != len(want) {
-						t.Errorf("push %d, %s: refused %v, want %d", i, who, cat.Refused, len(want))
+					if len(cat.Rejected) != len(want) {
+						t.Errorf("push %d, %s: refused %v, want %d", i, who, cat.Rejected, len(want))
 						continue
 					}
-					for j, r := range cat.Refused {
+					for j, r := range cat.Rejected {
 						if !strings.Contains(r.Error(), want[j]) {
 							t.Errorf("push %d, %s: refusal\n%v\ndoes not say\n%s", i, who, r, want[j])
 						}
@@ -133,7 +133,7 @@ func TestCatalogueWithoutHistory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(cat.Refused) != 0 || len(cat.Current) != 2 {
+		if len(cat.Rejected) != 0 || len(cat.Current) != 2 {
 			t.Fatalf("got %+v", cat)
 		}
 		a, b := cat.Current[0], cat.Current[1]

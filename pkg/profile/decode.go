@@ -416,18 +416,18 @@ type manifestMetadata struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// say reports a problem of a field.
-type say func(field, format string, args ...any)
+// reportProblem reports a problem of a field.
+type reportProblem func(field, format string, args ...any)
 
 // sayer returns the say of the fields that a decoder has read.
-func (f *file) sayer(d *decoder) say {
+func (f *file) sayer(d *decoder) reportProblem {
 	return func(field, format string, args ...any) {
 		f.problem(d.lines[nearestField(d.lines, field)], field, fmt.Errorf(format, args...))
 	}
 }
 
 // validateName validates the name and version of a profile.
-func validateName(say say, name, version string) {
+func validateName(say reportProblem, name, version string) {
 	if name != "" {
 		for _, msg := range validation.IsDNS1123Subdomain(name) {
 			say("metadata.name", "invalid object name %q: %s", name, msg)
@@ -461,7 +461,7 @@ func (f *file) validate(d *decoder, obj *manifest) {
 	}
 }
 
-func validateFiles(say say, field string, files []osm.File) {
+func validateFiles(say reportProblem, field string, files []osm.File) {
 	for i, file := range files {
 		at := fmt.Sprintf("%s[%d]", field, i)
 		validatePath(say, at, file.Path)
@@ -470,19 +470,19 @@ func validateFiles(say say, field string, files []osm.File) {
 	}
 }
 
-func validatePath(say say, at, path string) {
+func validatePath(say reportProblem, at, path string) {
 	if path == "" {
 		say(at+".path", "is empty: set the path of the file on the node")
 	}
 }
 
-func validateContent(say say, at string, content *osm.FileContent) {
+func validateContent(say reportProblem, at string, content *osm.FileContent) {
 	if content.Inline == nil {
 		say(at+".content", "has no inline: set content.inline.data")
 	}
 }
 
-func validateMode(say say, at string, p int32) {
+func validateMode(say reportProblem, at string, p int32) {
 	if p < 0 || p > 7777 || strings.ContainsAny(strconv.Itoa(int(p)), "89") {
 		say(at+".permissions", "invalid file mode %d: write octal digits, from 0 to 7777", p)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// line is the state after some steps of a first-parent history.
-type line struct {
+// historyWalk is the state after some steps of a first-parent history.
+type historyWalk struct {
 	steps int
 	last  source.Commit
 
@@ -50,9 +50,9 @@ type holding struct {
 	broken bool // the file is invalid now: this is its earlier content
 }
 
-// holds lists the profiles that a file provides. For an invalid file, and for each
+// profiles lists the profiles that a file provides. For an invalid file, and for each
 // overlay that cannot be resolved, these are its earlier profiles.
-func (n *node) holds() []holding {
+func (n *node) profiles() []holding {
 	var out []holding
 	if len(n.reading.problems) > 0 {
 		for _, id := range n.before {
@@ -82,14 +82,14 @@ func (n *node) holds() []holding {
 	return out
 }
 
-func newLine() *line {
-	return &line{
+func newHistoryWalk() *historyWalk {
+	return &historyWalk{
 		tree: map[string]*node{}, accepted: map[key]Version{}, first: map[identity]origin{},
 		broken: map[key]*Refusal{}, order: map[string][]key{}, selected: map[string]Version{},
 	}
 }
 
-func (ln *line) clone() *line {
+func (ln *historyWalk) clone() *historyWalk {
 	c := *ln
 	c.tree, c.accepted, c.first = maps.Clone(ln.tree), maps.Clone(ln.accepted), maps.Clone(ln.first)
 	c.broken, c.order, c.selected = maps.Clone(ln.broken), maps.Clone(ln.order), maps.Clone(ln.selected)
@@ -99,12 +99,12 @@ func (ln *line) clone() *line {
 	return &c
 }
 
-func (ln *line) isPrefixOf(snap *source.Snapshot) bool {
+func (ln *historyWalk) isPrefixOf(snap *source.Snapshot) bool {
 	return ln.steps <= len(snap.Line) && (ln.steps == 0 || snap.Line[ln.steps-1].Commit == ln.last)
 }
 
 // edits returns the uncommitted files of a directory as one more step.
-func (ln *line) edits(snap *source.Snapshot) source.HistoryEntry {
+func (ln *historyWalk) edits(snap *source.Snapshot) source.HistoryEntry {
 	var step source.HistoryEntry
 	there := map[string]bool{}
 	for _, f := range snap.Files {
@@ -113,10 +113,10 @@ func (ln *line) edits(snap *source.Snapshot) source.HistoryEntry {
 			step.Changes = append(step.Changes, source.Change{Path: f.Path, Blob: f.Blob})
 		}
 	}
-	for _, r := range snap.Refused {
+	for _, r := range snap.Rejected {
 		there[r.Path] = true // unreadable, but not deleted
 	}
-	if there[source.MoreRefused] {
+	if there[source.MoreRejected] {
 		return step // a file that is not listed can still exist
 	}
 	for path := range ln.tree {
@@ -130,12 +130,12 @@ func (ln *line) edits(snap *source.Snapshot) source.HistoryEntry {
 // apply applies a step: it updates the tree, and accepts the complete profiles of the
 // changed files. It returns the names that these files had or have; call selectVersion
 // for them.
-func (ln *line) apply(step source.HistoryEntry, readings map[string]*reading) map[string]bool {
+func (ln *historyWalk) apply(step source.HistoryEntry, readings map[string]*reading) map[string]bool {
 	touched := map[string]bool{}
 	for _, c := range step.Changes {
 		var before []identity
 		if old := ln.tree[c.Path]; old != nil {
-			for _, h := range old.holds() {
+			for _, h := range old.profiles() {
 				touched[h.name] = true
 				before = append(before, h.identity)
 			}
@@ -146,11 +146,11 @@ func (ln *line) apply(step source.HistoryEntry, readings map[string]*reading) ma
 		}
 		r := readings[c.Path]
 		n := &node{blob: c.Blob, reading: r, overlays: make([]overlaid, len(r.overlays)), before: before, changed: step.Commit}
-		for _, h := range n.holds() {
+		for _, h := range n.profiles() {
 			touched[h.name] = true
 		}
 		ln.tree[c.Path] = n
-		ln.noteBroken(n.reading, c.Path, step.Commit)
+		ln.recordInvalid(n.reading, c.Path, step.Commit)
 		for _, id := range n.reading.docs {
 			ln.see(id, origin{commit: step.Commit, at: step.CommittedAt, path: c.Path, blob: c.Blob, dirty: n.reading.dirty})
 		}
@@ -160,20 +160,20 @@ func (ln *line) apply(step source.HistoryEntry, readings map[string]*reading) ma
 		ln.last = step.Commit
 	}
 	for name := range touched {
-		ln.acceptAll(ln.offers(name))
+		ln.acceptAll(ln.profilesNamed(name))
 	}
 	return touched
 }
 
 // see records where a content appeared first.
-func (ln *line) see(id identity, o origin) {
+func (ln *historyWalk) see(id identity, o origin) {
 	if had, ok := ln.first[id]; !ok || had.commit == o.commit && o.path < had.path {
 		ln.first[id] = o
 	}
 }
 
-// noteBroken records the versions of a file that is invalid.
-func (ln *line) noteBroken(r *reading, path string, commit source.Commit) {
+// recordInvalid records the versions of a file that is invalid.
+func (ln *historyWalk) recordInvalid(r *reading, path string, commit source.Commit) {
 	for _, k := range r.broken {
 		first := *r.problems[0]
 		first.Path = path
@@ -181,32 +181,32 @@ func (ln *line) noteBroken(r *reading, path string, commit source.Commit) {
 	}
 }
 
-// offer is one profile of one file in the tree.
-type offer struct {
+// fileProfile is one profile of one file in the tree.
+type fileProfile struct {
 	path   string
 	id     identity
 	broken bool
 }
 
-// allOffers lists all profiles in the tree, by name and path.
-func (ln *line) allOffers() map[string][]offer {
-	out := map[string][]offer{}
+// allProfiles lists all profiles in the tree, by name and path.
+func (ln *historyWalk) allProfiles() map[string][]fileProfile {
+	out := map[string][]fileProfile{}
 	for _, path := range slices.Sorted(maps.Keys(ln.tree)) {
 		n := ln.tree[path]
-		for _, h := range n.holds() {
-			out[h.name] = append(out[h.name], offer{path: path, id: h.identity, broken: h.broken})
+		for _, h := range n.profiles() {
+			out[h.name] = append(out[h.name], fileProfile{path: path, id: h.identity, broken: h.broken})
 		}
 	}
 	return out
 }
 
-// offers lists the profiles with a name in the tree, by path.
-func (ln *line) offers(name string) []offer {
-	var out []offer
+// profilesNamed lists the profiles with a name in the tree, by path.
+func (ln *historyWalk) profilesNamed(name string) []fileProfile {
+	var out []fileProfile
 	for path, n := range ln.tree {
-		for _, h := range n.holds() {
+		for _, h := range n.profiles() {
 			if h.name == name {
-				out = append(out, offer{path: path, id: h.identity, broken: h.broken})
+				out = append(out, fileProfile{path: path, id: h.identity, broken: h.broken})
 			}
 		}
 	}
@@ -214,8 +214,8 @@ func (ln *line) offers(name string) []offer {
 	return out
 }
 
-// verdict returns why an offer is rejected, nil if it is accepted.
-func (ln *line) verdict(o offer, all []offer) error {
+// whyRejected returns why an offer is rejected, nil if it is accepted.
+func (ln *historyWalk) whyRejected(o fileProfile, all []fileProfile) error {
 	for _, other := range all {
 		if other.path != o.path && other.id.version == o.id.version && !other.broken && !o.broken {
 			return fmt.Errorf("profile %q %s is also in %s: remove one of them, or change its name or version", o.id.name, o.id.version, other.path)
@@ -231,8 +231,8 @@ func (ln *line) verdict(o offer, all []offer) error {
 // selectVersion selects the current version of a profile in the tree. For a rejected
 // offer, the content accepted earlier for its version remains, so that an invalid file
 // never removes a valid profile.
-func (ln *line) selectVersion(name string, commit source.Commit) {
-	all := ln.offers(name)
+func (ln *historyWalk) selectVersion(name string, commit source.Commit) {
+	all := ln.profilesNamed(name)
 	ln.acceptAll(all)
 	var best Version
 	for _, o := range all {
@@ -257,15 +257,15 @@ func (ln *line) selectVersion(name string, commit source.Commit) {
 }
 
 // acceptAll accepts the valid offers of one name.
-func (ln *line) acceptAll(all []offer) {
+func (ln *historyWalk) acceptAll(all []fileProfile) {
 	for _, o := range all {
-		if !o.broken && o.id.digest != "" && ln.verdict(o, all) == nil {
+		if !o.broken && o.id.digest != "" && ln.whyRejected(o, all) == nil {
 			ln.accept(key{o.id.name, o.id.version}, o.id)
 		}
 	}
 }
 
-func (ln *line) accept(k key, id identity) {
+func (ln *historyWalk) accept(k key, id identity) {
 	if _, ok := ln.accepted[k]; ok {
 		return
 	}
@@ -303,9 +303,9 @@ func withoutDirt(v string) string {
 }
 
 // catalogue returns the catalogue of the state.
-func (ln *line) catalogue(x *Indexer, snap *source.Snapshot) *Catalogue {
+func (ln *historyWalk) catalogue(x *Indexer, snap *source.Snapshot) *Catalogue {
 	c := &Catalogue{History: make(map[string][]Version, len(ln.order))}
-	all := ln.allOffers()
+	all := ln.allProfiles()
 	at, held := map[key]string{}, map[identity]bool{}
 	for _, offers := range all {
 		for _, o := range offers {
@@ -326,20 +326,20 @@ func (ln *line) catalogue(x *Indexer, snap *source.Snapshot) *Catalogue {
 		}
 	}
 	c.Skipped = ln.skipped()
-	for _, r := range snap.Refused {
-		c.Refused = append(c.Refused, &Refusal{Problem: Problem{Path: r.Path, Err: errors.New(r.Reason)}, Commit: snap.Head})
+	for _, r := range snap.Rejected {
+		c.Rejected = append(c.Rejected, &Refusal{Problem: Problem{Path: r.Path, Err: errors.New(r.Reason)}, Commit: snap.Head})
 	}
 	for _, path := range slices.Sorted(maps.Keys(ln.tree)) {
-		c.Refused = append(c.Refused, ln.refusals(path, all)...)
+		c.Rejected = append(c.Rejected, ln.refusals(path, all)...)
 	}
-	x.addLines(snap, c.Refused)
+	x.addLines(snap, c.Rejected)
 	return c
 }
 
-// places lists the files in the tree that have the content of a version.
-func (ln *line) places(v Version) []string {
+// filesWith lists the files in the tree that have the content of a version.
+func (ln *historyWalk) filesWith(v Version) []string {
 	var out []string
-	for _, o := range ln.offers(v.Name) {
+	for _, o := range ln.profilesNamed(v.Name) {
 		if !o.broken && o.id.version == v.Version && o.id.digest == v.Digest {
 			out = append(out, o.path)
 		}
@@ -348,7 +348,7 @@ func (ln *line) places(v Version) []string {
 }
 
 // skipped lists versions that only earlier commits have and that are invalid.
-func (ln *line) skipped() []*Refusal {
+func (ln *historyWalk) skipped() []*Refusal {
 	present := map[key]bool{}
 	for _, n := range ln.tree {
 		for _, k := range n.reading.broken {
@@ -370,7 +370,7 @@ func (ln *line) skipped() []*Refusal {
 	return out
 }
 
-func (ln *line) refusals(path string, all map[string][]offer) []*Refusal {
+func (ln *historyWalk) refusals(path string, all map[string][]fileProfile) []*Refusal {
 	var out []*Refusal
 	n := ln.tree[path]
 	for _, p := range n.reading.problems {
@@ -381,11 +381,11 @@ func (ln *line) refusals(path string, all map[string][]offer) []*Refusal {
 	for i, o := range n.overlays {
 		out = append(out, o.refusals(path, n.reading.overlays[i], n.changed)...)
 	}
-	for _, h := range n.holds() {
+	for _, h := range n.profiles() {
 		if h.broken {
 			continue
 		}
-		if err := ln.verdict(offer{path: path, id: h.identity}, all[h.name]); err != nil {
+		if err := ln.whyRejected(fileProfile{path: path, id: h.identity}, all[h.name]); err != nil {
 			out = append(out, &Refusal{
 				Problem: Problem{Path: path, Field: "spec.version", Err: err},
 				Profile: h.name, Version: h.version, Commit: n.changed,

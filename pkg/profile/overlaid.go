@@ -24,10 +24,10 @@ const maxOverlays = 8
 type MissingBaseError struct {
 	// Base is the requested base.
 	Base api.ProfileOverlayBase
-	// Offered are the existing versions of that profile, highest first.
-	Offered []string
-	// Refused is the rejected file that has it, "" if there is none.
-	Refused string
+	// Available are the existing versions of that profile, highest first.
+	Available []string
+	// Rejected is the rejected file that has it, "" if there is none.
+	Rejected string
 	// Folder is the only folder that was searched, if it is not in a Git work tree; else
 	// "".
 	Folder string
@@ -51,22 +51,22 @@ func (e *MissingBaseError) Error() string {
 	switch {
 	case e.Instead != "":
 		return e.Instead
-	case e.Refused != "":
-		return fmt.Sprintf("the base, profile %q %s, is rejected: fix %s first", e.Base.Profile, e.Base.Version, e.Refused)
+	case e.Rejected != "":
+		return fmt.Sprintf("the base, profile %q %s, is rejected: fix %s first", e.Base.Profile, e.Base.Version, e.Rejected)
 	case e.Folder != "":
 		what += fmt.Sprintf(" in folder %q (not in a Git work tree, so nothing else is searched), nor built in", e.Folder)
-		if len(e.Offered) > 0 {
-			what += fmt.Sprintf("; available: %s: name one of them (osm-gitops rebase-overlay shows what changes), or", strings.Join(e.Offered, ", "))
+		if len(e.Available) > 0 {
+			what += fmt.Sprintf("; available: %s: name one of them (osm-gitops rebase-overlay shows what changes), or", strings.Join(e.Available, ", "))
 		} else {
 			what += ":"
 		}
 		return what + " name a folder that has both the overlay and its base"
-	case e.Base.Builtin && len(e.Offered) > 0:
-		return fmt.Sprintf("%s built in, which spec.from.builtin requires; available: %s: name one of them (osm-gitops rebase-overlay shows what changes), or add the base to the repository and remove builtin", what, strings.Join(e.Offered, ", "))
+	case e.Base.Builtin && len(e.Available) > 0:
+		return fmt.Sprintf("%s built in, which spec.from.builtin requires; available: %s: name one of them (osm-gitops rebase-overlay shows what changes), or add the base to the repository and remove builtin", what, strings.Join(e.Available, ", "))
 	case e.Base.Builtin:
 		return what + " built in, which spec.from.builtin requires: name a built-in version, or remove builtin"
-	case len(e.Offered) > 0:
-		return fmt.Sprintf("%s, neither in the repository or its history nor built in; available: %s: name one of them (osm-gitops rebase-overlay shows what changes), or add the base to the repository", what, strings.Join(e.Offered, ", "))
+	case len(e.Available) > 0:
+		return fmt.Sprintf("%s, neither in the repository or its history nor built in; available: %s: name one of them (osm-gitops rebase-overlay shows what changes), or add the base to the repository", what, strings.Join(e.Available, ", "))
 	}
 	return what + ", neither in the repository or its history nor built in, nor any other version of it: name an existing profile"
 }
@@ -113,7 +113,7 @@ func (v Version) where() string {
 }
 
 // placed returns a base with its path in the tree, if its file is unchanged there.
-func (ln *line) placed(v *Version) *Version {
+func (ln *historyWalk) placed(v *Version) *Version {
 	if v == nil {
 		return nil
 	}
@@ -132,8 +132,8 @@ type stage struct {
 	dirty  bool
 }
 
-// place is one overlay of the tree.
-type place struct {
+// overlayPosition is one overlay of the tree.
+type overlayPosition struct {
 	path  string
 	index int
 }
@@ -141,33 +141,33 @@ type place struct {
 // layers resolves the overlays of a tree at one step.
 type layers struct {
 	x       *Indexer
-	ln      *line
+	ln      *historyWalk
 	snap    *source.Snapshot
 	stage   stage
 	touched map[string]bool
 
-	offered map[key][]place // overlays by resulting profile
-	done    map[place]bool
-	open    []place // being resolved, each based on the next
-	circles map[place]string
+	overlays map[key][]overlayPosition // overlays by resulting profile
+	done     map[overlayPosition]bool
+	open     []overlayPosition // being resolved, each based on the next
+	circles  map[overlayPosition]string
 }
 
 // overlay resolves the overlays of the tree again, each after its base: their files can
 // have changed, or their bases can have been added. It adds to touched the names whose
 // overlay has a new result.
-func (x *Indexer) overlay(ctx context.Context, ln *line, snap *source.Snapshot, at stage, touched map[string]bool) error {
+func (x *Indexer) overlay(ctx context.Context, ln *historyWalk, snap *source.Snapshot, at stage, touched map[string]bool) error {
 	l := &layers{
 		x: x, ln: ln, snap: snap, stage: at, touched: touched,
-		offered: map[key][]place{}, done: map[place]bool{}, circles: map[place]string{},
+		overlays: map[key][]overlayPosition{}, done: map[overlayPosition]bool{}, circles: map[overlayPosition]string{},
 	}
-	var all []place
+	var all []overlayPosition
 	for path, n := range ln.tree {
 		for i, o := range n.reading.overlays {
-			all = append(all, place{path, i})
-			l.offered[o.key()] = append(l.offered[o.key()], place{path, i})
+			all = append(all, overlayPosition{path, i})
+			l.overlays[o.key()] = append(l.overlays[o.key()], overlayPosition{path, i})
 		}
 	}
-	slices.SortFunc(all, func(a, b place) int {
+	slices.SortFunc(all, func(a, b overlayPosition) int {
 		return strings.Compare(fmt.Sprintf("%s\x00%04d", a.path, a.index), fmt.Sprintf("%s\x00%04d", b.path, b.index))
 	})
 	for _, p := range all {
@@ -179,7 +179,7 @@ func (x *Indexer) overlay(ctx context.Context, ln *line, snap *source.Snapshot, 
 }
 
 // resolve resolves one overlay, if it is not yet resolved.
-func (l *layers) resolve(ctx context.Context, p place) error {
+func (l *layers) resolve(ctx context.Context, p overlayPosition) error {
 	if l.done[p] {
 		return nil
 	}
@@ -189,9 +189,9 @@ func (l *layers) resolve(ctx context.Context, p place) error {
 	}
 	l.open = append(l.open, p)
 	o := l.ln.tree[p.path].reading.overlays[p.index]
-	var below []place
+	var below []overlayPosition
 	if !o.Spec.From.Builtin {
-		below = l.offered[key{o.Spec.From.Profile, o.Spec.From.Version}]
+		below = l.overlays[key{o.Spec.From.Profile, o.Spec.From.Version}]
 	}
 	for _, other := range below {
 		if err := l.resolve(ctx, other); err != nil {
@@ -211,7 +211,7 @@ func (l *layers) resolve(ctx context.Context, p place) error {
 }
 
 // circle records overlays that start from one another.
-func (l *layers) circle(of []place) {
+func (l *layers) circle(of []overlayPosition) {
 	var names []string
 	for _, p := range append(slices.Clone(of), of[0]) {
 		o := l.ln.tree[p.path].reading.overlays[p.index]
@@ -223,7 +223,7 @@ func (l *layers) circle(of []place) {
 }
 
 // come returns the result of an overlay, and whether it is the same as before.
-func (l *layers) come(ctx context.Context, p place, o Overlay) (now overlaid, same bool, err error) {
+func (l *layers) come(ctx context.Context, p overlayPosition, o Overlay) (now overlaid, same bool, err error) {
 	wrong := func(field string, err error) (overlaid, bool, error) {
 		return overlaid{problems: []*Problem{{Line: o.Line(field), Field: field, Err: err}}}, false, nil
 	}
@@ -304,7 +304,7 @@ func (l *layers) base(ctx context.Context, overlay string, from api.ProfileOverl
 		if from.Builtin {
 			break
 		}
-		missing.Offered = append(missing.Offered, withoutDirt(k.version))
+		missing.Available = append(missing.Available, withoutDirt(k.version))
 	}
 	builtins, err := l.x.builtin(ctx)
 	if err != nil {
@@ -312,14 +312,14 @@ func (l *layers) base(ctx context.Context, overlay string, from api.ProfileOverl
 	}
 	for k := range builtins {
 		if k.name == from.Profile {
-			missing.Offered = append(missing.Offered, k.version)
+			missing.Available = append(missing.Available, k.version)
 		}
 	}
-	missing.Offered = SortVersions(missing.Offered)
-	if len(missing.Offered) > nearest {
-		missing.Offered = missing.Offered[:nearest]
+	missing.Available = SortVersions(missing.Available)
+	if len(missing.Available) > nearest {
+		missing.Available = missing.Available[:nearest]
 	}
-	missing.Refused = l.ln.refusedFile(key{from.Profile, from.Version})
+	missing.Rejected = l.ln.rejectedFileWith(key{from.Profile, from.Version})
 	return Version{}, missing
 }
 
@@ -341,15 +341,15 @@ func (l *layers) committedDigest(ctx context.Context, v Version) (string, error)
 // checkBase rejects a base that other signers can change than the overlay, unless a file that
 // they cannot change has the same content.
 func (l *layers) checkBase(overlay string, from api.ProfileOverlayBase, v Version) error {
-	if l.x.Guard == nil || overlay == "" || v.Builtin {
+	if l.x.CheckBase == nil || overlay == "" || v.Builtin {
 		return nil
 	}
-	err := l.x.Guard(overlay, v.Path)
-	for _, path := range l.ln.places(v) {
+	err := l.x.CheckBase(overlay, v.Path)
+	for _, path := range l.ln.filesWith(v) {
 		if err == nil {
 			return nil
 		}
-		if l.x.Guard(overlay, path) == nil {
+		if l.x.CheckBase(overlay, path) == nil {
 			err = nil
 		}
 	}
@@ -365,10 +365,10 @@ func (l *layers) checkBase(overlay string, from api.ProfileOverlayBase, v Versio
 
 // bases finds a version in the tree, then in the history. If files have uncommitted
 // edits, these come first: their author is testing them.
-func (ln *line) bases(from api.ProfileOverlayBase, dirty bool) []Version {
+func (ln *historyWalk) bases(from api.ProfileOverlayBase, dirty bool) []Version {
 	var out []Version
 	if dirty {
-		for _, o := range ln.offers(from.Profile) {
+		for _, o := range ln.profilesNamed(from.Profile) {
 			v, ok := ln.accepted[key{o.id.name, o.id.version}]
 			if ok && v.dirty && !o.broken && withoutDirt(v.Version) == from.Version {
 				out = append(out, v)
@@ -381,8 +381,8 @@ func (ln *line) bases(from api.ProfileOverlayBase, dirty bool) []Version {
 	return out
 }
 
-// refusedFile returns the rejected file in the tree that has a version.
-func (ln *line) refusedFile(k key) string {
+// rejectedFileWith returns the rejected file in the tree that has a version.
+func (ln *historyWalk) rejectedFileWith(k key) string {
 	for _, path := range slices.Sorted(maps.Keys(ln.tree)) {
 		n := ln.tree[path]
 		if slices.Contains(n.reading.broken, k) || slices.ContainsFunc(n.reading.docs, func(id identity) bool { return id.name == k.name && id.version == k.version }) ||
@@ -394,7 +394,7 @@ func (ln *line) refusedFile(k key) string {
 }
 
 // set stores the result of an overlay in the tree, and accepts it.
-func (l *layers) set(p place, now overlaid) {
+func (l *layers) set(p overlayPosition, now overlaid) {
 	n := *l.ln.tree[p.path]
 	had, o := n.overlays[p.index], n.reading.overlays[p.index]
 	if had.base == nil || now.base == nil || had.id != now.id {
@@ -418,7 +418,7 @@ func (l *layers) set(p place, now overlaid) {
 		commit: l.stage.commit, at: l.stage.at, path: p.path, blob: n.blob, from: now.base,
 		dirty: n.reading.dirty || now.base.dirty,
 	})
-	l.ln.acceptAll(l.ln.offers(o.Name))
+	l.ln.acceptAll(l.ln.profilesNamed(o.Name))
 }
 
 // layer is one overlay on one base.

@@ -125,11 +125,11 @@ func TestCatalogueOfOverlays(t *testing.T) {
 					if diff := cmp.Diff(p.current, current); diff != "" {
 						t.Errorf("push %d, %s: current -want +got\n%s", i, who, diff)
 					}
-					if len(cat.Refused) != len(p.refused) {
-						t.Errorf("push %d, %s: refused %v, want %d", i, who, cat.Refused, len(p.refused))
+					if len(cat.Rejected) != len(p.refused) {
+						t.Errorf("push %d, %s: refused %v, want %d", i, who, cat.Rejected, len(p.refused))
 						continue
 					}
-					for j, r := range cat.Refused {
+					for j, r := range cat.Rejected {
 						if got := commits.Replace(r.Error()); !strings.Contains(got, p.refused[j]) {
 							t.Errorf("push %d, %s: refusal\n%v\ndoes not say\n%s", i, who, got, p.refused[j])
 						}
@@ -183,8 +183,8 @@ func TestOverlaysOnOverlays(t *testing.T) {
 	h.commit("main", 0, 0, change)
 	repo.importStream(h.out.String())
 	cat := repo.catalogue(&Indexer{})
-	if len(cat.Current) != 1+maxOverlays || len(cat.Refused) != 1 || !strings.Contains(cat.Refused[0].Error(), "osp-layer-9.yaml:7: spec.from: is the 9th overlay in a chain of overlays, and 8 are allowed") {
-		t.Errorf("%d current, refused %v", len(cat.Current), cat.Refused)
+	if len(cat.Current) != 1+maxOverlays || len(cat.Rejected) != 1 || !strings.Contains(cat.Rejected[0].Error(), "osp-layer-9.yaml:7: spec.from: is the 9th overlay in a chain of overlays, and 8 are allowed") {
+		t.Errorf("%d current, refused %v", len(cat.Current), cat.Rejected)
 	}
 }
 
@@ -209,8 +209,8 @@ func TestOverlaysInDirectories(t *testing.T) {
 		}
 		ix := &Indexer{Check: needsHello}
 		cat, err := ix.Catalogue(t.Context(), snap)
-		if err != nil || len(cat.Refused) > 0 || len(cat.Current) != 2 {
-			t.Fatalf("%d current, refused %v, error %v", len(cat.Current), cat.Refused, err)
+		if err != nil || len(cat.Rejected) > 0 || len(cat.Current) != 2 {
+			t.Fatalf("%d current, refused %v, error %v", len(cat.Current), cat.Rejected, err)
 		}
 		v := cat.Current[1]
 		doc, err := ix.Document(t.Context(), snap, v)
@@ -298,7 +298,7 @@ func TestBasesThatOthersMayChange(t *testing.T) {
 			if c.base != "" {
 				push(map[string]*string{c.base: &shadow, c.overlay: text(strings.Replace(content, "v2.0.0", "v2.1.0", 1))})
 			}
-			cat := repo.catalogue(&Indexer{Check: needsHello, Builtin: builtins(), Guard: guard})
+			cat := repo.catalogue(&Indexer{Check: needsHello, Builtin: builtins(), CheckBase: guard})
 			var got string
 			for _, v := range cat.Current {
 				if v.Name == "osp-over" && (c.base == "" || v.Version == "v2.1.0") && v.From != nil {
@@ -306,7 +306,7 @@ func TestBasesThatOthersMayChange(t *testing.T) {
 				}
 			}
 			var said strings.Builder
-			for _, r := range cat.Refused {
+			for _, r := range cat.Rejected {
 				said.WriteString(r.Error() + "\n")
 			}
 			if got != c.want || !strings.Contains(said.String(), c.says) || c.says == "" && said.Len() > 0 {
@@ -322,8 +322,8 @@ func TestVersionsAtHead(t *testing.T) {
 	push(map[string]*string{basePath: baseAt("v1.0.0")})
 	push(map[string]*string{basePath: text(strings.Replace(*baseAt("v1.0.0"), "version v1.0.0", "other", 1))})
 	cat := repo.catalogue(&Indexer{})
-	if len(cat.Current) != 1 || cat.Current[0].AtHead || cat.Current[0].CurrentPath != basePath || len(cat.Refused) != 1 {
-		t.Errorf("current is %+v, refused %v", cat.Current, cat.Refused)
+	if len(cat.Current) != 1 || cat.Current[0].AtHead || cat.Current[0].CurrentPath != basePath || len(cat.Rejected) != 1 {
+		t.Errorf("current is %+v, refused %v", cat.Current, cat.Rejected)
 	}
 	push(map[string]*string{basePath: baseAt("v1.0.0")})
 	if cat = repo.catalogue(&Indexer{}); !cat.Current[0].AtHead {
@@ -338,9 +338,9 @@ func TestFilesBeyondTheLimits(t *testing.T) {
 	push(map[string]*string{basePath: baseAt("v1.0.0")})
 	for more, want := range map[bool]int{false: 0, true: 1} {
 		snap := *repo.fetch(repo.mirrors)
-		snap.Files, snap.Refused = nil, []source.Refusal{{Path: "profiles/a.yaml", Reason: "too many files"}}
+		snap.Files, snap.Rejected = nil, []source.Refusal{{Path: "profiles/a.yaml", Reason: "too many files"}}
 		if more {
-			snap.Refused = append(snap.Refused, source.Refusal{Path: source.MoreRefused, Reason: "and 1 more"})
+			snap.Rejected = append(snap.Rejected, source.Refusal{Path: source.MoreRejected, Reason: "and 1 more"})
 		}
 		cat, err := (&Indexer{}).Catalogue(t.Context(), &snap)
 		if err != nil || len(cat.Current) != want {

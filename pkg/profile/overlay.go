@@ -60,7 +60,7 @@ func (f *file) validateOverlay(d *decoder, obj *api.ProfileOverlay) {
 		say("spec.from", "is the overlay itself, %q %s: name another profile, or an earlier version", spec.From.Profile, spec.From.Version)
 	}
 	if p := spec.SupportedCloudProviders; p != nil {
-		once := once{say: say}
+		once := once{report: say}
 		for i, a := range p.Add {
 			once.name(at("spec.supportedCloudProviders.add", i)+".name", string(a.Name))
 		}
@@ -72,7 +72,7 @@ func (f *file) validateOverlay(d *decoder, obj *api.ProfileOverlay) {
 	validateStage(say, "spec.provisioningConfig", spec.ProvisioningConfig)
 }
 
-func validateStage(say say, field string, stage *api.StagePatches) {
+func validateStage(say reportProblem, field string, stage *api.StagePatches) {
 	if stage == nil {
 		return
 	}
@@ -80,7 +80,7 @@ func validateStage(say say, field string, stage *api.StagePatches) {
 	validateTemplates(say, field+".templates", stage.Templates)
 	validateUnits(say, field+".units", stage.Units)
 	validateModules(say, field+".modules", stage.CloudInitModules)
-	runtimes := once{say: say}
+	runtimes := once{report: say}
 	for i, rt := range stage.SupportedContainerRuntimes {
 		f := at(field+".supportedContainerRuntimes", i)
 		runtimes.name(f+".name", string(rt.Name))
@@ -89,11 +89,11 @@ func validateStage(say say, field string, stage *api.StagePatches) {
 	}
 }
 
-func validateFilePatches(say say, field string, p *api.FilePatches) {
+func validateFilePatches(say reportProblem, field string, p *api.FilePatches) {
 	if p == nil {
 		return
 	}
-	once := once{say: say}
+	once := once{report: say}
 	validateFiles(say, field+".add", p.Add)
 	for i, a := range p.Add {
 		once.name(at(field+".add", i)+".path", a.Path)
@@ -115,11 +115,11 @@ func validateFilePatches(say say, field string, p *api.FilePatches) {
 	}
 }
 
-func validateUnits(say say, field string, p *api.UnitPatches) {
+func validateUnits(say reportProblem, field string, p *api.UnitPatches) {
 	if p == nil {
 		return
 	}
-	once := once{say: say}
+	once := once{report: say}
 	for i, u := range p.Add {
 		once.name(at(field+".add", i)+".name", u.Name)
 	}
@@ -134,11 +134,11 @@ func validateUnits(say say, field string, p *api.UnitPatches) {
 	}
 }
 
-func validateTemplates(say say, field string, p *api.TemplatePatches) {
+func validateTemplates(say reportProblem, field string, p *api.TemplatePatches) {
 	if p == nil {
 		return
 	}
-	once := once{say: say}
+	once := once{report: say}
 	for _, name := range slices.Sorted(maps.Keys(p.Add)) {
 		once.name(field+".add["+name+"]", name)
 	}
@@ -150,11 +150,11 @@ func validateTemplates(say say, field string, p *api.TemplatePatches) {
 	}
 }
 
-func validateModules(say say, field string, p *api.ModulePatches) {
+func validateModules(say reportProblem, field string, p *api.ModulePatches) {
 	if p == nil {
 		return
 	}
-	once := once{say: say}
+	once := once{report: say}
 	for _, k := range moduleKeys {
 		for _, part := range []struct {
 			name string
@@ -180,13 +180,13 @@ func appended(c *api.ModuleCommands) *osm.CloudInitModule {
 
 // once reports names that an overlay uses twice.
 type once struct {
-	say  say
-	seen map[string]string // name -> field
+	report reportProblem
+	seen   map[string]string // name -> field
 }
 
 func (o *once) name(field, name string) {
 	if first, ok := o.seen[name]; ok {
-		o.say(field, "%q is named twice, first in %s: remove one of them", name, first)
+		o.report(field, "%q is named twice, first in %s: remove one of them", name, first)
 		return
 	}
 	if o.seen == nil {
@@ -200,10 +200,10 @@ func at(field string, i int) string { return fmt.Sprintf("%s[%d]", field, i) }
 
 // moduleKey is one module of cloud-init.
 type moduleKey struct {
-	key  api.ModuleKey
-	has  func(*osm.CloudInitModule) bool
-	take func(to, from *osm.CloudInitModule)
-	more func(to, from *osm.CloudInitModule) // nil if nothing can be appended
+	key     api.ModuleKey
+	has     func(*osm.CloudInitModule) bool
+	copyKey func(to, from *osm.CloudInitModule)
+	more    func(to, from *osm.CloudInitModule) // nil if nothing can be appended
 }
 
 // moduleKeys are the modules, in the order of osm.CloudInitModule.

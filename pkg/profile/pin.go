@@ -25,9 +25,9 @@ type Pin struct {
 	in    *semver.Constraints
 }
 
-// ParsePin reads a version, "v1.8.0" or "1.8.0", or a range such as "~1.8", "1.x" or
+// ParseVersionOrRange reads a version, "v1.8.0" or "1.8.0", or a range such as "~1.8", "1.x" or
 // ">=1.2.0 <2.0.0". A range includes pre-releases only if it names one.
-func ParsePin(text string) (Pin, error) {
+func ParseVersionOrRange(text string) (Pin, error) {
 	p := Pin{text: strings.TrimSpace(text)}
 	if p.text == "" || len(p.text) > maxPinBytes {
 		return p, fmt.Errorf("has %d bytes: write a version such as v1.8.0, or a range such as ~1.8, of at most %d", len(p.text), maxPinBytes)

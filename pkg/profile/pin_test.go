@@ -24,7 +24,7 @@ func TestPin(t *testing.T) {
 		"v1.8.1":           "",
 		"~3":               "",
 	} {
-		p, err := ParsePin(pin)
+		p, err := ParseVersionOrRange(pin)
 		if err != nil {
 			t.Errorf("%q: %v", pin, err)
 			continue
@@ -34,7 +34,7 @@ func TestPin(t *testing.T) {
 		}
 	}
 	for _, pin := range []string{"", " ", "latest", "v1.8.0 or so", ">=", "~1.8\x1b", strings.Repeat("1", maxPinBytes+1)} {
-		if _, err := ParsePin(pin); err == nil {
+		if _, err := ParseVersionOrRange(pin); err == nil {
 			t.Errorf("%q was taken", pin)
 		}
 	}
@@ -48,7 +48,7 @@ func TestNearestVersions(t *testing.T) {
 		"~9":     "v2.0.0-rc.1 v1.10.0 v1.5.0 v1.4.0 v1.3.0",
 		"v0.1.0": "v1.4.0 v1.3.0 v1.2.0 v1.1.0 v1.0.0",
 	} {
-		p, err := ParsePin(pin)
+		p, err := ParseVersionOrRange(pin)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +56,7 @@ func TestNearestVersions(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", pin, got, want)
 		}
 	}
-	p, err := ParsePin("~1.8")
+	p, err := ParseVersionOrRange("~1.8")
 	if got := p.Nearest([]string{"v1.0.0"}); err != nil || !slices.Equal(got, []string{"v1.0.0"}) {
 		t.Errorf("got %v, %v", got, err)
 	}

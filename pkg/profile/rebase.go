@@ -90,12 +90,12 @@ type merger struct {
 	found    []*Problem
 }
 
-// texts is one part of a profile in the old base, the new base and the overlay.
-type texts struct{ was, now, ours any }
+// threeWay is one part of a profile in the old base, the new base and the overlay.
+type threeWay struct{ was, now, ours any }
 
 // compare reports a part that both sides changed to different values. field is in the
 // overlay, was and now are in the bases.
-func (c *merger) compare(what, field, was, now string, t texts) {
+func (c *merger) compare(what, field, was, now string, t threeWay) {
 	if reflect.DeepEqual(t.was, t.now) || reflect.DeepEqual(t.now, t.ours) {
 		return
 	}
@@ -116,14 +116,14 @@ func (c *merger) compare(what, field, was, now string, t texts) {
 func (c *merger) all() {
 	o, was, now := &c.overlay.Spec, &c.was.Spec, &c.now.Spec
 	if o.OSName != "" {
-		c.compare("osName", "spec.osName", "spec.osName", "spec.osName", texts{was.OSName, now.OSName, o.OSName})
+		c.compare("osName", "spec.osName", "spec.osName", "spec.osName", threeWay{was.OSName, now.OSName, o.OSName})
 	}
 	if o.OSVersion != "" {
-		c.compare("osVersion", "spec.osVersion", "spec.osVersion", "spec.osVersion", texts{was.OSVersion, now.OSVersion, o.OSVersion})
+		c.compare("osVersion", "spec.osVersion", "spec.osVersion", "spec.osVersion", threeWay{was.OSVersion, now.OSVersion, o.OSVersion})
 	}
 	if o.ProvisioningUtility != "" {
 		const field = "spec.provisioningUtility"
-		c.compare("provisioningUtility", field, field, field, texts{was.ProvisioningUtility, now.ProvisioningUtility, o.ProvisioningUtility})
+		c.compare("provisioningUtility", field, field, field, threeWay{was.ProvisioningUtility, now.ProvisioningUtility, o.ProvisioningUtility})
 	}
 	c.stage("spec.bootstrapConfig", o.BootstrapConfig, &was.BootstrapConfig, &now.BootstrapConfig)
 	c.stage("spec.provisioningConfig", o.ProvisioningConfig, &was.ProvisioningConfig, &now.ProvisioningConfig)
@@ -170,11 +170,11 @@ func (c *merger) files(s conflict, o *api.FilePatches, was, now []osm.File) {
 		in := conflict{at(s.overlay+".replace", i), at(s.was, j), at(s.now, k)}
 		if r.Permissions != 0 {
 			f := in.below(".permissions")
-			c.compare(fmt.Sprintf("the permissions of file %q", r.Path), f.overlay, f.was, f.now, texts{was[j].Permissions, now[k].Permissions, r.Permissions})
+			c.compare(fmt.Sprintf("the permissions of file %q", r.Path), f.overlay, f.was, f.now, threeWay{was[j].Permissions, now[k].Permissions, r.Permissions})
 		}
 		if r.Content != nil {
 			f := in.below(".content.inline.data")
-			c.compare(fmt.Sprintf("the content of file %q", r.Path), f.overlay, f.was, f.now, texts{was[j].Content, now[k].Content, *r.Content})
+			c.compare(fmt.Sprintf("the content of file %q", r.Path), f.overlay, f.was, f.now, threeWay{was[j].Content, now[k].Content, *r.Content})
 		}
 	}
 }
@@ -188,7 +188,7 @@ func (c *merger) templates(s conflict, o *api.TemplatePatches, was, now map[stri
 		after, has := now[name]
 		if had && has {
 			key := "[" + name + "]"
-			c.compare(fmt.Sprintf("template %q", name), s.overlay+".replace"+key, s.was+key, s.now+key, texts{before, after, o.Replace[name]})
+			c.compare(fmt.Sprintf("template %q", name), s.overlay+".replace"+key, s.was+key, s.now+key, threeWay{before, after, o.Replace[name]})
 		}
 	}
 	slices.SortStableFunc(c.found, func(a, b *Problem) int { return a.Line - b.Line })
@@ -207,12 +207,12 @@ func (c *merger) units(field string, o *api.UnitPatches, was, now []osm.Unit) {
 		for _, part := range []struct {
 			name  string
 			given bool
-			t     texts
+			t     threeWay
 		}{
-			{"enable", r.Enable != nil, texts{was[j].Enable, now[k].Enable, r.Enable}},
-			{"mask", r.Mask != nil, texts{was[j].Mask, now[k].Mask, r.Mask}},
-			{"content", r.Content != nil, texts{was[j].Content, now[k].Content, r.Content}},
-			{"dropIns", r.DropIns != nil, texts{was[j].DropIns, now[k].DropIns, r.DropIns}},
+			{"enable", r.Enable != nil, threeWay{was[j].Enable, now[k].Enable, r.Enable}},
+			{"mask", r.Mask != nil, threeWay{was[j].Mask, now[k].Mask, r.Mask}},
+			{"content", r.Content != nil, threeWay{was[j].Content, now[k].Content, r.Content}},
+			{"dropIns", r.DropIns != nil, threeWay{was[j].DropIns, now[k].DropIns, r.DropIns}},
 		} {
 			if part.given {
 				c.compare(fmt.Sprintf("%s of unit %q", part.name, r.Name), at(field+".replace", i)+"."+part.name, at(field, j)+"."+part.name, at(field, k)+"."+part.name, part.t)
@@ -230,11 +230,11 @@ func (c *merger) modules(field string, o *api.ModulePatches, was, now *osm.Cloud
 			continue
 		}
 		var before, after, ours osm.CloudInitModule
-		k.take(&before, was)
-		k.take(&after, now)
-		k.take(&ours, o.Replace)
+		k.copyKey(&before, was)
+		k.copyKey(&after, now)
+		k.copyKey(&ours, o.Replace)
 		in := "." + string(k.key)
-		c.compare(fmt.Sprintf("module %q", k.key), field+".replace"+in, field+in, field+in, texts{before, after, ours})
+		c.compare(fmt.Sprintf("module %q", k.key), field+".replace"+in, field+in, field+in, threeWay{before, after, ours})
 	}
 }
 

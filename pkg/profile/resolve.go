@@ -21,15 +21,15 @@ func Resolve(o Overlay, base Document) (Document, error) {
 	p := newPatcher(o, base)
 	spec := base.Spec.DeepCopy()
 	spec.Version = o.Spec.Version
-	p.own("spec.version", "spec.version")
-	p.own("spec.from", "spec.from") // not a field of a profile; it locates the reference to the base
+	p.fromOverlay("spec.version", "spec.version")
+	p.fromOverlay("spec.from", "spec.from") // not a field of a profile; it locates the reference to the base
 	p.scalars(spec)
 	p.providers(spec)
 	p.stage("spec.bootstrapConfig", &spec.BootstrapConfig, o.Spec.BootstrapConfig)
 	p.stage("spec.provisioningConfig", &spec.ProvisioningConfig, o.Spec.ProvisioningConfig)
 	doc := Document{Name: o.Name, Spec: Canonical(*spec), Path: o.Path, lines: p.lines, files: p.files}
 	if b, err := canonicalJSON(doc.Spec); err == nil && len(b) > maxFileBytes {
-		p.say("spec.from", "has %d bytes with the patches, and a profile can have %d: add less to it", len(b), maxFileBytes)
+		p.report("spec.from", "has %d bytes with the patches, and a profile can have %d: add less to it", len(b), maxFileBytes)
 	}
 	if err := p.file.err(); err != nil {
 		return Document{}, err
@@ -57,12 +57,12 @@ func newPatcher(o Overlay, base Document) *patcher {
 			p.forget(field)
 		}
 	}
-	p.own("", "")
+	p.fromOverlay("", "")
 	for _, field := range []string{"apiVersion", "kind", "metadata", "spec"} {
 		p.lines[field] = o.Line(field)
 		delete(p.files, field)
 	}
-	p.ownBelow("metadata", "metadata")
+	p.fromOverlayBelow("metadata", "metadata")
 	return p
 }
 
@@ -74,7 +74,7 @@ func (p *patcher) fileOf(field string) string {
 	return p.base.Path
 }
 
-func (p *patcher) say(field, format string, args ...any) {
+func (p *patcher) report(field, format string, args ...any) {
 	p.file.problem(p.overlay.Line(field), field, fmt.Errorf(format, args...))
 }
 
@@ -99,13 +99,13 @@ func below(f, field string) (rest string, ok bool) {
 	return rest, ok && (field == "" && f == "" || field != "" && (rest == "" || rest[0] == '.' || rest[0] == '['))
 }
 
-// own records that a field of the result, with all below it, comes from the overlay.
-func (p *patcher) own(field, at string) {
+// fromOverlay records that a field of the result, with all below it, comes from the overlay.
+func (p *patcher) fromOverlay(field, at string) {
 	p.forget(field)
-	p.ownBelow(field, at)
+	p.fromOverlayBelow(field, at)
 }
 
-func (p *patcher) ownBelow(field, at string) {
+func (p *patcher) fromOverlayBelow(field, at string) {
 	for f, line := range p.overlay.lines {
 		if rest, ok := below(f, at); ok {
 			p.lines[field+rest] = line
@@ -114,8 +114,8 @@ func (p *patcher) ownBelow(field, at string) {
 	}
 }
 
-// kept records that a field of the result, with all below it, comes from the base.
-func (p *patcher) kept(field, at string) {
+// fromBase records that a field of the result, with all below it, comes from the base.
+func (p *patcher) fromBase(field, at string) {
 	for f, line := range p.base.lines {
 		if rest, ok := below(f, at); ok {
 			p.lines[field+rest], p.files[field+rest] = line, p.fileOf(f)
@@ -127,7 +127,7 @@ func (p *patcher) kept(field, at string) {
 func (p *patcher) merged(field, at string) {
 	for f := range p.overlay.lines {
 		if rest, ok := below(f, at); ok && rest != "" && strings.LastIndexAny(rest, ".[") == 0 {
-			p.own(field+rest, at+rest)
+			p.fromOverlay(field+rest, at+rest)
 		}
 	}
 }
@@ -136,15 +136,15 @@ func (p *patcher) scalars(spec *osm.OperatingSystemProfileSpec) {
 	o := &p.overlay.Spec
 	if o.OSName != "" {
 		spec.OSName = o.OSName
-		p.own("spec.osName", "spec.osName")
+		p.fromOverlay("spec.osName", "spec.osName")
 	}
 	if o.OSVersion != "" {
 		spec.OSVersion = o.OSVersion
-		p.own("spec.osVersion", "spec.osVersion")
+		p.fromOverlay("spec.osVersion", "spec.osVersion")
 	}
 	if o.ProvisioningUtility != "" {
 		spec.ProvisioningUtility = o.ProvisioningUtility
-		p.own("spec.provisioningUtility", "spec.provisioningUtility")
+		p.fromOverlay("spec.provisioningUtility", "spec.provisioningUtility")
 	}
 }
 
@@ -184,7 +184,7 @@ func (p *patcher) stage(field string, stage *osm.OSPConfig, patches *api.StagePa
 		from := at(field+".supportedContainerRuntimes", i)
 		j := slices.IndexFunc(stage.SupportedContainerRuntimes, func(r osm.ContainerRuntimeSpec) bool { return r.Name == rt.Name })
 		if j < 0 {
-			p.say(from+".name", "the base, %s, has no container runtime %q in this stage", p.where(field+".supportedContainerRuntimes"), rt.Name)
+			p.report(from+".name", "the base, %s, has no container runtime %q in this stage", p.where(field+".supportedContainerRuntimes"), rt.Name)
 			continue
 		}
 		to, r := at(field+".supportedContainerRuntimes", j), &stage.SupportedContainerRuntimes[j]
@@ -256,7 +256,7 @@ func (p *patcher) templates(field, from string, have map[string]string, patches 
 			continue
 		}
 		out[name] = patches.Add[name]
-		p.own(field+"["+name+"]", own)
+		p.fromOverlay(field+"["+name+"]", own)
 	}
 	for _, name := range slices.Sorted(maps.Keys(patches.Replace)) {
 		own := from + ".replace[" + name + "]"
@@ -265,7 +265,7 @@ func (p *patcher) templates(field, from string, have map[string]string, patches 
 			continue
 		}
 		out[name] = patches.Replace[name]
-		p.own(field+"["+name+"]", own)
+		p.fromOverlay(field+"["+name+"]", own)
 	}
 	for i, name := range patches.Remove {
 		if _, ok := have[name]; !ok {
@@ -305,7 +305,7 @@ func (p *patcher) modules(field string, have *osm.CloudInitModule, patches *api.
 			continue
 		}
 		k := moduleKeys[slices.IndexFunc(moduleKeys, func(k moduleKey) bool { return k.key == key })]
-		k.take(out, &osm.CloudInitModule{})
+		k.copyKey(out, &osm.CloudInitModule{})
 		p.forget(field + "." + string(key))
 	}
 	if !slices.ContainsFunc(moduleKeys, func(k moduleKey) bool { return k.has(out) }) {
@@ -322,16 +322,16 @@ func (p *patcher) module(field string, k moduleKey, out *osm.CloudInitModule, pa
 		if own := field + ".add." + name; there {
 			p.there(own, "module", name, in)
 		} else {
-			k.take(out, m)
-			p.own(in, own)
+			k.copyKey(out, m)
+			p.fromOverlay(in, own)
 		}
 	}
 	if m := patches.Replace; m != nil && k.has(m) {
 		if own := field + ".replace." + name; !there {
 			p.missing(own, "module", name, field, names)
 		} else {
-			k.take(out, m)
-			p.own(in, own)
+			k.copyKey(out, m)
+			p.fromOverlay(in, own)
 		}
 	}
 	if m := appended(patches.Append); m != nil && k.has(m) {
@@ -347,7 +347,7 @@ func (p *patcher) module(field string, k moduleKey, out *osm.CloudInitModule, pa
 		k.more(out, m)
 		for i := range len(m.BootCMD) + len(m.RunCMD) {
 			if _, ok := p.overlay.lines[at(own, i)]; ok {
-				p.own(at(in, before+i), at(own, i))
+				p.fromOverlay(at(in, before+i), at(own, i))
 			}
 		}
 	}
@@ -355,7 +355,7 @@ func (p *patcher) module(field string, k moduleKey, out *osm.CloudInitModule, pa
 
 // there reports that an added element is already in the base.
 func (p *patcher) there(field, what, name, in string) {
-	p.say(field, "the base already has %s %q, in %s: use replace to change it, or remove it here", what, name, p.where(in))
+	p.report(field, "the base already has %s %q, in %s: use replace to change it, or remove it here", what, name, p.where(in))
 }
 
 // missing reports that a changed or removed element is not in the base.
@@ -370,7 +370,7 @@ func (p *patcher) missing(field, what, name, in string, names []string) {
 	if best != "" {
 		hint = fmt.Sprintf(": did you mean %q?", best)
 	}
-	p.say(field, "there is no %s %q in %s of the base, %s%s", what, name, strings.TrimPrefix(in, "spec."), p.where(in), hint)
+	p.report(field, "there is no %s %q in %s of the base, %s%s", what, name, strings.TrimPrefix(in, "spec."), p.where(in), hint)
 }
 
 // list is a patch of a list whose elements have natural keys.
@@ -410,7 +410,7 @@ func (l list[T]) patch(p *patcher, have []T) []T {
 		case 1:
 			return found[0]
 		}
-		p.say(field, "%s %q is in the base %d times, %s: the patch is ambiguous", l.what, key, len(found), p.where(at(l.field, found[1])))
+		p.report(field, "%s %q is in the base %d times, %s: the patch is ambiguous", l.what, key, len(found), p.where(at(l.field, found[1])))
 		return -1
 	}
 	replaced, removed := map[int]int{}, map[int]bool{}
@@ -447,7 +447,7 @@ func (l list[T]) assemble(p *patcher, have []T, replaced map[int]int, removed ma
 			continue
 		}
 		to := at(l.field, len(out))
-		p.kept(to, at(l.field, i))
+		p.fromBase(to, at(l.field, i))
 		if j, ok := replaced[i]; ok {
 			e = l.merge(e, l.replace[j])
 			p.merged(to, at(l.at+".replace", j))
@@ -455,7 +455,7 @@ func (l list[T]) assemble(p *patcher, have []T, replaced map[int]int, removed ma
 		out = append(out, e)
 	}
 	for i, e := range l.add {
-		p.own(at(l.field, len(out)), at(l.at+".add", i))
+		p.fromOverlay(at(l.field, len(out)), at(l.at+".add", i))
 		out = append(out, e)
 	}
 	return out

@@ -35,7 +35,7 @@ func withFile(text string) Profile {
 // The tag is on exactly those fields that differ between a pool with placeholders and
 // the same with credentials (security.md 34).
 func TestCredentialTags(t *testing.T) {
-	in := withStandIns(withFile(""))
+	in := withPlaceholders(withFile(""))
 	redacted, _ := in.Split()
 	values := func(in Input) map[string]string {
 		d, problems := newData(in, digestRecipe)
@@ -170,7 +170,7 @@ func testSameShape(t *testing.T, text string) {
 	if err := NewEngine().Check(p); err != nil {
 		t.Errorf("%s: %v", text, err)
 	}
-	in := withStandIns(p)
+	in := withPlaceholders(p)
 	c := compile(&p.Spec, nil)
 	redacted, _ := in.Split()
 	_, a, problems := redacted.render(c, digestRecipe)

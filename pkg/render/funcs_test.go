@@ -25,7 +25,7 @@ func TestSprigAllowList(t *testing.T) {
 	all := sprig.TxtFuncMap()
 	for name := range all {
 		allowed := slices.Contains(funcs.AllowedSprig, name)
-		reason := funcs.RefusedSprig[name]
+		reason := funcs.ForbiddenSprig[name]
 		switch {
 		case allowed && reason != "":
 			t.Errorf("%q is both allowed and refused", name)

@@ -39,7 +39,7 @@ func (e *Engine) Render(in Input) (out *Output, err error) {
 		return nil, err
 	}
 	compiled := e.compiled(in.Profile)
-	e.rooms.In(func(r *meter.Room) {
+	e.rooms.In(func(r *meter.Memory) {
 		c := *compiled
 		c.room = r
 		out, err = in.renderWith(&c)
@@ -185,13 +185,13 @@ func (in Input) render(c *compiled, inputDigest string) (*osm.OperatingSystemCon
 }
 
 // renderAlong renders and records the trail, if it is not nil.
-func (in Input) renderAlong(c *compiled, inputDigest string, t *templates.Trail) (*osm.OperatingSystemConfigSpec, uint64, []*invalid.Error) {
+func (in Input) renderAlong(c *compiled, inputDigest string, t *templates.ExecutionPath) (*osm.OperatingSystemConfigSpec, uint64, []*invalid.Error) {
 	d, problems := newData(in, inputDigest)
 	if len(problems) > 0 {
 		return nil, 0, problems
 	}
 	x := templates.NewExecution(d)
-	x.Trace, x.Trail, x.Meter.Room = c.trace, t, c.room
+	x.Trace, x.Trail, x.Meter.Memory = c.trace, t, c.room
 	profile := &in.Profile.Spec
 	osc := &osm.OperatingSystemConfigSpec{
 		OSName:              profile.OSName,

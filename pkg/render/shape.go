@@ -15,7 +15,7 @@ func (c *compiled) checkShape(p Profile) []*invalid.Error {
 	if len(p.Spec.SupportedCloudProviders) == 0 {
 		return nil
 	}
-	in := withStandIns(p)
+	in := withPlaceholders(p)
 	redacted, _ := in.Split()
 	_, shape, problems := redacted.render(c, digestRecipe)
 	_, other, more := in.render(c, digestRecipe)
@@ -34,7 +34,7 @@ func (c *compiled) sameShape(a, b Input, digest string, first, second uint64) []
 	if first == second {
 		return nil
 	}
-	t := &templates.Trail{}
+	t := &templates.ExecutionPath{}
 	_, _, _ = a.renderAlong(c, digest, t) // both succeeded before
 	t.Again()
 	_, _, _ = b.renderAlong(c, digest, t)
@@ -43,18 +43,18 @@ func (c *compiled) sameShape(a, b Input, digest string, first, second uint64) []
 	return []*invalid.Error{parted}
 }
 
-// standIn is the text in a stand-in for a credential. Stand-ins have the form and the length of
+// placeholderText is the text in a stand-in for a credential. Stand-ins have the form and the length of
 // real credentials, and nothing in common with the placeholders.
-const standIn = "Stand-In_0123456789~"
+const placeholderText = "Stand-In_0123456789~"
 
-// withStandIns returns a pool and a cluster for a profile, with a stand-in for each credential
+// withPlaceholders returns a pool and a cluster for a profile, with a stand-in for each credential
 // that Split replaces.
-func withStandIns(p Profile) Input {
+func withPlaceholders(p Profile) Input {
 	const (
-		userInfo = "node:" + standIn + "%40@" // %40 is an "@" of the password
+		userInfo = "node:" + placeholderText + "%40@" // %40 is an "@" of the password
 		jwt      = "eyJhbGciOiJSUzI1NiIsImtpZCI6I"
 	)
-	cloudConfig := "[Global]\nuser = \"node\"\nsecret = \"" + standIn + "\"\n"
+	cloudConfig := "[Global]\nuser = \"node\"\nsecret = \"" + placeholderText + "\"\n"
 	in := Input{
 		Profile: p,
 		Pool: Pool{
@@ -68,9 +68,9 @@ func withStandIns(p Profile) Input {
 			NodeContainerdRegistryMirrors: []string{"registry.k8s.io=https://" + userInfo + "k8s.example.com"},
 			DownloadMirrors:               map[string]string{},
 			RegistryCredentials: map[string]RegistryCredential{
-				"registry.example.com": {Username: "node", Password: standIn},
+				"registry.example.com": {Username: "node", Password: placeholderText},
 				"auth.example.com":     {Auth: "bm9kZTpTdGFuZC1Jbl8wMTIzNDU2Nzg5fg=="},
-				"id.example.com":       {IdentityToken: standIn},
+				"id.example.com":       {IdentityToken: placeholderText},
 			},
 		},
 		Cluster: Cluster{
@@ -88,8 +88,8 @@ func withStandIns(p Profile) Input {
 		spec.Flatcar = &FlatcarSpec{ProvisioningUtility: p.utility()}
 	case osm.OperatingSystemRHEL:
 		spec.RHEL = &RHELSpec{
-			RHELSubscriptionManagerUser: "node@example.com", RHELSubscriptionManagerPassword: standIn, RHSMOfflineToken: standIn,
-			RHELOrganizationName: "example", RHELActivationKey: standIn,
+			RHELSubscriptionManagerUser: "node@example.com", RHELSubscriptionManagerPassword: placeholderText, RHSMOfflineToken: placeholderText,
+			RHELOrganizationName: "example", RHELActivationKey: placeholderText,
 		}
 	}
 	return in

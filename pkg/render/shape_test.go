@@ -57,7 +57,7 @@ func TestShape(t *testing.T) {
 				p.Spec.ProvisioningConfig.Templates["named"] = "{{ .Token }}\n{{ if hasPrefix `eyJhbGciOiJub25l` .Token }}:{{ else }}" + curl + "{{ end }}"
 				file = "spec.provisioningConfig.templates[named]"
 			}
-			in := withStandIns(p)
+			in := withPlaceholders(p)
 			engine := NewEngine()
 			engine.cache.Add(p.Digest, overlooked(p))
 			inspector := NewInspector(p)
@@ -66,7 +66,7 @@ func TestShape(t *testing.T) {
 			_, inspected := inspector.Inspect(in)
 			for by, err := range map[string]error{"Check": engine.Check(p), "Render": rendered, "Inspect": inspected} {
 				problems := invalid.Problems(err)
-				if err != nil && strings.Contains(err.Error(), standIn) {
+				if err != nil && strings.Contains(err.Error(), placeholderText) {
 					t.Errorf("%s: a credential is in %v", by, err)
 				}
 				switch {
@@ -87,7 +87,7 @@ func TestShape(t *testing.T) {
 // it has, and the shape is none of the output.
 func TestShapeOfAPoolWithFewCredentials(t *testing.T) {
 	p := withFile("{{ if .HTTPProxy }}a{{ end }}{{ if .CloudConfig }}b{{ end }}{{ .Token }}{{ range .DownloadMirrors }}c{{ end }}")
-	in := withStandIns(p)
+	in := withPlaceholders(p)
 	in.Settings = Settings{}
 	in.Pool.OverwriteCloudConfig, in.Pool.OperatingSystemSpec = nil, OperatingSystemSpec{}
 	out, err := NewEngine().Render(in)

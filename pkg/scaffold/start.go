@@ -15,8 +15,8 @@ type Start struct {
 	// its file.
 	Base, BaseVersion string
 	BaseText          []byte
-	// Whole makes the profile a copy of its base instead of an overlay.
-	Whole bool
+	// Full makes the profile a copy of its base instead of an overlay.
+	Full bool
 	// Stage of the base that accepts files, such as "provisioningConfig".
 	Stage string
 	// Pool is a pool for rendering.
@@ -34,7 +34,7 @@ type Pool struct {
 // Files returns the files of the profile and the pool.
 func (s Start) Files() (map[string][]byte, error) {
 	text := s.overlay()
-	if s.Whole {
+	if s.Full {
 		var err error
 		if text, err = s.copied(); err != nil {
 			return nil, err
@@ -46,7 +46,7 @@ func (s Start) Files() (map[string][]byte, error) {
 // Readme describes the first profile in Markdown.
 func (s Start) Readme() string {
 	how := fmt.Sprintf("adds files to the built-in `%s` %s, and is that in everything it does not name", s.Base, s.BaseVersion)
-	if s.Whole {
+	if s.Full {
 		how = fmt.Sprintf("began as a copy of the built-in `%s` %s", s.Base, s.BaseVersion)
 	}
 	return fmt.Sprintf("## The first profile\n\n`%s` %s.\nA MachineDeployment uses it by its annotation:\n\n    k8c.io/operating-system-profile: %s\n", s.Profile, how, s.Profile)

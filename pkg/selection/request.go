@@ -25,7 +25,7 @@ func RequestOf(annotations, labels map[string]string, namespace string) (Request
 	r := Request{Name: annotations[api.AnnotationOSP], Namespace: cmp.Or(annotations[api.AnnotationOSPNamespace], namespace)}
 	r.Wave, _ = WaveOf(labels) // the rollout reports an invalid one
 	if text := annotations[api.AnnotationVersionPin]; text != "" {
-		pin, err := profile.ParsePin(text)
+		pin, err := profile.ParseVersionOrRange(text)
 		if err != nil {
 			return r, fmt.Errorf("annotation %s: %q %w; or remove it, for the current version", api.AnnotationVersionPin, Shortened(text), err)
 		}
@@ -111,9 +111,9 @@ func FindCandidate(sources []api.ProfileSource, name string) (Candidate, bool) {
 	return found, found.Source != nil
 }
 
-// OfferedBy names the ProfileSource that users created whose inventory provides a profile
+// SourcesOffering names the ProfileSource that users created whose inventory provides a profile
 // for pools; "" for none.
-func OfferedBy(sources []api.ProfileSource, profile string) string {
+func SourcesOffering(sources []api.ProfileSource, profile string) string {
 	own, _ := SplitBuiltin(sources)
 	if c, ok := FindCandidate(own, profile); ok {
 		return c.Source.Name

@@ -30,8 +30,8 @@ type Artifacts struct {
 	// otherwise rejected.
 	AllowedCIDRs []netip.Prefix
 
-	limits artifact.Limits // zero means the defaults
-	turns  memoryLimiter   // limits concurrent downloads
+	limits  artifact.Limits // zero means the defaults
+	limiter memoryLimiter   // limits concurrent downloads
 }
 
 // Artifact is an archive that the status of a Flux object names, and the folder to read in
@@ -77,7 +77,7 @@ func (a *Artifacts) read(ctx context.Context, from Artifact) (*Snapshot, error) 
 			return nil, fault.New(fault.ErrInvalid, "its revision is empty, too long or not printable")
 		}
 	}
-	done, err := a.turns.take(ctx)
+	done, err := a.limiter.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (a *Artifacts) read(ctx context.Context, from Artifact) (*Snapshot, error) 
 		server.Limits = artifact.DefaultLimits()
 	}
 	s := &Snapshot{Revision: from.Revision, Repository: CleanAddress(from.Repository), Head: Commit(from.Commit)}
-	s.Files, s.Refused, err = server.Read(ctx, from.URL, from.Digest, filter.Scope{Parts: parts, Ignore: from.Ignore})
+	s.Files, s.Rejected, err = server.Read(ctx, from.URL, from.Digest, filter.Scope{Parts: parts, Ignore: from.Ignore})
 	return s, err
 }
 

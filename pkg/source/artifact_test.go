@@ -218,8 +218,8 @@ func TestHostileArchive(t *testing.T) {
 			if names := paths(got.Files); twice && len(names) > 0 || !twice && !slices.Equal(names, []string{"ok.yaml"}) {
 				t.Errorf("got %v", names)
 			}
-			if c.entries == "" && len(got.Refused) > 0 || c.entries != "" && (len(got.Refused) != 1 || !strings.Contains(got.Refused[0].Reason, c.entries)) {
-				t.Errorf("refused: %+v, want %q", got.Refused, c.entries)
+			if c.entries == "" && len(got.Rejected) > 0 || c.entries != "" && (len(got.Rejected) != 1 || !strings.Contains(got.Rejected[0].Reason, c.entries)) {
+				t.Errorf("refused: %+v, want %q", got.Rejected, c.entries)
 			}
 		})
 	}

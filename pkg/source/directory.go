@@ -78,7 +78,7 @@ func (d Directory) local() worktree.Directory {
 // snapshotOf returns the snapshot of a folder or repository on this machine, without its
 // revision.
 func snapshotOf(state worktree.State) *Snapshot {
-	s := &Snapshot{Head: state.Head, Files: state.Files, Refused: state.Refused, Line: state.Line}
+	s := &Snapshot{Head: state.Head, Files: state.Files, Rejected: state.Rejected, Line: state.Line}
 	if state.Repository != nil {
 		s.objects, s.verified = state.Repository, new(verification.Cache)
 	}

@@ -108,8 +108,8 @@ func TestPlainFolder(t *testing.T) {
 	if diff := cmp.Diff([]string{"a.yaml", "sub/b.yml"}, paths(got.Files)); diff != "" {
 		t.Error(diff)
 	}
-	if len(got.Refused) != 1 || got.Refused[0].Path != "big.yaml" {
-		t.Errorf("refused: %+v", got.Refused)
+	if len(got.Rejected) != 1 || got.Rejected[0].Path != "big.yaml" {
+		t.Errorf("refused: %+v", got.Rejected)
 	}
 	if got.Head != "" || got.Line != nil || !got.Files[0].Dirty || !strings.HasPrefix(got.Revision, "sha256:") {
 		t.Errorf("got %+v", got)
@@ -137,7 +137,7 @@ func TestMountedConfigMap(t *testing.T) {
 	gittest.Link(t, "..2026", filepath.Join(dir, "..data"))
 	gittest.Link(t, "..data/a.yaml", filepath.Join(dir, "a.yaml"))
 	got := mustRead(t, Directory{Root: dir})
-	if len(got.Files) != 1 || got.Files[0].Path != "a.yaml" || string(got.Files[0].Data) != "a: 1\n" || len(got.Refused) > 0 {
+	if len(got.Files) != 1 || got.Files[0].Path != "a.yaml" || string(got.Files[0].Data) != "a: 1\n" || len(got.Rejected) > 0 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -213,8 +213,8 @@ func TestRepositoriesThatCannotServe(t *testing.T) {
 			if got.Head != "" || len(got.Files) == 0 || !got.Files[0].Dirty {
 				t.Errorf("got %+v", got)
 			}
-			if len(got.Refused) == 0 || got.Refused[0].Path != ".git" || !strings.Contains(got.Refused[0].Reason, c.says) {
-				t.Errorf("refused: %+v", got.Refused)
+			if len(got.Rejected) == 0 || got.Rejected[0].Path != ".git" || !strings.Contains(got.Rejected[0].Reason, c.says) {
+				t.Errorf("refused: %+v", got.Rejected)
 			}
 		})
 	}
@@ -253,7 +253,7 @@ func TestDirectoryStaysBelowItsRoot(t *testing.T) {
 		t.Error(diff)
 	}
 	var refused []string
-	for _, f := range got.Refused {
+	for _, f := range got.Rejected {
 		refused = append(refused, f.Path)
 	}
 	if diff := cmp.Diff([]string{"folder", "link.yaml", "loop", "pipe.yaml"}, refused); diff != "" {
@@ -274,8 +274,8 @@ func TestWorkTreeRefusesLinksAndRepositories(t *testing.T) {
 	if diff := cmp.Diff([]string{"a.yaml"}, paths(got.Files)); diff != "" {
 		t.Error(diff)
 	}
-	if len(got.Refused) != 2 || got.Refused[0].Path != "link.yaml" || got.Refused[1].Path != "nested" {
-		t.Errorf("refused: %+v", got.Refused)
+	if len(got.Rejected) != 2 || got.Rejected[0].Path != "link.yaml" || got.Rejected[1].Path != "nested" {
+		t.Errorf("refused: %+v", got.Rejected)
 	}
 }
 

@@ -69,7 +69,7 @@ func (e Embedded) Read(ctx context.Context) (*Snapshot, error) {
 		return nil, fmt.Errorf("reading the built-in files: %w", err)
 	}
 	slices.SortFunc(s.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
-	s.Refused = refused.Sorted()
+	s.Rejected = refused.Sorted()
 	s.Revision = "builtin@" + digest(s.Files)
 	return s, nil
 }

@@ -49,7 +49,7 @@ func TestEmbedded(t *testing.T) {
 		t.Error(diff)
 	}
 	var refused []string
-	for _, r := range s.Refused {
+	for _, r := range s.Rejected {
 		refused = append(refused, r.Path+": "+strings.SplitN(r.Reason, ":", 2)[0])
 	}
 	if diff := cmp.Diff([]string{"profiles/.git: odd name", "profiles/big.yaml: too big", "profiles/link.yaml: symlink"}, refused); diff != "" {

@@ -269,9 +269,9 @@ func TestSweepOfMirrorsThatAreKept(t *testing.T) {
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
 	r.commit("a.yaml", "a: 1\n")
 	url := s.push(r, "repo.git")
-	mustFetch(t, m, Remote{URL: url, Key: "today", Keep: time.Hour})
-	mustFetch(t, m, Remote{URL: url, Key: "today", Keep: time.Nanosecond}) // another source, with a shorter interval
-	mustFetch(t, m, Remote{URL: url, Key: "yesterday", Keep: time.Nanosecond})
+	mustFetch(t, m, Remote{URL: url, Key: "today", Retention: time.Hour})
+	mustFetch(t, m, Remote{URL: url, Key: "today", Retention: time.Nanosecond}) // another source, with a shorter interval
+	mustFetch(t, m, Remote{URL: url, Key: "yesterday", Retention: time.Nanosecond})
 	fetched := m.mirror(target{Remote: Remote{Key: "yesterday"}, Location: transport.Location{Repository: url}}.id())
 	if err := fetched.idle.Acquire(t.Context(), 1); err != nil {
 		t.Fatal(err)

@@ -32,8 +32,8 @@ func TestSubmodule(t *testing.T) {
 	if diff := cmp.Diff([]string{"profiles/a.yaml"}, paths(got.Files)); diff != "" {
 		t.Error(diff)
 	}
-	if len(got.Refused) != 2 || got.Refused[0].Path != "profiles/x" || got.Refused[1].Path != "profiles/y.yaml" || !strings.Contains(got.Refused[0].Reason, "submodule") {
-		t.Errorf("refused: %+v", got.Refused)
+	if len(got.Rejected) != 2 || got.Rejected[0].Path != "profiles/x" || got.Rejected[1].Path != "profiles/y.yaml" || !strings.Contains(got.Rejected[0].Reason, "submodule") {
+		t.Errorf("refused: %+v", got.Rejected)
 	}
 	_, err := newMirrors(t).Fetch(t.Context(), Remote{URL: s.url("repo.git"), Path: "profiles/x"})
 	wantError(t, err, ErrInvalid, "submodule")
@@ -108,7 +108,7 @@ func TestOddEntries(t *testing.T) {
 		t.Error(diff)
 	}
 	refused := map[string]string{}
-	for _, r := range got.Refused {
+	for _, r := range got.Rejected {
 		refused[r.Path], _, _ = strings.Cut(r.Reason, ":")
 	}
 	want := map[string]string{
@@ -198,8 +198,8 @@ func TestTooMany(t *testing.T) {
 	if len(got.Files) != filter.MaxFiles || got.Files[filter.MaxFiles-1].Path != "01999.yaml" {
 		t.Errorf("%d files", len(got.Files))
 	}
-	if n := len(got.Refused); n != filter.MaxRefusals+1 || got.Refused[n-1].Reason != "and 6 more" {
-		t.Errorf("%d refused, at last %+v", n, got.Refused[n-1])
+	if n := len(got.Rejected); n != filter.MaxRefusals+1 || got.Rejected[n-1].Reason != "and 6 more" {
+		t.Errorf("%d refused, at last %+v", n, got.Rejected[n-1])
 	}
 }
 

@@ -211,11 +211,11 @@ func TestIgnoreFreesLimits(t *testing.T) {
 		"directory":  func(ignore string) *Snapshot { return mustRead(t, Directory{Root: r.Dir, Ignore: ignore}) },
 		"repository": func(ignore string) *Snapshot { return must(Repository{Dir: r.Dir, Ignore: ignore}.Read(t.Context())) },
 	} {
-		if got := read(""); len(got.Files) != filter.MaxFiles || len(got.Refused) != 12 {
-			t.Errorf("%s: %d files, %d refused", name, len(got.Files), len(got.Refused))
+		if got := read(""); len(got.Files) != filter.MaxFiles || len(got.Rejected) != 12 {
+			t.Errorf("%s: %d files, %d refused", name, len(got.Files), len(got.Rejected))
 		}
-		if got := read("bulk/"); !slices.Equal(paths(got.Files), []string{"profile.yaml"}) || len(got.Refused) > 0 {
-			t.Errorf("%s: %v, refused %v", name, paths(got.Files), got.Refused)
+		if got := read("bulk/"); !slices.Equal(paths(got.Files), []string{"profile.yaml"}) || len(got.Rejected) > 0 {
+			t.Errorf("%s: %v, refused %v", name, paths(got.Files), got.Rejected)
 		}
 	}
 }
@@ -231,8 +231,8 @@ func TestIgnoreInConfigMap(t *testing.T) {
 	for _, name := range []string{"a.yaml", "b.yaml", ".osmignore"} {
 		gittest.Link(t, "..data/"+name, filepath.Join(dir, name))
 	}
-	if got := mustRead(t, Directory{Root: dir}); !slices.Equal(paths(got.Files), []string{"a.yaml"}) || len(got.Refused) > 0 {
-		t.Errorf("got %v, refused %v", paths(got.Files), got.Refused)
+	if got := mustRead(t, Directory{Root: dir}); !slices.Equal(paths(got.Files), []string{"a.yaml"}) || len(got.Rejected) > 0 {
+		t.Errorf("got %v, refused %v", paths(got.Files), got.Rejected)
 	}
 }
 
@@ -245,8 +245,8 @@ func TestHostileRules(t *testing.T) {
 	for name, got := range map[string]*Snapshot{
 		"directory": mustRead(t, Directory{Root: r.Dir}), "repository": must(Repository{Dir: r.Dir}.Read(t.Context())),
 	} {
-		if len(got.Files) != 1 || len(got.Refused) != 1 || got.Refused[0].Path != ".osmignore" || !strings.Contains(got.Refused[0].Reason, "too big") {
-			t.Errorf("%s: too big: %v, refused %v", name, paths(got.Files), got.Refused)
+		if len(got.Files) != 1 || len(got.Rejected) != 1 || got.Rejected[0].Path != ".osmignore" || !strings.Contains(got.Rejected[0].Reason, "too big") {
+			t.Errorf("%s: too big: %v, refused %v", name, paths(got.Files), got.Rejected)
 		}
 	}
 	r.write(".osmignore", "")
@@ -255,8 +255,8 @@ func TestHostileRules(t *testing.T) {
 	for name, got := range map[string]*Snapshot{
 		"directory": mustRead(t, Directory{Root: r.Dir}), "repository": must(Repository{Dir: r.Dir}.Read(t.Context())),
 	} {
-		if len(got.Files) != 1 || len(got.Refused) != 1 || !strings.Contains(got.Refused[0].Reason, "symlink") {
-			t.Errorf("%s: a link: %v, refused %v", name, paths(got.Files), got.Refused)
+		if len(got.Files) != 1 || len(got.Rejected) != 1 || !strings.Contains(got.Rejected[0].Reason, "symlink") {
+			t.Errorf("%s: a link: %v, refused %v", name, paths(got.Files), got.Rejected)
 		}
 	}
 	if err := os.Remove(filepath.Join(r.Dir, ".osmignore")); err != nil {

@@ -34,9 +34,9 @@ type Mirrors struct {
 	// MaxPackBytes bounds one fetch; 0 is 512 MiB.
 	MaxPackBytes int64
 
-	mu    sync.Mutex
-	open  map[string]*mirror
-	turns memoryLimiter // limits how many mirrors are written and read at a time
+	mu      sync.Mutex
+	open    map[string]*mirror
+	limiter memoryLimiter // limits how many mirrors are written and read at a time
 
 	tokens transport.Tokens // of GitHub Apps
 }
@@ -85,8 +85,8 @@ func (m *Mirrors) fetch(ctx context.Context, r Remote) (*Snapshot, error) {
 }
 
 // Sweep deletes mirrors that are no longer fetched: those of deleted sources and of replaced
-// credentials. It deletes a mirror after the latest Remote.Keep of its fetches. If no fetch
-// set Keep, it deletes a mirror that was not used for the given time. A mirror that is being
+// credentials. It deletes a mirror after the latest Remote.Retention of its fetches. If no fetch
+// set Retention, it deletes a mirror that was not used for the given time. A mirror that is being
 // fetched remains.
 func (m *Mirrors) Sweep(unused time.Duration) error {
 	entries, err := os.ReadDir(m.Dir)
@@ -146,7 +146,7 @@ func (m *Mirrors) syncOrShare(ctx context.Context, mirror *mirror, t target) (*S
 			return nil, err
 		}
 		snapshot, err := m.settle(ctx, mirror, t, nil, mirror.last)
-		if !errors.Is(err, errAskAgain) {
+		if !errors.Is(err, errStaleRefs) {
 			return snapshot, err
 		}
 	}
@@ -164,7 +164,7 @@ func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot
 		return nil, err
 	}
 	defer s.Close()
-	now := cachedRefs{asked: time.Now()}
+	now := cachedRefs{requestedAt: time.Now()}
 	if now.refs, err = s.References(ctx); err != nil {
 		mirror.cacheError(t, plumbing.ZeroHash, err)
 		if errors.Is(err, fault.ErrAuthentication) {
@@ -180,22 +180,22 @@ func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot
 }
 
 // settle fetches the objects of the selected reference that are missing, and reads the
-// snapshot. Without a session it uses the mirror only, and returns errAskAgain if that is not
+// snapshot. Without a session it uses the mirror only, and returns errStaleRefs if that is not
 // enough.
 func (m *Mirrors) settle(ctx context.Context, mirror *mirror, t target, s *transport.Session, a cachedRefs) (*Snapshot, error) {
-	done, err := m.turns.take(ctx)
+	done, err := m.limiter.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 	at, err := t.want.Choose(a.refs)
 	if err != nil && s == nil {
-		return nil, errAskAgain // the reference can have been created since
+		return nil, errStaleRefs // the reference can have been created since
 	}
 	if err != nil {
 		return nil, err
 	}
-	hole, err := mirror.store.Hole(ctx, at.Head)
+	hole, err := mirror.store.FirstMissing(ctx, at.Head)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func (m *Mirrors) settle(ctx context.Context, mirror *mirror, t target, s *trans
 			return nil, mirror.failed.err
 		}
 		if s == nil {
-			return nil, errAskAgain
+			return nil, errStaleRefs
 		}
 		fetch := func(ctx context.Context, wants, haves []plumbing.Hash, read func(io.Reader) error) error {
 			return s.Pack(ctx, a.refs, wants, haves, read)
@@ -221,6 +221,6 @@ func (m *Mirrors) settle(ctx context.Context, mirror *mirror, t target, s *trans
 	if err != nil {
 		return nil, err
 	}
-	snapshot.AskedAt = a.asked
+	snapshot.RequestedAt = a.requestedAt
 	return snapshot, nil
 }

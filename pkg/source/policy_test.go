@@ -32,7 +32,7 @@ func newGuarded(t *testing.T) *guarded {
 	future.name += ` valid-after="20980101"`
 	g.demand = VerificationPolicy{
 		Keys: allow(t, g.dev, g.ops, former, future), Head: true, Range: true,
-		Paths: []PathDemand{{Glob: "profiles/prod/**", Principals: []string{g.ops.name, former.name[:len(g.former.name)], g.future.name}}},
+		Paths: []PathPolicy{{Glob: "profiles/prod/**", Principals: []string{g.ops.name, former.name[:len(g.former.name)], g.future.name}}},
 		Now:   time.Now(),
 	}
 	g.at(longAgo)

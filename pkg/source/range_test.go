@@ -93,7 +93,7 @@ func TestVerifyRange(t *testing.T) {
 func TestVerifyPaths(t *testing.T) {
 	dev, ops := newPerson(t, "dev@example.com"), newPerson(t, "ops@example.com")
 	s := newSeen(t)
-	d := VerificationPolicy{Keys: allow(t, dev, ops), Head: true, Paths: []PathDemand{
+	d := VerificationPolicy{Keys: allow(t, dev, ops), Head: true, Paths: []PathPolicy{
 		{Glob: "prod/**", Principals: []string{ops.name}},
 		{Glob: "**/*.yaml", Principals: []string{ops.name, dev.name}},
 	}}
@@ -192,7 +192,7 @@ func TestVerifyPathsOfFormerColleagues(t *testing.T) {
 	s.commitAs(ada, "prod/a.yaml", "1\n")
 	t.Setenv("GIT_COMMITTER_DATE", "2026-01-01T00:00:00Z")
 	s.commitAs(ben, "README.md", "1\n")
-	d := VerificationPolicy{Head: true, Paths: []PathDemand{{Glob: "prod/**", Principals: []string{ada.name, ben.name}}}}
+	d := VerificationPolicy{Head: true, Paths: []PathPolicy{{Glob: "prod/**", Principals: []string{ada.name, ben.name}}}}
 	former := ada
 	former.name += ` valid-before="20210101"`
 	d.Keys = allow(t, former, ben)
@@ -217,7 +217,7 @@ func TestGlobs(t *testing.T) {
 		"**":              {[]string{"a", "a/b", ".x"}, nil},
 		"team-[ab]/?.yml": {[]string{"team-a/x.yml"}, []string{"team-c/x.yml", "team-a/xy.yml"}},
 	} {
-		p := PathDemand{Glob: glob}
+		p := PathPolicy{Glob: glob}
 		if err := p.Check(); err != nil {
 			t.Error(err)
 		}
@@ -232,7 +232,7 @@ func TestGlobs(t *testing.T) {
 	for glob, says := range map[string]string{
 		"/prod/**": "never matches", "./prod/*": "never matches", "prod/": `write "prod/**"`, "a//b": "never matches", "../x": "never matches", "a/../b": "never matches", "[a": "malformed", "": "never matches",
 	} {
-		if err := (PathDemand{Glob: glob}).Check(); err == nil || !strings.Contains(err.Error(), says) {
+		if err := (PathPolicy{Glob: glob}).Check(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v", glob, err)
 		}
 	}
@@ -264,7 +264,7 @@ func TestContains(t *testing.T) {
 	o := s.fetch().objects.Reader()
 	tree := func(rev string) string { return s.git("rev-parse", rev+"^{tree}") }
 	for _, pair := range [][2]string{{"HEAD~1", "HEAD"}, {string(root), "HEAD"}, {"HEAD", "HEAD"}, {"elsewhere", "HEAD"}} {
-		found, err := (&history.Comparison{Objects: o, Tops: []string{""}, Room: history.MaxLineEntries}).Trees(t.Context(), objectHash(tree(pair[0])), objectHash(tree(pair[1])))
+		found, err := (&history.Comparison{Objects: o, Tops: []string{""}, MaxEntries: history.MaxLineEntries}).Trees(t.Context(), objectHash(tree(pair[0])), objectHash(tree(pair[1])))
 		var got []string
 		for _, c := range found {
 			got = append(got, c.Path)
@@ -303,7 +303,7 @@ func BenchmarkVerifyRange(b *testing.B) {
 	}
 	snap := s.fetch()
 	for b.Loop() {
-		d := VerificationPolicy{Keys: allow(b, ada), Head: true, Range: true, Since: since, Now: time.Now(), Paths: []PathDemand{{Glob: "**", Principals: []string{ada.name}}}}
+		d := VerificationPolicy{Keys: allow(b, ada), Head: true, Range: true, Since: since, Now: time.Now(), Paths: []PathPolicy{{Glob: "**", Principals: []string{ada.name}}}}
 		if _, err := snap.Verify(b.Context(), d); err != nil {
 			b.Fatal(err)
 		}

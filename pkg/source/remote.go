@@ -50,13 +50,13 @@ type Remote struct {
 	// MaxFailureAge is the same for cached errors of a server that could not be reached or
 	// did not send the same commit, within a timeout that was not shorter.
 	MaxFailureAge time.Duration
-	// Known is the time of the last references that the caller got. References and errors
+	// LastFetched is the time of the last references that the caller got. References and errors
 	// up to then are not used, at any age, so that each call returns newer ones. Zero
 	// means none.
-	Known time.Time
-	// Keep is how long the mirror is stored for the next fetch of any remote that shares it.
+	LastFetched time.Time
+	// Retention is how long the mirror is stored for the next fetch of any remote that shares it.
 	// 0 uses the time of Sweep.
-	Keep time.Duration
+	Retention time.Duration
 	// Timeout bounds each phase: dial, proxy, TLS or handshake, token, refs, pack. 0 is
 	// one minute.
 	Timeout time.Duration

@@ -26,7 +26,7 @@ type mirror struct {
 	// Used only while holding idle.
 	last   cachedRefs
 	failed cachedError
-	until  time.Time // until when Sweep must not delete it; zero if no fetch set Keep
+	until  time.Time // until when Sweep must not delete it; zero if no fetch set Retention
 }
 
 func newMirror(dir string) *mirror {
@@ -35,7 +35,7 @@ func newMirror(dir string) *mirror {
 
 // retain records until when the mirror must be stored.
 func (m *mirror) retain(t target) {
-	if until := t.began.Add(t.Keep); t.Keep > 0 && until.After(m.until) {
+	if until := t.began.Add(t.Retention); t.Retention > 0 && until.After(m.until) {
 		m.until = until
 	}
 }
@@ -77,7 +77,7 @@ func (m *mirror) snapshot(ctx context.Context, t target, at revision.Choice) (*S
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", at.Revision(), err)
 	}
-	steps, err := m.lines.Of(ctx, objects, t.want.LineName(), head, t.scope())
+	steps, err := m.lines.Of(ctx, objects, t.want.HistoryName(), head, t.scope())
 	if err != nil {
 		return nil, fmt.Errorf("reading the history of %s: %w", at.Revision(), err)
 	}
@@ -87,7 +87,7 @@ func (m *mirror) snapshot(ctx context.Context, t target, at revision.Choice) (*S
 		Repository: t.Repository,
 		Head:       Commit(head.String()),
 		Files:      files,
-		Refused:    refused,
+		Rejected:   refused,
 		Line:       steps,
 		objects:    m.store,
 		verified:   &m.verified,
@@ -99,14 +99,14 @@ func (m *mirror) snapshot(ctx context.Context, t target, at revision.Choice) (*S
 // cachedRefs are the last references that a server sent. All fetches of the mirror can use
 // them, because they depend on the URL and key of the mirror only.
 type cachedRefs struct {
-	refs  *packp.AdvRefs
-	asked time.Time // when the request began: later pushes are missing
+	refs        *packp.AdvRefs
+	requestedAt time.Time // when the request began: later pushes are missing
 }
 
 // serves reports whether a fetch can use these references. A fetch that waited during the
 // request always can.
 func (a cachedRefs) serves(t target) bool {
-	return a.refs != nil && a.asked.After(t.Known) && !a.asked.Before(t.began.Add(-t.MaxAge))
+	return a.refs != nil && a.requestedAt.After(t.LastFetched) && !a.requestedAt.Before(t.began.Add(-t.MaxAge))
 }
 
 // cachedError is the last error of a request, for the same fetches.
@@ -120,7 +120,7 @@ type cachedError struct {
 // serves reports whether a fetch can use this error instead of sending the same request.
 func (o cachedError) serves(t target, head plumbing.Hash) bool {
 	return o.err != nil && o.head == head && t.Timeout <= o.timeout &&
-		o.ended.After(t.Known) && !o.ended.Before(t.began.Add(-t.MaxFailureAge))
+		o.ended.After(t.LastFetched) && !o.ended.Before(t.began.Add(-t.MaxFailureAge))
 }
 
 // cacheRefs caches references for later fetches.
@@ -145,5 +145,5 @@ func (m *mirror) cacheError(t target, head plumbing.Hash, err error) {
 	}
 }
 
-// errAskAgain is returned if the cached references are not enough for a fetch.
-var errAskAgain = errors.New("a request to the server is needed")
+// errStaleRefs is returned if the cached references are not enough for a fetch.
+var errStaleRefs = errors.New("a request to the server is needed")

@@ -54,13 +54,13 @@ func TestSourcesShareOneFetch(t *testing.T) {
 	var requested *Snapshot
 	before := time.Now()
 	requests, _ = s.cost(func() { requested = mustFetch(t, m, Remote{URL: url, Path: "team-1"}) })
-	if requests != 2 || requested.Head != pushed || requested.AskedAt.Before(before) {
-		t.Errorf("a look that was asked for took %d requests, found %s and says it is of %s", requests, requested.Head, requested.AskedAt)
+	if requests != 2 || requested.Head != pushed || requested.RequestedAt.Before(before) {
+		t.Errorf("a look that was asked for took %d requests, found %s and says it is of %s", requests, requested.Head, requested.RequestedAt)
 	}
 	requests, _ = s.cost(func() {
 		for i, got := range all(time.Hour) {
-			if got.Head != pushed || !got.AskedAt.Equal(requested.AskedAt) {
-				t.Errorf("source %d sees %s of %s", i, got.Head, got.AskedAt)
+			if got.Head != pushed || !got.RequestedAt.Equal(requested.RequestedAt) {
+				t.Errorf("source %d sees %s of %s", i, got.Head, got.RequestedAt)
 			}
 		}
 	})
@@ -68,7 +68,9 @@ func TestSourcesShareOneFetch(t *testing.T) {
 		t.Errorf("what one source was requested cost the others %d requests", requests)
 	}
 	// References that a source has already used are not used for it again.
-	requests, _ = s.cost(func() { mustFetch(t, m, Remote{URL: url, Path: "team-1", MaxAge: time.Hour, Known: requested.AskedAt}) })
+	requests, _ = s.cost(func() {
+		mustFetch(t, m, Remote{URL: url, Path: "team-1", MaxAge: time.Hour, LastFetched: requested.RequestedAt})
+	})
 	if requests != 1 {
 		t.Errorf("a source that had the answer already made %d requests", requests)
 	}
@@ -244,8 +246,8 @@ func TestSourcesShareATokenThatIsNotGiven(t *testing.T) {
 func TestTurns(t *testing.T) {
 	var work memoryLimiter
 	var last func()
-	for range maxTurns {
-		done, err := work.take(t.Context())
+	for range maxConcurrent {
+		done, err := work.acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,11 +255,11 @@ func TestTurns(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := work.take(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("one more than %d got its turn: %v", maxTurns, err)
+	if _, err := work.acquire(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("one more than %d got its turn: %v", maxConcurrent, err)
 	}
 	last()
-	if _, err := work.take(t.Context()); err != nil {
+	if _, err := work.acquire(t.Context()); err != nil {
 		t.Error(err)
 	}
 }

@@ -15,8 +15,8 @@ import (
 // VerificationPolicy specifies what must be signed before a snapshot can be used.
 type VerificationPolicy = verification.Policy
 
-// PathDemand allows changes of the paths that match a glob to some principals.
-type PathDemand = verification.PathDemand
+// PathPolicy allows changes of the paths that match a glob to some principals.
+type PathPolicy = verification.PathPolicy
 
 // Signed is a tag or a commit with its valid signature.
 type Signed = verification.Signed

@@ -32,16 +32,16 @@ type Snapshot struct {
 	// Files are the profile files (regular blobs *.yaml and *.yml) below the path,
 	// sorted by Path.
 	Files []File
-	// Refused are the entries that were not read, sorted by Path.
-	Refused []Refusal
+	// Rejected are the entries that were not read, sorted by Path.
+	Rejected []Refusal
 	// Line is the first-parent history of Head, oldest first, with only those steps that
 	// change a profile file below the path. It is empty without a history, and for a
 	// directory that is a shallow or partial clone.
 	Line []history.Entry
 
-	// AskedAt is when the references were requested from the server, which another fetch
+	// RequestedAt is when the references were requested from the server, which another fetch
 	// can have done; zero for sources that are not on a server.
-	AskedAt time.Time
+	RequestedAt time.Time
 
 	objects  database
 	verified *verification.Cache
@@ -75,9 +75,9 @@ type File = filter.File
 // Refusal is an entry that was not read.
 type Refusal = filter.Refusal
 
-// MoreRefused is the path of the last Refusal in a truncated list. No entry of a repository
+// MoreRejected is the path of the last Refusal in a truncated list. No entry of a repository
 // has this name.
-const MoreRefused = filter.MoreRefused
+const MoreRejected = filter.MoreRejected
 
 // IgnoreFile is the name of a file with patterns in gitignore syntax, which apply in its
 // folder and below.

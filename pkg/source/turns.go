@@ -14,9 +14,9 @@ type memoryLimiter struct {
 	free *semaphore.Weighted
 }
 
-// take waits for one of maxTurns. The caller calls done to release it.
-func (t *memoryLimiter) take(ctx context.Context) (done func(), err error) {
-	t.once.Do(func() { t.free = semaphore.NewWeighted(maxTurns) })
+// acquire waits for one of maxConcurrent. The caller calls done to release it.
+func (t *memoryLimiter) acquire(ctx context.Context) (done func(), err error) {
+	t.once.Do(func() { t.free = semaphore.NewWeighted(maxConcurrent) })
 	if err := t.free.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}

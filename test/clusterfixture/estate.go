@@ -302,8 +302,8 @@ func (e *Estate) Write(pool string, node *corev1.Node) *api.NodeProvenance {
 	e.t.Helper()
 	md, m := Get[*machines.MachineDeployment](e, pool), Get[*machines.Machine](e, node.Name)
 	history := e.history(pool)
-	window := lineage.WindowOf(m.CreationTimestamp, node.CreationTimestamp)
-	c := lineage.Conclude(lineage.Facts{Report: lineage.ReportOf(node), Window: window, Revision: "1", Pool: history})
+	window := lineage.NewProvenanceWindow(m.CreationTimestamp, node.CreationTimestamp)
+	c := lineage.Conclude(lineage.Observation{Report: lineage.ReportOf(node), Window: window, Revision: "1", Pool: history})
 	np := &api.NodeProvenance{ObjectMeta: e.meta("", lineage.ProvenanceName(node.Name, node.UID), node.CreationTimestamp.Time)}
 	np.Labels = map[string]string{api.LabelManagedBy: api.FieldManager, api.LabelNode: api.NodeLabel(node.Name), api.LabelPool: api.PoolLabel(Namespace, pool)}
 	np.Spec = api.NodeProvenanceSpec{

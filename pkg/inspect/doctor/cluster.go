@@ -23,11 +23,11 @@ type Cluster struct {
 
 	http    *http.Client
 	version string // URL
-	seen    answer
+	seen    result
 }
 
-// answer is what the response of an API server reveals.
-type answer struct {
+// result is what the response of an API server reveals.
+type result struct {
 	date  time.Time
 	skew  time.Duration // how far it is ahead of this machine, in whole seconds
 	chain []*x509.Certificate
@@ -50,13 +50,13 @@ func NewCluster(name string, cfg *rest.Config, scheme *runtime.Scheme) (*Cluster
 	return &Cluster{Name: name, Client: cl, http: hc, version: base.ResolveReference(&url.URL{Path: base.Path + "/version"}).String()}, nil
 }
 
-// askTime bounds one request to an API server that may be unreachable.
-const askTime = 10 * time.Second
+// requestTimeout bounds one request to an API server that may be unreachable.
+const requestTimeout = 10 * time.Second
 
-// ask checks that the API server answers, and records its clock and certificate. Any answer
+// connect checks that the API server answers, and records its clock and certificate. Any answer
 // will do unless it rejects the credentials.
-func (c *Cluster) ask(ctx context.Context, clock func() time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+func (c *Cluster) connect(ctx context.Context, clock func() time.Time) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.version, http.NoBody)
 	if err != nil {
@@ -79,7 +79,7 @@ func (c *Cluster) ask(ctx context.Context, clock func() time.Time) error {
 	}
 	// The header has whole seconds: compare it with the middle of the request.
 	here := before.Add(after.Sub(before) / 2)
-	c.seen = answer{date: date, skew: date.Add(time.Second / 2).Sub(here).Round(time.Second)}
+	c.seen = result{date: date, skew: date.Add(time.Second / 2).Sub(here).Round(time.Second)}
 	if res.TLS != nil {
 		c.seen.chain = res.TLS.PeerCertificates
 	}
@@ -90,7 +90,7 @@ func (c *Cluster) ask(ctx context.Context, clock func() time.Time) error {
 func (w *run) isReachable(ctx context.Context) bool {
 	all := true
 	for _, c := range w.clusters() {
-		if err := c.ask(ctx, w.Clock); err != nil {
+		if err := c.connect(ctx, w.Clock); err != nil {
 			w.add(Finding{
 				Check: "api-server", Level: Problem, Cluster: w.in(c), Found: "the API server does not answer: " + err.Error(),
 				Remedy: "check address and credentials of the kubeconfig, and the API server itself; all other checks need it",

@@ -29,7 +29,7 @@ func (w *run) lease(ctx context.Context, in *Cluster, key types.NamespacedName) 
 	var l coordinationv1.Lease
 	err := in.Client.Get(ctx, key, &l)
 	f := Finding{Check: checkLease, Cluster: w.in(in)}
-	switch holder, renewed, lives := heldBy(&l); {
+	switch holder, renewed, lives := holderOf(&l); {
 	case apierrors.IsNotFound(err):
 		f.Level, f.Found = Warning, fmt.Sprintf("Lease %s not found: no controller has run, or it runs with --leader-elect=false", key)
 		f.Remedy = "start the controller: osm-gitops controller --namespace " + w.Namespace
@@ -52,8 +52,8 @@ func (w *run) lease(ctx context.Context, in *Cluster, key types.NamespacedName) 
 	w.add(f)
 }
 
-// heldBy returns the holder of a lease, the last renewal, and the duration of the lease.
-func heldBy(l *coordinationv1.Lease) (holder string, renewed time.Time, lives time.Duration) {
+// holderOf returns the holder of a lease, the last renewal, and the duration of the lease.
+func holderOf(l *coordinationv1.Lease) (holder string, renewed time.Time, lives time.Duration) {
 	if l.Spec.HolderIdentity == nil || l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil {
 		return "", time.Time{}, 0
 	}

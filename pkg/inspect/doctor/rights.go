@@ -88,7 +88,7 @@ func (w *run) rightsIn(ctx context.Context, in *Cluster, user, file string) {
 		needs = append(needs, more...)
 	}
 	if err == nil {
-		err = askAll(ctx, in, user, needs)
+		err = checkAccess(ctx, in, user, needs)
 	}
 	if err != nil {
 		f := Finding{Check: checkRights, Level: Unknown, Cluster: w.in(in), Found: fmt.Sprintf("the permissions of %s cannot be checked: %v", user, err)}
@@ -151,9 +151,9 @@ func expand(rule rbacv1.PolicyRule) []authorizationv1.ResourceAttributes {
 	return out
 }
 
-// askAll asks the API server whether a user has each permission. Users need no permission
+// checkAccess asks the API server whether a user has each permission. Users need no permission
 // to ask about themselves.
-func askAll(ctx context.Context, in *Cluster, user string, needs []*need) error {
+func checkAccess(ctx context.Context, in *Cluster, user string, needs []*need) error {
 	who := &authenticationv1.SelfSubjectReview{}
 	if err := in.Client.Create(ctx, who); err != nil {
 		return fmt.Errorf("asking who you are: %w", err)
@@ -163,14 +163,14 @@ func askAll(ctx context.Context, in *Cluster, user string, needs []*need) error 
 	g.SetLimit(questions)
 	for _, n := range needs {
 		g.Go(func() (err error) {
-			n.allowed, err = askOne(ctx, in, user, self, n.ResourceAttributes)
+			n.allowed, err = checkAccessTo(ctx, in, user, self, n.ResourceAttributes)
 			return err
 		})
 	}
 	return g.Wait()
 }
 
-func askOne(ctx context.Context, in *Cluster, user string, self bool, a authorizationv1.ResourceAttributes) (bool, error) {
+func checkAccessTo(ctx context.Context, in *Cluster, user string, self bool, a authorizationv1.ResourceAttributes) (bool, error) {
 	if self {
 		r := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a}}
 		err := in.Client.Create(ctx, r)

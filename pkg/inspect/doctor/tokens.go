@@ -18,7 +18,7 @@ import (
 
 const checkTokens = "tokens"
 
-const doRenew = "see the checks lease and pools: a running controller renews it"
+const renewRemedy = "see the checks lease and pools: a running controller renews it"
 
 // tokens reports tokens that have expired, by the API server's clock. It names the pool of
 // a token and never the token.
@@ -51,7 +51,7 @@ func (w *run) nodeTokens(s *inventory) {
 			break
 		}
 		w.add(Finding{
-			Check: checkTokens, Level: Problem, Cluster: w.in(w.Worker), Remedy: doRenew,
+			Check: checkTokens, Level: Problem, Cluster: w.in(w.Worker), Remedy: renewRemedy,
 			Found: fmt.Sprintf("the token with which machines of %s fetch their Secrets expired at %s: new machines get no configuration", pool, ended[pool].UTC().Format(time.RFC3339)),
 		})
 	}
@@ -94,7 +94,7 @@ func (w *run) bootstrapTokens(ctx context.Context, s *inventory) {
 // addPoolsWithoutToken reports pools without a bootstrap token. If no pool has one, the controller may
 // use another token.
 func (w *run) addPoolsWithoutToken(none []string, all int) {
-	f := Finding{Check: checkTokens, Level: Problem, Cluster: w.in(w.Worker), Remedy: doRenew}
+	f := Finding{Check: checkTokens, Level: Problem, Cluster: w.in(w.Worker), Remedy: renewRemedy}
 	switch {
 	case len(none) == 0:
 		return

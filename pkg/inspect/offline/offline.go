@@ -53,7 +53,7 @@ func kindIn(s *runtime.Scheme, obj runtime.Object) (schema.GroupVersionKind, err
 
 // objects returns those of a kind, or the error with which the cluster had answered.
 func (r *reader) objects(kind schema.GroupVersionKind, name string) ([]lineage.SnapshotObject, error) {
-	unread, ok := r.from.Unread[kind.GroupKind()]
+	unread, ok := r.from.Unreadable[kind.GroupKind()]
 	switch {
 	case !ok:
 		return r.from.Objects[kind.GroupKind()], nil

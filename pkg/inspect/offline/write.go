@@ -105,5 +105,5 @@ func (w *writer) add(ctx context.Context, name string, from client.Reader, o obj
 		return err
 	}
 	w.unread = append(w.unread, kind.Kind+": "+why)
-	return w.out.AddUnread(name, lineage.SnapshotUnread{Group: kind.Group, Kind: kind.Kind, State: string(state), Why: why})
+	return w.out.AddUnreadable(name, lineage.UnreadableKind{Group: kind.Group, Kind: kind.Kind, State: string(state), Why: why})
 }

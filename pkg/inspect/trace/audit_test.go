@@ -493,7 +493,7 @@ func factsOf(tr *tracepkg.Result) []string {
 	var out []string
 	for _, s := range tr.Steps {
 		out = append(out, s.Name, s.Note)
-		for _, f := range s.Facts {
+		for _, f := range s.Details {
 			out = append(out, f.Value)
 		}
 	}

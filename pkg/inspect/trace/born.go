@@ -49,8 +49,8 @@ func (c Clusters) Commit(ctx context.Context, commit string, page Page) (*Result
 	if err != nil {
 		return nil, err
 	}
-	w.sayUnread(unread)
-	w.Nodes, err = c.born(ctx, page, nil, func(np *api.NodeProvenance) bool {
+	w.addUnreadable(unread)
+	w.Nodes, err = c.nodePage(ctx, page, nil, func(np *api.NodeProvenance) bool {
 		s := np.Spec.Configuration
 		return s != nil && (is(s.Commit) || is(s.Change) || is(s.SelectedBy))
 	})
@@ -101,9 +101,9 @@ func (w *walk) profilesOf(ctx context.Context, is func(string) bool) (int, error
 			}
 			n++
 			step := w.add(Object{Kind: "OperatingSystemProfile", Namespace: osp.Namespace, Name: osp.Name, UID: osp.UID}, Found, "")
-			step.fact("version", osp.Spec.Version)
-			step.fact("it is", strings.Join(roles, ", "))
-			step.fact("author", a[api.AnnotationAuthor])
+			step.addDetail("version", osp.Spec.Version)
+			step.addDetail("it is", strings.Join(roles, ", "))
+			step.addDetail("author", a[api.AnnotationAuthor])
 			if w.Commit == nil {
 				w.Commit = &Commit{
 					Repository: a[api.AnnotationRepository], Path: a[api.AnnotationPath], Commit: a[api.AnnotationCommit], Change: a[api.AnnotationChange], SelectedBy: a[api.AnnotationSelectedBy],
@@ -131,8 +131,8 @@ func rolesOf(is func(string) bool, commit, change, selectedBy string) []string {
 	return out
 }
 
-// sayUnread adds a step for each kind that records the configurations of pools and cannot be read.
-func (w *walk) sayUnread(unread []string) {
+// addUnreadable adds a step for each kind that records the configurations of pools and cannot be read.
+func (w *walk) addUnreadable(unread []string) {
 	for _, text := range unread {
 		kind, note, _ := strings.Cut(text, "s: ")
 		w.add(Object{Kind: kind, Namespace: w.in.Namespace}, Unreadable, note+", so pools can be missing below")
@@ -200,8 +200,8 @@ func useOf(pool string, g lineage.Generation) PoolUse {
 	return use
 }
 
-// born reads the NodeProvenances that match: all are counted, and a page is returned.
-func (c Clusters) born(ctx context.Context, page Page, by client.MatchingLabels, match func(*api.NodeProvenance) bool) (*ProvisionedNodes, error) {
+// nodePage reads the NodeProvenances that match: all are counted, and a page is returned.
+func (c Clusters) nodePage(ctx context.Context, page Page, by client.MatchingLabels, match func(*api.NodeProvenance) bool) (*ProvisionedNodes, error) {
 	out := &ProvisionedNodes{}
 	counts := map[VersionCount]int{}
 	var opts []client.ListOption
@@ -213,7 +213,7 @@ func (c Clusters) born(ctx context.Context, page Page, by client.MatchingLabels,
 			return nil
 		}
 		out.Total++
-		n := bornNode(np)
+		n := provisionedNode(np)
 		if n.Removed == nil {
 			out.Present++
 			counts[VersionCount{Profile: n.Profile, Version: n.Version, Commit: n.Commit}]++
@@ -241,7 +241,7 @@ func (c Clusters) born(ctx context.Context, page Page, by client.MatchingLabels,
 	return out, err
 }
 
-func bornNode(np *api.NodeProvenance) ProvisionedNode {
+func provisionedNode(np *api.NodeProvenance) ProvisionedNode {
 	s := &np.Spec
 	n := ProvisionedNode{
 		Name: clean(s.Node.Name), Provenance: np.Name, Pool: s.Pool.Namespace + "/" + s.Pool.Name,

@@ -41,8 +41,8 @@ type Clusters struct {
 	Hosts githost.Hosts
 }
 
-// mayNotRead is the note for an object that the user has no right to read.
-const mayNotRead = "you have no permission to read it"
+// noPermission is the note for an object that the user has no right to read.
+const noPermission = "you have no permission to read it"
 
 // NotFoundError says that an object does not exist and no other object mentions it, or that the user
 // has no right to read if it exists.
@@ -54,7 +54,7 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string {
 	text := fmt.Sprintf("%s does not exist, and no record refers to it", e.Object)
-	if strings.Contains(e.Hint, mayNotRead) {
+	if strings.Contains(e.Hint, noPermission) {
 		text = fmt.Sprintf("whether %s exists, or a record refers to it, is unknown", e.Object)
 	}
 	if e.Hint != "" {
@@ -99,7 +99,7 @@ func outcome(err error) (State, string) {
 	case apimeta.IsNoMatchError(err):
 		return Missing, "the cluster does not have this kind"
 	case apierrors.IsForbidden(err):
-		return Unreadable, mayNotRead
+		return Unreadable, noPermission
 	}
 	return "", ""
 }

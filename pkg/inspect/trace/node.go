@@ -58,7 +58,7 @@ type walk struct {
 	np       *api.NodeProvenance // nil for none
 	npNote   string
 	compare  *api.NodeProvenance // what to look for in the past of the pool; nil for nothing
-	past     *recordedState
+	recorded *recordedState
 }
 
 func (c Clusters) node(ctx context.Context, asked Object, name string) (*Result, error) {
@@ -67,7 +67,7 @@ func (c Clusters) node(ctx context.Context, asked Object, name string) (*Result,
 	if w.node, err = c.liveNode(ctx, w, name); err != nil {
 		return nil, err
 	}
-	known, err := w.knownOf(ctx, name)
+	known, err := w.provenancesOf(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -105,8 +105,8 @@ func (c Clusters) liveNode(ctx context.Context, w *walk, name string) (*metav1.P
 	return node, nil
 }
 
-// knownOf are the NodeProvenances of nodes of a name, those that joined last first.
-func (w *walk) knownOf(ctx context.Context, name string) ([]api.NodeProvenance, error) {
+// provenancesOf are the NodeProvenances of nodes of a name, those that joined last first.
+func (w *walk) provenancesOf(ctx context.Context, name string) ([]api.NodeProvenance, error) {
 	var out []api.NodeProvenance
 	var err error
 	_, w.npNote, err = w.in.provenances(ctx, func(np *api.NodeProvenance) error {
@@ -146,15 +146,15 @@ func (w *walk) ofNode(ctx context.Context) (*Result, error) {
 		return &w.Result, nil
 	}
 	w.Pool = chain.Pool.String()
-	if w.past, err = w.in.pastOf(ctx, chain.Pool.NamespacedName); err != nil {
+	if w.recorded, err = w.in.recordedStateOf(ctx, chain.Pool.NamespacedName); err != nil {
 		return nil, err
 	}
 	made := w.written()
-	w.askAgain()
+	w.compareReport()
 	if w.compare = w.np; w.np == nil {
 		made = w.conclude(chain)
 	}
-	w.behind()
+	w.addBehind()
 	if made == nil {
 		w.configStep("")
 		return &w.Result, nil
@@ -194,17 +194,17 @@ func (w *walk) nodeStep() {
 			}
 		}
 	case w.np.Status.Removed != nil:
-		state, note = Removed, "the controller recorded its deletion at "+stamp(w.np.Status.Removed.Time)
+		state, note = Removed, "the controller recorded its deletion at "+formatTime(w.np.Status.Removed.Time)
 	default:
 		state, note = Removed, cmp.Or(w.nodeNote, "it was deleted, and the controller has not recorded that yet")
 	}
 	w.Node.Name, w.Node.UID = clean(obj.Name), obj.UID
 	step := w.add(obj, state, note)
-	step.fact("joined", stamp(w.Node.Joined.Time))
-	step.fact("provider id", w.Node.ProviderID)
+	step.addDetail("joined", formatTime(w.Node.Joined.Time))
+	step.addDetail("provider id", w.Node.ProviderID)
 	if r := w.Node.Reported; r != nil {
-		step.fact("reported configuration", r.Config)
-		step.fact("reported commit", r.Commit)
+		step.addDetail("reported configuration", r.Config)
+		step.addDetail("reported commit", r.Commit)
 	}
 	w.agreement()
 }
@@ -221,9 +221,9 @@ func (w *walk) agreement() {
 	w.setAgreed(c.Status, c.Reason, c.Message)
 }
 
-// askAgain compares a node's current report with the records if the controller's conclusion is
+// compareReport compares a node's current report with the records if the controller's conclusion is
 // about an earlier report.
-func (w *walk) askAgain() {
+func (w *walk) compareReport() {
 	if w.np == nil || w.node == nil {
 		return
 	}
@@ -231,7 +231,7 @@ func (w *walk) askAgain() {
 	if report == *judged || w.Node.Agreed == nil || w.Node.Agreed.Status == metav1.ConditionFalse {
 		return
 	}
-	c := lineage.Conclude(lineage.Facts{Report: report, Window: w.np.Spec.Window, Revision: w.np.Spec.Pool.Revision, Pool: w.past.Timeline})
+	c := lineage.Conclude(lineage.Observation{Report: report, Window: w.np.Spec.Window, Revision: w.np.Spec.Pool.Revision, Pool: w.recorded.Timeline})
 	w.setAgreed(c.Agreement.Status, c.Agreement.Reason, redact.Printable(c.Agreement.Message))
 }
 
@@ -302,7 +302,7 @@ func (w *walk) machineStep(ctx context.Context, obj Object) error {
 	case state == Found && obj.UID != "" && m.UID != obj.UID:
 		state, note = Removed, "another Machine has its name now"
 	}
-	w.add(obj, state, note).fact("created", stamp(w.np.Spec.Machine.Created.Time))
+	w.add(obj, state, note).addDetail("created", formatTime(w.np.Spec.Machine.Created.Time))
 	return nil
 }
 
@@ -350,7 +350,7 @@ func (w *walk) machineOf(ctx context.Context) (*cluster.Machine, error) {
 		return nil, nil
 	}
 	step := w.add(Object{Kind: "Machine", Namespace: found.Namespace, Name: found.Name, UID: found.UID}, Found, "")
-	step.fact("created", stamp(found.CreationTimestamp.Time))
+	step.addDetail("created", formatTime(found.CreationTimestamp.Time))
 	return found, nil
 }
 
@@ -362,8 +362,8 @@ func (w *walk) mayBe(m *cluster.Machine) bool {
 // conclude draws the conclusion that the controller would draw now.
 func (w *walk) conclude(chain lineage.Chain) *made {
 	report := lineage.ReportOf(w.node)
-	window := lineage.WindowOf(chain.Created, w.node.CreationTimestamp)
-	c := lineage.Conclude(lineage.Facts{Report: report, Window: window, Revision: chain.Revision, Pool: w.past.Timeline})
+	window := lineage.NewProvenanceWindow(chain.Created, w.node.CreationTimestamp)
+	c := lineage.Conclude(lineage.Observation{Report: report, Window: window, Revision: chain.Revision, Pool: w.recorded.Timeline})
 	w.Node.Evidence, w.Node.Explanation, w.Node.Window, w.Node.Possible = c.Evidence, clean(c.Explanation), &window, c.Possible.Configurations()
 	w.setAgreed(c.Agreement.Status, c.Agreement.Reason, redact.Printable(c.Agreement.Message))
 	if c.Configuration == nil {
@@ -387,15 +387,15 @@ func (w *walk) written() *made {
 	}
 }
 
-// behind compares the node with what its pool has now.
-func (w *walk) behind() {
-	current, ok := w.past.Current()
+// addBehind compares the node with what its pool has now.
+func (w *walk) addBehind() {
+	current, ok := w.recorded.Current()
 	b := &Behind{State: api.BehindUnknown}
 	if ok {
 		b.Current, b.InputDigest = clean(current.Profile+" "+current.Version), current.InputDigest
 	}
 	if w.compare != nil {
-		b.State, b.Versions = lineage.Behind(w.compare, w.past.Timeline)
+		b.State, b.Versions = lineage.Behind(w.compare, w.recorded.Timeline)
 		for i := range b.Versions {
 			v := &b.Versions[i]
 			v.Profile, v.Version, v.Commit = clean(v.Profile), clean(v.Version), clean(v.Commit)
@@ -420,7 +420,7 @@ func cleanPossible(all []api.PossibleConfiguration) []api.PossibleConfiguration 
 	return out
 }
 
-func stamp(t time.Time) string {
+func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}

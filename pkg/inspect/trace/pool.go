@@ -38,16 +38,16 @@ func (c Clusters) MachineDeployment(ctx context.Context, key types.NamespacedNam
 	if md != nil {
 		w.Subject.UID = md.UID
 	}
-	if w.past, err = c.pastOf(ctx, key); err != nil {
+	if w.recorded, err = c.recordedStateOf(ctx, key); err != nil {
 		return nil, err
 	}
-	if w.Nodes, err = c.born(ctx, page, client.MatchingLabels{api.LabelPool: api.PoolLabel(key.Namespace, key.Name)}, func(np *api.NodeProvenance) bool {
+	if w.Nodes, err = c.nodePage(ctx, page, client.MatchingLabels{api.LabelPool: api.PoolLabel(key.Namespace, key.Name)}, func(np *api.NodeProvenance) bool {
 		return np.Spec.Pool.Namespace == key.Namespace && np.Spec.Pool.Name == key.Name
 	}); err != nil {
 		return nil, err
 	}
-	if md == nil && w.past.state == Missing && len(w.past.Timeline) == 0 && w.Nodes.Total == 0 {
-		return nil, &NotFoundError{Object: asked, Hint: strings.Join(w.unread(), "; ")}
+	if md == nil && w.recorded.state == Missing && len(w.recorded.Timeline) == 0 && w.Nodes.Total == 0 {
+		return nil, &NotFoundError{Object: asked, Hint: strings.Join(w.unreadable(), "; ")}
 	}
 	return w.ofPool(ctx)
 }
@@ -67,7 +67,7 @@ func (c Clusters) Config(ctx context.Context, name string) (*Result, error) {
 	w := &walk{in: c, Result: Result{Subject: asked}}
 	key, ok := lineage.ParsePool(lineage.PoolOf(&osc))
 	if !ok {
-		w.add(asked, Foreign, "it names no pool: operating-system-manager or a user created it").fact("reported version", osc.Annotations[api.AnnotationOSPVersion])
+		w.add(asked, Foreign, "it names no pool: operating-system-manager or a user created it").addDetail("reported version", osc.Annotations[api.AnnotationOSPVersion])
 		return &w.Result, nil
 	}
 	if name != lineage.NamesOf(key).Config {
@@ -95,7 +95,7 @@ func (c Clusters) Secret(ctx context.Context, key types.NamespacedName) (*Result
 	digest := secret.Annotations[api.AnnotationInputDigest]
 	switch {
 	case !ok:
-		w.add(asked, Foreign, "it names no pool: this controller did not create it").fact("reported version", secret.Annotations[api.AnnotationOSPVersion])
+		w.add(asked, Foreign, "it names no pool: this controller did not create it").addDetail("reported version", secret.Annotations[api.AnnotationOSPVersion])
 		return &w.Result, nil
 	case digest == "":
 		w.add(asked, Found, "it contains data that all nodes of its pool share, and is not from a commit")
@@ -104,7 +104,7 @@ func (c Clusters) Secret(ctx context.Context, key types.NamespacedName) (*Result
 	if _, err := w.poolStep(ctx, Object{Kind: "MachineDeployment", Namespace: pool.Namespace, Name: pool.Name, UID: types.UID(secret.Annotations[api.AnnotationPoolUID])}); err != nil {
 		return nil, err
 	}
-	if w.past, err = c.pastOf(ctx, pool); err != nil {
+	if w.recorded, err = c.recordedStateOf(ctx, pool); err != nil {
 		return nil, err
 	}
 	w.Pool = pool.String()
@@ -121,7 +121,7 @@ func (w *walk) made(ctx context.Context, asked Object, pool types.NamespacedName
 		return nil, err
 	}
 	var err error
-	if w.past, err = w.in.pastOf(ctx, pool); err != nil {
+	if w.recorded, err = w.in.recordedStateOf(ctx, pool); err != nil {
 		return nil, err
 	}
 	w.Pool, w.Subject = pool.String(), asked
@@ -130,7 +130,7 @@ func (w *walk) made(ctx context.Context, asked Object, pool types.NamespacedName
 
 // ofPool makes the trail of what a pool has now.
 func (w *walk) ofPool(ctx context.Context) (*Result, error) {
-	rec := w.past.rec
+	rec := w.recorded.rec
 	if rec == nil {
 		w.configStep("")
 		return &w.Result, nil
@@ -141,7 +141,7 @@ func (w *walk) ofPool(ctx context.Context) (*Result, error) {
 // ofBareMachine makes the trail of a machine without a node.
 func (w *walk) ofBareMachine(ctx context.Context, m *cluster.Machine) (*Result, error) {
 	step := w.add(w.Subject, Found, "no node of it has joined yet: below is the current configuration of its pool")
-	step.fact("created", stamp(m.CreationTimestamp.Time))
+	step.addDetail("created", formatTime(m.CreationTimestamp.Time))
 	c, err := w.owners(ctx, m)
 	if err != nil || c.Pool.Name == "" {
 		return &w.Result, err
@@ -184,7 +184,7 @@ func (w *walk) setStep(ctx context.Context, obj Object, set lineage.Object) (boo
 	}
 	step := w.add(obj, state, note)
 	if state == Found {
-		step.fact("revision", set.GetAnnotations()[api.AnnotationMDRevision])
+		step.addDetail("revision", set.GetAnnotations()[api.AnnotationMDRevision])
 	}
 	return state == Found, nil
 }
@@ -212,10 +212,10 @@ func (w *walk) poolStep(ctx context.Context, obj Object) (*cluster.MachineDeploy
 	if state != Found && state != Foreign {
 		return nil, nil
 	}
-	step.fact("asks for", asks)
-	step.fact("pinned to", md.Annotations[api.AnnotationVersionPin])
-	step.fact("suspended", md.Annotations[api.AnnotationSuspend])
-	step.fact("revision", md.Annotations[api.AnnotationMDRevision])
+	step.addDetail("asks for", asks)
+	step.addDetail("pinned to", md.Annotations[api.AnnotationVersionPin])
+	step.addDetail("suspended", md.Annotations[api.AnnotationSuspend])
+	step.addDetail("revision", md.Annotations[api.AnnotationMDRevision])
 	return &md, nil
 }
 
@@ -253,24 +253,24 @@ func (w *walk) from(ctx context.Context, m made) (*Result, error) {
 // configStep adds the pool's OperatingSystemConfig, and says whether it is what has a
 // digest. It returns the generation of that digest.
 func (w *walk) configStep(digest string) *lineage.Generation {
-	obj := Object{Kind: "OperatingSystemConfig", Namespace: w.in.Namespace, Name: lineage.NamesOf(w.past.pool).Config}
+	obj := Object{Kind: "OperatingSystemConfig", Namespace: w.in.Namespace, Name: lineage.NamesOf(w.recorded.pool).Config}
 	var last *lineage.Generation
-	for _, g := range w.past.Timeline {
+	for _, g := range w.recorded.Timeline {
 		if g.InputDigest == digest {
 			last = &g
 		}
 	}
-	state, note := w.past.state, w.past.note
-	if w.past.config != nil {
-		obj.UID = w.past.config.UID
+	state, note := w.recorded.state, w.recorded.note
+	if w.recorded.config != nil {
+		obj.UID = w.recorded.config.UID
 	}
-	if state == Found && digest != "" && w.past.rec.Digests.Input != digest {
+	if state == Found && digest != "" && w.recorded.rec.Digests.Input != digest {
 		state, note, obj.UID = Removed, "", ""
-		if current, ok := w.past.Current(); ok {
+		if current, ok := w.recorded.Current(); ok {
 			note = fmt.Sprintf("the pool has %s %s now", current.Profile, current.Version)
 		}
 		if last != nil && !last.Until.IsZero() {
-			note = fmt.Sprintf("it was replaced at %s; %s", stamp(last.Until), note)
+			note = fmt.Sprintf("it was replaced at %s; %s", formatTime(last.Until), note)
 		}
 	}
 	if state == Missing && digest != "" {
@@ -280,19 +280,19 @@ func (w *walk) configStep(digest string) *lineage.Generation {
 	if state == Edited {
 		w.disagree("%s: %s", obj, note)
 	}
-	if osc := w.past.config; osc != nil && state == Found {
+	if osc := w.recorded.config; osc != nil && state == Found {
 		w.configFacts(step, osc)
 	}
 	return last
 }
 
 func (w *walk) configFacts(step *Step, osc *osm.OperatingSystemConfig) {
-	rec := w.past.rec
-	step.fact("version", rec.Version)
-	step.fact("commit", rec.Commit)
-	step.fact("input digest", rec.Digests.Input)
-	step.fact("since", stamp(osc.CreationTimestamp.Time))
-	step.fact("refused", osc.Annotations[api.AnnotationRefused])
+	rec := w.recorded.rec
+	step.addDetail("version", rec.Version)
+	step.addDetail("commit", rec.Commit)
+	step.addDetail("input digest", rec.Digests.Input)
+	step.addDetail("since", formatTime(osc.CreationTimestamp.Time))
+	step.addDetail("refused", osc.Annotations[api.AnnotationRefused])
 	for _, c := range []struct{ key, want string }{
 		{api.AnnotationVersion, rec.Version}, {api.AnnotationCommit, rec.Commit}, {api.AnnotationRepository, rec.Repository}, {api.AnnotationInputDigest, rec.Digests.Input},
 	} {
@@ -306,7 +306,7 @@ func (w *walk) configFacts(step *Step, osc *osm.OperatingSystemConfig) {
 // recordStep adds the archived record of a generation, unless the OperatingSystemConfig has it. It
 // returns nil if there is no record.
 func (w *walk) recordStep(ctx context.Context, m made, g *lineage.Generation) (*render.Record, error) {
-	kept, err := w.in.recordIn(ctx, w.past, w.past.pool, m.digest)
+	kept, err := w.in.recordIn(ctx, w.recorded, w.recorded.pool, m.digest)
 	var none *NotFoundError
 	var edited *EditedError
 	switch {
@@ -318,22 +318,22 @@ func (w *walk) recordStep(ctx context.Context, m made, g *lineage.Generation) (*
 		return nil, nil
 	case errors.As(err, &none):
 		state := Missing
-		if none.Hint == mayNotRead {
+		if none.Hint == noPermission {
 			state = Unreadable
 		}
-		w.add(none.Object, state, cmp.Or(w.past.unread, none.Hint))
+		w.add(none.Object, state, cmp.Or(w.recorded.readError, none.Hint))
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
 	if kept.Config == nil {
 		step := w.add(kept.From, Found, "")
-		step.fact("version", kept.Record.Version)
-		step.fact("commit", kept.Record.Commit)
-		step.fact("input digest", kept.Record.Digests.Input)
+		step.addDetail("version", kept.Record.Version)
+		step.addDetail("commit", kept.Record.Commit)
+		step.addDetail("input digest", kept.Record.Digests.Input)
 		if g != nil {
-			step.fact("since", stamp(g.From))
-			step.fact("until", stamp(g.Until))
+			step.addDetail("since", formatTime(g.From))
+			step.addDetail("until", formatTime(g.Until))
 		}
 	}
 	return &kept.Record, nil
@@ -358,7 +358,7 @@ func (w *walk) compareRecord(m made, rec render.Record) {
 
 // secretSteps adds the pool's two Secrets, of which it reads metadata.
 func (w *walk) secretSteps(ctx context.Context, digest string) error {
-	names := lineage.NamesOf(w.past.pool)
+	names := lineage.NamesOf(w.recorded.pool)
 	for _, name := range []string{names.Bootstrap, names.Provisioning} {
 		secret := kubeclient.Metadata(secretKind)
 		obj := Object{Kind: secretKind.Kind, Namespace: api.NamespaceCloudInitSettings, Name: name}
@@ -373,11 +373,11 @@ func (w *walk) secretSteps(ctx context.Context, digest string) error {
 		case state != Found:
 		case a[api.AnnotationPool] == "":
 			state, note = Foreign, "this controller did not create it"
-		case a[api.AnnotationPool] != w.past.pool.String():
+		case a[api.AnnotationPool] != w.recorded.pool.String():
 			state, note = Foreign, "it belongs to MachineDeployment "+a[api.AnnotationPool]+", whose name and namespace make the same object names"
 		case a[api.AnnotationInputDigest] != digest:
 			state, note = Removed, fmt.Sprintf("it was replaced; the current one is that of %s %s", a[api.AnnotationProfile], a[api.AnnotationVersion])
-			if now, ok := w.past.Current(); ok && now.InputDigest == digest {
+			if now, ok := w.recorded.Current(); ok && now.InputDigest == digest {
 				state, note = Missing, fmt.Sprintf("the document of this configuration is not written yet; machines boot from that of %s %s", a[api.AnnotationProfile], a[api.AnnotationVersion])
 			}
 		default:
@@ -385,9 +385,9 @@ func (w *walk) secretSteps(ctx context.Context, digest string) error {
 		}
 		step := w.add(obj, state, note)
 		if state == Found {
-			step.fact("input digest", a[api.AnnotationInputDigest])
-			step.fact("data digest", a[api.AnnotationDataDigest])
-			step.fact("credentials until", a[api.AnnotationCredentialsExpireAt])
+			step.addDetail("input digest", a[api.AnnotationInputDigest])
+			step.addDetail("data digest", a[api.AnnotationDataDigest])
+			step.addDetail("credentials until", a[api.AnnotationCredentialsExpireAt])
 		}
 	}
 	return nil
@@ -396,11 +396,11 @@ func (w *walk) secretSteps(ctx context.Context, digest string) error {
 // behindOf compares a configuration with what its pool has now.
 func (w *walk) behindOf(digest, profile, version string) *Behind {
 	w.compare = &api.NodeProvenance{Spec: api.NodeProvenanceSpec{Configuration: &api.ProvenanceConfiguration{InputDigest: digest, Profile: profile, Version: version}}}
-	for _, g := range w.past.Timeline {
+	for _, g := range w.recorded.Timeline {
 		if g.InputDigest == digest {
 			w.compare.Spec.Window.Until = metav1.NewTime(g.From)
 		}
 	}
-	w.behind()
+	w.addBehind()
 	return w.Behind
 }

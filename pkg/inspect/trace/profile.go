@@ -34,7 +34,7 @@ func (c Clusters) ProfileTrail(ctx context.Context, key types.NamespacedName, pa
 	w := &walk{in: c, Result: Result{Subject: asked, Object: clean(object)}}
 	var of *api.ProvenanceConfiguration
 	var err error
-	w.Nodes, err = c.born(ctx, page, nil, func(np *api.NodeProvenance) bool {
+	w.Nodes, err = c.nodePage(ctx, page, nil, func(np *api.NodeProvenance) bool {
 		s := np.Spec.Configuration
 		if s == nil || s.Object != object {
 			return false
@@ -65,7 +65,7 @@ func (c Clusters) ProfileTrail(ctx context.Context, key types.NamespacedName, pa
 		// A pool may name the profile, or this one object.
 		return g.Version == w.Version && (g.Profile == w.Profile || g.Profile == key.Name)
 	})
-	w.sayUnread(unread)
+	w.addUnreadable(unread)
 	return &w.Result, err
 }
 
@@ -143,10 +143,10 @@ func (w *walk) profileStep(ctx context.Context, object string) (*osm.OperatingSy
 	obj.UID = osp.UID
 	a := osp.Annotations
 	step := w.add(obj, Found, "")
-	step.fact("version", osp.Spec.Version)
-	step.fact("digest", digest)
-	step.fact("overlay on", a[api.AnnotationBase])
-	step.fact("whose commit is", a[api.AnnotationBaseCommit])
+	step.addDetail("version", osp.Spec.Version)
+	step.addDetail("digest", digest)
+	step.addDetail("overlay on", a[api.AnnotationBase])
+	step.addDetail("whose commit is", a[api.AnnotationBaseCommit])
 	applied := a[api.AnnotationAppliedBy] // by Flux or Argo CD, which edit it in place
 	managed := a[api.AnnotationDigest] != "" && applied == ""
 	switch {
@@ -233,11 +233,11 @@ func (w *walk) sourceStep(ctx context.Context, osp *osm.OperatingSystemProfile) 
 }
 
 func (w *walk) sourceFacts(step *Step, ps *api.ProfileSource) {
-	step.fact("repository", repositoryOf(ps))
-	step.fact("revision", ps.Status.Revision)
+	step.addDetail("repository", repositoryOf(ps))
+	step.addDetail("revision", ps.Status.Revision)
 	for _, kind := range []string{"Ready", api.SourceVerifiedCondition} {
 		if c := apimeta.FindStatusCondition(ps.Status.Conditions, kind); c != nil {
-			step.fact(strings.ToLower(kind[:1])+kind[1:], string(c.Status)+" "+c.Reason)
+			step.addDetail(strings.ToLower(kind[:1])+kind[1:], string(c.Status)+" "+c.Reason)
 		}
 	}
 	for _, e := range ps.Status.Profiles {
@@ -246,7 +246,7 @@ func (w *walk) sourceFacts(step *Step, ps *api.ProfileSource) {
 			if e.Removed {
 				current += ", which left the repository"
 			}
-			step.fact("current", current)
+			step.addDetail("current", current)
 		}
 	}
 	if repository := repositoryOf(ps); w.Commit != nil && repository != "" && !githost.Same(repository, w.Commit.Repository) && repository != w.Commit.Repository {

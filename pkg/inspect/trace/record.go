@@ -38,7 +38,7 @@ func (e *EditedError) Error() string { return fmt.Sprintf("%s was edited: %s", e
 // pool's OperatingSystemConfig or from the archive. The error is a *NotFoundError where
 // there is none, and an *EditedError where what there is does not have that digest.
 func (c Clusters) Record(ctx context.Context, pool types.NamespacedName, inputDigest string) (*StoredRecord, error) {
-	past, err := c.pastOf(ctx, pool)
+	past, err := c.recordedStateOf(ctx, pool)
 	if err != nil {
 		return nil, err
 	}
@@ -147,16 +147,16 @@ type recordedState struct {
 	rec    *render.Record // of config; nil for none
 	edited bool           // config has a record that was edited
 	lineage.Timeline
-	// unread is the reason why archived records cannot be read, or "".
-	unread string
+	// readError is the reason why archived records cannot be read, or "".
+	readError string
 }
 
 func (p *recordedState) object() Object {
 	return Object{Kind: "OperatingSystemConfig", Namespace: p.config.Namespace, Name: p.config.Name, UID: p.config.UID}
 }
 
-// pastOf reads the configuration of a pool, and its archived records without their data.
-func (c Clusters) pastOf(ctx context.Context, pool types.NamespacedName) (*recordedState, error) {
+// recordedStateOf reads the configuration of a pool, and its archived records without their data.
+func (c Clusters) recordedStateOf(ctx context.Context, pool types.NamespacedName) (*recordedState, error) {
 	p := &recordedState{pool: pool}
 	var osc osm.OperatingSystemConfig
 	key := types.NamespacedName{Namespace: c.Namespace, Name: lineage.NamesOf(pool).Config}
@@ -183,7 +183,7 @@ func (c Clusters) pastOf(ctx context.Context, pool types.NamespacedName) (*recor
 		return nil, err
 	}
 	if state != Found {
-		p.unread = "the archived records of the pool: " + note
+		p.readError = "the archived records of the pool: " + note
 	}
 	var own client.Object
 	if p.rec != nil {

@@ -112,13 +112,13 @@ type Step struct {
 	State State `json:"state"`
 	// Note says what there is to say about the state; empty for none.
 	Note string `json:"note,omitempty"`
-	// Facts about it, in an order for people.
-	Facts []Fact `json:"facts,omitempty"`
+	// Details about it, in an order for people.
+	Details []Detail `json:"facts,omitempty"`
 }
 
-// Fact returns the value of a fact, "" for none.
-func (s *Step) Fact(name string) string {
-	for _, f := range s.Facts {
+// Detail returns the value of a fact, "" for none.
+func (s *Step) Detail(name string) string {
+	for _, f := range s.Details {
 		if f.Name == name {
 			return f.Value
 		}
@@ -126,8 +126,8 @@ func (s *Step) Fact(name string) string {
 	return ""
 }
 
-// Fact is something an object says.
-type Fact struct {
+// Detail is something an object says.
+type Detail struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
@@ -282,9 +282,9 @@ func (t *Result) add(obj Object, state State, note string) *Step {
 	return &t.Steps[len(t.Steps)-1]
 }
 
-// fact adds a fact, unless it is empty.
-func (s *Step) fact(name, value string) {
+// addDetail adds a fact, unless it is empty.
+func (s *Step) addDetail(name, value string) {
 	if value != "" {
-		s.Facts = append(s.Facts, Fact{Name: name, Value: clean(value)})
+		s.Details = append(s.Details, Detail{Name: name, Value: clean(value)})
 	}
 }

@@ -51,7 +51,7 @@ func (c Clusters) profileVersions(ctx context.Context, key types.NamespacedName,
 	if err != nil {
 		return nil, err
 	}
-	if err := w.offered(ctx, key, sources, known); err != nil {
+	if err := w.addOffered(ctx, key, sources, known); err != nil {
 		return nil, err
 	}
 	if key.Namespace == c.Namespace { // what pools and nodes remember names no namespace
@@ -93,9 +93,9 @@ func (w *walk) versionObjects(ctx context.Context, key types.NamespacedName, kno
 	return sources, others, err
 }
 
-// offered adds the ProfileSources that offer a profile, or made objects of it, and says
+// addOffered adds the ProfileSources that offer a profile, or made objects of it, and says
 // which version is current.
-func (w *walk) offered(ctx context.Context, key types.NamespacedName, made map[string]bool, known func(string) *ProfileVersion) error {
+func (w *walk) addOffered(ctx context.Context, key types.NamespacedName, made map[string]bool, known func(string) *ProfileVersion) error {
 	state, note, err := List(ctx, w.in.Management, of[api.ProfileSourceList], func(page *api.ProfileSourceList) error {
 		for i := range page.Items {
 			ps := &page.Items[i]
@@ -126,7 +126,7 @@ func (w *walk) versionUses(ctx context.Context, name string, page Page, known fu
 	if err != nil {
 		return err
 	}
-	w.sayUnread(unread)
+	w.addUnreadable(unread)
 	for _, use := range w.Pools {
 		v := known(use.Version)
 		v.Commit = cmp.Or(v.Commit, use.Commit)
@@ -134,7 +134,7 @@ func (w *walk) versionUses(ctx context.Context, name string, page Page, known fu
 			v.Pools++
 		}
 	}
-	w.Nodes, err = w.in.born(ctx, page, nil, func(np *api.NodeProvenance) bool {
+	w.Nodes, err = w.in.nodePage(ctx, page, nil, func(np *api.NodeProvenance) bool {
 		s := np.Spec.Configuration
 		if s == nil || s.Profile != name {
 			return false
@@ -152,7 +152,7 @@ func (w *walk) versionUses(ctx context.Context, name string, page Page, known fu
 // noProfile says that there is neither an object nor a profile of a name.
 func (w *walk) noProfile(key types.NamespacedName, others map[string]bool) error {
 	const most = 20 // names that a line still holds
-	hints := w.unread()
+	hints := w.unreadable()
 	names := slices.Sorted(maps.Keys(others))
 	if len(names) > most {
 		names = append(names[:most:most], "...")
@@ -170,8 +170,8 @@ func joinedNote(note, more string) string {
 	return note + ", so " + more
 }
 
-// unread is what could not be read, each with the reason.
-func (w *walk) unread() (out []string) {
+// unreadable is what could not be read, each with the reason.
+func (w *walk) unreadable() (out []string) {
 	for _, s := range w.Steps {
 		if s.State == Unreadable {
 			out = append(out, clean(s.Kind+"s: "+s.Note))

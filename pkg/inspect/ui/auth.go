@@ -43,13 +43,13 @@ const (
 	// API server a TokenReview, an accepted one two requests, and those for namespaces.
 	reviewRate, reviewBurst = 10, 50 // per second, at once
 	// How long a decision about a token is cached: a revoked token is accepted for this time.
-	allowedFor = time.Minute
-	refusedFor = 10 * time.Second
+	allowedFor  = time.Minute
+	rejectedFor = 10 * time.Second
 )
 
-// Guard admits users with a token of the cluster for Audience and permission to get
+// Authorizer admits users with a token of the cluster for Audience and permission to get
 // RightPath. The API server or a cached decision reviews each request.
-type Guard struct {
+type Authorizer struct {
 	// Client creates TokenReviews and SubjectAccessReviews.
 	Client client.Client
 	Clock  clock.PassiveClock
@@ -70,7 +70,7 @@ type decision struct {
 // Viewer is an admitted user. Their permissions are reviewed once for each namespace, and
 // cached with the decision about their token.
 type Viewer struct {
-	guard *Guard
+	guard *Authorizer
 	user  authenticationv1.UserInfo
 
 	mu   sync.Mutex
@@ -80,7 +80,7 @@ type Viewer struct {
 // Admit returns 200 and the viewer for an admitted request, 401 without a valid token, 403
 // if the user lacks permission, and 429 if too many unknown tokens arrive. An error means
 // that the API server gave no answer.
-func (g *Guard) Admit(ctx context.Context, r *http.Request) (int, *Viewer, error) {
+func (g *Authorizer) Admit(ctx context.Context, r *http.Request) (int, *Viewer, error) {
 	token := tokenOf(r)
 	if token == "" || len(token) > maxToken {
 		return http.StatusUnauthorized, nil, nil
@@ -91,7 +91,7 @@ func (g *Guard) Admit(ctx context.Context, r *http.Request) (int, *Viewer, error
 		g.rate = rate.NewLimiter(reviewRate, reviewBurst)
 	})
 	key := sha256.Sum256([]byte(token))
-	if d, ok := g.known(key); ok {
+	if d, ok := g.cached(key); ok {
 		return d.status, d.viewer, nil
 	}
 	if !g.rate.AllowN(g.Clock.Now(), 1) {
@@ -110,7 +110,7 @@ func (g *Guard) Admit(ctx context.Context, r *http.Request) (int, *Viewer, error
 }
 
 // inSlot sends a review when fewer than maxReviews are running.
-func (g *Guard) inSlot(ctx context.Context, ask func(context.Context) error) error {
+func (g *Authorizer) inSlot(ctx context.Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, reviewTime)
 	defer cancel()
 	if err := g.slots.Acquire(ctx, 1); err != nil {
@@ -133,7 +133,7 @@ func tokenOf(r *http.Request) string {
 	return strings.TrimSpace(token)
 }
 
-func (g *Guard) known(key [sha256.Size]byte) (decision, bool) {
+func (g *Authorizer) cached(key [sha256.Size]byte) (decision, bool) {
 	kept, ok := g.decisions.Get(key)
 	if !ok {
 		return decision{}, false
@@ -142,8 +142,8 @@ func (g *Guard) known(key [sha256.Size]byte) (decision, bool) {
 	return d, g.Clock.Now().Before(d.until)
 }
 
-func (g *Guard) remember(key [sha256.Size]byte, d decision) {
-	life := refusedFor
+func (g *Authorizer) remember(key [sha256.Size]byte, d decision) {
+	life := rejectedFor
 	if d.status == http.StatusOK {
 		life = allowedFor
 	}
@@ -151,7 +151,7 @@ func (g *Guard) remember(key [sha256.Size]byte, d decision) {
 	g.decisions.Add(key, d)
 }
 
-func (g *Guard) review(ctx context.Context, token string) (int, *Viewer, error) {
+func (g *Authorizer) review(ctx context.Context, token string) (int, *Viewer, error) {
 	who := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{Audience}}}
 	if err := g.Client.Create(ctx, who); err != nil {
 		return 0, nil, fmt.Errorf("creating a TokenReview: %w", err)
@@ -161,7 +161,7 @@ func (g *Guard) review(ctx context.Context, token string) (int, *Viewer, error) 
 		return http.StatusUnauthorized, nil, nil
 	}
 	v := &Viewer{guard: g, user: who.Status.User, said: map[authorizationv1.ResourceAttributes]bool{}}
-	may, err := v.ask(ctx, authorizationv1.SubjectAccessReviewSpec{NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: RightPath, Verb: "get"}})
+	may, err := v.review(ctx, authorizationv1.SubjectAccessReviewSpec{NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: RightPath, Verb: "get"}})
 	if err != nil {
 		return 0, nil, err
 	}
@@ -171,8 +171,8 @@ func (g *Guard) review(ctx context.Context, token string) (int, *Viewer, error) 
 	return http.StatusOK, v, nil
 }
 
-// ask asks the API server whether a viewer has a permission.
-func (v *Viewer) ask(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (bool, error) {
+// review asks the API server whether a viewer has a permission.
+func (v *Viewer) review(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (bool, error) {
 	spec.User, spec.UID, spec.Groups, spec.Extra = v.user.Username, v.user.UID, v.user.Groups, map[string]authorizationv1.ExtraValue{}
 	for k, values := range v.user.Extra {
 		spec.Extra[k] = authorizationv1.ExtraValue(values)
@@ -193,7 +193,7 @@ func (v *Viewer) may(ctx context.Context, a authorizationv1.ResourceAttributes) 
 		return allowed, nil
 	}
 	err := v.guard.inSlot(ctx, func(ctx context.Context) (err error) {
-		allowed, err = v.ask(ctx, authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: &a})
+		allowed, err = v.review(ctx, authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: &a})
 		return err
 	})
 	if err != nil {

@@ -84,7 +84,7 @@ func TestGuard(t *testing.T) {
 	cl, ns := c.Client(t), c.Namespace(t)
 	allowed, stranger := tokenFor(t, cl, ns, "auditor"), tokenFor(t, cl, ns, "stranger")
 	reader(t, c, cl, ns, "auditor")
-	g := &Guard{Client: cl, Clock: clocktesting.NewFakeClock(time.Now())}
+	g := &Authorizer{Client: cl, Clock: clocktesting.NewFakeClock(time.Now())}
 	status := func(r *http.Request) int {
 		t.Helper()
 		s, _, err := g.Admit(t.Context(), r)
@@ -134,7 +134,7 @@ func TestGuardWantsAudiences(t *testing.T) {
 		return err
 	}})
 	for want, by := range map[int]client.Client{http.StatusOK: cl, http.StatusUnauthorized: without} {
-		g := &Guard{Client: by, Clock: clocktesting.NewFakeClock(time.Now())}
+		g := &Authorizer{Client: by, Clock: clocktesting.NewFakeClock(time.Now())}
 		if got, _, err := g.Admit(t.Context(), bearer(allowed)); err != nil || got != want {
 			t.Errorf("got %d, want %d: %v", got, want, err)
 		}
@@ -154,7 +154,7 @@ func TestGuardRemembers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &Guard{Client: counted, Clock: clock}
+	g := &Authorizer{Client: counted, Clock: clock}
 	status := func(r *http.Request) int {
 		t.Helper()
 		s, _, err := g.Admit(t.Context(), r)
@@ -215,7 +215,7 @@ func TestGuardRate(t *testing.T) {
 	allowed := tokenFor(t, cl, ns, "auditor")
 	reader(t, c, cl, ns, "auditor")
 	clock := clocktesting.NewFakeClock(time.Now())
-	g := &Guard{Client: cl, Clock: clock}
+	g := &Authorizer{Client: cl, Clock: clock}
 	status := func(token string) int {
 		t.Helper()
 		s, _, err := g.Admit(t.Context(), bearer(token))
@@ -243,7 +243,7 @@ func TestGuardRate(t *testing.T) {
 // If the API server is unreachable nobody is admitted, and the next request asks it again.
 func TestGuardWithoutAPIServer(t *testing.T) {
 	c := cluster.Shared(t)
-	g := &Guard{Client: c.Client(t), Clock: clocktesting.NewFakeClock(time.Now())}
+	g := &Authorizer{Client: c.Client(t), Clock: clocktesting.NewFakeClock(time.Now())}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if s, _, err := g.Admit(ctx, bearer("abcdef")); err == nil || s != 0 {

@@ -51,10 +51,10 @@ func BenchmarkPages(b *testing.B) {
 	b.Run("facts", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			NewFacts(noon, o)
+			NewModel(noon, o)
 		}
 	})
-	f := NewFacts(noon, o)
+	f := NewModel(noon, o)
 	for name, view := range map[string]func() shown{
 		"fleet":    func() shown { return shown{"", "fleet", ViewFleet(f, Filter{}, 1)} },
 		"filtered": func() shown { return shown{"", "fleet", ViewFleet(f, Filter{Query: "pool-17", State: "Behind"}, 1)} },

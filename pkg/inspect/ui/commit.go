@@ -138,7 +138,7 @@ func ViewCommit(f *Model, id, pool string, page int) (Commit, bool) {
 	v.Rotations = v.Rotations[:min(len(v.Rotations), maxRotations)]
 	var born []*node
 	for _, n := range f.nodes {
-		if n.gen != nil && bornOf(n, id) {
+		if n.gen != nil && isProvisionedFrom(n, id) {
 			born = append(born, n)
 		}
 	}
@@ -163,9 +163,9 @@ func (v *Commit) describe(c *commit) {
 	}
 }
 
-// bornOf reports whether a node was provisioned from a version that a commit introduced, or
+// isProvisionedFrom reports whether a node was provisioned from a version that a commit introduced, or
 // one that it made current again.
-func bornOf(n *node, id string) bool {
+func isProvisionedFrom(n *node, id string) bool {
 	if n.gen.commit == id || n.gen.change == id {
 		return true
 	}

@@ -13,7 +13,7 @@ import (
 
 // What a commit introduced, wrote or made current again, and which pools have it.
 func TestCommit(t *testing.T) {
-	f := NewFacts(noon, world())
+	f := NewModel(noon, world())
 	for name, c := range map[string]struct {
 		id        string
 		profiles  string
@@ -58,7 +58,7 @@ func TestCommit(t *testing.T) {
 func TestResolve(t *testing.T) {
 	o := world()
 	o.Profiles = append(o.Profiles, profileMeta("osp-batch", "v1.0.0", "1a1a9999"+strings.Repeat("0", 32), "", "", day))
-	f := NewFacts(noon, o)
+	f := NewModel(noon, o)
 	for id, want := range map[string]string{first: first, second[:7]: second, "1a1": "", "1a1a": "", "1a1a1": first, "ffff": "", "": ""} {
 		if got := f.Resolve(id); got != want {
 			t.Errorf("%q is %q, want %q", id, got, want)
@@ -68,7 +68,7 @@ func TestResolve(t *testing.T) {
 
 // The page of a commit with a hundred pools compares the files of the requested one.
 func TestRenderedPool(t *testing.T) {
-	f := NewFacts(noon, world())
+	f := NewModel(noon, world())
 	for pool, want := range map[string]string{"": "shop/web-eu", "shop/web-us": "shop/web-us", "shop/nothing": "shop/web-eu"} {
 		v, _ := ViewCommit(f, first, pool, 1)
 		if v.Rendered == nil || v.Rendered.Pool != want {

@@ -14,9 +14,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// Trails traces objects to their commit, and reads the inputs for rendering a generation
+// Tracer traces objects to their commit, and reads the inputs for rendering a generation
 // again with placeholders.
-type Trails interface {
+type Tracer interface {
 	Node(ctx context.Context, name string) (*trace.Result, error)
 	Provenance(ctx context.Context, name string) (*trace.Result, error)
 	Profile(ctx context.Context, object string) (*osm.OperatingSystemProfile, string, error)

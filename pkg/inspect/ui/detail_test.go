@@ -23,7 +23,7 @@ import (
 
 // kept are generations and profiles as in a cluster.
 type kept struct {
-	Trails
+	Tracer
 
 	inputs map[string]render.Input
 	trail  *trace.Result
@@ -182,7 +182,7 @@ func TestCompareBounded(t *testing.T) {
 
 // stored are profiles by "namespace/name".
 type stored struct {
-	Trails
+	Tracer
 
 	specs map[string]osm.OperatingSystemProfileSpec
 }

@@ -34,7 +34,7 @@ type Model struct {
 
 // only returns the facts that a viewer of some namespaces sees.
 func (f *Model) only(sees func(namespace string) bool) *Model {
-	return NewFacts(f.At, f.objects.only(sees))
+	return NewModel(f.At, f.objects.only(sees))
 }
 
 // origin is the source of a version of a profile, according to its object.
@@ -98,8 +98,8 @@ type commit struct {
 	configurations []*configuration // with these origins
 }
 
-// NewFacts combines objects to facts.
-func NewFacts(at time.Time, o Objects) *Model {
+// NewModel combines objects to facts.
+func NewModel(at time.Time, o Objects) *Model {
 	f := &Model{
 		At: at, sources: slices.Clone(o.Sources), unread: o.Unread, pools: map[string]*pool{},
 		origins: map[originKey]*origin{}, configurations: map[string]*configuration{}, commits: map[string]*commit{},
@@ -127,7 +127,7 @@ func NewFacts(at time.Time, o Objects) *Model {
 		f.setState(&o.Pools[i])
 	}
 	for i := range o.Configs {
-		f.refuse(&o.Configs[i])
+		f.addRejected(&o.Configs[i])
 	}
 	f.sort()
 	return f
@@ -298,7 +298,7 @@ func (f *Model) setState(md *metav1.ObjectMeta) {
 
 // setRolloutState checks whether the wave of a pool has begun.
 func (f *Model) setRolloutState(p *pool, md *metav1.ObjectMeta) {
-	from := selection.OfferedBy(f.sources, p.profile)
+	from := selection.SourcesOffering(f.sources, p.profile)
 	for i := range f.sources {
 		ps := &f.sources[i]
 		if ps.Name != from || !ps.Gated() {
@@ -317,9 +317,9 @@ func (f *Model) setRolloutState(p *pool, md *metav1.ObjectMeta) {
 	}
 }
 
-// refuse marks the pool whose last-good configuration is retained because a newer one was
+// addRejected marks the pool whose last-good configuration is retained because a newer one was
 // rejected.
-func (f *Model) refuse(osc *osm.OperatingSystemConfig) {
+func (f *Model) addRejected(osc *osm.OperatingSystemConfig) {
 	p := f.pools[osc.Annotations[api.AnnotationPool]]
 	refused := osc.Annotations[api.AnnotationRefused]
 	if p == nil || p.gone || refused == "" {

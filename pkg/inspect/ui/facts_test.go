@@ -118,7 +118,7 @@ func configOf(pool, version, commit, digest string, created metav1.Time, uid typ
 }
 
 func TestFleet(t *testing.T) {
-	f := NewFacts(noon, world())
+	f := NewModel(noon, world())
 	v := ViewFleet(f, Filter{}, 1)
 	if diff := cmp.Diff(Counts{Total: 6, Current: 2, Behind: 2, Unknown: 2, Disputed: 1, Gone: 1}, v.Nodes); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
@@ -191,7 +191,7 @@ func TestStates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := world()
 			c.with(&o)
-			p := NewFacts(noon, o).pools["shop/web-eu"]
+			p := NewModel(noon, o).pools["shop/web-eu"]
 			if p.state != c.state || !strings.Contains(p.why, c.why) || c.why == "" && p.why != "" {
 				t.Errorf("it is %s: %s", p.state, p.why)
 			}
@@ -208,7 +208,7 @@ func TestNotices(t *testing.T) {
 	}
 	o.Sources[0].Status.Rollouts = []api.RolloutStatus{{Profile: "osp-web", RolloutVersion: api.RolloutVersion{Version: "v1.2.0", Commit: third}, Wave: 3, Held: true, Reason: "MachinesNotJoined", Message: "2 machines"}}
 	var got []string
-	for _, n := range ViewFleet(NewFacts(noon, o), Filter{}, 1).Notices {
+	for _, n := range ViewFleet(NewModel(noon, o), Filter{}, 1).Notices {
 		got = append(got, n.State+": "+n.What+": "+n.Reason)
 	}
 	want := []string{
@@ -222,7 +222,7 @@ func TestNotices(t *testing.T) {
 }
 
 func TestPool(t *testing.T) {
-	f := NewFacts(noon, world())
+	f := NewModel(noon, world())
 	if _, ok := ViewPool(f, "shop/nothing", 1); ok {
 		t.Error("there is a page of a pool that nobody knows")
 	}

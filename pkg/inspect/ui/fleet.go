@@ -114,7 +114,7 @@ func ViewFleet(f *Model, filter Filter, page int) Fleet {
 		if p.state != Gone {
 			v.Pools++
 		}
-		if filter.takes(p, c) {
+		if filter.matches(p, c) {
 			fit = append(fit, p)
 		}
 	}
@@ -130,8 +130,8 @@ func ViewFleet(f *Model, filter Filter, page int) Fleet {
 // behindState selects pools with nodes that are behind, whatever the pool's own state is.
 const behindState = "Behind"
 
-// takes reports whether a pool matches the filter.
-func (f Filter) takes(p *pool, c Counts) bool {
+// matches reports whether a pool matches the filter.
+func (f Filter) matches(p *pool, c Counts) bool {
 	switch {
 	case f.State == "" || strings.EqualFold(f.State, string(p.state)):
 	case strings.EqualFold(f.State, behindState) && c.Behind > 0:

@@ -57,11 +57,11 @@ func TestHistoryFollowsReplacements(t *testing.T) {
 		o := rotated([3]types.UID{names[order[0]], names[order[1]], names[order[2]]})
 		for range 2 {
 			slices.Reverse(o.Records)
-			f := NewFacts(noon, o)
+			f := NewModel(noon, o)
 			v, _ := ViewPool(f, "shop/web", 1)
 			var periods []string
 			for _, c := range v.Configurations {
-				periods = append(periods, fmt.Sprintf("%s %s..%s %v", c.Version, stamp(c.From), stamp(c.Until), c.Current))
+				periods = append(periods, fmt.Sprintf("%s %s..%s %v", c.Version, formatTime(c.From), formatTime(c.Until), c.Current))
 			}
 			want := []string{
 				"v1.2.0 2026-03-03 12:00:00 UTC.. true",

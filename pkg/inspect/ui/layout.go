@@ -118,13 +118,13 @@ var functions = template.FuncMap{
 	"commitLink": commitLink,
 	"nodeLink":   nodeLink,
 	"searchLink": searchLink,
-	"stamp":      stamp,
+	"stamp":      formatTime,
 	"machine":    func(t any) string { return timeOf(t).UTC().Format(time.RFC3339) },
 	"known":      func(t any) bool { return !timeOf(t).IsZero() },
 	"age":        func(from any, to time.Time) string { return age(timeOf(from), to) },
 	"bars":       bars,
 	"pages":      func(p Paging) bool { return p.Of > 1 },
-	"turn":       turn,
+	"turn":       pageURL,
 	"plural":     plural,
 	"lower":      strings.ToLower,
 	"percent":    percent,
@@ -156,7 +156,7 @@ func timeOf(v any) time.Time {
 	return time.Time{}
 }
 
-func stamp(v any) string {
+func formatTime(v any) string {
 	t := timeOf(v)
 	if t.IsZero() {
 		return ""
@@ -231,8 +231,8 @@ func bars(shares []VersionShare) []Bar {
 	return out
 }
 
-// turn returns the address of another page of a list.
-func turn(here string, page int) string {
+// pageURL returns the address of another page of a list.
+func pageURL(here string, page int) string {
 	u, err := url.ParseRequestURI(here)
 	if err != nil {
 		return "?page=" + strconv.Itoa(page)

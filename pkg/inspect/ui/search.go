@@ -61,13 +61,13 @@ func ViewSearch(f *Model, query string, page int) Search {
 	v.Commits = f.findCommits(words, nodes)
 	v.Profiles = f.findProfiles(words, nodes)
 	for _, p := range f.order {
-		if len(v.Pools) < maxFound && holds(words, p.key(), p.profile) {
+		if len(v.Pools) < maxFound && containsAll(words, p.key(), p.profile) {
 			v.Pools = append(v.Pools, rowOf(p))
 		}
 	}
 	var fit []*node
 	for _, n := range f.nodes {
-		if holds(words, n.Node, n.Pool, n.Profile, n.Version, n.Record) || begins(words, n.Commit) || n.gen != nil && begins(words, n.gen.change) || holds(words, authorOf(n.gen)) {
+		if containsAll(words, n.Node, n.Pool, n.Profile, n.Version, n.Record) || begins(words, n.Commit) || n.gen != nil && begins(words, n.gen.change) || containsAll(words, authorOf(n.gen)) {
 			fit = append(fit, n)
 		}
 	}
@@ -83,8 +83,8 @@ func authorOf(g *configuration) string {
 	return g.origin.Author
 }
 
-// holds reports whether every word is in one of the texts.
-func holds(words []string, texts ...string) bool {
+// containsAll reports whether every word is in one of the texts.
+func containsAll(words []string, texts ...string) bool {
 	for _, w := range words {
 		if !slices.ContainsFunc(texts, func(t string) bool { return t != "" && strings.Contains(strings.ToLower(t), w) }) {
 			return false
@@ -121,7 +121,7 @@ func (f *Model) findCommits(words []string, nodes map[originKey]int) []CommitRow
 			row.Author = cmp.Or(row.Author, or.Author)
 			row.CommittedAt = max(row.CommittedAt, or.CommittedAt)
 		}
-		if begins(words, id) || row.Author != "" && holds(words, row.Author) {
+		if begins(words, id) || row.Author != "" && containsAll(words, row.Author) {
 			slices.Sort(row.Versions)
 			row.Versions = slices.Compact(row.Versions)
 			out = append(out, row)
@@ -136,7 +136,7 @@ func (f *Model) findCommits(words []string, nodes map[originKey]int) []CommitRow
 func (f *Model) findProfiles(words []string, nodes map[originKey]int) []ProfileRow {
 	out := []ProfileRow{}
 	for key, or := range f.origins {
-		if holds(words, or.Profile, or.Version, or.Source, or.Object) {
+		if containsAll(words, or.Profile, or.Version, or.Source, or.Object) {
 			out = append(out, profileRow(or, nodes[key]))
 		}
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 func TestSearch(t *testing.T) {
-	f := NewFacts(noon, world())
+	f := NewModel(noon, world())
 	for query, want := range map[string]string{
 		"eu-2":           "0 commits 0 profiles 0 pools: eu-2",
 		"web-us":         "0 commits 0 profiles 1 pools: us-1",

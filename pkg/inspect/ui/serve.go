@@ -24,7 +24,7 @@ type Server struct {
 	// Snapshots provides the facts for most pages.
 	Snapshots *Snapshots
 	// Trails reads the details for the pages of one node and one commit.
-	Trails Trails
+	Trails Tracer
 	// Verifier verifies a node on request; nil disables it.
 	Verifier Verifier
 	// Hosts are the kinds of repository hosts, for links to commits.
@@ -32,7 +32,7 @@ type Server struct {
 	Clock clock.PassiveClock
 	// Guard admits users. Nil admits everyone who can reach the address, which must then be on
 	// loopback.
-	Guard *Guard
+	Guard *Authorizer
 	// Version of the program, for the footer.
 	Version string
 

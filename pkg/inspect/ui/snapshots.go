@@ -74,7 +74,7 @@ func (s *Snapshots) read(ctx context.Context, r *reading, now time.Time) {
 	defer cancel()
 	objects, err := s.Read(ctx)
 	if err == nil {
-		r.facts = NewFacts(now, objects)
+		r.facts = NewModel(now, objects)
 		r.facts.objects = objects
 	}
 	r.err = err

@@ -19,9 +19,9 @@ type Verifier interface {
 
 // Bounds of concurrent verifications and of their cache.
 const (
-	verifyTime = 90 * time.Second
-	verifyKept = 10 * time.Minute
-	maxKept    = 256
+	verifyTime      = 90 * time.Second
+	verifyCacheTime = 10 * time.Minute
+	maxCached       = 256
 )
 
 // verifying caches verifications.
@@ -47,10 +47,10 @@ func (s *Server) verification(ctx context.Context, name string, t *trace.Result,
 	v := &s.verifying
 	v.once.Do(func() {
 		v.running = semaphore.NewWeighted(1)
-		v.cache = lru.New(maxKept)
+		v.cache = lru.New(maxCached)
 	})
 	if !now {
-		if have, ok := v.cache.Get(key); ok && s.Clock.Since(have.(*Verification).At) <= verifyKept {
+		if have, ok := v.cache.Get(key); ok && s.Clock.Since(have.(*Verification).At) <= verifyCacheTime {
 			return have.(*Verification)
 		}
 		return nil

@@ -197,7 +197,7 @@ func TestNodeThatIsThere(t *testing.T) {
 func TestHostileNames(t *testing.T) {
 	const evil = "x\x1b[31m\nverdict: agrees"
 	s := newScene(t)
-	s.v.Given, s.v.FollowedOnly = nil, true
+	s.v.Repository, s.v.FollowedOnly = nil, true
 	np := s.provenance("one")
 	s.e.Leave(np, clusterfixture.At(50))
 	np.Spec.Node.Name = evil

@@ -152,7 +152,7 @@ func (v *Verifier) generationOf(ctx context.Context, pool types.NamespacedName, 
 }
 
 // alike finds the records of a pool that match a NodeProvenance in all but the digest.
-func (v *Verifier) alike(ctx context.Context, s *subject) ([]string, error) {
+func (v *Verifier) alike(ctx context.Context, s *target) ([]string, error) {
 	c := s.node.Spec.Configuration
 	says := func(r render.Record) bool {
 		return r.Commit == c.Commit && r.Version == c.Version && r.ObjectDigest == c.ProfileDigest
@@ -184,7 +184,7 @@ func (v *Verifier) alike(ctx context.Context, s *subject) ([]string, error) {
 
 // surroundings reads the other objects that prove the origin of a subject: the profile's
 // object, the source that created it, and the pool.
-func (v *Verifier) surroundings(ctx context.Context, s *subject) error {
+func (v *Verifier) surroundings(ctx context.Context, s *target) error {
 	at := lineage.ProfileKey(v.Namespace, s.claim().object)
 	var osp osm.OperatingSystemProfile
 	found, err := kubeclient.Find(ctx, v.Management, at, &osp)
@@ -209,7 +209,7 @@ func (v *Verifier) surroundings(ctx context.Context, s *subject) error {
 
 // sourceOf finds the ProfileSource of a profile: the one that its object names, otherwise
 // one with the same repository.
-func (v *Verifier) sourceOf(ctx context.Context, namespace string, s *subject) (*api.ProfileSource, error) {
+func (v *Verifier) sourceOf(ctx context.Context, namespace string, s *target) (*api.ProfileSource, error) {
 	var list api.ProfileSourceList
 	if err := v.Management.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("listing ProfileSources: %w", err)

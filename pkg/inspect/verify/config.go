@@ -13,7 +13,7 @@ import (
 
 // outputs renders again and compares the results: the digests in the record, the
 // configuration, and the Secrets of the pool if they are of this generation.
-func (v *Verifier) outputs(ctx context.Context, s *subject, from *origin, settings []byte) ([]Check, error) {
+func (v *Verifier) outputs(ctx context.Context, s *target, from *origin, settings []byte) ([]Check, error) {
 	check := Check{Thing: ThingOSC, Name: "OperatingSystemConfig " + v.Namespace + "/" + lineage.NamesOf(s.pool).Config}
 	if s.gen.osc == nil {
 		check = check.skipped("the pool has another configuration now, and other Secrets")
@@ -22,7 +22,7 @@ func (v *Verifier) outputs(ctx context.Context, s *subject, from *origin, settin
 	if why != "" {
 		checks := []Check{{Thing: ThingRecord, Name: s.gen.name(), Result: Unproven, Note: "cannot render for comparison: " + why}}
 		if s.gen.osc != nil {
-			checks = append(checks, s.annotatedOnly(check, why))
+			checks = append(checks, s.compareAnnotations(check, why))
 		}
 		return checks, nil
 	}
@@ -49,7 +49,7 @@ type rendering struct {
 }
 
 // render renders the recorded inputs. The second result says why that is impossible.
-func (v *Verifier) render(s *subject, from *origin, settings []byte) (*rendering, string) {
+func (v *Verifier) render(s *target, from *origin, settings []byte) (*rendering, string) {
 	rec := s.gen.record
 	spec := s.content(from)
 	switch {
@@ -80,7 +80,7 @@ func (v *Verifier) render(s *subject, from *origin, settings []byte) (*rendering
 
 // checkConfig compares a configuration with the rendering, and its annotations with the
 // record.
-func (s *subject) checkConfig(check Check, r *rendering) Check {
+func (s *target) checkConfig(check Check, r *rendering) Check {
 	osc := s.gen.osc
 	if d := compareValues("spec", canonical(r.out.OSC), canonical(osc.Spec)); d != nil {
 		return check.with(d)
@@ -90,9 +90,9 @@ func (s *subject) checkConfig(check Check, r *rendering) Check {
 	return check.with(firstOf(fields...))
 }
 
-// annotatedOnly compares the annotations, for a configuration that cannot be rendered
+// compareAnnotations compares the annotations, for a configuration that cannot be rendered
 // again.
-func (s *subject) annotatedOnly(check Check, why string) Check {
+func (s *target) compareAnnotations(check Check, why string) Check {
 	if s.gen.sound() {
 		if d := firstOf(annotated(s.gen.record, s.gen.osc.Annotations)...); d != nil {
 			return check.with(d)

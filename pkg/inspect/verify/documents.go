@@ -23,7 +23,7 @@ import (
 )
 
 // secrets compares the Secrets from which machines of a pool boot.
-func (v *Verifier) secrets(ctx context.Context, s *subject, r *rendering) ([]Check, error) {
+func (v *Verifier) secrets(ctx context.Context, s *target, r *rendering) ([]Check, error) {
 	all := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + s.pool.Name + "-" + s.pool.Namespace + "-*"}
 	if v.WithoutSecrets {
 		return []Check{all.skipped("excluded by --without-secrets")}, nil
@@ -75,7 +75,7 @@ type boot struct {
 	info         *clusterInfo
 }
 
-func (v *Verifier) boot(ctx context.Context, s *subject, r *rendering) (b *boot, why string, err error) {
+func (v *Verifier) boot(ctx context.Context, s *target, r *rendering) (b *boot, why string, err error) {
 	b = &boot{engine: v.Engine, in: r.in, placeholders: r.out}
 	if b.kubeconfig, err = v.secret(ctx, kubeconfigName(s)); err != nil {
 		return nil, "", err
@@ -153,7 +153,7 @@ func (v *Verifier) secret(ctx context.Context, name string) (*corev1.Secret, err
 }
 
 // checkDocument compares the document of one stage of a pool.
-func (v *Verifier) checkDocument(ctx context.Context, s *subject, b *boot, stage string) (Check, error) {
+func (v *Verifier) checkDocument(ctx context.Context, s *target, b *boot, stage string) (Check, error) {
 	name := lineage.NamesOf(s.pool).Provisioning
 	if stage == "bootstrap" {
 		name = lineage.NamesOf(s.pool).Bootstrap
@@ -314,7 +314,7 @@ func (b *boot) meaning(document []byte, stage string) (*Difference, error) {
 
 // checkEdge compares the script with which a machine of provider edge fetches its first
 // document.
-func (v *Verifier) checkEdge(ctx context.Context, s *subject, b *boot) (Check, error) {
+func (v *Verifier) checkEdge(ctx context.Context, s *target, b *boot) (Check, error) {
 	name := "edge-provider-script-" + s.pool.Name + "-" + s.pool.Namespace // contract: section 8.6
 	check := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + name}
 	secret, err := v.secret(ctx, name)
@@ -329,7 +329,7 @@ func (v *Verifier) checkEdge(ctx context.Context, s *subject, b *boot) (Check, e
 	for _, in := range b.endpoints() {
 		script := in.EdgeScript()
 		want := []entry{{"the script", script}}
-		for _, token := range valuesInPlaceOf(want, []entry{{"the script", have}}, in.Cluster.APIServerToken, nodeShape) {
+		for _, token := range valuesReplacing(want, []entry{{"the script", have}}, in.Cluster.APIServerToken, nodeShape) {
 			want[0].text = strings.ReplaceAll(script, in.Cluster.APIServerToken, token)
 			if want[0].text == have {
 				check.Note = "it equals the result of rendering again with its token"

@@ -23,7 +23,7 @@ func again(t *testing.T, engine *render.Engine, in render.Input) (*boot, *render
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &subject{pool: types.NamespacedName{Namespace: in.Pool.Namespace, Name: in.Pool.Name}, gen: &storedRecord{record: out.Record}}
+	s := &target{pool: types.NamespacedName{Namespace: in.Pool.Namespace, Name: in.Pool.Name}, gen: &storedRecord{record: out.Record}}
 	v := &Verifier{Engine: engine}
 	r, why := v.render(s, &origin{doc: &profile.Document{Spec: in.Profile.Spec}}, in.RedactedSettingsJSON())
 	if why != "" {

@@ -27,7 +27,7 @@ func covers(g lineage.Generation, from, until time.Time) bool {
 }
 
 // timeline reads the generations of a pool.
-func (v *Verifier) timeline(ctx context.Context, s *subject) (lineage.Timeline, error) {
+func (v *Verifier) timeline(ctx context.Context, s *target) (lineage.Timeline, error) {
 	list := kubeclient.MetadataList(appsv1.SchemeGroupVersion.WithKind("ControllerRevision"))
 	err := v.Management.List(ctx, list, client.InNamespace(v.Namespace), client.MatchingLabels{
 		api.LabelManagedBy: api.FieldManager, api.LabelPool: api.PoolLabel(s.pool.Namespace, s.pool.Name),
@@ -49,7 +49,7 @@ func (v *Verifier) timeline(ctx context.Context, s *subject) (lineage.Timeline, 
 
 // compareHistory compares a NodeProvenance with all generations of its pool: the
 // configurations that it lists as possible, and those that it does not.
-func (v *Verifier) compareHistory(ctx context.Context, s *subject) (*Difference, error) {
+func (v *Verifier) compareHistory(ctx context.Context, s *target) (*Difference, error) {
 	had, err := v.timeline(ctx, s)
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (v *Verifier) compareHistory(ctx context.Context, s *subject) (*Difference,
 // comparePossible compares the listed generations with the records of the same digests.
 // Some records may be deleted: a record is retained for the nodes that were provisioned
 // from it.
-func (s *subject) comparePossible(had lineage.Timeline) *Difference {
+func (s *target) comparePossible(had lineage.Timeline) *Difference {
 	for i, l := range s.node.Spec.Possible {
 		at := fmt.Sprintf("spec.possible[%d].", i)
 		same := slices.DeleteFunc(slices.Clone(had), func(p lineage.Generation) bool { return p.InputDigest != l.InputDigest })

@@ -98,7 +98,7 @@ func (b *boot) writesLike(config *clientcmdapi.Config, data []byte) bool {
 }
 
 // kubeconfigName returns the name of the Secret with the kubelet's bootstrap kubeconfig.
-func kubeconfigName(s *subject) string {
+func kubeconfigName(s *target) string {
 	return cmp.Or(s.gen.record.BootstrapKubeconfigSecretName, lineage.NamesOf(s.pool).Kubeconfig)
 }
 
@@ -106,7 +106,7 @@ var kubeletToken = regexp.MustCompile(`^` + kubeletShape + `$`)
 
 // checkKubeconfig compares the kubeconfig of a kubelet's first login: the server and the CA
 // have to match the record or the cluster, and it has to contain a token and nothing more.
-func (b *boot) checkKubeconfig(s *subject) Check {
+func (b *boot) checkKubeconfig(s *target) Check {
 	check := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + kubeconfigName(s)}
 	if b.kubeconfig == nil {
 		return check.missing("kubelets of the pool log in with it")

@@ -20,7 +20,7 @@ import (
 
 // checkNode compares a NodeProvenance with the record that it names, with the repository,
 // and with itself.
-func (v *Verifier) checkNode(ctx context.Context, s *subject, what claim, from *origin) (Check, error) {
+func (v *Verifier) checkNode(ctx context.Context, s *target, what claim, from *origin) (Check, error) {
 	np := s.node
 	check := Check{Thing: ThingNodeProvenance, Name: np.Name, Note: "evidence " + string(np.Spec.Evidence)}
 	fields := []field{{"metadata.name", lineage.ProvenanceName(np.Spec.Node.Name, np.Spec.Node.UID), np.Name}}
@@ -30,7 +30,7 @@ func (v *Verifier) checkNode(ctx context.Context, s *subject, what claim, from *
 	if d := firstOf(fields...); d != nil {
 		return check.with(d), nil
 	}
-	for _, compare := range []func(context.Context, *subject) (*Difference, error){v.compareDigest, v.compareBootstrap, v.compareMachine} {
+	for _, compare := range []func(context.Context, *target) (*Difference, error){v.compareDigest, v.compareBootstrap, v.compareMachine} {
 		if d, err := compare(ctx, s); err != nil || d != nil {
 			return check.with(d), err
 		}
@@ -48,7 +48,7 @@ func (v *Verifier) checkNode(ctx context.Context, s *subject, what claim, from *
 }
 
 // recorded returns the fields with their values in the record, if the record is unedited.
-func (s *subject) recorded() []field {
+func (s *target) recorded() []field {
 	if s.gen == nil || !s.gen.sound() {
 		return nil
 	}
@@ -65,7 +65,7 @@ func (s *subject) recorded() []field {
 
 // gitSays returns the fields with their values in the repository. The author may be
 // truncated, if the profile's object was deleted when the node joined.
-func (s *subject) gitSays(from *origin) []field {
+func (s *target) gitSays(from *origin) []field {
 	if !from.found || from.author.Commit == "" {
 		return nil
 	}
@@ -86,13 +86,13 @@ func (s *subject) gitSays(from *origin) []field {
 }
 
 // sameObject reports whether the profile's object still exists with the same content.
-func (s *subject) sameObject() bool {
+func (s *target) sameObject() bool {
 	return s.osp != nil && s.osp.Annotations[api.AnnotationDigest] == s.node.Spec.Configuration.ProfileDigest &&
 		profile.Digest(s.osp.Spec) == s.node.Spec.Configuration.ProfileDigest
 }
 
 // reported returns the fields of the node report, if that is the evidence.
-func (s *subject) reported() []field {
+func (s *target) reported() []field {
 	c, says := s.node.Spec.Configuration, s.node.Spec.Reported
 	if s.node.Spec.Evidence != api.EvidenceReported {
 		return nil
@@ -108,7 +108,7 @@ func (s *subject) reported() []field {
 }
 
 // times returns the times that also appear in other objects or fields.
-func (s *subject) times() []field {
+func (s *target) times() []field {
 	np := s.node.Spec
 	at := func(t *metav1.Time) string {
 		if t == nil {
@@ -116,7 +116,7 @@ func (s *subject) times() []field {
 		}
 		return t.UTC().Format(time.RFC3339)
 	}
-	fields := []field{{"spec.window.from", at(lineage.WindowOf(np.Machine.Created, np.Window.Until).From), at(np.Window.From)}}
+	fields := []field{{"spec.window.from", at(lineage.NewProvenanceWindow(np.Machine.Created, np.Window.Until).From), at(np.Window.From)}}
 	if np.Window.Until.After(np.Node.Joined.Time) {
 		fields = append(fields, field{"spec.window.until", "not after " + at(&np.Node.Joined), at(&np.Window.Until)})
 	}
@@ -130,7 +130,7 @@ func (s *subject) times() []field {
 // disputed returns a difference between the node report and the NodeProvenance: the current
 // report of an existing node, otherwise the last one. The controller may not have noticed
 // it yet.
-func (s *subject) disputed() *Difference {
+func (s *target) disputed() *Difference {
 	if c := apimeta.FindStatusCondition(s.node.Status.Conditions, api.AgreedCondition); c != nil && c.Status == metav1.ConditionFalse {
 		return differ("status.conditions, "+c.Type, 0, "the node report agrees with the records", c.Message)
 	}
@@ -154,7 +154,7 @@ func (s *subject) disputed() *Difference {
 
 // compareDigest detects an edited input digest: another record matches in everything else.
 // Otherwise the record was deleted.
-func (v *Verifier) compareDigest(ctx context.Context, s *subject) (*Difference, error) {
+func (v *Verifier) compareDigest(ctx context.Context, s *target) (*Difference, error) {
 	if s.gen != nil {
 		return nil, nil
 	}
@@ -167,7 +167,7 @@ func (v *Verifier) compareDigest(ctx context.Context, s *subject) (*Difference, 
 
 // compareBootstrap compares the configuration of the bootstrap document with its record,
 // which may be older than that of the provisioning document.
-func (v *Verifier) compareBootstrap(ctx context.Context, s *subject) (*Difference, error) {
+func (v *Verifier) compareBootstrap(ctx context.Context, s *target) (*Difference, error) {
 	b, gen := s.node.Spec.Bootstrap, s.gen
 	if b == nil {
 		return nil, nil
@@ -195,7 +195,7 @@ func (v *Verifier) compareBootstrap(ctx context.Context, s *subject) (*Differenc
 }
 
 // compareMachine follows an existing machine to its pool.
-func (v *Verifier) compareMachine(ctx context.Context, s *subject) (*Difference, error) {
+func (v *Verifier) compareMachine(ctx context.Context, s *target) (*Difference, error) {
 	spec := s.node.Spec
 	var machine cluster.Machine
 	found, err := kubeclient.Find(ctx, v.Worker, types.NamespacedName{Namespace: spec.Machine.Namespace, Name: spec.Machine.Name}, &machine)
@@ -222,7 +222,7 @@ func (v *Verifier) compareMachine(ctx context.Context, s *subject) (*Difference,
 // outOfWindow compares the intervals of an archived configuration with the time in which
 // the machine fetched its documents. It ignores the active configuration: the pool may have
 // had it before its creation time.
-func (s *subject) outOfWindow() *Difference {
+func (s *target) outOfWindow() *Difference {
 	if s.gen == nil || s.gen.archived == nil {
 		return nil
 	}

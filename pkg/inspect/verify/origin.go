@@ -38,7 +38,7 @@ type origin struct {
 }
 
 // origin searches the repository for a claim.
-func (v *Verifier) origin(ctx context.Context, s *subject, what claim) (*origin, error) {
+func (v *Verifier) origin(ctx context.Context, s *target, what claim) (*origin, error) {
 	if v.isBuiltin(what) {
 		return v.builtin(ctx, what)
 	}
@@ -57,7 +57,7 @@ func (v *Verifier) origin(ctx context.Context, s *subject, what claim) (*origin,
 	if err != nil {
 		return nil, err
 	}
-	if v.Given == nil && (s.from == nil || s.from.Status.Repository != what.repository) && check.Result == Agrees {
+	if v.Repository == nil && (s.from == nil || s.from.Status.Repository != what.repository) && check.Result == Agrees {
 		check.Note += "; no ProfileSource follows this repository now"
 	}
 	o.checks = append(o.checks, check)
@@ -150,7 +150,7 @@ func (o *origin) find(ctx context.Context, snap *source.Snapshot, what claim, ha
 	if err != nil {
 		return err
 	}
-	for _, ref := range slices.Concat(cat.Refused, cat.Skipped) {
+	for _, ref := range slices.Concat(cat.Rejected, cat.Skipped) {
 		var missing *profile.MissingBaseError
 		if ref.Profile == what.profile && ref.Version == what.version && errors.As(ref, &missing) {
 			o.baseless = missing

@@ -12,7 +12,7 @@ import (
 )
 
 // checkProfile compares the OperatingSystemProfile with the file in the repository.
-func (s *subject) checkProfile(what claim, from *origin) Check {
+func (s *target) checkProfile(what claim, from *origin) Check {
 	check := Check{Thing: ThingOSP, Name: "OperatingSystemProfile " + redact.Clean(what.object)}
 	switch {
 	case s.osp == nil && s.gen != nil && s.gen.osc != nil:
@@ -40,7 +40,7 @@ func (s *subject) checkProfile(what claim, from *origin) Check {
 }
 
 // origins returns the fields of the profile's object that state its origin.
-func (s *subject) origins(what claim, from *origin) []field {
+func (s *target) origins(what claim, from *origin) []field {
 	a := s.osp.Annotations
 	if what.repository == "" || a[api.AnnotationAppliedBy] != "" { // created by a user, or by a tool that edits it in place
 		return nil
@@ -78,7 +78,7 @@ func (o *origin) at() string { return o.version.CommittedAt.UTC().Format(time.RF
 
 // content returns the profile to render from: the repository's, otherwise that of the
 // cluster if it has the recorded digest.
-func (s *subject) content(from *origin) *osm.OperatingSystemProfileSpec {
+func (s *target) content(from *origin) *osm.OperatingSystemProfileSpec {
 	if from.doc != nil {
 		return &from.doc.Spec
 	}

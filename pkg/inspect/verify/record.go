@@ -18,7 +18,7 @@ import (
 
 // checkRecord compares a record with its own digest, with the object that contains it, and
 // with the repository.
-func (s *subject) checkRecord(what claim, from *origin) Check {
+func (s *target) checkRecord(what claim, from *origin) Check {
 	if s.gen == nil {
 		return Check{Thing: ThingRecord, Name: s.digest}.missing("neither the pool's OperatingSystemConfig nor a ControllerRevision contains the record of this input digest: it was deleted, or the digest was edited")
 	}
@@ -36,7 +36,7 @@ func (s *subject) checkRecord(what claim, from *origin) Check {
 	if d := firstOf(field{"digests.input", s.digest, rec.Digests.Input}); d != nil {
 		return check.with(d)
 	}
-	if d := firstOf(s.placed(what, from)...); d != nil {
+	if d := firstOf(s.undigestedFields(what, from)...); d != nil {
 		return check.with(d)
 	}
 	if s.gen.archived != nil {
@@ -48,10 +48,10 @@ func (s *subject) checkRecord(what claim, from *origin) Check {
 	return check.with(s.askedFor())
 }
 
-// placed returns the fields that no digest of a record covers: its pool, and the name of
+// undigestedFields returns the fields that no digest of a record covers: its pool, and the name of
 // the profile's object. A source derives that name from the content; an object that a user
 // created can have any name.
-func (s *subject) placed(what claim, from *origin) []field {
+func (s *target) undigestedFields(what claim, from *origin) []field {
 	rec := s.gen.record
 	fields := []field{{"pool.namespace", s.pool.Namespace, rec.Pool.Namespace}, {"pool.name", s.pool.Name, rec.Pool.Name}}
 	if _, invalid := source.ParseCommit(what.commit); from.found && invalid == nil {
@@ -75,7 +75,7 @@ func annotated(rec render.Record, have map[string]string) []field {
 
 // editedRecord finds the edit in a record whose digest does not match its content, by
 // comparison with the repository and the NodeProvenance.
-func (s *subject) editedRecord(what claim, from *origin) *Difference {
+func (s *target) editedRecord(what claim, from *origin) *Difference {
 	rec := s.gen.record
 	want := what
 	if from.found {
@@ -96,7 +96,7 @@ func (s *subject) editedRecord(what claim, from *origin) *Difference {
 
 // askedFor compares the pool's facts in the record with the MachineDeployment. They can
 // differ if the request was rejected or the pool is frozen.
-func (s *subject) askedFor() *Difference {
+func (s *target) askedFor() *Difference {
 	if s.md == nil || s.md.Annotations[api.AnnotationSuspend] == "true" ||
 		s.gen.osc.Annotations[api.AnnotationRefused] != "" {
 		return nil

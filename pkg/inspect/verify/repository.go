@@ -19,17 +19,17 @@ type Fetcher interface {
 	Fetch(ctx context.Context, r source.Remote) (*source.Snapshot, error)
 }
 
-// Place is a repository to read: Local if its Dir is set, otherwise Remote. The profile's
+// Repository is a repository to read: Local if its Dir is set, otherwise Remote. The profile's
 // ProfileSource provides missing values: the followed revision, and the folder of the
 // profiles.
-type Place struct {
+type Repository struct {
 	Remote source.Remote
 	Local  source.Repository
 }
 
 // repository is an open repository.
 type repository struct {
-	place   Place
+	place   Repository
 	git     Fetcher
 	indexer *profile.Indexer
 	given   bool
@@ -88,20 +88,20 @@ func (r *repository) follows() string {
 
 // open opens the repository of a claim. Otherwise why gives the reason: no commit was
 // recorded, or the repository cannot be reached.
-func (v *Verifier) open(ctx context.Context, s *subject, what claim) (r *repository, why string) {
+func (v *Verifier) open(ctx context.Context, s *target, what claim) (r *repository, why string) {
 	switch _, invalid := source.ParseCommit(what.commit); {
-	case what.repository == "" && v.Given == nil:
+	case what.repository == "" && v.Repository == nil:
 		return nil, "a user created the profile: no repository to compare it with"
 	case strings.Contains(what.version, "-dirty."):
 		return nil, "the profile was edited in a directory and never committed"
 	case what.commit == "":
 		return nil, "the profile came from a directory without commits"
-	case invalid != nil && v.Given == nil:
+	case invalid != nil && v.Repository == nil:
 		return nil, fmt.Sprintf("the profile comes from Flux or Argo CD, whose revision %s has no history: name the Git repository with --repo", redact.Clean(what.commit))
 	}
-	r = &repository{git: v.Git, indexer: &profile.Indexer{Check: v.Check, Builtin: v.Builtin}, given: v.Given != nil}
-	if v.Given != nil {
-		r.place = completed(*v.Given, s.from, what)
+	r = &repository{git: v.Git, indexer: &profile.Indexer{Check: v.Check, Builtin: v.Builtin}, given: v.Repository != nil}
+	if v.Repository != nil {
+		r.place = completed(*v.Repository, s.from, what)
 		return r, ""
 	}
 	r.place, why = v.recorded(ctx, s.from, what)
@@ -110,29 +110,29 @@ func (v *Verifier) open(ctx context.Context, s *subject, what claim) (r *reposit
 
 // recorded returns the repository that the record names. The credentials of the
 // ProfileSource are used only for its own URL.
-func (v *Verifier) recorded(ctx context.Context, ps *api.ProfileSource, what claim) (p Place, why string) {
+func (v *Verifier) recorded(ctx context.Context, ps *api.ProfileSource, what claim) (p Repository, why string) {
 	if ps != nil && ps.Spec.Git != nil && ps.Status.Repository == what.repository {
 		remote, err := (&fetcher.Fetcher{Live: v.Management}).Remote(ctx, ps)
 		if err != nil {
-			return Place{}, fmt.Sprintf("the credentials of ProfileSource %s cannot be read (%s): name the repository, or a clone of it, with --repo", key(ps), redact.Clean(err.Error()))
+			return Repository{}, fmt.Sprintf("the credentials of ProfileSource %s cannot be read (%s): name the repository, or a clone of it, with --repo", key(ps), redact.Clean(err.Error()))
 		}
-		return Place{Remote: remote}, ""
+		return Repository{Remote: remote}, ""
 	}
 	if v.FollowedOnly {
-		return Place{}, fmt.Sprintf("no ProfileSource follows the repository %s now: run osm-gitops verify, which reads it nevertheless", redact.Clean(what.repository))
+		return Repository{}, fmt.Sprintf("no ProfileSource follows the repository %s now: run osm-gitops verify, which reads it nevertheless", redact.Clean(what.repository))
 	}
 	if path.IsAbs(what.repository) {
-		return Place{}, fmt.Sprintf("the repository is the folder %s on the controller's machine: name it, or a clone of it, with --repo", redact.Clean(what.repository))
+		return Repository{}, fmt.Sprintf("the repository is the folder %s on the controller's machine: name it, or a clone of it, with --repo", redact.Clean(what.repository))
 	}
 	if ps != nil && ps.Status.Repository != what.repository {
 		ps = nil // it follows another repository now
 	}
-	return completed(Place{Remote: source.Remote{URL: what.repository}}, ps, what), ""
+	return completed(Repository{Remote: source.Remote{URL: what.repository}}, ps, what), ""
 }
 
 // completed sets missing values: the reference and the folder of the ProfileSource; without
 // one HEAD, and the folder of the profile's file.
-func completed(p Place, ps *api.ProfileSource, what claim) Place {
+func completed(p Repository, ps *api.ProfileSource, what claim) Repository {
 	folder, revision, ignore := path.Dir(what.path), "HEAD", ""
 	if folder == "." {
 		folder = ""

@@ -196,7 +196,7 @@ func encoded(text string) string { return base64.StdEncoding.EncodeToString([]by
 func TestEdgeScript(t *testing.T) {
 	s := withSecrets(t)
 	s.verify("")
-	of := &subject{pool: types.NamespacedName{Namespace: clusterfixture.Namespace, Name: "workers"}, gen: generationIn(s.osc())}
+	of := &target{pool: types.NamespacedName{Namespace: clusterfixture.Namespace, Name: "workers"}, gen: generationIn(s.osc())}
 	in := render.Input{Pool: of.gen.record.Pool, Cluster: render.Cluster{Server: server, APIServerToken: "eyJhbGciOiJub25lIn0.eyJzdWIiOiJwbGFjZWhvbGRlciJ9.x"}}
 	b := &boot{engine: s.v.Engine, in: in, placeholders: &render.Output{}}
 	for name, c := range map[string]struct {

@@ -18,7 +18,7 @@ import (
 
 // checkSignature checks the signature of the commit. Without keys no signature can be
 // verified, and the cluster must not claim one.
-func (v *Verifier) checkSignature(ctx context.Context, s *subject, o *origin, what claim) ([]Check, error) {
+func (v *Verifier) checkSignature(ctx context.Context, s *target, o *origin, what claim) ([]Check, error) {
 	check := Check{Thing: ThingSignature, Name: "commit " + redact.Clean(what.commit)}
 	keys, demanded := v.Keys, v.Keys != nil
 	if keys == nil {
@@ -123,7 +123,7 @@ func because(claimed string) string {
 }
 
 // signature returns the signature that the cluster claims.
-func (s *subject) signature() string {
+func (s *target) signature() string {
 	if s.node != nil {
 		return s.node.Spec.Configuration.Signature
 	}

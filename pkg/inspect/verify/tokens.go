@@ -26,8 +26,8 @@ const (
 // place of a placeholder, then values that look like a token, also in base64. Rendering
 // with each decides.
 func candidates(want, have []entry, with render.Cluster) []tokens {
-	node := valuesInPlaceOf(want, have, with.APIServerToken, nodeShape)
-	kubelet := valuesInPlaceOf(want, have, with.BootstrapToken, kubeletShape)
+	node := valuesReplacing(want, have, with.APIServerToken, nodeShape)
+	kubelet := valuesReplacing(want, have, with.BootstrapToken, kubeletShape)
 	if len(node) == 0 {
 		node = lookalikes(have, regexp.MustCompile(nodeShape), "eyJ")
 	}
@@ -53,9 +53,9 @@ func orNone(found []string, placeholder string) []string {
 	return found
 }
 
-// valuesInPlaceOf finds the values that a document has in place of another's placeholder: between
+// valuesReplacing finds the values that a document has in place of another's placeholder: between
 // the same texts, on one line.
-func valuesInPlaceOf(want, have []entry, placeholder, shape string) []string {
+func valuesReplacing(want, have []entry, placeholder, shape string) []string {
 	var out []string
 	for _, w := range want {
 		for line := range strings.SplitSeq(w.text, "\n") {

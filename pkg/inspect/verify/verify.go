@@ -34,8 +34,8 @@ type Verifier struct {
 	Builtin *source.Embedded
 	// Git fetches repositories.
 	Git Fetcher
-	// Given is the repository to trust instead of the recorded one; nil uses the recorded one.
-	Given *Place
+	// Repository is the repository to trust instead of the recorded one; nil uses the recorded one.
+	Repository *Repository
 	// Keys are trusted to sign commits; nil uses those of the ProfileSource, if it requires
 	// signatures.
 	Keys *signature.Keys
@@ -46,8 +46,8 @@ type Verifier struct {
 	WithoutSecrets bool
 }
 
-// subject is what is verified, with the objects of the clusters.
-type subject struct {
+// target is what is verified, with the objects of the clusters.
+type target struct {
 	pool types.NamespacedName
 	// node is nil if the subject is a pool.
 	node *api.NodeProvenance
@@ -75,7 +75,7 @@ func (v *Verifier) Node(ctx context.Context, name string) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &subject{
+	s := &target{
 		node: np, live: live, pool: types.NamespacedName{Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name},
 	}
 	report := &Report{Subject: "node/" + np.Spec.Node.Name}
@@ -97,7 +97,7 @@ func (v *Verifier) Node(ctx context.Context, name string) (*Report, error) {
 
 // examineBootstrap verifies the bootstrap document of a node, if its configuration is older
 // than that of the provisioning document.
-func (v *Verifier) examineBootstrap(ctx context.Context, s *subject, report *Report) error {
+func (v *Verifier) examineBootstrap(ctx context.Context, s *target, report *Report) error {
 	b := s.node.Spec.Bootstrap
 	if b == nil || b.InputDigest == s.digest {
 		return nil
@@ -107,7 +107,7 @@ func (v *Verifier) examineBootstrap(ctx context.Context, s *subject, report *Rep
 		return err // the check of the NodeProvenance reports it
 	}
 	older := &Report{}
-	if err := v.examine(ctx, &subject{pool: s.pool, gen: gen, digest: b.InputDigest}, older); err != nil {
+	if err := v.examine(ctx, &target{pool: s.pool, gen: gen, digest: b.InputDigest}, older); err != nil {
 		return err
 	}
 	for _, c := range older.Checks {
@@ -128,13 +128,13 @@ func (v *Verifier) Pool(ctx context.Context, pool types.NamespacedName) (*Report
 	if osc == nil {
 		return nil, fmt.Errorf("OperatingSystemConfig %s/%s not found: %s is not a pool, or has no configuration yet", v.Namespace, lineage.NamesOf(pool).Config, pool)
 	}
-	s := &subject{pool: pool, gen: generationIn(osc)}
+	s := &target{pool: pool, gen: generationIn(osc)}
 	s.digest = s.gen.record.Digests.Input
 	return report, v.examine(ctx, s, report)
 }
 
 // examine compares everything about a subject.
-func (v *Verifier) examine(ctx context.Context, s *subject, report *Report) error {
+func (v *Verifier) examine(ctx context.Context, s *target, report *Report) error {
 	if s.node == nil && !s.gen.readable() { // the expected state is unknown
 		report.add(s.checkRecord(claim{}, &origin{}))
 		report.conclude()
@@ -194,7 +194,7 @@ func (v *Verifier) examine(ctx context.Context, s *subject, report *Report) erro
 
 // claim returns the origin in the record or, if the record was edited, in the
 // NodeProvenance.
-func (s *subject) claim() claim {
+func (s *target) claim() claim {
 	if s.gen != nil && (s.gen.sound() || s.node == nil) {
 		r := s.gen.record
 		return claim{

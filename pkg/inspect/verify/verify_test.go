@@ -47,7 +47,7 @@ func newScene(t *testing.T) *scene {
 	second := e.Serve("workers", 1, clusterfixture.At(30))
 	e.Write("workers", e.Join("workers", "two", clusterfixture.At(40), clusterfixture.Says(second)))
 	engine := render.NewEngine()
-	s.v = &Verifier{Namespace: clusterfixture.Namespace, Engine: engine, WithoutSecrets: true, Given: &Place{Local: source.Repository{Dir: s.repo.Dir}}}
+	s.v = &Verifier{Namespace: clusterfixture.Namespace, Engine: engine, WithoutSecrets: true, Repository: &Repository{Local: source.Repository{Dir: s.repo.Dir}}}
 	return s
 }
 
@@ -253,10 +253,10 @@ func TestVerify(t *testing.T) {
 			s.repo.Commit(osp)
 		}, "two", "repository differs", "commit of osp-x v1.1.0", "instead, with other content"},
 		"no branch":     {func(s *scene) { s.repo.Git("branch", "--quiet", "--move", "main", "other") }, "two", "repository differs", "followed revision", nothing},
-		"no repository": {func(s *scene) { s.v.Given.Local.Dir += "/missing" }, "two", "unproven", "", ""},
+		"no repository": {func(s *scene) { s.v.Repository.Local.Dir += "/missing" }, "two", "unproven", "", ""},
 
 		"an artifact": {func(s *scene) {
-			s.v.Given = nil
+			s.v.Repository = nil
 			s.record(true, func(r *render.Record) { r.Commit = "main@sha256:" + strings.Repeat("0", 64) })
 		}, "", "OSP differs", "annotation gitops.k8c.io/commit", ""},
 		"what was never committed": {func(s *scene) { s.record(true, func(r *render.Record) { r.Version += "-dirty.0123abcd" }) }, "", "OSP differs", "annotation gitops.k8c.io/version", ""},
@@ -379,7 +379,7 @@ func TestWhomToAsk(t *testing.T) {
 	} {
 		s := newScene(t)
 		var got asked
-		s.v.Given, s.v.Git = nil, &got
+		s.v.Repository, s.v.Git = nil, &got
 		c.do(s, clusterfixture.Get[*api.ProfileSource](s.e, clusterfixture.Source))
 		if verdict := s.verify("two").Verdict; verdict != "unproven" || !slices.Equal(got, c.want) {
 			t.Errorf("%s: verdict %q, asked %q, want %q", name, verdict, got, c.want)
@@ -389,7 +389,7 @@ func TestWhomToAsk(t *testing.T) {
 
 // The folder of a profile at the top of a repository is ".", and its path there is empty.
 func TestRepositoryInAnotherFolder(t *testing.T) {
-	for _, place := range []Place{{Remote: source.Remote{URL: "https://git.example.com/a"}}, {Local: source.Repository{Dir: "/srv/a"}}} {
+	for _, place := range []Repository{{Remote: source.Remote{URL: "https://git.example.com/a"}}, {Local: source.Repository{Dir: "/srv/a"}}} {
 		for from, folders := range map[string]map[string]bool{
 			"":         {".": false, "profiles": true},
 			"profiles": {".": true, "profiles": false, "other": true},
@@ -423,7 +423,7 @@ func TestShallowClone(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "git", "clone", "--quiet", "--depth=1", "file://"+s.repo.Dir, shallow).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	s.v.Given = &Place{Local: source.Repository{Dir: shallow}}
+	s.v.Repository = &Repository{Local: source.Repository{Dir: shallow}}
 	report := s.verify("two")
 	if !slices.ContainsFunc(report.Checks, func(c Check) bool { return strings.Contains(c.Note, "git fetch --unshallow") }) || report.Verdict != "unproven" {
 		t.Errorf("verdict %q: %+v", report.Verdict, report.Checks)
@@ -489,13 +489,13 @@ func TestArtifact(t *testing.T) {
 	if got := s.verify("").Verdict; got != VerdictAgrees {
 		t.Errorf("with the repository: %s", got)
 	}
-	given := s.v.Given
-	s.v.Given = nil
+	given := s.v.Repository
+	s.v.Repository = nil
 	report := s.verify("")
 	if i := slices.IndexFunc(report.Checks, func(c Check) bool { return c.Thing == ThingRepository }); report.Verdict != "unproven" || !strings.Contains(report.Checks[i].Note, "has no history: name the Git repository with --repo") {
 		t.Errorf("without: %+v", report)
 	}
-	s.v.Given = given
+	s.v.Repository = given
 	osp.Spec.OSVersion = "evil"
 	s.e.Redigest(osp)
 	s.e.Serve("workers", 2, clusterfixture.At(60))

@@ -45,7 +45,7 @@ func Of(engine *render.Engine, in render.Input) (List, error) {
 	if err != nil {
 		return List{}, err
 	}
-	places := newPlaces(in)
+	places := newPositions(in)
 	list := Find(&Node{
 		System: in.Pool.OperatingSystem, Version: in.Profile.Spec.OSVersion, Server: in.Cluster.Server,
 		Stages: []Stage{
@@ -80,7 +80,7 @@ func Find(n *Node) List {
 		}
 	}
 	for _, s := range k.scripts {
-		if !s.Reached {
+		if !s.Called {
 			k.walk.Run(s, start())
 		}
 	}
@@ -151,8 +151,8 @@ type finder struct {
 	scripts []*shell.Script
 }
 
-// facts record the effects of a node's programs on one path through its scripts.
-type facts struct {
+// effects record the effects of a node's programs on one path through its scripts.
+type effects struct {
 	// repositories that are configured.
 	repositories []string
 	// outputs maps the written files to their downloads.
@@ -160,16 +160,16 @@ type facts struct {
 }
 
 // start returns the initial state.
-func start() *shell.World { return &shell.World{Facts: facts{}} }
+func start() *shell.State { return &shell.State{Effects: effects{}} }
 
-func factsOf(w *shell.World) facts { return w.Facts.(facts) }
+func effectsOf(w *shell.State) effects { return w.Effects.(effects) }
 
 // Key implements shell.Facts. It omits outputs, which do not affect what scripts do.
-func (f facts) Key() string { return fmt.Sprintf("%q", f.repositories) }
+func (f effects) Key() string { return fmt.Sprintf("%q", f.repositories) }
 
 // Join implements shell.Facts.
-func (f facts) Join(other shell.Facts) shell.Facts {
-	return facts{union(f.repositories, other.(facts).repositories), f.outputs}
+func (f effects) Join(other shell.Effects) shell.Effects {
+	return effects{union(f.repositories, other.(effects).repositories), f.outputs}
 }
 
 // File implements shell.Machine.
@@ -192,7 +192,7 @@ func (k *finder) Script(name string) *shell.Script {
 }
 
 // Write implements shell.Machine: scripts configure repositories by writing files.
-func (k *finder) Write(w *shell.World, file, text string) { k.repositories(w, file, text) }
+func (k *finder) Write(w *shell.State, file, text string) { k.repositories(w, file, text) }
 
 // read parses a file if a shell runs it.
 func (k *finder) read(s Stage, f *render.NodeFile) {

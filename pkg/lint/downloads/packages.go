@@ -35,23 +35,23 @@ func arguments(args []string, withValue string) []string {
 }
 
 // pkg records a package.
-func (k *finder) pkg(w *shell.World, manager, name, version string) {
+func (k *finder) pkg(w *shell.State, manager, name, version string) {
 	if name == "" {
 		return
 	}
-	if shell.HasHole(name) || shell.HasHole(version) {
+	if shell.HasUnknown(name) || shell.HasUnknown(version) {
 		k.add(w, Item{Kind: KindUnresolved, Name: shell.Shown(strings.TrimSuffix(manager+" package "+name+" "+version, " ")),
 			Reason: "the package's name or version is known only on the node: make it constant in the profile"})
 		return
 	}
-	k.add(w, Item{Kind: KindPackage, Name: name, Version: version, Manager: manager, Repositories: factsOf(w).repositories})
+	k.add(w, Item{Kind: KindPackage, Name: name, Version: version, Manager: manager, Repositories: effectsOf(w).repositories})
 }
 
 // everything records that all packages of a system are upgraded.
-func (k *finder) everything(w *shell.World, manager string) { k.pkg(w, manager, "*", "") }
+func (k *finder) everything(w *shell.State, manager string) { k.pkg(w, manager, "*", "") }
 
 // apt records what apt-get installs.
-func (k *finder) apt(w *shell.World, args []string) {
+func (k *finder) apt(w *shell.State, args []string) {
 	const manager = "apt"
 	again := slices.Contains(args, "--reinstall")
 	args = arguments(args, "-o -c -t -a --option --config-file --target-release --default-release --host-architecture")
@@ -62,13 +62,13 @@ func (k *finder) apt(w *shell.World, args []string) {
 	case "install", "reinstall", "build-dep", "satisfy":
 		for _, a := range args[1:] {
 			name, version, _ := strings.Cut(a, "=")
-			if !shell.HasHole(name) {
+			if !shell.HasUnknown(name) {
 				name, _, _ = strings.Cut(name, "/")
 			}
 			if strings.HasPrefix(a, "/") || strings.HasPrefix(a, "./") || strings.HasSuffix(name, "-") {
 				continue // a local file, or a package to remove
 			}
-			if shell.HasHole(a) && (again || args[0] == "reinstall") {
+			if shell.HasUnknown(a) && (again || args[0] == "reinstall") {
 				continue // a local file that another command has downloaded
 			}
 			k.pkg(w, manager, name, version)
@@ -79,8 +79,8 @@ func (k *finder) apt(w *shell.World, args []string) {
 }
 
 // rpmLike records what yum, dnf and similar programs install.
-func rpmLike(manager string) func(*finder, *shell.World, []string) {
-	return func(k *finder, w *shell.World, args []string) {
+func rpmLike(manager string) func(*finder, *shell.State, []string) {
+	return func(k *finder, w *shell.State, args []string) {
 		if slices.Contains(args, "-C") || slices.Contains(args, "--cacheonly") {
 			return // queries the local cache
 		}
@@ -112,8 +112,8 @@ func rpmLike(manager string) func(*finder, *shell.World, []string) {
 	}
 }
 
-func (k *finder) rpm(w *shell.World, manager, spec string) {
-	if m := rpmVersion.FindStringSubmatch(spec); m != nil && !shell.HasHole(spec) {
+func (k *finder) rpm(w *shell.State, manager, spec string) {
+	if m := rpmVersion.FindStringSubmatch(spec); m != nil && !shell.HasUnknown(spec) {
 		k.pkg(w, manager, m[1], m[2]+m[3])
 		return
 	}
@@ -121,8 +121,8 @@ func (k *finder) rpm(w *shell.World, manager, spec string) {
 }
 
 // others records what installers of other packages install.
-func others(manager string) func(*finder, *shell.World, []string) {
-	return func(k *finder, w *shell.World, args []string) {
+func others(manager string) func(*finder, *shell.State, []string) {
+	return func(k *finder, w *shell.State, args []string) {
 		args = arguments(args, "-r --requirement -i --index-url --extra-index-url -t --target --channel -c -v --version")
 		if len(args) == 0 || args[0] != "install" && args[0] != "i" {
 			return
@@ -135,19 +135,19 @@ func others(manager string) func(*finder, *shell.World, []string) {
 }
 
 // addRepository records the address of a repository.
-func (k *finder) addRepository(w *shell.World, args []string) {
+func (k *finder) addRepository(w *shell.State, args []string) {
 	before := len(k.found)
 	if k.repositories(w, "", strings.Join(args, " ")); len(k.found) > before {
 		return
 	}
 	k.urls(w, args, "the address of a repository")
-	if len(k.found) == before && slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "ppa:") || shell.HasHole(a) }) {
+	if len(k.found) == before && slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "ppa:") || shell.HasUnknown(a) }) {
 		k.Unresolved(shell.Shown(strings.Join(args, " ")), "the address of this repository is unknown: write its URL")
 	}
 }
 
 // images records the images that a command pulls.
-func images(k *finder, w *shell.World, args []string) {
+func images(k *finder, w *shell.State, args []string) {
 	args = arguments(args, "-n --namespace -a --address --platform --creds --auth --timeout -r --runtime-endpoint -i --image-endpoint --config -H --host -u --user --hosts-dir --name -v -e -p --entrypoint")
 	at := slices.IndexFunc(args, func(a string) bool { return a == "pull" || a == "run" || a == "copy" })
 	if at < 0 || at+1 >= len(args) || args[at] == "run" && len(args) == 1 {
@@ -156,8 +156,8 @@ func images(k *finder, w *shell.World, args []string) {
 	k.image(w, strings.TrimPrefix(args[at+1], "docker://"))
 }
 
-func (k *finder) image(w *shell.World, name string) {
-	if shell.HasHole(name) {
+func (k *finder) image(w *shell.State, name string) {
+	if shell.HasUnknown(name) {
 		k.add(w, Item{Kind: KindUnresolved, Name: "image " + shell.Shown(name), Reason: "the image's name is known only on the node: make it constant in the profile"})
 		return
 	}
@@ -165,15 +165,15 @@ func (k *finder) image(w *shell.World, name string) {
 }
 
 // repositories finds apt and yum repositories in a text that is written to a file.
-func (k *finder) repositories(w *shell.World, file, text string) {
-	if !strings.Contains(text, "://") && !shell.HasHole(text) {
+func (k *finder) repositories(w *shell.State, file, text string) {
+	if !strings.Contains(text, "://") && !shell.HasUnknown(text) {
 		return
 	}
 	for _, m := range fromYumRepo.FindAllStringSubmatch(text, -1) {
 		k.yumRepository(w, m[2])
 	}
 	for _, m := range debLine.FindAllStringSubmatch(text, -1) {
-		if strings.Contains(m[1], ":/") || shell.HasHole(m[1]) {
+		if strings.Contains(m[1], ":/") || shell.HasUnknown(m[1]) {
 			k.repository(w, Item{Manager: "apt", Name: m[1], Suite: strings.Join(append([]string{m[2]}, strings.Fields(m[3])...), " ")})
 		}
 	}
@@ -190,7 +190,7 @@ func (k *finder) repositories(w *shell.World, file, text string) {
 
 // yumRepository records a repository, for each architecture if the address contains it:
 // https://dnf.readthedocs.io/en/latest/conf_ref.html#repo-variables
-func (k *finder) yumRepository(w *shell.World, address string) {
+func (k *finder) yumRepository(w *shell.State, address string) {
 	if !strings.Contains(address, "$basearch") && !strings.Contains(address, "$arch") {
 		k.repository(w, Item{Manager: "yum", Name: address})
 		return
@@ -202,22 +202,22 @@ func (k *finder) yumRepository(w *shell.World, address string) {
 		c := w.Clone()
 		c.Uname = uname
 		k.repository(c, Item{Manager: "yum", Name: strings.NewReplacer("$basearch", uname, "$arch", uname).Replace(address)})
-		w.Facts = c.Facts
+		w.Effects = c.Effects
 	}
 }
 
-func (k *finder) repository(w *shell.World, item Item) {
+func (k *finder) repository(w *shell.State, item Item) {
 	item.Kind, item.Name = KindRepository, strings.TrimSuffix(withoutUser(item.Name), "/")
 	if isLocal(item.Name) || strings.HasPrefix(item.Name, "file:") || strings.HasPrefix(item.Name, "cdrom:") {
 		return
 	}
-	if shell.HasHole(item.Name) || shell.HasHole(item.Suite) || strings.Contains(item.Name, "$") {
+	if shell.HasUnknown(item.Name) || shell.HasUnknown(item.Suite) || strings.Contains(item.Name, "$") {
 		k.add(w, Item{Kind: KindUnresolved, Name: strings.TrimSpace(shell.Shown("repository " + item.Name + " " + item.Suite)),
 			Reason: "a part of the repository's address is known only on the node: make it constant in the profile"})
 		return
 	}
 	k.add(w, item)
-	f := factsOf(w)
+	f := effectsOf(w)
 	f.repositories = union(f.repositories, []string{item.Name})
-	w.Facts = f
+	w.Effects = f
 }

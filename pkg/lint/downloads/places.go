@@ -10,8 +10,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// places maps lines on a node to lines of the profile.
-type places struct {
+// positions maps lines on a node to lines of the profile.
+type positions struct {
 	profile render.Profile
 	// files has the place of each line, fields the place of texts that are not templates:
 	// units and commands. The keys of both are the stage and the path on the node.
@@ -19,9 +19,9 @@ type places struct {
 	fields map[[2]string]string
 }
 
-// newPlaces renders an input again, and records the origin of each line.
-func newPlaces(in render.Input) places {
-	out := places{profile: in.Profile, files: map[[2]string][]render.Place{}, fields: map[[2]string]string{}}
+// newPositions renders an input again, and records the origin of each line.
+func newPositions(in render.Input) positions {
+	out := positions{profile: in.Profile, files: map[[2]string][]render.Place{}, fields: map[[2]string]string{}}
 	inspected, err := render.NewInspector(in.Profile).Inspect(in)
 	for stage, config := range map[string]*osm.OSPConfig{"bootstrap": &in.Profile.Spec.BootstrapConfig, "provisioning": &in.Profile.Spec.ProvisioningConfig} {
 		for name, field := range fieldsOf(config) {
@@ -68,7 +68,7 @@ func fieldsOf(config *osm.OSPConfig) map[string]string {
 
 // of returns the place in the profile of a line of a file; the line is 0 if the profile has
 // no lines.
-func (p places) of(stage string) func(file string, line int) (path string, at int) {
+func (p positions) of(stage string) func(file string, line int) (path string, at int) {
 	return func(file string, line int) (path string, at int) {
 		if p.profile.Lines == nil {
 			return cmp.Or(p.profile.File, p.profile.Provenance.Path), 0
@@ -89,7 +89,7 @@ func (p places) of(stage string) func(file string, line int) (path string, at in
 }
 
 // source returns the position of the n-th line of a field, which can be in the base of an overlay.
-func (p places) source(field string, n int) (path string, at int) {
+func (p positions) source(field string, n int) (path string, at int) {
 	path = cmp.Or(p.profile.File, p.profile.Provenance.Path)
 	if p.profile.FileOf != nil {
 		path = cmp.Or(p.profile.FileOf(field), path)

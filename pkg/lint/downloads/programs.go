@@ -17,8 +17,8 @@ var (
 )
 
 // Program implements shell.Machine: it records what a program downloads.
-func (k *finder) Program(w *shell.World, args []string) {
-	if shell.IsHole(args[0]) {
+func (k *finder) Program(w *shell.State, args []string) {
+	if shell.IsUnknown(args[0]) {
 		k.urls(w, args, "an argument of an unknown command")
 		return
 	}
@@ -31,7 +31,7 @@ func (k *finder) Program(w *shell.World, args []string) {
 }
 
 // programs maps the programs that download.
-var programs = map[string]func(*finder, *shell.World, []string){
+var programs = map[string]func(*finder, *shell.State, []string){
 	"curl": (*finder).curl, "wget": (*finder).wget,
 	"apt-get": (*finder).apt, "apt": (*finder).apt, "aptitude": (*finder).apt,
 	"yum": rpmLike("yum"), "dnf": rpmLike("yum"), "dnf5": rpmLike("yum"), "microdnf": rpmLike("yum"), "tdnf": rpmLike("yum"),
@@ -47,37 +47,37 @@ var silent = map[string]bool{"sed": true, "grep": true, "awk": true, "logger": t
 	"kubelet": true, "kubeadm": true, "kubectl": true, "containerd": true, "tr": true, "cut": true, "expr": true, "install": true, "mkdir": true}
 
 // url records a download to a path, "" if the path is unknown.
-func (k *finder) url(w *shell.World, url, to, why string) {
+func (k *finder) url(w *shell.State, url, to, why string) {
 	url = strings.TrimSpace(url)
 	server := strings.TrimSuffix(k.node.Server, "/")
 	if url == "" || server != "" && (url == server || strings.HasPrefix(url, server+"/")) || isLocal(url) {
 		return
 	}
 	if !strings.Contains(url, "://") {
-		if shell.IsHole(url) || !strings.Contains(shell.Known(url), ".") {
+		if shell.IsUnknown(url) || !strings.Contains(shell.KnownParts(url), ".") {
 			k.unresolvedURL(w, url, why)
 			return
 		}
 		url = "http://" + url // as curl and wget have it
 	}
 	url = withoutUser(url)
-	if shell.HasHole(url) {
+	if shell.HasUnknown(url) {
 		k.unresolvedURL(w, url, why)
 		return
 	}
 	item := k.add(w, Item{Kind: KindURL, Name: url})
 	if to != "" && to != "-" {
-		f := factsOf(w)
+		f := effectsOf(w)
 		f.outputs = maps.Clone(f.outputs)
 		if f.outputs == nil {
 			f.outputs = map[string]*Item{}
 		}
 		f.outputs[to] = item
-		w.Facts = f
+		w.Effects = f
 	}
 }
 
-func (k *finder) unresolvedURL(w *shell.World, url, why string) {
+func (k *finder) unresolvedURL(w *shell.State, url, why string) {
 	if why == "" {
 		why = "a part of this URL is known only on the node"
 	}
@@ -85,16 +85,16 @@ func (k *finder) unresolvedURL(w *shell.World, url, why string) {
 }
 
 // add records an item at the current position.
-func (k *finder) add(w *shell.World, item Item) *Item {
-	item.Places = []Place{k.place()}
+func (k *finder) add(w *shell.State, item Item) *Item {
+	item.Places = []Place{k.position()}
 	if arch, ok := shell.Architectures[w.Uname]; ok {
 		item.Architectures = []string{arch}
 	}
 	return k.found.add(item)
 }
 
-// place returns the position of the current command.
-func (k *finder) place() Place {
+// position returns the position of the current command.
+func (k *finder) position() Place {
 	return Place{Stage: k.walk.Stage, File: k.walk.Path, FileLine: k.walk.Line}
 }
 
@@ -104,18 +104,18 @@ func (k *finder) Unresolved(what, reason string) {
 	if r := []rune(what); len(r) > longest {
 		what = string(r[:longest]) + "..."
 	}
-	k.found.add(Item{Kind: KindUnresolved, Name: what, Reason: reason, Places: []Place{k.place()}})
+	k.found.add(Item{Kind: KindUnresolved, Name: what, Reason: reason, Places: []Place{k.position()}})
 }
 
 // urls records the URLs among arguments.
-func (k *finder) urls(w *shell.World, args []string, why string) {
+func (k *finder) urls(w *shell.State, args []string, why string) {
 	for _, a := range args {
 		for _, m := range anyURL.FindAllString(a, -1) {
-			if shell.IsHole(a) { // m is in the name of what is not known
+			if shell.IsUnknown(a) { // m is in the name of what is not known
 				k.unresolvedURL(w, m, why)
 				continue
 			}
-			if shell.HasHole(m) {
+			if shell.HasUnknown(m) {
 				k.url(w, m, "", why)
 				continue
 			}
@@ -140,7 +140,7 @@ func read(t shell.Tool, args []string) (options []shell.Option, urls []string) {
 }
 
 // curl records the downloads of curl.
-func (k *finder) curl(w *shell.World, args []string) {
+func (k *finder) curl(w *shell.State, args []string) {
 	options, urls := read(shell.Curl, args)
 	to := ""
 	for _, o := range options {
@@ -159,7 +159,7 @@ func (k *finder) curl(w *shell.World, args []string) {
 }
 
 // files records downloads to one file, or to files named after the URLs.
-func (k *finder) files(w *shell.World, urls []string, to string) {
+func (k *finder) files(w *shell.State, urls []string, to string) {
 	for _, u := range urls {
 		k.url(w, u, cmp.Or(to, path.Base(u)), "")
 	}
@@ -168,7 +168,7 @@ func (k *finder) files(w *shell.World, urls []string, to string) {
 var curlConfigURL = regexp.MustCompile(`(?m)^\s*-*url\s*[=:\s]\s*"?([^"\n]*)"?\s*$`)
 
 // curlConfig returns the URLs in a file of options.
-func (k *finder) curlConfig(w *shell.World, name string) []string {
+func (k *finder) curlConfig(w *shell.State, name string) []string {
 	text, ok := k.File(name)
 	if name == "-" && w.Stdin != nil {
 		text, ok = *w.Stdin, true
@@ -185,7 +185,7 @@ func (k *finder) curlConfig(w *shell.World, name string) []string {
 }
 
 // wget records the downloads of wget.
-func (k *finder) wget(w *shell.World, args []string) {
+func (k *finder) wget(w *shell.State, args []string) {
 	options, urls := read(shell.Wget, args)
 	to := ""
 	for _, o := range options {
@@ -200,14 +200,14 @@ func (k *finder) wget(w *shell.World, args []string) {
 }
 
 // checksum records the digests that files must have.
-func (k *finder) checksum(w *shell.World, args []string) {
+func (k *finder) checksum(w *shell.State, args []string) {
 	if w.Stdin == nil || !slices.ContainsFunc(args, func(a string) bool { return a == "-c" || strings.HasPrefix(a, "--c") }) {
 		return
 	}
 	for _, m := range sha256Line.FindAllStringSubmatch(*w.Stdin, -1) {
-		item := factsOf(w).outputs[m[2]]
+		item := effectsOf(w).outputs[m[2]]
 		if item == nil {
-			item = factsOf(w).outputs[strings.TrimSuffix(m[2], ".part")]
+			item = effectsOf(w).outputs[strings.TrimSuffix(m[2], ".part")]
 		}
 		if item != nil {
 			item.SHA256 = strings.ToLower(m[1])

@@ -24,7 +24,7 @@ func writeGitHub(w io.Writer, run Run) error {
 	shown := map[lint.Severity]int{}
 	for _, f := range run.Report.Findings {
 		if shown[f.Severity]++; shown[f.Severity] > maxAnnotations {
-			fmt.Fprintf(text, " %s\n", line(f))
+			fmt.Fprintf(text, " %s\n", formatFinding(f))
 			continue
 		}
 		fmt.Fprintf(b, "::%s %s::%s\n", levels[f.Severity], properties(f), data(annotation(f)))

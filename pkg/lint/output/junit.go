@@ -64,9 +64,9 @@ func writeJUnit(w io.Writer, run Run) error {
 	for _, f := range r.Findings {
 		c := junitCaseOf(f)
 		if f.Severity == lint.SeverityNote {
-			c.SystemOut = line(f)
+			c.SystemOut = formatFinding(f)
 		} else {
-			c.Failure = &junitFailure{Message: oneLine(f.Message), Type: string(f.Severity), Text: place(f) + "\n" + annotation(f)}
+			c.Failure = &junitFailure{Message: oneLine(f.Message), Type: string(f.Severity), Text: locationOf(f) + "\n" + annotation(f)}
 		}
 		add(f, c)
 	}
@@ -102,5 +102,5 @@ func writeJUnit(w io.Writer, run Run) error {
 }
 
 func junitCaseOf(f lint.Finding) junitCase {
-	return junitCase{Name: f.Rule + " " + place(f), Classname: f.Rule, File: oneLine(f.Path)}
+	return junitCase{Name: f.Rule + " " + locationOf(f), Classname: f.Rule, File: oneLine(f.Path)}
 }

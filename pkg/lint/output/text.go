@@ -15,7 +15,7 @@ import (
 func writeText(w io.Writer, run Run) error {
 	b := bufio.NewWriter(runnerlog.Text(w))
 	for _, f := range run.Report.Findings {
-		fmt.Fprintln(b, line(f))
+		fmt.Fprintln(b, formatFinding(f))
 		if c := context(f); c != "" {
 			fmt.Fprintf(b, "    on: %s\n", c)
 		}
@@ -30,12 +30,12 @@ func writeText(w io.Writer, run Run) error {
 	return b.Flush()
 }
 
-// line returns "path:line:column: severity: message [rule]".
-func line(f lint.Finding) string {
-	return fmt.Sprintf("%s: %s: %s [%s]", place(f), f.Severity, oneLine(f.Message), f.Rule)
+// formatFinding returns "path:line:column: severity: message [rule]".
+func formatFinding(f lint.Finding) string {
+	return fmt.Sprintf("%s: %s: %s [%s]", locationOf(f), f.Severity, oneLine(f.Message), f.Rule)
 }
 
-func place(f lint.Finding) string {
+func locationOf(f lint.Finding) string {
 	at := oneLine(f.Path)
 	if f.Line > 0 {
 		at += fmt.Sprintf(":%d", f.Line)

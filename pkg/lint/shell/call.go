@@ -16,20 +16,20 @@ import (
 var wideFormat = regexp.MustCompile(`%[-+ 0#]*([0-9*]{3,}|\*|[0-9]*\.([0-9]{3,}|\*))`)
 
 // call follows a simple command.
-func (k *Walker) call(c *syntax.CallExpr, w *World) []*World {
+func (k *Walker) call(c *syntax.CallExpr, w *State) []*State {
 	outside := w.vars
-	worlds := []*World{w}
+	worlds := []*State{w}
 	for _, a := range c.Assigns {
-		worlds = each(worlds, func(w *World) []*World { return k.assign(w, a) })
+		worlds = each(worlds, func(w *State) []*State { return k.assign(w, a) })
 	}
 	if len(c.Args) == 0 {
 		return worlds
 	}
-	var out []*World
+	var out []*State
 	for _, w := range worlds {
 		for _, e := range k.words(w, c.Args) {
 			if len(e.fields) == 0 {
-				out = append(out, e.World)
+				out = append(out, e.State)
 				continue
 			}
 			after := k.run(e.Clone(), e.fields)
@@ -45,7 +45,7 @@ func (k *Walker) call(c *syntax.CallExpr, w *World) []*World {
 }
 
 // run follows a command by its arguments.
-func (k *Walker) run(w *World, args []string) []*World {
+func (k *Walker) run(w *State, args []string) []*State {
 	if body := w.funcs[args[0]]; body != nil {
 		return k.function(w, body, args[1:])
 	}
@@ -54,7 +54,7 @@ func (k *Walker) run(w *World, args []string) []*World {
 	}
 	args = Unwrap(args)
 	if _, alone := wrappers[args[0]]; alone && len(args) == 1 { // exec, with redirections
-		return []*World{w}
+		return []*State{w}
 	}
 	if path.Base(args[0]) == "eval" {
 		return k.Command(w, strings.Join(args[1:], " "))
@@ -69,9 +69,9 @@ func (k *Walker) run(w *World, args []string) []*World {
 	if out, ok := k.printed(w, path.Base(args[0]), args[1:]); ok {
 		return out
 	}
-	w.Print(Hole(strings.Join(args, " ")))
+	w.Print(UnknownText(strings.Join(args, " ")))
 	k.Machine.Program(w, args)
-	return []*World{w}
+	return []*State{w}
 }
 
 // scriptOf is the path of the script that a command runs, if it runs one.
@@ -88,7 +88,7 @@ func scriptOf(args []string) string {
 }
 
 // function follows a call of a function.
-func (k *Walker) function(w *World, body *syntax.Stmt, args []string) []*World {
+func (k *Walker) function(w *State, body *syntax.Stmt, args []string) []*State {
 	k.calls++
 	defer func() { k.calls-- }()
 	outside, local, before, named := w.vars, w.local, w.args, w.named
@@ -107,19 +107,19 @@ func (k *Walker) function(w *World, body *syntax.Stmt, args []string) []*World {
 }
 
 // Command follows a script that is an argument, or a command line.
-func (k *Walker) Command(w *World, text string) []*World {
-	if HasHole(text) {
+func (k *Walker) Command(w *State, text string) []*State {
+	if HasUnknown(text) {
 		// Unknown parts can be quoted in any way: replace them by a variable of their name.
-		text = strings.NewReplacer(holeBegins, "${", holeEnds, "}").Replace(text)
+		text = strings.NewReplacer(unknownBegins, "${", unknownEnds, "}").Replace(text)
 	}
 	parsed, err := Parse(text)
 	if err != nil {
 		k.Machine.Unresolved(Shown(text), fmt.Sprintf("it cannot be parsed as a script: %v", err))
-		return []*World{w}
+		return []*State{w}
 	}
 	k.calls++ // its lines are not those of the file
 	defer func() { k.calls-- }()
-	out := k.exec(parsed.Stmts, []*World{w})
+	out := k.exec(parsed.Stmts, []*State{w})
 	for _, w := range out {
 		w.leave = staying
 	}
@@ -127,20 +127,20 @@ func (k *Walker) Command(w *World, text string) []*World {
 }
 
 // runScript follows a script that another one runs.
-func (k *Walker) runScript(w *World, s *Script, args []string) []*World {
-	s.Reached = true
+func (k *Walker) runScript(w *State, s *Script, args []string) []*State {
+	s.Called = true
 	sourced := args[0] == "." || args[0] == "source"
 	for len(args) > 0 && args[0] != s.Path {
 		args = args[1:]
 	}
 	args = args[min(1, len(args)):]
-	inside := &World{vars: w.vars, args: args, named: true, Uname: w.Uname, Facts: w.Facts, Stdin: w.Stdin, read: w.read}
+	inside := &State{vars: w.vars, args: args, named: true, Uname: w.Uname, Effects: w.Effects, Stdin: w.Stdin, read: w.read}
 	if sourced {
 		inside = w.Clone()
 	}
 	key := fmt.Sprintf("%s\x00%s\x00%v\x00%s", s.Stage, s.Path, sourced, inside.key())
 	if !sourced && !w.read && k.done[key] || k.depth > maxDepth {
-		return []*World{w}
+		return []*State{w}
 	}
 	if k.done == nil {
 		k.done = map[string]bool{}
@@ -148,24 +148,24 @@ func (k *Walker) runScript(w *World, s *Script, args []string) []*World {
 	k.done[key] = true
 	stage, path, line, calls := k.Stage, k.Path, k.Line, k.calls
 	k.At(s.Stage, s.Path, 0)
-	out := k.exec(s.File.Stmts, []*World{inside})
+	out := k.exec(s.File.Stmts, []*State{inside})
 	k.At(stage, path, line)
 	k.calls = calls
 	if sourced {
 		return out
 	}
-	var after []*World
+	var after []*State
 	for _, o := range merged(out) {
 		c := w.Clone()
 		c.Print(o.out)
-		c.Facts = o.Facts
+		c.Effects = o.Effects
 		after = append(after, c)
 	}
 	return merged(after)
 }
 
 // builtin follows what the shell itself does, and what only prints.
-func (k *Walker) builtin(w *World, args []string) ([]*World, bool) {
+func (k *Walker) builtin(w *State, args []string) ([]*State, bool) {
 	switch args[0] {
 	case "echo":
 		rest := args[1:]
@@ -225,7 +225,7 @@ func (k *Walker) builtin(w *World, args []string) ([]*World, bool) {
 	case "read", "mapfile", "readarray", "getopts":
 		for _, name := range args[1:] {
 			if isName(name) {
-				w.setText(name, Hole(name))
+				w.setText(name, UnknownText(name))
 			}
 		}
 	case "[", "test":
@@ -237,23 +237,23 @@ func (k *Walker) builtin(w *World, args []string) ([]*World, bool) {
 	default:
 		return nil, false
 	}
-	return []*World{w}, true
+	return []*State{w}, true
 }
 
-func (k *Walker) printf(w *World, args []string) {
+func (k *Walker) printf(w *State, args []string) {
 	if len(args) > 1 && args[0] == "-v" {
-		w.setText(args[1], Hole(args[1]))
+		w.setText(args[1], UnknownText(args[1]))
 		return
 	}
-	if len(args) == 0 || HasHole(args[0]) || wideFormat.MatchString(args[0]) {
-		w.Print(Hole("printf"))
+	if len(args) == 0 || HasUnknown(args[0]) || wideFormat.MatchString(args[0]) {
+		w.Print(UnknownText("printf"))
 		return
 	}
 	rest := args[1:]
 	for {
 		text, n, err := expand.Format(nil, args[0], rest)
 		if err != nil {
-			w.Print(Hole("printf"))
+			w.Print(UnknownText("printf"))
 			return
 		}
 		w.Print(text)
@@ -263,7 +263,7 @@ func (k *Walker) printf(w *World, args []string) {
 	}
 }
 
-func (k *Walker) cat(w *World, args []string) {
+func (k *Walker) cat(w *State, args []string) {
 	var names []string
 	for _, a := range args {
 		if !strings.HasPrefix(a, "-") {
@@ -274,14 +274,14 @@ func (k *Walker) cat(w *World, args []string) {
 		if w.Stdin != nil {
 			w.Print(*w.Stdin)
 		} else {
-			w.Print(Hole("standard input"))
+			w.Print(UnknownText("standard input"))
 		}
 	}
 	for _, name := range names {
 		if text, ok := k.Machine.File(name); ok {
 			w.Print(text)
 		} else {
-			w.Print(Hole("cat " + name))
+			w.Print(UnknownText("cat " + name))
 		}
 	}
 }
@@ -291,7 +291,7 @@ func (k *Walker) cat(w *World, args []string) {
 var Architectures = map[string]string{"x86_64": "amd64", "aarch64": "arm64"}
 
 // printed returns the known outputs of some programs: one state for each possible output.
-func (k *Walker) printed(w *World, base string, args []string) ([]*World, bool) {
+func (k *Walker) printed(w *State, base string, args []string) ([]*State, bool) {
 	line, codename := strings.Join(args, " "), k.OSRelease["VERSION_CODENAME"]
 	switch {
 	case base == "uname" && (line == "-m" || line == "-p" || line == "-i" || line == "--machine"), base == "arch" && line == "":
@@ -300,31 +300,31 @@ func (k *Walker) printed(w *World, base string, args []string) ([]*World, bool) 
 		return eachMachine(w, func(_, arch string) string { return arch }), true
 	case base == "uname" && (line == "" || line == "-s"):
 		w.Print("Linux\n")
-		return []*World{w}, true
+		return []*State{w}, true
 	case codename != "" && (base == "lsb_release" && strings.Contains(line, "c") ||
 		strings.Contains(line, "VERSION_CODENAME") && strings.Contains(line, "/etc/os-release")):
 		w.Print(codename + "\n")
-		return []*World{w}, true
+		return []*State{w}, true
 	case base == "." || base == "source":
 		if line == "/etc/os-release" {
 			for name, value := range k.OSRelease {
 				w.setText(name, value)
 			}
 		}
-		return []*World{w}, true
+		return []*State{w}, true
 	case base == "basename" && len(args) == 1:
 		w.Print(path.Base(args[0]) + "\n")
-		return []*World{w}, true
+		return []*State{w}, true
 	case base == "dirname" && len(args) == 1:
 		w.Print(path.Dir(args[0]) + "\n")
-		return []*World{w}, true
+		return []*State{w}, true
 	}
 	return nil, false
 }
 
 // eachMachine returns one state for each architecture, unless the architecture is known.
-func eachMachine(w *World, print func(uname, arch string) string) []*World {
-	var out []*World
+func eachMachine(w *State, print func(uname, arch string) string) []*State {
+	var out []*State
 	for _, uname := range []string{"x86_64", "aarch64"} {
 		if w.Uname != "" && w.Uname != uname {
 			continue

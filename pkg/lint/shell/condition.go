@@ -12,12 +12,12 @@ import (
 
 // testClause evaluates [[ ... ]]. If the result is unknown, both results are followed, and
 // each state assumes its result.
-func (k *Walker) testClause(c *syntax.TestClause, w *World) []*World {
+func (k *Walker) testClause(c *syntax.TestClause, w *State) []*State {
 	return decided(k.test(w, c.X))
 }
 
 // decided returns the states in which a condition is true, and those in which it is false.
-func decided(yes, no []*World) []*World {
+func decided(yes, no []*State) []*State {
 	for _, w := range yes {
 		w.status = succeeded
 	}
@@ -29,7 +29,7 @@ func decided(yes, no []*World) []*World {
 
 // test returns the states in which an expression is true, and those in which it is
 // false.
-func (k *Walker) test(w *World, x syntax.TestExpr) (yes, no []*World) {
+func (k *Walker) test(w *State, x syntax.TestExpr) (yes, no []*State) {
 	switch x := x.(type) {
 	case *syntax.ParenTest:
 		return k.test(w, x.X)
@@ -56,7 +56,7 @@ func (k *Walker) test(w *World, x syntax.TestExpr) (yes, no []*World) {
 	return either(w, unknown)
 }
 
-func (k *Walker) binaryTest(w *World, x *syntax.BinaryTest) (yes, no []*World) {
+func (k *Walker) binaryTest(w *State, x *syntax.BinaryTest) (yes, no []*State) {
 	switch x.Op {
 	case syntax.AndTest:
 		left, failed := k.test(w, x.X)
@@ -82,56 +82,56 @@ func (k *Walker) binaryTest(w *World, x *syntax.BinaryTest) (yes, no []*World) {
 		value := l.fields[0]
 		switch x.Op {
 		case syntax.TsReMatch:
-			for _, r := range k.text(l.World, right) {
-				y, n := regexMatch(r.World, value, r.fields[0])
+			for _, r := range k.text(l.State, right) {
+				y, n := regexMatch(r.State, value, r.fields[0])
 				yes, no = append(yes, y...), append(no, n...)
 			}
 		case syntax.TsMatch, syntax.TsMatchShort, syntax.TsNoMatch:
-			for _, r := range k.pattern(l.World, right) {
-				y, n := equal(r.World, value, r.fields[0])
+			for _, r := range k.pattern(l.State, right) {
+				y, n := equal(r.State, value, r.fields[0])
 				if x.Op == syntax.TsNoMatch {
 					y, n = n, y
 				}
 				yes, no = append(yes, y...), append(no, n...)
 			}
 		default:
-			y, n := either(l.World, unknown)
+			y, n := either(l.State, unknown)
 			yes, no = append(yes, y...), append(no, n...)
 		}
 	}
 	return yes, no
 }
 
-func (k *Walker) textTest(w *World, word *syntax.Word, holds func(string) status) (yes, no []*World) {
+func (k *Walker) textTest(w *State, word *syntax.Word, holds func(string) status) (yes, no []*State) {
 	for _, e := range k.text(w, word) {
-		y, n := either(e.World, holds(e.fields[0]))
+		y, n := either(e.State, holds(e.fields[0]))
 		yes, no = append(yes, y...), append(no, n...)
 	}
 	return yes, no
 }
 
 // either returns a state on the side of its result, or a copy on both sides if it is unknown.
-func either(w *World, holds status) (yes, no []*World) {
+func either(w *State, holds status) (yes, no []*State) {
 	switch holds {
 	case succeeded:
-		return []*World{w.Clone()}, nil
+		return []*State{w.Clone()}, nil
 	case failed:
-		return nil, []*World{w.Clone()}
+		return nil, []*State{w.Clone()}
 	}
-	return []*World{w.Clone()}, []*World{w.Clone()}
+	return []*State{w.Clone()}, []*State{w.Clone()}
 }
 
 // equal compares a value with a pattern. In the state in which they are equal, unknown parts
 // of one get the value of the other.
-func equal(w *World, value, pattern string) (yes, no []*World) {
+func equal(w *State, value, pattern string) (yes, no []*State) {
 	holds := matches(value, pattern)
 	yes, no = either(w, holds)
 	if holds == unknown {
 		plain := strings.ReplaceAll(pattern, `\`, "")
 		switch {
-		case IsHole(value) && !HasHole(pattern) && !strings.ContainsAny(plain, "*?["):
+		case IsUnknown(value) && !HasUnknown(pattern) && !strings.ContainsAny(plain, "*?["):
 			yes[0].assume(value, plain)
-		case IsHole(plain) && !HasHole(value):
+		case IsUnknown(plain) && !HasUnknown(value):
 			yes[0].assume(plain, value)
 		}
 	}
@@ -140,7 +140,7 @@ func equal(w *World, value, pattern string) (yes, no []*World) {
 
 // matches compares a value with a shell pattern.
 func matches(value, pat string) status {
-	if HasHole(pat) || HasHole(value) && pat != "*" {
+	if HasUnknown(pat) || HasUnknown(value) && pat != "*" {
 		return unknown
 	}
 	expr, err := pattern.Regexp(pat, pattern.EntireString)
@@ -158,10 +158,10 @@ func matches(value, pat string) status {
 }
 
 // regexMatch evaluates =~, which sets BASH_REMATCH.
-func regexMatch(w *World, value, expr string) (yes, no []*World) {
-	if HasHole(value) || HasHole(expr) {
+func regexMatch(w *State, value, expr string) (yes, no []*State) {
+	if HasUnknown(value) || HasUnknown(expr) {
 		yes, no = either(w, unknown)
-		yes[0].setText("BASH_REMATCH", Hole("BASH_REMATCH"))
+		yes[0].setText("BASH_REMATCH", UnknownText("BASH_REMATCH"))
 		return yes, no
 	}
 	re, err := regexp.CompilePOSIX(expr)
@@ -182,7 +182,7 @@ func empty(s string) status {
 	switch {
 	case s == "":
 		return succeeded
-	case Known(s) == "":
+	case KnownParts(s) == "":
 		return unknown
 	}
 	return failed
@@ -193,7 +193,7 @@ func not(s status) status {
 }
 
 // bracket evaluates [ ... ] and test with the given arguments.
-func bracket(w *World, args []string) []*World {
+func bracket(w *State, args []string) []*State {
 	if len(args) > 0 && args[0] == "!" {
 		out := bracket(w, args[1:])
 		for _, w := range out {

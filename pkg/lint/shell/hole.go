@@ -5,45 +5,45 @@ import "strings"
 // An unknown part of a text is marked: its name is enclosed in two characters that occur
 // in no script.
 const (
-	holeBegins = "\uE000"
-	holeEnds   = "\uE001"
-	holeSpace  = "\uE002" // replaces a space in a name, so that the name is not split
+	unknownBegins = "\uE000"
+	unknownEnds   = "\uE001"
+	unknownSpace  = "\uE002" // replaces a space in a name, so that the name is not split
 )
 
-// Hole returns the mark for a text of which only the name is known.
-func Hole(name string) string {
+// UnknownText returns the mark for a text of which only the name is known.
+func UnknownText(name string) string {
 	const longest = 60
-	name = strings.NewReplacer(holeBegins, "", holeEnds, "", " ", holeSpace, "\t", holeSpace, "\n", holeSpace, "*", "", "?", "", "[", "").Replace(name)
+	name = strings.NewReplacer(unknownBegins, "", unknownEnds, "", " ", unknownSpace, "\t", unknownSpace, "\n", unknownSpace, "*", "", "?", "", "[", "").Replace(name)
 	if r := []rune(name); len(r) > longest {
 		name = string(r[:longest]) + "..."
 	}
-	return holeBegins + name + holeEnds
+	return unknownBegins + name + unknownEnds
 }
 
-// HasHole reports whether a part of a text is unknown.
-func HasHole(text string) bool { return strings.ContainsAny(text, holeBegins+holeEnds) }
+// HasUnknown reports whether a part of a text is unknown.
+func HasUnknown(text string) bool { return strings.ContainsAny(text, unknownBegins+unknownEnds) }
 
-// IsHole reports whether a whole text is unknown.
-func IsHole(text string) bool {
-	rest, ok := strings.CutPrefix(text, holeBegins)
-	return ok && strings.Index(rest, holeEnds) == len(rest)-len(holeEnds)
+// IsUnknown reports whether a whole text is unknown.
+func IsUnknown(text string) bool {
+	rest, ok := strings.CutPrefix(text, unknownBegins)
+	return ok && strings.Index(rest, unknownEnds) == len(rest)-len(unknownEnds)
 }
 
 // Shown returns a text for messages, with "${name}" for unknown parts.
 func Shown(text string) string {
-	return strings.NewReplacer(holeBegins, "${", holeEnds, "}", holeSpace, " ").Replace(text)
+	return strings.NewReplacer(unknownBegins, "${", unknownEnds, "}", unknownSpace, " ").Replace(text)
 }
 
-// Known returns the known parts of a text.
-func Known(text string) string {
+// KnownParts returns the known parts of a text.
+func KnownParts(text string) string {
 	var b strings.Builder
 	for text != "" {
-		before, rest, ok := strings.Cut(text, holeBegins)
+		before, rest, ok := strings.Cut(text, unknownBegins)
 		b.WriteString(before)
 		if !ok {
 			break
 		}
-		_, text, _ = strings.Cut(rest, holeEnds)
+		_, text, _ = strings.Cut(rest, unknownEnds)
 	}
 	return b.String()
 }

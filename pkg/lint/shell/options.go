@@ -7,10 +7,10 @@ import (
 
 // Option is an option with its value.
 type Option struct {
-	Name  string // "-o" and "--output" alike are "output"
-	Value Word
-	Given string // as written in the script
-	Line  int
+	Name    string // "-o" and "--output" alike are "output"
+	Value   Word
+	Written string // as written in the script
+	Line    int
 }
 
 // Tool describes the options of a program.
@@ -66,18 +66,18 @@ func (t Tool) Read(args []Word) (options []Option, rest []Word) {
 		switch {
 		case strings.HasPrefix(arg.Text, "--") && len(arg.Text) > 2:
 			name, text, has := strings.Cut(arg.Text[2:], "=")
-			o := Option{Name: name, Given: "--" + name, Line: arg.line(), Value: Word{Text: text, Dynamic: arg.Dynamic, Node: arg.Node}}
+			o := Option{Name: name, Written: "--" + name, Line: arg.line(), Value: Word{Text: text, Dynamic: arg.Dynamic, Node: arg.Node}}
 			if !has && slices.Contains(t.values, name) {
 				o.Value = value("")
 			}
 			options = append(options, o)
 		case strings.HasPrefix(arg.Text, "-") && len(arg.Text) > 1:
-			for at := 1; at < len(arg.Text) && !strings.HasPrefix(arg.Text[at:], holeBegins); at++ {
+			for at := 1; at < len(arg.Text) && !strings.HasPrefix(arg.Text[at:], unknownBegins); at++ {
 				name, known := t.short[arg.Text[at]]
 				if !known {
 					continue
 				}
-				o := Option{Name: name, Given: "-" + arg.Text[at:at+1], Line: arg.line()}
+				o := Option{Name: name, Written: "-" + arg.Text[at:at+1], Line: arg.line()}
 				if slices.Contains(t.values, name) {
 					o.Value = value(arg.Text[at+1:])
 					at = len(arg.Text)

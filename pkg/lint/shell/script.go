@@ -204,13 +204,13 @@ func (s *Commands) document(r *syntax.Redirect) Word {
 // reads unquoted text; without it, expand does.
 func (s *Commands) read(w *syntax.Word, with func(*expand.Config, *syntax.Word) (string, error), literal func(string) string) Word {
 	out := Word{Node: w}
-	plain := &syntax.Word{Parts: s.known(w.Parts, literal, &out.Dynamic)}
+	plain := &syntax.Word{Parts: s.literalParts(w.Parts, literal, &out.Dynamic)}
 	out.Text, _ = with(&expand.Config{}, plain) // no part of it can fail
 	return out
 }
 
-// known replaces the parts of a word that are not literal text.
-func (s *Commands) known(parts []syntax.WordPart, literal func(string) string, dynamic *bool) []syntax.WordPart {
+// literalParts replaces the parts of a word that are not literal text.
+func (s *Commands) literalParts(parts []syntax.WordPart, literal func(string) string, dynamic *bool) []syntax.WordPart {
 	out := make([]syntax.WordPart, len(parts))
 	for i, part := range parts {
 		text := "$(...)"
@@ -219,7 +219,7 @@ func (s *Commands) known(parts []syntax.WordPart, literal func(string) string, d
 			out[i] = part
 			continue
 		case *syntax.DblQuoted:
-			out[i] = &syntax.DblQuoted{Parts: s.known(part.Parts, nil, dynamic)}
+			out[i] = &syntax.DblQuoted{Parts: s.literalParts(part.Parts, nil, dynamic)}
 			continue
 		case *syntax.Lit:
 			out[i] = part

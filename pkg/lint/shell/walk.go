@@ -18,9 +18,9 @@ const (
 type Machine interface {
 	// Program follows a program that is not part of the shell. The first argument is its name,
 	// which can be a hole.
-	Program(w *World, args []string)
+	Program(w *State, args []string)
 	// Write receives the text that a script writes to a file.
-	Write(w *World, file, text string)
+	Write(w *State, file, text string)
 	// File returns the text of a file; false if it is unknown.
 	File(name string) (text string, ok bool)
 	// Script returns the script at a path, nil if there is none.
@@ -34,8 +34,8 @@ type Script struct {
 	// Stage and Path identify the file.
 	Stage, Path string
 	File        *syntax.File
-	// Reached is true if another script runs it.
-	Reached bool
+	// Called is true if another script runs it.
+	Called bool
 }
 
 // Walker follows scripts. Its zero value is usable after Machine is set.
@@ -61,14 +61,14 @@ func (k *Walker) At(stage, path string, line int) {
 }
 
 // Run follows a script whose caller and arguments are unknown.
-func (k *Walker) Run(s *Script, w *World) {
+func (k *Walker) Run(s *Script, w *State) {
 	k.At(s.Stage, s.Path, 0)
-	k.exec(s.File.Stmts, []*World{w})
+	k.exec(s.File.Stmts, []*State{w})
 }
 
 // each applies f to every state and returns the resulting states.
-func each(worlds []*World, becomes func(*World) []*World) []*World {
-	var out []*World
+func each(worlds []*State, becomes func(*State) []*State) []*State {
+	var out []*State
 	for _, w := range worlds {
 		out = append(out, becomes(w)...)
 	}
@@ -76,11 +76,11 @@ func each(worlds []*World, becomes func(*World) []*World) []*World {
 }
 
 // exec follows statements in every state.
-func (k *Walker) exec(stmts []*syntax.Stmt, worlds []*World) []*World {
+func (k *Walker) exec(stmts []*syntax.Stmt, worlds []*State) []*State {
 	for _, s := range stmts {
-		worlds = merged(each(worlds, func(w *World) []*World {
+		worlds = merged(each(worlds, func(w *State) []*State {
 			if w.leave != staying {
-				return []*World{w}
+				return []*State{w}
 			}
 			w = w.Clone()
 			w.status = unknown
@@ -91,30 +91,30 @@ func (k *Walker) exec(stmts []*syntax.Stmt, worlds []*World) []*World {
 }
 
 // stmt follows one statement with its redirections.
-func (k *Walker) stmt(s *syntax.Stmt, w *World) []*World {
+func (k *Walker) stmt(s *syntax.Stmt, w *State) []*State {
 	k.steps++
 	k.depth++
 	defer func() { k.depth-- }()
 	if k.steps > maxSteps || k.depth > maxDepth {
 		k.Machine.Unresolved("the rest of this script", "it takes too many steps to follow: simplify it, or move its downloads to separate scripts")
 		w.leave = leavingScript
-		return []*World{w}
+		return []*State{w}
 	}
 	if k.calls == 0 {
 		k.Line = int(s.Pos().Line())
 	}
 	outer, read, stdin := w.out, w.read, w.Stdin
 	to := "" // the destination of standard output
-	worlds := []*World{w}
+	worlds := []*State{w}
 	for _, r := range s.Redirs {
-		worlds = each(worlds, func(w *World) []*World { return k.redirect(w, r, &to) })
+		worlds = each(worlds, func(w *State) []*State { return k.redirect(w, r, &to) })
 	}
 	if to != "" {
 		for _, w := range worlds {
 			w.out, w.read = "", true
 		}
 	}
-	out := each(worlds, func(w *World) []*World { return k.command(s.Cmd, w) })
+	out := each(worlds, func(w *State) []*State { return k.command(s.Cmd, w) })
 	for _, w := range out {
 		if to != "" {
 			k.Machine.Write(w, to, w.out)
@@ -130,9 +130,9 @@ func (k *Walker) stmt(s *syntax.Stmt, w *World) []*World {
 
 // redirect sets the standard input of a state, and stores the destination of standard output
 // in to.
-func (k *Walker) redirect(w *World, r *syntax.Redirect, to *string) []*World {
-	in := func(list []expanded, end string) []*World {
-		var out []*World
+func (k *Walker) redirect(w *State, r *syntax.Redirect, to *string) []*State {
+	in := func(list []expanded, end string) []*State {
+		var out []*State
 		for _, e := range list {
 			text := e.fields[0] + end
 			c := e.Clone()
@@ -161,16 +161,16 @@ func (k *Walker) redirect(w *World, r *syntax.Redirect, to *string) []*World {
 			}
 		}
 	}
-	return []*World{w}
+	return []*State{w}
 }
 
 // command follows the command of a statement.
-func (k *Walker) command(cmd syntax.Command, w *World) []*World {
+func (k *Walker) command(cmd syntax.Command, w *State) []*State {
 	switch c := cmd.(type) {
 	case *syntax.CallExpr:
 		return k.call(c, w)
 	case *syntax.Block:
-		return k.exec(c.Stmts, []*World{w})
+		return k.exec(c.Stmts, []*State{w})
 	case *syntax.Subshell:
 		return w.after(k.subshell(w, c.Stmts))
 	case *syntax.IfClause:
@@ -200,7 +200,7 @@ func (k *Walker) command(cmd syntax.Command, w *World) []*World {
 	case *syntax.CoprocClause:
 		return k.stmt(c.Stmt, w)
 	}
-	return []*World{w}
+	return []*State{w}
 }
 
 func with[V any](m map[string]V, key string, value V) map[string]V {
@@ -214,7 +214,7 @@ func with[V any](m map[string]V, key string, value V) map[string]V {
 
 // split separates the states in which the last command succeeded from those in which it
 // failed; a state with an unknown result is copied to both.
-func split(worlds []*World) (yes, no, gone []*World) {
+func split(worlds []*State) (yes, no, gone []*State) {
 	for _, w := range worlds {
 		switch {
 		case w.leave != staying:
@@ -232,23 +232,23 @@ func split(worlds []*World) (yes, no, gone []*World) {
 	return yes, no, gone
 }
 
-func (k *Walker) ifClause(c *syntax.IfClause, w *World) []*World {
+func (k *Walker) ifClause(c *syntax.IfClause, w *State) []*State {
 	if len(c.Cond) == 0 { // the final alternative has no condition
-		return k.exec(c.Then, []*World{w})
+		return k.exec(c.Then, []*State{w})
 	}
-	yes, no, out := split(k.exec(c.Cond, []*World{w}))
+	yes, no, out := split(k.exec(c.Cond, []*State{w}))
 	out = append(out, k.exec(c.Then, yes)...)
 	if c.Else == nil {
 		return append(out, no...)
 	}
-	return append(out, each(no, func(w *World) []*World { return k.ifClause(c.Else, w) })...)
+	return append(out, each(no, func(w *State) []*State { return k.ifClause(c.Else, w) })...)
 }
 
 // whileClause follows the body of a loop once, with unknown values for all variables that
 // the body changes, which covers every iteration.
-func (k *Walker) whileClause(c *syntax.WhileClause, w *World) []*World {
+func (k *Walker) whileClause(c *syntax.WhileClause, w *State) []*State {
 	k.forget(w, assigned(c, w.funcs))
-	yes, no, out := split(k.exec(c.Cond, []*World{w}))
+	yes, no, out := split(k.exec(c.Cond, []*State{w}))
 	if c.Until {
 		yes, no = no, yes
 	}
@@ -256,7 +256,7 @@ func (k *Walker) whileClause(c *syntax.WhileClause, w *World) []*World {
 }
 
 // looped returns the states after a loop.
-func looped(worlds []*World) []*World {
+func looped(worlds []*State) []*State {
 	for _, w := range worlds {
 		if w.leave == leavingLoop {
 			w.leave = staying
@@ -265,25 +265,25 @@ func looped(worlds []*World) []*World {
 	return worlds
 }
 
-func (k *Walker) forClause(c *syntax.ForClause, w *World) []*World {
+func (k *Walker) forClause(c *syntax.ForClause, w *State) []*State {
 	items, ok := c.Loop.(*syntax.WordIter)
 	if !ok {
 		k.forget(w, assigned(c, w.funcs))
 		skipped := w.Clone()
-		return looped(append(k.exec(c.Do, []*World{w}), skipped))
+		return looped(append(k.exec(c.Do, []*State{w}), skipped))
 	}
 	list := []expanded{{w, w.args}}
 	switch {
 	case items.InPos.IsValid():
 		list = k.words(w, items.Items)
 	case !w.named:
-		list[0].fields = []string{Hole(items.Name.Value)}
+		list[0].fields = []string{UnknownText(items.Name.Value)}
 	}
-	var out []*World
+	var out []*State
 	for _, e := range list {
-		worlds := []*World{e.World}
+		worlds := []*State{e.State}
 		for _, item := range e.fields {
-			var inside []*World
+			var inside []*State
 			for _, w := range worlds {
 				if w.leave == staying {
 					w = w.Clone()
@@ -300,18 +300,18 @@ func (k *Walker) forClause(c *syntax.ForClause, w *World) []*World {
 	return merged(looped(out))
 }
 
-func (k *Walker) caseClause(c *syntax.CaseClause, w *World) []*World {
-	var out []*World
+func (k *Walker) caseClause(c *syntax.CaseClause, w *State) []*State {
+	var out []*State
 	for _, e := range k.text(w, c.Word) {
-		rest := e.World // of the states that no earlier item matches
+		rest := e.State // of the states that no earlier item matches
 		for _, item := range c.Items {
 			if rest == nil {
 				break
 			}
-			var taken *World
+			var taken *State
 			taken, rest = k.caseItem(rest, e.fields[0], item)
 			if taken != nil {
-				out = append(out, k.exec(item.Stmts, []*World{taken})...)
+				out = append(out, k.exec(item.Stmts, []*State{taken})...)
 			}
 		}
 		if rest != nil {
@@ -323,7 +323,7 @@ func (k *Walker) caseClause(c *syntax.CaseClause, w *World) []*World {
 
 // caseItem returns the state in which an item matches and the one in which it does not; nil
 // if that is impossible.
-func (k *Walker) caseItem(w *World, value string, item *syntax.CaseItem) (taken, rest *World) {
+func (k *Walker) caseItem(w *State, value string, item *syntax.CaseItem) (taken, rest *State) {
 	for _, p := range item.Patterns {
 		for _, e := range k.pattern(w, p) {
 			switch matches(value, e.fields[0]) {
@@ -331,7 +331,7 @@ func (k *Walker) caseItem(w *World, value string, item *syntax.CaseItem) (taken,
 				return w, nil
 			case unknown:
 				taken = w.Clone()
-				if text := e.fields[0]; IsHole(value) && len(item.Patterns) == 1 && !strings.ContainsAny(text, `*?[\`) && !HasHole(text) {
+				if text := e.fields[0]; IsUnknown(value) && len(item.Patterns) == 1 && !strings.ContainsAny(text, `*?[\`) && !HasUnknown(text) {
 					taken.assume(value, text)
 				}
 			}
@@ -340,20 +340,20 @@ func (k *Walker) caseItem(w *World, value string, item *syntax.CaseItem) (taken,
 	return taken, w
 }
 
-func (k *Walker) binary(c *syntax.BinaryCmd, w *World) []*World {
+func (k *Walker) binary(c *syntax.BinaryCmd, w *State) []*State {
 	switch c.Op {
 	case syntax.AndStmt, syntax.OrStmt:
 		yes, no, out := split(k.stmt(c.X, w))
 		if c.Op == syntax.OrStmt {
 			yes, no = no, yes
 		}
-		out = append(out, each(yes, func(w *World) []*World {
+		out = append(out, each(yes, func(w *State) []*State {
 			w.status = unknown
 			return k.stmt(c.Y, w)
 		})...)
 		return merged(append(out, no...))
 	}
-	return merged(each(k.subshell(w, []*syntax.Stmt{c.X}), func(left *World) []*World {
+	return merged(each(k.subshell(w, []*syntax.Stmt{c.X}), func(left *State) []*State {
 		reader := w.Clone()
 		reader.inherit(left)
 		reader.Stdin = &left.out
@@ -362,13 +362,13 @@ func (k *Walker) binary(c *syntax.BinaryCmd, w *World) []*World {
 }
 
 // declare follows local, export and similar declarations.
-func (k *Walker) declare(c *syntax.DeclClause, w *World) []*World {
-	worlds := []*World{w}
+func (k *Walker) declare(c *syntax.DeclClause, w *State) []*State {
+	worlds := []*State{w}
 	for _, a := range c.Args {
 		if a.Name == nil {
 			continue // an option
 		}
-		worlds = each(worlds, func(w *World) []*World {
+		worlds = each(worlds, func(w *State) []*State {
 			if c.Variant.Value != "export" && c.Variant.Value != "readonly" {
 				w.local = with(w.local, a.Name.Value, true)
 			}
@@ -378,21 +378,21 @@ func (k *Walker) declare(c *syntax.DeclClause, w *World) []*World {
 			if c.Variant.Value == "local" {
 				w.set(a.Name.Value, expand.Variable{})
 			}
-			return []*World{w}
+			return []*State{w}
 		})
 	}
 	return worlds
 }
 
 // assign sets a variable.
-func (k *Walker) assign(w *World, a *syntax.Assign) []*World {
+func (k *Walker) assign(w *State, a *syntax.Assign) []*State {
 	name := a.Name.Value
 	if a.Index != nil {
 		w = w.Clone()
-		w.setText(name, Hole(name))
-		return []*World{w}
+		w.setText(name, UnknownText(name))
+		return []*State{w}
 	}
-	var out []*World
+	var out []*State
 	if a.Array != nil {
 		var words []*syntax.Word
 		for _, e := range a.Array.Elems {
@@ -413,7 +413,7 @@ func (k *Walker) assign(w *World, a *syntax.Assign) []*World {
 	for _, e := range k.text(w, a.Value) {
 		c, value := e.Clone(), e.fields[0]
 		if a.Append {
-			value = (&environ{World: c}).Get(name).Str + value
+			value = (&environ{State: c}).Get(name).Str + value
 		}
 		c.setText(name, value)
 		out = append(out, c)
@@ -422,9 +422,9 @@ func (k *Walker) assign(w *World, a *syntax.Assign) []*World {
 }
 
 // forget marks variables as unknown.
-func (k *Walker) forget(w *World, names map[string]bool) {
+func (k *Walker) forget(w *State, names map[string]bool) {
 	for name := range names {
-		w.setText(name, Hole(name))
+		w.setText(name, UnknownText(name))
 	}
 }
 

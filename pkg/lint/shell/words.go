@@ -16,18 +16,18 @@ import (
 
 // expanded contains the expansion of words in one state.
 type expanded struct {
-	*World
+	*State
 	fields []string
 }
 
 // words expands words as the arguments of a command. It returns the fields for each state
 // that the command substitutions result in.
-func (k *Walker) words(w *World, words []*syntax.Word) []expanded {
+func (k *Walker) words(w *State, words []*syntax.Word) []expanded {
 	return k.expand(w, words, func(c *expand.Config) ([]string, error) { return expand.Fields(c, words...) })
 }
 
 // text expands a word as the value of a variable, into a single field.
-func (k *Walker) text(w *World, word *syntax.Word) []expanded {
+func (k *Walker) text(w *State, word *syntax.Word) []expanded {
 	if word == nil {
 		return []expanded{{w, []string{""}}}
 	}
@@ -35,7 +35,7 @@ func (k *Walker) text(w *World, word *syntax.Word) []expanded {
 }
 
 // document expands a here-document; the parser returns a nil word for an empty one.
-func (k *Walker) document(w *World, word *syntax.Word) []expanded {
+func (k *Walker) document(w *State, word *syntax.Word) []expanded {
 	if word == nil {
 		return []expanded{{w, []string{""}}}
 	}
@@ -43,7 +43,7 @@ func (k *Walker) document(w *World, word *syntax.Word) []expanded {
 }
 
 // pattern expands a pattern of case or [[.
-func (k *Walker) pattern(w *World, word *syntax.Word) []expanded {
+func (k *Walker) pattern(w *State, word *syntax.Word) []expanded {
 	return k.expand(w, []*syntax.Word{word}, one(func(c *expand.Config) (string, error) { return expand.Pattern(c, word) }))
 }
 
@@ -67,17 +67,17 @@ func withoutPanic(f func(*expand.Config) ([]string, error)) func(*expand.Config)
 	}
 }
 
-func (k *Walker) expand(w *World, words []*syntax.Word, with func(*expand.Config) ([]string, error)) []expanded {
-	worlds := []*World{w}
+func (k *Walker) expand(w *State, words []*syntax.Word, with func(*expand.Config) ([]string, error)) []expanded {
+	worlds := []*State{w}
 	for _, cs := range substitutions(words) {
-		worlds = each(worlds, func(w *World) []*World { return k.substitute(w, cs) })
+		worlds = each(worlds, func(w *State) []*State { return k.substitute(w, cs) })
 	}
 	var out []expanded
 	for _, w := range worlds {
-		env := &environ{World: w, mayBeUnset: defaulted(words)}
+		env := &environ{State: w, mayBeUnset: defaulted(words)}
 		fields, err := []string(nil), error(nil)
 		if k.unsafe(env, words) {
-			fields = []string{Hole(source(words))}
+			fields = []string{UnknownText(source(words))}
 		} else if fields, err = withoutPanic(with)(&expand.Config{
 			Env: env,
 			CmdSubst: func(to io.Writer, cs *syntax.CmdSubst) error {
@@ -85,15 +85,15 @@ func (k *Walker) expand(w *World, words []*syntax.Word, with func(*expand.Config
 				return err
 			},
 			ProcSubst: func(ps *syntax.ProcSubst) (string, error) {
-				k.exec(ps.Stmts, []*World{w.Clone()})
-				return Hole("process substitution"), nil
+				k.exec(ps.Stmts, []*State{w.Clone()})
+				return UnknownText("process substitution"), nil
 			},
 		}); err != nil {
-			fields = []string{Hole(source(words))}
+			fields = []string{UnknownText(source(words))}
 		}
 		for i, f := range fields {
 			if len(f) > maxText {
-				fields[i] = Hole(source(words))
+				fields[i] = UnknownText(source(words))
 			}
 		}
 		w.subst = nil
@@ -122,8 +122,8 @@ func substitutions(words []*syntax.Word) []*syntax.CmdSubst {
 
 // substitute follows a command substitution. Each resulting state has one of the possible
 // outputs.
-func (k *Walker) substitute(w *World, cs *syntax.CmdSubst) []*World {
-	var out []*World
+func (k *Walker) substitute(w *State, cs *syntax.CmdSubst) []*State {
+	var out []*State
 	for _, inside := range k.subshell(w, cs.Stmts) {
 		c := w.Clone()
 		c.inherit(inside)
@@ -138,10 +138,10 @@ func (k *Walker) substitute(w *World, cs *syntax.CmdSubst) []*World {
 }
 
 // subshell follows statements that do not change the outer state, and captures their output.
-func (k *Walker) subshell(w *World, stmts []*syntax.Stmt) []*World {
+func (k *Walker) subshell(w *State, stmts []*syntax.Stmt) []*State {
 	c := w.Clone()
 	c.out, c.read, c.status = "", true, unknown
-	out := k.exec(stmts, []*World{c})
+	out := k.exec(stmts, []*State{c})
 	for _, w := range out {
 		w.leave = staying
 	}
@@ -191,12 +191,12 @@ func (k *Walker) unsafe(env *environ, words []*syntax.Word) bool {
 					bad = true
 				} else if n.Length || n.Slice != nil {
 					v := env.Get(n.Param.Value)
-					bad = bad || HasHole(v.Str) || slices.ContainsFunc(v.List, HasHole)
+					bad = bad || HasUnknown(v.Str) || slices.ContainsFunc(v.List, HasUnknown)
 				}
 			case *syntax.ArithmExp:
 				syntax.Walk(n.X, func(n syntax.Node) bool {
 					if l, ok := n.(*syntax.Lit); ok {
-						bad = bad || HasHole(env.Get(l.Value).Str) && isName(l.Value)
+						bad = bad || HasUnknown(env.Get(l.Value).Str) && isName(l.Value)
 					}
 					return true
 				})
@@ -227,7 +227,7 @@ func source(words []*syntax.Word) string {
 
 // environ exposes a state to the expansion of words.
 type environ struct {
-	*World
+	*State
 	mayBeUnset map[string]bool
 }
 
@@ -237,23 +237,23 @@ func (e *environ) Get(name string) expand.Variable {
 	switch name {
 	case "@", "*":
 		if !e.named {
-			return expand.Variable{Set: true, Kind: expand.Indexed, List: []string{Hole("@")}}
+			return expand.Variable{Set: true, Kind: expand.Indexed, List: []string{UnknownText("@")}}
 		}
 		return expand.Variable{Set: true, Kind: expand.Indexed, List: e.args}
 	case "#":
 		if e.named {
 			return text(strconv.Itoa(len(e.args)))
 		}
-		return text(Hole("#"))
+		return text(UnknownText("#"))
 	case "IFS":
 		return expand.Variable{} // usually it is unset
 	case "0", "?", "$", "!", "-", "PPID", "RANDOM", "SECONDS", "HOSTNAME", "UID", "EUID":
-		return text(Hole(name))
+		return text(UnknownText(name))
 	}
 	if n, err := strconv.Atoi(name); err == nil {
 		switch {
 		case !e.named && !e.mayBeUnset[name]:
-			return text(Hole(name))
+			return text(UnknownText(name))
 		case e.named && n <= len(e.args):
 			return text(e.args[n-1])
 		}
@@ -264,7 +264,7 @@ func (e *environ) Get(name string) expand.Variable {
 	}
 	v, ok := e.vars[name]
 	if !ok && !e.mayBeUnset[name] && isName(name) {
-		return text(Hole(name))
+		return text(UnknownText(name))
 	}
 	return v
 }

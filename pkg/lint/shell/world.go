@@ -13,13 +13,13 @@ import (
 // State is the result of one path through a script: the values of its variables at a statement.
 // An unknown condition creates two of them. Its maps are immutable and are replaced on
 // change, so a copy of the struct is an independent state.
-type World struct {
+type State struct {
 	// Stdin is the standard input of the next command, nil if it is unknown.
 	Stdin *string
 	// Uname is the assumed output of uname -m after a script has run it: "x86_64" or "aarch64".
 	Uname string
-	// Facts record the effects of the machine's programs.
-	Facts Facts
+	// Effects record the effects of the machine's programs.
+	Effects Effects
 
 	vars   map[string]expand.Variable
 	local  map[string]bool
@@ -33,12 +33,12 @@ type World struct {
 	subst  map[*syntax.CmdSubst]string
 }
 
-// Facts record what programs have done in a state. They are immutable and are replaced on change.
-type Facts interface {
+// Effects record what programs have done in a state. They are immutable and are replaced on change.
+type Effects interface {
 	// Key is equal for facts with the same effect on the rest of a script.
 	Key() string
 	// Join merges the facts of two states.
-	Join(other Facts) Facts
+	Join(other Effects) Effects
 }
 
 // leaving is the construct that a state is about to leave.
@@ -61,32 +61,32 @@ const (
 )
 
 // Clone returns an independent copy.
-func (w *World) Clone() *World {
+func (w *State) Clone() *State {
 	c := *w
 	return &c
 }
 
 // inherit copies the facts and the exit status of a subshell.
-func (w *World) inherit(inside *World) {
-	w.status, w.Uname, w.Facts = inside.status, inside.Uname, inside.Facts
+func (w *State) inherit(inside *State) {
+	w.status, w.Uname, w.Effects = inside.status, inside.Uname, inside.Effects
 }
 
 // after returns the states after a subshell that has printed something.
-func (w *World) after(inside []*World) []*World {
-	return each(inside, func(i *World) []*World {
+func (w *State) after(inside []*State) []*State {
+	return each(inside, func(i *State) []*State {
 		o := w.Clone()
 		o.Print(i.out)
 		o.inherit(i)
-		return []*World{o}
+		return []*State{o}
 	})
 }
 
 // maxText limits a value in bytes; a longer one is unknown.
 const maxText = 64 << 10 // 64 KiB
 
-func (w *World) set(name string, v expand.Variable) {
+func (w *State) set(name string, v expand.Variable) {
 	if len(v.Str) > maxText || len(v.List) > 1000 {
-		v = expand.Variable{Set: true, Kind: expand.String, Str: Hole(name)}
+		v = expand.Variable{Set: true, Kind: expand.String, Str: UnknownText(name)}
 	}
 	vars := maps.Clone(w.vars)
 	if vars == nil {
@@ -96,15 +96,15 @@ func (w *World) set(name string, v expand.Variable) {
 	w.vars = vars
 }
 
-func (w *World) setText(name, value string) {
-	if IsHole(value) {
-		value = Hole(name) // a better name than the command's
+func (w *State) setText(name, value string) {
+	if IsUnknown(value) {
+		value = UnknownText(name) // a better name than the command's
 	}
 	w.set(name, expand.Variable{Set: true, Kind: expand.String, Str: value})
 }
 
 // restore resets a variable to its value outside of a function.
-func (w *World) restore(name string, outside map[string]expand.Variable) {
+func (w *State) restore(name string, outside map[string]expand.Variable) {
 	vars := maps.Clone(w.vars)
 	delete(vars, name)
 	if v, ok := outside[name]; ok {
@@ -114,19 +114,19 @@ func (w *World) restore(name string, outside map[string]expand.Variable) {
 }
 
 // Print writes to standard output, if a command reads it.
-func (w *World) Print(text string) {
+func (w *State) Print(text string) {
 	if !w.read {
 		return
 	}
 	if len(w.out)+len(text) > maxText {
-		w.out = Hole("output")
+		w.out = UnknownText("output")
 		return
 	}
 	w.out += text
 }
 
 // assume replaces an unknown text by the value that it was found to have.
-func (w *World) assume(what, value string) {
+func (w *State) assume(what, value string) {
 	vars := maps.Clone(w.vars)
 	for name, v := range vars {
 		v.Str = strings.ReplaceAll(v.Str, what, value)
@@ -136,15 +136,15 @@ func (w *World) assume(what, value string) {
 }
 
 // key is equal for states that behave the same from here on.
-func (w *World) key() string {
+func (w *State) key() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(w.vars)) {
 		v := w.vars[name]
 		fmt.Fprintf(&b, "%q=%q%q%v;", name, v.Str, v.List, v.Set)
 	}
 	fmt.Fprintf(&b, "%q%v%v%q%s%d", w.args, w.leave, w.status, w.out, w.Uname, len(w.funcs))
-	if w.Facts != nil {
-		b.WriteString(w.Facts.Key())
+	if w.Effects != nil {
+		b.WriteString(w.Effects.Key())
 	}
 	if w.Stdin != nil {
 		fmt.Fprintf(&b, "%q", *w.Stdin)
@@ -152,27 +152,27 @@ func (w *World) key() string {
 	return b.String()
 }
 
-// maxWorlds limits the number of paths that are followed at once.
-const maxWorlds = 64
+// maxStates limits the number of paths that are followed at once.
+const maxStates = 64
 
 // merged removes duplicate states. If there are too many, it merges all that leave the same
 // construct: variables that differ between them become unknown.
-func merged(worlds []*World) []*World {
+func merged(worlds []*State) []*State {
 	if len(worlds) < 2 {
 		return worlds
 	}
 	seen := map[string]bool{}
-	var out []*World
+	var out []*State
 	for _, w := range worlds {
 		if k := w.key(); !seen[k] {
 			seen[k] = true
 			out = append(out, w)
 		}
 	}
-	if len(out) <= maxWorlds {
+	if len(out) <= maxStates {
 		return out
 	}
-	byLeaving := map[leaving]*World{}
+	byLeaving := map[leaving]*State{}
 	for _, w := range out {
 		to, ok := byLeaving[w.leave]
 		if !ok {
@@ -191,7 +191,7 @@ func merged(worlds []*World) []*World {
 }
 
 // blur marks everything that differs from another state as unknown.
-func (w *World) blur(other *World) {
+func (w *State) blur(other *State) {
 	names := map[string]bool{}
 	for _, vars := range []map[string]expand.Variable{w.vars, other.vars} {
 		for name := range vars {
@@ -200,15 +200,15 @@ func (w *World) blur(other *World) {
 	}
 	for name := range names {
 		if a, b := w.vars[name], other.vars[name]; a.Set != b.Set || a.Str != b.Str || !slices.Equal(a.List, b.List) {
-			w.setText(name, Hole(name))
+			w.setText(name, UnknownText(name))
 		}
 	}
 	if w.out != other.out {
-		w.out = Hole("output")
+		w.out = UnknownText("output")
 	}
 	w.status, w.Stdin = unknown, nil
-	if w.Facts != nil {
-		w.Facts = w.Facts.Join(other.Facts)
+	if w.Effects != nil {
+		w.Effects = w.Effects.Join(other.Effects)
 	}
 	if w.Uname != other.Uname {
 		w.Uname = ""

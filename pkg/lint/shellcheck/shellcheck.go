@@ -57,12 +57,12 @@ type Checker struct {
 	// Level is the lowest level that is reported; "" is DefaultLevel.
 	Level string
 
-	mu    sync.Mutex
-	known map[[sha256.Size]byte]*answer
-	err   error
+	mu      sync.Mutex
+	results map[[sha256.Size]byte]*result
+	err     error
 }
 
-type answer struct {
+type result struct {
 	once     sync.Once
 	comments []comment
 }
@@ -117,13 +117,13 @@ var version = regexp.MustCompile(`\b(v?)\d+(\.\d+)+\b`)
 func (c *Checker) ask(ctx context.Context, dialect string, script []byte) []comment {
 	key := sha256.Sum256(append([]byte(dialect+"\x00"), version.ReplaceAll(script, []byte("${1}0.0.0"))...))
 	c.mu.Lock()
-	if c.known == nil {
-		c.known = map[[sha256.Size]byte]*answer{}
+	if c.results == nil {
+		c.results = map[[sha256.Size]byte]*result{}
 	}
-	a := c.known[key]
+	a := c.results[key]
 	if a == nil {
-		a = &answer{}
-		c.known[key] = a
+		a = &result{}
+		c.results[key] = a
 	}
 	c.mu.Unlock()
 	a.once.Do(func() {

@@ -18,9 +18,9 @@ import (
 // of passwords, and matches only as a complete value.
 var placeholders = regexp.MustCompile(`eyJhbGciOiJub25lIn0\.eyJzdWIiOiJwbGFjZWhvbGRlciJ9\.cGxhY2Vob2xkZXI|\b000000\.0000000000000000\b|cGxhY2Vob2xkZXI6cGxhY2Vob2xkZXI=|placeholder:placeholder@|(?m:[:=][ \t]*["']?placeholder["']?,?[ \t]*$)`)
 
-// known matches credentials by formats that are unique to them. A finding names the format
+// knownForms matches credentials by formats that are unique to them. A finding names the format
 // and never contains the text.
-var known = []knownForm{
+var knownForms = []knownForm{
 	{"a private key", regexp.MustCompile(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----`)},
 	{"an access key of AWS", regexp.MustCompile(`\b(AKIA|ASIA)[0-9A-Z]{16}\b`)},
 	{"a token of GitHub", regexp.MustCompile(`\bgh[pousr]_[A-Za-z0-9]{36,}\b|\bgithub_pat_[A-Za-z0-9_]{40,}\b`)},
@@ -45,7 +45,7 @@ var kubeconfigKeys = regexp.MustCompile(`(?m)^\s*-?\s*(token|password|client-key
 // literalCredential finds credentials that are written in the profile.
 func literalCredential(content string) []found {
 	var out []found
-	for _, k := range known {
+	for _, k := range knownForms {
 		for _, at := range k.form.FindAllStringIndex(content, -1) {
 			if placeholders.MatchString(content[at[0]:at[1]]) {
 				continue
@@ -63,7 +63,7 @@ func readableCredential(mode uint32, content string) []found {
 		return nil
 	}
 	at := placeholders.FindStringIndex(content)
-	for _, k := range known {
+	for _, k := range knownForms {
 		if at == nil {
 			at = k.form.FindStringIndex(content)
 		}
@@ -202,7 +202,7 @@ func (s *script) requestCredential(c *shell.Call) string {
 			return "the header " + name
 		case (o.Name == "user" || o.Name == "proxy-user") && strings.Contains(o.Value.Text, ":") && c.Name == "curl",
 			o.Name == "oauth2-bearer", o.Name == "http-password", o.Name == "proxy-password":
-			return "the value of " + o.Given
+			return "the value of " + o.Written
 		}
 	}
 	for _, w := range rest {
@@ -232,8 +232,8 @@ func trace(s *script) []found {
 	const fix = "remove it, or disable it with \"set +x\" before the credential is read"
 	var out []found
 	for _, r := range s.requests() {
-		if r.verbose.Given != "" && r.personal {
-			out = append(out, found{lint.RuleTrace, r.verbose.Line, fmt.Sprintf("%s %s prints the headers of the request, including the credential", r.Name, r.verbose.Given), "remove " + r.verbose.Given})
+		if r.verbose.Written != "" && r.personal {
+			out = append(out, found{lint.RuleTrace, r.verbose.Line, fmt.Sprintf("%s %s prints the headers of the request, including the credential", r.Name, r.verbose.Written), "remove " + r.verbose.Written})
 		}
 	}
 	handled := s.credentialLines()

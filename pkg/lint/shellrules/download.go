@@ -25,7 +25,7 @@ var (
 func insecureDownload(s *script) []found {
 	var out []found
 	for _, r := range s.requests() {
-		if option := r.insecure.Given; option != "" {
+		if option := r.insecure.Written; option != "" {
 			out = append(out, found{lint.RuleInsecureDownload, r.insecure.Line, fmt.Sprintf("%s %s accepts any certificate, so an attacker on the network can replace the content", r.Name, option),
 				"remove " + option + "; for a private CA pass --cacert FILE, or add the CA to the system's bundle"})
 		}

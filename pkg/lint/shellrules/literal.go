@@ -30,7 +30,7 @@ var (
 
 // isCredential reports whether a constant that is assigned to a name is a credential.
 func isCredential(name, value string) bool {
-	if placeholders.MatchString("="+value) || reference.MatchString(value) || strings.ContainsAny(value, "$`") || isKnown(value) {
+	if placeholders.MatchString("="+value) || reference.MatchString(value) || strings.ContainsAny(value, "$`") || isPlaceholderWord(value) {
 		return false
 	}
 	switch {
@@ -50,9 +50,9 @@ func isDigit(r rune) bool { return r >= '0' && r <= '9' }
 // optionally with a namespace before it.
 var words = regexp.MustCompile(`^[a-z]+\d{0,3}([-./:_](v?\d+|[a-z]+\d{0,3}))*$`)
 
-// isKnown reports values that literalCredential already finds.
-func isKnown(text string) bool {
-	return slices.ContainsFunc(known, func(k knownForm) bool { return k.form.MatchString(text) })
+// isPlaceholderWord reports values that literalCredential already finds.
+func isPlaceholderWord(text string) bool {
+	return slices.ContainsFunc(knownForms, func(k knownForm) bool { return k.form.MatchString(text) })
 }
 
 // assignment matches a line of a configuration or program that assigns a constant to a name:

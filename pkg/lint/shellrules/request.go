@@ -25,10 +25,10 @@ type request struct {
 
 // requests returns the calls of curl and wget with a URL.
 func (s *script) requests() []*request {
-	if s.asked == nil {
-		s.asked = s.readRequests()
+	if s.cachedRequests == nil {
+		s.cachedRequests = s.readRequests()
 	}
-	return s.asked
+	return s.cachedRequests
 }
 
 func (s *script) readRequests() []*request {

@@ -9,12 +9,12 @@ import (
 // script is a parsed script with the values that rules share.
 type script struct {
 	*shell.Commands
-	bash    bool // bash, and not sh
-	command bool // a command of a cloud-init module, which is not a separate script
-	shebang string
-	secrets map[string]bool // variables that contain a credential, see credentialVariables
-	asked   []*request      // nil until the first use
-	done    <-chan struct{} // closed when the findings are no longer needed
+	bash           bool // bash, and not sh
+	command        bool // a command of a cloud-init module, which is not a separate script
+	shebang        string
+	secrets        map[string]bool // variables that contain a credential, see credentialVariables
+	cachedRequests []*request      // nil until the first use
+	done           <-chan struct{} // closed when the findings are no longer needed
 }
 
 // stopped reports whether the findings are no longer needed.

@@ -90,15 +90,15 @@ func (c Comparison) versions() []lint.Finding {
 		fix := "write version: " + c.next(doc)
 		if had.CurrentPath != "" && c.Merged(had.Commit) {
 			out = append(out, finding(lint.RuleNotChanged, doc, fmt.Sprintf("the content of profile %q changed, but its version is still %s, which has the content of %s",
-				doc.Name, had.Version, place(had)), fix))
+				doc.Name, had.Version, locationOf(had)), fix))
 			continue
 		}
-		out = append(out, finding(lint.RuleReused, doc, fmt.Sprintf("version %s of profile %q has other content since %s", had.Version, doc.Name, place(had)), fix))
+		out = append(out, finding(lint.RuleReused, doc, fmt.Sprintf("version %s of profile %q has other content since %s", had.Version, doc.Name, locationOf(had)), fix))
 	}
 	return out
 }
 
-func place(v profile.Version) string {
+func locationOf(v profile.Version) string {
 	if v.Commit == "" {
 		return v.Path
 	}
@@ -171,7 +171,7 @@ func (c Comparison) backwards() []lint.Finding {
 		case known && had.Digest != doc.Digest: // versions reports it as reused
 		case known && !c.Merged(base.SelectedBy): // the branch is behind, and has not changed it
 		case known:
-			out = append(out, finding(lint.RuleRollback, doc, fmt.Sprintf("profile %q is rolled back from %s to %s, the content of %s", name, base.Version, had.Version, place(had)), ""))
+			out = append(out, finding(lint.RuleRollback, doc, fmt.Sprintf("profile %q is rolled back from %s to %s, the content of %s", name, base.Version, had.Version, locationOf(had)), ""))
 		case !c.Merged(base.SelectedBy):
 			out = append(out, finding(lint.RuleBackwards, doc, fmt.Sprintf("profile %q gets version %s, but %s now has %s", name, doc.Spec.Version, c.Revision, base.Version),
 				"rebase, and write version: "+c.next(doc)))

@@ -66,12 +66,12 @@ type Plan struct {
 type Step struct {
 	// What describes it, such as "delete Role cloud-init-settings/node-web-1a2b3c4d".
 	What string
-	// Do executes it. It succeeds if the step is already done.
-	Do func(ctx context.Context) error
+	// Run executes it. It succeeds if the step is already done.
+	Run func(ctx context.Context) error
 }
 
 func (p *Plan) step(do func(ctx context.Context) error, format string, args ...any) {
-	p.Steps = append(p.Steps, Step{What: fmt.Sprintf(format, args...), Do: do})
+	p.Steps = append(p.Steps, Step{What: fmt.Sprintf(format, args...), Run: do})
 }
 
 func (p *Plan) warn(format string, args ...any) {
@@ -399,12 +399,12 @@ func (h *Cluster) planDelete(p *Plan, from client.Client, obj client.Object) {
 func (p *Plan) Apply(ctx context.Context, tell func(what string)) error {
 	for _, s := range p.Steps {
 		tell(s.What)
-		if err := s.Do(ctx); err != nil {
+		if err := s.Run(ctx); err != nil {
 			return fmt.Errorf("%s: %w", s.What, err)
 		}
 	}
 	return nil
 }
 
-// ErrRefused says that there are obstacles.
-var ErrRefused = errors.New("the cluster is not handed back")
+// ErrBlocked says that there are obstacles.
+var ErrBlocked = errors.New("the cluster is not handed back")

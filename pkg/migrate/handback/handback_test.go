@@ -210,7 +210,7 @@ func TestHandbackProfiles(t *testing.T) {
 	}
 	for _, s := range p.Steps {
 		if strings.Contains(s.What, f.r.Namespace) {
-			if err := s.Do(t.Context()); err != nil {
+			if err := s.Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -330,7 +330,7 @@ func TestHandbackSecrets(t *testing.T) {
 	}
 	for _, s := range p.Steps {
 		if strings.Contains(s.What, f.r.Namespace) {
-			if err := s.Do(t.Context()); err != nil {
+			if err := s.Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}

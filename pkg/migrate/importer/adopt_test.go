@@ -109,9 +109,9 @@ func plan(t *testing.T, manifests ...string) *importer.Plan {
 func said(p *importer.Plan) string {
 	var b strings.Builder
 	for _, o := range p.Profiles {
-		fmt.Fprintf(&b, "%s %s %s %s %s %v: %s\n", o.Namespace, o.Name, o.Version, o.Kept, o.Path, o.Pools, o.Why)
+		fmt.Fprintf(&b, "%s %s %s %s %s %v: %s\n", o.Namespace, o.Name, o.Version, o.Action, o.Path, o.Pools, o.Why)
 	}
-	for _, r := range p.Refused {
+	for _, r := range p.Rejected {
 		fmt.Fprintf(&b, "refused: %s\n", r)
 	}
 	for _, n := range p.Notes {
@@ -199,7 +199,7 @@ func TestCorrected(t *testing.T) {
 `
 	p := plan(t, strings.Replace(small, "  bootstrapConfig:\n", modules, 1))
 	o := p.Profiles[0]
-	if o.Kept != importer.KeptCopy {
+	if o.Action != importer.ActionCopy {
 		t.Fatal(said(p))
 	}
 	want := []importer.Correction{
@@ -238,12 +238,12 @@ func TestBuiltinIsLeftOut(t *testing.T) {
 			continue
 		}
 		same := string(importer.ProfileYAML(d.Name, d.Spec))
-		if p := plan(t, same); p.Profiles[0].Kept != importer.KeptNothing || len(p.Files) != 0 {
+		if p := plan(t, same); p.Profiles[0].Action != importer.ActionNone || len(p.Files) != 0 {
 			t.Errorf("%s, which is built in: %s", d.Name, said(p))
 		}
 		spec := *d.Spec.DeepCopy()
 		spec.BootstrapConfig.Files[0].Permissions = 640
-		if p := plan(t, string(importer.ProfileYAML(d.Name, spec))); p.Profiles[0].Kept == importer.KeptNothing {
+		if p := plan(t, string(importer.ProfileYAML(d.Name, spec))); p.Profiles[0].Action == importer.ActionNone {
 			t.Errorf("%s, with another mode of a file: %s", d.Name, said(p))
 		}
 	}

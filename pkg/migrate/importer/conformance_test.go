@@ -25,8 +25,8 @@ func TestImportKeepsMeaning(t *testing.T) {
 	cases := conformance.Cases(t)
 	plan := importCorpus(t, cases)
 	for _, o := range plan.Profiles {
-		if o.Kept != importer.KeptCopy && o.Kept != importer.KeptOverlay {
-			t.Errorf("%s was %s: %s", o.Name, o.Kept, o.Why)
+		if o.Action != importer.ActionCopy && o.Action != importer.ActionOverlay {
+			t.Errorf("%s was %s: %s", o.Name, o.Action, o.Why)
 		}
 	}
 	after := sync(t, plan)
@@ -129,7 +129,7 @@ func sync(t *testing.T, plan *importer.Plan) map[string]render.Profile {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range cat.Refused {
+	for _, r := range cat.Rejected {
 		t.Errorf("the controller would refuse %v", r)
 	}
 	out := map[string]render.Profile{}

@@ -11,7 +11,7 @@ import (
 
 // correct rewrites values of cloud-init's modules that the reference decodes as YAML once
 // more, so that as strings they have the same meaning, in a decoded profile.
-func (a *adoption) correct(c *candidate, profile any) {
+func (a *importPlan) correct(c *candidate, profile any) {
 	spec := mapping(mapping(profile)["spec"])
 	for _, stage := range []string{"bootstrapConfig", "provisioningConfig"} {
 		modules, root := mapping(mapping(spec[stage])["modules"]), "spec."+stage+".modules."
@@ -24,7 +24,7 @@ func (a *adoption) correct(c *candidate, profile any) {
 					items[i] = meant
 					c.corrected(field, text(item), meant)
 				case as != "":
-					a.note(Note{Object: c.object.String(), Field: field, Message: fmt.Sprintf("unchanged, but with another effect: "+
+					a.addNote(Note{Object: c.object.String(), Field: field, Message: fmt.Sprintf("unchanged, but with another effect: "+
 						"operating-system-manager decodes this text as YAML, %s, with a value that is not a string for cloud-init, such as 0755 or yes: write the text for the shell, perhaps %s", as, strconv.Quote(meant))})
 				}
 			}

@@ -14,7 +14,7 @@ import (
 )
 
 // chooseForm decides the form of a valid profile, and writes it.
-func (a *adoption) chooseForm(c *candidate) {
+func (a *importPlan) chooseForm(c *candidate) {
 	a.renderPools(c)
 	a.renderSamples(c)
 	builtin, isBuiltin := a.builtin(c.doc.Name)
@@ -25,7 +25,7 @@ func (a *adoption) chooseForm(c *candidate) {
 			differences = []string{err.Error()}
 		}
 		if len(differences) == 0 {
-			c.out.Kept, c.out.Corrected = KeptNothing, nil
+			c.out.Action, c.out.Corrected = ActionNone, nil
 			c.out.Why = fmt.Sprintf("is equivalent to the built-in %s %s, which pools get without it, for every tested pool", builtin.Name, builtin.Spec.Version)
 			a.plan.Profiles = append(a.plan.Profiles, c.out)
 			return
@@ -33,11 +33,11 @@ func (a *adoption) chooseForm(c *candidate) {
 	}
 	c.out.Path = c.path(ProfilesDir)
 	if text, base, ok := a.overlay(c); ok {
-		c.out.Kept, c.out.Base = KeptOverlay, base.Name+" "+base.Spec.Version
+		c.out.Action, c.out.Base = ActionOverlay, base.Name+" "+base.Spec.Version
 		c.out.Why = fmt.Sprintf("has the content of %s with the changes of the overlay: %d lines instead of %d", c.out.Base, lines(text), lines(c.yaml))
 		a.plan.Files[c.out.Path] = text
 	} else {
-		c.out.Kept, c.out.Why = KeptCopy, a.why(c, builtin, differences)
+		c.out.Action, c.out.Why = ActionCopy, a.why(c, builtin, differences)
 		a.plan.Files[c.out.Path] = c.yaml
 		a.kept = append(a.kept, c)
 	}
@@ -47,7 +47,7 @@ func (a *adoption) chooseForm(c *candidate) {
 func lines(text []byte) int { return bytes.Count(text, []byte("\n")) }
 
 // why explains why a profile became a copy.
-func (a *adoption) why(c *candidate, builtin profile.Document, differences []string) string {
+func (a *importPlan) why(c *candidate, builtin profile.Document, differences []string) string {
 	var parts []string
 	if digest, ok := referenceDefaults[c.doc.Name]; ok {
 		if c.doc.Digest == digest {
@@ -65,7 +65,7 @@ func (a *adoption) why(c *candidate, builtin profile.Document, differences []str
 	return strings.Join(parts, "; ")
 }
 
-func (a *adoption) builtin(name string) (profile.Document, bool) {
+func (a *importPlan) builtin(name string) (profile.Document, bool) {
 	i := slices.IndexFunc(a.in.Builtin, func(d profile.Document) bool { return d.Name == name })
 	if i < 0 {
 		return profile.Document{}, false
@@ -75,7 +75,7 @@ func (a *adoption) builtin(name string) (profile.Document, bool) {
 
 // renderPools renders a profile for the pools that use it, with the controller's settings
 // if they are known.
-func (a *adoption) renderPools(c *candidate) {
+func (a *importPlan) renderPools(c *candidate) {
 	for _, p := range a.pools {
 		if p.facts == nil || !slices.Contains(c.out.Pools, p.md.Namespace+"/"+p.md.Name) {
 			continue
@@ -93,7 +93,7 @@ func (a *adoption) renderPools(c *candidate) {
 				} else {
 					r.Path, r.Where = c.path(ProfilesDir), "pool "+p.md.Namespace+"/"+p.md.Name
 				}
-				a.refuse(r)
+				a.addRejection(r)
 			}
 		}
 	}
@@ -105,7 +105,7 @@ var digits = regexp.MustCompile(`[0-9]+`)
 
 // renderSamples renders a profile for sample pools. Rejections are notes, not refusals, and
 // repeated ones are reported once.
-func (a *adoption) renderSamples(c *candidate) {
+func (a *importPlan) renderSamples(c *candidate) {
 	told := map[string]bool{}
 	for _, s := range samples(c.doc.Spec) {
 		s.in.Profile = c.profile()
@@ -117,7 +117,7 @@ func (a *adoption) renderSamples(c *candidate) {
 			}
 			told[key] = true
 			r := refusal(c.object, problem)
-			a.note(Note{Object: r.Object, Field: r.Field, Message: fmt.Sprintf("%s:%d: would be rejected for pools such as %s: %s", c.path(ProfilesDir), r.Line, s.where, r.Message)})
+			a.addNote(Note{Object: r.Object, Field: r.Field, Message: fmt.Sprintf("%s:%d: would be rejected for pools such as %s: %s", c.path(ProfilesDir), r.Line, s.where, r.Message)})
 		}
 	}
 }
@@ -125,7 +125,7 @@ func (a *adoption) renderSamples(c *candidate) {
 // differences lists what nodes would get differently from another profile of the same name,
 // for the first sample with a difference. An empty list means that both render and are
 // equivalent for every sample; a profile that renders for no sample differs.
-func (a *adoption) differences(mine, other profile.Document) ([]string, error) {
+func (a *importPlan) differences(mine, other profile.Document) ([]string, error) {
 	all := manySamples(mine.Spec)
 	switch {
 	case mine.Spec.OSName != other.Spec.OSName || mine.Spec.ProvisioningUtility != other.Spec.ProvisioningUtility:
@@ -164,7 +164,7 @@ func (a *adoption) differences(mine, other profile.Document) ([]string, error) {
 }
 
 // sampled renders a profile for a sample, and reports whether it succeeded.
-func (a *adoption) sampled(s sample, d profile.Document) (*render.Output, bool) {
+func (a *importPlan) sampled(s sample, d profile.Document) (*render.Output, bool) {
 	in := s.in
 	in.Profile = render.Profile{Spec: d.Spec, Object: d.Name, Digest: d.Digest, Provenance: render.Provenance{Profile: d.Name, Version: d.Spec.Version}}
 	out, err := a.engine.Render(in)

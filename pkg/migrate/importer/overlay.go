@@ -19,7 +19,7 @@ func worthwhile(overlay, whole []byte) bool { return len(overlay) <= len(whole)/
 // overlay expresses a profile as an overlay on another one: the smallest overlay with
 // exactly the same content, with lists that are named by keys in any order. It returns
 // false if no overlay is worthwhile.
-func (a *adoption) overlay(c *candidate) (text []byte, base profile.Document, ok bool) {
+func (a *importPlan) overlay(c *candidate) (text []byte, base profile.Document, ok bool) {
 	for _, b := range a.bases(c) {
 		if b.Spec.OSName != c.doc.Spec.OSName {
 			continue
@@ -41,7 +41,7 @@ func (a *adoption) overlay(c *candidate) (text []byte, base profile.Document, ok
 }
 
 // bases returns the built-in profiles, and the profiles that became copies.
-func (a *adoption) bases(c *candidate) []profile.Document {
+func (a *importPlan) bases(c *candidate) []profile.Document {
 	out := slices.Clone(a.in.Builtin)
 	// An overlay searches its own tree first, so a copy hides a built-in profile of the same
 	// name and version.

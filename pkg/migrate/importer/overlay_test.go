@@ -57,7 +57,7 @@ func TestOverlays(t *testing.T) {
 			spec := *base.Spec.DeepCopy()
 			c.edit(&spec)
 			p := plan(t, string(importer.ProfileYAML(c.profile, spec)))
-			if p.Profiles[0].Kept != importer.KeptOverlay || p.Profiles[0].Base != "osp-amzn2 "+base.Spec.Version {
+			if p.Profiles[0].Action != importer.ActionOverlay || p.Profiles[0].Base != "osp-amzn2 "+base.Spec.Version {
 				t.Fatalf("%s", said(p))
 			}
 			text := string(p.Files["profiles/"+c.profile+".yaml"])
@@ -86,7 +86,7 @@ func TestOverlays(t *testing.T) {
 		for k := range spec.BootstrapConfig.Templates {
 			spec.BootstrapConfig.Templates[k] += "# mine\n"
 		}
-		if p := plan(t, string(importer.ProfileYAML("osp-mine", spec))); p.Profiles[0].Kept != importer.KeptCopy {
+		if p := plan(t, string(importer.ProfileYAML("osp-mine", spec))); p.Profiles[0].Action != importer.ActionCopy {
 			t.Errorf("%s", said(p))
 		}
 	})

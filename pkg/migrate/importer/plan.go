@@ -24,8 +24,8 @@ const (
 	ProfilesDir = "profiles"
 	// PoolsDir contains the pools without their credentials, for `osm-gitops diff`.
 	PoolsDir = "pools"
-	// RefusedDir contains profiles that a ProfileSource would reject, to be fixed and moved.
-	RefusedDir = "refused"
+	// RejectedDir contains profiles that a ProfileSource would reject, to be fixed and moved.
+	RejectedDir = "refused"
 )
 
 // Action is the result for a profile.
@@ -33,16 +33,16 @@ type Action string
 
 // Results for a profile.
 const (
-	// KeptCopy is a file with the whole profile.
-	KeptCopy Action = "copy"
-	// KeptOverlay is a ProfileOverlay on another profile.
-	KeptOverlay Action = "overlay"
-	// KeptNothing is a profile that needs no file.
-	KeptNothing Action = "left out"
-	// KeptRefused is a profile that osm-gitops rejects; its file is in RefusedDir.
-	KeptRefused Action = "refused"
-	// KeptElsewhere is a profile of another namespace.
-	KeptElsewhere Action = "not taken"
+	// ActionCopy is a file with the whole profile.
+	ActionCopy Action = "copy"
+	// ActionOverlay is a ProfileOverlay on another profile.
+	ActionOverlay Action = "overlay"
+	// ActionNone is a profile that needs no file.
+	ActionNone Action = "left out"
+	// ActionRejected is a profile that osm-gitops rejects; its file is in RejectedDir.
+	ActionRejected Action = "refused"
+	// ActionOtherNamespace is a profile of another namespace.
+	ActionOtherNamespace Action = "not taken"
 )
 
 // Outcome is the result for one profile.
@@ -50,7 +50,7 @@ type Outcome struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`
 	Version   string `json:"version"`
-	Kept      Action `json:"action"`
+	Action    Action `json:"action"`
 	// Path of its file, empty if there is none.
 	Path string `json:"path,omitempty"`
 	// Base of an overlay, "<profile> <version>".
@@ -98,9 +98,9 @@ type Note struct {
 // Report is the result of an import, for people and programs.
 type Report struct {
 	Profiles []Outcome `json:"profiles"`
-	// Refused lists what osm-gitops rejects; the reference accepts most of it.
-	Refused []Refusal `json:"refused"`
-	Notes   []Note    `json:"notes"`
+	// Rejected lists what osm-gitops rejects; the reference accepts most of it.
+	Rejected []Refusal `json:"refused"`
+	Notes    []Note    `json:"notes"`
 }
 
 // Plan is the content of the new repository.
@@ -137,8 +137,8 @@ type Input struct {
 // New plans the import of each profile. Errors of an object are part of the plan; New fails
 // only if there is no plan at all.
 func New(ctx context.Context, in Input) (*Plan, error) {
-	a := &adoption{in: in, engine: render.NewEngine(), plan: &Plan{Files: map[string][]byte{}}}
-	a.plan.Profiles, a.plan.Refused, a.plan.Notes = []Outcome{}, []Refusal{}, []Note{}
+	a := &importPlan{in: in, engine: render.NewEngine(), plan: &Plan{Files: map[string][]byte{}}}
+	a.plan.Profiles, a.plan.Rejected, a.plan.Notes = []Outcome{}, []Refusal{}, []Note{}
 	a.sort()
 	var candidates []*candidate
 	for _, o := range a.profiles {
@@ -166,8 +166,8 @@ func New(ctx context.Context, in Input) (*Plan, error) {
 	return a.plan, nil
 }
 
-// adoption is one run of New.
-type adoption struct {
+// importPlan is one run of New.
+type importPlan struct {
 	in       Input
 	engine   *render.Engine
 	plan     *Plan
@@ -194,7 +194,7 @@ func (c *candidate) rank() int {
 }
 
 // sort separates the objects by kind, each by namespace and name.
-func (a *adoption) sort() {
+func (a *importPlan) sort() {
 	seen := map[string]bool{}
 	others := map[string]int{}
 	for _, o := range a.in.Objects {
@@ -206,7 +206,7 @@ func (a *adoption) sort() {
 			o = o.in(a.in.Namespace)
 		}
 		if seen[o.String()] {
-			a.refuse(Refusal{Object: o.String(), Message: "is duplicated in " + o.From + ": the first was imported; remove one of them"})
+			a.addRejection(Refusal{Object: o.String(), Message: "is duplicated in " + o.From + ": the first was imported; remove one of them"})
 			continue
 		}
 		seen[o.String()] = true
@@ -217,7 +217,7 @@ func (a *adoption) sort() {
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(others)) {
-		a.note(Note{Object: kind, Message: fmt.Sprintf("%d objects that are neither profiles nor pools: ignored", others[kind])})
+		a.addNote(Note{Object: kind, Message: fmt.Sprintf("%d objects that are neither profiles nor pools: ignored", others[kind])})
 	}
 	byName := func(x, y Object) int { return strings.Compare(x.String(), y.String()) }
 	slices.SortFunc(a.profiles, byName)
@@ -239,66 +239,66 @@ func (o Object) in(namespace string) Object {
 // source returns the ProfileSource that created an object, empty for none.
 func (o Object) source() string { return text(mapping(o.metadata()["labels"])[api.LabelSource]) }
 
-func (a *adoption) refuse(r Refusal) { a.plan.Refused = append(a.plan.Refused, r) }
-func (a *adoption) note(n Note)      { a.plan.Notes = append(a.plan.Notes, n) }
+func (a *importPlan) addRejection(r Refusal) { a.plan.Rejected = append(a.plan.Rejected, r) }
+func (a *importPlan) addNote(n Note)         { a.plan.Notes = append(a.plan.Notes, n) }
 
 // read validates one object like a file. It returns nil if the object gets no file in
 // ProfilesDir, after reporting why.
-func (a *adoption) read(o Object) *candidate {
+func (a *importPlan) read(o Object) *candidate {
 	spec := mapping(o.Content["spec"])
 	out := Outcome{Name: o.Name(), Namespace: o.Namespace(), Version: text(spec["version"]), Pools: a.poolsOf(o)}
 	switch source := o.source(); {
 	case o.Namespace() != a.in.Namespace:
-		out.Kept = KeptElsewhere
+		out.Action = ActionOtherNamespace
 		out.Why = fmt.Sprintf("is in namespace %s: run the import with --namespace %s for the controller there", o.Namespace(), o.Namespace())
 		a.plan.Profiles = append(a.plan.Profiles, out)
 		return nil
 	case source != "":
-		out.Kept, out.Source = KeptNothing, source
+		out.Action, out.Source = ActionNone, source
 		out.Why = fmt.Sprintf("ProfileSource %s created it: it is already in Git, as profile %s", source, text(mapping(o.metadata()["labels"])[api.LabelProfile]))
 		a.plan.Profiles = append(a.plan.Profiles, out)
 		return nil
 	}
 	c := &candidate{object: o, out: out, comment: "Imported from " + o.String() + "."}
-	kept, unknown := known(map[string]any{"spec": o.Content["spec"]}, reflect.TypeFor[osm.OperatingSystemProfile](), "")
+	kept, unknown := splitUnknown(map[string]any{"spec": o.Content["spec"]}, reflect.TypeFor[osm.OperatingSystemProfile](), "")
 	for _, f := range unknown {
-		a.note(Note{Object: o.String(), Field: f, Message: "is not a field of a profile and has no effect: omitted"})
+		a.addNote(Note{Object: o.String(), Field: f, Message: "is not a field of a profile and has no effect: omitted"})
 	}
 	a.metadataNotes(o)
 	a.correct(c, kept)
 	if err := c.write(kept); err != nil {
-		a.refuse(Refusal{Object: o.String(), Message: cutOff(err.Error())})
-		return a.refused(c)
+		a.addRejection(Refusal{Object: o.String(), Message: cutOff(err.Error())})
+		return a.rejectedFile(c)
 	}
 	docs, err := profile.Decode(c.path(ProfilesDir), c.yaml)
 	for _, p := range profile.Problems(err) {
-		a.refuse(Refusal{Object: o.String(), Field: p.Field, Line: p.Line, Message: p.Err.Error()})
+		a.addRejection(Refusal{Object: o.String(), Field: p.Field, Line: p.Line, Message: p.Err.Error()})
 	}
 	if err != nil || len(docs) != 1 {
-		return a.refused(c)
+		return a.rejectedFile(c)
 	}
 	c.doc = docs[0]
 	problems := render.Problems(a.engine.Check(c.profile()))
 	for _, p := range problems {
-		a.refuse(refusal(o, p))
+		a.addRejection(refusal(o, p))
 	}
 	if len(problems) > 0 {
-		return a.refused(c)
+		return a.rejectedFile(c)
 	}
 	return c
 }
 
-// refused writes an invalid profile to a separate folder, so that the user can fix it.
-func (a *adoption) refused(c *candidate) *candidate {
-	c.out.Kept, c.out.Path = KeptRefused, c.path(RefusedDir)
+// rejectedFile writes an invalid profile to a separate folder, so that the user can fix it.
+func (a *importPlan) rejectedFile(c *candidate) *candidate {
+	c.out.Action, c.out.Path = ActionRejected, c.path(RejectedDir)
 	c.out.Why = "osm-gitops rejects it, see below: fix the file and move it to " + c.path(ProfilesDir)
 	if len(c.yaml) > 0 {
 		a.plan.Files[c.out.Path] = c.yaml
 	} else {
 		c.out.Path = ""
 	}
-	for i := range a.plan.Refused {
-		if r := &a.plan.Refused[i]; r.Object == c.object.String() && r.Line > 0 {
+	for i := range a.plan.Rejected {
+		if r := &a.plan.Rejected[i]; r.Object == c.object.String() && r.Line > 0 {
 			r.Path = c.out.Path
 		}
 	}
@@ -345,7 +345,7 @@ func (c *candidate) write(kept any) error {
 
 // metadataNotes reports metadata of an object that its file omits, except what API servers
 // add.
-func (a *adoption) metadataNotes(o Object) {
+func (a *importPlan) metadataNotes(o Object) {
 	own := []string{"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"}
 	for _, key := range slices.Sorted(maps.Keys(o.metadata())) {
 		if slices.Contains(own, key) {
@@ -359,11 +359,11 @@ func (a *adoption) metadataNotes(o Object) {
 		if manager := applier(names); manager != "" {
 			message += "; " + manager + " applies this object: stop that after its pools use the repository"
 		}
-		a.note(Note{Object: o.String(), Field: "metadata." + key, Message: message})
+		a.addNote(Note{Object: o.String(), Field: "metadata." + key, Message: message})
 	}
 	for _, key := range slices.Sorted(maps.Keys(o.Content)) {
 		if !slices.Contains([]string{"apiVersion", "kind", "metadata", "spec"}, key) {
-			a.note(Note{Object: o.String(), Field: key, Message: "is not a field of a profile and has no effect: omitted"})
+			a.addNote(Note{Object: o.String(), Field: key, Message: "is not a field of a profile and has no effect: omitted"})
 		}
 	}
 }

@@ -26,23 +26,23 @@ type pool struct {
 
 // readPool reads a MachineDeployment as the controller does. One without the annotation is
 // not a pool.
-func (a *adoption) readPool(o Object) pool {
+func (a *importPlan) readPool(o Object) pool {
 	p := pool{object: o, md: &cluster.MachineDeployment{}}
 	raw, err := json.Marshal(o.Content)
 	if err == nil {
 		err = json.Unmarshal(raw, p.md)
 	}
 	if err != nil {
-		a.refuse(Refusal{Object: o.String(), Message: "is not a valid MachineDeployment: " + cutOff(err.Error())})
+		a.addRejection(Refusal{Object: o.String(), Message: "is not a valid MachineDeployment: " + cutOff(err.Error())})
 		return p
 	}
 	if p.profile() == "" {
-		a.note(Note{Object: o.String(), Field: "metadata.annotations", Message: "has no annotation " + api.AnnotationOSP + ": it is not a pool, and osm-gitops ignores it"})
+		a.addNote(Note{Object: o.String(), Field: "metadata.annotations", Message: "has no annotation " + api.AnnotationOSP + ": it is not a pool, and osm-gitops ignores it"})
 		return p
 	}
 	facts, err := render.DecodePool(p.md)
 	for _, problem := range render.Problems(err) {
-		a.refuse(refusal(o, problem))
+		a.addRejection(refusal(o, problem))
 	}
 	if err == nil {
 		p.facts = &facts
@@ -62,7 +62,7 @@ func (p pool) namespace(standard string) string {
 }
 
 // poolsOf lists the pools that use a profile.
-func (a *adoption) poolsOf(o Object) []string {
+func (a *importPlan) poolsOf(o Object) []string {
 	out := []string{}
 	for _, p := range a.pools {
 		if p.profile() == o.Name() && p.namespace(a.in.Namespace) == o.Namespace() {
@@ -73,7 +73,7 @@ func (a *adoption) poolsOf(o Object) []string {
 }
 
 // poolFiles writes the pools, and checks that their profiles exist.
-func (a *adoption) poolFiles() {
+func (a *importPlan) poolFiles() {
 	there := map[string]bool{}
 	for _, o := range a.profiles {
 		there[o.Namespace()+"/"+o.Name()] = true
@@ -89,7 +89,7 @@ func (a *adoption) poolFiles() {
 			continue
 		}
 		if ns := p.namespace(a.in.Namespace); !there[ns+"/"+p.profile()] {
-			a.refuse(Refusal{Object: p.object.String(), Field: "metadata.annotations[" + api.AnnotationOSP + "]",
+			a.addRejection(Refusal{Object: p.object.String(), Field: "metadata.annotations[" + api.AnnotationOSP + "]",
 				Message: fmt.Sprintf("names profile %q, which is not among the profiles of namespace %s: import that profile as well, or name another", p.profile(), ns)})
 		}
 		if p.facts == nil {
@@ -97,7 +97,7 @@ func (a *adoption) poolFiles() {
 		}
 		text, err := p.yaml()
 		if err != nil {
-			a.note(Note{Object: p.object.String(), Message: "not written to " + PoolsDir + ": " + cutOff(err.Error())})
+			a.addNote(Note{Object: p.object.String(), Message: "not written to " + PoolsDir + ": " + cutOff(err.Error())})
 			continue
 		}
 		a.plan.Files[PoolsDir+"/"+p.md.Namespace+"-"+p.md.Name+".yaml"] = text
@@ -106,7 +106,7 @@ func (a *adoption) poolFiles() {
 }
 
 // examplePool adds a pool if there are none, so that CI can render for one.
-func (a *adoption) examplePool() {
+func (a *importPlan) examplePool() {
 	for name := range a.plan.Files {
 		if strings.HasPrefix(name, PoolsDir+"/") {
 			return
@@ -132,7 +132,7 @@ func (a *adoption) examplePool() {
 	p.md.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: raw}
 	if text, err := p.yaml(); err == nil {
 		a.plan.Files[PoolsDir+"/example.yaml"] = text
-		a.note(Note{Object: "MachineDeployments", Message: "none with a profile were given: " + PoolsDir + "/example.yaml replaces them for osm-gitops diff; to get them, run kubectl get osp,md -A"})
+		a.addNote(Note{Object: "MachineDeployments", Message: "none with a profile were given: " + PoolsDir + "/example.yaml replaces them for osm-gitops diff; to get them, run kubectl get osp,md -A"})
 	}
 }
 

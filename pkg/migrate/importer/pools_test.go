@@ -22,7 +22,7 @@ func TestUnwritablePoolGetsNoFile(t *testing.T) {
 		md.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(providerSpec)}
 		return pool{object: Object{Content: map[string]any{"kind": "MachineDeployment", "metadata": map[string]any{"name": name, "namespace": "shop"}}}, md: md, facts: &render.Pool{}}
 	}
-	a := &adoption{in: Input{Namespace: "kube-system"}, plan: &Plan{Files: map[string][]byte{}}, pools: []pool{of("broken", `{"cloudProvider": 1e999}`), of("web", `{"cloudProvider": "aws"}`)}}
+	a := &importPlan{in: Input{Namespace: "kube-system"}, plan: &Plan{Files: map[string][]byte{}}, pools: []pool{of("broken", `{"cloudProvider": 1e999}`), of("web", `{"cloudProvider": "aws"}`)}}
 	a.poolFiles()
 	if got := slices.Collect(maps.Keys(a.plan.Files)); !slices.Equal(got, []string{PoolsDir + "/shop-web.yaml"}) {
 		t.Errorf("files are %q", got)

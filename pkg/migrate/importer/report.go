@@ -47,7 +47,7 @@ func Readme(p *Plan) string {
 	var b strings.Builder
 	b.WriteString("## Where the profiles come from\n\nFrom a cluster, by `osm-gitops import`:\n\n| profile | version | kept as | why |\n|---|---|---|---|\n")
 	for _, o := range p.Profiles {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", cell(o.Name), cell(o.Version), o.Kept, cell(o.Why))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", cell(o.Name), cell(o.Version), o.Action, cell(o.Why))
 	}
 	b.WriteString("\nOnce its pools use this repository, delete the objects that were imported: as long as they are there, the\n" +
 		"controller leaves them alone, and people may take them for what is used.\n")

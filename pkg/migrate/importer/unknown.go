@@ -11,9 +11,9 @@ import (
 
 var freeForm = reflect.TypeFor[runtime.RawExtension]()
 
-// known returns a copy of a decoded value with the fields of a type, and the sorted paths
+// splitUnknown returns a copy of a decoded value with the fields of a type, and the sorted paths
 // of all other fields. Values of the wrong type are unchanged: the decoder reports them.
-func known(v any, t reflect.Type, path string) (out any, unknown []string) {
+func splitUnknown(v any, t reflect.Type, path string) (out any, unknown []string) {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -36,7 +36,7 @@ func known(v any, t reflect.Type, path string) (out any, unknown []string) {
 			default:
 				return v, unknown
 			}
-			kept, more := known(value, child, join(path, key))
+			kept, more := splitUnknown(value, child, join(path, key))
 			out[key], unknown = kept, append(unknown, more...)
 		}
 		slices.Sort(unknown)
@@ -47,7 +47,7 @@ func known(v any, t reflect.Type, path string) (out any, unknown []string) {
 		}
 		out := make([]any, 0, len(v))
 		for i, value := range v {
-			kept, more := known(value, t.Elem(), path+"["+strconv.Itoa(i)+"]")
+			kept, more := splitUnknown(value, t.Elem(), path+"["+strconv.Itoa(i)+"]")
 			out, unknown = append(out, kept), append(unknown, more...)
 		}
 		return out, unknown

@@ -280,7 +280,7 @@ func TestPoolsFollow(t *testing.T) {
 	two.Annotations[api.AnnotationRefused] = "m"
 	r.do(r.client.Update(t.Context(), two))
 	f, err := follow(t.Context(), r.client, r.client, r.namespace, map[string]api.ProfileEntry{"a": {Version: "v2", Commit: commit}})
-	if want := (following{pools: 2, rotated: 1, refused: 1}); err != nil || f != want || !f.settled() {
+	if want := (following{pools: 2, rotated: 1, rejected: 1}); err != nil || f != want || !f.settled() {
 		t.Errorf("%+v (err %v), want %+v", f, err, want)
 	}
 	if got := f.describe(1); got != "1 profile applied, 1 of 2 pools rotated, 1 refused" {
@@ -307,7 +307,7 @@ func TestRefusedCommit(t *testing.T) {
 	good := "success: 2 profiles applied, 0 pools rotated (osm-gitops/eu-1)"
 	r.looked(ps, nil)
 	h.wait(good)
-	refused := Reconciliation{Source: ps, Revision: "main@sha1:" + commit, Refused: fmt.Errorf("commit %s %q: it is not signed: %s", commit, "\x1b[31mx", strings.Repeat("long ", 100))}
+	refused := Reconciliation{Source: ps, Revision: "main@sha1:" + commit, Rejected: fmt.Errorf("commit %s %q: it is not signed: %s", commit, "\x1b[31mx", strings.Repeat("long ", 100))}
 	r.Reconciled(refused)
 	r.Reconciled(refused)
 	bad := `failure: refused: commit 0123456789ab "\x1b[31mx": it is not signed: `
@@ -419,7 +419,7 @@ func TestWhereTokensGo(t *testing.T) {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Data: map[string][]byte{api.WebhookAPIToken: []byte(canary), api.WebhookAPIURL: []byte(address)}}
 	}
 	for _, address := range []string{h.url, "ftp://git.example.com", "//x", "https://user:" + canary + "@git.example.com", "https://git.example.com?" + canary, "https://git.example.com/%zz" + canary, "https://"} {
-		var final *refusedError
+		var final *rejectedError
 		if _, err := s.endpoint(ps, access{secret: secret(address)}); !errors.As(err, &final) || strings.Contains(err.Error(), canary) {
 			t.Errorf("%s: %v", address, err)
 		}

@@ -16,11 +16,11 @@ import (
 
 // following is the progress of pools with the changes of a commit.
 type following struct {
-	pools, rotated, refused int
+	pools, rotated, rejected int
 }
 
 // settled reports that no further progress is expected.
-func (f following) settled() bool { return f.rotated+f.refused == f.pools }
+func (f following) settled() bool { return f.rotated+f.rejected == f.pools }
 
 // follow counts the pools whose configuration has one of the profiles: as rotated if
 // their machines boot from the new version, as refused if the pool rejects that version.
@@ -44,7 +44,7 @@ func follow(ctx context.Context, c, secrets client.Reader, namespace string, cha
 		f.pools++
 		switch refused := a[api.AnnotationRefused] != ""; {
 		case refused && (a[api.AnnotationRefusedVersion] == "" || a[api.AnnotationRefusedVersion] == entry.Version):
-			f.refused++
+			f.rejected++
 		case refused: // an earlier version: the pool has not processed this one
 		case a[api.AnnotationVersion] == entry.Version && a[api.AnnotationCommit] == entry.Commit:
 			boots, err := bootsFrom(ctx, secrets, a)
@@ -85,8 +85,8 @@ func (f following) describe(profiles int) string {
 	} else {
 		s += fmt.Sprintf("%d of %s rotated", f.rotated, plural(f.pools, "pool"))
 	}
-	if f.refused > 0 {
-		s += fmt.Sprintf(", %d refused", f.refused)
+	if f.rejected > 0 {
+		s += fmt.Sprintf(", %d refused", f.rejected)
 	}
 	return s
 }

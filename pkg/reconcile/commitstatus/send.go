@@ -25,21 +25,21 @@ import (
 const (
 	// requestTime is the timeout of one request to a host.
 	requestTime = 15 * time.Second
-	// maxAnswer is the number of bytes of a response that are read.
-	maxAnswer = 64 << 10 // 64 KiB
+	// maxResponse is the number of bytes of a response that are read.
+	maxResponse = 64 << 10 // 64 KiB
 )
 
-// refusedError reports that a retry cannot succeed until a user changes the
+// rejectedError reports that a retry cannot succeed until a user changes the
 // configuration.
-type refusedError struct {
+type rejectedError struct {
 	text string
 	once string // emit only once for these credentials, and not for each commit
 }
 
-func (e *refusedError) Error() string { return e.text }
+func (e *rejectedError) Error() string { return e.text }
 
-func refuse(format string, args ...any) error {
-	return &refusedError{text: fmt.Sprintf(format, args...)}
+func reject(format string, args ...any) error {
+	return &rejectedError{text: fmt.Sprintf(format, args...)}
 }
 
 // send sets a status at the host, if statuses are enabled. It records in the job what the
@@ -57,14 +57,14 @@ func (s *Statuses) send(ctx context.Context, j *job, want status) error {
 	if err == nil {
 		err = s.post(ctx, j.source.Spec.Webhook.Provider, to, want)
 	}
-	var final *refusedError
+	var final *rejectedError
 	switch {
 	case err == nil:
 		j.sent, j.refused = want.state, ""
 	case errors.Is(err, source.ErrUnsupported):
 		// Many apps have only read permission, and possibly the user wants no statuses.
 		j.refused = attempt
-		return &refusedError{text: err.Error(), once: by.version}
+		return &rejectedError{text: err.Error(), once: by.version}
 	case errors.As(err, &final) || errors.Is(err, errOff):
 		j.refused = attempt
 	}
@@ -122,7 +122,7 @@ func (s *Statuses) endpoint(ps *api.ProfileSource, by access) (endpoint, error) 
 	secret := by.secret
 	repo, ok := githost.ParseRepository(ps.Spec.Git.URL)
 	if !ok {
-		return endpoint{}, refuse("spec.git.url: it does not contain the name of a repository")
+		return endpoint{}, reject("spec.git.url: it does not contain the name of a repository")
 	}
 	e := endpoint{
 		api:        apiOf(ps.Spec.Webhook.Provider, repo),
@@ -143,13 +143,13 @@ func (s *Statuses) endpoint(ps *api.ProfileSource, by access) (endpoint, error) 
 	u, err := url.Parse(e.api)
 	switch {
 	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return endpoint{}, refuse("spec.webhook.secretRef: %s in Secret %s is not a URL: write it as https://git.example.com/api/v1", api.WebhookAPIURL, secret.Name)
+		return endpoint{}, reject("spec.webhook.secretRef: %s in Secret %s is not a URL: write it as https://git.example.com/api/v1", api.WebhookAPIURL, secret.Name)
 	case u.Scheme != "https" && !s.AllowInsecure && by.app != nil:
-		return endpoint{}, refuse("spec.git.secretRef: githubAppBaseURL is not an https URL, and the token would be sent unencrypted: use https")
+		return endpoint{}, reject("spec.git.secretRef: githubAppBaseURL is not an https URL, and the token would be sent unencrypted: use https")
 	case u.Scheme != "https" && (u.Scheme != "http" || !s.AllowInsecure):
-		return endpoint{}, refuse("spec.webhook.secretRef: the API at %s does not use https, and the token would be sent unencrypted: correct %s in Secret %s", u.Host, api.WebhookAPIURL, secret.Name)
+		return endpoint{}, reject("spec.webhook.secretRef: the API at %s does not use https, and the token would be sent unencrypted: correct %s in Secret %s", u.Host, api.WebhookAPIURL, secret.Name)
 	case strings.ContainsFunc(e.token, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		return endpoint{}, refuse("spec.webhook.secretRef: %s in Secret %s has blanks or control characters", api.WebhookAPIToken, secret.Name)
+		return endpoint{}, reject("spec.webhook.secretRef: %s in Secret %s has blanks or control characters", api.WebhookAPIToken, secret.Name)
 	}
 	return e, nil
 }
@@ -171,7 +171,7 @@ func (s *Statuses) post(ctx context.Context, provider string, to endpoint, want 
 	}
 	req, err := request(ctx, provider, to, want)
 	if err != nil {
-		return refuse("%v", err)
+		return reject("%v", err)
 	}
 	c := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse // the token is only for this host
@@ -183,12 +183,12 @@ func (s *Statuses) post(ctx context.Context, provider string, to endpoint, want 
 			err = u.Err // without the URL
 		}
 		if errors.Is(err, source.ErrAuthentication) || errors.Is(err, source.ErrInvalid) { // of the proxy
-			return refuse("asking %s: %v", to.host(), err)
+			return reject("asking %s: %v", to.host(), err)
 		}
 		return fmt.Errorf("asking %s: %w", to.host(), err)
 	}
 	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	answer, err := io.ReadAll(io.LimitReader(res.Body, maxResponse))
 	if err != nil {
 		answer = nil // the status is sufficient
 	}
@@ -200,15 +200,15 @@ func (s *Statuses) post(ctx context.Context, provider string, to endpoint, want 
 	case code == http.StatusTooManyRequests || code == http.StatusRequestTimeout || code >= 500:
 		return fmt.Errorf("%s answers %d", to.host(), code)
 	case code == http.StatusProxyAuthRequired && to.proxy != nil:
-		return refuse("the proxy for %s answers %d: check username and password in the Secret of spec.git.proxySecretRef", to.host(), code)
+		return reject("the proxy for %s answers %d: check username and password in the Secret of spec.git.proxySecretRef", to.host(), code)
 	case code >= 300 && code < 400:
-		return refuse("%s answers %d, a redirect, which is not followed: correct %s in the Secret", to.host(), code, api.WebhookAPIURL)
+		return reject("%s answers %d, a redirect, which is not followed: correct %s in the Secret", to.host(), code, api.WebhookAPIURL)
 	case to.app != nil && (code == http.StatusUnauthorized || code == http.StatusForbidden || code == http.StatusNotFound):
-		return refuse("%s answers %d for repository %q: grant the GitHub App the repository permission Commit statuses: write, and its installation access to this repository", to.host(), code, to.repository)
+		return reject("%s answers %d for repository %q: grant the GitHub App the repository permission Commit statuses: write, and its installation access to this repository", to.host(), code, to.repository)
 	case code == http.StatusUnauthorized || code == http.StatusForbidden || code == http.StatusNotFound:
-		return refuse("%s answers %d for repository %q: grant %s of the Secret the permission to set commit statuses", to.host(), code, to.repository, api.WebhookAPIToken)
+		return reject("%s answers %d for repository %q: grant %s of the Secret the permission to set commit statuses", to.host(), code, to.repository, api.WebhookAPIToken)
 	default:
-		return refuse("%s answers %d for repository %q", to.host(), code, to.repository)
+		return reject("%s answers %d for repository %q", to.host(), code, to.repository)
 	}
 }
 
@@ -216,7 +216,7 @@ func (s *Statuses) post(ctx context.Context, provider string, to endpoint, want 
 func appToken(ctx context.Context, to endpoint, over *source.Transport) (string, error) {
 	token, err := to.app.StatusToken(ctx, over, path.Base(to.repository))
 	if errors.Is(err, source.ErrAuthentication) || errors.Is(err, source.ErrInvalid) {
-		return "", refuse("%v", err)
+		return "", reject("%v", err)
 	}
 	return token, err
 }
@@ -229,7 +229,7 @@ func (s *Statuses) transport(to endpoint) (*source.Transport, error) {
 	if len(to.ca) > 0 {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(to.ca) {
-			return nil, refuse("spec.webhook.secretRef: ca.crt has no certificate in PEM")
+			return nil, reject("spec.webhook.secretRef: ca.crt has no certificate in PEM")
 		}
 	}
 	return source.HTTPOptions{Timeout: requestTime, AllowedCIDRs: s.AllowedCIDRs, Proxy: to.proxy}.Transport(config), nil

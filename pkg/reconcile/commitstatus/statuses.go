@@ -51,9 +51,9 @@ type Reconciliation struct {
 	Changed []api.ProfileEntry
 	// Problems are the rejected files.
 	Problems []error
-	// Refused says why nothing of the commit was applied: it lacks the required
+	// Rejected says why nothing of the commit was applied: it lacks the required
 	// signature, or rewrites history.
-	Refused error
+	Rejected error
 }
 
 // Statuses sends commit statuses. Its exported fields are set once, before Start.
@@ -78,11 +78,11 @@ type Statuses struct {
 	// AllowInsecure allows an API at a plain http URL.
 	AllowInsecure bool
 
-	once   sync.Once
-	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName]
-	mu     sync.Mutex
-	latest map[types.NamespacedName]job
-	told   map[types.NamespacedName]string // the credentials for which an event was emitted
+	once     sync.Once
+	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	mu       sync.Mutex
+	latest   map[types.NamespacedName]job
+	reported map[types.NamespacedName]string // the credentials for which an event was emitted
 }
 
 // job is the state of the latest commit of a source.
@@ -110,12 +110,12 @@ func (s *Statuses) Reconciled(l Reconciliation) {
 	defer s.mu.Unlock()
 	if m == nil || ps.Spec.Git == nil || ps.Spec.Webhook == nil || !reports(ps.Spec.Webhook.Provider) {
 		delete(s.latest, key)
-		delete(s.told, key)
+		delete(s.reported, key)
 		return
 	}
 	next := job{source: ps.DeepCopy(), commit: m[1], changed: map[string]api.ProfileEntry{}, problems: l.Problems, since: time.Now()}
-	if l.Refused != nil {
-		next.rejected = abbreviated(redact.Clean(l.Refused.Error()))
+	if l.Rejected != nil {
+		next.rejected = abbreviated(redact.Clean(l.Rejected.Error()))
 	}
 	if before, ok := s.latest[key]; ok && before.commit == next.commit && before.source.UID == ps.UID {
 		next.changed, next.since, next.sent, next.refused = maps.Clone(before.changed), before.since, before.sent, before.refused
@@ -145,7 +145,7 @@ func (j job) settledState() State {
 
 func (s *Statuses) init() {
 	s.once.Do(func() {
-		s.latest, s.told = map[types.NamespacedName]job{}, map[types.NamespacedName]string{}
+		s.latest, s.reported = map[types.NamespacedName]job{}, map[types.NamespacedName]string{}
 		s.queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](firstRetry, lastRetry))
 	})
 }
@@ -187,17 +187,17 @@ func (s *Statuses) work(ctx context.Context, key types.NamespacedName) {
 	if err == nil && want.state != j.sent {
 		err = s.send(ctx, &j, want)
 	}
-	var final *refusedError
+	var final *rejectedError
 	switch {
 	case ctx.Err() != nil:
 		return
 	case errors.Is(err, errOff):
 		s.queue.Forget(key)
-		s.keep(key, j)
+		s.record(key, j)
 	case errors.As(err, &final):
 		s.queue.Forget(key)
-		s.keep(key, j)
-		if s.isNews(key, final) {
+		s.record(key, j)
+		if s.needsEvent(key, final) {
 			s.Recorder.Eventf(j.source, nil, corev1.EventTypeWarning, api.EventCommitStatusRefused, "Report", "%s",
 				redact.Shorten(fmt.Sprintf("commit status of %s: %v", j.commit, err), redact.MaxEvent))
 		}
@@ -209,28 +209,28 @@ func (s *Statuses) work(ctx context.Context, key types.NamespacedName) {
 		log.FromContext(ctx).Error(err, "sending a commit status", "source", key.String(), "commit", j.commit)
 	default:
 		s.queue.Forget(key)
-		s.keep(key, j)
+		s.record(key, j)
 		if !settled {
 			s.queue.AddAfter(key, recount)
 		}
 	}
 }
 
-// isNews reports whether a rejection was not reported yet, or must be reported each time.
-func (s *Statuses) isNews(key types.NamespacedName, refused *refusedError) bool {
+// needsEvent reports whether a rejection was not reported yet, or must be reported each time.
+func (s *Statuses) needsEvent(key types.NamespacedName, refused *rejectedError) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if refused.once != "" && s.told[key] == refused.once {
+	if refused.once != "" && s.reported[key] == refused.once {
 		return false
 	}
-	if s.told[key] = refused.once; refused.once == "" {
-		delete(s.told, key)
+	if s.reported[key] = refused.once; refused.once == "" {
+		delete(s.reported, key)
 	}
 	return true
 }
 
-// keep records what the host has, unless another commit arrived in the meantime.
-func (s *Statuses) keep(key types.NamespacedName, j job) {
+// record records what the host has, unless another commit arrived in the meantime.
+func (s *Statuses) record(key types.NamespacedName, j job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now, ok := s.latest[key]; ok && now.commit == j.commit && now.source.UID == j.source.UID {
@@ -273,7 +273,7 @@ func (s *Statuses) wanted(ctx context.Context, j job) (want status, settled bool
 	switch {
 	case !settled:
 		want.state = Pending
-	case f.refused > 0:
+	case f.rejected > 0:
 		want.state = Failure
 	}
 	want.description = f.describe(profiles)

@@ -17,6 +17,6 @@
 //   - client/interceptor sends what has no function of its own to the cluster. View implements
 //     all of client.Client and rejects what it does not know.
 //
-// Start with DryRun in rehearsal.go: world.go has the cluster, report.go the result,
+// Start with DryRun in rehearsal.go: store.go has the cluster, report.go the result,
 // observer.go reports it on ProfileSources.
 package dryrun

@@ -21,7 +21,7 @@ type Document struct {
 	Secret string `json:"secret"`
 	// Change is one of the constants below.
 	Change string `json:"change"`
-	// Meaning compares what a machine gets: MeansSame, MeansToken or MeansOther. It is
+	// Meaning compares what a machine gets: MeaningSame, MeaningSameToken or MeaningOther. It is
 	// empty if there was no document, or there is none now.
 	Meaning string `json:"meaning,omitempty"`
 	// Differs names the differences, such as the path of a file; never their content.
@@ -35,7 +35,7 @@ type Document struct {
 const (
 	DocumentMissing   = "missing"   // there is none, and none is created
 	DocumentUntouched = "untouched" // nothing is written
-	DocumentKept      = "kept"      // labels and annotations are written, the content is identical
+	DocumentIdentical = "kept"      // labels and annotations are written, the content is identical
 	DocumentCreated   = "created"
 	DocumentWritten   = "written" // its content changes
 	DocumentDeleted   = "deleted"
@@ -43,9 +43,9 @@ const (
 
 // What the change of a document means for a machine.
 const (
-	MeansSame  = "the same"
-	MeansToken = "the same, with another token"
-	MeansOther = "another"
+	MeaningSame      = "the same"
+	MeaningSameToken = "the same, with another token"
+	MeaningOther     = "another"
 )
 
 // documents compares the documents of a pool.
@@ -58,7 +58,7 @@ func (w *Store) documents(pool types.NamespacedName) []Document {
 		c := w.changes[types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: d.Secret}]
 		w.mu.Unlock()
 		if c == nil {
-			d.Change, d.Meaning = DocumentUntouched, MeansSame
+			d.Change, d.Meaning = DocumentUntouched, MeaningSame
 			continue
 		}
 		d.Absent = c.deleted
@@ -80,23 +80,23 @@ func (d *Document) compare(before, after []byte) {
 		d.Change = DocumentCreated
 		return
 	case string(old) == string(now) && !d.Absent:
-		d.Change, d.Meaning = DocumentKept, MeansSame
+		d.Change, d.Meaning = DocumentIdentical, MeaningSame
 		return
 	}
-	d.Change, d.Meaning = DocumentWritten, MeansSame
+	d.Change, d.Meaning = DocumentWritten, MeaningSame
 	differences, err := equivalence.Compare(old, now)
 	if err != nil {
-		d.Meaning, d.Differs = MeansOther, []string{clean(err.Error())}
+		d.Meaning, d.Differs = MeaningOther, []string{clean(err.Error())}
 		return
 	}
 	for _, diff := range differences {
 		if sameButTokens(diff) {
-			if d.Meaning == MeansSame {
-				d.Meaning = MeansToken
+			if d.Meaning == MeaningSame {
+				d.Meaning = MeaningSameToken
 			}
 			continue
 		}
-		d.Meaning, d.Differs = MeansOther, append(d.Differs, diff.What)
+		d.Meaning, d.Differs = MeaningOther, append(d.Differs, diff.What)
 	}
 }
 
@@ -125,7 +125,7 @@ func (p *Pool) noticed() string {
 	other, created, missing, gone, absent, token := []string{}, false, false, false, false, false
 	for _, d := range p.Documents {
 		absent, created, gone = absent || d.Absent, created || d.Change == DocumentCreated, gone || d.Change == DocumentDeleted
-		missing, token = missing || d.Change == DocumentMissing, token || d.Meaning == MeansToken
+		missing, token = missing || d.Change == DocumentMissing, token || d.Meaning == MeaningSameToken
 		for _, what := range d.Differs {
 			other = append(other, d.Stage+" "+what)
 		}

@@ -33,15 +33,15 @@ const (
 // Observer repeats dry runs, and reports on each ProfileSource what the controller would
 // do. It writes only the condition Observed.
 type Observer struct {
-	// Rehearse does one dry run.
-	Rehearse func(ctx context.Context) (*Report, error)
+	// Run does one dry run.
+	Run func(ctx context.Context) (*Report, error)
 	// Client reads ProfileSources, and patches their status.
 	Client client.Client
 	// Namespace is the controller's, and Shard selects the ProfileSources to handle.
 	Namespace string
 	Shard     shard.Shard
 
-	said string // the latest logged summary
+	logged string // the latest logged summary
 }
 
 // Start observes until ctx ends. It makes Observer a manager.Runnable that waits for the
@@ -61,7 +61,7 @@ func (o *Observer) Start(ctx context.Context) error {
 }
 
 func (o *Observer) observe(ctx context.Context) error {
-	report, err := o.Rehearse(ctx)
+	report, err := o.Run(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -81,19 +81,19 @@ func (o *Observer) observe(ctx context.Context) error {
 			report.evaluate(ps, &next)
 		}
 		next.Message = redact.Shorten(redact.Printable(next.Message), redact.MaxCondition)
-		if err := o.say(ctx, ps, next); err != nil {
+		if err := o.log(ctx, ps, next); err != nil {
 			return err
 		}
 	}
-	if err == nil && report.Summary() != o.said {
-		o.said = report.Summary()
-		log.FromContext(ctx).Info("observed what would be done", "would", o.said)
+	if err == nil && report.Summary() != o.logged {
+		o.logged = report.Summary()
+		log.FromContext(ctx).Info("observed what would be done", "would", o.logged)
 	}
 	return err
 }
 
-// say patches the condition, if it differs.
-func (o *Observer) say(ctx context.Context, ps *api.ProfileSource, next metav1.Condition) error {
+// log patches the condition, if it differs.
+func (o *Observer) log(ctx context.Context, ps *api.ProfileSource, next metav1.Condition) error {
 	before, after := ps.DeepCopy(), ps.DeepCopy()
 	apimeta.SetStatusCondition(&after.Status.Conditions, next)
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
@@ -158,9 +158,9 @@ func (r *Report) exceptions() string {
 		switch {
 		case p.Problem != "":
 			lines = append(lines, p.Name+" could not be checked: "+p.Problem)
-		case p.Refused != "":
-			lines = append(lines, p.Name+" is rejected: "+p.Refused)
-		case p.means(MeansOther), p.Replaced:
+		case p.Rejected != "":
+			lines = append(lines, p.Name+" is rejected: "+p.Rejected)
+		case p.hasMeaning(MeaningOther), p.Replaced:
 			lines = append(lines, p.Name+": "+p.Machines)
 		}
 	}

@@ -21,7 +21,7 @@ type Trim func(obj any) (any, error)
 
 // reader reads a cluster with the writes applied.
 type reader struct {
-	world   *Store
+	store   *Store
 	cluster string
 	from    client.Reader
 	trim    Trim // nil if nothing is removed
@@ -29,7 +29,7 @@ type reader struct {
 }
 
 func (r reader) ref(obj runtime.Object, key types.NamespacedName) (ref, error) {
-	kind, err := apiutil.GVKForObject(obj, r.world.scheme)
+	kind, err := apiutil.GVKForObject(obj, r.store.scheme)
 	if err != nil {
 		return ref{}, fmt.Errorf("dry run: unsupported object %T: %w", obj, err)
 	}
@@ -42,7 +42,7 @@ func (r reader) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 	if err != nil {
 		return err
 	}
-	switch written := r.world.of(at); {
+	switch written := r.store.of(at); {
 	case written == nil:
 		return r.from.Get(ctx, key, obj, opts...)
 	case written.gone:
@@ -79,7 +79,7 @@ func (r reader) List(ctx context.Context, list client.ObjectList, opts ...client
 	if err := r.from.List(ctx, list, &plain); err != nil {
 		return err
 	}
-	listed, written := r.world.written(at, o)
+	listed, written := r.store.written(at, o)
 	if !written && (r.indexed || o.FieldSelector == nil) {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (r reader) List(ctx context.Context, list client.ObjectList, opts ...client
 	}
 	items = slices.DeleteFunc(items, func(item runtime.Object) bool {
 		obj, ok := item.(client.Object)
-		return ok && r.world.of(ref{cluster: at.cluster, kind: at.kind, key: client.ObjectKeyFromObject(obj)}) != nil
+		return ok && r.store.of(ref{cluster: at.cluster, kind: at.kind, key: client.ObjectKeyFromObject(obj)}) != nil
 	})
 	more, err := r.decoded(list, at, listed)
 	if err != nil {
@@ -107,7 +107,7 @@ func (r reader) decoded(list client.ObjectList, at ref, written map[types.Namesp
 	for key, w := range written {
 		var obj client.Object = &metav1.PartialObjectMetadata{}
 		if _, metadata := list.(*metav1.PartialObjectMetadataList); !metadata {
-			made, err := r.world.scheme.New(at.kind)
+			made, err := r.store.scheme.New(at.kind)
 			if err != nil {
 				return nil, fmt.Errorf("listing %s: %w", at.kind.Kind, err)
 			}
@@ -127,9 +127,9 @@ func (r reader) selected(kind schema.GroupVersionKind, items []runtime.Object, o
 		return items, nil
 	}
 	for _, want := range o.FieldSelector.Requirements() {
-		r.world.mu.Lock()
-		values := r.world.indexes[indexName(kind, want.Field)]
-		r.world.mu.Unlock()
+		r.store.mu.Lock()
+		values := r.store.indexes[indexName(kind, want.Field)]
+		r.store.mu.Unlock()
 		if values == nil {
 			return nil, fmt.Errorf("dry run: the field %q of %s is not indexed", want.Field, kind.Kind)
 		}
@@ -157,7 +157,7 @@ func (w *Store) IndexField(_ context.Context, obj client.Object, field string, v
 // that lists by field need no search. Call it before the View is used.
 func (v *View) Index(cached client.FieldIndexer) client.FieldIndexer {
 	v.indexed = true
-	return indexers{v.world, cached}
+	return indexers{v.store, cached}
 }
 
 // indexers forward to several indexers.

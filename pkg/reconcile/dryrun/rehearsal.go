@@ -45,9 +45,9 @@ type DryRun struct {
 	Namespace string
 	// Shard selects the objects to handle.
 	Shard shard.Shard
-	// Keeper manages the ProfileSource of the built-in profiles, Sources all of them.
-	// Keeper and Nodes do not run for a shard without the remaining objects.
-	Keeper, Sources crreconcile.Reconciler
+	// Builtin manages the ProfileSource of the built-in profiles, Sources all of them.
+	// Builtin and Nodes do not run for a shard without the remaining objects.
+	Builtin, Sources crreconcile.Reconciler
 	// Rollouts runs rollouts in waves, Pools renders pools.
 	Rollouts, Pools crreconcile.Reconciler
 	// Unallowed returns the objects outside of its namespace that a pool refers to and
@@ -91,7 +91,7 @@ func (r *DryRun) round(ctx context.Context, failed map[string]error) error {
 		}
 	}
 	if r.Shard.IncludesUnlabeled() {
-		run(keeperKind, r.Keeper, []types.NamespacedName{{Namespace: r.Namespace, Name: api.DefaultsName}})
+		run(builtinKind, r.Builtin, []types.NamespacedName{{Namespace: r.Namespace, Name: api.DefaultsName}})
 	}
 	var sources api.ProfileSourceList
 	if err := r.Management.List(ctx, &sources, client.InNamespace(r.Namespace)); err != nil {
@@ -192,7 +192,7 @@ func sorted(names []types.NamespacedName) []types.NamespacedName {
 // The kinds of subjects.
 const (
 	sourceKind  = "ProfileSource"
-	keeperKind  = "keeper of"
+	builtinKind = "keeper of"
 	rolloutKind = "rollout of"
 	poolKind    = "pool"
 	nodeKind    = "Node"

@@ -47,7 +47,7 @@ type Report struct {
 type Subject struct {
 	Name   string          `json:"name"`
 	Writes []Write         `json:"writes"`
-	Says   []ReportedEvent `json:"events"`
+	Events []ReportedEvent `json:"events"`
 	// Problem is why it could not be checked completely.
 	Problem string `json:"problem,omitempty"`
 }
@@ -70,10 +70,10 @@ type Pool struct {
 
 	// Profile that it requests, "" if it is no longer a pool.
 	Profile string `json:"profile,omitempty"`
-	// Refused is why it would not get what it requests; Waits reports that this is
+	// Rejected is why it would not get what it requests; Waits reports that this is
 	// temporary.
-	Refused string `json:"refused,omitempty"`
-	Waits   bool   `json:"waits,omitempty"`
+	Rejected string `json:"refused,omitempty"`
+	Waits    bool   `json:"waits,omitempty"`
 	// Documents are those that its machines boot from: bootstrap, then provisioning.
 	Documents []Document `json:"documents"`
 	// Replaced: running machines are replaced, because the template changes.
@@ -112,7 +112,7 @@ func (r *Report) Failed() bool {
 		}
 	}
 	for _, p := range r.Pools {
-		if p.Problem != "" || p.Refused != "" && !p.Waits {
+		if p.Problem != "" || p.Rejected != "" && !p.Waits {
 			return true
 		}
 	}
@@ -128,17 +128,17 @@ type eventLog struct {
 func (t *eventLog) of(subject string) *Subject {
 	if t.subjects[subject] == nil {
 		_, plain, _ := cutLast(subject)
-		t.subjects[subject] = &Subject{Name: plain, Writes: []Write{}, Says: []ReportedEvent{}}
+		t.subjects[subject] = &Subject{Name: plain, Writes: []Write{}, Events: []ReportedEvent{}}
 	}
 	return t.subjects[subject]
 }
 
-// take records a write or event: those about a MachineDeployment belong to its pool,
+// add records a write or event: those about a MachineDeployment belong to its pool,
 // those of a rollout to its ProfileSource.
-func (t *eventLog) take(a act, w Write) {
+func (t *eventLog) add(a act, w Write) {
 	if a.said != nil {
-		if s := t.of(reported(a.subject)); !slices.Contains(s.Says, *a.said) {
-			s.Says = append(s.Says, *a.said)
+		if s := t.of(reported(a.subject)); !slices.Contains(s.Events, *a.said) {
+			s.Events = append(s.Events, *a.said)
 		}
 		return
 	}
@@ -175,7 +175,7 @@ func (r *DryRun) report(ctx context.Context, failed map[string]error) (*Report, 
 		out.Settings = append(out.Settings, settings.Warnings()...)
 	}
 	for _, a := range acts {
-		all.take(a, r.write(a))
+		all.add(a, r.write(a))
 	}
 	for subject, err := range failed {
 		if strings.HasSuffix(subject, "/") {
@@ -212,7 +212,7 @@ func (r *DryRun) report(ctx context.Context, failed map[string]error) (*Report, 
 // reported returns the subject under which another one is reported: some controllers also
 // work for ProfileSources.
 func reported(subject string) string {
-	for _, kind := range []string{keeperKind, rolloutKind} {
+	for _, kind := range []string{builtinKind, rolloutKind} {
 		if name, ok := strings.CutPrefix(subject, kind); ok {
 			return sourceKind + name
 		}
@@ -254,9 +254,9 @@ func (r *DryRun) sources(ctx context.Context, out *Report, all *eventLog) error 
 // evaluate determines whether a pool would have what it requests: a warning says why not, or
 // an annotation of its configuration if it was reported before.
 func (r *DryRun) evaluate(ctx context.Context, p *Pool, key types.NamespacedName, out *Report) error {
-	for _, s := range p.Says {
+	for _, s := range p.Events {
 		if s.Warning {
-			p.Refused, p.Waits = s.Text, s.Reason == api.EventWaiting
+			p.Rejected, p.Waits = s.Text, s.Reason == api.EventWaiting
 		}
 	}
 	var md cluster.MachineDeployment
@@ -289,7 +289,7 @@ func (r *DryRun) evaluate(ctx context.Context, p *Pool, key types.NamespacedName
 		return fmt.Errorf("reading OperatingSystemConfig of pool %s: %w", key, err)
 	}
 	if osc.Annotations[api.AnnotationPool] == key.String() {
-		p.Refused = cmp.Or(p.Refused, clean(osc.Annotations[api.AnnotationRefused]))
+		p.Rejected = cmp.Or(p.Rejected, clean(osc.Annotations[api.AnnotationRefused]))
 	}
 	return nil
 }
@@ -353,5 +353,5 @@ const maxText = 2 << 10
 
 func clean(text string) string { return redact.Text(redact.Mask(text), maxText) }
 
-// ErrRefused reports that the controller could not do everything that was requested.
-var ErrRefused = errors.New("something is rejected, or could not be checked")
+// ErrRejected reports that the controller could not do everything that was requested.
+var ErrRejected = errors.New("something is rejected, or could not be checked")

@@ -36,21 +36,21 @@ func TestDocuments(t *testing.T) {
 		acts []act
 		want Document
 	}{
-		"nothing is written":      {nil, Document{Change: DocumentUntouched, Meaning: MeansSame}},
-		"annotations alone":       {[]act{write(verbPatch, "canary", "canary")}, Document{Change: DocumentKept, Meaning: MeansSame}},
+		"nothing is written":      {nil, Document{Change: DocumentUntouched, Meaning: MeaningSame}},
+		"annotations alone":       {[]act{write(verbPatch, "canary", "canary")}, Document{Change: DocumentIdentical, Meaning: MeaningSame}},
 		"a new pool":              {[]act{write(verbCreate, "", "canary")}, Document{Change: DocumentCreated}},
 		"a pool that goes":        {[]act{write(verbDelete, "canary", "")}, Document{Change: DocumentDeleted}},
-		"another token":           {[]act{write(verbUpdate, "get "+token, "get "+impact.NodeToken())}, Document{Change: DocumentWritten, Meaning: MeansToken}},
-		"another bootstrap token": {[]act{write(verbUpdate, "abcdef.0123456789abcdef", "ghijkl.0123456789abcdef")}, Document{Change: DocumentWritten, Meaning: MeansToken}},
-		"another content":         {[]act{write(verbUpdate, "canary", "other canary")}, Document{Change: DocumentWritten, Meaning: MeansOther, Differs: []string{`file "/opt/bin/setup"`}}},
+		"another token":           {[]act{write(verbUpdate, "get "+token, "get "+impact.NodeToken())}, Document{Change: DocumentWritten, Meaning: MeaningSameToken}},
+		"another bootstrap token": {[]act{write(verbUpdate, "abcdef.0123456789abcdef", "ghijkl.0123456789abcdef")}, Document{Change: DocumentWritten, Meaning: MeaningSameToken}},
+		"another content":         {[]act{write(verbUpdate, "canary", "other canary")}, Document{Change: DocumentWritten, Meaning: MeaningOther, Differs: []string{`file "/opt/bin/setup"`}}},
 		"replaced, and then given a token": {
 			[]act{write(verbDelete, "get "+token, ""), write(verbCreate, "", "get "+token), write(verbUpdate, "get "+token, "get "+impact.NodeToken())},
-			Document{Change: DocumentWritten, Meaning: MeansToken, Absent: true},
+			Document{Change: DocumentWritten, Meaning: MeaningSameToken, Absent: true},
 		},
 	} {
-		w := NewWorld(nil, nil)
+		w := NewStore(nil, nil)
 		for _, a := range c.acts {
-			w.keep(a.verb, ref{kind: corev1.SchemeGroupVersion.WithKind("Secret"), key: types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}}, "", state(a.before), state(a.after))
+			w.record(a.verb, ref{kind: corev1.SchemeGroupVersion.WithKind("Secret"), key: types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}}, "", state(a.before), state(a.after))
 		}
 		got := w.documents(types.NamespacedName{Namespace: "ns", Name: "web"})[0]
 		if got.Change != c.want.Change || got.Meaning != c.want.Meaning || got.Absent != c.want.Absent || !slices.Equal(got.Differs, c.want.Differs) || got.Secret != name {
@@ -61,8 +61,8 @@ func TestDocuments(t *testing.T) {
 
 // Changes are named by their key, and no value is reported (security.md 15).
 func TestFields(t *testing.T) {
-	r := &DryRun{Store: NewWorld(nil, nil)}
-	r.Store.keep(verbPatch, ref{kind: corev1.SchemeGroupVersion.WithKind("Secret"), key: types.NamespacedName{Namespace: "ns", Name: "s"}}, "",
+	r := &DryRun{Store: NewStore(nil, nil)}
+	r.Store.record(verbPatch, ref{kind: corev1.SchemeGroupVersion.WithKind("Secret"), key: types.NamespacedName{Namespace: "ns", Name: "s"}}, "",
 		[]byte(`{"metadata":{"resourceVersion":"1","annotations":{"gone":"canary","same":"x"}},"data":{"k":"Y2FuYXJ5"},"spec":{"a":1}}`),
 		[]byte(`{"metadata":{"resourceVersion":"2","annotations":{"new":"canary","same":"x"},"finalizers":["f"]},"data":{"k":"b3RoZXI="},"spec":{"a":1}}`))
 	w := r.write(r.Store.acts[0])
@@ -79,10 +79,10 @@ func TestText(t *testing.T) {
 	r := Report{
 		Sources: []Source{{Subject: Subject{Name: "ns/osps"}, Ready: true, Message: "applied main"}},
 		Pools: []Pool{
-			{Subject: Subject{Name: "ns/a"}, Documents: []Document{{Stage: "bootstrap", Change: DocumentKept, Meaning: MeansSame}}, Machines: "nothing"},
+			{Subject: Subject{Name: "ns/a"}, Documents: []Document{{Stage: "bootstrap", Change: DocumentIdentical, Meaning: MeaningSame}}, Machines: "nothing"},
 			{Subject: Subject{Name: "ns/b", Writes: []Write{{Verb: verbDelete, Kind: "Secret", Namespace: "x", Name: "s"}}}, Machines: "something",
-				Documents: []Document{{Stage: "bootstrap", Change: DocumentWritten, Absent: true, Meaning: MeansOther, Differs: []string{`file "/x"`}}}},
-			{Subject: Subject{Name: "ns/c"}, Refused: "no such profile"},
+				Documents: []Document{{Stage: "bootstrap", Change: DocumentWritten, Absent: true, Meaning: MeaningOther, Differs: []string{`file "/x"`}}}},
+			{Subject: Subject{Name: "ns/c"}, Rejected: "no such profile"},
 		},
 		Writes: 1,
 	}

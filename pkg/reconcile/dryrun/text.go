@@ -50,8 +50,8 @@ func (p Pool) state() string {
 		return "COULD NOT BE CHECKED"
 	case p.Waits:
 		return "waits"
-	case p.Refused != "":
-		return "REFUSED: " + indented(p.Refused)
+	case p.Rejected != "":
+		return "REFUSED: " + indented(p.Rejected)
 	case len(p.Writes) == 0:
 		return "nothing to do"
 	}
@@ -64,7 +64,7 @@ func (d Document) sentence() string {
 		return "does not exist"
 	case DocumentUntouched:
 		return "does not change"
-	case DocumentKept:
+	case DocumentIdentical:
 		return "has identical content: only labels and annotations change"
 	case DocumentCreated:
 		return "is created"
@@ -85,7 +85,7 @@ func (s Subject) text(b *strings.Builder) {
 	for _, w := range s.Writes {
 		fmt.Fprintf(b, "  %s\n", w)
 	}
-	for _, e := range s.Says {
+	for _, e := range s.Events {
 		fmt.Fprintf(b, "  event %s: %s\n", e.Reason, indented(e.Text))
 	}
 	if s.Problem != "" {
@@ -155,15 +155,15 @@ func (r *Report) Summary() string {
 			unknown++
 		case p.Waits:
 			waiting++
-		case p.Refused != "":
+		case p.Rejected != "":
 			refused++
-		case p.means(MeansOther):
+		case p.hasMeaning(MeaningOther):
 			other++
 		case p.changes(DocumentCreated):
 			fresh++
-		case p.means(MeansToken):
+		case p.hasMeaning(MeaningSameToken):
 			token++
-		case p.changes(DocumentKept), p.changes(DocumentWritten):
+		case p.changes(DocumentIdentical), p.changes(DocumentWritten):
 			kept++
 		default:
 			untouched++
@@ -185,7 +185,7 @@ func (r *Report) Summary() string {
 	return out + fmt.Sprintf("; %d writes", r.Writes)
 }
 
-func (p Pool) means(meaning string) bool {
+func (p Pool) hasMeaning(meaning string) bool {
 	for _, d := range p.Documents {
 		if d.Meaning == meaning {
 			return true

@@ -45,20 +45,20 @@ var _ client.Client = &View{}
 // reduces, and live reads from the API server.
 func (w *Store) View(cluster string, cached client.Client, live client.Reader, trim Trim) *View {
 	return &View{
-		reader: reader{world: w, cluster: cluster, from: cached, trim: trim},
-		Live:   reader{world: w, cluster: cluster, from: live}, knows: cached,
+		reader: reader{store: w, cluster: cluster, from: cached, trim: trim},
+		Live:   reader{store: w, cluster: cluster, from: live}, knows: cached,
 	}
 }
 
 // state returns the current object, nil if it does not exist.
 func (v *View) state(ctx context.Context, at ref) ([]byte, error) {
-	if written := v.world.of(at); written != nil {
+	if written := v.store.of(at); written != nil {
 		if written.gone {
 			return nil, nil
 		}
 		return written.doc, nil
 	}
-	made, err := v.world.scheme.New(at.kind)
+	made, err := v.store.scheme.New(at.kind)
 	if err != nil {
 		return nil, fmt.Errorf("dry run of %s: %w", at.kind.Kind, err)
 	}
@@ -86,7 +86,7 @@ func (v *View) Create(ctx context.Context, obj client.Object, _ ...client.Create
 	if have != nil {
 		return apierrors.NewAlreadyExists(at.resource(), at.key.Name)
 	}
-	v.world.newMeta(obj)
+	v.store.newMeta(obj)
 	doc, err := encode(obj)
 	if err == nil && hasStatus(at.kind) {
 		doc, err = with(doc, "status", nil)
@@ -94,7 +94,7 @@ func (v *View) Create(ctx context.Context, obj client.Object, _ ...client.Create
 	if err != nil {
 		return err
 	}
-	v.world.keep(verbCreate, at, "", nil, doc)
+	v.store.record(verbCreate, at, "", nil, doc)
 	return nil
 }
 
@@ -115,8 +115,8 @@ func (v *View) Update(ctx context.Context, obj client.Object, _ ...client.Update
 	if err != nil {
 		return err
 	}
-	v.world.keep(verbUpdate, at, "", have, doc)
-	return v.answer(obj, at, doc)
+	v.store.record(verbUpdate, at, "", have, doc)
+	return v.result(obj, at, doc)
 }
 
 // Patch patches an object.
@@ -147,12 +147,12 @@ func (v *View) patch(ctx context.Context, obj client.Object, patch client.Patch,
 	if err != nil {
 		return fmt.Errorf("patching %T %s: %w", obj, at.key, err)
 	}
-	v.world.keep(verbPatch, at, part, have, doc)
-	return v.answer(obj, at, doc)
+	v.store.record(verbPatch, at, part, have, doc)
+	return v.result(obj, at, doc)
 }
 
-// answer returns the object as the API server does: it bypasses the cache.
-func (v *View) answer(obj client.Object, at ref, doc []byte) error { return fill(obj, at, doc) }
+// result returns the object as the API server does: it bypasses the cache.
+func (v *View) result(obj client.Object, at ref, doc []byte) error { return fill(obj, at, doc) }
 
 // changed returns the next state of an object: if part is set, only that part changes,
 // otherwise everything except the status.
@@ -178,7 +178,7 @@ func (v *View) changed(at ref, have, doc []byte, part string) ([]byte, error) {
 	if was.Generation > 0 && !bytes.Equal(field(have, "spec"), field(doc, "spec")) {
 		m.Generation++
 	}
-	m.ResourceVersion = v.world.version()
+	m.ResourceVersion = v.store.version()
 	text, err := json.Marshal(m)
 	if err != nil {
 		return nil, fmt.Errorf("encoding metadata: %w", err)
@@ -207,8 +207,8 @@ func (v *View) Delete(ctx context.Context, obj client.Object, opts ...client.Del
 	}
 	var after []byte
 	if len(was.Finalizers) > 0 {
-		was.DeletionTimestamp = &metav1.Time{Time: v.world.clock.Now().Truncate(time.Second)}
-		was.ResourceVersion = v.world.version()
+		was.DeletionTimestamp = &metav1.Time{Time: v.store.clock.Now().Truncate(time.Second)}
+		was.ResourceVersion = v.store.version()
 		text, err := json.Marshal(was)
 		if err == nil {
 			after, err = with(have, "metadata", text)
@@ -217,7 +217,7 @@ func (v *View) Delete(ctx context.Context, obj client.Object, opts ...client.Del
 			return err
 		}
 	}
-	v.world.keep(verbDelete, at, "", have, after)
+	v.store.record(verbDelete, at, "", have, after)
 	return nil
 }
 
@@ -285,7 +285,7 @@ func (v *View) Status() client.SubResourceWriter { return subresource{v, "status
 func (v *View) SubResource(name string) client.SubResourceClient { return subresource{v, name} }
 
 // Scheme returns the scheme of Store.
-func (v *View) Scheme() *runtime.Scheme { return v.world.scheme }
+func (v *View) Scheme() *runtime.Scheme { return v.store.scheme }
 
 // RESTMapper returns the mapper of the cluster.
 func (v *View) RESTMapper() apimeta.RESTMapper { return v.knows.RESTMapper() }
@@ -320,14 +320,14 @@ func (s subresource) Create(ctx context.Context, obj client.Object, body client.
 	if was := metaOf(have); request.UID != "" && request.UID != was.UID {
 		return conflict(at)
 	}
-	now := s.view.world.clock.Now()
+	now := s.view.store.clock.Now()
 	request.CreationTimestamp = metav1.NewTime(now)
 	life := time.Hour
 	if asked := request.Spec.ExpirationSeconds; asked != nil {
 		life = time.Duration(*asked) * time.Second
 	}
 	request.Status = authenticationv1.TokenRequestStatus{Token: impact.NodeToken(), ExpirationTimestamp: metav1.NewTime(now.Add(life))}
-	s.view.world.keep(verbCreate, at, s.name, have, have)
+	s.view.store.record(verbCreate, at, s.name, have, have)
 	return nil
 }
 

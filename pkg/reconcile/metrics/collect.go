@@ -13,7 +13,7 @@ func shared(s string) string { return unique.Make(s).Value() }
 
 // vectors are the metrics that client_golang stores.
 func (m *Metrics) vectors() []prometheus.Collector {
-	return append(append(m.provenance.all(), m.journal.all()...), m.fetches, m.failures, m.rotated, m.unsent, m.renderings)
+	return append(append(m.provenance.all(), m.auditLog.all()...), m.fetches, m.failures, m.rotated, m.unsent, m.renderings)
 }
 
 // Describe describes all metrics.
@@ -36,7 +36,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		v.Collect(to)
 	}
 	m.mu.Lock()
-	sources, pools, reached := maps.Clone(m.sources), maps.Clone(m.pools), maps.Clone(m.reached)
+	sources, pools, reached := maps.Clone(m.sources), maps.Clone(m.pools), maps.Clone(m.connections)
 	webhook, nodes := m.webhook, m.nodes
 	m.mu.Unlock()
 	d := m.descs

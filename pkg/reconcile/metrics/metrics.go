@@ -11,12 +11,12 @@ import (
 // Metrics collects what the controllers report. A nil pointer accepts everything and
 // stores nothing.
 type Metrics struct {
-	mu      sync.Mutex
-	sources map[types.NamespacedName]sourceState
-	pools   map[types.NamespacedName]PoolState
-	reached map[string]func() bool
-	webhook func() time.Time // when the webhooks' certificate expires; nil if there is none
-	nodes   func() []NodeCount
+	mu          sync.Mutex
+	sources     map[types.NamespacedName]sourceState
+	pools       map[types.NamespacedName]PoolState
+	connections map[string]func() bool
+	webhook     func() time.Time // when the webhooks' certificate expires; nil if there is none
+	nodes       func() []NodeCount
 
 	descs      descs
 	fetches    *prometheus.HistogramVec
@@ -25,7 +25,7 @@ type Metrics struct {
 	unsent     *prometheus.CounterVec
 	renderings *prometheus.HistogramVec
 	provenance provenance
-	journal    journalCounts
+	auditLog   auditLogCounts
 }
 
 type descs struct {
@@ -68,17 +68,17 @@ type PoolState struct {
 // New returns empty metrics.
 func New() *Metrics {
 	return &Metrics{
-		sources: map[types.NamespacedName]sourceState{},
-		pools:   map[types.NamespacedName]PoolState{},
-		reached: map[string]func() bool{},
+		sources:     map[types.NamespacedName]sourceState{},
+		pools:       map[types.NamespacedName]PoolState{},
+		connections: map[string]func() bool{},
 		descs: descs{
 			sourceInfo: sourceInfo.desc(), sourceLastFetch: sourceLastFetch.desc(),
-			poolInfo: poolInfo.desc(), poolReady: poolReady.desc(), poolRefused: poolRefused.desc(),
+			poolInfo: poolInfo.desc(), poolReady: poolReady.desc(), poolRefused: poolRejected.desc(),
 			poolUserData: poolUserData.desc(), poolLimit: poolLimit.desc(), poolTokenEnds: poolTokenEnds.desc(), poolNodeEnds: poolNodeEnds.desc(),
 			clusterUp: clusterUp.desc(), webhookEnds: webhookEnds.desc(),
-			nodesKnown: nodesKnown.desc(), nodesDisputed: nodesDisputed.desc(), records: records.desc(),
+			nodesKnown: nodesRecorded.desc(), nodesDisputed: nodesDisputed.desc(), records: records.desc(),
 		},
-		provenance: newProvenance(), journal: newJournalCounts(),
+		provenance: newProvenance(), auditLog: newAuditLogCounts(),
 		// A request to an unchanged repository takes milliseconds, a first clone minutes.
 		fetches:    sourceFetch.histogram([]float64{.01, .1, 1, 10, 60, 600}),
 		failures:   sourceFailures.counter(),
@@ -140,9 +140,9 @@ func (m *Metrics) Pool(key types.NamespacedName, s PoolState) {
 	m.pools[key] = s
 }
 
-// PoolRefused stores why a pool does not have what it requests; the rest of its state
+// PoolRejected stores why a pool does not have what it requests; the rest of its state
 // remains.
-func (m *Metrics) PoolRefused(key types.NamespacedName, reason string) {
+func (m *Metrics) PoolRejected(key types.NamespacedName, reason string) {
 	if m == nil {
 		return
 	}
@@ -188,7 +188,7 @@ func (m *Metrics) Rendered(took time.Duration) {
 func (m *Metrics) Cluster(name string, up func() bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.reached[name] = up
+	m.connections[name] = up
 }
 
 // WebhookCertificate registers ends, which returns at each scrape when the serving

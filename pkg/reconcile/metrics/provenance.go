@@ -16,7 +16,7 @@ type provenance struct {
 }
 
 func newProvenance() provenance {
-	return provenance{dropped: dropped.one(), held: held.gauge(), ready: provenanceOn.gauge()}
+	return provenance{dropped: dropped.one(), held: provenancesStored.gauge(), ready: provenanceOn.gauge()}
 }
 
 func (p provenance) all() []prometheus.Collector {
@@ -48,8 +48,8 @@ func (m *Metrics) ProvenanceDropped() {
 	}
 }
 
-// ProvenanceHeld sets how many of those remain until the audit log has them.
-func (m *Metrics) ProvenanceHeld(n int) {
+// ProvenancesStored sets how many of those remain until the audit log has them.
+func (m *Metrics) ProvenancesStored(n int) {
 	if m != nil {
 		m.provenance.held.Set(float64(n))
 	}
@@ -81,45 +81,45 @@ func (m *Metrics) collectNodes(gauge func(*prometheus.Desc, float64, ...string),
 	gauge(m.descs.records, float64(gone), "gone")
 }
 
-// journalCounts counts writes of the audit log.
-type journalCounts struct {
+// auditLogCounts counts writes of the audit log.
+type auditLogCounts struct {
 	lines        *prometheus.CounterVec
 	errors, lost prometheus.Counter
 	waiting      prometheus.Gauge
 }
 
-func newJournalCounts() journalCounts {
-	return journalCounts{lines: journalLines.counter(), errors: journalErrors.one(), lost: journalLost.one(), waiting: journalWaiting.gauge()}
+func newAuditLogCounts() auditLogCounts {
+	return auditLogCounts{lines: auditLogLines.counter(), errors: auditLogErrors.one(), lost: auditLogLost.one(), waiting: auditLogWaiting.gauge()}
 }
 
-func (j journalCounts) all() []prometheus.Collector {
+func (j auditLogCounts) all() []prometheus.Collector {
 	return []prometheus.Collector{j.lines, j.errors, j.lost, j.waiting}
 }
 
-// JournalWritten counts a line of the audit log.
-func (m *Metrics) JournalWritten(kind string) {
+// AuditEntryWritten counts a line of the audit log.
+func (m *Metrics) AuditEntryWritten(kind string) {
 	if m != nil {
-		m.journal.lines.WithLabelValues(kind).Inc()
+		m.auditLog.lines.WithLabelValues(kind).Inc()
 	}
 }
 
-// JournalFailed counts a failed attempt.
-func (m *Metrics) JournalFailed() {
+// AuditWriteFailed counts a failed attempt.
+func (m *Metrics) AuditWriteFailed() {
 	if m != nil {
-		m.journal.errors.Inc()
+		m.auditLog.errors.Inc()
 	}
 }
 
-// JournalWaits sets the number of waiting entries.
-func (m *Metrics) JournalWaits(n int) {
+// AuditEntriesWaiting sets the number of waiting entries.
+func (m *Metrics) AuditEntriesWaiting(n int) {
 	if m != nil {
-		m.journal.waiting.Set(float64(n))
+		m.auditLog.waiting.Set(float64(n))
 	}
 }
 
-// JournalLost counts a lost entry.
-func (m *Metrics) JournalLost() {
+// AuditEntryLost counts a lost entry.
+func (m *Metrics) AuditEntryLost() {
 	if m != nil {
-		m.journal.lost.Inc()
+		m.auditLog.lost.Inc()
 	}
 }

@@ -36,23 +36,23 @@ var (
 		more(ofPool, "profile", "version", "commit"),
 	}
 	poolReady     = Metric{prefix + "pool_ready", "gauge", "1 if a pool has what it requests, otherwise 0", ofPool}
-	poolRefused   = Metric{prefix + "pool_refused", "gauge", "1 for each pool without what it requests, with the reason of its event", more(ofPool, "reason")}
+	poolRejected  = Metric{prefix + "pool_refused", "gauge", "1 for each pool without what it requests, with the reason of its event", more(ofPool, "reason")}
 	poolUserData  = Metric{prefix + "pool_user_data_bytes", "gauge", "size of a pool's bootstrap document, counted as by its cloud provider", ofPool}
 	poolLimit     = Metric{prefix + "pool_user_data_limit_bytes", "gauge", "limit of the cloud provider, or of a Secret if that is unknown", ofPool}
 	poolTokenEnds = Metric{prefix + "pool_bootstrap_token_expiry_timestamp_seconds", "gauge", "when the bootstrap token expires, as a Unix time; it is renewed 30 minutes before", ofPool}
 	poolNodeEnds  = Metric{prefix + "pool_node_token_expiry_timestamp_seconds", "gauge", "when the token for Secrets expires, as a Unix time; it is renewed at half of its lifetime. Absent with --node-token=shared", ofPool}
 
-	nodesKnown    = Metric{prefix + "nodes", "gauge", "existing nodes with a NodeProvenance, by evidence, and if they lack their pool's version", []string{"evidence", "behind"}}
-	nodesDisputed = Metric{prefix + "nodes_disputed", "gauge", "existing nodes whose report disagrees with the records", nil}
-	records       = Metric{prefix + "node_provenances", "gauge", "NodeProvenances of existing and deleted nodes", []string{"node"}}
-	dropped       = Metric{prefix + "node_provenances_dropped_total", "counter", "deleted NodeProvenances, which were too old or too many", nil}
-	held          = Metric{prefix + "node_provenances_held", "gauge", "too old or too many NodeProvenances that wait for the audit log", nil}
-	provenanceOn  = Metric{prefix + "node_provenance_ready", "gauge", "1 if nodes are recorded, 0 while the kind NodeProvenance is not installed", nil}
+	nodesRecorded     = Metric{prefix + "nodes", "gauge", "existing nodes with a NodeProvenance, by evidence, and if they lack their pool's version", []string{"evidence", "behind"}}
+	nodesDisputed     = Metric{prefix + "nodes_disputed", "gauge", "existing nodes whose report disagrees with the records", nil}
+	records           = Metric{prefix + "node_provenances", "gauge", "NodeProvenances of existing and deleted nodes", []string{"node"}}
+	dropped           = Metric{prefix + "node_provenances_dropped_total", "counter", "deleted NodeProvenances, which were too old or too many", nil}
+	provenancesStored = Metric{prefix + "node_provenances_held", "gauge", "too old or too many NodeProvenances that wait for the audit log", nil}
+	provenanceOn      = Metric{prefix + "node_provenance_ready", "gauge", "1 if nodes are recorded, 0 while the kind NodeProvenance is not installed", nil}
 
-	journalLines   = Metric{prefix + "audit_log_lines_total", "counter", "lines written to the audit log, by kind", []string{"kind"}}
-	journalErrors  = Metric{prefix + "audit_log_errors_total", "counter", "failed attempts to write to the audit log", nil}
-	journalWaiting = Metric{prefix + "audit_log_waiting", "gauge", "entries that wait in memory", nil}
-	journalLost    = Metric{prefix + "audit_log_lost_total", "counter", "lost entries; the controller's log names each", nil}
+	auditLogLines   = Metric{prefix + "audit_log_lines_total", "counter", "lines written to the audit log, by kind", []string{"kind"}}
+	auditLogErrors  = Metric{prefix + "audit_log_errors_total", "counter", "failed attempts to write to the audit log", nil}
+	auditLogWaiting = Metric{prefix + "audit_log_waiting", "gauge", "entries that wait in memory", nil}
+	auditLogLost    = Metric{prefix + "audit_log_lost_total", "counter", "lost entries; the controller's log names each", nil}
 
 	rotations = Metric{prefix + "rotations_total", "counter", "writes of pools' documents, by cause: " + joined(Reasons), []string{"reason"}}
 	unsent    = Metric{prefix + "pool_events_dropped_total", "counter", "normal events about pools that were not emitted because many pools changed at once, by reason", []string{"reason"}}
@@ -66,9 +66,9 @@ var (
 func Table() []Metric {
 	return []Metric{
 		sourceInfo, sourceLastFetch, sourceFetch, sourceFailures,
-		poolInfo, poolReady, poolRefused, poolUserData, poolLimit, poolTokenEnds, poolNodeEnds,
-		nodesKnown, nodesDisputed, records, dropped, held, provenanceOn,
-		journalLines, journalErrors, journalWaiting, journalLost,
+		poolInfo, poolReady, poolRejected, poolUserData, poolLimit, poolTokenEnds, poolNodeEnds,
+		nodesRecorded, nodesDisputed, records, dropped, provenancesStored, provenanceOn,
+		auditLogLines, auditLogErrors, auditLogWaiting, auditLogLost,
 		rotations, unsent, renderSec, clusterUp, webhookEnds,
 	}
 }

@@ -24,9 +24,9 @@ const (
 	behindBatch = 200
 )
 
-// behind returns whether a node is behind, and the first version that followed the node's
+// isBehind returns whether a node is behind, and the first version that followed the node's
 // version, if there is one.
-func behind(np *api.NodeProvenance, pool lineage.Timeline) (api.Behind, *api.MissingVersion) {
+func isBehind(np *api.NodeProvenance, pool lineage.Timeline) (api.Behind, *api.MissingVersion) {
 	is, missing := lineage.Behind(np, pool)
 	if len(missing) == 0 {
 		return is, nil
@@ -54,7 +54,7 @@ func (r behindReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	written := 0
 	for i := range nodes {
 		np := &nodes[i]
-		is, missing := behind(np, t)
+		is, missing := isBehind(np, t)
 		if np.Status.Removed != nil || np.Status.Behind == is {
 			continue
 		}

@@ -65,9 +65,9 @@ type Reconciler struct {
 	ProfileNamespaces []string
 	// Retention limits the NodeProvenances of deleted nodes.
 	Retention Retention
-	// Journal is the audit log; nil disables it. No object is deleted before the audit
+	// AuditLog is the audit log; nil disables it. No object is deleted before the audit
 	// log has its entries.
-	Journal Journal
+	AuditLog AuditLog
 	// Metrics counts NodeProvenances; nil disables it.
 	Metrics *metrics.Metrics
 
@@ -97,7 +97,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
 	if !there {
 		node = nil
 	}
-	known, err := r.knownOf(ctx, req.Name)
+	known, err := r.provenancesOf(ctx, req.Name)
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
 	if err := r.annotate(ctx, node, own.Name); err != nil {
 		return err
 	}
-	if err := r.keepStatus(ctx, node, statusTarget{own, whole, pool}); err != nil {
+	if err := r.updateStatus(ctx, node, statusTarget{own, whole, pool}); err != nil {
 		return err
 	}
 	return unkept
@@ -192,7 +192,7 @@ func (r *Reconciler) write(ctx context.Context, node *metav1.PartialObjectMetada
 	if err != nil {
 		return nil, nil, err
 	}
-	f := lineage.Facts{Report: lineage.ReportOf(&live), Window: window, Revision: from.Revision, Pool: pool}
+	f := lineage.Observation{Report: lineage.ReportOf(&live), Window: window, Revision: from.Revision, Pool: pool}
 	c := lineage.Conclude(f)
 	np, err := r.provenance(ctx, &live, from, f, c)
 	if err != nil {
@@ -221,7 +221,7 @@ func (r *Reconciler) fresh(node client.Object) bool {
 }
 
 // provenance is the object for a conclusion.
-func (r *Reconciler) provenance(ctx context.Context, node *corev1.Node, from lineage.Chain, f lineage.Facts, c lineage.Conclusion) (*api.NodeProvenance, error) {
+func (r *Reconciler) provenance(ctx context.Context, node *corev1.Node, from lineage.Chain, f lineage.Observation, c lineage.Conclusion) (*api.NodeProvenance, error) {
 	np := &api.NodeProvenance{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: lineage.ProvenanceName(node.Name, node.UID),
@@ -293,9 +293,9 @@ func (r *Reconciler) annotate(ctx context.Context, node *metav1.PartialObjectMet
 	return nil // the node can be deleted, which triggers it again
 }
 
-// keepStatus writes the parts of a status that are missing or outdated, except for
+// updateStatus writes the parts of a status that are missing or outdated, except for
 // Behind, see behind.go. Missing audit log entries are written first.
-func (r *Reconciler) keepStatus(ctx context.Context, node *metav1.PartialObjectMetadata, np statusTarget) error {
+func (r *Reconciler) updateStatus(ctx context.Context, node *metav1.PartialObjectMetadata, np statusTarget) error {
 	report := lineage.ReportOf(node)
 	before := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition)
 	against, err := r.contradicted(ctx, node, np.NodeProvenance)
@@ -314,11 +314,11 @@ func (r *Reconciler) keepStatus(ctx context.Context, node *metav1.PartialObjectM
 	}
 	next, change := np.DeepCopy(), map[string]any{}
 	if np.Status.Behind == "" {
-		change["behind"], change["missing"] = behind(np.NodeProvenance, np.pool)
+		change["behind"], change["missing"] = isBehind(np.NodeProvenance, np.pool)
 	}
 	var agreed lineage.Agreement
 	if !judged {
-		_, agreed = lineage.CompareReport(lineage.Facts{Report: report, Window: np.Spec.Window, Pool: np.pool})
+		_, agreed = lineage.CompareReport(lineage.Observation{Report: report, Window: np.Spec.Window, Pool: np.pool})
 		if against != "" {
 			agreed = lineage.Agreement{Status: metav1.ConditionFalse, Reason: api.ReasonOtherMachine, Message: against}
 		}
@@ -336,7 +336,7 @@ func (r *Reconciler) keepStatus(ctx context.Context, node *metav1.PartialObjectM
 			change["reported"] = report
 		}
 	}
-	if err := r.patchWithFacts(ctx, next, np.whole, change); err != nil {
+	if err := r.patchWithEvents(ctx, next, np.whole, change); err != nil {
 		return err
 	}
 	if agreed.Status == metav1.ConditionFalse {
@@ -371,14 +371,14 @@ func (r *Reconciler) markRemoved(ctx context.Context, np *api.NodeProvenance) er
 		now := metav1.NewTime(r.Clock.Now()).Rfc3339Copy()
 		next.Status.Removed, change["removed"] = &now, now
 	}
-	return r.patchWithFacts(ctx, next, false, change)
+	return r.patchWithEvents(ctx, next, false, change)
 }
 
-// patchWithFacts updates the status to that of next, including the ids of audit log
+// patchWithEvents updates the status to that of next, including the ids of audit log
 // entries written by then. If the audit log cannot be written, the rest is still updated,
 // and the error is errUnkept.
-func (r *Reconciler) patchWithFacts(ctx context.Context, next *api.NodeProvenance, whole bool, change map[string]any) error {
-	noted, unkept := r.keepFacts(ctx, next, whole)
+func (r *Reconciler) patchWithEvents(ctx context.Context, next *api.NodeProvenance, whole bool, change map[string]any) error {
+	noted, unkept := r.storeEvents(ctx, next, whole)
 	if unkept != nil && !errors.Is(unkept, errAuditPending) {
 		return unkept
 	}

@@ -104,7 +104,7 @@ func (f *fleet) start() {
 	here := Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	r := &Reconciler{Management: here, Worker: here, Recorder: f.events, Clock: f.clock, Namespace: f.ns, Retention: f.keep, Metrics: f.metrics}
 	if f.journal != nil {
-		r.Journal = f.journal
+		r.AuditLog = f.journal
 	}
 	f.do(r.Setup(f.t.Context(), mgr, Watches{Management: mgr.GetCache(), Concurrency: 1}))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))

@@ -17,10 +17,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// Journal is an audit log, such as *auditlog.Writer.
-type Journal interface {
+// AuditLog is an audit log, such as *auditlog.Writer.
+type AuditLog interface {
 	// Append returns when the entries are durable.
-	Append(facts ...auditlog.Fact) error
+	Append(facts ...auditlog.Event) error
 }
 
 // errAuditPending reports that the audit log could not be written, which is logged there.
@@ -28,16 +28,16 @@ var errAuditPending = errors.New("the audit log lacks a fact")
 
 // missingAuditEntries returns the entries about a node that the audit log lacks, according to the
 // status. It only uses fields that the cache has.
-func (r *Reconciler) missingAuditEntries(np *api.NodeProvenance) []auditlog.Fact {
-	if r.Journal == nil {
+func (r *Reconciler) missingAuditEntries(np *api.NodeProvenance) []auditlog.Event {
+	if r.AuditLog == nil {
 		return nil
 	}
-	var out []auditlog.Fact
+	var out []auditlog.Event
 	has := api.ProvenanceJournaled{}
 	if np.Status.Journaled != nil {
 		has = *np.Status.Journaled
 	}
-	if f := fact(np, auditlog.NodeJoined, ""); f.ID() != has.Joined {
+	if f := nodeEvent(np, auditlog.NodeJoined, ""); f.ID() != has.Joined {
 		out = append(out, f)
 	}
 	if agreed := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition); agreed != nil && agreed.Status == metav1.ConditionFalse {
@@ -45,31 +45,31 @@ func (r *Reconciler) missingAuditEntries(np *api.NodeProvenance) []auditlog.Fact
 		if np.Status.Reported != nil {
 			report = *np.Status.Reported
 		}
-		f := fact(np, auditlog.NodeDisputed, fmt.Sprintf("/%s/%s/%s/%s", stamp(agreed.LastTransitionTime.Time), agreed.Reason, report.Config, report.Commit))
+		f := nodeEvent(np, auditlog.NodeDisputed, fmt.Sprintf("/%s/%s/%s/%s", stamp(agreed.LastTransitionTime.Time), agreed.Reason, report.Config, report.Commit))
 		if f.ID() != has.Disputed {
 			out = append(out, f)
 		}
 	}
 	if np.Status.Removed != nil {
-		if f := fact(np, auditlog.NodeRemoved, ""); f.ID() != has.Removed {
+		if f := nodeEvent(np, auditlog.NodeRemoved, ""); f.ID() != has.Removed {
 			out = append(out, f)
 		}
 	}
 	return out
 }
 
-// fact returns an entry about a node without details.
-func fact(np *api.NodeProvenance, kind auditlog.Kind, occasion string) auditlog.Fact {
-	return auditlog.Fact{
+// nodeEvent returns an entry about a node without details.
+func nodeEvent(np *api.NodeProvenance, kind auditlog.Kind, occasion string) auditlog.Event {
+	return auditlog.Event{
 		Kind: kind, Object: auditlog.Object{Kind: nodeKind.Kind, Name: np.Spec.Node.Name, UID: string(np.Spec.Node.UID)},
-		Occasion: string(np.UID) + occasion,
+		Key: string(np.UID) + occasion,
 	}
 }
 
-// keepFacts writes the missing audit log entries about a node, and returns the ids to
+// storeEvents writes the missing audit log entries about a node, and returns the ids to
 // record in the status; nil for none. If whole is false, trimmed fields are read again.
 // The error is errUnkept if the audit log cannot be written.
-func (r *Reconciler) keepFacts(ctx context.Context, np *api.NodeProvenance, whole bool) (*api.ProvenanceJournaled, error) {
+func (r *Reconciler) storeEvents(ctx context.Context, np *api.NodeProvenance, whole bool) (*api.ProvenanceJournaled, error) {
 	facts := r.missingAuditEntries(np)
 	if len(facts) == 0 {
 		return nil, nil
@@ -95,16 +95,16 @@ func (r *Reconciler) keepFacts(ctx context.Context, np *api.NodeProvenance, whol
 			noted.Removed = id
 		}
 	}
-	if err := r.Journal.Append(facts...); err != nil {
+	if err := r.AuditLog.Append(facts...); err != nil {
 		return nil, fmt.Errorf("%w: %w", errAuditPending, err)
 	}
 	return &noted, nil
 }
 
 // addDetails adds the details of an object, and of its new status, to an entry.
-func addDetails(f *auditlog.Fact, np, now *api.NodeProvenance) {
+func addDetails(f *auditlog.Event, np, now *api.NodeProvenance) {
 	f.Pool = &auditlog.Object{Kind: "MachineDeployment", Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name, UID: string(np.Spec.Pool.UID)}
-	f.Is = configurationFact(np.Spec.Configuration)
+	f.Is = auditConfiguration(np.Spec.Configuration)
 	switch f.Kind {
 	case auditlog.NodeDisputed:
 		agreed := apimeta.FindStatusCondition(now.Status.Conditions, api.AgreedCondition)
@@ -114,25 +114,25 @@ func addDetails(f *auditlog.Fact, np, now *api.NodeProvenance) {
 			}
 		}
 		f.Since, f.Reason, f.Message = stamp(agreed.LastTransitionTime.Time), agreed.Reason, redact.Printable(agreed.Message)
-		f.Reported = reportFact(now.Status.Reported)
+		f.Reported = auditReport(now.Status.Reported)
 	case auditlog.NodeRemoved:
 		f.Since = stamp(now.Status.Removed.Time)
 	default:
 		f.Since = stamp(np.Spec.Node.Joined.Time)
 		f.Machine = &auditlog.Object{Kind: "Machine", Namespace: np.Spec.Machine.Namespace, Name: np.Spec.Machine.Name, UID: string(np.Spec.Machine.UID)}
 		f.Evidence, f.Message = string(np.Spec.Evidence), redact.Printable(np.Spec.Explanation)
-		f.Reported = reportFact(np.Spec.Reported)
+		f.Reported = auditReport(np.Spec.Reported)
 	}
 }
 
-func reportFact(r *api.NodeReport) *auditlog.Report {
+func auditReport(r *api.NodeReport) *auditlog.Report {
 	if r == nil {
 		return nil
 	}
 	return &auditlog.Report{Config: r.Config, Commit: r.Commit}
 }
 
-func configurationFact(c *api.ProvenanceConfiguration) *auditlog.Configuration {
+func auditConfiguration(c *api.ProvenanceConfiguration) *auditlog.Configuration {
 	if c == nil {
 		return nil
 	}
@@ -143,10 +143,10 @@ func configurationFact(c *api.ProvenanceConfiguration) *auditlog.Configuration {
 	}
 }
 
-// keepDropped writes a whole NodeProvenance to the audit log before it is deleted. It
+// recordDropped writes a whole NodeProvenance to the audit log before it is deleted. It
 // reports whether it still exists and its node is deleted.
-func (r *Reconciler) keepDropped(ctx context.Context, np *api.NodeProvenance) (bool, error) {
-	if r.Journal == nil {
+func (r *Reconciler) recordDropped(ctx context.Context, np *api.NodeProvenance) (bool, error) {
+	if r.AuditLog == nil {
 		return true, nil
 	}
 	var live api.NodeProvenance
@@ -164,9 +164,9 @@ func (r *Reconciler) keepDropped(ctx context.Context, np *api.NodeProvenance) (b
 	if err != nil {
 		return false, fmt.Errorf("encoding NodeProvenance %s: %w", np.Name, err)
 	}
-	f := fact(&live, auditlog.ProvenanceDropped, "")
+	f := nodeEvent(&live, auditlog.ProvenanceDropped, "")
 	f.Since, f.Record = stamp(live.Status.Removed.Time), record
-	if err := r.Journal.Append(f); err != nil {
+	if err := r.AuditLog.Append(f); err != nil {
 		return false, fmt.Errorf("%w: %w", errAuditPending, err)
 	}
 	return true, nil

@@ -34,7 +34,7 @@ func (f *fleet) audited(path string) {
 	f.metrics = metrics.New()
 	f.journal = &auditlog.Writer{
 		Path: path, Clock: f.clock, Log: logr.Discard(), Metrics: f.metrics,
-		Began: auditlog.Fact{Kind: auditlog.ControllerStarted, Object: auditlog.Object{Kind: "Controller", Name: f.ns}, Occasion: fmt.Sprint(f.n)},
+		Began: auditlog.Event{Kind: auditlog.ControllerStarted, Object: auditlog.Object{Kind: "Controller", Name: f.ns}, Key: fmt.Sprint(f.n)},
 	}
 	f.n++
 	f.t.Cleanup(func() { f.stop(); f.journal.Close() })
@@ -81,8 +81,8 @@ func TestAuditLog(t *testing.T) {
 	if len(joined) != 1 || joined[0].ID != np.Status.Journaled.Joined {
 		t.Fatalf("got %+v, and the object names %+v", joined, np.Status.Journaled)
 	}
-	want := auditlog.Fact{
-		Kind: auditlog.NodeJoined, Object: auditlog.Object{Kind: "Node", Name: honest.Name, UID: string(honest.UID)}, Occasion: string(np.UID),
+	want := auditlog.Event{
+		Kind: auditlog.NodeJoined, Object: auditlog.Object{Kind: "Node", Name: honest.Name, UID: string(honest.UID)}, Key: string(np.UID),
 		Since: stamp(honest.CreationTimestamp.Time), Message: np.Spec.Explanation,
 		Pool:     &auditlog.Object{Kind: "MachineDeployment", Namespace: f.ns, Name: "workers", UID: string(pool.UID)},
 		Machine:  &auditlog.Object{Kind: "Machine", Namespace: f.ns, Name: np.Spec.Machine.Name, UID: string(np.Spec.Machine.UID)},
@@ -92,7 +92,7 @@ func TestAuditLog(t *testing.T) {
 			Commit: rec.Commit, Change: rec.Change, SelectedBy: rec.SelectedBy, Author: "Ada [31m<ada@example.com>", Signature: "commit by ada, ssh SHA256:x", Engine: "v1",
 		},
 	}
-	if diff := cmp.Diff(want, joined[0].Fact); diff != "" {
+	if diff := cmp.Diff(want, joined[0].Event); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	lies := f.told(path, auditlog.NodeDisputed, liar)
@@ -161,7 +161,7 @@ func TestAuditLogLater(t *testing.T) {
 		if len(got) != 2 {
 			t.Fatalf("%s: %+v", kind, got)
 		}
-		if diff := cmp.Diff(got[0].Fact, got[1].Fact); diff != "" || got[0].ID != got[1].ID {
+		if diff := cmp.Diff(got[0].Event, got[1].Event); diff != "" || got[0].ID != got[1].ID {
 			t.Errorf("%s is told again as something else:\n%s", kind, diff)
 		}
 	}
@@ -240,8 +240,8 @@ func TestDroppedOnlyIfRemoved(t *testing.T) {
 	stale := f.provenance(node).DeepCopy()
 	now := metav1.NewTime(f.clock.Now())
 	stale.Status.Removed = &now
-	r := &Reconciler{Worker: Cluster{Client: f.client, Live: f.client}, Journal: f.journal}
-	if drop, err := r.keepDropped(t.Context(), stale); drop || err != nil {
+	r := &Reconciler{Worker: Cluster{Client: f.client, Live: f.client}, AuditLog: f.journal}
+	if drop, err := r.recordDropped(t.Context(), stale); drop || err != nil {
 		t.Errorf("it is dropped: %v (err %v)", drop, err)
 	}
 	if got := f.told(path, auditlog.ProvenanceDropped, node); len(got) != 0 {

@@ -101,9 +101,9 @@ func mayBe(m *cluster.Machine, node *metav1.PartialObjectMetadata) bool {
 	return m.Status.NodeRef == nil || m.Status.NodeRef.Name == node.Name
 }
 
-// knownOf lists the NodeProvenances of all nodes with a name. They are trimmed and belong
+// provenancesOf lists the NodeProvenances of all nodes with a name. They are trimmed and belong
 // to the cache: do not modify them.
-func (r *Reconciler) knownOf(ctx context.Context, name string) ([]api.NodeProvenance, error) {
+func (r *Reconciler) provenancesOf(ctx context.Context, name string) ([]api.NodeProvenance, error) {
 	return r.existing(ctx, client.MatchingFields{nodeIndex: name})
 }
 
@@ -132,7 +132,7 @@ func (r *Reconciler) provenanceWindow(ctx context.Context, node *metav1.PartialO
 			w.Until = joined
 		}
 	}
-	return lineage.WindowOf(from.Created, w.Until), nil
+	return lineage.NewProvenanceWindow(from.Created, w.Until), nil
 }
 
 // timelineOf reads the records of a pool, from caches or live from the API server.

@@ -43,9 +43,9 @@ func (r *Reconciler) sweep(ctx context.Context) error {
 	}
 	old := expired(all, r.Retention, r.Clock.Now())
 	for i, np := range old {
-		there, err := r.keepDropped(ctx, np)
+		there, err := r.recordDropped(ctx, np)
 		if err != nil {
-			r.Metrics.ProvenanceHeld(len(old) - i)
+			r.Metrics.ProvenancesStored(len(old) - i)
 			return err
 		}
 		if !there {
@@ -57,7 +57,7 @@ func (r *Reconciler) sweep(ctx context.Context) error {
 		}
 		r.Metrics.ProvenanceDropped()
 	}
-	r.Metrics.ProvenanceHeld(0)
+	r.Metrics.ProvenancesStored(0)
 	return nil
 }
 

@@ -40,7 +40,7 @@ func managersOf(osp *osm.OperatingSystemProfile, a Applier) managers {
 			continue
 		}
 		out.marked[entry.Manager] = true
-		leaves(at(fields, "f:spec"), "", owned)
+		ownedPaths(at(fields, "f:spec"), "", owned)
 		if entry.Time != nil && last.Before(entry.Time) {
 			last = *entry.Time
 		}
@@ -50,7 +50,7 @@ func managersOf(osp *osm.OperatingSystemProfile, a Applier) managers {
 	}
 	for _, entry := range others {
 		theirs := map[string]bool{}
-		leaves(at(fieldsOf(entry), "f:spec"), "", theirs)
+		ownedPaths(at(fieldsOf(entry), "f:spec"), "", theirs)
 		maps.DeleteFunc(theirs, func(leaf string, _ bool) bool { return owned[leaf] })
 		// Older changes, as before an adoption, were seen by the applier.
 		if len(theirs) > 0 && entry.Time != nil && !entry.Time.Before(&last) && !slices.Contains(out.edited, entry.Manager) {
@@ -68,8 +68,8 @@ func fieldsOf(entry metav1.ManagedFieldsEntry) map[string]any {
 	return fields
 }
 
-// leaves collects the paths of the values that a manager owns.
-func leaves(fields map[string]any, path string, into map[string]bool) {
+// ownedPaths collects the paths of the values that a manager owns.
+func ownedPaths(fields map[string]any, path string, into map[string]bool) {
 	for name, below := range fields {
 		deeper, _ := below.(map[string]any)
 		switch {
@@ -77,7 +77,7 @@ func leaves(fields map[string]any, path string, into map[string]bool) {
 		case len(deeper) == 0:
 			into[strings.Join([]string{path, name}, "/")] = true
 		default:
-			leaves(deeper, path+"/"+name, into)
+			ownedPaths(deeper, path+"/"+name, into)
 		}
 	}
 }

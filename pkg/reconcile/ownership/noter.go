@@ -49,7 +49,7 @@ type Resolver struct {
 	Clock clock.PassiveClock
 
 	mu      sync.Mutex
-	answers map[types.UID]answer
+	results map[types.UID]result
 }
 
 // Found is the origin of a profile that no ProfileSource created.
@@ -64,8 +64,8 @@ type Found struct {
 	Why                        string
 }
 
-// answer is a result that could not be recorded on the object.
-type answer struct {
+// result is a result that could not be recorded on the object.
+type result struct {
 	of    string // the profile's digest, and its marks
 	found Found
 	until time.Time
@@ -101,10 +101,10 @@ func (n *Resolver) Of(ctx context.Context, osp *osm.OperatingSystemProfile) (Fou
 	n.mu.Lock() // one pool's request serves all
 	defer n.mu.Unlock()
 	of := fmt.Sprint(digest, by)
-	if last, ok := n.answers[osp.UID]; ok && last.of == of && n.Clock.Now().Before(last.until) {
+	if last, ok := n.results[osp.UID]; ok && last.of == of && n.Clock.Now().Before(last.until) {
 		return last.found, two(osp, last.found)
 	}
-	found, err := n.ask(ctx, osp, by)
+	found, err := n.find(ctx, osp, by)
 	if err != nil {
 		return found, err
 	}
@@ -112,28 +112,28 @@ func (n *Resolver) Of(ctx context.Context, osp *osm.OperatingSystemProfile) (Fou
 		n.event(osp, corev1.EventTypeWarning, api.EventTwoAppliers, found.Warning)
 	}
 	if len(found.By) == 1 && found.Revision != "" && n.Client != nil {
-		if err := n.note(ctx, osp, digest, found); err != nil {
+		if err := n.annotate(ctx, osp, digest, found); err != nil {
 			if !apierrors.IsForbidden(err) {
 				return found, raced(err)
 			}
 			found = Found{By: found.By, Warning: found.Warning, Why: "the controller has no permission to write that on the profile: apply deploy/appliers.yaml"}
 		}
 	}
-	n.keep(osp, answer{of: of, found: found, until: n.Clock.Now().Add(unknownFor)})
+	n.cache(osp, result{of: of, found: found, until: n.Clock.Now().Add(unknownFor)})
 	return found, two(osp, found)
 }
 
-// keep caches an answer, and drops old ones.
-func (n *Resolver) keep(osp *osm.OperatingSystemProfile, a answer) {
-	if n.answers == nil {
-		n.answers = map[types.UID]answer{}
+// cache caches an answer, and drops old ones.
+func (n *Resolver) cache(osp *osm.OperatingSystemProfile, a result) {
+	if n.results == nil {
+		n.results = map[types.UID]result{}
 	}
-	for uid, old := range n.answers {
+	for uid, old := range n.results {
 		if !n.Clock.Now().Before(old.until) {
-			delete(n.answers, uid)
+			delete(n.results, uid)
 		}
 	}
-	n.answers[osp.UID] = a
+	n.results[osp.UID] = a
 }
 
 func two(osp *osm.OperatingSystemProfile, f Found) error {
@@ -159,9 +159,9 @@ const (
 	claimed              // it lists the object, or cannot be read
 )
 
-// ask checks each applier. Two count as two even if one of them cannot be read; but the
+// find checks each applier. Two count as two even if one of them cannot be read; but the
 // mark of one that is not in this cluster can be a leftover, if another lists the object.
-func (n *Resolver) ask(ctx context.Context, osp *osm.OperatingSystemProfile, by []Applier) (Found, error) {
+func (n *Resolver) find(ctx context.Context, osp *osm.OperatingSystemProfile, by []Applier) (Found, error) {
 	live := &osm.OperatingSystemProfile{}
 	if err := n.Live.Get(ctx, client.ObjectKeyFromObject(osp), live); err != nil {
 		return Found{}, raced(fmt.Errorf("reading OperatingSystemProfile %s/%s: %w", osp.Namespace, osp.Name, err))
@@ -171,7 +171,7 @@ func (n *Resolver) ask(ctx context.Context, osp *osm.OperatingSystemProfile, by 
 	}
 	var out, gone Found
 	for _, a := range by {
-		one, c, err := n.askOne(ctx, live, a)
+		one, c, err := n.check(ctx, live, a)
 		switch {
 		case err != nil:
 			return Found{}, err
@@ -207,15 +207,15 @@ func (n *Resolver) before(ctx context.Context, osp *osm.OperatingSystemProfile, 
 	if !ok || kind != Kustomization && kind != Application || slices.ContainsFunc(now, func(b Applier) bool { return a.String() == b.String() }) {
 		return "", nil
 	}
-	_, c, err := n.askOne(ctx, osp, a)
+	_, c, err := n.check(ctx, osp, a)
 	if err != nil || c != claimed {
 		return "", err
 	}
 	return fmt.Sprintf("%s applies it now, and %s, which applied it before, still lists it: if this continues, each reverts the other's changes: remove it from one of them", now[0], a), nil
 }
 
-// askOne checks one applier.
-func (n *Resolver) askOne(ctx context.Context, osp *osm.OperatingSystemProfile, a Applier) (Found, claim, error) {
+// check checks one applier.
+func (n *Resolver) check(ctx context.Context, osp *osm.OperatingSystemProfile, a Applier) (Found, claim, error) {
 	kind := kustomizationKind
 	if a.Kind == Application {
 		kind = applicationKind
@@ -224,9 +224,9 @@ func (n *Resolver) askOne(ctx context.Context, osp *osm.OperatingSystemProfile, 
 	switch {
 	case err != nil:
 		return Found{}, denied, err
-	case why == mayNotRead && a.unsure:
+	case why == noPermission && a.unsure:
 		return Found{Why: fmt.Sprintf("%s: %s", a, why)}, denied, nil
-	case why == mayNotRead:
+	case why == noPermission:
 		return Found{Why: fmt.Sprintf("%s: %s", a, why)}, claimed, nil
 	case why != "":
 		return Found{Why: fmt.Sprintf("%s: %s", a, why)}, absent, nil
@@ -280,8 +280,8 @@ func (n *Resolver) repository(ctx context.Context, k *unstructured.Unstructured)
 	return address(where), nil
 }
 
-// mayNotRead is the reason if an applier cannot be read.
-const mayNotRead = "the controller has no permission to read it: apply deploy/appliers.yaml"
+// noPermission is the reason if an applier cannot be read.
+const noPermission = "the controller has no permission to read it: apply deploy/appliers.yaml"
 
 // read reads an object of Flux or Argo CD. The second result says why it is not
 // available, which is not an error: neither must be installed, nor must the controller
@@ -296,16 +296,16 @@ func (n *Resolver) read(ctx context.Context, kind schema.GroupVersionKind, names
 	case apierrors.IsNotFound(err):
 		return nil, "it does not exist in this cluster", nil
 	case apierrors.IsForbidden(err):
-		return nil, mayNotRead, nil
+		return nil, noPermission, nil
 	case err != nil:
 		return nil, "", fmt.Errorf("reading %s %s/%s: %w", kind.Kind, namespace, name, err)
 	}
 	return obj, "", nil
 }
 
-// note annotates the object with its origin. It only writes to this state of the object,
+// annotate annotates the object with its origin. It only writes to this state of the object,
 // and only keys of our own with our own field manager, which Flux and Argo CD ignore.
-func (n *Resolver) note(ctx context.Context, osp *osm.OperatingSystemProfile, digest string, f Found) error {
+func (n *Resolver) annotate(ctx context.Context, osp *osm.OperatingSystemProfile, digest string, f Found) error {
 	annotations := map[string]string{
 		api.AnnotationAppliedBy: f.By[0].String(),
 		api.AnnotationRevision:  f.Revision,

@@ -75,7 +75,7 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 		w.report.cache.update(seen.md, func(m *cachedPool) { m.booted = true })
 	}
 	if osc != nil && ownerOf(osc) == poolKey(seen.md) { // not another controller's that is yet to be replaced
-		if err := w.annotateOutcome(ctx, osc, p, w.report.recordConfigFact(ctx, seen, osc, p)); err != nil {
+		if err := w.annotateOutcome(ctx, osc, p, w.report.recordCreated(ctx, seen, osc, p)); err != nil {
 			return err
 		}
 	}
@@ -134,20 +134,20 @@ func (w writer) writeConfig(ctx context.Context, seen *observed, p plan) (*osm.O
 			if err := w.archiveRecord(ctx, have); err != nil {
 				return nil, err
 			}
-			w.report.recordReplacedFact(ctx, have)
+			w.report.recordReplaced(ctx, have)
 		}
 		if err := client.IgnoreNotFound(w.clusterOf(have).Delete(ctx, have, client.Preconditions{UID: &have.UID, ResourceVersion: &have.ResourceVersion})); err != nil {
 			return nil, fault.Raced(fmt.Errorf("deleting OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(have), err))
 		}
 	}
 	created := p.osc.DeepCopy() // the answer is decoded into it
-	maps.Copy(created.Annotations, p.refusalNotes(previous, w.clock.Now()))
+	maps.Copy(created.Annotations, p.rejectionAnnotations(previous, w.clock.Now()))
 	err := w.management.Create(ctx, created, client.FieldOwner(api.FieldManager))
 	if err == nil {
 		return created, nil
 	}
 	err = fault.Creating(fmt.Errorf("creating OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(p.osc), err))
-	if fault.RefusedByServer(err) {
+	if fault.RejectedByServer(err) {
 		err = &fault.Refusal{Reason: api.EventWriteRefused, Err: err}
 	}
 	if have != nil && !errors.Is(err, fault.ErrRaced) {
@@ -197,8 +197,8 @@ func (w writer) archiveRecord(ctx context.Context, osc *osm.OperatingSystemConfi
 // newer one, if that is known, and the id of its audit log entry.
 func (w writer) annotateOutcome(ctx context.Context, osc *osm.OperatingSystemConfig, p plan, journaled string) error {
 	patch := map[string]any{}
-	if p.unread == nil {
-		want := p.refusalNotes(osc.Annotations, w.clock.Now())
+	if p.readError == nil {
+		want := p.rejectionAnnotations(osc.Annotations, w.clock.Now())
 		for _, k := range refusalKeys {
 			if v, is := want[k]; is && osc.Annotations[k] != v {
 				patch[k] = v

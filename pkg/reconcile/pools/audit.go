@@ -20,89 +20,89 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// journalRetry is the wait before a fact that could not be written is tried again.
-const journalRetry = time.Minute
+// auditLogRetry is the wait before a fact that could not be written is tried again.
+const auditLogRetry = time.Minute
 
-// A Journal stores facts for auditors. *auditlog.Writer implements it.
-type Journal interface {
+// AuditLog stores facts for auditors. *auditlog.Writer implements it.
+type AuditLog interface {
 	// Append returns after the facts are stored permanently.
-	Append(facts ...auditlog.Fact) error
-	// Tell stores facts immediately, or as soon as it can.
-	Tell(facts ...auditlog.Fact)
+	Append(facts ...auditlog.Event) error
+	// Record stores facts immediately, or as soon as it can.
+	Record(facts ...auditlog.Event)
 }
 
-// recordConfigFact writes to the audit log which configuration a pool has, after its Secrets
+// recordCreated writes to the audit log which configuration a pool has, after its Secrets
 // have it, and returns the id of the entry. It returns "" if the configuration names an entry already, or
 // if the entry cannot be written now. A configuration that names no entry is logged again, so an
 // interruption before the entry is named loses nothing.
-func (r reporter) recordConfigFact(ctx context.Context, seen *observed, osc *osm.OperatingSystemConfig, p plan) string {
+func (r reporter) recordCreated(ctx context.Context, seen *observed, osc *osm.OperatingSystemConfig, p plan) string {
 	rec := recordOf(osc)
-	if r.journal == nil || rec.Object == "" || osc.Annotations[api.AnnotationJournaled] != "" {
+	if r.auditLog == nil || rec.Object == "" || osc.Annotations[api.AnnotationJournaled] != "" {
 		return ""
 	}
-	f := configFact(osc, seen.md.Name, seen.md.Namespace)
-	f.Is = configurationFact(rec, string(osc.UID))
+	f := configEvent(osc, seen.md.Name, seen.md.Namespace)
+	f.Is = auditConfiguration(rec, string(osc.UID))
 	if p.osc != nil && p.replaced.Object != "" {
 		f.Kind, f.Reason = auditlog.ConfigurationRotated, cause(p.replaced, rec)
-		f.Was = configurationFact(p.replaced, osc.Annotations[api.AnnotationReplaces])
+		f.Was = auditConfiguration(p.replaced, osc.Annotations[api.AnnotationReplaces])
 	} else if p.osc == nil || seen.unserved && !p.sameAgain {
 		f.Kind, f.Was = r.before(ctx, osc)
 	}
 	if p.sameAgain {
 		f.Reason = metrics.Restored
 	}
-	facts := []auditlog.Fact{f}
+	facts := []auditlog.Event{f}
 	if p.takenOver || seen.objects.takenOver() {
 		taken := f
 		taken.Kind, taken.Was, taken.Reason = auditlog.PoolTakenOver, nil, ""
 		taken.Message = redact.Text("another controller had served it"+p.differences(), redact.MaxEvent)
 		facts = append(facts, taken)
 	}
-	if r.journal.Append(facts...) != nil { // it logs why
+	if r.auditLog.Append(facts...) != nil { // it logs why
 		p.was.auditPending = true
 		return ""
 	}
 	return f.ID()
 }
 
-// recordReplacedFact logs a configuration that is about to be replaced and is missing from the
+// recordReplaced logs a configuration that is about to be replaced and is missing from the
 // audit log.
-func (r reporter) recordReplacedFact(ctx context.Context, osc *osm.OperatingSystemConfig) {
+func (r reporter) recordReplaced(ctx context.Context, osc *osm.OperatingSystemConfig) {
 	rec := recordOf(osc)
 	namespace, name, ok := cutKey(ownerOf(osc))
-	if r.journal == nil || osc.Annotations[api.AnnotationJournaled] != "" || rec.Object == "" || !ok {
+	if r.auditLog == nil || osc.Annotations[api.AnnotationJournaled] != "" || rec.Object == "" || !ok {
 		return
 	}
-	f := configFact(osc, name, namespace)
-	f.Is = configurationFact(rec, string(osc.UID))
+	f := configEvent(osc, name, namespace)
+	f.Is = auditConfiguration(rec, string(osc.UID))
 	f.Kind, f.Was = r.before(ctx, osc)
-	r.journal.Tell(f)
+	r.auditLog.Record(f)
 }
 
-// recordDeletedFact logs that the configuration of a former pool was deleted, including its content if
+// recordDeleted logs that the configuration of a former pool was deleted, including its content if
 // its record can be trusted.
-func (r reporter) recordDeletedFact(md *cluster.MachineDeployment, osc *osm.OperatingSystemConfig, believed bool) {
+func (r reporter) recordDeleted(md *cluster.MachineDeployment, osc *osm.OperatingSystemConfig, believed bool) {
 	rec := recordOf(osc)
-	if r.journal == nil || rec.Object == "" {
+	if r.auditLog == nil || rec.Object == "" {
 		return
 	}
-	f := configFact(osc, md.Name, md.Namespace)
+	f := configEvent(osc, md.Name, md.Namespace)
 	f.Kind, f.Since, f.Was = auditlog.ConfigurationDeleted, "", &auditlog.Configuration{UID: string(osc.UID)}
 	if believed {
-		f.Was = configurationFact(rec, string(osc.UID))
+		f.Was = auditConfiguration(rec, string(osc.UID))
 	}
 	if md.UID != "" && md.DeletionTimestamp.IsZero() {
 		f.Message = "the pool has no profile any more"
 	}
-	r.journal.Tell(f)
+	r.auditLog.Record(f)
 }
 
-// configFact is a fact about the configuration of a pool. The caller sets its kind and content.
-func configFact(osc *osm.OperatingSystemConfig, name, namespace string) auditlog.Fact {
-	return auditlog.Fact{
-		Kind: auditlog.ConfigurationCreated, Occasion: string(osc.UID),
+// configEvent is a fact about the configuration of a pool. The caller sets its kind and content.
+func configEvent(osc *osm.OperatingSystemConfig, name, namespace string) auditlog.Event {
+	return auditlog.Event{
+		Kind: auditlog.ConfigurationCreated, Key: string(osc.UID),
 		Object: auditlog.Object{Kind: "MachineDeployment", Namespace: namespace, Name: name, UID: osc.Annotations[api.AnnotationPoolUID]},
-		Since:  lineage.Stamp(osc.CreationTimestamp.Time),
+		Since:  lineage.FormatTime(osc.CreationTimestamp.Time),
 	}
 }
 
@@ -134,7 +134,7 @@ func (r reporter) before(ctx context.Context, osc *osm.OperatingSystemConfig) (a
 	return auditlog.ConfigurationRotated, was
 }
 
-func configurationFact(rec render.Record, uid string) *auditlog.Configuration {
+func auditConfiguration(rec render.Record, uid string) *auditlog.Configuration {
 	return &auditlog.Configuration{
 		UID: uid, InputDigest: rec.Digests.Input, Profile: rec.Profile, Version: rec.Version, ProfileDigest: rec.ObjectDigest,
 		Repository: rec.Repository, Path: rec.Path, Commit: rec.Commit, Change: rec.Change, SelectedBy: rec.SelectedBy, Engine: rec.Engine,

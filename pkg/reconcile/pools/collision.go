@@ -27,7 +27,7 @@ func collision(seen *observed) error {
 		name = edgeName(seen.md)
 	}
 	if len(name) > validation.DNS1123SubdomainMaxLength {
-		return fault.Refuse("the Secret %s would have a name of %d characters, and %d are allowed: use a shorter name or namespace for the pool", name, len(name), validation.DNS1123SubdomainMaxLength)
+		return fault.Reject("the Secret %s would have a name of %d characters, and %d are allowed: use a shorter name or namespace for the pool", name, len(name), validation.DNS1123SubdomainMaxLength)
 	}
 	for _, obj := range seen.objects.all() {
 		owner := ownerOf(obj)
@@ -39,7 +39,7 @@ func collision(seen *observed) error {
 		}
 		err := fmt.Errorf("%s/%s belongs to MachineDeployment %s, whose name and namespace make the same object names as those of %s: rename one of the two", obj.GetNamespace(), obj.GetName(), owner, poolKey(seen.md))
 		if owner == "" {
-			err = unowned(obj, seen.rivals)
+			err = unowned(obj, seen.conflicts)
 		}
 		return &fault.Refusal{Reason: api.EventNameCollision, Err: err}
 	}
@@ -47,7 +47,7 @@ func collision(seen *observed) error {
 }
 
 // unowned explains why an object without an owner is not taken over.
-func unowned(obj client.Object, rivals []rival) error {
+func unowned(obj client.Object, rivals []conflictingPool) error {
 	for _, rival := range rivals {
 		if takeover.MadeByReference(obj) && rival.shares(obj) {
 			return fmt.Errorf("%s/%s was created by another controller, and it is not clear if it belongs to this pool or to MachineDeployment %s, whose name and namespace make the same object names: rename one of the two", obj.GetNamespace(), obj.GetName(), poolKey(rival.md))
@@ -56,16 +56,16 @@ func unowned(obj client.Object, rivals []rival) error {
 	return fmt.Errorf("%s/%s exists and was not made for a pool: it has not the annotations of one. Delete it once no machine needs it", obj.GetNamespace(), obj.GetName())
 }
 
-// rival is another pool, for which the contract has some of the same names: pool "a-b" of
+// conflictingPool is another pool, for which the contract has some of the same names: pool "a-b" of
 // namespace "c" for pool "a" of "b-c", and pool "c-a" of "b" as well.
-type rival struct {
+type conflictingPool struct {
 	md       *cluster.MachineDeployment
 	names    []string // that both have, as lineage.ObjectNames
 	progress progress
 }
 
 // shares reports whether an object has a name of both pools.
-func (r rival) shares(obj client.Object) bool {
+func (r conflictingPool) shares(obj client.Object) bool {
 	switch obj.(type) {
 	case *osm.OperatingSystemConfig:
 		return slices.Contains(r.names, lineage.ConfigPrefix+obj.GetName())
@@ -104,9 +104,9 @@ func progressOf(md *cluster.MachineDeployment, have objects) progress {
 	return progressNew
 }
 
-// rivals are the other pools that share a name with a pool. They are listed only if it
+// conflictingPools are the other pools that share a name with a pool. They are listed only if it
 // matters: if objects have no owner, and as long as a pool has no bootstrap Secret.
-func (r reader) rivals(ctx context.Context, seen *observed) ([]rival, error) {
+func (r reader) conflictingPools(ctx context.Context, seen *observed) ([]conflictingPool, error) {
 	if b := seen.objects.bootstrap; b != nil && seen.owns(b) && !slices.ContainsFunc(seen.objects.all(), func(obj client.Object) bool { return takeover.MadeByReference(obj) }) {
 		return nil, nil
 	}
@@ -122,7 +122,7 @@ func (r reader) rivals(ctx context.Context, seen *observed) ([]rival, error) {
 }
 
 // sharing finds the other pools that have a derived name in common with a pool.
-func (r reader) sharing(ctx context.Context, md *cluster.MachineDeployment) ([]rival, error) {
+func (r reader) sharing(ctx context.Context, md *cluster.MachineDeployment) ([]conflictingPool, error) {
 	candidates := []client.ListOption{client.UnsafeDisableDeepCopy}
 	searches := [][]client.ListOption{candidates}
 	if r.indexed {
@@ -131,7 +131,7 @@ func (r reader) sharing(ctx context.Context, md *cluster.MachineDeployment) ([]r
 			searches = append(searches, append(slices.Clone(candidates), client.MatchingFields{stemIndex: stem}))
 		}
 	}
-	names, found := lineage.ObjectNames(keyOf(md)), map[string]rival{}
+	names, found := lineage.ObjectNames(keyOf(md)), map[string]conflictingPool{}
 	for _, opts := range searches {
 		var list cluster.MachineDeploymentList // of the cache: not to be changed
 		if err := r.worker.List(ctx, &list, opts...); err != nil {
@@ -139,15 +139,15 @@ func (r reader) sharing(ctx context.Context, md *cluster.MachineDeployment) ([]r
 		}
 		for i := range list.Items {
 			other := &list.Items[i]
-			if poolKey(other) == poolKey(md) || !asks(other) {
+			if poolKey(other) == poolKey(md) || !requestsProfile(other) {
 				continue
 			}
 			if both := common(names, lineage.ObjectNames(keyOf(other))); len(both) > 0 {
-				found[poolKey(other)] = rival{md: other, names: both}
+				found[poolKey(other)] = conflictingPool{md: other, names: both}
 			}
 		}
 	}
-	out := make([]rival, 0, len(found))
+	out := make([]conflictingPool, 0, len(found))
 	for _, key := range slices.Sorted(maps.Keys(found)) {
 		out = append(out, found[key])
 	}
@@ -157,7 +157,7 @@ func (r reader) sharing(ctx context.Context, md *cluster.MachineDeployment) ([]r
 // shared reports whether another pool has a derived name of this pool too.
 func (r reader) shared(ctx context.Context, md *cluster.MachineDeployment, name string) (bool, error) {
 	rivals, err := r.sharing(ctx, md)
-	return slices.ContainsFunc(rivals, func(other rival) bool { return slices.Contains(other.names, name) }), err
+	return slices.ContainsFunc(rivals, func(other conflictingPool) bool { return slices.Contains(other.names, name) }), err
 }
 
 // common are the texts that two lists have.
@@ -173,13 +173,13 @@ func common(a, b []string) []string {
 
 // yieldsTo finds the rival that has the names instead of this pool; nil if there is none. Objects
 // of OSM under a name of both pools identify their pool themselves.
-func (seen *observed) yieldsTo() *rival {
+func (seen *observed) yieldsTo() *conflictingPool {
 	own := progressOf(seen.md, seen.objects)
 	if own == progressServed {
 		return nil
 	}
-	for i := range seen.rivals {
-		rival := &seen.rivals[i]
+	for i := range seen.conflicts {
+		rival := &seen.conflicts[i]
 		if !isPool(rival.md) || own == progressLegacy && rival.shares(seen.objects.bootstrap) {
 			continue
 		}
@@ -190,8 +190,8 @@ func (seen *observed) yieldsTo() *rival {
 	return nil
 }
 
-// refuse is the error for a pool that yields to a rival.
-func (r rival) refuse(md *cluster.MachineDeployment, own progress) error {
+// refusal is the error for a pool that yields to a rival.
+func (r conflictingPool) refusal(md *cluster.MachineDeployment, own progress) error {
 	why := "which is older"
 	if r.progress > own {
 		why = "which has its configuration already"

@@ -131,12 +131,12 @@ func TestNamesOfPools(t *testing.T) {
 			if len(common(lineage.SharedStems(keyOf(older)), lineage.Stems(keyOf(younger)))) == 0 || len(common(lineage.SharedStems(keyOf(younger)), lineage.Stems(keyOf(older)))) == 0 {
 				t.Errorf("%s and %s share %q, and the index does not know it", poolKey(older), poolKey(younger), same)
 			}
-			if by := (&observed{md: older, rivals: []rival{{md: younger, names: both}}}).yieldsTo(); by != nil {
+			if by := (&observed{md: older, conflicts: []conflictingPool{{md: younger, names: both}}}).yieldsTo(); by != nil {
 				t.Errorf("%s, which is older, yields to %s", poolKey(older), poolKey(younger))
 			}
-			if by := (&observed{md: younger, rivals: []rival{{md: older, names: both}}}).yieldsTo(); by == nil {
+			if by := (&observed{md: younger, conflicts: []conflictingPool{{md: older, names: both}}}).yieldsTo(); by == nil {
 				t.Errorf("%s does not yield to %s, which is older", poolKey(younger), poolKey(older))
-			} else if err := by.refuse(younger, progressNew); !strings.Contains(err.Error(), poolKey(older)+",") || !strings.Contains(err.Error(), "MachineDeployment "+poolKey(younger)+" ") {
+			} else if err := by.refusal(younger, progressNew); !strings.Contains(err.Error(), poolKey(older)+",") || !strings.Contains(err.Error(), "MachineDeployment "+poolKey(younger)+" ") {
 				t.Errorf("the refusal lacks a name: %v", err)
 			}
 		}

@@ -57,8 +57,8 @@ type Reconciler struct {
 	Recorder events.EventRecorder
 	// Metrics receives counters and gauges; nil disables them.
 	Metrics *metrics.Metrics
-	// Journal stores facts for auditors; nil disables the audit log.
-	Journal Journal
+	// AuditLog stores facts for auditors; nil disables the audit log.
+	AuditLog AuditLog
 	// Appliers finds the user who applied a profile that no ProfileSource created; nil disables it.
 	Appliers desired.Appliers
 	// Engine renders.
@@ -98,11 +98,11 @@ type Reconciler struct {
 	// they use.
 	Shard shard.Shard
 
-	cache    poolCache             // of pools
-	endpoint desired.KnownEndpoint // of cluster-info
-	digests  desired.Digests       // of profiles
-	values   desired.Values        // of cloudProviderSpecs
-	archived archive.State         // of records
+	cache    poolCache              // of pools
+	endpoint desired.CachedEndpoint // of cluster-info
+	digests  desired.Digests        // of profiles
+	values   desired.Values         // of cloudProviderSpecs
+	archived archive.State          // of records
 
 	own     ownWrites
 	routine eventLimiter // of events about all pools
@@ -173,7 +173,7 @@ func (r *Reconciler) plan(ctx context.Context, seen *observed) plan {
 		var err error
 		switch todo.lacks {
 		case lacksNothing:
-			if err = r.noteMissing(ctx, seen); err == nil {
+			if err = r.recordMissing(ctx, seen); err == nil {
 				return todo
 			}
 		case lacksLastGood:
@@ -241,7 +241,7 @@ func (r *Reconciler) writer() writer {
 // reporter reports what comes of runs.
 func (r *Reconciler) reporter() reporter {
 	return reporter{
-		recorder: r.Recorder, metrics: r.Metrics, journal: r.Journal, cache: &r.cache, routine: &r.routine, clock: r.Clock,
+		recorder: r.Recorder, metrics: r.Metrics, auditLog: r.AuditLog, cache: &r.cache, routine: &r.routine, clock: r.Clock,
 		archived: r.Management.Live, namespace: r.Namespace,
 	}
 }
@@ -261,7 +261,7 @@ func (r *Reconciler) tokens() token.Tokens {
 
 // endpoints reads where nodes reach the API server.
 func (r *Reconciler) endpoints() desired.Endpoints {
-	return desired.Endpoints{ClusterInfo: r.ClusterInfo, Worker: r.Worker.Live, CA: r.CA, OverrideServer: r.OverrideServer, Known: &r.endpoint}
+	return desired.Endpoints{ClusterInfo: r.ClusterInfo, Worker: r.Worker.Live, CA: r.CA, OverrideServer: r.OverrideServer, Cached: &r.endpoint}
 }
 
 // Unallowed returns those of render.ForeignReferences that this controller refuses to read.

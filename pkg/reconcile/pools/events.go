@@ -51,7 +51,7 @@ const (
 type reporter struct {
 	recorder events.EventRecorder
 	metrics  *metrics.Metrics
-	journal  Journal // nil is none
+	auditLog AuditLog // nil is none
 	cache    *poolCache
 	routine  *eventLimiter
 	clock    clock.PassiveClock
@@ -97,7 +97,7 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl
 		r.cache.update(md, func(m *cachedPool) { m.races = 0 })
 	}
 	if p.was != nil && p.was.auditPending {
-		p.poll = earliestNonZero(p.poll, journalRetry)
+		p.poll = earliestNonZero(p.poll, auditLogRetry)
 	}
 	now := r.clock.Now()
 	renewal := earliestNonZero(earliestNonZero(untilRenewal(p.expires, now), wait.Jitter(p.poll, token.Jitter)), until(p.nextRun, now))
@@ -118,7 +118,7 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl
 		return ctrl.Result{RequeueAfter: renewal}, nil
 	}
 	if err != nil {
-		if fault.RefusedByServer(err) {
+		if fault.RejectedByServer(err) {
 			r.reject(md, api.EventWriteRefused, err)
 		}
 		return ctrl.Result{}, err
@@ -126,8 +126,8 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl
 	if p.was != nil {
 		r.reportApplied(md, p)
 	}
-	if p.unread != nil {
-		return ctrl.Result{}, p.unread
+	if p.readError != nil {
+		return ctrl.Result{}, p.readError
 	}
 	if p.token.Poll {
 		renewal = earliestNonZero(renewal, wait.Jitter(tokenPoll, token.Jitter))
@@ -200,7 +200,7 @@ func earliestNonZero(a, b time.Duration) time.Duration {
 // reject reports why a pool does not have what it asks for.
 func (r reporter) reject(md *cluster.MachineDeployment, reason string, err error) {
 	r.reportProblem(md, reason, err)
-	r.metrics.PoolRefused(client.ObjectKeyFromObject(md), reason)
+	r.metrics.PoolRejected(client.ObjectKeyFromObject(md), reason)
 }
 
 // reportProblem emits an event about a problem of a pool, once until the problem changes.
@@ -233,8 +233,8 @@ type previousState struct {
 	spec    *osm.OperatingSystemConfigSpec // of a configuration that was replaced
 	// announce is set if an event reports the next configuration.
 	announce bool
-	// refused is what the configuration said of a newer one.
-	refused string
+	// rejected is what the configuration said of a newer one.
+	rejected string
 	// auditPending is set if the audit log lacks the present configuration.
 	auditPending bool
 }
@@ -245,12 +245,12 @@ func previousStateOf(have objects) *previousState {
 	if have.osc == nil {
 		return p
 	}
-	p.refused = have.osc.Annotations[api.AnnotationRefused]
+	p.rejected = have.osc.Annotations[api.AnnotationRefused]
 	return p
 }
 
-// refusedMessage is what a configuration says while a newer one is refused.
-func refusedMessage(p plan) string {
+// rejectedMessage is what a configuration says while a newer one is refused.
+func rejectedMessage(p plan) string {
 	message := p.refusal.Error()
 	if p.unrenewed != nil {
 		message += "; its Secrets remain unchanged: " + p.unrenewed.Error()
@@ -276,7 +276,7 @@ func (r reporter) reportApplied(md *cluster.MachineDeployment, p plan) {
 	switch {
 	case p.refusal != nil:
 		reason = r.reportLastGood(md, p)
-	case p.unread == nil:
+	case p.readError == nil:
 		r.reportRecovered(md, p)
 	}
 	r.metrics.Pool(client.ObjectKeyFromObject(md), p.state(reason))
@@ -290,7 +290,7 @@ func (r reporter) reportLastGood(md *cluster.MachineDeployment, p plan) string {
 	if p.unrenewed != nil {
 		told = fmt.Errorf("%w; the last good configuration remains unchanged: %w", p.refusal, p.unrenewed)
 	}
-	if p.was.refused == refusedMessage(p) {
+	if p.was.rejected == rejectedMessage(p) {
 		r.cache.update(md, func(m *cachedPool) { m.reported = cmp.Or(m.reported, told.Error()) })
 	}
 	r.reportProblem(md, reason, told)
@@ -305,7 +305,7 @@ func (r reporter) reportRecovered(md *cluster.MachineDeployment, p plan) {
 	if frozen, _ := suspended(md); frozen {
 		return // what it cannot have does not matter now
 	}
-	if (told || p.was.refused != "") && p.osc == nil {
+	if (told || p.was.rejected != "") && p.osc == nil {
 		r.event(md, corev1.EventTypeNormal, api.EventConfigHealed,
 			fmt.Sprintf("the requested profile is active again: profile %q %s%s", p.serving.Profile, p.serving.Version, at(p.serving.Commit)))
 	}

@@ -21,9 +21,9 @@ func (f *fixture) audited(path string) *auditlog.Writer {
 	f.t.Helper()
 	j := &auditlog.Writer{
 		Path: path, Clock: f.clock, Log: logr.Discard(),
-		Began: auditlog.Fact{Kind: auditlog.ControllerStarted, Object: auditlog.Object{Kind: "Controller", Name: "osm-gitops"}, Occasion: path},
+		Began: auditlog.Event{Kind: auditlog.ControllerStarted, Object: auditlog.Object{Kind: "Controller", Name: "osm-gitops"}, Key: path},
 	}
-	f.r.Journal = j
+	f.r.AuditLog = j
 	f.t.Cleanup(j.Close)
 	return j
 }
@@ -103,14 +103,14 @@ func TestAuditLog(t *testing.T) {
 		t.Errorf("the objects name %q and %q, the lines are %+v", first.Annotations[api.AnnotationJournaled], last.Annotations[api.AnnotationJournaled], lines)
 	}
 	rec := recordOf(first)
-	want := auditlog.Fact{
-		Kind: auditlog.ConfigurationCreated, Occasion: string(first.UID), Since: lineage.Stamp(first.CreationTimestamp.Time),
+	want := auditlog.Event{
+		Kind: auditlog.ConfigurationCreated, Key: string(first.UID), Since: lineage.FormatTime(first.CreationTimestamp.Time),
 		Object: auditlog.Object{Kind: "MachineDeployment", Namespace: f.pool.Namespace, Name: f.pool.Name, UID: string(f.pool.UID)},
 		Is: &auditlog.Configuration{
 			UID: string(first.UID), InputDigest: rec.Digests.Input, Profile: "osp-hand", Version: "v1.0.0", ProfileDigest: rec.ObjectDigest, Engine: rec.Engine,
 		},
 	}
-	if diff := cmp.Diff(want, lines[0].Fact); diff != "" {
+	if diff := cmp.Diff(want, lines[0].Event); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -122,7 +122,7 @@ func TestAuditLogAway(t *testing.T) {
 	volume := filepath.Join(t.TempDir(), "volume")
 	path := filepath.Join(volume, "audit.log")
 	j := f.audited(path)
-	if wait := f.reconcile().RequeueAfter; wait == 0 || wait > 2*journalRetry {
+	if wait := f.reconcile().RequeueAfter; wait == 0 || wait > 2*auditLogRetry {
 		t.Errorf("it is tried again after %s", wait)
 	}
 	f.rotate("v1.1.0")

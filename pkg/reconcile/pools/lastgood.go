@@ -187,19 +187,19 @@ type recordDeleted struct {
 
 func (k recordDeleted) Update(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[crreconcile.Request]) {
 	if e.ObjectOld.GetAnnotations()[api.AnnotationRecord] != e.ObjectNew.GetAnnotations()[api.AnnotationRecord] {
-		k.keep(e.ObjectOld)
+		k.store(e.ObjectOld)
 	}
 	k.EventHandler.Update(ctx, e, q)
 }
 
 func (k recordDeleted) Delete(ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[crreconcile.Request]) {
 	if !k.own.deletes(e.Object) { // what a run replaces, it archives
-		k.keep(e.Object)
+		k.store(e.Object)
 	}
 	k.EventHandler.Delete(ctx, e, q)
 }
 
-func (k recordDeleted) keep(was client.Object) {
+func (k recordDeleted) store(was client.Object) {
 	namespace, name, ok := cutKey(ownerOf(was))
 	record := was.GetAnnotations()[api.AnnotationRecord]
 	if !ok || !lineage.Intact(parseRecord(record)) {

@@ -266,7 +266,7 @@ func TestBoundTokenOfARenderingInBetween(t *testing.T) {
 	// Editing the recorded time does not extend the use of a token.
 	secret := f.secret(namesOf(f.pool).Provisioning)
 	f.patch(secret, `{"metadata":{"annotations":{"`+api.AnnotationCredentialsRenewAt+`":"2099-01-01T00:00:00Z"}}}`)
-	if f.reconcile(); f.secret(secret.Name).Annotations[api.AnnotationCredentialsRenewAt] > lineage.Stamp(f.clock.Now().Add(testTokenTTL)) {
+	if f.reconcile(); f.secret(secret.Name).Annotations[api.AnnotationCredentialsRenewAt] > lineage.FormatTime(f.clock.Now().Add(testTokenTTL)) {
 		t.Error("an edited annotation keeps a token for ever")
 	}
 	requests()

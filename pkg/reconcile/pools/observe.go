@@ -29,7 +29,7 @@ type observed struct {
 	// before it wrote the first document. cutOff reports the latter.
 	unserved, cutOff bool
 	token            token.Bootstrap
-	rivals           []rival // other pools with some of the same names
+	conflicts        []conflictingPool // other pools with some of the same names
 	endpoint         desired.Endpoint
 	node             token.Node
 	boundTokens      bool   // each pool has a node token of its own
@@ -101,7 +101,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 	if err = r.observeServed(ctx, seen); err != nil {
 		return seen, err
 	}
-	if seen.rivals, err = r.reader().rivals(ctx, seen); err != nil {
+	if seen.conflicts, err = r.reader().conflictingPools(ctx, seen); err != nil {
 		return seen, err
 	}
 	if seen.unused, err = r.reader().unused(ctx, seen); err != nil {
@@ -189,9 +189,9 @@ func (seen *observed) currentToken(have *corev1.Secret) (token.Node, bool) {
 	return token.Current(have, seen.node.Account, seen.now)
 }
 
-// noteMissing notes which objects a pool lacks, so that their creation starts it again,
+// recordMissing notes which objects a pool lacks, so that their creation starts it again,
 // and reports whether one has come meanwhile: that one started nothing.
-func (r *Reconciler) noteMissing(ctx context.Context, seen *observed) error {
+func (r *Reconciler) recordMissing(ctx context.Context, seen *observed) error {
 	errs := []error{seen.desiredErr}
 	if seen.lastGood != nil {
 		errs = append(errs, seen.lastGood.err)

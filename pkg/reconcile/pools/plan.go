@@ -53,7 +53,7 @@ type plan struct {
 	differs   []string       // what in such documents differs, without content
 	refusal   error          // why the pool does not get what it asks for
 	unrenewed error          // why the documents of the last good generation cannot be renewed
-	unread    error          // why that is not known: something could not be read, and is tried again
+	readError error          // why that is not known: something could not be read, and is tried again
 	expires   time.Time      // end of the bootstrap token
 	nextRun   time.Time      // when the token for nodes is due, zero for never
 	poll      time.Duration  // until the next read of objects that are not watched, 0 for never
@@ -117,7 +117,7 @@ type planner struct {
 // plan plans the configuration that the pool requests, or to maintain the present one.
 func (e planner) plan(seen *observed) plan {
 	if rival := seen.yieldsTo(); rival != nil {
-		p := renewal(seen, rival.refuse(seen.md, progressOf(seen.md, seen.objects)))
+		p := renewal(seen, rival.refusal(seen.md, progressOf(seen.md, seen.objects)))
 		p.withdraw = seen.unused
 		return p
 	}
@@ -183,8 +183,8 @@ func (e planner) decide(seen *observed, gen generation) (plan, error) {
 	p.edge, p.access = e.decideEdge(seen, gen.in.Pool), decideAccess(seen, gen.in.Pool)
 	want := gen.annotations(seen.md)
 	have := seen.objects
-	wantProvisioning := gen.withStandingToken(seen, have.provisioning, want)
-	wantBootstrap := gen.withStandingToken(seen, have.bootstrap, want)
+	wantProvisioning := gen.withCurrentToken(seen, have.provisioning, want)
+	wantBootstrap := gen.withCurrentToken(seen, have.bootstrap, want)
 
 	rec := recordOf(have.osc)
 	newOSC := have.osc == nil || disagrees(have.osc, rec) != "" || rec.Digests.Input != gen.input || have.osc.Annotations[api.AnnotationPoolUID] != want[api.AnnotationPoolUID]
@@ -322,9 +322,9 @@ func (g generation) annotations(md *cluster.MachineDeployment) map[string]string
 	return out
 }
 
-// withStandingToken is what the annotations of a document should be, given that the
+// withCurrentToken is what the annotations of a document should be, given that the
 // token in it may stay.
-func (g generation) withStandingToken(seen *observed, have *corev1.Secret, want map[string]string) map[string]string {
+func (g generation) withCurrentToken(seen *observed, have *corev1.Secret, want map[string]string) map[string]string {
 	t, ok := seen.currentToken(have)
 	if !ok {
 		return want
@@ -380,7 +380,7 @@ func fits(out *render.Output, osc *osm.OperatingSystemConfig) error {
 		bytes int
 	}{{stageBootstrap, len(out.Bootstrap)}, {stageProvision, len(out.Provisioning)}} {
 		if d.bytes > maxDocumentBytes {
-			return fault.Refuse("profile %q %s: the %s document has %d bytes, and a Secret holds %d: make its files smaller, or let the node fetch them", out.Record.Profile, out.Record.Version, d.stage, d.bytes, maxDocumentBytes)
+			return fault.Reject("profile %q %s: the %s document has %d bytes, and a Secret holds %d: make its files smaller, or let the node fetch them", out.Record.Profile, out.Record.Version, d.stage, d.bytes, maxDocumentBytes)
 		}
 	}
 	if osc == nil {
@@ -391,7 +391,7 @@ func fits(out *render.Output, osc *osm.OperatingSystemConfig) error {
 		return fmt.Errorf("encoding OperatingSystemConfig %s: %w", osc.Name, err)
 	}
 	if size > maxConfigBytes {
-		return fault.Refuse("profile %q %s: the OperatingSystemConfig has %d bytes, and the API server holds %d: make the files of both stages smaller, or let the node fetch them", out.Record.Profile, out.Record.Version, size, maxConfigBytes)
+		return fault.Reject("profile %q %s: the OperatingSystemConfig has %d bytes, and the API server holds %d: make the files of both stages smaller, or let the node fetch them", out.Record.Profile, out.Record.Version, size, maxConfigBytes)
 	}
 	return nil
 }
@@ -504,8 +504,8 @@ func aboutVersion(seen *observed, err error) error {
 	return &versionError{seen.desired.Profile.Provenance.Version, err}
 }
 
-// refusedVersion is the version that a refusal is about, "" for none.
-func refusedVersion(refusal error) string {
+// rejectedVersion is the version that a refusal is about, "" for none.
+func rejectedVersion(refusal error) string {
 	var about *versionError
 	if errors.As(refusal, &about) {
 		return about.version
@@ -570,14 +570,14 @@ func (e planner) decideEdge(seen *observed, pool render.Pool) edgePlan {
 	return edgePlan{write: secretFor(edgeName(seen.md), have, want, map[string][]byte{edgeScriptKey: script}), renew: seen.node.Renew}
 }
 
-// refusalNotes are the annotations by which a configuration with the given ones says that
+// rejectionAnnotations are the annotations by which a configuration with the given ones says that
 // a newer one is rejected; none if that is not so.
-func (p plan) refusalNotes(have map[string]string, now time.Time) map[string]string {
+func (p plan) rejectionAnnotations(have map[string]string, now time.Time) map[string]string {
 	if p.refusal == nil {
 		return nil
 	}
-	out := map[string]string{api.AnnotationRefused: refusedMessage(p), api.AnnotationRefusedSince: lineage.Stamp(now)}
-	version := refusedVersion(p.refusal)
+	out := map[string]string{api.AnnotationRefused: rejectedMessage(p), api.AnnotationRefusedSince: lineage.FormatTime(now)}
+	version := rejectedVersion(p.refusal)
 	if version != "" {
 		out[api.AnnotationRefusedVersion] = version
 	}

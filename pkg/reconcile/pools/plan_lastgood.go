@@ -67,9 +67,9 @@ func (e planner) planAsIs(seen *observed, refusal, why error) plan {
 	if rec.Object == "" {
 		p.serving = servedBy(seen.objects)
 	}
-	var unread *fault.Unread
+	var unread *fault.ReadError
 	if errors.As(why, &unread) {
-		p.unread = why
+		p.readError = why
 	} else {
 		p.unrenewed = why
 	}
@@ -132,7 +132,7 @@ func exchanged(seen *observed, live *corev1.Secret) *corev1.Secret {
 func suspended(md *cluster.MachineDeployment) (bool, error) {
 	frozen, err := selection.Suspended(md.Annotations)
 	if err != nil {
-		return false, fault.Refuse("%w", err)
+		return false, fault.Reject("%w", err)
 	}
 	return frozen, nil
 }
@@ -144,9 +144,9 @@ func (e planner) planSuspended(seen *observed) (plan, error) {
 		return p, err
 	}
 	if p.unrenewed != nil {
-		p.refusal = fault.Refuse("the pool is suspended by annotation %s, and what it has cannot be rendered again", api.AnnotationSuspend)
+		p.refusal = fault.Reject("the pool is suspended by annotation %s, and what it has cannot be rendered again", api.AnnotationSuspend)
 	}
-	if p.unrenewed != nil || p.unread != nil {
+	if p.unrenewed != nil || p.readError != nil {
 		followRevision(seen, &p)
 	}
 	return p, nil

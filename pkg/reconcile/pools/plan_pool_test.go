@@ -138,7 +138,7 @@ func TestPlan(t *testing.T) {
 	broken := func(seen *observed) {
 		seen.desired.Profile.Spec.ProvisioningConfig.Files[0].Content.Inline.Data = "{{ .Nothing }}"
 	}
-	refused := func(seen *observed) { seen.desired, seen.desiredErr = render.Input{}, fault.Refuse("no such profile") }
+	refused := func(seen *observed) { seen.desired, seen.desiredErr = render.Input{}, fault.Reject("no such profile") }
 	suspend := func(seen *observed) { seen.md.Annotations[api.AnnotationSuspend] = "true" }
 	has := func(seen *observed) { // its last good generation is observed
 		seen.lastGood = &lastGood{record: recordOf(seen.objects.osc), input: seen.desired}
@@ -152,7 +152,7 @@ func TestPlan(t *testing.T) {
 		older := named("pool-ns", "other")
 		older.UID = "older"
 		older.Annotations = map[string]string{api.AnnotationOSP: "osp-hand"}
-		seen.rivals = []rival{{md: older, names: []string{"secret/same"}, progress: progressServed}}
+		seen.conflicts = []conflictingPool{{md: older, names: []string{"secret/same"}, progress: progressServed}}
 	}
 	reference := func(seen *observed) { // made both documents, which are immutable
 		for _, s := range []**corev1.Secret{&seen.objects.provisioning, &seen.objects.bootstrap} {
@@ -179,8 +179,8 @@ func TestPlan(t *testing.T) {
 		seen.boundTokens, seen.node = true, token.Node{Value: "next", Account: "account", Expires: seen.now.Add(time.Hour), Renew: seen.now.Add(time.Minute)}
 		seen.objects.access.Account = &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationPool: poolKey(seen.md)}}}
 		for _, s := range []*corev1.Secret{seen.objects.provisioning, seen.objects.bootstrap} {
-			s.Annotations[api.AnnotationCredentialsExpireAt] = lineage.Stamp(seen.now.Add(time.Minute))
-			s.Annotations[api.AnnotationCredentialsRenewAt] = lineage.Stamp(seen.now.Add(-time.Minute))
+			s.Annotations[api.AnnotationCredentialsExpireAt] = lineage.FormatTime(seen.now.Add(time.Minute))
+			s.Annotations[api.AnnotationCredentialsRenewAt] = lineage.FormatTime(seen.now.Add(-time.Minute))
 		}
 	}
 	unknownToken := func(seen *observed) { seen.node.Value = "" }

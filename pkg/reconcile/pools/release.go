@@ -95,7 +95,7 @@ func (w writer) deleteOwned(ctx context.Context, md *cluster.MachineDeployment) 
 			} else if err != nil {
 				return err
 			}
-			w.report.recordDeletedFact(md, osc, believed)
+			w.report.recordDeleted(md, osc, believed)
 		}
 		if err := w.remove(ctx, obj); err != nil {
 			return err

@@ -105,7 +105,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 		return fmt.Errorf("indexing MachineDeployments by profile: %w", err)
 	}
 	err = indexer.IndexField(ctx, &cluster.MachineDeployment{}, stemIndex, func(obj client.Object) []string {
-		if md, ok := obj.(*cluster.MachineDeployment); ok && asks(md) {
+		if md, ok := obj.(*cluster.MachineDeployment); ok && requestsProfile(md) {
 			return lineage.Stems(keyOf(md))
 		}
 		return nil
@@ -145,16 +145,16 @@ func Cached() map[client.Object]cache.ByObject {
 // have the finalizer, and those that lost it together with the annotation.
 var concerned = predicate.Funcs{
 	CreateFunc:  func(e event.CreateEvent) bool { return ours(e.Object) },
-	UpdateFunc:  func(e event.UpdateEvent) bool { return ours(e.ObjectNew) || asks(e.ObjectOld) },
+	UpdateFunc:  func(e event.UpdateEvent) bool { return ours(e.ObjectNew) || requestsProfile(e.ObjectOld) },
 	DeleteFunc:  func(e event.DeleteEvent) bool { return ours(e.Object) },
 	GenericFunc: func(e event.GenericEvent) bool { return ours(e.Object) },
 }
 
 func ours(md client.Object) bool {
-	return asks(md) || controllerutil.ContainsFinalizer(md, api.FinalizerPool)
+	return requestsProfile(md) || controllerutil.ContainsFinalizer(md, api.FinalizerPool)
 }
 
-func asks(md client.Object) bool { return md.GetAnnotations()[api.AnnotationOSP] != "" }
+func requestsProfile(md client.Object) bool { return md.GetAnnotations()[api.AnnotationOSP] != "" }
 
 var deletionStarted = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {

@@ -37,7 +37,7 @@ func (seen *observed) mayTakeOver(obj client.Object) bool {
 
 // shared reports whether an object has a name of another pool, too.
 func (seen *observed) shared(obj client.Object) bool {
-	return slices.ContainsFunc(seen.rivals, func(other rival) bool { return other.shares(obj) })
+	return slices.ContainsFunc(seen.conflicts, func(other conflictingPool) bool { return other.shares(obj) })
 }
 
 // left are the objects that OSM made for a pool, among those with its names. They name no owner;
@@ -45,7 +45,7 @@ func (seen *observed) shared(obj client.Object) bool {
 func (r reader) left(ctx context.Context, md *cluster.MachineDeployment, have objects) ([]client.Object, error) {
 	seen := &observed{md: md, objects: have}
 	var err error
-	if seen.rivals, err = r.rivals(ctx, seen); err != nil {
+	if seen.conflicts, err = r.conflictingPools(ctx, seen); err != nil {
 		return nil, err
 	}
 	var out []client.Object
@@ -122,7 +122,7 @@ func awaitMachines(seen *observed, p plan) plan {
 		return p
 	}
 	wait := decideTokens(seen)
-	since := map[string]string{api.AnnotationWaitingSince: lineage.Stamp(takeover.WaitingSince(seen.now, have.provisioning, have.bootstrap))}
+	since := map[string]string{api.AnnotationWaitingSince: lineage.FormatTime(takeover.WaitingSince(seen.now, have.provisioning, have.bootstrap))}
 	for _, s := range []struct {
 		have          *corev1.Secret
 		replace, wait *secretPlan
@@ -135,7 +135,7 @@ func awaitMachines(seen *observed, p plan) plan {
 		wait.access, wait.edge.write, wait.provisioning = p.access.RetainAll(), p.edge.write, p.provisioning
 	}
 	wait.poll = earliestNonZero(wait.poll, bootPoll)
-	wait.refusal = &fault.Refusal{Reason: api.EventWaiting, Err: fmt.Errorf("machine %s is booting: the Secrets that another controller made are replaced once no machine boots, and at %s at the latest", seen.booting.machine, lineage.Stamp(seen.booting.until))}
+	wait.refusal = &fault.Refusal{Reason: api.EventWaiting, Err: fmt.Errorf("machine %s is booting: the Secrets that another controller made are replaced once no machine boots, and at %s at the latest", seen.booting.machine, lineage.FormatTime(seen.booting.until))}
 	return wait
 }
 
@@ -143,7 +143,7 @@ func awaitMachines(seen *observed, p plan) plan {
 // that. Where what the pool should have is not known, it may still have to wait.
 func waitsNoMore(have *corev1.Secret, p plan) bool {
 	_, waits := have.Annotations[api.AnnotationWaitingSince]
-	return waits && p.unread == nil && p.unrenewed == nil
+	return waits && p.readError == nil && p.unrenewed == nil
 }
 
 // booting is a machine that can be booting from the bootstrap document of a pool, "" if there is

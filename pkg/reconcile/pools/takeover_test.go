@@ -442,7 +442,7 @@ func TestTakeOverBoundsTheWaitByThePool(t *testing.T) {
 	f.clock.SetTime(began)
 	f.reconcile()
 	replaced("the wait began", false)
-	until := lineage.Stamp(began.Add(takeover.BootTime))
+	until := lineage.FormatTime(began.Add(takeover.BootTime))
 	if told := strings.Join(said.told, "\n"); !strings.Contains(told, "machine first is booting") || !strings.Contains(told, until) {
 		t.Errorf("told was %q, want an end at %s", told, until)
 	}
@@ -487,7 +487,7 @@ func TestTakeOverForgetsAWaitThatIsOver(t *testing.T) {
 	f.clock.SetTime(booting.CreationTimestamp.Add(-40 * time.Minute))
 	change("v1.1.0", "changed")
 	f.reconcile()
-	if since := f.secret(provisioning.Name).Annotations[api.AnnotationWaitingSince]; since != lineage.Stamp(f.clock.Now()) {
+	if since := f.secret(provisioning.Name).Annotations[api.AnnotationWaitingSince]; since != lineage.FormatTime(f.clock.Now()) {
 		t.Fatalf("it waits since %q", since)
 	}
 	change("v1.0.0", "{{ .KubeVersion }}\n")
@@ -498,7 +498,7 @@ func TestTakeOverForgetsAWaitThatIsOver(t *testing.T) {
 	f.clock.Step(takeover.BootTime)
 	change("v1.2.0", "changed")
 	f.reconcile()
-	if now := f.secret(provisioning.Name); now.UID != provisioning.UID || now.Annotations[api.AnnotationWaitingSince] != lineage.Stamp(f.clock.Now()) {
+	if now := f.secret(provisioning.Name); now.UID != provisioning.UID || now.Annotations[api.AnnotationWaitingSince] != lineage.FormatTime(f.clock.Now()) {
 		t.Errorf("the Secret was replaced at once, or waits since %q", now.Annotations[api.AnnotationWaitingSince])
 	}
 }

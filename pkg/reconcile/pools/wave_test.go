@@ -150,7 +150,7 @@ func TestWhichVersionIsRefused(t *testing.T) {
 		f.ask(nil)
 		switch {
 		case c.anew:
-			since = lineage.Stamp(f.clock.Now())
+			since = lineage.FormatTime(f.clock.Now())
 		case c.message == "":
 			since = ""
 		}

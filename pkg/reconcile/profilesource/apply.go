@@ -22,7 +22,7 @@ import (
 type applied struct {
 	created    []profile.Version
 	restored   []string          // objects that others had changed
-	refused    []error           // versions that were not applied
+	rejected   []error           // versions that were not applied
 	failed     map[string]bool   // their profiles
 	signatures map[string]string // of the versions that are objects, by profile
 }
@@ -38,7 +38,7 @@ func (r *Reconciler) apply(ctx context.Context, l syncState, want wanted) (appli
 		}
 		if why != "" {
 			out.failed[v.Name] = true
-			out.refused = append(out.refused, fmt.Errorf("%s: profile %q %s is from an earlier commit whose signature is not accepted: %s: give the profile a new version", v.CurrentPath, v.Name, v.Version, why))
+			out.rejected = append(out.rejected, fmt.Errorf("%s: profile %q %s is from an earlier commit whose signature is not accepted: %s: give the profile a new version", v.CurrentPath, v.Name, v.Version, why))
 			continue
 		}
 		did, err := objects.ensure(ctx, l, v)
@@ -46,7 +46,7 @@ func (r *Reconciler) apply(ctx context.Context, l syncState, want wanted) (appli
 		switch {
 		case errors.As(err, &conflict):
 			out.failed[v.Name] = true
-			out.refused = append(out.refused, err)
+			out.rejected = append(out.rejected, err)
 			continue
 		case err != nil:
 			return applied{}, err

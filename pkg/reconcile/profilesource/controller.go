@@ -40,10 +40,10 @@ type Reporter interface {
 	Reconciled(l commitstatus.Reconciliation)
 }
 
-// A Journal stores facts for auditors. *auditlog.Writer implements it.
-type Journal interface {
-	// Tell stores facts now, or later if that fails.
-	Tell(facts ...auditlog.Fact)
+// AuditLog stores facts for auditors. *auditlog.Writer implements it.
+type AuditLog interface {
+	// Record stores facts now, or later if that fails.
+	Record(facts ...auditlog.Event)
 }
 
 // Reconciler reconciles ProfileSources. Its fields are set once, before Setup.
@@ -83,8 +83,8 @@ type Reconciler struct {
 	Statuses Reporter
 	// Metrics receives the metrics; nil disables them.
 	Metrics *metrics.Metrics
-	// Journal stores facts for auditors; nil disables it.
-	Journal Journal
+	// AuditLog stores facts for auditors; nil disables it.
+	AuditLog AuditLog
 	// Now is the time at which keys must be valid; nil uses the system clock.
 	Now func() time.Time
 
@@ -221,19 +221,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // outcome is the result of one reconciliation of a source.
 type outcome struct {
-	revision string             // the revision that was read
-	from     string             // its repository
-	approval approval           // why it can be applied
-	asked    time.Time          // when the server was asked; zero without a server
-	entries  []api.ProfileEntry // the new inventory
-	created  []profile.Version  // versions that became objects
-	restored []string           // objects that others had changed
-	refused  []error            // what was not applied from the revision
-	slow     string             // why edits are noticed with a delay
-	deaf     bool               // the spec has a webhook, but the controller does not listen for pushes
-	look     syncState
-	shelves  *shelves // all versions; nil if they are unknown
-	rivals   []string // messages about others that apply a profile of this source
+	revision               string             // the revision that was read
+	from                   string             // its repository
+	approval               approval           // why it can be applied
+	requestedAt            time.Time          // when the server was asked; zero without a server
+	entries                []api.ProfileEntry // the new inventory
+	created                []profile.Version  // versions that became objects
+	restored               []string           // objects that others had changed
+	rejected               []error            // what was not applied from the revision
+	slow                   string             // why edits are noticed with a delay
+	webhookWithoutReceiver bool               // the spec has a webhook, but the controller does not listen for pushes
+	state                  syncState
+	versions               *versionIndexes // all versions; nil if they are unknown
+	conflicts              []string        // messages about others that apply a profile of this source
 }
 
 // sync reads the source and creates the objects of its current versions. An error means that
@@ -244,25 +244,25 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 		return out, err
 	}
 	want := decide(ps, seen.snapshot, seen.catalogue, seen.others)
-	out.refused = want.refused
+	out.rejected = want.rejected
 	did, err := r.apply(ctx, seen.syncState, want)
 	if err != nil {
 		return outcome{}, err
 	}
 	out.created, out.restored = did.created, did.restored
-	out.refused = append(out.refused, did.refused...)
+	out.rejected = append(out.rejected, did.rejected...)
 	out.entries = inventory(ps, want, did, r.writer().objectName)
 	if r.Custom {
 		return out, nil
 	}
-	if out.rivals, err = r.rivals(ctx, ps.Namespace, want); err != nil {
+	if out.conflicts, err = r.conflictingAppliers(ctx, ps.Namespace, want); err != nil {
 		return outcome{}, err
 	}
 	versions := r.retention()
-	if out.shelves, err = versions.collect(ctx, seen.syncState, seen.catalogue, want, seen.others); err != nil {
+	if out.versions, err = versions.collect(ctx, seen.syncState, seen.catalogue, want, seen.others); err != nil {
 		return outcome{}, err
 	}
-	out.entries, err = versions.addVersions(ctx, ps, out.entries, out.shelves)
+	out.entries, err = versions.addVersions(ctx, ps, out.entries, out.versions)
 	return out, err
 }
 

@@ -61,15 +61,15 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	if last == nil || now.Sub(last.Time) >= ps.NotedEvery() || last.After(now) || !equality.Semantic.DeepEqual(before.Status, ps.Status) {
 		ps.Status.LastLook = &metav1.Time{Time: now.Truncate(time.Second)}
 	}
-	r.emitCreated(ps, out)          // now, because a later run does not create the object again
-	r.journal(before, ps, out, err) // before the status is written, which removes the difference
+	r.emitCreated(ps, out)                    // now, because a later run does not create the object again
+	r.recordAuditEvents(before, ps, out, err) // before the status is written, which removes the difference
 	if result, done, err := r.writeStatus(ctx, before, ps); !done {
 		return result, err
 	}
 	r.measure(ps)
 	r.emitChanges(before, ps, out, err)
 	if refused := refusal(err); r.Statuses != nil && (err == nil || refused != nil) {
-		r.Statuses.Reconciled(commitstatus.Reconciliation{Source: ps, Revision: out.revision, Changed: newlyCurrent(before, ps), Problems: out.refused, Refused: refused})
+		r.Statuses.Reconciled(commitstatus.Reconciliation{Source: ps, Revision: out.revision, Changed: newlyCurrent(before, ps), Problems: out.rejected, Rejected: refused})
 	}
 	var spec *fetcher.SpecError
 	if errors.As(err, &spec) && spec.Reason != api.ReasonAccessDenied {
@@ -78,7 +78,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	if next <= 0 {
 		next = time.Minute
 	}
-	return ctrl.Result{RequeueAfter: untilNext(wait.Jitter(next, intervalJitter), out.asked)}, nil
+	return ctrl.Result{RequeueAfter: untilNext(wait.Jitter(next, intervalJitter), out.requestedAt)}, nil
 }
 
 // untilNext counts an interval from the time the server was asked. A source that shared
@@ -105,8 +105,8 @@ func (r *Reconciler) writeStatus(ctx context.Context, before, ps *api.ProfileSou
 	return ctrl.Result{}, err == nil, client.IgnoreNotFound(err)
 }
 
-// suspendedNote begins the message of the Ready condition of a suspended source.
-const suspendedNote = "suspended; "
+// suspendedPrefix begins the message of the Ready condition of a suspended source.
+const suspendedPrefix = "suspended; "
 
 // reportSuspended adds to the message of the Ready condition that the source is suspended,
 // because kubectl get shows that message. Status and reason remain those of the last
@@ -119,13 +119,13 @@ func (r *Reconciler) reportSuspended(ctx context.Context, ps *api.ProfileSource)
 	ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
 	switch {
 	case ready == nil:
-		set(ps, meta.ReadyCondition, metav1.ConditionUnknown, meta.SuspendedReason, suspendedNote+"never reconciled")
-	case ready.Reason == meta.SuspendedReason || strings.HasPrefix(ready.Message, suspendedNote):
+		set(ps, meta.ReadyCondition, metav1.ConditionUnknown, meta.SuspendedReason, suspendedPrefix+"never reconciled")
+	case ready.Reason == meta.SuspendedReason || strings.HasPrefix(ready.Message, suspendedPrefix):
 		set(ps, meta.ReadyCondition, ready.Status, ready.Reason, ready.Message)
 	case ready.Status == metav1.ConditionTrue:
-		set(ps, meta.ReadyCondition, ready.Status, ready.Reason, suspendedNote+"last "+ready.Message)
+		set(ps, meta.ReadyCondition, ready.Status, ready.Reason, suspendedPrefix+"last "+ready.Message)
 	default:
-		set(ps, meta.ReadyCondition, ready.Status, ready.Reason, suspendedNote+"last result: "+ready.Message)
+		set(ps, meta.ReadyCondition, ready.Status, ready.Reason, suspendedPrefix+"last result: "+ready.Message)
 	}
 	if result, done, err := r.writeStatus(ctx, before, ps); !done {
 		return result, err
@@ -172,27 +172,27 @@ func setOutcome(ps *api.ProfileSource, out outcome) {
 	ps.Status.Profiles = out.entries
 	ps.Status.ObservedGeneration = ps.Generation
 	apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.ReconcilingCondition)
-	if len(out.refused) > 0 {
-		message := refusedMessage(out) + rewriteNote(ps) + out.pushNote() + out.rivalNote()
+	if len(out.rejected) > 0 {
+		message := rejectedMessage(out) + rewriteMessage(ps) + out.pushMessage() + out.conflictMessage()
 		set(ps, meta.ReadyCondition, metav1.ConditionFalse, api.ReasonProfilesInvalid, message)
 		set(ps, meta.StalledCondition, metav1.ConditionTrue, api.ReasonProfilesInvalid, message)
 		return
 	}
 	ps.Status.Revision = out.revision
 	apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.StalledCondition)
-	set(ps, meta.ReadyCondition, metav1.ConditionTrue, meta.SucceededReason, appliedMessage(out)+rewriteNote(ps)+out.pushNote()+out.rivalNote())
+	set(ps, meta.ReadyCondition, metav1.ConditionTrue, meta.SucceededReason, appliedMessage(out)+rewriteMessage(ps)+out.pushMessage()+out.conflictMessage())
 }
 
-// pushNote warns the user who configured a webhook that it has no effect.
-func (o outcome) pushNote() string {
-	if !o.deaf {
+// pushMessage warns the user who configured a webhook that it has no effect.
+func (o outcome) pushMessage() string {
+	if !o.webhookWithoutReceiver {
 		return ""
 	}
 	return "; spec.webhook is set, but the controller does not listen for pushes and reads the repository every spec.interval only: start it with --hooks-address"
 }
 
-// rewriteNote repeats a force-push in the Ready condition until the next commit.
-func rewriteNote(ps *api.ProfileSource) string {
+// rewriteMessage repeats a force-push in the Ready condition until the next commit.
+func rewriteMessage(ps *api.ProfileSource) string {
 	if last := ps.Status.LastRewrite; last != nil && last.To == ps.Status.LastAttemptedRevision {
 		return "; " + rewritten(*last)
 	}
@@ -245,12 +245,12 @@ func appliedMessage(out outcome) string {
 	return s
 }
 
-func refusedMessage(out outcome) string {
+func rejectedMessage(out outcome) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s at %s (the rest is applied, earlier versions remain current):", count(len(out.refused), "problem"), out.revision)
-	for i, err := range out.refused {
+	fmt.Fprintf(&b, "%s at %s (the rest is applied, earlier versions remain current):", count(len(out.rejected), "problem"), out.revision)
+	for i, err := range out.rejected {
 		if i == maxNamed {
-			fmt.Fprintf(&b, "\nand %d more", len(out.refused)-maxNamed)
+			fmt.Fprintf(&b, "\nand %d more", len(out.rejected)-maxNamed)
 			break
 		}
 		b.WriteString("\n- ")
@@ -295,8 +295,8 @@ func (r *Reconciler) emitChanges(before, ps *api.ProfileSource, out outcome, err
 	if last := ps.Status.LastRewrite; last != nil && !equality.Semantic.DeepEqual(before.Status.LastRewrite, last) {
 		emit(r.Recorder, ps, corev1.EventTypeWarning, api.EventHistoryRewritten, "%s; it is followed, as spec.git.onRewrite or the annotation %s says", rewritten(*last), api.AnnotationAcceptRewrite)
 	}
-	if len(out.refused) > 0 && changed(before, ps) {
-		for _, refused := range out.refused[:min(len(out.refused), maxNamed)] {
+	if len(out.rejected) > 0 && changed(before, ps) {
+		for _, refused := range out.rejected[:min(len(out.rejected), maxNamed)] {
 			reason := api.EventProfileRefused
 			var conflict *conflictError
 			if errors.As(refused, &conflict) && conflict.two {
@@ -305,7 +305,7 @@ func (r *Reconciler) emitChanges(before, ps *api.ProfileSource, out outcome, err
 			emit(r.Recorder, ps, corev1.EventTypeWarning, reason, "%v", refused)
 		}
 	}
-	for _, rival := range out.rivals {
+	for _, rival := range out.conflicts {
 		if was := apimeta.FindStatusCondition(before.Status.Conditions, meta.ReadyCondition); was == nil || !strings.Contains(was.Message, rival) {
 			emit(r.Recorder, ps, corev1.EventTypeWarning, api.EventTwoAppliers, "%s", rival)
 		}
@@ -320,13 +320,13 @@ func (r *Reconciler) emitChanges(before, ps *api.ProfileSource, out outcome, err
 	switch {
 	case before.Status.Revision != ps.Status.Revision:
 		emit(r.Recorder, ps, corev1.EventTypeNormal, api.EventRevisionApplied, "%s", appliedMessage(out))
-	case unread(before) && !unread(ps):
+	case lastReadFailed(before) && !lastReadFailed(ps):
 		emit(r.Recorder, ps, corev1.EventTypeNormal, api.EventSourceRecovered, "the source can be read again: %s", out.revision)
 	}
 }
 
-// unread reports whether the last reconciliation failed to read a revision.
-func unread(ps *api.ProfileSource) bool {
+// lastReadFailed reports whether the last reconciliation failed to read a revision.
+func lastReadFailed(ps *api.ProfileSource) bool {
 	ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
 	return ready != nil && ready.Status == metav1.ConditionFalse && ready.Reason != api.ReasonProfilesInvalid
 }

@@ -10,19 +10,19 @@ import (
 
 const sourceKind = "ProfileSource"
 
-// journal records the result of one reconciliation for auditors, from the difference between
+// recordAuditEvents records the result of one reconciliation for auditors, from the difference between
 // the old and the new status. If the controller stops before the status is written, the next
 // reconciliation records the same entries again.
-func (r *Reconciler) journal(before, ps *api.ProfileSource, out outcome, err error) {
-	if r.Journal == nil {
+func (r *Reconciler) recordAuditEvents(before, ps *api.ProfileSource, out outcome, err error) {
+	if r.AuditLog == nil {
 		return
 	}
-	var facts []auditlog.Fact
+	var facts []auditlog.Event
 	// The resource version before the reconciliation distinguishes an event that happens
 	// again, such as a force-push back to an earlier revision, from a repeated entry.
-	about := func(kind auditlog.Kind, occasion string) auditlog.Fact {
-		return auditlog.Fact{
-			Kind: kind, Occasion: occasion + "\n" + before.ResourceVersion,
+	about := func(kind auditlog.Kind, occasion string) auditlog.Event {
+		return auditlog.Event{
+			Kind: kind, Key: occasion + "\n" + before.ResourceVersion,
 			Object: auditlog.Object{Kind: sourceKind, Namespace: ps.Namespace, Name: ps.Name, UID: string(ps.UID)},
 		}
 	}
@@ -37,27 +37,27 @@ func (r *Reconciler) journal(before, ps *api.ProfileSource, out outcome, err err
 	case err != nil && refusal(err) != nil && changed(before, ps):
 		refused(out.revision, failure(err), err)
 	case err == nil && changed(before, ps):
-		for _, why := range out.refused[:min(len(out.refused), maxNamed)] {
+		for _, why := range out.rejected[:min(len(out.rejected), maxNamed)] {
 			refused(out.revision, api.EventProfileRefused, why)
 		}
-		if more := len(out.refused) - maxNamed; more > 0 {
+		if more := len(out.rejected) - maxNamed; more > 0 {
 			refused(out.revision, api.EventProfileRefused, fmt.Errorf("and %d more of that revision", more))
 		}
 	}
 	if err == nil {
 		for _, e := range append(newlyCurrent(before, ps), broughtBack(before, ps)...) {
 			f := about(auditlog.ProfileAccepted, e.Object+"\n"+e.Digest+"\n"+out.revision)
-			f.Profile = profileFact(out, e)
+			f.Profile = auditProfile(out, e)
 			facts = append(facts, f)
 		}
 		for _, e := range newlyRemoved(before, ps) {
 			f := about(auditlog.ProfileRemoved, e.Name+"\n"+out.revision)
-			f.Profile = profileFact(out, e)
+			f.Profile = auditProfile(out, e)
 			facts = append(facts, f)
 		}
 	}
 	if len(facts) > 0 {
-		r.Journal.Tell(facts...)
+		r.AuditLog.Record(facts...)
 	}
 }
 
@@ -78,8 +78,8 @@ func broughtBack(before, after *api.ProfileSource) []api.ProfileEntry {
 	return out
 }
 
-// profileFact returns the audit data of an inventory entry at the reconciled revision.
-func profileFact(out outcome, e api.ProfileEntry) *auditlog.Profile {
+// auditProfile returns the audit data of an inventory entry at the reconciled revision.
+func auditProfile(out outcome, e api.ProfileEntry) *auditlog.Profile {
 	return &auditlog.Profile{
 		Name: e.Name, Version: e.Version, Object: e.Object, Digest: e.Digest, Repository: out.from, Revision: redact.Clean(out.revision),
 		Path: e.Path, Commit: e.Commit, SelectedBy: e.SelectedBy, Signature: redact.Clean(e.Signature),

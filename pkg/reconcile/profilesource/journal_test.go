@@ -19,9 +19,9 @@ import (
 func TestAuditLog(t *testing.T) {
 	f := newFollowing(t, verified("HEAD"))
 	path := filepath.Join(t.TempDir(), "audit.log")
-	f.r.Journal = &auditlog.Writer{
+	f.r.AuditLog = &auditlog.Writer{
 		Path: path, Clock: clock.RealClock{}, Log: logr.Discard(),
-		Began: auditlog.Fact{Kind: auditlog.ControllerStarted, Object: auditlog.Object{Kind: "Controller", Name: "osm-gitops"}},
+		Began: auditlog.Event{Kind: auditlog.ControllerStarted, Object: auditlog.Object{Kind: "Controller", Name: "osm-gitops"}},
 	}
 	ada, adaLine := f.key("ada@example.com")
 	f.secret(adaLine)
@@ -68,9 +68,9 @@ func TestAuditLog(t *testing.T) {
 func TestAuditLogOfWhatComesAgain(t *testing.T) {
 	f := newFollowing(t, nil)
 	path := filepath.Join(t.TempDir(), "audit.log")
-	f.r.Journal = &auditlog.Writer{
+	f.r.AuditLog = &auditlog.Writer{
 		Path: path, Clock: clock.RealClock{}, Log: logr.Discard(),
-		Began: auditlog.Fact{Kind: auditlog.ControllerStarted, Object: auditlog.Object{Kind: "Controller", Name: "osm-gitops"}},
+		Began: auditlog.Event{Kind: auditlog.ControllerStarted, Object: auditlog.Object{Kind: "Controller", Name: "osm-gitops"}},
 	}
 	first := f.commit("", "v1.0.0", "one")
 	f.look()

@@ -48,8 +48,8 @@ func (r *Reconciler) observe(ctx context.Context, ps *api.ProfileSource) (observ
 	if err != nil {
 		return observed{}, outcome{}, err
 	}
-	out.look, out.slow, out.asked = l, slow, snap.AskedAt
-	out.deaf = ps.Spec.Webhook != nil && !r.Hooks
+	out.state, out.slow, out.requestedAt = l, slow, snap.RequestedAt
+	out.webhookWithoutReceiver = ps.Spec.Webhook != nil && !r.Hooks
 	return observed{syncState: l, catalogue: cat, others: others}, out, nil
 }
 
@@ -104,7 +104,7 @@ func (r *Reconciler) remember(ps *api.ProfileSource) (remembered, error) {
 	if known, ok := r.indexers[key]; ok && known.of == string(what) {
 		return known, nil
 	}
-	known := remembered{of: string(what), indexer: &profile.Indexer{Check: r.Check, Builtin: r.Bases, Guard: guardOf(ps.Spec.Git)}, read: &fetcher.Cache{}, ring: &keyring{}, archive: newArchive()}
+	known := remembered{of: string(what), indexer: &profile.Indexer{Check: r.Check, Builtin: r.Bases, CheckBase: baseCheck(ps.Spec.Git)}, read: &fetcher.Cache{}, ring: &keyring{}, archive: newArchive()}
 	r.indexers[key] = known
 	return known, nil
 }

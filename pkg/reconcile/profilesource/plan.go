@@ -22,30 +22,30 @@ import (
 
 // wanted is the desired state according to a catalogue.
 type wanted struct {
-	apply   []profile.Version          // current versions that this source may offer
-	keep    map[string]bool            // profiles that could not be read and remain unchanged
-	refused []error                    // files, versions and profiles that are not applied
-	current map[string]profile.Version // apply by name
+	apply     []profile.Version          // current versions that this source may offer
+	unchanged map[string]bool            // profiles that could not be read and remain unchanged
+	rejected  []error                    // files, versions and profiles that are not applied
+	current   map[string]profile.Version // apply by name
 	// noHistory makes the inventory retain the commit with which a version was first seen.
 	noHistory bool
 }
 
 // decide compares a catalogue with the inventory and with other sources.
 func decide(ps *api.ProfileSource, snap *source.Snapshot, cat *profile.Catalogue, others []api.ProfileSource) wanted {
-	w := wanted{keep: map[string]bool{}, current: map[string]profile.Version{}, noHistory: len(snap.Line) == 0}
+	w := wanted{unchanged: map[string]bool{}, current: map[string]profile.Version{}, noHistory: len(snap.Line) == 0}
 	unread := map[string]bool{}
-	for _, ref := range cat.Refused {
-		w.refused = append(w.refused, ref)
+	for _, ref := range cat.Rejected {
+		w.rejected = append(w.rejected, ref)
 		unread[ref.File()] = true
 	}
 	stays := baseless(ps, cat)
-	maps.Copy(w.keep, stays)
+	maps.Copy(w.unchanged, stays)
 	mine := map[string]bool{}
 	for _, e := range ps.Status.Profiles {
 		mine[e.Name] = !e.Removed
 		// Without a history only the inventory knows which profile a broken file contained.
 		if len(snap.Line) == 0 && unread[e.Path] {
-			w.keep[e.Name] = true
+			w.unchanged[e.Name] = true
 		}
 	}
 	for _, v := range cat.Current {
@@ -53,7 +53,7 @@ func decide(ps *api.ProfileSource, snap *source.Snapshot, cat *profile.Catalogue
 			continue // do not return to the profile that the file contained before its overlay
 		}
 		if owner := claimedBy(ps, v.Name, mine[v.Name], others); owner != "" {
-			w.refused = append(w.refused, fmt.Errorf("%s: profile %q is already offered by ProfileSource %q: remove it from one of the two sources", v.CurrentPath, v.Name, owner))
+			w.rejected = append(w.rejected, fmt.Errorf("%s: profile %q is already offered by ProfileSource %q: remove it from one of the two sources", v.CurrentPath, v.Name, owner))
 			continue
 		}
 		w.apply = append(w.apply, v)
@@ -67,7 +67,7 @@ func decide(ps *api.ProfileSource, snap *source.Snapshot, cat *profile.Catalogue
 // result of the overlay still exists as an object, and stays current until Git changes it.
 func baseless(ps *api.ProfileSource, cat *profile.Catalogue) map[string]bool {
 	out := map[string]bool{}
-	for _, ref := range cat.Refused {
+	for _, ref := range cat.Rejected {
 		var missing *profile.MissingBaseError
 		if !errors.As(ref, &missing) {
 			continue
@@ -130,7 +130,7 @@ func inventory(ps *api.ProfileSource, w wanted, did applied, objectName func(*ap
 	for _, e := range ps.Status.Profiles {
 		known[e.Name] = e
 		_, current := w.current[e.Name]
-		e.Removed = !current && !w.keep[e.Name]
+		e.Removed = !current && !w.unchanged[e.Name]
 		out[e.Name] = e
 	}
 	for name, v := range w.current {

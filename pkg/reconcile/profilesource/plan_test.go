@@ -76,7 +76,7 @@ func TestInventory(t *testing.T) {
 		},
 		"a broken file of a folder without history stands for what it held": {
 			ps: named("mine", 0, entry("a", "v1.0.0"), entry("b", "v1.0.0")), snap: &source.Snapshot{},
-			cat:  profile.Catalogue{Refused: []*profile.Refusal{{Problem: profile.Problem{Path: "a.yaml", Err: errors.New("broken")}}}},
+			cat:  profile.Catalogue{Rejected: []*profile.Refusal{{Problem: profile.Problem{Path: "a.yaml", Err: errors.New("broken")}}}},
 			want: []api.ProfileEntry{entry("a", "v1.0.0"), removed(entry("b", "v1.0.0"))}, refused: []string{"a.yaml: broken"},
 		},
 		"who has a profile keeps it": {
@@ -115,7 +115,7 @@ func TestInventory(t *testing.T) {
 				t.Error(diff)
 			}
 			var refused []string
-			for _, err := range w.refused {
+			for _, err := range w.rejected {
 				refused = append(refused, err.Error())
 			}
 			if diff := cmp.Diff(c.refused, refused); diff != "" {
@@ -133,10 +133,12 @@ func TestStatusAsKstatusReadsIt(t *testing.T) {
 	}{
 		"never reconciled": {func(ps *api.ProfileSource) { ps.Status.ObservedGeneration = -1 }, status.InProgressStatus},
 		"applied":          {func(ps *api.ProfileSource) { setOutcome(ps, outcome{revision: "main@sha1:1"}) }, status.CurrentStatus},
-		"files refused":    {func(ps *api.ProfileSource) { setOutcome(ps, outcome{revision: "r", refused: []error{errors.New("x")}}) }, status.FailedStatus},
-		"server away":      {func(ps *api.ProfileSource) { fail(ps, fmt.Errorf("x: %w", source.ErrUnreachable)) }, status.InProgressStatus},
-		"wrong password":   {func(ps *api.ProfileSource) { fail(ps, fmt.Errorf("x: %w", source.ErrAuthentication)) }, status.FailedStatus},
-		"no such branch":   {func(ps *api.ProfileSource) { fail(ps, fmt.Errorf("x: %w", source.ErrNotFound)) }, status.FailedStatus},
+		"files refused": {func(ps *api.ProfileSource) {
+			setOutcome(ps, outcome{revision: "r", rejected: []error{errors.New("x")}})
+		}, status.FailedStatus},
+		"server away":    {func(ps *api.ProfileSource) { fail(ps, fmt.Errorf("x: %w", source.ErrUnreachable)) }, status.InProgressStatus},
+		"wrong password": {func(ps *api.ProfileSource) { fail(ps, fmt.Errorf("x: %w", source.ErrAuthentication)) }, status.FailedStatus},
+		"no such branch": {func(ps *api.ProfileSource) { fail(ps, fmt.Errorf("x: %w", source.ErrNotFound)) }, status.FailedStatus},
 		"a spec that cannot be": {func(ps *api.ProfileSource) {
 			fail(ps, &fetcher.SpecError{Reason: api.ReasonSourceInvalid, Err: errors.New("x")})
 		}, status.FailedStatus},

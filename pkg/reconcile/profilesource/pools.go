@@ -106,7 +106,7 @@ func (p *Pools) pins(ctx context.Context, namespace, name string) ([]profile.Pin
 	seen := map[string]bool{}
 	for i := range list.Items {
 		text := list.Items[i].Annotations[api.AnnotationVersionPin]
-		if pin, err := profile.ParsePin(text); err == nil && !seen[text] {
+		if pin, err := profile.ParseVersionOrRange(text); err == nil && !seen[text] {
 			out = append(out, pin)
 		}
 		seen[text] = true

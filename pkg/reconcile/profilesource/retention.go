@@ -43,7 +43,7 @@ type retention struct {
 // archive is what the controller remembers about the versions of a source between
 // reconciliations.
 type archive struct {
-	refused  map[string]string                      // refusedKey -> why the API server rejects the version
+	rejected map[string]string                      // rejectedKey -> why the API server rejects the version
 	skipped  string                                 // text of the last event about skipped versions
 	recorded map[string]time.Time                   // objects that archived records name, and when they were last seen
 	deleted  map[string]*osm.OperatingSystemProfile // deleted objects that no history contains
@@ -51,24 +51,24 @@ type archive struct {
 }
 
 func newArchive() *archive {
-	return &archive{refused: map[string]string{}, recorded: map[string]time.Time{}, deleted: map[string]*osm.OperatingSystemProfile{}}
+	return &archive{rejected: map[string]string{}, recorded: map[string]time.Time{}, deleted: map[string]*osm.OperatingSystemProfile{}}
 }
 
-// shelves lists all versions that one reconciliation found: one versionIndex for each
+// versionIndexes lists all versions that one reconciliation found: one versionIndex for each
 // profile that the source offers, has in its inventory or has objects of.
-type shelves struct {
+type versionIndexes struct {
 	byName  map[string]*versionIndex
 	current map[string]profile.Version
 	skipped []string        // versions in the history that pools cannot get, and why
 	foreign map[string]bool // objects that inventories of other sources name
 }
 
-func (s *shelves) skip(v profile.Version, why string) {
+func (s *versionIndexes) skip(v profile.Version, why string) {
 	s.skipped = append(s.skipped, fmt.Sprintf("%s %s (%s)", v.Name, v.Version, why))
 }
 
 // collect finds the existing versions of every profile, and what refers to them.
-func (t *retention) collect(ctx context.Context, l syncState, cat *profile.Catalogue, want wanted, others []api.ProfileSource) (*shelves, error) {
+func (t *retention) collect(ctx context.Context, l syncState, cat *profile.Catalogue, want wanted, others []api.ProfileSource) (*versionIndexes, error) {
 	objects, err := t.objectsOf(ctx, l.source, want, others)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (t *retention) collect(ctx context.Context, l syncState, cat *profile.Catal
 		return nil, err
 	}
 	rolled := selection.ObjectsInRollout(l.source)
-	s := &shelves{byName: map[string]*versionIndex{}, current: want.current, foreign: objectsInInventories(others)}
+	s := &versionIndexes{byName: map[string]*versionIndex{}, current: want.current, foreign: objectsInInventories(others)}
 	names := map[string]bool{}
 	for name := range want.current {
 		names[name] = true
@@ -96,28 +96,30 @@ func (t *retention) collect(ctx context.Context, l syncState, cat *profile.Catal
 			return nil, err
 		}
 		current, live := want.current[name]
-		sh := &versionIndex{name: name, live: live, current: current, unread: want.keep[name], demand: references{pins: pins, used: used, rolled: rolled}}
-		all := editionsOf(l.source, cat.History[name], objects[name])
+		sh := &versionIndex{name: name, live: live, current: current, sourceUnknown: want.unchanged[name], references: references{pins: pins, used: used, rolled: rolled}}
+		all := storedVersions(l.source, cat.History[name], objects[name])
 		for _, e := range all {
 			if e.history != nil {
-				known[refusedKey(l.source, *e.history)] = true
+				known[rejectedKey(l.source, *e.history)] = true
 			}
 		}
-		sh.editions, err = t.servable(ctx, l, s, all)
+		sh.stored, err = t.servable(ctx, l, s, all)
 		if err != nil {
 			return nil, err
 		}
 		s.byName[name] = sh
 	}
-	maps.DeleteFunc(l.archive.refused, func(key, _ string) bool { return !known[key] })
+	maps.DeleteFunc(l.archive.rejected, func(key, _ string) bool { return !known[key] })
 	for _, ref := range cat.Skipped {
 		s.skipped = append(s.skipped, fmt.Sprintf("%s %s (%v)", ref.Profile, ref.Version, ref))
 	}
 	return s, nil
 }
 
-// refusedKey is the key of a version of the history in archive.refused.
-func refusedKey(ps *api.ProfileSource, v profile.Version) string { return objectName(ps, v) + v.Digest }
+// rejectedKey is the key of a version of the history in archive.refused.
+func rejectedKey(ps *api.ProfileSource, v profile.Version) string {
+	return objectName(ps, v) + v.Digest
+}
 
 // objectsOf lists the objects of a source by profile: those that it created, and those
 // that a deleted source created of a profile that this source offers now.
@@ -146,12 +148,12 @@ func (t *retention) objectsOf(ctx context.Context, ps *api.ProfileSource, want w
 // servable drops the versions of the history that cannot become objects, because the API
 // server rejects them or no trusted signature covers them. It checks signatures of only
 // the newest maxListed versions that have no object.
-func (t *retention) servable(ctx context.Context, l syncState, s *shelves, all []storedVersion) ([]storedVersion, error) {
+func (t *retention) servable(ctx context.Context, l syncState, s *versionIndexes, all []storedVersion) ([]storedVersion, error) {
 	var out []storedVersion
 	looked := 0
 	for _, e := range all {
 		if e.object == nil && !e.is(s.current[e.history.Name]) {
-			why := l.archive.refused[refusedKey(l.source, *e.history)]
+			why := l.archive.rejected[rejectedKey(l.source, *e.history)]
 			if looked++; why == "" && looked <= maxListed {
 				var err error
 				if why, err = l.approval.vouch(ctx, l.snapshot, *e.history); err != nil {
@@ -170,7 +172,7 @@ func (t *retention) servable(ctx context.Context, l syncState, s *shelves, all [
 
 // addVersions adds to each inventory entry the other versions that pools can request. It
 // drops a profile that left the source when no configuration uses it and no pool names it.
-func (t *retention) addVersions(ctx context.Context, ps *api.ProfileSource, entries []api.ProfileEntry, s *shelves) ([]api.ProfileEntry, error) {
+func (t *retention) addVersions(ctx context.Context, ps *api.ProfileSource, entries []api.ProfileEntry, s *versionIndexes) ([]api.ProfileEntry, error) {
 	was := map[string]bool{}
 	for _, e := range ps.Status.Profiles {
 		was[e.Name] = e.Removed
@@ -180,7 +182,7 @@ func (t *retention) addVersions(ctx context.Context, ps *api.ProfileSource, entr
 	listed := min(maxListed, max(historyLimit(ps), allListed/max(len(entries), 1)))
 	for _, e := range entries {
 		sh := s.byName[e.Name]
-		if e.Removed && was[e.Name] && prunes(ps) && len(sh.demand.used[e.Name]) == 0 {
+		if e.Removed && was[e.Name] && prunes(ps) && len(sh.references.used[e.Name]) == 0 {
 			named, err := t.pools.named(ctx, ps.Namespace, e.Name)
 			if err != nil {
 				return nil, err
@@ -202,17 +204,17 @@ func (t *retention) addVersions(ctx context.Context, ps *api.ProfileSource, entr
 // settle creates and deletes superseded versions according to what refers to them. It runs
 // after the inventory is written, so that pools with the current version do not wait for it.
 func (t *retention) settle(ctx context.Context, out outcome) error {
-	l, s := out.look, out.shelves
+	l, s := out.state, out.versions
 	var made, gone []string
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
 		sh := s.byName[name]
 		keep := sh.retained(historyLimit(l.source))
-		for i, e := range sh.editions {
+		for i, e := range sh.stored {
 			if !keep[i] || e.object != nil || e.history == nil || e.is(sh.current) {
 				continue // the object exists, or apply handled it
 			}
-			created, err := t.restock(ctx, l, s, *e.history)
+			created, err := t.createOrRestore(ctx, l, s, *e.history)
 			errs = append(errs, err)
 			if created {
 				made = append(made, name+" "+e.version)
@@ -232,8 +234,8 @@ func (t *retention) settle(ctx context.Context, out outcome) error {
 	if len(gone) > 0 {
 		emit(t.recorder, l.source, corev1.EventTypeNormal, api.EventProfilePruned, "%s deleted, to which nothing refers: %s", is(len(gone), "version"), strings.Join(gone, ", "))
 	}
-	t.tellSkipped(l, s)
-	return t.refusedWrites(ctx, l, errors.Join(errs...))
+	t.emitSkipped(l, s)
+	return t.handleRejectedWrite(ctx, l, errors.Join(errs...))
 }
 
 func is(n int, noun string) string {
@@ -243,9 +245,9 @@ func is(n int, noun string) string {
 	return count(n, noun) + " are"
 }
 
-// restock creates the object of a superseded version. A version that the API server
+// createOrRestore creates the object of a superseded version. A version that the API server
 // rejects is skipped and is not an error of the source.
-func (t *retention) restock(ctx context.Context, l syncState, s *shelves, v profile.Version) (bool, error) {
+func (t *retention) createOrRestore(ctx context.Context, l syncState, s *versionIndexes, v profile.Version) (bool, error) {
 	if why, err := l.approval.vouch(ctx, l.snapshot, v); err != nil || why != "" {
 		if why != "" {
 			s.skip(v, why)
@@ -255,7 +257,7 @@ func (t *retention) restock(ctx context.Context, l syncState, s *shelves, v prof
 	did, err := t.objects.ensure(ctx, l, v)
 	var conflict *conflictError
 	if errors.As(err, &conflict) {
-		l.archive.refused[refusedKey(l.source, v)] = err.Error()
+		l.archive.rejected[rejectedKey(l.source, v)] = err.Error()
 		s.skip(v, err.Error())
 		return false, nil
 	}
@@ -267,7 +269,7 @@ func (t *retention) restock(ctx context.Context, l syncState, s *shelves, v prof
 func (t *retention) bringBack(ctx context.Context, l syncState, sh *versionIndex) ([]string, error) {
 	var made []string
 	for name, o := range l.archive.deleted {
-		if o.Labels[api.LabelProfile] != sh.name || !sh.demand.used.of(o) {
+		if o.Labels[api.LabelProfile] != sh.name || !sh.references.used.of(o) {
 			continue
 		}
 		if err := t.objects.recreate(ctx, o); err != nil {
@@ -279,9 +281,9 @@ func (t *retention) bringBack(ctx context.Context, l syncState, sh *versionIndex
 	return made, nil
 }
 
-// tellSkipped emits one event about the versions of the history that pools cannot get,
+// emitSkipped emits one event about the versions of the history that pools cannot get,
 // and another only when they change.
-func (t *retention) tellSkipped(l syncState, s *shelves) {
+func (t *retention) emitSkipped(l syncState, s *versionIndexes) {
 	text := strings.Join(s.skipped, "; ")
 	if text == l.archive.skipped {
 		return
@@ -292,10 +294,10 @@ func (t *retention) tellSkipped(l syncState, s *shelves) {
 	}
 }
 
-// refusedWrites reports a write that the API server will reject again, because a
+// handleRejectedWrite reports a write that the API server will reject again, because a
 // permission is missing or a policy forbids it. It returns nil then, so that reconciling
 // continues: every current version is applied. Other errors are returned.
-func (t *retention) refusedWrites(ctx context.Context, l syncState, err error) error {
+func (t *retention) handleRejectedWrite(ctx context.Context, l syncState, err error) error {
 	if err == nil {
 		l.archive.failed = ""
 		return nil
@@ -322,17 +324,17 @@ func nameOf(o *osm.OperatingSystemProfile) string {
 // A pool may begin to use a version between the check and the deletion. The deletion
 // starts another reconciliation, which finds the pool's configuration and recreates the
 // object: from the history or, if the source has none, from the deleted object.
-func (t *retention) prune(ctx context.Context, l syncState, s *shelves) ([]string, error) {
+func (t *retention) prune(ctx context.Context, l syncState, s *versionIndexes) ([]string, error) {
 	if t.pools.awaited() {
 		return nil, nil // a pool that is not known yet may request any version
 	}
 	var candidates []*osm.OperatingSystemProfile
 	for _, sh := range s.byName {
-		if sh.unread {
+		if sh.sourceUnknown {
 			continue
 		}
 		keep := sh.retained(historyLimit(l.source))
-		for i, e := range sh.editions {
+		for i, e := range sh.stored {
 			if e.object != nil && !keep[i] && !s.foreign[e.object.Name] {
 				candidates = append(candidates, e.object)
 			}

@@ -14,10 +14,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
 )
 
-// rivals reports profiles that this source offers and that Flux or Argo CD also applies, as
+// conflictingAppliers reports profiles that this source offers and that Flux or Argo CD also applies, as
 // an object with the profile's own name. Usually both read the same repository. Pools get
 // the version of the source, so that the applied object has no effect.
-func (r *Reconciler) rivals(ctx context.Context, namespace string, want wanted) ([]string, error) {
+func (r *Reconciler) conflictingAppliers(ctx context.Context, namespace string, want wanted) ([]string, error) {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(want.current)) {
 		var osp osm.OperatingSystemProfile
@@ -36,10 +36,10 @@ func (r *Reconciler) rivals(ctx context.Context, namespace string, want wanted) 
 	return out, nil
 }
 
-// rivalNote repeats rivals in the Ready condition as long as they exist.
-func (o outcome) rivalNote() string {
-	if len(o.rivals) == 0 {
+// conflictMessage repeats rivals in the Ready condition as long as they exist.
+func (o outcome) conflictMessage() string {
+	if len(o.conflicts) == 0 {
 		return ""
 	}
-	return "; " + strings.Join(o.rivals[:min(len(o.rivals), maxNamed)], "; ")
+	return "; " + strings.Join(o.conflicts[:min(len(o.conflicts), maxNamed)], "; ")
 }

@@ -26,7 +26,7 @@ import (
 type approval struct {
 	signed  []source.Signed // if signatures are required: that of the tag, then that of the head
 	keys    *signature.Keys // nil if no signatures are required
-	paths   []source.PathDemand
+	paths   []source.PathPolicy
 	rewrite *api.Rewrite // the history that this snapshot replaces
 }
 
@@ -53,7 +53,7 @@ func (r *Reconciler) approve(ctx context.Context, ps *api.ProfileSource, snap *s
 		if err != nil {
 			return a, err
 		}
-		demand := demandOf(git.Verify)
+		demand := verificationPolicy(git.Verify)
 		demand.Keys, demand.Since, demand.Now = keys, before.commit, r.now()
 		if a.signed, err = verify(ctx, snap, demand, accepted); err != nil {
 			return a, unverified(err, snap, a.rewrite)
@@ -66,8 +66,8 @@ func (r *Reconciler) approve(ctx context.Context, ps *api.ProfileSource, snap *s
 	return a, nil
 }
 
-// past is the state of the last reconciliation.
-type past struct {
+// previousState is the state of the last reconciliation.
+type previousState struct {
 	commit  source.Commit // "" if nothing was applied
 	rewrite *api.Rewrite
 }
@@ -75,17 +75,17 @@ type past struct {
 // compare compares a snapshot with the status. If the status is about another repository,
 // it is ignored. If it is about another reference, it names the applied commit, but the
 // difference is not a rewrite.
-func compare(ctx context.Context, ps *api.ProfileSource, snap *source.Snapshot) (past, error) {
+func compare(ctx context.Context, ps *api.ProfileSource, snap *source.Snapshot) (previousState, error) {
 	last := ps.Status.LastAttemptedRevision
 	if last == "" {
 		last = ps.Status.Revision
 	}
 	if ps.Status.Repository != "" && ps.Status.Repository != snap.Repository {
-		return past{}, nil
+		return previousState{}, nil
 	}
 	name, commit := source.SplitRevision(last)
 	now, _ := source.SplitRevision(snap.Revision)
-	p := past{commit: commit}
+	p := previousState{commit: commit}
 	if commit == "" || commit == snap.Head || name == "" || name != now {
 		return p, nil
 	}
@@ -140,29 +140,29 @@ func (r *Reconciler) now() time.Time {
 	return time.Now()
 }
 
-func demandOf(v *api.GitVerification) source.VerificationPolicy {
+func verificationPolicy(v *api.GitVerification) source.VerificationPolicy {
 	d := source.VerificationPolicy{
 		Head:  v.Mode != "Tag",
 		Tag:   v.Mode == "Tag" || v.Mode == "TagAndHEAD",
 		Range: v.Range,
 	}
 	for _, p := range v.Paths {
-		d.Paths = append(d.Paths, source.PathDemand{Glob: p.Glob, Principals: p.Principals})
+		d.Paths = append(d.Paths, source.PathPolicy{Glob: p.Glob, Principals: p.Principals})
 	}
 	return d
 }
 
-// guardOf returns the check whether a file can be the base of an overlay: every path policy
+// baseCheck returns the check whether a file can be the base of an overlay: every path policy
 // of the overlay needs one of the base that allows the same principals or fewer. Otherwise
 // other principals could change the overlay's result through its base. nil allows every base.
-func guardOf(git *api.GitSource) func(overlay, base string) error {
+func baseCheck(git *api.GitSource) func(overlay, base string) error {
 	if git == nil || git.Verify == nil || len(git.Verify.Paths) == 0 {
 		return nil
 	}
-	paths := demandOf(git.Verify).Paths
+	paths := verificationPolicy(git.Verify).Paths
 	return func(overlay, base string) error {
 		for _, p := range paths {
-			if !p.Matches(overlay) || slices.ContainsFunc(paths, func(q source.PathDemand) bool { return q.Matches(base) && isSubset(q.Principals, p.Principals) }) {
+			if !p.Matches(overlay) || slices.ContainsFunc(paths, func(q source.PathPolicy) bool { return q.Matches(base) && isSubset(q.Principals, p.Principals) }) {
 				continue
 			}
 			return fmt.Errorf("paths that match %q can be changed only by %s, but spec.git.verify.paths does not restrict %s to them", p.Glob, strings.Join(p.Principals, ", "), base)
@@ -182,7 +182,7 @@ func checkVerify(git *api.GitSource) error {
 		return nil
 	}
 	var wrong []error
-	d := demandOf(git.Verify)
+	d := verificationPolicy(git.Verify)
 	for i, p := range d.Paths {
 		if err := p.Check(); err != nil {
 			wrong = append(wrong, fmt.Errorf("spec.git.verify.paths[%d].glob: %w", i, err))

@@ -39,10 +39,10 @@ type versionIndex struct {
 	// live is true if the source offers the profile; current is its version then.
 	live    bool
 	current profile.Version
-	// unread is true if the content of the source is unknown.
-	unread   bool
-	editions []storedVersion // the newest first
-	demand   references
+	// sourceUnknown is true if the content of the source is unknown.
+	sourceUnknown bool
+	stored        []storedVersion // the newest first
+	references    references
 }
 
 // references lists what refers to versions of a profile.
@@ -52,9 +52,9 @@ type references struct {
 	rolled map[string]bool // objects of a wave rollout, including those to return to
 }
 
-// editionsOf merges a history with the existing objects, the newest first: the order of
+// storedVersions merges a history with the existing objects, the newest first: the order of
 // the history, then the objects that are not in it, by age.
-func editionsOf(ps *api.ProfileSource, history []profile.Version, objects []*osm.OperatingSystemProfile) []storedVersion {
+func storedVersions(ps *api.ProfileSource, history []profile.Version, objects []*osm.OperatingSystemProfile) []storedVersion {
 	byName := map[string]*osm.OperatingSystemProfile{}
 	for _, o := range objects {
 		byName[o.Name] = o
@@ -83,9 +83,9 @@ func versionOf(o *osm.OperatingSystemProfile) string {
 // pinned returns the existing versions that pools request.
 func (s versionIndex) pinned() map[string]bool {
 	out := map[string]bool{}
-	for _, pin := range s.demand.pins {
+	for _, pin := range s.references.pins {
 		var versions []string
-		for _, e := range s.editions {
+		for _, e := range s.stored {
 			versions = append(versions, e.version)
 		}
 		if best, ok := pin.Best(versions); ok {
@@ -100,12 +100,12 @@ func (s versionIndex) pinned() map[string]bool {
 // limit. If the profile left the source, only those remain that are in use, part of a
 // rollout or named by the inventory.
 func (s versionIndex) retained(limit int) []bool {
-	out := make([]bool, len(s.editions))
+	out := make([]bool, len(s.stored))
 	pinned, superseded := s.pinned(), 0
-	for i, e := range s.editions {
-		named := e.object != nil && (e.object.Name == s.entry.Object || s.demand.rolled[e.object.Name])
+	for i, e := range s.stored {
+		named := e.object != nil && (e.object.Name == s.entry.Object || s.references.rolled[e.object.Name])
 		switch {
-		case named, s.demand.used[s.name][e.version], e.object != nil && s.demand.used.of(e.object):
+		case named, s.references.used[s.name][e.version], e.object != nil && s.references.used.of(e.object):
 			out[i] = true
 		case s.live && (e.is(s.current) || e.inCurrentSource() || pinned[e.version]):
 			out[i] = true
@@ -122,7 +122,7 @@ func (s versionIndex) retained(limit int) []bool {
 func (s versionIndex) index(others int) []string {
 	var out []string
 	pinned, historic := s.pinned(), 0
-	for _, e := range s.editions {
+	for _, e := range s.stored {
 		if e.object == nil && !pinned[e.version] {
 			if historic++; historic > others {
 				continue

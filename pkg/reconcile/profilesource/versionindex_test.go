@@ -34,13 +34,13 @@ func shelfOf(n int, gone ...string) versionIndex {
 			Labels: map[string]string{api.LabelProfile: "a"},
 		}})
 	}
-	s.editions = editionsOf(&api.ProfileSource{}, history, objects)
+	s.stored = storedVersions(&api.ProfileSource{}, history, objects)
 	return s
 }
 
 func TestRetained(t *testing.T) {
 	pin := func(text string) profile.Pin {
-		p, err := profile.ParsePin(text)
+		p, err := profile.ParseVersionOrRange(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,18 +55,18 @@ func TestRetained(t *testing.T) {
 		"the current one and the newest": {shelf: shelfOf(5), limit: 2, want: "v1.4.0 v1.3.0 v1.2.0"},
 		"no history is wanted":           {shelf: shelfOf(5), want: "v1.4.0"},
 		"what is used does not count": {shelf: shelfOf(5), limit: 1, change: func(s *versionIndex) {
-			s.demand.used = uses{"a": {"v1.3.0": true, "v1.0.0": true}, "b": {"v1.1.0": true}}
+			s.references.used = uses{"a": {"v1.3.0": true, "v1.0.0": true}, "b": {"v1.1.0": true}}
 		}, want: "v1.4.0 v1.3.0 v1.2.0 v1.0.0"},
-		"what is pinned does not count":          {shelf: shelfOf(5), limit: 1, change: func(s *versionIndex) { s.demand.pins = []profile.Pin{pin("v1.3.0"), pin("<1.2.0"), pin("v7.0.0")} }, want: "v1.4.0 v1.3.0 v1.2.0 v1.1.0"},
-		"what lies in the source does not count": {shelf: shelfOf(4), limit: 1, change: func(s *versionIndex) { s.editions[2].history.CurrentPath = "old.yaml" }, want: "v1.3.0 v1.2.0 v1.1.0"},
+		"what is pinned does not count":          {shelf: shelfOf(5), limit: 1, change: func(s *versionIndex) { s.references.pins = []profile.Pin{pin("v1.3.0"), pin("<1.2.0"), pin("v7.0.0")} }, want: "v1.4.0 v1.3.0 v1.2.0 v1.1.0"},
+		"what lies in the source does not count": {shelf: shelfOf(4), limit: 1, change: func(s *versionIndex) { s.stored[2].history.CurrentPath = "old.yaml" }, want: "v1.3.0 v1.2.0 v1.1.0"},
 		"objects of another history come last":   {shelf: shelfOf(2, "v0.1.0", "v0.2.0", "v0.3.0"), limit: 2, want: "v1.1.0 v1.0.0 v0.3.0"},
 		"a profile that left keeps what is used": {shelf: shelfOf(4), limit: 9, change: func(s *versionIndex) {
 			s.live, s.entry.Removed, s.current = false, true, profile.Version{}
-			s.demand = references{pins: []profile.Pin{pin("v1.1.0")}, used: uses{"a": {"v1.2.0": true}}}
+			s.references = references{pins: []profile.Pin{pin("v1.1.0")}, used: uses{"a": {"v1.2.0": true}}}
 		}, want: "v1.2.0"},
 		"and what the inventory names":     {shelf: shelfOf(0, "v1.0.0", "v1.1.0"), limit: 9, change: func(s *versionIndex) { s.live, s.entry = false, removed(entry("a", "v1.1.0")) }, want: "v1.1.0"},
-		"what a rollout has to go back to": {shelf: shelfOf(1, "v0.1.0", "v0.2.0"), change: func(s *versionIndex) { s.demand.rolled = map[string]bool{"a-v0.1.0": true} }, want: "v1.0.0 v0.1.0"},
-		"or what is named itself":          {shelf: shelfOf(0, "v1.0.0", "v1.1.0"), limit: 9, change: func(s *versionIndex) { s.live, s.demand.used = false, uses{"a-v1.0.0": {"v1.0.0": true}} }, want: "v1.0.0"},
+		"what a rollout has to go back to": {shelf: shelfOf(1, "v0.1.0", "v0.2.0"), change: func(s *versionIndex) { s.references.rolled = map[string]bool{"a-v0.1.0": true} }, want: "v1.0.0 v0.1.0"},
+		"or what is named itself":          {shelf: shelfOf(0, "v1.0.0", "v1.1.0"), limit: 9, change: func(s *versionIndex) { s.live, s.references.used = false, uses{"a-v1.0.0": {"v1.0.0": true}} }, want: "v1.0.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.change != nil {
@@ -75,7 +75,7 @@ func TestRetained(t *testing.T) {
 			var got []string
 			for i, keep := range c.shelf.retained(c.limit) {
 				if keep {
-					got = append(got, c.shelf.editions[i].version)
+					got = append(got, c.shelf.stored[i].version)
 				}
 			}
 			if diff := cmp.Diff(c.want, strings.Join(got, " ")); diff != "" {
@@ -88,11 +88,11 @@ func TestRetained(t *testing.T) {
 // The inventory names the versions in the cluster, those that pools request, and some more.
 func TestIndexOfVersions(t *testing.T) {
 	s := shelfOf(300, "v0.1.0")
-	p, err := profile.ParsePin("v1.7.0")
+	p, err := profile.ParseVersionOrRange("v1.7.0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.demand.pins = []profile.Pin{p}
+	s.references.pins = []profile.Pin{p}
 	got := s.index(maxListed)
 	if len(got) != maxListed+2 || got[0] != "v1.299.0" || got[maxListed-1] != "v1.100.0" || got[maxListed] != "v1.7.0" || got[maxListed+1] != "v0.1.0" {
 		t.Errorf("got %d: %v", len(got), got)

@@ -38,7 +38,7 @@ func (r Reader) Read(ctx context.Context) (impact.ClusterSnapshot, error) {
 	if err != nil {
 		return out, err
 	}
-	if err := errors.Join(r.sources(ctx, &out), r.byHand(ctx, &out)); err != nil {
+	if err := errors.Join(r.sources(ctx, &out), r.addUnmanaged(ctx, &out)); err != nil {
 		return out, err
 	}
 	var list cluster.MachineDeploymentList
@@ -158,8 +158,8 @@ func (r Reader) sources(ctx context.Context, out *impact.ClusterSnapshot) error 
 	return nil
 }
 
-// byHand reads the OperatingSystemProfiles that no ProfileSource created.
-func (r Reader) byHand(ctx context.Context, out *impact.ClusterSnapshot) error {
+// addUnmanaged reads the OperatingSystemProfiles that no ProfileSource created.
+func (r Reader) addUnmanaged(ctx context.Context, out *impact.ClusterSnapshot) error {
 	var list osm.OperatingSystemProfileList
 	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing OperatingSystemProfiles: %w", err)

@@ -16,8 +16,8 @@ const spacing = 2 * time.Second
 // debouncer limits requests for reconciliation: the first is sent at once, all others within
 // the next spacing are merged into one, which is sent at its end. None is lost.
 type debouncer struct {
-	// ask requests one reconciliation.
-	ask func(ctx context.Context, source types.NamespacedName) error
+	// request requests one reconciliation.
+	request func(ctx context.Context, source types.NamespacedName) error
 	// failed is called for a request that failed and will be retried.
 	failed func(err error, source types.NamespacedName)
 
@@ -49,7 +49,7 @@ func (l *debouncer) want(ctx context.Context, source types.NamespacedName) error
 	}
 	l.mu.Unlock()
 
-	err := l.ask(ctx, source)
+	err := l.request(ctx, source)
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,13 +59,13 @@ func (l *debouncer) want(ctx context.Context, source types.NamespacedName) error
 		delete(l.open, source)
 	default:
 		w.again = w.again || err != nil
-		w.timer = time.AfterFunc(spacing, func() { l.closeWindow(source) })
+		w.timer = time.AfterFunc(spacing, func() { l.sendPending(source) })
 	}
 	return err
 }
 
-// closeWindow sends the merged request, if there is one.
-func (l *debouncer) closeWindow(source types.NamespacedName) {
+// sendPending sends the merged request, if there is one.
+func (l *debouncer) sendPending(source types.NamespacedName) {
 	l.mu.Lock()
 	w := l.open[source]
 	if w == nil || l.stopped || !w.again {
@@ -76,9 +76,9 @@ func (l *debouncer) closeWindow(source types.NamespacedName) {
 	w.again = false
 	l.mu.Unlock()
 
-	ctx, cancel := context.WithTimeout(context.Background(), askTime)
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
-	err := l.ask(ctx, source)
+	err := l.request(ctx, source)
 	if err != nil {
 		l.failed(err, source)
 	}
@@ -103,7 +103,7 @@ func (l *debouncer) stop(ctx context.Context) {
 	}
 	l.mu.Unlock()
 	for _, source := range wanted {
-		if err := l.ask(ctx, source); err != nil {
+		if err := l.request(ctx, source); err != nil {
 			l.failed(err, source)
 		}
 	}

@@ -28,7 +28,7 @@ type asked struct {
 func newAsked() (*asked, *debouncer) {
 	a := &asked{begin: time.Now()}
 	return a, &debouncer{
-		ask: func(context.Context, types.NamespacedName) error {
+		request: func(context.Context, types.NamespacedName) error {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			if a.err == nil {

@@ -23,11 +23,11 @@ const keyLife = 5 * time.Second
 type keys struct {
 	live client.Reader
 
-	mu    sync.Mutex
-	known map[types.NamespacedName]knownKey
+	mu     sync.Mutex
+	byName map[types.NamespacedName]cachedKey
 }
 
-type knownKey struct {
+type cachedKey struct {
 	key   []byte
 	err   error
 	until time.Time
@@ -43,22 +43,22 @@ func (k *keys) of(ctx context.Context, secret types.NamespacedName) ([]byte, err
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
-	for name, known := range k.known {
+	for name, known := range k.byName {
 		if now.After(known.until) {
-			delete(k.known, name)
+			delete(k.byName, name)
 		}
 	}
-	if known, ok := k.known[secret]; ok {
+	if known, ok := k.byName[secret]; ok {
 		return known.key, known.err
 	}
 	key, err := k.read(ctx, secret)
 	if ctx.Err() != nil {
 		return nil, ctx.Err() // not a problem of the Secret
 	}
-	if k.known == nil {
-		k.known = map[types.NamespacedName]knownKey{}
+	if k.byName == nil {
+		k.byName = map[types.NamespacedName]cachedKey{}
 	}
-	k.known[secret] = knownKey{key, err, now.Add(keyLife)}
+	k.byName[secret] = cachedKey{key, err, now.Add(keyLife)}
 	return key, err
 }
 

@@ -39,13 +39,13 @@ const (
 	maxLarge    = 32       // concurrently read bodies of more than 128 KiB
 	// maxKeys is the number of keys that a request to Path is checked with; each check
 	// hashes the body once.
-	maxKeys    = 16
-	headerTime = 5 * time.Second
-	readTime   = 10 * time.Second // of a request, body included
-	writeTime  = 15 * time.Second // from the end of its header to the end of the response
-	idleTime   = 30 * time.Second
-	askTime    = 5 * time.Second // for the API server to answer
-	stopTime   = 10 * time.Second
+	maxKeys        = 16
+	headerTime     = 5 * time.Second
+	readTime       = 10 * time.Second // of a request, body included
+	writeTime      = 15 * time.Second // from the end of its header to the end of the response
+	idleTime       = 30 * time.Second
+	requestTimeout = 5 * time.Second // for the API server to answer
+	stopTime       = 10 * time.Second
 )
 
 // Listener is the HTTP server. Its exported fields are set once, before Start.
@@ -70,8 +70,8 @@ type Listener struct {
 	keys      *keys
 	debouncer *debouncer
 
-	toldMu sync.Mutex
-	told   map[types.UID]string
+	loggedMu sync.Mutex
+	logged   map[types.UID]string
 }
 
 // NeedLeaderElection returns false: every replica listens.
@@ -82,10 +82,10 @@ func (l *Listener) init() {
 		l.slots = semaphore.NewWeighted(maxRequests)
 		l.bodies = listen.NewBodies(maxLarge)
 		l.keys = &keys{live: l.Live}
-		l.debouncer = &debouncer{ask: l.ask, failed: func(err error, source types.NamespacedName) {
+		l.debouncer = &debouncer{request: l.requestReconcile, failed: func(err error, source types.NamespacedName) {
 			ctrllog.Log.Error(err, "requesting a reconciliation, retrying", "source", source.String())
 		}}
-		l.told = map[types.UID]string{}
+		l.logged = map[types.UID]string{}
 	})
 }
 
@@ -185,7 +185,7 @@ func (l *Listener) receive(w http.ResponseWriter, r *http.Request) int {
 		return http.StatusServiceUnavailable
 	}
 	defer l.slots.Release(1)
-	ctx, cancel := context.WithTimeout(r.Context(), askTime)
+	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
 	return l.handle(ctx, one, request{r.Header, body})
 }
@@ -307,17 +307,17 @@ func (l *Listener) authenticated(ctx context.Context, sources []api.ProfileSourc
 
 // warnOnce emits an event about a source's Secret, once per problem.
 func (l *Listener) warnOnce(ps *api.ProfileSource, text string) {
-	l.toldMu.Lock()
-	defer l.toldMu.Unlock()
-	if l.told[ps.UID] == text {
+	l.loggedMu.Lock()
+	defer l.loggedMu.Unlock()
+	if l.logged[ps.UID] == text {
 		return
 	}
-	l.told[ps.UID] = text
+	l.logged[ps.UID] = text
 	l.Recorder.Eventf(ps, nil, corev1.EventTypeWarning, api.EventWebhookUnusable, "Receive", "%s", text)
 }
 
-// ask annotates a source, as flux reconcile does.
-func (l *Listener) ask(ctx context.Context, source types.NamespacedName) error {
+// requestReconcile annotates a source, as flux reconcile does.
+func (l *Listener) requestReconcile(ctx context.Context, source types.NamespacedName) error {
 	ps := &api.ProfileSource{}
 	ps.Namespace, ps.Name = source.Namespace, source.Name
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, meta.ReconcileRequestAnnotation, time.Now().UTC().Format(time.RFC3339Nano))

@@ -46,7 +46,7 @@ type Reconciler struct {
 	Shard shard.Shard
 
 	machines machineIndex
-	told     map[string]map[string]string             // latest warnings, by ProfileSource, uid and subject
+	warned   map[string]map[string]string             // latest warnings, by ProfileSource, uid and subject
 	stamped  map[types.UID]*cluster.MachineDeployment // as returned by the API server, until the cache has them
 	known    map[types.UID]lineage.Timeline           // of pools whose machines are replaced
 }
@@ -55,15 +55,15 @@ type Reconciler struct {
 // replaced if they request it. Without a name it handles the pools without a user's
 // ProfileSource: those with manual or built-in profiles.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	if r.told == nil {
-		r.told, r.stamped, r.known = map[string]map[string]string{}, map[types.UID]*cluster.MachineDeployment{}, map[types.UID]lineage.Timeline{}
+	if r.warned == nil {
+		r.warned, r.stamped, r.known = map[string]map[string]string{}, map[types.UID]*cluster.MachineDeployment{}, map[types.UID]lineage.Timeline{}
 	}
 	seen, err := r.observe(ctx, req.Name)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if !r.handles(seen.source, req.Name) {
-		delete(r.told, req.Name)
+		delete(r.warned, req.Name)
 		return ctrl.Result{}, nil
 	}
 	next, again, err := r.decideAll(ctx, seen)
@@ -74,7 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{RequeueAfter: racedRetry}, err
 	}
 	err = r.stampAll(ctx, seen, next.candidates)
-	r.told[req.Name] = seen.told // warnings about deleted or corrected objects are forgotten
+	r.warned[req.Name] = seen.told // warnings about deleted or corrected objects are forgotten
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: racedRetry}, nil
 	}
@@ -114,7 +114,7 @@ func (r *Reconciler) decideAll(ctx context.Context, seen *observed) (out outcome
 	if seen.source == nil || !seen.source.Gated() {
 		return out, 0, nil
 	}
-	terms, invalid := termsOf(seen.source)
+	terms, invalid := policyOf(seen.source)
 	r.warn(seen, seen.source, "annotations", invalid)
 	for _, entry := range seen.source.Status.Profiles {
 		next, wait, err := r.decideOne(ctx, seen, entry, terms)
@@ -267,7 +267,7 @@ func (r *Reconciler) groupOf(md *cluster.MachineDeployment, sources []api.Profil
 	if r.namespaceOf(md) != r.Namespace {
 		return ""
 	}
-	return selection.OfferedBy(sources, md.Annotations[api.AnnotationOSP])
+	return selection.SourcesOffering(sources, md.Annotations[api.AnnotationOSP])
 }
 
 // namespaceOf returns the namespace of a pool's profile.
@@ -285,13 +285,13 @@ func (r *Reconciler) warn(seen *observed, obj client.Object, subject string, err
 	}
 	key := string(obj.GetUID()) + " " + subject
 	seen.told[key] = err.Error()
-	if r.told[seen.name][key] == err.Error() {
+	if r.warned[seen.name][key] == err.Error() {
 		return
 	}
-	if r.told[seen.name] == nil {
-		r.told[seen.name] = map[string]string{}
+	if r.warned[seen.name] == nil {
+		r.warned[seen.name] = map[string]string{}
 	}
-	r.told[seen.name][key] = err.Error() // in case this run fails
+	r.warned[seen.name][key] = err.Error() // in case this run fails
 	reason := api.EventRolloutInvalid
 	if subject == subjectStamp {
 		reason = api.EventWriteRefused

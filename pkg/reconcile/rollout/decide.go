@@ -61,8 +61,8 @@ type release struct {
 	wave    int32
 }
 
-// termsOf reads the settings. An annotation that causes an error is ignored.
-func termsOf(ps *api.ProfileSource) (rolloutPolicy, error) {
+// policyOf reads the settings. An annotation that causes an error is ignored.
+func policyOf(ps *api.ProfileSource) (rolloutPolicy, error) {
 	t := rolloutPolicy{pause: true, suspended: ps.Spec.Suspend, window: defaultWindow}
 	if spec := ps.Spec.Rollout; spec != nil {
 		t.pause = spec.PauseOnFailure == nil || *spec.PauseOnFailure
@@ -83,8 +83,8 @@ func termsOf(ps *api.ProfileSource) (rolloutPolicy, error) {
 	return t, nil
 }
 
-// passes reports whether a version is released for a wave.
-func (t rolloutPolicy) passes(version string, wave int32) bool {
+// allows reports whether a version is released for a wave.
+func (t rolloutPolicy) allows(version string, wave int32) bool {
 	return version != "" && t.release.version == version && wave <= t.release.wave
 }
 
@@ -302,7 +302,7 @@ func finish(r api.RolloutStatus) api.RolloutStatus {
 func releaseWaves(r api.RolloutStatus, pools []pool, t rolloutPolicy, now time.Time) api.RolloutStatus {
 	for {
 		next, more := waveAfter(pools, r.Wave)
-		if !more || !t.passes(r.Version, next) {
+		if !more || !t.allows(r.Version, next) {
 			return r
 		}
 		r = reach(r, next, now)
@@ -374,7 +374,7 @@ func evaluateWave(r api.RolloutStatus, pools []pool, t rolloutPolicy, now time.T
 	switch {
 	case len(s.adopting) > 0:
 		return v.wait(reasonAdopting, fmt.Sprintf("wave %d adopts %s: %s", r.Wave, r.Version, named(s.adopting, "pool")))
-	case t.passes(r.Version, r.Wave):
+	case t.allows(r.Version, r.Wave):
 		v.again = 0
 		return v
 	case len(v.failures) > 0 && t.pause:
@@ -410,7 +410,7 @@ func evaluateWave(r api.RolloutStatus, pools []pool, t rolloutPolicy, now time.T
 func survey(r api.RolloutStatus, pools []pool, t rolloutPolicy, now time.Time) (waveStatus, waveCounts) {
 	v, s := waveStatus{}, waveCounts{quiet: r.Since.Time}
 	for _, f := range r.Failures { // failures are the only record of deleted machines
-		if f.Reason == api.FailureDeleted && !t.passes(r.Version, f.Wave) {
+		if f.Reason == api.FailureDeleted && !t.allows(r.Version, f.Wave) {
 			v.failures = append(v.failures, f)
 		}
 	}
@@ -421,7 +421,7 @@ func survey(r api.RolloutStatus, pools []pool, t rolloutPolicy, now time.Time) (
 		switch {
 		case p.adopted(r.Version):
 			v.adopted++
-		case p.refusedVersion == r.Version && !p.refused.Before(r.Since.Time) && !t.passes(r.Version, p.wave):
+		case p.refusedVersion == r.Version && !p.refused.Before(r.Since.Time) && !t.allows(r.Version, p.wave):
 			v.failures = append(v.failures, api.RolloutFailure{Pool: p.key, Wave: p.wave, Reason: api.FailureRefused, Since: metav1.NewTime(p.refused)})
 			continue
 		case p.configured && (p.refused.IsZero() || p.refusedVersion != "" && p.refusedVersion != r.Version):
@@ -452,7 +452,7 @@ func survey(r api.RolloutStatus, pools []pool, t rolloutPolicy, now time.Time) (
 func (v *waveStatus) machinesOf(p pool, r api.RolloutStatus, t rolloutPolicy, now time.Time, s *waveCounts) {
 	for _, m := range p.fresh(r.Failures) {
 		failed := func(reason string, since time.Time, message string) {
-			if !failedIn(v.failures, p.key, m.name) && !t.passes(r.Version, p.wave) {
+			if !failedIn(v.failures, p.key, m.name) && !t.allows(r.Version, p.wave) {
 				v.failures = append(v.failures, api.RolloutFailure{Pool: p.key, Wave: p.wave, Machine: m.name, Reason: reason, Since: metav1.NewTime(since), Message: message})
 			}
 		}

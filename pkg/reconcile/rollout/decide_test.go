@@ -300,7 +300,7 @@ func TestRefusedSince(t *testing.T) {
 			osc := &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(created), Annotations: map[string]string{
 				api.AnnotationRefused: refused, api.AnnotationRefusedVersion: "v2", api.AnnotationRefusedSince: since,
 			}}}
-			if got := standingOf(osc, now).refused; !got.Equal(want) {
+			if got := activeConfigOf(osc, now).refused; !got.Equal(want) {
 				t.Errorf("refused %q since %q is read as %s, want %s", refused, since, got, want)
 			}
 		}
@@ -385,11 +385,11 @@ func TestRelease(t *testing.T) {
 		"v1.0.0@three": {release{}, true},
 	} {
 		ps := &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationRelease: text}}}
-		got, err := termsOf(ps)
+		got, err := policyOf(ps)
 		if got.release != c.want || (err != nil) != c.bad || !got.pause || got.window != 30*time.Minute {
 			t.Errorf("%q: got %+v, %v", text, got, err)
 		}
-		if got.passes("", 0) {
+		if got.allows("", 0) {
 			t.Errorf("%q: releases nothing in particular", text)
 		}
 	}
@@ -459,7 +459,7 @@ func TestReleaseUpToAWave(t *testing.T) {
 		"v1.0.0": {"v1.0.0", 9}, "v1.0.0@0": {"v1.0.0", 0}, "v1.0.0@9": {"v1.0.0", 9},
 		"v1.0.0@10": {}, "v1.0.0@-1": {}, "v1.0.0@": {}, "v1.0.0@last": {},
 	} {
-		got, err := termsOf(&api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationRelease: text}}})
+		got, err := policyOf(&api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationRelease: text}}})
 		if got.release != want || (err != nil) != (want == release{}) {
 			t.Errorf("%q releases %+v (error %v), want %+v", text, got.release, err, want)
 		}

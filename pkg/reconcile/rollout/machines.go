@@ -21,8 +21,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
-// lostMemory is how long a machine that was deleted before it joined is remembered.
-const lostMemory = time.Hour
+// lostTTL is how long a machine that was deleted before it joined is remembered.
+const lostTTL = time.Hour
 
 // machineIndex has the machines of the worker cluster, from a cache that is shared with package
 // nodes and trimmed to what both need.
@@ -66,7 +66,7 @@ func (m *machineIndex) recentlyLost(now time.Time) []lostMachine {
 }
 
 func (m *machineIndex) forget(now time.Time) {
-	maps.DeleteFunc(m.lost, func(_ types.UID, l lostMachine) bool { return now.Sub(l.at) > lostMemory })
+	maps.DeleteFunc(m.lost, func(_ types.UID, l lostMachine) bool { return now.Sub(l.at) > lostTTL })
 }
 
 func (m *machineIndex) lose(gone *cluster.Machine, now time.Time) {
@@ -96,9 +96,9 @@ type set struct {
 	machines []*cluster.Machine
 }
 
-// wants reports whether a machine that was deleted at a time was still desired: the
+// needsMachine reports whether a machine that was deleted at a time was still desired: the
 // remaining machines were too few. Otherwise the MachineSet was scaled down.
-func (s *set) wants(at time.Time) bool {
+func (s *set) needsMachine(at time.Time) bool {
 	if s.leaving {
 		return false
 	}
@@ -135,14 +135,14 @@ func assign(sets []cluster.MachineSet, all []cluster.Machine, lost []lostMachine
 			if !s.reused {
 				found.revision = s.revision
 			}
-			if found.leaving && !joined(m) && s.wants(m.DeletionTimestamp.Time) {
+			if found.leaving && !joined(m) && s.needsMachine(m.DeletionTimestamp.Time) {
 				found.lost = m.DeletionTimestamp.Time
 			}
 			out[s.pool] = append(out[s.pool], found)
 		}
 	}
 	for _, l := range lost {
-		if s := byUID[lineage.MachineSetOf(&l.machine).UID]; s != nil && s.wants(l.at) {
+		if s := byUID[lineage.MachineSetOf(&l.machine).UID]; s != nil && s.needsMachine(l.at) {
 			out[s.pool] = append(out[s.pool], machine{name: l.machine.Name, created: l.machine.CreationTimestamp.Time, lost: l.at, leaving: true, reported: reportedOf(&l.machine)})
 		}
 	}
@@ -219,7 +219,7 @@ func (m *machineIndex) enqueuing(enqueue func(context.Context, queue), now func(
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, _ event.CreateEvent, q queue) { tell(ctx, q) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			if news(e.ObjectOld, e.ObjectNew) {
+			if isRelevantChange(e.ObjectOld, e.ObjectNew) {
 				tell(ctx, q)
 			}
 		},
@@ -232,7 +232,7 @@ func (m *machineIndex) enqueuing(enqueue func(context.Context, queue), now func(
 	}
 }
 
-func news(before, after client.Object) bool {
+func isRelevantChange(before, after client.Object) bool {
 	if (before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) {
 		return true
 	}

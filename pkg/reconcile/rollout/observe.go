@@ -32,7 +32,7 @@ type activeConfig struct {
 	refusedVersion   string    // the rejected version of the profile; empty if the version is not the reason
 }
 
-func standingOf(osc *osm.OperatingSystemConfig, now time.Time) activeConfig {
+func activeConfigOf(osc *osm.OperatingSystemConfig, now time.Time) activeConfig {
 	a := osc.Annotations
 	c := activeConfig{
 		uid: osc.UID, replaces: types.UID(a[api.AnnotationReplaces]), poolUID: a[api.AnnotationPoolUID], profile: a[api.AnnotationProfile], version: a[api.AnnotationVersion],
@@ -64,7 +64,7 @@ func (r *Reconciler) observePools(ctx context.Context, seen *observed) error {
 	now := r.Clock.Now()
 	configs := make(map[string]activeConfig, len(list.Items))
 	for i := range list.Items {
-		configs[list.Items[i].Annotations[api.AnnotationPool]] = standingOf(&list.Items[i], now)
+		configs[list.Items[i].Annotations[api.AnnotationPool]] = activeConfigOf(&list.Items[i], now)
 	}
 	machines, err := r.machines.byPool(ctx, r.Worker, now)
 	if err != nil {
@@ -84,7 +84,7 @@ func (seen *observed) configOf(md *cluster.MachineDeployment) activeConfig {
 
 // poolsOf lists the pools of a profile, and warns those whose wave is invalid.
 func (r *Reconciler) poolsOf(ctx context.Context, seen *observed, entry api.ProfileEntry) ([]cluster.MachineDeployment, error) {
-	if selection.OfferedBy(seen.sources, entry.Name) != seen.source.Name {
+	if selection.SourcesOffering(seen.sources, entry.Name) != seen.source.Name {
 		return nil, nil
 	}
 	var list cluster.MachineDeploymentList // belongs to the cache: do not modify it

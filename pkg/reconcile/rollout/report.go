@@ -49,56 +49,56 @@ func setCondition(ps *api.ProfileSource) {
 func (r *Reconciler) emitEvents(before, after *api.ProfileSource, seen *observed) {
 	for _, now := range after.Status.Rollouts {
 		was := before.RolloutOf(now.Profile)
-		r.tellFailures(was, now, seen)
+		r.emitFailures(was, now, seen)
 		if was == nil {
 			was = &api.RolloutStatus{Done: true}
 			if now.From == nil {
 				continue // it only records what all pools have
 			}
 		}
-		for _, n := range newsOf(*was, now) {
+		for _, n := range eventsOf(*was, now) {
 			r.event(after, n.kind, n.reason, "%s", n.text)
 		}
 	}
 }
 
-// note is an event.
-type note struct{ kind, reason, text string }
+// rolloutEvent is an event about a rollout.
+type rolloutEvent struct{ kind, reason, text string }
 
-// newsOf compares two states of a profile's rollout.
-func newsOf(was, now api.RolloutStatus) []note {
+// eventsOf compares two states of a profile's rollout.
+func eventsOf(was, now api.RolloutStatus) []rolloutEvent {
 	normal, what := corev1.EventTypeNormal, fmt.Sprintf("profile %q %s", now.Profile, now.Version)
 	another := was.Version != now.Version
 	switch {
 	case another && now.Wave < 0:
 		return nil // it has not begun
 	case another && now.Done && now.Reason == reasonRolledBack:
-		return []note{{normal, api.EventRolledBack, fmt.Sprintf("profile %q: %s", now.Profile, now.Message)}}
+		return []rolloutEvent{{normal, api.EventRolledBack, fmt.Sprintf("profile %q: %s", now.Profile, now.Message)}}
 	case another && now.Done:
-		return []note{{normal, api.EventRolloutDone, what + " is given to all pools"}}
+		return []rolloutEvent{{normal, api.EventRolloutDone, what + " is given to all pools"}}
 	case another && now.From != nil:
-		return append([]note{{normal, api.EventRolloutStarted, fmt.Sprintf("%s replaces %s in waves; wave %d begins", what, now.From.Version, now.Wave)}}, heldNews(now)...)
+		return append([]rolloutEvent{{normal, api.EventRolloutStarted, fmt.Sprintf("%s replaces %s in waves; wave %d begins", what, now.From.Version, now.Wave)}}, holdEvents(now)...)
 	case now.Done && !was.Done:
-		return []note{{normal, api.EventRolloutDone, fmt.Sprintf("all waves have %s: %d of %d pools, %d new machines", what, now.Pools.Adopted, now.Pools.Total, now.Machines.Joined)}}
+		return []rolloutEvent{{normal, api.EventRolloutDone, fmt.Sprintf("all waves have %s: %d of %d pools, %d new machines", what, now.Pools.Adopted, now.Pools.Total, now.Machines.Joined)}}
 	}
-	var out []note
+	var out []rolloutEvent
 	if was.Held && !now.Held {
-		out = append(out, note{normal, api.EventRolloutResumed, what + " continues"})
+		out = append(out, rolloutEvent{normal, api.EventRolloutResumed, what + " continues"})
 	}
 	if now.Wave > was.Wave {
-		out = append(out, note{normal, api.EventRolloutAdvanced, fmt.Sprintf("%s: wave %d begins", what, now.Wave)})
+		out = append(out, rolloutEvent{normal, api.EventRolloutAdvanced, fmt.Sprintf("%s: wave %d begins", what, now.Wave)})
 	}
 	if now.Held && (!was.Held || was.Wave != now.Wave) {
-		out = append(out, heldNews(now)...)
+		out = append(out, holdEvents(now)...)
 	}
 	return out
 }
 
-func heldNews(now api.RolloutStatus) []note {
+func holdEvents(now api.RolloutStatus) []rolloutEvent {
 	if !now.Held {
 		return nil
 	}
-	return []note{{corev1.EventTypeWarning, api.EventRolloutHeld, now.Message}}
+	return []rolloutEvent{{corev1.EventTypeWarning, api.EventRolloutHeld, now.Message}}
 }
 
 // heldMessage says why a rollout is held and what to do. It contains no times, so that it
@@ -143,9 +143,9 @@ func named(keys []string, noun string) string {
 	return text
 }
 
-// tellFailures emits events on a pool about its machines that do not join. The controller
+// emitFailures emits events on a pool about its machines that do not join. The controller
 // that renders reports versions that the pool cannot have.
-func (r *Reconciler) tellFailures(was *api.RolloutStatus, now api.RolloutStatus, seen *observed) {
+func (r *Reconciler) emitFailures(was *api.RolloutStatus, now api.RolloutStatus, seen *observed) {
 	for _, f := range now.Failures {
 		known := was != nil && slices.ContainsFunc(was.Failures, func(had api.RolloutFailure) bool {
 			return had.Pool == f.Pool && had.Machine == f.Machine && had.Reason == f.Reason

@@ -27,7 +27,7 @@ func timelineOf(have activeConfig, records []metav1.PartialObjectMetadata) linea
 
 // madeWith returns the input digest of the configuration that a machine got.
 func madeWith(t lineage.Timeline, m machine) string {
-	g, _ := t.GivenTo(m.created, strconv.FormatUint(m.revision, 10))
+	g, _ := t.ForMachine(m.created, strconv.FormatUint(m.revision, 10))
 	return g.InputDigest
 }
 

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// look is the longest time between two checks of the clock, which can be changed.
-	look = time.Hour
+	// checkInterval is the longest time between two checks of the clock, which can be changed.
+	checkInterval = time.Hour
 	// retry is the time until the next attempt when the API server does not answer.
 	retry = 10 * time.Second
 	// attempts limits how often a write is retried because another replica was faster.
@@ -52,7 +52,7 @@ type Certificates struct {
 	// Clock is used to check which renewals are due.
 	Clock clock.Clock
 
-	wrote time.Time // by keepOnce
+	wrote time.Time // by ensureOnce
 
 	mu      sync.RWMutex
 	current credentials
@@ -107,7 +107,7 @@ func (c *Certificates) Start(ctx context.Context) error {
 	told := ""
 	for unread := true; ; {
 		var wait time.Duration
-		if err := c.keep(ctx, unread); err == nil {
+		if err := c.ensure(ctx, unread); err == nil {
 			unread, told, wait = false, "", c.idle()
 		} else {
 			unread, wait = true, retry
@@ -134,17 +134,17 @@ func (c *Certificates) idle() time.Duration {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	now := c.Clock.Now()
-	return min(max(c.current.due(now).Sub(now), 0), look)
+	return min(max(c.current.due(now).Sub(now), 0), checkInterval)
 }
 
-// keep reads the Secret, if it changed or a renewal is due, renews certificates, and uses
+// ensure reads the Secret, if it changed or a renewal is due, renews certificates, and uses
 // the result.
-func (c *Certificates) keep(ctx context.Context, read bool) error {
+func (c *Certificates) ensure(ctx context.Context, read bool) error {
 	if !read && c.idle() > 0 {
 		return nil
 	}
 	for range attempts {
-		err := c.keepOnce(ctx)
+		err := c.ensureOnce(ctx)
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
@@ -152,7 +152,7 @@ func (c *Certificates) keep(ctx context.Context, read bool) error {
 	return fmt.Errorf("writing the Secret %s: other clients keep changing it: find and stop them", c.Secret)
 }
 
-func (c *Certificates) keepOnce(ctx context.Context) error {
+func (c *Certificates) ensureOnce(ctx context.Context) error {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.Secret.Namespace, Name: c.Secret.Name}}
 	err := c.Live.Get(ctx, c.Secret, secret)
 	absent := apierrors.IsNotFound(err)

@@ -395,7 +395,7 @@ func TestTwoClusters(t *testing.T) {
 	r := here.start()
 	other, err := crcluster.New(worker.cluster.Config, func(o *crcluster.Options) { o.Scheme = here.client.Scheme() })
 	do(t, err)
-	do(t, r.certificates.Tell(r.manager, other)) // later, when the other cluster exists
+	do(t, r.certificates.WatchBundles(r.manager, other)) // later, when the other cluster exists
 	for _, s := range []*site{here, worker} {
 		s.configure(r.address)
 		s.ready()

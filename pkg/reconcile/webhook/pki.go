@@ -54,8 +54,8 @@ type credentials struct {
 // parse parses the output of data. After an error everything must be created again.
 func parse(data map[string][]byte) (credentials, error) {
 	var out credentials
-	certs := blocks(data[keyAuthorities])
-	keys := blocks(data[keyAuthorityKeys])
+	certs := pemBlocks(data[keyAuthorities])
+	keys := pemBlocks(data[keyAuthorityKeys])
 	if len(certs) != len(keys) || len(certs) == 0 || len(certs) > maxAuthorityCerts {
 		return credentials{}, fmt.Errorf("%s has %d certificates and %s %d keys", keyAuthorities, len(certs), keyAuthorityKeys, len(keys))
 	}
@@ -80,7 +80,7 @@ func parse(data map[string][]byte) (credentials, error) {
 	return out, nil
 }
 
-func blocks(data []byte) [][]byte {
+func pemBlocks(data []byte) [][]byte {
 	var out [][]byte
 	for {
 		var block *pem.Block

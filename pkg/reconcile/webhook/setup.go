@@ -103,11 +103,11 @@ func (o Options) certificates(mgr ctrl.Manager) (getCertificate, *Certificates, 
 	if err := mgr.Add(certificates); err != nil {
 		return nil, nil, err
 	}
-	return certificates.GetCertificate, certificates, certificates.Tell(mgr, mgr)
+	return certificates.GetCertificate, certificates, certificates.WatchBundles(mgr, mgr)
 }
 
-// Tell adds to a manager the publication of the CA to the API server of a cluster.
-func (c *Certificates) Tell(mgr ctrl.Manager, in crcluster.Cluster) error {
+// WatchBundles adds to a manager the publication of the CA to the API server of a cluster.
+func (c *Certificates) WatchBundles(mgr ctrl.Manager, in crcluster.Cluster) error {
 	byName := cache.ByObject{Field: named(api.WebhookConfigurationName)}
 	configurations, err := cacheOf(mgr, in, map[client.Object]cache.ByObject{
 		&admissionregistrationv1.MutatingWebhookConfiguration{}:   byName,

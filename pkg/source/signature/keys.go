@@ -15,8 +15,8 @@ import (
 const (
 	// maxKeyBytes is more than the size of a Secret.
 	maxKeyBytes = 2 << 20 // 2 MiB
-	// maxAnswers limits the number of cached results, each about 300 bytes.
-	maxAnswers = 20_000
+	// maxResults limits the number of cached results, each about 300 bytes.
+	maxResults = 20_000
 	// again is the lifetime of a cached result. A key can expire in this time.
 	again = time.Minute
 )
@@ -29,7 +29,7 @@ type Keys struct {
 	pgp    []pgpKey
 
 	mu      sync.Mutex
-	answers map[question]answer
+	results map[question]result
 }
 
 type question struct {
@@ -38,7 +38,7 @@ type question struct {
 	made int64
 }
 
-type answer struct {
+type result struct {
 	at        time.Time
 	signature Signature
 	err       *Error
@@ -47,7 +47,7 @@ type answer struct {
 // ParseKeys parses files of keys by their names, as the values of a Secret. The error
 // names every file that cannot be read, so that none is ignored silently.
 func ParseKeys(files map[string][]byte) (*Keys, error) {
-	k := &Keys{digest: digest(files), answers: map[question]answer{}}
+	k := &Keys{digest: digest(files), results: map[question]result{}}
 	var failed []error
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err := k.add(name, files[name]); err != nil {
@@ -101,23 +101,23 @@ func (k *Keys) add(name string, data []byte) error {
 func (k *Keys) Verify(id string, payload, signature []byte, at Times) (Signature, error) {
 	q := question{id: id, old: at.old(), made: at.Made.Unix()}
 	k.mu.Lock()
-	known, ok := k.answers[q]
+	known, ok := k.results[q]
 	k.mu.Unlock()
 	if age := at.Now.Sub(known.at); ok && age >= 0 && age < again {
 		return known.result()
 	}
-	a := answer{at: at.Now}
+	a := result{at: at.Now}
 	a.signature, a.err = k.verify(payload, string(signature), at)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.answers) >= maxAnswers {
-		clear(k.answers)
+	if len(k.results) >= maxResults {
+		clear(k.results)
 	}
-	k.answers[q] = a
+	k.results[q] = a
 	return a.result()
 }
 
-func (a answer) result() (Signature, error) {
+func (a result) result() (Signature, error) {
 	if a.err != nil {
 		return Signature{}, a.err
 	}

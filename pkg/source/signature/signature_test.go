@@ -411,7 +411,7 @@ func FuzzParseKeys(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, file, armored string) {
 		k, err := ParseKeys(secret("a", file))
 		if err != nil {
-			k = &Keys{answers: map[question]answer{}}
+			k = &Keys{results: map[question]result{}}
 		}
 		for _, begin := range []string{"", pgpSignatureBegin + "\n\n", sshSignatureBegin + "\n"} {
 			if _, err := k.Verify("id", payload, []byte(begin+armored), Times{Now: noon}); err == nil {

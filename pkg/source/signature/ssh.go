@@ -187,7 +187,7 @@ func (k *Keys) verifySSH(payload []byte, armored string, at Times) (Signature, *
 		if entry.fingerprint != fingerprint {
 			continue
 		}
-		if err := entry.judge(at); err != nil {
+		if err := entry.checkTimes(at); err != nil {
 			refused = err
 			continue
 		}
@@ -223,21 +223,21 @@ func (k *Keys) verifySSH(payload []byte, armored string, at Times) (Signature, *
 	return found, nil
 }
 
-// judge checks whether a line allows a key to sign at some times.
-func (k sshKey) judge(at Times) *Error {
+// checkTimes checks whether a line allows a key to sign at some times.
+func (k sshKey) checkTimes(at Times) *Error {
 	if k.namespaces != "" && !matchList(sshNamespace, k.namespaces) {
 		return wrong(OfUnknownKey, "it is signed with SSH key %s, which %q can use only for %q, not for git", k.fingerprint, k.principals, k.namespaces)
 	}
-	if err := k.judgeAt(at.Made, "when it was made"); err != nil || at.Now.IsZero() {
+	if err := k.checkTime(at.Made, "when it was made"); err != nil || at.Now.IsZero() {
 		return err
 	}
 	if at.Old {
 		k.before = time.Time{}
 	}
-	return k.judgeAt(at.Now, "now")
+	return k.checkTime(at.Now, "now")
 }
 
-func (k sshKey) judgeAt(t time.Time, when string) *Error {
+func (k sshKey) checkTime(t time.Time, when string) *Error {
 	if !k.after.IsZero() && t.Before(k.after) {
 		return wrong(OfExpiredKey, "it is signed with SSH key %s of %q, which is not valid %s: it is valid from %s", k.fingerprint, k.principals, when, k.after.Format(time.RFC3339))
 	}

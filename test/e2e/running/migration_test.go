@@ -41,7 +41,7 @@ func TestMigration(t *testing.T) {
 	}
 	for _, p := range foreseen.Pools {
 		for _, d := range p.Documents {
-			if d.Change != dryrun.DocumentKept || d.Meaning != dryrun.MeansSame {
+			if d.Change != dryrun.DocumentIdentical || d.Meaning != dryrun.MeaningSame {
 				t.Errorf("pool %s: the %s document would be %s, means %s, differs in %q", p.Name, d.Stage, d.Change, d.Meaning, d.Differs)
 			}
 		}
@@ -77,7 +77,7 @@ func TestDryRun(t *testing.T) {
 		for _, d := range p.Documents {
 			line += fmt.Sprintf(", %s %q %t %q", d.Change, d.Meaning, d.Absent, d.Differs)
 		}
-		got = append(got, line+", "+p.Refused)
+		got = append(got, line+", "+p.Rejected)
 	}
 	const kept, missing = `, kept "the same" false []`, `, missing "" false []`
 	const changed = `, kept "the same" false [], written "another" true ["file \"/opt/bin/setup\""], `

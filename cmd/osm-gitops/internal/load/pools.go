@@ -88,8 +88,8 @@ func (f *PoolFlags) Check(usage string) error {
 	return nil
 }
 
-// Fleet reads the pools.
-func (f *PoolFlags) Fleet(ctx context.Context, stderr io.Writer) (impact.ClusterSnapshot, error) {
+// ClusterSnapshot reads the pools.
+func (f *PoolFlags) ClusterSnapshot(ctx context.Context, stderr io.Writer) (impact.ClusterSnapshot, error) {
 	out, err := f.read(ctx, stderr)
 	if err != nil || f.source == "" {
 		return out, err
@@ -130,9 +130,9 @@ func (f *PoolFlags) read(ctx context.Context, stderr io.Writer) (impact.ClusterS
 		settings.Warn(stderr)
 	}
 	m := manifests{settings: settings, stderr: stderr, seen: map[string]string{}}
-	m.fleet.Namespace = f.kube.namespace
+	m.snapshot.Namespace = f.kube.namespace
 	if ns := settings.Settings.Namespace; ns != "" {
-		m.fleet.Namespace = ns
+		m.snapshot.Namespace = ns
 	}
 	return m.read(f.manifests)
 }
@@ -141,7 +141,7 @@ func (f *PoolFlags) read(ctx context.Context, stderr io.Writer) (impact.ClusterS
 type manifests struct {
 	settings ClusterFile
 	stderr   io.Writer
-	fleet    impact.ClusterSnapshot
+	snapshot impact.ClusterSnapshot
 	key      string
 	seen     map[string]string // the file of each pool
 }
@@ -153,11 +153,11 @@ func (m *manifests) read(dir string) (impact.ClusterSnapshot, error) {
 	}
 	settings := impact.Redacted(in, m.settings.Cluster.Server)
 	m.key = settings.Key()
-	m.fleet.Settings = map[string]impact.Settings{m.key: settings}
+	m.snapshot.Settings = map[string]impact.Settings{m.key: settings}
 	var errs []error
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return m.fleet, err
+		return m.snapshot, err
 	}
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) && path != dir {
@@ -171,12 +171,12 @@ func (m *manifests) read(dir string) (impact.ClusterSnapshot, error) {
 		return nil
 	})
 	if err := errors.Join(append(errs, err)...); err != nil {
-		return m.fleet, err
+		return m.snapshot, err
 	}
-	if len(m.fleet.Pools) == 0 {
-		return m.fleet, fmt.Errorf("%s: contains no MachineDeployment", dir)
+	if len(m.snapshot.Pools) == 0 {
+		return m.snapshot, fmt.Errorf("%s: contains no MachineDeployment", dir)
 	}
-	return m.fleet, nil
+	return m.snapshot, nil
 }
 
 // file reads all documents of a file.
@@ -234,7 +234,7 @@ func (m *manifests) document(doc []byte, place string) error {
 		if err := yaml.Unmarshal(doc, ps); err != nil {
 			return unquoted(err)
 		}
-		m.fleet.Sources = append(m.fleet.Sources, impact.Source{Name: ps.Name, Waves: ps.Gated()})
+		m.snapshot.Sources = append(m.snapshot.Sources, impact.Source{Name: ps.Name, Waves: ps.Gated()})
 	}
 	return nil
 }
@@ -268,7 +268,7 @@ func (m *manifests) pool(md *cluster.MachineDeployment, place string) error {
 			md.Annotations[api.AnnotationOSP] = profile
 		}
 	}
-	m.fleet.Pools = append(m.fleet.Pools, impact.NewPool(md, m.key, m.settings.Pool))
+	m.snapshot.Pools = append(m.snapshot.Pools, impact.NewPool(md, m.key, m.settings.Pool))
 	return nil
 }
 

@@ -52,19 +52,19 @@ func (o Origin) Read(ctx context.Context, md *cluster.MachineDeployment) (render
 			cli.Warn(o.Stderr, fmt.Errorf("%s is a shallow or partial clone: the commit of a profile is given as %s instead of the one that introduced it; fetch the complete history for the output of the controller",
 				o.Repo.Location, snap.Head))
 		}
-		return o.chosen(ctx, snap, choice{asked: asked, where: o.Repo.At(snap), object: profile.ObjectName})
+		return o.chosen(ctx, snap, choice{name: asked, where: o.Repo.At(snap), object: profile.ObjectName})
 	case o.Profile == "":
 		snap, err := profile.Builtin().Read(ctx)
 		if err != nil {
 			return render.Profile{}, err
 		}
-		return o.chosen(ctx, snap, choice{asked: asked, where: BuiltinOnly, object: profile.BuiltinObjectName})
+		return o.chosen(ctx, snap, choice{name: asked, where: BuiltinOnly, object: profile.BuiltinObjectName})
 	case IsFolder(o.Profile):
 		snap, err := Folder(ctx, o.Profile)
 		if err != nil {
 			return render.Profile{}, err
 		}
-		c := choice{asked: asked, where: o.Profile, object: profile.ObjectName}
+		c := choice{name: asked, where: o.Profile, object: profile.ObjectName}
 		if !o.OrBuiltin {
 			return o.chosen(ctx, snap, c)
 		}
@@ -88,7 +88,7 @@ func IsFolder(path string) bool {
 
 // choice is a profile requested by name.
 type choice struct {
-	asked  string
+	name   string
 	where  string // for messages
 	object func(name, version, digest string) string
 }
@@ -97,7 +97,7 @@ type choice struct {
 func (o Origin) chosenOr(ctx context.Context, snap *source.Snapshot, c choice, builtin *source.Snapshot) (render.Profile, error) {
 	quiet := o
 	quiet.Stderr = io.Discard
-	b, err := quiet.chosen(ctx, builtin, choice{asked: c.asked, where: BuiltinOnly, object: profile.BuiltinObjectName})
+	b, err := quiet.chosen(ctx, builtin, choice{name: c.name, where: BuiltinOnly, object: profile.BuiltinObjectName})
 	if err != nil {
 		return o.chosen(ctx, snap, c) // report the error of the snapshot
 	}
@@ -117,7 +117,7 @@ func (e *unknownProfileError) Unwrap() error { return e.error }
 // chosen selects the current version of a profile in a snapshot, as the controller would.
 // Problems in other files are warnings.
 func (o Origin) chosen(ctx context.Context, snap *source.Snapshot, c choice) (render.Profile, error) {
-	if c.asked == "" {
+	if c.name == "" {
 		return render.Profile{}, fmt.Errorf("%s: the MachineDeployment names no profile: set its annotation %s", o.MachineDeployment, api.AnnotationOSP)
 	}
 	ix := profile.Indexer{Check: lint.TemplateCheck(o.Engine), Builtin: profile.Builtin()}
@@ -125,10 +125,10 @@ func (o Origin) chosen(ctx context.Context, snap *source.Snapshot, c choice) (re
 	if err != nil {
 		return render.Profile{}, fmt.Errorf("reading %s: %w", c.where, err)
 	}
-	i := slices.IndexFunc(cat.Current, func(v profile.Version) bool { return v.Name == c.asked })
+	i := slices.IndexFunc(cat.Current, func(v profile.Version) bool { return v.Name == c.name })
 	var refused []error
-	for _, r := range cat.Refused {
-		if r.Profile == c.asked || i >= 0 && r.File() == cat.Current[i].CurrentPath {
+	for _, r := range cat.Rejected {
+		if r.Profile == c.name || i >= 0 && r.File() == cat.Current[i].CurrentPath {
 			refused = append(refused, r)
 			continue
 		}
@@ -142,7 +142,7 @@ func (o Origin) chosen(ctx context.Context, snap *source.Snapshot, c choice) (re
 		for _, v := range cat.Current {
 			names = append(names, v.Name)
 		}
-		return render.Profile{}, &unknownProfileError{UnknownProfile(c.asked, c.where, names)}
+		return render.Profile{}, &unknownProfileError{UnknownProfile(c.name, c.where, names)}
 	}
 	v := cat.Current[i]
 	doc, err := ix.Document(ctx, snap, v)

@@ -167,20 +167,20 @@ func (f *RepoFlags) At(snap *source.Snapshot) string {
 	return fmt.Sprintf("%s at commit %s", f.Location, snap.Head)
 }
 
-// Place returns the repository for commands that read several revisions; nil if none is
+// Repository returns the repository for commands that read several revisions; nil if none is
 // named.
-func (f *RepoFlags) Place() (*verify.Place, error) {
+func (f *RepoFlags) Repository() (*verify.Repository, error) {
 	switch {
 	case f.Location == "":
 		return nil, nil
 	case !f.isURL():
-		return &verify.Place{Local: source.Repository{Dir: f.Location, Revision: f.Revision, Path: f.Path}}, nil
+		return &verify.Repository{Local: source.Repository{Dir: f.Location, Revision: f.Revision, Path: f.Path}}, nil
 	}
 	auth, err := f.auth()
 	if err != nil {
 		return nil, err
 	}
-	return &verify.Place{Remote: source.Remote{URL: f.Location, Revision: f.Revision, Path: f.Path, Auth: auth}}, nil
+	return &verify.Repository{Remote: source.Remote{URL: f.Location, Revision: f.Revision, Path: f.Path, Auth: auth}}, nil
 }
 
 // ParseCIDRs reads a comma list of networks.

@@ -183,7 +183,7 @@ func (o Objects) Retire(md *cluster.MachineDeployment, now time.Time, documents 
 	p = Plan{NextRun: end}
 	if end.After(recorded) {
 		p.grant = []change{{have: o.Account, patch: map[string]any{"metadata": map[string]any{
-			"annotations": map[string]any{api.AnnotationCredentialsExpireAt: lineage.Stamp(end)},
+			"annotations": map[string]any{api.AnnotationCredentialsExpireAt: lineage.FormatTime(end)},
 		}}}}
 	}
 	return p

@@ -20,7 +20,7 @@ func TestRetire(t *testing.T) {
 	md := &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pool", UID: "uid"}}
 	endsIn := func(left time.Duration, annotations map[string]string) map[string]string {
 		if left != 0 {
-			annotations[api.AnnotationCredentialsExpireAt] = lineage.Stamp(now.Add(left))
+			annotations[api.AnnotationCredentialsExpireAt] = lineage.FormatTime(now.Add(left))
 		}
 		return annotations
 	}

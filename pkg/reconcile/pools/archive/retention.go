@@ -204,7 +204,7 @@ func (a Archive) provenances(ctx context.Context, records []archivedEntry) (map[
 	list.SetGroupVersionKind(api.GroupVersion.WithKind("NodeProvenanceList"))
 	err := kubeclient.EachPage(ctx, a.Provenances, list, func() {
 		for _, item := range list.Items {
-			texts(item.Object, func(s string) {
+			visitTexts(item.Object, func(s string) {
 				if _, ok := asked[s]; ok {
 					asked[s] = true
 				}
@@ -220,18 +220,18 @@ func (a Archive) provenances(ctx context.Context, records []archivedEntry) (map[
 	return asked, nil
 }
 
-// texts visits every text of a decoded object.
-func texts(v any, visit func(string)) {
+// visitTexts visits every text of a decoded object.
+func visitTexts(v any, visit func(string)) {
 	switch v := v.(type) {
 	case string:
 		visit(v)
 	case []any:
 		for _, e := range v {
-			texts(e, visit)
+			visitTexts(e, visit)
 		}
 	case map[string]any:
 		for _, e := range v {
-			texts(e, visit)
+			visitTexts(e, visit)
 		}
 	}
 }

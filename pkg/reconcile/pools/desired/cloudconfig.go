@@ -147,7 +147,7 @@ func (c CloudConfigs) Facts(ctx context.Context, refs []render.ConfigVarRef, age
 		switch {
 		case apierrors.IsNotFound(err):
 		case apierrors.IsForbidden(err):
-			return out, read, fault.Refuse("the controller is not allowed to read %s %s, which %s names: give it a Role in namespace %q with get on this object, as deploy/cloud-provider-values.yaml does",
+			return out, read, fault.Reject("the controller is not allowed to read %s %s, which %s names: give it a Role in namespace %q with get on this object, as deploy/cloud-provider-values.yaml does",
 				ref.Kind, key, cloudProviderSpecField, ref.Namespace)
 		case err != nil:
 			return out, read, fmt.Errorf("reading %s %s: %w", ref.Kind, key, err)
@@ -184,7 +184,7 @@ func (c CloudConfigs) value(ctx context.Context, kind string, key types.Namespac
 // sees its values on a machine, so Secrets of Kubernetes and of this controller are rejected,
 // also in the pool's own namespace.
 func (c CloudConfigs) secretData(ctx context.Context, key types.NamespacedName) (map[string]string, error) {
-	reserved := fault.Refuse("Secret %s is reserved, and no pool can refer to it even if --%s lists it: store the credentials of a provider in a Secret of their own", key, render.ReferencesFlag)
+	reserved := fault.Reject("Secret %s is reserved, and no pool can refer to it even if --%s lists it: store the credentials of a provider in a Secret of their own", key, render.ReferencesFlag)
 	if key.Namespace == api.NamespaceCloudInitSettings {
 		return nil, reserved
 	}
@@ -202,7 +202,7 @@ func (c CloudConfigs) secretData(ctx context.Context, key types.NamespacedName) 
 		return nil, reserved
 	}
 	if reservedType(secret.Type) {
-		return nil, refuseType(key, secret.Type)
+		return nil, typeError(key, secret.Type)
 	}
 	data := make(map[string]string, len(secret.Data))
 	for k, v := range secret.Data {
@@ -257,7 +257,7 @@ func (c CloudConfigs) mayRefer(md *cluster.MachineDeployment, refs []render.Conf
 	if len(others) == 0 {
 		return nil
 	}
-	return fault.Refuse("%s refers to objects outside of namespace %q, which the controller does not allow: copy them to that namespace, or start the controller with %s",
+	return fault.Reject("%s refers to objects outside of namespace %q, which the controller does not allow: copy them to that namespace, or start the controller with %s",
 		cloudProviderSpecField, md.Namespace, render.AllowReferences(others))
 }
 
@@ -273,8 +273,8 @@ func reservedType(t corev1.SecretType) bool {
 	return strings.HasPrefix(string(t), "helm.sh/")
 }
 
-// refuseType is the error about a Secret of such a type.
-func refuseType(key types.NamespacedName, t corev1.SecretType) error {
-	return fault.Refuse("Secret %s has type %s, to which no pool can refer even if --%s lists it: store the credentials of a provider in a Secret of type %s",
+// typeError is the error about a Secret of such a type.
+func typeError(key types.NamespacedName, t corev1.SecretType) error {
+	return fault.Reject("Secret %s has type %s, to which no pool can refer even if --%s lists it: store the credentials of a provider in a Secret of type %s",
 		key, t, render.ReferencesFlag, corev1.SecretTypeOpaque)
 }

@@ -64,21 +64,21 @@ func (e Endpoint) Kubeconfig(token string) (string, error) {
 	return string(b), nil
 }
 
-// KnownEndpoint is what cluster-info said when it was last read.
-type KnownEndpoint struct {
+// CachedEndpoint is what cluster-info said when it was last read.
+type CachedEndpoint struct {
 	mu       sync.Mutex
 	text     string
 	endpoint *Endpoint
 }
 
 // Last returns the endpoint that was last made of cluster-info, nil for none.
-func (k *KnownEndpoint) Last() *Endpoint {
+func (k *CachedEndpoint) Last() *Endpoint {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.endpoint
 }
 
-func (k *KnownEndpoint) of(text string) *Endpoint {
+func (k *CachedEndpoint) of(text string) *Endpoint {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.text != text {
@@ -87,7 +87,7 @@ func (k *KnownEndpoint) of(text string) *Endpoint {
 	return k.endpoint
 }
 
-func (k *KnownEndpoint) remember(text string, e Endpoint) {
+func (k *CachedEndpoint) remember(text string, e Endpoint) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.text, k.endpoint = text, &e
@@ -102,8 +102,8 @@ type Endpoints struct {
 	CA string
 	// OverrideServer replaces the API server's URL.
 	OverrideServer string
-	// Known remembers what cluster-info said.
-	Known *KnownEndpoint
+	// Cached remembers what cluster-info said.
+	Cached *CachedEndpoint
 }
 
 // Get reads cluster-info, and only if that does not exist the endpoints of the service
@@ -123,16 +123,16 @@ func (s Endpoints) Get(ctx context.Context) (Endpoint, error) {
 		return Endpoint{}, fmt.Errorf("reading ConfigMap %s: %w", key, err)
 	}
 	text := cm.Data[kubeclient.ClusterInfoKey]
-	if known := s.Known.of(text); known != nil {
+	if known := s.Cached.of(text); known != nil {
 		return *known, nil
 	}
 	info, err := kubeclient.ClusterInfo(&cm)
 	if err != nil {
-		return Endpoint{}, fault.Refuse("ConfigMap %s: %w", key, err)
+		return Endpoint{}, fault.Reject("ConfigMap %s: %w", key, err)
 	}
 	e, err := s.overridden(Endpoint{Server: info.Server, Cluster: info})
 	if err == nil {
-		s.Known.remember(text, e)
+		s.Cached.remember(text, e)
 	}
 	return e, err
 }
@@ -143,7 +143,7 @@ func (s Endpoints) overridden(e Endpoint) (Endpoint, error) {
 		e.Server = s.OverrideServer
 	}
 	if e.Server == "" {
-		return e, fault.Refuse("the address of the API server for nodes is unknown: the cluster in ConfigMap kube-public/cluster-info has no server: set it there, or with --override-bootstrap-kubelet-apiserver")
+		return e, fault.Reject("the address of the API server for nodes is unknown: the cluster in ConfigMap kube-public/cluster-info has no server: set it there, or with --override-bootstrap-kubelet-apiserver")
 	}
 	c := e.Cluster.DeepCopy()
 	c.Server = e.Server

@@ -24,7 +24,7 @@ func (p Profiles) request(md *cluster.MachineDeployment) (selection.Request, err
 		return w, foreign(w.Namespace)
 	}
 	if err != nil {
-		return w, fault.Refuse("%w", err)
+		return w, fault.Reject("%w", err)
 	}
 	return w, nil
 }
@@ -35,7 +35,7 @@ func (p Profiles) mayServe(namespace string) bool {
 }
 
 func foreign(namespace string) error {
-	return fault.Refuse("annotation %s: pools must not take profiles from namespace %q: remove the annotation, or start the controller with --allow-cross-namespace-profiles=%s",
+	return fault.Reject("annotation %s: pools must not take profiles from namespace %q: remove the annotation, or start the controller with --allow-cross-namespace-profiles=%s",
 		api.AnnotationOSPNamespace, namespace, selection.Shortened(namespace))
 }
 
@@ -69,7 +69,7 @@ func (p Profiles) pinned(ctx context.Context, want selection.Request, o selectio
 	best, err := want.Version(fmt.Sprintf("ProfileSource %q", o.Source.Name), versions)
 	switch {
 	case err != nil:
-		return "", fault.Refuse("%w", err)
+		return "", fault.Reject("%w", err)
 	case best == o.Entry.Version:
 		return p.Ref(want.Namespace, o.Entry.Object), nil
 	case objects[best] != "":
@@ -111,10 +111,10 @@ func (p Profiles) versionObjects(ctx context.Context, want selection.Request, o 
 	return out, nil
 }
 
-// given is the inventory's entry with the version that the pool's wave gets. Until the rollout
+// entryForWave is the inventory's entry with the version that the pool's wave gets. Until the rollout
 // has decided, a pool retains the version it has. Inventory and decision are in one object, so
 // no pool adopts a version before it is allowed to.
-func (p Profiles) given(want selection.Request, o selection.Candidate, have render.Record) (api.ProfileEntry, error) {
+func (p Profiles) entryForWave(want selection.Request, o selection.Candidate, have render.Record) (api.ProfileEntry, error) {
 	entry, decided := selection.EntryForWave(o.Source, o.Entry, want.Wave)
 	if decided {
 		return entry, nil

@@ -59,26 +59,26 @@ func (p Profiles) Resolve(ctx context.Context, md *cluster.MachineDeployment, ha
 	}
 	own, builtin := selection.SplitBuiltin(sources.Items)
 	if o, ok := selection.FindCandidate(own, want.Name); ok {
-		return p.profileOffered(ctx, want, o, have)
+		return p.sourceProfile(ctx, want, o, have)
 	}
 	if err := p.awaitSource(want, have, own); err != nil {
 		return render.Profile{}, err
 	}
 	osp, err := p.profileObject(ctx, p.Cached, p.Ref(want.Namespace, want.Name))
 	if err == nil {
-		return p.profileByHand(ctx, want, osp, have)
+		return p.unmanagedProfile(ctx, want, osp, have)
 	}
 	if !apierrors.IsNotFound(err) {
 		return render.Profile{}, err
 	}
 	if o, ok := selection.FindCandidate(builtin, want.Name); ok {
-		return p.profileOffered(ctx, want, o, have)
+		return p.sourceProfile(ctx, want, o, have)
 	}
 	if err := p.awaitSource(want, have, builtin); err != nil {
 		return render.Profile{}, err
 	}
-	return render.Profile{}, fault.Refuse("no ProfileSource in namespace %q offers a profile %q, and there is no OperatingSystemProfile of that name%s: correct annotation %s, or push the profile",
-		want.Namespace, want.Name, known(sources.Items), api.AnnotationOSP)
+	return render.Profile{}, fault.Reject("no ProfileSource in namespace %q offers a profile %q, and there is no OperatingSystemProfile of that name%s: correct annotation %s, or push the profile",
+		want.Namespace, want.Name, profileNames(sources.Items), api.AnnotationOSP)
 }
 
 // ErrSourceNotReconciled says that it is not known yet which profile a pool gets.
@@ -100,12 +100,12 @@ func (p Profiles) awaitSource(want selection.Request, have render.Record, source
 	return nil
 }
 
-// profileOffered reads what an inventory points to, or the version that the pool asks
+// sourceProfile reads what an inventory points to, or the version that the pool asks
 // for. A profile that was removed serves the pool that has it.
-func (p Profiles) profileOffered(ctx context.Context, want selection.Request, o selection.Candidate, have render.Record) (render.Profile, error) {
+func (p Profiles) sourceProfile(ctx context.Context, want selection.Request, o selection.Candidate, have render.Record) (render.Profile, error) {
 	entry, err := o.Entry, error(nil)
 	if want.Pin == nil {
-		if entry, err = p.given(want, o, have); err != nil {
+		if entry, err = p.entryForWave(want, o, have); err != nil {
 			return render.Profile{}, err
 		}
 	}
@@ -113,7 +113,7 @@ func (p Profiles) profileOffered(ctx context.Context, want selection.Request, o 
 	switch {
 	case entry.Removed:
 		if !has(want, have) || want.Pin == nil && have.Object != object || lineage.ProfileKey(p.Namespace, have.Object).Namespace != want.Namespace {
-			return render.Profile{}, fault.Refuse("profile %q was removed from ProfileSource %q: choose another in annotation %s, or put its file back", entry.Name, o.Source.Name, api.AnnotationOSP)
+			return render.Profile{}, fault.Reject("profile %q was removed from ProfileSource %q: choose another in annotation %s, or put its file back", entry.Name, o.Source.Name, api.AnnotationOSP)
 		}
 		object = have.Object
 	case want.Pin != nil:
@@ -131,7 +131,7 @@ func (p Profiles) profileOffered(ctx context.Context, want selection.Request, o 
 		return render.Profile{}, err
 	}
 	if osp.Name == o.Entry.Object && replaced(p.Digests.Of(osp), o.Entry.Digest) {
-		return render.Profile{}, fault.Refuse("OperatingSystemProfile %s/%s is not what ProfileSource %q found in its source, because a user replaced it: delete it, and the source creates it again", osp.Namespace, osp.Name, o.Source.Name)
+		return render.Profile{}, fault.Reject("OperatingSystemProfile %s/%s is not what ProfileSource %q found in its source, because a user replaced it: delete it, and the source creates it again", osp.Namespace, osp.Name, o.Source.Name)
 	}
 	out := p.profileOf(osp, entry.Name, entry.SelectedBy)
 	if want.Pin != nil || entry.Removed && osp.Name != entry.Object {
@@ -147,10 +147,10 @@ func replaced(digest, listed string) bool {
 	return digest != listed && strings.HasPrefix(listed, recipe+":")
 }
 
-// profileByHand returns the profile of an object that no source created, with unchanged content.
-func (p Profiles) profileByHand(ctx context.Context, want selection.Request, osp *osm.OperatingSystemProfile, has render.Record) (render.Profile, error) {
+// unmanagedProfile returns the profile of an object that no source created, with unchanged content.
+func (p Profiles) unmanagedProfile(ctx context.Context, want selection.Request, osp *osm.OperatingSystemProfile, has render.Record) (render.Profile, error) {
 	if want.Pin != nil && !want.Pin.Allows(osp.Spec.Version) {
-		return render.Profile{}, fault.Refuse("annotation %s: OperatingSystemProfile %s/%s, which no ProfileSource made, has version %s and no other, and %q asks for another: remove the annotation, or correct it",
+		return render.Profile{}, fault.Reject("annotation %s: OperatingSystemProfile %s/%s, which no ProfileSource made, has version %s and no other, and %q asks for another: remove the annotation, or correct it",
 			api.AnnotationVersionPin, osp.Namespace, osp.Name, osp.Spec.Version, want.Pin)
 	}
 	out := p.profileOf(osp, want.Name, "")
@@ -179,8 +179,8 @@ func (p Profiles) profileByHand(ctx context.Context, want selection.Request, osp
 	return out, nil
 }
 
-// known lists the profiles there are, for someone who misspelt one.
-func known(sources []api.ProfileSource) string {
+// profileNames lists the profiles there are, for someone who misspelt one.
+func profileNames(sources []api.ProfileSource) string {
 	const most = 10
 	var names []string
 	for _, ps := range sources {

@@ -10,7 +10,7 @@ import (
 func TestKnownProfiles(t *testing.T) {
 	entries := api.ProfileSourceStatus{Profiles: []api.ProfileEntry{{Name: "osp-b"}, {Name: "osp-a"}, {Name: "osp-c", Removed: true}}}
 	sources := []api.ProfileSource{{Status: entries}, {Spec: api.ProfileSourceSpec{Builtin: &api.BuiltinSource{}}, Status: entries}}
-	if got, want := known(sources), " (there are osp-a, osp-b)"; got != want {
+	if got, want := profileNames(sources), " (there are osp-a, osp-b)"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

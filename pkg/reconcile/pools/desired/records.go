@@ -35,7 +35,7 @@ func (r Records) Restore(ctx context.Context, md *cluster.MachineDeployment, rec
 	if err != nil {
 		return render.Input{}, fault.Reading(err)
 	}
-	settings, err := r.keptSettings(ctx, rec.SettingsDigest)
+	settings, err := r.storedSettings(ctx, rec.SettingsDigest)
 	if err != nil {
 		return render.Input{}, err
 	}
@@ -51,7 +51,7 @@ func (r Records) Restore(ctx context.Context, md *cluster.MachineDeployment, rec
 	if hidden.Empty() {
 		return in, nil
 	}
-	credentials, err := r.keptCredentials(ctx, md, rec.Digests.Input)
+	credentials, err := r.storedCredentials(ctx, md, rec.Digests.Input)
 	if err != nil {
 		return render.Input{}, err
 	}
@@ -64,8 +64,8 @@ func (r Records) HasProfile(ctx context.Context, rec render.Record) bool {
 	return err == nil && r.Profiles.Digests.Of(osp) == rec.ObjectDigest
 }
 
-// keptSettings reads settings from the ConfigMap that is named by their digest.
-func (r Records) keptSettings(ctx context.Context, digest string) ([]byte, error) {
+// storedSettings reads settings from the ConfigMap that is named by their digest.
+func (r Records) storedSettings(ctx context.Context, digest string) ([]byte, error) {
 	key := types.NamespacedName{Namespace: r.Profiles.Namespace, Name: lineage.SettingsName(digest)}
 	var cm corev1.ConfigMap
 	if err := r.Profiles.Live.Get(ctx, key, &cm); err != nil {
@@ -74,8 +74,8 @@ func (r Records) keptSettings(ctx context.Context, digest string) ([]byte, error
 	return []byte(cm.Data[lineage.SettingsKey]), nil
 }
 
-// keptCredentials reads the credentials of a generation from the pool's Secret.
-func (r Records) keptCredentials(ctx context.Context, md *cluster.MachineDeployment, inputDigest string) (render.Credentials, error) {
+// storedCredentials reads the credentials of a generation from the pool's Secret.
+func (r Records) storedCredentials(ctx context.Context, md *cluster.MachineDeployment, inputDigest string) (render.Credentials, error) {
 	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: lineage.NamesOf(client.ObjectKeyFromObject(md)).Inputs}
 	var secret corev1.Secret
 	if err := r.Worker.Get(ctx, key, &secret); err != nil {

@@ -32,7 +32,7 @@ func RegistryCredentials(ctx context.Context, from client.Reader, key types.Name
 	}
 	bad := func(dataKey string) error {
 		// The cause would quote the content.
-		return fault.Refuse("Secret %s of --node-registry-credentials-secret: key %q is not the JSON that its type asks for", key, dataKey)
+		return fault.Reject("Secret %s of --node-registry-credentials-secret: key %q is not the JSON that its type asks for", key, dataKey)
 	}
 	if secret.Type == corev1.SecretTypeDockerConfigJson {
 		var config struct {

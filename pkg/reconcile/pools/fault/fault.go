@@ -1,6 +1,6 @@
 // Package fault says what an error of a pool means for its next run: a Refusal waits until a
 // user changes something, a Wait until an object appears, ErrRaced runs again immediately
-// because the cache was stale, and an Unread is retried while the existing objects remain.
+// because the cache was stale, and a ReadError is retried while the existing objects remain.
 // Any other error is retried with a growing wait.
 package fault
 
@@ -24,8 +24,8 @@ type Refusal struct {
 func (e *Refusal) Error() string { return e.Err.Error() }
 func (e *Refusal) Unwrap() error { return e.Err }
 
-// Refuse returns a Refusal about a profile.
-func Refuse(format string, args ...any) error {
+// Reject returns a Refusal about a profile.
+func Reject(format string, args ...any) error {
 	return &Refusal{Reason: api.EventProfileError, Err: fmt.Errorf(format, args...)}
 }
 
@@ -40,19 +40,19 @@ func Await(format string, args ...any) error {
 	return &Wait{Err: fmt.Errorf(format, args...)}
 }
 
-// Unread says that it is not known what a record refers to. It does not say that this is
+// ReadError says that it is not known what a record refers to. It does not say that this is
 // gone.
-type Unread struct{ Err error }
+type ReadError struct{ Err error }
 
-func (e *Unread) Error() string { return e.Err.Error() }
-func (e *Unread) Unwrap() error { return e.Err }
+func (e *ReadError) Error() string { return e.Err.Error() }
+func (e *ReadError) Unwrap() error { return e.Err }
 
 // Reading marks errors of reading that pass without a change by a user.
 func Reading(err error) error {
 	if _, final := Permanent(err); final || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return err
 	}
-	return &Unread{Err: err}
+	return &ReadError{Err: err}
 }
 
 // Permanent reports whether trying again is pointless, and the event's reason.
@@ -101,8 +101,8 @@ func Creating(err error) error {
 	return Raced(err)
 }
 
-// RefusedByServer reports whether the API server rejects the request until a user changes
+// RejectedByServer reports whether the API server rejects the request until a user changes
 // something: a quota, a policy, a permission, the object itself.
-func RefusedByServer(err error) bool {
+func RejectedByServer(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }

@@ -58,7 +58,7 @@ func (t Node) Identity() []byte {
 	if t.Account == "" {
 		return []byte(t.Value)
 	}
-	return []byte("bound " + string(t.Account) + " " + lineage.Stamp(t.Expires) + " " + lineage.Stamp(t.Renew))
+	return []byte("bound " + string(t.Account) + " " + lineage.FormatTime(t.Expires) + " " + lineage.FormatTime(t.Renew))
 }
 
 // Annotate records when the token expires and when the next is due.
@@ -66,8 +66,8 @@ func (t Node) Annotate(annotations map[string]string) {
 	if t.Account == "" {
 		return
 	}
-	annotations[api.AnnotationCredentialsExpireAt] = lineage.Stamp(t.Expires)
-	annotations[api.AnnotationCredentialsRenewAt] = lineage.Stamp(t.Renew)
+	annotations[api.AnnotationCredentialsExpireAt] = lineage.FormatTime(t.Expires)
+	annotations[api.AnnotationCredentialsRenewAt] = lineage.FormatTime(t.Renew)
 }
 
 // Current is the bound token that a Secret carries, if it can remain: it is of the given account,

@@ -19,7 +19,7 @@ import (
 
 // AllowedSprig are the functions of https://masterminds.github.io/sprig/ that templates can
 // call, each a pure function of its arguments. Any other name of sprig is a parse error;
-// RefusedSprig has the reason.
+// ForbiddenSprig has the reason.
 var AllowedSprig = strings.Fields(`
 	abbrev abbrevboth trunc trim upper lower title untitle substr repeat trimall trimAll trimSuffix trimPrefix
 	nospace initials swapcase snakecase camelcase kebabcase wrap wrapWith contains hasPrefix hasSuffix
@@ -44,8 +44,8 @@ var AllowedSprig = strings.Fields(`
 	urlParse urlJoin duration durationRound
 `)
 
-// RefusedSprig are sprig's other functions, with the reason why each is impure.
-var RefusedSprig = func() map[string]string {
+// ForbiddenSprig are sprig's other functions, with the reason why each is impure.
+var ForbiddenSprig = func() map[string]string {
 	reasons := map[string]string{
 		"reads the controller's environment":                  "env expandenv",
 		"asks the network":                                    "getHostByName",
@@ -269,7 +269,7 @@ func UndefinedFunction(message string) (string, bool) {
 	if !ok {
 		return "", false
 	}
-	if reason, ok := RefusedSprig[name]; ok {
+	if reason, ok := ForbiddenSprig[name]; ok {
 		return fmt.Sprintf("the function %q is not available: it %s", name, reason), true
 	}
 	if near := invalid.Nearest(name, slices.Concat(slices.Sorted(maps.Keys(Map)), Builtins)); near != "" {

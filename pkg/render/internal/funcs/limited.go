@@ -125,7 +125,7 @@ func before(m *meter.Meter, name string, p price, args []reflect.Value) error {
 	if memory > meter.MaxCallBytes {
 		return fmt.Errorf("it would take more than %d bytes of memory: give it less", meter.MaxCallBytes)
 	}
-	if err := m.Room.Check(memory <= meter.SmallMemory); err != nil {
+	if err := m.Memory.Check(memory <= meter.SmallMemory); err != nil {
 		return err
 	}
 	return m.Spend(p.cost(bytes))
@@ -161,7 +161,7 @@ func after(m *meter.Meter, name string, p price, result reflect.Value) error {
 	if passing[name] {
 		n = callBytes
 	}
-	if err := m.Make(n); err != nil {
+	if err := m.Allocate(n); err != nil {
 		return err
 	}
 	return m.Spend(meter.Product(n, p.kib) >> 10)

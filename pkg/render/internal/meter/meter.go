@@ -61,8 +61,8 @@ type Meter struct {
 	largest     int // bytes that an argument or a result had
 	largestMap  int // the same of those with a map in them
 	Invocations int // of maxInvocations, at this moment
-	// Room is the limit after which the rendering begins again with more; nil has no limit.
-	Room *Room
+	// Memory is the limit after which the rendering begins again with more; nil has no limit.
+	Memory *Memory
 }
 
 var (
@@ -76,8 +76,8 @@ func (m *Meter) Spend(cost int) error {
 	return m.check()
 }
 
-// Make counts bytes that a function or a template creates.
-func (m *Meter) Make(n int) error {
+// Allocate counts bytes that a function or a template creates.
+func (m *Meter) Allocate(n int) error {
 	m.Made = Sum(m.Made, n)
 	return m.check()
 }
@@ -89,7 +89,7 @@ func (m *Meter) check() error {
 	case m.Made > MaxMade:
 		return errTooMade
 	}
-	return m.Room.Check(m.Cost <= SmallCost && m.Made <= SmallMade)
+	return m.Memory.Check(m.Cost <= SmallCost && m.Made <= SmallMade)
 }
 
 // Weighed returns how many bytes a value counts.

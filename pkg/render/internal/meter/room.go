@@ -32,9 +32,9 @@ func NewRooms() Rooms {
 	return Rooms{small: semaphore.NewWeighted(smallRooms), Large: semaphore.NewWeighted(largeRooms)}
 }
 
-// Room limits a rendering, which has to begin again with more if it exceeds the limit. A nil
-// Room adds no limits to those of every rendering.
-type Room struct {
+// Memory limits a rendering, which has to begin again with more if it exceeds the limit. A nil
+// Memory adds no limits to those of every rendering.
+type Memory struct {
 	// outgrown: it did not fit.
 	outgrown bool
 }
@@ -42,7 +42,7 @@ type Room struct {
 // errOutgrown ends a rendering that begins again with a large room. No caller gets it.
 var errOutgrown = errors.New("needs a large room")
 
-func (r *Room) Check(fits bool) error {
+func (r *Memory) Check(fits bool) error {
 	if r == nil || fits {
 		return nil
 	}
@@ -52,8 +52,8 @@ func (r *Room) Check(fits bool) error {
 
 // In calls f with a small room and, if that is not enough, again with a large one. f must not
 // wait for another room.
-func (r Rooms) In(f func(*Room)) {
-	small := &Room{}
+func (r Rooms) In(f func(*Memory)) {
+	small := &Memory{}
 	Within(r.small, func() { f(small) })
 	if small.outgrown {
 		Within(r.Large, func() { f(nil) })

@@ -63,7 +63,7 @@ var rules = func() map[string]rule {
 		elem := oneOf(args)
 		return entriesOf(flow{from: elem.from, elem: &elem}), true
 	})
-	add("dict", makesDict)
+	add("dict", checkDict)
 	add("index", func(args []argument) (flow, bool) {
 		f := args[0].flow
 		for _, key := range args[1:] {
@@ -75,7 +75,7 @@ var rules = func() map[string]rule {
 		return f, true
 	})
 	add("get", func(args []argument) (flow, bool) {
-		if len(args) != 2 || !isMap(args[0].flow) || !args[1].flow.isPlain() {
+		if len(args) != 2 || !mayBeMap(args[0].flow) || !args[1].flow.isPlain() {
 			return flow{}, false
 		}
 		return at(args[0].flow, args[1]), true
@@ -86,10 +86,10 @@ var rules = func() map[string]rule {
 	})
 	add("len", func(args []argument) (flow, bool) { return flow{}, args[0].flow.kind == flowEntries })
 	add("keys", func(args []argument) (flow, bool) {
-		return flow{}, !slices.ContainsFunc(args, func(a argument) bool { return !a.flow.isPlain() && !isMap(a.flow) })
+		return flow{}, !slices.ContainsFunc(args, func(a argument) bool { return !a.flow.isPlain() && !mayBeMap(a.flow) })
 	})
 	add("hasKey", func(args []argument) (flow, bool) {
-		return flow{}, isMap(args[0].flow) && plainFrom(args, 1)
+		return flow{}, mayBeMap(args[0].flow) && plainFrom(args, 1)
 	})
 
 	// The TOML that we write has the same keys with placeholders. Decoded values can be
@@ -112,7 +112,7 @@ var rules = func() map[string]rule {
 		}
 		return decodedOf(args), isOwn(args[0]) && isOwn(args[2])
 	})
-	add("unset", func(args []argument) (flow, bool) { return args[0].flow, isMap(args[0].flow) && plainFrom(args, 1) })
+	add("unset", func(args []argument) (flow, bool) { return args[0].flow, mayBeMap(args[0].flow) && plainFrom(args, 1) })
 	return rules
 }()
 
@@ -176,8 +176,8 @@ func comparesEmpty(args []argument) (flow, bool) {
 	return flow{}, false
 }
 
-// makesDict tracks each entry with a literal key separately.
-func makesDict(args []argument) (flow, bool) {
+// checkDict tracks each entry with a literal key separately.
+func checkDict(args []argument) (flow, bool) {
 	out := flow{fields: map[string]flow{}}
 	literal, own := true, true
 	for i := 0; i < len(args); i += 2 {
@@ -279,8 +279,8 @@ func isString(n parse.Node, text string) bool {
 	return ok && s.Text == text
 }
 
-// isMap checks the argument of functions that take only maps.
-func isMap(f flow) bool { return f.kind == flowEntries || f.kind == flowDecoded }
+// mayBeMap checks the argument of functions that take only maps.
+func mayBeMap(f flow) bool { return f.kind == flowEntries || f.kind == flowDecoded }
 
 // at is the entry of a key.
 func at(f flow, key argument) flow {

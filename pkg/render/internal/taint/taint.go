@@ -51,8 +51,8 @@ type flow struct {
 	tag string
 	// maybeBlank: the text can be empty although the credential is not.
 	maybeBlank bool
-	// refused: the value depends on a credential in a way that has been reported.
-	refused bool
+	// rejected: the value depends on a credential in a way that has been reported.
+	rejected bool
 	// shared: other values, which contain no credential, can be the same map.
 	shared bool
 	typ    reflect.Type
@@ -70,7 +70,7 @@ const (
 	maxFlowPasses = 10
 )
 
-func (f flow) isPlain() bool { return f.kind == flowPlain && !f.refused }
+func (f flow) isPlain() bool { return f.kind == flowPlain && !f.rejected }
 
 // textOf returns the flow of a text that a function makes from values.
 func textOf(values ...flow) flow {
@@ -79,19 +79,19 @@ func textOf(values ...flow) flow {
 		if out.from == "" {
 			out.from = v.from
 		}
-		out.maybeBlank = out.maybeBlank || v.holdsBlank()
-		out.refused = out.refused || v.refused
+		out.maybeBlank = out.maybeBlank || v.containsBlank()
+		out.rejected = out.rejected || v.rejected
 	}
 	return out
 }
 
-// holdsBlank reports whether a text in f can be empty although its credentials are not.
-func (f flow) holdsBlank() bool {
-	if f.maybeBlank || f.elem != nil && f.elem.holdsBlank() {
+// containsBlank reports whether a text in f can be empty although its credentials are not.
+func (f flow) containsBlank() bool {
+	if f.maybeBlank || f.elem != nil && f.elem.containsBlank() {
 		return true
 	}
 	for _, v := range f.fields {
-		if v.holdsBlank() {
+		if v.containsBlank() {
 			return true
 		}
 	}
@@ -168,7 +168,7 @@ func join(a, b flow) flow {
 		return collapsed
 	}
 	out := a
-	out.from, out.maybeBlank, out.refused, out.shared = collapsed.from, a.maybeBlank || b.maybeBlank, collapsed.refused, a.shared || b.shared
+	out.from, out.maybeBlank, out.rejected, out.shared = collapsed.from, a.maybeBlank || b.maybeBlank, collapsed.rejected, a.shared || b.shared
 	if a.tag != b.tag {
 		out.tag = ""
 	}
@@ -291,7 +291,7 @@ func (c *check) list(l *parse.ListNode, dot flow) {
 	for _, n := range l.Nodes {
 		switch n := n.(type) {
 		case *parse.ActionNode:
-			if f := c.pipe(n.Pipe, dot); len(n.Pipe.Decl) == 0 && f.kind != flowPlain && !f.refused {
+			if f := c.pipe(n.Pipe, dot); len(n.Pipe.Decl) == 0 && f.kind != flowPlain && !f.rejected {
 				c.printing[n] = true
 			}
 		case *parse.TemplateNode:
@@ -305,20 +305,20 @@ func (c *check) list(l *parse.ListNode, dot flow) {
 		case *parse.IfNode:
 			c.scoped(func() {
 				c.truth(n.Pipe, c.pipe(n.Pipe, dot))
-				c.ways(&n.BranchNode, dot, dot)
+				c.branches(&n.BranchNode, dot, dot)
 			})
 		case *parse.WithNode:
 			c.scoped(func() {
 				f := c.pipe(n.Pipe, dot)
 				c.truth(n.Pipe, f)
-				c.ways(&n.BranchNode, f, dot)
+				c.branches(&n.BranchNode, f, dot)
 			})
 		}
 	}
 }
 
-// ways follows both branches; neither sees the variables that the other declares.
-func (c *check) ways(n *parse.BranchNode, dot, otherwise flow) {
+// branches follows both branches; neither sees the variables that the other declares.
+func (c *check) branches(n *parse.BranchNode, dot, otherwise flow) {
 	c.scoped(func() { c.list(n.List, dot) })
 	c.scoped(func() { c.list(n.ElseList, otherwise) })
 }
@@ -331,25 +331,25 @@ func (c *check) scoped(follow func()) {
 
 func (c *check) loop(n *parse.RangeNode, dot flow) {
 	f := c.value(n.Pipe, dot)
-	if f.kind == flowText && !f.refused { // a struct cannot be gone over at all
-		f = c.refuse(n, f, "range goes over what its content says")
+	if f.kind == flowText && !f.rejected { // a struct cannot be gone over at all
+		f = c.reject(n, f, "range goes over what its content says")
 	}
 	elem := f.entry()
-	elem.refused = elem.refused || f.refused
+	elem.rejected = elem.rejected || f.rejected
 	switch decl := n.Pipe.Decl; len(decl) {
 	case 1:
 		c.set(n.Pipe, decl[0], elem)
 	case 2:
-		c.set(n.Pipe, decl[0], flow{refused: f.refused})
+		c.set(n.Pipe, decl[0], flow{rejected: f.rejected})
 		c.set(n.Pipe, decl[1], elem)
 	}
-	c.ways(&n.BranchNode, elem, dot)
+	c.branches(&n.BranchNode, elem, dot)
 }
 
 // truth follows a value that decides which branch a template takes.
 func (c *check) truth(n parse.Node, f flow) {
-	if f.maybeBlank && !f.refused {
-		c.refuse(n, f, "whether anything is left of it is asked, which depends on its content")
+	if f.maybeBlank && !f.rejected {
+		c.reject(n, f, "whether anything is left of it is asked, which depends on its content")
 	}
 }
 
@@ -446,7 +446,7 @@ func (c *check) command(cmd *parse.CommandNode, dot flow, piped bool, final flow
 	f := c.operand(cmd.Args[0], dot)
 	for _, a := range args { // of a method: the data has none that take arguments
 		if !a.flow.isPlain() {
-			return c.refuse(cmd, a.flow, "it is an argument of a method")
+			return c.reject(cmd, a.flow, "it is an argument of a method")
 		}
 	}
 	return f
@@ -477,9 +477,9 @@ func (c *check) operand(n parse.Node, dot flow) flow {
 
 func chain(f flow, names []string) flow {
 	for i, name := range names {
-		refused := f.refused
+		refused := f.rejected
 		f = f.member(name, "."+strings.Join(names[:i+1], "."))
-		f.refused = f.refused || refused
+		f.rejected = f.rejected || refused
 	}
 	return f
 }
@@ -487,8 +487,8 @@ func chain(f flow, names []string) flow {
 func (c *check) call(n *parse.IdentifierNode, args []argument) flow {
 	plain := true
 	for _, a := range args {
-		if a.flow.refused {
-			return flow{kind: flowText, from: a.flow.from, refused: true}
+		if a.flow.rejected {
+			return flow{kind: flowText, from: a.flow.from, rejected: true}
 		}
 		plain = plain && a.flow.isPlain()
 	}
@@ -501,13 +501,13 @@ func (c *check) call(n *parse.IdentifierNode, args []argument) flow {
 		}
 	}
 	i := slices.IndexFunc(args, func(a argument) bool { return !a.flow.isPlain() })
-	return c.refuse(n, args[i].flow, n.Ident+" reads it")
+	return c.reject(n, args[i].flow, n.Ident+" reads it")
 }
 
-// refuse reports a problem.
-func (c *check) refuse(n parse.Node, f flow, what string) flow {
+// reject reports a problem.
+func (c *check) reject(n parse.Node, f flow, what string) flow {
 	c.problems = append(c.problems, &invalid.Error{Field: c.field, Line: invalid.LineOf(c.text, int(n.Position())), Err: &Error{From: f.from, What: what}})
-	return flow{kind: flowText, from: f.from, refused: true}
+	return flow{kind: flowText, from: f.from, rejected: true}
 }
 
 // Error says that the output of a template depends on the content of a credential, so that

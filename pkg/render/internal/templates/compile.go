@@ -20,7 +20,7 @@ import (
 )
 
 // Compiler parses the templates of one profile. One rendering at a time executes them.
-type Compiler struct{ gate *limiter }
+type Compiler struct{ limiter *limiter }
 
 // NewCompiler returns a compiler of templates that read a struct of type data. marks is nil
 // unless the templates are for an Inspector.
@@ -85,7 +85,7 @@ func (i *insert) put(text string) {
 // Stage parses the templates of a stage. The result lists the errors in problems; their text
 // depends on the profile alone.
 func (c Compiler) Stage(name string, config *osm.OSPConfig) (Stage, []*invalid.Error) {
-	g := c.gate
+	g := c.limiter
 	stage := Stage{Name: name, gate: g}
 	root := "spec." + name + "Config"
 	var problems []*invalid.Error
@@ -178,7 +178,7 @@ func (g *limiter) compileFile(field string, f osm.File, templates map[string]str
 		in := insert{name: name, tree: literalTree(name, "")}
 		in.text = in.tree.Root.Nodes[0].(*parse.TextNode)
 		// The execution of the named template has recorded its credentials in the shape.
-		in.tree.Root.Nodes = []parse.Node{tmpl.hole(-1), in.text}
+		in.tree.Root.Nodes = []parse.Node{tmpl.omission(-1), in.text}
 		if in.into = tmpl.Lookup(name); in.into == nil {
 			in.into = template.Must(tmpl.AddParseTree(name, in.tree))
 		} else {
@@ -212,7 +212,7 @@ func (g *limiter) parse(name, field, text string) (*program, []*invalid.Error) {
 	problems, printing := taint.Check(tmpl, g.data, text, field)
 	if len(printing) > 0 {
 		for _, t := range p.defined() {
-			p.addHoles(t.Root, printing)
+			p.addOmissions(t.Root, printing)
 		}
 	}
 	if g.marks != nil {

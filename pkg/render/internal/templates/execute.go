@@ -28,7 +28,7 @@ type Execution struct {
 	Meter meter.Meter
 	// Trace follows the rendering for an Inspector, and Trail for Parted; usually both are nil.
 	Trace *Trace
-	Trail *Trail
+	Trail *ExecutionPath
 
 	shape shape
 }
@@ -48,7 +48,7 @@ func (s *Stage) Execute(x *Execution) ([]osm.File, []*invalid.Error) {
 	s.gate.mu.Lock()
 	defer s.gate.mu.Unlock()
 	s.gate.Meter = &x.Meter
-	x.shape.trail = x.Trail
+	x.shape.path = x.Trail
 	x.Trace.enter(s)
 	var problems []*invalid.Error
 	left := MaxStageBytes
@@ -174,7 +174,7 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 	if w.left -= len(p); w.left < 0 {
 		return 0, errTooLong
 	}
-	if err := w.meter.Make(len(p)); err != nil {
+	if err := w.meter.Allocate(len(p)); err != nil {
 		return 0, err
 	}
 	return w.b.Write(p)

@@ -279,13 +279,13 @@ func (r *recorder) Write(p []byte) (int, error) {
 	} else if line, ok := r.trace.marks.texts[first]; ok {
 		at = func(i int) Place { return Place{field, line + i} }
 	}
-	r.note(p, at)
+	r.mark(p, at)
 	r.trace.places[field] = r.places
 	return n, nil
 }
 
-// note records text whose lines are at places.
-func (r *recorder) note(p []byte, at func(int) Place) {
+// mark records text whose lines are at places.
+func (r *recorder) mark(p []byte, at func(int) Place) {
 	i := 0
 	for line := range strings.SplitAfterSeq(string(p), "\n") {
 		if line == "" {

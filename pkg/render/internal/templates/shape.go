@@ -16,10 +16,10 @@ import (
 // written.
 type shape struct {
 	hash maphash.Hash
-	// hole: the next output is omitted.
-	hole bool
-	// trail records the steps to find the first difference of two shapes; otherwise nil.
-	trail *Trail
+	// omitNext: the next output is omitted.
+	omitNext bool
+	// path records the steps to find the first difference of two shapes; otherwise nil.
+	path *ExecutionPath
 }
 
 // shapeSeed makes the hashes of this process unpredictable, so that no template can be written
@@ -31,61 +31,61 @@ const templateMark = 0xfe
 
 // begin is called before a template is executed.
 func (s *shape) begin(p *program, from origin) {
-	s.hole = false
+	s.omitNext = false
 	_ = s.hash.WriteByte(templateMark) // never fails
-	if s.trail != nil {
-		s.trail.begin(p, from)
+	if s.path != nil {
+		s.path.begin(p, from)
 	}
 }
 
 // tick takes a tick that was passed.
 func (s *shape) tick(t *step) {
 	_, _ = s.hash.Write(t.node.Text) // never fails
-	if t.hole {
-		s.hole = true
+	if t.omitsNext {
+		s.omitNext = true
 	}
-	if s.trail != nil {
+	if s.path != nil {
 		pos := t.pos
 		if t.depth < 0 {
 			pos = -1 // the template's: it ends behind what was executed last
 		}
-		s.trail.step(&s.hash, pos, pos)
+		s.path.step(&s.hash, pos, pos)
 	}
 }
 
 // write adds a text of the output to the hash.
 func (s *shape) write(p []byte) {
-	if s.hole {
-		s.hole = false
+	if s.omitNext {
+		s.omitNext = false
 		return
 	}
 	_, _ = s.hash.Write(p) // never fails
-	if s.trail != nil {
-		s.trail.wrote(&s.hash, p)
+	if s.path != nil {
+		s.path.wrote(&s.hash, p)
 	}
 }
 
-// hole returns a tick to put before an action that prints a credential.
-func (p *program) hole(pos parse.Pos) *parse.TextNode {
+// omission returns a tick to put before an action that prints a credential.
+func (p *program) omission(pos parse.Pos) *parse.TextNode {
 	node := p.tick(pos, meter.Steps{}, 0)
-	p.ticks[len(p.ticks)-1].hole = true
+	p.ticks[len(p.ticks)-1].omitsNext = true
 	return node
 }
 
-// addHoles puts a hole before actions, and a tick on each branch of a condition below a list.
-func (p *program) addHoles(list *parse.ListNode, holes map[*parse.ActionNode]bool) {
+// addOmissions puts a hole before actions, and a tick on each branch of a condition below a list.
+func (p *program) addOmissions(list *parse.ListNode, holes map[*parse.ActionNode]bool) {
 	if list == nil {
 		return
 	}
 	nodes := make([]parse.Node, 0, len(list.Nodes))
 	for _, n := range list.Nodes {
 		if a, ok := n.(*parse.ActionNode); ok && holes[a] {
-			nodes = append(nodes, p.hole(a.Pos))
+			nodes = append(nodes, p.omission(a.Pos))
 		}
 		nodes = append(nodes, n)
 		if b := branch(n); b != nil {
 			for _, way := range []*parse.ListNode{b.List, b.ElseList} {
-				if p.addHoles(way, holes); way != nil {
+				if p.addOmissions(way, holes); way != nil {
 					way.Nodes = append([]parse.Node{p.tick(b.Pos, meter.Steps{}, 0)}, way.Nodes...)
 				}
 			}
@@ -94,12 +94,12 @@ func (p *program) addHoles(list *parse.ListNode, holes map[*parse.ActionNode]boo
 	list.Nodes = nodes
 }
 
-// maxTrail is how many steps a trail records. After that, no line is named.
-const maxTrail = 1 << 17
+// maxPathSteps is how many steps a trail records. After that, no line is named.
+const maxPathSteps = 1 << 17
 
-// Trail records the hashes of one rendering, and finds the first step of another at which they
+// ExecutionPath records the hashes of one rendering, and finds the first step of another at which they
 // differ. Execute one rendering, call Again, and execute the other.
-type Trail struct {
+type ExecutionPath struct {
 	sums []uint64
 	// second: this is the second rendering, and at is its next step.
 	second bool
@@ -112,22 +112,22 @@ type Trail struct {
 }
 
 // Again begins the second rendering.
-func (t *Trail) Again() { t.second, t.at = true, 0 }
+func (t *ExecutionPath) Again() { t.second, t.at = true, 0 }
 
 // Parted returns the place at which the second rendering differs, without a cause. The error is
 // about the whole profile if no line is known.
-func (t *Trail) Parted() *invalid.Error {
+func (t *ExecutionPath) Parted() *invalid.Error {
 	if t.parted == nil {
 		return &invalid.Error{Field: "spec"}
 	}
 	return t.parted
 }
 
-func (t *Trail) begin(p *program, from origin) {
+func (t *ExecutionPath) begin(p *program, from origin) {
 	t.from, t.pos, t.positions = from, 0, p.texts()
 }
 
-func (t *Trail) wrote(h *maphash.Hash, p []byte) {
+func (t *ExecutionPath) wrote(h *maphash.Hash, p []byte) {
 	here, behind := t.pos, t.pos
 	if len(p) > 0 {
 		if n := t.positions[&p[0]]; n != nil {
@@ -139,7 +139,7 @@ func (t *Trail) wrote(h *maphash.Hash, p []byte) {
 
 // step records the hash after the part at a position; a part without a position gets the end of
 // the part before it.
-func (t *Trail) step(h *maphash.Hash, here, behind parse.Pos) {
+func (t *ExecutionPath) step(h *maphash.Hash, here, behind parse.Pos) {
 	if here >= 0 {
 		t.pos = behind
 	} else {
@@ -147,7 +147,7 @@ func (t *Trail) step(h *maphash.Hash, here, behind parse.Pos) {
 	}
 	switch {
 	case !t.second:
-		if len(t.sums) < maxTrail {
+		if len(t.sums) < maxPathSteps {
 			t.sums = append(t.sums, h.Sum64())
 		}
 	case t.parted == nil && t.at < len(t.sums) && t.sums[t.at] != h.Sum64():

@@ -58,11 +58,11 @@ func (p *program) defined() []*template.Template {
 // the meter. A function could not know which rendering calls it, and a variable is not visible
 // in every template.
 type step struct {
-	node  *parse.TextNode
-	pos   parse.Pos // of what it counts, in the source
-	steps meter.Steps
-	depth int  // 1 at the beginning of a template, -1 at its end
-	hole  bool // what is written next is or holds a credential
+	node      *parse.TextNode
+	pos       parse.Pos // of what it counts, in the source
+	steps     meter.Steps
+	depth     int  // 1 at the beginning of a template, -1 at its end
+	omitsNext bool // what is written next is or holds a credential
 }
 
 // tickMark cannot begin a text in UTF-8, so that addresses are compared only for ticks.

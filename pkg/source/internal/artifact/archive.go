@@ -40,7 +40,7 @@ func (l Limits) readArchive(ctx context.Context, from io.ReadSeeker, in filter.S
 		return nil, nil, err
 	}
 	slices.SortFunc(a.files, func(x, y filter.File) int { return strings.Compare(x.Path, y.Path) })
-	return a.files, a.refused.Sorted(), nil
+	return a.files, a.rejected.Sorted(), nil
 }
 
 // eachEntry calls a function for every entry, with the parts of its path.
@@ -90,14 +90,14 @@ func explainArchive(err error) error {
 
 // archive has the results of the passes over an archive.
 type archive struct {
-	scope   filter.Scope
-	entered bool             // the path of the scope exists
-	found   map[string]int64 // sizes by path
-	twice   map[string]bool
-	rules   map[string][]byte
-	refused filter.Refusals
-	wanted  map[string]bool
-	files   []filter.File
+	scope    filter.Scope
+	entered  bool             // the path of the scope exists
+	found    map[string]int64 // sizes by path
+	twice    map[string]bool
+	rules    map[string][]byte
+	rejected filter.Refusals
+	wanted   map[string]bool
+	files    []filter.File
 }
 
 // list records an entry in the first pass.
@@ -117,11 +117,11 @@ func (a *archive) list(h *tar.Header, parts []string, r io.Reader) error {
 	path := strings.Join(parts, "/")
 	class, reason := a.classify(parts[depth:], tarMode(h))
 	if class == filter.ClassFile && h.Typeflag != tar.TypeReg {
-		class, reason = filter.ClassRefused, "it is not a regular file but a hard link, a device or similar: only regular files are read"
+		class, reason = filter.ClassRejected, "it is not a regular file but a hard link, a device or similar: only regular files are read"
 	}
 	switch _, twice := a.found[path]; {
-	case class == filter.ClassRefused:
-		a.refused.Add(path, reason)
+	case class == filter.ClassRejected:
+		a.rejected.Add(path, reason)
 	case class == filter.ClassFile && twice:
 		a.twice[path] = true
 	case class == filter.ClassFile:
@@ -140,7 +140,7 @@ func (a *archive) list(h *tar.Header, parts []string, r io.Reader) error {
 // classify applies the rules of Git trees to an entry and to the folders that contain it.
 func (a *archive) classify(parts []string, mode uint32) (filter.Class, string) {
 	if len(parts) > filter.MaxDepth+1 {
-		return filter.ClassRefused, filter.TooDeep
+		return filter.ClassRejected, filter.TooDeep
 	}
 	for _, name := range parts[:len(parts)-1] {
 		if class, reason := filter.Classify(name, filter.ModeFolder); class != filter.ClassFolder {
@@ -166,14 +166,14 @@ func (a *archive) choose(ctx context.Context) error {
 	var files []filter.File
 	for path := range a.found {
 		if a.twice[path] {
-			a.refused.Add(path, "the archive has two entries of this path")
+			a.rejected.Add(path, "the archive has two entries of this path")
 			continue
 		}
 		files = append(files, filter.File{Path: path})
 	}
 	slices.SortFunc(files, func(x, y filter.File) int { return strings.Compare(x.Path, y.Path) })
 	read := func(_ context.Context, f filter.File) ([]byte, error) { return a.rules[f.Path], nil }
-	files, err := a.scope.Keep(ctx, read, files, &a.refused)
+	files, err := a.scope.Select(ctx, read, files, &a.rejected)
 	if err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (a *archive) choose(ctx context.Context) error {
 	var q filter.Quota
 	for _, f := range files {
 		if reason := q.Admit(a.found[f.Path]); reason != "" {
-			a.refused.Add(f.Path, reason)
+			a.rejected.Add(f.Path, reason)
 			continue
 		}
 		a.wanted[f.Path] = true

@@ -125,8 +125,8 @@ func (s Server) check(raw string) (*url.URL, error) {
 
 // wantedDigest is a digest to compare with.
 type wantedDigest struct {
-	hash hash.Hash
-	sum  string
+	hash  hash.Hash
+	value string
 }
 
 // parseDigest supports the algorithms of source-controller's --artifact-digest-algo.
@@ -148,7 +148,7 @@ func parseDigest(text string) (wantedDigest, error) {
 	if raw, err := hex.DecodeString(sum); err != nil || len(raw) != h.Size() || sum != strings.ToLower(sum) {
 		return wantedDigest{}, fault.New(fault.ErrInvalid, "its digest is malformed")
 	}
-	return wantedDigest{hash: h, sum: sum}, nil
+	return wantedDigest{hash: h, value: sum}, nil
 }
 
 // download stores the archive in a file and verifies its digest.
@@ -197,8 +197,8 @@ func (s Server) download(ctx context.Context, from *url.URL, to *os.File, want w
 	if n > s.Limits.Bytes {
 		return s.Limits.tooBig()
 	}
-	if got := hex.EncodeToString(want.hash.Sum(nil)); got != want.sum {
-		return fault.New(fault.ErrUnreachable, "%s sent content with the digest %s instead of %s; it was not read", from.Host, got, want.sum)
+	if got := hex.EncodeToString(want.hash.Sum(nil)); got != want.value {
+		return fault.New(fault.ErrUnreachable, "%s sent content with the digest %s instead of %s; it was not read", from.Host, got, want.value)
 	}
 	_, err = to.Seek(0, io.SeekStart)
 	return err
@@ -226,7 +226,7 @@ func (l Limits) tooBig() error {
 // explainDownload returns why a download failed. It removes the URL that net/http adds,
 // because its query can contain a token.
 func explainDownload(ctx context.Context, from *url.URL, err error) error {
-	if refused, ok := transport.RefusedAddress(err); ok {
+	if refused, ok := transport.RejectedAddress(err); ok {
 		return fault.New(fault.ErrInvalid, "%s: %v; to allow it, set --git-allowed-cidrs", from.Host, refused)
 	}
 	if slow, ok := errors.AsType[*transport.SlowError](context.Cause(ctx)); ok {

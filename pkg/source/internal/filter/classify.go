@@ -39,10 +39,10 @@ func ModeOf(mode fs.FileMode) uint32 {
 type Class int
 
 const (
-	ClassIgnored Class = iota // ignored silently
-	ClassFolder               // can contain profile files
-	ClassFile                 // is a profile file or an ignore file
-	ClassRefused              // must not be read, and is reported to the user
+	ClassIgnored  Class = iota // ignored silently
+	ClassFolder                // can contain profile files
+	ClassFile                  // is a profile file or an ignore file
+	ClassRejected              // must not be read, and is reported to the user
 )
 
 // Classify is the only rule for what is read, at Head and in history. The text is the
@@ -50,24 +50,24 @@ const (
 func Classify(name string, mode uint32) (Class, string) {
 	switch {
 	case name == "." || name == ".." || strings.EqualFold(name, ".git"):
-		return ClassRefused, "odd name: Git allows no such entry"
+		return ClassRejected, "odd name: Git allows no such entry"
 	case strings.HasPrefix(name, ".") && name != IgnoreFile:
 		return ClassIgnored, ""
 	case mode&ModeKind == ModeSymlink:
-		return ClassRefused, "symlink: links are not followed, commit the file itself"
+		return ClassRejected, "symlink: links are not followed, commit the file itself"
 	case mode&ModeKind == ModeGitlink:
-		return ClassRefused, "submodule: submodules are not fetched, commit the files themselves"
+		return ClassRejected, "submodule: submodules are not fetched, commit the files themselves"
 	case mode&ModeKind == ModeFolder:
 		if odd(name) {
-			return ClassRefused, "odd name: folders with control characters, colons or backslashes are not entered"
+			return ClassRejected, "odd name: folders with control characters, colons or backslashes are not entered"
 		}
 		return ClassFolder, ""
 	case !IsProfileFile(name):
 		return ClassIgnored, ""
 	case mode&ModeKind != ModeFile:
-		return ClassRefused, fmt.Sprintf("mode %o is not a mode of Git", mode)
+		return ClassRejected, fmt.Sprintf("mode %o is not a mode of Git", mode)
 	case odd(name):
-		return ClassRefused, "odd name: control characters, colons and backslashes are not read"
+		return ClassRejected, "odd name: control characters, colons and backslashes are not read"
 	}
 	return ClassFile, ""
 }

@@ -16,9 +16,9 @@ type File struct {
 	Dirty bool // directories only: the content differs from that at Head, or Head has no commit
 }
 
-// MoreRefused is the path of the last Refusal in a truncated list. No entry of a
+// MoreRejected is the path of the last Refusal in a truncated list. No entry of a
 // repository can have this name.
-const MoreRefused = "..."
+const MoreRejected = "..."
 
 // Refusal is an entry that was not read.
 type Refusal struct {
@@ -67,7 +67,7 @@ func (r *Refusals) Sorted() []Refusal {
 	list := slices.Clone(r.list)
 	slices.SortFunc(list, func(a, b Refusal) int { return strings.Compare(a.Path, b.Path) })
 	if r.more > 0 {
-		list = append(list, Refusal{Path: MoreRefused, Reason: fmt.Sprintf("and %d more", r.more)})
+		list = append(list, Refusal{Path: MoreRejected, Reason: fmt.Sprintf("and %d more", r.more)})
 	}
 	return list
 }

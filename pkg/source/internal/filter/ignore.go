@@ -46,8 +46,8 @@ func NewRules(s Scope, files map[string][]Pattern) *Rules {
 // empty reports whether the rules ignore nothing.
 func (r *Rules) empty() bool { return len(r.extra) == 0 && len(r.folders) == 0 }
 
-// Check rejects rules that take too long to apply.
-func (r *Rules) Check() error {
+// CheckCost rejects rules that take too long to apply.
+func (r *Rules) CheckCost() error {
 	if r.Cost > MaxIgnoreCost {
 		return fault.New(fault.ErrInvalid, "comparing files with the patterns of %s and of the source takes more than %d comparisons; write fewer patterns, or point the path at the folder of the profiles", IgnoreFile, MaxIgnoreCost)
 	}
@@ -57,7 +57,7 @@ func (r *Rules) Check() error {
 // Ignores reports whether a file, or a folder itself, is ignored.
 func (r *Rules) Ignores(name string) bool {
 	if r.empty() || r.Cost > MaxIgnoreCost {
-		return false // Check reports it
+		return false // CheckCost reports it
 	}
 	return r.folder(folderOf(name)) || r.excludes(name, false)
 }
@@ -77,11 +77,11 @@ func (r *Rules) folder(name string) bool {
 
 // excludes matches the patterns with one name, last pattern first.
 func (r *Rules) excludes(name string, isFolder bool) bool {
-	if verdict, ok := r.ask(r.extra, r.top, name, isFolder); ok {
+	if verdict, ok := r.match(r.extra, r.top, name, isFolder); ok {
 		return verdict
 	}
 	for at := folderOf(name); ; at = folderOf(at) {
-		if verdict, ok := r.ask(r.folders[at], at, name, isFolder); ok {
+		if verdict, ok := r.match(r.folders[at], at, name, isFolder); ok {
 			return verdict
 		}
 		if at == "" || len(at) <= len(r.top) {
@@ -90,7 +90,7 @@ func (r *Rules) excludes(name string, isFolder bool) bool {
 	}
 }
 
-func (r *Rules) ask(patterns []Pattern, at, name string, isFolder bool) (verdict, ok bool) {
+func (r *Rules) match(patterns []Pattern, at, name string, isFolder bool) (verdict, ok bool) {
 	if at != "" {
 		name = name[len(at)+1:]
 	}

@@ -13,9 +13,9 @@ import (
 // A Reader returns the content of a file, which has a path or a blob or both.
 type Reader func(ctx context.Context, f File) ([]byte, error)
 
-// Keep returns the files of a tree that are not ignored, and adds rejected ones to
+// Select returns the files of a tree that are not ignored, and adds rejected ones to
 // refused. It reads the IgnoreFiles among the files, and does not return them.
-func (s Scope) Keep(ctx context.Context, read Reader, files []File, refused *Refusals) ([]File, error) {
+func (s Scope) Select(ctx context.Context, read Reader, files []File, refused *Refusals) ([]File, error) {
 	patterns := map[string][]Pattern{}
 	kept := make([]File, 0, len(files))
 	for _, f := range files {
@@ -43,7 +43,7 @@ func (s Scope) Keep(ctx context.Context, read Reader, files []File, refused *Ref
 		name, err := strconv.Unquote(`"` + f.Path + `"`)
 		return err == nil && !IsIgnoreFile(name) && (r.folder(name) || r.Ignores(name))
 	})
-	return kept, r.Check()
+	return kept, r.CheckCost()
 }
 
 // ReadPatterns reads an IgnoreFile. It returns ErrInvalid if the file is too large.

@@ -22,17 +22,17 @@ type PathChange struct {
 // Comparison finds every path, not only of profiles, at which two trees differ in
 // content, kind or mode. An added or removed folder is reported by its files.
 type Comparison struct {
-	Objects *objectstore.Objects
-	Tops    []string // folders to compare, none inside another; "" for all
-	Entries int      // compared so far
-	Room    int      // maximum of Entries
+	Objects    *objectstore.Objects
+	Tops       []string // folders to compare, none inside another; "" for all
+	Entries    int      // compared so far
+	MaxEntries int      // maximum of Entries
 }
 
 // Trees compares two trees, and returns the differences ordered by path.
 func (c *Comparison) Trees(ctx context.Context, from, to plumbing.Hash) ([]PathChange, error) {
 	var found []PathChange
-	t := treeComparison{objects: c.Objects, entries: c.Entries, room: c.Room}
-	t.full = fault.New(fault.ErrInvalid, "comparing the changes of commits exceeds %d entries", c.Room)
+	t := treeComparison{objects: c.Objects, entries: c.Entries, maxEntries: c.MaxEntries}
+	t.full = fault.New(fault.ErrInvalid, "comparing the changes of commits exceeds %d entries", c.MaxEntries)
 	t.differ = func(path string, from, to objectstore.Entry) error {
 		was, _ := SplitEntry(from)
 		is, _ := SplitEntry(to)
@@ -71,10 +71,10 @@ func (c *Comparison) Trees(ctx context.Context, from, to plumbing.Hash) ([]PathC
 
 // treeComparison compares two trees by name. Equal trees are never opened.
 type treeComparison struct {
-	objects *objectstore.Objects
-	entries int   // compared so far
-	room    int   // maximum of entries
-	full    error // returned if there are more
+	objects    *objectstore.Objects
+	entries    int   // compared so far
+	maxEntries int   // maximum of entries
+	full       error // returned if there are more
 	// differ is called for each path at which entries differ; a missing entry is zero.
 	differ func(path string, from, to objectstore.Entry) error
 	// enter returns the folder to compare for an entry, zero if it is not a folder.
@@ -94,7 +94,7 @@ func (c *treeComparison) folders(ctx context.Context, from, to plumbing.Hash, pr
 		if err != nil {
 			return err
 		}
-		if c.entries += len(entries); c.entries > c.room {
+		if c.entries += len(entries); c.entries > c.maxEntries {
 			return c.full
 		}
 		for _, e := range entries {

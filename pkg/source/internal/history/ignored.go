@@ -123,7 +123,7 @@ func (v *visibleState) step(ctx context.Context, step Entry) ([]Change, error) {
 			}
 		}
 	}
-	return out, v.rules.Check()
+	return out, v.rules.CheckCost()
 }
 
 // compare compares the whole tree: other rules can add or remove any file.

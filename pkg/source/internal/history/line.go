@@ -17,13 +17,13 @@ import (
 // The result is the same without the cache. The zero value is ready, and safe for
 // concurrent use.
 type Lines struct {
-	mu   sync.Mutex // held while a history is read, so that a waiting caller finds it cached
-	kept Recent[*cachedLine]
+	mu    sync.Mutex // held while a history is read, so that a waiting caller finds it cached
+	cache Recent[*cachedLine]
 }
 
 // cachedLine is the history of a path up to a head.
 type cachedLine struct {
-	keptLine
+	cachedWalk
 	visible visible
 }
 
@@ -36,8 +36,8 @@ func weigh(steps []Entry) int {
 	return n
 }
 
-// keptLine has the changes of every profile file and of every IgnoreFile up to a head.
-type keptLine struct {
+// cachedWalk has the changes of every profile file and of every IgnoreFile up to a head.
+type cachedWalk struct {
 	Head  plumbing.Hash
 	Steps []Entry // oldest first
 }
@@ -48,24 +48,24 @@ func (l *Lines) Of(ctx context.Context, o *objectstore.Objects, name string, hea
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := name + "\x00" + in.Path() + "\x00" + in.Ignore
-	line := l.kept.Get(key)
+	line := l.cache.Get(key)
 	if line == nil {
 		line = &cachedLine{}
 	}
 	if line.Head == head {
 		return line.visible.steps, nil
 	}
-	steps, err := walkLine(ctx, o, head, in.Parts, line.keptLine)
+	steps, err := walkLine(ctx, o, head, in.Parts, line.cachedWalk)
 	if err != nil {
 		return nil, err
 	}
-	l.kept.drop(key) // if filtering fails, the state is incomplete
-	line.keptLine = keptLine{Head: head, Steps: steps}
+	l.cache.drop(key) // if filtering fails, the state is incomplete
+	line.cachedWalk = cachedWalk{Head: head, Steps: steps}
 	if err := line.visible.follow(ctx, in, o.Content, steps); err != nil {
 		return nil, err
 	}
-	l.kept.Room = MaxKeptChanges
-	l.kept.Put(key, line, weigh(steps)+line.visible.weight())
+	l.cache.MaxWeight = MaxCachedChanges
+	l.cache.Put(key, line, weigh(steps)+line.visible.weight())
 	return line.visible.steps, nil
 }
 
@@ -73,13 +73,13 @@ func (l *Lines) Of(ctx context.Context, o *objectstore.Objects, name string, hea
 func (l *Lines) Forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.kept = Recent[*cachedLine]{}
+	l.cache = Recent[*cachedLine]{}
 }
 
 // walkLine walks the first parents of head to its root, or to the head of the old history
 // that it descends from, and returns the steps that change a profile file below a path.
 // It reads no blobs.
-func walkLine(ctx context.Context, o *objectstore.Objects, head plumbing.Hash, parts []string, old keptLine) ([]Entry, error) {
+func walkLine(ctx context.Context, o *objectstore.Objects, head plumbing.Hash, parts []string, old cachedWalk) ([]Entry, error) {
 	w := lineWalk{objects: o, parts: parts}
 	at, c, top, err := w.enter(ctx, head)
 	if err != nil {
@@ -151,7 +151,7 @@ func (w *lineWalk) compare(ctx context.Context, id plumbing.Hash, c objectstore.
 // read counts as absent.
 func (w *lineWalk) changed(ctx context.Context, from, to plumbing.Hash) ([]Change, error) {
 	var changes []Change
-	c := treeComparison{objects: w.objects, room: filter.MaxEntries}
+	c := treeComparison{objects: w.objects, maxEntries: filter.MaxEntries}
 	c.full = fault.New(fault.ErrInvalid, "a commit changes folders of more than %d entries; point the path at the folder of the profiles", filter.MaxEntries)
 	c.differ = func(path string, from, to objectstore.Entry) error {
 		fromFile, toFile := profileBlob(from), profileBlob(to)

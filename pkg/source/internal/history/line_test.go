@@ -37,7 +37,7 @@ func BenchmarkLine(b *testing.B) {
 				b.StopTimer()
 				cold := open()
 				b.StartTimer()
-				lineOf(b, cold, head, parts, keptLine{})
+				lineOf(b, cold, head, parts, cachedWalk{})
 			}
 		})
 		b.Run(fmt.Sprintf("%d commits and one more", n), func(b *testing.B) {
@@ -46,7 +46,7 @@ func BenchmarkLine(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			old := keptLine{Head: c.Parents[0], Steps: lineOf(b, o, c.Parents[0], parts, keptLine{})}
+			old := cachedWalk{Head: c.Parents[0], Steps: lineOf(b, o, c.Parents[0], parts, cachedWalk{})}
 			b.ResetTimer()
 			for range b.N {
 				lineOf(b, o, head, parts, old)
@@ -55,7 +55,7 @@ func BenchmarkLine(b *testing.B) {
 	}
 }
 
-func lineOf(b *testing.B, o *objectstore.Objects, head plumbing.Hash, parts []string, old keptLine) []Entry {
+func lineOf(b *testing.B, o *objectstore.Objects, head plumbing.Hash, parts []string, old cachedWalk) []Entry {
 	b.Helper()
 	steps, err := walkLine(context.WithoutCancel(b.Context()), o, head, parts, old)
 	if err != nil {

@@ -3,13 +3,13 @@ package history
 // Recent caches values by name, up to a total weight. The least recently used values are
 // dropped first, the newest never.
 type Recent[T any] struct {
-	Room   int // maximum sum of the weights
-	values map[string]*keptValue[T]
-	weight int
-	clock  uint64
+	MaxWeight int // maximum sum of the weights
+	values    map[string]*cachedValue[T]
+	weight    int
+	clock     uint64
 }
 
-type keptValue[T any] struct {
+type cachedValue[T any] struct {
 	value  T
 	weight int
 	used   uint64
@@ -30,12 +30,12 @@ func (r *Recent[T]) Get(name string) (value T) {
 func (r *Recent[T]) Put(name string, value T, weight int) {
 	r.drop(name)
 	if r.values == nil {
-		r.values = map[string]*keptValue[T]{}
+		r.values = map[string]*cachedValue[T]{}
 	}
 	r.clock++
-	r.values[name] = &keptValue[T]{value, weight, r.clock}
+	r.values[name] = &cachedValue[T]{value, weight, r.clock}
 	r.weight += weight
-	for r.weight > r.Room && len(r.values) > 1 {
+	for r.weight > r.MaxWeight && len(r.values) > 1 {
 		oldest := name
 		for other, k := range r.values {
 			if k.used < r.values[oldest].used {

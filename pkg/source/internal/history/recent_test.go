@@ -9,7 +9,7 @@ import (
 
 // What there is no room for goes, the longest unused first.
 func TestRecent(t *testing.T) {
-	r := Recent[string]{Room: 10}
+	r := Recent[string]{MaxWeight: 10}
 	put := func(name string, weight int) { r.Put(name, "value of "+name, weight) }
 	has := func(want string) {
 		t.Helper()

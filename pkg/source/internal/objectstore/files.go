@@ -23,7 +23,7 @@ func (o *Objects) Files(ctx context.Context, tree plumbing.Hash, in filter.Scope
 	if err := l.Walk(ctx, top.ID, in.Path(), 0); err != nil {
 		return nil, nil, err
 	}
-	if l.Found, err = in.Keep(ctx, o.Content, l.Found, &l.Refused); err != nil {
+	if l.Found, err = in.Select(ctx, o.Content, l.Found, &l.Rejected); err != nil {
 		return nil, nil, err
 	}
 	return l.read(ctx)
@@ -54,10 +54,10 @@ func (o *Objects) folder(ctx context.Context, tree plumbing.Hash, parts []string
 
 // Listing collects the files below a folder.
 type Listing struct {
-	Objects *Objects
-	Entries int // seen so far
-	Found   []filter.File
-	Refused filter.Refusals
+	Objects  *Objects
+	Entries  int // seen so far
+	Found    []filter.File
+	Rejected filter.Refusals
 }
 
 func (l *Listing) Walk(ctx context.Context, tree plumbing.Hash, prefix string, depth int) error {
@@ -71,12 +71,12 @@ func (l *Listing) Walk(ctx context.Context, tree plumbing.Hash, prefix string, d
 	for _, e := range entries {
 		path := filter.JoinPath(prefix, e.Name)
 		switch class, reason := filter.Classify(e.Name, e.Mode); {
-		case class == filter.ClassRefused:
-			l.Refused.Add(path, reason)
+		case class == filter.ClassRejected:
+			l.Rejected.Add(path, reason)
 		case class == filter.ClassFile:
 			l.Found = append(l.Found, filter.File{Path: path, Blob: e.ID.String()})
 		case class == filter.ClassFolder && depth == filter.MaxDepth:
-			l.Refused.Add(path, filter.TooDeep)
+			l.Rejected.Add(path, filter.TooDeep)
 		case class == filter.ClassFolder:
 			if err := l.Walk(ctx, e.ID, path, depth+1); err != nil {
 				return err
@@ -103,7 +103,7 @@ func (l *Listing) read(ctx context.Context) ([]filter.File, []filter.Refusal, er
 			}
 		}
 		if reason := q.Admit(size); reason != "" {
-			l.Refused.Add(f.Path, reason)
+			l.Rejected.Add(f.Path, reason)
 			continue
 		}
 		if !known {
@@ -115,7 +115,7 @@ func (l *Listing) read(ctx context.Context) ([]filter.File, []filter.Refusal, er
 		f.Data = data
 		files = append(files, f)
 	}
-	return files, l.Refused.Sorted(), nil
+	return files, l.Rejected.Sorted(), nil
 }
 
 // Content reads a file from an object database.

@@ -20,17 +20,17 @@ type packOrder struct {
 	renew        bool // the pack replaces all others
 }
 
-// crowded reports whether the mirror has so many packs that it should be fetched again.
+// needsRepack reports whether the mirror has so many packs that it should be fetched again.
 // That needs space for all of them a second time: on a disk without that space, there can
 // be a few times as many packs.
-func (m *Mirror) crowded() bool {
+func (m *Mirror) needsRepack() bool {
 	packs := m.Reader().packs
-	return len(packs) >= MaxPacks && (len(packs) >= maxCrowdedPacks || m.room(packs))
+	return len(packs) >= MaxPacks && (len(packs) >= maxUnmergedPacks || m.hasSpace(packs))
 }
 
-// room reports whether the disk has space for a copy of the packs. It returns true if
+// hasSpace reports whether the disk has space for a copy of the packs. It returns true if
 // that is unknown.
-func (m *Mirror) room(packs []*pack) bool {
+func (m *Mirror) hasSpace(packs []*pack) bool {
 	free, known := freeBytes(m.dir)
 	if !known {
 		return true
@@ -118,7 +118,7 @@ func (m *Mirror) fetchPack(ctx context.Context, fetch Fetch, of packOrder) error
 // install moves a pack into the mirror and opens it.
 func (m *Mirror) install(dir, name string, renew bool) error {
 	known := fileExists(filepath.Join(m.dir, "objects", "pack", name+".pack"))
-	if err := m.place(dir, name); err != nil {
+	if err := m.activatePack(dir, name); err != nil {
 		return err
 	}
 	switch {
@@ -130,8 +130,8 @@ func (m *Mirror) install(dir, name string, renew bool) error {
 	return m.Reader().add(name)
 }
 
-// place renames an index and a pack, which activates the pack.
-func (m *Mirror) place(dir, name string) error {
+// activatePack renames an index and a pack, which activates the pack.
+func (m *Mirror) activatePack(dir, name string) error {
 	base := filepath.Join(m.dir, "objects", "pack", name)
 	if err := os.Rename(filepath.Join(dir, "idx"), base+".idx"); err != nil {
 		return fault.Writing(fault.PhaseIndex, err)

@@ -10,7 +10,7 @@ const (
 	maxDeltaDepth    = 4095      // deltas in one chain; git's own limit: https://git-scm.com/docs/git-pack-objects, --depth
 	maxTreeBytes     = 8 << 20   // 8 MiB: some 200,000 entries in one folder
 	MaxCommitBytes   = 1 << 20   // 1 MiB of message and signatures
-	maxKeptBytes     = 16 << 20  // 16 MiB per mirror: contents of profile files that are cached between snapshots
+	maxCachedBytes   = 16 << 20  // 16 MiB per mirror: contents of profile files that are cached between snapshots
 	objectCacheBytes = 32 << 20  // 32 MiB per mirror: delta bases and trees that neighboring commits share
 
 	// MaxCommits is the number of commits of a whole history, each about 150 bytes in
@@ -23,8 +23,8 @@ const (
 	// MaxPacks is the number of packs at which a mirror is fetched again, as one pack:
 	// every push adds a pack, and each costs a lookup per object and a file descriptor.
 	MaxPacks = 48
-	// maxCrowdedPacks is this number if the disk seems to have no space for it.
-	maxCrowdedPacks = 4 * MaxPacks
+	// maxUnmergedPacks is this number if the disk seems to have no space for it.
+	maxUnmergedPacks = 4 * MaxPacks
 	// reservedBytes is the space that a pack of more than smallPackBytes leaves on the disk:
 	// other repositories, most of them small, are still fetched into a folder of 64 MiB.
 	reservedBytes  = 4 << 20

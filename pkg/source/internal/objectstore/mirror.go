@@ -35,9 +35,9 @@ type Mirror struct {
 	damaged bool // a reader found damage; the next fetch starts with an empty mirror
 
 	// For the current fetch only.
-	loaded bool
-	tips   []plumbing.Hash // the newest last
-	whole  map[plumbing.Hash]bool
+	loaded   bool
+	tips     []plumbing.Hash // the newest last
+	complete map[plumbing.Hash]bool
 }
 
 // NewMirror returns the mirror in a folder, which need not exist.
@@ -99,12 +99,12 @@ func (m *Mirror) Load() error {
 	if m.tips, err = m.readTips(); err != nil {
 		return err
 	}
-	m.whole = map[plumbing.Hash]bool{}
+	m.complete = map[plumbing.Hash]bool{}
 	for _, tip := range m.tips {
 		if !opened.Has(tip) {
 			return fmt.Errorf("%w: %s", fault.ErrMissing, tip)
 		}
-		m.whole[tip] = true
+		m.complete[tip] = true
 	}
 	m.loaded = true
 	m.mu.Lock()
@@ -173,16 +173,16 @@ func (m *Mirror) Discard() error {
 	return m.Reset()
 }
 
-// Hole finds a commit that is missing in the history of another, and returns zero if the
+// FirstMissing finds a commit that is missing in the history of another, and returns zero if the
 // history is complete. The histories of tips are complete and are not walked.
-func (m *Mirror) Hole(ctx context.Context, head plumbing.Hash) (plumbing.Hash, error) {
+func (m *Mirror) FirstMissing(ctx context.Context, head plumbing.Hash) (plumbing.Hash, error) {
 	objects := m.Reader()
 	seen := map[plumbing.Hash]bool{}
 	todo := []plumbing.Hash{head}
 	for len(todo) > 0 {
 		id := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		if m.whole[id] || seen[id] {
+		if m.complete[id] || seen[id] {
 			continue
 		}
 		c, err := objects.Commit(ctx, id)
@@ -198,14 +198,14 @@ func (m *Mirror) Hole(ctx context.Context, head plumbing.Hash) (plumbing.Hash, e
 		}
 		todo = append(todo, c.Parents...)
 	}
-	if len(m.whole)+len(seen) > MaxCommits { // many of them are of histories that were rewritten
-		m.whole = map[plumbing.Hash]bool{}
+	if len(m.complete)+len(seen) > MaxCommits { // many of them are of histories that were rewritten
+		m.complete = map[plumbing.Hash]bool{}
 		for _, tip := range m.tips {
-			m.whole[tip] = true
+			m.complete[tip] = true
 		}
 	}
 	for id := range seen {
-		m.whole[id] = true
+		m.complete[id] = true
 	}
 	return plumbing.ZeroHash, nil
 }
@@ -217,7 +217,7 @@ type Fetch func(ctx context.Context, wants, haves []plumbing.Hash, read func(io.
 // Update fetches a head, and checks that its whole history arrived. branches are the
 // heads of all branches of the server.
 func (m *Mirror) Update(ctx context.Context, head plumbing.Hash, wants, branches []plumbing.Hash, fetch Fetch) error {
-	renew := m.crowded()
+	renew := m.needsRepack()
 	var haves, again []plumbing.Hash
 	var err error
 	if renew {
@@ -232,7 +232,7 @@ func (m *Mirror) Update(ctx context.Context, head plumbing.Hash, wants, branches
 			return err
 		}
 	}
-	hole, err := m.Hole(ctx, head)
+	hole, err := m.FirstMissing(ctx, head)
 	switch {
 	case err != nil:
 		return err
@@ -244,7 +244,7 @@ func (m *Mirror) Update(ctx context.Context, head plumbing.Hash, wants, branches
 	// Heads of other sources remain recorded; otherwise each source would fetch its own
 	// pack now.
 	for _, id := range again {
-		hole, err := m.Hole(ctx, id)
+		hole, err := m.FirstMissing(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -259,7 +259,7 @@ func (m *Mirror) Update(ctx context.Context, head plumbing.Hash, wants, branches
 // advertised returns the heads that the server lists and whose whole history is in the
 // mirror.
 func (m *Mirror) advertised(branches []plumbing.Hash) []plumbing.Hash {
-	known := slices.DeleteFunc(slices.Clone(branches), func(id plumbing.Hash) bool { return !m.whole[id] })
+	known := slices.DeleteFunc(slices.Clone(branches), func(id plumbing.Hash) bool { return !m.complete[id] })
 	return known[:min(len(known), MaxWants)]
 }
 

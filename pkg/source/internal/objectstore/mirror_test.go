@@ -51,13 +51,13 @@ func TestCommitsOfManyHistories(t *testing.T) {
 		var id plumbing.Hash
 		binary.BigEndian.PutUint32(id[:], i)
 		m.current.commits[id] = CommitInfo{}
-		m.whole[id] = true
+		m.complete[id] = true
 	}
 	push("a: 2\n")
 	if n := len(m.current.commits); n > MaxCommits {
 		t.Errorf("%d commits are remembered", n)
 	}
-	if n := len(m.whole); n > MaxCommits {
+	if n := len(m.complete); n > MaxCommits {
 		t.Errorf("%d commits are known to be whole", n)
 	}
 }

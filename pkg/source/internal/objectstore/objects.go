@@ -31,8 +31,8 @@ type Objects struct {
 	cache   *cache.ObjectLRU
 	commits map[plumbing.Hash]CommitInfo
 
-	kept      map[plumbing.Hash][]byte // contents of profile files, most of which the next snapshot also has
-	keptBytes int
+	cached      map[plumbing.Hash][]byte // contents of profile files, most of which the next snapshot also has
+	cachedBytes int
 }
 
 type pack struct {
@@ -170,7 +170,7 @@ func (o *Objects) Blob(ctx context.Context, id plumbing.Hash) ([]byte, error) {
 func (o *Objects) recall(id plumbing.Hash) ([]byte, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	data, ok := o.kept[id]
+	data, ok := o.cached[id]
 	return data, ok
 }
 
@@ -179,11 +179,11 @@ func (o *Objects) recall(id plumbing.Hash) ([]byte, bool) {
 func (o *Objects) keep(id plumbing.Hash, data []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.kept == nil || o.keptBytes+len(data) > maxKeptBytes {
-		o.kept, o.keptBytes = map[plumbing.Hash][]byte{}, 0
+	if o.cached == nil || o.cachedBytes+len(data) > maxCachedBytes {
+		o.cached, o.cachedBytes = map[plumbing.Hash][]byte{}, 0
 	}
-	o.kept[id] = data
-	o.keptBytes += len(data)
+	o.cached[id] = data
+	o.cachedBytes += len(data)
 }
 
 // blobSize returns the size of a blob without reading it.

@@ -79,7 +79,7 @@ func (s *packScan) all() error {
 		}
 	}
 	s.byID = len(s.waiting) > 0
-	if s.sum, err = s.scanner.Checksum(); err != nil {
+	if s.checksum, err = s.scanner.Checksum(); err != nil {
 		return err
 	}
 	return s.scanner.Close()

@@ -33,10 +33,10 @@ type packEntry struct {
 // packEntries are the objects of a pack in its order, and the ids of the bases that
 // deltas name instead of an offset.
 type packEntries struct {
-	list    []packEntry
-	waiting map[plumbing.Hash][]int32
-	byID    bool          // such deltas exist
-	sum     plumbing.Hash // the pack's checksum
+	list     []packEntry
+	waiting  map[plumbing.Hash][]int32
+	byID     bool          // such deltas exist
+	checksum plumbing.Hash // the pack's checksum
 }
 
 // index resolves a pack's deltas, hashes every object and writes the index as git would.
@@ -50,7 +50,7 @@ type packEntries struct {
 // needed 930 MiB and more than twenty times as long as this code, which needs 74 MiB.
 func (p *packEntries) index(ctx context.Context, f *os.File, limits packLimits, index io.Writer) (name string, err error) {
 	defer recovered(&err)
-	if err := checkTrailer(f, p.sum); errors.Is(err, errTrailer) {
+	if err := checkTrailer(f, p.checksum); errors.Is(err, errTrailer) {
 		return "", errPack("it has data after its end")
 	} else if err != nil {
 		return "", fault.Writing(fault.PhaseIndex, err)
@@ -61,7 +61,7 @@ func (p *packEntries) index(ctx context.Context, f *os.File, limits packLimits, 
 	if err := p.writeIndex(index); err != nil {
 		return "", err
 	}
-	return "pack-" + p.sum.String(), nil
+	return "pack-" + p.checksum.String(), nil
 }
 
 // writeIndex writes the index of the resolved objects.
@@ -73,7 +73,7 @@ func (p *packEntries) writeIndex(to io.Writer) error {
 	for _, e := range p.list {
 		w.Add(e.id, uint64(e.offset), e.crc)
 	}
-	if err := w.OnFooter(p.sum); err != nil {
+	if err := w.OnFooter(p.checksum); err != nil {
 		return err
 	}
 	index, err := w.Index()
@@ -102,8 +102,8 @@ func (p *packEntries) attach(base, delta int32) {
 	p.at(delta).base, p.at(delta).sibling, p.at(base).child = base, p.at(base).child, delta
 }
 
-// adopt attaches the deltas that waited for an object whose id is now known.
-func (p *packEntries) adopt(n int32) {
+// attachWaiting attaches the deltas that waited for an object whose id is now known.
+func (p *packEntries) attachWaiting(n int32) {
 	if len(p.waiting) == 0 {
 		return
 	}
@@ -116,13 +116,13 @@ func (p *packEntries) adopt(n int32) {
 
 // packLimits limits the cost of resolving the deltas of a pack, in bytes.
 type packLimits struct {
-	room  int64 // of objects that are held in memory because more deltas are based on them
-	chain int64 // of the deltas in one chain
-	again int64 // of objects that are computed again because they had been dropped
+	deltaMemory int64 // of objects that are held in memory because more deltas are based on them
+	chain       int64 // of the deltas in one chain
+	again       int64 // of objects that are computed again because they had been dropped
 }
 
 func defaultPackLimits() packLimits {
-	return packLimits{room: maxDeltaBytes, chain: maxChainBytes, again: maxInflatedBytes}
+	return packLimits{deltaMemory: maxDeltaBytes, chain: maxChainBytes, again: maxInflatedBytes}
 }
 
 // resolver applies deltas, each tree of them from its root.
@@ -147,7 +147,7 @@ type frame struct {
 func (p *packEntries) resolve(ctx context.Context, f *os.File, limits packLimits) error {
 	for i, e := range p.list {
 		if !e.kind.IsDelta() {
-			p.adopt(int32(i + 1))
+			p.attachWaiting(int32(i + 1))
 		}
 	}
 	r := resolver{packEntries: p, ctx: ctx, scanner: packfile.NewScanner(f), limits: limits}
@@ -202,7 +202,7 @@ func (r *resolver) tree(root int32) error {
 		if e.id, err = ObjectID(e.kind, made); err != nil {
 			return err
 		}
-		r.adopt(delta)
+		r.attachWaiting(delta)
 		if top.next = e.sibling; top.next == 0 { // the last delta on it: a chain needs two objects at a time
 			r.live -= int64(len(top.data))
 			r.stack = r.stack[:len(r.stack)-1]
@@ -218,7 +218,7 @@ func (r *resolver) push(f frame) {
 	r.stack = append(r.stack, f)
 	r.live += int64(len(f.data))
 	for i := range r.stack[:len(r.stack)-1] {
-		if r.live <= r.limits.room {
+		if r.live <= r.limits.deltaMemory {
 			return
 		}
 		r.live -= int64(len(r.stack[i].data))

@@ -51,7 +51,7 @@ func TestIndexIsThatOfGit(t *testing.T) {
 					t.Errorf("%d bases are named by id", len(entries.waiting))
 				}
 				limits := defaultPackLimits()
-				limits.room = room
+				limits.deltaMemory = room
 				var got bytes.Buffer
 				if _, err := entries.index(t.Context(), f, limits, &got); err != nil {
 					t.Fatal(err)
@@ -174,7 +174,7 @@ func TestDeltasThatAreMadeAgain(t *testing.T) {
 	if err := indexOf(t, p.Bytes(), limits); err != nil {
 		t.Errorf("with room for all of it: %v", err)
 	}
-	limits.room = 0
+	limits.deltaMemory = 0
 	wantInvalid(t, indexOf(t, p.Bytes(), limits), "interleaved")
 }
 

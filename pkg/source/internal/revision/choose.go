@@ -93,7 +93,7 @@ func (s Selector) Check() (Wanted, error) {
 		return Wanted{Selector: s, tags: tags}, nil
 	}
 	for kind, name := range map[string]string{"branch": s.Branch, "tag": s.Tag, "reference": s.Name} {
-		if name != "" && !ValidName(s.reference()) {
+		if name != "" && !ValidRefName(s.reference()) {
 			return Wanted{}, fault.New(fault.ErrInvalid, "%s %q is not a name that Git allows", kind, fault.Shorten(name))
 		}
 	}
@@ -123,8 +123,8 @@ func (s Selector) reference() string {
 	return s.Name
 }
 
-// LineName is the key for the cached histories of one mirror.
-func (t Wanted) LineName() string {
+// HistoryName is the key for the cached histories of one mirror.
+func (t Wanted) HistoryName() string {
 	if t.SemVer != "" {
 		return "tags " + t.SemVer // one key for all tags: a release usually continues the previous one
 	}

@@ -18,8 +18,8 @@ const (
 	remotePrefix = "refs/remotes/"
 )
 
-// ValidName reports whether git check-ref-format accepts the full name of a reference.
-func ValidName(name string) bool {
+// ValidRefName reports whether git check-ref-format accepts the full name of a reference.
+func ValidRefName(name string) bool {
 	if !strings.HasPrefix(name, "refs/") || strings.HasSuffix(name, "/") || strings.HasSuffix(name, ".") {
 		return false
 	}
@@ -42,7 +42,7 @@ func ValidName(name string) bool {
 // CheckAdvertised rejects a server with references that Git does not allow.
 func CheckAdvertised(refs *packp.AdvRefs) error {
 	for name := range refs.References {
-		if name != "HEAD" && !ValidName(name) {
+		if name != "HEAD" && !ValidRefName(name) {
 			return fault.New(fault.ErrInvalid, "the server has a reference with the name %q, which Git does not allow", fault.Shorten(name))
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 )
 
-// ValidName and git accept the same names.
+// ValidRefName and git accept the same names.
 func TestValidName(t *testing.T) {
 	for _, name := range []string{
 		"refs/heads/main", "refs/heads/a/b", "refs/heads/ä", "refs/heads/a.b", "refs/heads/@", "refs/heads/a@b", "refs/heads/-x", "refs/pull/1/head",
@@ -20,7 +20,7 @@ func TestValidName(t *testing.T) {
 		"refs/heads/a[b", `refs/heads/a\b`, "refs/heads/a@{b", "refs/heads/a\x7fb", "refs/heads/a\tb", "refs/heads/{}", "refs/heads/a..", "refs/x",
 	} {
 		cmd := exec.CommandContext(t.Context(), "git", "check-ref-format", name)
-		if want, got := cmd.Run() == nil, ValidName(name); got != want {
+		if want, got := cmd.Run() == nil, ValidRefName(name); got != want {
 			t.Errorf("%q is valid: %t, git says %t", name, got, want)
 		}
 	}

@@ -53,7 +53,7 @@ func Parse(text string) (Spec, error) {
 		spec.base = "HEAD"
 	case strings.Contains(spec.base, "@{") || strings.Contains(spec.base, ":") || strings.Contains(spec.base, ".."):
 		return bad("reflogs, paths, searches and ranges are not supported")
-	case !ValidName("refs/heads/" + spec.base):
+	case !ValidRefName("refs/heads/" + spec.base):
 		return bad("Git does not allow that name")
 	}
 	for rest := text[end:]; rest != ""; {
@@ -96,10 +96,10 @@ func (r Spec) names() []string {
 	return []string{"refs/" + r.base, tagPrefix + r.base, BranchPrefix + r.base, remotePrefix + r.base, remotePrefix + r.base + "/HEAD"}
 }
 
-// lookUp finds the commit of the base in references. A full commit id is returned unchanged.
+// find finds the commit of the base in references. A full commit id is returned unchanged.
 // The result is zero if there is none: the base can then be an abbreviated commit id, over
 // which references take precedence as in Git.
-func (r Spec) lookUp(refs map[string]plumbing.Hash) plumbing.Hash {
+func (r Spec) find(refs map[string]plumbing.Hash) plumbing.Hash {
 	if objectstore.IsObjectID(strings.ToLower(r.base)) {
 		return plumbing.NewHash(r.base)
 	}
@@ -151,7 +151,7 @@ func (r Spec) unknown(refs map[string]plumbing.Hash) error {
 
 // Resolve returns the commit of the revision in a repository with these references.
 func (r Spec) Resolve(ctx context.Context, o *objectstore.Objects, refs map[string]plumbing.Hash) (plumbing.Hash, error) {
-	base := r.lookUp(refs)
+	base := r.find(refs)
 	if digits := r.abbreviated(); base.IsZero() && digits != "" {
 		var err error
 		if base, err = o.Expand(ctx, digits); err != nil {

@@ -129,8 +129,8 @@ func refusal(addr netip.Addr) string {
 	return ""
 }
 
-// RefusedAddress finds an addressError in an error of net/http.
-func RefusedAddress(err error) (*addressError, bool) {
+// RejectedAddress finds an addressError in an error of net/http.
+func RejectedAddress(err error) (*addressError, bool) {
 	var refused *addressError
 	return refused, errors.As(err, &refused)
 }

@@ -127,7 +127,7 @@ type token struct {
 }
 
 // get returns a token that remains valid for some minutes, cached or new.
-func (c *Tokens) get(ctx context.Context, app *GitHubApp, s *Session, g *guard) (string, error) {
+func (c *Tokens) get(ctx context.Context, app *GitHubApp, s *Session, g *httpTransport) (string, error) {
 	c.mu.Lock()
 	known, ok := c.good[app.digest]
 	c.mu.Unlock()
@@ -163,14 +163,14 @@ func (c *Tokens) Forget(auth Auth) {
 
 // newToken requests a token with the same dialer, proxy and CA as for the repository, but
 // without the client certificate.
-func (a *GitHubApp) newToken(ctx context.Context, s *Session, g *guard) (token, error) {
+func (a *GitHubApp) newToken(ctx context.Context, s *Session, g *httpTransport) (token, error) {
 	if a.api.Scheme != "https" && !g.insecure {
 		return token{}, fault.New(fault.ErrInvalid, "plain http is not allowed: githubAppBaseURL must be https")
 	}
 	ctx, end := beginPhase(ctx, phaseToken, s.endpoint.Timeout)
 	defer end()
 	// Request only the app's permission to read.
-	made, err := a.request(ctx, &Transport{dialer: g.dialer, http: g.elsewhere}, tokenScope{Permissions: map[string]string{"contents": "read"}})
+	made, err := a.request(ctx, &Transport{dialer: g.dialer, http: g.otherHosts}, tokenScope{Permissions: map[string]string{"contents": "read"}})
 	if status, ok := errors.AsType[*tokenStatusError](err); ok && status.status == http.StatusUnprocessableEntity {
 		err = fault.New(fault.ErrAuthentication, "%s; grant the app the repository permission Contents: read", status.text())
 	}
@@ -195,7 +195,7 @@ func (a *GitHubApp) StatusToken(ctx context.Context, over *Transport, repository
 	if err == nil {
 		return made.text, nil
 	}
-	s := &Session{endpoint: Endpoint{Timeout: over.dialer.direct.Timeout}, answer: &answer{}, wanted: &atomic.Bool{}}
+	s := &Session{endpoint: Endpoint{Timeout: over.dialer.direct.Timeout}, lastResponse: &answer{}, wanted: &atomic.Bool{}}
 	return "", s.explain(ctx, phaseToken, err)
 }
 

@@ -13,22 +13,22 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
-// guard is the http.RoundTripper of go-git: it rejects redirects to plain http, limits
+// httpTransport is the http.RoundTripper of go-git: it rejects redirects to plain http, limits
 // the size of every body, and does not return the bodies of errors, so that they appear
 // nowhere.
-type guard struct {
-	home      string          // scheme, host and port of the repository
-	transport *http.Transport // to the repository's own host
-	elsewhere *http.Transport // for redirects to other hosts: it shows no client certificate
-	dialer    *dialer
-	insecure  bool
-	maxPack   int64
-	answer    *answer
-	wanted    *atomic.Bool // the server requested a client certificate, and none is configured
+type httpTransport struct {
+	home         string          // scheme, host and port of the repository
+	transport    *http.Transport // to the repository's own host
+	otherHosts   *http.Transport // for redirects to other hosts: it shows no client certificate
+	dialer       *dialer
+	insecure     bool
+	maxPack      int64
+	lastResponse *answer
+	wanted       *atomic.Bool // the server requested a client certificate, and none is configured
 }
 
 // RoundTrip implements http.RoundTripper.
-func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
+func (g *httpTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != "https" && !g.insecure {
 		return nil, fault.New(fault.ErrInvalid, "the server redirects to plain http, which is not followed")
 	}
@@ -37,22 +37,22 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	g.answer.reset()
+	g.lastResponse.reset()
 	transport := g.transport
 	if originOf(req.URL) != g.home {
-		transport = g.elsewhere
+		transport = g.otherHosts
 	}
 	res, err := transport.RoundTrip(req)
 	if err != nil {
 		return nil, err
 	}
-	g.answer.head(res)
+	g.lastResponse.head(res)
 	if res.StatusCode < 200 || res.StatusCode >= 300 {
 		res.Body.Close()
 		res.Body = http.NoBody
 		return res, nil
 	}
-	body := &boundedBody{ReadCloser: res.Body, answer: g.answer, left: MaxRefsBytes, what: "list of references"}
+	body := &boundedBody{ReadCloser: res.Body, lastResponse: g.lastResponse, left: MaxRefsBytes, what: "list of references"}
 	if !strings.HasSuffix(req.URL.Path, "/info/refs") {
 		body.left, body.what = g.maxPack, "pack"
 	}
@@ -62,9 +62,9 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // close closes the idle connections.
-func (g *guard) close() {
+func (g *httpTransport) close() {
 	g.transport.CloseIdleConnections()
-	g.elsewhere.CloseIdleConnections()
+	g.otherHosts.CloseIdleConnections()
 }
 
 // originOf returns the origin that credentials belong to: RFC 6454, section 4.
@@ -113,7 +113,7 @@ func (a *answer) head(res *http.Response) {
 	a.last.status, a.last.redirect = res.StatusCode, redirectOf(res)
 }
 
-func (a *answer) note(data []byte, err error) {
+func (a *answer) record(data []byte, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !errors.Is(err, io.EOF) {
@@ -142,20 +142,20 @@ func redirectOf(res *http.Response) string {
 // boundedBody is a body of limited size.
 type boundedBody struct {
 	io.ReadCloser
-	answer *answer
-	what   string
-	limit  int64
-	left   int64
+	lastResponse *answer
+	what         string
+	limit        int64
+	left         int64
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
 	if b.left <= 0 {
 		err := fault.New(fault.ErrInvalid, "the server's %s has more than %d bytes", b.what, b.limit)
-		b.answer.note(nil, err)
+		b.lastResponse.record(nil, err)
 		return 0, err
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
-	b.answer.note(p[:n], err)
+	b.lastResponse.record(p[:n], err)
 	return n, err
 }

@@ -217,7 +217,7 @@ func (p *Proxy) dialSOCKS(ctx context.Context, direct *net.Dialer, address strin
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	if _, refused := RefusedAddress(err); refused || !errors.As(err, &op) || !strings.HasPrefix(op.Op, "socks") {
+	if _, refused := RejectedAddress(err); refused || !errors.As(err, &op) || !strings.HasPrefix(op.Op, "socks") {
 		return nil, err
 	}
 	var dial *net.OpError

@@ -31,11 +31,11 @@ import (
 // Session is one connection to a server: it lists the references, then possibly fetches a
 // pack.
 type Session struct {
-	endpoint Endpoint
-	git      uploadPack
-	answer   *answer
-	wanted   *atomic.Bool // the server requested a client certificate, and none is configured
-	Close    func()
+	endpoint     Endpoint
+	git          uploadPack
+	lastResponse *answer
+	wanted       *atomic.Bool // the server requested a client certificate, and none is configured
+	Close        func()
 }
 
 // uploadPack is git-upload-pack, over http by go-git, or over ssh.
@@ -71,13 +71,13 @@ func (e Endpoint) Connect(ctx context.Context) (*Session, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Session{endpoint: e, git: s, answer: s.answer, wanted: &atomic.Bool{}, Close: s.close}, nil
+		return &Session{endpoint: e, git: s, lastResponse: s.lastResponse, wanted: &atomic.Bool{}, Close: s.close}, nil
 	}
-	g, err := e.newGuard(d)
+	g, err := e.newHTTPTransport(d)
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{endpoint: e, answer: g.answer, wanted: g.wanted, Close: g.close}
+	s := &Session{endpoint: e, lastResponse: g.lastResponse, wanted: g.wanted, Close: g.close}
 	auth, err := e.httpAuth(ctx, s, g)
 	if err != nil {
 		g.close()
@@ -94,9 +94,9 @@ func (e Endpoint) Connect(ctx context.Context) (*Session, error) {
 	return s, nil
 }
 
-// newGuard prepares requests to a server over http.
-func (e Endpoint) newGuard(d *dialer) (*guard, error) {
-	g := &guard{home: originOf(e.Location.url), dialer: d, insecure: e.AllowInsecure, maxPack: e.MaxPackBytes, answer: &answer{}, wanted: &atomic.Bool{}}
+// newHTTPTransport prepares requests to a server over http.
+func (e Endpoint) newHTTPTransport(d *dialer) (*httpTransport, error) {
+	g := &httpTransport{home: originOf(e.Location.url), dialer: d, insecure: e.AllowInsecure, maxPack: e.MaxPackBytes, lastResponse: &answer{}, wanted: &atomic.Bool{}}
 	trust := &tls.Config{MinVersion: tls.VersionTLS12}
 	if e.CA != nil {
 		trust.RootCAs = x509.NewCertPool()
@@ -104,7 +104,7 @@ func (e Endpoint) newGuard(d *dialer) (*guard, error) {
 			return nil, fault.New(fault.ErrInvalid, "the CA (ca.crt) has no certificate in PEM")
 		}
 	}
-	g.elsewhere = &http.Transport{
+	g.otherHosts = &http.Transport{
 		// No proxy of the environment: the address checks would then check the proxy.
 		Proxy:                  e.Proxy.plainHTTP,
 		DialContext:            d.DialContext,
@@ -112,7 +112,7 @@ func (e Endpoint) newGuard(d *dialer) (*guard, error) {
 		DisableCompression:     true, // packs are compressed already, and compression bombs are not unpacked
 		MaxResponseHeaderBytes: MaxHeaderBytes,
 	}
-	g.transport = g.elsewhere.Clone()
+	g.transport = g.otherHosts.Clone()
 	g.transport.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		if e.Certificate == nil {
 			g.wanted.Store(true)
@@ -125,7 +125,7 @@ func (e Endpoint) newGuard(d *dialer) (*guard, error) {
 
 // httpAuth returns the credentials that go-git adds to every request to the repository's
 // host.
-func (e Endpoint) httpAuth(ctx context.Context, s *Session, g *guard) (transport.AuthMethod, error) {
+func (e Endpoint) httpAuth(ctx context.Context, s *Session, g *httpTransport) (transport.AuthMethod, error) {
 	switch auth := e.Auth.(type) {
 	case *BasicAuth:
 		return &githttp.BasicAuth{Username: auth.Username, Password: auth.Password}, nil
@@ -204,7 +204,7 @@ func (s *Session) explain(ctx context.Context, phase string, err error) error {
 	if errors.As(err, &unexpected) {
 		err = unexpected.Err
 	}
-	last := s.answer.seen()
+	last := s.lastResponse.seen()
 	err = errors.Join(last.broken, err)
 
 	// A dialer compares the clock with the context's deadline itself, so its error can
@@ -219,7 +219,7 @@ func (s *Session) explain(ctx context.Context, phase string, err error) error {
 	}
 	var ours *fault.Error
 	var disk *fs.PathError
-	refused, isRefused := RefusedAddress(err)
+	refused, isRefused := RejectedAddress(err)
 	switch {
 	case slow != nil:
 		return fault.New(fault.ErrUnreachable, "%v; raise the timeout if the repository is large", slow)
@@ -242,7 +242,7 @@ func (s *Session) explain(ctx context.Context, phase string, err error) error {
 	if cause := networkError(err); cause != "" {
 		return fault.New(fault.ErrUnreachable, "phase %s: %s", currentPhase(ctx, phase), cause)
 	}
-	return s.explainAnswer(phase, last.begin, err)
+	return s.explainResponse(phase, last.begin, err)
 }
 
 // explainCertificate returns the error for a server that requires a client certificate.
@@ -260,8 +260,8 @@ func (s *Session) explainCertificate(err error) error {
 	return nil
 }
 
-// explainAnswer returns the error for a response that arrived but is not as expected.
-func (s *Session) explainAnswer(phase string, begin []byte, err error) error {
+// explainResponse returns the error for a response that arrived but is not as expected.
+func (s *Session) explainResponse(phase string, begin []byte, err error) error {
 	switch {
 	case errors.Is(err, transport.ErrEmptyRemoteRepository):
 		return fault.New(fault.ErrNotFound, "the repository is empty; push a first commit")

@@ -22,12 +22,12 @@ import (
 // because it reads ~/.ssh/config, ssh-agent and the known hosts of the current user. It
 // dials as http does, and its responses have the same limits.
 type shell struct {
-	address *sshAddress
-	key     *SSHKey
-	hosts   *hostKeys
-	dialer  *dialer
-	answer  *answer
-	maxPack int64
+	address      *sshAddress
+	key          *SSHKey
+	hosts        *hostKeys
+	dialer       *dialer
+	lastResponse *answer
+	maxPack      int64
 
 	conn   net.Conn
 	client *ssh.Client
@@ -48,7 +48,7 @@ func newShell(e Endpoint, d *dialer) (*shell, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &shell{address: e.Location.ssh, key: key, hosts: hosts, dialer: d, answer: &answer{}, maxPack: e.MaxPackBytes}, nil
+	return &shell{address: e.Location.ssh, key: key, hosts: hosts, dialer: d, lastResponse: &answer{}, maxPack: e.MaxPackBytes}, nil
 }
 
 // AdvertisedReferencesContext connects, starts the program and reads its references.
@@ -63,7 +63,7 @@ func (s *shell) AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs
 	}
 	enterPhase(ctx, phaseRefs)
 	refs := packp.NewAdvRefs()
-	err := refs.Decode(&boundedBody{ReadCloser: io.NopCloser(s.stdout), answer: s.answer, left: MaxRefsBytes, limit: MaxRefsBytes, what: "list of references"})
+	err := refs.Decode(&boundedBody{ReadCloser: io.NopCloser(s.stdout), lastResponse: s.lastResponse, left: MaxRefsBytes, limit: MaxRefsBytes, what: "list of references"})
 	switch {
 	case errors.Is(err, packp.ErrEmptyAdvRefs) || err == nil && refs.IsEmpty():
 		return nil, transport.ErrEmptyRemoteRepository
@@ -120,7 +120,7 @@ func (s *shell) explainHandshake(err error) error {
 func (s *shell) start() error {
 	remote, err := s.client.NewSession()
 	if err != nil {
-		return s.refusedCommand(err)
+		return s.commandError(err)
 	}
 	s.remote = remote
 	if s.stdin, err = remote.StdinPipe(); err != nil {
@@ -132,12 +132,12 @@ func (s *shell) start() error {
 	remote.Stderr = &s.stderr
 	// The path has no single quote: parseSSH rejects it.
 	if err := remote.Start("git-upload-pack '" + s.address.path + "'"); err != nil {
-		return s.refusedCommand(err)
+		return s.commandError(err)
 	}
 	return nil
 }
 
-func (s *shell) refusedCommand(err error) error {
+func (s *shell) commandError(err error) error {
 	if networkError(err) != "" {
 		return err
 	}
@@ -182,13 +182,13 @@ func (s *shell) UploadPack(ctx context.Context, req *packp.UploadPackRequest) (*
 	enterPhase(ctx, fault.PhasePack)
 	stop := s.closeWith(ctx)
 	s.packed = true
-	s.answer.reset()
-	err := s.ask(req)
+	s.lastResponse.reset()
+	err := s.request(req)
 	if err != nil {
 		stop()
 		return nil, err
 	}
-	body := &boundedBody{ReadCloser: closer{s.stdout, stop}, answer: s.answer, left: s.maxPack, limit: s.maxPack, what: "pack"}
+	body := &boundedBody{ReadCloser: closer{s.stdout, stop}, lastResponse: s.lastResponse, left: s.maxPack, limit: s.maxPack, what: "pack"}
 	res := packp.NewUploadPackResponse(req)
 	if err := res.Decode(body); err != nil {
 		stop()
@@ -197,7 +197,7 @@ func (s *shell) UploadPack(ctx context.Context, req *packp.UploadPackRequest) (*
 	return res, nil
 }
 
-func (s *shell) ask(req *packp.UploadPackRequest) error {
+func (s *shell) request(req *packp.UploadPackRequest) error {
 	if err := req.Validate(); err != nil {
 		return err
 	}
@@ -251,15 +251,15 @@ func (c closer) Close() error { c.stop(); return nil }
 // firstBytes stores the beginning of what is written to it, and discards the rest.
 type firstBytes struct {
 	mu   sync.Mutex
-	kept []byte
+	text []byte
 }
 
 // Write implements io.Writer.
 func (f *firstBytes) Write(p []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if room := beginBytes - len(f.kept); room > 0 {
-		f.kept = append(f.kept, p[:min(len(p), room)]...)
+	if room := beginBytes - len(f.text); room > 0 {
+		f.text = append(f.text, p[:min(len(p), room)]...)
 	}
 	return len(p), nil
 }
@@ -267,5 +267,5 @@ func (f *firstBytes) Write(p []byte) (int, error) {
 func (f *firstBytes) bytes() []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return bytes.Clone(f.kept)
+	return bytes.Clone(f.text)
 }

@@ -25,9 +25,9 @@ type aside struct {
 // beside records changes of guarded paths by the commits that a merge brought, if the
 // merge itself has these paths unchanged from its first parent. It does not check whether
 // one commit reverts another: that depends on who did it.
-func (w *past) beside(ctx context.Context, i int, changed []string) error {
-	w.reached[w.line[i]] = true
-	merge, err := w.Objects.Commit(ctx, w.line[i])
+func (w *walkedHistory) beside(ctx context.Context, i int, changed []string) error {
+	w.visited[w.commits[i]] = true
+	merge, err := w.Objects.Commit(ctx, w.commits[i])
 	if err != nil || len(merge.Parents) < 2 {
 		return err
 	}
@@ -63,7 +63,7 @@ func (w *past) beside(ctx context.Context, i int, changed []string) error {
 			}
 		}
 		for at, path := range paths {
-			if !w.guards(path) || slices.Contains(changed, path) {
+			if !w.isProtected(path) || slices.Contains(changed, path) {
 				continue
 			}
 			lost := slices.Contains(moved, path)
@@ -72,7 +72,7 @@ func (w *past) beside(ctx context.Context, i int, changed []string) error {
 					return err
 				}
 			}
-			w.asides[path] = append(w.asides[path], aside{w.line[i], id, lost})
+			w.asides[path] = append(w.asides[path], aside{w.commits[i], id, lost})
 			w.changes++
 		}
 	}
@@ -81,7 +81,7 @@ func (w *past) beside(ctx context.Context, i int, changed []string) error {
 
 // loses reports whether a merge lacks the change of a path by a commit outside the
 // first-parent history.
-func (w *past) loses(ctx context.Context, i int, tree, id plumbing.Hash, p history.PathChange) (bool, error) {
+func (w *walkedHistory) loses(ctx context.Context, i int, tree, id plumbing.Hash, p history.PathChange) (bool, error) {
 	here, err := w.Objects.Find(ctx, tree, strings.Split(p.Path, "/"))
 	if err != nil {
 		return false, err
@@ -95,7 +95,7 @@ func (w *past) loses(ctx context.Context, i int, tree, id plumbing.Hash, p histo
 
 // brought lists the commits in the history of a merge's other parents that are not in the
 // first-parent history before it, parents before children.
-func (w *past) brought(ctx context.Context, from []plumbing.Hash) ([]plumbing.Hash, error) {
+func (w *walkedHistory) brought(ctx context.Context, from []plumbing.Hash) ([]plumbing.Hash, error) {
 	type visit struct {
 		id      plumbing.Hash
 		parents []plumbing.Hash // still to visit
@@ -103,13 +103,13 @@ func (w *past) brought(ctx context.Context, from []plumbing.Hash) ([]plumbing.Ha
 	var open []visit
 	var out []plumbing.Hash
 	enter := func(id plumbing.Hash) error {
-		if w.reached[id] {
+		if w.visited[id] {
 			return nil
 		}
-		w.reached[id] = true
+		w.visited[id] = true
 		c, err := w.Objects.Commit(ctx, id)
 		open = append(open, visit{id, c.Parents})
-		return errors.Join(err, objectstore.CheckCommits(w.reached))
+		return errors.Join(err, objectstore.CheckCommits(w.visited))
 	}
 	for _, id := range from {
 		if err := enter(id); err != nil {
@@ -171,5 +171,5 @@ func (v *verification) may(ctx context.Context, id plumbing.Hash, path string) (
 	if errors.As(err, &bad) {
 		return false, nil
 	}
-	return err == nil && !slices.ContainsFunc(v.Paths, func(p PathDemand) bool { return p.Matches(path) && !good.By(p.Principals) }), err
+	return err == nil && !slices.ContainsFunc(v.Paths, func(p PathPolicy) bool { return p.Matches(path) && !good.By(p.Principals) }), err
 }

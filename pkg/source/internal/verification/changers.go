@@ -44,7 +44,7 @@ func (v *verification) withMoved(ctx context.Context, found []history.PathChange
 
 // compare returns the differences between two trees at relevant paths.
 func (v *verification) compare(ctx context.Context, from, to plumbing.Hash) ([]history.PathChange, error) {
-	c := history.Comparison{Objects: v.Objects, Tops: v.tops(), Entries: v.spent, Room: history.MaxLineEntries}
+	c := history.Comparison{Objects: v.Objects, Tops: v.tops(), Entries: v.spent, MaxEntries: history.MaxLineEntries}
 	found, err := c.Trees(ctx, from, to)
 	v.spent = c.Entries
 	return found, err
@@ -114,16 +114,16 @@ func (v *verification) visible(ctx context.Context, tree plumbing.Hash) (map[str
 	if v.spent += l.Entries; v.spent > history.MaxLineEntries {
 		return nil, fault.New(fault.ErrInvalid, "evaluating %s exceeds %d entries", filter.IgnoreFile, history.MaxLineEntries)
 	}
-	kept, err := in.Keep(ctx, v.Objects.Content, l.Found, &l.Refused)
+	kept, err := in.Select(ctx, v.Objects.Content, l.Found, &l.Rejected)
 	for _, f := range kept {
 		out[f.Path] = true
 	}
 	return out, err
 }
 
-// guards reports whether a path is guarded by a demand.
-func (v *verification) guards(path string) bool {
-	return slices.ContainsFunc(v.Paths, func(p PathDemand) bool { return p.Matches(path) })
+// isProtected reports whether a path is guarded by a demand.
+func (v *verification) isProtected(path string) bool {
+	return slices.ContainsFunc(v.Paths, func(p PathPolicy) bool { return p.Matches(path) })
 }
 
 // present checks who last changed each path, for a snapshot without an earlier accepted
@@ -199,7 +199,7 @@ func (v *verification) changers(ctx context.Context) ([]changer, error) {
 		weight += len(list)
 	}
 	out = append(out, changer{asides: asides})
-	v.Cache.changers.Room = history.MaxKeptChanges
+	v.Cache.changers.MaxWeight = history.MaxCachedChanges
 	v.Cache.changers.Put(name, out, weight)
 	return out, nil
 }
@@ -211,7 +211,7 @@ func (v *verification) lastChanges(ctx context.Context) (last map[string]plumbin
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	w := past{verification: v, line: line, index: make(map[plumbing.Hash]int, len(line)), forks: map[plumbing.Hash]int{}, states: map[string][]state{}, reached: map[plumbing.Hash]bool{}, asides: map[string][]aside{}}
+	w := walkedHistory{verification: v, commits: line, index: make(map[plumbing.Hash]int, len(line)), forks: map[plumbing.Hash]int{}, states: map[string][]state{}, visited: map[plumbing.Hash]bool{}, asides: map[string][]aside{}}
 	for i, id := range line {
 		w.index[id] = i
 	}
@@ -222,7 +222,7 @@ func (v *verification) lastChanges(ctx context.Context) (last map[string]plumbin
 			return nil, nil, nil, err
 		}
 		for _, path := range changed {
-			if v.guards(path) {
+			if v.isProtected(path) {
 				last[path] = id
 				delete(w.asides, path)
 			}
@@ -237,14 +237,14 @@ func (v *verification) lastChanges(ctx context.Context) (last map[string]plumbin
 	return last, w.asides, line, nil
 }
 
-// past is the part of a history that was walked.
-type past struct {
+// walkedHistory is the part of a history that was walked.
+type walkedHistory struct {
 	*verification
-	line    []plumbing.Hash // oldest first
+	commits []plumbing.Hash // oldest first
 	index   map[plumbing.Hash]int
 	forks   map[plumbing.Hash]int  // for commits outside the history: the place at which they left it, -1 for none
 	states  map[string][]state     // of relevant paths, in the order of the history
-	reached map[plumbing.Hash]bool // the history so far
+	visited map[plumbing.Hash]bool // the history so far
 	asides  map[string][]aside     // since a path was last changed in the first-parent history
 	changes int
 }
@@ -256,14 +256,14 @@ type state struct {
 }
 
 // step lists the changes of the commit at a place in the history.
-func (w *past) step(ctx context.Context, i int) ([]string, error) {
-	c, err := w.Objects.Commit(ctx, w.line[i])
+func (w *walkedHistory) step(ctx context.Context, i int) ([]string, error) {
+	c, err := w.Objects.Commit(ctx, w.commits[i])
 	if err != nil {
 		return nil, err
 	}
 	var before plumbing.Hash
 	if i > 0 {
-		parent, err := w.Objects.Commit(ctx, w.line[i-1])
+		parent, err := w.Objects.Commit(ctx, w.commits[i-1])
 		if err != nil {
 			return nil, err
 		}
@@ -282,7 +282,7 @@ func (w *past) step(ctx context.Context, i int) ([]string, error) {
 		return nil, err
 	}
 	for _, p := range found {
-		if w.guards(p.Path) || w.hasRules(p.Path) {
+		if w.isProtected(p.Path) || w.hasRules(p.Path) {
 			w.states[p.Path] = append(w.states[p.Path], state{i, p.Is})
 			w.changes++
 		}
@@ -298,14 +298,14 @@ func (w *past) step(ctx context.Context, i int) ([]string, error) {
 //
 // Content that the first-parent history has had since then came from there to the other
 // parent, and is old.
-func (w *past) drops(ctx context.Context, i int, tree, other plumbing.Hash) ([]string, error) {
+func (w *walkedHistory) drops(ctx context.Context, i int, tree, other plumbing.Hash) ([]string, error) {
 	fork, err := w.fork(ctx, other)
 	if err != nil {
 		return nil, err
 	}
 	var before plumbing.Hash
 	if fork >= 0 {
-		c, err := w.Objects.Commit(ctx, w.line[fork])
+		c, err := w.Objects.Commit(ctx, w.commits[fork])
 		if err != nil {
 			return nil, err
 		}
@@ -322,7 +322,7 @@ func (w *past) drops(ctx context.Context, i int, tree, other plumbing.Hash) ([]s
 	var out []string
 	for _, p := range found {
 		rules := w.hasRules(p.Path)
-		if !rules && !w.guards(p.Path) || w.had(p, fork, i) {
+		if !rules && !w.isProtected(p.Path) || w.had(p, fork, i) {
 			continue
 		}
 		here, err := w.Objects.Find(ctx, tree, strings.Split(p.Path, "/"))
@@ -346,13 +346,13 @@ func (w *past) drops(ctx context.Context, i int, tree, other plumbing.Hash) ([]s
 
 // had reports whether a path had the content of a side branch in the first-parent
 // history, between the place at which the branch left it and the merge.
-func (w *past) had(p history.PathChange, fork, merge int) bool {
+func (w *walkedHistory) had(p history.PathChange, fork, merge int) bool {
 	return slices.ContainsFunc(w.states[p.Path], func(s state) bool { return fork < s.from && s.from < merge && s.is == p.Is })
 }
 
 // fork returns the place at which the first parents of a commit leave the first-parent
 // history.
-func (w *past) fork(ctx context.Context, id plumbing.Hash) (int, error) {
+func (w *walkedHistory) fork(ctx context.Context, id plumbing.Hash) (int, error) {
 	var side []plumbing.Hash
 	at := -1
 	for {

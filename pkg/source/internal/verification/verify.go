@@ -49,15 +49,15 @@ type Policy struct {
 	Range bool
 	// Paths says who can change which paths. If several globs match a path, all of them
 	// must allow the change.
-	Paths []PathDemand
+	Paths []PathPolicy
 	// Since is the last commit that was accepted; "" before the first.
 	Since history.Commit
 	// Now is the present.
 	Now time.Time
 }
 
-// PathDemand allows some principals to change the paths that match a glob.
-type PathDemand struct {
+// PathPolicy allows some principals to change the paths that match a glob.
+type PathPolicy struct {
 	// Glob is relative to the root of the repository, with slashes. ** matches any number
 	// of folders, * and ? match within a name; [a-z] and {a,b} are supported.
 	Glob       string
@@ -65,7 +65,7 @@ type PathDemand struct {
 }
 
 // Check rejects a glob that can never match.
-func (p PathDemand) Check() error {
+func (p PathPolicy) Check() error {
 	switch {
 	case !doublestar.ValidatePattern(p.Glob):
 		return fault.New(fault.ErrInvalid, "glob %q is malformed", fault.Shorten(p.Glob))
@@ -78,7 +78,7 @@ func (p PathDemand) Check() error {
 }
 
 // Matches reports whether a path matches the glob.
-func (p PathDemand) Matches(path string) bool {
+func (p PathPolicy) Matches(path string) bool {
 	return doublestar.MatchUnvalidated(p.Glob, path)
 }
 
@@ -181,11 +181,11 @@ func (v *verification) fault(err error, what, remedy string) error {
 	case signature.OfUnknownKey, signature.OfExpiredKey:
 		remedy += "; or add the key to the Secret if you trust it"
 	}
-	v.note(bad.Reason, what+": "+bad.Message+remedy)
+	v.addFinding(bad.Reason, what+": "+bad.Message+remedy)
 	return nil
 }
 
-func (v *verification) note(reason signature.Reason, text string) {
+func (v *verification) addFinding(reason signature.Reason, text string) {
 	if len(v.faults) == maxNamedCommits {
 		v.more++
 		return
@@ -246,7 +246,7 @@ func (v *verification) tag(ctx context.Context) (Signed, error) {
 	what := fmt.Sprintf("tag %q", fault.Shorten(name))
 	const remedy = ": create it again with git tag -s, under a new name"
 	if v.TagObject.IsZero() {
-		v.note(signature.Missing, what+": it is a lightweight tag, which cannot be signed"+remedy)
+		v.addFinding(signature.Missing, what+": it is a lightweight tag, which cannot be signed"+remedy)
 		return Signed{}, nil
 	}
 	data, err := v.Objects.Read(ctx, plumbing.TagObject, v.TagObject, objectstore.MaxCommitBytes)
@@ -259,7 +259,7 @@ func (v *verification) tag(ctx context.Context) (Signed, error) {
 	}
 	good, err := v.Keys.Verify(v.TagObject.String(), s.payload, s.signature, signature.Times{Made: s.made, Now: v.Now})
 	if err == nil && s.name != name {
-		v.note(signature.Invalid, fmt.Sprintf("%s: the signed tag is %q, which was published under this name%s", what, brief(s.name), remedy))
+		v.addFinding(signature.Invalid, fmt.Sprintf("%s: the signed tag is %q, which was published under this name%s", what, brief(s.name), remedy))
 	}
 	return Signed{what, good}, v.fault(err, what+" "+s.about, remedy)
 }
@@ -274,7 +274,7 @@ func (v *verification) history(ctx context.Context) error {
 	}
 	old := plumbing.NewHash(string(v.Since))
 	if !v.Objects.Has(old) {
-		v.note(RangeUnknown, fmt.Sprintf("commit %s, which was applied last, is neither in this history nor in the mirror, so the commits since then are unknown", v.Since))
+		v.addFinding(RangeUnknown, fmt.Sprintf("commit %s, which was applied last, is neither in this history nor in the mirror, so the commits since then are unknown", v.Since))
 		return nil
 	}
 	line, continues, err := history.Since(ctx, v.Objects, v.Subject.Head, old)
@@ -361,7 +361,7 @@ func (v *verification) allowed(ctx context.Context, id plumbing.Hash, changed []
 		good, about, err := v.commit(ctx, id)
 		what := fmt.Sprintf("commit %s %s "+c.does, id, about, brief(changed[i]))
 		if err == nil && !good.By(demand.Principals) {
-			v.note(NotAllowed, fmt.Sprintf("%s and is signed by %s, but paths that match %q can be changed only by %s%s",
+			v.addFinding(NotAllowed, fmt.Sprintf("%s and is signed by %s, but paths that match %q can be changed only by %s%s",
 				what, good.Signature, demand.Glob, strings.Join(demand.Principals, ", "), c.remedy))
 		}
 		if err = v.fault(err, what, c.remedy); err != nil {

@@ -25,8 +25,8 @@ type Directory struct {
 
 // State is the content of a directory or a repository.
 type State struct {
-	Files   []filter.File
-	Refused []filter.Refusal
+	Files    []filter.File
+	Rejected []filter.Refusal
 	// Dirty is true if the files differ from those at Head.
 	Dirty bool
 
@@ -162,7 +162,7 @@ func (d Directory) readPlain(ctx context.Context, root *os.Root, path string, su
 	if refusal != nil {
 		refused = append([]filter.Refusal{*refusal}, refused...)
 	}
-	return State{Files: files, Refused: refused, Dirty: true}, nil
+	return State{Files: files, Rejected: refused, Dirty: true}, nil
 }
 
 func (d Directory) readWorktree(ctx context.Context, repo *Repository, in filter.Scope, lines *history.Lines) (State, error) {
@@ -178,7 +178,7 @@ func (d Directory) readWorktree(ctx context.Context, repo *Repository, in filter
 	if err != nil {
 		return State{}, explain(err)
 	}
-	state := State{Files: files, Refused: refused, Repository: repo, Head: history.Commit(repo.head.String()), Branch: repo.branch}
+	state := State{Files: files, Rejected: refused, Repository: repo, Head: history.Commit(repo.head.String()), Branch: repo.branch}
 	for i, f := range files {
 		files[i].Dirty = committed[f.Path] != f.Blob
 		state.Dirty = state.Dirty || files[i].Dirty

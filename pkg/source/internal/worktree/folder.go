@@ -27,9 +27,9 @@ type folderWalk struct {
 	// Symlinks in a work tree are rejected, as in a repository.
 	followFiles bool
 
-	entries int
-	found   []string
-	refused filter.Refusals
+	entries  int
+	found    []string
+	rejected filter.Refusals
 }
 
 func (w *folderWalk) has(path string) bool {
@@ -64,7 +64,7 @@ func (w *folderWalk) walk(ctx context.Context, in filter.Scope) error {
 	for i, path := range w.found {
 		files[i].Path = path
 	}
-	files, err := in.Keep(ctx, w.content, files, &w.refused)
+	files, err := in.Select(ctx, w.content, files, &w.rejected)
 	w.found = w.found[:0]
 	for _, f := range files {
 		w.found = append(w.found, f.Path)
@@ -98,7 +98,7 @@ func (w *folderWalk) folder(ctx context.Context, prefix string, depth int) error
 		return err
 	}
 	if !w.followFiles && prefix != "" && slices.ContainsFunc(entries, isDotGit) {
-		w.refused.Add(prefix, "submodule: a folder with a repository of its own is not entered")
+		w.rejected.Add(prefix, "submodule: a folder with a repository of its own is not entered")
 		return nil
 	}
 	for _, e := range entries {
@@ -107,16 +107,16 @@ func (w *folderWalk) folder(ctx context.Context, prefix string, depth int) error
 		}
 		path := filter.JoinPath(prefix, e.Name())
 		switch class, reason := w.classify(path, e); {
-		case class == filter.ClassRefused:
-			w.refused.Add(path, reason)
+		case class == filter.ClassRejected:
+			w.rejected.Add(path, reason)
 		case class == filter.ClassFile:
 			w.found = append(w.found, path)
 		case class == filter.ClassFolder && depth == filter.MaxDepth:
-			w.refused.Add(path, filter.TooDeep)
+			w.rejected.Add(path, filter.TooDeep)
 		case class == filter.ClassFolder:
 			err := w.folder(ctx, path, depth+1)
 			if errors.Is(err, fs.ErrPermission) {
-				w.refused.Add(path, "permission denied")
+				w.rejected.Add(path, "permission denied")
 				continue
 			}
 			if err != nil {
@@ -154,11 +154,11 @@ func (w *folderWalk) classify(path string, e fs.DirEntry) (filter.Class, string)
 		info, err := w.root.Stat(w.disk(path))
 		switch {
 		case err != nil:
-			return filter.ClassRefused, "symlink: it leads nowhere, or out of the root of directories"
+			return filter.ClassRejected, "symlink: it leads nowhere, or out of the root of directories"
 		case info.Mode().IsRegular():
 			mode = 0
 		default:
-			return filter.ClassRefused, "symlink: links to folders are not followed"
+			return filter.ClassRejected, "symlink: links to folders are not followed"
 		}
 	}
 	return filter.Classify(e.Name(), filter.ModeOf(mode))
@@ -180,7 +180,7 @@ func (w *folderWalk) read(ctx context.Context) ([]filter.File, []filter.Refusal,
 			return nil, nil, fmt.Errorf("reading %q: %w", path, err)
 		}
 		if reason != "" {
-			w.refused.Add(path, reason)
+			w.rejected.Add(path, reason)
 			continue
 		}
 		id, err := objectstore.ObjectID(plumbing.BlobObject, data)
@@ -189,7 +189,7 @@ func (w *folderWalk) read(ctx context.Context) ([]filter.File, []filter.Refusal,
 		}
 		files = append(files, filter.File{Path: path, Blob: id.String(), Data: data})
 	}
-	return files, w.refused.Sorted(), nil
+	return files, w.rejected.Sorted(), nil
 }
 
 func (w *folderWalk) readFile(path string, q *filter.Quota) (data []byte, reason string, err error) {

@@ -126,7 +126,7 @@ func (t *Repository) references(ctx context.Context) (map[string]plumbing.Hash, 
 		if entries++; entries > filter.MaxEntries {
 			return fault.New(fault.ErrInvalid, "it has more than %d references", filter.MaxEntries)
 		}
-		if err = errors.Join(err, ctx.Err()); err != nil || !d.Type().IsRegular() || !revision.ValidName("refs/"+name) {
+		if err = errors.Join(err, ctx.Err()); err != nil || !d.Type().IsRegular() || !revision.ValidRefName("refs/"+name) {
 			return err
 		}
 		data, err := readSmall(loose, name)
@@ -168,7 +168,7 @@ func (t *Repository) at(ctx context.Context, head plumbing.Hash, in filter.Scope
 		return State{}, err
 	}
 	state := State{Repository: t, Head: history.Commit(head.String())}
-	if state.Files, state.Refused, err = t.objects.Files(ctx, c.Tree, in); err != nil {
+	if state.Files, state.Rejected, err = t.objects.Files(ctx, c.Tree, in); err != nil {
 		return State{}, err
 	}
 	if !t.partial {

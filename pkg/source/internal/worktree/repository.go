@@ -207,7 +207,7 @@ func (t *Repository) readHead() (plumbing.Hash, string, error) {
 			return plumbing.NewHash(text), branch, nil
 		}
 		to, ok := strings.CutPrefix(text, "ref: ")
-		if !ok || !revision.ValidName(to) {
+		if !ok || !revision.ValidRefName(to) {
 			return plumbing.ZeroHash, "", errNoHead
 		}
 		name = to
@@ -223,7 +223,7 @@ func (t *Repository) packedRefs() (map[string]plumbing.Hash, error) {
 	}
 	refs := map[string]plumbing.Hash{}
 	for line := range strings.Lines(string(data)) {
-		if id, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok && objectstore.IsObjectID(id) && revision.ValidName(name) {
+		if id, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok && objectstore.IsObjectID(id) && revision.ValidRefName(name) {
 			refs[name] = plumbing.NewHash(id)
 		}
 	}
@@ -257,7 +257,7 @@ func (t *Repository) committed(ctx context.Context, in filter.Scope) (map[string
 	if err := l.Walk(ctx, top.ID, in.Path(), 0); err != nil {
 		return nil, err
 	}
-	found, err := in.Keep(ctx, t.objects.Content, l.Found, &l.Refused)
+	found, err := in.Select(ctx, t.objects.Content, l.Found, &l.Rejected)
 	if err != nil {
 		return nil, err
 	}

@@ -46,8 +46,8 @@ type Watch struct {
 	slow string
 
 	// Used by the goroutine only.
-	kernel *fsnotify.Watcher // nil if the kernel does not watch
-	places map[string]*place
+	kernel  *fsnotify.Watcher // nil if the kernel does not watch
+	folders map[string]*watchedFolder
 }
 
 // Watch starts watching a directory: the folder of the profiles and all folders below it, the
@@ -147,18 +147,18 @@ func (w *Watch) stop() {
 	}
 }
 
-// place is a watched folder.
-type place struct {
+// watchedFolder is a watched folder.
+type watchedFolder struct {
 	all   bool            // a folder of profiles: all profile files and folders in it matter
 	names map[string]bool // entries that matter in any case
 }
 
 // matters reports whether an event can change what is read.
 func (w *Watch) matters(e fsnotify.Event) bool {
-	if w.places[e.Name] != nil { // a watched folder was created, deleted or replaced
+	if w.folders[e.Name] != nil { // a watched folder was created, deleted or replaced
 		return true
 	}
-	at, name := w.places[filepath.Dir(e.Name)], filepath.Base(e.Name)
+	at, name := w.folders[filepath.Dir(e.Name)], filepath.Base(e.Name)
 	switch {
 	case at == nil:
 		return false
@@ -179,7 +179,7 @@ func (w *Watch) matters(e fsnotify.Event) bool {
 // scan finds the folders to watch, and watches them. It reports whether they differ from
 // those of the previous scan.
 func (w *Watch) scan() (differs bool) {
-	s := scanner{watch: w, places: map[string]*place{}}
+	s := scanner{watch: w, folders: map[string]*watchedFolder{}}
 	if w.kernel == nil {
 		var err error
 		if w.kernel, err = fsnotify.NewWatcher(); err != nil {
@@ -187,18 +187,18 @@ func (w *Watch) scan() (differs bool) {
 		}
 	}
 	s.directory()
-	for path := range w.places {
-		if s.places[path] == nil {
+	for path := range w.folders {
+		if s.folders[path] == nil {
 			differs = true
 			if w.kernel != nil {
 				_ = w.kernel.Remove(path) // fails if the folder was deleted
 			}
 		}
 	}
-	for path := range s.places {
-		differs = differs || w.places[path] == nil
+	for path := range s.folders {
+		differs = differs || w.folders[path] == nil
 	}
-	w.places = s.places
+	w.folders = s.folders
 	if s.slow != "" {
 		w.stop() // poll instead: with some folders not watched, events would be incomplete
 	}
@@ -221,21 +221,21 @@ func explainWatch(err error) string {
 
 // scanner collects the folders to watch.
 type scanner struct {
-	watch  *Watch
-	places map[string]*place
-	slow   string
-	links  int
+	watch   *Watch
+	folders map[string]*watchedFolder
+	slow    string
+	links   int
 }
 
 // add watches a folder. Every scan adds it again, because the folder can have been replaced
 // by another one of the same name.
-func (s *scanner) add(path string) *place {
-	if p := s.places[path]; p != nil {
+func (s *scanner) add(path string) *watchedFolder {
+	if p := s.folders[path]; p != nil {
 		return p
 	}
-	p := &place{names: map[string]bool{}}
-	s.places[path] = p
-	if len(s.places) > s.watch.limit && s.slow == "" {
+	p := &watchedFolder{names: map[string]bool{}}
+	s.folders[path] = p
+	if len(s.folders) > s.watch.limit && s.slow == "" {
 		s.slow = fmt.Sprintf("there are more than %d folders; point spec.path at those of the profiles", s.watch.limit)
 	}
 	if s.slow != "" {

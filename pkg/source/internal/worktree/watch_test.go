@@ -244,7 +244,7 @@ func TestWatchStaysBelowTheRoot(t *testing.T) {
 	} {
 		w := newWatch(t, d)
 		w.Close()
-		for path := range w.places {
+		for path := range w.folders {
 			if rel, err := filepath.Rel(root, path); err != nil || !filepath.IsLocal(rel) {
 				t.Errorf("%+v watches %s", d, path)
 			}

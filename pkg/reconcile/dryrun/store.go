@@ -21,7 +21,7 @@ import (
 )
 
 // Store is the state of clusters with writes that are stored here and sent nowhere.
-// Create it with NewWorld.
+// Create it with NewStore.
 type Store struct {
 	scheme *runtime.Scheme
 	clock  clock.PassiveClock
@@ -85,8 +85,8 @@ const (
 	verbDelete = "delete"
 )
 
-// NewWorld returns a Store without writes.
-func NewWorld(scheme *runtime.Scheme, clock clock.PassiveClock) *Store {
+// NewStore returns a Store without writes.
+func NewStore(scheme *runtime.Scheme, clock clock.PassiveClock) *Store {
 	w := &Store{scheme: scheme, clock: clock, indexes: map[string]client.IndexerFunc{}}
 	w.Reset()
 	return w
@@ -148,8 +148,8 @@ func (w *Store) written(at ref, o client.ListOptions) (listed map[types.Namespac
 	return listed, written
 }
 
-// keep stores a write. An object without finalizers that is being deleted is removed.
-func (w *Store) keep(verb string, at ref, part string, before, after []byte) {
+// record stores a write. An object without finalizers that is being deleted is removed.
+func (w *Store) record(verb string, at ref, part string, before, after []byte) {
 	m := metaOf(after)
 	obj := &object{doc: after, labels: m.Labels, gone: after == nil || m.DeletionTimestamp != nil && len(m.Finalizers) == 0}
 	a := act{verb: verb, at: at, part: part, what: changed(part, before, after)}

@@ -49,14 +49,14 @@ const (
 	LogRepaired Kind = "LogRepaired"
 )
 
-// Fact is the content of a line. Its text contains no control characters and no
+// Event is the content of a line. Its text contains no control characters and no
 // credentials.
-type Fact struct {
+type Event struct {
 	Kind Kind `json:"kind"`
 	// Object is the subject of the fact.
 	Object Object `json:"object"`
-	// Occasion distinguishes facts of the same kind about the same object.
-	Occasion string `json:"occasion,omitempty"`
+	// Key distinguishes facts of the same kind about the same object.
+	Key string `json:"occasion,omitempty"`
 	// Since is when it began, by the clock of the API server, in RFC 3339.
 	Since string `json:"since,omitempty"`
 	// Reason is a word, Message a sentence.
@@ -138,12 +138,12 @@ const idDigits = 32
 
 // ID is the same for the same fact, and for no other: a digest of the kind, the object and
 // the occasion.
-func (f Fact) ID() string {
+func (f Event) ID() string {
 	sum := sha256.Sum256(canonical(struct {
 		Kind     Kind   `json:"kind"`
 		Object   Object `json:"object"`
 		Occasion string `json:"occasion"`
-	}{f.Kind, f.Object, f.Occasion}))
+	}{f.Kind, f.Object, f.Key}))
 	return hex.EncodeToString(sum[:])[:idDigits]
 }
 

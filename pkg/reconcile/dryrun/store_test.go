@@ -42,13 +42,13 @@ func onTop(t *testing.T, objects ...client.Object) *View {
 		}
 	}
 	clock := clocktesting.NewFakePassiveClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	below := NewWorld(scheme, clock).View("c", empty{}, empty{}, nil)
+	below := NewStore(scheme, clock).View("c", empty{}, empty{}, nil)
 	for _, obj := range objects {
 		if err := below.Create(t.Context(), obj); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return NewWorld(scheme, clock).View("c", below, below, nil)
+	return NewStore(scheme, clock).View("c", below, below, nil)
 }
 
 func secret(name string, more ...func(*corev1.Secret)) *corev1.Secret {
@@ -88,7 +88,7 @@ func TestWritesAreRead(t *testing.T) {
 		slices.Sort(names)
 		return names
 	}
-	if err := v.world.IndexField(ctx, &corev1.Secret{}, "initial", func(obj client.Object) []string { return []string{obj.GetName()[:1]} }); err != nil {
+	if err := v.store.IndexField(ctx, &corev1.Secret{}, "initial", func(obj client.Object) []string { return []string{obj.GetName()[:1]} }); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ got, want []string }{
@@ -107,7 +107,7 @@ func TestWritesAreRead(t *testing.T) {
 	if err := v.Get(ctx, types.NamespacedName{Namespace: "ns", Name: "b"}, &corev1.Secret{}); !apierrors.IsNotFound(err) {
 		t.Errorf("what was deleted is there (err %v)", err)
 	}
-	v.world.Reset()
+	v.store.Reset()
 	if got := listed(v); !slices.Equal(got, []string{"a=v", "b=v"}) {
 		t.Errorf("after Reset there are %q", got)
 	}
@@ -144,9 +144,9 @@ func TestOneStateIsKept(t *testing.T) {
 // A list by a field asks the cache that knows it, and has what was written in its place.
 func TestListsByField(t *testing.T) {
 	v, ctx := onTop(t, secret("a"), secret("b")), t.Context()
-	cached := NewWorld(v.world.scheme, v.world.clock).View("c", v, v, nil)
+	cached := NewStore(v.store.scheme, v.store.clock).View("c", v, v, nil)
 	initial := func(obj client.Object) []string { return []string{obj.GetName()[:1]} }
-	if err := cached.Index(v.world).IndexField(ctx, &corev1.Secret{}, "initial", initial); err != nil {
+	if err := cached.Index(v.store).IndexField(ctx, &corev1.Secret{}, "initial", initial); err != nil {
 		t.Fatal(err)
 	}
 	if err := cached.Delete(ctx, secret("a")); err != nil {
@@ -200,7 +200,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: got %v", name, c.err)
 		}
 	}
-	if n := v.world.count(); n != 1 {
+	if n := v.store.count(); n != 1 {
 		t.Errorf("%d writes are kept", n)
 	}
 }
