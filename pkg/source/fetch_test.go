@@ -14,7 +14,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
-var snapshots = cmp.Options{cmpopts.IgnoreUnexported(Snapshot{}), cmpopts.IgnoreFields(Snapshot{}, "AskedAt"), cmpopts.EquateEmpty()}
+var snapshots = cmp.Options{cmpopts.IgnoreUnexported(Snapshot{}), cmpopts.IgnoreFields(Snapshot{}, "RequestedAt"), cmpopts.EquateEmpty()}
 
 func TestFirstFetch(t *testing.T) {
 	s, r := newServer(t), newRepo(t)

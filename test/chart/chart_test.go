@@ -479,7 +479,7 @@ func TestSizeLimit(t *testing.T) {
 
 // What renders, what installs and what the page names is one helm.
 func TestOneHelm(t *testing.T) {
-	release := regexp.MustCompile(`helm\.sh/helm/v3 (v\S+)|tests of this page use \((v\S+)\)`)
+	release := regexp.MustCompile(`helm\.sh/helm/v3 (v\S+)|helm of the tests \((v\S+)\)`)
 	found := map[string]bool{}
 	for _, path := range []string{"render/go.mod", "../../tools/helm/go.mod", page} {
 		b, err := os.ReadFile(path)

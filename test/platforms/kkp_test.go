@@ -51,10 +51,11 @@ func replaceKinds(ctx context.Context, cl client.Client, every time.Duration) (*
 						}
 						want = ours[0]
 					}
-					if err := replaceKind(ctx, cl, want); err != nil {
-						if ctx.Err() != nil {
-							return nil
-						}
+					err := replaceKind(ctx, cl, want)
+					if ctx.Err() != nil {
+						return nil
+					}
+					if err != nil {
 						return err
 					}
 				}

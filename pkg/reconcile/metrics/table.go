@@ -55,7 +55,7 @@ var (
 	auditLogLost    = Metric{prefix + "audit_log_lost_total", "counter", "lost entries; the controller's log names each", nil}
 
 	rotations = Metric{prefix + "rotations_total", "counter", "writes of pools' documents, by cause: " + joined(Reasons), []string{"reason"}}
-	unsent    = Metric{prefix + "pool_events_dropped_total", "counter", "normal events about pools that were not emitted because many pools changed at once, by reason", []string{"reason"}}
+	unsent    = Metric{prefix + "events_dropped_total", "counter", "normal events about pools that were not emitted because many pools changed at once, by reason", []string{"reason"}}
 	renderSec = Metric{prefix + "render_duration_seconds", "histogram", "duration of rendering the documents of a pool", nil}
 	clusterUp = Metric{prefix + "cluster_reachable", "gauge", "1 if the API server of a cluster answered the last request, otherwise 0", []string{"cluster"}}
 

@@ -66,7 +66,7 @@ func droppedEvents(t *testing.T, m *metrics.Metrics) (n float64) {
 		t.Fatal(err)
 	}
 	for _, family := range families {
-		if family.GetName() != "osm_gitops_pool_events_dropped_total" {
+		if family.GetName() != "osm_gitops_events_dropped_total" {
 			continue
 		}
 		for _, series := range family.GetMetric() {

@@ -56,7 +56,7 @@ func profileOf(i int) string {
 }
 
 // machineDeployment is pool i. Without a profile the controller leaves it alone.
-func machineDeployment(namespace, name string, i int, profile string) *unstructured.Unstructured {
+func machineDeployment(name string, i int, profile string) *unstructured.Unstructured {
 	kind := kinds[i%len(kinds)]
 	annotations := map[string]any{"machinedeployment.clusters.k8s.io/revision": "1"}
 	if profile != "" {
@@ -64,7 +64,7 @@ func machineDeployment(namespace, name string, i int, profile string) *unstructu
 	}
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "cluster.k8s.io/v1alpha1", "kind": "MachineDeployment",
-		"metadata": map[string]any{"namespace": namespace, "name": name, "annotations": annotations},
+		"metadata": map[string]any{"namespace": poolNamespace, "name": name, "annotations": annotations},
 		"spec": map[string]any{
 			"replicas": int64(3),
 			"selector": map[string]any{"matchLabels": map[string]any{"pool": name}},

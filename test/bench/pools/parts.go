@@ -76,7 +76,7 @@ func (b *bench) create(ctx context.Context) error {
 	}
 	begin := time.Now()
 	err = each(ctx, b.pools, func(ctx context.Context, i int) error {
-		return b.client.Create(ctx, machineDeployment(poolNamespace, poolName(i), i, profileOf(i)))
+		return b.client.Create(ctx, machineDeployment(poolName(i), i, profileOf(i)))
 	})
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (b *bench) one(ctx context.Context) error {
 		return err
 	}
 	b.oneLatency, err = b.latencies(ctx, func(ctx context.Context, pool string, i int) error {
-		return b.client.Create(ctx, machineDeployment(poolNamespace, pool, i, "osp-"+kinds[i%len(kinds)].system+still))
+		return b.client.Create(ctx, machineDeployment(pool, i, "osp-"+kinds[i%len(kinds)].system+still))
 	})
 	if err != nil {
 		return err

@@ -130,7 +130,7 @@ func (b *bench) standInCreates(ctx context.Context, s *standIn) error {
 		})
 	}()
 	err = each(ctx, b.pools, func(ctx context.Context, i int) error {
-		md := machineDeployment(poolNamespace, poolName(i), i, "")
+		md := machineDeployment(poolName(i), i, "")
 		err := b.client.Create(ctx, md)
 		made <- md
 		return err
@@ -165,7 +165,7 @@ func (b *bench) standInOne(ctx context.Context, s *standIn) error {
 		return nil
 	}
 	times, err := b.latencies(ctx, func(ctx context.Context, pool string, i int) error {
-		md := machineDeployment(poolNamespace, pool, i, "")
+		md := machineDeployment(pool, i, "")
 		if err := b.client.Create(ctx, md); err != nil {
 			return err
 		}
