@@ -51,11 +51,7 @@ func replaceKinds(ctx context.Context, cl client.Client, every time.Duration) (*
 						}
 						want = ours[0]
 					}
-					err := replaceKind(ctx, cl, want)
-					if ctx.Err() != nil {
-						return nil
-					}
-					if err != nil {
+					if err := replaceKind(ctx, cl, want); err != nil && ctx.Err() == nil {
 						return err
 					}
 				}
