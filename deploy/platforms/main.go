@@ -187,7 +187,7 @@ var flags = []any{
 	`--external-cloud-provider={{ .Config.CloudProvider.External }}`,
 	`--node-insecure-registries={{ .Config.RegistryConfiguration.InsecureRegistryAddress }}`,
 	`--node-http-proxy={{ .Config.Proxy.HTTP }}`,
-	`--node-no-proxy={{ .Config.Proxy.NoProxy }}`,
+	`--node-no-proxy={{ .Config.Proxy.NoProxy | default ".svc,.cluster.local,localhost,127.0.0.1" }}`,
 	runtimeFlags,
 }
 

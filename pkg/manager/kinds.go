@@ -64,7 +64,7 @@ func (r *kindReporter) report(ctx context.Context) time.Duration {
 	if text != "" && text != r.reported {
 		for i := range sources.Items {
 			r.recorder.Eventf(&sources.Items[i], nil, corev1.EventTypeWarning, api.EventForeignKind, "Compare", "%s",
-				redact.Shorten(redact.Printable(text+": pools are served; apply deploy/admission.yaml, which has the rules of this release's definitions"), redact.MaxEvent))
+				redact.Shorten(redact.Printable(text+": pools are served; the policies of deploy/admission.yaml (KKP: deploy/kkp/user-cluster.yaml) have the rules of this release's definitions"), redact.MaxEvent))
 		}
 	}
 	r.reported = text

@@ -120,7 +120,8 @@ func (w writer) writeConfig(ctx context.Context, seen *observed, p plan) (*osm.O
 	restore := func() (osm.OperatingSystemConfigSpec, error) { return w.renderRecord(ctx, seen, p.replaced) }
 	if have != nil {
 		// An event says what differs. What cannot be rendered again has to be read to be restored.
-		if p.was.announce || p.replaced.Object == "" || !w.records.HasProfile(ctx, p.replaced) {
+		same := p.replaced.SettingsDigest == p.serving.SettingsDigest && p.replaced.Engine == p.serving.Engine
+		if p.was.announce || p.replaced.Object == "" || !same || !w.records.HasProfile(ctx, p.replaced) {
 			var err error
 			if have, err = w.completeConfig(ctx, have); err != nil {
 				return nil, err
@@ -152,7 +153,8 @@ func (w writer) writeConfig(ctx context.Context, seen *observed, p plan) (*osm.O
 	}
 	if have != nil && !errors.Is(err, fault.ErrRaced) {
 		if again := w.restoreConfig(ctx, have, restore); again != nil {
-			err = errors.Join(err, fmt.Errorf("putting the one before back: %w", again))
+			w.report.cache.update(seen.md, func(m *cachedPool) { m.deleted = deletedConfig{have.UID, have.Annotations[api.AnnotationRecord]} })
+			err = fmt.Errorf("%w\nputting the one before back: %s", err, again.Error()) // the first error decides what follows
 		}
 	}
 	return nil, err
@@ -180,6 +182,9 @@ func (w writer) renderRecord(ctx context.Context, seen *observed, rec render.Rec
 	out, err := w.engine.Render(in)
 	if err != nil {
 		return osm.OperatingSystemConfigSpec{}, err
+	}
+	if out.Record.Digests != rec.Digests {
+		return osm.OperatingSystemConfigSpec{}, errors.New("the record renders to other content")
 	}
 	return out.OSC, nil
 }

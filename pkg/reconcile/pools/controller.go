@@ -94,6 +94,8 @@ type Reconciler struct {
 	History archive.Retention
 	// Indexed says that Worker lists by the fields of Index, which Setup sees to.
 	Indexed bool
+	// AllEvents emits every event, however many pools change at once.
+	AllEvents bool
 	// Shard has the pools that are handled. Others are seen, so that nothing is removed that
 	// they use.
 	Shard shard.Shard
@@ -157,8 +159,13 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.reporter().reportSuspended(seen)
 	}
 	todo.was = previousStateOf(seen.objects)
-	todo.was.announce = r.reporter().announces(todo)
+	todo.was.exempt = todo.takenOver || todo.was.rejected != "" || r.cache.get(&md).reported != ""
+	todo.was.announce = todo.osc != nil && !todo.sameAgain && (todo.was.exempt || r.AllEvents || r.routine.available(r.Clock.Now()))
 	err = r.writer().apply(ctx, seen, todo)
+	if frozen, _ := suspended(&md); frozen && seen.objects.osc == nil || seen.boundTokens && seen.objects.takenOver() {
+		// The next run reports the suspension, or replaces the token of all pools by the pool's own.
+		r.own.forget(req.NamespacedName)
+	}
 	if r.cache.cacheRejection(seen, todo, err, r.Clock.Now()) {
 		return ctrl.Result{RequeueAfter: racedRetry}, nil
 	}
@@ -241,7 +248,7 @@ func (r *Reconciler) writer() writer {
 // reporter reports what comes of runs.
 func (r *Reconciler) reporter() reporter {
 	return reporter{
-		recorder: r.Recorder, metrics: r.Metrics, auditLog: r.AuditLog, cache: &r.cache, routine: &r.routine, clock: r.Clock,
+		recorder: r.Recorder, metrics: r.Metrics, auditLog: r.AuditLog, cache: &r.cache, routine: &r.routine, allEvents: r.AllEvents, clock: r.Clock,
 		archived: r.Management.Live, namespace: r.Namespace,
 	}
 }

@@ -54,7 +54,9 @@ type reporter struct {
 	auditLog AuditLog // nil is none
 	cache    *poolCache
 	routine  *eventLimiter
-	clock    clock.PassiveClock
+	// allEvents is set if routine does not count.
+	allEvents bool
+	clock     clock.PassiveClock
 	// archived reads the records of the namespace.
 	archived  client.Reader
 	namespace string
@@ -73,15 +75,19 @@ type eventLimiter struct {
 	bucket *rate.Limiter
 }
 
-func (l *eventLimiter) allow(now time.Time) bool {
+func (l *eventLimiter) limiter() *rate.Limiter {
 	l.once.Do(func() { l.bucket = rate.NewLimiter(routinePerSecond, routineBurst) })
-	return l.bucket.AllowN(now, 1)
+	return l.bucket
 }
 
-// announces reports whether an event is emitted about the configuration that a plan creates. One
-// that says what differs from the documents of another controller is never dropped.
-func (r reporter) announces(p plan) bool {
-	return p.osc != nil && !p.sameAgain && (p.takenOver || r.routine.allow(r.clock.Now()))
+// available reports whether an event would be allowed now.
+func (l *eventLimiter) available(now time.Time) bool { return l.limiter().TokensAt(now) >= 1 }
+
+func (l *eventLimiter) allow(now time.Time) bool { return l.limiter().AllowN(now, 1) }
+
+// announced reports whether the event about a configuration that was created is emitted.
+func (r reporter) announced(p plan) bool {
+	return p.was.announce && (p.was.exempt || r.allEvents || r.routine.allow(r.clock.Now()))
 }
 
 // report is the one place that turns an outcome into an event and a time of the next run. Errors
@@ -231,8 +237,9 @@ func (r reporter) event(md *cluster.MachineDeployment, kind, reason, note string
 type previousState struct {
 	objects objects
 	spec    *osm.OperatingSystemConfigSpec // of a configuration that was replaced
-	// announce is set if an event reports the next configuration.
-	announce bool
+	// announce is set if an event reports the next configuration, and exempt if that is never
+	// dropped: it says what differs from the documents of another controller, or ends a warning.
+	announce, exempt bool
 	// rejected is what the configuration said of a newer one.
 	rejected string
 	// auditPending is set if the audit log lacks the present configuration.
@@ -315,7 +322,7 @@ func (r reporter) reportRotated(md *cluster.MachineDeployment, p plan) {
 	from, to := p.replaced, p.serving
 	if from.Object == "" {
 		r.metrics.Rotated(metrics.Created)
-		if !p.was.announce {
+		if !r.announced(p) {
 			r.metrics.EventDropped(api.EventConfigCreated)
 			return
 		}
@@ -325,7 +332,7 @@ func (r reporter) reportRotated(md *cluster.MachineDeployment, p plan) {
 	}
 	why := cause(from, to)
 	r.metrics.Rotated(why)
-	if !p.was.announce {
+	if !r.announced(p) {
 		r.metrics.EventDropped(api.EventConfigRotated)
 		return
 	}

@@ -51,7 +51,8 @@ type ownedEvent struct {
 	enqueue func()
 }
 
-// begin begins a run of a pool; the returned function ends it.
+// begin begins a run of a pool; the returned function ends it. The run can miss earlier writes in
+// the cache, if their events are yet to come, so these events start the pool again.
 func (o *ownWrites) begin(pool types.NamespacedName) (end func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -63,7 +64,7 @@ func (o *ownWrites) begin(pool types.NamespacedName) (end func()) {
 		p = &poolWrites{}
 		o.pools[pool] = p
 	}
-	p.running = true
+	p.running, p.unseen = true, nil
 	return func() {
 		o.mu.Lock()
 		waiting := p.waiting
@@ -75,6 +76,15 @@ func (o *ownWrites) begin(pool types.NamespacedName) (end func()) {
 		for _, e := range waiting {
 			o.handle(e)
 		}
+	}
+}
+
+// forget has the events of a run's own writes start the pool, since the next run has more to do.
+func (o *ownWrites) forget(pool types.NamespacedName) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if p := o.pools[pool]; p != nil {
+		p.unseen = nil
 	}
 }
 
@@ -194,6 +204,9 @@ type startOwner struct {
 	pools client.Reader
 }
 
+// anotherOwner stands for the version of an object whose owner changed. No run writes that.
+const anotherOwner = "another owner"
+
 type requestQueue = workqueue.TypedRateLimitingInterface[crreconcile.Request]
 
 func (s startOwner) Create(ctx context.Context, e event.CreateEvent, q requestQueue) {
@@ -203,7 +216,7 @@ func (s startOwner) Create(ctx context.Context, e event.CreateEvent, q requestQu
 func (s startOwner) Update(ctx context.Context, e event.UpdateEvent, q requestQueue) {
 	s.handle(ctx, e.ObjectNew, e.ObjectNew.GetResourceVersion(), q)
 	if ownerOf(e.ObjectOld) != ownerOf(e.ObjectNew) {
-		s.handle(ctx, e.ObjectOld, e.ObjectOld.GetResourceVersion(), q)
+		s.handle(ctx, e.ObjectOld, anotherOwner, q)
 	}
 }
 

@@ -99,6 +99,21 @@ func TestOwnWritesStartNothing(t *testing.T) {
 			f.deleted()
 		}, true},
 		"an object of another client": {func(f *ownFixture) { must(nil, f.client.Create(f.t.Context(), f.object)); f.created() }, true},
+		"the event of a write that the next run may not have seen": {func(f *ownFixture) {
+			f.run(f.create)
+			f.run(func() error { return nil })
+			f.created()
+		}, true},
+		"the event of a run whose pool has more to do": {func(f *ownFixture) {
+			f.run(f.create, func() { f.r.own.forget(keyOf(f.pool)) })
+			f.created()
+		}, true},
+		"an owner that was removed, with a version that was not seen yet": {func(f *ownFixture) {
+			f.run(f.create)
+			now := f.object.DeepCopy()
+			f.patch(now, `{"metadata":{"annotations":{"`+api.AnnotationPool+`":null}}}`)
+			f.watch.Update(f.t.Context(), event.UpdateEvent{ObjectOld: f.object.DeepCopy(), ObjectNew: now}, f.queue)
+		}, true},
 		"a deletion that a finalizer delays": {func(f *ownFixture) {
 			f.run(f.create, f.created)
 			f.run(f.remove)

@@ -38,6 +38,14 @@ func TestRoutineEventsAreLimited(t *testing.T) {
 	told.saidLast(t, api.EventProfileError)
 	f.ask(map[string]string{api.AnnotationOSP: "osp-hand"})
 	told.saidLast(t, api.EventConfigHealed)
+	f.ask(map[string]string{api.AnnotationOSP: "none"})
+	versions++
+	f.publish(fmt.Sprintf("v1.%d.0", versions), fmt.Sprint("file ", versions))
+	f.ask(map[string]string{api.AnnotationOSP: "osp-hand"})
+	if last := told.told[len(told.told)-1]; !strings.Contains(last, api.EventConfigRotated) {
+		t.Errorf("a rotation that ends a warning is not told; last is %q", last)
+	}
+	told.told = nil
 	f.clock.Step(time.Second)
 	rotate(2)
 	if len(told.told) != 1 {
