@@ -23,7 +23,7 @@ type Successor struct {
 
 // SuccessorRemedy removes a Successor. Two platforms create it again.
 const SuccessorRemedy = "plain installations: delete this Deployment; " +
-	"KubeOne: set operatingSystemManager.deploy: false first, because kubeone apply creates and scales it again; " +
+	"KubeOne: set operatingSystemManager.deploy: false first, because kubeone apply creates and scales it again (with deploy/kubeone in the addons path leave it true, and run kubeone apply); " +
 	"KKP: set the image under spec.userCluster.operatingSystemManager of the KubermaticConfiguration to that of osm-gitops, because KKP reconciles it"
 
 // Successors returns the Deployments of operating-system-manager in a namespace.
