@@ -128,6 +128,11 @@ func (e *conflictError) Unwrap() error { return e.err }
 
 // ensure creates the object of a version, unless it exists.
 func (w *profileWriter) ensure(ctx context.Context, l syncState, v profile.Version) (written, error) {
+	if w.custom {
+		if err := checkName(v); err != nil {
+			return written{}, err
+		}
+	}
 	key := types.NamespacedName{Namespace: l.source.Namespace, Name: w.objectName(l.source, v)}
 	existing, err := w.get(ctx, w.client, key)
 	var did written
@@ -152,7 +157,7 @@ func (w *profileWriter) ensure(ctx context.Context, l syncState, v profile.Versi
 func (w *profileWriter) keep(ctx context.Context, l syncState, v profile.Version, existing *osm.OperatingSystemProfile) (written, error) {
 	at, key := cmp.Or(v.CurrentPath, v.Path), client.ObjectKeyFromObject(existing)
 	if w.custom {
-		if err := w.checkOwn(existing, v); err != nil {
+		if err := w.checkOwn(existing, l, v); err != nil {
 			return written{}, err
 		}
 	} else if got := profile.Digest(existing.Spec); got != v.Digest {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -68,10 +69,13 @@ func (w *profileWriter) follow(ctx context.Context, l syncState, v profile.Versi
 	if err != nil {
 		return written{}, err
 	}
-	next.ResourceVersion = have.ResourceVersion
-	next.Labels = merged(have.Labels, next.Labels)
-	next.Annotations = merged(have.Annotations, next.Annotations)
-	switch err := w.client.Update(ctx, w.target(next), client.FieldOwner(api.FieldManager)); {
+	spec := next.Spec
+	labels, annotations := merged(have.Labels, next.Labels), merged(have.Annotations, next.Annotations)
+	next = have.DeepCopy()
+	next.Spec, next.Labels, next.Annotations = spec, labels, annotations
+	// A patch contains what differs, so that fields of a later release of the kind remain.
+	patch := client.MergeFromWithOptions(w.target(have), client.MergeFromWithOptimisticLock{})
+	switch err := w.client.Patch(ctx, w.target(next), patch, client.FieldOwner(api.FieldManager)); {
 	case apierrors.IsInvalid(err):
 		return conflict("is refused by the API server with version %s: %w", v.Version, err)
 	case err != nil:
@@ -87,9 +91,31 @@ func (w *profileWriter) follow(ctx context.Context, l syncState, v profile.Versi
 	return did, nil
 }
 
-// checkOwn returns an error if another made the object of a profile: it is never changed.
-func (w *profileWriter) checkOwn(have *osm.OperatingSystemProfile, v profile.Version) error {
+// referenceProfiles are built into operating-system-manager (contract, section 14). In a user
+// cluster it replaces the content of an object of such a name whenever the version is not its own
+// (section 9.6), and KKP copies the CustomOperatingSystemProfile again: pools would alternate
+// between the two.
+var referenceProfiles = []string{"osp-amzn2", "osp-flatcar", "osp-flatcar-cloud-init", "osp-rhel", "osp-rockylinux", "osp-ubuntu"}
+
+// checkName returns an error for a profile that cannot be a CustomOperatingSystemProfile.
+func checkName(v profile.Version) error {
+	if !slices.Contains(referenceProfiles, v.Name) {
+		return nil
+	}
+	return &conflictError{err: fmt.Errorf("%s: operating-system-manager restores its own profile %q in every user cluster: give this profile another name", cmp.Or(v.CurrentPath, v.Path), v.Name)}
+}
+
+// checkOwn returns an error if another made the object of a profile: it is never changed. One of
+// another ProfileSource is, once that no longer offers the profile. Its label counts, because
+// inventories are written after objects.
+func (w *profileWriter) checkOwn(have *osm.OperatingSystemProfile, l syncState, v profile.Version) error {
 	if have.Labels[api.LabelManagedBy] == api.FieldManager && have.Labels[api.LabelProfile] == v.Name {
+		for _, other := range l.others {
+			if other.Name == have.Labels[api.LabelSource] && other.DeletionTimestamp.IsZero() && !hasRemoved(other, v.Name) {
+				return &conflictError{err: fmt.Errorf("%s: CustomOperatingSystemProfile %s is that of ProfileSource %q: remove it from one of the two sources",
+					cmp.Or(v.CurrentPath, v.Path), client.ObjectKeyFromObject(have), other.Name)}
+			}
+		}
 		return nil
 	}
 	by := "was not made by osm-gitops"
@@ -98,6 +124,11 @@ func (w *profileWriter) checkOwn(have *osm.OperatingSystemProfile, v profile.Ver
 	}
 	return &conflictError{two: true, err: fmt.Errorf("%s: CustomOperatingSystemProfile %s %s, and is not changed: delete it there, rename the profile, or hand it over with the labels %s=%s and %s=%s",
 		cmp.Or(v.CurrentPath, v.Path), client.ObjectKeyFromObject(have), by, api.LabelManagedBy, api.FieldManager, api.LabelProfile, v.Name)}
+}
+
+// hasRemoved reports whether a profile is no longer in a source that offered it.
+func hasRemoved(ps api.ProfileSource, name string) bool {
+	return slices.ContainsFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == name && e.Removed })
 }
 
 // isProvenanceOf reports whether annotations name a version. Without a history the commit is

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -192,6 +193,111 @@ func TestForeignCustomProfile(t *testing.T) {
 	}
 }
 
+// Of two ProfileSources with a profile of one name, the first has the object until it no longer
+// offers the profile or is deleted. It is never taken from it, whichever of the two is older, and
+// whatever a status does not say yet.
+func TestCustomProfileOfTwoSources(t *testing.T) {
+	for name, c := range map[string]struct {
+		before  func(f *following, first *api.ProfileSource) // the second one's reconciliation
+		release func(f *following, first *api.ProfileSource)
+	}{
+		"the first leaves the profile": {
+			func(*following, *api.ProfileSource) {},
+			func(f *following, first *api.ProfileSource) {
+				first.Status.Profiles[0].Removed = true
+				f.do(f.client.Status().Update(f.t.Context(), first))
+			},
+		},
+		"the first is deleted, and its status was not written": {
+			func(f *following, first *api.ProfileSource) {
+				first.Status.Profiles = nil
+				f.do(f.client.Status().Update(f.t.Context(), first))
+			},
+			func(f *following, first *api.ProfileSource) { f.do(f.client.Delete(f.t.Context(), first)) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newCustom(t)
+			commit := f.commit("", "v1.0.0", "one")
+			f.applied("main@sha1:" + commit)
+			first := f.ps.DeepCopy()
+			c.before(f, first)
+			made := f.custom()
+
+			f.ps = &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: first.Namespace, Name: "another"}, Spec: *first.Spec.DeepCopy()}
+			f.do(f.client.Create(t.Context(), f.ps))
+			second := f.commit("", "v1.1.0", "two")
+			f.notApplied("osp-a.yaml: ", `ProfileSource "team": remove it from one of the two sources`)
+			if f.custom().ResourceVersion != made.ResourceVersion || len(f.ps.Status.Profiles) != 0 {
+				t.Error("the object was changed, or is in two inventories")
+			}
+			c.release(f, first)
+			f.applied("main@sha1:" + second)
+			if o := f.has("v1.1.0", "two", second); o.UID != made.UID || o.Labels[api.LabelSource] != "another" {
+				t.Errorf("it was replaced, or belongs to ProfileSource %q", o.Labels[api.LabelSource])
+			}
+		})
+	}
+}
+
+// A profile with the name of one that operating-system-manager has built in is refused: in each user
+// cluster KKP and operating-system-manager would replace each other's content.
+func TestCustomProfileOfTheReference(t *testing.T) {
+	f := newCustom(t)
+	f.do(os.WriteFile(filepath.Join(f.dir, "osp-b.yaml"), []byte(strings.ReplaceAll(profileFile("v2.0.0", "two"), "osp-a", "osp-ubuntu")), 0o600))
+	commit := f.commit("", "v1.0.0", "one")
+	f.notApplied(`osp-b.yaml: operating-system-manager restores its own profile "osp-ubuntu" in every user cluster: give this profile another name`)
+	f.has("v1.0.0", "one", commit)
+	if err := f.client.Get(t.Context(), client.ObjectKey{Namespace: f.ps.Namespace, Name: "osp-ubuntu"}, &osm.CustomOperatingSystemProfile{}); !apierrors.IsNotFound(err) {
+		t.Errorf("it was written: %v", err)
+	}
+}
+
+// Fields that this program does not know, as a later release of the kind can have, survive every
+// update, also one that restores an edit.
+func TestCustomProfileKeepsUnknownFields(t *testing.T) {
+	f := newCustom(t)
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(osm.GroupVersion.WithKind("CustomOperatingSystemProfile"))
+	f.schema(func(properties map[string]any) {
+		properties["later"] = map[string]any{"type": "object", "properties": map[string]any{"field": map[string]any{"type": "string"}}}
+	}, func() bool {
+		docs, err := profile.Decode("osp-a.yaml", []byte(profileFile("v1.0.0", "x")))
+		f.do(err)
+		probe := object.DeepCopy()
+		probe.Object["spec"], err = runtime.DefaultUnstructuredConverter.ToUnstructured(&docs[0].Spec)
+		f.do(err)
+		probe.SetNamespace(f.ps.Namespace)
+		probe.SetName("probe")
+		f.do(unstructured.SetNestedField(probe.Object, "x", "spec", "later", "field"))
+		f.do(f.client.Create(context.WithoutCancel(t.Context()), probe, client.DryRunAll))
+		_, stored, err := unstructured.NestedString(probe.Object, "spec", "later", "field")
+		f.do(err)
+		return stored
+	})
+	f.applied("main@sha1:" + f.commit("", "v1.0.0", "one"))
+	unknown := func() string {
+		f.do(f.client.Get(t.Context(), client.ObjectKeyFromObject(f.custom()), object))
+		value, _, err := unstructured.NestedString(object.Object, "spec", "later", "field")
+		f.do(err)
+		return value
+	}
+	f.do(f.client.Patch(t.Context(), f.custom(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"later":{"field":"theirs"}}}`))))
+	if unknown() != "theirs" {
+		t.Fatal("the API server does not store the field")
+	}
+	next := f.commit("", "v1.1.0", "two")
+	f.applied("main@sha1:" + next)
+	if f.has("v1.1.0", "two", next); unknown() != "theirs" {
+		t.Error("a new version removed the field")
+	}
+	f.do(f.client.Patch(t.Context(), f.custom(), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"osVersion":"26.04"}}`))))
+	f.applied("main@sha1:" + next)
+	if f.has("v1.1.0", "two", next); unknown() != "theirs" {
+		t.Error("restoring an edit removed the field")
+	}
+}
+
 // Objects that are handed over by labels are followed from their own version on.
 func TestCustomProfileHandedOver(t *testing.T) {
 	f := newCustom(t)
@@ -235,41 +341,50 @@ func TestCustomProfileHandedOverUnchanged(t *testing.T) {
 // has the field.
 func TestCustomProfileOfAnOlderKind(t *testing.T) {
 	f := newCustom(t)
-	c := cluster.Shared(t)
-	install := func(old bool, stored bool) {
-		crd, err := platforms.SeedCRD()
+	stores := func() bool {
+		docs, err := profile.Decode("osp-a.yaml", []byte(strings.Replace(profileFile("v1.0.0", "x"), "bootstrapConfig:\n", "bootstrapConfig:\n    modules: {runcmd: [ls]}\n", 1)))
 		f.do(err)
-		if old {
-			versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
-			f.do(err)
-			unstructured.RemoveNestedField(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "spec", "properties", "bootstrapConfig", "properties", "modules")
-			f.do(unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"))
-		}
-		f.do(c.ApplyObjects(context.WithoutCancel(t.Context()), crd))
-		// The API server serves a changed schema a moment later.
-		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-			docs, err := profile.Decode("osp-a.yaml", []byte(strings.Replace(profileFile("v1.0.0", "x"), "bootstrapConfig:\n", "bootstrapConfig:\n    modules: {runcmd: [ls]}\n", 1)))
-			f.do(err)
-			o := &osm.CustomOperatingSystemProfile{ObjectMeta: metav1.ObjectMeta{Namespace: f.ps.Namespace, Name: "probe"}, Spec: docs[0].Spec}
-			f.do(f.client.Create(context.WithoutCancel(t.Context()), o, client.DryRunAll))
-			if (o.Spec.BootstrapConfig.CloudInitModules != nil) == stored {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatal("the kind did not change")
-			}
-		}
+		o := &osm.CustomOperatingSystemProfile{ObjectMeta: metav1.ObjectMeta{Namespace: f.ps.Namespace, Name: "probe"}, Spec: docs[0].Spec}
+		f.do(f.client.Create(context.WithoutCancel(t.Context()), o, client.DryRunAll))
+		return o.Spec.BootstrapConfig.CloudInitModules != nil
 	}
-	install(true, false)
-	t.Cleanup(func() { install(false, true) })
+	update := f.schema(func(properties map[string]any) {
+		unstructured.RemoveNestedField(properties, "bootstrapConfig", "properties", "modules")
+	}, func() bool { return !stores() })
 	f.do(os.WriteFile(filepath.Join(f.dir, "osp-b.yaml"), []byte(strings.NewReplacer("osp-a", "osp-b", "bootstrapConfig:\n", "bootstrapConfig:\n    modules: {runcmd: [ls]}\n").Replace(profileFile("v1.0.0", "two"))), 0o600))
 	commit := f.commit("", "v1.0.0", "one")
 	for range 2 {
 		f.notApplied("osp-b.yaml: the API server does not store all of CustomOperatingSystemProfile " + f.ps.Namespace + "/osp-b in version v1.0.0: its CustomResourceDefinition lacks a field of the profile")
 	}
 	f.has("v1.0.0", "one", commit)
-	install(false, true)
+	update()
 	f.applied("main@sha1:" + commit)
+}
+
+// schema changes the properties of spec in the kind's definition until the test ends, or until it
+// calls the function. It waits until the API server serves the change, as stands reports.
+func (f *following) schema(change func(properties map[string]any), stands func() bool) (restore func()) {
+	f.t.Helper()
+	install := func(change func(map[string]any), stands func() bool) {
+		crd, err := platforms.SeedCRD()
+		f.do(err)
+		versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+		f.do(err)
+		properties, _, err := unstructured.NestedFieldNoCopy(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "spec", "properties")
+		f.do(err)
+		change(properties.(map[string]any))
+		f.do(unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"))
+		f.do(cluster.Shared(f.t).ApplyObjects(context.WithoutCancel(f.t.Context()), crd))
+		for deadline := time.Now().Add(30 * time.Second); !stands(); time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				f.t.Fatal("the kind did not change")
+			}
+		}
+	}
+	install(change, stands)
+	restore = func() { install(func(map[string]any) {}, func() bool { return !stands() }) }
+	f.t.Cleanup(restore)
+	return restore
 }
 
 // A cache that is behind leads neither to a lower version nor to a failure.

@@ -19,7 +19,6 @@ import (
 type observed struct {
 	syncState
 	catalogue *profile.Catalogue
-	others    []api.ProfileSource // of the same namespace
 }
 
 // observe fetches the source, verifies that its revision can be applied, and reads its
@@ -44,13 +43,12 @@ func (r *Reconciler) observe(ctx context.Context, ps *api.ProfileSource) (observ
 	if err != nil {
 		return observed{}, outcome{}, fmt.Errorf("indexing %s: %w", snap.Revision, err)
 	}
-	others, err := listOtherSources(ctx, r.Client, ps)
-	if err != nil {
+	if l.others, err = listOtherSources(ctx, r.Client, ps); err != nil {
 		return observed{}, outcome{}, err
 	}
 	out.state, out.slow, out.requestedAt = l, slow, snap.RequestedAt
 	out.webhookWithoutReceiver = ps.Spec.Webhook != nil && !r.Hooks
-	return observed{syncState: l, catalogue: cat, others: others}, out, nil
+	return observed{syncState: l, catalogue: cat}, out, nil
 }
 
 // signedBefore is the signature of a version whose object, with the given name, names none.
@@ -70,6 +68,7 @@ type syncState struct {
 	indexer  *profile.Indexer
 	approval approval
 	archive  *archive
+	others   []api.ProfileSource // of the same namespace
 }
 
 // fetch fetches the current content of a source, unless its spec.git.verify cannot be met.
