@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-//go:embed crds/*.yaml two-clusters/*.yaml rbac.yaml controller-policy.yaml admission.yaml webhook.yaml
+//go:embed crds/*.yaml two-clusters/*.yaml kustomization.yaml cloud-init-settings.yaml rbac.yaml controller-policy.yaml controller.yaml admission.yaml webhook.yaml
 var files embed.FS
 
 // CRDs returns the files with our kinds.
@@ -24,6 +24,16 @@ func CRDs() ([]string, error) {
 		return nil, fmt.Errorf("finding the CustomResourceDefinitions: %w", err)
 	}
 	return names, nil
+}
+
+// Installation returns the files of kustomization.yaml: everything for one cluster.
+func Installation() ([]string, error) {
+	list, err := Objects("kustomization.yaml")
+	if err != nil {
+		return nil, err
+	}
+	names, _, err := unstructured.NestedStringSlice(list[0].Object, "resources")
+	return names, err
 }
 
 // Objects reads the manifests of a file, in their order.

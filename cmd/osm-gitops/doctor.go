@@ -27,6 +27,7 @@ type doctorFlags struct {
 	kubeconfig, context, workerKubeconfig string
 	namespace                             string
 	user, workerUser                      string
+	pre                                   bool
 	checkGit                              bool
 	allowInsecure                         bool
 	allowedCIDRs                          string
@@ -45,12 +46,14 @@ func newDoctorCommand() *cobra.Command {
 		Long: `Check an installation, and print a remedy for each problem: the kinds and whether they
 match this release, the permissions of the controller, its lease, cluster-info,
 ProfileSources, clocks, webhooks, policies, pools that do not have what they request, and
-expired tokens.
+expired tokens. With --pre, check a cluster before the installation: its version,
+machine-controller, cluster-info, what operating-system-manager left or runs, and your
+permissions to install.
 
 Nothing is written, and no credential is printed. Checks for which you lack permission are
 reported as unknown. The exit status is 0 if there is no problem and nothing is unknown,
 otherwise 1; 2 for misuse.`,
-		Example: "  osm-gitops doctor\n  osm-gitops doctor --kubeconfig seed.kubeconfig --worker-cluster-kubeconfig worker.kubeconfig -o json",
+		Example: "  osm-gitops doctor --pre\n  osm-gitops doctor\n  osm-gitops doctor --kubeconfig seed.kubeconfig --worker-cluster-kubeconfig worker.kubeconfig -o json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
@@ -70,6 +73,7 @@ func (f *doctorFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.namespace, "namespace", "kube-system", "`NAMESPACE` of the controller")
 	fs.StringVar(&f.user, "user", "", "user `NAME` of the controller; empty: ServiceAccount osm-gitops of --namespace")
 	fs.StringVar(&f.workerUser, "worker-user", "", "the same `NAME` in the worker cluster; empty: ServiceAccount osm-gitops of kube-system")
+	fs.BoolVar(&f.pre, "pre", false, "check a cluster in which osm-gitops will be installed")
 	fs.BoolVar(&f.checkGit, "ask-git", false, "also fetch each repository from this machine, with the credentials of its Secret")
 	fs.BoolVar(&f.allowInsecure, "allow-insecure-git", false, "for --ask-git: allow http")
 	fs.StringVar(&f.allowedCIDRs, "git-allowed-cidrs", "", "for --ask-git: comma `LIST` of allowed loopback and link-local networks")
@@ -84,6 +88,9 @@ func (f *doctorFlags) check() error {
 		return cli.Misusef("--namespace kube-system", "--namespace: is empty: name the namespace of the controller")
 	case f.workerUser != "" && f.workerKubeconfig == "":
 		return cli.Misusef("--user NAME", "--worker-user: there is no separate worker cluster without --worker-cluster-kubeconfig")
+	}
+	if f.pre && (f.workerKubeconfig != "" || f.user != "" || f.checkGit) {
+		return cli.Misusef("osm-gitops doctor --pre", "--pre: there is no controller, worker cluster or ProfileSource yet: omit --worker-cluster-kubeconfig, --user and --ask-git")
 	}
 	if _, err := load.ParseCIDRs(f.allowedCIDRs); err != nil {
 		return cli.Misusef("--git-allowed-cidrs 127.0.0.0/8", "--git-allowed-cidrs: %w", err)
@@ -100,7 +107,11 @@ func runDoctor(ctx context.Context, f *doctorFlags, stdout io.Writer) error {
 		return err
 	}
 	defer done()
-	report := d.Examine(ctx)
+	examine := d.Examine
+	if f.pre {
+		examine = d.ExamineBefore
+	}
+	report := examine(ctx)
 	if f.output == "json" {
 		enc := json.NewEncoder(stdout)
 		enc.SetIndent("", "  ")

@@ -120,7 +120,7 @@ func inCluster() []act {
 		{block: "docs/snapshot.md: kubectl get configmap osm-gitops-snapshot -n kube-system -o yaml > prod.yaml", first: "cd osps; published", then: "cd .."},
 		{block: "docs/import.md: osm-gitops import --to osps --git", first: "mkdir one; cd one", then: "test ! -e osps; cd .." /* the profiles of this cluster are in Git already */},
 		{block: "docs/import.md: kubectl get osp,md -A -o yaml | osm-gitops import -f - --to osps --git", first: "mkdir two; cd two", then: "test ! -e osps; cd .."},
-		{block: "docs/doctor.md: osm-gitops doctor", first: `cp "$KUBECONFIG" seed.kubeconfig; cp "$KUBECONFIG" worker.kubeconfig`, status: 1},
+		{block: "docs/doctor.md: osm-gitops doctor --pre", first: `cp "$KUBECONFIG" seed.kubeconfig; cp "$KUBECONFIG" worker.kubeconfig`, status: 1},
 		{block: "docs/handback.md: kubectl -n kube-system scale deployment osm-gitops --replicas 0", first: "kubectl -n kube-system create deployment osm-gitops --image osm-gitops; stopped"},
 	}
 }

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -28,9 +30,10 @@ type Cluster struct {
 
 // result is what the response of an API server reveals.
 type result struct {
-	date  time.Time
-	skew  time.Duration // how far it is ahead of this machine, in whole seconds
-	chain []*x509.Certificate
+	version string // such as v1.36.3; empty if it does not say
+	date    time.Time
+	skew    time.Duration // how far it is ahead of this machine, in whole seconds
+	chain   []*x509.Certificate
 }
 
 // NewCluster prepares a cluster without connecting to it.
@@ -69,7 +72,7 @@ func (c *Cluster) connect(ctx context.Context, clock func() time.Time) error {
 	}
 	after := clock()
 	defer res.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10)) // 64 KiB; so that the connection is used again
+	body, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10)) // 64 KiB; to the end, so that the connection is used again
 	if res.StatusCode == http.StatusUnauthorized {
 		return fmt.Errorf("it rejects the credentials of the kubeconfig (401)")
 	}
@@ -79,7 +82,9 @@ func (c *Cluster) connect(ctx context.Context, clock func() time.Time) error {
 	}
 	// The header has whole seconds: compare it with the middle of the request.
 	here := before.Add(after.Sub(before) / 2)
-	c.seen = result{date: date, skew: date.Add(time.Second / 2).Sub(here).Round(time.Second)}
+	var said version.Info
+	_ = json.Unmarshal(body, &said) // the check of the version reports that there is none
+	c.seen = result{version: said.GitVersion, date: date, skew: date.Add(time.Second / 2).Sub(here).Round(time.Second)}
 	if res.TLS != nil {
 		c.seen.chain = res.TLS.PeerCertificates
 	}

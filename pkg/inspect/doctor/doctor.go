@@ -89,13 +89,17 @@ func (d *Doctor) clusters() []*Cluster {
 // a cluster does not answer, that is the only finding.
 func (d *Doctor) Examine(ctx context.Context) Report {
 	w := &run{Doctor: d}
+	webhooks, policies := webhookChecks{w}, policyChecks{w}
+	return w.examine(ctx,
+		w.kinds, w.rights, policies.controllerPolicies, w.namespace, w.leases, w.successors, w.clusterInfo, w.sources, w.repositories,
+		webhooks.webhooks, policies.policies, w.pools, w.references, w.settings, w.tokens)
+}
+
+// examine executes checks if each cluster answers.
+func (w *run) examine(ctx context.Context, checks ...func(context.Context)) Report {
 	if w.isReachable(ctx) {
 		w.clocks()
-		webhooks, policies := webhookChecks{w}, policyChecks{w}
-		for _, check := range []func(context.Context){
-			w.kinds, w.rights, policies.controllerPolicies, w.namespace, w.leases, w.successors, w.clusterInfo, w.sources, w.repositories,
-			webhooks.webhooks, policies.policies, w.pools, w.references, w.settings, w.tokens,
-		} {
+		for _, check := range checks {
 			check(ctx)
 		}
 	}

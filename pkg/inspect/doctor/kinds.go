@@ -53,13 +53,18 @@ func (w *run) kinds(ctx context.Context) {
 			w.ourKind(ctx, in, want)
 		}
 	}
+	w.machineKinds(ctx)
+	if len(w.Findings) == before {
+		w.add(Finding{Check: checkKinds, Level: OK, Found: fmt.Sprintf("%d kinds of this release exist, and %d of machine-controller", len(files), len(foreignKinds))})
+	}
+}
+
+// machineKinds checks the kinds of machine-controller.
+func (w *run) machineKinds(ctx context.Context) {
 	for _, name := range foreignKinds {
 		if have := w.kind(ctx, w.Worker, name, "install machine-controller, which defines it, and run osm-gitops doctor again"); have != nil {
 			w.established(w.Worker, have)
 		}
-	}
-	if len(w.Findings) == before {
-		w.add(Finding{Check: checkKinds, Level: OK, Found: fmt.Sprintf("%d kinds of this release exist, and %d of machine-controller", len(files), len(foreignKinds))})
 	}
 }
 

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -88,7 +89,11 @@ func (w *run) rightsIn(ctx context.Context, in *Cluster, user, file string) {
 		needs = append(needs, more...)
 	}
 	if err == nil {
-		err = checkAccess(ctx, in, user, needs)
+		var self string
+		self, err = whoAmI(ctx, in)
+		if err == nil {
+			err = checkAccess(ctx, in, user, self == user, needs)
+		}
 	}
 	if err != nil {
 		f := Finding{Check: checkRights, Level: Unknown, Cluster: w.in(in), Found: fmt.Sprintf("the permissions of %s cannot be checked: %v", user, err)}
@@ -151,14 +156,18 @@ func expand(rule rbacv1.PolicyRule) []authorizationv1.ResourceAttributes {
 	return out
 }
 
-// checkAccess asks the API server whether a user has each permission. Users need no permission
-// to ask about themselves.
-func checkAccess(ctx context.Context, in *Cluster, user string, needs []*need) error {
+// whoAmI returns the name of the current user.
+func whoAmI(ctx context.Context, in *Cluster) (string, error) {
 	who := &authenticationv1.SelfSubjectReview{}
 	if err := in.Client.Create(ctx, who); err != nil {
-		return fmt.Errorf("asking who you are: %w", err)
+		return "", fmt.Errorf("asking who you are: %w", err)
 	}
-	self := who.Status.UserInfo.Username == user
+	return who.Status.UserInfo.Username, nil
+}
+
+// checkAccess asks the API server whether a user has each permission. Users need no permission
+// to ask about themselves.
+func checkAccess(ctx context.Context, in *Cluster, user string, self bool, needs []*need) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(questions)
 	for _, n := range needs {
@@ -192,31 +201,36 @@ func groupsOf(user string) []string {
 	return groups
 }
 
-// addMissingRights reports missing permissions, with a line for each object.
-func (w *run) addMissingRights(in *Cluster, user string, needs []*need) {
-	before, lacks := len(w.Findings), 0
-	missing := map[string][]string{} // verbs by object
+// lacking returns the first missing permission to each object, and all missing verbs.
+func lacking(needs []*need) (first []*need, verbs map[string][]string) {
+	verbs = map[string][]string{}
 	for _, n := range needs {
-		if !n.allowed {
-			lacks++
-			missing[n.thing()] = append(missing[n.thing()], n.Verb)
+		if n.allowed {
+			continue
+		}
+		if verbs[n.thing()] == nil {
+			first = append(first, n)
+		}
+		if !slices.Contains(verbs[n.thing()], n.Verb) {
+			verbs[n.thing()] = append(verbs[n.thing()], n.Verb)
 		}
 	}
-	if lacks == len(needs) {
+	return first, verbs
+}
+
+// addMissingRights reports missing permissions, with a line for each object.
+func (w *run) addMissingRights(in *Cluster, user string, needs []*need) {
+	lacks, verbs := lacking(needs)
+	if !slices.ContainsFunc(needs, func(n *need) bool { return n.allowed }) {
 		w.add(Finding{
-			Check: checkRights, Level: Problem, Cluster: w.in(in), Found: fmt.Sprintf("%s has none of the %d permissions that the controller needs", user, lacks),
+			Check: checkRights, Level: Problem, Cluster: w.in(in), Found: fmt.Sprintf("%s has none of the %d permissions that the controller needs", user, len(needs)),
 			Remedy: fmt.Sprintf("if the controller is another user, set %s; otherwise kubectl apply --server-side -f deploy/%s", w.userFlag(in), needs[0].file),
 		})
 		return
 	}
-	for _, n := range needs {
-		verbs := missing[n.thing()]
-		if verbs == nil {
-			continue
-		}
-		delete(missing, n.thing())
+	for _, n := range lacks {
 		f := Finding{
-			Check: checkRights, Level: Problem, Cluster: w.in(in), Found: fmt.Sprintf("%s cannot %s %s", user, strings.Join(verbs, ", "), n.thing()),
+			Check: checkRights, Level: Problem, Cluster: w.in(in), Found: fmt.Sprintf("%s cannot %s %s", user, strings.Join(verbs[n.thing()], ", "), n.thing()),
 			Remedy: fmt.Sprintf("kubectl apply --server-side -f deploy/%s; if the controller is another user, set %s", n.file, w.userFlag(in)),
 		}
 		if use := n.optionalFor(); use != "" {
@@ -224,7 +238,7 @@ func (w *run) addMissingRights(in *Cluster, user string, needs []*need) {
 		}
 		w.add(f)
 	}
-	if len(w.Findings) == before {
+	if len(lacks) == 0 {
 		w.add(Finding{Check: checkRights, Level: OK, Cluster: w.in(in), Found: fmt.Sprintf("%s has all %d permissions that it needs", user, len(needs))})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -241,6 +242,7 @@ func (p *patient) successors() {
 	if found != 1 {
 		p.T.Errorf("%d Deployments are reported, want 1: the webhook has another lease", found)
 	}
+	p.among(doctor.Problem, "predecessor", "Deployment kube-system/operating-system-manager is operating-system-manager (quay.io/kubermatic/operating-system-manager:v1.11.2)", "--pre")
 	p.patch(&appsv1.Deployment{}, e2e.Namespace, name, `{"spec":{"replicas":0}}`)
 	p.finds(doctor.Note, "lease", "Deployment kube-system/operating-system-manager of operating-system-manager (quay.io/kubermatic/operating-system-manager:v1.11.2) is scaled to 0")
 	p.Must(p.Client.DeleteAllOf(p.T.Context(), &appsv1.Deployment{}, client.InNamespace(e2e.Namespace)))
@@ -436,7 +438,9 @@ func (p *patient) referenceLeft(like *admissionregistrationv1.MutatingWebhookCon
 	hook.Name = "operating-system-manager.kubermatic.io-machinedeployments"
 	left.Webhooks[0] = hook
 	p.Must(p.Client.Update(p.T.Context(), left))
-	p.finds(doctor.Problem, "webhooks", "of operating-system-manager calls Service kube-system/operating-system-manager-webhook, which does not exist: every request that it should check is rejected")
+	for _, flags := range [][]string{nil, {"--pre"}} {
+		p.among(doctor.Problem, "webhooks", "of operating-system-manager calls Service kube-system/operating-system-manager-webhook, which does not exist: every request that it should check is rejected", flags...)
+	}
 	p.NoError(p.Client.Delete(p.T.Context(), left))
 
 	// KKP's leads to the seed cluster.
@@ -529,6 +533,15 @@ func (p *patient) brokenKinds() {
 
 // brokenClocks examines the cluster through a proxy that reports a different time.
 func (p *patient) brokenClocks(t *testing.T) {
+	path := p.through(t, func(res *http.Response) {
+		res.Header.Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
+	})
+	p.among(doctor.Warning, "clocks", "the clock of the API server is 1h0m", "--kubeconfig", path)
+	p.among(doctor.Problem, "clocks", "the clocks of both API servers differ by 1h0m", "--worker-cluster-kubeconfig", path)
+}
+
+// through returns a kubeconfig that leads through a proxy, which changes responses.
+func (p *patient) through(t *testing.T, change func(*http.Response)) (kubeconfig string) {
 	target, err := url.Parse(p.Cluster.Config.Host)
 	p.Must(err)
 	roots := x509.NewCertPool()
@@ -536,7 +549,7 @@ func (p *patient) brokenClocks(t *testing.T) {
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	proxy.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13}}
 	proxy.ModifyResponse = func(res *http.Response) error {
-		res.Header.Set("Date", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
+		change(res)
 		return nil
 	}
 	front := httptest.NewTLSServer(proxy)
@@ -544,8 +557,47 @@ func (p *patient) brokenClocks(t *testing.T) {
 	cfg, err := clientcmd.LoadFromFile(p.KubeconfigOf(e2e.Namespace, "osm-gitops"))
 	p.Must(err)
 	cfg.Clusters["c"] = &clientcmdapi.Cluster{Server: front.URL, CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: front.Certificate().Raw})}
-	path := filepath.Join(t.TempDir(), "late")
+	path := filepath.Join(t.TempDir(), "through")
 	p.Must(clientcmd.WriteToFile(*cfg, path))
-	p.among(doctor.Warning, "clocks", "the clock of the API server is 1h0m", "--kubeconfig", path)
-	p.among(doctor.Problem, "clocks", "the clocks of both API servers differ by 1h0m", "--worker-cluster-kubeconfig", path)
+	return path
+}
+
+// before examines a cluster for an installation that would be the second one: everything exists
+// without Helm.
+func (p *patient) before(t *testing.T) {
+	p.among(doctor.OK, "kubernetes", "the API server is v1.", "--pre")
+	p.among(doctor.OK, "kinds", "3 kinds of machine-controller exist", "--pre")
+	p.among(doctor.OK, "webhooks", "no webhook of operating-system-manager blocks", "--pre")
+	p.among(doctor.OK, "rights", "permissions that the installation needs", "--pre")
+	p.among(doctor.Warning, "predecessor", "Helm did not install Namespace cloud-init-settings, CustomResourceDefinition nodeprovenances.gitops.k8c.io, ", "--pre")
+
+	for said, want := range map[string]doctor.Finding{
+		`{"gitVersion":"v1.29.9"}`: {Level: doctor.Problem, Found: "the API server is v1.29.9, and osm-gitops needs 1.30"},
+		`{}`:                       {Level: doctor.Unknown, Found: `the API server does not say its version, but ""`},
+	} {
+		path := p.through(t, func(res *http.Response) {
+			if res.Request.URL.Path == "/version" {
+				res.Body = io.NopCloser(strings.NewReader(said))
+				res.ContentLength = int64(len(said))
+				res.Header.Del("Content-Length")
+			}
+		})
+		p.among(want.Level, "kubernetes", want.Found, "--pre", "--kubeconfig", path)
+	}
+
+	p.ApplyYAML(`{apiVersion: v1, kind: ServiceAccount, metadata: {name: deployer, namespace: ` + p.Pools + `}}`)
+	deployer := []string{"--pre", "--kubeconfig", p.KubeconfigOf(p.Pools, "deployer")}
+	p.among(doctor.Problem, "rights", "you cannot get, create, patch, list deployments.apps in kube-system, which the installation needs, or grants to the controller", deployer...)
+	p.among(doctor.Problem, "rights", "more permissions are missing", deployer...)
+	p.ApplyYAML(`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: deployer}, rules: [{apiGroups: ["*"], resources: ["*"], verbs: [get, list, create, patch]}]}`)
+	p.ApplyYAML(`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: deployer},
+  roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: deployer}, subjects: [{kind: ServiceAccount, name: deployer, namespace: ` + p.Pools + `}]}`)
+	p.Eventually("the API server to know", func() error {
+		_, report := p.doctor(deployer...)
+		if slices.ContainsFunc(report.Findings, func(f doctor.Finding) bool { return strings.Contains(f.Found, "create") }) {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	p.among(doctor.Problem, "rights", "you cannot watch, update, delete secrets in cloud-init-settings, which the installation needs, or grants to the controller", deployer...)
 }

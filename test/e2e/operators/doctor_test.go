@@ -130,6 +130,7 @@ func TestDoctor(t *testing.T) {
 	p.Run("kinds", func(*testing.T) { p.brokenKinds() })
 	p.Run("clocks", func(t *testing.T) { p.brokenClocks(t) })
 	p.Run("few rights, and no cluster", func(t *testing.T) { p.withFewRights(t) })
+	p.Run("before an installation", func(t *testing.T) { p.before(t) })
 	p.DeleteLease(e2e.MainLease)
 
 	p.noSecret()
@@ -293,6 +294,7 @@ func (p *patient) withFewRights(t *testing.T) {
 	}{
 		{[]string{"doctor", "-o", "yaml"}, `unknown output "yaml"`},
 		{[]string{"doctor", "now"}, `unexpected argument "now"`},
+		{[]string{"doctor", "--pre", "--ask-git"}, "--pre: there is no controller, worker cluster or ProfileSource yet"},
 		{[]string{"doctor", "--worker-user", "x"}, "no separate worker cluster"},
 		{[]string{"doctor", "--git-allowed-cidrs", "x"}, "is not a network"},
 	} {

@@ -1,0 +1,206 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/osm-gitops/osm-gitops/deploy"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+)
+
+// ExamineBefore examines one cluster before the controller is installed: whether it can serve
+// there, and whether the current user can install it.
+func (d *Doctor) ExamineBefore(ctx context.Context) Report {
+	w := &run{Doctor: d}
+	return w.examine(ctx, w.kubernetes, w.machineController, w.clusterInfo, w.predecessor, webhookChecks{w}.predecessors, w.installer)
+}
+
+// oldest is the first release with stable ValidatingAdmissionPolicies, as the chart's kubeVersion:
+// https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
+var oldest = version.MustParseGeneric("1.30.0")
+
+// kubernetes checks the release of the API server.
+func (w *run) kubernetes(context.Context) {
+	said := w.Management.seen.version
+	have, err := version.ParseGeneric(said)
+	f := Finding{Check: "kubernetes", Level: OK, Found: "the API server is " + said}
+	switch {
+	case err != nil:
+		f.Level, f.Found = Unknown, fmt.Sprintf("the API server does not say its version, but %q", said)
+		f.Remedy = "run osm-gitops doctor as a user who can read /version, which ClusterRole system:discovery allows"
+	case have.LessThan(oldest):
+		f.Level, f.Found = Problem, fmt.Sprintf("the API server is %s, and osm-gitops needs %d.%d", said, oldest.Major(), oldest.Minor())
+		f.Remedy = "upgrade Kubernetes first"
+	}
+	w.add(f)
+}
+
+// machineController checks the kinds of machine-controller.
+func (w *run) machineController(ctx context.Context) {
+	before := len(w.Findings)
+	w.machineKinds(ctx)
+	if len(w.Findings) == before {
+		w.add(Finding{Check: checkKinds, Level: OK, Found: fmt.Sprintf("%d kinds of machine-controller exist", len(foreignKinds))})
+	}
+}
+
+const checkPredecessor = "predecessor"
+
+// releaseName is the annotation by which Helm recognizes its objects; it refuses to install over
+// others: https://helm.sh/docs/topics/charts/
+const releaseName = "meta.helm.sh/release-name"
+
+// predecessor reports operating-system-manager, and objects that Helm would refuse to replace.
+func (w *run) predecessor(ctx context.Context) {
+	found, err := Successors(ctx, w.Management.Client, w.Namespace)
+	if err != nil {
+		w.addUnreadable(checkPredecessor, w.Management, "Deployments of namespace "+w.Namespace, err)
+		return
+	}
+	for _, s := range found {
+		w.add(Finding{
+			Check: checkPredecessor, Level: Problem, Found: fmt.Sprintf("Deployment %s/%s is operating-system-manager (%s)", w.Namespace, s.Name, s.Image),
+			Remedy: "follow docs/migration.md, which installs osm-gitops beside it and then takes over",
+		})
+	}
+	names, err := deploy.CRDs()
+	if err != nil {
+		w.add(Finding{Check: checkPredecessor, Level: Unknown, Found: err.Error()})
+		return
+	}
+	var others []string
+	there := kubeclient.Metadata(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	exists, err := kubeclient.Find(ctx, w.Management.Client, types.NamespacedName{Name: api.NamespaceCloudInitSettings}, there)
+	if err == nil && exists && there.Annotations[releaseName] == "" {
+		others = append(others, "Namespace "+there.Name)
+	}
+	for _, file := range names {
+		name, _, _ := strings.Cut(file[strings.LastIndex(file, "/")+1:], ".yaml")
+		group, plural, _ := strings.Cut(name, "_")
+		crd := kubeclient.Metadata(crdKind)
+		if err == nil {
+			exists, err = kubeclient.Find(ctx, w.Management.Client, types.NamespacedName{Name: plural + "." + group}, crd)
+		}
+		if err == nil && exists && crd.Annotations[releaseName] == "" {
+			others = append(others, "CustomResourceDefinition "+crd.Name)
+		}
+	}
+	switch {
+	case err != nil:
+		w.addUnreadable(checkPredecessor, w.Management, "Namespaces and CustomResourceDefinitions", err)
+	case len(others) > 0:
+		w.add(Finding{
+			Check: checkPredecessor, Level: Warning, Found: "Helm did not install " + some(others) + ": helm install fails on them",
+			Remedy: "add --take-ownership to helm install, unless another tool restores them; if osm-gitops is installed, run osm-gitops doctor without --pre",
+		})
+	case len(found) == 0:
+		w.add(Finding{Check: checkPredecessor, Level: OK, Found: "operating-system-manager is not installed in " + w.Namespace})
+	}
+}
+
+// predecessors reports webhooks of operating-system-manager that were left without an endpoint.
+func (w webhookChecks) predecessors(ctx context.Context) {
+	before := len(w.Findings)
+	hooks, ok := w.hooksOf(ctx, w.Management)
+	if !ok {
+		return
+	}
+	for _, h := range hooks {
+		if leadsToReference(h.config) && !strings.HasSuffix(h.name, ourHooks) {
+			w.referenceHook(ctx, w.Management, h)
+		}
+	}
+	if len(w.Findings) == before {
+		w.add(Finding{Check: checkWebhooks, Level: OK, Found: "no webhook of operating-system-manager blocks MachineDeployments"})
+	}
+}
+
+// installer checks the permissions of the current user for everything that an installation applies.
+func (w *run) installer(ctx context.Context) {
+	needs, err := w.needsOfInstaller(ctx)
+	if err == nil {
+		err = checkAccess(ctx, w.Management, "", true, needs)
+	}
+	if err != nil {
+		w.add(Finding{Check: checkRights, Level: Unknown, Found: fmt.Sprintf("your permissions cannot be checked: %v", err)})
+		return
+	}
+	lacks, verbs := lacking(needs)
+	for _, n := range lacks[:min(len(lacks), maxListed)] {
+		w.add(Finding{
+			Check: checkRights, Level: Problem, Found: fmt.Sprintf("you cannot %s %s, which the installation needs, or grants to the controller", strings.Join(verbs[n.thing()], ", "), n.thing()),
+			Remedy: "install as a user with this permission, such as a cluster admin",
+		})
+	}
+	w.addRemaining(checkRights, Problem, len(lacks), "permissions are missing")
+	if len(lacks) == 0 {
+		w.add(Finding{Check: checkRights, Level: OK, Found: fmt.Sprintf("you have all %d permissions that the installation needs", len(needs))})
+	}
+}
+
+// needsOfInstaller lists what an installation reads and writes, and the permissions that it grants.
+func (w *run) needsOfInstaller(ctx context.Context) ([]*need, error) {
+	files, err := deploy.Installation()
+	if err != nil {
+		return nil, err
+	}
+	// Helm stores its release in a Secret.
+	things := []need{{ResourceAttributes: authorizationv1.ResourceAttributes{Resource: "secrets", Namespace: w.Namespace}}}
+	for _, file := range files {
+		objects, err := deploy.Objects(file)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range objects {
+			resource, _ := apimeta.UnsafeGuessKindToResource(o.GroupVersionKind())
+			namespace := o.GetNamespace()
+			if namespace == metav1.NamespaceSystem {
+				namespace = w.Namespace
+			}
+			n := need{ResourceAttributes: authorizationv1.ResourceAttributes{Group: resource.Group, Resource: resource.Resource, Namespace: namespace}}
+			if !slices.Contains(things, n) {
+				things = append(things, n)
+			}
+		}
+	}
+	var out []*need
+	escalates := true
+	for _, n := range things {
+		for _, verb := range []string{"get", "create", "patch"} {
+			n.Verb = verb
+			one := n
+			out = append(out, &one)
+		}
+		if n.Resource == "roles" || n.Resource == "clusterroles" {
+			n.Verb = "escalate"
+			allowed, err := checkAccessTo(ctx, w.Management, "", true, n.ResourceAttributes)
+			if err != nil {
+				return nil, err
+			}
+			escalates = escalates && allowed
+		}
+	}
+	// Users can grant what they have, or anything with the verb escalate:
+	// https://kubernetes.io/docs/reference/access-authn-authz/rbac/#privilege-escalation-prevention-and-bootstrapping
+	if escalates {
+		return out, nil
+	}
+	for _, file := range []string{"rbac.yaml", "webhook.yaml"} {
+		granted, err := w.needsOf(w.Management, file)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, granted...)
+	}
+	return out, nil
+}
