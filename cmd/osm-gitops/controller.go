@@ -19,8 +19,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun"
 )
 
-func newControllerCommand() *cobra.Command {
-	f := newControllerFlags()
+func newControllerCommand() *cobra.Command { return controllerCommand(newControllerFlags()) }
+
+func controllerCommand(f *controllerFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "controller",
 		Short: "sync profiles from Git into the cluster, and maintain what pools boot from",
@@ -34,7 +35,7 @@ write all flags with one dash or two.`,
 				return flagError(cmd, err)
 			}
 			f.Version, f.Commit = buildVersion()
-			ctrl.SetLogger(f.logger(os.Stderr))
+			f.setLogger(os.Stderr)
 			switch {
 			case f.dryRun:
 				return runDryRun(cmd.Context(), f, cli.Visible(cmd.OutOrStdout(), f.output))
@@ -75,6 +76,15 @@ var dryRunOutputs = map[string]func(*dryrun.Report) (string, error){
 		b, err := json.MarshalIndent(r, "", "  ")
 		return string(b) + "\n", err
 	},
+}
+
+// setLogger sets the logger of all packages, and logs which accepted flags have no effect.
+func (f *controllerFlags) setLogger(stderr io.Writer) {
+	log := f.logger(stderr)
+	ctrl.SetLogger(log)
+	if names := f.ignoredFlags(); len(names) > 0 {
+		log.Info("ignoring flags without effect: use -log-debug and -log-format", "flags", names)
+	}
 }
 
 // logger escapes untrusted text: --dry-run can log in a CI job.

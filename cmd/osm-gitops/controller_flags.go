@@ -47,6 +47,7 @@ type controllerFlags struct {
 	caBundle                    string
 	logDebug                    bool
 	logFormat                   string
+	ignored                     *pflag.FlagSet // accepted flags without effect
 	downloadMirrors             []string
 	downloadDigests             []string
 	ignitionVersion             string

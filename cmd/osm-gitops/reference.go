@@ -1,12 +1,14 @@
 package main
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"k8s.io/klog/v2"
 
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 	"github.com/osm-gitops/osm-gitops/pkg/manager"
@@ -22,20 +24,16 @@ const (
 // newReferenceProgram returns the program that argv[0] names, or nil if it is this program.
 // The name of a link counts, and then that of its target.
 func newReferenceProgram(argv0 string) *cobra.Command {
+	if cmd := referenceProgram(filepath.Base(argv0)); cmd != nil {
+		return cmd
+	}
 	path := argv0
+	if !strings.ContainsRune(argv0, filepath.Separator) {
+		path = inPath(argv0) // not a file of the working directory
+	}
 	const maxLinks = 40 // as in Linux: path_resolution(7)
 	for range maxLinks {
-		var cmd *cobra.Command
-		switch filepath.Base(path) {
-		case referenceController:
-			cmd = newControllerCommand()
-			cmd.Use = referenceController
-		case referenceWebhook:
-			cmd = newWebhookCommand()
-		}
-		if cmd != nil {
-			cmd.SilenceErrors, cmd.SilenceUsage = true, true
-			cmd.SetFlagErrorFunc(flagError)
+		if cmd := referenceProgram(filepath.Base(path)); cmd != nil {
 			return cmd
 		}
 		target, err := os.Readlink(path)
@@ -50,9 +48,69 @@ func newReferenceProgram(argv0 string) *cobra.Command {
 	return nil
 }
 
-// newWebhookCommand returns the program that only serves admission.
-func newWebhookCommand() *cobra.Command {
+// inPath returns the path of a program in $PATH, or "". It is exec.LookPath for a package that
+// must not start programs (test/imports).
+func inPath(name string) string {
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 && filepath.IsAbs(path) {
+			return path
+		}
+	}
+	return ""
+}
+
+// referenceProgram returns a program of operating-system-manager by its name, or nil.
+func referenceProgram(name string) *cobra.Command {
+	var cmd *cobra.Command
 	f := newControllerFlags()
+	switch name {
+	case referenceController:
+		cmd = controllerCommand(f)
+		cmd.Use = referenceController
+	case referenceWebhook:
+		cmd = newWebhookCommand(f)
+	default:
+		return nil
+	}
+	f.acceptKlog(cmd.Flags())
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetFlagErrorFunc(flagError)
+	return cmd
+}
+
+// acceptKlog accepts the flags with which Deployments start earlier releases of
+// operating-system-manager, such as -logtostderr and -v=4. They have no effect: klog stays as it is,
+// because its lines are not in the format of --log-format.
+func (f *controllerFlags) acceptKlog(fs *pflag.FlagSet) {
+	theirs, shorthand := flag.NewFlagSet("", flag.ContinueOnError), map[string]string{"v": "v"}
+	klog.InitFlags(theirs)
+	f.ignored = pflag.NewFlagSet("", pflag.ContinueOnError)
+	theirs.VisitAll(func(their *flag.Flag) {
+		f.ignored.StringP(their.Name, shorthand[their.Name], their.DefValue, "accepted and ignored")
+		ours := f.ignored.Lookup(their.Name)
+		ours.Hidden = true
+		if boolean, ok := their.Value.(interface{ IsBoolFlag() bool }); ok && boolean.IsBoolFlag() {
+			ours.NoOptDefVal = "true"
+		}
+	})
+	fs.AddFlagSet(f.ignored)
+}
+
+// ignoredFlags are the names of those that were set.
+func (f *controllerFlags) ignoredFlags() (names []string) {
+	if f.ignored != nil {
+		f.ignored.VisitAll(func(flag *pflag.Flag) {
+			if flag.Changed {
+				names = append(names, flag.Name)
+			}
+		})
+	}
+	return names
+}
+
+// newWebhookCommand returns the program that only serves admission.
+func newWebhookCommand(f *controllerFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   referenceWebhook,
 		Short: "serve the admission webhooks only",
@@ -68,7 +126,7 @@ them with one dash or two.`,
 			if f.Webhook.CertDir == "" {
 				return cli.Misusef("see "+cmd.CommandPath()+" --help", "--cert-dir: is empty: name the folder with tls.crt and tls.key")
 			}
-			ctrl.SetLogger(f.logger(os.Stderr))
+			f.setLogger(os.Stderr)
 			return manager.ServeAdmission(cmd.Context(), &f.Options)
 		},
 	}

@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
 )
 
 // The name of the program, or of a file to which it leads, selects the command. Any other name is
@@ -35,6 +38,80 @@ func TestReferenceNames(t *testing.T) {
 		if got != want {
 			t.Errorf("%q runs %q, want %q", argv0, got, want)
 		}
+	}
+}
+
+// A name without a slash is that of a program in PATH, as for the shell that found it. A file of
+// this name in the working directory has no meaning.
+func TestReferenceNameInPath(t *testing.T) {
+	program, dir, elsewhere := filepath.Join(t.TempDir(), "osm-gitops"), t.TempDir(), t.TempDir()
+	if err := os.WriteFile(program, nil, 0o700); err != nil { //nolint:gosec // it has to be executable
+		t.Fatal(err)
+	}
+	for link, target := range map[string]string{
+		filepath.Join(dir, "osm-controller"): program, filepath.Join(dir, "tool"): "osm-controller",
+		filepath.Join(elsewhere, "webhook"): program, filepath.Join(elsewhere, "tool"): "webhook", filepath.Join(elsewhere, "absent"): "webhook",
+	} {
+		if err := os.Symlink(target, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(elsewhere)
+	t.Setenv("PATH", dir)
+	for argv0, want := range map[string]string{"tool": "osm-controller", "./tool": "webhook", "absent": ""} {
+		got := ""
+		if cmd := newReferenceProgram(argv0); cmd != nil {
+			got = cmd.Name()
+		}
+		if got != want {
+			t.Errorf("%q runs %q, want %q", argv0, got, want)
+		}
+	}
+}
+
+// Both programs accept the flags of klog that Deployments of earlier releases pass, log once which
+// of them have no effect, and do not change klog. This program does not have them.
+func TestReferenceKlogFlags(t *testing.T) {
+	for _, program := range []string{"osm-controller", "webhook"} {
+		for args, want := range map[string]string{
+			"":                                  "",
+			"-logtostderr -v=4":                 `"flags":["logtostderr","v"]`,
+			"-v 4 --logtostderr=true":           `"flags":["logtostderr","v"]`,
+			"-vmodule=a=2 -stderrthreshold=0":   `"flags":["stderrthreshold","vmodule"]`,
+			"-log_dir /logs -alsologtostderr":   `"flags":["alsologtostderr","log_dir"]`,
+			"-log-format=Console -skip_headers": `{"flags": ["skip_headers"]}`,
+		} {
+			cmd := newReferenceProgram(program)
+			cmd.SetArgs(doubleDashes(append([]string{"-namespace", "kube-system"}, strings.Fields(args)...)))
+			file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			stderr := os.Stderr
+			os.Stderr = file
+			stopped, stop := context.WithCancel(t.Context())
+			stop()
+			err = errors.Join(cmd.ExecuteContext(stopped), file.Close())
+			os.Stderr = stderr
+			if err != nil && strings.Contains(err.Error(), "flag") {
+				t.Errorf("%s %s: %v", program, args, err)
+			}
+			log, err := os.ReadFile(file.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := strings.Count(string(log), "flags without effect: use -log-debug and -log-format")
+			if !strings.Contains(string(log), want) || said != min(len(args), 1) {
+				t.Errorf("%s %s logs %d times\n%s\nwant %s", program, args, said, log, want)
+			}
+		}
+	}
+	if klog.V(1).Enabled() {
+		t.Error("klog is verbose")
+	}
+	var errs bytes.Buffer
+	if status := run(t.Context(), strings.Fields("osm-gitops controller -namespace kube-system -logtostderr"), nil, &errs, &errs); status != exitMisuse {
+		t.Errorf("osm-gitops has status %d: %s", status, &errs)
 	}
 }
 
