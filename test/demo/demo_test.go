@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,6 +73,7 @@ func TestDemo(t *testing.T) {
 	}{
 		{"the change", got.changed, "v1.1.0", got.commits[3]},
 		{"the mended mistake", got.mended, "v1.2.0", got.commits[5]},
+		{"the revert", got.rolledBack, "v1.1.0", got.commits[3]},
 	} {
 		if diff := cmp.Diff(example, push.outcome.rotated); diff != "" {
 			t.Errorf("pools that %s rotated (-want +got):\n%s", push.name, diff)
@@ -84,6 +87,15 @@ func TestDemo(t *testing.T) {
 				t.Errorf("after %s %s has %s of %s", push.name, p.pool, p.version, p.commit)
 			}
 		}
+	}
+	for i, p := range got.rolledBack.pools {
+		before := got.changed.pools[i]
+		if d := p.bootstrap.Annotations[api.AnnotationInputDigest]; d != before.bootstrap.Annotations[api.AnnotationInputDigest] {
+			t.Errorf("after the revert %s has input %s, before the reverted commits %s", p.pool, d, before.bootstrap.Annotations[api.AnnotationInputDigest])
+		}
+	}
+	if want := "key cloud-config of Secret " + editedPool.secret("provisioning"); !strings.Contains(got.restored, want) {
+		t.Errorf("the event about the edited Secret is %q, without %q", got.restored, want)
 	}
 	if len(got.deleted) > 0 {
 		t.Errorf("absent for a moment: %s", strings.Join(got.deleted, ", "))
@@ -129,7 +141,7 @@ func TestDemo(t *testing.T) {
 }
 
 // changing is what differs from run to run.
-var changing = regexp.MustCompile(`[0-9a-f]{7,40}|[0-9.]+ (s|KiB)\b|127\.0\.0\.1:[0-9]+|version \S+|requestedAt=\S+|took [0-9a-z]+| +`)
+var changing = regexp.MustCompile(`[0-9a-f]{7,40}|20[0-9]{2}-[0-9T:-]+Z|web-eu-1\.[0-9a-f]+|[0-9.]+ (s|KiB)\b|127\.0\.0\.1:[0-9]+|version \S+|requestedAt=\S+|took [0-9a-z]+| +`)
 
 // progress is what a busy machine prints in between.
 var progress = regexp.MustCompile(`(?m)^   .* \.\.\. [0-9a-z]+\n|^   cluster: .*\n`)
@@ -156,18 +168,82 @@ func pageShows(t *testing.T, out string) {
 	}
 }
 
-// TestKeep: everything runs on until Ctrl-C, which is a good end then.
+// TestKeep: everything runs on until Ctrl-C, which is a good end then. The printed commands work, in
+// the shell of a user without any configuration.
 func TestKeep(t *testing.T) {
 	d := launch(t, "KEEP=1")
-	d.await("export KUBECONFIG=")
-	_, kubeconfig, _ := strings.Cut(d.last, "=")
-	if _, err := os.Stat(kubeconfig); err != nil {
-		t.Errorf("the kubeconfig it names: %v", err)
+	d.await("In another terminal")
+	var exports, commands []string
+	var page string // the command of the audit page
+	for d.lines.Scan() && !strings.Contains(d.lines.Text(), "With kubectl") {
+		switch line := strings.TrimSpace(d.lines.Text()); {
+		case strings.HasPrefix(line, "export "):
+			exports = append(exports, line)
+		case strings.HasPrefix(line, "osm-gitops ui"):
+			page = line
+		default:
+			commands = append(commands, line)
+		}
 	}
+	home := t.TempDir()
+	shell := func(commands ...string) *exec.Cmd {
+		sh := exec.CommandContext(t.Context(), "bash", "-eu", "-c", strings.Join(append(exports, commands...), "\n"))
+		sh.Dir, sh.Env = home, append(os.Environ(), "HOME="+home, "GIT_CONFIG_SYSTEM=/dev/null")
+		return sh
+	}
+	commands = append(commands, "echo more >> README.md", "git commit --quiet --all --message 'Say more'", "git push",
+		`test "$(git rev-parse HEAD)" = "$(git ls-remote origin refs/heads/main | cut -f1)"`)
+	out, err := shell(commands...).CombinedOutput()
+	if err != nil {
+		t.Errorf("the printed commands: %v\n%s\n%s", err, strings.Join(commands, "\n"), out)
+	}
+	for _, want := range []string{"Node " + editedPool.node() + "\n", "verdict: agrees\n"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the printed commands do not say %q:\n%s", want, out)
+		}
+	}
+	verifyOnPage(t, shell("exec "+page+" --address 0"))
 	d.await("base64 -d")
 	d.interrupt(syscall.SIGINT)
 	if status := d.wait(); status != 0 {
 		t.Errorf("exit status %d after it was kept and then ended", status)
+	}
+}
+
+// verifyOnPage starts the audit page and does what its button "Verify now" does.
+func verifyOnPage(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+	}()
+	lines := bufio.NewScanner(stderr)
+	var address string
+	for address == "" && lines.Scan() {
+		address = regexp.MustCompile(`http://[^/]+/`).FindString(lines.Text())
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"nodes/"+editedPool.node()+"?verify=1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	html, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.StatusCode != http.StatusOK || !bytes.Contains(html, []byte("agrees")) || bytes.Contains(html, []byte("unproven")) {
+		t.Errorf("Verify now: status %d\n%s", res.StatusCode, html)
 	}
 }
 

@@ -202,32 +202,29 @@ func (s *stage) stateOf(source *api.ProfileSource, p pool) (state, string) {
 	return now, ""
 }
 
-// table shows pools: all of them, or those that rotated.
-func (o outcome) table(everything bool) [][]string {
+// table shows all pools.
+func (o outcome) table() [][]string {
 	rows := [][]string{{"POOL", "PROFILE", "VERSION", "COMMIT", "AUTHOR", "<BOOTSTRAP", "<PROVISIONING", "<READY AFTER"}}
 	for _, p := range o.pools {
-		if !everything && !slices.Contains(o.rotated, p.pool.String()) {
-			continue
-		}
 		rows = append(rows, []string{p.pool.String(), p.pool.profile, p.version, short(p.commit), p.author,
 			kib(len(p.bootstrap.Data[api.UserDataKey])), kib(len(p.provisioning.Data[api.UserDataKey])), seconds(p.took)})
 	}
 	return rows
 }
 
-func (o outcome) untouched() string {
-	return fmt.Sprintf("Untouched, by uid and resourceVersion of their Secrets and configurations:\n%s", strings.Join(o.kept, ", "))
-}
-
-// slowest is the longest time from push to ready of those that changed.
-func (o outcome) slowest() time.Duration {
-	var longest time.Duration
+// changedPools shows the pools that changed.
+func (o outcome) changedPools() [][]string {
+	rows := [][]string{{"POOL", "VERSION", "COMMIT", "AUTHOR", "<READY AFTER"}}
 	for _, p := range o.pools {
-		if !slices.Contains(o.kept, p.pool.String()) {
-			longest = max(longest, p.took)
+		if slices.Contains(o.rotated, p.pool.String()) {
+			rows = append(rows, []string{p.pool.String(), p.version, short(p.commit), p.author, seconds(p.took)})
 		}
 	}
-	return longest
+	return rows
+}
+
+func (o outcome) untouched() string {
+	return "Untouched, by uid and resourceVersion: " + strings.Join(o.kept, ", ")
 }
 
 // written reports whether a pool's provisioning stage writes a line to a file.
@@ -270,8 +267,12 @@ type told struct {
 }
 
 func (t told) text() string {
-	return fmt.Sprintf("  condition  Ready=%s, %s\n%s\n  event      %s\n%s",
-		t.condition.Status, t.condition.Reason, indent(t.condition.Message, "    "), api.EventProfileRefused, indent(t.event, "    "))
+	event := "\n" + indent(t.event, "    ")
+	if strings.Contains(t.condition.Message, t.event) {
+		event = ", the same"
+	}
+	return fmt.Sprintf("  condition  Ready=%s, %s\n%s\n  event      %s%s",
+		t.condition.Status, t.condition.Reason, indent(t.condition.Message, "    "), api.EventProfileRefused, event)
 }
 
 // toldOf waits until the source says what is wrong with a commit.

@@ -60,6 +60,7 @@ func observe(ctx context.Context, config *rest.Config) (*observer, error) {
 		&api.ProfileSource{}:          in(metav1.NamespaceSystem),
 		&osm.OperatingSystemProfile{}: in(metav1.NamespaceSystem),
 		&osm.OperatingSystemConfig{}:  in(metav1.NamespaceSystem),
+		&api.NodeProvenance{}:         {},
 		&eventsv1.Event{}:             {}, // pools are anywhere
 	}
 	c, err := cache.New(config, cache.Options{Scheme: scheme, ByObject: watched})

@@ -56,9 +56,21 @@ func serve(ctx context.Context, dir string) (*repository, error) {
 		return nil, fmt.Errorf("starting the Git server: %w", err)
 	}
 	r := &repository{url: server.HTTPAddress() + "/" + name, tree: tree, server: server}
-	if _, err := r.git(ctx, nadia, "remote", "add", "origin", r.url); err != nil {
-		server.StopHTTP()
-		return nil, err
+	// With these, a user of KEEP=1 can commit and push with whatever configuration they have.
+	for _, args := range [][]string{
+		{"remote", "add", "origin", r.url},
+		{"config", "branch.main.remote", "origin"},
+		{"config", "branch.main.merge", "refs/heads/main"},
+		{"config", "push.default", "upstream"},
+		{"config", "http.proxy", ""},
+		{"config", "user.name", "You"},
+		{"config", "user.email", "you@example.com"},
+		{"config", "commit.gpgSign", "false"},
+	} {
+		if _, err := r.git(ctx, nadia, args...); err != nil {
+			server.StopHTTP()
+			return nil, err
+		}
 	}
 	return r, nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -38,6 +39,7 @@ type stage struct {
 
 	binary     string
 	controller *process
+	background sync.WaitGroup // builds that run while the rest is prepared
 }
 
 // path returns the path of a file of the demo.
@@ -57,11 +59,13 @@ func (s *stage) strike() error {
 	if s.cluster != nil {
 		s.cluster.Stop()
 	}
+	s.background.Wait() // a build would write into the directory
 	return os.RemoveAll(s.dir)
 }
 
 // set prepares the stage.
 func (s *stage) set(ctx context.Context, out *screen) error {
+	controllerBuilt := s.inBackground(ctx, s.buildController)
 	if _, err := program.ControlPlane.Path(ctx, out.indented()); err != nil {
 		return err
 	}
@@ -71,7 +75,7 @@ func (s *stage) set(ctx context.Context, out *screen) error {
 	}{
 		{"control plane", s.startCluster},
 		{"Git server", s.startGit},
-		{"osm-gitops", s.buildController},
+		{"osm-gitops", controllerBuilt},
 		{"installed", s.install},
 		{"controller", s.startController},
 	}
@@ -81,6 +85,23 @@ func (s *stage) set(ctx context.Context, out *screen) error {
 		}
 	}
 	return nil
+}
+
+// inBackground begins a step and returns one that waits for it.
+func (s *stage) inBackground(ctx context.Context, step func(context.Context) (string, error)) func(context.Context) (string, error) {
+	type outcome struct {
+		text string
+		err  error
+	}
+	done := make(chan outcome, 1)
+	s.background.Go(func() {
+		text, err := step(ctx)
+		done <- outcome{text, err}
+	})
+	return func(context.Context) (string, error) {
+		o := <-done
+		return o.text, o.err
+	}
 }
 
 func (s *stage) startCluster(ctx context.Context) (string, error) {

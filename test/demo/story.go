@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/program"
 )
 
@@ -24,13 +26,14 @@ type options struct {
 
 // result is the outcome of the demo, for its test.
 type result struct {
-	first, changed, mended outcome
-	commits                []commit // in the order they were pushed
-	line                   int      // of the mistake
-	told                   told
-	deleted                []string // user-data Secrets that were absent for a moment
-	log                    string   // the controller's
-	events                 []string // of the controller: "object: reason: text", sorted
+	first, changed, mended, rolledBack outcome
+	restored                           string   // event about the edited Secret
+	commits                            []commit // in the order they were pushed
+	line                               int      // of the mistake
+	told                               told
+	deleted                            []string // user-data Secrets that were absent for a moment
+	log                                string   // the controller's
+	events                             []string // of the controller: "object: reason: text", sorted
 }
 
 // The profile that the story changes, and its file.
@@ -38,6 +41,12 @@ const (
 	profileName = "osp-ubuntu-example"
 	profilePath = "profiles/" + profileName + ".yaml"
 )
+
+// editedPool has the node that is traced and the Secret that is edited.
+var editedPool = pool{"shop", "web-eu", profileName}
+
+// wholeOutput is more lines than a command prints.
+const wholeOutput = 1000
 
 // firstCommits is the number of commits in the first push.
 const firstCommits = 3
@@ -50,7 +59,6 @@ func demo(ctx context.Context, o options, stdout io.Writer, res *result) (err er
 	if res == nil {
 		res = &result{}
 	}
-	begin := time.Now()
 	out := &screen{w: stdout}
 	root, err := program.Root()
 	if err != nil {
@@ -82,7 +90,8 @@ func demo(ctx context.Context, o options, stdout io.Writer, res *result) (err er
 		return err
 	}
 	go s.controllerEnded(ctx, cancel)
-	for _, scene := range []func(context.Context, *stage, *screen, *result) error{firstPush, change, mistake, fixMistake} {
+	begin := time.Now()
+	for _, scene := range []func(context.Context, *stage, *screen, *result) error{firstPush, nodes, handEdit, change, mistake, fixMistake, rollback} {
 		if err := scene(ctx, s, out, res); err != nil {
 			return err
 		}
@@ -153,8 +162,37 @@ $ kubectl apply -f examples/pools`)
 	if res.first, err = s.follow(ctx, last, pools, pushed, nil); err != nil {
 		return err
 	}
-	out.table(res.first.table(true))
+	out.table(res.first.table())
 	out.text("\n" + s.readyLine())
+	return nil
+}
+
+// nodes lets a node of each pool join and asks where one comes from.
+func nodes(ctx context.Context, s *stage, out *screen, res *result) error {
+	out.chapter("Six nodes join: which commit is on them?")
+	begin := time.Now()
+	if err := s.join(ctx, res.first.pools); err != nil {
+		return err
+	}
+	out.text(fmt.Sprintf("The demo acts as machine-controller and kubelet. The controller recorded the origin of %d nodes in %s.", len(res.first.pools), seconds(time.Since(begin))))
+	if err := s.command(ctx, out, "trace node/"+editedPool.node(), wholeOutput); err != nil {
+		return err
+	}
+	const verdict = 4 // the lines up to it
+	return s.command(ctx, out, "verify node/"+editedPool.node()+" "+gitFlags, verdict)
+}
+
+// handEdit overwrites a Secret as a person with kubectl would.
+func handEdit(ctx context.Context, s *stage, out *screen, res *result) error {
+	out.chapter("Someone edits a Secret by hand")
+	i := slices.IndexFunc(res.first.pools, func(p state) bool { return p.pool.String() == editedPool.String() })
+	begin := time.Now()
+	var err error
+	if res.restored, err = s.editSecret(ctx, res.first.pools[i]); err != nil {
+		return err
+	}
+	out.text(fmt.Sprintf("$ kubectl -n %s patch secret %s ...\n\nIt had its bytes back after %s. Event %s of MachineDeployment %s:\n%s",
+		api.NamespaceCloudInitSettings, editedPool.secret("provisioning"), seconds(time.Since(begin)), api.EventConfigRestored, editedPool, indent(res.restored, "  ")))
 	return nil
 }
 
@@ -210,7 +248,7 @@ func mistake(ctx context.Context, s *stage, out *screen, res *result) error {
 
 // fixMistake corrects the mistake. Its version was never accepted, so it is still free.
 func fixMistake(ctx context.Context, s *stage, out *screen, res *result) error {
-	out.chapter("The mistake is fixed under the same version, which never became an object")
+	out.chapter("The mistake is fixed under the same version")
 	if err := s.repo.edit(profilePath, "{{ .KubeletVersion |", "{{ .KubeVersion |"); err != nil {
 		return err
 	}
@@ -221,6 +259,20 @@ func fixMistake(ctx context.Context, s *stage, out *screen, res *result) error {
 	}
 	out.text("\n" + s.readyLine())
 	return nil
+}
+
+// rollback reverts everything that followed the first change.
+func rollback(ctx context.Context, s *stage, out *screen, res *result) error {
+	out.chapter("git revert rolls back")
+	const commits = "HEAD~2..HEAD"
+	if _, err := s.repo.git(ctx, nadia, "revert", "--no-commit", commits); err != nil {
+		return err
+	}
+	out.text("$ git revert --no-commit " + commits + "\n$ git commit\n")
+	out.say("")
+	var err error
+	res.rolledBack, err = s.pushAndFollow(ctx, out, res, edit{nadia, "Do without open-iscsi"}, res.mended)
+	return err
 }
 
 // edit is who edited the work tree, and what for.
@@ -243,7 +295,7 @@ func (s *stage) pushAndFollow(ctx context.Context, out *screen, res *result, e e
 	if err != nil {
 		return outcome{}, err
 	}
-	out.table(now.table(false))
+	out.table(now.changedPools())
 	out.text("\n" + now.untouched())
 	return now, nil
 }
@@ -270,43 +322,60 @@ func (s *stage) publish(ctx context.Context, out *screen, res *result, e edit) (
 $ git push origin main
 $ kubectl -n kube-system annotate profilesource platform --overwrite \
     reconcile.fluxcd.io/requestedAt=%s
-  (as "flux reconcile" does; without it the change is seen at the next interval, a minute)`, token))
+  (without it the change is seen within a minute)`, token))
 	} else {
-		out.text("\nPushed, and a reconciliation requested as above.")
+		out.text("\nPushed and requested as above.")
 	}
 	out.say("")
 	return c, pushed, err
 }
 
 func summary(out *screen, res *result, took time.Duration) error {
-	out.chapter("In short")
-	out.table([][]string{
-		{"", "<push to ready", ""},
-		{"six pools, from nothing", seconds(res.first.slowest()), "12 Secrets, each stamped with the commit its profile comes from"},
-		{"one profile changed", seconds(res.changed.slowest()), fmt.Sprintf("%d pools rotated, %d untouched", len(res.changed.rotated), len(res.changed.kept))},
-		{"a mistake", "none", "refused with file, line, field and commit; no pool touched"},
-		{"the mistake fixed", seconds(res.mended.slowest()), fmt.Sprintf("%d pools rotated, %d untouched", len(res.mended.rotated), len(res.mended.kept))},
-	})
 	if len(res.deleted) > 0 {
 		return fmt.Errorf("absent for a moment were the Secrets %s", strings.Join(res.deleted, ", "))
 	}
-	out.text(fmt.Sprintf("\nNo Secret that a machine boots from was absent at any moment. All of this took %s.", took.Round(time.Second)))
+	remains, err := remaining()
+	if err != nil {
+		return err
+	}
+	out.text(fmt.Sprintf("\nNo Secret that a machine boots from was absent at any moment. Parts 2 to %d took %s.\n%s", out.chapters, took.Round(time.Second), remains))
 	return nil
+}
+
+// remaining says what the demo leaves on this machine.
+func remaining() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		if below, ok := strings.CutPrefix(cache, home+"/"); ok {
+			cache = "~/" + below
+		}
+	}
+	return fmt.Sprintf("It leaves the built control plane in %s/osm-gitops, and Go's caches of modules and builds.", cache), nil
 }
 
 // keep prints commands to try, and waits.
 func keep(ctx context.Context, s *stage, out *screen) {
 	out.chapter("Everything goes on running until Ctrl-C")
-	out.text(fmt.Sprintf(`The repository's work tree: %s
-The controller's log:       %s
+	out.text(fmt.Sprintf(`The controller's log: %[1]s
+
+In another terminal:
+
+  export KUBECONFIG=%[2]s
+  export PATH=%[3]s:$PATH
+  osm-gitops trace node/%[4]s
+  osm-gitops verify node/%[4]s %[5]s
+  osm-gitops ui %[5]s
+  cd %[6]s     # change profiles, git commit and git push; the controller follows within a minute
 
 With kubectl, which the demo neither needs nor brings:
 
-  export KUBECONFIG=%s
   kubectl -n kube-system get profilesources,osp,osc
   kubectl -n kube-system describe profilesource platform
   kubectl -n cloud-init-settings get secret web-eu-shop-bootstrap-config -o jsonpath='{.data.cloud-config}' | base64 -d`,
-		s.repo.tree, s.log(), s.cluster.Kubeconfig))
+		s.log(), s.cluster.Kubeconfig, filepath.Dir(s.binary), editedPool.node(), gitFlags, s.repo.tree))
 	<-ctx.Done()
 	out.say("")
 	out.text("stopping")

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -176,32 +178,73 @@ func (p Program) build(ctx context.Context, sources, binary string, progress io.
 	start := time.Now()
 	done := make(chan struct{})
 	defer close(done)
-	fmt.Fprintf(progress, "program: building %s for tests, %s on 2 cores the first time\n", p.Name, p.Minutes)
+	var compiled packages
+	fmt.Fprintf(progress, "program: building %s, %s on 2 cores the first time\n", p.Name, p.Minutes)
 	go func() {
 		for {
 			select {
 			case <-done:
 				return
 			case <-time.After(progressInterval):
-				fmt.Fprintf(progress, "program: building %s for tests: %s\n", p.Name, time.Since(start).Round(time.Second))
+				fmt.Fprintf(progress, "program: building %s: %s, %s\n", p.Name, time.Since(start).Round(time.Second), &compiled)
 			}
 		}
 	}()
 	// Listing the packages downloads their modules. It fails if there is no network; the build
 	// after it fails only if the code is wrong.
-	if out, err := p.command(ctx, sources, append(append([]string{"list", "-deps"}, p.tags()...), p.Package)...).CombinedOutput(); err != nil {
+	out, err := p.command(ctx, sources, append(append([]string{"list", "-deps"}, p.tags()...), p.Package)...).CombinedOutput()
+	if err != nil {
 		return fmt.Errorf("%w: fetching its modules: %w\n%s", ErrUnavailable, err, tail(out))
 	}
+	compiled.begin(bytes.Count(out, []byte("\n")))
 	partial := binary + ".partial"
-	args := append(append([]string{"build"}, p.Args...), "-o", partial, p.Package)
-	if out, err := p.command(ctx, sources, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("building %s: %w\n%s", p.Name, err, tail(out))
+	build := p.command(ctx, sources, append(append([]string{"build", "-v"}, p.Args...), "-o", partial, p.Package)...)
+	build.Stdout, build.Stderr = &compiled, &compiled
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("building %s: %w\n%s", p.Name, err, tail(compiled.printed()))
 	}
 	if err := os.Rename(partial, binary); err != nil {
 		return err
 	}
 	fmt.Fprintf(progress, "program: built %s in %s: %s\n", p.Name, time.Since(start).Round(time.Second), binary)
 	return nil
+}
+
+// packages counts what "go build -v" prints: a line for each package that it begins to compile, and
+// its errors.
+type packages struct {
+	mu    sync.Mutex
+	total int
+	out   bytes.Buffer
+}
+
+func (p *packages) begin(total int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.total = total
+}
+
+func (p *packages) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.Write(b)
+}
+
+func (p *packages) printed() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.out.Bytes())
+}
+
+// String says how far it is. Packages that Go's cache holds are not printed, so the count can stay
+// below the total.
+func (p *packages) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.total == 0 {
+		return "fetching modules"
+	}
+	return fmt.Sprintf("%d of at most %d packages", bytes.Count(p.out.Bytes(), []byte("\n")), p.total)
 }
 
 // tags are those of Args that say which files belong to the program.
