@@ -121,6 +121,16 @@ func kkpRights(dir string) ([]byte, error) {
 		{"apiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: osm-gitops\n  namespace: kube-system\n---\n", "", 1},
 		{"- kind: ServiceAccount\n  name: osm-gitops\n  namespace: kube-system\n", "- kind: User\n  apiGroup: rbac.authorization.k8s.io\n  name: " + kkpUser + "\n", 5},
 		{"system:serviceaccount:kube-system:osm-gitops", kkpUser, 2},
+		// operating-system-manager has the same user, before the image is replaced and on the way back.
+		{"  - name: settings # the namespace that nodes fetch from\n", "" +
+			"  # operating-system-manager has this user as well. It names no field manager, and may do what KKP\n" +
+			"  # permits it: renew its tokens, and write its own profiles and whole MachineDeployments.\n" +
+			"  - name: ours\n" +
+			"    expression: request.operation == 'DELETE' || request.options.?fieldManager.orValue('') == 'osm-gitops'\n" +
+			"  - name: settings # the namespace that nodes fetch from\n", 1},
+		{"request.operation == 'DELETE' || variables.tokenEnds\n", "request.operation == 'DELETE' || !variables.ours || variables.tokenEnds\n", 1},
+		{"variables.what != 'operatingsystemprofiles' ||\n", "variables.what != 'operatingsystemprofiles' || !variables.ours ||\n", 1},
+		{"variables.what != 'machinedeployments' ||\n", "variables.what != 'machinedeployments' || !variables.ours ||\n", 1},
 	} {
 		if n := strings.Count(out, r.from); n != r.times {
 			return nil, fmt.Errorf("the manifests contain %q %d times, expected %d: adapt deploy/platforms", r.from, n, r.times)

@@ -13,13 +13,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 )
@@ -82,16 +87,14 @@ func replaceKind(ctx context.Context, cl client.Client, want *unstructured.Unstr
 	}
 }
 
-// With the permissions that KKP grants and deploy/kkp, the controller serves pools as KKP's user.
-// While the definitions are replaced again and again every pool gets each version, and none is
-// rejected. An event and doctor say who installs them.
-func TestKKP(t *testing.T) {
+// newKKP is a user cluster with KKP's definitions and permissions, in which programs of this machine
+// are KKP's user.
+func newKKP(t *testing.T) *e2e.System {
+	t.Helper()
 	c := cluster.Start(t, cluster.Options{Audit: true})
 	s := e2e.NewSystemOn(t, c)
-	for _, file := range []string{"test/platforms/kkp/rbac.yaml", "deploy/kkp/user-cluster.yaml"} {
-		if err := c.Apply(t.Context(), e2e.RepoPath(file)); err != nil {
-			t.Fatal(err)
-		}
+	if err := c.Apply(t.Context(), e2e.RepoPath("test/platforms/kkp/rbac.yaml")); err != nil {
+		t.Fatal(err)
 	}
 	theirs, err := CRDs()
 	if err != nil {
@@ -113,7 +116,136 @@ func TestKKP(t *testing.T) {
 	if err := clientcmd.WriteToFile(*config, s.Identity); err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
 
+// The manifest and the image can be set in any order, on the way there and back: with the manifest,
+// operating-system-manager can do what it needs, and without it, the controller waits.
+func TestKKPInAnyOrder(t *testing.T) {
+	s := newKKP(t)
+	cfg := rest.CopyConfig(s.Cluster.Config)
+	cfg.Impersonate.UserName = kkpUser
+	reference, err := client.New(cfg, client.Options{Scheme: s.Client.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest := func() {
+		t.Helper()
+		if err := s.Cluster.Apply(t.Context(), e2e.RepoPath("deploy/kkp/user-cluster.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		s.Eventually("the policy to be in force", func() error {
+			foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "foreign"}}
+			if err := reference.Create(t.Context(), foreign, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "osm-gitops-controller") {
+				return fmt.Errorf("a foreign Secret is not refused: %w", err)
+			}
+			return nil
+		})
+	}
+	s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
+	s.Source()
+	s.Pool("web", "osp-a")
+
+	// The image first.
+	health := e2e.FreeAddress(t)
+	s.Start("--leader-elect=true", "--health-probe-address="+health)
+	s.Eventually("the controller to lack permissions", func() error {
+		s.LogMu.Lock()
+		defer s.LogMu.Unlock()
+		if !strings.Contains(s.Log.String(), "forbidden") {
+			return errors.New("the log does not say so")
+		}
+		return nil
+	})
+	manifest()
+	s.Served("web", "v1.0.0")
+	s.Stop()
+
+	// The image back first, with the manifest.
+	worksAsReference(t, s, reference)
+	status, out, errs := s.Runs("handback", "--kubeconfig", s.Cluster.Kubeconfig, "--namespace", e2e.Namespace, "--force")
+	if status != 0 {
+		t.Fatalf("handing back ended with %d: %s%s", status, out, errs)
+	}
+	worksAsReference(t, s, reference)
+
+	// The manifest first, again.
+	manifest()
+	worksAsReference(t, s, reference)
+	s.Source()
+	s.Start("--leader-elect=true")
+	s.Served("web", "v1.0.0")
+}
+
+// worksAsReference does what operating-system-manager does with the permissions of a platform: it
+// writes its profiles, and creates the objects of a pool and renews its token (contract, sections 8
+// and 9). The requests name no field manager.
+func worksAsReference(t *testing.T, s *e2e.System, reference client.Client) {
+	t.Helper()
+	ctx, name := t.Context(), "web-"+s.Pools
+	osp := &osm.OperatingSystemProfile{ObjectMeta: metav1.ObjectMeta{Namespace: e2e.Namespace, Name: "osp-ubuntu"}}
+	for _, version := range []string{"v1.11.2", "v1.11.3"} {
+		docs, err := profile.Decode("a.yaml", []byte(e2e.OSP(osp.Name, version, "echo default")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := controllerutil.CreateOrUpdate(ctx, reference, osp, func() error { osp.Spec = docs[0].Spec; return nil }); err != nil {
+			t.Errorf("writing a profile: %v", err)
+		}
+	}
+	token := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-bcdfgh", Labels: map[string]string{"machinedeployment.k8s.io/name": s.Pools + "-reference"}},
+		Type:       corev1.SecretTypeBootstrapToken,
+		Data: map[string][]byte{
+			"token-id": []byte("bcdfgh"), "token-secret": []byte("bcdfghjklmnpqrst"), "description": []byte("bootstrap token for reference"),
+			"usage-bootstrap-authentication": []byte("true"), "usage-bootstrap-signing": []byte("true"),
+			"auth-extra-groups": []byte("system:bootstrappers:machine-controller:default-node-token"), "expiration": []byte(time.Now().Add(time.Hour).Format(time.RFC3339)),
+		},
+	}
+	if err := reference.Create(ctx, token); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Errorf("creating a token: %v", err)
+	}
+	if err := reference.Get(ctx, client.ObjectKeyFromObject(token), token); err != nil {
+		t.Fatal(err)
+	}
+	token.Data["expiration"] = []byte(time.Now().Add(61 * time.Minute).Format(time.RFC3339))
+	if err := reference.Update(ctx, token); err != nil {
+		t.Errorf("renewing a token: %v", err)
+	}
+	for _, obj := range []client.Object{
+		&osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Namespace: e2e.Namespace, Name: name + "-config"}, Spec: osm.OperatingSystemConfigSpec{OSName: "ubuntu", OSVersion: "24.04", CloudProvider: osm.CloudProviderSpec{Name: "aws"}}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: name + "-provisioning-config"}, Data: map[string][]byte{api.UserDataKey: []byte("#cloud-config\n")}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: name + "-bootstrap-config"}, Data: map[string][]byte{api.UserDataKey: []byte("#cloud-config\n")}},
+	} {
+		obj.SetAnnotations(map[string]string{api.AnnotationRevisionFor: "", api.AnnotationMDAnnotationsHash: "0", api.AnnotationOSPVersion: "v0.9.0"})
+		if err := client.IgnoreNotFound(reference.Delete(ctx, obj)); err != nil {
+			t.Errorf("deleting %s: %v", obj.GetName(), err)
+		}
+		if err := reference.Create(ctx, obj); err != nil {
+			t.Errorf("creating %s: %v", obj.GetName(), err)
+		}
+	}
+	md := &unstructured.Unstructured{}
+	md.SetGroupVersionKind(machines.GroupVersion.WithKind("MachineDeployment"))
+	get(t, reference, s.Pools, "web", md)
+	md.SetFinalizers([]string{"kubermatic.io/cleanup-operating-system-configs"})
+	if err := unstructured.SetNestedField(md.Object, map[string]any{}, "spec", "template", "spec", "metadata"); err != nil { // a zero value, as Go programs write
+		t.Fatal(err)
+	}
+	if err := reference.Update(ctx, md); err != nil {
+		t.Errorf("writing the finalizer of a pool: %v", err)
+	}
+}
+
+// With the permissions that KKP grants and deploy/kkp, the controller serves pools as KKP's user.
+// While the definitions are replaced again and again every pool gets each version, and none is
+// rejected. An event and doctor say who installs them.
+func TestKKP(t *testing.T) {
+	s := newKKP(t)
+	c := s.Cluster
+	if err := c.Apply(t.Context(), e2e.RepoPath("deploy/kkp/user-cluster.yaml")); err != nil {
+		t.Fatal(err)
+	}
 	const pools = 50
 	s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	s.Source()
