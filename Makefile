@@ -36,6 +36,16 @@ image: compiler ## build images into bin/image, an OCI layout, with their SBOM i
 	@rm -rf bin/image bin/image.sbom
 	bin/build-image -o bin/image -version $(VERSION) -commit $(COMMIT) -created $(CREATED) -platforms $(PLATFORMS)
 
+.PHONY: push
+push: named image ## build the images and push them to a registry, without Docker: IMAGE=registry.example.com/platform/osm-gitops:v1.0.0
+	@"$$(hack/tool crane)" push bin/image "$(IMAGE)"
+
+# Before the image is built, which takes minutes.
+.PHONY: named
+named:
+	@[[ "$(IMAGE)" =~ ^[^/]+/.+:[^/:]+$$ ]] || { \
+		echo 'make push: IMAGE is "$(IMAGE)": set it to registry/name:tag, such as registry.example.com/platform/osm-gitops:v1.0.0' >&2; exit 2; }
+
 .PHONY: demo
 demo: compiler ## show it at work on a real control plane, from a commit to a node's user data
 	@echo "demo: the first run compiles for 5 to 9 minutes on 2 cores; later ones take about 10 seconds"

@@ -1,10 +1,13 @@
 package docs_test
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -43,6 +46,9 @@ func (w *world) withCluster(s scene) {
 	w.env = append(w.env, "KUBECONFIG="+kubeconfig)
 	if s.helm {
 		w.helm(clusters)
+	}
+	if s.registry {
+		w.registry()
 	}
 	w.repository()
 	w.t.Cleanup(func() {
@@ -130,16 +136,7 @@ func (w *world) impersonating(c *cluster.Cluster, account string) (path string) 
 // which a release brings.
 func (w *world) helm(clusters []*cluster.Cluster) {
 	w.t.Helper()
-	list := exec.CommandContext(w.t.Context(), "go", "list", "-deps", "helm.sh/helm/v3/cmd/helm")
-	list.Dir, list.Env = root+"/tools/helm", append(os.Environ(), "GOFLAGS=", "GOWORK=off")
-	if out, err := list.CombinedOutput(); err != nil {
-		unavailable(w.t, fmt.Errorf("%w\n%s", err, out))
-	}
-	built, err := exec.CommandContext(w.t.Context(), root+"/hack/tool", "helm").Output()
-	if err != nil {
-		w.t.Fatalf("building helm: %v", err)
-	}
-	if err := os.Symlink(strings.TrimSpace(string(built)), filepath.Join(w.bin, "helm")); err != nil && !os.IsExist(err) {
+	if err := os.Symlink(w.tool("tools/helm", "helm.sh/helm/v3/cmd/helm"), filepath.Join(w.bin, "helm")); err != nil && !os.IsExist(err) {
 		w.t.Fatal(err)
 	}
 	for _, c := range clusters {
@@ -149,6 +146,54 @@ func (w *world) helm(clusters []*cluster.Cluster) {
 			w.t.Fatal(err)
 		}
 	}
+}
+
+// tool builds a program that a module below tools pins, and returns its path.
+func (w *world) tool(module, program string) string {
+	w.t.Helper()
+	list := exec.CommandContext(w.t.Context(), "go", "list", "-deps", program)
+	list.Dir, list.Env = filepath.Join(root, module), append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+	if out, err := list.CombinedOutput(); err != nil {
+		unavailable(w.t, fmt.Errorf("%w\n%s", err, out))
+	}
+	built, err := exec.CommandContext(w.t.Context(), root+"/hack/tool", path.Base(program)).Output()
+	if err != nil {
+		w.t.Fatalf("building %s: %v", program, err)
+	}
+	return strings.TrimSpace(string(built))
+}
+
+// registry starts one at the address $REGISTRY; it stores in memory.
+func (w *world) registry() {
+	w.t.Helper()
+	crane := w.tool("tools/image", "github.com/google/go-containerregistry/cmd/crane")
+	cmd := exec.CommandContext(w.t.Context(), crane, "registry", "serve", "--address", "127.0.0.1:0")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() { _ = cmd.Wait() }) // the end of the context killed it
+	log := bufio.NewReader(stderr)
+	line, err := log.ReadString('\n')
+	_, port, found := strings.Cut(line, "serving on port ")
+	if !found {
+		w.t.Fatalf("the registry says %q (%v)", line, err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, log) }() // each request is logged
+	// HOME is another, and has no module and no tool.
+	caches, err := os.UserCacheDir()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	modules, err := exec.CommandContext(w.t.Context(), "go", "env", "GOMODCACHE", "GOCACHE").Output()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	dirs := strings.Fields(string(modules))
+	w.env = append(w.env, "REGISTRY=127.0.0.1:"+strings.TrimSpace(port), "XDG_CACHE_HOME="+caches, "GOMODCACHE="+dirs[0], "GOCACHE="+dirs[1])
 }
 
 // repository is that of the pages: three versions of one profile, one of two others, at

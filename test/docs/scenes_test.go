@@ -23,7 +23,9 @@ type scene struct {
 	worker bool
 	// helm: with helm, and with no kind of ours in any cluster.
 	helm bool
-	acts []act
+	// registry: with one for images at $REGISTRY.
+	registry bool
+	acts     []act
 }
 
 func scenes() []scene {
@@ -39,10 +41,39 @@ func scenes() []scene {
 			{block: "docs/completion.md: source <(osm-gitops completion bash)", then: "complete -p osm-gitops"},
 			{block: "docs/completion.md: $ osm-gitops __complete lint --severity ''", same: true},
 		}},
+		{name: "quick start", cluster: true, helm: true, registry: true, acts: quickStart()},
 		{name: "beside Flux and Argo CD", cluster: true, acts: besideOthers()},
 		{name: "a cluster", cluster: true, acts: inCluster()},
 		{name: "Helm", cluster: true, helm: true, acts: withHelm()},
 		{name: "two clusters", cluster: true, worker: true, helm: true, acts: inTwoClusters()},
+	}
+}
+
+// quickStart goes from a cluster with machine-controller to a pool that follows Git, in a copy of
+// the repository. The registry and the Git server of the page are ones of this machine.
+func quickStart() []act {
+	return []act{
+		{
+			block: "docs/quickstart.md: make build",
+			first: `kubectl apply -f pools/00-namespaces.yaml -f pools/shop-web-eu.yaml; ` +
+				`mkdir clone; git -C "$REPOSITORY" ls-files -z --cached --others --exclude-standard | tar -C "$REPOSITORY" --null -T - -c --ignore-failed-read | tar -C clone -x; cd clone`,
+			// An image of one file, so that the program is not compiled for two machines: TestImages of test/image does that.
+			then: `crane=$(hack/tool crane); tar -cf one.tar README.md; "$crane" append --oci-empty-base -f one.tar -t "$REGISTRY/one:v1"; "$crane" pull --format=oci "$REGISTRY/one:v1" bin/image`,
+		},
+		{
+			block: "docs/quickstart.md: make push IMAGE=registry.example.com/platform/osm-gitops:v1.0.0",
+			first: `make() { command make --old-file=image "${@/registry.example.com/$REGISTRY}"; }`,
+			then: `"$(hack/tool crane)" manifest "$REGISTRY/platform/osm-gitops:v1.0.0" | has layers; image | has registry.example.com/platform/osm-gitops:v1.0.0; ` +
+				`kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration osm-gitops; osm-gitops controller --namespace kube-system`,
+		},
+		{
+			block: "docs/quickstart.md: bin/osm-gitops init osps --system ubuntu --url https://git.example.com/platform/osps.git --git",
+			first: `url=$(git -C "$WORLD/osps" remote get-url origin); url=${url%/*}/own-; ` +
+				`git() { command git -c "url.$url.insteadOf=https://git.example.com/platform/" "$@"; }; ` +
+				`kubectl() { [[ $1 != apply ]] || sed -i "s|https://git.example.com/platform/|$url|" osps/deploy/profilesource.yaml; command kubectl "$@"; }`,
+		},
+		{block: "docs/quickstart.md: kubectl -n shop annotate machinedeployment web-eu --overwrite k8c.io/operating-system-profile=osp-ubuntu-own", then: "configured shop/web-eu"},
+		{block: "docs/quickstart.md: bin/osm-gitops doctor", then: "bin/osm-gitops trace md/shop/web-eu | has osp-ubuntu-own"},
 	}
 }
 
@@ -205,14 +236,13 @@ func left() map[string]string {
 		"docs/migration.md: osm-gitops import --namespace kube-system --to osps --git --url https://git.example.com/platform/osps.git": migration,
 		"docs/migration.md: kubectl apply --server-side -f osps/deploy/profilesource.yaml":                                             migration,
 		"docs/migration.md: kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o go-template='{{range .items}}{{$c := .}}{{range .webhooks}}{{with .clientConfig.service}}{{if eq .name \"operating-system-manager-webhook\"}}{{$c.kind}}/{{$c.metadata.name}}{{\"\\n\"}}{{end}}{{end}}{{end}}{{end}}' | sort -u | xargs -r kubectl delete": migration,
-		"docs/migration.md: kubectl -n kube-system get profilesources,operatingsystemconfigs":                                                                         migration,
-		"docs/migration.md: kubectl -n kube-system scale deployment osm-gitops --replicas 0":                                                                          "the handback of the cluster scene; TestMigration of test/e2e/running hands 50 pools back",
-		"docs/recovery.md: kubectl -n kube-system patch profilesource osps --type merge -p '{\"spec\":{\"git\":{\"url\":\"https://git.example.com/new/osps.git\"}}}'": "TestRepositoryMoved of test/e2e/running moves a repository; that of the page does not exist",
-		"docs/recovery.md: kubectl -n kube-system get profilesource osps -o jsonpath='{.status.revision}'":                                                            "TestRestoredFromBackup of test/e2e/running restores a cluster",
-		"docs/shards.md: osm-gitops controller --namespace kube-system --watch-label-selector '!gitops.k8c.io/shard'":                                                 shards,
-		"docs/shards.md: osm-gitops controller --namespace profiles":                                                                                                  shards,
-		"docs/install.md: make image": "compiles for two machines: TestImages of test/image does, and looks into the layout",
-		"docs/install.md: $(hack/tool crane) push bin/image registry.example.com/platform/osm-gitops:v1.0.0":                                                                      "that registry does not exist",
+		"docs/migration.md: kubectl -n kube-system get profilesources,operatingsystemconfigs":                                                                                     migration,
+		"docs/migration.md: kubectl -n kube-system scale deployment osm-gitops --replicas 0":                                                                                      "the handback of the cluster scene; TestMigration of test/e2e/running hands 50 pools back",
+		"docs/recovery.md: kubectl -n kube-system patch profilesource osps --type merge -p '{\"spec\":{\"git\":{\"url\":\"https://git.example.com/new/osps.git\"}}}'":             "TestRepositoryMoved of test/e2e/running moves a repository; that of the page does not exist",
+		"docs/recovery.md: kubectl -n kube-system get profilesource osps -o jsonpath='{.status.revision}'":                                                                        "TestRestoredFromBackup of test/e2e/running restores a cluster",
+		"docs/shards.md: osm-gitops controller --namespace kube-system --watch-label-selector '!gitops.k8c.io/shard'":                                                             shards,
+		"docs/shards.md: osm-gitops controller --namespace profiles":                                                                                                              shards,
+		"docs/install.md: make push IMAGE=registry.example.com/platform/osm-gitops:v1.0.0":                                                                                        "that of docs/quickstart.md; TestImages of test/image builds the images, and looks into the layout",
 		"docs/install.md: cosign verify registry.example.com/platform/osm-gitops:v1.0.0 \\":                                                                                       "needs an image that the workflow of a release has signed, and Sigstore's servers",
 		"docs/audit-log.md: $ tail -1 /var/log/osm-gitops/audit.log | jq":                                                                                                         "its paths are those of an installation; TestVerifyAuditLog of cmd/osm-gitops has the command",
 		"docs/bundle.md: $ osm-gitops bundle --machine-deployments pools --cluster cluster.yaml -o mirrors > mirrors.txt":                                                         "downloads all that nodes need from the Internet, some hundred megabytes",
@@ -230,7 +260,7 @@ func left() map[string]string {
 		"docs/ui.md: kubectl apply --server-side -f deploy/ui.yaml": "needs a name and a certificate by which the page is reached; pkg/inspect/ui and test/ui ask with tokens",
 		"docs/ui.md: curl -s -H \"Accept: application/json\" \"http://127.0.0.1:8087/?state=Behind\" | jq -r '.items[] | [.namespace, .name, .nodes.behind] | @tsv'": "needs osm-gitops ui at its own port; pkg/inspect/ui asks for each state",
 
-		"README.md: make build image": "pushes to a registry and a repository that do not exist: the cluster scene executes the same commands of the pages to which it refers",
+		"README.md: make build": "the commands of docs/quickstart.md, as TestQuickStart compares",
 
 		// Those of a seed of KKP, whose kinds TestSeed of test/e2e/running installs with the same manifests.
 		"docs/kkp-seed.md: kubectl apply --server-side -f deploy/crds/gitops.k8c.io_profilesources.yaml -f deploy/kkp/seed.yaml": "TestSeed of test/e2e/running applies both files",
