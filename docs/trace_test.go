@@ -17,7 +17,7 @@ const fleet = "examples/audit/fleet.jsonl"
 // TestExampleDump: the example is what `osm-gitops trace --dump` writes of an estate.
 func TestExampleDump(t *testing.T) {
 	var want bytes.Buffer
-	if _, err := offline.Write(t.Context(), clusterfixture.Fleet(t).Clusters(), &want, clusterfixture.At(100)); err != nil {
+	if _, err := offline.Write(t.Context(), clusterfixture.TwoPools(t).Clusters(), &want, clusterfixture.At(100)); err != nil {
 		t.Fatal(err)
 	}
 	if *update {

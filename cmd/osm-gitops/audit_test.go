@@ -32,7 +32,7 @@ type ran struct {
 func runs(t *testing.T, args ...string) ran {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	status := run(t.Context(), append([]string{ownName}, args...), strings.NewReader(""), &stdout, &stderr)
+	status := run(t.Context(), append([]string{programName}, args...), strings.NewReader(""), &stdout, &stderr)
 	return ran{status, stdout.String(), stderr.String()}
 }
 
@@ -56,7 +56,7 @@ func TestTraceIntoto(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, text := range map[string][]byte{dump: clusterfixture.Fleet(t).Dump(), keyFile: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})} {
+	for path, text := range map[string][]byte{dump: clusterfixture.TwoPools(t).Dump(), keyFile: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})} {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func TestTraceIntoto(t *testing.T) {
 // The digests of documents in a record are not covered by its own digest: a record in which
 // they were edited is not stated or signed.
 func TestTraceIntotoOfAnEditedRecord(t *testing.T) {
-	dump := clusterfixture.Fleet(t).Dump()
+	dump := clusterfixture.TwoPools(t).Dump()
 	edited := regexp.MustCompile(`(\\"bootstrap\\":\\"v1:sha256:)[0-9a-f]{64}`).ReplaceAll(dump, []byte("${1}"+strings.Repeat("0", 64)))
 	edited = regexp.MustCompile(`("bootstrap":"v1:sha256:)[0-9a-f]{64}`).ReplaceAll(edited, []byte("${1}"+strings.Repeat("0", 64)))
 	if bytes.Equal(dump, edited) {

@@ -150,11 +150,11 @@ func (b *bundle) read(ctx context.Context, flags bundleFlags) error {
 		return err
 	}
 	defer done()
-	if selection.Fleet, err = flags.pools.ClusterSnapshot(ctx, b.stderr); err != nil {
+	if selection.Clusters, err = flags.pools.ClusterSnapshot(ctx, b.stderr); err != nil {
 		return err
 	}
-	if len(selection.Fleet.Pools) == 0 {
-		return fmt.Errorf("namespace %q of the controller: no pool found, that is, a MachineDeployment that names a profile", selection.Fleet.Namespace)
+	if len(selection.Clusters.Pools) == 0 {
+		return fmt.Errorf("namespace %q of the controller: no pool found, that is, a MachineDeployment that names a profile", selection.Clusters.Namespace)
 	}
 	pools, refused, err := selection.Pools(ctx)
 	if err != nil {
@@ -182,7 +182,7 @@ func (b *bundle) add(p impact.Selected, where string) {
 	var unknown *impact.UnknownProfileError
 	switch {
 	case errors.As(p.Err, &unknown):
-		p.Err = load.UnknownProfile(unknown.Name, where, unknown.There)
+		p.Err = load.UnknownProfile(unknown.Name, where, unknown.Existing)
 		fallthrough
 	case p.Err != nil:
 		b.wrong[p.Err.Error()] = append(b.wrong[p.Err.Error()], p.Pool)

@@ -254,7 +254,7 @@ func listAll(ctx context.Context, from client.Reader, kind schema.GroupVersionKi
 // since none are written.
 func printServed(w io.Writer, r importer.Report, form string) error {
 	if form == "json" {
-		return printImport(w, importer.Report{Profiles: r.Profiles, Rejected: []importer.Refusal{}, Notes: []importer.Note{}}, form)
+		return printImport(w, importer.Report{Profiles: r.Profiles, Rejected: []importer.RenderRejection{}, Notes: []importer.Note{}}, form)
 	}
 	sources := map[string]bool{}
 	for _, o := range r.Profiles {

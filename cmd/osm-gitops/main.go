@@ -127,8 +127,8 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// ownName is the name of the program unless it runs as a plugin.
-const ownName = "osm-gitops"
+// programName is the name of the program unless it runs as a plugin.
+const programName = "osm-gitops"
 
 // calledAs returns the command that a user types to run the program under this name, in
 // which "-" separates words:
@@ -142,12 +142,12 @@ func calledAs(path string) string {
 			return host + " " + plugin
 		}
 	}
-	return ownName
+	return programName
 }
 
 // setDisplayName replaces the program's name in usage texts and examples by what the user types.
 func setDisplayName(cmd *cobra.Command, name string) {
-	if name == ownName {
+	if name == programName {
 		return
 	}
 	if !cmd.HasParent() {
@@ -160,4 +160,4 @@ func setDisplayName(cmd *cobra.Command, name string) {
 }
 
 // as replaces the program's name by what the user types.
-func as(name, text string) string { return strings.ReplaceAll(text, ownName+" ", name+" ") }
+func as(name, text string) string { return strings.ReplaceAll(text, programName+" ", name+" ") }

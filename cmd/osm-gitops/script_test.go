@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/script 
 // the dump of a cluster. The command `status N program args...` expects an exit status.
 func TestScripts(t *testing.T) {
 	bin := build(t)
-	fleet := clusterfixture.Fleet(t).Dump()
+	fleet := clusterfixture.TwoPools(t).Dump()
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: *update,

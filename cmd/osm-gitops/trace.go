@@ -181,7 +181,7 @@ func runTrace(ctx context.Context, f traceFlags, args []string, stdout, stderr i
 	if err := write(ctx, stdout, from, t); err != nil {
 		return err
 	}
-	if !trail.Known() {
+	if !trail.IsConclusive() {
 		return errUnknown
 	}
 	return nil
@@ -259,7 +259,7 @@ func (s subject) follow(ctx context.Context, c trace.Clusters, page trace.Page) 
 		}
 		return c.Config(ctx, s.key.Name)
 	case "osp":
-		return c.ProfileTrail(ctx, s.key, page)
+		return c.TraceProfile(ctx, s.key, page)
 	case "secret":
 		return c.Secret(ctx, s.key)
 	case "commit":
@@ -278,7 +278,7 @@ func writeDump(ctx context.Context, from trace.Clusters, path string, stderr io.
 	if err = errors.Join(err, file.Close()); err != nil {
 		return errors.Join(err, os.Remove(path))
 	}
-	for _, u := range dumped.Unread {
+	for _, u := range dumped.ReadErrors {
 		fmt.Fprintf(stderr, "osm-gitops: warning: not in the dump: %s\n", u)
 	}
 	fmt.Fprintf(stderr, "osm-gitops: wrote %d objects without credentials to %s\n", dumped.Objects, path)
@@ -401,7 +401,7 @@ func rendersTo(ctx context.Context, from trace.Clusters, pool types.NamespacedNa
 func traceText(t *tracing) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, t.Subject)
-	writeAnswer(&b, t.Result)
+	writeTraceText(&b, t.Result)
 	for _, d := range t.Disagreements {
 		field(&b, "DISAGREES", d)
 	}
@@ -420,7 +420,7 @@ func field(b *strings.Builder, name, value string) {
 	}
 }
 
-func writeAnswer(b *strings.Builder, t *trace.Result) {
+func writeTraceText(b *strings.Builder, t *trace.Result) {
 	if t.Version != "" {
 		field(b, "profile", t.Profile+" "+t.Version)
 	} else if len(t.Versions) > 0 {
@@ -492,7 +492,7 @@ func behindLines(b *strings.Builder, of *trace.Behind) {
 	default:
 		field(b, "behind", fmt.Sprintf("%s; the pool has %s now", plural(len(of.Versions), "version"), of.Current))
 		for _, v := range of.Versions {
-			field(b, "", fmt.Sprintf("%s %s since %s %s", v.Profile, v.Version, stamped(v.Since), v.Commit))
+			field(b, "", fmt.Sprintf("%s %s since %s %s", v.Profile, v.Version, formatTime(v.Since), v.Commit))
 		}
 	}
 }
@@ -572,9 +572,9 @@ func provisionedLines(b *strings.Builder, of *trace.ProvisionedNodes) {
 			is += ", behind"
 		}
 		if n.Removed != nil {
-			is += ", deleted " + stamped(*n.Removed)
+			is += ", deleted " + formatTime(*n.Removed)
 		}
-		fmt.Fprintf(b, "  %s  %s  %s  joined %s  %s\n", n.Name, n.Pool, joined(" ", n.Profile, n.Version), stamped(n.Joined), is)
+		fmt.Fprintf(b, "  %s  %s  %s  joined %s  %s\n", n.Name, n.Pool, joined(" ", n.Profile, n.Version), formatTime(n.Joined), is)
 	}
 	if of.Next != "" {
 		fmt.Fprintf(b, "  more with --after %s\n", of.Next)
@@ -613,13 +613,13 @@ func joined(by string, texts ...string) string {
 	return strings.Join(out, by)
 }
 
-func stamped(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }
+func formatTime(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }
 
 func between(from metav1.Time, until *metav1.Time) string {
 	if until == nil {
-		return "since " + stamped(from)
+		return "since " + formatTime(from)
 	}
-	return stamped(from) + " to " + stamped(*until)
+	return formatTime(from) + " to " + formatTime(*until)
 }
 
 func plural(n int, what string) string {

@@ -31,13 +31,13 @@ type Log struct {
 	mu   sync.Mutex
 	next *batch // waiting facts; nil for none
 
-	io        sync.Mutex // locked while the file is checked and written
-	lock      *os.File
-	file      *os.File // nil: to be opened
-	size      int64    // of file, after our last write
-	head      Head
-	headKnown bool    // head belongs to the chain
-	first     []Event // to be written before all others
+	io           sync.Mutex // locked while the file is checked and written
+	lock         *os.File
+	file         *os.File // nil: to be opened
+	size         int64    // of file, after our last write
+	head         Head
+	headVerified bool    // head belongs to the chain
+	first        []Event // to be written before all others
 
 	closed bool
 }
@@ -167,7 +167,7 @@ func (l *Log) write(facts []Event) error {
 		l.shut()
 		return err
 	}
-	l.head, l.headKnown, l.first = head, true, nil
+	l.head, l.headVerified, l.first = head, true, nil
 	l.size += int64(len(text))
 	return nil
 }
@@ -227,18 +227,18 @@ func (l *Log) continueChain(f *os.File) error {
 	}
 	l.size = t.complete
 	head := t.head
-	if t.head == (Head{}) && !l.headKnown {
+	if t.head == (Head{}) && !l.headVerified {
 		if head, err = l.moved(); err != nil {
 			return err
 		}
 	}
 	// After lines were removed, continue from the known end: the gap reveals the removal.
-	if !l.headKnown || head.Sequence > l.head.Sequence {
+	if !l.headVerified || head.Sequence > l.head.Sequence {
 		l.head = head
 	} else if t.head != (Head{}) && t.head != l.head {
 		l.log.Info("the end of the audit log differs from the last written line", "sequence", t.head.Sequence, "want", l.head.Sequence)
 	}
-	l.headKnown = l.headKnown || l.head != Head{}
+	l.headVerified = l.headVerified || l.head != Head{}
 	if t.complete == 0 && l.head != (Head{}) {
 		l.queueFirst(Event{
 			Kind: LogContinued, Object: Object{Kind: fileKind, Name: l.path}, Key: l.head.Hash,

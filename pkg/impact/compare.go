@@ -44,16 +44,16 @@ func Compare(ctx context.Context, c Comparison) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	refused := append(rejectedFiles(after.own.cat), claimedProfiles(after.own.cat, &c.Snapshot)...)
-	slices.SortStableFunc(refused, func(a, b Refused) int { return cmp.Compare(a.Path, b.Path) })
+	refused := append(rejectedFiles(after.local.cat), claimedProfiles(after.local.cat, &c.Snapshot)...)
+	slices.SortStableFunc(refused, func(a, b RejectedFile) int { return cmp.Compare(a.Path, b.Path) })
 	r := &Report{
 		Base:     Revision{Name: redact.Clean(c.BaseName), Commit: string(c.Base.Head)},
 		Head:     Revision{Name: redact.Clean(c.HeadName), Commit: string(c.Head.Head)},
-		Profiles: profileChanges(before.own.cat, after.own.cat), Refused: refused, Pools: len(results),
-		Notes: append(unraisedVersions(before.own.cat, after.own.cat), collisions(before.own.cat, after.own.cat, &c.Snapshot)...),
+		Profiles: profileChanges(before.local.cat, after.local.cat), RejectedFiles: refused, Pools: len(results),
+		Notes: append(unraisedVersions(before.local.cat, after.local.cat), collisions(before.local.cat, after.local.cat, &c.Snapshot)...),
 	}
 	r.fold(results)
-	r.Verdict = r.verdict()
+	r.Summary = r.summarize()
 	return r, nil
 }
 
@@ -122,10 +122,10 @@ func lower(version, than string) bool {
 	return version != than && profile.SortVersions([]string{version, than})[0] == than
 }
 
-func rejectedFiles(cat *profile.Catalogue) []Refused {
-	out := []Refused{}
+func rejectedFiles(cat *profile.Catalogue) []RejectedFile {
+	out := []RejectedFile{}
 	for _, r := range cat.Rejected {
-		out = append(out, Refused{
+		out = append(out, RejectedFile{
 			Path: redact.Clean(r.Path), Line: r.Line, Field: redact.Clean(r.Field), Profile: redact.Clean(r.Profile), Version: redact.Clean(r.Version),
 			Message: message(r.Err.Error()),
 		})
@@ -135,11 +135,11 @@ func rejectedFiles(cat *profile.Catalogue) []Refused {
 
 // claimedProfiles returns the profiles that the repository cannot offer because another source has
 // them.
-func claimedProfiles(is *profile.Catalogue, fleet *ClusterSnapshot) []Refused {
-	var out []Refused
+func claimedProfiles(is *profile.Catalogue, fleet *ClusterSnapshot) []RejectedFile {
+	var out []RejectedFile
 	for _, v := range is.Current {
 		if other := fleet.claimedBy(v.Name); other != "" {
-			out = append(out, Refused{
+			out = append(out, RejectedFile{
 				Path: redact.Clean(v.CurrentPath), Profile: redact.Clean(v.Name), Version: redact.Clean(v.Version),
 				Message: fmt.Sprintf("profile %s is already offered by ProfileSource %s: remove it from one of the two sources", redact.Clean(v.Name), redact.Clean(other)),
 			})
@@ -166,17 +166,17 @@ func unraisedVersions(was, is *profile.Catalogue) []string {
 func collisions(was, is *profile.Catalogue, fleet *ClusterSnapshot) []string {
 	var out []string
 	for _, v := range is.Current {
-		others := fleet.offeredBy(v.Name)
+		others := fleet.sourcesProviding(v.Name)
 		had := slices.ContainsFunc(was.Current, func(w profile.Version) bool { return w.Name == v.Name })
 		name, sources := redact.Clean(v.Name), redact.Clean(strings.Join(others, ", "))
 		switch {
 		case fleet.claimedBy(v.Name) != "": // reported as rejected
-		case len(others) > 1 || len(others) == 1 && fleet.Own != "":
-			if fleet.Own != "" {
-				sources += ", " + redact.Clean(fleet.Own)
+		case len(others) > 1 || len(others) == 1 && fleet.ComparedSource != "":
+			if fleet.ComparedSource != "" {
+				sources += ", " + redact.Clean(fleet.ComparedSource)
 			}
 			out = append(out, fmt.Sprintf("the ProfileSources %s offer the profile %s: the oldest of them is used until the others remove it, and this report is valid if that is the one of this repository", sources, name))
-		case len(others) == 1 && !had && fleet.Own == "":
+		case len(others) == 1 && !had && fleet.ComparedSource == "":
 			out = append(out, fmt.Sprintf("ProfileSource %s already offers the profile %s: unless that is the one of this repository, %s is rejected, and pools retain the profile of %[1]s (set --source to the one of this repository)", sources, name, redact.Clean(v.CurrentPath)))
 		}
 	}
@@ -188,10 +188,10 @@ const maxMessage = 2 << 10
 
 func message(text string) string { return redact.Text(redact.Mask(text), maxMessage) }
 
-// result is the effect on a pool: either refusal, unchanged, or files with affected.
+// result is the effect on a pool: either rejection, unchanged, or files with affected.
 type result struct {
 	pool      string
-	refusal   string
+	rejection string
 	before    bool // also rejected at base
 	unchanged string
 
@@ -212,9 +212,9 @@ func (c Comparison) pool(p Pool, before, after *revision) (r result, was, is cho
 	frozen, unclear := selection.Suspended(p.Annotations)
 	switch {
 	case p.Problem != "":
-		r.refusal, r.before = message(p.Problem), true
+		r.rejection, r.before = message(p.Problem), true
 	case err != nil || unclear != nil:
-		r.refusal, r.before = message(errors.Join(err, unclear).Error()), true
+		r.rejection, r.before = message(errors.Join(err, unclear).Error()), true
 	case want.Namespace != c.Snapshot.Namespace:
 		r.unchanged = fmt.Sprintf("uses a profile of namespace %s", redact.Clean(want.Namespace))
 	case frozen:
@@ -231,7 +231,7 @@ func (c Comparison) pool(p Pool, before, after *revision) (r result, was, is cho
 	if was.from != nil {
 		r.from = was.version.Version
 	}
-	r.affected = Affected{Name: r.pool, Replaced: p.replaces(), Provider: redact.Clean(string(p.Facts.CloudProvider))}
+	r.affected = Affected{Name: r.pool, Replaced: p.replaces(), Provider: redact.Clean(string(p.Inputs.CloudProvider))}
 	if now := p.Now; now != nil && (now.Profile != want.Name || now.Version != r.from) {
 		r.affected.Has = redact.Clean(now.Profile + " " + now.Version)
 	}
@@ -242,7 +242,7 @@ func (c Comparison) pool(p Pool, before, after *revision) (r result, was, is cho
 }
 
 // settled reports whether rendering is unnecessary.
-func (r *result) settled() bool { return r.refusal != "" || r.unchanged != "" }
+func (r *result) settled() bool { return r.rejection != "" || r.unchanged != "" }
 
 // decided settles the cases that need no rendering. Now is the pool's current generation,
 // if known.
@@ -250,14 +250,14 @@ func (r *result) decided(want selection.Request, now *Generation, was, is choice
 	name := redact.Clean(want.Name)
 	has := was.from != nil && (now == nil || want.Has(now.Profile, now.Version))
 	switch {
-	case is.refusal != "":
-		r.refusal, r.before = message(is.refusal), was.refusal == is.refusal
+	case is.rejection != "":
+		r.rejection, r.before = message(is.rejection), was.rejection == is.rejection
 	case is.removed && has && was.removed:
 		r.unchanged = fmt.Sprintf("profile %s was removed before: pools that have it retain it", name)
 	case is.removed && has:
 		r.unchanged = fmt.Sprintf("profile %s is removed, and the pool retains %s; new pools are rejected", name, was.version.Version)
 	case is.removed:
-		r.refusal, r.before = removed(name), was.removed
+		r.rejection, r.before = removed(name), was.removed
 	case is.from == nil:
 		r.unchanged = is.not
 	case was.same(is) && want.Pin != nil:
@@ -301,7 +301,7 @@ func (c Comparison) render(ctx context.Context, p Pool, was, is choice, r *resul
 		if _, named := c.renderInput(in); named != nil {
 			err = named
 		}
-		r.refusal, r.before = message(withoutPool(err)), oldErr != nil
+		r.rejection, r.before = message(withoutPool(err)), oldErr != nil
 		return nil
 	}
 	r.affected.UserData = got.size
@@ -387,7 +387,7 @@ func NodeToken() string { return filler(nodeTokenBytes) }
 // input returns the input for a pool, with placeholders of the right length for tokens.
 func input(p Pool, settings Settings, prof render.Profile) render.Input {
 	return render.Input{
-		Profile: prof, Pool: p.Facts, Settings: settings.Settings,
+		Profile: prof, Pool: p.Inputs, Settings: settings.Settings,
 		Cluster: render.Cluster{
 			Server: settings.Cluster.Server, APIServerToken: NodeToken(), BootstrapToken: "000000.0000000000000000",
 			BootstrapKubeconfigSecretName: p.SecretName,
@@ -414,7 +414,7 @@ func (c Comparison) renderInput(in render.Input) (*rendered, error) {
 func foldKey(p Pool, r *result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q %q %q", r.profile, r.from, r.to)
-	names := strings.NewReplacer(p.Facts.Name+"-"+p.Facts.Namespace, "{pool}")
+	names := strings.NewReplacer(p.Inputs.Name+"-"+p.Inputs.Namespace, "{pool}")
 	for _, f := range r.files {
 		fmt.Fprintf(&b, " %q %q %q %q %q %q %q", f.Stage, f.Path, f.Change, f.OldMode, f.NewMode, f.Mode, names.Replace(f.Diff))
 	}
@@ -423,11 +423,11 @@ func foldKey(p Pool, r *result) string {
 
 // fold groups equal results.
 func (r *Report) fold(results []result) {
-	changes, refusals, unchanged := map[string]*Change{}, map[string]*Refusal{}, map[string]*Unchanged{}
+	changes, refusals, unchanged := map[string]*Change{}, map[string]*PoolRejection{}, map[string]*Unchanged{}
 	for _, x := range results {
 		switch {
-		case x.refusal != "":
-			f := entry(refusals, fmt.Sprint(x.before, x.refusal), Refusal{Reason: x.refusal, Before: x.before})
+		case x.rejection != "":
+			f := entry(refusals, fmt.Sprint(x.before, x.rejection), PoolRejection{Reason: x.rejection, Before: x.before})
 			f.Pools = append(f.Pools, x.pool)
 		case x.unchanged != "":
 			u := entry(unchanged, x.unchanged, Unchanged{Reason: x.unchanged})
@@ -444,7 +444,7 @@ func (r *Report) fold(results []result) {
 	for _, c := range r.Changes { // earlier waves first
 		slices.SortStableFunc(c.Pools, func(a, b Affected) int { return cmp.Compare(waveOf(a), waveOf(b)) })
 	}
-	slices.SortFunc(r.Refusals, func(a, b Refusal) int { return cmp.Compare(a.Pools[0], b.Pools[0]) })
+	slices.SortFunc(r.Refusals, func(a, b PoolRejection) int { return cmp.Compare(a.Pools[0], b.Pools[0]) })
 	slices.SortFunc(r.Unchanged, func(a, b Unchanged) int {
 		return cmp.Or(cmp.Compare(len(b.Pools), len(a.Pools)), cmp.Compare(a.Reason, b.Reason))
 	})

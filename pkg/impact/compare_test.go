@@ -26,7 +26,7 @@ func TestReasonsAreText(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := Comparison{Snapshot: ClusterSnapshot{Namespace: "kube-system", Unmanaged: c.byHand}}
-			got, _, _ := all.pool(Pool{Facts: render.Pool{Name: "web", Namespace: "shop"}, Annotations: c.annotations}, nothing, nothing)
+			got, _, _ := all.pool(Pool{Inputs: render.Pool{Name: "web", Namespace: "shop"}, Annotations: c.annotations}, nothing, nothing)
 			if !strings.Contains(got.unchanged, "osp-x[31mREFUSED: shop/other") || strings.ContainsAny(got.unchanged, "\x1b\n\u202e") {
 				t.Errorf("got %q", got.unchanged)
 			}
@@ -66,8 +66,8 @@ func TestRemoved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var r result
 			r.decided(selection.Request{Name: "osp-a"}, c.now, c.was, gone)
-			if refused := r.refusal != ""; refused != c.refused || r.before != c.before || refused == (r.unchanged != "") {
-				t.Errorf("refused %q, at both %v, unchanged %q", r.refusal, r.before, r.unchanged)
+			if refused := r.rejection != ""; refused != c.refused || r.before != c.before || refused == (r.unchanged != "") {
+				t.Errorf("refused %q, at both %v, unchanged %q", r.rejection, r.before, r.unchanged)
 			}
 		})
 	}

@@ -27,8 +27,8 @@ type ClusterSnapshot struct {
 	Unmanaged []string `json:"byHand,omitempty"`
 	// Pools, sorted by namespace and name.
 	Pools []Pool `json:"pools"`
-	// Own is the source of the compared repository; "" if unknown.
-	Own string `json:"-"`
+	// ComparedSource is the source of the compared repository; "" if unknown.
+	ComparedSource string `json:"-"`
 }
 
 // Settings are the settings of a controller, and its cluster's URL, as in the file for
@@ -51,8 +51,8 @@ type Source struct {
 
 // Pool is a MachineDeployment.
 type Pool struct {
-	// Facts with placeholders.
-	Facts render.Pool `json:"facts"`
+	// Inputs with placeholders.
+	Inputs render.Pool `json:"facts"`
 	// Annotations that choose a profile and how a new version is adopted.
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// Wave is the unchanged value of the label.
@@ -74,7 +74,7 @@ type Generation struct {
 }
 
 // Name returns "namespace/name".
-func (p Pool) Name() string { return p.Facts.Namespace + "/" + p.Facts.Name }
+func (p Pool) Name() string { return p.Inputs.Namespace + "/" + p.Inputs.Name }
 
 func (p Pool) replaces() bool { return p.Annotations[api.AnnotationRollout] == api.RolloutReplace }
 
@@ -93,11 +93,11 @@ func NewPool(md *cluster.MachineDeployment, settings string, decode func(*cluste
 	}
 	facts, err := decode(md)
 	if err != nil {
-		p.Facts = render.Pool{Name: md.Name, Namespace: md.Namespace}
+		p.Inputs = render.Pool{Name: md.Name, Namespace: md.Namespace}
 		p.Problem = message(withoutPool(err)) // it can quote the pool (security.md 15)
 		return p
 	}
-	p.Facts = redacted(facts)
+	p.Inputs = redacted(facts)
 	return p
 }
 
@@ -152,7 +152,7 @@ func filler(n int) string {
 // sort orders the pools, and drops unused settings.
 func (f *ClusterSnapshot) sort() {
 	slices.SortFunc(f.Pools, func(a, b Pool) int {
-		return cmp.Or(cmp.Compare(a.Facts.Namespace, b.Facts.Namespace), cmp.Compare(a.Facts.Name, b.Facts.Name))
+		return cmp.Or(cmp.Compare(a.Inputs.Namespace, b.Inputs.Namespace), cmp.Compare(a.Inputs.Name, b.Inputs.Name))
 	})
 	slices.SortFunc(f.Sources, func(a, b Source) int { return cmp.Compare(a.Name, b.Name) })
 	slices.Sort(f.Unmanaged)
@@ -168,11 +168,11 @@ func (f *ClusterSnapshot) waves(profile string) bool {
 	return slices.ContainsFunc(f.Sources, func(s Source) bool { return s.Waves && s.Profiles == nil })
 }
 
-// offeredBy names the sources that offer a profile, except the repository's own.
-func (f *ClusterSnapshot) offeredBy(profile string) []string {
+// sourcesProviding names the sources that offer a profile, except the repository's own.
+func (f *ClusterSnapshot) sourcesProviding(profile string) []string {
 	var out []string
 	for _, s := range f.Sources {
-		if slices.Contains(s.Profiles, profile) && (f.Own == "" || s.Name != f.Own) {
+		if slices.Contains(s.Profiles, profile) && (f.ComparedSource == "" || s.Name != f.ComparedSource) {
 			out = append(out, s.Name)
 		}
 	}
@@ -183,9 +183,9 @@ func (f *ClusterSnapshot) offeredBy(profile string) []string {
 // none is known. A source retains its profiles, and of two with the same profile the older
 // source wins.
 func (f *ClusterSnapshot) claimedBy(profile string) string {
-	others := f.offeredBy(profile)
-	has := func(s Source) bool { return s.Name == f.Own && slices.Contains(s.Profiles, profile) }
-	if f.Own == "" || len(others) == 0 || slices.ContainsFunc(f.Sources, has) {
+	others := f.sourcesProviding(profile)
+	has := func(s Source) bool { return s.Name == f.ComparedSource && slices.Contains(s.Profiles, profile) }
+	if f.ComparedSource == "" || len(others) == 0 || slices.ContainsFunc(f.Sources, has) {
 		return ""
 	}
 	return others[0]

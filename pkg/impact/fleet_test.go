@@ -96,8 +96,8 @@ func TestConfigMapIsBounded(t *testing.T) {
 	fleet := canaries(t)
 	pool := fleet.Pools[0]
 	for range 4 { // random enough to be incompressible
-		pool.Facts.SSHPublicKeys = append(pool.Facts.SSHPublicKeys, filler(1<<20))
-		pool.Facts.SSHPublicKeys[len(pool.Facts.SSHPublicKeys)-1] += filler(1 << 20)[3:]
+		pool.Inputs.SSHPublicKeys = append(pool.Inputs.SSHPublicKeys, filler(1<<20))
+		pool.Inputs.SSHPublicKeys[len(pool.Inputs.SSHPublicKeys)-1] += filler(1 << 20)[3:]
 	}
 	fleet.Pools[0] = pool
 	if _, err := fleet.ConfigMap(); err == nil || !strings.Contains(err.Error(), "osm-gitops snapshot") {

@@ -51,7 +51,7 @@ func (c Comparison) results(ctx context.Context, before, after *revision) ([]res
 	return out, all.Wait()
 }
 
-func nameBytes(p Pool) int { return len(p.Facts.Name) + len(p.Facts.Namespace) }
+func nameBytes(p Pool) int { return len(p.Inputs.Name) + len(p.Inputs.Namespace) }
 
 // group sets the results of pools that differ only in their names.
 func (c Comparison) group(ctx context.Context, g *group, out []result) error {
@@ -64,12 +64,12 @@ func (c Comparison) group(ctx context.Context, g *group, out []result) error {
 	if err := one(g.longest); err != nil {
 		return err
 	}
-	if out[g.longest].refusal != "" && g.shortest != g.longest {
+	if out[g.longest].rejection != "" && g.shortest != g.longest {
 		// A shorter name may be within the limit.
 		if err := one(g.shortest); err != nil {
 			return err
 		}
-		if out[g.shortest].refusal == "" {
+		if out[g.shortest].rejection == "" {
 			for _, i := range g.members {
 				if err := one(i); err != nil {
 					return err
@@ -80,7 +80,7 @@ func (c Comparison) group(ctx context.Context, g *group, out []result) error {
 	}
 	of := out[g.longest]
 	for _, i := range g.members {
-		out[i].refusal, out[i].before, out[i].from, out[i].files, out[i].fold = of.refusal, of.before, of.from, of.files, of.fold
+		out[i].rejection, out[i].before, out[i].from, out[i].files, out[i].fold = of.rejection, of.before, of.from, of.files, of.fold
 		out[i].affected.UserData = of.affected.UserData
 	}
 	return nil
@@ -102,8 +102,8 @@ func groupKey(ctx context.Context, i int, p Pool, was, is choice) (string, error
 			return fmt.Sprint("pool ", i), nil
 		}
 	}
-	p.Facts.Name, p.Facts.Namespace = "", ""
-	facts, err := json.Marshal(p.Facts)
+	p.Inputs.Name, p.Inputs.Namespace = "", ""
+	facts, err := json.Marshal(p.Inputs)
 	if err != nil {
 		return "", fmt.Errorf("encoding the facts of a pool: %w", err)
 	}

@@ -13,8 +13,8 @@ const (
 	maxComment = 60_000
 	// Limits for one file.
 	maxFileLines, maxFileBytes = 150, 8 << 10
-	// maxSaid bounds a message in a comment, in bytes.
-	maxSaid = 600
+	// maxCommentMessage bounds a message in a comment, in bytes.
+	maxCommentMessage = 600
 )
 
 // CommentMarker is the first line of Markdown, so that a workflow can find and replace the
@@ -30,16 +30,16 @@ const closing = "</details>\n\n"
 
 func (r *Report) markdown(limit int) string {
 	c := comment{left: limit - 400} // for the note about omitted parts
-	c.add(CommentMarker + "\n" + fmt.Sprintf("**%s**\n\n%s → %s\n\n", r.Verdict, code(r.Base.String()), code(r.Head.String())))
+	c.add(CommentMarker + "\n" + fmt.Sprintf("**%s**\n\n%s → %s\n\n", r.Summary, code(r.Base.String()), code(r.Head.String())))
 	for _, p := range r.Profiles {
 		c.add("- " + p.sentence(code) + "\n")
 	}
-	c.refused(r)
+	c.addRejectedFiles(r)
 	for i, note := range r.Notes {
 		if i == 0 {
 			c.add("\n**Notes**\n\n")
 		}
-		c.add("- " + code(redact.Shorten(note, maxSaid)) + "\n")
+		c.add("- " + code(redact.Shorten(note, maxCommentMessage)) + "\n")
 	}
 	c.b.WriteString("\n")
 	var sections []section
@@ -83,20 +83,20 @@ func (c *comment) add(text string) {
 	}
 }
 
-// refused lists errors at head.
-func (c *comment) refused(r *Report) {
-	for i, f := range r.Refused {
+// addRejectedFiles lists errors at head.
+func (c *comment) addRejectedFiles(r *Report) {
+	for i, f := range r.RejectedFiles {
 		if i == 0 {
 			c.add("\n**Refused files**\n\n")
 		}
-		f.Message = redact.Shorten(f.Message, maxSaid)
+		f.Message = redact.Shorten(f.Message, maxCommentMessage)
 		c.add("- " + code(f.String()) + "\n")
 	}
 	for i, f := range r.Refusals {
 		if i == 0 {
 			c.add("\n**Rejected pools**, which retain their configuration\n\n")
 		}
-		c.add(fmt.Sprintf("- %s%s: %s\n", names(f.Pools, code), f.since(), code(redact.Shorten(f.Reason, maxSaid))))
+		c.add(fmt.Sprintf("- %s%s: %s\n", names(f.Pools, code), f.since(), code(redact.Shorten(f.Reason, maxCommentMessage))))
 	}
 }
 

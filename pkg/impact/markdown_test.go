@@ -18,8 +18,8 @@ func wide(pools, files, lines int) *Report {
 			c.Files = append(c.Files, FileDiff{Stage: "bootstrap", Path: fmt.Sprint(hostile, j), Change: "changed", Diff: strings.Repeat("+"+hostile+"\n", lines)})
 		}
 		r.Changes = append(r.Changes, c)
-		r.Refused = append(r.Refused, Refused{Path: hostile, Line: 1, Message: hostile})
-		r.Refusals = append(r.Refusals, Refusal{Reason: hostile, Pools: []string{hostile}})
+		r.RejectedFiles = append(r.RejectedFiles, RejectedFile{Path: hostile, Line: 1, Message: hostile})
+		r.Refusals = append(r.Refusals, PoolRejection{Reason: hostile, Pools: []string{hostile}})
 		r.Unchanged = append(r.Unchanged, Unchanged{Reason: hostile + fmt.Sprint(i), Pools: []string{hostile}})
 	}
 	return r

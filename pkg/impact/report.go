@@ -2,15 +2,15 @@ package impact
 
 // Report has the differences for pools between two revisions. It contains no credentials.
 type Report struct {
-	// Verdict says in a sentence whether head can be merged, and what it changes.
-	Verdict string `json:"verdict"`
+	// Summary says in a sentence whether head can be merged, and what it changes.
+	Summary string `json:"verdict"`
 
 	Base Revision `json:"base"`
 	Head Revision `json:"head"`
 	// Profiles that differ at head, by name.
 	Profiles []ProfileChange `json:"profiles"`
-	// Refused lists what every cluster would reject at head, by path.
-	Refused []Refused `json:"refused"`
+	// RejectedFiles lists what every cluster would reject at head, by path.
+	RejectedFiles []RejectedFile `json:"refused"`
 	// Notes are about profiles that other ProfileSources offer as well, and about edited
 	// profiles whose version was not raised.
 	Notes []string `json:"notes,omitempty"`
@@ -18,7 +18,7 @@ type Report struct {
 	// largest group first.
 	Changes []Change `json:"changes"`
 	// Refusals are pools whose configuration at head would be rejected.
-	Refusals []Refusal `json:"refusals"`
+	Refusals []PoolRejection `json:"refusals"`
 	// Unchanged are the pools without a change, by reason.
 	Unchanged []Unchanged `json:"unchanged"`
 	// Pools is the number of all pools.
@@ -52,8 +52,8 @@ const (
 	ProfileRemoved    = "removed"
 )
 
-// Refused is an error in a file.
-type Refused struct {
+// RejectedFile is an error in a file.
+type RejectedFile struct {
 	Path    string `json:"path"`
 	Line    int    `json:"line,omitempty"`
 	Field   string `json:"field,omitempty"`
@@ -100,8 +100,8 @@ type UserData struct {
 	Limit   int `json:"limit"`
 }
 
-// Refusal is a reason for rejection, with its pools. They retain their configuration.
-type Refusal struct {
+// PoolRejection is a reason for rejection, with its pools. They retain their configuration.
+type PoolRejection struct {
 	// Reason contains the file and the line, if a file is the cause.
 	Reason string   `json:"reason"`
 	Pools  []string `json:"pools"`
@@ -122,7 +122,7 @@ func (r *Report) Failed() bool {
 			return true
 		}
 	}
-	return len(r.Refused) > 0
+	return len(r.RejectedFiles) > 0
 }
 
 // Differs reports whether a pool or a profile changes.

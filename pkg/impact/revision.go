@@ -81,16 +81,16 @@ func rebased(base, head *source.Snapshot) *source.Snapshot {
 
 // revision has the profiles that pools can use at a revision of the repository.
 type revision struct {
-	own, builtin *versionIndex
-	inventories  []api.ProfileSource
+	local, builtin *versionIndex
+	inventories    []api.ProfileSource
 }
 
-// ownName is the name of the repository's ProfileSource.
-const ownName = "this repository"
+// repositorySourceName is the name of the repository's ProfileSource.
+const repositorySourceName = "this repository"
 
 func newRevision(own, builtin *versionIndex) *revision {
-	r := &revision{own: own, builtin: builtin}
-	r.inventories = []api.ProfileSource{inventory(ownName, nil, own.cat)}
+	r := &revision{local: own, builtin: builtin}
+	r.inventories = []api.ProfileSource{inventory(repositorySourceName, nil, own.cat)}
 	if builtin != nil {
 		r.inventories = append(r.inventories, inventory(api.DefaultsName, &api.BuiltinSource{}, builtin.cat))
 	}
@@ -121,13 +121,13 @@ func inventory(name string, builtin *api.BuiltinSource, cat *profile.Catalogue) 
 
 // choice is the version that a pool gets at a revision.
 type choice struct {
-	from    *versionIndex // nil if no version was chosen
-	builtin bool
-	version profile.Version
-	removed bool   // the profile was removed from the repository: only pools that have it retain it
-	refusal string // why the pool's request is rejected
-	not     string // why the repository does not decide
-	source  string // the other source of the profile, if known
+	from      *versionIndex // nil if no version was chosen
+	builtin   bool
+	version   profile.Version
+	removed   bool   // the profile was removed from the repository: only pools that have it retain it
+	rejection string // why the pool's request is rejected
+	not       string // why the repository does not decide
+	source    string // the other source of the profile, if known
 }
 
 // same reports whether two choices are the same version with the same content and source.
@@ -143,32 +143,32 @@ func (r *revision) choose(want selection.Request, fleet *ClusterSnapshot) choice
 	o, ok := selection.FindCandidate(own, want.Name)
 	switch other := fleet.claimedBy(want.Name); {
 	case ok && other == "":
-		return r.offered(r.own, want, o)
+		return r.chooseCandidate(r.local, want, o)
 	case ok:
 		return choice{source: other, not: fmt.Sprintf("the profile %s comes from the older ProfileSource %s", want.Name, other)}
 	}
-	if others := fleet.offeredBy(want.Name); len(others) > 0 {
+	if others := fleet.sourcesProviding(want.Name); len(others) > 0 {
 		return choice{source: others[0], not: fmt.Sprintf("the profile %s comes from ProfileSource %s, and is not in this repository", want.Name, others[0])}
 	}
 	if slices.Contains(fleet.Unmanaged, want.Name) {
 		return choice{not: fmt.Sprintf("a user created the OperatingSystemProfile %s", want.Name)}
 	}
 	if o, ok := selection.FindCandidate(builtin, want.Name); ok {
-		return r.offered(r.builtin, want, o)
+		return r.chooseCandidate(r.builtin, want, o)
 	}
 	return choice{not: fmt.Sprintf("the profile %s is not in this repository", want.Name)}
 }
 
-func (r *revision) offered(from *versionIndex, want selection.Request, o selection.Candidate) choice {
+func (r *revision) chooseCandidate(from *versionIndex, want selection.Request, o selection.Candidate) choice {
 	version := o.Entry.Version
 	if want.Pin != nil {
-		where := ownName
+		where := repositorySourceName
 		if from == r.builtin {
 			where = "the built-in ones"
 		}
 		best, err := want.Version(where, append(o.Entry.Versions, o.Entry.Version))
 		if err != nil {
-			return choice{refusal: err.Error()}
+			return choice{rejection: err.Error()}
 		}
 		version = best
 	}

@@ -24,8 +24,8 @@ type Selection struct {
 	// Where names the place, for messages.
 	Where string
 	// Builtin are the built-in profiles, for pools and as bases of overlays.
-	Builtin *source.Embedded
-	Fleet   ClusterSnapshot
+	Builtin  *source.Embedded
+	Clusters ClusterSnapshot
 	// Check validates a profile before it is used.
 	Check profile.Check
 }
@@ -46,8 +46,8 @@ type Selected struct {
 // UnknownProfileError says that no profile has the name.
 type UnknownProfileError struct {
 	Name string
-	// There lists the existing profiles.
-	There []string
+	// Existing lists the existing profiles.
+	Existing []string
 }
 
 func (e *UnknownProfileError) Error() string { return fmt.Sprintf("profile %q not found", e.Name) }
@@ -55,14 +55,14 @@ func (e *UnknownProfileError) Error() string { return fmt.Sprintf("profile %q no
 // Pools returns for every pool the version of its profile that the controller would choose,
 // and the rejected files. A pool that waits for its wave is listed twice: with the new
 // version, then with its current one. It returns errors of reading.
-func (s Selection) Pools(ctx context.Context) ([]Selected, []*profile.Refusal, error) {
-	s.Fleet.sort()
+func (s Selection) Pools(ctx context.Context) ([]Selected, []*profile.Rejection, error) {
+	s.Clusters.sort()
 	now, err := s.revision(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	var out []Selected
-	for i, p := range s.Fleet.Pools {
+	for i, p := range s.Clusters.Pools {
 		c, note, wrong := s.choose(now, p)
 		if wrong != nil {
 			out = append(out, Selected{Pool: redact.Clean(p.Name()), Note: note, Err: wrong})
@@ -82,12 +82,12 @@ func (s Selection) Pools(ctx context.Context) ([]Selected, []*profile.Refusal, e
 		}
 		out = append(out, got)
 	}
-	return out, now.own.cat.Rejected, nil
+	return out, now.local.cat.Rejected, nil
 }
 
 // selected returns what pool i gets by a choice; without a version, only the note.
 func (s Selection) selected(ctx context.Context, i int, c choice, note string) (got Selected, err error) {
-	p := s.Fleet.Pools[i]
+	p := s.Clusters.Pools[i]
 	got = Selected{Pool: redact.Clean(p.Name()), Note: note}
 	if c.from == nil {
 		return got, nil
@@ -103,18 +103,18 @@ func (s Selection) selected(ctx context.Context, i int, c choice, note string) (
 // have it until its wave begins.
 func (s Selection) waits(p Pool, next choice) bool {
 	v := next.version
-	return p.Now != nil && p.Now.Profile == v.Name && p.Now.Version != v.Version && p.Annotations[api.AnnotationVersionPin] == "" && s.Fleet.waves(v.Name)
+	return p.Now != nil && p.Now.Profile == v.Name && p.Now.Version != v.Version && p.Annotations[api.AnnotationVersionPin] == "" && s.Clusters.waves(v.Name)
 }
 
 // currentChoice returns the version that a pool has. If its content is not available here, the
 // note says so and no version is chosen.
 func (s Selection) currentChoice(now *revision, p Pool) (c choice, note string) {
-	want, err := selection.RequestOf(p.Annotations, nil, s.Fleet.Namespace)
+	want, err := selection.RequestOf(p.Annotations, nil, s.Clusters.Namespace)
 	if err == nil {
 		want, err = exactly(*p.Now, want)
 	}
 	if err == nil {
-		c = now.choose(want, &s.Fleet)
+		c = now.choose(want, &s.Clusters)
 	}
 	if c.from == nil {
 		return choice{}, fmt.Sprintf("it has %s %s until its wave begins, which is not in %s: the downloads of that version are not listed", redact.Clean(p.Now.Profile), redact.Clean(p.Now.Version), s.Where)
@@ -146,7 +146,7 @@ func (s Selection) indexer() *profile.Indexer {
 }
 
 func (s Selection) input(ctx context.Context, p Pool, c choice) (render.Input, error) {
-	settings, ok := s.Fleet.Settings[p.Settings]
+	settings, ok := s.Clusters.Settings[p.Settings]
 	if !ok {
 		return render.Input{}, noSettings(p)
 	}
@@ -159,12 +159,12 @@ func (s Selection) choose(now *revision, p Pool) (c choice, note string, err err
 	if p.Problem != "" {
 		return c, "", errors.New(message(p.Problem))
 	}
-	want, err := selection.RequestOf(p.Annotations, nil, s.Fleet.Namespace)
+	want, err := selection.RequestOf(p.Annotations, nil, s.Clusters.Namespace)
 	frozen, unclear := selection.Suspended(p.Annotations)
 	if err := errors.Join(err, unclear); err != nil {
 		return c, "", errors.New(message(err.Error()))
 	}
-	if want.Namespace != s.Fleet.Namespace {
+	if want.Namespace != s.Clusters.Namespace {
 		return c, "", fmt.Errorf("it uses a profile of namespace %s, whose ProfileSources are unknown here: to use %[2]s, set --machine-deployments and --namespace %[1]s", redact.Clean(want.Namespace), s.Where)
 	}
 	switch {
@@ -175,18 +175,18 @@ func (s Selection) choose(now *revision, p Pool) (c choice, note string, err err
 			return c, "", err
 		}
 	}
-	c = now.choose(want, &s.Fleet)
+	c = now.choose(want, &s.Clusters)
 	if c.removed && want.Pin == nil && p.Now != nil && want.Has(p.Now.Profile, p.Now.Version) {
 		if want, err = exactly(*p.Now, want); err != nil {
 			return c, "", err
 		}
-		c = now.choose(want, &s.Fleet) // pools that have it retain it
+		c = now.choose(want, &s.Clusters) // pools that have it retain it
 	}
-	if c.refusal != "" && s.Snapshot != nil && s.Snapshot.Head == "" && want.Pin.Allows(now.written(want.Name)) {
+	if c.rejection != "" && s.Snapshot != nil && s.Snapshot.Head == "" && want.Pin.Allows(now.written(want.Name)) {
 		want.Pin = nil
-		c = now.choose(want, &s.Fleet)
+		c = now.choose(want, &s.Clusters)
 	}
-	return c, note, s.refusal(now, want, p, c)
+	return c, note, s.rejectionOf(now, want, p, c)
 }
 
 // exactly returns a request for the version that a pool has.
@@ -199,24 +199,24 @@ func exactly(has Generation, want selection.Request) (selection.Request, error) 
 	return want, nil
 }
 
-// refusal returns the reason why a choice has no version.
-func (s Selection) refusal(now *revision, want selection.Request, p Pool, c choice) error {
+// rejectionOf returns the reason why a choice has no version.
+func (s Selection) rejectionOf(now *revision, want selection.Request, p Pool, c choice) error {
 	name := redact.Clean(want.Name)
 	switch {
-	case c.source != "" && s.Fleet.claimedBy(want.Name) != "":
+	case c.source != "" && s.Clusters.claimedBy(want.Name) != "":
 		return fmt.Errorf("its profile %s comes from ProfileSource %s, not from %s: name the repository of that source", name, redact.Clean(c.source), s.Where)
 	case c.source != "":
 		return fmt.Errorf("its profile %s comes from ProfileSource %s, and is not in %s: name the repository of that source", name, redact.Clean(c.source), s.Where)
-	case c.refusal != "" && s.Snapshot != nil && len(s.Snapshot.Line) > 0:
-		return errors.New(message(c.refusal))
-	case c.refusal != "":
-		return fmt.Errorf("%s. %s has no history: for earlier versions, use a clone of the repository with the complete history", message(c.refusal), s.Where)
+	case c.rejection != "" && s.Snapshot != nil && len(s.Snapshot.Line) > 0:
+		return errors.New(message(c.rejection))
+	case c.rejection != "":
+		return fmt.Errorf("%s. %s has no history: for earlier versions, use a clone of the repository with the complete history", message(c.rejection), s.Where)
 	case c.removed && p.Now != nil && !want.Has(p.Now.Profile, p.Now.Version):
 		return errors.New(removed(name))
-	case slices.Contains(s.Fleet.Unmanaged, want.Name) && c.from == nil:
+	case slices.Contains(s.Clusters.Unmanaged, want.Name) && c.from == nil:
 		return fmt.Errorf("a user created its OperatingSystemProfile %s, which is not in %s: write it to a file there", name, s.Where)
 	case c.from == nil:
-		return &UnknownProfileError{Name: name, There: now.names()}
+		return &UnknownProfileError{Name: name, Existing: now.names()}
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func (s Selection) refusal(now *revision, want selection.Request, p Pool, c choi
 // written returns the version that the file of a profile has. In a folder without Git every
 // version is an edited one.
 func (r *revision) written(name string) string {
-	for _, v := range r.own.cat.Current {
+	for _, v := range r.local.cat.Current {
 		if v.Name == name {
 			version, _, _ := strings.Cut(v.Version, "-dirty.")
 			return version

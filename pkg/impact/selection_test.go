@@ -46,9 +46,9 @@ func waiting(t *testing.T) (s Selection, object string) {
 	return Selection{
 		Snapshot: snap, Where: "this repository",
 		Builtin: &source.Embedded{FS: profiles.FS(), Repository: profiles.Repository, Path: profiles.Path},
-		Fleet: ClusterSnapshot{
-			Namespace: "kube-system", Settings: map[string]Settings{"s": {}}, Sources: []Source{{Name: "osps", Waves: true}}, Own: "osps",
-			Pools: []Pool{{Facts: render.Pool{Name: "web", Namespace: "shop"}, Annotations: map[string]string{api.AnnotationOSP: "osp-a"}, Settings: "s", Now: &Generation{"osp-a", "v1.0.0"}}},
+		Clusters: ClusterSnapshot{
+			Namespace: "kube-system", Settings: map[string]Settings{"s": {}}, Sources: []Source{{Name: "osps", Waves: true}}, ComparedSource: "osps",
+			Pools: []Pool{{Inputs: render.Pool{Name: "web", Namespace: "shop"}, Annotations: map[string]string{api.AnnotationOSP: "osp-a"}, Settings: "s", Now: &Generation{"osp-a", "v1.0.0"}}},
 		},
 	}, filepath.Join(dir, ".git/objects", blob[:2], blob[2:])
 }

@@ -111,7 +111,7 @@ func Decode(r io.Reader) (ClusterSnapshot, error) {
 		return ClusterSnapshot{}, fmt.Errorf("is not a snapshot of this release: found kind %q and version %d, expected %q and %d: write it again with this release", s.Kind, s.Version, snapshotKind, snapshotVersion)
 	}
 	for i, p := range s.Pools { // the file is untrusted
-		s.Pools[i].Facts = redacted(p.Facts)
+		s.Pools[i].Inputs = redacted(p.Inputs)
 	}
 	for name, settings := range s.Settings {
 		s.Settings[name] = Redacted(settings.Settings, settings.Cluster.Server)

@@ -13,11 +13,11 @@ const maxNames = 20
 // Text formats a report for a terminal.
 func (r *Report) Text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n%s -> %s\n", r.Verdict, r.Base, r.Head)
+	fmt.Fprintf(&b, "%s\n%s -> %s\n", r.Summary, r.Base, r.Head)
 	for _, p := range r.Profiles {
 		fmt.Fprintf(&b, "  %s\n", p.sentence(plain))
 	}
-	for i, f := range r.Refused {
+	for i, f := range r.RejectedFiles {
 		if i == 0 {
 			b.WriteString("refused files\n")
 		}
@@ -53,7 +53,7 @@ func (r Revision) String() string {
 	return fmt.Sprintf("%s (%s)", r.Name, r.Commit[:min(digits, len(r.Commit))])
 }
 
-func (f Refused) String() string {
+func (f RejectedFile) String() string {
 	where := f.Path
 	if f.Line > 0 {
 		where += fmt.Sprintf(":%d", f.Line)
@@ -64,7 +64,7 @@ func (f Refused) String() string {
 	return where + ": " + f.Message
 }
 
-func (f Refusal) since() string {
+func (f PoolRejection) since() string {
 	if f.Before {
 		return " at both"
 	}
@@ -103,10 +103,10 @@ func (r *Report) hasPlaceholder() bool {
 	return false
 }
 
-// verdict says whether head is rejected and why, then what it changes.
-func (r *Report) verdict() string {
+// summarize says whether head is rejected and why, then what it changes.
+func (r *Report) summarize() string {
 	var wrong []string
-	if n := len(r.Refused); n > 0 {
+	if n := len(r.RejectedFiles); n > 0 {
 		wrong = append(wrong, counted(n, "mistake")+" in files")
 	}
 	pools := 0

@@ -191,8 +191,8 @@ func (r *run) product(dims []int) [][]int {
 	return rows
 }
 
-// notReached are the branches that no row executed, with the reason.
-func (r *run) notReached() []Branch {
+// unexecutedBranches are the branches that no row executed, with the reason.
+func (r *run) unexecutedBranches() []Branch {
 	var out []Branch
 	for i, b := range r.branches {
 		if b.Hits > 0 {

@@ -10,10 +10,10 @@ import (
 	"sync"
 )
 
-// checkTexts runs all checks on each distinct text of a profile. Equal findings of several
+// checkContents runs all checks on each distinct text of a profile. Equal findings of several
 // texts about one line become one finding.
-func (l *Linter) checkTexts(ctx context.Context, r *run) ([]Finding, error) {
-	texts := r.sortedTexts()
+func (l *Linter) checkContents(ctx context.Context, r *run) ([]Finding, error) {
+	texts := r.sortedContents()
 	checks := append([]TextCheck{unitsOf(r.doc, texts).check}, l.TextChecks...)
 	found := make([][]Finding, len(texts))
 	next := make(chan int)

@@ -76,7 +76,7 @@ func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 		return nil, err
 	}
 	for _, run := range runs {
-		found, err := l.checkTexts(ctx, run)
+		found, err := l.checkContents(ctx, run)
 		if err != nil {
 			return nil, err
 		}
@@ -170,7 +170,7 @@ func (l *Linter) checkProfiles(ctx context.Context, r *Report, watches map[strin
 // addRun adds what rendering a profile has shown.
 func (r *Report) addRun(run *run) {
 	r.add(run.findings()...)
-	notReached := run.notReached()
+	notReached := run.unexecutedBranches()
 	if !run.watch.complete() {
 		notReached = nil // a branch can be unreached because of a skipped rendering
 	}
@@ -179,9 +179,9 @@ func (r *Report) addRun(run *run) {
 			r.add(b.finding())
 		}
 	}
-	r.NotReached = append(r.NotReached, notReached...)
+	r.UnexecutedBranches = append(r.UnexecutedBranches, notReached...)
 	r.Renderings += len(run.rows)
-	r.Texts += len(run.texts)
+	r.Contents += len(run.contents)
 	r.Branches += len(run.branches)
 }
 

@@ -281,8 +281,8 @@ func TestClean(t *testing.T) {
 	if len(report.Findings) > 0 || report.Worst() != "" {
 		t.Errorf("findings: %+v", report.Findings)
 	}
-	if report.Profiles != 1 || report.Renderings < 8 || report.Texts != 5 || report.Branches != 2 || len(report.NotReached) > 0 {
-		t.Errorf("it counts %d profiles, %d renderings, %d texts, %d branches, %d not reached", report.Profiles, report.Renderings, report.Texts, report.Branches, len(report.NotReached))
+	if report.Profiles != 1 || report.Renderings < 8 || report.Contents != 5 || report.Branches != 2 || len(report.UnexecutedBranches) > 0 {
+		t.Errorf("it counts %d profiles, %d renderings, %d texts, %d branches, %d not reached", report.Profiles, report.Renderings, report.Contents, report.Branches, len(report.UnexecutedBranches))
 	}
 }
 
@@ -330,8 +330,8 @@ func TestTextChecks(t *testing.T) {
 			t.Errorf("%q comes from %q, want %q", content, at[content], want)
 		}
 	}
-	if report.Texts != 3 { // without a proxy, with one, and with one that has a password
-		t.Errorf("%d texts", report.Texts)
+	if report.Contents != 3 { // without a proxy, with one, and with one that has a password
+		t.Errorf("%d texts", report.Contents)
 	}
 	if i := slices.IndexFunc(report.Findings, func(f lint.Finding) bool { return strings.Contains(f.Message, "http://proxy") }); i < 0 || report.Findings[i].Where != "proxy plain" {
 		t.Errorf("where a text with a proxy is: %+v", report.Findings)

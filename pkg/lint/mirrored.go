@@ -98,7 +98,7 @@ func (c *mirrorCheck) compare(list downloads.List, where string) {
 		if why == "" || item.Name == sandbox {
 			continue
 		}
-		for _, place := range item.Places {
+		for _, place := range item.Positions {
 			f := Finding{
 				Rule: RuleNotMirrored, Severity: SeverityError, Path: cmp.Or(place.Path, c.doc.Path), Line: place.Line, Profile: c.doc.Name, Version: c.doc.Spec.Version,
 				File: place.File, Message: named(item) + " " + why,

@@ -26,6 +26,6 @@ func TestProfiles(t *testing.T) {
 				t.Logf("%s:%d: %s [%s, %s, %s]", f.Path, f.Line, f.Message, f.Rule, f.File, f.Where)
 			}
 		}
-		t.Logf("%s: %d profiles, %d renderings, %d texts, %d branches, %d of them not reached", dir, report.Profiles, report.Renderings, report.Texts, report.Branches, len(report.NotReached))
+		t.Logf("%s: %d profiles, %d renderings, %d texts, %d branches, %d of them not reached", dir, report.Profiles, report.Renderings, report.Contents, report.Branches, len(report.UnexecutedBranches))
 	}
 }

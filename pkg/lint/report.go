@@ -14,13 +14,13 @@ type Report struct {
 	// Profiles is the number of profiles that were checked.
 	Profiles int `json:"profiles"`
 	// Renderings is how many combinations of a profile, a pool and settings were
-	// rendered, and Texts how many distinct texts came of that.
+	// rendered, and Contents how many distinct texts resulted.
 	Renderings int `json:"renderings"`
-	Texts      int `json:"texts"`
+	Contents   int `json:"texts"`
 	// Branches is how many branches the templates have: an if, with or range has two.
 	Branches int `json:"branches"`
-	// NotReached are the branches that no combination executed.
-	NotReached []Branch `json:"notReached,omitempty"`
+	// UnexecutedBranches are the branches that no combination executed.
+	UnexecutedBranches []Branch `json:"notReached,omitempty"`
 	// Missing are the programs that would have found more, and are not installed.
 	Missing []MissingTool `json:"missing,omitempty"`
 	// Documents are the profiles that could be read.

@@ -29,7 +29,7 @@ type run struct {
 
 	mu       sync.Mutex
 	hits     map[string]*hit
-	texts    map[[sha256.Size]byte]*textHit
+	contents map[[sha256.Size]byte]*textHit
 	checked  map[[sha256.Size]byte][]Finding // by the digest of a document
 	branches []render.Branch
 }
@@ -56,14 +56,14 @@ func newRun(doc profile.Document, watch *stopwatch, renders bool) *run {
 	inspector := render.NewInspector(matrix.Profile(doc, render.Provenance{}))
 	r := &run{
 		doc: doc, watch: watch, branches: slices.Clone(inspector.Branches()),
-		hits: map[string]*hit{}, texts: map[[sha256.Size]byte]*textHit{}, checked: map[[sha256.Size]byte][]Finding{},
+		hits: map[string]*hit{}, contents: map[[sha256.Size]byte]*textHit{}, checked: map[[sha256.Size]byte][]Finding{},
 	}
 	r.dims = dimensions(doc, r.branches)
 	for _, s := range []struct {
 		stage  string
 		config *osm.OSPConfig
 	}{{"bootstrap", &doc.Spec.BootstrapConfig}, {"provisioning", &doc.Spec.ProvisioningConfig}} {
-		for _, t := range staticTexts(doc, s.stage, s.config) {
+		for _, t := range staticContents(doc, s.stage, s.config) {
 			r.addText(t, -1)
 		}
 	}
@@ -206,8 +206,8 @@ func (r *run) value(row int, dimension string) string {
 func (r *run) textOf(stage string, f render.InspectedFile) Text {
 	t := Text{Document: r.doc, Stage: stage, File: f.Path, Mode: f.Mode, Field: f.Field, Content: []byte(f.Content)}
 	t.Kind, t.Interpreter = kindOf(f.Path, t.Content)
-	t.lines, t.fields = make([]int, len(f.Places)), make([]string, len(f.Places))
-	for i, p := range f.Places {
+	t.lines, t.fields = make([]int, len(f.LineOrigins)), make([]string, len(f.LineOrigins))
+	for i, p := range f.LineOrigins {
 		t.lines[i], t.fields[i] = r.doc.Line(p.Field)+p.Line-1, p.Field
 	}
 	return t
@@ -221,10 +221,10 @@ func (r *run) addText(t Text, row int) {
 	id := [sha256.Size]byte(h.Sum(nil))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.texts[id]
+	known := r.contents[id]
 	if known == nil {
 		known = &textHit{text: t, rows: map[int]bool{}}
-		r.texts[id] = known
+		r.contents[id] = known
 	}
 	if row >= 0 {
 		known.rows[row] = true
@@ -242,9 +242,9 @@ func (r *run) findings() []Finding {
 	return findings
 }
 
-// sortedTexts are the texts in an order that does not depend on chance.
-func (r *run) sortedTexts() []*textHit {
-	texts := slices.Collect(maps.Values(r.texts))
+// sortedContents are the texts in an order that does not depend on chance.
+func (r *run) sortedContents() []*textHit {
+	texts := slices.Collect(maps.Values(r.contents))
 	slices.SortFunc(texts, func(a, b *textHit) int {
 		if c := strings.Compare(a.text.Field, b.text.Field); c != 0 {
 			return c
@@ -254,8 +254,8 @@ func (r *run) sortedTexts() []*textHit {
 	return texts
 }
 
-// staticTexts returns the units and commands of a stage, which are not templates.
-func staticTexts(doc profile.Document, stage string, config *osm.OSPConfig) []Text {
+// staticContents returns the units and commands of a stage, which are not templates.
+func staticContents(doc profile.Document, stage string, config *osm.OSPConfig) []Text {
 	root := "spec." + stage + "Config"
 	var texts []Text
 	add := func(file, field, content string, kind Kind) {

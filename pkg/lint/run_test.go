@@ -33,12 +33,12 @@ func TestWhere(t *testing.T) {
 
 // A text that only some rows have records every one of these rows, including the first.
 func TestRowsOfText(t *testing.T) {
-	r := &run{texts: map[[32]byte]*textHit{}}
+	r := &run{contents: map[[32]byte]*textHit{}}
 	text := Text{Field: "spec.x", Content: []byte("a")}
 	for _, row := range []int{-1, 0, 1} {
 		r.addText(text, row)
 	}
-	if got := r.sortedTexts()[0].rows; len(r.texts) != 1 || len(got) != 2 || !got[0] || !got[1] {
+	if got := r.sortedContents()[0].rows; len(r.contents) != 1 || len(got) != 2 || !got[0] || !got[1] {
 		t.Errorf("got the rows %v", got)
 	}
 }

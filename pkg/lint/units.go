@@ -48,8 +48,8 @@ type units struct {
 	doc profile.Document
 	// files are the units that the profile brings, by name.
 	files map[string]bool
-	// words joins the texts of the profile that are not units: they name installed packages.
-	words string
+	// otherContents joins the texts of the profile that are not units: they name installed packages.
+	otherContents string
 }
 
 func unitsOf(doc profile.Document, texts []*textHit) units {
@@ -70,7 +70,7 @@ func unitsOf(doc profile.Document, texts []*textHit) units {
 			u.files[x.Name] = true
 		}
 	}
-	u.words = words.String()
+	u.otherContents = words.String()
 	return u
 }
 
@@ -135,7 +135,7 @@ func (f *unitFileText) parse() {
 	f.sections()
 	f.names()
 	if !f.dropIn {
-		f.whole()
+		f.checkStructure()
 	}
 	f.references()
 }
@@ -248,8 +248,8 @@ func (f *unitFileText) last(section, name string) (option, bool) {
 	return all[len(all)-1], true
 }
 
-// whole finds what systemd rejects in a unit as such, systemd.service(5) and the like.
-func (f *unitFileText) whole() {
+// checkStructure finds what systemd rejects in a unit as such, systemd.service(5) and the like.
+func (f *unitFileText) checkStructure() {
 	switch path.Ext(f.name) {
 	case ".service":
 		f.service()
@@ -371,7 +371,7 @@ func (u units) has(name string) bool {
 		return false
 	}
 	stem := strings.TrimSuffix(name, path.Ext(name))
-	return strings.Contains(u.words, stem)
+	return strings.Contains(u.otherContents, stem)
 }
 
 // systemUnits are units that the operating systems of nodes have, systemd.special(7)

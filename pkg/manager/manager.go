@@ -197,7 +197,7 @@ func (opts *Options) mayServeFrom(ctx context.Context, cfg *rest.Config) error {
 		return fmt.Errorf("--namespace %s: searching for another controller: %w", opts.Namespace, err)
 	}
 	if len(left) > 0 {
-		return fmt.Errorf("--namespace %s: %s has %s: %s", opts.Namespace, metav1.NamespaceSystem, strings.Join(left, ", "), doctor.StayInSystem)
+		return fmt.Errorf("--namespace %s: %s has %s: %s", opts.Namespace, metav1.NamespaceSystem, strings.Join(left, ", "), doctor.StayInSystemRemedy)
 	}
 	return nil
 }

@@ -22,11 +22,11 @@ const leaseReport = time.Minute
 // leaseReporter logs why this replica does not lead, and which Deployments of
 // operating-system-manager would lead after it. A Deployment is reported once.
 type leaseReporter struct {
-	live     client.Reader
-	lease    types.NamespacedName
-	elected  <-chan struct{}
-	own      string // the Deployment of this process, in a Pod
-	reported map[doctor.Successor]bool
+	live       client.Reader
+	lease      types.NamespacedName
+	elected    <-chan struct{}
+	deployment string // the Deployment of this process, in a Pod
+	reported   map[doctor.Successor]bool
 }
 
 // addLeaseReporter adds the report about a lease to its manager.
@@ -38,7 +38,7 @@ func addLeaseReporter(mgr ctrl.Manager, opts *Options, lease types.NamespacedNam
 	if err != nil {
 		return fmt.Errorf("reading the name of this machine: %w", err)
 	}
-	r := &leaseReporter{live: mgr.GetAPIReader(), lease: lease, elected: mgr.Elected(), own: deploymentOf(host)}
+	r := &leaseReporter{live: mgr.GetAPIReader(), lease: lease, elected: mgr.Elected(), deployment: deploymentOf(host)}
 	return mgr.Add(everywhere(func(ctx context.Context) error {
 		wait.UntilWithContext(ctx, r.report, leaseReport)
 		return nil
@@ -73,7 +73,7 @@ func (r *leaseReporter) unreported(found []doctor.Successor) []doctor.Successor 
 	var out []doctor.Successor
 	now := map[doctor.Successor]bool{}
 	for _, s := range found {
-		if s.Replicas == 0 || s.Name == r.own {
+		if s.Replicas == 0 || s.Name == r.deployment {
 			continue
 		}
 		now[s] = true

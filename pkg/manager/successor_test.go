@@ -14,7 +14,7 @@ func TestUnreportedSuccessors(t *testing.T) {
 	osm := doctor.Successor{Name: "operating-system-manager", Image: "quay.io/kubermatic/operating-system-manager:v1.11.2", Replicas: 1}
 	newer, off, ours := osm, osm, osm
 	newer.Image, off.Replicas, ours.Name = "quay.io/kubermatic/operating-system-manager:v1.11.3", 0, "osm"
-	r := &leaseReporter{own: deploymentOf("osm-6d4cf56db6-x2k7q")}
+	r := &leaseReporter{deployment: deploymentOf("osm-6d4cf56db6-x2k7q")}
 	for i, step := range []struct{ found, want []doctor.Successor }{
 		{[]doctor.Successor{osm, ours}, []doctor.Successor{osm}},
 		{[]doctor.Successor{osm, ours}, nil},

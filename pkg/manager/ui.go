@@ -36,7 +36,7 @@ func addUI(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, fact
 		Verifier:  verifier, Clock: clock.RealClock{}, Version: opts.Version,
 	}
 	if !opts.UI.Open {
-		server.Guard = &ui.Authorizer{Client: mgr.GetClient(), Clock: clock.RealClock{}}
+		server.Authorizer = &ui.Authorizer{Client: mgr.GetClient(), Clock: clock.RealClock{}}
 	}
 	if err := mgr.Add(&ui.Listener{Server: server, Address: opts.UI.Address, CertFile: opts.UI.CertFile, KeyFile: opts.UI.KeyFile}); err != nil {
 		return fmt.Errorf("setting up --ui-address: %w", err)

@@ -26,12 +26,12 @@ type Catalogue struct {
 	// Current is the current version of each profile, by name.
 	Current []Version
 	// Rejected are the problems at the snapshot's revision, ordered by path.
-	Rejected []*Refusal
+	Rejected []*Rejection
 	// History has every version that was ever accepted, by profile, oldest first.
 	History map[string][]Version
 	// Skipped are the versions in earlier commits that today's rules reject and that are
 	// neither in History nor in the snapshot, by name and version.
-	Skipped []*Refusal
+	Skipped []*Rejection
 }
 
 // Version is one version of a profile.
@@ -68,8 +68,8 @@ type Version struct {
 	dirty bool
 }
 
-// Refusal is a profile in a source that is rejected.
-type Refusal struct {
+// Rejection is a profile in a source that is rejected.
+type Rejection struct {
 	Problem
 	// Profile and Version are set if the file could be read.
 	Profile, Version string
@@ -81,9 +81,9 @@ type Refusal struct {
 }
 
 // File returns the rejected file of the snapshot.
-func (r *Refusal) File() string { return cmp.Or(r.Overlay, r.Path) }
+func (r *Rejection) File() string { return cmp.Or(r.Overlay, r.Path) }
 
-func (r *Refusal) Error() string {
+func (r *Rejection) Error() string {
 	if r.Commit == "" {
 		return r.Problem.Error()
 	}
@@ -360,7 +360,7 @@ func dirtySuffix(digest string) string {
 }
 
 // addLines finds the lines of problems that were found by comparing files.
-func (x *Indexer) addLines(snap *source.Snapshot, refused []*Refusal) {
+func (x *Indexer) addLines(snap *source.Snapshot, refused []*Rejection) {
 	for _, r := range refused {
 		if r.Line != 0 || r.Profile == "" {
 			continue

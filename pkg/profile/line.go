@@ -21,7 +21,7 @@ type historyWalk struct {
 	tree     map[string]*node    // files by path
 	accepted map[key]Version     // the first content of each version
 	first    map[identity]origin // where each content appeared first
-	broken   map[key]*Refusal    // the latest invalid file of each version
+	broken   map[key]*Rejection  // the latest invalid file of each version
 	order    map[string][]key    // accepted versions by profile, in the order of acceptance
 	selected map[string]Version  // current versions by profile
 }
@@ -44,38 +44,38 @@ type node struct {
 	changed  source.Commit
 }
 
-// holding is a profile that a file provides.
-type holding struct {
+// providedProfile is a profile that a file provides.
+type providedProfile struct {
 	identity
 	broken bool // the file is invalid now: this is its earlier content
 }
 
 // profiles lists the profiles that a file provides. For an invalid file, and for each
 // overlay that cannot be resolved, these are its earlier profiles.
-func (n *node) profiles() []holding {
-	var out []holding
+func (n *node) profiles() []providedProfile {
+	var out []providedProfile
 	if len(n.reading.problems) > 0 {
 		for _, id := range n.before {
-			out = append(out, holding{id, true})
+			out = append(out, providedProfile{id, true})
 		}
 		return out
 	}
 	for _, id := range n.reading.docs {
-		out = append(out, holding{identity: id})
+		out = append(out, providedProfile{identity: id})
 	}
 	for i, o := range n.overlays {
 		if o.good() {
-			out = append(out, holding{identity: o.id})
+			out = append(out, providedProfile{identity: o.id})
 			continue
 		}
 		name := n.reading.overlays[i].Name
 		if o.pending() { // it occupies its name and version nevertheless
-			out = append(out, holding{identity: identity{name: name, version: n.reading.overlays[i].Spec.Version}})
+			out = append(out, providedProfile{identity: identity{name: name, version: n.reading.overlays[i].Spec.Version}})
 			continue
 		}
 		for _, id := range n.before {
 			if id.name == name {
-				out = append(out, holding{id, true})
+				out = append(out, providedProfile{id, true})
 			}
 		}
 	}
@@ -85,7 +85,7 @@ func (n *node) profiles() []holding {
 func newHistoryWalk() *historyWalk {
 	return &historyWalk{
 		tree: map[string]*node{}, accepted: map[key]Version{}, first: map[identity]origin{},
-		broken: map[key]*Refusal{}, order: map[string][]key{}, selected: map[string]Version{},
+		broken: map[key]*Rejection{}, order: map[string][]key{}, selected: map[string]Version{},
 	}
 }
 
@@ -177,7 +177,7 @@ func (ln *historyWalk) recordInvalid(r *reading, path string, commit source.Comm
 	for _, k := range r.broken {
 		first := *r.problems[0]
 		first.Path = path
-		ln.broken[k] = &Refusal{Problem: first, Profile: k.name, Version: k.version, Commit: commit}
+		ln.broken[k] = &Rejection{Problem: first, Profile: k.name, Version: k.version, Commit: commit}
 	}
 }
 
@@ -327,7 +327,7 @@ func (ln *historyWalk) catalogue(x *Indexer, snap *source.Snapshot) *Catalogue {
 	}
 	c.Skipped = ln.skipped()
 	for _, r := range snap.Rejected {
-		c.Rejected = append(c.Rejected, &Refusal{Problem: Problem{Path: r.Path, Err: errors.New(r.Reason)}, Commit: snap.Head})
+		c.Rejected = append(c.Rejected, &Rejection{Problem: Problem{Path: r.Path, Err: errors.New(r.Reason)}, Commit: snap.Head})
 	}
 	for _, path := range slices.Sorted(maps.Keys(ln.tree)) {
 		c.Rejected = append(c.Rejected, ln.refusals(path, all)...)
@@ -348,7 +348,7 @@ func (ln *historyWalk) filesWith(v Version) []string {
 }
 
 // skipped lists versions that only earlier commits have and that are invalid.
-func (ln *historyWalk) skipped() []*Refusal {
+func (ln *historyWalk) skipped() []*Rejection {
 	present := map[key]bool{}
 	for _, n := range ln.tree {
 		for _, k := range n.reading.broken {
@@ -358,23 +358,23 @@ func (ln *historyWalk) skipped() []*Refusal {
 			present[o.key()] = true
 		}
 	}
-	var out []*Refusal
+	var out []*Rejection
 	for k, r := range ln.broken {
 		if _, ok := ln.accepted[k]; !ok && !present[k] {
 			out = append(out, r)
 		}
 	}
-	slices.SortFunc(out, func(a, b *Refusal) int {
+	slices.SortFunc(out, func(a, b *Rejection) int {
 		return cmp.Or(strings.Compare(a.Profile, b.Profile), strings.Compare(a.Version, b.Version))
 	})
 	return out
 }
 
-func (ln *historyWalk) refusals(path string, all map[string][]fileProfile) []*Refusal {
-	var out []*Refusal
+func (ln *historyWalk) refusals(path string, all map[string][]fileProfile) []*Rejection {
+	var out []*Rejection
 	n := ln.tree[path]
 	for _, p := range n.reading.problems {
-		r := &Refusal{Problem: *p, Commit: n.changed}
+		r := &Rejection{Problem: *p, Commit: n.changed}
 		r.Path = path
 		out = append(out, r)
 	}
@@ -386,7 +386,7 @@ func (ln *historyWalk) refusals(path string, all map[string][]fileProfile) []*Re
 			continue
 		}
 		if err := ln.whyRejected(fileProfile{path: path, id: h.identity}, all[h.name]); err != nil {
-			out = append(out, &Refusal{
+			out = append(out, &Rejection{
 				Problem: Problem{Path: path, Field: "spec.version", Err: err},
 				Profile: h.name, Version: h.version, Commit: n.changed,
 			})

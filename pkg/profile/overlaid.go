@@ -86,10 +86,10 @@ func (o overlaid) pending() bool { return !o.good() && len(o.problems) == 0 }
 func (o *Overlay) key() key { return key{o.Name, o.Spec.Version} }
 
 // refusals converts the problems of an overlay in a file.
-func (o overlaid) refusals(path string, overlay Overlay, changed source.Commit) []*Refusal {
-	var out []*Refusal
+func (o overlaid) refusals(path string, overlay Overlay, changed source.Commit) []*Rejection {
+	var out []*Rejection
 	for _, p := range o.problems {
-		r := &Refusal{Problem: *p, Profile: overlay.Name, Version: overlay.Spec.Version, Commit: changed}
+		r := &Rejection{Problem: *p, Profile: overlay.Name, Version: overlay.Spec.Version, Commit: changed}
 		if r.Path == "" {
 			r.Path = path
 		} else if r.Path != path {
@@ -411,7 +411,7 @@ func (l *layers) set(p overlayPosition, now overlaid) {
 		if first.Path == "" {
 			first.Path = p.path
 		}
-		l.ln.broken[o.key()] = &Refusal{Problem: first, Profile: o.Name, Version: o.Spec.Version, Commit: l.stage.commit}
+		l.ln.broken[o.key()] = &Rejection{Problem: first, Profile: o.Name, Version: o.Spec.Version, Commit: l.stage.commit}
 		return
 	}
 	l.ln.see(now.id, origin{

@@ -338,9 +338,9 @@ func TestFilesBeyondTheLimits(t *testing.T) {
 	push(map[string]*string{basePath: baseAt("v1.0.0")})
 	for more, want := range map[bool]int{false: 0, true: 1} {
 		snap := *repo.fetch(repo.mirrors)
-		snap.Files, snap.Rejected = nil, []source.Refusal{{Path: "profiles/a.yaml", Reason: "too many files"}}
+		snap.Files, snap.Rejected = nil, []source.RejectedEntry{{Path: "profiles/a.yaml", Reason: "too many files"}}
 		if more {
-			snap.Rejected = append(snap.Rejected, source.Refusal{Path: source.MoreRejected, Reason: "and 1 more"})
+			snap.Rejected = append(snap.Rejected, source.RejectedEntry{Path: source.MoreRejected, Reason: "and 1 more"})
 		}
 		cat, err := (&Indexer{}).Catalogue(t.Context(), &snap)
 		if err != nil || len(cat.Current) != want {

@@ -252,7 +252,7 @@ func (p *patcher) templates(field, from string, have map[string]string, patches 
 	for _, name := range slices.Sorted(maps.Keys(patches.Add)) {
 		own := from + ".add[" + name + "]"
 		if _, ok := have[name]; ok {
-			p.there(own, "template", name, field+"["+name+"]")
+			p.reportExisting(own, "template", name, field+"["+name+"]")
 			continue
 		}
 		out[name] = patches.Add[name]
@@ -261,7 +261,7 @@ func (p *patcher) templates(field, from string, have map[string]string, patches 
 	for _, name := range slices.Sorted(maps.Keys(patches.Replace)) {
 		own := from + ".replace[" + name + "]"
 		if _, ok := have[name]; !ok {
-			p.missing(own, "template", name, field, names)
+			p.reportMissing(own, "template", name, field, names)
 			continue
 		}
 		out[name] = patches.Replace[name]
@@ -269,7 +269,7 @@ func (p *patcher) templates(field, from string, have map[string]string, patches 
 	}
 	for i, name := range patches.Remove {
 		if _, ok := have[name]; !ok {
-			p.missing(at(from+".remove", i), "template", name, field, names)
+			p.reportMissing(at(from+".remove", i), "template", name, field, names)
 			continue
 		}
 		delete(out, name)
@@ -301,7 +301,7 @@ func (p *patcher) modules(field string, have *osm.CloudInitModule, patches *api.
 	}
 	for i, key := range patches.Remove {
 		if !slices.Contains(names, string(key)) {
-			p.missing(at(field+".remove", i), "module", string(key), field, names)
+			p.reportMissing(at(field+".remove", i), "module", string(key), field, names)
 			continue
 		}
 		k := moduleKeys[slices.IndexFunc(moduleKeys, func(k moduleKey) bool { return k.key == key })]
@@ -320,7 +320,7 @@ func (p *patcher) module(field string, k moduleKey, out *osm.CloudInitModule, pa
 	there := slices.Contains(names, name)
 	if m := patches.Add; m != nil && k.has(m) {
 		if own := field + ".add." + name; there {
-			p.there(own, "module", name, in)
+			p.reportExisting(own, "module", name, in)
 		} else {
 			k.copyKey(out, m)
 			p.fromOverlay(in, own)
@@ -328,7 +328,7 @@ func (p *patcher) module(field string, k moduleKey, out *osm.CloudInitModule, pa
 	}
 	if m := patches.Replace; m != nil && k.has(m) {
 		if own := field + ".replace." + name; !there {
-			p.missing(own, "module", name, field, names)
+			p.reportMissing(own, "module", name, field, names)
 		} else {
 			k.copyKey(out, m)
 			p.fromOverlay(in, own)
@@ -337,7 +337,7 @@ func (p *patcher) module(field string, k moduleKey, out *osm.CloudInitModule, pa
 	if m := appended(patches.Append); m != nil && k.has(m) {
 		own := field + ".append." + name
 		if !there {
-			p.missing(own, "module", name, field, names)
+			p.reportMissing(own, "module", name, field, names)
 			return
 		}
 		before := len(out.BootCMD)
@@ -353,13 +353,13 @@ func (p *patcher) module(field string, k moduleKey, out *osm.CloudInitModule, pa
 	}
 }
 
-// there reports that an added element is already in the base.
-func (p *patcher) there(field, what, name, in string) {
+// reportExisting reports that an added element is already in the base.
+func (p *patcher) reportExisting(field, what, name, in string) {
 	p.report(field, "the base already has %s %q, in %s: use replace to change it, or remove it here", what, name, p.where(in))
 }
 
-// missing reports that a changed or removed element is not in the base.
-func (p *patcher) missing(field, what, name, in string, names []string) {
+// reportMissing reports that a changed or removed element is not in the base.
+func (p *patcher) reportMissing(field, what, name, in string, names []string) {
 	hint := ": remove it here, or name its replacement"
 	best, distance := "", max(2, len(name)/4)+1
 	for _, n := range names {
@@ -405,7 +405,7 @@ func (l list[T]) patch(p *patcher, have []T) []T {
 		found := position(key)
 		switch len(found) {
 		case 0:
-			p.missing(field, l.what, key, l.field, names)
+			p.reportMissing(field, l.what, key, l.field, names)
 			return -1
 		case 1:
 			return found[0]
@@ -426,7 +426,7 @@ func (l list[T]) patch(p *patcher, have []T) []T {
 	}
 	for i, a := range l.add {
 		if there := position(l.key(a)); len(there) > 0 {
-			p.there(at(l.at+".add", i)+l.name, l.what, l.key(a), at(l.field, there[0]))
+			p.reportExisting(at(l.at+".add", i)+l.name, l.what, l.key(a), at(l.field, there[0]))
 		}
 	}
 	return l.assemble(p, have, replaced, removed)

@@ -13,8 +13,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
-// Facts are the values that a cloudProviderSpec can refer to.
-type Facts = cloudprovider.Facts
+// ClusterValues are the values that a cloudProviderSpec can refer to.
+type ClusterValues = cloudprovider.ClusterValues
 
 // ConfigVarRef names one value that a cloudProviderSpec refers to.
 type ConfigVarRef = cloudprovider.ConfigVarRef
@@ -25,7 +25,7 @@ const (
 	KindConfigMap = cloudprovider.KindConfigMap
 )
 
-// EnvironmentNames returns the environment variables that belong in Facts, in order.
+// EnvironmentNames returns the environment variables that belong in ClusterValues, in order.
 func EnvironmentNames() []string { return cloudprovider.EnvironmentNames() }
 
 // WithCloudConfig returns the pool with the configuration of the cloud provider that its
@@ -33,7 +33,7 @@ func EnvironmentNames() []string { return cloudprovider.EnvironmentNames() }
 // read, for a kubelet from 1.29 on, with an external cloud provider, and if the pool overwrites
 // the configuration. md is the MachineDeployment that the pool was decoded from. The error is
 // an *InvalidError that names every field to change.
-func (p Pool) WithCloudConfig(md *cluster.MachineDeployment, s Settings, facts cloudprovider.Facts) (Pool, error) {
+func (p Pool) WithCloudConfig(md *cluster.MachineDeployment, s Settings, facts cloudprovider.ClusterValues) (Pool, error) {
 	text, _, problems := p.makeCloudConfig(md, s, facts)
 	for _, problem := range problems {
 		problem.Pool = p.key()
@@ -48,12 +48,12 @@ func (p Pool) WithCloudConfig(md *cluster.MachineDeployment, s Settings, facts c
 // CloudConfigRefs returns the references to read for WithCloudConfig, in order and without
 // duplicates. For most pools there are none.
 func (p Pool) CloudConfigRefs(md *cluster.MachineDeployment, s Settings) []cloudprovider.ConfigVarRef {
-	_, refs, _ := p.makeCloudConfig(md, s, cloudprovider.Facts{}) // without facts it fails, but after it has listed every reference
+	_, refs, _ := p.makeCloudConfig(md, s, cloudprovider.ClusterValues{}) // without facts it fails, but after it has listed every reference
 	return refs
 }
 
 // makeCloudConfig returns the configuration, and the references that it needs.
-func (p Pool) makeCloudConfig(md *cluster.MachineDeployment, s Settings, facts cloudprovider.Facts) (string, []cloudprovider.ConfigVarRef, []*invalid.Error) {
+func (p Pool) makeCloudConfig(md *cluster.MachineDeployment, s Settings, facts cloudprovider.ClusterValues) (string, []cloudprovider.ConfigVarRef, []*invalid.Error) {
 	kubelet, err := kubeVersion(p.KubeletVersion)
 	if err != nil {
 		return "", nil, []*invalid.Error{invalid.At(kubeletField, "%w", err)}

@@ -31,7 +31,7 @@ func machines(provider, spec, kubelet string) *cluster.MachineDeployment {
 }
 
 // cloudConfig returns the configuration that WithCloudConfig gives a pool.
-func cloudConfig(t *testing.T, md *cluster.MachineDeployment, s render.Settings, facts render.Facts) (string, error) {
+func cloudConfig(t *testing.T, md *cluster.MachineDeployment, s render.Settings, facts render.ClusterValues) (string, error) {
 	t.Helper()
 	for name := range facts.Environment {
 		if !slices.Contains(render.EnvironmentNames(), name) {
@@ -58,7 +58,7 @@ func TestCloudConfig(t *testing.T) {
 	maps := map[string]map[string]string{"ns/settings": {"region": "fromMap"}}
 	for name, c := range map[string]struct {
 		provider, spec, kubelet string // 1.28.9 where empty
-		facts                   render.Facts
+		facts                   render.ClusterValues
 		want                    string
 	}{
 		"aws": {provider: "aws", spec: `{"availabilityZone":"eu-1a","vpcId":"vpc-\"1\\","subnetId":"subnet-1","region":"ignored"}`, want: `[global]
@@ -72,12 +72,12 @@ SubnetID="subnet-1"
 		"azure": {provider: "azure", spec: `{"tenantID":"t","subscriptionID":"s","clientID":"c","clientSecret":"x\"<y","resourceGroup":"rg","location":"westeurope","vnetName":"vn","subnetName":"sn","routeTableName":"rt","securityGroupName":"sg","vnetResourceGroup":"vrg","loadBalancerSku":"standard","availabilitySet":"as"}`,
 			want: `{"cloud":"AZUREPUBLICCLOUD","tenantId":"t","subscriptionId":"s","aadClientId":"c","aadClientSecret":"x\"\u003cy","resourceGroup":"rg","location":"westeurope","vnetName":"vn","subnetName":"sn","routeTableName":"rt","securityGroupName":"sg","primaryAvailabilitySetName":"as","vnetResourceGroup":"vrg","useInstanceMetadata":true,"loadBalancerSku":"standard"}`},
 		"azure of the environment, without its availability set": {provider: "azure", spec: `{"availabilitySet":"as","assignAvailabilitySet":false}`,
-			facts: render.Facts{Environment: map[string]string{"AZURE_TENANT_ID": "et", "AZURE_SUBSCRIPTION_ID": "es", "AZURE_CLIENT_ID": "ec", "AZURE_CLIENT_SECRET": "ex"}},
+			facts: render.ClusterValues{Environment: map[string]string{"AZURE_TENANT_ID": "et", "AZURE_SUBSCRIPTION_ID": "es", "AZURE_CLIENT_ID": "ec", "AZURE_CLIENT_SECRET": "ex"}},
 			want:  `{"cloud":"AZUREPUBLICCLOUD","tenantId":"et","subscriptionId":"es","aadClientId":"ec","aadClientSecret":"ex","resourceGroup":"","location":"","vnetName":"","subnetName":"","routeTableName":"","securityGroupName":"","primaryAvailabilitySetName":"","vnetResourceGroup":"","useInstanceMetadata":true,"loadBalancerSku":""}`},
 		"azure with its availability set": {provider: "azure", spec: `{"availabilitySet":"as","assignAvailabilitySet":true}`,
 			want: `{"cloud":"AZUREPUBLICCLOUD","tenantId":"","subscriptionId":"","aadClientId":"","aadClientSecret":"","resourceGroup":"","location":"","vnetName":"","subnetName":"","routeTableName":"","securityGroupName":"","primaryAvailabilitySetName":"as","vnetResourceGroup":"","useInstanceMetadata":true,"loadBalancerSku":""}`},
 		"gce": {provider: "gce", spec: `{"serviceAccount":"` + base64.StdEncoding.EncodeToString([]byte(serviceAccount)) + `","zone":"z-a","network":"n","subnetwork":"s","tags":["a","b\"c"],"multizone":true,"regional":{"secretKeyRef":{"namespace":"kube-system","name":"creds","key":"bool"}}}`,
-			facts: render.Facts{Secrets: secrets},
+			facts: render.ClusterValues{Secrets: secrets},
 			want: `[global]
 project-id = "my-\"project"
 local-zone = "z-a"
@@ -89,7 +89,7 @@ node-tags = "a"
 node-tags = "b\"c"
 `},
 		"gce of the environment": {provider: "gce", spec: `{"multizone":null}`,
-			facts: render.Facts{Environment: map[string]string{"GOOGLE_SERVICE_ACCOUNT": base64.StdEncoding.EncodeToString([]byte(`{"project_id":"p"}`))}},
+			facts: render.ClusterValues{Environment: map[string]string{"GOOGLE_SERVICE_ACCOUNT": base64.StdEncoding.EncodeToString([]byte(`{"project_id":"p"}`))}},
 			want: `[global]
 project-id = "p"
 local-zone = ""
@@ -104,10 +104,10 @@ regional = false
     namespace: kube-system
 `},
 		"kubevirt, encoded in the environment": {provider: "kubevirt", spec: `{}`,
-			facts: render.Facts{Environment: map[string]string{"KUBEVIRT_KUBECONFIG": base64.StdEncoding.EncodeToString([]byte("x")), "POD_NAMESPACE": "ours"}},
+			facts: render.ClusterValues{Environment: map[string]string{"KUBEVIRT_KUBECONFIG": base64.StdEncoding.EncodeToString([]byte("x")), "POD_NAMESPACE": "ours"}},
 			want:  "global:\n    kubeconfig: x\n    namespace: ours\n"},
 		"kubevirt, plain in a Secret": {provider: "kubevirt", spec: `{"auth":{"kubeconfig":{"secretKeyRef":{"namespace":"a","name":"b","key":"c"}}}}`,
-			facts: render.Facts{Secrets: map[string]map[string]string{"a/b": {"c": "k: v\n"}}},
+			facts: render.ClusterValues{Secrets: map[string]map[string]string{"a/b": {"c": "k: v\n"}}},
 			want:  "global:\n    kubeconfig: |\n        k: v\n    namespace: kube-system\n"},
 		"openstack": {provider: "openstack", spec: `{"identityEndpoint":"https://k:5000/v3","region":"R","domainName":"D","username":"u","password":"pa\"ss\\word","projectName":"p","projectID":"pid","tenantName":"not this","tenantID":"nor this","trustDevicePath":true,"nodeVolumeAttachLimit":25}`,
 			want: `[Global]
@@ -129,7 +129,7 @@ bs-version        = "auto"
 node-volume-attach-limit = 25
 `},
 		"openstack with application credentials": {provider: "openstack", spec: `{"applicationCredentialID":{"secretKeyRef":{"namespace":"kube-system","name":"creds","key":"user"},"value":"not this"},"applicationCredentialSecret":{"value":"s"},"username":"u","region":{"configMapKeyRef":{"namespace":"ns","name":"settings","key":"region","kind":"any","uid":"any","more":1}},"nodeVolumeAttachLimit":0}`,
-			facts: render.Facts{Secrets: secrets, ConfigMaps: maps},
+			facts: render.ClusterValues{Secrets: secrets, ConfigMaps: maps},
 			want: `[Global]
 auth-url    = ""
 application-credential-id     = "fromSecret"
@@ -145,7 +145,7 @@ trust-device-path = false
 bs-version        = "auto"
 `},
 		"openstack of the environment": {provider: "openstack", spec: `{"username":{"secretKeyRef":{"namespace":"kube-system","name":"creds","key":"empty"}},"password":{"secretKeyRef":{"namespace":"kube-system","name":"nowhere","key":"x"}},"nodeVolumeAttachLimit":null}`,
-			facts: render.Facts{Secrets: secrets, Environment: map[string]string{
+			facts: render.ClusterValues{Secrets: secrets, Environment: map[string]string{
 				"OS_AUTH_URL": "ea", "OS_REGION_NAME": "er", "OS_DOMAIN_NAME": "ed", "OS_USER_NAME": "eu", "OS_PASSWORD": "ep", "OS_TENANT_NAME": "et", "OS_PROJECT_ID": "epi", "OS_TENANT_ID": "eti",
 			}},
 			kubelet: "1.8.0",
@@ -180,7 +180,7 @@ trust-device-path = false
 bs-version        = "auto"
 `},
 		"openstack 1.10.5, which manages no groups": {provider: "openstack", spec: `{}`, kubelet: "1.10.5",
-			facts: render.Facts{Environment: map[string]string{"OS_APPLICATION_CREDENTIAL_ID": "i", "OS_APPLICATION_CREDENTIAL_SECRET": "s"}},
+			facts: render.ClusterValues{Environment: map[string]string{"OS_APPLICATION_CREDENTIAL_ID": "i", "OS_APPLICATION_CREDENTIAL_SECRET": "s"}},
 			want: `[Global]
 auth-url    = ""
 application-credential-id     = "i"
@@ -217,7 +217,7 @@ port = 8443
 datacenters = "dc"
 `},
 		"vsphere without scheme and port": {provider: "vsphere", spec: `{"vsphereURL":{"secretKeyRef":{"name":"incomplete","key":"x"}},"datacenter":"dc","datastoreCluster":"dsc"}`,
-			facts: render.Facts{Environment: map[string]string{"VSPHERE_ADDRESS": "[fd00::1]", "VSPHERE_USERNAME": "eu", "VSPHERE_PASSWORD": "ep", "VSPHERE_ALLOW_INSECURE": "1"}},
+			facts: render.ClusterValues{Environment: map[string]string{"VSPHERE_ADDRESS": "[fd00::1]", "VSPHERE_USERNAME": "eu", "VSPHERE_PASSWORD": "ep", "VSPHERE_ALLOW_INSECURE": "1"}},
 			want: `[Global]
 user              = "eu"
 password          = "ep"
@@ -280,7 +280,7 @@ func TestCloudConfigIsNotNeeded(t *testing.T) {
 				t.Errorf("it refers to %v", refs)
 			}
 			pool.CloudConfig = "of an earlier kubelet"
-			if pool, err = pool.WithCloudConfig(c.md, c.settings, render.Facts{}); err != nil || pool.CloudConfig != "" {
+			if pool, err = pool.WithCloudConfig(c.md, c.settings, render.ClusterValues{}); err != nil || pool.CloudConfig != "" {
 				t.Errorf("configuration %q, error %v", pool.CloudConfig, err)
 			}
 		})
@@ -289,7 +289,7 @@ func TestCloudConfigIsNotNeeded(t *testing.T) {
 
 // TestCloudConfigErrors: each error names the field to change, and quotes no value.
 func TestCloudConfigErrors(t *testing.T) {
-	facts := render.Facts{
+	facts := render.ClusterValues{
 		Secrets:    map[string]map[string]string{"kube-system/creds": {"lines": "canary\n", "binary": "canary\xff", "bool": "canary"}},
 		ConfigMaps: map[string]map[string]string{"kube-system/creds": {}},
 	}
@@ -377,7 +377,7 @@ func TestEnvironmentNames(t *testing.T) {
 		t.Errorf("%v is out of order, or has one twice", names)
 	}
 	all := func(skip string) string {
-		facts := render.Facts{Environment: map[string]string{}}
+		facts := render.ClusterValues{Environment: map[string]string{}}
 		for _, name := range names {
 			facts.Environment[name] = "of-" + name
 		}

@@ -21,7 +21,7 @@ type compiled struct {
 	bootstrap, provisioning compiledStage
 	problems                []*invalid.Error
 	trace                   *templates.Trace // of an Inspector; nil elsewhere
-	room                    *meter.Memory    // of one rendering; nil for all that there is
+	memory                  *meter.Memory    // of one rendering; nil for all that there is
 }
 
 type compiledStage struct {

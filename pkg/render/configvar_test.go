@@ -11,7 +11,7 @@ import (
 
 // TestConfigVarString: the values of scalars and mappings.
 func TestConfigVarString(t *testing.T) {
-	facts := render.Facts{
+	facts := render.ClusterValues{
 		Secrets:    map[string]map[string]string{"ns/o": {"k": "secret", "empty": ""}},
 		ConfigMaps: map[string]map[string]string{"ns/o": {"k": "map"}},
 	}
@@ -48,8 +48,8 @@ func TestConfigVarString(t *testing.T) {
 
 // TestConfigVarBool: booleans, with and without an environment.
 func TestConfigVarBool(t *testing.T) {
-	facts := func(environment string) render.Facts {
-		return render.Facts{
+	facts := func(environment string) render.ClusterValues {
+		return render.ClusterValues{
 			Environment: map[string]string{"VSPHERE_ALLOW_INSECURE": environment},
 			Secrets:     map[string]map[string]string{"ns/o": {"yes": "1", "no": "FALSE", "bad": "ja"}},
 		}
@@ -81,7 +81,7 @@ func FuzzCloudProviderSpec(f *testing.F) {
 	}
 	line := regexp.MustCompile(`^(|\[(Global|global|Disk|Workspace|LoadBalancer|BlockStorage)\]|\[VirtualCenter "([^"\\]|\\["\\])*"\]|[A-Za-z-]+ *= ?("([^"\\]|\\["\\])*"|true|false|[0-9]*))$`)
 	f.Fuzz(func(t *testing.T, spec, value string) {
-		facts := render.Facts{Secrets: map[string]map[string]string{"ns/o": {"k": value}}, Environment: map[string]string{"OS_PASSWORD": value, "VSPHERE_ADDRESS": value, "KUBEVIRT_KUBECONFIG": value}}
+		facts := render.ClusterValues{Secrets: map[string]map[string]string{"ns/o": {"k": value}}, Environment: map[string]string{"OS_PASSWORD": value, "VSPHERE_ADDRESS": value, "KUBEVIRT_KUBECONFIG": value}}
 		for _, provider := range []string{"aws", "azure", "gce", "kubevirt", "openstack", "vsphere"} {
 			md := machines(provider, spec, "1.28.9")
 			pool, err := render.DecodePool(md)

@@ -196,7 +196,7 @@ var startsUnits = regexp.MustCompile(`\b(systemctl\b.*\b(start|restart|try-resta
 // written as files, after systemd has decided what to start.
 func (p Profile) unitFindings(root string, units []osm.Unit) []*invalid.Error {
 	var lines []string
-	for text := range p.allTexts() {
+	for text := range p.unitStartingTexts() {
 		for line := range strings.SplitSeq(strings.ReplaceAll(text, "\\\n", " "), "\n") {
 			if startsUnits.MatchString(line) {
 				lines = append(lines, line)
@@ -236,8 +236,8 @@ func names(line, unit string) bool {
 	return false
 }
 
-// allTexts yields every text of a profile that can start a unit.
-func (p Profile) allTexts() func(yield func(string) bool) {
+// unitStartingTexts yields every text of a profile that can start a unit.
+func (p Profile) unitStartingTexts() func(yield func(string) bool) {
 	var all []string
 	for _, config := range []*osm.OSPConfig{&p.Spec.BootstrapConfig, &p.Spec.ProvisioningConfig} {
 		add := func(files []osm.File, templates map[string]string) {

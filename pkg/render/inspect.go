@@ -38,8 +38,8 @@ func (i *Inspector) Branches() []Branch { return i.marks.Branches() }
 // Branch is one branch of an if, with or range of a profile's templates.
 type Branch = templates.Branch
 
-// Place is the origin of one line of a rendered file.
-type Place = templates.Place
+// LineOrigin is the origin of one line of a rendered file.
+type LineOrigin = templates.LineOrigin
 
 // Inspection is one rendering, with placeholders in place of credentials.
 type Inspection struct {
@@ -62,8 +62,8 @@ type InspectedFile struct {
 	NodeFile
 	// Field of the profile with the content.
 	Field string
-	// Places has the origin of each line of the content.
-	Places []Place
+	// LineOrigins has the origin of each line of the content.
+	LineOrigins []LineOrigin
 }
 
 // inspectedDigest replaces the input digest, which differs for any two inputs, so that inputs
@@ -133,7 +133,7 @@ func inspectedFiles(t *templates.Trace, s *compiledStage, config *osm.OSCConfig)
 		mode, _ := userdata.ParsePermissions(rendered.Permissions)
 		files = append(files, InspectedFile{
 			NodeFile: NodeFile{Path: rendered.Path, Mode: mode, Content: rendered.Content.Inline.Data},
-			Field:    f.Field, Places: t.Places(f.Field, f.Text),
+			Field:    f.Field, LineOrigins: t.LineOrigins(f.Field, f.Text),
 		})
 	}
 	return files

@@ -36,10 +36,10 @@ func TestInspector(t *testing.T) {
 		if diff := cmp.Diff(content, f.Content); diff != "" || f.Path != want[i].Path {
 			t.Errorf("%s (-Render +Inspect):\n%s", f.Path, diff)
 		}
-		if lines := strings.Count(strings.TrimSuffix(f.Content, "\n"), "\n") + 1; f.Content != "" && len(f.Places) < lines {
-			t.Errorf("%s has %d lines and %d places", f.Path, lines, len(f.Places))
+		if lines := strings.Count(strings.TrimSuffix(f.Content, "\n"), "\n") + 1; f.Content != "" && len(f.LineOrigins) < lines {
+			t.Errorf("%s has %d lines and %d places", f.Path, lines, len(f.LineOrigins))
 		}
-		for n, p := range f.Places {
+		for n, p := range f.LineOrigins {
 			if p.Line < 1 || !strings.HasPrefix(p.Field, "spec.") {
 				t.Errorf("%s:%d comes from %+v", f.Path, n+1, p)
 			}

@@ -312,12 +312,12 @@ func decodeOSSpec(system osm.OperatingSystem, raw json.RawMessage) (OperatingSys
 		spec.RHEL = &RHELSpec{}
 		return spec, decode(spec.RHEL)
 	case "":
-		return spec, invalid.At(providerSpecField+".operatingSystem", "is empty: name one of %s", knownSystems)
+		return spec, invalid.At(providerSpecField+".operatingSystem", "is empty: name one of %s", supportedSystems)
 	}
-	return spec, invalid.At(providerSpecField+".operatingSystem", "%q is not supported: name one of %s", system, knownSystems)
+	return spec, invalid.At(providerSpecField+".operatingSystem", "%q is not supported: name one of %s", system, supportedSystems)
 }
 
-const knownSystems = "amzn2, flatcar, rhel, rockylinux, ubuntu"
+const supportedSystems = "amzn2, flatcar, rhel, rockylinux, ubuntu"
 
 // DefaultProfile returns the profile of a MachineDeployment that names none (contract 10.1):
 // "osp-<operating system>", but "osp-flatcar-cloud-init" for Flatcar on anexia with cloud-init.

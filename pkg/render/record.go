@@ -101,16 +101,16 @@ func (r Record) InputDigest() string {
 	if name == "" {
 		name = r.Object
 	}
-	return digestJSON(inputFacts{
+	return digestJSON(digestedInput{
 		ProfileDigest: r.ObjectDigest, Profile: name, Version: r.Version,
 		Repository: r.Repository, Path: r.Path, Commit: r.Commit, Change: r.Change,
 		Pool: r.Pool, SecretName: r.BootstrapKubeconfigSecretName, SettingsDigest: r.SettingsDigest,
 	})
 }
 
-// inputFacts is the content of the input digest. The order and the names of its fields are part
+// digestedInput is the content of the input digest. The order and the names of its fields are part
 // of the recipe.
-type inputFacts struct {
+type digestedInput struct {
 	ProfileDigest  string `json:"profileDigest"`
 	Profile        string `json:"profile"`
 	Version        string `json:"version"`
@@ -134,7 +134,7 @@ func (in Input) InputDigest() string {
 // inputDigest returns the digest of an input without credentials.
 func (in Input) inputDigest(settingsDigest string) string {
 	from := in.Profile.Provenance
-	return digestJSON(inputFacts{
+	return digestJSON(digestedInput{
 		ProfileDigest: in.Profile.Digest, Profile: in.Profile.name(), Version: in.Profile.version(),
 		Repository: from.Repository, Path: from.Path, Commit: from.Commit, Change: from.Change,
 		Pool: in.Pool, SecretName: in.unusualSecretName(), SettingsDigest: settingsDigest,

@@ -5,10 +5,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
-// ownData are the fields of the template data that operating-system-manager does not have: those
+// fieldsOSMLacks are the fields of the template data that operating-system-manager does not have: those
 // of data that section 3.1 of the contract does not list. All functions of templates are also its
 // own (3.2).
-var ownData = []string{"DownloadDigests", "DownloadMirrors", "Provenance", "RegistryHosts"}
+var fieldsOSMLacks = []string{"DownloadDigests", "DownloadMirrors", "Provenance", "RegistryHosts"}
 
 // CheckReference finds the errors of Check and, if there are none, every place where a template
 // reads data that operating-system-manager does not have, so that it could not render the
@@ -23,7 +23,7 @@ func (e *Engine) CheckReference(p Profile) error {
 	meter.Within(e.rooms.Large, func() { c = compile(&p.Spec, nil) })
 	var problems []*invalid.Error
 	for _, stage := range []*compiledStage{&c.bootstrap, &c.provisioning} {
-		problems = append(problems, stage.Reading(ownData, "is not template data of operating-system-manager: remove it from this profile")...)
+		problems = append(problems, stage.Reading(fieldsOSMLacks, "is not template data of operating-system-manager: remove it from this profile")...)
 	}
 	return invalid.Join(p.of("", problems))
 }

@@ -20,7 +20,7 @@ var contractData = strings.Fields(`KubeVersion ClusterDNSIPs KubernetesCACert Ho
 	UbuntuConfig AmazonLinuxConfig RockyLinuxConfig FlatcarConfig RhelConfig KubeletConfiguration KubeletSystemdUnit
 	CNIVersion ServerAddress RHSubscription`)
 
-// Every field and method that templates can read is the contract's or in ownData: a new one has to
+// Every field and method that templates can read is the contract's or in fieldsOSMLacks: a new one has to
 // be added there.
 func TestOwnData(t *testing.T) {
 	var own []string
@@ -36,7 +36,7 @@ func TestOwnData(t *testing.T) {
 		}
 	}
 	slices.Sort(own)
-	if diff := cmp.Diff(ownData, own); diff != "" {
+	if diff := cmp.Diff(fieldsOSMLacks, own); diff != "" {
 		t.Errorf("data that operating-system-manager does not have (-listed +found):\n%s", diff)
 	}
 }

@@ -41,7 +41,7 @@ func (e *Engine) Render(in Input) (out *Output, err error) {
 	compiled := e.compiled(in.Profile)
 	e.rooms.In(func(r *meter.Memory) {
 		c := *compiled
-		c.room = r
+		c.memory = r
 		out, err = in.renderWith(&c)
 	})
 	return out, err
@@ -191,7 +191,7 @@ func (in Input) renderAlong(c *compiled, inputDigest string, t *templates.Execut
 		return nil, 0, problems
 	}
 	x := templates.NewExecution(d)
-	x.Trace, x.Trail, x.Meter.Memory = c.trace, t, c.room
+	x.Trace, x.Path, x.Meter.Memory = c.trace, t, c.memory
 	profile := &in.Profile.Spec
 	osc := &osm.OperatingSystemConfigSpec{
 		OSName:              profile.OSName,
@@ -257,7 +257,7 @@ func (p Pool) rhSubscription() map[string]string {
 
 // documents returns the user-data of both stages.
 func (in Input) documents(c *compiled, osc *osm.OperatingSystemConfigSpec) (bootstrap, provisioning []byte, problems []*invalid.Error) {
-	if err := c.room.Check(sizeOf(osc) <= meter.SmallOutput); err != nil {
+	if err := c.memory.Check(sizeOf(osc) <= meter.SmallOutput); err != nil {
 		return nil, nil, []*invalid.Error{{Err: err}}
 	}
 	bootstrap, problems = in.document(&c.bootstrap, &osc.BootstrapConfig)

@@ -53,7 +53,7 @@ func (d Directory) Read(ctx context.Context) (*Snapshot, error) {
 // ReadFiles reads the current profile files of the folder without history, so that it opens
 // no object of a repository. Paths are relative to the folder, or to Sub in it. Errors are
 // those of Read.
-func (d Directory) ReadFiles(ctx context.Context) ([]File, []Refusal, error) {
+func (d Directory) ReadFiles(ctx context.Context) ([]File, []RejectedEntry, error) {
 	return d.local().ReadFiles(ctx)
 }
 

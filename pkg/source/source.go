@@ -33,7 +33,7 @@ type Snapshot struct {
 	// sorted by Path.
 	Files []File
 	// Rejected are the entries that were not read, sorted by Path.
-	Rejected []Refusal
+	Rejected []RejectedEntry
 	// Line is the first-parent history of Head, oldest first, with only those steps that
 	// change a profile file below the path. It is empty without a history, and for a
 	// directory that is a shallow or partial clone.
@@ -72,10 +72,10 @@ type Lines = history.Lines
 // File is one profile file.
 type File = filter.File
 
-// Refusal is an entry that was not read.
-type Refusal = filter.Refusal
+// RejectedEntry is an entry that was not read.
+type RejectedEntry = filter.RejectedEntry
 
-// MoreRejected is the path of the last Refusal in a truncated list. No entry of a repository
+// MoreRejected is the path of the last RejectedEntry in a truncated list. No entry of a repository
 // has this name.
 const MoreRejected = filter.MoreRejected
 

@@ -27,7 +27,7 @@ func TestColumns(t *testing.T) {
 	c := cluster.Shared(t)
 	cl := c.Client(t)
 	ns := c.Namespace(t)
-	fleet := clusterfixture.Fleet(t)
+	fleet := clusterfixture.TwoPools(t)
 	osp := clusterfixture.Get[*osm.OperatingSystemProfile](fleet, "osp-x-v1.2.0")
 	osc := clusterfixture.Get[*osm.OperatingSystemConfig](fleet, "workers-kube-system-config")
 	ps := clusterfixture.Get[*api.ProfileSource](fleet, clusterfixture.Source)

@@ -83,7 +83,7 @@ func (t *trouble) end() {
 	t.mu.Lock()
 	t.away, t.strange = false, false
 	t.mu.Unlock()
-	t.Heal()
+	t.Clear()
 }
 
 // begin notes a connection, and says what is wrong with it.

@@ -75,11 +75,11 @@ func wrongAnswers() []fault {
 				case "kubeconfig":
 					trouble, on = r.api(), "/secrets/"+r.kubeconfig
 				}
-				for _, answer := range []nodefixture.Answer{
+				for _, answer := range []nodefixture.FaultyHandler{
 					nodefixture.Says(http.StatusServiceUnavailable, "away\n"), nodefixture.Says(http.StatusUnauthorized, "who are you?\n"),
 					nodefixture.Says(http.StatusNotFound, "not found\n"), nodefixture.Raw(nodefixture.WithLength, nodefixture.Half),
 				} {
-					trouble.Add(nodefixture.Fault{On: on, Times: 1, Answer: answer})
+					trouble.Add(nodefixture.Fault{On: on, Times: 1, Handler: answer})
 				}
 			},
 		})
@@ -162,10 +162,10 @@ func allUnavailable(r *rehearsal) {
 		files = append(files, "/gpg", "/repomd.xml")
 	}
 	for _, file := range files {
-		r.downloads().Add(nodefixture.Fault{On: file, Times: 1, Answer: answer})
+		r.downloads().Add(nodefixture.Fault{On: file, Times: 1, Handler: answer})
 	}
 	for _, secret := range []string{r.provisioning.Name, r.kubeconfig} {
-		r.api().Add(nodefixture.Fault{On: "/secrets/" + secret, Times: 1, Answer: answer})
+		r.api().Add(nodefixture.Fault{On: "/secrets/" + secret, Times: 1, Handler: answer})
 	}
 }
 
@@ -185,13 +185,13 @@ var noSum = strings.Repeat("0", 64)
 
 // wrongChecksum makes the kubelet's publisher serve the checksum of another file.
 func wrongChecksum(r *rehearsal) {
-	r.downloads().Add(nodefixture.Fault{On: "/kubelet.sha256", Times: 1 << 10, Answer: nodefixture.Says(http.StatusOK, noSum+"\n")})
+	r.downloads().Add(nodefixture.Fault{On: "/kubelet.sha256", Times: 1 << 10, Handler: nodefixture.Says(http.StatusOK, noSum+"\n")})
 }
 
 // mirrorDown makes both package repositories unreachable for longer than one attempt of any
 // client.
 func mirrorDown(r *rehearsal) {
-	r.downloads().Add(nodefixture.Fault{On: "/InRelease", Times: 12, Answer: nodefixture.Says(http.StatusBadGateway, "away\n")})
+	r.downloads().Add(nodefixture.Fault{On: "/InRelease", Times: 12, Handler: nodefixture.Says(http.StatusBadGateway, "away\n")})
 }
 
 // powerFails restarts the machine without notice: all of its processes are frozen before the first
@@ -217,7 +217,7 @@ func reboots(places ...string) func(r *rehearsal) {
 			if on == "/secrets/" {
 				on += r.provisioning.Name
 			}
-			trouble.Add(nodefixture.Fault{On: on, Times: 1, Answer: func(_ http.ResponseWriter, req *http.Request, _ []byte) {
+			trouble.Add(nodefixture.Fault{On: on, Times: 1, Handler: func(_ http.ResponseWriter, req *http.Request, _ []byte) {
 				r.powerFails()
 				<-req.Context().Done() // the answer never comes
 			}})
@@ -263,7 +263,7 @@ func rebootsWhen(holds func(r *rehearsal) bool) func(r *rehearsal) {
 // expire lets the bootstrap token end while the machine fetches it. The controller makes
 // another.
 func expire(r *rehearsal) {
-	r.api().Add(nodefixture.Fault{On: "/secrets/" + r.kubeconfig, Times: 1, Answer: func(w http.ResponseWriter, req *http.Request, healthy []byte) {
+	r.api().Add(nodefixture.Fault{On: "/secrets/" + r.kubeconfig, Times: 1, Handler: func(w http.ResponseWriter, req *http.Request, healthy []byte) {
 		if err := r.endToken(req); err != nil {
 			r.t.Errorf("ending the token of %s: %v", r.pool, err)
 		}

@@ -45,18 +45,18 @@ var Noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // At is a time, in minutes after noon.
 func At(minute int) time.Time { return Noon.Add(time.Duration(minute) * time.Minute) }
 
-// Estate is what clusters hold.
-type Estate struct {
+// Fixture is what clusters hold.
+type Fixture struct {
 	t       testing.TB
 	Objects []client.Object
-	// Unread are the kinds that who wrote the dump could not read.
-	Unread []string
-	served map[string]*osm.OperatingSystemConfig // by pool
+	// ReadErrors are the kinds that who wrote the dump could not read.
+	ReadErrors []string
+	served     map[string]*osm.OperatingSystemConfig // by pool
 }
 
 // New begins one, with the ProfileSource and without profiles.
-func New(t testing.TB) *Estate {
-	e := &Estate{t: t, served: map[string]*osm.OperatingSystemConfig{}}
+func New(t testing.TB) *Fixture {
+	e := &Fixture{t: t, served: map[string]*osm.OperatingSystemConfig{}}
 	ps := &api.ProfileSource{ObjectMeta: e.meta(Namespace, Source, Noon)}
 	minute := metav1.Duration{Duration: time.Minute}
 	ps.Spec = api.ProfileSourceSpec{Git: &api.GitSource{URL: Repository, Timeout: minute}, Interval: minute, RetryInterval: minute}
@@ -72,17 +72,17 @@ func Commit(n int) string { return fmt.Sprintf("%040x", 0xc0ffee0000+n) }
 // Change is the id of the nth commit as its author wrote it, before it was merged.
 func Change(n int) string { return fmt.Sprintf("%040x", 0xadd0000000+n) }
 
-func (e *Estate) meta(namespace, name string, at time.Time) metav1.ObjectMeta {
+func (e *Fixture) meta(namespace, name string, at time.Time) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: namespace, Name: name, CreationTimestamp: metav1.NewTime(at),
 		UID: types.UID(fmt.Sprintf("%08x-0000-4000-8000-%012x", len(e.Objects)+1, len(e.Objects)+1)),
 	}
 }
 
-func (e *Estate) add(obj client.Object) { e.Objects = append(e.Objects, obj) }
+func (e *Fixture) add(obj client.Object) { e.Objects = append(e.Objects, obj) }
 
 // Get finds the last object of a type and a name.
-func Get[O client.Object](e *Estate, name string) O {
+func Get[O client.Object](e *Fixture, name string) O {
 	e.t.Helper()
 	for _, obj := range slices.Backward(e.Objects) {
 		if o, ok := obj.(O); ok && obj.GetName() == name {
@@ -95,14 +95,14 @@ func Get[O client.Object](e *Estate, name string) O {
 }
 
 // Delete removes the last object of a type and a name.
-func Delete[O client.Object](e *Estate, name string) {
+func Delete[O client.Object](e *Fixture, name string) {
 	e.t.Helper()
 	gone := client.Object(Get[O](e, name))
 	e.Objects = slices.DeleteFunc(e.Objects, func(obj client.Object) bool { return obj == gone })
 }
 
 // Push makes version n of profile osp-x, v1.<n>.0, whose bootstrap script says a line.
-func (e *Estate) Push(n int, line string) *osm.OperatingSystemProfile {
+func (e *Fixture) Push(n int, line string) *osm.OperatingSystemProfile {
 	version := fmt.Sprintf("v1.%d.0", n)
 	osp := &osm.OperatingSystemProfile{
 		ObjectMeta: e.meta(Namespace, "osp-x-"+version, At(n)),
@@ -129,7 +129,7 @@ func (e *Estate) Push(n int, line string) *osm.OperatingSystemProfile {
 }
 
 // Redigest lets a profile's object say the digest that it has.
-func (e *Estate) Redigest(osp *osm.OperatingSystemProfile) {
+func (e *Fixture) Redigest(osp *osm.OperatingSystemProfile) {
 	osp.Annotations[api.AnnotationDigest] = profile.Digest(osp.Spec)
 }
 
@@ -138,7 +138,7 @@ func file(path string, mode int32, data string) osm.File {
 }
 
 // Pool makes a MachineDeployment that asks for osp-x.
-func (e *Estate) Pool(name string) *machines.MachineDeployment {
+func (e *Fixture) Pool(name string) *machines.MachineDeployment {
 	md := &machines.MachineDeployment{ObjectMeta: e.meta(Namespace, name, Noon)}
 	md.Annotations = map[string]string{api.AnnotationOSP: "osp-x", api.AnnotationMDRevision: "1"}
 	md.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"cloudProvider":"hetzner","cloudProviderSpec":{"token":"canary"},"operatingSystem":"ubuntu"}`)}
@@ -149,13 +149,13 @@ func (e *Estate) Pool(name string) *machines.MachineDeployment {
 
 // Serve gives a pool version n at a time, and archives what it had. It returns the
 // record.
-func (e *Estate) Serve(pool string, n int, at time.Time) render.Record {
+func (e *Fixture) Serve(pool string, n int, at time.Time) render.Record {
 	e.t.Helper()
 	return e.ServeObject(pool, Get[*osm.OperatingSystemProfile](e, fmt.Sprintf("osp-x-v1.%d.0", n)), at)
 }
 
 // ServeObject is Serve for any OperatingSystemProfile.
-func (e *Estate) ServeObject(pool string, osp *osm.OperatingSystemProfile, at time.Time) render.Record {
+func (e *Fixture) ServeObject(pool string, osp *osm.OperatingSystemProfile, at time.Time) render.Record {
 	e.t.Helper()
 	md := Get[*machines.MachineDeployment](e, pool)
 	in := e.input(md, osp)
@@ -194,11 +194,11 @@ func (e *Estate) ServeObject(pool string, osp *osm.OperatingSystemProfile, at ti
 }
 
 // Input is what version n is rendered from for a pool.
-func (e *Estate) Input(pool string, n int) render.Input {
+func (e *Fixture) Input(pool string, n int) render.Input {
 	return e.input(Get[*machines.MachineDeployment](e, pool), Get[*osm.OperatingSystemProfile](e, fmt.Sprintf("osp-x-v1.%d.0", n)))
 }
 
-func (e *Estate) input(md *machines.MachineDeployment, osp *osm.OperatingSystemProfile) render.Input {
+func (e *Fixture) input(md *machines.MachineDeployment, osp *osm.OperatingSystemProfile) render.Input {
 	e.t.Helper()
 	pool, err := render.DecodePool(md)
 	if err != nil {
@@ -219,7 +219,7 @@ func (e *Estate) input(md *machines.MachineDeployment, osp *osm.OperatingSystemP
 }
 
 // archive puts the record of a configuration away, as reconcile/pools does.
-func (e *Estate) archive(osc *osm.OperatingSystemConfig, until time.Time) {
+func (e *Fixture) archive(osc *osm.OperatingSystemConfig, until time.Time) {
 	e.t.Helper()
 	Delete[*osm.OperatingSystemConfig](e, osc.Name)
 	pool := osc.Annotations[api.AnnotationPool]
@@ -247,7 +247,7 @@ func (e *Estate) archive(osc *osm.OperatingSystemConfig, until time.Time) {
 }
 
 // secret replaces a Secret.
-func (e *Estate) secret(name string, annotations map[string]string, document []byte) {
+func (e *Fixture) secret(name string, annotations map[string]string, document []byte) {
 	s := &corev1.Secret{ObjectMeta: e.meta(api.NamespaceCloudInitSettings, name, Noon), Data: map[string][]byte{api.UserDataKey: document}}
 	s.Labels, s.Annotations = map[string]string{api.LabelManagedBy: api.FieldManager}, annotations
 	for i, obj := range e.Objects {
@@ -259,7 +259,7 @@ func (e *Estate) secret(name string, annotations map[string]string, document []b
 	e.add(s)
 }
 
-func (e *Estate) settings(in render.Input) {
+func (e *Fixture) settings(in render.Input) {
 	name := lineage.SettingsName(in.SettingsDigest())
 	if slices.ContainsFunc(e.Objects, func(obj client.Object) bool { return obj.GetName() == name }) {
 		return
@@ -271,7 +271,7 @@ func (e *Estate) settings(in render.Input) {
 
 // Join makes a machine of a pool with its MachineSet, and its node, which joins a minute
 // after. Says are the labels that it reports, nil for none.
-func (e *Estate) Join(pool, name string, at time.Time, says map[string]string) *corev1.Node {
+func (e *Fixture) Join(pool, name string, at time.Time, says map[string]string) *corev1.Node {
 	e.t.Helper()
 	md := Get[*machines.MachineDeployment](e, pool)
 	const group = "cluster.k8s.io/v1alpha1"
@@ -298,7 +298,7 @@ func Says(rec render.Record) map[string]string {
 }
 
 // Write records the origin of a node, as the controller does when it joins.
-func (e *Estate) Write(pool string, node *corev1.Node) *api.NodeProvenance {
+func (e *Fixture) Write(pool string, node *corev1.Node) *api.NodeProvenance {
 	e.t.Helper()
 	md, m := Get[*machines.MachineDeployment](e, pool), Get[*machines.Machine](e, node.Name)
 	history := e.history(pool)
@@ -330,7 +330,7 @@ func (e *Estate) Write(pool string, node *corev1.Node) *api.NodeProvenance {
 	return np
 }
 
-func (e *Estate) history(pool string) lineage.Timeline {
+func (e *Fixture) history(pool string) lineage.Timeline {
 	var osc client.Object
 	if have := e.served[pool]; have != nil {
 		osc = have
@@ -344,8 +344,8 @@ func (e *Estate) history(pool string) lineage.Timeline {
 	return lineage.NewTimeline(osc, records)
 }
 
-// Leave removes a node, its machine and MachineSet at a time.
-func (e *Estate) Leave(np *api.NodeProvenance, at time.Time) {
+// RemoveNode removes a node, its machine and MachineSet at a time.
+func (e *Fixture) RemoveNode(np *api.NodeProvenance, at time.Time) {
 	e.t.Helper()
 	Delete[*corev1.Node](e, np.Spec.Node.Name)
 	Delete[*machines.Machine](e, np.Spec.Machine.Name)
@@ -354,11 +354,11 @@ func (e *Estate) Leave(np *api.NodeProvenance, at time.Time) {
 	np.Status.Removed = &gone
 }
 
-// Fleet is an estate with two pools; "others" remained at the first of three pushes. Nodes of
+// TwoPools is an estate with two pools; "others" remained at the first of three pushes. Nodes of
 // "workers": "one" of the first push and "gone" of the second reported their configuration, and
 // "gone" was removed; "two" of the second and "new" of the third report nothing, and "new" has no
 // NodeProvenance yet.
-func Fleet(t testing.TB) *Estate {
+func TwoPools(t testing.TB) *Fixture {
 	t.Helper()
 	e := New(t)
 	e.Push(0, "echo one")
@@ -374,7 +374,7 @@ func Fleet(t testing.TB) *Estate {
 	e.Push(2, "echo three")
 	e.Serve("workers", 2, At(50))
 	e.Join("workers", "new", At(60), nil)
-	e.Leave(gone, At(70))
+	e.RemoveNode(gone, At(70))
 	for _, name := range []string{"one", "two"} {
 		for _, obj := range e.Objects {
 			if np, ok := obj.(*api.NodeProvenance); ok && np.Spec.Node.Name == name {
@@ -386,7 +386,7 @@ func Fleet(t testing.TB) *Estate {
 }
 
 // Dump is the estate as a file.
-func (e *Estate) Dump() []byte {
+func (e *Fixture) Dump() []byte {
 	e.t.Helper()
 	var b bytes.Buffer
 	line := func(v any) { b.WriteString(e.json(v) + "\n") }
@@ -401,7 +401,7 @@ func (e *Estate) Dump() []byte {
 		obj.GetObjectKind().SetGroupVersionKind(kinds[0])
 		line(map[string]any{"cluster": "management", "object": obj})
 	}
-	for _, kind := range e.Unread {
+	for _, kind := range e.ReadErrors {
 		group := map[string]string{"NodeProvenance": api.GroupVersion.Group, "ControllerRevision": "apps", "Machine": machines.GroupVersion.Group}[kind]
 		line(map[string]any{"cluster": "management", "unread": map[string]string{"group": group, "kind": kind, "state": "Unreadable", "why": "access denied"}})
 	}
@@ -410,7 +410,7 @@ func (e *Estate) Dump() []byte {
 }
 
 // Clusters read the estate.
-func (e *Estate) Clusters() trace.Clusters {
+func (e *Fixture) Clusters() trace.Clusters {
 	e.t.Helper()
 	snapshot, err := lineage.ReadSnapshot(bytes.NewReader(e.Dump()))
 	e.do(err)
@@ -419,14 +419,14 @@ func (e *Estate) Clusters() trace.Clusters {
 	return c
 }
 
-func (e *Estate) json(v any) string {
+func (e *Fixture) json(v any) string {
 	e.t.Helper()
 	text, err := json.Marshal(v)
 	e.do(err)
 	return string(text)
 }
 
-func (e *Estate) do(err error) {
+func (e *Fixture) do(err error) {
 	e.t.Helper()
 	if err != nil {
 		e.t.Fatal(err)

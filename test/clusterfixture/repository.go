@@ -16,13 +16,13 @@ import (
 
 // Repo is a Git repository in a folder, from which an estate's profiles come.
 type Repo struct {
-	e *Estate
+	e *Fixture
 	// Dir is its work tree.
 	Dir string
 }
 
 // NewRepo makes an empty one in a folder, which must exist.
-func (e *Estate) NewRepo(dir string) *Repo {
+func (e *Fixture) NewRepo(dir string) *Repo {
 	e.t.Helper()
 	r := &Repo{e: e, Dir: dir}
 	r.Git("init", "--quiet", "--initial-branch=main", ".")

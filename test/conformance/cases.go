@@ -126,7 +126,7 @@ func (c Case) Input(t testing.TB) (render.Input, error) {
 	md := c.MachineDeployment(t)
 	pool, err := render.DecodePool(md)
 	if err == nil {
-		pool, err = pool.WithCloudConfig(md, c.Settings, render.Facts{})
+		pool, err = pool.WithCloudConfig(md, c.Settings, render.ClusterValues{})
 	}
 	return render.Input{Profile: c.Profile(t), Pool: pool, Settings: c.Settings, Cluster: c.Cluster}, err
 }

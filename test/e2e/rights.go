@@ -28,9 +28,9 @@ const (
 	WorkerCluster     = "deploy/two-clusters/worker.yaml"
 )
 
-// usedElsewhere lists rights that no test of these packages needs, by their prefix, with the
+// rightsTestedOutside lists rights that no test of these packages needs, by their prefix, with the
 // place where they are needed.
-var usedElsewhere = map[string]string{
+var rightsTestedOutside = map[string]string{
 	// An API server of this release gives watchers what there is (WatchList); those that do
 	// not are asked for a list first: k8s.io/client-go/tools/cache, Reflector.
 	"list ":                                          "API servers without WatchList",
@@ -57,12 +57,12 @@ var usedElsewhere = map[string]string{
 	"watch externalartifacts.source.toolkit.fluxcd.io": "as GitRepositories",
 }
 
-// parts are the packages whose tests together need every right but those usedElsewhere.
+// parts are the packages whose tests together need every right but those rightsTestedOutside.
 var parts = []string{"delivery", "operators", "running"}
 
-// asked is what the controllers of all tests asked for, by the file with their rights. Tests
+// requestedRights is what the controllers of all tests asked for, by the file with their rights. Tests
 // with clusters of their own add to it when they end, TestMain looks at it.
-var asked struct {
+var requestedRights struct {
 	sync.Mutex
 	of map[string]map[permissions.Request]int
 }
@@ -78,16 +78,16 @@ func RequestsOf(c *cluster.Cluster, file string) (map[permissions.Request]int, e
 	if err != nil {
 		return nil, err
 	}
-	asked.Lock()
-	defer asked.Unlock()
-	if asked.of == nil {
-		asked.of = map[string]map[permissions.Request]int{}
+	requestedRights.Lock()
+	defer requestedRights.Unlock()
+	if requestedRights.of == nil {
+		requestedRights.of = map[string]map[permissions.Request]int{}
 	}
-	if asked.of[file] == nil {
-		asked.of[file] = map[permissions.Request]int{}
+	if requestedRights.of[file] == nil {
+		requestedRights.of[file] = map[permissions.Request]int{}
 	}
 	for q, n := range requests {
-		asked.of[file][q] += n
+		requestedRights.of[file][q] += n
 	}
 	return requests, nil
 }
@@ -116,16 +116,16 @@ func onlyWithRights(c *cluster.Cluster, code int) error {
 }
 
 // onlyNeededRights writes the rights that this package's tests used to a folder. The package that
-// ends last fails if a right is in none of these files and not in usedElsewhere.
+// ends last fails if a right is in none of these files and not in rightsTestedOutside.
 func onlyNeededRights(together string) error {
 	run, skip := flag.Lookup("test.run"), flag.Lookup("test.skip")
 	if run.Value.String() != "" || skip.Value.String() != "" {
 		return nil // a part of the tests needs a part of the rights
 	}
-	asked.Lock()
-	defer asked.Unlock()
+	requestedRights.Lock()
+	defer requestedRights.Unlock()
 	own := map[string][]permissions.Request{}
-	for file, requests := range asked.of {
+	for file, requests := range requestedRights.of {
 		own[file] = slices.Collect(maps.Keys(requests))
 	}
 	text, err := json.Marshal(own)
@@ -156,11 +156,11 @@ func onlyNeededRights(together string) error {
 			return err
 		}
 		for file, requests := range others {
-			if asked.of[file] == nil {
-				asked.of[file] = map[permissions.Request]int{}
+			if requestedRights.of[file] == nil {
+				requestedRights.of[file] = map[permissions.Request]int{}
 			}
 			for _, q := range requests {
-				asked.of[file][q]++
+				requestedRights.of[file][q]++
 			}
 		}
 	}
@@ -185,8 +185,8 @@ func unusedRights(file string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	management, worker := asked.of[ManagementCluster], asked.of[WorkerCluster]
-	requests, other := maps.Clone(asked.of[oneCluster]), management
+	management, worker := requestedRights.of[ManagementCluster], requestedRights.of[WorkerCluster]
+	requests, other := maps.Clone(requestedRights.of[oneCluster]), management
 	switch file {
 	case oneCluster:
 		maps.Copy(requests, worker)
@@ -196,7 +196,7 @@ func unusedRights(file string) ([]string, error) {
 	}
 	if file != oneCluster {
 		maps.DeleteFunc(requests, func(q permissions.Request, _ int) bool { return other[q] > 0 })
-		maps.Copy(requests, asked.of[file])
+		maps.Copy(requests, requestedRights.of[file])
 	}
 	var out []string
 	for _, r := range permissions.Unused(rules, requests) {
@@ -209,7 +209,7 @@ func unusedRights(file string) ([]string, error) {
 }
 
 func needed(right string) bool {
-	for part := range usedElsewhere {
+	for part := range rightsTestedOutside {
 		if strings.HasPrefix(right, part) {
 			return true
 		}

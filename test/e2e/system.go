@@ -248,9 +248,9 @@ func (s *System) Ready(commit string) {
 	})
 }
 
-// Refused waits until the Ready condition is False with a reason and says all of
+// WaitRejected waits until the Ready condition is False with a reason and says all of
 // the given texts. It returns the condition.
-func (s *System) Refused(reason string, says ...string) metav1.Condition {
+func (s *System) WaitRejected(reason string, says ...string) metav1.Condition {
 	s.T.Helper()
 	var found metav1.Condition
 	s.Eventually("ProfileSource to be refused as "+reason, func() error {
@@ -286,7 +286,7 @@ func (s *System) Inventory() map[string]string {
 func (s *System) Event(pool, reason string, says ...string) {
 	s.T.Helper()
 	s.Eventually(fmt.Sprintf("event %s on %s saying %q", reason, pool, says), func() error {
-		notes := s.Notes(pool, reason)
+		notes := s.Events(pool, reason)
 		for _, note := range notes {
 			if ContainsAll(note, says) {
 				return nil
@@ -296,10 +296,10 @@ func (s *System) Event(pool, reason string, says ...string) {
 	})
 }
 
-// Notes are the events on the source or on a pool of this test.
-func (s *System) Notes(name, reason string) []string {
+// Events are the events on the source or on a pool of this test.
+func (s *System) Events(name, reason string) []string {
 	s.T.Helper()
-	return append(s.NotesIn(s.Pools, name, reason), s.NotesIn(Namespace, name, reason)...)
+	return append(s.EventsIn(s.Pools, name, reason), s.EventsIn(Namespace, name, reason)...)
 }
 
 func ContainsAll(s string, texts []string) bool {
@@ -425,7 +425,7 @@ func (s *System) Begin(commit string) {
 	s.Builtin("osp-ubuntu")
 }
 
-func (s *System) NotesIn(ns, name, reason string) []string {
+func (s *System) EventsIn(ns, name, reason string) []string {
 	s.T.Helper()
 	var list eventsv1.EventList
 	if err := s.Client.List(s.T.Context(), &list, client.InNamespace(ns)); err != nil {

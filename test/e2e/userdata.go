@@ -59,8 +59,8 @@ func (s *System) Applied(pool string) error {
 	return nil
 }
 
-// NewerRefused returns an error if a configuration has no note about a newer one that was rejected.
-func (s *System) NewerRefused(pool string, says ...string) error {
+// CheckRejectionNoted returns an error if a configuration has no note about a newer one that was rejected.
+func (s *System) CheckRejectionNoted(pool string, says ...string) error {
 	var osc osm.OperatingSystemConfig
 	if err := s.Get(Namespace, pool+"-"+s.Pools+"-config", &osc); err != nil {
 		return err

@@ -98,7 +98,7 @@ func (h *History) edit(t tree) tree {
 		case 0, 1:
 			delete(t, path)
 		case 2:
-			h.put(t, path, "100755 "+h.word())
+			h.put(t, path, "100755 "+h.smallContent())
 		case 3:
 			h.put(t, path, "120000 a.yaml")
 		case 4:
@@ -108,7 +108,7 @@ func (h *History) edit(t tree) tree {
 				t[path] = "100755 " + content
 			}
 		default:
-			h.put(t, path, "100644 "+h.word())
+			h.put(t, path, "100644 "+h.smallContent())
 		}
 	}
 	return t
@@ -134,8 +134,8 @@ func (h *History) SomePath() string {
 
 func (h *History) pick(from ...string) string { return from[h.Rand.IntN(len(from))] }
 
-// word is one of few contents, so that files become equal, and what they were before.
-func (h *History) word() string { return strconv.Itoa(h.Rand.IntN(20)) }
+// smallContent is one of few contents, so that files become equal, and what they were before.
+func (h *History) smallContent() string { return strconv.Itoa(h.Rand.IntN(20)) }
 
 // branch makes one to four commits next to the line and returns the last one and its starting point.
 func (h *History) branch() (base, last int) {

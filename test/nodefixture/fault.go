@@ -8,11 +8,11 @@ import (
 	"sync"
 )
 
-// Answer is a way in which a server goes wrong. Healthy is the body that it should give.
-type Answer = func(w http.ResponseWriter, r *http.Request, healthy []byte)
+// FaultyHandler is a way in which a server goes wrong. Healthy is the body that it should give.
+type FaultyHandler = func(w http.ResponseWriter, r *http.Request, healthy []byte)
 
 // Says answers with a status and a body of its own.
-func Says(status int, body string) Answer {
+func Says(status int, body string) FaultyHandler {
 	return func(w http.ResponseWriter, _ *http.Request, _ []byte) {
 		w.WriteHeader(status)
 		fmt.Fprint(w, body)
@@ -27,7 +27,7 @@ const (
 
 // Raw writes bytes in place of a response and closes the connection cleanly, so that a response
 // without a length appears complete.
-func Raw(head string, body func(healthy []byte) []byte) Answer {
+func Raw(head string, body func(healthy []byte) []byte) FaultyHandler {
 	return func(w http.ResponseWriter, _ *http.Request, healthy []byte) {
 		conn, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -48,8 +48,8 @@ type Fault struct {
 	On string
 	// Times it happens; then all is well.
 	Times int
-	// Answer is given in place of the healthy one.
-	Answer Answer
+	// Handler is given in place of the healthy one.
+	Handler FaultyHandler
 }
 
 // Faults are those of a server.
@@ -65,15 +65,15 @@ func (f *Faults) Add(what Fault) {
 	f.list = append(f.list, &what)
 }
 
-// Heal ends everything that goes wrong.
-func (f *Faults) Heal() {
+// Clear ends everything that goes wrong.
+func (f *Faults) Clear() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.list = nil
 }
 
 // Take returns what goes wrong with a request, nil if nothing, and counts it.
-func (f *Faults) Take(r *http.Request) Answer {
+func (f *Faults) Take(r *http.Request) FaultyHandler {
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
 		host = r.Host
@@ -83,7 +83,7 @@ func (f *Faults) Take(r *http.Request) Answer {
 	for _, fault := range f.list {
 		if fault.Times > 0 && strings.HasSuffix(host+r.URL.Path, fault.On) {
 			fault.Times--
-			return fault.Answer
+			return fault.Handler
 		}
 	}
 	return nil

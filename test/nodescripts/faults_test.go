@@ -34,7 +34,7 @@ func stalls(w http.ResponseWriter, r *http.Request, healthy []byte) {
 // named is a fault with what it is called.
 type named struct {
 	name   string
-	answer nodefixture.Answer
+	answer nodefixture.FaultyHandler
 }
 
 // everywhere is what can go wrong with any answer that is checked as a whole.
@@ -54,7 +54,7 @@ var everywhere = []named{
 
 // secretFaults are those of a Secret with a key.
 func secretFaults(key string) []named {
-	secret := func(key, value string) nodefixture.Answer {
+	secret := func(key, value string) nodefixture.FaultyHandler {
 		return nodefixture.Says(http.StatusOK, fmt.Sprintf(`{"apiVersion":"v1","kind":"Secret","data":{%q:%q},"metadata":{"name":"x"}}`, key, value))
 	}
 	return slices.Concat(everywhere, []named{
@@ -222,7 +222,7 @@ func heals(t *testing.T, s scenario, want *healthy, p place) {
 	t.Helper()
 	r := rehearse(t, s)
 	for _, f := range p.faults {
-		r.cloud.faults.Add(nodefixture.Fault{On: p.on, Times: 1, Answer: f.answer})
+		r.cloud.faults.Add(nodefixture.Fault{On: p.on, Times: 1, Handler: f.answer})
 	}
 	r.up()
 	r.finished()
@@ -249,7 +249,7 @@ func TestChecksums(t *testing.T) {
 					continue
 				}
 				on := []string{"/kubelet.sha256", ".tgz.sha256", ".tar.gz.sha256", "/kubeadm.sha256"}[i%4]
-				r.cloud.faults.Add(nodefixture.Fault{On: on, Times: 1, Answer: f.answer})
+				r.cloud.faults.Add(nodefixture.Fault{On: on, Times: 1, Handler: f.answer})
 			}
 			r.up()
 			r.finished()
@@ -331,7 +331,7 @@ func TestDrip(t *testing.T) {
 		}
 	}
 	for _, on := range []string{r.secret, r.kubeconfig, "/kubelet"} {
-		r.cloud.faults.Add(nodefixture.Fault{On: on, Times: 1, Answer: drips})
+		r.cloud.faults.Add(nodefixture.Fault{On: on, Times: 1, Handler: drips})
 	}
 	r.up()
 	r.finished()
@@ -376,7 +376,7 @@ func TestPinned(t *testing.T) {
 				s.settings = func(s *render.Settings) { s.DownloadDigests = map[string]string{name: right} }
 			}))
 			for range 3 {
-				r.cloud.faults.Add(nodefixture.Fault{On: "/kubelet.sha256", Times: 1, Answer: nodefixture.Says(http.StatusOK, sum(evil)+"\n")})
+				r.cloud.faults.Add(nodefixture.Fault{On: "/kubelet.sha256", Times: 1, Handler: nodefixture.Says(http.StatusOK, sum(evil)+"\n")})
 			}
 			r.up()
 			r.finished()
@@ -422,7 +422,7 @@ func TestPowerInMidstream(t *testing.T) {
 			}
 			failures := 0
 			for _, p := range placesOf(s) {
-				r.cloud.faults.Add(nodefixture.Fault{On: p.on, Times: 1, Answer: cut})
+				r.cloud.faults.Add(nodefixture.Fault{On: p.on, Times: 1, Handler: cut})
 				failures++
 			}
 			for i := 0; !r.boot(); i++ {

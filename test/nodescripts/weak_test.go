@@ -46,7 +46,7 @@ func TestWeakScripts(t *testing.T) {
 	fails := func(on, name string, faults []named) func(*rehearsal) {
 		return func(r *rehearsal) {
 			i := slices.IndexFunc(faults, func(f named) bool { return f.name == name })
-			r.cloud.faults.Add(nodefixture.Fault{On: on, Times: 1, Answer: faults[i].answer})
+			r.cloud.faults.Add(nodefixture.Fault{On: on, Times: 1, Handler: faults[i].answer})
 		}
 	}
 	for name, c := range map[string]struct {

@@ -73,10 +73,10 @@ func Requests(log io.Reader, user string) (map[Request]int, error) {
 // controller may.
 const doctorAgent = " (doctor)"
 
-// Refused returns an error with the requests of a user that were denied according to the audit log
+// DeniedRequests returns an error with the requests of a user that were denied according to the audit log
 // at a path, and that no rule in files allows. An API server denies all requests until it has read
 // its roles: a request that they allow does not count.
-func Refused(log, user string, files ...string) error {
+func DeniedRequests(log, user string, files ...string) error {
 	requests, err := readLog(log, user)
 	if err != nil {
 		return err

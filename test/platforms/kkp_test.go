@@ -258,12 +258,12 @@ func TestKKP(t *testing.T) {
 	}
 	said := "CustomResourceDefinition operatingsystemconfigs.operatingsystemmanager.k8c.io differs"
 	s.Eventually("the event about the definitions", func() error {
-		for _, note := range s.NotesIn(e2e.Namespace, "osps", api.EventForeignKind) {
+		for _, note := range s.EventsIn(e2e.Namespace, "osps", api.EventForeignKind) {
 			if strings.Contains(note, said) && strings.Contains(note, `as written by "`+kkpManager+`"`) {
 				return nil
 			}
 		}
-		return fmt.Errorf("events are %q", s.NotesIn(e2e.Namespace, "osps", api.EventForeignKind))
+		return fmt.Errorf("events are %q", s.EventsIn(e2e.Namespace, "osps", api.EventForeignKind))
 	})
 	if _, out, errs := s.Runs("doctor", "--kubeconfig", c.Kubeconfig, "--namespace", e2e.Namespace); !strings.Contains(out, said) || !strings.Contains(out, `"`+kkpManager+`" at `) {
 		t.Errorf("doctor says\n%s%s", out, errs)
@@ -303,7 +303,7 @@ func TestKKP(t *testing.T) {
 	})
 	for i := range pools {
 		for _, reason := range []string{api.EventWriteRefused, api.EventProfileError} {
-			if notes := s.Notes(fmt.Sprintf("pool-%02d", i), reason); len(notes) > 0 {
+			if notes := s.Events(fmt.Sprintf("pool-%02d", i), reason); len(notes) > 0 {
 				t.Errorf("pool-%02d has the events %q", i, notes)
 			}
 		}

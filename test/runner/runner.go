@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-var known = []string{
+var workflowCommands = []string{
 	"add-mask", "add-matcher", "add-path", "debug", "echo", "endgroup", "error", "group", "internal-set-repo-path",
 	"notice", "remove-matcher", "save-state", "set-env", "set-output", "stop-commands", "warning",
 }
@@ -46,7 +46,7 @@ func isCommand(line string) bool {
 
 func isKnown(info string) bool {
 	name, _, _ := strings.Cut(info, " ")
-	return slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, name) })
+	return slices.ContainsFunc(workflowCommands, func(k string) bool { return strings.EqualFold(k, name) })
 }
 
 // Hostile are names of files that would be commands.

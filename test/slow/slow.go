@@ -43,9 +43,9 @@ func Post(t *testing.T, connections int, address string, config *tls.Config, pat
 	}
 }
 
-// Hold opens connections from 127.0.0.1, each of which gets a path and stays open until the test
+// OpenSlowConnections opens connections from 127.0.0.1, each of which gets a path and stays open until the test
 // ends or the server closes it.
-func Hold(t *testing.T, connections int, address string, config *tls.Config, path string) {
+func OpenSlowConnections(t *testing.T, connections int, address string, config *tls.Config, path string) {
 	t.Helper()
 	for range connections {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)

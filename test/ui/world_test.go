@@ -39,7 +39,7 @@ func onlyWithRights(c *cluster.Cluster, _ int) error {
 	if err != nil {
 		return err
 	}
-	return permissions.Refused(c.AuditLog(), "system:serviceaccount:kube-system:osm-gitops", filepath.Join(root, "deploy", "rbac.yaml"), filepath.Join(root, "deploy", "ui.yaml"))
+	return permissions.DeniedRequests(c.AuditLog(), "system:serviceaccount:kube-system:osm-gitops", filepath.Join(root, "deploy", "rbac.yaml"), filepath.Join(root, "deploy", "ui.yaml"))
 }
 
 // world is a control plane, a repository on a Git server, and the controller.

@@ -49,8 +49,8 @@ func InSystem(ctx context.Context, from client.Reader) ([]string, error) {
 	return out, nil
 }
 
-// StayInSystem is the remedy for InSystem.
-const StayInSystem = "run the controller with --namespace kube-system; if all of this is a leftover, stop operating-system-manager and delete these objects first"
+// StayInSystemRemedy is the remedy for InSystem.
+const StayInSystemRemedy = "run the controller with --namespace kube-system; if all of this is a leftover, stop operating-system-manager and delete these objects first"
 
 // namespace reports a namespace other than kube-system if a controller is installed in
 // kube-system. With two clusters it is a namespace of the management cluster.
@@ -64,7 +64,7 @@ func (w *run) namespace(ctx context.Context) {
 		w.addUnreadable(checkNamespace, w.Management, "the Deployment, Lease and profiles of operating-system-manager in "+metav1.NamespaceSystem, err)
 	case len(left) > 0:
 		w.add(Finding{
-			Check: checkNamespace, Level: Problem, Remedy: StayInSystem,
+			Check: checkNamespace, Level: Problem, Remedy: StayInSystemRemedy,
 			Found: fmt.Sprintf("the controller should run in namespace %s, but %s has %s: the two controllers would not wait for each other", w.Namespace, metav1.NamespaceSystem, strings.Join(left, ", ")),
 		})
 	default:

@@ -83,7 +83,7 @@ func (w *run) rights(ctx context.Context) {
 
 func (w *run) rightsIn(ctx context.Context, in *Cluster, user, file string) {
 	needs, err := w.needsOf(in, file)
-	if err == nil && w.webhooksThere(ctx, in) {
+	if err == nil && w.hasWebhooks(ctx, in) {
 		var more []*need
 		more, err = w.needsOf(in, "webhook.yaml")
 		needs = append(needs, more...)

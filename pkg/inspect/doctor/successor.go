@@ -52,7 +52,7 @@ const (
 	referenceImage      = "operating-system-manager"
 	referenceController = "osm-controller"
 	referenceWebhook    = "webhook"
-	ownImage            = "osm-gitops"
+	productImage        = "osm-gitops"
 )
 
 // runsReference reports whether a container runs the controller of operating-system-manager.
@@ -68,7 +68,7 @@ func runsReference(c corev1.Container) bool {
 	case referenceWebhook:
 		return false
 	case referenceController:
-		return !strings.Contains(image, ownImage)
+		return !strings.Contains(image, productImage)
 	}
 	return image == referenceImage
 }

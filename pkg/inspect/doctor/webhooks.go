@@ -76,8 +76,8 @@ func (w webhookChecks) webhooks(ctx context.Context) {
 	}
 }
 
-// webhooksThere reports whether a cluster has our webhooks.
-func (w *run) webhooksThere(ctx context.Context, c *Cluster) bool {
+// hasWebhooks reports whether a cluster has our webhooks.
+func (w *run) hasWebhooks(ctx context.Context, c *Cluster) bool {
 	var m admissionregistrationv1.MutatingWebhookConfiguration
 	return c.Client.Get(ctx, types.NamespacedName{Name: api.WebhookConfigurationName}, &m) == nil
 }

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 // After any deletions and edits, answers from the cluster equal those from a snapshot of it.
 func TestLiveAndSnapshotAgree(t *testing.T) {
 	cl := cluster.Shared(t).Client(t)
-	objects := create(t, cl, clusterfixture.Fleet(t))
+	objects := create(t, cl, clusterfixture.TwoPools(t))
 	live := trace.Clusters{Management: cl, Worker: cl, Namespace: clusterfixture.Namespace}
 	if tr := follow(t, live.Node, "one"); tr.Commit == nil || tr.Commit.Commit != clusterfixture.Commit(0) || tr.Pool != clusterfixture.Namespace+"/workers" {
 		t.Fatalf("node one, before anything is damaged: %+v", tr)
@@ -78,7 +78,7 @@ func TestLiveAndSnapshotAgree(t *testing.T) {
 }
 
 // create creates the objects of an estate, with the UIDs that they get in all that names them.
-func create(t *testing.T, cl client.Client, e *clusterfixture.Estate) []client.Object {
+func create(t *testing.T, cl client.Client, e *clusterfixture.Fixture) []client.Object {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: api.NamespaceCloudInitSettings}}
 	if err := cl.Create(t.Context(), ns); err != nil && !apierrors.IsAlreadyExists(err) {

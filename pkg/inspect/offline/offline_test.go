@@ -25,7 +25,7 @@ import (
 // spec, a configuration of operating-system-manager, nor of kubectl's last-applied annotation
 // (security.md 14 and 15).
 func TestSnapshot(t *testing.T) {
-	e := clusterfixture.Fleet(t)
+	e := clusterfixture.TwoPools(t)
 	foreign := clusterfixture.Get[*osm.OperatingSystemConfig](e, "others-kube-system-config")
 	foreign.Annotations = map[string]string{api.AnnotationOSPVersion: "v1.0.0", "example.com/note": "canary"}
 	foreign.Spec.BootstrapConfig.Files[0].Content.Inline.Data = "token canary"
@@ -41,7 +41,7 @@ func TestSnapshot(t *testing.T) {
 	from := e.Clusters()
 	var b bytes.Buffer
 	dumped, err := offline.Write(t.Context(), from, &b, clusterfixture.At(90))
-	if err != nil || len(dumped.Unread) > 0 || dumped.Objects < 20 {
+	if err != nil || len(dumped.ReadErrors) > 0 || dumped.Objects < 20 {
 		t.Fatalf("got %+v (err %v)", dumped, err)
 	}
 	if i := bytes.Index(b.Bytes(), []byte("canary")); i >= 0 {
@@ -95,13 +95,13 @@ func follow(t *testing.T, by func(context.Context, string) (*trace.Result, error
 // What could not be read when the dump was written cannot be read from it either, and
 // two clusters stay two.
 func TestSnapshotOfTwoClusters(t *testing.T) {
-	e := clusterfixture.Fleet(t)
-	e.Unread = []string{"Secret"}
+	e := clusterfixture.TwoPools(t)
+	e.ReadErrors = []string{"Secret"}
 	from := e.Clusters()
 	from.Worker = e.Clusters().Worker
 	var b bytes.Buffer
 	dumped, err := offline.Write(t.Context(), from, &b, clusterfixture.At(90))
-	if err != nil || len(dumped.Unread) != 1 || !strings.HasPrefix(dumped.Unread[0], "Secret: ") {
+	if err != nil || len(dumped.ReadErrors) != 1 || !strings.HasPrefix(dumped.ReadErrors[0], "Secret: ") {
 		t.Fatalf("got %+v (err %v)", dumped, err)
 	}
 	dump, err := lineage.ReadSnapshot(&b)
@@ -123,7 +123,7 @@ func TestSnapshotOfTwoClusters(t *testing.T) {
 
 // A file that is truncated or has a different format is rejected with the line.
 func TestReadSnapshot(t *testing.T) {
-	dump := clusterfixture.Fleet(t).Dump()
+	dump := clusterfixture.TwoPools(t).Dump()
 	lines := bytes.SplitAfter(dump, []byte("\n"))
 	change := func(line int, from, to string) []byte {
 		out := bytes.Clone(dump)

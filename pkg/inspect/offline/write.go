@@ -23,8 +23,8 @@ import (
 // Written says what a snapshot has.
 type Written struct {
 	Objects int
-	// Unread are the kinds that could not be read, with the reason.
-	Unread []string
+	// ReadErrors are the kinds that could not be read, with the reason.
+	ReadErrors []string
 }
 
 // Write writes all objects that answers are made from, one per line. It omits every credential and
@@ -70,7 +70,7 @@ func Write(ctx context.Context, from trace.Clusters, to io.Writer, now time.Time
 			}
 		}
 	}
-	return &Written{Objects: out.Objects, Unread: w.unread}, out.Close()
+	return &Written{Objects: out.Objects, ReadErrors: w.readErrors}, out.Close()
 }
 
 // objects are what Write reads of one kind.
@@ -80,9 +80,9 @@ type objects struct {
 }
 
 type writer struct {
-	out    *lineage.SnapshotWriter
-	scheme *runtime.Scheme
-	unread []string
+	out        *lineage.SnapshotWriter
+	scheme     *runtime.Scheme
+	readErrors []string
 }
 
 // add adds all objects of a kind, or why they could not be read.
@@ -104,6 +104,6 @@ func (w *writer) add(ctx context.Context, name string, from client.Reader, o obj
 	if err != nil || state == trace.Found {
 		return err
 	}
-	w.unread = append(w.unread, kind.Kind+": "+why)
+	w.readErrors = append(w.readErrors, kind.Kind+": "+why)
 	return w.out.AddUnreadable(name, lineage.UnreadableKind{Group: kind.Group, Kind: kind.Kind, State: string(state), Why: why})
 }

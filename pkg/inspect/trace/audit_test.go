@@ -29,7 +29,7 @@ func states(tr *tracepkg.Result) string {
 	return strings.Join(out, ", ")
 }
 
-func nodeTrail(t *testing.T, e *clusterfixture.Estate, name string) *tracepkg.Result {
+func nodeTrail(t *testing.T, e *clusterfixture.Fixture, name string) *tracepkg.Result {
 	t.Helper()
 	tr, err := e.Clusters().Node(t.Context(), name)
 	if err != nil {
@@ -42,12 +42,12 @@ func nodeTrail(t *testing.T, e *clusterfixture.Estate, name string) *tracepkg.Re
 const whole = "Node Found, Machine Found, MachineSet Found, MachineDeployment Found, OperatingSystemConfig Removed, ControllerRevision Found, Secret Removed, Secret Removed, OperatingSystemProfile Found, ProfileSource Found"
 
 func TestNode(t *testing.T) {
-	e := clusterfixture.Fleet(t)
+	e := clusterfixture.TwoPools(t)
 	tr := nodeTrail(t, e, "one")
 	if got := states(tr); got != whole {
 		t.Errorf("steps\n%s\nwant\n%s", got, whole)
 	}
-	if tr.Node.Evidence != api.EvidenceReported || tr.Profile != "osp-x" || tr.Version != "v1.0.0" || tr.Object != "osp-x-v1.0.0" || tr.Pool != "kube-system/workers" || !tr.Known() {
+	if tr.Node.Evidence != api.EvidenceReported || tr.Profile != "osp-x" || tr.Version != "v1.0.0" || tr.Object != "osp-x-v1.0.0" || tr.Pool != "kube-system/workers" || !tr.IsConclusive() {
 		t.Errorf("got %+v %+v", tr, tr.Node)
 	}
 	want := &tracepkg.Commit{
@@ -67,15 +67,15 @@ func TestNode(t *testing.T) {
 
 // Nodes without a report, nodes that were removed, and nodes without a NodeProvenance.
 func TestOtherNodes(t *testing.T) {
-	e := clusterfixture.Fleet(t)
-	if tr := nodeTrail(t, e, "two"); tr.Node.Evidence != api.EvidenceInferred || tr.Version != "v1.1.0" || tr.Commit.Commit != clusterfixture.Commit(1) || !tr.Known() {
+	e := clusterfixture.TwoPools(t)
+	if tr := nodeTrail(t, e, "two"); tr.Node.Evidence != api.EvidenceInferred || tr.Version != "v1.1.0" || tr.Commit.Commit != clusterfixture.Commit(1) || !tr.IsConclusive() {
 		t.Errorf("two: %+v %+v", tr, tr.Node)
 	}
 	tr := nodeTrail(t, e, "gone")
 	if got, want := states(tr), strings.Replace(whole, "Node Found, Machine Found, MachineSet Found", "Node Removed, Machine Removed, MachineSet Removed", 1); got != want {
 		t.Errorf("gone: steps\n%s\nwant\n%s", got, want)
 	}
-	if tr.Version != "v1.1.0" || tr.Node.Removed == nil || tr.Steps[0].Note != "the controller recorded its deletion at 2026-03-01T13:10:00Z" || !tr.Known() {
+	if tr.Version != "v1.1.0" || tr.Node.Removed == nil || tr.Steps[0].Note != "the controller recorded its deletion at 2026-03-01T13:10:00Z" || !tr.IsConclusive() {
 		t.Errorf("gone: %+v %+v", tr, tr.Node)
 	}
 	tr = nodeTrail(t, e, "new")
@@ -93,9 +93,9 @@ func TestOtherNodes(t *testing.T) {
 
 // A name that several nodes had means the existing one; a NodeProvenance means its own.
 func TestSameNameAgain(t *testing.T) {
-	e := clusterfixture.Fleet(t)
+	e := clusterfixture.TwoPools(t)
 	first := clusterfixture.Get[*api.NodeProvenance](e, "one.0000000e")
-	e.Leave(first, clusterfixture.At(80))
+	e.RemoveNode(first, clusterfixture.At(80))
 	second := e.Write("workers", e.Join("workers", "one", clusterfixture.At(81), nil))
 	tr := nodeTrail(t, e, "one")
 	if tr.Node.Provenance != second.Name || tr.Version != "v1.2.0" || len(tr.Node.Others) != 1 || tr.Node.Others[0] != first.Name {
@@ -112,7 +112,7 @@ func TestSameNameAgain(t *testing.T) {
 func TestMissingAndForeign(t *testing.T) {
 	record := "workers-kube-system-bfeaa922b3bf"
 	for name, c := range map[string]struct {
-		change    func(*clusterfixture.Estate)
+		change    func(*clusterfixture.Fixture)
 		node      string
 		step      string // the first of a kind
 		state     tracepkg.State
@@ -120,69 +120,69 @@ func TestMissingAndForeign(t *testing.T) {
 		disagrees string // "" for nothing
 	}{
 		"a pool that is gone": {
-			change: func(e *clusterfixture.Estate) {
+			change: func(e *clusterfixture.Fixture) {
 				clusterfixture.Delete[*machines.MachineDeployment](e, "workers")
 				clusterfixture.Delete[*osm.OperatingSystemConfig](e, "workers-kube-system-config")
 			},
 			node: "one", step: "MachineDeployment", state: tracepkg.Removed, note: "the pool was deleted",
 		},
 		"a pool that was made again": {
-			change: func(e *clusterfixture.Estate) {
+			change: func(e *clusterfixture.Fixture) {
 				clusterfixture.Get[*machines.MachineDeployment](e, "workers").UID = "other"
 			},
 			node: "one", step: "MachineDeployment", state: tracepkg.Removed, note: "another MachineDeployment has its name now",
 		},
 		"a configuration of operating-system-manager": {
-			change: func(e *clusterfixture.Estate) {
+			change: func(e *clusterfixture.Fixture) {
 				osc := clusterfixture.Get[*osm.OperatingSystemConfig](e, "workers-kube-system-config")
 				osc.Annotations, osc.Labels = map[string]string{api.AnnotationOSPVersion: "v1.0.0"}, nil
 			},
 			node: "one", step: "OperatingSystemConfig", state: tracepkg.Foreign, note: "it has no record: operating-system-manager or a user created it",
 		},
 		"a configuration whose record was edited": {
-			change: func(e *clusterfixture.Estate) {
+			change: func(e *clusterfixture.Fixture) {
 				a := clusterfixture.Get[*osm.OperatingSystemConfig](e, "workers-kube-system-config").Annotations
 				a[api.AnnotationRecord] = strings.Replace(a[api.AnnotationRecord], clusterfixture.Commit(2), clusterfixture.Commit(7), 1)
 			},
 			node: "one", step: "OperatingSystemConfig", state: tracepkg.Edited, disagrees: "its record does not match its digest annotation",
 		},
 		"a configuration whose annotation was edited": {
-			change: func(e *clusterfixture.Estate) {
+			change: func(e *clusterfixture.Fixture) {
 				clusterfixture.Get[*osm.OperatingSystemConfig](e, "workers-kube-system-config").Annotations[api.AnnotationCommit] = clusterfixture.Commit(7)
 			},
 			node: "new", step: "OperatingSystemConfig", state: tracepkg.Edited, disagrees: `annotation gitops.k8c.io/commit says "` + clusterfixture.Commit(7) + `", its record says "` + clusterfixture.Commit(2) + `"`,
 		},
 		"a record that is gone": {
-			change: func(e *clusterfixture.Estate) { clusterfixture.Delete[*appsv1.ControllerRevision](e, record) },
+			change: func(e *clusterfixture.Fixture) { clusterfixture.Delete[*appsv1.ControllerRevision](e, record) },
 			node:   "one", step: "ControllerRevision", state: tracepkg.Missing,
 		},
 		"a record that was edited": {
-			change: func(e *clusterfixture.Estate) {
+			change: func(e *clusterfixture.Fixture) {
 				cr := clusterfixture.Get[*appsv1.ControllerRevision](e, record)
 				cr.Data.Raw = []byte(strings.Replace(string(cr.Data.Raw), clusterfixture.Commit(0), clusterfixture.Commit(7), 1))
 			},
 			node: "one", step: "ControllerRevision", state: tracepkg.Edited, disagrees: "ControllerRevision kube-system/" + record + " was edited",
 		},
 		"a NodeProvenance that was made again with another commit": {
-			change: func(e *clusterfixture.Estate) {
+			change: func(e *clusterfixture.Fixture) {
 				clusterfixture.Get[*api.NodeProvenance](e, "one.0000000e").Spec.Configuration.Commit = clusterfixture.Commit(7)
 			},
 			node: "one", step: "Node", state: tracepkg.Found, disagrees: `NodeProvenance one.0000000e says commit "` + clusterfixture.Commit(7) + `", the record of its configuration says "` + clusterfixture.Commit(0) + `"`,
 		},
 		"a node whose word is not what is recorded": {
-			change: func(e *clusterfixture.Estate) {
+			change: func(e *clusterfixture.Fixture) {
 				clusterfixture.Get[*api.NodeProvenance](e, "one.0000000e").Status.Conditions = []metav1.Condition{{Type: api.AgreedCondition, Status: metav1.ConditionFalse, Reason: api.ReasonNeverCurrent, Message: "it reports another"}}
 			},
 			node: "one", step: "Node", state: tracepkg.Found, disagrees: "the node's report: it reports another",
 		},
 		"a profile that was edited": {
-			change: func(e *clusterfixture.Estate) {
+			change: func(e *clusterfixture.Fixture) {
 				clusterfixture.Get[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0").Spec.BootstrapConfig.Files[0].Content.Inline.Data = "#!/bin/sh\nevil\n"
 			},
 			node: "one", step: "OperatingSystemProfile", state: tracepkg.Edited, disagrees: "OperatingSystemProfile kube-system/osp-x-v1.0.0 was edited",
 		},
 		"a profile that was made again with other content": {
-			change: func(e *clusterfixture.Estate) {
+			change: func(e *clusterfixture.Fixture) {
 				osp := clusterfixture.Get[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0")
 				osp.Spec.BootstrapConfig.Files[0].Content.Inline.Data = "#!/bin/sh\nevil\n"
 				osp.Annotations[api.AnnotationDigest] = profile.Digest(osp.Spec)
@@ -190,48 +190,48 @@ func TestMissingAndForeign(t *testing.T) {
 			node: "one", step: "OperatingSystemProfile", state: tracepkg.Edited, disagrees: "does not match the record",
 		},
 		"a profile that says another commit": {
-			change: func(e *clusterfixture.Estate) {
+			change: func(e *clusterfixture.Fixture) {
 				clusterfixture.Get[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0").Annotations[api.AnnotationCommit] = clusterfixture.Commit(7)
 			},
 			node: "one", step: "OperatingSystemProfile", state: tracepkg.Found, disagrees: `annotation gitops.k8c.io/commit says "` + clusterfixture.Commit(7) + `"`,
 		},
 		"a profile that is gone": {
-			change: func(e *clusterfixture.Estate) { clusterfixture.Delete[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0") },
+			change: func(e *clusterfixture.Fixture) { clusterfixture.Delete[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0") },
 			node:   "one", step: "OperatingSystemProfile", state: tracepkg.Removed,
 		},
 		"a source that is gone": {
-			change: func(e *clusterfixture.Estate) { clusterfixture.Delete[*api.ProfileSource](e, clusterfixture.Source) },
+			change: func(e *clusterfixture.Fixture) { clusterfixture.Delete[*api.ProfileSource](e, clusterfixture.Source) },
 			node:   "one", step: "ProfileSource", state: tracepkg.Removed, note: "the profile's object names it",
 		},
 		"a Secret of somebody else": {
-			change: func(e *clusterfixture.Estate) {
+			change: func(e *clusterfixture.Fixture) {
 				clusterfixture.Get[*corev1.Secret](e, "workers-kube-system-bootstrap-config").Annotations = nil
 			},
 			node: "new", step: "Secret", state: tracepkg.Foreign, note: "this controller did not create it",
 		},
 		"a machine of nobody": {
-			change: func(e *clusterfixture.Estate) { clusterfixture.Get[*machines.Machine](e, "new").OwnerReferences = nil },
+			change: func(e *clusterfixture.Fixture) { clusterfixture.Get[*machines.Machine](e, "new").OwnerReferences = nil },
 			node:   "new", step: "MachineSet", state: tracepkg.Missing, note: "no MachineSet owns the Machine",
 		},
 		"a node without a machine": {
-			change: func(e *clusterfixture.Estate) { clusterfixture.Delete[*machines.Machine](e, "new") },
+			change: func(e *clusterfixture.Fixture) { clusterfixture.Delete[*machines.Machine](e, "new") },
 			node:   "new", step: "Machine", state: tracepkg.Missing, note: "no Machine names this node, and the node names none: it is not of a pool",
 		},
 		"records that may not be read": {
-			change: func(e *clusterfixture.Estate) { e.Unread = []string{"ControllerRevision"} },
+			change: func(e *clusterfixture.Fixture) { e.ReadErrors = []string{"ControllerRevision"} },
 			node:   "one", step: "ControllerRevision", state: tracepkg.Unreadable, note: "the archived records of the pool: you have no permission to read it",
 		},
 		"Secrets that may not be read": {
-			change: func(e *clusterfixture.Estate) { e.Unread = []string{"Secret"} },
+			change: func(e *clusterfixture.Fixture) { e.ReadErrors = []string{"Secret"} },
 			node:   "one", step: "Secret", state: tracepkg.Unreadable, note: "you have no permission to read it",
 		},
 		"NodeProvenances that may not be read": {
-			change: func(e *clusterfixture.Estate) { e.Unread = []string{"NodeProvenance"} },
+			change: func(e *clusterfixture.Fixture) { e.ReadErrors = []string{"NodeProvenance"} },
 			node:   "one", step: "Node", state: tracepkg.Found, note: "NodeProvenances: you have no permission to read it",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			e := clusterfixture.Fleet(t)
+			e := clusterfixture.TwoPools(t)
 			c.change(e)
 			tr := nodeTrail(t, e, c.node)
 			step := tr.Step(c.step)
@@ -241,7 +241,7 @@ func TestMissingAndForeign(t *testing.T) {
 			if all := strings.Join(tr.Disagreements, "\n"); (all == "") != (c.disagrees == "") || !strings.Contains(all, c.disagrees) {
 				t.Errorf("disagreements are %q", all)
 			}
-			if c.disagrees != "" && tr.Known() {
+			if c.disagrees != "" && tr.IsConclusive() {
 				t.Error("it counts as known")
 			}
 		})
@@ -258,7 +258,7 @@ func TestByHand(t *testing.T) {
 	e.Join("workers", "one", clusterfixture.At(10), nil)
 	tr := nodeTrail(t, e, "one")
 	step := tr.Step("OperatingSystemProfile")
-	if tr.Commit != nil || tr.Version != "v1.0.0" || step.State != tracepkg.Foreign || !strings.Contains(step.Note, "its commit is unknown") || !tr.Known() {
+	if tr.Commit != nil || tr.Version != "v1.0.0" || step.State != tracepkg.Foreign || !strings.Contains(step.Note, "its commit is unknown") || !tr.IsConclusive() {
 		t.Errorf("got %+v, %+v", tr, step)
 	}
 	osp.Spec.Version = "v1.1.0"
@@ -269,7 +269,7 @@ func TestByHand(t *testing.T) {
 }
 
 func TestMachine(t *testing.T) {
-	e := clusterfixture.Fleet(t)
+	e := clusterfixture.TwoPools(t)
 	bare := e.Join("workers", "bare", clusterfixture.At(70), nil)
 	clusterfixture.Get[*machines.Machine](e, "bare").Status.NodeRef = nil
 	clusterfixture.Delete[*corev1.Node](e, bare.Name)
@@ -290,12 +290,12 @@ func TestMachine(t *testing.T) {
 	if _, err := c.Machine(t.Context(), types.NamespacedName{Name: "nobody"}); !errors.As(err, &none) {
 		t.Errorf("nobody: %v", err)
 	}
-	e.Unread = []string{"Machine"}
+	e.ReadErrors = []string{"Machine"}
 	if _, err := e.Clusters().Machine(t.Context(), types.NamespacedName{Name: "bare"}); !errors.As(err, &none) || !strings.Contains(err.Error(), "you have no permission to read it") {
 		t.Errorf("machines that may not be read: %v", err)
 	}
 	// An object that cannot be read can exist.
-	e.Unread = []string{"Machine", "Node", "NodeProvenance"}
+	e.ReadErrors = []string{"Machine", "Node", "NodeProvenance"}
 	unread := e.Clusters()
 	for asked, trace := range map[string]func() (*tracepkg.Result, error){
 		"whether Node one exists": func() (*tracepkg.Result, error) { return unread.Node(t.Context(), "one") },
@@ -308,7 +308,7 @@ func TestMachine(t *testing.T) {
 			t.Errorf("%s: %v", asked, err)
 		}
 	}
-	e.Unread = nil
+	e.ReadErrors = nil
 	clusterfixture.Get[*machines.Machine](e, "two").Name = "one"
 	clusterfixture.Get[*machines.Machine](e, "one").Namespace = "elsewhere"
 	if _, err := e.Clusters().Machine(t.Context(), types.NamespacedName{Name: "one"}); err == nil || !strings.Contains(err.Error(), "several namespaces") {
@@ -317,7 +317,7 @@ func TestMachine(t *testing.T) {
 }
 
 func TestPool(t *testing.T) {
-	e := clusterfixture.Fleet(t)
+	e := clusterfixture.TwoPools(t)
 	c := e.Clusters()
 	for what, follow := range map[string]func() (*tracepkg.Result, error){
 		"MachineDeployment": func() (*tracepkg.Result, error) {
@@ -332,7 +332,7 @@ func TestPool(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		if tr.Subject.Kind != what || tr.Pool != "kube-system/workers" || tr.Version != "v1.2.0" || tr.Commit.Commit != clusterfixture.Commit(2) || !tr.Known() || tr.Node != nil {
+		if tr.Subject.Kind != what || tr.Pool != "kube-system/workers" || tr.Version != "v1.2.0" || tr.Commit.Commit != clusterfixture.Commit(2) || !tr.IsConclusive() || tr.Node != nil {
 			t.Errorf("%s: got %+v", what, tr)
 		}
 		if got, want := states(tr), "MachineDeployment Found, OperatingSystemConfig Found, Secret Found, Secret Found, OperatingSystemProfile Found, ProfileSource Found"; got != want {
@@ -349,7 +349,7 @@ func TestPool(t *testing.T) {
 
 	copied := clusterfixture.Get[*osm.OperatingSystemConfig](e, "others-kube-system-config")
 	copied.Name = "copied"
-	if tr, err := e.Clusters().Config(t.Context(), "copied"); err != nil || states(tr) != "OperatingSystemConfig Foreign" || tr.Known() {
+	if tr, err := e.Clusters().Config(t.Context(), "copied"); err != nil || states(tr) != "OperatingSystemConfig Foreign" || tr.IsConclusive() {
 		t.Errorf("a copy under another name: %+v (err %v)", tr, err)
 	}
 
@@ -364,7 +364,7 @@ func TestPool(t *testing.T) {
 
 // A page lists nodes of a commit, and the next page continues after it.
 func TestCommit(t *testing.T) {
-	e := clusterfixture.Fleet(t)
+	e := clusterfixture.TwoPools(t)
 	c := e.Clusters()
 	whole := func(commit string) *tracepkg.Result {
 		t.Helper()
@@ -404,25 +404,25 @@ func TestCommit(t *testing.T) {
 }
 
 func TestProfile(t *testing.T) {
-	e := clusterfixture.Fleet(t)
-	tr, err := e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x-v1.0.0"}, tracepkg.Page{Limit: 10})
+	e := clusterfixture.TwoPools(t)
+	tr, err := e.Clusters().TraceProfile(t.Context(), types.NamespacedName{Name: "osp-x-v1.0.0"}, tracepkg.Page{Limit: 10})
 	if err != nil || tr.Nodes.Total != 1 || len(tr.Pools) != 2 || tr.Pools[0].Until != nil || tr.Pools[1].Until == nil || tr.Commit.Commit != clusterfixture.Commit(0) || tr.Profile != "osp-x" || tr.Version != "v1.0.0" {
 		t.Errorf("got %+v (err %v)", tr, err)
 	}
 	// A pool may name the object in place of the profile.
 	clusterfixture.Get[*osm.OperatingSystemConfig](e, "others-kube-system-config").Annotations[api.AnnotationProfile] = "osp-x-v1.0.0"
-	if tr, err = e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x-v1.0.0"}, tracepkg.Page{}); err != nil || len(tr.Pools) != 2 || tr.Pools[0].Pool != "kube-system/others" {
+	if tr, err = e.Clusters().TraceProfile(t.Context(), types.NamespacedName{Name: "osp-x-v1.0.0"}, tracepkg.Page{}); err != nil || len(tr.Pools) != 2 || tr.Pools[0].Pool != "kube-system/others" {
 		t.Errorf("of a pool that names the object: %+v (err %v)", tr, err)
 	}
 	clusterfixture.Get[*osm.OperatingSystemConfig](e, "others-kube-system-config").Annotations[api.AnnotationProfile] = "osp-x"
 	// NodeProvenances still name a deleted profile.
 	clusterfixture.Delete[*osm.OperatingSystemProfile](e, "osp-x-v1.0.0")
-	tr, err = e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x-v1.0.0"}, tracepkg.Page{Limit: 10})
+	tr, err = e.Clusters().TraceProfile(t.Context(), types.NamespacedName{Name: "osp-x-v1.0.0"}, tracepkg.Page{Limit: 10})
 	if err != nil || tr.Steps[0].State != tracepkg.Removed || tr.Commit.Commit != clusterfixture.Commit(0) || len(tr.Pools) != 2 {
 		t.Errorf("got %+v (err %v)", tr, err)
 	}
 	var none *tracepkg.NotFoundError
-	if _, err := e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-y"}, tracepkg.Page{}); !errors.As(err, &none) {
+	if _, err := e.Clusters().TraceProfile(t.Context(), types.NamespacedName{Name: "osp-y"}, tracepkg.Page{}); !errors.As(err, &none) {
 		t.Errorf("a profile of nothing: %v", err)
 	}
 }
@@ -430,7 +430,7 @@ func TestProfile(t *testing.T) {
 // For the name of a profile as in files and annotations, which no object has, the answer lists its
 // versions, including those whose objects were deleted.
 func TestProfileByItsOwnName(t *testing.T) {
-	e := clusterfixture.Fleet(t)
+	e := clusterfixture.TwoPools(t)
 	type version struct {
 		Version, Object, Commit string
 		Current                 bool
@@ -438,8 +438,8 @@ func TestProfileByItsOwnName(t *testing.T) {
 	}
 	versions := func() (out []version) {
 		t.Helper()
-		tr, err := e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-x"}, tracepkg.Page{Limit: 10})
-		if err != nil || tr.Profile != "osp-x" || len(tr.Pools) != 4 || tr.Nodes == nil || tr.Nodes.Total != 3 || !tr.Known() || tr.Step("ProfileSource") == nil {
+		tr, err := e.Clusters().TraceProfile(t.Context(), types.NamespacedName{Name: "osp-x"}, tracepkg.Page{Limit: 10})
+		if err != nil || tr.Profile != "osp-x" || len(tr.Pools) != 4 || tr.Nodes == nil || tr.Nodes.Total != 3 || !tr.IsConclusive() || tr.Step("ProfileSource") == nil {
 			t.Fatalf("got %+v (err %v)", tr, err)
 		}
 		for _, v := range tr.Versions {
@@ -462,7 +462,7 @@ func TestProfileByItsOwnName(t *testing.T) {
 		t.Error(diff)
 	}
 	// A name that nothing has is none, with those that there are.
-	_, err := e.Clusters().ProfileTrail(t.Context(), types.NamespacedName{Name: "osp-y"}, tracepkg.Page{})
+	_, err := e.Clusters().TraceProfile(t.Context(), types.NamespacedName{Name: "osp-y"}, tracepkg.Page{})
 	if err == nil || !strings.Contains(err.Error(), "the profiles there are osp-x") {
 		t.Errorf("a profile of nothing: %v", err)
 	}
@@ -470,7 +470,7 @@ func TestProfileByItsOwnName(t *testing.T) {
 
 // security.md 28: text of strangers is harmless, and has an end.
 func TestHostileText(t *testing.T) {
-	e := clusterfixture.Fleet(t)
+	e := clusterfixture.TwoPools(t)
 	evil := "\x1b]0;owned\a\x1b[2J<script>\u202e\r\n" + strings.Repeat("x", 40_000)
 	c := clusterfixture.Get[*api.NodeProvenance](e, "one.0000000e").Spec.Configuration
 	c.Author, c.Signature = evil, evil

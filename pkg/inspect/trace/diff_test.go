@@ -13,7 +13,7 @@ import (
 
 // The changes since a configuration are listed file by file, with placeholders.
 func TestDiff(t *testing.T) {
-	e := clusterfixture.Fleet(t)
+	e := clusterfixture.TwoPools(t)
 	osp := clusterfixture.Get[*osm.OperatingSystemProfile](e, "osp-x-v1.2.0")
 	tr := nodeTrail(t, e, "one")
 	diff, err := e.Clusters().Diff(t.Context(), tr)

@@ -53,12 +53,12 @@ type walk struct {
 	in Clusters
 	Result
 
-	node     *metav1.PartialObjectMetadata // nil for a removed node
-	nodeNote string
-	np       *api.NodeProvenance // nil for none
-	npNote   string
-	compare  *api.NodeProvenance // what to look for in the past of the pool; nil for nothing
-	recorded *recordedState
+	node           *metav1.PartialObjectMetadata // nil for a removed node
+	nodeNote       string
+	np             *api.NodeProvenance // nil for none
+	provenanceNote string
+	compare        *api.NodeProvenance // what to look for in the past of the pool; nil for nothing
+	recorded       *recordedState
 }
 
 func (c Clusters) node(ctx context.Context, asked Object, name string) (*Result, error) {
@@ -82,8 +82,8 @@ func (c Clusters) node(ctx context.Context, asked Object, name string) (*Result,
 		}
 	}
 	if w.node == nil && w.np == nil {
-		if w.npNote != "" || w.nodeNote != "" {
-			return nil, &NotFoundError{Object: asked, Hint: strings.TrimSpace("NodeProvenances: " + cmp.Or(w.npNote, "none") + "; Node: " + cmp.Or(w.nodeNote, "none"))}
+		if w.provenanceNote != "" || w.nodeNote != "" {
+			return nil, &NotFoundError{Object: asked, Hint: strings.TrimSpace("NodeProvenances: " + cmp.Or(w.provenanceNote, "none") + "; Node: " + cmp.Or(w.nodeNote, "none"))}
 		}
 		return nil, &NotFoundError{Object: asked, Hint: "records are deleted after --provenance-retention, 90 days by default"}
 	}
@@ -109,7 +109,7 @@ func (c Clusters) liveNode(ctx context.Context, w *walk, name string) (*metav1.P
 func (w *walk) provenancesOf(ctx context.Context, name string) ([]api.NodeProvenance, error) {
 	var out []api.NodeProvenance
 	var err error
-	_, w.npNote, err = w.in.provenances(ctx, func(np *api.NodeProvenance) error {
+	_, w.provenanceNote, err = w.in.provenances(ctx, func(np *api.NodeProvenance) error {
 		if np.Spec.Node.Name == name { // two names can have the same label
 			out = append(out, *np)
 		}
@@ -189,8 +189,8 @@ func (w *walk) nodeStep() {
 		}
 		if w.np == nil {
 			note = "it has no NodeProvenance: the controller has not seen it, or it has no machine"
-			if w.npNote != "" {
-				note = "NodeProvenances: " + w.npNote
+			if w.provenanceNote != "" {
+				note = "NodeProvenances: " + w.provenanceNote
 			}
 		}
 	case w.np.Status.Removed != nil:

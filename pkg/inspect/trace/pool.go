@@ -281,12 +281,12 @@ func (w *walk) configStep(digest string) *lineage.Generation {
 		w.disagree("%s: %s", obj, note)
 	}
 	if osc := w.recorded.config; osc != nil && state == Found {
-		w.configFacts(step, osc)
+		w.describeConfig(step, osc)
 	}
 	return last
 }
 
-func (w *walk) configFacts(step *Step, osc *osm.OperatingSystemConfig) {
+func (w *walk) describeConfig(step *Step, osc *osm.OperatingSystemConfig) {
 	rec := w.recorded.rec
 	step.addDetail("version", rec.Version)
 	step.addDetail("commit", rec.Commit)

@@ -20,11 +20,11 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// ProfileTrail follows an OperatingSystemProfile to its commit, with the pools that have
+// TraceProfile follows an OperatingSystemProfile to its commit, with the pools that have
 // or had it and a page of the nodes that were provisioned from it. The namespace is the
 // controller's, unless another is given. A name that no object has or had is that of a
 // profile, as files and the annotation of pools have it: see profileVersions.
-func (c Clusters) ProfileTrail(ctx context.Context, key types.NamespacedName, page Page) (*Result, error) {
+func (c Clusters) TraceProfile(ctx context.Context, key types.NamespacedName, page Page) (*Result, error) {
 	key.Namespace = cmp.Or(key.Namespace, c.Namespace)
 	asked := Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace, Name: key.Name}
 	object := key.Name
@@ -227,12 +227,12 @@ func (w *walk) sourceStep(ctx context.Context, osp *osm.OperatingSystemProfile) 
 		w.add(obj, state, note)
 	default:
 		obj.Name, obj.UID = found.Name, found.UID
-		w.sourceFacts(w.add(obj, Found, ""), found)
+		w.describeSource(w.add(obj, Found, ""), found)
 	}
 	return found, nil
 }
 
-func (w *walk) sourceFacts(step *Step, ps *api.ProfileSource) {
+func (w *walk) describeSource(step *Step, ps *api.ProfileSource) {
 	step.addDetail("repository", repositoryOf(ps))
 	step.addDetail("revision", ps.Status.Revision)
 	for _, kind := range []string{"Ready", api.SourceVerifiedCondition} {

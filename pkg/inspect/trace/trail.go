@@ -51,8 +51,8 @@ type Result struct {
 	Nodes *ProvisionedNodes `json:"nodes,omitempty"`
 }
 
-// Known reports whether the trail leads to a configuration and nothing disagrees.
-func (t *Result) Known() bool {
+// IsConclusive reports whether the trail leads to a configuration and nothing disagrees.
+func (t *Result) IsConclusive() bool {
 	return len(t.Disagreements) == 0 && (t.Version != "" || len(t.Versions) > 0 || t.Commit != nil || t.Nodes != nil && t.Nodes.Total > 0)
 }
 

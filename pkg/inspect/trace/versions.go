@@ -51,7 +51,7 @@ func (c Clusters) profileVersions(ctx context.Context, key types.NamespacedName,
 	if err != nil {
 		return nil, err
 	}
-	if err := w.addOffered(ctx, key, sources, known); err != nil {
+	if err := w.addSourcesProviding(ctx, key, sources, known); err != nil {
 		return nil, err
 	}
 	if key.Namespace == c.Namespace { // what pools and nodes remember names no namespace
@@ -88,14 +88,14 @@ func (w *walk) versionObjects(ctx context.Context, key types.NamespacedName, kno
 		return nil
 	}, client.InNamespace(key.Namespace))
 	if err == nil && state != Found {
-		w.add(Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace}, state, joinedNote(note, "versions can be missing below"))
+		w.add(Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace}, state, joinNotes(note, "versions can be missing below"))
 	}
 	return sources, others, err
 }
 
-// addOffered adds the ProfileSources that offer a profile, or made objects of it, and says
+// addSourcesProviding adds the ProfileSources that offer a profile, or made objects of it, and says
 // which version is current.
-func (w *walk) addOffered(ctx context.Context, key types.NamespacedName, made map[string]bool, known func(string) *ProfileVersion) error {
+func (w *walk) addSourcesProviding(ctx context.Context, key types.NamespacedName, made map[string]bool, known func(string) *ProfileVersion) error {
 	state, note, err := List(ctx, w.in.Management, of[api.ProfileSourceList], func(page *api.ProfileSourceList) error {
 		for i := range page.Items {
 			ps := &page.Items[i]
@@ -107,12 +107,12 @@ func (w *walk) addOffered(ctx context.Context, key types.NamespacedName, made ma
 				v := known(ps.Status.Profiles[at].Version)
 				v.Current, v.Commit = true, cmp.Or(v.Commit, clean(ps.Status.Profiles[at].Commit))
 			}
-			w.sourceFacts(w.add(Object{Kind: "ProfileSource", Namespace: ps.Namespace, Name: ps.Name, UID: ps.UID}, Found, ""), ps)
+			w.describeSource(w.add(Object{Kind: "ProfileSource", Namespace: ps.Namespace, Name: ps.Name, UID: ps.UID}, Found, ""), ps)
 		}
 		return nil
 	}, client.InNamespace(key.Namespace))
 	if err == nil && state != Found {
-		w.add(Object{Kind: "ProfileSource", Namespace: key.Namespace}, state, joinedNote(note, "which version is current is not known"))
+		w.add(Object{Kind: "ProfileSource", Namespace: key.Namespace}, state, joinNotes(note, "which version is current is not known"))
 	}
 	return err
 }
@@ -163,7 +163,7 @@ func (w *walk) noProfile(key types.NamespacedName, others map[string]bool) error
 	return &NotFoundError{Object: Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace, Name: key.Name}, Hint: strings.Join(hints, "; ")}
 }
 
-func joinedNote(note, more string) string {
+func joinNotes(note, more string) string {
 	if note == "" {
 		return more
 	}

@@ -70,11 +70,11 @@ type decision struct {
 // Viewer is an admitted user. Their permissions are reviewed once for each namespace, and
 // cached with the decision about their token.
 type Viewer struct {
-	guard *Authorizer
-	user  authenticationv1.UserInfo
+	authorizer *Authorizer
+	user       authenticationv1.UserInfo
 
-	mu   sync.Mutex
-	said map[authorizationv1.ResourceAttributes]bool
+	mu           sync.Mutex
+	allowedReads map[authorizationv1.ResourceAttributes]bool
 }
 
 // Admit returns 200 and the viewer for an admitted request, 401 without a valid token, 403
@@ -160,7 +160,7 @@ func (g *Authorizer) review(ctx context.Context, token string) (int, *Viewer, er
 	if !who.Status.Authenticated || !slices.Contains(who.Status.Audiences, Audience) {
 		return http.StatusUnauthorized, nil, nil
 	}
-	v := &Viewer{guard: g, user: who.Status.User, said: map[authorizationv1.ResourceAttributes]bool{}}
+	v := &Viewer{authorizer: g, user: who.Status.User, allowedReads: map[authorizationv1.ResourceAttributes]bool{}}
 	may, err := v.review(ctx, authorizationv1.SubjectAccessReviewSpec{NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: RightPath, Verb: "get"}})
 	if err != nil {
 		return 0, nil, err
@@ -178,7 +178,7 @@ func (v *Viewer) review(ctx context.Context, spec authorizationv1.SubjectAccessR
 		spec.Extra[k] = authorizationv1.ExtraValue(values)
 	}
 	may := &authorizationv1.SubjectAccessReview{Spec: spec}
-	if err := v.guard.Client.Create(ctx, may); err != nil {
+	if err := v.authorizer.Client.Create(ctx, may); err != nil {
 		return false, fmt.Errorf("creating a SubjectAccessReview: %w", err)
 	}
 	return may.Status.Allowed && !may.Status.Denied, nil
@@ -187,12 +187,12 @@ func (v *Viewer) review(ctx context.Context, spec authorizationv1.SubjectAccessR
 // may returns whether a viewer has a permission for a resource, and caches the answer.
 func (v *Viewer) may(ctx context.Context, a authorizationv1.ResourceAttributes) (bool, error) {
 	v.mu.Lock()
-	allowed, known := v.said[a]
+	allowed, known := v.allowedReads[a]
 	v.mu.Unlock()
 	if known {
 		return allowed, nil
 	}
-	err := v.guard.inSlot(ctx, func(ctx context.Context) (err error) {
+	err := v.authorizer.inSlot(ctx, func(ctx context.Context) (err error) {
 		allowed, err = v.review(ctx, authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: &a})
 		return err
 	})
@@ -201,7 +201,7 @@ func (v *Viewer) may(ctx context.Context, a authorizationv1.ResourceAttributes) 
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.said[a] = allowed
+	v.allowedReads[a] = allowed
 	return allowed, nil
 }
 
@@ -219,12 +219,12 @@ func (v *Viewer) seesNodes(ctx context.Context) (bool, error) {
 
 // sight is what a viewer can see at one moment.
 type sight struct {
-	facts *Model
+	model *Model
 	// sees reports whether objects of a pool's namespace are visible; "" means no pool.
 	sees func(namespace string) bool
 }
 
-// see filters facts by the viewer's permissions. A nil viewer reads with their own
+// see filters the model by the viewer's permissions. A nil viewer reads with their own
 // permissions and sees everything.
 func (v *Viewer) see(ctx context.Context, f *Model) (sight, error) {
 	if v == nil {

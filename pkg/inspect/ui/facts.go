@@ -28,11 +28,11 @@ type Model struct {
 	// configurations are by input digest, which also identifies the pool.
 	configurations map[string]*configuration
 	commits        map[string]*commit
-	unread         []string
+	readErrors     []string
 	objects        Objects // the source objects, for viewers who see a part
 }
 
-// only returns the facts that a viewer of some namespaces sees.
+// only returns the part of the model that a viewer of some namespaces sees.
 func (f *Model) only(sees func(namespace string) bool) *Model {
 	return NewModel(f.At, f.objects.only(sees))
 }
@@ -98,10 +98,10 @@ type commit struct {
 	configurations []*configuration // with these origins
 }
 
-// NewModel combines objects to facts.
+// NewModel combines objects to a model.
 func NewModel(at time.Time, o Objects) *Model {
 	f := &Model{
-		At: at, sources: slices.Clone(o.Sources), unread: o.Unread, pools: map[string]*pool{},
+		At: at, sources: slices.Clone(o.Sources), readErrors: o.ReadErrors, pools: map[string]*pool{},
 		origins: map[originKey]*origin{}, configurations: map[string]*configuration{}, commits: map[string]*commit{},
 	}
 	slices.SortFunc(f.sources, func(a, b api.ProfileSource) int { return cmp.Compare(a.Name, b.Name) })

@@ -201,7 +201,7 @@ func TestStates(t *testing.T) {
 
 func TestNotices(t *testing.T) {
 	o := world()
-	o.Unread = []string{"ControllerRevisions cannot be listed with these permissions."}
+	o.ReadErrors = []string{"ControllerRevisions cannot be listed with these permissions."}
 	o.Sources[0].Status.Conditions = []metav1.Condition{
 		{Type: meta.ReadyCondition, Status: metav1.ConditionFalse, Reason: api.ReasonVerificationFailed, Message: "commit is not signed"},
 		{Type: api.SourceVerifiedCondition, Status: metav1.ConditionFalse, Reason: api.ReasonUnsigned, Message: "commit is not signed"},

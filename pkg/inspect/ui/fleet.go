@@ -276,7 +276,7 @@ const maxNotices = 10
 // disputed nodes.
 func noticesOf(f *Model) []Notice {
 	out := []Notice{}
-	for _, what := range f.unread {
+	for _, what := range f.readErrors {
 		out = append(out, Notice{State: "Unreadable", What: "This page lacks something", Message: what})
 	}
 	for i := range f.sources {

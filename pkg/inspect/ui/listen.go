@@ -18,12 +18,12 @@ import (
 
 // Timeouts and bounds of the server.
 const (
-	headerTime  = 5 * time.Second
-	requestTime = 10 * time.Second
-	answerTime  = 2 * time.Minute // includes a verification
-	idleTime    = time.Minute
-	stopTime    = 5 * time.Second
-	maxHeader   = maxToken + 8<<10 // bytes: a token, as base64 in Basic, and the rest
+	headerTime      = 5 * time.Second
+	requestTime     = 10 * time.Second
+	responseTimeout = 2 * time.Minute // includes a verification
+	idleTime        = time.Minute
+	stopTime        = 5 * time.Second
+	maxHeader       = maxToken + 8<<10 // bytes: a token, as base64 in Basic, and the rest
 )
 
 // Listener serves the pages on an address.
@@ -64,7 +64,7 @@ func (l *Listener) Start(ctx context.Context) error {
 		listener = tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: watcher.GetCertificate})
 	}
 	server := &http.Server{
-		Handler: l.Server, ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: answerTime, IdleTimeout: idleTime,
+		Handler: l.Server, ReadHeaderTimeout: headerTime, ReadTimeout: requestTime, WriteTimeout: responseTimeout, IdleTimeout: idleTime,
 		MaxHeaderBytes: maxHeader, ErrorLog: log.New(quiet{ctx}, "", 0),
 	}
 	stop := context.AfterFunc(ctx, func() {

@@ -13,7 +13,7 @@ import (
 type Node struct {
 	About
 	Name         string        `json:"name"`                   // of the Node
-	Answer       string        `json:"answer"`                 // the chain in one sentence
+	Summary      string        `json:"answer"`                 // the chain in one sentence
 	Trail        *trace.Result `json:"trail"`                  // as of `osm-gitops trace node/NAME -o json`
 	Verification *Verification `json:"verification,omitempty"` // for ten minutes
 	CanVerify    bool          `json:"canVerify"`              // parameter verify starts it
@@ -30,12 +30,12 @@ type Verification struct {
 // ViewNode builds the page of a node.
 func ViewNode(at time.Time, name string, t *trace.Result) Node {
 	v := Node{About: About{"Node", at}, Name: clean(name), Trail: t, Command: "osm-gitops verify node/" + clean(name)}
-	v.Answer = answer(v.Name, t)
+	v.Summary = summarizeOrigin(v.Name, t)
 	return v
 }
 
-// answer states the origin of a node in one sentence.
-func answer(name string, t *trace.Result) string {
+// summarizeOrigin states the origin of a node in one sentence.
+func summarizeOrigin(name string, t *trace.Result) string {
 	if t.Version == "" {
 		return "The configuration from which " + name + " was provisioned is unknown."
 	}

@@ -37,8 +37,8 @@ type Objects struct {
 	Records  []metav1.ObjectMeta         // of archived records
 	Pools    []metav1.ObjectMeta         // of MachineDeployments with a profile
 	Nodes    []ProvenanceSummary
-	// Unread names what could not be read and why, if the rest could be read.
-	Unread []string
+	// ReadErrors names what could not be read and why, if the rest could be read.
+	ReadErrors []string
 }
 
 // ProvenanceSummary has the fields of a NodeProvenance that the pages need. A fleet has
@@ -57,7 +57,7 @@ type ProvenanceSummary struct {
 }
 
 // Read reads all objects. Kinds that the user cannot read, or that the cluster does not
-// have, are reported in Unread; any other failure is an error.
+// have, are reported in ReadErrors; any other failure is an error.
 func (r *Reader) Read(ctx context.Context) (Objects, error) {
 	var o Objects
 	for _, read := range []struct {
@@ -70,9 +70,9 @@ func (r *Reader) Read(ctx context.Context) (Objects, error) {
 		err := read.list(ctx, &o)
 		switch {
 		case apierrors.IsForbidden(err):
-			o.Unread = append(o.Unread, read.what+" cannot be listed with these permissions.")
+			o.ReadErrors = append(o.ReadErrors, read.what+" cannot be listed with these permissions.")
 		case apimeta.IsNoMatchError(err):
-			o.Unread = append(o.Unread, read.what+" are a kind that the cluster does not have.")
+			o.ReadErrors = append(o.ReadErrors, read.what+" are a kind that the cluster does not have.")
 		case err != nil:
 			return Objects{}, fmt.Errorf("listing %s: %w", read.what, err)
 		}

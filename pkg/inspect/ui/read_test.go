@@ -46,8 +46,8 @@ func TestRead(t *testing.T) {
 				got = append(got, n.Node)
 			}
 		}
-		if err != nil || len(o.Unread) != 0 || !slices.Equal(got, want) {
-			t.Errorf("in pages of %d: %q, not read %q, %v", size, got, o.Unread, err)
+		if err != nil || len(o.ReadErrors) != 0 || !slices.Equal(got, want) {
+			t.Errorf("in pages of %d: %q, not read %q, %v", size, got, o.ReadErrors, err)
 		}
 	}
 
@@ -71,7 +71,7 @@ func TestRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	o, err := (&Reader{Management: person, Worker: person, Namespace: ns, PageSize: 2}).Read(t.Context())
-	if err != nil || len(o.Nodes) < len(want) || len(o.Unread) != 5 || !strings.HasPrefix(o.Unread[0], "ProfileSources cannot be listed") {
-		t.Errorf("with fewer rights %d nodes are read, not read are %q (err %v)", len(o.Nodes), o.Unread, err)
+	if err != nil || len(o.Nodes) < len(want) || len(o.ReadErrors) != 5 || !strings.HasPrefix(o.ReadErrors[0], "ProfileSources cannot be listed") {
+		t.Errorf("with fewer rights %d nodes are read, not read are %q (err %v)", len(o.Nodes), o.ReadErrors, err)
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 // Server serves the pages. Set its exported fields once, before it serves.
 type Server struct {
-	// Snapshots provides the facts for most pages.
+	// Snapshots provides the model of most pages.
 	Snapshots *Snapshots
 	// Trails reads the details for the pages of one node and one commit.
 	Trails Tracer
@@ -30,9 +30,9 @@ type Server struct {
 	// Hosts are the kinds of repository hosts, for links to commits.
 	Hosts githost.Hosts
 	Clock clock.PassiveClock
-	// Guard admits users. Nil admits everyone who can reach the address, which must then be on
+	// Authorizer admits users. Nil admits everyone who can reach the address, which must then be on
 	// loopback.
-	Guard *Authorizer
+	Authorizer *Authorizer
 	// Version of the program, for the footer.
 	Version string
 
@@ -86,14 +86,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // admitted decides whether a request is allowed, and for which viewer; otherwise it writes
 // the response. On loopback the viewer is nil and everything is shown.
 func (s *Server) admitted(w http.ResponseWriter, r *http.Request) (*Viewer, bool) {
-	if s.Guard == nil {
+	if s.Authorizer == nil {
 		if local(r.Host) {
 			return nil, true
 		}
 		s.fail(w, r, http.StatusMisdirectedRequest, "Use a name of this machine itself, such as localhost, for this address.")
 		return nil, false
 	}
-	status, viewer, err := s.Guard.Admit(r.Context(), r)
+	status, viewer, err := s.Authorizer.Admit(r.Context(), r)
 	switch {
 	case err != nil:
 		ctrllog.FromContext(r.Context()).Error(err, "authenticating the viewer")
@@ -135,7 +135,7 @@ func (s *Server) view(r *http.Request, viewer *Viewer) (shown, error) {
 	if err != nil {
 		return shown{}, err
 	}
-	f := seen.facts
+	f := seen.model
 	path, query := r.URL.Path, r.URL.Query()
 	page, err := strconv.Atoi(query.Get("page"))
 	if err != nil {
@@ -223,7 +223,7 @@ func (s *Server) node(ctx context.Context, seen sight, name string, verify bool)
 	if err != nil {
 		return shown{}, err
 	}
-	v := ViewNode(seen.facts.At, name, trail)
+	v := ViewNode(seen.model.At, name, trail)
 	v.CanVerify = s.Verifier != nil
 	if s.Verifier != nil {
 		v.Verification = s.verification(ctx, name, trail, verify)
@@ -242,7 +242,7 @@ func (s *Server) record(ctx context.Context, seen sight, name, record string) (s
 	if err != nil {
 		return shown{}, err
 	}
-	v := ViewNode(seen.facts.At, name, trail)
+	v := ViewNode(seen.model.At, name, trail)
 	return shown{"Node " + v.Name, "node", v}, nil
 }
 

@@ -130,7 +130,7 @@ func TestHostilePages(t *testing.T) {
 	}
 }
 
-// An unreachable cluster is reported; earlier facts are shown for a while.
+// An unreachable cluster is reported; an earlier model is shown for a while.
 func TestSnapshots(t *testing.T) {
 	clock := clocktesting.NewFakeClock(noon)
 	var reads atomic.Int64
@@ -177,7 +177,7 @@ func TestSnapshots(t *testing.T) {
 	}
 }
 
-// A request waits for new facts, and gets the previous ones if that takes too long. The
+// A request waits for a new model, and gets the previous one if that takes too long. The
 // page then shows their age.
 func TestSnapshotsWaitForNewFacts(t *testing.T) {
 	clock := clocktesting.NewFakeClock(noon)
@@ -247,7 +247,7 @@ func TestSlowPeers(t *testing.T) {
 		}
 	})
 	address := (<-at).String()
-	slow.Hold(t, 600, address, nil, "/")
+	slow.OpenSlowConnections(t, 600, address, nil, "/")
 	res, err := slow.Client(nil).Get("http://" + address + "/")
 	if err != nil {
 		t.Fatal(err)

@@ -12,10 +12,10 @@ import (
 type Snapshots struct {
 	// Read reads the objects.
 	Read func(ctx context.Context) (Objects, error)
-	// Clock determines the age of facts.
+	// Clock determines the age of a model.
 	Clock clock.Clock
-	// Facts younger than Fresh are returned immediately. A request with older ones waits for
-	// new facts, but no longer than Wait if there are facts younger than Stale.
+	// A model younger than Fresh is returned immediately. A request with an older one waits for
+	// a new model, but no longer than Wait if there is one younger than Stale.
 	Fresh, Wait, Stale time.Duration
 
 	mu      sync.Mutex
@@ -26,14 +26,14 @@ type Snapshots struct {
 // reading is one read of the cluster, for which several requests can wait.
 type reading struct {
 	done  chan struct{}
-	facts *Model
+	model *Model
 	err   error
 }
 
 // readTime bounds a read of the cluster.
 const readTime = time.Minute
 
-// Get returns facts. It returns an error if there are none that are recent enough.
+// Get returns a model. It returns an error if there is none that is recent enough.
 func (s *Snapshots) Get(ctx context.Context) (*Model, error) {
 	s.mu.Lock()
 	have, now := s.have, s.Clock.Now()
@@ -61,7 +61,7 @@ func (s *Snapshots) Get(ctx context.Context) (*Model, error) {
 		if r.err != nil && showOld {
 			return have, nil
 		}
-		return r.facts, r.err
+		return r.model, r.err
 	case <-patience:
 		return have, nil
 	case <-ctx.Done():
@@ -74,14 +74,14 @@ func (s *Snapshots) read(ctx context.Context, r *reading, now time.Time) {
 	defer cancel()
 	objects, err := s.Read(ctx)
 	if err == nil {
-		r.facts = NewModel(now, objects)
-		r.facts.objects = objects
+		r.model = NewModel(now, objects)
+		r.model.objects = objects
 	}
 	r.err = err
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {
-		s.have = r.facts
+		s.have = r.model
 	}
 	s.reading = nil
 	close(r.done)

@@ -37,7 +37,7 @@ func namespaceOf(pool string) string {
 // concern these profiles. Messages and counts of a source can concern other pools and are
 // omitted.
 func (o Objects) only(sees func(namespace string) bool) Objects {
-	out := Objects{Unread: o.Unread}
+	out := Objects{ReadErrors: o.ReadErrors}
 	profiles := map[string]bool{}
 	for _, md := range o.Pools {
 		if sees(md.Namespace) {

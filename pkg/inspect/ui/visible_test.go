@@ -90,7 +90,7 @@ func TestViewersSeeTheirNamespaces(t *testing.T) {
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: ns, Name: "tenant"}},
 	}))
 	s := served(twoTeams(ns))
-	s.Guard = &Authorizer{Client: cl, Clock: s.Clock}
+	s.Authorizer = &Authorizer{Client: cl, Clock: s.Clock}
 	s.Trails = &trails{pools: map[string]string{"node-ours": ns + "/web", "node-canary": "canary-team/canary-web"}}
 	get := func(user, target, accept string) (int, string) {
 		t.Helper()

@@ -81,7 +81,7 @@ func TestAdversary(t *testing.T) {
 			s.recordBetween("kube-system/workers", "")
 		}, "torn", "NodeProvenance differs", "spec.possible"},
 		"a node that is gone, of what its pool has now": {func(s *scene) {
-			s.e.Leave(s.provenance("one"), clusterfixture.At(50))
+			s.e.RemoveNode(s.provenance("one"), clusterfixture.At(50))
 			c, now := s.provenance("one").Spec.Configuration, s.provenance("two").Spec.Configuration
 			*c = *now
 			np := s.provenance("one")
@@ -199,7 +199,7 @@ func TestHostileNames(t *testing.T) {
 	s := newScene(t)
 	s.v.Repository, s.v.FollowedOnly = nil, true
 	np := s.provenance("one")
-	s.e.Leave(np, clusterfixture.At(50))
+	s.e.RemoveNode(np, clusterfixture.At(50))
 	np.Spec.Node.Name = evil
 	np.Labels[api.LabelNode] = api.NodeLabel(evil)
 	np.Spec.Pool.Name, np.Spec.Configuration.InputDigest = evil, evil

@@ -69,7 +69,7 @@ type boot struct {
 	engine       *render.Engine
 	in           render.Input
 	placeholders *render.Output // placeholders for all credentials
-	known        []string       // credentials, which are never shown
+	secrets      []string       // credentials, which are never shown
 	kubeconfig   *corev1.Secret // nil if it is missing
 	others       bool           // the credentials belong to another generation
 	info         *clusterInfo
@@ -85,7 +85,7 @@ func (v *Verifier) boot(ctx context.Context, s *target, r *rendering) (b *boot, 
 	}
 	if check := b.checkKubeconfig(s); check.Result == Agrees {
 		b.in.Cluster.BootstrapKubeconfig = withToken(string(b.kubeconfig.Data[api.KubeconfigKey]), r.in.Cluster.BootstrapToken)
-	} else if b.in.Cluster.BootstrapKubeconfig, err = b.ownKubeconfig(); err != nil {
+	} else if b.in.Cluster.BootstrapKubeconfig, err = b.buildKubeconfig(); err != nil {
 		return nil, "", err
 	}
 	_, hidden := r.in.Split()
@@ -102,7 +102,7 @@ func (v *Verifier) boot(ctx context.Context, s *target, r *rendering) (b *boot, 
 		return nil, fmt.Sprintf("the Secret %s/%s lacks the credentials of this configuration, which are necessary to render its documents", api.NamespaceCloudInitSettings, name), nil
 	}
 	b.in = b.in.WithCredentials(credentials)
-	b.known = textsOf(credentials)
+	b.secrets = credentialStrings(credentials)
 	b.others = b.in.InputDigest() != s.digest
 	return b, "", nil
 }
@@ -116,8 +116,8 @@ func credentialsIn(kept *corev1.Secret, digest string) (credentials render.Crede
 	return credentials, err == nil
 }
 
-// textsOf returns all strings in credentials, and each line of multi-line ones.
-func textsOf(credentials render.Credentials) []string {
+// credentialStrings returns all strings in credentials, and each line of multi-line ones.
+func credentialStrings(credentials render.Credentials) []string {
 	t, err := tree(credentials)
 	if err != nil {
 		return nil
@@ -173,7 +173,7 @@ func (v *Verifier) checkDocument(ctx context.Context, s *target, b *boot, stage 
 	document := secret.Data[api.UserDataKey]
 	if secret.Immutable != nil && *secret.Immutable && a[api.AnnotationCredentialsExpireAt] == "" {
 		check.Note = "operating-system-manager created it; it is equivalent to the result of rendering again"
-		d, err := b.meaning(document, stage)
+		d, err := b.compareOSMDocument(document, stage)
 		return check.with(d), err
 	}
 	d, err := b.compare(document, stage)
@@ -238,7 +238,7 @@ func (b *boot) withTokens(t tokens) render.Input {
 	return in
 }
 
-// alike counts the leaves that two documents have in common.
+// alike counts the entries that two documents have in common.
 func alike(a, b []entry) int {
 	has := map[entry]bool{}
 	for _, l := range b {
@@ -274,7 +274,7 @@ func (b *boot) difference(want, have, placeholders []entry) *Difference {
 		case !ok:
 			return differ(w.where, 0, "present", "")
 		case h != w.text && safe[w.where] == w.text && !b.hasToken(w.text):
-			return compareText(w.where, w.text, masked(h, b.known...))
+			return compareText(w.where, w.text, masked(h, b.secrets...))
 		case h != w.text:
 			return &Difference{Field: redact.Clean(w.where), Line: firstLine(strings.Split(w.text, "\n"), strings.Split(h, "\n")) + 1, Expected: "the result of rendering, with credentials", Found: hidden}
 		}
@@ -292,8 +292,8 @@ func (b *boot) hasToken(text string) bool {
 	return strings.Contains(text, b.in.Cluster.APIServerToken) || strings.Contains(text, b.in.Cluster.BootstrapToken)
 }
 
-// meaning compares a document that operating-system-manager created.
-func (b *boot) meaning(document []byte, stage string) (*Difference, error) {
+// compareOSMDocument compares a document that operating-system-manager created.
+func (b *boot) compareOSMDocument(document []byte, stage string) (*Difference, error) {
 	out, err := b.engine.Render(b.in)
 	if err != nil {
 		return nil, err

@@ -37,7 +37,7 @@ func again(t *testing.T, engine *render.Engine, in render.Input) (*boot, *render
 	}
 	_, credentials := in.Split()
 	kubeconfig := cmp.Or(in.Cluster.BootstrapKubeconfig, render.BootstrapKubeconfig(in.Cluster.Server, in.Settings.KubernetesCACert, in.Cluster.BootstrapToken))
-	b := &boot{engine: engine, in: r.in.WithCredentials(credentials), placeholders: r.out, known: textsOf(credentials)}
+	b := &boot{engine: engine, in: r.in.WithCredentials(credentials), placeholders: r.out, secrets: credentialStrings(credentials)}
 	b.in.Cluster.BootstrapKubeconfig = withToken(kubeconfig, r.in.Cluster.BootstrapToken)
 	return b, out
 }
@@ -79,7 +79,7 @@ func TestDocuments(t *testing.T) {
 			if want := differ(fmt.Sprintf("file %q", path), 2, "two", "evil"); err != nil || d == nil || *d != *want {
 				t.Fatalf("an edited file: %+v (%v)", d, err)
 			}
-			for _, secret := range append(b.known, in.Cluster.APIServerToken, in.Cluster.BootstrapToken) {
+			for _, secret := range append(b.secrets, in.Cluster.APIServerToken, in.Cluster.BootstrapToken) {
 				if len(secret) > 3 && strings.Contains(d.Expected+d.Found, secret) {
 					t.Errorf("a credential is told: %+v", d)
 				}

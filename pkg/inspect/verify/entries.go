@@ -37,21 +37,21 @@ func entriesOf(document []byte) []entry {
 	}
 	f := flattening{seen: map[string]int{}}
 	f.walk("", v)
-	return f.leaves
+	return f.entries
 }
 
 type flattening struct {
-	leaves []entry
-	seen   map[string]int
+	entries []entry
+	seen    map[string]int
 }
 
-// add makes the places of leaves unique, such as those of two files with one path.
+// add makes the places of entries unique, such as those of two files with one path.
 func (f *flattening) add(where, text string) {
 	f.seen[where]++
 	if n := f.seen[where]; n > 1 {
 		where = fmt.Sprintf("%s (number %d)", where, n)
 	}
-	f.leaves = append(f.leaves, entry{where, text})
+	f.entries = append(f.entries, entry{where, text})
 }
 
 func (f *flattening) walk(at string, v any) {

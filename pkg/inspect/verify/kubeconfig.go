@@ -44,9 +44,9 @@ func (v *Verifier) clusterInfo(ctx context.Context) (*clusterInfo, error) {
 	return nil, nil
 }
 
-// ownKubeconfig builds a kubelet's kubeconfig like the controller, for a pool whose Secret
+// buildKubeconfig builds a kubelet's kubeconfig like the controller, for a pool whose Secret
 // is not trusted.
-func (b *boot) ownKubeconfig() (string, error) {
+func (b *boot) buildKubeconfig() (string, error) {
 	cluster := &clientcmdapi.Cluster{CertificateAuthorityData: []byte(b.in.Settings.KubernetesCACert)}
 	if b.info != nil {
 		cluster = b.info.cluster.DeepCopy()

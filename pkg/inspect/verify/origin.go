@@ -106,7 +106,7 @@ func (v *Verifier) builtin(ctx context.Context, what claim) (*origin, error) {
 func (o *origin) ask(ctx context.Context, what claim, check Check) (Check, error) {
 	r := o.repository
 	line, err := r.at(ctx, "")
-	if err != nil && (!errors.Is(err, source.ErrNotFound) || !r.there(ctx)) {
+	if err != nil && (!errors.Is(err, source.ErrNotFound) || !r.exists(ctx)) {
 		return check.unproven("cannot be read: %s", redact.Clean(err.Error())), ctx.Err()
 	}
 	commit, hasHistory := what.commit, true
@@ -116,7 +116,7 @@ func (o *origin) ask(ctx context.Context, what claim, check Check) (Check, error
 	}
 	if line != nil {
 		o.line = line
-		if !r.given && redact.Clean(line.Repository) != what.repository {
+		if !r.fromFlag && redact.Clean(line.Repository) != what.repository {
 			return check.with(differ("address", 0, what.repository, line.Repository)), nil
 		}
 		if len(line.Line) == 0 && len(line.Files) > 0 {

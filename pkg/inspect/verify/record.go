@@ -45,7 +45,7 @@ func (s *target) checkRecord(what claim, from *origin) Check {
 	if s.node != nil {
 		return check.with(nil) // regardless of the pool's current request
 	}
-	return check.with(s.askedFor())
+	return check.with(s.compareRequest())
 }
 
 // undigestedFields returns the fields that no digest of a record covers: its pool, and the name of
@@ -94,9 +94,9 @@ func (s *target) editedRecord(what claim, from *origin) *Difference {
 	return differ("digests.input, over all of the record", 0, rec.InputDigest(), rec.Digests.Input)
 }
 
-// askedFor compares the pool's facts in the record with the MachineDeployment. They can
+// compareRequest compares the pool's facts in the record with the MachineDeployment. They can
 // differ if the request was rejected or the pool is frozen.
-func (s *target) askedFor() *Difference {
+func (s *target) compareRequest() *Difference {
 	if s.md == nil || s.md.Annotations[api.AnnotationSuspend] == "true" ||
 		s.gen.osc.Annotations[api.AnnotationRefused] != "" {
 		return nil

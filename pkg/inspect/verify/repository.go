@@ -29,19 +29,19 @@ type Repository struct {
 
 // repository is an open repository.
 type repository struct {
-	place   Repository
-	git     Fetcher
-	indexer *profile.Indexer
-	given   bool
+	location Repository
+	git      Fetcher
+	indexer  *profile.Indexer
+	fromFlag bool
 }
 
 // at reads a revision; "" is the followed one.
 func (r *repository) at(ctx context.Context, revision string) (*source.Snapshot, error) {
-	if local := r.place.Local; local.Dir != "" {
+	if local := r.location.Local; local.Dir != "" {
 		local.Revision = cmp.Or(revision, local.Revision)
 		return local.Read(ctx)
 	}
-	remote := r.place.Remote
+	remote := r.location.Remote
 	if revision != "" {
 		remote.Branch, remote.Tag, remote.SemVer, remote.Name, remote.Commit = "", "", "", "", ""
 		remote.Revision = revision
@@ -57,9 +57,9 @@ func (r *repository) in(folder string) *repository {
 	}
 	out := *r
 	out.indexer = &profile.Indexer{Check: r.indexer.Check, Builtin: r.indexer.Builtin}
-	at, ignore := &out.place.Remote.Path, &out.place.Remote.Ignore
-	if out.place.Local.Dir != "" {
-		at, ignore = &out.place.Local.Path, &out.place.Local.Ignore
+	at, ignore := &out.location.Remote.Path, &out.location.Remote.Ignore
+	if out.location.Local.Dir != "" {
+		at, ignore = &out.location.Local.Path, &out.location.Local.Ignore
 	}
 	if *at == folder {
 		return nil
@@ -68,18 +68,18 @@ func (r *repository) in(folder string) *repository {
 	return &out
 }
 
-// there reports whether the repository exists, even if the followed revision does not.
-func (r *repository) there(ctx context.Context) bool {
+// exists reports whether the repository exists, even if the followed revision does not.
+func (r *repository) exists(ctx context.Context) bool {
 	_, err := r.at(ctx, "HEAD")
 	return err == nil
 }
 
 // follows describes the revision that at("") reads.
 func (r *repository) follows() string {
-	if r.place.Local.Dir != "" {
-		return cmp.Or(r.place.Local.Revision, "HEAD")
+	if r.location.Local.Dir != "" {
+		return cmp.Or(r.location.Local.Revision, "HEAD")
 	}
-	m := r.place.Remote
+	m := r.location.Remote
 	if m.SemVer != "" {
 		return "tags " + m.SemVer
 	}
@@ -99,12 +99,12 @@ func (v *Verifier) open(ctx context.Context, s *target, what claim) (r *reposito
 	case invalid != nil && v.Repository == nil:
 		return nil, fmt.Sprintf("the profile comes from Flux or Argo CD, whose revision %s has no history: name the Git repository with --repo", redact.Clean(what.commit))
 	}
-	r = &repository{git: v.Git, indexer: &profile.Indexer{Check: v.Check, Builtin: v.Builtin}, given: v.Repository != nil}
+	r = &repository{git: v.Git, indexer: &profile.Indexer{Check: v.Check, Builtin: v.Builtin}, fromFlag: v.Repository != nil}
 	if v.Repository != nil {
-		r.place = completed(*v.Repository, s.from, what)
+		r.location = completed(*v.Repository, s.from, what)
 		return r, ""
 	}
-	r.place, why = v.recorded(ctx, s.from, what)
+	r.location, why = v.recorded(ctx, s.from, what)
 	return r, why
 }
 

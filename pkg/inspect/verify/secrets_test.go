@@ -233,11 +233,11 @@ func TestTakenOver(t *testing.T) {
 		b, _ := again(t, engine, in)
 		b.in.Cluster = in.Cluster
 		for stage, document := range map[string][]byte{"bootstrap": c.WantBootstrap, "provisioning": c.WantProvisioning} {
-			if d, err := b.meaning(document, stage); d != nil || err != nil {
+			if d, err := b.compareOSMDocument(document, stage); d != nil || err != nil {
 				t.Errorf("%s, %s: %+v (%v)", c.Name, stage, d, err)
 			}
 		}
-		if d, err := b.meaning(c.WantProvisioning, "bootstrap"); d == nil || err != nil {
+		if d, err := b.compareOSMDocument(c.WantProvisioning, "bootstrap"); d == nil || err != nil {
 			t.Errorf("%s: another document is taken for the same (%v)", c.Name, err)
 		}
 	}

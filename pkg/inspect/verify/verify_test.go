@@ -30,7 +30,7 @@ import (
 // push, and "two" of the second, which is the current one of pool "workers".
 type scene struct {
 	t    *testing.T
-	e    *clusterfixture.Estate
+	e    *clusterfixture.Fixture
 	repo *clusterfixture.Repo
 	v    *Verifier
 }
@@ -147,7 +147,7 @@ func TestVerify(t *testing.T) {
 		"nothing, and a node of what the pool has": {func(*scene) {}, "two", "agrees", "", ""},
 		"nothing, and a node of what the pool had": {func(*scene) {}, "one", "agrees", "", ""},
 		"nothing, and the pool":                    {func(*scene) {}, "", "agrees", "", ""},
-		"a node that is gone":                      {func(s *scene) { s.e.Leave(s.provenance("one"), clusterfixture.At(50)) }, "one", "agrees", "", ""},
+		"a node that is gone":                      {func(s *scene) { s.e.RemoveNode(s.provenance("one"), clusterfixture.At(50)) }, "one", "agrees", "", ""},
 		"a label by which a provenance is found":   {func(s *scene) { delete(s.provenance("one").Labels, api.LabelNode) }, "one", "agrees", "", ""},
 		"files that were moved, with the path of the source": {func(s *scene) {
 			s.repo.Git("mv", "profiles", "moved")
@@ -395,8 +395,8 @@ func TestRepositoryInAnotherFolder(t *testing.T) {
 			"profiles": {".": true, "profiles": false, "other": true},
 		} {
 			for folder, another := range folders {
-				r := &repository{place: place, indexer: &profile.Indexer{}}
-				r.place.Remote.Path, r.place.Local.Path = from, from
+				r := &repository{location: place, indexer: &profile.Indexer{}}
+				r.location.Remote.Path, r.location.Local.Path = from, from
 				got := r.in(folder)
 				if (got != nil) != another {
 					t.Errorf("from %q to %q: another repository: %t", from, folder, got != nil)
@@ -404,9 +404,9 @@ func TestRepositoryInAnotherFolder(t *testing.T) {
 				if got == nil {
 					continue
 				}
-				path := got.place.Remote.Path
-				if got.place.Local.Dir != "" {
-					path = got.place.Local.Path
+				path := got.location.Remote.Path
+				if got.location.Local.Dir != "" {
+					path = got.location.Local.Path
 				}
 				if want := strings.TrimPrefix(folder, "."); path != want {
 					t.Errorf("from %q to %q: reads %q", from, folder, path)

@@ -175,7 +175,7 @@ func TestSandboxPlace(t *testing.T) {
 	} {
 		n := &downloads.Node{Stages: []downloads.Stage{{Name: "bootstrap", Files: c.bootstrap}, {Name: "provisioning", Files: c.provisioning}}}
 		items := downloads.Find(n).Items
-		if len(items) != 1 || len(items[0].Places) != 1 || items[0].Places[0].Stage != c.want {
+		if len(items) != 1 || len(items[0].Positions) != 1 || items[0].Positions[0].Stage != c.want {
 			t.Errorf("%s: got %+v, want a place in stage %s", name, items, c.want)
 		}
 	}
@@ -188,7 +188,7 @@ func TestPlaces(t *testing.T) {
 		{Path: "/opt/x", Content: "#!/bin/bash\nget() {\n  curl \"$1\"\n}\n\nif true; then\n  get https://a.example/x\nfi\n"},
 	}}}}
 	items := downloads.Find(n).Items
-	if len(items) != 1 || len(items[0].Places) != 1 || items[0].Places[0] != (downloads.Place{Stage: "bootstrap", File: "/opt/x", FileLine: 7}) {
+	if len(items) != 1 || len(items[0].Positions) != 1 || items[0].Positions[0] != (downloads.Position{Stage: "bootstrap", File: "/opt/x", FileLine: 7}) {
 		t.Errorf("got %+v", items)
 	}
 }
@@ -215,7 +215,7 @@ func FuzzFind(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script string) {
 		n := &downloads.Node{Stages: []downloads.Stage{{Name: "bootstrap", Files: []render.NodeFile{{Path: "/x", Content: "#!/bin/bash\n" + script}}}}}
 		for _, item := range downloads.Find(n).Items {
-			if item.Name == "" || len(item.Places) == 0 || strings.ContainsAny(item.Name, "\uE000\uE001\uE002") && !strings.ContainsAny(script, "\uE000\uE001\uE002") {
+			if item.Name == "" || len(item.Positions) == 0 || strings.ContainsAny(item.Name, "\uE000\uE001\uE002") && !strings.ContainsAny(script, "\uE000\uE001\uE002") {
 				t.Errorf("%+v", item)
 			}
 		}

@@ -56,16 +56,16 @@ type Item struct {
 	Architectures []string `json:"architectures,omitempty"`
 	// Reason explains why it is unresolved, and what to do.
 	Reason string `json:"reason,omitempty"`
-	// Places are the positions that request it.
-	Places []Place `json:"places"`
+	// Positions are the positions that request it.
+	Positions []Position `json:"places"`
 	// Pools that download it, "namespace/name".
 	Pools []string `json:"pools,omitempty"`
 
 	anyArchitecture bool
 }
 
-// Place is a position that requests a download.
-type Place struct {
+// Position is a position that requests a download.
+type Position struct {
 	// Profile is the profile's name, Path its file, and Line the line in the file; 0 if it
 	// is unknown.
 	Profile string `json:"profile,omitempty"`
@@ -79,7 +79,7 @@ type Place struct {
 }
 
 // String returns the position in the profile, if it is known, and the one on the node.
-func (p Place) String() string {
+func (p Position) String() string {
 	node := p.File
 	if p.FileLine > 0 {
 		node = fmt.Sprintf("%s:%d", node, p.FileLine)
@@ -121,9 +121,9 @@ func (c collector) add(item Item) *Item {
 	had.Architectures = union(had.Architectures, item.Architectures)
 	had.Repositories = union(had.Repositories, item.Repositories)
 	had.Pools = union(had.Pools, item.Pools)
-	for _, p := range item.Places {
-		if !slices.Contains(had.Places, p) {
-			had.Places = append(had.Places, p)
+	for _, p := range item.Positions {
+		if !slices.Contains(had.Positions, p) {
+			had.Positions = append(had.Positions, p)
 		}
 	}
 	return had
@@ -143,7 +143,7 @@ func (c collector) list() List {
 				break
 			}
 		}
-		slices.SortFunc(item.Places, func(a, b Place) int {
+		slices.SortFunc(item.Positions, func(a, b Position) int {
 			return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Stage, b.Stage), cmp.Compare(a.File, b.File), cmp.Compare(a.FileLine, b.FileLine))
 		})
 		out.Items = append(out.Items, item)

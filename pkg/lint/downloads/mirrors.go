@@ -50,8 +50,8 @@ func (l List) Mirrors(to io.Writer) error {
 			fmt.Fprintln(w, i.Kind, i.Name)
 		case KindUnresolved:
 			where := ""
-			if len(i.Places) > 0 {
-				where = " (" + i.Places[0].String() + ")"
+			if len(i.Positions) > 0 {
+				where = " (" + i.Positions[0].String() + ")"
 			}
 			fmt.Fprintf(w, "# unresolved: %s%s\n", strings.ReplaceAll(i.what(), "\n", " "), where)
 		default:

@@ -55,8 +55,8 @@ func Of(engine *render.Engine, in render.Input) (List, error) {
 	})
 	for i := range list.Items {
 		list.Items[i].Pools = []string{in.Pool.Namespace + "/" + in.Pool.Name}
-		for j := range list.Items[i].Places {
-			list.Items[i].Places[j].Profile = in.Profile.Provenance.Profile
+		for j := range list.Items[i].Positions {
+			list.Items[i].Positions[j].Profile = in.Profile.Provenance.Profile
 		}
 	}
 	return list, nil
@@ -92,10 +92,10 @@ func Find(n *Node) List {
 	k.sandbox()
 	list := k.found.list()
 	for i := range list.Items {
-		for j, p := range list.Items[i].Places {
+		for j, p := range list.Items[i].Positions {
 			for _, s := range n.Stages {
 				if s.Name == p.Stage && s.Source != nil {
-					list.Items[i].Places[j].Path, list.Items[i].Places[j].Line = s.Source(p.File, p.FileLine)
+					list.Items[i].Positions[j].Path, list.Items[i].Positions[j].Line = s.Source(p.File, p.FileLine)
 				}
 			}
 		}

@@ -15,13 +15,13 @@ type positions struct {
 	profile render.Profile
 	// files has the place of each line, fields the place of texts that are not templates:
 	// units and commands. The keys of both are the stage and the path on the node.
-	files  map[[2]string][]render.Place
+	files  map[[2]string][]render.LineOrigin
 	fields map[[2]string]string
 }
 
 // newPositions renders an input again, and records the origin of each line.
 func newPositions(in render.Input) positions {
-	out := positions{profile: in.Profile, files: map[[2]string][]render.Place{}, fields: map[[2]string]string{}}
+	out := positions{profile: in.Profile, files: map[[2]string][]render.LineOrigin{}, fields: map[[2]string]string{}}
 	inspected, err := render.NewInspector(in.Profile).Inspect(in)
 	for stage, config := range map[string]*osm.OSPConfig{"bootstrap": &in.Profile.Spec.BootstrapConfig, "provisioning": &in.Profile.Spec.ProvisioningConfig} {
 		for name, field := range fieldsOf(config) {
@@ -35,7 +35,7 @@ func newPositions(in render.Input) positions {
 			files = inspected.Provisioning.Files
 		}
 		for _, f := range files {
-			out.files[[2]string{stage, f.Path}] = f.Places
+			out.files[[2]string{stage, f.Path}] = f.LineOrigins
 		}
 	}
 	return out

@@ -14,10 +14,10 @@ func (l List) Table(to io.Writer) error {
 	fmt.Fprintln(w, "KIND\tWHAT\tCHECKED AGAINST\tASKED FOR IN")
 	for _, i := range l.Items {
 		where := ""
-		if len(i.Places) > 0 {
-			where = i.Places[0].String()
+		if len(i.Positions) > 0 {
+			where = i.Positions[0].String()
 		}
-		if more := len(i.Places) - 1; more > 0 {
+		if more := len(i.Positions) - 1; more > 0 {
 			where += fmt.Sprintf(" and %d more", more)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", i.Kind, i.what(), i.checked(), where)

@@ -75,7 +75,7 @@ func TestOurProfiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, u := range list.Unresolved() {
-				t.Errorf("unresolved: %s: %s (%v)", u.Name, u.Reason, u.Places)
+				t.Errorf("unresolved: %s: %s (%v)", u.Name, u.Reason, u.Positions)
 			}
 			var b strings.Builder
 			if err := list.Table(&b); err != nil {

@@ -86,7 +86,7 @@ func (k *finder) unresolvedURL(w *shell.State, url, why string) {
 
 // add records an item at the current position.
 func (k *finder) add(w *shell.State, item Item) *Item {
-	item.Places = []Place{k.position()}
+	item.Positions = []Position{k.position()}
 	if arch, ok := shell.Architectures[w.Uname]; ok {
 		item.Architectures = []string{arch}
 	}
@@ -94,8 +94,8 @@ func (k *finder) add(w *shell.State, item Item) *Item {
 }
 
 // position returns the position of the current command.
-func (k *finder) position() Place {
-	return Place{Stage: k.walk.Stage, File: k.walk.Path, FileLine: k.walk.Line}
+func (k *finder) position() Position {
+	return Position{Stage: k.walk.Stage, File: k.walk.Path, FileLine: k.walk.Line}
 }
 
 // Unresolved implements shell.Machine. It records what cannot be followed.
@@ -104,7 +104,7 @@ func (k *finder) Unresolved(what, reason string) {
 	if r := []rune(what); len(r) > longest {
 		what = string(r[:longest]) + "..."
 	}
-	k.found.add(Item{Kind: KindUnresolved, Name: what, Reason: reason, Places: []Place{k.position()}})
+	k.found.add(Item{Kind: KindUnresolved, Name: what, Reason: reason, Positions: []Position{k.position()}})
 }
 
 // urls records the URLs among arguments.

@@ -40,7 +40,7 @@ func run() output.Run {
 			{Name: "version", Severity: lint.SeverityWarning, Summary: "the content changed and the version did not", Help: "Give it a new version."},
 		},
 		Report: &lint.Report{
-			Profiles: 2, Renderings: 240, Texts: 1, Branches: 20, NotReached: []lint.Branch{{Path: "profiles/b.yaml", Line: 3, Condition: "if .X"}},
+			Profiles: 2, Renderings: 240, Contents: 1, Branches: 20, UnexecutedBranches: []lint.Branch{{Path: "profiles/b.yaml", Line: 3, Condition: "if .X"}},
 			Missing: []lint.MissingTool{{Name: "shellcheck", Means: "scripts were only parsed; install it"}},
 			Findings: []lint.Finding{
 				{Rule: "insecure-download", Severity: lint.SeverityError, Path: "profiles/a b.yaml", Line: 12, Column: 3, Profile: "osp-a", Version: "v1.0.0",
@@ -91,9 +91,9 @@ func TestGolden(t *testing.T) {
 // The last line of the text says what was checked, and counts only what was found.
 func TestTextSummary(t *testing.T) {
 	for want, report := range map[string]lint.Report{
-		"1 profile, 0 renderings, 2 distinct texts: nothing found\n": {Profiles: 1, Texts: 2},
+		"1 profile, 0 renderings, 2 distinct texts: nothing found\n": {Profiles: 1, Contents: 2},
 		"1 profile, 1 rendering, 1 distinct text, 1 of 1 branch: 1 warning\n": {
-			Profiles: 1, Renderings: 1, Texts: 1, Branches: 1, Findings: []lint.Finding{{Severity: lint.SeverityWarning}},
+			Profiles: 1, Renderings: 1, Contents: 1, Branches: 1, Findings: []lint.Finding{{Severity: lint.SeverityWarning}},
 		},
 		"0 profiles, 0 renderings, 0 distinct texts: nothing found (1 suppressed)\n": {Suppressed: []lint.Suppressed{{}}},
 	} {

@@ -77,10 +77,10 @@ type (
 		Justification string `json:"justification"`
 	}
 	sarifLocation struct {
-		PhysicalLocation sarifPhysical `json:"physicalLocation"`
-		LogicalLocations []sarifPlace  `json:"logicalLocations,omitempty"`
+		PhysicalLocation sarifPhysical          `json:"physicalLocation"`
+		LogicalLocations []sarifLogicalLocation `json:"logicalLocations,omitempty"`
 	}
-	sarifPlace struct {
+	sarifLogicalLocation struct {
 		FullyQualifiedName string `json:"fullyQualifiedName"`
 	}
 	sarifPhysical struct {
@@ -171,7 +171,7 @@ func sarifResultOf(f lint.Finding, seen map[string]int) sarifResult {
 		location.PhysicalLocation.Region = &sarifRegion{StartLine: f.Line, StartColumn: max(f.Column, 0)}
 	}
 	if name := strings.Join(slices.DeleteFunc([]string{f.Profile, f.Field}, func(s string) bool { return s == "" }), "/"); name != "" {
-		location.LogicalLocations = []sarifPlace{{FullyQualifiedName: plain(oneLine(name))}}
+		location.LogicalLocations = []sarifLogicalLocation{{FullyQualifiedName: plain(oneLine(name))}}
 	}
 	return sarifResult{
 		RuleID: f.Rule, Level: string(f.Severity), Message: sarifText{Text: plain(text)}, Locations: []sarifLocation{location},

@@ -48,9 +48,9 @@ func locationOf(f lint.Finding) string {
 
 // summary returns the number of checked profiles and renderings, and of findings.
 func summary(r *lint.Report) string {
-	looked := fmt.Sprintf("%s, %s, %s", count(r.Profiles, "profile"), count(r.Renderings, "rendering"), count(r.Texts, "distinct text"))
+	looked := fmt.Sprintf("%s, %s, %s", count(r.Profiles, "profile"), count(r.Renderings, "rendering"), count(r.Contents, "distinct text"))
 	if r.Branches > 0 {
-		looked += fmt.Sprintf(", %d of %s", r.Branches-len(r.NotReached), count(r.Branches, "branch"))
+		looked += fmt.Sprintf(", %d of %s", r.Branches-len(r.UnexecutedBranches), count(r.Branches, "branch"))
 	}
 	n := counted(r)
 	var parts []string

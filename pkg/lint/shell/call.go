@@ -99,8 +99,8 @@ func (k *Walker) function(w *State, body *syntax.Stmt, args []string) []*State {
 			w.restore(name, outside)
 		}
 		w.local, w.args, w.named = local, before, named
-		if w.leave == leavingFunction || w.leave == leavingLoop {
-			w.leave = staying
+		if w.exit == leavingFunction || w.exit == leavingLoop {
+			w.exit = staying
 		}
 	}
 	return merged(out)
@@ -121,7 +121,7 @@ func (k *Walker) Command(w *State, text string) []*State {
 	defer func() { k.calls-- }()
 	out := k.exec(parsed.Stmts, []*State{w})
 	for _, w := range out {
-		w.leave = staying
+		w.exit = staying
 	}
 	return out
 }
@@ -196,9 +196,9 @@ func (k *Walker) builtin(w *State, args []string) ([]*State, bool) {
 	case "false":
 		w.status = failed
 	case "exit":
-		w.leave = leavingScript
+		w.exit = leavingScript
 	case "return":
-		w.leave = leavingFunction
+		w.exit = leavingFunction
 		if len(args) > 1 {
 			w.status = failed
 			if args[1] == "0" {
@@ -206,7 +206,7 @@ func (k *Walker) builtin(w *State, args []string) ([]*State, bool) {
 			}
 		}
 	case "break", "continue":
-		w.leave = leavingLoop
+		w.exit = leavingLoop
 	case "shift":
 		n := 1
 		if len(args) > 1 {

@@ -22,12 +22,12 @@ type Commands struct {
 
 // Call is one command that a script runs, without the programs that run it, such as sudo.
 type Call struct {
-	Name  string // the program's base name; "" if a variable has it
-	Args  []Word // without the name
-	Stmt  *syntax.Stmt
-	Line  int
-	Pipe  *Pipeline // nil outside one
-	Place int       // in the pipeline
+	Name          string // the program's base name; "" if a variable has it
+	Args          []Word // without the name
+	Stmt          *syntax.Stmt
+	Line          int
+	Pipe          *Pipeline // nil outside one
+	PipelineIndex int       // in the pipeline
 }
 
 // Word is one argument as the program receives it, as far as it is known: variables that are
@@ -108,7 +108,7 @@ func (s *Commands) collect() {
 		for i, calls := range p.Calls {
 			for _, c := range calls {
 				if c.Pipe == nil {
-					c.Pipe, c.Place = p, i
+					c.Pipe, c.PipelineIndex = p, i
 				}
 			}
 		}
@@ -168,7 +168,7 @@ func (c *Call) Feeding() []*Call {
 	if c.Pipe == nil {
 		return nil
 	}
-	return slices.Concat(c.Pipe.Calls[:c.Place]...)
+	return slices.Concat(c.Pipe.Calls[:c.PipelineIndex]...)
 }
 
 // Script returns the text that a call passes to a shell, "" if there is none or it is unknown.

@@ -79,7 +79,7 @@ func each(worlds []*State, becomes func(*State) []*State) []*State {
 func (k *Walker) exec(stmts []*syntax.Stmt, worlds []*State) []*State {
 	for _, s := range stmts {
 		worlds = merged(each(worlds, func(w *State) []*State {
-			if w.leave != staying {
+			if w.exit != staying {
 				return []*State{w}
 			}
 			w = w.Clone()
@@ -97,7 +97,7 @@ func (k *Walker) stmt(s *syntax.Stmt, w *State) []*State {
 	defer func() { k.depth-- }()
 	if k.steps > maxSteps || k.depth > maxDepth {
 		k.Machine.Unresolved("the rest of this script", "it takes too many steps to follow: simplify it, or move its downloads to separate scripts")
-		w.leave = leavingScript
+		w.exit = leavingScript
 		return []*State{w}
 	}
 	if k.calls == 0 {
@@ -217,7 +217,7 @@ func with[V any](m map[string]V, key string, value V) map[string]V {
 func split(worlds []*State) (yes, no, gone []*State) {
 	for _, w := range worlds {
 		switch {
-		case w.leave != staying:
+		case w.exit != staying:
 			gone = append(gone, w)
 		case w.status == succeeded:
 			yes = append(yes, w)
@@ -258,8 +258,8 @@ func (k *Walker) whileClause(c *syntax.WhileClause, w *State) []*State {
 // looped returns the states after a loop.
 func looped(worlds []*State) []*State {
 	for _, w := range worlds {
-		if w.leave == leavingLoop {
-			w.leave = staying
+		if w.exit == leavingLoop {
+			w.exit = staying
 		}
 	}
 	return worlds
@@ -285,7 +285,7 @@ func (k *Walker) forClause(c *syntax.ForClause, w *State) []*State {
 		for _, item := range e.fields {
 			var inside []*State
 			for _, w := range worlds {
-				if w.leave == staying {
+				if w.exit == staying {
 					w = w.Clone()
 					w.setText(items.Name.Value, item)
 					inside = append(inside, w)

@@ -143,7 +143,7 @@ func (k *Walker) subshell(w *State, stmts []*syntax.Stmt) []*State {
 	c.out, c.read, c.status = "", true, unknown
 	out := k.exec(stmts, []*State{c})
 	for _, w := range out {
-		w.leave = staying
+		w.exit = staying
 	}
 	return out
 }

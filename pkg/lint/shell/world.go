@@ -26,7 +26,7 @@ type State struct {
 	funcs  map[string]*syntax.Stmt
 	args   []string
 	named  bool // args are known
-	leave  leaving
+	exit   leaving
 	status status
 	read   bool   // a command reads the output
 	out    string // output so far, if a command reads it
@@ -142,7 +142,7 @@ func (w *State) key() string {
 		v := w.vars[name]
 		fmt.Fprintf(&b, "%q=%q%q%v;", name, v.Str, v.List, v.Set)
 	}
-	fmt.Fprintf(&b, "%q%v%v%q%s%d", w.args, w.leave, w.status, w.out, w.Uname, len(w.funcs))
+	fmt.Fprintf(&b, "%q%v%v%q%s%d", w.args, w.exit, w.status, w.out, w.Uname, len(w.funcs))
 	if w.Effects != nil {
 		b.WriteString(w.Effects.Key())
 	}
@@ -174,9 +174,9 @@ func merged(worlds []*State) []*State {
 	}
 	byLeaving := map[leaving]*State{}
 	for _, w := range out {
-		to, ok := byLeaving[w.leave]
+		to, ok := byLeaving[w.exit]
 		if !ok {
-			byLeaving[w.leave] = w.Clone()
+			byLeaving[w.exit] = w.Clone()
 			continue
 		}
 		to.blur(w)

@@ -92,7 +92,7 @@ func (c *Checker) Check(ctx context.Context, t lint.Text) []lint.Finding {
 		dialect = "sh"
 	}
 	var out []lint.Finding
-	for _, said := range c.ask(ctx, dialect, t.Content) {
+	for _, said := range c.cachedRun(ctx, dialect, t.Content) {
 		f := t.Finding(lint.RuleShellcheck, severity(said.Level), said.Line, fmt.Sprintf("SC%d: %s", said.Code, said.Message))
 		f.Fix = fmt.Sprintf("see https://www.shellcheck.net/wiki/SC%d", said.Code)
 		out = append(out, f)
@@ -113,8 +113,8 @@ func severity(level string) lint.Severity {
 // version matches a release number. Its value does not change how a shell parses the script.
 var version = regexp.MustCompile(`\b(v?)\d+(\.\d+)+\b`)
 
-// ask checks a script, once for all scripts that differ only in release numbers.
-func (c *Checker) ask(ctx context.Context, dialect string, script []byte) []comment {
+// cachedRun checks a script, once for all scripts that differ only in release numbers.
+func (c *Checker) cachedRun(ctx context.Context, dialect string, script []byte) []comment {
 	key := sha256.Sum256(append([]byte(dialect+"\x00"), version.ReplaceAll(script, []byte("${1}0.0.0"))...))
 	c.mu.Lock()
 	if c.results == nil {

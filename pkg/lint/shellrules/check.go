@@ -23,7 +23,7 @@ type found struct {
 // is stateless and safe for concurrent use.
 func Check(ctx context.Context, t lint.Text) []lint.Finding {
 	var out []lint.Finding
-	for _, f := range Look(ctx, t) {
+	for _, f := range FindingsIn(ctx, t) {
 		finding := t.Finding(f.Rule, f.Severity, f.Line, f.Message)
 		finding.Fix = f.Fix
 		out = append(out, finding)
@@ -31,9 +31,9 @@ func Check(ctx context.Context, t lint.Text) []lint.Finding {
 	return out
 }
 
-// Look is Check without a profile, with line numbers of the text. Findings are sorted by line;
+// FindingsIn is Check without a profile, with line numbers of the text. Findings are sorted by line;
 // after the context has ended, some can be missing.
-func Look(ctx context.Context, t lint.Text) []lint.Finding {
+func FindingsIn(ctx context.Context, t lint.Text) []lint.Finding {
 	content := string(t.Content)
 	all := literalCredential(content)
 	if strings.HasPrefix(t.File, "/") {

@@ -18,9 +18,9 @@ import (
 // of passwords, and matches only as a complete value.
 var placeholders = regexp.MustCompile(`eyJhbGciOiJub25lIn0\.eyJzdWIiOiJwbGFjZWhvbGRlciJ9\.cGxhY2Vob2xkZXI|\b000000\.0000000000000000\b|cGxhY2Vob2xkZXI6cGxhY2Vob2xkZXI=|placeholder:placeholder@|(?m:[:=][ \t]*["']?placeholder["']?,?[ \t]*$)`)
 
-// knownForms matches credentials by formats that are unique to them. A finding names the format
+// credentialFormats matches credentials by formats that are unique to them. A finding names the format
 // and never contains the text.
-var knownForms = []knownForm{
+var credentialFormats = []credentialFormat{
 	{"a private key", regexp.MustCompile(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----`)},
 	{"an access key of AWS", regexp.MustCompile(`\b(AKIA|ASIA)[0-9A-Z]{16}\b`)},
 	{"a token of GitHub", regexp.MustCompile(`\bgh[pousr]_[A-Za-z0-9]{36,}\b|\bgithub_pat_[A-Za-z0-9_]{40,}\b`)},
@@ -30,8 +30,8 @@ var knownForms = []knownForm{
 	{"a URL with a password", regexp.MustCompile(`\bhttps?://[^/\s"'$@{}:]+:[^/\s"'$@{}]+@[A-Za-z0-9]`)},
 }
 
-// knownForm is the format of one kind of credential.
-type knownForm struct {
+// credentialFormat is the format of one kind of credential.
+type credentialFormat struct {
 	what string
 	form *regexp.Regexp
 }
@@ -45,7 +45,7 @@ var kubeconfigKeys = regexp.MustCompile(`(?m)^\s*-?\s*(token|password|client-key
 // literalCredential finds credentials that are written in the profile.
 func literalCredential(content string) []found {
 	var out []found
-	for _, k := range knownForms {
+	for _, k := range credentialFormats {
 		for _, at := range k.form.FindAllStringIndex(content, -1) {
 			if placeholders.MatchString(content[at[0]:at[1]]) {
 				continue
@@ -63,7 +63,7 @@ func readableCredential(mode uint32, content string) []found {
 		return nil
 	}
 	at := placeholders.FindStringIndex(content)
-	for _, k := range knownForms {
+	for _, k := range credentialFormats {
 		if at == nil {
 			at = k.form.FindStringIndex(content)
 		}

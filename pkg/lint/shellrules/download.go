@@ -105,7 +105,7 @@ func runDownload(s *script) []found {
 	}
 	for _, c := range s.Calls {
 		if c.Pipe != nil && runsStdin(c) {
-			for _, part := range c.Pipe.Calls[:c.Place] {
+			for _, part := range c.Pipe.Calls[:c.PipelineIndex] {
 				if i := slices.IndexFunc(part, func(c *shell.Call) bool { return fetching[c] }); i >= 0 {
 					say(c, part[i].Name+" | "+c.Name)
 				}
@@ -268,7 +268,7 @@ func downloadFix(rule string) string {
 
 // unpacking returns the program that unpacks the output of a request.
 func unpacking(r *request) string {
-	for _, part := range r.Pipe.Calls[r.Place+1:] {
+	for _, part := range r.Pipe.Calls[r.PipelineIndex+1:] {
 		for _, c := range part {
 			if slices.Contains(unpacks, c.Name) {
 				return c.Name

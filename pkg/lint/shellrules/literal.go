@@ -39,20 +39,20 @@ func isCredential(name, value string) bool {
 	case keyName.MatchString(name):
 		// Names, such as that of a Secret, consist of words.
 		digits, letters := strings.IndexFunc(value, isDigit) >= 0, strings.IndexFunc(value, func(r rune) bool { return !isDigit(r) }) >= 0
-		return digits && letters && keyValue.MatchString(value) && !words.MatchString(value)
+		return digits && letters && keyValue.MatchString(value) && !nameOfWords.MatchString(value)
 	}
 	return false
 }
 
 func isDigit(r rune) bool { return r >= '0' && r <= '9' }
 
-// words matches a name of lower-case words and numbers such as "osp-ubuntu-v1.9.0-bootstrap",
+// nameOfWords matches a name of lower-case words and numbers such as "osp-ubuntu-v1.9.0-bootstrap",
 // optionally with a namespace before it.
-var words = regexp.MustCompile(`^[a-z]+\d{0,3}([-./:_](v?\d+|[a-z]+\d{0,3}))*$`)
+var nameOfWords = regexp.MustCompile(`^[a-z]+\d{0,3}([-./:_](v?\d+|[a-z]+\d{0,3}))*$`)
 
 // isPlaceholderWord reports values that literalCredential already finds.
 func isPlaceholderWord(text string) bool {
-	return slices.ContainsFunc(knownForms, func(k knownForm) bool { return k.form.MatchString(text) })
+	return slices.ContainsFunc(credentialFormats, func(k credentialFormat) bool { return k.form.MatchString(text) })
 }
 
 // assignment matches a line of a configuration or program that assigns a constant to a name:

@@ -81,10 +81,10 @@ func merged(ctx context.Context, where location, base *source.Snapshot) (func(so
 
 // location is the repository of the paths, and their place in it.
 type location struct {
-	top    string   // the repository's folder
-	folder string   // in it, with forward slashes, the nearest that holds all paths; "" is the top
-	paths  []string // in it, with forward slashes
-	given  []string // as the user wrote them
+	top            string   // the repository's folder
+	folder         string   // in it, with forward slashes, the nearest that holds all paths; "" is the top
+	paths          []string // in it, with forward slashes
+	requestedPaths []string // as the user wrote them
 }
 
 func locate(paths []string) (location, error) {
@@ -120,7 +120,7 @@ func locate(paths []string) (location, error) {
 		for l.folder != "." && folder != l.folder && !strings.HasPrefix(folder, l.folder+"/") {
 			l.folder = path.Dir(l.folder)
 		}
-		l.paths, l.given = append(l.paths, rel), append(l.given, p)
+		l.paths, l.requestedPaths = append(l.paths, rel), append(l.requestedPaths, p)
 	}
 	if l.folder == "." {
 		l.folder = ""
@@ -150,5 +150,5 @@ func (l location) name(file string) string {
 	if l.paths[i] == "." {
 		rest = file
 	}
-	return filepath.Join(l.given[i], filepath.FromSlash(rest))
+	return filepath.Join(l.requestedPaths[i], filepath.FromSlash(rest))
 }

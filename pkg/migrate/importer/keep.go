@@ -39,7 +39,7 @@ func (a *importPlan) chooseForm(c *candidate) {
 	} else {
 		c.out.Action, c.out.Why = ActionCopy, a.why(c, builtin, differences)
 		a.plan.Files[c.out.Path] = c.yaml
-		a.kept = append(a.kept, c)
+		a.overlayBases = append(a.overlayBases, c)
 	}
 	a.plan.Profiles = append(a.plan.Profiles, c.out)
 }
@@ -77,19 +77,19 @@ func (a *importPlan) builtin(name string) (profile.Document, bool) {
 // if they are known.
 func (a *importPlan) renderPools(c *candidate) {
 	for _, p := range a.pools {
-		if p.facts == nil || !slices.Contains(c.out.Pools, p.md.Namespace+"/"+p.md.Name) {
+		if p.inputs == nil || !slices.Contains(c.out.Pools, p.md.Namespace+"/"+p.md.Name) {
 			continue
 		}
-		in := newSample(c.doc.Spec, p.facts.CloudProvider, p.facts.KubeletVersion).in
-		in.Profile, in.Pool = c.profile(), *p.facts
+		in := newSample(c.doc.Spec, p.inputs.CloudProvider, p.inputs.KubeletVersion).in
+		in.Profile, in.Pool = c.profile(), *p.inputs
 		if a.in.Settings != nil {
 			in.Settings = *a.in.Settings
 		}
 		if _, err := a.engine.Render(in); err != nil {
 			for _, problem := range render.Problems(err) {
-				r := refusal(c.object, problem)
+				r := rejectionOf(c.object, problem)
 				if strings.HasPrefix(problem.Field, "spec.template.") || strings.HasPrefix(problem.Field, "metadata.") {
-					r = refusal(p.object, problem)
+					r = rejectionOf(p.object, problem)
 				} else {
 					r.Path, r.Where = c.path(ProfilesDir), "pool "+p.md.Namespace+"/"+p.md.Name
 				}
@@ -116,7 +116,7 @@ func (a *importPlan) renderSamples(c *candidate) {
 				continue
 			}
 			told[key] = true
-			r := refusal(c.object, problem)
+			r := rejectionOf(c.object, problem)
 			a.addNote(Note{Object: r.Object, Field: r.Field, Message: fmt.Sprintf("%s:%d: would be rejected for pools such as %s: %s", c.path(ProfilesDir), r.Line, s.where, r.Message)})
 		}
 	}

@@ -45,7 +45,7 @@ func (a *importPlan) bases(c *candidate) []profile.Document {
 	out := slices.Clone(a.in.Builtin)
 	// An overlay searches its own tree first, so a copy hides a built-in profile of the same
 	// name and version.
-	for _, k := range a.kept {
+	for _, k := range a.overlayBases {
 		out = slices.DeleteFunc(out, func(d profile.Document) bool { return d.Name == k.doc.Name && d.Spec.Version == k.doc.Spec.Version })
 		out = append(out, k.doc)
 	}

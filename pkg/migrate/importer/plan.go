@@ -73,8 +73,8 @@ type Correction struct {
 	To    string `json:"to"`
 }
 
-// Refusal is one error that makes osm-gitops reject an object.
-type Refusal struct {
+// RenderRejection is one error that makes osm-gitops reject an object.
+type RenderRejection struct {
 	// Object is its kind, namespace and name.
 	Object string `json:"object"`
 	// Field of the object.
@@ -99,8 +99,8 @@ type Note struct {
 type Report struct {
 	Profiles []Outcome `json:"profiles"`
 	// Rejected lists what osm-gitops rejects; the reference accepts most of it.
-	Rejected []Refusal `json:"refused"`
-	Notes    []Note    `json:"notes"`
+	Rejected []RenderRejection `json:"refused"`
+	Notes    []Note            `json:"notes"`
 }
 
 // Plan is the content of the new repository.
@@ -138,7 +138,7 @@ type Input struct {
 // only if there is no plan at all.
 func New(ctx context.Context, in Input) (*Plan, error) {
 	a := &importPlan{in: in, engine: render.NewEngine(), plan: &Plan{Files: map[string][]byte{}}}
-	a.plan.Profiles, a.plan.Rejected, a.plan.Notes = []Outcome{}, []Refusal{}, []Note{}
+	a.plan.Profiles, a.plan.Rejected, a.plan.Notes = []Outcome{}, []RenderRejection{}, []Note{}
 	a.sort()
 	var candidates []*candidate
 	for _, o := range a.profiles {
@@ -168,12 +168,12 @@ func New(ctx context.Context, in Input) (*Plan, error) {
 
 // importPlan is one run of New.
 type importPlan struct {
-	in       Input
-	engine   *render.Engine
-	plan     *Plan
-	profiles []Object
-	pools    []pool
-	kept     []*candidate // possible bases for overlays of later ones
+	in           Input
+	engine       *render.Engine
+	plan         *Plan
+	profiles     []Object
+	pools        []pool
+	overlayBases []*candidate // possible bases for overlays of later ones
 }
 
 // candidate is a valid profile.
@@ -206,7 +206,7 @@ func (a *importPlan) sort() {
 			o = o.in(a.in.Namespace)
 		}
 		if seen[o.String()] {
-			a.addRejection(Refusal{Object: o.String(), Message: "is duplicated in " + o.From + ": the first was imported; remove one of them"})
+			a.addRejection(RenderRejection{Object: o.String(), Message: "is duplicated in " + o.From + ": the first was imported; remove one of them"})
 			continue
 		}
 		seen[o.String()] = true
@@ -239,8 +239,8 @@ func (o Object) in(namespace string) Object {
 // source returns the ProfileSource that created an object, empty for none.
 func (o Object) source() string { return text(mapping(o.metadata()["labels"])[api.LabelSource]) }
 
-func (a *importPlan) addRejection(r Refusal) { a.plan.Rejected = append(a.plan.Rejected, r) }
-func (a *importPlan) addNote(n Note)         { a.plan.Notes = append(a.plan.Notes, n) }
+func (a *importPlan) addRejection(r RenderRejection) { a.plan.Rejected = append(a.plan.Rejected, r) }
+func (a *importPlan) addNote(n Note)                 { a.plan.Notes = append(a.plan.Notes, n) }
 
 // read validates one object like a file. It returns nil if the object gets no file in
 // ProfilesDir, after reporting why.
@@ -267,12 +267,12 @@ func (a *importPlan) read(o Object) *candidate {
 	a.metadataNotes(o)
 	a.correct(c, kept)
 	if err := c.write(kept); err != nil {
-		a.addRejection(Refusal{Object: o.String(), Message: cutOff(err.Error())})
+		a.addRejection(RenderRejection{Object: o.String(), Message: cutOff(err.Error())})
 		return a.rejectedFile(c)
 	}
 	docs, err := profile.Decode(c.path(ProfilesDir), c.yaml)
 	for _, p := range profile.Problems(err) {
-		a.addRejection(Refusal{Object: o.String(), Field: p.Field, Line: p.Line, Message: p.Err.Error()})
+		a.addRejection(RenderRejection{Object: o.String(), Field: p.Field, Line: p.Line, Message: p.Err.Error()})
 	}
 	if err != nil || len(docs) != 1 {
 		return a.rejectedFile(c)
@@ -280,7 +280,7 @@ func (a *importPlan) read(o Object) *candidate {
 	c.doc = docs[0]
 	problems := render.Problems(a.engine.Check(c.profile()))
 	for _, p := range problems {
-		a.addRejection(refusal(o, p))
+		a.addRejection(rejectionOf(o, p))
 	}
 	if len(problems) > 0 {
 		return a.rejectedFile(c)
@@ -384,11 +384,11 @@ func applier(names []string) string {
 	return ""
 }
 
-// refusal attributes a rendering error to the object that has the field.
-func refusal(o Object, p *render.InvalidError) Refusal {
+// rejectionOf attributes a rendering error to the object that has the field.
+func rejectionOf(o Object, p *render.InvalidError) RenderRejection {
 	message := p.Err.Error()
 	if p.File != "" {
 		message = fmt.Sprintf("%q: %s", p.File, message)
 	}
-	return Refusal{Object: o.String(), Field: p.Field, Line: p.Line, Message: message}
+	return RenderRejection{Object: o.String(), Field: p.Field, Line: p.Line, Message: message}
 }

@@ -20,8 +20,8 @@ import (
 type pool struct {
 	object Object
 	md     *cluster.MachineDeployment
-	// facts are the inputs of rendering, if they are valid.
-	facts *render.Pool
+	// inputs are the inputs of rendering, if they are valid.
+	inputs *render.Pool
 }
 
 // readPool reads a MachineDeployment as the controller does. One without the annotation is
@@ -33,7 +33,7 @@ func (a *importPlan) readPool(o Object) pool {
 		err = json.Unmarshal(raw, p.md)
 	}
 	if err != nil {
-		a.addRejection(Refusal{Object: o.String(), Message: "is not a valid MachineDeployment: " + cutOff(err.Error())})
+		a.addRejection(RenderRejection{Object: o.String(), Message: "is not a valid MachineDeployment: " + cutOff(err.Error())})
 		return p
 	}
 	if p.profile() == "" {
@@ -42,10 +42,10 @@ func (a *importPlan) readPool(o Object) pool {
 	}
 	facts, err := render.DecodePool(p.md)
 	for _, problem := range render.Problems(err) {
-		a.addRejection(refusal(o, problem))
+		a.addRejection(rejectionOf(o, problem))
 	}
 	if err == nil {
-		p.facts = &facts
+		p.inputs = &facts
 	}
 	return p
 }
@@ -89,10 +89,10 @@ func (a *importPlan) poolFiles() {
 			continue
 		}
 		if ns := p.namespace(a.in.Namespace); !there[ns+"/"+p.profile()] {
-			a.addRejection(Refusal{Object: p.object.String(), Field: "metadata.annotations[" + api.AnnotationOSP + "]",
+			a.addRejection(RenderRejection{Object: p.object.String(), Field: "metadata.annotations[" + api.AnnotationOSP + "]",
 				Message: fmt.Sprintf("names profile %q, which is not among the profiles of namespace %s: import that profile as well, or name another", p.profile(), ns)})
 		}
-		if p.facts == nil {
+		if p.inputs == nil {
 			continue
 		}
 		text, err := p.yaml()
@@ -112,11 +112,11 @@ func (a *importPlan) examplePool() {
 			return
 		}
 	}
-	i := slices.IndexFunc(a.kept, func(c *candidate) bool { return len(c.doc.Spec.SupportedCloudProviders) > 0 })
+	i := slices.IndexFunc(a.overlayBases, func(c *candidate) bool { return len(c.doc.Spec.SupportedCloudProviders) > 0 })
 	if i < 0 {
 		return
 	}
-	spec := a.kept[i].doc.Spec
+	spec := a.overlayBases[i].doc.Spec
 	provider := map[string]any{"cloudProvider": spec.SupportedCloudProviders[0].Name, "operatingSystem": spec.OSName}
 	if spec.OSName == osm.OperatingSystemFlatcar {
 		provider["operatingSystemSpec"] = map[string]any{"provisioningUtility": spec.ProvisioningUtility}
@@ -127,7 +127,7 @@ func (a *importPlan) examplePool() {
 	}
 	p := pool{object: Object{Content: map[string]any{"kind": "MachineDeployment", "metadata": map[string]any{"name": "example"}}}, md: &cluster.MachineDeployment{}}
 	p.md.Name, p.md.Namespace = "example", a.in.Namespace
-	p.md.Annotations = map[string]string{api.AnnotationOSP: a.kept[i].doc.Name}
+	p.md.Annotations = map[string]string{api.AnnotationOSP: a.overlayBases[i].doc.Name}
 	p.md.Spec.Template.Spec.Versions.Kubelet = kubelets[len(kubelets)-1]
 	p.md.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: raw}
 	if text, err := p.yaml(); err == nil {

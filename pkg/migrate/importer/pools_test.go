@@ -20,7 +20,7 @@ func TestUnwritablePoolGetsNoFile(t *testing.T) {
 		md := &cluster.MachineDeployment{}
 		md.Name, md.Namespace, md.Annotations = name, "shop", map[string]string{api.AnnotationOSP: "osp-x"}
 		md.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(providerSpec)}
-		return pool{object: Object{Content: map[string]any{"kind": "MachineDeployment", "metadata": map[string]any{"name": name, "namespace": "shop"}}}, md: md, facts: &render.Pool{}}
+		return pool{object: Object{Content: map[string]any{"kind": "MachineDeployment", "metadata": map[string]any{"name": name, "namespace": "shop"}}}, md: md, inputs: &render.Pool{}}
 	}
 	a := &importPlan{in: Input{Namespace: "kube-system"}, plan: &Plan{Files: map[string][]byte{}}, pools: []pool{of("broken", `{"cloudProvider": 1e999}`), of("web", `{"cloudProvider": "aws"}`)}}
 	a.poolFiles()

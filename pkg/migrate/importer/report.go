@@ -8,8 +8,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
-// String formats the refusal on one line.
-func (r Refusal) String() string {
+// String formats the rejection on one line.
+func (r RenderRejection) String() string {
 	var b strings.Builder
 	if r.Path != "" {
 		b.WriteString(r.Path)

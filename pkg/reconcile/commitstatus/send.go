@@ -50,7 +50,7 @@ func (s *Statuses) send(ctx context.Context, j *job, want status) error {
 		return err
 	}
 	attempt := string(want.state) + " " + by.version
-	if attempt == j.refused {
+	if attempt == j.failedAttempt {
 		return nil // nothing has changed since
 	}
 	to, err := s.endpoint(j.source, by)
@@ -60,13 +60,13 @@ func (s *Statuses) send(ctx context.Context, j *job, want status) error {
 	var final *rejectedError
 	switch {
 	case err == nil:
-		j.sent, j.refused = want.state, ""
+		j.sent, j.failedAttempt = want.state, ""
 	case errors.Is(err, source.ErrUnsupported):
 		// Many apps have only read permission, and possibly the user wants no statuses.
-		j.refused = attempt
+		j.failedAttempt = attempt
 		return &rejectedError{text: err.Error(), once: by.version}
 	case errors.As(err, &final) || errors.Is(err, errOff):
-		j.refused = attempt
+		j.failedAttempt = attempt
 	}
 	return err
 }

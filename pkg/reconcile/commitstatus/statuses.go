@@ -28,9 +28,9 @@ const (
 	// settleTime is how long a commit remains pending while pools do not follow; then the
 	// description can be "11 of 12 pools rotated".
 	settleTime = 60 * time.Second
-	// healTime is how long a pool can reject before it accepts: it can have rejected the
+	// rejectionGrace is how long a pool can reject before it accepts: it can have rejected the
 	// state before this commit.
-	healTime = 5 * time.Second
+	rejectionGrace = 5 * time.Second
 	// workers is the number of sources whose hosts are called concurrently.
 	workers = 4
 	// recount is the time between two counts of the pools.
@@ -87,14 +87,14 @@ type Statuses struct {
 
 // job is the state of the latest commit of a source.
 type job struct {
-	source   *api.ProfileSource
-	commit   string
-	changed  map[string]api.ProfileEntry
-	problems []error
-	rejected string    // why the whole commit is rejected
-	since    time.Time // of the first reconciliation of this commit
-	sent     State     // the latest one that the host has, "" for none
-	refused  string    // the latest one that the host rejected, with the Secret that was used
+	source        *api.ProfileSource
+	commit        string
+	changed       map[string]api.ProfileEntry
+	problems      []error
+	rejected      string    // why the whole commit is rejected
+	since         time.Time // of the first reconciliation of this commit
+	sent          State     // the latest one that the host has, "" for none
+	failedAttempt string    // the latest one that the host rejected, with the Secret that was used
 }
 
 // commitOf matches the commit in a revision such as "main@sha1:<40 hex>".
@@ -118,7 +118,7 @@ func (s *Statuses) Reconciled(l Reconciliation) {
 		next.rejected = abbreviated(redact.Clean(l.Rejected.Error()))
 	}
 	if before, ok := s.latest[key]; ok && before.commit == next.commit && before.source.UID == ps.UID {
-		next.changed, next.since, next.sent, next.refused = maps.Clone(before.changed), before.since, before.sent, before.refused
+		next.changed, next.since, next.sent, next.failedAttempt = maps.Clone(before.changed), before.since, before.sent, before.failedAttempt
 	}
 	for _, e := range ps.Status.Profiles {
 		// After a restart nothing has changed, but this commit introduced it.
@@ -234,7 +234,7 @@ func (s *Statuses) record(key types.NamespacedName, j job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now, ok := s.latest[key]; ok && now.commit == j.commit && now.source.UID == j.source.UID {
-		now.sent, now.refused = j.sent, j.refused
+		now.sent, now.failedAttempt = j.sent, j.failedAttempt
 		s.latest[key] = now
 	}
 }
@@ -269,7 +269,7 @@ func (s *Statuses) wanted(ctx context.Context, j job) (want status, settled bool
 		return want, false, err
 	}
 	waited := time.Since(j.since)
-	settled = f.rotated == f.pools || f.settled() && waited > healTime || waited > settleTime
+	settled = f.rotated == f.pools || f.settled() && waited > rejectionGrace || waited > settleTime
 	switch {
 	case !settled:
 		want.state = Pending

@@ -21,9 +21,9 @@ type Document struct {
 	Secret string `json:"secret"`
 	// Change is one of the constants below.
 	Change string `json:"change"`
-	// Meaning compares what a machine gets: MeaningSame, MeaningSameToken or MeaningOther. It is
+	// Equivalence compares what a machine gets: EquivalenceSame, EquivalenceSameToken or EquivalenceOther. It is
 	// empty if there was no document, or there is none now.
-	Meaning string `json:"meaning,omitempty"`
+	Equivalence string `json:"meaning,omitempty"`
 	// Differs names the differences, such as the path of a file; never their content.
 	Differs []string `json:"differs,omitempty"`
 	// Absent reports that the Secret is deleted and created, and does not exist for a
@@ -43,9 +43,9 @@ const (
 
 // What the change of a document means for a machine.
 const (
-	MeaningSame      = "the same"
-	MeaningSameToken = "the same, with another token"
-	MeaningOther     = "another"
+	EquivalenceSame      = "the same"
+	EquivalenceSameToken = "the same, with another token"
+	EquivalenceOther     = "another"
 )
 
 // documents compares the documents of a pool.
@@ -58,7 +58,7 @@ func (w *Store) documents(pool types.NamespacedName) []Document {
 		c := w.changes[types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: d.Secret}]
 		w.mu.Unlock()
 		if c == nil {
-			d.Change, d.Meaning = DocumentUntouched, MeaningSame
+			d.Change, d.Equivalence = DocumentUntouched, EquivalenceSame
 			continue
 		}
 		d.Absent = c.deleted
@@ -80,23 +80,23 @@ func (d *Document) compare(before, after []byte) {
 		d.Change = DocumentCreated
 		return
 	case string(old) == string(now) && !d.Absent:
-		d.Change, d.Meaning = DocumentIdentical, MeaningSame
+		d.Change, d.Equivalence = DocumentIdentical, EquivalenceSame
 		return
 	}
-	d.Change, d.Meaning = DocumentWritten, MeaningSame
+	d.Change, d.Equivalence = DocumentWritten, EquivalenceSame
 	differences, err := equivalence.Compare(old, now)
 	if err != nil {
-		d.Meaning, d.Differs = MeaningOther, []string{clean(err.Error())}
+		d.Equivalence, d.Differs = EquivalenceOther, []string{clean(err.Error())}
 		return
 	}
 	for _, diff := range differences {
 		if sameButTokens(diff) {
-			if d.Meaning == MeaningSame {
-				d.Meaning = MeaningSameToken
+			if d.Equivalence == EquivalenceSame {
+				d.Equivalence = EquivalenceSameToken
 			}
 			continue
 		}
-		d.Meaning, d.Differs = MeaningOther, append(d.Differs, diff.What)
+		d.Equivalence, d.Differs = EquivalenceOther, append(d.Differs, diff.What)
 	}
 }
 
@@ -125,7 +125,7 @@ func (p *Pool) noticed() string {
 	other, created, missing, gone, absent, token := []string{}, false, false, false, false, false
 	for _, d := range p.Documents {
 		absent, created, gone = absent || d.Absent, created || d.Change == DocumentCreated, gone || d.Change == DocumentDeleted
-		missing, token = missing || d.Change == DocumentMissing, token || d.Meaning == MeaningSameToken
+		missing, token = missing || d.Change == DocumentMissing, token || d.Equivalence == EquivalenceSameToken
 		for _, what := range d.Differs {
 			other = append(other, d.Stage+" "+what)
 		}

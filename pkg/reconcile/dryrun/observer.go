@@ -160,7 +160,7 @@ func (r *Report) exceptions() string {
 			lines = append(lines, p.Name+" could not be checked: "+p.Problem)
 		case p.Rejected != "":
 			lines = append(lines, p.Name+" is rejected: "+p.Rejected)
-		case p.hasMeaning(MeaningOther), p.Replaced:
+		case p.hasEquivalence(EquivalenceOther), p.Replaced:
 			lines = append(lines, p.Name+": "+p.Machines)
 		}
 	}

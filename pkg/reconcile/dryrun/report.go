@@ -136,16 +136,16 @@ func (t *eventLog) of(subject string) *Subject {
 // add records a write or event: those about a MachineDeployment belong to its pool,
 // those of a rollout to its ProfileSource.
 func (t *eventLog) add(a act, w Write) {
-	if a.said != nil {
-		if s := t.of(reported(a.subject)); !slices.Contains(s.Events, *a.said) {
-			s.Events = append(s.Events, *a.said)
+	if a.event != nil {
+		if s := t.of(reported(a.subject)); !slices.Contains(s.Events, *a.event) {
+			s.Events = append(s.Events, *a.event)
 		}
 		return
 	}
 	to := reported(a.subject)
 	if a.at.kind.Kind == "MachineDeployment" {
 		to = subjectOf(poolKind, a.at.key)
-		t.replaced[to] = t.replaced[to] || a.stamped
+		t.replaced[to] = t.replaced[to] || a.templateChanged
 	}
 	s := t.of(to)
 	s.Writes = append(s.Writes, w)
@@ -275,7 +275,7 @@ func (r *DryRun) evaluate(ctx context.Context, p *Pool, key types.NamespacedName
 		}
 		err := r.Worker.Get(ctx, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: d.Secret}, &corev1.Secret{})
 		if isNotFound(err) {
-			p.Documents[i].Change, p.Documents[i].Meaning = DocumentMissing, ""
+			p.Documents[i].Change, p.Documents[i].Equivalence = DocumentMissing, ""
 		} else if err != nil {
 			return fmt.Errorf("reading Secret %s: %w", d.Secret, err)
 		}

@@ -36,16 +36,16 @@ func TestDocuments(t *testing.T) {
 		acts []act
 		want Document
 	}{
-		"nothing is written":      {nil, Document{Change: DocumentUntouched, Meaning: MeaningSame}},
-		"annotations alone":       {[]act{write(verbPatch, "canary", "canary")}, Document{Change: DocumentIdentical, Meaning: MeaningSame}},
+		"nothing is written":      {nil, Document{Change: DocumentUntouched, Equivalence: EquivalenceSame}},
+		"annotations alone":       {[]act{write(verbPatch, "canary", "canary")}, Document{Change: DocumentIdentical, Equivalence: EquivalenceSame}},
 		"a new pool":              {[]act{write(verbCreate, "", "canary")}, Document{Change: DocumentCreated}},
 		"a pool that goes":        {[]act{write(verbDelete, "canary", "")}, Document{Change: DocumentDeleted}},
-		"another token":           {[]act{write(verbUpdate, "get "+token, "get "+impact.NodeToken())}, Document{Change: DocumentWritten, Meaning: MeaningSameToken}},
-		"another bootstrap token": {[]act{write(verbUpdate, "abcdef.0123456789abcdef", "ghijkl.0123456789abcdef")}, Document{Change: DocumentWritten, Meaning: MeaningSameToken}},
-		"another content":         {[]act{write(verbUpdate, "canary", "other canary")}, Document{Change: DocumentWritten, Meaning: MeaningOther, Differs: []string{`file "/opt/bin/setup"`}}},
+		"another token":           {[]act{write(verbUpdate, "get "+token, "get "+impact.NodeToken())}, Document{Change: DocumentWritten, Equivalence: EquivalenceSameToken}},
+		"another bootstrap token": {[]act{write(verbUpdate, "abcdef.0123456789abcdef", "ghijkl.0123456789abcdef")}, Document{Change: DocumentWritten, Equivalence: EquivalenceSameToken}},
+		"another content":         {[]act{write(verbUpdate, "canary", "other canary")}, Document{Change: DocumentWritten, Equivalence: EquivalenceOther, Differs: []string{`file "/opt/bin/setup"`}}},
 		"replaced, and then given a token": {
 			[]act{write(verbDelete, "get "+token, ""), write(verbCreate, "", "get "+token), write(verbUpdate, "get "+token, "get "+impact.NodeToken())},
-			Document{Change: DocumentWritten, Meaning: MeaningSameToken, Absent: true},
+			Document{Change: DocumentWritten, Equivalence: EquivalenceSameToken, Absent: true},
 		},
 	} {
 		w := NewStore(nil, nil)
@@ -53,7 +53,7 @@ func TestDocuments(t *testing.T) {
 			w.record(a.verb, ref{kind: corev1.SchemeGroupVersion.WithKind("Secret"), key: types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}}, "", state(a.before), state(a.after))
 		}
 		got := w.documents(types.NamespacedName{Namespace: "ns", Name: "web"})[0]
-		if got.Change != c.want.Change || got.Meaning != c.want.Meaning || got.Absent != c.want.Absent || !slices.Equal(got.Differs, c.want.Differs) || got.Secret != name {
+		if got.Change != c.want.Change || got.Equivalence != c.want.Equivalence || got.Absent != c.want.Absent || !slices.Equal(got.Differs, c.want.Differs) || got.Secret != name {
 			t.Errorf("%s: got %+v, want %+v", what, got, c.want)
 		}
 	}
@@ -79,9 +79,9 @@ func TestText(t *testing.T) {
 	r := Report{
 		Sources: []Source{{Subject: Subject{Name: "ns/osps"}, Ready: true, Message: "applied main"}},
 		Pools: []Pool{
-			{Subject: Subject{Name: "ns/a"}, Documents: []Document{{Stage: "bootstrap", Change: DocumentIdentical, Meaning: MeaningSame}}, Machines: "nothing"},
+			{Subject: Subject{Name: "ns/a"}, Documents: []Document{{Stage: "bootstrap", Change: DocumentIdentical, Equivalence: EquivalenceSame}}, Machines: "nothing"},
 			{Subject: Subject{Name: "ns/b", Writes: []Write{{Verb: verbDelete, Kind: "Secret", Namespace: "x", Name: "s"}}}, Machines: "something",
-				Documents: []Document{{Stage: "bootstrap", Change: DocumentWritten, Absent: true, Meaning: MeaningOther, Differs: []string{`file "/x"`}}}},
+				Documents: []Document{{Stage: "bootstrap", Change: DocumentWritten, Absent: true, Equivalence: EquivalenceOther, Differs: []string{`file "/x"`}}}},
 			{Subject: Subject{Name: "ns/c"}, Rejected: "no such profile"},
 		},
 		Writes: 1,

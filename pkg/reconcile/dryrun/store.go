@@ -62,13 +62,13 @@ type object struct {
 // act is a write or an event, without its content: for ten thousand pools that would be
 // gigabytes, and it is stored once, in objects.
 type act struct {
-	subject string
-	verb    string
-	at      ref
-	part    string   // the subresource, "" for the object itself
-	what    []string // changed
-	stamped bool     // the spec of a MachineDeployment changed
-	said    *ReportedEvent
+	subject         string
+	verb            string
+	at              ref
+	part            string   // the subresource, "" for the object itself
+	what            []string // changed
+	templateChanged bool     // the spec of a MachineDeployment changed
+	event           *ReportedEvent
 }
 
 // change has a Secret before and after: in JSON, nil if it does not exist.
@@ -153,7 +153,7 @@ func (w *Store) record(verb string, at ref, part string, before, after []byte) {
 	m := metaOf(after)
 	obj := &object{doc: after, labels: m.Labels, gone: after == nil || m.DeletionTimestamp != nil && len(m.Finalizers) == 0}
 	a := act{verb: verb, at: at, part: part, what: changed(part, before, after)}
-	a.stamped = at.kind.Kind == "MachineDeployment" && string(field(before, "spec")) != string(field(after, "spec"))
+	a.templateChanged = at.kind.Kind == "MachineDeployment" && string(field(before, "spec")) != string(field(after, "spec"))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	g := at.group()
@@ -187,7 +187,7 @@ func (w *Store) version() string { return fmt.Sprintf("rehearsed-%d", w.next()) 
 func (w *Store) Eventf(_, _ runtime.Object, kind, reason, _, note string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.acts = append(w.acts, act{subject: w.subject, said: &ReportedEvent{
+	w.acts = append(w.acts, act{subject: w.subject, event: &ReportedEvent{
 		Warning: kind == corev1.EventTypeWarning, Reason: reason, Text: redact.Text(redact.Mask(fmt.Sprintf(note, args...)), redact.MaxEvent),
 	}})
 }

@@ -71,9 +71,9 @@ func (d Document) sentence() string {
 	case DocumentDeleted:
 		return "is deleted"
 	}
-	out := "is written: it means " + d.Meaning
+	out := "is written: it means " + d.Equivalence
 	if d.Absent {
-		out = "is deleted and created: it means " + d.Meaning
+		out = "is deleted and created: it means " + d.Equivalence
 	}
 	if len(d.Differs) > 0 {
 		out += ": " + some(d.Differs)
@@ -157,11 +157,11 @@ func (r *Report) Summary() string {
 			waiting++
 		case p.Rejected != "":
 			refused++
-		case p.hasMeaning(MeaningOther):
+		case p.hasEquivalence(EquivalenceOther):
 			other++
 		case p.changes(DocumentCreated):
 			fresh++
-		case p.hasMeaning(MeaningSameToken):
+		case p.hasEquivalence(EquivalenceSameToken):
 			token++
 		case p.changes(DocumentIdentical), p.changes(DocumentWritten):
 			kept++
@@ -185,9 +185,9 @@ func (r *Report) Summary() string {
 	return out + fmt.Sprintf("; %d writes", r.Writes)
 }
 
-func (p Pool) hasMeaning(meaning string) bool {
+func (p Pool) hasEquivalence(meaning string) bool {
 	for _, d := range p.Documents {
-		if d.Meaning == meaning {
+		if d.Equivalence == meaning {
 			return true
 		}
 	}

@@ -36,7 +36,7 @@ type View struct {
 	// Live reads what the cache does not contain.
 	Live client.Reader
 
-	knows client.Client // for kinds only: it reads and writes nothing
+	kinds client.Client // for kinds only: it reads and writes nothing
 }
 
 var _ client.Client = &View{}
@@ -46,7 +46,7 @@ var _ client.Client = &View{}
 func (w *Store) View(cluster string, cached client.Client, live client.Reader, trim Trim) *View {
 	return &View{
 		reader: reader{store: w, cluster: cluster, from: cached, trim: trim},
-		Live:   reader{store: w, cluster: cluster, from: live}, knows: cached,
+		Live:   reader{store: w, cluster: cluster, from: live}, kinds: cached,
 	}
 }
 
@@ -288,16 +288,16 @@ func (v *View) SubResource(name string) client.SubResourceClient { return subres
 func (v *View) Scheme() *runtime.Scheme { return v.store.scheme }
 
 // RESTMapper returns the mapper of the cluster.
-func (v *View) RESTMapper() apimeta.RESTMapper { return v.knows.RESTMapper() }
+func (v *View) RESTMapper() apimeta.RESTMapper { return v.kinds.RESTMapper() }
 
 // GroupVersionKindFor returns the kind of an object.
 func (v *View) GroupVersionKindFor(obj runtime.Object) (schema.GroupVersionKind, error) {
-	return v.knows.GroupVersionKindFor(obj)
+	return v.kinds.GroupVersionKindFor(obj)
 }
 
 // IsObjectNamespaced reports whether objects of a kind are in namespaces.
 func (v *View) IsObjectNamespaced(obj runtime.Object) (bool, error) {
-	return v.knows.IsObjectNamespaced(obj)
+	return v.kinds.IsObjectNamespaced(obj)
 }
 
 // subresource is a part of objects that is written separately.

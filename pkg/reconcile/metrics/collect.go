@@ -23,8 +23,8 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	}
 	d := m.descs
 	for _, desc := range []*prometheus.Desc{
-		d.sourceInfo, d.sourceLastFetch, d.poolInfo, d.poolReady, d.poolRefused, d.poolUserData, d.poolLimit, d.poolTokenEnds, d.poolNodeEnds, d.clusterUp, d.webhookEnds,
-		d.nodesKnown, d.nodesDisputed, d.records,
+		d.sourceInfo, d.sourceLastFetch, d.poolInfo, d.poolReady, d.poolRejected, d.poolUserData, d.poolLimit, d.poolTokenEnds, d.poolNodeEnds, d.clusterUp, d.webhookEnds,
+		d.nodesByEvidence, d.nodesDisputed, d.records,
 	} {
 		to <- desc
 	}
@@ -52,9 +52,9 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		}
 	}
 	for key, p := range pools {
-		gauge(d.poolReady, oneIf(p.Refused == ""), key.Namespace, key.Name)
-		if p.Refused != "" {
-			gauge(d.poolRefused, 1, key.Namespace, key.Name, p.Refused)
+		gauge(d.poolReady, oneIf(p.RejectionReason == ""), key.Namespace, key.Name)
+		if p.RejectionReason != "" {
+			gauge(d.poolRejected, 1, key.Namespace, key.Name, p.RejectionReason)
 		}
 		if p.Profile != "" {
 			gauge(d.poolInfo, 1, key.Namespace, key.Name, p.Profile, p.Version, p.Commit)

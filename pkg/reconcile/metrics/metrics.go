@@ -29,11 +29,11 @@ type Metrics struct {
 }
 
 type descs struct {
-	sourceInfo, sourceLastFetch                    *prometheus.Desc
-	poolInfo, poolReady, poolRefused, poolUserData *prometheus.Desc
-	poolLimit, poolTokenEnds, poolNodeEnds         *prometheus.Desc
-	clusterUp, webhookEnds                         *prometheus.Desc
-	nodesKnown, nodesDisputed, records             *prometheus.Desc
+	sourceInfo, sourceLastFetch                     *prometheus.Desc
+	poolInfo, poolReady, poolRejected, poolUserData *prometheus.Desc
+	poolLimit, poolTokenEnds, poolNodeEnds          *prometheus.Desc
+	clusterUp, webhookEnds                          *prometheus.Desc
+	nodesByEvidence, nodesDisputed, records         *prometheus.Desc
 }
 
 // SourceState is the reported state of a ProfileSource.
@@ -52,9 +52,9 @@ type sourceState struct {
 // PoolState is the state of a pool.
 type PoolState struct {
 	Profile, Version, Commit string
-	// Refused is the reason of the event that says why the pool does not have what it
+	// RejectionReason is the reason of the event that says why the pool does not have what it
 	// requests; empty if it has.
-	Refused string
+	RejectionReason string
 	// UserData and Limit are the size and limit of the bootstrap document, in bytes; 0 if
 	// unknown.
 	UserData, Limit int
@@ -73,10 +73,10 @@ func New() *Metrics {
 		connections: map[string]func() bool{},
 		descs: descs{
 			sourceInfo: sourceInfo.desc(), sourceLastFetch: sourceLastFetch.desc(),
-			poolInfo: poolInfo.desc(), poolReady: poolReady.desc(), poolRefused: poolRejected.desc(),
+			poolInfo: poolInfo.desc(), poolReady: poolReady.desc(), poolRejected: poolRejected.desc(),
 			poolUserData: poolUserData.desc(), poolLimit: poolLimit.desc(), poolTokenEnds: poolTokenEnds.desc(), poolNodeEnds: poolNodeEnds.desc(),
 			clusterUp: clusterUp.desc(), webhookEnds: webhookEnds.desc(),
-			nodesKnown: nodesRecorded.desc(), nodesDisputed: nodesDisputed.desc(), records: records.desc(),
+			nodesByEvidence: nodesRecorded.desc(), nodesDisputed: nodesDisputed.desc(), records: records.desc(),
 		},
 		provenance: newProvenance(), auditLog: newAuditLogCounts(),
 		// A request to an unchanged repository takes milliseconds, a first clone minutes.
@@ -149,7 +149,7 @@ func (m *Metrics) PoolRejected(key types.NamespacedName, reason string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.pools[key]
-	s.Refused = reason
+	s.RejectionReason = reason
 	m.pools[key] = s
 }
 

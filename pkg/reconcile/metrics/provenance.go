@@ -73,7 +73,7 @@ func (m *Metrics) collectNodes(gauge func(*prometheus.Desc, float64, ...string),
 	}
 	for k, n := range nodes {
 		if n > 0 {
-			gauge(m.descs.nodesKnown, float64(n), k.evidence, k.behind)
+			gauge(m.descs.nodesByEvidence, float64(n), k.evidence, k.behind)
 		}
 	}
 	gauge(m.descs.nodesDisputed, float64(disputed))

@@ -155,13 +155,13 @@ func (r *Reconciler) changed(node *metav1.PartialObjectMetadata, np *api.NodePro
 	return judged && (!named(node) || !sameReport(np.Status.Reported, lineage.ReportOf(node)))
 }
 
-// statusTarget is a NodeProvenance whose status is checked. whole reports that nothing was
+// statusTarget is a NodeProvenance whose status is checked. untrimmed reports that nothing was
 // trimmed from it; pool has the records of its pool, nil if they were not read yet.
 type statusTarget struct {
 	*api.NodeProvenance
 
-	whole bool
-	pool  lineage.Timeline
+	untrimmed bool
+	pool      lineage.Timeline
 }
 
 // write creates the NodeProvenance of a node. It returns nil for a node without a pool,
@@ -336,7 +336,7 @@ func (r *Reconciler) updateStatus(ctx context.Context, node *metav1.PartialObjec
 			change["reported"] = report
 		}
 	}
-	if err := r.patchWithEvents(ctx, next, np.whole, change); err != nil {
+	if err := r.patchWithEvents(ctx, next, np.untrimmed, change); err != nil {
 		return err
 	}
 	if agreed.Status == metav1.ConditionFalse {

@@ -45,7 +45,7 @@ func (r *Reconciler) missingAuditEntries(np *api.NodeProvenance) []auditlog.Even
 		if np.Status.Reported != nil {
 			report = *np.Status.Reported
 		}
-		f := nodeEvent(np, auditlog.NodeDisputed, fmt.Sprintf("/%s/%s/%s/%s", stamp(agreed.LastTransitionTime.Time), agreed.Reason, report.Config, report.Commit))
+		f := nodeEvent(np, auditlog.NodeDisputed, fmt.Sprintf("/%s/%s/%s/%s", formatTime(agreed.LastTransitionTime.Time), agreed.Reason, report.Config, report.Commit))
 		if f.ID() != has.Disputed {
 			out = append(out, f)
 		}
@@ -67,7 +67,7 @@ func nodeEvent(np *api.NodeProvenance, kind auditlog.Kind, occasion string) audi
 }
 
 // storeEvents writes the missing audit log entries about a node, and returns the ids to
-// record in the status; nil for none. If whole is false, trimmed fields are read again.
+// record in the status; nil for none. If untrimmed is false, trimmed fields are read again.
 // The error is errUnkept if the audit log cannot be written.
 func (r *Reconciler) storeEvents(ctx context.Context, np *api.NodeProvenance, whole bool) (*api.ProvenanceJournaled, error) {
 	facts := r.missingAuditEntries(np)
@@ -113,12 +113,12 @@ func addDetails(f *auditlog.Event, np, now *api.NodeProvenance) {
 				agreed = live
 			}
 		}
-		f.Since, f.Reason, f.Message = stamp(agreed.LastTransitionTime.Time), agreed.Reason, redact.Printable(agreed.Message)
+		f.Since, f.Reason, f.Message = formatTime(agreed.LastTransitionTime.Time), agreed.Reason, redact.Printable(agreed.Message)
 		f.Reported = auditReport(now.Status.Reported)
 	case auditlog.NodeRemoved:
-		f.Since = stamp(now.Status.Removed.Time)
+		f.Since = formatTime(now.Status.Removed.Time)
 	default:
-		f.Since = stamp(np.Spec.Node.Joined.Time)
+		f.Since = formatTime(np.Spec.Node.Joined.Time)
 		f.Machine = &auditlog.Object{Kind: "Machine", Namespace: np.Spec.Machine.Namespace, Name: np.Spec.Machine.Name, UID: string(np.Spec.Machine.UID)}
 		f.Evidence, f.Message = string(np.Spec.Evidence), redact.Printable(np.Spec.Explanation)
 		f.Reported = auditReport(np.Spec.Reported)
@@ -165,11 +165,11 @@ func (r *Reconciler) recordDropped(ctx context.Context, np *api.NodeProvenance) 
 		return false, fmt.Errorf("encoding NodeProvenance %s: %w", np.Name, err)
 	}
 	f := nodeEvent(&live, auditlog.ProvenanceDropped, "")
-	f.Since, f.Record = stamp(live.Status.Removed.Time), record
+	f.Since, f.Record = formatTime(live.Status.Removed.Time), record
 	if err := r.AuditLog.Append(f); err != nil {
 		return false, fmt.Errorf("%w: %w", errAuditPending, err)
 	}
 	return true, nil
 }
 
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

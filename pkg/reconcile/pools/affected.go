@@ -57,6 +57,7 @@ func (a affected) usersOfObject() handler.EventHandler {
 			if was.GetUID() == is.GetUID() && was.GetGeneration() == is.GetGeneration() && maps.Equal(was.GetLabels(), is.GetLabels()) && maps.Equal(was.GetAnnotations(), is.GetAnnotations()) {
 				return // the informer's own
 			}
+			// Both labels count: an edit can move the object from one profile to another.
 			add(q, a.poolsNaming(ctx, is.GetName()), a.poolsNaming(ctx, was.GetLabels()[api.LabelProfile]), a.poolsNaming(ctx, is.GetLabels()[api.LabelProfile]), a.awaiting(ctx, is))
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
@@ -98,6 +99,7 @@ func (a affected) having(ctx context.Context, obj client.Object) []crreconcile.R
 		case "":
 		case obj.GetName():
 			out = append(out, requestFor(annotations[api.AnnotationPool])...)
+		// The label names the profile, of which the pool can have another version.
 		case obj.GetLabels()[api.LabelProfile]:
 			if annotations[api.AnnotationVersion] == version {
 				out = append(out, requestFor(annotations[api.AnnotationPool])...)
@@ -139,7 +141,7 @@ func changedProfiles(before, after client.Object) map[string]bool {
 		if ps, ok := obj.(*api.ProfileSource); ok && ps != nil {
 			builtin = ps.Spec.Builtin != nil
 		}
-		return versionsGiven(obj), builtin
+		return versionsForWaves(obj), builtin
 	}
 	old, wasBuiltin := entries(before)
 	now, isBuiltin := entries(after)
@@ -198,9 +200,9 @@ func requestFor(pool string) []crreconcile.Request {
 	return []crreconcile.Request{{NamespacedName: types.NamespacedName{Namespace: ns, Name: name}}}
 }
 
-// versionsGiven are what the waves get of the profiles of a source, and all there is to
+// versionsForWaves are what the waves get of the profiles of a source, and all there is to
 // know of one that has no waves.
-func versionsGiven(obj client.Object) map[string][]api.ProfileEntry {
+func versionsForWaves(obj client.Object) map[string][]api.ProfileEntry {
 	out := map[string][]api.ProfileEntry{}
 	ps, ok := obj.(*api.ProfileSource)
 	if !ok || ps == nil {
@@ -210,6 +212,8 @@ func versionsGiven(obj client.Object) map[string][]api.ProfileEntry {
 		out[e.Name] = []api.ProfileEntry{e} // pins and removals
 		for wave := int32(0); ps.Gated() && wave <= api.LastWave; wave++ {
 			given, decided := selection.EntryForWave(ps, e, wave)
+			// Before the decision it does not matter what the wave would get: only the decision
+			// is a change.
 			if !decided {
 				given = api.ProfileEntry{}
 			}

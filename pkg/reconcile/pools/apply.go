@@ -29,6 +29,8 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 	if err := w.renewToken(ctx, p.token); err != nil {
 		return err
 	}
+	// A pool that yields deletes its objects before its error is returned: the other pool waits
+	// for the names.
 	for _, obj := range p.withdraw {
 		if err := w.remove(ctx, obj); err != nil {
 			return err
@@ -37,6 +39,8 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 	if p.err != nil {
 		return p.err
 	}
+	// The key comes before the documents: digests with a key that was not stored would match
+	// nothing in the next run.
 	if p.storeKey {
 		if err := w.key.store(ctx, w.management, w.namespace, seen.key); err != nil {
 			return err
@@ -63,6 +67,8 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 	if err := runParallel(writes...); err != nil {
 		return err
 	}
+	// Documents of an existing pool follow its configuration, so that they remain unchanged if
+	// that fails.
 	if !isNew {
 		if err := provision(); err != nil {
 			return err
@@ -71,6 +77,8 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 	if err := w.writeUserData(ctx, seen, seen.objects.bootstrap, p.bootstrap); err != nil {
 		return err
 	}
+	// The next run knows then that the pool was complete, even if a user deletes the Secret
+	// before the cache has it.
 	if p.bootstrap.write != nil || seen.objects.bootstrap != nil {
 		w.report.cache.update(seen.md, func(m *cachedPool) { m.booted = true })
 	}
@@ -79,6 +87,8 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 			return err
 		}
 	}
+	// Documents that were replaced above could still need the inputs, the edge script and the
+	// account.
 	if err := w.trimInputs(ctx, seen.objects.inputs, p.inputs); err != nil {
 		return err
 	}
@@ -114,6 +124,7 @@ func (w writer) writeConfig(ctx context.Context, seen *observed, p plan) (*osm.O
 		}
 		return have, w.patchAnnotations(ctx, have, p.oscMetadata)
 	}
+	// A shutdown between deletion and creation would leave the pool without a configuration.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replaceTime)
 	defer cancel()
 	var previous map[string]string
@@ -137,6 +148,8 @@ func (w writer) writeConfig(ctx context.Context, seen *observed, p plan) (*osm.O
 			}
 			w.report.recordReplaced(ctx, have)
 		}
+		// The preconditions make an edit since the read a race: it would be deleted without being
+		// archived.
 		if err := client.IgnoreNotFound(w.clusterOf(have).Delete(ctx, have, client.Preconditions{UID: &have.UID, ResourceVersion: &have.ResourceVersion})); err != nil {
 			return nil, fault.Raced(fmt.Errorf("deleting OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(have), err))
 		}
@@ -149,10 +162,13 @@ func (w writer) writeConfig(ctx context.Context, seen *observed, p plan) (*osm.O
 	}
 	err = fault.Creating(fmt.Errorf("creating OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(p.osc), err))
 	if fault.RejectedByServer(err) {
-		err = &fault.Refusal{Reason: api.EventWriteRefused, Err: err}
+		err = &fault.Rejection{Reason: api.EventWriteRefused, Err: err}
 	}
+	// A lost race means that another client created the object. Otherwise the pool must not
+	// remain without one.
 	if have != nil && !errors.Is(err, fault.ErrRaced) {
 		if again := w.restoreConfig(ctx, have, restore); again != nil {
+			// No object has the record any more, so the next run needs it from memory.
 			w.report.cache.update(seen.md, func(m *cachedPool) { m.deleted = deletedConfig{have.UID, have.Annotations[api.AnnotationRecord]} })
 			err = fmt.Errorf("%w\nputting the one before back: %s", err, again.Error()) // the first error decides what follows
 		}
@@ -169,6 +185,7 @@ func (w writer) restoreConfig(ctx context.Context, was *osm.OperatingSystemConfi
 	back := &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{
 		Namespace: was.Namespace, Name: was.Name, Labels: was.Labels, Annotations: maps.Clone(was.Annotations),
 	}, Spec: spec}
+	// The audit log names the uid of the deleted object; the new one gets its own entry.
 	delete(back.Annotations, api.AnnotationJournaled)
 	return w.management.Create(ctx, back, client.FieldOwner(api.FieldManager))
 }
@@ -183,6 +200,8 @@ func (w writer) renderRecord(ctx context.Context, seen *observed, rec render.Rec
 	if err != nil {
 		return osm.OperatingSystemConfigSpec{}, err
 	}
+	// Another release can render other bytes from the same record; then restoring it would be a
+	// rotation.
 	if out.Record.Digests != rec.Digests {
 		return osm.OperatingSystemConfigSpec{}, errors.New("the record renders to other content")
 	}
@@ -202,9 +221,10 @@ func (w writer) archiveRecord(ctx context.Context, osc *osm.OperatingSystemConfi
 // newer one, if that is known, and the id of its audit log entry.
 func (w writer) annotateOutcome(ctx context.Context, osc *osm.OperatingSystemConfig, p plan, journaled string) error {
 	patch := map[string]any{}
+	// A failed read decides nothing about the request, so its annotations remain.
 	if p.readError == nil {
 		want := p.rejectionAnnotations(osc.Annotations, w.clock.Now())
-		for _, k := range refusalKeys {
+		for _, k := range rejectionAnnotations {
 			if v, is := want[k]; is && osc.Annotations[k] != v {
 				patch[k] = v
 			} else if _, was := osc.Annotations[k]; was && !is {
@@ -221,7 +241,7 @@ func (w writer) annotateOutcome(ctx context.Context, osc *osm.OperatingSystemCon
 	return w.patch(ctx, osc, map[string]any{"metadata": map[string]any{"annotations": patch}})
 }
 
-var refusalKeys = []string{api.AnnotationRefused, api.AnnotationRefusedVersion, api.AnnotationRefusedSince}
+var rejectionAnnotations = []string{api.AnnotationRefused, api.AnnotationRefusedVersion, api.AnnotationRefusedSince}
 
 // requestNodeToken requests a token that is bound to the pool, for documents that are
 // written now. Its account is created if there is none.
@@ -234,6 +254,7 @@ func (r *Reconciler) requestNodeToken(ctx context.Context, seen *observed) error
 	if err != nil {
 		return err
 	}
+	// The caller plans again: each input that it can render needs the token.
 	r.cache.update(seen.md, func(m *cachedPool) { m.token = bound })
 	seen.node, seen.objects.access.Account = bound, account
 	seen.values.APIServerToken, seen.desired.Cluster.APIServerToken = bound.Value, bound.Value

@@ -52,13 +52,14 @@ func (r reporter) recordCreated(ctx context.Context, seen *observed, osc *osm.Op
 		f.Reason = metrics.Restored
 	}
 	facts := []auditlog.Event{f}
-	if p.takenOver || seen.objects.takenOver() {
+	if p.hasOSMDocument || seen.objects.hasOSMDocuments() {
 		taken := f
 		taken.Kind, taken.Was, taken.Reason = auditlog.PoolTakenOver, nil, ""
 		taken.Message = redact.Text("another controller had served it"+p.differences(), redact.MaxEvent)
 		facts = append(facts, taken)
 	}
 	if r.auditLog.Append(facts...) != nil { // it logs why
+		// report schedules a run that writes the entry.
 		p.was.auditPending = true
 		return ""
 	}

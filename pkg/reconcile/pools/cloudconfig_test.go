@@ -354,7 +354,7 @@ func TestCloudConfigOfReservedSecrets(t *testing.T) {
 		api.NamespaceCloudInitSettings + "/" + api.SecretGetterToken: true,
 	} {
 		namespace, secret, _ := cutKey(name)
-		_, _, err := f.r.cloudConfigs().Facts(t.Context(), []render.ConfigVarRef{{Kind: render.KindSecret, Namespace: namespace, Name: secret, Key: "x"}}, desired.ValuesPoll)
+		_, _, err := f.r.cloudConfigs().ClusterValues(t.Context(), []render.ConfigVarRef{{Kind: render.KindSecret, Namespace: namespace, Name: secret, Key: "x"}}, desired.ValuesPoll)
 		if _, final := fault.Permanent(err); final != reserved || reserved && !strings.Contains(err.Error(), "--cloud-provider-references lists") {
 			t.Errorf("%s: error %v", name, err)
 		}

@@ -41,7 +41,7 @@ func collision(seen *observed) error {
 		if owner == "" {
 			err = unowned(obj, seen.conflicts)
 		}
-		return &fault.Refusal{Reason: api.EventNameCollision, Err: err}
+		return &fault.Rejection{Reason: api.EventNameCollision, Err: err}
 	}
 	return nil
 }
@@ -175,6 +175,7 @@ func common(a, b []string) []string {
 // of OSM under a name of both pools identify their pool themselves.
 func (seen *observed) yieldsTo() *conflictingPool {
 	own := progressOf(seen.md, seen.objects)
+	// Machines can have booted from the objects of a served pool, so it never yields.
 	if own == progressServed {
 		return nil
 	}
@@ -183,6 +184,7 @@ func (seen *observed) yieldsTo() *conflictingPool {
 		if !isPool(rival.md) || own == progressLegacy && rival.shares(seen.objects.bootstrap) {
 			continue
 		}
+		// Both pools compute the same order, so exactly one of them yields.
 		if rival.progress > own || rival.progress == own && before(rival.md, seen.md) {
 			return rival
 		}
@@ -190,13 +192,13 @@ func (seen *observed) yieldsTo() *conflictingPool {
 	return nil
 }
 
-// refusal is the error for a pool that yields to a rival.
-func (r conflictingPool) refusal(md *cluster.MachineDeployment, own progress) error {
+// rejection is the error for a pool that yields to a rival.
+func (r conflictingPool) rejection(md *cluster.MachineDeployment, own progress) error {
 	why := "which is older"
 	if r.progress > own {
 		why = "which has its configuration already"
 	}
-	return &fault.Refusal{Reason: api.EventNameCollision,
+	return &fault.Rejection{Reason: api.EventNameCollision,
 		Err: fmt.Errorf("MachineDeployment %s, %s, and MachineDeployment %s have names and namespaces that make the same name, %s: rename one of the two", poolKey(r.md), why, poolKey(md), r.names[0])}
 }
 
@@ -222,6 +224,7 @@ func (r reader) unused(ctx context.Context, seen *observed) ([]client.Object, er
 	}
 	made = slices.DeleteFunc(made, func(obj client.Object) bool { return ownerOf(obj) == "" }) // created by OSM
 	bootstrap := namesOf(seen.md).Bootstrap
+	// Machines can have started from a bootstrap Secret that the cache did not have yet.
 	if slices.ContainsFunc(made, func(obj client.Object) bool { return obj.GetName() == bootstrap }) {
 		return nil, fmt.Errorf("%w: Secret %s exists", fault.ErrRaced, bootstrap)
 	}

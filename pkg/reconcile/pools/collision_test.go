@@ -136,7 +136,7 @@ func TestNamesOfPools(t *testing.T) {
 			}
 			if by := (&observed{md: younger, conflicts: []conflictingPool{{md: older, names: both}}}).yieldsTo(); by == nil {
 				t.Errorf("%s does not yield to %s, which is older", poolKey(younger), poolKey(older))
-			} else if err := by.refusal(younger, progressNew); !strings.Contains(err.Error(), poolKey(older)+",") || !strings.Contains(err.Error(), "MachineDeployment "+poolKey(younger)+" ") {
+			} else if err := by.rejection(younger, progressNew); !strings.Contains(err.Error(), poolKey(older)+",") || !strings.Contains(err.Error(), "MachineDeployment "+poolKey(younger)+" ") {
 				t.Errorf("the refusal lacks a name: %v", err)
 			}
 		}

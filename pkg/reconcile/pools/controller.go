@@ -106,8 +106,8 @@ type Reconciler struct {
 	values   desired.Values         // of cloudProviderSpecs
 	archived archive.State          // of records
 
-	own     ownWrites
-	routine eventLimiter // of events about all pools
+	ownWrites ownWrites
+	routine   eventLimiter // of events about all pools
 
 	replacing sync.Mutex // held while a Secret is absent
 
@@ -117,7 +117,7 @@ type Reconciler struct {
 // Reconcile brings one pool's objects in line with its profile, its
 // MachineDeployment and the cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	defer r.own.begin(req.NamespacedName)()
+	defer r.ownWrites.begin(req.NamespacedName)()
 	return r.reconcile(ctx, req)
 }
 
@@ -125,6 +125,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	var md cluster.MachineDeployment
 	err := r.Worker.Get(ctx, req.NamespacedName, &md)
 	gone := apierrors.IsNotFound(err)
+	// The labels of a deleted pool are unknown, so the shard of pools without a label cleans up.
 	switch {
 	case gone && r.Shard.IncludesUnlabeled():
 		md.Namespace, md.Name = req.Namespace, req.Name
@@ -138,6 +139,8 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !isPool(&md) {
 		return r.finalize(&md, r.writer().release(ctx, &md))
 	}
+	// The finalizer and the reads do not depend on each other; objects are written only after
+	// both.
 	var seen *observed
 	var finalizerErr error
 	err = runParallel(
@@ -148,6 +151,8 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err == nil {
 		todo = r.plan(ctx, seen)
 	}
+	// Nothing is created without a finalizer, because it could remain forever. Only the token
+	// cannot wait.
 	if finalizerErr != nil {
 		err := r.writer().renewToken(ctx, todo.token)
 		if err == nil {
@@ -159,14 +164,16 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.reporter().reportSuspended(seen)
 	}
 	todo.was = previousStateOf(seen.objects)
-	todo.was.exempt = todo.takenOver || todo.was.rejected != "" || r.cache.get(&md).reported != ""
+	todo.was.exempt = todo.hasOSMDocument || todo.was.rejected != "" || r.cache.get(&md).reported != ""
 	todo.was.announce = todo.osc != nil && !todo.sameAgain && (todo.was.exempt || r.AllEvents || r.routine.available(r.Clock.Now()))
 	err = r.writer().apply(ctx, seen, todo)
-	if frozen, _ := suspended(&md); frozen && seen.objects.osc == nil || seen.boundTokens && seen.objects.takenOver() {
+	if frozen, _ := suspended(&md); frozen && seen.objects.osc == nil || seen.boundTokens && seen.objects.hasOSMDocuments() {
 		// The next run reports the suspension, or replaces the token of all pools by the pool's own.
-		r.own.forget(req.NamespacedName)
+		r.ownWrites.forget(req.NamespacedName)
 	}
 	if r.cache.cacheRejection(seen, todo, err, r.Clock.Now()) {
+		// The next run maintains the last-good generation, because this one is now known to be
+		// rejected.
 		return ctrl.Result{RequeueAfter: racedRetry}, nil
 	}
 	return r.reporter().report(&md, todo, err)
@@ -184,7 +191,7 @@ func (r *Reconciler) plan(ctx context.Context, seen *observed) plan {
 				return todo
 			}
 		case lacksLastGood:
-			err = r.observeLastGood(ctx, seen, todo.refusal)
+			err = r.observeLastGood(ctx, seen, todo.rejection)
 		case lacksDocuments:
 			err = r.reader().observeDocuments(ctx, seen)
 		case lacksMachine:

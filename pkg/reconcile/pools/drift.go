@@ -57,6 +57,7 @@ func detectDrift(seen *observed, gen generation, p plan) (what []string, sameAga
 		case s.have == nil && s.key == edgeScriptKey && !gen.in.Pool.HasEdgeScript():
 		case s.have == nil && settled:
 			say("Secret %s was missing", s.name)
+		// Without a digest of the content there is nothing to compare with.
 		case s.have == nil || s.have.Annotations[api.AnnotationDataDigest] == "":
 		case edited(s.have, s.key):
 			say("key %s of Secret %s", s.key, s.name)

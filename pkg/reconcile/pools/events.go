@@ -119,6 +119,8 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl
 			return ctrl.Result{RequeueAfter: wait.Jitter(collisionRetry, token.Jitter)}, nil
 		}
 		if reason == api.EventWriteRefused {
+			// Another admission policy can accept the object later, and no watch reports that:
+			// the queue backs off.
 			return ctrl.Result{}, err
 		}
 		return ctrl.Result{RequeueAfter: renewal}, nil
@@ -133,6 +135,7 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl
 		r.reportApplied(md, p)
 	}
 	if p.readError != nil {
+		// What could be applied is reported above; the error only makes the queue retry.
 		return ctrl.Result{}, p.readError
 	}
 	if p.token.Poll {
@@ -258,7 +261,7 @@ func previousStateOf(have objects) *previousState {
 
 // rejectedMessage is what a configuration says while a newer one is refused.
 func rejectedMessage(p plan) string {
-	message := p.refusal.Error()
+	message := p.rejection.Error()
 	if p.unrenewed != nil {
 		message += "; its Secrets remain unchanged: " + p.unrenewed.Error()
 	}
@@ -281,7 +284,7 @@ func (r reporter) reportApplied(md *cluster.MachineDeployment, p plan) {
 	}
 	reason := ""
 	switch {
-	case p.refusal != nil:
+	case p.rejection != nil:
 		reason = r.reportLastGood(md, p)
 	case p.readError == nil:
 		r.reportRecovered(md, p)
@@ -292,10 +295,10 @@ func (r reporter) reportApplied(md *cluster.MachineDeployment, p plan) {
 // reportLastGood reports why the last good configuration remains, once until the reason changes. The
 // annotations of the configuration contain what was reported before a restart.
 func (r reporter) reportLastGood(md *cluster.MachineDeployment, p plan) string {
-	reason, _ := fault.Permanent(p.refusal)
-	told := p.refusal
+	reason, _ := fault.Permanent(p.rejection)
+	told := p.rejection
 	if p.unrenewed != nil {
-		told = fmt.Errorf("%w; the last good configuration remains unchanged: %w", p.refusal, p.unrenewed)
+		told = fmt.Errorf("%w; the last good configuration remains unchanged: %w", p.rejection, p.unrenewed)
 	}
 	if p.was.rejected == rejectedMessage(p) {
 		r.cache.update(md, func(m *cachedPool) { m.reported = cmp.Or(m.reported, told.Error()) })
@@ -365,7 +368,7 @@ func cause(from, to render.Record) string {
 func (p plan) state(refused string) metrics.PoolState {
 	s := metrics.PoolState{
 		Profile: p.serving.Profile, Version: p.serving.Version, Commit: p.serving.Commit,
-		Refused: refused, TokenEnds: p.expires,
+		RejectionReason: refused, TokenEnds: p.expires,
 	}
 	bootstrap := p.bootstrap.write
 	if bootstrap == nil {

@@ -88,7 +88,7 @@ func (f *fixture) ready(md *machines.MachineDeployment, kubelet string) error {
 }
 
 // A pool is served with any existing definition of its configuration: a new one, a rotation, a
-// refusal, and the generations after that. A status that an earlier release wrote has no effect.
+// rejection, and the generations after that. A status that an earlier release wrote has no effect.
 func TestForeignKinds(t *testing.T) {
 	change := definitions(t)
 	for name, to := range foreignKinds {
@@ -124,7 +124,7 @@ func TestForeignKinds(t *testing.T) {
 }
 
 // If the definitions change all the time, for example because another controller applies its own
-// again and again, pools still get what they request, and no refusal is reported. None of the
+// again and again, pools still get what they request, and no rejection is reported. None of the
 // definitions has the subresource status: if a status could be written now and then, a controller
 // that has to write one would succeed after some retries.
 func TestKindsThatChange(t *testing.T) {

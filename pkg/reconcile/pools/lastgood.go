@@ -31,7 +31,7 @@ type lastGood struct {
 	err    error        // why it cannot be
 }
 
-// observeLastGood reads the generation from which the pool's documents were made. The refusal is
+// observeLastGood reads the generation from which the pool's documents were made. The rejection is
 // about the requested generation, so that it is not rendered in vain again.
 func (r *Reconciler) observeLastGood(ctx context.Context, seen *observed, refusal error) error {
 	rec, err := r.lastRecord(ctx, seen)
@@ -60,6 +60,8 @@ func (seen *observed) hasNothing() bool {
 func (r *Reconciler) lastRecord(ctx context.Context, seen *observed) (render.Record, error) {
 	osc := seen.objects.osc
 	rec := recordOf(osc)
+	// The configuration is the best evidence, unless it was edited or the documents are of
+	// another one.
 	if lineage.Intact(rec) && !seen.unserved && (osc.Annotations[api.AnnotationInputDigest] == rec.Digests.Input || seen.objects.madeWith(rec.Digests.Input)) {
 		return corrected(seen, rec), nil
 	}
@@ -67,11 +69,13 @@ func (r *Reconciler) lastRecord(ctx context.Context, seen *observed) (render.Rec
 		if !madeOf(s) {
 			continue
 		}
+		// The order is that of costs: memory, the archive, then what the pool would produce now.
 		for _, find := range []func(context.Context, *observed, *corev1.Secret) (render.Record, error){r.deletedRecord, r.archivedRecordOf, r.remadeRecord} {
 			found, err := find(ctx, seen, s)
 			if err != nil {
 				return render.Record{}, err
 			}
+			// The digest on the document proves that it was made from this record.
 			if lineage.Intact(found) && found.Digests.Input == s.Annotations[api.AnnotationInputDigest] {
 				return found, nil
 			}
@@ -143,6 +147,8 @@ func (r *Reconciler) remadeRecord(ctx context.Context, seen *observed, s *corev1
 	if err == nil {
 		in.Pool, _, err = r.cloudConfigs().Add(ctx, md, in)
 	}
+	// A version that no longer exists is not an error here: this way just does not find the
+	// record.
 	if _, final := fault.Permanent(err); final || errors.Is(err, desired.ErrSourceNotReconciled) {
 		return render.Record{}, nil
 	}
@@ -181,8 +187,8 @@ type deletedConfig struct {
 // is deleted or edited, because no other object has it.
 type recordDeleted struct {
 	handler.EventHandler
-	cache *poolCache
-	own   *ownWrites
+	cache     *poolCache
+	ownWrites *ownWrites
 }
 
 func (k recordDeleted) Update(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[crreconcile.Request]) {
@@ -193,7 +199,7 @@ func (k recordDeleted) Update(ctx context.Context, e event.UpdateEvent, q workqu
 }
 
 func (k recordDeleted) Delete(ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[crreconcile.Request]) {
-	if !k.own.deletes(e.Object) { // what a run replaces, it archives
+	if !k.ownWrites.deletes(e.Object) { // what a run replaces, it archives
 		k.store(e.Object)
 	}
 	k.EventHandler.Delete(ctx, e, q)

@@ -39,7 +39,7 @@ func TestBrokenRegistrySecretStopsNoRenewal(t *testing.T) {
 	renewed("gone")
 }
 
-// If there are several invalid keys, the same one is named each time: a refusal that changes with
+// If there are several invalid keys, the same one is named each time: a rejection that changes with
 // the order of a map would be written to the configuration and start another run, in a loop.
 func TestBrokenRegistrySecretIsToldOnce(t *testing.T) {
 	f := newFixture(t)
@@ -101,7 +101,7 @@ func TestImmutableByHandIsNotTakenOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if have.takenOver() {
+	if have.hasOSMDocuments() {
 		t.Error("it counts as made by somebody else")
 	}
 	f.reconcile()

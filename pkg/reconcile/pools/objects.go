@@ -163,6 +163,7 @@ func (r reader) completeConfig(ctx context.Context, cached *osm.OperatingSystemC
 	if err := r.management.Live.Get(ctx, key, &osc); err != nil {
 		return nil, fault.Raced(fmt.Errorf("reading OperatingSystemConfig %s: %w", key, err))
 	}
+	// The caller decided from the cached annotations, which must still be true.
 	if osc.UID != cached.UID || !sameKeys(osc.Annotations, cached.Annotations, api.AnnotationRecord, api.AnnotationInputDigest, api.AnnotationSelectedBy) {
 		return nil, fmt.Errorf("%w: OperatingSystemConfig %s is another one, or was edited", fault.ErrRaced, key)
 	}

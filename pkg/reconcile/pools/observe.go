@@ -80,6 +80,8 @@ func (r *Reconciler) observeServed(ctx context.Context, seen *observed) error {
 		if err != nil {
 			return err
 		}
+		// The documents are of the configuration before this one: a run was interrupted between
+		// them.
 		seen.cutOff = seen.cutOff || archived != nil && slices.ContainsFunc(lineage.DecodeIntervals(archived.Annotations), func(in api.Interval) bool {
 			return in.UID != "" && string(in.UID) == seen.objects.osc.Annotations[api.AnnotationReplaces]
 		})
@@ -112,6 +114,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 	}
 	var missing error // about the input of new content; the existing generation is maintained without it
 	if seen.endpoint, err = r.endpoints().Get(ctx); err != nil {
+		// Existing documents can be maintained with the endpoint that was read last.
 		known := r.endpoint.Last()
 		if missing, err = fault.Maintain(err); err != nil || known == nil {
 			return seen, errors.Join(err, missing)
@@ -138,6 +141,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 		BootstrapKubeconfig:           seen.kubeconfig,
 	}
 	seen.desired, seen.desiredErr = r.inputOf(ctx, md, recordOf(seen.objects.osc), seen.settings, seen.values)
+	// The pool's own problem comes first, because the user of the pool can fix it.
 	if seen.desiredErr == nil {
 		seen.desiredErr = missing
 	}
@@ -147,6 +151,8 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 	if seen.desiredErr == nil {
 		seen.poll, seen.desiredErr = r.cache.rejection(seen)
 	}
+	// Other errors pass: a plan from half of the state would report a problem that does not
+	// exist.
 	if _, final := fault.Permanent(seen.desiredErr); seen.desiredErr != nil && !final {
 		return seen, seen.desiredErr
 	}
@@ -154,7 +160,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 	return seen, nil
 }
 
-// inputOf collects what the pool asks for. A *fault.Refusal or *render.InvalidError
+// inputOf collects what the pool asks for. A *fault.Rejection or *render.InvalidError
 // says why it cannot have it.
 func (r *Reconciler) inputOf(ctx context.Context, md *cluster.MachineDeployment, have render.Record, settings render.Settings, values render.Cluster) (render.Input, error) {
 	pool, err := render.DecodePool(md)
@@ -171,7 +177,7 @@ func (r *Reconciler) inputOf(ctx context.Context, md *cluster.MachineDeployment,
 // nodeToken finds the token for documents that are written now. It never requests one:
 // requestNodeToken does, if a document needs it.
 func (r *Reconciler) nodeToken(ctx context.Context, seen *observed) (token.Node, error) {
-	if r.NodeTokenTTL == 0 || seen.objects.takenOver() {
+	if r.NodeTokenTTL == 0 || seen.objects.hasOSMDocuments() {
 		return r.tokens().Getter(ctx)
 	}
 	account := seen.objects.access.AccountOf(seen.md)

@@ -73,6 +73,7 @@ func (o *ownWrites) begin(pool types.NamespacedName) (end func()) {
 			delete(o.pools, pool)
 		}
 		o.mu.Unlock()
+		// handle takes the lock itself.
 		for _, e := range waiting {
 			o.handle(e)
 		}
@@ -133,6 +134,7 @@ func (o *ownWrites) wrote(obj client.Object, resourceVersion string) {
 		return
 	}
 	p.unseen = append(p.unseen, v)
+	// An event that was dropped here starts a run that changes nothing.
 	p.unseen = p.unseen[max(0, len(p.unseen)-maxUnseen):]
 }
 
@@ -163,7 +165,7 @@ func poolOf(obj client.Object) (types.NamespacedName, bool) {
 // recordingClient records what it writes.
 type recordingClient struct {
 	client.Client
-	own *ownWrites
+	ownWrites *ownWrites
 }
 
 func (c recordingClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
@@ -183,23 +185,23 @@ func (c recordingClient) Patch(ctx context.Context, obj client.Object, patch cli
 
 func (c recordingClient) record(obj client.Object, err error) error {
 	if err == nil {
-		c.own.wrote(obj, obj.GetResourceVersion())
+		c.ownWrites.wrote(obj, obj.GetResourceVersion())
 	}
 	return err
 }
 
 func (c recordingClient) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
-	c.own.wrote(obj, "") // the answer does not say more
+	c.ownWrites.wrote(obj, "") // the answer does not say more
 	err := c.Client.Delete(ctx, obj, opts...)
 	if err != nil {
-		c.own.notDeleted(obj)
+		c.ownWrites.notDeleted(obj)
 	}
 	return err
 }
 
 // startOwner starts the pool that an object was made for, unless a run of the pool wrote the event.
 type startOwner struct {
-	own *ownWrites
+	ownWrites *ownWrites
 	// pools reads MachineDeployments from the cache.
 	pools client.Reader
 }
@@ -234,7 +236,7 @@ func (s startOwner) handle(ctx context.Context, obj client.Object, resourceVersi
 		return
 	}
 	uid := obj.GetAnnotations()[api.AnnotationPoolUID]
-	s.own.handle(ownedEvent{
+	s.ownWrites.handle(ownedEvent{
 		pool: pool, version: objectVersion{obj.GetUID(), resourceVersion},
 		// Objects of what is not a pool any more are removed by a run that finds them in the
 		// cache. As long as the cache has the pool, its end starts that run.

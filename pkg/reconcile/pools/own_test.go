@@ -25,8 +25,8 @@ type ownFixture struct {
 
 func newOwnFixture(t *testing.T) *ownFixture {
 	f := &ownFixture{fixture: newFixture(t)}
-	f.writes = recordingClient{f.client, &f.r.own}
-	f.watch = startOwner{&f.r.own, f.client}
+	f.writes = recordingClient{f.client, &f.r.ownWrites}
+	f.watch = startOwner{&f.r.ownWrites, f.client}
 	f.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[crreconcile.Request]())
 	t.Cleanup(f.queue.ShutDown)
 	f.object = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "made", Annotations: map[string]string{
@@ -38,7 +38,7 @@ func newOwnFixture(t *testing.T) *ownFixture {
 // run writes as a run does; the function is what else happens until its end.
 func (f *ownFixture) run(write func() error, meanwhile ...func()) {
 	f.t.Helper()
-	end := f.r.own.begin(keyOf(f.pool))
+	end := f.r.ownWrites.begin(keyOf(f.pool))
 	if err := write(); err != nil {
 		f.t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestOwnWritesStartNothing(t *testing.T) {
 			f.run(func() error {
 				err := f.client.Create(f.t.Context(), f.object)
 				f.created()
-				f.r.own.wrote(f.object, f.object.ResourceVersion)
+				f.r.ownWrites.wrote(f.object, f.object.ResourceVersion)
 				return err
 			})
 		}, false},
@@ -105,7 +105,7 @@ func TestOwnWritesStartNothing(t *testing.T) {
 			f.created()
 		}, true},
 		"the event of a run whose pool has more to do": {func(f *ownFixture) {
-			f.run(f.create, func() { f.r.own.forget(keyOf(f.pool)) })
+			f.run(f.create, func() { f.r.ownWrites.forget(keyOf(f.pool)) })
 			f.created()
 		}, true},
 		"an owner that was removed, with a version that was not seen yet": {func(f *ownFixture) {
@@ -157,7 +157,7 @@ func TestOwnWritesAreForgotten(t *testing.T) {
 	f.run(f.create, func() { must(nil, f.update()) })
 	f.created()
 	f.run(func() error { return nil })
-	if len(f.r.own.pools) != 0 {
-		t.Errorf("%d pools are remembered", len(f.r.own.pools))
+	if len(f.r.ownWrites.pools) != 0 {
+		t.Errorf("%d pools are remembered", len(f.r.ownWrites.pools))
 	}
 }

@@ -44,20 +44,20 @@ type plan struct {
 	provisioning secretPlan
 	bootstrap    secretPlan
 
-	serving   render.Record  // of the generation that the plan leads to
-	replaced  render.Record  // of the one before, zero when it is the same, or not to be believed
-	drifted   []string       // what a user changed manually, without values
-	sameAgain bool           // drifted includes the configuration, and osc has its previous content
-	wanted    bool           // it is what the pool asks for, not what it had
-	takenOver bool           // a document of OSM is preserved or replaced
-	differs   []string       // what in such documents differs, without content
-	refusal   error          // why the pool does not get what it asks for
-	unrenewed error          // why the documents of the last good generation cannot be renewed
-	readError error          // why that is not known: something could not be read, and is tried again
-	expires   time.Time      // end of the bootstrap token
-	nextRun   time.Time      // when the token for nodes is due, zero for never
-	poll      time.Duration  // until the next read of objects that are not watched, 0 for never
-	was       *previousState // the state before apply; nil if nothing was planned
+	serving        render.Record  // of the generation that the plan leads to
+	replaced       render.Record  // of the one before, zero when it is the same, or not to be believed
+	drifted        []string       // what a user changed manually, without values
+	sameAgain      bool           // drifted includes the configuration, and osc has its previous content
+	wanted         bool           // it is what the pool asks for, not what it had
+	hasOSMDocument bool           // a document of OSM is preserved or replaced
+	differs        []string       // what in such documents differs, without content
+	rejection      error          // why the pool does not get what it asks for
+	unrenewed      error          // why the documents of the last good generation cannot be renewed
+	readError      error          // why that is not known: something could not be read, and is tried again
+	expires        time.Time      // end of the bootstrap token
+	nextRun        time.Time      // when the token for nodes is due, zero for never
+	poll           time.Duration  // until the next read of objects that are not watched, 0 for never
+	was            *previousState // the state before apply; nil if nothing was planned
 
 	// lacks is what the plan needs and what is not observed yet. The plan is empty otherwise, and
 	// is made again after that is observed.
@@ -116,8 +116,9 @@ type planner struct {
 
 // plan plans the configuration that the pool requests, or to maintain the present one.
 func (e planner) plan(seen *observed) plan {
+	// Names come first: without them the pool cannot have objects, whatever it requests.
 	if rival := seen.yieldsTo(); rival != nil {
-		p := renewal(seen, rival.refusal(seen.md, progressOf(seen.md, seen.objects)))
+		p := renewal(seen, rival.rejection(seen.md, progressOf(seen.md, seen.objects)))
 		p.withdraw = seen.unused
 		return p
 	}
@@ -176,13 +177,14 @@ func (e planner) planDesired(seen *observed) (plan, error) {
 }
 
 // decide compares the existing objects with those that the pool should have. It renders only if
-// something has to be written. A *fault.Refusal or *render.InvalidError says that
+// something has to be written. A *fault.Rejection or *render.InvalidError says that
 // the pool cannot have this generation.
 func (e planner) decide(seen *observed, gen generation) (plan, error) {
 	p := decideTokens(seen)
 	p.edge, p.access = e.decideEdge(seen, gen.in.Pool), decideAccess(seen, gen.in.Pool)
 	want := gen.annotations(seen.md)
 	have := seen.objects
+	// A token that is valid for long enough is not a reason to write a document.
 	wantProvisioning := gen.withCurrentToken(seen, have.provisioning, want)
 	wantBootstrap := gen.withCurrentToken(seen, have.bootstrap, want)
 
@@ -207,6 +209,7 @@ func (e planner) decide(seen *observed, gen generation) (plan, error) {
 	}
 	p.drifted, p.sameAgain = detectDrift(seen, gen, p)
 	anew := newOSC || newProvisioning || newBootstrap
+	// A token costs requests, so it is requested only if a document is written.
 	if (anew || p.edge.lacksToken) && gen.node.Value == "" {
 		return plan{lacks: lacksNodeToken}, nil
 	}
@@ -231,6 +234,7 @@ func (e planner) decide(seen *observed, gen generation) (plan, error) {
 			p.osc.Annotations[api.AnnotationReplaces] = have.osc.Annotations[api.AnnotationReplaces]
 		}
 		p.serving = out.Record
+		// An edited record proves nothing, so it is neither archived nor reported as replaced.
 		if have.osc != nil && disagrees(have.osc, rec) == "" && !seen.unserved {
 			p.replaced = rec
 		}
@@ -504,7 +508,7 @@ func aboutVersion(seen *observed, err error) error {
 	return &versionError{seen.desired.Profile.Provenance.Version, err}
 }
 
-// rejectedVersion is the version that a refusal is about, "" for none.
+// rejectedVersion is the version that a rejection is about, "" for none.
 func rejectedVersion(refusal error) string {
 	var about *versionError
 	if errors.As(refusal, &about) {
@@ -543,6 +547,7 @@ func (e planner) decideEdge(seen *observed, pool render.Pool) edgePlan {
 	if ca := seen.endpoint.Cluster.CertificateAuthorityData; len(ca) > 0 {
 		in.Settings.KubernetesCACert = string(ca)
 	}
+	// The digest must not change with each token: tokens are compared by their identity.
 	in.Cluster.APIServerToken = ""
 	withoutToken := []byte(in.EdgeScript())
 	annotations := func(t token.Node) map[string]string {
@@ -573,14 +578,15 @@ func (e planner) decideEdge(seen *observed, pool render.Pool) edgePlan {
 // rejectionAnnotations are the annotations by which a configuration with the given ones says that
 // a newer one is rejected; none if that is not so.
 func (p plan) rejectionAnnotations(have map[string]string, now time.Time) map[string]string {
-	if p.refusal == nil {
+	if p.rejection == nil {
 		return nil
 	}
 	out := map[string]string{api.AnnotationRefused: rejectedMessage(p), api.AnnotationRefusedSince: lineage.FormatTime(now)}
-	version := rejectedVersion(p.refusal)
+	version := rejectedVersion(p.rejection)
 	if version != "" {
 		out[api.AnnotationRefusedVersion] = version
 	}
+	// The first time counts while the version is the same. A time in the future cannot be right.
 	if since := lineage.AnnotatedTime(have, api.AnnotationRefusedSince); have[api.AnnotationRefusedVersion] == version && !since.IsZero() && !since.After(now) {
 		out[api.AnnotationRefusedSince] = have[api.AnnotationRefusedSince]
 	}

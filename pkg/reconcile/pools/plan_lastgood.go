@@ -17,11 +17,11 @@ import (
 )
 
 // planLastGood plans to maintain the existing generation if the pool cannot have what it requests:
-// the same content with current tokens, under the revision it was made for. Without a refusal
+// the same content with current tokens, under the revision it was made for. Without a rejection
 // the pool is suspended, and the documents follow the pool's revision.
 func (e planner) planLastGood(seen *observed, refusal error) (plan, error) {
 	if seen.lastGood == nil {
-		return plan{lacks: lacksLastGood, refusal: refusal}, nil
+		return plan{lacks: lacksLastGood, rejection: refusal}, nil
 	}
 	if seen.hasNothing() {
 		return plan{}, refusal
@@ -30,7 +30,7 @@ func (e planner) planLastGood(seen *observed, refusal error) (plan, error) {
 	if err != nil {
 		return e.planAsIs(seen, refusal, err), nil
 	}
-	p.refusal = refusal
+	p.rejection = refusal
 	return p, nil
 }
 
@@ -63,11 +63,12 @@ func (e planner) planAsIs(seen *observed, refusal, why error) plan {
 	if p.edge.lacksToken {
 		return plan{lacks: lacksNodeToken}
 	}
-	p.refusal, p.serving = refusal, rec
+	p.rejection, p.serving = refusal, rec
 	if rec.Object == "" {
 		p.serving = servedBy(seen.objects)
 	}
 	var unread *fault.ReadError
+	// A failed read can succeed in the next run; any other error lasts until a user acts.
 	if errors.As(why, &unread) {
 		p.readError = why
 	} else {
@@ -144,7 +145,7 @@ func (e planner) planSuspended(seen *observed) (plan, error) {
 		return p, err
 	}
 	if p.unrenewed != nil {
-		p.refusal = fault.Reject("the pool is suspended by annotation %s, and what it has cannot be rendered again", api.AnnotationSuspend)
+		p.rejection = fault.Reject("the pool is suspended by annotation %s, and what it has cannot be rendered again", api.AnnotationSuspend)
 	}
 	if p.unrenewed != nil || p.readError != nil {
 		followRevision(seen, &p)

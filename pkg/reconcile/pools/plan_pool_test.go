@@ -119,7 +119,7 @@ func writes(p plan) []string {
 		{"annotations of provisioning", p.provisioning.patch != nil},
 		{"bootstrap", p.bootstrap.write != nil},
 		{"annotations of bootstrap", p.bootstrap.patch != nil},
-		{"is refused", p.refusal != nil && p.lacks == lacksNothing},
+		{"is refused", p.rejection != nil && p.lacks == lacksNothing},
 	} {
 		if w.is {
 			out = append(out, w.name)
@@ -237,7 +237,7 @@ func TestPlan(t *testing.T) {
 			}
 			p := testPlanner.plan(seen)
 			if got := writes(p); !slices.Equal(got, c.want) {
-				t.Errorf("the plan is %q, want %q (error %v, refusal %v)", got, c.want, p.err, p.refusal)
+				t.Errorf("the plan is %q, want %q (error %v, refusal %v)", got, c.want, p.err, p.rejection)
 			}
 			if again := testPlanner.plan(seen); !reflect.DeepEqual(p, again) {
 				t.Errorf("the same observation gives another plan: %q, then %q", writes(p), writes(again))

@@ -95,16 +95,16 @@ const (
 // configuration, or the name for the record of the present one is taken. The present one is
 // maintained meanwhile, as with a profile that cannot be rendered.
 type rejectedGeneration struct {
-	input   string // digest
-	refusal *fault.Refusal
-	wait    time.Duration
-	until   time.Time
+	input     string // digest
+	rejection *fault.Rejection
+	wait      time.Duration
+	until     time.Time
 }
 
 // cacheRejection caches that a plan could not be applied, and reports whether the next run maintains
 // the existing generation. It does nothing for a pool that has none.
 func (m *poolCache) cacheRejection(seen *observed, p plan, err error, now time.Time) bool {
-	var refusal *fault.Refusal
+	var refusal *fault.Rejection
 	if !p.wanted || p.osc == nil || p.sameAgain || seen.objects.bootstrap == nil || !errors.As(err, &refusal) {
 		return false
 	}
@@ -125,7 +125,7 @@ func (m *poolCache) rejection(seen *observed) (time.Duration, error) {
 	if w == nil || !seen.now.Before(w.until) || w.input != seen.desired.InputDigest() {
 		return seen.poll, nil
 	}
-	return earliestNonZero(seen.poll, w.until.Sub(seen.now)), w.refusal
+	return earliestNonZero(seen.poll, w.until.Sub(seen.now)), w.rejection
 }
 
 // forgetDeleted drops the record of a deleted configuration after the next one exists.

@@ -221,7 +221,7 @@ func TestTokenIsRenewedInTime(t *testing.T) {
 	}
 }
 
-// A cache that is behind does not have a refusal written a second time, which would move
+// A cache that is behind does not have a rejection written a second time, which would move
 // its time.
 func TestStaleRefusal(t *testing.T) {
 	f := newFixture(t)
@@ -236,7 +236,7 @@ func TestStaleRefusal(t *testing.T) {
 	}
 	stale := now.DeepCopy()
 	stale.Annotations, stale.ResourceVersion = map[string]string{}, "1"
-	if err := f.r.writer().annotateOutcome(t.Context(), stale, plan{refusal: errors.New("refused")}, ""); !errors.Is(err, fault.ErrRaced) {
+	if err := f.r.writer().annotateOutcome(t.Context(), stale, plan{rejection: errors.New("refused")}, ""); !errors.Is(err, fault.ErrRaced) {
 		t.Errorf("a refusal that stands already was written again (err %v)", err)
 	}
 	version := now.ResourceVersion

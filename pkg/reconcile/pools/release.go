@@ -49,6 +49,8 @@ func (w writer) release(ctx context.Context, md *cluster.MachineDeployment) erro
 	if err := w.deleteOwned(ctx, md); err != nil {
 		return err
 	}
+	// The finalizer is removed last: until then, an interrupted deletion continues in the next
+	// run.
 	before := md.DeepCopy()
 	controllerutil.RemoveFinalizer(md, api.FinalizerPool)
 	return w.patchFinalizers(ctx, before, md)
@@ -85,6 +87,7 @@ func (w writer) deleteOwned(ctx context.Context, md *cluster.MachineDeployment) 
 	for _, obj := range owned {
 		if osc, ok := obj.(*osm.OperatingSystemConfig); ok {
 			rec := recordOf(osc)
+			// A record that the documents contradict must not become evidence about nodes.
 			believed := disagrees(osc, rec) == "" && !documentsOf(md, owned).madeOtherwise(rec.Digests.Input)
 			var err error
 			if believed {
@@ -95,6 +98,7 @@ func (w writer) deleteOwned(ctx context.Context, md *cluster.MachineDeployment) 
 			} else if err != nil {
 				return err
 			}
+			// The entry comes before the deletion, which loses the content.
 			w.report.recordDeleted(md, osc, believed)
 		}
 		if err := w.remove(ctx, obj); err != nil {

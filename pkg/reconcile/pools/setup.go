@@ -56,10 +56,10 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 		return err
 	}
 	r.Indexed = true
-	r.Management.Client = recordingClient{r.Management.Client, &r.own}
-	r.Worker.Client = recordingClient{r.Worker.Client, &r.own}
+	r.Management.Client = recordingClient{r.Management.Client, &r.ownWrites}
+	r.Worker.Client = recordingClient{r.Worker.Client, &r.ownWrites}
 	// The priority of what is unchanged is low: changed pools come before those of a restart.
-	startOwner := handler.WithLowPriorityWhenUnchanged[client.Object, crreconcile.Request](startOwner{&r.own, r.Worker})
+	startOwner := handler.WithLowPriorityWhenUnchanged[client.Object, crreconcile.Request](startOwner{&r.ownWrites, r.Worker})
 	if err := mgr.Add(manager.RunnableFunc(r.archive().Run)); err != nil {
 		return fmt.Errorf("setting up the removal of old records: %w", err)
 	}
@@ -74,7 +74,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionStarted, waveChanged, r.Shard.Moved()))).
 		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemProfile{}, affected.usersOfObject())).
 		WatchesRawSource(source.Kind[client.Object](w.Management, &api.ProfileSource{}, affected.usersOfSource())).
-		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemConfig{}, recordDeleted{startOwner, &r.cache, &r.own}, predicate.Or[client.Object](
+		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemConfig{}, recordDeleted{startOwner, &r.cache, &r.ownWrites}, predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(affected.usersOfGetter)).
 		Watches(&corev1.Secret{}, startOwner).

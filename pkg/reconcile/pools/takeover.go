@@ -26,8 +26,8 @@ const (
 	bootPoll = 15 * time.Second
 )
 
-// takenOver reports whether a pool has a document that OSM made.
-func (o objects) takenOver() bool { return takeover.HasDocuments(o.provisioning, o.bootstrap) }
+// hasOSMDocuments reports whether a pool has a document that OSM made.
+func (o objects) hasOSMDocuments() bool { return takeover.HasDocuments(o.provisioning, o.bootstrap) }
 
 // mayTakeOver reports whether an object without an owner was made by OSM for this pool. If two
 // pools have its name, the hash that OSM wrote identifies the pool.
@@ -83,7 +83,7 @@ func takeOver(seen *observed, p plan) plan {
 		if seen.documents == nil {
 			return plan{lacks: lacksDocuments}
 		}
-		p.takenOver = true
+		p.hasOSMDocument = true
 		for _, d := range preserveDocument(seen.documents[s.have.Name], s.plan) {
 			p.differs = append(p.differs, s.have.Name+": "+d)
 		}
@@ -135,7 +135,7 @@ func awaitMachines(seen *observed, p plan) plan {
 		wait.access, wait.edge.write, wait.provisioning = p.access.RetainAll(), p.edge.write, p.provisioning
 	}
 	wait.poll = earliestNonZero(wait.poll, bootPoll)
-	wait.refusal = &fault.Refusal{Reason: api.EventWaiting, Err: fmt.Errorf("machine %s is booting: the Secrets that another controller made are replaced once no machine boots, and at %s at the latest", seen.booting.machine, lineage.FormatTime(seen.booting.until))}
+	wait.rejection = &fault.Rejection{Reason: api.EventWaiting, Err: fmt.Errorf("machine %s is booting: the Secrets that another controller made are replaced once no machine boots, and at %s at the latest", seen.booting.machine, lineage.FormatTime(seen.booting.until))}
 	return wait
 }
 
@@ -213,7 +213,7 @@ func (r reader) ofRevision(ctx context.Context, m *cluster.Machine, md *cluster.
 
 // differences names the differences to a document of OSM, for an event.
 func (p plan) differences() string {
-	if !p.takenOver {
+	if !p.hasOSMDocument {
 		return ""
 	}
 	return takeover.Summary(p.differs)

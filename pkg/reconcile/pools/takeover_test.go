@@ -398,7 +398,7 @@ func (r reversed) List(ctx context.Context, list client.ObjectList, opts ...clie
 }
 
 // If several machines were created in one second, the same one is named for any order of the list:
-// the refusal is written to the configuration, and a changed one would start another run.
+// the rejection is written to the configuration, and a changed one would start another run.
 func TestTakeOverNamesOneMachine(t *testing.T) {
 	f := newLegacyFixture(t)
 	set := f.machineSet("legacy-1", "1")

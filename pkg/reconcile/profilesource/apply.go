@@ -141,7 +141,7 @@ func (w *profileWriter) ensure(ctx context.Context, l syncState, v profile.Versi
 		did.signed, err = w.create(ctx, key, l, v)
 		did.created = err == nil
 	case err == nil:
-		did, err = w.keep(ctx, l, v, existing)
+		did, err = w.adoptExisting(ctx, l, v, existing)
 	}
 	if !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err) {
 		return did, err
@@ -149,15 +149,15 @@ func (w *profileWriter) ensure(ctx context.Context, l syncState, v profile.Versi
 	if existing, err = w.get(ctx, w.live, key); err != nil { // the cache is behind
 		return written{}, err
 	}
-	return w.keep(ctx, l, v, existing)
+	return w.adoptExisting(ctx, l, v, existing)
 }
 
-// keep checks that an existing object can be that of a version. It changes the object only if it
+// adoptExisting checks that an existing object can be that of a version. It changes the object only if it
 // is custom.
-func (w *profileWriter) keep(ctx context.Context, l syncState, v profile.Version, existing *osm.OperatingSystemProfile) (written, error) {
+func (w *profileWriter) adoptExisting(ctx context.Context, l syncState, v profile.Version, existing *osm.OperatingSystemProfile) (written, error) {
 	at, key := cmp.Or(v.CurrentPath, v.Path), client.ObjectKeyFromObject(existing)
 	if w.custom {
-		if err := w.checkOwn(existing, l, v); err != nil {
+		if err := w.checkManaged(existing, l, v); err != nil {
 			return written{}, err
 		}
 	} else if got := profile.Digest(existing.Spec); got != v.Digest {

@@ -105,10 +105,10 @@ func checkName(v profile.Version) error {
 	return &conflictError{err: fmt.Errorf("%s: operating-system-manager restores its own profile %q in every user cluster: give this profile another name", cmp.Or(v.CurrentPath, v.Path), v.Name)}
 }
 
-// checkOwn returns an error if another made the object of a profile: it is never changed. One of
+// checkManaged returns an error if another made the object of a profile: it is never changed. One of
 // another ProfileSource is, once that no longer offers the profile. Its label counts, because
 // inventories are written after objects.
-func (w *profileWriter) checkOwn(have *osm.OperatingSystemProfile, l syncState, v profile.Version) error {
+func (w *profileWriter) checkManaged(have *osm.OperatingSystemProfile, l syncState, v profile.Version) error {
 	if have.Labels[api.LabelManagedBy] == api.FieldManager && have.Labels[api.LabelProfile] == v.Name {
 		for _, other := range l.others {
 			if other.Name == have.Labels[api.LabelSource] && other.DeletionTimestamp.IsZero() && !hasRemoved(other, v.Name) {

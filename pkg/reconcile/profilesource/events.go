@@ -68,7 +68,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	}
 	r.measure(ps)
 	r.emitChanges(before, ps, out, err)
-	if refused := refusal(err); r.Statuses != nil && (err == nil || refused != nil) {
+	if refused := commitError(err); r.Statuses != nil && (err == nil || refused != nil) {
 		r.Statuses.Reconciled(commitstatus.Reconciliation{Source: ps, Revision: out.revision, Changed: newlyCurrent(before, ps), Problems: out.rejected, Rejected: refused})
 	}
 	var spec *fetcher.SpecError
@@ -138,7 +138,7 @@ func (r *Reconciler) reportSuspended(ctx context.Context, ps *api.ProfileSource)
 // unreachable host it equals the duration of the outage so far, so that it doubles from
 // retryInterval up to the interval. The start of the outage is in the status: a restart
 // during an outage does not begin again with short delays.
-func (r *Reconciler) retry(ps *api.ProfileSource, v verdict) time.Duration {
+func (r *Reconciler) retry(ps *api.ProfileSource, v failureClass) time.Duration {
 	first := ps.Spec.RetryInterval.Duration
 	since := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReconcilingCondition)
 	if v.reason != api.ReasonUnreachable || since == nil {
@@ -149,7 +149,7 @@ func (r *Reconciler) retry(ps *api.ProfileSource, v verdict) time.Duration {
 }
 
 // setFailed reports that the source could not be read. Applied profiles are unchanged.
-func setFailed(ps *api.ProfileSource, v verdict, message string) {
+func setFailed(ps *api.ProfileSource, v failureClass, message string) {
 	set(ps, meta.ReadyCondition, metav1.ConditionFalse, v.reason, message)
 	if v.final {
 		apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.ReconcilingCondition)
@@ -362,9 +362,9 @@ func newlyRemoved(before, after *api.ProfileSource) []api.ProfileEntry {
 	return out
 }
 
-// refusal returns the part of an error that concerns the commit itself, and that its
+// commitError returns the part of an error that concerns the commit itself, and that its
 // author should see; nil if the cause is another one.
-func refusal(err error) error {
+func commitError(err error) error {
 	var unverified *source.UnverifiedError
 	var rewrite *rewriteError
 	switch {

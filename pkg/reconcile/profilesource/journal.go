@@ -34,7 +34,7 @@ func (r *Reconciler) recordAuditEvents(before, ps *api.ProfileSource, out outcom
 		facts = append(facts, f)
 	}
 	switch {
-	case err != nil && refusal(err) != nil && changed(before, ps):
+	case err != nil && commitError(err) != nil && changed(before, ps):
 		refused(out.revision, failure(err), err)
 	case err == nil && changed(before, ps):
 		for _, why := range out.rejected[:min(len(out.rejected), maxNamed)] {

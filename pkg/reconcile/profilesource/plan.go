@@ -214,14 +214,14 @@ func basis(from *profile.Version) map[string]string {
 	return out
 }
 
-// verdict states how a failure appears in the conditions.
-type verdict struct {
+// failureClass states how a failure appears in the conditions.
+type failureClass struct {
 	reason string
 	final  bool // only another spec or another commit fixes it
 }
 
-// classify returns the verdict on an error of sync.
-func classify(err error) verdict {
+// classify returns the class of an error of sync.
+func classify(err error) failureClass {
 	var spec *fetcher.SpecError
 	var wait *fetcher.WaitError
 	var unverified *unverifiedError
@@ -229,29 +229,29 @@ func classify(err error) verdict {
 	var artifact *fetcher.ArtifactError
 	switch {
 	case errors.As(err, &spec):
-		return verdict{spec.Reason, true}
+		return failureClass{spec.Reason, true}
 	case errors.As(err, &unverified) && !unverified.wait:
-		return verdict{api.ReasonVerificationFailed, true}
+		return failureClass{api.ReasonVerificationFailed, true}
 	case errors.As(err, &unverified):
-		return verdict{"DependencyNotReady", false}
+		return failureClass{"DependencyNotReady", false}
 	case errors.As(err, &rewrite):
-		return verdict{api.ReasonHistoryRewritten, true}
+		return failureClass{api.ReasonHistoryRewritten, true}
 	case errors.As(err, &wait):
-		return verdict{"DependencyNotReady", false}
+		return failureClass{"DependencyNotReady", false}
 	case errors.As(err, &artifact):
-		return verdict{meta.ArtifactFailedReason, false}
+		return failureClass{meta.ArtifactFailedReason, false}
 	case errors.Is(err, source.ErrAuthentication):
-		return verdict{api.ReasonAuthenticationFailed, true}
+		return failureClass{api.ReasonAuthenticationFailed, true}
 	case errors.Is(err, source.ErrHostKey):
-		return verdict{api.ReasonHostKeyRefused, true}
+		return failureClass{api.ReasonHostKeyRefused, true}
 	case errors.Is(err, source.ErrNotFound):
-		return verdict{api.ReasonReferenceNotFound, true}
+		return failureClass{api.ReasonReferenceNotFound, true}
 	case errors.Is(err, source.ErrUnsupported):
-		return verdict{api.ReasonUnsupported, true}
+		return failureClass{api.ReasonUnsupported, true}
 	case errors.Is(err, source.ErrInvalid):
-		return verdict{api.ReasonSourceInvalid, true}
+		return failureClass{api.ReasonSourceInvalid, true}
 	case errors.Is(err, source.ErrUnreachable):
-		return verdict{api.ReasonUnreachable, false}
+		return failureClass{api.ReasonUnreachable, false}
 	}
-	return verdict{meta.FailedReason, false}
+	return failureClass{meta.FailedReason, false}
 }

@@ -76,7 +76,7 @@ func TestInventory(t *testing.T) {
 		},
 		"a broken file of a folder without history stands for what it held": {
 			ps: named("mine", 0, entry("a", "v1.0.0"), entry("b", "v1.0.0")), snap: &source.Snapshot{},
-			cat:  profile.Catalogue{Rejected: []*profile.Refusal{{Problem: profile.Problem{Path: "a.yaml", Err: errors.New("broken")}}}},
+			cat:  profile.Catalogue{Rejected: []*profile.Rejection{{Problem: profile.Problem{Path: "a.yaml", Err: errors.New("broken")}}}},
 			want: []api.ProfileEntry{entry("a", "v1.0.0"), removed(entry("b", "v1.0.0"))}, refused: []string{"a.yaml: broken"},
 		},
 		"who has a profile keeps it": {

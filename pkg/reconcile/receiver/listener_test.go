@@ -341,7 +341,7 @@ func TestSlowStranger(t *testing.T) {
 func TestSlowPeers(t *testing.T) {
 	s := serve(t)
 	slow.Post(t, 200, strings.TrimPrefix(s.url, "http://"), nil, Path, "X-Gitlab-Token: x")
-	slow.Hold(t, 600, strings.TrimPrefix(s.url, "http://"), nil, Path)
+	slow.OpenSlowConnections(t, 600, strings.TrimPrefix(s.url, "http://"), nil, Path)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+Path, strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)

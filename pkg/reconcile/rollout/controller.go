@@ -45,10 +45,10 @@ type Reconciler struct {
 	// also those of other shards.
 	Shard shard.Shard
 
-	machines machineIndex
-	warned   map[string]map[string]string             // latest warnings, by ProfileSource, uid and subject
-	stamped  map[types.UID]*cluster.MachineDeployment // as returned by the API server, until the cache has them
-	known    map[types.UID]lineage.Timeline           // of pools whose machines are replaced
+	machines        machineIndex
+	warned          map[string]map[string]string             // latest warnings, by ProfileSource, uid and subject
+	patched         map[types.UID]*cluster.MachineDeployment // as returned by the API server, until the cache has them
+	cachedTimelines map[types.UID]lineage.Timeline           // of pools whose machines are replaced
 }
 
 // Reconcile updates the rollouts of one ProfileSource, and has machines of its pools
@@ -56,7 +56,7 @@ type Reconciler struct {
 // ProfileSource: those with manual or built-in profiles.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if r.warned == nil {
-		r.warned, r.stamped, r.known = map[string]map[string]string{}, map[types.UID]*cluster.MachineDeployment{}, map[types.UID]lineage.Timeline{}
+		r.warned, r.patched, r.cachedTimelines = map[string]map[string]string{}, map[types.UID]*cluster.MachineDeployment{}, map[types.UID]lineage.Timeline{}
 	}
 	seen, err := r.observe(ctx, req.Name)
 	if err != nil {
@@ -73,8 +73,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if raced, err := r.write(ctx, seen, next); raced || err != nil {
 		return ctrl.Result{RequeueAfter: racedRetry}, err
 	}
-	err = r.stampAll(ctx, seen, next.candidates)
-	r.warned[req.Name] = seen.told // warnings about deleted or corrected objects are forgotten
+	err = r.patchTemplates(ctx, seen, next.candidates)
+	r.warned[req.Name] = seen.warnings // warnings about deleted or corrected objects are forgotten
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: racedRetry}, nil
 	}
@@ -201,11 +201,11 @@ func (r *Reconciler) write(ctx context.Context, seen *observed, next outcome) (r
 
 // observed has the reads of one run.
 type observed struct {
-	name    string // of the ProfileSource, "" for none
-	now     time.Time
-	source  *api.ProfileSource // nil if it was deleted; belongs to the cache: do not modify it
-	sources []api.ProfileSource
-	told    map[string]string // the warnings, by uid and subject
+	name     string // of the ProfileSource, "" for none
+	now      time.Time
+	source   *api.ProfileSource // nil if it was deleted; belongs to the cache: do not modify it
+	sources  []api.ProfileSource
+	warnings map[string]string // the warnings, by uid and subject
 	// replace are the pools of the source whose machines are to be replaced.
 	replace []*cluster.MachineDeployment
 
@@ -220,8 +220,8 @@ type observed struct {
 // observe reads what decides whether there is anything to do.
 func (r *Reconciler) observe(ctx context.Context, name string) (*observed, error) {
 	seen := &observed{
-		now:  r.Clock.Now().Truncate(time.Second), // the precision of times in the API
-		told: map[string]string{}, pools: map[string]*cluster.MachineDeployment{}, replacing: map[types.UID]bool{},
+		now:      r.Clock.Now().Truncate(time.Second), // the precision of times in the API
+		warnings: map[string]string{}, pools: map[string]*cluster.MachineDeployment{}, replacing: map[types.UID]bool{},
 	}
 	anybody := false
 	var sources api.ProfileSourceList
@@ -255,8 +255,8 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observed, error
 			seen.replace = append(seen.replace, r.latest(md))
 		}
 	}
-	maps.DeleteFunc(r.stamped, func(uid types.UID, _ *cluster.MachineDeployment) bool { return !there[uid] })
-	maps.DeleteFunc(r.known, func(uid types.UID, _ lineage.Timeline) bool { return !there[uid] })
+	maps.DeleteFunc(r.patched, func(uid types.UID, _ *cluster.MachineDeployment) bool { return !there[uid] })
+	maps.DeleteFunc(r.cachedTimelines, func(uid types.UID, _ lineage.Timeline) bool { return !there[uid] })
 	r.machines.needed.Store(anybody)
 	return seen, nil
 }
@@ -275,8 +275,8 @@ func (r *Reconciler) namespaceOf(md *cluster.MachineDeployment) string {
 	return cmp.Or(md.Annotations[api.AnnotationOSPNamespace], r.Namespace)
 }
 
-// subjectStamp is the subject of rejected template patches.
-const subjectStamp = "stamp"
+// subjectTemplate is the subject of rejected template patches.
+const subjectTemplate = "stamp"
 
 // warn emits a warning about a subject of an object, once until it changes.
 func (r *Reconciler) warn(seen *observed, obj client.Object, subject string, err error) {
@@ -284,7 +284,7 @@ func (r *Reconciler) warn(seen *observed, obj client.Object, subject string, err
 		return
 	}
 	key := string(obj.GetUID()) + " " + subject
-	seen.told[key] = err.Error()
+	seen.warnings[key] = err.Error()
 	if r.warned[seen.name][key] == err.Error() {
 		return
 	}
@@ -293,7 +293,7 @@ func (r *Reconciler) warn(seen *observed, obj client.Object, subject string, err
 	}
 	r.warned[seen.name][key] = err.Error() // in case this run fails
 	reason := api.EventRolloutInvalid
-	if subject == subjectStamp {
+	if subject == subjectTemplate {
 		reason = api.EventWriteRefused
 	}
 	r.event(obj, corev1.EventTypeWarning, reason, "%v", err)

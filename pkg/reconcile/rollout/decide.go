@@ -36,15 +36,15 @@ const (
 
 // What a rollout waits for, in status.rollouts[].reason.
 const (
-	reasonAdopting   = "Adopting"
-	reasonReplacing  = "Replacing"
-	reasonBooting    = "MachinesBooting"
-	reasonWindow     = "Window"
-	reasonNotJoined  = "MachinesNotJoined"
-	reasonRefused    = "PoolsRefused"
-	reasonSuspended  = "Suspended"
-	reasonDone       = "Done"
-	reasonRolledBack = "RolledBack"
+	reasonAdopting      = "Adopting"
+	reasonReplacing     = "Replacing"
+	reasonBooting       = "MachinesBooting"
+	reasonWindow        = "Window"
+	reasonNotJoined     = "MachinesNotJoined"
+	reasonPoolsRejected = "PoolsRefused"
+	reasonSuspended     = "Suspended"
+	reasonDone          = "Done"
+	reasonRolledBack    = "RolledBack"
 )
 
 // rolloutPolicy are the settings of the ProfileSource for its rollouts.
@@ -101,10 +101,10 @@ type pool struct {
 	config string
 	// settled is true if its Secrets match that configuration.
 	settled bool
-	// refused is the time since which it cannot have what it requests, zero if it can;
-	// refusedVersion is the version, if the version is the reason.
-	refused        time.Time
-	refusedVersion string
+	// rejectedSince is the time since which it cannot have what it requests, zero if it can;
+	// rejectedVersion is the version, if the version is the reason.
+	rejectedSince   time.Time
+	rejectedVersion string
 	// replacing is true while its machines are being replaced, or are to be replaced.
 	replacing bool
 	machines  []machine
@@ -379,7 +379,7 @@ func evaluateWave(r api.RolloutStatus, pools []pool, t rolloutPolicy, now time.T
 		return v
 	case len(v.failures) > 0 && t.pause:
 		v.held = true
-		reason := reasonRefused
+		reason := reasonPoolsRejected
 		if v.failures[0].Machine != "" {
 			reason = reasonNotJoined
 		}
@@ -421,10 +421,10 @@ func survey(r api.RolloutStatus, pools []pool, t rolloutPolicy, now time.Time) (
 		switch {
 		case p.adopted(r.Version):
 			v.adopted++
-		case p.refusedVersion == r.Version && !p.refused.Before(r.Since.Time) && !t.allows(r.Version, p.wave):
-			v.failures = append(v.failures, api.RolloutFailure{Pool: p.key, Wave: p.wave, Reason: api.FailureRefused, Since: metav1.NewTime(p.refused)})
+		case p.rejectedVersion == r.Version && !p.rejectedSince.Before(r.Since.Time) && !t.allows(r.Version, p.wave):
+			v.failures = append(v.failures, api.RolloutFailure{Pool: p.key, Wave: p.wave, Reason: api.FailureRefused, Since: metav1.NewTime(p.rejectedSince)})
 			continue
-		case p.configured && (p.refused.IsZero() || p.refusedVersion != "" && p.refusedVersion != r.Version):
+		case p.configured && (p.rejectedSince.IsZero() || p.rejectedVersion != "" && p.rejectedVersion != r.Version):
 			s.adopting = append(s.adopting, p.key)
 			continue
 		default: // new, or failing with every version: not used to evaluate this version

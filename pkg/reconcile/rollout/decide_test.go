@@ -72,12 +72,12 @@ func (f *fleet) follow() {
 		switch {
 		case !ok || p.version.Version == given.Version || f.refuse[p.key] == "any":
 		case f.refuse[p.key] == given.Version:
-			if p.refusedVersion != given.Version {
-				p.refused, p.refusedVersion = f.now, given.Version
+			if p.rejectedVersion != given.Version {
+				p.rejectedSince, p.rejectedVersion = f.now, given.Version
 			}
 		default:
 			p.version, p.configured, p.settled, p.since = versionNamed(given.Version), true, true, f.now
-			p.refused, p.refusedVersion = time.Time{}, ""
+			p.rejectedSince, p.rejectedVersion = time.Time{}, ""
 		}
 	}
 }
@@ -253,7 +253,7 @@ func TestPoolsThatCannotHaveIt(t *testing.T) {
 	f.have("the next commit", "v3 v3 v1 Window")
 
 	f = newFleet(t, 0, 0, 5)
-	f.pools[0].refused, f.refuse["ns/p0"] = f.now, "any"
+	f.pools[0].rejectedSince, f.refuse["ns/p0"] = f.now, "any"
 	f.pass(time.Minute)
 	f.push("v2")
 	f.have("broken before", "v1 v2 v1 Window")
@@ -262,13 +262,13 @@ func TestPoolsThatCannotHaveIt(t *testing.T) {
 	f.pass(time.Minute)
 	f.refuse["ns/p0"] = "v2"
 	f.push("v2")
-	refusedAt := f.pools[0].refused
+	refusedAt := f.pools[0].rejectedSince
 	f.pass(time.Minute)
 	f.refuse["ns/p0"] = "v3"
 	f.push("v3")
 	f.have("the next one is refused, too", "v1 v3 v1 PoolsRefused")
-	if p := f.pools[0]; p.refusedVersion != "v3" || !p.refused.After(refusedAt) {
-		t.Errorf("%q is refused since %s, and the one before since %s", p.refusedVersion, p.refused, refusedAt)
+	if p := f.pools[0]; p.rejectedVersion != "v3" || !p.rejectedSince.After(refusedAt) {
+		t.Errorf("%q is refused since %s, and the one before since %s", p.rejectedVersion, p.rejectedSince, refusedAt)
 	}
 	f.slow = true
 	f.push("v4")
@@ -300,7 +300,7 @@ func TestRefusedSince(t *testing.T) {
 			osc := &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(created), Annotations: map[string]string{
 				api.AnnotationRefused: refused, api.AnnotationRefusedVersion: "v2", api.AnnotationRefusedSince: since,
 			}}}
-			if got := activeConfigOf(osc, now).refused; !got.Equal(want) {
+			if got := activeConfigOf(osc, now).rejectedSince; !got.Equal(want) {
 				t.Errorf("refused %q since %q is read as %s, want %s", refused, since, got, want)
 			}
 		}
@@ -402,7 +402,7 @@ func TestToStamp(t *testing.T) {
 		if busy {
 			md.Status.ObservedGeneration = 1
 		}
-		return candidate{md: md, wave: wave, stamp: stamp, config: config, stale: stale}
+		return candidate{md: md, wave: wave, templateAnnotation: stamp, config: config, stale: stale}
 	}
 	for name, c := range map[string]struct {
 		all   []candidate
@@ -422,7 +422,7 @@ func TestToStamp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			toStamp(c.all, c.limit, func(c candidate) bool {
+			selectReplacements(c.all, c.limit, func(c candidate) bool {
 				if c.md.Name == "refused" {
 					return false
 				}

@@ -135,17 +135,17 @@ func TestRefusalsOfOtherThings(t *testing.T) {
 	f.slow = true
 	f.push("v2")
 	f.pools[1].version, f.pools[1].settled, f.pools[1].since = versionNamed("v2"), true, f.now
-	f.pools[0].refused = f.now // something it needs is not there
+	f.pools[0].rejectedSince = f.now // something it needs is not there
 	f.settle()
 	if f.had.Held || f.had.Reason != "Window" {
 		t.Errorf("the status is %+v", f.had)
 	}
-	f.pools[0].refusedVersion = "v1"
+	f.pools[0].rejectedVersion = "v1"
 	f.settle()
 	if f.had.Held {
 		t.Errorf("the status is %+v", f.had)
 	}
-	f.pools[0].refusedVersion = "v2"
+	f.pools[0].rejectedVersion = "v2"
 	f.settle()
 	f.have("the version", "v1 v2 v1 PoolsRefused")
 }
@@ -251,7 +251,7 @@ func TestBusy(t *testing.T) {
 		md := &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Generation: 2}, Status: c.status}
 		three := int32(3)
 		md.Spec.Replicas = &three
-		if got := (candidate{md: md, stamp: "d", booting: c.booting}).busy(); got != c.want {
+		if got := (candidate{md: md, templateAnnotation: "d", booting: c.booting}).busy(); got != c.want {
 			t.Errorf("%s: got %t", name, got)
 		}
 	}

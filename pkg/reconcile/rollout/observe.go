@@ -28,8 +28,8 @@ type activeConfig struct {
 	digest           string // of the input
 	record           string
 	created          time.Time
-	refused          time.Time // since when a newer one was rejected
-	refusedVersion   string    // the rejected version of the profile; empty if the version is not the reason
+	rejectedSince    time.Time // since when a newer one was rejected
+	rejectedVersion  string    // the rejected version of the profile; empty if the version is not the reason
 }
 
 func activeConfigOf(osc *osm.OperatingSystemConfig, now time.Time) activeConfig {
@@ -47,7 +47,7 @@ func activeConfigOf(osc *osm.OperatingSystemConfig, now time.Time) activeConfig 
 		if since.After(now) {
 			since = now
 		}
-		c.refused, c.refusedVersion = since, a[api.AnnotationRefusedVersion]
+		c.rejectedSince, c.rejectedVersion = since, a[api.AnnotationRefusedVersion]
 	}
 	return c
 }
@@ -112,7 +112,7 @@ func (r *Reconciler) followers(ctx context.Context, seen *observed, mds []cluste
 		wave, _ := selection.WaveOf(md.Labels)
 		p := pool{key: keyOf(md), wave: wave, replacing: seen.replacing[md.UID], machines: seen.machines[md.UID]}
 		if c := seen.configOf(md); c.digest != "" {
-			p.configured, p.since, p.refused, p.refusedVersion = true, c.created, c.refused, c.refusedVersion
+			p.configured, p.since, p.rejectedSince, p.rejectedVersion = true, c.created, c.rejectedSince, c.rejectedVersion
 			p.config = c.digest
 			if c.profile == profile {
 				p.version = api.RolloutVersion{Version: c.version, Commit: c.commit, SelectedBy: c.selected}
@@ -164,10 +164,10 @@ func (r *Reconciler) candidates(ctx context.Context, seen *observed) ([]candidat
 	var older []*cluster.MachineDeployment // pools with machines older than their configuration
 	for _, md := range seen.replace {
 		wave, _ := selection.WaveOf(md.Labels)
-		c := candidate{md: md, wave: wave, stamp: md.Spec.Template.Metadata.Annotations[api.AnnotationConfig]}
+		c := candidate{md: md, wave: wave, templateAnnotation: md.Spec.Template.Metadata.Annotations[api.AnnotationConfig]}
 		have := seen.configOf(md)
 		still := !md.DeletionTimestamp.IsZero() || md.Spec.Paused || md.Annotations[api.AnnotationSuspend] == "true" ||
-			!have.refused.IsZero() || seen.source != nil && seen.source.Spec.Suspend
+			!have.rejectedSince.IsZero() || seen.source != nil && seen.source.Spec.Suspend
 		if have.digest != "" && !still {
 			settled, err := r.boots(ctx, md, have)
 			if err != nil {
@@ -180,7 +180,7 @@ func (r *Reconciler) candidates(ctx context.Context, seen *observed) ([]candidat
 		for _, m := range seen.machines[md.UID] {
 			c.booting = c.booting || !m.leaving && !m.joined
 		}
-		if c.config != c.stamp && slices.ContainsFunc(seen.machines[md.UID], have.before) {
+		if c.config != c.templateAnnotation && slices.ContainsFunc(seen.machines[md.UID], have.before) {
 			older = append(older, md)
 		}
 		out = append(out, c)

@@ -24,8 +24,8 @@ type candidate struct {
 	// config is the input digest that the Secrets match; empty if machines are not to be
 	// replaced now.
 	config string
-	// stamp is the current annotation of the template.
-	stamp string
+	// templateAnnotation is the current annotation of the template.
+	templateAnnotation string
 	// stale is true while there are machines that were created with another
 	// configuration, unless machine-controller already replaces them because the template
 	// changed.
@@ -35,12 +35,12 @@ type candidate struct {
 }
 
 // due reports whether the machines must be replaced, and the replacement has not begun.
-func (c candidate) due() bool { return c.config != "" && c.stamp != c.config && c.stale }
+func (c candidate) due() bool { return c.config != "" && c.templateAnnotation != c.config && c.stale }
 
 // busy reports whether machine-controller is replacing machines, according to the
 // MachineDeployment. A machine that joined and is now unavailable does not count.
 func (c candidate) busy() bool {
-	if c.stamp == "" || c.md.Spec.Paused {
+	if c.templateAnnotation == "" || c.md.Spec.Paused {
 		return false
 	}
 	wanted, s := int32(1), c.md.Status // machine-controller's default
@@ -51,11 +51,11 @@ func (c candidate) busy() bool {
 		s.AvailableReplicas != s.Replicas && c.booting
 }
 
-// toStamp selects the pools whose machines are replaced next, so that at most limit pools
+// selectReplacements selects the pools whose machines are replaced next, so that at most limit pools
 // are replacing machines: those of earlier waves first. A pool that is replacing machines
 // already gets the new annotation at once, because the new configuration can fix the
 // current one. A pool that cannot be patched does not count.
-func toStamp(all []candidate, limit int, stamp func(candidate) (stamped bool)) {
+func selectReplacements(all []candidate, limit int, stamp func(candidate) (stamped bool)) {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.wave, b.wave), cmp.Compare(keyOf(a.md), keyOf(b.md)))
@@ -93,24 +93,24 @@ func replacements(all []candidate) *api.Replacements {
 	return out
 }
 
-// stampAll patches the templates.
-func (r *Reconciler) stampAll(ctx context.Context, seen *observed, all []candidate) error {
+// patchTemplates patches the templates.
+func (r *Reconciler) patchTemplates(ctx context.Context, seen *observed, all []candidate) error {
 	var errs []error
-	toStamp(all, maxConcurrent(seen.source), func(c candidate) bool {
-		err := r.stamp(ctx, c)
+	selectReplacements(all, maxConcurrent(seen.source), func(c candidate) bool {
+		err := r.patchTemplate(ctx, c)
 		errs = append(errs, err)
 		if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) && !apierrors.IsBadRequest(err) {
 			return true // it is done, or will be
 		}
-		r.warn(seen, c.md, subjectStamp, err)
+		r.warn(seen, c.md, subjectTemplate, err)
 		return false
 	})
 	return errors.Join(errs...)
 }
 
-// stamp patches this one annotation of exactly the object that was read: our type has
+// patchTemplate patches this one annotation of exactly the object that was read: our type has
 // only a part of a MachineDeployment.
-func (r *Reconciler) stamp(ctx context.Context, c candidate) error {
+func (r *Reconciler) patchTemplate(ctx context.Context, c candidate) error {
 	body, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": c.md.ResourceVersion},
 		"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
@@ -129,7 +129,7 @@ func (r *Reconciler) stamp(ctx context.Context, c candidate) error {
 	if err != nil {
 		return fmt.Errorf("stamping the template of MachineDeployment %s: %w", keyOf(c.md), err)
 	}
-	r.stamped[c.md.UID] = into
+	r.patched[c.md.UID] = into
 	r.event(c.md, corev1.EventTypeNormal, api.EventMachinesReplaced,
 		"annotated the template with configuration %s: machine-controller replaces machines that have another one", c.config)
 	return nil
@@ -138,12 +138,12 @@ func (r *Reconciler) stamp(ctx context.Context, c candidate) error {
 // latest returns a MachineDeployment with its latest template annotation if the cache
 // does not have it yet; otherwise more pools than allowed would replace machines.
 func (r *Reconciler) latest(md *cluster.MachineDeployment) *cluster.MachineDeployment {
-	ours, ok := r.stamped[md.UID]
+	ours, ok := r.patched[md.UID]
 	if !ok {
 		return md
 	}
 	if md.Generation >= ours.Generation {
-		delete(r.stamped, md.UID)
+		delete(r.patched, md.UID)
 		return md
 	}
 	return ours

@@ -39,7 +39,7 @@ var recordKind = appsv1.SchemeGroupVersion.WithKind("ControllerRevision")
 func (r *Reconciler) timelines(ctx context.Context, seen *observed, of []*cluster.MachineDeployment) (map[types.UID]lineage.Timeline, error) {
 	out, wanted := map[types.UID]lineage.Timeline{}, map[string]*cluster.MachineDeployment{}
 	for _, md := range of {
-		if known, ok := r.known[md.UID]; ok && known[len(known)-1].UID == seen.configOf(md).uid {
+		if known, ok := r.cachedTimelines[md.UID]; ok && known[len(known)-1].UID == seen.configOf(md).uid {
 			out[md.UID] = known
 			continue
 		}
@@ -63,7 +63,7 @@ func (r *Reconciler) timelines(ctx context.Context, seen *observed, of []*cluste
 		t := timelineOf(seen.configOf(md), records[key])
 		out[md.UID] = t
 		if !t[len(t)-1].Unrecorded { // otherwise the cache can be behind
-			r.known[md.UID] = t
+			r.cachedTimelines[md.UID] = t
 		}
 	}
 	return out, nil

@@ -117,9 +117,9 @@ func (h Handlers) validatePool(ctx context.Context, req admission.Request) admis
 		log.FromContext(ctx).Error(err, "checking the profile of a MachineDeployment; the request was admitted", "machineDeployment", md.Namespace+"/"+md.Name)
 		return admission.Allowed("").WithWarnings("osm-gitops could not check the profile: see the events of the MachineDeployment")
 	case h.DenyUnknownProfiles:
-		return admission.Denied(strings.Join(texts(err), "; "))
+		return admission.Denied(strings.Join(errorTexts(err), "; "))
 	}
-	return admission.Allowed("").WithWarnings(texts(err)...)
+	return admission.Allowed("").WithWarnings(errorTexts(err)...)
 }
 
 // asking are the annotations that select a profile.
@@ -163,7 +163,7 @@ func (h Handlers) validateProfile(_ context.Context, req admission.Request) admi
 		}
 	}
 	if err := h.Checker.Check(render.Profile{Spec: osp.Spec, Object: osp.Name}); err != nil {
-		return admission.Allowed("").WithWarnings(texts(err)...)
+		return admission.Allowed("").WithWarnings(errorTexts(err)...)
 	}
 	return admission.Allowed("")
 }
@@ -201,8 +201,8 @@ func passed(req admission.Request) (admission.Response, bool) {
 	return admission.Errored(http.StatusBadRequest, fmt.Errorf("unsupported operation %q", req.Operation)), true
 }
 
-// texts splits an error into one text per problem, for display in a terminal.
-func texts(err error) []string {
+// errorTexts splits an error into one text per problem, for display in a terminal.
+func errorTexts(err error) []string {
 	var out []string
 	for _, p := range render.Problems(err) {
 		out = append(out, p.Error())

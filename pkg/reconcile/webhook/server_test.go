@@ -172,7 +172,7 @@ func TestSlowPeers(t *testing.T) {
 	}
 	eventually(t, "the server", func() error { _, err := post(); return err })
 	slow.Post(t, 200, r.address, insecure, PathValidate)
-	slow.Hold(t, 600, r.address, insecure, PathValidate)
+	slow.OpenSlowConnections(t, 600, r.address, insecure, PathValidate)
 	if got, err := post(); err != nil || got != http.StatusOK {
 		t.Errorf("answered %d, %v", got, err)
 	}

@@ -31,20 +31,20 @@ type cost struct {
 	Error     string
 }
 
-// follower is a process that maintains a mirror, as the controller does.
-type follower struct {
+// followerProcess is a process that maintains a mirror, as the controller does.
+type followerProcess struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *json.Decoder
 }
 
-// follow starts a follower; dir is the folder of the mirror, at the repository.
-func follow(ctx context.Context, dir string, at place) (*follower, error) {
+// follow starts a follower process; dir is the folder of the mirror, at the repository.
+func follow(ctx context.Context, dir string, at repositoryAccess) (*followerProcess, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	f := &follower{cmd: exec.CommandContext(ctx, self, "follow", dir, at.url, at.identity, at.knownHosts)}
+	f := &followerProcess{cmd: exec.CommandContext(ctx, self, "follow", dir, at.url, at.identity, at.knownHosts)}
 	f.cmd.Stderr = os.Stderr
 	if f.in, err = f.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -58,13 +58,13 @@ func follow(ctx context.Context, dir string, at place) (*follower, error) {
 }
 
 // fetch makes the process fetch n times, and read what changed a file if one is named.
-func (f *follower) fetch(n int, path string) (cost, error) { return f.order("", n, path) }
+func (f *followerProcess) fetch(n int, path string) (cost, error) { return f.order("", n, path) }
 
 // share makes the process fetch for n sources that share one remote: one request within the hour
 // serves all of them.
-func (f *follower) share(n int) (cost, error) { return f.order("share", n, "") }
+func (f *followerProcess) share(n int) (cost, error) { return f.order("share", n, "") }
 
-func (f *follower) order(how string, n int, path string) (cost, error) {
+func (f *followerProcess) order(how string, n int, path string) (cost, error) {
 	if _, err := fmt.Fprintf(f.in, "%s,%d,%s\n", how, n, path); err != nil {
 		return cost{}, err
 	}
@@ -78,15 +78,15 @@ func (f *follower) order(how string, n int, path string) (cost, error) {
 	return c, nil
 }
 
-func (f *follower) end() error {
+func (f *followerProcess) end() error {
 	f.in.Close()
 	return f.cmd.Wait()
 }
 
-// place is a repository, and over ssh the files that lead to it.
-type place struct{ url, identity, knownHosts string }
+// repositoryAccess is a repository, and over ssh the files that lead to it.
+type repositoryAccess struct{ url, identity, knownHosts string }
 
-func (p place) remote() (source.Remote, error) {
+func (p repositoryAccess) remote() (source.Remote, error) {
 	remote := source.Remote{URL: p.url, Path: "profiles", Key: "speed"}
 	if p.identity == "" {
 		return remote, nil
@@ -104,7 +104,7 @@ func (p place) remote() (source.Remote, error) {
 }
 
 // following is that process.
-func following(ctx context.Context, dir string, at place, in io.Reader, out io.Writer) error {
+func following(ctx context.Context, dir string, at repositoryAccess, in io.Reader, out io.Writer) error {
 	mirrors := &source.Mirrors{Dir: dir, AllowInsecure: true, AllowedCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
 	remote, err := at.remote()
 	if err != nil {
@@ -125,7 +125,7 @@ func following(ctx context.Context, dir string, at place, in io.Reader, out io.W
 		if order[0] == "share" {
 			one.MaxAge = time.Hour
 		}
-		if err := json.NewEncoder(out).Encode(w.look(ctx, one, n, order[2])); err != nil {
+		if err := json.NewEncoder(out).Encode(w.fetchAndIndex(ctx, one, n, order[2])); err != nil {
 			return err
 		}
 	}
@@ -138,9 +138,9 @@ type watcher struct {
 	index   *profile.Indexer
 }
 
-// look does the work of one reconciliation without the API server: it fetches, and indexes the
+// fetchAndIndex does the work of one reconciliation without the API server: it fetches, and indexes the
 // versions in the history.
-func (w *watcher) look(ctx context.Context, remote source.Remote, n int, path string) (c cost) {
+func (w *watcher) fetchAndIndex(ctx context.Context, remote source.Remote, n int, path string) (c cost) {
 	begin, used := time.Now(), cpu(syscall.RUSAGE_SELF)
 	var err error
 	for range n {

@@ -22,7 +22,7 @@ func program(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	defer stop()
 	var err error
 	if len(args) == 5 && args[0] == "follow" {
-		err = following(ctx, args[1], place{args[2], args[3], args[4]}, stdin, stdout)
+		err = following(ctx, args[1], repositoryAccess{args[2], args[3], args[4]}, stdin, stdout)
 	} else {
 		var missed int
 		if missed, err = measure(ctx, stdout, stderr); err == nil && missed > 0 {

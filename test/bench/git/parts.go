@@ -18,8 +18,8 @@ type bench struct {
 	next   int // the number of the next commit
 	runs   int
 
-	follower *follower
-	clone    string // of the git command
+	process *followerProcess
+	clone   string // of the git command
 }
 
 func (b *bench) folder(name string) string {
@@ -37,15 +37,15 @@ func (b *bench) first(ctx context.Context) error {
 			return err
 		}
 		theirs = append(theirs, c)
-		if b.follower != nil {
-			if err := b.follower.end(); err != nil {
+		if b.process != nil {
+			if err := b.process.end(); err != nil {
 				return err
 			}
 		}
-		if b.follower, err = follow(ctx, b.folder("mirrors"), place{url: b.url}); err != nil {
+		if b.process, err = follow(ctx, b.folder("mirrors"), repositoryAccess{url: b.url}); err != nil {
 			return err
 		}
-		if c, err = b.follower.fetch(1, ""); err != nil {
+		if c, err = b.process.fetch(1, ""); err != nil {
 			return err
 		}
 		if c.Steps != commits/5 {
@@ -80,16 +80,16 @@ func (b *bench) unchanged(ctx context.Context) error {
 	}
 	git := median(theirs)
 	const polls = 1000
-	before, err := b.follower.fetch(10, "")
+	before, err := b.process.fetch(10, "")
 	if err != nil {
 		return err
 	}
-	asked, packs := b.server.asked.Load(), b.server.packs.Load()
-	c, err := b.follower.fetch(polls, "")
+	asked, packs := b.server.refRequests.Load(), b.server.packs.Load()
+	c, err := b.process.fetch(polls, "")
 	if err != nil {
 		return err
 	}
-	asked, packs = b.server.asked.Load()-asked, b.server.packs.Load()-packs
+	asked, packs = b.server.refRequests.Load()-asked, b.server.packs.Load()-packs
 	each := cost{Wall: c.Wall / polls, CPU: c.CPU / polls}
 	b.add("git ls-remote", git, "", "", true)
 	b.add("unchanged remote, mean of 1,000 polls", each, fmt.Sprintf("%.2f (CPU %.2f)", float64(each.Wall)/float64(git.Wall), float64(each.CPU)/float64(git.CPU)), "5ms of CPU", each.CPU <= 5*time.Millisecond)
@@ -160,7 +160,7 @@ func (b *bench) onePush(ctx context.Context) error {
 			return err
 		}
 		theirs = append(theirs, c)
-		if c, err = b.follower.fetch(1, path); err != nil {
+		if c, err = b.process.fetch(1, path); err != nil {
 			return err
 		}
 		head, err := gitCommand(ctx, "-C", b.served, "rev-parse", "main").Output()
@@ -184,17 +184,17 @@ func (b *bench) manySources(ctx context.Context) error {
 	if _, err := b.push(ctx); err != nil {
 		return err
 	}
-	asked, packs := b.server.asked.Load(), b.server.packs.Load()
-	one, err := b.follower.fetch(1, "")
+	asked, packs := b.server.refRequests.Load(), b.server.packs.Load()
+	one, err := b.process.fetch(1, "")
 	if err != nil {
 		return err
 	}
 	const others = 99
-	c, err := b.follower.share(others)
+	c, err := b.process.share(others)
 	if err != nil {
 		return err
 	}
-	asked, packs = b.server.asked.Load()-asked, b.server.packs.Load()-packs
+	asked, packs = b.server.refRequests.Load()-asked, b.server.packs.Load()-packs
 	if c.Steps != one.Steps {
 		return fmt.Errorf("the others see %d steps, not %d", c.Steps, one.Steps)
 	}
@@ -211,7 +211,7 @@ func (b *bench) manyPushes(ctx context.Context) error {
 		if _, err := b.push(ctx); err != nil {
 			return err
 		}
-		c, err := b.follower.fetch(1, "")
+		c, err := b.process.fetch(1, "")
 		if err != nil {
 			return err
 		}

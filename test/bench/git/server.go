@@ -13,8 +13,8 @@ import (
 // server is git http-backend on loopback. It counts what it is asked.
 type server struct {
 	*httptest.Server
-	asked atomic.Int64 // requests for references: one per poll of the remote
-	packs atomic.Int64
+	refRequests atomic.Int64 // requests for references: one per poll of the remote
+	packs       atomic.Int64
 }
 
 // serve serves the bare repositories of a folder.
@@ -30,7 +30,7 @@ func serve(dir string) (*server, error) {
 	s := &server{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/info/refs") {
-			s.asked.Add(1)
+			s.refRequests.Add(1)
 		} else {
 			s.packs.Add(1)
 		}

@@ -19,15 +19,15 @@ import (
 
 // serveSSH serves the bare repositories of a folder over SSH to all users. The keys of clients and
 // server are created in a different folder.
-func serveSSH(dir, files string) (at place, end func() error, err error) {
+func serveSSH(dir, files string) (at repositoryAccess, end func() error, err error) {
 	log.SetOutput(io.Discard) // the server logs every request
 	if err := os.Mkdir(files, 0o700); err != nil {
-		return place{}, nil, err
+		return repositoryAccess{}, nil, err
 	}
 	server := gittestserver.NewGitServer(dir)
 	server.Auth("", "").KeyDir(filepath.Join(files, "keys"))
 	if err := server.ListenSSH(); err != nil {
-		return place{}, nil, err
+		return repositoryAccess{}, nil, err
 	}
 	done := make(chan error, 1)
 	go func() { done <- server.StartSSH() }()
@@ -38,15 +38,15 @@ func serveSSH(dir, files string) (at place, end func() error, err error) {
 		}
 		return err
 	}
-	at, err = placeOf(server, files)
+	at, err = newRepositoryAccess(server, files)
 	if err != nil {
 		err = errors.Join(err, end())
 	}
 	return at, end, err
 }
 
-func placeOf(server *gittestserver.GitServer, files string) (place, error) {
-	at := place{url: server.SSHAddress(), identity: filepath.Join(files, "identity"), knownHosts: filepath.Join(files, "known_hosts")}
+func newRepositoryAccess(server *gittestserver.GitServer, files string) (repositoryAccess, error) {
+	at := repositoryAccess{url: server.SSHAddress(), identity: filepath.Join(files, "identity"), knownHosts: filepath.Join(files, "known_hosts")}
 	_, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return at, err

@@ -149,8 +149,8 @@ func (b *bench) end() {
 	}
 }
 
-// lastWords are the last complaints in the controller's log.
-func (b *bench) lastWords() string {
+// lastLogErrors are the last complaints in the controller's log.
+func (b *bench) lastLogErrors() string {
 	const enough = 10
 	data, err := os.ReadFile(b.path("controller.log"))
 	if err != nil {

@@ -143,5 +143,5 @@ func fetch(ctx context.Context, url string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return answer(http.DefaultClient.Do(req))
+	return readOKBody(http.DefaultClient.Do(req))
 }

@@ -133,12 +133,12 @@ func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) 
 
 // watcher follows the Secrets of pools, by their metadata.
 type watcher struct {
-	mu      sync.Mutex
-	version map[string]string    // of the profile, by Secret
-	changed map[string]time.Time // when it came with that version
-	gone    int                  // deletions that were seen
-	news    chan string          // names of written pools, for a waiting reader; can drop some
-	failed  error
+	mu           sync.Mutex
+	version      map[string]string    // of the profile, by Secret
+	changed      map[string]time.Time // when it came with that version
+	gone         int                  // deletions that were seen
+	writtenPools chan string          // names of written pools, for a waiting reader; can drop some
+	failed       error
 }
 
 func watchSecrets(ctx context.Context, cl client.WithWatch) (*watcher, error) {
@@ -148,7 +148,7 @@ func watchSecrets(ctx context.Context, cl client.WithWatch) (*watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &watcher{version: map[string]string{}, changed: map[string]time.Time{}, news: make(chan string, 100)}
+	w := &watcher{version: map[string]string{}, changed: map[string]time.Time{}, writtenPools: make(chan string, 100)}
 	go w.follow(stream)
 	return w, nil
 }
@@ -171,7 +171,7 @@ func (w *watcher) follow(stream watch.Interface) {
 		w.mu.Unlock()
 		if ok {
 			select {
-			case w.news <- obj.Name:
+			case w.writtenPools <- obj.Name:
 			default:
 			}
 		}

@@ -21,11 +21,11 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // options are the flags.
 type options struct {
-	pools int
-	nodes int
-	token string        // --node-token of the controller
-	rest  time.Duration // for which a controller without work is watched
-	parts string
+	pools    int
+	nodes    int
+	token    string        // --node-token of the controller
+	idleTime time.Duration // for which a controller without work is watched
+	parts    string
 	// profiles is the folder for CPU profiles of the API server; empty for none.
 	profiles string
 }
@@ -39,7 +39,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fs.IntVar(&o.pools, "pools", 1000, "number of pools")
 	fs.IntVar(&o.nodes, "nodes", 20_000, "number of nodes, for the part of that name")
 	fs.StringVar(&o.token, "node-token", "bound", "token with which nodes fetch their Secrets, bound or shared")
-	fs.DurationVar(&o.rest, "rest", time.Minute, "time for which the controller is watched when there is nothing to do")
+	fs.DurationVar(&o.idleTime, "rest", time.Minute, "time for which the controller is watched when there is nothing to do")
 	fs.StringVar(&o.parts, "parts", "create,one,rotate,rest,restart,standin", "comma list of what to measure, of these and nodes; create is always first")
 	fs.StringVar(&o.profiles, "apiserver-profiles", "", "folder for CPU profiles of the API server, taken while all pools are created and while they rotate")
 	if err := fs.Parse(args); err != nil {
@@ -79,14 +79,14 @@ func measure(ctx context.Context, o options, stdout, stderr io.Writer) (missed i
 		name string
 		run  func(context.Context) error
 	}{
-		{"create", b.create}, {"one", b.one}, {"rotate", b.rotate}, {"rest", b.atRest}, {"restart", b.restart}, {"nodes", b.nodesOf}, {"standin", b.standIn},
+		{"create", b.create}, {"one", b.one}, {"rotate", b.rotate}, {"rest", b.measureIdle}, {"restart", b.restart}, {"nodes", b.nodesOf}, {"standin", b.standIn},
 	} {
 		if !strings.Contains(","+o.parts+",create,", ","+part.name+",") {
 			continue
 		}
 		fmt.Fprintf(stderr, "pools: %s\n", part.name)
 		if err := part.run(ctx); err != nil {
-			return 0, errors.Join(fmt.Errorf("%s: %w\n%s", part.name, err, b.lastWords()), b.print(stdout))
+			return 0, errors.Join(fmt.Errorf("%s: %w\n%s", part.name, err, b.lastLogErrors()), b.print(stdout))
 		}
 	}
 	return b.missed, b.print(stdout)

@@ -196,7 +196,7 @@ func (b *bench) startWithNodes(ctx context.Context) error {
 
 // heartbeats lets kubelets write the status of their nodes as often as so many do.
 func (b *bench) heartbeats(ctx context.Context) error {
-	count := int(b.rest / (beat / time.Duration(b.nodes)))
+	count := int(b.idleTime / (beat / time.Duration(b.nodes)))
 	since, err := b.meter(ctx)
 	if err != nil {
 		return err

@@ -161,14 +161,14 @@ func (b *bench) latencies(ctx context.Context, request func(ctx context.Context,
 	var out []time.Duration
 	for i := range samples {
 		pool := fmt.Sprintf("one-%02d", i)
-		drain(b.secrets.news)
+		drain(b.secrets.writtenPools)
 		begin := time.Now()
 		if err := request(ctx, pool, i); err != nil {
 			return nil, err
 		}
 		for missing := []string{secretName(pool, provisioning), secretName(pool, bootstrap)}; len(missing) > 0; {
 			select {
-			case name := <-b.secrets.news:
+			case name := <-b.secrets.writtenPools:
 				missing = slices.DeleteFunc(missing, func(s string) bool { return s == name })
 			case <-time.After(time.Minute):
 				return nil, fmt.Errorf("pool %s has no %v", pool, missing)
@@ -249,8 +249,8 @@ func (b *bench) rotate(ctx context.Context) error {
 	return nil
 }
 
-// atRest watches a controller that has nothing to do.
-func (b *bench) atRest(ctx context.Context) error {
+// measureIdle watches a controller that has nothing to do.
+func (b *bench) measureIdle(ctx context.Context) error {
 	if err := b.quiet(ctx, 5*time.Minute); err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func (b *bench) atRest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := sleep(ctx, b.rest); err != nil {
+	if err := sleep(ctx, b.idleTime); err != nil {
 		return err
 	}
 	c, err := since()
@@ -272,9 +272,9 @@ func (b *bench) atRest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	minutes := b.rest.Minutes()
+	minutes := b.idleTime.Minutes()
 	perMinute := time.Duration(float64(c.cpu) / minutes)
-	b.add(fmt.Sprintf("at rest for %s: CPU per minute", b.rest), short(perMinute), "200ms", perMinute <= 200*time.Millisecond)
+	b.add(fmt.Sprintf("at rest for %s: CPU per minute", b.idleTime), short(perMinute), "200ms", perMinute <= 200*time.Millisecond)
 	b.add("  requests per minute", fmt.Sprintf("%.1f writes, %.1f reads and watches", c.count.writes()/minutes, c.count.requests["GET"]/minutes), "0 writes", c.count.writes() == 0)
 	b.add("  resident memory", fmt.Sprintf("%d MiB", now>>20), "", true)
 	return b.scrape(ctx)

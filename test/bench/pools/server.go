@@ -102,11 +102,11 @@ func (s *server) get(ctx context.Context, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return answer(s.client.Do(req))
+	return readOKBody(s.client.Do(req))
 }
 
-// answer is the body of a response with status 200.
-func answer(resp *http.Response, err error) (string, error) {
+// readOKBody is the body of a response with status 200.
+func readOKBody(resp *http.Response, err error) (string, error) {
 	if err != nil {
 		return "", err
 	}

@@ -84,7 +84,7 @@ func TestProfilesAppliedByOthers(t *testing.T) {
 	s.Pool("pool-flux", "osp-flux")
 	s.came("pool-flux", "v1.0.0", "")
 	s.Eventually("the profile's origin to be told as unknown", func() error {
-		notes := s.NotesIn(e2e.Namespace, "osp-flux", api.EventOriginUnknown)
+		notes := s.EventsIn(e2e.Namespace, "osp-flux", api.EventOriginUnknown)
 		if len(notes) == 0 || !e2e.ContainsAll(notes[0], []string{"Kustomization " + s.Pools + "/fleet"}) {
 			return fmt.Errorf("events are %q", notes)
 		}
@@ -179,7 +179,7 @@ func (s *system) applications(cl client.Client, labels map[string]string) {
 	s.Event("pool-flux", api.EventTwoAppliers, both...)
 	s.came("pool-flux", "v1.1.0", "main@sha1:"+strings.Repeat("3", 40)) // the pool retains its configuration
 	s.Eventually("the profile to tell of both", func() error {
-		notes := s.NotesIn(e2e.Namespace, "osp-flux", api.EventTwoAppliers)
+		notes := s.EventsIn(e2e.Namespace, "osp-flux", api.EventTwoAppliers)
 		if len(notes) == 0 || !e2e.ContainsAll(notes[0], both) {
 			return fmt.Errorf("events are %q", notes)
 		}
@@ -194,12 +194,12 @@ func (s *system) applications(cl client.Client, labels map[string]string) {
 	s.Served("pool-argo", "v2.0.0")
 	s.Eventually("the source to name who else applies its profile", func() error {
 		c := s.ProfileSource().Status.Conditions
-		if notes := s.NotesIn(e2e.Namespace, "osps", api.EventTwoAppliers); len(notes) == 0 || !strings.Contains(notes[0], both[1]) || !strings.Contains(fmt.Sprint(c), both[1]) {
+		if notes := s.EventsIn(e2e.Namespace, "osps", api.EventTwoAppliers); len(notes) == 0 || !strings.Contains(notes[0], both[1]) || !strings.Contains(fmt.Sprint(c), both[1]) {
 			return fmt.Errorf("events are %q, conditions %v", notes, c)
 		}
 		return nil
 	})
 	s.appliedBy("argocd-controller", e2e.OSP("osp-taken-v1.0.0", "v1.0.0", "echo taken"), nil, tracking("osp-taken-v1.0.0"))
 	s.Git.Push(map[string]string{"taken.yaml": e2e.OSP("osp-taken", "v1.0.0", "echo taken")})
-	s.Refused(api.ReasonProfilesInvalid, both[1], `ProfileSource "osps"`, "osp-taken-v1.0.0")
+	s.WaitRejected(api.ReasonProfilesInvalid, both[1], `ProfileSource "osps"`, "osp-taken-v1.0.0")
 }

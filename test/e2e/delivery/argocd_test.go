@@ -156,16 +156,16 @@ func TestArgoCDScripts(t *testing.T) {
 
 	// What only another commit heals is Stalled, and Degraded.
 	s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo {{ .NoSuchField }}")})
-	s.Refused(api.ReasonProfilesInvalid, "NoSuchField")
+	s.WaitRejected(api.ReasonProfilesInvalid, "NoSuchField")
 	a.health(source(), "Degraded", "NoSuchField")
 	// A template that renders for no pool is rejected by the pool, not by the ProfileSource.
 	s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.2.0", "echo {{ .KubeletFeatureGates.None }}")})
-	s.Eventually("the configuration to refuse a newer one", func() error { return s.NewerRefused("pool-a") })
+	s.Eventually("the configuration to refuse a newer one", func() error { return s.CheckRejectionNoted("pool-a") })
 	a.health(config(), "Degraded", "rendering profile", "v1.2.0")
 
 	// A host that does not answer can recover: Progressing.
 	s.Git.Mode.Store("down")
-	s.Refused(api.ReasonUnreachable)
+	s.WaitRejected(api.ReasonUnreachable)
 	a.health(source(), "Progressing")
 	// A spec that the controller has not observed does not inherit the health of the previous one.
 	s.Stop()

@@ -48,7 +48,7 @@ func TestBadPushes(t *testing.T) {
 				t.Fatal(err)
 			}
 			bad := s.Git.Push(map[string]string{"a.yaml": c.file, "b.yaml": e2e.OSP("osp-b", good, "echo "+c.name)})
-			cond := s.Refused(api.ReasonProfilesInvalid, append(c.says, "(commit "+bad[:12]+")")...)
+			cond := s.WaitRejected(api.ReasonProfilesInvalid, append(c.says, "(commit "+bad[:12]+")")...)
 			t.Logf("the user reads:\n%s", cond.Message)
 			ps := s.ProfileSource()
 			if !apimeta.IsStatusConditionTrue(ps.Status.Conditions, "Stalled") || apimeta.FindStatusCondition(ps.Status.Conditions, "Reconciling") != nil {
@@ -67,7 +67,7 @@ func TestBadPushes(t *testing.T) {
 			s.Ready(s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")}))
 		})
 	}
-	if notes := s.Notes("osps", api.EventProfileRefused); len(notes) < 6 {
+	if notes := s.Events("osps", api.EventProfileRefused); len(notes) < 6 {
 		t.Errorf("refusals were told %d times: %q", len(notes), notes)
 	}
 	// A version that was rejected can be corrected under the same number.
@@ -86,7 +86,7 @@ func TestBadPools(t *testing.T) {
 		s.Event("early", api.EventProfileError, `no ProfileSource in namespace "kube-system" offers a profile "osp-later"`, "there are osp-a")
 		s.Git.Push(map[string]string{"later.yaml": e2e.OSP("osp-later", "v1.0.0", "echo later")})
 		s.Served("early", "v1.0.0")
-		if notes := s.Notes("early", api.EventProfileError); len(notes) != 1 {
+		if notes := s.Events("early", api.EventProfileError); len(notes) != 1 {
 			t.Errorf("told %d times: %q", len(notes), notes)
 		}
 	})
@@ -132,7 +132,7 @@ func TestBadPools(t *testing.T) {
 		s.Eventually("the first pool's Secret", func() error { return s.Client.Get(s.T.Context(), key, &secret) })
 		s.Pool("a", "osp-a", func(md map[string]any) { md["metadata"].(map[string]any)["namespace"] = s.Pools + "-" + other })
 		s.Eventually("the second pool's event", func() error {
-			var list = s.NotesIn(s.Pools+"-"+other, "a", api.EventNameCollision)
+			var list = s.EventsIn(s.Pools+"-"+other, "a", api.EventNameCollision)
 			if len(list) == 1 && strings.Contains(list[0], "MachineDeployment "+other+"/a-"+s.Pools+", which has") && strings.Contains(list[0], "MachineDeployment "+s.Pools+"-"+other+"/a have") {
 				return nil
 			}
@@ -161,7 +161,7 @@ func TestBadServer(t *testing.T) {
 	} {
 		s.Run(c.mode, func(t *testing.T) {
 			s.Git.Mode.Store(c.mode)
-			cond := s.Refused(c.reason, c.says)
+			cond := s.WaitRejected(c.reason, c.says)
 			t.Logf("the user reads:\n%s", cond.Message)
 			ps := s.ProfileSource()
 			if !apimeta.IsStatusConditionTrue(ps.Status.Conditions, c.kstatus) {
@@ -176,11 +176,11 @@ func TestBadServer(t *testing.T) {
 	}
 	s.Run("a password that is given heals it", func(t *testing.T) {
 		s.Git.Mode.Store("password")
-		s.Refused(api.ReasonAuthenticationFailed)
+		s.WaitRejected(api.ReasonAuthenticationFailed)
 		s.Source(func(spec map[string]any) {
 			spec["git"].(map[string]any)["secretRef"] = map[string]any{"name": "git-credentials"}
 		})
-		s.Refused("DependencyNotReady", "Secret kube-system/git-credentials does not exist: create it with the keys username and password")
+		s.WaitRejected("DependencyNotReady", "Secret kube-system/git-credentials does not exist: create it with the keys username and password")
 		secret := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: e2e.Namespace, Name: "git-credentials"},
 			StringData: map[string]string{"username": "reader", "password": "wrong-c4nary"},
@@ -188,7 +188,7 @@ func TestBadServer(t *testing.T) {
 		if err := s.Client.Create(t.Context(), secret); err != nil {
 			t.Fatal(err)
 		}
-		s.Refused(api.ReasonAuthenticationFailed)
+		s.WaitRejected(api.ReasonAuthenticationFailed)
 		patch := client.MergeFrom(secret.DeepCopy())
 		secret.StringData = map[string]string{"password": "right"}
 		if err := s.Client.Patch(t.Context(), secret, patch); err != nil {
@@ -201,7 +201,7 @@ func TestBadServer(t *testing.T) {
 			t.Error("the log holds a password")
 		}
 		for _, reason := range []string{api.EventSourceFailed} {
-			if strings.Contains(strings.Join(s.Notes("osps", reason), "\n"), "c4nary") {
+			if strings.Contains(strings.Join(s.Events("osps", reason), "\n"), "c4nary") {
 				t.Error("an event holds a password")
 			}
 		}

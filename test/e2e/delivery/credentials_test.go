@@ -118,7 +118,7 @@ func TestCredentials(t *testing.T) {
 				s.Ready(commit)
 				return
 			}
-			cond := s.Refused(c.reason, c.says)
+			cond := s.WaitRejected(c.reason, c.says)
 			if strings.Contains(cond.Message, e2e.Canary) {
 				t.Errorf("the condition tells a credential: %s", cond.Message)
 			}
@@ -136,7 +136,7 @@ func TestCredentials(t *testing.T) {
 		s.Source(func(spec map[string]any) {
 			spec["git"] = map[string]any{"url": shell.url, "timeout": "5s", "secretRef": map[string]any{"name": name}}
 		})
-		s.Refused(api.ReasonHostKeyRefused)
+		s.WaitRejected(api.ReasonHostKeyRefused)
 		patch := client.MergeFrom(secret.DeepCopy())
 		secret.StringData = key
 		if err := s.Client.Patch(t.Context(), secret, patch); err != nil {

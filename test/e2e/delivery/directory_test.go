@@ -36,7 +36,7 @@ func TestDirectory(t *testing.T) {
 	}
 	s.Source(directory(filepath.Join(root, "team")))
 	s.Start()
-	s.Refused(api.ReasonAccessDenied, "--directory-root")
+	s.WaitRejected(api.ReasonAccessDenied, "--directory-root")
 	s.Stop()
 	s.Start("--directory-root", root)
 	s.Pool("pool-a", "osp-a")
@@ -56,12 +56,12 @@ func TestDirectory(t *testing.T) {
 	s.Served("pool-a", second)
 
 	write("spec: [\n")
-	s.Refused(api.ReasonProfilesInvalid, "profiles/a.yaml:1: invalid YAML")
+	s.WaitRejected(api.ReasonProfilesInvalid, "profiles/a.yaml:1: invalid YAML")
 	if version() != second {
 		t.Errorf("a broken file took the profile away: %q", version())
 	}
 	s.Source(directory("/etc"))
-	s.Refused(api.ReasonSourceInvalid, "/etc")
+	s.WaitRejected(api.ReasonSourceInvalid, "/etc")
 }
 
 func prefixed(s, prefix string) error {

@@ -31,7 +31,7 @@ func TestEvents(t *testing.T) {
 	second := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})
 	bootstrap, provisioning := s.Served("web", "v1.1.0")
 	s.Event("web", api.EventConfigRotated, `from profile "osp-a" v1.0.0 at commit `+first[:12]+` to "osp-a" v1.1.0 at commit `+second[:12]+"; changed: provisioning /opt/bin/setup")
-	if notes := s.Notes("web", api.EventConfigRotated); len(notes) != 1 || strings.Contains(notes[0], "/opt/bin/bootstrap") {
+	if notes := s.Events("web", api.EventConfigRotated); len(notes) != 1 || strings.Contains(notes[0], "/opt/bin/bootstrap") {
 		t.Errorf("rotated as %q", notes)
 	}
 
@@ -63,7 +63,7 @@ func TestEvents(t *testing.T) {
 	s.Git.Push(map[string]string{"a.yaml": refused})
 	s.Event("web", api.EventProfileError, `rendering profile "osp-a" v1.2.0`, "NetworkConfig")
 	s.Eventually("the refusal on the configuration", func() error {
-		return s.NewerRefused("web", "v1.2.0")
+		return s.CheckRejectionNoted("web", "v1.2.0")
 	})
 	s.counted(metrics,
 		fmt.Sprintf(`osm_gitops_pool_ready{name="web",namespace=%q} 0`, s.Pools),
@@ -75,7 +75,7 @@ func TestEvents(t *testing.T) {
 	s.Run("after a restart", func(t *testing.T) {
 		s.counted(metrics, fmt.Sprintf(`osm_gitops_pool_refused{name="web",namespace=%q,reason=%q} 1`, s.Pools, api.EventProfileError),
 			fmt.Sprintf(`osm_gitops_pool_user_data_bytes{name="web",namespace=%q}`, s.Pools))
-		if notes := s.Notes("web", api.EventProfileError); len(notes) != 1 {
+		if notes := s.Events("web", api.EventProfileError); len(notes) != 1 {
 			t.Errorf("the same refusal is told again: %q", notes)
 		}
 		s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})

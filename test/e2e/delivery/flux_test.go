@@ -66,7 +66,7 @@ func TestFluxArtifact(t *testing.T) {
 		spec["sourceRef"] = map[string]any{"kind": "GitRepository", "name": "osps"}
 	})
 	s.Start()
-	s.Refused(api.ReasonSourceInvalid, "--artifact-hosts") // the flag does not allow this server
+	s.WaitRejected(api.ReasonSourceInvalid, "--artifact-hosts") // the flag does not allow this server
 	s.Stop()
 	s.Start("--artifact-hosts", strings.TrimPrefix(server.URL, "http://"))
 	s.Ready(first)

@@ -29,7 +29,7 @@ func TestOutage(t *testing.T) {
 
 	began := time.Now().Truncate(time.Second)
 	s.Git.Mode.Store("down")
-	s.Refused(api.ReasonUnreachable, "closed the connection", s.Git.URL)
+	s.WaitRejected(api.ReasonUnreachable, "closed the connection", s.Git.URL)
 	outage := s.ProfileSource()
 	away := apimeta.FindStatusCondition(outage.Status.Conditions, meta.ReconcilingCondition)
 	if away == nil || away.Status != metav1.ConditionTrue || away.LastTransitionTime.Time.Before(began) || !strings.Contains(away.Message, "closed the connection") {
@@ -59,7 +59,7 @@ func TestOutage(t *testing.T) {
 		if now := s.ProfileSource(); now.ResourceVersion != outage.ResourceVersion {
 			t.Errorf("the same outage was written twice: %+v", now.Status)
 		}
-		if notes := about(s.Notes("osps", api.EventSourceFailed), s.Git.URL); len(notes) != 1 {
+		if notes := about(s.Events("osps", api.EventSourceFailed), s.Git.URL); len(notes) != 1 {
 			t.Errorf("it was told as %q", notes)
 		}
 		after, _, err := s.Secrets("before")
@@ -82,11 +82,11 @@ func TestOutage(t *testing.T) {
 	})
 	s.Run("an outage in which nothing changes", func(t *testing.T) {
 		s.Git.Mode.Store("500")
-		s.Refused(api.ReasonUnreachable, "500")
+		s.WaitRejected(api.ReasonUnreachable, "500")
 		s.Git.Mode.Store("")
 		s.Ready(second)
 		s.Eventually("the end to be told", func() error {
-			if notes := about(s.Notes("osps", api.EventSourceRecovered), second); len(notes) != 1 {
+			if notes := about(s.Events("osps", api.EventSourceRecovered), second); len(notes) != 1 {
 				return fmt.Errorf("it is told as %q", notes)
 			}
 			return nil

@@ -164,7 +164,7 @@ func TestPush(t *testing.T) {
 
 	third := s.Git.Push(map[string]string{"b.yaml": "spec: [\n"})
 	s.hook(address, hookKey)
-	s.Refused(api.ReasonProfilesInvalid, "profiles/b.yaml:1")
+	s.WaitRejected(api.ReasonProfilesInvalid, "profiles/b.yaml:1")
 	s.told(o, api.EventProfileRefused, "error", third, "profiles/b.yaml:1")
 	s.Eventually("the failure at "+third, func() error {
 		o.mu.Lock()
@@ -181,7 +181,7 @@ func TestPush(t *testing.T) {
 	s.Git.Mode.Store("500")
 	time.Sleep(2 * time.Second) // so that the look is not put off
 	s.hook(address, hookKey)
-	s.Refused(api.ReasonUnreachable)
+	s.WaitRejected(api.ReasonUnreachable)
 	s.told(o, api.EventSourceFailed, "error", "")
 	s.Git.Mode.Store("")
 
@@ -194,7 +194,7 @@ func TestPush(t *testing.T) {
 	s.Ready(fourth)
 	s.told(o, api.EventRevisionApplied, "info", fourth)
 	s.Eventually("the event about the status", func() error {
-		if notes := s.NotesIn(e2e.Namespace, "osps", api.EventCommitStatusRefused); len(notes) != 1 || !strings.Contains(notes[0], "answers 403") {
+		if notes := s.EventsIn(e2e.Namespace, "osps", api.EventCommitStatusRefused); len(notes) != 1 || !strings.Contains(notes[0], "answers 403") {
 			return fmt.Errorf("events are %q", notes)
 		}
 		return nil
@@ -275,7 +275,7 @@ func (s *system) nowhere(o *outside, credentials ...string) {
 	s.LogMu.Unlock()
 	texts = append(texts, fmt.Sprintf("%+v", s.ProfileSource()))
 	for _, reason := range []string{api.EventCommitStatusRefused, api.EventSourceFailed, api.EventProfileRefused, api.EventWebhookUnusable} {
-		texts = append(texts, s.NotesIn(e2e.Namespace, "osps", reason)...)
+		texts = append(texts, s.EventsIn(e2e.Namespace, "osps", reason)...)
 	}
 	for _, text := range texts {
 		for _, c := range credentials {

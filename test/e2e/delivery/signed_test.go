@@ -78,13 +78,13 @@ func TestSignedSource(t *testing.T) {
 	s.Run("an unsigned commit is held back", func(t *testing.T) {
 		s.Git.SignedBy("")
 		unsigned := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo two")})
-		s.Refused(api.ReasonVerificationFailed, unsigned, "it is not signed")
+		s.WaitRejected(api.ReasonVerificationFailed, unsigned, "it is not signed")
 		s.signature(metav1.ConditionFalse, api.ReasonUnsigned, unsigned)
 		s.absent("osp-a-v1.1.0")
 		if _, provisioning := s.Served("pool-a", "v1.0.0"); strings.Contains(string(provisioning.Data[api.UserDataKey]), "echo two") {
 			t.Error("its content reached the pool")
 		}
-		if notes := about(s.Notes("osps", api.EventVerificationFailed), unsigned); len(notes) != 1 {
+		if notes := about(s.Events("osps", api.EventVerificationFailed), unsigned); len(notes) != 1 {
 			t.Errorf("it is told as %q", notes)
 		}
 	})
@@ -134,10 +134,10 @@ func TestHeldRewrite(t *testing.T) {
 		return s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", version, script)})
 	}
 	third := rewrite("v1.2.0", "echo three")
-	s.Refused(api.ReasonHistoryRewritten, third, second, "onRewrite is Hold", api.AnnotationAcceptRewrite+"="+third)
+	s.WaitRejected(api.ReasonHistoryRewritten, third, second, "onRewrite is Hold", api.AnnotationAcceptRewrite+"="+third)
 	s.absent("osp-a-v1.2.0")
 	s.Served("pool-a", "v1.1.0")
-	if notes := about(s.Notes("osps", api.EventHistoryRewritten), third); len(notes) != 1 {
+	if notes := about(s.Events("osps", api.EventHistoryRewritten), third); len(notes) != 1 {
 		t.Errorf("it is told as %q", notes)
 	}
 	accept := func(commit string) {
@@ -159,9 +159,9 @@ func TestHeldRewrite(t *testing.T) {
 
 	// An acceptance is valid for one commit only.
 	fourth := rewrite("v1.1.0", "echo other content")
-	s.Refused(api.ReasonHistoryRewritten, fourth)
+	s.WaitRejected(api.ReasonHistoryRewritten, fourth)
 	accept(fourth)
-	s.Refused(api.ReasonProfilesInvalid, "osp-a-v1.1.0")
+	s.WaitRejected(api.ReasonProfilesInvalid, "osp-a-v1.1.0")
 	if now := s.provenance("osp-a-v1.1.0"); now[api.AnnotationCommit] != second || now[api.AnnotationDigest] != before[api.AnnotationDigest] {
 		t.Errorf("the object of a version that was there says now %v", now)
 	}

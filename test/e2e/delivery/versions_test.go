@@ -133,7 +133,7 @@ func TestVersions(t *testing.T) {
 		}
 		s.Gone(e2e.Namespace, "osps", &api.ProfileSource{})
 		s.Eventually("an event that names what is left", func() error {
-			notes := s.NotesIn(e2e.Namespace, "osps", api.EventProfilesLeft)
+			notes := s.EventsIn(e2e.Namespace, "osps", api.EventProfilesLeft)
 			if !slices.ContainsFunc(notes, func(n string) bool { return strings.HasSuffix(n, ": osp-a-v1.0.0, osp-a-v1.0.1, osp-a-v1.4.0") }) {
 				return fmt.Errorf("events are %q", notes)
 			}

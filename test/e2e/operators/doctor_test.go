@@ -311,7 +311,7 @@ func (p *patient) fromHere() {
 	p.healthy(with...)
 	p.Source(e2e.GitSpec("secretRef", map[string]any{"name": "reader"}))
 	p.Git.Mode.Store("password")
-	p.Refused(api.ReasonAuthenticationFailed)
+	p.WaitRejected(api.ReasonAuthenticationFailed)
 	_, report := p.doctor(with...)
 	for _, check := range []string{"sources", "git"} {
 		if !slices.ContainsFunc(report.Findings, func(f doctor.Finding) bool { return f.Check == check && f.Level == doctor.Problem }) {

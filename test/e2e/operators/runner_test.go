@@ -167,7 +167,7 @@ spec:
   version: v1.0.0
   from: {profile: osp-good, version: v1.0.0}
 `
-	fleet := clusterfixture.Fleet(s.T)
+	fleet := clusterfixture.TwoPools(s.T)
 	np := clusterfixture.Get[*api.NodeProvenance](fleet, "one.0000000e")
 	np.Spec.Node.ProviderID = hostile
 	dump := string(fleet.Dump())

@@ -69,7 +69,7 @@ func TestDoubtfulSettings(t *testing.T) {
 		t.Errorf("nodes do not get the settings as they are written:\n%s", text)
 	}
 	s.Eventually("the events", func() error {
-		notes := strings.Join(s.NotesIn(e2e.Namespace, "osps", api.EventSettingDoubtful), "\n")
+		notes := strings.Join(s.EventsIn(e2e.Namespace, "osps", api.EventSettingDoubtful), "\n")
 		if !e2e.ContainsAll(notes, append([]string{ofMirror}, want...)) {
 			return fmt.Errorf("they say %s", notes)
 		}

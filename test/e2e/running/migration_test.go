@@ -41,8 +41,8 @@ func TestMigration(t *testing.T) {
 	}
 	for _, p := range foreseen.Pools {
 		for _, d := range p.Documents {
-			if d.Change != dryrun.DocumentIdentical || d.Meaning != dryrun.MeaningSame {
-				t.Errorf("pool %s: the %s document would be %s, means %s, differs in %q", p.Name, d.Stage, d.Change, d.Meaning, d.Differs)
+			if d.Change != dryrun.DocumentIdentical || d.Equivalence != dryrun.EquivalenceSame {
+				t.Errorf("pool %s: the %s document would be %s, means %s, differs in %q", p.Name, d.Stage, d.Change, d.Equivalence, d.Differs)
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func TestDryRun(t *testing.T) {
 	for _, p := range foreseen.Pools {
 		line := strings.TrimPrefix(p.Name, s.Pools+"/")
 		for _, d := range p.Documents {
-			line += fmt.Sprintf(", %s %q %t %q", d.Change, d.Meaning, d.Absent, d.Differs)
+			line += fmt.Sprintf(", %s %q %t %q", d.Change, d.Equivalence, d.Absent, d.Differs)
 		}
 		got = append(got, line+", "+p.Rejected)
 	}

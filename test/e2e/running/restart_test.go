@@ -210,7 +210,7 @@ func TestLastGoodGenerationIsMaintained(t *testing.T) {
 	s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.1.0", "echo {{ .NetworkConfig.CIDR }}")})
 	s.Event("pool-a", api.EventProfileError, `rendering profile "osp-a" v1.1.0`, "NetworkConfig")
 	s.Eventually("the refusal on the configuration", func() error {
-		return s.NewerRefused("pool-a", "v1.1.0", "NetworkConfig")
+		return s.CheckRejectionNoted("pool-a", "v1.1.0", "NetworkConfig")
 	})
 	_, before := s.Served("pool-a", "v1.0.0")
 	s.Pool("pool-a", "osp-a", e2e.Annotate(api.AnnotationMDRevision, "2"))

@@ -80,7 +80,7 @@ func TestRolloutAcrossClusters(t *testing.T) {
 	m.rollout("v2.0.0", 5, "MachinesNotJoined")
 	w.Event("most", api.EventMachineFailed, "most-new")
 	m.Event("osps", api.EventRolloutHeld) // events follow the status
-	if notes := m.NotesIn(e2e.Namespace, "osps", api.EventRolloutHeld); len(notes) != 1 {
+	if notes := m.EventsIn(e2e.Namespace, "osps", api.EventRolloutHeld); len(notes) != 1 {
 		t.Errorf("events are %q", notes)
 	}
 	m.Git.Run("revert", "--no-edit", "HEAD")

@@ -171,7 +171,7 @@ func TestRollout(t *testing.T) {
 		}
 		s.Event("most", api.EventMachineFailed, "most-new")
 		s.Event("osps", api.EventRolloutHeld) // events follow the status
-		if notes := s.NotesIn(e2e.Namespace, "osps", api.EventRolloutHeld); len(notes) != 1 {
+		if notes := s.EventsIn(e2e.Namespace, "osps", api.EventRolloutHeld); len(notes) != 1 {
 			t.Errorf("events are %q", notes)
 		}
 		// Held it stays, also when the next machine joins.

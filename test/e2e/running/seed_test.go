@@ -94,7 +94,7 @@ func TestSeed(t *testing.T) {
 	}
 	s.custom("osp-a", "v1.0.0", "echo one", first)
 	s.Eventually("the edit to be reported", func() error {
-		if notes := s.NotesIn(seedNamespace, "osps", api.EventProfileRestored); len(notes) != 1 || !strings.Contains(notes[0], "kubermatic/osp-a was changed by hand") {
+		if notes := s.EventsIn(seedNamespace, "osps", api.EventProfileRestored); len(notes) != 1 || !strings.Contains(notes[0], "kubermatic/osp-a was changed by hand") {
 			return fmt.Errorf("events are %q", notes)
 		}
 		return nil

@@ -29,7 +29,7 @@ type ClusterFile struct {
 // clusterValues is what a controller reads from its cluster and environment.
 type clusterValues struct {
 	render.Cluster
-	render.Facts
+	render.ClusterValues
 }
 
 // ReadClusterFile reads the file strictly: a misspelt key is an error with its
@@ -47,7 +47,7 @@ func ReadClusterFile(path string, stdin io.Reader) (ClusterFile, error) {
 	lines := map[string]int{}
 	file.Lines = lines
 	if len(doc.Content) > 0 {
-		if err := knownKeys(path, doc.Content[0], reflect.TypeFor[ClusterFile](), "", lines); err != nil {
+		if err := recordKeyLines(path, doc.Content[0], reflect.TypeFor[ClusterFile](), "", lines); err != nil {
 			return file, err
 		}
 	}
@@ -78,12 +78,12 @@ func (f ClusterFile) Pool(md *cluster.MachineDeployment) (render.Pool, error) {
 	if err != nil {
 		return pool, err
 	}
-	return pool.WithCloudConfig(md, f.Settings, f.Cluster.Facts)
+	return pool.WithCloudConfig(md, f.Settings, f.Cluster.ClusterValues)
 }
 
-// knownKeys reports every key of a mapping that the type lacks, and records the lines of
+// recordKeyLines reports every key of a mapping that the type lacks, and records the lines of
 // the others.
-func knownKeys(path string, n *yamlv3.Node, t reflect.Type, prefix string, lines map[string]int) error {
+func recordKeyLines(path string, n *yamlv3.Node, t reflect.Type, prefix string, lines map[string]int) error {
 	if n.Kind != yamlv3.MappingNode || t.Kind() != reflect.Struct {
 		return nil // the decoder reports the error
 	}
@@ -107,7 +107,7 @@ func knownKeys(path string, n *yamlv3.Node, t reflect.Type, prefix string, lines
 				lines[fmt.Sprintf("%s[%d]", prefix+key.Value, j)] = item.Line
 			}
 		}
-		errs = append(errs, knownKeys(path, n.Content[i+1], typ, prefix+key.Value+".", lines))
+		errs = append(errs, recordKeyLines(path, n.Content[i+1], typ, prefix+key.Value+".", lines))
 	}
 	return errors.Join(errs...)
 }

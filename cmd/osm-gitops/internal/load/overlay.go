@@ -77,7 +77,7 @@ func BasesBeside(ctx context.Context, file string, index profile.Indexer, overla
 		found.alone = filepath.Dir(file)
 	}
 	for _, o := range overlays {
-		_, err := found.findElsewhere(ctx, o)
+		_, err := found.findInOtherSources(ctx, o)
 		var missing *profile.MissingBaseError
 		if top == "" || top == dir || !errors.As(err, &missing) || missing.Rejected != "" {
 			continue // any other error is reported when the overlay is resolved
@@ -106,7 +106,7 @@ type Bases struct {
 
 // profiles returns the complete profiles of a file and the results of its overlays.
 func (b *Bases) profiles(ctx context.Context, in profile.Contents) ([]profile.Document, error) {
-	docs, wrong, err := profile.Assemble(ctx, []profile.Contents{in}, b.findElsewhere)
+	docs, wrong, err := profile.Assemble(ctx, []profile.Contents{in}, b.findInOtherSources)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func AllOf(problems []*profile.Problem) error {
 	return errors.Join(errs...)
 }
 
-func (b *Bases) findElsewhere(ctx context.Context, o profile.Overlay) (profile.Document, error) {
+func (b *Bases) findInOtherSources(ctx context.Context, o profile.Overlay) (profile.Document, error) {
 	base, err := b.Index.Base(ctx, b.Snapshot, o.Spec.From)
 	if b.alone != "" {
 		err = profile.WithFolder(err, b.alone)
@@ -132,7 +132,7 @@ func (b *Bases) findElsewhere(ctx context.Context, o profile.Overlay) (profile.D
 
 // Base returns the base of an overlay. Its own file has precedence.
 func (b *Bases) Base(ctx context.Context, in profile.Contents, o profile.Overlay) (profile.Document, error) {
-	docs, _, err := profile.Assemble(ctx, []profile.Contents{in}, b.findElsewhere)
+	docs, _, err := profile.Assemble(ctx, []profile.Contents{in}, b.findInOtherSources)
 	if err != nil {
 		return profile.Document{}, err
 	}
@@ -141,7 +141,7 @@ func (b *Bases) Base(ctx context.Context, in profile.Contents, o profile.Overlay
 			return d, nil
 		}
 	}
-	base, err := b.findElsewhere(ctx, o)
+	base, err := b.findInOtherSources(ctx, o)
 	if err != nil {
 		return base, &profile.Problem{Path: o.Path, Line: o.Line("spec.from"), Field: "spec.from", Err: err}
 	}

@@ -101,7 +101,7 @@ func (f *PoolFlags) ClusterSnapshot(ctx context.Context, stderr io.Writer) (impa
 	if !slices.Contains(names, f.source) {
 		return out, fmt.Errorf("--source: ProfileSource %q not found; there are %s", f.source, strings.Join(names, ", "))
 	}
-	out.Own = f.source
+	out.ComparedSource = f.source
 	return out, nil
 }
 

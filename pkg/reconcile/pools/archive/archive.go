@@ -46,7 +46,7 @@ type Archive struct {
 
 // Store archives the record of a configuration that is about to be deleted. Call it before the
 // deletion, so that an interruption between the two loses nothing; a second call completes a
-// partial archive. A *fault.Refusal says that other objects have the names of the record.
+// partial archive. A *fault.Rejection says that other objects have the names of the record.
 func (a Archive) Store(ctx context.Context, osc *osm.OperatingSystemConfig, rec render.Record) error {
 	pool, ok := lineage.ParsePool(lineage.PoolOf(osc))
 	if !ok {
@@ -59,7 +59,7 @@ func (a Archive) Store(ctx context.Context, osc *osm.OperatingSystemConfig, rec 
 			return err
 		}
 	}
-	return &fault.Refusal{Reason: api.EventNameCollision, Err: fmt.Errorf("archiving the record of OperatingSystemConfig %s: ControllerRevisions of other content have its names %q: delete those",
+	return &fault.Rejection{Reason: api.EventNameCollision, Err: fmt.Errorf("archiving the record of OperatingSystemConfig %s: ControllerRevisions of other content have its names %q: delete those",
 		client.ObjectKeyFromObject(osc), lineage.RecordNames(pool, rec.Digests.Input))}
 }
 

@@ -204,7 +204,7 @@ func (a Archive) provenances(ctx context.Context, records []archivedEntry) (map[
 	list.SetGroupVersionKind(api.GroupVersion.WithKind("NodeProvenanceList"))
 	err := kubeclient.EachPage(ctx, a.Provenances, list, func() {
 		for _, item := range list.Items {
-			visitTexts(item.Object, func(s string) {
+			visitStrings(item.Object, func(s string) {
 				if _, ok := asked[s]; ok {
 					asked[s] = true
 				}
@@ -220,18 +220,18 @@ func (a Archive) provenances(ctx context.Context, records []archivedEntry) (map[
 	return asked, nil
 }
 
-// visitTexts visits every text of a decoded object.
-func visitTexts(v any, visit func(string)) {
+// visitStrings visits every text of a decoded object.
+func visitStrings(v any, visit func(string)) {
 	switch v := v.(type) {
 	case string:
 		visit(v)
 	case []any:
 		for _, e := range v {
-			visitTexts(e, visit)
+			visitStrings(e, visit)
 		}
 	case map[string]any:
 		for _, e := range v {
-			visitTexts(e, visit)
+			visitStrings(e, visit)
 		}
 	}
 }

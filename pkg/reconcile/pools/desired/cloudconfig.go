@@ -54,19 +54,19 @@ func (c CloudConfigs) Unallowed(objects []types.NamespacedName) []types.Namespac
 
 // Add renders the configuration of the provider built into a pool's kubelets from the current
 // values that its cloudProviderSpec refers to. It returns the time until the next poll, 0 if there
-// is nothing to poll, as with every kubelet from 1.29 on. A *fault.Refusal or
+// is nothing to poll, as with every kubelet from 1.29 on. A *fault.Rejection or
 // *render.InvalidError says why there is no configuration.
 func (c CloudConfigs) Add(ctx context.Context, md *cluster.MachineDeployment, in render.Input) (render.Pool, time.Duration, error) {
 	refs := in.Pool.CloudConfigRefs(md, in.Settings)
 	if len(refs) == 0 {
-		pool, err := in.Pool.WithCloudConfig(md, in.Settings, render.Facts{Environment: c.Environment})
+		pool, err := in.Pool.WithCloudConfig(md, in.Settings, render.ClusterValues{Environment: c.Environment})
 		return pool, 0, err
 	}
 	if err := c.mayRefer(md, refs); err != nil {
 		return in.Pool, 0, err
 	}
 	made := func(age time.Duration) (render.Pool, time.Time, error) {
-		facts, read, err := c.Facts(ctx, refs, age)
+		facts, read, err := c.ClusterValues(ctx, refs, age)
 		if err != nil {
 			return in.Pool, read, err
 		}
@@ -121,11 +121,11 @@ func (v *Values) find(object string, now time.Time) *value {
 	return v.of[object]
 }
 
-// Facts returns the values of objects, read not longer than age ago, and the time of the oldest
+// ClusterValues returns the values of objects, read not longer than age ago, and the time of the oldest
 // read. Only a missing object counts as absent, so that an unavailable API server does not cause
 // a value to be taken from the environment.
-func (c CloudConfigs) Facts(ctx context.Context, refs []render.ConfigVarRef, age time.Duration) (out render.Facts, read time.Time, err error) {
-	out = render.Facts{
+func (c CloudConfigs) ClusterValues(ctx context.Context, refs []render.ConfigVarRef, age time.Duration) (out render.ClusterValues, read time.Time, err error) {
+	out = render.ClusterValues{
 		Environment: c.Environment,
 		Secrets:     map[string]map[string]string{},
 		ConfigMaps:  map[string]map[string]string{},

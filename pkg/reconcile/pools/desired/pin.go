@@ -79,7 +79,7 @@ func (p Profiles) pinned(ctx context.Context, want selection.Request, o selectio
 	if o.Source.Spec.Suspend {
 		how = "is suspended, and creates it when spec.suspend is false"
 	}
-	return "", &fault.Refusal{Reason: api.EventWaiting, Err: fmt.Errorf("version %s of profile %q, for annotation %s: %q, is not in the cluster yet: ProfileSource %q %s",
+	return "", &fault.Rejection{Reason: api.EventWaiting, Err: fmt.Errorf("version %s of profile %q, for annotation %s: %q, is not in the cluster yet: ProfileSource %q %s",
 		best, want.Name, api.AnnotationVersionPin, want.Pin, o.Source.Name, how)}
 }
 
@@ -120,7 +120,7 @@ func (p Profiles) entryForWave(want selection.Request, o selection.Candidate, ha
 		return entry, nil
 	}
 	if !has(want, have) || lineage.ProfileKey(p.Namespace, have.Object).Namespace != want.Namespace {
-		return entry, &fault.Refusal{Reason: api.EventWaiting, Err: fmt.Errorf("which version of profile %q wave %d gets is not decided yet: ProfileSource %q rolls out in waves", want.Name, want.Wave, o.Source.Name)}
+		return entry, &fault.Rejection{Reason: api.EventWaiting, Err: fmt.Errorf("which version of profile %q wave %d gets is not decided yet: ProfileSource %q rolls out in waves", want.Name, want.Wave, o.Source.Name)}
 	}
 	entry.Version, entry.Object, entry.SelectedBy = have.Version, lineage.ProfileKey(p.Namespace, have.Object).Name, have.SelectedBy
 	return entry, nil

@@ -125,7 +125,7 @@ func (p Profiles) sourceProfile(ctx context.Context, want selection.Request, o s
 	var missing *MissingError
 	if errors.As(err, &missing) {
 		missing.Err = fmt.Errorf("OperatingSystemProfile %s/%s, version %s of profile %q, is missing; ProfileSource %q creates it again when it next reads its source", want.Namespace, entry.Object, entry.Version, entry.Name, o.Source.Name)
-		return render.Profile{}, &fault.Refusal{Reason: api.EventProfileError, Err: missing}
+		return render.Profile{}, &fault.Rejection{Reason: api.EventProfileError, Err: missing}
 	}
 	if err != nil {
 		return render.Profile{}, err
@@ -161,7 +161,7 @@ func (p Profiles) unmanagedProfile(ctx context.Context, want selection.Request, 
 	var both *ownership.TwoError
 	switch {
 	case errors.As(err, &both):
-		return render.Profile{}, &fault.Refusal{Reason: api.EventTwoAppliers, Err: both}
+		return render.Profile{}, &fault.Rejection{Reason: api.EventTwoAppliers, Err: both}
 	case errors.Is(err, ownership.ErrRaced):
 		return render.Profile{}, fmt.Errorf("%w: %w", fault.ErrRaced, err)
 	case err != nil:

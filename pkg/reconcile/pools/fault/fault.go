@@ -1,4 +1,4 @@
-// Package fault says what an error of a pool means for its next run: a Refusal waits until a
+// Package fault says what an error of a pool means for its next run: a Rejection waits until a
 // user changes something, a Wait until an object appears, ErrRaced runs again immediately
 // because the cache was stale, and a ReadError is retried while the existing objects remain.
 // Any other error is retried with a growing wait.
@@ -14,19 +14,19 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// Refusal says that a pool cannot have what it requests until a user changes the pool, its
+// Rejection says that a pool cannot have what it requests until a user changes the pool, its
 // profile or the controller's flags.
-type Refusal struct {
+type Rejection struct {
 	Reason string // of the event
 	Err    error
 }
 
-func (e *Refusal) Error() string { return e.Err.Error() }
-func (e *Refusal) Unwrap() error { return e.Err }
+func (e *Rejection) Error() string { return e.Err.Error() }
+func (e *Rejection) Unwrap() error { return e.Err }
 
-// Reject returns a Refusal about a profile.
+// Reject returns a Rejection about a profile.
 func Reject(format string, args ...any) error {
-	return &Refusal{Reason: api.EventProfileError, Err: fmt.Errorf(format, args...)}
+	return &Rejection{Reason: api.EventProfileError, Err: fmt.Errorf(format, args...)}
 }
 
 // Wait says that an object is not there yet; its appearance starts the pool again.
@@ -57,7 +57,7 @@ func Reading(err error) error {
 
 // Permanent reports whether trying again is pointless, and the event's reason.
 func Permanent(err error) (string, bool) {
-	var refused *Refusal
+	var refused *Rejection
 	if errors.As(err, &refused) {
 		return refused.Reason, true
 	}
@@ -73,7 +73,7 @@ func Permanent(err error) (string, bool) {
 func Maintain(err error) (refusal, other error) {
 	var waiting *Wait
 	if errors.As(err, &waiting) {
-		return &Refusal{Reason: api.EventWaiting, Err: waiting}, nil
+		return &Rejection{Reason: api.EventWaiting, Err: waiting}, nil
 	}
 	if _, final := Permanent(err); final {
 		return err, nil

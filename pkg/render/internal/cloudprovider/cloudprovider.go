@@ -49,8 +49,8 @@ func Missing(provider osm.CloudProvider, kubelet *semver.Version) *invalid.Error
 
 // Config returns the configuration of a provider for which Needs is true. It also returns the
 // references to read for it, in order and without duplicates, including those that are missing
-// from the facts.
-func Config(provider osm.CloudProvider, raw json.RawMessage, kubelet *semver.Version, facts Facts) (string, []ConfigVarRef, []*invalid.Error) {
+// from the values.
+func Config(provider osm.CloudProvider, raw json.RawMessage, kubelet *semver.Version, facts ClusterValues) (string, []ConfigVarRef, []*invalid.Error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {
 		return "", nil, []*invalid.Error{invalid.At(specField, "is missing: kubelet %s takes the configuration of %s from it", kubelet, provider)}
@@ -75,13 +75,13 @@ func Config(provider osm.CloudProvider, raw json.RawMessage, kubelet *semver.Ver
 	if err := json.Unmarshal(raw, spec); err != nil {
 		return "", nil, []*invalid.Error{invalid.Decoding(specField, err)}
 	}
-	r := &resolver{facts: facts}
+	r := &resolver{values: facts}
 	text := spec.config(kubelet, r)
 	slices.SortFunc(r.refs, compareRefs)
 	return text, r.refs, r.problems
 }
 
-// EnvironmentNames returns the environment variables that belong in Facts, in order.
+// EnvironmentNames returns the environment variables that belong in ClusterValues, in order.
 func EnvironmentNames() []string {
 	return []string{
 		envAzureClientID, envAzureClientSecret, envAzureSubscriptionID, envAzureTenantID,

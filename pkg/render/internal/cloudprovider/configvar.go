@@ -14,10 +14,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
-// Facts are the values that a cloudProviderSpec can refer to. They are read before rendering,
+// ClusterValues are the values that a cloudProviderSpec can refer to. They are read before rendering,
 // which sees only the resulting configuration. The JSON names are those under `cluster` in the
 // file for `osm-gitops render --cluster`.
-type Facts struct {
+type ClusterValues struct {
 	// Environment has the controller's variables that EnvironmentNames lists.
 	Environment map[string]string `json:"environment,omitempty"`
 	// Secrets and ConfigMaps have values by "namespace/name" and key. They do not contain
@@ -40,7 +40,7 @@ type ConfigVarRef struct {
 	Namespace, Name, Key string
 }
 
-// object is "namespace/name", the key in Facts.
+// object is "namespace/name", the key in ClusterValues.
 func (r ConfigVarRef) object() string { return r.Namespace + "/" + r.Name }
 
 func compareRefs(a, b ConfigVarRef) int {
@@ -144,7 +144,7 @@ func (v *configVarBool) UnmarshalJSON(b []byte) error {
 
 // resolver returns the values of a cloudProviderSpec, and collects their errors and references.
 type resolver struct {
-	facts Facts
+	values ClusterValues
 	// lines is true if a value can have several lines.
 	lines bool
 
@@ -173,7 +173,7 @@ func (r *resolver) textOr(field string, v configVarString, variable string) stri
 	}
 	s, err := r.find(v)
 	if err != nil || s == "" {
-		s = r.facts.Environment[variable]
+		s = r.values.Environment[variable]
 	}
 	if err := r.oneLine(s); err != nil {
 		r.problem(field, err)
@@ -199,7 +199,7 @@ func (r *resolver) flagOr(field string, v configVarBool, variable string) bool {
 	if b, found, err := r.findBool(v); found && err == nil {
 		return b
 	}
-	b, err := strconv.ParseBool(r.facts.Environment[variable])
+	b, err := strconv.ParseBool(r.values.Environment[variable])
 	return err == nil && b
 }
 
@@ -230,14 +230,14 @@ func (r *resolver) findBool(v configVarBool) (value, found bool, err error) {
 	return v.value != nil && *v.value, v.value != nil, nil
 }
 
-// read looks a reference up in the facts.
+// read looks a reference up in the values.
 func (r *resolver) read(ref ConfigVarRef) (string, error) {
 	if !slices.Contains(r.refs, ref) {
 		r.refs = append(r.refs, ref)
 	}
-	objects := r.facts.Secrets
+	objects := r.values.Secrets
 	if ref.Kind == KindConfigMap {
-		objects = r.facts.ConfigMaps
+		objects = r.values.ConfigMaps
 	}
 	data, ok := objects[ref.object()]
 	if !ok {

@@ -47,7 +47,7 @@ func (s *kubevirtSpec) config(_ *semver.Version, r *resolver) string {
 		r.problem(field, errors.New("is not a kubeconfig in base64: encode it, or store it in a Secret and name that in secretKeyRef"))
 	}
 	var c kubevirtConfig
-	c.Global.Kubeconfig, c.Global.Namespace = kubeconfig, r.facts.Environment[envPodNamespace]
+	c.Global.Kubeconfig, c.Global.Namespace = kubeconfig, r.values.Environment[envPodNamespace]
 	if c.Global.Namespace == "" {
 		c.Global.Namespace = kubevirtNamespace
 	}

@@ -40,7 +40,7 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 	}
 	indented := making(func(args []reflect.Value) int {
 		s := text(args, 1)
-		return meter.Sum(len(s), meter.Product(max(number(args, 0), 0), 1+strings.Count(s, "\n")))
+		return meter.SaturatingSum(len(s), meter.Product(max(number(args, 0), 0), 1+strings.Count(s, "\n")))
 	})
 	split := pieces(func(args []reflect.Value) int { return 1 + strings.Count(text(args, 1), text(args, 0)) })
 	trimmed := func(args []reflect.Value) (int, error) {
@@ -54,7 +54,7 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 			return 0, err
 		}
 		more, err := replacements(text(args, 0), text(args, 1), text(args, 2), work)
-		return meter.Sum(work, more), err
+		return meter.SaturatingSum(work, more), err
 	}
 	decoded := func(tooDeep func(string) bool) bound {
 		return func(args []reflect.Value) (int, error) {
@@ -92,10 +92,10 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 		"indent":  indented,
 		"nindent": indented,
 		"replace": making(func(args []reflect.Value) int {
-			return meter.Sum(len(text(args, 2)), meter.Product(strings.Count(text(args, 2), text(args, 0)), len(text(args, 1))))
+			return meter.SaturatingSum(len(text(args, 2)), meter.Product(strings.Count(text(args, 2), text(args, 0)), len(text(args, 1))))
 		}),
 		"join": making(func(args []reflect.Value) int {
-			return meter.Sum(meter.Weigh(args[1]), meter.Product(items(args[1]), len(text(args, 0))))
+			return meter.SaturatingSum(meter.Weigh(args[1]), meter.Product(items(args[1]), len(text(args, 0))))
 		}),
 		"wrap":      making(func(args []reflect.Value) int { return 2 * len(text(args, 1)) }),
 		"wrapWith":  making(func(args []reflect.Value) int { return meter.Product(len(text(args, 2)), 1+len(text(args, 1))) }),
@@ -118,7 +118,7 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 		"toYaml":       spaced(4),
 		"toPrettyJson": spaced(2), "mustToPrettyJson": spaced(2),
 		"toToml": func(args []reflect.Value) (int, error) {
-			n := meter.Sum(meter.Product(2, indentation(args[0], 0, 1)), headers(args[0], 0, 0))
+			n := meter.SaturatingSum(meter.Product(2, indentation(args[0], 0, 1)), headers(args[0], 0, 0))
 			if n > 4*meter.MaxValueBytes {
 				return 0, meter.ErrTooBig
 			}
@@ -185,7 +185,7 @@ func matching(pattern, s string, all bool) (int, error) {
 		return 0, fmt.Errorf("the regular expression repeats too much: written out it has more than %d steps, or %d for all of its groups", maxInstructions, 8*maxInstructions)
 	}
 	work := meter.Product(meter.Product(size, 1+groups/8), len(s)+callBytes)
-	if all && looksAhead(re) {
+	if all && needsLookahead(re) {
 		work = max(work, meter.Product(work/16, len(s)))
 	}
 	return work, nil
@@ -198,7 +198,7 @@ func instructions(re *syntax.Regexp) int {
 		n += len(re.Rune)
 	}
 	for _, sub := range re.Sub {
-		n = meter.Sum(n, instructions(sub))
+		n = meter.SaturatingSum(n, instructions(sub))
 	}
 	if re.Op == syntax.OpRepeat {
 		n = meter.Product(n, max(re.Min+1, re.Max))
@@ -211,7 +211,7 @@ func instructions(re *syntax.Regexp) int {
 func replacements(pattern, s, repl string, work int) (int, error) {
 	// Each match inserts the replacement, and for each "$" at most the matched text.
 	groups := strings.Count(repl, "$")
-	if meter.Sum(meter.Sum(len(s), meter.Product(len(s)+1, len(repl))), meter.Product(groups, len(s))) <= 4*meter.MaxValueBytes {
+	if meter.SaturatingSum(meter.SaturatingSum(len(s), meter.Product(len(s)+1, len(repl))), meter.Product(groups, len(s))) <= 4*meter.MaxValueBytes {
 		return 0, nil
 	}
 	re, err := regexp.Compile(pattern)
@@ -221,7 +221,7 @@ func replacements(pattern, s, repl string, work int) (int, error) {
 	size, matches := len(s), 0
 	re.ReplaceAllStringFunc(s, func(match string) string {
 		matches++
-		size = meter.Sum(size, meter.Sum(len(repl), meter.Product(groups, len(match))))
+		size = meter.SaturatingSum(size, meter.SaturatingSum(len(repl), meter.Product(groups, len(match))))
 		return ""
 	})
 	if size > 4*meter.MaxValueBytes {
@@ -230,11 +230,11 @@ func replacements(pattern, s, repl string, work int) (int, error) {
 	return work, nil
 }
 
-// looksAhead reports whether an expression has something after an unlimited repetition, so that
+// needsLookahead reports whether an expression has something after an unlimited repetition, so that
 // a match can fail, or turn out shorter, far behind its end.
-func looksAhead(re *syntax.Regexp) bool {
+func needsLookahead(re *syntax.Regexp) bool {
 	for i, sub := range re.Sub {
-		if re.Op == syntax.OpConcat && i < len(re.Sub)-1 && isEndless(sub) || looksAhead(sub) {
+		if re.Op == syntax.OpConcat && i < len(re.Sub)-1 && isEndless(sub) || needsLookahead(sub) {
 			return true
 		}
 	}
@@ -252,7 +252,7 @@ func formatted(args []reflect.Value) (int, error) {
 	each, all, most := 0, 0, 1
 	for i := range values.Len() {
 		n := meter.Weigh(values.Index(i))
-		each, all, most = max(each, n), meter.Sum(all, n), max(most, scalars(values.Index(i), 0))
+		each, all, most = max(each, n), meter.SaturatingSum(all, n), max(most, scalars(values.Index(i), 0))
 	}
 	size, number, verbs := len(format), 0, 0
 	for _, c := range []byte(format) {
@@ -265,14 +265,14 @@ func formatted(args []reflect.Value) (int, error) {
 		case c == '%':
 			verbs++
 		case c == '[': // one argument can be printed several times
-			all = meter.Sum(all, each)
+			all = meter.SaturatingSum(all, each)
 		}
-		size, number = meter.Sum(size, meter.Product(number, most)), 0
+		size, number = meter.SaturatingSum(size, meter.Product(number, most)), 0
 	}
-	if meter.Sum(size, all) > meter.MaxValueBytes {
+	if meter.SaturatingSum(size, all) > meter.MaxValueBytes {
 		return 0, meter.ErrTooBig
 	}
-	return meter.Sum(size, callBytes*verbs), nil
+	return meter.SaturatingSum(size, callBytes*verbs), nil
 }
 
 // scalars returns how many values without parts a value contains.
@@ -280,7 +280,7 @@ func scalars(v reflect.Value, depth int) int {
 	n := 0
 	each(v, func(part reflect.Value) {
 		if depth < meter.MaxValueDepth {
-			n = meter.Sum(n, scalars(part, depth+1))
+			n = meter.SaturatingSum(n, scalars(part, depth+1))
 		}
 	})
 	return max(n, 1)
@@ -325,7 +325,7 @@ func indentation(v reflect.Value, depth, level int) int {
 	n := level
 	each(v, func(part reflect.Value) {
 		if depth < meter.MaxValueDepth {
-			n = meter.Sum(n, indentation(part, depth+1, level+1))
+			n = meter.SaturatingSum(n, indentation(part, depth+1, level+1))
 		}
 	})
 	return n
@@ -348,16 +348,16 @@ func headers(v reflect.Value, path, depth int) int {
 	case reflect.Map:
 		n = path
 		for it := v.MapRange(); it.Next(); {
-			n = meter.Sum(n, headers(it.Value(), meter.Sum(path, 4+meter.Weigh(it.Key())), depth+1))
+			n = meter.SaturatingSum(n, headers(it.Value(), meter.SaturatingSum(path, 4+meter.Weigh(it.Key())), depth+1))
 		}
 	case reflect.Struct:
 		n = path
 		for i := range v.NumField() {
-			n = meter.Sum(n, headers(v.Field(i), meter.Sum(path, 4+len(v.Type().Field(i).Name)), depth+1))
+			n = meter.SaturatingSum(n, headers(v.Field(i), meter.SaturatingSum(path, 4+len(v.Type().Field(i).Name)), depth+1))
 		}
 	case reflect.Slice, reflect.Array:
 		for i := range v.Len() {
-			n = meter.Sum(n, headers(v.Index(i), path, depth+1))
+			n = meter.SaturatingSum(n, headers(v.Index(i), path, depth+1))
 		}
 	}
 	return n

@@ -60,7 +60,7 @@ func (p price) cost(work int) int {
 	if work >= math.MaxInt>>20 {
 		return math.MaxInt
 	}
-	return meter.Sum(p.call, meter.Product(work, p.kib)>>10)
+	return meter.SaturatingSum(p.call, meter.Product(work, p.kib)>>10)
 }
 
 // Set are the functions of a profile's templates, with limits.
@@ -147,7 +147,7 @@ func workOf(m *meter.Meter, name string, args []reflect.Value) (size, total int,
 		if err != nil {
 			return 0, 0, err
 		}
-		total = meter.Sum(total, more)
+		total = meter.SaturatingSum(total, more)
 	}
 	return size, total, nil
 }

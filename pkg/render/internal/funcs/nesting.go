@@ -151,7 +151,7 @@ func parsedYAML(s string) (int, error) {
 			visit(node.Alias, true)
 		case yaml.MappingNode:
 			keys := len(node.Content) / 2
-			compared = meter.Sum(compared, meter.Product(keys, keys))
+			compared = meter.SaturatingSum(compared, meter.Product(keys, keys))
 			seen := map[string]int{}
 			for i := 0; i+1 < len(node.Content); i += 2 {
 				key := node.Content[i].Value
@@ -170,5 +170,5 @@ func parsedYAML(s string) (int, error) {
 	case repeated > maxRepeatedKeys:
 		return 0, fmt.Errorf("the text repeats the keys of a mapping more than %d times", maxRepeatedKeys)
 	}
-	return meter.Sum(len(s), meter.Sum(meter.Product(aliased, callBytes), compared/8)), nil
+	return meter.SaturatingSum(len(s), meter.SaturatingSum(meter.Product(aliased, callBytes), compared/8)), nil
 }

@@ -44,7 +44,7 @@ var (
 
 // The cost of text/template itself: at least the costs that BenchmarkNodes reports.
 const (
-	TickCost = 100 // the body of a range, or a template
+	StepCost = 100 // the body of a range, or a template
 	NodeCost = 200 // an argument, a field of one, a text
 	// VariablesPerNode is how many declared variables are searched in the time of one node.
 	VariablesPerNode = 32
@@ -72,13 +72,13 @@ var (
 
 // Spend counts units.
 func (m *Meter) Spend(cost int) error {
-	m.Cost = Sum(m.Cost, cost)
+	m.Cost = SaturatingSum(m.Cost, cost)
 	return m.check()
 }
 
 // Allocate counts bytes that a function or a template creates.
 func (m *Meter) Allocate(n int) error {
-	m.Made = Sum(m.Made, n)
+	m.Made = SaturatingSum(m.Made, n)
 	return m.check()
 }
 
@@ -135,18 +135,18 @@ func (s *scale) weigh(v reflect.Value, depth int) int {
 			return v.Len() * int(v.Type().Elem().Size())
 		}
 		for i := 0; i < v.Len() && n <= s.limit; i++ {
-			n = Sum(n+ItemBytes, s.weigh(v.Index(i), depth+1))
+			n = SaturatingSum(n+ItemBytes, s.weigh(v.Index(i), depth+1))
 		}
 	case reflect.Map:
 		s.maps = true
 		n = mapBytes
 		for it := v.MapRange(); n <= s.limit && it.Next(); {
-			n = Sum(n+entryBytes, s.weigh(it.Key(), depth+1))
-			n = Sum(n, s.weigh(it.Value(), depth+1))
+			n = SaturatingSum(n+entryBytes, s.weigh(it.Key(), depth+1))
+			n = SaturatingSum(n, s.weigh(it.Value(), depth+1))
 		}
 	case reflect.Struct:
 		for i := 0; i < v.NumField() && n <= s.limit; i++ {
-			n = Sum(n, s.weigh(v.Field(i), depth+1))
+			n = SaturatingSum(n, s.weigh(v.Field(i), depth+1))
 		}
 	default:
 		n = 8
@@ -170,12 +170,12 @@ type Steps struct {
 
 // Cost is what the steps take now.
 func (s Steps) Cost(m *Meter) int {
-	return Sum(s.Units, Sum(Product(s.Compares, m.largest/CompareBytes), Product(s.Sorts, Product(m.largestMap, mapCost))))
+	return SaturatingSum(s.Units, SaturatingSum(Product(s.Compares, m.largest/CompareBytes), Product(s.Sorts, Product(m.largestMap, mapCost))))
 }
 
-// Sum and product return the largest number instead of overflowing. Their arguments are not
+// SaturatingSum and product return the largest number instead of overflowing. Their arguments are not
 // negative.
-func Sum(a, b int) int {
+func SaturatingSum(a, b int) int {
 	if a > math.MaxInt-b {
 		return math.MaxInt
 	}

@@ -101,7 +101,7 @@ var rules = func() map[string]rule {
 		return args[0].flow, args[0].flow.kind == flowDecoded && plainFrom(args, 1)
 	})
 	add("merge mergeOverwrite mustMerge mustMergeOverwrite", func(args []argument) (flow, bool) {
-		return decodedOf(args), !slices.ContainsFunc(args, func(a argument) bool { return !isOwn(a) })
+		return decodedOf(args), !slices.ContainsFunc(args, func(a argument) bool { return !isDecodedOrLiteral(a) })
 	})
 	add("set", func(args []argument) (flow, bool) {
 		if len(args) != 3 || !args[1].flow.isPlain() {
@@ -110,7 +110,7 @@ var rules = func() map[string]rule {
 		if args[0].flow.kind == flowEntries && args[2].flow.isPlain() {
 			return args[0].flow, true
 		}
-		return decodedOf(args), isOwn(args[0]) && isOwn(args[2])
+		return decodedOf(args), isDecodedOrLiteral(args[0]) && isDecodedOrLiteral(args[2])
 	})
 	add("unset", func(args []argument) (flow, bool) { return args[0].flow, mayBeMap(args[0].flow) && plainFrom(args, 1) })
 	return rules
@@ -189,7 +189,7 @@ func checkDict(args []argument) (flow, bool) {
 			return flow{}, false
 		}
 		k, ok := key.node.(*parse.StringNode)
-		literal, own = literal && ok, own && isOwn(value)
+		literal, own = literal && ok, own && isDecodedOrLiteral(value)
 		if ok {
 			out.fields[k.Text] = value.flow
 		}
@@ -211,9 +211,9 @@ func checkDict(args []argument) (flow, bool) {
 	return entriesOf(out), true
 }
 
-// isOwn reports whether everything in a value is decoded or a literal, so that no map without
+// isDecodedOrLiteral reports whether everything in a value is decoded or a literal, so that no map without
 // credentials contains it.
-func isOwn(a argument) bool {
+func isDecodedOrLiteral(a argument) bool {
 	switch n := a.node.(type) {
 	case *parse.StringNode, *parse.NumberNode, *parse.BoolNode, *parse.NilNode:
 		return true

@@ -11,15 +11,15 @@ import (
 const MaxActionBytes = 128 << 10
 
 // ActionBytes counts it.
-func ActionBytes(spec *osm.OperatingSystemProfileSpec) int { return sumOfTexts(spec, actionsIn) }
+func ActionBytes(spec *osm.OperatingSystemProfileSpec) int { return sumOverContents(spec, actionsIn) }
 
 // TextBytes returns the length of the files and templates.
 func TextBytes(spec *osm.OperatingSystemProfileSpec) int {
-	return sumOfTexts(spec, func(text string) int { return len(text) })
+	return sumOverContents(spec, func(text string) int { return len(text) })
 }
 
-// sumOfTexts returns the sum of a count over each file and template.
-func sumOfTexts(spec *osm.OperatingSystemProfileSpec, count func(text string) int) int {
+// sumOverContents returns the sum of a count over each file and template.
+func sumOverContents(spec *osm.OperatingSystemProfileSpec, count func(text string) int) int {
 	n := 0
 	add := func(files []osm.File, templates map[string]string) {
 		for _, f := range files {

@@ -65,11 +65,11 @@ type File struct {
 // insert is the place in a file that executes a named template of the stage. Each rendering
 // writes its own text there, and holds the gate meanwhile.
 type insert struct {
-	name string
-	into *template.Template
-	tree *parse.Tree
-	text *parse.TextNode // all that is in tree
-	own  *parse.Tree     // what the file itself defines under the name, nil if nothing
+	name       string
+	into       *template.Template
+	tree       *parse.Tree
+	text       *parse.TextNode // all that is in tree
+	definition *parse.Tree     // what the file itself defines under the name, nil if nothing
 }
 
 // put sets the text. As during parsing, a blank text does not replace a template that the file
@@ -77,8 +77,8 @@ type insert struct {
 func (i *insert) put(text string) {
 	i.text.Text = []byte(text)
 	i.into.Tree = i.tree
-	if text == "" && i.own != nil {
-		i.into.Tree = i.own
+	if text == "" && i.definition != nil {
+		i.into.Tree = i.definition
 	}
 }
 
@@ -182,7 +182,7 @@ func (g *limiter) compileFile(field string, f osm.File, templates map[string]str
 		if in.into = tmpl.Lookup(name); in.into == nil {
 			in.into = template.Must(tmpl.AddParseTree(name, in.tree))
 		} else {
-			in.own = in.into.Tree
+			in.definition = in.into.Tree
 		}
 		file.inserts = append(file.inserts, in)
 	}
@@ -206,7 +206,7 @@ func (g *limiter) parse(name, field, text string) (*program, []*invalid.Error) {
 		tmpl = template.Must(tmpl.AddParseTree(name, literalTree(name, "")))
 	}
 	p := &program{Template: tmpl}
-	if err := p.addTicks(); err != nil {
+	if err := p.insertSteps(); err != nil {
 		return nil, []*invalid.Error{{Field: field, Line: lineOf(text, err.pos), Err: err}}
 	}
 	problems, printing := taint.Check(tmpl, g.data, text, field)

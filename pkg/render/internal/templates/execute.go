@@ -26,9 +26,9 @@ type Execution struct {
 	// Data is "." and "$": a pointer to a struct of the compiler's type.
 	Data  any
 	Meter meter.Meter
-	// Trace follows the rendering for an Inspector, and Trail for Parted; usually both are nil.
+	// Trace follows the rendering for an Inspector, and Path for Parted; usually both are nil.
 	Trace *Trace
-	Trail *ExecutionPath
+	Path  *ExecutionPath
 
 	shape shape
 }
@@ -48,7 +48,7 @@ func (s *Stage) Execute(x *Execution) ([]osm.File, []*invalid.Error) {
 	s.gate.mu.Lock()
 	defer s.gate.mu.Unlock()
 	s.gate.Meter = &x.Meter
-	x.shape.path = x.Trail
+	x.shape.path = x.Path
 	x.Trace.enter(s)
 	var problems []*invalid.Error
 	left := MaxStageBytes
@@ -120,7 +120,7 @@ func run(tmpl *program, x *Execution, from origin, left int) (string, *invalid.E
 	x.Meter.Invocations = 0
 	if err := tmpl.Execute(x.Trace.writer(&w, from), x.Data); err != nil {
 		p := templateProblem(tmpl.Name(), from.field, err)
-		var ticked *tickError
+		var ticked *stepError
 		switch {
 		case errors.Is(err, errTooLong):
 			p.Err = tooLong(left)
@@ -167,7 +167,7 @@ type limitedWriter struct {
 
 func (w *limitedWriter) Write(p []byte) (int, error) {
 	if t := w.program.ticked(p); t != nil {
-		w.shape.tick(t)
+		w.shape.addStep(t)
 		return len(p), t.charge(w.meter)
 	}
 	w.shape.write(p)
@@ -186,7 +186,7 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 func missingValue(tmpl *program, x *Execution, from origin) *invalid.Error {
 	p := &invalid.Error{Field: from.field, File: from.path,
 		Err: fmt.Errorf("the output contains %q: the template prints a value that is not there; guard it with if or give a default", funcs.NoValue)}
-	w := tracingWriter{nodes: tmpl.texts()}
+	w := tracingWriter{nodes: tmpl.textNodes()}
 	if tmpl.Execute(&w, x.Data) == nil && w.found && w.end <= len(from.text) {
 		rest := strings.TrimLeft(from.text[w.end:], " \t\r\n") // blanks that "{{-" took away
 		p.Line = lineOf(from.text, parse.Pos(len(from.text)-len(rest)))
@@ -194,12 +194,12 @@ func missingValue(tmpl *program, x *Execution, from origin) *invalid.Error {
 	return p
 }
 
-// texts returns the text nodes of a template and of those defined in it, by their first byte.
-func (p *program) texts() map[*byte]*parse.TextNode {
+// textNodes returns the text nodes of a template and of those defined in it, by their first byte.
+func (p *program) textNodes() map[*byte]*parse.TextNode {
 	texts := map[*byte]*parse.TextNode{}
 	for _, t := range p.defined() {
 		walk(t.Root, func(n parse.Node) bool {
-			// Inserted texts and ticks have no position in the source.
+			// Inserted texts and steps have no position in the source.
 			if n, ok := n.(*parse.TextNode); ok && len(n.Text) > 0 && n.Pos >= 0 {
 				texts[&n.Text[0]] = n
 			}

@@ -29,12 +29,12 @@ type Branch struct {
 	Hits int
 }
 
-// Marks are ticks that cost nothing and record the position of an execution. Only the templates
+// Marks are steps that cost nothing and record the position of an execution. Only the templates
 // of an Inspector have them. An Inspector executes its templates one at a time.
 type Marks struct {
-	at       map[*byte]spot // by the first byte of its text
-	texts    map[*byte]int  // the line of each text of a template, in the same way
-	branches []Branch
+	at        map[*byte]spot // by the first byte of its text
+	textLines map[*byte]int  // the line of each text of a template, in the same way
+	branches  []Branch
 }
 
 type spot struct {
@@ -43,7 +43,7 @@ type spot struct {
 }
 
 // NewMarks returns marks for the templates of one profile.
-func NewMarks() *Marks { return &Marks{at: map[*byte]spot{}, texts: map[*byte]int{}} }
+func NewMarks() *Marks { return &Marks{at: map[*byte]spot{}, textLines: map[*byte]int{}} }
 
 // Branches returns all branches of the templates with their hits so far, always in the same
 // order.
@@ -97,7 +97,7 @@ func (k *marker) list(list *parse.ListNode, inside int) {
 		switch n := n.(type) {
 		case *parse.TextNode:
 			if n.Pos >= 0 && len(n.Text) > 0 {
-				k.texts[&n.Text[0]] = lineOf(k.text, n.Pos)
+				k.textLines[&n.Text[0]] = lineOf(k.text, n.Pos)
 			}
 		case *parse.ActionNode, *parse.TemplateNode:
 			nodes = append(nodes, k.mark(n.Position(), -1))
@@ -141,7 +141,7 @@ func (k *marker) branch(b *parse.BranchNode, inside int) {
 }
 
 func (k *marker) mark(pos parse.Pos, branch int) parse.Node {
-	node := k.program.tick(pos, meter.Steps{}, 0)
+	node := k.program.newStepNode(pos, meter.Steps{}, 0)
 	k.at[&node.Text[0]] = spot{line: lineOf(k.text, pos), branch: branch}
 	return node
 }
@@ -174,8 +174,8 @@ func distinctNames(names []string) []string {
 	return slices.Compact(names)
 }
 
-// Place is the origin of one line of a rendered file.
-type Place struct {
+// LineOrigin is the origin of one line of a rendered file.
+type LineOrigin struct {
 	// Field of the profile, and Line of its text; 1 is the first.
 	Field string
 	Line  int
@@ -185,12 +185,14 @@ type Place struct {
 type Trace struct {
 	marks *Marks
 	stage *Stage
-	// places has the origin of the lines of each field that was executed.
-	places map[string][]Place
+	// lineOrigins has the origin of the lines of each field that was executed.
+	lineOrigins map[string][]LineOrigin
 }
 
 // NewTrace returns a Trace for templates that have the marks.
-func NewTrace(marks *Marks) *Trace { return &Trace{marks: marks, places: map[string][]Place{}} }
+func NewTrace(marks *Marks) *Trace {
+	return &Trace{marks: marks, lineOrigins: map[string][]LineOrigin{}}
+}
 
 func (t *Trace) enter(s *Stage) {
 	if t != nil {
@@ -209,27 +211,27 @@ func (t *Trace) writer(w *limitedWriter, from origin) io.Writer {
 			r.inserted[&i.text.Text[0]] = i.name
 		}
 	}
-	t.places[from.field] = nil
+	t.lineOrigins[from.field] = nil
 	return r
 }
 
-// Places returns the origin of each line of a field; text without actions is its own origin.
-func (t *Trace) Places(field, text string) []Place {
-	if places, ok := t.places[field]; ok {
+// LineOrigins returns the origin of each line of a field; text without actions is its own origin.
+func (t *Trace) LineOrigins(field, text string) []LineOrigin {
+	if places, ok := t.lineOrigins[field]; ok {
 		return places
 	}
-	places := make([]Place, 1+strings.Count(text, "\n"))
+	places := make([]LineOrigin, 1+strings.Count(text, "\n"))
 	for i := range places {
-		places[i] = Place{Field: field, Line: 1 + i}
+		places[i] = LineOrigin{Field: field, Line: 1 + i}
 	}
 	return places
 }
 
 // inserted returns the places of the text that a named template inserts, after the line break.
-func (t *Trace) inserted(name string) []Place {
+func (t *Trace) inserted(name string) []LineOrigin {
 	for _, n := range t.stage.templates {
 		if n.name == name {
-			return t.Places(n.field, n.text)
+			return t.LineOrigins(n.field, n.text)
 		}
 	}
 	return nil
@@ -243,7 +245,7 @@ type recorder struct {
 	// inserted has the names of templates by the first byte of the text that they insert.
 	inserted map[*byte]string
 	line     int // of the last mark
-	places   []Place
+	origins  []LineOrigin
 	open     bool // the last of places is of a line that has no end yet
 	blank    bool // and no text so far
 }
@@ -265,27 +267,27 @@ func (r *recorder) Write(p []byte) (int, error) {
 		return n, nil
 	}
 	field := r.from.field
-	at := func(int) Place { return Place{field, r.line} }
+	at := func(int) LineOrigin { return LineOrigin{field, r.line} }
 	if name, ok := r.inserted[first]; ok {
 		if places := r.trace.inserted(name); len(places) > 0 {
 			here := at(0)
-			at = func(i int) Place {
+			at = func(i int) LineOrigin {
 				if i == 0 {
 					return here
 				}
 				return places[min(i, len(places))-1]
 			}
 		}
-	} else if line, ok := r.trace.marks.texts[first]; ok {
-		at = func(i int) Place { return Place{field, line + i} }
+	} else if line, ok := r.trace.marks.textLines[first]; ok {
+		at = func(i int) LineOrigin { return LineOrigin{field, line + i} }
 	}
 	r.mark(p, at)
-	r.trace.places[field] = r.places
+	r.trace.lineOrigins[field] = r.origins
 	return n, nil
 }
 
 // mark records text whose lines are at places.
-func (r *recorder) mark(p []byte, at func(int) Place) {
+func (r *recorder) mark(p []byte, at func(int) LineOrigin) {
 	i := 0
 	for line := range strings.SplitAfterSeq(string(p), "\n") {
 		if line == "" {
@@ -294,9 +296,9 @@ func (r *recorder) mark(p []byte, at func(int) Place) {
 		blank := strings.TrimSpace(line) == ""
 		switch {
 		case !r.open:
-			r.places, r.blank = append(r.places, at(i)), blank
+			r.origins, r.blank = append(r.origins, at(i)), blank
 		case r.blank && !blank:
-			r.places[len(r.places)-1], r.blank = at(i), false
+			r.origins[len(r.origins)-1], r.blank = at(i), false
 		}
 		r.open = !strings.HasSuffix(line, "\n")
 		i++

@@ -26,7 +26,7 @@ type shape struct {
 // for two texts with the same hash. No output depends on it.
 var shapeSeed = maphash.MakeSeed()
 
-// templateMark cannot begin a text in UTF-8, like tickMark.
+// templateMark cannot begin a text in UTF-8, like stepMark.
 const templateMark = 0xfe
 
 // begin is called before a template is executed.
@@ -38,8 +38,8 @@ func (s *shape) begin(p *program, from origin) {
 	}
 }
 
-// tick takes a tick that was passed.
-func (s *shape) tick(t *step) {
+// addStep takes a step that was passed.
+func (s *shape) addStep(t *step) {
 	_, _ = s.hash.Write(t.node.Text) // never fails
 	if t.omitsNext {
 		s.omitNext = true
@@ -65,14 +65,14 @@ func (s *shape) write(p []byte) {
 	}
 }
 
-// omission returns a tick to put before an action that prints a credential.
+// omission returns a step to put before an action that prints a credential.
 func (p *program) omission(pos parse.Pos) *parse.TextNode {
-	node := p.tick(pos, meter.Steps{}, 0)
-	p.ticks[len(p.ticks)-1].omitsNext = true
+	node := p.newStepNode(pos, meter.Steps{}, 0)
+	p.steps[len(p.steps)-1].omitsNext = true
 	return node
 }
 
-// addOmissions puts a hole before actions, and a tick on each branch of a condition below a list.
+// addOmissions puts a hole before actions, and a step on each branch of a condition below a list.
 func (p *program) addOmissions(list *parse.ListNode, holes map[*parse.ActionNode]bool) {
 	if list == nil {
 		return
@@ -86,7 +86,7 @@ func (p *program) addOmissions(list *parse.ListNode, holes map[*parse.ActionNode
 		if b := branch(n); b != nil {
 			for _, way := range []*parse.ListNode{b.List, b.ElseList} {
 				if p.addOmissions(way, holes); way != nil {
-					way.Nodes = append([]parse.Node{p.tick(b.Pos, meter.Steps{}, 0)}, way.Nodes...)
+					way.Nodes = append([]parse.Node{p.newStepNode(b.Pos, meter.Steps{}, 0)}, way.Nodes...)
 				}
 			}
 		}
@@ -124,7 +124,7 @@ func (t *ExecutionPath) Parted() *invalid.Error {
 }
 
 func (t *ExecutionPath) begin(p *program, from origin) {
-	t.from, t.pos, t.positions = from, 0, p.texts()
+	t.from, t.pos, t.positions = from, 0, p.textNodes()
 }
 
 func (t *ExecutionPath) wrote(h *maphash.Hash, p []byte) {

@@ -44,7 +44,7 @@ type limiter struct {
 // program is a parsed template that counts its steps.
 type program struct {
 	*template.Template
-	ticks []step
+	steps []step
 }
 
 // defined returns the template and those defined in it, in the order of their names.
@@ -65,11 +65,11 @@ type step struct {
 	omitsNext bool // what is written next is or holds a credential
 }
 
-// tickMark cannot begin a text in UTF-8, so that addresses are compared only for ticks.
-const tickMark = 0xff
+// stepMark cannot begin a text in UTF-8, so that addresses are compared only for steps.
+const stepMark = 0xff
 
-// addTicks adds the ticks to a parsed template and those defined in it.
-func (p *program) addTicks() *shapeError {
+// insertSteps adds the steps to a parsed template and those defined in it.
+func (p *program) insertSteps() *shapeError {
 	defined := p.defined()
 	variables, err := declared(defined)
 	if err != nil {
@@ -79,13 +79,13 @@ func (p *program) addTicks() *shapeError {
 		if err := p.addTo(t.Root, variables, 0); err != nil {
 			return err
 		}
-		begin := p.tick(t.Root.Pos, stepsOf(t.Root, variables), 1)
-		t.Root.Nodes = append(append([]parse.Node{begin}, t.Root.Nodes...), p.tick(t.Root.Pos, meter.Steps{}, -1))
+		begin := p.newStepNode(t.Root.Pos, stepsOf(t.Root, variables), 1)
+		t.Root.Nodes = append(append([]parse.Node{begin}, t.Root.Nodes...), p.newStepNode(t.Root.Pos, meter.Steps{}, -1))
 	}
 	return nil
 }
 
-// addTo adds a tick to every range below a list.
+// addTo adds a step to every range below a list.
 func (p *program) addTo(list *parse.ListNode, variables, depth int) *shapeError {
 	if list == nil {
 		return nil
@@ -105,55 +105,55 @@ func (p *program) addTo(list *parse.ListNode, variables, depth int) *shapeError 
 			return err
 		}
 		if b.NodeType == parse.NodeRange {
-			b.List.Nodes = append([]parse.Node{p.tick(b.Pos, stepsOf(b.List, variables), 0)}, b.List.Nodes...)
+			b.List.Nodes = append([]parse.Node{p.newStepNode(b.Pos, stepsOf(b.List, variables), 0)}, b.List.Nodes...)
 		}
 	}
 	return nil
 }
 
-func (p *program) tick(pos parse.Pos, s meter.Steps, depth int) *parse.TextNode {
-	text := binary.BigEndian.AppendUint32([]byte{tickMark}, uint32(len(p.ticks))) //nolint:gosec // a source has fewer than 1<<20 bytes
+func (p *program) newStepNode(pos parse.Pos, s meter.Steps, depth int) *parse.TextNode {
+	text := binary.BigEndian.AppendUint32([]byte{stepMark}, uint32(len(p.steps))) //nolint:gosec // a source has fewer than 1<<20 bytes
 	node := &parse.TextNode{NodeType: parse.NodeText, Pos: -1, Text: text}
-	p.ticks = append(p.ticks, step{node: node, pos: pos, steps: s, depth: depth})
+	p.steps = append(p.steps, step{node: node, pos: pos, steps: s, depth: depth})
 	return node
 }
 
-// ticked returns the tick whose text is written, nil for other texts.
+// ticked returns the step whose text is written, nil for other texts.
 func (p *program) ticked(text []byte) *step {
-	if len(text) != 5 || text[0] != tickMark {
+	if len(text) != 5 || text[0] != stepMark {
 		return nil
 	}
 	i := binary.BigEndian.Uint32(text[1:])
-	if int(i) >= len(p.ticks) || &p.ticks[i].node.Text[0] != &text[0] {
+	if int(i) >= len(p.steps) || &p.steps[i].node.Text[0] != &text[0] {
 		return nil
 	}
-	return &p.ticks[i]
+	return &p.steps[i]
 }
 
-// charge has the meter count a tick.
+// charge has the meter count a step.
 func (t *step) charge(m *meter.Meter) error {
 	m.Invocations += t.depth
 	if m.Invocations > maxInvocations {
-		return &tickError{pos: t.pos, message: fmt.Sprintf("templates invoke one another more than %d deep: stop the recursion", maxInvocations)}
+		return &stepError{pos: t.pos, message: fmt.Sprintf("templates invoke one another more than %d deep: stop the recursion", maxInvocations)}
 	}
 	err := m.Spend(t.steps.Cost(m))
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, meter.ErrTooMuch):
-		return &tickError{pos: t.pos, message: fmt.Sprintf("the templates do not end, or take too long: stopped after %d units of work", meter.MaxCost)}
+		return &stepError{pos: t.pos, message: fmt.Sprintf("the templates do not end, or take too long: stopped after %d units of work", meter.MaxCost)}
 	default:
-		return &tickError{pos: t.pos, message: err.Error()}
+		return &stepError{pos: t.pos, message: err.Error()}
 	}
 }
 
-// tickError ends an execution.
-type tickError struct {
+// stepError ends an execution.
+type stepError struct {
 	pos     parse.Pos
 	message string
 }
 
-func (e *tickError) Error() string { return e.message }
+func (e *stepError) Error() string { return e.message }
 
 // shapeError is about a template that parses but exceeds a limit of execution.
 type shapeError struct {
@@ -201,7 +201,7 @@ var comparing = map[string]bool{"eq": true, "ne": true, "lt": true, "le": true, 
 // stepsOf counts the steps of executing a list once. Repeated and invoked lists count
 // themselves.
 func stepsOf(list *parse.ListNode, variables int) meter.Steps {
-	s := meter.Steps{Units: meter.TickCost}
+	s := meter.Steps{Units: meter.StepCost}
 	lookup := meter.NodeCost * (1 + variables/meter.VariablesPerNode)
 	names := func(idents []string) {
 		for _, name := range idents {

@@ -22,7 +22,7 @@ import (
 // passes, one for names and ignore rules, one for contents, so that the result does not
 // depend on the order of entries. Entries are never unpacked to disk, so their names, modes
 // and links have no effect.
-func (l Limits) readArchive(ctx context.Context, from io.ReadSeeker, in filter.Scope) ([]filter.File, []filter.Refusal, error) {
+func (l Limits) readArchive(ctx context.Context, from io.ReadSeeker, in filter.Scope) ([]filter.File, []filter.RejectedEntry, error) {
 	a := archive{scope: in, found: map[string]int64{}, rules: map[string][]byte{}, twice: map[string]bool{}}
 	if err := l.eachEntry(ctx, from, a.list); err != nil {
 		return nil, nil, err

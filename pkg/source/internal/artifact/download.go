@@ -57,7 +57,7 @@ const timeout = 2 * time.Minute
 
 // Read downloads the archive at an address, checks its digest, and only then reads the profile
 // files in it that are in a scope.
-func (s Server) Read(ctx context.Context, address, digest string, in filter.Scope) ([]filter.File, []filter.Refusal, error) {
+func (s Server) Read(ctx context.Context, address, digest string, in filter.Scope) ([]filter.File, []filter.RejectedEntry, error) {
 	want, err := parseDigest(digest)
 	if err != nil {
 		return nil, nil, err

@@ -16,12 +16,12 @@ type File struct {
 	Dirty bool // directories only: the content differs from that at Head, or Head has no commit
 }
 
-// MoreRejected is the path of the last Refusal in a truncated list. No entry of a
+// MoreRejected is the path of the last RejectedEntry in a truncated list. No entry of a
 // repository can have this name.
 const MoreRejected = "..."
 
-// Refusal is an entry that was not read.
-type Refusal struct {
+// RejectedEntry is an entry that was not read.
+type RejectedEntry struct {
 	Path   string // printable: unusual characters are escaped as in Go
 	Reason string
 }
@@ -51,7 +51,7 @@ func (q *Quota) Admit(size int64) string {
 
 // Refusals is a list with a maximum length.
 type Refusals struct {
-	list []Refusal
+	list []RejectedEntry
 	more int
 }
 
@@ -60,14 +60,14 @@ func (r *Refusals) Add(path, reason string) {
 		r.more++
 		return
 	}
-	r.list = append(r.list, Refusal{Path: fault.Printable(path), Reason: reason})
+	r.list = append(r.list, RejectedEntry{Path: fault.Printable(path), Reason: reason})
 }
 
-func (r *Refusals) Sorted() []Refusal {
+func (r *Refusals) Sorted() []RejectedEntry {
 	list := slices.Clone(r.list)
-	slices.SortFunc(list, func(a, b Refusal) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(list, func(a, b RejectedEntry) int { return strings.Compare(a.Path, b.Path) })
 	if r.more > 0 {
-		list = append(list, Refusal{Path: MoreRejected, Reason: fmt.Sprintf("and %d more", r.more)})
+		list = append(list, RejectedEntry{Path: MoreRejected, Reason: fmt.Sprintf("and %d more", r.more)})
 	}
 	return list
 }

@@ -14,7 +14,7 @@ import (
 
 // Files reads the profile files of a tree within a scope: regular blobs with a matching
 // name, directly from the object database.
-func (o *Objects) Files(ctx context.Context, tree plumbing.Hash, in filter.Scope) ([]filter.File, []filter.Refusal, error) {
+func (o *Objects) Files(ctx context.Context, tree plumbing.Hash, in filter.Scope) ([]filter.File, []filter.RejectedEntry, error) {
 	top, err := o.folder(ctx, tree, in.Parts)
 	if err != nil {
 		return nil, nil, err
@@ -88,13 +88,13 @@ func (l *Listing) Walk(ctx context.Context, tree plumbing.Hash, prefix string, d
 
 // read loads the files in the order of their paths, so that a limit always affects the
 // same files.
-func (l *Listing) read(ctx context.Context) ([]filter.File, []filter.Refusal, error) {
+func (l *Listing) read(ctx context.Context) ([]filter.File, []filter.RejectedEntry, error) {
 	slices.SortFunc(l.Found, func(a, b filter.File) int { return strings.Compare(a.Path, b.Path) })
 	var q filter.Quota
 	var files []filter.File
 	for _, f := range l.Found {
 		id := plumbing.NewHash(f.Blob)
-		data, known := l.Objects.recall(id)
+		data, known := l.Objects.cachedBlob(id)
 		size := int64(len(data))
 		var err error
 		if !known {
@@ -110,7 +110,7 @@ func (l *Listing) read(ctx context.Context) ([]filter.File, []filter.Refusal, er
 			if data, err = l.Objects.Blob(ctx, id); err != nil {
 				return nil, nil, fmt.Errorf("reading %q: %w", f.Path, err)
 			}
-			l.Objects.keep(id, data)
+			l.Objects.cacheBlob(id, data)
 		}
 		f.Data = data
 		files = append(files, f)

@@ -166,17 +166,17 @@ func (o *Objects) Blob(ctx context.Context, id plumbing.Hash) ([]byte, error) {
 	return o.Read(ctx, plumbing.BlobObject, id, filter.MaxFileBytes)
 }
 
-// recall returns the cached content of a profile file.
-func (o *Objects) recall(id plumbing.Hash) ([]byte, bool) {
+// cachedBlob returns the cached content of a profile file.
+func (o *Objects) cachedBlob(id plumbing.Hash) ([]byte, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	data, ok := o.cached[id]
 	return data, ok
 }
 
-// keep caches the content of a profile file, which is immutable. If there is no space,
+// cacheBlob caches the content of a profile file, which is immutable. If there is no space,
 // the whole cache is cleared: the next snapshot fills it again with what is in use.
-func (o *Objects) keep(id plumbing.Hash, data []byte) {
+func (o *Objects) cacheBlob(id plumbing.Hash, data []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.cached == nil || o.cachedBytes+len(data) > maxCachedBytes {

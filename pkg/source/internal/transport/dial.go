@@ -101,19 +101,19 @@ func checkAddress(addr netip.Addr, allowed []netip.Prefix) error {
 	if isAllowed(addr) {
 		return nil
 	}
-	if reason := refusal(addr); reason != "" {
+	if reason := rejectionReason(addr); reason != "" {
 		return &addressError{addr.String(), reason}
 	}
 	for _, inner := range embeddedIPv4(addr) {
-		if reason := refusal(inner); reason != "" && !isAllowed(inner) {
+		if reason := rejectionReason(inner); reason != "" && !isAllowed(inner) {
 			return &addressError{addr.String() + ", which is " + inner.String(), reason}
 		}
 	}
 	return nil
 }
 
-// refusal returns what makes an address rejected, "" for an allowed one.
-func refusal(addr netip.Addr) string {
+// rejectionReason returns what makes an address rejected, "" for an allowed one.
+func rejectionReason(addr netip.Addr) string {
 	switch {
 	case addr.IsLoopback():
 		return "loopback"

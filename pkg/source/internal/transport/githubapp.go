@@ -195,7 +195,7 @@ func (a *GitHubApp) StatusToken(ctx context.Context, over *Transport, repository
 	if err == nil {
 		return made.text, nil
 	}
-	s := &Session{endpoint: Endpoint{Timeout: over.dialer.direct.Timeout}, lastResponse: &answer{}, wanted: &atomic.Bool{}}
+	s := &Session{endpoint: Endpoint{Timeout: over.dialer.direct.Timeout}, lastResponse: &responseRecorder{}, wanted: &atomic.Bool{}}
 	return "", s.explain(ctx, phaseToken, err)
 }
 

@@ -23,7 +23,7 @@ type httpTransport struct {
 	dialer       *dialer
 	insecure     bool
 	maxPack      int64
-	lastResponse *answer
+	lastResponse *responseRecorder
 	wanted       *atomic.Bool // the server requested a client certificate, and none is configured
 }
 
@@ -85,8 +85,8 @@ func SchemePort(scheme string) string {
 	return map[string]string{"http": "80", "https": "443"}[scheme]
 }
 
-// answer describes the last response of a server.
-type answer struct {
+// responseRecorder describes the last response of a server.
+type responseRecorder struct {
 	mu   sync.Mutex
 	last response
 }
@@ -101,19 +101,19 @@ type response struct {
 
 const beginBytes = 8 << 10 // 8 KiB: the capabilities are in the first line
 
-func (a *answer) reset() {
+func (a *responseRecorder) reset() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.last = response{}
 }
 
-func (a *answer) head(res *http.Response) {
+func (a *responseRecorder) head(res *http.Response) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.last.status, a.last.redirect = res.StatusCode, redirectOf(res)
 }
 
-func (a *answer) record(data []byte, err error) {
+func (a *responseRecorder) record(data []byte, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !errors.Is(err, io.EOF) {
@@ -124,7 +124,7 @@ func (a *answer) record(data []byte, err error) {
 	}
 }
 
-func (a *answer) seen() response {
+func (a *responseRecorder) seen() response {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.last
@@ -142,7 +142,7 @@ func redirectOf(res *http.Response) string {
 // boundedBody is a body of limited size.
 type boundedBody struct {
 	io.ReadCloser
-	lastResponse *answer
+	lastResponse *responseRecorder
 	what         string
 	limit        int64
 	left         int64

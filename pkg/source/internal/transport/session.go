@@ -33,7 +33,7 @@ import (
 type Session struct {
 	endpoint     Endpoint
 	git          uploadPack
-	lastResponse *answer
+	lastResponse *responseRecorder
 	wanted       *atomic.Bool // the server requested a client certificate, and none is configured
 	Close        func()
 }
@@ -96,7 +96,7 @@ func (e Endpoint) Connect(ctx context.Context) (*Session, error) {
 
 // newHTTPTransport prepares requests to a server over http.
 func (e Endpoint) newHTTPTransport(d *dialer) (*httpTransport, error) {
-	g := &httpTransport{home: originOf(e.Location.url), dialer: d, insecure: e.AllowInsecure, maxPack: e.MaxPackBytes, lastResponse: &answer{}, wanted: &atomic.Bool{}}
+	g := &httpTransport{home: originOf(e.Location.url), dialer: d, insecure: e.AllowInsecure, maxPack: e.MaxPackBytes, lastResponse: &responseRecorder{}, wanted: &atomic.Bool{}}
 	trust := &tls.Config{MinVersion: tls.VersionTLS12}
 	if e.CA != nil {
 		trust.RootCAs = x509.NewCertPool()

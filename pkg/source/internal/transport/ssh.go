@@ -26,7 +26,7 @@ type shell struct {
 	key          *SSHKey
 	hosts        *hostKeys
 	dialer       *dialer
-	lastResponse *answer
+	lastResponse *responseRecorder
 	maxPack      int64
 
 	conn   net.Conn
@@ -48,7 +48,7 @@ func newShell(e Endpoint, d *dialer) (*shell, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &shell{address: e.Location.ssh, key: key, hosts: hosts, dialer: d, lastResponse: &answer{}, maxPack: e.MaxPackBytes}, nil
+	return &shell{address: e.Location.ssh, key: key, hosts: hosts, dialer: d, lastResponse: &responseRecorder{}, maxPack: e.MaxPackBytes}, nil
 }
 
 // AdvertisedReferencesContext connects, starts the program and reads its references.

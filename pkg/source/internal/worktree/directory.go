@@ -26,7 +26,7 @@ type Directory struct {
 // State is the content of a directory or a repository.
 type State struct {
 	Files    []filter.File
-	Rejected []filter.Refusal
+	Rejected []filter.RejectedEntry
 	// Dirty is true if the files differ from those at Head.
 	Dirty bool
 
@@ -53,7 +53,7 @@ func (d Directory) Read(ctx context.Context, lines *history.Lines) (State, error
 }
 
 // ReadFiles reads the current profile files of the folder, without history.
-func (d Directory) ReadFiles(ctx context.Context) ([]filter.File, []filter.Refusal, error) {
+func (d Directory) ReadFiles(ctx context.Context) ([]filter.File, []filter.RejectedEntry, error) {
 	files, refused, err := d.readFiles(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading directory %s: %w", d.Name(), err)
@@ -61,7 +61,7 @@ func (d Directory) ReadFiles(ctx context.Context) ([]filter.File, []filter.Refus
 	return files, refused, nil
 }
 
-func (d Directory) readFiles(ctx context.Context) ([]filter.File, []filter.Refusal, error) {
+func (d Directory) readFiles(ctx context.Context) ([]filter.File, []filter.RejectedEntry, error) {
 	sub, err := filter.SplitPath(d.Sub)
 	if err != nil {
 		return nil, nil, err
@@ -147,7 +147,7 @@ func (d Directory) open() (*os.Root, string, error) {
 
 // readPlain reads a folder without Git: every file is dirty. A symlink to a file is followed
 // if the file is below the root, because the files of a mounted ConfigMap are symlinks.
-func (d Directory) readPlain(ctx context.Context, root *os.Root, path string, sub []string, refusal *filter.Refusal) (State, error) {
+func (d Directory) readPlain(ctx context.Context, root *os.Root, path string, sub []string, refusal *filter.RejectedEntry) (State, error) {
 	w := folderWalk{root: root, top: path, followFiles: true}
 	if err := w.walk(ctx, filter.Scope{Parts: sub, Ignore: d.Ignore}); err != nil {
 		return State{}, err
@@ -160,7 +160,7 @@ func (d Directory) readPlain(ctx context.Context, root *os.Root, path string, su
 		files[i].Dirty = true
 	}
 	if refusal != nil {
-		refused = append([]filter.Refusal{*refusal}, refused...)
+		refused = append([]filter.RejectedEntry{*refusal}, refused...)
 	}
 	return State{Files: files, Rejected: refused, Dirty: true}, nil
 }

@@ -165,7 +165,7 @@ func (w *folderWalk) classify(path string, e fs.DirEntry) (filter.Class, string)
 }
 
 // read reads the files that were found, in the order of their paths.
-func (w *folderWalk) read(ctx context.Context) ([]filter.File, []filter.Refusal, error) {
+func (w *folderWalk) read(ctx context.Context) ([]filter.File, []filter.RejectedEntry, error) {
 	var q filter.Quota
 	var files []filter.File
 	for _, path := range w.found {

@@ -51,7 +51,7 @@ func explain(err error) error {
 // findRepository searches for .git in a folder and those above it, below the root. If a
 // repository exists and its history cannot be read, it returns nil and a refusal with the
 // reason, and the folder is read as a plain folder.
-func findRepository(root *os.Root, path string) (*Repository, *filter.Refusal, error) {
+func findRepository(root *os.Root, path string) (*Repository, *filter.RejectedEntry, error) {
 	top, info, err := findGit(root, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
@@ -72,7 +72,7 @@ func findGit(root *os.Root, path string) (top string, info fs.FileInfo, err erro
 	}
 }
 
-func openWorktree(root *os.Root, top string, info fs.FileInfo) (*Repository, *filter.Refusal, error) {
+func openWorktree(root *os.Root, top string, info fs.FileInfo) (*Repository, *filter.RejectedEntry, error) {
 	t := &Repository{root: root, top: top, gitDir: filepath.Join(top, ".git")}
 	reason := t.locate(info)
 	if reason == "" {
@@ -88,7 +88,7 @@ func openWorktree(root *os.Root, top string, info fs.FileInfo) (*Repository, *fi
 		}
 	}
 	if reason != "" {
-		return nil, &filter.Refusal{Path: ".git", Reason: reason + "; the files are read as those of a plain folder"}, nil
+		return nil, &filter.RejectedEntry{Path: ".git", Reason: reason + "; the files are read as those of a plain folder"}, nil
 	}
 	return t, nil, nil
 }
