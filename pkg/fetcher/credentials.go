@@ -86,11 +86,13 @@ func (f *Fetcher) withCachedAuth(name types.NamespacedName, remote source.Remote
 		}
 		return remote, err // the proxy was checked when the key was cached
 	}
+	// Decryption is slow: other sources must not wait for the lock.
 	if remote, err = withSecrets(remote, name.Namespace, secret, proxy); err != nil {
 		return remote, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	// The old key must not outlive a change of the Secret.
 	delete(f.keys, name)
 	if private, ok := remote.Auth.(*source.SSHKey); ok && len(secret.Data[secrets.KeyPassword]) > 0 {
 		if f.keys == nil {
@@ -306,6 +308,7 @@ func mirrorKey(namespace string, secret, proxy *corev1.Secret) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("encoding Secret %s/%s: %w", s.Namespace, s.Name, err)
 		}
+		// The mirror's key contains a digest only, so that it reveals no credentials.
 		sum := sha256.Sum256(data)
 		key += "/" + string(s.UID) + ":" + hex.EncodeToString(sum[:])
 	}

@@ -126,6 +126,7 @@ func (f *Fetcher) artifact(ctx context.Context, ps *api.ProfileSource, last *Cac
 	if failed := f.watchFlux(ref.Kind, kind); failed != nil {
 		return nil, failed
 	}
+	// The watch above reports the object when it is created.
 	if err != nil {
 		return nil, &WaitError{fmt.Errorf("spec.sourceRef: %s %s does not exist: create it", ref.Kind, name)}
 	}

@@ -46,6 +46,8 @@ func (f *Fetcher) git(ctx context.Context, ps *api.ProfileSource) (*source.Snaps
 	remote.Retention = 2*max(ps.Spec.Interval.Duration, ps.Spec.RetryInterval.Duration) + time.Hour
 	snap, err := f.Git.Fetch(ctx, shareable(ps, remote))
 	if err != nil {
+		// A failure counts as this source's request, too: its next one must not use an earlier
+		// answer.
 		f.lastRequests.Store(key, time.Now())
 		return nil, err
 	}

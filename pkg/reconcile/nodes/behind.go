@@ -65,6 +65,7 @@ func (r behindReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 			}
 			continue // the node was deleted, which is not recorded yet
 		}
+		// Other pools get their turn between two batches.
 		if written == behindBatch {
 			return ctrl.Result{RequeueAfter: time.Millisecond}, nil
 		}
@@ -82,6 +83,7 @@ func (r behindReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 // patchStatus merges changes into the status of a NodeProvenance, of which the cache has
 // only parts.
 func (r *Reconciler) patchStatus(ctx context.Context, np *api.NodeProvenance, change map[string]any) error {
+	// With the uid, the patch fails for an object that was created again under this name.
 	patch, err := merge(map[string]any{"metadata": map[string]any{"uid": np.UID}, "status": change})
 	if err != nil {
 		return err

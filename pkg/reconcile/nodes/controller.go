@@ -110,6 +110,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
 			own = np
 		case np.Status.Removed == nil || len(r.missingAuditEntries(np)) > 0:
 			err := r.markRemoved(ctx, np)
+			// An unavailable audit log must not stop the rest; its error is returned at the end.
 			if errors.Is(err, errAuditPending) {
 				unkept, err = err, nil
 			}
@@ -132,6 +133,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
 		}
 		whole = true
 	}
+	// A node can change its own labels at any rate, and must not cause as many writes.
 	if !whole && r.changed(node, own) && !r.reports.allow(node.UID, r.Clock.Now()) {
 		return errAgain
 	}
@@ -199,6 +201,7 @@ func (r *Reconciler) write(ctx context.Context, node *metav1.PartialObjectMetada
 		return nil, nil, err
 	}
 	err = r.Worker.Create(ctx, np, client.FieldOwner(api.FieldManager))
+	// The first object counts, because its spec is immutable.
 	if apierrors.IsAlreadyExists(err) {
 		var have api.NodeProvenance
 		if err := r.Worker.Live.Get(ctx, client.ObjectKeyFromObject(np), &have); err != nil {
@@ -307,6 +310,7 @@ func (r *Reconciler) updateStatus(ctx context.Context, node *metav1.PartialObjec
 		return nil
 	}
 	pool := types.NamespacedName{Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name}
+	// Records are read only if a missing part of the status depends on them.
 	if np.pool == nil && (!judged || np.Status.Behind == "") {
 		if np.pool, err = r.timelineOf(ctx, pool, r.fresh(node)); err != nil {
 			return err
@@ -326,6 +330,7 @@ func (r *Reconciler) updateStatus(ctx context.Context, node *metav1.PartialObjec
 			Type: api.AgreedCondition, Status: agreed.Status, Reason: agreed.Reason, Message: redact.Printable(agreed.Message),
 			ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
 		}
+		// As for every condition, the time is that of the last change of the status.
 		if before != nil && before.Status == agreed.Status {
 			condition.LastTransitionTime = before.LastTransitionTime
 		}

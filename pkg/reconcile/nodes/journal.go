@@ -95,6 +95,7 @@ func (r *Reconciler) storeEvents(ctx context.Context, np *api.NodeProvenance, wh
 			noted.Removed = id
 		}
 	}
+	// The audit log comes first: an id in the status says that the entry exists.
 	if err := r.AuditLog.Append(facts...); err != nil {
 		return nil, fmt.Errorf("%w: %w", errAuditPending, err)
 	}

@@ -31,9 +31,11 @@ type reportLimiter struct {
 func (a *reportLimiter) allow(node types.UID, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	// A time in the future is from before the clock was set back.
 	if last, ok := a.last[node]; ok && now.Before(last.Add(later)) && !now.Before(last) {
 		return false
 	}
+	// Clearing bounds the memory. Some nodes are then handled earlier once.
 	if a.last == nil || len(a.last) >= most {
 		a.last = map[types.UID]time.Time{}
 	}
@@ -61,6 +63,7 @@ func (t *timelines) of(pool string, osc client.Object, records []metav1.PartialO
 	for i := range records {
 		from = append(from, string(records[i].UID)+records[i].ResourceVersion)
 	}
+	// Lists of the cache have no order.
 	slices.Sort(from)
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -25,6 +25,7 @@ const shortCommit = 12
 // that records lack from the profile's object.
 func (r *Reconciler) configurationOf(ctx context.Context, pool types.NamespacedName, g *lineage.Generation) (*api.ProvenanceConfiguration, error) {
 	if made, ok := r.configurations.get(g.InputDigest); ok {
+		// Generations with the same input can have been selected by different commits.
 		made.SelectedBy = g.SelectedBy
 		return &made, nil
 	}

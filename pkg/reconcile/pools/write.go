@@ -49,6 +49,7 @@ func (w writer) patchFinalizers(ctx context.Context, before, after *cluster.Mach
 	of := func(finalizers []string) *cluster.MachineDeployment {
 		return &cluster.MachineDeployment{ObjectMeta: metav1.ObjectMeta{ResourceVersion: before.ResourceVersion, Finalizers: finalizers}}
 	}
+	// A merge patch replaces the whole list, to which another client can have added a finalizer.
 	body, err := client.MergeFromWithOptions(of(before.Finalizers), client.MergeFromWithOptimisticLock{}).Data(of(after.Finalizers))
 	if err != nil {
 		return fmt.Errorf("encoding the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err)
@@ -188,6 +189,7 @@ func (w writer) writeUserData(ctx context.Context, seen *observed, have *corev1.
 		for k, v := range p.patch {
 			annotations[k] = v
 		}
+		// The wait is over: the next one must not count from its beginning.
 		if _, waits := p.patch[api.AnnotationWaitingSince]; !waits && have.Annotations[api.AnnotationWaitingSince] != "" {
 			annotations[api.AnnotationWaitingSince] = nil
 		}
@@ -208,6 +210,7 @@ func (w writer) replaceSecret(ctx context.Context, seen *observed, have, next *c
 	// between the two requests.
 	w.replacing.Lock()
 	defer w.replacing.Unlock()
+	// The plan was made before this run waited for its turn.
 	if err := w.stillIdle(ctx, seen); err != nil {
 		return err
 	}
@@ -222,6 +225,7 @@ func (w writer) replaceSecret(ctx context.Context, seen *observed, have, next *c
 	next, back := created(next), created(&old)
 	err := w.swap(ctx, have, next)
 	var lost *absentError
+	// A Secret that another client created meanwhile remains.
 	if errors.As(err, &lost) && !apierrors.IsAlreadyExists(err) {
 		ctx, cancel := context.WithTimeout(whole, replaceTime) // the earlier deadline can have passed
 		defer cancel()

@@ -45,6 +45,7 @@ func (r *Reconciler) apply(ctx context.Context, l syncState, want wanted) (appli
 		var conflict *conflictError
 		switch {
 		case errors.As(err, &conflict):
+			// A conflict of one profile must not stop the others.
 			out.failed[v.Name] = true
 			out.rejected = append(out.rejected, err)
 			continue
@@ -190,6 +191,8 @@ func (w *profileWriter) create(ctx context.Context, key types.NamespacedName, l 
 	}
 	err = w.client.Create(ctx, w.target(o), client.FieldOwner(api.FieldManager))
 	switch {
+	// The same content would be rejected again, so this is a problem of the file and not a reason
+	// to retry.
 	case apierrors.IsInvalid(err):
 		return "", &conflictError{err: fmt.Errorf("%s: the API server refuses profile %q %s: %w", cmp.Or(v.CurrentPath, v.Path), v.Name, v.Version, err)}
 	case err != nil && !apierrors.IsAlreadyExists(err):

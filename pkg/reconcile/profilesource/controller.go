@@ -197,12 +197,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		return r.remove(ctx, &ps)
 	}
+	// Edits of a directory must not start runs of a suspended source, or of one with another kind
+	// of source.
 	if ps.Spec.Directory == nil || ps.Spec.Suspend {
 		r.Fetcher.Unwatch(req.NamespacedName)
 	}
 	if ps.Spec.Suspend {
 		return r.reportSuspended(ctx, &ps)
 	}
+	// The finalizer comes before the first object, so that a deletion finds all objects.
 	if !r.Custom {
 		if err := r.ensureFinalizer(ctx, &ps); err != nil {
 			return late(err)

@@ -63,6 +63,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	}
 	r.emitCreated(ps, out)                    // now, because a later run does not create the object again
 	r.recordAuditEvents(before, ps, out, err) // before the status is written, which removes the difference
+	// Without the new status, the next run would emit the same events again.
 	if result, done, err := r.writeStatus(ctx, before, ps); !done {
 		return result, err
 	}
@@ -75,6 +76,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	if errors.As(err, &spec) && spec.Reason != api.ReasonAccessDenied {
 		return ctrl.Result{}, nil // a change of the spec triggers the next run
 	}
+	// Zero would mean never.
 	if next <= 0 {
 		next = time.Minute
 	}
@@ -154,6 +156,7 @@ func setFailed(ps *api.ProfileSource, v failureClass, message string) {
 	if v.final {
 		apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.ReconcilingCondition)
 		set(ps, meta.StalledCondition, metav1.ConditionTrue, v.reason, message)
+		// A failure that is retried has not observed the generation yet.
 		ps.Status.ObservedGeneration = ps.Generation
 		return
 	}
@@ -306,6 +309,7 @@ func (r *Reconciler) emitChanges(before, ps *api.ProfileSource, out outcome, err
 		}
 	}
 	for _, rival := range out.conflicts {
+		// The message contains the conflicts that were reported before.
 		if was := apimeta.FindStatusCondition(before.Status.Conditions, meta.ReadyCondition); was == nil || !strings.Contains(was.Message, rival) {
 			emit(r.Recorder, ps, corev1.EventTypeWarning, api.EventTwoAppliers, "%s", rival)
 		}

@@ -34,6 +34,7 @@ func (r *Reconciler) recordAuditEvents(before, ps *api.ProfileSource, out outcom
 		facts = append(facts, f)
 	}
 	switch {
+	// A failed fetch says nothing about a commit, so auditors do not need it.
 	case err != nil && commitError(err) != nil && changed(before, ps):
 		refused(out.revision, failure(err), err)
 	case err == nil && changed(before, ps):

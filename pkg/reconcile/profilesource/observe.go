@@ -90,6 +90,8 @@ type remembered struct {
 }
 
 func (r *Reconciler) remember(ps *api.ProfileSource) (remembered, error) {
+	// With the uid, a source that was deleted and created again starts without the memory of the
+	// old one.
 	what, err := json.Marshal([]any{ps.UID, ps.Spec.Git, ps.Spec.SourceRef, ps.Spec.Directory, ps.Spec.Path, ps.Spec.Ignore})
 	if err != nil {
 		return remembered{}, fmt.Errorf("encoding the spec: %w", err)

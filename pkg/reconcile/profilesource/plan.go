@@ -142,6 +142,8 @@ func inventory(ps *api.ProfileSource, w wanted, did applied, objectName func(*ap
 			Path: v.CurrentPath, Commit: string(v.Commit), SelectedBy: string(v.SelectedBy), Digest: v.Digest,
 			Signature: did.signatures[name],
 		}
+		// Without a history, the first commit that was seen with this content remains: a newer
+		// one changed something different.
 		if had := known[name]; w.noHistory && had.Version == e.Version && had.Digest == e.Digest && had.Commit != "" {
 			e.Commit = had.Commit
 			if !had.Removed {
@@ -227,6 +229,7 @@ func classify(err error) failureClass {
 	var unverified *unverifiedError
 	var rewrite *rewriteError
 	var artifact *fetcher.ArtifactError
+	// Types of this program come first, because they can wrap a class of package source.
 	switch {
 	case errors.As(err, &spec):
 		return failureClass{spec.Reason, true}

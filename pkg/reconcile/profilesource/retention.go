@@ -109,6 +109,7 @@ func (t *retention) collect(ctx context.Context, l syncState, cat *profile.Catal
 		}
 		s.byName[name] = sh
 	}
+	// Versions that left the history are forgotten, so that memory is bounded.
 	maps.DeleteFunc(l.archive.rejected, func(key, _ string) bool { return !known[key] })
 	for _, ref := range cat.Skipped {
 		s.skipped = append(s.skipped, fmt.Sprintf("%s %s (%v)", ref.Profile, ref.Version, ref))
@@ -215,6 +216,7 @@ func (t *retention) settle(ctx context.Context, out outcome) error {
 				continue // the object exists, or apply handled it
 			}
 			created, err := t.createOrRestore(ctx, l, s, *e.history)
+			// One failure must not stop the other versions and profiles.
 			errs = append(errs, err)
 			if created {
 				made = append(made, name+" "+e.version)
@@ -257,6 +259,7 @@ func (t *retention) createOrRestore(ctx context.Context, l syncState, s *version
 	did, err := t.objects.ensure(ctx, l, v)
 	var conflict *conflictError
 	if errors.As(err, &conflict) {
+		// The API server would reject the same content in each run.
 		l.archive.rejected[rejectedKey(l.source, v)] = err.Error()
 		s.skip(v, err.Error())
 		return false, nil
@@ -364,6 +367,7 @@ func (t *retention) prune(ctx context.Context, l syncState, s *versionIndexes) (
 // unrecorded drops the objects that archived records name.
 func (t *retention) unrecorded(ctx context.Context, l syncState, candidates []*osm.OperatingSystemProfile) ([]*osm.OperatingSystemProfile, error) {
 	now := t.now()
+	// Records are deleted too, so an answer is trusted only for a time.
 	maps.DeleteFunc(l.archive.recorded, func(_ string, seen time.Time) bool { return now.Sub(seen) >= recordTrust })
 	var out []*osm.OperatingSystemProfile
 	for _, o := range candidates {

@@ -70,6 +70,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	// The decision is stored before machines are replaced: after a lost race everything is
+	// decided again.
 	if raced, err := r.write(ctx, seen, next); raced || err != nil {
 		return ctrl.Result{RequeueAfter: racedRetry}, err
 	}
@@ -129,6 +131,7 @@ func (r *Reconciler) decideAll(ctx context.Context, seen *observed) (out outcome
 
 func (r *Reconciler) decideOne(ctx context.Context, seen *observed, entry api.ProfileEntry, t rolloutPolicy) (api.RolloutStatus, time.Duration, error) {
 	had := seen.source.RolloutOf(entry.Name)
+	// This comes first, because it warns about pools of settled profiles, too.
 	mds, err := r.poolsOf(ctx, seen, entry)
 	if err != nil {
 		return api.RolloutStatus{}, 0, err
@@ -257,6 +260,7 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observed, error
 	}
 	maps.DeleteFunc(r.patched, func(uid types.UID, _ *cluster.MachineDeployment) bool { return !there[uid] })
 	maps.DeleteFunc(r.cachedTimelines, func(uid types.UID, _ lineage.Timeline) bool { return !there[uid] })
+	// Events of machines matter only while a source has waves, or machines are to be replaced.
 	r.machines.needed.Store(anybody)
 	return seen, nil
 }

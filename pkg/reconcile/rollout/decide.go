@@ -75,6 +75,7 @@ func policyOf(ps *api.ProfileSource) (rolloutPolicy, error) {
 	if limited {
 		n, err := strconv.ParseUint(wave, 10, 31)
 		if err != nil || n > uint64(api.LastWave) {
+			// An invalid wave must not release any, and no wave in the annotation means all.
 			t.release = release{}
 			return t, fmt.Errorf("annotation %s: expected a wave from 0 to 9 after @: correct or remove it", api.AnnotationRelease)
 		}
@@ -163,6 +164,7 @@ func decide(entry api.ProfileEntry, had *api.RolloutStatus, pools []pool, t roll
 		}
 	}
 	r.Pools.Total = int32(len(pools))
+	// Several waves can pass in one run, such as those whose pools have the version already.
 	for {
 		r = releaseWaves(r, pools, t, now)
 		r.FailingBefore = failingBefore(r, had, pools, now)
@@ -213,6 +215,7 @@ func begin(entry api.ProfileEntry, had *api.RolloutStatus, pools []pool, now tim
 		return back
 	}
 	fresh.From = old.From
+	// A version that was superseded continues at the wave that it had reached.
 	if i := slices.IndexFunc(old.Superseded, func(s api.RolloutStep) bool { return same(s.RolloutVersion, target) }); i >= 0 {
 		fresh.Superseded = old.Superseded[i+1:]
 		return reach(fresh, old.Superseded[i].Wave, now)
@@ -374,6 +377,7 @@ func evaluateWave(r api.RolloutStatus, pools []pool, t rolloutPolicy, now time.T
 	switch {
 	case len(s.adopting) > 0:
 		return v.wait(reasonAdopting, fmt.Sprintf("wave %d adopts %s: %s", r.Wave, r.Version, named(s.adopting, "pool")))
+	// A user's release overrides failures, but every pool still adopts the version first.
 	case t.allows(r.Version, r.Wave):
 		v.again = 0
 		return v
@@ -441,6 +445,7 @@ func survey(r api.RolloutStatus, pools []pool, t rolloutPolicy, now time.Time) (
 	slices.SortStableFunc(v.failures, func(a, b api.RolloutFailure) int {
 		return cmp.Or(a.Since.Compare(b.Since.Time), cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Machine, b.Machine))
 	})
+	// The last failure counts for the quiet time, so this comes before the list is cut.
 	if n := len(v.failures); n > 0 && v.failures[n-1].Since.After(s.quiet) {
 		s.quiet = v.failures[n-1].Since.Time
 	}

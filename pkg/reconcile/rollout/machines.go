@@ -74,6 +74,7 @@ func (m *machineIndex) lose(gone *cluster.Machine, now time.Time) {
 		return
 	}
 	at := now
+	// The event reports the end of the deletion, which began earlier.
 	if gone.DeletionTimestamp != nil {
 		at = gone.DeletionTimestamp.Time
 	}
@@ -132,6 +133,7 @@ func assign(sets []cluster.MachineSet, all []cluster.Machine, lost []lostMachine
 			found.config = m.Annotations[api.AnnotationConfig]
 			found.joined, found.waits = worked(m)
 			found.reported = reportedOf(m)
+			// A MachineSet that was used again has machines of several revisions.
 			if !s.reused {
 				found.revision = s.revision
 			}

@@ -84,6 +84,7 @@ func (seen *observed) configOf(md *cluster.MachineDeployment) activeConfig {
 
 // poolsOf lists the pools of a profile, and warns those whose wave is invalid.
 func (r *Reconciler) poolsOf(ctx context.Context, seen *observed, entry api.ProfileEntry) ([]cluster.MachineDeployment, error) {
+	// Pools get the profile from another source.
 	if selection.SourcesOffering(seen.sources, entry.Name) != seen.source.Name {
 		return nil, nil
 	}
@@ -169,6 +170,7 @@ func (r *Reconciler) candidates(ctx context.Context, seen *observed) ([]candidat
 		still := !md.DeletionTimestamp.IsZero() || md.Spec.Paused || md.Annotations[api.AnnotationSuspend] == "true" ||
 			!have.rejectedSince.IsZero() || seen.source != nil && seen.source.Spec.Suspend
 		if have.digest != "" && !still {
+			// New machines must not boot before the documents are those of the configuration.
 			settled, err := r.boots(ctx, md, have)
 			if err != nil {
 				return nil, err
@@ -180,6 +182,7 @@ func (r *Reconciler) candidates(ctx context.Context, seen *observed) ([]candidat
 		for _, m := range seen.machines[md.UID] {
 			c.booting = c.booting || !m.leaving && !m.joined
 		}
+		// Records are read only if a machine can have an earlier configuration.
 		if c.config != c.templateAnnotation && slices.ContainsFunc(seen.machines[md.UID], have.before) {
 			older = append(older, md)
 		}

@@ -82,6 +82,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, management cac
 		Watches(&corev1.Secret{}, r.later(r.ofSecret)).
 		Watches(&cluster.Machine{}, machines).
 		Watches(&cluster.MachineSet{}, machines).
+		// The maps of the Reconciler have no lock.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		Complete(r)
 	if err != nil {
@@ -101,6 +102,7 @@ func (r *Reconciler) later(of func(context.Context, client.Object) []crreconcile
 	}
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, q, e.Object) },
+		// The change can have moved a pool from one source to another.
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { enqueue(ctx, q, e.ObjectOld, e.ObjectNew) },
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, q, e.Object) },
 	}

@@ -60,6 +60,7 @@ func selectReplacements(all []candidate, limit int, stamp func(candidate) (stamp
 	slices.SortFunc(all, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.wave, b.wave), cmp.Compare(keyOf(a.md), keyOf(b.md)))
 	})
+	// Pools that are replacing machines count first, also those of later waves.
 	free := limit
 	for _, c := range all {
 		if c.busy() {
@@ -102,6 +103,7 @@ func (r *Reconciler) patchTemplates(ctx context.Context, seen *observed, all []c
 		if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) && !apierrors.IsBadRequest(err) {
 			return true // it is done, or will be
 		}
+		// A pool whose template cannot be patched must not take the place of another.
 		r.warn(seen, c.md, subjectTemplate, err)
 		return false
 	})

@@ -128,6 +128,7 @@ func (o Objects) Grant(md *cluster.MachineDeployment, secrets ...string) Plan {
 		}
 	}
 	meta := metaOf(md)
+	// A Pod that names this account must not get its token.
 	mount := o.Account.AutomountServiceAccountToken
 	add(mount == nil || *mount || !sameMeta(o.Account, meta),
 		change{have: o.Account, patch: map[string]any{"metadata": patchedMeta(meta), "automountServiceAccountToken": false}})
@@ -164,6 +165,7 @@ func (o Objects) Grant(md *cluster.MachineDeployment, secrets ...string) Plan {
 func (o Objects) Retire(md *cluster.MachineDeployment, now time.Time, documents ...*corev1.Secret) Plan {
 	pool := client.ObjectKeyFromObject(md).String()
 	p := Plan{retire: slices.DeleteFunc(o.All(), func(obj client.Object) bool { return lineage.PoolOf(obj) != pool })}
+	// Tokens are invalid without their account, so the rest can be deleted now.
 	if len(p.retire) == 0 || o.Account == nil {
 		return p
 	}
@@ -245,6 +247,8 @@ func (w Writer) EnsureAccount(ctx context.Context, md *cluster.MachineDeployment
 	if account := have.AccountOf(md); account != nil {
 		return account, nil
 	}
+	// The account of a deleted pool of the same name is not used again: its tokens must end with
+	// it.
 	if have.Account != nil {
 		if err := w.remove(ctx, have.Account); err != nil {
 			return nil, err

@@ -52,6 +52,7 @@ func (a Archive) Store(ctx context.Context, osc *osm.OperatingSystemConfig, rec 
 	if !ok {
 		return nil
 	}
+	// This comes before the write, so that a failure in between starts a sweep as well.
 	a.State.Changed.Store(true)
 	for _, n := range lineage.RecordNames(pool, rec.Digests.Input) {
 		taken, err := a.storeAs(ctx, n, osc, rec)

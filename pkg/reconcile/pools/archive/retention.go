@@ -51,6 +51,8 @@ func (a Archive) Run(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
+		// Changed is reset before the sweep, so that a change during the sweep starts another
+		// one.
 		if overdue := !due.IsZero() && !a.Clock.Now().Before(due); !a.State.Changed.Swap(false) && !overdue {
 			continue
 		}
@@ -115,6 +117,7 @@ func (a Archive) Sweep(ctx context.Context) (next time.Time, err error) {
 	if err != nil {
 		return next, err
 	}
+	// A record that remains needs its settings.
 	for _, e := range named {
 		used[e.settings] = true
 	}
@@ -183,6 +186,7 @@ func (a Archive) deleteRecords(ctx context.Context, old []archivedEntry) (kept [
 		only := client.Preconditions{UID: &e.uid, ResourceVersion: &e.resourceVersion}
 		record := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: a.Namespace, Name: e.name}}
 		err := client.IgnoreNotFound(a.Management.Delete(ctx, record, only))
+		// The record changed since it was listed, so a pool uses it again.
 		if apierrors.IsConflict(err) {
 			kept = append(kept, e)
 			a.State.Changed.Store(true)

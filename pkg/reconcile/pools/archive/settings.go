@@ -67,6 +67,8 @@ func (a Archive) EnsureSettings(ctx context.Context, cm *corev1.ConfigMap, isNew
 	}
 	if !exists {
 		err := a.Management.Create(ctx, cm, client.FieldOwner(api.FieldManager))
+		// If another controller was first, it stored the same: the name has the digest of the
+		// content.
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("creating ConfigMap %s: %w", client.ObjectKeyFromObject(cm), err)
 		}
@@ -102,10 +104,12 @@ func (a Archive) deleteSettings(ctx context.Context, cm metav1.PartialObjectMeta
 	a.State.mu.Lock()
 	defer a.State.mu.Unlock()
 	now := a.Clock.Now()
+	// A run that trusts these settings can be about to write a configuration that names them.
 	if at, ok := a.State.seen.Load(cm.Name); ok && now.Sub(at.(time.Time)) < 2*SettingsTrust || now.Sub(cm.CreationTimestamp.Time) < 2*SettingsTrust {
 		a.State.Changed.Store(true) // sweep again
 		return nil
 	}
+	// Forget them before the deletion, so that no run trusts settings that do not exist.
 	a.State.seen.Delete(cm.Name)
 	err := a.Management.Delete(ctx, &corev1.ConfigMap{ObjectMeta: cm.ObjectMeta}, client.Preconditions{UID: &cm.UID})
 	if client.IgnoreNotFound(err) != nil {

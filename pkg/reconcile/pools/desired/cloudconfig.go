@@ -62,6 +62,8 @@ func (c CloudConfigs) Add(ctx context.Context, md *cluster.MachineDeployment, in
 		pool, err := in.Pool.WithCloudConfig(md, in.Settings, render.ClusterValues{Environment: c.Environment})
 		return pool, 0, err
 	}
+	// This comes before any read: the error must not depend on the content of an object that the
+	// pool cannot use.
 	if err := c.mayRefer(md, refs); err != nil {
 		return in.Pool, 0, err
 	}

@@ -31,9 +31,11 @@ func (d *Digests) Of(osp *osm.OperatingSystemProfile) string {
 	if ok && have.generation == osp.Generation {
 		return have.digest
 	}
+	// Digesting takes long, so it needs no lock; two runs can digest the same profile.
 	made := specDigest{osp.Generation, profile.Digest(osp.Spec)}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	// A full map is cleared: profiles in use are digested again in the next run.
 	if d.of == nil || !ok && len(d.of) >= mostDigests {
 		d.of = map[types.UID]specDigest{}
 	}

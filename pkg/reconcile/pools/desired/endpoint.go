@@ -49,6 +49,7 @@ const contextName = "c"
 
 // Kubeconfig is the kubelet's bootstrap kubeconfig with a token.
 func (e Endpoint) Kubeconfig(token string) (string, error) {
+	// Only the token differs between pools; one with other characters would have to be quoted.
 	if plain(token) && e.template != "" {
 		return strings.Replace(e.template, templateToken, token, 1), nil
 	}

@@ -130,10 +130,13 @@ func (p Profiles) sourceProfile(ctx context.Context, want selection.Request, o s
 	if err != nil {
 		return render.Profile{}, err
 	}
+	// The inventory has the digest of the current version only.
 	if osp.Name == o.Entry.Object && replaced(p.Digests.Of(osp), o.Entry.Digest) {
 		return render.Profile{}, fault.Reject("OperatingSystemProfile %s/%s is not what ProfileSource %q found in its source, because a user replaced it: delete it, and the source creates it again", osp.Namespace, osp.Name, o.Source.Name)
 	}
 	out := p.profileOf(osp, entry.Name, entry.SelectedBy)
+	// The inventory names the commit that selected the current version, and the pool gets another
+	// one.
 	if want.Pin != nil || entry.Removed && osp.Name != entry.Object {
 		out.SelectedBy = out.Provenance.Commit
 	}

@@ -43,11 +43,13 @@ func (r Records) Restore(ctx context.Context, md *cluster.MachineDeployment, rec
 	if err != nil {
 		return render.Input{}, err
 	}
+	// An edited record must not produce documents.
 	if got := in.InputDigest(); got != rec.Digests.Input {
 		return render.Input{}, fmt.Errorf("the record of OperatingSystemConfig %s was edited: its content has digest %s, it says %s", lineage.NamesOf(client.ObjectKeyFromObject(md)).Config, got, rec.Digests.Input)
 	}
 	in.Settings.KubernetesCACert, in.Cluster = r.CA, values
 	_, hidden := in.Split()
+	// A generation without credentials has none stored.
 	if hidden.Empty() {
 		return in, nil
 	}

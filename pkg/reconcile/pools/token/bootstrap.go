@@ -105,11 +105,13 @@ func (k Tokens) Bootstrap(ctx context.Context, md *cluster.MachineDeployment) (B
 		if !ok {
 			continue
 		}
+		// The Secret is that of the cache.
 		t.Secret = t.Secret.DeepCopy()
 		if left := t.Expires.Sub(now); !t.Expires.IsZero() && left < RenewBefore {
 			t.Renew, t.Expires = true, now.Add(Life)
 			t.Secret.Data[bootstrapapi.BootstrapTokenExpirationKey] = Expiration(t.Expires)
 		}
+		// Without these rights nodes cannot join with the token.
 		for key, want := range rights {
 			if string(t.Secret.Data[key]) == want {
 				continue

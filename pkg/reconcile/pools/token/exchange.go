@@ -13,6 +13,7 @@ import (
 // and reports whether there were any.
 func Replace(document []byte, account, value string) (replaced []byte, found bool) {
 	replaced = webToken.ReplaceAllFunc(document, func(token []byte) []byte {
+		// A profile can contain tokens of other accounts, which are not ours to replace.
 		if !issuedTo(string(token), account) {
 			return token
 		}

@@ -102,6 +102,7 @@ func (k Tokens) Getter(ctx context.Context) (Node, error) {
 func (k Tokens) Request(ctx context.Context, account *corev1.ServiceAccount) (Node, error) {
 	life := int64(k.NodeTTL / time.Second)
 	request := &authenticationv1.TokenRequest{
+		// With the uid, the API server rejects the request if the account was created again.
 		ObjectMeta: metav1.ObjectMeta{UID: account.UID},
 		Spec:       authenticationv1.TokenRequestSpec{ExpirationSeconds: &life},
 	}
