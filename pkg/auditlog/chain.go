@@ -87,6 +87,8 @@ func parse(line []byte) (Entry, error) {
 	if err := json.Unmarshal(line, &made); err != nil {
 		return e, fmt.Errorf("it is not a line of an audit log: %w", err)
 	}
+	// The recipe comes before the strict decoding, so that a line of a newer release is
+	// recognized.
 	if made.Recipe != Recipe {
 		return e, fmt.Errorf("its recipe is %q, this release has %q: %w", made.Recipe, Recipe, ErrNewer)
 	}

@@ -113,11 +113,14 @@ func (l *Log) Append(facts ...Event) error {
 	b.events = append(b.events, facts...)
 	l.mu.Unlock()
 
+	// While a batch is written, later events collect in the next one: one Sync serves all of
+	// them.
 	l.io.Lock()
 	defer l.io.Unlock()
 	if b.written { // by another waiting caller
 		return b.err
 	}
+	// Events that arrive from now on belong to the next batch.
 	l.mu.Lock()
 	l.next = nil
 	l.mu.Unlock()
@@ -261,6 +264,7 @@ func (l *Log) repair(f *os.File, t tail) (Event, error) {
 	if err != nil {
 		return Event{}, fmt.Errorf("saving the truncated end of the audit log: %w", err)
 	}
+	// The line is removed only after its copy is on disk.
 	if err := errors.Join(f.Truncate(t.complete), f.Sync()); err != nil {
 		return Event{}, fmt.Errorf("repairing the end of the audit log: %w", err)
 	}

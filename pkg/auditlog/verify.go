@@ -157,6 +157,7 @@ func openLines(path string) (*lines, error) {
 	}
 	s := bufio.NewScanner(from)
 	const first = 64 << 10
+	// The line feed does not count for the limit.
 	s.Buffer(make([]byte, 0, first), maxLine+1)
 	s.Split(func(data []byte, atEOF bool) (int, []byte, error) {
 		if i := bytes.IndexByte(data, '\n'); i >= 0 {

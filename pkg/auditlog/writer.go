@@ -124,6 +124,7 @@ func (w *Writer) try(facts ...Event) error {
 	w.mu.Lock()
 	facts = slices.DeleteFunc(slices.Clone(facts), func(f Event) bool { return w.written[f.ID()] || w.isUnwritable(f) })
 	all, waited := append(w.waiting, facts...), len(w.waiting)
+	// While these are written, no other call writes them again.
 	w.waiting = nil
 	to, err := w.open()
 	w.mu.Unlock()
@@ -133,6 +134,8 @@ func (w *Writer) try(facts ...Event) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {
+		// Only those that waited before continue to wait: the caller repeats its own after the
+		// error.
 		w.waiting, all = all[:waited:waited], w.waiting
 		w.store(all)
 		w.logFailure(err)
@@ -215,6 +218,7 @@ func (w *Writer) store(facts []Event) {
 		w.logLost(facts)
 		return
 	}
+	// What does not fit is only in the log of the process.
 	room := min(len(facts), max(0, maxWaiting-len(w.waiting)))
 	w.waiting = append(w.waiting, facts[:room]...)
 	w.logLost(facts[room:])

@@ -36,6 +36,7 @@ func (m *mapper) RESTMapping(kind schema.GroupKind, versions ...string) (*apimet
 		return known.(*apimeta.RESTMapping), nil
 	}
 	found, err := m.RESTMapper.RESTMapping(kind, versions...)
+	// An error is not cached, because the kind can be installed later.
 	if err == nil {
 		m.cache.Store(key, found)
 	}

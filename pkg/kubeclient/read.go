@@ -33,6 +33,7 @@ func Find(ctx context.Context, from client.Reader, key types.NamespacedName, obj
 func EachPage(ctx context.Context, from client.Reader, list client.ObjectList, visit func(), opts ...client.ListOption) error {
 	token := ""
 	for {
+		// The limited capacity makes append copy the caller's options.
 		page := append(opts[:len(opts):len(opts)], client.Limit(pageSize), client.Continue(token))
 		if err := from.List(ctx, list, page...); err != nil {
 			return err

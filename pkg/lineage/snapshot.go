@@ -318,6 +318,7 @@ func (r *snapshotReader) begin(h *snapshotHeader) error {
 		return fmt.Errorf("the dump has version %d, this program reads %d: use the release that wrote it", h.Version, snapshotVersion)
 	}
 	r.snapshot = &ClusterSnapshot{SnapshotHeader: h.SnapshotHeader, Management: newSnapshotObjects()}
+	// One cluster has both roles.
 	r.snapshot.Worker = r.snapshot.Management
 	if h.Apart {
 		r.snapshot.Worker = newSnapshotObjects()

@@ -168,6 +168,7 @@ func Assemble(current *Generation, archived []Generation) Timeline {
 	}
 	for i := range out {
 		g := &out[i]
+		// Of the configuration before this one only the uid is known.
 		g.Unrecorded = g.Replaces != "" && !known[g.Replaces]
 		if i+1 == len(out) {
 			break

@@ -210,6 +210,7 @@ var errCredentials = errors.New("it rejects the credentials (401): replace those
 func (t recordingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	res, err := t.next.RoundTrip(req)
 	switch {
+	// Without new credentials no request succeeds.
 	case err == nil && res.StatusCode == http.StatusUnauthorized:
 		t.of.record(errCredentials)
 	case err == nil && res.StatusCode >= http.StatusInternalServerError && strings.HasSuffix(req.URL.Path, "/readyz"):
@@ -219,6 +220,7 @@ func (t recordingTransport) RoundTrip(req *http.Request) (*http.Response, error)
 	case err == nil && res.StatusCode >= http.StatusInternalServerError: // proves neither
 	case err == nil:
 		t.of.record(nil)
+	// A canceled request says nothing about the API server.
 	case err != nil && !errors.Is(req.Context().Err(), context.Canceled):
 		t.of.record(err)
 	}

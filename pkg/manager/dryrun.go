@@ -38,6 +38,7 @@ func DryRun(ctx context.Context, opts *Options) (*dryrun.Report, error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	alone := *opts
+	// A dry run writes nothing, so it needs no lease.
 	alone.LeaderElect = false
 	facts, release, err := alone.dryRunDependencies(c)
 	if err != nil {
@@ -54,6 +55,7 @@ func DryRun(ctx context.Context, opts *Options) (*dryrun.Report, error) {
 		return nil, err
 	}
 	report, err := s.perform(ctx)
+	// The cause says more than the error of a canceled context.
 	if cause := context.Cause(ctx); cause != nil {
 		return nil, cause
 	}
@@ -212,6 +214,7 @@ func (s *dryRunEnvironment) perform(ctx context.Context) (*dryrun.Report, error)
 	defer stop()
 	s.start(ctx, all)
 	all.Go(func() (err error) {
+		// The managers only fill caches, and would not end by themselves.
 		defer stop()
 		if !s.filled(ctx) {
 			return ctx.Err()

@@ -114,6 +114,7 @@ func (c clusters) runWithServers(ctx context.Context, servers []func(context.Con
 	}
 	all.Go(func() error { return c.untilReplaced(ctx, replacedInterval) })
 	all.Go(func() error {
+		// The servers end with the controller.
 		defer stop()
 		return run(ctx)
 	})

@@ -33,6 +33,7 @@ func (p *part) settled() {
 	const patience = 20 * time.Second
 	done := make(chan struct{})
 	go func() {
+		// The lock is free when no work is running.
 		p.working.Lock()
 		close(done)
 	}()
@@ -47,6 +48,7 @@ func (p *part) ready(ctx context.Context) error {
 	const patience = time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	// The last request can be long ago, so another one decides.
 	if away := p.cluster.away(); away != nil && p.cluster.check(ctx) != nil {
 		return p.cluster.away()
 	}

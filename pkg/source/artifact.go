@@ -69,6 +69,7 @@ func (a *Artifacts) read(ctx context.Context, from Artifact) (*Snapshot, error) 
 	if err != nil {
 		return nil, err
 	}
+	// An artifact that was not made from Git has no commit.
 	if from.Commit == "" {
 		from.Commit = from.Revision
 	}

@@ -43,6 +43,7 @@ func (d Directory) Read(ctx context.Context) (*Snapshot, error) {
 	snapshot := snapshotOf(state)
 	snapshot.Repository = d.local().Name()
 	if state.Dirty {
+		// No commit has these contents, so their digest is the revision.
 		snapshot.Revision = digest(state.Files)
 	} else {
 		snapshot.Revision = revision.Format(state.Branch, plumbing.NewHash(string(state.Head)))

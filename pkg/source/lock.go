@@ -27,6 +27,8 @@ func (m *Mirrors) Lock() (release func(), err error) {
 		return nil, fmt.Errorf("locking the folder of the mirrors: %w", err)
 	}
 	path := filepath.Join(m.Dir, lockName)
+	// Another user of the volume could have placed a symlink here, so that this process truncates
+	// its target.
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if errors.Is(err, syscall.ELOOP) {
 		return nil, fault.New(fault.ErrInvalid, "locking %s: it is a symlink, which was not followed: delete it, and find out who created it", path)
@@ -49,6 +51,8 @@ func (m *Mirrors) Lock() (release func(), err error) {
 		f.Close()
 		return nil, fmt.Errorf("locking %s: %w", path, err)
 	}
+	// The file remains: if it were deleted, another process could lock a file that no longer has
+	// a name.
 	return func() { f.Close() }, nil
 }
 

@@ -62,6 +62,7 @@ func (m *Mirrors) fetch(ctx context.Context, r Remote) (*Snapshot, error) {
 	}
 	t.began = time.Now()
 	mirror := m.mirror(t.id())
+	// One fetch per mirror at a time: those that wait can share its result.
 	if err := mirror.idle.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
@@ -164,9 +165,12 @@ func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot
 		return nil, err
 	}
 	defer s.Close()
+	// The time before the request counts, because a push during it can be missing from the
+	// response.
 	now := cachedRefs{requestedAt: time.Now()}
 	if now.refs, err = s.References(ctx); err != nil {
 		mirror.cacheError(t, plumbing.ZeroHash, err)
+		// A token can be revoked before it expires.
 		if errors.Is(err, fault.ErrAuthentication) {
 			m.tokens.Forget(t.Auth)
 		}
@@ -183,6 +187,7 @@ func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot
 // snapshot. Without a session it uses the mirror only, and returns errStaleRefs if that is not
 // enough.
 func (m *Mirrors) settle(ctx context.Context, mirror *mirror, t target, s *transport.Session, a cachedRefs) (*Snapshot, error) {
+	// Only the following needs memory, so requests to servers do not wait for the limiter.
 	done, err := m.limiter.acquire(ctx)
 	if err != nil {
 		return nil, err

@@ -133,6 +133,7 @@ func (v *Verifier) generationOf(ctx context.Context, pool types.NamespacedName, 
 	if err != nil {
 		return nil, err
 	}
+	// Configurations of two pools can have the same name.
 	if osc != nil && osc.Annotations[api.AnnotationPool] == pool.String() {
 		if g := generationIn(osc); g.is(digest) {
 			return g, nil

@@ -123,6 +123,7 @@ func compareText(at, want, have string) *Difference {
 		return differ(at, 0, want, have)
 	}
 	i := firstLine(w, h)
+	// A single line of a key does not look like a secret.
 	if inPrivateKey(w, i) || inPrivateKey(h, i) {
 		return differ(at, i+1, hiddenLine(w, i), hiddenLine(h, i))
 	}

@@ -31,6 +31,7 @@ func (v *Verifier) outputs(ctx context.Context, s *target, from *origin, setting
 		check = s.checkConfig(check, rendered)
 	}
 	checks = append(checks, check)
+	// An edited configuration is reported itself; its digests would repeat that.
 	if check.Result != Differs {
 		record := Check{Thing: ThingRecord, Name: s.gen.name(), Note: "rendering again gives its digests"}
 		checks = append(checks, record.with(compareDigests("digests", rendered.out.Record.Digests, s.gen.record.Digests)))

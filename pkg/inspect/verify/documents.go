@@ -29,6 +29,7 @@ func (v *Verifier) secrets(ctx context.Context, s *target, r *rendering) ([]Chec
 		return []Check{all.skipped("excluded by --without-secrets")}, nil
 	}
 	b, why, err := v.boot(ctx, s, r)
+	// Without this permission the rest can still be verified.
 	if apierrors.IsForbidden(err) {
 		return []Check{all.unproven("%s: exclude them with --without-secrets", redact.Clean(err.Error()))}, nil
 	}
@@ -131,6 +132,7 @@ func credentialStrings(credentials render.Credentials) []string {
 		case map[string]any:
 			for _, e := range v {
 				walk(e)
+				// A document can have each line of a key with another indentation.
 			}
 		case []any:
 			for _, e := range v {
@@ -223,6 +225,7 @@ func (b *boot) compare(document []byte, stage string) (*Difference, error) {
 		if bytes.Equal(of(out, stage), document) {
 			return nil, nil
 		}
+		// The closest rendering shows the real difference, instead of one in the tokens.
 		if got := entriesOf(of(out, stage)); alike(got, have) >= alike(want, have) {
 			want = got
 		}

@@ -74,6 +74,7 @@ func (v *Verifier) compareHistory(ctx context.Context, s *target) (*Difference, 
 			}
 		}
 	}
+	// A list that has reached its limit is incomplete.
 	if np.Evidence != api.EvidenceInferred || len(np.Possible) >= lineage.MaxPossible {
 		return nil, nil
 	}

@@ -69,6 +69,7 @@ func (b *boot) buildKubeconfig() (string, error) {
 // and token, and nothing more: machines get all of it.
 func (b *boot) writesLike(config *clientcmdapi.Config, data []byte) bool {
 	var have any
+	// Machines would get a comment too, and parsing would hide it.
 	if bytes.ContainsRune(data, '#') || yaml.Unmarshal(data, &have) != nil {
 		return false
 	}

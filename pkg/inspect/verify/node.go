@@ -159,6 +159,7 @@ func (v *Verifier) compareDigest(ctx context.Context, s *target) (*Difference, e
 		return nil, nil
 	}
 	digests, err := v.alike(ctx, s)
+	// If several records match, any of them can be the right one.
 	if err != nil || len(digests) != 1 {
 		return nil, err
 	}

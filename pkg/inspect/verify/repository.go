@@ -56,6 +56,7 @@ func (r *repository) in(folder string) *repository {
 		folder = ""
 	}
 	out := *r
+	// An indexer caches the profiles of one folder.
 	out.indexer = &profile.Indexer{Check: r.indexer.Check, Builtin: r.indexer.Builtin}
 	at, ignore := &out.location.Remote.Path, &out.location.Remote.Ignore
 	if out.location.Local.Dir != "" {

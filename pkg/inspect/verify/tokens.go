@@ -37,6 +37,7 @@ func candidates(want, have []entry, with render.Cluster) []tokens {
 	var out []tokens
 	for _, n := range orNone(node, with.APIServerToken) {
 		for _, k := range orNone(kubelet, with.BootstrapToken) {
+			// A document is rendered for each candidate.
 			if len(out) < maxCandidates {
 				out = append(out, tokens{n, k})
 			}

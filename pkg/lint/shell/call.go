@@ -28,6 +28,7 @@ func (k *Walker) call(c *syntax.CallExpr, w *State) []*State {
 	var out []*State
 	for _, w := range worlds {
 		for _, e := range k.words(w, c.Args) {
+			// A command whose words expand to nothing runs nothing.
 			if len(e.fields) == 0 {
 				out = append(out, e.State)
 				continue
@@ -89,6 +90,7 @@ func scriptOf(args []string) string {
 
 // function follows a call of a function.
 func (k *Walker) function(w *State, body *syntax.Stmt, args []string) []*State {
+	// The line remains that of the call.
 	k.calls++
 	defer func() { k.calls-- }()
 	outside, local, before, named := w.vars, w.local, w.args, w.named
@@ -134,11 +136,14 @@ func (k *Walker) runScript(w *State, s *Script, args []string) []*State {
 		args = args[1:]
 	}
 	args = args[min(1, len(args)):]
+	// A script in its own process cannot change the caller's variables.
 	inside := &State{vars: w.vars, args: args, named: true, Uname: w.Uname, Effects: w.Effects, Stdin: w.Stdin, read: w.read}
 	if sourced {
 		inside = w.Clone()
 	}
 	key := fmt.Sprintf("%s\x00%s\x00%v\x00%s", s.Stage, s.Path, sourced, inside.key())
+	// The same script in the same state was followed already. If its output is read, it has to be
+	// followed again.
 	if !sourced && !w.read && k.done[key] || k.depth > maxDepth {
 		return []*State{w}
 	}
@@ -154,6 +159,7 @@ func (k *Walker) runScript(w *State, s *Script, args []string) []*State {
 	if sourced {
 		return out
 	}
+	// Only its output and its effects reach the caller.
 	var after []*State
 	for _, o := range merged(out) {
 		c := w.Clone()

@@ -140,6 +140,7 @@ func equal(w *State, value, pattern string) (yes, no []*State) {
 
 // matches compares a value with a shell pattern.
 func matches(value, pat string) status {
+	// Every value matches *, also an unknown one.
 	if HasUnknown(pat) || HasUnknown(value) && pat != "*" {
 		return unknown
 	}

@@ -72,6 +72,7 @@ func (t Tool) Read(args []Word) (options []Option, rest []Word) {
 			}
 			options = append(options, o)
 		case strings.HasPrefix(arg.Text, "-") && len(arg.Text) > 1:
+			// Short options can be joined, with the value of the last one after it.
 			for at := 1; at < len(arg.Text) && !strings.HasPrefix(arg.Text[at:], unknownBegins); at++ {
 				name, known := t.short[arg.Text[at]]
 				if !known {

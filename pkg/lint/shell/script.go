@@ -101,6 +101,7 @@ func (s *Commands) collect() {
 		if !ok || b.Op != syntax.Pipe && b.Op != syntax.PipeAll || inner[b] {
 			return true
 		}
+		// Walk reaches a whole pipeline before its parts.
 		p := &Pipeline{Line: LineOf(b)}
 		for _, part := range parts(b, inner) {
 			p.Calls = append(p.Calls, callsIn(part, of))
@@ -155,6 +156,7 @@ func (s *Commands) call(expr *syntax.CallExpr, stmt *syntax.Stmt) *Call {
 		words[i] = s.Word(w)
 		texts[i] = words[i].Text
 	}
+	// Wrappers are removed from the beginning.
 	words = words[len(words)-len(Unwrap(texts)):]
 	c := &Call{Args: words[1:], Stmt: stmt, Line: LineOf(expr)}
 	if !words[0].Dynamic {
@@ -257,6 +259,7 @@ func constants(file *syntax.File) map[string]string {
 			}
 			name := n.Name.Value
 			times[name]++
+			// A second count excludes the variable: its value is not constant.
 			if n.Append || n.Index != nil || n.Array != nil || n.Value == nil {
 				times[name]++
 			} else if w := plain.Word(n.Value); w.Dynamic {

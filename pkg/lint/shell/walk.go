@@ -109,6 +109,7 @@ func (k *Walker) stmt(s *syntax.Stmt, w *State) []*State {
 	for _, r := range s.Redirs {
 		worlds = each(worlds, func(w *State) []*State { return k.redirect(w, r, &to) })
 	}
+	// What is written to a file is collected, although no command reads it.
 	if to != "" {
 		for _, w := range worlds {
 			w.out, w.read = "", true
@@ -269,6 +270,7 @@ func (k *Walker) forClause(c *syntax.ForClause, w *State) []*State {
 	items, ok := c.Loop.(*syntax.WordIter)
 	if !ok {
 		k.forget(w, assigned(c, w.funcs))
+		// One repetition suffices, because all variables that the loop changes are unknown.
 		skipped := w.Clone()
 		return looped(append(k.exec(c.Do, []*State{w}), skipped))
 	}
@@ -331,6 +333,7 @@ func (k *Walker) caseItem(w *State, value string, item *syntax.CaseItem) (taken,
 				return w, nil
 			case unknown:
 				taken = w.Clone()
+				// With several patterns it is unknown which one matched.
 				if text := e.fields[0]; IsUnknown(value) && len(item.Patterns) == 1 && !strings.ContainsAny(text, `*?[\`) && !HasUnknown(text) {
 					taken.assume(value, text)
 				}
@@ -446,6 +449,7 @@ func assigned(n syntax.Node, funcs map[string]*syntax.Stmt) map[string]bool {
 				}
 			}
 		}
+		// A function can call itself.
 		if body := funcs[first]; body != nil && !seen[first] {
 			seen[first] = true
 			syntax.Walk(body, look)
@@ -469,6 +473,7 @@ func assigned(n syntax.Node, funcs map[string]*syntax.Stmt) map[string]bool {
 		case *syntax.UnaryArithm:
 			arithmetic(n.X)
 		case *syntax.BinaryArithm:
+			// Comparisons end in "=" too, and assign nothing.
 			if strings.HasSuffix(n.Op.String(), "=") && !slices.Contains([]string{"==", "!=", "<=", ">="}, n.Op.String()) {
 				arithmetic(n.X)
 			}

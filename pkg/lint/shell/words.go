@@ -92,6 +92,7 @@ func (k *Walker) expand(w *State, words []*syntax.Word, with func(*expand.Config
 			fields = []string{UnknownText(source(words))}
 		}
 		for i, f := range fields {
+			// Repeated expansion can result in a text of any size.
 			if len(f) > maxText {
 				fields[i] = UnknownText(source(words))
 			}

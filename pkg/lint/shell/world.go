@@ -88,6 +88,7 @@ func (w *State) set(name string, v expand.Variable) {
 	if len(v.Str) > maxText || len(v.List) > 1000 {
 		v = expand.Variable{Set: true, Kind: expand.String, Str: UnknownText(name)}
 	}
+	// States share their variables until one of them changes.
 	vars := maps.Clone(w.vars)
 	if vars == nil {
 		vars = map[string]expand.Variable{}
@@ -182,6 +183,7 @@ func merged(worlds []*State) []*State {
 		to.blur(w)
 	}
 	out = nil
+	// The order is fixed, so that findings do not depend on the order of a map.
 	for _, l := range []leaving{staying, leavingLoop, leavingFunction, leavingScript} {
 		if w := byLeaving[l]; w != nil {
 			out = append(out, w)

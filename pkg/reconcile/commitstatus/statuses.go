@@ -117,6 +117,7 @@ func (s *Statuses) Reconciled(l Reconciliation) {
 	if l.Rejected != nil {
 		next.rejected = abbreviated(redact.Clean(l.Rejected.Error()))
 	}
+	// The same commit continues with what was already sent and counted.
 	if before, ok := s.latest[key]; ok && before.commit == next.commit && before.source.UID == ps.UID {
 		next.changed, next.since, next.sent, next.failedAttempt = maps.Clone(before.changed), before.since, before.sent, before.failedAttempt
 	}
@@ -183,6 +184,7 @@ func (s *Statuses) work(ctx context.Context, key types.NamespacedName) {
 		s.queue.Forget(key)
 		return
 	}
+	// j is a copy, so that Reconciled does not wait for a slow host.
 	want, settled, err := s.wanted(ctx, j)
 	if err == nil && want.state != j.sent {
 		err = s.send(ctx, &j, want)

@@ -65,6 +65,7 @@ func (n *Resolver) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		if len(found.By) > 0 {
 			n.event(&osp, corev1.EventTypeNormal, api.EventOriginUnknown, "the revision of its origin is unknown: "+found.Why)
 		}
+		// No watch reports when the applier has a revision.
 		return ctrl.Result{RequeueAfter: poll}, nil
 	}
 	return ctrl.Result{}, nil

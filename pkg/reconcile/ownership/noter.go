@@ -111,6 +111,7 @@ func (n *Resolver) Of(ctx context.Context, osp *osm.OperatingSystemProfile) (Fou
 	if found.Warning != "" && n.Recorder != nil {
 		n.event(osp, corev1.EventTypeWarning, api.EventTwoAppliers, found.Warning)
 	}
+	// Only an unambiguous origin is recorded on the object.
 	if len(found.By) == 1 && found.Revision != "" && n.Client != nil {
 		if err := n.annotate(ctx, osp, digest, found); err != nil {
 			if !apierrors.IsForbidden(err) {
@@ -224,6 +225,7 @@ func (n *Resolver) check(ctx context.Context, osp *osm.OperatingSystemProfile, a
 	switch {
 	case err != nil:
 		return Found{}, denied, err
+	// Without permission to read the applier, a certain mark counts and a possible one does not.
 	case why == noPermission && a.unsure:
 		return Found{Why: fmt.Sprintf("%s: %s", a, why)}, denied, nil
 	case why == noPermission:

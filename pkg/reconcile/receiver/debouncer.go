@@ -49,12 +49,14 @@ func (l *debouncer) want(ctx context.Context, source types.NamespacedName) error
 	}
 	l.mu.Unlock()
 
+	// The lock is free meanwhile, so that other pushes do not wait for the API server.
 	err := l.request(ctx, source)
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case l.stopped:
+	// The sender gets the error and repeats the push.
 	case err != nil && !w.again:
 		delete(l.open, source)
 	default:
@@ -85,6 +87,7 @@ func (l *debouncer) sendPending(source types.NamespacedName) {
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	// A deleted source needs no retry.
 	w.again = w.again || err != nil && !apierrors.IsNotFound(err)
 	if !l.stopped {
 		w.timer.Reset(spacing)

@@ -58,6 +58,7 @@ func (k *keys) of(ctx context.Context, secret types.NamespacedName) ([]byte, err
 	if k.byName == nil {
 		k.byName = map[types.NamespacedName]cachedKey{}
 	}
+	// Errors are cached too, so that many requests cause few reads.
 	k.byName[secret] = cachedKey{key, err, now.Add(keyLife)}
 	return key, err
 }

@@ -125,6 +125,7 @@ func (l *Listener) Start(ctx context.Context) error {
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
 	err = server.Shutdown(ending)
+	// Every request has its response by now, so nothing is added any more.
 	l.debouncer.stop(ending)
 	if err != nil {
 		return fmt.Errorf("ending the server for webhooks: %w", err)

@@ -94,6 +94,8 @@ func read(provider string, header http.Header, body []byte) pushEvent {
 		body = []byte(form.Get("payload"))
 	}
 	var p payload
+	// A payload that cannot be parsed concerns all sources with this key: a superfluous
+	// reconciliation does no harm.
 	if err := json.Unmarshal(body, &p); err != nil {
 		return pushEvent{}
 	}

@@ -154,6 +154,8 @@ func (b *Bundles) patch(ctx context.Context, obj client.Object, configs []admiss
 			return fmt.Errorf("%T %s has the annotation %s, by which cert-manager writes caBundle: remove it, or set --cert-dir to the folder with cert-manager's certificate", obj, obj.GetName(), key)
 		}
 	}
+	// The positions below are those of the object that was read, so the patch must not apply to
+	// another version.
 	ops := []operation{{"replace", "/metadata/resourceVersion", obj.GetResourceVersion()}}
 	for i, config := range configs {
 		if b.leadsHere(config) && !bytes.Equal(config.CABundle, bundle) {

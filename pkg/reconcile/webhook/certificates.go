@@ -143,6 +143,7 @@ func (c *Certificates) ensure(ctx context.Context, read bool) error {
 	if !read && c.idle() > 0 {
 		return nil
 	}
+	// After a conflict another replica has written: its certificates are read and used.
 	for range attempts {
 		err := c.ensureOnce(ctx)
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
@@ -177,6 +178,8 @@ func (c *Certificates) ensureOnce(ctx context.Context) error {
 		c.use(kept)
 		return nil
 	}
+	// Otherwise two replicas with different clocks would replace each other's certificates
+	// forever.
 	if since := now.Sub(c.wrote); kept.serving != nil && !c.wrote.IsZero() && since >= 0 && since < pause {
 		c.use(kept)
 		return fmt.Errorf("the Secret %s: another replica replaced the new certificates of this one (%s): correct the clock of the replica that is wrong", c.Secret, why)

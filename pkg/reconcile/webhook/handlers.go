@@ -74,6 +74,7 @@ func (h Handlers) defaultProfile(_ context.Context, req admission.Request) admis
 		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("finding the default of annotation %s: %w", api.AnnotationOSP, err))
 	}
 	op := operation{"add", "/metadata/annotations/" + strings.ReplaceAll(api.AnnotationOSP, "/", "~1"), name}
+	// JSON Patch cannot add a key to a map that does not exist.
 	if md.Annotations == nil {
 		op = operation{"add", "/metadata/annotations", map[string]string{api.AnnotationOSP: name}}
 	}
@@ -107,6 +108,8 @@ func (h Handlers) validatePool(ctx context.Context, req admission.Request) admis
 			return admission.Allowed("") // the result does not depend on this change
 		}
 	}
+	// The answer has to arrive before the API server's own timeout, after which the request can
+	// fail.
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	refused, err := h.Pools.Admit(ctx, &md)

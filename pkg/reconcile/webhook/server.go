@@ -128,6 +128,7 @@ func (b bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
+	// The body is read before a slot is taken, because its sender can be slow.
 	body, err := b.bodies.Read(w, r, maxReview)
 	switch {
 	case listen.IsTooLarge(err):

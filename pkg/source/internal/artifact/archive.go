@@ -27,6 +27,7 @@ func (l Limits) readArchive(ctx context.Context, from io.ReadSeeker, in filter.S
 	if err := l.eachEntry(ctx, from, a.list); err != nil {
 		return nil, nil, err
 	}
+	// An empty result would look like the removal of all profiles.
 	if !a.entered && len(in.Parts) > 0 {
 		return nil, nil, fault.New(fault.ErrNotFound, "path %q does not exist there", in.Path())
 	}
@@ -122,11 +123,13 @@ func (a *archive) list(h *tar.Header, parts []string, r io.Reader) error {
 	switch _, twice := a.found[path]; {
 	case class == filter.ClassRejected:
 		a.rejected.Add(path, reason)
+	// Another reader of the archive could use the other entry.
 	case class == filter.ClassFile && twice:
 		a.twice[path] = true
 	case class == filter.ClassFile:
 		a.found[path] = h.Size
 		if filter.IsIgnoreFile(path) && len(a.rules) < filter.MaxIgnoreFiles {
+			// One byte more than allowed shows that the file is too large.
 			data, err := io.ReadAll(io.LimitReader(r, filter.MaxIgnoreBytes+1))
 			if err != nil {
 				return err

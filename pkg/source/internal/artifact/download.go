@@ -165,7 +165,8 @@ func (s Server) download(ctx context.Context, from *url.URL, to *os.File, want w
 	}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{
-		Transport:     transport,
+		Transport: transport,
+		// A redirect could lead to a host that was not checked.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from.String(), nil)
@@ -187,6 +188,7 @@ func (s Server) download(ctx context.Context, from *url.URL, to *os.File, want w
 	case res.ContentLength > s.Limits.Bytes:
 		return s.Limits.tooBig()
 	}
+	// The header can be missing or wrong, so the limit applies to the body, too.
 	n, err := io.Copy(io.MultiWriter(&diskWriter{to}, want.hash), io.LimitReader(res.Body, s.Limits.Bytes+1))
 	if disk, ok := errors.AsType[*diskError](err); ok {
 		return fmt.Errorf("writing the download: %w", disk.err)
@@ -197,6 +199,7 @@ func (s Server) download(ctx context.Context, from *url.URL, to *os.File, want w
 	if n > s.Limits.Bytes {
 		return s.Limits.tooBig()
 	}
+	// Flux can have replaced the file since its status was read, so a retry can succeed.
 	if got := hex.EncodeToString(want.hash.Sum(nil)); got != want.value {
 		return fault.New(fault.ErrUnreachable, "%s sent content with the digest %s instead of %s; it was not read", from.Host, got, want.value)
 	}

@@ -49,6 +49,7 @@ const (
 // reason of a rejection.
 func Classify(name string, mode uint32) (Class, string) {
 	switch {
+	// Git rejects the name in any case, for file systems that ignore case.
 	case name == "." || name == ".." || strings.EqualFold(name, ".git"):
 		return ClassRejected, "odd name: Git allows no such entry"
 	case strings.HasPrefix(name, ".") && name != IgnoreFile:

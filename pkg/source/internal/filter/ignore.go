@@ -77,6 +77,7 @@ func (r *Rules) folder(name string) bool {
 
 // excludes matches the patterns with one name, last pattern first.
 func (r *Rules) excludes(name string, isFolder bool) bool {
+	// The last pattern wins, and the extra ones follow those of the repository.
 	if verdict, ok := r.match(r.extra, r.top, name, isFolder); ok {
 		return verdict
 	}

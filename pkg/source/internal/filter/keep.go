@@ -39,6 +39,7 @@ func (s Scope) Select(ctx context.Context, read Reader, files []File, refused *R
 	}
 	r := NewRules(s, patterns)
 	kept = slices.DeleteFunc(kept, func(f File) bool { return r.Ignores(f.Path) })
+	// A rejected file that is ignored is not a problem of the source.
 	refused.list = slices.DeleteFunc(refused.list, func(f RejectedEntry) bool {
 		name, err := strconv.Unquote(`"` + f.Path + `"`)
 		return err == nil && !IsIgnoreFile(name) && (r.folder(name) || r.Ignores(name))

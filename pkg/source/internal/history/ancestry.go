@@ -45,6 +45,7 @@ func walk(ctx context.Context, o *objectstore.Objects, from plumbing.Hash, visit
 		if err != nil {
 			return err
 		}
+		// The stack returns the first parent first.
 		for _, parent := range slices.Backward(c.Parents) {
 			todo = append(todo, parent)
 		}
@@ -56,6 +57,7 @@ func walk(ctx context.Context, o *objectstore.Objects, from plumbing.Hash, visit
 // that is not in the history of old, which must exist. continues reports whether old is
 // itself in the first-parent history.
 func Since(ctx context.Context, o *objectstore.Objects, head, old plumbing.Hash) (line []plumbing.Hash, continues bool, err error) {
+	// This is the usual case, and needs no second walk.
 	line, continues, err = FirstParents(ctx, o, head, func(id plumbing.Hash) bool { return id == old })
 	if err != nil || continues {
 		return line, continues, err

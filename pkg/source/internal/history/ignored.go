@@ -34,6 +34,7 @@ type visibleState struct {
 
 // follow updates it to a raw history; it reads the whole history again if necessary.
 func (v *visible) follow(ctx context.Context, s filter.Scope, read filter.Reader, raw []Entry) error {
+	// The history was rewritten, so the state is that of other commits.
 	if v.raw > len(raw) || v.raw > 0 && raw[v.raw-1].Commit != v.last {
 		*v = visible{}
 	}
@@ -43,6 +44,7 @@ func (v *visible) follow(ctx context.Context, s filter.Scope, read filter.Reader
 			v.mark(raw)
 			return nil
 		}
+		// No file was hidden so far, so nothing was recorded: begin again with the first commit.
 		*v = visible{state: &visibleState{
 			scope: s, tree: map[string]string{}, shown: map[string]string{},
 			patterns: map[string][]filter.Pattern{}, rules: filter.NewRules(s, nil),
@@ -106,6 +108,7 @@ func (v *visibleState) step(ctx context.Context, step Entry) ([]Change, error) {
 	}
 	var out []Change
 	if hasIgnoreFile(step) {
+		// The cost of earlier rules counts, too. Otherwise many ignore files would have no limit.
 		v.cost += v.rules.Cost
 		v.rules = filter.NewRules(v.scope, v.patterns)
 		v.rules.Cost, v.cost = v.cost, 0

@@ -161,6 +161,7 @@ func (w *lineWalk) changed(ctx context.Context, from, to plumbing.Hash) ([]Chang
 		change := Change{Path: path}
 		if !toFile.IsZero() {
 			change.Blob = toFile.String()
+			// A missing blob has to be noticed now, while it can be fetched again.
 			if !w.objects.Has(toFile) {
 				return objectstore.MissingError(toFile)
 			}

@@ -97,6 +97,7 @@ func (l *Listing) read(ctx context.Context) ([]filter.File, []filter.RejectedEnt
 		data, known := l.Objects.cachedBlob(id)
 		size := int64(len(data))
 		var err error
+		// The size is in the object's header, so a large file is rejected without being read.
 		if !known {
 			if size, err = l.Objects.blobSize(id); err != nil {
 				return nil, nil, fmt.Errorf("reading %q: %w", f.Path, err)

@@ -107,6 +107,7 @@ func (m *Mirror) fetchPack(ctx context.Context, fetch Fetch, of packOrder) error
 	if err != nil {
 		return err
 	}
+	// The names must not reach the disk before the content.
 	for _, f := range []*os.File{index, pack} {
 		if err := f.Sync(); err != nil {
 			return fault.Writing(fault.PhaseIndex, err)
@@ -124,6 +125,7 @@ func (m *Mirror) install(dir, name string, renew bool) error {
 	switch {
 	case renew:
 		return m.dropOthers(name)
+	// A pack of the same name has the same objects, and is open already.
 	case known:
 		return nil
 	}
@@ -148,6 +150,8 @@ func (m *Mirror) activatePack(dir, name string) error {
 // dropOthers deletes all packs except one. Objects that only the others had (deleted
 // branches, rewritten histories) are fetched again when they are needed.
 func (m *Mirror) dropOthers(name string) error {
+	// Without tips, an interruption leaves a mirror that fetches again, not one that seems
+	// complete.
 	if err := m.writeTips(nil); err != nil {
 		return err
 	}

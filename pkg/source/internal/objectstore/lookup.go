@@ -59,6 +59,7 @@ func (o *Objects) Expand(ctx context.Context, digits string) (plumbing.Hash, err
 		switch _, err := o.Commit(ctx, id); {
 		case err == nil:
 			found = append(found, id)
+		// Objects of other kinds are not candidates; only damage ends the search.
 		case fault.IsDamage(err) || ctx.Err() != nil:
 			return plumbing.ZeroHash, err
 		}

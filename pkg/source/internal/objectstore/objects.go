@@ -287,6 +287,7 @@ func (o *Objects) loadLoose(id plumbing.Hash, limit int64) (plumbing.ObjectType,
 	if size > limit {
 		return 0, nil, tooBig(id, size, limit)
 	}
+	// The header can be wrong, so the limit applies to the content, too.
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
 		return 0, nil, fmt.Errorf("%w: reading %s: %w", fault.ErrDamaged, id, err)

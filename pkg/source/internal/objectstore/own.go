@@ -75,6 +75,7 @@ func replaceFile(path string, data []byte) error {
 		return err
 	}
 	_, err = f.Write(data)
+	// Without Sync, a crash after the rename can leave an empty file.
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}

@@ -31,6 +31,7 @@ func scanPack(r io.Reader) (found *packEntries, err error) {
 		return scan.packEntries, nil
 	case errors.As(err, &ours):
 		return nil, err
+	// The parser hides errors of the stream, which say more.
 	case errors.Is(stream.err, io.EOF):
 		return nil, io.ErrUnexpectedEOF
 	case stream.err != nil:
@@ -127,6 +128,7 @@ func (s *packScan) object(header *packfile.ObjectHeader) (err error) {
 	default:
 		return errPack("object kind %d", e.kind)
 	}
+	// A delta counts with the size of its result, because that is the cost of reading it.
 	if s.total += made; s.total > maxInflatedBytes {
 		return fault.New(fault.ErrInvalid, "the server's pack inflates to more than %d bytes", int64(maxInflatedBytes))
 	}

@@ -152,6 +152,7 @@ func (p *packEntries) resolve(ctx context.Context, f *os.File, limits packLimits
 	}
 	r := resolver{packEntries: p, ctx: ctx, scanner: packfile.NewScanner(f), limits: limits}
 	for i := range r.list {
+		// Deltas are resolved with their root.
 		if e := &r.list[i]; e.child == 0 || e.base != 0 || e.kind.IsDelta() {
 			continue
 		}
@@ -217,6 +218,7 @@ func (r *resolver) tree(root int32) error {
 func (r *resolver) push(f frame) {
 	r.stack = append(r.stack, f)
 	r.live += int64(len(f.data))
+	// What is nearest to the root is dropped first, because it is needed last.
 	for i := range r.stack[:len(r.stack)-1] {
 		if r.live <= r.limits.deltaMemory {
 			return

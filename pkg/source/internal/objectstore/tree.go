@@ -50,6 +50,7 @@ func (o *Objects) Tree(ctx context.Context, id plumbing.Hash) ([]Entry, error) {
 		if err != nil {
 			return nil, fault.New(fault.ErrInvalid, "tree %s is malformed: %v", id, err)
 		}
+		// Programs differ in which of two entries they use.
 		if seen[string(e.name)] {
 			return nil, fault.New(fault.ErrInvalid, "tree %s has two entries of the name %q", id, e.name)
 		}

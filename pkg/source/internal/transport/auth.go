@@ -109,6 +109,7 @@ func ParseSSHKey(s SSHSecret) (*SSHKey, error) {
 		if err != nil {
 			return nil, fault.New(fault.ErrInvalid, "identity.pub is not a public key in one line, as ssh-keygen writes it; remove or correct it")
 		}
+		// A server would only report that access is denied.
 		if !bytes.Equal(public.Marshal(), signer.PublicKey().Marshal()) {
 			return nil, fault.New(fault.ErrInvalid, "identity.pub is not the public key of identity; remove or correct it")
 		}
@@ -131,6 +132,7 @@ func parsePrivateKey(identity, password []byte) (ssh.Signer, error) {
 		}
 		return signer, nil
 	}
+	// The rounds are chosen by the author of the Secret: decryption must not take hours.
 	if rounds := kdfRounds(identity); rounds > maxKDFRounds {
 		return nil, fault.New(fault.ErrInvalid, "identity is encrypted with %d rounds, and at most %d are allowed: run ssh-keygen -p -a 16 -f identity", rounds, maxKDFRounds)
 	}

@@ -32,6 +32,8 @@ func newDialer(timeout time.Duration, allowed []netip.Prefix, proxy *Proxy) *dia
 	return &dialer{
 		direct: net.Dialer{
 			Timeout: timeout,
+			// This runs after name resolution, so that a name cannot lead to another address than
+			// the checked one.
 			ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 				to, err := netip.ParseAddrPort(address)
 				if err != nil {
@@ -94,6 +96,7 @@ func (e *addressError) Error() string {
 // checkAddress rejects addresses of this machine and of a cloud's services for it, in
 // every form that leads there, unless an allowed network contains them.
 func checkAddress(addr netip.Addr, allowed []netip.Prefix) error {
+	// The same address has several spellings.
 	addr = addr.Unmap().WithZone("")
 	isAllowed := func(a netip.Addr) bool {
 		return slices.ContainsFunc(allowed, func(p netip.Prefix) bool { return p.Contains(a) })

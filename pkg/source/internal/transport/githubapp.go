@@ -89,6 +89,7 @@ func ParseGitHubApp(s GitHubAppSecret) (*GitHubApp, error) {
 	}
 	h := sha256.New()
 	for _, part := range []string{s.ID, s.InstallationID, string(s.PrivateKey), s.BaseURL} {
+		// With the lengths, other parts cannot result in the same digest.
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	h.Sum(app.digest[:0])
@@ -134,6 +135,7 @@ func (c *Tokens) get(ctx context.Context, app *GitHubApp, s *Session, g *httpTra
 	if ok && time.Until(known.ends) > tokenReserve {
 		return known.text, nil
 	}
+	// Requests must not wait for each other. Two of them can get a token each.
 	made, err := app.newToken(ctx, s, g)
 	if err != nil {
 		return "", err
@@ -236,7 +238,8 @@ func (a *GitHubApp) request(ctx context.Context, over *Transport, scope tokenSco
 // assertion returns a JSON Web Token that identifies the app.
 func (a *GitHubApp) assertion(now time.Time) (string, error) {
 	text, err := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.RegisteredClaims{
-		Issuer:    a.id,
+		Issuer: a.id,
+		// GitHub's clock can be behind.
 		IssuedAt:  jwt.NewNumericDate(now.Add(-assertionSkew)),
 		ExpiresAt: jwt.NewNumericDate(now.Add(assertionLife)),
 	}).SignedString(a.key)

@@ -32,6 +32,7 @@ func (g *httpTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != "https" && !g.insecure {
 		return nil, fault.New(fault.ErrInvalid, "the server redirects to plain http, which is not followed")
 	}
+	// Without a proxy, the dialer checks the address itself.
 	if g.dialer.proxy != nil {
 		if err := g.dialer.checkBehindProxy(net.JoinHostPort(req.URL.Hostname(), req.URL.Port())); err != nil {
 			return nil, err
@@ -40,6 +41,7 @@ func (g *httpTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	g.lastResponse.reset()
 	transport := g.transport
 	if originOf(req.URL) != g.home {
+		// The client certificate is for the repository's host only.
 		transport = g.otherHosts
 	}
 	res, err := transport.RoundTrip(req)
@@ -48,6 +50,7 @@ func (g *httpTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	g.lastResponse.head(res)
 	if res.StatusCode < 200 || res.StatusCode >= 300 {
+		// The body of an error can have any size, and is not shown.
 		res.Body.Close()
 		res.Body = http.NoBody
 		return res, nil

@@ -52,6 +52,7 @@ func beginPhase(ctx context.Context, request string, timeout time.Duration) (_ c
 	}
 	ctx = context.WithValue(ctx, phasesKey{}, p)
 	return httptrace.WithClientTrace(ctx, trace), func() {
+		// A phase that begins now would replace the timer.
 		p.mu.Lock()
 		p.timer.Stop()
 		p.mu.Unlock()

@@ -137,8 +137,10 @@ func (p *Proxy) dial(ctx context.Context, direct *net.Dialer, address string) (n
 		return nil, err
 	}
 	enterPhase(ctx, phaseProxy)
+	// The exchange with the proxy has no context: closing the connection ends it.
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	err = p.tunnel(conn, address)
+	// The context ended after the exchange, so the connection is closed.
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}

@@ -181,6 +181,7 @@ func (s *shell) explain(err error) error {
 func (s *shell) UploadPack(ctx context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error) {
 	enterPhase(ctx, fault.PhasePack)
 	stop := s.closeWith(ctx)
+	// close must not end the session of a server that sends a pack.
 	s.packed = true
 	s.lastResponse.reset()
 	err := s.request(req)

@@ -141,6 +141,7 @@ func (v *verification) lost(ctx context.Context, path string, asides []aside) (p
 		if err != nil {
 			return plumbing.ZeroHash, err
 		}
+		// The change had no effect without an allowed signer, so a merge can lose it.
 		if !may {
 			continue
 		}

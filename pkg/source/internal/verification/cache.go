@@ -35,6 +35,7 @@ func (c *Cache) newestBefore(ctx context.Context, o *objectstore.Objects, id plu
 	if err != nil {
 		return plumbing.ZeroHash, err
 	}
+	// The list begins with the oldest commit, so the result of each parent is known.
 	for _, at := range line {
 		made, err := o.Commit(ctx, at)
 		if err != nil {
