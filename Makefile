@@ -48,7 +48,7 @@ named:
 
 .PHONY: demo
 demo: compiler ## show it at work on a real control plane, from a commit to a node's user data
-	@echo "demo: the first run compiles for 5 to 9 minutes on 2 cores; later ones take about 10 seconds"
+	@echo "demo: the first run takes up to 9 minutes on 2 cores, to compile; later ones about 10 seconds"
 	@CGO_ENABLED=0 go run -trimpath -buildvcs=false ./test/demo # the flags of build: what is compiled for one serves the other
 
 .PHONY: test

@@ -68,6 +68,7 @@ type Cluster struct {
 	// StartTime is how long it took until /readyz was green.
 	StartTime time.Duration
 
+	stop   func() // of a control plane that Run did not start
 	pid    int
 	exited chan struct{} // closed when the process has ended
 	// access is what all clients share.
@@ -90,10 +91,21 @@ func Run(ctx context.Context, dir string, o Options, progress io.Writer) (*Clust
 	}
 }
 
+// Attach is for a control plane that something else started, and that stop ends.
+func Attach(config *rest.Config, kubeconfig, dir string, stop func()) *Cluster {
+	c := &Cluster{Kubeconfig: kubeconfig, Dir: dir, stop: stop}
+	c.use(config)
+	return c
+}
+
 // Stop kills the control plane and waits until it has exited. Its directory remains with all
 // written data: a killed process loses nothing that it passed to the kernel, and a graceful
 // shutdown would wait for watches that never end.
 func (c *Cluster) Stop() {
+	if c.stop != nil {
+		c.stop()
+		return
+	}
 	select {
 	case <-c.exited: // with its children; the process id can belong to another process now
 	default:
@@ -293,9 +305,14 @@ func (c *Cluster) read(ready []byte) error {
 	if err != nil {
 		return err
 	}
-	config.QPS = -1 // no limit
-	c.Config, c.Kubeconfig, c.URL = config, r.Kubeconfig, r.URL
-	c.access = sync.OnceValues(func() (client.Options, error) { return newAccess(config) })
+	c.Kubeconfig = r.Kubeconfig
+	c.use(config)
 	c.StartTime = time.Duration(r.ReadySeconds * float64(time.Second))
 	return nil
+}
+
+func (c *Cluster) use(config *rest.Config) {
+	config.QPS = -1 // no limit
+	c.Config, c.URL = config, strings.TrimSuffix(config.Host, "/")
+	c.access = sync.OnceValues(func() (client.Options, error) { return newAccess(config) })
 }

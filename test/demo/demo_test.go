@@ -29,6 +29,10 @@ import (
 const actEnv = "OSM_TEST_DEMO"
 
 func TestMain(m *testing.M) {
+	if err := startDownloaded(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	if os.Getenv(actEnv) == "1" {
 		os.Exit(run(os.Stdout, os.Stderr))
 	}
@@ -291,6 +295,11 @@ func launch(t *testing.T, env ...string) *running {
 	t.Helper()
 	t.Parallel() // it is a process of its own, with a directory of its own
 	needControlPlane(t)
+	return launchIn(t, env...)
+}
+
+func launchIn(t *testing.T, env ...string) *running {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -21,13 +21,17 @@ func main() {
 }
 
 func run(stdout, stderr io.Writer) int {
+	if err := startDownloaded(); err != nil {
+		fmt.Fprintf(stderr, "demo: %v\n", err)
+		return 1
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go endWithGo(ctx, cancel)
 
-	err := demo(ctx, options{keep: os.Getenv("KEEP") == "1"}, stdout, nil)
+	err := demo(ctx, options{keep: os.Getenv("KEEP") == "1", index: os.Getenv("ENVTEST_INDEX")}, stdout, nil)
 	var untidy *untidyError
 	switch {
 	case err == nil:

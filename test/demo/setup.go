@@ -31,6 +31,8 @@ type stage struct {
 	dir  string // temporary; everything of the demo is below it
 	root string // of this repository
 
+	index   string // URL of envtest's index
+	assets  string // folder of downloaded programs, empty if the control plane is built
 	cluster *cluster.Cluster
 	client  client.WithWatch
 	api     kubernetes.Interface
@@ -66,7 +68,7 @@ func (s *stage) strike() error {
 // set prepares the stage.
 func (s *stage) set(ctx context.Context, out *screen) error {
 	controllerBuilt := s.inBackground(ctx, s.buildController)
-	if _, err := program.ControlPlane.Path(ctx, out.indented()); err != nil {
+	if err := s.obtainControlPlane(ctx, out); err != nil {
 		return err
 	}
 	steps := []struct {
@@ -104,8 +106,34 @@ func (s *stage) inBackground(ctx context.Context, step func(context.Context) (st
 	}
 }
 
+// obtainControlPlane downloads a control plane if none is built. If that fails it builds one.
+func (s *stage) obtainControlPlane(ctx context.Context, out *screen) error {
+	if program.ControlPlane.IsBuilt(ctx) {
+		return nil
+	}
+	err := out.step("download", func() (text string, err error) {
+		s.assets, err = s.downloaded(ctx, s.index, out.indented())
+		return "Kubernetes " + program.KubernetesVersion + " from envtest's releases", err
+	})
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	out.text(fmt.Sprintf("building the control plane, because it cannot be downloaded: %v", err))
+	_, err = program.ControlPlane.Path(ctx, out.indented())
+	return err
+}
+
 func (s *stage) startCluster(ctx context.Context) (string, error) {
-	c, err := cluster.Run(ctx, s.path("cluster"), cluster.Options{}, os.Stderr)
+	var c *cluster.Cluster
+	var err error
+	if s.assets != "" {
+		c, err = s.runDownloaded(s.assets)
+	} else {
+		c, err = cluster.Run(ctx, s.path("cluster"), cluster.Options{}, os.Stderr)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -169,6 +197,11 @@ func (s *stage) install(ctx context.Context) (string, error) {
 	}
 	if err := s.client.Create(ctx, cm); err != nil {
 		return "", fmt.Errorf("creating cluster-info: %w", err)
+	}
+	if s.assets != "" {
+		if err := s.issueGetterToken(ctx); err != nil {
+			return "", err
+		}
 	}
 	if s.seen, err = observe(ctx, s.cluster.Config); err != nil {
 		return "", err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/program"
@@ -21,7 +23,8 @@ import (
 
 // options of the demo.
 type options struct {
-	keep bool // leave everything running until Ctrl-C
+	keep  bool   // leave everything running until Ctrl-C
+	index string // URL of envtest's index; empty: the public one
 }
 
 // result is the outcome of the demo, for its test.
@@ -68,7 +71,7 @@ func demo(ctx context.Context, o options, stdout io.Writer, res *result) (err er
 	if err != nil {
 		return err
 	}
-	s := &stage{dir: dir, root: root}
+	s := &stage{dir: dir, root: root, index: cmp.Or(o.index, envtest.DefaultBinaryAssetsIndexURL)}
 	// Errors are printed below, not by libraries between the lines of the story.
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
@@ -353,7 +356,7 @@ func remaining() (string, error) {
 			cache = "~/" + below
 		}
 	}
-	return fmt.Sprintf("It leaves the built control plane in %s/osm-gitops, and Go's caches of modules and builds.", cache), nil
+	return fmt.Sprintf("It leaves the control plane in %s/osm-gitops, and Go's caches of modules and builds.", cache), nil
 }
 
 // keep prints commands to try, and waits.

@@ -86,8 +86,14 @@ var Kubectl = Program{
 	Args: []string{"-trimpath", "-ldflags=-s -w"},
 }
 
+// Envtest downloads kube-apiserver and etcd.
+var Envtest = Program{
+	Name: "envtest", Sources: "test/envtest", Package: ".", Minutes: "some seconds",
+	Args: []string{"-trimpath", "-ldflags=-s -w"},
+}
+
 // Programs are all of them.
-var Programs = []Program{ControlPlane, Kubelet, Containerd, Ignition, Kubectl}
+var Programs = []Program{ControlPlane, Kubelet, Containerd, Ignition, Kubectl, Envtest}
 
 // Path returns the path of the program. If it does not exist it is built, which can take minutes
 // the first time; during a build progress gets a line every ten seconds. Concurrent callers wait
@@ -96,23 +102,14 @@ var Programs = []Program{ControlPlane, Kubelet, Containerd, Ignition, Kubectl}
 // The binary is in the user's cache directory at osm-gitops/NAME/HASH; the hash covers sources,
 // flags and the Go release. All of it can be deleted at any time.
 func (p Program) Path(ctx context.Context, progress io.Writer) (string, error) {
-	root, err := Root()
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	hash, err := p.hash(ctx, root)
+	root, binary, err := p.location(ctx)
 	if err != nil {
 		return "", err
 	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	dir := filepath.Join(cache, "osm-gitops", p.Name, hash)
-	binary := filepath.Join(dir, p.Name)
 	if _, err := os.Stat(binary); err == nil {
 		return binary, nil
 	}
+	dir := filepath.Dir(binary)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
@@ -128,6 +125,33 @@ func (p Program) Path(ctx context.Context, progress io.Writer) (string, error) {
 		return "", err
 	}
 	return binary, nil
+}
+
+// IsBuilt reports whether Path returns at once.
+func (p Program) IsBuilt(ctx context.Context) bool {
+	_, binary, err := p.location(ctx)
+	if err != nil {
+		return false
+	}
+	_, err = os.Stat(binary)
+	return err == nil
+}
+
+// location returns the root of this repository and the path of the binary, which may not exist.
+func (p Program) location(ctx context.Context) (root, binary string, err error) {
+	root, err = Root()
+	if err != nil {
+		return "", "", fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	hash, err := p.hash(ctx, root)
+	if err != nil {
+		return "", "", err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", "", fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return root, filepath.Join(cache, "osm-gitops", p.Name, hash, p.Name), nil
 }
 
 // Root returns the root of this repository, looked for from the working
