@@ -176,6 +176,7 @@ func progressOn(w io.Writer) (tell func(lint.Progress), done func()) {
 // ruleFlags are the flags for checks other than rendering.
 type ruleFlags struct {
 	config, base, shellcheck, mirrors, cluster string
+	noCache                                    bool
 }
 
 func (f *ruleFlags) bind(fs *pflag.FlagSet) {
@@ -184,6 +185,7 @@ func (f *ruleFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.mirrors, "mirrors", "", "`FILE` with mirrored downloads, as osm-gitops bundle -o mirrors writes it: every other download is a finding")
 	fs.StringVar(&f.cluster, "cluster", "", "`FILE` with the key settings, as for osm-gitops render: the flags of the controller, which are checked as well")
 	fs.StringVar(&f.shellcheck, "shellcheck", "", "whether to run shellcheck on scripts: auto, if it is installed; require; off; default the value in the configuration, otherwise auto")
+	fs.BoolVar(&f.noCache, "no-cache", false, "run shellcheck on every script, and store no answers; default: answers are stored in osm-gitops/lint in the user's cache folder")
 }
 
 func (f *ruleFlags) check() error {
@@ -210,7 +212,7 @@ func (f *ruleFlags) prepare(ctx context.Context, paths []string, stderr io.Write
 	if err := r.readConfig(f.config, paths[0]); err != nil {
 		return nil, err
 	}
-	if err := r.findShellcheck(f.shellcheck); err != nil {
+	if err := r.findShellcheck(f.shellcheck, f.noCache); err != nil {
 		return nil, err
 	}
 	if f.mirrors != "" {
@@ -275,7 +277,7 @@ func (r *ruleRun) readConfig(path, first string) error {
 	return err
 }
 
-func (r *ruleRun) findShellcheck(mode string) error {
+func (r *ruleRun) findShellcheck(mode string, noCache bool) error {
 	if mode == "" {
 		mode = r.config.Lint.Shellcheck
 	}
@@ -286,6 +288,9 @@ func (r *ruleRun) findShellcheck(mode string) error {
 	switch {
 	case path != "":
 		r.shellcheck = &shellcheck.Checker{Path: path, Level: r.config.Lint.ShellcheckSeverity}
+		if dir, err := os.UserCacheDir(); err == nil && !noCache {
+			r.shellcheck.Cache = shellcheck.OpenCache(filepath.Join(dir, "osm-gitops", "lint"))
+		}
 	case mode == "require":
 		return fmt.Errorf("shellcheck is required and not installed: %s", shellcheck.Missing().Means)
 	default:
@@ -304,7 +309,7 @@ func (r *ruleRun) linter() lint.Linter {
 		l.ProfileChecks = append(l.ProfileChecks, r.mirrored)
 	}
 	if r.shellcheck != nil {
-		l.TextChecks = append(l.TextChecks, r.shellcheck.Check)
+		l.TextsChecks = append(l.TextsChecks, r.shellcheck.Check)
 	}
 	return l
 }

@@ -45,6 +45,20 @@ func (l *Linter) checkContents(ctx context.Context, r *run) ([]Finding, error) {
 	}
 	close(next)
 	wg.Wait()
+	all := make([]Text, len(texts))
+	for i, t := range texts {
+		all[i] = t.text
+	}
+	for _, check := range l.TextsChecks {
+		r.watch.run(ctx, skippedTexts, func(ctx context.Context) func() {
+			more := check(ctx, all)
+			return func() {
+				for i := range more {
+					found[i] = append(found[i], more[i]...)
+				}
+			}
+		})
+	}
 	return r.merge(texts, found), ctx.Err()
 }
 

@@ -78,6 +78,7 @@ const (
 	skippedProfile   = "profiles not compiled"
 	skippedRendering = "combinations of pools and settings not rendered"
 	skippedText      = "texts not read"
+	skippedTexts     = "checks of all texts not completed"
 	skippedCheck     = "checks of the profile not run"
 )
 
@@ -97,7 +98,7 @@ func (w *stopwatch) findings() []Finding {
 		return nil
 	}
 	message := fmt.Sprintf("the file was not checked completely: it took longer than %v, with", w.limit)
-	for _, what := range []string{skippedProfile, skippedCheck, skippedRendering, skippedText} {
+	for _, what := range []string{skippedProfile, skippedCheck, skippedRendering, skippedText, skippedTexts} {
 		if n := w.skipped[what]; n > 0 {
 			message += fmt.Sprintf(" %d %s,", n, what)
 		}

@@ -30,6 +30,8 @@ type File struct {
 type Linter struct {
 	// TextChecks run on every distinct text that nodes get.
 	TextChecks []TextCheck
+	// TextsChecks run once on all these texts of a profile.
+	TextsChecks []TextsCheck
 	// ProfileChecks run on every profile that was decoded.
 	ProfileChecks []ProfileCheck
 	// Providers and Kubelets, minor releases such as "1.34", restrict the renderings of a

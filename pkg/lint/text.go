@@ -60,6 +60,10 @@ type Text struct {
 // findings have a rule, a severity and a message; Text.Finding fills in the rest.
 type TextCheck func(ctx context.Context, t Text) []Finding
 
+// TextsCheck looks at all distinct texts of a profile, and returns the findings of each. The
+// texts have no Example.
+type TextsCheck func(ctx context.Context, texts []Text) [][]Finding
+
 // Line returns the line of the profile's file that a line of Content came from,
 // both counted from 1: of a value the line of the action that printed it, of an
 // included template that template's own line.

@@ -1,24 +1,28 @@
 // Package shellcheck runs the program shellcheck on the scripts that nodes get. No other
 // package of the product runs a program (security.md 23). It passes fixed arguments without
-// a shell, the script on standard input, and a minimal environment. The controller does not
-// use this package.
+// a shell, the scripts on standard input or through pipes, and a minimal environment. The
+// controller does not use this package.
 //
 // Start with Checker.
 package shellcheck
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 )
@@ -35,6 +39,10 @@ const DefaultLevel = "info"
 
 // timeout limits the check of one script. The largest built-in script takes a second.
 const timeout = 60 * time.Second
+
+// batchScripts is how many scripts a process gets: its start takes as long as a small script, and
+// every processor should have work.
+const batchScripts = 8
 
 // Find returns the path of the program, "" if it is not installed.
 func Find() string {
@@ -56,16 +64,17 @@ type Checker struct {
 	Path string
 	// Level is the lowest level that is reported; "" is DefaultLevel.
 	Level string
+	// Cache stores answers for later runs; nil stores none.
+	Cache *Cache
 
 	mu      sync.Mutex
-	results map[[sha256.Size]byte]*result
+	answers map[string][]comment // by the form of a script
+	version string
 	err     error
 }
 
-type result struct {
-	once     sync.Once
-	comments []comment
-}
+// script is a script that the program checks.
+type script struct{ dialect, content string }
 
 // comment is a comment of shellcheck in its format json1.
 type comment struct {
@@ -82,22 +91,40 @@ func (c *Checker) Err() error {
 	return c.err
 }
 
-// Check is a lint.TextCheck.
-func (c *Checker) Check(ctx context.Context, t lint.Text) []lint.Finding {
-	if t.Kind != lint.KindShell {
-		return nil
+// Check is a lint.TextsCheck. Scripts of one form are checked once: the first of them in the
+// order of their contents, so that the findings do not depend on the order of the texts.
+func (c *Checker) Check(ctx context.Context, texts []lint.Text) [][]lint.Finding {
+	forms := make([]string, len(texts))
+	todo := map[string]script{}
+	for i, t := range texts {
+		if t.Kind != lint.KindShell {
+			continue
+		}
+		s := scriptOf(t)
+		forms[i] = s.form()
+		if other, ok := todo[forms[i]]; !ok || s.content < other.content {
+			todo[forms[i]] = s
+		}
 	}
-	dialect := t.Interpreter
-	if dialect != "bash" && dialect != "dash" {
-		dialect = "sh"
-	}
-	var out []lint.Finding
-	for _, said := range c.cachedRun(ctx, dialect, t.Content) {
-		f := t.Finding(lint.RuleShellcheck, severity(said.Level), said.Line, fmt.Sprintf("SC%d: %s", said.Code, said.Message))
-		f.Fix = fmt.Sprintf("see https://www.shellcheck.net/wiki/SC%d", said.Code)
-		out = append(out, f)
+	c.checkScripts(ctx, todo)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([][]lint.Finding, len(texts))
+	for i, t := range texts {
+		for _, said := range c.answers[forms[i]] {
+			f := t.Finding(lint.RuleShellcheck, severity(said.Level), said.Line, fmt.Sprintf("SC%d: %s", said.Code, said.Message))
+			f.Fix = fmt.Sprintf("see https://www.shellcheck.net/wiki/SC%d", said.Code)
+			out[i] = append(out[i], f)
+		}
 	}
 	return out
+}
+
+func scriptOf(t lint.Text) script {
+	if t.Interpreter == "bash" || t.Interpreter == "dash" {
+		return script{t.Interpreter, string(t.Content)}
+	}
+	return script{"sh", string(t.Content)}
 }
 
 func severity(level string) lint.Severity {
@@ -110,51 +137,203 @@ func severity(level string) lint.Severity {
 	return lint.SeverityWarning
 }
 
-// version matches a release number. Its value does not change how a shell parses the script.
-var version = regexp.MustCompile(`\b(v?)\d+(\.\d+)+\b`)
+// A release number or a URL of these characters does not change how a shell parses the script.
+var (
+	release = regexp.MustCompile(`\b(v?)\d+(\.\d+)+\b`)
+	url     = regexp.MustCompile(`\b[a-z]+://[A-Za-z0-9._:@/-]+`)
+)
 
-// cachedRun checks a script, once for all scripts that differ only in release numbers.
-func (c *Checker) cachedRun(ctx context.Context, dialect string, script []byte) []comment {
-	key := sha256.Sum256(append([]byte(dialect+"\x00"), version.ReplaceAll(script, []byte("${1}0.0.0"))...))
-	c.mu.Lock()
-	if c.results == nil {
-		c.results = map[[sha256.Size]byte]*result{}
-	}
-	a := c.results[key]
-	if a == nil {
-		a = &result{}
-		c.results[key] = a
-	}
-	c.mu.Unlock()
-	a.once.Do(func() {
-		comments, err := c.run(ctx, dialect, script)
-		a.comments = comments
-		if err != nil {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			if c.err == nil {
-				c.err = err
-			}
+// form returns a digest that scripts share if they differ only in release numbers and URLs. Equal
+// URLs remain equal and different ones different: shellcheck compares the patterns of a "case".
+func (s script) form() string {
+	numbers := map[string]int{}
+	form := url.ReplaceAllStringFunc(s.content, func(value string) string {
+		if _, ok := numbers[value]; !ok {
+			numbers[value] = len(numbers)
 		}
+		return fmt.Sprintf("url:%d", numbers[value])
 	})
-	return a.comments
+	return cacheKey("", []string{s.dialect}, release.ReplaceAllString(form, "${1}0.0.0"))
 }
 
-// run runs the program on one script.
-func (c *Checker) run(ctx context.Context, dialect string, script []byte) ([]comment, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
+// checkScripts stores the comments on each script under its form, from an earlier call, the
+// cache or the program.
+func (c *Checker) checkScripts(ctx context.Context, todo map[string]script) {
+	c.mu.Lock()
+	if c.answers == nil {
+		c.answers = map[string][]comment{}
+	}
+	maps.DeleteFunc(todo, func(form string, _ script) bool { _, ok := c.answers[form]; return ok })
+	c.mu.Unlock()
+	if len(todo) == 0 {
+		return
+	}
+	version, err := c.programVersion(ctx)
+	if err != nil {
+		c.fail(ctx, err)
+		return
+	}
+	batches := map[string][][]string{} // forms, by dialect
+	for _, form := range slices.Sorted(maps.Keys(todo)) {
+		s := todo[form]
+		if comments, ok := c.Cache.get(cacheKey(version, c.arguments(s.dialect), s.content)); ok {
+			c.store(form, comments)
+			continue
+		}
+		of := batches[s.dialect]
+		if n := len(of); n == 0 || len(of[n-1]) == batchScripts {
+			of = append(of, nil)
+		}
+		of[len(of)-1] = append(of[len(of)-1], form)
+		batches[s.dialect] = of
+	}
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for dialect, of := range batches {
+		for _, forms := range of {
+			group.Go(func() error {
+				contents := make([]string, len(forms))
+				for i, form := range forms {
+					contents[i] = todo[form].content
+				}
+				answers, err := c.run(ctx, dialect, contents)
+				if err != nil {
+					c.fail(ctx, err)
+					return nil
+				}
+				for i, form := range forms {
+					c.store(form, answers[i])
+					c.Cache.add(cacheKey(version, c.arguments(dialect), contents[i]), answers[i])
+				}
+				return nil
+			})
+		}
+	}
+	_ = group.Wait() // failures are in Err
+	c.Cache.save()
+}
+
+func (c *Checker) store(form string, comments []comment) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answers[form] = comments
+}
+
+// fail records an error, unless the context ended: its caller reports what was not checked.
+func (c *Checker) fail(ctx context.Context, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil && ctx.Err() == nil {
+		c.err = err
+	}
+}
+
+// programVersion returns what the program prints about itself, a part of the key of answers; ""
+// without a cache.
+func (c *Checker) programVersion(ctx context.Context) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.Cache == nil || c.version != "" {
+		return c.version, nil
+	}
+	out, err := c.output(exec.CommandContext(ctx, c.Path, "--version"))
+	c.version = string(out)
+	return c.version, err
+}
+
+func (c *Checker) arguments(dialect string) []string {
 	level := c.Level
 	if level == "" {
 		level = DefaultLevel
 	}
 	// SC1090, SC1091: a file that the script reads is on the node, not here.
-	cmd := exec.CommandContext(ctx, c.Path, "--norc", "--severity="+level, "--shell="+dialect, "--exclude=SC1090,SC1091", "--format=json1", "-")
-	cmd.Stdin = bytes.NewReader(script)
+	return []string{"--norc", "--severity=" + level, "--shell=" + dialect, "--exclude=SC1090,SC1091", "--format=json1"}
+}
+
+// run runs the program on scripts of a dialect, and returns the comments on each of them.
+func (c *Checker) run(ctx context.Context, dialect string, scripts []string) ([][]comment, error) {
+	if len(scripts) == 1 {
+		comments, err := c.comments(ctx, dialect, []string{"-"}, nil, strings.NewReader(scripts[0]))
+		return [][]comment{comments["-"]}, err
+	}
+	comments, err := c.runBatch(ctx, dialect, scripts)
+	if err == nil {
+		return comments, nil
+	}
+	// A script of them can be the cause, or the program cannot open its descriptors.
+	out := make([][]comment, len(scripts))
+	for i, s := range scripts {
+		alone, err := c.run(ctx, dialect, []string{s})
+		if err != nil {
+			return nil, err
+		}
+		out[i] = alone[0]
+	}
+	return out, nil
+}
+
+// runBatch passes each script through a pipe, so that none is written to a disk.
+func (c *Checker) runBatch(ctx context.Context, dialect string, scripts []string) ([][]comment, error) {
+	var writers sync.WaitGroup
+	defer writers.Wait() // they end at the latest when the program has ended and the files are closed
+	var names []string
+	var files []*os.File
+	for i, s := range scripts {
+		r, w, err := os.Pipe()
+		if err != nil {
+			return nil, err
+		}
+		defer r.Close()
+		const first = 3 // the descriptor of the first of exec.Cmd.ExtraFiles
+		names, files = append(names, fmt.Sprintf("/dev/fd/%d", first+i)), append(files, r)
+		writers.Go(func() {
+			defer w.Close()
+			_, _ = io.WriteString(w, s) // fails if the program ends early, which it reports itself
+		})
+	}
+	comments, err := c.comments(ctx, dialect, names, files, nil)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]comment, len(scripts))
+	for i, name := range names {
+		out[i] = comments[name]
+	}
+	return out, nil
+}
+
+// comments runs the program on scripts, and returns its comments by their names.
+func (c *Checker) comments(ctx context.Context, dialect string, names []string, files []*os.File, stdin io.Reader) (map[string][]comment, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(names))*timeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, c.Path, append(c.arguments(dialect), names...)...)
+	cmd.Stdin, cmd.ExtraFiles = stdin, files
+	out, err := c.output(cmd)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Comments []struct {
+			File string `json:"file"`
+			comment
+		} `json:"comments"`
+	}
+	if err := json.Unmarshal(out, &answer); err != nil {
+		return nil, fmt.Errorf("reading the output of %s: %w", c.Path, err)
+	}
+	comments := map[string][]comment{}
+	for _, said := range answer.Comments {
+		comments[said.File] = append(comments[said.File], said.comment)
+	}
+	return comments, nil
+}
+
+// output runs a command of the program. Status 1 means that it has comments.
+func (c *Checker) output(cmd *exec.Cmd) ([]byte, error) {
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8"} // no SHELLCHECK_OPTS
 	out, err := cmd.Output()
 	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == 1 { // it reports comments
+	if errors.As(err, &exit) && exit.ExitCode() == 1 {
 		err = nil
 	}
 	if err != nil {
@@ -164,11 +343,5 @@ func (c *Checker) run(ctx context.Context, dialect string, script []byte) ([]com
 		}
 		return nil, fmt.Errorf("running %s: %w %s", c.Path, err, said)
 	}
-	var answer struct {
-		Comments []comment `json:"comments"`
-	}
-	if err := json.Unmarshal(out, &answer); err != nil {
-		return nil, fmt.Errorf("reading the output of %s: %w", c.Path, err)
-	}
-	return answer.Comments, nil
+	return out, nil
 }

@@ -1,10 +1,15 @@
 package shellcheck_test
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shellcheck"
@@ -46,7 +51,7 @@ func TestCheck(t *testing.T) {
 	} {
 		c := &shellcheck.Checker{Path: path, Level: tt.level}
 		var got []string
-		for _, f := range c.Check(t.Context(), text(tt.interpreter, tt.script)) {
+		for _, f := range c.Check(t.Context(), []lint.Text{text(tt.interpreter, tt.script)})[0] {
 			if f.Rule != lint.RuleShellcheck || !strings.Contains(f.Fix, "/wiki/SC") {
 				t.Errorf("finding %+v", f)
 			}
@@ -66,9 +71,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestArguments: the program gets fixed arguments, the script on its standard input, and
-// only PATH of the caller's environment (security.md 23). Scripts that differ only in release
-// numbers are checked once.
+// TestArguments: the program gets fixed arguments, one script on its standard input and several
+// through pipes, and only PATH of the caller's environment (security.md 23). Scripts that differ
+// only in release numbers and URLs are checked once.
 func TestArguments(t *testing.T) {
 	t.Setenv("SHELLCHECK_OPTS", "--severity=error")
 	dir := t.TempDir()
@@ -79,9 +84,14 @@ func TestArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &shellcheck.Checker{Path: fake, Level: "info"}
-	for _, v := range []string{"v1.33.0", "v1.34.7"} {
-		c.Check(t.Context(), text("bash", "#!/bin/bash\n# $(touch /tmp/x); "+v+"\n"))
+	for _, v := range []string{"v1.33.0 https://a.example.com/b", "v1.34.7 https://c.example.com"} {
+		c.Check(t.Context(), []lint.Text{text("bash", "#!/bin/bash\n# $(touch /tmp/x); "+v+"\n")})
 	}
+	var several []lint.Text
+	for _, word := range []string{"one", "two"} {
+		several = append(several, text("dash", "#!/bin/dash\necho "+word+" $(touch /tmp/x)\n"))
+	}
+	c.Check(t.Context(), several)
 	if err := c.Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +99,8 @@ func TestArguments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "--norc --severity=info --shell=bash --exclude=SC1090,SC1091 --format=json1 -\n0\n#!/bin/bash\n# $(touch /tmp/x); v1.33.0\n"
+	want := "--norc --severity=info --shell=bash --exclude=SC1090,SC1091 --format=json1 -\n0\n#!/bin/bash\n# $(touch /tmp/x); v1.33.0 https://a.example.com/b\n" +
+		"--norc --severity=info --shell=dash --exclude=SC1090,SC1091 --format=json1 /dev/fd/3 /dev/fd/4\n0\n"
 	if string(got) != want {
 		t.Errorf("it was asked\n%s\nwant\n%s", got, want)
 	}
@@ -102,7 +113,7 @@ func TestFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &shellcheck.Checker{Path: fake}
-	if found := c.Check(t.Context(), text("bash", "#!/bin/bash\n")); len(found) > 0 {
+	if found := c.Check(t.Context(), []lint.Text{text("bash", "#!/bin/bash\n")}); len(found[0]) > 0 {
 		t.Errorf("found %v", found)
 	}
 	if err := c.Err(); err == nil || !strings.Contains(err.Error(), "no such option") {
@@ -113,7 +124,196 @@ func TestFails(t *testing.T) {
 // TestOthers: files that are not shell scripts are not checked.
 func TestOthers(t *testing.T) {
 	c := &shellcheck.Checker{Path: "/nowhere"}
-	if found := c.Check(t.Context(), lint.Text{Kind: lint.KindUnit, Content: []byte("[Unit]\n")}); len(found) > 0 || c.Err() != nil {
+	if found := c.Check(t.Context(), []lint.Text{{Kind: lint.KindUnit, Content: []byte("[Unit]\n")}}); len(found[0]) > 0 || c.Err() != nil {
 		t.Errorf("found %v (err %v)", found, c.Err())
+	}
+}
+
+// mixed are scripts of three dialects, more than a process gets. Every second has one finding.
+func mixed() []lint.Text {
+	var texts []lint.Text
+	for i := range 30 {
+		dialect := []string{"bash", "sh", "dash"}[i%3]
+		command := fmt.Sprintf("echo %s\n", strings.Repeat("x", i+1))
+		if i%2 == 0 {
+			command = strings.Repeat("\n", i) + "rm $1\n" + command
+		}
+		texts = append(texts, text(dialect, "#!/bin/"+dialect+"\n"+command))
+	}
+	return texts
+}
+
+func messages(all [][]lint.Finding) []string {
+	var out []string
+	for i, findings := range all {
+		for _, f := range findings {
+			out = append(out, fmt.Sprintf("%d: %s %s", i, f.Severity, f.Message))
+		}
+	}
+	return out
+}
+
+// checked returns the findings on texts; program errors fail the test.
+func checked(t *testing.T, c *shellcheck.Checker, texts []lint.Text) []string {
+	t.Helper()
+	out := messages(c.Check(t.Context(), texts))
+	if err := c.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// logged is a program that logs its arguments, a line for each call, and then runs another one.
+func logged(t *testing.T, path, before string) (program string, calls func() []string) {
+	t.Helper()
+	dir := t.TempDir()
+	program, log := filepath.Join(dir, "shellcheck"), filepath.Join(dir, "log")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho \"$@\" >>"+log+"\n"+before+"\nexec "+path+" \"$@\"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return program, func() []string {
+		data, err := os.ReadFile(log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(log); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Split(strings.TrimSpace(string(data)), "\n")
+	}
+}
+
+// TestBatches: a process gets many scripts, and each script its own findings, also if the program
+// cannot read several.
+func TestBatches(t *testing.T) {
+	path := program(t)
+	var want []string
+	for i, text := range mixed() {
+		for _, said := range checked(t, &shellcheck.Checker{Path: path}, []lint.Text{text}) {
+			want = append(want, strings.Replace(said, "0:", strconv.Itoa(i)+":", 1))
+		}
+	}
+	if len(want) != 15 {
+		t.Fatalf("one by one: %q", want)
+	}
+	counting, calls := logged(t, path, "")
+	if diff := cmp.Diff(want, checked(t, &shellcheck.Checker{Path: counting}, mixed())); diff != "" {
+		t.Errorf("in batches: %s", diff)
+	}
+	if n := len(calls()); n > 6 {
+		t.Errorf("%d processes for 30 scripts of 3 dialects", n)
+	}
+	single, _ := logged(t, path, `case "$*" in */dev/fd/4*) exit 4;; esac`)
+	if diff := cmp.Diff(want, checked(t, &shellcheck.Checker{Path: single}, mixed())); diff != "" {
+		t.Errorf("a program that reads one file: %s", diff)
+	}
+}
+
+// TestCache: a second run asks the program nothing but its version, with equal findings. Another
+// level, version or script is asked about, a damaged file is ignored, and a failure is not stored.
+func TestCache(t *testing.T) {
+	path := program(t)
+	counting, calls := logged(t, path, "")
+	dir := filepath.Join(t.TempDir(), "osm-gitops", "lint")
+	run := func(program, level string, texts []lint.Text) []string {
+		t.Helper()
+		return checked(t, &shellcheck.Checker{Path: program, Level: level, Cache: shellcheck.OpenCache(dir)}, texts)
+	}
+	want := checked(t, &shellcheck.Checker{Path: path}, mixed())
+	asked := func(what, program, level string, texts []lint.Text, want []string, scripts bool) {
+		t.Helper()
+		if diff := cmp.Diff(want, run(program, level, texts)); diff != "" {
+			t.Errorf("%s: %s", what, diff)
+		}
+		got := calls()
+		if got[0] != "--version" || (len(got) > 1) != scripts {
+			t.Errorf("%s: it was asked %q", what, got)
+		}
+	}
+	asked("cold", counting, "", mixed(), want, true)
+	asked("warm", counting, "", mixed(), want, false)
+	asked("another level", counting, "error", mixed(), nil, true)
+	other := append(mixed(), text("bash", "#!/bin/bash\necho other\n"))
+	asked("another script", counting, "", other, want, true)
+	asked("warm again", counting, "", other, want, false)
+
+	newer, newerCalls := logged(t, path, `case $1 in --version) echo newer; exit;; esac`)
+	if diff := cmp.Diff(want, run(newer, "", mixed())); diff != "" || len(newerCalls()) == 1 {
+		t.Errorf("another version: %s", diff)
+	}
+
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Fatalf("folder %v (err %v)", info.Mode(), err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("files %q (err %v)", files, err)
+	}
+	if info, err := os.Stat(files[0]); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("file %v (err %v)", info.Mode(), err)
+	}
+	for _, damaged := range []string{"", "[{", `{"key": 1}`, strings.Repeat("[", 2<<20)} {
+		if err := os.WriteFile(files[0], []byte(damaged), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		asked("damaged", counting, "", mixed(), want, true)
+		asked("repaired", counting, "", mixed(), want, false)
+	}
+
+	fresh := []lint.Text{text("bash", "#!/bin/bash\nrm $2\n")}
+	broken, _ := logged(t, path, `case $1 in --norc) exit 3;; esac`)
+	failing := &shellcheck.Checker{Path: broken, Cache: shellcheck.OpenCache(dir)}
+	if found := messages(failing.Check(t.Context(), fresh)); len(found) > 0 || failing.Err() == nil {
+		t.Fatalf("a program that fails: %q (err %v)", found, failing.Err())
+	}
+	if got := run(counting, "", fresh); len(got) != 1 {
+		t.Errorf("after a failure: %q", got)
+	}
+}
+
+// TestNoCache: without a private folder nothing is stored, and that is no error.
+func TestNoCache(t *testing.T) {
+	path := program(t)
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{dir, file, filepath.Join(file, "lint")} {
+		cache := shellcheck.OpenCache(folder)
+		if cache != nil {
+			t.Errorf("%s is a cache", folder)
+		}
+		if found := checked(t, &shellcheck.Checker{Path: path, Cache: cache}, mixed()); len(found) != 15 {
+			t.Errorf("found %q", found)
+		}
+	}
+	// The folder goes away while lint runs.
+	gone := filepath.Join(t.TempDir(), "lint")
+	c := &shellcheck.Checker{Path: path, Cache: shellcheck.OpenCache(gone)}
+	if err := os.Remove(gone); err != nil {
+		t.Fatal(err)
+	}
+	if found := checked(t, c, mixed()); len(found) != 15 {
+		t.Errorf("found %q", found)
+	}
+}
+
+// TestCanceled: a check that did not end in time is no error of the program and is not stored.
+func TestCanceled(t *testing.T) {
+	path := program(t)
+	dir := filepath.Join(t.TempDir(), "lint")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := &shellcheck.Checker{Path: path, Cache: shellcheck.OpenCache(dir)}
+	if found := messages(c.Check(ctx, mixed())); len(found) > 0 || c.Err() != nil {
+		t.Errorf("found %q (err %v)", found, c.Err())
+	}
+	if found := checked(t, &shellcheck.Checker{Path: path, Cache: shellcheck.OpenCache(dir)}, mixed()); len(found) != 15 {
+		t.Errorf("found %q", found)
 	}
 }
