@@ -16,12 +16,26 @@ const variants = {
   zoomed: { viewport: { width: 320, height: 512 }, colorScheme: "light" }, // 1280 by 1024 at 400 %
 };
 
-// see opens a page in one variant and tells what there is.
+// pages are open, one for each variant. Looks follow each other in it: a new window and a renderer that has
+// not compiled axe-core yet take twice the CPU of a look.
+const pages = new Map();
+
+// pageFor gives the page of a variant, and opens it for the first look.
+async function pageFor(browser, look) {
+  const key = look.variant + (look.password ?? "");
+  if (!pages.has(key)) {
+    const context = await browser.newContext({ ...variants[look.variant], reducedMotion: "reduce", locale: "en-GB", ...(look.password ? { httpCredentials: { username: "token", password: look.password } } : {}), ignoreHTTPSErrors: !!look.password });
+    pages.set(key, await context.newPage());
+  }
+  return pages.get(key);
+}
+
+// see opens an address in one variant and tells what there is.
 async function see(browser, look) {
-  const context = await browser.newContext({ ...variants[look.variant], reducedMotion: "reduce", locale: "en-GB", ...(look.password ? { httpCredentials: { username: "token", password: look.password } } : {}), ignoreHTTPSErrors: !!look.password });
   const out = { url: look.url, variant: look.variant, problems: [], requests: [], violations: [] };
+  const page = await pageFor(browser, look);
   try {
-    const page = await context.newPage();
+    page.removeAllListeners(); // of the look before
     page.on("console", (m) => { if (["error", "warning"].includes(m.type())) out.problems.push("console: " + m.text()); });
     page.on("pageerror", (e) => out.problems.push("script: " + e.message));
     page.on("dialog", (d) => { out.problems.push("dialog: " + d.message()); d.dismiss(); });
@@ -49,8 +63,6 @@ async function see(browser, look) {
     }
   } catch (e) {
     out.problems.push("looking: " + e.message);
-  } finally {
-    await context.close();
   }
   return out;
 }
