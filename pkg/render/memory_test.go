@@ -35,7 +35,7 @@ func TestHostileProfilesAtOnce(t *testing.T) {
 		t.Skip("it renders for some seconds")
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestHostileProfilesAtOnce$", "-test.v")
-	cmd.Env = append(os.Environ(), controllerEnv+"=1", "GOMEMLIMIT="+soft)
+	cmd.Env = append(os.Environ(), controllerEnv+"=1", "GOMEMLIMIT="+soft, "GOGC=100") // the default, as in the Pod
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
