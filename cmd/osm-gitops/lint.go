@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -86,6 +87,10 @@ func (f lintFlags) check() error {
 	return cli.Misusef("--severity error, --severity warning or --severity note", "unknown severity %q", f.severity)
 }
 
+// lintGCPercent trades memory, 50 MB for the built-in profiles, for a fifth of the CPU of a
+// command that ends after a second.
+const lintGCPercent = 400
+
 func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stderr io.Writer) error {
 	if err := flags.check(); err != nil {
 		return err
@@ -99,6 +104,9 @@ func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stder
 			return cli.Misusef("osm-gitops lint PATH...", "no file or folder given, and no %s names one as profiles", lint.ConfigName)
 		}
 		paths = []string{d.Profiles}
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(lintGCPercent)
 	}
 	files, unreadable, err := lint.Read(ctx, paths)
 	if err != nil {

@@ -16,24 +16,25 @@ import (
 // placeholders matches the texts that rendering writes in place of credentials (design 3.3):
 // on a node, the real credential is in the same position. The plain word is the placeholder
 // of passwords, and matches only as a complete value.
-var placeholders = regexp.MustCompile(`eyJhbGciOiJub25lIn0\.eyJzdWIiOiJwbGFjZWhvbGRlciJ9\.cGxhY2Vob2xkZXI|\b000000\.0000000000000000\b|cGxhY2Vob2xkZXI6cGxhY2Vob2xkZXI=|placeholder:placeholder@|(?m:[:=][ \t]*["']?placeholder["']?,?[ \t]*$)`)
+var placeholders = newPattern(`eyJhbGciOiJub25lIn0\.eyJzdWIiOiJwbGFjZWhvbGRlciJ9\.cGxhY2Vob2xkZXI|\b000000\.0000000000000000\b|cGxhY2Vob2xkZXI6cGxhY2Vob2xkZXI=|placeholder:placeholder@|(?m:[:=][ \t]*["']?placeholder["']?,?[ \t]*$)`,
+	"cGxhY2Vob2xkZXI", "000000.0000000000000000", "placeholder")
 
 // credentialFormats matches credentials by formats that are unique to them. A finding names the format
 // and never contains the text.
 var credentialFormats = []credentialFormat{
-	{"a private key", regexp.MustCompile(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----`)},
-	{"an access key of AWS", regexp.MustCompile(`\b(AKIA|ASIA)[0-9A-Z]{16}\b`)},
-	{"a token of GitHub", regexp.MustCompile(`\bgh[pousr]_[A-Za-z0-9]{36,}\b|\bgithub_pat_[A-Za-z0-9_]{40,}\b`)},
-	{"a token of GitLab", regexp.MustCompile(`\bglpat-[A-Za-z0-9_-]{20,}`)},
-	{"a token of Slack", regexp.MustCompile(`\bxox[abprs]-[A-Za-z0-9-]{20,}`)},
-	{"a JSON web token", regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{8,}`)},
-	{"a URL with a password", regexp.MustCompile(`\bhttps?://[^/\s"'$@{}:]+:[^/\s"'$@{}]+@[A-Za-z0-9]`)},
+	{"a private key", newPattern(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----`, "PRIVATE KEY")},
+	{"an access key of AWS", newPattern(`\b(AKIA|ASIA)[0-9A-Z]{16}\b`, "AKIA", "ASIA")},
+	{"a token of GitHub", newPattern(`\bgh[pousr]_[A-Za-z0-9]{36,}\b|\bgithub_pat_[A-Za-z0-9_]{40,}\b`, "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_")},
+	{"a token of GitLab", newPattern(`\bglpat-[A-Za-z0-9_-]{20,}`, "glpat-")},
+	{"a token of Slack", newPattern(`\bxox[abprs]-[A-Za-z0-9-]{20,}`, "xoxa-", "xoxb-", "xoxp-", "xoxr-", "xoxs-")},
+	{"a JSON web token", newPattern(`\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{8,}`, "eyJ")},
+	{"a URL with a password", newPattern(`\bhttps?://[^/\s"'$@{}:]+:[^/\s"'$@{}]+@[A-Za-z0-9]`, "://")},
 }
 
 // credentialFormat is the format of one kind of credential.
 type credentialFormat struct {
 	what string
-	form *regexp.Regexp
+	form pattern
 }
 
 // literalFix is the remedy for a credential in a profile.
@@ -46,8 +47,8 @@ var kubeconfigKeys = regexp.MustCompile(`(?m)^\s*-?\s*(token|password|client-key
 func literalCredential(content string) []found {
 	var out []found
 	for _, k := range credentialFormats {
-		for _, at := range k.form.FindAllStringIndex(content, -1) {
-			if placeholders.MatchString(content[at[0]:at[1]]) {
+		for _, at := range k.form.all(content) {
+			if placeholders.matches(content[at[0]:at[1]]) {
 				continue
 			}
 			out = append(out, found{lint.RuleLiteralCredential, lineAt(content, at[0]), "the profile contains " + k.what + ", and anyone with read access to the repository can read it, now and in its history", literalFix})
@@ -62,10 +63,10 @@ func readableCredential(mode uint32, content string) []found {
 	if mode&0o044 == 0 {
 		return nil
 	}
-	at := placeholders.FindStringIndex(content)
+	at := placeholders.first(content)
 	for _, k := range credentialFormats {
 		if at == nil {
-			at = k.form.FindStringIndex(content)
+			at = k.form.first(content)
 		}
 	}
 	if at == nil && strings.Contains(content, "kind: Config") {
@@ -80,7 +81,7 @@ func readableCredential(mode uint32, content string) []found {
 
 // unitCredential finds credentials in a unit, whose text every user can read through systemd.
 func unitCredential(content string) []found {
-	at := placeholders.FindStringIndex(content)
+	at := placeholders.first(content)
 	if at == nil {
 		return nil
 	}
@@ -117,7 +118,7 @@ func credentialVariables(file *syntax.File) map[string]bool {
 		}
 		w := plain.Word(a.Value)
 		byName := credentialName.MatchString(a.Name.Value) && w.Text != "" && !strings.HasPrefix(w.Text, "/") && !positional.MatchString(w.Text)
-		if byName || placeholders.MatchString("="+w.Text) {
+		if byName || placeholders.matches("="+w.Text) {
 			out[a.Name.Value] = true
 		}
 		return true
@@ -127,7 +128,7 @@ func credentialVariables(file *syntax.File) map[string]bool {
 
 // credentialIn describes the credential in an argument, "" if there is none.
 func (s *script) credentialIn(w shell.Word) string {
-	if placeholders.MatchString("="+w.Text) && !strings.Contains(w.Text, "\n") {
+	if placeholders.matches("="+w.Text) && !strings.Contains(w.Text, "\n") {
 		return "a credential of the pool"
 	}
 	for _, m := range variable.FindAllStringSubmatch(w.Text, -1) {
@@ -219,7 +220,7 @@ func (s *script) handles(c *shell.Call) bool {
 		return true
 	}
 	for _, w := range append(s.Stdin(c.Stmt), c.Args...) {
-		if s.credentialIn(w) != "" || placeholders.MatchString(w.Text) {
+		if s.credentialIn(w) != "" || placeholders.matches(w.Text) {
 			return true
 		}
 	}

@@ -30,7 +30,7 @@ var (
 
 // isCredential reports whether a constant that is assigned to a name is a credential.
 func isCredential(name, value string) bool {
-	if placeholders.MatchString("="+value) || reference.MatchString(value) || strings.ContainsAny(value, "$`") || isPlaceholderWord(value) {
+	if placeholders.matches("="+value) || reference.MatchString(value) || strings.ContainsAny(value, "$`") || isPlaceholderWord(value) {
 		return false
 	}
 	switch {
@@ -52,7 +52,7 @@ var nameOfWords = regexp.MustCompile(`^[a-z]+\d{0,3}([-./:_](v?\d+|[a-z]+\d{0,3}
 
 // isPlaceholderWord reports values that literalCredential already finds.
 func isPlaceholderWord(text string) bool {
-	return slices.ContainsFunc(credentialFormats, func(k credentialFormat) bool { return k.form.MatchString(text) })
+	return slices.ContainsFunc(credentialFormats, func(k credentialFormat) bool { return k.form.matches(text) })
 }
 
 // assignment matches a line of a configuration or program that assigns a constant to a name:
