@@ -35,9 +35,7 @@ var build = func() func(t *testing.T) string {
 			if dir, failed = os.MkdirTemp("", "osm-gitops"); failed != nil {
 				return
 			}
-			if failed = program.Controller(t.Context(), filepath.Join(dir, "osm-gitops")); failed == nil {
-				failed = rememberShellcheck(dir)
-			}
+			failed = program.Controller(t.Context(), filepath.Join(dir, "osm-gitops"))
 		})
 		if failed != nil {
 			t.Fatalf("building osm-gitops: %v", failed)
@@ -45,35 +43,6 @@ var build = func() func(t *testing.T) string {
 		return dir
 	}
 }()
-
-// rememberShellcheck adds a shellcheck to a folder for the PATH that runs the installed one, once for
-// each script and arguments, and then repeats its answer: the recipes lint the same scripts eighteen
-// times, which is half a minute of CPU.
-func rememberShellcheck(dir string) error {
-	installed, err := exec.LookPath("shellcheck")
-	if err != nil {
-		return nil // lint runs without it, too
-	}
-	answers := filepath.Join(dir, "shellcheck-answers")
-	if err := os.Mkdir(answers, 0o700); err != nil {
-		return err
-	}
-	script := fmt.Sprintf(`#!/bin/bash
-cd %q || exit 3
-work=$(mktemp -d -p .)
-printf '%%s\n' "$@" >"$work/arguments"
-cat >"$work/script"
-read -r sum _ < <(cat "$work/arguments" "$work/script" | sha256sum)
-if [[ ! -e $sum ]]; then
-	%q "$@" <"$work/script" >"$work/answer"
-	echo $? >"$work/status"
-	mv -T "$work" "$sum" 2>&- || [[ -e $sum ]] || exit 3 # another process can have been faster
-fi
-cat "$sum/answer"
-exit "$(<"$sum/status")"
-`, answers, installed)
-	return os.WriteFile(filepath.Join(dir, "shellcheck"), []byte(script), 0o700)
-}
 
 // repository is what osm-gitops init makes.
 type repository struct {
