@@ -137,6 +137,12 @@ func (s *stage) runDownloaded(assets string) (*cluster.Cluster, error) {
 			return nil, err
 		}
 	}
+	log, err := os.Create(s.path("cluster/downloaded.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	env.ControlPlane.Etcd.Out, env.ControlPlane.Etcd.Err, apiServer.Out, apiServer.Err = log, log, log, log
 	if err := os.Setenv(assetsEnv, assets); err != nil {
 		return nil, err
 	}
@@ -145,7 +151,8 @@ func (s *stage) runDownloaded(assets string) (*cluster.Cluster, error) {
 		Set("enable-bootstrap-token-auth", "true")
 	config, err := env.Start()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("starting the downloaded control plane: %w", err), env.Stop())
+		err = fmt.Errorf("starting the downloaded control plane: %w: delete %s to download it again\n%s", err, assets, tail(log.Name(), logLines))
+		return nil, errors.Join(err, env.Stop())
 	}
 	s.cluster = cluster.Attach(config, filepath.Join(apiServer.CertDir, "admin.kubeconfig"), s.path("cluster"), func() {
 		_ = env.Stop() // it kills what does not end in time, and reports that as an error

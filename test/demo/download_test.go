@@ -149,6 +149,14 @@ func TestNotDownloaded(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a program that does not start", func(t *testing.T) {
+		cache := emptyCache(t)
+		files := map[string]string{"kube-apiserver": "", "etcd": "#!/bin/sh\necho no memory >&2\nexit 1\n"}
+		err := demo(t.Context(), options{index: release(t, program.KubernetesVersion, sha, files)}, io.Discard, nil)
+		if err == nil || !strings.Contains(err.Error(), "no memory") || !strings.Contains(err.Error(), "delete "+cache) {
+			t.Errorf("got %v; want what etcd printed and what to delete", err)
+		}
+	})
 	t.Run("then it is built", func(t *testing.T) {
 		d := launchIn(t, "XDG_CACHE_HOME="+cache, "ENVTEST_INDEX=http://127.0.0.1:1/")
 		d.await("building the control plane, because it cannot be downloaded: ")
