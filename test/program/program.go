@@ -268,7 +268,7 @@ func (p *packages) String() string {
 	if p.total == 0 {
 		return "fetching modules"
 	}
-	return fmt.Sprintf("%d of at most %d packages", bytes.Count(p.out.Bytes(), []byte("\n")), p.total)
+	return fmt.Sprintf("%d of at most %d packages compiled", bytes.Count(p.out.Bytes(), []byte("\n")), p.total)
 }
 
 // tags are those of Args that say which files belong to the program.
