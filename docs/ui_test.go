@@ -32,8 +32,9 @@ func pageFields(t *testing.T) string {
 	}
 	var b strings.Builder
 	for _, name := range []string{
-		"About", "Paging", "Fleet", "Filter", "Counts", "Notice", "Source", "RolloutLine", "PoolRow", "VersionShare", "Pool", "Configuration", "NodeRow",
-		"Commit", "Change", "FileDiff", "Hunk", "Line", "Rotation", "Rendered", "Node", "Verification", "Search", "CommitRow", "ProfileRow", "Failure",
+		"About", "Paging", "Fleet", "Filter", "Counts", "Notice", "PoolRow", "VersionShare", "Pool", "Configuration", "NodeRow",
+		"Commit", "Change", "FileDiff", "Hunk", "Line", "Rotation", "Rendered", "Node", "Verification", "Changes", "CommitRow", "Nodes", "Profiles", "ProfileSummary",
+		"Profile", "ProfileRow", "Rollouts", "Rollout", "Sources", "Source", "Search", "Failure",
 	} {
 		s := structs[name]
 		if s == nil {

@@ -467,6 +467,7 @@ func commitLines(b *strings.Builder, c *trace.Commit) {
 	}
 	field(b, "file", joined(" of ", c.Path, c.Repository))
 	field(b, "", c.FileLink)
+	field(b, "subject", c.Subject)
 	field(b, "author", joined(", ", c.Author, c.CommittedAt))
 	switch {
 	case c.Signature != "":

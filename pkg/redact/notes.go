@@ -20,6 +20,8 @@ const (
 	MaxCondition = 16 << 10
 	// maxClean bounds text from a repository in an annotation.
 	maxClean = 512
+	// maxSubject bounds the subject of a commit.
+	maxSubject = 100
 )
 
 // Clean makes text from a repository safe for an annotation, an event and a terminal: no
@@ -33,6 +35,9 @@ func Clean(s string) string {
 	}, s)
 	return Shorten(s, maxClean)
 }
+
+// Subject is Clean for the subject of a commit, at most 100 bytes.
+func Subject(s string) string { return Shorten(Clean(s), maxSubject) }
 
 // Printable removes control characters from a text for a condition or an event, and
 // preserves line breaks (security.md 28).

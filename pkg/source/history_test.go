@@ -132,11 +132,11 @@ func checkChanges(t *testing.T, h *gittest.History, commits []string, dir string
 	none := 0
 	for range 120 {
 		c, path := Commit(reachable[h.Rand.IntN(len(reachable))]), h.SomePath()
-		want := git(t, dir, "log", "-1", "--format=%H %an|%ae|%at", string(c), "--", path)
+		want := git(t, dir, "log", "-1", "--format=%H %an|%ae|%at|%s", string(c), "--", path)
 		author, err := s.ChangeOf(t.Context(), c, path)
 		var got string
 		if err == nil {
-			got = fmt.Sprintf("%s %s|%s|%d", author.Commit, author.Name, author.Email, author.At.Unix())
+			got = fmt.Sprintf("%s %s|%s|%d|%s", author.Commit, author.Name, author.Email, author.At.Unix(), author.Subject)
 		} else {
 			none++
 			wantError(t, err, ErrNotFound, path)

@@ -107,7 +107,7 @@ func (w *walk) profilesOf(ctx context.Context, is func(string) bool) (int, error
 			if w.Commit == nil {
 				w.Commit = &Commit{
 					Repository: a[api.AnnotationRepository], Path: a[api.AnnotationPath], Commit: a[api.AnnotationCommit], Change: a[api.AnnotationChange], SelectedBy: a[api.AnnotationSelectedBy],
-					Author: a[api.AnnotationAuthor], CommittedAt: a[api.AnnotationCommittedAt], Signature: a[api.AnnotationSignature],
+					Author: a[api.AnnotationAuthor], CommittedAt: a[api.AnnotationCommittedAt], Subject: a[api.AnnotationSubject], Signature: a[api.AnnotationSignature],
 				}
 				w.finish(nil)
 			}

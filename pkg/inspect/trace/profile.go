@@ -193,6 +193,7 @@ func (w *walk) addOrigin(osp *osm.OperatingSystemProfile) {
 		}
 	}
 	c := w.Commit
+	c.Subject = a[api.AnnotationSubject]
 	c.Author, c.CommittedAt, c.Signature = cmp.Or(c.Author, a[api.AnnotationAuthor]), cmp.Or(c.CommittedAt, a[api.AnnotationCommittedAt]), cmp.Or(c.Signature, a[api.AnnotationSignature])
 }
 
@@ -277,7 +278,7 @@ func (w *walk) finish(source *api.ProfileSource) {
 		c.ChangeLink = links.Commit(c.Change)
 	}
 	c.LinkGuessed = links.Guessed && c.Link != ""
-	for _, text := range []*string{&c.Repository, &c.Path, &c.Commit, &c.Change, &c.SelectedBy, &c.Author, &c.CommittedAt, &c.Signature} {
+	for _, text := range []*string{&c.Repository, &c.Path, &c.Commit, &c.Change, &c.SelectedBy, &c.Author, &c.CommittedAt, &c.Subject, &c.Signature} {
 		*text = clean(*text)
 	}
 }

@@ -185,6 +185,8 @@ type Commit struct {
 	// Author of Change, CommittedAt the time of Commit.
 	Author      string `json:"author,omitempty"`
 	CommittedAt string `json:"committedAt,omitempty"`
+	// Subject of the message of Change, if its profile's object is still there.
+	Subject string `json:"subject,omitempty"`
 	// Signature says who signed it; empty where signatures are not verified.
 	Signature string `json:"signature,omitempty"`
 	// Link is the address of Commit in the web interface of the Git host, ChangeLink of Change, and

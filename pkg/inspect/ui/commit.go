@@ -14,11 +14,13 @@ type Commit struct {
 	About
 	ID          string     `json:"id"`                    // in full
 	Repository  string     `json:"repository,omitempty"`  // without credentials
+	Subject     string     `json:"subject,omitempty"`     // of the author's commit
 	Author      string     `json:"author,omitempty"`      // "Name <address>"
 	CommittedAt string     `json:"committedAt,omitempty"` // RFC 3339
 	Signature   string     `json:"signature,omitempty"`   // signer, if verified
 	Link        string     `json:"link,omitempty"`        // to the repository's host, if known
 	LinkGuessed bool       `json:"linkGuessed,omitempty"` // the kind of host was guessed
+	Rejected    []Notice   `json:"rejected,omitempty"`    // sources that rejected files of it
 	Profiles    []Change   `json:"profiles"`              // versions that it introduced or made current
 	Rotations   []Rotation `json:"rotations"`             // of pools because of it, latest first, at most 200
 	Rotated     int        `json:"rotated"`               // their number
@@ -150,7 +152,7 @@ func ViewCommit(f *Model, id, pool string, page int) (Commit, bool) {
 // describe copies the data about a commit from the profiles that came with it.
 func (v *Commit) describe(c *commit) {
 	for _, or := range c.origins {
-		v.Author, v.Repository = cmp.Or(v.Author, or.Author), cmp.Or(v.Repository, or.Repository)
+		v.Author, v.Subject, v.Repository = cmp.Or(v.Author, or.Author), cmp.Or(v.Subject, or.Subject), cmp.Or(v.Repository, or.Repository)
 		if or.Commit == c.id {
 			v.CommittedAt, v.Signature = cmp.Or(v.CommittedAt, or.CommittedAt), cmp.Or(v.Signature, or.Signature)
 		}
@@ -160,6 +162,10 @@ func (v *Commit) describe(c *commit) {
 	}
 	for _, g := range c.configurations {
 		v.Repository = cmp.Or(v.Repository, g.repository)
+	}
+	for _, ps := range c.rejectedBy {
+		v.Repository = cmp.Or(v.Repository, clean(ps.Status.Repository))
+		v.Rejected = append(v.Rejected, rejectionOf(ps))
 	}
 }
 

@@ -42,6 +42,7 @@ type origin struct {
 	Profile, Version, Object, Namespace, Source  string
 	Repository, Path, Commit, Change, SelectedBy string
 	Author, CommittedAt, Signature, Digest       string
+	Subject                                      string // of Change
 }
 
 // originKey is common to a generation and the object of its profile.
@@ -96,6 +97,7 @@ type commit struct {
 	origins        []*origin        // introduced or written by it
 	selected       []*origin        // made current by it
 	configurations []*configuration // with these origins
+	rejectedBy     []*api.ProfileSource
 }
 
 // NewModel combines objects to a model.
@@ -105,6 +107,12 @@ func NewModel(at time.Time, o Objects) *Model {
 		origins: map[originKey]*origin{}, configurations: map[string]*configuration{}, commits: map[string]*commit{},
 	}
 	slices.SortFunc(f.sources, func(a, b api.ProfileSource) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range f.sources {
+		if id := rejectedCommit(&f.sources[i]); id != "" {
+			c := f.commit(id)
+			c.rejectedBy = append(c.rejectedBy, &f.sources[i])
+		}
+	}
 	for i := range o.Profiles {
 		f.addOrigin(&o.Profiles[i])
 	}
@@ -144,6 +152,7 @@ func (f *Model) addOrigin(obj *metav1.ObjectMeta) {
 		Repository: a[api.AnnotationRepository], Path: clean(a[api.AnnotationPath]), Commit: a[api.AnnotationCommit],
 		Change: a[api.AnnotationChange], SelectedBy: a[api.AnnotationSelectedBy], Author: clean(a[api.AnnotationAuthor]),
 		CommittedAt: a[api.AnnotationCommittedAt], Signature: clean(a[api.AnnotationSignature]), Digest: a[api.AnnotationDigest],
+		Subject: clean(a[api.AnnotationSubject]),
 	}
 	f.origins[originKey{or.Profile, or.Version, or.Commit}] = or
 	for _, id := range distinct(or.Commit, or.Change) {
@@ -261,10 +270,10 @@ type State string
 
 // States of a pool, most severe first.
 const (
-	// Refused: its requested configuration was rejected.
-	Refused State = "Refused"
-	// Held: a version is not released to it because of failures.
-	Held State = "Held"
+	// Rejected: its requested configuration was rejected.
+	Rejected State = "Rejected"
+	// Paused: a version is not released to it because of failures.
+	Paused State = "Paused"
 	// Waiting: it has no configuration yet, or its wave has not begun.
 	Waiting State = "Waiting"
 	// Suspended: a user froze its configuration.
@@ -273,12 +282,12 @@ const (
 	Pinned State = "Pinned"
 	// Following: it has the current version of its profile.
 	Following State = "Following"
-	// Gone: it was deleted, but its nodes are known.
-	Gone State = "Gone"
+	// Deleted: it was deleted, but its nodes are known.
+	Deleted State = "Deleted"
 )
 
 // states is ordered by urgency.
-var states = []State{Refused, Held, Waiting, Suspended, Pinned, Following, Gone}
+var states = []State{Rejected, Paused, Waiting, Suspended, Pinned, Following, Deleted}
 
 // setState sets the state of a pool and the reason.
 func (f *Model) setState(md *metav1.ObjectMeta) {
@@ -311,7 +320,7 @@ func (f *Model) setRolloutState(p *pool, md *metav1.ObjectMeta) {
 		}
 		p.state = Waiting
 		if r.Held {
-			p.state = Held
+			p.state = Paused
 		}
 		p.why = text("Version " + r.Version + " is at wave " + digit(r.Wave) + ", this pool is in wave " + digit(wave) + ". " + r.Message)
 	}
@@ -325,14 +334,14 @@ func (f *Model) addRejected(osc *osm.OperatingSystemConfig) {
 	if p == nil || p.gone || refused == "" {
 		return
 	}
-	p.state, p.why = Refused, text(refused)
+	p.state, p.why = Rejected, text(refused)
 }
 
 // sort puts everything into display order.
 func (f *Model) sort() {
 	for _, p := range f.pools {
 		if p.gone {
-			p.state = Gone
+			p.state = Deleted
 			if len(p.nodes)+p.removed == 0 {
 				continue // only records are left, which are retained for a while
 			}

@@ -120,7 +120,7 @@ func configOf(pool, version, commit, digest string, created metav1.Time, uid typ
 func TestFleet(t *testing.T) {
 	f := NewModel(noon, world())
 	v := ViewFleet(f, Filter{}, 1)
-	if diff := cmp.Diff(Counts{Total: 6, Current: 2, Behind: 2, Unknown: 2, Disputed: 1, Gone: 1}, v.Nodes); diff != "" {
+	if diff := cmp.Diff(Counts{Total: 6, Current: 2, Behind: 2, Unknown: 2, Disputed: 1, Deleted: 1}, v.Nodes); diff != "" {
 		t.Errorf("nodes (-want +got):\n%s", diff)
 	}
 	if v.Pools != 3 {
@@ -131,7 +131,7 @@ func TestFleet(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s/%s %s", p.Namespace, p.Name, p.State))
 	}
 	// Pools that need attention are first; of a deleted pool only nodes remain.
-	if diff := cmp.Diff([]string{"shop/web-us Refused", "shop/new Waiting", "shop/web-eu Following", "legacy/old Gone"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"shop/web-us Rejected", "shop/new Waiting", "shop/web-eu Following", "legacy/old Deleted"}, got); diff != "" {
 		t.Errorf("pools (-want +got):\n%s", diff)
 	}
 	// The pool's current version is first, also after a revert.
@@ -153,7 +153,7 @@ func TestFleet(t *testing.T) {
 			t.Errorf("%q fits %d pools, want %d", query, v.Matching, want)
 		}
 	}
-	for state, want := range map[string]int{"Refused": 1, "behind": 1, "Gone": 1, "Held": 0} {
+	for state, want := range map[string]int{"Rejected": 1, "behind": 1, "Deleted": 1, "Paused": 0} {
 		if v := ViewFleet(f, Filter{State: state}, 1); v.Matching != want {
 			t.Errorf("%s are %d pools, want %d", state, v.Matching, want)
 		}
@@ -182,7 +182,7 @@ func TestStates(t *testing.T) {
 		"it is suspended":                 {annotated(api.AnnotationSuspend, "true"), Suspended, api.AnnotationSuspend},
 		"it asks for a version":           {annotated(api.AnnotationVersionPin, "~1.0"), Pinned, "~1.0"},
 		"its wave has not begun":          {gated(api.RolloutStatus{Wave: 2, Message: "waits for machines"}), Waiting, "wave 2, this pool is in wave 5. waits for machines"},
-		"the rollout is held before it":   {gated(api.RolloutStatus{Wave: 2, Held: true, Message: "1 machine did not join"}), Held, "did not join"},
+		"the rollout is held before it":   {gated(api.RolloutStatus{Wave: 2, Held: true, Message: "1 machine did not join"}), Paused, "did not join"},
 		"the rollout has reached it":      {gated(api.RolloutStatus{Wave: 5}), Following, ""},
 		"the rollout is done":             {gated(api.RolloutStatus{Wave: 9, Done: true}), Following, ""},
 		"it has no configuration":         {func(o *Objects) { o.Configs = o.Configs[1:] }, Waiting, "no configuration yet"},
@@ -212,8 +212,8 @@ func TestNotices(t *testing.T) {
 		got = append(got, n.State+": "+n.What+": "+n.Reason)
 	}
 	want := []string{
-		"Unreadable: This page lacks something: ", "Refused: ProfileSource kube-system/osps: VerificationFailed",
-		"Held: Profile osp-web v1.2.0 at wave 3: MachinesNotJoined", "Refused: Pool shop/web-us: ",
+		"Unreadable: This page lacks something: ", "Rejected: ProfileSource kube-system/osps: VerificationFailed",
+		"Paused: Profile osp-web v1.2.0 at wave 3: MachinesNotJoined", "Rejected: Pool shop/web-us: ",
 		"Disputed: Node eu-2: ProvenanceDisputed",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -227,7 +227,7 @@ func TestPool(t *testing.T) {
 		t.Error("there is a page of a pool that nobody knows")
 	}
 	v, ok := ViewPool(f, "shop/web-eu", 1)
-	if !ok || v.Matching != 4 || len(v.Items) != 4 || v.Nodes.Gone != 1 {
+	if !ok || v.Matching != 4 || len(v.Items) != 4 || v.Nodes.Deleted != 1 {
 		t.Fatalf("got %+v", v)
 	}
 	want := []Configuration{

@@ -15,9 +15,12 @@ import (
 
 // About is part of every page.
 type About struct {
-	Kind string    `json:"kind"` // Fleet, Pool, Commit, Node, Search or Error
+	Kind string    `json:"kind"` // Fleet, Pool, Changes, Commit, Nodes, Node, Profiles, Profile, Rollouts, Sources, Search or Error
 	AsOf time.Time `json:"asOf"` // when the cluster was read
 }
+
+// about returns the part that every page has, for the layout.
+func (a About) about() About { return a }
 
 // Fleet is the first page: which pool runs what, and what needs attention.
 type Fleet struct {
@@ -25,7 +28,6 @@ type Fleet struct {
 	Nodes   Counts    `json:"nodes"`   // of all pools
 	Pools   int       `json:"pools"`   // existing pools
 	Notices []Notice  `json:"notices"` // what is paused or rejected
-	Sources []Source  `json:"sources"` // ProfileSources, by name
 	Filter  Filter    `json:"filter"`  // as requested
 	Items   []PoolRow `json:"items"`   // of this page, those that need attention first
 	Paging
@@ -38,12 +40,12 @@ type Counts struct {
 	Behind   int `json:"behind"`   // with another version
 	Unknown  int `json:"unknown"`  // one of both is unknown
 	Disputed int `json:"disputed"` // whose report contradicts the records
-	Gone     int `json:"gone"`     // deleted, still known
+	Deleted  int `json:"deleted"`  // deleted, still known
 }
 
 // Notice is something that is paused or rejected, and why.
 type Notice struct {
-	State   string `json:"state"`            // Refused, Held, Disputed, or Unreadable if a permission is missing
+	State   string `json:"state"`            // Rejected, Paused, Disputed, or Unreadable if a permission is missing
 	What    string `json:"what"`             // a ProfileSource, a profile, a pool, a node
 	Link    string `json:"link,omitempty"`   // to details, if any
 	Reason  string `json:"reason,omitempty"` // the condition's; empty for pools
@@ -52,28 +54,17 @@ type Notice struct {
 
 // Source is a ProfileSource, and whether its content was accepted.
 type Source struct {
-	Namespace  string        `json:"namespace"`            // of the ProfileSource
-	Name       string        `json:"name"`                 // of the ProfileSource
-	Repository string        `json:"repository,omitempty"` // without credentials
-	Revision   string        `json:"revision,omitempty"`   // the last with all files accepted
-	Commit     string        `json:"commit,omitempty"`     // of that revision
-	State      string        `json:"state"`                // Ready, NotReady, Reconciling, Suspended or Unknown
-	Reason     string        `json:"reason,omitempty"`     // of condition Ready
-	Message    string        `json:"message,omitempty"`    // of condition Ready
-	Verified   string        `json:"verified,omitempty"`   // state in condition SourceVerified
-	Profiles   int           `json:"profiles"`             // in its inventory
-	Rollouts   []RolloutLine `json:"rollouts,omitempty"`   // unfinished rollouts
-}
-
-// RolloutLine is the progress of a version's rollout.
-type RolloutLine struct {
-	Profile string `json:"profile"` // by name
-	Version string `json:"version"` // the new version
-	Wave    int32  `json:"wave"`    // the last wave that gets it
-	Held    bool   `json:"held"`    // paused until a user acts
-	Adopted int32  `json:"adopted"` // pools that have it
-	Pools   int32  `json:"pools"`   // pools that follow the profile
-	Reason  string `json:"reason"`  // what it waits for
+	Namespace      string `json:"namespace"`                // of the ProfileSource
+	Name           string `json:"name"`                     // of the ProfileSource
+	Repository     string `json:"repository,omitempty"`     // without credentials
+	Revision       string `json:"revision,omitempty"`       // the last with all files accepted
+	Commit         string `json:"commit,omitempty"`         // of that revision
+	State          string `json:"state"`                    // Ready, NotReady, Reconciling, Suspended or Unknown
+	Reason         string `json:"reason,omitempty"`         // of condition Ready
+	Message        string `json:"message,omitempty"`        // of condition Ready
+	Verified       string `json:"verified,omitempty"`       // state in condition SourceVerified
+	Profiles       int    `json:"profiles"`                 // in its inventory
+	RejectedCommit string `json:"rejectedCommit,omitempty"` // of which files were rejected
 }
 
 // PoolRow is one pool.
@@ -92,6 +83,7 @@ type VersionShare struct {
 	Profile string    `json:"profile,omitempty"` // empty if unknown
 	Version string    `json:"version,omitempty"` // empty if unknown
 	Commit  string    `json:"commit,omitempty"`  // that introduced the version
+	Subject string    `json:"subject,omitempty"` // of the author's commit
 	Nodes   int       `json:"nodes"`             // nodes with it
 	Current bool      `json:"current"`           // new machines get it
 	Since   time.Time `json:"since,omitzero"`    // when the pool last got it
@@ -106,12 +98,12 @@ type Filter struct {
 
 // ViewFleet builds the page.
 func ViewFleet(f *Model, filter Filter, page int) Fleet {
-	v := Fleet{About: About{"Fleet", f.At}, Filter: filter, Notices: noticesOf(f), Sources: sourcesOf(f)}
+	v := Fleet{About: About{"Fleet", f.At}, Filter: filter, Notices: noticesOf(f)}
 	var fit []*pool
 	for _, p := range f.order {
 		c := countsOf(p)
 		v.Nodes.add(c)
-		if p.state != Gone {
+		if p.state != Deleted {
 			v.Pools++
 		}
 		if filter.matches(p, c) {
@@ -151,11 +143,11 @@ func (c *Counts) add(o Counts) {
 	c.Behind += o.Behind
 	c.Unknown += o.Unknown
 	c.Disputed += o.Disputed
-	c.Gone += o.Gone
+	c.Deleted += o.Deleted
 }
 
 func countsOf(p *pool) Counts {
-	c := Counts{Total: len(p.nodes), Gone: p.removed}
+	c := Counts{Total: len(p.nodes), Deleted: p.removed}
 	for _, n := range p.nodes {
 		switch n.Behind {
 		case api.BehindNo:
@@ -194,6 +186,9 @@ func sharesOf(p *pool) []VersionShare {
 		}
 		s := &out[i]
 		if g != nil {
+			if g.origin != nil {
+				s.Subject = g.origin.Subject
+			}
 			if since := g.since(); since.After(s.Since) {
 				s.Since = since
 			}
@@ -236,7 +231,7 @@ func sourcesOf(f *Model) []Source {
 		ps := &f.sources[i]
 		s := Source{
 			Namespace: ps.Namespace, Name: ps.Name, Repository: clean(ps.Status.Repository), Revision: clean(ps.Status.Revision),
-			Commit: commitOf(ps.Status.Revision), State: "Unknown", Profiles: len(ps.Status.Profiles),
+			Commit: commitOf(ps.Status.Revision), State: "Unknown", Profiles: len(ps.Status.Profiles), RejectedCommit: rejectedCommit(ps),
 		}
 		if ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition); ready != nil {
 			s.State = map[metav1.ConditionStatus]string{metav1.ConditionTrue: "Ready", metav1.ConditionFalse: "NotReady"}[ready.Status]
@@ -247,11 +242,6 @@ func sourcesOf(f *Model) []Source {
 		}
 		if c := apimeta.FindStatusCondition(ps.Status.Conditions, api.SourceVerifiedCondition); c != nil {
 			s.Verified = text(c.Message)
-		}
-		for _, r := range ps.Status.Rollouts {
-			if !r.Done {
-				s.Rollouts = append(s.Rollouts, RolloutLine{r.Profile, r.Version, r.Wave, r.Held, r.Pools.Adopted, r.Pools.Total, r.Reason})
-			}
 		}
 		out = append(out, s)
 	}
@@ -281,18 +271,19 @@ func noticesOf(f *Model) []Notice {
 	}
 	for i := range f.sources {
 		ps := &f.sources[i]
-		what := "ProfileSource " + ps.Namespace + "/" + ps.Name
+		rejection := rejectionOf(ps)
 		for _, kind := range []string{meta.ReadyCondition, api.SourceVerifiedCondition} {
 			c := apimeta.FindStatusCondition(ps.Status.Conditions, kind)
-			if c == nil || c.Status != metav1.ConditionFalse || kind == api.SourceVerifiedCondition && len(out) > 0 && out[len(out)-1].What == what {
+			if c == nil || c.Status != metav1.ConditionFalse || kind == api.SourceVerifiedCondition && len(out) > 0 && out[len(out)-1].What == rejection.What {
 				continue
 			}
-			out = append(out, Notice{State: string(Refused), What: what, Reason: c.Reason, Message: text(c.Message)})
+			rejection.Reason, rejection.Message = c.Reason, text(c.Message)
+			out = append(out, rejection)
 		}
 		for _, r := range ps.Status.Rollouts {
 			if r.Held {
 				out = append(out, Notice{
-					State: string(Held), What: "Profile " + r.Profile + " " + r.Version + " at wave " + digit(r.Wave), Link: commitLink(r.Commit),
+					State: string(Paused), What: "Profile " + r.Profile + " " + r.Version + " at wave " + digit(r.Wave), Link: commitLink(r.Commit),
 					Reason: r.Reason, Message: text(r.Message),
 				})
 			}
@@ -300,11 +291,11 @@ func noticesOf(f *Model) []Notice {
 	}
 	named := 0
 	for _, p := range f.order { // rejected ones are first
-		if p.state != Refused || named == maxNotices {
+		if p.state != Rejected || named == maxNotices {
 			break
 		}
 		named++
-		out = append(out, Notice{State: string(Refused), What: "Pool " + p.key(), Link: poolLink(p.key()), Message: p.why})
+		out = append(out, Notice{State: string(Rejected), What: "Pool " + p.key(), Link: poolLink(p.key()), Message: p.why})
 	}
 	return append(out, f.disputes()...)
 }

@@ -62,7 +62,7 @@ func linkOf(name string) string {
 // layouts are the templates of the pages, by name. They are parsed on the first request,
 // which saves memory in a program that shows no page.
 var layouts = sync.OnceValue(func() map[string]*template.Template {
-	return parseLayouts("fleet", "pool", "commit", "node", "search", "failure")
+	return parseLayouts("fleet", "pool", "changes", "commit", "nodes", "node", "profiles", "profile", "rollouts", "sources", "search", "failure")
 })
 
 func parseLayouts(names ...string) map[string]*template.Template {
@@ -76,6 +76,12 @@ func parseLayouts(names ...string) map[string]*template.Template {
 // oldAfter is the age from which a page shows its age at the top.
 const oldAfter = 15 * time.Second
 
+// link is an entry of the navigation.
+type link struct{ Kind, Address string }
+
+// navigation has the lists, in order. The kind of a list is its title.
+var navigation = []link{{"Fleet", "/"}, {"Changes", "/changes"}, {"Nodes", "/nodes"}, {"Profiles", "/profiles"}, {"Rollouts", "/rollouts"}, {"Sources", "/sources"}}
+
 // layoutData has the data that the layout shows around a view.
 type layoutData struct {
 	Title, Style, Icon, Version string
@@ -83,24 +89,24 @@ type layoutData struct {
 	Here                        string // the page's own address
 	Kind                        string
 	States                      []string // for the filter
+	Navigation                  []link
 	AsOf, Now                   time.Time
 	Old                         bool // AsOf is older than oldAfter
 	V                           any
 }
 
 func (s *Server) html(w io.Writer, r *http.Request, v shown) error {
-	l := layoutData{Title: v.title, Style: styleLink, Icon: iconLink, Version: s.Version, Here: r.URL.RequestURI(), V: v.view, AsOf: s.Clock.Now()}
+	l := layoutData{Title: v.title, Style: styleLink, Icon: iconLink, Version: s.Version, Here: r.URL.RequestURI(), V: v.view, AsOf: s.Clock.Now(), Navigation: navigation}
+	if view, ok := v.view.(interface{ about() About }); ok {
+		l.Kind, l.AsOf = view.about().Kind, view.about().AsOf
+	}
 	switch view := v.view.(type) {
 	case Fleet:
-		l.Kind, l.AsOf, l.States = view.Kind, view.AsOf, filterStates()
-	case Pool:
-		l.Kind, l.AsOf = view.Kind, view.AsOf
-	case Commit:
-		l.Kind, l.AsOf = view.Kind, view.AsOf
-	case Node:
-		l.Kind, l.AsOf = view.Kind, view.AsOf
+		l.States = filterStates()
+	case Nodes:
+		l.States = nodeStates
 	case Search:
-		l.Kind, l.AsOf, l.Query = view.Kind, view.AsOf, view.Query
+		l.Query = view.Query
 	}
 	l.Now = s.Clock.Now()
 	l.Old = l.Now.Sub(l.AsOf) > oldAfter
@@ -112,26 +118,27 @@ func (s *Server) html(w io.Writer, r *http.Request, v shown) error {
 
 // functions are the template functions. They return text or numbers, never markup.
 var functions = template.FuncMap{
-	"short":      short,
-	"authorName": authorName,
-	"poolLink":   poolLink,
-	"commitLink": commitLink,
-	"nodeLink":   nodeLink,
-	"searchLink": searchLink,
-	"stamp":      formatTime,
-	"machine":    func(t any) string { return timeOf(t).UTC().Format(time.RFC3339) },
-	"known":      func(t any) bool { return !timeOf(t).IsZero() },
-	"age":        func(from any, to time.Time) string { return age(timeOf(from), to) },
-	"bars":       bars,
-	"pages":      func(p Paging) bool { return p.Of > 1 },
-	"turn":       pageURL,
-	"plural":     plural,
-	"lower":      strings.ToLower,
-	"percent":    percent,
-	"sub":        func(a, b int) int { return a - b },
-	"digits":     digits.MatchString,
-	"part":       func(kv ...any) map[string]any { return part(kv) },
-	"poolName":   func(key string) string { _, name, _ := strings.Cut(key, "/"); return name },
+	"short":       short,
+	"authorName":  authorName,
+	"poolLink":    poolLink,
+	"commitLink":  commitLink,
+	"nodeLink":    nodeLink,
+	"profileLink": profileLink,
+	"searchLink":  searchLink,
+	"stamp":       formatTime,
+	"machine":     func(t any) string { return timeOf(t).UTC().Format(time.RFC3339) },
+	"known":       func(t any) bool { return !timeOf(t).IsZero() },
+	"age":         func(from any, to time.Time) string { return age(timeOf(from), to) },
+	"bars":        bars,
+	"pages":       func(p Paging) bool { return p.Of > 1 },
+	"turn":        pageURL,
+	"plural":      plural,
+	"lower":       strings.ToLower,
+	"percent":     percent,
+	"sub":         func(a, b int) int { return a - b },
+	"digits":      digits.MatchString,
+	"part":        func(kv ...any) map[string]any { return part(kv) },
+	"poolName":    func(key string) string { _, name, _ := strings.Cut(key, "/"); return name },
 }
 
 // digits matches a commit or a digest.

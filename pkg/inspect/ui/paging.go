@@ -38,6 +38,8 @@ func commitLink(id string) string {
 	return "/commits/" + url.PathEscape(id)
 }
 
+func profileLink(name string) string { return "/profiles/" + url.PathEscape(name) }
+
 func nodeLink(name string) string { return "/nodes/" + url.PathEscape(name) }
 
 func searchLink(query string) string { return "/search?" + url.Values{"q": {query}}.Encode() }

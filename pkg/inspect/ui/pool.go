@@ -20,14 +20,15 @@ type Pool struct {
 // Configuration is a period in which a pool had a configuration. A configuration that comes
 // back, for instance by a revert, has a second period.
 type Configuration struct {
-	InputDigest string    `json:"inputDigest"`      // identifies its record
-	Profile     string    `json:"profile"`          // by name
-	Version     string    `json:"version"`          // of the profile
-	Commit      string    `json:"commit,omitempty"` // that introduced the version
-	Author      string    `json:"author,omitempty"` // of the version
-	Current     bool      `json:"current"`          // it is the current one
-	From        time.Time `json:"from,omitzero"`    // when the pool got it
-	Until       time.Time `json:"until,omitzero"`   // when it got another or none
+	InputDigest string    `json:"inputDigest"`       // identifies its record
+	Profile     string    `json:"profile"`           // by name
+	Version     string    `json:"version"`           // of the profile
+	Commit      string    `json:"commit,omitempty"`  // that introduced the version
+	Subject     string    `json:"subject,omitempty"` // of the author's commit
+	Author      string    `json:"author,omitempty"`  // of the version
+	Current     bool      `json:"current"`           // it is the current one
+	From        time.Time `json:"from,omitzero"`     // when the pool got it
+	Until       time.Time `json:"until,omitzero"`    // when it got another or none
 }
 
 // NodeRow is a node in a list.
@@ -38,6 +39,7 @@ type NodeRow struct {
 	Profile  string    `json:"profile,omitempty"` // provisioned from it
 	Version  string    `json:"version,omitempty"` // of the profile
 	Commit   string    `json:"commit,omitempty"`  // that introduced the version
+	Subject  string    `json:"subject,omitempty"` // of the author's commit
 	Evidence string    `json:"evidence"`          // Reported, Inferred or Unknown
 	Behind   string    `json:"behind"`            // No, Yes or Unknown
 	Disputed bool      `json:"disputed"`          // its report contradicts the records
@@ -69,7 +71,7 @@ func (f *Model) configurationOf(g lineage.Generation) Configuration {
 		Current: g.Until.IsZero(), From: g.From, Until: g.Until,
 	}
 	if of := f.configurations[g.InputDigest]; of.origin != nil {
-		c.Author = of.origin.Author
+		c.Author, c.Subject = of.origin.Author, of.origin.Subject
 	}
 	return c
 }
@@ -80,6 +82,9 @@ func rowsOf(nodes []*node) []NodeRow {
 		r := NodeRow{
 			Name: n.Node, Record: n.Record, Pool: n.Pool, Profile: n.Profile, Version: n.Version, Commit: n.Commit,
 			Evidence: string(n.Evidence), Behind: string(n.Behind), Disputed: n.Disputed, Joined: n.Joined.Time,
+		}
+		if n.gen != nil && n.gen.origin != nil {
+			r.Subject = n.gen.origin.Subject
 		}
 		if r.Behind == "" {
 			r.Behind = "Unknown"

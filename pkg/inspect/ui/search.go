@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 )
 
 // Search has the results by kind. Nodes, which can be many, are paged.
@@ -20,11 +23,15 @@ type Search struct {
 
 // CommitRow is a commit in a list.
 type CommitRow struct {
-	ID          string   `json:"id"`                    // in full
-	Author      string   `json:"author,omitempty"`      // "Name <address>"
-	CommittedAt string   `json:"committedAt,omitempty"` // RFC 3339
-	Versions    []string `json:"versions"`              // "profile version", introduced or made current
-	Nodes       int      `json:"nodes"`                 // existing nodes with these
+	ID        string    `json:"id"`                  // in full
+	Subject   string    `json:"subject,omitempty"`   // of the author's commit
+	Author    string    `json:"author,omitempty"`    // "Name <address>"
+	At        time.Time `json:"at,omitzero"`         // when it was committed, otherwise when it was rejected or the first pool got it
+	Signature string    `json:"signature,omitempty"` // signer, if verified
+	Versions  []string  `json:"versions"`            // "profile version", introduced or made current
+	Rejected  string    `json:"rejected,omitempty"`  // reason, if files of it were rejected
+	Pools     int       `json:"pools"`               // that got a version because of it; 0 in a search
+	Nodes     int       `json:"nodes"`               // existing nodes with these
 }
 
 // ProfileRow is a version of a profile.
@@ -33,9 +40,11 @@ type ProfileRow struct {
 	Version     string `json:"version"`               // of the profile
 	Source      string `json:"source,omitempty"`      // the ProfileSource
 	Commit      string `json:"commit,omitempty"`      // that introduced the version
+	Subject     string `json:"subject,omitempty"`     // of the author's commit
 	Author      string `json:"author,omitempty"`      // "Name <address>"
 	CommittedAt string `json:"committedAt,omitempty"` // RFC 3339
 	Nodes       int    `json:"nodes"`                 // existing nodes with it
+	Current     bool   `json:"current,omitempty"`     // new machines get it; on the page of a profile
 }
 
 // Limits of a search.
@@ -57,9 +66,12 @@ func ViewSearch(f *Model, query string, page int) Search {
 		_, v.Paging = paged([]*node(nil), page)
 		return v
 	}
-	nodes := f.nodesByOrigin()
-	v.Commits = f.findCommits(words, nodes)
-	v.Profiles = f.findProfiles(words, nodes)
+	v.Commits = f.commitRows(func(r CommitRow) bool {
+		return begins(words, r.ID) || r.Author != "" && containsAll(words, r.Author) || r.Subject != "" && containsAll(words, r.Subject)
+	})
+	v.Commits = v.Commits[:min(len(v.Commits), maxFound)]
+	v.Profiles = f.profileRows(func(or *origin) bool { return containsAll(words, or.Profile, or.Version, or.Source, or.Object) })
+	v.Profiles = v.Profiles[:min(len(v.Profiles), maxFound)]
 	for _, p := range f.order {
 		if len(v.Pools) < maxFound && containsAll(words, p.key(), p.profile) {
 			v.Pools = append(v.Pools, rowOf(p))
@@ -67,7 +79,7 @@ func ViewSearch(f *Model, query string, page int) Search {
 	}
 	var fit []*node
 	for _, n := range f.nodes {
-		if containsAll(words, n.Node, n.Pool, n.Profile, n.Version, n.Record) || begins(words, n.Commit) || n.gen != nil && begins(words, n.gen.change) || containsAll(words, authorOf(n.gen)) {
+		if n.matches(words) {
 			fit = append(fit, n)
 		}
 	}
@@ -109,45 +121,87 @@ func (f *Model) nodesByOrigin() map[originKey]int {
 	return out
 }
 
-func (f *Model) findCommits(words []string, nodes map[originKey]int) []CommitRow {
+// commitRows returns the rows of the commits that match, newest first.
+func (f *Model) commitRows(matches func(CommitRow) bool) []CommitRow {
+	nodes := f.nodesByOrigin()
 	out := []CommitRow{}
-	for id, c := range f.commits {
-		row := CommitRow{ID: id, Versions: []string{}}
-		for _, or := range slices.Concat(c.origins, c.selected) {
-			row.Versions = append(row.Versions, or.Profile+" "+or.Version)
-			row.Nodes += nodes[originKey{or.Profile, or.Version, or.Commit}]
-		}
-		for _, or := range c.origins {
-			row.Author = cmp.Or(row.Author, or.Author)
-			row.CommittedAt = max(row.CommittedAt, or.CommittedAt)
-		}
-		if begins(words, id) || row.Author != "" && containsAll(words, row.Author) {
-			slices.Sort(row.Versions)
-			row.Versions = slices.Compact(row.Versions)
+	for _, c := range f.commits {
+		if row := f.commitRow(c, nodes); matches(row) {
 			out = append(out, row)
 		}
 	}
-	slices.SortFunc(out, func(a, b CommitRow) int {
-		return cmp.Or(cmp.Compare(b.CommittedAt, a.CommittedAt), cmp.Compare(a.ID, b.ID))
-	})
-	return out[:min(len(out), maxFound)]
+	slices.SortFunc(out, func(a, b CommitRow) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(a.ID, b.ID)) })
+	return out
 }
 
-func (f *Model) findProfiles(words []string, nodes map[originKey]int) []ProfileRow {
+func (f *Model) commitRow(c *commit, nodes map[originKey]int) CommitRow {
+	row := CommitRow{ID: clean(c.id), Versions: []string{}}
+	for _, or := range slices.Concat(c.origins, c.selected) {
+		row.Versions = append(row.Versions, or.Profile+" "+or.Version)
+		row.Nodes += nodes[originKey{or.Profile, or.Version, or.Commit}]
+	}
+	slices.Sort(row.Versions)
+	row.Versions = slices.Compact(row.Versions)
+	for _, or := range c.origins {
+		row.Author, row.Subject = cmp.Or(row.Author, or.Author), cmp.Or(row.Subject, or.Subject)
+		if or.Commit == c.id {
+			row.Signature = cmp.Or(row.Signature, or.Signature)
+		}
+		if at := or.committed(); at.After(row.At) {
+			row.At = at
+		}
+	}
+	for _, ps := range c.rejectedBy {
+		rejection := rejectionOf(ps)
+		row.Rejected = cmp.Or(row.Rejected, rejection.Reason)
+		if ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition); ready != nil && row.At.IsZero() {
+			row.At = ready.LastTransitionTime.Time
+		}
+	}
+	if row.At.IsZero() {
+		row.At = f.firstUse(c)
+	}
+	return row
+}
+
+// firstUse returns when the first pool got a configuration because of a commit; zero if
+// none did.
+func (f *Model) firstUse(c *commit) time.Time {
+	var first time.Time
+	for _, r := range f.rotations(c) { // latest first
+		first = r.From
+	}
+	return first
+}
+
+// poolsOf counts the pools that got a version because of a commit.
+func (f *Model) poolsOf(c *commit) int {
+	pools := map[string]bool{}
+	for _, r := range f.rotations(c) {
+		pools[r.Pool] = true
+	}
+	return len(pools)
+}
+
+// profileRows returns the rows of the versions that match, newest first for each profile.
+func (f *Model) profileRows(matches func(*origin) bool) []ProfileRow {
+	nodes := f.nodesByOrigin()
 	out := []ProfileRow{}
 	for key, or := range f.origins {
-		if containsAll(words, or.Profile, or.Version, or.Source, or.Object) {
+		if matches(or) {
 			out = append(out, profileRow(or, nodes[key]))
 		}
 	}
 	slices.SortFunc(out, func(a, b ProfileRow) int {
 		return cmp.Or(cmp.Compare(a.Profile, b.Profile), cmp.Compare(b.CommittedAt, a.CommittedAt), cmp.Compare(b.Version, a.Version))
 	})
-	return out[:min(len(out), maxFound)]
+	return out
 }
 
 func profileRow(or *origin, nodes int) ProfileRow {
-	return ProfileRow{Profile: or.Profile, Version: or.Version, Source: or.Source, Commit: or.Commit, Author: or.Author, CommittedAt: or.CommittedAt, Nodes: nodes}
+	return ProfileRow{
+		Profile: or.Profile, Version: or.Version, Source: or.Source, Commit: or.Commit, Subject: or.Subject, Author: or.Author, CommittedAt: or.CommittedAt, Nodes: nodes,
+	}
 }
 
 // committed returns the time of the commit; zero if unknown.

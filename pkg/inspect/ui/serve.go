@@ -141,12 +141,26 @@ func (s *Server) view(r *http.Request, viewer *Viewer) (shown, error) {
 	if err != nil {
 		page = 1
 	}
+	filter := Filter{Query: clean(query.Get("q")), State: clean(query.Get("state"))}
 	kind, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch {
 	case path == "/":
-		filter := Filter{Query: query.Get("q"), State: query.Get("state")}
-		filter.Query, filter.State = clean(filter.Query), clean(filter.State)
 		return shown{"Fleet", "fleet", ViewFleet(f, filter, page)}, nil
+	case path == "/changes":
+		return shown{"Changes", "changes", ViewChanges(f, filter, page)}, nil
+	case path == "/nodes":
+		return shown{"Nodes", "nodes", ViewNodes(f, filter, page)}, nil
+	case path == "/profiles":
+		return shown{"Profiles", "profiles", ViewProfiles(f, page)}, nil
+	case path == "/rollouts":
+		return shown{"Rollouts", "rollouts", ViewRollouts(f, page)}, nil
+	case path == "/sources":
+		return shown{"Sources", "sources", ViewSources(f, page)}, nil
+	case kind == "profiles" && rest != "":
+		if v, ok := ViewProfile(f, rest, page); ok {
+			return shown{"Profile " + rest, "profile", v}, nil
+		}
+		return shown{}, &missingError{"Profile " + clean(rest) + " not found."}
 	case path == "/search":
 		v := ViewSearch(f, query.Get("q"), page)
 		return shown{"Search", "search", v}, nil

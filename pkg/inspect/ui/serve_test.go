@@ -50,7 +50,14 @@ func TestServe(t *testing.T) {
 		says           string
 	}{
 		"the fleet":               {"GET", "/", nil, 200, "web-eu"},
-		"filtered":                {"GET", "/?q=us&state=Refused", nil, 200, "web-us"},
+		"filtered":                {"GET", "/?q=us&state=Rejected", nil, 200, "web-us"},
+		"changes":                 {"GET", "/changes?q=ada", nil, 200, "osp-web v1.0.0"},
+		"nodes":                   {"GET", "/nodes?state=behind", nil, 200, "eu-2"},
+		"profiles":                {"GET", "/profiles", nil, 200, "/profiles/osp-web"},
+		"a profile":               {"GET", "/profiles/osp-web", nil, 200, "v1.1.0"},
+		"no profile":              {"GET", "/profiles/nothing", nil, 404, "Profile nothing not found"},
+		"rollouts":                {"GET", "/rollouts", nil, 200, "spec.rollout.gate"},
+		"sources":                 {"GET", "/sources", nil, 200, "https://git.example.com/platform/osps.git"},
 		"a pool":                  {"GET", "/pools/shop/web-eu", nil, 200, "eu-1"},
 		"no pool":                 {"GET", "/pools/shop/nothing", nil, 404, "Pool shop/nothing not found"},
 		"half a pool":             {"GET", "/pools/shop", nil, 404, "Page "},
@@ -111,13 +118,16 @@ func TestHostilePages(t *testing.T) {
 	o := world()
 	for i := range o.Profiles {
 		o.Profiles[i].Annotations["gitops.k8c.io/author"] = "\x1b]0;owned\x07" + markup + "\u202e" + long
+		o.Profiles[i].Annotations["gitops.k8c.io/subject"] = markup + "\x1b[31m" + long
 		o.Profiles[i].Annotations["gitops.k8c.io/path"] = `"><img src=x onerror=alert(1)>` + long
 	}
 	o.Sources[0].Status.Conditions[0].Status = "False"
 	o.Sources[0].Status.Conditions[0].Message = markup + "\x1b[31m" + long
 	o.Configs[1].Annotations[api.AnnotationRefused] = markup + "\u009b31m" + long
+	o.Sources[0].Status.LastAttemptedRevision = "main@sha1:" + markup
+	o.Sources[0].Status.Rollouts = []api.RolloutStatus{{Profile: "osp-web", Message: markup + "\u202e" + long}}
 	s := served(o)
-	for _, target := range []string{"/", "/pools/shop/web-eu", "/pools/shop/web-us", "/search?q=osp", "/search?q=%3Cscript%3Ealert(1)%3C/script%3E%1b", "/?q=%3Cscript%3Ealert(1)%3C/script%3E", "/%3Cscript%3Ealert(1)%3C/script%3E%1b"} {
+	for _, target := range []string{"/", "/changes", "/nodes?q=%3Cscript%3E", "/profiles/osp-web", "/rollouts", "/sources", "/pools/shop/web-eu", "/pools/shop/web-us", "/search?q=osp", "/search?q=%3Cscript%3Ealert(1)%3C/script%3E%1b", "/?q=%3Cscript%3Ealert(1)%3C/script%3E", "/%3Cscript%3Ealert(1)%3C/script%3E%1b"} {
 		for _, accept := range []string{"text/html", "application/json"} {
 			body := ask(s, "GET", target, "Accept", accept).Body.String()
 			if strings.Contains(body, "<script") || strings.Contains(body, "<img") || strings.ContainsAny(body, "\x1b\x07\u202e\u009b") {

@@ -83,6 +83,7 @@ func concerning(source *api.ProfileSource, profiles map[string]bool) (api.Profil
 		r := &ps.Status.Rollouts[i]
 		r.Message, r.Pools = "", api.RolloutStatus{}.Pools
 	}
+	ps.Status.LastAttemptedRevision = "" // files of other profiles can be rejected
 	for i := range ps.Status.Conditions {
 		ps.Status.Conditions[i].Message = ""
 	}

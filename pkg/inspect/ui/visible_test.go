@@ -54,6 +54,7 @@ func twoTeams(namespace string) Objects {
 	}
 	source := func(name string, profiles ...string) api.ProfileSource {
 		ps := api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}}
+		ps.Status.LastAttemptedRevision = "main@sha1:" + second
 		ps.Status.Conditions = []metav1.Condition{{Type: meta.ReadyCondition, Status: metav1.ConditionFalse, Reason: "Failed", Message: "pool canary-team/canary-web cannot have it"}}
 		for _, p := range profiles {
 			ps.Status.Profiles = append(ps.Status.Profiles, api.ProfileEntry{Name: p, Version: "v1.0.0"})
@@ -107,7 +108,14 @@ func TestViewersSeeTheirNamespaces(t *testing.T) {
 	}{
 		"/":                                       {200, 200, ns},
 		"/?q=canary":                              {200, 200, ""},
-		"/?state=Refused":                         {200, 200, ""},
+		"/?state=Rejected":                        {200, 200, ""},
+		"/changes":                                {200, 200, first},
+		"/nodes":                                  {200, 200, "node-ours"},
+		"/profiles":                               {200, 200, "osp-web"},
+		"/profiles/osp-web":                       {200, 404, first},
+		"/profiles/osp-canary":                    {404, 404, ""},
+		"/rollouts":                               {200, 200, "osp-web"},
+		"/sources":                                {200, 200, "osps"},
 		"/search?q=osp":                           {200, 200, "osp-web"},
 		"/search?q=node":                          {200, 200, "node-ours"},
 		"/search?q=" + second[:10]:                {200, 200, ""},
@@ -148,13 +156,23 @@ func TestViewersSeeTheirNamespaces(t *testing.T) {
 	}
 	_, text := get("auditor", "/", "application/json")
 	var fleet Fleet
-	if err := json.Unmarshal([]byte(text), &fleet); err != nil || fleet.Pools != 2 || fleet.Nodes.Total != 2 || len(fleet.Sources) != 2 || !strings.Contains(text, "4711") {
+	if err := json.Unmarshal([]byte(text), &fleet); err != nil || fleet.Pools != 2 || fleet.Nodes.Total != 2 {
 		t.Errorf("the auditor sees, %v,\n%s", err, text)
 	}
 	_, text = get("tenant", "/", "application/json")
 	fleet = Fleet{}
-	if err := json.Unmarshal([]byte(text), &fleet); err != nil || fleet.Pools != 1 || fleet.Nodes.Total != 1 || len(fleet.Sources) != 1 || fleet.Sources[0].Profiles != 1 {
+	if err := json.Unmarshal([]byte(text), &fleet); err != nil || fleet.Pools != 1 || fleet.Nodes.Total != 1 {
 		t.Errorf("the tenant sees, %v,\n%s", err, text)
+	}
+	for user, want := range map[string]int{"auditor": 2, "tenant": 1} {
+		_, text = get(user, "/sources", "application/json")
+		var sources Sources
+		if err := json.Unmarshal([]byte(text), &sources); err != nil || len(sources.Items) != want || user == "tenant" && sources.Items[0].Profiles != 1 || strings.Contains(text, second) != (user == "auditor") {
+			t.Errorf("the %s sees, %v,\n%s", user, err, text)
+		}
+		if _, text = get(user, "/rollouts", "application/json"); strings.Contains(text, "4711") != (user == "auditor") {
+			t.Errorf("the %s sees the rollouts\n%s", user, text)
+		}
 	}
 
 	// On loopback users are not authenticated, and everything is shown.

@@ -68,6 +68,9 @@ func (s *target) origins(what claim, from *origin) []field {
 			field{"annotation " + api.AnnotationAuthor, from.by(), a[api.AnnotationAuthor]},
 			field{"annotation " + api.AnnotationCommittedAt, from.at(), a[api.AnnotationCommittedAt]},
 			field{"annotation " + api.AnnotationBaseCommit, string(base.Commit), a[api.AnnotationBaseCommit]})
+		if recorded := a[api.AnnotationSubject]; recorded != "" { // objects of earlier releases have none
+			fields = append(fields, field{"annotation " + api.AnnotationSubject, redact.Subject(from.author.Subject), recorded})
+		}
 	}
 	return fields
 }

@@ -186,6 +186,9 @@ func object(key types.NamespacedName, from origin, doc profile.Document) *osm.Op
 		annotations[api.AnnotationCommittedAt] = v.CommittedAt.UTC().Format(time.RFC3339)
 		annotations[api.AnnotationChange] = string(author.Commit)
 		annotations[api.AnnotationAuthor] = redact.Clean(fmt.Sprintf("%s <%s>", author.Name, author.Email))
+		if subject := redact.Subject(author.Subject); subject != "" {
+			annotations[api.AnnotationSubject] = subject
+		}
 	}
 	return &osm.OperatingSystemProfile{
 		ObjectMeta: metav1.ObjectMeta{

@@ -38,6 +38,8 @@ const (
 	AnnotationVersion = "gitops.k8c.io/version"
 	// AnnotationAuthor is the author of AnnotationChange, "Name <address>".
 	AnnotationAuthor = "gitops.k8c.io/author"
+	// AnnotationSubject is the subject of AnnotationChange, at most 100 bytes.
+	AnnotationSubject = "gitops.k8c.io/subject"
 	// AnnotationCommittedAt is when AnnotationCommit was made, RFC 3339 in UTC.
 	AnnotationCommittedAt = "gitops.k8c.io/committed-at"
 	// AnnotationPath is the file in the repository at AnnotationCommit.

@@ -1,8 +1,10 @@
 package history
 
 import (
+	"bytes"
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 
@@ -66,6 +68,9 @@ func sameParent(ctx context.Context, o *objectstore.Objects, c objectstore.Commi
 	return plumbing.ZeroHash, nil
 }
 
+// maxSubject bounds the part of a message that is read for its subject.
+const maxSubject = 1000
+
 // authorOf returns the author of a commit.
 func authorOf(ctx context.Context, o *objectstore.Objects, id plumbing.Hash) (Author, error) {
 	data, err := o.Read(ctx, plumbing.CommitObject, id, objectstore.MaxCommitBytes)
@@ -77,5 +82,15 @@ func authorOf(ctx context.Context, o *objectstore.Objects, id plumbing.Hash) (Au
 		return Author{}, err
 	}
 	name, email, at := objectstore.ParseIdentity(header.Author)
-	return Author{Commit: Commit(id.String()), Name: name, Email: email, At: at}, nil
+	return Author{Commit: Commit(id.String()), Name: name, Email: email, At: at, Subject: subjectOf(data)}, nil
+}
+
+// subjectOf returns the subject of a commit as Git's %s does: the first paragraph of its
+// message on one line.
+func subjectOf(commit []byte) string {
+	_, message, _ := bytes.Cut(commit, []byte("\n\n"))
+	message = bytes.TrimLeft(message, "\n")
+	message = message[:min(len(message), maxSubject)]
+	paragraph, _, _ := bytes.Cut(message, []byte("\n\n"))
+	return strings.Join(strings.Fields(strings.ToValidUTF8(string(paragraph), "\uFFFD")), " ")
 }

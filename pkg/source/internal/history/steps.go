@@ -33,10 +33,12 @@ type Change struct {
 	Blob string // "" if the file was removed
 }
 
-// Author is the author of a commit.
+// Author is the author of a commit, and its subject.
 type Author struct {
 	Commit Commit
 	Name   string
 	Email  string
 	At     time.Time
+	// Subject is the first paragraph of the message on one line, at most maxSubject bytes.
+	Subject string
 }

@@ -1,0 +1,273 @@
+package ui
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// Changes lists the commits that introduced a version, made one current or were rejected.
+type Changes struct {
+	About
+	Filter Filter      `json:"filter"` // as requested
+	Items  []CommitRow `json:"items"`  // of this page, newest first
+	Paging
+}
+
+// Nodes lists nodes, also removed ones.
+type Nodes struct {
+	About
+	Filter Filter    `json:"filter"` // as requested
+	Items  []NodeRow `json:"items"`  // of this page, by name
+	Paging
+}
+
+// Profiles lists profiles.
+type Profiles struct {
+	About
+	Items []ProfileSummary `json:"items"` // of this page, by name
+	Paging
+}
+
+// ProfileSummary is a profile with its current version.
+type ProfileSummary struct {
+	Name     string `json:"name"`              // of the profile
+	Source   string `json:"source,omitempty"`  // the ProfileSource that offers it
+	Version  string `json:"version,omitempty"` // current version
+	Commit   string `json:"commit,omitempty"`  // that introduced the current version
+	Subject  string `json:"subject,omitempty"` // of the author's commit
+	Removed  bool   `json:"removed"`           // the source no longer has it
+	Versions int    `json:"versions"`          // in the cluster
+	Pools    int    `json:"pools"`             // that request it
+	Nodes    int    `json:"nodes"`             // existing nodes with a version of it
+}
+
+// Profile is the page of one profile: its versions in the cluster.
+type Profile struct {
+	About
+	ProfileSummary
+	Items []ProfileRow `json:"items"` // versions of this page, newest first
+	Paging
+}
+
+// Rollouts lists the rollouts of versions by wave.
+type Rollouts struct {
+	About
+	Items []Rollout `json:"items"` // of this page, unfinished ones first
+	Paging
+}
+
+// Rollout is the progress of a version by wave.
+type Rollout struct {
+	Source  string    `json:"source"`            // the ProfileSource
+	Profile string    `json:"profile"`           // by name
+	Version string    `json:"version"`           // the new version
+	Commit  string    `json:"commit,omitempty"`  // that introduced it
+	Subject string    `json:"subject,omitempty"` // of the author's commit
+	State   string    `json:"state"`             // Paused, Running or Done
+	Wave    int32     `json:"wave"`              // the last wave that gets it
+	Since   time.Time `json:"since"`             // when that wave began
+	Adopted int       `json:"adopted"`           // pools that have it
+	Pools   int       `json:"pools"`             // pools that follow the profile
+	Joined  int       `json:"joined"`            // machines created with it that have a Node
+	Waiting int       `json:"waiting"`           // machines created with it that have none yet
+	Reason  string    `json:"reason"`            // what it waits for
+	Message string    `json:"message,omitempty"` // details, and what to do
+}
+
+// Sources lists the ProfileSources.
+type Sources struct {
+	About
+	Items []Source `json:"items"` // of this page, by name
+	Paging
+}
+
+// ViewChanges builds the list of commits.
+func ViewChanges(f *Model, filter Filter, page int) Changes {
+	words := strings.Fields(strings.ToLower(filter.Query))
+	rows := f.commitRows(func(r CommitRow) bool {
+		return len(words) == 0 || begins(words, r.ID) || containsAll(words, append(slices.Clone(r.Versions), r.Author, r.Subject)...)
+	})
+	shown, paging := paged(rows, page)
+	for i := range shown {
+		shown[i].Pools = f.poolsOf(f.commits[shown[i].ID])
+	}
+	return Changes{About{"Changes", f.At}, filter, shown, paging}
+}
+
+// nodeStates are the states by which nodes can be selected.
+var nodeStates = []string{
+	behindState, disputedState, string(api.EvidenceReported), string(api.EvidenceInferred), string(api.EvidenceUnknown), string(Deleted),
+}
+
+// disputedState selects nodes whose report contradicts the records.
+const disputedState = "Disputed"
+
+// ViewNodes builds the list of nodes.
+func ViewNodes(f *Model, filter Filter, page int) Nodes {
+	words := strings.Fields(strings.ToLower(filter.Query))
+	var matching []*node
+	for _, n := range f.nodes {
+		if n.hasState(filter.State) && (len(words) == 0 || n.matches(words)) {
+			matching = append(matching, n)
+		}
+	}
+	shown, paging := paged(matching, page)
+	return Nodes{About{"Nodes", f.At}, filter, rowsOf(shown), paging}
+}
+
+// hasState reports whether a node has a state of the filter. Deleted nodes have only that
+// state, and no filter shows all others as well.
+func (n *node) hasState(state string) bool {
+	switch {
+	case state == "":
+		return true
+	case n.Removed != nil || strings.EqualFold(state, string(Deleted)):
+		return n.Removed != nil && strings.EqualFold(state, string(Deleted))
+	case strings.EqualFold(state, behindState):
+		return n.Behind == api.BehindYes
+	case strings.EqualFold(state, disputedState):
+		return n.Disputed
+	}
+	return strings.EqualFold(state, string(n.Evidence))
+}
+
+// matches reports whether a node, its pool, version, commit or author match all words.
+func (n *node) matches(words []string) bool {
+	return containsAll(words, n.Node, n.Pool, n.Profile, n.Version, n.Record) || begins(words, n.Commit) ||
+		n.gen != nil && begins(words, n.gen.change) || containsAll(words, authorOf(n.gen))
+}
+
+// ViewProfiles builds the list of profiles.
+func ViewProfiles(f *Model, page int) Profiles {
+	summaries := f.profileSummaries()
+	rows := make([]ProfileSummary, 0, len(summaries))
+	for _, name := range slices.Sorted(maps.Keys(summaries)) {
+		rows = append(rows, *summaries[name])
+	}
+	shown, paging := paged(rows, page)
+	return Profiles{About{"Profiles", f.At}, shown, paging}
+}
+
+// ViewProfile builds the page of a profile; false if nothing of it is known.
+func ViewProfile(f *Model, name string, page int) (Profile, bool) {
+	summary := f.profileSummaries()[name]
+	if summary == nil {
+		return Profile{}, false
+	}
+	var rows []ProfileRow
+	for _, row := range f.profileRows(func(or *origin) bool { return or.Profile == name }) {
+		row.Current = row.Version == summary.Version && row.Commit == summary.Commit
+		rows = append(rows, row)
+	}
+	shown, paging := paged(rows, page)
+	return Profile{About{"Profile", f.At}, *summary, shown, paging}, true
+}
+
+// profileSummaries returns the profiles that a source offers, that a pool requests or of
+// which there are versions or nodes, by name.
+func (f *Model) profileSummaries() map[string]*ProfileSummary {
+	out := map[string]*ProfileSummary{}
+	of := func(name string) *ProfileSummary {
+		name = clean(name)
+		if out[name] == nil {
+			out[name] = &ProfileSummary{Name: name}
+		}
+		return out[name]
+	}
+	for i := range f.sources {
+		for _, e := range f.sources[i].Status.Profiles {
+			if s := of(e.Name); s.Source == "" || s.Removed { // the first source that has it offers it
+				s.Source, s.Version, s.Commit, s.Removed = f.sources[i].Name, e.Version, e.Commit, e.Removed
+				s.Subject = f.subjectOf(e.Name, e.Version, e.Commit)
+			}
+		}
+	}
+	for key := range f.origins {
+		of(key.profile).Versions++
+	}
+	for _, p := range f.pools {
+		if !p.gone && p.profile != "" {
+			of(p.profile).Pools++
+		}
+	}
+	for _, n := range f.nodes {
+		if n.Removed == nil && n.Profile != "" {
+			of(n.Profile).Nodes++
+		}
+	}
+	return out
+}
+
+// subjectOf returns the subject of the commit of a version, if its object is there.
+func (f *Model) subjectOf(profile, version, commit string) string {
+	if or := f.origins[originKey{profile, version, commit}]; or != nil {
+		return or.Subject
+	}
+	return ""
+}
+
+// States of a rollout.
+const (
+	rolloutRunning = "Running"
+	rolloutDone    = "Done"
+)
+
+// ViewRollouts builds the list of rollouts.
+func ViewRollouts(f *Model, page int) Rollouts {
+	var rows []Rollout
+	for i := range f.sources {
+		for _, r := range f.sources[i].Status.Rollouts {
+			row := Rollout{
+				Source: f.sources[i].Name, Profile: r.Profile, Version: r.Version, Commit: r.Commit, Subject: f.subjectOf(r.Profile, r.Version, r.Commit),
+				State: rolloutRunning, Wave: r.Wave, Since: r.Since.Time, Adopted: int(r.Pools.Adopted), Pools: int(r.Pools.Total),
+				Joined: int(r.Machines.Joined), Waiting: int(r.Machines.Waiting), Reason: r.Reason, Message: text(r.Message),
+			}
+			switch {
+			case r.Done:
+				row.State = rolloutDone
+			case r.Held:
+				row.State = string(Paused)
+			}
+			rows = append(rows, row)
+		}
+	}
+	order := []string{string(Paused), rolloutRunning, rolloutDone}
+	slices.SortStableFunc(rows, func(a, b Rollout) int {
+		return cmp.Or(cmp.Compare(slices.Index(order, a.State), slices.Index(order, b.State)), b.Since.Compare(a.Since), cmp.Compare(a.Profile, b.Profile))
+	})
+	shown, paging := paged(rows, page)
+	return Rollouts{About{"Rollouts", f.At}, shown, paging}
+}
+
+// ViewSources builds the list of sources.
+func ViewSources(f *Model, page int) Sources {
+	shown, paging := paged(sourcesOf(f), page)
+	return Sources{About{"Sources", f.At}, shown, paging}
+}
+
+// rejectedCommit returns the commit of a source of which files were rejected; "" for none.
+func rejectedCommit(ps *api.ProfileSource) string {
+	ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
+	if ready == nil || ready.Status != metav1.ConditionFalse || ps.Status.LastAttemptedRevision == ps.Status.Revision {
+		return ""
+	}
+	return commitOf(ps.Status.LastAttemptedRevision)
+}
+
+// rejectionOf returns the notice of a source of which files were rejected.
+func rejectionOf(ps *api.ProfileSource) Notice {
+	n := Notice{State: string(Rejected), What: "ProfileSource " + ps.Namespace + "/" + ps.Name, Link: commitLink(rejectedCommit(ps))}
+	if ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition); ready != nil {
+		n.Reason, n.Message = ready.Reason, text(ready.Message)
+	}
+	return n
+}

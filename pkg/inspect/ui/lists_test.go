@@ -1,0 +1,143 @@
+package ui
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// rejected is a commit of which a file was rejected.
+var rejected = strings.Repeat("5e", 20)
+
+// worldWithRejection is world after a commit of which a file was rejected, with subjects.
+func worldWithRejection() Objects {
+	o := world()
+	o.Profiles[0].Annotations[api.AnnotationSubject] = "Begin"
+	o.Profiles[1].Annotations[api.AnnotationSubject] = "More watches"
+	status := &o.Sources[0].Status
+	status.LastAttemptedRevision = "main@sha1:" + rejected
+	status.Conditions = []metav1.Condition{{Type: meta.ReadyCondition, Status: metav1.ConditionFalse, Reason: "ProfilesRejected", Message: "osp-web.yaml:3: unknown field", LastTransitionTime: ago(day)}}
+	return o
+}
+
+// Changes lists commits with what they did, newest first: a rejected one has the time of
+// the rejection, a revert the time at which the first pool got it.
+func TestChanges(t *testing.T) {
+	f := NewModel(noon, worldWithRejection())
+	list := func(query string) []string {
+		var got []string
+		for _, r := range ViewChanges(f, Filter{Query: query}, 1).Items {
+			got = append(got, strings.Join(strings.Fields(fmt.Sprintf("%s %s %s %v %s pools=%d nodes=%d", r.ID[:2], age(r.At, noon), r.Subject, r.Versions, r.Rejected, r.Pools, r.Nodes)), " "))
+		}
+		return got
+	}
+	all := []string{
+		"5e 24h [] ProfilesRejected pools=0 nodes=0",
+		"3c 2d [osp-web v1.0.0] pools=1 nodes=2",
+		"2b 10d More watches [osp-web v1.1.0] pools=1 nodes=2",
+		"4d 10d More watches [osp-web v1.1.0] pools=1 nodes=2",
+		"1a 30d Begin [osp-web v1.0.0] pools=2 nodes=2",
+	}
+	for query, want := range map[string][]string{
+		"": all, "more WATCHES": all[2:4], "ada": all[4:], "v1.1.0": all[2:4], "5e5e": all[:1], "nothing": nil,
+	} {
+		if diff := cmp.Diff(want, list(query)); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", query, diff)
+		}
+	}
+}
+
+// A rejected commit has a page with the reason, also if nothing came from it.
+func TestRejectedCommit(t *testing.T) {
+	f := NewModel(noon, worldWithRejection())
+	v, ok := ViewCommit(f, f.Resolve(rejected[:12]), "", 1)
+	want := []Notice{{State: "Rejected", What: "ProfileSource kube-system/osps", Link: "/commits/" + rejected, Reason: "ProfilesRejected", Message: "osp-web.yaml:3: unknown field"}}
+	if diff := cmp.Diff(want, v.Rejected); !ok || diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if v.Repository == "" || len(v.Profiles) != 0 {
+		t.Errorf("got %+v", v)
+	}
+	if notices := ViewFleet(f, Filter{}, 1).Notices; notices[0].Link != "/commits/"+rejected {
+		t.Errorf("the first page links to %+v", notices[0])
+	}
+	accepted := worldWithRejection()
+	accepted.Sources[0].Status.Conditions[0].Status = metav1.ConditionTrue
+	if _, ok := ViewCommit(NewModel(noon, accepted), rejected, "", 1); ok {
+		t.Error("a source that is ready still rejects a commit")
+	}
+}
+
+func TestNodes(t *testing.T) {
+	f := NewModel(noon, worldWithRejection())
+	for _, c := range []struct{ query, state, want string }{
+		{"", "", "eu-1 eu-2 eu-3 eu-4 eu-5 old-1 us-1"},
+		{"", "Behind", "eu-2 eu-3"},
+		{"", "disputed", "eu-2"},
+		{"", "Unknown", "us-1"},
+		{"", "Deleted", "eu-5"},
+		{"", "nothing", ""},
+		{second[:12], "", "eu-2 eu-3 eu-5"},
+		{"ben", "Behind", "eu-2 eu-3"},
+		{"shop v1.0.0", "", "eu-1 eu-4"},
+	} {
+		var got []string
+		for _, n := range ViewNodes(f, Filter{Query: c.query, State: c.state}, 1).Items {
+			got = append(got, n.Name)
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%q, state %q: got %q, want %q", c.query, c.state, got, c.want)
+		}
+	}
+}
+
+func TestProfiles(t *testing.T) {
+	o := worldWithRejection()
+	o.Sources[0].Status.Profiles = []api.ProfileEntry{{Name: "osp-old", Version: "v3.0.0", Removed: true}, {Name: "osp-web", Version: "v1.0.0", Commit: first}}
+	o.Pools = append(o.Pools, poolMeta("shop", "typo"))
+	o.Pools[3].Annotations[api.AnnotationOSP] = "osp-wbe"
+	f := NewModel(noon, o)
+	want := []ProfileSummary{
+		{Name: "osp-old", Source: "osps", Version: "v3.0.0", Removed: true},
+		{Name: "osp-wbe", Pools: 1},
+		{Name: "osp-web", Source: "osps", Version: "v1.0.0", Commit: first, Subject: "Begin", Versions: 2, Pools: 3, Nodes: 5},
+	}
+	if diff := cmp.Diff(want, ViewProfiles(f, 1).Items); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	v, ok := ViewProfile(f, "osp-web", 1)
+	var got []string
+	for _, r := range v.Items {
+		got = append(got, fmt.Sprintf("%s %s %d nodes, current %t", r.Version, r.Subject, r.Nodes, r.Current))
+	}
+	if diff := cmp.Diff([]string{"v1.1.0 More watches 2 nodes, current false", "v1.0.0 Begin 2 nodes, current true"}, got); !ok || diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if _, ok := ViewProfile(f, "osp", 1); ok {
+		t.Error("there is a page of a profile that nobody knows")
+	}
+}
+
+func TestRollouts(t *testing.T) {
+	o := worldWithRejection()
+	of := func(profile, version, commit string, at int) api.RolloutStatus {
+		return api.RolloutStatus{Profile: profile, RolloutVersion: api.RolloutVersion{Version: version, Commit: commit}, Since: ago(day), Wave: int32(at), Pools: api.RolloutPools{Adopted: 1, Total: 3}}
+	}
+	done, running, paused := of("osp-old", "v3.0.0", "", 9), of("osp-web", "v1.1.0", second, 2), of("osp-db", "v1.0.0", "", 1)
+	done.Done, paused.Held, paused.Reason = true, true, "MachinesNotJoined"
+	o.Sources[0].Status.Rollouts = []api.RolloutStatus{done, running, paused}
+	var got []string
+	for _, r := range ViewRollouts(NewModel(noon, o), 1).Items {
+		got = append(got, fmt.Sprintf("%s %s %s wave %d, %d of %d %s%s", r.State, r.Profile, r.Version, r.Wave, r.Adopted, r.Pools, r.Subject, r.Reason))
+	}
+	want := []string{"Paused osp-db v1.0.0 wave 1, 1 of 3 MachinesNotJoined", "Running osp-web v1.1.0 wave 2, 1 of 3 More watches", "Done osp-old v3.0.0 wave 9, 1 of 3 "}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
