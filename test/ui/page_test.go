@@ -130,6 +130,13 @@ func (w *world) paths() map[string]string {
 		"fleet":          "/",
 		"filtered":       "/?q=web&state=Behind",
 		"nothing":        "/?q=" + url.QueryEscape("<script>alert(8)</script>"),
+		"changes":        "/changes",
+		"nodes":          "/nodes?state=Behind",
+		"profiles":       "/profiles",
+		"profile":        "/profiles/osp-ubuntu-example",
+		"rollouts":       "/rollouts",
+		"sources":        "/sources",
+		"commit-refused": "/commits/" + w.commits["refused"],
 		"pool":           "/pools/shop/web-eu",
 		"commit":         "/commits/" + w.commits["second"],
 		"commit-hostile": "/commits/" + w.commits["hostile"],
@@ -188,6 +195,7 @@ func TestPages(t *testing.T) {
 		{Click: "web-eu-7c9f4-b6c7d"},
 		{Click: "commit " + w.commits["second"][:12]},
 		{Click: "shop/web-eu"},
+		{Click: "Changes"},
 		{Click: "Fleet"},
 	}
 	r := p.run(t)
@@ -300,11 +308,18 @@ func (s sight) checkText(t *testing.T, name string) {
 
 // says is what pages say.
 var says = map[string][]string{
-	"fleet":          {"web-eu", "Suspended", "Refused", "osp-ubuntu-gpu", "v1.2.0", "unknown"},
+	"fleet":          {"web-eu", "Suspended", "Rejected", "osp-ubuntu-gpu", "v1.2.0", "unknown", "example: more watches"},
+	"changes":        {"example: more watches", "Ben Okafor", "osp-ubuntu-example v1.1.0", "Rejected", "<script>alert(7)</script>[31mxxx"},
+	"nodes":          {"web-eu-7c9f4-4kx2p", "Behind", "profiles: begin"},
+	"profiles":       {"osp-ubuntu-gpu", "platform", "v1.2.0"},
+	"profile":        {"current", "example: more watches", "v1.0.1"},
+	"rollouts":       {"spec.rollout.gate"},
+	"sources":        {"platform", "NotReady", "osp-ubuntu-gpu.yaml"},
+	"commit-refused": {"Rejected", "osp-ubuntu-gpu.yaml"},
 	"filtered":       {"web-eu"},
 	"nothing":        {"No pool matches."},
 	"pool":           {"web-eu-7c9f4-4kx2p", "Configurations it had", "Ben Okafor"},
-	"commit":         {"Ben Okafor", "fs.inotify.max_user_watches = 2097152", "web-eu-7c9f4-t5v6w", "shop/web-eu"},
+	"commit":         {"Ben Okafor", "example: more watches", "fs.inotify.max_user_watches = 2097152", "web-eu-7c9f4-t5v6w", "shop/web-eu"},
 	"commit-hostile": {"<img src=x onerror=alert(1)>[31mMallory", "<script>alert(6)</script>", "<img src=x onerror=alert(2)>.yaml"},
 	"node":           {"was provisioned from osp-ubuntu-example v1.1.0", "by Ben Okafor", "Reported", "Behind", "Verification"},
 	"node-verified":  {"Everything was rendered again from the repository, and agrees.", "OSP"},
@@ -324,7 +339,7 @@ func (w *world) checkWalk(t *testing.T, r report) {
 		}
 		got = append(got, s.Heading)
 	}
-	want := []string{"Fleet", "Search", "web-eu-7c9f4-b6c7d", w.commits["second"][:12], "web-eu", "Fleet"}
+	want := []string{"Fleet", "Search", "web-eu-7c9f4-b6c7d", w.commits["second"][:12], "shop/web-eu", "Changes 4", "Fleet"}
 	if !slices.Equal(got, want) {
 		t.Errorf("came to %q, want %q", got, want)
 	}

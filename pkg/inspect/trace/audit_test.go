@@ -39,7 +39,7 @@ func nodeTrail(t *testing.T, e *clusterfixture.Fixture, name string) *tracepkg.R
 }
 
 // The chain of a node in a fleet that has changed since.
-const whole = "Node Found, Machine Found, MachineSet Found, MachineDeployment Found, OperatingSystemConfig Removed, ControllerRevision Found, Secret Removed, Secret Removed, OperatingSystemProfile Found, ProfileSource Found"
+const whole = "Node Found, Machine Found, MachineSet Found, MachineDeployment Found, OperatingSystemConfig Replaced, ControllerRevision Found, Secret Replaced, Secret Replaced, OperatingSystemProfile Found, ProfileSource Found"
 
 func TestNode(t *testing.T) {
 	e := clusterfixture.TwoPools(t)
@@ -60,7 +60,7 @@ func TestNode(t *testing.T) {
 	if b := tr.Behind; b.State != api.BehindYes || b.Current != "osp-x v1.2.0" || len(b.Versions) != 2 || b.Versions[0].Version != "v1.1.0" || b.Versions[1].Commit != clusterfixture.Commit(2) {
 		t.Errorf("behind is %+v", b)
 	}
-	if note := tr.Step("OperatingSystemConfig").Note; note != "it was replaced at 2026-03-01T12:30:00Z; the pool has osp-x v1.2.0 now" {
+	if note := tr.Step("OperatingSystemConfig").Note; note != "at 2026-03-01T12:30:00Z; the pool has osp-x v1.2.0 now" {
 		t.Errorf("the configuration is said to be %q", note)
 	}
 }

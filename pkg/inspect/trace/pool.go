@@ -265,12 +265,12 @@ func (w *walk) configStep(digest string) *lineage.Generation {
 		obj.UID = w.recorded.config.UID
 	}
 	if state == Found && digest != "" && w.recorded.rec.Digests.Input != digest {
-		state, note, obj.UID = Removed, "", ""
+		state, note, obj.UID = Replaced, "", ""
 		if current, ok := w.recorded.Current(); ok {
 			note = fmt.Sprintf("the pool has %s %s now", current.Profile, current.Version)
 		}
 		if last != nil && !last.Until.IsZero() {
-			note = fmt.Sprintf("it was replaced at %s; %s", formatTime(last.Until), note)
+			note = fmt.Sprintf("at %s; %s", formatTime(last.Until), note)
 		}
 	}
 	if state == Missing && digest != "" {
@@ -376,7 +376,7 @@ func (w *walk) secretSteps(ctx context.Context, digest string) error {
 		case a[api.AnnotationPool] != w.recorded.pool.String():
 			state, note = Foreign, "it belongs to MachineDeployment "+a[api.AnnotationPool]+", whose name and namespace make the same object names"
 		case a[api.AnnotationInputDigest] != digest:
-			state, note = Removed, fmt.Sprintf("it was replaced; the current one is that of %s %s", a[api.AnnotationProfile], a[api.AnnotationVersion])
+			state, note = Replaced, fmt.Sprintf("the current one is that of %s %s", a[api.AnnotationProfile], a[api.AnnotationVersion])
 			if now, ok := w.recorded.Current(); ok && now.InputDigest == digest {
 				state, note = Missing, fmt.Sprintf("the document of this configuration is not written yet; machines boot from that of %s %s", a[api.AnnotationProfile], a[api.AnnotationVersion])
 			}

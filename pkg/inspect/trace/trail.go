@@ -95,6 +95,8 @@ const (
 	Found State = "Found"
 	// Removed: it existed according to an object that remains.
 	Removed State = "Removed"
+	// Replaced: the object is there, with a later configuration of the pool.
+	Replaced State = "Replaced"
 	// Missing: it does not exist, and no object shows that it did.
 	Missing State = "Missing"
 	// Foreign: it exists, and was not made by osm-gitops or belongs to another chain.

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"strings"
 	"time"
 
@@ -54,10 +55,10 @@ func summarizeOrigin(name string, t *trace.Result) string {
 	return s + "."
 }
 
-// authorName returns the name in "Name <address>".
+// authorName returns the name in "Name <address>", or all of it if there is no name.
 func authorName(author string) string {
 	name, _, _ := strings.Cut(author, " <")
-	return name
+	return cmp.Or(name, author)
 }
 
 // Differs reports whether an unexpected value was found; otherwise, what does not agree

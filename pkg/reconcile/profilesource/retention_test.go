@@ -134,7 +134,7 @@ func TestEarlierVersions(t *testing.T) {
 	if entry.Version != "v1.13.0" || !slices.Equal(entry.Versions, all[1:]) {
 		t.Errorf("the inventory offers %s and %v", entry.Version, entry.Versions)
 	}
-	if a := f.object("osp-a-v1.4.0").Annotations; a[api.AnnotationCommit] != commits["v1.4.0"] || a[api.AnnotationChange] != commits["v1.4.0"] || a[api.AnnotationAuthor] != "Ada <ada@example.com>" {
+	if a := f.object("osp-a-v1.4.0").Annotations; a[api.AnnotationCommit] != commits["v1.4.0"] || a[api.AnnotationChange] != commits["v1.4.0"] || a[api.AnnotationAuthor] != "Ada <ada@example.com>" || a[api.AnnotationSubject] != "v1.4.0" {
 		t.Errorf("v1.4.0 comes with %v", a)
 	}
 	version := f.ps.ResourceVersion
