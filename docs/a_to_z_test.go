@@ -84,7 +84,11 @@ func aToZ(t *testing.T, program string) string {
 	for line := range strings.Lines(commands) {
 		command := strings.Fields(line)[0]
 		for _, m := range helpFlags(t, program, command) {
-			name("--"+m[2], "flag of `"+command+"`", command+".md")
+			on := command + ".md"
+			if all[on] == nil { // a command without a page of its own
+				on = "commands.md"
+			}
+			name("--"+m[2], "flag of `"+command+"`", on)
 		}
 	}
 	for _, m := range metrics.Table() {

@@ -25,6 +25,7 @@ import (
 func TestGenerated(t *testing.T) {
 	program := build(t)
 	for _, c := range []struct{ page, name, want string }{
+		{"commands.md", "flags", flags(t, program, "get", 10)},
 		{"controller.md", "flags", flags(t, program, "controller", 20)},
 		{"diff.md", "flags", flags(t, program, "diff", 10)},
 		{"doctor.md", "flags", flags(t, program, "doctor", 8)},
@@ -101,7 +102,7 @@ func build(t *testing.T) string {
 	return path
 }
 
-var helpLine = regexp.MustCompile(`^ {2}(?: {4}|(-[a-z]), )--([a-z-]+) (?:(string|int|stringArray|duration|[A-Z]+(?:-or-URL)?) )? *(.*?)(?: \(default (.*)\))?$`)
+var helpLine = regexp.MustCompile(`^ {2}(?: {4}|(-[a-zA-Z]), )--([a-z-]+) (?:(string|int|stringArray|duration|[A-Z]+(?:-or-URL)?) )? *(.*?)(?: \(default (.*)\))?$`)
 
 // flags makes a table of the help of a command, which has a least number of them.
 func flags(t *testing.T, program, verb string, least int) string {

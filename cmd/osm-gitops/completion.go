@@ -31,8 +31,8 @@ func newCompletionCommand() *cobra.Command {
 		Use:   "completion " + strings.Join(names, "|"),
 		Short: "print a shell script that completes this program's arguments",
 		Long: `Print a shell script that completes commands, flags, and the values of flags. The shell
-reads it when it starts; the script then calls osm-gitops, which reads a kubeconfig at
-most and accesses no cluster.`,
+reads it when it starts; the script then calls osm-gitops, which reads names of objects
+from the cluster for get, pin and other commands of daily operations.`,
 		Example:   "  source <(osm-gitops completion bash)\n  osm-gitops completion zsh > ~/.zfunc/_osm-gitops\n  osm-gitops completion fish > ~/.config/fish/completions/osm-gitops.fish",
 		ValidArgs: names,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -66,6 +66,8 @@ func flagValues() map[string][]string {
 		"controller node-token":        {"bound", "shared"},
 		"diff output":                  {"text", "markdown", "json"},
 		"doctor output":                {"text", "json"},
+		"get output":                   {"text", "wide", "json", "yaml", "name"},
+		"history output":               {"text", "json", "yaml"},
 		"import ci":                    ci,
 		"import output":                {"text", "json"},
 		"init ci":                      ci,
@@ -92,7 +94,7 @@ func addCompletions(root *cobra.Command) {
 				_ = cmd.RegisterFlagCompletionFunc(f.Name, complete)
 			}
 		})
-		if cmd.ValidArgs == nil {
+		if cmd.ValidArgs == nil && cmd.ValidArgsFunction == nil {
 			cmd.ValidArgsFunction = argumentsOf(cmd.Name())
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/verbs"
 )
 
 // Exit statuses.
@@ -111,6 +112,7 @@ func newRoot() *cobra.Command {
 		newVerifyCommand(),
 		newVersionCommand(),
 	)
+	root.AddCommand(verbs.Commands()...)
 	addCompletions(root)
 	return root
 }

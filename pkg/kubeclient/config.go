@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -46,9 +47,7 @@ func withoutPrograms(where string, cfg *rest.Config) (*rest.Config, error) {
 // UserConfig reads a user's own kubeconfig, as kubectl does. It accepts exec, which the
 // controller rejects, since the same program runs for every kubectl command of that user.
 func UserConfig(flag, kubeconfig, context string) (*rest.Config, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
+	cfg, err := userKubeconfig(kubeconfig, context).ClientConfig()
 	if err != nil {
 		if kubeconfig == "" && strings.Contains(err.Error(), "KUBERNETES_MASTER") { // the default error recommends a variable that is not supported
 			return nil, fmt.Errorf("finding the cluster: no kubeconfig found: set --%s", flag)
@@ -56,6 +55,21 @@ func UserConfig(flag, kubeconfig, context string) (*rest.Config, error) {
 		return nil, fmt.Errorf("--%s: %w", flag, err)
 	}
 	return unlimited(cfg), nil
+}
+
+// UserNamespace returns the namespace of a context, "default" if it has none.
+func UserNamespace(kubeconfig, context string) string {
+	namespace, _, err := userKubeconfig(kubeconfig, context).Namespace()
+	if err != nil {
+		return metav1.NamespaceDefault
+	}
+	return namespace
+}
+
+func userKubeconfig(kubeconfig, context string) clientcmd.ClientConfig {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = kubeconfig
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context})
 }
 
 // unlimited leaves rate limiting to the API server: the default client limit of 20 requests

@@ -2,7 +2,11 @@ package ownership
 
 import (
 	"cmp"
+	"slices"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 )
@@ -38,21 +42,29 @@ func (a Applier) String() string { return a.Kind + " " + a.Namespace + "/" + a.N
 // Marks returns the appliers whose marks an object has. argoNamespace is the namespace of
 // Applications that are marked without one.
 func Marks(osp *osm.OperatingSystemProfile, argoNamespace string) []Applier {
-	var out []Applier
-	for _, a := range marks(osp, argoNamespace) {
-		if !a.unsure {
-			out = append(out, a)
-		}
-	}
-	return out
+	return MarksOf(osp, kindOf(osp), argoNamespace)
+}
+
+// MarksOf is Marks for an object of any kind.
+func MarksOf(obj metav1.Object, kind schema.GroupKind, argoNamespace string) []Applier {
+	return slices.DeleteFunc(marksOf(obj, kind, argoNamespace), func(a Applier) bool { return a.unsure })
 }
 
 func marks(osp *osm.OperatingSystemProfile, argoNamespace string) []Applier {
+	return marksOf(osp, kindOf(osp), argoNamespace)
+}
+
+// kindOf is OperatingSystemProfile or CustomOperatingSystemProfile.
+func kindOf(osp *osm.OperatingSystemProfile) schema.GroupKind {
+	return schema.GroupKind{Group: osm.GroupVersion.Group, Kind: cmp.Or(osp.Kind, "OperatingSystemProfile")}
+}
+
+func marksOf(obj metav1.Object, kind schema.GroupKind, argoNamespace string) []Applier {
 	var out []Applier
-	if name := osp.Labels[labelFluxName]; name != "" {
-		out = append(out, Applier{Kind: Kustomization, Namespace: osp.Labels[labelFluxNamespace], Name: name})
+	if name := obj.GetLabels()[labelFluxName]; name != "" {
+		out = append(out, Applier{Kind: Kustomization, Namespace: obj.GetLabels()[labelFluxNamespace], Name: name})
 	}
-	if name, sure := tracking(osp); name != "" {
+	if name, sure := tracking(obj, kind); name != "" {
 		namespace, app, qualified := strings.Cut(name, "_") // names never contain "_"
 		if !qualified {
 			namespace, app = argoNamespace, name
@@ -64,16 +76,15 @@ func marks(osp *osm.OperatingSystemProfile, argoNamespace string) []Applier {
 
 // tracking returns the Application in the annotation, if that names this object, or
 // otherwise in the label, which others also set.
-func tracking(osp *osm.OperatingSystemProfile) (app string, sure bool) {
-	if id := osp.Annotations[annotationTracking]; id != "" {
+func tracking(obj metav1.Object, kind schema.GroupKind) (app string, sure bool) {
+	if id := obj.GetAnnotations()[annotationTracking]; id != "" {
 		app, rest, _ := strings.Cut(id, ":")
-		kind := cmp.Or(osp.Kind, "OperatingSystemProfile") // or CustomOperatingSystemProfile
-		if rest == osm.GroupVersion.Group+"/"+kind+":"+osp.Namespace+"/"+osp.Name {
+		if rest == kind.Group+"/"+kind.Kind+":"+obj.GetNamespace()+"/"+obj.GetName() {
 			return app, true
 		}
 		return "", false
 	}
-	return osp.Labels[labelInstance], false
+	return obj.GetLabels()[labelInstance], false
 }
 
 // lists finds an object in an applier's list of objects.

@@ -153,20 +153,25 @@ func tokensIn(document string) []string {
 }
 
 // A user without access to Secrets and records gets a note about it, and the commit all the same.
-func (s *system) traceWithFewRights(node *corev1.Node, want *trace.Commit) {
-	rule := func(group, resource string) map[string]any {
-		return map[string]any{"apiGroups": []any{group}, "resources": []any{resource}, "verbs": []any{"get", "list"}}
+// reader makes a ServiceAccount that may get and list resources, each with its group, and
+// returns its kubeconfig.
+func (s *system) reader(name string, resources ...[2]string) string {
+	var rules []any
+	for _, r := range resources {
+		rules = append(rules, map[string]any{"apiGroups": []any{r[0]}, "resources": []any{r[1]}, "verbs": []any{"get", "list"}})
 	}
-	s.Apply(map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": "auditor", "namespace": s.Pools}})
-	s.Apply(map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": map[string]any{"name": "auditor-" + s.Pools}, "rules": []any{
-		rule("", "nodes"), rule(machines.GroupVersion.Group, "*"), rule(osm.GroupVersion.Group, "*"), rule(api.GroupVersion.Group, "*"),
-	}})
+	s.Apply(map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": name, "namespace": s.Pools}})
+	s.Apply(map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": map[string]any{"name": name + "-" + s.Pools}, "rules": rules})
 	s.Apply(map[string]any{
-		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": map[string]any{"name": "auditor-" + s.Pools},
-		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "auditor-" + s.Pools},
-		"subjects": []any{map[string]any{"kind": "ServiceAccount", "namespace": s.Pools, "name": "auditor"}},
+		"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": map[string]any{"name": name + "-" + s.Pools},
+		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name + "-" + s.Pools},
+		"subjects": []any{map[string]any{"kind": "ServiceAccount", "namespace": s.Pools, "name": name}},
 	})
-	identity := s.KubeconfigOf(s.Pools, "auditor")
+	return s.KubeconfigOf(s.Pools, name)
+}
+
+func (s *system) traceWithFewRights(node *corev1.Node, want *trace.Commit) {
+	identity := s.reader("auditor", [2]string{"", "nodes"}, [2]string{machines.GroupVersion.Group, "*"}, [2]string{osm.GroupVersion.Group, "*"}, [2]string{api.GroupVersion.Group, "*"})
 	var tr *trace.Result
 	s.Eventually("the rights to hold", func() error {
 		if status, _, errs := s.Runs("trace", "node/"+node.Name, "--kubeconfig", identity); status != 0 {

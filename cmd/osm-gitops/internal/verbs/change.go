@@ -1,0 +1,422 @@
+package verbs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fluxcd/pkg/apis/meta"
+	"github.com/spf13/cobra"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
+	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
+	"github.com/osm-gitops/osm-gitops/pkg/selection"
+)
+
+// fieldManager is the manager of what verbs write. It does not begin with "kubectl": Flux
+// removes fields of such managers.
+const fieldManager = api.FieldManager + "-cli"
+
+// argoNamespace is the namespace of Argo CD's objects that are named without one.
+const argoNamespace = "argocd"
+
+// changeFlags are the flags of verbs that write.
+type changeFlags struct {
+	access
+	force bool
+}
+
+func (f *changeFlags) bind(cmd *cobra.Command) {
+	f.access.bind(cmd)
+	cmd.Flags().BoolVar(&f.force, "force", false, "change it although Flux or Argo CD applies the object, or a check fails")
+}
+
+// change is one write.
+type change struct {
+	*changeFlags
+
+	out   io.Writer
+	errs  io.Writer
+	of    ref
+	obj   client.Object
+	patch map[string]any // a merge patch
+	args  []string       // of kubectl, after the namespace
+	said  string         // what to print when it is done
+	// request: it changes nothing that Git can have, so that its owner does not matter.
+	request bool
+}
+
+// annotate sets an annotation, or removes it if value is empty.
+func (c *change) annotate(key, value string) {
+	var patched any = value
+	args := []string{"annotate", c.resource(), c.of.name, "--overwrite", key + "=" + value}
+	if value == "" {
+		patched, args = nil, []string{"annotate", c.resource(), c.of.name, key + "-"}
+	}
+	c.patch, c.args = map[string]any{"metadata": map[string]any{"annotations": map[string]any{key: patched}}}, args
+}
+
+// suspend sets spec.suspend of a ProfileSource.
+func (c *change) suspend(to bool) {
+	c.patch = map[string]any{"spec": map[string]any{"suspend": to}}
+	c.args = []string{"patch", c.resource(), c.of.name, "--type", "merge", "-p", fmt.Sprintf(`{"spec":{"suspend":%t}}`, to)}
+}
+
+func (c *change) resource() string {
+	if c.of.pool {
+		return "machinedeployment"
+	}
+	return "profilesource"
+}
+
+// apply writes a change, or prints it.
+func (s *session) apply(ctx context.Context, c *change) error {
+	if c.showKubectl {
+		_, err := fmt.Fprintln(c.out, s.kubectl(c.of.pool, c.of.namespace, c.args...))
+		return err
+	}
+	k := sourceKind
+	if c.of.pool {
+		k = poolKind
+	}
+	if by := ownership.MarksOf(c.obj, k.gvk.GroupKind(), argoNamespace); len(by) > 0 && !c.request {
+		owned := fmt.Errorf("%s is applied by %s, which can undo this", c.of, by[0])
+		if !c.force {
+			return fmt.Errorf("%w: change it in Git, or repeat the command with --force", owned)
+		}
+		cli.Warn(c.errs, owned)
+	}
+	body, err := json.Marshal(c.patch)
+	if err != nil {
+		return fmt.Errorf("encoding a patch: %w", err)
+	}
+	if err := k.in(s).Patch(ctx, c.obj, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager)); err != nil {
+		return explain(err)
+	}
+	_, err = fmt.Fprintf(c.out, "%s/%s/%s %s\n", c.resource(), c.of.namespace, c.of.name, c.said)
+	return err
+}
+
+// verb is a command that changes the object of its first argument.
+type verb struct {
+	use, short, long, example string
+	pools, sources            bool // what it can change
+	arguments                 int
+	// check looks at the arguments after the first; nil for nothing.
+	check func(args []string) error
+	// plan completes a change of an object that exists.
+	plan func(ctx context.Context, s *session, c *change, args []string) error
+	// then follows the change; nil for nothing.
+	then func(ctx context.Context, s *session, c *change) error
+}
+
+func (v verb) command() *cobra.Command {
+	f := &changeFlags{}
+	cmd := &cobra.Command{
+		Use: v.use, Short: v.short, Long: v.long, Example: v.example,
+		Args: arguments(v.arguments, v.arguments),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, err := parseRef(cmd, args[0], v.pools, v.sources)
+			if err != nil {
+				return err
+			}
+			if v.check != nil {
+				if err := v.check(args); err != nil {
+					return err
+				}
+			}
+			s, err := f.open(cmd.Name())
+			if err != nil {
+				return err
+			}
+			c := &change{changeFlags: f, of: of, out: cli.Visible(cmd.OutOrStdout(), ""), errs: cmd.ErrOrStderr()}
+			if c.obj, err = s.named(cmd.Context(), &c.of); err != nil {
+				return err
+			}
+			if err := v.plan(cmd.Context(), s, c, args); err != nil {
+				return err
+			}
+			if err := s.apply(cmd.Context(), c); err != nil || f.showKubectl || v.then == nil {
+				return err
+			}
+			return v.then(cmd.Context(), s, c)
+		},
+	}
+	f.bind(cmd)
+	return cmd
+}
+
+// named returns the object that an argument names.
+func (s *session) named(ctx context.Context, of *ref) (client.Object, error) {
+	if of.pool {
+		return s.pool(ctx, of)
+	}
+	var ps api.ProfileSource
+	return &ps, s.read(ctx, of, &ps)
+}
+
+// pool returns a MachineDeployment with a profile.
+func (s *session) pool(ctx context.Context, of *ref) (*cluster.MachineDeployment, error) {
+	var md cluster.MachineDeployment
+	if err := s.read(ctx, of, &md); err != nil {
+		return nil, err
+	}
+	if md.Annotations[api.AnnotationOSP] == "" {
+		return nil, fmt.Errorf("%s is not a pool: it has no annotation %s, which names its profile", of, api.AnnotationOSP)
+	}
+	return &md, nil
+}
+
+func newReconcileCommand() *cobra.Command {
+	var await bool
+	var timeout time.Duration
+	var token string
+	cmd := verb{
+		use:   "reconcile source/[NAMESPACE/]NAME [--wait]",
+		short: "read a source now, instead of at the next interval",
+		long: `Request that a ProfileSource reads its repository now, by Flux's annotation.
+
+With --wait, the command ends when the controller has answered, and prints the revision.
+The exit status is 1 if the revision was rejected, with the reason.`,
+		example: "  osm-gitops reconcile source/platform --wait",
+		sources: true, arguments: 1,
+		plan: func(_ context.Context, _ *session, c *change, _ []string) error {
+			if c.obj.(*api.ProfileSource).Spec.Suspend {
+				return fmt.Errorf("%s is suspended: resume it first", c.of)
+			}
+			token = time.Now().UTC().Format(time.RFC3339Nano)
+			c.said, c.request = "requested", true
+			c.annotate(meta.ReconcileRequestAnnotation, token)
+			return nil
+		},
+		then: func(ctx context.Context, s *session, c *change) error {
+			if !await {
+				return nil
+			}
+			return s.await(ctx, c, token, timeout)
+		},
+	}.command()
+	cmd.Flags().BoolVar(&await, "wait", false, "wait for the answer")
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "for --wait: the longest time")
+	return cmd
+}
+
+// awaitEvery is the interval of reads while --wait waits.
+const awaitEvery = 250 * time.Millisecond
+
+// await waits for the answer to a request.
+func (s *session) await(ctx context.Context, c *change, token string, timeout time.Duration) error {
+	fmt.Fprintf(c.errs, "osm-gitops: waiting for %s\n", c.of)
+	var ps api.ProfileSource
+	var ready *metav1.Condition
+	err := wait.PollUntilContextTimeout(ctx, awaitEvery, timeout, true, func(ctx context.Context) (bool, error) {
+		if err := s.management.Get(ctx, client.ObjectKey{Namespace: c.of.namespace, Name: c.of.name}, &ps); err != nil {
+			return false, err
+		}
+		ready = apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
+		return ps.Status.LastHandledReconcileAt == token && ready != nil && ready.Status != metav1.ConditionUnknown, nil
+	})
+	switch {
+	case wait.Interrupted(err):
+		return fmt.Errorf("%s did not answer within %s: check the controller with osm-gitops doctor", c.of, timeout)
+	case err != nil:
+		return explain(err)
+	case ready.Status == metav1.ConditionFalse:
+		return fmt.Errorf("%s: %s: %s", c.of, ready.Reason, ready.Message)
+	}
+	_, err = fmt.Fprintf(c.out, "profilesource/%s/%s applied %s\n", c.of.namespace, c.of.name, ps.Status.Revision)
+	return err
+}
+
+func newSuspendCommand() *cobra.Command {
+	return verb{
+		use:   "suspend source/[NAMESPACE/]NAME|md/[NAMESPACE/]NAME",
+		short: "stop a source, or freeze a pool",
+		long: `Stop reconciling a ProfileSource: what is applied remains, and no wave begins. Or freeze
+the configuration of a pool; its tokens are renewed.`,
+		example: "  osm-gitops suspend source/platform\n  osm-gitops suspend md/shop/web",
+		pools:   true, sources: true, arguments: 1,
+		plan: suspension(true, "suspended"),
+	}.command()
+}
+
+func newResumeCommand() *cobra.Command {
+	return verb{
+		use:     "resume source/[NAMESPACE/]NAME|md/[NAMESPACE/]NAME",
+		short:   "end what suspend began",
+		long:    `Reconcile a ProfileSource again, or let a pool follow its profile again.`,
+		example: "  osm-gitops resume source/platform\n  osm-gitops resume md/shop/web",
+		pools:   true, sources: true, arguments: 1,
+		plan: suspension(false, "resumed"),
+	}.command()
+}
+
+func suspension(suspend bool, said string) func(context.Context, *session, *change, []string) error {
+	return func(_ context.Context, _ *session, c *change, _ []string) error {
+		c.said = said
+		switch {
+		case !c.of.pool:
+			c.suspend(suspend)
+		case suspend:
+			c.annotate(api.AnnotationSuspend, "true")
+		default:
+			c.annotate(api.AnnotationSuspend, "")
+		}
+		return nil
+	}
+}
+
+func newPinCommand() *cobra.Command {
+	return verb{
+		use:   "pin md/[NAMESPACE/]NAME VERSION",
+		short: "give a pool a version of its profile, until unpin",
+		long: `Give a pool a version of its profile, such as v1.8.0, or the highest in a range, such as
+~1.8. New machines get it; existing machines remain.
+
+A pin protects one pool at once. The lasting way back is a revert in Git: it reaches every
+pool, and is reviewed. Remove the pin afterwards.`,
+		example: "  osm-gitops pin md/shop/web v1.8.0\n  osm-gitops unpin md/shop/web",
+		pools:   true, arguments: 2,
+		check: func(args []string) error {
+			if _, err := profile.ParseVersionOrRange(args[1]); err != nil {
+				return cli.Misusef("osm-gitops pin md/NAMESPACE/NAME v1.8.0", "%q %w", args[1], err)
+			}
+			return nil
+		},
+		plan: func(ctx context.Context, s *session, c *change, args []string) error {
+			c.said = "pinned to " + args[1]
+			c.annotate(api.AnnotationVersionPin, args[1])
+			err := s.checkPin(ctx, c.obj.(*cluster.MachineDeployment), args[1])
+			if err != nil && c.force {
+				cli.Warn(c.errs, err)
+				return nil
+			}
+			return err
+		},
+		then: func(_ context.Context, _ *session, c *change) error {
+			_, err := fmt.Fprintln(c.errs, "osm-gitops: the pin remains until unpin; the lasting way back is a revert in Git")
+			return err
+		},
+	}.command()
+}
+
+func newUnpinCommand() *cobra.Command {
+	return verb{
+		use:     "unpin md/[NAMESPACE/]NAME",
+		short:   "let a pool follow its profile again",
+		long:    `Remove the version that pin gave a pool, so that it follows its profile again.`,
+		example: "  osm-gitops unpin md/shop/web",
+		pools:   true, arguments: 1,
+		plan: func(_ context.Context, _ *session, c *change, _ []string) error {
+			c.said = "unpinned"
+			c.annotate(api.AnnotationVersionPin, "")
+			return nil
+		},
+	}.command()
+}
+
+// checkPin returns an error with the versions there are, if none satisfies a pin.
+func (s *session) checkPin(ctx context.Context, md *cluster.MachineDeployment, pin string) error {
+	annotations := map[string]string{}
+	for _, key := range []string{api.AnnotationOSP, api.AnnotationOSPNamespace} {
+		annotations[key] = md.Annotations[key]
+	}
+	annotations[api.AnnotationVersionPin] = pin
+	want, err := selection.RequestOf(annotations, md.Labels, s.controller)
+	if err != nil {
+		return err
+	}
+	versions, from, err := s.versions(ctx, want)
+	if err != nil {
+		return err
+	}
+	if _, ok := want.Pin.Best(versions); !ok {
+		return fmt.Errorf("profile %q of %s has no version %q; it has %s. --force pins a version that is not in this list", want.Name, from, pin, strings.Join(versions, ", "))
+	}
+	return nil
+}
+
+// versions are those of the profile that a pool requests, the highest first, and where they
+// are from.
+func (s *session) versions(ctx context.Context, want selection.Request) ([]string, string, error) {
+	found, err := s.candidate(ctx, want.Namespace, want.Name)
+	if err == nil {
+		return profile.SortVersions(append(slices.Clone(found.Entry.Versions), found.Entry.Version)), fmt.Sprintf("ProfileSource %s/%s", want.Namespace, found.Source.Name), nil
+	}
+	var osp osm.OperatingSystemProfile // which no ProfileSource created
+	if s.management.Get(ctx, client.ObjectKey{Namespace: want.Namespace, Name: want.Name}, &osp) == nil {
+		return []string{osp.Spec.Version}, fmt.Sprintf("OperatingSystemProfile %s/%s", osp.Namespace, osp.Name), nil
+	}
+	return nil, "", err
+}
+
+func newReleaseCommand() *cobra.Command {
+	f := &changeFlags{}
+	var wave int
+	var remove bool
+	cmd := &cobra.Command{
+		Use:   "release PROFILE@VERSION [--wave N|--remove]",
+		Short: "let a rollout in waves go on despite failures",
+		Long: `Let a version reach all waves at once, or with --wave N continue after wave N, despite
+failures so far. get rollouts shows what a rollout waits for.
+
+While a version is released, machines that do not join are not counted: remove the release
+with --remove when the version has reached the pools.`,
+		Example: "  osm-gitops release osp-web@v1.8.0 --wave 3\n  osm-gitops release osp-web@v1.8.0",
+		Args:    arguments(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, version, _ := strings.Cut(args[0], "@")
+			switch {
+			case name == "" || version == "":
+				return cli.Misusef(usage(cmd), "%q is not PROFILE@VERSION", args[0])
+			case remove && cmd.Flags().Changed("wave"):
+				return cli.Misusef("osm-gitops release PROFILE@VERSION --remove", "--wave has no effect on --remove")
+			case cmd.Flags().Changed("wave") && (wave < 0 || wave > int(api.LastWave)):
+				return cli.Misusef("--wave 3", "--wave: is %d: waves are 0 to %d", wave, api.LastWave)
+			}
+			s, err := f.open("release")
+			if err != nil {
+				return err
+			}
+			found, err := s.candidate(cmd.Context(), s.sourceNamespace(), name)
+			if err != nil {
+				return err
+			}
+			ps := found.Source.DeepCopy()
+			c := &change{changeFlags: f, out: cli.Visible(cmd.OutOrStdout(), ""), errs: cmd.ErrOrStderr(), of: ref{namespace: ps.Namespace, name: ps.Name}, obj: ps, said: fmt.Sprintf("released %s %s for all waves", name, version)}
+			versions := profile.SortVersions(append(slices.Clone(found.Entry.Versions), found.Entry.Version))
+			switch {
+			case !ps.Gated():
+				return fmt.Errorf("%s does not roll out in waves, so there is nothing to release: spec.rollout.gate is not Waves", c.of)
+			case !slices.Contains(versions, version):
+				return fmt.Errorf("profile %q of %s has no version %q; it has %s", name, c.of, version, strings.Join(versions, ", "))
+			}
+			value := version
+			switch {
+			case remove:
+				value, c.said = "", fmt.Sprintf("no longer releases %s %s", name, version)
+			case cmd.Flags().Changed("wave"):
+				value, c.said = fmt.Sprintf("%s@%d", version, wave), fmt.Sprintf("released %s %s after wave %d", name, version, wave)
+			}
+			c.annotate(api.AnnotationRelease, value)
+			return s.apply(cmd.Context(), c)
+		},
+	}
+	f.bind(cmd)
+	cmd.Flags().IntVar(&wave, "wave", 0, "the `WAVE`, 0 to 9, after which it continues; without it, all waves get the version")
+	cmd.Flags().BoolVar(&remove, "remove", false, "remove the release")
+	return cmd
+}

@@ -1,0 +1,469 @@
+package verbs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
+	"github.com/osm-gitops/osm-gitops/pkg/selection"
+)
+
+// getOutputs are the values of get --output.
+var getOutputs = []string{"text", "wide", "json", "yaml", "name"}
+
+// getFlags are the flags of get.
+type getFlags struct {
+	access
+	output     string
+	everywhere bool
+	watch      bool
+	noHeaders  bool
+}
+
+func newGetCommand() *cobra.Command {
+	var f getFlags
+	cmd := &cobra.Command{
+		Use:   "get sources|profiles|pools|nodes|rollouts [NAME...]",
+		Short: "list sources, profiles, pools, nodes or rollouts",
+		Long: `List sources, profiles, pools, nodes or rollouts.
+
+Sources, profiles and nodes have the columns of kubectl get profilesources,
+operatingsystemprofiles and nodeprovenances. A pool is a MachineDeployment with a profile;
+its row says what it has, and its state:
+
+  Following  it has the current version     Refused  a newer version was rejected
+  Pinned     it requests a version          Held     its wave is held by failures
+  Suspended  its configuration is frozen    Waiting  its wave has not begun
+
+-o name prints arguments for the other commands, such as md/shop/web.`,
+		Example: "  osm-gitops get pools -A\n  osm-gitops get sources -o wide\n  osm-gitops get rollouts --watch",
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) == 0:
+				return cli.Misusef(usage(cmd), "say what to list")
+			case kindOf(args[0]) == nil:
+				return cli.Misusef(usage(cmd), "unknown kind %q", args[0])
+			case !slices.Contains(getOutputs, f.output):
+				return cli.Misusef("-o "+strings.Join(getOutputs, ", -o "), "unknown output %q", f.output)
+			case f.everywhere && f.namespace != "":
+				return cli.Misusef(usage(cmd), "--namespace has no effect on --all-namespaces")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			g := &getter{getFlags: &f, kind: kindOf(args[0]), names: args[1:], out: cmd.OutOrStdout(), errs: cmd.ErrOrStderr(), shown: map[string]string{}}
+			return g.run(cmd.Context())
+		},
+	}
+	f.bind(cmd)
+	fs := cmd.Flags()
+	fs.BoolVarP(&f.everywhere, "all-namespaces", "A", false, "list all namespaces")
+	fs.StringVarP(&f.output, "output", "o", "text", "what to print: "+strings.Join(getOutputs, ", "))
+	fs.BoolVarP(&f.watch, "watch", "w", false, "then print what changes, until you stop it")
+	fs.BoolVar(&f.noHeaders, "no-headers", false, "print no headers")
+	return cmd
+}
+
+func kindOf(word string) *kind {
+	for _, k := range kinds() {
+		if k.has(strings.ToLower(word)) {
+			return k
+		}
+	}
+	return nil
+}
+
+// listing is a table, and the objects of its rows.
+type listing struct {
+	table metav1.Table
+	// items are for -o json and -o yaml, names for -o name, by row.
+	items []any
+	names []string
+}
+
+// add adds a row for an object. Cells of type date hold times.
+func (l *listing) add(namespace, name, argument string, item any, cells ...any) {
+	for i, c := range cells {
+		if at, ok := c.(time.Time); ok {
+			cells[i] = "<unknown>"
+			if !at.IsZero() {
+				cells[i] = duration.HumanDuration(time.Since(at))
+			}
+		}
+	}
+	meta := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	l.table.Rows = append(l.table.Rows, metav1.TableRow{Cells: cells, Object: runtime.RawExtension{Object: meta}})
+	l.items, l.names = append(l.items, item), append(l.names, argument)
+}
+
+// columns are the columns of a table, where "+" precedes those of -o wide, and "@" a time.
+func columns(names ...string) (out []metav1.TableColumnDefinition) {
+	for _, name := range names {
+		c := metav1.TableColumnDefinition{Type: "string"}
+		if rest, wide := strings.CutPrefix(name, "+"); wide {
+			c.Priority, name = 1, rest
+		}
+		if rest, date := strings.CutPrefix(name, "@"); date {
+			c.Type, name = "date", rest
+		}
+		c.Name = name
+		out = append(out, c)
+	}
+	return out
+}
+
+// getter runs get once.
+type getter struct {
+	*getFlags
+
+	kind  *kind
+	names []string
+	out   io.Writer
+	errs  io.Writer
+	shown map[string]string // what was printed last, by row
+}
+
+func (g *getter) run(ctx context.Context) error {
+	s, err := g.open("get")
+	if err != nil {
+		return err
+	}
+	namespace := s.sourceNamespace()
+	if g.kind == poolKind {
+		namespace = s.poolNamespace
+	}
+	if g.everywhere || g.kind.cluster {
+		namespace = ""
+	}
+	if g.showKubectl {
+		_, err := fmt.Fprintln(cli.Visible(g.out, ""), g.kubectlGet(namespace))
+		return err
+	}
+	var changes <-chan error
+	if g.watch { // before the list, so that no change is between the two
+		changes = s.watch(ctx, g.kind, namespace)
+	}
+	text := cli.Visible(g.out, map[string]string{"json": "json", "yaml": "yaml"}[g.output])
+	tabs := printers.GetNewTabWriter(text)
+	table := printers.NewTablePrinter(printers.PrintOptions{NoHeaders: g.noHeaders, WithNamespace: g.everywhere && !g.kind.cluster, Wide: g.output == "wide"})
+	for first := true; ; first = false {
+		l, err := g.list(ctx, s, namespace)
+		if err != nil {
+			if g.watch && ctx.Err() != nil {
+				return nil
+			}
+			return explain(err)
+		}
+		if err := g.choose(l, first); err != nil {
+			return err
+		}
+		if first && len(l.names) == 0 {
+			fmt.Fprintf(g.errs, "No %s found%s.\n", g.kind.name, within(namespace))
+		}
+		if err := g.print(l, text, func() error { return errors.Join(table.PrintObj(&l.table, tabs), tabs.Flush()) }); err != nil {
+			return err
+		}
+		if !g.watch {
+			return incomplete(s, g.errs)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-changes:
+			if err != nil {
+				return explain(err)
+			}
+		}
+	}
+}
+
+func within(namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	return " in namespace " + namespace + " (-A lists all)"
+}
+
+// incomplete reports what could not be listed.
+func incomplete(s *session, errs io.Writer) error {
+	denied := s.management.denied
+	if s.worker != s.management {
+		denied = append(denied, s.worker.denied...)
+	}
+	for _, err := range denied {
+		cli.Warn(errs, explain(err))
+	}
+	if len(denied) > 0 {
+		return errors.New("the answer is incomplete: see the warnings")
+	}
+	return nil
+}
+
+func (g *getter) kubectlGet(namespace string) string {
+	args := append([]string{"get", g.kind.resource}, g.names...)
+	if namespace == "" && !g.kind.cluster {
+		args = append(args, "-A")
+	}
+	if g.output != "text" {
+		args = append(args, "-o", g.output)
+	}
+	if g.watch {
+		args = append(args, "--watch")
+	}
+	return g.kubectl(g.kind.worker, namespace, args...)
+}
+
+func (g *getter) list(ctx context.Context, s *session, namespace string) (*listing, error) {
+	if g.kind.rows != nil {
+		return g.kind.rows(ctx, s, namespace)
+	}
+	return serverRows(ctx, g.kind, s, namespace, g.output == "json" || g.output == "yaml")
+}
+
+// choose removes the rows that were not asked for, and those that have not changed since
+// they were printed; a later age is not a change.
+func (g *getter) choose(l *listing, first bool) error {
+	var all []string
+	missing := slices.Clone(g.names)
+	keep := func(i int) bool {
+		meta, _ := l.table.Rows[i].Object.Object.(*metav1.PartialObjectMetadata)
+		name := meta.GetName()
+		all = append(all, name)
+		missing = slices.DeleteFunc(missing, func(m string) bool { return m == name })
+		if len(g.names) > 0 && !slices.Contains(g.names, name) {
+			return false
+		}
+		var cells strings.Builder
+		for c, cell := range l.table.Rows[i].Cells {
+			if c < len(l.table.ColumnDefinitions) && l.table.ColumnDefinitions[c].Type != "date" {
+				fmt.Fprintf(&cells, "%v\x00", cell)
+			}
+		}
+		key := l.names[i] + "\x00" + meta.GetNamespace()
+		if was, known := g.shown[key]; known && was == cells.String() {
+			return false
+		}
+		g.shown[key] = cells.String()
+		return true
+	}
+	kept := listing{table: l.table}
+	kept.table.Rows = nil
+	for i := range l.table.Rows {
+		if keep(i) {
+			kept.table.Rows = append(kept.table.Rows, l.table.Rows[i])
+			kept.items, kept.names = append(kept.items, l.items[i]), append(kept.names, l.names[i])
+		}
+	}
+	*l = kept
+	if first && len(missing) > 0 {
+		return unknown(fmt.Sprintf("%s %q", strings.TrimSuffix(g.kind.name, "s"), missing[0]), missing[0], slices.Compact(slices.Sorted(slices.Values(all))))
+	}
+	return nil
+}
+
+func (g *getter) print(l *listing, out io.Writer, table func() error) error {
+	switch g.output {
+	case "name":
+		for _, name := range l.names {
+			if _, err := fmt.Fprintln(out, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "json", "yaml":
+		items := l.items
+		if items == nil {
+			items = []any{}
+		}
+		return printData(out, g.output, map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
+	}
+	return table()
+}
+
+// printData prints JSON or YAML.
+func printData(out io.Writer, output string, v any) error {
+	if output == "yaml" {
+		text, err := runnerlog.YAML(v)
+		if err == nil {
+			_, err = out.Write(text)
+		}
+		return err
+	}
+	enc := json.NewEncoder(out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// pageSize is the number of objects per list request.
+const pageSize = 500
+
+// serverRows lets the API server print a kind, with the columns of its definition.
+func serverRows(ctx context.Context, k *kind, s *session, namespace string, whole bool) (*listing, error) {
+	c := k.in(s)
+	web, err := apiutil.RESTClientForGVK(k.gvk, true, true, c.config, serializer.NewCodecFactory(c.Scheme()), c.http)
+	if err != nil {
+		return nil, err
+	}
+	include := "Metadata"
+	if whole {
+		include = "Object"
+	}
+	l := &listing{}
+	for token := ""; ; token = l.table.Continue {
+		raw, err := web.Get().NamespaceIfScoped(namespace, namespace != "").Resource(k.resource).
+			SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").
+			Param("includeObject", include).Param("limit", fmt.Sprint(pageSize)).Param("continue", token).Do(ctx).Raw()
+		if err != nil {
+			return nil, err
+		}
+		rows := l.table.Rows
+		l.table = metav1.Table{}
+		if err := json.Unmarshal(raw, &l.table); err != nil {
+			return nil, fmt.Errorf("decoding the table of %s: %w", k.resource, err)
+		}
+		for i := range l.table.Rows {
+			row := &l.table.Rows[i]
+			meta, item := &metav1.PartialObjectMetadata{}, map[string]any{}
+			if err := errors.Join(json.Unmarshal(row.Object.Raw, meta), json.Unmarshal(row.Object.Raw, &item)); err != nil {
+				return nil, fmt.Errorf("decoding an object of %s: %w", k.resource, err)
+			}
+			if m, ok := item["metadata"].(map[string]any); ok {
+				delete(m, "managedFields")
+			}
+			row.Object = runtime.RawExtension{Object: meta}
+			l.items, l.names = append(l.items, item), append(l.names, k.prefix+strings.TrimPrefix(meta.Namespace+"/"+meta.Name, "/"))
+		}
+		l.table.Rows = append(rows, l.table.Rows...)
+		if l.table.Continue == "" {
+			return l, nil
+		}
+	}
+}
+
+// poolRow is a pool as -o json prints it.
+type poolRow struct {
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	Profile   string    `json:"profile"`
+	Version   string    `json:"version,omitempty"`
+	Commit    string    `json:"commit,omitempty"`
+	Author    string    `json:"author,omitempty"`
+	Pin       string    `json:"pin,omitempty"`
+	State     ui.State  `json:"state"`
+	Message   string    `json:"message,omitempty"`
+	Since     time.Time `json:"since,omitzero"`
+	Nodes     ui.Counts `json:"nodes"`
+}
+
+// poolRows lists pools as the audit page shows them.
+func poolRows(ctx context.Context, s *session, namespace string) (*listing, error) {
+	s.management.denied, s.worker.denied = nil, nil
+	reader := &ui.Reader{Management: s.management, Worker: s.worker, Namespace: s.controller, PageSize: pageSize}
+	if namespace != "" {
+		reader.Worker = client.NewNamespacedClient(s.worker, namespace)
+	}
+	objects, err := reader.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	model := ui.NewModel(time.Now(), objects)
+	l := &listing{table: metav1.Table{ColumnDefinitions: columns("Name", "Profile", "Version", "Commit", "State", "Nodes", "Behind", "@Since", "+Author", "+Pin", "+Message")}}
+	slices.SortFunc(objects.Pools, func(a, b metav1.ObjectMeta) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	for i := range objects.Pools {
+		md := &objects.Pools[i]
+		p, ok := ui.ViewPool(model, md.Namespace+"/"+md.Name, 1)
+		if !ok {
+			continue
+		}
+		row := poolRow{Namespace: p.Namespace, Name: p.Name, Profile: p.Profile, Pin: p.Pin, State: p.State, Message: p.Why, Nodes: p.Nodes}
+		if len(p.Configurations) > 0 && p.Configurations[0].Current {
+			now := p.Configurations[0]
+			row.Version, row.Commit, row.Author, row.Since = now.Version, now.Commit, now.Author, now.From
+		}
+		l.add(row.Namespace, row.Name, "md/"+row.Namespace+"/"+row.Name, row,
+			row.Name, row.Profile, row.Version, short(row.Commit), string(row.State), row.Nodes.Total, row.Nodes.Behind, row.Since, row.Author, row.Pin, row.Message)
+	}
+	return l, nil
+}
+
+// short is a commit in a table.
+func short(commit string) string {
+	const digits = 12 // as in columns of kinds
+	return commit[:min(len(commit), digits)]
+}
+
+// rolloutRow is a rollout as -o json prints it.
+type rolloutRow struct {
+	Namespace string `json:"namespace"`
+	Source    string `json:"source"`
+
+	*api.RolloutStatus `json:",inline"`
+}
+
+// rolloutRows lists the rollouts in the status of ProfileSources.
+func rolloutRows(ctx context.Context, s *session, namespace string) (*listing, error) {
+	l := &listing{table: metav1.Table{ColumnDefinitions: columns("Profile", "Version", "From", "Wave", "Pools", "State", "@Since", "Source", "+Message")}}
+	list := &api.ProfileSourceList{}
+	err := kubeclient.EachPage(ctx, s.management, list, func() {
+		for i := range list.Items {
+			ps := &list.Items[i]
+			for j := range ps.Status.Rollouts {
+				r := &ps.Status.Rollouts[j]
+				from := ""
+				if r.From != nil {
+					from = r.From.Version
+				}
+				state := r.Reason
+				if r.Held {
+					state = "Held: " + state
+				}
+				l.add(ps.Namespace, r.Profile, r.Profile+"@"+r.Version, rolloutRow{ps.Namespace, ps.Name, r},
+					r.Profile, r.Version, from, r.Wave, fmt.Sprintf("%d/%d", r.Pools.Adopted, r.Pools.Total), state, r.Since.Time, ps.Name, r.Message)
+			}
+		}
+	}, client.InNamespace(namespace))
+	return l, err
+}
+
+// sourcesOf lists ProfileSources, and the first of them that offers a profile.
+func (s *session) candidate(ctx context.Context, namespace, profile string) (selection.Candidate, error) {
+	var list api.ProfileSourceList
+	if err := s.management.WithWatch.List(ctx, &list, client.InNamespace(namespace)); err != nil {
+		return selection.Candidate{}, explain(err)
+	}
+	own, builtin := selection.SplitBuiltin(list.Items)
+	for _, sources := range [][]api.ProfileSource{own, builtin} {
+		if c, ok := selection.FindCandidate(sources, profile); ok {
+			return c, nil
+		}
+	}
+	var names []string
+	for _, ps := range list.Items {
+		for _, e := range ps.Status.Profiles {
+			names = append(names, e.Name)
+		}
+	}
+	slices.Sort(names)
+	return selection.Candidate{}, unknown(fmt.Sprintf("profile %q of a ProfileSource in namespace %s", profile, namespace), profile, slices.Compact(names))
+}
