@@ -60,7 +60,7 @@ func (w policyChecks) controllerPolicyIn(ctx context.Context, c *Cluster, wanted
 		p := &policies.Items[i]
 		switch {
 		case !strings.HasPrefix(p.Name, want.GetName()):
-		case len(p.Spec.MatchConditions) == 1 && p.Spec.MatchConditions[0].Expression == names:
+		case len(p.Spec.MatchConditions) > 0 && p.Spec.MatchConditions[0].Expression == names:
 			have = p
 		default:
 			others = append(others, p.Name)
