@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
@@ -57,6 +58,20 @@ func MetadataList(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataLis
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 	return list
+}
+
+// ConfigKind is the kind of OperatingSystemConfigs. Controllers read only their metadata, with the
+// record: a second cache for complete objects would have each of them, as large as the files that
+// it describes.
+var ConfigKind = osm.GroupVersion.WithKind("OperatingSystemConfig")
+
+// Configs lists the metadata of OperatingSystemConfigs. It belongs to the cache: do not modify it.
+func Configs(ctx context.Context, from client.Reader, namespace string) ([]metav1.PartialObjectMetadata, error) {
+	list := MetadataList(ConfigKind)
+	if err := from.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing OperatingSystemConfigs: %w", err)
+	}
+	return list.Items, nil
 }
 
 // Owners reads the objects of a lineage.Chain: from the first reader that has them.

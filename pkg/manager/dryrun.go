@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
@@ -163,13 +162,8 @@ func (s *dryRunEnvironment) prepare(ctx context.Context) error {
 
 // trimmed returns the part of an object that caches store.
 func trimmed(obj any) (any, error) {
-	switch obj := obj.(type) {
-	case *osm.OperatingSystemConfig:
-		return pools.TrimConfig(obj)
-	case metav1.Object:
-		if obj.GetNamespace() == api.NamespaceCloudInitSettings {
-			return pools.CacheTransform(obj)
-		}
+	if o, ok := obj.(metav1.Object); ok && o.GetNamespace() == api.NamespaceCloudInitSettings {
+		return pools.CacheTransform(obj)
 	}
 	return obj, nil
 }

@@ -222,7 +222,6 @@ func newManager(cfg *rest.Config, opts *Options, facts dependencies, lease strin
 		caches.ByObject[offered] = cache.ByObject{Namespaces: opts.profileNamespaces()}
 	}
 	caches.ByObject[&appsv1.ControllerRevision{}] = nodes.Records(opts.Namespace)
-	caches.ByObject[&osm.OperatingSystemConfig{}] = cache.ByObject{Namespaces: own, Transform: pools.TrimConfig}
 	caches.DefaultWatchErrorHandler = facts.unreadable
 	o, err := managerOptions(opts, lease, opts.Namespace, caches)
 	if err == nil && opts.Observe {

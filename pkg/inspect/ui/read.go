@@ -95,11 +95,9 @@ func (r *Reader) profiles(ctx context.Context, o *Objects) error {
 }
 
 func (r *Reader) configs(ctx context.Context, o *Objects) error {
-	return each(ctx, listed{r.Management, r.PageSize}, &osm.OperatingSystemConfigList{}, func(l *osm.OperatingSystemConfigList) {
+	return each(ctx, listed{r.Management, r.PageSize}, kubeclient.MetadataList(kubeclient.ConfigKind), func(l *metav1.PartialObjectMetadataList) {
 		for i := range l.Items {
-			c := l.Items[i]
-			c.Spec = osm.OperatingSystemConfigSpec{}
-			o.Configs = append(o.Configs, c)
+			o.Configs = append(o.Configs, osm.OperatingSystemConfig{ObjectMeta: l.Items[i].ObjectMeta})
 		}
 	}, client.InNamespace(r.Namespace))
 }

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
@@ -31,12 +31,12 @@ func follow(ctx context.Context, c, secrets client.Reader, namespace string, cha
 	if len(changed) == 0 {
 		return f, nil
 	}
-	var list osm.OperatingSystemConfigList
-	if err := c.List(ctx, &list, client.InNamespace(namespace)); err != nil {
-		return f, fmt.Errorf("listing OperatingSystemConfigs: %w", err)
+	configs, err := kubeclient.Configs(ctx, c, namespace)
+	if err != nil {
+		return f, err
 	}
-	for _, osc := range list.Items {
-		a := osc.Annotations
+	for i := range configs {
+		a := configs[i].Annotations
 		entry, ok := changed[a[api.AnnotationProfile]]
 		if !ok {
 			continue

@@ -18,7 +18,6 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
@@ -166,12 +165,12 @@ func (r *DryRun) pools(ctx context.Context) ([]types.NamespacedName, error) {
 			names[key] = true
 		}
 	}
-	var configs osm.OperatingSystemConfigList
-	if err := r.Management.List(ctx, &configs, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing OperatingSystemConfigs: %w", err)
+	configs, err := kubeclient.Configs(ctx, r.Management, r.Namespace)
+	if err != nil {
+		return nil, err
 	}
-	for i := range configs.Items {
-		made(&configs.Items[i])
+	for i := range configs {
+		made(&configs[i])
 	}
 	var secrets corev1.SecretList
 	if err := r.Worker.List(ctx, &secrets, client.InNamespace(api.NamespaceCloudInitSettings), client.UnsafeDisableDeepCopy); err != nil {

@@ -18,7 +18,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -280,8 +280,8 @@ func (r *DryRun) evaluate(ctx context.Context, p *Pool, key types.NamespacedName
 			return fmt.Errorf("reading Secret %s: %w", d.Secret, err)
 		}
 	}
-	var osc osm.OperatingSystemConfig
-	err := r.Management.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: lineage.NamesOf(key).Config}, &osc)
+	osc := kubeclient.Metadata(kubeclient.ConfigKind)
+	err := r.Management.Get(ctx, types.NamespacedName{Namespace: r.Namespace, Name: lineage.NamesOf(key).Config}, osc)
 	if err != nil {
 		if isNotFound(err) {
 			return nil

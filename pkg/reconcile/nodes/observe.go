@@ -14,7 +14,6 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
@@ -166,10 +165,10 @@ func (r *Reconciler) timelineOf(ctx context.Context, pool types.NamespacedName, 
 // record; nil if there is none. The spec is large.
 func (r *Reconciler) configOf(ctx context.Context, pool types.NamespacedName, live bool) (client.Object, error) {
 	var from client.Reader = r.Management
-	var osc client.Object = &osm.OperatingSystemConfig{}
 	if live {
-		from, osc = r.Management.Live, kubeclient.Metadata(configKind)
+		from = r.Management.Live
 	}
+	osc := kubeclient.Metadata(kubeclient.ConfigKind)
 	key := types.NamespacedName{Namespace: r.Namespace, Name: lineage.NamesOf(pool).Config}
 	found, err := kubeclient.Find(ctx, from, key, osc)
 	if err != nil || !found || osc.GetAnnotations()[api.AnnotationPool] != pool.Namespace+"/"+pool.Name {
@@ -189,6 +188,5 @@ func (r *Reconciler) isPool(ctx context.Context, key types.NamespacedName) (bool
 var (
 	nodeKind       = corev1.SchemeGroupVersion.WithKind("Node")
 	machineSetKind = cluster.GroupVersion.WithKind("MachineSet")
-	configKind     = osm.GroupVersion.WithKind("OperatingSystemConfig")
 	recordKind     = appsv1.SchemeGroupVersion.WithKind("ControllerRevision")
 )

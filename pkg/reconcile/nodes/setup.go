@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -25,7 +26,6 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
@@ -86,7 +86,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 			}
 			return nil
 		}), builder.WithPredicates(deletedOrOld)).
-		WatchesRawSource(source.Kind(w.Management, &osm.OperatingSystemConfig{}, handler.TypedEnqueueRequestsFromMapFunc(r.nodesOfNew), firstConfig)).
+		WatchesRawSource(source.Kind(w.Management, kubeclient.Metadata(kubeclient.ConfigKind), handler.TypedEnqueueRequestsFromMapFunc(r.nodesOfNew), firstConfig)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: w.Concurrency}).
 		Complete(r)
 	if err != nil {
@@ -94,8 +94,8 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("node-behind").
-		WatchesRawSource(source.Kind(w.Management, &osm.OperatingSystemConfig{}, handler.TypedEnqueueRequestsFromMapFunc(
-			func(_ context.Context, osc *osm.OperatingSystemConfig) []crreconcile.Request { return poolOf(osc) }), configReplaced)).
+		WatchesRawSource(source.Kind(w.Management, kubeclient.Metadata(kubeclient.ConfigKind), handler.TypedEnqueueRequestsFromMapFunc(
+			func(_ context.Context, osc *metav1.PartialObjectMetadata) []crreconcile.Request { return poolOf(osc) }), configReplaced)).
 		Complete(behindReconciler{r})
 	if err != nil {
 		return fmt.Errorf("setting up the controller of nodes that are behind: %w", err)
@@ -238,7 +238,7 @@ func (r *Reconciler) nodesOfSet(ctx context.Context, obj client.Object) []crreco
 
 // nodesOfNew maps the first configuration of a pool to the pool's existing nodes: until
 // now they belonged to a MachineDeployment without a profile.
-func (r *Reconciler) nodesOfNew(ctx context.Context, osc *osm.OperatingSystemConfig) []crreconcile.Request {
+func (r *Reconciler) nodesOfNew(ctx context.Context, osc *metav1.PartialObjectMetadata) []crreconcile.Request {
 	var out []crreconcile.Request
 	for _, pool := range poolOf(osc) {
 		sets := kubeclient.MetadataList(machineSetKind)
@@ -318,19 +318,19 @@ var deletedOrOld = predicate.Funcs{
 
 // firstConfig passes new configurations that replace none; configurations that existed
 // when the controller started are handled with all nodes.
-var firstConfig = predicate.TypedFuncs[*osm.OperatingSystemConfig]{
-	CreateFunc: func(e event.TypedCreateEvent[*osm.OperatingSystemConfig]) bool {
+var firstConfig = predicate.TypedFuncs[*metav1.PartialObjectMetadata]{
+	CreateFunc: func(e event.TypedCreateEvent[*metav1.PartialObjectMetadata]) bool {
 		return !e.IsInInitialList && e.Object.Annotations[api.AnnotationReplaces] == ""
 	},
-	UpdateFunc: func(event.TypedUpdateEvent[*osm.OperatingSystemConfig]) bool { return false },
-	DeleteFunc: func(event.TypedDeleteEvent[*osm.OperatingSystemConfig]) bool { return false },
+	UpdateFunc: func(event.TypedUpdateEvent[*metav1.PartialObjectMetadata]) bool { return false },
+	DeleteFunc: func(event.TypedDeleteEvent[*metav1.PartialObjectMetadata]) bool { return false },
 }
 
 // configReplaced passes new configurations. A deletion is followed by another
 // configuration, or the pool is deleted.
-var configReplaced = predicate.TypedFuncs[*osm.OperatingSystemConfig]{
-	UpdateFunc: func(e event.TypedUpdateEvent[*osm.OperatingSystemConfig]) bool {
+var configReplaced = predicate.TypedFuncs[*metav1.PartialObjectMetadata]{
+	UpdateFunc: func(e event.TypedUpdateEvent[*metav1.PartialObjectMetadata]) bool {
 		return e.ObjectOld.UID != e.ObjectNew.UID
 	},
-	DeleteFunc: func(event.TypedDeleteEvent[*osm.OperatingSystemConfig]) bool { return false },
+	DeleteFunc: func(event.TypedDeleteEvent[*metav1.PartialObjectMetadata]) bool { return false },
 }

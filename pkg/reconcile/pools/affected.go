@@ -16,6 +16,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
@@ -83,9 +84,9 @@ func (a affected) awaiting(ctx context.Context, obj client.Object) []crreconcile
 
 // having finds the pools whose configuration was made of an object.
 func (a affected) having(ctx context.Context, obj client.Object) []crreconcile.Request {
-	var configs osm.OperatingSystemConfigList // of the cache: not to be changed
-	if err := a.management.List(ctx, &configs, client.InNamespace(a.namespace), client.UnsafeDisableDeepCopy); err != nil {
-		log.FromContext(ctx).Error(err, "listing OperatingSystemConfigs") // the cache answers; it fails only when the controller stops
+	configs, err := kubeclient.Configs(ctx, a.management, a.namespace)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "finding pools by their configurations") // the cache answers; it fails only when the controller stops
 		return nil
 	}
 	version := ""
@@ -93,8 +94,8 @@ func (a affected) having(ctx context.Context, obj client.Object) []crreconcile.R
 		version = osp.Spec.Version
 	}
 	var out []crreconcile.Request
-	for i := range configs.Items {
-		annotations := configs.Items[i].Annotations
+	for i := range configs {
+		annotations := configs[i].Annotations
 		switch annotations[api.AnnotationProfile] {
 		case "":
 		case obj.GetName():

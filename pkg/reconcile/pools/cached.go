@@ -4,7 +4,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 )
@@ -36,16 +35,6 @@ func CacheTransform(obj any) (any, error) {
 
 // digested marks a Secret whose data are digests.
 var digested = map[string]string{}
-
-// TrimConfig removes the spec of a configuration, which is as large as the files it describes
-// and cannot change.
-func TrimConfig(obj any) (any, error) {
-	if osc, ok := obj.(*osm.OperatingSystemConfig); ok {
-		osc.Spec = osm.OperatingSystemConfigSpec{}
-		osc.ManagedFields = nil
-	}
-	return obj, nil
-}
 
 // TrimClusterInfo reduces cluster-info to what pools read. It also contains a signature for
 // every bootstrap token, thousands of them, and every pool reads it in each run.

@@ -18,7 +18,6 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
@@ -346,8 +345,8 @@ func (r *Reconciler) admit(ctx context.Context, md *cluster.MachineDeployment) e
 		return err
 	}
 	// A profile that left Git serves the pool that has it.
-	osc := &osm.OperatingSystemConfig{}
-	if _, err := kubeclient.Find(ctx, r.Management.Client, types.NamespacedName{Namespace: r.Namespace, Name: namesOf(md).Config}, osc); err != nil {
+	osc, err := readConfig(ctx, r.Management.Client, types.NamespacedName{Namespace: r.Namespace, Name: namesOf(md).Config})
+	if err != nil {
 		return err
 	}
 	prof, err := r.profiles().Resolve(ctx, md, recordOf(osc))

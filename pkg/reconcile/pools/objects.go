@@ -91,13 +91,9 @@ func (o objects) all() []client.Object {
 // objects reads the objects of a pool by the contract's names.
 func (r reader) objects(ctx context.Context, from readers, md *cluster.MachineDeployment) (objects, error) {
 	var out objects
-	osc := &osm.OperatingSystemConfig{}
-	found, err := kubeclient.Find(ctx, from.management, types.NamespacedName{Namespace: r.namespace, Name: namesOf(md).Config}, osc)
-	if err != nil {
+	var err error
+	if out.osc, err = readConfig(ctx, from.management, types.NamespacedName{Namespace: r.namespace, Name: namesOf(md).Config}); err != nil {
 		return out, err
-	}
-	if found {
-		out.osc = osc
 	}
 	for name, into := range map[string]**corev1.Secret{
 		namesOf(md).Kubeconfig:   &out.kubeconfig,
@@ -117,6 +113,16 @@ func (r reader) objects(ctx context.Context, from readers, md *cluster.MachineDe
 	}
 	out.access, err = access.Read(ctx, from.worker, md)
 	return out, err
+}
+
+// readConfig reads a configuration without its spec, nil if there is none.
+func readConfig(ctx context.Context, from client.Reader, key types.NamespacedName) (*osm.OperatingSystemConfig, error) {
+	osc := kubeclient.Metadata(kubeclient.ConfigKind)
+	found, err := kubeclient.Find(ctx, from, key, osc)
+	if err != nil || !found {
+		return nil, err
+	}
+	return &osm.OperatingSystemConfig{ObjectMeta: osc.ObjectMeta}, nil
 }
 
 // owned lists what exists of a pool and was made for it.
@@ -156,7 +162,7 @@ func documentsOf(md *cluster.MachineDeployment, among []client.Object) objects {
 	return out
 }
 
-// completeConfig reads a complete configuration. The cache stores it without its spec.
+// completeConfig reads a complete configuration.
 func (r reader) completeConfig(ctx context.Context, cached *osm.OperatingSystemConfig) (*osm.OperatingSystemConfig, error) {
 	key := client.ObjectKeyFromObject(cached)
 	var osc osm.OperatingSystemConfig

@@ -70,8 +70,8 @@ type staleConfig struct {
 }
 
 func (s staleConfig) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	if osc, ok := obj.(*osm.OperatingSystemConfig); ok {
-		s.stale.DeepCopyInto(osc)
+	if osc, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		s.stale.ObjectMeta.DeepCopyInto(&osc.ObjectMeta)
 		return nil
 	}
 	return s.digesting.Get(ctx, key, obj, opts...)

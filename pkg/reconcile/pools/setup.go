@@ -74,7 +74,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionStarted, waveChanged, r.Shard.Moved()))).
 		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemProfile{}, affected.usersOfObject())).
 		WatchesRawSource(source.Kind[client.Object](w.Management, &api.ProfileSource{}, affected.usersOfSource())).
-		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemConfig{}, recordDeleted{startOwner, &r.cache, &r.ownWrites}, predicate.Or[client.Object](
+		WatchesRawSource(source.Kind[client.Object](w.Management, kubeclient.Metadata(kubeclient.ConfigKind), recordDeleted{startOwner, &r.cache, &r.ownWrites}, predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(affected.usersOfGetter)).
 		Watches(&corev1.Secret{}, startOwner).

@@ -26,13 +26,13 @@ func (u uses) of(o *osm.OperatingSystemProfile) bool {
 
 // listUses reads the configurations of a namespace.
 func listUses(ctx context.Context, from client.Reader, namespace string) (uses, error) {
-	var list osm.OperatingSystemConfigList
-	if err := from.List(ctx, &list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing OperatingSystemConfigs: %w", err)
+	configs, err := kubeclient.Configs(ctx, from, namespace)
+	if err != nil {
+		return nil, err
 	}
 	out := uses{}
-	for i := range list.Items {
-		a := list.Items[i].Annotations
+	for i := range configs {
+		a := configs[i].Annotations
 		name := a[api.AnnotationProfile]
 		if out[name] == nil {
 			out[name] = map[string]bool{}

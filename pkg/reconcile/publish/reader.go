@@ -15,6 +15,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/impact"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -87,13 +88,13 @@ func decode(md *cluster.MachineDeployment, settings render.Settings, rec render.
 
 // records returns the records of the configurations, by pool.
 func (r Reader) records(ctx context.Context) (map[string]render.Record, error) {
-	var list osm.OperatingSystemConfigList
-	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing OperatingSystemConfigs: %w", err)
+	configs, err := kubeclient.Configs(ctx, r.Management, r.Namespace)
+	if err != nil {
+		return nil, err
 	}
 	out := map[string]render.Record{}
-	for i := range list.Items {
-		osc := &list.Items[i]
+	for i := range configs {
+		osc := &configs[i]
 		if rec, err := lineage.AnnotatedRecord(osc); err == nil && rec.SettingsDigest != "" {
 			out[osc.Annotations[api.AnnotationPool]] = rec
 		}

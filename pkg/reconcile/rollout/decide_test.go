@@ -10,7 +10,6 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
@@ -297,9 +296,9 @@ func TestRefusedSince(t *testing.T) {
 		"edited":               created,
 	} {
 		for refused, want := range map[string]time.Time{"because": want, "": {}} {
-			osc := &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(created), Annotations: map[string]string{
+			osc := &metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(created), Annotations: map[string]string{
 				api.AnnotationRefused: refused, api.AnnotationRefusedVersion: "v2", api.AnnotationRefusedSince: since,
-			}}}
+			}}
 			if got := activeConfigOf(osc, now).rejectedSince; !got.Equal(want) {
 				t.Errorf("refused %q since %q is read as %s, want %s", refused, since, got, want)
 			}

@@ -9,12 +9,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
@@ -32,7 +33,7 @@ type activeConfig struct {
 	rejectedVersion  string    // the rejected version of the profile; empty if the version is not the reason
 }
 
-func activeConfigOf(osc *osm.OperatingSystemConfig, now time.Time) activeConfig {
+func activeConfigOf(osc *metav1.ObjectMeta, now time.Time) activeConfig {
 	a := osc.Annotations
 	c := activeConfig{
 		uid: osc.UID, replaces: types.UID(a[api.AnnotationReplaces]), poolUID: a[api.AnnotationPoolUID], profile: a[api.AnnotationProfile], version: a[api.AnnotationVersion],
@@ -57,14 +58,14 @@ func (r *Reconciler) observePools(ctx context.Context, seen *observed) error {
 	if seen.configs != nil {
 		return nil
 	}
-	var list osm.OperatingSystemConfigList // belongs to the cache: do not modify it
-	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing OperatingSystemConfigs: %w", err)
+	list, err := kubeclient.Configs(ctx, r.Management, r.Namespace)
+	if err != nil {
+		return err
 	}
 	now := r.Clock.Now()
-	configs := make(map[string]activeConfig, len(list.Items))
-	for i := range list.Items {
-		configs[list.Items[i].Annotations[api.AnnotationPool]] = activeConfigOf(&list.Items[i], now)
+	configs := make(map[string]activeConfig, len(list))
+	for i := range list {
+		configs[list[i].Annotations[api.AnnotationPool]] = activeConfigOf(&list[i].ObjectMeta, now)
 	}
 	machines, err := r.machines.byPool(ctx, r.Worker, now)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
@@ -77,7 +77,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, management cac
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("rollout").
 		WatchesRawSource(source.Kind[client.Object](management, &api.ProfileSource{}, &handler.EnqueueRequestForObject{}, ours)).
-		WatchesRawSource(source.Kind[client.Object](management, &osm.OperatingSystemConfig{}, r.later(r.ofObject))).
+		WatchesRawSource(source.Kind[client.Object](management, kubeclient.Metadata(kubeclient.ConfigKind), r.later(r.ofObject))).
 		Watches(&cluster.MachineDeployment{}, r.later(r.ofPool)).
 		Watches(&corev1.Secret{}, r.later(r.ofSecret)).
 		Watches(&cluster.Machine{}, machines).

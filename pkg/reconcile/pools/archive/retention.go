@@ -19,7 +19,6 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
@@ -243,12 +242,12 @@ func visitStrings(v any, visit func(string)) {
 // settingsInUse names the settings that a configuration has.
 func (a Archive) settingsInUse(ctx context.Context) (map[string]bool, error) {
 	used := map[string]bool{}
-	var configs osm.OperatingSystemConfigList
-	if err := a.Management.List(ctx, &configs, client.InNamespace(a.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing OperatingSystemConfigs: %w", err)
+	configs, err := kubeclient.Configs(ctx, a.Management, a.Namespace)
+	if err != nil {
+		return nil, err
 	}
-	for i := range configs.Items {
-		used[lineage.SettingsName(decode([]byte(configs.Items[i].Annotations[api.AnnotationRecord])).SettingsDigest)] = true
+	for i := range configs {
+		used[lineage.SettingsName(decode([]byte(configs[i].Annotations[api.AnnotationRecord])).SettingsDigest)] = true
 	}
 	return used, nil
 }
