@@ -53,9 +53,21 @@ func (c Credentials) Empty() bool {
 // tokens: they are stored elsewhere. If the input already contains placeholders, they are the
 // credentials, so Credentials.Empty reports whether there is a value to restore.
 func (in Input) Split() (Input, Credentials) {
-	out, c := in, Credentials{}
+	out, c := in.splitCredentials()
 	out.Cluster = in.Cluster.withoutTokens(in.Settings.KubernetesCACert)
+	return out, c
+}
 
+// Credentials returns the credentials that Split removes.
+func (in Input) Credentials() Credentials {
+	_, c := in.splitCredentials()
+	return c
+}
+
+// splitCredentials is Split with the tokens of the cluster left in place. What is digested and
+// recorded contains neither them nor the kubeconfig, which is encoded as YAML.
+func (in Input) splitCredentials() (Input, Credentials) {
+	out, c := in, Credentials{}
 	out.Settings, c.Credentials = in.Settings.WithoutCredentials()
 	p := &out.Pool
 	if rhel := p.OperatingSystemSpec.RHEL; rhel != nil {

@@ -89,7 +89,7 @@ func (v *Verifier) boot(ctx context.Context, s *target, r *rendering) (b *boot, 
 	} else if b.in.Cluster.BootstrapKubeconfig, err = b.buildKubeconfig(); err != nil {
 		return nil, "", err
 	}
-	_, hidden := r.in.Split()
+	hidden := r.in.Credentials()
 	if hidden.Empty() {
 		return b, "", nil
 	}

@@ -285,7 +285,7 @@ func decideAccess(seen *observed, pool render.Pool) access.Plan {
 
 // generationOf digests an input.
 func generationOf(seen *observed, in render.Input, revision string) (generation, error) {
-	_, credentials := in.Split()
+	credentials := in.Credentials()
 	gen := generation{in: in, input: in.InputDigest(), revision: revision, credentials: credentials, node: seen.node}
 	hidden, err := json.Marshal(credentials)
 	if err != nil {

@@ -48,7 +48,7 @@ func (r Records) Restore(ctx context.Context, md *cluster.MachineDeployment, rec
 		return render.Input{}, fmt.Errorf("the record of OperatingSystemConfig %s was edited: its content has digest %s, it says %s", lineage.NamesOf(client.ObjectKeyFromObject(md)).Config, got, rec.Digests.Input)
 	}
 	in.Settings.KubernetesCACert, in.Cluster = r.CA, values
-	_, hidden := in.Split()
+	hidden := in.Credentials()
 	// A generation without credentials has none stored.
 	if hidden.Empty() {
 		return in, nil
