@@ -184,7 +184,7 @@ func (s *dryRunEnvironment) newDryRun() *dryrun.DryRun {
 		Sources: s.sources, Rollouts: s.rollouts(),
 	}
 	machines := s.opts.poolReconciler(s.dependencies)
-	machines.Indexed, machines.AllEvents = true, true
+	machines.Indexed = true
 	machines.Management = pools.Cluster{Client: s.onManagement, Live: s.onManagement.Live}
 	machines.Worker = pools.Cluster{Client: s.onWorker, Live: s.onWorker.Live}
 	machines.ClusterInfo, machines.Registry, machines.Recorder = s.onWorker.Live, s.onManagement.Live, s.store

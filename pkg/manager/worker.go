@@ -72,6 +72,7 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	machines.Worker = pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	machines.ClusterInfo = clusterInfo
 	machines.Recorder = notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
+	machines.Routine = pools.NewRoutineLimiter()
 	machines.Engine = metrics.Renderer{Engine: facts.engine, Clock: clock.RealClock{}, Metrics: facts.metrics}
 	if facts.auditLog != nil {
 		machines.AuditLog = facts.auditLog

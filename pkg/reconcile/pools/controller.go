@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -93,8 +94,8 @@ type Reconciler struct {
 	History archive.Retention
 	// Indexed says that Worker lists by the fields of Index, which Setup sees to.
 	Indexed bool
-	// AllEvents emits every event, however many pools change at once.
-	AllEvents bool
+	// Routine limits the events ConfigCreated and ConfigRotated; nil emits all of them.
+	Routine *rate.Limiter
 	// Shard has the pools that are handled. Others are seen, so that nothing is removed that
 	// they use.
 	Shard shard.Shard
@@ -106,7 +107,6 @@ type Reconciler struct {
 	archived archive.State          // of records
 
 	ownWrites ownWrites
-	routine   eventLimiter // of events about all pools
 
 	replacing sync.Mutex // held while a Secret is absent
 
@@ -138,20 +138,23 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !isPool(&md) {
 		return r.finalize(&md, r.writer().release(ctx, &md))
 	}
-	// The finalizer and the reads do not depend on each other; objects are written only after
-	// both.
+	// The finalizer and the plan do not depend on each other; what machines use is written only
+	// after both. The plan of a new pool can request a token, with a ServiceAccount.
 	var seen *observed
-	var finalizerErr error
-	err = runParallel(
-		func() error { finalizerErr = r.writer().ensureFinalizer(ctx, &md); return nil },
-		func() (err error) { seen, err = r.observe(ctx, &md); return err },
+	var todo plan
+	finalizerErr := runParallel(
+		func() error { return r.writer().ensureFinalizer(ctx, &md) },
+		func() error {
+			if seen, err = r.observe(ctx, &md); err != nil {
+				todo = renewal(seen, err)
+			} else {
+				todo = r.plan(ctx, seen)
+			}
+			return nil
+		},
 	)
-	todo := renewal(seen, err)
-	if err == nil {
-		todo = r.plan(ctx, seen)
-	}
-	// Nothing is created without a finalizer, because it could remain forever. Only the token
-	// cannot wait.
+	// Nothing that machines use is created without a finalizer, because it could remain forever.
+	// Only the token cannot wait.
 	if finalizerErr != nil {
 		err := r.writer().renewToken(ctx, todo.token)
 		if err == nil {
@@ -164,7 +167,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	todo.was = previousStateOf(seen.objects)
 	todo.was.exempt = todo.hasOSMDocument || todo.was.rejected != "" || r.cache.get(&md).reported != ""
-	todo.was.announce = todo.osc != nil && !todo.sameAgain && (todo.was.exempt || r.AllEvents || r.routine.available(r.Clock.Now()))
+	todo.was.announce = todo.osc != nil && !todo.sameAgain && (todo.was.exempt || r.Routine == nil || r.Routine.TokensAt(r.Clock.Now()) >= 1)
 	err = r.writer().apply(ctx, seen, todo)
 	if frozen, _ := suspended(&md); frozen && seen.objects.osc == nil || seen.boundTokens && seen.objects.hasOSMDocuments() {
 		// The next run reports the suspension, or replaces the token of all pools by the pool's own.
@@ -254,7 +257,7 @@ func (r *Reconciler) writer() writer {
 // reporter reports what comes of runs.
 func (r *Reconciler) reporter() reporter {
 	return reporter{
-		recorder: r.Recorder, metrics: r.Metrics, auditLog: r.AuditLog, cache: &r.cache, routine: &r.routine, allEvents: r.AllEvents, clock: r.Clock,
+		recorder: r.Recorder, metrics: r.Metrics, auditLog: r.AuditLog, cache: &r.cache, routine: r.Routine, clock: r.Clock,
 		archived: r.Management.Live, namespace: r.Namespace,
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -53,41 +52,26 @@ type reporter struct {
 	metrics  *metrics.Metrics
 	auditLog AuditLog // nil is none
 	cache    *poolCache
-	routine  *eventLimiter
-	// allEvents is set if routine does not count.
-	allEvents bool
-	clock     clock.PassiveClock
+	routine  *rate.Limiter // nil for none
+	clock    clock.PassiveClock
 	// archived reads the records of the namespace.
 	archived  client.Reader
 	namespace string
 }
 
-// The events ConfigCreated and ConfigRotated pass a token bucket: if many pools change at once, an
-// event for each of them would be a fifth of the requests.
+// The rate of the events ConfigCreated and ConfigRotated: if many pools change at once, an event for
+// each of them would be a fifth of the requests.
 const (
 	routineBurst     = 25
 	routinePerSecond = 1
 )
 
-// eventLimiter is the token bucket. The zero value is full.
-type eventLimiter struct {
-	once   sync.Once
-	bucket *rate.Limiter
-}
-
-func (l *eventLimiter) limiter() *rate.Limiter {
-	l.once.Do(func() { l.bucket = rate.NewLimiter(routinePerSecond, routineBurst) })
-	return l.bucket
-}
-
-// available reports whether an event would be allowed now.
-func (l *eventLimiter) available(now time.Time) bool { return l.limiter().TokensAt(now) >= 1 }
-
-func (l *eventLimiter) allow(now time.Time) bool { return l.limiter().AllowN(now, 1) }
+// NewRoutineLimiter returns the limiter of a controller for Reconciler.Routine.
+func NewRoutineLimiter() *rate.Limiter { return rate.NewLimiter(routinePerSecond, routineBurst) }
 
 // announced reports whether the event about a configuration that was created is emitted.
 func (r reporter) announced(p plan) bool {
-	return p.was.announce && (p.was.exempt || r.allEvents || r.routine.allow(r.clock.Now()))
+	return p.was.announce && (p.was.exempt || r.routine == nil || r.routine.AllowN(r.clock.Now(), 1))
 }
 
 // report is the one place that turns an outcome into an event and a time of the next run. Errors

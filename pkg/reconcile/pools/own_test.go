@@ -161,3 +161,32 @@ func TestOwnWritesAreForgotten(t *testing.T) {
 		t.Errorf("%d pools are remembered", len(f.r.ownWrites.pools))
 	}
 }
+
+// After some runs the pool has more to do, so the events of their writes start it.
+func TestOwnWritesOfAnUnfinishedPool(t *testing.T) {
+	for name, c := range map[string]struct {
+		fixture func(t *testing.T) *fixture
+		starts  bool
+	}{
+		"a new pool": {newFixture, false},
+		"a new pool that is suspended": {func(t *testing.T) *fixture {
+			f := newFixture(t)
+			f.patch(f.pool, `{"metadata":{"annotations":{"`+api.AnnotationSuspend+`":"true"}}}`)
+			return f
+		}, true},
+		"a pool that was taken over": {newLegacyFixture, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newOwnFixture(t)
+			f.fixture = c.fixture(t)
+			f.r.Worker.Client = recordingClient{f.r.Worker.Client, &f.r.ownWrites}
+			f.watch.ownWrites = &f.r.ownWrites
+			f.reconcile()
+			f.object = f.secret(namesOf(f.pool).Bootstrap)
+			f.created()
+			if starts := f.queue.Len() > 0; starts != c.starts {
+				t.Errorf("it starts the pool: %v, want %v", starts, c.starts)
+			}
+		})
+	}
+}

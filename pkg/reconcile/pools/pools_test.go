@@ -67,7 +67,7 @@ func newFixture(t *testing.T) *fixture {
 	here := Cluster{Client: digesting{f.client}, Live: f.client}
 	f.r = &Reconciler{
 		Management: here, Worker: here, ClusterInfo: f.client,
-		Recorder: recorder(t, c), Engine: render.NewEngine(), Clock: f.clock, Random: rand.Reader,
+		Recorder: recorder(t, c), Routine: NewRoutineLimiter(), Engine: render.NewEngine(), Clock: f.clock, Random: rand.Reader,
 		Namespace: ns, Settings: render.Settings{ClusterDNS: []string{"10.96.0.10"}, Namespace: ns}, CA: "ca",
 	}
 	f.ensure(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: api.NamespaceCloudInitSettings}})

@@ -2,15 +2,19 @@ package pools
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // manyRotate offers another profile, at a time when rotations are not reported.
@@ -20,7 +24,7 @@ func (f *fixture) manyRotate() {
 	next.ObjectMeta = metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "osp-next"}
 	next.Spec.ProvisioningConfig.Files[0].Content.Inline.Data = "next"
 	f.ensure(next)
-	for f.r.routine.allow(f.clock.Now()) {
+	for f.r.Routine.AllowN(f.clock.Now(), 1) {
 	}
 }
 
@@ -75,4 +79,76 @@ func (s staleConfig) Get(ctx context.Context, key client.ObjectKey, obj client.O
 		return nil
 	}
 	return s.digesting.Get(ctx, key, obj, opts...)
+}
+
+// What cannot be rendered again from its record with certainty is read before it is deleted.
+func TestWhatDiffersIsReadBeforeItIsDeleted(t *testing.T) {
+	for name, change := range map[string]func(f *fixture){
+		"made with other settings": func(f *fixture) { f.r.Settings.ClusterDNS = []string{"10.96.0.11"} },
+		"made by another engine": func(f *fixture) {
+			record := strings.Replace(f.config().Annotations[api.AnnotationRecord], `"engine":"`+render.EngineVersion, `"engine":"other`, 1)
+			f.patch(f.config(), fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationRecord, record))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.reconcile()
+			f.manyRotate()
+			change(f)
+			was := f.config()
+			f.patch(f.pool.DeepCopy(), `{"metadata":{"annotations":{"`+api.AnnotationOSP+`":"osp-next"}}}`)
+			f.r.Management.Live = awayFor[*osm.OperatingSystemConfig]{f.client}
+			if _, err := f.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(f.pool)}); err == nil || !strings.Contains(err.Error(), "does not answer") {
+				t.Errorf("it was not read: %v", err)
+			}
+			if now := f.config(); now.UID != was.UID {
+				t.Error("it was deleted")
+			}
+		})
+	}
+}
+
+// If the next configuration cannot be created and the one before cannot be restored, its record
+// is retained, and the first error decides what follows.
+func TestRecordOfWhatCannotBeRestored(t *testing.T) {
+	f := newFixture(t)
+	f.reconcile()
+	was := f.config()
+	f.manyRotate()
+	f.patch(f.pool.DeepCopy(), `{"metadata":{"annotations":{"`+api.AnnotationOSP+`":"osp-next"}}}`)
+	f.r.Management.Client = unanswered{digesting{f.client}}
+	f.r.Engine = rejecting{f.r.Engine, "osp-hand"}
+	_, err := f.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(f.pool)})
+	if err == nil || !strings.Contains(err.Error(), errCutOff.Error()) || !strings.Contains(err.Error(), "putting the one before back") {
+		t.Errorf("it is not tried again: %v", err)
+	}
+	if f.configOrNil() != nil {
+		t.Fatal("there is a configuration")
+	}
+	if got := f.r.cache.get(f.pool).deleted; got.uid != was.UID || got.record != was.Annotations[api.AnnotationRecord] {
+		t.Errorf("the record of %q is retained: %s", got.uid, got.record)
+	}
+}
+
+// unanswered is an API server that does not answer to the creation of configurations.
+type unanswered struct{ digesting }
+
+func (u unanswered) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	if _, ok := obj.(*osm.OperatingSystemConfig); ok {
+		return errCutOff
+	}
+	return u.digesting.Create(ctx, obj, opts...)
+}
+
+// rejecting is an engine that finds a profile invalid.
+type rejecting struct {
+	Renderer
+	profile string
+}
+
+func (r rejecting) Render(in render.Input) (*render.Output, error) {
+	if in.Profile.Object == r.profile {
+		return nil, &render.InvalidError{Err: errors.New("it is invalid")}
+	}
+	return r.Renderer.Render(in)
 }

@@ -56,7 +56,7 @@ func TestRoutineEventsAreLimited(t *testing.T) {
 // What differs from the documents of another controller is always reported.
 func TestTakeOverIsAlwaysReported(t *testing.T) {
 	f := newLegacyFixture(t)
-	for f.r.routine.allow(f.clock.Now()) {
+	for f.r.Routine.AllowN(f.clock.Now(), 1) {
 	}
 	told := f.told()
 	f.reconcile()
@@ -82,4 +82,19 @@ func droppedEvents(t *testing.T, m *metrics.Metrics) (n float64) {
 		}
 	}
 	return n
+}
+
+// Without a limiter, as in a dry run, every event is emitted.
+func TestRoutineEventsWithoutLimit(t *testing.T) {
+	f := newFixture(t)
+	f.r.Routine = nil
+	told := f.told()
+	f.reconcile()
+	for i := range routineBurst + 1 {
+		f.publish(fmt.Sprintf("v1.%d.0", i+1), fmt.Sprint("file ", i))
+		f.reconcile()
+	}
+	if len(told.told) != routineBurst+2 {
+		t.Errorf("of %d, %d are told", routineBurst+2, len(told.told))
+	}
 }
