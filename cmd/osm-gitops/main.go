@@ -81,7 +81,7 @@ func newRoot() *cobra.Command {
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true}, // ours reports misuse
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return cli.Misusef("see osm-gitops --help", "no command given")
+				return nil
 			}
 			hint := "see osm-gitops --help"
 			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
@@ -89,8 +89,10 @@ func newRoot() *cobra.Command {
 			}
 			return cli.Misusef(hint, "unknown command %q", args[0])
 		},
-		RunE: func(*cobra.Command, []string) error { return nil }, // Args has rejected every other argument
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() }, // Args has rejected every argument
+		Version: versionText(),
 	}
+	root.SetVersionTemplate("{{.Version}}")
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(

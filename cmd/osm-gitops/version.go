@@ -20,11 +20,16 @@ func newVersionCommand() *cobra.Command {
 		Short: "print the version, the commit, and the versions of Go and of the rendering engine",
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v, c := buildVersion()
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "osm-gitops %s\ncommit %s\n%s\nengine %s\n", v, c, runtime.Version(), render.EngineVersion)
+			_, err := fmt.Fprint(cmd.OutOrStdout(), versionText())
 			return err
 		},
 	}
+}
+
+// versionText is what version and --version print.
+func versionText() string {
+	v, c := buildVersion()
+	return fmt.Sprintf("osm-gitops %s\ncommit %s\n%s\nengine %s\n", v, c, runtime.Version(), render.EngineVersion)
 }
 
 // buildVersion returns the version and commit of this build, or "unknown".
