@@ -126,8 +126,26 @@ func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stder
 	if flags.progress || isTerminal(stderr) {
 		linter.Progress, done = progressOn(stderr)
 	}
+	printed := map[lint.Finding]bool{}
+	var unprinted error
+	if flags.output == "text" {
+		linter.Found = func(findings []lint.Finding) {
+			if unprinted != nil || rules.failed() != nil {
+				return
+			}
+			done() // the progress is on the line
+			findings = rules.filter(findings)
+			unprinted = outputpkg.PrintText(stdout, findings)
+			for _, f := range findings {
+				printed[f] = true
+			}
+		}
+	}
 	report, err := linter.Run(ctx, files)
 	done()
+	if err == nil {
+		err = unprinted
+	}
 	if err != nil {
 		return err
 	}
@@ -136,7 +154,7 @@ func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stder
 		return err
 	}
 	release, _ := buildVersion()
-	return printFindings(flags, outputpkg.Run{Report: report, Rules: lint.Rules(), Version: release}, stdout)
+	return printFindings(flags, outputpkg.Run{Report: report, Rules: lint.Rules(), Version: release, Printed: printed}, stdout)
 }
 
 // printFindings prints the findings, and returns an error if any reaches the severity.
@@ -324,10 +342,8 @@ func (r *ruleRun) linter() lint.Linter {
 
 // complete adds the findings that need all profiles, and applies the configuration.
 func (r *ruleRun) complete(report *lint.Report) error {
-	if r.shellcheck != nil {
-		if err := r.shellcheck.Err(); err != nil {
-			return err
-		}
+	if err := r.failed(); err != nil {
+		return err
 	}
 	report.Missing = append(report.Missing, r.missing...)
 	report.Findings = append(report.Findings, r.settings...)
@@ -343,6 +359,22 @@ func (r *ruleRun) complete(report *lint.Report) error {
 		r.base.Broken = func(name string) bool { return broken[filepath.Clean(name)] }
 		report.Findings = append(report.Findings, r.base.Findings()...)
 	}
-	report.Findings, report.Suppressed = r.config.Apply(report.Findings, time.Now(), func(path string) string { return load.RelativeTo(r.folder, path) })
+	report.Findings, report.Suppressed = r.config.Apply(report.Findings, time.Now(), r.relative)
 	return nil
 }
+
+// failed returns the error of a check that makes the findings incomplete.
+func (r *ruleRun) failed() error {
+	if r.shellcheck == nil {
+		return nil
+	}
+	return r.shellcheck.Err()
+}
+
+// filter applies the configuration to findings before the others are known.
+func (r *ruleRun) filter(findings []lint.Finding) []lint.Finding {
+	return r.config.Filter(findings, time.Now(), r.relative)
+}
+
+// relative returns a path from the folder of the configuration.
+func (r *ruleRun) relative(path string) string { return load.RelativeTo(r.folder, path) }

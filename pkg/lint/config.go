@@ -182,7 +182,19 @@ func unknownRule(name string) string {
 // of RuleIncomplete remain unchanged. The date today is compared with "until". Relative
 // converts the path of a finding to one relative to the file's folder.
 func (c *Config) Apply(findings []Finding, today time.Time, relative func(path string) string) (kept []Finding, suppressed []Suppressed) {
-	used := make([]bool, len(c.Lint.Suppress))
+	kept, suppressed, used := c.suppress(findings, today, relative)
+	return Sort(append(kept, c.leftOver(used, today)...)), suppressed
+}
+
+// Filter is Apply for a part of the findings: it does not report what no finding of them needs.
+func (c *Config) Filter(findings []Finding, today time.Time, relative func(path string) string) []Finding {
+	kept, _, _ := c.suppress(findings, today, relative)
+	return kept
+}
+
+// suppress also returns which suppressions match a finding.
+func (c *Config) suppress(findings []Finding, today time.Time, relative func(path string) string) (kept []Finding, suppressed []Suppressed, used []bool) {
+	used = make([]bool, len(c.Lint.Suppress))
 	for _, f := range findings {
 		if f.Rule == RuleIncomplete {
 			kept = append(kept, f) // an unchecked file cannot be accepted
@@ -207,7 +219,7 @@ func (c *Config) Apply(findings []Finding, today time.Time, relative func(path s
 		}
 		suppressed = append(suppressed, Suppressed{Finding: f, Justification: c.Lint.Suppress[accepted].Reason})
 	}
-	return Sort(append(kept, c.leftOver(used, today)...)), suppressed
+	return kept, suppressed, used
 }
 
 // leftOver are the findings about suppressions that are over or suppress nothing.

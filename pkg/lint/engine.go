@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -49,6 +50,9 @@ type Linter struct {
 	// Progress reports the progress of the run, from one goroutine at a time. It can be
 	// nil.
 	Progress func(Progress)
+	// Found gets the findings of files as soon as these files and those before them are
+	// checked, in the order of the report, which has them too. It can be nil.
+	Found func([]Finding)
 }
 
 // ProfileCheck checks one profile as it is written in its file.
@@ -74,21 +78,41 @@ func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 	r.add(duplicates(r.Documents)...)
 	watches := l.watches(r.Documents)
 	runs := l.checkProfiles(ctx, r, watches)
-	if err := l.render(ctx, runs); err != nil {
-		return nil, err
+	renderings := l.plan(runs)
+	sorted := func() []Finding {
+		return Sort(withoutBases(overlays.placed(slices.Clone(r.Findings), r.Documents), r.Documents))
 	}
-	for _, run := range runs {
-		found, err := l.checkContents(ctx, run)
-		if err != nil {
+	unfinished := overlays.affected(r.Documents)
+	told := 0
+	for _, file := range slices.Sorted(maps.Keys(watches)) {
+		own := slices.DeleteFunc(slices.Clone(runs), func(run *run) bool { return run.doc.Path != file })
+		if err := renderings.render(ctx, own); err != nil {
 			return nil, err
 		}
-		r.add(found...)
-		r.addRun(run)
+		for _, run := range own {
+			found, err := l.checkContents(ctx, run)
+			if err != nil {
+				return nil, err
+			}
+			r.add(found...)
+			r.addRun(run)
+		}
+		r.add(watches[file].findings()...)
+		delete(unfinished, file)
+		if l.Found == nil {
+			continue
+		}
+		// Later files add findings only to the files that they affect.
+		complete := sorted()
+		for _, paths := range unfinished {
+			complete = slices.DeleteFunc(complete, func(f Finding) bool { return f.Path >= slices.Min(paths) })
+		}
+		if len(complete) > told {
+			l.Found(complete[told:])
+			told = len(complete)
+		}
 	}
-	for _, watch := range watches {
-		r.add(watch.findings()...)
-	}
-	r.Findings = Sort(withoutBases(overlays.placed(r.Findings, r.Documents), r.Documents))
+	r.Findings = sorted()
 	return r, ctx.Err()
 }
 
@@ -290,23 +314,16 @@ func renderFinding(doc profile.Document, p *render.InvalidError) Finding {
 // compiled for it.
 const chunkRows = 24
 
-// render renders all combinations of all profiles, then those that may reach what was
-// not reached.
-func (l *Linter) render(ctx context.Context, runs []*run) error {
-	p := &pool{workers: l.Workers, progress: l.Progress}
+// plan plans all combinations of all profiles.
+func (l *Linter) plan(runs []*run) *pool {
+	p := &pool{workers: l.Workers, progress: l.Progress, todo: map[*run][]chunk{}}
 	if p.workers == 0 {
 		p.workers = runtime.GOMAXPROCS(0)
 	}
 	for _, r := range runs {
 		p.plan(r, r.pairwise())
 	}
-	if err := p.work(ctx); err != nil {
-		return err
-	}
-	for _, r := range runs {
-		p.plan(r, r.search())
-	}
-	return p.work(ctx)
+	return p
 }
 
 // pool renders chunks of rows.
@@ -314,7 +331,7 @@ type pool struct {
 	workers  int
 	progress func(Progress)
 
-	todo        []chunk
+	todo        map[*run][]chunk
 	mu          sync.Mutex
 	done, total int
 }
@@ -329,11 +346,23 @@ func (p *pool) plan(r *run, rows [][]int) {
 	r.rows = append(r.rows, rows...)
 	p.total += len(rows)
 	for ; first < len(r.rows); first += chunkRows {
-		p.todo = append(p.todo, chunk{r, first, min(first+chunkRows, len(r.rows))})
+		p.todo[r] = append(p.todo[r], chunk{r, first, min(first+chunkRows, len(r.rows))})
 	}
 }
 
-func (p *pool) work(ctx context.Context) error {
+// render renders all combinations of some profiles, then those that may reach what was not
+// reached.
+func (p *pool) render(ctx context.Context, runs []*run) error {
+	if err := p.work(ctx, runs); err != nil {
+		return err
+	}
+	for _, r := range runs {
+		p.plan(r, r.search())
+	}
+	return p.work(ctx, runs)
+}
+
+func (p *pool) work(ctx context.Context, runs []*run) error {
 	next := make(chan chunk)
 	var wg sync.WaitGroup
 	for range p.workers {
@@ -343,12 +372,14 @@ func (p *pool) work(ctx context.Context) error {
 			}
 		})
 	}
-	for _, c := range p.todo {
-		next <- c
+	for _, r := range runs {
+		for _, c := range p.todo[r] {
+			next <- c
+		}
+		delete(p.todo, r)
 	}
 	close(next)
 	wg.Wait()
-	p.todo = nil
 	return ctx.Err()
 }
 

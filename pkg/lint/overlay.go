@@ -195,6 +195,19 @@ func (o overlays) name(doc profile.Document, file string) string {
 	return cmp.Or(o.bases.folders[full].names[file], file)
 }
 
+// affected returns the files that the profiles of each file can have findings in: the file itself,
+// and those with the bases of its overlays.
+func (o overlays) affected(docs []profile.Document) map[string][]string {
+	out := map[string][]string{}
+	for _, d := range docs {
+		out[d.Path] = append(out[d.Path], d.Path)
+		for _, file := range d.Files() {
+			out[d.Path] = append(out[d.Path], o.name(d, file))
+		}
+	}
+	return out
+}
+
 // placed moves findings to a position in the checked files. An error in a base that is in the
 // history or built in is reported at the overlay's spec.from. Other findings about such a
 // base are dropped: the author of the overlay cannot fix them there.

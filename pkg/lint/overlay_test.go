@@ -7,8 +7,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shellrules"
@@ -217,5 +221,46 @@ func TestFindingInTheFileOfItsLine(t *testing.T) {
 		if got[rule] != want {
 			t.Errorf("%s is found at %s, want %s: %+v", rule, got[rule], want, report.Findings)
 		}
+	}
+}
+
+// The findings of a file are known before later files are checked, unless these are overlays with
+// texts of the file. All of them, in that order, are the findings of the report.
+func TestFoundBeforeTheEnd(t *testing.T) {
+	r := newRepo(t)
+	r.write("a.yaml", osp{file: "a"}.text())
+	r.write("base.yaml", baseText("v1.0.0", "https://example.com/a"))
+	r.write("own.yaml", overlayText("/opt/own"))
+	r.write("z.yaml", strings.ReplaceAll(osp{file: "z"}.text(), "osp-x", "osp-z"))
+	t.Chdir(r.dir)
+	files, refused, err := lint.Read(t.Context(), []string{"."})
+	if err != nil || len(refused) > 0 {
+		t.Fatal(err, refused)
+	}
+	var mu sync.Mutex
+	var told []lint.Finding
+	at := map[string]string{} // files with findings that are known when a file is checked
+	check := func(_ context.Context, text lint.Text) []lint.Finding {
+		mu.Lock()
+		defer mu.Unlock()
+		var known []string
+		for _, f := range told {
+			known = append(known, f.Path)
+		}
+		at[text.Document.Path] = strings.Join(slices.Compact(known), " ")
+		return []lint.Finding{text.Finding("seen", lint.SeverityError, 1, text.File)}
+	}
+	linter := lint.Linter{TextChecks: []lint.TextCheck{check}, Bases: &lint.Bases{}, Found: func(findings []lint.Finding) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, findings...)
+	}}
+	report := lintFiles(t, linter, files...)
+	if diff := cmp.Diff(report.Findings, told); diff != "" {
+		t.Errorf("the report, and what was told before: %s", diff)
+	}
+	want := map[string]string{"a.yaml": "", "base.yaml": "a.yaml", "own.yaml": "a.yaml", "z.yaml": "a.yaml base.yaml own.yaml"}
+	if diff := cmp.Diff(want, at); diff != "" {
+		t.Errorf("known when a file is checked: %s", diff)
 	}
 }

@@ -65,6 +65,9 @@ func (d *Document) Line(field string) int { return d.lines[nearestField(d.lines,
 // has is "<12 hex>:<path>", as in Git; a built-in one is "builtin:<path>". "" means Path.
 func (d *Document) FileOf(field string) string { return d.files[nearestField(d.lines, field)] }
 
+// Files returns the files that FileOf names.
+func (d *Document) Files() []string { return slices.Compact(slices.Sorted(maps.Values(d.files))) }
+
 // nearestField returns the field, or the nearest one above it that has a line.
 func nearestField(lines map[string]int, field string) string {
 	for field != "" {

@@ -26,6 +26,8 @@ type Run struct {
 	Rules []lint.Rule
 	// Version of osm-gitops.
 	Version string
+	// Printed are findings that PrintText printed already.
+	Printed map[lint.Finding]bool
 }
 
 // writers are the formats by name.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
@@ -13,8 +14,23 @@ import (
 // writeText prints for users: a line for each finding in a form that editors and terminals
 // recognize as a link, the fix below it, and a summary at the end.
 func writeText(w io.Writer, run Run) error {
+	left := slices.DeleteFunc(slices.Clone(run.Report.Findings), func(f lint.Finding) bool { return run.Printed[f] })
+	if err := PrintText(w, left); err != nil {
+		return err
+	}
 	b := bufio.NewWriter(runnerlog.Text(w))
-	for _, f := range run.Report.Findings {
+	for _, m := range run.Report.Missing {
+		fmt.Fprintf(b, "not checked: %s is not installed: %s\n", oneLine(m.Name), oneLine(m.Means))
+	}
+	fmt.Fprintln(b, summary(run.Report))
+	return b.Flush()
+}
+
+// PrintText prints findings as the format "text" does: those that are known before the end of a
+// run, which Run.Printed then has.
+func PrintText(w io.Writer, findings []lint.Finding) error {
+	b := bufio.NewWriter(runnerlog.Text(w))
+	for _, f := range findings {
 		fmt.Fprintln(b, formatFinding(f))
 		if c := context(f); c != "" {
 			fmt.Fprintf(b, "    on: %s\n", c)
@@ -23,10 +39,6 @@ func writeText(w io.Writer, run Run) error {
 			fmt.Fprintf(b, "    fix: %s\n", oneLine(f.Fix))
 		}
 	}
-	for _, m := range run.Report.Missing {
-		fmt.Fprintf(b, "not checked: %s is not installed: %s\n", oneLine(m.Name), oneLine(m.Means))
-	}
-	fmt.Fprintln(b, summary(run.Report))
 	return b.Flush()
 }
 
