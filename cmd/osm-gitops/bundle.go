@@ -188,6 +188,7 @@ func (b *bundle) add(p impact.Selected, where string) {
 		b.wrong[p.Err.Error()] = append(b.wrong[p.Err.Error()], p.Pool)
 		return
 	}
+	// Pools that render alike have the same downloads.
 	list, ok := b.lists[p.Alike]
 	if !ok {
 		var err error

@@ -393,6 +393,7 @@ func emptyFolder(dir string) (*os.Root, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making %s: %w", dir, err)
 	}
+	// With a root, a symlink in the folder cannot lead out of it.
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", dir, err)
@@ -406,6 +407,7 @@ func emptyFolder(dir string) (*os.Root, error) {
 		if names, err := f.Readdirnames(1); !errors.Is(err, io.EOF) {
 			return errors.Join(err, fmt.Errorf("it already contains %q: name a new folder, or an empty one", strings.Join(names, "")))
 		}
+		// An existing folder can be open to other users.
 		return f.Chmod(0o700)
 	}()
 	if err != nil {

@@ -270,12 +270,14 @@ func (s subject) follow(ctx context.Context, c trace.Clusters, page trace.Page) 
 
 // writeDump writes a new file that only its owner can read.
 func writeDump(ctx context.Context, from trace.Clusters, path string, stderr io.Writer) error {
+	// The dump must not go into a file that another user has prepared.
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("--dump: %w: name a new file", err)
 	}
 	dumped, err := dumpInto(ctx, from, file, strings.HasSuffix(path, ".gz"))
 	if err = errors.Join(err, file.Close()); err != nil {
+		// A partial dump could be mistaken for a complete one.
 		return errors.Join(err, os.Remove(path))
 	}
 	for _, u := range dumped.ReadErrors {

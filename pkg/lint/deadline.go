@@ -46,10 +46,12 @@ func (w *stopwatch) run(ctx context.Context, what string, f func(ctx context.Con
 	begin := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
+	// With the buffer, a late call can end although its result is not received.
 	done := make(chan func(), 1)
 	go func() { done <- f(ctx) }()
 	select {
 	case take := <-done:
+		// A result that arrives after the end can be incomplete.
 		if ctx.Err() == nil {
 			take()
 			w.skip("", time.Since(begin))

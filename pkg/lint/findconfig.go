@@ -22,6 +22,7 @@ func RepositoryOf(path string) (string, bool, error) {
 		switch {
 		case err == nil:
 			return at, true, nil
+		// The path can be that of a file.
 		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
 			return "", false, fmt.Errorf("finding the repository of %s: %w", path, err)
 		case at == filepath.Dir(at):

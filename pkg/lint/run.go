@@ -165,6 +165,7 @@ func (r *run) checkDocument(in render.Input, stage string, s render.InspectedSta
 	findings, known := r.checked[id]
 	r.mu.Unlock()
 	if !known {
+		// The check takes long, so it needs no lock; two rows can check the same document.
 		for _, p := range in.Profile.CheckDocument(stage, s) {
 			findings = append(findings, renderFinding(r.doc, p))
 		}

@@ -127,6 +127,7 @@ func (f *unitFileText) parse() {
 	lines := assignments(f.text.Content)
 	for i, o := range options {
 		at := 0
+		// If the numbers differ, it is unknown which option is on which line.
 		if len(lines) == len(options) {
 			at = lines[i]
 		}

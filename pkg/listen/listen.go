@@ -61,6 +61,7 @@ func (l *perPeer) Accept() (net.Conn, error) {
 		}
 		l.mu.Unlock()
 		if free {
+			// Close can be called several times.
 			return &counted{Conn: c, release: sync.OnceFunc(func() { l.release(peer) })}, nil
 		}
 		c.Close()
@@ -115,6 +116,7 @@ func (b *Bodies) Read(w http.ResponseWriter, r *http.Request, limit int64) ([]by
 	if err != nil {
 		return nil, fmt.Errorf("reading a request: %w", err)
 	}
+	// Small bodies need no turn, so that slow senders of large ones do not delay them.
 	if len(small) < maxSmall {
 		return small, nil
 	}

@@ -56,6 +56,7 @@ func (a *assembly) report(o Overlay, err error) {
 
 // resolve resolves an overlay that is based on depth-1 others.
 func (a *assembly) resolve(ctx context.Context, o Overlay, depth int) (Document, bool, error) {
+	// It was resolved already, as the base of another overlay.
 	if d, ok := a.docs[o.key()]; ok && d.Path == o.Path || a.failed[o.key()] {
 		return d, ok, nil
 	}
@@ -64,6 +65,7 @@ func (a *assembly) resolve(ctx context.Context, o Overlay, depth int) (Document,
 		a.report(o, fmt.Errorf("is the %dth overlay in a chain of overlays, and %d are allowed: start from a complete profile", depth, maxOverlays))
 		return Document{}, false, nil
 	}
+	// An overlay that is needed while it is being resolved is part of a cycle.
 	a.open[o.key()] = true
 	defer delete(a.open, o.key())
 	base, ok := a.docs[from]
@@ -86,6 +88,7 @@ func (a *assembly) resolve(ctx context.Context, o Overlay, depth int) (Document,
 			return Document{}, false, nil
 		}
 	}
+	// A base with another digest can be an earlier version, which only the other bases have.
 	if !ok || o.Spec.From.Digest != "" && o.Spec.From.Digest != base.Digest {
 		var err error
 		var missing *MissingBaseError

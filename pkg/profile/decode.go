@@ -186,6 +186,7 @@ func DecodeFile(path string, data []byte) (Contents, error) {
 			break
 		}
 		if err != nil {
+			// After invalid YAML the decoder cannot find the next document.
 			line, err := syntaxError(data, err)
 			f.problem(line, "", err)
 			break
@@ -326,6 +327,7 @@ func (f *file) document(doc *yaml.Node, in *Contents) {
 	}
 	apiVersion, kind := scalarField(root, "apiVersion"), scalarField(root, "kind")
 	switch {
+	// A kustomization lists the profiles next to it.
 	case strings.HasPrefix(apiVersion, kustomizeGroup):
 	case apiVersion == osm.GroupVersion.String() && kind == kindProfile:
 		f.profile(root, in)

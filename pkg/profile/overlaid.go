@@ -242,6 +242,7 @@ func (l *layers) come(ctx context.Context, p overlayPosition, o Overlay) (now ov
 		return wrong("spec.from", fmt.Errorf("is the %dth overlay in a chain of overlays, and %d are allowed: start from a complete profile", base.depth()+1, maxOverlays))
 	}
 	n := l.ln.tree[p.path]
+	// With the same base, the result is the same.
 	if had := n.overlays[p.index]; had.base != nil && had.base.same(base) {
 		return had, true, nil
 	}
@@ -282,6 +283,7 @@ func (l *layers) base(ctx context.Context, overlay string, from api.ProfileOverl
 	if ok {
 		found = append(found, v)
 	}
+	// Profiles of the repository come before built-in ones.
 	if from.Digest == "" && len(found) > 0 {
 		return found[0], l.checkBase(overlay, from, found[0])
 	}

@@ -39,6 +39,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, field string, depth int) 
 	if !d.budget(n, field, depth) {
 		return
 	}
+	// The budget counts every visit, so that nested aliases end.
 	if n.Kind == yaml.AliasNode {
 		d.value(n.Alias, v, field, depth+1)
 		return

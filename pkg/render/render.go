@@ -61,6 +61,7 @@ func (e *Engine) Check(p Profile) error {
 	for _, stage := range []*compiledStage{&c.bootstrap, &c.provisioning} {
 		problems = append(problems, stage.Check()...)
 	}
+	// A profile that cannot be rendered has no output to compare.
 	if len(problems) == 0 {
 		problems = c.checkShape(p)
 	}
@@ -216,6 +217,7 @@ func (in Input) renderStage(c *compiledStage, profile *osm.OSPConfig, x *templat
 	}
 	stage := osm.OSCConfig{Files: files, UserSSHKeys: slices.Clone(in.Pool.SSHPublicKeys)}
 	for _, u := range profile.Units {
+		// The profile is shared with other renderings.
 		stage.Units = append(stage.Units, *u.DeepCopy())
 	}
 	if profile.CloudInitModules != nil {

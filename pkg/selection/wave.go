@@ -32,6 +32,7 @@ func EntryForWave(ps *api.ProfileSource, entry api.ProfileEntry, wave int32) (ap
 	}
 	v := r.RolloutVersion
 	if wave > r.Wave {
+		// A wave that the version has not reached gets the latest version that did reach it.
 		step := slices.IndexFunc(r.Superseded, func(s api.RolloutStep) bool { return wave <= s.Wave })
 		switch {
 		case step >= 0:

@@ -222,6 +222,7 @@ func (c Clusters) nodePage(ctx context.Context, page Page, by client.MatchingLab
 			}
 		}
 		switch {
+		// The API server lists by name, so a name is the position of a page.
 		case np.Name <= page.After:
 		case len(out.Nodes) < page.Limit:
 			out.Nodes = append(out.Nodes, n)

@@ -126,6 +126,7 @@ func List[L client.ObjectList](ctx context.Context, from client.Reader, empty fu
 			return "", "", fmt.Errorf("listing %s: %w", kindOf(page), err)
 		}
 		if err := visit(page); err != nil {
+			// visit needs no more pages.
 			if errors.Is(err, errEnough) {
 				err = nil
 			}

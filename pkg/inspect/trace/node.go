@@ -182,6 +182,7 @@ func (w *walk) nodeStep() {
 	}
 	switch {
 	case w.node != nil:
+		// The Node is newer than the record about it.
 		obj.Name, obj.UID = w.node.Name, w.node.UID
 		w.Node.Joined, w.Node.Removed = w.node.CreationTimestamp, nil
 		if r := lineage.ReportOf(w.node); r != (api.NodeReport{}) {
@@ -323,6 +324,7 @@ func (w *walk) machineOf(ctx context.Context) (*cluster.Machine, error) {
 		}
 	}
 	note := "no Machine names this node, and the node names none: it is not of a pool"
+	// The node can write its annotation itself: a machine that names the node decides.
 	if found == nil || found.Status.NodeRef == nil || uid != "" && found.UID != uid {
 		state, why, err := List(ctx, w.in.Worker, of[cluster.MachineList], func(page *cluster.MachineList) error {
 			for i := range page.Items {

@@ -377,6 +377,7 @@ func (w *walk) secretSteps(ctx context.Context, digest string) error {
 			state, note = Foreign, "it belongs to MachineDeployment "+a[api.AnnotationPool]+", whose name and namespace make the same object names"
 		case a[api.AnnotationInputDigest] != digest:
 			state, note = Replaced, fmt.Sprintf("the current one is that of %s %s", a[api.AnnotationProfile], a[api.AnnotationVersion])
+			// The configuration is written before the documents.
 			if now, ok := w.recorded.Current(); ok && now.InputDigest == digest {
 				state, note = Missing, fmt.Sprintf("the document of this configuration is not written yet; machines boot from that of %s %s", a[api.AnnotationProfile], a[api.AnnotationVersion])
 			}

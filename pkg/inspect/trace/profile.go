@@ -209,6 +209,7 @@ func (w *walk) sourceStep(ctx context.Context, osp *osm.OperatingSystemProfile) 
 		for i := range page.Items {
 			ps := &page.Items[i]
 			offers := slices.ContainsFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == w.Profile })
+			// The label on the object decides; otherwise the first source of this repository.
 			if ps.Name == name || found == nil && offers && githost.Same(repositoryOf(ps), w.Commit.Repository) {
 				found = ps.DeepCopy()
 			}

@@ -192,6 +192,7 @@ func (v *Viewer) may(ctx context.Context, a authorizationv1.ResourceAttributes) 
 	if known {
 		return allowed, nil
 	}
+	// The lock is free while the API server is asked.
 	err := v.authorizer.inSlot(ctx, func(ctx context.Context) (err error) {
 		allowed, err = v.review(ctx, authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: &a})
 		return err

@@ -125,6 +125,7 @@ func NewModel(at time.Time, o Objects) *Model {
 	for i := range o.Configs {
 		f.addConfig(&o.Configs[i])
 	}
+	// Only now every pool has its records and its configuration.
 	for _, key := range slices.Sorted(maps.Keys(f.pools)) {
 		f.assemble(f.pools[key])
 	}

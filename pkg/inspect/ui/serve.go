@@ -231,6 +231,7 @@ func (s *Server) hosts(f *Model) githost.Hosts {
 func (s *Server) node(ctx context.Context, seen sight, name string, verify bool) (shown, error) {
 	trail, err := s.Trails.Node(ctx, name)
 	var missing *trace.NotFoundError
+	// A node of a pool that the viewer cannot see must look like one that does not exist.
 	if errors.As(err, &missing) || err == nil && !seen.sees(namespaceOf(trail.Pool)) {
 		return shown{}, &missingError{"Node " + clean(name) + " is unknown."}
 	}

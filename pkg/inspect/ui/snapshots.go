@@ -73,6 +73,7 @@ func (s *Snapshots) read(ctx context.Context, r *reading, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
 	objects, err := s.Read(ctx)
+	// The model takes long to build, so this comes before the lock.
 	if err == nil {
 		r.model = NewModel(now, objects)
 		r.model.objects = objects
@@ -84,5 +85,6 @@ func (s *Snapshots) read(ctx context.Context, r *reading, now time.Time) {
 		s.have = r.model
 	}
 	s.reading = nil
+	// Waiting requests read the result after this.
 	close(r.done)
 }

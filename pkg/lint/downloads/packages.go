@@ -202,6 +202,7 @@ func (k *finder) yumRepository(w *shell.State, address string) {
 		c := w.Clone()
 		c.Uname = uname
 		k.repository(c, Item{Manager: "yum", Name: strings.NewReplacer("$basearch", uname, "$arch", uname).Replace(address)})
+		// What follows has the downloads of both architectures.
 		w.Effects = c.Effects
 	}
 }

@@ -162,6 +162,7 @@ func (w *Store) record(verb string, at ref, part string, before, after []byte) {
 	}
 	w.objects[g][at.key] = obj
 	if at.kind.Kind == "Secret" && at.key.Namespace == api.NamespaceCloudInitSettings {
+		// Several writes of a Secret are one change, from its first state.
 		if w.changes[at.key] == nil {
 			w.changes[at.key] = &change{before: before}
 		}

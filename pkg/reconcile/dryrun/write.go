@@ -52,6 +52,7 @@ func (w *Store) View(cluster string, cached client.Client, live client.Reader, t
 
 // state returns the current object, nil if it does not exist.
 func (v *View) state(ctx context.Context, at ref) ([]byte, error) {
+	// What this dry run wrote hides the state of the cluster.
 	if written := v.store.of(at); written != nil {
 		if written.gone {
 			return nil, nil

@@ -47,6 +47,7 @@ func (p *Publisher) Start(ctx context.Context) error {
 		delay = publishEvery
 		if err := p.publish(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "publishing the snapshot of pools")
+			// A failure is retried soon, but a snapshot that is too large will be so again.
 			delay = firstPublish
 			if errors.Is(err, impact.ErrTooLarge) {
 				delay = publishEvery

@@ -103,10 +103,12 @@ func (k *Keys) Verify(id string, payload, signature []byte, at Times) (Signature
 	k.mu.Lock()
 	known, ok := k.results[q]
 	k.mu.Unlock()
+	// A negative age means that the clock was set back.
 	if age := at.Now.Sub(known.at); ok && age >= 0 && age < again {
 		return known.result()
 	}
 	a := result{at: at.Now}
+	// Verification takes long, so it needs no lock; two callers can verify the same.
 	a.signature, a.err = k.verify(payload, string(signature), at)
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -81,6 +81,7 @@ func (k *Keys) verifyPGP(payload []byte, armored string, at Times) (Signature, *
 		return Signature{}, wrong(OfUnknownKey, "it is signed with OpenPGP key %016X, which is not among the public keys", id)
 	}
 	var refused *Error
+	// Several keys can have the same id, because it has only 64 bits.
 	for _, key := range k.pgp {
 		if len(openpgp.EntityList{key.entity}.KeysById(id)) == 0 {
 			continue
@@ -91,6 +92,7 @@ func (k *Keys) verifyPGP(payload []byte, armored string, at Times) (Signature, *
 			continue
 		}
 		s := Signature{Signer: key.signer(), Key: "openpgp " + key.fingerprint, Made: sig.CreationTime, names: []string{key.fingerprint}}
+		// If the signature is valid even then, the key has no expiry date.
 		_, later := key.verifyAt(payload, data, sig.CreationTime.Add(longerThanAnyKey))
 		s.Ends = later != nil
 		if key.alone {
@@ -153,6 +155,7 @@ func (k pgpKey) check(payload, data []byte, at Times) (*packet.Signature, *Error
 	case err != nil:
 		return nil, wrong(Invalid, "its OpenPGP signature of key %s does not match this content, or the key is not for signing", k.fingerprint)
 	}
+	// A signature over a weaker hash can be forged.
 	switch sig.Hash {
 	case crypto.SHA256, crypto.SHA384, crypto.SHA512, crypto.SHA3_256, crypto.SHA3_512:
 	default:

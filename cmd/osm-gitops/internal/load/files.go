@@ -71,6 +71,7 @@ func File(path string, stdin io.Reader) ([]byte, error) {
 		defer f.Close()
 		from = f
 	}
+	// One byte more than allowed shows that the input is too large.
 	b, err := io.ReadAll(io.LimitReader(from, maxInputBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", path, err)

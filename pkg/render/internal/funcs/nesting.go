@@ -143,6 +143,7 @@ func parsedYAML(s string) (int, error) {
 		if alias {
 			aliased++
 		}
+		// Nested aliases can stand for exponentially many values, so the visit ends at the limit.
 		if aliased > maxAliased || repeated > maxRepeatedKeys {
 			return
 		}

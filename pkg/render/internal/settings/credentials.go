@@ -53,6 +53,7 @@ func (s Settings) WithoutCredentials() (Settings, Credentials) {
 	for i, m := range s.NodeContainerdRegistryMirrors {
 		mirrors[i] = mirrorFlag(m)
 	}
+	// A value that looks like a placeholder would be lost otherwise.
 	if !slices.Equal(mirrors, s.NodeContainerdRegistryMirrors) || slices.ContainsFunc(mirrors, hasPlaceholder) {
 		c.ContainerdRegistryMirrors = s.NodeContainerdRegistryMirrors
 		s.NodeContainerdRegistryMirrors = mirrors

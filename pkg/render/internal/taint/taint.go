@@ -270,6 +270,8 @@ func Check(t *template.Template, data reflect.Type, text, field string) (problem
 	c.dots[t.Name()] = dataFlow(data, "", "the whole data")
 	defined := slices.DeleteFunc(t.Templates(), func(t *template.Template) bool { return t.Tree == nil })
 	slices.SortFunc(defined, func(a, b *template.Template) int { return strings.Compare(a.Name(), b.Name()) })
+	// A value can flow through templates that were followed before, so this repeats until nothing
+	// changes.
 	for pass := 0; pass == 0 || c.changed; pass++ {
 		c.changed, c.problems, c.printing = false, nil, map[*parse.ActionNode]bool{}
 		if pass == maxFlowPasses {
@@ -487,6 +489,7 @@ func chain(f flow, names []string) flow {
 func (c *check) call(n *parse.IdentifierNode, args []argument) flow {
 	plain := true
 	for _, a := range args {
+		// A rejected value is reported already.
 		if a.flow.rejected {
 			return flow{kind: flowText, from: a.flow.from, rejected: true}
 		}

@@ -45,6 +45,7 @@ func (x *Execution) Shape() uint64 { return x.shape.hash.Sum64() }
 
 // Execute renders the files of a stage in their order.
 func (s *Stage) Execute(x *Execution) ([]osm.File, []*invalid.Error) {
+	// All templates of a stage use the functions and the meter of the limiter.
 	s.gate.mu.Lock()
 	defer s.gate.mu.Unlock()
 	s.gate.Meter = &x.Meter
@@ -65,6 +66,7 @@ func (s *Stage) Execute(x *Execution) ([]osm.File, []*invalid.Error) {
 		left -= len(text)
 		inserts[t.name] = insertedText(text)
 	}
+	// Files that insert one of these templates would fail for the same reason.
 	if len(problems) > 0 {
 		return nil, invalid.InStage(s.Name, problems...)
 	}
@@ -166,6 +168,7 @@ type limitedWriter struct {
 }
 
 func (w *limitedWriter) Write(p []byte) (int, error) {
+	// A step is not part of the output.
 	if t := w.program.ticked(p); t != nil {
 		w.shape.addStep(t)
 		return len(p), t.charge(w.meter)

@@ -147,6 +147,7 @@ func (t *ExecutionPath) step(h *maphash.Hash, here, behind parse.Pos) {
 	}
 	switch {
 	case !t.second:
+		// Longer executions are compared up to this number of steps.
 		if len(t.sums) < maxPathSteps {
 			t.sums = append(t.sums, h.Sum64())
 		}

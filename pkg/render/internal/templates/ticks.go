@@ -124,6 +124,7 @@ func (p *program) ticked(text []byte) *step {
 		return nil
 	}
 	i := binary.BigEndian.Uint32(text[1:])
+	// Text of the output can have the same bytes, and never the same address.
 	if int(i) >= len(p.steps) || &p.steps[i].node.Text[0] != &text[0] {
 		return nil
 	}
@@ -169,6 +170,7 @@ func declared(templates []*template.Template) (int, *shapeError) {
 	for _, t := range templates {
 		walk(t.Root, func(node parse.Node) bool {
 			if p, ok := node.(*parse.PipeNode); ok && p != nil && !p.IsAssign {
+				// The position is that of the first variable beyond the limit.
 				if n += len(p.Decl); n <= maxVariables+1 {
 					last = p.Pos
 				}

@@ -145,6 +145,7 @@ func (s *IgnitionStage) Check(files []osm.File, units []osm.Unit, bootstrap bool
 			return nil // compiling the templates has found it
 		}
 		file := newIgnitionFile(f.Path, mode, n)
+		// As on nodes, the last of two files with one path counts.
 		of.files = slices.DeleteFunc(of.files, func(other ignitionFile) bool { return other.path == file.path })
 		of.files = append(of.files, file)
 	}

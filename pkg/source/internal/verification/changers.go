@@ -136,6 +136,7 @@ func (v *verification) present(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// These commits can be old: keys that have expired since are valid.
 	v.old = true
 	for _, c := range all {
 		if err := v.allowed(ctx, c.commit, c.paths, claim{"was the last to change %q", presentRemedy}); err != nil {
@@ -175,6 +176,7 @@ func (v *verification) changers(ctx context.Context) ([]changer, error) {
 	for _, p := range v.Paths {
 		name += fmt.Sprintf(" %q", p.Glob)
 	}
+	// The walk is long, and several sources can request the same one.
 	v.Cache.walking.Lock()
 	defer v.Cache.walking.Unlock()
 	if known := v.Cache.changers.Get(name); known != nil {
@@ -224,6 +226,7 @@ func (v *verification) lastChanges(ctx context.Context) (last map[string]plumbin
 		for _, path := range changed {
 			if v.isProtected(path) {
 				last[path] = id
+				// A change in the first-parent history decides, whatever merges brought before.
 				delete(w.asides, path)
 			}
 		}
@@ -374,6 +377,7 @@ func (w *walkedHistory) fork(ctx context.Context, id plumbing.Hash) (int, error)
 		}
 		id = c.Parents[0]
 	}
+	// All of them leave it at the same place, so each is walked only once.
 	for _, id := range side {
 		w.forks[id] = at
 	}

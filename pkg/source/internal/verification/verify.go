@@ -157,6 +157,7 @@ func (v *verification) all(ctx context.Context) ([]Signed, error) {
 		}
 		good = append(good, s)
 	}
+	// A head that is not accepted decides already.
 	if len(v.faults) == 0 && (v.Range || len(v.Paths) > 0) {
 		if err := v.history(ctx); err != nil {
 			return nil, err
@@ -311,6 +312,7 @@ func (v *verification) newCommit(ctx context.Context, id plumbing.Hash) error {
 	if v.Range {
 		had := len(v.faults) + v.more
 		_, about, err := v.commit(ctx, id)
+		// One problem of a commit is enough: its paths would repeat it.
 		if err = v.fault(err, "commit "+id.String()+" "+about, rangeRemedy); err != nil || len(v.faults)+v.more > had {
 			return err
 		}

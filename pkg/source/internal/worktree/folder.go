@@ -138,6 +138,7 @@ func (w *folderWalk) list(path string) ([]fs.DirEntry, error) {
 		return nil, fault.New(fault.ErrInvalid, "path %q cannot be read as a folder: %v", path, err)
 	}
 	defer dir.Close()
+	// One entry more than allowed shows that there are too many.
 	entries, err := dir.ReadDir(filter.MaxEntries + 1 - w.entries)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err

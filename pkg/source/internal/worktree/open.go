@@ -141,6 +141,7 @@ func (t *Repository) references(ctx context.Context) (map[string]plumbing.Hash, 
 	if err != nil {
 		return nil, err
 	}
+	// A symbolic reference can name one that was read after it.
 	for name, to := range symbolic {
 		if id := refs[to]; !id.IsZero() {
 			refs[name] = id

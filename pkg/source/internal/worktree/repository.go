@@ -185,6 +185,7 @@ func (t *Repository) readHead() (plumbing.Hash, string, error) {
 	name := "HEAD"
 	for range 5 { // git follows as many symbolic references
 		data, err := readSmall(t.root, filepath.Join(t.gitDir, filepath.FromSlash(name)))
+		// A linked work tree has its own HEAD, and shares the other references.
 		if errors.Is(err, fs.ErrNotExist) {
 			data, err = readSmall(t.root, filepath.Join(t.common, filepath.FromSlash(name)))
 		}

@@ -116,6 +116,7 @@ func (w *Watch) run(ctx context.Context) {
 				first = time.Now()
 				pending = time.NewTimer(watchQuiet)
 			} else {
+				// Changes without a pause are reported after watchPatience at the latest.
 				pending.Reset(max(0, min(watchQuiet, watchPatience-time.Since(first))))
 			}
 		case fault := <-faults: // usually an overflow of the event queue: events were lost
@@ -278,6 +279,7 @@ func (s *scanner) follow(base, at, path string) (string, bool) {
 			continue
 		}
 		next := filepath.Join(at, name)
+		// A link must not lead the watch out of the root.
 		if rel, err := filepath.Rel(base, next); err != nil || !filepath.IsLocal(rel) {
 			return "", false
 		}
