@@ -111,6 +111,7 @@ func (r *Report) summarize() string {
 	}
 	pools := 0
 	for _, f := range r.Refusals {
+		// Pools that were rejected before are not affected by this change.
 		if !f.Before {
 			pools += len(f.Pools)
 		}

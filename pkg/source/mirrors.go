@@ -139,6 +139,7 @@ func (m *Mirrors) endpoint(t target) transport.Endpoint {
 // syncOrShare uses the cached references or error of another fetch if they are new enough,
 // and sends requests otherwise.
 func (m *Mirrors) syncOrShare(ctx context.Context, mirror *mirror, t target) (*Snapshot, error) {
+	// The failure of another source counts too, so that a broken server gets few requests.
 	if mirror.failed.serves(t, plumbing.ZeroHash) {
 		return nil, mirror.failed.err
 	}

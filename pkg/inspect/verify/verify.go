@@ -153,6 +153,7 @@ func (v *Verifier) examine(ctx context.Context, s *target, report *Report) error
 	}
 	report.Checks = append(report.Checks, from.checks...)
 	record := s.checkRecord(what, from)
+	// A record that differs is reported already.
 	if s.gen != nil && s.gen.sound() && record.Result == Agrees {
 		d, err := from.selection(ctx, what, "selectedBy", s.gen.record.SelectedBy)
 		if err != nil {
@@ -169,6 +170,7 @@ func (v *Verifier) examine(ctx context.Context, s *target, report *Report) error
 		report.add(c)
 	}
 	report.add(s.checkProfile(what, from))
+	// Without a readable record nothing can be rendered.
 	if s.gen == nil || !s.gen.readable() {
 		report.conclude()
 		return nil

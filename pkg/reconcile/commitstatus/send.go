@@ -94,6 +94,7 @@ func (s *Statuses) access(ctx context.Context, ps *api.ProfileSource) (access, e
 		}
 		return by, fmt.Errorf("reading Secret %s: %w", name, err)
 	}
+	// A changed credential is a reason for another attempt.
 	by.version = string(by.secret.UID) + " " + by.secret.ResourceVersion
 	needsApp := len(by.secret.Data[api.WebhookAPIToken]) == 0
 	if needsApp && (s.Remote == nil || ps.Spec.Webhook.Provider != "github" || ps.Spec.Git.SecretRef == nil) {

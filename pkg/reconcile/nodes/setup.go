@@ -65,6 +65,7 @@ func Installed(mapper apimeta.RESTMapper) (bool, error) {
 // reconciled when it is created or deleted, when its report changes, and when its links
 // to a pool change; its heartbeats are ignored.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) error {
+	// One push can concern every node: their statuses must not be written all at once.
 	r.pace = flowcontrol.NewTokenBucketRateLimiter(behindRate, behindBurst)
 	if err := Index(ctx, mgr.GetFieldIndexer(), w.Management); err != nil {
 		return err
@@ -92,6 +93,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 	if err != nil {
 		return fmt.Errorf("setting up the node controller: %w", err)
 	}
+	// Nodes that join do not wait for the statuses of others.
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("node-behind").
 		WatchesRawSource(source.Kind(w.Management, kubeclient.Metadata(kubeclient.ConfigKind), handler.TypedEnqueueRequestsFromMapFunc(
@@ -172,6 +174,7 @@ func Index(ctx context.Context, worker client.FieldIndexer, management client.Fi
 			return nil
 		}},
 		{worker, kubeclient.Metadata(nodeKind), machineIndex, func(obj client.Object) []string {
+			// A Node can name its Machine in either way.
 			return []string{obj.GetLabels()[api.LabelOwnedBy], obj.GetAnnotations()[api.AnnotationMachine]}
 		}},
 		{worker, &api.NodeProvenance{}, nodeIndex, ofProvenance(func(s *api.NodeProvenanceSpec) string { return s.Node.Name })},

@@ -167,6 +167,7 @@ func (n *Resolver) find(ctx context.Context, osp *osm.OperatingSystemProfile, by
 	if err := n.Live.Get(ctx, client.ObjectKeyFromObject(osp), live); err != nil {
 		return Found{}, raced(fmt.Errorf("reading OperatingSystemProfile %s/%s: %w", osp.Namespace, osp.Name, err))
 	}
+	// The caller computed the digest from its object, which must still be the live one.
 	if live.UID != osp.UID || live.ResourceVersion != osp.ResourceVersion {
 		return Found{}, ErrRaced
 	}

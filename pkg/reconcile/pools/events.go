@@ -122,6 +122,7 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl
 		// What could be applied is reported above; the error only makes the queue retry.
 		return ctrl.Result{}, p.readError
 	}
+	// This token changes without an event that would start the pool.
 	if p.token.Poll {
 		renewal = earliestNonZero(renewal, wait.Jitter(tokenPoll, token.Jitter))
 	}

@@ -181,6 +181,7 @@ func (l *Listener) receive(w http.ResponseWriter, r *http.Request) int {
 	case err != nil:
 		return http.StatusBadRequest
 	}
+	// The sender repeats the push; waiting here would need memory for its body.
 	if !l.slots.TryAcquire(1) {
 		w.Header().Set("Retry-After", "10")
 		return http.StatusServiceUnavailable

@@ -236,6 +236,7 @@ func (m *Mirror) Update(ctx context.Context, head plumbing.Hash, wants, branches
 	switch {
 	case err != nil:
 		return err
+	// The server sends no single commits, and the commit was in none of the branches.
 	case hole == head && !slices.Contains(wants, head):
 		return fault.New(fault.ErrNotFound, "no branch of the repository contains the commit")
 	case !hole.IsZero():
