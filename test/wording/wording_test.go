@@ -1,5 +1,5 @@
-// Package wording_test counts phrases that read as translated in pages, comments and messages, and
-// allows five per 1,000 words.
+// Package wording_test counts phrases that read as translated in pages, comments, messages and
+// manifests, and allows five per 1,000 words.
 package wording_test
 
 import (
@@ -162,6 +162,43 @@ func TestSource(t *testing.T) {
 		t.Fatalf("found %d packages: %v", packages, err)
 	}
 }
+
+// TestManifests checks the comments of YAML and shell files. Those of profiles are omitted: they are
+// part of scripts that nodes get, whose bytes must not change.
+func TestManifests(t *testing.T) {
+	for _, folder := range []string{"deploy", "examples", "hack"} {
+		var comments []text
+		err := filepath.WalkDir(filepath.Join(root, folder), func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && d.Name() == "profiles":
+				return filepath.SkipDir
+			case d.IsDir():
+				return nil
+			}
+			content, err := os.ReadFile(path)
+			if err != nil || !manifest.MatchString(path) && !strings.HasPrefix(string(content), "#!") {
+				return err
+			}
+			for n, line := range strings.Split(string(content), "\n") {
+				if comment := manifestComment.FindString(line); comment != "" {
+					comments = append(comments, text{fmt.Sprintf("%s:%d", path, n+1), comment})
+				}
+			}
+			return nil
+		})
+		if err != nil || len(comments) < 100 {
+			t.Fatalf("found %d comments in %s: %v", len(comments), folder, err)
+		}
+		check(t, "YAML and shell files of "+folder, comments, shortPackage, 3)
+	}
+}
+
+var (
+	manifest        = regexp.MustCompile(`\.(ya?ml|sh)$`)
+	manifestComment = regexp.MustCompile(`(?:^|\s)# .*`)
+)
 
 // textsOf returns the comments of the Go files in a folder, and their string literals of at least
 // three words, which are messages. Generated files, and the literals of tests, are omitted.

@@ -117,7 +117,7 @@ func TestArgoCDScripts(t *testing.T) {
 
 	first := s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", "v1.0.0", "echo one")})
 	s.Source()
-	a.health(source(), "Progressing", "not looked at yet")
+	a.health(source(), "Progressing", "not reconciled yet")
 	s.Start()
 	s.Ready(first)
 	a.health(source(), "Healthy", "1 profile")
@@ -170,7 +170,7 @@ func TestArgoCDScripts(t *testing.T) {
 	// A spec that the controller has not observed does not inherit the health of the previous one.
 	s.Stop()
 	s.Source(func(spec map[string]any) { spec["interval"] = "2m" })
-	a.health(source(), "Progressing", "present spec")
+	a.health(source(), "Progressing", "current spec")
 }
 
 // marksOfOthers are labels and annotations by which Argo CD and Flux know what is theirs.

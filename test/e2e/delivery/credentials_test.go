@@ -111,7 +111,7 @@ func TestCredentials(t *testing.T) {
 				s.Eventually("the repository to be read at "+c.url, func() error {
 					ps := s.ProfileSource()
 					if ps.Status.ObservedGeneration != ps.Generation {
-						return errors.New("not looked at yet")
+						return errors.New("not reconciled yet")
 					}
 					return nil
 				})
