@@ -437,14 +437,14 @@ func (r *Report) fold(results []result) {
 			c.Pools = append(c.Pools, x.affected)
 		}
 	}
-	r.Changes, r.Refusals, r.Unchanged = valuesOf(changes), valuesOf(refusals), valuesOf(unchanged)
+	r.Changes, r.Rejections, r.Unchanged = valuesOf(changes), valuesOf(refusals), valuesOf(unchanged)
 	slices.SortFunc(r.Changes, func(a, b Change) int {
 		return cmp.Or(cmp.Compare(len(b.Pools), len(a.Pools)), cmp.Compare(a.Pools[0].Name, b.Pools[0].Name))
 	})
 	for _, c := range r.Changes { // earlier waves first
 		slices.SortStableFunc(c.Pools, func(a, b Affected) int { return cmp.Compare(waveOf(a), waveOf(b)) })
 	}
-	slices.SortFunc(r.Refusals, func(a, b PoolRejection) int { return cmp.Compare(a.Pools[0], b.Pools[0]) })
+	slices.SortFunc(r.Rejections, func(a, b PoolRejection) int { return cmp.Compare(a.Pools[0], b.Pools[0]) })
 	slices.SortFunc(r.Unchanged, func(a, b Unchanged) int {
 		return cmp.Or(cmp.Compare(len(b.Pools), len(a.Pools)), cmp.Compare(a.Reason, b.Reason))
 	})

@@ -92,7 +92,7 @@ func (c *comment) addRejectedFiles(r *Report) {
 		f.Message = redact.Shorten(f.Message, maxCommentMessage)
 		c.add("- " + code(f.String()) + "\n")
 	}
-	for i, f := range r.Refusals {
+	for i, f := range r.Rejections {
 		if i == 0 {
 			c.add("\n**Rejected pools**, which retain their configuration\n\n")
 		}

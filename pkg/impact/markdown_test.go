@@ -19,7 +19,7 @@ func wide(pools, files, lines int) *Report {
 		}
 		r.Changes = append(r.Changes, c)
 		r.RejectedFiles = append(r.RejectedFiles, RejectedFile{Path: hostile, Line: 1, Message: hostile})
-		r.Refusals = append(r.Refusals, PoolRejection{Reason: hostile, Pools: []string{hostile}})
+		r.Rejections = append(r.Rejections, PoolRejection{Reason: hostile, Pools: []string{hostile}})
 		r.Unchanged = append(r.Unchanged, Unchanged{Reason: hostile + fmt.Sprint(i), Pools: []string{hostile}})
 	}
 	return r

@@ -17,8 +17,8 @@ type Report struct {
 	// Changes are the pools that get another configuration, grouped by equal difference,
 	// largest group first.
 	Changes []Change `json:"changes"`
-	// Refusals are pools whose configuration at head would be rejected.
-	Refusals []PoolRejection `json:"refusals"`
+	// Rejections are pools whose configuration at head would be rejected.
+	Rejections []PoolRejection `json:"refusals"`
 	// Unchanged are the pools without a change, by reason.
 	Unchanged []Unchanged `json:"unchanged"`
 	// Pools is the number of all pools.
@@ -117,7 +117,7 @@ type Unchanged struct {
 
 // Failed reports whether anything is rejected at head.
 func (r *Report) Failed() bool {
-	for _, f := range r.Refusals {
+	for _, f := range r.Rejections {
 		if !f.Before {
 			return true
 		}
@@ -143,7 +143,7 @@ func (r *Report) affected() (pools, replaced int) {
 
 func (r *Report) countRejected() int {
 	n := 0
-	for _, f := range r.Refusals {
+	for _, f := range r.Rejections {
 		n += len(f.Pools)
 	}
 	return n

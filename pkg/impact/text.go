@@ -26,7 +26,7 @@ func (r *Report) Text() string {
 	for _, note := range r.Notes {
 		fmt.Fprintf(&b, "note: %s\n", note)
 	}
-	for _, f := range r.Refusals {
+	for _, f := range r.Rejections {
 		fmt.Fprintf(&b, "\nREFUSED%s: %s\n  %s\n", f.since(), names(f.Pools, plain), indented(f.Reason))
 	}
 	for _, c := range r.Changes {
@@ -110,7 +110,7 @@ func (r *Report) summarize() string {
 		wrong = append(wrong, counted(n, "mistake")+" in files")
 	}
 	pools := 0
-	for _, f := range r.Refusals {
+	for _, f := range r.Rejections {
 		// Pools that were rejected before are not affected by this change.
 		if !f.Before {
 			pools += len(f.Pools)

@@ -33,7 +33,7 @@ type Embedded struct {
 func (e Embedded) Read(ctx context.Context) (*Snapshot, error) {
 	s := &Snapshot{Repository: e.Repository}
 	var q filter.Quota
-	var refused filter.Refusals
+	var refused filter.RejectedEntries
 	err := fs.WalkDir(e.FS, ".", func(name string, d fs.DirEntry, err error) error {
 		if err = errors.Join(err, ctx.Err()); err != nil || name == "." {
 			return err

@@ -147,7 +147,7 @@ func (m *Mirrors) syncOrShare(ctx context.Context, mirror *mirror, t target) (*S
 		if err := mirror.store.Load(); err != nil {
 			return nil, err
 		}
-		snapshot, err := m.settle(ctx, mirror, t, nil, mirror.last)
+		snapshot, err := m.loadSnapshot(ctx, mirror, t, nil, mirror.last)
 		if !errors.Is(err, errStaleRefs) {
 			return snapshot, err
 		}
@@ -181,13 +181,13 @@ func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot
 		return nil, err
 	}
 	mirror.cacheRefs(now)
-	return m.settle(ctx, mirror, t, s, now)
+	return m.loadSnapshot(ctx, mirror, t, s, now)
 }
 
-// settle fetches the objects of the selected reference that are missing, and reads the
+// loadSnapshot fetches the objects of the selected reference that are missing, and reads the
 // snapshot. Without a session it uses the mirror only, and returns errStaleRefs if that is not
 // enough.
-func (m *Mirrors) settle(ctx context.Context, mirror *mirror, t target, s *transport.Session, a cachedRefs) (*Snapshot, error) {
+func (m *Mirrors) loadSnapshot(ctx context.Context, mirror *mirror, t target, s *transport.Session, a cachedRefs) (*Snapshot, error) {
 	// Only the following needs memory, so requests to servers do not wait for the limiter.
 	done, err := m.limiter.acquire(ctx)
 	if err != nil {

@@ -96,7 +96,7 @@ type archive struct {
 	found    map[string]int64 // sizes by path
 	twice    map[string]bool
 	rules    map[string][]byte
-	rejected filter.Refusals
+	rejected filter.RejectedEntries
 	wanted   map[string]bool
 	files    []filter.File
 }

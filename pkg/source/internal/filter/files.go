@@ -49,13 +49,13 @@ func (q *Quota) Admit(size int64) string {
 	return ""
 }
 
-// Refusals is a list with a maximum length.
-type Refusals struct {
+// RejectedEntries is a list with a maximum length.
+type RejectedEntries struct {
 	list []RejectedEntry
 	more int
 }
 
-func (r *Refusals) Add(path, reason string) {
+func (r *RejectedEntries) Add(path, reason string) {
 	if len(r.list) == MaxRefusals {
 		r.more++
 		return
@@ -63,7 +63,7 @@ func (r *Refusals) Add(path, reason string) {
 	r.list = append(r.list, RejectedEntry{Path: fault.Printable(path), Reason: reason})
 }
 
-func (r *Refusals) Sorted() []RejectedEntry {
+func (r *RejectedEntries) Sorted() []RejectedEntry {
 	list := slices.Clone(r.list)
 	slices.SortFunc(list, func(a, b RejectedEntry) int { return strings.Compare(a.Path, b.Path) })
 	if r.more > 0 {

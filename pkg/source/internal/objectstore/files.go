@@ -57,7 +57,7 @@ type Listing struct {
 	Objects  *Objects
 	Entries  int // seen so far
 	Found    []filter.File
-	Rejected filter.Refusals
+	Rejected filter.RejectedEntries
 }
 
 func (l *Listing) Walk(ctx context.Context, tree plumbing.Hash, prefix string, depth int) error {

@@ -68,7 +68,7 @@ func (s *shell) AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs
 	case errors.Is(err, packp.ErrEmptyAdvRefs) || err == nil && refs.IsEmpty():
 		return nil, transport.ErrEmptyRemoteRepository
 	case err != nil:
-		return nil, s.explain(err)
+		return nil, s.classifyRefsError(err)
 	}
 	transport.FilterUnsupportedCapabilities(refs.Capabilities)
 	return refs, nil
@@ -144,8 +144,8 @@ func (s *shell) commandError(err error) error {
 	return fault.New(fault.ErrAuthentication, "phase handshake: the server accepts the key, but does not run git-upload-pack; check that the key has read access to the repository")
 }
 
-// explain returns the error for a response that is not a list of references.
-func (s *shell) explain(err error) error {
+// classifyRefsError returns the error for a response that is not a list of references.
+func (s *shell) classifyRefsError(err error) error {
 	var line *pktline.ErrorLine
 	var said []byte
 	switch {

@@ -29,7 +29,7 @@ type folderWalk struct {
 
 	entries  int
 	found    []string
-	rejected filter.Refusals
+	rejected filter.RejectedEntries
 }
 
 func (w *folderWalk) has(path string) bool {
