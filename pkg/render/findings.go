@@ -49,7 +49,7 @@ func (p Profile) Findings() []*invalid.Error {
 		root := "spec." + s.name + "Config"
 		findings = append(findings, invalid.InStage(s.name, p.moduleFindings(root, s.name, s.config)...)...)
 		if s.name == stageProvisioning {
-			findings = append(findings, invalid.InStage(s.name, p.unitFindings(root, s.config.Units)...)...)
+			findings = append(findings, invalid.InStage(s.name, p.unstartedUnits(root, s.config.Units)...)...)
 		}
 	}
 	return p.of("", findings)
@@ -192,9 +192,9 @@ func schemaMessage(err *jsonschema.ValidationError) string {
 // another unit.
 var startsUnits = regexp.MustCompile(`\b(systemctl\b.*\b(start|restart|try-restart|reload-or-restart|isolate|now)|Wants=|Requires=|BindsTo=|Upholds=|Requisite=|Unit=|OnSuccess=|OnFailure=)\b`)
 
-// unitFindings returns the units that nothing starts during the boot that writes them. They are
+// unstartedUnits returns the units that nothing starts during the boot that writes them. They are
 // written as files, after systemd has decided what to start.
-func (p Profile) unitFindings(root string, units []osm.Unit) []*invalid.Error {
+func (p Profile) unstartedUnits(root string, units []osm.Unit) []*invalid.Error {
 	var lines []string
 	for text := range p.unitStartingTexts() {
 		for line := range strings.SplitSeq(strings.ReplaceAll(text, "\\\n", " "), "\n") {

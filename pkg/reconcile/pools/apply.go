@@ -54,7 +54,7 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 			if err = w.prepare(ctx, seen, p); err == nil {
 				osc, err = w.writeConfig(ctx, seen, p)
 			}
-			if _, final := fault.Permanent(err); final && p.sameAgain {
+			if _, final := fault.Permanent(err); final && p.restoresConfig {
 				refused, err = err, nil
 			}
 			return err

@@ -45,10 +45,10 @@ func (r reporter) recordCreated(ctx context.Context, seen *observed, osc *osm.Op
 	if p.osc != nil && p.replaced.Object != "" {
 		f.Kind, f.Reason = auditlog.ConfigurationRotated, cause(p.replaced, rec)
 		f.Was = auditConfiguration(p.replaced, osc.Annotations[api.AnnotationReplaces])
-	} else if p.osc == nil || seen.unserved && !p.sameAgain {
+	} else if p.osc == nil || seen.unserved && !p.restoresConfig {
 		f.Kind, f.Was = r.before(ctx, osc)
 	}
-	if p.sameAgain {
+	if p.restoresConfig {
 		f.Reason = metrics.Restored
 	}
 	facts := []auditlog.Event{f}

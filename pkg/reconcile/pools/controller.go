@@ -167,7 +167,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	todo.was = previousStateOf(seen.objects)
 	todo.was.exempt = todo.hasOSMDocument || todo.was.rejected != "" || r.cache.get(&md).reported != ""
-	todo.was.announce = todo.osc != nil && !todo.sameAgain && (todo.was.exempt || r.Routine == nil || r.Routine.TokensAt(r.Clock.Now()) >= 1)
+	todo.was.announce = todo.osc != nil && !todo.restoresConfig && (todo.was.exempt || r.Routine == nil || r.Routine.TokensAt(r.Clock.Now()) >= 1)
 	err = r.writer().apply(ctx, seen, todo)
 	if frozen, _ := suspended(&md); frozen && seen.objects.osc == nil || seen.boundTokens && seen.objects.hasOSMDocuments() {
 		// The next run reports the suspension, or replaces the token of all pools by the pool's own.

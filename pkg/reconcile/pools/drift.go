@@ -11,12 +11,12 @@ import (
 )
 
 // detectDrift lists the parts of a generation that a user changed or deleted, for an event:
-// names of objects, keys and annotations, never values. sameAgain reports that the configuration
+// names of objects, keys and annotations, never values. restoresConfig reports that the configuration
 // has to be created again with the same content, which is not a rotation.
 //
 // An interrupted controller leaves objects missing as well, and that cannot be distinguished
 // from a deletion.
-func detectDrift(seen *observed, gen generation, p plan) (what []string, sameAgain bool) {
+func detectDrift(seen *observed, gen generation, p plan) (what []string, restoresConfig bool) {
 	have, uid := seen.objects, string(seen.md.UID)
 	made := func(s *corev1.Secret) bool {
 		return s != nil && s.Annotations[api.AnnotationInputDigest] == gen.input && s.Annotations[api.AnnotationPoolUID] == uid
@@ -27,13 +27,13 @@ func detectDrift(seen *observed, gen generation, p plan) (what []string, sameAga
 	switch {
 	case have.osc == nil && (made(have.bootstrap) || made(have.provisioning)):
 		say("OperatingSystemConfig %s was missing", namesOf(seen.md).Config)
-		sameAgain = true
+		restoresConfig = true
 	case have.osc != nil && have.osc.Annotations[api.AnnotationPoolUID] == uid && disagrees(have.osc, rec) != "":
 		say("%s of OperatingSystemConfig %s", disagrees(have.osc, rec), namesOf(seen.md).Config)
-		sameAgain = have.osc.Annotations[api.AnnotationInputDigest] == gen.input
+		restoresConfig = have.osc.Annotations[api.AnnotationInputDigest] == gen.input
 	case seen.unserved && rec.Digests.Input != gen.input && have.madeWith(gen.input):
 		say("annotation %s or %s of OperatingSystemConfig %s", api.AnnotationRecord, api.AnnotationInputDigest, namesOf(seen.md).Config)
-		sameAgain = true
+		restoresConfig = true
 	}
 	for _, k := range editedKeys(p.oscMetadata, "") {
 		say("annotation %s of OperatingSystemConfig %s", k, namesOf(seen.md).Config)
@@ -42,7 +42,7 @@ func detectDrift(seen *observed, gen generation, p plan) (what []string, sameAga
 		say("key %s of Secret %s", key, seen.token.Secret.Name)
 	}
 	// A pool is new until its last Secret exists.
-	settled := rec.Digests.Input == gen.input && (have.bootstrap != nil || seen.booted) || sameAgain
+	settled := rec.Digests.Input == gen.input && (have.bootstrap != nil || seen.booted) || restoresConfig
 	for _, s := range []struct {
 		name, key string
 		have      *corev1.Secret
@@ -80,7 +80,7 @@ func detectDrift(seen *observed, gen generation, p plan) (what []string, sameAga
 	case digestIn(kept, in.key) != dataDigest(in.data):
 		say("key %s of Secret %s", in.key, kept.Name)
 	}
-	return what, sameAgain
+	return what, restoresConfig
 }
 
 // editedKeys are the annotations that a patch restores. The revision changes without an edit: it

@@ -257,7 +257,7 @@ func rejectedMessage(p plan) string {
 // whether the pool has what it requests.
 func (r reporter) reportApplied(md *cluster.MachineDeployment, p plan) {
 	switch {
-	case p.osc != nil && !p.sameAgain:
+	case p.osc != nil && !p.restoresConfig:
 		r.reportRotated(md, p)
 	case len(p.drifted) > 0:
 		r.metrics.Rotated(metrics.Restored)

@@ -47,7 +47,7 @@ type plan struct {
 	serving        render.Record  // of the generation that the plan leads to
 	replaced       render.Record  // of the one before, zero when it is the same, or not to be believed
 	drifted        []string       // what a user changed manually, without values
-	sameAgain      bool           // drifted includes the configuration, and osc has its previous content
+	restoresConfig bool           // drifted includes the configuration, and osc has its previous content
 	wanted         bool           // it is what the pool asks for, not what it had
 	hasOSMDocument bool           // a document of OSM is preserved or replaced
 	differs        []string       // what in such documents differs, without content
@@ -207,7 +207,7 @@ func (e planner) decide(seen *observed, gen generation) (plan, error) {
 	if !gen.credentials.Empty() {
 		p.inputs.data = gen.hidden
 	}
-	p.drifted, p.sameAgain = detectDrift(seen, gen, p)
+	p.drifted, p.restoresConfig = detectDrift(seen, gen, p)
 	anew := newOSC || newProvisioning || newBootstrap
 	// A token costs requests, so it is requested only if a document is written.
 	if (anew || p.edge.lacksToken) && gen.node.Value == "" {

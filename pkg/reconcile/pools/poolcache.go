@@ -105,7 +105,7 @@ type rejectedGeneration struct {
 // the existing generation. It does nothing for a pool that has none.
 func (m *poolCache) cacheRejection(seen *observed, p plan, err error, now time.Time) bool {
 	var refusal *fault.Rejection
-	if !p.wanted || p.osc == nil || p.sameAgain || seen.objects.bootstrap == nil || !errors.As(err, &refusal) {
+	if !p.wanted || p.osc == nil || p.restoresConfig || seen.objects.bootstrap == nil || !errors.As(err, &refusal) {
 		return false
 	}
 	input := p.serving.Digests.Input

@@ -76,7 +76,7 @@ func (p *program) insertSteps() *shapeError {
 		return err
 	}
 	for _, t := range defined {
-		if err := p.addTo(t.Root, variables, 0); err != nil {
+		if err := p.addSteps(t.Root, variables, 0); err != nil {
 			return err
 		}
 		begin := p.newStepNode(t.Root.Pos, stepsOf(t.Root, variables), 1)
@@ -85,8 +85,8 @@ func (p *program) insertSteps() *shapeError {
 	return nil
 }
 
-// addTo adds a step to every range below a list.
-func (p *program) addTo(list *parse.ListNode, variables, depth int) *shapeError {
+// addSteps adds a step to every range below a list.
+func (p *program) addSteps(list *parse.ListNode, variables, depth int) *shapeError {
 	if list == nil {
 		return nil
 	}
@@ -98,10 +98,10 @@ func (p *program) addTo(list *parse.ListNode, variables, depth int) *shapeError 
 		if depth == maxNesting {
 			return &shapeError{pos: b.Pos, message: fmt.Sprintf("if, with and range are nested more than %d deep: make templates of the inner ones", maxNesting)}
 		}
-		if err := p.addTo(b.List, variables, depth+1); err != nil {
+		if err := p.addSteps(b.List, variables, depth+1); err != nil {
 			return err
 		}
-		if err := p.addTo(b.ElseList, variables, depth+1); err != nil {
+		if err := p.addSteps(b.ElseList, variables, depth+1); err != nil {
 			return err
 		}
 		if b.NodeType == parse.NodeRange {

@@ -59,18 +59,18 @@ func (r *Rules) Ignores(name string) bool {
 	if r.empty() || r.Cost > MaxIgnoreCost {
 		return false // CheckCost reports it
 	}
-	return r.folder(folderOf(name)) || r.excludes(name, false)
+	return r.ignoresFolder(folderOf(name)) || r.excludes(name, false)
 }
 
-// folder reports whether a folder, or one above it, is ignored.
-func (r *Rules) folder(name string) bool {
+// ignoresFolder reports whether a folder, or one above it, is ignored.
+func (r *Rules) ignoresFolder(name string) bool {
 	if len(name) <= len(r.top) {
 		return false
 	}
 	if verdict, ok := r.verdicts[name]; ok {
 		return verdict
 	}
-	verdict := r.folder(folderOf(name)) || r.excludes(name, true)
+	verdict := r.ignoresFolder(folderOf(name)) || r.excludes(name, true)
 	r.verdicts[name] = verdict
 	return verdict
 }

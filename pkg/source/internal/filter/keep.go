@@ -42,7 +42,7 @@ func (s Scope) Select(ctx context.Context, read Reader, files []File, refused *R
 	// A rejected file that is ignored is not a problem of the source.
 	refused.list = slices.DeleteFunc(refused.list, func(f RejectedEntry) bool {
 		name, err := strconv.Unquote(`"` + f.Path + `"`)
-		return err == nil && !IsIgnoreFile(name) && (r.folder(name) || r.Ignores(name))
+		return err == nil && !IsIgnoreFile(name) && (r.ignoresFolder(name) || r.Ignores(name))
 	})
 	return kept, r.CheckCost()
 }
