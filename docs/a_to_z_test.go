@@ -79,10 +79,9 @@ func aToZ(t *testing.T, program string) string {
 		}
 		row("`"+name+"`", kind, best.page.title, best.page.path+best.anchor)
 	}
-	_, commands, _ := strings.Cut(help(t, program), "\nAvailable Commands:\n")
-	commands, _, _ = strings.Cut(commands, "\n\n")
-	for line := range strings.Lines(commands) {
-		command := strings.Fields(line)[0]
+	commands, _, _ := strings.Cut(help(t, program), "\nFlags:\n")
+	for _, line := range commandLine.FindAllStringSubmatch(commands, -1) {
+		command := line[1]
 		for _, m := range helpFlags(t, program, command) {
 			on := command + ".md"
 			if all[on] == nil { // a command without a page of its own
@@ -118,6 +117,9 @@ func aToZ(t *testing.T, program string) string {
 	}
 	return b.String()
 }
+
+// commandLine is a command in the help of the program.
+var commandLine = regexp.MustCompile(`(?m)^ {2}(\S+) +[a-z]`)
 
 // linked are the pages that a text links to, in its order.
 func linked(text string) []string {

@@ -95,26 +95,23 @@ func newRoot() *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}")
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(
-		newBundleCommand(),
-		newCompletionCommand(),
-		newControllerCommand(),
-		newDiffCommand(),
-		newDoctorCommand(),
-		newHandbackCommand(),
-		newImportCommand(),
-		newInitCommand(),
-		newLintCommand(),
-		newRebaseOverlayCommand(),
-		newRenderCommand(),
-		newSchemaCommand(),
-		newSnapshotCommand(),
-		newTraceCommand(),
-		newUICommand(),
-		newVerifyCommand(),
-		newVersionCommand(),
-	)
-	root.AddCommand(verbs.Commands()...)
+	for _, group := range []struct {
+		title    string
+		commands []*cobra.Command
+	}{
+		{"Write profiles:", []*cobra.Command{
+			newBundleCommand(), newDiffCommand(), newImportCommand(), newInitCommand(), newLintCommand(), newRebaseOverlayCommand(), newRenderCommand(), newSchemaCommand(), newSnapshotCommand(),
+		}},
+		{"Operate:", append(verbs.Commands(), newControllerCommand(), newDoctorCommand(), newHandbackCommand())},
+		{"Audit:", []*cobra.Command{newTraceCommand(), newUICommand(), newVerifyCommand()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, cmd := range group.commands {
+			cmd.GroupID = group.title
+			root.AddCommand(cmd)
+		}
+	}
+	root.AddCommand(newCompletionCommand(), newVersionCommand())
 	addCompletions(root)
 	return root
 }
