@@ -21,11 +21,23 @@ prerequisites:
 compiler:
 	@hack/prerequisites build
 
+GO_BUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=false \
+	-ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)'
+
 .PHONY: build
 build: compiler ## build bin/osm-gitops, stamped with its version
-	CGO_ENABLED=0 go build -trimpath -buildvcs=false \
-		-ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)' \
-		-o bin/osm-gitops ./cmd/osm-gitops
+	$(GO_BUILD) -o bin/osm-gitops ./cmd/osm-gitops
+
+RELEASE ?= bin/release
+MACHINES ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+
+.PHONY: binaries
+binaries: compiler ## build the program for every machine into bin/release, with checksums.txt, as a release attaches them
+	@rm -rf $(RELEASE) && mkdir -p $(RELEASE)
+	@for machine in $(MACHINES); do \
+		GOOS=$${machine%/*} GOARCH=$${machine#*/} $(GO_BUILD) -o "$(RELEASE)/osm-gitops-$${machine/\//-}" ./cmd/osm-gitops; \
+	done
+	@cd $(RELEASE) && sha256sum osm-gitops-* >checksums.txt
 
 CREATED ?= $(shell git log -1 --format=%cI 2>/dev/null)
 PLATFORMS ?= linux/amd64,linux/arm64
