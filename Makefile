@@ -98,11 +98,11 @@ mutate: prerequisites ## change operators of packages that decide, one at a time
 	SEED=$(SEED) PERCENT=$(PERCENT) hack/mutate $(PACKAGES)
 
 # Packages whose tests do more when OSM_SOAK=1.
-SOAK ?= ./test/nodescripts ./test/bootnodes ./test/faults ./test/e2e/... ./test/image
+SOAK ?= ./test/nodescripts ./test/bootnodes ./test/faults ./test/e2e/... ./test/image ./examples/ci
 
 .PHONY: soak
 soak: export OSM_SOAK=1
-soak: prerequisites ## run the long tests: every fault on nodes alone and on whole machines, power that fails at every command, crashes under 300 pools, the controller with the race detector and no right too many, images for two machines, and the controllers of Flux
+soak: prerequisites ## run the long tests: every fault on nodes alone and on whole machines, power that fails at every command, crashes under 300 pools, the controller with the race detector and no right too many, images for two machines, the program for macOS, and the controllers of Flux
 	hack/machines
 	OSM_UNUSED_RIGHTS=$$(mktemp -d) go test -count=1 -timeout 4h $(SOAK)
 

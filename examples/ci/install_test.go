@@ -19,7 +19,10 @@ func TestInstall(t *testing.T) {
 	}
 	dir := t.TempDir()
 	released := filepath.Join(dir, "v1.2.3")
-	makes := exec.CommandContext(t.Context(), "make", "binaries", "VERSION=v1.2.3", "RELEASE="+released, "MACHINES=linux/"+runtime.GOARCH)
+	makes := exec.CommandContext(t.Context(), "make", "binaries", "VERSION=v1.2.3", "RELEASE="+released)
+	if os.Getenv("OSM_SOAK") != "1" { // every package is compiled again for each other machine
+		makes.Args = append(makes.Args, "MACHINES=linux/"+runtime.GOARCH)
+	}
 	makes.Dir = "../.."
 	if out, err := makes.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

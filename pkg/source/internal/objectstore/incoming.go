@@ -52,7 +52,7 @@ func freeBytes(dir string) (free int64, known bool) {
 	if syscall.Statfs(dir, &disk) != nil {
 		return 0, false
 	}
-	return int64(disk.Bavail) * disk.Bsize, true
+	return int64(disk.Bavail) * int64(disk.Bsize), true //nolint:unconvert // on macOS Bsize is uint32
 }
 
 // incomingPack is the file of a pack that is being fetched. It fails before the disk is
