@@ -194,9 +194,11 @@ The exit status is 1 if the revision was rejected, with the reason.`,
 		example: "  osm-gitops reconcile source/platform --wait",
 		sources: true, arguments: 1,
 		plan: func(_ context.Context, _ *session, c *change, _ []string) error {
+			// The controller records no request to a suspended source, so --wait would end by its timeout only.
 			if c.obj.(*api.ProfileSource).Spec.Suspend {
 				return fmt.Errorf("%s is suspended: resume it first", c.of)
 			}
+			// Unique, so that the result of an earlier request is not mistaken for that of this one.
 			token = time.Now().UTC().Format(time.RFC3339Nano)
 			c.said, c.request = "requested", true
 			c.annotate(meta.ReconcileRequestAnnotation, token)
@@ -227,6 +229,7 @@ func (s *session) await(ctx context.Context, c *change, token string, timeout ti
 			return false, err
 		}
 		ready = apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
+		// The request can be recorded while Ready is still Unknown, which is not a result.
 		return ps.Status.LastHandledReconcileAt == token && ready != nil && ready.Status != metav1.ConditionUnknown, nil
 	})
 	switch {

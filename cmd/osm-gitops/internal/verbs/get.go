@@ -168,6 +168,7 @@ func (g *getter) run(ctx context.Context) error {
 	for first := true; ; first = false {
 		l, err := g.list(ctx, s, namespace)
 		if err != nil {
+			// Interrupting the command is how a watch ends, not a failure.
 			if g.watch && ctx.Err() != nil {
 				return nil
 			}
@@ -177,6 +178,7 @@ func (g *getter) run(ctx context.Context) error {
 			return err
 		}
 		if first && len(l.names) == 0 {
+			// Not to the standard output, which a script reads.
 			fmt.Fprintf(g.errs, "No %s found%s.\n", g.kind.name, within(namespace))
 		}
 		if err := g.print(l, text, func() error { return errors.Join(table.PrintObj(&l.table, tabs), tabs.Flush()) }); err != nil {
@@ -206,6 +208,7 @@ func within(namespace string) string {
 // incomplete reports what could not be listed.
 func incomplete(s *session, errs io.Writer) error {
 	denied := s.management.denied
+	// Without a worker cluster both are one connection, whose errors would be reported twice.
 	if s.worker != s.management {
 		denied = append(denied, s.worker.denied...)
 	}

@@ -78,6 +78,7 @@ func (s *session) history(ctx context.Context, of ref, label string) ([]ui.Confi
 	if err != nil {
 		return nil, explain(err)
 	}
+	// Two pools can have the same object names, and then only one of them has the object.
 	if found && lineage.PoolOf(&osc) == key.String() {
 		o.Configs = []osm.OperatingSystemConfig{osc}
 	}

@@ -85,6 +85,7 @@ func (a *access) open(verb string) (*session, error) {
 		if s.worker, err = connect("worker-cluster-kubeconfig", a.workerKubeconfig, "", verb); err != nil {
 			return nil, err
 		}
+		// --context names a context of --kubeconfig.
 		pools, context = a.workerKubeconfig, ""
 	}
 	s.poolNamespace = cmp.Or(a.namespace, kubeclient.UserNamespace(pools, context))
@@ -173,6 +174,7 @@ func parseRef(cmd *cobra.Command, text string, pools, sources bool) (ref, error)
 	r.name = rest
 	if namespace, name, ok := strings.Cut(rest, "/"); ok {
 		r.namespace, r.name = namespace, name
+		// An empty variable in a script must not select the default namespace: reject md//web.
 		if namespace == "" {
 			r.name = ""
 		}

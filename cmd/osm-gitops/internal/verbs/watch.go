@@ -23,6 +23,7 @@ func (s *session) watch(ctx context.Context, k *kind, namespace string) <-chan e
 			if err != nil {
 				select {
 				case out <- err:
+				// Nobody receives after the command has ended.
 				case <-ctx.Done():
 				}
 				return
@@ -30,7 +31,7 @@ func (s *session) watch(ctx context.Context, k *kind, namespace string) <-chan e
 			for range w.ResultChan() {
 				select {
 				case out <- nil:
-				default:
+				default: // a list is due already, which will contain this change
 				}
 			}
 			select {
