@@ -89,6 +89,7 @@ func (g *GitServer) Origin(name string) *trace.Commit {
 	c := &trace.Commit{Repository: g.URL, Path: path, Commit: g.Run("log", "--first-parent", "-1", "--format=%H", "--", path), Change: g.Run("log", "-1", "--format=%H", "--", path)}
 	c.SelectedBy = c.Commit
 	c.Author = strings.ReplaceAll(g.Run("log", "-1", "--format=%an <%ae>", "--", path), "\u202e", "")
+	c.Subject = strings.NewReplacer("\u202e", "", "\x1b", "").Replace(g.Run("log", "-1", "--format=%s", "--", path))
 	at, err := time.Parse(time.RFC3339, g.Run("log", "-1", "--format=%cI", c.Commit))
 	if err != nil {
 		g.t.Fatal(err)
