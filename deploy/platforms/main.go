@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -165,7 +166,7 @@ func kubeOneWebhook(dir string) ([]byte, error) {
 		"apiVersion": "v1", "kind": "Secret", "metadata": object{"name": servingCert, "namespace": namespace},
 		"data": object{"tls.crt": "{{ .Certificates.OSMWebhookCert | b64enc }}", "tls.key": "{{ .Certificates.OSMWebhookKey | b64enc }}"},
 	}
-	out := []object{secret}
+	out := append(webhookIdentity(), secret)
 	for _, o := range found {
 		switch o.GetKind() {
 		case "Service":
@@ -189,6 +190,28 @@ func kubeOneWebhook(dir string) ([]byte, error) {
 	return encode(out)
 }
 
+// webhookAccount is the ServiceAccount of the Pods that serve admission.
+const webhookAccount = "osm-gitops-webhook"
+
+// webhookIdentity returns that account, and the permissions to read what decides whether a pool can
+// have its profile. These Pods write nothing.
+func webhookIdentity() []object {
+	meta := func() object { return object{"name": webhookAccount, "namespace": namespace} }
+	const group = "rbac.authorization.k8s.io"
+	return []object{
+		{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta()},
+		{"apiVersion": group + "/v1", "kind": "Role", "metadata": meta(), "rules": []any{
+			object{"apiGroups": []any{"gitops.k8c.io"}, "resources": []any{"profilesources"}, "verbs": []any{"list"}},
+			object{"apiGroups": []any{"operatingsystemmanager.k8c.io"}, "resources": []any{"operatingsystemprofiles", "operatingsystemconfigs"}, "verbs": []any{"get"}},
+		}},
+		{
+			"apiVersion": group + "/v1", "kind": "RoleBinding", "metadata": meta(),
+			"roleRef":  object{"apiGroup": group, "kind": "Role", "name": webhookAccount},
+			"subjects": []any{object{"kind": "ServiceAccount", "name": webhookAccount, "namespace": namespace}},
+		},
+	}
+}
+
 // flags are the arguments that KubeOne gives operating-system-manager. The fields and functions
 // are those that its own addon uses.
 var flags = []any{
@@ -198,6 +221,7 @@ var flags = []any{
 	`--node-insecure-registries={{ .Config.RegistryConfiguration.InsecureRegistryAddress }}`,
 	`--node-http-proxy={{ .Config.Proxy.HTTP }}`,
 	`--node-no-proxy={{ .Config.Proxy.NoProxy | default ".svc,.cluster.local,localhost,127.0.0.1" }}`,
+	`--device-ownership-from-security-context={{ .Config.OperatingSystemManager.EnableNonRootDeviceOwnership }}`,
 	runtimeFlags,
 }
 
@@ -267,12 +291,16 @@ func deployment(o *unstructured.Unstructured, name string) object {
 	container := pod["containers"].([]any)[0].(object)
 	container["image"] = `{{ required "addon operating-system-manager: set params.image" .Params.image }}`
 	if serves {
+		pod["serviceAccountName"] = webhookAccount
 		container["command"] = []any{"/usr/local/bin/webhook"}
 		container["args"] = []any{"--namespace=$(POD_NAMESPACE)", "--cert-dir=/etc/osm-gitops/webhook", "--metrics-bind-address=:8080", "--health-probe-bind-address=:8085"}
 		container["volumeMounts"] = []any{object{"name": "serving-cert", "mountPath": "/etc/osm-gitops/webhook", "readOnly": true}}
 		pod["volumes"] = []any{object{"name": "serving-cert", "secret": object{"secretName": servingCert}}}
 		return o.Object
 	}
+	annotations, _ := template["metadata"].(object)["annotations"].(object)
+	// As in KubeOne's addon, for a Prometheus that finds Pods by them.
+	maps.Copy(annotations, object{"prometheus.io/scrape": "true", "prometheus.io/port": "8080", "prometheus.io/path": "/metrics"})
 	container["args"] = append(append(container["args"].([]any), "--webhook-address=0"), flags...)
 	container["env"] = append(container["env"].([]any),
 		object{"name": "HTTPS_PROXY", "value": "{{ .Config.Proxy.HTTPS }}"}, object{"name": "NO_PROXY", "value": "{{ .Config.Proxy.NoProxy }}"})

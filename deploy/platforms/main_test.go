@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -63,7 +65,7 @@ func TestTemplates(t *testing.T) {
 		Certificates: map[string]string{"OSMWebhookCert": "cert", "OSMWebhookKey": "key", "KubernetesCA": "ca"},
 		Resources:    map[string]string{"NodeLocalDNSVirtualIP": "169.254.20.10"}, Params: map[string]string{"image": "registry.example.com/osm-gitops:v1"},
 	}
-	full.Config.CloudProvider.External = true
+	full.Config.CloudProvider.External, full.Config.OperatingSystemManager.EnableNonRootDeviceOwnership = true, true
 	full.Config.Proxy.HTTP, full.Config.Proxy.HTTPS, full.Config.Proxy.NoProxy = "http://proxy", "https://proxy", "10.0.0.0/8,.local"
 	full.Config.RegistryConfiguration = &platforms.Registry{Insecure: "registry:5000"}
 	full.Config.ContainerRuntime.Flags = []string{"-node-containerd-registry-mirrors=docker.io=https://mirror", "-node-containerd-registry-mirrors=quay.io=https://mirror"}
@@ -74,12 +76,16 @@ func TestTemplates(t *testing.T) {
 	}
 	want := []string{
 		"controller", "--namespace=$(POD_NAMESPACE)", "--cache-dir=/var/cache/osm-gitops/mirrors", "--health-probe-address=:8085", "--metrics-address=:8080", "--webhook-address=0",
-		"--cluster-dns=169.254.20.10", "--pause-image=registry.k8s.io/PauseImage", "--external-cloud-provider=true", "--node-insecure-registries=registry:5000",
-		"--node-http-proxy=http://proxy", "--node-no-proxy=10.0.0.0/8,.local",
+		"--cluster-dns=169.254.20.10", "--pause-image=registry.k8s.io/pause:3.10", "--external-cloud-provider=true", "--node-insecure-registries=registry:5000",
+		"--node-http-proxy=http://proxy", "--node-no-proxy=10.0.0.0/8,.local", "--device-ownership-from-security-context=true",
 		"-node-containerd-registry-mirrors=docker.io=https://mirror", "-node-containerd-registry-mirrors=quay.io=https://mirror",
 	}
 	if diff := cmp.Diff(want, found[0].Spec.Template.Spec.Containers[0].Args); diff != "" {
 		t.Errorf("arguments (-want +got):\n%s", diff)
+	}
+	wantAnnotations := map[string]string{"prometheus.io/scrape": "true", "prometheus.io/port": "8080", "prometheus.io/path": "/metrics", "kubectl.kubernetes.io/default-container": "controller"}
+	if diff := cmp.Diff(wantAnnotations, found[0].Spec.Template.Annotations); diff != "" {
+		t.Errorf("annotations (-want +got):\n%s", diff)
 	}
 	for _, d := range found {
 		if image := d.Spec.Template.Spec.Containers[0].Image; image != "registry.example.com/osm-gitops:v1" {
@@ -116,5 +122,41 @@ func TestTemplates(t *testing.T) {
 	bare.Params["image"] = "i"
 	if found, _, err = deployments(t, bare); err != nil || found[0].Spec.Template.Spec.Containers[0].Args[6] != "--cluster-dns=10.96.0.10" {
 		t.Errorf("without proxy and registries: %v", err)
+	}
+}
+
+// In a seed the controller can connect to what it can elsewhere, and nobody to it.
+func TestSeedNetworkPolicy(t *testing.T) {
+	policies := map[string]networkingv1.NetworkPolicy{}
+	var pods map[string]string
+	for _, name := range []string{"controller.yaml", "kkp/seed.yaml"} {
+		objects, err := read("..", name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range objects {
+			switch o.GetKind() {
+			case "NetworkPolicy":
+				var p networkingv1.NetworkPolicy
+				if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &p); err != nil {
+					t.Fatal(err)
+				}
+				policies[name] = p
+			case "Deployment":
+				if pods, _, err = unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "labels"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	seed, ok := policies["kkp/seed.yaml"]
+	if !ok {
+		t.Fatal("the seed has no NetworkPolicy")
+	}
+	if diff := cmp.Diff(policies["controller.yaml"].Spec.Egress, seed.Spec.Egress); diff != "" {
+		t.Errorf("egress (-controller +seed):\n%s", diff)
+	}
+	if len(seed.Spec.Ingress) != 0 || len(seed.Spec.PolicyTypes) != 2 || seed.Namespace != "kubermatic" || !maps.Equal(seed.Spec.PodSelector.MatchLabels, pods) {
+		t.Errorf("the policy is %+v, the Pods have %v", seed, pods)
 	}
 }

@@ -38,6 +38,8 @@ type Config struct {
 	RegistryConfiguration *Registry
 	ContainerRuntime      ContainerRuntime
 	Features              struct{ NodeLocalDNS *NodeLocalDNS }
+
+	OperatingSystemManager struct{ EnableNonRootDeviceOwnership bool }
 }
 
 // NodeLocalDNS is a feature of KubeOne.
@@ -47,7 +49,13 @@ type NodeLocalDNS struct{ Deploy bool }
 type Images struct{}
 
 // Get returns an image by KubeOne's name for it.
-func (Images) Get(name string) (string, error) { return "registry.k8s.io/" + name, nil }
+func (Images) Get(name string) (string, error) {
+	images := map[string]string{"PauseImage": "registry.k8s.io/pause:3.10"}
+	if images[name] == "" {
+		return "", fmt.Errorf("KubeOne has no image %q", name)
+	}
+	return images[name], nil
+}
 
 // Registry is the address of an insecure registry.
 type Registry struct{ Insecure string }

@@ -228,7 +228,7 @@ func (k *kubeOne) checkOurs(before map[string]string) {
 			t.Errorf("Deployment %s does not replace KubeOne's in place", d.Name)
 		}
 		pod := d.Spec.Template.Spec
-		if len(pod.Containers) != 1 || pod.Containers[0].Image != "registry.example.com/osm-gitops:v1" || pod.Containers[0].LivenessProbe.HTTPGet.Path != "/healthz" || pod.ServiceAccountName != "osm-gitops" {
+		if len(pod.Containers) != 1 || pod.Containers[0].Image != "registry.example.com/osm-gitops:v1" || pod.Containers[0].LivenessProbe.HTTPGet.Path != "/healthz" || pod.ServiceAccountName != map[bool]string{true: "osm-gitops-webhook", false: "osm-gitops"}[d.Name == "operating-system-manager-webhook"] {
 			t.Errorf("the Pods of %s have %+v", d.Name, pod)
 		}
 		if slices.Contains(pod.Containers[0].Command, "/usr/local/bin/osm-controller") {

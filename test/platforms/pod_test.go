@@ -6,10 +6,12 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/big"
 	mathrand "math/rand/v2"
 	"net"
@@ -26,11 +28,15 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 )
 
@@ -333,6 +339,113 @@ func TestWebhookInPod(t *testing.T) {
 	})
 	if writes := p.Attempts(mark, account); len(writes) > 0 {
 		t.Errorf("it wrote: %v", writes)
+	}
+}
+
+// The ServiceAccount that our addon gives the Pods of the webhooks suffices for every path, and
+// allows nothing else: the program is refused nothing, and needs every rule.
+func TestWebhookRights(t *testing.T) {
+	p := newPod(e2e.NewSystem(t), "operating-system-manager-webhook")
+	const account = "osm-gitops-webhook"
+	d := Data{Certificates: map[string]string{"OSMWebhookCert": "", "OSMWebhookKey": "", "KubernetesCA": ""}, Resources: map[string]string{"NodeLocalDNSVirtualIP": "169.254.20.10"}, Params: map[string]string{"image": "i"}}
+	d.Config.Features.NodeLocalDNS = &NodeLocalDNS{Deploy: true}
+	objects, err := Execute(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rules []rbacv1.PolicyRule
+	for _, o := range objects {
+		if o.GetName() != account {
+			continue
+		}
+		if err := p.Cluster.ApplyObjects(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		if o.GetKind() == "Role" {
+			var role rbacv1.Role
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &role); err != nil {
+				t.Fatal(err)
+			}
+			rules = role.Rules
+		}
+	}
+	for _, rule := range rules {
+		for _, verb := range rule.Verbs {
+			if verb != "get" && verb != "list" {
+				t.Errorf("the account can %s %v", verb, rule.Resources)
+			}
+		}
+	}
+	mark := p.AuditSize()
+	p.kubeconfig("/etc/kubernetes/worker-kubeconfig", account)
+	files := p.folder()
+	p.volumes["/tmp/k8s-webhook-server/serving-certs"] = files
+	ca := servingCertificate(t, files)
+	address, health := e2e.FreeAddress(t), e2e.FreeAddress(t)
+	p.StartCommand(p.command("-health-probe-bind-address", health, "-metrics-bind-address", "0", "-webhook-address", address))
+	p.ready(health, http.StatusOK, "ok")
+	for _, o := range objects {
+		if !strings.HasSuffix(o.GetKind(), "WebhookConfiguration") {
+			continue
+		}
+		for _, h := range o.Object["webhooks"].([]any) {
+			config := h.(map[string]any)["clientConfig"].(map[string]any)
+			path, _, _ := unstructured.NestedString(config, "service", "path")
+			delete(config, "service")
+			config["url"], config["caBundle"] = "https://"+address+path, ca
+			h.(map[string]any)["failurePolicy"] = "Fail"
+		}
+		p.Apply(o.Object)
+		t.Cleanup(func() { p.NoError(p.Client.Delete(context.WithoutCancel(t.Context()), o)) })
+	}
+	p.Eventually("the API server to call the webhooks", func() error {
+		p.Pool("web", "", func(md map[string]any) { delete(md["metadata"].(map[string]any), "annotations") })
+		if got := p.MachineDeployment("web").Annotations[api.AnnotationOSP]; got != "osp-ubuntu" {
+			return fmt.Errorf("the profile of a pool without one is %q", got)
+		}
+		return nil
+	})
+	osp := &osm.OperatingSystemProfile{ObjectMeta: metav1.ObjectMeta{Namespace: e2e.Namespace, Name: "osp-own"}}
+	docs, err := profile.Decode("a.yaml", []byte(e2e.OSP("osp-own", "v1.0.0", "echo own")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	osp.Spec = docs[0].Spec
+	p.NoError(p.Client.Create(t.Context(), osp))
+	t.Cleanup(func() { p.NoError(p.Client.Delete(context.WithoutCancel(t.Context()), osp)) })
+	p.Pool("own", "osp-own")
+	p.Pool("none", "osp-none")
+
+	log, err := os.ReadFile(p.Cluster.AuditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	for line := range strings.Lines(string(log[mark:])) {
+		var entry struct {
+			Verb      string
+			User      struct{ Username string }
+			ObjectRef *struct{ Resource string }
+		}
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			t.Fatal(err)
+		}
+		if entry.User.Username != "system:serviceaccount:"+e2e.Namespace+":"+account || entry.ObjectRef == nil {
+			continue
+		}
+		if strings.Contains(line, `"authorization.k8s.io/decision":"forbid"`) {
+			t.Errorf("forbidden was %s", line)
+		}
+		used[entry.Verb+" "+entry.ObjectRef.Resource] = true
+	}
+	for _, rule := range rules {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				if !used[verb+" "+resource] {
+					t.Errorf("%s %s was not needed; used was %v", verb, resource, slices.Sorted(maps.Keys(used)))
+				}
+			}
+		}
 	}
 }
 
