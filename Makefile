@@ -98,7 +98,7 @@ mutate: prerequisites ## change operators of packages that decide, one at a time
 	SEED=$(SEED) PERCENT=$(PERCENT) hack/mutate $(PACKAGES)
 
 # Packages whose tests do more when OSM_SOAK=1.
-SOAK ?= ./test/nodescripts ./test/bootnodes ./test/faults ./test/e2e/... ./test/image ./examples/ci
+SOAK ?= ./test/nodescripts ./test/bootnodes ./test/faults ./test/e2e/... ./test/platforms ./test/image ./examples/ci
 
 .PHONY: soak
 soak: export OSM_SOAK=1

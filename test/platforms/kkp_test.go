@@ -159,6 +159,18 @@ func TestKKPInAnyOrder(t *testing.T) {
 	})
 	manifest()
 	s.Served("web", "v1.0.0")
+	_, out, errs := s.Runs("doctor", "--kubeconfig", s.Cluster.Kubeconfig, "--namespace", e2e.Namespace)
+	for _, says := range []string{
+		"leave it to KKP, which applies its own again: pools are served with it",
+		"KKP runs operating-system-manager in the seed, where this command does not look",
+	} {
+		if !strings.Contains(out, says) {
+			t.Errorf("doctor does not say %q:\n%s%s", says, out, errs)
+		}
+	}
+	if strings.Contains(out, "-f deploy/crds") {
+		t.Errorf("doctor lets users apply what KKP replaces:\n%s", out)
+	}
 	s.Stop()
 
 	// The image back first, with the manifest.
@@ -271,8 +283,12 @@ func TestKKP(t *testing.T) {
 
 	replacing, stop := context.WithCancel(t.Context())
 	defer stop()
-	count, done := replaceKinds(replacing, s.Client, 200*time.Millisecond)
-	for version := 1; version <= 3 || count.Load() < 10; version++ {
+	every, turns := 200*time.Millisecond, int64(10)
+	if os.Getenv("OSM_SOAK") == "1" {
+		every, turns = time.Second, 120
+	}
+	count, done := replaceKinds(replacing, s.Client, every)
+	for version := 1; version <= 3 || count.Load() < turns; version++ {
 		s.Git.Push(map[string]string{"a.yaml": e2e.OSP("osp-a", fmt.Sprintf("v1.%d.0", version), fmt.Sprintf("echo %d", version))})
 		for i := range pools {
 			s.Served(fmt.Sprintf("pool-%02d", i), fmt.Sprintf("v1.%d.0", version))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -76,16 +77,50 @@ func (w *run) ourKind(ctx context.Context, in *Cluster, want *unstructured.Unstr
 		return
 	}
 	if at := differenceOf(want, have); at != "" {
-		level := Problem
-		if want.GetName() == "operatingsystemconfigs."+osm.GroupVersion.Group {
-			level = Warning // KubeOne and KKP have their own, which is sufficient
-		}
-		w.add(Finding{
-			Check: checkKinds, Level: level, Cluster: w.in(in),
+		f := Finding{
+			Check: checkKinds, Level: Problem, Cluster: w.in(in),
 			Found:  fmt.Sprintf("CustomResourceDefinition %s differs from the one of this release at %s%s", want.GetName(), at, writers(have, true)),
-			Remedy: apply + ", of the controller's release; or run the osm-gitops of that release; and prevent other tools from applying another, if possible",
-		})
+			Remedy: apply + ", of the controller's release; or run the osm-gitops of that release",
+		}
+		config := want.GetName() == "operatingsystemconfigs."+osm.GroupVersion.Group
+		if config {
+			f.Level = Warning // KubeOne and KKP have their own, which is sufficient
+		}
+		switch {
+		case !strings.HasSuffix(want.GetName(), "."+osm.GroupVersion.Group):
+		case isWrittenBy(have, kkpManager):
+			f.Level, f.Remedy = Warning, "leave it to KKP, which applies its own again: pools are served with it"
+			if config {
+				w.seedNotSeen(in)
+			}
+		case have.GetLabels()[kubeOneLabel] != "":
+			f.Level, f.Remedy = Warning, "copy deploy/kubeone/operating-system-manager into the addons path, and run kubeone apply, which applies that of its own addon otherwise"
+		default:
+			f.Remedy += "; and prevent other tools from applying another, if possible"
+		}
+		w.add(f)
 	}
+}
+
+const (
+	// kkpManager reconciles the definitions of operating-system-manager in KKP's user clusters.
+	kkpManager = "user-cluster-controller-manager"
+	// kubeOneLabel is on every object of an addon of KubeOne.
+	kubeOneLabel = "kubeone.io/addon"
+)
+
+func isWrittenBy(o *unstructured.Unstructured, manager string) bool {
+	return slices.ContainsFunc(o.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool { return entry.Manager == manager })
+}
+
+// seedNotSeen says what the user cluster does not show: KKP's Deployments are in the seed, and the
+// Pods of both programs have the same names there, so that the holder of the lease does not tell.
+func (w *run) seedNotSeen(in *Cluster) {
+	w.add(Finding{
+		Check: checkLease, Level: Note, Cluster: w.in(in),
+		Found:  fmt.Sprintf("KKP runs operating-system-manager in the seed, where this command does not look: whether its image is that of osm-gitops, or takes Lease %s, cannot be seen here", w.LeaseName),
+		Remedy: "in the seed, in the namespace of this user cluster: kubectl get deployment operating-system-manager -o jsonpath='{.spec.template.spec.containers[*].image}'",
+	})
 }
 
 // ForeignKinds describes the CustomResourceDefinitions of operating-system-manager that differ from
