@@ -49,11 +49,11 @@ func (k *digestKey) observe(ctx context.Context, live client.Reader, namespace s
 	if !found {
 		key = make([]byte, keySize)
 		if _, err := io.ReadFull(random, key); err != nil {
-			return nil, false, fmt.Errorf("making the key of digests: %w", err)
+			return nil, false, fmt.Errorf("generating the key of digests: %w", err)
 		}
 	}
 	if len(key) < keySize {
-		return nil, false, fmt.Errorf("the Secret %s: key %q has %d bytes, it needs %d: delete the Secret, a new one is made", name, keyDataKey, len(key), keySize)
+		return nil, false, fmt.Errorf("the Secret %s: key %q has %d bytes, it needs %d: delete the Secret, and the controller creates another", name, keyDataKey, len(key), keySize)
 	}
 	k.value, k.stored = key, found
 	return k.value, k.stored, nil

@@ -168,9 +168,8 @@ func (g *getter) run(ctx context.Context) error {
 	for first := true; ; first = false {
 		l, err := g.list(ctx, s, namespace)
 		if err != nil {
-			// Interrupting the command is how a watch ends, not a failure.
 			if g.watch && ctx.Err() != nil {
-				return nil
+				return nil //nolint:nilerr // interrupting the command is how a watch ends
 			}
 			return explain(err)
 		}

@@ -168,7 +168,7 @@ func parseRef(cmd *cobra.Command, text string, pools, sources bool) (ref, error)
 	kind, rest, _ := strings.Cut(text, "/")
 	kind, _, _ = strings.Cut(strings.ToLower(kind), ".") // of the API
 	r := ref{pool: poolKind.has(kind)}
-	if !(pools && r.pool) && !(sources && sourceKind.has(kind)) {
+	if (!pools || !r.pool) && (!sources || !sourceKind.has(kind)) {
 		return r, cli.Misusef(usage(cmd), "%q is not an argument of %s", text, cmd.Name())
 	}
 	r.name = rest
