@@ -50,9 +50,9 @@ Sources, profiles and nodes have the columns of kubectl get profilesources,
 operatingsystemprofiles and nodeprovenances. A pool is a MachineDeployment with a profile;
 its row says what it has, and its state:
 
-  Following  it has the current version     Refused  a newer version was rejected
-  Pinned     it requests a version          Held     its wave is held by failures
-  Suspended  its configuration is frozen    Waiting  its wave has not begun
+  Following  it has the current version     Rejected  a newer version was rejected
+  Pinned     it requests a version          Paused    its wave is paused by failures
+  Suspended  its configuration is frozen    Waiting   its wave has not begun
 
 -o name prints arguments for the other commands, such as md/shop/web.`,
 		Example: "  osm-gitops get pools -A\n  osm-gitops get sources -o wide\n  osm-gitops get rollouts --watch",
