@@ -20,10 +20,13 @@ const (
 // Labels that kustomize-controller sets on the objects it applies (SetOwnerLabels in
 // github.com/fluxcd/pkg/ssa), and the labels and annotation by which Argo CD tracks
 // objects: the annotation names its own object, so that a copy of it on another object
-// means nothing.
+// means nothing. helm-controller sets its labels on all objects of a HelmRelease
+// (github.com/fluxcd/helm-controller/pull/238).
 const (
 	labelFluxName      = "kustomize.toolkit.fluxcd.io/name"
 	labelFluxNamespace = "kustomize.toolkit.fluxcd.io/namespace"
+	labelHelmName      = "helm.toolkit.fluxcd.io/name"
+	labelHelmNamespace = "helm.toolkit.fluxcd.io/namespace"
 	annotationTracking = "argocd.argoproj.io/tracking-id"
 	labelInstance      = "app.kubernetes.io/instance"
 )
@@ -42,12 +45,23 @@ func (a Applier) String() string { return a.Kind + " " + a.Namespace + "/" + a.N
 // Marks returns the appliers whose marks an object has. argoNamespace is the namespace of
 // Applications that are marked without one.
 func Marks(osp *osm.OperatingSystemProfile, argoNamespace string) []Applier {
-	return MarksOf(osp, kindOf(osp), argoNamespace)
+	return slices.DeleteFunc(marks(osp, argoNamespace), func(a Applier) bool { return a.unsure })
 }
 
-// MarksOf is Marks for an object of any kind.
-func MarksOf(obj metav1.Object, kind schema.GroupKind, argoNamespace string) []Applier {
-	return slices.DeleteFunc(marksOf(obj, kind, argoNamespace), func(a Applier) bool { return a.unsure })
+// Owner returns the object of Flux or Argo CD that applied an object of any kind. If that is
+// uncertain, it returns the label that suggests Argo CD, which others also set.
+func Owner(obj metav1.Object, kind schema.GroupKind, argoNamespace string) (by, label string) {
+	labels := obj.GetLabels()
+	if name := labels[labelHelmName]; name != "" {
+		return Applier{Kind: "HelmRelease", Namespace: labels[labelHelmNamespace], Name: name}.String(), ""
+	}
+	for _, a := range marksOf(obj, kind, argoNamespace) {
+		if !a.unsure {
+			return a.String(), ""
+		}
+		label = labelInstance + "=" + labels[labelInstance]
+	}
+	return "", label
 }
 
 func marks(osp *osm.OperatingSystemProfile, argoNamespace string) []Applier {

@@ -148,14 +148,14 @@ func (t *retention) objectsOf(ctx context.Context, ps *api.ProfileSource, want w
 
 // servable drops the versions of the history that cannot become objects, because the API
 // server rejects them or no trusted signature covers them. It checks signatures of only
-// the newest maxListed versions that have no object.
+// the newest api.MaxListedVersions versions that have no object.
 func (t *retention) servable(ctx context.Context, l syncState, s *versionIndexes, all []storedVersion) ([]storedVersion, error) {
 	var out []storedVersion
 	looked := 0
 	for _, e := range all {
 		if e.object == nil && !e.is(s.current[e.history.Name]) {
 			why := l.archive.rejected[rejectedKey(l.source, *e.history)]
-			if looked++; why == "" && looked <= maxListed {
+			if looked++; why == "" && looked <= api.MaxListedVersions {
 				var err error
 				if why, err = l.approval.vouch(ctx, l.snapshot, *e.history); err != nil {
 					return nil, err
@@ -180,7 +180,7 @@ func (t *retention) addVersions(ctx context.Context, ps *api.ProfileSource, entr
 	}
 	var out []api.ProfileEntry
 	// All entries are in the status of one object, which must stay below the etcd size limit.
-	listed := min(maxListed, max(historyLimit(ps), allListed/max(len(entries), 1)))
+	listed := min(api.MaxListedVersions, max(historyLimit(ps), api.MaxListedTotal/max(len(entries), 1)))
 	for _, e := range entries {
 		sh := s.byName[e.Name]
 		if e.Removed && was[e.Name] && prunes(ps) && len(sh.references.used[e.Name]) == 0 {

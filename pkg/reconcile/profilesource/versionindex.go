@@ -9,13 +9,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
-// Limits on the versions in the inventory that exist only in the history: for one profile,
-// and for all profiles together.
-const (
-	maxListed = 200
-	allListed = 10_000
-)
-
 // storedVersion is one version of a profile: in the history, in the cluster, or both.
 type storedVersion struct {
 	version string

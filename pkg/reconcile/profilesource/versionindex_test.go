@@ -93,8 +93,8 @@ func TestIndexOfVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.references.pins = []profile.Pin{p}
-	got := s.index(maxListed)
-	if len(got) != maxListed+2 || got[0] != "v1.299.0" || got[maxListed-1] != "v1.100.0" || got[maxListed] != "v1.7.0" || got[maxListed+1] != "v0.1.0" {
+	got := s.index(api.MaxListedVersions)
+	if len(got) != api.MaxListedVersions+2 || got[0] != "v1.299.0" || got[api.MaxListedVersions-1] != "v1.100.0" || got[api.MaxListedVersions] != "v1.7.0" || got[api.MaxListedVersions+1] != "v0.1.0" {
 		t.Errorf("got %d: %v", len(got), got)
 	}
 }

@@ -3,6 +3,7 @@ package verbs
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -41,7 +42,7 @@ type changeFlags struct {
 
 func (f *changeFlags) bind(cmd *cobra.Command) {
 	f.access.bind(cmd)
-	cmd.Flags().BoolVar(&f.force, "force", false, "change it although Flux or Argo CD applies the object, or a check fails")
+	cmd.Flags().BoolVar(&f.force, "force", false, "change it although Flux or Argo CD can undo it, or a check fails; without it, the error names each reason")
 }
 
 // change is one write.
@@ -57,6 +58,31 @@ type change struct {
 	said  string         // what to print when it is done
 	// request: it changes nothing that Git can have, so that its owner does not matter.
 	request bool
+	// objections are the reasons against it, which --force overrides.
+	objections []objection
+}
+
+// objection is a reason against a change, and what to do instead of it.
+type objection struct {
+	reason error
+	remedy string
+}
+
+func (c *change) object(remedy, reason string, values ...any) {
+	c.objections = append(c.objections, objection{fmt.Errorf(reason, values...), remedy})
+}
+
+// settle returns all objections as an error, or with --force as warnings.
+func (c *change) settle() error {
+	var refused []error
+	for _, o := range c.objections {
+		if c.force {
+			cli.Warn(c.errs, o.reason)
+			continue
+		}
+		refused = append(refused, fmt.Errorf("%w: %s", o.reason, o.remedy))
+	}
+	return errors.Join(refused...)
 }
 
 // annotate sets an annotation, or removes it if value is empty.
@@ -84,20 +110,19 @@ func (c *change) resource() string {
 
 // apply writes a change, or prints it.
 func (s *session) apply(ctx context.Context, c *change) error {
-	if c.showKubectl {
-		_, err := fmt.Fprintln(c.out, s.kubectl(c.of.pool, c.of.namespace, c.args...))
-		return err
-	}
 	k := sourceKind
 	if c.of.pool {
 		k = poolKind
 	}
-	if by := ownership.MarksOf(c.obj, k.gvk.GroupKind(), argoNamespace); len(by) > 0 && !c.request {
-		owned := fmt.Errorf("%s is applied by %s, which can undo this", c.of, by[0])
-		if !c.force {
-			return fmt.Errorf("%w: change it in Git, or repeat the command with --force", owned)
-		}
-		cli.Warn(c.errs, owned)
+	if !c.request {
+		c.checkOwner(k)
+	}
+	if err := c.settle(); err != nil {
+		return err
+	}
+	if c.showKubectl {
+		_, err := fmt.Fprintln(c.out, s.kubectl(c.of.pool, c.of.namespace, append(c.args, "--field-manager", fieldManager)...))
+		return err
 	}
 	body, err := json.Marshal(c.patch)
 	if err != nil {
@@ -108,6 +133,17 @@ func (s *session) apply(ctx context.Context, c *change) error {
 	}
 	_, err = fmt.Fprintf(c.out, "%s/%s/%s %s\n", c.resource(), c.of.namespace, c.of.name, c.said)
 	return err
+}
+
+// checkOwner looks for Flux or Argo CD, which can undo a change.
+func (c *change) checkOwner(k *kind) {
+	by, label := ownership.Owner(c.obj, k.gvk.GroupKind(), argoNamespace)
+	switch {
+	case by != "":
+		c.object("change it in Git, or repeat the command with --force", "%s is applied by %s, which can undo this", c.of, by)
+	case label != "":
+		cli.Warn(c.errs, fmt.Errorf("%s has the label %s, which Argo CD and others set: if Argo CD applies it, it can undo this", c.of, label))
+	}
 }
 
 // verb is a command that changes the object of its first argument.
@@ -302,12 +338,7 @@ pool, and is reviewed. Remove the pin afterwards.`,
 		plan: func(ctx context.Context, s *session, c *change, args []string) error {
 			c.said = "pinned to " + args[1]
 			c.annotate(api.AnnotationVersionPin, args[1])
-			err := s.checkPin(ctx, c.obj.(*cluster.MachineDeployment), args[1])
-			if err != nil && c.force {
-				cli.Warn(c.errs, err)
-				return nil
-			}
-			return err
+			return s.checkPin(ctx, c, c.obj.(*cluster.MachineDeployment), args[1])
 		},
 		then: func(_ context.Context, _ *session, c *change) error {
 			_, err := fmt.Fprintln(c.errs, "osm-gitops: the pin remains until unpin; the lasting way back is a revert in Git")
@@ -331,8 +362,8 @@ func newUnpinCommand() *cobra.Command {
 	}.command()
 }
 
-// checkPin returns an error with the versions there are, if none satisfies a pin.
-func (s *session) checkPin(ctx context.Context, md *cluster.MachineDeployment, pin string) error {
+// checkPin objects to a pin that no version satisfies, and names those there are.
+func (s *session) checkPin(ctx context.Context, c *change, md *cluster.MachineDeployment, pin string) error {
 	annotations := map[string]string{}
 	for _, key := range []string{api.AnnotationOSP, api.AnnotationOSPNamespace} {
 		annotations[key] = md.Annotations[key]
@@ -342,28 +373,52 @@ func (s *session) checkPin(ctx context.Context, md *cluster.MachineDeployment, p
 	if err != nil {
 		return err
 	}
-	versions, from, err := s.versions(ctx, want)
+	known, err := s.versions(ctx, want)
 	if err != nil {
-		return err
+		c.object("repeat the command with --force to pin without this check", "%w", err)
+		return nil
 	}
-	if _, ok := want.Pin.Best(versions); !ok {
-		return fmt.Errorf("profile %q of %s has no version %q; it has %s. --force pins a version that is not in this list", want.Name, from, pin, strings.Join(versions, ", "))
+	if _, ok := want.Pin.Best(known.versions); !ok {
+		c.unlisted(known, want.Name, pin)
 	}
 	return nil
 }
 
-// versions are those of the profile that a pool requests, the highest first, and where they
-// are from.
-func (s *session) versions(ctx context.Context, want selection.Request) ([]string, string, error) {
+// unlisted objects to a version that is not in the list. It only warns if the list can be
+// incomplete, since the controller then creates the version on request.
+func (c *change) unlisted(known offer, profile, version string) {
+	if known.complete {
+		c.object("use one of them, or repeat the command with --force", "profile %q of %s has no version %q; it has %s", profile, known.from, version, strings.Join(known.versions, ", "))
+		return
+	}
+	cli.Warn(c.errs, fmt.Errorf("version %q is not listed by %s for profile %q, whose list has only the newest versions", version, known.from, profile))
+}
+
+// offer has the versions of a profile that pools can request, the highest first.
+type offer struct {
+	versions []string
+	// complete: there are no others.
+	complete bool
+	from     string // the object that lists them
+}
+
+// versions are those of the profile that a pool requests.
+func (s *session) versions(ctx context.Context, want selection.Request) (offer, error) {
 	found, err := s.candidate(ctx, want.Namespace, want.Name)
 	if err == nil {
-		return profile.SortVersions(append(slices.Clone(found.Entry.Versions), found.Entry.Version)), fmt.Sprintf("ProfileSource %s/%s", want.Namespace, found.Source.Name), nil
+		return offerOf(found), nil
 	}
 	var osp osm.OperatingSystemProfile // which no ProfileSource created
 	if s.management.Get(ctx, client.ObjectKey{Namespace: want.Namespace, Name: want.Name}, &osp) == nil {
-		return []string{osp.Spec.Version}, fmt.Sprintf("OperatingSystemProfile %s/%s", osp.Namespace, osp.Name), nil
+		return offer{[]string{osp.Spec.Version}, true, fmt.Sprintf("OperatingSystemProfile %s/%s", osp.Namespace, osp.Name)}, nil
 	}
-	return nil, "", err
+	return offer{}, err
+}
+
+func offerOf(found selection.Candidate) offer {
+	versions := profile.SortVersions(append(slices.Clone(found.Entry.Versions), found.Entry.Version))
+	limit := min(api.MaxListedVersions, api.MaxListedTotal/max(len(found.Source.Status.Profiles), 1))
+	return offer{versions, len(versions) < limit, ref{namespace: found.Source.Namespace, name: found.Source.Name}.String()}
 }
 
 func newReleaseCommand() *cobra.Command {
@@ -373,12 +428,16 @@ func newReleaseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "release PROFILE@VERSION [--wave N|--remove]",
 		Short: "let a rollout in waves go on despite failures",
-		Long: `Let a version reach all waves at once, or with --wave N continue after wave N, despite
-failures so far. get rollouts shows what a rollout waits for.
+		Long: `Let a version reach all waves at once. get rollouts shows what a rollout waits for.
 
-While a version is released, machines that do not join are not counted: remove the release
-with --remove when the version has reached the pools.`,
-		Example: "  osm-gitops release osp-web@v1.8.0 --wave 3\n  osm-gitops release osp-web@v1.8.0",
+With --wave N, every wave up to and including N begins at once, and its failures do not
+count. The next wave begins when their pools have the version, and is judged as usual: in a
+rollout that is held in wave 0, --wave 0 goes on to the next wave.
+
+A source has one release, a version of all its profiles: a second one must replace it by
+--force. Remove it with --remove when the version has reached the pools: until then,
+machines that do not join are not counted.`,
+		Example: "  osm-gitops release osp-web@v1.8.0 --wave 0\n  osm-gitops release osp-web@v1.8.0 --remove",
 		Args:    arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, version, _ := strings.Cut(args[0], "@")
@@ -400,26 +459,49 @@ with --remove when the version has reached the pools.`,
 			}
 			ps := found.Source.DeepCopy()
 			c := &change{changeFlags: f, out: cli.Visible(cmd.OutOrStdout(), ""), errs: cmd.ErrOrStderr(), of: ref{namespace: ps.Namespace, name: ps.Name}, obj: ps, said: fmt.Sprintf("released %s %s for all waves", name, version)}
-			versions := profile.SortVersions(append(slices.Clone(found.Entry.Versions), found.Entry.Version))
-			switch {
-			case !ps.Gated():
-				return fmt.Errorf("%s does not roll out in waves, so there is nothing to release: spec.rollout.gate is not Waves", c.of)
-			case !slices.Contains(versions, version):
-				return fmt.Errorf("profile %q of %s has no version %q; it has %s", name, c.of, version, strings.Join(versions, ", "))
-			}
+			present := ps.Annotations[api.AnnotationRelease]
+			released, _, _ := strings.Cut(present, "@")
 			value := version
 			switch {
+			case remove && released != version: // also after the version or the gate has gone
+				return fmt.Errorf("%s does not release %s: its annotation %s is %q", c.of, version, api.AnnotationRelease, present)
 			case remove:
 				value, c.said = "", fmt.Sprintf("no longer releases %s %s", name, version)
+			case !ps.Gated():
+				return fmt.Errorf("%s does not roll out in waves, so there is nothing to release: spec.rollout.gate is not Waves", c.of)
 			case cmd.Flags().Changed("wave"):
-				value, c.said = fmt.Sprintf("%s@%d", version, wave), fmt.Sprintf("released %s %s after wave %d", name, version, wave)
+				value, c.said = fmt.Sprintf("%s@%d", version, wave), fmt.Sprintf("released %s %s up to wave %d", name, version, wave)
+			}
+			if !remove {
+				c.checkRelease(ps, found, version, present)
 			}
 			c.annotate(api.AnnotationRelease, value)
 			return s.apply(cmd.Context(), c)
 		},
 	}
 	f.bind(cmd)
-	cmd.Flags().IntVar(&wave, "wave", 0, "the `WAVE`, 0 to 9, after which it continues; without it, all waves get the version")
+	cmd.Flags().IntVar(&wave, "wave", 0, "the last `WAVE`, 0 to 9, that begins at once; without it, all waves do")
 	cmd.Flags().BoolVar(&remove, "remove", false, "remove the release")
 	return cmd
+}
+
+// checkRelease objects to what else a release changes: the annotation has one version, which
+// counts for every profile of the source.
+func (c *change) checkRelease(ps *api.ProfileSource, found selection.Candidate, version, present string) {
+	known := offerOf(found)
+	if !slices.Contains(known.versions, version) {
+		c.unlisted(known, found.Entry.Name, version)
+	}
+	if released, _, _ := strings.Cut(present, "@"); present != "" && released != version {
+		c.object("end it with --remove first, or repeat the command with --force", "%s releases %s already, which this replaces", c.of, present)
+	}
+	var others []string
+	for i := range ps.Status.Rollouts {
+		if r := &ps.Status.Rollouts[i]; r.Profile != found.Entry.Name && r.Version == version && !r.Done {
+			others = append(others, r.Profile)
+		}
+	}
+	if len(others) > 0 {
+		c.object("wait for them, or repeat the command with --force", "a release is for all profiles of %s: %s also releases the unfinished rollouts of %s", c.of, version, strings.Join(others, ", "))
+	}
 }

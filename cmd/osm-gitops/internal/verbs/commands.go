@@ -100,8 +100,8 @@ func completePin(ctx context.Context, s *session, args []string) []string {
 		return nil
 	}
 	want, _ := selection.RequestOf(md.Annotations, md.Labels, s.controller)
-	versions, _, _ := s.versions(ctx, want)
-	return versions
+	known, _ := s.versions(ctx, want)
+	return known.versions
 }
 
 // completeRelease offers the versions that are rolled out.

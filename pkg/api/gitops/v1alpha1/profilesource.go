@@ -318,6 +318,13 @@ type Rewrite struct {
 	To string `json:"to"`
 }
 
+// Limits on the versions in the inventory that exist only in the history: of one profile,
+// and of all profiles together.
+const (
+	MaxListedVersions = 200
+	MaxListedTotal    = 10_000
+)
+
 // ProfileEntry is the current version of one profile of a source.
 type ProfileEntry struct {
 	// Name of the profile.
