@@ -179,6 +179,9 @@ func parseRef(cmd *cobra.Command, text string, pools, sources bool) (ref, error)
 			r.name = ""
 		}
 	}
+	if flag, _ := cmd.Flags().GetString("namespace"); flag != "" && r.namespace != "" && r.namespace != flag {
+		return r, cli.Misusef(usage(cmd), "--namespace is %q, but %q names another namespace", flag, text)
+	}
 	if r.name == "" || strings.Contains(r.name, "/") {
 		return r, cli.Misusef(usage(cmd), "%q is not KIND/NAME or KIND/NAMESPACE/NAME", text)
 	}
