@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-//go:embed crds/*.yaml two-clusters/*.yaml kustomization.yaml cloud-init-settings.yaml rbac.yaml controller-policy.yaml controller.yaml admission.yaml webhook.yaml
+//go:embed crds/*.yaml two-clusters/*.yaml kkp/user-cluster.yaml kustomization.yaml cloud-init-settings.yaml rbac.yaml controller-policy.yaml controller.yaml admission.yaml webhook.yaml
 var files embed.FS
 
 // CRDs returns the files with our kinds.

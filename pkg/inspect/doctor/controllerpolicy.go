@@ -15,24 +15,30 @@ import (
 
 const checkControllerPolicy = "controller-policy"
 
-const controllerPolicyFile = "controller-policy.yaml"
+// The policy of each installation, and its name.
+const (
+	controllerPolicyFile = "controller-policy.yaml"
+	kkpPolicyFile        = "kkp/user-cluster.yaml"
+	controllerPolicyName = "osm-gitops-controller"
+)
+
+// kkpUser is the controller's user in user clusters of KKP, which is no ServiceAccount.
+const kkpUser = "operating-system-manager"
 
 // controllerPolicies checks for the policy that limits the controller's permissions.
 // Without it, the controller's ServiceAccount is equivalent to a cluster admin.
 func (w policyChecks) controllerPolicies(ctx context.Context) {
-	wanted, err := deploy.Objects(controllerPolicyFile)
-	if err != nil {
-		w.add(Finding{Check: checkControllerPolicy, Level: Unknown, Found: err.Error()})
-		return
-	}
 	for _, c := range w.clusters() {
-		w.controllerPolicyIn(ctx, c, wanted)
+		w.controllerPolicyIn(ctx, c)
 	}
 }
 
+// nameUser is the condition of a policy about a user.
+func nameUser(user string) string { return "request.userInfo.username == '" + user + "'" }
+
 // controllerPolicyIn searches one cluster for a policy that names the controller's user,
 // and for its binding. Several controllers can share a cluster, so the names vary.
-func (w policyChecks) controllerPolicyIn(ctx context.Context, c *Cluster, wanted []*unstructured.Unstructured) {
+func (w policyChecks) controllerPolicyIn(ctx context.Context, c *Cluster) {
 	var policies admissionregistrationv1.ValidatingAdmissionPolicyList
 	if err := c.Client.List(ctx, &policies); err != nil {
 		w.addUnreadable(checkControllerPolicy, c, policyKind+" objects", err)
@@ -43,15 +49,29 @@ func (w policyChecks) controllerPolicyIn(ctx context.Context, c *Cluster, wanted
 		w.addUnreadable(checkControllerPolicy, c, bindingKind+" objects", err)
 		return
 	}
-	user := w.userIn(c)
-	f := Finding{Check: checkControllerPolicy, Level: Problem, Cluster: w.in(c), Remedy: "kubectl apply --server-side -f deploy/" + controllerPolicyFile}
-	want := wanted[slices.IndexFunc(wanted, func(o *unstructured.Unstructured) bool { return o.GetKind() == policyKind })]
+	about := func(user string) bool {
+		return slices.ContainsFunc(policies.Items, func(p admissionregistrationv1.ValidatingAdmissionPolicy) bool {
+			return strings.HasPrefix(p.Name, controllerPolicyName) && len(p.Spec.MatchConditions) > 0 && p.Spec.MatchConditions[0].Expression == nameUser(user)
+		})
+	}
+	user, file := w.userIn(c), controllerPolicyFile
+	if user == kkpUser || about(kkpUser) && !about(user) {
+		user, file = kkpUser, kkpPolicyFile
+	}
+	wanted, err := deploy.Objects(file)
+	if err != nil {
+		w.add(Finding{Check: checkControllerPolicy, Level: Unknown, Found: err.Error()})
+		return
+	}
+	f := Finding{Check: checkControllerPolicy, Level: Problem, Cluster: w.in(c), Remedy: "kubectl apply --server-side -f deploy/" + file}
+	want := wanted[slices.IndexFunc(wanted, func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == policyKind && o.GetName() == controllerPolicyName
+	})]
 	condition, _, _ := unstructured.NestedSlice(want.Object, "spec", "matchConditions")
 	shipped, _ := condition[0].(map[string]any)["expression"].(string)
-	before, _, _ := strings.Cut(shipped, "'")
-	names := before + "'" + user + "'"
+	names := nameUser(user)
 	if names != shipped {
-		f.Remedy = fmt.Sprintf("name %s in matchConditions of deploy/%s and apply it, or upgrade the chart's release; if the controller is another user, set %s", user, controllerPolicyFile, w.userFlag(c))
+		f.Remedy = fmt.Sprintf("name %s in matchConditions of deploy/%s and apply it, or upgrade the chart's release; if the controller is another user, set %s", user, file, w.userFlag(c))
 	}
 
 	var others []string

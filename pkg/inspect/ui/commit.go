@@ -24,6 +24,7 @@ type Commit struct {
 	Profiles    []Change   `json:"profiles"`              // versions that it introduced or made current
 	Rotations   []Rotation `json:"rotations"`             // of pools because of it, latest first, at most 200
 	Rotated     int        `json:"rotated"`               // their number
+	Pools       int        `json:"pools"`                 // number of these pools
 	Rendered    *Rendered  `json:"rendered,omitempty"`    // changes on nodes of one of these pools
 	Items       []NodeRow  `json:"items"`                 // nodes of this page, provisioned from it
 	Paging
@@ -113,7 +114,7 @@ func ViewCommit(f *Model, id, pool string, page int) (Commit, bool) {
 		return Commit{}, false
 	}
 	v := Commit{About: About{"Commit", f.At}, ID: clean(id), Profiles: []Change{}, Rotations: f.rotations(c)}
-	v.Rotated = len(v.Rotations)
+	v.Rotated, v.Pools = len(v.Rotations), poolsOf(v.Rotations)
 	counts := f.nodesByOrigin()
 	for _, or := range c.origins {
 		role := Brought

@@ -64,6 +64,7 @@ type Source struct {
 	Message        string `json:"message,omitempty"`        // of condition Ready
 	Verified       string `json:"verified,omitempty"`       // state in condition SourceVerified
 	Profiles       int    `json:"profiles"`                 // in its inventory
+	HasPage        bool   `json:"hasPage"`                  // its commit introduced a version or made one current
 	RejectedCommit string `json:"rejectedCommit,omitempty"` // of which files were rejected
 }
 
@@ -231,7 +232,7 @@ func sourcesOf(f *Model) []Source {
 		ps := &f.sources[i]
 		s := Source{
 			Namespace: ps.Namespace, Name: ps.Name, Repository: clean(ps.Status.Repository), Revision: clean(ps.Status.Revision),
-			Commit: commitOf(ps.Status.Revision), State: "Unknown", Profiles: len(ps.Status.Profiles), RejectedCommit: rejectedCommit(ps),
+			Commit: commitOf(ps.Status.Revision), State: "Unknown", Profiles: len(ps.Status.Profiles), RejectedCommit: rejectedCommit(ps), HasPage: f.commits[commitOf(ps.Status.Revision)] != nil,
 		}
 		if ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition); ready != nil {
 			s.State = map[metav1.ConditionStatus]string{metav1.ConditionTrue: "Ready", metav1.ConditionFalse: "NotReady"}[ready.Status]

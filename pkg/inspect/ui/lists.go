@@ -12,9 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
-// Changes lists the commits that introduced a version, made one current or were rejected.
+// Changes lists the commits that introduced a version, made one current, or of which files were
+// rejected.
 type Changes struct {
 	About
 	Filter Filter      `json:"filter"` // as requested
@@ -97,9 +99,7 @@ func ViewChanges(f *Model, filter Filter, page int) Changes {
 		return len(words) == 0 || begins(words, r.ID) || containsAll(words, append(slices.Clone(r.Versions), r.Author, r.Subject)...)
 	})
 	shown, paging := paged(rows, page)
-	for i := range shown {
-		shown[i].Pools = f.poolsOf(f.commits[shown[i].ID])
-	}
+	f.count(shown)
 	return Changes{About{"Changes", f.At}, filter, shown, paging}
 }
 
@@ -183,12 +183,19 @@ func (f *Model) profileSummaries() map[string]*ProfileSummary {
 		}
 		return out[name]
 	}
+	own, builtin := selection.SplitBuiltin(f.sources)
 	for i := range f.sources {
 		for _, e := range f.sources[i].Status.Profiles {
-			if s := of(e.Name); s.Source == "" || s.Removed { // the first source that has it offers it
-				s.Source, s.Version, s.Commit, s.Removed = f.sources[i].Name, e.Version, e.Commit, e.Removed
-				s.Subject = f.subjectOf(e.Name, e.Version, e.Commit)
+			s := of(e.Name)
+			if s.Source != "" {
+				continue
 			}
+			c, ok := selection.FindCandidate(own, e.Name)
+			if !ok {
+				c, _ = selection.FindCandidate(builtin, e.Name)
+			}
+			s.Source, s.Version, s.Commit, s.Removed = c.Source.Name, c.Entry.Version, c.Entry.Commit, c.Entry.Removed
+			s.Subject = f.subjectOf(e.Name, s.Version, s.Commit)
 		}
 	}
 	for key := range f.origins {
@@ -254,10 +261,11 @@ func ViewSources(f *Model, page int) Sources {
 	return Sources{About{"Sources", f.At}, shown, paging}
 }
 
-// rejectedCommit returns the commit of a source of which files were rejected; "" for none.
+// rejectedCommit returns the last commit of a source, if files of it were rejected; otherwise "".
+// Any other reason concerns a later look at the repository.
 func rejectedCommit(ps *api.ProfileSource) string {
 	ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
-	if ready == nil || ready.Status != metav1.ConditionFalse || ps.Status.LastAttemptedRevision == ps.Status.Revision {
+	if ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != api.ReasonProfilesInvalid || ps.Status.LastAttemptedRevision == ps.Status.Revision {
 		return ""
 	}
 	return commitOf(ps.Status.LastAttemptedRevision)

@@ -22,7 +22,7 @@ func worldWithRejection() Objects {
 	o.Profiles[1].Annotations[api.AnnotationSubject] = "More watches"
 	status := &o.Sources[0].Status
 	status.LastAttemptedRevision = "main@sha1:" + rejected
-	status.Conditions = []metav1.Condition{{Type: meta.ReadyCondition, Status: metav1.ConditionFalse, Reason: "ProfilesRejected", Message: "osp-web.yaml:3: unknown field", LastTransitionTime: ago(day)}}
+	status.Conditions = []metav1.Condition{{Type: meta.ReadyCondition, Status: metav1.ConditionFalse, Reason: api.ReasonProfilesInvalid, Message: "osp-web.yaml:3: unknown field", LastTransitionTime: ago(day)}}
 	return o
 }
 
@@ -38,10 +38,10 @@ func TestChanges(t *testing.T) {
 		return got
 	}
 	all := []string{
-		"5e 24h [] ProfilesRejected pools=0 nodes=0",
-		"3c 2d [osp-web v1.0.0] pools=1 nodes=2",
-		"2b 10d More watches [osp-web v1.1.0] pools=1 nodes=2",
-		"4d 10d More watches [osp-web v1.1.0] pools=1 nodes=2",
+		"5e 24h [] ProfilesInvalid pools=0 nodes=0",
+		"3c 2d [osp-web v1.0.0] pools=1 nodes=1",
+		"2b 10d More watches [osp-web v1.1.0] pools=1 nodes=3",
+		"4d 10d More watches [osp-web v1.1.0] pools=1 nodes=3",
 		"1a 30d Begin [osp-web v1.0.0] pools=2 nodes=2",
 	}
 	for query, want := range map[string][]string{
@@ -57,7 +57,7 @@ func TestChanges(t *testing.T) {
 func TestRejectedCommit(t *testing.T) {
 	f := NewModel(noon, worldWithRejection())
 	v, ok := ViewCommit(f, f.Resolve(rejected[:12]), "", 1)
-	want := []Notice{{State: "Rejected", What: "ProfileSource kube-system/osps", Link: "/commits/" + rejected, Reason: "ProfilesRejected", Message: "osp-web.yaml:3: unknown field"}}
+	want := []Notice{{State: "Rejected", What: "ProfileSource kube-system/osps", Link: "/commits/" + rejected, Reason: api.ReasonProfilesInvalid, Message: "osp-web.yaml:3: unknown field"}}
 	if diff := cmp.Diff(want, v.Rejected); !ok || diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -67,10 +67,15 @@ func TestRejectedCommit(t *testing.T) {
 	if notices := ViewFleet(f, Filter{}, 1).Notices; notices[0].Link != "/commits/"+rejected {
 		t.Errorf("the first page links to %+v", notices[0])
 	}
-	accepted := worldWithRejection()
-	accepted.Sources[0].Status.Conditions[0].Status = metav1.ConditionTrue
-	if _, ok := ViewCommit(NewModel(noon, accepted), rejected, "", 1); ok {
-		t.Error("a source that is ready still rejects a commit")
+	for name, change := range map[string]func(*metav1.Condition){
+		"the source is ready": func(c *metav1.Condition) { c.Status = metav1.ConditionTrue },
+		"a later failure":     func(c *metav1.Condition) { c.Reason = api.ReasonUnreachable },
+	} {
+		o := worldWithRejection()
+		change(&o.Sources[0].Status.Conditions[0])
+		if _, ok := ViewCommit(NewModel(noon, o), rejected, "", 1); ok {
+			t.Errorf("%s: there is a page of the commit", name)
+		}
 	}
 }
 
@@ -110,6 +115,15 @@ func TestProfiles(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, ViewProfiles(f, 1).Items); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	// Pools get a profile from the older source of users, and the built-in one last.
+	younger, builtin := *o.Sources[0].DeepCopy(), *o.Sources[0].DeepCopy()
+	younger.Name, younger.CreationTimestamp, younger.Status.Profiles[1].Version = "a-new", ago(0), "v9.0.0"
+	builtin.Name, builtin.Spec.Builtin, builtin.Status.Profiles[1].Version = "builtin", &api.BuiltinSource{}, "v8.0.0"
+	builtin.CreationTimestamp, o.Sources[0].CreationTimestamp = ago(2*day), ago(day)
+	o.Sources = append(o.Sources, younger, builtin)
+	if got := ViewProfiles(NewModel(noon, o), 1).Items[2]; got.Source != "osps" || got.Version != "v1.0.0" {
+		t.Errorf("of several sources got %+v", got)
 	}
 	v, ok := ViewProfile(f, "osp-web", 1)
 	var got []string

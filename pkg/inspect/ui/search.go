@@ -30,8 +30,10 @@ type CommitRow struct {
 	Signature string    `json:"signature,omitempty"` // signer, if verified
 	Versions  []string  `json:"versions"`            // "profile version", introduced or made current
 	Rejected  string    `json:"rejected,omitempty"`  // reason, if files of it were rejected
-	Pools     int       `json:"pools"`               // that got a version because of it; 0 in a search
-	Nodes     int       `json:"nodes"`               // existing nodes with these
+	Pools     int       `json:"pools"`               // that got a version because of it
+	Nodes     int       `json:"nodes"`               // provisioned from it, also deleted ones
+
+	commit *commit
 }
 
 // ProfileRow is a version of a profile.
@@ -70,6 +72,7 @@ func ViewSearch(f *Model, query string, page int) Search {
 		return begins(words, r.ID) || r.Author != "" && containsAll(words, r.Author) || r.Subject != "" && containsAll(words, r.Subject)
 	})
 	v.Commits = v.Commits[:min(len(v.Commits), maxFound)]
+	f.count(v.Commits)
 	v.Profiles = f.profileRows(func(or *origin) bool { return containsAll(words, or.Profile, or.Version, or.Source, or.Object) })
 	v.Profiles = v.Profiles[:min(len(v.Profiles), maxFound)]
 	for _, p := range f.order {
@@ -123,10 +126,9 @@ func (f *Model) nodesByOrigin() map[originKey]int {
 
 // commitRows returns the rows of the commits that match, newest first.
 func (f *Model) commitRows(matches func(CommitRow) bool) []CommitRow {
-	nodes := f.nodesByOrigin()
 	out := []CommitRow{}
 	for _, c := range f.commits {
-		if row := f.commitRow(c, nodes); matches(row) {
+		if row := f.commitRow(c); matches(row) {
 			out = append(out, row)
 		}
 	}
@@ -134,11 +136,11 @@ func (f *Model) commitRows(matches func(CommitRow) bool) []CommitRow {
 	return out
 }
 
-func (f *Model) commitRow(c *commit, nodes map[originKey]int) CommitRow {
-	row := CommitRow{ID: clean(c.id), Versions: []string{}}
+// commitRow returns the row of a commit without its pools and nodes.
+func (f *Model) commitRow(c *commit) CommitRow {
+	row := CommitRow{ID: clean(c.id), Versions: []string{}, commit: c}
 	for _, or := range slices.Concat(c.origins, c.selected) {
 		row.Versions = append(row.Versions, or.Profile+" "+or.Version)
-		row.Nodes += nodes[originKey{or.Profile, or.Version, or.Commit}]
 	}
 	slices.Sort(row.Versions)
 	row.Versions = slices.Compact(row.Versions)
@@ -174,10 +176,22 @@ func (f *Model) firstUse(c *commit) time.Time {
 	return first
 }
 
-// poolsOf counts the pools that got a version because of a commit.
-func (f *Model) poolsOf(c *commit) int {
+// count counts pools and nodes of the shown commits, as the page of each does.
+func (f *Model) count(rows []CommitRow) {
+	for i := range rows {
+		rows[i].Pools = poolsOf(f.rotations(rows[i].commit))
+		for _, n := range f.nodes {
+			if n.gen != nil && isProvisionedFrom(n, rows[i].commit.id) {
+				rows[i].Nodes++
+			}
+		}
+	}
+}
+
+// poolsOf counts the pools of rotations, since a pool can get a version twice.
+func poolsOf(rotations []Rotation) int {
 	pools := map[string]bool{}
-	for _, r := range f.rotations(c) {
+	for _, r := range rotations {
 		pools[r.Pool] = true
 	}
 	return len(pools)

@@ -81,7 +81,7 @@ func concerning(source *api.ProfileSource, profiles map[string]bool) (api.Profil
 	ps.Status.Rollouts = slices.DeleteFunc(ps.Status.Rollouts, func(r api.RolloutStatus) bool { return !profiles[r.Profile] })
 	for i := range ps.Status.Rollouts {
 		r := &ps.Status.Rollouts[i]
-		r.Message, r.Pools = "", api.RolloutStatus{}.Pools
+		r.Message, r.Pools, r.Machines = "", api.RolloutPools{}, api.RolloutMachines{}
 	}
 	ps.Status.LastAttemptedRevision = "" // files of other profiles can be rejected
 	for i := range ps.Status.Conditions {

@@ -55,11 +55,11 @@ func twoTeams(namespace string) Objects {
 	source := func(name string, profiles ...string) api.ProfileSource {
 		ps := api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}}
 		ps.Status.LastAttemptedRevision = "main@sha1:" + second
-		ps.Status.Conditions = []metav1.Condition{{Type: meta.ReadyCondition, Status: metav1.ConditionFalse, Reason: "Failed", Message: "pool canary-team/canary-web cannot have it"}}
+		ps.Status.Conditions = []metav1.Condition{{Type: meta.ReadyCondition, Status: metav1.ConditionFalse, Reason: api.ReasonProfilesInvalid, Message: "pool canary-team/canary-web cannot have it"}}
 		for _, p := range profiles {
 			ps.Status.Profiles = append(ps.Status.Profiles, api.ProfileEntry{Name: p, Version: "v1.0.0"})
 			rollout := api.RolloutStatus{Profile: p, Held: true, Message: "machines of canary-team/canary-web do not join"}
-			rollout.Version, rollout.Pools.Total = "v1.0.0", 4711
+			rollout.Version, rollout.Pools.Total, rollout.Machines.Joined = "v1.0.0", 4711, 4711
 			ps.Status.Rollouts = append(ps.Status.Rollouts, rollout)
 		}
 		return ps

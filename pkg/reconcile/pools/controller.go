@@ -139,20 +139,18 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.finalize(&md, r.writer().release(ctx, &md))
 	}
 	// The finalizer and the plan do not depend on each other; what machines use is written only
-	// after both. The plan of a new pool can request a token, with a ServiceAccount.
-	var seen *observed
+	// after both. The plan of a new pool can request a token, with a ServiceAccount. It stays in this
+	// goroutine, where controller-runtime makes a panic of a library an error of this pool.
+	finalizer := make(chan error, 1)
+	go func() { finalizer <- r.writer().ensureFinalizer(ctx, &md) }()
 	var todo plan
-	finalizerErr := runParallel(
-		func() error { return r.writer().ensureFinalizer(ctx, &md) },
-		func() error {
-			if seen, err = r.observe(ctx, &md); err != nil {
-				todo = renewal(seen, err)
-			} else {
-				todo = r.plan(ctx, seen)
-			}
-			return nil
-		},
-	)
+	seen, err := r.observe(ctx, &md)
+	if err != nil {
+		todo = renewal(seen, err)
+	} else {
+		todo = r.plan(ctx, seen)
+	}
+	finalizerErr := <-finalizer
 	// Nothing that machines use is created without a finalizer, because it could remain forever.
 	// Only the token cannot wait.
 	if finalizerErr != nil {

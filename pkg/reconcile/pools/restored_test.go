@@ -108,6 +108,25 @@ func TestWhatDiffersIsReadBeforeItIsDeleted(t *testing.T) {
 	}
 }
 
+// panicking is an engine with a defect.
+type panicking struct{ Renderer }
+
+func (panicking) Render(render.Input) (*render.Output, error) { panic("a defect of a library") }
+
+// A panic of a library while a pool is planned stays in the goroutine of its reconciliation, where
+// controller-runtime makes it an error.
+func TestPanicStaysInItsRun(t *testing.T) {
+	f := newFixture(t)
+	f.r.Engine = panicking{f.r.Engine}
+	defer func() {
+		if recover() == nil {
+			t.Error("nothing was rendered")
+		}
+	}()
+	_, err := f.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(f.pool)})
+	t.Errorf("got %v", err)
+}
+
 // If the next configuration cannot be created and the one before cannot be restored, its record
 // is retained, and the first error decides what follows.
 func TestRecordOfWhatCannotBeRestored(t *testing.T) {

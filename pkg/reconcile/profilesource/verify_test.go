@@ -217,6 +217,12 @@ func TestTextOfCommits(t *testing.T) {
 		said = append(said, c.Message)
 	}
 	for key, value := range f.object("osp-a-v1.0.0").Annotations {
+		if key == api.AnnotationSubject { // markup is text where this is shown
+			if want := "[31m<script>alert(1)</script>" + strings.Repeat("y", 68) + "…"; value != want {
+				t.Errorf("the subject is %q, want %q", value, want)
+			}
+			value = ""
+		}
 		said = append(said, key+value)
 	}
 	for _, text := range said {
