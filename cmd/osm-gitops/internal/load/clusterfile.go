@@ -55,7 +55,7 @@ func ReadClusterFile(path string, stdin io.Reader) (ClusterFile, error) {
 		var mismatch *json.UnmarshalTypeError
 		if errors.As(err, &mismatch) {
 			// encoding/json puts the names of Go types into the path, which the file does not have.
-			field := strings.NewReplacer("cluster.Cluster.", "cluster.", "cluster.Facts.", "cluster.").Replace(mismatch.Field)
+			field := strings.NewReplacer("cluster.Cluster.", "cluster.", "cluster.ClusterValues.", "cluster.").Replace(mismatch.Field)
 			if lines[field] > 0 {
 				return file, fmt.Errorf("%s:%d: %s: expected %[5]s, found %[4]s", path, lines[field], field, mismatch.Value, mismatch.Type.Kind())
 			}
