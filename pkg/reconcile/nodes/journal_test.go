@@ -167,6 +167,20 @@ func TestAuditLogLater(t *testing.T) {
 	}
 }
 
+// A Node can be deleted before the cache has its NodeProvenance: the deletion is recorded when the
+// NodeProvenance arrives.
+func TestNodeDeletedBeforeItsProvenanceArrives(t *testing.T) {
+	f := newFleet(t)
+	pool := f.pool("workers", "osp-x")
+	f.serve(pool, "v1.0.0")
+	f.start()
+	late := f.provenance(f.join(f.machine(pool), nil)).DeepCopy()
+	late.ObjectMeta = metav1.ObjectMeta{Name: lineage.ProvenanceName("deleted-before", "late"), Labels: late.Labels}
+	late.Spec.Node.Name, late.Spec.Node.UID = "deleted-before", "late"
+	f.do(f.client.Create(t.Context(), late))
+	f.until(late.Name, func(np *api.NodeProvenance) bool { return np.Status.Removed != nil })
+}
+
 // A NodeProvenance is deleted only after the audit log has it. While the log cannot be
 // written all remain, and new nodes still get one.
 func TestRetentionWaitsForTheAuditLog(t *testing.T) {

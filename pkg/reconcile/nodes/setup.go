@@ -86,7 +86,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 				return []crreconcile.Request{{NamespacedName: types.NamespacedName{Name: np.Spec.Node.Name}}}
 			}
 			return nil
-		}), builder.WithPredicates(deletedOrOld)).
+		}), builder.WithPredicates(r.provenanceChanged())).
 		WatchesRawSource(source.Kind(w.Management, kubeclient.Metadata(kubeclient.ConfigKind), handler.TypedEnqueueRequestsFromMapFunc(r.nodesOfNew), firstConfig)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: w.Concurrency}).
 		Complete(r)
@@ -312,11 +312,25 @@ func nodeRefOf(obj client.Object) string {
 	return ""
 }
 
-// deletedOrOld passes deletions by users, which are undone, and objects that existed when
-// the controller started, whose node can be deleted.
-var deletedOrOld = predicate.Funcs{
-	CreateFunc: func(e event.CreateEvent) bool { return e.IsInInitialList },
-	UpdateFunc: func(event.UpdateEvent) bool { return false },
+// provenanceChanged passes deletions by users, which are undone, and NodeProvenances whose Node
+// can be deleted already: those that existed when the controller started, and those that reach
+// the cache after the deletion of their Node.
+func (r *Reconciler) provenanceChanged() predicate.Funcs {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return e.IsInInitialList || !r.hasNode(e.Object) },
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+	}
+}
+
+// hasNode reports whether the cache has the Node of a NodeProvenance.
+func (r *Reconciler) hasNode(obj client.Object) bool {
+	np, ok := obj.(*api.NodeProvenance)
+	if !ok {
+		return false
+	}
+	node := kubeclient.Metadata(nodeKind)
+	found, err := kubeclient.Find(context.Background(), r.Worker, types.NamespacedName{Name: np.Spec.Node.Name}, node)
+	return err == nil && found && node.UID == np.Spec.Node.UID
 }
 
 // firstConfig passes new configurations that replace none; configurations that existed
