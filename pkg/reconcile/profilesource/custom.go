@@ -111,7 +111,7 @@ func checkName(v profile.Version) error {
 func (w *profileWriter) checkManaged(have *osm.OperatingSystemProfile, l syncState, v profile.Version) error {
 	if have.Labels[api.LabelManagedBy] == api.FieldManager && have.Labels[api.LabelProfile] == v.Name {
 		for _, other := range l.others {
-			if other.Name == have.Labels[api.LabelSource] && other.DeletionTimestamp.IsZero() && !hasRemoved(other, v.Name) {
+			if other.Name == have.Labels[api.LabelSource] && other.DeletionTimestamp.IsZero() && !hasReleased(other, have, v.Name) {
 				return &conflictError{err: fmt.Errorf("%s: CustomOperatingSystemProfile %s is that of ProfileSource %q: remove it from one of the two sources",
 					cmp.Or(v.CurrentPath, v.Path), client.ObjectKeyFromObject(have), other.Name)}
 			}
@@ -126,9 +126,16 @@ func (w *profileWriter) checkManaged(have *osm.OperatingSystemProfile, l syncSta
 		cmp.Or(v.CurrentPath, v.Path), client.ObjectKeyFromObject(have), by, api.LabelManagedBy, api.FieldManager, api.LabelProfile, v.Name)}
 }
 
-// hasRemoved reports whether a profile is no longer in a source that offered it.
-func hasRemoved(ps api.ProfileSource, name string) bool {
-	return slices.ContainsFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == name && e.Removed })
+// hasReleased reports whether the source that the label of a profile's object names does not offer the
+// profile: it removed it, or was created after the object, in place of the source that wrote it, and
+// does not have it.
+func hasReleased(ps api.ProfileSource, have *osm.OperatingSystemProfile, name string) bool {
+	for _, e := range ps.Status.Profiles {
+		if e.Name == name {
+			return e.Removed
+		}
+	}
+	return have.CreationTimestamp.Before(&ps.CreationTimestamp)
 }
 
 // isProvenanceOf reports whether annotations name a version. Without a history the commit is

@@ -240,6 +240,37 @@ func TestCustomProfileOfTwoSources(t *testing.T) {
 	}
 }
 
+// A ProfileSource that was created again under its name, with another repository, does not hold what
+// the earlier one wrote, unless its own inventory has the profile.
+func TestCustomProfileOfASourceCreatedAgain(t *testing.T) {
+	f := newCustom(t)
+	f.applied("main@sha1:" + f.commit("", "v1.0.0", "one"))
+	made, first := f.custom(), f.ps
+	again := first
+	for deadline := time.Now().Add(30 * time.Second); !made.CreationTimestamp.Before(&again.CreationTimestamp); { // times are in seconds
+		if time.Now().After(deadline) {
+			t.Fatal("the ProfileSource is not younger than the object")
+		}
+		f.do(f.client.Delete(t.Context(), again))
+		again = &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: first.Namespace, Name: first.Name}, Spec: *first.Spec.DeepCopy()}
+		f.do(f.client.Create(t.Context(), again))
+	}
+	again.Status.Profiles = first.Status.Profiles
+	f.do(f.client.Status().Update(t.Context(), again))
+
+	f.ps = &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: first.Namespace, Name: "another"}, Spec: *first.Spec.DeepCopy()}
+	f.do(f.client.Create(t.Context(), f.ps))
+	second := f.commit("", "v1.1.0", "two")
+	f.notApplied("osp-a.yaml: ", `ProfileSource "team": remove it from one of the two sources`)
+
+	again.Status.Profiles = nil
+	f.do(f.client.Status().Update(t.Context(), again))
+	f.applied("main@sha1:" + second)
+	if o := f.has("v1.1.0", "two", second); o.UID != made.UID || o.Labels[api.LabelSource] != "another" {
+		t.Errorf("it was replaced, or belongs to ProfileSource %q", o.Labels[api.LabelSource])
+	}
+}
+
 // A profile with the name of one that operating-system-manager has built in is refused: in each user
 // cluster KKP and operating-system-manager would replace each other's content.
 func TestCustomProfileOfTheReference(t *testing.T) {
