@@ -202,7 +202,8 @@ func webhookIdentity() []object {
 		{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta()},
 		{"apiVersion": group + "/v1", "kind": "Role", "metadata": meta(), "rules": []any{
 			object{"apiGroups": []any{"gitops.k8c.io"}, "resources": []any{"profilesources"}, "verbs": []any{"list"}},
-			object{"apiGroups": []any{"operatingsystemmanager.k8c.io"}, "resources": []any{"operatingsystemprofiles", "operatingsystemconfigs"}, "verbs": []any{"get"}},
+			object{"apiGroups": []any{"operatingsystemmanager.k8c.io"}, "resources": []any{"operatingsystemprofiles"}, "verbs": []any{"get", "list"}},
+			object{"apiGroups": []any{"operatingsystemmanager.k8c.io"}, "resources": []any{"operatingsystemconfigs"}, "verbs": []any{"get"}},
 		}},
 		{
 			"apiVersion": group + "/v1", "kind": "RoleBinding", "metadata": meta(),

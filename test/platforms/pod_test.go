@@ -415,6 +415,12 @@ func TestWebhookRights(t *testing.T) {
 	t.Cleanup(func() { p.NoError(p.Client.Delete(context.WithoutCancel(t.Context()), osp)) })
 	p.Pool("own", "osp-own")
 	p.Pool("none", "osp-none")
+	p.Source()
+	source := p.ProfileSource()
+	t.Cleanup(func() { p.NoError(p.Client.Delete(context.WithoutCancel(t.Context()), source)) })
+	source.Status.Profiles = []api.ProfileEntry{{Name: "osp-listed", Version: "v1.0.0", Object: "osp-own", Path: "a.yaml", Digest: profile.Digest(osp.Spec)}}
+	p.NoError(p.Client.Status().Update(t.Context(), source))
+	p.Pool("pinned", "osp-listed", e2e.Annotate(api.AnnotationVersionPin, "v1.0.0"))
 
 	log, err := os.ReadFile(p.Cluster.AuditLog())
 	if err != nil {
