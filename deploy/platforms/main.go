@@ -125,11 +125,13 @@ func kkpRights(dir string) ([]byte, error) {
 		// operating-system-manager has the same user, before the image is replaced and on the way back.
 		{"  - name: settings # the namespace that nodes fetch from\n", "" +
 			"  # operating-system-manager has this user as well. It names no field manager, and may do what KKP\n" +
-			"  # permits it: renew its tokens, and write its own profiles and whole MachineDeployments.\n" +
+			"  # permits it: write its own profiles and whole MachineDeployments.\n" +
 			"  - name: ours\n" +
 			"    expression: request.operation == 'DELETE' || request.options.?fieldManager.orValue('') == 'osm-gitops'\n" +
 			"  - name: settings # the namespace that nodes fetch from\n", 1},
-		{"request.operation == 'DELETE' || variables.tokenEnds\n", "request.operation == 'DELETE' || !variables.ours || variables.tokenEnds\n", 1},
+		// Without a name, the time of this request is that of the entry that owns the end: the API server
+		// takes a changed field from all others.
+		{"m.manager == request.options.fieldManager &&\n", "m.?fieldsV1[?'f:data'][?'f:expiration'].hasValue() &&\n", 1},
 		{"variables.what != 'operatingsystemprofiles' ||\n", "variables.what != 'operatingsystemprofiles' || !variables.ours ||\n", 1},
 		{"variables.what != 'machinedeployments' ||\n", "variables.what != 'machinedeployments' || !variables.ours ||\n", 1},
 	} {

@@ -159,6 +159,7 @@ func TestKKPInAnyOrder(t *testing.T) {
 		return nil
 	})
 	manifest()
+	tokensEnd(t, s, reference)
 	s.Served("web", "v1.0.0")
 	_, out, errs := s.Runs("doctor", "--kubeconfig", s.Cluster.Kubeconfig, "--namespace", e2e.Namespace)
 	for _, says := range []string{
@@ -206,22 +207,14 @@ func worksAsReference(t *testing.T, s *e2e.System, reference client.Client) {
 			t.Errorf("writing a profile: %v", err)
 		}
 	}
-	token := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-bcdfgh", Labels: map[string]string{"machinedeployment.k8s.io/name": s.Pools + "-reference"}},
-		Type:       corev1.SecretTypeBootstrapToken,
-		Data: map[string][]byte{
-			"token-id": []byte("bcdfgh"), "token-secret": []byte("bcdfghjklmnpqrst"), "description": []byte("bootstrap token for reference"),
-			"usage-bootstrap-authentication": []byte("true"), "usage-bootstrap-signing": []byte("true"),
-			"auth-extra-groups": []byte("system:bootstrappers:machine-controller:default-node-token"), "expiration": []byte(time.Now().Add(time.Hour).Format(time.RFC3339)),
-		},
-	}
+	token := bootstrapToken(s, "bcdfgh")
 	if err := reference.Create(ctx, token); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Errorf("creating a token: %v", err)
 	}
 	if err := reference.Get(ctx, client.ObjectKeyFromObject(token), token); err != nil {
 		t.Fatal(err)
 	}
-	token.Data["expiration"] = []byte(time.Now().Add(61 * time.Minute).Format(time.RFC3339))
+	token.Data["expiration"] = []byte(time.Now().UTC().Add(61 * time.Minute).Format(time.RFC3339))
 	if err := reference.Update(ctx, token); err != nil {
 		t.Errorf("renewing a token: %v", err)
 	}
@@ -247,6 +240,73 @@ func worksAsReference(t *testing.T, s *e2e.System, reference client.Client) {
 	}
 	if err := reference.Update(ctx, md); err != nil {
 		t.Errorf("writing the finalizer of a pool: %v", err)
+	}
+}
+
+// bootstrapToken is one of a pool, for an hour.
+func bootstrapToken(s *e2e.System, id string) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + id, Labels: map[string]string{"machinedeployment.k8s.io/name": s.Pools + "-reference"}},
+		Type:       corev1.SecretTypeBootstrapToken,
+		Data: map[string][]byte{
+			"token-id": []byte(id), "token-secret": []byte("bcdfghjklmnpqrst"), "description": []byte("bootstrap token for reference"),
+			"usage-bootstrap-authentication": []byte("true"), "usage-bootstrap-signing": []byte("true"),
+			"auth-extra-groups": []byte("system:bootstrappers:machine-controller:default-node-token"), "expiration": []byte(time.Now().UTC().Add(time.Hour).Format(time.RFC3339)),
+		},
+	}
+}
+
+// tokensEnd checks that the user cannot have a bootstrap token without end, with a field manager or
+// without, and whatever it writes into the fields from which the policy takes the time.
+func tokensEnd(t *testing.T, s *e2e.System, reference client.Client) {
+	t.Helper()
+	token := bootstrapToken(s, "zzzzz2")
+	if err := reference.Create(t.Context(), token); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.NoError(s.Client.Delete(context.WithoutCancel(t.Context()), token)) })
+	entry := func(manager, field string, year int) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{
+			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &metav1.Time{Time: time.Date(year, 12, 31, 23, 59, 0, 0, time.UTC)},
+			FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: fmt.Appendf(nil, `{"f:data":{"f:%s":{}}}`, field)},
+		}
+	}
+	token.ManagedFields = []metav1.ManagedFieldsEntry{entry("a", "description", 2000), entry(api.FieldManager, "expiration", 2098)}
+	err := reference.Update(t.Context(), token)
+	if m := token.ManagedFields; err != nil || len(m) != 2 || m[0].Time.Year() != 2000 || m[1].Time.Year() != 2098 {
+		t.Fatalf("the times are not stored: %v, %v", err, m)
+	}
+	for name, change := range map[string]func(*corev1.Secret){
+		"no end":        func(o *corev1.Secret) { delete(o.Data, "expiration") },
+		"no time":       func(o *corev1.Secret) { o.Data["expiration"] = []byte("never") },
+		"no length":     func(o *corev1.Secret) { o.Data["expiration"] = nil },
+		"a distant end": func(o *corev1.Secret) { o.Data["expiration"] = []byte("2099-01-01T00:00:00Z") },
+		"a distant end and a forged time": func(o *corev1.Secret) {
+			o.Data["expiration"] = []byte("2099-01-01T00:00:00Z")
+			o.ManagedFields = []metav1.ManagedFieldsEntry{entry("b", "expiration", 2098)}
+		},
+	} {
+		for _, options := range [][]client.CreateOption{{client.DryRunAll}, {client.DryRunAll, client.FieldOwner(api.FieldManager)}} {
+			created := bootstrapToken(s, "zzzzz3")
+			change(created)
+			if err := reference.Create(t.Context(), created, options...); err == nil || !strings.Contains(err.Error(), "osm-gitops-controller") {
+				t.Errorf("a token with %s is not refused: %v", name, err)
+			}
+		}
+		for _, options := range [][]client.UpdateOption{{client.DryRunAll}, {client.DryRunAll, client.FieldOwner(api.FieldManager)}} {
+			updated := token.DeepCopy()
+			change(updated)
+			if err := reference.Update(t.Context(), updated, options...); err == nil || !strings.Contains(err.Error(), "osm-gitops-controller") {
+				t.Errorf("a token that gets %s is not refused: %v", name, err)
+			}
+		}
+	}
+	for _, options := range [][]client.UpdateOption{{client.DryRunAll}, {client.DryRunAll, client.FieldOwner(api.FieldManager)}} {
+		renewed := token.DeepCopy()
+		renewed.Data["expiration"] = []byte(time.Now().UTC().Add(61 * time.Minute).Format(time.RFC3339))
+		if err := reference.Update(t.Context(), renewed, options...); err != nil {
+			t.Errorf("renewing a token: %v", err)
+		}
 	}
 }
 
