@@ -266,9 +266,11 @@ func (s *session) await(ctx context.Context, c *change, token string, timeout ti
 		}
 		ready = apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
 		// The request can be recorded while Ready is still Unknown, which is not a result.
-		return ps.Status.LastHandledReconcileAt == token && ready != nil && ready.Status != metav1.ConditionUnknown, nil
+		return handled(ps.Status.LastHandledReconcileAt, token) && ready != nil && ready.Status != metav1.ConditionUnknown, nil
 	})
 	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("interrupted: the request remains, and the answer will be in the conditions of %s", c.of)
 	case wait.Interrupted(err):
 		return fmt.Errorf("%s did not answer within %s: check the controller with osm-gitops doctor", c.of, timeout)
 	case err != nil:
@@ -278,6 +280,17 @@ func (s *session) await(ctx context.Context, c *change, token string, timeout ti
 	}
 	_, err = fmt.Fprintf(c.out, "profilesource/%s/%s applied %s\n", c.of.namespace, c.of.name, ps.Status.Revision)
 	return err
+}
+
+// handled reports whether the last handled request is this one, or a later one of another
+// user, which replaced this one in the annotation.
+func handled(last, token string) bool {
+	at, err := time.Parse(time.RFC3339Nano, last)
+	own, errOwn := time.Parse(time.RFC3339Nano, token)
+	if err != nil || errOwn != nil {
+		return last == token
+	}
+	return !at.Before(own)
 }
 
 func newSuspendCommand() *cobra.Command {

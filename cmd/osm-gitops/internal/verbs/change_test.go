@@ -64,3 +64,14 @@ func TestCheckRelease(t *testing.T) {
 func rollout(profile, version string, done bool) api.RolloutStatus {
 	return api.RolloutStatus{Profile: profile, RolloutVersion: api.RolloutVersion{Version: version}, Done: done}
 }
+
+func TestHandled(t *testing.T) {
+	const own = "2026-11-23T10:00:00.5Z"
+	for last, want := range map[string]bool{
+		"": false, own: true, "2026-11-23T10:00:00.4Z": false, "2026-11-23T11:00:00.6+01:00": true, "later": false,
+	} {
+		if got := handled(last, own); got != want {
+			t.Errorf("after %q: %t", last, got)
+		}
+	}
+}
