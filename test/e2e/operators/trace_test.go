@@ -158,7 +158,7 @@ func tokensIn(document string) []string {
 func (s *system) reader(name string, resources ...[2]string) string {
 	var rules []any
 	for _, r := range resources {
-		rules = append(rules, map[string]any{"apiGroups": []any{r[0]}, "resources": []any{r[1]}, "verbs": []any{"get", "list"}})
+		rules = append(rules, map[string]any{"apiGroups": []any{r[0]}, "resources": []any{r[1]}, "verbs": []any{"get", "list", "watch"}})
 	}
 	s.Apply(map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": name, "namespace": s.Pools}})
 	s.Apply(map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": map[string]any{"name": name + "-" + s.Pools}, "rules": rules})

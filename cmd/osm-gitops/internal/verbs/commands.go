@@ -59,7 +59,15 @@ func completeGet(ctx context.Context, s *session, args []string) (out []string) 
 		}
 		return out
 	}
-	if k := kindOf(args[0]); k != nil && s != nil {
+	k := kindOf(args[0])
+	if k == rolloutKind {
+		for _, name := range completeRelease(ctx, s, nil) {
+			profile, _, _ := strings.Cut(name, "@")
+			out = append(out, profile)
+		}
+		return slices.Compact(out)
+	}
+	if k != nil && s != nil {
 		names, _ := k.names(ctx, s, s.namespace)
 		for _, name := range names {
 			out = append(out, name[strings.LastIndex(name, "/")+1:])

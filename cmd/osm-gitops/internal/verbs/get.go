@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -165,7 +166,11 @@ func (g *getter) run(ctx context.Context) error {
 	text := cli.Visible(g.out, map[string]string{"json": "json", "yaml": "yaml"}[g.output])
 	tabs := printers.GetNewTabWriter(text)
 	table := printers.NewTablePrinter(printers.PrintOptions{NoHeaders: g.noHeaders, WithNamespace: g.everywhere && !g.kind.cluster, Wide: g.output == "wide"})
+	lists := rate.NewLimiter(rate.Every(listPause), 1)
 	for first := true; ; first = false {
+		if lists.Wait(ctx) != nil { // interrupted
+			return nil
+		}
 		l, err := g.list(ctx, s, namespace)
 		if err != nil {
 			if g.watch && ctx.Err() != nil {
@@ -183,8 +188,14 @@ func (g *getter) run(ctx context.Context) error {
 		if err := g.print(l, text, func() error { return errors.Join(table.PrintObj(&l.table, tabs), tabs.Flush()) }); err != nil {
 			return err
 		}
-		if !g.watch {
-			return incomplete(s, g.errs)
+		if first {
+			err := incomplete(s, g.errs)
+			if !g.watch {
+				return err
+			}
+			if err != nil {
+				cli.Warn(g.errs, err)
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -221,7 +232,10 @@ func incomplete(s *session, errs io.Writer) error {
 }
 
 func (g *getter) kubectlGet(namespace string) string {
-	args := append([]string{"get", g.kind.resource}, g.names...)
+	args := []string{"get", g.kind.resource}
+	if g.kind != rolloutKind { // whose names are those of profiles
+		args = append(args, g.names...)
+	}
 	if namespace == "" && !g.kind.cluster {
 		args = append(args, "-A")
 	}

@@ -31,7 +31,7 @@ type kind struct {
 	// rows lists it. nil: the API server prints it, as for kubectl.
 	rows func(context.Context, *session, string) (*listing, error)
 	// with are other kinds whose changes change the rows.
-	with []schema.GroupVersionKind
+	with []*kind
 }
 
 var (
@@ -46,7 +46,7 @@ var (
 	poolKind = &kind{
 		name: "pools", aliases: []string{"pool", "md", "machinedeployment", "machinedeployments"},
 		gvk: cluster.GroupVersion.WithKind("MachineDeployment"), resource: "machinedeployments", prefix: "md/", worker: true,
-		rows: poolRows, with: []schema.GroupVersionKind{osm.GroupVersion.WithKind("OperatingSystemConfig")},
+		rows: poolRows, with: []*kind{{gvk: osm.GroupVersion.WithKind("OperatingSystemConfig")}, sourceKind, nodeKind},
 	}
 	nodeKind = &kind{
 		name: "nodes", aliases: []string{"node", "np", "nodeprovenance", "nodeprovenances"},

@@ -4,22 +4,30 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 )
 
-// watchPause is the time after a watch ended until the next one begins.
-const watchPause = time.Second
+const (
+	// watchPause is the time after a watch ended until the next one begins.
+	watchPause = time.Second
+	// listPause is the least time between two lists of get --watch.
+	listPause = 2 * time.Second
+)
 
 // watch reports that objects of a kind, or of those with it, can have changed: nil, or
 // an error that ends the watch. Several changes can be one report.
 func (s *session) watch(ctx context.Context, k *kind, namespace string) <-chan error {
 	out := make(chan error, 1)
-	one := func(c *connection, gvk schema.GroupVersionKind, namespace string) {
+	one := func(of *kind, namespace string) {
 		for ctx.Err() == nil {
-			w, err := c.Watch(ctx, kubeclient.MetadataList(gvk), client.InNamespace(namespace))
+			w, err := of.in(s).Watch(ctx, kubeclient.MetadataList(of.gvk), client.InNamespace(namespace))
+			if err != nil && of != k && (apierrors.IsForbidden(err) || apimeta.IsNoMatchError(err)) {
+				return // the rows lack what these objects say, which the first list has reported
+			}
 			if err != nil {
 				select {
 				case out <- err:
@@ -40,9 +48,13 @@ func (s *session) watch(ctx context.Context, k *kind, namespace string) <-chan e
 			}
 		}
 	}
-	go one(k.in(s), k.gvk, namespace)
-	for _, gvk := range k.with {
-		go one(s.management, gvk, s.controller)
+	go one(k, namespace)
+	for _, of := range k.with {
+		if of.cluster {
+			go one(of, "")
+		} else {
+			go one(of, s.controller)
+		}
 	}
 	return out
 }
