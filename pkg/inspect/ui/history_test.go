@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -116,5 +117,24 @@ func TestHistoryIsServed(t *testing.T) {
 	}
 	if !strings.Contains(html, "2026-03-02 12:00:00 UTC") {
 		t.Errorf("the table has no seconds:\n%s", html)
+	}
+}
+
+// A page has the newest configurations, and osm-gitops history all of them.
+func TestLongHistory(t *testing.T) {
+	const all = pageSize + 10
+	var o Objects
+	for i := range all {
+		from := ago(day * all).Add(day * time.Duration(i))
+		o.Records = append(o.Records, recordMeta("shop/web", fmt.Sprintf("v1.%d.0", i), first, fmt.Sprintf("d-%d", i),
+			api.Interval{From: metav1.NewTime(from), Until: metav1.NewTime(from.Add(day)), UID: types.UID(fmt.Sprint(i))}))
+	}
+	f := NewModel(noon, o)
+	newest := fmt.Sprintf("v1.%d.0", all-1)
+	if v, _ := ViewPool(f, "shop/web", 1); len(v.Configurations) != pageSize || v.Configurations[0].Version != newest {
+		t.Errorf("a page has %d", len(v.Configurations))
+	}
+	if got := f.Configurations("shop/web"); len(got) != all || got[0].Version != newest || got[all-1].Version != "v1.0.0" {
+		t.Errorf("there are %d", len(got))
 	}
 }

@@ -53,16 +53,22 @@ func ViewPool(f *Model, key string, page int) (Pool, bool) {
 	if p == nil {
 		return Pool{}, false
 	}
-	v := Pool{About: About{"Pool", f.At}, PoolRow: rowOf(p), Pin: p.pin, Configurations: []Configuration{}}
-	for _, use := range slices.Backward(p.timeline) {
-		if len(v.Configurations) == pageSize {
-			break
-		}
-		v.Configurations = append(v.Configurations, f.configurationOf(use))
-	}
+	v := Pool{About: About{"Pool", f.At}, PoolRow: rowOf(p), Pin: p.pin}
+	v.Configurations, _ = paged(f.Configurations(key), 1)
 	shown, paging := paged(p.nodes, page)
 	v.Items, v.Paging = rowsOf(shown), paging
 	return v, true
+}
+
+// Configurations are all that a pool had, newest first.
+func (f *Model) Configurations(key string) []Configuration {
+	out := []Configuration{}
+	if p := f.pools[key]; p != nil {
+		for _, use := range slices.Backward(p.timeline) {
+			out = append(out, f.configurationOf(use))
+		}
+	}
+	return out
 }
 
 func (f *Model) configurationOf(g lineage.Generation) Configuration {

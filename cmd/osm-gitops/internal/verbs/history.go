@@ -50,7 +50,10 @@ commit and author, and the time. A deleted pool has one while its records remain
 			}
 			pool := api.PoolLabel(of.namespace, of.name)
 			if f.showKubectl {
-				_, err := fmt.Fprintln(cli.Visible(cmd.OutOrStdout(), ""), s.kubectl(false, s.controller, "get", "controllerrevisions", "-l", api.LabelPool+"="+pool, "-o", "yaml"))
+				config := lineage.NamesOf(client.ObjectKey{Namespace: of.namespace, Name: of.name}).Config
+				_, err := fmt.Fprintf(cli.Visible(cmd.OutOrStdout(), ""), "%s\n%s\n",
+					s.kubectl(false, s.controller, "get", "operatingsystemconfig", config, "--ignore-not-found", "-o", "yaml"),
+					s.kubectl(false, s.controller, "get", "controllerrevisions", "-l", api.LabelPool+"="+pool, "-o", "yaml"))
 				return err
 			}
 			past, err := s.history(cmd.Context(), of, pool)
@@ -99,9 +102,8 @@ func (s *session) history(ctx context.Context, of ref, label string) ([]ui.Confi
 			return nil, explain(err)
 		}
 	}
-	page, ok := ui.ViewPool(ui.NewModel(time.Now(), o), key.String(), 1)
-	if ok && len(page.Configurations) > 0 {
-		return page.Configurations, nil
+	if all := ui.NewModel(time.Now(), o).Configurations(key.String()); len(all) > 0 {
+		return all, nil
 	}
 	var md cluster.MachineDeployment
 	if err := s.read(ctx, &of, &md); err != nil && !apierrors.IsNotFound(err) {
