@@ -7,6 +7,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // Node is the page of an existing or deleted node: the chain to its commit, and the
@@ -55,10 +56,13 @@ func summarizeOrigin(name string, t *trace.Result) string {
 	return s + "."
 }
 
+// maxAuthor bounds the shown name of an author, in bytes.
+const maxAuthor = 80
+
 // authorName returns the name in "Name <address>", or all of it if there is no name.
 func authorName(author string) string {
 	name, _, _ := strings.Cut(author, " <")
-	return cmp.Or(name, author)
+	return redact.Shorten(cmp.Or(name, author), maxAuthor)
 }
 
 // Differs reports whether an unexpected value was found; otherwise, what does not agree
