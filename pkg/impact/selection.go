@@ -189,11 +189,11 @@ func (s Selection) choose(now *revision, p Pool) (c choice, note string, err err
 	return c, note, s.rejectionOf(now, want, p, c)
 }
 
-// exactly returns a request for the version that a pool has.
+// exactly returns a request, with the profile and the version that a pool has.
 func exactly(has Generation, want selection.Request) (selection.Request, error) {
 	pin, err := profile.ParseVersionOrRange(has.Version)
 	if err != nil {
-		return want, fmt.Errorf("it has %s %s, which is not a version", redact.Clean(has.Profile), redact.Clean(has.Version))
+		return want, fmt.Errorf("the pool has %s %s, which is not a version", redact.Clean(has.Profile), redact.Clean(has.Version))
 	}
 	want.Name, want.Pin = has.Profile, &pin
 	return want, nil

@@ -180,11 +180,12 @@ func (k *finder) File(name string) (text string, ok bool) {
 	return "", false
 }
 
-// Script implements shell.Machine. If both stages have the path, the current stage's script is run.
-func (k *finder) Script(name string) *shell.Script {
+// Script implements shell.Machine. If both stages have the path, it returns the script of the
+// current stage.
+func (k *finder) Script(path string) *shell.Script {
 	var found *shell.Script
 	for _, s := range k.scripts {
-		if s.Path == name && (found == nil || s.Stage == k.walk.Stage) {
+		if s.Path == path && (found == nil || s.Stage == k.walk.Stage) {
 			found = s
 		}
 	}

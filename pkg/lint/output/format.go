@@ -53,7 +53,8 @@ func Write(w io.Writer, name string, run Run) error {
 // maxMessage limits a message, which can quote a template.
 const maxMessage = 4 << 10 // 4 KiB
 
-// oneLine returns text that fits on one line of a terminal.
+// oneLine returns s on one line: line breaks and tabs become blanks, other characters that are not
+// graphic are dropped, and a text of more than maxMessage bytes is truncated.
 func oneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {

@@ -67,13 +67,15 @@ func withoutPanic(f func(*expand.Config) ([]string, error)) func(*expand.Config)
 	}
 }
 
+// expand runs the command substitutions of words, then expands the words in each resulting state.
+// A text that is unsafe, that fails or that is too long becomes UnknownText.
 func (k *Walker) expand(w *State, words []*syntax.Word, with func(*expand.Config) ([]string, error)) []expanded {
-	worlds := []*State{w}
+	states := []*State{w}
 	for _, cs := range substitutions(words) {
-		worlds = each(worlds, func(w *State) []*State { return k.substitute(w, cs) })
+		states = each(states, func(w *State) []*State { return k.substitute(w, cs) })
 	}
 	var out []expanded
-	for _, w := range worlds {
+	for _, w := range states {
 		env := &environ{State: w, mayBeUnset: defaulted(words)}
 		fields, err := []string(nil), error(nil)
 		if k.unsafe(env, words) {
@@ -85,7 +87,7 @@ func (k *Walker) expand(w *State, words []*syntax.Word, with func(*expand.Config
 				return err
 			},
 			ProcSubst: func(ps *syntax.ProcSubst) (string, error) {
-				k.exec(ps.Stmts, []*State{w.Clone()})
+				k.exec(ps.Stmts, []*State{w.Clone()}) // for its findings: it runs in a shell of its own
 				return UnknownText("process substitution"), nil
 			},
 		}); err != nil {

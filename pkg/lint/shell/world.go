@@ -126,11 +126,11 @@ func (w *State) Print(text string) {
 	w.out += text
 }
 
-// assume replaces an unknown text by the value that it was found to have.
-func (w *State) assume(what, value string) {
-	vars := maps.Clone(w.vars)
+// assume replaces an unknown text in all variables by the value that it was found to have.
+func (w *State) assume(unknown, value string) {
+	vars := maps.Clone(w.vars) // other states share it
 	for name, v := range vars {
-		v.Str = strings.ReplaceAll(v.Str, what, value)
+		v.Str = strings.ReplaceAll(v.Str, unknown, value)
 		vars[name] = v
 	}
 	w.vars = vars

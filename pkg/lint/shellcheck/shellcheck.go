@@ -275,7 +275,7 @@ func (c *Checker) run(ctx context.Context, dialect string, scripts []string) ([]
 // runBatch passes each script through a pipe, so that none is written to a disk.
 func (c *Checker) runBatch(ctx context.Context, dialect string, scripts []string) ([][]comment, error) {
 	var writers sync.WaitGroup
-	defer writers.Wait() // they end at the latest when the program has ended and the files are closed
+	defer writers.Wait() // closing the files, which is deferred below, ends a blocked write
 	var names []string
 	var files []*os.File
 	for i, s := range scripts {
@@ -288,7 +288,7 @@ func (c *Checker) runBatch(ctx context.Context, dialect string, scripts []string
 		names, files = append(names, fmt.Sprintf("/dev/fd/%d", first+i)), append(files, r)
 		writers.Go(func() {
 			defer w.Close()
-			_, _ = io.WriteString(w, s) // fails if the program ends early, which it reports itself
+			_, _ = io.WriteString(w, s) // fails if shellcheck ends early, whose error is returned below
 		})
 	}
 	comments, err := c.comments(ctx, dialect, names, files, nil)

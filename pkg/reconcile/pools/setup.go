@@ -93,7 +93,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 	return b.Complete(r)
 }
 
-// Index says by which fields the cache of the worker cluster lists.
+// Index adds the field indexes by which this package lists objects of the worker cluster.
 func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	err := indexer.IndexField(ctx, &cluster.MachineDeployment{}, profileIndex, func(obj client.Object) []string {
 		if name := obj.GetAnnotations()[api.AnnotationOSP]; name != "" {

@@ -462,7 +462,7 @@ func rolloutRows(ctx context.Context, s *session, namespace string) (*listing, e
 	return l, err
 }
 
-// sourcesOf lists ProfileSources, and the first of them that offers a profile.
+// candidate returns the entry of a profile in the ProfileSource from which pools get it.
 func (s *session) candidate(ctx context.Context, namespace, profile string) (selection.Candidate, error) {
 	var list api.ProfileSourceList
 	if err := s.management.WithWatch.List(ctx, &list, client.InNamespace(namespace)); err != nil {

@@ -131,7 +131,7 @@ func before(m *meter.Meter, name string, p price, args []reflect.Value) error {
 	return m.Spend(p.cost(bytes))
 }
 
-// workOf returns what the arguments of a call count, and the work of the call that is known
+// workOf returns the size of the arguments of a call, and the work of the call that is known
 // before it, both in bytes.
 func workOf(m *meter.Meter, name string, args []reflect.Value) (size, total int, err error) {
 	for _, arg := range args {

@@ -74,8 +74,8 @@ func (s *shell) AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs
 	return refs, nil
 }
 
-// connect does TCP and the handshake, in which the server proves its identity before it
-// learns anything except our address.
+// connect opens the TCP connection and does the handshake of SSH, in which the server proves its
+// identity before it gets our user name and key.
 func (s *shell) connect(ctx context.Context) error {
 	conn, err := s.dialer.DialContext(ctx, "tcp", s.address.host)
 	if err != nil {
