@@ -108,7 +108,7 @@ func (f *scaffoldFlags) write(c content, stderr io.Writer) error {
 	if !f.git {
 		return nil
 	}
-	commit, err := scaffold.Commit(f.to, files, c.message, author)
+	commit, err := scaffold.InitAndCommit(f.to, files, c.message, author)
 	if err == nil {
 		fmt.Fprintf(stderr, "osm-gitops: committed %s to branch main of %s\n", commit, f.to)
 	}

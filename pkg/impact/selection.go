@@ -111,7 +111,7 @@ func (s Selection) waits(p Pool, next choice) bool {
 func (s Selection) currentChoice(now *revision, p Pool) (c choice, note string) {
 	want, err := selection.RequestOf(p.Annotations, nil, s.Clusters.Namespace)
 	if err == nil {
-		want, err = exactly(*p.Now, want)
+		want, err = requestFor(*p.Now, want)
 	}
 	if err == nil {
 		c = now.choose(want, &s.Clusters)
@@ -171,13 +171,13 @@ func (s Selection) choose(now *revision, p Pool) (c choice, note string, err err
 	case frozen && p.Now == nil:
 		note = fmt.Sprintf("annotation %s freezes the pool's configuration, which is unknown here: the result is for a pool without the annotation", api.AnnotationSuspend)
 	case frozen:
-		if want, err = exactly(*p.Now, want); err != nil {
+		if want, err = requestFor(*p.Now, want); err != nil {
 			return c, "", err
 		}
 	}
 	c = now.choose(want, &s.Clusters)
 	if c.removed && want.Pin == nil && p.Now != nil && want.Has(p.Now.Profile, p.Now.Version) {
-		if want, err = exactly(*p.Now, want); err != nil {
+		if want, err = requestFor(*p.Now, want); err != nil {
 			return c, "", err
 		}
 		c = now.choose(want, &s.Clusters) // pools that have it retain it
@@ -189,8 +189,8 @@ func (s Selection) choose(now *revision, p Pool) (c choice, note string, err err
 	return c, note, s.rejectionOf(now, want, p, c)
 }
 
-// exactly returns a request, with the profile and the version that a pool has.
-func exactly(has Generation, want selection.Request) (selection.Request, error) {
+// requestFor returns a request, with the profile and the version that a pool has.
+func requestFor(has Generation, want selection.Request) (selection.Request, error) {
 	pin, err := profile.ParseVersionOrRange(has.Version)
 	if err != nil {
 		return want, fmt.Errorf("the pool has %s %s, which is not a version", redact.Clean(has.Profile), redact.Clean(has.Version))

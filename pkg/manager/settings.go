@@ -56,20 +56,20 @@ func (opts *Options) settings(cfg *rest.Config) (render.Settings, error) {
 	s := opts.Settings
 	var err error
 	if opts.HostCAFile != "" {
-		if s.HostCACert, err = readPEM("host-ca-bundle", opts.HostCAFile); err != nil {
+		if s.HostCACert, err = readCertificates("host-ca-bundle", opts.HostCAFile); err != nil {
 			return s, err
 		}
 	}
 	if opts.KubernetesCAFile != "" {
-		s.KubernetesCACert, err = readPEM("kubernetes-ca-bundle", opts.KubernetesCAFile)
+		s.KubernetesCACert, err = readCertificates("kubernetes-ca-bundle", opts.KubernetesCAFile)
 	} else {
 		s.KubernetesCACert, err = opts.clusterCA(cfg)
 	}
 	return s, err
 }
 
-// readPEM reads a bundle with at least one certificate.
-func readPEM(flag, file string) (string, error) {
+// readCertificates reads a bundle with at least one certificate.
+func readCertificates(flag, file string) (string, error) {
 	b, err := os.ReadFile(file) // the operator names it
 	if err != nil {
 		return "", fmt.Errorf("--%s: %w", flag, err)

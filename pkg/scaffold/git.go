@@ -54,8 +54,8 @@ func HasGit(dir string) bool {
 	}
 }
 
-// Commit creates a repository with branch main in a folder, and commits the files to it.
-func Commit(dir string, files map[string][]byte, message string, author object.Signature) (string, error) {
+// InitAndCommit creates a repository with branch main in a folder, and commits the files to it.
+func InitAndCommit(dir string, files map[string][]byte, message string, author object.Signature) (string, error) {
 	repo, err := git.PlainInitWithOptions(dir, &git.PlainInitOptions{InitOptions: git.InitOptions{DefaultBranch: plumbing.Main}})
 	if err != nil {
 		return "", fmt.Errorf("making %s a repository: %w", dir, err)

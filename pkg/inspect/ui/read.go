@@ -64,8 +64,8 @@ func (r *Reader) Read(ctx context.Context) (Objects, error) {
 		what string
 		list func(context.Context, *Objects) error
 	}{
-		{"ProfileSources", r.sources}, {"OperatingSystemProfiles", r.profiles}, {"OperatingSystemConfigs", r.configs},
-		{"ControllerRevisions", r.records}, {"MachineDeployments", r.pools}, {"NodeProvenances", r.nodes},
+		{"ProfileSources", r.listSources}, {"OperatingSystemProfiles", r.listProfiles}, {"OperatingSystemConfigs", r.listConfigs},
+		{"ControllerRevisions", r.listRecords}, {"MachineDeployments", r.listPools}, {"NodeProvenances", r.listNodes},
 	} {
 		err := read.list(ctx, &o)
 		switch {
@@ -80,13 +80,13 @@ func (r *Reader) Read(ctx context.Context) (Objects, error) {
 	return o, nil
 }
 
-func (r *Reader) sources(ctx context.Context, o *Objects) error {
+func (r *Reader) listSources(ctx context.Context, o *Objects) error {
 	return each(ctx, listed{r.Management, r.PageSize}, &api.ProfileSourceList{}, func(l *api.ProfileSourceList) {
 		o.Sources = append(o.Sources, l.Items...)
 	}, client.InNamespace(r.Namespace))
 }
 
-func (r *Reader) profiles(ctx context.Context, o *Objects) error {
+func (r *Reader) listProfiles(ctx context.Context, o *Objects) error {
 	return each(ctx, listed{r.Management, r.PageSize}, &osm.OperatingSystemProfileList{}, func(l *osm.OperatingSystemProfileList) {
 		for i := range l.Items {
 			o.Profiles = append(o.Profiles, l.Items[i].ObjectMeta)
@@ -94,7 +94,7 @@ func (r *Reader) profiles(ctx context.Context, o *Objects) error {
 	}, client.InNamespace(r.Namespace))
 }
 
-func (r *Reader) configs(ctx context.Context, o *Objects) error {
+func (r *Reader) listConfigs(ctx context.Context, o *Objects) error {
 	return each(ctx, listed{r.Management, r.PageSize}, kubeclient.MetadataList(kubeclient.ConfigKind), func(l *metav1.PartialObjectMetadataList) {
 		for i := range l.Items {
 			o.Configs = append(o.Configs, osm.OperatingSystemConfig{ObjectMeta: l.Items[i].ObjectMeta})
@@ -102,7 +102,7 @@ func (r *Reader) configs(ctx context.Context, o *Objects) error {
 	}, client.InNamespace(r.Namespace))
 }
 
-func (r *Reader) records(ctx context.Context, o *Objects) error {
+func (r *Reader) listRecords(ctx context.Context, o *Objects) error {
 	list := kubeclient.MetadataList(appsv1.SchemeGroupVersion.WithKind("ControllerRevision"))
 	return each(ctx, listed{r.Management, r.PageSize}, list, func(l *metav1.PartialObjectMetadataList) {
 		for i := range l.Items {
@@ -111,7 +111,7 @@ func (r *Reader) records(ctx context.Context, o *Objects) error {
 	}, client.InNamespace(r.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager})
 }
 
-func (r *Reader) pools(ctx context.Context, o *Objects) error {
+func (r *Reader) listPools(ctx context.Context, o *Objects) error {
 	return each(ctx, listed{r.Worker, r.PageSize}, &cluster.MachineDeploymentList{}, func(l *cluster.MachineDeploymentList) {
 		for i := range l.Items {
 			if l.Items[i].Annotations[api.AnnotationOSP] != "" {
@@ -121,7 +121,7 @@ func (r *Reader) pools(ctx context.Context, o *Objects) error {
 	})
 }
 
-func (r *Reader) nodes(ctx context.Context, o *Objects) error {
+func (r *Reader) listNodes(ctx context.Context, o *Objects) error {
 	return each(ctx, listed{r.Worker, r.PageSize}, &api.NodeProvenanceList{}, func(l *api.NodeProvenanceList) {
 		for i := range l.Items {
 			o.Nodes = append(o.Nodes, summaryOf(&l.Items[i]))

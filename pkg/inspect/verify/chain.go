@@ -152,8 +152,8 @@ func (v *Verifier) generationOf(ctx context.Context, pool types.NamespacedName, 
 	return nil, nil
 }
 
-// alike finds the records of a pool that match a NodeProvenance in all but the digest.
-func (v *Verifier) alike(ctx context.Context, s *target) ([]string, error) {
+// digestsOfMatchingRecords finds the records of a pool that match a NodeProvenance in all but the digest.
+func (v *Verifier) digestsOfMatchingRecords(ctx context.Context, s *target) ([]string, error) {
 	c := s.node.Spec.Configuration
 	says := func(r render.Record) bool {
 		return r.Commit == c.Commit && r.Version == c.Version && r.ObjectDigest == c.ProfileDigest

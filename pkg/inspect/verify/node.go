@@ -158,7 +158,7 @@ func (v *Verifier) compareDigest(ctx context.Context, s *target) (*Difference, e
 	if s.gen != nil {
 		return nil, nil
 	}
-	digests, err := v.alike(ctx, s)
+	digests, err := v.digestsOfMatchingRecords(ctx, s)
 	// If several records match, any of them can be the right one.
 	if err != nil || len(digests) != 1 {
 		return nil, err

@@ -133,7 +133,7 @@ func (o *origin) ask(ctx context.Context, what claim, check Check) (Check, error
 		}
 	}
 	what.commit = commit
-	return o.askCommit(ctx, what, hasHistory, check)
+	return o.tellRewriteFromForgery(ctx, what, hasHistory, check)
 }
 
 // summarize completes the check after a successful search.
@@ -208,9 +208,9 @@ func (o *origin) findBefore(ctx context.Context, what claim) error {
 	return nil
 }
 
-// askCommit distinguishes a rewritten history from an edited record: the content of a
+// tellRewriteFromForgery distinguishes a rewritten history from an edited record: the content of a
 // commit cannot change, so an existing commit decides.
-func (o *origin) askCommit(ctx context.Context, what claim, hasHistory bool, check Check) (Check, error) {
+func (o *origin) tellRewriteFromForgery(ctx context.Context, what claim, hasHistory bool, check Check) (Check, error) {
 	now, commit := o.version, what.commit // of this version, in the followed history
 	snap, err := o.repository.at(ctx, commit)
 	switch {

@@ -115,7 +115,7 @@ func sync(t *testing.T, plan *importer.Plan) map[string]render.Profile {
 		t.Fatal(err)
 	}
 	author := object.Signature{Name: "Ada", Email: "ada@example.com", When: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-	if _, err := scaffold.Commit(dir, files, "import", author); err != nil {
+	if _, err := scaffold.InitAndCommit(dir, files, "import", author); err != nil {
 		t.Fatal(err)
 	}
 	snap, err := source.Repository{Dir: dir, Path: importer.ProfilesDir}.Read(t.Context())

@@ -28,7 +28,7 @@ type reader struct {
 	indexed bool // from has the field indexes, too
 }
 
-func (r reader) ref(obj runtime.Object, key types.NamespacedName) (ref, error) {
+func (r reader) refTo(obj runtime.Object, key types.NamespacedName) (ref, error) {
 	kind, err := apiutil.GVKForObject(obj, r.store.scheme)
 	if err != nil {
 		return ref{}, fmt.Errorf("dry run: unsupported object %T: %w", obj, err)
@@ -38,7 +38,7 @@ func (r reader) ref(obj runtime.Object, key types.NamespacedName) (ref, error) {
 
 // Get reads an object.
 func (r reader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	at, err := r.ref(obj, key)
+	at, err := r.refTo(obj, key)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (r reader) fill(obj client.Object, at ref, doc []byte) error {
 func (r reader) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	var o client.ListOptions
 	o.ApplyOptions(opts)
-	at, err := r.ref(list, types.NamespacedName{})
+	at, err := r.refTo(list, types.NamespacedName{})
 	if err != nil {
 		return err
 	}

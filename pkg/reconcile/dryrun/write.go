@@ -76,7 +76,7 @@ func (v *View) state(ctx context.Context, at ref) ([]byte, error) {
 
 // Create creates an object.
 func (v *View) Create(ctx context.Context, obj client.Object, _ ...client.CreateOption) error {
-	at, err := v.ref(obj, client.ObjectKeyFromObject(obj))
+	at, err := v.refTo(obj, client.ObjectKeyFromObject(obj))
 	if err != nil {
 		return err
 	}
@@ -224,7 +224,7 @@ func (v *View) Delete(ctx context.Context, obj client.Object, opts ...client.Del
 
 // existing returns the current object, or a NotFound error.
 func (v *View) existing(ctx context.Context, obj client.Object) (ref, []byte, error) {
-	at, err := v.ref(obj, client.ObjectKeyFromObject(obj))
+	at, err := v.refTo(obj, client.ObjectKeyFromObject(obj))
 	if err != nil {
 		return at, nil, err
 	}

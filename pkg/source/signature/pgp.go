@@ -68,7 +68,7 @@ func (k pgpKey) signer() string {
 		}
 		return r
 	}, identity.Name)
-	return k.file + " (" + shorten(name) + ")"
+	return k.file + " (" + shortenForeign(name) + ")"
 }
 
 func (k *Keys) verifyPGP(payload []byte, armored string, at Times) (Signature, *Error) {

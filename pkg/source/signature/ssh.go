@@ -63,7 +63,7 @@ func parseSSHLine(line string) (sshKey, error) {
 	}
 	if !isKeyType(first) {
 		if isAuthorizedKeysOption(first) {
-			return k, fmt.Errorf("%q is an option of authorized_keys, which has no effect here: write PRINCIPAL TYPE KEY as in ssh-keygen's allowed_signers", shorten(first))
+			return k, fmt.Errorf("%q is an option of authorized_keys, which has no effect here: write PRINCIPAL TYPE KEY as in ssh-keygen's allowed_signers", shortenForeign(first))
 		}
 		k.principals, line = first, rest
 	}
@@ -155,7 +155,7 @@ func (k *sshKey) option(text string) error {
 	case "valid-before":
 		k.before, err = parseTime(value)
 	default:
-		return fmt.Errorf("unknown option %q: allowed_signers supports namespaces, valid-after and valid-before", shorten(name))
+		return fmt.Errorf("unknown option %q: allowed_signers supports namespaces, valid-after and valid-before", shortenForeign(name))
 	}
 	return err
 }
@@ -172,7 +172,7 @@ func parseTime(s string) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("invalid time %q: write YYYYMMDD, YYYYMMDDHHMM or YYYYMMDDHHMMSS in UTC, with or without a trailing Z", shorten(s))
+	return time.Time{}, fmt.Errorf("invalid time %q: write YYYYMMDD, YYYYMMDDHHMM or YYYYMMDDHHMMSS in UTC, with or without a trailing Z", shortenForeign(s))
 }
 
 func (k *Keys) verifySSH(payload []byte, armored string, at Times) (Signature, *Error) {
@@ -247,8 +247,8 @@ func (k sshKey) checkTime(t time.Time, when string) *Error {
 	return nil
 }
 
-// shorten limits the length of foreign text in a message.
-func shorten(s string) string {
+// shortenForeign limits the length of foreign text in a message.
+func shortenForeign(s string) string {
 	const most = 200 // bytes
 	if len(s) <= most {
 		return s

@@ -222,7 +222,7 @@ func call(name string, args []reflect.Value) (size, work int, made bool, err err
 	if seeing[name] {
 		seeValues(args)
 	}
-	if size, work, err = workOf(&m, name, args); err != nil {
+	if size, work, err = callCosts(&m, name, args); err != nil {
 		return size, work, false, err
 	}
 	made = true

@@ -117,7 +117,7 @@ func (f *Set) Limit(name string, fn any) any {
 
 // before charges a call, and rejects it if its result would be too big.
 func before(m *meter.Meter, name string, p price, args []reflect.Value) error {
-	size, bytes, err := workOf(m, name, args)
+	size, bytes, err := callCosts(m, name, args)
 	if err != nil {
 		return err
 	}
@@ -131,9 +131,9 @@ func before(m *meter.Meter, name string, p price, args []reflect.Value) error {
 	return m.Spend(p.cost(bytes))
 }
 
-// workOf returns the size of the arguments of a call, and the work of the call that is known
+// callCosts returns the size of the arguments of a call, and the work of the call that is known
 // before it, both in bytes.
-func workOf(m *meter.Meter, name string, args []reflect.Value) (size, total int, err error) {
+func callCosts(m *meter.Meter, name string, args []reflect.Value) (size, total int, err error) {
 	for _, arg := range args {
 		n, err := m.Weighed(arg)
 		if err != nil {
