@@ -268,7 +268,7 @@ func tokensEnd(t *testing.T, s *e2e.System, reference client.Client) {
 	entry := func(manager, field string, year int) metav1.ManagedFieldsEntry {
 		return metav1.ManagedFieldsEntry{
 			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &metav1.Time{Time: time.Date(year, 12, 31, 23, 59, 0, 0, time.UTC)},
-			FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: fmt.Appendf(nil, `{"f:data":{"f:%s":{}}}`, field)},
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fmt.Sprintf(`{"f:data":{"f:%s":{}}}`, field)),
 		}
 	}
 	token.ManagedFields = []metav1.ManagedFieldsEntry{entry("a", "description", 2000), entry(api.FieldManager, "expiration", 2098)}

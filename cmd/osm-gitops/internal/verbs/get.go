@@ -169,7 +169,7 @@ func (g *getter) run(ctx context.Context) error {
 	lists := rate.NewLimiter(rate.Every(listPause), 1)
 	for first := true; ; first = false {
 		if lists.Wait(ctx) != nil { // interrupted
-			return nil
+			return nil //nolint:nilerr // interrupting the command is how a watch ends
 		}
 		l, err := g.list(ctx, s, namespace)
 		if err != nil {
