@@ -34,9 +34,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
-// referenceProfiles are the built-in profiles of the reference (contract: section 14).
-var referenceProfiles = []string{"osp-amzn2", "osp-flatcar", "osp-flatcar-cloud-init", "osp-rhel", "osp-rockylinux", "osp-ubuntu"}
-
 // Cluster has the clusters that one controller serves.
 type Cluster struct {
 	// Management has profiles and configurations, Worker pools and their Secrets. With one
@@ -253,7 +250,7 @@ func (h *Cluster) planProfiles(ctx context.Context, p *Plan, pools []cluster.Mac
 		o, ok := selection.FindCandidate(own, name)
 		if !ok {
 			o, ok = selection.FindCandidate(builtin, name)
-			if ok && slices.Contains(referenceProfiles, name) {
+			if ok && osm.IsBuiltinProfile(name) {
 				p.warn("profile %q is built into osm-gitops, and another one into the reference: pools that name it get the one of the reference", name)
 				continue
 			}

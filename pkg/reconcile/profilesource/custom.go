@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -91,15 +90,12 @@ func (w *profileWriter) follow(ctx context.Context, l syncState, v profile.Versi
 	return did, nil
 }
 
-// referenceProfiles are built into operating-system-manager (contract, section 14). In a user
-// cluster it replaces the content of an object of such a name whenever the version is not its own
-// (section 9.6), and KKP copies the CustomOperatingSystemProfile again: pools would alternate
-// between the two.
-var referenceProfiles = []string{"osp-amzn2", "osp-flatcar", "osp-flatcar-cloud-init", "osp-rhel", "osp-rockylinux", "osp-ubuntu"}
-
-// checkName returns an error for a profile that cannot be a CustomOperatingSystemProfile.
+// checkName returns an error for a profile that cannot be a CustomOperatingSystemProfile: in a user
+// cluster operating-system-manager replaces the content of an object with the name of one that it
+// has built in whenever the version is not its own (contract, section 9.6), and KKP copies the
+// CustomOperatingSystemProfile again. Pools would alternate between the two.
 func checkName(v profile.Version) error {
-	if !slices.Contains(referenceProfiles, v.Name) {
+	if !osm.IsBuiltinProfile(v.Name) {
 		return nil
 	}
 	return &conflictError{err: fmt.Errorf("%s: operating-system-manager restores its own profile %q in every user cluster: give this profile another name", cmp.Or(v.CurrentPath, v.Path), v.Name)}
