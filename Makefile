@@ -22,7 +22,7 @@ compiler:
 	@hack/prerequisites build
 
 GO_BUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=false \
-	-ldflags '-s -w -X main.version=$(VERSION) -X main.commit=$(COMMIT)'
+	-ldflags '-s -w -X "main.version=$(VERSION)" -X "main.commit=$(COMMIT)"'
 
 .PHONY: build
 build: compiler ## build bin/osm-gitops, stamped with its version
@@ -46,7 +46,7 @@ PLATFORMS ?= linux/amd64,linux/arm64
 image: compiler ## build images into bin/image, an OCI layout, with their SBOM in bin/image.sbom; no Docker, no registry
 	@cd tools/image && CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOWORK=off go build -trimpath -o ../../bin/build-image .
 	@rm -rf bin/image bin/image.sbom
-	bin/build-image -o bin/image -version $(VERSION) -commit $(COMMIT) -created $(CREATED) -platforms $(PLATFORMS)
+	bin/build-image -o bin/image -version '$(VERSION)' -commit '$(COMMIT)' -created '$(CREATED)' -platforms '$(PLATFORMS)'
 
 .PHONY: push
 push: named image ## build the images and push them to a registry, without Docker: IMAGE=registry.example.com/platform/osm-gitops:v1.0.0

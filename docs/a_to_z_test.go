@@ -90,7 +90,7 @@ func aToZ(t *testing.T, program string) string {
 			name("--"+m[2], "flag of `"+command+"`", on)
 		}
 	}
-	for _, m := range metrics.Table() {
+	for _, m := range metrics.AllMetrics() {
 		name(m.Name, "metric", "metrics.md")
 	}
 	for _, r := range lint.Rules() {

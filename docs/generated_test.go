@@ -26,6 +26,7 @@ func TestGenerated(t *testing.T) {
 	program := build(t)
 	for _, c := range []struct{ page, name, want string }{
 		{"commands.md", "flags", flags(t, program, "get", 10)},
+		{"commands.md", "changes", changeFlags(t, program)},
 		{"controller.md", "flags", flags(t, program, "controller", 20)},
 		{"diff.md", "flags", flags(t, program, "diff", 10)},
 		{"doctor.md", "flags", flags(t, program, "doctor", 8)},
@@ -107,9 +108,38 @@ var helpLine = regexp.MustCompile(`^ {2}(?: {4}|(-[a-zA-Z]), )--([a-z-]+) (?:(st
 // flags makes a table of the help of a command, which has a least number of them.
 func flags(t *testing.T, program, verb string, least int) string {
 	t.Helper()
+	found := helpFlags(t, program, verb)
+	if len(found) < least {
+		t.Fatalf("found %d flags", len(found))
+	}
+	return flagTable(found)
+}
+
+// changeFlags are the flags of the commands that change objects, which get does not have.
+func changeFlags(t *testing.T, program string) string {
+	t.Helper()
+	known := map[string]bool{}
+	for _, m := range helpFlags(t, program, "get") {
+		known[m[2]] = true
+	}
+	var found [][]string
+	for _, verb := range []string{"reconcile", "release", "pin"} {
+		for _, m := range helpFlags(t, program, verb) {
+			if !known[m[2]] {
+				found, known[m[2]] = append(found, m), true
+			}
+		}
+	}
+	const least = 5
+	if len(found) < least {
+		t.Fatalf("found %d flags", len(found))
+	}
+	return flagTable(found)
+}
+
+func flagTable(found [][]string) string {
 	var b strings.Builder
 	b.WriteString("| flag | default | meaning |\n|---|---|---|\n")
-	found := helpFlags(t, program, verb)
 	for _, m := range found {
 		standard := strings.Trim(m[5], `"`)
 		if standard != "" {
@@ -121,9 +151,6 @@ func flags(t *testing.T, program, verb string, least int) string {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, standard, m[4])
 	}
-	if len(found) < least {
-		t.Fatalf("found %d flags", len(found))
-	}
 	return b.String()
 }
 
@@ -132,6 +159,7 @@ func helpFlags(t *testing.T, program, verb string) [][]string {
 	t.Helper()
 	var out [][]string
 	_, list, _ := strings.Cut(help(t, program, verb), "\nFlags:\n")
+	list, _, _ = strings.Cut(list, "\nGlobal Flags:\n") // --color, which docs/commands.md has
 	for line := range strings.SplitSeq(list, "\n") {
 		m := helpLine.FindStringSubmatch(line)
 		switch {

@@ -17,7 +17,7 @@ import (
 func metricsTable() string {
 	var b strings.Builder
 	b.WriteString("| metric | type | labels | meaning |\n|---|---|---|---|\n")
-	for _, m := range metrics.Table() {
+	for _, m := range metrics.AllMetrics() {
 		labels := ""
 		if len(m.Labels) > 0 {
 			labels = "`" + strings.Join(m.Labels, "`, `") + "`"

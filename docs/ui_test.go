@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,7 +17,8 @@ import (
 func pageFields(t *testing.T) string {
 	t.Helper()
 	structs := map[string]*ast.StructType{}
-	for _, path := range glob(t, "../pkg/inspect/ui/*.go") {
+	paths := slices.Concat(glob(t, "../pkg/inspect/fleet/*.go"), glob(t, "../pkg/inspect/ui/internal/comparison/*.go"), glob(t, "../pkg/inspect/ui/*.go"), glob(t, "../pkg/inspect/ui/internal/view/*.go"))
+	for _, path := range paths {
 		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
@@ -32,7 +34,7 @@ func pageFields(t *testing.T) string {
 	}
 	var b strings.Builder
 	for _, name := range []string{
-		"About", "Paging", "Fleet", "Filter", "Counts", "Notice", "PoolRow", "VersionShare", "Pool", "Configuration", "NodeRow",
+		"About", "Paging", "Fleet", "Filter", "Counts", "Notice", "PoolRow", "VersionShare", "Pool", "Period", "NodeRow",
 		"Commit", "Change", "FileDiff", "Hunk", "Line", "Rotation", "Rendered", "Node", "Verification", "Changes", "CommitRow", "Nodes", "Profiles", "ProfileSummary",
 		"Profile", "ProfileRow", "Rollouts", "Rollout", "Sources", "Source", "Search", "Failure",
 	} {
@@ -43,7 +45,7 @@ func pageFields(t *testing.T) string {
 		var also []string
 		for _, f := range s.Fields.List {
 			if len(f.Names) == 0 {
-				also = append(also, "`"+typeName(f.Type)+"`")
+				also = append(also, "`"+strings.TrimPrefix(typeName(f.Type), "view.")+"`")
 			}
 		}
 		others := ""
@@ -70,7 +72,7 @@ func pageFields(t *testing.T) string {
 // pageField is the name, type and meaning of a field that is part of the JSON.
 func pageField(t *testing.T, of string, f *ast.Field) (row [3]string, ok bool) {
 	t.Helper()
-	kind := strings.NewReplacer("*", "", "time.Time", "time", "trace.Result", "object", "verify.Report", "object", "int32", "int").Replace(typeName(f.Type))
+	kind := strings.NewReplacer("*", "", "time.Time", "time", "trace.Result", "object", "verify.Report", "object", "int32", "int", "fleet.", "", "comparison.", "").Replace(typeName(f.Type))
 	if f.Tag == nil {
 		return row, false
 	}
@@ -79,6 +81,9 @@ func pageField(t *testing.T, of string, f *ast.Field) (row [3]string, ok bool) {
 		t.Fatal(err)
 	}
 	name, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
+	if name == "-" {
+		return row, false
+	}
 	about := strings.TrimSpace(f.Comment.Text())
 	if about == "" {
 		t.Errorf("%s.%s says nothing about itself", of, f.Names[0].Name)

@@ -4,7 +4,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/rebase"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	builtin "github.com/osm-gitops/osm-gitops/profiles"
@@ -23,12 +24,12 @@ func TestOverlays(t *testing.T) {
 		t.Fatal(err)
 	}
 	shipped := &source.Embedded{FS: builtin.FS(), Repository: builtin.Repository, Path: builtin.Path}
-	ix := profile.Indexer{Builtin: shipped}
-	cat, err := ix.Catalogue(t.Context(), snap)
+	ix := catalog.Indexer{Builtin: shipped}
+	cat, err := ix.Catalog(t.Context(), snap)
 	if err != nil || len(cat.Current) == 0 || len(cat.Rejected) > 0 {
 		t.Fatalf("%d overlays, refused %v (osm-gitops rebase-overlay --write mends a base that has moved), error %v", len(cat.Current), cat.Rejected, err)
 	}
-	moved, err := ix.Moved(t.Context(), snap)
+	moved, err := rebase.ListOutdated(t.Context(), &ix, snap)
 	if err != nil || len(moved) > 0 {
 		t.Errorf("%d overlays start from an old version (osm-gitops rebase-overlay --write mends them), error %v", len(moved), err)
 	}

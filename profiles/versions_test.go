@@ -3,7 +3,7 @@ package profiles_test
 import (
 	"testing"
 
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/profiles"
 )
@@ -20,8 +20,8 @@ func TestVersions(t *testing.T) {
 			if len(snap.Line) == 0 {
 				t.Skip("SKIP: this is a shallow clone, or no repository: its history is not known")
 			}
-			ix := profile.Indexer{Builtin: &source.Embedded{FS: profiles.FS(), Repository: profiles.Repository, Path: profiles.Path}}
-			cat, err := ix.Catalogue(t.Context(), snap)
+			ix := catalog.Indexer{Builtin: &source.Embedded{FS: profiles.FS(), Repository: profiles.Repository, Path: profiles.Path}}
+			cat, err := ix.Catalog(t.Context(), snap)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,7 +16,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/impact"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/downloads"
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -31,15 +31,17 @@ type bundleFlags struct {
 
 const bundleUsage = "osm-gitops bundle --machine-deployments DIR|--kubeconfig FILE|--snapshot FILE"
 
-// bundleOutputs are the values of --output.
+// bundleOutputs are the values of --output; table is a former name of text.
 var bundleOutputs = map[string]func(downloads.List, io.Writer) error{
-	"table": downloads.List.Table, "json": downloads.List.JSON, "mirrors": downloads.List.Mirrors,
+	"text": downloads.List.WriteTable, "json": downloads.List.WriteJSON, "yaml": listYAML, "mirrors": downloads.List.WriteMirrorList, "table": downloads.List.WriteTable,
 }
+
+func listYAML(list downloads.List, out io.Writer) error { return cli.PrintData(out, "yaml", list) }
 
 func newBundleCommand() *cobra.Command {
 	var flags bundleFlags
 	cmd := &cobra.Command{
-		Use:   "bundle [--machine-deployments DIR|--kubeconfig FILE|--snapshot FILE] [--profile FILE|FOLDER | --repo PATH-or-URL] [-o table|json|mirrors]",
+		Use:   "bundle [--machine-deployments DIR|--kubeconfig FILE|--snapshot FILE] [--profile FILE|FOLDER | --repo PATH-or-URL] [-o text|json|yaml|mirrors]",
 		Short: "list everything that the nodes of pools will download",
 		Long: `List everything that the nodes of pools will download: files with their checksums,
 packages and their repositories, container images. The list is derived from the
@@ -62,18 +64,20 @@ A pool whose request cannot be satisfied is an error; the others are listed neve
 		Example: "  osm-gitops bundle --machine-deployments clusters/prod --cluster cluster.yaml -o mirrors > mirrors.txt\n  osm-gitops bundle --snapshot prod.json.gz --repo . --path profiles",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runBundle(cmd.Context(), flags, cmd.InOrStdin(), cli.Visible(cmd.OutOrStdout(), flags.output), cmd.ErrOrStderr())
+			return runBundle(cmd.Context(), flags, cmd.InOrStdin(), cli.NewEscapingWriter(cmd.OutOrStdout(), flags.output), cmd.ErrOrStderr())
 		},
 	}
 	fs := cmd.Flags()
-	flags.pools.Bind(fs)
+	flags.pools.Bind(cmd)
 	fs.StringVar(&flags.profile, "profile", "", "`FILE` or folder of profiles; default that of .osm-gitops.yaml, or built-in")
-	fs.StringVarP(&flags.output, "output", "o", "table", "what to print: table, json or mirrors")
+	cli.BindOutput(fs, &flags.output, "text", "json", "yaml", "mirrors", "table")
 	flags.repo.Bind(fs)
 	return cmd
 }
 
-func (f *bundleFlags) check() error {
+// applyDefaultsAndValidate sets the flags that the repository in the working directory implies,
+// then rejects invalid combinations.
+func (f *bundleFlags) applyDefaultsAndValidate() error {
 	d, err := load.DefaultsAt(".", "")
 	if err != nil {
 		return err
@@ -88,8 +92,6 @@ func (f *bundleFlags) check() error {
 	switch {
 	case f.repo.Location != "" && f.profile != "":
 		return cli.Misusef("osm-gitops bundle --repo PATH-or-URL --path FOLDER", "--repo and --profile exclude each other: the MachineDeployments name their profiles")
-	case bundleOutputs[f.output] == nil:
-		return cli.Misusef("-o table, -o json or -o mirrors", "unknown output %q", f.output)
 	case f.repo.Location != "":
 		return f.repo.CheckLocation("osm-gitops bundle")
 	}
@@ -101,11 +103,11 @@ func (f *bundleFlags) check() error {
 var errIncomplete = errors.New("the list lacks downloads of these pools: see above")
 
 func runBundle(ctx context.Context, flags bundleFlags, stdin io.Reader, stdout, stderr io.Writer) error {
-	if err := flags.check(); err != nil {
+	if err := flags.applyDefaultsAndValidate(); err != nil {
 		return err
 	}
 	b := bundle{engine: render.NewEngine(), stdin: stdin, stderr: stderr, lists: map[string]downloads.List{}, wrong: map[string][]string{}}
-	if err := b.read(ctx, flags); err != nil {
+	if err := b.collectDownloads(ctx, flags); err != nil {
 		return err
 	}
 	list := downloads.Merge(slices.Collect(maps.Values(b.lists))...)
@@ -122,8 +124,8 @@ func runBundle(ctx context.Context, flags bundleFlags, stdin io.Reader, stdout, 
 			return err
 		}
 		shown := text.String()
-		if flags.output != "json" { // JSON escapes control characters itself.
-			shown = redact.Printable(shown)
+		if flags.output != "json" && flags.output != "yaml" { // These escape control characters themselves.
+			shown = redact.RemoveControlChars(shown)
 		}
 		if _, err := io.WriteString(stdout, shown); err != nil {
 			return fmt.Errorf("writing the list: %w", err)
@@ -144,8 +146,10 @@ type bundle struct {
 	wrong  map[string][]string       // the pools with each error
 }
 
-func (b *bundle) read(ctx context.Context, flags bundleFlags) error {
-	selection, done, err := flags.selection(ctx, b)
+// collectDownloads lists the downloads of every pool, and the errors of pools that cannot be
+// rendered.
+func (b *bundle) collectDownloads(ctx context.Context, flags bundleFlags) error {
+	selection, done, err := flags.readSelection(ctx, b)
 	if err != nil {
 		return err
 	}
@@ -156,7 +160,7 @@ func (b *bundle) read(ctx context.Context, flags bundleFlags) error {
 	if len(selection.Clusters.Pools) == 0 {
 		return fmt.Errorf("namespace %q of the controller: no pool found, that is, a MachineDeployment that names a profile", selection.Clusters.Namespace)
 	}
-	pools, refused, err := selection.Pools(ctx)
+	pools, refused, err := selection.SelectVersions(ctx)
 	if err != nil {
 		return err
 	}
@@ -171,14 +175,14 @@ func (b *bundle) read(ctx context.Context, flags bundleFlags) error {
 			return err
 		}
 		if p.Err != nil || p.Alike != "" {
-			b.add(p, selection.Where)
+			b.addPoolDownloads(p, selection.Where)
 		}
 	}
 	return nil
 }
 
-// add merges the downloads of a pool into the list.
-func (b *bundle) add(p impact.Selected, where string) {
+// addPoolDownloads merges the downloads of a pool into the list.
+func (b *bundle) addPoolDownloads(p impact.Selected, where string) {
 	var unknown *impact.UnknownProfileError
 	switch {
 	case errors.As(p.Err, &unknown):
@@ -192,12 +196,12 @@ func (b *bundle) add(p impact.Selected, where string) {
 	list, ok := b.lists[p.Alike]
 	if !ok {
 		var err error
-		if list, err = downloads.Of(b.engine, p.Input); err != nil {
+		if list, err = downloads.RenderAndFind(b.engine, p.Input); err != nil {
 			b.wrong[err.Error()] = append(b.wrong[err.Error()], p.Pool)
 			return
 		}
 	}
-	b.lists[p.Alike] = list.For(p.Pool)
+	b.lists[p.Alike] = list.WithPool(p.Pool)
 }
 
 // poolsText names the pools that have the same error.
@@ -212,9 +216,9 @@ func poolsText(pools []string) string {
 	return "pools " + strings.Join(pools, ", ")
 }
 
-// selection reads the profiles. The caller calls done when it no longer needs the result.
-func (f *bundleFlags) selection(ctx context.Context, b *bundle) (s impact.Selection, done func(), err error) {
-	s = impact.Selection{Builtin: profile.Builtin(), Check: lint.TemplateCheck(b.engine), Where: f.profile}
+// readSelection reads the profiles. The caller calls done when it no longer needs the result.
+func (f *bundleFlags) readSelection(ctx context.Context, b *bundle) (s impact.Selection, done func(), err error) {
+	s = impact.Selection{Builtin: catalog.Builtin(), Check: lint.TemplateCheck(b.engine), Where: f.profile}
 	done = func() {}
 	switch {
 	case f.repo.Location != "":

@@ -12,11 +12,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/verbs"
 	"github.com/osm-gitops/osm-gitops/pkg/schema"
 )
 
-// shells are the supported shells, each with the function that writes its script.
-func shells() map[string]func(root *cobra.Command, out io.Writer) error {
+// completionGenerators returns, for each supported shell, the function that writes its completion
+// script.
+func completionGenerators() map[string]func(root *cobra.Command, out io.Writer) error {
 	return map[string]func(root *cobra.Command, out io.Writer) error{
 		"bash":       func(root *cobra.Command, out io.Writer) error { return root.GenBashCompletionV2(out, true) },
 		"fish":       func(root *cobra.Command, out io.Writer) error { return root.GenFishCompletion(out, true) },
@@ -26,13 +28,13 @@ func shells() map[string]func(root *cobra.Command, out io.Writer) error {
 }
 
 func newCompletionCommand() *cobra.Command {
-	names := slices.Sorted(maps.Keys(shells()))
+	names := slices.Sorted(maps.Keys(completionGenerators()))
 	return &cobra.Command{
 		Use:   "completion " + strings.Join(names, "|"),
 		Short: "print a shell script that completes this program's arguments",
 		Long: `Print a shell script that completes commands, flags, and the values of flags. The shell
 reads it when it starts; the script then calls osm-gitops, which reads names of objects
-from the cluster for get, pin and other commands of daily operations.`,
+from the cluster for trace, verify, get, pin and other commands of daily operations.`,
 		Example:   "  source <(osm-gitops completion bash)\n  osm-gitops completion zsh > ~/.zfunc/_osm-gitops\n  osm-gitops completion fish > ~/.config/fish/completions/osm-gitops.fish",
 		ValidArgs: names,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -40,13 +42,13 @@ from the cluster for get, pin and other commands of daily operations.`,
 			switch {
 			case len(args) != 1:
 				return cli.Misusef(hint, "name one shell")
-			case shells()[args[0]] == nil:
+			case completionGenerators()[args[0]] == nil:
 				return cli.Misusef(hint, "unknown shell %q", args[0])
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := shells()[args[0]](cmd.Root(), cmd.OutOrStdout()); err != nil {
+			if err := completionGenerators()[args[0]](cmd.Root(), cmd.OutOrStdout()); err != nil {
 				return fmt.Errorf("writing the script: %w", err)
 			}
 			return nil
@@ -54,30 +56,20 @@ from the cluster for get, pin and other commands of daily operations.`,
 	}
 }
 
-// flagValues are the fixed values of flags, by command and flag.
-func flagValues() map[string][]string {
+// fixedFlagValues returns the values of flags that have a fixed set, by command and flag.
+func fixedFlagValues() map[string][]string {
 	ci := []string{"github", "gitlab", "none"}
 	ignition := []string{"3.3.0", "3.4.0", "2.3.0"}
 	return map[string][]string{
-		"bundle output":                {"table", "json", "mirrors"},
 		"controller container-runtime": {"containerd"},
 		"controller ignition-version":  ignition,
 		"controller log-format":        {"JSON", "Console"},
 		"controller node-token":        {"bound", "shared"},
-		"diff output":                  {"text", "markdown", "json"},
-		"doctor output":                {"text", "json"},
-		"get output":                   {"text", "wide", "json", "yaml", "name"},
-		"history output":               {"text", "json", "yaml"},
 		"import ci":                    ci,
-		"import output":                {"text", "json"},
 		"init ci":                      ci,
-		"lint output":                  {"text", "json", "sarif", "github", "junit"},
 		"lint severity":                {"error", "warning", "note"},
 		"lint shellcheck":              {"auto", "require", "off"},
 		"render ignition-version":      ignition,
-		"render output":                {"osc", "bootstrap", "provisioning", "dir="},
-		"trace output":                 slices.Sorted(maps.Keys(traceOutputs())),
-		"verify output":                {"text", "json", "yaml"},
 	}
 }
 
@@ -86,7 +78,7 @@ var manifestFlags = []string{"cluster", "filename", "machine-deployment", "machi
 
 // addCompletions registers completions for the flags and arguments of every command.
 func addCompletions(root *cobra.Command) {
-	offers := flagValues()
+	offers := fixedFlagValues()
 	for _, cmd := range root.Commands() {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if complete := completionOf(offers, cmd.Name(), f); complete != nil {
@@ -95,23 +87,26 @@ func addCompletions(root *cobra.Command) {
 			}
 		})
 		if cmd.ValidArgs == nil && cmd.ValidArgsFunction == nil {
-			cmd.ValidArgsFunction = argumentsOf(cmd.Name())
+			cmd.ValidArgsFunction = argumentCompletion(cmd.Name())
 		}
 	}
 }
 
 // completionOf completes the value of a flag. Nil stands for file names of any kind.
 func completionOf(offers map[string][]string, command string, f *pflag.Flag) cobra.CompletionFunc {
+	if formats, ok := f.Value.(*cli.Formats); ok {
+		return valueCompletion(formats.Names()...)
+	}
 	if values := offers[command+" "+f.Name]; values != nil {
-		return among(values...)
+		return valueCompletion(values...)
 	}
 	switch placeholder, _ := pflag.UnquoteUsage(f); {
 	case f.Name == "context":
-		return contexts
+		return completeContexts
 	case command == "init" && f.Name == "system":
-		return systems
+		return completeSystems
 	case command == "init" && f.Name == "provider":
-		return providers
+		return completeProviders
 	case slices.Contains(manifestFlags, f.Name) && strings.HasPrefix(placeholder, "FILE") || f.Name == "machine-deployments":
 		return cobra.FixedCompletions([]string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt)
 	case placeholder == "FOLDER" || placeholder == "DIR" || strings.HasSuffix(f.Name, "-dir") || f.Name == "directory-root":
@@ -128,26 +123,26 @@ func namesFile(flag string) bool {
 	return flag == "audit-log" || strings.HasSuffix(flag, "kubeconfig") || strings.HasSuffix(flag, "-file") || strings.HasSuffix(flag, "-ca-bundle") || strings.HasPrefix(flag, "ui-tls-")
 }
 
-// argumentsOf completes positional arguments. Nil stands for file names of any kind.
-func argumentsOf(command string) cobra.CompletionFunc {
+// argumentCompletion completes positional arguments. Nil stands for file names of any kind.
+func argumentCompletion(command string) cobra.CompletionFunc {
 	switch command {
 	case "lint", "rebase-overlay", "help":
 		return nil
 	case "init":
 		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 	case "schema":
-		return first(among(strings.Split(schema.Names(), ", ")...))
+		return completeFirstArgument(valueCompletion(strings.Split(schema.Names(), ", ")...))
 	case "trace":
-		return first(kinds("node/", "machine/", "machinedeployment/", "nodeprovenance/", "osc/", "osp/", "secret/", "commit/"))
+		return verbs.CompleteObject("node/", "machine/", "machinedeployment/", "nodeprovenance/", "osc/", "osp/", "secret/", "commit/")
 	case "verify":
-		return first(kinds("node/", "machinedeployment/"))
+		return verbs.CompleteObject("node/", "machinedeployment/")
 	}
 	return cobra.NoFileCompletions
 }
 
-// among offers fixed values. After one that ends in "=" the shell continues in the same
+// valueCompletion offers fixed values. After one that ends in "=" the shell continues in the same
 // word.
-func among(values ...string) cobra.CompletionFunc {
+func valueCompletion(values ...string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if strings.HasPrefix(typed, "dir=") && slices.Contains(values, "dir=") {
 			return nil, cobra.ShellCompDirectiveFilterDirs
@@ -156,13 +151,8 @@ func among(values ...string) cobra.CompletionFunc {
 	}
 }
 
-// kinds offers the prefixes of a subject. The user types the name after one of them.
-func kinds(values ...string) cobra.CompletionFunc {
-	return cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)
-}
-
-// first completes the first argument only.
-func first(complete cobra.CompletionFunc) cobra.CompletionFunc {
+// completeFirstArgument limits a completion to the first argument.
+func completeFirstArgument(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -171,8 +161,8 @@ func first(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// contexts offers the contexts of the kubeconfig that the command would read.
-func contexts(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+// completeContexts offers the contexts of the kubeconfig that the command would read.
+func completeContexts(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath, _ = cmd.Flags().GetString("kubeconfig")
 	config, err := rules.Load()
@@ -182,8 +172,8 @@ func contexts(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCo
 	return slices.Sorted(maps.Keys(config.Contexts)), cobra.ShellCompDirectiveNoFileComp
 }
 
-// systems offers the operating systems of the built-in profiles.
-func systems(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+// completeSystems offers the operating systems of the built-in profiles.
+func completeSystems(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	all, err := builtinFiles(cmd.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
@@ -191,10 +181,10 @@ func systems(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCom
 	return systemsOf(all), cobra.ShellCompDirectiveNoFileComp
 }
 
-// providers offers the providers that the built-in profile of --system supports.
-func providers(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+// completeProviders offers the providers that the built-in profile of --system supports.
+func completeProviders(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	system, _ := cmd.Flags().GetString("system")
-	base, _, err := (&initFlags{system: system}).base(cmd.Context())
+	base, _, err := (&initFlags{system: system}).builtinProfile(cmd.Context())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

@@ -7,18 +7,23 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 )
 
 // Completions of a flag are the values in its help, and every flag whose help lists values
 // has completions.
 func TestOfferedWords(t *testing.T) {
-	offers, looked := flagValues(), 0
+	offers, looked := fixedFlagValues(), 0
 	for _, cmd := range newRoot().Commands() {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			looked++
 			values := offers[cmd.Name()+" "+f.Name]
 			delete(offers, cmd.Name()+" "+f.Name)
 			_, list, counts := strings.Cut(f.Usage, "what to print: ")
+			if formats, ok := f.Value.(*cli.Formats); ok {
+				values = formats.Names()
+			}
 			if counts && values == nil {
 				t.Errorf("%s --%s: nothing is offered, and it takes %s", cmd.Name(), f.Name, list)
 			}
@@ -62,7 +67,7 @@ func TestEveryFlagSaysWhatFollows(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("files of any name may follow\n%q, want\n%q", got, want)
 	}
-	for _, complete := range []cobra.CompletionFunc{argumentsOf("diff"), argumentsOf("doctor")} {
+	for _, complete := range []cobra.CompletionFunc{argumentCompletion("diff"), argumentCompletion("doctor")} {
 		if _, directive := complete(nil, nil, ""); directive&cobra.ShellCompDirectiveNoFileComp == 0 {
 			t.Error("files are offered for what is no file")
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -23,6 +22,8 @@ func newControllerCommand() *cobra.Command { return controllerCommand(newControl
 
 func controllerCommand(f *controllerFlags) *cobra.Command {
 	cmd := &cobra.Command{
+		Annotations: map[string]string{runsUntilStopped: ""},
+
 		Use:   "controller",
 		Short: "sync profiles from Git into the cluster, and maintain what pools boot from",
 		Long: `Sync profiles from Git into the cluster, and maintain what pools boot from.
@@ -38,9 +39,9 @@ write all flags with one dash or two.`,
 			f.setLogger(os.Stderr)
 			switch {
 			case f.dryRun:
-				return runDryRun(cmd.Context(), f, cli.Visible(cmd.OutOrStdout(), f.output))
+				return runDryRun(cmd.Context(), f, cli.NewEscapingWriter(cmd.OutOrStdout(), f.output))
 			case f.Observe:
-				return manager.Observe(cmd.Context(), &f.Options)
+				return manager.RunObserver(cmd.Context(), &f.Options)
 			}
 			return manager.Run(cmd.Context(), &f.Options)
 		},
@@ -56,61 +57,57 @@ func runDryRun(ctx context.Context, f *controllerFlags, stdout io.Writer) error 
 	if err != nil {
 		return err
 	}
-	text, err := dryRunOutputs[f.output](report)
+	if f.output == "text" {
+		_, err = io.WriteString(stdout, report.Text())
+	} else {
+		err = cli.PrintData(stdout, f.output, report)
+	}
 	if err != nil {
 		return err
 	}
-	if _, err := io.WriteString(stdout, text); err != nil {
-		return err
-	}
-	if report.Failed() {
+	if report.HasFailures() {
 		return fmt.Errorf("%w: see above", dryrun.ErrRejected)
 	}
 	return nil
 }
 
-// dryRunOutputs are the values of --output.
-var dryRunOutputs = map[string]func(*dryrun.Report) (string, error){
-	"text": func(r *dryrun.Report) (string, error) { return r.Text(), nil },
-	"json": func(r *dryrun.Report) (string, error) {
-		b, err := json.MarshalIndent(r, "", "  ")
-		return string(b) + "\n", err
-	},
-}
-
 // setLogger sets the logger of all packages, and logs which accepted flags have no effect.
 func (f *controllerFlags) setLogger(stderr io.Writer) {
-	log := f.logger(stderr)
+	log := f.newLogger(stderr)
 	ctrl.SetLogger(log)
 	if names := f.ignoredFlags(); len(names) > 0 {
 		log.Info("ignoring flags without effect: use -log-debug and -log-format", "flags", names)
 	}
 }
 
-// logger escapes untrusted text: --dry-run can log in a CI job.
-func (f *controllerFlags) logger(stderr io.Writer) logr.Logger {
+// newLogger escapes untrusted text: --dry-run can log in a CI job.
+func (f *controllerFlags) newLogger(stderr io.Writer) logr.Logger {
 	level, console := zapcore.InfoLevel, strings.EqualFold(f.logFormat, "console")
-	if f.logDebug {
+	switch {
+	case f.logDebug:
 		level = zapcore.DebugLevel
+	case f.dryRun: // its report is the answer
+		level = zapcore.ErrorLevel
 	}
 	output := "json"
 	if console {
 		output = "text"
 	}
-	to := zapcore.Lock(zapcore.AddSync(cli.Visible(stderr, output)))
+	to := zapcore.Lock(zapcore.AddSync(cli.NewEscapingWriter(stderr, output)))
 	return zap.New(zap.UseDevMode(console), zap.Level(level), zap.StacktraceLevel(zapcore.PanicLevel), zap.WriteTo(to))
 }
 
-// contractDashes turns "-flag" into "--flag" for the controller: section 11 of the contract
+// normalizeControllerDashes turns "-flag" into "--flag" for the controller: section 11 of the contract
 // allows its flags with one dash or two.
-func contractDashes(args []string) []string {
+func normalizeControllerDashes(args []string) []string {
 	if len(args) == 0 || args[0] != "controller" {
 		return args
 	}
-	return append([]string{args[0]}, doubleDashes(args[1:])...)
+	return append([]string{args[0]}, toDoubleDashes(args[1:])...)
 }
 
-func doubleDashes(args []string) []string {
+// toDoubleDashes turns each argument of the form -flag into --flag.
+func toDoubleDashes(args []string) []string {
 	out := make([]string, 0, len(args))
 	for _, a := range args {
 		if len(a) > 2 && a[0] == '-' && a[1] != '-' {

@@ -27,7 +27,7 @@ func TestAdmissionFlags(t *testing.T) {
 		"--webhook-address=0 --cert-dir=/x":                     "--cert-dir: has no effect without --webhook-address",
 		"--webhook-address=0 --admission-deny-unknown-profiles": "--admission-deny-unknown-profiles: has no effect",
 	} {
-		_, err := parsedFlags(strings.Join(contractDashes(append([]string{"controller"}, strings.Fields(args)...))[1:], " "))
+		_, err := parsedFlags(strings.Join(normalizeControllerDashes(append([]string{"controller"}, strings.Fields(args)...))[1:], " "))
 		if (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", args, err, want)
 		}

@@ -53,7 +53,7 @@ var contractFlags = []struct {
 	{"kubernetes-ca-bundle", "", "/ca", func(f *controllerFlags) any { return f.KubernetesCAFile }, "", "/ca"},
 	{"host-ca-bundle", "", "/ca", func(f *controllerFlags) any { return f.HostCAFile }, "", "/ca"},
 	{"ca-bundle", "", "/ca", func(*controllerFlags) any { return nil }, nil, nil}, // ignored
-	{"log-debug", "false", "true", func(f *controllerFlags) any { return f.logger(io.Discard).V(1).Enabled() }, false, true},
+	{"log-debug", "false", "true", func(f *controllerFlags) any { return f.newLogger(io.Discard).V(1).Enabled() }, false, true},
 	{"log-format", "JSON", "coNsole", func(f *controllerFlags) any { return strings.ToLower(f.logFormat) }, "json", "console"},
 
 	// Flags that only the webhook process of section 11.2 has. Their default addresses are the
@@ -125,6 +125,6 @@ func parsed(args ...string) (*controllerFlags, *cobra.Command, error) {
 	f.bind(cmd.Flags())
 	root := &cobra.Command{Use: "osm-gitops"}
 	root.AddCommand(cmd)
-	root.SetArgs(contractDashes(append([]string{"controller"}, args...)))
+	root.SetArgs(normalizeControllerDashes(append([]string{"controller"}, args...)))
 	return f, cmd, root.Execute()
 }

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/load"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui"
@@ -206,34 +207,34 @@ func (f *controllerFlags) validate() error {
 		bad("directory-root", "%q must be absolute", f.DirectoryRoot)
 	}
 	var err error
-	if f.RegistrySecret, err = namespacedName(f.registrySecretName); err != nil {
+	if f.RegistrySecret, err = parseNamespacedName(f.registrySecretName); err != nil {
 		bad("node-registry-credentials-secret", "%w", err)
 	}
-	if f.TokenServiceAccount, err = namespacedName(f.tokenServiceAccountName); err != nil {
+	if f.TokenServiceAccount, err = parseNamespacedName(f.tokenServiceAccountName); err != nil {
 		bad("bootstrap-token-service-account-name", "%w", err)
 	}
 	if f.GitAllowedCIDRs, err = load.ParseCIDRs(f.allowedCIDRs); err != nil {
 		bad("git-allowed-cidrs", "%w", err)
 	}
-	if err := checkServer(f.OverrideServer); err != nil {
+	if err := checkServerURL(f.OverrideServer); err != nil {
 		bad("override-bootstrap-kubelet-apiserver", "%w", err)
 	}
 	if f.CrossNamespaces, err = parseNamespaces(f.crossNamespaceList); err != nil {
 		bad("allow-cross-namespace-profiles", "%w", err)
 	}
-	if f.CloudProviderReferences, err = parseReferences(f.referenceList); err != nil {
+	if f.CloudProviderReferences, err = parseNamespacedNames(f.referenceList); err != nil {
 		bad(render.ReferencesFlag, "%w", err)
 	}
 	if f.ArtifactHosts, err = parseHosts(f.artifactHostList); err != nil {
 		bad("artifact-hosts", "%w", err)
 	}
-	if f.gates, err = parseGates(f.featureGates); err != nil {
+	if f.gates, err = parseFeatureGates(f.featureGates); err != nil {
 		bad("node-kubelet-feature-gates", "%w", err)
 	}
-	if f.mirrorOf, err = pairs(f.downloadMirrors); err != nil {
+	if f.mirrorOf, err = parsePairs(f.downloadMirrors); err != nil {
 		bad("node-download-mirrors", "%w", err)
 	}
-	if f.digestOf, err = pairs(f.downloadDigests); err != nil {
+	if f.digestOf, err = parsePairs(f.downloadDigests); err != nil {
 		bad("node-download-digests", "%w", err)
 	}
 	if f.Shard, err = shard.Parse(f.selector); err != nil {
@@ -253,7 +254,7 @@ func (f *controllerFlags) validate() error {
 	return errors.Join(errs...)
 }
 
-func namespacedName(s string) (types.NamespacedName, error) {
+func parseNamespacedName(s string) (types.NamespacedName, error) {
 	if s == "" {
 		return types.NamespacedName{}, nil
 	}
@@ -264,8 +265,8 @@ func namespacedName(s string) (types.NamespacedName, error) {
 	return types.NamespacedName{Namespace: parts[0], Name: parts[1]}, nil
 }
 
-// checkServer checks a URL to which nodes send their tokens, which need https://.
-func checkServer(server string) error {
+// checkServerURL checks a URL to which nodes send their tokens, which need https://.
+func checkServerURL(server string) error {
 	if server == "" {
 		return nil
 	}
@@ -290,14 +291,14 @@ func parseNamespaces(list string) ([]string, error) {
 	return out, nil
 }
 
-// parseReferences reads a comma list of namespace/name.
-func parseReferences(list string) ([]types.NamespacedName, error) {
+// parseNamespacedNames reads a comma list of namespace/name.
+func parseNamespacedNames(list string) ([]types.NamespacedName, error) {
 	var out []types.NamespacedName
 	for _, s := range strings.Split(list, ",") {
 		if s = strings.TrimSpace(s); s == "" {
 			continue
 		}
-		name, err := namespacedName(s)
+		name, err := parseNamespacedName(s)
 		if err != nil {
 			return nil, err
 		}
@@ -324,9 +325,9 @@ func parseHosts(list string) ([]string, error) {
 	return out, nil
 }
 
-// parseGates reads a comma list of gate=bool. rotateGate is enabled unless the list
+// parseFeatureGates reads a comma list of gate=bool. rotateGate is enabled unless the list
 // disables it.
-func parseGates(list string) (map[string]bool, error) {
+func parseFeatureGates(list string) (map[string]bool, error) {
 	out := map[string]bool{rotateGate: true}
 	for _, item := range strings.Split(list, ",") {
 		name, value, ok := strings.Cut(item, "=")
@@ -339,9 +340,9 @@ func parseGates(list string) (map[string]bool, error) {
 	return out, nil
 }
 
-// pairs reads the values of a repeatable flag of the form name=value. Errors do not quote a
+// parsePairs reads the values of a repeatable flag of the form name=value. Errors do not quote a
 // value, which may contain a password.
-func pairs(list []string) (map[string]string, error) {
+func parsePairs(list []string) (map[string]string, error) {
 	var out map[string]string
 	for _, item := range list {
 		name, value, ok := strings.Cut(item, "=")
@@ -404,7 +405,7 @@ func (f *controllerFlags) bindPush(fs *pflag.FlagSet) {
 
 func (f *controllerFlags) validatePush(bad badFlag) {
 	p := &f.Push
-	p.Address = orNone(p.Address)
+	p.Address = emptyIfZero(p.Address)
 	if _, _, err := net.SplitHostPort(p.Address); err != nil && p.Address != "" {
 		bad("hooks-address", "%q is not an address: write host:port, or :port for every address of this machine", p.Address)
 	}
@@ -437,12 +438,12 @@ func (f *controllerFlags) bindWebhook(fs *pflag.FlagSet) {
 
 func (f *controllerFlags) validateWebhook(bad badFlag) {
 	w := &f.Webhook
-	w.Address = orNone(w.Address)
+	w.Address = emptyIfZero(w.Address)
 	var err error
-	if w.Service, err = namespacedName(f.webhookService); err != nil {
+	if w.Service, err = parseNamespacedName(f.webhookService); err != nil {
 		bad("webhook-service", "%w", err)
 	}
-	if w.Hosts, err = parseNames(f.webhookHosts); err != nil {
+	if w.Hosts, err = parseHostsWithoutPort(f.webhookHosts); err != nil {
 		bad("webhook-hosts", "%w", err)
 	}
 	if w.Address == "" {
@@ -463,8 +464,8 @@ func (f *controllerFlags) validateWebhook(bad badFlag) {
 	}
 }
 
-// parseNames reads a comma list of host names and addresses, without ports.
-func parseNames(list string) ([]string, error) {
+// parseHostsWithoutPort reads a comma list of host names and addresses, without ports.
+func parseHostsWithoutPort(list string) ([]string, error) {
 	var out []string
 	for s := range strings.SplitSeq(list, ",") {
 		if s = strings.ToLower(strings.TrimSpace(s)); s == "" {
@@ -487,7 +488,7 @@ func (f *controllerFlags) bindUI(fs *pflag.FlagSet) {
 
 func (f *controllerFlags) validateUI(bad badFlag) {
 	u := &f.UI
-	u.Address = orNone(u.Address)
+	u.Address = emptyIfZero(u.Address)
 	if (u.CertFile == "") != (u.KeyFile == "") {
 		bad("ui-tls-cert", "--ui-tls-cert and --ui-tls-key belong together: set both or neither")
 	}
@@ -519,7 +520,8 @@ func (f *controllerFlags) bindDryRun(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be done after reading the cluster and the repositories, and exit; nothing is written")
 	fs.StringVar(&f.ProfilesOnly, "profiles-only", "", manager.ProfilesCOSP+": in a seed of KKP, write the current version of each profile as CustomOperatingSystemProfile, and nothing else: no pools, no webhooks, no built-in profiles")
 	fs.BoolVar(&f.Observe, "observe", false, "while another controller serves the cluster, report on ProfileSources what would be done, in condition "+api.ObservedCondition+", and write nothing more")
-	fs.StringVarP(&f.output, "output", "o", "text", "what --dry-run prints: "+strings.Join(slices.Sorted(maps.Keys(dryRunOutputs)), ", "))
+	cli.BindOutput(fs, &f.output, "text", "json", "yaml")
+	fs.Lookup("output").Usage = "what --dry-run prints: text, json, yaml"
 }
 
 func (f *controllerFlags) validateDryRun(bad badFlag) {
@@ -527,9 +529,6 @@ func (f *controllerFlags) validateDryRun(bad badFlag) {
 		bad("observe", "runs until it is stopped and --dry-run exits: set only one of them")
 	}
 	f.validateProfilesOnly(bad)
-	if dryRunOutputs[f.output] == nil {
-		bad("output", "%q is not one of %s", f.output, strings.Join(slices.Sorted(maps.Keys(dryRunOutputs)), ", "))
-	}
 }
 
 // validateProfilesOnly rejects other modes, and flags about clusters with pools that would have no
@@ -554,8 +553,8 @@ func (f *controllerFlags) validateProfilesOnly(bad badFlag) {
 	}
 }
 
-// orNone returns an address, or "" for "0".
-func orNone(address string) string {
+// emptyIfZero returns an address, or "" for "0".
+func emptyIfZero(address string) string {
 	if address == "0" {
 		return ""
 	}

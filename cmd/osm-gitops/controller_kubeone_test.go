@@ -73,7 +73,7 @@ func meaningOf(t *testing.T, got, want []string) {
 		f := newControllerFlags()
 		set := pflag.NewFlagSet("controller", pflag.ContinueOnError)
 		f.bind(set)
-		if err := set.Parse(doubleDashes(args)); err != nil {
+		if err := set.Parse(toDoubleDashes(args)); err != nil {
 			t.Fatal(err)
 		}
 		if err := f.validate(); err != nil {

@@ -2,14 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +13,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/load"
 	"github.com/osm-gitops/osm-gitops/pkg/impact"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -57,26 +53,16 @@ misuse.`,
 		Example: "  osm-gitops diff main\n  osm-gitops diff origin/main --machine-deployments clusters/prod --cluster cluster.yaml\n  osm-gitops diff origin/main HEAD --snapshot pools.json.gz -o markdown",
 		Args:    func(_ *cobra.Command, args []string) error { return flags.check(args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runDiff(cmd.Context(), flags, args, cli.Visible(cmd.OutOrStdout(), flags.output), cmd.ErrOrStderr())
+			return runDiff(cmd.Context(), flags, args, cli.NewEscapingWriter(cmd.OutOrStdout(), flags.output), cmd.ErrOrStderr())
 		},
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&flags.repo, "repo", ".", "`FOLDER` of the Git repository, or one inside its work tree")
 	fs.StringVar(&flags.path, "path", "", "`FOLDER` of the profiles in the repository; default that of .osm-gitops.yaml, or the root")
-	flags.pools.Bind(fs)
-	fs.StringVarP(&flags.output, "output", "o", "text", "what to print: "+strings.Join(slices.Sorted(maps.Keys(diffOutputs)), ", "))
+	flags.pools.Bind(cmd)
+	cli.BindOutput(fs, &flags.output, "text", "markdown", "json", "yaml")
 	fs.BoolVar(&flags.exitCode, "exit-code", false, "exit with status 1 if pools or profiles differ")
 	return cmd
-}
-
-// diffOutputs are the values of --output.
-var diffOutputs = map[string]func(*impact.Report) (string, error){
-	"text":     func(r *impact.Report) (string, error) { return r.Text(), nil },
-	"markdown": func(r *impact.Report) (string, error) { return r.Markdown(), nil },
-	"json": func(r *impact.Report) (string, error) {
-		b, err := json.MarshalIndent(r, "", "  ")
-		return string(b) + "\n", err
-	},
 }
 
 func (f *diffFlags) check(args []string) error {
@@ -85,15 +71,13 @@ func (f *diffFlags) check(args []string) error {
 		return cli.Misusef(diffUsage, "BASE is missing: name the revision to compare with, such as origin/main")
 	case len(args) > 2:
 		return cli.Misusef(diffUsage, "unexpected argument %q", args[2])
-	case diffOutputs[f.output] == nil:
-		return cli.Misusef("-o text, -o markdown or -o json", "unknown output %q", f.output)
 	}
 	d, err := load.DefaultsAt(f.repo, "")
 	if err != nil {
 		return err
 	}
 	if f.path == "" {
-		if f.path, err = load.Within(f.repo, d.Profiles); err != nil {
+		if f.path, err = load.RepositoryPath(f.repo, d.Profiles); err != nil {
 			return err
 		}
 	}
@@ -112,10 +96,10 @@ func runDiff(ctx context.Context, f diffFlags, args []string, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	c := impact.Comparison{BaseName: args[0], Snapshot: fleet, Builtin: profile.Builtin(), Engine: render.NewEngine()}
+	c := impact.Comparison{BaseName: args[0], Snapshot: fleet, Builtin: catalog.Builtin(), Engine: render.NewEngine()}
 	c.Check = lint.TemplateCheck(c.Engine)
 	if c.Base, err = (source.Repository{Dir: f.repo, Revision: args[0], Path: f.path}).Read(ctx); err != nil {
-		return withHistory(err)
+		return addFetchHint(err)
 	}
 	if len(args) == 2 {
 		c.HeadName = args[1]
@@ -125,7 +109,7 @@ func runDiff(ctx context.Context, f diffFlags, args []string, stdout, stderr io.
 		c.Head, err = f.workTree(ctx)
 	}
 	if err != nil {
-		return withHistory(err)
+		return addFetchHint(err)
 	}
 	if isBehind(ctx, c) {
 		cli.Warn(stderr, fmt.Errorf("%s has commits that %s lacks, and their changes are shown as reverted: merge %s first, or compare with git merge-base", c.BaseName, c.HeadName, c.BaseName))
@@ -134,15 +118,19 @@ func runDiff(ctx context.Context, f diffFlags, args []string, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	text, err := diffOutputs[f.output](report)
+	switch f.output {
+	case "text":
+		_, err = io.WriteString(stdout, report.Text())
+	case "markdown":
+		_, err = io.WriteString(stdout, report.Markdown())
+	default:
+		err = cli.PrintData(stdout, f.output, report)
+	}
 	if err != nil {
 		return err
 	}
-	if _, err := io.WriteString(stdout, text); err != nil {
-		return err
-	}
 	switch {
-	case report.Failed():
+	case report.HasRejections():
 		return errRejected
 	case f.exitCode && report.Differs():
 		return errDiffers
@@ -160,9 +148,9 @@ func isBehind(ctx context.Context, c impact.Comparison) bool {
 	return err == nil && !contains
 }
 
-// withHistory adds how to fetch a revision that a shallow clone lacks, as in many
+// addFetchHint adds how to fetch a revision that a shallow clone lacks, as in many
 // workflows.
-func withHistory(err error) error {
+func addFetchHint(err error) error {
 	if errors.Is(err, source.ErrNotFound) {
 		return fmt.Errorf("%w: in a shallow clone, fetch it first, with git fetch --unshallow, or fetch-depth: 0 of GitHub's checkout", err)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,10 +10,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/clusters"
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/load"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/doctor"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
@@ -24,24 +23,21 @@ import (
 
 // doctorFlags are the flags of `osm-gitops doctor`.
 type doctorFlags struct {
-	kubeconfig, context, workerKubeconfig string
-	namespace                             string
-	user, workerUser                      string
-	pre                                   bool
-	checkGit                              bool
-	allowInsecure                         bool
-	allowedCIDRs                          string
-	output                                string
-}
+	clusters.Flags
 
-// doctorAgent ends the User-Agent, so that an audit log distinguishes requests of doctor
-// from those of the controller whose credentials it uses.
-const doctorAgent = " (doctor)"
+	namespace        string
+	user, workerUser string
+	pre              bool
+	checkGit         bool
+	allowInsecure    bool
+	allowedCIDRs     string
+	output           string
+}
 
 func newDoctorCommand() *cobra.Command {
 	f := &doctorFlags{}
 	cmd := &cobra.Command{
-		Use:   "doctor [-o text|json]",
+		Use:   "doctor [-o text|json|yaml]",
 		Short: "check an installation, and say what to do",
 		Long: `Check an installation, and print a remedy for each problem: the kinds and whether they
 match this release, the permissions of the controller, its lease, cluster-info,
@@ -59,37 +55,34 @@ otherwise 1; 2 for misuse.`,
 			if err := f.check(); err != nil {
 				return err
 			}
-			return runDoctor(cmd.Context(), f, cli.Visible(cmd.OutOrStdout(), f.output))
+			return runDoctor(cmd.Context(), f, cli.NewEscapingWriter(cmd.OutOrStdout(), f.output))
 		},
 	}
-	f.bind(cmd.Flags())
+	f.bind(cmd)
 	return cmd
 }
 
-func (f *doctorFlags) bind(fs *pflag.FlagSet) {
-	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `FILE` of the cluster; empty: $KUBECONFIG, ~/.kube/config, or in-cluster")
-	fs.StringVar(&f.context, "context", "", "`NAME` of its context; empty: the current one")
-	fs.StringVar(&f.workerKubeconfig, "worker-cluster-kubeconfig", "", "kubeconfig `FILE` of the worker cluster; empty: the same cluster")
-	fs.StringVar(&f.namespace, "namespace", "kube-system", "`NAMESPACE` of the controller")
+func (f *doctorFlags) bind(cmd *cobra.Command) {
+	f.Bind(cmd)
+	fs := cmd.Flags()
+	clusters.BindNamespace(fs, &f.namespace)
 	fs.StringVar(&f.user, "user", "", "user `NAME` of the controller; empty: ServiceAccount osm-gitops of --namespace")
 	fs.StringVar(&f.workerUser, "worker-user", "", "the same `NAME` in the worker cluster; empty: ServiceAccount osm-gitops of kube-system")
 	fs.BoolVar(&f.pre, "pre", false, "check a cluster in which osm-gitops will be installed")
 	fs.BoolVar(&f.checkGit, "ask-git", false, "also fetch each repository from this machine, with the credentials of its Secret")
 	fs.BoolVar(&f.allowInsecure, "allow-insecure-git", false, "for --ask-git: allow http")
 	fs.StringVar(&f.allowedCIDRs, "git-allowed-cidrs", "", "for --ask-git: comma `LIST` of allowed loopback and link-local networks")
-	fs.StringVarP(&f.output, "output", "o", "text", "what to print: text or json")
+	cli.BindOutput(fs, &f.output, "text", "json", "yaml")
 }
 
 func (f *doctorFlags) check() error {
 	switch {
-	case f.output != "text" && f.output != "json":
-		return cli.Misusef("-o text or -o json", "unknown output %q", f.output)
 	case f.namespace == "":
 		return cli.Misusef("--namespace kube-system", "--namespace: is empty: name the namespace of the controller")
-	case f.workerUser != "" && f.workerKubeconfig == "":
+	case f.workerUser != "" && f.WorkerKubeconfig == "":
 		return cli.Misusef("--user NAME", "--worker-user: there is no separate worker cluster without --worker-cluster-kubeconfig")
 	}
-	if f.pre && (f.workerKubeconfig != "" || f.user != "" || f.checkGit) {
+	if f.pre && (f.WorkerKubeconfig != "" || f.user != "" || f.checkGit) {
 		return cli.Misusef("osm-gitops doctor --pre", "--pre: there is no controller, worker cluster or ProfileSource yet: omit --worker-cluster-kubeconfig, --user and --ask-git")
 	}
 	if _, err := load.ParseCIDRs(f.allowedCIDRs); err != nil {
@@ -102,22 +95,20 @@ func (f *doctorFlags) check() error {
 var errProblems = errors.New("problems found: see above")
 
 func runDoctor(ctx context.Context, f *doctorFlags, stdout io.Writer) error {
-	d, done, err := f.doctor()
+	d, done, err := f.newDoctor()
 	if err != nil {
 		return err
 	}
 	defer done()
 	examine := d.Examine
 	if f.pre {
-		examine = d.ExamineBefore
+		examine = d.ExamineBeforeInstall
 	}
 	report := examine(ctx)
-	if f.output == "json" {
-		enc := json.NewEncoder(stdout)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(report)
-	} else {
+	if f.output == "text" {
 		_, err = io.WriteString(stdout, doctorText(report))
+	} else {
+		err = cli.PrintData(stdout, f.output, report)
 	}
 	if err != nil {
 		return err
@@ -128,9 +119,13 @@ func runDoctor(ctx context.Context, f *doctorFlags, stdout io.Writer) error {
 	return nil
 }
 
-// doctor prepares the run. The caller calls done afterwards.
-func (f *doctorFlags) doctor() (d *doctor.Doctor, done func(), err error) {
-	management, err := examined("management", "kubeconfig", f.kubeconfig, f.context)
+// newDoctor prepares the run. The caller calls done afterwards.
+func (f *doctorFlags) newDoctor() (d *doctor.Doctor, done func(), err error) {
+	here, there, err := f.Configs()
+	if err != nil {
+		return nil, nil, err
+	}
+	management, err := newDoctorCluster("management", here)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -144,8 +139,8 @@ func (f *doctorFlags) doctor() (d *doctor.Doctor, done func(), err error) {
 	if d.WorkerUser == "" {
 		d.WorkerUser = "system:serviceaccount:kube-system:osm-gitops"
 	}
-	if f.workerKubeconfig != "" {
-		if d.Worker, err = examined("worker", "worker-cluster-kubeconfig", f.workerKubeconfig, ""); err != nil {
+	if there != here {
+		if d.Worker, err = newDoctorCluster("worker", there); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -164,13 +159,8 @@ func (f *doctorFlags) doctor() (d *doctor.Doctor, done func(), err error) {
 	return d, func() { _ = os.RemoveAll(dir) }, nil
 }
 
-// examined returns a cluster to read with the user's own permissions.
-func examined(name, flag, kubeconfig, context string) (*doctor.Cluster, error) {
-	cfg, err := kubeclient.UserConfig(flag, kubeconfig, context)
-	if err != nil {
-		return nil, err
-	}
-	cfg.UserAgent = rest.DefaultKubernetesUserAgent() + doctorAgent
+// newDoctorCluster returns a cluster to read with the user's own permissions.
+func newDoctorCluster(name string, cfg *rest.Config) (*doctor.Cluster, error) {
 	scheme, err := kubeclient.NewScheme()
 	if err != nil {
 		return nil, err

@@ -10,21 +10,22 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/clusters"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
-	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/manager"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/handback"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // handbackFlags are the flags of `osm-gitops handback`.
 type handbackFlags struct {
-	kubeconfig, workerKubeconfig string
-	namespace                    string
-	auditLog                     string
-	dryRun, force, overwrite     bool
+	clusters.Flags
+
+	namespace                string
+	auditLog                 string
+	dryRun, force, overwrite bool
 }
 
 func newHandbackCommand() *cobra.Command {
@@ -41,13 +42,12 @@ repeat the command.`,
 			if f.namespace == "" {
 				return cli.Misusef("see osm-gitops handback --help", "--namespace: is required: name the namespace of the controller")
 			}
-			return runHandback(cmd.Context(), f, cli.Visible(cmd.OutOrStdout(), ""), cmd.ErrOrStderr())
+			return runHandback(cmd.Context(), f, cli.NewEscapingWriter(cmd.OutOrStdout(), ""), cmd.ErrOrStderr())
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: in-cluster, or the KUBECONFIG of the environment")
-	fs.StringVar(&f.workerKubeconfig, "worker-cluster-kubeconfig", "", "kubeconfig of the worker cluster; empty: the same cluster")
-	fs.StringVar(&f.namespace, "namespace", "", "namespace of the controller (required)")
+	f.Bind(cmd)
+	fs.StringVarP(&f.namespace, "namespace", "n", "", "`NAMESPACE` of the controller (required)")
 	fs.StringVar(&f.auditLog, "audit-log", "", "file that the controller wrote as its --audit-log, for an entry about this")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be done, and fail if the real run would")
 	fs.BoolVar(&f.force, "force", false, "continue although a controller runs, machines are booting, or a version of a profile is missing")
@@ -57,15 +57,14 @@ repeat the command.`,
 
 // runHandback prints the plan and applies it unless a check rejects it.
 func runHandback(ctx context.Context, f *handbackFlags, stdout, stderr io.Writer) error {
-	management, err := adminClient(f.kubeconfig)
+	config, _, err := f.Configs()
 	if err != nil {
 		return err
 	}
-	worker := management
-	if f.workerKubeconfig != "" {
-		if worker, err = adminClient(f.workerKubeconfig); err != nil {
-			return err
-		}
+	fmt.Fprintf(stderr, "osm-gitops: handing back the cluster of %s\n", redact.SanitizeLine(config.Host))
+	management, worker, err := f.Clients()
+	if err != nil {
+		return err
 	}
 	h := &handback.Cluster{Management: management, Worker: worker, Namespace: f.namespace, LeaseName: manager.LeaseName, Now: time.Now(), Overwrite: f.overwrite}
 	plan, err := h.Plan(ctx)
@@ -125,31 +124,14 @@ func (f *handbackFlags) openAuditLog() (note func(reason, message string) error,
 		version, commit := buildVersion()
 		err := l.Append(auditlog.Event{
 			Kind: auditlog.HandedBack, Object: auditlog.Object{Kind: manager.ControllerKind, Namespace: f.namespace, Name: "osm-gitops"},
-			Key:        manager.Instance() + " " + time.Now().UTC().Format(time.RFC3339Nano),
+			Key:        manager.InstanceIdentity() + " " + time.Now().UTC().Format(time.RFC3339Nano),
 			Reason:     reason,
 			Message:    message,
-			Controller: &auditlog.Controller{Version: version, Commit: commit, Instance: manager.Instance()},
+			Controller: &auditlog.Controller{Version: version, Commit: commit, Instance: manager.InstanceIdentity()},
 		})
 		if err := errors.Join(err, l.Close()); err != nil {
 			return fmt.Errorf("writing it to the audit log: %w", err)
 		}
 		return nil
 	}, nil
-}
-
-// adminClient returns a client with the permissions of the current user.
-func adminClient(kubeconfig string) (client.Client, error) {
-	cfg, err := kubeclient.ControllerConfig(kubeconfig)
-	if err != nil {
-		return nil, err
-	}
-	scheme, err := kubeclient.NewScheme()
-	if err != nil {
-		return nil, err
-	}
-	c, err := client.New(cfg, client.Options{Scheme: scheme})
-	if err != nil {
-		return nil, fmt.Errorf("connecting to the cluster: %w", err)
-	}
-	return c, nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,17 +19,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/clusters"
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/load"
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer/manifest"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // importFlags are the flags of `osm-gitops import`.
 type importFlags struct {
-	from        load.ClusterAccess
+	from        clusters.Flags
 	files       []string
 	clusterFile string
 	output      string
@@ -40,7 +41,7 @@ type importFlags struct {
 func newImportCommand() *cobra.Command {
 	f := &importFlags{}
 	cmd := &cobra.Command{
-		Use:   "import [-f FILE|FOLDER|-]... [--to DIR] [-o text|json]",
+		Use:   "import [-f FILE|FOLDER|-]... [--to DIR] [-o text|json|yaml]",
 		Short: "write the profiles of a cluster as a repository",
 		Long: `Write the OperatingSystemProfiles of a cluster as a repository, and report the result for
 each of them.
@@ -59,16 +60,14 @@ writes nothing, and the exit status is 0.`,
   kubectl get osp,md -A -o yaml | osm-gitops import -f - --to osps`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runImport(cmd.Context(), f, streams{cmd.InOrStdin(), cli.Visible(cmd.OutOrStdout(), f.output), cmd.ErrOrStderr()})
+			return runImport(cmd.Context(), f, streams{cmd.InOrStdin(), cli.NewEscapingWriter(cmd.OutOrStdout(), f.output), cmd.ErrOrStderr()})
 		},
 	}
 	fs := cmd.Flags()
 	fs.StringArrayVarP(&f.files, "filename", "f", nil, "`FILE` or folder with manifests instead of a cluster, - is standard input; repeatable")
-	fs.StringVar(&f.from.Kubeconfig, "kubeconfig", "", "kubeconfig `FILE` of the cluster; empty: $KUBECONFIG, ~/.kube/config, or in-cluster")
-	fs.StringVar(&f.from.Context, "context", "", "`NAME` of its context; empty: the current one")
-	fs.StringVar(&f.from.WorkerKubeconfig, "worker-cluster-kubeconfig", "", "kubeconfig `FILE` of the worker cluster, which has the pools; empty: the same cluster")
+	f.from.Bind(cmd)
 	fs.StringVar(&f.clusterFile, "cluster", "", "cluster `FILE` of osm-gitops render, with the settings of the controller")
-	fs.StringVarP(&f.output, "output", "o", "text", "`FORM` of the report: text or json")
+	cli.BindOutput(fs, &f.output, "text", "json", "yaml")
 	f.repo.bind(fs)
 	return cmd
 }
@@ -93,10 +92,10 @@ func runImport(ctx context.Context, f *importFlags, s streams) error {
 		if err != nil {
 			return err
 		}
-		file.Warn(s.err)
+		file.PrintWarnings(s.err)
 		in.Settings = &file.Settings
 	}
-	if in.Objects, err = f.objects(ctx, s.in); err != nil {
+	if in.Objects, err = f.readImportObjects(ctx, s.in); err != nil {
 		return err
 	}
 	plan, err := importer.New(ctx, in)
@@ -106,10 +105,10 @@ func runImport(ctx context.Context, f *importFlags, s streams) error {
 	if len(plan.Profiles) == 0 {
 		return errors.New("no OperatingSystemProfile found: name another cluster, or files that contain some")
 	}
-	if plan.Served() {
-		return printServed(s.out, plan.Report, f.output)
+	if plan.AllFromSources() {
+		return printNothingToImport(s.out, plan.Report, f.output)
 	}
-	if err := f.repo.write(content{files: plan.Files, readme: importer.Readme(plan), message: "Import the profiles of a cluster"}, s.err); err != nil {
+	if err := f.repo.writeRepository(content{files: plan.Files, readme: importer.Readme(plan), message: "Import the profiles of a cluster"}, s.err); err != nil {
 		return err
 	}
 	if err := printImport(s.out, plan.Report, f.output); err != nil {
@@ -122,10 +121,7 @@ func runImport(ctx context.Context, f *importFlags, s streams) error {
 }
 
 func (f *importFlags) check() error {
-	if f.output != "text" && f.output != "json" {
-		return cli.Misusef("-o text or -o json", "unknown output %q", f.output)
-	}
-	if len(f.files) > 0 && (f.from.Kubeconfig != "" || f.from.Context != "" || f.from.WorkerKubeconfig != "") {
+	if len(f.files) > 0 && f.from.IsSet() {
 		return cli.Misusef("-f alone, or --kubeconfig", "-f reads manifests, and --kubeconfig, --context and --worker-cluster-kubeconfig a cluster")
 	}
 	stdin := 0
@@ -153,12 +149,12 @@ func builtinDocuments(ctx context.Context) ([]profile.Document, error) {
 	return out, nil
 }
 
-// objects reads the objects to import.
-func (f *importFlags) objects(ctx context.Context, stdin io.Reader) ([]importer.Object, error) {
+// readImportObjects reads the objects to import.
+func (f *importFlags) readImportObjects(ctx context.Context, stdin io.Reader) ([]manifest.Object, error) {
 	if len(f.files) == 0 {
-		return f.fromCluster(ctx)
+		return f.listClusterObjects(ctx)
 	}
-	var out []importer.Object
+	var out []manifest.Object
 	for _, path := range f.files {
 		paths, err := manifestFiles(path)
 		if err != nil {
@@ -199,30 +195,24 @@ func manifestFiles(path string) ([]string, error) {
 	return out, err
 }
 
-func readObjects(path string, stdin io.Reader) ([]importer.Object, error) {
+func readObjects(path string, stdin io.Reader) ([]manifest.Object, error) {
 	if path == "-" {
-		return importer.Read("standard input", stdin)
+		return manifest.Read("standard input", stdin)
 	}
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	return importer.Read(path, file)
+	return manifest.Read(path, file)
 }
 
-// fromCluster reads profiles and pools with the permissions of the current user, as they
+// listClusterObjects reads profiles and pools with the permissions of the current user, as they
 // are stored, including fields that the schema lacks.
-func (f *importFlags) fromCluster(ctx context.Context) ([]importer.Object, error) {
-	management, err := load.ClusterReader("kubeconfig", f.from.Kubeconfig, f.from.Context)
+func (f *importFlags) listClusterObjects(ctx context.Context) ([]manifest.Object, error) {
+	management, worker, err := f.from.Clients()
 	if err != nil {
 		return nil, err
-	}
-	worker := management
-	if f.from.WorkerKubeconfig != "" {
-		if worker, err = load.ClusterReader("worker-cluster-kubeconfig", f.from.WorkerKubeconfig, ""); err != nil {
-			return nil, err
-		}
 	}
 	profiles, err := listAll(ctx, management, osm.GroupVersion.WithKind("OperatingSystemProfileList"))
 	if err != nil {
@@ -232,8 +222,8 @@ func (f *importFlags) fromCluster(ctx context.Context) ([]importer.Object, error
 	return append(profiles, pools...), err
 }
 
-func listAll(ctx context.Context, from client.Reader, kind schema.GroupVersionKind) ([]importer.Object, error) {
-	var out []importer.Object
+func listAll(ctx context.Context, from client.Reader, kind schema.GroupVersionKind) ([]manifest.Object, error) {
+	var out []manifest.Object
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind)
 	for {
@@ -242,7 +232,7 @@ func listAll(ctx context.Context, from client.Reader, kind schema.GroupVersionKi
 			return nil, fmt.Errorf("listing the %ss of the cluster: %w", strings.TrimSuffix(kind.Kind, "List"), err)
 		}
 		for _, item := range list.Items {
-			out = append(out, importer.Object{From: "the cluster", Content: item.Object})
+			out = append(out, manifest.Object{From: "the cluster", Content: item.Object})
 		}
 		if list.GetContinue() == "" {
 			return out, nil
@@ -250,28 +240,25 @@ func listAll(ctx context.Context, from client.Reader, kind schema.GroupVersionKi
 	}
 }
 
-// printServed reports that there is nothing to import. The JSON report omits the files,
+// printNothingToImport reports that there is nothing to import. JSON and YAML omit the files,
 // since none are written.
-func printServed(w io.Writer, r importer.Report, form string) error {
-	if form == "json" {
+func printNothingToImport(w io.Writer, r importer.Report, form string) error {
+	if form != "text" {
 		return printImport(w, importer.Report{Profiles: r.Profiles, Rejected: []importer.RenderRejection{}, Notes: []importer.Note{}}, form)
 	}
 	sources := map[string]bool{}
 	for _, o := range r.Profiles {
 		sources[o.Source] = true
 	}
-	_, err := fmt.Fprintln(w, redact.Printable(fmt.Sprintf("all %d profiles come from ProfileSources (%s): there is nothing to import, and nothing was written",
+	_, err := fmt.Fprintln(w, redact.RemoveControlChars(fmt.Sprintf("all %d profiles come from ProfileSources (%s): there is nothing to import, and nothing was written",
 		len(r.Profiles), strings.Join(slices.Sorted(maps.Keys(sources)), ", "))))
 	return err
 }
 
 // printImport prints the report.
 func printImport(w io.Writer, r importer.Report, form string) error {
-	if form == "json" {
-		enc := json.NewEncoder(w)
-		enc.SetEscapeHTML(false)
-		enc.SetIndent("", "  ")
-		return enc.Encode(r)
+	if form != "text" {
+		return cli.PrintData(w, form, r)
 	}
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
@@ -290,7 +277,7 @@ func printImport(w io.Writer, r importer.Report, form string) error {
 	for _, o := range r.Profiles {
 		fmt.Fprintf(&b, "  %s: %s\n", o.Name, o.Why)
 	}
-	printCorrected(&b, r.Profiles)
+	printCorrections(&b, r.Profiles)
 	if len(r.Rejected) > 0 {
 		fmt.Fprintln(&b, "\nRejected by osm-gitops, although operating-system-manager may accept it:")
 	}
@@ -304,13 +291,13 @@ func printImport(w io.Writer, r importer.Report, form string) error {
 		fmt.Fprintf(&b, "  %s\n", note)
 	}
 	// Objects can contain terminal control characters (security.md 28).
-	_, err := io.WriteString(w, redact.Printable(b.String()))
+	_, err := io.WriteString(w, redact.RemoveControlChars(b.String()))
 	return err
 }
 
-// printCorrected prints each difference between a written file and the object in the
+// printCorrections prints each difference between a written file and the object in the
 // cluster.
-func printCorrected(b *strings.Builder, profiles []importer.Outcome) {
+func printCorrections(b *strings.Builder, profiles []importer.Outcome) {
 	for _, o := range profiles {
 		if len(o.Corrected) > 0 {
 			fmt.Fprintf(b, "\nCorrected in %s, so that nodes get the same as with operating-system-manager:\n", o.Path)

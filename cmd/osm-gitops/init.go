@@ -13,6 +13,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/scaffold"
 )
 
@@ -61,7 +62,7 @@ func runInit(ctx context.Context, f *initFlags, stderr io.Writer) error {
 	if err := f.repo.check(); err != nil {
 		return err
 	}
-	start, err := f.start(ctx)
+	start, err := f.resolveFirstProfile(ctx)
 	if err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func runInit(ctx context.Context, f *initFlags, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := f.repo.write(content{files: files, readme: start.Readme(), message: "Start a repository of profiles"}, stderr); err != nil {
+	if err := f.repo.writeRepository(content{files: files, readme: start.Readme(), message: "Start a repository of profiles"}, stderr); err != nil {
 		return err
 	}
 	next := []string{}
@@ -81,27 +82,27 @@ func runInit(ctx context.Context, f *initFlags, stderr io.Writer) error {
 	return nil
 }
 
-// start resolves the first profile.
-func (f *initFlags) start(ctx context.Context) (scaffold.Start, error) {
-	base, text, err := f.base(ctx)
+// resolveFirstProfile resolves the first profile.
+func (f *initFlags) resolveFirstProfile(ctx context.Context) (scaffold.StarterProfile, error) {
+	base, text, err := f.builtinProfile(ctx)
 	if err != nil {
-		return scaffold.Start{}, err
+		return scaffold.StarterProfile{}, err
 	}
 	name := f.profile
 	if name == "" {
 		name = base.Name + "-own"
 	}
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 || len(name) > validation.LabelValueMaxLength {
-		return scaffold.Start{}, cli.Misusef("--profile osp-ubuntu-web", "--profile: %q is not an object name of at most %d characters", name, validation.LabelValueMaxLength)
+		return scaffold.StarterProfile{}, cli.Misusef("--profile osp-ubuntu-web", "--profile: %q is not an object name of at most %d characters", name, validation.LabelValueMaxLength)
 	}
 	if name == base.Name {
-		return scaffold.Start{}, cli.Misusef("--profile "+base.Name+"-own", "--profile: %q is the built-in profile: choose another name, to distinguish them", name)
+		return scaffold.StarterProfile{}, cli.Misusef("--profile "+base.Name+"-own", "--profile: %q is the built-in profile: choose another name, to distinguish them", name)
 	}
-	provider, err := f.providerOf(base)
+	provider, err := f.chooseProvider(base)
 	if err != nil {
-		return scaffold.Start{}, err
+		return scaffold.StarterProfile{}, err
 	}
-	s := scaffold.Start{
+	s := scaffold.StarterProfile{
 		Profile: name, Base: base.Name, BaseVersion: base.Spec.Version, BaseText: text, Full: f.full, Stage: "provisioningConfig",
 		Pool: scaffold.Pool{Name: "example", Profile: name, Provider: provider, System: string(base.Spec.OSName), Kubelet: initKubelet},
 	}
@@ -114,8 +115,8 @@ func (f *initFlags) start(ctx context.Context) (scaffold.Start, error) {
 	return s, nil
 }
 
-// base returns the built-in profile for --system, and its file.
-func (f *initFlags) base(ctx context.Context) (profile.Document, []byte, error) {
+// builtinProfile returns the built-in profile for --system, and its file.
+func (f *initFlags) builtinProfile(ctx context.Context) (profile.Document, []byte, error) {
 	all, err := builtinFiles(ctx)
 	if err != nil {
 		return profile.Document{}, nil, err
@@ -136,7 +137,7 @@ type builtinFile struct {
 }
 
 func builtinFiles(ctx context.Context) ([]builtinFile, error) {
-	snap, err := profile.Builtin().Read(ctx)
+	snap, err := catalog.Builtin().Read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -172,8 +173,8 @@ func providersOf(base profile.Document) []string {
 	return names
 }
 
-// providerOf returns the provider of the example pool.
-func (f *initFlags) providerOf(base profile.Document) (string, error) {
+// chooseProvider returns the provider of the example pool.
+func (f *initFlags) chooseProvider(base profile.Document) (string, error) {
 	names := providersOf(base)
 	switch {
 	case f.provider != "" && !slices.Contains(names, f.provider):

@@ -19,19 +19,18 @@ import (
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/load"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
-	"github.com/osm-gitops/osm-gitops/pkg/lint/downloads"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/mirrored"
 	outputpkg "github.com/osm-gitops/osm-gitops/pkg/lint/output"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shellcheck"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shellrules"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/versions"
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // lintFlags are the flags of `osm-gitops lint`.
 type lintFlags struct {
 	output, severity string
-	progress         bool
 	fileTimeout      time.Duration
 	rules            ruleFlags
 }
@@ -62,9 +61,8 @@ Exit status 0: no error and no warning; 1: there are some, or the command failed
 			return runLint(cmd.Context(), flags, args, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "how to print findings: "+strings.Join(outputpkg.Names(), ", "))
+	cli.BindOutput(cmd.Flags(), &flags.output, outputpkg.Names()...)
 	cmd.Flags().StringVar(&flags.severity, "severity", string(lint.SeverityWarning), "lowest severity that makes the command fail: error, warning or note")
-	cmd.Flags().BoolVar(&flags.progress, "progress", false, "print progress to standard error; default if that is a terminal")
 	cmd.Flags().DurationVar(&flags.fileTimeout, "file-timeout", lint.DefaultFileTime, "time limit for a file; a check that exceeds it is a finding")
 	flags.rules.bind(cmd.Flags())
 	return cmd
@@ -73,9 +71,6 @@ Exit status 0: no error and no warning; 1: there are some, or the command failed
 func (f lintFlags) check() error {
 	if err := f.rules.check(); err != nil {
 		return err
-	}
-	if !slices.Contains(outputpkg.Names(), f.output) {
-		return cli.Misusef("-o "+strings.Join(outputpkg.Names(), ", -o "), "unknown output %q", f.output)
 	}
 	if f.fileTimeout <= 0 {
 		return cli.Misusef("--file-timeout 2m", "--file-timeout %v is too short", f.fileTimeout)
@@ -115,25 +110,20 @@ func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stder
 	if len(files)+len(unreadable) == 0 {
 		return fmt.Errorf("%s: found no file *.yaml or *.yml that is not hidden or ignored", strings.Join(paths, ", "))
 	}
-	rules, err := flags.rules.prepare(ctx, paths, stderr)
+	rules, err := flags.rules.newRuleRun(ctx, paths, stderr)
 	if err != nil {
 		return err
 	}
-	linter := rules.linter()
+	linter := rules.newLinter()
 	linter.FileTime = flags.fileTimeout
-	linter.Bases = &lint.Bases{Builtin: profile.Builtin()}
-	done := func() {}
-	if flags.progress || isTerminal(stderr) {
-		linter.Progress, done = progressOn(stderr)
-	}
+	linter.Bases = &lint.Bases{Builtin: catalog.Builtin()}
 	printed := map[lint.Finding]bool{}
 	var unprinted error
 	if flags.output == "text" {
 		linter.Found = func(findings []lint.Finding) {
-			if unprinted != nil || rules.failed() != nil {
+			if unprinted != nil || rules.shellcheckError() != nil {
 				return
 			}
-			done() // the progress is on the line
 			findings = rules.filter(findings)
 			unprinted = outputpkg.PrintText(stdout, findings)
 			for _, f := range findings {
@@ -142,7 +132,6 @@ func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stder
 		}
 	}
 	report, err := linter.Run(ctx, files)
-	done()
 	if err == nil {
 		err = unprinted
 	}
@@ -150,15 +139,16 @@ func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stder
 		return err
 	}
 	report.Findings = append(report.Findings, unreadable...)
-	if err := rules.complete(report); err != nil {
+	if err := rules.completeReport(report); err != nil {
 		return err
 	}
 	release, _ := buildVersion()
-	return printFindings(flags, outputpkg.Run{Report: report, Rules: lint.Rules(), Version: release, Printed: printed}, stdout)
+	return printAndCheckFindings(flags, outputpkg.Run{Report: report, Rules: lint.Rules(), Version: release, Printed: printed}, stdout)
 }
 
-// printFindings prints the findings, and returns an error if any reaches the severity.
-func printFindings(flags lintFlags, run outputpkg.Run, stdout io.Writer) error {
+// printAndCheckFindings prints the findings, and returns an error if any reaches the severity of
+// --severity.
+func printAndCheckFindings(flags lintFlags, run outputpkg.Run, stdout io.Writer) error {
 	if err := outputpkg.Write(stdout, flags.output, run); err != nil {
 		return err
 	}
@@ -175,28 +165,6 @@ func printFindings(flags lintFlags, run outputpkg.Run, stdout io.Writer) error {
 		return errors.New("1 finding must be fixed, or suppressed with a reason")
 	}
 	return fmt.Errorf("%d findings must be fixed, or suppressed with a reason", found)
-}
-
-// isTerminal reports whether the writer is a terminal.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-// progressOn overwrites one line, at most once for each percent.
-func progressOn(w io.Writer) (tell func(lint.Progress), done func()) {
-	last := -1
-	tell = func(p lint.Progress) {
-		if percent := 100 * p.Done / max(p.Total, 1); percent != last {
-			last = percent
-			fmt.Fprintf(w, "\r\x1b[Kosm-gitops: rendering %s: %d of %d", p.Profile, p.Done, p.Total)
-		}
-	}
-	return tell, func() { fmt.Fprint(w, "\r\x1b[K") }
 }
 
 // ruleFlags are the flags for checks other than rendering.
@@ -232,8 +200,8 @@ type ruleRun struct {
 	settings   []lint.Finding    // of --cluster
 }
 
-// prepare reads the inputs of the rules before rendering starts.
-func (f *ruleFlags) prepare(ctx context.Context, paths []string, stderr io.Writer) (*ruleRun, error) {
+// newRuleRun reads the inputs of the rules before rendering starts.
+func (f *ruleFlags) newRuleRun(ctx context.Context, paths []string, stderr io.Writer) (*ruleRun, error) {
 	r := &ruleRun{}
 	if err := r.readConfig(f.config, paths[0]); err != nil {
 		return nil, err
@@ -246,21 +214,21 @@ func (f *ruleFlags) prepare(ctx context.Context, paths []string, stderr io.Write
 		if err != nil {
 			return nil, fmt.Errorf("--mirrors: %w", err)
 		}
-		mirrors, err := downloads.ParseMirrors(f.mirrors, text)
+		mirrors, err := mirrored.Parse(f.mirrors, text)
 		if err != nil {
 			return nil, err
 		}
-		r.mirrored = lint.Mirrored(mirrors, f.mirrors, r.config.Lint.Providers)
+		r.mirrored = mirrored.Check(mirrors, f.mirrors, r.config.Lint.Providers)
 	}
 	if f.cluster != "" {
 		file, err := load.ReadClusterFile(f.cluster, nil)
 		if err != nil {
 			return nil, fmt.Errorf("--cluster: %w", err)
 		}
-		r.settings = lint.Settings(f.cluster, file.Settings, file.Lines)
+		r.settings = lint.CheckSettings(f.cluster, file.Settings, file.Lines)
 	}
 	if f.base != "" {
-		index := profile.Indexer{Check: lint.TemplateCheck(render.NewEngine()), Builtin: profile.Builtin()}
+		index := catalog.Indexer{Check: lint.TemplateCheck(render.NewEngine()), Builtin: catalog.Builtin()}
 		base, err := versions.Read(ctx, &index, paths, f.base)
 		if err != nil {
 			return nil, err
@@ -325,8 +293,8 @@ func (r *ruleRun) findShellcheck(mode string, noCache bool) error {
 	return nil
 }
 
-// linter combines the checks of all rules.
-func (r *ruleRun) linter() lint.Linter {
+// newLinter combines the checks of all rules.
+func (r *ruleRun) newLinter() lint.Linter {
 	l := lint.Linter{TextChecks: []lint.TextCheck{shellrules.Check}, Kubelets: r.config.Lint.KubeletVersions}
 	for _, p := range r.config.Lint.Providers {
 		l.Providers = append(l.Providers, string(p))
@@ -340,9 +308,9 @@ func (r *ruleRun) linter() lint.Linter {
 	return l
 }
 
-// complete adds the findings that need all profiles, and applies the configuration.
-func (r *ruleRun) complete(report *lint.Report) error {
-	if err := r.failed(); err != nil {
+// completeReport adds the findings that need all profiles, and applies the configuration.
+func (r *ruleRun) completeReport(report *lint.Report) error {
+	if err := r.shellcheckError(); err != nil {
 		return err
 	}
 	report.Missing = append(report.Missing, r.missing...)
@@ -363,8 +331,8 @@ func (r *ruleRun) complete(report *lint.Report) error {
 	return nil
 }
 
-// failed returns the error of a check that makes the findings incomplete.
-func (r *ruleRun) failed() error {
+// shellcheckError returns the error of a check that makes the findings incomplete.
+func (r *ruleRun) shellcheckError() error {
 	if r.shellcheck == nil {
 		return nil
 	}

@@ -13,12 +13,14 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/clusters"
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/verbs"
 )
 
@@ -39,17 +41,20 @@ func main() {
 
 // run executes the program; args[0] is the name by which it was called. It never exits.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	name := calledAs(args[0])
-	root, arguments := newRoot(), contractDashes(args[1:])
-	if program := newReferenceProgram(args[0]); program != nil {
-		root, arguments = program, doubleDashes(args[1:])
+	name := displayNameFor(args[0])
+	root, arguments := newRoot(), normalizeControllerDashes(args[1:])
+	if program := newOSMCommandForArgv0(args[0]); program != nil {
+		root, arguments = program, toDoubleDashes(args[1:])
 	}
 	setDisplayName(root, name)
 	root.SetArgs(arguments)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
-	stderr = cli.Visible(stderr, "")
+	screen := cli.NewScreen(stdout, stderr)
+	defer screen.Close()
+	root.SetOut(screen.Stdout)
+	stderr = cli.NewEscapingWriter(screen.Stderr, "")
 	root.SetErr(stderr)
+	addScreenFlag(root, screen)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
@@ -68,7 +73,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if hint == "" {
 		hint = "see osm-gitops --help"
 	}
-	fmt.Fprintf(stderr, "osm-gitops: hint: %s\n", as(name, hint))
+	fmt.Fprintf(stderr, "osm-gitops: hint: %s\n", replaceProgramName(name, hint))
 	return exitMisuse
 }
 
@@ -113,10 +118,57 @@ func newRoot() *cobra.Command {
 	}
 	root.AddCommand(newCompletionCommand(), newVersionCommand())
 	addCompletions(root)
+	for _, cmd := range root.Commands() {
+		if cmd.Flags().Lookup("watch") != nil {
+			cmd.Annotations = map[string]string{runsUntilStopped: "watch"}
+		}
+	}
 	return root
 }
 
+// addScreenFlag adds --color to all commands.
+func addScreenFlag(root *cobra.Command, screen *cli.Screen) {
+	color := cli.Colors()[0]
+	root.PersistentFlags().StringVar(&color, "color", color, "`WHEN` to color verdicts and severities: "+strings.Join(cli.Colors(), ", "))
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if !slices.Contains(cli.Colors(), color) {
+			return cli.Misusef("--color "+strings.Join(cli.Colors(), ", --color "), "--color: unknown value %q", color)
+		}
+		output := cmd.Flags().Lookup("output")
+		screen.EnableColor(color, output != nil && output.Value.String() != "text")
+		if canShowProgress(cmd, cli.IsTerminal(cmd.InOrStdin())) {
+			screen.ShowProgress()
+		}
+		return nil
+	}
+}
+
+// runsUntilStopped annotates a command that does not end by itself. The value is the flag that
+// makes it so, if any.
+const runsUntilStopped = "runs-until-stopped"
+
+// canShowProgress reports whether a command can show progress: not if it never ends, and not if
+// the kubeconfig's program can prompt for a password on the same line.
+func canShowProgress(cmd *cobra.Command, terminal bool) bool {
+	if flag, ok := cmd.Annotations[runsUntilStopped]; ok && (flag == "" || cmd.Flags().Lookup(flag).Value.String() == "true") {
+		return false
+	}
+	if !terminal || cmd.Flags().Lookup("kubeconfig") == nil {
+		return true
+	}
+	var chosen clusters.Flags
+	for name, value := range map[string]*string{"kubeconfig": &chosen.Kubeconfig, "context": &chosen.Context, "worker-cluster-kubeconfig": &chosen.WorkerKubeconfig} {
+		*value, _ = cmd.Flags().GetString(name)
+	}
+	management, worker, err := chosen.Configs()
+	return err == nil && management.ExecProvider == nil && worker.ExecProvider == nil
+}
+
 func flagError(cmd *cobra.Command, err error) error {
+	var misuse *cli.MisuseError
+	if errors.As(err, &misuse) {
+		return misuse
+	}
 	return cli.Misusef("see "+cmd.CommandPath()+" --help", "%w", err)
 }
 
@@ -131,12 +183,12 @@ func noArgs(cmd *cobra.Command, args []string) error {
 // programName is the name of the program unless it runs as a plugin.
 const programName = "osm-gitops"
 
-// calledAs returns the command that a user types to run the program under this name, in
+// displayNameFor returns the command that a user types to run the program under this name, in
 // which "-" separates words:
 //
 //	kubectl-osm_gitops  kubectl osm_gitops  https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/
 //	flux-osm            flux osm            https://github.com/fluxcd/flux2/tree/main/rfcs/0013-cli-plugin-system
-func calledAs(path string) string {
+func displayNameFor(path string) string {
 	name := strings.TrimSuffix(filepath.Base(path), ".exe")
 	for _, host := range []string{"kubectl", "flux"} {
 		if plugin, ok := strings.CutPrefix(name, host+"-"); ok {
@@ -154,11 +206,13 @@ func setDisplayName(cmd *cobra.Command, name string) {
 	if !cmd.HasParent() {
 		cmd.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: name}
 	}
-	cmd.Long, cmd.Example = as(name, cmd.Long), as(name, cmd.Example)
+	cmd.Long, cmd.Example = replaceProgramName(name, cmd.Long), replaceProgramName(name, cmd.Example)
 	for _, sub := range cmd.Commands() {
 		setDisplayName(sub, name)
 	}
 }
 
-// as replaces the program's name by what the user types.
-func as(name, text string) string { return strings.ReplaceAll(text, programName+" ", name+" ") }
+// replaceProgramName replaces the program's name by what the user types.
+func replaceProgramName(name, text string) string {
+	return strings.ReplaceAll(text, programName+" ", name+" ")
+}

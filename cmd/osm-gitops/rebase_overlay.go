@@ -17,6 +17,10 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/overlay"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/rebase"
+	profileversion "github.com/osm-gitops/osm-gitops/pkg/profile/version"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
@@ -55,7 +59,7 @@ The exit status is 0, or 1 if there are conflicts; then nothing is written.`,
 			return flags.check()
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runRebaseOverlay(cmd.Context(), flags, cli.Visible(cmd.OutOrStdout(), ""), cmd.ErrOrStderr())
+			return runRebaseOverlay(cmd.Context(), flags, cli.NewEscapingWriter(cmd.OutOrStdout(), ""), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().StringVar(&flags.onto, "onto", "", "new `VERSION` of the base; default the newest")
@@ -71,7 +75,7 @@ func (f rebaseFlags) check() error {
 		if v.value == "" {
 			continue
 		}
-		if _, err := profile.ParseVersion(v.value); err != nil {
+		if _, err := profileversion.Parse(v.value); err != nil {
 			return cli.Misusef("osm-gitops rebase-overlay FILE "+v.name+" v1.2.3", "%s: %w", v.name, err)
 		}
 	}
@@ -97,8 +101,8 @@ func runRebaseOverlay(ctx context.Context, flags rebaseFlags, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	r := rebase{flags: flags, in: in, overlay: overlay}
-	index := profile.Indexer{Check: lint.TemplateCheck(render.NewEngine()), Builtin: profile.Builtin()}
+	r := rebasing{flags: flags, in: in, overlay: overlay}
+	index := catalog.Indexer{Check: lint.TemplateCheck(render.NewEngine()), Builtin: catalog.Builtin()}
 	if flags.repo != "" {
 		r.bases.Index = index
 		r.bases.Snapshot, err = load.Folder(ctx, flags.repo)
@@ -108,7 +112,7 @@ func runRebaseOverlay(ctx context.Context, flags rebaseFlags, stdout, stderr io.
 	if err != nil {
 		return err
 	}
-	onto, err := r.target(ctx)
+	onto, err := r.targetBase(ctx)
 	if err != nil {
 		return err
 	}
@@ -116,7 +120,7 @@ func runRebaseOverlay(ctx context.Context, flags rebaseFlags, stdout, stderr io.
 		fmt.Fprintf(stderr, "osm-gitops: %s: %q is based on profile %q %s, which is the newest version\n", flags.file, overlay.Name, onto.Profile, onto.Version)
 		return nil
 	}
-	now, err := r.show(ctx, onto, stdout, stderr)
+	now, err := r.printRebase(ctx, onto, stdout, stderr)
 	if err != nil || !flags.write {
 		return err
 	}
@@ -124,7 +128,7 @@ func runRebaseOverlay(ctx context.Context, flags rebaseFlags, stdout, stderr io.
 		now.Version = onto.Version // without the mark of an edited file
 		onto.Digest = profile.Digest(now)
 	}
-	return r.write(data, onto, stderr)
+	return r.writeOverlay(data, onto, stderr)
 }
 
 // chooseOverlay selects the overlay in a file.
@@ -148,21 +152,21 @@ func chooseOverlay(overlays []profile.Overlay, flags rebaseFlags) (profile.Overl
 	return profile.Overlay{}, fmt.Errorf("%s: contains %d overlays with the name %q; there is %s", flags.file, len(found), flags.profile, strings.Join(names, ", "))
 }
 
-// rebase moves one overlay to another version of its base.
-type rebase struct {
+// rebasing moves one overlay to another version of its base.
+type rebasing struct {
 	flags   rebaseFlags
 	in      profile.Contents
 	overlay profile.Overlay
 	bases   load.Bases
 }
 
-// target returns the base version to move to.
-func (r *rebase) target(ctx context.Context) (api.ProfileOverlayBase, error) {
+// targetBase returns the base version to move to.
+func (r *rebasing) targetBase(ctx context.Context) (api.ProfileOverlayBase, error) {
 	from := r.overlay.Spec.From
 	if r.flags.onto != "" {
 		return api.ProfileOverlayBase{Profile: from.Profile, Version: r.flags.onto, Builtin: from.Builtin}, nil
 	}
-	newer, ok, err := r.bases.Index.Newest(ctx, r.bases.Snapshot, from)
+	newer, ok, err := rebase.NewestBase(ctx, &r.bases.Index, r.bases.Snapshot, from)
 	if err != nil {
 		return newer, err
 	}
@@ -172,30 +176,32 @@ func (r *rebase) target(ctx context.Context) (api.ProfileOverlayBase, error) {
 	return newer, nil
 }
 
-// show prints the changes and returns the new base. The error lists conflicts.
-func (r *rebase) show(ctx context.Context, onto api.ProfileOverlayBase, stdout, stderr io.Writer) (osm.OperatingSystemProfileSpec, error) {
+// printRebase prints the changes and returns the new base. The error lists conflicts.
+func (r *rebasing) printRebase(ctx context.Context, onto api.ProfileOverlayBase, stdout, stderr io.Writer) (osm.OperatingSystemProfileSpec, error) {
 	moved := r.overlay
 	moved.Spec.From = onto
-	now, err := r.bases.Base(ctx, r.in, moved)
+	now, err := r.bases.ResolveBase(ctx, r.in, moved)
 	if err != nil {
 		return now.Spec, err
 	}
-	return now.Spec, r.compare(ctx, onto, now, stdout, stderr)
+	return now.Spec, r.printBaseChanges(ctx, onto, now, stdout, stderr)
 }
 
-func (r *rebase) compare(ctx context.Context, onto api.ProfileOverlayBase, now profile.Document, stdout, stderr io.Writer) error {
-	was, err := r.bases.Base(ctx, r.in, r.overlay)
-	var missing *profile.MissingBaseError
+// printBaseChanges prints what the overlay's result gets from the new base. The error lists
+// conflicts.
+func (r *rebasing) printBaseChanges(ctx context.Context, onto api.ProfileOverlayBase, now profile.Document, stdout, stderr io.Writer) error {
+	was, err := r.bases.ResolveBase(ctx, r.in, r.overlay)
+	var missing *overlay.MissingBaseError
 	if errors.As(err, &missing) {
 		// It was built into an earlier release, so the changes since then are unknown.
 		cli.Warn(stderr, fmt.Errorf("%w; the changes of the base between %s and %s are not shown, only whether the overlay applies", err, r.overlay.Spec.From.Version, onto.Version))
-		_, err := profile.Resolve(r.overlay, now)
+		_, err := overlay.Resolve(r.overlay, now)
 		return err
 	}
 	if err != nil {
 		return err
 	}
-	made, err := profile.Rebase(r.overlay, was, now)
+	made, err := rebase.Compare(r.overlay, was, now)
 	if err != nil {
 		return err
 	}
@@ -205,14 +211,14 @@ func (r *rebase) compare(ctx context.Context, onto api.ProfileOverlayBase, now p
 		}
 	}
 	if len(made.Conflicts) > 0 {
-		return load.AllOf(made.Conflicts)
+		return load.JoinProblems(made.Conflicts)
 	}
 	return r.bases.Index.Check(made.Now)
 }
 
 // printDifference prints the changes of the whole profile, with control characters escaped
 // (security.md 28).
-func printDifference(w io.Writer, made profile.Rebased, onto api.ProfileOverlayBase) error {
+func printDifference(w io.Writer, made rebase.Result, onto api.ProfileOverlayBase) error {
 	was, err := profileYAML(made.Was)
 	if err != nil {
 		return err
@@ -226,7 +232,7 @@ func printDifference(w io.Writer, made profile.Rebased, onto api.ProfileOverlayB
 	if _, rest, ok := bytes.Cut(text, []byte("\n")); ok { // omit the line that repeats both names
 		text = rest
 	}
-	_, err = io.WriteString(w, redact.Printable(string(text)))
+	_, err = io.WriteString(w, redact.RemoveControlChars(string(text)))
 	return err
 }
 
@@ -242,17 +248,17 @@ func profileYAML(d profile.Document) ([]byte, error) {
 	return b, nil
 }
 
-// write writes the new versions into the overlay's file.
-func (r *rebase) write(data []byte, onto api.ProfileOverlayBase, stderr io.Writer) error {
+// writeOverlay writes the new versions into the overlay's file.
+func (r *rebasing) writeOverlay(data []byte, onto api.ProfileOverlayBase, stderr io.Writer) error {
 	own := r.flags.version
 	if own == "" {
-		v, err := profile.ParseVersion(r.overlay.Spec.Version)
+		v, err := profileversion.Parse(r.overlay.Spec.Version)
 		if err != nil {
 			return err
 		}
 		own = "v" + v.IncPatch().String()
 	}
-	out, err := profile.WithVersions(data, r.overlay, own, onto)
+	out, err := rebase.WithVersions(data, r.overlay, own, onto)
 	if err != nil {
 		return err
 	}

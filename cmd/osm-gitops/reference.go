@@ -21,19 +21,19 @@ const (
 	referenceWebhook    = "webhook"
 )
 
-// newReferenceProgram returns the program that argv[0] names, or nil if it is this program.
-// The name of a link counts, and then that of its target.
-func newReferenceProgram(argv0 string) *cobra.Command {
-	if cmd := referenceProgram(filepath.Base(argv0)); cmd != nil {
+// newOSMCommandForArgv0 returns the command of operating-system-manager that argv[0] names, or nil
+// if it names this program. The name of a link counts, and then that of its target.
+func newOSMCommandForArgv0(argv0 string) *cobra.Command {
+	if cmd := osmCommandNamed(filepath.Base(argv0)); cmd != nil {
 		return cmd
 	}
 	path := argv0
 	if !strings.ContainsRune(argv0, filepath.Separator) {
-		path = inPath(argv0) // not a file of the working directory
+		path = findInPath(argv0) // not a file of the working directory
 	}
 	const maxLinks = 40 // as in Linux: path_resolution(7)
 	for range maxLinks {
-		if cmd := referenceProgram(filepath.Base(path)); cmd != nil {
+		if cmd := osmCommandNamed(filepath.Base(path)); cmd != nil {
 			return cmd
 		}
 		target, err := os.Readlink(path)
@@ -48,9 +48,9 @@ func newReferenceProgram(argv0 string) *cobra.Command {
 	return nil
 }
 
-// inPath returns the path of a program in $PATH, or "". It is exec.LookPath for a package that
+// findInPath returns the path of a program in $PATH, or "". It is exec.LookPath for a package that
 // must not start programs (test/imports).
-func inPath(name string) string {
+func findInPath(name string) string {
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		path := filepath.Join(dir, name)
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0 && filepath.IsAbs(path) {
@@ -60,8 +60,8 @@ func inPath(name string) string {
 	return ""
 }
 
-// referenceProgram returns a program of operating-system-manager by its name, or nil.
-func referenceProgram(name string) *cobra.Command {
+// osmCommandNamed returns a command of operating-system-manager by the name of its program, or nil.
+func osmCommandNamed(name string) *cobra.Command {
 	var cmd *cobra.Command
 	f := newControllerFlags()
 	switch name {
@@ -73,16 +73,16 @@ func referenceProgram(name string) *cobra.Command {
 	default:
 		return nil
 	}
-	f.acceptKlog(cmd.Flags())
+	f.acceptKlogFlags(cmd.Flags())
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetFlagErrorFunc(flagError)
 	return cmd
 }
 
-// acceptKlog accepts the flags with which Deployments start earlier releases of
+// acceptKlogFlags accepts the flags with which Deployments start earlier releases of
 // operating-system-manager, such as -logtostderr and -v=4. They have no effect: klog stays as it is,
 // because its lines are not in the format of --log-format.
-func (f *controllerFlags) acceptKlog(fs *pflag.FlagSet) {
+func (f *controllerFlags) acceptKlogFlags(fs *pflag.FlagSet) {
 	theirs, shorthand := flag.NewFlagSet("", flag.ContinueOnError), map[string]string{"v": "v"}
 	klog.InitFlags(theirs)
 	f.ignored = pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -112,6 +112,8 @@ func (f *controllerFlags) ignoredFlags() (names []string) {
 // newWebhookCommand returns the program that only serves admission.
 func newWebhookCommand(f *controllerFlags) *cobra.Command {
 	cmd := &cobra.Command{
+		Annotations: map[string]string{runsUntilStopped: ""},
+
 		Use:   referenceWebhook,
 		Short: "serve the admission webhooks only",
 		Long: `Serve the admission webhooks only, without a lease and without a write.
@@ -130,13 +132,13 @@ them with one dash or two.`,
 			return manager.ServeAdmission(cmd.Context(), &f.Options)
 		},
 	}
-	f.bindReferenceWebhook(cmd.Flags())
+	f.bindOSMWebhook(cmd.Flags())
 	return cmd
 }
 
-// bindReferenceWebhook binds the flags of contract section 11.2 with their defaults, and the
+// bindOSMWebhook binds the flags of contract section 11.2 with their defaults, and the
 // address, which the contract fixes. All other settings have the controller's defaults.
-func (f *controllerFlags) bindReferenceWebhook(fs *pflag.FlagSet) {
+func (f *controllerFlags) bindOSMWebhook(fs *pflag.FlagSet) {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.bind(all)
 	f.HealthAddress, f.MetricsAddress = "", "" // those of the controller

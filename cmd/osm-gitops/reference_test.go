@@ -32,7 +32,7 @@ func TestReferenceNames(t *testing.T) {
 		"osm-gitops": "", "": "", "controller": "", "osm-controller-2": "", filepath.Join(dir, "kubectl-osm_gitops"): "", filepath.Join(dir, "mywebhook"): "", filepath.Join(dir, "loop"): "",
 	} {
 		got := ""
-		if cmd := newReferenceProgram(argv0); cmd != nil {
+		if cmd := newOSMCommandForArgv0(argv0); cmd != nil {
 			got = cmd.Name()
 		}
 		if got != want {
@@ -60,7 +60,7 @@ func TestReferenceNameInPath(t *testing.T) {
 	t.Setenv("PATH", dir)
 	for argv0, want := range map[string]string{"tool": "osm-controller", "./tool": "webhook", "absent": ""} {
 		got := ""
-		if cmd := newReferenceProgram(argv0); cmd != nil {
+		if cmd := newOSMCommandForArgv0(argv0); cmd != nil {
 			got = cmd.Name()
 		}
 		if got != want {
@@ -81,8 +81,8 @@ func TestReferenceKlogFlags(t *testing.T) {
 			"-log_dir /logs -alsologtostderr":   `"flags":["alsologtostderr","log_dir"]`,
 			"-log-format=Console -skip_headers": `{"flags": ["skip_headers"]}`,
 		} {
-			cmd := newReferenceProgram(program)
-			cmd.SetArgs(doubleDashes(append([]string{"-namespace", "kube-system"}, strings.Fields(args)...)))
+			cmd := newOSMCommandForArgv0(program)
+			cmd.SetArgs(toDoubleDashes(append([]string{"-namespace", "kube-system"}, strings.Fields(args)...)))
 			file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 			if err != nil {
 				t.Fatal(err)
@@ -148,7 +148,7 @@ func TestReferenceWebhookFlags(t *testing.T) {
 	}
 	f := newControllerFlags()
 	set := pflag.NewFlagSet("webhook", pflag.ContinueOnError)
-	f.bindReferenceWebhook(set)
+	f.bindOSMWebhook(set)
 	set.VisitAll(func(flag *pflag.Flag) {
 		if want, known := defaults[flag.Name]; !known || flag.DefValue != want || flag.Value.String() != want {
 			t.Errorf("--%s is %q, by default %q; want %q, in the contract: %v", flag.Name, flag.Value, flag.DefValue, want, known)
@@ -158,7 +158,7 @@ func TestReferenceWebhookFlags(t *testing.T) {
 	if len(defaults) > 0 {
 		t.Errorf("there are no flags %v", defaults)
 	}
-	if err := set.Parse(doubleDashes([]string{"-namespace", "kube-system", "-leader-elect", "-cert-dir", "/certs", "-metrics-bind-address=:1"})); err != nil {
+	if err := set.Parse(toDoubleDashes([]string{"-namespace", "kube-system", "-leader-elect", "-cert-dir", "/certs", "-metrics-bind-address=:1"})); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.validate(); err != nil {

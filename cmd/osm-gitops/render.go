@@ -23,7 +23,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/load"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
-	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -43,7 +42,7 @@ const toFolder = "dir="
 func newRenderCommand() *cobra.Command {
 	var flags renderFlags
 	cmd := &cobra.Command{
-		Use:   "render [--profile FILE|FOLDER | --repo PATH-or-URL] [--machine-deployment FILE] --cluster FILE [-o osc|bootstrap|provisioning|dir=PATH]",
+		Use:   "render [--profile FILE|FOLDER | --repo PATH-or-URL] [--machine-deployment FILE] --cluster FILE [-o osc|json|bootstrap|provisioning|dir=PATH]",
 		Short: "print what the nodes of a pool get from a profile",
 		Long: `Print what the nodes of a pool get from a profile, exactly as the controller
 would write it.
@@ -86,7 +85,7 @@ A file called "-" is standard input.`,
 	cmd.Flags().StringVar(&flags.profile, "profile", "", "`FILE` or folder with the OperatingSystemProfile; with --repo its name")
 	cmd.Flags().StringVar(&flags.machineDeployment, "machine-deployment", "", "`FILE` with a MachineDeployment")
 	cmd.Flags().StringVar(&flags.cluster, "cluster", "", "`FILE` with the keys settings and cluster")
-	cmd.Flags().StringVarP(&flags.output, "output", "o", "osc", "what to print: osc, bootstrap or provisioning; or dir=PATH, a folder to write")
+	cli.BindOutput(cmd.Flags(), &flags.output, "osc", "yaml", "json", "bootstrap", "provisioning", toFolder)
 	cmd.Flags().StringVar(&flags.ignitionVersion, "ignition-version", "", "`VERSION` of the Ignition specification, in place of settings.ignitionVersion: 3.3.0, 3.4.0 or 2.3.0")
 	cmd.Flags().BoolVar(&flags.watch, "watch", false, "render again after each change of the files, and show the difference")
 	flags.repo.Bind(cmd.Flags())
@@ -116,16 +115,10 @@ func (f renderFlags) check() error {
 	if err := f.repo.Check(); err != nil {
 		return err
 	}
-	switch f.output {
-	case "osc", "bootstrap", "provisioning":
-		return nil
-	case toFolder:
+	if f.output == toFolder {
 		return cli.Misusef("-o dir=PATH", "the output names no folder")
 	}
-	if strings.HasPrefix(f.output, toFolder) {
-		return nil
-	}
-	return cli.Misusef("-o osc, -o bootstrap, -o provisioning or -o dir=PATH", "unknown output %q", f.output)
+	return nil
 }
 
 func runRender(ctx context.Context, flags renderFlags, stdin io.Reader, stdout, stderr io.Writer) error {
@@ -136,7 +129,7 @@ func runRender(ctx context.Context, flags renderFlags, stdin io.Reader, stdout, 
 		return err
 	}
 	if flags.watch {
-		return watchRender(ctx, flags, cli.Visible(stdout, ""), stderr)
+		return watchRender(ctx, flags, cli.NewEscapingWriter(stdout, ""), stderr)
 	}
 	engine := render.NewEngine()
 	in, err := readRenderInput(ctx, flags, engine, stdin, stderr)
@@ -155,22 +148,22 @@ func runRender(ctx context.Context, flags renderFlags, stdin io.Reader, stdout, 
 	for _, finding := range in.Profile.Findings() {
 		cli.Warn(stderr, finding)
 	}
-	osc, err := oscYAML(in, out.OSC)
+	text, err := selectOutput(in, out, flags.output)
 	if err != nil {
 		return err
 	}
 	if dir, ok := strings.CutPrefix(flags.output, toFolder); ok {
-		node, err := engine.Node(in)
+		node, err := engine.RenderNode(in)
 		if err != nil {
 			return err
 		}
-		files, err := writeTree(dir, osc, out, node)
+		files, err := writeTree(dir, text, out, node)
 		if err == nil {
 			fmt.Fprintf(stderr, "osm-gitops: wrote %d files of the node to %s, with the credentials of the cluster file: %s lists them\n", files, dir, filepath.Join(dir, indexFile))
 		}
 		return err
 	}
-	_, err = stdout.Write(map[string][]byte{"osc": osc, "bootstrap": out.Bootstrap, "provisioning": out.Provisioning}[flags.output])
+	_, err = stdout.Write(text)
 	return err
 }
 
@@ -178,11 +171,11 @@ func runRender(ctx context.Context, flags renderFlags, stdin io.Reader, stdout, 
 func readRenderInput(ctx context.Context, flags renderFlags, engine *render.Engine, stdin io.Reader, stderr io.Writer) (render.Input, error) {
 	var in render.Input
 	file, clusterErr := load.ReadClusterFile(flags.cluster, stdin)
-	file.Warn(stderr)
+	file.PrintWarnings(stderr)
 	in.Settings, in.Cluster = file.Settings, file.Cluster.Cluster
 	md, mdErr := load.MachineDeployment(flags.machineDeployment, stdin)
 	if mdErr == nil {
-		in.Pool, mdErr = file.Pool(md)
+		in.Pool, mdErr = file.DecodePool(md)
 	}
 	var profileErr error
 	if md != nil {
@@ -202,25 +195,36 @@ func readRenderInput(ctx context.Context, flags renderFlags, engine *render.Engi
 	return in, errors.Join(profileErr, mdErr, clusterErr)
 }
 
-// oscYAML encodes the whole object as it would be applied.
-func oscYAML(in render.Input, spec osm.OperatingSystemConfigSpec) ([]byte, error) {
+// selectOutput returns the user data of the stage that --output names, or the whole
+// OperatingSystemConfig as it would be applied.
+func selectOutput(in render.Input, out *render.Output, output string) ([]byte, error) {
+	switch output {
+	case "bootstrap":
+		return out.Bootstrap, nil
+	case "provisioning":
+		return out.Provisioning, nil
+	}
 	type metadata struct {
 		Name      string `json:"name"`
 		Namespace string `json:"namespace,omitempty"`
 	}
-	b, err := runnerlog.YAML(struct {
+	object := struct {
 		APIVersion string                        `json:"apiVersion"`
 		Kind       string                        `json:"kind"`
 		Metadata   metadata                      `json:"metadata"`
 		Spec       osm.OperatingSystemConfigSpec `json:"spec"`
 	}{
 		osm.GroupVersion.String(), "OperatingSystemConfig",
-		metadata{in.Pool.Name + "-" + in.Pool.Namespace + "-config", in.Settings.Namespace}, spec,
-	})
-	if err != nil {
+		metadata{in.Pool.Name + "-" + in.Pool.Namespace + "-config", in.Settings.Namespace}, out.OSC,
+	}
+	if output != "json" {
+		output = "yaml"
+	}
+	var b bytes.Buffer
+	if err := cli.PrintData(&b, output, object); err != nil {
 		return nil, fmt.Errorf("encoding the OperatingSystemConfig: %w", err)
 	}
-	return b, nil
+	return b.Bytes(), nil
 }
 
 // onlyManifest returns the only manifest in a folder of pools.
@@ -296,17 +300,17 @@ func writeTree(dir string, osc []byte, out *render.Output, node *render.Node) (f
 		document []byte
 		stage    render.NodeStage
 	}{{"bootstrap", out.Bootstrap, node.Bootstrap}, {"provisioning", out.Provisioning, node.Provisioning}} {
-		stage, err := layout(s.name, s.stage.Files)
+		stage, err := assignPaths(s.name, s.stage.Files)
 		if err != nil {
 			return 0, err
 		}
-		describe(&index, s.name, stage, s.stage.Units)
+		writeStageIndex(&index, s.name, stage, s.stage.Units)
 		list = append(list, treeFile{path: s.name + ".user-data", mode: 0o600, content: s.document})
 		list = append(list, stage...)
 	}
 	files = len(list) - 2
 	list = append(list, treeFile{path: "osc.yaml", mode: 0o600, content: osc}, treeFile{path: indexFile, mode: 0o600, content: []byte(index.String())})
-	root, err := emptyFolder(dir)
+	root, err := openEmptyFolder(dir)
 	if err != nil {
 		return 0, err
 	}
@@ -324,9 +328,9 @@ func writeTree(dir string, osc []byte, out *render.Output, node *render.Node) (f
 	return files, nil
 }
 
-// layout assigns paths to the files of a stage. As on a node, the last of several files
+// assignPaths assigns paths to the files of a stage. As on a node, the last of several files
 // with one path wins, and a file whose path is the folder of another is an error.
-func layout(stage string, files []render.NodeFile) ([]treeFile, error) {
+func assignPaths(stage string, files []render.NodeFile) ([]treeFile, error) {
 	var list []treeFile
 	at := map[string]int{}
 	for _, f := range files {
@@ -355,8 +359,8 @@ func layout(stage string, files []render.NodeFile) ([]treeFile, error) {
 	return list, nil
 }
 
-// describe adds a stage to the index.
-func describe(index *strings.Builder, stage string, files []treeFile, units []render.NodeUnit) {
+// writeStageIndex adds a stage to the index.
+func writeStageIndex(index *strings.Builder, stage string, files []treeFile, units []render.NodeUnit) {
 	fmt.Fprintf(index, "%s: mode, bytes, path on the node\n", stage)
 	for _, f := range files {
 		mode := f.special
@@ -388,8 +392,8 @@ func quotePath(name string) string {
 	return name
 }
 
-// emptyFolder creates a folder that only its owner can enter, or opens an empty one.
-func emptyFolder(dir string) (*os.Root, error) {
+// openEmptyFolder creates a folder that only its owner can enter, or opens an empty one.
+func openEmptyFolder(dir string) (*os.Root, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making %s: %w", dir, err)
 	}
@@ -460,21 +464,21 @@ func watchRender(ctx context.Context, flags renderFlags, stdout, stderr io.Write
 		return err
 	}
 	defer w.close()
-	r := rerender{flags: flags, engine: render.NewEngine(), stdout: stdout, stderr: stderr}
-	if err := r.once(ctx); err != nil {
+	r := renderDiffPrinter{flags: flags, engine: render.NewEngine(), stdout: stdout, stderr: stderr}
+	if err := r.renderOnce(ctx); err != nil {
 		return err
 	}
 	fmt.Fprintln(stderr, "osm-gitops: watching, with placeholders for credentials; press Ctrl-C to stop")
-	for w.wait(ctx) {
-		if err := r.once(ctx); err != nil {
+	for w.waitForChange(ctx) {
+		if err := r.renderOnce(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// rerender shows what has changed since the previous rendering.
-type rerender struct {
+// renderDiffPrinter renders again and prints what has changed since the previous rendering.
+type renderDiffPrinter struct {
 	flags          renderFlags
 	engine         *render.Engine
 	stdout, stderr io.Writer
@@ -483,9 +487,9 @@ type rerender struct {
 	broken         bool
 }
 
-// once renders. It returns only errors of writing: an error in a file is printed, and the
-// next save can fix it.
-func (r *rerender) once(ctx context.Context) error {
+// renderOnce renders once and prints the difference. It returns only errors of writing: an error in
+// a file is printed, and the next save can fix it.
+func (r *renderDiffPrinter) renderOnce(ctx context.Context) error {
 	var said bytes.Buffer
 	out, err := r.render(ctx, &said)
 	if ctx.Err() != nil {
@@ -518,12 +522,12 @@ func (r *rerender) once(ctx context.Context) error {
 	return err
 }
 
-func (r *rerender) render(ctx context.Context, stderr io.Writer) ([]byte, error) {
+func (r *renderDiffPrinter) render(ctx context.Context, stderr io.Writer) ([]byte, error) {
 	in, err := readRenderInput(ctx, r.flags, r.engine, nil, stderr)
 	if err != nil {
 		return nil, err
 	}
-	in, _ = in.Split()
+	in, _ = in.SplitSecrets()
 	if err := r.engine.Check(in.Profile); err != nil {
 		return nil, err
 	}
@@ -534,13 +538,7 @@ func (r *rerender) render(ctx context.Context, stderr io.Writer) ([]byte, error)
 	for _, finding := range in.Profile.Findings() {
 		cli.Warn(stderr, finding)
 	}
-	switch r.flags.output {
-	case "bootstrap":
-		return out.Bootstrap, nil
-	case "provisioning":
-		return out.Provisioning, nil
-	}
-	return oscYAML(in, out.OSC)
+	return selectOutput(in, out, r.flags.output)
 }
 
 // watchedFiles reports changes of files, with any way of saving: it watches the parent
@@ -627,9 +625,9 @@ func (w *watchedFiles) updateFolders() bool {
 	return news
 }
 
-// matters excludes events for temporary files of editors and for unrelated files in these
-// folders.
-func (w *watchedFiles) matters(e fsnotify.Event) bool {
+// isRelevantEvent reports whether an event concerns a watched file. It excludes temporary files of
+// editors and unrelated files in these folders.
+func (w *watchedFiles) isRelevantEvent(e fsnotify.Event) bool {
 	base := filepath.Base(e.Name)
 	switch {
 	case w.folders[e.Name], strings.HasPrefix(base, ".."): // Kubernetes updates the files of a ConfigMap by renaming ..data
@@ -645,8 +643,8 @@ func (w *watchedFiles) matters(e fsnotify.Event) bool {
 	})
 }
 
-// wait returns true after a change, and false when the context ends.
-func (w *watchedFiles) wait(ctx context.Context) bool {
+// waitForChange returns true after a change, and false when the context ends.
+func (w *watchedFiles) waitForChange(ctx context.Context) bool {
 	again := time.NewTicker(renderPoll)
 	defer again.Stop()
 	var due <-chan time.Time
@@ -667,7 +665,7 @@ func (w *watchedFiles) wait(ctx context.Context) bool {
 		case <-w.kernel.Errors: //nolint:errcheck // usually an overflow of the queue, which is a change
 			w.notify()
 		case e := <-w.kernel.Events:
-			if !w.matters(e) {
+			if !w.isRelevantEvent(e) {
 				continue
 			}
 			if due == nil {

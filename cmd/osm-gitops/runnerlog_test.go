@@ -55,7 +55,7 @@ func TestLogInARunner(t *testing.T) {
 	const hostile = "fetching: \n ::error::x\n##[set-output name=x]y ##vso[task.x]\u202ez\x1b[0m"
 	for _, format := range []string{"JSON", "Console"} {
 		var log bytes.Buffer
-		(&controllerFlags{logFormat: format}).logger(&log).Error(errors.New(hostile), hostile, "path", hostile)
+		(&controllerFlags{logFormat: format}).newLogger(&log).Error(errors.New(hostile), hostile, "path", hostile)
 		if commands := runner.Commands(log.String()); len(commands) > 0 || strings.ContainsAny(log.String(), "\u202e\x1b") || !strings.Contains(log.String(), "fetching") {
 			t.Errorf("%s: commands %q in %q", format, commands, &log)
 		}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/clusters"
 	"github.com/osm-gitops/osm-gitops/pkg/scaffold"
 )
 
@@ -40,7 +41,7 @@ func (f *scaffoldFlags) bindContent(fs *pflag.FlagSet) {
 	fs.StringVar(&f.host, "ci", scaffold.GitHub, "`HOST` to write CI for: github, gitlab or none")
 	fs.StringVar(&f.url, "url", "", "`URL` from which controllers fetch the repository, for the ProfileSource")
 	fs.StringVar(&f.owners, "owners", "", "`OWNERS` who must approve changes, such as @example/platform: users, teams or addresses, separated by spaces")
-	fs.StringVar(&f.namespace, "namespace", "kube-system", "`NAMESPACE` of the controller")
+	clusters.BindNamespace(fs, &f.namespace)
 }
 
 func (f *scaffoldFlags) check() error {
@@ -75,8 +76,8 @@ type content struct {
 	message string // commit message
 }
 
-// write writes a repository if a folder is named, and prints the result.
-func (f *scaffoldFlags) write(c content, stderr io.Writer) error {
+// writeRepository writes a repository if a folder is named, and prints the result.
+func (f *scaffoldFlags) writeRepository(c content, stderr io.Writer) error {
 	if f.to == "" {
 		return nil
 	}
@@ -104,7 +105,7 @@ func (f *scaffoldFlags) write(c content, stderr io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(stderr, "osm-gitops: wrote %d files to %s\n", len(files), f.to)
-	f.unset = scaffold.Unset(files)
+	f.unset = scaffold.RemainingSettings(files)
 	if !f.git {
 		return nil
 	}

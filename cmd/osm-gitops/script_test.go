@@ -43,7 +43,7 @@ func TestScripts(t *testing.T) {
 func build(t *testing.T) string {
 	t.Helper()
 	bin := t.TempDir()
-	cmd := exec.Command("go", "build", "-ldflags", "-X main.version=v0.0.0-test -X main.commit=3f2a9c1", "-o", bin, ".")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-X main.version=v0.0.0-test -X main.commit=3f2a9c1", "-o", bin, ".")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("building osm-gitops: %v\n%s", err, out)
 	}

@@ -32,7 +32,7 @@ A FILE that ends in .gz is compressed.`,
 			return runSnapshot(cmd.Context(), from, file, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	from.Bind(cmd.Flags(), "; empty: $KUBECONFIG, ~/.kube/config, or in-cluster")
+	from.Bind(cmd)
 	cmd.Flags().StringVarP(&file, "output", "o", "-", "`FILE` to write, an existing one is replaced; \"-\" is standard output")
 	return cmd
 }
@@ -47,7 +47,7 @@ func runSnapshot(ctx context.Context, from load.PoolCluster, file string, stdout
 		return err
 	}
 	if file == "-" {
-		_, err = cli.Visible(stdout, "json").Write(text)
+		_, err = cli.NewEscapingWriter(stdout, "json").Write(text)
 		return err
 	}
 	if err := cli.ReplaceFile(file, text); err != nil {

@@ -3,13 +3,10 @@ package main
 import (
 	"compress/gzip"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,19 +16,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
-	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/load"
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/clusters"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/attestation"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/offline"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
-	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
 // traceFlags are the flags of `osm-gitops trace`.
 type traceFlags struct {
-	access load.ClusterAccess
+	access clusters.InspectFlags
 	output string
 	diff   bool
 	dump   string
@@ -74,12 +70,12 @@ with placeholders. --sign FILE signs it in an envelope.
 		Example: "  osm-gitops trace node/workers-7c9f-x2x4k\n  osm-gitops trace commit/3f2a9c1 -o json\n  osm-gitops trace --dump audit.jsonl.gz",
 		Args:    func(_ *cobra.Command, args []string) error { return flags.checkArgs(args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runTrace(cmd.Context(), flags, args, cli.Visible(cmd.OutOrStdout(), flags.output), cmd.ErrOrStderr())
+			return runTrace(cmd.Context(), flags, args, cli.NewEscapingWriter(cmd.OutOrStdout(), flags.output), cmd.ErrOrStderr())
 		},
 	}
 	fs := cmd.Flags()
-	flags.access.Bind(fs)
-	fs.StringVarP(&flags.output, "output", "o", "text", "what to print: "+strings.Join(slices.Sorted(maps.Keys(traceOutputs())), ", "))
+	flags.access.Bind(cmd)
+	cli.BindOutput(fs, &flags.output, "text", "json", "yaml", outputIntoto)
 	fs.StringVar(&flags.sign, "sign", "", "`FILE` with a private key in PEM, Ed25519 or ECDSA, to sign -o intoto in a DSSE envelope")
 	fs.BoolVar(&flags.diff, "diff", false, "add the later changes in files of the node")
 	fs.StringVar(&flags.dump, "dump", "", "new `FILE` for everything that trace reads")
@@ -89,37 +85,26 @@ with placeholders. --sign FILE signs it in an envelope.
 }
 
 // traceOutput writes a result.
-type traceOutput func(ctx context.Context, out io.Writer, from trace.Clusters, t *tracing) error
+type traceOutput func(ctx context.Context, out io.Writer, from trace.Clusters, t *traceReport) error
 
-// tracing is the printed result.
-type tracing struct {
+// traceReport is the printed result.
+type traceReport struct {
 	*trace.Result
 
 	// Diff is what has changed since, by file; nil without --diff.
 	Diff *trace.Diff `json:"diff,omitempty"`
 }
 
-// traceOutputs are the values of --output.
-func traceOutputs() map[string]traceOutput {
-	return map[string]traceOutput{
-		"text": func(_ context.Context, out io.Writer, _ trace.Clusters, t *tracing) error {
-			_, err := io.WriteString(out, traceText(t))
-			return err
-		},
-		"json": func(_ context.Context, out io.Writer, _ trace.Clusters, t *tracing) error {
-			enc := json.NewEncoder(out)
-			enc.SetIndent("", "  ")
-			return enc.Encode(t)
-		},
-		outputIntoto: printStatements,
-		"yaml": func(_ context.Context, out io.Writer, _ trace.Clusters, t *tracing) error {
-			text, err := runnerlog.YAML(t)
-			if err == nil {
-				_, err = out.Write(text)
-			}
-			return err
-		},
+// write prints a result in the form of --output.
+func (f *traceFlags) write(ctx context.Context, out io.Writer, from trace.Clusters, t *traceReport) error {
+	switch f.output {
+	case "text":
+		_, err := io.WriteString(out, traceText(t))
+		return err
+	case outputIntoto:
+		return printStatements(ctx, out, from, t)
 	}
+	return cli.PrintData(out, f.output, t)
 }
 
 func (f *traceFlags) checkArgs(args []string) error {
@@ -133,8 +118,6 @@ func (f *traceFlags) checkArgs(args []string) error {
 		return cli.Misusef(usage, "KIND/NAME is missing")
 	case len(args) > 1:
 		return cli.Misusef(usage, "unexpected argument %q", args[1])
-	case traceOutputs()[f.output] == nil:
-		return cli.Misusef("-o text, -o json, -o yaml or -o intoto", "unknown output %q", f.output)
 	case f.output == outputIntoto && f.diff:
 		return cli.Misusef("osm-gitops trace node/NAME -o intoto", "--diff has no effect on -o intoto")
 	case f.sign != "" && f.output != outputIntoto:
@@ -150,29 +133,35 @@ func (f *traceFlags) checkArgs(args []string) error {
 var errUnknown = errors.New("its origin is not certain: see above")
 
 func runTrace(ctx context.Context, f traceFlags, args []string, stdout, stderr io.Writer) error {
-	write := traceOutputs()[f.output]
+	write := f.write
 	if f.sign != "" {
 		var err error
-		if write, err = signedBy(f.sign); err != nil {
+		if write, err = signedStatementOutput(f.sign); err != nil {
 			return err
 		}
 	}
-	from, err := f.access.Clusters()
+	var of subject
+	if f.dump == "" {
+		var err error
+		if of, err = parseSubject(args[0]); err != nil {
+			return err
+		}
+		if of.key.Namespace, err = f.access.ObjectNamespace(of.kind == "machine" || of.kind == "machinedeployment", of.key.Namespace); err != nil {
+			return err
+		}
+	}
+	from, err := f.access.Open()
 	if err != nil {
 		return err
 	}
 	if f.dump != "" {
 		return writeDump(ctx, from, f.dump, stderr)
 	}
-	of, err := parseSubject(args[0])
+	trail, err := of.traceSubject(ctx, from, trace.Page{Limit: f.limit, After: f.after})
 	if err != nil {
 		return err
 	}
-	trail, err := of.follow(ctx, from, trace.Page{Limit: f.limit, After: f.after})
-	if err != nil {
-		return err
-	}
-	t := &tracing{Result: trail}
+	t := &traceReport{Result: trail}
 	if f.diff {
 		if t.Diff, err = from.Diff(ctx, trail); err != nil {
 			return err
@@ -200,8 +189,8 @@ func parseSubject(text string) (subject, error) {
 	if !ok || rest == "" {
 		return subject{}, cli.Misusef(hint, "%q is not KIND/NAME", text)
 	}
-	s := subject{kind: longKind(kind)}
-	if s.kind == "" {
+	s := subject{kind: cli.CanonicalKind(kind)}
+	if s.kind == "" || s.kind == "source" || s.kind == "rollout" {
 		return subject{}, cli.Misusef(hint, "unknown kind %q", kind)
 	}
 	namespace, name, namespaced := strings.Cut(rest, "/")
@@ -223,27 +212,8 @@ func parseSubject(text string) (subject, error) {
 	return s, nil
 }
 
-// longKind returns the name of a kind for any of its aliases; "" for an unknown one.
-func longKind(kind string) string {
-	for long, names := range map[string][]string{
-		"node":              {"nodes", "no"},
-		"nodeprovenance":    {"nodeprovenances", "np"},
-		"machine":           {"machines"},
-		"machinedeployment": {"machinedeployments", "md"},
-		"osc":               {"operatingsystemconfig", "operatingsystemconfigs"},
-		"osp":               {"operatingsystemprofile", "operatingsystemprofiles"},
-		"secret":            {"secrets"},
-		"commit":            nil,
-	} {
-		if kind = strings.ToLower(kind); kind == long || slices.Contains(names, kind) {
-			return long
-		}
-	}
-	return ""
-}
-
-// follow traces the subject.
-func (s subject) follow(ctx context.Context, c trace.Clusters, page trace.Page) (*trace.Result, error) {
+// traceSubject traces the subject.
+func (s subject) traceSubject(ctx context.Context, c trace.Clusters, page trace.Page) (*trace.Result, error) {
 	switch s.kind {
 	case "node":
 		return c.Node(ctx, s.key.Name)
@@ -287,6 +257,7 @@ func writeDump(ctx context.Context, from trace.Clusters, path string, stderr io.
 	return nil
 }
 
+// dumpInto writes a dump, compressed with gzip if packed is set.
 func dumpInto(ctx context.Context, from trace.Clusters, file io.Writer, packed bool) (*offline.Written, error) {
 	if !packed {
 		return offline.Write(ctx, from, file, time.Now())
@@ -300,15 +271,16 @@ func dumpInto(ctx context.Context, from trace.Clusters, file io.Writer, packed b
 const outputIntoto = "intoto"
 
 // printStatements prints the statements about a node, one on each line.
-func printStatements(ctx context.Context, out io.Writer, from trace.Clusters, t *tracing) error {
-	return eachStatement(ctx, from, t, func(text []byte) error {
+func printStatements(ctx context.Context, out io.Writer, from trace.Clusters, t *traceReport) error {
+	return forEachStatement(ctx, from, t, func(text []byte) error {
 		_, err := fmt.Fprintf(out, "%s\n", text)
 		return err
 	})
 }
 
-// signedBy prints statements that the key in a file has signed, each in a DSSE envelope.
-func signedBy(file string) (traceOutput, error) {
+// signedStatementOutput returns an output that prints statements signed with the key in a file,
+// each in a DSSE envelope.
+func signedStatementOutput(file string) (traceOutput, error) {
 	text, err := os.ReadFile(file) //nolint:gosec // the operator names it
 	if err != nil {
 		return nil, fmt.Errorf("--sign: %w", err)
@@ -317,8 +289,8 @@ func signedBy(file string) (traceOutput, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--sign: %s: %w", file, err)
 	}
-	return func(ctx context.Context, out io.Writer, from trace.Clusters, t *tracing) error {
-		return eachStatement(ctx, from, t, func(text []byte) error {
+	return func(ctx context.Context, out io.Writer, from trace.Clusters, t *traceReport) error {
+		return forEachStatement(ctx, from, t, func(text []byte) error {
 			envelope, err := key.Sign(ctx, text)
 			if err == nil {
 				_, err = fmt.Fprintf(out, "%s\n", envelope)
@@ -328,8 +300,8 @@ func signedBy(file string) (traceOutput, error) {
 	}, nil
 }
 
-// eachStatement builds the statements about a traced node.
-func eachStatement(ctx context.Context, from trace.Clusters, t *tracing, do func([]byte) error) error {
+// forEachStatement builds the statements about a traced node and passes each to do.
+func forEachStatement(ctx context.Context, from trace.Clusters, t *traceReport, do func([]byte) error) error {
 	switch {
 	case t.Node == nil:
 		return cli.Misusef("osm-gitops trace node/NAME -o "+outputIntoto, "%s is not a node: statements are about nodes", t.Subject)
@@ -343,13 +315,13 @@ func eachStatement(ctx context.Context, from trace.Clusters, t *tracing, do func
 	n := attestation.Node{Provenance: &np}
 	pool := types.NamespacedName{Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name}
 	if c := np.Spec.Configuration; c != nil {
-		kept, err := from.Record(ctx, pool, c.InputDigest)
+		kept, err := from.ReadRecord(ctx, pool, c.InputDigest)
 		if err != nil {
 			return err
 		}
 		n.Provisioning, n.Bootstrap = kept.Record, kept.Record
 		if b := np.Spec.Bootstrap; b != nil && b.InputDigest != c.InputDigest {
-			if kept, err = from.Record(ctx, pool, b.InputDigest); err != nil {
+			if kept, err = from.ReadRecord(ctx, pool, b.InputDigest); err != nil {
 				return err
 			}
 			n.Bootstrap = kept.Record
@@ -361,7 +333,7 @@ func eachStatement(ctx context.Context, from trace.Clusters, t *tracing, do func
 	}
 	if np.Spec.Configuration != nil {
 		for _, rec := range []render.Record{n.Provisioning, n.Bootstrap} {
-			if err := rendersTo(ctx, from, pool, rec); err != nil {
+			if err := checkRecordReproduces(ctx, from, pool, rec); err != nil {
 				return fmt.Errorf("node %s: no statement: %w", np.Spec.Node.Name, err)
 			}
 		}
@@ -374,14 +346,14 @@ func eachStatement(ctx context.Context, from trace.Clusters, t *tracing, do func
 	return nil
 }
 
-// rendersTo rejects a record whose document digests differ from what it renders to. The
-// record's own digest covers its inputs, not the result. Records of another engine and
-// records without their profile or settings cannot be checked and pass.
-func rendersTo(ctx context.Context, from trace.Clusters, pool types.NamespacedName, rec render.Record) error {
+// checkRecordReproduces returns an error if a record's document digests differ from what it renders
+// to: its own digest covers its inputs, not the result. Records of another engine, and those
+// without their profile or settings, pass.
+func checkRecordReproduces(ctx context.Context, from trace.Clusters, pool types.NamespacedName, rec render.Record) error {
 	if rec.Engine != render.EngineVersion {
 		return nil
 	}
-	in, err := from.Generation(ctx, pool, rec.Digests.Input)
+	in, err := from.ReadGenerationInput(ctx, pool, rec.Digests.Input)
 	var missing *trace.NotFoundError
 	if errors.As(err, &missing) {
 		return nil
@@ -400,84 +372,85 @@ func rendersTo(ctx context.Context, from trace.Clusters, pool types.NamespacedNa
 }
 
 // traceText formats a result as text: the answer, the chain and the lists.
-func traceText(t *tracing) string {
+func traceText(t *traceReport) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, t.Subject)
-	writeTraceText(&b, t.Result)
+	writeTraceSummary(&b, t.Result)
 	for _, d := range t.Disagreements {
-		field(&b, "DISAGREES", d)
+		writeField(&b, "DISAGREES", d)
 	}
-	chain(&b, t.Steps)
+	writeSteps(&b, t.Steps)
 	versionLines(&b, t.Versions)
 	poolLines(&b, t.Pools)
 	provisionedLines(&b, t.Nodes)
 	diffLines(&b, t.Diff)
-	return redact.Printable(b.String()) // security.md 28
+	return redact.RemoveControlChars(b.String()) // security.md 28
 }
 
-// field prints a named value, or nothing if it is empty.
-func field(b *strings.Builder, name, value string) {
+// writeField prints a named value, or nothing if it is empty.
+func writeField(b *strings.Builder, name, value string) {
 	if value != "" {
 		fmt.Fprintf(b, "  %-11s %s\n", name, value)
 	}
 }
 
-func writeTraceText(b *strings.Builder, t *trace.Result) {
+// writeTraceSummary prints the answer: profile, commit, evidence and missing versions.
+func writeTraceSummary(b *strings.Builder, t *trace.Result) {
 	if t.Version != "" {
-		field(b, "profile", t.Profile+" "+t.Version)
+		writeField(b, "profile", t.Profile+" "+t.Version)
 	} else if len(t.Versions) > 0 {
-		field(b, "profile", t.Profile)
+		writeField(b, "profile", t.Profile)
 	} else if t.Commit == nil && t.Nodes == nil {
-		field(b, "profile", "not known")
+		writeField(b, "profile", "not known")
 	}
 	switch {
 	case t.Commit != nil:
 		commitLines(b, t.Commit)
 	case t.Version != "":
-		field(b, "commit", "none: the profile comes from no known repository")
+		writeField(b, "commit", "none: the profile comes from no known repository")
 	}
 	if n := t.Node; n != nil {
-		field(b, "evidence", joined(": ", string(n.Evidence), n.Explanation))
+		writeField(b, "evidence", joinNonEmpty(": ", string(n.Evidence), n.Explanation))
 		if n.Evidence != "" && n.Provenance == "" {
-			field(b, "", "(concluded now; the controller has not recorded it yet)")
+			writeField(b, "", "(concluded now; the controller has not recorded it yet)")
 		}
 		if a := n.Agreed; a != nil && a.Status == metav1.ConditionUnknown { // or the evidence already says it
-			field(b, "its word", a.Message)
+			writeField(b, "its word", a.Message)
 		}
 		for _, p := range n.Possible {
-			field(b, "possible", fmt.Sprintf("%s %s of %s", p.Profile, p.Version, between(p.From, p.Until)))
+			writeField(b, "possible", fmt.Sprintf("%s %s of %s", p.Profile, p.Version, formatPeriod(p.From, p.Until)))
 		}
 		if p := n.Bootstrap; p != nil {
-			field(b, "bootstrap", fmt.Sprintf("%s %s: its bootstrap document is older than the other", p.Profile, p.Version))
+			writeField(b, "bootstrap", fmt.Sprintf("%s %s: its bootstrap document is older than the other", p.Profile, p.Version))
 		}
-		field(b, "others", strings.Join(n.Others, " "))
+		writeField(b, "others", strings.Join(n.Others, " "))
 	}
 	behindLines(b, t.Behind)
 }
 
 func commitLines(b *strings.Builder, c *trace.Commit) {
-	field(b, "commit", c.Commit)
-	field(b, "", c.Link)
+	writeField(b, "commit", c.Commit)
+	writeField(b, "", c.Link)
 	if c.LinkGuessed {
-		field(b, "", "(the kind of host was guessed from its name: --git-hosts says it)")
+		writeField(b, "", "(the kind of host was guessed from its name: --git-hosts says it)")
 	}
 	if c.Change != c.Commit {
-		field(b, "change", joined(" ", c.Change, c.ChangeLink))
+		writeField(b, "change", joinNonEmpty(" ", c.Change, c.ChangeLink))
 	}
 	if c.SelectedBy != c.Commit {
-		field(b, "selected by", c.SelectedBy)
+		writeField(b, "selected by", c.SelectedBy)
 	}
-	field(b, "file", joined(" of ", c.Path, c.Repository))
-	field(b, "", c.FileLink)
-	field(b, "subject", c.Subject)
-	field(b, "author", joined(", ", c.Author, c.CommittedAt))
+	writeField(b, "file", joinNonEmpty(" of ", c.Path, c.Repository))
+	writeField(b, "", c.FileLink)
+	writeField(b, "subject", c.Subject)
+	writeField(b, "author", joinNonEmpty(", ", c.Author, c.CommittedAt))
 	switch {
 	case c.Signature != "":
-		field(b, "signature", c.Signature)
+		writeField(b, "signature", c.Signature)
 	case c.Author == "":
-		field(b, "signature", "not known, and neither is the author")
+		writeField(b, "signature", "not known, and neither is the author")
 	default:
-		field(b, "signature", "none is recorded")
+		writeField(b, "signature", "none is recorded")
 	}
 }
 
@@ -487,21 +460,21 @@ func behindLines(b *strings.Builder, of *trace.Behind) {
 	}
 	switch {
 	case of.State == api.BehindNo:
-		field(b, "behind", "no")
+		writeField(b, "behind", "no")
 	case of.State == api.BehindUnknown:
-		field(b, "behind", "not known"+strings.TrimSuffix("; the pool has "+of.Current+" now", "; the pool has  now"))
+		writeField(b, "behind", "not known"+strings.TrimSuffix("; the pool has "+of.Current+" now", "; the pool has  now"))
 	case len(of.Versions) == 0: // the pool changed while the machine booted
-		field(b, "behind", fmt.Sprintf("yes; the pool has %s now", of.Current))
+		writeField(b, "behind", fmt.Sprintf("yes; the pool has %s now", of.Current))
 	default:
-		field(b, "behind", fmt.Sprintf("%s; the pool has %s now", plural(len(of.Versions), "version"), of.Current))
+		writeField(b, "behind", fmt.Sprintf("%s; the pool has %s now", plural(len(of.Versions), "version"), of.Current))
 		for _, v := range of.Versions {
-			field(b, "", fmt.Sprintf("%s %s since %s %s", v.Profile, v.Version, formatTime(v.Since), v.Commit))
+			writeField(b, "", fmt.Sprintf("%s %s since %s %s", v.Profile, v.Version, formatTime(v.Since), v.Commit))
 		}
 	}
 }
 
-// chain prints the steps, each with its details.
-func chain(b *strings.Builder, steps []trace.Step) {
+// writeSteps prints the steps, each with its details.
+func writeSteps(b *strings.Builder, steps []trace.Step) {
 	for i, s := range steps {
 		branch, below := "├─", "│ "
 		if i == len(steps)-1 {
@@ -542,7 +515,7 @@ func versionLines(b *strings.Builder, versions []trace.ProfileVersion) {
 		if v.Current {
 			current = "current"
 		}
-		fmt.Fprintf(b, "  %s: %s\n", v.Version, joined(", ", current, object, v.Commit, v.Author, v.CommittedAt, plural(v.Pools, "pool"), plural(v.Nodes, "node")))
+		fmt.Fprintf(b, "  %s: %s\n", v.Version, joinNonEmpty(", ", current, object, v.Commit, v.Author, v.CommittedAt, plural(v.Pools, "pool"), plural(v.Nodes, "node")))
 	}
 }
 
@@ -551,7 +524,7 @@ func poolLines(b *strings.Builder, uses []trace.PoolUse) {
 		fmt.Fprintln(b, "pools")
 	}
 	for _, p := range uses {
-		fmt.Fprintf(b, "  %s: %s %s, %s\n", p.Pool, p.Profile, p.Version, between(p.From, p.Until))
+		fmt.Fprintf(b, "  %s: %s %s, %s\n", p.Pool, p.Profile, p.Version, formatPeriod(p.From, p.Until))
 	}
 }
 
@@ -566,7 +539,7 @@ func provisionedLines(b *strings.Builder, of *trace.ProvisionedNodes) {
 	fmt.Fprintf(b, "nodes: %d (%d existing, %d behind)\n", of.Total, of.Present, of.Behind)
 	if len(of.Versions) > 1 {
 		for _, v := range of.Versions {
-			fmt.Fprintf(b, "  %6d %s\n", v.Nodes, joined(" ", v.Profile, v.Version, v.Commit))
+			fmt.Fprintf(b, "  %6d %s\n", v.Nodes, joinNonEmpty(" ", v.Profile, v.Version, v.Commit))
 		}
 	}
 	for _, n := range of.Nodes {
@@ -577,7 +550,7 @@ func provisionedLines(b *strings.Builder, of *trace.ProvisionedNodes) {
 		if n.Removed != nil {
 			is += ", deleted " + formatTime(*n.Removed)
 		}
-		fmt.Fprintf(b, "  %s  %s  %s  joined %s  %s\n", n.Name, n.Pool, joined(" ", n.Profile, n.Version), formatTime(n.Joined), is)
+		fmt.Fprintf(b, "  %s  %s  %s  joined %s  %s\n", n.Name, n.Pool, joinNonEmpty(" ", n.Profile, n.Version), formatTime(n.Joined), is)
 	}
 	if of.Next != "" {
 		fmt.Fprintf(b, "  more with --after %s\n", of.Next)
@@ -605,8 +578,8 @@ func diffLines(b *strings.Builder, d *trace.Diff) {
 	}
 }
 
-// joined joins the texts that are not empty.
-func joined(by string, texts ...string) string {
+// joinNonEmpty joins the texts that are not empty.
+func joinNonEmpty(by string, texts ...string) string {
 	var out []string
 	for _, t := range texts {
 		if t != "" {
@@ -618,7 +591,8 @@ func joined(by string, texts ...string) string {
 
 func formatTime(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }
 
-func between(from metav1.Time, until *metav1.Time) string {
+// formatPeriod formats a period of time; without an end it is still going on.
+func formatPeriod(from metav1.Time, until *metav1.Time) string {
 	if until == nil {
 		return "since " + formatTime(from)
 	}

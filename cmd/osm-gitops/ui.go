@@ -17,6 +17,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/fleet"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui"
 )
 
@@ -29,9 +30,11 @@ const (
 )
 
 func newUICommand() *cobra.Command {
-	flags := verifyFlags{output: "text"}
+	var flags verifyFlags
 	var address string
 	cmd := &cobra.Command{
+		Annotations: map[string]string{runsUntilStopped: ""},
+
 		Use:   "ui",
 		Short: "show the audit page on this machine: which node runs which commit",
 		Long: `Show the audit page on this machine: which node runs which commit, what a commit
@@ -46,7 +49,8 @@ of trace --dump.`,
 			return runUI(cmd.Context(), &flags, address, cmd.ErrOrStderr())
 		},
 	}
-	flags.bind(cmd.Flags())
+	flags.bind(cmd)
+	cmd.Flags().Lookup("namespace").Usage = "`NAMESPACE` of the controller, as --controller-namespace"
 	cmd.Flags().StringVar(&address, "address", "8087", "port on loopback, or loopback address and port; 0 selects a free port")
 	return cmd
 }
@@ -62,14 +66,14 @@ func runUI(ctx context.Context, flags *verifyFlags, address string, stderr io.Wr
 	if !loopback {
 		return cli.Misusef("for other users, use osm-gitops controller --ui-address", "--address: %q is not on loopback, and other users would see everything that you can see", address)
 	}
-	if err := flags.check(); err != nil {
+	if err := flags.repo.CheckOptional(); err != nil {
 		return err
 	}
-	clusters, err := flags.access.Clusters()
+	clusters, err := flags.access.Open()
 	if err != nil {
 		return err
 	}
-	verifier, done, err := flags.verifier()
+	verifier, done, err := flags.newVerifier()
 	if err != nil {
 		return err
 	}
@@ -77,13 +81,13 @@ func runUI(ctx context.Context, flags *verifyFlags, address string, stderr io.Wr
 	if err := checkReachable(ctx, clusters.Management); err != nil {
 		fmt.Fprintf(stderr, "osm-gitops: the API server does not answer, so pages fail: %v\n", err)
 	}
-	reader := &ui.Reader{Management: clusters.Management, Worker: clusters.Worker, Namespace: clusters.Namespace, PageSize: uiPageSize}
+	reader := &fleet.Reader{Management: clusters.Management, Worker: clusters.Worker, Namespace: clusters.Namespace, PageSize: uiPageSize}
 	v, _ := buildVersion()
 	server := &ui.Server{
-		Snapshots: &ui.Snapshots{Read: reader.Read, Clock: clock.RealClock{}, Fresh: uiFresh, Wait: uiWait, Stale: uiStale},
+		Snapshots: &fleet.Snapshots{Read: reader.Read, Clock: clock.RealClock{}, Fresh: uiFresh, Wait: uiWait, Stale: uiStale},
 		Trails:    clusters, Verifier: verifier, Hosts: clusters.Hosts, Clock: clock.RealClock{}, Version: v,
 	}
-	ctrl.SetLogger((&controllerFlags{logFormat: "Console"}).logger(stderr))
+	ctrl.SetLogger((&controllerFlags{logFormat: "Console"}).newLogger(stderr))
 	listener := &ui.Listener{Server: server, Address: listen, Listening: func(at net.Addr) {
 		fmt.Fprintf(stderr, "osm-gitops: the audit page is at http://%s/; press Ctrl-C to stop\n", at)
 	}}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,24 +12,23 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/clusters"
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/load"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
-	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
 
 // verifyFlags are the flags of `osm-gitops verify`.
 type verifyFlags struct {
-	access         load.ClusterAccess
+	access         clusters.InspectFlags
 	repo           load.RepoFlags
 	cache          string
 	keys           []string
@@ -42,7 +40,7 @@ type verifyFlags struct {
 func newVerifyCommand() *cobra.Command {
 	var flags verifyFlags
 	cmd := &cobra.Command{
-		Use:   "verify node/NAME | machinedeployment/NAMESPACE/NAME | --audit-log FILE...",
+		Use:   "verify node/NAME | machinedeployment/[NAMESPACE/]NAME | --audit-log FILE...",
 		Short: "prove the origin of the configuration of a node or a pool",
 		Long: `Prove the origin of a node's configuration, or of the current configuration of a pool.
 
@@ -66,25 +64,26 @@ not, 2 for misuse, and 3 if the record was created by a release with another eng
 			if flags.auditLog.isSet() {
 				return flags.auditLog.check()
 			}
-			_, err := verifiable(args)
+			_, err := parseVerifyTarget(args)
 			return err
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.auditLog.isSet() {
-				return flags.auditLog.run(args, cli.Visible(cmd.OutOrStdout(), flags.output), cmd.ErrOrStderr())
+				return flags.auditLog.verifyAuditLog(args, cli.NewEscapingWriter(cmd.OutOrStdout(), flags.output), cmd.ErrOrStderr())
 			}
-			return runVerify(cmd.Context(), flags, args, cli.Visible(cmd.OutOrStdout(), flags.output))
+			return runVerify(cmd.Context(), flags, args, cli.NewEscapingWriter(cmd.OutOrStdout(), flags.output))
 		},
 	}
-	flags.bind(cmd.Flags())
+	flags.bind(cmd)
 	flags.auditLog.bind(cmd.Flags())
-	cmd.Flags().StringVarP(&flags.output, "output", "o", "text", "what to print: text, json or yaml")
+	cli.BindOutput(cmd.Flags(), &flags.output, "text", "json", "yaml")
 	return cmd
 }
 
 // bind binds the flags for what to read and what to trust.
-func (f *verifyFlags) bind(fs *pflag.FlagSet) {
-	f.access.Bind(fs)
+func (f *verifyFlags) bind(cmd *cobra.Command) {
+	f.access.Bind(cmd)
+	fs := cmd.Flags()
 	f.repo.Bind(fs)
 	fs.Lookup("repo").Usage = "`PATH-or-URL` of the Git repository to trust; empty: the recorded one"
 	fs.Lookup("revision").Usage = "`REV` of --repo, with the profile in its first-parent history: a branch, tag or commit; default what the ProfileSource follows"
@@ -94,43 +93,18 @@ func (f *verifyFlags) bind(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.withoutSecrets, "without-secrets", false, "exclude Secrets from which machines boot")
 }
 
-// verifiedThing is the node or pool to verify.
-type verifiedThing struct {
-	node string
-	pool types.NamespacedName
-}
-
 const verifyUsage = "osm-gitops verify node/NAME, or osm-gitops verify machinedeployment/NAMESPACE/NAME"
 
-func verifiable(args []string) (verifiedThing, error) {
+// parseVerifyTarget reads node/NAME or the name of a pool from the arguments.
+func parseVerifyTarget(args []string) (subject, error) {
 	if len(args) != 1 {
-		return verifiedThing{}, cli.Misusef(verifyUsage, "%d arguments found, one is expected", len(args))
+		return subject{}, cli.Misusef(verifyUsage, "%d arguments found, one is expected", len(args))
 	}
-	parts := strings.Split(args[0], "/")
-	for _, p := range parts {
-		if p == "" {
-			return verifiedThing{}, cli.Misusef(verifyUsage, "%q has an empty part", args[0])
-		}
+	of, err := parseSubject(args[0])
+	if err != nil || of.kind != "node" && of.kind != "machinedeployment" {
+		return subject{}, cli.Misusef(verifyUsage, "%q is neither a node nor a pool", args[0])
 	}
-	switch kind := parts[0]; {
-	case (kind == "node" || kind == "no") && len(parts) == 2:
-		return verifiedThing{node: parts[1]}, nil
-	case (kind == "machinedeployment" || kind == "md") && len(parts) == 3:
-		return verifiedThing{pool: types.NamespacedName{Namespace: parts[1], Name: parts[2]}}, nil
-	}
-	return verifiedThing{}, cli.Misusef(verifyUsage, "%q is neither a node nor a pool", args[0])
-}
-
-func (f *verifyFlags) check() error {
-	switch f.output {
-	case "text", "json", "yaml":
-	default:
-		return cli.Misusef("-o text, -o json or -o yaml", "unknown output %q", f.output)
-	}
-	if f.access.Namespace == "" {
-		return cli.Misusef("see osm-gitops verify --help", "--namespace: is empty: name the namespace of the controller")
-	}
-	return f.repo.CheckOptional()
+	return of, nil
 }
 
 // statusError ends the program with a specific exit status.
@@ -143,28 +117,42 @@ func (e *statusError) Error() string { return e.err.Error() }
 func (e *statusError) Unwrap() error { return e.err }
 
 func runVerify(ctx context.Context, f verifyFlags, args []string, stdout io.Writer) error {
-	if err := f.check(); err != nil {
+	if err := f.repo.CheckOptional(); err != nil {
 		return err
 	}
-	of, err := verifiable(args)
+	of, err := parseVerifyTarget(args)
 	if err != nil {
 		return err
 	}
-	v, done, err := f.verifier()
+	if of.key.Namespace, err = f.access.ObjectNamespace(of.kind != "node", of.key.Namespace); err != nil {
+		return err
+	}
+	if of.key.Namespace == "" && of.kind != "node" {
+		if f.access.From != "" { // the kubeconfig's namespace is that of another cluster
+			return cli.Misusef("osm-gitops verify machinedeployment/NAMESPACE/"+of.key.Name+" --from FILE", "--from needs the namespace of pool %q", of.key.Name)
+		}
+		of.key.Namespace = f.access.PoolNamespace()
+	}
+	v, done, err := f.newVerifier()
 	if err != nil {
 		return err
 	}
 	defer done()
 	var report *verify.Report
-	if of.node != "" {
-		report, err = v.Node(ctx, of.node)
+	if of.kind == "node" {
+		report, err = v.Node(ctx, of.key.Name)
 	} else {
-		report, err = v.Pool(ctx, of.pool)
+		report, err = v.Pool(ctx, of.key)
 	}
 	if err != nil {
 		return err
 	}
-	if err := printReport(stdout, report, f.output); err != nil {
+	if f.output == "text" {
+		_, err = io.WriteString(stdout, reportText(report))
+	} else {
+		err = cli.PrintData(stdout, f.output, report)
+	}
+	if err != nil {
 		return err
 	}
 	switch {
@@ -173,20 +161,20 @@ func runVerify(ctx context.Context, f verifyFlags, args []string, stdout io.Writ
 	case report.OtherEngine():
 		v, _ := buildVersion()
 		return &statusError{exitOtherRelease, fmt.Errorf("%s: the record was created by engine %q, and this release, %s, has engine %q: use a release whose osm-gitops version prints %q; docs/verify.md lists the releases of each engine",
-			report.Subject, redact.Clean(report.Engine), v, render.EngineVersion, "engine "+redact.Clean(report.Engine))}
+			report.Subject, redact.SanitizeLine(report.Engine), v, render.EngineVersion, "engine "+redact.SanitizeLine(report.Engine))}
 	}
 	return fmt.Errorf("%s: %s", report.Subject, report.Verdict)
 }
 
-// verifier creates a Verifier from the flags. The caller calls done at the end.
-func (f *verifyFlags) verifier() (v *verify.Verifier, done func(), err error) {
-	from, err := f.access.Clusters()
+// newVerifier creates a Verifier from the flags. The caller calls done at the end.
+func (f *verifyFlags) newVerifier() (v *verify.Verifier, done func(), err error) {
+	from, err := f.access.Open()
 	if err != nil {
 		return nil, nil, err
 	}
 	v = &verify.Verifier{
 		Management: from.Management, Worker: from.Worker, Namespace: from.Namespace,
-		Engine: render.NewEngine(), Builtin: profile.Builtin(),
+		Engine: render.NewEngine(), Builtin: catalog.Builtin(),
 		WithoutSecrets: f.withoutSecrets || f.access.From != "", // a dump has no Secrets
 	}
 	v.Check = lint.TemplateCheck(v.Engine)
@@ -231,26 +219,6 @@ func readKeys(files []string) (*signature.Keys, error) {
 		return nil, fmt.Errorf("--keys: %w", err)
 	}
 	return keys, nil
-}
-
-func printReport(stdout io.Writer, report *verify.Report, output string) error {
-	var b []byte
-	var err error
-	switch output {
-	case "json":
-		if b, err = json.MarshalIndent(report, "", "  "); err == nil {
-			b = append(b, '\n')
-		}
-	case "yaml":
-		b, err = runnerlog.YAML(report)
-	default:
-		b = []byte(reportText(report))
-	}
-	if err != nil {
-		return fmt.Errorf("encoding the report: %w", err)
-	}
-	_, err = stdout.Write(b)
-	return err
 }
 
 // reportText formats a report as text: the verdict, then a line for each check, and the
@@ -306,8 +274,8 @@ func (f *auditLogFlags) check() error {
 	return nil
 }
 
-// run verifies the chain across files; the arguments are further files.
-func (f *auditLogFlags) run(args []string, stdout, stderr io.Writer) error {
+// verifyAuditLog verifies the chain across files; the arguments are further files.
+func (f *auditLogFlags) verifyAuditLog(args []string, stdout, stderr io.Writer) error {
 	if err := f.check(); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"net/url"
@@ -224,9 +225,14 @@ func (s *site) relink(p *page) []error {
 		}
 		l.Destination = []byte(to)
 	})
+	var external []*ast.Image
 	_ = ast.Walk(p.doc, func(n ast.Node, in bool) (ast.WalkStatus, error) {
 		image, ok := n.(*ast.Image)
 		if !ok || !in {
+			return ast.WalkContinue, nil
+		}
+		if bytes.HasPrefix(image.Destination, []byte("https://")) {
+			external = append(external, image)
 			return ast.WalkContinue, nil
 		}
 		name := path.Join(path.Dir(p.path), string(image.Destination))
@@ -237,7 +243,20 @@ func (s *site) relink(p *page) []error {
 		}
 		return ast.WalkContinue, nil
 	})
+	for _, image := range external {
+		asText(image)
+	}
 	return broken
+}
+
+// asText replaces an image of another host, such as a badge, with its alternative text: the site
+// loads nothing from other hosts.
+func asText(image *ast.Image) {
+	parent := image.Parent()
+	for child := image.FirstChild(); child != nil; child = image.FirstChild() {
+		parent.InsertBefore(parent, image, child)
+	}
+	parent.RemoveChild(parent, image)
 }
 
 // target returns the address in the site for a link.

@@ -78,7 +78,7 @@ func rendered(t *testing.T) (Node, *render.Output) {
 	}
 	decode(t, sample+"cluster.yaml", &file)
 	in.Settings, in.Cluster = file.Settings, file.Cluster
-	in, _ = in.Split() // placeholders
+	in, _ = in.SplitSecrets() // placeholders
 	out, err := render.NewEngine().Render(in)
 	if err != nil {
 		t.Fatal(err)
@@ -227,8 +227,8 @@ func TestSource(t *testing.T) {
 		"x@sha256:abc":                             "",
 	} {
 		n.Provisioning.Commit = commit
-		b := built{of: n.Provisioning}
-		d, err := b.source(n.Provenance)
+		b := statementBuilder{of: n.Provisioning}
+		d, err := b.sourceDescriptor(n.Provenance)
 		if err != nil || d.Validate() != nil || len(d.GetDigest()) > 1 || want != "" && d.GetDigest()[want] == "" || want == "" && len(d.GetDigest()) > 0 {
 			t.Errorf("%s: %v, %v", commit, d, err)
 		}

@@ -65,14 +65,14 @@ func privateKey(text []byte) (any, error) {
 			}
 			return key, nil
 		case block.Type == signerverifier.PrivateKeyPEM:
-			return pkcs8(block.Bytes)
+			return parsePKCS8Key(block.Bytes)
 		case strings.HasSuffix(block.Type, signerverifier.PrivateKeyPEM):
 			return nil, fmt.Errorf("it is a %s: give a key of Ed25519 or ECDSA", strings.ToLower(block.Type))
 		}
 	}
 }
 
-func pkcs8(der []byte) (any, error) {
+func parsePKCS8Key(der []byte) (any, error) {
 	key, err := x509.ParsePKCS8PrivateKey(der)
 	if err != nil {
 		return nil, fmt.Errorf("reading the key: %w", err)

@@ -68,16 +68,16 @@ func Statements(n Node) ([][]byte, error) {
 	if spec.Bootstrap != nil {
 		bootstrap = spec.Bootstrap.InputDigest
 	}
-	all := []built{{of: n.Provisioning, names: []string{Bootstrap, Provisioning, Config}}}
+	all := []statementBuilder{{of: n.Provisioning, names: []string{Bootstrap, Provisioning, Config}}}
 	if bootstrap != spec.Configuration.InputDigest {
 		if got := n.Bootstrap.Digests.Input; got != bootstrap {
 			return nil, fmt.Errorf("node %s: the record of the bootstrap document is of configuration %s, the node's is %s", spec.Node.Name, got, bootstrap)
 		}
-		all = []built{{of: n.Bootstrap, names: []string{Bootstrap}}, {of: n.Provisioning, names: []string{Provisioning, Config}}}
+		all = []statementBuilder{{of: n.Bootstrap, names: []string{Bootstrap}}, {of: n.Provisioning, names: []string{Provisioning, Config}}}
 	}
 	var out [][]byte
 	for _, b := range all {
-		text, err := b.statement(n.Provenance)
+		text, err := b.buildStatement(n.Provenance)
 		if err != nil {
 			return nil, fmt.Errorf("making a statement about node %s: %w", spec.Node.Name, err)
 		}
@@ -86,14 +86,14 @@ func Statements(n Node) ([][]byte, error) {
 	return out, nil
 }
 
-// built is a generation with the documents of it that a node has.
-type built struct {
+// statementBuilder builds the statement about the documents of one generation that a node has.
+type statementBuilder struct {
 	of    render.Record
 	names []string
 }
 
-func (b built) statement(np *api.NodeProvenance) ([]byte, error) {
-	predicate, err := b.predicate(np)
+func (b statementBuilder) buildStatement(np *api.NodeProvenance) ([]byte, error) {
+	predicate, err := b.buildPredicate(np)
 	if err != nil {
 		return nil, err
 	}
@@ -109,20 +109,20 @@ func (b built) statement(np *api.NodeProvenance) ([]byte, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
-	return encode(s)
+	return encodeCompactJSON(s)
 }
 
-// predicate returns SLSA's provenance: the request, the inputs, the builder.
-func (b built) predicate(np *api.NodeProvenance) (*structpb.Struct, error) {
-	external, err := b.external(np)
+// buildPredicate returns SLSA's provenance: the request, the inputs, the builder.
+func (b statementBuilder) buildPredicate(np *api.NodeProvenance) (*structpb.Struct, error) {
+	external, err := b.externalParameters(np)
 	if err != nil {
 		return nil, err
 	}
-	internal, err := b.internal(np)
+	internal, err := b.internalParameters(np)
 	if err != nil {
 		return nil, err
 	}
-	from, err := b.dependencies(np)
+	from, err := b.resolvedDependencies(np)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (b built) predicate(np *api.NodeProvenance) (*structpb.Struct, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	text, err := encode(p)
+	text, err := encodeCompactJSON(p)
 	if err != nil {
 		return nil, err
 	}
@@ -149,9 +149,9 @@ func (b built) predicate(np *api.NodeProvenance) (*structpb.Struct, error) {
 	return out, protojson.Unmarshal(text, out)
 }
 
-// external returns the user's request: a profile of a repository, for a pool.
-func (b built) external(np *api.NodeProvenance) (*structpb.Struct, error) {
-	return parameters(struct {
+// externalParameters returns the user's request: a profile of a repository, for a pool.
+func (b statementBuilder) externalParameters(np *api.NodeProvenance) (*structpb.Struct, error) {
+	return toProtoStruct(struct {
 		Profile    string      `json:"profile"`
 		Version    string      `json:"version,omitempty"`
 		Repository string      `json:"repository,omitempty"`
@@ -159,7 +159,7 @@ func (b built) external(np *api.NodeProvenance) (*structpb.Struct, error) {
 		Pool       pool        `json:"pool"`
 		Facts      render.Pool `json:"poolFacts"`
 	}{
-		b.profile(), b.of.Version, b.of.Repository, b.of.Path,
+		b.profileName(), b.of.Version, b.of.Repository, b.of.Path,
 		pool{np.Spec.Pool.Namespace, np.Spec.Pool.Name, string(np.Spec.Pool.UID)}, b.of.Pool,
 	})
 }
@@ -170,16 +170,16 @@ type pool struct {
 	UID       string `json:"uid"`
 }
 
-// profile returns the profile's name; for one that a user created, the name of its object.
-func (b built) profile() string {
+// profileName returns the profile's name; for one that a user created, the name of its object.
+func (b statementBuilder) profileName() string {
 	if b.of.Profile != "" {
 		return b.of.Profile
 	}
 	return b.of.Object
 }
 
-// internal returns what the platform added, and the evidence that links it to the node.
-func (b built) internal(np *api.NodeProvenance) (*structpb.Struct, error) {
+// internalParameters returns what the platform added, and the evidence that links it to the node.
+func (b statementBuilder) internalParameters(np *api.NodeProvenance) (*structpb.Struct, error) {
 	type machine struct {
 		Namespace string `json:"namespace"`
 		Name      string `json:"name"`
@@ -203,7 +203,7 @@ func (b built) internal(np *api.NodeProvenance) (*structpb.Struct, error) {
 	if agreed := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition); agreed != nil {
 		of.Agreed = agreed.Reason
 	}
-	return parameters(struct {
+	return toProtoStruct(struct {
 		InputDigest    string `json:"inputDigest"`
 		SettingsDigest string `json:"settingsDigest"`
 		SecretName     string `json:"bootstrapKubeconfigSecretName,omitempty"`
@@ -212,11 +212,12 @@ func (b built) internal(np *api.NodeProvenance) (*structpb.Struct, error) {
 	}{b.of.Digests.Input, b.of.SettingsDigest, b.of.BootstrapKubeconfigSecretName, b.of.SelectedBy, of})
 }
 
-// dependencies returns the inputs: the commit, the profile, the settings.
-func (b built) dependencies(np *api.NodeProvenance) ([]*intotov1.ResourceDescriptor, error) {
+// resolvedDependencies returns the field of this name of SLSA's provenance: the commit, the profile
+// and the settings.
+func (b statementBuilder) resolvedDependencies(np *api.NodeProvenance) ([]*intotov1.ResourceDescriptor, error) {
 	var out []*intotov1.ResourceDescriptor
 	if b.of.Commit != "" {
-		source, err := b.source(np)
+		source, err := b.sourceDescriptor(np)
 		if err != nil {
 			return nil, err
 		}
@@ -234,8 +235,8 @@ func (b built) dependencies(np *api.NodeProvenance) ([]*intotov1.ResourceDescrip
 	return out, nil
 }
 
-// source returns the commit or artifact of the profile.
-func (b built) source(np *api.NodeProvenance) (*intotov1.ResourceDescriptor, error) {
+// sourceDescriptor returns the commit or artifact of the profile.
+func (b statementBuilder) sourceDescriptor(np *api.NodeProvenance) (*intotov1.ResourceDescriptor, error) {
 	notes := map[string]any{"path": b.of.Path}
 	if b.of.Change != "" {
 		notes["change"] = b.of.Change
@@ -271,8 +272,8 @@ func (b built) source(np *api.NodeProvenance) (*intotov1.ResourceDescriptor, err
 	return d, nil
 }
 
-// parameters converts a struct to the type of in-toto's library.
-func parameters(v any) (*structpb.Struct, error) {
+// toProtoStruct converts a struct to the type of in-toto's library.
+func toProtoStruct(v any) (*structpb.Struct, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
@@ -294,9 +295,9 @@ func digestSet(digest string) (map[string]string, error) {
 
 func isHex(s string) bool { return s != "" && strings.Trim(s, "0123456789abcdef") == "" }
 
-// encode formats a message as JSON on one line. protojson adds random spaces to prevent
+// encodeCompactJSON formats a message as JSON on one line. protojson adds random spaces to prevent
 // comparing bytes, so they are removed.
-func encode(m proto.Message) ([]byte, error) {
+func encodeCompactJSON(m proto.Message) ([]byte, error) {
 	text, err := protojson.Marshal(m)
 	if err != nil {
 		return nil, err

@@ -41,10 +41,10 @@ type Head struct {
 // ErrNewer says that another release wrote a line.
 var ErrNewer = errors.New("another release wrote it")
 
-// Next formats the next line, without its line feed.
-func (h Head) Next(f Event, at time.Time) (line []byte, next Head, err error) {
+// EncodeNext formats the next line, without its line feed.
+func (h Head) EncodeNext(f Event, at time.Time) (line []byte, next Head, err error) {
 	e := Entry{Recipe: Recipe, Sequence: h.Sequence + 1, Time: at.UTC().Truncate(time.Millisecond), Before: h.Hash, ID: f.ID(), Event: f}
-	line, err = encode(e)
+	line, err = encodeJSON(e)
 	if err != nil {
 		return nil, h, fmt.Errorf("encoding a fact of kind %s about %s %s: %w", f.Kind, f.Object.Kind, f.Object.Name, err)
 	}
@@ -52,6 +52,18 @@ func (h Head) Next(f Event, at time.Time) (line []byte, next Head, err error) {
 		return nil, h, fmt.Errorf("a fact of kind %s about %s %s has %d bytes, of at most %d for a line", f.Kind, f.Object.Kind, f.Object.Name, len(line), maxLine)
 	}
 	return line, Head{Sequence: e.Sequence, Hash: hashOf(line)}, nil
+}
+
+// encodeNextLines formats the next lines, each with its line feed.
+func (h Head) encodeNextLines(facts []Event, at time.Time) (text []byte, next Head, err error) {
+	for _, f := range facts {
+		var line []byte
+		if line, h, err = h.EncodeNext(f, at); err != nil {
+			return nil, h, err
+		}
+		text = append(append(text, line...), '\n')
+	}
+	return text, h, nil
 }
 
 // Check parses a line without its line feed and checks that it follows.
@@ -68,10 +80,10 @@ func (h Head) Check(line []byte) (Entry, Head, error) {
 	case e.Sequence == 1:
 		return e, h, fmt.Errorf("another chain begins after line number %d: lines between may be missing", h.Sequence)
 	}
-	return e, h, fmt.Errorf("it has number %d, after %d: %s", e.Sequence, h.Sequence, gap(h.Sequence, e.Sequence))
+	return e, h, fmt.Errorf("it has number %d, after %d: %s", e.Sequence, h.Sequence, describeGap(h.Sequence, e.Sequence))
 }
 
-func gap(before, now uint64) string {
+func describeGap(before, now uint64) string {
 	if now <= before {
 		return "lines were repeated or reordered"
 	}
@@ -97,7 +109,7 @@ func parse(line []byte) (Entry, error) {
 	if err := d.Decode(&e); err != nil {
 		return e, fmt.Errorf("it is not a line of an audit log: %w", err)
 	}
-	again, err := encode(e)
+	again, err := encodeJSON(e)
 	if err != nil {
 		return e, fmt.Errorf("it is not a line of an audit log: %w", err)
 	}

@@ -32,7 +32,7 @@ func chain(t testing.TB, n int) []byte {
 	var head Head
 	var out []byte
 	for i := range n {
-		line, next, err := head.Next(joined(i), noon.Add(time.Duration(i)*time.Second))
+		line, next, err := head.EncodeNext(joined(i), noon.Add(time.Duration(i)*time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func chain(t testing.TB, n int) []byte {
 func TestLine(t *testing.T) {
 	f := joined(7)
 	f.Message, f.Since, f.Is = "", "", nil
-	line, head, err := Head{}.Next(f, noon)
+	line, head, err := Head{}.EncodeNext(f, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Record = record
-	line, _, err := Head{}.Next(f, noon)
+	line, _, err := Head{}.EncodeNext(f, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestTampering(t *testing.T) {
 			if i == 2 {
 				f.Is.Author = "Eve <eve@example.com>"
 			}
-			line, next, err := head.Next(f, noon.Add(time.Duration(i)*time.Second))
+			line, next, err := head.EncodeNext(f, noon.Add(time.Duration(i)*time.Second))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -200,7 +200,7 @@ func FuzzLine(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := encode(e)
+		again, err := encodeJSON(e)
 		if err != nil || !bytes.Equal(again, line) {
 			t.Errorf("%q became %q (%v)", line, again, err)
 		}
@@ -215,7 +215,7 @@ func FuzzLine(f *testing.F) {
 func TestLineOfAnyText(t *testing.T) {
 	for _, s := range []string{"a\xffb", "\xff\xfe", "\\\xff", `\ufffd`, "\ufffd", "\u2028\u200b\x00\x7f\"<>&\U000e0001"} {
 		f := Event{Kind: NodeJoined, Object: Object{Kind: "Node", Name: s}, Key: s, Message: s, Record: []byte(`{"a":"\ufffd \u200b <x>"}`)}
-		line, _, err := Head{}.Next(f, time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
+		line, _, err := Head{}.EncodeNext(f, time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
 		if err != nil {
 			t.Errorf("%q: %v", s, err)
 			continue
@@ -236,7 +236,7 @@ func TestEscapedCharacters(t *testing.T) {
 	}
 	for _, of := range escaped {
 		for r, want := range map[rune]bool{of[0] - 1: false, of[0]: true, of[1]: true, of[1] + 1: false} {
-			text := string(canonical(Object{Name: string(r)}))
+			text := string(canonicalJSON(Object{Name: string(r)}))
 			if got := !strings.ContainsRune(text, r); got != want {
 				t.Errorf("%U is escaped: %t, want %t in %s", r, got, want, text)
 			}
@@ -255,15 +255,15 @@ func TestLongestLine(t *testing.T) {
 		f.Message = strings.Repeat("x", n)
 		return f
 	}
-	line, _, err := Head{}.Next(of(1), noon)
+	line, _, err := Head{}.EncodeNext(of(1), noon)
 	if err != nil {
 		t.Fatal(err)
 	}
 	room := maxLine - len(line) + 1
-	if line, _, err = (Head{}).Next(of(room), noon); err != nil || len(line) != maxLine {
+	if line, _, err = (Head{}).EncodeNext(of(room), noon); err != nil || len(line) != maxLine {
 		t.Errorf("a line of %d bytes: %v", len(line), err)
 	}
-	if _, _, err = (Head{}).Next(of(room+1), noon); err == nil || !strings.Contains(err.Error(), "for a line") {
+	if _, _, err = (Head{}).EncodeNext(of(room+1), noon); err == nil || !strings.Contains(err.Error(), "for a line") {
 		t.Errorf("a line of one byte more: %v", err)
 	}
 }

@@ -139,7 +139,7 @@ const idDigits = 32
 // ID is the same for the same fact, and for no other: a digest of the kind, the object and
 // the occasion.
 func (f Event) ID() string {
-	sum := sha256.Sum256(canonical(struct {
+	sum := sha256.Sum256(canonicalJSON(struct {
 		Kind     Kind   `json:"kind"`
 		Object   Object `json:"object"`
 		Occasion string `json:"occasion"`
@@ -147,31 +147,32 @@ func (f Event) ID() string {
 	return hex.EncodeToString(sum[:])[:idDigits]
 }
 
-// canonical encodes a value of this package's types as JSON: fields in the order of their
+// canonicalJSON encodes a value of this package's types as JSON: fields in the order of their
 // declaration, no whitespace, and no escapes except those that JSON requires and those of
 // characters that affect a terminal (security.md 28).
-func canonical(v any) []byte {
-	text, err := encode(v)
+func canonicalJSON(v any) []byte {
+	text, err := encodeJSON(v)
 	if err != nil {
 		panic(fmt.Sprintf("encoding %T: %v", v, err)) // structs of strings can always be encoded
 	}
 	return text
 }
 
-func encode(v any) ([]byte, error) {
+// encodeJSON encodes a value as one line of JSON without HTML escapes.
+func encodeJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		return nil, err
 	}
-	return escape(replaced(bytes.TrimSuffix(b.Bytes(), []byte("\n")))), nil
+	return escapeUnsafeRunes(unescapeReplacementCharacters(bytes.TrimSuffix(b.Bytes(), []byte("\n")))), nil
 }
 
-// replaced writes the replacement character as itself. encoding/json escapes it when it
-// replaces invalid bytes, but not when it encodes a replacement character that it has
-// decoded, so decoding and encoding a line would change it.
-func replaced(text []byte) []byte {
+// unescapeReplacementCharacters turns the escape of U+FFFD into the character. encoding/json
+// escapes it when it replaces invalid bytes, but not when it encodes one that it has decoded, so
+// decoding and encoding a line would change it.
+func unescapeReplacementCharacters(text []byte) []byte {
 	escaped := []byte(`\ufffd`)
 	if !bytes.Contains(text, escaped) {
 		return text
@@ -198,8 +199,9 @@ var unseen = [][2]rune{
 	{0xfe00, 0xfe0f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe0fff},
 }
 
-// escape replaces such characters by JSON escapes. In JSON they occur only in strings.
-func escape(text []byte) []byte {
+// escapeUnsafeRunes replaces characters that affect a terminal by JSON escapes. In JSON they occur
+// only in strings.
+func escapeUnsafeRunes(text []byte) []byte {
 	is := func(r rune) bool {
 		return slices.ContainsFunc(unseen, func(of [2]rune) bool { return of[0] <= r && r <= of[1] })
 	}

@@ -84,7 +84,7 @@ func readTail(f *os.File) (tail, error) {
 	switch {
 	case last < 0 && at > 0:
 		return t, foreign(f, fmt.Errorf("its last line has more than %d bytes", maxLine))
-	case last < 0 && len(end) > 0 && !beginsLine(end):
+	case last < 0 && len(end) > 0 && !isLinePrefix(end):
 		return t, foreign(f, errors.New("its only line is not an entry"))
 	case last < 0:
 		return t, nil
@@ -98,9 +98,9 @@ func readTail(f *os.File) (tail, error) {
 	return t, nil
 }
 
-// beginsLine reports whether a text can be the beginning of a truncated line. A crash can
+// isLinePrefix reports whether a text can be the beginning of a truncated line. A crash can
 // leave zeros of a block that was never written.
-func beginsLine(text []byte) bool {
+func isLinePrefix(text []byte) bool {
 	const start = `{"recipe":"`
 	text = bytes.TrimRight(text, "\x00")
 	n := min(len(text), len(start))
@@ -111,9 +111,9 @@ func foreign(f *os.File, err error) error {
 	return fmt.Errorf("reading the end of the audit log %s: %w: the file is unchanged: move it away, or name another", f.Name(), err)
 }
 
-// moved finds the end of the chain in the files next to an empty log, after the log was
+// findRotatedHead finds the end of the chain in the files next to an empty log, after the log was
 // moved away. The latest file counts; compressed files are not read.
-func (l *Log) moved() (Head, error) {
+func (l *Log) findRotatedHead() (Head, error) {
 	dir, base := filepath.Split(l.path)
 	entries, err := os.ReadDir(filepath.Clean(dir + "."))
 	if err != nil {

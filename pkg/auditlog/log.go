@@ -49,9 +49,9 @@ type batch struct {
 	err     error
 }
 
-// Check returns whether an audit log can be written to a file. It creates a missing file,
-// and changes nothing in an existing one.
-func Check(path string) error {
+// CheckWritable returns an error if no audit log can be written to a file. It creates a missing
+// file, and changes nothing in an existing one.
+func CheckWritable(path string) error {
 	f, err := openFile(path)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func Open(path string, now clock.PassiveClock, log logr.Logger) (*Log, error) {
 func (l *Log) Close() error {
 	l.io.Lock()
 	defer l.io.Unlock()
-	l.shut()
+	l.closeFile()
 	l.closed = true
 	return l.lock.Close()
 }
@@ -100,7 +100,7 @@ func (l *Log) Close() error {
 // none of them is written: the caller has to append them again.
 func (l *Log) Append(facts ...Event) error {
 	for _, f := range facts { // so that one invalid fact does not fail the others
-		if _, _, err := (Head{}).Next(f, l.clock.Now()); err != nil {
+		if _, _, err := (Head{}).EncodeNext(f, l.clock.Now()); err != nil {
 			return err
 		}
 	}
@@ -128,12 +128,12 @@ func (l *Log) Append(facts ...Event) error {
 	return b.err
 }
 
-// Continue writes the first line of a file that replaces one that was moved away, if there
+// ContinueAfterRotation writes the first line of a file that replaces one that was moved away, if there
 // is such a file.
-func (l *Log) Continue() error {
+func (l *Log) ContinueAfterRotation() error {
 	l.io.Lock()
 	defer l.io.Unlock()
-	if err := l.current(); err != nil {
+	if err := l.ensureCurrentFile(); err != nil {
 		return err
 	}
 	if len(l.first) == 0 {
@@ -144,30 +144,21 @@ func (l *Log) Continue() error {
 
 // write is the only function that writes lines.
 func (l *Log) write(facts []Event) error {
-	if err := l.current(); err != nil {
+	if err := l.ensureCurrentFile(); err != nil {
 		return err
 	}
-	head, now := l.head, l.clock.Now()
-	var text []byte
-	for _, f := range append(l.first[:len(l.first):len(l.first)], facts...) {
-		line, next, err := head.Next(f, now)
-		if err != nil {
-			return err
-		}
-		text, head = append(append(text, line...), '\n'), next
+	text, head, err := l.head.encodeNextLines(slices.Concat(l.first, facts), l.clock.Now())
+	if err != nil || len(text) == 0 {
+		return err
 	}
-	if len(text) == 0 {
-		return nil
-	}
-	_, err := l.file.Write(text)
-	if err == nil {
+	if _, err = l.file.Write(text); err == nil {
 		err = l.file.Sync()
 	}
 	if err != nil {
 		// None of it counts. If truncating fails, the next check of the file finds the complete
 		// lines and the rest.
 		err = errors.Join(fmt.Errorf("writing the audit log: %w", err), l.file.Truncate(l.size))
-		l.shut()
+		l.closeFile()
 		return err
 	}
 	l.head, l.headVerified, l.first = head, true, nil
@@ -175,8 +166,8 @@ func (l *Log) write(facts []Event) error {
 	return nil
 }
 
-// current ensures that the open file has the path of the log and is unchanged.
-func (l *Log) current() error {
+// ensureCurrentFile ensures that the open file has the path of the log and is unchanged.
+func (l *Log) ensureCurrentFile() error {
 	if l.closed {
 		return fmt.Errorf("writing the audit log %s: %w", l.path, os.ErrClosed)
 	}
@@ -189,12 +180,12 @@ func (l *Log) current() error {
 		if err == nil && err2 == nil && os.SameFile(named, held) {
 			l.log.Info("another process changed the audit log", "bytes", held.Size(), "want", l.size)
 		}
-		l.shut()
+		l.closeFile()
 	}
 	return l.open()
 }
 
-func (l *Log) shut() {
+func (l *Log) closeFile() {
 	if l.file != nil {
 		l.file.Close()
 		l.file = nil
@@ -222,7 +213,7 @@ func (l *Log) continueChain(f *os.File) error {
 		return err
 	}
 	if t.torn > 0 {
-		repaired, err := l.repair(f, t)
+		repaired, err := l.moveTruncatedLine(f, t)
 		if err != nil {
 			return err
 		}
@@ -231,7 +222,7 @@ func (l *Log) continueChain(f *os.File) error {
 	l.size = t.complete
 	head := t.head
 	if t.head == (Head{}) && !l.headVerified {
-		if head, err = l.moved(); err != nil {
+		if head, err = l.findRotatedHead(); err != nil {
 			return err
 		}
 	}
@@ -258,8 +249,9 @@ func (l *Log) queueFirst(f Event) {
 	}
 }
 
-// repair moves a truncated line to a separate file.
-func (l *Log) repair(f *os.File, t tail) (Event, error) {
+// moveTruncatedLine moves a truncated last line to a separate file, and returns the event that
+// records this.
+func (l *Log) moveTruncatedLine(f *os.File, t tail) (Event, error) {
 	name, err := l.saveTruncated(f, t)
 	if err != nil {
 		return Event{}, fmt.Errorf("saving the truncated end of the audit log: %w", err)

@@ -94,13 +94,13 @@ func TestRestart(t *testing.T) {
 // The end of a log is found after a line of maximum length, and before a truncated line of
 // the same length.
 func TestRestartAfterTheLongestLine(t *testing.T) {
-	line, _, err := Head{}.Next(joined(1), noon)
+	line, _, err := Head{}.EncodeNext(joined(1), noon)
 	if err != nil {
 		t.Fatal(err)
 	}
 	longest := joined(1)
 	longest.Message = strings.Repeat("x", maxLine-len(line)-len(`,"message":""`))
-	if line, _, err = (Head{}).Next(longest, noon); err != nil || len(line) < maxLine-64 {
+	if line, _, err = (Head{}).EncodeNext(longest, noon); err != nil || len(line) < maxLine-64 {
 		t.Fatalf("a line of %d bytes: %v", len(line), err)
 	}
 	for name, torn := range map[string]string{"whole": "", "cut off behind it": strings.Repeat("x", maxLine-1)} {
@@ -129,7 +129,7 @@ func TestTornLine(t *testing.T) {
 			if _, err := Verify([]string{path}, "", nil); err == nil {
 				t.Error("it verifies before it is repaired")
 			}
-			if err := Check(path); err != nil {
+			if err := CheckWritable(path); err != nil {
 				t.Error(err)
 			}
 			l := open(t, path)
@@ -160,7 +160,7 @@ func TestForeignFiles(t *testing.T) {
 		"an edited end": strings.Replace(string(chain(t, 2)), `"sequence":2`, `"sequence": 2`, 1),
 	} {
 		path := write(t, []byte(text))[0]
-		for what, err := range map[string]error{"Check": Check(path), "Open": func() error { _, err := Open(path, clock.RealClock{}, logr.Discard()); return err }()} {
+		for what, err := range map[string]error{"Check": CheckWritable(path), "Open": func() error { _, err := Open(path, clock.RealClock{}, logr.Discard()); return err }()} {
 			if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "move it away") {
 				t.Errorf("%s: %s: %v", name, what, err)
 			}
@@ -173,10 +173,10 @@ func TestForeignFiles(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Check(pipe); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+	if err := CheckWritable(pipe); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("a pipe: %v", err)
 	}
-	if err := Check(t.TempDir()); err == nil {
+	if err := CheckWritable(t.TempDir()); err == nil {
 		t.Error("a folder is taken")
 	}
 }
@@ -218,7 +218,7 @@ func TestRotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // the second time has no effect
-		if err := l.Continue(); err != nil {
+		if err := l.ContinueAfterRotation(); err != nil {
 			t.Fatal(err)
 		}
 	}

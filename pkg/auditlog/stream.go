@@ -22,14 +22,9 @@ type Stream struct {
 func (s *Stream) Append(facts ...Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	head, now := s.head, s.Clock.Now()
-	var text []byte
-	for _, f := range facts {
-		line, next, err := head.Next(f, now)
-		if err != nil {
-			return err
-		}
-		text, head = append(append(text, line...), '\n'), next
+	text, head, err := s.head.encodeNextLines(facts, s.Clock.Now())
+	if err != nil {
+		return err
 	}
 	if _, err := s.Out.Write(text); err != nil {
 		return fmt.Errorf("writing the audit log to standard output: %w", err)

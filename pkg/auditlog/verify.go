@@ -41,13 +41,13 @@ type Summary struct {
 // are elsewhere. Anchor is a stored hash, or "". Visit, if not nil, is called for each
 // line. The error is a *BrokenError if a line is wrong.
 func Verify(paths []string, anchor string, visit func(Entry)) (Summary, error) {
-	files, err := inOrder(paths)
+	files, err := sortBySequence(paths)
 	if err != nil {
 		return Summary{}, err
 	}
 	v := verifier{anchor: anchor, visit: visit}
 	for _, f := range files {
-		if err := v.read(f.path); err != nil {
+		if err := v.verifyFile(f.path); err != nil {
 			return v.summary, err
 		}
 		v.summary.Files = append(v.summary.Files, f.path)
@@ -55,37 +55,37 @@ func Verify(paths []string, anchor string, visit func(Entry)) (Summary, error) {
 	return v.summary, nil
 }
 
-// ordered is a file with the position of its lines.
-type ordered struct {
+// sequencedFile is a file with the position of its lines.
+type sequencedFile struct {
 	path  string
 	first uint64
 }
 
-// inOrder sorts files by their first line, and omits empty ones.
-func inOrder(paths []string) ([]ordered, error) {
-	var out []ordered
+// sortBySequence sorts files by their first line, and omits empty ones.
+func sortBySequence(paths []string) ([]sequencedFile, error) {
+	var out []sequencedFile
 	for _, path := range paths {
-		first, empty, err := firstOf(path)
+		first, empty, err := firstSequence(path)
 		if err != nil {
 			return nil, err
 		}
 		if !empty {
-			out = append(out, ordered{path, first})
+			out = append(out, sequencedFile{path, first})
 		}
 	}
-	slices.SortStableFunc(out, func(a, b ordered) int { return cmp.Compare(a.first, b.first) })
+	slices.SortStableFunc(out, func(a, b sequencedFile) int { return cmp.Compare(a.first, b.first) })
 	return out, nil
 }
 
-// firstOf returns the number of the first line of a file.
-func firstOf(path string) (first uint64, empty bool, err error) {
+// firstSequence returns the number of the first line of a file.
+func firstSequence(path string) (first uint64, empty bool, err error) {
 	f, err := openLines(path)
 	if err != nil {
 		return 0, false, err
 	}
 	defer f.Close()
 	if !f.Scan() {
-		return 0, f.Err() == nil, f.failed(1)
+		return 0, f.Err() == nil, f.readError(1)
 	}
 	e, err := parse(bytes.TrimSuffix(f.Bytes(), []byte("\n")))
 	if err != nil {
@@ -100,8 +100,8 @@ type verifier struct {
 	summary Summary
 }
 
-// read checks the lines of one file.
-func (v *verifier) read(path string) error {
+// verifyFile checks the lines of one file.
+func (v *verifier) verifyFile(path string) error {
 	f, err := openLines(path)
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func (v *verifier) read(path string) error {
 			v.visit(e)
 		}
 	}
-	return f.failed(n + 1)
+	return f.readError(n + 1)
 }
 
 // lines reads a file line by line, each with its line feed.
@@ -173,8 +173,8 @@ func openLines(path string) (*lines, error) {
 
 func (l *lines) Close() { l.file.Close() }
 
-// failed returns why a line could not be read.
-func (l *lines) failed(line int) error {
+// readError returns why a line could not be read.
+func (l *lines) readError(line int) error {
 	err := l.Err()
 	switch {
 	case errors.Is(err, bufio.ErrTooLong):

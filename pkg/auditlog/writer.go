@@ -86,7 +86,7 @@ func (w *Writer) Start(ctx context.Context) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
-		w.retry()
+		w.writeWaiting()
 		select {
 		case <-ctx.Done():
 			return nil
@@ -95,13 +95,13 @@ func (w *Writer) Start(ctx context.Context) error {
 	}
 }
 
-// retry writes waiting facts, and follows a file that was moved away.
-func (w *Writer) retry() {
-	err := w.try()
+// writeWaiting writes waiting facts, and follows a file that was moved away.
+func (w *Writer) writeWaiting() {
+	err := w.appendAfterWaiting()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if file, ok := w.to.(*Log); ok && err == nil {
-		if err := file.Continue(); err != nil {
+		if err := file.ContinueAfterRotation(); err != nil {
 			w.logFailure(err)
 		}
 	}
@@ -117,10 +117,12 @@ func (w *Writer) Append(facts ...Event) error {
 	if err != nil {
 		return err
 	}
-	return w.try(facts...)
+	return w.appendAfterWaiting(facts...)
 }
 
-func (w *Writer) try(facts ...Event) error {
+// appendAfterWaiting writes the waiting facts, and then these. After an error only those that
+// waited before are queued again.
+func (w *Writer) appendAfterWaiting(facts ...Event) error {
 	w.mu.Lock()
 	facts = slices.DeleteFunc(slices.Clone(facts), func(f Event) bool { return w.written[f.ID()] || w.isUnwritable(f) })
 	all, waited := append(w.waiting, facts...), len(w.waiting)
@@ -137,17 +139,17 @@ func (w *Writer) try(facts ...Event) error {
 		// Only those that waited before continue to wait: the caller repeats its own after the
 		// error.
 		w.waiting, all = all[:waited:waited], w.waiting
-		w.store(all)
+		w.queueFacts(all)
 		w.logFailure(err)
 		return err
 	}
-	w.recordWritten(all)
+	w.markWritten(all)
 	return nil
 }
 
 // isUnwritable reports whether a fact can never be written. It would block all others.
 func (w *Writer) isUnwritable(f Event) bool {
-	_, _, err := Head{}.Next(f, w.Clock.Now())
+	_, _, err := Head{}.EncodeNext(f, w.Clock.Now())
 	if err != nil {
 		w.Log.Error(err, "formatting a line of the audit log")
 		w.logLost([]Event{f})
@@ -161,7 +163,7 @@ func (w *Writer) Record(facts ...Event) {
 	if err := w.Append(facts...); err != nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.store(facts)
+		w.queueFacts(facts)
 	}
 }
 
@@ -171,7 +173,7 @@ func (w *Writer) Close() {
 	unused := w.to == nil && len(w.waiting) == 0
 	w.mu.Unlock()
 	if !unused {
-		_ = w.try() // what cannot be written is logged below
+		_ = w.appendAfterWaiting() // what cannot be written is logged below
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -208,12 +210,12 @@ func (w *Writer) open() (lineWriter, error) {
 		w.waiting = append(w.waiting, w.Began)
 		return nil, err
 	}
-	w.recordWritten([]Event{w.Began})
+	w.markWritten([]Event{w.Began})
 	return to, nil
 }
 
-// store stores facts until they can be written.
-func (w *Writer) store(facts []Event) {
+// queueFacts keeps facts in memory until they can be written.
+func (w *Writer) queueFacts(facts []Event) {
 	if w.closed {
 		w.logLost(facts)
 		return
@@ -246,8 +248,8 @@ func (w *Writer) logFailure(err error) {
 	}
 }
 
-// recordWritten records written facts.
-func (w *Writer) recordWritten(facts []Event) {
+// markWritten remembers written facts, so that they are not written twice.
+func (w *Writer) markWritten(facts []Event) {
 	w.broken = nil
 	if w.failed != "" && len(facts) > 0 {
 		w.failed = ""

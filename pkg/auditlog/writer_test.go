@@ -67,7 +67,7 @@ func TestDiskAway(t *testing.T) {
 	}
 	j.Record(rotated("b"), rotated("c"))
 	j.Record(rotated("d"))
-	j.retry()
+	j.writeWaiting()
 	if n := j.count["waiting"]; n != 3 {
 		t.Errorf("%v facts wait", n)
 	}
@@ -77,7 +77,7 @@ func TestDiskAway(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	j.retry()
+	j.writeWaiting()
 	if err := j.Append(rotated("e")); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestLost(t *testing.T) {
 	j := newWriter(filepath.Join(t.TempDir(), "away", "audit.log"))
 	for i := range maxWaiting + 2 {
 		j.mu.Lock()
-		j.store([]Event{rotated(fmt.Sprint(i))})
+		j.queueFacts([]Event{rotated(fmt.Sprint(i))})
 		j.mu.Unlock()
 	}
 	if n := j.count["lost_total"]; n != 2 || !strings.Contains(j.log.String(), fmt.Sprint(maxWaiting+1)) {
@@ -146,7 +146,7 @@ func TestTakenUp(t *testing.T) {
 	}
 	second.Record(rotated("c"))
 	first.Close()
-	second.retry()
+	second.writeWaiting()
 	second.Close()
 	if got, want := pools(t, path), []string{"osm-gitops", "a", "osm-gitops", "c"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

@@ -52,11 +52,11 @@ func (f *Fetcher) withCredentials(ctx context.Context, ps *api.ProfileSource, re
 	if overSSH(git.URL) {
 		keys = keysSSH
 	}
-	secret, err := f.secret(ctx, ps, git.SecretRef, secretRequirement{fieldSecret, keys})
+	secret, err := f.readSecret(ctx, ps, git.SecretRef, secretRequirement{fieldSecret, keys})
 	if err != nil {
 		return remote, err
 	}
-	proxy, err := f.secret(ctx, ps, git.ProxySecretRef, secretRequirement{fieldProxy, keysProxy})
+	proxy, err := f.readSecret(ctx, ps, git.ProxySecretRef, secretRequirement{fieldProxy, keysProxy})
 	if err != nil {
 		return remote, err
 	}
@@ -136,8 +136,8 @@ func overSSH(url string) bool {
 // secretRequirement is the field that names a Secret, and the keys that it needs.
 type secretRequirement struct{ field, keys string }
 
-// secret reads a Secret; nil without a reference.
-func (f *Fetcher) secret(ctx context.Context, ps *api.ProfileSource, ref *meta.LocalObjectReference, want secretRequirement) (*corev1.Secret, error) {
+// readSecret reads a Secret; nil without a reference.
+func (f *Fetcher) readSecret(ctx context.Context, ps *api.ProfileSource, ref *meta.LocalObjectReference, want secretRequirement) (*corev1.Secret, error) {
 	if ref == nil {
 		return nil, nil
 	}
@@ -173,7 +173,7 @@ func credentialsOf(secret *corev1.Secret, ssh bool) (credentials, error) {
 		if err := checkKeys(data, sshKeys, "a repository over ssh"); err != nil {
 			return credentials{}, err
 		}
-		if err := needAll(data, "the key", secrets.KeySSHPrivateKey, secrets.KeySSHKnownHosts); err != nil {
+		if err := requireSecretKeys(data, "the key", secrets.KeySSHPrivateKey, secrets.KeySSHKnownHosts); err != nil {
 			return credentials{}, err
 		}
 		key, err := source.ParseSSHKey(source.SSHSecret{
@@ -200,7 +200,7 @@ func credentialsOf(secret *corev1.Secret, ssh bool) (credentials, error) {
 		return credentials{}, errors.New("ca.crt holds no certificate in PEM")
 	}
 	if hasAny(data, secrets.KeyTLSCert, secrets.KeyTLSPrivateKey) {
-		if err := needAll(data, "a client certificate", secrets.KeyTLSCert, secrets.KeyTLSPrivateKey); err != nil {
+		if err := requireSecretKeys(data, "a client certificate", secrets.KeyTLSCert, secrets.KeyTLSPrivateKey); err != nil {
 			return credentials{}, err
 		}
 		if out.certificate, err = source.ParseCertificate(data[secrets.KeyTLSCert], data[secrets.KeyTLSPrivateKey]); err != nil {
@@ -222,7 +222,7 @@ func httpAuthOf(data map[string][]byte) (source.Auth, error) {
 	case app && (basic || bearer):
 		return nil, errors.New("it has the keys of a GitHub App, and username, password or bearerToken too: choose one")
 	case basic:
-		if err := needAll(data, "a user", secrets.KeyUsername, secrets.KeyPassword); err != nil {
+		if err := requireSecretKeys(data, "a user", secrets.KeyUsername, secrets.KeyPassword); err != nil {
 			return nil, err
 		}
 		return &source.BasicAuth{Username: string(data[secrets.KeyUsername]), Password: string(data[secrets.KeyPassword])}, nil
@@ -233,7 +233,7 @@ func httpAuthOf(data map[string][]byte) (source.Auth, error) {
 		}
 		return &source.BearerToken{Token: token}, nil
 	case app:
-		if err := needAll(data, "a GitHub App", secrets.KeyGitHubAppID, secrets.KeyGitHubAppInstallationID, secrets.KeyGitHubAppPrivateKey); err != nil {
+		if err := requireSecretKeys(data, "a GitHub App", secrets.KeyGitHubAppID, secrets.KeyGitHubAppInstallationID, secrets.KeyGitHubAppPrivateKey); err != nil {
 			return nil, err
 		}
 		return source.ParseGitHubApp(source.GitHubAppSecret{
@@ -250,7 +250,7 @@ func proxyOf(secret *corev1.Secret) (*source.Proxy, error) {
 	if err := checkKeys(data, proxyKeys, "a proxy"); err != nil {
 		return nil, err
 	}
-	if err := needAll(data, "a proxy", secrets.KeyAddress); err != nil {
+	if err := requireSecretKeys(data, "a proxy", secrets.KeyAddress); err != nil {
 		return nil, err
 	}
 	return source.ParseProxy(source.ProxySecret{
@@ -277,8 +277,8 @@ func checkKeys(data map[string][]byte, known []string, use string) error {
 	return nil
 }
 
-// needAll reports every missing key.
-func needAll(data map[string][]byte, what string, keys ...string) error {
+// requireSecretKeys reports every missing key.
+func requireSecretKeys(data map[string][]byte, what string, keys ...string) error {
 	var missing []string
 	for _, key := range keys {
 		if len(data[key]) == 0 {

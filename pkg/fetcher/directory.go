@@ -20,21 +20,21 @@ type watched struct {
 	loggedSlow      string // last logged reason for slowness
 }
 
-// directory reads a directory. The watch starts before, so that no edit is missed.
-func (f *Fetcher) directory(ctx context.Context, ps *api.ProfileSource, lines *source.Lines) (snap *source.Snapshot, slow string, err error) {
+// readDirectory reads a directory. The watch starts before, so that no edit is missed.
+func (f *Fetcher) readDirectory(ctx context.Context, ps *api.ProfileSource, lines *source.HistoryCache) (snap *source.Snapshot, slow string, err error) {
 	if f.DirectoryRoot == "" {
-		f.Unwatch(client.ObjectKeyFromObject(ps))
+		f.UnwatchDirectory(client.ObjectKeyFromObject(ps))
 		return nil, "", &SpecError{Reason: api.ReasonAccessDenied, Err: errors.New("spec.directory: no directory is allowed: start the controller with --directory-root")}
 	}
-	dir := source.Directory{Root: f.DirectoryRoot, Path: ps.Spec.Directory.Path, Sub: ps.Spec.Path, Ignore: ignored(ps), Lines: lines}
-	slow = f.watch(ctx, ps, dir)
+	dir := source.Directory{Root: f.DirectoryRoot, Path: ps.Spec.Directory.Path, Sub: ps.Spec.Path, Ignore: ignorePatterns(ps), Lines: lines}
+	slow = f.ensureDirectoryWatch(ctx, ps, dir)
 	snap, err = dir.Read(ctx)
 	return snap, slow, err
 }
 
-// watch maintains one watch for a ProfileSource. It returns why edits are not reported
+// ensureDirectoryWatch maintains one watch for a ProfileSource. It returns why edits are not reported
 // immediately, or "".
-func (f *Fetcher) watch(ctx context.Context, ps *api.ProfileSource, dir source.Directory) string {
+func (f *Fetcher) ensureDirectoryWatch(ctx context.Context, ps *api.ProfileSource, dir source.Directory) string {
 	if f.changes == nil { // no controller: a caller reconciles directly
 		return ""
 	}
@@ -43,7 +43,7 @@ func (f *Fetcher) watch(ctx context.Context, ps *api.ProfileSource, dir source.D
 	w := f.watches[key]
 	f.mu.Unlock()
 	if w == nil || w.root != dir.Root || w.path != dir.Path || w.sub != dir.Sub {
-		f.Unwatch(key)
+		f.UnwatchDirectory(key)
 		w = &watched{root: dir.Root, path: dir.Path, sub: dir.Sub}
 		changed := event.GenericEvent{Object: &api.ProfileSource{ObjectMeta: *ps.ObjectMeta.DeepCopy()}}
 		w.watch = dir.Watch(func(ctx context.Context) {
@@ -59,7 +59,7 @@ func (f *Fetcher) watch(ctx context.Context, ps *api.ProfileSource, dir source.D
 		f.watches[key] = w
 		f.mu.Unlock()
 	}
-	slow := w.watch.Slow()
+	slow := w.watch.SlowReason()
 	if slow != w.loggedSlow {
 		w.loggedSlow = slow
 		log := ctrl.LoggerFrom(ctx).WithValues("directory", dir.Path)
@@ -72,8 +72,8 @@ func (f *Fetcher) watch(ctx context.Context, ps *api.ProfileSource, dir source.D
 	return slow
 }
 
-// Unwatch ends the watch of a ProfileSource's directory, if there is one.
-func (f *Fetcher) Unwatch(key types.NamespacedName) {
+// UnwatchDirectory ends the watch of a ProfileSource's directory, if there is one.
+func (f *Fetcher) UnwatchDirectory(key types.NamespacedName) {
 	f.mu.Lock()
 	w := f.watches[key]
 	delete(f.watches, key)

@@ -54,7 +54,7 @@ type Fetcher struct {
 // Cache contains what was read of one source, so that only changes are read again. The zero
 // value is empty. A source with another spec needs a new one.
 type Cache struct {
-	lines    source.Lines // of a directory; mirrors have their own
+	lines    source.HistoryCache // of a directory; mirrors have their own
 	artifact source.Artifact
 	snapshot *source.Snapshot // of artifact
 }
@@ -72,8 +72,8 @@ func (f *Fetcher) Setup(ctx context.Context, mgr ctrl.Manager) (crsource.Source,
 	return crsource.Channel(f.changes, &handler.EnqueueRequestForObject{}), nil
 }
 
-// WatchWith registers later watches of Flux with a controller.
-func (f *Fetcher) WatchWith(c controller.Controller) {
+// SetFluxController sets the controller that gets the watches of Flux kinds.
+func (f *Fetcher) SetFluxController(c controller.Controller) {
 	if f.Flux != nil {
 		f.Flux.controller = c
 	}
@@ -84,13 +84,13 @@ func (f *Fetcher) WatchWith(c controller.Controller) {
 func (f *Fetcher) Fetch(ctx context.Context, ps *api.ProfileSource, known *Cache) (snap *source.Snapshot, slow string, err error) {
 	switch {
 	case ps.Spec.Builtin != nil:
-		snap, err = f.builtin(ctx, ps)
+		snap, err = f.readBuiltinProfiles(ctx, ps)
 	case ps.Spec.Directory != nil:
-		return f.directory(ctx, ps, &known.lines)
+		return f.readDirectory(ctx, ps, &known.lines)
 	case ps.Spec.SourceRef != nil:
-		snap, err = f.artifact(ctx, ps, known)
+		snap, err = f.readArtifact(ctx, ps, known)
 	default:
-		snap, err = f.git(ctx, ps)
+		snap, err = f.fetchGit(ctx, ps)
 	}
 	return snap, "", err
 }
@@ -101,18 +101,18 @@ func (f *Fetcher) Forget(key types.NamespacedName) {
 	delete(f.keys, key)
 	f.mu.Unlock()
 	f.lastRequests.Delete(key)
-	f.Unwatch(key)
+	f.UnwatchDirectory(key)
 }
 
-// builtin reads the built-in profiles. Only one source can offer them: a second would offer
+// readBuiltinProfiles reads the built-in profiles. Only one source can offer them: a second would offer
 // the same under two names.
-func (f *Fetcher) builtin(ctx context.Context, ps *api.ProfileSource) (*source.Snapshot, error) {
+func (f *Fetcher) readBuiltinProfiles(ctx context.Context, ps *api.ProfileSource) (*source.Snapshot, error) {
 	switch {
 	case ps.Name != api.DefaultsName:
 		return nil, &SpecError{Reason: api.ReasonSourceInvalid, Err: fmt.Errorf("spec.builtin: the controller's own ProfileSource %q offers the built-in profiles: delete this one", api.DefaultsName)}
 	case ps.Spec.Path != "":
 		return nil, &SpecError{Reason: api.ReasonSourceInvalid, Err: errors.New("spec.path: the built-in profiles have no folder: remove the field")}
-	case ignored(ps) != "":
+	case ignorePatterns(ps) != "":
 		return nil, &SpecError{Reason: api.ReasonSourceInvalid, Err: errors.New("spec.ignore: built-in profiles cannot be ignored: remove the field")}
 	case f.Builtin == nil:
 		return nil, &SpecError{Reason: api.ReasonAccessDenied, Err: errors.New("spec.builtin: the built-in profiles are not offered: start the controller without --disable-default-osps, or delete this ProfileSource")}

@@ -97,8 +97,8 @@ func indexFlux(obj client.Object) []string {
 	return nil
 }
 
-// artifact reads what Flux has fetched. An unchanged artifact is not downloaded again.
-func (f *Fetcher) artifact(ctx context.Context, ps *api.ProfileSource, last *Cache) (*source.Snapshot, error) {
+// readArtifact reads what Flux has fetched. An unchanged artifact is not downloaded again.
+func (f *Fetcher) readArtifact(ctx context.Context, ps *api.ProfileSource, last *Cache) (*source.Snapshot, error) {
 	ref := ps.Spec.SourceRef
 	kind, known := fluxKinds[ref.Kind]
 	switch {
@@ -136,7 +136,7 @@ func (f *Fetcher) artifact(ctx context.Context, ps *api.ProfileSource, last *Cac
 	}
 	want := source.Artifact{
 		URL: found.URL, Digest: found.Digest, Revision: found.Revision, Commit: found.Metadata[RevisionAnnotation],
-		Repository: kind.address(obj), Path: ps.Spec.Path, Ignore: ignored(ps),
+		Repository: kind.address(obj), Path: ps.Spec.Path, Ignore: ignorePatterns(ps),
 	}
 	// The address is irrelevant if the content is known.
 	same := want
@@ -152,7 +152,7 @@ func (f *Fetcher) artifact(ctx context.Context, ps *api.ProfileSource, last *Cac
 	return snapshot, nil
 }
 
-func ignored(ps *api.ProfileSource) string {
+func ignorePatterns(ps *api.ProfileSource) string {
 	if ps.Spec.Ignore == nil {
 		return ""
 	}
@@ -182,10 +182,10 @@ func (f *Fetcher) unwatchFlux(ctx context.Context, name string, kind fluxKind) e
 	return f.Flux.unwatch(ctx, name, kind)
 }
 
-// UnwatchUnnamed ends the watches of kinds that no source names any more, since no
+// UnwatchUnusedFluxKinds ends the watches of kinds that no source names any more, since no
 // reconciliation would notice their removal. A source that names the kind later is in the
 // list, or starts the watch again.
-func (f *Fetcher) UnwatchUnnamed(ctx context.Context) error {
+func (f *Fetcher) UnwatchUnusedFluxKinds(ctx context.Context) error {
 	flux := f.Flux
 	if flux == nil {
 		return nil
@@ -282,8 +282,8 @@ func (f *Fetcher) sourcesOf(kind string) handler.MapFunc {
 	}
 }
 
-// Watches reports whether the objects of a kind are watched.
-func (f *Flux) Watches(kind string) bool {
+// IsWatching reports whether the objects of a kind are watched.
+func (f *Flux) IsWatching(kind string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.watched[kind]

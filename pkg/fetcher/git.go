@@ -12,10 +12,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// Remote returns the inputs for fetching a source in Git, with its current credentials.
-func (f *Fetcher) Remote(ctx context.Context, ps *api.ProfileSource) (source.Remote, error) {
+// NewRemote returns the inputs for fetching a source in Git, with its current credentials.
+func (f *Fetcher) NewRemote(ctx context.Context, ps *api.ProfileSource) (source.Remote, error) {
 	git := ps.Spec.Git
-	remote := source.Remote{URL: git.URL, Branch: "main", Path: ps.Spec.Path, Ignore: ignored(ps), Timeout: git.Timeout.Duration, Key: ps.Namespace}
+	remote := source.Remote{URL: git.URL, Branch: "main", Path: ps.Spec.Path, Ignore: ignorePatterns(ps), Timeout: git.Timeout.Duration, Key: ps.Namespace}
 	if remote.Timeout == 0 {
 		remote.Timeout = time.Minute
 	}
@@ -28,12 +28,12 @@ func (f *Fetcher) Remote(ctx context.Context, ps *api.ProfileSource) (source.Rem
 	return f.withCredentials(ctx, ps, remote)
 }
 
-// git fetches a repository, or uses the server's answer to another source of the same
+// fetchGit fetches a repository, or uses the server's answer to another source of the same
 // repository within the interval, so that a hundred sources send one request. A source uses
 // its own answer once. A requested reconciliation, and the first one of a new spec, use no
 // earlier answer.
-func (f *Fetcher) git(ctx context.Context, ps *api.ProfileSource) (*source.Snapshot, error) {
-	remote, err := f.Remote(ctx, ps)
+func (f *Fetcher) fetchGit(ctx context.Context, ps *api.ProfileSource) (*source.Snapshot, error) {
+	remote, err := f.NewRemote(ctx, ps)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (f *Fetcher) git(ctx context.Context, ps *api.ProfileSource) (*source.Snaps
 	// Until the next reconciliation, however it is delayed: with changed credentials the
 	// source has another mirror.
 	remote.Retention = 2*max(ps.Spec.Interval.Duration, ps.Spec.RetryInterval.Duration) + time.Hour
-	snap, err := f.Git.Fetch(ctx, shareable(ps, remote))
+	snap, err := f.Git.Fetch(ctx, withMaxAge(ps, remote))
 	if err != nil {
 		// A failure counts as this source's request, too: its next one must not use an earlier
 		// answer.
@@ -55,8 +55,8 @@ func (f *Fetcher) git(ctx context.Context, ps *api.ProfileSource) (*source.Snaps
 	return snap, nil
 }
 
-// shareable sets how old the answer to another source can be.
-func shareable(ps *api.ProfileSource, remote source.Remote) source.Remote {
+// withMaxAge sets how old the answer to another source can be.
+func withMaxAge(ps *api.ProfileSource, remote source.Remote) source.Remote {
 	token, asked := meta.ReconcileAnnotationValue(ps.Annotations)
 	if asked && token != ps.Status.GetLastHandledReconcileRequest() || ps.Generation != ps.Status.ObservedGeneration {
 		return remote

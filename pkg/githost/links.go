@@ -64,8 +64,8 @@ func publicHost(host string) Kind {
 	return ""
 }
 
-// guess derives the kind from a part of a host's name, such as gitlab.example.com.
-func guess(r Repository) Kind {
+// guessKind derives the kind from a part of a host's name, such as gitlab.example.com.
+func guessKind(r Repository) Kind {
 	if strings.Contains("/"+r.Path, "/_git/") {
 		return Azure
 	}
@@ -80,9 +80,9 @@ func guess(r Repository) Kind {
 	return ""
 }
 
-// Provider returns the kind for a ProfileSource's spec.webhook.provider; "" if the provider
+// ProviderKind returns the kind for a ProfileSource's spec.webhook.provider; "" if the provider
 // does not determine it.
-func Provider(provider, repositoryURL string) Kind {
+func ProviderKind(provider, repositoryURL string) Kind {
 	switch provider {
 	case "github":
 		return GitHub
@@ -126,21 +126,21 @@ func LinksOf(repositoryURL string, hosts Hosts) Links {
 		l.kind = publicHost(r.Hostname())
 	}
 	if l.kind == "" {
-		l.kind = guess(r)
+		l.kind = guessKind(r)
 		l.Guessed = l.kind != ""
 	}
 	switch l.kind {
 	case "":
 		return Links{}
 	case Azure:
-		return l.azure(r)
+		return l.withAzureAddress(r)
 	case BitbucketServer:
-		return l.bitbucketServer()
+		return l.withBitbucketAddress()
 	}
 	return l
 }
 
-// azure rewrites SSH addresses. A browser can open https ones:
+// withAzureAddress rewrites SSH addresses. A browser can open https ones:
 //
 //	https://dev.azure.com/org/project/_git/repo
 //	git@ssh.dev.azure.com:v3/org/project/repo
@@ -148,7 +148,7 @@ func LinksOf(repositoryURL string, hosts Hosts) Links {
 //	org@vs-ssh.visualstudio.com:v3/org/project/repo
 //
 // https://learn.microsoft.com/azure/devops/repos/git/use-ssh-keys-to-authenticate
-func (l Links) azure(r Repository) Links {
+func (l Links) withAzureAddress(r Repository) Links {
 	parts := strings.Split(r.Path, "/")
 	if len(parts) == 4 && parts[0] == "v3" {
 		l.origin, l.path = "https://dev.azure.com", parts[1]+"/"+parts[2]+"/_git/"+parts[3]
@@ -159,9 +159,9 @@ func (l Links) azure(r Repository) Links {
 	return l
 }
 
-// bitbucketServer rewrites the addresses for clones, https://host/scm/project/repo.git and
+// withBitbucketAddress rewrites the addresses for clones, https://host/scm/project/repo.git and
 // ssh://git@host:7999/project/repo.git. The project of a user begins with "~".
-func (l Links) bitbucketServer() Links {
+func (l Links) withBitbucketAddress() Links {
 	parts := strings.Split(l.path, "/")
 	if n := len(parts); n > 2 && parts[n-3] == "scm" { // the path can begin with a context path
 		l.origin += strings.TrimSuffix("/"+strings.Join(parts[:n-3], "/"), "/")
@@ -182,11 +182,10 @@ func (l Links) bitbucketServer() Links {
 // as "main@sha1:<40 hex>".
 var commitID = regexp.MustCompile(`(?:^|@sha1:|^sha1:)([0-9a-f]{40}|[0-9a-f]{64})$`)
 
-// Commit returns the page of a commit. The addresses are those of GitLens and GitWebLinks,
-// two extensions for editors:
-// https://github.com/gitkraken/vscode-gitlens/tree/main/src/git/remotes
+// CommitURL returns the page of a commit. The addresses are those of GitLens and GitWebLinks, two
+// extensions for editors: https://github.com/gitkraken/vscode-gitlens/tree/main/src/git/remotes
 // https://github.com/reduckted/GitWebLinks/tree/main/shared/handlers
-func (l Links) Commit(commit string) string {
+func (l Links) CommitURL(commit string) string {
 	m := commitID.FindStringSubmatch(commit)
 	if m == nil {
 		return ""
@@ -202,8 +201,8 @@ func (l Links) Commit(commit string) string {
 	return ""
 }
 
-// File returns the page of a file at a commit.
-func (l Links) File(commit, path string) string {
+// FileURL returns the page of a file at a commit.
+func (l Links) FileURL(commit, path string) string {
 	m := commitID.FindStringSubmatch(commit)
 	if m == nil || path == "" {
 		return ""
@@ -224,6 +223,24 @@ func (l Links) File(commit, path string) string {
 		return l.page("?path=" + url.QueryEscape("/"+path) + "&version=GC" + m[1])
 	}
 	return ""
+}
+
+// LineURL returns the page of a file at a commit, with a line selected. The forms are those of
+// GitWebLinks.
+func (l Links) LineURL(commit, path string, line int) string {
+	file := l.FileURL(commit, path)
+	if file == "" || line < 1 {
+		return file
+	}
+	switch l.kind {
+	case Bitbucket:
+		return fmt.Sprintf("%s#lines-%d", file, line)
+	case BitbucketServer:
+		return fmt.Sprintf("%s#%d", file, line)
+	case Azure:
+		return fmt.Sprintf("%s&line=%d&lineEnd=%d&lineStartColumn=1&lineEndColumn=1", file, line, line+1)
+	}
+	return fmt.Sprintf("%s#L%d", file, line)
 }
 
 // page appends to the repository's address. The path is escaped, so the result is a valid

@@ -64,10 +64,10 @@ func TestLinks(t *testing.T) {
 		"https://user:secret@git.example.com/a/b.git":                {commit: "https://git.example.com/a/b/-/commit/" + linked, file: "https://git.example.com/a/b/-/blob/" + linked + "/profiles/osp%20ubuntu.yaml"},
 	} {
 		l := LinksOf(repository, hosts)
-		if got := l.Commit(linked); got != want.commit || l.Guessed != want.guessed {
+		if got := l.CommitURL(linked); got != want.commit || l.Guessed != want.guessed {
 			t.Errorf("%s:\n got %s (guessed %v)\nwant %s", repository, got, l.Guessed, want.commit)
 		}
-		if got := l.File(linked, file); got != want.file {
+		if got := l.FileURL(linked, file); got != want.file {
 			t.Errorf("%s: file\n got %s\nwant %s", repository, got, want.file)
 		}
 	}
@@ -84,12 +84,33 @@ func TestLinkOfRevision(t *testing.T) {
 		if linkedTo != "" {
 			want = "https://github.com/acme/osps/commit/" + linkedTo
 		}
-		if got := l.Commit(commit); got != want {
+		if got := l.CommitURL(commit); got != want {
 			t.Errorf("%q: got %q, want %q", commit, got, want)
 		}
 	}
-	if got := l.File(linked, ""); got != "" {
+	if got := l.FileURL(linked, ""); got != "" {
 		t.Errorf("no file: %q", got)
+	}
+}
+
+func TestLine(t *testing.T) {
+	hosts := Hosts{"git.example.com": BitbucketServer}
+	for repository, want := range map[string]string{
+		"https://github.com/a/b":              "https://github.com/a/b/blob/" + linked + "/x.yaml#L7",
+		"https://gitlab.com/a/b":              "https://gitlab.com/a/b/-/blob/" + linked + "/x.yaml#L7",
+		"https://codeberg.org/a/b":            "https://codeberg.org/a/b/src/commit/" + linked + "/x.yaml#L7",
+		"https://bitbucket.org/a/b":           "https://bitbucket.org/a/b/src/" + linked + "/x.yaml#lines-7",
+		"https://git.example.com/scm/a/b.git": "https://git.example.com/projects/a/repos/b/browse/x.yaml?at=" + linked + "#7",
+		"https://dev.azure.com/o/p/_git/r":    "https://dev.azure.com/o/p/_git/r?path=%2Fx.yaml&version=GC" + linked + "&line=7&lineEnd=8&lineStartColumn=1&lineEndColumn=1",
+		"https://forge.example.com/a/b":       "",
+	} {
+		l := LinksOf(repository, hosts)
+		if got := l.LineURL(linked, "x.yaml", 7); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", repository, got, want)
+		}
+		if got := l.LineURL(linked, "x.yaml", 0); got != l.FileURL(linked, "x.yaml") {
+			t.Errorf("%s without a line: got %s", repository, got)
+		}
 	}
 }
 
@@ -106,11 +127,11 @@ func TestParseHosts(t *testing.T) {
 
 func TestProvider(t *testing.T) {
 	for provider, want := range map[string]Kind{"github": GitHub, "gitlab": GitLab, "gitea": Gitea, "bitbucket": BitbucketServer, "generic": ""} {
-		if got := Provider(provider, "https://git.example.com/a/b"); got != want {
+		if got := ProviderKind(provider, "https://git.example.com/a/b"); got != want {
 			t.Errorf("%s: got %q, want %q", provider, got, want)
 		}
 	}
-	if got := Provider("bitbucket", "git@bitbucket.org:a/b.git"); got != Bitbucket {
+	if got := ProviderKind("bitbucket", "git@bitbucket.org:a/b.git"); got != Bitbucket {
 		t.Errorf("bitbucket.org: got %q", got)
 	}
 }
@@ -124,7 +145,7 @@ func FuzzLinks(f *testing.F) {
 	f.Fuzz(func(t *testing.T, repository, path string) {
 		for _, kind := range Kinds() {
 			l := LinksOf(repository, Hosts{Host(repository): kind})
-			for _, link := range []string{l.Commit(linked), l.File(linked, path)} {
+			for _, link := range []string{l.CommitURL(linked), l.LineURL(linked, path, 7)} {
 				if link == "" {
 					continue
 				}
@@ -164,7 +185,7 @@ func TestRepository(t *testing.T) {
 		{"https://github.com/octo/hello", "https://gitlab.com/octo/hello", false},
 		{"", "", false},
 	} {
-		if got := Same(c.a, c.b); got != c.want {
+		if got := IsSameRepository(c.a, c.b); got != c.want {
 			t.Errorf("%s and %s are the same: %v", c.a, c.b, got)
 		}
 	}

@@ -39,9 +39,9 @@ func ParseRepository(address string) (Repository, bool) {
 	return r, r.Path != ""
 }
 
-// Same reports whether two addresses, of any form, belong to one repository: the same host
+// IsSameRepository reports whether two addresses, of any form, belong to one repository: the same host
 // and path, ignoring port, ".git" and case. Git hosts ignore case in both.
-func Same(a, b string) bool {
+func IsSameRepository(a, b string) bool {
 	x, ok := ParseRepository(a)
 	y, ok2 := ParseRepository(b)
 	return ok && ok2 && x.Hostname() == y.Hostname() && strings.EqualFold(x.Path, y.Path)

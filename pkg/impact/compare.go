@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/githost"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/version"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
@@ -29,40 +31,44 @@ type Comparison struct {
 	Snapshot ClusterSnapshot
 	// Engine renders; Check validates profiles.
 	Engine *render.Engine
-	Check  profile.Check
+	Check  catalog.Check
 }
 
 // Compare reports the effect of head on the pools. It returns errors of reading; errors in
 // profiles and pools are in the report.
 func Compare(ctx context.Context, c Comparison) (*Report, error) {
-	c.Snapshot.sort()
-	before, after, err := c.revisions(ctx)
+	c.Snapshot.sortAndPrune()
+	before, after, err := c.readRevisions(ctx)
 	if err != nil {
 		return nil, err
 	}
-	results, err := c.results(ctx, before, after)
+	results, err := c.comparePools(ctx, before, after)
 	if err != nil {
 		return nil, err
 	}
-	refused := append(rejectedFiles(after.local.cat), claimedProfiles(after.local.cat, &c.Snapshot)...)
+	links := githost.LinksOf(c.Head.Repository, nil) // none for a work tree, whose lines no host has
+	refused := append(rejectedFiles(after.local.cat), conflictingProfiles(after.local.cat, &c.Snapshot)...)
+	for i, f := range refused {
+		refused[i].URL = links.LineURL(string(c.Head.Head), f.Path, f.Line)
+	}
 	slices.SortStableFunc(refused, func(a, b RejectedFile) int { return cmp.Compare(a.Path, b.Path) })
 	r := &Report{
-		Base:     Revision{Name: redact.Clean(c.BaseName), Commit: string(c.Base.Head)},
-		Head:     Revision{Name: redact.Clean(c.HeadName), Commit: string(c.Head.Head)},
+		Base:     Revision{Name: redact.SanitizeLine(c.BaseName), Commit: string(c.Base.Head)},
+		Head:     Revision{Name: redact.SanitizeLine(c.HeadName), Commit: string(c.Head.Head), URL: links.CommitURL(string(c.Head.Head))},
 		Profiles: profileChanges(before.local.cat, after.local.cat), RejectedFiles: refused, Pools: len(results),
-		Notes: append(unraisedVersions(before.local.cat, after.local.cat), collisions(before.local.cat, after.local.cat, &c.Snapshot)...),
+		Notes: append(describeUnraisedVersions(before.local.cat, after.local.cat), describeProfilesInOtherSources(before.local.cat, after.local.cat, &c.Snapshot)...),
 	}
-	r.fold(results)
+	r.groupResults(results)
 	r.Summary = r.summarize()
 	return r, nil
 }
 
-func (c Comparison) revisions(ctx context.Context) (before, after *revision, err error) {
+func (c Comparison) readRevisions(ctx context.Context) (before, after *revision, err error) {
 	was, err := newVersionIndex(ctx, c.Base, c.indexer())
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the profiles of %s: %w", c.BaseName, err)
 	}
-	is, err := newVersionIndex(ctx, rebased(c.Base, c.Head), c.indexer())
+	is, err := newVersionIndex(ctx, rebaseSnapshot(c.Base, c.Head), c.indexer())
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the profiles of %s: %w", c.HeadName, err)
 	}
@@ -79,12 +85,12 @@ func (c Comparison) revisions(ctx context.Context) (before, after *revision, err
 	return newRevision(was, builtin), newRevision(is, builtin), nil
 }
 
-func (c Comparison) indexer() *profile.Indexer {
-	return &profile.Indexer{Check: c.Check, Builtin: c.Builtin}
+func (c Comparison) indexer() *catalog.Indexer {
+	return &catalog.Indexer{Check: c.Check, Builtin: c.Builtin}
 }
 
-func profileChanges(was, is *profile.Catalogue) []ProfileChange {
-	before, after := map[string]profile.Version{}, map[string]profile.Version{}
+func profileChanges(was, is *catalog.Catalog) []ProfileChange {
+	before, after := map[string]catalog.Version{}, map[string]catalog.Version{}
 	for _, v := range was.Current {
 		before[v.Name] = v
 	}
@@ -97,8 +103,8 @@ func profileChanges(was, is *profile.Catalogue) []ProfileChange {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		from, had := before[name]
 		to, has := after[name]
-		p := ProfileChange{Name: name, Change: ProfileUpdated, From: from.Version, To: to.Version, Path: redact.Clean(cmp.Or(to.CurrentPath, from.CurrentPath))}
-		known := func(v profile.Version) bool { return v.Version == to.Version && v.Digest == to.Digest }
+		p := ProfileChange{Name: name, Change: ProfileUpdated, From: from.Version, To: to.Version, Path: redact.SanitizeLine(cmp.Or(to.CurrentPath, from.CurrentPath))}
+		known := func(v catalog.Version) bool { return v.Version == to.Version && v.Digest == to.Digest }
 		switch {
 		case had && has && from.Version == to.Version && from.Digest == to.Digest:
 			continue
@@ -106,7 +112,7 @@ func profileChanges(was, is *profile.Catalogue) []ProfileChange {
 			p.Change = ProfileRemoved
 		case !had:
 			p.Change = ProfileAdded
-		case slices.ContainsFunc(was.History[name], known) || lower(to.Version, from.Version):
+		case slices.ContainsFunc(was.History[name], known) || isLowerVersion(to.Version, from.Version):
 			p.Change = ProfileRolledBack
 		}
 		out = append(out, p)
@@ -114,70 +120,72 @@ func profileChanges(was, is *profile.Catalogue) []ProfileChange {
 	return out
 }
 
-// lower reports whether a version precedes another. The "-dirty." of an edited version is a
+// isLowerVersion reports whether a version precedes another. The "-dirty." of an edited version is a
 // pre-release only in form.
-func lower(version, than string) bool {
-	version, _, _ = strings.Cut(version, dirty)
+func isLowerVersion(v, than string) bool {
+	v, _, _ = strings.Cut(v, dirty)
 	than, _, _ = strings.Cut(than, dirty)
-	return version != than && profile.SortVersions([]string{version, than})[0] == than
+	return v != than && version.Sort([]string{v, than})[0] == than
 }
 
-func rejectedFiles(cat *profile.Catalogue) []RejectedFile {
+func rejectedFiles(cat *catalog.Catalog) []RejectedFile {
 	out := []RejectedFile{}
 	for _, r := range cat.Rejected {
 		out = append(out, RejectedFile{
-			Path: redact.Clean(r.Path), Line: r.Line, Field: redact.Clean(r.Field), Profile: redact.Clean(r.Profile), Version: redact.Clean(r.Version),
-			Message: message(r.Err.Error()),
+			Path: redact.SanitizeLine(r.Path), Line: r.Line, Field: redact.SanitizeLine(r.Field), Profile: redact.SanitizeLine(r.Profile), Version: redact.SanitizeLine(r.Version),
+			Message: redactMessage(r.Err.Error()),
 		})
 	}
 	return out
 }
 
-// claimedProfiles returns the profiles that the repository cannot offer because another source has
+// conflictingProfiles returns the profiles that the repository cannot offer because another source has
 // them.
-func claimedProfiles(is *profile.Catalogue, fleet *ClusterSnapshot) []RejectedFile {
+func conflictingProfiles(is *catalog.Catalog, fleet *ClusterSnapshot) []RejectedFile {
 	var out []RejectedFile
 	for _, v := range is.Current {
-		if other := fleet.claimedBy(v.Name); other != "" {
+		if other := fleet.conflictingSource(v.Name); other != "" {
 			out = append(out, RejectedFile{
-				Path: redact.Clean(v.CurrentPath), Profile: redact.Clean(v.Name), Version: redact.Clean(v.Version),
-				Message: fmt.Sprintf("profile %s is already offered by ProfileSource %s: remove it from one of the two sources", redact.Clean(v.Name), redact.Clean(other)),
+				Path: redact.SanitizeLine(v.CurrentPath), Profile: redact.SanitizeLine(v.Name), Version: redact.SanitizeLine(v.Version),
+				Message: fmt.Sprintf("profile %s is already offered by ProfileSource %s: remove it from one of the two sources", redact.SanitizeLine(v.Name), redact.SanitizeLine(other)),
 			})
 		}
 	}
 	return out
 }
 
-// unraisedVersions reports edited profiles whose version stands for other content: they are valid
-// uncommitted, and rejected once committed.
-func unraisedVersions(was, is *profile.Catalogue) []string {
+// describeUnraisedVersions returns a note for each edited profile whose version stands for other
+// content: it is valid uncommitted, and rejected once committed.
+func describeUnraisedVersions(was, is *catalog.Catalog) []string {
 	var out []string
 	for _, v := range is.Current {
 		written, _, edited := strings.Cut(v.Version, dirty)
-		used := slices.ContainsFunc(was.History[v.Name], func(h profile.Version) bool { return h.Version == written && h.Digest != v.Digest })
+		used := slices.ContainsFunc(was.History[v.Name], func(h catalog.Version) bool { return h.Version == written && h.Digest != v.Digest })
 		if edited && used {
-			out = append(out, fmt.Sprintf("profile %s is edited, and its version is still %s: after a commit it will be rejected: raise spec.version in %s", redact.Clean(v.Name), written, redact.Clean(v.CurrentPath)))
+			out = append(out, fmt.Sprintf("profile %s is edited, and its version is still %s: after a commit it will be rejected: raise spec.version in %s", redact.SanitizeLine(v.Name), written, redact.SanitizeLine(v.CurrentPath)))
 		}
 	}
 	return out
 }
 
-// collisions reports profiles that other sources offer as well, as far as that is known.
-func collisions(was, is *profile.Catalogue, fleet *ClusterSnapshot) []string {
+// describeProfilesInOtherSources returns a note for each current profile that other ProfileSources
+// offer as well. If the source of the repository is not known, one other source is only noted for a
+// profile that the change adds.
+func describeProfilesInOtherSources(was, is *catalog.Catalog, fleet *ClusterSnapshot) []string {
 	var out []string
 	for _, v := range is.Current {
 		others := fleet.sourcesProviding(v.Name)
-		had := slices.ContainsFunc(was.Current, func(w profile.Version) bool { return w.Name == v.Name })
-		name, sources := redact.Clean(v.Name), redact.Clean(strings.Join(others, ", "))
+		had := slices.ContainsFunc(was.Current, func(w catalog.Version) bool { return w.Name == v.Name })
+		name, sources := redact.SanitizeLine(v.Name), redact.SanitizeLine(strings.Join(others, ", "))
 		switch {
-		case fleet.claimedBy(v.Name) != "": // reported as rejected
+		case fleet.conflictingSource(v.Name) != "": // reported as rejected
 		case len(others) > 1 || len(others) == 1 && fleet.ComparedSource != "":
 			if fleet.ComparedSource != "" {
-				sources += ", " + redact.Clean(fleet.ComparedSource)
+				sources += ", " + redact.SanitizeLine(fleet.ComparedSource)
 			}
 			out = append(out, fmt.Sprintf("the ProfileSources %s offer the profile %s: the oldest of them is used until the others remove it, and this report is valid if that is the one of this repository", sources, name))
 		case len(others) == 1 && !had && fleet.ComparedSource == "":
-			out = append(out, fmt.Sprintf("ProfileSource %s already offers the profile %s: unless that is the one of this repository, %s is rejected, and pools retain the profile of %[1]s (set --source to the one of this repository)", sources, name, redact.Clean(v.CurrentPath)))
+			out = append(out, fmt.Sprintf("ProfileSource %s already offers the profile %s: unless that is the one of this repository, %s is rejected, and pools retain the profile of %[1]s (set --source to the one of this repository)", sources, name, redact.SanitizeLine(v.CurrentPath)))
 		}
 	}
 	return out
@@ -186,7 +194,7 @@ func collisions(was, is *profile.Catalogue, fleet *ClusterSnapshot) []string {
 // maxMessage bounds an error message, in bytes. It can quote untrusted text.
 const maxMessage = 2 << 10
 
-func message(text string) string { return redact.Text(redact.Mask(text), maxMessage) }
+func redactMessage(text string) string { return redact.CleanText(redact.Mask(text), maxMessage) }
 
 // result is the effect on a pool: either rejection, unchanged, or files with affected.
 type result struct {
@@ -201,9 +209,9 @@ type result struct {
 	fold              string // equal for pools with equal differences
 }
 
-// pool resolves what a pool gets at base and head, before rendering.
-func (c Comparison) pool(p Pool, before, after *revision) (r result, was, is choice) {
-	r.pool = redact.Clean(p.Name())
+// resolvePool resolves what a pool gets at base and head, before rendering.
+func (c Comparison) resolvePool(p Pool, before, after *revision) (r result, was, is choice) {
+	r.pool = redact.SanitizeLine(p.Name())
 	labels := map[string]string{}
 	if p.Wave != "" {
 		labels[api.LabelWave] = p.Wave
@@ -212,46 +220,46 @@ func (c Comparison) pool(p Pool, before, after *revision) (r result, was, is cho
 	frozen, unclear := selection.Suspended(p.Annotations)
 	switch {
 	case p.Problem != "":
-		r.rejection, r.before = message(p.Problem), true
+		r.rejection, r.before = redactMessage(p.Problem), true
 	case err != nil || unclear != nil:
-		r.rejection, r.before = message(errors.Join(err, unclear).Error()), true
+		r.rejection, r.before = redactMessage(errors.Join(err, unclear).Error()), true
 	case want.Namespace != c.Snapshot.Namespace:
-		r.unchanged = fmt.Sprintf("uses a profile of namespace %s", redact.Clean(want.Namespace))
+		r.unchanged = fmt.Sprintf("uses a profile of namespace %s", redact.SanitizeLine(want.Namespace))
 	case frozen:
 		r.unchanged = "suspended by annotation " + api.AnnotationSuspend
 	default:
-		was, is = before.choose(want, &c.Snapshot), after.choose(want, &c.Snapshot)
-		r.decided(want, p.Now, was, is)
-		r.unchanged = redact.Clean(r.unchanged) // it can quote any request of a pool
+		was, is = before.resolveRequest(want, &c.Snapshot), after.resolveRequest(want, &c.Snapshot)
+		r.decideWithoutRendering(want, p.Now, was, is)
+		r.unchanged = redact.SanitizeLine(r.unchanged) // it can quote any request of a pool
 	}
-	if r.settled() {
+	if r.isDecided() {
 		return r, was, is
 	}
 	r.profile, r.to = want.Name, is.version.Version
 	if was.from != nil {
 		r.from = was.version.Version
 	}
-	r.affected = Affected{Name: r.pool, Replaced: p.replaces(), Provider: redact.Clean(string(p.Inputs.CloudProvider))}
+	r.affected = Affected{Name: r.pool, Replaced: p.replaces(), Provider: redact.SanitizeLine(string(p.Inputs.CloudProvider))}
 	if now := p.Now; now != nil && (now.Profile != want.Name || now.Version != r.from) {
-		r.affected.Has = redact.Clean(now.Profile + " " + now.Version)
+		r.affected.Has = redact.SanitizeLine(now.Profile + " " + now.Version)
 	}
-	if want.Pin == nil && c.Snapshot.waves(want.Name) {
+	if want.Pin == nil && c.Snapshot.hasWaves(want.Name) {
 		r.affected.Wave = &want.Wave
 	}
 	return r, was, is
 }
 
-// settled reports whether rendering is unnecessary.
-func (r *result) settled() bool { return r.rejection != "" || r.unchanged != "" }
+// isDecided reports whether rendering is unnecessary.
+func (r *result) isDecided() bool { return r.rejection != "" || r.unchanged != "" }
 
-// decided settles the cases that need no rendering. Now is the pool's current generation,
-// if known.
-func (r *result) decided(want selection.Request, now *Generation, was, is choice) {
-	name := redact.Clean(want.Name)
+// decideWithoutRendering sets the result of the cases that need no rendering. Now is the pool's
+// current generation, if known.
+func (r *result) decideWithoutRendering(want selection.Request, now *Generation, was, is choice) {
+	name := redact.SanitizeLine(want.Name)
 	has := was.from != nil && (now == nil || want.Has(now.Profile, now.Version))
 	switch {
 	case is.rejection != "":
-		r.rejection, r.before = message(is.rejection), was.rejection == is.rejection
+		r.rejection, r.before = redactMessage(is.rejection), was.rejection == is.rejection
 	case is.removed && has && was.removed:
 		r.unchanged = fmt.Sprintf("profile %s was removed before: pools that have it retain it", name)
 	case is.removed && has:
@@ -275,19 +283,19 @@ func noSettings(p Pool) error {
 	return fmt.Errorf("pool %s: the snapshot has no settings %q: write it again", p.Name(), p.Settings)
 }
 
-// render compares two versions for a pool.
-func (c Comparison) render(ctx context.Context, p Pool, was, is choice, r *result) error {
+// compareRenderings compares two versions for a pool.
+func (c Comparison) compareRenderings(ctx context.Context, p Pool, was, is choice, r *result) error {
 	settings, ok := c.Snapshot.Settings[p.Settings]
 	if !ok {
 		return noSettings(p)
 	}
-	after, err := is.profile(ctx)
+	after, err := is.readProfile(ctx)
 	if err != nil {
 		return err
 	}
-	in := input(p, settings, after)
-	in.Profile.Provenance = is.merged(after.Provenance)
-	before, oldErr := c.before(ctx, p, was)
+	in := inputWithPlaceholders(p, settings, after)
+	in.Profile.Provenance = is.mergedProvenance(after.Provenance)
+	before, oldErr := c.baseInput(ctx, p, was)
 	var old *rendered
 	if before != nil {
 		old, oldErr = c.renderInput(*before)
@@ -301,7 +309,7 @@ func (c Comparison) render(ctx context.Context, p Pool, was, is choice, r *resul
 		if _, named := c.renderInput(in); named != nil {
 			err = named
 		}
-		r.rejection, r.before = message(withoutPool(err)), oldErr != nil
+		r.rejection, r.before = redactMessage(errorWithoutPoolName(err)), oldErr != nil
 		return nil
 	}
 	r.affected.UserData = got.size
@@ -320,22 +328,22 @@ func (c Comparison) render(ctx context.Context, p Pool, was, is choice, r *resul
 			return !slices.ContainsFunc(other, func(o FileDiff) bool { return o.Stage == f.Stage && o.Path == f.Path })
 		})
 	}
-	r.fold = foldKey(p, r)
+	r.fold = resultGroupKey(p, r)
 	return nil
 }
 
-// before returns the input that renders the pool's configuration at base, nil for none, or
+// baseInput returns the input that renders the pool's configuration at base, nil for none, or
 // the reason why that is impossible.
-func (c Comparison) before(ctx context.Context, p Pool, was choice) (*render.Input, error) {
+func (c Comparison) baseInput(ctx context.Context, p Pool, was choice) (*render.Input, error) {
 	if was.from == nil {
 		return nil, nil
 	}
-	prof, err := was.profile(ctx)
+	prof, err := was.readProfile(ctx)
 	if err != nil {
 		return nil, err
 	}
-	in := input(p, c.Snapshot.Settings[p.Settings], prof)
-	in.Profile.Provenance = was.merged(prof.Provenance)
+	in := inputWithPlaceholders(p, c.Snapshot.Settings[p.Settings], prof)
+	in.Profile.Provenance = was.mergedProvenance(prof.Provenance)
 	return &in, nil
 }
 
@@ -351,16 +359,16 @@ const (
 	placeholderDigest     = "{config-digest}"
 )
 
-// neutral replaces each form of a placeholder: complete and abbreviated.
-func neutral(inputDigest string) *strings.Replacer {
+// placeholderReplacer returns a replacer for each form of a placeholder: complete and abbreviated.
+func placeholderReplacer(inputDigest string) *strings.Replacer {
 	const usual, short = 12, 7
 	return strings.NewReplacer(render.ShortDigest(inputDigest), placeholderDigest,
 		placeholder, PlaceholderCommit, placeholder[:usual], PlaceholderCommit, placeholder[:short], PlaceholderCommit)
 }
 
-// merged returns the provenance that nodes get after the merge: an edited file has its
+// mergedProvenance returns the provenance that nodes get after the merge: an edited file has its
 // written version and a commit.
-func (c choice) merged(p render.Provenance) render.Provenance {
+func (c choice) mergedProvenance(p render.Provenance) render.Provenance {
 	p.Version, _, _ = strings.Cut(p.Version, dirty)
 	if !c.builtin {
 		p.Commit, p.Change, p.Repository = placeholder, placeholder, placeholderRepository
@@ -382,10 +390,11 @@ type rendered struct {
 const nodeTokenBytes = 1100
 
 // NodeToken returns a placeholder with the length of a node token. It grants nothing.
-func NodeToken() string { return filler(nodeTokenBytes) }
+func NodeToken() string { return fillerText(nodeTokenBytes) }
 
-// input returns the input for a pool, with placeholders of the right length for tokens.
-func input(p Pool, settings Settings, prof render.Profile) render.Input {
+// inputWithPlaceholders returns the input for a pool, with placeholders of the right length for
+// tokens.
+func inputWithPlaceholders(p Pool, settings Settings, prof render.Profile) render.Input {
 	return render.Input{
 		Profile: prof, Pool: p.Inputs, Settings: settings.Settings,
 		Cluster: render.Cluster{
@@ -400,8 +409,8 @@ func (c Comparison) renderInput(in render.Input) (*rendered, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, _ = in.Split()
-	files, err := rendering(c.Engine, in, out, neutral(out.Record.Digests.Input))
+	in, _ = in.SplitSecrets()
+	files, err := splitRendering(c.Engine, in, out, placeholderReplacer(out.Record.Digests.Input))
 	if err != nil {
 		return nil, err
 	}
@@ -410,8 +419,9 @@ func (c Comparison) renderInput(in render.Input) (*rendered, error) {
 	}}, nil
 }
 
-// foldKey is equal for pools with the same difference, apart from their names.
-func foldKey(p Pool, r *result) string {
+// resultGroupKey returns a key that is equal for pools with the same difference, apart from their
+// names.
+func resultGroupKey(p Pool, r *result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%q %q %q", r.profile, r.from, r.to)
 	names := strings.NewReplacer(p.Inputs.Name+"-"+p.Inputs.Namespace, "{pool}")
@@ -421,19 +431,19 @@ func foldKey(p Pool, r *result) string {
 	return b.String()
 }
 
-// fold groups equal results.
-func (r *Report) fold(results []result) {
+// groupResults groups equal results.
+func (r *Report) groupResults(results []result) {
 	changes, refusals, unchanged := map[string]*Change{}, map[string]*PoolRejection{}, map[string]*Unchanged{}
 	for _, x := range results {
 		switch {
 		case x.rejection != "":
-			f := entry(refusals, fmt.Sprint(x.before, x.rejection), PoolRejection{Reason: x.rejection, Before: x.before})
+			f := getOrInsert(refusals, fmt.Sprint(x.before, x.rejection), PoolRejection{Reason: x.rejection, Before: x.before})
 			f.Pools = append(f.Pools, x.pool)
 		case x.unchanged != "":
-			u := entry(unchanged, x.unchanged, Unchanged{Reason: x.unchanged})
+			u := getOrInsert(unchanged, x.unchanged, Unchanged{Reason: x.unchanged})
 			u.Pools = append(u.Pools, x.pool)
 		default:
-			c := entry(changes, x.fold, Change{Profile: x.profile, From: x.from, To: x.to, Files: slices.Concat([]FileDiff{}, x.files)})
+			c := getOrInsert(changes, x.fold, Change{Profile: x.profile, From: x.from, To: x.to, Files: slices.Concat([]FileDiff{}, x.files)})
 			c.Pools = append(c.Pools, x.affected)
 		}
 	}
@@ -457,7 +467,7 @@ func waveOf(a Affected) int32 {
 	return *a.Wave
 }
 
-func entry[T any](in map[string]*T, key string, fresh T) *T {
+func getOrInsert[T any](in map[string]*T, key string, fresh T) *T {
 	if in[key] == nil {
 		in[key] = &fresh
 	}

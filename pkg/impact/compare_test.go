@@ -7,7 +7,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
@@ -15,7 +15,7 @@ import (
 // security.md 28: the request of a pool can be any text, and is printed on a terminal.
 func TestReasonsAreText(t *testing.T) {
 	const escape = "osp-x\x1b[31m\nREFUSED: shop/other\u202e"
-	nothing := newRevision(&versionIndex{cat: &profile.Catalogue{}}, nil)
+	nothing := newRevision(&versionIndex{cat: &catalog.Catalog{}}, nil)
 	for name, c := range map[string]struct {
 		annotations map[string]string
 		byHand      []string
@@ -26,7 +26,7 @@ func TestReasonsAreText(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := Comparison{Snapshot: ClusterSnapshot{Namespace: "kube-system", Unmanaged: c.byHand}}
-			got, _, _ := all.pool(Pool{Inputs: render.Pool{Name: "web", Namespace: "shop"}, Annotations: c.annotations}, nothing, nothing)
+			got, _, _ := all.resolvePool(Pool{Inputs: render.Pool{Name: "web", Namespace: "shop"}, Annotations: c.annotations}, nothing, nothing)
 			if !strings.Contains(got.unchanged, "osp-x[31mREFUSED: shop/other") || strings.ContainsAny(got.unchanged, "\x1b\n\u202e") {
 				t.Errorf("got %q", got.unchanged)
 			}
@@ -48,7 +48,7 @@ func TestProblemHoldsNoCredential(t *testing.T) {
 // As in the controller, a profile that was removed from the repository serves the pools
 // that have it, and no others.
 func TestRemoved(t *testing.T) {
-	there := choice{from: &versionIndex{}, version: profile.Version{Name: "osp-a", Version: "v1.0.0"}}
+	there := choice{from: &versionIndex{}, version: catalog.Version{Name: "osp-a", Version: "v1.0.0"}}
 	gone := there
 	gone.removed = true
 	for name, c := range map[string]struct {
@@ -65,7 +65,7 @@ func TestRemoved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r result
-			r.decided(selection.Request{Name: "osp-a"}, c.now, c.was, gone)
+			r.decideWithoutRendering(selection.Request{Name: "osp-a"}, c.now, c.was, gone)
 			if refused := r.rejection != ""; refused != c.refused || r.before != c.before || refused == (r.unchanged != "") {
 				t.Errorf("refused %q, at both %v, unchanged %q", r.rejection, r.before, r.unchanged)
 			}

@@ -52,13 +52,13 @@ func NewRendering(engine *render.Engine, in render.Input) (*Rendering, error) {
 	if err != nil {
 		return nil, err
 	}
-	return rendering(engine, in, out, nil)
+	return splitRendering(engine, in, out, nil)
 }
 
-// rendering splits a rendering into its parts. Neutral, if it is not nil, is applied to
+// splitRendering splits a rendering into its parts. Neutral, if it is not nil, is applied to
 // texts before they are compared.
-func rendering(engine *render.Engine, in render.Input, out *render.Output, neutral *strings.Replacer) (*Rendering, error) {
-	node, err := engine.Node(in)
+func splitRendering(engine *render.Engine, in render.Input, out *render.Output, neutral *strings.Replacer) (*Rendering, error) {
+	node, err := engine.RenderNode(in)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (s stage) compare(with stage, mask func(string) string) []FileDiff {
 }
 
 func (s stage) fileDiff(change string, was, is render.NodeFile) FileDiff {
-	d := FileDiff{Stage: s.name, Path: redact.Clean(was.Path), Change: change}
+	d := FileDiff{Stage: s.name, Path: redact.SanitizeLine(was.Path), Change: change}
 	if change == "changed" && was.Mode != is.Mode {
 		d.OldMode, d.NewMode = fmt.Sprintf("%04o", was.Mode), fmt.Sprintf("%04o", is.Mode)
 	}
@@ -139,7 +139,7 @@ func (s stage) fileDiff(change string, was, is render.NodeFile) FileDiff {
 	}
 	text := diff.Diff("before", []byte(was.Content), "after", []byte(is.Content))
 	if _, hunks, ok := bytes.Cut(text, []byte("+++ after\n")); ok {
-		d.Diff = redact.Shorten(redact.Printable(string(hunks)), maxFileDiff) // security.md 28
+		d.Diff = redact.Shorten(redact.RemoveControlChars(string(hunks)), maxFileDiff) // security.md 28
 	}
 	return d
 }

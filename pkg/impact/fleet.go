@@ -94,16 +94,16 @@ func NewPool(md *cluster.MachineDeployment, settings string, decode func(*cluste
 	facts, err := decode(md)
 	if err != nil {
 		p.Inputs = render.Pool{Name: md.Name, Namespace: md.Namespace}
-		p.Problem = message(withoutPool(err)) // it can quote the pool (security.md 15)
+		p.Problem = redactMessage(errorWithoutPoolName(err)) // it can quote the pool (security.md 15)
 		return p
 	}
-	p.Inputs = redacted(facts)
+	p.Inputs = redactPool(facts)
 	return p
 }
 
-// Redacted returns settings without credentials.
-func Redacted(settings render.Settings, server string) Settings {
-	in, _ := render.Input{Settings: settings}.Split()
+// RedactSettings returns settings without credentials.
+func RedactSettings(settings render.Settings, server string) Settings {
+	in, _ := render.Input{Settings: settings}.SplitSecrets()
 	out := Settings{Settings: in.Settings}
 	out.Cluster.Server = server
 	return out
@@ -116,11 +116,12 @@ func (s Settings) Key() string {
 	return fmt.Sprintf("%x", sum[:6])
 }
 
-func redacted(facts render.Pool) render.Pool {
-	in, _ := render.Input{Pool: facts}.Split()
+// redactPool returns a pool without credentials; SSH keys become placeholders.
+func redactPool(facts render.Pool) render.Pool {
+	in, _ := render.Input{Pool: facts}.SplitSecrets()
 	keys := slices.Clone(in.Pool.SSHPublicKeys)
 	for i, key := range keys {
-		keys[i] = placeholderKey(key)
+		keys[i] = sshKeyPlaceholder(key)
 	}
 	in.Pool.SSHPublicKeys = keys
 	return in.Pool
@@ -130,17 +131,17 @@ func redacted(facts render.Pool) render.Pool {
 // https://man.openbsd.org/ssh-keygen.1
 var sshKinds = []string{"ssh-ed25519", "ssh-rsa", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521"}
 
-// placeholderKey returns a text with the length of a key that compresses as badly.
-func placeholderKey(key string) string {
+// sshKeyPlaceholder returns a text with the length of a key that compresses as badly.
+func sshKeyPlaceholder(key string) string {
 	kind, _, more := strings.Cut(key, " ")
 	if !more || !slices.Contains(sshKinds, kind) {
-		return filler(len(key))
+		return fillerText(len(key))
 	}
-	return kind + " " + filler(len(key)-len(kind)-1)
+	return kind + " " + fillerText(len(key)-len(kind)-1)
 }
 
-// filler returns a constant text of n characters that compresses like a credential.
-func filler(n int) string {
+// fillerText returns a constant text of n characters that compresses like a credential.
+func fillerText(n int) string {
 	var b strings.Builder
 	for i := 0; b.Len() < n; i++ {
 		sum := sha256.Sum256(fmt.Appendf(nil, "filler %d", i))
@@ -149,8 +150,8 @@ func filler(n int) string {
 	return b.String()[:max(n, 0)]
 }
 
-// sort orders the pools, and drops unused settings.
-func (f *ClusterSnapshot) sort() {
+// sortAndPrune orders the pools and sources, and drops unused settings.
+func (f *ClusterSnapshot) sortAndPrune() {
 	slices.SortFunc(f.Pools, func(a, b Pool) int {
 		return cmp.Or(cmp.Compare(a.Inputs.Namespace, b.Inputs.Namespace), cmp.Compare(a.Inputs.Name, b.Inputs.Name))
 	})
@@ -158,8 +159,8 @@ func (f *ClusterSnapshot) sort() {
 	slices.Sort(f.Unmanaged)
 }
 
-// waves reports whether versions of a profile reach pools in waves.
-func (f *ClusterSnapshot) waves(profile string) bool {
+// hasWaves reports whether versions of a profile reach pools in waves.
+func (f *ClusterSnapshot) hasWaves(profile string) bool {
 	for _, s := range f.Sources {
 		if slices.Contains(s.Profiles, profile) {
 			return s.Waves
@@ -179,10 +180,10 @@ func (f *ClusterSnapshot) sourcesProviding(profile string) []string {
 	return out
 }
 
-// claimedBy names the source that prevents the repository from offering a profile, "" if
+// conflictingSource names the source that prevents the repository from offering a profile, "" if
 // none is known. A source retains its profiles, and of two with the same profile the older
 // source wins.
-func (f *ClusterSnapshot) claimedBy(profile string) string {
+func (f *ClusterSnapshot) conflictingSource(profile string) string {
 	others := f.sourcesProviding(profile)
 	has := func(s Source) bool { return s.Name == f.ComparedSource && slices.Contains(s.Profiles, profile) }
 	if f.ComparedSource == "" || len(others) == 0 || slices.ContainsFunc(f.Sources, has) {
@@ -191,9 +192,9 @@ func (f *ClusterSnapshot) claimedBy(profile string) string {
 	return others[0]
 }
 
-// withoutPool formats a rendering error without the pool's name, which is printed
+// errorWithoutPoolName formats a rendering error without the pool's name, which is printed
 // separately.
-func withoutPool(err error) string {
+func errorWithoutPoolName(err error) string {
 	var lines []string
 	for _, p := range render.Problems(err) {
 		q := *p

@@ -38,7 +38,7 @@ func canaries(t *testing.T) ClusterSnapshot {
 	if err := yaml.Unmarshal([]byte(canaryPool), &md); err != nil {
 		t.Fatal(err)
 	}
-	settings := Redacted(render.Settings{
+	settings := RedactSettings(render.Settings{
 		NodeHTTPProxy:       "http://canary:canary@proxy.example.com",
 		NodeRegistryMirrors: "https://canary@mirror.example.com", DownloadMirrors: map[string]string{"github": "https://canary@mirror.example.com"},
 		RegistryCredentials: map[string]render.RegistryCredential{"r": {Username: "canary", Password: "canary", Auth: "canary", IdentityToken: "canary"}},
@@ -96,8 +96,8 @@ func TestConfigMapIsBounded(t *testing.T) {
 	fleet := canaries(t)
 	pool := fleet.Pools[0]
 	for range 4 { // random enough to be incompressible
-		pool.Inputs.SSHPublicKeys = append(pool.Inputs.SSHPublicKeys, filler(1<<20))
-		pool.Inputs.SSHPublicKeys[len(pool.Inputs.SSHPublicKeys)-1] += filler(1 << 20)[3:]
+		pool.Inputs.SSHPublicKeys = append(pool.Inputs.SSHPublicKeys, fillerText(1<<20))
+		pool.Inputs.SSHPublicKeys[len(pool.Inputs.SSHPublicKeys)-1] += fillerText(1 << 20)[3:]
 	}
 	fleet.Pools[0] = pool
 	if _, err := fleet.ConfigMap(); err == nil || !strings.Contains(err.Error(), "osm-gitops snapshot") {
@@ -108,12 +108,12 @@ func TestConfigMapIsBounded(t *testing.T) {
 // Replacements of keys have the same length, do not identify the owner, and are stable.
 func TestKeyStandIn(t *testing.T) {
 	for _, key := range []string{"ssh-ed25519 AAAAC3 ada@example.com", "secret", "", "ssh-rsa", "ssh-rsa "} {
-		got := placeholderKey(key)
-		if len(got) != len(key) || key != "" && got == key && key != "ssh-rsa " || placeholderKey(got) != got {
+		got := sshKeyPlaceholder(key)
+		if len(got) != len(key) || key != "" && got == key && key != "ssh-rsa " || sshKeyPlaceholder(got) != got {
 			t.Errorf("%q becomes %q", key, got)
 		}
 	}
-	if got := placeholderKey("ssh-ed25519 AAAA"); !strings.HasPrefix(got, "ssh-ed25519 ") {
+	if got := sshKeyPlaceholder("ssh-ed25519 AAAA"); !strings.HasPrefix(got, "ssh-ed25519 ") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -13,29 +13,29 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// group contains pools that differ only in their names, and change from one version to
+// poolGroup contains pools that differ only in their names, and change from one version to
 // another.
-type group struct {
+type poolGroup struct {
 	was, is           choice
 	members           []int
 	longest, shortest int // by name
 }
 
-// results returns the result of every pool. Pools that differ only in their names are
+// comparePools returns the result of every pool. Pools that differ only in their names are
 // rendered once, with the longest name, since the name counts for the size limit.
-func (c Comparison) results(ctx context.Context, before, after *revision) ([]result, error) {
+func (c Comparison) comparePools(ctx context.Context, before, after *revision) ([]result, error) {
 	out := make([]result, len(c.Snapshot.Pools))
-	groups := map[string]*group{}
+	groups := map[string]*poolGroup{}
 	for i, p := range c.Snapshot.Pools {
 		var was, is choice
-		if out[i], was, is = c.pool(p, before, after); out[i].settled() {
+		if out[i], was, is = c.resolvePool(p, before, after); out[i].isDecided() {
 			continue
 		}
 		key, err := groupKey(ctx, i, p, was, is)
 		if err != nil {
 			return nil, err
 		}
-		g := entry(groups, key, group{was: was, is: is, longest: i, shortest: i})
+		g := getOrInsert(groups, key, poolGroup{was: was, is: is, longest: i, shortest: i})
 		g.members = append(g.members, i)
 		if n := nameBytes(p); n > nameBytes(c.Snapshot.Pools[g.longest]) {
 			g.longest = i
@@ -46,20 +46,20 @@ func (c Comparison) results(ctx context.Context, before, after *revision) ([]res
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(runtime.GOMAXPROCS(0))
 	for _, g := range groups {
-		all.Go(func() error { return c.group(ctx, g, out) })
+		all.Go(func() error { return c.comparePoolGroup(ctx, g, out) })
 	}
 	return out, all.Wait()
 }
 
 func nameBytes(p Pool) int { return len(p.Inputs.Name) + len(p.Inputs.Namespace) }
 
-// group sets the results of pools that differ only in their names.
-func (c Comparison) group(ctx context.Context, g *group, out []result) error {
+// comparePoolGroup sets the results of pools that differ only in their names.
+func (c Comparison) comparePoolGroup(ctx context.Context, g *poolGroup, out []result) error {
 	one := func(i int) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		return c.render(ctx, c.Snapshot.Pools[i], g.was, g.is, &out[i])
+		return c.compareRenderings(ctx, c.Snapshot.Pools[i], g.was, g.is, &out[i])
 	}
 	if err := one(g.longest); err != nil {
 		return err
@@ -93,12 +93,12 @@ func groupKey(ctx context.Context, i int, p Pool, was, is choice) (string, error
 		if c.from == nil {
 			continue
 		}
-		prof, err := c.profile(ctx)
+		prof, err := c.readProfile(ctx)
 		if err != nil {
 			return "", err
 		}
 		versions = append(versions, identity{prof.Provenance.Profile, fmt.Sprint(prof.Provenance.Version, c.builtin), prof.Digest})
-		if !c.from.opaque(prof) {
+		if !c.from.onlyPrintsPoolName(prof) {
 			return fmt.Sprint("pool ", i), nil
 		}
 	}
@@ -114,9 +114,9 @@ func groupKey(ctx context.Context, i int, p Pool, was, is choice) (string, error
 // conditions on it.
 var printed = regexp.MustCompile(`\{\{-? *\$?\.(?:BootstrapKubeconfig)?SecretName *-?\}\}`)
 
-// opaque reports whether a profile only prints the pool's name. Templates see it in the
+// onlyPrintsPoolName reports whether a profile only prints the pool's name. Templates see it in the
 // names of Secrets; they cannot see the digest, which depends on everything.
-func (s *versionIndex) opaque(p render.Profile) bool {
+func (s *versionIndex) onlyPrintsPoolName(p render.Profile) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known, ok := s.plain[p.Digest]; ok {

@@ -2,9 +2,18 @@ package impact
 
 import (
 	"fmt"
+	"html"
+	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/extension"
+	renderer "github.com/yuin/goldmark/renderer/html"
+
+	"github.com/osm-gitops/osm-gitops/pkg/githost"
 )
 
 // hostile is text of a profile that would be interpreted in a comment.
@@ -41,83 +50,84 @@ func TestMarkdownIsBounded(t *testing.T) {
 	}
 }
 
-// The text of a profile is not markup, does not end its block, and mentions no users
+// Of many changes, a comment shows pools and titles of differences.
+func TestMarkdownOfManyChanges(t *testing.T) {
+	r := wide(2000, 1, 1)
+	r.RejectedFiles, r.Rejections = nil, nil
+	text := r.Markdown()
+	if !strings.Contains(text, "\n| `") || strings.Count(text, "\n<details>") < 10 {
+		t.Errorf("pools or titles are missing:\n%.2000s", text)
+	}
+}
+
+// The text of a profile is not markup, does not end its block or cell, and mentions no users
 // (security.md 28, 45).
 func TestMarkdownHoldsText(t *testing.T) {
-	text := wide(2, 2, 2).Markdown()
-	outside := outsideOfCode(t, text)
-	for _, bad := range []string{"@", "<script", "evil", "**b**", "\x1b", "\u202e"} {
-		if strings.Contains(outside, bad) {
-			t.Errorf("%q stands outside of code:\n%s", bad, outside)
-		}
-	}
+	r := wide(2, 2, 2)
+	text := r.Markdown()
 	if !strings.Contains(text, "<script>") {
 		t.Fatal("the content is gone")
 	}
 	if strings.ContainsAny(text, "\x1b\u202e") {
-		t.Error("what does something to a terminal is there")
+		t.Error("there are control characters")
+	}
+	page := renderMarkdown(t, text)
+	if n := strings.Count(page, "<td>"); n != 5*r.Pools {
+		t.Errorf("the tables of %d pools have %d cells, want 5 for each", r.Pools, n)
+	}
+	if opened, closed := strings.Count(page, "<details>"), strings.Count(page, "</details>"); opened != closed || opened != len(r.Changes)+1 {
+		t.Errorf("%d parts begin and %d end", opened, closed)
+	}
+	outside := inCode.ReplaceAllString(page, "")
+	for _, bad := range []string{"@", "<script", "evil", "<strong>b", "<a "} {
+		if strings.Contains(outside, bad) {
+			t.Errorf("%q is outside of code:\n%s", bad, outside)
+		}
 	}
 }
 
-var tick = regexp.MustCompile("`+")
+// Addresses of a repository and its files are links, and nothing else.
+func TestMarkdownLinks(t *testing.T) {
+	const commit = "0123456789abcdef0123456789abcdef01234567"
+	for _, repository := range []string{"https://github.com/example/osps", "https://gitlab.com/a)@everyone/<b>&quot;\"'[x](y)|"} {
+		links := githost.LinksOf(repository, nil)
+		r := &Report{Head: Revision{Name: "HEAD", Commit: commit, URL: links.CommitURL(commit)}}
+		for _, path := range []string{"osps/small.yaml", "a)@team `|`[x](https://evil.example)&gt;<b>.yaml"} {
+			r.RejectedFiles = append(r.RejectedFiles, RejectedFile{Path: path, Line: 7, Message: "wrong", URL: links.LineURL(commit, path, 7)})
+		}
+		page := renderMarkdown(t, r.Markdown())
+		var got []string
+		for _, m := range anchor.FindAllStringSubmatch(page, -1) {
+			got = append(got, html.UnescapeString(m[1]))
+		}
+		if want := []string{r.Head.URL, r.RejectedFiles[0].URL, r.RejectedFiles[1].URL}; !slices.EqualFunc(got, want, sameURL) {
+			t.Errorf("links are\n%s\nwant\n%s\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"), page)
+		}
+		if outside := anchor.ReplaceAllString(inCode.ReplaceAllString(page, ""), ""); strings.ContainsAny(outside, "@[|") {
+			t.Errorf("there is more than links:\n%s", outside)
+		}
+	}
+}
 
-// outsideOfCode removes fenced blocks, code spans and <code> according to CommonMark:
-// https://spec.commonmark.org/0.31.2/#fenced-code-blocks and #code-spans.
-func outsideOfCode(t *testing.T, text string) string {
+var (
+	inCode = regexp.MustCompile(`(?s)<code[^>]*>[^<]*</code>`)
+	anchor = regexp.MustCompile(`<a href="([^"]*)">`)
+)
+
+// sameURL compares what addresses mean: a renderer may escape more characters.
+func sameURL(a, b string) bool {
+	x, err := url.Parse(a)
+	y, err2 := url.Parse(b)
+	return err == nil && err2 == nil && x.Host == y.Host && x.Path == y.Path && x.Fragment == y.Fragment && x.RawQuery == y.RawQuery
+}
+
+// renderMarkdown returns the page that GitHub would sanitize: HTML in the text stays.
+func renderMarkdown(t *testing.T, text string) string {
 	t.Helper()
-	var out strings.Builder
-	fence := ""
-	for line := range strings.SplitSeq(text, "\n") {
-		run := line[:len(line)-len(strings.TrimLeft(line, "`"))]
-		switch {
-		case fence != "":
-			if len(run) >= len(fence) && strings.TrimSpace(line) == run {
-				fence = ""
-			}
-			continue
-		case len(run) >= 3 && !strings.Contains(line[len(run):], "`"):
-			fence = run
-			continue
-		}
-		if before, rest, ok := strings.Cut(line, "<code>"); ok {
-			for ok {
-				var code string
-				code, rest, _ = strings.Cut(rest, "</code>")
-				if strings.ContainsAny(code, "<>") {
-					t.Errorf("HTML is not escaped: %q", code)
-				}
-				out.WriteString(before)
-				before, rest, ok = strings.Cut(rest, "<code>")
-			}
-			line = before
-		}
-		out.WriteString(withoutSpans(line) + "\n")
+	var page strings.Builder
+	md := goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithRendererOptions(renderer.WithUnsafe()))
+	if err := md.Convert([]byte(text), &page); err != nil {
+		t.Fatal(err)
 	}
-	if fence != "" {
-		t.Error("a block of code does not end")
-	}
-	return out.String()
-}
-
-func withoutSpans(line string) string {
-	var out strings.Builder
-	for {
-		at := tick.FindStringIndex(line)
-		if at == nil {
-			return out.String() + line
-		}
-		out.WriteString(line[:at[0]])
-		run, rest := line[at[0]:at[1]], line[at[1]:]
-		end := -1
-		for _, m := range tick.FindAllStringIndex(rest, -1) {
-			if m[1]-m[0] == len(run) {
-				end = m[1]
-				break
-			}
-		}
-		if end < 0 {
-			return out.String() + run + rest
-		}
-		line = rest[end:]
-	}
+	return page.String()
 }

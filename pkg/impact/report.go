@@ -31,6 +31,8 @@ type Revision struct {
 	Name string `json:"name"`
 	// Commit is its id.
 	Commit string `json:"commit,omitempty"`
+	// URL is the page of the commit, if the host of the repository is known.
+	URL string `json:"url,omitempty"`
 }
 
 // ProfileChange is a profile whose current version differs.
@@ -60,6 +62,8 @@ type RejectedFile struct {
 	Profile string `json:"profile,omitempty"`
 	Version string `json:"version,omitempty"`
 	Message string `json:"message"`
+	// URL is the page of the line at head, if the host of the repository is known.
+	URL string `json:"url,omitempty"`
 }
 
 // Change is a difference with the pools that it affects.
@@ -115,8 +119,8 @@ type Unchanged struct {
 	Pools  []string `json:"pools"`
 }
 
-// Failed reports whether anything is rejected at head.
-func (r *Report) Failed() bool {
+// HasRejections reports whether anything is rejected at head.
+func (r *Report) HasRejections() bool {
 	for _, f := range r.Rejections {
 		if !f.Before {
 			return true
@@ -128,8 +132,8 @@ func (r *Report) Failed() bool {
 // Differs reports whether a pool or a profile changes.
 func (r *Report) Differs() bool { return len(r.Changes)+len(r.Profiles) > 0 }
 
-// affected counts the pools with a Change.
-func (r *Report) affected() (pools, replaced int) {
+// countAffected counts the pools with a Change.
+func (r *Report) countAffected() (pools, replaced int) {
 	for _, c := range r.Changes {
 		for _, p := range c.Pools {
 			pools++

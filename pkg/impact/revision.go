@@ -12,6 +12,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
@@ -21,8 +22,8 @@ import (
 // versionIndex has the profiles of one source at one revision.
 type versionIndex struct {
 	snap *source.Snapshot
-	ix   *profile.Indexer
-	cat  *profile.Catalogue
+	ix   *catalog.Indexer
+	cat  *catalog.Catalog
 
 	mu    sync.Mutex
 	docs  map[identity]render.Profile
@@ -32,17 +33,17 @@ type versionIndex struct {
 // identity is a version with its content.
 type identity struct{ name, version, digest string }
 
-func newVersionIndex(ctx context.Context, snap *source.Snapshot, ix *profile.Indexer) (*versionIndex, error) {
+func newVersionIndex(ctx context.Context, snap *source.Snapshot, ix *catalog.Indexer) (*versionIndex, error) {
 	s := &versionIndex{snap: snap, ix: ix, docs: map[identity]render.Profile{}, plain: map[string]bool{}}
 	var err error
-	s.cat, err = s.ix.Catalogue(ctx, snap)
+	s.cat, err = s.ix.Catalog(ctx, snap)
 	return s, err
 }
 
-// rebased returns a snapshot with its content as the next commit on a branch, like the result
-// of a merge. A cluster never sees the intermediate commits, so a pull request can still
-// correct a version that it introduces.
-func rebased(base, head *source.Snapshot) *source.Snapshot {
+// rebaseSnapshot returns head with its content as the next commit on base, like the result of a
+// merge. A cluster never sees the intermediate commits, so a pull request can still correct a
+// version that it introduces.
+func rebaseSnapshot(base, head *source.Snapshot) *source.Snapshot {
 	out := *head
 	out.Line = slices.Clone(base.Line)
 	was := map[string]string{}
@@ -90,15 +91,15 @@ const repositorySourceName = "this repository"
 
 func newRevision(own, builtin *versionIndex) *revision {
 	r := &revision{local: own, builtin: builtin}
-	r.inventories = []api.ProfileSource{inventory(repositorySourceName, nil, own.cat)}
+	r.inventories = []api.ProfileSource{newInventorySource(repositorySourceName, nil, own.cat)}
 	if builtin != nil {
-		r.inventories = append(r.inventories, inventory(api.DefaultsName, &api.BuiltinSource{}, builtin.cat))
+		r.inventories = append(r.inventories, newInventorySource(api.DefaultsName, &api.BuiltinSource{}, builtin.cat))
 	}
 	return r
 }
 
-// inventory returns the status of a ProfileSource after its synchronization.
-func inventory(name string, builtin *api.BuiltinSource, cat *profile.Catalogue) api.ProfileSource {
+// newInventorySource returns a ProfileSource with the status that it has after its synchronization.
+func newInventorySource(name string, builtin *api.BuiltinSource, cat *catalog.Catalog) api.ProfileSource {
 	ps := api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	ps.Spec.Builtin = builtin
 	entries := map[string]api.ProfileEntry{}
@@ -123,7 +124,7 @@ func inventory(name string, builtin *api.BuiltinSource, cat *profile.Catalogue) 
 type choice struct {
 	from      *versionIndex // nil if no version was chosen
 	builtin   bool
-	version   profile.Version
+	version   catalog.Version
 	removed   bool   // the profile was removed from the repository: only pools that have it retain it
 	rejection string // why the pool's request is rejected
 	not       string // why the repository does not decide
@@ -136,12 +137,12 @@ func (c choice) same(d choice) bool {
 		c.builtin == d.builtin
 }
 
-// choose resolves the request of a pool in the controller's order: a profile of the
+// resolveRequest resolves the request of a pool in the controller's order: a profile of the
 // repository, an object that a user created, a built-in profile.
-func (r *revision) choose(want selection.Request, fleet *ClusterSnapshot) choice {
+func (r *revision) resolveRequest(want selection.Request, fleet *ClusterSnapshot) choice {
 	own, builtin := selection.SplitBuiltin(r.inventories)
 	o, ok := selection.FindCandidate(own, want.Name)
-	switch other := fleet.claimedBy(want.Name); {
+	switch other := fleet.conflictingSource(want.Name); {
 	case ok && other == "":
 		return r.chooseCandidate(r.local, want, o)
 	case ok:
@@ -166,7 +167,7 @@ func (r *revision) chooseCandidate(from *versionIndex, want selection.Request, o
 		if from == r.builtin {
 			where = "the built-in ones"
 		}
-		best, err := want.Version(where, append(o.Entry.Versions, o.Entry.Version))
+		best, err := want.BestVersion(where, append(o.Entry.Versions, o.Entry.Version))
 		if err != nil {
 			return choice{rejection: err.Error()}
 		}
@@ -181,8 +182,8 @@ func (r *revision) chooseCandidate(from *versionIndex, want selection.Request, o
 	return c
 }
 
-// profile reads a version.
-func (c choice) profile(ctx context.Context) (render.Profile, error) {
+// readProfile reads a version.
+func (c choice) readProfile(ctx context.Context) (render.Profile, error) {
 	s, v := c.from, c.version
 	id := identity{v.Name, v.Version, v.Digest}
 	s.mu.Lock()
@@ -198,7 +199,7 @@ func (c choice) profile(ctx context.Context) (render.Profile, error) {
 		Spec: doc.Spec, Digest: doc.Digest, Object: profile.ObjectName(v.Name, v.Version, v.Digest),
 		Provenance: render.Provenance{
 			Profile: v.Name, Version: v.Version, Commit: string(v.Commit), Change: string(v.Commit),
-			Repository: redact.Clean(s.snap.Repository), Path: redact.Clean(v.Path),
+			Repository: redact.SanitizeLine(s.snap.Repository), Path: redact.SanitizeLine(v.Path),
 		},
 		File: cmp.Or(v.CurrentPath, v.Path), Lines: doc.Line, FileOf: doc.FileOf,
 	}

@@ -9,6 +9,8 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/version"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
@@ -27,7 +29,7 @@ type Selection struct {
 	Builtin  *source.Embedded
 	Clusters ClusterSnapshot
 	// Check validates a profile before it is used.
-	Check profile.Check
+	Check catalog.Check
 }
 
 // Selected is what a pool gets, or has until its wave begins.
@@ -52,32 +54,32 @@ type UnknownProfileError struct {
 
 func (e *UnknownProfileError) Error() string { return fmt.Sprintf("profile %q not found", e.Name) }
 
-// Pools returns for every pool the version of its profile that the controller would choose,
+// SelectVersions returns for every pool the version of its profile that the controller would choose,
 // and the rejected files. A pool that waits for its wave is listed twice: with the new
 // version, then with its current one. It returns errors of reading.
-func (s Selection) Pools(ctx context.Context) ([]Selected, []*profile.Rejection, error) {
-	s.Clusters.sort()
-	now, err := s.revision(ctx)
+func (s Selection) SelectVersions(ctx context.Context) ([]Selected, []*catalog.Rejection, error) {
+	s.Clusters.sortAndPrune()
+	now, err := s.readRevision(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	var out []Selected
 	for i, p := range s.Clusters.Pools {
-		c, note, wrong := s.choose(now, p)
+		c, note, wrong := s.chooseVersion(now, p)
 		if wrong != nil {
-			out = append(out, Selected{Pool: redact.Clean(p.Name()), Note: note, Err: wrong})
+			out = append(out, Selected{Pool: redact.SanitizeLine(p.Name()), Note: note, Err: wrong})
 			continue
 		}
-		got, err := s.selected(ctx, i, c, note)
+		got, err := s.newSelected(ctx, i, c, note)
 		if err != nil {
 			return nil, nil, err
 		}
 		out = append(out, got)
-		if !s.waits(p, c) {
+		if !s.isWaitingForWave(p, c) {
 			continue
 		}
 		c, note = s.currentChoice(now, p)
-		if got, err = s.selected(ctx, i, c, note); err != nil {
+		if got, err = s.newSelected(ctx, i, c, note); err != nil {
 			return nil, nil, err
 		}
 		out = append(out, got)
@@ -85,25 +87,25 @@ func (s Selection) Pools(ctx context.Context) ([]Selected, []*profile.Rejection,
 	return out, now.local.cat.Rejected, nil
 }
 
-// selected returns what pool i gets by a choice; without a version, only the note.
-func (s Selection) selected(ctx context.Context, i int, c choice, note string) (got Selected, err error) {
+// newSelected returns what pool i gets by a choice; without a version, only the note.
+func (s Selection) newSelected(ctx context.Context, i int, c choice, note string) (got Selected, err error) {
 	p := s.Clusters.Pools[i]
-	got = Selected{Pool: redact.Clean(p.Name()), Note: note}
+	got = Selected{Pool: redact.SanitizeLine(p.Name()), Note: note}
 	if c.from == nil {
 		return got, nil
 	}
-	if got.Input, err = s.input(ctx, p, c); err != nil {
+	if got.Input, err = s.buildRenderInput(ctx, p, c); err != nil {
 		return got, err
 	}
 	got.Alike, err = groupKey(ctx, i, p, choice{}, c)
 	return got, err
 }
 
-// waits reports whether a pool has another version of its profile than the new one, and can
+// isWaitingForWave reports whether a pool has another version of its profile than the new one, and can
 // have it until its wave begins.
-func (s Selection) waits(p Pool, next choice) bool {
+func (s Selection) isWaitingForWave(p Pool, next choice) bool {
 	v := next.version
-	return p.Now != nil && p.Now.Profile == v.Name && p.Now.Version != v.Version && p.Annotations[api.AnnotationVersionPin] == "" && s.Clusters.waves(v.Name)
+	return p.Now != nil && p.Now.Profile == v.Name && p.Now.Version != v.Version && p.Annotations[api.AnnotationVersionPin] == "" && s.Clusters.hasWaves(v.Name)
 }
 
 // currentChoice returns the version that a pool has. If its content is not available here, the
@@ -111,19 +113,19 @@ func (s Selection) waits(p Pool, next choice) bool {
 func (s Selection) currentChoice(now *revision, p Pool) (c choice, note string) {
 	want, err := selection.RequestOf(p.Annotations, nil, s.Clusters.Namespace)
 	if err == nil {
-		want, err = requestFor(*p.Now, want)
+		want, err = requestCurrentVersion(*p.Now, want)
 	}
 	if err == nil {
-		c = now.choose(want, &s.Clusters)
+		c = now.resolveRequest(want, &s.Clusters)
 	}
 	if c.from == nil {
-		return choice{}, fmt.Sprintf("it has %s %s until its wave begins, which is not in %s: the downloads of that version are not listed", redact.Clean(p.Now.Profile), redact.Clean(p.Now.Version), s.Where)
+		return choice{}, fmt.Sprintf("it has %s %s until its wave begins, which is not in %s: the downloads of that version are not listed", redact.SanitizeLine(p.Now.Profile), redact.SanitizeLine(p.Now.Version), s.Where)
 	}
 	return c, ""
 }
 
-func (s Selection) revision(ctx context.Context) (*revision, error) {
-	own := indexOf(s.Documents)
+func (s Selection) readRevision(ctx context.Context) (*revision, error) {
+	own := newDocumentIndex(s.Documents)
 	if s.Snapshot != nil {
 		var err error
 		if own, err = newVersionIndex(ctx, s.Snapshot, s.indexer()); err != nil {
@@ -141,59 +143,59 @@ func (s Selection) revision(ctx context.Context) (*revision, error) {
 	return newRevision(own, builtin), nil
 }
 
-func (s Selection) indexer() *profile.Indexer {
-	return &profile.Indexer{Check: s.Check, Builtin: s.Builtin}
+func (s Selection) indexer() *catalog.Indexer {
+	return &catalog.Indexer{Check: s.Check, Builtin: s.Builtin}
 }
 
-func (s Selection) input(ctx context.Context, p Pool, c choice) (render.Input, error) {
+func (s Selection) buildRenderInput(ctx context.Context, p Pool, c choice) (render.Input, error) {
 	settings, ok := s.Clusters.Settings[p.Settings]
 	if !ok {
 		return render.Input{}, noSettings(p)
 	}
-	prof, err := c.profile(ctx)
-	return input(p, settings, prof), err
+	prof, err := c.readProfile(ctx)
+	return inputWithPlaceholders(p, settings, prof), err
 }
 
-// choose resolves what a pool gets.
-func (s Selection) choose(now *revision, p Pool) (c choice, note string, err error) {
+// chooseVersion resolves what a pool gets.
+func (s Selection) chooseVersion(now *revision, p Pool) (c choice, note string, err error) {
 	if p.Problem != "" {
-		return c, "", errors.New(message(p.Problem))
+		return c, "", errors.New(redactMessage(p.Problem))
 	}
 	want, err := selection.RequestOf(p.Annotations, nil, s.Clusters.Namespace)
 	frozen, unclear := selection.Suspended(p.Annotations)
 	if err := errors.Join(err, unclear); err != nil {
-		return c, "", errors.New(message(err.Error()))
+		return c, "", errors.New(redactMessage(err.Error()))
 	}
 	if want.Namespace != s.Clusters.Namespace {
-		return c, "", fmt.Errorf("it uses a profile of namespace %s, whose ProfileSources are unknown here: to use %[2]s, set --machine-deployments and --namespace %[1]s", redact.Clean(want.Namespace), s.Where)
+		return c, "", fmt.Errorf("it uses a profile of namespace %s, whose ProfileSources are unknown here: to use %[2]s, set --machine-deployments and --namespace %[1]s", redact.SanitizeLine(want.Namespace), s.Where)
 	}
 	switch {
 	case frozen && p.Now == nil:
 		note = fmt.Sprintf("annotation %s freezes the pool's configuration, which is unknown here: the result is for a pool without the annotation", api.AnnotationSuspend)
 	case frozen:
-		if want, err = requestFor(*p.Now, want); err != nil {
+		if want, err = requestCurrentVersion(*p.Now, want); err != nil {
 			return c, "", err
 		}
 	}
-	c = now.choose(want, &s.Clusters)
+	c = now.resolveRequest(want, &s.Clusters)
 	if c.removed && want.Pin == nil && p.Now != nil && want.Has(p.Now.Profile, p.Now.Version) {
-		if want, err = requestFor(*p.Now, want); err != nil {
+		if want, err = requestCurrentVersion(*p.Now, want); err != nil {
 			return c, "", err
 		}
-		c = now.choose(want, &s.Clusters) // pools that have it retain it
+		c = now.resolveRequest(want, &s.Clusters) // pools that have it retain it
 	}
-	if c.rejection != "" && s.Snapshot != nil && s.Snapshot.Head == "" && want.Pin.Allows(now.written(want.Name)) {
+	if c.rejection != "" && s.Snapshot != nil && s.Snapshot.Head == "" && want.Pin.Allows(now.writtenVersion(want.Name)) {
 		want.Pin = nil
-		c = now.choose(want, &s.Clusters)
+		c = now.resolveRequest(want, &s.Clusters)
 	}
 	return c, note, s.rejectionOf(now, want, p, c)
 }
 
-// requestFor returns a request, with the profile and the version that a pool has.
-func requestFor(has Generation, want selection.Request) (selection.Request, error) {
-	pin, err := profile.ParseVersionOrRange(has.Version)
+// requestCurrentVersion changes a request to the profile and version that a pool has.
+func requestCurrentVersion(has Generation, want selection.Request) (selection.Request, error) {
+	pin, err := version.ParsePin(has.Version)
 	if err != nil {
-		return want, fmt.Errorf("the pool has %s %s, which is not a version", redact.Clean(has.Profile), redact.Clean(has.Version))
+		return want, fmt.Errorf("the pool has %s %s, which is not a version", redact.SanitizeLine(has.Profile), redact.SanitizeLine(has.Version))
 	}
 	want.Name, want.Pin = has.Profile, &pin
 	return want, nil
@@ -201,29 +203,29 @@ func requestFor(has Generation, want selection.Request) (selection.Request, erro
 
 // rejectionOf returns the reason why a choice has no version.
 func (s Selection) rejectionOf(now *revision, want selection.Request, p Pool, c choice) error {
-	name := redact.Clean(want.Name)
+	name := redact.SanitizeLine(want.Name)
 	switch {
-	case c.source != "" && s.Clusters.claimedBy(want.Name) != "":
-		return fmt.Errorf("its profile %s comes from ProfileSource %s, not from %s: name the repository of that source", name, redact.Clean(c.source), s.Where)
+	case c.source != "" && s.Clusters.conflictingSource(want.Name) != "":
+		return fmt.Errorf("its profile %s comes from ProfileSource %s, not from %s: name the repository of that source", name, redact.SanitizeLine(c.source), s.Where)
 	case c.source != "":
-		return fmt.Errorf("its profile %s comes from ProfileSource %s, and is not in %s: name the repository of that source", name, redact.Clean(c.source), s.Where)
+		return fmt.Errorf("its profile %s comes from ProfileSource %s, and is not in %s: name the repository of that source", name, redact.SanitizeLine(c.source), s.Where)
 	case c.rejection != "" && s.Snapshot != nil && len(s.Snapshot.Line) > 0:
-		return errors.New(message(c.rejection))
+		return errors.New(redactMessage(c.rejection))
 	case c.rejection != "":
-		return fmt.Errorf("%s. %s has no history: for earlier versions, use a clone of the repository with the complete history", message(c.rejection), s.Where)
+		return fmt.Errorf("%s. %s has no history: for earlier versions, use a clone of the repository with the complete history", redactMessage(c.rejection), s.Where)
 	case c.removed && p.Now != nil && !want.Has(p.Now.Profile, p.Now.Version):
 		return errors.New(removed(name))
 	case slices.Contains(s.Clusters.Unmanaged, want.Name) && c.from == nil:
 		return fmt.Errorf("a user created its OperatingSystemProfile %s, which is not in %s: write it to a file there", name, s.Where)
 	case c.from == nil:
-		return &UnknownProfileError{Name: name, Existing: now.names()}
+		return &UnknownProfileError{Name: name, Existing: now.profileNames()}
 	}
 	return nil
 }
 
-// written returns the version that the file of a profile has. In a folder without Git every
+// writtenVersion returns the version that the file of a profile has. In a folder without Git every
 // version is an edited one.
-func (r *revision) written(name string) string {
+func (r *revision) writtenVersion(name string) string {
 	for _, v := range r.local.cat.Current {
 		if v.Name == name {
 			version, _, _ := strings.Cut(v.Version, "-dirty.")
@@ -233,8 +235,8 @@ func (r *revision) written(name string) string {
 	return ""
 }
 
-// names returns the profiles that a pool can request.
-func (r *revision) names() []string {
+// profileNames returns the profiles that a pool can request.
+func (r *revision) profileNames() []string {
 	var out []string
 	for _, ps := range r.inventories {
 		for _, e := range ps.Status.Profiles {
@@ -247,15 +249,15 @@ func (r *revision) names() []string {
 	return slices.Compact(out)
 }
 
-// indexOf wraps profiles that are already decoded.
-func indexOf(docs []profile.Document) *versionIndex {
-	s := &versionIndex{cat: &profile.Catalogue{History: map[string][]profile.Version{}}, docs: map[identity]render.Profile{}, plain: map[string]bool{}}
+// newDocumentIndex wraps profiles that are already decoded.
+func newDocumentIndex(docs []profile.Document) *versionIndex {
+	s := &versionIndex{cat: &catalog.Catalog{History: map[string][]catalog.Version{}}, docs: map[identity]render.Profile{}, plain: map[string]bool{}}
 	highest := map[string]string{}
 	for i := range docs {
 		d := &docs[i]
-		v := profile.Version{Name: d.Name, Version: d.Spec.Version, Digest: d.Digest, Path: d.Path, CurrentPath: d.Path}
+		v := catalog.Version{Name: d.Name, Version: d.Spec.Version, Digest: d.Digest, Path: d.Path, CurrentPath: d.Path}
 		s.cat.History[d.Name] = append(s.cat.History[d.Name], v)
-		if had, ok := highest[d.Name]; !ok || lower(had, v.Version) {
+		if had, ok := highest[d.Name]; !ok || isLowerVersion(had, v.Version) {
 			highest[d.Name] = v.Version
 		}
 		s.docs[identity{v.Name, v.Version, v.Digest}] = render.Profile{
@@ -272,6 +274,6 @@ func indexOf(docs []profile.Document) *versionIndex {
 			}
 		}
 	}
-	slices.SortFunc(s.cat.Current, func(a, b profile.Version) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.cat.Current, func(a, b catalog.Version) int { return strings.Compare(a.Name, b.Name) })
 	return s
 }

@@ -57,7 +57,7 @@ func waiting(t *testing.T) (s Selection, object string) {
 // read, that is an error: a bundle without it would lack downloads of its nodes.
 func TestWaitingPoolHasBothVersions(t *testing.T) {
 	s, object := waiting(t)
-	got, _, err := s.Pools(t.Context())
+	got, _, err := s.SelectVersions(t.Context())
 	if err != nil || len(got) != 2 || got[0].Input.Profile.Spec.Version != "v1.1.0" || got[1].Input.Profile.Spec.Version != "v1.0.0" {
 		t.Fatalf("got %+v (error %v)", got, err)
 	}
@@ -67,7 +67,7 @@ func TestWaitingPoolHasBothVersions(t *testing.T) {
 		}
 		return nil
 	}
-	if got, _, err := s.Pools(t.Context()); err == nil || len(got) > 0 {
+	if got, _, err := s.SelectVersions(t.Context()); err == nil || len(got) > 0 {
 		t.Errorf("without the content of v1.0.0: got %d inputs (error %v)", len(got), err)
 	}
 }

@@ -40,7 +40,7 @@ type snapshot struct {
 
 // Encode writes a fleet as a snapshot, compressed or readable.
 func (f ClusterSnapshot) Encode(compress bool) ([]byte, error) {
-	f.sort()
+	f.sortAndPrune()
 	b, err := json.MarshalIndent(snapshot{snapshotKind, snapshotVersion, f}, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("encoding the snapshot: %w", err)
@@ -83,7 +83,7 @@ func (f ClusterSnapshot) ConfigMap() (*corev1.ConfigMap, error) {
 // Decode reads a snapshot: uncompressed, compressed, or in its ConfigMap as kubectl prints
 // it.
 func Decode(r io.Reader) (ClusterSnapshot, error) {
-	b, err := bounded(r)
+	b, err := readBounded(r)
 	if err != nil {
 		return ClusterSnapshot{}, err
 	}
@@ -99,7 +99,7 @@ func Decode(r io.Reader) (ClusterSnapshot, error) {
 		if err != nil {
 			return ClusterSnapshot{}, fmt.Errorf("is invalid gzip: %w", err)
 		}
-		if b, err = bounded(z); err != nil {
+		if b, err = readBounded(z); err != nil {
 			return ClusterSnapshot{}, err
 		}
 	}
@@ -111,16 +111,16 @@ func Decode(r io.Reader) (ClusterSnapshot, error) {
 		return ClusterSnapshot{}, fmt.Errorf("is not a snapshot of this release: found kind %q and version %d, expected %q and %d: write it again with this release", s.Kind, s.Version, snapshotKind, snapshotVersion)
 	}
 	for i, p := range s.Pools { // the file is untrusted
-		s.Pools[i].Inputs = redacted(p.Inputs)
+		s.Pools[i].Inputs = redactPool(p.Inputs)
 	}
 	for name, settings := range s.Settings {
-		s.Settings[name] = Redacted(settings.Settings, settings.Cluster.Server)
+		s.Settings[name] = RedactSettings(settings.Settings, settings.Cluster.Server)
 	}
-	s.sort()
+	s.sortAndPrune()
 	return s.ClusterSnapshot, nil
 }
 
-func bounded(r io.Reader) ([]byte, error) {
+func readBounded(r io.Reader) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(r, MaxSnapshotBytes+1))
 	if err != nil {
 		return nil, fmt.Errorf("cannot be read: %w", err)

@@ -27,10 +27,10 @@ func (r *Report) Text() string {
 		fmt.Fprintf(&b, "note: %s\n", note)
 	}
 	for _, f := range r.Rejections {
-		fmt.Fprintf(&b, "\nREFUSED%s: %s\n  %s\n", f.since(), names(f.Pools, plain), indented(f.Reason))
+		fmt.Fprintf(&b, "\nREFUSED%s: %s\n  %s\n", f.bothRevisionsSuffix(), joinPoolNames(f.Pools, plain), indented(f.Reason))
 	}
 	for _, c := range r.Changes {
-		c.text(&b)
+		c.writeText(&b)
 	}
 	if r.hasPlaceholder() {
 		fmt.Fprintf(&b, "\nnote: %s\n", placeholderNote)
@@ -39,7 +39,7 @@ func (r *Report) Text() string {
 		if i == 0 {
 			b.WriteString("\nunchanged\n")
 		}
-		fmt.Fprintf(&b, "  %s: %s\n", u.Reason, names(u.Pools, plain))
+		fmt.Fprintf(&b, "  %s: %s\n", u.Reason, joinPoolNames(u.Pools, plain))
 	}
 	return b.String()
 }
@@ -53,18 +53,23 @@ func (r Revision) String() string {
 	return fmt.Sprintf("%s (%s)", r.Name, r.Commit[:min(digits, len(r.Commit))])
 }
 
-func (f RejectedFile) String() string {
-	where := f.Path
+// formatLocation names the file, and the line if it is known.
+func (f RejectedFile) formatLocation() string {
 	if f.Line > 0 {
-		where += fmt.Sprintf(":%d", f.Line)
+		return fmt.Sprintf("%s:%d", f.Path, f.Line)
 	}
+	return f.Path
+}
+
+func (f RejectedFile) String() string {
+	where := f.formatLocation()
 	if f.Field != "" {
 		where += ": " + f.Field
 	}
 	return where + ": " + f.Message
 }
 
-func (f PoolRejection) since() string {
+func (f PoolRejection) bothRevisionsSuffix() string {
 	if f.Before {
 		return " at both"
 	}
@@ -103,11 +108,17 @@ func (r *Report) hasPlaceholder() bool {
 	return false
 }
 
-// summarize says whether head is rejected and why, then what it changes.
+// summarize says whether head can be merged, and what it changes.
 func (r *Report) summarize() string {
+	return strings.Join(append([]string{r.describeOutcome()}, r.describeCounts()...), "; ")
+}
+
+// describeOutcome says whether head can be merged: the problems if not, otherwise how many pools
+// change.
+func (r *Report) describeOutcome() string {
 	var wrong []string
 	if n := len(r.RejectedFiles); n > 0 {
-		wrong = append(wrong, counted(n, "mistake")+" in files")
+		wrong = append(wrong, pluralize(n, "mistake")+" in files")
 	}
 	pools := 0
 	for _, f := range r.Rejections {
@@ -117,39 +128,52 @@ func (r *Report) summarize() string {
 		}
 	}
 	if pools > 0 {
-		wrong = append(wrong, counted(pools, "pool")+" without what they request")
+		wrong = append(wrong, pluralize(pools, "pool")+" without what they request")
 	}
+	changed, _ := r.countAffected()
 	switch {
 	case len(wrong) > 0:
-		return "REFUSED: " + strings.Join(wrong, ", ") + ". " + r.summary()
-	case len(r.Changes) == 0 && len(r.Profiles) == 0:
-		return "No change. " + r.summary()
+		return "Cannot be merged: " + strings.Join(wrong, ", ")
+	case changed == 0 && len(r.Profiles) > 0:
+		return fmt.Sprintf("Changes %s, no pool", pluralize(len(r.Profiles), "profile"))
+	case r.Differs():
+		return fmt.Sprintf("Changes %d of %s", changed, pluralize(r.Pools, "pool"))
 	}
-	return r.summary()
+	return "No change"
 }
 
-// summary counts pools.
-func (r *Report) summary() string {
-	changed, replaced := r.affected()
-	text := fmt.Sprintf("%s: %d get another configuration", counted(r.Pools, "pool"), changed)
-	if replaced > 0 {
-		text += fmt.Sprintf(", running machines of %d are replaced", replaced)
+// describeCounts says what happens to how many pools, apart from the verdict.
+func (r *Report) describeCounts() []string {
+	changed, replaced := r.countAffected()
+	rejected := r.countRejected()
+	var out []string
+	if r.HasRejections() {
+		out = append(out, fmt.Sprintf("changes %d of %s", changed, pluralize(r.Pools, "pool")))
 	}
-	if n := r.countRejected(); n > 0 {
-		text += fmt.Sprintf("; %d cannot have what they request", n)
+	switch {
+	case replaced > 0:
+		out = append(out, fmt.Sprintf("running machines of %d are replaced", replaced))
+	case changed > 0:
+		out = append(out, "running machines stay")
 	}
-	return text + fmt.Sprintf("; %d do not change", r.Pools-changed-r.countRejected())
+	if rejected > 0 {
+		out = append(out, fmt.Sprintf("%d cannot have what they request", rejected))
+	}
+	if same := r.Pools - changed - rejected; same > 0 && (r.HasRejections() || changed > 0) {
+		out = append(out, fmt.Sprintf("%d do not change", same))
+	}
+	return out
 }
 
-func counted(n int, thing string) string {
+func pluralize(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
 	}
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// names lists the first pools.
-func names(pools []string, q quote) string {
+// joinPoolNames lists the first pools.
+func joinPoolNames(pools []string, q quote) string {
 	var out []string
 	for _, p := range pools[:min(len(pools), maxNames)] {
 		out = append(out, q(p))
@@ -169,26 +193,26 @@ func (c Change) title(q quote) string {
 	if c.From == "" {
 		title = fmt.Sprintf("%s %s, the first valid version: ", q(c.Profile), q(c.To))
 	}
-	title += counted(len(c.Pools), "pool") + ", "
+	title += pluralize(len(c.Pools), "pool") + ", "
 	switch {
 	case c.From == "":
 		return title + "everything is new"
 	case len(c.Files) == 0:
 		return title + "with equal files"
 	}
-	return title + counted(len(c.Files), "file")
+	return title + pluralize(len(c.Files), "file")
 }
 
 // equalNote explains a change without files.
 const equalNote = "nodes get the same content except the version, the commit and the digest in it"
 
-func (c Change) text(b *strings.Builder) {
+func (c Change) writeText(b *strings.Builder) {
 	fmt.Fprintf(b, "\n%s\n", c.title(plain))
 	for _, p := range c.Pools[:min(len(c.Pools), maxNames)] {
 		fmt.Fprintf(b, "  %s\n", p.sentence(plain))
 	}
 	if more := len(c.Pools) - maxNames; more > 0 {
-		fmt.Fprintf(b, "  and %s more\n", counted(more, "pool"))
+		fmt.Fprintf(b, "  and %s more\n", pluralize(more, "pool"))
 	}
 	if len(c.Files) == 0 && c.From != "" {
 		fmt.Fprintf(b, "  %s\n", equalNote)
@@ -205,27 +229,31 @@ func (c Change) text(b *strings.Builder) {
 
 // sentence describes a pool.
 func (a Affected) sentence(q quote) string {
-	text := q(a.Name) + ": "
-	if a.Replaced {
-		text += "running machines are replaced"
-	} else {
-		text += "new machines only"
-	}
-	if a.Wave != nil {
-		text += fmt.Sprintf(", in wave %d", *a.Wave)
-	}
+	text := q(a.Name) + ": running machines " + a.describeMachines()
 	if a.Has != "" {
 		text += ", has " + q(a.Has) + " now"
 	}
-	return text + ", " + a.UserData.sentence(a.Provider, q)
+	return text + ", user-data " + a.UserData.sentence(a.Provider, q)
+}
+
+// describeMachines says what happens to running machines, and when.
+func (a Affected) describeMachines() string {
+	text := "stay"
+	if a.Replaced {
+		text = "are replaced"
+	}
+	if a.Wave != nil {
+		text += fmt.Sprintf(", wave %d", *a.Wave)
+	}
+	return text
 }
 
 func (u UserData) sentence(provider string, q quote) string {
-	text := "user-data "
+	text := ""
 	if u.Before > 0 {
 		text += fmt.Sprintf("%d -> ", u.Before)
 	}
-	text += counted(u.After, "byte")
+	text += pluralize(u.After, "byte")
 	if u.Counted != u.After {
 		text += fmt.Sprintf(", which count as %d", u.Counted)
 	}
@@ -247,8 +275,8 @@ func (f FileDiff) sentence(q quote) string {
 	return text
 }
 
-// cut returns the beginning of a difference, for limited space.
-func (f FileDiff) cut(lines, size int) string {
+// truncatedDiff returns the beginning of a difference, for limited space.
+func (f FileDiff) truncatedDiff(lines, size int) string {
 	all := strings.SplitAfter(f.Diff, "\n")
 	kept, n := 0, 0
 	for _, line := range all {
@@ -263,5 +291,5 @@ func (f FileDiff) cut(lines, size int) string {
 	if kept == 0 { // one long line
 		return redact.Shorten(f.Diff, size) + "\n"
 	}
-	return strings.Join(all[:kept], "") + fmt.Sprintf("… %s more\n", counted(len(all)-kept, "line"))
+	return strings.Join(all[:kept], "") + fmt.Sprintf("… %s more\n", pluralize(len(all)-kept, "line"))
 }

@@ -20,7 +20,7 @@ func ControllerConfig(kubeconfig string) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the cluster: %w: set --kubeconfig", err)
 	}
-	return withoutPrograms("the kubeconfig of the environment", cfg)
+	return rejectAuthPlugins("the kubeconfig of the environment", cfg)
 }
 
 // FileConfig returns the controller's config for the cluster of a file, which a flag names.
@@ -29,19 +29,19 @@ func FileConfig(flag, path string) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--%s: %w", flag, err)
 	}
-	return withoutPrograms("--"+flag, cfg)
+	return rejectAuthPlugins("--"+flag, cfg)
 }
 
-// withoutPrograms rejects configs that would run a program: a kubeconfig is data
+// rejectAuthPlugins rejects configs that would run a program: a kubeconfig is data
 // (security.md 23).
-func withoutPrograms(where string, cfg *rest.Config) (*rest.Config, error) {
+func rejectAuthPlugins(where string, cfg *rest.Config) (*rest.Config, error) {
 	switch {
 	case cfg.ExecProvider != nil:
 		return nil, fmt.Errorf("%s: its user has exec, and no program is run for a kubeconfig: give the user a token, tokenFile or client certificate", where)
 	case cfg.AuthProvider != nil:
 		return nil, fmt.Errorf("%s: its user has auth-provider %q, which is not supported: give the user a token, tokenFile or client certificate", where, cfg.AuthProvider.Name)
 	}
-	return unlimited(cfg), nil
+	return disableRateLimit(cfg), nil
 }
 
 // UserConfig reads a user's own kubeconfig, as kubectl does. It accepts exec, which the
@@ -54,7 +54,7 @@ func UserConfig(flag, kubeconfig, context string) (*rest.Config, error) {
 		}
 		return nil, fmt.Errorf("--%s: %w", flag, err)
 	}
-	return unlimited(cfg), nil
+	return disableRateLimit(cfg), nil
 }
 
 // UserNamespace returns the namespace of a context, "default" if it has none.
@@ -72,9 +72,9 @@ func userKubeconfig(kubeconfig, context string) clientcmd.ClientConfig {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context})
 }
 
-// unlimited leaves rate limiting to the API server: the default client limit of 20 requests
+// disableRateLimit leaves rate limiting to the API server: the default client limit of 20 requests
 // a second would delay a hundred pools by half a minute.
-func unlimited(cfg *rest.Config) *rest.Config {
+func disableRateLimit(cfg *rest.Config) *rest.Config {
 	cfg.QPS = -1
 	return cfg
 }

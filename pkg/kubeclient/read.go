@@ -65,8 +65,8 @@ func MetadataList(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataLis
 // it describes.
 var ConfigKind = osm.GroupVersion.WithKind("OperatingSystemConfig")
 
-// Configs lists the metadata of OperatingSystemConfigs. It belongs to the cache: do not modify it.
-func Configs(ctx context.Context, from client.Reader, namespace string) ([]metav1.PartialObjectMetadata, error) {
+// ListConfigMetadata lists the metadata of OperatingSystemConfigs. It belongs to the cache: do not modify it.
+func ListConfigMetadata(ctx context.Context, from client.Reader, namespace string) ([]metav1.PartialObjectMetadata, error) {
 	list := MetadataList(ConfigKind)
 	if err := from.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing OperatingSystemConfigs: %w", err)

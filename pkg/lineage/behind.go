@@ -6,10 +6,10 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// Behind compares a node's version of its profile with the one that its pool gives to
+// FindMissingVersions compares a node's version of its profile with the one that its pool gives to
 // machines now. It returns the versions that the pool got after the node's, each once, in
 // the order in which they came; there is none if they came before the node joined.
-func Behind(np *api.NodeProvenance, pool Timeline) (api.Behind, []api.MissingVersion) {
+func FindMissingVersions(np *api.NodeProvenance, pool Timeline) (api.Behind, []api.MissingVersion) {
 	has := np.Spec.Configuration
 	now, ok := pool.Current()
 	if has == nil || !ok {

@@ -41,11 +41,11 @@ type Agreement struct {
 	Message string
 }
 
-// Conclude returns the configuration that a node was provisioned from. The node's report is used if
+// DetermineConfiguration returns the configuration that a node was provisioned from. The node's report is used if
 // it agrees with the records, otherwise the configuration that was current when the machine was
 // created.
-func Conclude(f Observation) Conclusion {
-	candidates := f.candidates()
+func DetermineConfiguration(f Observation) Conclusion {
+	candidates := f.possibleGenerations()
 	reported, agreed := CompareReport(f)
 	c := Conclusion{Evidence: api.EvidenceUnknown, Agreement: agreed}
 	if len(candidates) > 1 {
@@ -77,11 +77,10 @@ func Conclude(f Observation) Conclusion {
 	return c
 }
 
-// candidates are the configurations with which the machine can have been created. It excludes those
-// that were replaced before the revision of its MachineSet: machine-controller creates a machine
-// only from documents of exactly that revision (contract: section 12.1). A MachineSet that is
-// reused later gets a newer revision, so excluded ones are returned if no other candidate is left.
-func (f Observation) candidates() Timeline {
+// possibleGenerations returns the generations with which the machine can have been created: without
+// those that were replaced before the revision of its MachineSet (contract: section 12.1), unless
+// no other is left.
+func (f Observation) possibleGenerations() Timeline {
 	all := f.Pool.within(f.Window)
 	var out Timeline
 	for _, g := range all {
@@ -132,7 +131,7 @@ func CompareReport(f Observation) (*Generation, Agreement) {
 	disagree := func(reason, format string, args ...any) Agreement {
 		return Agreement{metav1.ConditionFalse, reason, fmt.Sprintf(format, args...)}
 	}
-	during := func(g Generation) bool { return g.During(f.Window, Bridge) }
+	during := func(g Generation) bool { return g.WasCurrentDuring(f.Window, Bridge) }
 	if says.Config == "" {
 		for _, g := range f.Pool {
 			if during(g) && g.matches(says) {
@@ -151,7 +150,7 @@ func CompareReport(f Observation) (*Generation, Agreement) {
 	case !found:
 		return nil, disagree(api.ReasonNeverCurrent, "it reports configuration %q, which its pool never had", says.Config)
 	case !during(g):
-		return nil, disagree(api.ReasonNotCurrentThen, "it reports configuration %q, which its pool had from %s until %s, and not when the machine fetched its documents", says.Config, FormatTime(g.From), end(g.Until))
+		return nil, disagree(api.ReasonNotCurrentThen, "it reports configuration %q, which its pool had from %s until %s, and not when the machine fetched its documents", says.Config, FormatTime(g.From), formatEndTime(g.Until))
 	case !g.matches(says):
 		return nil, disagree(api.ReasonOtherCommit, "it reports configuration %q and commit %q; that configuration is of commit %q", says.Config, says.Commit, render.LabelValue(g.Commit))
 	}
@@ -163,8 +162,8 @@ func CompareReport(f Observation) (*Generation, Agreement) {
 // merely close.
 func (f Observation) reportedOne(config string) (g Generation, found bool) {
 	for _, late := range []time.Duration{0, Leeway, Bridge} {
-		fits := func(g Generation) bool { return g.During(f.Window, late) }
-		if g, found = f.Pool.has(config, fits); !found || fits(g) {
+		fits := func(g Generation) bool { return g.WasCurrentDuring(f.Window, late) }
+		if g, found = f.Pool.findByLabel(config, fits); !found || fits(g) {
 			break
 		}
 	}
@@ -206,7 +205,8 @@ func AnnotatedTime(annotations map[string]string, key string) time.Time {
 	return t
 }
 
-func end(t time.Time) string {
+// formatEndTime formats the end of an interval; "now" for a zero time.
+func formatEndTime(t time.Time) string {
 	if t.IsZero() {
 		return "now"
 	}

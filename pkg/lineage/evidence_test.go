@@ -221,7 +221,7 @@ func TestConclude(t *testing.T) {
 		"and the node says what it has":           {past: pushed, window: window(-1, 150), report: says("v1"), evidence: api.EvidenceReported, of: "v1 v1", possible: "v1 0-100, v2 100-now", agreement: api.ReasonRecorded},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Conclude(Observation{Report: c.report, Window: c.window, Revision: c.revision, Pool: NewTimeline(history(t, c.past...))})
+			got := DetermineConfiguration(Observation{Report: c.report, Window: c.window, Revision: c.revision, Pool: NewTimeline(history(t, c.past...))})
 			of := ""
 			if got.Configuration != nil {
 				of = got.Configuration.Version + " " + got.Bootstrap.Version
@@ -248,7 +248,7 @@ func TestReportedAtTheSecondTime(t *testing.T) {
 		pool := NewTimeline(history(t, stood{version: "v1", from: 0, until: 100}, stood{version: "v2", from: 100, until: c.reverted, replaces: "osc-0"},
 			stood{version: "v1", from: c.reverted, until: -1, replaces: "osc-1"}))
 		pool[0].SelectedBy, pool[2].SelectedBy = "the first", "the revert"
-		got := Conclude(Observation{Report: api.NodeReport{Config: render.ShortDigest(rec.Digests.Input)}, Window: c.window, Pool: pool})
+		got := DetermineConfiguration(Observation{Report: api.NodeReport{Config: render.ShortDigest(rec.Digests.Input)}, Window: c.window, Pool: pool})
 		if got.Evidence != api.EvidenceReported || got.Configuration.SelectedBy != c.want {
 			t.Errorf("got %s of %+v, want %s", got.Evidence, got.Configuration, c.want)
 		}
@@ -282,7 +282,7 @@ func TestBehind(t *testing.T) {
 				rec := record(t, c.has)
 				np.Spec.Configuration = &api.ProvenanceConfiguration{InputDigest: rec.Digests.Input, Profile: rec.Profile, Version: rec.Version}
 			}
-			got, missing := Behind(np, NewTimeline(history(t, c.past...)))
+			got, missing := FindMissingVersions(np, NewTimeline(history(t, c.past...)))
 			version := ""
 			if len(missing) > 0 {
 				version = missing[0].Version

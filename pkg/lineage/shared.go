@@ -36,17 +36,17 @@ func secretNames(pool types.NamespacedName) []string {
 	return []string{n.Kubeconfig, n.Provisioning, n.Bootstrap, n.Inputs, n.EdgeScript}
 }
 
-// Stems are what ObjectNames are made of, by adding text before or behind.
-func Stems(pool types.NamespacedName) []string {
+// NameStems returns the texts from which ObjectNames are made, by adding a prefix or suffix.
+func NameStems(pool types.NamespacedName) []string {
 	out := []string{pool.Name + "-" + pool.Namespace, ContractKey(pool), TokenLabel(pool)}
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-// SharedStems are the stems of every pool that has one of ObjectNames in common with this pool. Other
-// pools can have them too.
-func SharedStems(pool types.NamespacedName) []string {
-	out := Stems(pool)
+// CollidingNameStems returns the stems of every pool that has one of ObjectNames in common with
+// this pool. Other pools can have them too.
+func CollidingNameStems(pool types.NamespacedName) []string {
+	out := NameStems(pool)
 	for _, name := range secretNames(pool) {
 		for _, suffix := range []string{kubeconfigSuffix, provisioningSuffix, bootstrapSuffix, inputsSuffix} {
 			if stem, ok := strings.CutSuffix(name, suffix); ok {

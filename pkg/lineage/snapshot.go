@@ -277,7 +277,7 @@ func (r *snapshotReader) read(text []byte) error {
 	}
 	switch {
 	case r.snapshot == nil:
-		return r.begin(line.Header)
+		return r.readHeader(line.Header)
 	case r.ended:
 		return errors.New("it is after the end")
 	case line.End != nil:
@@ -310,7 +310,9 @@ func (r *snapshotReader) read(text []byte) error {
 	return nil
 }
 
-func (r *snapshotReader) begin(h *snapshotHeader) error {
+// readHeader rejects the header of another format or version, and prepares the snapshot for its
+// objects.
+func (r *snapshotReader) readHeader(h *snapshotHeader) error {
 	if h == nil || h.Kind != snapshotKind {
 		return errors.New("it is not the header of a dump of osm-gitops trace --dump")
 	}

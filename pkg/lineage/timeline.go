@@ -48,9 +48,9 @@ type Generation struct {
 // ConfigLabel is the value of the label api.LabelConfig on a node of the generation.
 func (g Generation) ConfigLabel() string { return render.ShortDigest(g.InputDigest) }
 
-// During reports whether the pool had the generation at some time of a window, or ended it so
+// WasCurrentDuring reports whether the pool had the generation at some time of a window, or ended it so
 // shortly before that a document of it can have been fetched in the window.
-func (g Generation) During(w api.ProvenanceWindow, late time.Duration) bool {
+func (g Generation) WasCurrentDuring(w api.ProvenanceWindow, late time.Duration) bool {
 	if g.From.After(w.Until.Add(Leeway)) {
 		return false
 	}
@@ -93,16 +93,16 @@ func (t Timeline) Current() (Generation, bool) {
 func (t Timeline) within(w api.ProvenanceWindow) Timeline {
 	var out Timeline
 	for _, g := range t {
-		if g.During(w, Leeway) {
+		if g.WasCurrentDuring(w, Leeway) {
 			out = append(out, g)
 		}
 	}
 	return out
 }
 
-// has finds the generation with a digest, or with its first digits. If the pool had it several
-// times, the first one that fits is preferred, then the last one.
-func (t Timeline) has(config string, fits func(Generation) bool) (g Generation, found bool) {
+// findByLabel finds the generation with a ConfigLabel. If the pool had it several times, the first
+// one that fits is preferred, then the last one.
+func (t Timeline) findByLabel(config string, fits func(Generation) bool) (g Generation, found bool) {
 	for _, candidate := range t {
 		if candidate.ConfigLabel() != config {
 			continue
@@ -141,7 +141,7 @@ func NewTimeline(osc metav1.Object, records []metav1.PartialObjectMetadata) Time
 	}
 	var archived []Generation
 	for i := range records {
-		archived = append(archived, ArchivedGenerations(&records[i])...)
+		archived = append(archived, GenerationsFromArchivedRecord(&records[i])...)
 	}
 	return Assemble(current, archived)
 }
@@ -210,9 +210,10 @@ func AnnotatedGeneration(osc metav1.Object) Generation {
 	}
 }
 
-// ArchivedGenerations reads the annotations of an archived record: one generation for each
-// interval in which the pool had the configuration.
-func ArchivedGenerations(record metav1.Object) []Generation {
+// GenerationsFromArchivedRecord reads the annotations of an archived record: one generation for
+// each interval in which the pool had the configuration. It returns nil if the record has no input
+// digest.
+func GenerationsFromArchivedRecord(record metav1.Object) []Generation {
 	a := record.GetAnnotations()
 	if a[api.AnnotationInputDigest] == "" {
 		return nil // edited by hand

@@ -14,9 +14,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// dimensions are those of a profile's pools, with values for what its conditions ask
-// for by name: versions of the kubelet, feature gates, downloads.
-func dimensions(doc profile.Document, branches []render.Branch) []matrix.Dimension {
+// dimensionsWithBranches returns the dimensions of a profile's pools, with values for what its
+// conditions ask for by name: versions of the kubelet, feature gates, downloads.
+func dimensionsWithBranches(doc profile.Document, branches []render.Branch) []matrix.Dimension {
 	dims := matrix.Dimensions(doc)
 	add := func(dimension string, v matrix.Value) {
 		i := slices.IndexFunc(dims, func(d matrix.Dimension) bool { return d.Name == dimension })
@@ -24,7 +24,7 @@ func dimensions(doc profile.Document, branches []render.Branch) []matrix.Dimensi
 			dims[i].Values = append(dims[i].Values, v)
 		}
 	}
-	for _, version := range comparedKubelets(branches) {
+	for _, version := range comparedPatchVersions(branches) {
 		add(matrix.Kubelet, matrix.Value{Name: version, Apply: func(c *matrix.Combination) { c.Kubelet(version) }})
 	}
 	gates := comparedKeys(branches, "KubeletFeatureGates")
@@ -56,9 +56,10 @@ func dimensions(doc profile.Document, branches []render.Branch) []matrix.Dimensi
 // versionIn is a version of Kubernetes in a constraint, such as ">= 1.34.2-0".
 var versionIn = regexp.MustCompile(`\bv?1\.(\d+)\.(\d+)\b`)
 
-// comparedKubelets are the patch releases of supported minors that conditions compare
-// with, and those after them.
-func comparedKubelets(branches []render.Branch) []string {
+// comparedPatchVersions returns the patch releases of supported Kubernetes minors that conditions
+// of a template compare with, each followed by the next patch release, at most 8 in all. Releases
+// .0 are rendered anyway.
+func comparedPatchVersions(branches []render.Branch) []string {
 	const most = 8
 	var versions []string
 	for _, b := range branches {
@@ -122,9 +123,9 @@ const (
 	maxSearchedTotal = 1024 // for a profile
 )
 
-// search returns rows that may reach what no row has reached: all values of those
+// rowsForUnreachedBranches returns rows that may reach what no row has reached: all values of those
 // dimensions that the conditions on the way there read.
-func (r *run) search() [][]int {
+func (r *profileRun) rowsForUnreachedBranches() [][]int {
 	seen := map[string]bool{}
 	for _, row := range r.rows {
 		seen[fmt.Sprint(row)] = true
@@ -141,7 +142,7 @@ func (r *run) search() [][]int {
 		} else {
 			tried[id] = true
 		}
-		for _, row := range r.product(dims) {
+		for _, row := range r.allCombinations(dims) {
 			if id := fmt.Sprint(row); !seen[id] && len(rows) < maxSearchedTotal {
 				seen[id] = true
 				rows = append(rows, row)
@@ -152,7 +153,7 @@ func (r *run) search() [][]int {
 }
 
 // dimensionsOf are those that decide whether a branch is reached, as indexes.
-func (r *run) dimensionsOf(branch int) []int {
+func (r *profileRun) dimensionsOf(branch int) []int {
 	var dims []int
 	for ; branch >= 0; branch = r.branches[branch].Inside {
 		for _, read := range r.branches[branch].Reads {
@@ -172,8 +173,8 @@ func (r *run) dimensionsOf(branch int) []int {
 	return dims
 }
 
-// product are all combinations of the values of some dimensions, up to a limit.
-func (r *run) product(dims []int) [][]int {
+// allCombinations returns every combination of the values of some dimensions, up to a limit.
+func (r *profileRun) allCombinations(dims []int) [][]int {
 	rows := [][]int{make([]int, len(r.dims))}
 	for _, d := range dims {
 		var next [][]int
@@ -192,7 +193,7 @@ func (r *run) product(dims []int) [][]int {
 }
 
 // unexecutedBranches are the branches that no row executed, with the reason.
-func (r *run) unexecutedBranches() []Branch {
+func (r *profileRun) unexecutedBranches() []Branch {
 	var out []Branch
 	for i, b := range r.branches {
 		if b.Hits > 0 {
@@ -204,7 +205,7 @@ func (r *run) unexecutedBranches() []Branch {
 		}
 		out = append(out, Branch{
 			Path: file, Line: r.line(b), Profile: r.doc.Name, Version: r.doc.Spec.Version,
-			Field: b.Field, File: b.File, Condition: b.Condition, Else: b.Else, Reason: r.reason(i),
+			Field: b.Field, File: b.File, Condition: b.Condition, Else: b.Else, Reason: r.unreachableReason(i),
 			inner: b.Inside >= 0 && r.branches[b.Inside].Hits == 0,
 		})
 	}
@@ -212,7 +213,7 @@ func (r *run) unexecutedBranches() []Branch {
 	return out
 }
 
-func (r *run) line(b render.Branch) int { return r.doc.Line(b.Field) + b.Line - 1 }
+func (r *profileRun) line(b render.Branch) int { return r.doc.Line(b.Field) + b.Line - 1 }
 
 // never are fields that exist for old templates and are always empty.
 var never = []string{"ContainerRuntimeAuthConfig", "KubeletConfiguration", "KubeletSystemdUnit", "CNIVersion", "ServerAddress", "RHSubscription"}
@@ -227,8 +228,8 @@ var systems = map[string]osm.OperatingSystem{
 	"FlatcarConfig": osm.OperatingSystemFlatcar, "RhelConfig": osm.OperatingSystemRHEL,
 }
 
-// reason explains why a branch cannot be reached, if the cause is known.
-func (r *run) reason(i int) string {
+// unreachableReason explains why a branch cannot be reached, if the cause is known.
+func (r *profileRun) unreachableReason(i int) string {
 	b := r.branches[i]
 	if b.Inside >= 0 && r.branches[b.Inside].Hits == 0 {
 		return fmt.Sprintf("it is inside a branch that was not reached, on line %d", r.line(r.branches[b.Inside]))
@@ -248,7 +249,7 @@ func (r *run) reason(i int) string {
 		}
 	}
 	if slices.Contains(b.Reads, "CloudProviderName") && !b.Else && len(b.Literals) > 0 {
-		return fmt.Sprintf("no provider in the profile's supportedCloudProviders makes it true: it compares with %s", quoted(b.Literals))
+		return fmt.Sprintf("no provider in the profile's supportedCloudProviders makes it true: it compares with %s", quoteAll(b.Literals))
 	}
 	held := "holds"
 	if b.Else {
@@ -263,13 +264,13 @@ func (r *run) reason(i int) string {
 
 // defineExecuted reports whether the define that contains a branch was executed, judged by
 // its other branches.
-func (r *run) defineExecuted(b render.Branch) bool {
+func (r *profileRun) defineExecuted(b render.Branch) bool {
 	return slices.ContainsFunc(r.branches, func(o render.Branch) bool {
 		return o.Field == b.Field && o.Define == b.Define && o.Hits > 0
 	})
 }
 
-func quoted(list []string) string {
+func quoteAll(list []string) string {
 	var out []string
 	for _, s := range list {
 		out = append(out, strconv.Quote(s))

@@ -12,7 +12,7 @@ import (
 
 // checkContents runs all checks on each distinct text of a profile. Equal findings of several
 // texts about one line become one finding.
-func (l *Linter) checkContents(ctx context.Context, r *run) ([]Finding, error) {
+func (l *Linter) checkContents(ctx context.Context, r *profileRun) ([]Finding, error) {
 	texts := r.sortedContents()
 	checks := append([]TextCheck{unitsOf(r.doc, texts).check}, l.TextChecks...)
 	found := make([][]Finding, len(texts))
@@ -26,8 +26,8 @@ func (l *Linter) checkContents(ctx context.Context, r *run) ([]Finding, error) {
 		wg.Go(func() {
 			for i := range next {
 				t := texts[i].text
-				t.Example = r.exampleOf(texts[i].rows)
-				r.watch.run(ctx, skippedText, func(ctx context.Context) func() {
+				t.Example = r.describeFirstRow(texts[i].rows)
+				r.watch.runWithinLimit(ctx, skippedText, func(ctx context.Context) func() {
 					var all []Finding
 					for _, check := range checks {
 						all = append(all, check(ctx, t)...)
@@ -50,7 +50,7 @@ func (l *Linter) checkContents(ctx context.Context, r *run) ([]Finding, error) {
 		all[i] = t.text
 	}
 	for _, check := range l.TextsChecks {
-		r.watch.run(ctx, skippedTexts, func(ctx context.Context) func() {
+		r.watch.runWithinLimit(ctx, skippedTexts, func(ctx context.Context) func() {
 			more := check(ctx, all)
 			return func() {
 				for i := range more {
@@ -59,19 +59,20 @@ func (l *Linter) checkContents(ctx context.Context, r *run) ([]Finding, error) {
 			}
 		})
 	}
-	return r.merge(texts, found), ctx.Err()
+	return r.mergeTextFindings(texts, found), ctx.Err()
 }
 
-// exampleOf is the first of the rows, in words; of a text that every node gets "".
-func (r *run) exampleOf(rows map[int]bool) string {
+// describeFirstRow describes the first of the rows; "" if there are none, as for a text that every
+// node gets.
+func (r *profileRun) describeFirstRow(rows map[int]bool) string {
 	if len(rows) == 0 {
 		return ""
 	}
-	return r.example(slices.Min(slices.Collect(maps.Keys(rows))))
+	return r.describeRow(slices.Min(slices.Collect(maps.Keys(rows))))
 }
 
-// merge joins equal findings of different texts, and records the texts to which they apply.
-func (r *run) merge(texts []*textHit, found [][]Finding) []Finding {
+// mergeTextFindings joins equal findings of different texts, and records the texts to which they apply.
+func (r *profileRun) mergeTextFindings(texts []*textHit, found [][]Finding) []Finding {
 	hits := map[string]*hit{}
 	everywhere := map[string]bool{}
 	for i, findings := range found {
@@ -88,7 +89,7 @@ func (r *run) merge(texts []*textHit, found [][]Finding) []Finding {
 	for _, key := range slices.Sorted(maps.Keys(hits)) {
 		h := hits[key]
 		if h.finding.Where == "" && !everywhere[key] {
-			h.finding.Where = r.where(h.rows)
+			h.finding.Where = r.describeRows(h.rows)
 		}
 		out = append(out, h.finding)
 	}

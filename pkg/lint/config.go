@@ -14,7 +14,7 @@ import (
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/strictyaml"
 )
 
 // ConfigName is the name of the file in which a repository sets the folders of its profiles and
@@ -86,23 +86,23 @@ type Config struct {
 	// Path of the file as errors name it, "" if there is no file.
 	Path string
 
-	until  []time.Time // of each suppression; the zero time means no end
-	lineOf func(field string) int
+	until []time.Time // of each suppression; the zero time means no end
+	lines strictyaml.Lines
 }
 
 const dateLayout = "2006-01-02"
 
-// ParseConfig reads a file. The error is one or more *profile.Problem joined, each with its
+// ParseConfig reads a file. The error is one or more *strictyaml.Problem joined, each with its
 // line.
 func ParseConfig(path string, data []byte) (*Config, error) {
 	c := &Config{Path: path}
 	var err error
-	if c.lineOf, err = profile.DecodeSettings(path, data, &c.ConfigFile); err != nil {
+	if c.lines, err = strictyaml.DecodeFile(path, data, &c.ConfigFile); err != nil {
 		return nil, err
 	}
 	var problems []error
 	say := func(field, format string, args ...any) {
-		problems = append(problems, &profile.Problem{Path: path, Line: c.lineOf(field), Field: field, Err: fmt.Errorf(format, args...)})
+		problems = append(problems, &strictyaml.Problem{Path: path, Line: c.lines.Line(field), Field: field, Err: fmt.Errorf(format, args...)})
 	}
 	for field, folder := range map[string]string{"profiles": c.Profiles, "pools": c.Pools} {
 		if folder != "" && (!filepath.IsLocal(filepath.FromSlash(folder)) || strings.Contains(folder, "\\")) {
@@ -183,7 +183,7 @@ func unknownRule(name string) string {
 // converts the path of a finding to one relative to the file's folder.
 func (c *Config) Apply(findings []Finding, today time.Time, relative func(path string) string) (kept []Finding, suppressed []Suppressed) {
 	kept, suppressed, used := c.suppress(findings, today, relative)
-	return Sort(append(kept, c.leftOver(used, today)...)), suppressed
+	return Sort(append(kept, c.staleSuppressions(used, today)...)), suppressed
 }
 
 // Filter is Apply for a part of the findings: it does not report what no finding of them needs.
@@ -222,18 +222,18 @@ func (c *Config) suppress(findings []Finding, today time.Time, relative func(pat
 	return kept, suppressed, used
 }
 
-// leftOver are the findings about suppressions that are over or suppress nothing.
-func (c *Config) leftOver(used []bool, today time.Time) []Finding {
+// staleSuppressions returns findings about suppressions that are expired or match no finding.
+func (c *Config) staleSuppressions(used []bool, today time.Time) []Finding {
 	var out []Finding
 	for i, s := range c.Lint.Suppress {
 		field := fmt.Sprintf("lint.suppress[%d]", i)
-		about := Finding{Path: c.Path, Line: c.lineOf(field + ".rule"), Field: field}
+		about := Finding{Path: c.Path, Line: c.lines.Line(field + ".rule"), Field: field}
 		switch {
 		case !used[i]:
 			about.Rule, about.Severity = RuleUnused, SeverityNote
 			about.Message, about.Fix = fmt.Sprintf("the suppression of %q matches no finding", s.Rule), "remove it"
 		case c.expired(i, today):
-			about.Rule, about.Severity, about.Line = RuleExpired, SeverityWarning, c.lineOf(field+".until")
+			about.Rule, about.Severity, about.Line = RuleExpired, SeverityWarning, c.lines.Line(field+".until")
 			about.Message = fmt.Sprintf("the suppression of %q expired after %s: %s", s.Rule, s.Until, s.Reason)
 			about.Fix = "fix what it suppresses and remove it, or set a later until"
 		default:

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/strictyaml"
 )
 
 const rightConfig = `# how our profiles are checked
@@ -161,7 +161,7 @@ func TestConfigWrong(t *testing.T) {
 					t.Errorf("%v\nsays nothing of %q", err, want)
 				}
 			}
-			if len(profile.Problems(err)) == 0 {
+			if len(strictyaml.Problems(err)) == 0 {
 				t.Errorf("%v has no place in the file", err)
 			}
 		})

@@ -11,9 +11,9 @@ import (
 // take a few seconds, with shellcheck.
 const DefaultFileTime = 2 * time.Minute
 
-// stopwatch measures the time spent on one file, summed over all goroutines. A nil
-// stopwatch sets no limit.
-type stopwatch struct {
+// timeBudget measures the time spent on one file, summed over all goroutines, and limits it. A nil
+// timeBudget sets no limit.
+type timeBudget struct {
 	path  string
 	limit time.Duration
 
@@ -23,24 +23,24 @@ type stopwatch struct {
 	skipped map[string]int
 }
 
-// left returns the remaining time for the file.
-func (w *stopwatch) left() time.Duration {
+// remainingTime returns the remaining time for the file.
+func (w *timeBudget) remainingTime() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.limit - w.spent
 }
 
-// run calls f with a context that ends with the time for the file. A call that does not return
-// in time continues in the background, so f must not write shared data: it returns take, which
-// stores the result, and which do calls only if f finished in time.
-func (w *stopwatch) run(ctx context.Context, what string, f func(ctx context.Context) (take func())) {
+// runWithinLimit calls f with a context that ends with the time for the file. A late call continues
+// in the background, so f must not write shared data: it returns take, which stores the result, and
+// which is called only if f finished in time.
+func (w *timeBudget) runWithinLimit(ctx context.Context, what string, f func(ctx context.Context) (take func())) {
 	if w == nil {
 		f(ctx)()
 		return
 	}
-	left := w.left()
+	left := w.remainingTime()
 	if left <= 0 {
-		w.skip(what, 0)
+		w.recordSkipped(what, 0)
 		return
 	}
 	begin := time.Now()
@@ -54,16 +54,16 @@ func (w *stopwatch) run(ctx context.Context, what string, f func(ctx context.Con
 		// A result that arrives after the end can be incomplete.
 		if ctx.Err() == nil {
 			take()
-			w.skip("", time.Since(begin))
+			w.recordSkipped("", time.Since(begin))
 			return
 		}
 	case <-ctx.Done():
 	}
-	w.skip(what, time.Since(begin))
+	w.recordSkipped(what, time.Since(begin))
 }
 
-// skip records work that was not done, and the time spent on the attempt.
-func (w *stopwatch) skip(what string, took time.Duration) {
+// recordSkipped records work that was not done, and the time spent on the attempt.
+func (w *timeBudget) recordSkipped(what string, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.spent += took
@@ -84,8 +84,8 @@ const (
 	skippedCheck     = "checks of the profile not run"
 )
 
-// complete reports whether everything was done.
-func (w *stopwatch) complete() bool {
+// isComplete reports whether everything was done.
+func (w *timeBudget) isComplete() bool {
 	if w == nil {
 		return true
 	}
@@ -94,9 +94,9 @@ func (w *stopwatch) complete() bool {
 	return len(w.skipped) == 0
 }
 
-// findings say what was not done.
-func (w *stopwatch) findings() []Finding {
-	if w.complete() {
+// incompleteFindings returns findings about what was not checked in time.
+func (w *timeBudget) incompleteFindings() []Finding {
+	if w.isComplete() {
 		return nil
 	}
 	message := fmt.Sprintf("the file was not checked completely: it took longer than %v, with", w.limit)

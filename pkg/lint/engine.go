@@ -14,6 +14,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/strictyaml"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -47,9 +48,6 @@ type Linter struct {
 	FileTime time.Duration
 	// Workers is the number of goroutines that render; 0 is GOMAXPROCS.
 	Workers int
-	// Progress reports the progress of the run, from one goroutine at a time. It can be
-	// nil.
-	Progress func(Progress)
 	// Found gets the findings of files as soon as these files and those before them are
 	// checked, in the order of the report, which has them too. It can be nil.
 	Found func([]Finding)
@@ -58,34 +56,25 @@ type Linter struct {
 // ProfileCheck checks one profile as it is written in its file.
 type ProfileCheck func(ctx context.Context, doc profile.Document) []Finding
 
-// Progress is how far a run has come.
-type Progress struct {
-	// Profile that is rendered.
-	Profile string
-	// Done of Total renderings, of all profiles. Total grows where branches are
-	// searched for.
-	Done, Total int
-}
-
 // Run checks files. The error is the context's.
 func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 	r := &Report{}
-	contents := r.decode(files)
-	overlays := l.overlays(files)
-	if err := r.assemble(ctx, overlays, contents); err != nil {
+	contents := r.decodeFiles(files)
+	overlays := l.newOverlays(files)
+	if err := r.assembleProfiles(ctx, overlays, contents); err != nil {
 		return nil, err
 	}
-	r.add(duplicates(r.Documents)...)
-	watches := l.watches(r.Documents)
+	r.add(findDuplicateVersions(r.Documents)...)
+	watches := l.newTimeBudgets(r.Documents)
 	runs := l.checkProfiles(ctx, r, watches)
-	renderings := l.plan(runs)
+	renderings := l.planRenderings(runs)
 	sorted := func() []Finding {
-		return Sort(withoutBases(overlays.placed(slices.Clone(r.Findings), r.Documents), r.Documents))
+		return Sort(dropBaseFindings(overlays.relocateFindings(slices.Clone(r.Findings), r.Documents), r.Documents))
 	}
-	unfinished := overlays.affected(r.Documents)
+	unfinished := overlays.affectedFiles(r.Documents)
 	told := 0
 	for _, file := range slices.Sorted(maps.Keys(watches)) {
-		own := slices.DeleteFunc(slices.Clone(runs), func(run *run) bool { return run.doc.Path != file })
+		own := slices.DeleteFunc(slices.Clone(runs), func(run *profileRun) bool { return run.doc.Path != file })
 		if err := renderings.render(ctx, own); err != nil {
 			return nil, err
 		}
@@ -97,7 +86,7 @@ func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 			r.add(found...)
 			r.addRun(run)
 		}
-		r.add(watches[file].findings()...)
+		r.add(watches[file].incompleteFindings()...)
 		delete(unfinished, file)
 		if l.Found == nil {
 			continue
@@ -118,14 +107,14 @@ func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 
 func (r *Report) add(findings ...Finding) { r.Findings = append(r.Findings, findings...) }
 
-// decode reads what files hold, and says what cannot be read.
-func (r *Report) decode(files []File) []profile.Contents {
+// decodeFiles reads what files hold, and says what cannot be read.
+func (r *Report) decodeFiles(files []File) []profile.Contents {
 	var contents []profile.Contents
 	var others []Finding
 	for _, f := range files {
 		in, err := profile.DecodeFile(f.Path, f.Data)
-		for _, p := range profile.Problems(err) {
-			r.add(decodeFinding(p))
+		for _, p := range strictyaml.Problems(err) {
+			r.add(findingFromProblem(p))
 		}
 		if in.Empty {
 			r.add(Finding{Rule: RuleEmptyFile, Severity: SeverityWarning, Path: f.Path,
@@ -136,24 +125,24 @@ func (r *Report) decode(files []File) []profile.Contents {
 		}
 		contents = append(contents, in)
 	}
-	r.add(passedOver(others)...)
+	r.add(ignoredDocumentsNote(others)...)
 	return contents
 }
 
-// assemble gathers the profiles, those that overlays make included.
-func (r *Report) assemble(ctx context.Context, overlays overlays, contents []profile.Contents) error {
-	docs, found, err := overlays.assemble(ctx, contents)
+// assembleProfiles gathers the profiles, those that overlays make included.
+func (r *Report) assembleProfiles(ctx context.Context, overlays overlays, contents []profile.Contents) error {
+	docs, found, err := overlays.resolveOverlays(ctx, contents)
 	r.Documents, r.Profiles = docs, len(docs)
 	r.add(found...)
 	return err
 }
 
-// watches are the stopwatches of files by their paths.
-func (l *Linter) watches(docs []profile.Document) map[string]*stopwatch {
-	out := map[string]*stopwatch{}
+// newTimeBudgets returns a time budget for each file, by path.
+func (l *Linter) newTimeBudgets(docs []profile.Document) map[string]*timeBudget {
+	out := map[string]*timeBudget{}
 	for _, doc := range docs {
 		if out[doc.Path] == nil {
-			out[doc.Path] = &stopwatch{path: doc.Path, limit: cmp.Or(l.FileTime, DefaultFileTime)}
+			out[doc.Path] = &timeBudget{path: doc.Path, limit: cmp.Or(l.FileTime, DefaultFileTime)}
 		}
 	}
 	return out
@@ -161,19 +150,19 @@ func (l *Linter) watches(docs []profile.Document) map[string]*stopwatch {
 
 // checkProfiles checks each profile as it is written in its file, and prepares the renderings of
 // those that are valid.
-func (l *Linter) checkProfiles(ctx context.Context, r *Report, watches map[string]*stopwatch) []*run {
+func (l *Linter) checkProfiles(ctx context.Context, r *Report, watches map[string]*timeBudget) []*profileRun {
 	engine := render.NewEngine()
-	var runs []*run
+	var runs []*profileRun
 	for _, doc := range r.Documents {
 		watch := watches[doc.Path]
 		for _, check := range l.ProfileChecks {
-			watch.run(ctx, skippedCheck, func(ctx context.Context) func() {
+			watch.runWithinLimit(ctx, skippedCheck, func(ctx context.Context) func() {
 				found := check(ctx, doc)
 				return func() { r.add(found...) }
 			})
 		}
-		var run *run
-		watch.run(ctx, skippedProfile, func(context.Context) func() {
+		var run *profileRun
+		watch.runWithinLimit(ctx, skippedProfile, func(context.Context) func() {
 			found, renders := checkProfile(engine, doc)
 			made := newRun(doc, watch, renders)
 			return func() {
@@ -184,8 +173,8 @@ func (l *Linter) checkProfiles(ctx context.Context, r *Report, watches map[strin
 		if run == nil {
 			continue
 		}
-		run.restrict(matrix.Provider, func(name string) bool { return slices.Contains(l.Providers, name) })
-		run.restrict(matrix.Kubelet, func(name string) bool {
+		run.restrictDimension(matrix.Provider, func(name string) bool { return slices.Contains(l.Providers, name) })
+		run.restrictDimension(matrix.Kubelet, func(name string) bool {
 			return slices.ContainsFunc(l.Kubelets, func(minor string) bool { return strings.HasPrefix(name, minor+".") })
 		})
 		runs = append(runs, run)
@@ -194,10 +183,10 @@ func (l *Linter) checkProfiles(ctx context.Context, r *Report, watches map[strin
 }
 
 // addRun adds what rendering a profile has shown.
-func (r *Report) addRun(run *run) {
-	r.add(run.findings()...)
+func (r *Report) addRun(run *profileRun) {
+	r.add(run.renderFindings()...)
 	notReached := run.unexecutedBranches()
-	if !run.watch.complete() {
+	if !run.watch.isComplete() {
 		notReached = nil // a branch can be unreached because of a skipped rendering
 	}
 	for _, b := range notReached {
@@ -211,8 +200,8 @@ func (r *Report) addRun(run *run) {
 	r.Branches += len(run.branches)
 }
 
-// passedOver returns one note for all documents of other kinds, at the first of them.
-func passedOver(others []Finding) []Finding {
+// ignoredDocumentsNote returns one note for all documents of other kinds, at the first of them.
+func ignoredDocumentsNote(others []Finding) []Finding {
 	const most = 5 // that a line still holds
 	if len(others) == 0 {
 		return nil
@@ -228,10 +217,10 @@ func passedOver(others []Finding) []Finding {
 	return []Finding{{Rule: RulePassedOver, Severity: SeverityNote, Path: others[0].Path, Line: others[0].Line, Message: text + ": ignored"}}
 }
 
-// decodeFinding is a problem of a file as a finding.
-func decodeFinding(p *profile.Problem) Finding {
+// findingFromProblem converts a problem of decoding a file to a finding.
+func findingFromProblem(p *strictyaml.Problem) Finding {
 	rule := RuleSchema
-	if p.Field == "" && errors.Is(p.Err, profile.ErrSyntax) {
+	if p.Field == "" && errors.Is(p.Err, strictyaml.ErrSyntax) {
 		rule = RuleYAML
 	}
 	message := p.Err.Error()
@@ -241,9 +230,9 @@ func decodeFinding(p *profile.Problem) Finding {
 	return Finding{Rule: rule, Severity: SeverityError, Path: p.Path, Line: p.Line, Field: p.Field, Message: message}
 }
 
-// duplicates finds profiles that several files have with one version. Those within
+// findDuplicateVersions finds profiles that several files have with one version. Those within
 // one file are the decoder's to find.
-func duplicates(docs []profile.Document) []Finding {
+func findDuplicateVersions(docs []profile.Document) []Finding {
 	first := map[[2]string]profile.Document{}
 	var findings []Finding
 	for _, doc := range docs {
@@ -269,10 +258,10 @@ func checkProfile(engine *render.Engine, doc profile.Document) (findings []Findi
 	p := matrix.Profile(doc, render.Provenance{})
 	problems := render.Problems(engine.Check(p))
 	for _, problem := range problems {
-		findings = append(findings, renderFinding(doc, problem))
+		findings = append(findings, findingFromRenderError(doc, problem))
 	}
 	for _, problem := range p.Findings() {
-		f := renderFinding(doc, problem)
+		f := findingFromRenderError(doc, problem)
 		var schema *render.SchemaError
 		if !errors.As(problem.Err, &schema) {
 			f.Severity = SeverityWarning
@@ -282,8 +271,8 @@ func checkProfile(engine *render.Engine, doc profile.Document) (findings []Findi
 	return findings, len(problems) == 0
 }
 
-// renderFinding is a problem of rendering as a finding.
-func renderFinding(doc profile.Document, p *render.InvalidError) Finding {
+// findingFromRenderError converts an error of rendering a profile to a finding.
+func findingFromRenderError(doc profile.Document, p *render.InvalidError) Finding {
 	rule := RuleTemplate
 	var size *render.UserDataError
 	var schema *render.SchemaError
@@ -314,37 +303,33 @@ func renderFinding(doc profile.Document, p *render.InvalidError) Finding {
 // compiled for it.
 const chunkRows = 24
 
-// plan plans all combinations of all profiles.
-func (l *Linter) plan(runs []*run) *pool {
-	p := &pool{workers: l.Workers, progress: l.Progress, todo: map[*run][]chunk{}}
+// planRenderings plans all combinations of all profiles.
+func (l *Linter) planRenderings(runs []*profileRun) *renderPool {
+	p := &renderPool{workers: l.Workers, todo: map[*profileRun][]chunk{}}
 	if p.workers == 0 {
 		p.workers = runtime.GOMAXPROCS(0)
 	}
 	for _, r := range runs {
-		p.plan(r, r.pairwise())
+		p.enqueueRows(r, r.pairwiseRows())
 	}
 	return p
 }
 
-// pool renders chunks of rows.
-type pool struct {
-	workers  int
-	progress func(Progress)
-
-	todo        map[*run][]chunk
-	mu          sync.Mutex
-	done, total int
+// renderPool renders chunks of rows.
+type renderPool struct {
+	workers int
+	todo    map[*profileRun][]chunk
 }
 
 type chunk struct {
-	run         *run
+	run         *profileRun
 	first, last int // rows
 }
 
-func (p *pool) plan(r *run, rows [][]int) {
+// enqueueRows adds rows to a profile's run, and queues them in chunks.
+func (p *renderPool) enqueueRows(r *profileRun, rows [][]int) {
 	first := len(r.rows)
 	r.rows = append(r.rows, rows...)
-	p.total += len(rows)
 	for ; first < len(r.rows); first += chunkRows {
 		p.todo[r] = append(p.todo[r], chunk{r, first, min(first+chunkRows, len(r.rows))})
 	}
@@ -352,23 +337,24 @@ func (p *pool) plan(r *run, rows [][]int) {
 
 // render renders all combinations of some profiles, then those that may reach what was not
 // reached.
-func (p *pool) render(ctx context.Context, runs []*run) error {
-	if err := p.work(ctx, runs); err != nil {
+func (p *renderPool) render(ctx context.Context, runs []*profileRun) error {
+	if err := p.renderQueued(ctx, runs); err != nil {
 		return err
 	}
 	for _, r := range runs {
-		p.plan(r, r.search())
+		p.enqueueRows(r, r.rowsForUnreachedBranches())
 	}
-	return p.work(ctx, runs)
+	return p.renderQueued(ctx, runs)
 }
 
-func (p *pool) work(ctx context.Context, runs []*run) error {
+// renderQueued renders the queued chunks of some profiles concurrently.
+func (p *renderPool) renderQueued(ctx context.Context, runs []*profileRun) error {
 	next := make(chan chunk)
 	var wg sync.WaitGroup
 	for range p.workers {
 		wg.Go(func() {
 			for c := range next {
-				c.run.renderRows(ctx, c.first, c.last, func() { p.report(c.run) })
+				c.run.renderRows(ctx, c.first, c.last)
 			}
 		})
 	}
@@ -381,13 +367,4 @@ func (p *pool) work(ctx context.Context, runs []*run) error {
 	close(next)
 	wg.Wait()
 	return ctx.Err()
-}
-
-func (p *pool) report(r *run) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.done++
-	if p.progress != nil {
-		p.progress(Progress{Profile: r.doc.Name, Done: p.done, Total: p.total})
-	}
 }

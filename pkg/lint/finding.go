@@ -36,7 +36,7 @@ type Finding struct {
 	// Profile and Version are those of the document, empty when it has none.
 	Profile string `json:"profile,omitempty"`
 	Version string `json:"version,omitempty"`
-	// Field, as in profile.Problem.
+	// Field, as in strictyaml.Problem.
 	Field string `json:"field,omitempty"`
 	// File is the path on the node of the file concerned.
 	File string `json:"file,omitempty"`

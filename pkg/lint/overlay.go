@@ -11,6 +11,10 @@ import (
 	"strings"
 
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/overlay"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/rebase"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/strictyaml"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -25,7 +29,7 @@ type Bases struct {
 
 // folder is one folder with overlays.
 type folder struct {
-	index profile.Indexer
+	index catalog.Indexer
 	snap  *source.Snapshot
 	// names has the paths of the snapshot's files as findings name them.
 	names map[string]string
@@ -34,8 +38,8 @@ type folder struct {
 	alone bool
 }
 
-// folder reads the folder that an overlay's file was read with.
-func (b *Bases) folder(ctx context.Context, f File) (*folder, error) {
+// readFolder reads the folder that an overlay's file was read with.
+func (b *Bases) readFolder(ctx context.Context, f File) (*folder, error) {
 	name := f.Folder
 	if name == "" {
 		name = path.Dir(f.Path)
@@ -56,7 +60,7 @@ func (b *Bases) folder(ctx context.Context, f File) (*folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the bases of overlays: %w", err)
 	}
-	read := &folder{index: profile.Indexer{Builtin: b.Builtin}, snap: snap, names: namesBelow(name, snap.Files, below), name: name, alone: source.FindWorktree(full) == ""}
+	read := &folder{index: catalog.Indexer{Builtin: b.Builtin}, snap: snap, names: displayPaths(name, snap.Files, below), name: name, alone: source.FindWorktree(full) == ""}
 	if b.folders == nil {
 		b.folders = map[string]*folder{}
 	}
@@ -64,9 +68,9 @@ func (b *Bases) folder(ctx context.Context, f File) (*folder, error) {
 	return read, nil
 }
 
-// namesBelow are the paths of a folder's files, which in a snapshot begin at the top of
-// the repository, as a reader who named the folder has them.
-func namesBelow(folder string, snapshot, below []source.File) map[string]string {
+// displayPaths maps the paths of a folder's files in a snapshot, which begin at the top of the
+// repository, to paths below the folder as the user named it.
+func displayPaths(folder string, snapshot, below []source.File) map[string]string {
 	names := map[string]string{}
 	if len(snapshot) == 0 || len(below) == 0 || !strings.HasSuffix(snapshot[0].Path, below[0].Path) {
 		return names
@@ -84,7 +88,7 @@ type overlays struct {
 	files map[string]File // by path
 }
 
-func (l *Linter) overlays(files []File) overlays {
+func (l *Linter) newOverlays(files []File) overlays {
 	o := overlays{bases: l.Bases, files: map[string]File{}}
 	if o.bases == nil {
 		o.bases = &Bases{}
@@ -95,33 +99,33 @@ func (l *Linter) overlays(files []File) overlays {
 	return o
 }
 
-// assemble resolves the overlays. For an overlay whose base has a newer version, it reports
+// resolveOverlays resolves the overlays. For an overlay whose base has a newer version, it reports
 // the effect of that version.
-func (o overlays) assemble(ctx context.Context, contents []profile.Contents) ([]profile.Document, []Finding, error) {
-	elsewhere := func(ctx context.Context, overlay profile.Overlay) (profile.Document, error) {
-		f, err := o.of(ctx, overlay)
+func (o overlays) resolveOverlays(ctx context.Context, contents []profile.Contents) ([]profile.Document, []Finding, error) {
+	elsewhere := func(ctx context.Context, ov profile.Overlay) (profile.Document, error) {
+		f, err := o.baseFolder(ctx, ov)
 		if err != nil {
 			return profile.Document{}, err
 		}
-		doc, err := f.index.Base(ctx, f.snap, overlay.Spec.From)
+		doc, err := f.index.Base(ctx, f.snap, ov.Spec.From)
 		if f.alone {
-			err = profile.WithFolder(err, f.name)
+			err = overlay.WithFolder(err, f.name)
 		}
 		return doc, err
 	}
-	docs, wrong, err := profile.Assemble(ctx, contents, elsewhere)
+	docs, wrong, err := overlay.Assemble(ctx, contents, elsewhere)
 	if err != nil {
 		return nil, nil, err
 	}
 	var findings []Finding
 	for _, p := range wrong {
-		f := decodeFinding(p)
+		f := findingFromProblem(p)
 		f.Rule = RuleOverlay
 		findings = append(findings, f)
 	}
 	for _, in := range contents {
-		for _, overlay := range in.Overlays {
-			f, err := o.moved(ctx, overlay)
+		for _, ov := range in.Overlays {
+			f, err := o.newerBaseFindings(ctx, ov)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -131,16 +135,16 @@ func (o overlays) assemble(ctx context.Context, contents []profile.Contents) ([]
 	return docs, findings, nil
 }
 
-// of returns the folder with the base of an overlay: the folder that its file was read with
+// baseFolder returns the folder with the base of an overlay: the folder that its file was read with
 // or, if the base is not there, the whole work tree.
-func (o overlays) of(ctx context.Context, overlay profile.Overlay) (*folder, error) {
-	file := o.files[overlay.Path]
-	f, err := o.bases.folder(ctx, file)
+func (o overlays) baseFolder(ctx context.Context, ov profile.Overlay) (*folder, error) {
+	file := o.files[ov.Path]
+	f, err := o.bases.readFolder(ctx, file)
 	if err != nil {
 		return nil, err
 	}
-	_, err = f.index.Base(ctx, f.snap, overlay.Spec.From)
-	var missing *profile.MissingBaseError
+	_, err = f.index.Base(ctx, f.snap, ov.Spec.From)
+	var missing *overlay.MissingBaseError
 	if !errors.As(err, &missing) || missing.Rejected != "" {
 		return f, nil // other errors are reported when the overlay is resolved
 	}
@@ -154,19 +158,19 @@ func (o overlays) of(ctx context.Context, overlay profile.Overlay) (*folder, err
 		return f, nil //nolint:nilerr // in no work tree, or that is all of it
 	}
 	file.Folder = path.Join(name, filepath.ToSlash(up))
-	o.files[overlay.Path] = file
-	return o.bases.folder(ctx, file)
+	o.files[ov.Path] = file
+	return o.bases.readFolder(ctx, file)
 }
 
-// moved reports the effect of a newer version of an overlay's base.
-func (o overlays) moved(ctx context.Context, overlay profile.Overlay) ([]Finding, error) {
-	f, err := o.of(ctx, overlay)
+// newerBaseFindings reports the effect of a newer version of an overlay's base.
+func (o overlays) newerBaseFindings(ctx context.Context, ov profile.Overlay) ([]Finding, error) {
+	f, err := o.baseFolder(ctx, ov)
 	if err != nil {
 		return nil, err
 	}
-	m, ok, err := f.index.MovedOf(ctx, f.snap, overlay)
-	var problem *profile.Problem
-	var missing *profile.MissingBaseError
+	m, ok, err := rebase.CheckOutdated(ctx, &f.index, f.snap, ov)
+	var problem *strictyaml.Problem
+	var missing *overlay.MissingBaseError
 	if errors.As(err, &missing) || errors.As(err, &problem) || err == nil && !ok {
 		return nil, nil // its errors are already reported
 	}
@@ -174,13 +178,13 @@ func (o overlays) moved(ctx context.Context, overlay profile.Overlay) ([]Finding
 		return nil, err
 	}
 	return []Finding{{
-		Rule: RuleBaseMoved, Severity: SeverityNote, Path: overlay.Path, Line: m.Line, Profile: overlay.Name, Version: overlay.Spec.Version,
+		Rule: RuleBaseMoved, Severity: SeverityNote, Path: ov.Path, Line: m.Line, Profile: ov.Name, Version: ov.Spec.Version,
 		Field: "spec.from.version", Message: m.Message(),
 	}}, nil
 }
 
-// name is the path of a file that a profile has a text of, as findings name it.
-func (o overlays) name(doc profile.Document, file string) string {
+// displayPath returns the path of a file with a text of a profile in the form that findings have.
+func (o overlays) displayPath(doc profile.Document, file string) string {
 	if _, given := o.files[file]; given {
 		return file
 	}
@@ -195,23 +199,23 @@ func (o overlays) name(doc profile.Document, file string) string {
 	return cmp.Or(o.bases.folders[full].names[file], file)
 }
 
-// affected returns the files that the profiles of each file can have findings in: the file itself,
+// affectedFiles returns the files that the profiles of each file can have findings in: the file itself,
 // and those with the bases of its overlays.
-func (o overlays) affected(docs []profile.Document) map[string][]string {
+func (o overlays) affectedFiles(docs []profile.Document) map[string][]string {
 	out := map[string][]string{}
 	for _, d := range docs {
 		out[d.Path] = append(out[d.Path], d.Path)
 		for _, file := range d.Files() {
-			out[d.Path] = append(out[d.Path], o.name(d, file))
+			out[d.Path] = append(out[d.Path], o.displayPath(d, file))
 		}
 	}
 	return out
 }
 
-// placed moves findings to a position in the checked files. An error in a base that is in the
+// relocateFindings moves findings to a position in the checked files. An error in a base that is in the
 // history or built in is reported at the overlay's spec.from. Other findings about such a
 // base are dropped: the author of the overlay cannot fix them there.
-func (o overlays) placed(findings []Finding, docs []profile.Document) []Finding {
+func (o overlays) relocateFindings(findings []Finding, docs []profile.Document) []Finding {
 	byName := map[string]profile.Document{}
 	for _, d := range docs {
 		byName[d.Name+" "+d.Spec.Version] = d
@@ -222,7 +226,7 @@ func (o overlays) placed(findings []Finding, docs []profile.Document) []Finding 
 		switch {
 		case !ok || f.Path == d.Path:
 		case !outside.MatchString(f.Path):
-			f.Path = o.name(d, f.Path)
+			f.Path = o.displayPath(d, f.Path)
 		default:
 			if f.Severity != SeverityError {
 				continue
@@ -238,9 +242,8 @@ func (o overlays) placed(findings []Finding, docs []profile.Document) []Finding 
 // outside is a file as profile.Document.FileOf names one that is not in the tree.
 var outside = regexp.MustCompile(`^(builtin|[0-9a-f]{12}):`)
 
-// withoutBases leaves out what is said of an overlay for a text that its base has, where
-// the same is said of the base.
-func withoutBases(findings []Finding, docs []profile.Document) []Finding {
+// dropBaseFindings drops findings of overlays about text of a base that has the same finding.
+func dropBaseFindings(findings []Finding, docs []profile.Document) []Finding {
 	type what struct {
 		rule, path, message string
 		line                int

@@ -19,13 +19,14 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// run is one profile that is rendered.
-type run struct {
+// profileRun is the state of rendering one profile with combinations of values, and of the findings
+// about the results.
+type profileRun struct {
 	doc  profile.Document
 	dims []matrix.Dimension
 	rows [][]int // a value per dimension
 	// watch is of the file.
-	watch *stopwatch
+	watch *timeBudget
 
 	mu       sync.Mutex
 	hits     map[string]*hit
@@ -49,16 +50,16 @@ type textHit struct {
 }
 
 // newRun returns nil for a profile that cannot be rendered.
-func newRun(doc profile.Document, watch *stopwatch, renders bool) *run {
+func newRun(doc profile.Document, watch *timeBudget, renders bool) *profileRun {
 	if !renders {
 		return nil
 	}
 	inspector := render.NewInspector(matrix.Profile(doc, render.Provenance{}))
-	r := &run{
+	r := &profileRun{
 		doc: doc, watch: watch, branches: slices.Clone(inspector.Branches()),
 		hits: map[string]*hit{}, contents: map[[sha256.Size]byte]*textHit{}, checked: map[[sha256.Size]byte][]Finding{},
 	}
-	r.dims = dimensions(doc, r.branches)
+	r.dims = dimensionsWithBranches(doc, r.branches)
 	for _, s := range []struct {
 		stage  string
 		config *osm.OSPConfig
@@ -70,9 +71,9 @@ func newRun(doc profile.Document, watch *stopwatch, renders bool) *run {
 	return r
 }
 
-// restrict leaves the values of a dimension that are asked for, all of them where none
+// restrictDimension leaves the values of a dimension that are asked for, all of them where none
 // is.
-func (r *run) restrict(dimension string, asked func(name string) bool) {
+func (r *profileRun) restrictDimension(dimension string, asked func(name string) bool) {
 	for i, d := range r.dims {
 		if d.Name != dimension {
 			continue
@@ -84,8 +85,8 @@ func (r *run) restrict(dimension string, asked func(name string) bool) {
 	}
 }
 
-// pairwise are the rows in which any two values meet.
-func (r *run) pairwise() [][]int {
+// pairwiseRows are the rows in which any two values meet.
+func (r *profileRun) pairwiseRows() [][]int {
 	sizes := make([]int, len(r.dims))
 	for i, d := range r.dims {
 		sizes[i] = len(d.Values)
@@ -93,26 +94,24 @@ func (r *run) pairwise() [][]int {
 	return matrix.Pairwise(sizes)
 }
 
-// renderRows renders some rows, and calls tell after each one.
-func (r *run) renderRows(ctx context.Context, first, last int, tell func()) {
-	if r.watch.left() <= 0 {
+// renderRows renders some rows.
+func (r *profileRun) renderRows(ctx context.Context, first, last int) {
+	if r.watch.remainingTime() <= 0 {
 		for range last - first {
-			r.watch.skip(skippedRendering, 0)
-			tell()
+			r.watch.recordSkipped(skippedRendering, 0)
 		}
 		return
 	}
 	begin := time.Now()
 	inspector := render.NewInspector(matrix.Profile(r.doc, render.Provenance{}))
-	r.watch.skip("", time.Since(begin))
+	r.watch.recordSkipped("", time.Since(begin))
 	for n := first; n < last && ctx.Err() == nil; n++ {
-		if begin := time.Now(); r.watch.left() > 0 {
+		if begin := time.Now(); r.watch.remainingTime() > 0 {
 			r.renderRow(inspector, n) // takes a second at most
-			r.watch.skip("", time.Since(begin))
+			r.watch.recordSkipped("", time.Since(begin))
 		} else {
-			r.watch.skip(skippedRendering, 0)
+			r.watch.recordSkipped(skippedRendering, 0)
 		}
-		tell()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,14 +120,14 @@ func (r *run) renderRows(ctx context.Context, first, last int, tell func()) {
 	}
 }
 
-func (r *run) renderRow(inspector *render.Inspector, n int) {
-	in, err := r.combination(r.rows[n]).Input()
+func (r *profileRun) renderRow(inspector *render.Inspector, n int) {
+	in, err := r.newCombination(r.rows[n]).Input()
 	var out *render.Inspection
 	if err == nil {
 		out, err = inspector.Inspect(in)
 	}
 	for _, p := range render.Problems(err) {
-		f := renderFinding(r.doc, p)
+		f := findingFromRenderError(r.doc, p)
 		size := 0
 		var tooLarge *render.UserDataError
 		if errors.As(p.Err, &tooLarge) {
@@ -147,8 +146,8 @@ func (r *run) renderRow(inspector *render.Inspector, n int) {
 	}
 }
 
-// combination makes a pool of a row.
-func (r *run) combination(row []int) *matrix.Combination {
+// newCombination makes a pool of a row.
+func (r *profileRun) newCombination(row []int) *matrix.Combination {
 	c := matrix.New(r.doc)
 	for i, d := range r.dims {
 		if v := d.Values[row[i]]; v.Apply != nil {
@@ -159,7 +158,7 @@ func (r *run) combination(row []int) *matrix.Combination {
 }
 
 // checkDocument holds a document to cloud-init's schema, each content once.
-func (r *run) checkDocument(in render.Input, stage string, s render.InspectedStage, n int) {
+func (r *profileRun) checkDocument(in render.Input, stage string, s render.InspectedStage, n int) {
 	id := sha256.Sum256(s.Document)
 	r.mu.Lock()
 	findings, known := r.checked[id]
@@ -167,7 +166,7 @@ func (r *run) checkDocument(in render.Input, stage string, s render.InspectedSta
 	if !known {
 		// The check takes long, so it needs no lock; two rows can check the same document.
 		for _, p := range in.Profile.CheckDocument(stage, s) {
-			findings = append(findings, renderFinding(r.doc, p))
+			findings = append(findings, findingFromRenderError(r.doc, p))
 		}
 		r.mu.Lock()
 		r.checked[id] = findings
@@ -178,10 +177,10 @@ func (r *run) checkDocument(in render.Input, stage string, s render.InspectedSta
 	}
 }
 
-func (r *run) addHit(f Finding, size, row int) {
+func (r *profileRun) addHit(f Finding, size, row int) {
 	message := f.Message
 	if size > 0 {
-		message = r.value(row, matrix.Provider) // regardless of the size
+		message = r.valueName(row, matrix.Provider) // regardless of the size
 	}
 	key := strings.Join([]string{f.Rule, f.Path, strconv.Itoa(f.Line), f.Field, message}, "\x00")
 	r.mu.Lock()
@@ -197,14 +196,14 @@ func (r *run) addHit(f Finding, size, row int) {
 	h.rows[row] = true
 }
 
-// value is the name of a row's value.
-func (r *run) value(row int, dimension string) string {
+// valueName returns the name of a row's value in a dimension.
+func (r *profileRun) valueName(row int, dimension string) string {
 	i := slices.IndexFunc(r.dims, func(d matrix.Dimension) bool { return d.Name == dimension })
 	return r.dims[i].Values[r.rows[row][i]].Name
 }
 
 // textOf makes a text of a rendered file.
-func (r *run) textOf(stage string, f render.InspectedFile) Text {
+func (r *profileRun) textOf(stage string, f render.InspectedFile) Text {
 	t := Text{Document: r.doc, Stage: stage, File: f.Path, Mode: f.Mode, Field: f.Field, Content: []byte(f.Content)}
 	t.Kind, t.Interpreter = kindOf(f.Path, t.Content)
 	t.lines, t.fields = make([]int, len(f.LineOrigins)), make([]string, len(f.LineOrigins))
@@ -215,7 +214,7 @@ func (r *run) textOf(stage string, f render.InspectedFile) Text {
 }
 
 // addText adds a text unless it is already recorded; row -1 is for a text of all rows.
-func (r *run) addText(t Text, row int) {
+func (r *profileRun) addText(t Text, row int) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\x00%s\x00%s\x00%o\x00", t.Stage, t.Field, t.File, t.Mode)
 	h.Write(t.Content)
@@ -232,19 +231,19 @@ func (r *run) addText(t Text, row int) {
 	}
 }
 
-// findings are those of rendering.
-func (r *run) findings() []Finding {
+// renderFindings returns the findings of rendering.
+func (r *profileRun) renderFindings() []Finding {
 	var findings []Finding
 	for _, key := range slices.Sorted(maps.Keys(r.hits)) {
 		h := r.hits[key]
-		h.finding.Where = r.where(h.rows)
+		h.finding.Where = r.describeRows(h.rows)
 		findings = append(findings, h.finding)
 	}
 	return findings
 }
 
 // sortedContents are the texts in an order that does not depend on chance.
-func (r *run) sortedContents() []*textHit {
+func (r *profileRun) sortedContents() []*textHit {
 	texts := slices.Collect(maps.Values(r.contents))
 	slices.SortFunc(texts, func(a, b *textHit) int {
 		if c := strings.Compare(a.text.Field, b.text.Field); c != 0 {

@@ -24,8 +24,8 @@ func TestWhere(t *testing.T) {
 		"aws":               {0: true, 1: true},
 		"":                  {0: true, 1: true, 2: true},
 	} {
-		r := &run{dims: dims, rows: rows}
-		if got := r.where(holds); got != want {
+		r := &profileRun{dims: dims, rows: rows}
+		if got := r.describeRows(holds); got != want {
 			t.Errorf("of rows %v got %q, want %q", holds, got, want)
 		}
 	}
@@ -33,7 +33,7 @@ func TestWhere(t *testing.T) {
 
 // A text that only some rows have records every one of these rows, including the first.
 func TestRowsOfText(t *testing.T) {
-	r := &run{contents: map[[32]byte]*textHit{}}
+	r := &profileRun{contents: map[[32]byte]*textHit{}}
 	text := Text{Field: "spec.x", Content: []byte("a")}
 	for _, row := range []int{-1, 0, 1} {
 		r.addText(text, row)
@@ -50,11 +50,11 @@ func TestDocumentsAreHeldToTheSchema(t *testing.T) {
 	for system, want := range map[osm.OperatingSystem]int{osm.OperatingSystemUbuntu: 1, osm.OperatingSystemFlatcar: 0} {
 		doc := profile.Document{Path: "x.yaml"}
 		doc.Spec.OSName = system
-		r := &run{doc: doc, rows: make([][]int, 2), hits: map[string]*hit{}, checked: map[[32]byte][]Finding{}}
+		r := &profileRun{doc: doc, rows: make([][]int, 2), hits: map[string]*hit{}, checked: map[[32]byte][]Finding{}}
 		for row := range r.rows {
 			r.checkDocument(render.Input{Profile: matrix.Profile(doc, render.Provenance{})}, "bootstrap", bad, row)
 		}
-		found := r.findings()
+		found := r.renderFindings()
 		if len(found) != want {
 			t.Errorf("%s: found %+v, want %d findings", system, found, want)
 		}

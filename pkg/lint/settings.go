@@ -7,9 +7,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// Settings checks the settings in a file for --cluster. Lines are those of its keys, such
+// CheckSettings checks the settings in a file for --cluster. Lines are those of its keys, such
 // as "settings.nodeHTTPProxy", and of the items of its lists.
-func Settings(path string, settings render.Settings, lines map[string]int) []Finding {
+func CheckSettings(path string, settings render.Settings, lines map[string]int) []Finding {
 	line := func(field string) int {
 		list, _, _ := strings.Cut(field, "[")
 		return cmp.Or(lines[field], lines[list])

@@ -5,18 +5,20 @@ import (
 	"fmt"
 
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/strictyaml"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // TemplateCheck compiles the templates of a profile, a precondition for creating its
 // object. Findings have the line in the file.
-func TemplateCheck(engine *render.Engine) profile.Check { return withLines(engine.Check) }
+func TemplateCheck(engine *render.Engine) catalog.Check { return withLines(engine.Check) }
 
 // ReferenceCheck is TemplateCheck for profiles that operating-system-manager renders.
-func ReferenceCheck(engine *render.Engine) profile.Check { return withLines(engine.CheckReference) }
+func ReferenceCheck(engine *render.Engine) catalog.Check { return withLines(engine.CheckReference) }
 
 // withLines adds lines to the problems that a check of package render finds.
-func withLines(check func(render.Profile) error) profile.Check {
+func withLines(check func(render.Profile) error) catalog.Check {
 	return func(doc profile.Document) error {
 		// The result is cached by content, and the same content can have several paths. The
 		// caller adds the file's name.
@@ -32,7 +34,7 @@ func withLines(check func(render.Profile) error) profile.Check {
 			if path == "" {
 				path = doc.Path
 			}
-			problems = append(problems, &profile.Problem{Path: path, Line: p.Line, Field: p.Field, Err: cause})
+			problems = append(problems, &strictyaml.Problem{Path: path, Line: p.Line, Field: p.Field, Err: cause})
 		}
 		return errors.Join(problems...)
 	}

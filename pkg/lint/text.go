@@ -64,10 +64,10 @@ type TextCheck func(ctx context.Context, t Text) []Finding
 // texts have no Example.
 type TextsCheck func(ctx context.Context, texts []Text) [][]Finding
 
-// Line returns the line of the profile's file that a line of Content came from,
+// SourceLine returns the line of the profile's file that a line of Content came from,
 // both counted from 1: of a value the line of the action that printed it, of an
 // included template that template's own line.
-func (t Text) Line(n int) int {
+func (t Text) SourceLine(n int) int {
 	if len(t.lines) == 0 {
 		return 0
 	}
@@ -78,7 +78,7 @@ func (t Text) Line(n int) int {
 func (t Text) Finding(rule string, severity Severity, line int, message string) Finding {
 	at, file := t.Document.Line(t.Field), t.Document.FileOf(t.Field)
 	if line > 0 {
-		at = t.Line(line)
+		at = t.SourceLine(line)
 	}
 	if n := len(t.fields); line > 0 && n > 0 {
 		file = t.Document.FileOf(t.fields[min(line, n)-1])

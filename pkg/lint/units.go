@@ -124,7 +124,7 @@ func (f *unitFileText) parse() {
 		f.add(SeverityError, brokenLine(f.text.Content), "invalid unit file: %v", err)
 		return
 	}
-	lines := assignments(f.text.Content)
+	lines := assignmentLines(f.text.Content)
 	for i, o := range options {
 		at := 0
 		// If the numbers differ, it is unknown which option is on which line.
@@ -133,16 +133,16 @@ func (f *unitFileText) parse() {
 		}
 		f.options = append(f.options, option{o.Section, o.Name, o.Value, at})
 	}
-	f.sections()
-	f.names()
+	f.checkSections()
+	f.checkDirectiveNames()
 	if !f.dropIn {
 		f.checkStructure()
 	}
-	f.references()
+	f.checkReferences()
 }
 
-// assignments are the lines on which assignments begin, in their order.
-func assignments(content []byte) []int {
+// assignmentLines returns the lines on which assignments begin, in order.
+func assignmentLines(content []byte) []int {
 	var lines []int
 	continued := false
 	n := 0
@@ -182,8 +182,8 @@ func brokenLine(content []byte) int {
 	return 0
 }
 
-// sections finds those that systemd does not read in a unit of this type.
-func (f *unitFileText) sections() {
+// checkSections finds sections that systemd does not read in a unit of this type.
+func (f *unitFileText) checkSections() {
 	own := sectionsOf[path.Ext(f.name)]
 	n := 0
 	for line := range strings.Lines(string(f.text.Content)) {
@@ -204,9 +204,9 @@ func (f *unitFileText) sections() {
 	}
 }
 
-// names finds directives that are probably misspelt. A name that resembles no known name
+// checkDirectiveNames finds directives that are probably misspelt. A name that resembles no known name
 // can belong to a newer systemd.
-func (f *unitFileText) names() {
+func (f *unitFileText) checkDirectiveNames() {
 	for _, o := range f.options {
 		known := directives()[o.section]
 		if len(known) == 0 || slices.Contains(known, o.name) || strings.HasPrefix(o.name, "X-") {
@@ -226,8 +226,8 @@ func (f *unitFileText) names() {
 	}
 }
 
-// of returns the effective assignments of a name: an empty value resets those before it.
-func (f *unitFileText) of(section, name string) []option {
+// effectiveAssignments returns the effective assignments of a name: an empty value resets those before it.
+func (f *unitFileText) effectiveAssignments(section, name string) []option {
 	var out []option
 	for _, o := range f.options {
 		if o.section != section || o.name != name {
@@ -240,9 +240,9 @@ func (f *unitFileText) of(section, name string) []option {
 	return out
 }
 
-// last is the value of a name that has one.
-func (f *unitFileText) last(section, name string) (option, bool) {
-	all := f.of(section, name)
+// lastAssignment is the value of a name that has one.
+func (f *unitFileText) lastAssignment(section, name string) (option, bool) {
+	all := f.effectiveAssignments(section, name)
 	if len(all) == 0 {
 		return option{}, false
 	}
@@ -253,43 +253,44 @@ func (f *unitFileText) last(section, name string) (option, bool) {
 func (f *unitFileText) checkStructure() {
 	switch path.Ext(f.name) {
 	case ".service":
-		f.service()
+		f.checkService()
 	case ".timer":
-		f.oneOf("Timer", "OnActiveSec", "OnBootSec", "OnStartupSec", "OnUnitActiveSec", "OnUnitInactiveSec", "OnCalendar", "OnClockChange", "OnTimezoneChange")
-		f.triggers("Timer")
+		f.requireOneOf("Timer", "OnActiveSec", "OnBootSec", "OnStartupSec", "OnUnitActiveSec", "OnUnitInactiveSec", "OnCalendar", "OnClockChange", "OnTimezoneChange")
+		f.requireTriggeredUnit("Timer")
 	case ".socket":
-		f.oneOf("Socket", "ListenStream", "ListenDatagram", "ListenSequentialPacket", "ListenFIFO", "ListenSpecial", "ListenNetlink", "ListenMessageQueue", "ListenUSBFunction")
-		f.triggers("Socket")
+		f.requireOneOf("Socket", "ListenStream", "ListenDatagram", "ListenSequentialPacket", "ListenFIFO", "ListenSpecial", "ListenNetlink", "ListenMessageQueue", "ListenUSBFunction")
+		f.requireTriggeredUnit("Socket")
 	case ".path":
-		f.oneOf("Path", "PathExists", "PathExistsGlob", "PathChanged", "PathModified", "DirectoryNotEmpty")
-		f.triggers("Path")
+		f.requireOneOf("Path", "PathExists", "PathExistsGlob", "PathChanged", "PathModified", "DirectoryNotEmpty")
+		f.requireTriggeredUnit("Path")
 	case ".mount":
-		f.oneOf("Mount", "What")
+		f.requireOneOf("Mount", "What")
 	}
 }
 
-// oneOf wants one of several assignments.
-func (f *unitFileText) oneOf(section string, names ...string) {
+// requireOneOf adds a finding if a section has none of the assignments.
+func (f *unitFileText) requireOneOf(section string, names ...string) {
 	for _, name := range names {
-		if len(f.of(section, name)) > 0 {
+		if len(f.effectiveAssignments(section, name)) > 0 {
 			return
 		}
 	}
 	f.add(SeverityError, 0, "systemd rejects %s: [%s] has none of %s=", f.name, section, strings.Join(names, "=, "))
 }
 
-// triggers wants the unit that a timer, socket or path starts.
-func (f *unitFileText) triggers(section string) {
+// requireTriggeredUnit adds a finding if the unit that a timer, socket or path starts does not
+// exist.
+func (f *unitFileText) requireTriggeredUnit(section string) {
 	name := strings.TrimSuffix(f.name, path.Ext(f.name)) + ".service"
 	key := "Unit"
 	if section == "Socket" {
 		key = "Service"
 	}
 	line := 0
-	if o, ok := f.last(section, key); ok {
+	if o, ok := f.lastAssignment(section, key); ok {
 		name, line = strings.TrimSpace(o.value), o.line
 	}
-	if section == "Socket" && len(f.of(section, "Accept")) > 0 {
+	if section == "Socket" && len(f.effectiveAssignments(section, "Accept")) > 0 {
 		return // it starts instances of a template
 	}
 	if !f.has(name) {
@@ -301,23 +302,23 @@ var serviceTypes = []string{"simple", "exec", "forking", "oneshot", "dbus", "not
 
 var restarts = []string{"no", "always", "on-success", "on-failure", "on-abnormal", "on-abort", "on-watchdog"}
 
-func (f *unitFileText) service() {
-	starts := f.of("Service", "ExecStart")
-	typ, named := f.last("Service", "Type")
+func (f *unitFileText) checkService() {
+	starts := f.effectiveAssignments("Service", "ExecStart")
+	typ, named := f.lastAssignment("Service", "Type")
 	kind := strings.TrimSpace(typ.value)
 	if named && !slices.Contains(serviceTypes, kind) {
 		f.add(SeverityError, typ.line, "invalid Type=%s: use one of %s", kind, strings.Join(serviceTypes, ", "))
 	}
 	oneshot := kind == "oneshot"
-	restart, restarted := f.last("Service", "Restart")
+	restart, restarted := f.lastAssignment("Service", "Restart")
 	policy := strings.TrimSpace(restart.value)
 	if restarted && !slices.Contains(restarts, policy) {
 		f.add(SeverityError, restart.line, "invalid Restart=%s: use one of %s", policy, strings.Join(restarts, ", "))
 	}
-	remains, _ := f.last("Service", "RemainAfterExit")
-	_, action := f.last("Unit", "SuccessAction")
+	remains, _ := f.lastAssignment("Service", "RemainAfterExit")
+	_, action := f.lastAssignment("Unit", "SuccessAction")
 	switch {
-	case len(starts) == 0 && len(f.of("Service", "ExecStop")) == 0 && !action:
+	case len(starts) == 0 && len(f.effectiveAssignments("Service", "ExecStop")) == 0 && !action:
 		f.add(SeverityError, 0, "systemd rejects %s: [Service] has no ExecStart=", f.name)
 	case len(starts) == 0 && !action && !slices.Contains([]string{"yes", "true", "on", "1"}, strings.TrimSpace(remains.value)):
 		f.add(SeverityError, 0, "systemd rejects %s: a [Service] without ExecStart= needs RemainAfterExit=yes", f.name)
@@ -327,7 +328,7 @@ func (f *unitFileText) service() {
 	if oneshot && (policy == "always" || policy == "on-success") {
 		f.add(SeverityError, restart.line, "systemd rejects %s: Restart=%s is not allowed with Type=oneshot; use on-failure", f.name, policy)
 	}
-	if _, bus := f.last("Service", "BusName"); kind == "dbus" && !bus {
+	if _, bus := f.lastAssignment("Service", "BusName"); kind == "dbus" && !bus {
 		f.add(SeverityError, typ.line, "systemd rejects %s: Type=dbus needs BusName=", f.name)
 	}
 }
@@ -335,8 +336,8 @@ func (f *unitFileText) service() {
 // needs lists the dependency directives that require the other unit to exist.
 var needs = []string{"Requires", "Requisite", "BindsTo", "Wants", "Upholds"}
 
-// references finds dependencies on units that do not exist on nodes.
-func (f *unitFileText) references() {
+// checkReferences finds dependencies on units that do not exist on nodes.
+func (f *unitFileText) checkReferences() {
 	for _, o := range f.options {
 		if o.section != "Unit" || !slices.Contains(needs, o.name) {
 			continue

@@ -7,10 +7,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 )
 
-// where describes the rendered rows to which a finding applies: the fewest dimensions that
+// describeRows describes the rendered rows to which a finding applies: the fewest dimensions that
 // distinguish these rows from all others, with their values. It is empty if the finding
 // applies to all rows.
-func (r *run) where(holds map[int]bool) string {
+func (r *profileRun) describeRows(holds map[int]bool) string {
 	if len(holds) == 0 || len(holds) == len(r.rows) {
 		return ""
 	}
@@ -32,7 +32,7 @@ func (r *run) where(holds map[int]bool) string {
 			continue
 		}
 		needed[d] = false
-		needed[d] = !r.only(holds, among, needed)
+		needed[d] = !r.isDistinguishedBy(holds, among, needed)
 	}
 	var parts []string
 	for d, dim := range r.dims {
@@ -45,13 +45,14 @@ func (r *run) where(holds map[int]bool) string {
 				names = append(names, dim.Values[v].Name)
 			}
 		}
-		parts = append(parts, phrase(dim.Name, strings.Join(names, " or ")))
+		parts = append(parts, describeDimension(dim.Name, strings.Join(names, " or ")))
 	}
 	return strings.Join(parts, ", ")
 }
 
-// only reports whether no other row has the values of those that are needed.
-func (r *run) only(holds map[int]bool, among [][]bool, needed []bool) bool {
+// isDistinguishedBy reports whether no row outside of holds has, in every needed dimension, one of
+// the values in among.
+func (r *profileRun) isDistinguishedBy(holds map[int]bool, among [][]bool, needed []bool) bool {
 	for n, row := range r.rows {
 		if holds[n] {
 			continue
@@ -67,20 +68,20 @@ func (r *run) only(holds map[int]bool, among [][]bool, needed []bool) bool {
 	return true
 }
 
-// example names a row by what is not as in a pool that says nothing.
-func (r *run) example(row int) string {
+// describeRow describes a row by its provider, its kubelet and the values that are not the default.
+func (r *profileRun) describeRow(row int) string {
 	var parts []string
 	for d, dim := range r.dims {
 		v := r.rows[row][d]
 		if v > 0 || dim.Name == matrix.Provider || dim.Name == matrix.Kubelet {
-			parts = append(parts, phrase(dim.Name, dim.Values[v].Name))
+			parts = append(parts, describeDimension(dim.Name, dim.Values[v].Name))
 		}
 	}
 	return strings.Join(parts, ", ")
 }
 
-// phrase is a dimension and its values in words.
-func phrase(dimension, values string) string {
+// describeDimension is a dimension and its values in words.
+func describeDimension(dimension, values string) string {
 	if dimension == matrix.Provider {
 		return values
 	}

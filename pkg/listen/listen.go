@@ -36,10 +36,11 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &perPeer{Listener: netutil.LimitListener(l, maxConnections), open: map[netip.Addr]int{}}, nil
+	return &peerLimitListener{Listener: netutil.LimitListener(l, maxConnections), open: map[netip.Addr]int{}}, nil
 }
 
-type perPeer struct {
+// peerLimitListener limits the connections of each client address.
+type peerLimitListener struct {
 	net.Listener
 
 	mu   sync.Mutex
@@ -47,7 +48,7 @@ type perPeer struct {
 }
 
 // Accept implements net.Listener.
-func (l *perPeer) Accept() (net.Conn, error) {
+func (l *peerLimitListener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
@@ -62,13 +63,14 @@ func (l *perPeer) Accept() (net.Conn, error) {
 		l.mu.Unlock()
 		if free {
 			// Close can be called several times.
-			return &counted{Conn: c, release: sync.OnceFunc(func() { l.release(peer) })}, nil
+			return &counted{Conn: c, release: sync.OnceFunc(func() { l.releaseConnection(peer) })}, nil
 		}
 		c.Close()
 	}
 }
 
-func (l *perPeer) release(peer netip.Addr) {
+// releaseConnection counts a closed connection of a client address.
+func (l *peerLimitListener) releaseConnection(peer netip.Addr) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open[peer]--; l.open[peer] == 0 {

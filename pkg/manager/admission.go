@@ -20,12 +20,12 @@ import (
 // fails. It holds no lease, writes nothing and has no cache. Until the API server answers and
 // the files of --cert-dir can be read, it is not ready, and retries.
 func ServeAdmission(ctx context.Context, opts *Options) error {
-	c, err := opts.clusters()
+	c, err := opts.newClusters()
 	if err != nil {
 		return err
 	}
-	serving := &part{cluster: c.management}
-	servers, err := opts.servers(serving, serving)
+	serving := &clusterState{cluster: c.management}
+	servers, err := opts.newServers(serving, serving)
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func ServeAdmission(ctx context.Context, opts *Options) error {
 	}
 	facts := dependencies{engine: render.NewEngine(), metrics: counted, management: serving, worker: serving}
 	return c.runWithServers(ctx, servers, func(ctx context.Context) error {
-		mgr, err := serving.begin(ctx, func() (ctrl.Manager, error) { return newAdmissionManager(opts, facts) })
+		mgr, err := serving.createManagerWithRetry(ctx, func() (ctrl.Manager, error) { return newAdmissionManager(opts, facts) })
 		if err != nil {
 			return nil //nolint:nilerr // shutting down before the start
 		}

@@ -22,7 +22,7 @@ func (opts *Options) newAuditLog(counted *metrics.Metrics) (*auditlog.Writer, er
 		return nil, nil
 	}
 	if opts.AuditLog != auditlog.Stdout {
-		if err := auditlog.Check(opts.AuditLog); err != nil {
+		if err := auditlog.CheckWritable(opts.AuditLog); err != nil {
 			return nil, fmt.Errorf("--audit-log: %w", err)
 		}
 	}
@@ -30,14 +30,14 @@ func (opts *Options) newAuditLog(counted *metrics.Metrics) (*auditlog.Writer, er
 		Path: opts.AuditLog, Out: os.Stdout, Clock: clock.RealClock{}, Metrics: counted, Log: ctrl.Log.WithName("audit-log"),
 		Began: auditlog.Event{
 			Kind: auditlog.ControllerStarted, Object: auditlog.Object{Kind: ControllerKind, Namespace: opts.Namespace, Name: "osm-gitops"},
-			Key:        Instance() + " " + time.Now().UTC().Format(time.RFC3339Nano),
-			Controller: &auditlog.Controller{Version: opts.Version, Commit: opts.Commit, Instance: Instance()},
+			Key:        InstanceIdentity() + " " + time.Now().UTC().Format(time.RFC3339Nano),
+			Controller: &auditlog.Controller{Version: opts.Version, Commit: opts.Commit, Instance: InstanceIdentity()},
 		},
 	}, nil
 }
 
-// Instance identifies this process for users.
-func Instance() string {
+// InstanceIdentity identifies this process for users.
+func InstanceIdentity() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown host"

@@ -34,7 +34,9 @@ type kubeconfigFile struct {
 	digest     [sha256.Size]byte
 }
 
-func readKubeconfig(flag, path string) kubeconfigFile {
+// digestKubeconfig returns the digest of what a kubeconfig contains now, with which hasChanged
+// compares it later. It ignores errors: they were reported when the file was first read.
+func digestKubeconfig(flag, path string) kubeconfigFile {
 	k := kubeconfigFile{flag: flag, path: path}
 	if path != "" {
 		b, _ := os.ReadFile(path) // the operator names it; errors were reported when it was read first
@@ -43,12 +45,12 @@ func readKubeconfig(flag, path string) kubeconfigFile {
 	return k
 }
 
-// replaced reports whether the file now contains another kubeconfig.
-func (k kubeconfigFile) replaced() bool {
+// hasChanged reports whether the file now contains another kubeconfig.
+func (k kubeconfigFile) hasChanged() bool {
 	if k.path == "" {
 		return false
 	}
-	now := readKubeconfig(k.flag, k.path)
+	now := digestKubeconfig(k.flag, k.path)
 	if now.digest == k.digest {
 		return false
 	}
@@ -62,12 +64,12 @@ const replacedInterval = 10 * time.Second
 // errReplaced ends the process, which reads the kubeconfig after its restart.
 var errReplaced = errors.New("has changed, and the API server does not answer with the previous content: restart to use it")
 
-// untilReplaced returns an error when a cluster is unreachable and its kubeconfig has
+// waitForNewKubeconfig returns an error when a cluster is unreachable and its kubeconfig has
 // changed, for instance with a new token or address; nil when ctx ends first.
-func (c clusters) untilReplaced(ctx context.Context, every time.Duration) error {
+func (c clusters) waitForNewKubeconfig(ctx context.Context, every time.Duration) error {
 	err := wait.PollUntilContextCancel(ctx, every, false, func(context.Context) (bool, error) {
 		for _, r := range []*connectivityMonitor{c.management, c.worker} {
-			if r.away() != nil && r.read.replaced() {
+			if r.unreachableError() != nil && r.read.hasChanged() {
 				return false, fmt.Errorf("--%s: %s %w", r.read.flag, r.read.path, errReplaced)
 			}
 		}
@@ -99,16 +101,16 @@ type clusters struct{ management, worker *connectivityMonitor }
 
 func (c clusters) apart() bool { return c.management != c.worker }
 
-// clusters reads the kubeconfigs without sending requests.
-func (opts *Options) clusters() (clusters, error) {
+// newClusters reads the kubeconfigs without sending requests.
+func (opts *Options) newClusters() (clusters, error) {
 	// Read them before they are used, so that no change is missed.
-	read, readWorker := readKubeconfig("kubeconfig", opts.Kubeconfig), readKubeconfig("worker-cluster-kubeconfig", opts.WorkerKubeconfig)
+	read, readWorker := digestKubeconfig("kubeconfig", opts.Kubeconfig), digestKubeconfig("worker-cluster-kubeconfig", opts.WorkerKubeconfig)
 	cfg, err := kubeclient.ControllerConfig(opts.Kubeconfig)
 	if err != nil {
 		return clusters{}, err
 	}
 	if opts.WorkerKubeconfig == "" {
-		one, err := reach("cluster", cfg, read)
+		one, err := newConnectivityMonitor("cluster", cfg, read)
 		return clusters{management: one, worker: one}, err
 	}
 	worker, err := kubeclient.FileConfig("worker-cluster-kubeconfig", opts.WorkerKubeconfig)
@@ -116,15 +118,16 @@ func (opts *Options) clusters() (clusters, error) {
 		return clusters{}, err
 	}
 	var c clusters
-	if c.management, err = reach("management cluster", cfg, read); err != nil {
+	if c.management, err = newConnectivityMonitor("management cluster", cfg, read); err != nil {
 		return c, err
 	}
-	c.worker, err = reach("worker cluster", worker, readWorker)
+	c.worker, err = newConnectivityMonitor("worker cluster", worker, readWorker)
 	return c, err
 }
 
-// reach returns a cluster whose state follows every request that uses its config.
-func reach(name string, cfg *rest.Config, read kubeconfigFile) (*connectivityMonitor, error) {
+// newConnectivityMonitor returns a monitor of a cluster's API server. Every request that uses cfg
+// updates its state.
+func newConnectivityMonitor(name string, cfg *rest.Config, read kubeconfigFile) (*connectivityMonitor, error) {
 	r := &connectivityMonitor{name: name, config: cfg, read: read}
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return recordingTransport{of: r, next: next} })
 	c, err := discovery.NewDiscoveryClientForConfig(cfg)
@@ -135,17 +138,17 @@ func reach(name string, cfg *rest.Config, read kubeconfigFile) (*connectivityMon
 	return r, nil
 }
 
-// await returns true once the API server answers, and false when ctx ends first.
-func (r *connectivityMonitor) await(ctx context.Context) bool {
+// waitUntilReachable returns true once the API server answers, and false when ctx ends first.
+func (r *connectivityMonitor) waitUntilReachable(ctx context.Context) bool {
 	err := wait.PollUntilContextCancel(ctx, awayRetry, true, func(ctx context.Context) (bool, error) {
-		return r.check(ctx) == nil, nil
+		return r.probeAPIServer(ctx) == nil, nil
 	})
 	return err == nil
 }
 
-// follow checks at an interval until stop, while no client sends requests that would update
+// checkPeriodically checks at an interval until stop, while no client sends requests that would update
 // the state.
-func (r *connectivityMonitor) follow(ctx context.Context, stop <-chan struct{}, every time.Duration) {
+func (r *connectivityMonitor) checkPeriodically(ctx context.Context, stop <-chan struct{}, every time.Duration) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -156,12 +159,12 @@ func (r *connectivityMonitor) follow(ctx context.Context, stop <-chan struct{}, 
 		}
 	}()
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		_ = r.check(ctx) // the transport records the result
+		_ = r.probeAPIServer(ctx) // the transport records the result
 	}, every)
 }
 
-// check checks whether the API server answers, and returns why it does not.
-func (r *connectivityMonitor) check(ctx context.Context) error {
+// probeAPIServer checks whether the API server answers, and returns why it does not.
+func (r *connectivityMonitor) probeAPIServer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	err := r.client.Get().AbsPath("/readyz").Do(ctx).Error()
@@ -171,8 +174,8 @@ func (r *connectivityMonitor) check(ctx context.Context) error {
 	return err
 }
 
-// away returns since when the API server has not answered, and why; nil if it answers.
-func (r *connectivityMonitor) away() error {
+// unreachableError returns since when the API server has not answered, and why; nil if it answers.
+func (r *connectivityMonitor) unreachableError() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -184,8 +187,8 @@ func (r *connectivityMonitor) away() error {
 	return nil
 }
 
-// record records the result of a request, and logs a change.
-func (r *connectivityMonitor) record(err error) {
+// recordResult records the result of a request, and logs a change.
+func (r *connectivityMonitor) recordResult(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	log := ctrl.Log.WithValues("cluster", r.name)
@@ -212,17 +215,17 @@ func (t recordingTransport) RoundTrip(req *http.Request) (*http.Response, error)
 	switch {
 	// Without new credentials no request succeeds.
 	case err == nil && res.StatusCode == http.StatusUnauthorized:
-		t.of.record(errCredentials)
+		t.of.recordResult(errCredentials)
 	case err == nil && res.StatusCode >= http.StatusInternalServerError && strings.HasSuffix(req.URL.Path, "/readyz"):
-		t.of.record(fmt.Errorf("it reports that it is not ready (%d)", res.StatusCode))
+		t.of.recordResult(fmt.Errorf("it reports that it is not ready (%d)", res.StatusCode))
 	case err == nil && (res.StatusCode == http.StatusBadGateway || res.StatusCode == http.StatusServiceUnavailable):
-		t.of.record(fmt.Errorf("it, or a proxy in front of it, does not serve (%d)", res.StatusCode))
+		t.of.recordResult(fmt.Errorf("it, or a proxy in front of it, does not serve (%d)", res.StatusCode))
 	case err == nil && res.StatusCode >= http.StatusInternalServerError: // proves neither
 	case err == nil:
-		t.of.record(nil)
+		t.of.recordResult(nil)
 	// A canceled request says nothing about the API server.
 	case err != nil && !errors.Is(req.Context().Err(), context.Canceled):
-		t.of.record(err)
+		t.of.recordResult(err)
 	}
 	return res, err
 }

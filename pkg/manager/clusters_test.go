@@ -29,11 +29,11 @@ func TestReached(t *testing.T) {
 	status.Store(http.StatusInternalServerError)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(int(status.Load())) }))
 	defer server.Close()
-	r, err := reach("worker cluster", &rest.Config{Host: server.URL, BearerToken: "canary-token"}, kubeconfigFile{})
+	r, err := newConnectivityMonitor("worker cluster", &rest.Config{Host: server.URL, BearerToken: "canary-token"}, kubeconfigFile{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.away(); err == nil || !strings.Contains(err.Error(), "has not received a request yet") {
+	if err := r.unreachableError(); err == nil || !strings.Contains(err.Error(), "has not received a request yet") {
 		t.Errorf("at first: %v", err)
 	}
 	for _, c := range []struct {
@@ -48,10 +48,10 @@ func TestReached(t *testing.T) {
 		{http.StatusUnauthorized, false, "it rejects the credentials (401)"},
 	} {
 		status.Store(int64(c.status))
-		if err := r.check(t.Context()); (err == nil) != c.asks {
+		if err := r.probeAPIServer(t.Context()); (err == nil) != c.asks {
 			t.Errorf("%d: asked: %v", c.status, err)
 		}
-		err := r.away()
+		err := r.unreachableError()
 		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%d: %v, want %q", c.status, err, c.says)
 		}
@@ -67,23 +67,23 @@ func TestReached(t *testing.T) {
 	}{{http.StatusOK, false}, {http.StatusBadGateway, true}, {http.StatusInternalServerError, true}, {http.StatusNotFound, false}, {http.StatusServiceUnavailable, true}, {http.StatusConflict, false}, {http.StatusInternalServerError, false}} {
 		status.Store(int64(c.status))
 		r.client.Get().AbsPath("/api/v1/namespaces").Do(t.Context())
-		if err := r.away(); (err != nil) != c.away {
+		if err := r.unreachableError(); (err != nil) != c.away {
 			t.Errorf("after %d: %v, want away %t", c.status, err, c.away)
 		}
 	}
 	// A canceled request proves nothing.
 	status.Store(http.StatusOK)
-	if err := r.check(t.Context()); err != nil {
+	if err := r.probeAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	given, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := r.check(given); err == nil || r.away() != nil {
-		t.Errorf("a request that was given up: %v, away: %v", err, r.away())
+	if err := r.probeAPIServer(given); err == nil || r.unreachableError() != nil {
+		t.Errorf("a request that was given up: %v, away: %v", err, r.unreachableError())
 	}
 	server.Close()
-	if err := r.check(t.Context()); err == nil || r.away() == nil || !strings.Contains(r.away().Error(), "the worker cluster does not answer since ") {
-		t.Errorf("a server that is gone: %v, away: %v", err, r.away())
+	if err := r.probeAPIServer(t.Context()); err == nil || r.unreachableError() == nil || !strings.Contains(r.unreachableError().Error(), "the worker cluster does not answer since ") {
+		t.Errorf("a server that is gone: %v, away: %v", err, r.unreachableError())
 	}
 }
 
@@ -96,17 +96,17 @@ func TestAwait(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	r, err := reach("cluster", &rest.Config{Host: server.URL}, kubeconfigFile{})
+	r, err := newConnectivityMonitor("cluster", &rest.Config{Host: server.URL}, kubeconfigFile{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !r.await(t.Context()) || asked.Load() != 2 {
+	if !r.waitUntilReachable(t.Context()) || asked.Load() != 2 {
 		t.Errorf("asked %d times", asked.Load())
 	}
 	server.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if r.await(ctx) {
+	if r.waitUntilReachable(ctx) {
 		t.Error("a server that is gone is taken for there")
 	}
 }
@@ -115,14 +115,14 @@ func TestAwait(t *testing.T) {
 func TestFollow(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
-	r, err := reach("worker cluster", &rest.Config{Host: server.URL}, kubeconfigFile{})
+	r, err := newConnectivityMonitor("worker cluster", &rest.Config{Host: server.URL}, kubeconfigFile{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		r.follow(t.Context(), stop, time.Millisecond)
+		r.checkPeriodically(t.Context(), stop, time.Millisecond)
 	}()
 	until := func(what string, is func() bool) {
 		t.Helper()
@@ -132,9 +132,9 @@ func TestFollow(t *testing.T) {
 			}
 		}
 	}
-	until("it is never known to be there", func() bool { return r.away() == nil })
+	until("it is never known to be there", func() bool { return r.unreachableError() == nil })
 	server.Close()
-	until("it is still taken for there", func() bool { return r.away() != nil })
+	until("it is still taken for there", func() bool { return r.unreachableError() != nil })
 	close(stop)
 	<-done
 }
@@ -166,17 +166,17 @@ func TestKubeconfigReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			opts := &Options{Kubeconfig: kubeconfig(t, "", with("good")), WorkerKubeconfig: kubeconfig(t, "", with(c.token))}
-			two, err := opts.clusters()
+			two, err := opts.newClusters()
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, r := range []*connectivityMonitor{two.management, two.worker} {
-				_ = r.check(t.Context())
+				_ = r.probeAPIServer(t.Context())
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			ended := make(chan error)
-			go func() { ended <- two.untilReplaced(ctx, time.Millisecond) }()
+			go func() { ended <- two.waitForNewKubeconfig(ctx, time.Millisecond) }()
 			select {
 			case err := <-ended:
 				t.Fatalf("it ended before anything was replaced: %v", err)
@@ -237,8 +237,8 @@ func TestPortTaken(t *testing.T) {
 	defer server.Close()
 	address := server.Listener.Addr().String()
 	opts := &Options{HealthAddress: address}
-	one := &part{}
-	servers, err := opts.servers(one, one)
+	one := &clusterState{}
+	servers, err := opts.newServers(one, one)
 	if err != nil || len(servers) != 1 {
 		t.Fatalf("%d servers, %v", len(servers), err)
 	}
@@ -297,7 +297,7 @@ func TestNodeCA(t *testing.T) {
 		"a kubeconfig without data":      {Options{Kubeconfig: none}, &rest.Config{}, "", "--kubeconfig: " + none + " has no certificate-authority-data"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := c.opts.settings(c.cfg)
+			got, err := c.opts.readSettings(c.cfg)
 			if c.err == "" && (err != nil || got.KubernetesCACert != c.want) {
 				t.Errorf("got %q, %v, want %q", got.KubernetesCACert, err, c.want)
 			}
@@ -336,18 +336,18 @@ func TestKubeconfigRunsNothing(t *testing.T) {
 		t.Error("the program ran")
 	}
 	t.Setenv("KUBECONFIG", execs)
-	if _, err := (&Options{}).clusters(); err == nil || !strings.Contains(err.Error(), "its user has exec") {
+	if _, err := (&Options{}).newClusters(); err == nil || !strings.Contains(err.Error(), "its user has exec") {
 		t.Errorf("the environment's: error %v", err)
 	}
 	// One kubeconfig gives one cluster, two give two, also with the same address.
 	good = kubeconfig(t, "", asItIs)
 	opts := &Options{Kubeconfig: good, WorkerKubeconfig: good}
-	two, err := opts.clusters()
+	two, err := opts.newClusters()
 	if err != nil || !two.apart() || !reflect.DeepEqual([]string{two.management.name, two.worker.name}, []string{"management cluster", "worker cluster"}) {
 		t.Errorf("clusters %+v, %v", two, err)
 	}
 	opts.WorkerKubeconfig = ""
-	if one, err := opts.clusters(); err != nil || one.apart() {
+	if one, err := opts.newClusters(); err != nil || one.apart() {
 		t.Errorf("one cluster: %+v, %v", one, err)
 	}
 }
@@ -369,9 +369,9 @@ func TestNoServers(t *testing.T) {
 			SecondHealthAddress: health, SecondMetricsAddress: metrics,
 		},
 	} {
-		one := &part{}
-		servers, err := opts.servers(one, one)
-		two, err2 := opts.servers(one, &part{})
+		one := &clusterState{}
+		servers, err := opts.newServers(one, one)
+		two, err2 := opts.newServers(one, &clusterState{})
 		if err != nil || err2 != nil {
 			t.Fatal(err, err2)
 		}

@@ -15,22 +15,26 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun/virtual"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/observe"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/builtin"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // DryRun reports what the controller would do.
 func DryRun(ctx context.Context, opts *Options) (*dryrun.Report, error) {
-	c, err := opts.clusters()
+	c, err := opts.newClusters()
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range []*connectivityMonitor{c.management, c.worker} {
-		if err := r.check(ctx); err != nil {
+		if err := r.probeAPIServer(ctx); err != nil {
 			return nil, fmt.Errorf("the API server of the %s does not answer: %w", r.name, err)
 		}
 	}
@@ -49,11 +53,11 @@ func DryRun(ctx context.Context, opts *Options) (*dryrun.Report, error) {
 			stop(fmt.Errorf("reading %s: %w", r.TypeDescription(), err)) // a retry is useless
 		}
 	}
-	s, err := alone.newDryRunEnvironment(ctx, facts, opts.Shard.Lease(LeaseName))
+	s, err := alone.newDryRunEnvironment(ctx, facts, opts.Shard.LeaseName(LeaseName))
 	if err != nil {
 		return nil, err
 	}
-	report, err := s.perform(ctx)
+	report, err := s.runOnce(ctx)
 	// The cause says more than the error of a canceled context.
 	if cause := context.Cause(ctx); cause != nil {
 		return nil, cause
@@ -63,7 +67,7 @@ func DryRun(ctx context.Context, opts *Options) (*dryrun.Report, error) {
 
 // dryRunDependencies returns the facts for a dry run. The returned function releases the mirrors.
 func (opts *Options) dryRunDependencies(c clusters) (facts dependencies, release func(), err error) {
-	settings, err := opts.settings(c.worker.config)
+	settings, err := opts.readSettings(c.worker.config)
 	if err != nil {
 		return facts, nil, err
 	}
@@ -71,10 +75,10 @@ func (opts *Options) dryRunDependencies(c clusters) (facts dependencies, release
 	if err != nil {
 		return facts, nil, fmt.Errorf("--cache-dir: %w: name another folder", err)
 	}
-	management := &part{cluster: c.management}
+	management := &clusterState{cluster: c.management}
 	facts = dependencies{settings: settings, engine: render.NewEngine(), management: management, worker: management, mirrors: mirrors}
 	if c.apart() {
-		facts.worker = &part{cluster: c.worker}
+		facts.worker = &clusterState{cluster: c.worker}
 	}
 	return facts, release, nil
 }
@@ -85,9 +89,9 @@ type dryRunEnvironment struct {
 	opts               *Options
 	dependencies       dependencies
 	management, worker ctrl.Manager // the same with one cluster
-	store              *dryrun.Store
-	onManagement       *dryrun.View
-	onWorker           *dryrun.View
+	store              *virtual.Store
+	onManagement       *virtual.View
+	onWorker           *virtual.View
 	sources            *profilesource.Reconciler // caches what it read from repositories
 	nodes              bool                      // the kind NodeProvenance is installed
 }
@@ -99,14 +103,14 @@ func (opts *Options) newDryRunEnvironment(ctx context.Context, facts dependencie
 	if err != nil {
 		return nil, err
 	}
-	s := &dryRunEnvironment{opts: opts, dependencies: facts, management: mgr, worker: mgr, store: dryrun.NewStore(mgr.GetScheme(), clock.RealClock{})}
-	s.onManagement = s.store.View("management", mgr.GetClient(), mgr.GetAPIReader(), trimmed)
+	s := &dryRunEnvironment{opts: opts, dependencies: facts, management: mgr, worker: mgr, store: virtual.NewStore(mgr.GetScheme(), clock.RealClock{})}
+	s.onManagement = s.store.NewView("management", mgr.GetClient(), mgr.GetAPIReader(), trimForCache)
 	s.onWorker = s.onManagement
 	if facts.worker != facts.management {
-		if s.worker, err = opts.newWorkerManager(facts); err != nil {
+		if s.worker, err = opts.newDryRunWorkerManager(facts); err != nil {
 			return nil, err
 		}
-		s.onWorker = s.store.View("worker", s.worker.GetClient(), s.worker.GetAPIReader(), trimmed)
+		s.onWorker = s.store.NewView("worker", s.worker.GetClient(), s.worker.GetAPIReader(), trimForCache)
 	}
 	if s.dependencies.flux, err = fluxOf(mgr, cfg, opts, s.dependencies.mirrors.Dir); err != nil {
 		return nil, err
@@ -116,12 +120,12 @@ func (opts *Options) newDryRunEnvironment(ctx context.Context, facts dependencie
 	}
 	s.sources = opts.profileReconciler(s.dependencies)
 	s.sources.Client, s.sources.Live, s.sources.Recorder = s.onManagement, s.onManagement.Live, s.store
-	s.sources.Fetcher = opts.fetcher(s.dependencies, s.onManagement, s.onManagement.Live)
-	return s, s.prepare(ctx)
+	s.sources.Fetcher = opts.newFetcher(s.dependencies, s.onManagement, s.onManagement.Live)
+	return s, s.addIndexes(ctx)
 }
 
-// newWorkerManager returns the manager of a separate worker cluster.
-func (opts *Options) newWorkerManager(facts dependencies) (ctrl.Manager, error) {
+// newDryRunWorkerManager returns the manager of a separate worker cluster for a dry run.
+func (opts *Options) newDryRunWorkerManager(facts dependencies) (ctrl.Manager, error) {
 	objects, err := workerCache()
 	if err != nil {
 		return nil, err
@@ -129,7 +133,7 @@ func (opts *Options) newWorkerManager(facts dependencies) (ctrl.Manager, error) 
 	alone := *opts
 	alone.LeaderElect = false
 	o, err := managerOptions(&alone, WorkerLeaseName, metav1.NamespaceSystem, cache.Options{
-		DefaultTransform: nodes.Transform(), ByObject: objects, DefaultWatchErrorHandler: facts.unreadable,
+		DefaultTransform: nodecache.TrimTransform(), ByObject: objects, DefaultWatchErrorHandler: facts.unreadable,
 	})
 	if err != nil {
 		return nil, err
@@ -141,34 +145,34 @@ func (opts *Options) newWorkerManager(facts dependencies) (ctrl.Manager, error) 
 	return mgr, nil
 }
 
-// prepare adds the indexes that controllers use for lists.
-func (s *dryRunEnvironment) prepare(ctx context.Context) error {
-	if err := s.sources.Pools.Use(ctx, s.worker.GetCache()); err != nil {
+// addIndexes adds the indexes that controllers use for lists.
+func (s *dryRunEnvironment) addIndexes(ctx context.Context) error {
+	if err := s.sources.Pools.UseCache(ctx, s.worker.GetCache()); err != nil {
 		return err
 	}
-	management := s.onManagement.Index(s.management.GetFieldIndexer())
-	worker := s.onWorker.Index(s.worker.GetFieldIndexer())
+	management := s.onManagement.NewFieldIndexer(s.management.GetFieldIndexer())
+	worker := s.onWorker.NewFieldIndexer(s.worker.GetFieldIndexer())
 	if err := pools.Index(ctx, worker); err != nil {
 		return err
 	}
-	if err := s.rollouts().Index(ctx, worker); err != nil {
+	if err := s.newRolloutReconciler().Index(ctx, worker); err != nil {
 		return err
 	}
 	if !s.nodes {
 		return nil // there is nothing to index
 	}
-	return nodes.Index(ctx, worker, management)
+	return nodecache.Index(ctx, worker, management)
 }
 
-// trimmed returns the part of an object that caches store.
-func trimmed(obj any) (any, error) {
+// trimForCache returns the part of an object that caches store.
+func trimForCache(obj any) (any, error) {
 	if o, ok := obj.(metav1.Object); ok && o.GetNamespace() == api.NamespaceCloudInitSettings {
 		return pools.CacheTransform(obj)
 	}
 	return obj, nil
 }
 
-func (s *dryRunEnvironment) rollouts() *rollout.Reconciler {
+func (s *dryRunEnvironment) newRolloutReconciler() *rollout.Reconciler {
 	return &rollout.Reconciler{
 		Management: s.onManagement, Worker: s.onWorker, Recorder: s.store, SourceRecorder: s.store,
 		Clock: clock.RealClock{}, Namespace: s.opts.Namespace, Shard: s.opts.Shard,
@@ -180,8 +184,8 @@ func (s *dryRunEnvironment) newDryRun() *dryrun.DryRun {
 	s.store.Reset()
 	r := &dryrun.DryRun{
 		Store: s.store, Management: s.onManagement, Worker: s.onWorker, Namespace: s.opts.Namespace, Shard: s.opts.Shard,
-		Builtin: &profilesource.BuiltinSource{Client: s.onManagement, Recorder: s.store, Namespace: s.opts.Namespace, Disabled: s.opts.DisableDefaultOSPs},
-		Sources: s.sources, Rollouts: s.rollouts(),
+		Builtin: &builtin.Reconciler{Client: s.onManagement, Recorder: s.store, Namespace: s.opts.Namespace, Disabled: s.opts.DisableDefaultOSPs},
+		Sources: s.sources, Rollouts: s.newRolloutReconciler(),
 	}
 	machines := s.opts.poolReconciler(s.dependencies)
 	machines.Indexed = true
@@ -192,16 +196,16 @@ func (s *dryRunEnvironment) newDryRun() *dryrun.DryRun {
 	r.Pools, r.Unallowed, r.Settings = machines, machines.Unallowed, machines.NodeSettings
 	if s.nodes {
 		provenance := s.opts.nodeReconciler(s.dependencies)
-		provenance.Management = nodes.Cluster{Client: s.onManagement, Live: s.onManagement.Live}
-		provenance.Worker = nodes.Cluster{Client: s.onWorker, Live: s.onWorker.Live}
+		provenance.Management = observe.Cluster{Client: s.onManagement, Live: s.onManagement.Live}
+		provenance.Worker = observe.Cluster{Client: s.onWorker, Live: s.onWorker.Live}
 		provenance.Recorder = s.store
 		r.Nodes = provenance
 	}
 	return r
 }
 
-// perform fills the caches, executes one dry run, and ends.
-func (s *dryRunEnvironment) perform(ctx context.Context) (*dryrun.Report, error) {
+// runOnce fills the caches, executes one dry run, and ends.
+func (s *dryRunEnvironment) runOnce(ctx context.Context) (*dryrun.Report, error) {
 	var report *dryrun.Report
 	all, ctx := errgroup.WithContext(ctx)
 	ctx, stop := context.WithCancel(ctx)
@@ -210,7 +214,7 @@ func (s *dryRunEnvironment) perform(ctx context.Context) (*dryrun.Report, error)
 	all.Go(func() (err error) {
 		// The managers only fill caches, and would not end by themselves.
 		defer stop()
-		if !s.filled(ctx) {
+		if !s.waitForCaches(ctx) {
 			return ctx.Err()
 		}
 		report, err = s.newDryRun().Run(ctx)
@@ -220,8 +224,8 @@ func (s *dryRunEnvironment) perform(ctx context.Context) (*dryrun.Report, error)
 	return report, err
 }
 
-// filled waits until the caches can be read; it returns false if ctx ended first.
-func (s *dryRunEnvironment) filled(ctx context.Context) bool {
+// waitForCaches waits until the caches can be read; it returns false if ctx ended first.
+func (s *dryRunEnvironment) waitForCaches(ctx context.Context) bool {
 	return s.management.GetCache().WaitForCacheSync(ctx) && s.worker.GetCache().WaitForCacheSync(ctx)
 }
 

@@ -24,9 +24,9 @@ const (
 	kindsRetry = 10 * time.Second
 )
 
-// kindReporter emits an event on each ProfileSource if another program installed the kinds of
+// foreignKindReporter emits an event on each ProfileSource if another program installed the kinds of
 // operating-system-manager, as KubeOne and KKP do.
-type kindReporter struct {
+type foreignKindReporter struct {
 	client    client.Reader // cached
 	live      client.Reader
 	recorder  events.EventRecorder
@@ -34,12 +34,12 @@ type kindReporter struct {
 	reported  string
 }
 
-// addKindReporter adds the report to a manager.
-func addKindReporter(mgr ctrl.Manager, opts *Options) error {
-	r := &kindReporter{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}, namespace: opts.Namespace}
+// addForeignKindReporter adds a foreignKindReporter to a manager.
+func addForeignKindReporter(mgr ctrl.Manager, opts *Options) error {
+	r := &foreignKindReporter{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}, namespace: opts.Namespace}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		for {
-			timer := time.NewTimer(r.report(ctx))
+			timer := time.NewTimer(r.reportForeignKinds(ctx))
 			select {
 			case <-ctx.Done():
 				timer.Stop()
@@ -50,9 +50,12 @@ func addKindReporter(mgr ctrl.Manager, opts *Options) error {
 	}))
 }
 
-// report returns the time until the next report.
-func (r *kindReporter) report(ctx context.Context) time.Duration {
-	found, err := doctor.ForeignKinds(ctx, r.live)
+// reportForeignKinds compares the CustomResourceDefinitions of operating-system-manager with those
+// of this release. It emits an event on each ProfileSource if their difference is not the one of
+// the last call, and returns the time until the next call, which is short while there is no
+// ProfileSource.
+func (r *foreignKindReporter) reportForeignKinds(ctx context.Context) time.Duration {
+	found, err := doctor.DescribeForeignKinds(ctx, r.live)
 	if err != nil {
 		return kindsPoll // without the permission, osm-gitops doctor reports them
 	}
@@ -64,7 +67,7 @@ func (r *kindReporter) report(ctx context.Context) time.Duration {
 	if text != "" && text != r.reported {
 		for i := range sources.Items {
 			r.recorder.Eventf(&sources.Items[i], nil, corev1.EventTypeWarning, api.EventForeignKind, "Compare", "%s",
-				redact.Shorten(redact.Printable(text+": pools are served; the policies of deploy/admission.yaml (KKP: deploy/kkp/user-cluster.yaml) have the rules of this release's definitions"), redact.MaxEvent))
+				redact.Shorten(redact.RemoveControlChars(text+": pools are served; the policies of deploy/admission.yaml (KKP: deploy/kkp/user-cluster.yaml) have the rules of this release's definitions"), redact.MaxEvent))
 		}
 	}
 	r.reported = text

@@ -32,14 +32,16 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/doctor"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/ownership"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/builtin"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/retention"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/webhook"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -65,13 +67,13 @@ const sourceConcurrency = 128
 
 // Run runs until ctx ends or a necessary part fails.
 func Run(ctx context.Context, opts *Options) error {
-	c, err := opts.clusters()
+	c, err := opts.newClusters()
 	if err != nil {
 		return err
 	}
 	var settings render.Settings
 	if opts.ProfilesOnly == "" {
-		if settings, err = opts.settings(c.worker.config); err != nil {
+		if settings, err = opts.readSettings(c.worker.config); err != nil {
 			return err
 		}
 	}
@@ -80,12 +82,12 @@ func Run(ctx context.Context, opts *Options) error {
 		return fmt.Errorf("--cache-dir: %w", err)
 	}
 	defer release()
-	management := &part{cluster: c.management}
+	management := &clusterState{cluster: c.management}
 	worker := management
 	if c.apart() {
-		worker = &part{cluster: c.worker}
+		worker = &clusterState{cluster: c.worker}
 	}
-	servers, err := opts.servers(management, worker)
+	servers, err := opts.newServers(management, worker)
 	if err != nil {
 		return err
 	}
@@ -112,7 +114,7 @@ func (c clusters) runWithServers(ctx context.Context, servers []func(context.Con
 	for _, serve := range servers {
 		all.Go(func() error { return serve(ctx) })
 	}
-	all.Go(func() error { return c.untilReplaced(ctx, replacedInterval) })
+	all.Go(func() error { return c.waitForNewKubeconfig(ctx, replacedInterval) })
 	all.Go(func() error {
 		// The servers end with the controller.
 		defer stop()
@@ -125,11 +127,11 @@ func (c clusters) runWithServers(ctx context.Context, servers []func(context.Con
 // or a necessary part fails.
 func runManager(ctx context.Context, opts *Options, facts dependencies, mirrors *source.Mirrors) error {
 	facts.mirrors = mirrors
-	mgr, err := facts.management.begin(ctx, func() (ctrl.Manager, error) {
+	mgr, err := facts.management.createManagerWithRetry(ctx, func() (ctrl.Manager, error) {
 		if opts.ProfilesOnly == ProfilesCOSP {
 			return setUpProfiles(opts, facts)
 		}
-		return setUp(ctx, opts, facts)
+		return newConfiguredManager(ctx, opts, facts)
 	})
 	if err != nil {
 		return nil //nolint:nilerr // shutting down before the start
@@ -137,7 +139,7 @@ func runManager(ctx context.Context, opts *Options, facts dependencies, mirrors 
 	err = mgr.Start(ctx)
 	// The process ends without waiting when the lease is lost, and would block the worker
 	// cluster's lease for the next leader.
-	facts.worker.settled()
+	facts.worker.waitUntilIdle()
 	// During shutdown errors are expected: the next run repeats interrupted work.
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("running the controller: %w", err)
@@ -145,15 +147,15 @@ func runManager(ctx context.Context, opts *Options, facts dependencies, mirrors 
 	return nil
 }
 
-// setUp creates the manager of the management cluster with everything that it runs.
-func setUp(ctx context.Context, opts *Options, facts dependencies) (ctrl.Manager, error) {
+// newConfiguredManager creates the manager of the management cluster with everything that it runs.
+func newConfiguredManager(ctx context.Context, opts *Options, facts dependencies) (ctrl.Manager, error) {
 	cfg := facts.management.cluster.config
 	if facts.management == facts.worker {
-		if err := opts.mayServeFrom(ctx, cfg); err != nil {
+		if err := opts.rejectOSMConflict(ctx, cfg); err != nil {
 			return nil, err
 		}
 	}
-	mgr, err := newManager(cfg, opts, facts, opts.Shard.Lease(LeaseName))
+	mgr, err := newManager(cfg, opts, facts, opts.Shard.LeaseName(LeaseName))
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +165,7 @@ func setUp(ctx context.Context, opts *Options, facts dependencies) (ctrl.Manager
 			return nil, err
 		}
 	}
-	if err := addLeaseReporter(mgr, opts, types.NamespacedName{Namespace: opts.Namespace, Name: opts.Shard.Lease(LeaseName)}); err != nil {
+	if err := addLeaseReporter(mgr, opts, types.NamespacedName{Namespace: opts.Namespace, Name: opts.Shard.LeaseName(LeaseName)}); err != nil {
 		return nil, err
 	}
 	if facts.flux, err = fluxOf(mgr, cfg, opts, facts.mirrors.Dir); err != nil {
@@ -171,17 +173,17 @@ func setUp(ctx context.Context, opts *Options, facts dependencies) (ctrl.Manager
 	}
 	// KubeOne and KKP have one cluster, and the controller in kube-system.
 	if facts.management == facts.worker && opts.Namespace == metav1.NamespaceSystem && opts.Shard.IncludesUnlabeled() {
-		if err := addKindReporter(mgr, opts); err != nil {
+		if err := addForeignKindReporter(mgr, opts); err != nil {
 			return nil, err
 		}
 	}
 	return mgr, addControllers(ctx, mgr, opts, facts)
 }
 
-// mayServeFrom rejects a namespace other than kube-system while operating-system-manager,
+// rejectOSMConflict rejects a namespace other than kube-system while operating-system-manager,
 // its lease or its profiles exist: a cluster has one controller, and the two would not wait
 // for each other. A controller that only observes can run in any namespace.
-func (opts *Options) mayServeFrom(ctx context.Context, cfg *rest.Config) error {
+func (opts *Options) rejectOSMConflict(ctx context.Context, cfg *rest.Config) error {
 	if opts.Namespace == metav1.NamespaceSystem || opts.Observe {
 		return nil
 	}
@@ -193,7 +195,7 @@ func (opts *Options) mayServeFrom(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("preparing to read %s: %w", metav1.NamespaceSystem, err)
 	}
-	left, err := doctor.InSystem(ctx, live)
+	left, err := doctor.ListInKubeSystem(ctx, live)
 	if err != nil {
 		return fmt.Errorf("--namespace %s: searching for another controller: %w", opts.Namespace, err)
 	}
@@ -208,7 +210,7 @@ func (opts *Options) mayServeFrom(ctx context.Context, cfg *rest.Config) error {
 func newManager(cfg *rest.Config, opts *Options, facts dependencies, lease string) (ctrl.Manager, error) {
 	own := map[string]cache.Config{opts.Namespace: {}}
 	caches := cache.Options{
-		DefaultTransform:  nodes.Transform(),
+		DefaultTransform:  nodecache.TrimTransform(),
 		DefaultNamespaces: own,
 		ByObject:          map[client.Object]cache.ByObject{},
 	}
@@ -221,7 +223,7 @@ func newManager(cfg *rest.Config, opts *Options, facts dependencies, lease strin
 	for _, offered := range []client.Object{&osm.OperatingSystemProfile{}, &api.ProfileSource{}} {
 		caches.ByObject[offered] = cache.ByObject{Namespaces: opts.profileNamespaces()}
 	}
-	caches.ByObject[&appsv1.ControllerRevision{}] = nodes.Records(opts.Namespace)
+	caches.ByObject[&appsv1.ControllerRevision{}] = nodecache.Records(opts.Namespace)
 	caches.DefaultWatchErrorHandler = facts.unreadable
 	o, err := managerOptions(opts, lease, opts.Namespace, caches)
 	if err == nil && opts.Observe {
@@ -261,7 +263,7 @@ func managerOptions(opts *Options, lease, namespace string, caches cache.Options
 // dependencies has the inputs of nodes other than their profile, and the readers for them and
 // for profiles from Flux.
 type dependencies struct {
-	management, worker *part // the same pointer with one cluster
+	management, worker *clusterState // the same pointer with one cluster
 	engine             *render.Engine
 	metrics            *metrics.Metrics
 	auditLog           *auditlog.Writer // nil without an audit log
@@ -281,12 +283,12 @@ type dependencies struct {
 // newSources returns a reconciler of ProfileSources with what it needs of a manager, which it
 // does not add to the manager.
 func newSources(mgr ctrl.Manager, opts *Options, facts dependencies) (*profilesource.Reconciler, error) {
-	if err := mgr.Add(sweeper(facts.mirrors)); err != nil {
+	if err := mgr.Add(newMirrorSweeper(facts.mirrors)); err != nil {
 		return nil, fmt.Errorf("setting up the sweep of mirrors: %w", err)
 	}
 	sources := opts.profileReconciler(facts)
 	sources.Client, sources.Live = mgr.GetClient(), mgr.GetAPIReader()
-	sources.Fetcher = opts.fetcher(facts, mgr.GetClient(), mgr.GetAPIReader())
+	sources.Fetcher = opts.newFetcher(facts, mgr.GetClient(), mgr.GetAPIReader())
 	sources.Recorder = notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
 	if facts.auditLog != nil {
 		sources.AuditLog = facts.auditLog
@@ -306,7 +308,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, facts 
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder, ArgoNamespace: opts.ArgoNamespace, Clock: clock.RealClock{},
 	}
 	if facts.management == facts.worker {
-		if err := sources.Pools.Use(ctx, mgr.GetCache()); err != nil {
+		if err := sources.Pools.UseCache(ctx, mgr.GetCache()); err != nil {
 			return err
 		}
 	}
@@ -320,7 +322,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, facts 
 		if err := facts.appliers.Setup(mgr); err != nil {
 			return err
 		}
-		keeper := &profilesource.BuiltinSource{Client: mgr.GetClient(), Recorder: sources.Recorder, Namespace: opts.Namespace, Disabled: opts.DisableDefaultOSPs}
+		keeper := &builtin.Reconciler{Client: mgr.GetClient(), Recorder: sources.Recorder, Namespace: opts.Namespace, Disabled: opts.DisableDefaultOSPs}
 		if err := keeper.Setup(mgr); err != nil {
 			return fmt.Errorf("setting up the ProfileSource of the built-in profiles: %w", err)
 		}
@@ -346,17 +348,17 @@ func (opts *Options) profileReconciler(facts dependencies) *profilesource.Reconc
 	return &profilesource.Reconciler{
 		Namespace:     opts.Namespace,
 		Shard:         opts.Shard,
-		Pools:         profilesource.NewPools(opts.Namespace),
+		Pools:         retention.NewPools(opts.Namespace),
 		Metrics:       facts.metrics,
 		Check:         lint.TemplateCheck(facts.engine),
-		Bases:         profile.Builtin(),
+		Bases:         catalog.Builtin(),
 		Hooks:         opts.Push.Address != "",
 		ArgoNamespace: opts.ArgoNamespace,
 	}
 }
 
-// fetcher returns a fetcher for what ProfileSources name.
-func (opts *Options) fetcher(facts dependencies, cached, live client.Reader) *fetcher.Fetcher {
+// newFetcher returns a fetcher for what ProfileSources name.
+func (opts *Options) newFetcher(facts dependencies, cached, live client.Reader) *fetcher.Fetcher {
 	f := &fetcher.Fetcher{
 		Client:        cached,
 		Live:          live,
@@ -366,7 +368,7 @@ func (opts *Options) fetcher(facts dependencies, cached, live client.Reader) *fe
 		Namespace:     opts.Namespace,
 	}
 	if !opts.DisableDefaultOSPs {
-		f.Builtin = profile.Builtin()
+		f.Builtin = catalog.Builtin()
 	}
 	return f
 }
@@ -392,8 +394,8 @@ func fluxOf(mgr ctrl.Manager, cfg *rest.Config, opts *Options, dir string) (*fet
 	}, nil
 }
 
-// environment returns the variables that are defaults for values of a cloudProviderSpec.
-func environment() map[string]string {
+// cloudProviderEnvironment returns the variables that are defaults for values of a cloudProviderSpec.
+func cloudProviderEnvironment() map[string]string {
 	out := map[string]string{}
 	for _, name := range render.EnvironmentNames() {
 		if value, ok := os.LookupEnv(name); ok {
@@ -412,11 +414,11 @@ const (
 	sweepInterval = time.Hour
 )
 
-// sweeper deletes mirrors whose sources or credentials no longer exist.
-func sweeper(mirrors *source.Mirrors) manager.RunnableFunc {
+// newMirrorSweeper deletes mirrors whose sources or credentials no longer exist.
+func newMirrorSweeper(mirrors *source.Mirrors) manager.RunnableFunc {
 	return func(ctx context.Context) error {
 		wait.UntilWithContext(ctx, func(ctx context.Context) {
-			if err := mirrors.Sweep(mirrorLife); err != nil && ctx.Err() == nil {
+			if err := mirrors.DeleteUnused(mirrorLife); err != nil && ctx.Err() == nil {
 				log.FromContext(ctx).Error(err, "deleting unused mirrors")
 			}
 		}, sweepInterval)

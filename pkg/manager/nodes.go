@@ -14,6 +14,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/observe"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 )
 
@@ -25,8 +26,8 @@ const installedPoll = 10 * time.Second
 // controller alone, the node controller starts after its installation.
 func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts dependencies) error {
 	provenance := opts.nodeReconciler(facts)
-	provenance.Management = nodes.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()}
-	provenance.Worker = nodes.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	provenance.Management = observe.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()}
+	provenance.Worker = observe.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	provenance.Recorder = notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
 	if facts.auditLog != nil {
 		provenance.AuditLog = facts.auditLog
@@ -67,10 +68,9 @@ func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 // the clients for clusters.
 func (opts *Options) nodeReconciler(facts dependencies) *nodes.Reconciler {
 	return &nodes.Reconciler{
-		Clock:             clock.RealClock{},
-		Namespace:         opts.Namespace,
-		ProfileNamespaces: opts.CrossNamespaces,
-		Retention:         nodes.Retention{Age: opts.ProvenanceRetention, Max: opts.ProvenanceMax},
-		Metrics:           facts.metrics,
+		Reader:    observe.Reader{Namespace: opts.Namespace, ProfileNamespaces: opts.CrossNamespaces},
+		Clock:     clock.RealClock{},
+		Retention: nodes.Retention{Age: opts.ProvenanceRetention, Max: opts.ProvenanceMax},
+		Metrics:   facts.metrics,
 	}
 }

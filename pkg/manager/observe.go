@@ -27,13 +27,13 @@ func quietLease(cfg *rest.Config, name, namespace string) (resourcelock.Interfac
 	}
 	return &resourcelock.LeaseLock{
 		LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Client: c,
-		LockConfig: resourcelock.ResourceLockConfig{Identity: Instance() + " " + string(uuid.NewUUID())},
+		LockConfig: resourcelock.ResourceLockConfig{Identity: InstanceIdentity() + " " + string(uuid.NewUUID())},
 	}, nil
 }
 
-// Observe reports what the controller would do until ctx ends, or a necessary part fails.
-func Observe(ctx context.Context, opts *Options) error {
-	c, err := opts.clusters()
+// RunObserver reports what the controller would do until ctx ends, or a necessary part fails.
+func RunObserver(ctx context.Context, opts *Options) error {
+	c, err := opts.newClusters()
 	if err != nil {
 		return err
 	}
@@ -42,18 +42,19 @@ func Observe(ctx context.Context, opts *Options) error {
 		return err
 	}
 	defer release()
-	servers, err := opts.servers(facts.management, facts.worker)
+	servers, err := opts.newServers(facts.management, facts.worker)
 	if err != nil {
 		return err
 	}
-	return c.runWithServers(ctx, servers, func(ctx context.Context) error { return opts.observe(ctx, facts) })
+	return c.runWithServers(ctx, servers, func(ctx context.Context) error { return opts.runObserver(ctx, facts) })
 }
 
-// observe waits for the clusters, then observes.
-func (opts *Options) observe(ctx context.Context, facts dependencies) error {
+// runObserver waits for the clusters, then executes dry runs and publishes their reports until ctx
+// ends.
+func (opts *Options) runObserver(ctx context.Context, facts dependencies) error {
 	var s *dryRunEnvironment
-	_, err := facts.management.begin(ctx, func() (mgr ctrl.Manager, err error) {
-		if s, err = opts.newDryRunEnvironment(ctx, facts, opts.Shard.Lease(observeLease)); err != nil {
+	_, err := facts.management.createManagerWithRetry(ctx, func() (mgr ctrl.Manager, err error) {
+		if s, err = opts.newDryRunEnvironment(ctx, facts, opts.Shard.LeaseName(observeLease)); err != nil {
 			return nil, err
 		}
 		return s.management, nil
@@ -68,7 +69,7 @@ func (opts *Options) observe(ctx context.Context, facts dependencies) error {
 	err = s.management.Add(&dryrun.Observer{
 		Client: s.management.GetClient(), Namespace: opts.Namespace, Shard: opts.Shard,
 		Run: func(ctx context.Context) (*dryrun.Report, error) {
-			if !s.filled(ctx) {
+			if !s.waitForCaches(ctx) {
 				return nil, ctx.Err()
 			}
 			return s.newDryRun().Run(ctx)

@@ -9,7 +9,7 @@ import (
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
 )
 
 // ProfilesCOSP is the value of --profiles-only for a seed of KKP.
@@ -22,9 +22,9 @@ const cospLease = "osm-gitops-cosp"
 // setUpProfiles creates the manager of a seed of KKP. It runs the ProfileSource controller and
 // nothing else, and reads no kinds but ProfileSource and CustomOperatingSystemProfile.
 func setUpProfiles(opts *Options, facts dependencies) (ctrl.Manager, error) {
-	cfg, lease := facts.management.cluster.config, opts.Shard.Lease(cospLease)
+	cfg, lease := facts.management.cluster.config, opts.Shard.LeaseName(cospLease)
 	o, err := managerOptions(opts, lease, opts.Namespace, cache.Options{
-		DefaultTransform:  nodes.Transform(),
+		DefaultTransform:  nodecache.TrimTransform(),
 		DefaultNamespaces: map[string]cache.Config{opts.Namespace: {}},
 	})
 	if err != nil {

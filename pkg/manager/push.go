@@ -26,7 +26,7 @@ func addPush(mgr ctrl.Manager, opts *Options, sources *profilesource.Reconciler)
 		sources.Recorder = notify.Recorder{EventRecorder: sources.Recorder, Sender: sender, Instance: instance}
 	}
 	statuses := &commitstatus.Statuses{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder, Remote: sources.Fetcher.Remote,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder, Remote: sources.Fetcher.NewRemote,
 		Cluster: opts.Push.ClusterName, AllowedCIDRs: opts.GitAllowedCIDRs, AllowInsecure: opts.AllowInsecureGit,
 	}
 	if sources.Pools != nil {

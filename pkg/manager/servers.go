@@ -18,8 +18,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 )
 
-// part is the subject of a probe: a cluster with the caches that are filled from it.
-type part struct {
+// clusterState is the subject of a probe: a cluster with the caches that are filled from it.
+type clusterState struct {
 	cluster *connectivityMonitor
 	caches  atomic.Pointer[cache.Cache] // nil before they exist
 	waits   atomic.Pointer[string]      // what it waits for, if that is expected
@@ -27,9 +27,9 @@ type part struct {
 	working sync.Mutex                  // locked while work in a separate worker cluster is running
 }
 
-// settled returns once no work in a separate worker cluster is running and its lease is
+// waitUntilIdle returns once no work in a separate worker cluster is running and its lease is
 // released, or after a time limit.
-func (p *part) settled() {
+func (p *clusterState) waitUntilIdle() {
 	const patience = 20 * time.Second
 	done := make(chan struct{})
 	go func() {
@@ -44,13 +44,13 @@ func (p *part) settled() {
 }
 
 // ready returns why nothing happens in a cluster; nil if it is healthy.
-func (p *part) ready(ctx context.Context) error {
+func (p *clusterState) ready(ctx context.Context) error {
 	const patience = time.Second
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	// The last request can be long ago, so another one decides.
-	if away := p.cluster.away(); away != nil && p.cluster.check(ctx) != nil {
-		return p.cluster.away()
+	if away := p.cluster.unreachableError(); away != nil && p.cluster.probeAPIServer(ctx) != nil {
+		return p.cluster.unreachableError()
 	}
 	if err := p.broken.Load(); err != nil {
 		return fmt.Errorf("%s: %w", p.cluster.name, *err)
@@ -67,10 +67,10 @@ func (p *part) ready(ctx context.Context) error {
 	return nil
 }
 
-// servers returns the servers of the flags: probes and metrics of the management cluster's
+// newServers returns the servers of the flags: probes and metrics of the management cluster's
 // part and, with two clusters, of the worker cluster's. They answer from the beginning, so
 // that users can see what the controller waits for.
-func (opts *Options) servers(management, worker *part) ([]func(context.Context) error, error) {
+func (opts *Options) newServers(management, worker *clusterState) ([]func(context.Context) error, error) {
 	out := []func(context.Context) error{}
 	add := func(flag, address string, serve func(context.Context) error) {
 		if address == "" || address == "0" {
@@ -94,7 +94,7 @@ func (opts *Options) servers(management, worker *part) ([]func(context.Context) 
 		add(flag, address, server.Start)
 		return nil
 	}
-	probe := func(flag, address string, of *part, note ...*part) {
+	probe := func(flag, address string, of *clusterState, note ...*clusterState) {
 		add(flag, address, func(ctx context.Context) error { return serveProbe(ctx, address, of, note) })
 	}
 	if err := measure("metrics-address", opts.MetricsAddress); err != nil {
@@ -105,11 +105,11 @@ func (opts *Options) servers(management, worker *part) ([]func(context.Context) 
 			return nil, err
 		}
 	}
-	var note []*part
+	var note []*clusterState
 	if management != worker {
 		// The state of the worker cluster does not fail the probe: Git and webhooks work without
 		// it.
-		note = []*part{worker}
+		note = []*clusterState{worker}
 	}
 	probe("health-probe-address", opts.HealthAddress, management, note...)
 	if opts.SecondHealthAddress != opts.HealthAddress {
@@ -127,7 +127,7 @@ func (opts *Options) servers(management, worker *part) ([]func(context.Context) 
 func newMetrics(c clusters) (*metrics.Metrics, error) {
 	m := metrics.New()
 	for role, r := range map[string]*connectivityMonitor{"management": c.management, "worker": c.worker} {
-		m.Cluster(role, func() bool { return r.away() == nil })
+		m.RegisterCluster(role, func() bool { return r.unreachableError() == nil })
 	}
 	if err := ctrlmetrics.Registry.Register(m); err != nil {
 		return nil, fmt.Errorf("registering metrics: %w", err)
@@ -137,7 +137,7 @@ func newMetrics(c clusters) (*metrics.Metrics, error) {
 
 // serveProbe serves /healthz, which succeeds as long as the process runs, and /readyz,
 // which reports the problems of a part, and of others as a note.
-func serveProbe(ctx context.Context, address string, of *part, note []*part) error {
+func serveProbe(ctx context.Context, address string, of *clusterState, note []*clusterState) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
@@ -176,7 +176,7 @@ func serveProbe(ctx context.Context, address string, of *part, note []*part) err
 }
 
 // writeState formats the state of a part: "+" and ok, or a mark and the reason.
-func writeState(b *strings.Builder, mark string, p *part, err error) {
+func writeState(b *strings.Builder, mark string, p *clusterState, err error) {
 	switch waits := p.waits.Load(); {
 	case err != nil:
 		fmt.Fprintf(b, "[%s]%s: %v\n", mark, p.cluster.name, err)

@@ -51,8 +51,8 @@ func warnOfSettings(mgr ctrl.Manager, opts *Options, facts dependencies, recorde
 	}))
 }
 
-// settings adds the certificates; cfg is the config of the worker cluster.
-func (opts *Options) settings(cfg *rest.Config) (render.Settings, error) {
+// readSettings adds the certificates; cfg is the config of the worker cluster.
+func (opts *Options) readSettings(cfg *rest.Config) (render.Settings, error) {
 	s := opts.Settings
 	var err error
 	if opts.HostCAFile != "" {

@@ -40,12 +40,14 @@ func addLeaseReporter(mgr ctrl.Manager, opts *Options, lease types.NamespacedNam
 	}
 	r := &leaseReporter{live: mgr.GetAPIReader(), lease: lease, elected: mgr.Elected(), deployment: deploymentOf(host)}
 	return mgr.Add(everywhere(func(ctx context.Context) error {
-		wait.UntilWithContext(ctx, r.report, leaseReport)
+		wait.UntilWithContext(ctx, r.logLeaseContenders, leaseReport)
 		return nil
 	}))
 }
 
-func (r *leaseReporter) report(ctx context.Context) {
+// logLeaseContenders logs the holder that this process waits for, and Deployments that would take
+// the lease next.
+func (r *leaseReporter) logLeaseContenders(ctx context.Context) {
 	log := ctrl.Log.WithValues("lease", r.lease.String())
 	select {
 	case <-r.elected:
@@ -58,18 +60,18 @@ func (r *leaseReporter) report(ctx context.Context) {
 	if r.lease.Name != LeaseName {
 		return // operating-system-manager does not take it
 	}
-	found, err := doctor.Successors(ctx, r.live, r.lease.Namespace)
+	found, err := doctor.ListSuccessors(ctx, r.live, r.lease.Namespace)
 	if err != nil {
 		return // without the permission, osm-gitops doctor reports them
 	}
-	for _, s := range r.unreported(found) {
+	for _, s := range r.filterUnreported(found) {
 		log.Info("operating-system-manager takes the lease as soon as this controller releases it", "deployment", s.Name, "image", s.Image, "remedy", doctor.SuccessorRemedy)
 	}
 }
 
-// unreported returns the Deployments that were not found the last time, except the one of
+// filterUnreported returns the Deployments that were not found the last time, except the one of
 // this process, whose image can have any name.
-func (r *leaseReporter) unreported(found []doctor.Successor) []doctor.Successor {
+func (r *leaseReporter) filterUnreported(found []doctor.Successor) []doctor.Successor {
 	var out []doctor.Successor
 	now := map[doctor.Successor]bool{}
 	for _, s := range found {

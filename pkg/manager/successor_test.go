@@ -24,7 +24,7 @@ func TestUnreportedSuccessors(t *testing.T) {
 		{nil, nil},
 		{[]doctor.Successor{newer}, []doctor.Successor{newer}},
 	} {
-		if diff := cmp.Diff(step.want, r.unreported(step.found)); diff != "" {
+		if diff := cmp.Diff(step.want, r.filterUnreported(step.found)); diff != "" {
 			t.Errorf("report %d (-want +got):\n%s", i, diff)
 		}
 	}

@@ -8,11 +8,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/fleet"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 )
 
 // uiFresh is how long facts from the caches are reused by the audit page. Reading them
@@ -24,14 +25,14 @@ func addUI(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, fact
 	if opts.UI.Address == "" {
 		return nil
 	}
-	reader := &ui.Reader{Management: management.GetClient(), Worker: mgr.GetClient(), Namespace: opts.Namespace}
+	reader := &fleet.Reader{Management: management.GetClient(), Worker: mgr.GetClient(), Namespace: opts.Namespace}
 	verifier := &verify.Verifier{
 		Management: management.GetAPIReader(), Worker: mgr.GetAPIReader(), Namespace: opts.Namespace,
-		Engine: facts.engine, Check: lint.TemplateCheck(facts.engine), Builtin: profile.Builtin(), Git: facts.mirrors,
+		Engine: facts.engine, Check: lint.TemplateCheck(facts.engine), Builtin: catalog.Builtin(), Git: facts.mirrors,
 		FollowedOnly: true, // viewers choose what is verified
 	}
 	server := &ui.Server{
-		Snapshots: &ui.Snapshots{Read: reader.Read, Clock: clock.RealClock{}, Fresh: uiFresh, Stale: uiFresh},
+		Snapshots: &fleet.Snapshots{Read: reader.Read, Clock: clock.RealClock{}, Fresh: uiFresh, Stale: uiFresh},
 		Trails:    trace.Clusters{Management: management.GetAPIReader(), Worker: mgr.GetAPIReader(), Namespace: opts.Namespace},
 		Verifier:  verifier, Clock: clock.RealClock{}, Version: opts.Version,
 	}

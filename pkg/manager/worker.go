@@ -23,7 +23,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
@@ -48,13 +48,13 @@ func workerCache() (map[client.Object]cache.ByObject, error) {
 	if err != nil {
 		return nil, fmt.Errorf("selecting bootstrap tokens: %w", err)
 	}
-	objects := pools.Cached()
-	maps.Copy(objects, nodes.WorkerCache())
+	objects := pools.CacheOptions()
+	maps.Copy(objects, nodecache.WorkerObjects())
 	maps.Copy(objects, map[client.Object]cache.ByObject{
-		&cluster.MachineDeployment{}: {Namespaces: map[string]cache.Config{cache.AllNamespaces: {}}, Transform: nodes.Transform()},
+		&cluster.MachineDeployment{}: {Namespaces: map[string]cache.Config{cache.AllNamespaces: {}}, Transform: nodecache.TrimTransform()},
 		&corev1.Secret{}: {Namespaces: map[string]cache.Config{
 			api.NamespaceCloudInitSettings: {Transform: pools.CacheTransform},
-			metav1.NamespaceSystem:         {LabelSelector: labels.NewSelector().Add(*tokens), Transform: nodes.Transform()},
+			metav1.NamespaceSystem:         {LabelSelector: labels.NewSelector().Add(*tokens), Transform: nodecache.TrimTransform()},
 		}},
 	})
 	return objects, nil
@@ -108,7 +108,7 @@ func (opts *Options) poolReconciler(facts dependencies) *pools.Reconciler {
 		Metrics:           facts.metrics,
 		Clock:             clock.RealClock{},
 		Random:            rand.Reader,
-		Environment:       environment(),
+		Environment:       cloudProviderEnvironment(),
 		Namespace:         opts.Namespace,
 		ProfileNamespaces: opts.CrossNamespaces,
 		Settings:          facts.settings,
@@ -134,7 +134,7 @@ func addWorker(mgr ctrl.Manager, opts *Options, facts dependencies) error {
 	waitFor("waits until this replica leads")
 	// A replica that does not lead also reports whether it could reach the cluster.
 	follow := everywhere(func(ctx context.Context) error {
-		facts.worker.cluster.follow(ctx, mgr.Elected(), followEvery)
+		facts.worker.cluster.checkPeriodically(ctx, mgr.Elected(), followEvery)
 		return nil
 	})
 	if err := mgr.Add(follow); err != nil {
@@ -144,12 +144,12 @@ func addWorker(mgr ctrl.Manager, opts *Options, facts dependencies) error {
 		facts.worker.working.Lock()
 		defer facts.worker.working.Unlock()
 		facts.worker.waits.Store(nil)
-		worker, err := facts.worker.begin(ctx, func() (ctrl.Manager, error) { return newWorkerManager(ctx, mgr, opts, facts) })
+		worker, err := facts.worker.createManagerWithRetry(ctx, func() (ctrl.Manager, error) { return newWorkerManager(ctx, mgr, opts, facts) })
 		if err != nil {
 			return nil // shutting down before the start
 		}
 		if opts.LeaderElect {
-			waitFor("waits for the lease " + metav1.NamespaceSystem + "/" + opts.Shard.Lease(WorkerLeaseName))
+			waitFor("waits for the lease " + metav1.NamespaceSystem + "/" + opts.Shard.LeaseName(WorkerLeaseName))
 		}
 		go func() {
 			select {
@@ -165,11 +165,12 @@ func addWorker(mgr ctrl.Manager, opts *Options, facts dependencies) error {
 	}))
 }
 
-// begin retries until it succeeds or ctx ends: the API server may be unreachable, or
-// necessary objects may be missing.
-func (p *part) begin(ctx context.Context, attempt func() (ctrl.Manager, error)) (out ctrl.Manager, err error) {
+// createManagerWithRetry calls attempt until it returns a manager, which the caller starts, or ctx
+// ends. It retries after every error: the API server may be unreachable, or necessary objects may
+// be missing.
+func (p *clusterState) createManagerWithRetry(ctx context.Context, attempt func() (ctrl.Manager, error)) (out ctrl.Manager, err error) {
 	err = wait.PollUntilContextCancel(ctx, setUpRetry, true, func(ctx context.Context) (bool, error) {
-		if !p.cluster.await(ctx) {
+		if !p.cluster.waitUntilReachable(ctx) {
 			return false, ctx.Err()
 		}
 		mgr, err := attempt()
@@ -193,8 +194,8 @@ func newWorkerManager(ctx context.Context, management ctrl.Manager, opts *Option
 	if err != nil {
 		return nil, err
 	}
-	o, err := managerOptions(opts, opts.Shard.Lease(WorkerLeaseName), metav1.NamespaceSystem, cache.Options{
-		DefaultTransform: nodes.Transform(), ByObject: objects, DefaultWatchErrorHandler: facts.unreadable,
+	o, err := managerOptions(opts, opts.Shard.LeaseName(WorkerLeaseName), metav1.NamespaceSystem, cache.Options{
+		DefaultTransform: nodecache.TrimTransform(), ByObject: objects, DefaultWatchErrorHandler: facts.unreadable,
 	})
 	if err != nil {
 		return nil, err
@@ -204,14 +205,14 @@ func newWorkerManager(ctx context.Context, management ctrl.Manager, opts *Option
 		return nil, fmt.Errorf("preparing to work: %w", err)
 	}
 	if facts.webhooks != nil { // MachineDeployments are reviewed there
-		if err := facts.webhooks.WatchBundles(mgr, mgr); err != nil {
+		if err := facts.webhooks.PublishBundles(mgr, mgr); err != nil {
 			return nil, err
 		}
 	}
-	if err := facts.sources.KnowPools(ctx, mgr); err != nil {
+	if err := facts.sources.WatchPools(ctx, mgr); err != nil {
 		return nil, err
 	}
-	if err := addLeaseReporter(mgr, opts, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: opts.Shard.Lease(WorkerLeaseName)}); err != nil {
+	if err := addLeaseReporter(mgr, opts, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: opts.Shard.LeaseName(WorkerLeaseName)}); err != nil {
 		return nil, err
 	}
 	return mgr, addPools(ctx, management, mgr, opts, facts)

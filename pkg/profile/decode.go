@@ -6,36 +6,23 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
-	"github.com/Masterminds/semver/v3"
 	"github.com/agext/levenshtein"
-	goyaml "github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/parser"
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/redact"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/strictyaml"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/version"
 )
 
-// Limits on one file. A profile has a few dozen files of a few KiB; the built-in ones
-// have less than 30 KiB in total.
-const (
-	maxFileBytes     = 1 << 20 // 1 MiB, what etcd takes for one object is 1.5 MiB
-	maxDocuments     = 256     // YAML documents in one file
-	maxExpandedNodes = 200_000 // YAML nodes of one document with aliases expanded
-	maxDepth         = 64      // levels of nesting
-	maxProblems      = 50      // listed per file; longer lists are not read
-	maxMessageBytes  = 1000    // per problem, which can quote a megabyte
-	maxFieldBytes    = 250     // of the name of a field
-)
+// maxDocuments is the limit for YAML documents in one file.
+const maxDocuments = 256
 
 // Document is one profile of a file.
 type Document struct {
@@ -48,9 +35,17 @@ type Document struct {
 	// Path of the file; for the profile of an overlay that of the overlay.
 	Path string
 
-	lines map[string]int
-	files map[string]string // field -> file, if the text is not in Path
+	// Lines are the lines of the fields; see Line.
+	Lines strictyaml.Lines
+	// Origins has the files of the fields whose text is not in Path; see FileOf.
+	Origins map[string]string
 }
+
+// ID is what a profile is called in a file.
+type ID struct{ Name, Version string }
+
+// ID returns name and version.
+func (d Document) ID() ID { return ID{d.Name, d.Spec.Version} }
 
 // Line returns the line of the file on which the text of a field begins, starting at 1:
 // for a block scalar the line after its "|". A field has the form
@@ -58,78 +53,15 @@ type Document struct {
 // "spec.bootstrapConfig.templates[name]". For a field that is not in the file it returns
 // the line of the nearest field above it. The file is Path, unless FileOf names another
 // one.
-func (d *Document) Line(field string) int { return d.lines[nearestField(d.lines, field)] }
+func (d *Document) Line(field string) int { return d.Lines.Line(field) }
 
 // FileOf returns the file with the text of a field if it is not Path: text that an
 // overlay does not change is in the file of its base. A file that only an earlier commit
 // has is "<12 hex>:<path>", as in Git; a built-in one is "builtin:<path>". "" means Path.
-func (d *Document) FileOf(field string) string { return d.files[nearestField(d.lines, field)] }
+func (d *Document) FileOf(field string) string { return d.Origins[d.Lines.NearestWithLine(field)] }
 
 // Files returns the files that FileOf names.
-func (d *Document) Files() []string { return slices.Compact(slices.Sorted(maps.Values(d.files))) }
-
-// nearestField returns the field, or the nearest one above it that has a line.
-func nearestField(lines map[string]int, field string) string {
-	for field != "" {
-		if _, ok := lines[field]; ok {
-			break
-		}
-		field = field[:max(strings.LastIndexAny(field, ".["), 0)]
-	}
-	return field
-}
-
-// ErrSyntax is the Err of a Problem of a file that is not YAML.
-var ErrSyntax = errors.New("invalid YAML")
-
-// Problem is one problem of a file.
-type Problem struct {
-	// Path of the file.
-	Path string
-	// Line in it, starting at 1; 0 for the whole file.
-	Line int
-	// Field, such as "spec.version"; empty if the file is not valid YAML.
-	Field string
-	// Err says what is wrong and how to fix it.
-	Err error
-}
-
-func (p *Problem) Error() string {
-	var b strings.Builder
-	b.WriteString(p.Path)
-	if p.Line > 0 {
-		b.WriteByte(':')
-		b.WriteString(strconv.Itoa(p.Line))
-	}
-	b.WriteString(": ")
-	if p.Field != "" {
-		b.WriteString(redact.Excerpt(p.Field, maxFieldBytes))
-		b.WriteString(": ")
-	}
-	b.WriteString(redact.Excerpt(p.Err.Error(), maxMessageBytes))
-	return b.String()
-}
-
-func (p *Problem) Unwrap() error { return p.Err }
-
-// Problems returns the problems in an error of Decode, in the order of the file.
-func Problems(err error) []*Problem {
-	var out []*Problem
-	var walk func(error)
-	walk = func(err error) {
-		switch e := err.(type) { //nolint:errorlint // this is the walk over the tree that errors.As would hide
-		case nil:
-		case *Problem:
-			out = append(out, e)
-		case interface{ Unwrap() []error }:
-			for _, err := range e.Unwrap() {
-				walk(err)
-			}
-		}
-	}
-	walk(err)
-	return out
-}
+func (d *Document) Files() []string { return slices.Compact(slices.Sorted(maps.Values(d.Origins))) }
 
 // Contents has the documents of one file, in the order of the file.
 type Contents struct {
@@ -156,7 +88,7 @@ type Other struct {
 func Decode(path string, data []byte) ([]Document, error) {
 	in, err := DecodeFile(path, data)
 	if err == nil && len(in.Overlays) > 0 {
-		err = &Problem{Path: path, Line: in.Overlays[0].Line("kind"), Field: "kind", Err: errors.New("is a ProfileOverlay, which needs its base: use a complete profile here")}
+		err = &strictyaml.Problem{Path: path, Line: in.Overlays[0].Line("kind"), Field: "kind", Err: errors.New("is a ProfileOverlay, which needs its base: use a complete profile here")}
 		return nil, err
 	}
 	return in.Profiles, err
@@ -168,14 +100,14 @@ func Decode(path string, data []byte) ([]Document, error) {
 // documents, those of kustomize, and manifests that a repository of profiles can also
 // contain are ignored; see Contents.Others.
 func DecodeFile(path string, data []byte) (Contents, error) {
-	f := file{path: path}
-	if len(data) > maxFileBytes {
-		f.problem(0, "", fmt.Errorf("has %d bytes; at most %d are allowed in a profile file: split it", len(data), maxFileBytes))
-		return Contents{}, f.err()
+	f := fileDecoder{ProblemList: strictyaml.ProblemList{Path: path}}
+	if len(data) > strictyaml.MaxFileBytes {
+		f.Add(0, "", fmt.Errorf("has %d bytes; at most %d are allowed in a profile file: split it", len(data), strictyaml.MaxFileBytes))
+		return Contents{}, f.Err()
 	}
-	if i := invalidText(data); i >= 0 {
-		f.problem(1+bytes.Count(data[:i], []byte("\n")), "", errors.New("is not UTF-8 text: save it without control characters"))
-		return Contents{}, f.err()
+	if i := strictyaml.InvalidTextOffset(data); i >= 0 {
+		f.Add(1+bytes.Count(data[:i], []byte("\n")), "", errors.New("is not UTF-8 text: save it without control characters"))
+		return Contents{}, f.Err()
 	}
 	in := Contents{Empty: true}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
@@ -187,113 +119,38 @@ func DecodeFile(path string, data []byte) (Contents, error) {
 		}
 		if err != nil {
 			// After invalid YAML the decoder cannot find the next document.
-			line, err := syntaxError(data, err)
-			f.problem(line, "", err)
+			line, err := strictyaml.LocateSyntaxError(data, err)
+			f.Add(line, "", err)
 			break
 		}
 		if n == maxDocuments {
-			f.problem(node.Line, "", fmt.Errorf("has more than %d documents: split it", maxDocuments))
+			f.Add(node.Line, "", fmt.Errorf("has more than %d documents: split it", maxDocuments))
 			break
 		}
-		f.document(&node, &in)
+		f.decodeDocument(&node, &in)
 	}
-	if len(f.problems) > 0 {
-		return Contents{}, f.err()
+	if err := f.Err(); err != nil {
+		return Contents{}, err
 	}
 	return in, nil
 }
 
+// fileDecoder decodes the documents of one file.
+type fileDecoder struct {
+	strictyaml.ProblemList
+	named map[ID]int // the line of each profile's name
+}
+
 // checkTwice reports a profile that an earlier document of the file also has.
-func (f *file) checkTwice(k key, line int) {
-	if first, ok := f.named[k]; ok {
-		f.problem(line, "metadata.name", fmt.Errorf("profile %q %s is in this file twice, first on line %d: remove one of them", k.name, k.version, first))
+func (f *fileDecoder) checkTwice(id ID, line int) {
+	if first, ok := f.named[id]; ok {
+		f.Add(line, "metadata.name", fmt.Errorf("profile %q %s is in this file twice, first on line %d: remove one of them", id.Name, id.Version, first))
 		return
 	}
 	if f.named == nil {
-		f.named = map[key]int{}
+		f.named = map[ID]int{}
 	}
-	f.named[k] = line
-}
-
-// file collects the problems of one file.
-type file struct {
-	path     string
-	problems []error
-	named    map[key]int // the line of each profile's name
-}
-
-func (f *file) problem(line int, field string, err error) {
-	if len(f.problems) > maxProblems {
-		return
-	}
-	if len(f.problems) == maxProblems {
-		field, err = "", errors.New("more problems follow: fix those above first")
-	}
-	f.problems = append(f.problems, &Problem{Path: f.path, Line: line, Field: field, Err: err})
-}
-
-func (f *file) err() error { return errors.Join(f.problems...) }
-
-// invalidText returns the offset of the first byte that is not valid UTF-8 text, or -1.
-// The parser accepts a byte order mark.
-func invalidText(data []byte) int {
-	for i := 0; i < len(data); {
-		r, size := utf8.DecodeRune(data[i:])
-		if r == utf8.RuneError && size <= 1 || r == 0 {
-			return i
-		}
-		i += size
-	}
-	return -1
-}
-
-// nestedDeeply reports whether a text can have far more levels than any profile: by the
-// number of brackets open at once, or by the beginning of a line.
-func nestedDeeply(data []byte) bool {
-	const most = 4 * maxDepth
-	open, lead, leading := 0, 0, true
-	for _, c := range data {
-		switch c {
-		case '\n':
-			lead, leading = 0, true
-			continue
-		case '[', '{':
-			open++
-		case ']', '}':
-			open = max(open-1, 0)
-		}
-		if leading = leading && strings.IndexByte(" -?:", c) >= 0; leading {
-			lead++
-		}
-		if open > most || lead > most {
-			return true
-		}
-	}
-	return false
-}
-
-var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
-
-// syntaxError returns the line of a syntax error. The parser that reads profiles names
-// the line on which the innermost mapping begins; another parser names the exact line, so
-// it is used after an error.
-func syntaxError(data []byte, err error) (int, error) {
-	var syntax goyaml.Error
-	if nestedDeeply(data) {
-		// The other parser has no nesting limit: 300,000 times "[" took minutes.
-	} else if _, where := parser.ParseBytes(data, 0); errors.As(where, &syntax) && syntax.GetToken() != nil {
-		message := syntax.GetMessage()
-		if strings.Contains(message, "\t") || strings.Contains(message, "tab character") {
-			message = "found a tab: YAML requires spaces for indentation" // a tab looks like them
-		}
-		return syntax.GetToken().Position.Line, fmt.Errorf("%w: %s", ErrSyntax, message)
-	}
-	m := yamlLine.FindStringSubmatch(err.Error())
-	if m == nil {
-		return 0, fmt.Errorf("%w: %w", ErrSyntax, err)
-	}
-	line, _ := strconv.Atoi(m[1]) // empty if the parser names no line
-	return line, fmt.Errorf("%w: %s", ErrSyntax, strings.TrimPrefix(err.Error(), m[0]))
+	f.named[id] = line
 }
 
 // kustomizeGroup is the group of kinds that a folder of profiles can contain and that
@@ -308,32 +165,33 @@ var others = map[string][]string{
 	cluster.GroupVersion.Group: {"MachineDeployment", "MachineSet", "Machine"},
 }
 
-// isOther reports whether a document is of another known kind.
-func isOther(apiVersion, kind string) bool {
+// isOtherKnownKind reports whether a document is of a known kind that is neither a profile nor an
+// overlay.
+func isOtherKnownKind(apiVersion, kind string) bool {
 	group, _, _ := strings.Cut(apiVersion, "/")
 	return slices.Contains(others[group], kind)
 }
 
-// document reads one YAML document, if there is one and it is valid.
-func (f *file) document(doc *yaml.Node, in *Contents) {
-	if doc.Kind != yaml.DocumentNode || len(doc.Content) == 0 || isNull(doc.Content[0]) {
+// decodeDocument reads one YAML document, if there is one and it is valid.
+func (f *fileDecoder) decodeDocument(doc *yaml.Node, in *Contents) {
+	if doc.Kind != yaml.DocumentNode || len(doc.Content) == 0 || strictyaml.IsNull(doc.Content[0]) {
 		return
 	}
 	in.Empty = false
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		f.problem(root.Line, "", errors.New("is not an OperatingSystemProfile: the document is not a mapping"))
+		f.Add(root.Line, "", errors.New("is not an OperatingSystemProfile: the document is not a mapping"))
 		return
 	}
-	apiVersion, kind := scalarField(root, "apiVersion"), scalarField(root, "kind")
+	apiVersion, kind := strictyaml.Scalar(root, "apiVersion"), strictyaml.Scalar(root, "kind")
 	switch {
 	// A kustomization lists the profiles next to it.
 	case strings.HasPrefix(apiVersion, kustomizeGroup):
 	case apiVersion == osm.GroupVersion.String() && kind == kindProfile:
-		f.profile(root, in)
+		f.decodeProfile(root, in)
 	case apiVersion == api.GroupVersion.String() && kind == api.KindProfileOverlay:
-		f.overlay(root, in)
-	case isOther(apiVersion, kind):
+		f.decodeOverlay(root, in)
+	case isOtherKnownKind(apiVersion, kind):
 		article := "a "
 		if strings.HasPrefix(kind, "O") {
 			article = "an "
@@ -342,13 +200,13 @@ func (f *file) document(doc *yaml.Node, in *Contents) {
 	case isClusterFile(root):
 		in.Others = append(in.Others, Other{Kind: "a cluster file of osm-gitops render", Line: root.Line})
 	case kind == api.KindProfileOverlay:
-		f.problem(root.Line, "", fmt.Errorf("is not a ProfileOverlay: expected apiVersion %q, found %q", api.GroupVersion.String(), apiVersion))
+		f.Add(root.Line, "", fmt.Errorf("is not a ProfileOverlay: expected apiVersion %q, found %q", api.GroupVersion.String(), apiVersion))
 	case kind == kindProfile:
-		f.problem(root.Line, "", fmt.Errorf("is not an OperatingSystemProfile: expected apiVersion %q, found %q", osm.GroupVersion.String(), apiVersion))
+		f.Add(root.Line, "", fmt.Errorf("is not an OperatingSystemProfile: expected apiVersion %q, found %q", osm.GroupVersion.String(), apiVersion))
 	case nearestKind(kind) != "":
-		f.problem(root.Line, "kind", fmt.Errorf("unknown kind %q: did you mean %q?", kind, nearestKind(kind)))
+		f.Add(root.Line, "kind", fmt.Errorf("unknown kind %q: did you mean %q?", kind, nearestKind(kind)))
 	default:
-		f.problem(root.Line, "", fmt.Errorf("is not an OperatingSystemProfile: expected apiVersion %q and kind %q, found %q and %q: store other files outside the source's path",
+		f.Add(root.Line, "", fmt.Errorf("is not an OperatingSystemProfile: expected apiVersion %q and kind %q, found %q and %q: store other files outside the source's path",
 			osm.GroupVersion.String(), kindProfile, apiVersion, kind))
 	}
 }
@@ -375,7 +233,7 @@ func nearestKind(kind string) string {
 	for _, group := range slices.Sorted(maps.Keys(others)) {
 		known = append(known, others[group]...)
 	}
-	if len(kind) > maxFieldBytes {
+	if len(kind) > strictyaml.MaxFieldBytes {
 		return ""
 	}
 	for _, k := range known {
@@ -389,19 +247,18 @@ func nearestKind(kind string) string {
 // kindProfile is the kind of a complete profile.
 const kindProfile = "OperatingSystemProfile"
 
-// profile reads a complete profile.
-func (f *file) profile(root *yaml.Node, in *Contents) {
-	before := len(f.problems)
+// decodeProfile reads a complete profile.
+func (f *fileDecoder) decodeProfile(root *yaml.Node, in *Contents) {
+	before := f.Len()
 	var obj manifest
-	d := decoder{file: f, lines: map[string]int{"": root.Line}}
-	d.object(root, &obj)
-	f.validate(&d, &obj)
-	if len(f.problems) > before {
+	lines := strictyaml.Decode(root, &obj, &f.ProblemList)
+	f.validate(lines, &obj)
+	if f.Len() > before {
 		return
 	}
 	spec := Canonical(obj.Spec)
-	doc := Document{Name: obj.Metadata.Name, Spec: spec, Digest: Digest(spec), Path: f.path, lines: d.lines}
-	f.checkTwice(key{doc.Name, spec.Version}, doc.Line("metadata.name"))
+	doc := Document{Name: obj.Metadata.Name, Spec: spec, Digest: Digest(spec), Path: f.Path, Lines: lines}
+	f.checkTwice(doc.ID(), doc.Line("metadata.name"))
 	in.Profiles = append(in.Profiles, doc)
 }
 
@@ -424,15 +281,15 @@ type manifestMetadata struct {
 // reportProblem reports a problem of a field.
 type reportProblem func(field, format string, args ...any)
 
-// sayer returns the say of the fields that a decoder has read.
-func (f *file) sayer(d *decoder) reportProblem {
+// newProblemReporter returns a function that reports a problem at the line of a field.
+func (f *fileDecoder) newProblemReporter(lines strictyaml.Lines) reportProblem {
 	return func(field, format string, args ...any) {
-		f.problem(d.lines[nearestField(d.lines, field)], field, fmt.Errorf(format, args...))
+		f.Add(lines.Line(field), field, fmt.Errorf(format, args...))
 	}
 }
 
 // validateName validates the name and version of a profile.
-func validateName(say reportProblem, name, version string) {
+func validateName(say reportProblem, name, number string) {
 	if name != "" {
 		for _, msg := range validation.IsDNS1123Subdomain(name) {
 			say("metadata.name", "invalid object name %q: %s", name, msg)
@@ -441,18 +298,18 @@ func validateName(say reportProblem, name, version string) {
 			say("metadata.name", "has %d characters; it is used as a label value, which can have %d: shorten it", len(name), validation.LabelValueMaxLength)
 		}
 	}
-	if version != "" {
-		if _, err := ParseVersion(version); err != nil {
+	if number != "" {
+		if _, err := version.Parse(number); err != nil {
 			say("spec.version", "%v", err)
-		} else if n := len(name) + 1 + 7 + len(version); n > validation.DNS1123SubdomainMaxLength {
+		} else if n := len(name) + 1 + 7 + len(number); n > validation.DNS1123SubdomainMaxLength {
 			say("spec.version", "name and version result in an object name of %d characters, and at most %d are allowed: shorten one of them", n, validation.DNS1123SubdomainMaxLength)
 		}
 	}
 }
 
 // validate checks what the types cannot express.
-func (f *file) validate(d *decoder, obj *manifest) {
-	say := f.sayer(d)
+func (f *fileDecoder) validate(lines strictyaml.Lines, obj *manifest) {
+	say := f.newProblemReporter(lines)
 	validateName(say, obj.Metadata.Name, obj.Spec.Version)
 	stages := []struct {
 		field string
@@ -493,44 +350,11 @@ func validateMode(say reportProblem, at string, p int32) {
 	}
 }
 
-// versionPattern is the pattern of the schema (contract: section 1.2), anchored at both
-// ends: versions are also used in object names and are ordered.
-var versionPattern = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$`)
-
-// shortVersion matches versions with fewer than three numbers or without "v".
-var shortVersion = regexp.MustCompile(`^[vV]?((?:0|[1-9]\d*)(?:\.(?:0|[1-9]\d*)){0,2})$`)
-
-// nearestVersion returns the version that was probably meant, "v1.0.0" for "1.0"; "" for
-// none.
-func nearestVersion(text string) string {
-	const most = 32 // characters of a mistyped version
-	m := shortVersion.FindStringSubmatch(text)
-	if m == nil || len(text) > most {
-		return ""
-	}
-	return "v" + m[1] + strings.Repeat(".0", 2-strings.Count(m[1], "."))
-}
-
-// ParseVersion reads a profile's version, such as "v1.9.0" or "v1.9.0-rc.1".
-func ParseVersion(v string) (*semver.Version, error) {
-	if !versionPattern.MatchString(v) {
-		if near := nearestVersion(v); near != "" {
-			return nil, fmt.Errorf("invalid version %q: write %s", v, near)
-		}
-		return nil, fmt.Errorf("invalid version %q: write one such as \"v1.2.3\" or \"v1.2.3-rc.1\"", v)
-	}
-	parsed, err := semver.StrictNewVersion(strings.TrimPrefix(v, "v"))
-	if err != nil {
-		return nil, fmt.Errorf("invalid version %q: %w", v, err)
-	}
-	return parsed, nil
-}
-
-// identify returns the names of the profiles in a rejected file, as far as it is valid
+// Identify returns the names of the profiles in a rejected file, as far as it is valid
 // YAML.
-func identify(data []byte) []key {
-	var out []key
-	if len(data) > maxFileBytes || invalidText(data) >= 0 {
+func Identify(data []byte) []ID {
+	var out []ID
+	if len(data) > strictyaml.MaxFileBytes || strictyaml.InvalidTextOffset(data) >= 0 {
 		return nil
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
@@ -539,35 +363,13 @@ func identify(data []byte) []key {
 		if dec.Decode(&node) != nil {
 			break
 		}
-		if len(node.Content) != 1 || node.Content[0].Kind != yaml.MappingNode || !slices.Contains([]string{kindProfile, api.KindProfileOverlay}, scalarField(node.Content[0], "kind")) {
+		if len(node.Content) != 1 || node.Content[0].Kind != yaml.MappingNode || !slices.Contains([]string{kindProfile, api.KindProfileOverlay}, strictyaml.Scalar(node.Content[0], "kind")) {
 			continue
 		}
-		k := key{scalarField(mappingField(node.Content[0], "metadata"), "name"), scalarField(mappingField(node.Content[0], "spec"), "version")}
-		if _, err := ParseVersion(k.version); err == nil && k.name != "" {
-			out = append(out, k)
+		id := ID{strictyaml.Scalar(strictyaml.Mapping(node.Content[0], "metadata"), "name"), strictyaml.Scalar(strictyaml.Mapping(node.Content[0], "spec"), "version")}
+		if _, err := version.Parse(id.Version); err == nil && id.Name != "" {
+			out = append(out, id)
 		}
 	}
 	return out
-}
-
-// mappingField returns a field that is a mapping, or an empty mapping.
-func mappingField(m *yaml.Node, name string) *yaml.Node {
-	for i := 0; i+1 < len(m.Content); i += 2 {
-		if m.Content[i].Value == name && m.Content[i+1].Kind == yaml.MappingNode {
-			return m.Content[i+1]
-		}
-	}
-	return &yaml.Node{}
-}
-
-func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
-
-// scalarField returns the text of a top-level field, "" if it is absent.
-func scalarField(m *yaml.Node, name string) string {
-	for i := 0; i+1 < len(m.Content); i += 2 {
-		if m.Content[i].Value == name && m.Content[i+1].Kind == yaml.ScalarNode {
-			return m.Content[i+1].Value
-		}
-	}
-	return ""
 }

@@ -9,36 +9,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/strictyaml"
+	"github.com/osm-gitops/osm-gitops/test/profiletest"
 )
 
-const good = `apiVersion: operatingsystemmanager.k8c.io/v1alpha1
-kind: OperatingSystemProfile
-metadata:
-  name: osp-test
-spec:
-  osName: ubuntu
-  osVersion: "24.04"
-  version: v1.0.0
-  supportedCloudProviders:
-  - name: aws
-  bootstrapConfig:
-    templates:
-      hello: |-
-        echo hello
-    files:
-    - path: /opt/a
-      permissions: 755
-      content:
-        inline:
-          encoding: b64
-          data: |
-            one
-            two
-  provisioningConfig: {}
-`
-
 func TestDecode(t *testing.T) {
-	docs, err := Decode("profiles/a.yaml", []byte(good))
+	docs, err := Decode("profiles/a.yaml", []byte(profiletest.Small))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +39,7 @@ func TestDecode(t *testing.T) {
 }
 
 func TestDecodeSeveralDocuments(t *testing.T) {
-	file := "# only a comment\n---\n" + good + "---\n" + strings.ReplaceAll(good, "osp-test", "osp-other") +
+	file := "# only a comment\n---\n" + profiletest.Small + "---\n" + strings.ReplaceAll(profiletest.Small, "osp-test", "osp-other") +
 		"---\napiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]\n---\n"
 	docs, err := Decode("a.yaml", []byte(file))
 	if err != nil {
@@ -72,7 +48,7 @@ func TestDecodeSeveralDocuments(t *testing.T) {
 	if len(docs) != 2 || docs[0].Name != "osp-test" || docs[1].Name != "osp-other" {
 		t.Fatalf("got %d documents", len(docs))
 	}
-	if got, want := docs[1].Line("spec.version"), 3+strings.Count(good, "\n")+8; got != want {
+	if got, want := docs[1].Line("spec.version"), 3+strings.Count(profiletest.Small, "\n")+8; got != want {
 		t.Errorf("line of the second document's version = %d, want %d", got, want)
 	}
 }
@@ -84,7 +60,7 @@ func TestDecodeSeveralDocuments(t *testing.T) {
 func TestDecodePassesOver(t *testing.T) {
 	const source = "apiVersion: gitops.k8c.io/v1alpha1\nkind: ProfileSource\nspec: {typo: 1}\n"
 	const pool = "apiVersion: cluster.k8s.io/v1alpha1\nkind: MachineDeployment\n"
-	in, err := DecodeFile("f.yaml", []byte(source+"---\n"+pool+"---\ncluster: {server: x}\n---\n"+good))
+	in, err := DecodeFile("f.yaml", []byte(source+"---\n"+pool+"---\ncluster: {server: x}\n---\n"+profiletest.Small))
 	want := []Other{{"a ProfileSource", 1}, {"a MachineDeployment", 5}, {"a cluster file of osm-gitops render", 8}}
 	if diff := cmp.Diff(want, in.Others); diff != "" || err != nil || len(in.Profiles) != 1 || in.Empty {
 		t.Errorf("%v, %d profiles, empty %v\n%s", err, len(in.Profiles), in.Empty, diff)
@@ -102,11 +78,11 @@ func TestDecodePassesOver(t *testing.T) {
 }
 
 func TestDecodeSavedFromCluster(t *testing.T) {
-	plain, err := Decode("f.yaml", []byte(good))
+	plain, err := Decode("f.yaml", []byte(profiletest.Small))
 	if err != nil {
 		t.Fatal(err)
 	}
-	saved := strings.Replace(good, "metadata:\n", `metadata:
+	saved := strings.Replace(profiletest.Small, "metadata:\n", `metadata:
   creationTimestamp: null
   finalizers: [a]
   generation: 3
@@ -128,7 +104,7 @@ func TestDecodeSavedFromCluster(t *testing.T) {
 // The highest mode there is has all the bits: set-user-ID, set-group-ID, sticky and rwx for all.
 func TestDecodeTakesEveryMode(t *testing.T) {
 	for _, mode := range []string{"1", "644", "7777"} {
-		docs, err := Decode("f.yaml", []byte(strings.Replace(good, "755", mode, 1)))
+		docs, err := Decode("f.yaml", []byte(strings.Replace(profiletest.Small, "755", mode, 1)))
 		if err != nil {
 			t.Errorf("permissions %s: %v", mode, err)
 			continue
@@ -141,7 +117,7 @@ func TestDecodeTakesEveryMode(t *testing.T) {
 
 // A value without a schema is not changed.
 func TestDecodeFreeForm(t *testing.T) {
-	docs, err := Decode("f.yaml", []byte(strings.Replace(good, "- name: aws\n", "- name: aws\n    spec: {zones: [a, 1, &b {c: 1.5}], other: *b, none: null}\n", 1)))
+	docs, err := Decode("f.yaml", []byte(strings.Replace(profiletest.Small, "- name: aws\n", "- name: aws\n    spec: {zones: [a, 1, &b {c: 1.5}], other: *b, none: null}\n", 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,44 +134,44 @@ func TestDecodeRefuses(t *testing.T) {
 	}{
 		"a file that is no YAML":     {"a: [1\nb: 2\n", []string{"f.yaml:2: invalid YAML"}},
 		"a tab for indentation":      {"a:\n\tb: 1\n", []string{"f.yaml:2: invalid YAML: found a tab: YAML requires spaces for indentation"}},
-		"a tab after spaces":         {strings.Replace(good, "  osName:", "\tosName:", 1), []string{"found a tab: YAML requires spaces"}},
+		"a tab after spaces":         {strings.Replace(profiletest.Small, "  osName:", "\tosName:", 1), []string{"found a tab: YAML requires spaces"}},
 		"a tab in a text block":      {"a: |\n  x\n\ty\n", []string{"f.yaml:3: invalid YAML: found a tab"}},
-		"a slip deep in a file":      {strings.Replace(good, "    files:", "   files:", 1), []string{"f.yaml:15: invalid YAML"}},
+		"a slip deep in a file":      {strings.Replace(profiletest.Small, "    files:", "   files:", 1), []string{"f.yaml:15: invalid YAML"}},
 		"a list":                     {"- a\n", []string{"f.yaml:1: is not an OperatingSystemProfile: the document is not a mapping"}},
 		"another kind":               {"apiVersion: v1\nkind: ConfigMap\n", []string{`f.yaml:1: is not an OperatingSystemProfile: expected apiVersion "operatingsystemmanager.k8c.io/v1alpha1" and kind "OperatingSystemProfile", found "v1" and "ConfigMap"`}},
-		"a misspelt field":           {strings.Replace(good, "osVersion:", "osVersoin:", 1), []string{`f.yaml:7: spec.osVersoin: is not a field of spec: did you mean "osVersion"?`, "f.yaml:6: spec.osVersion: is required"}},
-		"a field given twice":        {strings.Replace(good, "  version: v1.0.0\n", "  version: v1.0.0\n  version: v1.0.1\n", 1), []string{"f.yaml:9: spec.version: is given twice, first on line 8"}},
-		"a number for a text":        {strings.Replace(good, `"24.04"`, "24.04", 1), []string{"f.yaml:7: spec.osVersion: must be text, but YAML reads 24.04 as a number: quote it"}},
-		"a wrong version":            {strings.Replace(good, "v1.0.0", "1.0", 1), []string{`f.yaml:8: spec.version: invalid version 1.0, which YAML reads as a number: write v1.0.0`}},
-		"a version with zeros":       {strings.Replace(good, "v1.0.0", "1.10", 1), []string{`f.yaml:8: spec.version: invalid version 1.10, which YAML reads as a number: write v1.10.0`}},
-		"a version in quotes":        {strings.Replace(good, "v1.0.0", `"1.0"`, 1), []string{`f.yaml:8: spec.version: invalid version "1.0": write v1.0.0`}},
-		"a version without v":        {strings.Replace(good, "v1.0.0", "1.2.3", 1), []string{`f.yaml:8: spec.version: invalid version "1.2.3": write v1.2.3`}},
-		"a word for a version":       {strings.Replace(good, "v1.0.0", "one", 1), []string{`f.yaml:8: spec.version: invalid version "one": write one such as "v1.2.3"`}},
-		"a mode that is not octal":   {strings.Replace(good, "755", "0999", 1), []string{`invalid file mode 0999: 9 is not an octal digit; write digits as for chmod, such as 644`}},
-		"a mode in quotes":           {strings.Replace(good, "755", `"0644"`, 1), []string{`must be an integer, but "0644" is text: write 644, without quotes`}},
-		"a misspelt kind":            {strings.Replace(good, "kind: OperatingSystemProfile", "kind: OperatingSytemProfile", 1), []string{`kind: unknown kind "OperatingSytemProfile": did you mean "OperatingSystemProfile"?`}},
+		"a misspelt field":           {strings.Replace(profiletest.Small, "osVersion:", "osVersoin:", 1), []string{`f.yaml:7: spec.osVersoin: is not a field of spec: did you mean "osVersion"?`, "f.yaml:6: spec.osVersion: is required"}},
+		"a field given twice":        {strings.Replace(profiletest.Small, "  version: v1.0.0\n", "  version: v1.0.0\n  version: v1.0.1\n", 1), []string{"f.yaml:9: spec.version: is given twice, first on line 8"}},
+		"a number for a text":        {strings.Replace(profiletest.Small, `"24.04"`, "24.04", 1), []string{"f.yaml:7: spec.osVersion: must be text, but YAML reads 24.04 as a number: quote it"}},
+		"a wrong version":            {strings.Replace(profiletest.Small, "v1.0.0", "1.0", 1), []string{`f.yaml:8: spec.version: invalid version 1.0, which YAML reads as a number: write v1.0.0`}},
+		"a version with zeros":       {strings.Replace(profiletest.Small, "v1.0.0", "1.10", 1), []string{`f.yaml:8: spec.version: invalid version 1.10, which YAML reads as a number: write v1.10.0`}},
+		"a version in quotes":        {strings.Replace(profiletest.Small, "v1.0.0", `"1.0"`, 1), []string{`f.yaml:8: spec.version: invalid version "1.0": write v1.0.0`}},
+		"a version without v":        {strings.Replace(profiletest.Small, "v1.0.0", "1.2.3", 1), []string{`f.yaml:8: spec.version: invalid version "1.2.3": write v1.2.3`}},
+		"a word for a version":       {strings.Replace(profiletest.Small, "v1.0.0", "one", 1), []string{`f.yaml:8: spec.version: invalid version "one": write one such as "v1.2.3"`}},
+		"a mode that is not octal":   {strings.Replace(profiletest.Small, "755", "0999", 1), []string{`invalid file mode 0999: 9 is not an octal digit; write digits as for chmod, such as 644`}},
+		"a mode in quotes":           {strings.Replace(profiletest.Small, "755", `"0644"`, 1), []string{`must be an integer, but "0644" is text: write 644, without quotes`}},
+		"a misspelt kind":            {strings.Replace(profiletest.Small, "kind: OperatingSystemProfile", "kind: OperatingSytemProfile", 1), []string{`kind: unknown kind "OperatingSytemProfile": did you mean "OperatingSystemProfile"?`}},
 		"a misspelt overlay":         {"apiVersion: gitops.k8c.io/v1alpha1\nkind: ProfilOverlay\n", []string{`f.yaml:1: kind: unknown kind "ProfilOverlay": did you mean "ProfileOverlay"?`}},
-		"another API of the kind":    {strings.Replace(good, "operatingsystemmanager.k8c.io/v1alpha1", "operatingsystemmanager.k8c.io/v1", 1), []string{`is not an OperatingSystemProfile: expected apiVersion "operatingsystemmanager.k8c.io/v1alpha1", found "operatingsystemmanager.k8c.io/v1"`}},
-		"a version with a prefix":    {strings.Replace(good, "v1.0.0", "release-v1.0.0", 1), []string{`f.yaml:8: spec.version: invalid version "release-v1.0.0": write one such as "v1.2.3"`}},
-		"an unknown system":          {strings.Replace(good, "ubuntu", "sles", 1), []string{`f.yaml:6: spec.osName: is "sles", but must be one of flatcar, rhel`}},
-		"an unknown provider":        {strings.Replace(good, "name: aws", "name: awz", 1), []string{`f.yaml:10: spec.supportedCloudProviders[0].name: is "awz", but must be one of aws`}},
-		"octal permissions":          {strings.Replace(good, "755", "0755", 1), []string{"f.yaml:17: spec.bootstrapConfig.files[0].permissions: YAML reads 0755 as octal: write the digits without a leading zero, 755"}},
-		"permissions with 8":         {strings.Replace(good, "755", "788", 1), []string{"f.yaml:17: spec.bootstrapConfig.files[0].permissions: invalid file mode 788"}},
-		"no inline":                  {strings.Replace(good, "        inline:\n          encoding: b64\n          data: |\n            one\n            two\n", "        {}\n", 1), []string{"files[0].content: has no inline: set content.inline.data"}},
-		"a bad object name":          {strings.Replace(good, "osp-test", "OSP_test", 1), []string{`f.yaml:4: metadata.name: invalid object name "OSP_test"`}},
+		"another API of the kind":    {strings.Replace(profiletest.Small, "operatingsystemmanager.k8c.io/v1alpha1", "operatingsystemmanager.k8c.io/v1", 1), []string{`is not an OperatingSystemProfile: expected apiVersion "operatingsystemmanager.k8c.io/v1alpha1", found "operatingsystemmanager.k8c.io/v1"`}},
+		"a version with a prefix":    {strings.Replace(profiletest.Small, "v1.0.0", "release-v1.0.0", 1), []string{`f.yaml:8: spec.version: invalid version "release-v1.0.0": write one such as "v1.2.3"`}},
+		"an unknown system":          {strings.Replace(profiletest.Small, "ubuntu", "sles", 1), []string{`f.yaml:6: spec.osName: is "sles", but must be one of flatcar, rhel`}},
+		"an unknown provider":        {strings.Replace(profiletest.Small, "name: aws", "name: awz", 1), []string{`f.yaml:10: spec.supportedCloudProviders[0].name: is "awz", but must be one of aws`}},
+		"octal permissions":          {strings.Replace(profiletest.Small, "755", "0755", 1), []string{"f.yaml:17: spec.bootstrapConfig.files[0].permissions: YAML reads 0755 as octal: write the digits without a leading zero, 755"}},
+		"permissions with 8":         {strings.Replace(profiletest.Small, "755", "788", 1), []string{"f.yaml:17: spec.bootstrapConfig.files[0].permissions: invalid file mode 788"}},
+		"no inline":                  {strings.Replace(profiletest.Small, "        inline:\n          encoding: b64\n          data: |\n            one\n            two\n", "        {}\n", 1), []string{"files[0].content: has no inline: set content.inline.data"}},
+		"a bad object name":          {strings.Replace(profiletest.Small, "osp-test", "OSP_test", 1), []string{`f.yaml:4: metadata.name: invalid object name "OSP_test"`}},
 		"no spec":                    {"apiVersion: operatingsystemmanager.k8c.io/v1alpha1\nkind: OperatingSystemProfile\nmetadata: {name: a}\n", []string{"f.yaml:1: spec: is required"}},
-		"the same profile twice":     {good + "---\n" + good, []string{`profile "osp-test" v1.0.0 is in this file twice, first on line 4`}},
-		"control characters":         {strings.Replace(good, "one", "o\x00e", 1), []string{"f.yaml:22: is not UTF-8 text"}},
-		"bytes that are no UTF-8":    {strings.Replace(good, "one", "o\xffe", 1), []string{"f.yaml:22: is not UTF-8 text"}},
-		"more than a mebibyte":       {good + "#" + strings.Repeat("x", maxFileBytes), []string{"f.yaml: has ", "split it"}},
-		"too many levels":            {strings.Replace(good, "  - name: aws\n", "  - name: aws\n    spec: "+strings.Repeat("[", 100)+strings.Repeat("]", 100)+"\n", 1), []string{"is nested more than 64 levels deep"}},
+		"the same profile twice":     {profiletest.Small + "---\n" + profiletest.Small, []string{`profile "osp-test" v1.0.0 is in this file twice, first on line 4`}},
+		"control characters":         {strings.Replace(profiletest.Small, "one", "o\x00e", 1), []string{"f.yaml:22: is not UTF-8 text"}},
+		"bytes that are no UTF-8":    {strings.Replace(profiletest.Small, "one", "o\xffe", 1), []string{"f.yaml:22: is not UTF-8 text"}},
+		"more than a mebibyte":       {profiletest.Small + "#" + strings.Repeat("x", strictyaml.MaxFileBytes), []string{"f.yaml: has ", "split it"}},
+		"too many levels":            {strings.Replace(profiletest.Small, "  - name: aws\n", "  - name: aws\n    spec: "+strings.Repeat("[", 100)+strings.Repeat("]", 100)+"\n", 1), []string{"is nested more than 64 levels deep"}},
 		"an alias bomb":              {bomb(), []string{"once its aliases are expanded"}},
-		"an alias to itself":         {strings.Replace(good, "  - name: aws\n", "  - name: aws\n    spec: &a [*a]\n", 1), []string{"f.yaml"}},
-		"a number JSON lacks":        {strings.Replace(good, "  - name: aws\n", "  - name: aws\n    spec: {a: .nan}\n", 1), []string{"f.yaml:11: spec.supportedCloudProviders[0].spec: "}},
-		"several faults, all named":  {strings.NewReplacer("ubuntu", "sles", "v1.0.0", "vX").Replace(good), []string{"f.yaml:6: spec.osName", "f.yaml:8: spec.version"}},
-		"permissions of 64 bits":     {strings.Replace(good, "755", "99999999999", 1), []string{`f.yaml:17: spec.bootstrapConfig.files[0].permissions: must be an integer, not "99999999999"`}},
-		"permissions above 7777":     {strings.Replace(good, "755", "7778", 1), []string{"f.yaml:17: spec.bootstrapConfig.files[0].permissions: invalid file mode 7778"}},
-		"permissions of five digits": {strings.Replace(good, "755", "10000", 1), []string{"f.yaml:17: spec.bootstrapConfig.files[0].permissions: invalid file mode 10000"}},
+		"an alias to itself":         {strings.Replace(profiletest.Small, "  - name: aws\n", "  - name: aws\n    spec: &a [*a]\n", 1), []string{"f.yaml"}},
+		"a number JSON lacks":        {strings.Replace(profiletest.Small, "  - name: aws\n", "  - name: aws\n    spec: {a: .nan}\n", 1), []string{"f.yaml:11: spec.supportedCloudProviders[0].spec: "}},
+		"several faults, all named":  {strings.NewReplacer("ubuntu", "sles", "v1.0.0", "vX").Replace(profiletest.Small), []string{"f.yaml:6: spec.osName", "f.yaml:8: spec.version"}},
+		"permissions of 64 bits":     {strings.Replace(profiletest.Small, "755", "99999999999", 1), []string{`f.yaml:17: spec.bootstrapConfig.files[0].permissions: must be an integer, not "99999999999"`}},
+		"permissions above 7777":     {strings.Replace(profiletest.Small, "755", "7778", 1), []string{"f.yaml:17: spec.bootstrapConfig.files[0].permissions: invalid file mode 7778"}},
+		"permissions of five digits": {strings.Replace(profiletest.Small, "755", "10000", 1), []string{"f.yaml:17: spec.bootstrapConfig.files[0].permissions: invalid file mode 10000"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Decode("f.yaml", []byte(c.file))
@@ -207,7 +183,7 @@ func TestDecodeRefuses(t *testing.T) {
 					t.Errorf("error\n%v\ndoes not say\n%s", err, want)
 				}
 			}
-			if len(Problems(err)) == 0 {
+			if len(strictyaml.Problems(err)) == 0 {
 				t.Errorf("error %v holds no Problem", err)
 			}
 		})
@@ -221,7 +197,7 @@ func bomb() string {
 	for i := 1; i < 12; i++ {
 		b.WriteString("    a" + string(rune('0'+i)) + "x: &a" + string(rune('a'+i)) + " [" + strings.TrimSuffix(strings.Repeat("*a"+prev(i)+",", 10), ",") + "]\n")
 	}
-	return strings.Replace(good, "  - name: aws\n", "  - name: aws\n    spec:\n"+strings.ReplaceAll(b.String(), "    a", "      a"), 1)
+	return strings.Replace(profiletest.Small, "  - name: aws\n", "  - name: aws\n    spec:\n"+strings.ReplaceAll(b.String(), "    a", "      a"), 1)
 }
 
 func prev(i int) string {
@@ -232,7 +208,7 @@ func prev(i int) string {
 }
 
 func TestDigestIsTheSameForWhatTheServerTreatsAlike(t *testing.T) {
-	base, err := Decode("a.yaml", []byte(good))
+	base, err := Decode("a.yaml", []byte(profiletest.Small))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,9 +224,9 @@ func TestDigestIsTheSameForWhatTheServerTreatsAlike(t *testing.T) {
 		t.Error(diff)
 	}
 	for name, edit := range map[string]string{
-		"comments and order": "# hello\n" + strings.Replace(good, "  osName: ubuntu\n  osVersion: \"24.04\"\n", "  osVersion: '24.04'\n  osName: ubuntu # the best\n", 1),
-		"a default written":  strings.Replace(good, "  version:", "  provisioningUtility: cloud-init\n  version:", 1),
-		"an empty list":      strings.Replace(good, "provisioningConfig: {}", "provisioningConfig: {files: []}", 1),
+		"comments and order": "# hello\n" + strings.Replace(profiletest.Small, "  osName: ubuntu\n  osVersion: \"24.04\"\n", "  osVersion: '24.04'\n  osName: ubuntu # the best\n", 1),
+		"a default written":  strings.Replace(profiletest.Small, "  version:", "  provisioningUtility: cloud-init\n  version:", 1),
+		"an empty list":      strings.Replace(profiletest.Small, "provisioningConfig: {}", "provisioningConfig: {files: []}", 1),
 	} {
 		docs, err := Decode("a.yaml", []byte(edit))
 		if err != nil {
@@ -260,7 +236,7 @@ func TestDigestIsTheSameForWhatTheServerTreatsAlike(t *testing.T) {
 			t.Errorf("%s: another digest", name)
 		}
 	}
-	changed, err := Decode("a.yaml", []byte(strings.Replace(good, "two", "three", 1)))
+	changed, err := Decode("a.yaml", []byte(strings.Replace(profiletest.Small, "two", "three", 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,12 +249,12 @@ func TestDigestIsTheSameForWhatTheServerTreatsAlike(t *testing.T) {
 func TestErrorsAreShort(t *testing.T) {
 	long := strings.Repeat("x", 500_000)
 	for name, file := range map[string]string{
-		"a long key":         good + "  " + long + ": 1\n",
-		"a long value":       strings.Replace(good, "osName: ubuntu", "osName: "+long, 1),
-		"a long name":        strings.Replace(good, "name: osp-test", "name: "+long, 1),
-		"a long version":     strings.Replace(good, "version: v1.0.0", "version: "+long, 1),
+		"a long key":         profiletest.Small + "  " + long + ": 1\n",
+		"a long value":       strings.Replace(profiletest.Small, "osName: ubuntu", "osName: "+long, 1),
+		"a long name":        strings.Replace(profiletest.Small, "name: osp-test", "name: "+long, 1),
+		"a long version":     strings.Replace(profiletest.Small, "version: v1.0.0", "version: "+long, 1),
 		"a long kind":        "apiVersion: v1\nkind: " + long + "\n",
-		"many unknown keys":  good + strings.Repeat("  "+long[:5000]+": 1\n", 100),
+		"many unknown keys":  profiletest.Small + strings.Repeat("  "+long[:5000]+": 1\n", 100),
 		"what is no YAML":    long + "\n\t: [",
 		"a long anchor":      "a: *" + long,
 		"text for a mapping": "spec: " + long,
@@ -294,7 +270,7 @@ func TestErrorsAreShort(t *testing.T) {
 
 // A file can have exactly the documented number of bytes.
 func TestLargestFile(t *testing.T) {
-	largest := []byte(good + "#" + strings.Repeat("x", maxFileBytes-len(good)-1))
+	largest := []byte(profiletest.Small + "#" + strings.Repeat("x", strictyaml.MaxFileBytes-len(profiletest.Small)-1))
 	if got, err := Decode("f.yaml", largest); err != nil || len(got) != 1 {
 		t.Errorf("%d bytes: got %d profiles and the error %v", len(largest), len(got), err)
 	}

@@ -1,17 +1,13 @@
 package profile
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"regexp"
-
-	"k8s.io/apimachinery/pkg/runtime"
-	kjson "sigs.k8s.io/json"
+	"strings"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/strictyaml"
 )
 
 // digestRecipe is the version of the canonical form that Digest hashes. Every digest
@@ -24,7 +20,7 @@ var wellFormedDigest = regexp.MustCompile(`^` + digestRecipe + `[0-9a-f]{64}$`)
 // Digest returns "v1:sha256:" and 64 hex digits over the canonical form of a spec. A file
 // and the object that an API server made of it have the same digest.
 func Digest(spec osm.OperatingSystemProfileSpec) string {
-	b, err := canonicalJSON(Canonical(spec))
+	b, err := strictyaml.CanonicalJSON(Canonical(spec))
 	if err != nil {
 		// Only free-form JSON can fail to encode, and Decode and the API server both
 		// reject it before; a digest of the error makes the function total.
@@ -65,31 +61,23 @@ func canonicalFiles(files []osm.File) {
 	}
 }
 
-// canonicalJSON encodes v with sorted keys, numbers as in the API server (int64 or
-// float64), and without HTML escapes.
-func canonicalJSON(v any) ([]byte, error) {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	var tree any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &tree); err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(tree); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
+// AsDirty adds a digest of the content to the version of an edited file, so that an edit
+// in a directory needs no new version.
+func (d Document) AsDirty() Document {
+	spec := *d.Spec.DeepCopy()
+	spec.Version += "-dirty." + dirtySuffix(d.Digest)
+	d.Spec, d.Digest = spec, Digest(spec)
+	return d
 }
 
-// rawExtension wraps a decoded YAML value as free-form JSON.
-func rawExtension(v any) (*runtime.RawExtension, error) {
-	b, err := canonicalJSON(v)
-	if err != nil {
-		return nil, fmt.Errorf("encoding free-form value: %w", err)
+// dirtySuffix returns 8 hex digits of a digest that are valid in a version: a number
+// there must not begin with 0.
+func dirtySuffix(digest string) string {
+	hex := strings.TrimPrefix(digest, digestRecipe)
+	for i := 0; i+8 < len(hex); i++ {
+		if w := hex[i : i+8]; w[0] != '0' || strings.ContainsAny(w, "abcdef") {
+			return w
+		}
 	}
-	return &runtime.RawExtension{Raw: bytes.TrimSpace(b)}, nil
+	return hex[:7] + "f"
 }

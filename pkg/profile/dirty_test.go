@@ -3,6 +3,8 @@ package profile
 import (
 	"strings"
 	"testing"
+
+	"github.com/osm-gitops/osm-gitops/pkg/profile/version"
 )
 
 // The version of an edited file ends with digits of its digest that a semantic version
@@ -22,21 +24,8 @@ func TestDirtySuffix(t *testing.T) {
 		if got := dirtySuffix(digestRecipe + digits); got != want {
 			t.Errorf("dirtySuffix(%s) = %q, want %q", digits, got, want)
 		}
-		if _, err := ParseVersion("v1.0.0-dirty." + want); err != nil {
+		if _, err := version.Parse("v1.0.0-dirty." + want); err != nil {
 			t.Errorf("%s: %v", want, err)
-		}
-	}
-}
-
-// A release is preferred to a pre-release, then the later version. A version of an edited
-// file counts as the version that was edited.
-func TestHigher(t *testing.T) {
-	order := []string{"v0.9.0-rc.1", "v1.0.0-rc.1", "v1.0.0-rc.2", "v2.0.0-rc.1", "v0.9.0", "v1.0.0", "v1.0.0-dirty.abcdef01", "v1.0.1-dirty.12345678", "v1.2.0", "v1.10.0"}
-	for i, a := range order {
-		for j, b := range order {
-			if got := higher(a, b); got != (i > j) {
-				t.Errorf("higher(%q, %q) = %t", a, b, got)
-			}
 		}
 	}
 }

@@ -1,9 +1,10 @@
-// Package profile reads profiles from files, strictly and with line numbers, computes
-// their digests, and finds in the history of a source which versions exist, which commit
-// introduced each of them, and which one is current.
+// Package profile reads profiles and overlays from files, strictly and with line numbers,
+// and computes their digests.
 //
-// It is pure: no cluster, no clock, no network. It never renders a template; callers that
-// can render pass a Check.
+// It is pure, as are the packages below it: no cluster, no clock. It never renders a
+// template. Package overlay applies overlays to their bases, catalog finds the versions in
+// the history of a source, rebase moves overlays to newer bases, version compares versions,
+// and strictyaml decodes.
 //
-// Start with Decode in decode.go, then Catalogue in catalogue.go.
+// Start with DecodeFile in decode.go.
 package profile

@@ -11,6 +11,8 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/strictyaml"
+	"github.com/osm-gitops/osm-gitops/test/profiletest"
 )
 
 // maxErrorBytes is far more than a user reads: an error does not repeat a file.
@@ -32,7 +34,7 @@ func FuzzDecode(f *testing.F) {
 			f.Add(b)
 		}
 	}
-	for _, seed := range []string{good, bomb(), "a: *b", "--- |\n...\n---", good + "---\n" + good} {
+	for _, seed := range []string{profiletest.Small, bomb(), "a: *b", "--- |\n...\n---", profiletest.Small + "---\n" + profiletest.Small} {
 		f.Add([]byte(seed))
 	}
 	const head = "apiVersion: operatingsystemmanager.k8c.io/v1alpha1\nkind: OperatingSystemProfile\nmetadata: {name: a}\n"
@@ -52,8 +54,8 @@ func FuzzDecode(f *testing.F) {
 			if n := len(err.Error()); n > maxErrorBytes {
 				t.Errorf("the error has %d bytes", n)
 			}
-			if len(docs) > 0 || len(Problems(err)) == 0 {
-				t.Errorf("%d profiles and %d problems: %v", len(docs), len(Problems(err)), err)
+			if len(docs) > 0 || len(strictyaml.Problems(err)) == 0 {
+				t.Errorf("%d profiles and %d problems: %v", len(docs), len(strictyaml.Problems(err)), err)
 			}
 			return
 		}
@@ -88,41 +90,4 @@ func written(t *testing.T, doc Document) []byte {
 		t.Fatal(err)
 	}
 	return b
-}
-
-// Any overlay results in a valid profile, all of whose texts have a line, or it is
-// rejected with a short error. security.md 11
-func FuzzResolve(f *testing.F) {
-	for _, spec := range []string{
-		"", "  bootstrapConfig: {files: {replace: [{path: /opt/first, permissions: 600}], remove: [/opt/second]}}\n",
-		"  bootstrapConfig: {modules: {append: {runcmd: [a, b]}, remove: [bootcmd]}, templates: {remove: [hello, bye]}}\n",
-		"  supportedCloudProviders: {add: [{name: gce, spec: {a: 1}}], remove: [aws, hetzner]}\n",
-		"  provisioningConfig: {supportedContainerRuntimes: [{name: containerd, files: {remove: [/etc/containerd/config.toml]}}]}\n",
-	} {
-		f.Add([]byte(over + spec))
-	}
-	base := decodeBase(f)
-	f.Fuzz(func(t *testing.T, file []byte) {
-		in, err := DecodeFile("a.yaml", file)
-		if err != nil {
-			return // FuzzDecode's
-		}
-		for _, o := range in.Overlays {
-			doc, err := Resolve(o, base)
-			if err != nil {
-				if n := len(err.Error()); n > maxErrorBytes || len(Problems(err)) == 0 {
-					t.Errorf("the error has %d bytes and %d problems", n, len(Problems(err)))
-				}
-				continue
-			}
-			for field := range doc.lines {
-				if doc.Line(field) < 1 {
-					t.Errorf("%s has no line", field)
-				}
-			}
-			if doc.Digest != Digest(doc.Spec) || doc.Spec.Version != o.Spec.Version {
-				t.Errorf("%s: digest or version is another one", doc.Name)
-			}
-		}
-	})
 }

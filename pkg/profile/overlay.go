@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -9,6 +8,9 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/internal/cloudinit"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/strictyaml"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/version"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
@@ -21,51 +23,54 @@ type Overlay struct {
 	// Path of the file.
 	Path string
 
-	lines map[string]int
+	// Lines are the lines of the fields; see Line.
+	Lines strictyaml.Lines
 }
+
+// ID returns name and version of the resulting profile.
+func (o Overlay) ID() ID { return ID{o.Name, o.Spec.Version} }
 
 // Line is like Document.Line, for a field of the overlay's file, such as
 // "spec.bootstrapConfig.files.add[0].content.inline.data".
-func (o *Overlay) Line(field string) int { return o.lines[nearestField(o.lines, field)] }
+func (o *Overlay) Line(field string) int { return o.Lines.Line(field) }
 
-// overlay reads a ProfileOverlay.
-func (f *file) overlay(root *yaml.Node, in *Contents) {
-	before := len(f.problems)
+// decodeOverlay reads a ProfileOverlay.
+func (f *fileDecoder) decodeOverlay(root *yaml.Node, in *Contents) {
+	before := f.Len()
 	var obj api.ProfileOverlay
-	d := decoder{file: f, lines: map[string]int{"": root.Line}}
-	d.object(root, &obj)
-	f.validateOverlay(&d, &obj)
-	if len(f.problems) > before {
+	lines := strictyaml.Decode(root, &obj, &f.ProblemList)
+	f.validateOverlay(lines, &obj)
+	if f.Len() > before {
 		return
 	}
-	o := Overlay{Name: obj.Metadata.Name, Spec: obj.Spec, Path: f.path, lines: d.lines}
-	f.checkTwice(key{o.Name, o.Spec.Version}, o.Line("metadata.name"))
+	o := Overlay{Name: obj.Metadata.Name, Spec: obj.Spec, Path: f.Path, Lines: lines}
+	f.checkTwice(o.ID(), o.Line("metadata.name"))
 	in.Overlays = append(in.Overlays, o)
 }
 
 // validateOverlay checks what the types cannot express and what does not need the base.
-func (f *file) validateOverlay(d *decoder, obj *api.ProfileOverlay) {
-	say := f.sayer(d)
+func (f *fileDecoder) validateOverlay(lines strictyaml.Lines, obj *api.ProfileOverlay) {
+	say := f.newProblemReporter(lines)
 	spec := &obj.Spec
 	validateName(say, obj.Metadata.Name, spec.Version)
 	if v := spec.From.Version; v != "" {
-		if _, err := ParseVersion(v); err != nil {
+		if _, err := version.Parse(v); err != nil {
 			say("spec.from.version", "%v: name exactly one version of the base", err)
 		}
 	}
 	if d := spec.From.Digest; d != "" && !wellFormedDigest.MatchString(d) {
-		say("spec.from.digest", "is %q: write %q and 64 hex digits, as in the annotation gitops.k8c.io/digest of the base", redact.Excerpt(d, maxFieldBytes), digestRecipe)
+		say("spec.from.digest", "is %q: write %q and 64 hex digits, as in the annotation gitops.k8c.io/digest of the base", redact.ShortenWithCount(d, strictyaml.MaxFieldBytes), digestRecipe)
 	}
 	if spec.From.Profile == obj.Metadata.Name && spec.From.Version == spec.Version && spec.Version != "" {
 		say("spec.from", "is the overlay itself, %q %s: name another profile, or an earlier version", spec.From.Profile, spec.From.Version)
 	}
 	if p := spec.SupportedCloudProviders; p != nil {
-		once := once{report: say}
+		once := uniqueNames{report: say}
 		for i, a := range p.Add {
-			once.name(at("spec.supportedCloudProviders.add", i)+".name", string(a.Name))
+			once.checkUnique(strictyaml.Element("spec.supportedCloudProviders.add", i)+".name", string(a.Name))
 		}
 		for i, r := range p.Remove {
-			once.name(at("spec.supportedCloudProviders.remove", i), string(r))
+			once.checkUnique(strictyaml.Element("spec.supportedCloudProviders.remove", i), string(r))
 		}
 	}
 	validateStage(say, "spec.bootstrapConfig", spec.BootstrapConfig)
@@ -80,10 +85,10 @@ func validateStage(say reportProblem, field string, stage *api.StagePatches) {
 	validateTemplates(say, field+".templates", stage.Templates)
 	validateUnits(say, field+".units", stage.Units)
 	validateModules(say, field+".modules", stage.CloudInitModules)
-	runtimes := once{report: say}
+	runtimes := uniqueNames{report: say}
 	for i, rt := range stage.SupportedContainerRuntimes {
-		f := at(field+".supportedContainerRuntimes", i)
-		runtimes.name(f+".name", string(rt.Name))
+		f := strictyaml.Element(field+".supportedContainerRuntimes", i)
+		runtimes.checkUnique(f+".name", string(rt.Name))
 		validateFilePatches(say, f+".files", rt.Files)
 		validateTemplates(say, f+".templates", rt.Templates)
 	}
@@ -93,14 +98,14 @@ func validateFilePatches(say reportProblem, field string, p *api.FilePatches) {
 	if p == nil {
 		return
 	}
-	once := once{report: say}
+	once := uniqueNames{report: say}
 	validateFiles(say, field+".add", p.Add)
 	for i, a := range p.Add {
-		once.name(at(field+".add", i)+".path", a.Path)
+		once.checkUnique(strictyaml.Element(field+".add", i)+".path", a.Path)
 	}
 	for i, r := range p.Replace {
-		f := at(field+".replace", i)
-		once.name(f+".path", r.Path)
+		f := strictyaml.Element(field+".replace", i)
+		once.checkUnique(f+".path", r.Path)
 		validatePath(say, f, r.Path)
 		validateMode(say, f, r.Permissions)
 		switch {
@@ -111,7 +116,7 @@ func validateFilePatches(say reportProblem, field string, p *api.FilePatches) {
 		}
 	}
 	for i, r := range p.Remove {
-		once.name(at(field+".remove", i), r)
+		once.checkUnique(strictyaml.Element(field+".remove", i), r)
 	}
 }
 
@@ -119,18 +124,18 @@ func validateUnits(say reportProblem, field string, p *api.UnitPatches) {
 	if p == nil {
 		return
 	}
-	once := once{report: say}
+	once := uniqueNames{report: say}
 	for i, u := range p.Add {
-		once.name(at(field+".add", i)+".name", u.Name)
+		once.checkUnique(strictyaml.Element(field+".add", i)+".name", u.Name)
 	}
 	for i, u := range p.Replace {
-		once.name(at(field+".replace", i)+".name", u.Name)
+		once.checkUnique(strictyaml.Element(field+".replace", i)+".name", u.Name)
 		if u.Enable == nil && u.Mask == nil && u.Content == nil && u.DropIns == nil {
-			say(at(field+".replace", i), "replaces nothing: set enable, mask, content or dropIns")
+			say(strictyaml.Element(field+".replace", i), "replaces nothing: set enable, mask, content or dropIns")
 		}
 	}
 	for i, r := range p.Remove {
-		once.name(at(field+".remove", i), r)
+		once.checkUnique(strictyaml.Element(field+".remove", i), r)
 	}
 }
 
@@ -138,15 +143,15 @@ func validateTemplates(say reportProblem, field string, p *api.TemplatePatches) 
 	if p == nil {
 		return
 	}
-	once := once{report: say}
+	once := uniqueNames{report: say}
 	for _, name := range slices.Sorted(maps.Keys(p.Add)) {
-		once.name(field+".add["+name+"]", name)
+		once.checkUnique(field+".add["+name+"]", name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Replace)) {
-		once.name(field+".replace["+name+"]", name)
+		once.checkUnique(field+".replace["+name+"]", name)
 	}
 	for i, r := range p.Remove {
-		once.name(at(field+".remove", i), r)
+		once.checkUnique(strictyaml.Element(field+".remove", i), r)
 	}
 }
 
@@ -154,80 +159,36 @@ func validateModules(say reportProblem, field string, p *api.ModulePatches) {
 	if p == nil {
 		return
 	}
-	once := once{report: say}
-	for _, k := range moduleKeys {
+	once := uniqueNames{report: say}
+	for _, k := range cloudinit.Modules {
 		for _, part := range []struct {
 			name string
 			m    *osm.CloudInitModule
-		}{{".add.", p.Add}, {".append.", appended(p.Append)}, {".replace.", p.Replace}} {
-			if part.m != nil && k.has(part.m) {
-				once.name(field+part.name+string(k.key), string(k.key))
+		}{{".add.", p.Add}, {".append.", cloudinit.ModuleFromCommands(p.Append)}, {".replace.", p.Replace}} {
+			if part.m != nil && k.Has(part.m) {
+				once.checkUnique(field+part.name+string(k.Key), string(k.Key))
 			}
 		}
 	}
 	for i, r := range p.Remove {
-		once.name(at(field+".remove", i), string(r))
+		once.checkUnique(strictyaml.Element(field+".remove", i), string(r))
 	}
 }
 
-// appended returns commands as modules.
-func appended(c *api.ModuleCommands) *osm.CloudInitModule {
-	if c == nil {
-		return nil
-	}
-	return &osm.CloudInitModule{BootCMD: c.BootCMD, RunCMD: c.RunCMD}
-}
-
-// once reports names that an overlay uses twice.
-type once struct {
+// uniqueNames reports names that an overlay uses twice.
+type uniqueNames struct {
 	report reportProblem
 	seen   map[string]string // name -> field
 }
 
-func (o *once) name(field, name string) {
-	if first, ok := o.seen[name]; ok {
-		o.report(field, "%q is named twice, first in %s: remove one of them", name, first)
+// checkUnique reports a name that an earlier field has.
+func (o *uniqueNames) checkUnique(field, checkUnique string) {
+	if first, ok := o.seen[checkUnique]; ok {
+		o.report(field, "%q is named twice, first in %s: remove one of them", checkUnique, first)
 		return
 	}
 	if o.seen == nil {
 		o.seen = map[string]string{}
 	}
-	o.seen[name] = field
-}
-
-// at returns the field of a list element.
-func at(field string, i int) string { return fmt.Sprintf("%s[%d]", field, i) }
-
-// moduleKey is one module of cloud-init.
-type moduleKey struct {
-	key     api.ModuleKey
-	has     func(*osm.CloudInitModule) bool
-	copyKey func(to, from *osm.CloudInitModule)
-	more    func(to, from *osm.CloudInitModule) // nil if nothing can be appended
-}
-
-// moduleKeys are the modules, in the order of osm.CloudInitModule.
-var moduleKeys = []moduleKey{
-	{
-		"bootcmd", func(m *osm.CloudInitModule) bool { return m.BootCMD != nil },
-		func(to, from *osm.CloudInitModule) { to.BootCMD = from.BootCMD },
-		func(to, from *osm.CloudInitModule) { to.BootCMD = slices.Concat(to.BootCMD, from.BootCMD) },
-	},
-	{
-		"rh_subscription", func(m *osm.CloudInitModule) bool { return m.RHSubscription != nil },
-		func(to, from *osm.CloudInitModule) { to.RHSubscription = from.RHSubscription }, nil,
-	},
-	{
-		"runcmd", func(m *osm.CloudInitModule) bool { return m.RunCMD != nil },
-		func(to, from *osm.CloudInitModule) { to.RunCMD = from.RunCMD },
-		func(to, from *osm.CloudInitModule) { to.RunCMD = slices.Concat(to.RunCMD, from.RunCMD) },
-	},
-	{
-		"yum_repos", func(m *osm.CloudInitModule) bool { return m.YumRepos != nil },
-		func(to, from *osm.CloudInitModule) { to.YumRepos = from.YumRepos }, nil,
-	},
-	{
-		"yum_repo_dir", func(m *osm.CloudInitModule) bool { return m.YumRepoDir != "" },
-		func(to, from *osm.CloudInitModule) { to.YumRepoDir = from.YumRepoDir }, nil,
-	},
+	o.seen[checkUnique] = field
 }

@@ -7,8 +7,8 @@ import "regexp"
 // https://docs.slack.dev/messaging/formatting-message-text
 var special = regexp.MustCompile(`\][(\[]|<[A-Za-z/!?#]|@[A-Za-z0-9]|&(#|commat;)`)
 
-// Break inserts a character without width so that a chat or a Markdown viewer shows plain
+// BreakMarkup inserts a character without width so that a chat or a Markdown viewer shows plain
 // text. Bare URLs are unchanged.
-func Break(s string) string {
+func BreakMarkup(s string) string {
 	return special.ReplaceAllStringFunc(s, func(m string) string { return m[:1] + "\u200b" + m[1:] })
 }

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of the API, in bytes.
+// Limits of the API and of pages, in bytes.
 const (
 	// MaxEvent is the limit of an event's note:
 	// https://github.com/kubernetes/api/blob/v0.36.0/events/v1/types.go
@@ -18,15 +18,17 @@ const (
 	// MaxCondition is half of the limit of a condition's message, 32 KiB, since an object
 	// often has it in two conditions.
 	MaxCondition = 16 << 10
+	// MaxMessage bounds a message on a page. Conditions can be longer.
+	MaxMessage = 4 << 10
 	// maxClean bounds text from a repository in an annotation.
 	maxClean = 512
 	// maxSubject bounds the subject of a commit.
 	maxSubject = 100
 )
 
-// Clean makes text from a repository safe for an annotation, an event and a terminal: no
+// SanitizeLine makes text from a repository safe for an annotation, an event and a terminal: no
 // control or format characters, a bounded length (security.md 28).
-func Clean(s string) string {
+func SanitizeLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsGraphic(r) {
 			return -1
@@ -36,12 +38,12 @@ func Clean(s string) string {
 	return Shorten(s, maxClean)
 }
 
-// Subject is Clean for the subject of a commit, at most 100 bytes.
-func Subject(s string) string { return Shorten(Clean(s), maxSubject) }
+// CleanSubject is Clean for the subject of a commit, at most 100 bytes.
+func CleanSubject(s string) string { return Shorten(SanitizeLine(s), maxSubject) }
 
-// Printable removes control characters from a text for a condition or an event, and
+// RemoveControlChars removes control characters from a text for a condition or an event, and
 // preserves line breaks (security.md 28).
-func Printable(s string) string {
+func RemoveControlChars(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\t':
@@ -66,9 +68,9 @@ func Shorten(s string, n int) string {
 	return s[:cut] + mark
 }
 
-// Excerpt cuts text after at most n bytes, at the end of a character, and says how many more
+// ShortenWithCount cuts text after at most n bytes, at the end of a character, and says how many more
 // there are.
-func Excerpt(s string, n int) string {
+func ShortenWithCount(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
@@ -79,9 +81,9 @@ func Excerpt(s string, n int) string {
 	return fmt.Sprintf("%s... (%d bytes more)", s[:cut], len(s)-cut)
 }
 
-// Text is Clean for text of several lines and any length: it preserves line breaks and
+// CleanText is Clean for text of several lines and any length: it preserves line breaks and
 // truncates to n bytes.
-func Text(s string, n int) string {
+func CleanText(s string, n int) string {
 	return Shorten(strings.Map(func(r rune) rune {
 		if r != '\n' && !unicode.IsGraphic(r) {
 			return -1

@@ -7,10 +7,10 @@ import (
 
 // security.md 28: the text of a commit can contain terminal escapes, HTML, or be endless.
 func TestClean(t *testing.T) {
-	if got := Clean("a\x1b[31mred\u202e\x00\n<b>"); got != "a[31mred<b>" {
+	if got := SanitizeLine("a\x1b[31mred\u202e\x00\n<b>"); got != "a[31mred<b>" {
 		t.Errorf("got %q", got)
 	}
-	long := Clean(strings.Repeat("é", 39001))
+	long := SanitizeLine(strings.Repeat("é", 39001))
 	if len(long) > maxClean || !strings.HasSuffix(long, "é…") {
 		t.Errorf("got %d bytes ending in %q", len(long), long[len(long)-5:])
 	}
@@ -18,24 +18,24 @@ func TestClean(t *testing.T) {
 
 // security.md 28
 func TestText(t *testing.T) {
-	if got := Text("one\x1b]0;title\a\r\ntwo\u202e", 100); got != "one]0;title\ntwo" {
+	if got := CleanText("one\x1b]0;title\a\r\ntwo\u202e", 100); got != "one]0;title\ntwo" {
 		t.Errorf("got %q", got)
 	}
-	if got := Text(strings.Repeat("é", 39001), 39000); len(got) > 39000 || !strings.HasSuffix(got, "é…") {
+	if got := CleanText(strings.Repeat("é", 39001), 39000); len(got) > 39000 || !strings.HasSuffix(got, "é…") {
 		t.Errorf("got %d bytes", len(got))
 	}
 }
 
 // security.md 28
 func TestPrintable(t *testing.T) {
-	if got := Printable("one\n\ttwo\x1b]0;x\a\u202e\u009b"); got != "one\n two]0;x" {
+	if got := RemoveControlChars("one\n\ttwo\x1b]0;x\a\u202e\u009b"); got != "one\n two]0;x" {
 		t.Errorf("got %q", got)
 	}
 }
 
 func TestExcerpt(t *testing.T) {
 	for text, want := range map[string]string{"": "", "abcd": "abcd", "abcde": "abcd... (1 bytes more)", "abcé": "abc... (2 bytes more)", "abé": "abé", "日本": "日... (3 bytes more)"} {
-		if got := Excerpt(text, 4); got != want {
+		if got := ShortenWithCount(text, 4); got != want {
 			t.Errorf("%q became %q, want %q", text, got, want)
 		}
 	}

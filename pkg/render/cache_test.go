@@ -11,25 +11,25 @@ import (
 func TestCache(t *testing.T) {
 	e := NewEngine()
 	profile := func(i int) Profile { return Profile{Digest: fmt.Sprint(i), Spec: osm.OperatingSystemProfileSpec{}} }
-	first := e.compiled(profile(0))
+	first := e.getOrCompile(profile(0))
 	for i := 1; i < maxCompiled; i++ {
-		e.compiled(profile(i))
+		e.getOrCompile(profile(i))
 	}
-	if e.compiled(profile(0)) != first {
+	if e.getOrCompile(profile(0)) != first {
 		t.Error("a profile was compiled twice")
 	}
-	e.compiled(profile(maxCompiled)) // drops 1, the least recently used
-	if _, ok := e.cache.Get("1"); ok || e.compiled(profile(0)) != first || e.cache.Len() != maxCompiled {
+	e.getOrCompile(profile(maxCompiled)) // drops 1, the least recently used
+	if _, ok := e.cache.Get("1"); ok || e.getOrCompile(profile(0)) != first || e.cache.Len() != maxCompiled {
 		t.Errorf("the cache holds %d profiles", e.cache.Len())
 	}
-	once := e.compiled(Profile{})
-	if again := e.compiled(Profile{}); again == once {
+	once := e.getOrCompile(Profile{})
+	if again := e.getOrCompile(Profile{}); again == once {
 		t.Error("a profile without a digest was cached")
 	}
 	large := withFile(strings.Repeat("{{ .KubeVersion }}", maxCompiledBytes/actionMemory/len(" .KubeVersion ")+1))
 	large.Digest = "large"
-	once = e.compiled(large)
-	if again := e.compiled(large); again == once {
+	once = e.getOrCompile(large)
+	if again := e.getOrCompile(large); again == once {
 		t.Error("a profile that takes much was cached")
 	}
 }

@@ -38,7 +38,7 @@ func (p Pool) WithCloudConfig(md *cluster.MachineDeployment, s Settings, facts c
 	for _, problem := range problems {
 		problem.Pool = p.key()
 	}
-	if err := invalid.One(problems); err != nil {
+	if err := invalid.AsSingleError(problems); err != nil {
 		return p, err
 	}
 	p.CloudConfig = text
@@ -78,7 +78,7 @@ func (p Pool) needsCloudConfig(s Settings, kubelet *semver.Version) (bool, *inva
 	if p.OverwriteCloudConfig != nil || s.ExternalCloudProvider {
 		return false, nil
 	}
-	return cloudprovider.Needs(p.CloudProvider, kubelet)
+	return cloudprovider.NeedsConfig(p.CloudProvider, kubelet)
 }
 
 // cloudConfig returns the cloud provider's configuration for nodes.
@@ -120,12 +120,12 @@ func ForeignReferences(md *cluster.MachineDeployment, settings Settings) []types
 	if err != nil {
 		return nil
 	}
-	return ForeignObjects(md, pool.CloudConfigRefs(md, settings))
+	return ObjectsInOtherNamespaces(md, pool.CloudConfigRefs(md, settings))
 }
 
-// ForeignObjects returns the objects among refs that are outside of a pool's namespace, in
-// order and without duplicates.
-func ForeignObjects(md *cluster.MachineDeployment, refs []ConfigVarRef) []types.NamespacedName {
+// ObjectsInOtherNamespaces returns the objects among refs that are outside of a pool's namespace,
+// in order and without duplicates.
+func ObjectsInOtherNamespaces(md *cluster.MachineDeployment, refs []ConfigVarRef) []types.NamespacedName {
 	var out []types.NamespacedName
 	for _, ref := range refs {
 		if ref.Namespace != md.Namespace {
@@ -136,8 +136,8 @@ func ForeignObjects(md *cluster.MachineDeployment, refs []ConfigVarRef) []types.
 	return slices.Compact(out)
 }
 
-// AllowReferences returns ReferencesFlag with the objects that it has to list.
-func AllowReferences(objects []types.NamespacedName) string {
+// AllowReferencesFlag returns ReferencesFlag with the objects that it has to list.
+func AllowReferencesFlag(objects []types.NamespacedName) string {
 	names := make([]string, 0, len(objects))
 	for _, o := range objects {
 		names = append(names, o.String())

@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
-	"github.com/osm-gitops/osm-gitops/pkg/render/internal/funcs"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/nesting"
 )
 
 // commandFindings returns the commands that were written for operating-system-manager, which
@@ -19,7 +19,7 @@ import (
 func commandFindings(field string, commands []string) []*invalid.Error {
 	var findings []*invalid.Error
 	for i, command := range commands {
-		meant, as, _ := MeantCommand(command)
+		meant, as, _ := CommandUnderOSM(command)
 		same := meant == "" || as != asList && equivalence.IsPlainWord(meant)
 		if as != "" && !same {
 			findings = append(findings, invalid.At(field+"["+strconv.Itoa(i)+"]",
@@ -34,7 +34,7 @@ func commandFindings(field string, commands []string) []*invalid.Error {
 func valueFindings(field string, values map[string]string) []*invalid.Error {
 	var findings []*invalid.Error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if meant, ok := MeantValue(values[name]); ok {
+		if meant, ok := ValueUnderOSM(values[name]); ok {
 			findings = append(findings, invalid.At(field+"["+name+"]",
 				"operating-system-manager reads this text as YAML, without the quotes, and here they are part of it: write %s", strconv.Quote(meant)))
 		}
@@ -44,17 +44,17 @@ func valueFindings(field string, values map[string]string) []*invalid.Error {
 
 const asList = "as a list"
 
-// MeantCommand returns what an item of runcmd or bootcmd does under operating-system-manager,
+// CommandUnderOSM returns what an item of runcmd or bootcmd does under operating-system-manager,
 // which decodes the item as YAML once more. meant is a command that does the same here, and as
 // describes what operating-system-manager decodes the item to. Both are empty if a shell does
 // the same with the item unchanged. The result is exact unless a word of a list is a number, a
 // boolean or a date for cloud-init: the command then contains that word as it is written.
-func MeantCommand(command string) (meant, as string, exact bool) {
+func CommandUnderOSM(command string) (meant, as string, exact bool) {
 	command = strings.TrimLeft(command, " ")
-	if value, ok := MeantValue(command); ok {
+	if value, ok := ValueUnderOSM(command); ok {
 		return value, "without the quotes", true
 	}
-	node := readAgain(command, "[")
+	node := decodeAsYAML(command, "[")
 	if node == nil || len(node.Content) == 0 || len(node.Content) == 1 && strings.HasPrefix(command, "[ ") { // a test of the shell
 		return "", "", false
 	}
@@ -70,20 +70,21 @@ func MeantCommand(command string) (meant, as string, exact bool) {
 	return equivalence.CommandLine(words), asList, exact
 }
 
-// MeantValue returns the value of a quoted text under operating-system-manager, which copies
+// ValueUnderOSM returns the value of a quoted text under operating-system-manager, which copies
 // values of modules into the document without quoting them, so that the quotes belong to YAML.
 // It reports false for other texts.
-func MeantValue(text string) (meant string, ok bool) {
-	if node := readAgain(text, `"'`); node != nil {
+func ValueUnderOSM(text string) (meant string, ok bool) {
+	if node := decodeAsYAML(text, `"'`); node != nil {
 		return node.Value, true
 	}
 	return "", false
 }
 
-// readAgain decodes a text that begins with one of the characters in first, after blanks, like
-// operating-system-manager. It returns nil for other texts and for invalid YAML.
-func readAgain(text, first string) *yaml.Node {
-	if text = strings.TrimLeft(text, " "); text == "" || !strings.ContainsRune(first, rune(text[0])) || len(text) > funcs.MaxDecodedBytes || funcs.IsDeepYAML(text) {
+// decodeAsYAML decodes a text that begins with one of the characters in first, after blanks, as
+// YAML once more, like operating-system-manager. It returns nil for other texts and for invalid
+// YAML.
+func decodeAsYAML(text, first string) *yaml.Node {
+	if text = strings.TrimLeft(text, " "); text == "" || !strings.ContainsRune(first, rune(text[0])) || len(text) > nesting.MaxTextBytes || nesting.IsDeepYAML(text) {
 		return nil
 	}
 	var items []yaml.Node

@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/actions"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/templates"
@@ -40,20 +41,20 @@ const (
 	actionMemory = 80
 )
 
-// compiled returns the profile's templates, from the cache if the profile has a digest. Only a
-// few profiles that need much memory are compiled at the same time.
-func (e *Engine) compiled(p Profile) (c *compiled) {
+// getOrCompile returns the profile's compiled templates, from the cache if the profile has a
+// digest. Only a few profiles that need much memory are compiled at the same time.
+func (e *Engine) getOrCompile(p Profile) (c *compiled) {
 	if c, ok := e.cache.Get(p.Digest); ok {
 		return c.(*compiled)
 	}
-	actions := templates.ActionBytes(&p.Spec)
-	if actions <= meter.SmallAction {
+	size := actions.Bytes(&p.Spec)
+	if size <= meter.SmallAction {
 		c = compile(&p.Spec, nil)
 	} else {
-		meter.Within(e.rooms.Large, func() { c = compile(&p.Spec, nil) })
+		meter.RunWithSlot(e.rooms.Large, func() { c = compile(&p.Spec, nil) })
 	}
 	// Two goroutines can both compile; the result is the same.
-	if p.Digest != "" && actions*actionMemory+templates.TextBytes(&p.Spec) <= maxCompiledBytes {
+	if p.Digest != "" && size*actionMemory+actions.TextBytes(&p.Spec) <= maxCompiledBytes {
 		e.cache.Add(p.Digest, c)
 	}
 	return c
@@ -63,8 +64,8 @@ func (e *Engine) compiled(p Profile) (c *compiled) {
 // text depends on the spec alone. marks is set by an Inspector and nil otherwise.
 func compile(spec *osm.OperatingSystemProfileSpec, marks *templates.Marks) *compiled {
 	c := &compiled{}
-	if n := templates.ActionBytes(spec); n > templates.MaxActionBytes {
-		c.problems = []*invalid.Error{invalid.At("spec", "the actions of its templates, {{ to }}, have %d bytes together without texts and comments in them: a profile can have %d", n, templates.MaxActionBytes)}
+	if n := actions.Bytes(spec); n > actions.MaxBytes {
+		c.problems = []*invalid.Error{invalid.At("spec", "the actions of its templates, {{ to }}, have %d bytes together without texts and comments in them: a profile can have %d", n, actions.MaxBytes)}
 		return c
 	}
 	compiler := templates.NewCompiler(reflect.TypeFor[data](), marks)
@@ -74,13 +75,13 @@ func compile(spec *osm.OperatingSystemProfileSpec, marks *templates.Marks) *comp
 	c.provisioning, problems = compileStage(compiler, stageProvisioning, &spec.ProvisioningConfig, spec.OSName)
 	c.problems = append(c.problems, problems...)
 	if spec.OSName == osm.OperatingSystemFlatcar && spec.ProvisioningUtility == osm.ProvisioningUtilityIgnition && len(c.problems) == 0 {
-		c.problems = append(c.bootstrap.checkIgnition(spec.BootstrapConfig.Units), c.provisioning.checkIgnition(spec.ProvisioningConfig.Units)...)
+		c.problems = append(c.bootstrap.checkIgnitionBeforeRendering(spec.BootstrapConfig.Units), c.provisioning.checkIgnitionBeforeRendering(spec.ProvisioningConfig.Units)...)
 	}
 	return c
 }
 
 func compileStage(compiler templates.Compiler, name string, config *osm.OSPConfig, system osm.OperatingSystem) (compiledStage, []*invalid.Error) {
-	stage, problems := compiler.Stage(name, config)
+	stage, problems := compiler.ParseStage(name, config)
 	items := make([]string, len(stage.Files))
 	for i, f := range stage.Files {
 		items[i] = f.Item
@@ -91,9 +92,9 @@ func compileStage(compiler templates.Compiler, name string, config *osm.OSPConfi
 	return compiledStage{Stage: stage, ignition: userdata.NewIgnitionStage(name, items)}, problems
 }
 
-// checkIgnition finds the errors in a stage of a profile for Ignition that do not depend on the
-// pool.
-func (s *compiledStage) checkIgnition(units []osm.Unit) []*invalid.Error {
+// checkIgnitionBeforeRendering finds the errors in the files and units of a stage that do not
+// depend on the pool. The caller calls it only for profiles with Ignition.
+func (s *compiledStage) checkIgnitionBeforeRendering(units []osm.Unit) []*invalid.Error {
 	files := make([]osm.File, len(s.Files))
 	for i, f := range s.Files {
 		files[i] = osm.File{Path: f.Path, Permissions: f.Permissions}

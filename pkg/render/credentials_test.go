@@ -35,12 +35,12 @@ func withFile(text string) Profile {
 // The tag is on exactly those fields that differ between a pool with placeholders and
 // the same with credentials (security.md 34).
 func TestCredentialTags(t *testing.T) {
-	in := withPlaceholders(withFile(""))
-	redacted, _ := in.Split()
+	in := placeholderInput(withFile(""))
+	redacted, _ := in.SplitSecrets()
 	values := func(in Input) map[string]string {
 		d, problems := newData(in, digestRecipe)
 		if len(problems) > 0 {
-			t.Fatal(invalid.One(problems))
+			t.Fatal(invalid.AsSingleError(problems))
 		}
 		out := map[string]string{}
 		leaves("", "", reflect.ValueOf(d).Elem(), out)
@@ -170,12 +170,12 @@ func testSameShape(t *testing.T, text string) {
 	if err := NewEngine().Check(p); err != nil {
 		t.Errorf("%s: %v", text, err)
 	}
-	in := withPlaceholders(p)
+	in := placeholderInput(p)
 	c := compile(&p.Spec, nil)
-	redacted, _ := in.Split()
+	redacted, _ := in.SplitSecrets()
 	_, a, problems := redacted.render(c, digestRecipe)
 	_, b, more := in.render(c, digestRecipe)
-	if err := invalid.One(append(problems, more...)); err != nil || a != b {
+	if err := invalid.AsSingleError(append(problems, more...)); err != nil || a != b {
 		t.Errorf("%s: different shapes: %t, error %v", text, a != b, err)
 	}
 }

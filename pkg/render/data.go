@@ -143,7 +143,8 @@ type rhelConfig struct {
 	RHELActivationKey               string `json:"rhelActivationKey" credential:"text"`
 }
 
-func (s *RHELSpec) config(distUpgradeOnBoot bool) rhelConfig {
+// toRHELConfig returns the settings of RHEL in the form that templates read.
+func (s *RHELSpec) toRHELConfig(distUpgradeOnBoot bool) rhelConfig {
 	return rhelConfig{
 		DistUpgradeOnBoot:               distUpgradeOnBoot,
 		RHELSubscriptionManagerUser:     s.RHELSubscriptionManagerUser,
@@ -222,8 +223,8 @@ func newData(in Input, digest string) (*data, []*invalid.Error) {
 		ContainerRuntimeConfig:        runtimeConfig,
 		PauseImage:                    s.PauseImage,
 		InitialTaints:                 s.InitialTaints,
-		HTTPProxy:                     nonEmpty(s.NodeHTTPProxy),
-		NoProxy:                       nonEmpty(s.NodeNoProxy),
+		HTTPProxy:                     nilIfEmpty(s.NodeHTTPProxy),
+		NoProxy:                       nilIfEmpty(s.NodeNoProxy),
 		KubeletFeatureGates:           s.KubeletFeatureGates,
 		NetworkConfig:                 (*networkConfig)(in.Pool.Network),
 		NetworkIPFamily:               string(in.Pool.Network.GetIPFamily()),
@@ -261,7 +262,7 @@ func (p Pool) operatingSystemConfig() operatingSystemConfig {
 		if rhel == nil {
 			rhel = &RHELSpec{}
 		}
-		c.RhelConfig = rhel.config(spec.DistUpgradeOnBoot)
+		c.RhelConfig = rhel.toRHELConfig(spec.DistUpgradeOnBoot)
 	}
 	return c
 }
@@ -320,7 +321,7 @@ func (p Pool) bootstrapKubeconfigSecretName() string {
 	return key + "-kubelet-bootstrap-config"
 }
 
-func nonEmpty(s string) *string {
+func nilIfEmpty(s string) *string {
 	if s == "" {
 		return nil
 	}

@@ -40,7 +40,7 @@ var cloudInitSchema []byte
 func (p Profile) Findings() []*invalid.Error {
 	findings := p.pathFindings()
 	if p.Spec.OSName == osm.OperatingSystemFlatcar {
-		return p.of("", findings) // coreos-cloudinit has no schema, and starts units itself
+		return p.locateProblems("", findings) // coreos-cloudinit has no schema, and starts units itself
 	}
 	for _, s := range []struct {
 		name   string
@@ -52,7 +52,7 @@ func (p Profile) Findings() []*invalid.Error {
 			findings = append(findings, invalid.InStage(s.name, p.unstartedUnits(root, s.config.Units)...)...)
 		}
 	}
-	return p.of("", findings)
+	return p.locateProblems("", findings)
 }
 
 // pathFindings returns the paths that are not absolute and clean: cloud-init resolves a
@@ -205,8 +205,8 @@ func (p Profile) unstartedUnits(root string, units []osm.Unit) []*invalid.Error 
 	}
 	var findings []*invalid.Error
 	for i, u := range units {
-		if userdata.IsTrue(u.Mask) || u.Content == nil || *u.Content == "" || triggered(u.Name, units) ||
-			slices.ContainsFunc(lines, func(line string) bool { return names(line, u.Name) }) {
+		if userdata.IsTrue(u.Mask) || u.Content == nil || *u.Content == "" || hasTriggerUnit(u.Name, units) ||
+			slices.ContainsFunc(lines, func(line string) bool { return mentionsUnit(line, u.Name) }) {
 			continue
 		}
 		when := "nothing starts it"
@@ -218,16 +218,16 @@ func (p Profile) unstartedUnits(root string, units []osm.Unit) []*invalid.Error 
 	return findings
 }
 
-// triggered reports whether a timer, socket or path of the same name starts a service.
-func triggered(name string, units []osm.Unit) bool {
+// hasTriggerUnit reports whether a timer, socket or path of the same name starts a service.
+func hasTriggerUnit(name string, units []osm.Unit) bool {
 	stem, ok := strings.CutSuffix(name, ".service")
 	return ok && slices.ContainsFunc(units, func(u osm.Unit) bool {
 		return u.Name == stem+".timer" || u.Name == stem+".socket" || u.Name == stem+".path"
 	})
 }
 
-// names reports whether a line contains the name of a unit, or of a service without its suffix.
-func names(line, unit string) bool {
+// mentionsUnit reports whether a line contains the name of a unit, or of a service without its suffix.
+func mentionsUnit(line, unit string) bool {
 	for word := range strings.FieldsFuncSeq(line, func(r rune) bool { return strings.ContainsRune(" \t\"'=;,", r) }) {
 		if word == unit || word+".service" == unit {
 			return true

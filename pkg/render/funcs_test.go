@@ -121,15 +121,15 @@ func execute(d *data, text string) (string, error) {
 		return errors.As(p, &credential)
 	})
 	if len(problems) > 0 {
-		return "", invalid.One(problems)
+		return "", invalid.AsSingleError(problems)
 	}
 	out, _, problems := executeStage(stage, d)
-	return out, invalid.One(problems)
+	return out, invalid.AsSingleError(problems)
 }
 
 // stageOf has one file.
 func stageOf(text string) (templates.Stage, []*invalid.Error) {
-	return templates.NewCompiler(reflect.TypeFor[data](), nil).Stage(stageBootstrap, &osm.OSPConfig{Files: []osm.File{inlineFile("/x", text)}})
+	return templates.NewCompiler(reflect.TypeFor[data](), nil).ParseStage(stageBootstrap, &osm.OSPConfig{Files: []osm.File{inlineFile("/x", text)}})
 }
 
 // executeStage returns the content of its file, and the shape of it.

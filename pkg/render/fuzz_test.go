@@ -132,7 +132,7 @@ func FuzzTemplate(f *testing.F) {
 				out.WriteString(f.Content.Inline.Data)
 			}
 			message := ""
-			if err := invalid.One(Profile{}.of("", problems)); err != nil {
+			if err := invalid.AsSingleError(Profile{}.locateProblems("", problems)); err != nil {
 				message = err.Error()
 			}
 			return out.String(), message

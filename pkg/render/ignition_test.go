@@ -24,7 +24,7 @@ func encodeIgnition(t *testing.T, version string, config *osm.OSCConfig) []byte 
 	doc := userdata.Ignition{Version: version, Stage: userdata.NewIgnitionStage(stageBootstrap, nil), Hostname: userdata.MachineName, Config: config}
 	b, problems := doc.Encode()
 	if len(problems) > 0 {
-		t.Fatal(invalid.One(problems))
+		t.Fatal(invalid.AsSingleError(problems))
 	}
 	return b
 }
@@ -240,12 +240,12 @@ func TestIgnitionModes(t *testing.T) {
 // 7.3).
 func TestIgnitionEdge(t *testing.T) {
 	doc := userdata.Ignition{
-		Version: "3.3.0", Stage: userdata.NewIgnitionStage(stageBootstrap, nil), Hostname: Pool{Name: "edge-1", CloudProvider: "edge"}.wrapperName(stageBootstrap),
+		Version: "3.3.0", Stage: userdata.NewIgnitionStage(stageBootstrap, nil), Hostname: Pool{Name: "edge-1", CloudProvider: "edge"}.machineNameText(stageBootstrap),
 		Config: &osm.OSCConfig{Files: []osm.File{inlineFile("/a", userdata.MachineName)}},
 	}
 	b, problems := doc.Encode()
 	if len(problems) > 0 {
-		t.Fatal(invalid.One(problems))
+		t.Fatal(invalid.AsSingleError(problems))
 	}
 	if diff := cmp.Diff(map[string]string{userdata.MachineNameFile: "edge-1", "/a": userdata.MachineName}, readIgnition(t, b).files); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

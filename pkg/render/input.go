@@ -77,10 +77,10 @@ func (p Profile) version() string {
 	return p.Spec.Version
 }
 
-// of adds the profile to the problems, and converts lines of a template to lines of the
-// profile's file. It returns copies, because compiled profiles are shared, and so are the
-// problems found in them.
-func (p Profile) of(pool string, problems []*invalid.Error) []*invalid.Error {
+// locateProblems adds the profile and the pool to the problems, and converts lines of a template to
+// lines of the profile's file. It returns copies, because compiled profiles are shared, and so are
+// the problems found in them.
+func (p Profile) locateProblems(pool string, problems []*invalid.Error) []*invalid.Error {
 	out := make([]*invalid.Error, len(problems))
 	for i, problem := range problems {
 		e := *problem

@@ -74,20 +74,20 @@ const inspectedDigest = digestRecipe + "0123456789abcdef0123456789abcdef01234567
 // Render. The error is that of Render. If only the size of the documents is wrong, Inspect
 // returns the inspection together with the error.
 func (i *Inspector) Inspect(in Input) (*Inspection, error) {
-	if err := in.check(); err != nil {
+	if err := in.checkCombination(); err != nil {
 		return nil, err
 	}
 	c := *i.compiled
 	if len(c.problems) > 0 {
 		return nil, in.invalid(c.problems...)
 	}
-	redacted, _ := in.Split()
+	redacted, _ := in.SplitSecrets()
 	c.trace = templates.NewTrace(i.marks)
 	osc, shape, problems := redacted.render(&c, inspectedDigest)
 	if len(problems) > 0 {
 		return nil, in.invalid(problems...)
 	}
-	bootstrap, provisioning, problems := in.documents(&c, osc)
+	bootstrap, provisioning, problems := in.encodeDocuments(&c, osc)
 	if len(problems) > 0 {
 		return nil, in.invalid(problems...)
 	}
@@ -100,20 +100,20 @@ func (i *Inspector) Inspect(in Input) (*Inspection, error) {
 	}{{&out.Bootstrap, &c.bootstrap, &osc.BootstrapConfig, bootstrap}, {&out.Provisioning, &c.provisioning, &osc.ProvisioningConfig, provisioning}} {
 		s.to.Document, s.to.Files = s.document, inspectedFiles(c.trace, s.compiled, s.config)
 	}
-	return out, in.measure(i.compiled, out, redacted, shape)
+	return out, in.measureDocuments(i.compiled, out, redacted, shape)
 }
 
-// measure renders with the real values, for the sizes of the documents, and compares the shape
+// measureDocuments renders with the real values, for the sizes of the documents, and compares the shape
 // with that of the placeholders.
-func (in Input) measure(c *compiled, out *Inspection, redacted Input, shape uint64) error {
+func (in Input) measureDocuments(c *compiled, out *Inspection, redacted Input, shape uint64) error {
 	osc, realShape, problems := in.render(c, inspectedDigest)
 	if len(problems) > 0 {
 		return in.invalid(withoutCauses(problems)...)
 	}
-	if problems := c.sameShape(redacted, in, inspectedDigest, shape, realShape); len(problems) > 0 {
+	if problems := c.compareShapes(redacted, in, inspectedDigest, shape, realShape); len(problems) > 0 {
 		return in.invalid(problems...)
 	}
-	bootstrap, provisioning, problems := in.documents(c, osc)
+	bootstrap, provisioning, problems := in.encodeDocuments(c, osc)
 	if len(problems) > 0 {
 		return in.invalid(withoutCauses(problems)...)
 	}
@@ -149,11 +149,11 @@ func (p Profile) CheckDocument(stage string, s InspectedStage) []*invalid.Error 
 	}
 	root := "spec." + stage + "Config"
 	if !bytes.HasPrefix(s.Document, []byte(userdata.Header)) {
-		return p.of("", invalid.InStage(stage, invalid.At(root, "the document does not begin with %q", userdata.Header)))
+		return p.locateProblems("", invalid.InStage(stage, invalid.At(root, "the document does not begin with %q", userdata.Header)))
 	}
 	var values map[string]any
 	if err := yaml.Unmarshal(s.Document, &values); err != nil {
-		return p.of("", invalid.InStage(stage, invalid.At(root, "the document is not valid YAML: %w", err)))
+		return p.locateProblems("", invalid.InStage(stage, invalid.At(root, "the document is not valid YAML: %w", err)))
 	}
 	var mismatch *jsonschema.ValidationError
 	if !errors.As(documentSchema().Validate(values), &mismatch) {
@@ -161,13 +161,13 @@ func (p Profile) CheckDocument(stage string, s InspectedStage) []*invalid.Error 
 	}
 	findings := schemaFindings(root, mismatch)
 	for _, f := range findings {
-		s.locate(root, f)
+		s.locateInProfile(root, f)
 	}
-	return p.of("", invalid.InStage(stage, findings...))
+	return p.locateProblems("", invalid.InStage(stage, findings...))
 }
 
-// locate converts a field of the document to one of the profile.
-func (s InspectedStage) locate(root string, f *invalid.Error) {
+// locateInProfile converts a field of the document to one of the profile.
+func (s InspectedStage) locateInProfile(root string, f *invalid.Error) {
 	for _, module := range []string{"bootcmd", "runcmd", "rh_subscription", "yum_repos", "yum_repo_dir"} {
 		if rest, ok := strings.CutPrefix(f.Field, root+"."+module); ok && (rest == "" || rest[0] == '[') {
 			f.Field = root + ".modules." + module + rest

@@ -103,7 +103,7 @@ func (in Input) checkSizes(osc *osm.OperatingSystemConfigSpec, out *Output) []*i
 	provisioning := userData{stageProvisioning, &osc.ProvisioningConfig, out.Provisioning}
 	if limit, ok := UserDataLimits()[in.Pool.CloudProvider]; ok {
 		if size := limit.size(in.Pool, bootstrap.document); size > limit.Bytes {
-			measured := limit.measured(in.Pool)
+			measured := limit.describeMeasurement(in.Pool)
 			files := "its largest files"
 			if measured == compressed {
 				files += " before compression"
@@ -138,8 +138,8 @@ func (in Input) tooLarge(u userData, err *UserDataError) *invalid.Error {
 	return invalid.InStage(u.stage, invalid.At(field, "%w", err))[0]
 }
 
-// measured returns what the limit counts for a pool.
-func (l UserDataLimit) measured(p Pool) string {
+// describeMeasurement returns what the limit counts for a pool.
+func (l UserDataLimit) describeMeasurement(p Pool) string {
 	if l.Measured == compressed && p.OperatingSystem == osm.OperatingSystemFlatcar {
 		return asItIs
 	}
@@ -156,29 +156,29 @@ func (l UserDataLimit) size(p Pool, document []byte) int {
 	for _, placeholder := range []string{userdata.MachineName, "%3CMACHINE_NAME%3E"} {
 		size += bytes.Count(document, []byte(placeholder)) * (name - len(placeholder))
 	}
-	switch measured := l.measured(p); {
+	switch measured := l.describeMeasurement(p); {
 	case measured == inBase64:
 		return base64.StdEncoding.EncodedLen(size)
 	case measured == compressed && size > l.Bytes:
-		return gzipped(document)
+		return gzippedSize(document)
 	}
 	return size
 }
 
-// gzipped returns the length of a document after machine-controller's compression.
-func gzipped(document []byte) int {
-	n := counter(0)
+// gzippedSize returns the length of a document after machine-controller's compression.
+func gzippedSize(document []byte) int {
+	n := byteCounter(0)
 	z := gzip.NewWriter(&n)
 	_, _ = z.Write(document) // a counter takes everything
 	_ = z.Close()
 	return int(n)
 }
 
-// counter counts what is written.
-type counter int
+// byteCounter counts what is written.
+type byteCounter int
 
-func (c *counter) Write(p []byte) (int, error) {
-	*c += counter(len(p))
+func (c *byteCounter) Write(p []byte) (int, error) {
+	*c += byteCounter(len(p))
 	return len(p), nil
 }
 
@@ -190,7 +190,7 @@ func (in Input) largestFiles(u userData) string {
 	files := in.filesBySize(u)
 	var names []string
 	for _, f := range files[:min(len(files), namedFiles)] {
-		names = append(names, fmt.Sprintf("%q (%d)", redact.Excerpt(f.Path, invalid.MaxNameBytes), f.Size))
+		names = append(names, fmt.Sprintf("%q (%d)", redact.ShortenWithCount(f.Path, invalid.MaxNameBytes), f.Size))
 	}
 	text := strings.Join(names, ", ")
 	if keys := len(strings.Join(u.config.UserSSHKeys, "")); len(files) == 0 || keys > files[0].Size {

@@ -38,13 +38,13 @@ type NodeUnit struct {
 	Enabled, Masked bool
 }
 
-// Node returns what the documents of an input put on a node, with the real values. The error is
+// RenderNode returns what the documents of an input put on a node, with the real values. The error is
 // an *InvalidError.
-func (e *Engine) Node(in Input) (*Node, error) {
-	if err := in.check(); err != nil {
+func (e *Engine) RenderNode(in Input) (*Node, error) {
+	if err := in.checkCombination(); err != nil {
 		return nil, err
 	}
-	c := e.compiled(in.Profile)
+	c := e.getOrCompile(in.Profile)
 	if len(c.problems) > 0 {
 		return nil, in.invalid(c.problems...)
 	}
@@ -85,7 +85,7 @@ func (in Input) nodeFiles(stage *compiledStage, config *osm.OSCConfig) ([]NodeFi
 	for _, f := range userdata.UnitFiles(units) {
 		files = append(files, NodeFile{Path: f.Path, Mode: unitFileMode, Content: f.Content})
 	}
-	if text := in.Pool.wrapperName(stage.Name); text != "" {
+	if text := in.Pool.machineNameText(stage.Name); text != "" {
 		name = append(name, NodeFile{Path: userdata.MachineNameFile, Mode: userdata.MachineNameMode, Content: text})
 	}
 	if in.Pool.utility() == osm.ProvisioningUtilityIgnition {

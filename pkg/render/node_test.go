@@ -57,7 +57,7 @@ func TestNodeIsWhatTheDocumentsHold(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			node, err := e.Node(in)
+			node, err := e.RenderNode(in)
 			if err != nil {
 				t.Fatal(err)
 			}

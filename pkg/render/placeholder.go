@@ -48,11 +48,11 @@ func (c Credentials) Empty() bool {
 	return c.Credentials.Empty() && c.RHEL == nil && c.OverwriteCloudConfig == "" && c.CloudConfig == ""
 }
 
-// Split returns the input with a placeholder in place of every credential and token, and the
+// SplitSecrets returns the input with a placeholder in place of every credential and token, and the
 // credentials. Empty values stay empty, so that templates take the same branches. It returns no
 // tokens: they are stored elsewhere. If the input already contains placeholders, they are the
 // credentials, so Credentials.Empty reports whether there is a value to restore.
-func (in Input) Split() (Input, Credentials) {
+func (in Input) SplitSecrets() (Input, Credentials) {
 	out, c := in.splitCredentials()
 	out.Cluster = in.Cluster.withoutTokens(in.Settings.KubernetesCACert)
 	return out, c
@@ -73,21 +73,21 @@ func (in Input) splitCredentials() (Input, Credentials) {
 	if rhel := p.OperatingSystemSpec.RHEL; rhel != nil {
 		hidden := *rhel
 		c.RHEL = &RHELCredentials{
-			User:             settings.Replace(&hidden.RHELSubscriptionManagerUser, settings.PlaceholderText),
-			Password:         settings.Replace(&hidden.RHELSubscriptionManagerPassword, settings.PlaceholderText),
-			OfflineToken:     settings.Replace(&hidden.RHSMOfflineToken, settings.PlaceholderText),
-			OrganizationName: settings.Replace(&hidden.RHELOrganizationName, settings.PlaceholderText),
-			ActivationKey:    settings.Replace(&hidden.RHELActivationKey, settings.PlaceholderText),
+			User:             settings.ReplaceNonEmpty(&hidden.RHELSubscriptionManagerUser, settings.PlaceholderText),
+			Password:         settings.ReplaceNonEmpty(&hidden.RHELSubscriptionManagerPassword, settings.PlaceholderText),
+			OfflineToken:     settings.ReplaceNonEmpty(&hidden.RHSMOfflineToken, settings.PlaceholderText),
+			OrganizationName: settings.ReplaceNonEmpty(&hidden.RHELOrganizationName, settings.PlaceholderText),
+			ActivationKey:    settings.ReplaceNonEmpty(&hidden.RHELActivationKey, settings.PlaceholderText),
 		}
 		p.OperatingSystemSpec.RHEL = &hidden
 		if *c.RHEL == (RHELCredentials{}) {
 			c.RHEL = nil
 		}
 	}
-	c.CloudConfig = settings.Replace(&p.CloudConfig, placeholderCloudConfig)
+	c.CloudConfig = settings.ReplaceNonEmpty(&p.CloudConfig, placeholderCloudConfig)
 	if p.OverwriteCloudConfig != nil {
 		hidden := *p.OverwriteCloudConfig
-		c.OverwriteCloudConfig = settings.Replace(&hidden, placeholderCloudConfig)
+		c.OverwriteCloudConfig = settings.ReplaceNonEmpty(&hidden, placeholderCloudConfig)
 		p.OverwriteCloudConfig = &hidden
 	}
 	return out, c
@@ -117,8 +117,8 @@ func (in Input) WithCredentials(c Credentials) Input {
 // withoutTokens returns the fields that are not secret: the server, and the Secret's name.
 func (c Cluster) withoutTokens(caPEM string) Cluster {
 	hadKubeconfig := c.BootstrapKubeconfig != ""
-	settings.Replace(&c.APIServerToken, placeholderNodeToken)
-	settings.Replace(&c.BootstrapToken, placeholderBootstrapToken)
+	settings.ReplaceNonEmpty(&c.APIServerToken, placeholderNodeToken)
+	settings.ReplaceNonEmpty(&c.BootstrapToken, placeholderBootstrapToken)
 	if hadKubeconfig {
 		c.BootstrapKubeconfig = BootstrapKubeconfig(c.Server, caPEM, placeholderBootstrapToken)
 	}

@@ -134,14 +134,14 @@ func TestSplit(t *testing.T) {
 	for name, in := range inputs {
 		t.Run(name, func(t *testing.T) {
 			before := mustJSON(t, in)
-			redacted, credentials := in.Split()
+			redacted, credentials := in.SplitSecrets()
 			if after := mustJSON(t, in); after != before {
 				t.Errorf("Split changed its argument from\n%s\nto\n%s", before, after)
 			}
 			if text := mustJSON(t, redacted); strings.Contains(text, "canary") {
 				t.Errorf("a credential is left: %s", text)
 			}
-			again, placeholders := redacted.Split()
+			again, placeholders := redacted.SplitSecrets()
 			if mustJSON(t, again) != mustJSON(t, redacted) || placeholders.Empty() != credentials.Empty() {
 				t.Errorf("splitting twice gives %+v and %+v", again, placeholders)
 			}
@@ -340,8 +340,8 @@ func testRecordInput(t *testing.T, in render.Input) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, credentials := in.Split()
-	again, err := first.Record.Input(in.Profile.Spec, in.Profile.Digest, in.RedactedSettingsJSON())
+	_, credentials := in.SplitSecrets()
+	again, err := first.Record.RebuildInput(in.Profile.Spec, in.Profile.Digest, in.RedactedSettingsJSON())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,10 +354,10 @@ func testRecordInput(t *testing.T, in render.Input) {
 	if diff := cmp.Diff(first, second); diff != "" {
 		t.Errorf("(-first +again):\n%s", diff)
 	}
-	if _, err := first.Record.Input(in.Profile.Spec, "v1:sha256:other", in.RedactedSettingsJSON()); err == nil {
+	if _, err := first.Record.RebuildInput(in.Profile.Spec, "v1:sha256:other", in.RedactedSettingsJSON()); err == nil {
 		t.Error("another profile was accepted")
 	}
-	if _, err := first.Record.Input(in.Profile.Spec, in.Profile.Digest, []byte("{}")); err == nil {
+	if _, err := first.Record.RebuildInput(in.Profile.Spec, in.Profile.Digest, []byte("{}")); err == nil {
 		t.Error("other settings were accepted")
 	}
 }

@@ -181,7 +181,7 @@ func DecodePool(md *cluster.MachineDeployment) (Pool, error) {
 	for _, p := range problems {
 		p.Pool = pool.key()
 	}
-	return pool, invalid.One(problems)
+	return pool, invalid.AsSingleError(problems)
 }
 
 func malformed(wrong cluster.Malformed) *invalid.Error {
@@ -227,7 +227,7 @@ func decodeProviderSpec(md *cluster.MachineDeployment) (*providerConfig, []*inva
 	dec := json.NewDecoder(bytes.NewReader(value.Raw))
 	dec.DisallowUnknownFields() // unknownFields has a better message, this one has no gaps
 	if err := dec.Decode(&config); err != nil {
-		return nil, []*invalid.Error{invalid.Decoding(providerSpecField, err)}
+		return nil, []*invalid.Error{invalid.FromJSONError(providerSpecField, err)}
 	}
 	if n := config.Network; n != nil && len(n.DNS.Servers) == 0 {
 		n.DNS.Servers = nil // the same as after recording, which omits an empty list
@@ -291,7 +291,7 @@ func decodeOSSpec(system osm.OperatingSystem, raw json.RawMessage) (OperatingSys
 			return nil
 		}
 		if err := json.Unmarshal(raw, into); err != nil {
-			return invalid.Decoding(providerSpecField+".operatingSystemSpec", err)
+			return invalid.FromJSONError(providerSpecField+".operatingSystemSpec", err)
 		}
 		return nil
 	}
@@ -328,7 +328,7 @@ func DefaultProfile(md *cluster.MachineDeployment) (string, error) {
 	for _, p := range problems {
 		p.Pool = md.Namespace + "/" + md.Name
 	}
-	return name, invalid.One(problems)
+	return name, invalid.AsSingleError(problems)
 }
 
 func defaultProfile(md *cluster.MachineDeployment) (string, []*invalid.Error) {

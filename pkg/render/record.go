@@ -69,11 +69,11 @@ func MarshalRecord(r Record) ([]byte, error) {
 	return b, nil
 }
 
-// Input returns the input of a generation, with placeholders in place of credentials and
+// RebuildInput returns the input of a generation, with placeholders in place of credentials and
 // tokens. With WithCredentials and with the tokens in Cluster, it renders that generation
 // again. The profile is the one that Object names, and settings are RedactedSettingsJSON; both
 // have to be those of the record.
-func (r Record) Input(spec osm.OperatingSystemProfileSpec, digest string, settings []byte) (Input, error) {
+func (r Record) RebuildInput(spec osm.OperatingSystemProfileSpec, digest string, settings []byte) (Input, error) {
 	if digest != r.ObjectDigest {
 		return Input{}, fmt.Errorf("profile %q has digest %s, the record says %s", r.Object, digest, r.ObjectDigest)
 	}
@@ -184,10 +184,10 @@ func (in Input) settingsJSON() []byte {
 func (in Input) Record() Record {
 	redacted, _ := in.splitCredentials()
 	settings := redacted.settingsDigest()
-	return redacted.record(settings, osm.ConfigDigests{Input: redacted.inputDigest(settings)})
+	return redacted.recordWithDigests(settings, osm.ConfigDigests{Input: redacted.inputDigest(settings)})
 }
 
-func (in Input) record(settingsDigest string, digests osm.ConfigDigests) Record {
+func (in Input) recordWithDigests(settingsDigest string, digests osm.ConfigDigests) Record {
 	from := in.Profile.Provenance
 	return Record{
 		Object: in.Profile.Object, ObjectDigest: in.Profile.Digest,

@@ -20,10 +20,10 @@ func (e *Engine) CheckReference(p Profile) error {
 	// A compiled profile that was rendered has the results of named templates in place of some
 	// definitions.
 	var c *compiled
-	meter.Within(e.rooms.Large, func() { c = compile(&p.Spec, nil) })
+	meter.RunWithSlot(e.rooms.Large, func() { c = compile(&p.Spec, nil) })
 	var problems []*invalid.Error
 	for _, stage := range []*compiledStage{&c.bootstrap, &c.provisioning} {
-		problems = append(problems, stage.Reading(fieldsOSMLacks, "is not template data of operating-system-manager: remove it from this profile")...)
+		problems = append(problems, stage.FindFieldReads(fieldsOSMLacks, "is not template data of operating-system-manager: remove it from this profile")...)
 	}
-	return invalid.Join(p.of("", problems))
+	return invalid.Join(p.locateProblems("", problems))
 }

@@ -21,11 +21,11 @@ import (
 // safe for concurrent use.
 type Engine struct {
 	cache *lru.Cache // of *compiled, by digest
-	rooms meter.Rooms
+	rooms meter.MemorySlots
 }
 
 // NewEngine returns an engine with an empty cache.
-func NewEngine() *Engine { return &Engine{cache: lru.New(maxCompiled), rooms: meter.NewRooms()} }
+func NewEngine() *Engine { return &Engine{cache: lru.New(maxCompiled), rooms: meter.NewMemorySlots()} }
 
 // Render turns one profile and one pool into the configuration of its nodes: files in the
 // profile's order, then the registry hosts sorted by path. Equal inputs give equal bytes, and
@@ -35,11 +35,11 @@ func NewEngine() *Engine { return &Engine{cache: lru.New(maxCompiled), rooms: me
 //
 // Render can wait for other renderings, longest for those that need much: see meter.Rooms.
 func (e *Engine) Render(in Input) (out *Output, err error) {
-	if err := in.check(); err != nil {
+	if err := in.checkCombination(); err != nil {
 		return nil, err
 	}
-	compiled := e.compiled(in.Profile)
-	e.rooms.In(func(r *meter.Memory) {
+	compiled := e.getOrCompile(in.Profile)
+	e.rooms.RunSmallThenLarge(func(r *meter.Memory) {
 		c := *compiled
 		c.memory = r
 		out, err = in.renderWith(&c)
@@ -53,7 +53,7 @@ func (e *Engine) Render(in Input) (out *Output, err error) {
 // and templates whose output depends on the content of credentials. It reports all of them at
 // once; Problems splits the error.
 func (e *Engine) Check(p Profile) error {
-	c := e.compiled(p)
+	c := e.getOrCompile(p)
 	problems := slices.Clone(c.problems)
 	if p.Spec.OSName != osm.OperatingSystemFlatcar && p.Spec.ProvisioningUtility == osm.ProvisioningUtilityIgnition {
 		problems = append(problems, invalid.At("spec.provisioningUtility", "is ignition, which %s does not have: use cloud-init", p.Spec.OSName))
@@ -65,7 +65,7 @@ func (e *Engine) Check(p Profile) error {
 	if len(problems) == 0 {
 		problems = c.checkShape(p)
 	}
-	return invalid.Join(p.of("", problems))
+	return invalid.Join(p.locateProblems("", problems))
 }
 
 // renderWith renders with compiled templates.
@@ -73,7 +73,7 @@ func (in Input) renderWith(c *compiled) (*Output, error) {
 	if len(c.problems) > 0 {
 		return nil, in.invalid(c.problems...)
 	}
-	redacted, _ := in.Split()
+	redacted, _ := in.SplitSecrets()
 	settingsDigest := redacted.settingsDigest()
 	inputDigest := redacted.inputDigest(settingsDigest)
 
@@ -82,12 +82,12 @@ func (in Input) renderWith(c *compiled) (*Output, error) {
 	if len(problems) > 0 {
 		return nil, in.invalid(problems...)
 	}
-	bootstrap, provisioning, problems := in.documents(c, osc)
+	bootstrap, provisioning, problems := in.encodeDocuments(c, osc)
 	if len(problems) > 0 {
 		return nil, in.invalid(problems...)
 	}
 	out := &Output{OSC: *osc}
-	out.Record = redacted.record(settingsDigest, osm.ConfigDigests{
+	out.Record = redacted.recordWithDigests(settingsDigest, osm.ConfigDigests{
 		Input: inputDigest, Spec: digestJSON(osc), Bootstrap: digestBytes(bootstrap), Provisioning: digestBytes(provisioning),
 	})
 
@@ -95,10 +95,10 @@ func (in Input) renderWith(c *compiled) (*Output, error) {
 	if len(problems) > 0 {
 		return nil, in.invalid(withoutCauses(problems)...)
 	}
-	if problems := c.sameShape(redacted, in, inputDigest, shape, realShape); len(problems) > 0 {
+	if problems := c.compareShapes(redacted, in, inputDigest, shape, realShape); len(problems) > 0 {
 		return nil, in.invalid(problems...)
 	}
-	if out.Bootstrap, out.Provisioning, problems = in.documents(c, realOSC); len(problems) > 0 {
+	if out.Bootstrap, out.Provisioning, problems = in.encodeDocuments(c, realOSC); len(problems) > 0 {
 		return nil, in.invalid(withoutCauses(problems)...)
 	}
 	if problems := in.checkSizes(realOSC, out); len(problems) > 0 {
@@ -109,7 +109,7 @@ func (in Input) renderWith(c *compiled) (*Output, error) {
 
 // invalid returns Render's error for problems.
 func (in Input) invalid(problems ...*invalid.Error) error {
-	return invalid.One(in.Profile.of(in.Pool.key(), problems))
+	return invalid.AsSingleError(in.Profile.locateProblems(in.Pool.key(), problems))
 }
 
 // withoutCauses removes the causes of problems that only the real values have: their messages
@@ -124,8 +124,8 @@ func withoutCauses(problems []*invalid.Error) []*invalid.Error {
 	return out
 }
 
-// check rejects combinations of profile, pool and settings that cannot be rendered at all.
-func (in Input) check() error {
+// checkCombination rejects combinations of profile, pool and settings that cannot be rendered at all.
+func (in Input) checkCombination() error {
 	var problems []*invalid.Error
 	problems = append(problems, invalid.Problems(in.Settings.Validate())...)
 	problems = append(problems, userdata.CheckIgnitionVersion(ignitionVersionField, "", in.Pool.IgnitionVersion)...)
@@ -133,13 +133,15 @@ func (in Input) check() error {
 	if in.Pool.OperatingSystem != osm.OperatingSystemFlatcar && in.Pool.Network.IsStaticIPConfig() {
 		problems = append(problems, invalid.At(providerSpecField+".network", "sets a static address, which only flatcar supports: remove cidr, gateway and dns"))
 	}
-	return invalid.One(in.Profile.of(in.Pool.key(), problems))
+	return invalid.AsSingleError(in.Profile.locateProblems(in.Pool.key(), problems))
 }
 
 // Fits returns why a pool cannot use the profile at all, and nil if it can: the profile is for
 // another operating system, another cloud provider or another provisioning utility. The error
 // is an *InvalidError.
-func (p Profile) Fits(pool Pool) error { return invalid.One(p.of(pool.key(), p.fits(pool))) }
+func (p Profile) Fits(pool Pool) error {
+	return invalid.AsSingleError(p.locateProblems(pool.key(), p.fits(pool)))
+}
 
 func (p Profile) fits(pool Pool) []*invalid.Error {
 	var problems []*invalid.Error
@@ -182,11 +184,12 @@ func (p Pool) utility() osm.ProvisioningUtility {
 // render executes the templates with an input's values. The number identifies the shape of
 // their output.
 func (in Input) render(c *compiled, inputDigest string) (*osm.OperatingSystemConfigSpec, uint64, []*invalid.Error) {
-	return in.renderAlong(c, inputDigest, nil)
+	return in.renderRecordingPath(c, inputDigest, nil)
 }
 
-// renderAlong renders and records the trail, if it is not nil.
-func (in Input) renderAlong(c *compiled, inputDigest string, t *templates.ExecutionPath) (*osm.OperatingSystemConfigSpec, uint64, []*invalid.Error) {
+// renderRecordingPath renders, and records the execution path of the templates in t if it is not
+// nil.
+func (in Input) renderRecordingPath(c *compiled, inputDigest string, t *templates.ExecutionPath) (*osm.OperatingSystemConfigSpec, uint64, []*invalid.Error) {
 	d, problems := newData(in, inputDigest)
 	if len(problems) > 0 {
 		return nil, 0, problems
@@ -257,13 +260,13 @@ func (p Pool) rhSubscription() map[string]string {
 	}
 }
 
-// documents returns the user-data of both stages.
-func (in Input) documents(c *compiled, osc *osm.OperatingSystemConfigSpec) (bootstrap, provisioning []byte, problems []*invalid.Error) {
-	if err := c.memory.Check(sizeOf(osc) <= meter.SmallOutput); err != nil {
+// encodeDocuments returns the user-data of both stages.
+func (in Input) encodeDocuments(c *compiled, osc *osm.OperatingSystemConfigSpec) (bootstrap, provisioning []byte, problems []*invalid.Error) {
+	if err := c.memory.RequireFit(sizeOf(osc) <= meter.SmallOutput); err != nil {
 		return nil, nil, []*invalid.Error{{Err: err}}
 	}
-	bootstrap, problems = in.document(&c.bootstrap, &osc.BootstrapConfig)
-	provisioning, more := in.document(&c.provisioning, &osc.ProvisioningConfig)
+	bootstrap, problems = in.encodeDocument(&c.bootstrap, &osc.BootstrapConfig)
+	provisioning, more := in.encodeDocument(&c.provisioning, &osc.ProvisioningConfig)
 	return bootstrap, provisioning, append(problems, more...)
 }
 
@@ -278,7 +281,7 @@ func sizeOf(osc *osm.OperatingSystemConfigSpec) int {
 	return n
 }
 
-func (in Input) document(stage *compiledStage, config *osm.OSCConfig) ([]byte, []*invalid.Error) {
+func (in Input) encodeDocument(stage *compiledStage, config *osm.OSCConfig) ([]byte, []*invalid.Error) {
 	if in.Pool.utility() == osm.ProvisioningUtilityIgnition {
 		return in.ignitionDocument(stage, config).Encode()
 	}
@@ -296,7 +299,7 @@ func (in Input) document(stage *compiledStage, config *osm.OSCConfig) ([]byte, [
 // cloudInit returns the document of a stage for cloud-init.
 func (in Input) cloudInit(stage string, config *osm.OSCConfig) userdata.CloudConfig {
 	return userdata.CloudConfig{
-		Hostname:    in.Pool.wrapperName(stage),
+		Hostname:    in.Pool.machineNameText(stage),
 		Upgrade:     in.Pool.OperatingSystemSpec.DistUpgradeOnBoot,
 		StartsUnits: stage == stageBootstrap,
 		System:      in.Pool.OperatingSystem,
@@ -308,7 +311,7 @@ func (in Input) cloudInit(stage string, config *osm.OSCConfig) userdata.CloudCon
 func (in Input) ignitionDocument(stage *compiledStage, config *osm.OSCConfig) userdata.Ignition {
 	return userdata.Ignition{
 		Version:  in.ignitionVersion(),
-		Hostname: in.Pool.wrapperName(stage.Name),
+		Hostname: in.Pool.machineNameText(stage.Name),
 		Stage:    stage.ignition,
 		Config:   config,
 	}
@@ -325,9 +328,9 @@ func (in Input) ignitionVersion() string {
 	return cmp.Or(in.Pool.IgnitionVersion, in.Settings.IgnitionVersion, userdata.DefaultIgnitionVersion)
 }
 
-// wrapperName returns the text for the machine's name in a stage's document, empty if the stage
+// machineNameText returns the text for the machine's name in a stage's document, empty if the stage
 // does not set the name. An edge machine has the name of its pool.
-func (p Pool) wrapperName(stage string) string {
+func (p Pool) machineNameText(stage string) string {
 	switch {
 	case stage != stageBootstrap || p.CloudProvider == osm.CloudProviderAWS:
 		return ""

@@ -15,30 +15,30 @@ func (c *compiled) checkShape(p Profile) []*invalid.Error {
 	if len(p.Spec.SupportedCloudProviders) == 0 {
 		return nil
 	}
-	in := withPlaceholders(p)
-	redacted, _ := in.Split()
+	in := placeholderInput(p)
+	redacted, _ := in.SplitSecrets()
 	_, shape, problems := redacted.render(c, digestRecipe)
 	_, other, more := in.render(c, digestRecipe)
 	if len(problems) > 0 || len(more) > 0 {
 		return nil
 	}
-	return c.sameShape(redacted, in, digestRecipe, shape, other)
+	return c.compareShapes(redacted, in, digestRecipe, shape, other)
 }
 
 // errDepends is the cause of a problem that only rendering finds.
 var errDepends = &CredentialError{}
 
-// sameShape compares two renderings of a profile, of inputs that differ only in credentials:
+// compareShapes compares two renderings of a profile, of inputs that differ only in credentials:
 // their outputs must be the same except for the credentials.
-func (c *compiled) sameShape(a, b Input, digest string, first, second uint64) []*invalid.Error {
+func (c *compiled) compareShapes(a, b Input, digest string, first, second uint64) []*invalid.Error {
 	if first == second {
 		return nil
 	}
 	t := &templates.ExecutionPath{}
-	_, _, _ = a.renderAlong(c, digest, t) // both succeeded before
-	t.Again()
-	_, _, _ = b.renderAlong(c, digest, t)
-	parted := t.Parted()
+	_, _, _ = a.renderRecordingPath(c, digest, t) // both succeeded before
+	t.BeginSecondRun()
+	_, _, _ = b.renderRecordingPath(c, digest, t)
+	parted := t.FirstDifference()
 	parted.Err = errDepends
 	return []*invalid.Error{parted}
 }
@@ -47,9 +47,9 @@ func (c *compiled) sameShape(a, b Input, digest string, first, second uint64) []
 // real credentials, and nothing in common with the placeholders.
 const placeholderText = "Stand-In_0123456789~"
 
-// withPlaceholders returns a pool and a cluster for a profile, with a stand-in for each credential
+// placeholderInput returns a pool and a cluster for a profile, with a stand-in for each credential
 // that Split replaces.
-func withPlaceholders(p Profile) Input {
+func placeholderInput(p Profile) Input {
 	const (
 		userInfo = "node:" + placeholderText + "%40@" // %40 is an "@" of the password
 		jwt      = "eyJhbGciOiJSUzI1NiIsImtpZCI6I"

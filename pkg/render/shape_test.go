@@ -57,7 +57,7 @@ func TestShape(t *testing.T) {
 				p.Spec.ProvisioningConfig.Templates["named"] = "{{ .Token }}\n{{ if hasPrefix `eyJhbGciOiJub25l` .Token }}:{{ else }}" + curl + "{{ end }}"
 				file = "spec.provisioningConfig.templates[named]"
 			}
-			in := withPlaceholders(p)
+			in := placeholderInput(p)
 			engine := NewEngine()
 			engine.cache.Add(p.Digest, overlooked(p))
 			inspector := NewInspector(p)
@@ -87,7 +87,7 @@ func TestShape(t *testing.T) {
 // it has, and the shape is none of the output.
 func TestShapeOfAPoolWithFewCredentials(t *testing.T) {
 	p := withFile("{{ if .HTTPProxy }}a{{ end }}{{ if .CloudConfig }}b{{ end }}{{ .Token }}{{ range .DownloadMirrors }}c{{ end }}")
-	in := withPlaceholders(p)
+	in := placeholderInput(p)
 	in.Settings = Settings{}
 	in.Pool.OverwriteCloudConfig, in.Pool.OperatingSystemSpec = nil, OperatingSystemSpec{}
 	out, err := NewEngine().Render(in)

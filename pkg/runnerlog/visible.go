@@ -62,7 +62,7 @@ func YAML(v any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if text, err = sigsyaml.JSONToYAML(escaped(text)); err != nil || isPlain(text) {
+	if text, err = sigsyaml.JSONToYAML(escapeHidden(text)); err != nil || isPlain(text) {
 		return text, err
 	}
 	var doc yaml.Node
@@ -76,11 +76,11 @@ func YAML(v any) ([]byte, error) {
 	if err := errors.Join(enc.Encode(&doc), enc.Close()); err != nil {
 		return nil, err
 	}
-	return escaped(b.Bytes()), nil
+	return escapeHidden(b.Bytes()), nil
 }
 
-// escaped escapes hidden characters as in quoted strings of YAML.
-func escaped(text []byte) []byte {
+// escapeHidden escapes hidden characters as in quoted strings of YAML.
+func escapeHidden(text []byte) []byte {
 	var b bytes.Buffer
 	_, _ = (&escaper{to: &b, escape: yamlEscape}).Write(text) // a Buffer returns no error
 	return b.Bytes()

@@ -76,7 +76,7 @@ var release = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.]+)?$`)
 // All returns every file by path: the content of the repository, and the generated files.
 func (r Repository) All() (map[string][]byte, error) {
 	out := maps.Clone(r.Files)
-	source, err := r.source()
+	source, err := r.profileSourceManifest()
 	if err != nil {
 		return nil, err
 	}
@@ -140,15 +140,15 @@ func (r Repository) addCI(out map[string][]byte) error {
 	return nil
 }
 
-// source returns the ProfileSource that follows the repository.
-func (r Repository) source() ([]byte, error) {
+// profileSourceManifest returns the ProfileSource that follows the repository.
+func (r Repository) profileSourceManifest() ([]byte, error) {
 	url, comment := r.URL, ""
 	if url == "" {
 		url, comment = unknownURL, "# SET spec.git.url to where this repository is.\n"
 	}
 	b, err := yaml.Marshal(map[string]any{
 		"apiVersion": api.GroupVersion.String(), "kind": "ProfileSource",
-		"metadata": map[string]any{"name": "profiles", "namespace": r.Namespace},
+		"metadata": map[string]any{"name": "platform", "namespace": r.Namespace},
 		"spec": map[string]any{
 			"git":  map[string]any{"url": url, "ref": map[string]any{"branch": "main"}},
 			"path": "profiles", "interval": "1m",
@@ -185,14 +185,14 @@ func (r Repository) owners() []byte {
 	return []byte(text)
 }
 
-// Unset lists what the user still has to set in the files of a repository.
-func Unset(files map[string][]byte) []string {
+// RemainingSettings lists what the user still has to set in the files of a repository.
+func RemainingSettings(files map[string][]byte) []string {
 	var out []string
 	for _, u := range []struct{ file, mark, todo string }{
 		{"deploy/profilesource.yaml", unknownURL, "set the URL in deploy/profilesource.yaml"},
 		{"CODEOWNERS", "# SET", "set CODEOWNERS: until then no approval is required"},
-		{".github/workflows/profiles.yaml", noVersion, "set OSM_GITOPS_VERSION in .github/workflows/profiles.yaml: CI fails without it"},
-		{".gitlab-ci.yml", noVersion, "set OSM_GITOPS_VERSION in .gitlab-ci.yml: CI fails without it"},
+		{".github/workflows/profiles.yaml", noVersion, "set OSM_GITOPS_VERSION in .github/workflows/profiles.yaml to the release of your controllers, such as v1.2.3 (this program is not a release): CI fails without it"},
+		{".gitlab-ci.yml", noVersion, "set OSM_GITOPS_VERSION in .gitlab-ci.yml to the release of your controllers, such as v1.2.3 (this program is not a release): CI fails without it"},
 	} {
 		if bytes.Contains(files[u.file], []byte(u.mark)) {
 			out = append(out, u.todo)
@@ -210,7 +210,7 @@ func (r Repository) readme() []byte {
 	b.WriteString("What the machines of our Kubernetes clusters boot with, changed by pull request.\n" +
 		"[osm-gitops](https://github.com/osm-gitops/osm-gitops) brings what is merged to the clusters.\n\n")
 	b.WriteString("| what | for |\n|---|---|\n")
-	for _, row := range r.rows() {
+	for _, row := range r.fileDescriptions() {
 		fmt.Fprintf(&b, "| %s | %s |\n", row[0], row[1])
 	}
 	b.WriteString("\n" + strings.TrimSpace(r.Readme) + "\n\n")
@@ -233,8 +233,8 @@ Whoever can merge here is root on every new machine: see ` + "`CODEOWNERS`" + `.
 	return []byte(b.String())
 }
 
-// rows describes the files.
-func (r Repository) rows() [][2]string {
+// fileDescriptions returns the path and the purpose of each file, for the README.
+func (r Repository) fileDescriptions() [][2]string {
 	rows := [][2]string{
 		{"`profiles/`", "the profiles: what the controller reads"},
 		{"`pools/`", "pools to render for, in CI and by hand; they hold no credentials, and nobody applies them"},

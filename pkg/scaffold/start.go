@@ -7,8 +7,8 @@ import (
 	"regexp"
 )
 
-// Start is the first profile of a new repository.
-type Start struct {
+// StarterProfile is the first profile of a new repository.
+type StarterProfile struct {
 	// Profile is its name.
 	Profile string
 	// Base is the built-in profile on which it is based, BaseVersion its version and BaseText
@@ -32,11 +32,11 @@ type Pool struct {
 }
 
 // Files returns the files of the profile and the pool.
-func (s Start) Files() (map[string][]byte, error) {
+func (s StarterProfile) Files() (map[string][]byte, error) {
 	text := s.overlay()
 	if s.Full {
 		var err error
-		if text, err = s.copied(); err != nil {
+		if text, err = s.baseCopy(); err != nil {
 			return nil, err
 		}
 	}
@@ -44,7 +44,7 @@ func (s Start) Files() (map[string][]byte, error) {
 }
 
 // Readme describes the first profile in Markdown.
-func (s Start) Readme() string {
+func (s StarterProfile) Readme() string {
 	how := fmt.Sprintf("adds files to the built-in `%s` %s, and is that in everything it does not name", s.Base, s.BaseVersion)
 	if s.Full {
 		how = fmt.Sprintf("began as a copy of the built-in `%s` %s", s.Base, s.BaseVersion)
@@ -52,7 +52,7 @@ func (s Start) Readme() string {
 	return fmt.Sprintf("## The first profile\n\n`%s` %s.\nA MachineDeployment uses it by its annotation:\n\n    k8c.io/operating-system-profile: %s\n", s.Profile, how, s.Profile)
 }
 
-func (s Start) overlay() []byte {
+func (s StarterProfile) overlay() []byte {
 	return fmt.Appendf(nil, `# What our nodes have beside what osm-gitops ships for them: the built-in profile, and
 # the files below. Every change raises spec.version. `+"`osm-gitops lint`"+` says when the base
 # has a newer version, and what this would yield then.
@@ -84,8 +84,8 @@ var (
 	firstVersion = regexp.MustCompile(`(?m)^spec:\n  version: .*$`)
 )
 
-// copied returns the base under its new name, with its comments.
-func (s Start) copied() ([]byte, error) {
+// baseCopy returns the base under its new name, with its comments.
+func (s StarterProfile) baseCopy() ([]byte, error) {
 	if !firstName.Match(s.BaseText) || !firstVersion.Match(s.BaseText) {
 		return nil, errors.New("copying " + s.Base + ": its file does not begin as built-in profiles do")
 	}

@@ -8,13 +8,13 @@ import (
 	"strings"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/version"
 )
 
 // Request is the request in the annotations of a pool.
 type Request struct {
 	Name, Namespace string
-	Pin             *profile.Pin // nil for the current version
+	Pin             *version.Pin // nil for the current version
 	Wave            int32        // in which it gets a new version
 }
 
@@ -25,17 +25,17 @@ func RequestOf(annotations, labels map[string]string, namespace string) (Request
 	r := Request{Name: annotations[api.AnnotationOSP], Namespace: cmp.Or(annotations[api.AnnotationOSPNamespace], namespace)}
 	r.Wave, _ = WaveOf(labels) // the rollout reports an invalid one
 	if text := annotations[api.AnnotationVersionPin]; text != "" {
-		pin, err := profile.ParseVersionOrRange(text)
+		pin, err := version.ParsePin(text)
 		if err != nil {
-			return r, fmt.Errorf("annotation %s: %q %w; or remove it, for the current version", api.AnnotationVersionPin, Shortened(text), err)
+			return r, fmt.Errorf("annotation %s: %q %w; or remove it, for the current version", api.AnnotationVersionPin, TruncateAnnotation(text), err)
 		}
 		r.Pin = &pin
 	}
 	return r, nil
 }
 
-// Shortened truncates the value of an annotation.
-func Shortened(text string) string {
+// TruncateAnnotation truncates the value of an annotation.
+func TruncateAnnotation(text string) string {
 	const most = 100 // bytes
 	if len(text) > most {
 		return strings.ToValidUTF8(text[:most], "") + "…"
@@ -48,9 +48,9 @@ func (r Request) Has(name, version string) bool {
 	return name == r.Name && (r.Pin == nil || r.Pin.Allows(version))
 }
 
-// Version returns the best version for a request with a pin. The error names the nearest
+// BestVersion returns the best version for a request with a pin. The error names the nearest
 // versions and their source, as in `ProfileSource "team"`.
-func (r Request) Version(from string, there []string) (string, error) {
+func (r Request) BestVersion(from string, there []string) (string, error) {
 	best, ok := r.Pin.Best(there)
 	if !ok {
 		return "", fmt.Errorf("annotation %s: profile %q of %s has no version %q; nearest are %s: correct the annotation, or push that version",
@@ -67,7 +67,7 @@ func Suspended(annotations map[string]string) (bool, error) {
 	case "", "false":
 		return false, nil
 	default:
-		return false, fmt.Errorf("annotation %s: %q is neither \"true\", which freezes the configuration, nor \"false\": correct it, or remove it", api.AnnotationSuspend, Shortened(text))
+		return false, fmt.Errorf("annotation %s: %q is neither \"true\", which freezes the configuration, nor \"false\": correct it, or remove it", api.AnnotationSuspend, TruncateAnnotation(text))
 	}
 }
 
@@ -111,9 +111,9 @@ func FindCandidate(sources []api.ProfileSource, name string) (Candidate, bool) {
 	return found, found.Source != nil
 }
 
-// SourcesOffering names the ProfileSource that users created whose inventory provides a profile
-// for pools; "" for none.
-func SourcesOffering(sources []api.ProfileSource, profile string) string {
+// UserSourceProviding returns the name of the ProfileSource that users created whose inventory
+// provides a profile for pools; "" if there is none.
+func UserSourceProviding(sources []api.ProfileSource, profile string) string {
 	own, _ := SplitBuiltin(sources)
 	if c, ok := FindCandidate(own, profile); ok {
 		return c.Source.Name

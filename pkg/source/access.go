@@ -3,6 +3,8 @@ package source
 import (
 	"net/netip"
 
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/dial"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/sshkey"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
@@ -20,19 +22,19 @@ type (
 	GitHubAppSecret = transport.GitHubAppSecret
 	// SSHKey is a private key and the host keys of the servers that it is for, made by
 	// ParseSSHKey.
-	SSHKey = transport.SSHKey
+	SSHKey = sshkey.Key
 	// SSHSecret is the input of ParseSSHKey.
-	SSHSecret = transport.SSHSecret
+	SSHSecret = sshkey.Secret
 	// Certificate is a client certificate with its private key, made by ParseCertificate.
 	Certificate = transport.Certificate
 	// Proxy is a proxy in front of a repository's server, made by ParseProxy.
-	Proxy = transport.Proxy
+	Proxy = dial.Proxy
 	// ProxySecret is the input of ParseProxy.
-	ProxySecret = transport.ProxySecret
+	ProxySecret = dial.ProxySecret
 	// HTTPOptions has the settings of requests to hosts that objects of the cluster name.
-	HTTPOptions = transport.HTTPOptions
+	HTTPOptions = dial.HTTPOptions
 	// Transport is an http.RoundTripper that checks the addresses it connects to.
-	Transport = transport.Transport
+	Transport = dial.Transport
 )
 
 // ParseGitHubApp checks the identity of an app. Its errors are of the kind ErrInvalid. They
@@ -41,7 +43,7 @@ func ParseGitHubApp(s GitHubAppSecret) (*GitHubApp, error) { return transport.Pa
 
 // ParseSSHKey reads a private key and the list of known hosts, which is required.
 // Its errors are those of ParseGitHubApp.
-func ParseSSHKey(s SSHSecret) (*SSHKey, error) { return transport.ParseSSHKey(s) }
+func ParseSSHKey(s SSHSecret) (*SSHKey, error) { return sshkey.Parse(s) }
 
 // ParseCertificate reads a client certificate and its key in PEM. Its errors are of the kind
 // ErrInvalid and never contain the content.
@@ -50,8 +52,8 @@ func ParseCertificate(certificate, key []byte) (*Certificate, error) {
 }
 
 // ParseProxy checks the settings of a proxy. Its errors are those of ParseGitHubApp.
-func ParseProxy(s ProxySecret) (*Proxy, error) { return transport.ParseProxy(s) }
+func ParseProxy(s ProxySecret) (*Proxy, error) { return dial.ParseProxy(s) }
 
 // MetadataServices returns the addresses of the metadata services of clouds, which serve
 // credentials to any process on a machine. Nothing is ever fetched from them.
-func MetadataServices() []netip.Addr { return transport.MetadataServices() }
+func MetadataServices() []netip.Addr { return dial.MetadataServices() }

@@ -59,7 +59,7 @@ type Artifact struct {
 func (a *Artifacts) Read(ctx context.Context, from Artifact) (*Snapshot, error) {
 	snapshot, err := a.read(ctx, from)
 	if err != nil {
-		return nil, fmt.Errorf("reading the artifact %s of %s: %w", fault.Printable(fault.Shorten(from.Revision)), CleanAddress(from.Repository), err)
+		return nil, fmt.Errorf("reading the artifact %s of %s: %w", fault.EscapeUnprintable(fault.Shorten(from.Revision)), CleanAddress(from.Repository), err)
 	}
 	return snapshot, nil
 }
@@ -98,7 +98,7 @@ func isControl(r rune) bool { return !unicode.IsPrint(r) }
 func CleanAddress(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
-		return fault.Printable(fault.Shorten(raw[strings.LastIndexByte(raw, '@')+1:]))
+		return fault.EscapeUnprintable(fault.Shorten(raw[strings.LastIndexByte(raw, '@')+1:]))
 	}
 	u.User, u.RawQuery, u.Fragment = nil, "", ""
 	return u.String()

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectid"
 )
 
 // If the disk is full, the fetch fails with an error that says so, and the mirror remains
@@ -199,7 +199,7 @@ func TestFlippedBits(t *testing.T) {
 					got = mustFetch(t, m, remote)
 					data, err = got.Read(t.Context(), c.Blob)
 				}
-				if id, bad := objectstore.ObjectID(3, data); err != nil || bad != nil || id.String() != c.Blob {
+				if id, bad := objectid.Sum(3, data); err != nil || bad != nil || id.String() != c.Blob {
 					t.Fatalf("%s: reading %s: %q, %v", what, c.Blob, data, err)
 				}
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/revision"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/verification"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/watch"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/worktree"
 )
 
@@ -24,7 +25,7 @@ type Directory struct {
 	// every IgnoreFile.
 	Ignore string
 	// Lines caches the history between reads; nil walks it each time.
-	Lines *Lines
+	Lines *HistoryCache
 }
 
 // Read returns a snapshot of the current state of the folder. In a work tree each file is
@@ -34,7 +35,7 @@ type Directory struct {
 func (d Directory) Read(ctx context.Context) (*Snapshot, error) {
 	lines := d.Lines
 	if lines == nil {
-		lines = new(Lines)
+		lines = new(HistoryCache)
 	}
 	state, err := d.local().Read(ctx, lines)
 	if err != nil {
@@ -59,7 +60,7 @@ func (d Directory) ReadFiles(ctx context.Context) ([]File, []RejectedEntry, erro
 }
 
 // Watch reports changes of a directory until it is closed.
-type Watch = worktree.Watch
+type Watch = watch.Watch
 
 // Watch starts watching a directory: the folder of the profiles and all folders below it, the
 // links in its path, and the commit that is checked out. It calls changed within a second of

@@ -34,7 +34,7 @@ func TestCleanWorkTreeIsLikeTheRemote(t *testing.T) {
 		"the work tree, with a folder in it": {Root: r.Dir, Path: r.Dir, Sub: "profiles"},
 		"a folder of the work tree":          {Root: r.Dir, Path: "profiles"},
 		"below a higher root":                {Root: filepath.Dir(r.Dir), Path: filepath.Join(r.Dir, "profiles")},
-		"with a cache":                       {Root: r.Dir, Path: "profiles", Lines: new(Lines)},
+		"with a cache":                       {Root: r.Dir, Path: "profiles", Lines: new(HistoryCache)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 2 {
@@ -45,7 +45,7 @@ func TestCleanWorkTreeIsLikeTheRemote(t *testing.T) {
 				if data, err := got.Read(t.Context(), remote.Line[0].Changes[0].Blob); err != nil || string(data) != "a: 1\n" {
 					t.Errorf("reading the first version: %q, %v", data, err)
 				}
-				if author, err := got.ChangeOf(t.Context(), got.Head, "profiles/a.yaml"); err != nil || author.Commit != got.Head {
+				if author, err := got.LastChange(t.Context(), got.Head, "profiles/a.yaml"); err != nil || author.Commit != got.Head {
 					t.Errorf("the change is %v, %v", author, err)
 				}
 			}
@@ -120,7 +120,7 @@ func TestPlainFolder(t *testing.T) {
 	if _, err := got.Read(t.Context(), strings.Repeat("1", 40)); err == nil {
 		t.Error("a blob was found that is not there")
 	}
-	_, err := got.ChangeOf(t.Context(), Commit(strings.Repeat("1", 40)), "a.yaml")
+	_, err := got.LastChange(t.Context(), Commit(strings.Repeat("1", 40)), "a.yaml")
 	wantError(t, err, ErrNotFound, "no history")
 	again := mustRead(t, Directory{Root: dir})
 	r.write("a.yaml", "a: 2\n")

@@ -13,7 +13,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
-	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectid"
 )
 
 // Embedded has files that are compiled into the program.
@@ -54,7 +54,7 @@ func (e Embedded) Read(ctx context.Context) (*Snapshot, error) {
 			if reason = why; reason != "" {
 				break
 			}
-			id, err := objectstore.ObjectID(plumbing.BlobObject, data)
+			id, err := objectid.Sum(plumbing.BlobObject, data)
 			if err != nil {
 				return err
 			}

@@ -61,7 +61,7 @@ func TestEmbedded(t *testing.T) {
 	if s.Head != "" || len(s.Line) > 0 || s.Repository != "https://git.example.com/ours" {
 		t.Errorf("head %q, %d steps, repository %q", s.Head, len(s.Line), s.Repository)
 	}
-	if _, err := s.ChangeOf(t.Context(), "", "profiles/osp-a.yaml"); !errors.Is(err, ErrNotFound) {
+	if _, err := s.LastChange(t.Context(), "", "profiles/osp-a.yaml"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("it has a change: %v", err)
 	}
 }

@@ -30,7 +30,7 @@ func ExampleMirrors_Fetch() {
 		log.Fatal(err)
 	}
 	for _, file := range snapshot.Files {
-		author, err := snapshot.ChangeOf(context.Background(), snapshot.Head, file.Path)
+		author, err := snapshot.LastChange(context.Background(), snapshot.Head, file.Path)
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/location"
 )
 
 var snapshots = cmp.Options{cmpopts.IgnoreUnexported(Snapshot{}), cmpopts.IgnoreFields(Snapshot{}, "RequestedAt"), cmpopts.EquateEmpty()}
@@ -50,9 +50,9 @@ func TestFirstFetch(t *testing.T) {
 	}
 	_, err := got.Read(t.Context(), id1)
 	wantError(t, err, ErrNotFound, id1)
-	_, err = got.ChangeOf(t.Context(), id1, "profiles/a.yaml")
+	_, err = got.LastChange(t.Context(), id1, "profiles/a.yaml")
 	wantError(t, err, ErrNotFound, id1)
-	author, err := got.ChangeOf(t.Context(), two, "profiles/a.yaml")
+	author, err := got.LastChange(t.Context(), two, "profiles/a.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestConcurrentFetches(t *testing.T) {
 						if _, err := got.Read(t.Context(), step.Changes[0].Blob); err != nil {
 							t.Error(err)
 						}
-						if _, err := got.ChangeOf(t.Context(), got.Head, step.Changes[0].Path); err != nil {
+						if _, err := got.LastChange(t.Context(), got.Head, step.Changes[0].Path); err != nil {
 							t.Error(err)
 						}
 					}
@@ -247,16 +247,16 @@ func TestSweep(t *testing.T) {
 	r.commit("a.yaml", "a: 1\n")
 	remote := Remote{URL: s.push(r, "repo.git")}
 	old := mustFetch(t, m, remote)
-	if err := m.Sweep(1 << 40); err != nil {
+	if err := m.DeleteUnused(1 << 40); err != nil {
 		t.Fatal(err)
 	}
 	if requests, _ := s.cost(func() { mustFetch(t, m, remote) }); requests != 1 {
 		t.Errorf("a mirror in use was swept")
 	}
-	if err := m.Sweep(0); err != nil {
+	if err := m.DeleteUnused(0); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := old.ChangeOf(t.Context(), old.Head, "a.yaml"); err == nil {
+	if _, err := old.LastChange(t.Context(), old.Head, "a.yaml"); err == nil {
 		t.Error("a swept mirror is still read")
 	}
 	if requests, _ := s.cost(func() { mustFetch(t, m, remote) }); requests != 2 {
@@ -272,13 +272,13 @@ func TestSweepOfMirrorsThatAreKept(t *testing.T) {
 	mustFetch(t, m, Remote{URL: url, Key: "today", Retention: time.Hour})
 	mustFetch(t, m, Remote{URL: url, Key: "today", Retention: time.Nanosecond}) // another source, with a shorter interval
 	mustFetch(t, m, Remote{URL: url, Key: "yesterday", Retention: time.Nanosecond})
-	fetched := m.mirror(target{Remote: Remote{Key: "yesterday"}, Location: transport.Location{Repository: url}}.id())
+	fetched := m.getMirror(target{Remote: Remote{Key: "yesterday"}, Location: location.Location{Repository: url}}.id())
 	if err := fetched.idle.Acquire(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	sweep := func(want int) {
 		t.Helper()
-		if err := m.Sweep(0); err != nil {
+		if err := m.DeleteUnused(0); err != nil {
 			t.Fatal(err)
 		}
 		if n := len(glob(t, m.Dir, "*/HEAD")); n != want {
@@ -289,7 +289,7 @@ func TestSweepOfMirrorsThatAreKept(t *testing.T) {
 	fetched.idle.Release(1)
 	sweep(1)
 	// The next process does not know the times that fetches set.
-	if err := (&Mirrors{Dir: m.Dir}).Sweep(time.Hour); err != nil {
+	if err := (&Mirrors{Dir: m.Dir}).DeleteUnused(time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	if requests, _ := s.cost(func() { mustFetch(t, m, Remote{URL: url, Key: "today"}) }); requests != 1 {

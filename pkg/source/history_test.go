@@ -125,7 +125,7 @@ func checkFiles(t *testing.T, dir, path string, got *Snapshot) {
 	}
 }
 
-// checkChanges compares ChangeOf with git for several paths and commits.
+// checkChanges compares LastChange with git for several paths and commits.
 func checkChanges(t *testing.T, h *gittest.History, commits []string, dir string, s *Snapshot) {
 	t.Helper()
 	reachable := strings.Fields(git(t, dir, "rev-list", "main"))
@@ -133,7 +133,7 @@ func checkChanges(t *testing.T, h *gittest.History, commits []string, dir string
 	for range 120 {
 		c, path := Commit(reachable[h.Rand.IntN(len(reachable))]), h.SomePath()
 		want := git(t, dir, "log", "-1", "--format=%H %an|%ae|%at|%s", string(c), "--", path)
-		author, err := s.ChangeOf(t.Context(), c, path)
+		author, err := s.LastChange(t.Context(), c, path)
 		var got string
 		if err == nil {
 			got = fmt.Sprintf("%s %s|%s|%d|%s", author.Commit, author.Name, author.Email, author.At.Unix(), author.Subject)

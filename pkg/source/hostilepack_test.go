@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/packindex"
 	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
@@ -96,7 +96,7 @@ func TestEndlessPack(t *testing.T) {
 // The error for a repository with a large file says so.
 func TestLargeObject(t *testing.T) {
 	s, r := newServer(t), newRepo(t)
-	r.commit("a.yaml", "a: 1\n", "image.iso", strings.Repeat("x", objectstore.MaxObjectBytes+1))
+	r.commit("a.yaml", "a: 1\n", "image.iso", strings.Repeat("x", packindex.MaxObjectBytes+1))
 	_, err := newMirrors(t).Fetch(t.Context(), Remote{URL: s.push(r, "repo.git")})
 	wantError(t, err, ErrInvalid, "an object of 33554433 bytes", "large files")
 }

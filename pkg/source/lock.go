@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
-	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/mirror"
 )
 
 // lockName is the file in Mirrors.Dir that the process which uses the folder locks.
@@ -23,7 +23,7 @@ func (m *Mirrors) Lock() (release func(), err error) {
 	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of the mirrors: %w", err)
 	}
-	if err := objectstore.CheckOwner(m.Dir); err != nil {
+	if err := mirror.CheckOwner(m.Dir); err != nil {
 		return nil, fmt.Errorf("locking the folder of the mirrors: %w", err)
 	}
 	path := filepath.Join(m.Dir, lockName)
@@ -39,7 +39,7 @@ func (m *Mirrors) Lock() (release func(), err error) {
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		defer f.Close()
-		return nil, fault.New(fault.ErrInvalid, "locking %s: another process%s uses the mirrors there: stop it, or give each process a folder of its own", path, holder(f))
+		return nil, fault.New(fault.ErrInvalid, "locking %s: another process%s uses the mirrors there: stop it, or give each process a folder of its own", path, describeLockHolder(f))
 	}
 	if err != nil {
 		f.Close()
@@ -61,13 +61,13 @@ func writeAt(f *os.File, text string) error {
 	return err
 }
 
-// holder returns the process and machine in the lock file, for messages.
-func holder(f *os.File) string {
+// describeLockHolder returns the process and machine in the lock file, for messages.
+func describeLockHolder(f *os.File) string {
 	data := make([]byte, 200)
 	n, _ := f.ReadAt(data, 0)
 	who := strings.TrimSpace(string(data[:n]))
 	if who == "" {
 		return ""
 	}
-	return " (" + fault.Printable(who) + ")"
+	return " (" + fault.EscapeUnprintable(who) + ")"
 }

@@ -35,7 +35,7 @@ func TestLock(t *testing.T) {
 	}
 	release()
 	// The lock file is not a mirror, and Sweep does not delete it.
-	if err := m.Sweep(0); err != nil {
+	if err := m.DeleteUnused(0); err != nil {
 		t.Fatal(err)
 	}
 	if !pathExists(m.Dir + "/" + lockName) {

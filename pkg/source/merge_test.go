@@ -15,7 +15,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/mirror"
 )
 
 // Many pushes leave few packs: when there are maxPacks, the next fetch gets the whole
@@ -27,8 +27,8 @@ func TestManyPushesBecomeOnePack(t *testing.T) {
 	remote := Remote{URL: s.push(r, "repo.git")}
 	first := mustFetch(t, m, remote)
 	var early *Snapshot
-	fewest, most, whole := objectstore.MaxPacks, 0, 0
-	for i := range objectstore.MaxPacks + 5 {
+	fewest, most, whole := mirror.MaxPacks, 0, 0
+	for i := range mirror.MaxPacks + 5 {
 		// Every third push reverts to content in an older pack.
 		r.commit("a.yaml", strings.Repeat("x", i%3+1)+"\n", "b.txt", noise(10))
 		s.push(r, "repo.git")
@@ -45,11 +45,11 @@ func TestManyPushesBecomeOnePack(t *testing.T) {
 		}
 		packs := len(glob(t, mirrorDir(t, m), "objects/pack/*.pack"))
 		most = max(most, packs)
-		if i > objectstore.MaxPacks-3 {
+		if i > mirror.MaxPacks-3 {
 			fewest = min(fewest, packs)
 		}
 	}
-	if most != objectstore.MaxPacks || fewest != 1 {
+	if most != mirror.MaxPacks || fewest != 1 {
 		t.Errorf("there were up to %d packs, and %d afterwards", most, fewest)
 	}
 	if whole != 1 {
@@ -63,7 +63,7 @@ func TestManyPushesBecomeOnePack(t *testing.T) {
 	if data, err := early.Read(t.Context(), early.Line[0].Changes[0].Blob); err != nil || string(data) != "x\n" {
 		t.Errorf("an early snapshot reads %q, %v", data, err)
 	}
-	if author, err := early.ChangeOf(t.Context(), early.Head, "a.yaml"); err != nil || author.Commit != early.Head {
+	if author, err := early.LastChange(t.Context(), early.Head, "a.yaml"); err != nil || author.Commit != early.Head {
 		t.Errorf("an early snapshot finds %+v, %v, after %s", author, err, first.Head)
 	}
 	restarted := &Mirrors{Dir: m.Dir, AllowInsecure: true, AllowedCIDRs: loopback}
@@ -87,7 +87,7 @@ func TestRewrittenHistoriesAreDropped(t *testing.T) {
 	s.push(r, "repo.git")
 	mustFetch(t, m, remote)
 	r.git("reset", "--quiet", "--hard", string(base))
-	for i := range objectstore.MaxPacks + 2 {
+	for i := range mirror.MaxPacks + 2 {
 		r.commit("a.yaml", strings.Repeat("y", i+1)+"\n")
 		s.push(r, "repo.git")
 		if got := mustFetch(t, m, remote); len(got.Line) != i+2 {
@@ -167,10 +167,10 @@ func TestDamageIsFetchedAgain(t *testing.T) {
 	remote := Remote{URL: s.push(r, "repo.git")}
 	mustFetch(t, m, remote)
 	first := glob(t, mirrorDir(t, m), "objects/pack/*.pack")[0]
-	for i := range objectstore.MaxPacks + 1 {
+	for i := range mirror.MaxPacks + 1 {
 		r.commit("a.yaml", strings.Repeat("x", i+1)+"\n")
 		s.push(r, "repo.git")
-		if i == objectstore.MaxPacks/2 {
+		if i == mirror.MaxPacks/2 {
 			data, err := os.ReadFile(first)
 			if err != nil {
 				t.Fatal(err)
@@ -211,7 +211,7 @@ func TestManyPushesToAServerWithoutOffsets(t *testing.T) {
 	remote := Remote{URL: server.URL + "/repo.git"}
 	mustFetch(t, m, remote)
 	most, named := 0, false
-	for i := range objectstore.MaxPacks + 5 {
+	for i := range mirror.MaxPacks + 5 {
 		r.commit("a.yaml", fmt.Sprintf("%s# %d\n", text, i%3), "b.yaml", fmt.Sprintf("%s# %d\n", text, i%3+3))
 		s.push(r, "repo.git")
 		if got := mustFetch(t, m, remote); len(got.Line) != i+2 {
@@ -226,7 +226,7 @@ func TestManyPushesToAServerWithoutOffsets(t *testing.T) {
 	if !named {
 		t.Error("the server named no base by its id: this test shows nothing")
 	}
-	if most > objectstore.MaxPacks || len(glob(t, mirrorDir(t, m), "objects/pack/*.pack")) > 7 {
+	if most > mirror.MaxPacks || len(glob(t, mirrorDir(t, m), "objects/pack/*.pack")) > 7 {
 		t.Errorf("there were up to %d packs", most)
 	}
 	git(t, mirrorDir(t, m), "fsck", "--full", "--strict", "--no-dangling")
@@ -263,7 +263,7 @@ func TestManyBranches(t *testing.T) {
 	r.commit("a.yaml", "a: 0\n")
 	var branches []string
 	var stream strings.Builder
-	for i := range 2*objectstore.MaxPacks + 3 {
+	for i := range 2*mirror.MaxPacks + 3 {
 		branch := fmt.Sprintf("branch-%d", i)
 		content := fmt.Sprintf("a: %d\n", i)
 		fmt.Fprintf(&stream, "commit refs/heads/%s\ncommitter A <a@x> 1700000000 +0000\ndata 0\nfrom refs/heads/main^0\nM 100644 inline a.yaml\ndata %d\n%s\n", branch, len(content), content)
@@ -279,7 +279,7 @@ func TestManyBranches(t *testing.T) {
 		}
 	}
 	look()
-	if n := len(glob(t, mirrorDir(t, m), "objects/pack/*.pack")); n > objectstore.MaxPacks {
+	if n := len(glob(t, mirrorDir(t, m), "objects/pack/*.pack")); n > mirror.MaxPacks {
 		t.Errorf("there are %d packs", n)
 	}
 	if requests, _ := s.cost(look); requests != int64(len(branches)) {
@@ -296,15 +296,15 @@ func TestNoRoomToFetchAgain(t *testing.T) {
 	remote := Remote{URL: s.push(r, "repo.git")}
 	mustFetch(t, m, remote)
 	filler := filepath.Join(m.Dir, "filler")
-	fill(t, filler, (objectstore.MaxPacks+8)*2*4096) // for a pack and an index each
-	for i := range objectstore.MaxPacks + 3 {
+	fill(t, filler, (mirror.MaxPacks+8)*2*4096) // for a pack and an index each
+	for i := range mirror.MaxPacks + 3 {
 		r.commit("a.yaml", strings.Repeat("x", i+1)+"\n")
 		s.push(r, "repo.git")
 		if got := mustFetch(t, m, remote); len(got.Line) != i+2 {
 			t.Fatalf("after %d pushes the line has %d steps", i+1, len(got.Line))
 		}
-		if i == objectstore.MaxPacks {
-			if n := len(globbed(t, m.Dir, "*/objects/pack/*.pack")); n <= objectstore.MaxPacks {
+		if i == mirror.MaxPacks {
+			if n := len(globbed(t, m.Dir, "*/objects/pack/*.pack")); n <= mirror.MaxPacks {
 				t.Errorf("there are %d packs: there was room, and this test shows nothing", n)
 			}
 			if err := os.Remove(filler); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/location"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/revision"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
@@ -35,7 +36,7 @@ type Mirrors struct {
 	MaxPackBytes int64
 
 	mu      sync.Mutex
-	open    map[string]*mirror
+	open    map[string]*sharedMirror
 	limiter memoryLimiter // limits how many mirrors are written and read at a time
 
 	tokens transport.Tokens // of GitHub Apps
@@ -50,46 +51,46 @@ type Mirrors struct {
 func (m *Mirrors) Fetch(ctx context.Context, r Remote) (*Snapshot, error) {
 	snapshot, err := m.fetch(ctx, r)
 	if err != nil {
-		return nil, fmt.Errorf("fetching %s of %s: %w", r.selector(), transport.ShownURL(r.URL), err)
+		return nil, fmt.Errorf("fetching %s of %s: %w", r.selector(), location.ShownURL(r.URL), err)
 	}
 	return snapshot, nil
 }
 
 func (m *Mirrors) fetch(ctx context.Context, r Remote) (*Snapshot, error) {
-	t, err := r.check(m.AllowInsecure)
+	t, err := r.resolveTarget(m.AllowInsecure)
 	if err != nil {
 		return nil, err
 	}
 	t.began = time.Now()
-	mirror := m.mirror(t.id())
+	mirror := m.getMirror(t.id())
 	// One fetch per mirror at a time: those that wait can share its result.
 	if err := mirror.idle.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
 	defer mirror.idle.Release(1)
-	mirror.retain(t)
+	mirror.extendRetention(t)
 	snapshot, err := m.syncOrShare(ctx, mirror, t)
 	if !fault.IsDamage(err) {
 		return snapshot, err
 	}
 	// A crash or a faulty disk has damaged the mirror, or the repository on the server lacks
 	// objects. Delete the mirror and fetch again: an error that remains is the server's.
-	mirror.forget()
+	mirror.clearCaches()
 	if failed := mirror.store.Reset(); failed != nil {
 		return nil, fmt.Errorf("%w (%s)", failed, err.Error())
 	}
-	snapshot, err = m.sync(ctx, mirror, t)
+	snapshot, err = m.syncMirror(ctx, mirror, t)
 	if fault.IsDamage(err) {
 		return nil, fault.New(fault.ErrInvalid, "the repository on the server is incomplete or broken (%v); check it with git fsck", err)
 	}
 	return snapshot, err
 }
 
-// Sweep deletes mirrors that are no longer fetched: those of deleted sources and of replaced
+// DeleteUnused deletes mirrors that are no longer fetched: those of deleted sources and of replaced
 // credentials. It deletes a mirror after the latest Remote.Retention of its fetches. If no fetch
 // set Retention, it deletes a mirror that was not used for the given time. A mirror that is being
 // fetched remains.
-func (m *Mirrors) Sweep(unused time.Duration) error {
+func (m *Mirrors) DeleteUnused(unused time.Duration) error {
 	entries, err := os.ReadDir(m.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -100,20 +101,20 @@ func (m *Mirrors) Sweep(unused time.Duration) error {
 	var failed []error
 	for _, e := range entries {
 		if isMirrorID(e.Name()) {
-			failed = append(failed, m.mirror(e.Name()).sweep(unused))
+			failed = append(failed, m.getMirror(e.Name()).sweep(unused))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-func (m *Mirrors) mirror(id string) *mirror {
+func (m *Mirrors) getMirror(id string) *sharedMirror {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.open == nil {
-		m.open = map[string]*mirror{}
+		m.open = map[string]*sharedMirror{}
 	}
 	if m.open[id] == nil {
-		m.open[id] = newMirror(filepath.Join(m.Dir, id))
+		m.open[id] = newSharedMirror(filepath.Join(m.Dir, id))
 	}
 	return m.open[id]
 }
@@ -138,9 +139,9 @@ func (m *Mirrors) endpoint(t target) transport.Endpoint {
 
 // syncOrShare uses the cached references or error of another fetch if they are new enough,
 // and sends requests otherwise.
-func (m *Mirrors) syncOrShare(ctx context.Context, mirror *mirror, t target) (*Snapshot, error) {
+func (m *Mirrors) syncOrShare(ctx context.Context, mirror *sharedMirror, t target) (*Snapshot, error) {
 	// The failure of another source counts too, so that a broken server gets few requests.
-	if mirror.failed.serves(t, plumbing.ZeroHash) {
+	if mirror.failed.appliesTo(t, plumbing.ZeroHash) {
 		return nil, mirror.failed.err
 	}
 	if mirror.last.serves(t) {
@@ -152,11 +153,11 @@ func (m *Mirrors) syncOrShare(ctx context.Context, mirror *mirror, t target) (*S
 			return snapshot, err
 		}
 	}
-	return m.sync(ctx, mirror, t)
+	return m.syncMirror(ctx, mirror, t)
 }
 
-// sync lists the references on the server, fetches missing objects, and reads the snapshot.
-func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot, error) {
+// syncMirror lists the references on the server, fetches missing objects, and reads the snapshot.
+func (m *Mirrors) syncMirror(ctx context.Context, mirror *sharedMirror, t target) (*Snapshot, error) {
 	if err := mirror.store.Load(); err != nil {
 		return nil, err
 	}
@@ -187,7 +188,7 @@ func (m *Mirrors) sync(ctx context.Context, mirror *mirror, t target) (*Snapshot
 // loadSnapshot fetches the objects of the selected reference that are missing, and reads the
 // snapshot. Without a session it uses the mirror only, and returns errStaleRefs if that is not
 // enough.
-func (m *Mirrors) loadSnapshot(ctx context.Context, mirror *mirror, t target, s *transport.Session, a cachedRefs) (*Snapshot, error) {
+func (m *Mirrors) loadSnapshot(ctx context.Context, mirror *sharedMirror, t target, s *transport.Session, a cachedRefs) (*Snapshot, error) {
 	// Only the following needs memory, so requests to servers do not wait for the limiter.
 	done, err := m.limiter.acquire(ctx)
 	if err != nil {
@@ -205,22 +206,22 @@ func (m *Mirrors) loadSnapshot(ctx context.Context, mirror *mirror, t target, s 
 	if err != nil {
 		return nil, err
 	}
-	if !hole.IsZero() || !at.Tag.IsZero() && !mirror.store.Reader().Has(at.Tag) {
-		if mirror.failed.serves(t, at.Head) {
+	if !hole.IsZero() || !at.Tag.IsZero() && !mirror.store.CurrentObjects().Has(at.Tag) {
+		if mirror.failed.appliesTo(t, at.Head) {
 			return nil, mirror.failed.err
 		}
 		if s == nil {
 			return nil, errStaleRefs
 		}
 		fetch := func(ctx context.Context, wants, haves []plumbing.Hash, read func(io.Reader) error) error {
-			return s.Pack(ctx, a.refs, wants, haves, read)
+			return s.FetchPack(ctx, a.refs, wants, haves, read)
 		}
 		if err := mirror.store.Update(ctx, at.Head, at.Wants, revision.Heads(a.refs), fetch); err != nil {
 			mirror.cacheError(t, at.Head, err)
 			return nil, err
 		}
 	}
-	if at, err = t.want.Follow(ctx, mirror.store.Reader(), at); err != nil {
+	if at, err = t.want.ResolveSteps(ctx, mirror.store.CurrentObjects(), at); err != nil {
 		return nil, err
 	}
 	snapshot, err := mirror.snapshot(ctx, t, at)

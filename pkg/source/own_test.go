@@ -144,7 +144,7 @@ func TestTemporaryNames(t *testing.T) {
 	const fetches = 5
 	for range fetches {
 		mustFetch(t, m, Remote{URL: server.URL + "/repo.git"})
-		if err := m.Sweep(0); err != nil {
+		if err := m.DeleteUnused(0); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -259,7 +259,7 @@ func TestDraftOfWhatIsThereAsFirstParent(t *testing.T) {
 	g.demand.Since = g.applied
 	g.bad(g.demand, NotAllowed, `changes "profiles/prod/a.yaml" (set back from commit `+string(g.applied)+")", "signed by dev@example.com", "push a first-parent history that contains it")
 	snap := g.fetch()
-	if on, err := snap.Continues(t.Context(), g.applied); err != nil || on {
+	if on, err := snap.FirstParentsContain(t.Context(), g.applied); err != nil || on {
 		t.Errorf("the merge continues what was applied: %v, %v", on, err)
 	}
 	if in, err := snap.Contains(t.Context(), g.applied); err != nil || !in {
@@ -269,7 +269,7 @@ func TestDraftOfWhatIsThereAsFirstParent(t *testing.T) {
 	g.git("reset", "--quiet", "--hard", string(g.applied))
 	g.as(g.ops, "merge", "--quiet", "--no-ff", "--message=Merge branch 'wip'", "wip")
 	g.good(g.demand, g.ops.name)
-	if on, err := g.fetch().Continues(t.Context(), g.applied); err != nil || !on {
+	if on, err := g.fetch().FirstParentsContain(t.Context(), g.applied); err != nil || !on {
 		t.Errorf("a merge into main does not continue it: %v, %v", on, err)
 	}
 }

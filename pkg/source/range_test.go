@@ -261,10 +261,10 @@ func TestContains(t *testing.T) {
 	// The changes between whole trees, as git reports them.
 	s.git("rm", "--quiet", "b.yaml")
 	s.commit("deep/er/x.txt", "1\n", "a.yaml", "3\n")
-	o := s.fetch().objects.Reader()
+	o := s.fetch().objects.CurrentObjects()
 	tree := func(rev string) string { return s.git("rev-parse", rev+"^{tree}") }
 	for _, pair := range [][2]string{{"HEAD~1", "HEAD"}, {string(root), "HEAD"}, {"HEAD", "HEAD"}, {"elsewhere", "HEAD"}} {
-		found, err := (&history.Comparison{Objects: o, Tops: []string{""}, MaxEntries: history.MaxLineEntries}).Trees(t.Context(), objectHash(tree(pair[0])), objectHash(tree(pair[1])))
+		found, err := (&history.Comparison{Objects: o, Tops: []string{""}, MaxEntries: history.MaxLineEntries}).CompareTrees(t.Context(), objectHash(tree(pair[0])), objectHash(tree(pair[1])))
 		var got []string
 		for _, c := range found {
 			got = append(got, c.Path)

@@ -105,7 +105,7 @@ func TestFollowsEveryKindOfReference(t *testing.T) {
 		s.pushAll(r, "osps.git")
 		var got *Snapshot
 		requests, bytes := s.cost(func() { got = mustFetch(t, m, of) })
-		if !strings.HasPrefix(got.Revision, "v1.3.0@") || !got.objects.Reader().Has(got.tag) {
+		if !strings.HasPrefix(got.Revision, "v1.3.0@") || !got.objects.CurrentObjects().Has(got.tag) {
 			t.Errorf("it is at %s", got.Revision)
 		}
 		if requests != 2 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/location"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/revision"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
@@ -65,7 +66,7 @@ type Remote struct {
 // target is a valid Remote.
 type target struct {
 	Remote
-	transport.Location
+	location.Location
 	parts []string        // of the path
 	want  revision.Wanted // the selected commit
 	began time.Time       // when Fetch was called
@@ -74,13 +75,13 @@ type target struct {
 // scope returns the folder to read, with its ignore patterns.
 func (t target) scope() filter.Scope { return filter.Scope{Parts: t.parts, Ignore: t.Ignore} }
 
-// check rejects an invalid remote before anything is sent.
-func (r Remote) check(insecure bool) (target, error) {
-	at, err := transport.Locate(r.URL, insecure)
+// resolveTarget validates a remote before anything is sent, and returns what to fetch.
+func (r Remote) resolveTarget(insecure bool) (target, error) {
+	at, err := location.Parse(r.URL, insecure)
 	if err != nil {
 		return target{}, err
 	}
-	if err := at.CheckAuth(r.Auth, r.CA, r.Certificate); err != nil {
+	if err := transport.CheckAuth(at, r.Auth, r.CA, r.Certificate); err != nil {
 		return target{}, err
 	}
 	parts, err := filter.SplitPath(r.Path)

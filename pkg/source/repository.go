@@ -34,7 +34,7 @@ type Repository struct {
 func (r Repository) Read(ctx context.Context) (*Snapshot, error) {
 	snapshot, err := r.read(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("reading %s of repository %s: %w", fault.Printable(fault.Shorten(r.revision())), r.Dir, err)
+		return nil, fmt.Errorf("reading %s of repository %s: %w", fault.EscapeUnprintable(fault.Shorten(r.revision())), r.Dir, err)
 	}
 	return snapshot, nil
 }

@@ -84,7 +84,7 @@ func TestRepositoryReadsWhatMirrorsFetch(t *testing.T) {
 			t.Errorf("%s: %s", what, diff)
 		}
 	}
-	author, err := local.ChangeOf(t.Context(), local.Head, "profiles/b.yaml")
+	author, err := local.LastChange(t.Context(), local.Head, "profiles/b.yaml")
 	if err != nil || string(author.Commit) != r.git("rev-parse", "feature/x") {
 		t.Errorf("change %+v, err %v", author, err)
 	}

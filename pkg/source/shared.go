@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
-	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/mirror"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/revision"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/verification"
 )
 
-// mirror is a mirror on disk, with the state that its fetches share.
-type mirror struct {
-	store    *objectstore.Mirror
-	lines    Lines
+// sharedMirror is a mirror on disk, with the state that its fetches share.
+type sharedMirror struct {
+	store    *mirror.Mirror
+	lines    HistoryCache
 	verified verification.Cache
 	idle     *semaphore.Weighted // one fetch at a time
 
@@ -29,19 +29,19 @@ type mirror struct {
 	until  time.Time // until when Sweep must not delete it; zero if no fetch set Retention
 }
 
-func newMirror(dir string) *mirror {
-	return &mirror{store: objectstore.NewMirror(dir), idle: semaphore.NewWeighted(1)}
+func newSharedMirror(dir string) *sharedMirror {
+	return &sharedMirror{store: mirror.New(dir), idle: semaphore.NewWeighted(1)}
 }
 
-// retain records until when the mirror must be stored.
-func (m *mirror) retain(t target) {
+// extendRetention records until when the mirror must be stored, for a fetch of t.
+func (m *sharedMirror) extendRetention(t target) {
 	if until := t.began.Add(t.Retention); t.Retention > 0 && until.After(m.until) {
 		m.until = until
 	}
 }
 
 // sweep deletes the mirror if its time is over and it is not being fetched.
-func (m *mirror) sweep(unused time.Duration) error {
+func (m *sharedMirror) sweep(unused time.Duration) error {
 	if !m.idle.TryAcquire(1) {
 		return nil
 	}
@@ -53,19 +53,19 @@ func (m *mirror) sweep(unused time.Duration) error {
 	} else if used, err := m.store.UsedAt(); err != nil || time.Since(used) < unused {
 		return nil
 	}
-	m.forget()
+	m.clearCaches()
 	return m.store.Discard()
 }
 
-// forget clears the caches in memory.
-func (m *mirror) forget() {
+// clearCaches clears the caches in memory.
+func (m *sharedMirror) clearCaches() {
 	m.last, m.failed = cachedRefs{}, cachedError{}
 	m.lines.Forget()
 }
 
 // snapshot reads the files and the history at a commit.
-func (m *mirror) snapshot(ctx context.Context, t target, at revision.Choice) (*Snapshot, error) {
-	objects, head := m.store.Reader(), at.Head
+func (m *sharedMirror) snapshot(ctx context.Context, t target, at revision.Choice) (*Snapshot, error) {
+	objects, head := m.store.CurrentObjects(), at.Head
 	if err := at.CheckTag(ctx, objects); err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (m *mirror) snapshot(ctx context.Context, t target, at revision.Choice) (*S
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", at.Revision(), err)
 	}
-	steps, err := m.lines.Of(ctx, objects, t.want.HistoryName(), head, t.scope())
+	steps, err := m.lines.FirstParentHistory(ctx, objects, t.want.HistoryCacheKey(), head, t.scope())
 	if err != nil {
 		return nil, fmt.Errorf("reading the history of %s: %w", at.Revision(), err)
 	}
@@ -117,14 +117,14 @@ type cachedError struct {
 	head    plumbing.Hash // the commit that the server did not send; zero if listing references failed
 }
 
-// serves reports whether a fetch can use this error instead of sending the same request.
-func (o cachedError) serves(t target, head plumbing.Hash) bool {
+// appliesTo reports whether a fetch can use this error instead of sending the same request.
+func (o cachedError) appliesTo(t target, head plumbing.Hash) bool {
 	return o.err != nil && o.head == head && t.Timeout <= o.timeout &&
 		o.ended.After(t.LastFetched) && !o.ended.Before(t.began.Add(-t.MaxFailureAge))
 }
 
 // cacheRefs caches references for later fetches.
-func (m *mirror) cacheRefs(a cachedRefs) {
+func (m *sharedMirror) cacheRefs(a cachedRefs) {
 	m.last = a
 	if len(a.refs.References) > maxCachedRefs {
 		m.last = cachedRefs{}
@@ -135,7 +135,7 @@ func (m *mirror) cacheRefs(a cachedRefs) {
 }
 
 // cacheError caches an error for later fetches, unless it can be specific to this fetch.
-func (m *mirror) cacheError(t target, head plumbing.Hash, err error) {
+func (m *sharedMirror) cacheError(t target, head plumbing.Hash, err error) {
 	if !errors.Is(err, fault.ErrUnreachable) {
 		return
 	}

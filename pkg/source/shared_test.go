@@ -88,7 +88,7 @@ func TestFetchesThatWaitShare(t *testing.T) {
 	s, r, m := newServer(t), newRepo(t), newMirrors(t)
 	r.commit("a.yaml", "a: 1\n")
 	url := s.push(r, "repo.git")
-	var mirror *mirror
+	var mirror *sharedMirror
 	mustFetch(t, m, Remote{URL: url})
 	for _, mirror = range m.open {
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
-	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectid"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/verification"
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
@@ -55,7 +55,7 @@ func (s *Snapshot) Verify(ctx context.Context, d verification.Policy) ([]verific
 	good, err := s.subject().Verify(ctx, d)
 	var unverified *verification.UnverifiedError
 	if err != nil && !errors.As(err, &unverified) {
-		err = s.objects.Explain(err)
+		err = s.objects.WrapDamage(err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("verifying %s of %s: %w", s.Revision, s.Repository, err)
@@ -67,12 +67,12 @@ func (s *Snapshot) Verify(ctx context.Context, d verification.Policy) ([]verific
 // expired since. The error is that of Keys.Verify if there is no valid signature, and also an
 // *signature.Error if the key has an expiry date and the commit follows a newer one.
 func (s *Snapshot) SignatureOf(ctx context.Context, c Commit, keys *signature.Keys) (verification.Signed, error) {
-	if s.objects == nil || !objectstore.IsObjectID(string(c)) {
+	if s.objects == nil || !objectid.IsValid(string(c)) {
 		return verification.Signed{}, fault.New(fault.ErrNotFound, "there is no such commit")
 	}
 	good, err := s.subject().SignatureOf(ctx, plumbing.NewHash(string(c)), keys)
 	if err != nil {
-		return verification.Signed{}, s.objects.Explain(err)
+		return verification.Signed{}, s.objects.WrapDamage(err)
 	}
 	return good, nil
 }
@@ -80,7 +80,7 @@ func (s *Snapshot) SignatureOf(ctx context.Context, c Commit, keys *signature.Ke
 // subject returns the data of the snapshot that is verified.
 func (s *Snapshot) subject() verification.Subject {
 	return verification.Subject{
-		Objects:   s.objects.Reader(),
+		Objects:   s.objects.CurrentObjects(),
 		Scope:     s.scope,
 		Head:      plumbing.NewHash(string(s.Head)),
 		Reference: s.Reference,

@@ -10,6 +10,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/history"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectid"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/verification"
 )
@@ -66,8 +67,8 @@ type Change = history.Change
 // Author is the author of a commit.
 type Author = history.Author
 
-// Lines caches histories in memory, so that only new commits are walked.
-type Lines = history.Lines
+// HistoryCache caches histories in memory, so that only new commits are walked.
+type HistoryCache = history.Cache
 
 // File is one profile file.
 type File = filter.File
@@ -91,52 +92,53 @@ func (s *Snapshot) Read(ctx context.Context, blob string) ([]byte, error) {
 			return f.Data, nil
 		}
 	}
-	if s.objects == nil || !objectstore.IsObjectID(blob) {
+	if s.objects == nil || !objectid.IsValid(blob) {
 		return nil, fmt.Errorf("reading blob %q of %s: %w", fault.Shorten(blob), s.Repository, fault.New(fault.ErrNotFound, "the source has no such blob"))
 	}
-	data, err := s.objects.Reader().Blob(ctx, plumbing.NewHash(blob))
+	data, err := s.objects.CurrentObjects().Blob(ctx, plumbing.NewHash(blob))
 	if fault.IsMissing(err) { // not damage: the caller can pass any id
 		err = fault.New(fault.ErrNotFound, "the source has no such blob")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading blob %s of %s: %w", blob, s.Repository, s.objects.Explain(err))
+		return nil, fmt.Errorf("reading blob %s of %s: %w", blob, s.Repository, s.objects.WrapDamage(err))
 	}
 	return data, nil
 }
 
-// ChangeOf returns the commit that `git log -1 c -- path` finds, and its author. Like Git, at
+// LastChange returns the commit that `git log -1 c -- path` finds, and its author. Like Git, at
 // a commit whose path equals that of a parent it follows the first such parent, and it stops
 // at a commit that differs from all of its parents. The error is ErrNotFound if there is no
 // such commit, or the path was never in its history.
-func (s *Snapshot) ChangeOf(ctx context.Context, c history.Commit, path string) (history.Author, error) {
-	author, err := s.changeOf(ctx, c, path)
+func (s *Snapshot) LastChange(ctx context.Context, c history.Commit, path string) (history.Author, error) {
+	author, err := s.findLastChange(ctx, c, path)
 	if err != nil {
 		return history.Author{}, fmt.Errorf("finding the change of %q at %s of %s: %w", fault.Shorten(path), fault.Shorten(string(c)), s.Repository, err)
 	}
 	return author, nil
 }
 
-func (s *Snapshot) changeOf(ctx context.Context, c history.Commit, path string) (history.Author, error) {
+// findLastChange is LastChange without the context of its errors.
+func (s *Snapshot) findLastChange(ctx context.Context, c history.Commit, path string) (history.Author, error) {
 	if s.objects == nil || len(s.Line) == 0 {
 		return history.Author{}, fault.New(fault.ErrNotFound, "the source has no history")
 	}
-	if !objectstore.IsObjectID(string(c)) {
+	if !objectid.IsValid(string(c)) {
 		return history.Author{}, fault.New(fault.ErrInvalid, "this is not a commit")
 	}
 	parts, err := filter.SplitPath(path)
 	if err != nil {
 		return history.Author{}, err
 	}
-	author, err := history.ChangeOf(ctx, s.objects.Reader(), plumbing.NewHash(string(c)), parts)
-	return author, s.objects.Explain(err)
+	author, err := history.LastChange(ctx, s.objects.CurrentObjects(), plumbing.NewHash(string(c)), parts)
+	return author, s.objects.WrapDamage(err)
 }
 
 // database has the objects that a snapshot reads on demand.
 type database interface {
 	// Reader returns the current objects: a mirror can have been fetched again.
-	Reader() *objectstore.Objects
+	CurrentObjects() *objectstore.Objects
 	// Explain turns damage into an error for the caller, and records it.
-	Explain(error) error
+	WrapDamage(error) error
 }
 
 // Contains reports whether a commit is Head or in its history, including merged branches. It
@@ -146,33 +148,33 @@ func (s *Snapshot) Contains(ctx context.Context, c history.Commit) (bool, error)
 	if c == s.Head {
 		return true, nil
 	}
-	if s.objects == nil || !objectstore.IsObjectID(string(c)) {
+	if s.objects == nil || !objectid.IsValid(string(c)) {
 		return false, nil
 	}
-	found, err := history.Descends(ctx, s.objects.Reader(), plumbing.NewHash(string(s.Head)), plumbing.NewHash(string(c)))
+	found, err := history.IsSameOrDescendant(ctx, s.objects.CurrentObjects(), plumbing.NewHash(string(s.Head)), plumbing.NewHash(string(c)))
 	if err != nil {
-		return false, fmt.Errorf("looking for %s in the history of %s of %s: %w", c, s.Revision, s.Repository, s.objects.Explain(err))
+		return false, fmt.Errorf("looking for %s in the history of %s of %s: %w", c, s.Revision, s.Repository, s.objects.WrapDamage(err))
 	}
 	return found, nil
 }
 
-// Continues reports whether a commit is Head or in its first-parent history: an update from
-// that commit to Head then only adds commits. It is false for a merge that has the commit as
+// FirstParentsContain reports whether a commit is Head or in its first-parent history: an update
+// from that commit to Head then only adds commits. It is false for a merge that has the commit as
 // another parent than the first.
-func (s *Snapshot) Continues(ctx context.Context, c history.Commit) (bool, error) {
+func (s *Snapshot) FirstParentsContain(ctx context.Context, c history.Commit) (bool, error) {
 	if c == s.Head {
 		return true, nil
 	}
-	if s.objects == nil || !objectstore.IsObjectID(string(c)) {
+	if s.objects == nil || !objectid.IsValid(string(c)) {
 		return false, nil
 	}
-	o, old := s.objects.Reader(), plumbing.NewHash(string(c))
+	o, old := s.objects.CurrentObjects(), plumbing.NewHash(string(c))
 	if !o.Has(old) {
 		return false, nil
 	}
 	_, found, err := history.FirstParents(ctx, o, plumbing.NewHash(string(s.Head)), func(id plumbing.Hash) bool { return id == old })
 	if err != nil {
-		return false, fmt.Errorf("looking for %s on the line of %s of %s: %w", c, s.Revision, s.Repository, s.objects.Explain(err))
+		return false, fmt.Errorf("looking for %s on the line of %s of %s: %w", c, s.Revision, s.Repository, s.objects.WrapDamage(err))
 	}
 	return found, nil
 }

@@ -3,15 +3,21 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -46,24 +52,16 @@ func TestColumns(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	condition := func(kind string, status metav1.ConditionStatus, message string) map[string]any {
-		return map[string]any{"type": kind, "status": status, "reason": "Because", "message": message, "lastTransitionTime": "2026-03-01T12:00:00Z"}
+	setStatus(t, cl, np, map[string]any{"behind": "Yes", "conditions": []any{
+		metav1.Condition{Type: api.AgreedCondition, Status: metav1.ConditionTrue, Reason: "Because", Message: "so it is", LastTransitionTime: metav1.Now()},
+	}})
+	ps.Status = api.ProfileSourceStatus{
+		Revision: "main@sha1:" + clusterfixture.Commit(1), LastAttemptedRevision: "main@sha1:" + clusterfixture.Commit(2), Repository: clusterfixture.Repository,
 	}
-	for obj, status := range map[client.Object]map[string]any{
-		ps: {
-			"revision": "main@sha1:1", "lastAttemptedRevision": "main@sha1:2", "repository": clusterfixture.Repository,
-			"conditions": []any{condition("Ready", "False", "a.yaml:3: wrong"), condition(api.SourceVerifiedCondition, "True", "signed")},
-		},
-		np: {"behind": "Yes", "conditions": []any{condition(api.AgreedCondition, "True", "so it is")}},
-	} {
-		patch, err := json.Marshal(map[string]any{"status": status})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cl.Status().Patch(t.Context(), obj.DeepCopyObject().(client.Object), client.RawPatch("application/merge-patch+json", patch)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	setCondition(ps, "Ready", metav1.ConditionFalse, "Because", "a.yaml:3: wrong")
+	setCondition(ps, api.SourceVerifiedCondition, metav1.ConditionTrue, "Because", "signed")
+	ps.Summarize()
+	setStatus(t, cl, ps, ps.Status)
 	for path, want := range map[string][]string{
 		osm.GroupVersion.Group + "/v1alpha1/namespaces/" + ns + "/operatingsystemprofiles": {
 			"Name osp-x-v1.2.0", "OS ubuntu", "[Profile osp-x]", "Version v1.2.0", "Commit " + clusterfixture.Commit(2), "Committed", "Author Ada <ada@example.com>",
@@ -74,10 +72,10 @@ func TestColumns(t *testing.T) {
 			"Age", "Refused profile osp-x v1.3.0 is refused",
 		},
 		api.GroupVersion.Group + "/v1alpha1/namespaces/" + ns + "/profilesources": {
-			"Name osps", "Ready False", "Revision main@sha1:1", "Verified True", "[Attempted main@sha1:2]", "[Suspended <nil>]", "[Repository " + clusterfixture.Repository + "]", "Rollout <nil>", "Age", "Status a.yaml:3: wrong",
+			"Name osps", "Ready False", "Revision " + clusterfixture.Commit(1)[:12], "[Verified True]", "[Attempted main@sha1:" + clusterfixture.Commit(2) + "]", "[Suspended <nil>]", "[Repository " + clusterfixture.Repository + "]", "Rollout <nil>", "Age", "Status a.yaml:3: wrong",
 		},
 		api.GroupVersion.Group + "/v1alpha1/nodeprovenances?fieldSelector=spec.node.name%3Done": {
-			"Name one.0000000e", "Node one", "[Namespace kube-system]", "Pool workers", "Profile osp-x", "Version v1.0.0", "Commit " + clusterfixture.Commit(0)[:12], "Evidence Reported", "[Agreed True]",
+			"Name one.0000000e", "[Node one]", "Namespace kube-system", "Pool workers", "Profile osp-x", "Version v1.0.0", "Commit " + clusterfixture.Commit(0)[:12], "Evidence Reported", "[Agreed True]",
 			"Behind Yes", "[Missing <nil>]", "[Author Ada <ada@example.com>]", "[Signature commit " + clusterfixture.Commit(0) + " by ada@example.com, ssh SHA256:x]", "[Removed <nil>]", "Age",
 		},
 	} {
@@ -87,8 +85,119 @@ func TestColumns(t *testing.T) {
 	}
 }
 
+// setStatus writes the status of an object.
+func setStatus(t *testing.T, cl client.Client, obj client.Object, status any) {
+	t.Helper()
+	patch, err := json.Marshal(map[string]any{"status": status})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cl.Status().Patch(t.Context(), obj.DeepCopyObject().(client.Object), client.RawPatch("application/merge-patch+json", patch)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func setCondition(ps *api.ProfileSource, kind string, status metav1.ConditionStatus, reason, message string) {
+	apimeta.SetStatusCondition(&ps.Status.Conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message})
+}
+
+// TestWidth: `kubectl get ps` fits 120 columns, and says what is wrong first.
+func TestWidth(t *testing.T) {
+	c := cluster.Shared(t)
+	cl := c.Client(t)
+	ns := c.Namespace(t)
+	revision := "production-clusters@sha1:" + clusterfixture.Commit(1)
+	short := clusterfixture.Commit(1)[:12]
+	running := api.RolloutStatus{Profile: "osp-a", Wave: 1, Pools: api.RolloutPools{Adopted: 1, Total: 3}, Since: metav1.Now(), Reason: "Adopting"}
+	running.Version, running.Object = "v1.9.0", "osp-a-v1.9.0"
+	done := running
+	done.Profile, done.Done = "osp-b", true
+	var want []string
+	for name, of := range map[string]struct {
+		spec api.ProfileSourceSpec
+		set  func(ps *api.ProfileSource)
+		row  string
+	}{
+		"platform-operating-system-profiles": {row: "True " + short + " applied " + short + ": 3 profiles", set: func(ps *api.ProfileSource) {
+			setCondition(ps, "Ready", metav1.ConditionTrue, "Because", "applied "+revision+": 3 profiles")
+		}},
+		"refused": {row: "False " + short + " profiles/osp-ubuntu-production.yaml:31:…", set: func(ps *api.ProfileSource) {
+			setCondition(ps, "Ready", metav1.ConditionFalse, "Because", "2 problems at "+revision+" (the rest is applied, earlier versions remain current):\n- profiles/osp-ubuntu-production.yaml:31: unknown field\n- profiles/b.yaml:1: wrong")
+		}},
+		"suspended": {row: "True " + short + " suspended; last applied " + short + ": 3…", spec: api.ProfileSourceSpec{Suspend: true}, set: func(ps *api.ProfileSource) {
+			setCondition(ps, "Ready", metav1.ConditionTrue, "Because", "suspended; last applied "+revision+": 3 profiles")
+		}},
+		"held": {row: "True " + short + ` 1/3 profile "osp-a" v1.9.0 is held at wave…`, spec: api.ProfileSourceSpec{Rollout: &api.Rollout{Gate: "Waves"}}, set: func(ps *api.ProfileSource) {
+			ps.Status.Rollouts = []api.RolloutStatus{running, done}
+			setCondition(ps, "Ready", metav1.ConditionTrue, "Because", "applied "+revision+": 3 profiles")
+			setCondition(ps, api.RolledOutCondition, metav1.ConditionFalse, api.ReasonRolloutHeld, `profile "osp-a" v1.9.0 is held at wave 1: machine web did not join`)
+		}},
+		"held-suspended": {row: "True " + short + ` Done suspended; profile "osp-a" v1.9.0 is he…`, spec: api.ProfileSourceSpec{Suspend: true, Rollout: &api.Rollout{Gate: "Waves"}}, set: func(ps *api.ProfileSource) {
+			ps.Status.Rollouts = []api.RolloutStatus{done}
+			setCondition(ps, "Ready", metav1.ConditionTrue, "Because", "suspended; last applied "+revision)
+			setCondition(ps, api.RolledOutCondition, metav1.ConditionFalse, api.ReasonRolloutHeld, `profile "osp-a" v1.9.0 is held at wave 1: machine web did not join`)
+		}},
+		"new": {row: "", set: func(*api.ProfileSource) {}},
+	} {
+		ps := &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Spec: of.spec}
+		ps.Spec.Builtin = &api.BuiltinSource{}
+		ps.Spec.Interval.Duration, ps.Spec.RetryInterval.Duration = time.Minute, time.Minute
+		if err := cl.Create(t.Context(), ps); err != nil {
+			t.Fatal(err)
+		}
+		if ps.Status.Revision = revision; name == "new" {
+			ps.Status.Revision = ""
+		}
+		of.set(ps)
+		ps.Summarize()
+		setStatus(t, cl, ps, ps.Status)
+		want = append(want, strings.TrimSpace(name+" "+of.row))
+	}
+	answer := table(t, c.Config, api.GroupVersion.Group+"/v1alpha1/namespaces/"+ns+"/profilesources")
+	for i := range answer.Rows {
+		answer.Rows[i].Cells[slices.IndexFunc(answer.ColumnDefinitions, func(d metav1.TableColumnDefinition) bool { return d.Name == "Age" })] = "2y100d"
+	}
+	var text strings.Builder
+	tabs := printers.GetNewTabWriter(&text)
+	if err := errors.Join(printers.NewTablePrinter(printers.PrintOptions{}).PrintObj(answer, tabs), tabs.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(text.String()) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, " \n")); n > 120 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+		got = append(got, strings.Join(strings.Fields(strings.Replace(line, "2y100d", "", 1)), " "))
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(append([]string{"NAME READY REVISION ROLLOUT AGE STATUS"}, want...), got); diff != "" {
+		t.Errorf("(-want +got):\n%s\n%s", diff, text.String())
+	}
+}
+
 // row is the one object of a list as kubectl shows it; of a time the column alone.
 func row(t *testing.T, cfg *rest.Config, path string) []string {
+	t.Helper()
+	answer := table(t, cfg, path)
+	if len(answer.Rows) != 1 {
+		t.Fatalf("%s: %d rows", path, len(answer.Rows))
+	}
+	var out []string
+	for i, column := range answer.ColumnDefinitions {
+		cell := fmt.Sprintf("%s %v", column.Name, answer.Rows[0].Cells[i])
+		if column.Type == "date" && answer.Rows[0].Cells[i] != nil {
+			cell = column.Name
+		}
+		if column.Priority > 0 {
+			cell = "[" + cell + "]"
+		}
+		out = append(out, cell)
+	}
+	return out
+}
+
+// table is a list as the API server prints it for kubectl.
+func table(t *testing.T, cfg *rest.Config, path string) *metav1.Table {
 	t.Helper()
 	h, err := rest.HTTPClientFor(cfg)
 	if err != nil {
@@ -108,20 +217,9 @@ func row(t *testing.T, cfg *rest.Config, path string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var table metav1.Table
-	if err := json.Unmarshal(text, &table); err != nil || len(table.Rows) != 1 {
-		t.Fatalf("%s: %d rows (err %v): %s", path, len(table.Rows), err, text)
+	answer := &metav1.Table{}
+	if err := json.Unmarshal(text, answer); err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s (err %v): %s", path, res.Status, err, text)
 	}
-	var out []string
-	for i, column := range table.ColumnDefinitions {
-		cell := fmt.Sprintf("%s %v", column.Name, table.Rows[0].Cells[i])
-		if column.Type == "date" && table.Rows[0].Cells[i] != nil {
-			cell = column.Name
-		}
-		if column.Priority > 0 {
-			cell = "[" + cell + "]"
-		}
-		out = append(out, cell)
-	}
-	return out
+	return answer
 }

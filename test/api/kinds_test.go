@@ -11,7 +11,7 @@ import (
 )
 
 // TestNames pins the names that kubectl, RBAC rules and users' manifests depend on. Those of the
-// first two kinds are the reference's.
+// first two kinds are the reference's, except for the category.
 func TestNames(t *testing.T) {
 	c := cluster.Shared(t)
 	cl := c.Client(t)
@@ -26,11 +26,11 @@ func TestNames(t *testing.T) {
 	for crd, want := range map[string]kind{
 		"operatingsystemprofiles.operatingsystemmanager.k8c.io": {apiextensionsv1.CustomResourceDefinitionNames{
 			Kind: "OperatingSystemProfile", ListKind: "OperatingSystemProfileList",
-			Plural: "operatingsystemprofiles", Singular: "operatingsystemprofile", ShortNames: []string{"osp"},
+			Plural: "operatingsystemprofiles", Singular: "operatingsystemprofile", ShortNames: []string{"osp"}, Categories: []string{"osm-gitops"},
 		}, namespaced, "v1alpha1", false, false},
 		"operatingsystemconfigs.operatingsystemmanager.k8c.io": {apiextensionsv1.CustomResourceDefinitionNames{
 			Kind: "OperatingSystemConfig", ListKind: "OperatingSystemConfigList",
-			Plural: "operatingsystemconfigs", Singular: "operatingsystemconfig", ShortNames: []string{"osc"},
+			Plural: "operatingsystemconfigs", Singular: "operatingsystemconfig", ShortNames: []string{"osc"}, Categories: []string{"osm-gitops"},
 		}, namespaced, "v1alpha1", false, false},
 		"profilesources.gitops.k8c.io": {apiextensionsv1.CustomResourceDefinitionNames{
 			Kind: "ProfileSource", ListKind: "ProfileSourceList",

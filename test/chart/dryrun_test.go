@@ -58,7 +58,7 @@ func TestDryRunOfTwoClusters(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Pools) != 1 || len(report.Pools[0].Documents) != 2 || report.Writes < 8 || report.Failed() {
+	if len(report.Pools) != 1 || len(report.Pools[0].Documents) != 2 || report.Writes < 8 || report.HasFailures() {
 		t.Errorf("of one pool is foreseen %s", report.Text())
 	}
 	if wrote := writes(management.allowed(dryRunAccount), worker.allowed(dryRunAccount)); len(wrote) > 0 {

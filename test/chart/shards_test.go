@@ -40,7 +40,7 @@ func TestShardsOfTheController(t *testing.T) {
 		if rest := names["ServiceAccount osm-gitops"]; rest != s.IncludesUnlabeled() || names["Deployment osm-gitops"] != s.IncludesUnlabeled() || names["Deployment osm-gitops-x"] == s.IncludesUnlabeled() {
 			t.Errorf("%q: the chart takes it for the rest: %v, the controller: %v; it makes %v", selector, rest, s.IncludesUnlabeled(), names)
 		}
-		if want := s.Lease("operating-system-manager"); !slices.Equal(leases, []string{want}) {
+		if want := s.LeaseName("operating-system-manager"); !slices.Equal(leases, []string{want}) {
 			t.Errorf("%q: the controller holds %s, and may hold %q", selector, want, leases)
 		}
 	}
@@ -159,7 +159,7 @@ func selectors(t *testing.T, list []*unstructured.Unstructured) map[string]label
 
 // In the worker cluster a shard's release is the right to its lease there.
 func TestShardOfTwoClusters(t *testing.T) {
-	digits := strings.TrimPrefix(must(shard.Parse("gitops.k8c.io/shard=a")).Lease(""), shard.LeaseInfix)
+	digits := strings.TrimPrefix(must(shard.Parse("gitops.k8c.io/shard=a")).LeaseName(""), shard.LeaseInfix)
 	worker := byName(t, release(t, "osm-gitops-a", "osm", "mode: worker\nflags: {watch-label-selector: gitops.k8c.io/shard=a}\n"))
 	role := worker["Role kube-system/osm-gitops-a-lease"]
 	if len(worker) != 2 || role == nil || !slices.Equal(leasesOf(t, &unstructured.Unstructured{Object: role}), []string{"operating-system-manager-worker-manager-shard-" + digits}) {

@@ -303,7 +303,7 @@ func (e *Fixture) Write(pool string, node *corev1.Node) *api.NodeProvenance {
 	md, m := Get[*machines.MachineDeployment](e, pool), Get[*machines.Machine](e, node.Name)
 	history := e.history(pool)
 	window := lineage.NewProvenanceWindow(m.CreationTimestamp, node.CreationTimestamp)
-	c := lineage.Conclude(lineage.Observation{Report: lineage.ReportOf(node), Window: window, Revision: "1", Pool: history})
+	c := lineage.DetermineConfiguration(lineage.Observation{Report: lineage.ReportOf(node), Window: window, Revision: "1", Pool: history})
 	np := &api.NodeProvenance{ObjectMeta: e.meta("", lineage.ProvenanceName(node.Name, node.UID), node.CreationTimestamp.Time)}
 	np.Labels = map[string]string{api.LabelManagedBy: api.FieldManager, api.LabelNode: api.NodeLabel(node.Name), api.LabelPool: api.PoolLabel(Namespace, pool)}
 	np.Spec = api.NodeProvenanceSpec{
@@ -414,7 +414,7 @@ func (e *Fixture) Clusters() trace.Clusters {
 	e.t.Helper()
 	snapshot, err := lineage.ReadSnapshot(bytes.NewReader(e.Dump()))
 	e.do(err)
-	c, err := offline.Clusters(snapshot, nil)
+	c, err := offline.NewClusters(snapshot, nil)
 	e.do(err)
 	return c
 }

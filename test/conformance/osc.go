@@ -32,7 +32,7 @@ func CompareOSC(t testing.TB, want, got osm.OperatingSystemConfigSpec) {
 		}
 		for i := range s.want.Files {
 			w, g := &s.want.Files[i], &s.got.Files[i]
-			if want, got, same := equivalence.Contents(w.Path, w.Content.Inline.Data, g.Content.Inline.Data); !same {
+			if want, got, same := equivalence.CompareContents(w.Path, w.Content.Inline.Data, g.Content.Inline.Data); !same {
 				t.Errorf("%s file %q differs (-want +got):\n%s", s.name, w.Path, cmp.Diff(want, got))
 			}
 			w.Content.Inline.Data, g.Content.Inline.Data = "", "" // compared

@@ -371,7 +371,8 @@ In another terminal:
   osm-gitops trace node/%[4]s
   osm-gitops verify node/%[4]s %[5]s
   osm-gitops ui %[5]s
-  cd %[6]s     # change profiles, git commit and git push; the controller follows within a minute
+  cd %[6]s     # change profiles, git commit and git push; the controller follows within a minute, or now:
+  osm-gitops reconcile source/platform --wait
 
 With kubectl, which the demo neither needs nor brings:
 

@@ -46,6 +46,8 @@ func scenes() []scene {
 		{name: "a cluster", cluster: true, acts: inCluster()},
 		{name: "Helm", cluster: true, helm: true, acts: withHelm()},
 		{name: "two clusters", cluster: true, worker: true, helm: true, acts: inTwoClusters()},
+		{name: "from operating-system-manager", cluster: true, acts: fromReference()},
+		{name: "KKP", cluster: true, acts: inKKP()},
 	}
 }
 
@@ -123,7 +125,7 @@ func inCluster() []act {
 		{block: "docs/signatures.md: $ cat allowed_signers", first: `echo 'ada@example.com namespaces="git" ssh-ed25519 AAAAC3...' > allowed_signers; echo key > ben.asc`},
 		{block: "docs/versions.md: kubectl -n kube-system annotate profilesource platform --overwrite gitops.k8c.io/accept-rewrite=\"$COMMIT\"   # all 40 digits of it", first: "COMMIT=$(git -C osps rev-parse HEAD)"},
 		{block: "docs/rollouts.md: kubectl -n shop label machinedeployment web-canary gitops.k8c.io/wave=0", first: "sed s/web-eu/web-canary/ pools/shop-web-eu.yaml | kubectl apply -f -"},
-		{block: "docs/rollouts.md: kubectl -n kube-system annotate ps osps --overwrite gitops.k8c.io/release=v1.9.0@0   # past wave 0; later waves are judged as usual", first: "sed 's/name: platform$/name: osps/' profilesource.yaml | kubectl create -f -"},
+		{block: "docs/rollouts.md: kubectl -n kube-system annotate ps platform --overwrite gitops.k8c.io/release=v1.9.0@0   # past wave 0; later waves are judged as usual"},
 		{block: "docs/rollouts.md: kubectl -n shop annotate machinedeployment web-eu gitops.k8c.io/rollout=Replace"},
 		{block: "docs/rollback.md: osm-gitops suspend source/platform"},
 		{block: "docs/rollback.md: osm-gitops pin md/shop/web-eu v1.1.0", then: "configured shop/web-eu"},
@@ -151,7 +153,7 @@ func inCluster() []act {
 		{block: "docs/snapshot.md: kubectl get configmap osm-gitops-snapshot -n kube-system -o yaml > prod.yaml", first: "cd osps; published", then: "cd .."},
 		{block: "docs/import.md: osm-gitops import --to osps --git", first: "mkdir one; cd one", then: "test ! -e osps; cd .." /* the profiles of this cluster are in Git already */},
 		{block: "docs/import.md: kubectl get osp,md -A -o yaml | osm-gitops import -f - --to osps --git", first: "mkdir two; cd two", then: "test ! -e osps; cd .."},
-		{block: "docs/doctor.md: osm-gitops doctor --pre", first: `cp "$KUBECONFIG" seed.kubeconfig; cp "$KUBECONFIG" worker.kubeconfig`, status: 1},
+		{block: "docs/doctor.md: osm-gitops doctor --pre", first: `cp "$KUBECONFIG" seed.kubeconfig; cp "$KUBECONFIG" worker.kubeconfig`},
 		{block: "docs/handback.md: kubectl -n kube-system scale deployment osm-gitops --replicas 0", first: "kubectl -n kube-system create deployment osm-gitops --image osm-gitops; stopped"},
 	}
 }
@@ -192,9 +194,8 @@ func withHelm() []act {
 			then: "image | has platform/osm-gitops:v1.0.0; cd ..",
 		},
 		{block: "docs/upgrade.md: kubectl apply --server-side -f deploy/crds -f deploy/rbac.yaml -f deploy/controller-policy.yaml", then: "image | has :v1.1.0"},
-		{block: "docs/migration.md: kubectl apply --server-side -f deploy/crds -f deploy/dry-run.yaml"},
 		// Read first, as any earlier client would: see Uninstall of test/cluster.
-		{block: "docs/upgrade.md: kubectl delete -f deploy/crds", first: "kubectl get osp,osc,ps,np --all-namespaces", then: "! kubectl get crd profilesources.gitops.k8c.io"},
+		{block: "docs/upgrade.md: kubectl delete -f deploy/crds", first: "kubectl apply --server-side -f deploy/crds; kubectl get osp,osc,ps,np --all-namespaces", then: "! kubectl get crd profilesources.gitops.k8c.io"},
 	}
 }
 
@@ -210,10 +211,10 @@ func inTwoClusters() []act {
 		{block: "docs/migration.md: kubectl --context seed apply --server-side -f deploy/crds -f deploy/two-clusters/dry-run-management.yaml"},
 		{block: "docs/migration.md: osm-gitops controller --namespace kube-system --dry-run"},
 		{
-			block: "docs/migration.md: kubectl apply --server-side -f deploy/observe.yaml", first: "sed 's/name: platform$/name: osps/' profilesource.yaml | kubectl create -f -",
-			then: "kubectl -n kube-system wait --for=condition=Observed --timeout=60s profilesource/osps",
+			block: "docs/migration.md: kubectl apply --server-side -f deploy/observe.yaml", first: "kubectl create -f profilesource.yaml",
+			then: "kubectl -n kube-system wait --for=condition=Observed --timeout=60s profilesource/platform",
 		},
-		{block: "docs/migration.md: kubectl -n kube-system get profilesource osps -o jsonpath='{.status.conditions[?(@.type==\"Observed\")].message}'", then: "stopped"},
+		{block: "docs/migration.md: kubectl -n kube-system get profilesource platform -o jsonpath='{.status.conditions[?(@.type==\"Observed\")].message}'", then: "stopped"},
 		{
 			block: "docs/controller.md: kubectl --context seed apply --server-side -f deploy/crds -f deploy/two-clusters/management.yaml",
 			then: "kubectl --context seed -n kube-system wait --for=create --timeout=60s profilesource/osm-gitops-defaults; " +
@@ -225,21 +226,88 @@ func inTwoClusters() []act {
 	}
 }
 
+// webhooksOfReference begins the block that ends operating-system-manager.
+const webhooksOfReference = `docs/migration.md: kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o go-template='{{range .items}}{{$c := .}}{{range .webhooks}}{{with .clientConfig.service}}{{if eq .name "operating-system-manager-webhook"}}{{$c.kind}}/{{$c.metadata.name}}{{"\n"}}{{end}}{{end}}{{end}}{{end}}' | sort -u | xargs -r kubectl delete`
+
+// fromReference goes from a cluster with the objects of operating-system-manager, and a pool, to
+// osm-gitops and back.
+func fromReference() []act {
+	return []act{
+		{
+			block: "docs/migration.md: kubectl apply --server-side -f deploy/crds -f deploy/dry-run.yaml",
+			first: `kubectl create namespace cloud-init-settings; kubectl apply -f pools/00-namespaces.yaml -f pools/shop-web-eu.yaml; kubectl -n kube-system apply -f osps/profiles/osp-ubuntu-example.yaml; ` +
+				`for file in deployments webhooks; do kubectl apply -f "$REPOSITORY/test/platforms/kubeone/$file.yaml"; done; mv osps published`,
+		},
+		{
+			block: "docs/migration.md: osm-gitops import --namespace kube-system --to osps --git --url https://git.example.com/platform/osps.git",
+			then: `url=$(git -C published remote get-url origin); url=${url%/*}/imported.git; git -C osps push --quiet "$url" HEAD:main; ` +
+				`sed -i "s|https://git.example.com/platform/osps.git|$url|" osps/deploy/profilesource.yaml`,
+		},
+		{block: "docs/migration.md: kubectl apply --server-side -f osps/deploy/profilesource.yaml"},
+		{
+			block: webhooksOfReference,
+			then: `configured shop/web-eu; [[ -z $(kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o name) ]]; ` +
+				`kubectl -n kube-system get deployments -o jsonpath='{.items[*].spec.replicas}' | has '0 0'`,
+		},
+		{
+			block: "docs/migration.md: kubectl -n kube-system get profilesources,operatingsystemconfigs",
+			first: `kubectl -n kube-system wait --for=condition=Ready --timeout=60s profilesource/platform; sed -i 's|/mirrors|/mirrors-of-dry-run|' observer.flags`,
+		},
+		{
+			block: "docs/migration.md: kubectl -n kube-system scale deployment osm-gitops --replicas 0",
+			first: "kubectl -n kube-system create deployment osm-gitops --image osm-gitops; stopped",
+			then: `kubectl -n kube-system get deployment operating-system-manager operating-system-manager-webhook -o jsonpath='{.items[*].spec.replicas}' | has '1 1'; ` +
+				`kubectl -n kube-system get osp osp-ubuntu-example`,
+		},
+	}
+}
+
+// inKKP has the user cluster, its seed and the master in one control plane, with kinds of KKP that
+// have every field.
+func inKKP() []act {
+	return []act{
+		{
+			block: "docs/migration.md: kubectl apply --server-side -f deploy/kkp/user-cluster.yaml",
+			first: `for kind in Cluster/clusters/Cluster KubermaticConfiguration/kubermaticconfigurations/Namespaced; do
+	IFS=/ read -r kind plural scope <<<"$kind"
+	kubectl create -f - <<-END
+	{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: "$plural.kubermatic.k8c.io", annotations: {api-approved.kubernetes.io: unapproved}}, spec: {
+	  group: kubermatic.k8c.io, scope: $scope, names: {kind: $kind, plural: $plural, singular: "${kind,,}"},
+	  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}
+	END
+	kubectl wait --for=condition=Established --timeout=60s "crd/$plural.kubermatic.k8c.io"
+done
+kubectl create namespace kubermatic; kubectl create namespace cluster-abcd1234; kubectl -n cluster-abcd1234 create deployment operating-system-manager --image osm-gitops
+kubectl create -f - <<-END
+	{apiVersion: v1, kind: List, items: [{apiVersion: kubermatic.k8c.io/v1, kind: Cluster, metadata: {name: abcd1234}},
+	  {apiVersion: kubermatic.k8c.io/v1, kind: KubermaticConfiguration, metadata: {name: kubermatic, namespace: kubermatic}, spec: {ingress: {domain: kkp.example.com}}}]}
+END`,
+			then: "kubectl -n kubermatic get kubermaticconfiguration kubermatic -o yaml | has image.invalid/osm-gitops",
+		},
+		{
+			block: `docs/migration.md: kubectl --context seed patch clusters.kubermatic.k8c.io abcd1234 --type merge -p '{"spec":{"pause":true}}'`,
+			first: `kubectl create -f profilesource.yaml; cp "$KUBECONFIG" user-cluster.yaml; cp user-cluster.yaml all.yaml; export KUBECONFIG=$PWD/all.yaml
+for name in seed master; do
+	kubectl config set-context "$name" --cluster="$(kubectl config view -o jsonpath='{.contexts[0].context.cluster}')" --user="$(kubectl config view -o jsonpath='{.contexts[0].context.user}')"
+done`,
+			then: `[[ $(kubectl -n kubermatic get kubermaticconfiguration kubermatic -o yaml) != *osm-gitops* ]]; ` +
+				`kubectl get clusters.kubermatic.k8c.io abcd1234 -o yaml | has 'pause: false'; kubectl -n cluster-abcd1234 get deployment operating-system-manager -o jsonpath='{.spec.replicas}' | has 0`,
+		},
+	}
+}
+
 // left are blocks that no test executes unchanged, with the reason.
 func left() map[string]string {
-	const migration = "needs a cluster that operating-system-manager serves: TestMigration of test/e2e/running goes this way with 50 pools"
+	const kubeone = "needs kubeone and its cluster: TestKubeOneApply and TestWayBack of test/platforms apply what it applies, with kubectl as it does"
 	const shards = "several controllers, each until it is stopped: TestShards of test/e2e/running runs them"
 	const beside = "needs Flux or Argo CD in the cluster: TestBesideFluxAndArgoCD of examples has the API server take the files, and TestProfilesAppliedByOthers of test/e2e/delivery applies deploy/appliers.yaml"
 	return map[string]string{
-		"docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/profilesource.yaml":                                 beside,
-		"docs/flux.md: $ kubectl apply -f deploy/appliers.yaml":                                                                        beside,
-		"docs/migration.md: osm-gitops import --namespace kube-system --to osps --git --url https://git.example.com/platform/osps.git": migration,
-		"docs/migration.md: kubectl apply --server-side -f osps/deploy/profilesource.yaml":                                             migration,
-		"docs/migration.md: kubectl get mutatingwebhookconfigurations,validatingwebhookconfigurations -o go-template='{{range .items}}{{$c := .}}{{range .webhooks}}{{with .clientConfig.service}}{{if eq .name \"operating-system-manager-webhook\"}}{{$c.kind}}/{{$c.metadata.name}}{{\"\\n\"}}{{end}}{{end}}{{end}}{{end}}' | sort -u | xargs -r kubectl delete": migration,
-		"docs/migration.md: kubectl -n kube-system get profilesources,operatingsystemconfigs":                                                                                     migration,
-		"docs/migration.md: kubectl -n kube-system scale deployment osm-gitops --replicas 0":                                                                                      "the handback of the cluster scene; TestMigration of test/e2e/running hands 50 pools back",
-		"docs/recovery.md: kubectl -n kube-system patch profilesource osps --type merge -p '{\"spec\":{\"git\":{\"url\":\"https://git.example.com/new/osps.git\"}}}'":             "TestRepositoryMoved of test/e2e/running moves a repository; that of the page does not exist",
-		"docs/recovery.md: kubectl -n kube-system get profilesource osps -o jsonpath='{.status.revision}'":                                                                        "TestRestoredFromBackup of test/e2e/running restores a cluster",
+		"docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/profilesource.yaml":                                                                            beside,
+		"docs/flux.md: $ kubectl apply -f deploy/appliers.yaml":                                                                                                                   beside,
+		"docs/migration.md: cp -r deploy/kubeone/operating-system-manager addons/":                                                                                                kubeone,
+		"docs/migration.md: kubectl -n kube-system scale deployment operating-system-manager --replicas 0":                                                                        kubeone,
+		"docs/recovery.md: kubectl -n kube-system patch profilesource platform --type merge -p '{\"spec\":{\"git\":{\"url\":\"https://git.example.com/new/osps.git\"}}}'":         "TestRepositoryMoved of test/e2e/running moves a repository; that of the page does not exist",
+		"docs/recovery.md: kubectl -n kube-system get profilesource platform -o jsonpath='{.status.revision}'":                                                                    "TestRestoredFromBackup of test/e2e/running restores a cluster",
 		"docs/shards.md: osm-gitops controller --namespace kube-system --watch-label-selector '!gitops.k8c.io/shard'":                                                             shards,
 		"docs/shards.md: osm-gitops controller --namespace profiles":                                                                                                              shards,
 		"docs/install.md: make push IMAGE=registry.example.com/platform/osm-gitops:v1.0.0":                                                                                        "that of docs/quickstart.md; TestImages of test/image builds the images, and looks into the layout",
@@ -254,7 +322,7 @@ func left() map[string]string {
 		"docs/pull-requests.md: kubectl apply -f deploy/profilesource.yaml":                                                                                                       "the repository has to be pushed somewhere first; the cluster scene applies and awaits a ProfileSource",
 		"docs/rebase-overlay.md: $ osm-gitops rebase-overlay profiles/osp-ubuntu-motd.yaml --write":                                                                               "an excerpt; script overlay of cmd/osm-gitops has the whole",
 		"docs/render.md: $ osm-gitops render --watch --profile profiles/osp-web.yaml --machine-deployment md.yaml --cluster cluster.yaml -o provisioning":                         "runs until it is stopped: script render_watch of cmd/osm-gitops",
-		"docs/rollouts.md: $ kubectl -n kube-system get ps osps -o yaml":                                                                                                          "an excerpt of a rollout that is held for half an hour; TestRollout of test/e2e/running holds one",
+		"docs/rollouts.md: $ kubectl -n kube-system get ps platform -o yaml":                                                                                                      "an excerpt of a rollout that is held for half an hour; TestRollout of test/e2e/running holds one",
 		"docs/trace.md: ln -s \"$(command -v osm-gitops)\" /usr/local/bin/kubectl-osm_gitops":                                                                                     "changes the machine that it runs on; script plugin of cmd/osm-gitops has the names",
 		"docs/ui.md: $ osm-gitops ui":                               "serves until it is stopped, at a port that must be free; test/ui looks at it in a browser",
 		"docs/ui.md: kubectl apply --server-side -f deploy/ui.yaml": "needs a name and a certificate by which the page is reached; pkg/inspect/ui and test/ui ask with tokens",

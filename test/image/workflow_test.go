@@ -2,10 +2,12 @@ package image_test
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,14 +25,20 @@ func TestWorkflows(t *testing.T) {
 	}
 }
 
+// building matches a command that runs the code of this repository and of its modules. Pinned tools
+// that only push and sign are not part of it.
+var building = regexp.MustCompile(`(?m)\b(make|go (build|test|generate))\b`)
+
 func checkWorkflow(t *testing.T, file string) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var workflow struct {
-		Jobs map[string]struct {
-			Steps []struct{ Name, Uses, Run string }
+		Permissions map[string]string
+		Jobs        map[string]struct {
+			Permissions map[string]string
+			Steps       []struct{ Name, Uses, Run string }
 		}
 	}
 	if err := yaml.Unmarshal(b, &workflow); err != nil {
@@ -38,8 +46,19 @@ func checkWorkflow(t *testing.T, file string) {
 	}
 	commit := regexp.MustCompile(`@[0-9a-f]{40}$`)
 	scripts := 0
-	for _, job := range workflow.Jobs {
+	for name, job := range workflow.Jobs {
+		permissions := job.Permissions
+		if permissions == nil {
+			permissions = workflow.Permissions
+		}
+		writes := permissions == nil || slices.Contains(slices.Collect(maps.Values(permissions)), "write")
 		for _, step := range job.Steps {
+			if writes && building.MatchString(step.Run) {
+				t.Errorf("job %s builds or tests in step %q, and has permissions to write: %v", name, step.Name, permissions)
+			}
+			if writes && strings.Contains(step.Run, "tar ") && !strings.Contains(step.Run, `cd "$RUNNER_TEMP/`) {
+				t.Errorf("step %q of job %s unpacks over the checkout, whose scripts run later with permissions to write", step.Name, name)
+			}
 			if step.Uses != "" && !commit.MatchString(step.Uses) {
 				t.Errorf("step %q uses %s: name a commit", step.Name, step.Uses)
 			}

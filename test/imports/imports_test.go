@@ -183,7 +183,7 @@ func TestNoCommands(t *testing.T) {
 // (security.md 43).
 func TestHash(t *testing.T) {
 	if slices.Contains(list(t, "-f", `{{join .Imports "\n"}}`, "./cmd/...", "./pkg/...", "./profiles/..."), "crypto/sha1") {
-		t.Error("the product must not import crypto/sha1: use NewSHA1 of pkg/source/internal/objectstore")
+		t.Error("the product must not import crypto/sha1: use NewSHA1 of pkg/source/internal/objectid")
 	}
 }
 

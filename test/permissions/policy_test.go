@@ -546,9 +546,10 @@ func TestControllerWrites(t *testing.T) {
 		{"account of a pool", creates(account(settings, access))},
 		{"account of a pool patched", patches(account(settings, access), "automountServiceAccountToken: false")},
 		{"token of a pool", tokenOf(access)},
+		// Both are sent at once.
+		{"RoleBinding of a pool, before the Role", creates(binding(access, access, subject(settings, access)))},
 		{"Role of a pool", creates(role(access, getSecrets("a", "b")))},
 		{"Role of a pool put back", patches(role(access), "rules: [{apiGroups: [\"\"], resources: [secrets], verbs: [get], resourceNames: [a]}]")},
-		{"RoleBinding of a pool", creates(binding(access, access, subject(settings, access)))},
 		{"RoleBinding of a pool put back", patches(binding(access, access), "metadata: {labels: {a: b}}")},
 		{"RoleBinding of a pool deleted", deletes(binding(access, access))},
 		{"Role of a pool deleted", deletes(role(access))},

@@ -30,8 +30,8 @@ func Path(elements ...string) (string, error) {
 }
 
 // added are the fields of our CustomResourceDefinitions that those of operating-system-manager do
-// not have: rules in CEL, columns, and every subresource.
-var added = []string{"x-kubernetes-validations", "additionalPrinterColumns", "subresources"}
+// not have: rules in CEL, columns, every subresource, and the category.
+var added = []string{"x-kubernetes-validations", "additionalPrinterColumns", "subresources", "categories"}
 
 // CRDs returns the CustomResourceDefinitions of operating-system-manager as KubeOne applies them at
 // each "kubeone apply", and as KKP reconciles them: ours, which have the schema of the contract,

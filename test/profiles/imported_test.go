@@ -9,6 +9,7 @@ import (
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer/manifest"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
@@ -83,7 +84,7 @@ func renderImported(t *testing.T, item string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := importer.Read("the cluster", bytes.NewReader(object))
+	objects, err := manifest.Read("the cluster", bytes.NewReader(object))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,9 +68,13 @@ func (w *world) story(address string) *testenv.Process {
 	w.join("shop/web-eu", w.served("shop/web-eu", "v1.1.0"), "", "web-eu-7c9f4-b6c7d", "web-eu-7c9f4-h8j9k", "web-eu-7c9f4-p2q3r", "web-eu-7c9f4-t5v6w")
 	w.join("research/batch", w.served("research/batch", "v1.1.0"), "", "batch-58cc7-k7m8n")
 
+	other, otherVersion := "osp-hostile", "v6.6.6"
+	if *update { // the screenshots are for readers
+		other, otherVersion = "osp-ubuntu-registry", "v1.0.0"
+	}
 	w.hostile("hostile", map[string]string{
 		"osp-ubuntu-example.yaml": w.profile("osp-ubuntu-example", version("v1.2.0", sysctl, sysctl+"\n            # <script>alert(6)</script>")...),
-		hostileFile:               strings.Replace(w.profile("osp-ubuntu-edge-cache", "name: osp-ubuntu-edge-cache", "name: osp-hostile", "set -euo pipefail", "set -euo pipefail\n            "+hostileLine+"\n            # "+long), "v1.0.1", "v6.6.6", 1),
+		hostileFile:               strings.Replace(w.profile("osp-ubuntu-edge-cache", "name: osp-ubuntu-edge-cache", "name: "+other, "set -euo pipefail", "set -euo pipefail\n            "+hostileLine+"\n            # "+long), "v1.0.1", otherVersion, 1),
 	})
 	w.join("shop/web-eu", w.served("shop/web-eu", "v1.2.0"), hostileID, "web-eu-7c9f4-z9z9z")
 

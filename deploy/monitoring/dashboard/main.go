@@ -23,7 +23,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, usage)
 		os.Exit(2)
 	}
-	text, err := encode(dashboard(metrics.Table()))
+	text, err := encode(dashboard(metrics.AllMetrics()))
 	if err == nil {
 		err = write(os.Args[1], text)
 	}

@@ -11,7 +11,7 @@ import (
 
 // The dashboard is what the table of metrics makes of it, and shows each of them.
 func TestDashboardIsGenerated(t *testing.T) {
-	want, err := encode(dashboard(metrics.Table()))
+	want, err := encode(dashboard(metrics.AllMetrics()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestDashboardIsGenerated(t *testing.T) {
 	if !bytes.Equal(got, want) {
 		t.Error("dashboard.json is not what the table of metrics makes of it: run make generate")
 	}
-	for _, m := range metrics.Table() {
+	for _, m := range metrics.AllMetrics() {
 		if n := strings.Count(string(want), m.Name); n == 0 {
 			t.Errorf("%s is not shown", m.Name)
 		}
@@ -31,7 +31,7 @@ func TestDashboardIsGenerated(t *testing.T) {
 
 // A metric that is added is shown, in its group, without a word here.
 func TestNewMetric(t *testing.T) {
-	text, err := encode(dashboard(append(metrics.Table(), metrics.Metric{Name: "osm_gitops_pool_wishes_total", Type: "counter", Help: "wishes", Labels: []string{"kind"}})))
+	text, err := encode(dashboard(append(metrics.AllMetrics(), metrics.Metric{Name: "osm_gitops_pool_wishes_total", Type: "counter", Help: "wishes", Labels: []string{"kind"}})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestNewMetric(t *testing.T) {
 // No two panels overlap, and none is outside the grid.
 func TestGrid(t *testing.T) {
 	taken, ids := map[[2]int]bool{}, map[int]bool{}
-	for _, p := range dashboard(metrics.Table())["panels"].([]object) {
+	for _, p := range dashboard(metrics.AllMetrics())["panels"].([]object) {
 		if id := p["id"].(int); ids[id] {
 			t.Errorf("%d is there twice", id)
 		} else {

@@ -18,19 +18,19 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 )
 
-// ExamineBefore examines one cluster before the controller is installed: whether it can serve
+// ExamineBeforeInstall examines one cluster before the controller is installed: whether it can serve
 // there, and whether the current user can install it.
-func (d *Doctor) ExamineBefore(ctx context.Context) Report {
-	w := &run{Doctor: d}
-	return w.examine(ctx, w.kubernetes, w.machineController, w.clusterInfo, w.predecessor, webhookChecks{w}.predecessors, w.installer)
+func (d *Doctor) ExamineBeforeInstall(ctx context.Context) Report {
+	w := &examination{Doctor: d}
+	return w.runChecks(ctx, w.examineKubernetesVersion, w.examineMachineController, w.examineClusterInfo, w.examinePredecessor, webhookChecks{w}.examinePredecessorWebhooks, w.examineInstallerPermissions)
 }
 
 // oldest is the first release with stable ValidatingAdmissionPolicies, as the chart's kubeVersion:
 // https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
 var oldest = version.MustParseGeneric("1.30.0")
 
-// kubernetes checks the release of the API server.
-func (w *run) kubernetes(context.Context) {
+// examineKubernetesVersion checks the release of the API server.
+func (w *examination) examineKubernetesVersion(context.Context) {
 	said := w.Management.seen.version
 	have, err := version.ParseGeneric(said)
 	f := Finding{Check: "kubernetes", Level: OK, Found: "the API server is " + said}
@@ -42,15 +42,15 @@ func (w *run) kubernetes(context.Context) {
 		f.Level, f.Found = Problem, fmt.Sprintf("the API server is %s, and osm-gitops needs %d.%d", said, oldest.Major(), oldest.Minor())
 		f.Remedy = "upgrade Kubernetes first"
 	}
-	w.add(f)
+	w.addFinding(f)
 }
 
-// machineController checks the kinds of machine-controller.
-func (w *run) machineController(ctx context.Context) {
+// examineMachineController checks the kinds of machine-controller.
+func (w *examination) examineMachineController(ctx context.Context) {
 	before := len(w.Findings)
-	w.machineKinds(ctx)
+	w.examineMachineKinds(ctx)
 	if len(w.Findings) == before {
-		w.add(Finding{Check: checkKinds, Level: OK, Found: fmt.Sprintf("%d kinds of machine-controller exist", len(foreignKinds))})
+		w.addFinding(Finding{Check: checkKinds, Level: OK, Found: fmt.Sprintf("%d kinds of machine-controller exist", len(foreignKinds))})
 	}
 }
 
@@ -60,22 +60,22 @@ const checkPredecessor = "predecessor"
 // others: https://helm.sh/docs/topics/charts/
 const releaseName = "meta.helm.sh/release-name"
 
-// predecessor reports operating-system-manager, and objects that Helm would refuse to replace.
-func (w *run) predecessor(ctx context.Context) {
-	found, err := Successors(ctx, w.Management.Client, w.Namespace)
+// examinePredecessor reports operating-system-manager, and objects that Helm would refuse to replace.
+func (w *examination) examinePredecessor(ctx context.Context) {
+	found, err := ListSuccessors(ctx, w.Management.Client, w.Namespace)
 	if err != nil {
 		w.addUnreadable(checkPredecessor, w.Management, "Deployments of namespace "+w.Namespace, err)
 		return
 	}
 	for _, s := range found {
-		w.add(Finding{
+		w.addFinding(Finding{
 			Check: checkPredecessor, Level: Problem, Found: fmt.Sprintf("Deployment %s/%s is operating-system-manager (%s)", w.Namespace, s.Name, s.Image),
 			Remedy: "follow docs/migration.md, which installs osm-gitops beside it and then takes over",
 		})
 	}
 	names, err := deploy.CRDs()
 	if err != nil {
-		w.add(Finding{Check: checkPredecessor, Level: Unknown, Found: err.Error()})
+		w.addFinding(Finding{Check: checkPredecessor, Level: Unknown, Found: err.Error()})
 		return
 	}
 	var others []string
@@ -99,63 +99,63 @@ func (w *run) predecessor(ctx context.Context) {
 	case err != nil:
 		w.addUnreadable(checkPredecessor, w.Management, "Namespaces and CustomResourceDefinitions", err)
 	case len(others) > 0:
-		w.add(Finding{
-			Check: checkPredecessor, Level: Warning, Found: "Helm did not install " + some(others) + ": helm install fails on them",
+		w.addFinding(Finding{
+			Check: checkPredecessor, Level: Warning, Found: "Helm did not install " + joinSome(others) + ": helm install fails on them",
 			Remedy: "add --take-ownership to helm install, unless another tool restores them; if osm-gitops is installed, run osm-gitops doctor without --pre",
 		})
 	case len(found) == 0:
-		w.add(Finding{Check: checkPredecessor, Level: OK, Found: "operating-system-manager is not installed in " + w.Namespace})
+		w.addFinding(Finding{Check: checkPredecessor, Level: OK, Found: "operating-system-manager is not installed in " + w.Namespace})
 	}
 }
 
-// predecessors reports webhooks of operating-system-manager that were left without an endpoint.
-func (w webhookChecks) predecessors(ctx context.Context) {
+// examinePredecessorWebhooks reports webhooks of operating-system-manager that were left without an endpoint.
+func (w webhookChecks) examinePredecessorWebhooks(ctx context.Context) {
 	before := len(w.Findings)
-	hooks, ok := w.hooksOf(ctx, w.Management)
+	hooks, ok := w.listHooks(ctx, w.Management)
 	if !ok {
 		return
 	}
 	for _, h := range hooks {
-		if leadsToReference(h.config) && !strings.HasSuffix(h.name, ourHooks) {
-			w.referenceHook(ctx, w.Management, h)
+		if pointsToOSM(h.config) && !strings.HasSuffix(h.name, ourHooks) {
+			w.examineOSMHook(ctx, w.Management, h)
 		}
 	}
 	if len(w.Findings) == before {
-		w.add(Finding{Check: checkWebhooks, Level: OK, Found: "no webhook of operating-system-manager blocks MachineDeployments"})
+		w.addFinding(Finding{Check: checkWebhooks, Level: OK, Found: "no webhook of operating-system-manager blocks MachineDeployments"})
 	}
 }
 
-// installer checks the permissions of the current user for everything that an installation applies.
-func (w *run) installer(ctx context.Context) {
-	needs, err := w.needsOfInstaller(ctx)
+// examineInstallerPermissions checks the permissions of the current user for everything that an installation applies.
+func (w *examination) examineInstallerPermissions(ctx context.Context) {
+	needs, err := w.listInstallerPermissions(ctx)
 	if err == nil {
-		err = checkAccess(ctx, w.Management, "", true, needs)
+		err = reviewAccess(ctx, w.Management, "", true, needs)
 	}
 	if err != nil {
-		w.add(Finding{Check: checkRights, Level: Unknown, Found: fmt.Sprintf("your permissions cannot be checked: %v", err)})
+		w.addFinding(Finding{Check: checkRights, Level: Unknown, Found: fmt.Sprintf("your permissions cannot be checked: %v", err)})
 		return
 	}
-	lacks, verbs := lacking(needs)
+	lacks, verbs := missingPermissions(needs)
 	for _, n := range lacks[:min(len(lacks), maxListed)] {
-		w.add(Finding{
-			Check: checkRights, Level: Problem, Found: fmt.Sprintf("you cannot %s %s, which the installation needs, or grants to the controller", strings.Join(verbs[n.thing()], ", "), n.thing()),
+		w.addFinding(Finding{
+			Check: checkRights, Level: Problem, Found: fmt.Sprintf("you cannot %s %s, which the installation needs, or grants to the controller", strings.Join(verbs[n.resourceDescription()], ", "), n.resourceDescription()),
 			Remedy: "install as a user with this permission, such as a cluster admin",
 		})
 	}
 	w.addRemaining(checkRights, Problem, len(lacks), "permissions are missing")
 	if len(lacks) == 0 {
-		w.add(Finding{Check: checkRights, Level: OK, Found: fmt.Sprintf("you have all %d permissions that the installation needs", len(needs))})
+		w.addFinding(Finding{Check: checkRights, Level: OK, Found: fmt.Sprintf("you have all %d permissions that the installation needs", len(needs))})
 	}
 }
 
-// needsOfInstaller lists what an installation reads and writes, and the permissions that it grants.
-func (w *run) needsOfInstaller(ctx context.Context) ([]*need, error) {
+// listInstallerPermissions lists what an installation reads and writes, and the permissions that it grants.
+func (w *examination) listInstallerPermissions(ctx context.Context) ([]*permission, error) {
 	files, err := deploy.Installation()
 	if err != nil {
 		return nil, err
 	}
 	// Helm stores its release in a Secret.
-	things := []need{{ResourceAttributes: authorizationv1.ResourceAttributes{Resource: "secrets", Namespace: w.Namespace}}}
+	things := []permission{{ResourceAttributes: authorizationv1.ResourceAttributes{Resource: "secrets", Namespace: w.Namespace}}}
 	for _, file := range files {
 		objects, err := deploy.Objects(file)
 		if err != nil {
@@ -167,13 +167,13 @@ func (w *run) needsOfInstaller(ctx context.Context) ([]*need, error) {
 			if namespace == metav1.NamespaceSystem {
 				namespace = w.Namespace
 			}
-			n := need{ResourceAttributes: authorizationv1.ResourceAttributes{Group: resource.Group, Resource: resource.Resource, Namespace: namespace}}
+			n := permission{ResourceAttributes: authorizationv1.ResourceAttributes{Group: resource.Group, Resource: resource.Resource, Namespace: namespace}}
 			if !slices.Contains(things, n) {
 				things = append(things, n)
 			}
 		}
 	}
-	var out []*need
+	var out []*permission
 	escalates := true
 	for _, n := range things {
 		for _, verb := range []string{"get", "create", "patch"} {
@@ -183,7 +183,7 @@ func (w *run) needsOfInstaller(ctx context.Context) ([]*need, error) {
 		}
 		if n.Resource == "roles" || n.Resource == "clusterroles" {
 			n.Verb = "escalate"
-			allowed, err := checkAccessTo(ctx, w.Management, "", true, n.ResourceAttributes)
+			allowed, err := isAccessAllowed(ctx, w.Management, "", true, n.ResourceAttributes)
 			if err != nil {
 				return nil, err
 			}
@@ -196,7 +196,7 @@ func (w *run) needsOfInstaller(ctx context.Context) ([]*need, error) {
 		return out, nil
 	}
 	for _, file := range []string{"rbac.yaml", "webhook.yaml"} {
-		granted, err := w.needsOf(w.Management, file)
+		granted, err := w.listFilePermissions(w.Management, file)
 		if err != nil {
 			return nil, err
 		}

@@ -25,11 +25,11 @@ type Cluster struct {
 
 	http    *http.Client
 	version string // URL
-	seen    result
+	seen    apiServerResponse
 }
 
-// result is what the response of an API server reveals.
-type result struct {
+// apiServerResponse is what the response of an API server reveals.
+type apiServerResponse struct {
 	version string // such as v1.36.3; empty if it does not say
 	date    time.Time
 	skew    time.Duration // how far it is ahead of this machine, in whole seconds
@@ -56,9 +56,9 @@ func NewCluster(name string, cfg *rest.Config, scheme *runtime.Scheme) (*Cluster
 // requestTimeout bounds one request to an API server that may be unreachable.
 const requestTimeout = 10 * time.Second
 
-// connect checks that the API server answers, and records its clock and certificate. Any answer
+// probeAPIServer checks that the API server answers, and records its clock and certificate. Any answer
 // will do unless it rejects the credentials.
-func (c *Cluster) connect(ctx context.Context, clock func() time.Time) error {
+func (c *Cluster) probeAPIServer(ctx context.Context, clock func() time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.version, http.NoBody)
@@ -84,26 +84,26 @@ func (c *Cluster) connect(ctx context.Context, clock func() time.Time) error {
 	here := before.Add(after.Sub(before) / 2)
 	var said version.Info
 	_ = json.Unmarshal(body, &said) // the check of the version reports that there is none
-	c.seen = result{version: said.GitVersion, date: date, skew: date.Add(time.Second / 2).Sub(here).Round(time.Second)}
+	c.seen = apiServerResponse{version: said.GitVersion, date: date, skew: date.Add(time.Second / 2).Sub(here).Round(time.Second)}
 	if res.TLS != nil {
 		c.seen.chain = res.TLS.PeerCertificates
 	}
 	return nil
 }
 
-// isReachable queries each cluster and reports those that do not answer.
-func (w *run) isReachable(ctx context.Context) bool {
+// examineReachability queries each cluster and reports those that do not answer.
+func (w *examination) examineReachability(ctx context.Context) bool {
 	all := true
 	for _, c := range w.clusters() {
-		if err := c.connect(ctx, w.Clock); err != nil {
-			w.add(Finding{
-				Check: "api-server", Level: Problem, Cluster: w.in(c), Found: "the API server does not answer: " + err.Error(),
+		if err := c.probeAPIServer(ctx, w.Clock); err != nil {
+			w.addFinding(Finding{
+				Check: "api-server", Level: Problem, Cluster: w.clusterLabel(c), Found: "the API server does not answer: " + err.Error(),
 				Remedy: "check address and credentials of the kubeconfig, and the API server itself; all other checks need it",
 			})
 			all = false
 			continue
 		}
-		w.add(Finding{Check: "api-server", Level: OK, Cluster: w.in(c), Found: "the API server answers"})
+		w.addFinding(Finding{Check: "api-server", Level: OK, Cluster: w.clusterLabel(c), Found: "the API server answers"})
 	}
 	return all
 }
@@ -113,12 +113,12 @@ func (w *run) isReachable(ctx context.Context) bool {
 // minute.
 const maxSkew = 30 * time.Second
 
-// clocks compares the clocks of the API servers with each other and with this machine's.
+// examineClocks compares the clocks of the API servers with each other and with this machine's.
 // The check of leases compares the controller's.
-func (w *run) clocks() {
+func (w *examination) examineClocks() {
 	if w.hasWorkerCluster() {
 		if d := (w.Worker.seen.skew - w.Management.seen.skew).Abs(); d > maxSkew {
-			w.add(Finding{
+			w.addFinding(Finding{
 				Check: "clocks", Level: Problem, Found: fmt.Sprintf("the clocks of both API servers differ by %s", d),
 				Remedy: "set the clocks of the control planes by NTP: tokens and certificates expire early or are not valid yet",
 			})
@@ -131,13 +131,13 @@ func (w *run) clocks() {
 			if c.seen.skew < 0 {
 				side = "behind"
 			}
-			w.add(Finding{
-				Check: "clocks", Level: Warning, Cluster: w.in(c),
+			w.addFinding(Finding{
+				Check: "clocks", Level: Warning, Cluster: w.clusterLabel(c),
 				Found:  fmt.Sprintf("the clock of the API server is %s %s that of this machine", c.seen.skew.Abs(), side),
 				Remedy: "set this machine's clock by NTP, and if that is right, that of the control plane: tokens and certificates expire early or are not valid yet",
 			})
 			return
 		}
 	}
-	w.add(Finding{Check: "clocks", Level: OK, Found: fmt.Sprintf("the clocks of the API server and of this machine differ by less than %s", maxSkew)})
+	w.addFinding(Finding{Check: "clocks", Level: OK, Found: fmt.Sprintf("the clocks of the API server and of this machine differ by less than %s", maxSkew)})
 }

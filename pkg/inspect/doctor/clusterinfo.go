@@ -20,17 +20,17 @@ import (
 
 const checkClusterInfo = "cluster-info"
 
-// clusterInfo checks what nodes learn about the API server.
-func (w *run) clusterInfo(ctx context.Context) {
+// examineClusterInfo checks what nodes learn about the API server.
+func (w *examination) examineClusterInfo(ctx context.Context) {
 	key := types.NamespacedName{Namespace: metav1.NamespacePublic, Name: "cluster-info"}
 	name := "ConfigMap " + key.String()
 	var cm corev1.ConfigMap
 	err := w.Worker.Client.Get(ctx, key, &cm)
-	f := Finding{Check: checkClusterInfo, Cluster: w.in(w.Worker), Level: Problem}
+	f := Finding{Check: checkClusterInfo, Cluster: w.clusterLabel(w.Worker), Level: Problem}
 	if apierrors.IsNotFound(err) {
 		f.Level, f.Found = Warning, name+" does not exist: nodes get the first endpoint of service default/kubernetes, and the CA of the controller's kubeconfig"
 		f.Remedy = "if nodes reach the API server by another address, create it, as kubeadm init phase bootstrap-token does"
-		w.add(f)
+		w.addFinding(f)
 		return
 	}
 	if err != nil {
@@ -40,21 +40,21 @@ func (w *run) clusterInfo(ctx context.Context) {
 	info, err := kubeclient.ClusterInfo(&cm)
 	if err != nil {
 		f.Found, f.Remedy = fmt.Sprintf("%s: %v", name, err), "write a kubeconfig for nodes: one cluster with server and certificate-authority-data, and no user"
-		w.add(f)
+		w.addFinding(f)
 		return
 	}
-	f.Found, f.Remedy = w.serverTrouble(name, info.Server)
+	f.Found, f.Remedy = w.diagnoseServer(name, info.Server)
 	if f.Found == "" {
-		f.Level, f.Found, f.Remedy = w.caTrouble(name, info.CertificateAuthorityData)
+		f.Level, f.Found, f.Remedy = w.diagnoseCA(name, info.CertificateAuthorityData)
 	}
 	if f.Found == "" {
 		f.Level, f.Found = OK, "nodes join "+info.Server
 	}
-	w.add(f)
+	w.addFinding(f)
 }
 
-// serverTrouble describes a problem with the address that nodes receive, and its remedy.
-func (w *run) serverTrouble(name, server string) (found, do string) {
+// diagnoseServer describes a problem with the address that nodes receive, and its remedy.
+func (w *examination) diagnoseServer(name, server string) (found, do string) {
 	u, err := url.Parse(server)
 	switch {
 	case server == "":
@@ -69,9 +69,9 @@ func (w *run) serverTrouble(name, server string) (found, do string) {
 	return "", ""
 }
 
-// caTrouble describes a problem with the CA that nodes trust, and its remedy.
-func (w *run) caTrouble(name string, text []byte) (level Level, found, do string) {
-	certs := certificates(text)
+// diagnoseCA describes a problem with the CA that nodes trust, and its remedy.
+func (w *examination) diagnoseCA(name string, text []byte) (level Level, found, do string) {
+	certs := parseCertificates(text)
 	if len(certs) == 0 {
 		return Warning, name + " has no CA: nodes trust the CAs of their operating system", "add certificate-authority-data, unless the API server's certificate is from a public CA"
 	}
@@ -97,8 +97,8 @@ func (w *run) caTrouble(name string, text []byte) (level Level, found, do string
 	return "", "", ""
 }
 
-// certificates parses the readable certificates of a PEM text.
-func certificates(text []byte) []*x509.Certificate {
+// parseCertificates parses the readable certificates of a PEM text.
+func parseCertificates(text []byte) []*x509.Certificate {
 	var out []*x509.Certificate
 	for {
 		var block *pem.Block

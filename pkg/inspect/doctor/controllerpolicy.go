@@ -25,20 +25,20 @@ const (
 // kkpUser is the controller's user in user clusters of KKP, which is no ServiceAccount.
 const kkpUser = "operating-system-manager"
 
-// controllerPolicies checks for the policy that limits the controller's permissions.
+// examineControllerPolicies checks for the policy that limits the controller's permissions.
 // Without it, the controller's ServiceAccount is equivalent to a cluster admin.
-func (w policyChecks) controllerPolicies(ctx context.Context) {
+func (w policyChecks) examineControllerPolicies(ctx context.Context) {
 	for _, c := range w.clusters() {
-		w.controllerPolicyIn(ctx, c)
+		w.examineControllerPolicyIn(ctx, c)
 	}
 }
 
-// nameUser is the condition of a policy about a user.
-func nameUser(user string) string { return "request.userInfo.username == '" + user + "'" }
+// usernameCondition returns the condition of a policy for a user.
+func usernameCondition(user string) string { return "request.userInfo.username == '" + user + "'" }
 
-// controllerPolicyIn searches one cluster for a policy that names the controller's user,
+// examineControllerPolicyIn searches one cluster for a policy that names the controller's user,
 // and for its binding. Several controllers can share a cluster, so the names vary.
-func (w policyChecks) controllerPolicyIn(ctx context.Context, c *Cluster) {
+func (w policyChecks) examineControllerPolicyIn(ctx context.Context, c *Cluster) {
 	var policies admissionregistrationv1.ValidatingAdmissionPolicyList
 	if err := c.Client.List(ctx, &policies); err != nil {
 		w.addUnreadable(checkControllerPolicy, c, policyKind+" objects", err)
@@ -51,7 +51,7 @@ func (w policyChecks) controllerPolicyIn(ctx context.Context, c *Cluster) {
 	}
 	about := func(user string) bool {
 		return slices.ContainsFunc(policies.Items, func(p admissionregistrationv1.ValidatingAdmissionPolicy) bool {
-			return strings.HasPrefix(p.Name, controllerPolicyName) && len(p.Spec.MatchConditions) > 0 && p.Spec.MatchConditions[0].Expression == nameUser(user)
+			return strings.HasPrefix(p.Name, controllerPolicyName) && len(p.Spec.MatchConditions) > 0 && p.Spec.MatchConditions[0].Expression == usernameCondition(user)
 		})
 	}
 	user, file := w.userIn(c), controllerPolicyFile
@@ -60,16 +60,16 @@ func (w policyChecks) controllerPolicyIn(ctx context.Context, c *Cluster) {
 	}
 	wanted, err := deploy.Objects(file)
 	if err != nil {
-		w.add(Finding{Check: checkControllerPolicy, Level: Unknown, Found: err.Error()})
+		w.addFinding(Finding{Check: checkControllerPolicy, Level: Unknown, Found: err.Error()})
 		return
 	}
-	f := Finding{Check: checkControllerPolicy, Level: Problem, Cluster: w.in(c), Remedy: "kubectl apply --server-side -f deploy/" + file}
+	f := Finding{Check: checkControllerPolicy, Level: Problem, Cluster: w.clusterLabel(c), Remedy: "kubectl apply --server-side -f deploy/" + file}
 	want := wanted[slices.IndexFunc(wanted, func(o *unstructured.Unstructured) bool {
 		return o.GetKind() == policyKind && o.GetName() == controllerPolicyName
 	})]
 	condition, _, _ := unstructured.NestedSlice(want.Object, "spec", "matchConditions")
 	shipped, _ := condition[0].(map[string]any)["expression"].(string)
-	names := nameUser(user)
+	names := usernameCondition(user)
 	if names != shipped {
 		f.Remedy = fmt.Sprintf("name %s in matchConditions of deploy/%s and apply it, or upgrade the chart's release; if the controller is another user, set %s", user, file, w.userFlag(c))
 	}
@@ -89,29 +89,31 @@ func (w policyChecks) controllerPolicyIn(ctx context.Context, c *Cluster) {
 	if have == nil {
 		f.Found = fmt.Sprintf("%s %s not found: the permissions of %s are not limited, and anyone with its token can become a cluster admin", policyKind, want.GetName(), user)
 		if len(others) > 0 {
-			f.Found = fmt.Sprintf("%s %s is about another user than %s, whose permissions are not limited: anyone with its token can become a cluster admin", policyKind, some(others), user)
+			f.Found = fmt.Sprintf("%s %s is about another user than %s, whose permissions are not limited: anyone with its token can become a cluster admin", policyKind, joinSome(others), user)
 		}
-		w.add(f)
+		w.addFinding(f)
 		return
 	}
-	if !slices.ContainsFunc(bindings.Items, func(b admissionregistrationv1.ValidatingAdmissionPolicyBinding) bool { return binds(&b, have.Name) }) {
+	if !slices.ContainsFunc(bindings.Items, func(b admissionregistrationv1.ValidatingAdmissionPolicyBinding) bool {
+		return enforcesPolicy(&b, have.Name)
+	}) {
 		f.Found = fmt.Sprintf("no %s enforces %s %s everywhere: without it the policy has no effect, and anyone with the token of %s can become a cluster admin", bindingKind, policyKind, have.Name, user)
-		w.add(f)
+		w.addFinding(f)
 		return
 	}
 	_ = unstructured.SetNestedField(condition[0].(map[string]any), names, "expression")
 	_ = unstructured.SetNestedSlice(want.Object, condition, "spec", "matchConditions")
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&have.Spec)
-	if err != nil || !contains(spec, want.Object["spec"]) {
+	if err != nil || !containsDocument(spec, want.Object["spec"]) {
 		f.Found = fmt.Sprintf("%s %s, which limits the permissions of the controller, differs from the one of this release", policyKind, have.Name)
-		w.add(f)
+		w.addFinding(f)
 		return
 	}
 	f.Level, f.Found, f.Remedy = OK, fmt.Sprintf("%s %s of this release limits what %s can write", policyKind, have.Name, user), ""
-	w.add(f)
+	w.addFinding(f)
 }
 
-// binds reports whether a binding enforces a policy for everything that the policy matches.
-func binds(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding, policy string) bool {
+// enforcesPolicy reports whether a binding enforces a policy for everything that the policy matches.
+func enforcesPolicy(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding, policy string) bool {
 	return b.Spec.PolicyName == policy && b.Spec.ParamRef == nil && b.Spec.MatchResources == nil && slices.Contains(b.Spec.ValidationActions, admissionregistrationv1.Deny)
 }

@@ -88,17 +88,17 @@ func (d *Doctor) clusters() []*Cluster {
 // Examine executes all checks. A failed check is a finding and does not stop the others. If
 // a cluster does not answer, that is the only finding.
 func (d *Doctor) Examine(ctx context.Context) Report {
-	w := &run{Doctor: d}
+	w := &examination{Doctor: d}
 	webhooks, policies := webhookChecks{w}, policyChecks{w}
-	return w.examine(ctx,
-		w.kinds, w.rights, policies.controllerPolicies, w.namespace, w.leases, w.successors, w.clusterInfo, w.sources, w.repositories,
-		webhooks.webhooks, policies.policies, w.pools, w.references, w.settings, w.tokens)
+	return w.runChecks(ctx,
+		w.examineKinds, w.examinePermissions, policies.examineControllerPolicies, w.examineNamespace, w.examineLeases, w.examineSuccessors, w.examineClusterInfo, w.examineSources, w.examineRepositories,
+		webhooks.examineWebhooks, policies.examinePolicies, w.examinePools, w.examineReferences, w.examineSettings, w.examineTokens)
 }
 
-// examine executes checks if each cluster answers.
-func (w *run) examine(ctx context.Context, checks ...func(context.Context)) Report {
-	if w.isReachable(ctx) {
-		w.clocks()
+// runChecks executes checks if each cluster answers.
+func (w *examination) runChecks(ctx context.Context, checks ...func(context.Context)) Report {
+	if w.examineReachability(ctx) {
+		w.examineClocks()
 		for _, check := range checks {
 			check(ctx)
 		}
@@ -115,8 +115,8 @@ func (w *run) examine(ctx context.Context, checks ...func(context.Context)) Repo
 	return w.Report
 }
 
-// run is one examination.
-type run struct {
+// examination is one execution of the checks, with its findings.
+type examination struct {
 	*Doctor
 	Report
 
@@ -124,16 +124,16 @@ type run struct {
 }
 
 // now is the time of the API server with the pools, by which tokens expire.
-func (w *run) now() time.Time { return w.Worker.seen.date }
+func (w *examination) now() time.Time { return w.Worker.seen.date }
 
-// add adds a finding. Its text can come from an untrusted commit.
-func (w *run) add(f Finding) {
-	f.Found = redact.Shorten(redact.Printable(f.Found), redact.MaxCondition)
+// addFinding adds a finding. Its text can come from an untrusted commit.
+func (w *examination) addFinding(f Finding) {
+	f.Found = redact.Shorten(redact.RemoveControlChars(f.Found), redact.MaxCondition)
 	w.Findings = append(w.Findings, f)
 }
 
-// in names the cluster of a finding, if there are two.
-func (w *run) in(c *Cluster) string {
+// clusterLabel names the cluster of a finding, if there are two.
+func (w *examination) clusterLabel(c *Cluster) string {
 	if !w.hasWorkerCluster() {
 		return ""
 	}
@@ -141,8 +141,8 @@ func (w *run) in(c *Cluster) string {
 }
 
 // addUnreadable reports that something could not be read.
-func (w *run) addUnreadable(check string, c *Cluster, what string, err error) {
-	f := Finding{Check: check, Level: Unknown, Cluster: w.in(c), Found: fmt.Sprintf("%s cannot be read: %v", what, err)}
+func (w *examination) addUnreadable(check string, c *Cluster, what string, err error) {
+	f := Finding{Check: check, Level: Unknown, Cluster: w.clusterLabel(c), Found: fmt.Sprintf("%s cannot be read: %v", what, err)}
 	switch {
 	case apierrors.IsForbidden(err):
 		f.Found = "you have no permission to read " + what
@@ -151,21 +151,21 @@ func (w *run) addUnreadable(check string, c *Cluster, what string, err error) {
 		f.Found = what + " cannot be read: the cluster does not have this kind"
 		f.Remedy = "see the check kinds"
 	}
-	w.add(f)
+	w.addFinding(f)
 }
 
 // maxListed bounds the findings of one kind that are listed individually.
 const maxListed = 20
 
 // addRemaining summarizes findings above the limit.
-func (w *run) addRemaining(check string, level Level, count int, what string) {
+func (w *examination) addRemaining(check string, level Level, count int, what string) {
 	if count > maxListed {
-		w.add(Finding{Check: check, Level: level, Found: fmt.Sprintf("%d more %s", count-maxListed, what), Remedy: "fix those above first"})
+		w.addFinding(Finding{Check: check, Level: level, Found: fmt.Sprintf("%d more %s", count-maxListed, what), Remedy: "fix those above first"})
 	}
 }
 
-// some joins names up to a limit.
-func some(names []string) string {
+// joinSome joins names up to a limit.
+func joinSome(names []string) string {
 	const limit = 5
 	out := ""
 	for i, n := range names {

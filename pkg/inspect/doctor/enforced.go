@@ -22,7 +22,7 @@ const (
 	trialPause = time.Second
 )
 
-// enforced checks that the API server enforces the policies for the current user, with a
+// examineEnforcement checks that the API server enforces the policies for the current user, with a
 // dry-run Secret that they reject. It returns false if that cannot be decided: for users
 // who cannot write there or whom the policies exempt.
 //
@@ -31,7 +31,7 @@ const (
 // afterwards: it stops a shared informer, and a stopped informer does not start again
 // (ensureParamsForPolicyLocked of k8s.io/apiserver v0.36.3,
 // pkg/admission/plugin/policy/generic/policy_source.go).
-func (w policyChecks) enforced(ctx context.Context, c *Cluster, parameters *corev1.ConfigMap) bool {
+func (w policyChecks) examineEnforcement(ctx context.Context, c *Cluster, parameters *corev1.ConfigMap) bool {
 	for trial := 1; ; trial++ {
 		probe := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 			Namespace: api.NamespaceCloudInitSettings, GenerateName: "osm-gitops-doctor-", Annotations: map[string]string{api.AnnotationCommit: "none"},
@@ -53,11 +53,11 @@ func (w policyChecks) enforced(ctx context.Context, c *Cluster, parameters *core
 		break
 	}
 	me := &authenticationv1.SelfSubjectReview{}
-	if err := c.Client.Create(ctx, me); err != nil || trusts(parameters, me.Status.UserInfo.Username, me.Status.UserInfo.Groups) {
+	if err := c.Client.Create(ctx, me); err != nil || trustsUser(parameters, me.Status.UserInfo.Username, me.Status.UserInfo.Groups) {
 		return false
 	}
-	w.add(Finding{
-		Check: checkPolicies, Level: Problem, Cluster: w.in(c), Found: fmt.Sprintf("the policies are installed, but the API server does not enforce them for %s: they may have been deleted before, and it reads no ConfigMap for policies that were installed again", me.Status.UserInfo.Username),
+	w.addFinding(Finding{
+		Check: checkPolicies, Level: Problem, Cluster: w.clusterLabel(c), Found: fmt.Sprintf("the policies are installed, but the API server does not enforce them for %s: they may have been deleted before, and it reads no ConfigMap for policies that were installed again", me.Status.UserInfo.Username),
 		Remedy: "restart the API server, each replica of it; see docs/admission.md, Taking policies away",
 	})
 	return false

@@ -24,7 +24,7 @@ type inventory struct {
 
 // readInventory reads the inventory once. It is nil if that fails, which it reports for the
 // check.
-func (w *run) readInventory(ctx context.Context, check string) *inventory {
+func (w *examination) readInventory(ctx context.Context, check string) *inventory {
 	if w.inventory != nil {
 		return w.inventory
 	}

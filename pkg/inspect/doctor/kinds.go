@@ -32,18 +32,18 @@ var foreignKinds = []string{"machinedeployments.cluster.k8s.io", "machinesets.cl
 // with the profiles.
 const provenances = "nodeprovenances.gitops.k8c.io"
 
-// kinds checks every CustomResourceDefinition, and whether ours match this release.
-func (w *run) kinds(ctx context.Context) {
+// examineKinds checks every CustomResourceDefinition, and whether ours match this release.
+func (w *examination) examineKinds(ctx context.Context) {
 	before := len(w.Findings)
 	files, err := deploy.CRDs()
 	if err != nil {
-		w.add(Finding{Check: checkKinds, Level: Unknown, Found: err.Error()})
+		w.addFinding(Finding{Check: checkKinds, Level: Unknown, Found: err.Error()})
 		return
 	}
 	for _, file := range files {
 		objects, err := deploy.Objects(file)
 		if err != nil {
-			w.add(Finding{Check: checkKinds, Level: Unknown, Found: err.Error()})
+			w.addFinding(Finding{Check: checkKinds, Level: Unknown, Found: err.Error()})
 			return
 		}
 		for _, want := range objects {
@@ -51,35 +51,35 @@ func (w *run) kinds(ctx context.Context) {
 			if want.GetName() == provenances {
 				in = w.Worker
 			}
-			w.ourKind(ctx, in, want)
+			w.compareOwnCRD(ctx, in, want)
 		}
 	}
-	w.machineKinds(ctx)
+	w.examineMachineKinds(ctx)
 	if len(w.Findings) == before {
-		w.add(Finding{Check: checkKinds, Level: OK, Found: fmt.Sprintf("%d kinds of this release exist, and %d of machine-controller", len(files), len(foreignKinds))})
+		w.addFinding(Finding{Check: checkKinds, Level: OK, Found: fmt.Sprintf("%d kinds of this release exist, and %d of machine-controller", len(files), len(foreignKinds))})
 	}
 }
 
-// machineKinds checks the kinds of machine-controller.
-func (w *run) machineKinds(ctx context.Context) {
+// examineMachineKinds checks the kinds of machine-controller.
+func (w *examination) examineMachineKinds(ctx context.Context) {
 	for _, name := range foreignKinds {
-		if have := w.kind(ctx, w.Worker, name, "install machine-controller, which defines it, and run osm-gitops doctor again"); have != nil {
-			w.established(w.Worker, have)
+		if have := w.getCRD(ctx, w.Worker, name, "install machine-controller, which defines it, and run osm-gitops doctor again"); have != nil {
+			w.examineEstablished(w.Worker, have)
 		}
 	}
 }
 
-// ourKind compares a CustomResourceDefinition with the one of this release.
-func (w *run) ourKind(ctx context.Context, in *Cluster, want *unstructured.Unstructured) {
+// compareOwnCRD compares a CustomResourceDefinition with the one of this release.
+func (w *examination) compareOwnCRD(ctx context.Context, in *Cluster, want *unstructured.Unstructured) {
 	apply := "kubectl apply --server-side -f deploy/crds"
-	have := w.kind(ctx, in, want.GetName(), apply)
-	if have == nil || !w.established(in, have) {
+	have := w.getCRD(ctx, in, want.GetName(), apply)
+	if have == nil || !w.examineEstablished(in, have) {
 		return
 	}
-	if at := differenceOf(want, have); at != "" {
+	if at := compareCRDVersions(want, have); at != "" {
 		f := Finding{
-			Check: checkKinds, Level: Problem, Cluster: w.in(in),
-			Found:  fmt.Sprintf("CustomResourceDefinition %s differs from the one of this release at %s%s", want.GetName(), at, writers(have, true)),
+			Check: checkKinds, Level: Problem, Cluster: w.clusterLabel(in),
+			Found:  fmt.Sprintf("CustomResourceDefinition %s differs from the one of this release at %s%s", want.GetName(), at, formatFieldManagers(have, true)),
 			Remedy: apply + ", of the controller's release; or run the osm-gitops of that release",
 		}
 		config := want.GetName() == "operatingsystemconfigs."+osm.GroupVersion.Group
@@ -91,14 +91,14 @@ func (w *run) ourKind(ctx context.Context, in *Cluster, want *unstructured.Unstr
 		case isWrittenBy(have, kkpManager):
 			f.Level, f.Remedy = Warning, "leave it to KKP, which applies its own again: pools are served with it"
 			if config {
-				w.seedNotSeen(in)
+				w.addSeedNote(in)
 			}
 		case have.GetLabels()[kubeOneLabel] != "":
 			f.Level, f.Remedy = Warning, "copy deploy/kubeone/operating-system-manager into the addons path, and run kubeone apply, which applies that of its own addon otherwise"
 		default:
 			f.Remedy += "; and prevent other tools from applying another, if possible"
 		}
-		w.add(f)
+		w.addFinding(f)
 	}
 }
 
@@ -113,20 +113,20 @@ func isWrittenBy(o *unstructured.Unstructured, manager string) bool {
 	return slices.ContainsFunc(o.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool { return entry.Manager == manager })
 }
 
-// seedNotSeen says what the user cluster does not show: KKP's Deployments are in the seed, and the
+// addSeedNote says what the user cluster does not show: KKP's Deployments are in the seed, and the
 // Pods of both programs have the same names there, so that the holder of the lease does not tell.
-func (w *run) seedNotSeen(in *Cluster) {
-	w.add(Finding{
-		Check: checkLease, Level: Note, Cluster: w.in(in),
+func (w *examination) addSeedNote(in *Cluster) {
+	w.addFinding(Finding{
+		Check: checkLease, Level: Note, Cluster: w.clusterLabel(in),
 		Found:  fmt.Sprintf("KKP runs operating-system-manager in the seed, where this command does not look: whether its image is that of osm-gitops, or takes Lease %s, cannot be seen here", w.LeaseName),
 		Remedy: "in the seed, in the namespace of this user cluster: kubectl get deployment operating-system-manager -o jsonpath='{.spec.template.spec.containers[*].image}'",
 	})
 }
 
-// ForeignKinds describes the CustomResourceDefinitions of operating-system-manager that differ from
+// DescribeForeignKinds describes the CustomResourceDefinitions of operating-system-manager that differ from
 // those of this release, and who wrote them. The description contains no time: KKP and KubeOne
 // write them again and again.
-func ForeignKinds(ctx context.Context, from client.Reader) ([]string, error) {
+func DescribeForeignKinds(ctx context.Context, from client.Reader) ([]string, error) {
 	files, err := deploy.CRDs()
 	if err != nil {
 		return nil, err
@@ -146,23 +146,23 @@ func ForeignKinds(ctx context.Context, from client.Reader) ([]string, error) {
 			if err := from.Get(ctx, types.NamespacedName{Name: want.GetName()}, have); err != nil {
 				return nil, fmt.Errorf("reading CustomResourceDefinition %s: %w", want.GetName(), err)
 			}
-			if at := differenceOf(want, have); at != "" {
-				out = append(out, fmt.Sprintf("CustomResourceDefinition %s differs from the one of this release at %s%s", want.GetName(), at, writers(have, false)))
+			if at := compareCRDVersions(want, have); at != "" {
+				out = append(out, fmt.Sprintf("CustomResourceDefinition %s differs from the one of this release at %s%s", want.GetName(), at, formatFieldManagers(have, false)))
 			}
 		}
 	}
 	return out, nil
 }
 
-func differenceOf(want, have *unstructured.Unstructured) string {
+func compareCRDVersions(want, have *unstructured.Unstructured) string {
 	wanted, _, _ := unstructured.NestedSlice(want.Object, "spec", "versions")
 	there, _, _ := unstructured.NestedSlice(have.Object, "spec", "versions")
-	return difference(wanted, there, "spec.versions")
+	return firstDifferencePath(wanted, there, "spec.versions")
 }
 
-// writers lists the field managers that wrote the versions of a CustomResourceDefinition,
+// formatFieldManagers lists the field managers that wrote the versions of a CustomResourceDefinition,
 // and when; "" if unknown.
-func writers(crd *unstructured.Unstructured, when bool) string {
+func formatFieldManagers(crd *unstructured.Unstructured, when bool) string {
 	var who []string
 	for _, entry := range crd.GetManagedFields() {
 		var fields struct {
@@ -185,14 +185,14 @@ func writers(crd *unstructured.Unstructured, when bool) string {
 	return ", as written by " + strings.Join(who, " and ")
 }
 
-// kind reads a CustomResourceDefinition. A missing one is reported and nil.
-func (w *run) kind(ctx context.Context, in *Cluster, name, do string) *unstructured.Unstructured {
+// getCRD reads a CustomResourceDefinition. A missing one is reported and nil.
+func (w *examination) getCRD(ctx context.Context, in *Cluster, name, do string) *unstructured.Unstructured {
 	have := &unstructured.Unstructured{}
 	have.SetGroupVersionKind(crdKind)
 	err := in.Client.Get(ctx, types.NamespacedName{Name: name}, have)
 	switch {
 	case apierrors.IsNotFound(err):
-		w.add(Finding{Check: checkKinds, Level: Problem, Cluster: w.in(in), Found: fmt.Sprintf("CustomResourceDefinition %s does not exist", name), Remedy: do})
+		w.addFinding(Finding{Check: checkKinds, Level: Problem, Cluster: w.clusterLabel(in), Found: fmt.Sprintf("CustomResourceDefinition %s does not exist", name), Remedy: do})
 		return nil
 	case err != nil:
 		w.addUnreadable(checkKinds, in, "CustomResourceDefinition "+name, err)
@@ -201,9 +201,9 @@ func (w *run) kind(ctx context.Context, in *Cluster, name, do string) *unstructu
 	return have
 }
 
-// established reports whether the API server serves a kind, and reports a problem
+// examineEstablished reports whether the API server serves a kind, and reports a problem
 // otherwise.
-func (w *run) established(in *Cluster, crd *unstructured.Unstructured) bool {
+func (w *examination) examineEstablished(in *Cluster, crd *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(crd.Object, "status", "conditions")
 	why := "the API server has not processed it yet"
 	for _, item := range conditions {
@@ -215,15 +215,15 @@ func (w *run) established(in *Cluster, crd *unstructured.Unstructured) bool {
 			why = fmt.Sprint(c["message"])
 		}
 	}
-	w.add(Finding{
-		Check: checkKinds, Level: Problem, Cluster: w.in(in), Found: fmt.Sprintf("CustomResourceDefinition %s is not served: %s", crd.GetName(), why),
+	w.addFinding(Finding{
+		Check: checkKinds, Level: Problem, Cluster: w.clusterLabel(in), Found: fmt.Sprintf("CustomResourceDefinition %s is not served: %s", crd.GetName(), why),
 		Remedy: "kubectl describe crd " + crd.GetName(),
 	})
 	return false
 }
 
-// difference returns the path of the first difference between two documents; "" for none.
-func difference(want, have any, path string) string {
+// firstDifferencePath returns the path of the first difference between two documents; "" for none.
+func firstDifferencePath(want, have any, path string) string {
 	switch want := want.(type) {
 	case map[string]any:
 		there, ok := have.(map[string]any)
@@ -248,7 +248,7 @@ func difference(want, have any, path string) string {
 			if inWant != inHave {
 				return path + "." + k
 			}
-			if at := difference(a, b, path+"."+k); at != "" {
+			if at := firstDifferencePath(a, b, path+"."+k); at != "" {
 				return at
 			}
 		}
@@ -259,29 +259,29 @@ func difference(want, have any, path string) string {
 			return path
 		}
 		for i := range want {
-			if at := difference(want[i], there[i], fmt.Sprintf("%s[%d]", path, i)); at != "" {
+			if at := firstDifferencePath(want[i], there[i], fmt.Sprintf("%s[%d]", path, i)); at != "" {
 				return at
 			}
 		}
 		return ""
 	}
-	if !reflect.DeepEqual(number(want), number(have)) {
+	if !reflect.DeepEqual(toFloat(want), toFloat(have)) {
 		return path
 	}
 	return ""
 }
 
-// number converts numbers of any decoder to one type.
-func number(v any) any {
+// toFloat converts numbers of any decoder to one type.
+func toFloat(v any) any {
 	if i, ok := v.(int64); ok {
 		return float64(i)
 	}
 	return v
 }
 
-// contains reports whether a document has everything that another has, since the API server
+// containsDocument reports whether a document has everything that another has, since the API server
 // adds defaults. Lists must have equal length.
-func contains(have, want any, without ...string) bool {
+func containsDocument(have, want any, without ...string) bool {
 	switch want := want.(type) {
 	case map[string]any:
 		there, ok := have.(map[string]any)
@@ -289,7 +289,7 @@ func contains(have, want any, without ...string) bool {
 			return false
 		}
 		for k, v := range want {
-			if !slices.Contains(without, k) && !contains(there[k], v, without...) {
+			if !slices.Contains(without, k) && !containsDocument(there[k], v, without...) {
 				return false
 			}
 		}
@@ -300,11 +300,11 @@ func contains(have, want any, without ...string) bool {
 			return false
 		}
 		for i := range want {
-			if !contains(there[i], want[i], without...) {
+			if !containsDocument(there[i], want[i], without...) {
 				return false
 			}
 		}
 		return true
 	}
-	return reflect.DeepEqual(number(want), number(have))
+	return reflect.DeepEqual(toFloat(want), toFloat(have))
 }

@@ -17,18 +17,18 @@ const checkLease = "lease"
 // precise to a second.
 const ahead = 5 * time.Second
 
-// leases checks whether a controller runs.
-func (w *run) leases(ctx context.Context) {
-	w.lease(ctx, w.Management, types.NamespacedName{Namespace: w.Namespace, Name: w.LeaseName})
+// examineLeases checks whether a controller runs.
+func (w *examination) examineLeases(ctx context.Context) {
+	w.examineLease(ctx, w.Management, types.NamespacedName{Namespace: w.Namespace, Name: w.LeaseName})
 	if w.hasWorkerCluster() {
-		w.lease(ctx, w.Worker, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: w.WorkerLeaseName})
+		w.examineLease(ctx, w.Worker, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: w.WorkerLeaseName})
 	}
 }
 
-func (w *run) lease(ctx context.Context, in *Cluster, key types.NamespacedName) {
+func (w *examination) examineLease(ctx context.Context, in *Cluster, key types.NamespacedName) {
 	var l coordinationv1.Lease
 	err := in.Client.Get(ctx, key, &l)
-	f := Finding{Check: checkLease, Cluster: w.in(in)}
+	f := Finding{Check: checkLease, Cluster: w.clusterLabel(in)}
 	switch holder, renewed, lives := holderOf(&l); {
 	case apierrors.IsNotFound(err):
 		f.Level, f.Found = Warning, fmt.Sprintf("Lease %s not found: no controller has run, or it runs with --leader-elect=false", key)
@@ -49,7 +49,7 @@ func (w *run) lease(ctx context.Context, in *Cluster, key types.NamespacedName) 
 	default:
 		f.Level, f.Found = OK, fmt.Sprintf("%q holds Lease %s", holder, key)
 	}
-	w.add(f)
+	w.addFinding(f)
 }
 
 // holderOf returns the holder of a lease, the last renewal, and the duration of the lease.

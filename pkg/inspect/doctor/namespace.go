@@ -23,10 +23,10 @@ const checkNamespace = "namespace"
 // SystemLease is the lease of operating-system-manager, and of a controller in kube-system.
 const SystemLease = "operating-system-manager"
 
-// InSystem lists what belongs to a controller in kube-system: the Deployment of
+// ListInKubeSystem lists what belongs to a controller in kube-system: the Deployment of
 // operating-system-manager, its lease and its profiles. A controller in another namespace
 // would not wait for that lease, and would not have these profiles.
-func InSystem(ctx context.Context, from client.Reader) ([]string, error) {
+func ListInKubeSystem(ctx context.Context, from client.Reader) ([]string, error) {
 	var out []string
 	for _, k := range []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("Deployment"), coordinationv1.SchemeGroupVersion.WithKind("Lease")} {
 		obj := kubeclient.Metadata(k)
@@ -49,25 +49,25 @@ func InSystem(ctx context.Context, from client.Reader) ([]string, error) {
 	return out, nil
 }
 
-// StayInSystemRemedy is the remedy for InSystem.
+// StayInSystemRemedy is the remedy for ListInKubeSystem.
 const StayInSystemRemedy = "run the controller with --namespace kube-system; if all of this is a leftover, stop operating-system-manager and delete these objects first"
 
-// namespace reports a namespace other than kube-system if a controller is installed in
+// examineNamespace reports a namespace other than kube-system if a controller is installed in
 // kube-system. With two clusters it is a namespace of the management cluster.
-func (w *run) namespace(ctx context.Context) {
+func (w *examination) examineNamespace(ctx context.Context) {
 	if w.hasWorkerCluster() || w.Namespace == metav1.NamespaceSystem {
 		return
 	}
-	left, err := InSystem(ctx, w.Management.Client)
+	left, err := ListInKubeSystem(ctx, w.Management.Client)
 	switch {
 	case err != nil:
 		w.addUnreadable(checkNamespace, w.Management, "the Deployment, Lease and profiles of operating-system-manager in "+metav1.NamespaceSystem, err)
 	case len(left) > 0:
-		w.add(Finding{
+		w.addFinding(Finding{
 			Check: checkNamespace, Level: Problem, Remedy: StayInSystemRemedy,
 			Found: fmt.Sprintf("the controller should run in namespace %s, but %s has %s: the two controllers would not wait for each other", w.Namespace, metav1.NamespaceSystem, strings.Join(left, ", ")),
 		})
 	default:
-		w.add(Finding{Check: checkNamespace, Level: OK, Found: "no other controller is installed in " + metav1.NamespaceSystem})
+		w.addFinding(Finding{Check: checkNamespace, Level: OK, Found: "no other controller is installed in " + metav1.NamespaceSystem})
 	}
 }

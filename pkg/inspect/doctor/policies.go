@@ -25,26 +25,26 @@ const (
 )
 
 // policyChecks are the checks of ValidatingAdmissionPolicies.
-type policyChecks struct{ *run }
+type policyChecks struct{ *examination }
 
-// policies checks the rules that API servers enforce themselves. They are optional, but an
+// examinePolicies checks the rules that API servers enforce themselves. They are optional, but an
 // incomplete installation is a problem.
-func (w policyChecks) policies(ctx context.Context) {
+func (w policyChecks) examinePolicies(ctx context.Context) {
 	wanted, err := deploy.Objects(policiesFile)
 	if err != nil {
-		w.add(Finding{Check: checkPolicies, Level: Unknown, Found: err.Error()})
+		w.addFinding(Finding{Check: checkPolicies, Level: Unknown, Found: err.Error()})
 		return
 	}
 	before, installed, tried := len(w.Findings), 0, true
 	for _, c := range w.clusters() {
-		n, enforced := w.policiesIn(ctx, c, wanted)
+		n, enforced := w.examinePoliciesIn(ctx, c, wanted)
 		installed += n
 		tried = tried && enforced
 	}
 	switch {
 	case len(w.Findings) > before:
 	case installed == 0:
-		w.add(Finding{
+		w.addFinding(Finding{
 			Check: checkPolicies, Level: Note, Found: "the policies of deploy/" + policiesFile + " are not installed: anyone with permission to write profiles and configurations can claim that they come from Git",
 			Remedy: "kubectl apply --server-side -f deploy/" + policiesFile + ", see docs/admission.md",
 		})
@@ -53,13 +53,13 @@ func (w policyChecks) policies(ctx context.Context) {
 		if tried {
 			f.Found += "; the API server enforces them for you"
 		}
-		w.add(f)
+		w.addFinding(f)
 	}
 }
 
-// policiesIn checks one cluster, and returns the number of policies and whether they are
+// examinePoliciesIn checks one cluster, and returns the number of policies and whether they are
 // enforced.
-func (w policyChecks) policiesIn(ctx context.Context, c *Cluster, wanted []*unstructured.Unstructured) (installed int, enforced bool) {
+func (w policyChecks) examinePoliciesIn(ctx context.Context, c *Cluster, wanted []*unstructured.Unstructured) (installed int, enforced bool) {
 	missing := []string(nil)
 	for _, want := range wanted {
 		if want.GetKind() != policyKind && want.GetKind() != bindingKind {
@@ -80,9 +80,9 @@ func (w policyChecks) policiesIn(ctx context.Context, c *Cluster, wanted []*unst
 			installed++
 		}
 		// The parameters can be in another namespace.
-		if !contains(have.Object["spec"], want.Object["spec"], "namespace") {
-			w.add(Finding{
-				Check: checkPolicies, Level: Warning, Cluster: w.in(c), Found: fmt.Sprintf("%s %s differs from the one of this release", want.GetKind(), want.GetName()),
+		if !containsDocument(have.Object["spec"], want.Object["spec"], "namespace") {
+			w.addFinding(Finding{
+				Check: checkPolicies, Level: Warning, Cluster: w.clusterLabel(c), Found: fmt.Sprintf("%s %s differs from the one of this release", want.GetKind(), want.GetName()),
 				Remedy: "kubectl apply --server-side -f deploy/" + policiesFile,
 			})
 		}
@@ -91,18 +91,18 @@ func (w policyChecks) policiesIn(ctx context.Context, c *Cluster, wanted []*unst
 		return 0, false
 	}
 	if len(missing) > 0 {
-		w.add(Finding{
-			Check: checkPolicies, Level: Problem, Cluster: w.in(c), Found: some(missing) + " of deploy/" + policiesFile + " not found: a policy without its binding has no effect",
+		w.addFinding(Finding{
+			Check: checkPolicies, Level: Problem, Cluster: w.clusterLabel(c), Found: joinSome(missing) + " of deploy/" + policiesFile + " not found: a policy without its binding has no effect",
 			Remedy: "kubectl apply --server-side -f deploy/" + policiesFile,
 		})
 	}
-	parameters := w.trusted(ctx, c)
-	return installed, parameters != nil && len(missing) == 0 && w.enforced(ctx, c, parameters)
+	parameters := w.examinePolicyParameters(ctx, c)
+	return installed, parameters != nil && len(missing) == 0 && w.examineEnforcement(ctx, c, parameters)
 }
 
-// trusted checks that the policies let the controller write, and returns their parameters;
+// examinePolicyParameters checks that the policies let the controller write, and returns their parameters;
 // nil if there are none.
-func (w policyChecks) trusted(ctx context.Context, c *Cluster) *corev1.ConfigMap {
+func (w policyChecks) examinePolicyParameters(ctx context.Context, c *Cluster) *corev1.ConfigMap {
 	binding := &unstructured.Unstructured{}
 	binding.SetGroupVersionKind(admissionregistrationv1.SchemeGroupVersion.WithKind(bindingKind))
 	if err := c.Client.Get(ctx, types.NamespacedName{Name: "osm-gitops-profiles"}, binding); err != nil {
@@ -114,22 +114,22 @@ func (w policyChecks) trusted(ctx context.Context, c *Cluster) *corev1.ConfigMap
 	var cm corev1.ConfigMap
 	err := c.Client.Get(ctx, key, &cm)
 	f := Finding{
-		Check: checkPolicies, Level: Problem, Cluster: w.in(c), Found: fmt.Sprintf("ConfigMap %s, which names the users that can write for osm-gitops, does not exist: without it, the policies have no effect", key),
+		Check: checkPolicies, Level: Problem, Cluster: w.clusterLabel(c), Found: fmt.Sprintf("ConfigMap %s, which names the users that can write for osm-gitops, does not exist: without it, the policies have no effect", key),
 		Remedy: "kubectl apply --server-side -f deploy/" + policiesFile,
 	}
 	switch user := w.userIn(c); {
 	case apierrors.IsNotFound(err):
 		f.Level = Warning // parameterNotFoundAction: Allow
-		w.add(f)
+		w.addFinding(f)
 		return nil
 	case err != nil:
 		w.addUnreadable(checkPolicies, c, "ConfigMap "+key.String(), err)
 		return nil
-	case trusts(&cm, user, groupsOf(user)):
+	case trustsUser(&cm, user, groupsOf(user)):
 	default:
 		f.Found = fmt.Sprintf("ConfigMap %s does not name %s: the policies reject what the controller writes", key, user)
 		f.Remedy = "add it to the key users there; if the controller is another user, set " + w.userFlag(c)
-		w.add(f)
+		w.addFinding(f)
 	}
 	return &cm
 }
@@ -141,9 +141,9 @@ func (w policyChecks) userIn(c *Cluster) string {
 	return w.User
 }
 
-// trusts reports whether the parameters of the policies name a user: directly, by a group,
+// trustsUser reports whether the parameters of the policies name a user: directly, by a group,
 // or as a ServiceAccount of its namespace.
-func trusts(cm *corev1.ConfigMap, user string, groups []string) bool {
+func trustsUser(cm *corev1.ConfigMap, user string, groups []string) bool {
 	lines := func(key string) []string {
 		var out []string
 		for line := range strings.SplitSeq(cm.Data[key], "\n") {

@@ -22,8 +22,8 @@ const checkPools = "pools"
 // releaseTime is the tolerated duration of deleting a pool's configuration.
 const releaseTime = 10 * time.Minute
 
-// pools reports every pool without its requested configuration, with the cause.
-func (w *run) pools(ctx context.Context) {
+// examinePools reports every pool without its requested configuration, with the cause.
+func (w *examination) examinePools(ctx context.Context) {
 	s := w.readInventory(ctx, checkPools)
 	if s == nil {
 		return
@@ -34,39 +34,39 @@ func (w *run) pools(ctx context.Context) {
 		if md.Annotations[api.AnnotationSuspend] == "true" {
 			frozen = append(frozen, client.ObjectKeyFromObject(md).String())
 		}
-		found := w.poolTrouble(ctx, s, md)
+		found := w.diagnosePool(ctx, s, md)
 		if found == "" {
 			continue
 		}
 		if stuck++; stuck > maxListed {
 			continue
 		}
-		w.add(Finding{
-			Check: checkPools, Level: Problem, Cluster: w.in(w.Worker), Found: fmt.Sprintf("MachineDeployment %s/%s %s", md.Namespace, md.Name, found),
+		w.addFinding(Finding{
+			Check: checkPools, Level: Problem, Cluster: w.clusterLabel(w.Worker), Found: fmt.Sprintf("MachineDeployment %s/%s %s", md.Namespace, md.Name, found),
 			Remedy: fmt.Sprintf("fix what it names; kubectl -n %s describe machinedeployment %s shows all of its events", md.Namespace, md.Name),
 		})
 	}
 	w.addRemaining(checkPools, Problem, stuck, "pools do not have what they request")
 	if len(frozen) > 0 {
-		w.add(Finding{
-			Check: checkPools, Level: Note, Cluster: w.in(w.Worker), Found: "the configuration is frozen for " + some(frozen),
+		w.addFinding(Finding{
+			Check: checkPools, Level: Note, Cluster: w.clusterLabel(w.Worker), Found: "the configuration is frozen for " + joinSome(frozen),
 			Remedy: "remove the annotation " + api.AnnotationSuspend + " to follow the profile again",
 		})
 	}
 	if stuck == 0 {
-		w.add(Finding{Check: checkPools, Level: OK, Cluster: w.in(w.Worker), Found: poolsServed(len(s.pools))})
+		w.addFinding(Finding{Check: checkPools, Level: OK, Cluster: w.clusterLabel(w.Worker), Found: describeServedPools(len(s.pools))})
 	}
 }
 
-func poolsServed(n int) string {
+func describeServedPools(n int) string {
 	if n == 0 {
 		return "no MachineDeployment names a profile"
 	}
 	return plural(n, "pool has what it requests", "pools have what they request")
 }
 
-// poolTrouble describes why a pool does not have what it requests; "" if it has.
-func (w *run) poolTrouble(ctx context.Context, s *inventory, md *cluster.MachineDeployment) string {
+// diagnosePool describes why a pool does not have what it requests; "" if it has.
+func (w *examination) diagnosePool(ctx context.Context, s *inventory, md *cluster.MachineDeployment) string {
 	key := client.ObjectKeyFromObject(md)
 	names := lineage.NamesOf(key)
 	osc := s.configs[names.Config]
@@ -78,7 +78,7 @@ func (w *run) poolTrouble(ctx context.Context, s *inventory, md *cluster.Machine
 	}
 	switch {
 	case osc == nil:
-		return "has no configuration: " + w.cause(ctx, md)
+		return "has no configuration: " + w.lastWarning(ctx, md)
 	case osc.Annotations[api.AnnotationPool] != key.String():
 		return fmt.Sprintf("has no configuration: OperatingSystemConfig %s/%s belongs to another pool, %q", osc.Namespace, osc.Name, osc.Annotations[api.AnnotationPool])
 	}
@@ -90,15 +90,15 @@ func (w *run) poolTrouble(ctx context.Context, s *inventory, md *cluster.Machine
 			return fmt.Sprintf("has no Secret %s/%s, so its machines do not boot, and no controller restores it: see the check lease, and the controller's log", settingsNamespace, name)
 		}
 	}
-	if made := s.secrets[names.Bootstrap].Annotations[api.AnnotationInputDigest]; made != "" && made != osc.Annotations[api.AnnotationInputDigest] && w.lags(ctx, osc, names.Bootstrap) {
-		return "boots from an earlier configuration, since the documents of the current one are not written: " + w.cause(ctx, md)
+	if made := s.secrets[names.Bootstrap].Annotations[api.AnnotationInputDigest]; made != "" && made != osc.Annotations[api.AnnotationInputDigest] && w.hasStaleBootstrap(ctx, osc, names.Bootstrap) {
+		return "boots from an earlier configuration, since the documents of the current one are not written: " + w.lastWarning(ctx, md)
 	}
 	return ""
 }
 
-// lags reads a configuration and its bootstrap Secret again, the configuration last: a pool
-// may have rotated between the two lists.
-func (w *run) lags(ctx context.Context, osc *osm.OperatingSystemConfig, bootstrap string) bool {
+// hasStaleBootstrap reports whether a pool's bootstrap Secret is not of its current configuration.
+// It reads both again, the configuration last: the pool may have rotated between the two lists.
+func (w *examination) hasStaleBootstrap(ctx context.Context, osc *osm.OperatingSystemConfig, bootstrap string) bool {
 	secret := kubeclient.Metadata(corev1.SchemeGroupVersion.WithKind("Secret"))
 	var now osm.OperatingSystemConfig
 	err := errors.Join(
@@ -111,8 +111,8 @@ func (w *run) lags(ctx context.Context, osc *osm.OperatingSystemConfig, bootstra
 	return now.UID == osc.UID && secret.Annotations[api.AnnotationInputDigest] != now.Annotations[api.AnnotationInputDigest]
 }
 
-// cause returns the message of the last Warning event of a pool.
-func (w *run) cause(ctx context.Context, md *cluster.MachineDeployment) string {
+// lastWarning returns the message of the last Warning event of a pool.
+func (w *examination) lastWarning(ctx context.Context, md *cluster.MachineDeployment) string {
 	var events corev1.EventList
 	err := w.Worker.Client.List(ctx, &events, client.InNamespace(md.Namespace), client.MatchingFields{
 		"involvedObject.kind": "MachineDeployment", "involvedObject.name": md.Name, "type": corev1.EventTypeWarning,

@@ -17,15 +17,15 @@ import (
 
 const checkReferences = "references"
 
-// references lists the objects in other namespaces to which pools refer, which
+// examineReferences lists the objects in other namespaces to which pools refer, which
 // --cloud-provider-references has to allow. Doctor does not know the flags of the
 // controller: a pool that is served either does not need the flag, or has it.
-func (w *run) references(ctx context.Context) {
+func (w *examination) examineReferences(ctx context.Context) {
 	s := w.readInventory(ctx, checkReferences)
 	if s == nil {
 		return
 	}
-	var served, refused outside
+	var served, refused foreignReferences
 	for i := range s.pools {
 		md := &s.pools[i]
 		objects := render.ForeignReferences(md, render.Settings{})
@@ -33,51 +33,51 @@ func (w *run) references(ctx context.Context) {
 			continue
 		}
 		osc := s.configs[lineage.NamesOf(client.ObjectKeyFromObject(md)).Config]
-		switch ready, uses := readsCloudConfig(osc); {
+		switch ready, uses := usesCloudConfig(osc); {
 		case !ready:
-			refused.add(client.ObjectKeyFromObject(md), objects)
+			refused.addReferences(client.ObjectKeyFromObject(md), objects)
 		case uses:
-			served.add(client.ObjectKeyFromObject(md), objects)
+			served.addReferences(client.ObjectKeyFromObject(md), objects)
 		}
 	}
 	const remedy = "%s; or copy them into the namespaces of these pools, name those there, and leave the flag out: a user who can write a MachineDeployment in any namespace can read the listed objects. " +
 		"With --external-cloud-provider none of these are read"
 	if len(served.pools) > 0 {
-		w.add(Finding{
-			Check: checkReferences, Level: Note, Cluster: w.in(w.Worker),
-			Found:  plural(len(served.pools), "served pool refers", "served pools refer") + " to objects in other namespaces: " + some(served.pools),
-			Remedy: fmt.Sprintf("keep "+remedy, served.flag()),
+		w.addFinding(Finding{
+			Check: checkReferences, Level: Note, Cluster: w.clusterLabel(w.Worker),
+			Found:  plural(len(served.pools), "served pool refers", "served pools refer") + " to objects in other namespaces: " + joinSome(served.pools),
+			Remedy: fmt.Sprintf("keep "+remedy, served.allowFlag()),
 		})
 	}
 	if len(refused.pools) > 0 {
-		w.add(Finding{
-			Check: checkReferences, Level: Problem, Cluster: w.in(w.Worker),
-			Found:  plural(len(refused.pools), "pool refers", "pools refer") + " to objects in other namespaces, and do not have what they request: " + some(refused.pools),
-			Remedy: fmt.Sprintf("give the controller "+remedy, refused.flag()),
+		w.addFinding(Finding{
+			Check: checkReferences, Level: Problem, Cluster: w.clusterLabel(w.Worker),
+			Found:  plural(len(refused.pools), "pool refers", "pools refer") + " to objects in other namespaces, and do not have what they request: " + joinSome(refused.pools),
+			Remedy: fmt.Sprintf("give the controller "+remedy, refused.allowFlag()),
 		})
 	}
 }
 
-// outside groups pools by the objects in other namespaces to which they refer.
-type outside struct {
+// foreignReferences groups pools by the objects in other namespaces to which they refer.
+type foreignReferences struct {
 	pools   []string
 	objects []types.NamespacedName
 }
 
-func (o *outside) add(pool types.NamespacedName, objects []types.NamespacedName) {
+func (o *foreignReferences) addReferences(pool types.NamespacedName, objects []types.NamespacedName) {
 	o.pools = append(o.pools, pool.String())
 	o.objects = append(o.objects, objects...)
 }
 
-// flag returns the flag that allows all of the objects.
-func (o *outside) flag() string {
+// allowFlag returns the flag that allows all of the objects.
+func (o *foreignReferences) allowFlag() string {
 	slices.SortFunc(o.objects, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
-	return render.AllowReferences(slices.Compact(o.objects))
+	return render.AllowReferencesFlag(slices.Compact(o.objects))
 }
 
-// readsCloudConfig reports whether a pool has its requested configuration, and whether that
-// was created from its cloudProviderSpec.
-func readsCloudConfig(osc *osm.OperatingSystemConfig) (ready, uses bool) {
+// usesCloudConfig reports whether a pool has its requested configuration (ready), and whether that
+// was created from its cloudProviderSpec (uses).
+func usesCloudConfig(osc *osm.OperatingSystemConfig) (ready, uses bool) {
 	if osc == nil || osc.Annotations[api.AnnotationRefused] != "" {
 		return false, false
 	}

@@ -35,15 +35,15 @@ var optional = map[string]string{
 	"endpointslices":                  "clusters without ConfigMap kube-public/cluster-info",
 }
 
-// need is a permission that the controller needs, and whether it has it.
-type need struct {
+// permission is a permission that the controller needs, and whether it has it.
+type permission struct {
 	authorizationv1.ResourceAttributes
 	file    string // the file below deploy/ that grants it
 	allowed bool
 }
 
-// thing names the object of a permission.
-func (n need) thing() string {
+// resourceDescription names the object of a permission.
+func (n permission) resourceDescription() string {
 	out := n.Resource
 	if n.Subresource != "" {
 		out += "/" + n.Subresource
@@ -61,7 +61,7 @@ func (n need) thing() string {
 }
 
 // optionalFor names the only feature that needs a permission; "" if it is always needed.
-func (n need) optionalFor() string {
+func (n permission) optionalFor() string {
 	switch {
 	case n.Resource == "configmaps" && n.Verb == "update":
 		return "--publish-snapshot"
@@ -71,50 +71,50 @@ func (n need) optionalFor() string {
 	return optional[n.Resource]
 }
 
-// rights checks every permission in deploy/.
-func (w *run) rights(ctx context.Context) {
+// examinePermissions checks every permission in deploy/.
+func (w *examination) examinePermissions(ctx context.Context) {
 	if !w.hasWorkerCluster() {
-		w.rightsIn(ctx, w.Management, w.User, "rbac.yaml")
+		w.examinePermissionsIn(ctx, w.Management, w.User, "rbac.yaml")
 		return
 	}
-	w.rightsIn(ctx, w.Management, w.User, "two-clusters/management.yaml")
-	w.rightsIn(ctx, w.Worker, w.WorkerUser, "two-clusters/worker.yaml")
+	w.examinePermissionsIn(ctx, w.Management, w.User, "two-clusters/management.yaml")
+	w.examinePermissionsIn(ctx, w.Worker, w.WorkerUser, "two-clusters/worker.yaml")
 }
 
-func (w *run) rightsIn(ctx context.Context, in *Cluster, user, file string) {
-	needs, err := w.needsOf(in, file)
+func (w *examination) examinePermissionsIn(ctx context.Context, in *Cluster, user, file string) {
+	needs, err := w.listFilePermissions(in, file)
 	if err == nil && w.hasWebhooks(ctx, in) {
-		var more []*need
-		more, err = w.needsOf(in, "webhook.yaml")
+		var more []*permission
+		more, err = w.listFilePermissions(in, "webhook.yaml")
 		needs = append(needs, more...)
 	}
 	if err == nil {
 		var self string
 		self, err = whoAmI(ctx, in)
 		if err == nil {
-			err = checkAccess(ctx, in, user, self == user, needs)
+			err = reviewAccess(ctx, in, user, self == user, needs)
 		}
 	}
 	if err != nil {
-		f := Finding{Check: checkRights, Level: Unknown, Cluster: w.in(in), Found: fmt.Sprintf("the permissions of %s cannot be checked: %v", user, err)}
+		f := Finding{Check: checkRights, Level: Unknown, Cluster: w.clusterLabel(in), Found: fmt.Sprintf("the permissions of %s cannot be checked: %v", user, err)}
 		if apierrors.IsForbidden(err) {
 			f.Found = "you have no permission to check those of " + user
 			f.Remedy = "run osm-gitops doctor as a user who can create subjectaccessreviews, such as a cluster admin"
 		}
-		w.add(f)
+		w.addFinding(f)
 		return
 	}
-	w.addMissingRights(in, user, needs)
+	w.addMissingPermissions(in, user, needs)
 }
 
-// needsOf expands the roles of a file. The file is written for --namespace kube-system; in
-// a separate worker cluster that is the namespace of the lease.
-func (w *run) needsOf(in *Cluster, file string) ([]*need, error) {
+// listFilePermissions lists the permissions of the roles in a file. The file is written for
+// --namespace kube-system; in a separate worker cluster that is the namespace of the lease.
+func (w *examination) listFilePermissions(in *Cluster, file string) ([]*permission, error) {
 	objects, err := deploy.Objects(file)
 	if err != nil {
 		return nil, err
 	}
-	var out []*need
+	var out []*permission
 	for _, o := range objects {
 		if o.GetKind() != "Role" && o.GetKind() != "ClusterRole" {
 			continue
@@ -129,7 +129,7 @@ func (w *run) needsOf(in *Cluster, file string) ([]*need, error) {
 		for _, rule := range role.Rules {
 			for _, a := range expand(rule) {
 				a.Namespace = role.Namespace
-				out = append(out, &need{ResourceAttributes: a, file: file})
+				out = append(out, &permission{ResourceAttributes: a, file: file})
 			}
 		}
 	}
@@ -165,21 +165,21 @@ func whoAmI(ctx context.Context, in *Cluster) (string, error) {
 	return who.Status.UserInfo.Username, nil
 }
 
-// checkAccess asks the API server whether a user has each permission. Users need no permission
-// to ask about themselves.
-func checkAccess(ctx context.Context, in *Cluster, user string, self bool, needs []*need) error {
+// reviewAccess asks the API server whether a user has each permission, and sets allowed. Users need
+// no permission to ask about themselves.
+func reviewAccess(ctx context.Context, in *Cluster, user string, self bool, needs []*permission) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(questions)
 	for _, n := range needs {
 		g.Go(func() (err error) {
-			n.allowed, err = checkAccessTo(ctx, in, user, self, n.ResourceAttributes)
+			n.allowed, err = isAccessAllowed(ctx, in, user, self, n.ResourceAttributes)
 			return err
 		})
 	}
 	return g.Wait()
 }
 
-func checkAccessTo(ctx context.Context, in *Cluster, user string, self bool, a authorizationv1.ResourceAttributes) (bool, error) {
+func isAccessAllowed(ctx context.Context, in *Cluster, user string, self bool, a authorizationv1.ResourceAttributes) (bool, error) {
 	if self {
 		r := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a}}
 		err := in.Client.Create(ctx, r)
@@ -201,49 +201,49 @@ func groupsOf(user string) []string {
 	return groups
 }
 
-// lacking returns the first missing permission to each object, and all missing verbs.
-func lacking(needs []*need) (first []*need, verbs map[string][]string) {
+// missingPermissions returns the first missing permission to each object, and all missing verbs.
+func missingPermissions(needs []*permission) (first []*permission, verbs map[string][]string) {
 	verbs = map[string][]string{}
 	for _, n := range needs {
 		if n.allowed {
 			continue
 		}
-		if verbs[n.thing()] == nil {
+		if verbs[n.resourceDescription()] == nil {
 			first = append(first, n)
 		}
-		if !slices.Contains(verbs[n.thing()], n.Verb) {
-			verbs[n.thing()] = append(verbs[n.thing()], n.Verb)
+		if !slices.Contains(verbs[n.resourceDescription()], n.Verb) {
+			verbs[n.resourceDescription()] = append(verbs[n.resourceDescription()], n.Verb)
 		}
 	}
 	return first, verbs
 }
 
-// addMissingRights reports missing permissions, with a line for each object.
-func (w *run) addMissingRights(in *Cluster, user string, needs []*need) {
-	lacks, verbs := lacking(needs)
-	if !slices.ContainsFunc(needs, func(n *need) bool { return n.allowed }) {
-		w.add(Finding{
-			Check: checkRights, Level: Problem, Cluster: w.in(in), Found: fmt.Sprintf("%s has none of the %d permissions that the controller needs", user, len(needs)),
+// addMissingPermissions reports missing permissions, with a line for each object.
+func (w *examination) addMissingPermissions(in *Cluster, user string, needs []*permission) {
+	lacks, verbs := missingPermissions(needs)
+	if !slices.ContainsFunc(needs, func(n *permission) bool { return n.allowed }) {
+		w.addFinding(Finding{
+			Check: checkRights, Level: Problem, Cluster: w.clusterLabel(in), Found: fmt.Sprintf("%s has none of the %d permissions that the controller needs", user, len(needs)),
 			Remedy: fmt.Sprintf("if the controller is another user, set %s; otherwise kubectl apply --server-side -f deploy/%s", w.userFlag(in), needs[0].file),
 		})
 		return
 	}
 	for _, n := range lacks {
 		f := Finding{
-			Check: checkRights, Level: Problem, Cluster: w.in(in), Found: fmt.Sprintf("%s cannot %s %s", user, strings.Join(verbs[n.thing()], ", "), n.thing()),
+			Check: checkRights, Level: Problem, Cluster: w.clusterLabel(in), Found: fmt.Sprintf("%s cannot %s %s", user, strings.Join(verbs[n.resourceDescription()], ", "), n.resourceDescription()),
 			Remedy: fmt.Sprintf("kubectl apply --server-side -f deploy/%s; if the controller is another user, set %s", n.file, w.userFlag(in)),
 		}
 		if use := n.optionalFor(); use != "" {
 			f.Level, f.Found = Warning, f.Found+", which is needed for "+use
 		}
-		w.add(f)
+		w.addFinding(f)
 	}
 	if len(lacks) == 0 {
-		w.add(Finding{Check: checkRights, Level: OK, Cluster: w.in(in), Found: fmt.Sprintf("%s has all %d permissions that it needs", user, len(needs))})
+		w.addFinding(Finding{Check: checkRights, Level: OK, Cluster: w.clusterLabel(in), Found: fmt.Sprintf("%s has all %d permissions that it needs", user, len(needs))})
 	}
 }
 
-func (w *run) userFlag(in *Cluster) string {
+func (w *examination) userFlag(in *Cluster) string {
 	if in != w.Management {
 		return "--worker-user"
 	}

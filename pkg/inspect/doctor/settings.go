@@ -16,10 +16,10 @@ import (
 
 const checkSettings = "settings"
 
-// settings reports flags that nodes receive but that probably do not have the intended
+// examineSettings reports flags that nodes receive but that probably do not have the intended
 // effect. Doctor does not know the flags of the controller; it reads the settings that
 // pools were created from, without credentials.
-func (w *run) settings(ctx context.Context) {
+func (w *examination) examineSettings(ctx context.Context) {
 	s := w.readInventory(ctx, checkSettings)
 	if s == nil {
 		return
@@ -51,15 +51,15 @@ func (w *run) settings(ctx context.Context) {
 				continue
 			}
 			told[doubt.String()] = true
-			w.add(Finding{
-				Check: checkSettings, Level: Warning, Cluster: w.in(w.Management),
+			w.addFinding(Finding{
+				Check: checkSettings, Level: Warning, Cluster: w.clusterLabel(w.Management),
 				Found: fmt.Sprintf("%s %q, which pools have: %s", doubt.Setting, doubt.Value, doubt.Problem), Remedy: doubt.Remedy,
 			})
 		}
 	}
 	if read > 0 && len(told) == 0 {
-		w.add(Finding{
-			Check: checkSettings, Level: OK, Cluster: w.in(w.Management),
+		w.addFinding(Finding{
+			Check: checkSettings, Level: OK, Cluster: w.clusterLabel(w.Management),
 			Found: "the settings of pools show no problem; doctor cannot read users and passwords",
 		})
 	}

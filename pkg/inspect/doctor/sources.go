@@ -20,17 +20,17 @@ const (
 	checkGit     = "git"
 )
 
-// sources reports the controller's status of each ProfileSource.
-func (w *run) sources(ctx context.Context) {
+// examineSources reports the controller's status of each ProfileSource.
+func (w *examination) examineSources(ctx context.Context) {
 	list, ok := w.sourceList(ctx, checkSources)
 	if !ok {
 		return
 	}
 	for i := range list {
-		w.source(&list[i])
+		w.examineSource(&list[i])
 	}
 	if len(list) == 0 {
-		w.add(Finding{
+		w.addFinding(Finding{
 			Check: checkSources, Level: Warning, Found: "no ProfileSource found in namespace " + w.Namespace,
 			Remedy: "apply one, see docs/profilesource.md; a running controller provides the built-in profiles",
 		})
@@ -38,7 +38,7 @@ func (w *run) sources(ctx context.Context) {
 }
 
 // sourceList lists the ProfileSources; it reports an error and returns false.
-func (w *run) sourceList(ctx context.Context, check string) ([]api.ProfileSource, bool) {
+func (w *examination) sourceList(ctx context.Context, check string) ([]api.ProfileSource, bool) {
 	var list api.ProfileSourceList
 	if err := w.Management.Client.List(ctx, &list, client.InNamespace(w.Namespace)); err != nil {
 		w.addUnreadable(check, w.Management, "ProfileSources of namespace "+w.Namespace, err)
@@ -47,11 +47,11 @@ func (w *run) sourceList(ctx context.Context, check string) ([]api.ProfileSource
 	return list.Items, true
 }
 
-func (w *run) source(ps *api.ProfileSource) {
+func (w *examination) examineSource(ps *api.ProfileSource) {
 	name := "ProfileSource " + ps.Name
 	ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
-	late := w.overdue(ps)
-	f := Finding{Check: checkSources, Level: OK, Cluster: w.in(w.Management)}
+	late := w.overdueTime(ps)
+	f := Finding{Check: checkSources, Level: OK, Cluster: w.clusterLabel(w.Management)}
 	switch rolled := apimeta.FindStatusCondition(ps.Status.Conditions, api.RolledOutCondition); {
 	case ps.Spec.Suspend:
 		f.Level, f.Found, f.Remedy = Note, name+" is suspended: pushes have no effect", "set spec.suspend to false to resume"
@@ -59,7 +59,7 @@ func (w *run) source(ps *api.ProfileSource) {
 		f.Level, f.Found, f.Remedy = Problem, name+": the controller has not reconciled it", "see the check lease: does a controller run, and in this namespace?"
 	case ready.Status != metav1.ConditionTrue:
 		f.Level, f.Found = Problem, fmt.Sprintf("%s is not ready since %s: %s: %s", name, ready.LastTransitionTime.UTC().Format(time.RFC3339), ready.Reason, ready.Message)
-		f.Remedy = afterFailure(ready.Reason)
+		f.Remedy = remedyForReason(ready.Reason)
 		if late > 0 && !apimeta.IsStatusConditionTrue(ps.Status.Conditions, meta.StalledCondition) {
 			f.Found += fmt.Sprintf("; the last reconciliation was recorded %s ago", late.Round(time.Second))
 			f.Remedy = "first see the check lease, since no controller reconciles it; then " + f.Remedy
@@ -78,12 +78,12 @@ func (w *run) source(ps *api.ProfileSource) {
 			f.Found += fmt.Sprintf("; reconciled within the last %s: a reconciliation without changes is recorded only every %s", max(0, w.Management.seen.date.Sub(last.Time)).Round(time.Second), ps.NotedEvery())
 		}
 	}
-	w.add(f)
+	w.addFinding(f)
 }
 
-// overdue returns the time since the last recorded reconciliation of a source if it is too
+// overdueTime returns the time since the last recorded reconciliation of a source if it is too
 // long, else 0. Controllers of earlier releases record none.
-func (w *run) overdue(ps *api.ProfileSource) time.Duration {
+func (w *examination) overdueTime(ps *api.ProfileSource) time.Duration {
 	if ps.Status.LastLook == nil {
 		return 0
 	}
@@ -94,8 +94,8 @@ func (w *run) overdue(ps *api.ProfileSource) time.Duration {
 	return age
 }
 
-// afterFailure returns the remedy for the reason of a Ready condition.
-func afterFailure(reason string) string {
+// remedyForReason returns the remedy for the reason of a Ready condition.
+func remedyForReason(reason string) string {
 	switch reason {
 	case api.ReasonProfilesInvalid:
 		return "fix the line that it names, and push: valid profiles are served in the meantime"
@@ -115,8 +115,8 @@ func afterFailure(reason string) string {
 	return "fix what it names; docs/profilesource.md lists every reason"
 }
 
-// repositories reads each repository as the controller does, but from this machine.
-func (w *run) repositories(ctx context.Context) {
+// examineRepositories reads each repository as the controller does, but from this machine.
+func (w *examination) examineRepositories(ctx context.Context) {
 	if w.Git == nil {
 		return // the controller's status is in sources
 	}
@@ -130,8 +130,8 @@ func (w *run) repositories(ctx context.Context) {
 		if ps.Spec.Git == nil {
 			continue
 		}
-		f := Finding{Check: checkGit, Level: OK, Cluster: w.in(w.Management), Found: fmt.Sprintf("the repository of ProfileSource %s can be read from this machine", ps.Name)}
-		remote, err := reader.Remote(ctx, ps)
+		f := Finding{Check: checkGit, Level: OK, Cluster: w.clusterLabel(w.Management), Found: fmt.Sprintf("the repository of ProfileSource %s can be read from this machine", ps.Name)}
+		remote, err := reader.NewRemote(ctx, ps)
 		if err == nil {
 			_, err = w.Git.Fetch(ctx, remote)
 		}
@@ -139,6 +139,6 @@ func (w *run) repositories(ctx context.Context) {
 			f.Level, f.Found = Problem, fmt.Sprintf("the repository of ProfileSource %s cannot be read from this machine: %s", ps.Name, strings.TrimSpace(err.Error()))
 			f.Remedy = "if the controller can read it, see sources, only this machine cannot reach it"
 		}
-		w.add(f)
+		w.addFinding(f)
 	}
 }

@@ -40,9 +40,9 @@ func TestLastLook(t *testing.T) {
 		if c.ago != 0 {
 			ps.Status.LastLook = &metav1.Time{Time: now.Add(-c.ago)}
 		}
-		in := &Cluster{seen: result{date: now}}
-		w := &run{Doctor: &Doctor{Management: in, Worker: in}}
-		w.source(ps)
+		in := &Cluster{seen: apiServerResponse{date: now}}
+		w := &examination{Doctor: &Doctor{Management: in, Worker: in}}
+		w.examineSource(ps)
 		if f := w.Findings[0]; len(w.Findings) != 1 || f.Level != c.level || !strings.HasSuffix(f.Found, c.found) {
 			t.Errorf("%s: %+v", name, w.Findings)
 		}

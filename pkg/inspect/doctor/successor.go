@@ -26,15 +26,15 @@ const SuccessorRemedy = "plain installations: delete this Deployment; " +
 	"KubeOne: set operatingSystemManager.deploy: false first, because kubeone apply creates and scales it again (with deploy/kubeone in the addons path leave it true, and run kubeone apply); " +
 	"KKP: set the image under spec.userCluster.operatingSystemManager of the KubermaticConfiguration to that of osm-gitops, because KKP reconciles it"
 
-// Successors returns the Deployments of operating-system-manager in a namespace.
-func Successors(ctx context.Context, from client.Reader, namespace string) ([]Successor, error) {
+// ListSuccessors returns the Deployments of operating-system-manager in a namespace.
+func ListSuccessors(ctx context.Context, from client.Reader, namespace string) ([]Successor, error) {
 	var list appsv1.DeploymentList
 	if err := from.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("listing Deployments in %s: %w", namespace, err)
 	}
 	var out []Successor
 	for _, d := range list.Items {
-		i := slices.IndexFunc(d.Spec.Template.Spec.Containers, runsReference)
+		i := slices.IndexFunc(d.Spec.Template.Spec.Containers, runsOSMController)
 		if i < 0 {
 			continue
 		}
@@ -55,9 +55,9 @@ const (
 	productImage        = "osm-gitops"
 )
 
-// runsReference reports whether a container runs the controller of operating-system-manager.
+// runsOSMController reports whether a container runs the controller of operating-system-manager.
 // Its webhook has the same image and another lease. Our image answers to the same commands.
-func runsReference(c corev1.Container) bool {
+func runsOSMController(c corev1.Container) bool {
 	image, _, _ := strings.Cut(path.Base(c.Image), "@")
 	image, _, _ = strings.Cut(image, ":")
 	program := ""
@@ -73,21 +73,21 @@ func runsReference(c corev1.Container) bool {
 	return image == referenceImage
 }
 
-// successors reports the Deployments of operating-system-manager next to the controller.
-func (w *run) successors(ctx context.Context) {
-	found, err := Successors(ctx, w.Management.Client, w.Namespace)
+// examineSuccessors reports the Deployments of operating-system-manager next to the controller.
+func (w *examination) examineSuccessors(ctx context.Context) {
+	found, err := ListSuccessors(ctx, w.Management.Client, w.Namespace)
 	if err != nil {
 		w.addUnreadable(checkLease, w.Management, "Deployments of namespace "+w.Namespace, err)
 		return
 	}
 	for _, s := range found {
 		f := Finding{
-			Check: checkLease, Level: Problem, Cluster: w.in(w.Management), Remedy: SuccessorRemedy,
+			Check: checkLease, Level: Problem, Cluster: w.clusterLabel(w.Management), Remedy: SuccessorRemedy,
 			Found: fmt.Sprintf("Deployment %s/%s runs operating-system-manager (%s), which takes Lease %s as soon as the controller releases it", w.Namespace, s.Name, s.Image, w.LeaseName),
 		}
 		if s.Replicas == 0 {
 			f.Level, f.Found = Note, fmt.Sprintf("Deployment %s/%s of operating-system-manager (%s) is scaled to 0: with a replica it takes Lease %s as soon as the controller releases it", w.Namespace, s.Name, s.Image, w.LeaseName)
 		}
-		w.add(f)
+		w.addFinding(f)
 	}
 }

@@ -31,7 +31,7 @@ func TestRunsReference(t *testing.T) {
 			if c.command != "" {
 				container.Command = []string{c.command}
 			}
-			if got := runsReference(container); got != c.want {
+			if got := runsOSMController(container); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})

@@ -20,24 +20,24 @@ const checkTokens = "tokens"
 
 const renewRemedy = "see the checks lease and pools: a running controller renews it"
 
-// tokens reports tokens that have expired, by the API server's clock. It names the pool of
+// examineTokens reports tokens that have expired, by the API server's clock. It names the pool of
 // a token and never the token.
-func (w *run) tokens(ctx context.Context) {
+func (w *examination) examineTokens(ctx context.Context) {
 	s := w.readInventory(ctx, checkTokens)
 	if s == nil {
 		return
 	}
 	before := len(w.Findings)
-	w.nodeTokens(s)
-	w.bootstrapTokens(ctx, s)
+	w.examineNodeTokens(s)
+	w.examineBootstrapTokens(ctx, s)
 	if len(w.Findings) == before {
-		w.add(Finding{Check: checkTokens, Level: OK, Cluster: w.in(w.Worker), Found: "no token of a pool has expired"})
+		w.addFinding(Finding{Check: checkTokens, Level: OK, Cluster: w.clusterLabel(w.Worker), Found: "no token of a pool has expired"})
 	}
 }
 
-// nodeTokens checks the tokens with which machines fetch their Secrets, by the annotation
+// examineNodeTokens checks the tokens with which machines fetch their Secrets, by the annotation
 // of the Secret that contains the token.
-func (w *run) nodeTokens(s *inventory) {
+func (w *examination) examineNodeTokens(s *inventory) {
 	ended := map[string]time.Time{} // by pool
 	for _, secret := range s.secrets {
 		at, err := time.Parse(time.RFC3339, secret.Annotations[api.AnnotationCredentialsExpireAt])
@@ -50,17 +50,17 @@ func (w *run) nodeTokens(s *inventory) {
 		if i == maxListed {
 			break
 		}
-		w.add(Finding{
-			Check: checkTokens, Level: Problem, Cluster: w.in(w.Worker), Remedy: renewRemedy,
+		w.addFinding(Finding{
+			Check: checkTokens, Level: Problem, Cluster: w.clusterLabel(w.Worker), Remedy: renewRemedy,
 			Found: fmt.Sprintf("the token with which machines of %s fetch their Secrets expired at %s: new machines get no configuration", pool, ended[pool].UTC().Format(time.RFC3339)),
 		})
 	}
 	w.addRemaining(checkTokens, Problem, len(names), "pools have an expired token")
 }
 
-// bootstrapTokens checks the tokens with which kubelets join. kube-controller-manager
+// examineBootstrapTokens checks the tokens with which kubelets join. kube-controller-manager
 // deletes expired ones, so the usual sign is a pool without any.
-func (w *run) bootstrapTokens(ctx context.Context, s *inventory) {
+func (w *examination) examineBootstrapTokens(ctx context.Context, s *inventory) {
 	var list corev1.SecretList
 	err := w.Worker.Client.List(ctx, &list, client.InNamespace(metav1.NamespaceSystem), client.HasLabels{api.LabelTokenPool})
 	if err != nil {
@@ -93,15 +93,15 @@ func (w *run) bootstrapTokens(ctx context.Context, s *inventory) {
 
 // addPoolsWithoutToken reports pools without a bootstrap token. If no pool has one, the controller may
 // use another token.
-func (w *run) addPoolsWithoutToken(none []string, all int) {
-	f := Finding{Check: checkTokens, Level: Problem, Cluster: w.in(w.Worker), Remedy: renewRemedy}
+func (w *examination) addPoolsWithoutToken(none []string, all int) {
+	f := Finding{Check: checkTokens, Level: Problem, Cluster: w.clusterLabel(w.Worker), Remedy: renewRemedy}
 	switch {
 	case len(none) == 0:
 		return
 	case len(none) == all:
 		f.Level, f.Found = Warning, "no pool has a valid bootstrap token: new machines do not join, unless the controller has --bootstrap-token-service-account-name"
 	default:
-		f.Found = some(none) + " has no valid bootstrap token: new machines do not join"
+		f.Found = joinSome(none) + " has no valid bootstrap token: new machines do not join"
 	}
-	w.add(f)
+	w.addFinding(f)
 }

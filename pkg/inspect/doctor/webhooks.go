@@ -42,14 +42,14 @@ type hook struct {
 }
 
 // webhookChecks are the checks of webhooks and of their endpoints.
-type webhookChecks struct{ *run }
+type webhookChecks struct{ *examination }
 
-// webhooks checks whether the API servers can call the controller and trust its
+// examineWebhooks checks whether the API servers can call the controller and trust its
 // certificate.
-func (w webhookChecks) webhooks(ctx context.Context) {
+func (w webhookChecks) examineWebhooks(ctx context.Context) {
 	before, found := len(w.Findings), 0
 	for _, c := range w.clusters() {
-		hooks, ok := w.hooksOf(ctx, c)
+		hooks, ok := w.listHooks(ctx, c)
 		if !ok {
 			return
 		}
@@ -57,33 +57,33 @@ func (w webhookChecks) webhooks(ctx context.Context) {
 			switch {
 			case strings.HasSuffix(h.name, ourHooks):
 				found++
-				w.hook(ctx, c, h)
-			case leadsToReference(h.config):
-				w.referenceHook(ctx, c, h)
+				w.examineHook(ctx, c, h)
+			case pointsToOSM(h.config):
+				w.examineOSMHook(ctx, c, h)
 			}
 		}
 	}
 	if found == 0 {
-		w.add(Finding{
+		w.addFinding(Finding{
 			Check: checkWebhooks, Level: Note, Found: "no webhook of osm-gitops found: pools without a profile get none, and invalid requests cause no warning",
 			Remedy: "kubectl apply --server-side -f deploy/webhook.yaml, see docs/admission.md",
 		})
 		return
 	}
-	w.servingCertificate(ctx)
+	w.examineServingCertificate(ctx)
 	if len(w.Findings) == before {
-		w.add(Finding{Check: checkWebhooks, Level: OK, Found: plural(found, "webhook has", "webhooks have") + " a valid certificate and a ready endpoint"})
+		w.addFinding(Finding{Check: checkWebhooks, Level: OK, Found: plural(found, "webhook has", "webhooks have") + " a valid certificate and a ready endpoint"})
 	}
 }
 
 // hasWebhooks reports whether a cluster has our webhooks.
-func (w *run) hasWebhooks(ctx context.Context, c *Cluster) bool {
+func (w *examination) hasWebhooks(ctx context.Context, c *Cluster) bool {
 	var m admissionregistrationv1.MutatingWebhookConfiguration
 	return c.Client.Get(ctx, types.NamespacedName{Name: api.WebhookConfigurationName}, &m) == nil
 }
 
-// hooksOf returns the webhooks of a cluster; it reports an error and returns false.
-func (w webhookChecks) hooksOf(ctx context.Context, c *Cluster) ([]hook, bool) {
+// listHooks returns the webhooks of a cluster; it reports an error and returns false.
+func (w webhookChecks) listHooks(ctx context.Context, c *Cluster) ([]hook, bool) {
 	var hooks []hook
 	var mutating admissionregistrationv1.MutatingWebhookConfigurationList
 	var validating admissionregistrationv1.ValidatingWebhookConfigurationList
@@ -114,15 +114,15 @@ func newHook(of, name string, config admissionregistrationv1.WebhookClientConfig
 	return hook{of, name, config, policy == nil || *policy == admissionregistrationv1.Fail, a || b}
 }
 
-// hook checks one webhook.
-func (w webhookChecks) hook(ctx context.Context, c *Cluster, h hook) {
-	f := Finding{Check: checkWebhooks, Level: Problem, Cluster: w.in(c)}
-	if f.Found, f.Remedy = w.bundleTrouble(h); f.Found == "" && h.config.Service != nil {
-		f.Found, f.Remedy = w.endpointTrouble(ctx, c, h)
+// examineHook checks one webhook.
+func (w webhookChecks) examineHook(ctx context.Context, c *Cluster, h hook) {
+	f := Finding{Check: checkWebhooks, Level: Problem, Cluster: w.clusterLabel(c)}
+	if f.Found, f.Remedy = w.diagnoseCABundle(h); f.Found == "" && h.config.Service != nil {
+		f.Found, f.Remedy = w.diagnoseEndpoint(ctx, c, h)
 	}
 	if f.Found != "" {
 		f.Found = fmt.Sprintf("webhook %s %s: %s", h.name, f.Found, failureEffect(h))
-		w.add(f)
+		w.addFinding(f)
 	}
 }
 
@@ -134,15 +134,15 @@ func failureEffect(h hook) string {
 	return "it is skipped"
 }
 
-// bundleTrouble describes a problem with the CA of a webhook, and its remedy.
-func (w webhookChecks) bundleTrouble(h hook) (found, do string) {
+// diagnoseCABundle describes a problem with the CA of a webhook, and its remedy.
+func (w webhookChecks) diagnoseCABundle(h hook) (found, do string) {
 	if len(h.config.CABundle) == 0 {
 		if h.injected {
 			return "has no caBundle", "cert-manager writes it: check its Certificate, and the log of its cainjector"
 		}
 		return "has no caBundle", "the leading controller writes it if it has the permissions of deploy/webhook.yaml and a --webhook-address: see its log"
 	}
-	for _, cert := range certificates(h.config.CABundle) {
+	for _, cert := range parseCertificates(h.config.CABundle) {
 		if w.now().Before(cert.NotAfter) {
 			return "", ""
 		}
@@ -150,8 +150,8 @@ func (w webhookChecks) bundleTrouble(h hook) (found, do string) {
 	return "has a caBundle without a valid certificate", "see the controller's log: the leader renews it, unless --cert-dir is given"
 }
 
-// endpointTrouble describes why a webhook has no ready endpoint, and the remedy.
-func (w webhookChecks) endpointTrouble(ctx context.Context, c *Cluster, h hook) (found, do string) {
+// diagnoseEndpoint describes why a webhook has no ready endpoint, and the remedy.
+func (w webhookChecks) diagnoseEndpoint(ctx context.Context, c *Cluster, h hook) (found, do string) {
 	service := types.NamespacedName{Namespace: h.config.Service.Namespace, Name: h.config.Service.Name}
 	err := c.Client.Get(ctx, service, &corev1.Service{})
 	switch {
@@ -177,24 +177,24 @@ func (w webhookChecks) endpointTrouble(ctx context.Context, c *Cluster, h hook) 
 	return fmt.Sprintf("calls Service %s, which has no ready endpoint", service), "check that the controller's Pods are ready and have the labels of the Service's selector"
 }
 
-// servingCertificate checks the expiry of the controller's serving certificate. It does not
+// examineServingCertificate checks the expiry of the controller's serving certificate. It does not
 // read the key in its Secret.
-func (w webhookChecks) servingCertificate(ctx context.Context) {
+func (w webhookChecks) examineServingCertificate(ctx context.Context) {
 	key := types.NamespacedName{Namespace: w.Namespace, Name: api.WebhookSecretName}
 	var secret corev1.Secret
 	err := w.Management.Client.Get(ctx, key, &secret)
-	f := Finding{Check: checkWebhooks, Cluster: w.in(w.Management), Remedy: "see the controller's log: each replica renews it when due"}
+	f := Finding{Check: checkWebhooks, Cluster: w.clusterLabel(w.Management), Remedy: "see the controller's log: each replica renews it when due"}
 	if apierrors.IsNotFound(err) {
 		f.Level, f.Found = Note, fmt.Sprintf("no Secret %s with the certificate of the webhooks found", key)
 		f.Remedy = "with --cert-dir nothing; otherwise start the controller with --webhook-address"
-		w.add(f)
+		w.addFinding(f)
 		return
 	}
 	if err != nil {
 		w.addUnreadable(checkWebhooks, w.Management, "Secret "+key.String(), err)
 		return
 	}
-	certs := certificates(secret.Data[corev1.TLSCertKey])
+	certs := parseCertificates(secret.Data[corev1.TLSCertKey])
 	switch {
 	case len(certs) == 0:
 		f.Level, f.Found, f.Remedy = Problem, fmt.Sprintf("Secret %s contains no certificate", key), "delete it: the controller creates another"
@@ -205,34 +205,34 @@ func (w webhookChecks) servingCertificate(ctx context.Context) {
 	default:
 		return
 	}
-	w.add(f)
+	w.addFinding(f)
 }
 
 func end(c *x509.Certificate) string { return c.NotAfter.UTC().Format(time.RFC3339) }
 
-// referenceHook reports a webhook of operating-system-manager that has no endpoint. KubeOne and KKP
+// examineOSMHook reports a webhook of operating-system-manager that has no endpoint. KubeOne and KKP
 // install them under names that differ from its own manifests, so their target identifies them.
-func (w webhookChecks) referenceHook(ctx context.Context, c *Cluster, h hook) {
+func (w webhookChecks) examineOSMHook(ctx context.Context, c *Cluster, h hook) {
 	remedy := "after removing operating-system-manager: kubectl delete " + h.of
 	if h.config.Service == nil {
-		w.add(Finding{
-			Check: checkWebhooks, Level: Note, Cluster: w.in(c),
+		w.addFinding(Finding{
+			Check: checkWebhooks, Level: Note, Cluster: w.clusterLabel(c),
 			Found:  fmt.Sprintf("webhook %s of operating-system-manager calls %s, which only the API server can reach: if nothing answers there, %s", h.name, *h.config.URL, failureEffect(h)),
 			Remedy: remedy,
 		})
 		return
 	}
-	if found, _ := w.endpointTrouble(ctx, c, h); found != "" {
-		w.add(Finding{
-			Check: checkWebhooks, Level: Problem, Cluster: w.in(c),
+	if found, _ := w.diagnoseEndpoint(ctx, c, h); found != "" {
+		w.addFinding(Finding{
+			Check: checkWebhooks, Level: Problem, Cluster: w.clusterLabel(c),
 			Found: fmt.Sprintf("webhook %s of operating-system-manager %s: %s", h.name, found, failureEffect(h)), Remedy: remedy,
 		})
 	}
 }
 
-// leadsToReference reports whether a webhook calls the Service of operating-system-manager,
+// pointsToOSM reports whether a webhook calls the Service of operating-system-manager,
 // in this cluster or by URL (contract: section 9).
-func leadsToReference(config admissionregistrationv1.WebhookClientConfig) bool {
+func pointsToOSM(config admissionregistrationv1.WebhookClientConfig) bool {
 	if config.Service != nil {
 		return config.Service.Name == referenceService
 	}

@@ -24,8 +24,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
-// Clusters read a snapshot as if it were the clusters.
-func Clusters(snapshot *lineage.ClusterSnapshot, hosts githost.Hosts) (trace.Clusters, error) {
+// NewClusters returns clusters whose objects are those of a snapshot.
+func NewClusters(snapshot *lineage.ClusterSnapshot, hosts githost.Hosts) (trace.Clusters, error) {
 	scheme, err := kubeclient.NewScheme()
 	if err != nil {
 		return trace.Clusters{}, err

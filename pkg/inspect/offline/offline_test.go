@@ -76,7 +76,7 @@ func TestSnapshot(t *testing.T) {
 
 func clusters(t *testing.T, snapshot *lineage.ClusterSnapshot) trace.Clusters {
 	t.Helper()
-	c, err := offline.Clusters(snapshot, nil)
+	c, err := offline.NewClusters(snapshot, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,7 +65,7 @@ func Write(ctx context.Context, from trace.Clusters, to io.Writer, now time.Time
 		}},
 	} {
 		for _, kind := range c.kinds {
-			if err := w.add(ctx, c.name, c.reader, kind); err != nil {
+			if err := w.addObjectsOfKind(ctx, c.name, c.reader, kind); err != nil {
 				return nil, err
 			}
 		}
@@ -85,8 +85,8 @@ type writer struct {
 	readErrors []string
 }
 
-// add adds all objects of a kind, or why they could not be read.
-func (w *writer) add(ctx context.Context, name string, from client.Reader, o objects) error {
+// addObjectsOfKind adds all objects of a kind, or why they could not be read.
+func (w *writer) addObjectsOfKind(ctx context.Context, name string, from client.Reader, o objects) error {
 	kind, err := kindIn(w.scheme, o.list)
 	if err != nil {
 		return err

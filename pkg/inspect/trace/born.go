@@ -36,14 +36,14 @@ var abbreviated = regexp.MustCompile(`^[0-9a-f]{7,64}$`)
 // made the version current.
 func (c Clusters) Commit(ctx context.Context, commit string, page Page) (*Result, error) {
 	asked := Object{Kind: "Commit", Name: commit}
-	w := &walk{in: c, Result: Result{Subject: asked}}
-	is := matcher(commit)
-	osps, err := w.profilesOf(ctx, is)
+	w := &resultBuilder{in: c, Result: Result{Subject: asked}}
+	is := commitMatcher(commit)
+	osps, err := w.addProfilesOfCommit(ctx, is)
 	if err != nil {
 		return nil, err
 	}
 	var unread []string
-	w.Pools, unread, err = c.uses(ctx, func(g lineage.Generation, change string) bool {
+	w.Pools, unread, err = c.listPoolUses(ctx, func(g lineage.Generation, change string) bool {
 		return is(g.Commit) || is(change) || is(g.SelectedBy)
 	})
 	if err != nil {
@@ -72,8 +72,9 @@ func (c Clusters) Commit(ctx context.Context, commit string, page Page) (*Result
 	return &w.Result, nil
 }
 
-// matcher reports whether a recorded commit is the one that is asked for.
-func matcher(commit string) func(string) bool {
+// commitMatcher returns a function that reports whether a recorded commit is the one that was
+// requested.
+func commitMatcher(commit string) func(string) bool {
 	short := abbreviated.MatchString(commit)
 	return func(recorded string) bool {
 		switch {
@@ -87,20 +88,20 @@ func matcher(commit string) func(string) bool {
 	}
 }
 
-// profilesOf adds the profiles' objects that come from a commit, and completes the commit
+// addProfilesOfCommit adds the profiles' objects that come from a commit, and completes the commit
 // from the first.
-func (w *walk) profilesOf(ctx context.Context, is func(string) bool) (int, error) {
+func (w *resultBuilder) addProfilesOfCommit(ctx context.Context, is func(string) bool) (int, error) {
 	n := 0
-	state, note, err := List(ctx, w.in.Management, of[osm.OperatingSystemProfileList], func(page *osm.OperatingSystemProfileList) error {
+	state, note, err := List(ctx, w.in.Management, newList[osm.OperatingSystemProfileList], func(page *osm.OperatingSystemProfileList) error {
 		for i := range page.Items {
 			osp := &page.Items[i]
 			a := osp.Annotations
-			roles := rolesOf(is, a[api.AnnotationCommit], a[api.AnnotationChange], a[api.AnnotationSelectedBy])
+			roles := commitRoles(is, a[api.AnnotationCommit], a[api.AnnotationChange], a[api.AnnotationSelectedBy])
 			if len(roles) == 0 {
 				continue
 			}
 			n++
-			step := w.add(Object{Kind: "OperatingSystemProfile", Namespace: osp.Namespace, Name: osp.Name, UID: osp.UID}, Found, "")
+			step := w.addStep(Object{Kind: "OperatingSystemProfile", Namespace: osp.Namespace, Name: osp.Name, UID: osp.UID}, Found, "")
 			step.addDetail("version", osp.Spec.Version)
 			step.addDetail("it is", strings.Join(roles, ", "))
 			step.addDetail("author", a[api.AnnotationAuthor])
@@ -109,19 +110,19 @@ func (w *walk) profilesOf(ctx context.Context, is func(string) bool) (int, error
 					Repository: a[api.AnnotationRepository], Path: a[api.AnnotationPath], Commit: a[api.AnnotationCommit], Change: a[api.AnnotationChange], SelectedBy: a[api.AnnotationSelectedBy],
 					Author: a[api.AnnotationAuthor], CommittedAt: a[api.AnnotationCommittedAt], Subject: a[api.AnnotationSubject], Signature: a[api.AnnotationSignature],
 				}
-				w.finish(nil)
+				w.finishCommit(nil)
 			}
 		}
 		return nil
 	})
 	if err == nil && state != Found {
-		w.add(Object{Kind: "OperatingSystemProfile"}, state, note)
+		w.addStep(Object{Kind: "OperatingSystemProfile"}, state, note)
 	}
 	return n, err
 }
 
-// rolesOf says what a commit is to a version.
-func rolesOf(is func(string) bool, commit, change, selectedBy string) []string {
+// commitRoles says what a commit is to a version.
+func commitRoles(is func(string) bool, commit, change, selectedBy string) []string {
 	var out []string
 	for _, r := range []struct{ is, commit string }{{"its commit", commit}, {"its change", change}, {"what made it current", selectedBy}} {
 		if is(r.commit) {
@@ -132,16 +133,16 @@ func rolesOf(is func(string) bool, commit, change, selectedBy string) []string {
 }
 
 // addUnreadable adds a step for each kind that records the configurations of pools and cannot be read.
-func (w *walk) addUnreadable(unread []string) {
+func (w *resultBuilder) addUnreadable(unread []string) {
 	for _, text := range unread {
 		kind, note, _ := strings.Cut(text, "s: ")
-		w.add(Object{Kind: kind, Namespace: w.in.Namespace}, Unreadable, note+", so pools can be missing below")
+		w.addStep(Object{Kind: kind, Namespace: w.in.Namespace}, Unreadable, note+", so pools can be missing below")
 	}
 }
 
-// uses returns the intervals in which pools had matching configurations, by pool and time, and
+// listPoolUses returns the intervals in which pools had matching configurations, by pool and time, and
 // notes about kinds that record them and cannot be read.
-func (c Clusters) uses(ctx context.Context, match func(g lineage.Generation, change string) bool) (out []PoolUse, unread []string, err error) {
+func (c Clusters) listPoolUses(ctx context.Context, match func(g lineage.Generation, change string) bool) (out []PoolUse, unread []string, err error) {
 	configs, records := map[string]*metav1.PartialObjectMetadata{}, map[string][]metav1.PartialObjectMetadata{}
 	changes := map[string]string{} // by input digest
 	note := func(obj *metav1.PartialObjectMetadata) {
@@ -208,7 +209,7 @@ func (c Clusters) nodePage(ctx context.Context, page Page, by client.MatchingLab
 	if by != nil {
 		opts = append(opts, by)
 	}
-	_, note, err := c.provenances(ctx, func(np *api.NodeProvenance) error {
+	_, note, err := c.forEachProvenance(ctx, func(np *api.NodeProvenance) error {
 		if !match(np) {
 			return nil
 		}

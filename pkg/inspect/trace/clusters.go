@@ -76,23 +76,23 @@ func newMetadataList(kind schema.GroupVersionKind) func() *metav1.PartialObjectM
 	return func() *metav1.PartialObjectMetadataList { return kubeclient.MetadataList(kind) }
 }
 
-// get reads an object and returns Found, Missing or Unreadable, with a note. Any other failure is an
+// getWithState reads an object and returns Found, Missing or Unreadable, with a note. Any other failure is an
 // error: a timeout must not look like an empty cluster.
-func get(ctx context.Context, from client.Reader, key types.NamespacedName, obj client.Object) (State, string, error) {
+func getWithState(ctx context.Context, from client.Reader, key types.NamespacedName, obj client.Object) (State, string, error) {
 	err := from.Get(ctx, key, obj)
 	if err == nil {
 		return Found, "", nil
 	}
-	state, note := outcome(err)
+	state, note := stateOfError(err)
 	if state == "" {
 		return "", "", fmt.Errorf("reading %s %s: %w", kindOf(obj), key, err)
 	}
 	return state, note, nil
 }
 
-// outcome returns the state and note for an error of a reader, or "" for an error that is neither
+// stateOfError returns the state and note for an error of a reader, or "" for an error that is neither
 // "not found" nor "forbidden".
-func outcome(err error) (State, string) {
+func stateOfError(err error) (State, string) {
 	switch {
 	case apierrors.IsNotFound(err):
 		return Missing, ""
@@ -120,7 +120,7 @@ func List[L client.ObjectList](ctx context.Context, from client.Reader, empty fu
 		page := empty()
 		err := from.List(ctx, page, append(slices.Clone(opts), client.Limit(pageSize), client.Continue(token))...)
 		if err != nil {
-			if state, note := outcome(err); state != "" {
+			if state, note := stateOfError(err); state != "" {
 				return state, note, nil
 			}
 			return "", "", fmt.Errorf("listing %s: %w", kindOf(page), err)
@@ -141,5 +141,5 @@ func List[L client.ObjectList](ctx context.Context, from client.Reader, empty fu
 // errEnough ends a list.
 var errEnough = errors.New("enough was read")
 
-// of makes a new list.
-func of[T any]() *T { return new(T) }
+// newList makes a new list.
+func newList[T any]() *T { return new(T) }

@@ -39,11 +39,11 @@ func (c Clusters) Diff(ctx context.Context, t *Result) (*Diff, error) {
 	if t.InputDigest == t.Behind.InputDigest {
 		return d, nil
 	}
-	before, err := c.Generation(ctx, pool, t.InputDigest)
+	before, err := c.ReadGenerationInput(ctx, pool, t.InputDigest)
 	if err != nil {
 		return nil, fmt.Errorf("rendering %s again: %w", d.From, err)
 	}
-	after, err := c.Generation(ctx, pool, t.Behind.InputDigest)
+	after, err := c.ReadGenerationInput(ctx, pool, t.Behind.InputDigest)
 	if err != nil {
 		return nil, fmt.Errorf("rendering %s again: %w", d.To, err)
 	}

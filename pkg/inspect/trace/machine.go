@@ -22,14 +22,14 @@ func (c Clusters) Machine(ctx context.Context, key types.NamespacedName) (*Resul
 	}
 	if found != nil && found.Status.NodeRef != nil {
 		asked.Namespace, asked.UID = found.Namespace, found.UID
-		t, err := c.node(ctx, asked, found.Status.NodeRef.Name)
+		t, err := c.traceNodeNamed(ctx, asked, found.Status.NodeRef.Name)
 		if err == nil {
-			t.disownedBy(found)
+			t.compareMachineUID(found)
 		}
 		return t, err
 	}
 	var last *api.NodeProvenance // of a machine that was deleted, or that is not linked yet
-	_, _, err = c.provenances(ctx, func(np *api.NodeProvenance) error {
+	_, _, err = c.forEachProvenance(ctx, func(np *api.NodeProvenance) error {
 		m := np.Spec.Machine
 		if m.Name == key.Name && (key.Namespace == "" || m.Namespace == key.Namespace) && (last == nil || last.Spec.Node.Joined.Before(&np.Spec.Node.Joined)) {
 			last = np.DeepCopy()
@@ -49,12 +49,13 @@ func (c Clusters) Machine(ctx context.Context, key types.NamespacedName) (*Resul
 		return nil, &NotFoundError{Object: asked, Hint: note}
 	}
 	asked.Namespace, asked.UID = found.Namespace, found.UID
-	w := &walk{in: c, Result: Result{Subject: asked}}
-	return w.ofBareMachine(ctx, found)
+	w := &resultBuilder{in: c, Result: Result{Subject: asked}}
+	return w.traceUnjoinedMachine(ctx, found)
 }
 
-// disownedBy says that what is known of a node is not of the machine that was asked about.
-func (t *Result) disownedBy(m *cluster.Machine) {
+// compareMachineUID adds a disagreement if the records of a node are of another machine than the
+// requested one.
+func (t *Result) compareMachineUID(m *cluster.Machine) {
 	if step := t.Step("Machine"); step != nil && step.UID != "" && step.UID != m.UID {
 		t.disagree("Machine %s/%s (uid %s) names node %q, but the records of that node are of %s (uid %s)", m.Namespace, m.Name, m.UID, t.Node.Name, step.Object, step.UID)
 	}
@@ -64,7 +65,7 @@ func (t *Result) disownedBy(m *cluster.Machine) {
 // what there is to say about that.
 func (c Clusters) machineNamed(ctx context.Context, key types.NamespacedName) (*cluster.Machine, string, error) {
 	var found []cluster.Machine
-	_, note, err := List(ctx, c.Worker, of[cluster.MachineList], func(page *cluster.MachineList) error {
+	_, note, err := List(ctx, c.Worker, newList[cluster.MachineList], func(page *cluster.MachineList) error {
 		found = append(found, page.Items...)
 		return nil
 	}, client.InNamespace(key.Namespace), client.MatchingFields{metav1.ObjectNameField: key.Name})

@@ -22,7 +22,7 @@ import (
 // Node follows the node with a name: the existing one, otherwise the one that was removed last. It
 // returns a *NotFoundError if no object mentions the node.
 func (c Clusters) Node(ctx context.Context, name string) (*Result, error) {
-	return c.node(ctx, Object{Kind: nodeKind.Kind, Name: name}, name)
+	return c.traceNodeNamed(ctx, Object{Kind: nodeKind.Kind, Name: name}, name)
 }
 
 // Provenance follows the node of a NodeProvenance, which of several nodes of one name is
@@ -30,7 +30,7 @@ func (c Clusters) Node(ctx context.Context, name string) (*Result, error) {
 func (c Clusters) Provenance(ctx context.Context, name string) (*Result, error) {
 	var np api.NodeProvenance
 	asked := Object{Kind: "NodeProvenance", Name: name}
-	state, note, err := get(ctx, c.Worker, types.NamespacedName{Name: name}, &np)
+	state, note, err := getWithState(ctx, c.Worker, types.NamespacedName{Name: name}, &np)
 	if err != nil {
 		return nil, err
 	}
@@ -38,18 +38,18 @@ func (c Clusters) Provenance(ctx context.Context, name string) (*Result, error) 
 		return nil, &NotFoundError{Object: asked, Hint: note}
 	}
 	asked.UID = np.UID
-	w := &walk{in: c, Result: Result{Subject: asked}, np: &np}
+	w := &resultBuilder{in: c, Result: Result{Subject: asked}, np: &np}
 	if w.node, err = c.liveNode(ctx, w, np.Spec.Node.Name); err != nil {
 		return nil, err
 	}
 	if w.node != nil && w.node.UID != np.Spec.Node.UID {
 		w.node, w.nodeNote = nil, "another node has its name now"
 	}
-	return w.ofNode(ctx)
+	return w.traceFromNode(ctx)
 }
 
-// walk is a trail in the making.
-type walk struct {
+// resultBuilder collects the steps and answers of one trace.
+type resultBuilder struct {
 	in Clusters
 	Result
 
@@ -61,8 +61,9 @@ type walk struct {
 	recorded       *recordedState
 }
 
-func (c Clusters) node(ctx context.Context, asked Object, name string) (*Result, error) {
-	w := &walk{in: c, Result: Result{Subject: asked}}
+// traceNodeNamed traces the node with a name, as the answer about the requested object.
+func (c Clusters) traceNodeNamed(ctx context.Context, asked Object, name string) (*Result, error) {
+	w := &resultBuilder{in: c, Result: Result{Subject: asked}}
 	var err error
 	if w.node, err = c.liveNode(ctx, w, name); err != nil {
 		return nil, err
@@ -87,7 +88,7 @@ func (c Clusters) node(ctx context.Context, asked Object, name string) (*Result,
 		}
 		return nil, &NotFoundError{Object: asked, Hint: "records are deleted after --provenance-retention, 90 days by default"}
 	}
-	t, err := w.ofNode(ctx)
+	t, err := w.traceFromNode(ctx)
 	if err == nil {
 		t.Node.Others = others
 	}
@@ -95,9 +96,9 @@ func (c Clusters) node(ctx context.Context, asked Object, name string) (*Result,
 }
 
 // liveNode reads a Node; nil for none.
-func (c Clusters) liveNode(ctx context.Context, w *walk, name string) (*metav1.PartialObjectMetadata, error) {
+func (c Clusters) liveNode(ctx context.Context, w *resultBuilder, name string) (*metav1.PartialObjectMetadata, error) {
 	node := kubeclient.Metadata(nodeKind)
-	state, note, err := get(ctx, c.Worker, types.NamespacedName{Name: name}, node)
+	state, note, err := getWithState(ctx, c.Worker, types.NamespacedName{Name: name}, node)
 	if err != nil || state != Found {
 		w.nodeNote = note
 		return nil, err
@@ -106,10 +107,10 @@ func (c Clusters) liveNode(ctx context.Context, w *walk, name string) (*metav1.P
 }
 
 // provenancesOf are the NodeProvenances of nodes of a name, those that joined last first.
-func (w *walk) provenancesOf(ctx context.Context, name string) ([]api.NodeProvenance, error) {
+func (w *resultBuilder) provenancesOf(ctx context.Context, name string) ([]api.NodeProvenance, error) {
 	var out []api.NodeProvenance
 	var err error
-	_, w.provenanceNote, err = w.in.provenances(ctx, func(np *api.NodeProvenance) error {
+	_, w.provenanceNote, err = w.in.forEachProvenance(ctx, func(np *api.NodeProvenance) error {
 		if np.Spec.Node.Name == name { // two names can have the same label
 			out = append(out, *np)
 		}
@@ -121,9 +122,9 @@ func (w *walk) provenancesOf(ctx context.Context, name string) ([]api.NodeProven
 	return out, err
 }
 
-// provenances visits NodeProvenances in the order of their names.
-func (c Clusters) provenances(ctx context.Context, visit func(*api.NodeProvenance) error, opts ...client.ListOption) (State, string, error) {
-	return List(ctx, c.Worker, of[api.NodeProvenanceList], func(page *api.NodeProvenanceList) error {
+// forEachProvenance visits NodeProvenances in the order of their names.
+func (c Clusters) forEachProvenance(ctx context.Context, visit func(*api.NodeProvenance) error, opts ...client.ListOption) (State, string, error) {
+	return List(ctx, c.Worker, newList[api.NodeProvenanceList], func(page *api.NodeProvenanceList) error {
 		for i := range page.Items {
 			if err := visit(&page.Items[i]); err != nil {
 				return err
@@ -133,10 +134,12 @@ func (c Clusters) provenances(ctx context.Context, visit func(*api.NodeProvenanc
 	}, opts...)
 }
 
-// ofNode makes the trail of a node that exists or has a NodeProvenance.
-func (w *walk) ofNode(ctx context.Context) (*Result, error) {
-	w.nodeStep()
-	chain, err := w.chain(ctx)
+// traceFromNode traces a node that exists or has a NodeProvenance to its pool and to the
+// configuration that provisioned it: the one in the NodeProvenance, or without one that which the
+// controller would record now.
+func (w *resultBuilder) traceFromNode(ctx context.Context) (*Result, error) {
+	w.addNodeStep()
+	chain, err := w.addOwnerChain(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -149,21 +152,21 @@ func (w *walk) ofNode(ctx context.Context) (*Result, error) {
 	if w.recorded, err = w.in.recordedStateOf(ctx, chain.Pool.NamespacedName); err != nil {
 		return nil, err
 	}
-	made := w.written()
-	w.compareReport()
+	made := w.provenanceConfiguration()
+	w.compareNodeReport()
 	if w.compare = w.np; w.np == nil {
-		made = w.conclude(chain)
+		made = w.concludeConfiguration(chain)
 	}
-	w.addBehind()
+	w.setBehind()
 	if made == nil {
-		w.configStep("")
+		w.addConfigStep("")
 		return &w.Result, nil
 	}
-	return w.from(ctx, *made)
+	return w.traceFromConfiguration(ctx, *made)
 }
 
-// nodeStep says what is known of the node itself.
-func (w *walk) nodeStep() {
+// addNodeStep adds the Node, with its report and the NodeProvenance.
+func (w *resultBuilder) addNodeStep() {
 	obj, state, note := Object{Kind: nodeKind.Kind}, Found, ""
 	w.Node = &Node{}
 	if w.np != nil {
@@ -200,18 +203,18 @@ func (w *walk) nodeStep() {
 		state, note = Removed, cmp.Or(w.nodeNote, "it was deleted, and the controller has not recorded that yet")
 	}
 	w.Node.Name, w.Node.UID = clean(obj.Name), obj.UID
-	step := w.add(obj, state, note)
+	step := w.addStep(obj, state, note)
 	step.addDetail("joined", formatTime(w.Node.Joined.Time))
 	step.addDetail("provider id", w.Node.ProviderID)
 	if r := w.Node.Reported; r != nil {
 		step.addDetail("reported configuration", r.Config)
 		step.addDetail("reported commit", r.Commit)
 	}
-	w.agreement()
+	w.copyAgreement()
 }
 
-// agreement takes over what the controller found about the node's own word.
-func (w *walk) agreement() {
+// copyAgreement copies the controller's comparison of the node report with the records.
+func (w *resultBuilder) copyAgreement() {
 	if w.np == nil {
 		return
 	}
@@ -222,9 +225,9 @@ func (w *walk) agreement() {
 	w.setAgreed(c.Status, c.Reason, c.Message)
 }
 
-// compareReport compares a node's current report with the records if the controller's conclusion is
-// about an earlier report.
-func (w *walk) compareReport() {
+// compareNodeReport compares a node's current report with the records if the controller's
+// conclusion is about an earlier report.
+func (w *resultBuilder) compareNodeReport() {
 	if w.np == nil || w.node == nil {
 		return
 	}
@@ -232,68 +235,68 @@ func (w *walk) compareReport() {
 	if report == *judged || w.Node.Agreed == nil || w.Node.Agreed.Status == metav1.ConditionFalse {
 		return
 	}
-	c := lineage.Conclude(lineage.Observation{Report: report, Window: w.np.Spec.Window, Revision: w.np.Spec.Pool.Revision, Pool: w.recorded.Timeline})
-	w.setAgreed(c.Agreement.Status, c.Agreement.Reason, redact.Printable(c.Agreement.Message))
+	c := lineage.DetermineConfiguration(lineage.Observation{Report: report, Window: w.np.Spec.Window, Revision: w.np.Spec.Pool.Revision, Pool: w.recorded.Timeline})
+	w.setAgreed(c.Agreement.Status, c.Agreement.Reason, redact.RemoveControlChars(c.Agreement.Message))
 }
 
-func (w *walk) setAgreed(status metav1.ConditionStatus, reason, message string) {
+func (w *resultBuilder) setAgreed(status metav1.ConditionStatus, reason, message string) {
 	w.Node.Agreed = &Agreement{Status: status, Reason: clean(reason), Message: clean(message)}
 	if status == metav1.ConditionFalse {
 		w.disagree("the node's report: %s", message)
 	}
 }
 
-// chain adds the steps from the machine to the MachineDeployment.
-func (w *walk) chain(ctx context.Context) (lineage.Chain, error) {
+// addOwnerChain adds the steps from the machine to the MachineDeployment.
+func (w *resultBuilder) addOwnerChain(ctx context.Context) (lineage.Chain, error) {
 	if w.np != nil {
 		c := lineage.RecordedChain(w.np)
-		if err := w.machineStep(ctx, objectOf("Machine", c.Machine)); err != nil {
+		if err := w.addMachineStep(ctx, objectOf("Machine", c.Machine)); err != nil {
 			return c, err
 		}
-		if _, err := w.setStep(ctx, objectOf(machineSetKind.Kind, c.MachineSet), kubeclient.Metadata(machineSetKind)); err != nil {
+		if _, err := w.addMachineSetStep(ctx, objectOf(machineSetKind.Kind, c.MachineSet), kubeclient.Metadata(machineSetKind)); err != nil {
 			return c, err
 		}
-		_, err := w.poolStep(ctx, objectOf("MachineDeployment", c.Pool))
+		_, err := w.addPoolStep(ctx, objectOf("MachineDeployment", c.Pool))
 		return c, err
 	}
-	m, err := w.machineOf(ctx)
+	m, err := w.findMachineOfNode(ctx)
 	if err != nil || m == nil {
 		return lineage.Chain{}, err
 	}
 	w.Node.Machine = m.Namespace + "/" + m.Name
-	c, err := w.owners(ctx, m)
+	c, err := w.addOwnerSteps(ctx, m)
 	if err == nil && c.Pool.Name != "" {
-		_, err = w.poolStep(ctx, objectOf("MachineDeployment", c.Pool))
+		_, err = w.addPoolStep(ctx, objectOf("MachineDeployment", c.Pool))
 	}
 	return c, err
 }
 
-// owners adds the steps from a machine on, and says what is missing before the pool.
-func (w *walk) owners(ctx context.Context, m *cluster.Machine) (lineage.Chain, error) {
+// addOwnerSteps adds the owners of a machine, and what is missing before the pool.
+func (w *resultBuilder) addOwnerSteps(ctx context.Context, m *cluster.Machine) (lineage.Chain, error) {
 	c, err := lineage.FollowOwners(ctx, w, m)
 	switch set := w.Step(machineSetKind.Kind); {
 	case err != nil || c.Pool.Name != "":
 	case set == nil:
-		w.add(Object{Kind: machineSetKind.Kind, Namespace: m.Namespace}, Missing, "no MachineSet owns the Machine")
+		w.addStep(Object{Kind: machineSetKind.Kind, Namespace: m.Namespace}, Missing, "no MachineSet owns the Machine")
 	case set.State == Found:
-		w.add(Object{Kind: "MachineDeployment", Namespace: m.Namespace}, Missing, "no MachineDeployment owns the MachineSet")
+		w.addStep(Object{Kind: "MachineDeployment", Namespace: m.Namespace}, Missing, "no MachineDeployment owns the MachineSet")
 	}
 	return c, err
 }
 
 // Find adds the MachineSet that a chain passes. It makes walk a lineage.Reader.
-func (w *walk) Find(ctx context.Context, ref lineage.Reference, obj lineage.Object) (bool, error) {
-	return w.setStep(ctx, objectOf(machineSetKind.Kind, ref), obj)
+func (w *resultBuilder) Find(ctx context.Context, ref lineage.Reference, obj lineage.Object) (bool, error) {
+	return w.addMachineSetStep(ctx, objectOf(machineSetKind.Kind, ref), obj)
 }
 
 func objectOf(kind string, ref lineage.Reference) Object {
 	return Object{Kind: kind, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}
 }
 
-// machineStep adds the machine that something names.
-func (w *walk) machineStep(ctx context.Context, obj Object) error {
+// addMachineStep adds the machine that something names.
+func (w *resultBuilder) addMachineStep(ctx context.Context, obj Object) error {
 	var m cluster.Machine
-	state, note, err := get(ctx, w.in.Worker, types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name}, &m)
+	state, note, err := getWithState(ctx, w.in.Worker, types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name}, &m)
 	if err != nil {
 		return err
 	}
@@ -303,30 +306,30 @@ func (w *walk) machineStep(ctx context.Context, obj Object) error {
 	case state == Found && obj.UID != "" && m.UID != obj.UID:
 		state, note = Removed, "another Machine has its name now"
 	}
-	w.add(obj, state, note).addDetail("created", formatTime(w.np.Spec.Machine.Created.Time))
+	w.addStep(obj, state, note).addDetail("created", formatTime(w.np.Spec.Machine.Created.Time))
 	return nil
 }
 
-// machineOf finds the machine of a node that nothing is written about, as the controller
+// findMachineOfNode finds the machine of a node that nothing is written about, as the controller
 // does (contract: section 12.3): a machine that says that it has the node counts more
 // than what the node says.
-func (w *walk) machineOf(ctx context.Context) (*cluster.Machine, error) {
+func (w *resultBuilder) findMachineOfNode(ctx context.Context) (*cluster.Machine, error) {
 	uid := types.UID(w.node.Labels[api.LabelOwnedBy])
 	var found *cluster.Machine
 	if key, ok := lineage.ParsePool(w.node.Annotations[api.AnnotationMachine]); ok {
 		var m cluster.Machine
-		state, _, err := get(ctx, w.in.Worker, key, &m)
+		state, _, err := getWithState(ctx, w.in.Worker, key, &m)
 		if err != nil {
 			return nil, err
 		}
-		if state == Found && w.mayBe(&m) {
+		if state == Found && w.canHaveNode(&m) {
 			found = &m
 		}
 	}
 	note := "no Machine names this node, and the node names none: it is not of a pool"
 	// The node can write its annotation itself: a machine that names the node decides.
 	if found == nil || found.Status.NodeRef == nil || uid != "" && found.UID != uid {
-		state, why, err := List(ctx, w.in.Worker, of[cluster.MachineList], func(page *cluster.MachineList) error {
+		state, why, err := List(ctx, w.in.Worker, newList[cluster.MachineList], func(page *cluster.MachineList) error {
 			for i := range page.Items {
 				m := &page.Items[i]
 				ref := m.Status.NodeRef
@@ -334,7 +337,7 @@ func (w *walk) machineOf(ctx context.Context) (*cluster.Machine, error) {
 				case ref != nil && ref.Name == w.node.Name:
 					found = m.DeepCopy()
 					return errEnough
-				case uid != "" && m.UID == uid && w.mayBe(m):
+				case uid != "" && m.UID == uid && w.canHaveNode(m):
 					found = m.DeepCopy()
 				}
 			}
@@ -348,26 +351,27 @@ func (w *walk) machineOf(ctx context.Context) (*cluster.Machine, error) {
 		}
 	}
 	if found == nil {
-		w.add(Object{Kind: "Machine", UID: uid}, Missing, note)
+		w.addStep(Object{Kind: "Machine", UID: uid}, Missing, note)
 		return nil, nil
 	}
-	step := w.add(Object{Kind: "Machine", Namespace: found.Namespace, Name: found.Name, UID: found.UID}, Found, "")
+	step := w.addStep(Object{Kind: "Machine", Namespace: found.Namespace, Name: found.Name, UID: found.UID}, Found, "")
 	step.addDetail("created", formatTime(found.CreationTimestamp.Time))
 	return found, nil
 }
 
-// mayBe reports whether nothing in a Machine says that it has another node.
-func (w *walk) mayBe(m *cluster.Machine) bool {
+// canHaveNode reports whether nothing in a Machine says that it has another node.
+func (w *resultBuilder) canHaveNode(m *cluster.Machine) bool {
 	return m.Status.NodeRef == nil || m.Status.NodeRef.Name == w.node.Name
 }
 
-// conclude draws the conclusion that the controller would draw now.
-func (w *walk) conclude(chain lineage.Chain) *made {
+// concludeConfiguration returns the configuration that the controller would record for the node
+// now, and sets the evidence.
+func (w *resultBuilder) concludeConfiguration(chain lineage.Chain) *tracedConfiguration {
 	report := lineage.ReportOf(w.node)
 	window := lineage.NewProvenanceWindow(chain.Created, w.node.CreationTimestamp)
-	c := lineage.Conclude(lineage.Observation{Report: report, Window: window, Revision: chain.Revision, Pool: w.recorded.Timeline})
+	c := lineage.DetermineConfiguration(lineage.Observation{Report: report, Window: window, Revision: chain.Revision, Pool: w.recorded.Timeline})
 	w.Node.Evidence, w.Node.Explanation, w.Node.Window, w.Node.Possible = c.Evidence, clean(c.Explanation), &window, c.Possible.Configurations()
-	w.setAgreed(c.Agreement.Status, c.Agreement.Reason, redact.Printable(c.Agreement.Message))
+	w.setAgreed(c.Agreement.Status, c.Agreement.Reason, redact.RemoveControlChars(c.Agreement.Message))
 	if c.Configuration == nil {
 		return nil
 	}
@@ -375,29 +379,30 @@ func (w *walk) conclude(chain lineage.Chain) *made {
 	w.compare = &api.NodeProvenance{Spec: api.NodeProvenanceSpec{ // what would be written
 		Window: window, Configuration: &api.ProvenanceConfiguration{InputDigest: g.InputDigest, Profile: g.Profile, Version: g.Version},
 	}}
-	return &made{digest: g.InputDigest, profile: g.Profile, version: g.Version, commit: g.Commit, selectedBy: g.SelectedBy}
+	return &tracedConfiguration{digest: g.InputDigest, profile: g.Profile, version: g.Version, commit: g.Commit, selectedBy: g.SelectedBy}
 }
 
-// written returns the configuration in the NodeProvenance, or nil if it has none.
-func (w *walk) written() *made {
+// provenanceConfiguration returns the configuration in the NodeProvenance, or nil if it has none.
+func (w *resultBuilder) provenanceConfiguration() *tracedConfiguration {
 	if w.np == nil || w.np.Spec.Configuration == nil {
 		return nil
 	}
 	s := w.np.Spec.Configuration
-	return &made{
+	return &tracedConfiguration{
 		digest: s.InputDigest, profile: s.Profile, version: s.Version, commit: s.Commit, selectedBy: s.SelectedBy, written: s,
 	}
 }
 
-// addBehind compares the node with what its pool has now.
-func (w *walk) addBehind() {
+// setBehind sets which versions the node lacks of those that its pool has had since, up to the
+// current one.
+func (w *resultBuilder) setBehind() {
 	current, ok := w.recorded.Current()
 	b := &Behind{State: api.BehindUnknown}
 	if ok {
 		b.Current, b.InputDigest = clean(current.Profile+" "+current.Version), current.InputDigest
 	}
 	if w.compare != nil {
-		b.State, b.Versions = lineage.Behind(w.compare, w.recorded.Timeline)
+		b.State, b.Versions = lineage.FindMissingVersions(w.compare, w.recorded.Timeline)
 		for i := range b.Versions {
 			v := &b.Versions[i]
 			v.Profile, v.Version, v.Commit = clean(v.Profile), clean(v.Version), clean(v.Commit)

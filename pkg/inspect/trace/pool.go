@@ -30,8 +30,8 @@ func (c Clusters) MachineDeployment(ctx context.Context, key types.NamespacedNam
 		}
 		key, asked.Namespace = found, found.Namespace
 	}
-	w := &walk{in: c, Result: Result{Subject: asked, Pool: key.String()}}
-	md, err := w.poolStep(ctx, asked)
+	w := &resultBuilder{in: c, Result: Result{Subject: asked, Pool: key.String()}}
+	md, err := w.addPoolStep(ctx, asked)
 	if err != nil {
 		return nil, err
 	}
@@ -47,16 +47,16 @@ func (c Clusters) MachineDeployment(ctx context.Context, key types.NamespacedNam
 		return nil, err
 	}
 	if md == nil && w.recorded.state == Missing && len(w.recorded.Timeline) == 0 && w.Nodes.Total == 0 {
-		return nil, &NotFoundError{Object: asked, Hint: strings.Join(w.unreadable(), "; ")}
+		return nil, &NotFoundError{Object: asked, Hint: strings.Join(w.listReadErrors(), "; ")}
 	}
-	return w.ofPool(ctx)
+	return w.traceCurrentConfiguration(ctx)
 }
 
 // Config follows an OperatingSystemConfig of the controller's namespace.
 func (c Clusters) Config(ctx context.Context, name string) (*Result, error) {
 	asked := Object{Kind: "OperatingSystemConfig", Namespace: c.Namespace, Name: name}
 	var osc osm.OperatingSystemConfig
-	state, note, err := get(ctx, c.Management, types.NamespacedName{Namespace: c.Namespace, Name: name}, &osc)
+	state, note, err := getWithState(ctx, c.Management, types.NamespacedName{Namespace: c.Namespace, Name: name}, &osc)
 	if err != nil {
 		return nil, err
 	}
@@ -64,17 +64,17 @@ func (c Clusters) Config(ctx context.Context, name string) (*Result, error) {
 		return nil, &NotFoundError{Object: asked, Hint: note}
 	}
 	asked.UID = osc.UID
-	w := &walk{in: c, Result: Result{Subject: asked}}
+	w := &resultBuilder{in: c, Result: Result{Subject: asked}}
 	key, ok := lineage.ParsePool(lineage.PoolOf(&osc))
 	if !ok {
-		w.add(asked, Foreign, "it names no pool: operating-system-manager or a user created it").addDetail("reported version", osc.Annotations[api.AnnotationOSPVersion])
+		w.addStep(asked, Foreign, "it names no pool: operating-system-manager or a user created it").addDetail("reported version", osc.Annotations[api.AnnotationOSPVersion])
 		return &w.Result, nil
 	}
 	if name != lineage.NamesOf(key).Config {
-		w.add(asked, Foreign, fmt.Sprintf("its annotation names MachineDeployment %s, whose configuration has another name", key))
+		w.addStep(asked, Foreign, fmt.Sprintf("its annotation names MachineDeployment %s, whose configuration has another name", key))
 		return &w.Result, nil
 	}
-	return w.made(ctx, asked, key)
+	return w.tracePoolObject(ctx, asked, key)
 }
 
 // Secret follows a Secret of api.NamespaceCloudInitSettings, or of another namespace where
@@ -82,7 +82,7 @@ func (c Clusters) Config(ctx context.Context, name string) (*Result, error) {
 func (c Clusters) Secret(ctx context.Context, key types.NamespacedName) (*Result, error) {
 	asked := Object{Kind: secretKind.Kind, Namespace: cmp.Or(key.Namespace, api.NamespaceCloudInitSettings), Name: key.Name}
 	secret := kubeclient.Metadata(secretKind)
-	state, note, err := get(ctx, c.Worker, types.NamespacedName{Namespace: asked.Namespace, Name: asked.Name}, secret)
+	state, note, err := getWithState(ctx, c.Worker, types.NamespacedName{Namespace: asked.Namespace, Name: asked.Name}, secret)
 	if err != nil {
 		return nil, err
 	}
@@ -90,34 +90,34 @@ func (c Clusters) Secret(ctx context.Context, key types.NamespacedName) (*Result
 		return nil, &NotFoundError{Object: asked, Hint: note}
 	}
 	asked.UID = secret.UID
-	w := &walk{in: c, Result: Result{Subject: asked}}
+	w := &resultBuilder{in: c, Result: Result{Subject: asked}}
 	pool, ok := lineage.ParsePool(lineage.PoolOf(secret))
 	digest := secret.Annotations[api.AnnotationInputDigest]
 	switch {
 	case !ok:
-		w.add(asked, Foreign, "it names no pool: this controller did not create it").addDetail("reported version", secret.Annotations[api.AnnotationOSPVersion])
+		w.addStep(asked, Foreign, "it names no pool: this controller did not create it").addDetail("reported version", secret.Annotations[api.AnnotationOSPVersion])
 		return &w.Result, nil
 	case digest == "":
-		w.add(asked, Found, "it contains data that all nodes of its pool share, and is not from a commit")
-		return w.made(ctx, asked, pool)
+		w.addStep(asked, Found, "it contains data that all nodes of its pool share, and is not from a commit")
+		return w.tracePoolObject(ctx, asked, pool)
 	}
-	if _, err := w.poolStep(ctx, Object{Kind: "MachineDeployment", Namespace: pool.Namespace, Name: pool.Name, UID: types.UID(secret.Annotations[api.AnnotationPoolUID])}); err != nil {
+	if _, err := w.addPoolStep(ctx, Object{Kind: "MachineDeployment", Namespace: pool.Namespace, Name: pool.Name, UID: types.UID(secret.Annotations[api.AnnotationPoolUID])}); err != nil {
 		return nil, err
 	}
 	if w.recorded, err = c.recordedStateOf(ctx, pool); err != nil {
 		return nil, err
 	}
 	w.Pool = pool.String()
-	w.Behind = w.behindOf(digest, secret.Annotations[api.AnnotationProfile], secret.Annotations[api.AnnotationVersion])
-	return w.from(ctx, made{
+	w.Behind = w.compareWithCurrent(digest, secret.Annotations[api.AnnotationProfile], secret.Annotations[api.AnnotationVersion])
+	return w.traceFromConfiguration(ctx, tracedConfiguration{
 		digest: digest, profile: secret.Annotations[api.AnnotationProfile], version: secret.Annotations[api.AnnotationVersion],
 		commit: secret.Annotations[api.AnnotationCommit], selectedBy: secret.Annotations[api.AnnotationSelectedBy],
 	})
 }
 
-// made makes the trail of an object that was made for a pool, of what that has now.
-func (w *walk) made(ctx context.Context, asked Object, pool types.NamespacedName) (*Result, error) {
-	if _, err := w.poolStep(ctx, Object{Kind: "MachineDeployment", Namespace: pool.Namespace, Name: pool.Name}); err != nil {
+// tracePoolObject traces an object that was created for a pool: the pool's current configuration.
+func (w *resultBuilder) tracePoolObject(ctx context.Context, asked Object, pool types.NamespacedName) (*Result, error) {
+	if _, err := w.addPoolStep(ctx, Object{Kind: "MachineDeployment", Namespace: pool.Namespace, Name: pool.Name}); err != nil {
 		return nil, err
 	}
 	var err error
@@ -125,33 +125,33 @@ func (w *walk) made(ctx context.Context, asked Object, pool types.NamespacedName
 		return nil, err
 	}
 	w.Pool, w.Subject = pool.String(), asked
-	return w.ofPool(ctx)
+	return w.traceCurrentConfiguration(ctx)
 }
 
-// ofPool makes the trail of what a pool has now.
-func (w *walk) ofPool(ctx context.Context) (*Result, error) {
+// traceCurrentConfiguration makes the trail of what a pool has now.
+func (w *resultBuilder) traceCurrentConfiguration(ctx context.Context) (*Result, error) {
 	rec := w.recorded.rec
 	if rec == nil {
-		w.configStep("")
+		w.addConfigStep("")
 		return &w.Result, nil
 	}
-	return w.from(ctx, made{digest: rec.Digests.Input, profile: lineage.ProfileName(*rec), version: rec.Version, commit: rec.Commit, selectedBy: rec.SelectedBy})
+	return w.traceFromConfiguration(ctx, tracedConfiguration{digest: rec.Digests.Input, profile: lineage.ProfileName(*rec), version: rec.Version, commit: rec.Commit, selectedBy: rec.SelectedBy})
 }
 
-// ofBareMachine makes the trail of a machine without a node.
-func (w *walk) ofBareMachine(ctx context.Context, m *cluster.Machine) (*Result, error) {
-	step := w.add(w.Subject, Found, "no node of it has joined yet: below is the current configuration of its pool")
+// traceUnjoinedMachine makes the trail of a machine without a node.
+func (w *resultBuilder) traceUnjoinedMachine(ctx context.Context, m *cluster.Machine) (*Result, error) {
+	step := w.addStep(w.Subject, Found, "no node of it has joined yet: below is the current configuration of its pool")
 	step.addDetail("created", formatTime(m.CreationTimestamp.Time))
-	c, err := w.owners(ctx, m)
+	c, err := w.addOwnerSteps(ctx, m)
 	if err != nil || c.Pool.Name == "" {
 		return &w.Result, err
 	}
-	return w.made(ctx, w.Subject, c.Pool.NamespacedName)
+	return w.tracePoolObject(ctx, w.Subject, c.Pool.NamespacedName)
 }
 
 func (c Clusters) poolNamed(ctx context.Context, name string) (types.NamespacedName, error) {
 	var found []types.NamespacedName
-	_, note, err := List(ctx, c.Worker, of[cluster.MachineDeploymentList], func(page *cluster.MachineDeploymentList) error {
+	_, note, err := List(ctx, c.Worker, newList[cluster.MachineDeploymentList], func(page *cluster.MachineDeploymentList) error {
 		for i := range page.Items {
 			found = append(found, client.ObjectKeyFromObject(&page.Items[i]))
 		}
@@ -168,9 +168,9 @@ func (c Clusters) poolNamed(ctx context.Context, name string) (types.NamespacedN
 	return found[0], nil
 }
 
-// setStep adds a MachineSet, and reports whether it is the one that is named.
-func (w *walk) setStep(ctx context.Context, obj Object, set lineage.Object) (bool, error) {
-	state, note, err := get(ctx, w.in.Worker, types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name}, set)
+// addMachineSetStep adds a MachineSet, and reports whether it is the one that is named.
+func (w *resultBuilder) addMachineSetStep(ctx context.Context, obj Object, set lineage.Object) (bool, error) {
+	state, note, err := getWithState(ctx, w.in.Worker, types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name}, set)
 	if err != nil {
 		return false, err
 	}
@@ -182,17 +182,17 @@ func (w *walk) setStep(ctx context.Context, obj Object, set lineage.Object) (boo
 	case state == Found:
 		obj.UID = set.GetUID()
 	}
-	step := w.add(obj, state, note)
+	step := w.addStep(obj, state, note)
 	if state == Found {
 		step.addDetail("revision", set.GetAnnotations()[api.AnnotationMDRevision])
 	}
 	return state == Found, nil
 }
 
-// poolStep adds a MachineDeployment.
-func (w *walk) poolStep(ctx context.Context, obj Object) (*cluster.MachineDeployment, error) {
+// addPoolStep adds a MachineDeployment.
+func (w *resultBuilder) addPoolStep(ctx context.Context, obj Object) (*cluster.MachineDeployment, error) {
 	var md cluster.MachineDeployment
-	state, note, err := get(ctx, w.in.Worker, types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name}, &md)
+	state, note, err := getWithState(ctx, w.in.Worker, types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name}, &md)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func (w *walk) poolStep(ctx context.Context, obj Object) (*cluster.MachineDeploy
 	if state == Found {
 		obj.UID = md.UID
 	}
-	step := w.add(obj, state, note)
+	step := w.addStep(obj, state, note)
 	if state != Found && state != Foreign {
 		return nil, nil
 	}
@@ -219,22 +219,22 @@ func (w *walk) poolStep(ctx context.Context, obj Object) (*cluster.MachineDeploy
 	return &md, nil
 }
 
-// made is a configuration that something was made from.
-type made struct {
+// tracedConfiguration is a configuration that something was made from.
+type tracedConfiguration struct {
 	digest, profile, version string
 	commit, selectedBy       string
 	written                  *api.ProvenanceConfiguration // nil but for a node that something is written about
 }
 
-// from completes a trail from the configuration of a pool on.
-func (w *walk) from(ctx context.Context, m made) (*Result, error) {
+// traceFromConfiguration adds the steps from a configuration to its commit.
+func (w *resultBuilder) traceFromConfiguration(ctx context.Context, m tracedConfiguration) (*Result, error) {
 	w.InputDigest, w.Profile, w.Version = clean(m.digest), clean(m.profile), clean(m.version)
-	g := w.configStep(m.digest)
-	rec, err := w.recordStep(ctx, m, g)
+	g := w.addConfigStep(m.digest)
+	rec, err := w.addRecordStep(ctx, m, g)
 	if err != nil {
 		return nil, err
 	}
-	if err := w.secretSteps(ctx, m.digest); err != nil {
+	if err := w.addSecretSteps(ctx, m.digest); err != nil {
 		return nil, err
 	}
 	object := ""
@@ -246,13 +246,13 @@ func (w *walk) from(ctx context.Context, m made) (*Result, error) {
 		object, w.ProfileDigest, w.Engine = m.written.Object, m.written.ProfileDigest, m.written.Engine
 	}
 	w.Object = clean(object)
-	w.Commit = commitOf(m, rec)
-	return &w.Result, w.originSteps(ctx, object)
+	w.Commit = commitOfRevision(m, rec)
+	return &w.Result, w.addOriginSteps(ctx, object)
 }
 
-// configStep adds the pool's OperatingSystemConfig, and says whether it is what has a
+// addConfigStep adds the pool's OperatingSystemConfig, and says whether it is what has a
 // digest. It returns the generation of that digest.
-func (w *walk) configStep(digest string) *lineage.Generation {
+func (w *resultBuilder) addConfigStep(digest string) *lineage.Generation {
 	obj := Object{Kind: "OperatingSystemConfig", Namespace: w.in.Namespace, Name: lineage.NamesOf(w.recorded.pool).Config}
 	var last *lineage.Generation
 	for _, g := range w.recorded.Timeline {
@@ -276,17 +276,17 @@ func (w *walk) configStep(digest string) *lineage.Generation {
 	if state == Missing && digest != "" {
 		state, note = Removed, "the pool has no configuration now"
 	}
-	step := w.add(obj, state, note)
+	step := w.addStep(obj, state, note)
 	if state == Edited {
 		w.disagree("%s: %s", obj, note)
 	}
 	if osc := w.recorded.config; osc != nil && state == Found {
-		w.describeConfig(step, osc)
+		w.addConfigDetails(step, osc)
 	}
 	return last
 }
 
-func (w *walk) describeConfig(step *Step, osc *osm.OperatingSystemConfig) {
+func (w *resultBuilder) addConfigDetails(step *Step, osc *osm.OperatingSystemConfig) {
 	rec := w.recorded.rec
 	step.addDetail("version", rec.Version)
 	step.addDetail("commit", rec.Commit)
@@ -303,16 +303,16 @@ func (w *walk) describeConfig(step *Step, osc *osm.OperatingSystemConfig) {
 	}
 }
 
-// recordStep adds the archived record of a generation, unless the OperatingSystemConfig has it. It
+// addRecordStep adds the archived record of a generation, unless the OperatingSystemConfig has it. It
 // returns nil if there is no record.
-func (w *walk) recordStep(ctx context.Context, m made, g *lineage.Generation) (*render.Record, error) {
+func (w *resultBuilder) addRecordStep(ctx context.Context, m tracedConfiguration, g *lineage.Generation) (*render.Record, error) {
 	kept, err := w.in.recordIn(ctx, w.recorded, w.recorded.pool, m.digest)
 	var none *NotFoundError
 	var edited *EditedError
 	switch {
 	case errors.As(err, &edited):
 		if edited.Object.Kind == recordKind.Kind { // or it was said
-			w.add(edited.Object, Edited, edited.Why)
+			w.addStep(edited.Object, Edited, edited.Why)
 			w.disagree("%v", edited)
 		}
 		return nil, nil
@@ -321,13 +321,13 @@ func (w *walk) recordStep(ctx context.Context, m made, g *lineage.Generation) (*
 		if none.Hint == noPermission {
 			state = Unreadable
 		}
-		w.add(none.Object, state, cmp.Or(w.recorded.readError, none.Hint))
+		w.addStep(none.Object, state, cmp.Or(w.recorded.readError, none.Hint))
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
 	if kept.Config == nil {
-		step := w.add(kept.From, Found, "")
+		step := w.addStep(kept.From, Found, "")
 		step.addDetail("version", kept.Record.Version)
 		step.addDetail("commit", kept.Record.Commit)
 		step.addDetail("input digest", kept.Record.Digests.Input)
@@ -340,7 +340,7 @@ func (w *walk) recordStep(ctx context.Context, m made, g *lineage.Generation) (*
 }
 
 // compareRecord compares what something says with the record that it names.
-func (w *walk) compareRecord(m made, rec render.Record) {
+func (w *resultBuilder) compareRecord(m tracedConfiguration, rec render.Record) {
 	type claim struct{ what, says, recorded string }
 	claims := []claim{{"version", m.version, rec.Version}, {"commit", m.commit, rec.Commit}, {"profile", m.profile, lineage.ProfileName(rec)}}
 	who := w.Subject.String()
@@ -356,13 +356,13 @@ func (w *walk) compareRecord(m made, rec render.Record) {
 	}
 }
 
-// secretSteps adds the pool's two Secrets, of which it reads metadata.
-func (w *walk) secretSteps(ctx context.Context, digest string) error {
+// addSecretSteps adds the pool's two Secrets, of which it reads metadata.
+func (w *resultBuilder) addSecretSteps(ctx context.Context, digest string) error {
 	names := lineage.NamesOf(w.recorded.pool)
 	for _, name := range []string{names.Bootstrap, names.Provisioning} {
 		secret := kubeclient.Metadata(secretKind)
 		obj := Object{Kind: secretKind.Kind, Namespace: api.NamespaceCloudInitSettings, Name: name}
-		state, note, err := get(ctx, w.in.Worker, types.NamespacedName{Namespace: obj.Namespace, Name: name}, secret)
+		state, note, err := getWithState(ctx, w.in.Worker, types.NamespacedName{Namespace: obj.Namespace, Name: name}, secret)
 		if err != nil {
 			return err
 		}
@@ -384,7 +384,7 @@ func (w *walk) secretSteps(ctx context.Context, digest string) error {
 		default:
 			obj.UID = secret.UID
 		}
-		step := w.add(obj, state, note)
+		step := w.addStep(obj, state, note)
 		if state == Found {
 			step.addDetail("input digest", a[api.AnnotationInputDigest])
 			step.addDetail("data digest", a[api.AnnotationDataDigest])
@@ -394,14 +394,14 @@ func (w *walk) secretSteps(ctx context.Context, digest string) error {
 	return nil
 }
 
-// behindOf compares a configuration with what its pool has now.
-func (w *walk) behindOf(digest, profile, version string) *Behind {
+// compareWithCurrent compares a configuration with what its pool has now.
+func (w *resultBuilder) compareWithCurrent(digest, profile, version string) *Behind {
 	w.compare = &api.NodeProvenance{Spec: api.NodeProvenanceSpec{Configuration: &api.ProvenanceConfiguration{InputDigest: digest, Profile: profile, Version: version}}}
 	for _, g := range w.recorded.Timeline {
 		if g.InputDigest == digest {
 			w.compare.Spec.Window.Until = metav1.NewTime(g.From)
 		}
 	}
-	w.addBehind()
+	w.setBehind()
 	return w.Behind
 }

@@ -31,7 +31,7 @@ func (c Clusters) TraceProfile(ctx context.Context, key types.NamespacedName, pa
 	if key.Namespace != c.Namespace {
 		object = key.String()
 	}
-	w := &walk{in: c, Result: Result{Subject: asked, Object: clean(object)}}
+	w := &resultBuilder{in: c, Result: Result{Subject: asked, Object: clean(object)}}
 	var of *api.ProvenanceConfiguration
 	var err error
 	w.Nodes, err = c.nodePage(ctx, page, nil, func(np *api.NodeProvenance) bool {
@@ -45,7 +45,7 @@ func (c Clusters) TraceProfile(ctx context.Context, key types.NamespacedName, pa
 	if err != nil {
 		return nil, err
 	}
-	if err := w.originSteps(ctx, object); err != nil {
+	if err := w.addOriginSteps(ctx, object); err != nil {
 		return nil, err
 	}
 	step := w.Step(asked.Kind)
@@ -55,13 +55,13 @@ func (c Clusters) TraceProfile(ctx context.Context, key types.NamespacedName, pa
 	w.Subject.UID = step.UID
 	if step.State == Missing { // but nodes remember it
 		step.State, w.ProfileDigest, w.Profile, w.Version = Removed, of.ProfileDigest, clean(of.Profile), clean(of.Version)
-		w.Commit = commitOf(made{commit: of.Commit, selectedBy: of.SelectedBy, written: of}, nil)
+		w.Commit = commitOfRevision(tracedConfiguration{commit: of.Commit, selectedBy: of.SelectedBy, written: of}, nil)
 		if w.Commit != nil {
-			w.finish(nil)
+			w.finishCommit(nil)
 		}
 	}
 	var unread []string
-	w.Pools, unread, err = c.uses(ctx, func(g lineage.Generation, _ string) bool {
+	w.Pools, unread, err = c.listPoolUses(ctx, func(g lineage.Generation, _ string) bool {
 		// A pool may name the profile, or this one object.
 		return g.Version == w.Version && (g.Profile == w.Profile || g.Profile == key.Name)
 	})
@@ -75,9 +75,9 @@ func profileOf(osp *osm.OperatingSystemProfile) string {
 	return cmp.Or(osp.Labels[api.LabelProfile], osp.Name)
 }
 
-// commitOf returns the origin of a configuration according to the records, or nil if it is not from
+// commitOfRevision returns the origin of a configuration according to the records, or nil if it is not from
 // a repository.
-func commitOf(m made, rec *render.Record) *Commit {
+func commitOfRevision(m tracedConfiguration, rec *render.Record) *Commit {
 	var c Commit
 	if rec != nil {
 		c = Commit{Repository: rec.Repository, Path: rec.Path, Commit: rec.Commit, Change: rec.Change}
@@ -96,32 +96,32 @@ func commitOf(m made, rec *render.Record) *Commit {
 	return &c
 }
 
-// originSteps adds the profile's object and its source, and completes the commit.
-func (w *walk) originSteps(ctx context.Context, object string) error {
-	osp, err := w.profileStep(ctx, object)
+// addOriginSteps adds the profile's object and its source, and completes the commit.
+func (w *resultBuilder) addOriginSteps(ctx context.Context, object string) error {
+	osp, err := w.addProfileStep(ctx, object)
 	if err != nil {
 		return err
 	}
 	if osp != nil {
-		w.addOrigin(osp)
+		w.addProfileOrigin(osp)
 	}
 	if w.Commit == nil {
 		return nil
 	}
-	source, err := w.sourceStep(ctx, osp)
+	source, err := w.addSourceStep(ctx, osp)
 	if err != nil {
 		return err
 	}
-	w.finish(source)
+	w.finishCommit(source)
 	return nil
 }
 
-// profileStep adds the profile's object; it returns one whose content is what it was.
-func (w *walk) profileStep(ctx context.Context, object string) (*osm.OperatingSystemProfile, error) {
+// addProfileStep adds the profile's object; it returns one whose content is what it was.
+func (w *resultBuilder) addProfileStep(ctx context.Context, object string) (*osm.OperatingSystemProfile, error) {
 	key := lineage.ProfileKey(w.in.Namespace, object)
 	obj := Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace, Name: key.Name}
 	if object == "" {
-		w.add(obj, Missing, "no record names it")
+		w.addStep(obj, Missing, "no record names it")
 		return nil, nil
 	}
 	osp, digest, err := w.in.Profile(ctx, object)
@@ -134,7 +134,7 @@ func (w *walk) profileStep(ctx context.Context, object string) (*osm.OperatingSy
 		case w.ProfileDigest != "":
 			state = Removed // a record remembers it
 		}
-		w.add(obj, state, none.Hint)
+		w.addStep(obj, state, none.Hint)
 		return nil, nil
 	}
 	if err != nil {
@@ -142,7 +142,7 @@ func (w *walk) profileStep(ctx context.Context, object string) (*osm.OperatingSy
 	}
 	obj.UID = osp.UID
 	a := osp.Annotations
-	step := w.add(obj, Found, "")
+	step := w.addStep(obj, Found, "")
 	step.addDetail("version", osp.Spec.Version)
 	step.addDetail("digest", digest)
 	step.addDetail("overlay on", a[api.AnnotationBase])
@@ -169,8 +169,8 @@ func (w *walk) profileStep(ctx context.Context, object string) (*osm.OperatingSy
 	return osp, nil
 }
 
-// addOrigin takes over what a profile's object says of its origin.
-func (w *walk) addOrigin(osp *osm.OperatingSystemProfile) {
+// addProfileOrigin takes over what a profile's object says of its origin.
+func (w *resultBuilder) addProfileOrigin(osp *osm.OperatingSystemProfile) {
 	a := osp.Annotations
 	if w.ProfileDigest == "" { // it is what was asked about
 		w.ProfileDigest, w.Version = profile.Digest(osp.Spec), clean(cmp.Or(a[api.AnnotationVersion], osp.Spec.Version))
@@ -197,20 +197,20 @@ func (w *walk) addOrigin(osp *osm.OperatingSystemProfile) {
 	c.Author, c.CommittedAt, c.Signature = cmp.Or(c.Author, a[api.AnnotationAuthor]), cmp.Or(c.CommittedAt, a[api.AnnotationCommittedAt]), cmp.Or(c.Signature, a[api.AnnotationSignature])
 }
 
-// sourceStep adds the ProfileSource that offers the profile from its repository.
-func (w *walk) sourceStep(ctx context.Context, osp *osm.OperatingSystemProfile) (*api.ProfileSource, error) {
+// addSourceStep adds the ProfileSource that offers the profile from its repository.
+func (w *resultBuilder) addSourceStep(ctx context.Context, osp *osm.OperatingSystemProfile) (*api.ProfileSource, error) {
 	namespace := lineage.ProfileKey(w.in.Namespace, w.Object).Namespace
 	name := ""
 	if osp != nil {
 		name = osp.Labels[api.LabelSource]
 	}
 	var found *api.ProfileSource
-	state, note, err := List(ctx, w.in.Management, of[api.ProfileSourceList], func(page *api.ProfileSourceList) error {
+	state, note, err := List(ctx, w.in.Management, newList[api.ProfileSourceList], func(page *api.ProfileSourceList) error {
 		for i := range page.Items {
 			ps := &page.Items[i]
 			offers := slices.ContainsFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == w.Profile })
 			// The label on the object decides; otherwise the first source of this repository.
-			if ps.Name == name || found == nil && offers && githost.Same(repositoryOf(ps), w.Commit.Repository) {
+			if ps.Name == name || found == nil && offers && githost.IsSameRepository(repositoryOf(ps), w.Commit.Repository) {
 				found = ps.DeepCopy()
 			}
 		}
@@ -222,19 +222,19 @@ func (w *walk) sourceStep(ctx context.Context, osp *osm.OperatingSystemProfile) 
 	obj := Object{Kind: "ProfileSource", Namespace: namespace, Name: name}
 	switch {
 	case found == nil && state == Found && name != "":
-		w.add(obj, Removed, "the profile's object names it")
+		w.addStep(obj, Removed, "the profile's object names it")
 	case found == nil && state == Found:
-		w.add(obj, Missing, "no ProfileSource offers this profile from its repository now")
+		w.addStep(obj, Missing, "no ProfileSource offers this profile from its repository now")
 	case found == nil:
-		w.add(obj, state, note)
+		w.addStep(obj, state, note)
 	default:
 		obj.Name, obj.UID = found.Name, found.UID
-		w.describeSource(w.add(obj, Found, ""), found)
+		w.addSourceDetails(w.addStep(obj, Found, ""), found)
 	}
 	return found, nil
 }
 
-func (w *walk) describeSource(step *Step, ps *api.ProfileSource) {
+func (w *resultBuilder) addSourceDetails(step *Step, ps *api.ProfileSource) {
 	step.addDetail("repository", repositoryOf(ps))
 	step.addDetail("revision", ps.Status.Revision)
 	for _, kind := range []string{"Ready", api.SourceVerifiedCondition} {
@@ -251,7 +251,7 @@ func (w *walk) describeSource(step *Step, ps *api.ProfileSource) {
 			step.addDetail("current", current)
 		}
 	}
-	if repository := repositoryOf(ps); w.Commit != nil && repository != "" && !githost.Same(repository, w.Commit.Repository) && repository != w.Commit.Repository {
+	if repository := repositoryOf(ps); w.Commit != nil && repository != "" && !githost.IsSameRepository(repository, w.Commit.Repository) && repository != w.Commit.Repository {
 		step.Note = clean(fmt.Sprintf("it follows %s now", repository))
 	}
 }
@@ -264,19 +264,19 @@ func repositoryOf(ps *api.ProfileSource) string {
 	return ps.Status.Repository
 }
 
-// finish makes a commit fit to be shown, with links.
-func (w *walk) finish(source *api.ProfileSource) {
+// finishCommit adds links to the commit and makes its texts safe to show.
+func (w *resultBuilder) finishCommit(source *api.ProfileSource) {
 	c := w.Commit
 	hosts := w.in.Hosts
-	if host := githost.Host(c.Repository); source != nil && source.Spec.Webhook != nil && hosts[host] == "" && githost.Same(repositoryOf(source), c.Repository) {
-		if kind := githost.Provider(source.Spec.Webhook.Provider, c.Repository); kind != "" {
+	if host := githost.Host(c.Repository); source != nil && source.Spec.Webhook != nil && hosts[host] == "" && githost.IsSameRepository(repositoryOf(source), c.Repository) {
+		if kind := githost.ProviderKind(source.Spec.Webhook.Provider, c.Repository); kind != "" {
 			hosts = githost.Hosts{host: kind}
 		}
 	}
 	links := githost.LinksOf(c.Repository, hosts)
-	c.Link, c.FileLink = links.Commit(c.Commit), links.File(c.Commit, c.Path)
+	c.Link, c.FileLink = links.CommitURL(c.Commit), links.FileURL(c.Commit, c.Path)
 	if c.Change != c.Commit {
-		c.ChangeLink = links.Commit(c.Change)
+		c.ChangeLink = links.CommitURL(c.Change)
 	}
 	c.LinkGuessed = links.Guessed && c.Link != ""
 	for _, text := range []*string{&c.Repository, &c.Path, &c.Commit, &c.Change, &c.SelectedBy, &c.Author, &c.CommittedAt, &c.Subject, &c.Signature} {

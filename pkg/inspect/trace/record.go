@@ -34,10 +34,10 @@ type EditedError struct {
 
 func (e *EditedError) Error() string { return fmt.Sprintf("%s was edited: %s", e.Object, e.Why) }
 
-// Record reads the record of a pool's generation, of the whole input digest, from the
+// ReadRecord reads the record of a pool's generation, of the whole input digest, from the
 // pool's OperatingSystemConfig or from the archive. The error is a *NotFoundError where
 // there is none, and an *EditedError where what there is does not have that digest.
-func (c Clusters) Record(ctx context.Context, pool types.NamespacedName, inputDigest string) (*StoredRecord, error) {
+func (c Clusters) ReadRecord(ctx context.Context, pool types.NamespacedName, inputDigest string) (*StoredRecord, error) {
 	past, err := c.recordedStateOf(ctx, pool)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (c Clusters) recordIn(ctx context.Context, past *recordedState, pool types.
 	for _, name := range names {
 		var archived appsv1.ControllerRevision
 		key := types.NamespacedName{Namespace: c.Namespace, Name: name}
-		state, note, err := get(ctx, c.Management, key, &archived)
+		state, note, err := getWithState(ctx, c.Management, key, &archived)
 		if err != nil {
 			return nil, err
 		}
@@ -78,11 +78,11 @@ func (c Clusters) recordIn(ctx context.Context, past *recordedState, pool types.
 	}
 }
 
-// Settings reads the settings of a digest, for render.Record.Input, which compares the digest.
-func (c Clusters) Settings(ctx context.Context, digest string) ([]byte, error) {
+// ReadSettings reads the settings of a digest, for render.Record.Input, which compares the digest.
+func (c Clusters) ReadSettings(ctx context.Context, digest string) ([]byte, error) {
 	var cm corev1.ConfigMap
 	key := types.NamespacedName{Namespace: c.Namespace, Name: lineage.SettingsName(digest)}
-	state, note, err := get(ctx, c.Management, key, &cm)
+	state, note, err := getWithState(ctx, c.Management, key, &cm)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (c Clusters) Settings(ctx context.Context, digest string) ([]byte, error) {
 func (c Clusters) Profile(ctx context.Context, object string) (*osm.OperatingSystemProfile, string, error) {
 	var osp osm.OperatingSystemProfile
 	key := lineage.ProfileKey(c.Namespace, object)
-	state, note, err := get(ctx, c.Management, key, &osp)
+	state, note, err := getWithState(ctx, c.Management, key, &osp)
 	if err != nil {
 		return nil, "", err
 	}
@@ -107,23 +107,23 @@ func (c Clusters) Profile(ctx context.Context, object string) (*osm.OperatingSys
 	return &osp, profile.Digest(osp.Spec), nil
 }
 
-// Placeholders returns the input of a recorded generation, with placeholders in place of credentials
+// PlaceholderInput returns the input of a recorded generation, with placeholders in place of credentials
 // and tokens, so that its rendering contains no secret. The profile and the settings must be those
 // of the record.
-func Placeholders(rec render.Record, spec osm.OperatingSystemProfileSpec, settings []byte) (render.Input, error) {
-	in, err := rec.Input(spec, profile.Digest(spec), settings)
+func PlaceholderInput(rec render.Record, spec osm.OperatingSystemProfileSpec, settings []byte) (render.Input, error) {
+	in, err := rec.RebuildInput(spec, profile.Digest(spec), settings)
 	if err != nil {
 		return render.Input{}, err
 	}
 	// An empty field stays empty, and every generation had tokens.
 	in.Cluster.APIServerToken, in.Cluster.BootstrapToken = "-", "-"
-	in, _ = in.Split()
+	in, _ = in.SplitSecrets()
 	return in, nil
 }
 
-// Generation reads all that the placeholder rendering of a recorded generation needs.
-func (c Clusters) Generation(ctx context.Context, pool types.NamespacedName, inputDigest string) (render.Input, error) {
-	kept, err := c.Record(ctx, pool, inputDigest)
+// ReadGenerationInput reads all that the placeholder rendering of a recorded generation needs.
+func (c Clusters) ReadGenerationInput(ctx context.Context, pool types.NamespacedName, inputDigest string) (render.Input, error) {
+	kept, err := c.ReadRecord(ctx, pool, inputDigest)
 	if err != nil {
 		return render.Input{}, err
 	}
@@ -131,11 +131,11 @@ func (c Clusters) Generation(ctx context.Context, pool types.NamespacedName, inp
 	if err != nil {
 		return render.Input{}, err
 	}
-	settings, err := c.Settings(ctx, kept.Record.SettingsDigest)
+	settings, err := c.ReadSettings(ctx, kept.Record.SettingsDigest)
 	if err != nil {
 		return render.Input{}, err
 	}
-	return Placeholders(kept.Record, osp.Spec, settings)
+	return PlaceholderInput(kept.Record, osp.Spec, settings)
 }
 
 // recordedState is what a pool had and has.
@@ -161,12 +161,12 @@ func (c Clusters) recordedStateOf(ctx context.Context, pool types.NamespacedName
 	var osc osm.OperatingSystemConfig
 	key := types.NamespacedName{Namespace: c.Namespace, Name: lineage.NamesOf(pool).Config}
 	var err error
-	if p.state, p.note, err = get(ctx, c.Management, key, &osc); err != nil {
+	if p.state, p.note, err = getWithState(ctx, c.Management, key, &osc); err != nil {
 		return nil, err
 	}
 	if p.state == Found {
 		p.config = &osc
-		p.evaluate()
+		p.validateConfigOwner()
 	}
 	var archived []metav1.PartialObjectMetadata
 	state, note, err := List(ctx, c.Management, newMetadataList(recordKind), func(page *metav1.PartialObjectMetadataList) error {
@@ -193,8 +193,9 @@ func (c Clusters) recordedStateOf(ctx context.Context, pool types.NamespacedName
 	return p, nil
 }
 
-// evaluate says whose a configuration is.
-func (p *recordedState) evaluate() {
+// validateConfigOwner checks that a configuration has an unedited record of this pool, and sets the
+// state otherwise.
+func (p *recordedState) validateConfigOwner() {
 	a := p.config.Annotations
 	switch {
 	case a[api.AnnotationRecord] == "":

@@ -271,7 +271,7 @@ const maxText = 4 << 10 // 4 KiB
 
 // clean makes a text of a stranger one harmless line.
 func clean(s string) string {
-	return redact.Shorten(redact.Printable(strings.NewReplacer("\n", " ", "\r", " ").Replace(s)), maxText)
+	return redact.Shorten(redact.RemoveControlChars(strings.NewReplacer("\n", " ", "\r", " ").Replace(s)), maxText)
 }
 
 // disagree adds a contradiction.
@@ -279,8 +279,8 @@ func (t *Result) disagree(format string, args ...any) {
 	t.Disagreements = append(t.Disagreements, clean(fmt.Sprintf(format, args...)))
 }
 
-// add adds a step, and returns it to be completed.
-func (t *Result) add(obj Object, state State, note string) *Step {
+// addStep adds a step, and returns it to be completed.
+func (t *Result) addStep(obj Object, state State, note string) *Step {
 	obj.Name, obj.Namespace = clean(obj.Name), clean(obj.Namespace)
 	t.Steps = append(t.Steps, Step{Object: obj, State: state, Note: clean(note)})
 	return &t.Steps[len(t.Steps)-1]

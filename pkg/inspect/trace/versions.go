@@ -13,7 +13,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/version"
 )
 
 // ProfileVersion is a version of a profile that a cluster knows.
@@ -38,7 +38,7 @@ type ProfileVersion struct {
 // an object, and those that pools or nodes remember. The highest comes first.
 func (c Clusters) profileVersions(ctx context.Context, key types.NamespacedName, page Page) (*Result, error) {
 	asked := Object{Kind: "Profile", Namespace: key.Namespace, Name: key.Name}
-	w := &walk{in: c, Result: Result{Subject: asked, Profile: clean(key.Name)}}
+	w := &resultBuilder{in: c, Result: Result{Subject: asked, Profile: clean(key.Name)}}
 	versions := map[string]*ProfileVersion{}
 	known := func(version string) *ProfileVersion {
 		version = clean(version)
@@ -47,7 +47,7 @@ func (c Clusters) profileVersions(ctx context.Context, key types.NamespacedName,
 		}
 		return versions[version]
 	}
-	sources, others, err := w.versionObjects(ctx, key, known)
+	sources, others, err := w.readVersionObjects(ctx, key, known)
 	if err != nil {
 		return nil, err
 	}
@@ -55,24 +55,24 @@ func (c Clusters) profileVersions(ctx context.Context, key types.NamespacedName,
 		return nil, err
 	}
 	if key.Namespace == c.Namespace { // what pools and nodes remember names no namespace
-		if err := w.versionUses(ctx, key.Name, page, known); err != nil {
+		if err := w.addVersionUses(ctx, key.Name, page, known); err != nil {
 			return nil, err
 		}
 	}
-	for _, version := range profile.SortVersions(slices.Collect(maps.Keys(versions))) {
+	for _, version := range version.Sort(slices.Collect(maps.Keys(versions))) {
 		w.Versions = append(w.Versions, *versions[version])
 	}
 	if len(w.Versions) == 0 {
-		return nil, w.noProfile(key, others)
+		return nil, w.profileNotFoundError(key, others)
 	}
 	return &w.Result, nil
 }
 
-// versionObjects reads the objects of a profile. It returns the ProfileSources that made
+// readVersionObjects reads the objects of a profile. It returns the ProfileSources that made
 // them, and the names of the other profiles.
-func (w *walk) versionObjects(ctx context.Context, key types.NamespacedName, known func(string) *ProfileVersion) (sources, others map[string]bool, err error) {
+func (w *resultBuilder) readVersionObjects(ctx context.Context, key types.NamespacedName, known func(string) *ProfileVersion) (sources, others map[string]bool, err error) {
 	sources, others = map[string]bool{}, map[string]bool{}
-	state, note, err := List(ctx, w.in.Management, of[osm.OperatingSystemProfileList], func(page *osm.OperatingSystemProfileList) error {
+	state, note, err := List(ctx, w.in.Management, newList[osm.OperatingSystemProfileList], func(page *osm.OperatingSystemProfileList) error {
 		for i := range page.Items {
 			osp := &page.Items[i]
 			if profileOf(osp) != key.Name {
@@ -88,15 +88,15 @@ func (w *walk) versionObjects(ctx context.Context, key types.NamespacedName, kno
 		return nil
 	}, client.InNamespace(key.Namespace))
 	if err == nil && state != Found {
-		w.add(Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace}, state, joinNotes(note, "versions can be missing below"))
+		w.addStep(Object{Kind: "OperatingSystemProfile", Namespace: key.Namespace}, state, joinNotes(note, "versions can be missing below"))
 	}
 	return sources, others, err
 }
 
 // addSourcesProviding adds the ProfileSources that offer a profile, or made objects of it, and says
 // which version is current.
-func (w *walk) addSourcesProviding(ctx context.Context, key types.NamespacedName, made map[string]bool, known func(string) *ProfileVersion) error {
-	state, note, err := List(ctx, w.in.Management, of[api.ProfileSourceList], func(page *api.ProfileSourceList) error {
+func (w *resultBuilder) addSourcesProviding(ctx context.Context, key types.NamespacedName, made map[string]bool, known func(string) *ProfileVersion) error {
+	state, note, err := List(ctx, w.in.Management, newList[api.ProfileSourceList], func(page *api.ProfileSourceList) error {
 		for i := range page.Items {
 			ps := &page.Items[i]
 			at := slices.IndexFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == key.Name })
@@ -107,22 +107,22 @@ func (w *walk) addSourcesProviding(ctx context.Context, key types.NamespacedName
 				v := known(ps.Status.Profiles[at].Version)
 				v.Current, v.Commit = true, cmp.Or(v.Commit, clean(ps.Status.Profiles[at].Commit))
 			}
-			w.describeSource(w.add(Object{Kind: "ProfileSource", Namespace: ps.Namespace, Name: ps.Name, UID: ps.UID}, Found, ""), ps)
+			w.addSourceDetails(w.addStep(Object{Kind: "ProfileSource", Namespace: ps.Namespace, Name: ps.Name, UID: ps.UID}, Found, ""), ps)
 		}
 		return nil
 	}, client.InNamespace(key.Namespace))
 	if err == nil && state != Found {
-		w.add(Object{Kind: "ProfileSource", Namespace: key.Namespace}, state, joinNotes(note, "which version is current is not known"))
+		w.addStep(Object{Kind: "ProfileSource", Namespace: key.Namespace}, state, joinNotes(note, "which version is current is not known"))
 	}
 	return err
 }
 
-// versionUses adds the pools that have or had a profile, and the nodes that were
+// addVersionUses adds the pools that have or had a profile, and the nodes that were
 // provisioned from it.
-func (w *walk) versionUses(ctx context.Context, name string, page Page, known func(string) *ProfileVersion) error {
+func (w *resultBuilder) addVersionUses(ctx context.Context, name string, page Page, known func(string) *ProfileVersion) error {
 	var unread []string
 	var err error
-	w.Pools, unread, err = w.in.uses(ctx, func(g lineage.Generation, _ string) bool { return g.Profile == name })
+	w.Pools, unread, err = w.in.listPoolUses(ctx, func(g lineage.Generation, _ string) bool { return g.Profile == name })
 	if err != nil {
 		return err
 	}
@@ -149,10 +149,10 @@ func (w *walk) versionUses(ctx context.Context, name string, page Page, known fu
 	return err
 }
 
-// noProfile says that there is neither an object nor a profile of a name.
-func (w *walk) noProfile(key types.NamespacedName, others map[string]bool) error {
+// profileNotFoundError returns the error for a name that neither an object nor a profile has.
+func (w *resultBuilder) profileNotFoundError(key types.NamespacedName, others map[string]bool) error {
 	const most = 20 // names that a line still holds
-	hints := w.unreadable()
+	hints := w.listReadErrors()
 	names := slices.Sorted(maps.Keys(others))
 	if len(names) > most {
 		names = append(names[:most:most], "...")
@@ -170,8 +170,8 @@ func joinNotes(note, more string) string {
 	return note + ", so " + more
 }
 
-// unreadable is what could not be read, each with the reason.
-func (w *walk) unreadable() (out []string) {
+// listReadErrors returns what could not be read, each with the reason.
+func (w *resultBuilder) listReadErrors() (out []string) {
 	for _, s := range w.Steps {
 		if s.State == Unreadable {
 			out = append(out, clean(s.Kind+"s: "+s.Note))

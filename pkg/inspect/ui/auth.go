@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/fleet"
 )
 
 // RightPath is the URL that users must be allowed to get to see pages that are not served
@@ -98,8 +99,8 @@ func (g *Authorizer) Admit(ctx context.Context, r *http.Request) (int, *Viewer, 
 		return http.StatusTooManyRequests, nil, nil
 	}
 	var d decision
-	err := g.inSlot(ctx, func(ctx context.Context) (err error) {
-		d.status, d.viewer, err = g.review(ctx, token)
+	err := g.runInSlot(ctx, func(ctx context.Context) (err error) {
+		d.status, d.viewer, err = g.reviewToken(ctx, token)
 		return err
 	})
 	if err != nil {
@@ -109,8 +110,8 @@ func (g *Authorizer) Admit(ctx context.Context, r *http.Request) (int, *Viewer, 
 	return d.status, d.viewer, nil
 }
 
-// inSlot sends a review when fewer than maxReviews are running.
-func (g *Authorizer) inSlot(ctx context.Context, ask func(context.Context) error) error {
+// runInSlot sends a review once fewer than maxReviews are running.
+func (g *Authorizer) runInSlot(ctx context.Context, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, reviewTime)
 	defer cancel()
 	if err := g.slots.Acquire(ctx, 1); err != nil {
@@ -151,7 +152,8 @@ func (g *Authorizer) remember(key [sha256.Size]byte, d decision) {
 	g.decisions.Add(key, d)
 }
 
-func (g *Authorizer) review(ctx context.Context, token string) (int, *Viewer, error) {
+// reviewToken asks the API server whose token it is, and whether this user can read the page.
+func (g *Authorizer) reviewToken(ctx context.Context, token string) (int, *Viewer, error) {
 	who := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{Audience}}}
 	if err := g.Client.Create(ctx, who); err != nil {
 		return 0, nil, fmt.Errorf("creating a TokenReview: %w", err)
@@ -161,7 +163,7 @@ func (g *Authorizer) review(ctx context.Context, token string) (int, *Viewer, er
 		return http.StatusUnauthorized, nil, nil
 	}
 	v := &Viewer{authorizer: g, user: who.Status.User, allowedReads: map[authorizationv1.ResourceAttributes]bool{}}
-	may, err := v.review(ctx, authorizationv1.SubjectAccessReviewSpec{NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: RightPath, Verb: "get"}})
+	may, err := v.hasPermission(ctx, authorizationv1.SubjectAccessReviewSpec{NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: RightPath, Verb: "get"}})
 	if err != nil {
 		return 0, nil, err
 	}
@@ -171,8 +173,8 @@ func (g *Authorizer) review(ctx context.Context, token string) (int, *Viewer, er
 	return http.StatusOK, v, nil
 }
 
-// review asks the API server whether a viewer has a permission.
-func (v *Viewer) review(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (bool, error) {
+// hasPermission asks the API server whether a viewer has a permission.
+func (v *Viewer) hasPermission(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (bool, error) {
 	spec.User, spec.UID, spec.Groups, spec.Extra = v.user.Username, v.user.UID, v.user.Groups, map[string]authorizationv1.ExtraValue{}
 	for k, values := range v.user.Extra {
 		spec.Extra[k] = authorizationv1.ExtraValue(values)
@@ -184,8 +186,8 @@ func (v *Viewer) review(ctx context.Context, spec authorizationv1.SubjectAccessR
 	return may.Status.Allowed && !may.Status.Denied, nil
 }
 
-// may returns whether a viewer has a permission for a resource, and caches the answer.
-func (v *Viewer) may(ctx context.Context, a authorizationv1.ResourceAttributes) (bool, error) {
+// isAllowed returns whether a viewer has a permission for a resource, and caches the answer.
+func (v *Viewer) isAllowed(ctx context.Context, a authorizationv1.ResourceAttributes) (bool, error) {
 	v.mu.Lock()
 	allowed, known := v.allowedReads[a]
 	v.mu.Unlock()
@@ -193,8 +195,8 @@ func (v *Viewer) may(ctx context.Context, a authorizationv1.ResourceAttributes) 
 		return allowed, nil
 	}
 	// The lock is free while the API server is asked.
-	err := v.authorizer.inSlot(ctx, func(ctx context.Context) (err error) {
-		allowed, err = v.review(ctx, authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: &a})
+	err := v.authorizer.runInSlot(ctx, func(ctx context.Context) (err error) {
+		allowed, err = v.hasPermission(ctx, authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: &a})
 		return err
 	})
 	if err != nil {
@@ -209,50 +211,50 @@ func (v *Viewer) may(ctx context.Context, a authorizationv1.ResourceAttributes) 
 // seesPools reports whether a viewer can list MachineDeployments in a namespace; "" means
 // all namespaces.
 func (v *Viewer) seesPools(ctx context.Context, namespace string) (bool, error) {
-	return v.may(ctx, authorizationv1.ResourceAttributes{Verb: "list", Group: cluster.GroupVersion.Group, Resource: "machinedeployments", Namespace: namespace})
+	return v.isAllowed(ctx, authorizationv1.ResourceAttributes{Verb: "list", Group: cluster.GroupVersion.Group, Resource: "machinedeployments", Namespace: namespace})
 }
 
 // seesNodes reports whether a viewer can read nodes. Nodes without a pool belong to no
 // namespace.
 func (v *Viewer) seesNodes(ctx context.Context) (bool, error) {
-	return v.may(ctx, authorizationv1.ResourceAttributes{Verb: "list", Resource: "nodes"})
+	return v.isAllowed(ctx, authorizationv1.ResourceAttributes{Verb: "list", Resource: "nodes"})
 }
 
-// sight is what a viewer can see at one moment.
-type sight struct {
-	model *Model
+// visibleModel is what a viewer can see at one moment.
+type visibleModel struct {
+	model *fleet.Model
 	// sees reports whether objects of a pool's namespace are visible; "" means no pool.
 	sees func(namespace string) bool
 }
 
-// see filters the model by the viewer's permissions. A nil viewer reads with their own
+// filterModel filters the model by the viewer's permissions. A nil viewer reads with their own
 // permissions and sees everything.
-func (v *Viewer) see(ctx context.Context, f *Model) (sight, error) {
+func (v *Viewer) filterModel(ctx context.Context, f *fleet.Model) (visibleModel, error) {
 	if v == nil {
-		return sight{f, func(string) bool { return true }}, nil
+		return visibleModel{f, func(string) bool { return true }}, nil
 	}
 	nodes, err := v.seesNodes(ctx)
 	if err != nil {
-		return sight{}, err
+		return visibleModel{}, err
 	}
 	all, err := v.seesPools(ctx, "")
 	if err != nil {
-		return sight{}, err
+		return visibleModel{}, err
 	}
 	if all && nodes {
-		return sight{f, func(string) bool { return true }}, nil
+		return visibleModel{f, func(string) bool { return true }}, nil
 	}
 	if all { // every fact belongs to a pool
-		return sight{f, func(namespace string) bool { return namespace != "" }}, nil
+		return visibleModel{f, func(namespace string) bool { return namespace != "" }}, nil
 	}
 	allowed := map[string]bool{"": nodes}
-	for _, namespace := range f.objects.namespaces() {
+	for _, namespace := range f.Namespaces() {
 		if allowed[namespace], err = v.seesPools(ctx, namespace); err != nil {
-			return sight{}, err
+			return visibleModel{}, err
 		}
 	}
 	sees := func(namespace string) bool { return allowed[namespace] }
-	return sight{f.only(sees), sees}, nil
+	return visibleModel{f.FilterVisible(sees), sees}, nil
 }
 
 // SplitAddress parses an address to listen on. A bare port is on loopback, as are localhost
@@ -275,10 +277,10 @@ func SplitAddress(address string) (listen string, loopback bool, err error) {
 	return net.JoinHostPort(host, port), ip != nil && ip.IsLoopback(), nil
 }
 
-// local reports whether a request names this machine itself. On loopback nothing
+// isLoopbackHost reports whether a request names this machine itself. On loopback nothing
 // authenticates users, so a page from another site whose name resolves to this machine must
 // not read ours.
-func local(host string) bool {
+func isLoopbackHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}

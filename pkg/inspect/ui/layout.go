@@ -16,13 +16,15 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui/internal/view"
 )
 
 //go:embed assets
 var assets embed.FS
 
-// asset serves the style sheet and the icon. Their addresses change with their content.
-func asset(w http.ResponseWriter, r *http.Request) bool {
+// serveAsset serves the style sheet and the icon. Their addresses change with their content.
+func serveAsset(w http.ResponseWriter, r *http.Request) bool {
 	kind := map[string]string{styleLink: "text/css; charset=utf-8", iconLink: "image/svg+xml"}[r.URL.Path]
 	if kind == "" {
 		return false
@@ -46,11 +48,11 @@ func asset(w http.ResponseWriter, r *http.Request) bool {
 
 // The addresses of the style sheet and the icon.
 var (
-	styleLink = linkOf("style.css")
-	iconLink  = linkOf("icon.svg")
+	styleLink = assetLink("style.css")
+	iconLink  = assetLink("icon.svg")
 )
 
-func linkOf(name string) string {
+func assetLink(name string) string {
 	b, err := assets.ReadFile("assets/" + name)
 	if err != nil {
 		panic(err) // embedded files always parse
@@ -95,18 +97,19 @@ type layoutData struct {
 	V                           any
 }
 
-func (s *Server) html(w io.Writer, r *http.Request, v shown) error {
+// renderPage writes a page as HTML: the layout with the page's template.
+func (s *Server) renderPage(w io.Writer, r *http.Request, v pageView) error {
 	l := layoutData{Title: v.title, Style: styleLink, Icon: iconLink, Version: s.Version, Here: r.URL.RequestURI(), V: v.view, AsOf: s.Clock.Now(), Navigation: navigation}
-	if view, ok := v.view.(interface{ about() About }); ok {
-		l.Kind, l.AsOf = view.about().Kind, view.about().AsOf
+	if page, ok := v.view.(interface{ Head() view.About }); ok {
+		l.Kind, l.AsOf = page.Head().Kind, page.Head().AsOf
 	}
-	switch view := v.view.(type) {
-	case Fleet:
-		l.States = filterStates()
-	case Nodes:
-		l.States = nodeStates
-	case Search:
-		l.Query = view.Query
+	switch page := v.view.(type) {
+	case view.Fleet:
+		l.States = view.PoolStates()
+	case view.Nodes:
+		l.States = view.NodeStates
+	case view.Search:
+		l.Query = page.Query
 	}
 	l.Now = s.Clock.Now()
 	l.Old = l.Now.Sub(l.AsOf) > oldAfter
@@ -118,26 +121,26 @@ func (s *Server) html(w io.Writer, r *http.Request, v shown) error {
 
 // functions are the template functions. They return text or numbers, never markup.
 var functions = template.FuncMap{
-	"short":       short,
-	"authorName":  authorName,
-	"poolLink":    poolLink,
-	"commitLink":  commitLink,
-	"nodeLink":    nodeLink,
-	"profileLink": profileLink,
-	"searchLink":  searchLink,
+	"short":       view.ShortCommit,
+	"authorName":  view.AuthorName,
+	"poolLink":    view.PoolLink,
+	"commitLink":  view.CommitLink,
+	"nodeLink":    view.NodeLink,
+	"profileLink": view.ProfileLink,
+	"searchLink":  view.SearchLink,
 	"stamp":       formatTime,
 	"machine":     func(t any) string { return timeOf(t).UTC().Format(time.RFC3339) },
 	"known":       func(t any) bool { return !timeOf(t).IsZero() },
 	"age":         func(from any, to time.Time) string { return age(timeOf(from), to) },
-	"bars":        bars,
-	"pages":       func(p Paging) bool { return p.Of > 1 },
+	"bars":        chartBars,
+	"pages":       func(p view.Paging) bool { return p.Of > 1 },
 	"turn":        pageURL,
 	"plural":      plural,
 	"lower":       strings.ToLower,
 	"percent":     percent,
 	"sub":         func(a, b int) int { return a - b },
 	"digits":      digits.MatchString,
-	"part":        func(kv ...any) map[string]any { return part(kv) },
+	"part":        func(kv ...any) map[string]any { return templateArguments(kv) },
 	"poolName":    func(key string) string { _, name, _ := strings.Cut(key, "/"); return name },
 }
 
@@ -171,8 +174,9 @@ func formatTime(v any) string {
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
-// part names the arguments of a nested template.
-func part(kv []any) map[string]any {
+// templateArguments returns the arguments of a nested template, by name, from alternating keys and
+// values.
+func templateArguments(kv []any) map[string]any {
 	out := map[string]any{}
 	for i := 0; i+1 < len(kv); i += 2 {
 		if key, ok := kv[i].(string); ok {
@@ -208,9 +212,9 @@ type Bar struct {
 	Class    string
 }
 
-// bars computes the segments of the chart, and merges shares with the same style. Every
+// chartBars computes the segments of the chart, and merges shares with the same style. Every
 // segment is visible, however small.
-func bars(shares []VersionShare) []Bar {
+func chartBars(shares []view.VersionShare) []Bar {
 	const whole, least, gap, ranks = 1000, 8, 4, 5
 	total := 0
 	var out []Bar
@@ -250,11 +254,18 @@ func pageURL(here string, page int) string {
 	return u.EscapedPath() + "?" + q.Encode()
 }
 
-// filterStates returns the states of the filter for pools.
-func filterStates() []string {
-	out := []string{behindState}
-	for _, s := range states {
-		out = append(out, string(s))
+// age formats the time between two moments in the largest unit that fits.
+func age(from, to time.Time) string {
+	d := to.Sub(from)
+	switch {
+	case d < 0:
+		return "0s"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
 	}
-	return out
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }

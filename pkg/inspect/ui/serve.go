@@ -15,14 +15,25 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/osm-gitops/osm-gitops/pkg/githost"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/fleet"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui/internal/comparison"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui/internal/view"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
+
+// Tracer traces nodes to their commit, and reads what a commit changed.
+type Tracer interface {
+	comparison.Inputs
+	Node(ctx context.Context, name string) (*trace.Result, error)
+	Provenance(ctx context.Context, name string) (*trace.Result, error)
+}
 
 // Server serves the pages. Set its exported fields once, before it serves.
 type Server struct {
 	// Snapshots provides the model of most pages.
-	Snapshots *Snapshots
+	Snapshots *fleet.Snapshots
 	// Trails reads the details for the pages of one node and one commit.
 	Trails Tracer
 	// Verifier verifies a node on request; nil disables it.
@@ -36,7 +47,7 @@ type Server struct {
 	// Version of the program, for the footer.
 	Version string
 
-	verifying verifying
+	verifying verificationCache
 }
 
 // securityHeaders are part of every response: they forbid external content, scripts, and
@@ -64,11 +75,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, http.StatusMethodNotAllowed, "Pages are read-only.")
 		return
 	}
-	viewer, ok := s.admitted(w, r)
-	if !ok || asset(w, r) {
+	viewer, ok := s.admitViewer(w, r)
+	if !ok || serveAsset(w, r) {
 		return
 	}
-	v, err := s.view(r, viewer)
+	v, err := s.buildPage(r, viewer)
 	var missing *missingError
 	switch {
 	case errors.As(err, &missing):
@@ -77,17 +88,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// the client disconnected
 	case err != nil:
 		ctrllog.FromContext(r.Context()).Error(err, "making a page", "path", r.URL.Path)
-		s.fail(w, r, http.StatusServiceUnavailable, "The cluster could not be read: "+text(err.Error()))
+		s.fail(w, r, http.StatusServiceUnavailable, "The cluster could not be read: "+redact.CleanText(err.Error(), redact.MaxMessage))
 	default:
-		s.write(w, r, http.StatusOK, v)
+		s.writePage(w, r, http.StatusOK, v)
 	}
 }
 
-// admitted decides whether a request is allowed, and for which viewer; otherwise it writes
+// admitViewer decides whether a request is allowed, and for which viewer; otherwise it writes
 // the response. On loopback the viewer is nil and everything is shown.
-func (s *Server) admitted(w http.ResponseWriter, r *http.Request) (*Viewer, bool) {
+func (s *Server) admitViewer(w http.ResponseWriter, r *http.Request) (*Viewer, bool) {
 	if s.Authorizer == nil {
-		if local(r.Host) {
+		if isLoopbackHost(r.Host) {
 			return nil, true
 		}
 		s.fail(w, r, http.StatusMisdirectedRequest, "Use a name of this machine itself, such as localhost, for this address.")
@@ -118,22 +129,22 @@ type missingError struct{ text string }
 
 func (e *missingError) Error() string { return e.text }
 
-// shown is a page to write: a view with its title and layout.
-type shown struct {
+// pageView is a page to write: a view with its title and layout.
+type pageView struct {
 	title string
 	name  string // name of its template
 	view  any
 }
 
-// view builds the page of a path for a viewer.
-func (s *Server) view(r *http.Request, viewer *Viewer) (shown, error) {
+// buildPage builds the page of a path for a viewer.
+func (s *Server) buildPage(r *http.Request, viewer *Viewer) (pageView, error) {
 	all, err := s.Snapshots.Get(r.Context())
 	if err != nil {
-		return shown{}, err
+		return pageView{}, err
 	}
-	seen, err := viewer.see(r.Context(), all)
+	seen, err := viewer.filterModel(r.Context(), all)
 	if err != nil {
-		return shown{}, err
+		return pageView{}, err
 	}
 	f := seen.model
 	path, query := r.URL.Path, r.URL.Query()
@@ -141,86 +152,86 @@ func (s *Server) view(r *http.Request, viewer *Viewer) (shown, error) {
 	if err != nil {
 		page = 1
 	}
-	filter := Filter{Query: clean(query.Get("q")), State: clean(query.Get("state"))}
+	filter := view.Filter{Query: redact.SanitizeLine(query.Get("q")), State: redact.SanitizeLine(query.Get("state"))}
 	kind, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch {
 	case path == "/":
-		return shown{"Fleet", "fleet", ViewFleet(f, filter, page)}, nil
+		return pageView{"Fleet", "fleet", view.NewFleet(f, filter, page)}, nil
 	case path == "/changes":
-		return shown{"Changes", "changes", ViewChanges(f, filter, page)}, nil
+		return pageView{"Changes", "changes", view.NewChanges(f, filter, page)}, nil
 	case path == "/nodes":
-		return shown{"Nodes", "nodes", ViewNodes(f, filter, page)}, nil
+		return pageView{"Nodes", "nodes", view.NewNodes(f, filter, page)}, nil
 	case path == "/profiles":
-		return shown{"Profiles", "profiles", ViewProfiles(f, page)}, nil
+		return pageView{"Profiles", "profiles", view.NewProfiles(f, page)}, nil
 	case path == "/rollouts":
-		return shown{"Rollouts", "rollouts", ViewRollouts(f, page)}, nil
+		return pageView{"Rollouts", "rollouts", view.NewRollouts(f, page)}, nil
 	case path == "/sources":
-		return shown{"Sources", "sources", ViewSources(f, page)}, nil
+		return pageView{"Sources", "sources", view.NewSources(f, page)}, nil
 	case kind == "profiles" && rest != "":
-		if v, ok := ViewProfile(f, rest, page); ok {
-			return shown{"Profile " + rest, "profile", v}, nil
+		if v, ok := view.NewProfile(f, rest, page); ok {
+			return pageView{"Profile " + rest, "profile", v}, nil
 		}
-		return shown{}, &missingError{"Profile " + clean(rest) + " not found."}
+		return pageView{}, &missingError{"Profile " + redact.SanitizeLine(rest) + " not found."}
 	case path == "/search":
-		v := ViewSearch(f, query.Get("q"), page)
-		return shown{"Search", "search", v}, nil
+		v := view.NewSearch(f, query.Get("q"), page)
+		return pageView{"Search", "search", v}, nil
 	case kind == "pools" && strings.Count(rest, "/") == 1:
-		if v, ok := ViewPool(f, rest, page); ok {
-			return shown{"Pool " + rest, "pool", v}, nil
+		if v, ok := view.NewPool(f, rest, page); ok {
+			return pageView{"Pool " + rest, "pool", v}, nil
 		}
-		return shown{}, &missingError{"Pool " + clean(rest) + " not found, and no node of it is known."}
+		return pageView{}, &missingError{"Pool " + redact.SanitizeLine(rest) + " not found, and no node of it is known."}
 	case kind == "commits" && rest != "":
-		return s.commit(r.Context(), f, rest, query.Get("pool"), page)
+		return s.commitPage(r.Context(), f, rest, query.Get("pool"), page)
 	case kind == "nodes" && isName(rest):
 		if record := query.Get("record"); record != "" {
 			if !isName(record) {
-				return shown{}, &missingError{"NodeProvenance " + clean(record) + " not found."}
+				return pageView{}, &missingError{"NodeProvenance " + redact.SanitizeLine(record) + " not found."}
 			}
-			return s.record(r.Context(), seen, rest, record)
+			return s.recordPage(r.Context(), seen, rest, record)
 		}
-		return s.node(r.Context(), seen, rest, query.Has("verify") && meant(r))
+		return s.nodePage(r.Context(), seen, rest, query.Has("verify") && isSameOrigin(r))
 	}
-	return shown{}, &missingError{"Page " + clean(path) + " not found."}
+	return pageView{}, &missingError{"Page " + redact.SanitizeLine(path) + " not found."}
 }
 
 // isName reports whether an object can have a name. The client rejects any other name,
 // which is not a failure of the cluster.
 func isName(s string) bool { return s != "" && len(content.IsPathSegmentName(s)) == 0 }
 
-// meant reports whether the user requested a page from one of ours or typed its address: a
+// isSameOrigin reports whether the user requested a page from one of ours or typed its address: a
 // page of another site must not trigger fetching repositories. The browser reports the
 // origin; another port of this machine is another site.
-func meant(r *http.Request) bool {
+func isSameOrigin(r *http.Request) bool {
 	site := r.Header.Get("Sec-Fetch-Site")
 	return site == "" || site == "none" || site == "same-origin"
 }
 
-func (s *Server) commit(ctx context.Context, f *Model, id, pool string, page int) (shown, error) {
-	full := f.Resolve(id)
-	v, ok := ViewCommit(f, full, pool, page)
+func (s *Server) commitPage(ctx context.Context, f *fleet.Model, id, pool string, page int) (pageView, error) {
+	full := f.ResolveCommit(id)
+	v, ok := view.NewCommit(f, full, pool, page)
 	if !ok {
-		return shown{}, &missingError{"No version of a profile and no pool belongs to commit " + clean(id) + "."}
+		return pageView{}, &missingError{"No version of a profile and no pool belongs to commit " + redact.SanitizeLine(id) + "."}
 	}
-	links := githost.LinksOf(v.Repository, s.hosts(f))
-	if v.Link = links.Commit(full); v.Link != "" {
+	links := githost.LinksOf(v.Repository, s.repositoryHosts(f))
+	if v.Link = links.CommitURL(full); v.Link != "" {
 		v.LinkGuessed = links.Guessed
 	}
-	if err := s.compare(ctx, &v); err != nil {
-		return shown{}, err
+	if err := v.LoadDifferences(ctx, s.Trails); err != nil {
+		return pageView{}, err
 	}
-	return shown{"Commit " + short(full), "commit", v}, nil
+	return pageView{"Commit " + view.ShortCommit(full), "commit", v}, nil
 }
 
-// hosts returns the kinds of repository hosts from flags and from the webhooks of
+// repositoryHosts returns the kinds of repository hosts from flags and from the webhooks of
 // ProfileSources.
-func (s *Server) hosts(f *Model) githost.Hosts {
+func (s *Server) repositoryHosts(f *fleet.Model) githost.Hosts {
 	out := githost.Hosts{}
-	for i := range f.sources {
-		git, hook := f.sources[i].Spec.Git, f.sources[i].Spec.Webhook
+	for i := range f.Sources {
+		git, hook := f.Sources[i].Spec.Git, f.Sources[i].Spec.Webhook
 		if git == nil || hook == nil {
 			continue
 		}
-		if kind := githost.Provider(hook.Provider, git.URL); kind != "" {
+		if kind := githost.ProviderKind(hook.Provider, git.URL); kind != "" {
 			out[githost.Host(git.URL)] = kind
 		}
 	}
@@ -228,52 +239,52 @@ func (s *Server) hosts(f *Model) githost.Hosts {
 	return out
 }
 
-func (s *Server) node(ctx context.Context, seen sight, name string, verify bool) (shown, error) {
+func (s *Server) nodePage(ctx context.Context, seen visibleModel, name string, verify bool) (pageView, error) {
 	trail, err := s.Trails.Node(ctx, name)
 	var missing *trace.NotFoundError
 	// A node of a pool that the viewer cannot see must look like one that does not exist.
-	if errors.As(err, &missing) || err == nil && !seen.sees(namespaceOf(trail.Pool)) {
-		return shown{}, &missingError{"Node " + clean(name) + " is unknown."}
+	if errors.As(err, &missing) || err == nil && !seen.sees(fleet.NamespaceOf(trail.Pool)) {
+		return pageView{}, &missingError{"Node " + redact.SanitizeLine(name) + " is unknown."}
 	}
 	if err != nil {
-		return shown{}, err
+		return pageView{}, err
 	}
-	v := ViewNode(seen.model.At, name, trail)
+	v := view.NewNode(seen.model.At, name, trail)
 	v.CanVerify = s.Verifier != nil
 	if s.Verifier != nil {
-		v.Verification = s.verification(ctx, name, trail, verify)
+		v.Verification = s.getVerification(ctx, name, trail, verify)
 	}
-	return shown{"Node " + v.Name, "node", v}, nil
+	return pageView{"Node " + v.Name, "node", v}, nil
 }
 
-// record returns the page of one of several nodes with the same name, by its
+// recordPage returns the page of one of several nodes with the same name, by its
 // NodeProvenance.
-func (s *Server) record(ctx context.Context, seen sight, name, record string) (shown, error) {
-	trail, err := s.Trails.Provenance(ctx, record)
+func (s *Server) recordPage(ctx context.Context, seen visibleModel, name, recordPage string) (pageView, error) {
+	trail, err := s.Trails.Provenance(ctx, recordPage)
 	var missing *trace.NotFoundError
-	if errors.As(err, &missing) || err == nil && (trail.Node == nil || trail.Node.Name != name || !seen.sees(namespaceOf(trail.Pool))) {
-		return shown{}, &missingError{"NodeProvenance " + clean(record) + " of a node " + clean(name) + " not found."}
+	if errors.As(err, &missing) || err == nil && (trail.Node == nil || trail.Node.Name != name || !seen.sees(fleet.NamespaceOf(trail.Pool))) {
+		return pageView{}, &missingError{"NodeProvenance " + redact.SanitizeLine(recordPage) + " of a node " + redact.SanitizeLine(name) + " not found."}
 	}
 	if err != nil {
-		return shown{}, err
+		return pageView{}, err
 	}
-	v := ViewNode(seen.model.At, name, trail)
-	return shown{"Node " + v.Name, "node", v}, nil
+	v := view.NewNode(seen.model.At, name, trail)
+	return pageView{"Node " + v.Name, "node", v}, nil
 }
 
 // Failure is the page of an error.
 type Failure struct {
-	About
+	view.About
 	Status  int    `json:"status"`  // status of HTTP
 	Message string `json:"message"` // what is wrong, and what to do
 }
 
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, status int, message string) {
-	s.write(w, r, status, shown{http.StatusText(status), "failure", Failure{About{"Error", s.Clock.Now()}, status, message}})
+	s.writePage(w, r, status, pageView{http.StatusText(status), "failure", Failure{view.About{Kind: "Error", AsOf: s.Clock.Now()}, status, message}})
 }
 
-// write writes a page in the requested format.
-func (s *Server) write(w http.ResponseWriter, r *http.Request, status int, v shown) {
+// writePage writes a page in the requested format.
+func (s *Server) writePage(w http.ResponseWriter, r *http.Request, status int, v pageView) {
 	var b bytes.Buffer
 	if wantsJSON(r.Header.Get("Accept")) {
 		w.Header().Set("Content-Type", "application/json")
@@ -286,7 +297,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request, status int, v sho
 		}
 	} else {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		if err := s.html(&b, r, v); err != nil {
+		if err := s.renderPage(&b, r, v); err != nil {
 			ctrllog.FromContext(r.Context()).Error(err, "laying out a page", "path", r.URL.Path)
 			w.WriteHeader(http.StatusInternalServerError)
 			return

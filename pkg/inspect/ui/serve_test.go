@@ -14,17 +14,21 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/fleet"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui/internal/view"
+	"github.com/osm-gitops/osm-gitops/test/fleetfixture"
 	"github.com/osm-gitops/osm-gitops/test/slow"
 )
 
 // served is a server with a cluster of the given objects.
-func served(o Objects) *Server {
-	clock := clocktesting.NewFakeClock(noon)
-	read := func(context.Context) (Objects, error) { return o, nil }
-	return &Server{Snapshots: &Snapshots{Read: read, Clock: clock, Fresh: time.Second, Stale: time.Second}, Clock: clock, Version: "v0.0.0"}
+func served(o fleet.Objects) *Server {
+	clock := clocktesting.NewFakeClock(fleetfixture.Noon)
+	read := func(context.Context) (fleet.Objects, error) { return o, nil }
+	return &Server{Snapshots: &fleet.Snapshots{Read: read, Clock: clock, Fresh: time.Second, Stale: time.Second}, Clock: clock, Version: "v0.0.0"}
 }
 
 func ask(s *Server, method, target string, header ...string) *httptest.ResponseRecorder {
@@ -42,7 +46,7 @@ func ask(s *Server, method, target string, header ...string) *httptest.ResponseR
 }
 
 func TestServe(t *testing.T) {
-	s := served(world())
+	s := served(fleetfixture.World())
 	for name, c := range map[string]struct {
 		method, target string
 		header         []string
@@ -91,7 +95,7 @@ func TestServe(t *testing.T) {
 
 // With the Accept header, programs get the same content as JSON.
 func TestJSON(t *testing.T) {
-	s := served(world())
+	s := served(fleetfixture.World())
 	for accept, want := range map[string]bool{
 		"application/json": true, "application/json, text/plain;q=0.5": true, "Application/JSON; charset=utf-8": true,
 		"": false, "*/*": false, "text/html,application/xhtml+xml,*/*;q=0.8": false, "text/html, application/json": false,
@@ -101,8 +105,8 @@ func TestJSON(t *testing.T) {
 			t.Errorf("%q gets %s", accept, w.Header().Get("Content-Type"))
 		}
 	}
-	var fleet Fleet
-	if err := json.Unmarshal(ask(s, "GET", "/", "Accept", "application/json").Body.Bytes(), &fleet); err != nil || fleet.Kind != "Fleet" || fleet.Nodes.Total != 6 || len(fleet.Items) != 4 || !fleet.AsOf.Equal(noon) {
+	var fleet view.Fleet
+	if err := json.Unmarshal(ask(s, "GET", "/", "Accept", "application/json").Body.Bytes(), &fleet); err != nil || fleet.Kind != "Fleet" || fleet.Nodes.Total != 6 || len(fleet.Items) != 4 || !fleet.AsOf.Equal(fleetfixture.Noon) {
 		t.Errorf("got %+v (err %v)", fleet, err)
 	}
 	var failure Failure
@@ -115,7 +119,7 @@ func TestJSON(t *testing.T) {
 func TestHostilePages(t *testing.T) {
 	const markup = `<script>alert(1)</script>`
 	long := strings.Repeat("y", 40_000)
-	o := world()
+	o := fleetfixture.World()
 	for i := range o.Profiles {
 		o.Profiles[i].Annotations["gitops.k8c.io/author"] = "\x1b]0;owned\x07" + markup + "\u202e" + long
 		o.Profiles[i].Annotations["gitops.k8c.io/subject"] = markup + "\x1b[31m" + long
@@ -142,17 +146,17 @@ func TestHostilePages(t *testing.T) {
 
 // An unreachable cluster is reported; an earlier model is shown for a while.
 func TestSnapshots(t *testing.T) {
-	clock := clocktesting.NewFakeClock(noon)
+	clock := clocktesting.NewFakeClock(fleetfixture.Noon)
 	var reads atomic.Int64
 	var fail atomic.Bool
 	done := make(chan struct{}, 100)
-	s := &Snapshots{Clock: clock, Fresh: time.Second, Wait: time.Second, Stale: time.Minute, Read: func(context.Context) (Objects, error) {
+	s := &fleet.Snapshots{Clock: clock, Fresh: time.Second, Wait: time.Second, Stale: time.Minute, Read: func(context.Context) (fleet.Objects, error) {
 		defer func() { done <- struct{}{} }()
 		reads.Add(1)
 		if fail.Load() {
-			return Objects{}, errors.New("the API server is away")
+			return fleet.Objects{}, errors.New("the API server is away")
 		}
-		return world(), nil
+		return fleetfixture.World(), nil
 	}}
 	var all sync.WaitGroup
 	for range 20 {
@@ -169,7 +173,7 @@ func TestSnapshots(t *testing.T) {
 	}
 	fail.Store(true)
 	clock.Step(2 * time.Second)
-	if f, err := s.Get(t.Context()); err != nil || !f.At.Equal(noon) {
+	if f, err := s.Get(t.Context()); err != nil || !f.At.Equal(fleetfixture.Noon) {
 		t.Errorf("while it is read again there is %v, %v", f, err)
 	}
 	<-done
@@ -182,7 +186,7 @@ func TestSnapshots(t *testing.T) {
 		t.Errorf("got %d\n%s", w.Code, w.Body)
 	}
 	fail.Store(false)
-	if f, err := s.Get(t.Context()); err != nil || !f.At.Equal(noon.Add(62*time.Second)) {
+	if f, err := s.Get(t.Context()); err != nil || !f.At.Equal(fleetfixture.Noon.Add(62*time.Second)) {
 		t.Errorf("afterwards there is %v, %v", f, err)
 	}
 }
@@ -190,19 +194,19 @@ func TestSnapshots(t *testing.T) {
 // A request waits for a new model, and gets the previous one if that takes too long. The
 // page then shows their age.
 func TestSnapshotsWaitForNewFacts(t *testing.T) {
-	clock := clocktesting.NewFakeClock(noon)
+	clock := clocktesting.NewFakeClock(fleetfixture.Noon)
 	slow := make(chan struct{})
 	close(slow)
-	s := &Snapshots{Clock: clock, Fresh: 15 * time.Second, Wait: 2 * time.Second, Stale: 5 * time.Minute, Read: func(context.Context) (Objects, error) {
+	s := &fleet.Snapshots{Clock: clock, Fresh: 15 * time.Second, Wait: 2 * time.Second, Stale: 5 * time.Minute, Read: func(context.Context) (fleet.Objects, error) {
 		<-slow
-		return world(), nil
+		return fleetfixture.World(), nil
 	}}
 	at := func() time.Duration {
 		f, err := s.Get(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		return f.At.Sub(noon)
+		return f.At.Sub(fleetfixture.Noon)
 	}
 	if got := at(); got != 0 {
 		t.Fatalf("the first facts are of %v", got)
@@ -237,7 +241,7 @@ func TestMeant(t *testing.T) {
 		if site != "" {
 			r.Header.Set("Sec-Fetch-Site", site)
 		}
-		if got := meant(r); got != want {
+		if got := isSameOrigin(r); got != want {
 			t.Errorf("%q: %v", site, got)
 		}
 	}
@@ -246,7 +250,7 @@ func TestMeant(t *testing.T) {
 // Clients that connect and do not read the response do not block others (security.md 41).
 func TestSlowPeers(t *testing.T) {
 	at := make(chan net.Addr, 1)
-	l := &Listener{Server: served(world()), Address: "127.0.0.1:0", Listening: func(a net.Addr) { at <- a }}
+	l := &Listener{Server: served(fleetfixture.World()), Address: "127.0.0.1:0", Listening: func(a net.Addr) { at <- a }}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- l.Start(ctx) }()
@@ -265,5 +269,26 @@ func TestSlowPeers(t *testing.T) {
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
 		t.Errorf("answered %d", res.StatusCode)
+	}
+}
+
+// The page as HTML and as JSON has one row for each period, with seconds.
+func TestHistoryIsServed(t *testing.T) {
+	s := served(fleetfixture.Rotated([3]types.UID{"c", "a", "b"}))
+	var v view.Pool
+	if err := json.Unmarshal(ask(s, "GET", "/pools/shop/web", "Accept", "application/json").Body.Bytes(), &v); err != nil {
+		t.Fatal(err)
+	}
+	if len(v.Configurations) != 5 || !v.Configurations[0].Current || v.Configurations[2].Current || v.Configurations[0].InputDigest != v.Configurations[2].InputDigest {
+		t.Errorf("JSON has %+v", v.Configurations)
+	}
+	html := ask(s, "GET", "/pools/shop/web").Body.String()
+	for text, want := range map[string]int{"osp-web v1.2.0": 2, "osp-web v1.0.0": 2, "osp-web v1.1.0": 1} {
+		if got := strings.Count(html, `<th role="rowheader" scope="row">`+text); got != want {
+			t.Errorf("%s has %d rows, want %d", text, got, want)
+		}
+	}
+	if !strings.Contains(html, "2026-03-02 12:00:00 UTC") {
+		t.Errorf("the table has no seconds:\n%s", html)
 	}
 }

@@ -9,7 +9,9 @@ import (
 	"k8s.io/utils/lru"
 
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui/internal/view"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // Verifier proves the origin of a node, for which it reads the repository.
@@ -24,16 +26,16 @@ const (
 	maxCached       = 256
 )
 
-// verifying caches verifications.
-type verifying struct {
+// verificationCache caches verifications.
+type verificationCache struct {
 	once    sync.Once
 	cache   *lru.Cache          // values are *Verification
 	running *semaphore.Weighted // one at a time
 }
 
-// keyOf distinguishes a node from an earlier one with its name, and from its earlier
-// provenance.
-func keyOf(name string, t *trace.Result) string {
+// verificationKey returns the cache key of a node, which differs from that of an earlier node with
+// its name, and of its earlier provenance.
+func verificationKey(name string, t *trace.Result) string {
 	key := name + "\n" + t.InputDigest
 	if t.Node != nil {
 		key += "\n" + string(t.Node.UID)
@@ -41,30 +43,31 @@ func keyOf(name string, t *trace.Result) string {
 	return key
 }
 
-// verification returns the cached verification of a node; with now, it verifies first.
-func (s *Server) verification(ctx context.Context, name string, t *trace.Result, now bool) *Verification {
-	key := keyOf(name, t)
+// getVerification returns the cached verification of a node; nil if there is none. With now, it
+// verifies the node instead.
+func (s *Server) getVerification(ctx context.Context, name string, t *trace.Result, now bool) *view.Verification {
+	key := verificationKey(name, t)
 	v := &s.verifying
 	v.once.Do(func() {
 		v.running = semaphore.NewWeighted(1)
 		v.cache = lru.New(maxCached)
 	})
 	if !now {
-		if have, ok := v.cache.Get(key); ok && s.Clock.Since(have.(*Verification).At) <= verifyCacheTime {
-			return have.(*Verification)
+		if have, ok := v.cache.Get(key); ok && s.Clock.Since(have.(*view.Verification).At) <= verifyCacheTime {
+			return have.(*view.Verification)
 		}
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, verifyTime)
 	defer cancel()
 	if v.running.Acquire(ctx, 1) != nil {
-		return &Verification{At: s.Clock.Now(), Error: "Others are being verified. Try again."}
+		return &view.Verification{At: s.Clock.Now(), Error: "Others are being verified. Try again."}
 	}
 	defer v.running.Release(1)
 	report, err := s.Verifier.Node(ctx, name)
-	made := &Verification{At: s.Clock.Now(), Report: report}
+	made := &view.Verification{At: s.Clock.Now(), Report: report}
 	if err != nil {
-		made.Report, made.Error = nil, text(err.Error())
+		made.Report, made.Error = nil, redact.CleanText(err.Error(), redact.MaxMessage)
 	}
 	if ctx.Err() != nil { // canceled, which proves nothing about the node
 		return made

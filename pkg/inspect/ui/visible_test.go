@@ -13,8 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/fleet"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui/internal/view"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
+	"github.com/osm-gitops/osm-gitops/test/fleetfixture"
 )
 
 // trails knows the pools of some nodes.
@@ -35,26 +38,26 @@ func (n *trails) Provenance(_ context.Context, record string) (*trace.Result, er
 
 // twoTeams is a fleet with pools in two namespaces. Objects of the second are called
 // canary; both use the profile osp-web.
-func twoTeams(namespace string) Objects {
+func twoTeams(namespace string) fleet.Objects {
 	const theirs = "canary-team"
-	o := Objects{}
-	o.Pools = []metav1.ObjectMeta{poolMeta(namespace, "web"), poolMeta(theirs, "canary-web")}
+	o := fleet.Objects{}
+	o.Pools = []metav1.ObjectMeta{fleetfixture.PoolMeta(namespace, "web"), fleetfixture.PoolMeta(theirs, "canary-web")}
 	o.Pools[1].Annotations[api.AnnotationOSP] = "osp-canary"
 	o.Profiles = []metav1.ObjectMeta{
-		profileMeta("osp-web", "v1.0.0", first, first, "Ada <ada@example.com>", 30*day),
-		profileMeta("osp-canary", "v2.0.0", second, written, "Canary <canary@example.com>", 10*day),
+		fleetfixture.ProfileMeta("osp-web", "v1.0.0", fleetfixture.First, fleetfixture.First, "Ada <ada@example.com>", 30*fleetfixture.Day),
+		fleetfixture.ProfileMeta("osp-canary", "v2.0.0", fleetfixture.Second, fleetfixture.Written, "Canary <canary@example.com>", 10*fleetfixture.Day),
 	}
-	ours := configOf(namespace+"/web", "v1.0.0", first, "d-ours", ago(9*day), "u1")
-	other := configOf(theirs+"/canary-web", "v2.0.0", second, "d-theirs", ago(9*day), "u2")
+	ours := fleetfixture.ConfigOf(namespace+"/web", "v1.0.0", fleetfixture.First, "d-ours", fleetfixture.Ago(9*fleetfixture.Day), "u1")
+	other := fleetfixture.ConfigOf(theirs+"/canary-web", "v2.0.0", fleetfixture.Second, "d-theirs", fleetfixture.Ago(9*fleetfixture.Day), "u2")
 	other.Annotations[api.AnnotationProfile] = "osp-canary"
 	o.Configs = append(o.Configs, ours, other)
-	o.Records = []metav1.ObjectMeta{recordMeta(theirs+"/canary-web", "v1.0.0", first, "d-before", api.Interval{From: ago(29 * day), Until: ago(9 * day), UID: "u3"})}
+	o.Records = []metav1.ObjectMeta{fleetfixture.RecordMeta(theirs+"/canary-web", "v1.0.0", fleetfixture.First, "d-before", api.Interval{From: fleetfixture.Ago(29 * fleetfixture.Day), Until: fleetfixture.Ago(9 * fleetfixture.Day), UID: "u3"})}
 	for _, node := range []struct{ name, pool, digest, profile string }{{"node-ours", namespace + "/web", "d-ours", "osp-web"}, {"node-canary", theirs + "/canary-web", "d-theirs", "osp-canary"}} {
-		o.Nodes = append(o.Nodes, ProvenanceSummary{Record: node.name + ".0a1b2c3d", Node: node.name, Pool: node.pool, Digest: node.digest, Profile: node.profile, Version: "v1.0.0", Evidence: api.EvidenceReported, Joined: ago(day), Disputed: true})
+		o.Nodes = append(o.Nodes, fleet.ProvenanceSummary{Record: node.name + ".0a1b2c3d", Node: node.name, Pool: node.pool, Digest: node.digest, Profile: node.profile, Version: "v1.0.0", Evidence: api.EvidenceReported, Joined: fleetfixture.Ago(fleetfixture.Day), Disputed: true})
 	}
 	source := func(name string, profiles ...string) api.ProfileSource {
 		ps := api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}}
-		ps.Status.LastAttemptedRevision = "main@sha1:" + second
+		ps.Status.LastAttemptedRevision = "main@sha1:" + fleetfixture.Second
 		ps.Status.Conditions = []metav1.Condition{{Type: meta.ReadyCondition, Status: metav1.ConditionFalse, Reason: api.ReasonProfilesInvalid, Message: "pool canary-team/canary-web cannot have it"}}
 		for _, p := range profiles {
 			ps.Status.Profiles = append(ps.Status.Profiles, api.ProfileEntry{Name: p, Version: "v1.0.0"})
@@ -109,22 +112,22 @@ func TestViewersSeeTheirNamespaces(t *testing.T) {
 		"/":                                       {200, 200, ns},
 		"/?q=canary":                              {200, 200, ""},
 		"/?state=Rejected":                        {200, 200, ""},
-		"/changes":                                {200, 200, first},
+		"/changes":                                {200, 200, fleetfixture.First},
 		"/nodes":                                  {200, 200, "node-ours"},
 		"/profiles":                               {200, 200, "osp-web"},
-		"/profiles/osp-web":                       {200, 404, first},
+		"/profiles/osp-web":                       {200, 404, fleetfixture.First},
 		"/profiles/osp-canary":                    {404, 404, ""},
 		"/rollouts":                               {200, 200, "osp-web"},
 		"/sources":                                {200, 200, "osps"},
 		"/search?q=osp":                           {200, 200, "osp-web"},
 		"/search?q=node":                          {200, 200, "node-ours"},
-		"/search?q=" + second[:10]:                {200, 200, ""},
+		"/search?q=" + fleetfixture.Second[:10]:   {200, 200, ""},
 		"/search?q=example.com":                   {200, 200, ""},
 		"/pools/" + ns + "/web":                   {200, 404, "node-ours"},
 		"/pools/canary-team/canary-web":           {404, 404, ""},
-		"/commits/" + first:                       {200, 404, "osp-web"},
-		"/commits/" + second:                      {404, 404, ""},
-		"/commits/" + written[:12]:                {404, 404, ""},
+		"/commits/" + fleetfixture.First:          {200, 404, "osp-web"},
+		"/commits/" + fleetfixture.Second:         {404, 404, ""},
+		"/commits/" + fleetfixture.Written[:12]:   {404, 404, ""},
 		"/nodes/node-ours":                        {200, 404, "node-ours"},
 		"/nodes/node-canary":                      {404, 404, ""},
 		"/nodes/node-canary?verify=1":             {404, 404, ""},
@@ -137,12 +140,12 @@ func TestViewersSeeTheirNamespaces(t *testing.T) {
 			for user, status := range map[string]int{"tenant": want.tenant, "nobody": want.nobody} {
 				got, text := get(user, target, accept)
 				// The response repeats the request.
-				for _, asked := range []string{second, "canary-team/canary-web", "node-canary.1", "node-canary", "canary"} {
+				for _, asked := range []string{fleetfixture.Second, "canary-team/canary-web", "node-canary.1", "node-canary", "canary"} {
 					if strings.Contains(target, asked) {
 						text = strings.ReplaceAll(text, asked, "")
 					}
 				}
-				if got != status || strings.Contains(strings.ToLower(text), "canary") || strings.Contains(text, "4711") || strings.Contains(text, second) {
+				if got != status || strings.Contains(strings.ToLower(text), "canary") || strings.Contains(text, "4711") || strings.Contains(text, fleetfixture.Second) {
 					t.Errorf("%s, %s, %s: got %d, want %d, with\n%.3000s", user, target, accept, got, status, text)
 				}
 				if user == "tenant" && !strings.Contains(text, want.has) {
@@ -155,19 +158,19 @@ func TestViewersSeeTheirNamespaces(t *testing.T) {
 		}
 	}
 	_, text := get("auditor", "/", "application/json")
-	var fleet Fleet
+	var fleet view.Fleet
 	if err := json.Unmarshal([]byte(text), &fleet); err != nil || fleet.Pools != 2 || fleet.Nodes.Total != 2 {
 		t.Errorf("the auditor sees, %v,\n%s", err, text)
 	}
 	_, text = get("tenant", "/", "application/json")
-	fleet = Fleet{}
+	fleet = view.Fleet{}
 	if err := json.Unmarshal([]byte(text), &fleet); err != nil || fleet.Pools != 1 || fleet.Nodes.Total != 1 {
 		t.Errorf("the tenant sees, %v,\n%s", err, text)
 	}
 	for user, want := range map[string]int{"auditor": 2, "tenant": 1} {
 		_, text = get(user, "/sources", "application/json")
-		var sources Sources
-		if err := json.Unmarshal([]byte(text), &sources); err != nil || len(sources.Items) != want || user == "tenant" && sources.Items[0].Profiles != 1 || strings.Contains(text, second) != (user == "auditor") {
+		var sources view.Sources
+		if err := json.Unmarshal([]byte(text), &sources); err != nil || len(sources.Items) != want || user == "tenant" && sources.Items[0].Profiles != 1 || strings.Contains(text, fleetfixture.Second) != (user == "auditor") {
 			t.Errorf("the %s sees, %v,\n%s", user, err, text)
 		}
 		if _, text = get(user, "/rollouts", "application/json"); strings.Contains(text, "4711") != (user == "auditor") {

@@ -141,7 +141,7 @@ func TestAdversary(t *testing.T) {
 			if report.Verdict != c.verdict {
 				t.Fatalf("verdict %q, want %q\n%s", report.Verdict, c.verdict, text)
 			}
-			if first := report.First(); c.where != "" && (first == nil || first.Difference == nil || !strings.Contains(first.Difference.Field, c.where)) {
+			if first := report.FirstDifference(); c.where != "" && (first == nil || first.Difference == nil || !strings.Contains(first.Difference.Field, c.where)) {
 				t.Errorf("the first difference is not at %q\n%s", c.where, text)
 			}
 		})
@@ -240,7 +240,7 @@ func TestInputsOfAnother(t *testing.T) {
 		secret.Annotations[api.AnnotationDataDigest] = dataDigest(text)
 	}
 	report := s.verify("")
-	first := report.First()
+	first := report.FirstDifference()
 	if report.Verdict != "Secret differs" || first == nil || !strings.HasSuffix(first.Name, inputsName) {
 		t.Errorf("%s: %+v", report.Verdict, first)
 	}

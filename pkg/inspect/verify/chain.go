@@ -29,11 +29,11 @@ type storedRecord struct {
 	archived *appsv1.ControllerRevision
 }
 
-// readable reports whether a record was found and decoded.
-func (g *storedRecord) readable() bool { return g.broken == nil && g.record.Object != "" }
+// isReadable reports whether a record was found and decoded.
+func (g *storedRecord) isReadable() bool { return g.broken == nil && g.record.Object != "" }
 
-// sound reports whether the record is unedited: its digest matches its content.
-func (g *storedRecord) sound() bool {
+// isIntact reports whether the record is unedited: its digest matches its content.
+func (g *storedRecord) isIntact() bool {
 	return g.broken == nil && lineage.Intact(g.record)
 }
 
@@ -45,8 +45,8 @@ func (g *storedRecord) holder() client.Object {
 	return g.archived
 }
 
-// name returns the kind and name of the holder.
-func (g *storedRecord) name() string {
+// describeHolder returns the kind and name of the holder.
+func (g *storedRecord) describeHolder() string {
 	kind := "ControllerRevision "
 	if g.osc != nil {
 		kind = "OperatingSystemConfig "
@@ -54,34 +54,36 @@ func (g *storedRecord) name() string {
 	return kind + key(g.holder())
 }
 
-func generationIn(osc *osm.OperatingSystemConfig) *storedRecord {
+// recordFromConfig decodes the record in an OperatingSystemConfig.
+func recordFromConfig(osc *osm.OperatingSystemConfig) *storedRecord {
 	g := &storedRecord{osc: osc}
 	g.record, g.broken = lineage.AnnotatedRecord(osc)
 	return g
 }
 
-func generationArchived(obj *appsv1.ControllerRevision) *storedRecord {
+// recordFromRevision decodes the record in a ControllerRevision.
+func recordFromRevision(obj *appsv1.ControllerRevision) *storedRecord {
 	g := &storedRecord{archived: obj}
 	g.record, g.broken = lineage.ParseRecord(obj.Data.Raw)
 	return g
 }
 
-// is reports whether a generation claims to have this input digest.
-func (g *storedRecord) is(digest string) bool {
+// hasInputDigest reports whether a generation claims to have this input digest.
+func (g *storedRecord) hasInputDigest(digest string) bool {
 	return g.record.Digests.Input == digest || g.holder().GetAnnotations()[api.AnnotationInputDigest] == digest
 }
 
-// provenance finds the NodeProvenance of a node: of the existing Node, otherwise of the
+// findProvenance finds the NodeProvenance of a node: of the existing Node, otherwise of the
 // last node of this name. The Node decides which, since NodeProvenances can be edited or
 // deleted.
-func (v *Verifier) provenance(ctx context.Context, node string) (*api.NodeProvenance, *metav1.PartialObjectMetadata, error) {
+func (v *Verifier) findProvenance(ctx context.Context, node string) (*api.NodeProvenance, *metav1.PartialObjectMetadata, error) {
 	live := kubeclient.Metadata(corev1.SchemeGroupVersion.WithKind("Node"))
 	there, err := kubeclient.Find(ctx, v.Worker, types.NamespacedName{Name: node}, live)
 	if err != nil {
 		return nil, nil, err
 	}
 	if !there {
-		np, err := v.lastOf(ctx, node)
+		np, err := v.findLastProvenance(ctx, node)
 		return np, nil, err
 	}
 	var np api.NodeProvenance
@@ -93,8 +95,8 @@ func (v *Verifier) provenance(ctx context.Context, node string) (*api.NodeProven
 	return &np, live, err
 }
 
-// lastOf finds the NodeProvenance of the last node with a name.
-func (v *Verifier) lastOf(ctx context.Context, node string) (*api.NodeProvenance, error) {
+// findLastProvenance finds the NodeProvenance of the last node with a name.
+func (v *Verifier) findLastProvenance(ctx context.Context, node string) (*api.NodeProvenance, error) {
 	var list api.NodeProvenanceList
 	if err := v.Worker.List(ctx, &list, client.MatchingLabels{api.LabelNode: api.NodeLabel(node)}); err != nil {
 		return nil, fmt.Errorf("listing NodeProvenances: %w", err)
@@ -115,8 +117,8 @@ func (v *Verifier) lastOf(ctx context.Context, node string) (*api.NodeProvenance
 	return &items[0], nil
 }
 
-// config reads the configuration of a pool; nil if there is none.
-func (v *Verifier) config(ctx context.Context, pool types.NamespacedName) (*osm.OperatingSystemConfig, error) {
+// readConfig reads the configuration of a pool; nil if there is none.
+func (v *Verifier) readConfig(ctx context.Context, pool types.NamespacedName) (*osm.OperatingSystemConfig, error) {
 	var osc osm.OperatingSystemConfig
 	found, err := kubeclient.Find(ctx, v.Management, types.NamespacedName{Namespace: v.Namespace, Name: lineage.NamesOf(pool).Config}, &osc)
 	if err != nil || !found {
@@ -125,17 +127,17 @@ func (v *Verifier) config(ctx context.Context, pool types.NamespacedName) (*osm.
 	return &osc, nil
 }
 
-// generationOf finds the record of an input digest: in the pool's configuration, or
+// findRecord finds the record of an input digest: in the pool's configuration, or
 // archived under the name that follows from the digest, or under another name. It is nil if
 // none exists.
-func (v *Verifier) generationOf(ctx context.Context, pool types.NamespacedName, digest string) (*storedRecord, error) {
-	osc, err := v.config(ctx, pool)
+func (v *Verifier) findRecord(ctx context.Context, pool types.NamespacedName, digest string) (*storedRecord, error) {
+	osc, err := v.readConfig(ctx, pool)
 	if err != nil {
 		return nil, err
 	}
 	// Configurations of two pools can have the same name.
 	if osc != nil && osc.Annotations[api.AnnotationPool] == pool.String() {
-		if g := generationIn(osc); g.is(digest) {
+		if g := recordFromConfig(osc); g.hasInputDigest(digest) {
 			return g, nil
 		}
 	}
@@ -145,7 +147,7 @@ func (v *Verifier) generationOf(ctx context.Context, pool types.NamespacedName, 
 		if err != nil {
 			return nil, err
 		}
-		if g := generationArchived(&obj); found && g.is(digest) {
+		if g := recordFromRevision(&obj); found && g.hasInputDigest(digest) {
 			return g, nil
 		}
 	}
@@ -159,12 +161,12 @@ func (v *Verifier) digestsOfMatchingRecords(ctx context.Context, s *target) ([]s
 		return r.Commit == c.Commit && r.Version == c.Version && r.ObjectDigest == c.ProfileDigest
 	}
 	var out []string
-	osc, err := v.config(ctx, s.pool)
+	osc, err := v.readConfig(ctx, s.pool)
 	if err != nil {
 		return nil, err
 	}
 	if osc != nil {
-		if g := generationIn(osc); g.sound() && says(g.record) {
+		if g := recordFromConfig(osc); g.isIntact() && says(g.record) {
 			out = append(out, g.record.Digests.Input)
 		}
 	}
@@ -176,17 +178,17 @@ func (v *Verifier) digestsOfMatchingRecords(ctx context.Context, s *target) ([]s
 		return nil, fmt.Errorf("listing ControllerRevisions: %w", err)
 	}
 	for i := range list.Items {
-		if g := generationArchived(&list.Items[i]); g.sound() && says(g.record) {
+		if g := recordFromRevision(&list.Items[i]); g.isIntact() && says(g.record) {
 			out = append(out, g.record.Digests.Input)
 		}
 	}
 	return out, nil
 }
 
-// surroundings reads the other objects that prove the origin of a subject: the profile's
+// readRelatedObjects reads the other objects that prove the origin of a subject: the profile's
 // object, the source that created it, and the pool.
-func (v *Verifier) surroundings(ctx context.Context, s *target) error {
-	at := lineage.ProfileKey(v.Namespace, s.claim().object)
+func (v *Verifier) readRelatedObjects(ctx context.Context, s *target) error {
+	at := lineage.ProfileKey(v.Namespace, s.newClaimedOrigin().object)
 	var osp osm.OperatingSystemProfile
 	found, err := kubeclient.Find(ctx, v.Management, at, &osp)
 	if err != nil {
@@ -215,7 +217,7 @@ func (v *Verifier) sourceOf(ctx context.Context, namespace string, s *target) (*
 	if err := v.Management.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("listing ProfileSources: %w", err)
 	}
-	what := s.claim()
+	what := s.newClaimedOrigin()
 	offers := func(ps api.ProfileSource) bool {
 		return slices.ContainsFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == what.profile })
 	}

@@ -12,18 +12,18 @@ import (
 // compareValues finds the first difference between two values by their JSON: absent, null
 // and empty are equal. Keys are compared in sorted order, so that the result is stable.
 func compareValues(at string, want, have any) *Difference {
-	w, err := tree(want)
+	w, err := toJSONTree(want)
 	if err != nil {
-		return differ(at, 0, "JSON", err.Error())
+		return newDifference(at, 0, "JSON", err.Error())
 	}
-	h, err := tree(have)
+	h, err := toJSONTree(have)
 	if err != nil {
-		return differ(at, 0, "JSON", err.Error())
+		return newDifference(at, 0, "JSON", err.Error())
 	}
 	return compareTrees(at, w, h)
 }
 
-func tree(v any) (any, error) {
+func toJSONTree(v any) (any, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func compareTrees(at string, want, have any) *Difference {
 	if isEmpty(want) && isEmpty(have) || reflect.DeepEqual(want, have) {
 		return nil
 	}
-	want, have = likewise(want, have), likewise(have, want)
+	want, have = emptyLike(want, have), emptyLike(have, want)
 	switch w := want.(type) {
 	case map[string]any:
 		if h, ok := have.(map[string]any); ok {
@@ -56,14 +56,14 @@ func compareTrees(at string, want, have any) *Difference {
 			return compareText(at, w, h)
 		}
 	}
-	if w, h := brief(want), brief(have); w != h {
-		return differ(at, 0, w, h)
+	if w, h := formatOnOneLine(want), formatOnOneLine(have); w != h {
+		return newDifference(at, 0, w, h)
 	}
-	return differ(at, 0, fmt.Sprintf("%T %v", want, want), fmt.Sprintf("%T %v", have, have))
+	return newDifference(at, 0, fmt.Sprintf("%T %v", want, want), fmt.Sprintf("%T %v", have, have))
 }
 
-// likewise replaces an absent value by an empty one of the other's kind.
-func likewise(v, other any) any {
+// emptyLike returns an empty value of the other's kind in place of an absent value.
+func emptyLike(v, other any) any {
 	if v != nil {
 		return v
 	}
@@ -85,12 +85,12 @@ func compareLists(at string, want, have []any) *Difference {
 		if i < len(have) {
 			h = have[i]
 		}
-		item := fmt.Sprintf("%s[%d]%s", at, i, called(w, h))
+		item := fmt.Sprintf("%s[%d]%s", at, i, itemName(w, h))
 		if _, isMap := h.(map[string]any); isMap && w == nil {
-			return differ(item, 0, "", "present")
+			return newDifference(item, 0, "", "present")
 		}
 		if _, isMap := w.(map[string]any); isMap && h == nil {
-			return differ(item, 0, "present", "")
+			return newDifference(item, 0, "present", "")
 		}
 		if d := compareTrees(item, w, h); d != nil {
 			return d
@@ -99,8 +99,8 @@ func compareLists(at string, want, have []any) *Difference {
 	return nil
 }
 
-// called names an item of a list for users: a file's path, a unit's name.
-func called(items ...any) string {
+// itemName names an item of a list for users: a file's path, a unit's name.
+func itemName(items ...any) string {
 	for _, item := range items {
 		m, _ := item.(map[string]any)
 		for _, k := range []string{"path", "name"} {
@@ -120,18 +120,18 @@ func compareText(at, want, have string) *Difference {
 	}
 	w, h := strings.Split(want, "\n"), strings.Split(have, "\n")
 	if len(w) == 1 && len(h) == 1 {
-		return differ(at, 0, want, have)
+		return newDifference(at, 0, want, have)
 	}
-	i := firstLine(w, h)
+	i := firstDifferingLine(w, h)
 	// A single line of a key does not look like a secret.
 	if inPrivateKey(w, i) || inPrivateKey(h, i) {
-		return differ(at, i+1, hiddenLine(w, i), hiddenLine(h, i))
+		return newDifference(at, i+1, hiddenLine(w, i), hiddenLine(h, i))
 	}
-	return differ(at, i+1, lineOf(w, i), lineOf(h, i))
+	return newDifference(at, i+1, lineOf(w, i), lineOf(h, i))
 }
 
-// firstLine returns the index of the first line that differs.
-func firstLine(a, b []string) int {
+// firstDifferingLine returns the index of the first line that differs.
+func firstDifferingLine(a, b []string) int {
 	i := 0
 	for i < len(a) && i < len(b) && a[i] == b[i] {
 		i++
@@ -162,8 +162,8 @@ func lineOf(lines []string, i int) string {
 	return ""
 }
 
-// brief formats a value on one line.
-func brief(v any) string {
+// formatOnOneLine formats a value on one line.
+func formatOnOneLine(v any) string {
 	if isEmpty(v) {
 		return ""
 	}

@@ -101,11 +101,11 @@ func TestDiffer(t *testing.T) {
 		"what is no secret":     {"echo the secrets of life", "echo the secrets of life"},
 		"a digest stays whole":  {"v1:sha256:" + strings.Repeat("0a", 32), "v1:sha256:" + strings.Repeat("0a", 32)},
 	} {
-		if d := differ("x", 0, "want", c.have); d.Found != c.want {
+		if d := newDifference("x", 0, "want", c.have); d.Found != c.want {
 			t.Errorf("%s: got %q, want %q", name, d.Found, c.want)
 		}
 	}
-	if got := masked("a canary here", "canary", "ere"); got != "a "+hidden+" here" {
+	if got := maskCredentials("a canary here", "canary", "ere"); got != "a "+hidden+" here" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -155,7 +155,7 @@ func TestVerdict(t *testing.T) {
 		"another engine, and tampering": {"v9", []Check{check(ThingOSP, Differs)}, "OSP differs"},
 	} {
 		r := &Report{Engine: c.engine, Checks: c.checks}
-		r.conclude()
+		r.setVerdict()
 		if r.Verdict != c.want {
 			t.Errorf("%s: got %q, want %q", name, r.Verdict, c.want)
 		}
@@ -181,10 +181,10 @@ func FuzzLeaves(f *testing.F) {
 			seen[l.where] = true
 		}
 		with := render.Cluster{APIServerToken: "eyJ.eyJ.x", BootstrapToken: "000000.0000000000000000"}
-		if got := candidates(want, have, with); len(got) == 0 || len(got) > maxCandidates {
+		if got := candidateTokens(want, have, with); len(got) == 0 || len(got) > maxCandidates {
 			t.Errorf("%d candidates", len(got))
 		}
-		if len(have) > 0 && alike(have, have) != len(have) {
+		if len(have) > 0 && countCommonEntries(have, have) != len(have) {
 			t.Error("it is not like itself")
 		}
 	})

@@ -11,16 +11,17 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// outputs renders again and compares the results: the digests in the record, the
-// configuration, and the Secrets of the pool if they are of this generation.
-func (v *Verifier) outputs(ctx context.Context, s *target, from *origin, settings []byte) ([]Check, error) {
+// checkOutputs renders again, with the profile from the origin and the recorded settings, and
+// compares the results: the digests in the record, the configuration, and the Secrets of the pool
+// if they are of this generation.
+func (v *Verifier) checkOutputs(ctx context.Context, s *target, from *origin, settings []byte) ([]Check, error) {
 	check := Check{Thing: ThingOSC, Name: "OperatingSystemConfig " + v.Namespace + "/" + lineage.NamesOf(s.pool).Config}
 	if s.gen.osc == nil {
-		check = check.skipped("the pool has another configuration now, and other Secrets")
+		check = check.asSkipped("the pool has another configuration now, and other Secrets")
 	}
-	rendered, why := v.render(s, from, settings)
+	rendered, why := v.renderAgain(s, from, settings)
 	if why != "" {
-		checks := []Check{{Thing: ThingRecord, Name: s.gen.name(), Result: Unproven, Note: "cannot render for comparison: " + why}}
+		checks := []Check{{Thing: ThingRecord, Name: s.gen.describeHolder(), Result: Unproven, Note: "cannot render for comparison: " + why}}
 		if s.gen.osc != nil {
 			checks = append(checks, s.compareAnnotations(check, why))
 		}
@@ -33,13 +34,13 @@ func (v *Verifier) outputs(ctx context.Context, s *target, from *origin, setting
 	checks = append(checks, check)
 	// An edited configuration is reported itself; its digests would repeat that.
 	if check.Result != Differs {
-		record := Check{Thing: ThingRecord, Name: s.gen.name(), Note: "rendering again gives its digests"}
-		checks = append(checks, record.with(compareDigests("digests", rendered.out.Record.Digests, s.gen.record.Digests)))
+		record := Check{Thing: ThingRecord, Name: s.gen.describeHolder(), Note: "rendering again gives its digests"}
+		checks = append(checks, record.withDifference(compareDigests("digests", rendered.out.Record.Digests, s.gen.record.Digests)))
 	}
 	if s.gen.osc == nil {
 		return checks, nil
 	}
-	secrets, err := v.secrets(ctx, s, rendered)
+	secrets, err := v.checkSecrets(ctx, s, rendered)
 	return append(checks, secrets...), err
 }
 
@@ -49,32 +50,32 @@ type rendering struct {
 	out *render.Output
 }
 
-// render renders the recorded inputs. The second result says why that is impossible.
-func (v *Verifier) render(s *target, from *origin, settings []byte) (*rendering, string) {
+// renderAgain renders the recorded inputs. The second result says why that is impossible.
+func (v *Verifier) renderAgain(s *target, from *origin, settings []byte) (*rendering, string) {
 	rec := s.gen.record
-	spec := s.content(from)
+	spec := s.profileSpec(from)
 	switch {
 	case rec.Engine != render.EngineVersion:
-		return nil, fmt.Sprintf("engine %q created it, and this program has engine %q: verify it with %s", redact.Clean(rec.Engine), render.EngineVersion, releaseWith(rec.Engine))
-	case !s.gen.sound():
+		return nil, fmt.Sprintf("engine %q created it, and this program has engine %q: verify it with %s", redact.SanitizeLine(rec.Engine), render.EngineVersion, releaseWith(rec.Engine))
+	case !s.gen.isIntact():
 		return nil, "the record was edited"
 	case settings == nil:
 		return nil, "the settings differ from those of the record"
 	case spec == nil:
 		return nil, "the profile differs from that of the record"
 	}
-	in, err := rec.Input(*spec, rec.ObjectDigest, settings)
+	in, err := rec.RebuildInput(*spec, rec.ObjectDigest, settings)
 	if err != nil {
-		return nil, redact.Clean(err.Error())
+		return nil, redact.SanitizeLine(err.Error())
 	}
 	// With placeholders, rendering does not depend on the value of a token, only on whether
 	// there is one.
 	in.Cluster.APIServerToken, in.Cluster.BootstrapToken = "token", "token"
 	in.Cluster.BootstrapKubeconfig = render.BootstrapKubeconfig(in.Cluster.Server, in.Settings.KubernetesCACert, "token")
-	in, _ = in.Split()
+	in, _ = in.SplitSecrets()
 	out, err := v.Engine.Render(in)
 	if err != nil {
-		return nil, redact.Clean(err.Error())
+		return nil, redact.SanitizeLine(err.Error())
 	}
 	return &rendering{in: in, out: out}, ""
 }
@@ -83,34 +84,34 @@ func (v *Verifier) render(s *target, from *origin, settings []byte) (*rendering,
 // record.
 func (s *target) checkConfig(check Check, r *rendering) Check {
 	osc := s.gen.osc
-	if d := compareValues("spec", canonical(r.out.OSC), canonical(osc.Spec)); d != nil {
-		return check.with(d)
+	if d := compareValues("spec", withSchemaDefaults(r.out.OSC), withSchemaDefaults(osc.Spec)); d != nil {
+		return check.withDifference(d)
 	}
 	check.Note = "it equals the result of rendering again"
-	fields := append([]field{{"annotation " + api.AnnotationPool, s.pool.String(), osc.Annotations[api.AnnotationPool]}}, annotated(s.gen.record, osc.Annotations)...)
-	return check.with(firstOf(fields...))
+	fields := append([]field{{"annotation " + api.AnnotationPool, s.pool.String(), osc.Annotations[api.AnnotationPool]}}, annotationFields(s.gen.record, osc.Annotations)...)
+	return check.withDifference(firstMismatch(fields...))
 }
 
 // compareAnnotations compares the annotations, for a configuration that cannot be rendered
 // again.
 func (s *target) compareAnnotations(check Check, why string) Check {
-	if s.gen.sound() {
-		if d := firstOf(annotated(s.gen.record, s.gen.osc.Annotations)...); d != nil {
-			return check.with(d)
+	if s.gen.isIntact() {
+		if d := firstMismatch(annotationFields(s.gen.record, s.gen.osc.Annotations)...); d != nil {
+			return check.withDifference(d)
 		}
 	}
-	return check.unproven("cannot render for comparison: %s", why)
+	return check.asUnproven("cannot render for comparison: %s", why)
 }
 
 func compareDigests(at string, want, have osm.ConfigDigests) *Difference {
-	return firstOf(
+	return firstMismatch(
 		field{at + ".input", want.Input, have.Input}, field{at + ".spec", want.Spec, have.Spec},
 		field{at + ".bootstrap", want.Bootstrap, have.Bootstrap}, field{at + ".provisioning", want.Provisioning, have.Provisioning},
 	)
 }
 
-// canonical sets the defaults of the schema, as the API server does.
-func canonical(spec osm.OperatingSystemConfigSpec) osm.OperatingSystemConfigSpec {
+// withSchemaDefaults sets the defaults of the schema, as the API server does.
+func withSchemaDefaults(spec osm.OperatingSystemConfigSpec) osm.OperatingSystemConfigSpec {
 	c := *spec.DeepCopy()
 	if c.ProvisioningUtility == "" {
 		c.ProvisioningUtility = osm.ProvisioningUtilityCloudInit
@@ -130,5 +131,5 @@ func releaseWith(engine string) string {
 	if releases, known := render.EngineReleases(engine); known {
 		return "osm-gitops " + releases
 	}
-	return fmt.Sprintf("a later release of osm-gitops, one whose \"osm-gitops version\" prints engine %s", redact.Clean(engine))
+	return fmt.Sprintf("a later release of osm-gitops, one whose \"osm-gitops version\" prints engine %s", redact.SanitizeLine(engine))
 }

@@ -22,28 +22,28 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
 )
 
-// secrets compares the Secrets from which machines of a pool boot.
-func (v *Verifier) secrets(ctx context.Context, s *target, r *rendering) ([]Check, error) {
+// checkSecrets compares the Secrets from which machines of a pool boot.
+func (v *Verifier) checkSecrets(ctx context.Context, s *target, r *rendering) ([]Check, error) {
 	all := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + s.pool.Name + "-" + s.pool.Namespace + "-*"}
 	if v.WithoutSecrets {
-		return []Check{all.skipped("excluded by --without-secrets")}, nil
+		return []Check{all.asSkipped("excluded by --without-secrets")}, nil
 	}
-	b, why, err := v.boot(ctx, s, r)
+	b, why, err := v.newBootRenderer(ctx, s, r)
 	// Without this permission the rest can still be verified.
 	if apierrors.IsForbidden(err) {
-		return []Check{all.unproven("%s: exclude them with --without-secrets", redact.Clean(err.Error()))}, nil
+		return []Check{all.asUnproven("%s: exclude them with --without-secrets", redact.SanitizeLine(err.Error()))}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	if why != "" {
-		return []Check{all.unproven("%s", why)}, nil
+		return []Check{all.asUnproven("%s", why)}, nil
 	}
 	if b.others {
 		// The Secret with credentials also contains other inputs, such as the proxy's address,
 		// which have to match the record.
 		inputs := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + lineage.NamesOf(s.pool).Inputs}
-		return []Check{inputs.with(differ("key "+render.ShortDigest(s.digest), 0, "credentials and settings with the recorded input digest", hidden))}, nil
+		return []Check{inputs.withDifference(newDifference("key "+render.ShortDigest(s.digest), 0, "credentials and settings with the recorded input digest", hidden))}, nil
 	}
 	var out []Check
 	for _, stage := range []string{"provisioning", "bootstrap"} {
@@ -64,9 +64,9 @@ func (v *Verifier) secrets(ctx context.Context, s *target, r *rendering) ([]Chec
 	return out, nil
 }
 
-// boot renders the documents of a pool with the credentials of the generation and with
-// placeholders for tokens.
-type boot struct {
+// bootRenderer renders the documents from which machines of a pool boot, with the credentials of
+// the generation and with placeholders for tokens.
+type bootRenderer struct {
 	engine       *render.Engine
 	in           render.Input
 	placeholders *render.Output // placeholders for all credentials
@@ -76,9 +76,9 @@ type boot struct {
 	info         *clusterInfo
 }
 
-func (v *Verifier) boot(ctx context.Context, s *target, r *rendering) (b *boot, why string, err error) {
-	b = &boot{engine: v.Engine, in: r.in, placeholders: r.out}
-	if b.kubeconfig, err = v.secret(ctx, kubeconfigName(s)); err != nil {
+func (v *Verifier) newBootRenderer(ctx context.Context, s *target, r *rendering) (b *bootRenderer, why string, err error) {
+	b = &bootRenderer{engine: v.Engine, in: r.in, placeholders: r.out}
+	if b.kubeconfig, err = v.readSecret(ctx, kubeconfigName(s)); err != nil {
 		return nil, "", err
 	}
 	if b.info, err = v.clusterInfo(ctx); err != nil {
@@ -94,7 +94,7 @@ func (v *Verifier) boot(ctx context.Context, s *target, r *rendering) (b *boot, 
 		return b, "", nil
 	}
 	name := lineage.NamesOf(s.pool).Inputs
-	kept, err := v.secret(ctx, name)
+	kept, err := v.readSecret(ctx, name)
 	if err != nil {
 		return nil, "", err
 	}
@@ -119,7 +119,7 @@ func credentialsIn(kept *corev1.Secret, digest string) (credentials render.Crede
 
 // credentialStrings returns all strings in credentials, and each line of multi-line ones.
 func credentialStrings(credentials render.Credentials) []string {
-	t, err := tree(credentials)
+	t, err := toJSONTree(credentials)
 	if err != nil {
 		return nil
 	}
@@ -144,8 +144,8 @@ func credentialStrings(credentials render.Credentials) []string {
 	return out
 }
 
-// secret reads a Secret of nodes; nil if there is none.
-func (v *Verifier) secret(ctx context.Context, name string) (*corev1.Secret, error) {
+// readSecret reads a Secret of nodes; nil if there is none.
+func (v *Verifier) readSecret(ctx context.Context, name string) (*corev1.Secret, error) {
 	var s corev1.Secret
 	found, err := kubeclient.Find(ctx, v.Worker, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}, &s)
 	if err != nil || !found {
@@ -155,44 +155,44 @@ func (v *Verifier) secret(ctx context.Context, name string) (*corev1.Secret, err
 }
 
 // checkDocument compares the document of one stage of a pool.
-func (v *Verifier) checkDocument(ctx context.Context, s *target, b *boot, stage string) (Check, error) {
+func (v *Verifier) checkDocument(ctx context.Context, s *target, b *bootRenderer, stage string) (Check, error) {
 	name := lineage.NamesOf(s.pool).Provisioning
 	if stage == "bootstrap" {
 		name = lineage.NamesOf(s.pool).Bootstrap
 	}
 	check := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + name}
-	secret, err := v.secret(ctx, name)
+	secret, err := v.readSecret(ctx, name)
 	if err != nil {
 		return check, err
 	}
 	if secret == nil {
-		return check.missing("machines of the pool need it to boot"), nil
+		return check.asMissing("machines of the pool need it to boot"), nil
 	}
 	rec, a := s.gen.record, secret.Annotations
-	if d := firstOf(field{"annotation " + api.AnnotationInputDigest, rec.Digests.Input, a[api.AnnotationInputDigest]}); d != nil {
-		return check.with(d), nil
+	if d := firstMismatch(field{"annotation " + api.AnnotationInputDigest, rec.Digests.Input, a[api.AnnotationInputDigest]}); d != nil {
+		return check.withDifference(d), nil
 	}
 	document := secret.Data[api.UserDataKey]
 	if secret.Immutable != nil && *secret.Immutable && a[api.AnnotationCredentialsExpireAt] == "" {
 		check.Note = "operating-system-manager created it; it is equivalent to the result of rendering again"
 		d, err := b.compareOSMDocument(document, stage)
-		return check.with(d), err
+		return check.withDifference(d), err
 	}
-	d, err := b.compare(document, stage)
+	d, err := b.compareDocument(document, stage)
 	if err != nil || d != nil {
-		return check.with(d), err
+		return check.withDifference(d), err
 	}
 	check.Note = "it equals the result of rendering again with its tokens"
-	fields := append(annotated(rec, a),
+	fields := append(annotationFields(rec, a),
 		field{"annotation " + api.AnnotationPool, s.pool.String(), a[api.AnnotationPool]},
 		field{"annotation " + api.AnnotationDataDigest, dataDigest(document), a[api.AnnotationDataDigest]})
-	if d := firstOf(fields...); d != nil {
-		return check.with(d), nil
+	if d := firstMismatch(fields...); d != nil {
+		return check.withDifference(d), nil
 	}
 	if len(secret.Data) != 1 {
-		return check.with(differ("data", 0, "the key "+api.UserDataKey+" alone", fmt.Sprintf("%d keys", len(secret.Data)))), nil
+		return check.withDifference(newDifference("data", 0, "the key "+api.UserDataKey+" alone", fmt.Sprintf("%d keys", len(secret.Data)))), nil
 	}
-	return check.with(nil), nil
+	return check.withDifference(nil), nil
 }
 
 // dataDigest returns the digest in the form of the annotation.
@@ -201,48 +201,48 @@ func dataDigest(data []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// of returns the document of a stage.
-func of(out *render.Output, stage string) []byte {
+// documentOfStage returns the document of a stage.
+func documentOfStage(out *render.Output, stage string) []byte {
 	if stage == "bootstrap" {
 		return out.Bootstrap
 	}
 	return out.Provisioning
 }
 
-// compare renders with the tokens that a document contains, and finds the first difference
+// compareDocument renders with the tokens that a document contains, and finds the first difference
 // between the result and the document.
-func (b *boot) compare(document []byte, stage string) (*Difference, error) {
+func (b *bootRenderer) compareDocument(document []byte, stage string) (*Difference, error) {
 	first, err := b.engine.Render(b.in)
 	if err != nil {
 		return nil, err
 	}
-	want, have := entriesOf(of(first, stage)), entriesOf(document)
-	for _, t := range candidates(want, have, b.in.Cluster) {
+	want, have := entriesOf(documentOfStage(first, stage)), entriesOf(document)
+	for _, t := range candidateTokens(want, have, b.in.Cluster) {
 		out, err := b.engine.Render(b.withTokens(t))
 		if err != nil {
 			continue // try the next candidates
 		}
-		if bytes.Equal(of(out, stage), document) {
+		if bytes.Equal(documentOfStage(out, stage), document) {
 			return nil, nil
 		}
 		// The closest rendering shows the real difference, instead of one in the tokens.
-		if got := entriesOf(of(out, stage)); alike(got, have) >= alike(want, have) {
+		if got := entriesOf(documentOfStage(out, stage)); countCommonEntries(got, have) >= countCommonEntries(want, have) {
 			want = got
 		}
 	}
-	return b.difference(want, have, entriesOf(of(b.placeholders, stage))), nil
+	return b.firstDifference(want, have, entriesOf(documentOfStage(b.placeholders, stage))), nil
 }
 
 // withTokens replaces the placeholders of the input by tokens.
-func (b *boot) withTokens(t tokens) render.Input {
+func (b *bootRenderer) withTokens(t tokens) render.Input {
 	in := b.in
 	in.Cluster.APIServerToken, in.Cluster.BootstrapToken = t.node, t.kubelet
 	in.Cluster.BootstrapKubeconfig = strings.ReplaceAll(in.Cluster.BootstrapKubeconfig, b.in.Cluster.BootstrapToken, t.kubelet)
 	return in
 }
 
-// alike counts the entries that two documents have in common.
-func alike(a, b []entry) int {
+// countCommonEntries counts the entries that two documents have in common.
+func countCommonEntries(a, b []entry) int {
 	has := map[entry]bool{}
 	for _, l := range b {
 		has[l] = true
@@ -256,10 +256,10 @@ func alike(a, b []entry) int {
 	return n
 }
 
-// difference finds the first difference between documents. It shows values only of texts
+// firstDifference finds the first difference between documents. It shows values only of texts
 // without credentials: rendering with placeholders gives the same text, and no placeholder
 // is in it (security.md 15).
-func (b *boot) difference(want, have, placeholders []entry) *Difference {
+func (b *bootRenderer) firstDifference(want, have, placeholders []entry) *Difference {
 	texts := func(leaves []entry) map[string]string {
 		m := map[string]string{}
 		for _, l := range leaves {
@@ -269,85 +269,85 @@ func (b *boot) difference(want, have, placeholders []entry) *Difference {
 	}
 	there, safe, wanted := texts(have), texts(placeholders), texts(want)
 	if _, unread := there[wholeDocument]; unread && len(want) > 1 {
-		return differ(wholeDocument, 0, "a readable document", hidden)
+		return newDifference(wholeDocument, 0, "a readable document", hidden)
 	}
 	for _, w := range want {
 		h, ok := there[w.where]
 		switch {
 		case !ok:
-			return differ(w.where, 0, "present", "")
+			return newDifference(w.where, 0, "present", "")
 		case h != w.text && safe[w.where] == w.text && !b.hasToken(w.text):
-			return compareText(w.where, w.text, masked(h, b.secrets...))
+			return compareText(w.where, w.text, maskCredentials(h, b.secrets...))
 		case h != w.text:
-			return &Difference{Field: redact.Clean(w.where), Line: firstLine(strings.Split(w.text, "\n"), strings.Split(h, "\n")) + 1, Expected: "the result of rendering, with credentials", Found: hidden}
+			return &Difference{Field: redact.SanitizeLine(w.where), Line: firstDifferingLine(strings.Split(w.text, "\n"), strings.Split(h, "\n")) + 1, Expected: "the result of rendering, with credentials", Found: hidden}
 		}
 	}
 	for _, h := range have {
 		if _, ok := wanted[h.where]; !ok {
-			return differ(h.where, 0, "", "present")
+			return newDifference(h.where, 0, "", "present")
 		}
 	}
-	return differ("the form of the document", 0, "the text of the rendering", "another text with the same content")
+	return newDifference("the form of the document", 0, "the text of the rendering", "another text with the same content")
 }
 
 // hasToken reports whether a text contains the placeholder of a token.
-func (b *boot) hasToken(text string) bool {
+func (b *bootRenderer) hasToken(text string) bool {
 	return strings.Contains(text, b.in.Cluster.APIServerToken) || strings.Contains(text, b.in.Cluster.BootstrapToken)
 }
 
 // compareOSMDocument compares a document that operating-system-manager created.
-func (b *boot) compareOSMDocument(document []byte, stage string) (*Difference, error) {
+func (b *bootRenderer) compareOSMDocument(document []byte, stage string) (*Difference, error) {
 	out, err := b.engine.Render(b.in)
 	if err != nil {
 		return nil, err
 	}
-	found := candidates(entriesOf(of(out, stage)), entriesOf(document), b.in.Cluster)
+	found := candidateTokens(entriesOf(documentOfStage(out, stage)), entriesOf(document), b.in.Cluster)
 	if out, err = b.engine.Render(b.withTokens(found[0])); err != nil {
 		return nil, err
 	}
-	differences, err := equivalence.Compare(document, of(out, stage))
+	differences, err := equivalence.Compare(document, documentOfStage(out, stage))
 	if err != nil {
-		return differ("the document", 0, "a readable document", "another"), nil //nolint:nilerr // that it cannot be read is the finding
+		return newDifference("the document", 0, "a readable document", "another"), nil //nolint:nilerr // that it cannot be read is the finding
 	}
 	if len(differences) > 0 {
-		return differ(differences[0].What, 0, hidden, hidden), nil
+		return newDifference(differences[0].What, 0, hidden, hidden), nil
 	}
 	return nil, nil
 }
 
 // checkEdge compares the script with which a machine of provider edge fetches its first
 // document.
-func (v *Verifier) checkEdge(ctx context.Context, s *target, b *boot) (Check, error) {
+func (v *Verifier) checkEdge(ctx context.Context, s *target, b *bootRenderer) (Check, error) {
 	name := "edge-provider-script-" + s.pool.Name + "-" + s.pool.Namespace // contract: section 8.6
 	check := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + name}
-	secret, err := v.secret(ctx, name)
+	secret, err := v.readSecret(ctx, name)
 	if err != nil {
 		return check, err
 	}
 	if secret == nil {
-		return check.missing("machines of provider edge need it to fetch their first document"), nil
+		return check.asMissing("machines of provider edge need it to fetch their first document"), nil
 	}
 	have := string(secret.Data["fetch-bootstrap-script"])
 	var d *Difference
-	for _, in := range b.endpoints() {
+	for _, in := range b.inputsPerEndpoint() {
 		script := in.EdgeScript()
 		want := []entry{{"the script", script}}
 		for _, token := range valuesReplacing(want, []entry{{"the script", have}}, in.Cluster.APIServerToken, nodeShape) {
 			want[0].text = strings.ReplaceAll(script, in.Cluster.APIServerToken, token)
 			if want[0].text == have {
 				check.Note = "it equals the result of rendering again with its token"
-				return check.with(nil), nil
+				return check.withDifference(nil), nil
 			}
 		}
 		if d == nil {
-			d = b.difference(want, []entry{{"the script", have}}, []entry{{"the script", script}})
+			d = b.firstDifference(want, []entry{{"the script", have}}, []entry{{"the script", script}})
 		}
 	}
-	return check.with(d), nil
+	return check.withDifference(d), nil
 }
 
-// endpoints returns the input with each CA and server that nodes may have received.
-func (b *boot) endpoints() []render.Input {
+// inputsPerEndpoint returns the input with each CA and server that nodes may have received.
+func (b *bootRenderer) inputsPerEndpoint() []render.Input {
 	all := []render.Input{b.in}
 	if b.info != nil {
 		for _, server := range []string{b.in.Cluster.Server, b.info.server} {

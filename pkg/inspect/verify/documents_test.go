@@ -17,7 +17,7 @@ import (
 
 // again returns what verify has of an input: the record, the settings and the stored
 // credentials.
-func again(t *testing.T, engine *render.Engine, in render.Input) (*boot, *render.Output) {
+func again(t *testing.T, engine *render.Engine, in render.Input) (*bootRenderer, *render.Output) {
 	t.Helper()
 	out, err := engine.Render(in)
 	if err != nil {
@@ -25,19 +25,19 @@ func again(t *testing.T, engine *render.Engine, in render.Input) (*boot, *render
 	}
 	s := &target{pool: types.NamespacedName{Namespace: in.Pool.Namespace, Name: in.Pool.Name}, gen: &storedRecord{record: out.Record}}
 	v := &Verifier{Engine: engine}
-	r, why := v.render(s, &origin{doc: &profile.Document{Spec: in.Profile.Spec}}, in.RedactedSettingsJSON())
+	r, why := v.renderAgain(s, &origin{doc: &profile.Document{Spec: in.Profile.Spec}}, in.RedactedSettingsJSON())
 	if why != "" {
 		t.Fatal(why)
 	}
 	if d := compareDigests("digests", r.out.Record.Digests, out.Record.Digests); d != nil {
 		t.Errorf("rendering again differs: %+v", d)
 	}
-	if d := compareValues("spec", canonical(r.out.OSC), canonical(out.OSC)); d != nil {
+	if d := compareValues("spec", withSchemaDefaults(r.out.OSC), withSchemaDefaults(out.OSC)); d != nil {
 		t.Errorf("rendering again differs: %+v", d)
 	}
-	_, credentials := in.Split()
+	_, credentials := in.SplitSecrets()
 	kubeconfig := cmp.Or(in.Cluster.BootstrapKubeconfig, render.BootstrapKubeconfig(in.Cluster.Server, in.Settings.KubernetesCACert, in.Cluster.BootstrapToken))
-	b := &boot{engine: engine, in: r.in.WithCredentials(credentials), placeholders: r.out, secrets: credentialStrings(credentials)}
+	b := &bootRenderer{engine: engine, in: r.in.WithCredentials(credentials), placeholders: r.out, secrets: credentialStrings(credentials)}
 	b.in.Cluster.BootstrapKubeconfig = withToken(kubeconfig, r.in.Cluster.BootstrapToken)
 	return b, out
 }
@@ -71,12 +71,12 @@ func TestDocuments(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, stage := range []string{"bootstrap", "provisioning"} {
-				if d, err := b.compare(of(out, stage), stage); d != nil || err != nil {
+				if d, err := b.compareDocument(documentOfStage(out, stage), stage); d != nil || err != nil {
 					t.Errorf("%s: %+v (%v)", stage, d, err)
 				}
 			}
-			d, err := b.compare(evil.Provisioning, "provisioning")
-			if want := differ(fmt.Sprintf("file %q", path), 2, "two", "evil"); err != nil || d == nil || *d != *want {
+			d, err := b.compareDocument(evil.Provisioning, "provisioning")
+			if want := newDifference(fmt.Sprintf("file %q", path), 2, "two", "evil"); err != nil || d == nil || *d != *want {
 				t.Fatalf("an edited file: %+v (%v)", d, err)
 			}
 			for _, secret := range append(b.secrets, in.Cluster.APIServerToken, in.Cluster.BootstrapToken) {
@@ -116,14 +116,14 @@ func TestTokens(t *testing.T) {
 			in.Profile.Digest = "" // compile templates again
 			stage.Files[0].Content.Inline.Data = text
 			b, out := again(t, engine, in)
-			if d, err := b.compare(out.Bootstrap, "bootstrap"); d != nil || err != nil {
+			if d, err := b.compareDocument(out.Bootstrap, "bootstrap"); d != nil || err != nil {
 				t.Errorf("%s: %+v (%v)", name, d, err)
 			}
 			if name != "twice" {
 				continue
 			}
 			other := strings.Replace(string(out.Bootstrap), in.Cluster.APIServerToken, "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJldmlsIn0.c2lnbmF0dXJl", 1)
-			d, err := b.compare([]byte(other), "bootstrap")
+			d, err := b.compareDocument([]byte(other), "bootstrap")
 			if err != nil || d == nil || strings.Contains(d.Found, "eyJ") {
 				t.Errorf("two tokens: %+v (%v)", d, err)
 			}

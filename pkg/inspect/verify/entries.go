@@ -35,18 +35,19 @@ func entriesOf(document []byte) []entry {
 	if _, isMap := v.(map[string]any); err != nil || !isMap {
 		return []entry{{wholeDocument, string(document)}}
 	}
-	f := flattening{seen: map[string]int{}}
-	f.walk("", v)
+	f := entryCollector{seen: map[string]int{}}
+	f.flattenValue("", v)
 	return f.entries
 }
 
-type flattening struct {
+// entryCollector flattens a document into entries with unique places.
+type entryCollector struct {
 	entries []entry
 	seen    map[string]int
 }
 
 // add makes the places of entries unique, such as those of two files with one path.
-func (f *flattening) add(where, text string) {
+func (f *entryCollector) add(where, text string) {
 	f.seen[where]++
 	if n := f.seen[where]; n > 1 {
 		where = fmt.Sprintf("%s (number %d)", where, n)
@@ -54,7 +55,8 @@ func (f *flattening) add(where, text string) {
 	f.entries = append(f.entries, entry{where, text})
 }
 
-func (f *flattening) walk(at string, v any) {
+// flattenValue adds an entry for each value in v, with its place below at.
+func (f *entryCollector) flattenValue(at string, v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		path, isFile := v["path"].(string)
@@ -64,14 +66,14 @@ func (f *flattening) walk(at string, v any) {
 				f.add(fmt.Sprintf("file %q", path), contentOf(v))
 			case isFile && k == "path": // it identifies the file
 			case isFile:
-				f.walk(fmt.Sprintf("%s of file %q", k, path), v[k])
+				f.flattenValue(fmt.Sprintf("%s of file %q", k, path), v[k])
 			default:
-				f.walk(strings.TrimPrefix(at+"."+k, "."), v[k])
+				f.flattenValue(strings.TrimPrefix(at+"."+k, "."), v[k])
 			}
 		}
 	case []any:
 		for i, item := range v {
-			f.walk(fmt.Sprintf("%s[%d]", at, i), item)
+			f.flattenValue(fmt.Sprintf("%s[%d]", at, i), item)
 		}
 	case nil:
 		f.add(at, "")
@@ -92,7 +94,7 @@ func contentOf(file map[string]any) string {
 		if content, err := url.PathUnescape(text); isText && err == nil {
 			return content
 		}
-		return brief(contents)
+		return formatOnOneLine(contents)
 	}
 	text, _ := file["content"].(string)
 	switch file["encoding"] {

@@ -26,8 +26,8 @@ func covers(g lineage.Generation, from, until time.Time) bool {
 	return g.From.Add(lineage.Leeway).Before(from) && !g.Until.IsZero() && g.Until.Add(-lineage.Leeway).After(until)
 }
 
-// timeline reads the generations of a pool.
-func (v *Verifier) timeline(ctx context.Context, s *target) (lineage.Timeline, error) {
+// readTimeline reads the generations of a pool.
+func (v *Verifier) readTimeline(ctx context.Context, s *target) (lineage.Timeline, error) {
 	list := kubeclient.MetadataList(appsv1.SchemeGroupVersion.WithKind("ControllerRevision"))
 	err := v.Management.List(ctx, list, client.InNamespace(v.Namespace), client.MatchingLabels{
 		api.LabelManagedBy: api.FieldManager, api.LabelPool: api.PoolLabel(s.pool.Namespace, s.pool.Name),
@@ -37,7 +37,7 @@ func (v *Verifier) timeline(ctx context.Context, s *target) (lineage.Timeline, e
 	}
 	isOther := func(obj metav1.Object) bool { return obj.GetAnnotations()[api.AnnotationPool] != s.pool.String() }
 	records := slices.DeleteFunc(list.Items, func(record metav1.PartialObjectMetadata) bool { return isOther(&record) })
-	osc, err := v.config(ctx, s.pool)
+	osc, err := v.readConfig(ctx, s.pool)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (v *Verifier) timeline(ctx context.Context, s *target) (lineage.Timeline, e
 // compareHistory compares a NodeProvenance with all generations of its pool: the
 // configurations that it lists as possible, and those that it does not.
 func (v *Verifier) compareHistory(ctx context.Context, s *target) (*Difference, error) {
-	had, err := v.timeline(ctx, s)
+	had, err := v.readTimeline(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -66,11 +66,11 @@ func (v *Verifier) compareHistory(ctx context.Context, s *target) (*Difference, 
 	own := func(p lineage.Generation) bool { return p.InputDigest == s.digest }
 	began := metav1.NewTime(from)
 	window := api.ProvenanceWindow{From: &began, Until: np.Window.Until}
-	near := func(p lineage.Generation) bool { return own(p) && p.During(window, lineage.Bridge) }
+	near := func(p lineage.Generation) bool { return own(p) && p.WasCurrentDuring(window, lineage.Bridge) }
 	if slices.ContainsFunc(had, own) && !slices.ContainsFunc(had, near) {
 		for _, p := range had { // a record that was created again begins too late
 			if covers(p, from, until) {
-				return differ("spec.configuration.inputDigest", 0, p.InputDigest+", which the pool had at that time", s.digest), nil
+				return newDifference("spec.configuration.inputDigest", 0, p.InputDigest+", which the pool had at that time", s.digest), nil
 			}
 		}
 	}
@@ -81,7 +81,7 @@ func (v *Verifier) compareHistory(ctx context.Context, s *target) (*Difference, 
 	for _, p := range had {
 		listed := func(l api.PossibleConfiguration) bool { return l.InputDigest == p.InputDigest }
 		if !own(p) && within(p, from, until) && !lineage.IsOlder(p.Revision, np.Pool.Revision) && !slices.ContainsFunc(np.Possible, listed) {
-			return differ("spec.possible", 0, p.InputDigest+", which the pool had until "+p.Until.UTC().Format(time.RFC3339), "not listed"), nil
+			return newDifference("spec.possible", 0, p.InputDigest+", which the pool had until "+p.Until.UTC().Format(time.RFC3339), "not listed"), nil
 		}
 	}
 	return nil, nil
@@ -98,12 +98,12 @@ func (s *target) comparePossible(had lineage.Timeline) *Difference {
 			continue
 		}
 		p := same[0]
-		if d := firstOf(field{at + "profile", p.Profile, l.Profile}, field{at + "version", p.Version, l.Version}, field{at + "commit", p.Commit, l.Commit}); d != nil {
+		if d := firstMismatch(field{at + "profile", p.Profile, l.Profile}, field{at + "version", p.Version, l.Version}, field{at + "commit", p.Commit, l.Commit}); d != nil {
 			return d
 		}
 		stands := func(p lineage.Generation) bool { return p.Until.IsZero() } // it may have been created again
 		if !slices.ContainsFunc(same, stands) && !slices.ContainsFunc(same, func(p lineage.Generation) bool { return p.From.Equal(l.From.Time) }) {
-			return differ(at+"from", 0, p.From.UTC().Format(time.RFC3339), l.From.UTC().Format(time.RFC3339))
+			return newDifference(at+"from", 0, p.From.UTC().Format(time.RFC3339), l.From.UTC().Format(time.RFC3339))
 		}
 	}
 	return nil

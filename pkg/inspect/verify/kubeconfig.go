@@ -46,7 +46,7 @@ func (v *Verifier) clusterInfo(ctx context.Context) (*clusterInfo, error) {
 
 // buildKubeconfig builds a kubelet's kubeconfig like the controller, for a pool whose Secret
 // is not trusted.
-func (b *boot) buildKubeconfig() (string, error) {
+func (b *bootRenderer) buildKubeconfig() (string, error) {
 	cluster := &clientcmdapi.Cluster{CertificateAuthorityData: []byte(b.in.Settings.KubernetesCACert)}
 	if b.info != nil {
 		cluster = b.info.cluster.DeepCopy()
@@ -65,9 +65,9 @@ func (b *boot) buildKubeconfig() (string, error) {
 	return withToken(string(text), b.in.Cluster.BootstrapToken), nil
 }
 
-// writesLike reports whether a kubeconfig is what the controller writes with its server, CA
+// isControllerKubeconfig reports whether a kubeconfig is what the controller writes with its server, CA
 // and token, and nothing more: machines get all of it.
-func (b *boot) writesLike(config *clientcmdapi.Config, data []byte) bool {
+func (b *bootRenderer) isControllerKubeconfig(config *clientcmdapi.Config, data []byte) bool {
 	var have any
 	// Machines would get a comment too, and parsing would hide it.
 	if bytes.ContainsRune(data, '#') || yaml.Unmarshal(data, &have) != nil {
@@ -107,37 +107,37 @@ var kubeletToken = regexp.MustCompile(`^` + kubeletShape + `$`)
 
 // checkKubeconfig compares the kubeconfig of a kubelet's first login: the server and the CA
 // have to match the record or the cluster, and it has to contain a token and nothing more.
-func (b *boot) checkKubeconfig(s *target) Check {
+func (b *bootRenderer) checkKubeconfig(s *target) Check {
 	check := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + kubeconfigName(s)}
 	if b.kubeconfig == nil {
-		return check.missing("kubelets of the pool log in with it")
+		return check.asMissing("kubelets of the pool log in with it")
 	}
 	data := b.kubeconfig.Data[api.KubeconfigKey]
 	config, err := clientcmd.Load(data)
 	if err != nil || len(config.Clusters) != 1 || len(config.AuthInfos) != 1 {
-		return check.with(differ("key "+api.KubeconfigKey, 0, "a kubeconfig with one cluster and one user", "something else"))
+		return check.withDifference(newDifference("key "+api.KubeconfigKey, 0, "a kubeconfig with one cluster and one user", "something else"))
 	}
 	check.Note = "it names the server and the CA of the cluster, and a token"
 	for _, c := range config.Clusters {
 		if c.Server != b.in.Cluster.Server && (b.info == nil || c.Server != b.info.server) {
-			return check.with(differ("server", 0, b.in.Cluster.Server, redact.Clean(c.Server)))
+			return check.withDifference(newDifference("server", 0, b.in.Cluster.Server, redact.SanitizeLine(c.Server)))
 		}
 		if ca := string(c.CertificateAuthorityData); ca != b.in.Settings.KubernetesCACert && (b.info == nil || ca != string(b.info.ca)) {
-			return check.with(differ("certificate-authority-data", 0, "the CA of the cluster", "another one"))
+			return check.withDifference(newDifference("certificate-authority-data", 0, "the CA of the cluster", "another one"))
 		}
 		if c.InsecureSkipTLSVerify || c.ProxyURL != "" {
-			return check.with(differ("cluster", 0, "its server and its CA", "insecure-skip-tls-verify or proxy-url as well"))
+			return check.withDifference(newDifference("cluster", 0, "its server and its CA", "insecure-skip-tls-verify or proxy-url as well"))
 		}
 	}
 	for _, u := range config.AuthInfos {
 		if !kubeletToken.MatchString(u.Token) || u.Exec != nil || u.AuthProvider != nil || u.TokenFile != "" || len(u.ClientCertificateData) > 0 {
-			return check.with(differ("user", 0, "only a bootstrap token", "something else"))
+			return check.withDifference(newDifference("user", 0, "only a bootstrap token", "something else"))
 		}
 	}
-	if !b.writesLike(config, data) {
-		return check.with(differ("key "+api.KubeconfigKey, 0, "only the compared fields", "further fields"))
+	if !b.isControllerKubeconfig(config, data) {
+		return check.withDifference(newDifference("key "+api.KubeconfigKey, 0, "only the compared fields", "further fields"))
 	}
-	return check.with(firstOf(
+	return check.withDifference(firstMismatch(
 		field{"annotation " + api.AnnotationDataDigest, dataDigest(data), b.kubeconfig.Annotations[api.AnnotationDataDigest]},
 		field{"annotation " + api.AnnotationPool, s.pool.String(), b.kubeconfig.Annotations[api.AnnotationPool]},
 	))

@@ -33,8 +33,8 @@ var (
 	assigned    = regexp.MustCompile(`(?i)((?:password|passwd|token|secret|api[_-]?key|bearer|authorization)["']?\s*[:= ]\s*)\S.*`)
 )
 
-// masked replaces known credentials and text that looks like one.
-func masked(text string, known ...string) string {
+// maskCredentials replaces known credentials and text that looks like one.
+func maskCredentials(text string, known ...string) string {
 	for _, k := range known {
 		if len(k) > 3 { // shorter values are common and not secret
 			text = strings.ReplaceAll(text, k, hidden)
@@ -48,15 +48,15 @@ func masked(text string, known ...string) string {
 	return assigned.ReplaceAllString(text, "${1}"+hidden)
 }
 
-// differ returns a difference that is safe to show (security.md 14, 15, 28).
-func differ(where string, line int, want, have string) *Difference {
+// newDifference returns a difference that is safe to show (security.md 14, 15, 28).
+func newDifference(where string, line int, want, have string) *Difference {
 	show := func(s string) string {
 		if s == "" {
 			return nothing
 		}
-		return redact.Shorten(redact.Clean(masked(s)), maxShown)
+		return redact.Shorten(redact.SanitizeLine(maskCredentials(s)), maxShown)
 	}
-	d := &Difference{Field: redact.Clean(where), Line: line, Expected: show(want), Found: show(have)}
+	d := &Difference{Field: redact.SanitizeLine(where), Line: line, Expected: show(want), Found: show(have)}
 	if d.Expected == d.Found && want != have { // equal after masking, or an invisible character
 		d.Found = hidden
 	}

@@ -20,36 +20,36 @@ import (
 
 // checkNode compares a NodeProvenance with the record that it names, with the repository,
 // and with itself.
-func (v *Verifier) checkNode(ctx context.Context, s *target, what claim, from *origin) (Check, error) {
+func (v *Verifier) checkNode(ctx context.Context, s *target, what claimedOrigin, from *origin) (Check, error) {
 	np := s.node
 	check := Check{Thing: ThingNodeProvenance, Name: np.Name, Note: "evidence " + string(np.Spec.Evidence)}
 	fields := []field{{"metadata.name", lineage.ProvenanceName(np.Spec.Node.Name, np.Spec.Node.UID), np.Name}}
-	fields = append(fields, s.recorded()...)
-	fields = append(fields, s.gitSays(from)...)
-	fields = append(fields, s.reported()...)
-	if d := firstOf(fields...); d != nil {
-		return check.with(d), nil
+	fields = append(fields, s.recordFields()...)
+	fields = append(fields, s.repositoryFields(from)...)
+	fields = append(fields, s.reportFields()...)
+	if d := firstMismatch(fields...); d != nil {
+		return check.withDifference(d), nil
 	}
 	for _, compare := range []func(context.Context, *target) (*Difference, error){v.compareDigest, v.compareBootstrap, v.compareMachine} {
 		if d, err := compare(ctx, s); err != nil || d != nil {
-			return check.with(d), err
+			return check.withDifference(d), err
 		}
 	}
-	for _, compare := range []func() *Difference{s.outOfWindow, func() *Difference { return firstOf(s.times()...) }, s.disputed} {
+	for _, compare := range []func() *Difference{s.compareWindow, func() *Difference { return firstMismatch(s.timeFields()...) }, s.compareNodeReport} {
 		if d := compare(); d != nil {
-			return check.with(d), nil
+			return check.withDifference(d), nil
 		}
 	}
 	if d, err := v.compareHistory(ctx, s); err != nil || d != nil {
-		return check.with(d), err
+		return check.withDifference(d), err
 	}
-	d, err := from.selection(ctx, what, "spec.configuration.selectedBy", np.Spec.Configuration.SelectedBy)
-	return check.with(d), err
+	d, err := from.compareSelectedBy(ctx, what, "spec.configuration.selectedBy", np.Spec.Configuration.SelectedBy)
+	return check.withDifference(d), err
 }
 
-// recorded returns the fields with their values in the record, if the record is unedited.
-func (s *target) recorded() []field {
-	if s.gen == nil || !s.gen.sound() {
+// recordFields returns the fields with their values in the record, if the record is unedited.
+func (s *target) recordFields() []field {
+	if s.gen == nil || !s.gen.isIntact() {
 		return nil
 	}
 	c, rec := s.node.Spec.Configuration, s.gen.record
@@ -63,9 +63,9 @@ func (s *target) recorded() []field {
 	}
 }
 
-// gitSays returns the fields with their values in the repository. The author may be
+// repositoryFields returns the fields with their values in the repository. The author may be
 // truncated, if the profile's object was deleted when the node joined.
-func (s *target) gitSays(from *origin) []field {
+func (s *target) repositoryFields(from *origin) []field {
 	if !from.found || from.author.Commit == "" {
 		return nil
 	}
@@ -76,23 +76,23 @@ func (s *target) gitSays(from *origin) []field {
 		{at + "path", from.version.Path, c.Path}, {at + "profileDigest", from.version.Digest, c.ProfileDigest},
 	}
 	fields = append(fields, field{at + "shortCommit", c.Commit[:min(12, len(c.Commit))], c.ShortCommit})
-	if c.Author != "" || s.sameObject() {
-		fields = append(fields, field{at + "author", from.by(), c.Author}, field{at + "committedAt", from.at(), c.CommittedAt})
+	if c.Author != "" || s.isProfileUnchanged() {
+		fields = append(fields, field{at + "author", from.formatAuthor(), c.Author}, field{at + "committedAt", from.formatCommitTime(), c.CommittedAt})
 	}
-	if s.sameObject() {
+	if s.isProfileUnchanged() {
 		fields = append(fields, field{at + "signature", s.osp.Annotations[api.AnnotationSignature], c.Signature})
 	}
 	return fields
 }
 
-// sameObject reports whether the profile's object still exists with the same content.
-func (s *target) sameObject() bool {
+// isProfileUnchanged reports whether the profile's object still exists with the same content.
+func (s *target) isProfileUnchanged() bool {
 	return s.osp != nil && s.osp.Annotations[api.AnnotationDigest] == s.node.Spec.Configuration.ProfileDigest &&
 		profile.Digest(s.osp.Spec) == s.node.Spec.Configuration.ProfileDigest
 }
 
-// reported returns the fields of the node report, if that is the evidence.
-func (s *target) reported() []field {
+// reportFields returns the fields of the node report, if that is the evidence.
+func (s *target) reportFields() []field {
 	c, says := s.node.Spec.Configuration, s.node.Spec.Reported
 	if s.node.Spec.Evidence != api.EvidenceReported {
 		return nil
@@ -107,8 +107,8 @@ func (s *target) reported() []field {
 	return fields
 }
 
-// times returns the times that also appear in other objects or fields.
-func (s *target) times() []field {
+// timeFields returns the times that also appear in other objects or fields.
+func (s *target) timeFields() []field {
 	np := s.node.Spec
 	at := func(t *metav1.Time) string {
 		if t == nil {
@@ -127,12 +127,12 @@ func (s *target) times() []field {
 	return fields
 }
 
-// disputed returns a difference between the node report and the NodeProvenance: the current
+// compareNodeReport returns a difference between the node report and the NodeProvenance: the current
 // report of an existing node, otherwise the last one. The controller may not have noticed
 // it yet.
-func (s *target) disputed() *Difference {
+func (s *target) compareNodeReport() *Difference {
 	if c := apimeta.FindStatusCondition(s.node.Status.Conditions, api.AgreedCondition); c != nil && c.Status == metav1.ConditionFalse {
-		return differ("status.conditions, "+c.Type, 0, "the node report agrees with the records", c.Message)
+		return newDifference("status.conditions, "+c.Type, 0, "the node report agrees with the records", c.Message)
 	}
 	says := cmp.Or(s.node.Status.Reported, s.node.Spec.Reported, &api.NodeReport{})
 	if s.live != nil {
@@ -141,7 +141,7 @@ func (s *target) disputed() *Difference {
 	}
 	c := s.node.Spec.Configuration
 	if says.Config != "" {
-		if d := firstOf(field{"spec.configuration.inputDigest, which the node reports", says.Config, render.ShortDigest(c.InputDigest)}); d != nil {
+		if d := firstMismatch(field{"spec.configuration.inputDigest, which the node reports", says.Config, render.ShortDigest(c.InputDigest)}); d != nil {
 			return d
 		}
 	}
@@ -149,7 +149,7 @@ func (s *target) disputed() *Difference {
 	if says.Commit == "" || says.Config == "" && slices.ContainsFunc(s.node.Spec.Possible, ofOther) {
 		return nil
 	}
-	return firstOf(field{"spec.configuration.commit, which the node reports", says.Commit, render.LabelValue(c.Commit)})
+	return firstMismatch(field{"spec.configuration.commit, which the node reports", says.Commit, render.LabelValue(c.Commit)})
 }
 
 // compareDigest detects an edited input digest: another record matches in everything else.
@@ -163,7 +163,7 @@ func (v *Verifier) compareDigest(ctx context.Context, s *target) (*Difference, e
 	if err != nil || len(digests) != 1 {
 		return nil, err
 	}
-	return differ("spec.configuration.inputDigest", 0, digests[0], s.digest), nil
+	return newDifference("spec.configuration.inputDigest", 0, digests[0], s.digest), nil
 }
 
 // compareBootstrap compares the configuration of the bootstrap document with its record,
@@ -175,23 +175,23 @@ func (v *Verifier) compareBootstrap(ctx context.Context, s *target) (*Difference
 	}
 	if b.InputDigest != s.digest {
 		var err error
-		if gen, err = v.generationOf(ctx, s.pool, b.InputDigest); err != nil {
+		if gen, err = v.findRecord(ctx, s.pool, b.InputDigest); err != nil {
 			return nil, err
 		}
 		if gen == nil {
-			return differ("spec.bootstrap.inputDigest", 0, "the digest of a record of the pool", b.InputDigest), nil
+			return newDifference("spec.bootstrap.inputDigest", 0, "the digest of a record of the pool", b.InputDigest), nil
 		}
 	}
 	if gen == nil {
 		return nil, nil // the check of the record reports it as missing
 	}
-	if !gen.sound() {
+	if !gen.isIntact() {
 		if gen == s.gen {
 			return nil, nil // likewise
 		}
-		return differ("record of spec.bootstrap, "+gen.name(), 0, "the input digest "+gen.record.InputDigest(), gen.record.Digests.Input), nil
+		return newDifference("record of spec.bootstrap, "+gen.describeHolder(), 0, "the input digest "+gen.record.InputDigest(), gen.record.Digests.Input), nil
 	}
-	return firstOf(field{"spec.bootstrap.profile", gen.record.Profile, b.Profile},
+	return firstMismatch(field{"spec.bootstrap.profile", gen.record.Profile, b.Profile},
 		field{"spec.bootstrap.version", gen.record.Version, b.Version}, field{"spec.bootstrap.commit", gen.record.Commit, b.Commit}), nil
 }
 
@@ -203,11 +203,11 @@ func (v *Verifier) compareMachine(ctx context.Context, s *target) (*Difference, 
 	if err != nil || !found || machine.UID != spec.Machine.UID {
 		return nil, err
 	}
-	if d := firstOf(field{"spec.machine.created", machine.CreationTimestamp.UTC().Format(time.RFC3339), spec.Machine.Created.UTC().Format(time.RFC3339)}); d != nil {
+	if d := firstMismatch(field{"spec.machine.created", machine.CreationTimestamp.UTC().Format(time.RFC3339), spec.Machine.Created.UTC().Format(time.RFC3339)}); d != nil {
 		return d, nil
 	}
 	if ref := machine.Status.NodeRef; s.live != nil && ref != nil && ref.Name != spec.Node.Name {
-		return differ("spec.node.name", 0, ref.Name+", which the Machine names", spec.Node.Name), nil
+		return newDifference("spec.node.name", 0, ref.Name+", which the Machine names", spec.Node.Name), nil
 	}
 	chain, err := lineage.FollowOwners(ctx, kubeclient.Owners{v.Worker}, &machine)
 	if err != nil {
@@ -217,24 +217,24 @@ func (v *Verifier) compareMachine(ctx context.Context, s *target) (*Difference, 
 	if chain.Pool.Name != "" {
 		fields = append(fields, field{"spec.pool", chain.Pool.String(), s.pool.String()}, field{"spec.pool.uid", string(chain.Pool.UID), string(spec.Pool.UID)})
 	}
-	return firstOf(fields...), nil
+	return firstMismatch(fields...), nil
 }
 
-// outOfWindow compares the intervals of an archived configuration with the time in which
+// compareWindow compares the intervals of an archived configuration with the time in which
 // the machine fetched its documents. It ignores the active configuration: the pool may have
 // had it before its creation time.
-func (s *target) outOfWindow() *Difference {
+func (s *target) compareWindow() *Difference {
 	if s.gen == nil || s.gen.archived == nil {
 		return nil
 	}
 	w := s.node.Spec.Window
 	if lineage.DecodeIntervals(s.gen.archived.Annotations) == nil {
-		return differ("annotation "+api.AnnotationIntervals+" of "+s.gen.name(), 0, "the JSON of intervals", "something else")
+		return newDifference("annotation "+api.AnnotationIntervals+" of "+s.gen.describeHolder(), 0, "the JSON of intervals", "something else")
 	}
-	for _, g := range lineage.ArchivedGenerations(s.gen.archived) {
-		if !g.Until.IsZero() && g.During(w, lineage.Bridge) {
+	for _, g := range lineage.GenerationsFromArchivedRecord(s.gen.archived) {
+		if !g.Until.IsZero() && g.WasCurrentDuring(w, lineage.Bridge) {
 			return nil
 		}
 	}
-	return differ("spec.window", 0, "a time at which the pool had this configuration", w.Until.UTC().Format(time.RFC3339))
+	return newDifference("spec.window", 0, "a time at which the pool had this configuration", w.Until.UTC().Format(time.RFC3339))
 }

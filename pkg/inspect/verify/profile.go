@@ -8,39 +8,40 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
 // checkProfile compares the OperatingSystemProfile with the file in the repository.
-func (s *target) checkProfile(what claim, from *origin) Check {
-	check := Check{Thing: ThingOSP, Name: "OperatingSystemProfile " + redact.Clean(what.object)}
+func (s *target) checkProfile(what claimedOrigin, from *origin) Check {
+	check := Check{Thing: ThingOSP, Name: "OperatingSystemProfile " + redact.SanitizeLine(what.object)}
 	switch {
 	case s.osp == nil && s.gen != nil && s.gen.osc != nil:
-		return check.missing("the pool's configuration was created from it, and a user deleted it")
+		return check.asMissing("the pool's configuration was created from it, and a user deleted it")
 	case s.osp == nil:
-		return check.skipped("it no longer exists")
+		return check.asSkipped("it no longer exists")
 	}
 	if doc := cmp.Or(from.doc, from.truth); doc != nil {
 		if d := compareValues("spec", profile.Canonical(doc.Spec), profile.Canonical(s.osp.Spec)); d != nil {
-			return check.with(d)
+			return check.withDifference(d)
 		}
 	}
 	if from.forged != nil {
 		check.Note = "compared with the record, which differs"
-		return check.with(nil)
+		return check.withDifference(nil)
 	}
-	if d := firstOf(field{"digest of the spec", what.digest, profile.Digest(s.osp.Spec)}); d != nil {
-		return check.with(d)
+	if d := firstMismatch(field{"digest of the spec", what.digest, profile.Digest(s.osp.Spec)}); d != nil {
+		return check.withDifference(d)
 	}
 	check.Note = "its spec has the digest in the record"
 	if from.doc != nil {
-		check.Note = fmt.Sprintf("its spec is that of %s in the repository", redact.Clean(from.doc.Path))
+		check.Note = fmt.Sprintf("its spec is that of %s in the repository", redact.SanitizeLine(from.doc.Path))
 	}
-	return check.with(firstOf(s.origins(what, from)...))
+	return check.withDifference(firstMismatch(s.originFields(what, from)...))
 }
 
-// origins returns the fields of the profile's object that state its origin.
-func (s *target) origins(what claim, from *origin) []field {
+// originFields returns the fields of the profile's object that state its origin.
+func (s *target) originFields(what claimedOrigin, from *origin) []field {
 	a := s.osp.Annotations
 	if what.repository == "" || a[api.AnnotationAppliedBy] != "" { // created by a user, or by a tool that edits it in place
 		return nil
@@ -53,7 +54,7 @@ func (s *target) origins(what claim, from *origin) []field {
 		{"annotation " + api.AnnotationCommit, what.commit, a[api.AnnotationCommit]},
 		{"annotation " + api.AnnotationChange, what.change, a[api.AnnotationChange]},
 	}
-	base := cmp.Or(from.version.From, &profile.Version{})
+	base := cmp.Or(from.version.From, &catalog.Version{})
 	if from.found {
 		name := ""
 		if base.Name != "" {
@@ -65,23 +66,25 @@ func (s *target) origins(what claim, from *origin) []field {
 	}
 	if from.found && from.author.Commit != "" && what.change != "" {
 		fields = append(fields,
-			field{"annotation " + api.AnnotationAuthor, from.by(), a[api.AnnotationAuthor]},
-			field{"annotation " + api.AnnotationCommittedAt, from.at(), a[api.AnnotationCommittedAt]},
+			field{"annotation " + api.AnnotationAuthor, from.formatAuthor(), a[api.AnnotationAuthor]},
+			field{"annotation " + api.AnnotationCommittedAt, from.formatCommitTime(), a[api.AnnotationCommittedAt]},
 			field{"annotation " + api.AnnotationBaseCommit, string(base.Commit), a[api.AnnotationBaseCommit]})
 		if recorded := a[api.AnnotationSubject]; recorded != "" { // objects of earlier releases have none
-			fields = append(fields, field{"annotation " + api.AnnotationSubject, redact.Subject(from.author.Subject), recorded})
+			fields = append(fields, field{"annotation " + api.AnnotationSubject, redact.CleanSubject(from.author.Subject), recorded})
 		}
 	}
 	return fields
 }
 
-// by formats the author as in annotations.
-func (o *origin) by() string { return redact.Clean(o.author.Name + " <" + o.author.Email + ">") }
-func (o *origin) at() string { return o.version.CommittedAt.UTC().Format(time.RFC3339) }
+// formatAuthor formats the author as in annotations.
+func (o *origin) formatAuthor() string {
+	return redact.SanitizeLine(o.author.Name + " <" + o.author.Email + ">")
+}
+func (o *origin) formatCommitTime() string { return o.version.CommittedAt.UTC().Format(time.RFC3339) }
 
-// content returns the profile to render from: the repository's, otherwise that of the
+// profileSpec returns the profile to render from: the repository's, otherwise that of the
 // cluster if it has the recorded digest.
-func (s *target) content(from *origin) *osm.OperatingSystemProfileSpec {
+func (s *target) profileSpec(from *origin) *osm.OperatingSystemProfileSpec {
 	if from.doc != nil {
 		return &from.doc.Spec
 	}

@@ -98,10 +98,10 @@ const VerdictAgrees = "agrees"
 func (r *Report) Agrees() bool { return r.Verdict == VerdictAgrees }
 
 // OtherEngine reports whether the only obstacle is that the record needs another release.
-func (r *Report) OtherEngine() bool { return r.Engine != "" && len(r.wrong()) == 0 }
+func (r *Report) OtherEngine() bool { return r.Engine != "" && len(r.mismatches()) == 0 }
 
-// First returns the first difference, or nil.
-func (r *Report) First() *Check {
+// FirstDifference returns the first difference, or nil.
+func (r *Report) FirstDifference() *Check {
 	for i := range r.Checks {
 		if r.Checks[i].Result == Differs || r.Checks[i].Result == Missing {
 			return &r.Checks[i]
@@ -110,8 +110,8 @@ func (r *Report) First() *Check {
 	return nil
 }
 
-// wrong lists the things that differ or are missing, without duplicates.
-func (r *Report) wrong() []string {
+// mismatches lists the things that differ or are missing, without duplicates.
+func (r *Report) mismatches() []string {
 	var out []string
 	for _, c := range r.Checks {
 		if (c.Result == Differs || c.Result == Missing) && !slices.Contains(out, string(c.Thing)) {
@@ -121,8 +121,8 @@ func (r *Report) wrong() []string {
 	return out
 }
 
-// conclude sorts the checks and sets the verdict.
-func (r *Report) conclude() {
+// setVerdict sorts the checks and sets the verdict.
+func (r *Report) setVerdict() {
 	for i := range r.Checks { // security.md 28
 		c := &r.Checks[i]
 		c.Name, c.Note = oneLine(c.Name), oneLine(c.Note)
@@ -131,12 +131,12 @@ func (r *Report) conclude() {
 		*text = oneLine(*text)
 	}
 	slices.SortStableFunc(r.Checks, func(a, b Check) int { return slices.Index(order, a.Thing) - slices.Index(order, b.Thing) })
-	wrong := r.wrong()
+	wrong := r.mismatches()
 	unproven := slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Result == Unproven })
 	switch {
 	case len(wrong) == 1:
 		verb := "differs"
-		switch first := r.First(); {
+		switch first := r.FirstDifference(); {
 		case first.Result == Missing:
 			verb = "is missing"
 			if wrong[0] == string(ThingSettings) {
@@ -165,7 +165,7 @@ const maxText = 4 << 10 // 4 KiB
 // credentials of a URL (security.md 14, 28).
 func oneLine(s string) string {
 	s = strings.NewReplacer("\n", " ", "\r", " ").Replace(s)
-	return redact.Shorten(userInfo.ReplaceAllString(redact.Printable(s), "://"+hidden+"@"), maxText)
+	return redact.Shorten(userInfo.ReplaceAllString(redact.RemoveControlChars(s), "://"+hidden+"@"), maxText)
 }
 
 // add records a check. If a thing was checked twice, the more severe result counts.
@@ -182,8 +182,8 @@ func (r *Report) add(c Check) {
 	}
 }
 
-// with turns a difference into a check; nil means agreement.
-func (c Check) with(d *Difference) Check {
+// withDifference turns a difference into a check; nil means agreement.
+func (c Check) withDifference(d *Difference) Check {
 	c.Result = Agrees
 	if d != nil {
 		c.Result, c.Difference = Differs, d
@@ -191,17 +191,20 @@ func (c Check) with(d *Difference) Check {
 	return c
 }
 
-func (c Check) unproven(format string, args ...any) Check {
+// asUnproven returns the check with the result Unproven.
+func (c Check) asUnproven(format string, args ...any) Check {
 	c.Result, c.Note = Unproven, fmt.Sprintf(format, args...)
 	return c
 }
 
-func (c Check) skipped(format string, args ...any) Check {
+// asSkipped returns the check with the result Skipped.
+func (c Check) asSkipped(format string, args ...any) Check {
 	c.Result, c.Note = Skipped, fmt.Sprintf(format, args...)
 	return c
 }
 
-func (c Check) missing(note string) Check {
+// asMissing returns the check with the result Missing.
+func (c Check) asMissing(note string) Check {
 	c.Result, c.Note = Missing, note
 	return c
 }
@@ -209,11 +212,11 @@ func (c Check) missing(note string) Check {
 // field is a value with its expected counterpart.
 type field struct{ name, want, have string }
 
-// firstOf returns the first field with an unexpected value.
-func firstOf(fields ...field) *Difference {
+// firstMismatch returns the first field with an unexpected value.
+func firstMismatch(fields ...field) *Difference {
 	for _, f := range fields {
 		if f.want != f.have {
-			return differ(f.name, 0, f.want, f.have)
+			return newDifference(f.name, 0, f.want, f.have)
 		}
 	}
 	return nil

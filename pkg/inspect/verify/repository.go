@@ -9,7 +9,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -31,12 +31,12 @@ type Repository struct {
 type repository struct {
 	location Repository
 	git      Fetcher
-	indexer  *profile.Indexer
+	indexer  *catalog.Indexer
 	fromFlag bool
 }
 
-// at reads a revision; "" is the followed one.
-func (r *repository) at(ctx context.Context, revision string) (*source.Snapshot, error) {
+// readRevision reads a revision; "" is the followed one.
+func (r *repository) readRevision(ctx context.Context, revision string) (*source.Snapshot, error) {
 	if local := r.location.Local; local.Dir != "" {
 		local.Revision = cmp.Or(revision, local.Revision)
 		return local.Read(ctx)
@@ -49,15 +49,15 @@ func (r *repository) at(ctx context.Context, revision string) (*source.Snapshot,
 	return r.git.Fetch(ctx, remote)
 }
 
-// in returns the same repository with another folder of profiles; nil if the folder is the
+// withFolder returns the same repository with another folder of profiles; nil if the folder is the
 // same.
-func (r *repository) in(folder string) *repository {
+func (r *repository) withFolder(folder string) *repository {
 	if folder == "." {
 		folder = ""
 	}
 	out := *r
 	// An indexer caches the profiles of one folder.
-	out.indexer = &profile.Indexer{Check: r.indexer.Check, Builtin: r.indexer.Builtin}
+	out.indexer = &catalog.Indexer{Check: r.indexer.Check, Builtin: r.indexer.Builtin}
 	at, ignore := &out.location.Remote.Path, &out.location.Remote.Ignore
 	if out.location.Local.Dir != "" {
 		at, ignore = &out.location.Local.Path, &out.location.Local.Ignore
@@ -71,12 +71,12 @@ func (r *repository) in(folder string) *repository {
 
 // exists reports whether the repository exists, even if the followed revision does not.
 func (r *repository) exists(ctx context.Context) bool {
-	_, err := r.at(ctx, "HEAD")
+	_, err := r.readRevision(ctx, "HEAD")
 	return err == nil
 }
 
-// follows describes the revision that at("") reads.
-func (r *repository) follows() string {
+// followedRevision describes the revision that readRevision reads without an argument.
+func (r *repository) followedRevision() string {
 	if r.location.Local.Dir != "" {
 		return cmp.Or(r.location.Local.Revision, "HEAD")
 	}
@@ -87,9 +87,9 @@ func (r *repository) follows() string {
 	return cmp.Or(m.Revision, m.Branch, m.Tag, m.Name, string(m.Commit), "main")
 }
 
-// open opens the repository of a claim. Otherwise why gives the reason: no commit was
+// openRepository opens the repository of a claim. Otherwise why gives the reason: no commit was
 // recorded, or the repository cannot be reached.
-func (v *Verifier) open(ctx context.Context, s *target, what claim) (r *repository, why string) {
+func (v *Verifier) openRepository(ctx context.Context, s *target, what claimedOrigin) (r *repository, why string) {
 	switch _, invalid := source.ParseCommit(what.commit); {
 	case what.repository == "" && v.Repository == nil:
 		return nil, "a user created the profile: no repository to compare it with"
@@ -98,42 +98,42 @@ func (v *Verifier) open(ctx context.Context, s *target, what claim) (r *reposito
 	case what.commit == "":
 		return nil, "the profile came from a directory without commits"
 	case invalid != nil && v.Repository == nil:
-		return nil, fmt.Sprintf("the profile comes from Flux or Argo CD, whose revision %s has no history: name the Git repository with --repo", redact.Clean(what.commit))
+		return nil, fmt.Sprintf("the profile comes from Flux or Argo CD, whose revision %s has no history: name the Git repository with --repo", redact.SanitizeLine(what.commit))
 	}
-	r = &repository{git: v.Git, indexer: &profile.Indexer{Check: v.Check, Builtin: v.Builtin}, fromFlag: v.Repository != nil}
+	r = &repository{git: v.Git, indexer: &catalog.Indexer{Check: v.Check, Builtin: v.Builtin}, fromFlag: v.Repository != nil}
 	if v.Repository != nil {
-		r.location = completed(*v.Repository, s.from, what)
+		r.location = completeRepository(*v.Repository, s.from, what)
 		return r, ""
 	}
-	r.location, why = v.recorded(ctx, s.from, what)
+	r.location, why = v.recordedRepository(ctx, s.from, what)
 	return r, why
 }
 
-// recorded returns the repository that the record names. The credentials of the
+// recordedRepository returns the repository that the record names. The credentials of the
 // ProfileSource are used only for its own URL.
-func (v *Verifier) recorded(ctx context.Context, ps *api.ProfileSource, what claim) (p Repository, why string) {
+func (v *Verifier) recordedRepository(ctx context.Context, ps *api.ProfileSource, what claimedOrigin) (p Repository, why string) {
 	if ps != nil && ps.Spec.Git != nil && ps.Status.Repository == what.repository {
-		remote, err := (&fetcher.Fetcher{Live: v.Management}).Remote(ctx, ps)
+		remote, err := (&fetcher.Fetcher{Live: v.Management}).NewRemote(ctx, ps)
 		if err != nil {
-			return Repository{}, fmt.Sprintf("the credentials of ProfileSource %s cannot be read (%s): name the repository, or a clone of it, with --repo", key(ps), redact.Clean(err.Error()))
+			return Repository{}, fmt.Sprintf("the credentials of ProfileSource %s cannot be read (%s): name the repository, or a clone of it, with --repo", key(ps), redact.SanitizeLine(err.Error()))
 		}
 		return Repository{Remote: remote}, ""
 	}
 	if v.FollowedOnly {
-		return Repository{}, fmt.Sprintf("no ProfileSource follows the repository %s now: run osm-gitops verify, which reads it nevertheless", redact.Clean(what.repository))
+		return Repository{}, fmt.Sprintf("no ProfileSource follows the repository %s now: run osm-gitops verify, which reads it nevertheless", redact.SanitizeLine(what.repository))
 	}
 	if path.IsAbs(what.repository) {
-		return Repository{}, fmt.Sprintf("the repository is the folder %s on the controller's machine: name it, or a clone of it, with --repo", redact.Clean(what.repository))
+		return Repository{}, fmt.Sprintf("the repository is the folder %s on the controller's machine: name it, or a clone of it, with --repo", redact.SanitizeLine(what.repository))
 	}
 	if ps != nil && ps.Status.Repository != what.repository {
 		ps = nil // it follows another repository now
 	}
-	return completed(Repository{Remote: source.Remote{URL: what.repository}}, ps, what), ""
+	return completeRepository(Repository{Remote: source.Remote{URL: what.repository}}, ps, what), ""
 }
 
-// completed sets missing values: the reference and the folder of the ProfileSource; without
-// one HEAD, and the folder of the profile's file.
-func completed(p Repository, ps *api.ProfileSource, what claim) Repository {
+// completeRepository sets missing values: the reference and the folder of the ProfileSource;
+// without one HEAD, and the folder of the profile's file.
+func completeRepository(p Repository, ps *api.ProfileSource, what claimedOrigin) Repository {
 	folder, revision, ignore := path.Dir(what.path), "HEAD", ""
 	if folder == "." {
 		folder = ""
@@ -144,7 +144,7 @@ func completed(p Repository, ps *api.ProfileSource, what claim) Repository {
 			ignore = *ps.Spec.Ignore
 		}
 		if ps.Spec.Git != nil {
-			revision = followed(ps.Spec.Git.Ref)
+			revision = revisionOfReference(ps.Spec.Git.Ref)
 		}
 	}
 	if p.Local.Dir != "" {
@@ -157,9 +157,9 @@ func completed(p Repository, ps *api.ProfileSource, what claim) Repository {
 	return p
 }
 
-// followed converts a reference to a revision. It is HEAD for a range of tags, whose
+// revisionOfReference converts a reference to a revision. It is HEAD for a range of tags, whose
 // highest is unknown here.
-func followed(ref *api.GitReference) string {
+func revisionOfReference(ref *api.GitReference) string {
 	switch {
 	case ref == nil || *ref == (api.GitReference{}):
 		return "main"

@@ -140,7 +140,7 @@ func TestSecrets(t *testing.T) {
 			if c.where+c.found == "" {
 				return
 			}
-			if first := report.First(); first == nil || first.Difference == nil || !strings.Contains(first.Difference.Field, c.where) || !strings.Contains(first.Difference.Found, c.found) {
+			if first := report.FirstDifference(); first == nil || first.Difference == nil || !strings.Contains(first.Difference.Field, c.where) || !strings.Contains(first.Difference.Found, c.found) {
 				t.Errorf("the first difference is not at %q with %q\n%s", c.where, c.found, text)
 			}
 		})
@@ -168,7 +168,7 @@ func TestForgedRecordThatSecretsConfirm(t *testing.T) {
 				s.record(true, forge)
 				confirm(s)
 				report := s.verify("")
-				first := report.First()
+				first := report.FirstDifference()
 				if first == nil || first.Thing != ThingRecord || first.Difference == nil || !strings.Contains(first.Difference.Field, where) {
 					t.Errorf("verdict %q, the first difference is %+v", report.Verdict, first)
 				}
@@ -196,9 +196,9 @@ func encoded(text string) string { return base64.StdEncoding.EncodeToString([]by
 func TestEdgeScript(t *testing.T) {
 	s := withSecrets(t)
 	s.verify("")
-	of := &target{pool: types.NamespacedName{Namespace: clusterfixture.Namespace, Name: "workers"}, gen: generationIn(s.osc())}
+	of := &target{pool: types.NamespacedName{Namespace: clusterfixture.Namespace, Name: "workers"}, gen: recordFromConfig(s.osc())}
 	in := render.Input{Pool: of.gen.record.Pool, Cluster: render.Cluster{Server: server, APIServerToken: "eyJhbGciOiJub25lIn0.eyJzdWIiOiJwbGFjZWhvbGRlciJ9.x"}}
-	b := &boot{engine: s.v.Engine, in: in, placeholders: &render.Output{}}
+	b := &bootRenderer{engine: s.v.Engine, in: in, placeholders: &render.Output{}}
 	for name, c := range map[string]struct {
 		script string
 		want   Result

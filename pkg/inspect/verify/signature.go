@@ -18,16 +18,16 @@ import (
 
 // checkSignature checks the signature of the commit. Without keys no signature can be
 // verified, and the cluster must not claim one.
-func (v *Verifier) checkSignature(ctx context.Context, s *target, o *origin, what claim) ([]Check, error) {
-	check := Check{Thing: ThingSignature, Name: "commit " + redact.Clean(what.commit)}
+func (v *Verifier) checkSignature(ctx context.Context, s *target, o *origin, what claimedOrigin) ([]Check, error) {
+	check := Check{Thing: ThingSignature, Name: "commit " + redact.SanitizeLine(what.commit)}
 	keys, demanded := v.Keys, v.Keys != nil
 	if keys == nil {
 		var err error
-		if keys, err = v.trusted(ctx, s.from); err != nil {
-			return []Check{check.unproven("%s", redact.Clean(err.Error()))}, ctx.Err()
+		if keys, err = v.trustedKeys(ctx, s.from); err != nil {
+			return []Check{check.asUnproven("%s", redact.SanitizeLine(err.Error()))}, ctx.Err()
 		}
 	}
-	claimed := s.signature()
+	claimed := s.claimedSignature()
 	if !o.found || o.line == nil {
 		return nil, nil
 	}
@@ -35,32 +35,32 @@ func (v *Verifier) checkSignature(ctx context.Context, s *target, o *origin, wha
 		if claimed == "" {
 			return nil, nil
 		}
-		return []Check{check.unproven("the cluster claims %q, but no ProfileSource requires signatures now, so no keys are known: name files with keys in --keys", claimed)}, nil
+		return []Check{check.asUnproven("the cluster claims %q, but no ProfileSource requires signatures now, so no keys are known: name files with keys in --keys", claimed)}, nil
 	}
 	good, err := o.line.SignatureOf(ctx, o.version.Commit, keys)
 	var bad *signature.Error
 	switch {
 	case err == nil:
-		check.Note = "signed by " + redact.Clean(good.Signature.String())
-		want := redact.Clean(good.String())
+		check.Note = "signed by " + redact.SanitizeLine(good.Signature.String())
+		want := redact.SanitizeLine(good.String())
 		if claimed == "" || demanded && sameKey(claimed, good) {
 			want = claimed // recorded before signatures were required, or the key files have other names
 		}
-		return []Check{check.with(firstOf(field{"signature", want, claimed}))}, nil
+		return []Check{check.withDifference(firstMismatch(field{"signature", want, claimed}))}, nil
 	case !errors.As(err, &bad):
 		return nil, fmt.Errorf("reading the signature of commit %s: %w", o.version.Commit, err)
 	}
-	return v.otherSignature(ctx, o, other{check: check, keys: keys, claimed: claimed, bad: bad, demanded: demanded})
+	return v.checkUnsignedCommit(ctx, o, unsignedCommit{check: check, keys: keys, claimed: claimed, bad: bad, demanded: demanded})
 }
 
 // sameKey reports whether a claimed signature names the key that made a good one.
 func sameKey(claimed string, good source.Signed) bool {
-	return strings.HasPrefix(claimed, good.What+" by ") && strings.HasSuffix(claimed, ", "+redact.Clean(good.Key))
+	return strings.HasPrefix(claimed, good.What+" by ") && strings.HasSuffix(claimed, ", "+redact.SanitizeLine(good.Key))
 }
 
-// other is a commit without a good signature of its own. It may have been accepted because
+// unsignedCommit is a commit without a good signature of its own. It may have been accepted because
 // another commit is signed.
-type other struct {
+type unsignedCommit struct {
 	check    Check
 	keys     *signature.Keys
 	claimed  string
@@ -68,19 +68,21 @@ type other struct {
 	demanded bool
 }
 
-func (v *Verifier) otherSignature(ctx context.Context, o *origin, u other) ([]Check, error) {
+// checkUnsignedCommit checks a commit without a good signature of its own: whether the commit or
+// tag for which it was accepted is signed.
+func (v *Verifier) checkUnsignedCommit(ctx context.Context, o *origin, u unsignedCommit) ([]Check, error) {
 	what, _, _ := strings.Cut(u.claimed, " by ")
 	id, invalid := source.ParseCommit(strings.TrimPrefix(what, "commit "))
 	switch {
 	case u.claimed == "" && !u.demanded:
-		return v.unclaimed(ctx, o, u)
+		return v.checkUnclaimedCommit(ctx, o, u)
 	case strings.HasPrefix(what, "tag "):
-		return []Check{u.check.unproven("%s; it was accepted because of the signature of %s, which is not checked here", redact.Clean(u.bad.Message), redact.Clean(what))}, nil
+		return []Check{u.check.asUnproven("%s; it was accepted because of the signature of %s, which is not checked here", redact.SanitizeLine(u.bad.Message), redact.SanitizeLine(what))}, nil
 	case u.claimed == "" || invalid != nil || id == o.version.Commit:
-		return []Check{u.check.with(differ("signature", 0, "a good one"+because(u.claimed), redact.Clean(u.bad.Message)))}, nil //nolint:nilerr // a text without a commit is the finding
+		return []Check{u.check.withDifference(newDifference("signature", 0, "a good one"+reasonSuffix(u.claimed), redact.SanitizeLine(u.bad.Message)))}, nil //nolint:nilerr // a text without a commit is the finding
 	}
 	// Accepted because a later commit is signed.
-	on, err := o.line.Continues(ctx, id)
+	on, err := o.line.FirstParentsContain(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -88,42 +90,42 @@ func (v *Verifier) otherSignature(ctx context.Context, o *origin, u other) ([]Ch
 	var bad *signature.Error
 	switch {
 	case !on || errors.As(err, &bad):
-		return []Check{u.check.with(differ("signature", 0, "a good one"+because(u.claimed), redact.Clean(u.bad.Message)))}, nil
+		return []Check{u.check.withDifference(newDifference("signature", 0, "a good one"+reasonSuffix(u.claimed), redact.SanitizeLine(u.bad.Message)))}, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading the signature of commit %s: %w", id, err)
 	}
-	u.check.Note = "it has no signature; accepted because of that of " + redact.Clean(good.String())
+	u.check.Note = "it has no signature; accepted because of that of " + redact.SanitizeLine(good.String())
 	if u.demanded && sameKey(u.claimed, good) {
-		return []Check{u.check.with(nil)}, nil
+		return []Check{u.check.withDifference(nil)}, nil
 	}
-	return []Check{u.check.with(firstOf(field{"signature", redact.Clean(good.String()), u.claimed}))}, nil
+	return []Check{u.check.withDifference(firstMismatch(field{"signature", redact.SanitizeLine(good.String()), u.claimed}))}, nil
 }
 
-// unclaimed checks a commit for which no signature is claimed. It may have been accepted
+// checkUnclaimedCommit checks a commit for which no signature is claimed. It may have been accepted
 // before signatures were required. An attacker who removes the claim would look the same,
 // so the followed commit, which has this one in its history, has to be signed.
-func (v *Verifier) unclaimed(ctx context.Context, o *origin, u other) ([]Check, error) {
-	message := redact.Clean(u.bad.Message)
+func (v *Verifier) checkUnclaimedCommit(ctx context.Context, o *origin, u unsignedCommit) ([]Check, error) {
+	message := redact.SanitizeLine(u.bad.Message)
 	good, err := o.line.SignatureOf(ctx, o.line.Head, u.keys)
 	var bad *signature.Error
 	switch {
 	case errors.As(err, &bad):
-		return []Check{u.check.unproven("%s, and no signature is claimed; the followed commit %s has none either", message, o.line.Head)}, nil
+		return []Check{u.check.asUnproven("%s, and no signature is claimed; the followed commit %s has none either", message, o.line.Head)}, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading the signature of commit %s: %w", o.line.Head, err)
 	}
-	return []Check{u.check.skipped("%s, and no signature is claimed; its descendant has one: %s", message, redact.Clean(good.String()))}, nil
+	return []Check{u.check.asSkipped("%s, and no signature is claimed; its descendant has one: %s", message, redact.SanitizeLine(good.String()))}, nil
 }
 
-func because(claimed string) string {
+func reasonSuffix(claimed string) string {
 	if claimed == "" {
 		return ""
 	}
 	return ": " + claimed
 }
 
-// signature returns the signature that the cluster claims.
-func (s *target) signature() string {
+// claimedSignature returns the signature that the cluster claims.
+func (s *target) claimedSignature() string {
 	if s.node != nil {
 		return s.node.Spec.Configuration.Signature
 	}
@@ -133,8 +135,8 @@ func (s *target) signature() string {
 	return ""
 }
 
-// trusted returns the keys of a ProfileSource that requires signatures; nil for any other.
-func (v *Verifier) trusted(ctx context.Context, ps *api.ProfileSource) (*signature.Keys, error) {
+// trustedKeys returns the keys of a ProfileSource that requires signatures; nil for any other.
+func (v *Verifier) trustedKeys(ctx context.Context, ps *api.ProfileSource) (*signature.Keys, error) {
 	if ps == nil || ps.Spec.Git == nil || ps.Spec.Git.Verify == nil {
 		return nil, nil
 	}

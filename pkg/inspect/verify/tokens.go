@@ -22,21 +22,21 @@ const (
 	maxCandidates = 8
 )
 
-// candidates returns the tokens with which a document may have been rendered: values in the
+// candidateTokens returns the tokens with which a document may have been rendered: values in the
 // place of a placeholder, then values that look like a token, also in base64. Rendering
 // with each decides.
-func candidates(want, have []entry, with render.Cluster) []tokens {
+func candidateTokens(want, have []entry, with render.Cluster) []tokens {
 	node := valuesReplacing(want, have, with.APIServerToken, nodeShape)
 	kubelet := valuesReplacing(want, have, with.BootstrapToken, kubeletShape)
 	if len(node) == 0 {
-		node = lookalikes(have, regexp.MustCompile(nodeShape), "eyJ")
+		node = findTextsOfShape(have, regexp.MustCompile(nodeShape), "eyJ")
 	}
 	if len(kubelet) == 0 {
-		kubelet = lookalikes(have, regexp.MustCompile(kubeletShape), "")
+		kubelet = findTextsOfShape(have, regexp.MustCompile(kubeletShape), "")
 	}
 	var out []tokens
-	for _, n := range orNone(node, with.APIServerToken) {
-		for _, k := range orNone(kubelet, with.BootstrapToken) {
+	for _, n := range orPlaceholder(node, with.APIServerToken) {
+		for _, k := range orPlaceholder(kubelet, with.BootstrapToken) {
 			// A document is rendered for each candidate.
 			if len(out) < maxCandidates {
 				out = append(out, tokens{n, k})
@@ -46,8 +46,8 @@ func candidates(want, have []entry, with render.Cluster) []tokens {
 	return out
 }
 
-// orNone returns the placeholder if the document has no token.
-func orNone(found []string, placeholder string) []string {
+// orPlaceholder returns the placeholder if the document has no token.
+func orPlaceholder(found []string, placeholder string) []string {
 	if len(found) == 0 {
 		return []string{placeholder}
 	}
@@ -72,7 +72,7 @@ func valuesReplacing(want, have []entry, placeholder, shape string) []string {
 				if err != nil {
 					continue // binary content
 				}
-				out = append(out, matches(place, w.where, have)...)
+				out = append(out, findMatches(place, w.where, have)...)
 			}
 		}
 	}
@@ -83,8 +83,8 @@ func valuesReplacing(want, have []entry, placeholder, shape string) []string {
 // quoted escapes a text for a regular expression; invalid UTF-8 is dropped.
 func quoted(text string) string { return regexp.QuoteMeta(strings.ToValidUTF8(text, "")) }
 
-// matches searches the text of the same place, or all texts if that place has no match.
-func matches(place *regexp.Regexp, where string, have []entry) []string {
+// findMatches searches the text of the same place, or all texts if that place has no match.
+func findMatches(place *regexp.Regexp, where string, have []entry) []string {
 	var same, other []string
 	for _, h := range have {
 		for _, m := range place.FindAllStringSubmatch(h.text, maxCandidates) {
@@ -104,8 +104,8 @@ func matches(place *regexp.Regexp, where string, have []entry) []string {
 // base64Run is a run that is long enough for a token.
 var base64Run = regexp.MustCompile(`[A-Za-z0-9+/]{24,}={0,2}`)
 
-// lookalikes finds texts of a shape anywhere.
-func lookalikes(have []entry, shape *regexp.Regexp, begins string) []string {
+// findTextsOfShape finds texts of a shape anywhere.
+func findTextsOfShape(have []entry, shape *regexp.Regexp, begins string) []string {
 	var out []string
 	look := func(text string) {
 		for _, m := range shape.FindAllString(text, 100) {

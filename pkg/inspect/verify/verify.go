@@ -13,7 +13,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -29,7 +29,7 @@ type Verifier struct {
 	Namespace string
 	// Engine renders; Check validates profiles like the controller.
 	Engine *render.Engine
-	Check  profile.Check
+	Check  catalog.Check
 	// Builtin are the profiles of this program.
 	Builtin *source.Embedded
 	// Git fetches repositories.
@@ -61,8 +61,8 @@ type target struct {
 	md     *cluster.MachineDeployment
 }
 
-// claim is what has to be proven: a version of a profile, and its origin.
-type claim struct {
+// claimedOrigin is what has to be proven: a version of a profile, and its origin.
+type claimedOrigin struct {
 	object, digest           string
 	profile, version         string
 	repository, path         string
@@ -71,7 +71,7 @@ type claim struct {
 
 // Node verifies the origin of an existing or deleted node.
 func (v *Verifier) Node(ctx context.Context, name string) (*Report, error) {
-	np, live, err := v.provenance(ctx, name)
+	np, live, err := v.findProvenance(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -81,15 +81,15 @@ func (v *Verifier) Node(ctx context.Context, name string) (*Report, error) {
 	report := &Report{Subject: "node/" + np.Spec.Node.Name}
 	c := np.Spec.Configuration
 	if c == nil {
-		report.add(Check{Thing: ThingNodeProvenance, Name: np.Name}.unproven("the evidence is %s: %s", np.Spec.Evidence, redact.Clean(np.Spec.Explanation)))
-		report.conclude()
+		report.add(Check{Thing: ThingNodeProvenance, Name: np.Name}.asUnproven("the evidence is %s: %s", np.Spec.Evidence, redact.SanitizeLine(np.Spec.Explanation)))
+		report.setVerdict()
 		return report, nil
 	}
 	s.digest = c.InputDigest
-	if s.gen, err = v.generationOf(ctx, s.pool, s.digest); err != nil {
+	if s.gen, err = v.findRecord(ctx, s.pool, s.digest); err != nil {
 		return nil, err
 	}
-	if err := v.examine(ctx, s, report); err != nil {
+	if err := v.verifyTarget(ctx, s, report); err != nil {
 		return nil, err
 	}
 	return report, v.examineBootstrap(ctx, s, report)
@@ -102,64 +102,64 @@ func (v *Verifier) examineBootstrap(ctx context.Context, s *target, report *Repo
 	if b == nil || b.InputDigest == s.digest {
 		return nil
 	}
-	gen, err := v.generationOf(ctx, s.pool, b.InputDigest)
-	if err != nil || gen == nil || !gen.sound() {
+	gen, err := v.findRecord(ctx, s.pool, b.InputDigest)
+	if err != nil || gen == nil || !gen.isIntact() {
 		return err // the check of the NodeProvenance reports it
 	}
 	older := &Report{}
-	if err := v.examine(ctx, &target{pool: s.pool, gen: gen, digest: b.InputDigest}, older); err != nil {
+	if err := v.verifyTarget(ctx, &target{pool: s.pool, gen: gen, digest: b.InputDigest}, older); err != nil {
 		return err
 	}
 	for _, c := range older.Checks {
 		report.add(c)
 	}
 	report.Engine = cmp.Or(report.Engine, older.Engine)
-	report.conclude()
+	report.setVerdict()
 	return nil
 }
 
 // Pool verifies the current configuration of a MachineDeployment.
 func (v *Verifier) Pool(ctx context.Context, pool types.NamespacedName) (*Report, error) {
 	report := &Report{Subject: "machinedeployment/" + pool.String()}
-	osc, err := v.config(ctx, pool)
+	osc, err := v.readConfig(ctx, pool)
 	if err != nil {
 		return nil, err
 	}
 	if osc == nil {
 		return nil, fmt.Errorf("OperatingSystemConfig %s/%s not found: %s is not a pool, or has no configuration yet", v.Namespace, lineage.NamesOf(pool).Config, pool)
 	}
-	s := &target{pool: pool, gen: generationIn(osc)}
+	s := &target{pool: pool, gen: recordFromConfig(osc)}
 	s.digest = s.gen.record.Digests.Input
-	return report, v.examine(ctx, s, report)
+	return report, v.verifyTarget(ctx, s, report)
 }
 
-// examine compares everything about a subject.
-func (v *Verifier) examine(ctx context.Context, s *target, report *Report) error {
-	if s.node == nil && !s.gen.readable() { // the expected state is unknown
-		report.add(s.checkRecord(claim{}, &origin{}))
-		report.conclude()
+// verifyTarget compares everything about a subject.
+func (v *Verifier) verifyTarget(ctx context.Context, s *target, report *Report) error {
+	if s.node == nil && !s.gen.isReadable() { // the expected state is unknown
+		report.add(s.checkRecord(claimedOrigin{}, &origin{}))
+		report.setVerdict()
 		return nil
 	}
-	if err := v.surroundings(ctx, s); err != nil {
+	if err := v.readRelatedObjects(ctx, s); err != nil {
 		return err
 	}
-	what := s.claim()
+	what := s.newClaimedOrigin()
 	report.Profile, report.Version, report.InputDigest = what.profile, what.version, s.digest
-	report.Repository, report.Commit = redact.Clean(what.repository), redact.Clean(what.commit)
+	report.Repository, report.Commit = redact.SanitizeLine(what.repository), redact.SanitizeLine(what.commit)
 
-	from, err := v.origin(ctx, s, what)
+	from, err := v.findOrigin(ctx, s, what)
 	if err != nil {
 		return err
 	}
 	report.Checks = append(report.Checks, from.checks...)
 	record := s.checkRecord(what, from)
 	// A record that differs is reported already.
-	if s.gen != nil && s.gen.sound() && record.Result == Agrees {
-		d, err := from.selection(ctx, what, "selectedBy", s.gen.record.SelectedBy)
+	if s.gen != nil && s.gen.isIntact() && record.Result == Agrees {
+		d, err := from.compareSelectedBy(ctx, what, "selectedBy", s.gen.record.SelectedBy)
 		if err != nil {
 			return err
 		}
-		record = record.with(d)
+		record = record.withDifference(d)
 	}
 	report.add(record)
 	if s.node != nil {
@@ -171,11 +171,11 @@ func (v *Verifier) examine(ctx context.Context, s *target, report *Report) error
 	}
 	report.add(s.checkProfile(what, from))
 	// Without a readable record nothing can be rendered.
-	if s.gen == nil || !s.gen.readable() {
-		report.conclude()
+	if s.gen == nil || !s.gen.isReadable() {
+		report.setVerdict()
 		return nil
 	}
-	settings, check, err := v.settings(ctx, s.gen.record.SettingsDigest)
+	settings, check, err := v.readSettings(ctx, s.gen.record.SettingsDigest)
 	if err != nil {
 		return err
 	}
@@ -183,29 +183,29 @@ func (v *Verifier) examine(ctx context.Context, s *target, report *Report) error
 	if s.gen.record.Engine != render.EngineVersion {
 		report.Engine = s.gen.record.Engine
 	}
-	outputs, err := v.outputs(ctx, s, from, settings)
+	outputs, err := v.checkOutputs(ctx, s, from, settings)
 	if err != nil {
 		return err
 	}
 	for _, c := range outputs {
 		report.add(c)
 	}
-	report.conclude()
+	report.setVerdict()
 	return nil
 }
 
-// claim returns the origin in the record or, if the record was edited, in the
+// newClaimedOrigin returns the origin in the record or, if the record was edited, in the
 // NodeProvenance.
-func (s *target) claim() claim {
-	if s.gen != nil && (s.gen.sound() || s.node == nil) {
+func (s *target) newClaimedOrigin() claimedOrigin {
+	if s.gen != nil && (s.gen.isIntact() || s.node == nil) {
 		r := s.gen.record
-		return claim{
+		return claimedOrigin{
 			object: r.Object, digest: r.ObjectDigest, profile: r.Profile, version: r.Version,
 			repository: r.Repository, path: r.Path, commit: r.Commit, change: r.Change, selected: r.SelectedBy,
 		}
 	}
 	c := s.node.Spec.Configuration
-	return claim{
+	return claimedOrigin{
 		object: c.Object, digest: c.ProfileDigest, profile: c.Profile, version: c.Version,
 		repository: c.Repository, path: c.Path, commit: c.Commit, change: c.Change, selected: c.SelectedBy,
 	}

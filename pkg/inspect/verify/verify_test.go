@@ -20,7 +20,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/offline"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
@@ -67,7 +67,7 @@ func (s *scene) try(node string) (*Report, error) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c, err := offline.Clusters(snapshot, nil)
+	c, err := offline.NewClusters(snapshot, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func (s *scene) record(forged bool, how func(*render.Record)) {
 	if forged {
 		rec.Digests.Input = rec.InputDigest()
 		osc.Annotations[api.AnnotationInputDigest] = rec.Digests.Input
-		for _, f := range annotated(rec, nil) {
+		for _, f := range annotationFields(rec, nil) {
 			osc.Annotations[strings.TrimPrefix(f.name, "annotation ")] = f.want
 		}
 		np := s.provenance("two")
@@ -278,7 +278,7 @@ func TestVerify(t *testing.T) {
 			if strings.Contains(string(text), "canary") {
 				t.Errorf("a credential is told\n%s", text) // shows a credential
 			}
-			first := report.First()
+			first := report.FirstDifference()
 			if c.where == "" && c.found == "" {
 				return
 			}
@@ -395,9 +395,9 @@ func TestRepositoryInAnotherFolder(t *testing.T) {
 			"profiles": {".": true, "profiles": false, "other": true},
 		} {
 			for folder, another := range folders {
-				r := &repository{location: place, indexer: &profile.Indexer{}}
+				r := &repository{location: place, indexer: &catalog.Indexer{}}
 				r.location.Remote.Path, r.location.Local.Path = from, from
-				got := r.in(folder)
+				got := r.withFolder(folder)
 				if (got != nil) != another {
 					t.Errorf("from %q to %q: another repository: %t", from, folder, got != nil)
 				}
@@ -436,7 +436,7 @@ func TestDefaultsAreNoDifference(t *testing.T) {
 		files := osm.OSCConfig{Files: []osm.File{{Path: "/a", Permissions: mode}}}
 		return osm.OperatingSystemConfigSpec{ProvisioningUtility: utility, BootstrapConfig: files, ProvisioningConfig: files}
 	}
-	rendered := canonical(with(0, ""))
+	rendered := withSchemaDefaults(with(0, ""))
 	for name, c := range map[string]struct {
 		spec  osm.OperatingSystemConfigSpec
 		equal bool
@@ -447,7 +447,7 @@ func TestDefaultsAreNoDifference(t *testing.T) {
 		"another utility":   {with(0, osm.ProvisioningUtilityIgnition), false},
 		"without executing": {with(osm.DefaultFilePermissions+1, ""), false},
 	} {
-		if d := compareValues("spec", rendered, canonical(c.spec)); (d == nil) != c.equal {
+		if d := compareValues("spec", rendered, withSchemaDefaults(c.spec)); (d == nil) != c.equal {
 			t.Errorf("%s: %v", name, d)
 		}
 	}

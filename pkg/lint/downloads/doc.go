@@ -9,6 +9,6 @@
 // It is pure: it turns text into a list, and uses no network, cluster or other program.
 //
 // Start with Of in node.go, then List in list.go. Package shell follows statements;
-// programs.go and packages.go know what programs download, places.go finds the position in the
-// profile, and mirrors.go compares a list with the mirrors of a site.
+// programs.go and packages.go know what programs download, and places.go finds the position in the
+// profile.
 package downloads

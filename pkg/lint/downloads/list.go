@@ -1,14 +1,16 @@
 package downloads
 
 import (
+	"bufio"
 	"cmp"
 	"fmt"
+	"io"
 	"maps"
 	"net/url"
 	"slices"
 	"strings"
 
-	"github.com/osm-gitops/osm-gitops/pkg/lint/shell"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/shell/symbolic"
 )
 
 // Kind is what an Item is.
@@ -129,12 +131,12 @@ func (c collector) add(item Item) *Item {
 	return had
 }
 
-// list sorts the items.
-func (c collector) list() List {
+// sortedList sorts the items.
+func (c collector) sortedList() List {
 	var out List
 	for _, key := range slices.Sorted(maps.Keys(c)) {
 		item := *c[key]
-		if item.anyArchitecture || len(item.Architectures) == len(shell.Architectures) {
+		if item.anyArchitecture || len(item.Architectures) == len(symbolic.Architectures) {
 			item.Architectures = nil
 		}
 		for _, suffix := range []string{".sha256", ".sha256sum", ".sha512", ".sha512sum"} {
@@ -152,8 +154,8 @@ func (c collector) list() List {
 	return out
 }
 
-// For returns the list for another pool with the same downloads.
-func (l List) For(pool string) List {
+// WithPool returns the list with one more pool at each item, for a pool with the same downloads.
+func (l List) WithPool(pool string) List {
 	out := List{Items: slices.Clone(l.Items)}
 	for i := range out.Items {
 		out.Items[i].Pools = union(out.Items[i].Pools, []string{pool})
@@ -169,7 +171,7 @@ func Merge(lists ...List) List {
 			c.add(item)
 		}
 	}
-	return c.list()
+	return c.sortedList()
 }
 
 func union(a, b []string) []string {
@@ -178,8 +180,8 @@ func union(a, b []string) []string {
 	return slices.Compact(out)
 }
 
-// withoutUser removes user and password from a URL.
-func withoutUser(text string) string {
+// WithoutUser removes user and password from a URL.
+func WithoutUser(text string) string {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
 		return text
@@ -204,4 +206,31 @@ func isLocal(text string) bool {
 	host := u.Hostname()
 	return host == "localhost" || host == "metadata.google.internal" || host == "::1" ||
 		strings.HasPrefix(host, "127.") || strings.HasPrefix(host, "169.254.") || strings.HasPrefix(strings.ToLower(host), "fe80:")
+}
+
+// WriteMirrorList writes the list as input of a simple downloader, one URL and its digest per line,
+// followed by the items for mirrors of package managers and registries.
+func (l List) WriteMirrorList(to io.Writer) error {
+	w := bufio.NewWriter(to)
+	for _, i := range l.Items {
+		switch i.Kind {
+		case KindURL:
+			fmt.Fprint(w, i.Name)
+			if i.SHA256 != "" {
+				fmt.Fprint(w, " sha256:", i.SHA256)
+			}
+			fmt.Fprintln(w)
+		case KindImage:
+			fmt.Fprintln(w, i.Kind, i.Name)
+		case KindUnresolved:
+			where := ""
+			if len(i.Positions) > 0 {
+				where = " (" + i.Positions[0].String() + ")"
+			}
+			fmt.Fprintf(w, "# unresolved: %s%s\n", strings.ReplaceAll(i.description(), "\n", " "), where)
+		default:
+			fmt.Fprintln(w, i.Kind, i.description())
+		}
+	}
+	return w.Flush()
 }

@@ -8,6 +8,8 @@ import (
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shell"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/shell/execution"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/shell/symbolic"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -33,15 +35,15 @@ type Stage struct {
 	Source func(file string, line int) (path string, at int)
 }
 
-// Of renders an input with placeholders for credentials, and lists the downloads of its
+// RenderAndFind renders an input with placeholders for credentials, and lists the downloads of its
 // nodes. The error is that of rendering.
-func Of(engine *render.Engine, in render.Input) (List, error) {
-	in, _ = in.Split()
+func RenderAndFind(engine *render.Engine, in render.Input) (List, error) {
+	in, _ = in.SplitSecrets()
 	out, err := engine.Render(in)
 	if err != nil {
 		return List{}, err
 	}
-	files, err := engine.Node(in)
+	files, err := engine.RenderNode(in)
 	if err != nil {
 		return List{}, err
 	}
@@ -49,8 +51,8 @@ func Of(engine *render.Engine, in render.Input) (List, error) {
 	list := Find(&Node{
 		System: in.Pool.OperatingSystem, Version: in.Profile.Spec.OSVersion, Server: in.Cluster.Server,
 		Stages: []Stage{
-			{Name: "bootstrap", Files: files.Bootstrap.Files, Modules: out.OSC.BootstrapConfig.CloudInitModules, Source: places.of("bootstrap")},
-			{Name: "provisioning", Files: files.Provisioning.Files, Modules: out.OSC.ProvisioningConfig.CloudInitModules, Source: places.of("provisioning")},
+			{Name: "bootstrap", Files: files.Bootstrap.Files, Modules: out.OSC.BootstrapConfig.CloudInitModules, Source: places.sourceLookup("bootstrap")},
+			{Name: "provisioning", Files: files.Provisioning.Files, Modules: out.OSC.ProvisioningConfig.CloudInitModules, Source: places.sourceLookup("provisioning")},
 		},
 	})
 	for i := range list.Items {
@@ -65,17 +67,17 @@ func Of(engine *render.Engine, in render.Input) (List, error) {
 // Find lists the downloads of a node.
 func Find(n *Node) List {
 	k := &finder{node: n, found: collector{}}
-	k.walk = shell.Walker{Machine: k, OSRelease: n.osRelease()}
+	k.walk = symbolic.Walker{Machine: k, OSRelease: n.osRelease()}
 	for _, s := range n.Stages {
 		for i := range s.Files {
-			k.read(s, &s.Files[i])
+			k.parseScript(s, &s.Files[i])
 		}
 	}
 	for _, s := range n.Stages {
-		k.modules(s)
+		k.evalCloudInitModules(s)
 		for _, f := range s.Files {
 			if isUnit.MatchString(f.Path) {
-				k.unit(s, f)
+				k.evalUnitCommands(s, f)
 			}
 		}
 	}
@@ -86,11 +88,11 @@ func Find(n *Node) List {
 	}
 	for _, s := range n.Stages {
 		for _, f := range s.Files {
-			k.content(s, f)
+			k.scanContent(s, f)
 		}
 	}
-	k.sandbox()
-	list := k.found.list()
+	k.reportDefaultSandbox()
+	list := k.found.sortedList()
 	for i := range list.Items {
 		for j, p := range list.Items[i].Positions {
 			for _, s := range n.Stages {
@@ -103,9 +105,9 @@ func Find(n *Node) List {
 	return list
 }
 
-// file returns a file of a node, with precedence for the given stage; nil if neither stage
+// findFile returns a file of a node, with precedence for the given stage; nil if neither stage
 // has it.
-func (n *Node) file(stage, name string) *render.NodeFile {
+func (n *Node) findFile(stage, name string) *render.NodeFile {
 	var found *render.NodeFile
 	own := false
 	for _, s := range n.Stages {
@@ -146,9 +148,9 @@ var (
 // finder finds what the scripts of a node download.
 type finder struct {
 	node    *Node
-	walk    shell.Walker
+	walk    symbolic.Walker
 	found   collector
-	scripts []*shell.Script
+	scripts []*symbolic.Script
 }
 
 // effects record the effects of a node's programs on one path through its scripts.
@@ -160,30 +162,30 @@ type effects struct {
 }
 
 // start returns the initial state.
-func start() *shell.State { return &shell.State{Effects: effects{}} }
+func start() *execution.State { return &execution.State{Effects: effects{}} }
 
-func effectsOf(w *shell.State) effects { return w.Effects.(effects) }
+func effectsOf(w *execution.State) effects { return w.Effects.(effects) }
 
-// Key implements shell.Facts. It omits outputs, which do not affect what scripts do.
+// Key implements execution.Effects. It omits outputs, which do not affect what scripts do.
 func (f effects) Key() string { return fmt.Sprintf("%q", f.repositories) }
 
-// Join implements shell.Facts.
-func (f effects) Join(other shell.Effects) shell.Effects {
+// Join implements execution.Effects.
+func (f effects) Join(other execution.Effects) execution.Effects {
 	return effects{union(f.repositories, other.(effects).repositories), f.outputs}
 }
 
-// File implements shell.Machine.
+// File implements symbolic.Machine.
 func (k *finder) File(name string) (text string, ok bool) {
-	if f := k.node.file(k.walk.Stage, name); f != nil {
+	if f := k.node.findFile(k.walk.Stage, name); f != nil {
 		return f.Content, true
 	}
 	return "", false
 }
 
-// Script implements shell.Machine. If both stages have the path, it returns the script of the
+// Script implements symbolic.Machine. If both stages have the path, it returns the script of the
 // current stage.
-func (k *finder) Script(path string) *shell.Script {
-	var found *shell.Script
+func (k *finder) Script(path string) *symbolic.Script {
+	var found *symbolic.Script
 	for _, s := range k.scripts {
 		if s.Path == path && (found == nil || s.Stage == k.walk.Stage) {
 			found = s
@@ -192,11 +194,11 @@ func (k *finder) Script(path string) *shell.Script {
 	return found
 }
 
-// Write implements shell.Machine: scripts configure repositories by writing files.
-func (k *finder) Write(w *shell.State, file, text string) { k.repositories(w, file, text) }
+// Write implements symbolic.Machine: scripts configure repositories by writing files.
+func (k *finder) Write(w *execution.State, file, text string) { k.findRepositories(w, file, text) }
 
-// read parses a file if a shell runs it.
-func (k *finder) read(s Stage, f *render.NodeFile) {
+// parseScript parses a file if a shell runs it.
+func (k *finder) parseScript(s Stage, f *render.NodeFile) {
 	k.walk.At(s.Name, f.Path, 0)
 	interpreter := ""
 	if m := shebang.FindStringSubmatch(f.Content); m != nil {
@@ -211,21 +213,21 @@ func (k *finder) read(s Stage, f *render.NodeFile) {
 	default:
 		for _, url := range anyURL.FindAllString(f.Content, -1) {
 			if !isLocal(url) {
-				k.Unresolved(withoutUser(url), "it is in a program of "+interpreter+", which is not analyzed: mirror it if the program downloads it")
+				k.ReportUnresolved(WithoutUser(url), "it is in a program of "+interpreter+", which is not analyzed: mirror it if the program downloads it")
 			}
 		}
 		return
 	}
 	parsed, err := shell.Parse(f.Content)
 	if err != nil {
-		k.Unresolved("the downloads of "+f.Path, fmt.Sprintf("it cannot be parsed as a script: %v", err))
+		k.ReportUnresolved("the downloads of "+f.Path, fmt.Sprintf("it cannot be parsed as a script: %v", err))
 		return
 	}
-	k.scripts = append(k.scripts, &shell.Script{Stage: s.Name, Path: f.Path, File: parsed})
+	k.scripts = append(k.scripts, &symbolic.Script{Stage: s.Name, Path: f.Path, File: parsed})
 }
 
-// modules follows the commands of cloud-init.
-func (k *finder) modules(s Stage) {
+// evalCloudInitModules evaluates the commands and repositories of cloud-init's modules.
+func (k *finder) evalCloudInitModules(s Stage) {
 	if s.Modules == nil {
 		return
 	}
@@ -235,24 +237,24 @@ func (k *finder) modules(s Stage) {
 	}{{"bootcmd", s.Modules.BootCMD}, {"runcmd", s.Modules.RunCMD}} {
 		for i, text := range list.commands {
 			k.walk.At(s.Name, fmt.Sprintf("%s[%d]", list.name, i), 0)
-			k.walk.Command(start(), text)
+			k.walk.RunScript(start(), text)
 		}
 	}
 	for _, name := range sortedKeys(s.Modules.YumRepos) {
 		k.walk.At(s.Name, "yum_repos["+name+"]", 0)
 		for _, key := range []string{"baseurl", "mirrorlist", "metalink"} {
 			if address := s.Modules.YumRepos[name][key]; address != "" {
-				k.yumRepository(start(), address)
+				k.recordYumRepository(start(), address)
 			}
 		}
 	}
 }
 
-// unit follows the commands of a unit.
-func (k *finder) unit(s Stage, f render.NodeFile) {
+// evalUnitCommands evaluates the commands of a unit.
+func (k *finder) evalUnitCommands(s Stage, f render.NodeFile) {
 	for _, line := range shell.UnitCommands(f.Content) {
 		k.walk.At(s.Name, f.Path, line.Number)
-		k.walk.Command(start(), line.Text)
+		k.walk.RunScript(start(), line.Text)
 	}
 }
 
@@ -262,13 +264,13 @@ var (
 	imageField   = regexp.MustCompile(`(?m)^[\s-]*image:\s*["']?([^\s"'#]+)`)
 )
 
-// content finds images and repositories in files that are not scripts.
-func (k *finder) content(s Stage, f render.NodeFile) {
+// scanContent finds images and repositories in files that are not scripts.
+func (k *finder) scanContent(s Stage, f render.NodeFile) {
 	k.walk.At(s.Name, f.Path, 0)
 	find := func(re *regexp.Regexp) {
 		for _, m := range re.FindAllStringSubmatchIndex(f.Content, -1) {
 			k.walk.Line = 1 + strings.Count(f.Content[:m[2]], "\n")
-			k.image(start(), f.Content[m[2]:m[3]])
+			k.recordImage(start(), f.Content[m[2]:m[3]])
 		}
 	}
 	find(sandboxFlag)
@@ -279,14 +281,15 @@ func (k *finder) content(s Stage, f render.NodeFile) {
 		find(imageField)
 	case ext == ".repo" && strings.Contains(f.Path, "/yum.repos.d/"), strings.HasPrefix(f.Path, "/etc/apt/sources.list"):
 		k.walk.Line = 1
-		k.repositories(start(), f.Path, f.Content)
+		k.findRepositories(start(), f.Path, f.Content)
 	}
 }
 
-// sandbox reports that containerd pulls its default image if none is configured.
-func (k *finder) sandbox() {
+// reportDefaultSandbox reports as unresolved that containerd pulls its default sandbox image, if no
+// other is configured.
+func (k *finder) reportDefaultSandbox() {
 	const config = "/etc/containerd/config.toml"
-	f := k.node.file("provisioning", config)
+	f := k.node.findFile("provisioning", config)
 	if f == nil || sandboxImage.MatchString(f.Content) {
 		return
 	}
@@ -302,5 +305,5 @@ func (k *finder) sandbox() {
 			}
 		}
 	}
-	k.Unresolved("the sandbox (pause) image", "it is not configured, so containerd pulls its built-in default: set pauseImage in the settings (--pause-image)")
+	k.ReportUnresolved("the sandbox (pause) image", "it is not configured, so containerd pulls its built-in default: set pauseImage in the settings (--pause-image)")
 }

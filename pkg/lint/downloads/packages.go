@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shell"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/shell/execution"
 )
 
 var (
@@ -15,8 +16,8 @@ var (
 	debSources  = regexp.MustCompile(`(?mi)^(URIs|Suites|Components):[ \t]*(.*)$`)
 )
 
-// arguments removes options; those in withValue take a value.
-func arguments(args []string, withValue string) []string {
+// positionalArgs removes options from arguments; those in withValue take a value.
+func positionalArgs(args []string, withValue string) []string {
 	var out []string
 	values := strings.Fields(withValue)
 	for i := 0; i < len(args); i++ {
@@ -34,27 +35,29 @@ func arguments(args []string, withValue string) []string {
 	return out
 }
 
-// pkg records a package.
-func (k *finder) pkg(w *shell.State, manager, name, version string) {
+// recordPackage records a package.
+func (k *finder) recordPackage(w *execution.State, manager, name, version string) {
 	if name == "" {
 		return
 	}
 	if shell.HasUnknown(name) || shell.HasUnknown(version) {
-		k.add(w, Item{Kind: KindUnresolved, Name: shell.Shown(strings.TrimSuffix(manager+" package "+name+" "+version, " ")),
+		k.add(w, Item{Kind: KindUnresolved, Name: shell.DisplayText(strings.TrimSuffix(manager+" package "+name+" "+version, " ")),
 			Reason: "the package's name or version is known only on the node: make it constant in the profile"})
 		return
 	}
 	k.add(w, Item{Kind: KindPackage, Name: name, Version: version, Manager: manager, Repositories: effectsOf(w).repositories})
 }
 
-// everything records that all packages of a system are upgraded.
-func (k *finder) everything(w *shell.State, manager string) { k.pkg(w, manager, "*", "") }
+// recordFullUpgrade records that all packages of a system are upgraded.
+func (k *finder) recordFullUpgrade(w *execution.State, manager string) {
+	k.recordPackage(w, manager, "*", "")
+}
 
-// apt records what apt-get installs.
-func (k *finder) apt(w *shell.State, args []string) {
+// recordAptInstall records what apt-get installs.
+func (k *finder) recordAptInstall(w *execution.State, args []string) {
 	const manager = "apt"
 	again := slices.Contains(args, "--reinstall")
-	args = arguments(args, "-o -c -t -a --option --config-file --target-release --default-release --host-architecture")
+	args = positionalArgs(args, "-o -c -t -a --option --config-file --target-release --default-release --host-architecture")
 	if len(args) == 0 {
 		return
 	}
@@ -71,20 +74,20 @@ func (k *finder) apt(w *shell.State, args []string) {
 			if shell.HasUnknown(a) && (again || args[0] == "reinstall") {
 				continue // a local file that another command has downloaded
 			}
-			k.pkg(w, manager, name, version)
+			k.recordPackage(w, manager, name, version)
 		}
 	case "upgrade", "dist-upgrade", "full-upgrade", "safe-upgrade":
-		k.everything(w, manager)
+		k.recordFullUpgrade(w, manager)
 	}
 }
 
 // rpmLike records what yum, dnf and similar programs install.
-func rpmLike(manager string) func(*finder, *shell.State, []string) {
-	return func(k *finder, w *shell.State, args []string) {
+func rpmLike(manager string) func(*finder, *execution.State, []string) {
+	return func(k *finder, w *execution.State, args []string) {
 		if slices.Contains(args, "-C") || slices.Contains(args, "--cacheonly") {
 			return // queries the local cache
 		}
-		args = arguments(args, "-c -x --enablerepo --disablerepo --repo --repoid --exclude --releasever --setopt --installroot -R -d -e --config")
+		args = positionalArgs(args, "-c -x --enablerepo --disablerepo --repo --repoid --exclude --releasever --setopt --installroot -R -d -e --config")
 		if len(args) == 0 {
 			return
 		}
@@ -93,18 +96,18 @@ func rpmLike(manager string) func(*finder, *shell.State, []string) {
 			for _, a := range args[1:] {
 				switch {
 				case strings.Contains(a, "://"):
-					k.url(w, a, "", "")
+					k.recordURL(w, a, "", "")
 				case strings.HasPrefix(a, "/") || strings.HasPrefix(a, "./"):
 				default:
-					k.rpm(w, manager, a)
+					k.recordRPMSpec(w, manager, a)
 				}
 			}
 		case "update", "upgrade", "distro-sync", "dist-upgrade", "up", "dup":
 			if len(args) == 1 {
-				k.everything(w, manager)
+				k.recordFullUpgrade(w, manager)
 			}
 			for _, a := range args[1:] {
-				k.rpm(w, manager, a)
+				k.recordRPMSpec(w, manager, a)
 			}
 		case "config-manager", "addrepo", "ar":
 			k.addRepository(w, args[1:])
@@ -112,69 +115,70 @@ func rpmLike(manager string) func(*finder, *shell.State, []string) {
 	}
 }
 
-func (k *finder) rpm(w *shell.State, manager, spec string) {
+func (k *finder) recordRPMSpec(w *execution.State, manager, spec string) {
 	if m := rpmVersion.FindStringSubmatch(spec); m != nil && !shell.HasUnknown(spec) {
-		k.pkg(w, manager, m[1], m[2]+m[3])
+		k.recordPackage(w, manager, m[1], m[2]+m[3])
 		return
 	}
-	k.pkg(w, manager, spec, "")
+	k.recordPackage(w, manager, spec, "")
 }
 
-// others records what installers of other packages install.
-func others(manager string) func(*finder, *shell.State, []string) {
-	return func(k *finder, w *shell.State, args []string) {
-		args = arguments(args, "-r --requirement -i --index-url --extra-index-url -t --target --channel -c -v --version")
+// otherInstaller returns a function that records what an installer of other packages, such as pip,
+// installs.
+func otherInstaller(manager string) func(*finder, *execution.State, []string) {
+	return func(k *finder, w *execution.State, args []string) {
+		args = positionalArgs(args, "-r --requirement -i --index-url --extra-index-url -t --target --channel -c -v --version")
 		if len(args) == 0 || args[0] != "install" && args[0] != "i" {
 			return
 		}
 		for _, a := range args[1:] {
 			name, version, _ := strings.Cut(a, "==")
-			k.pkg(w, manager, name, version)
+			k.recordPackage(w, manager, name, version)
 		}
 	}
 }
 
 // addRepository records the address of a repository.
-func (k *finder) addRepository(w *shell.State, args []string) {
+func (k *finder) addRepository(w *execution.State, args []string) {
 	before := len(k.found)
-	if k.repositories(w, "", strings.Join(args, " ")); len(k.found) > before {
+	if k.findRepositories(w, "", strings.Join(args, " ")); len(k.found) > before {
 		return
 	}
-	k.urls(w, args, "the address of a repository")
+	k.recordURLs(w, args, "the address of a repository")
 	if len(k.found) == before && slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "ppa:") || shell.HasUnknown(a) }) {
-		k.Unresolved(shell.Shown(strings.Join(args, " ")), "the address of this repository is unknown: write its URL")
+		k.ReportUnresolved(shell.DisplayText(strings.Join(args, " ")), "the address of this repository is unknown: write its URL")
 	}
 }
 
-// images records the images that a command pulls.
-func images(k *finder, w *shell.State, args []string) {
-	args = arguments(args, "-n --namespace -a --address --platform --creds --auth --timeout -r --runtime-endpoint -i --image-endpoint --config -H --host -u --user --hosts-dir --name -v -e -p --entrypoint")
+// recordPulledImages records the images that a command pulls.
+func recordPulledImages(k *finder, w *execution.State, args []string) {
+	args = positionalArgs(args, "-n --namespace -a --address --platform --creds --auth --timeout -r --runtime-endpoint -i --image-endpoint --config -H --host -u --user --hosts-dir --name -v -e -p --entrypoint")
 	at := slices.IndexFunc(args, func(a string) bool { return a == "pull" || a == "run" || a == "copy" })
 	if at < 0 || at+1 >= len(args) || args[at] == "run" && len(args) == 1 {
 		return
 	}
-	k.image(w, strings.TrimPrefix(args[at+1], "docker://"))
+	k.recordImage(w, strings.TrimPrefix(args[at+1], "docker://"))
 }
 
-func (k *finder) image(w *shell.State, name string) {
+func (k *finder) recordImage(w *execution.State, name string) {
 	if shell.HasUnknown(name) {
-		k.add(w, Item{Kind: KindUnresolved, Name: "image " + shell.Shown(name), Reason: "the image's name is known only on the node: make it constant in the profile"})
+		k.add(w, Item{Kind: KindUnresolved, Name: "image " + shell.DisplayText(name), Reason: "the image's name is known only on the node: make it constant in the profile"})
 		return
 	}
 	k.add(w, Item{Kind: KindImage, Name: name})
 }
 
-// repositories finds apt and yum repositories in a text that is written to a file.
-func (k *finder) repositories(w *shell.State, file, text string) {
+// findRepositories finds apt and yum repositories in a text that is written to a file.
+func (k *finder) findRepositories(w *execution.State, file, text string) {
 	if !strings.Contains(text, "://") && !shell.HasUnknown(text) {
 		return
 	}
 	for _, m := range fromYumRepo.FindAllStringSubmatch(text, -1) {
-		k.yumRepository(w, m[2])
+		k.recordYumRepository(w, m[2])
 	}
 	for _, m := range debLine.FindAllStringSubmatch(text, -1) {
 		if strings.Contains(m[1], ":/") || shell.HasUnknown(m[1]) {
-			k.repository(w, Item{Manager: "apt", Name: m[1], Suite: strings.Join(append([]string{m[2]}, strings.Fields(m[3])...), " ")})
+			k.recordRepository(w, Item{Manager: "apt", Name: m[1], Suite: strings.Join(append([]string{m[2]}, strings.Fields(m[3])...), " ")})
 		}
 	}
 	if strings.HasSuffix(file, ".sources") || strings.Contains(text, "URIs:") {
@@ -183,16 +187,16 @@ func (k *finder) repositories(w *shell.State, file, text string) {
 			parts[strings.ToLower(m[1])] = strings.TrimSpace(m[2])
 		}
 		for _, uri := range strings.Fields(parts["uris"]) {
-			k.repository(w, Item{Manager: "apt", Name: uri, Suite: strings.TrimSpace(parts["suites"] + " " + parts["components"])})
+			k.recordRepository(w, Item{Manager: "apt", Name: uri, Suite: strings.TrimSpace(parts["suites"] + " " + parts["components"])})
 		}
 	}
 }
 
-// yumRepository records a repository, for each architecture if the address contains it:
+// recordYumRepository records a repository, for each architecture if the address contains it:
 // https://dnf.readthedocs.io/en/latest/conf_ref.html#repo-variables
-func (k *finder) yumRepository(w *shell.State, address string) {
+func (k *finder) recordYumRepository(w *execution.State, address string) {
 	if !strings.Contains(address, "$basearch") && !strings.Contains(address, "$arch") {
-		k.repository(w, Item{Manager: "yum", Name: address})
+		k.recordRepository(w, Item{Manager: "yum", Name: address})
 		return
 	}
 	for _, uname := range []string{"x86_64", "aarch64"} {
@@ -201,19 +205,19 @@ func (k *finder) yumRepository(w *shell.State, address string) {
 		}
 		c := w.Clone()
 		c.Uname = uname
-		k.repository(c, Item{Manager: "yum", Name: strings.NewReplacer("$basearch", uname, "$arch", uname).Replace(address)})
+		k.recordRepository(c, Item{Manager: "yum", Name: strings.NewReplacer("$basearch", uname, "$arch", uname).Replace(address)})
 		// What follows has the downloads of both architectures.
 		w.Effects = c.Effects
 	}
 }
 
-func (k *finder) repository(w *shell.State, item Item) {
-	item.Kind, item.Name = KindRepository, strings.TrimSuffix(withoutUser(item.Name), "/")
+func (k *finder) recordRepository(w *execution.State, item Item) {
+	item.Kind, item.Name = KindRepository, strings.TrimSuffix(WithoutUser(item.Name), "/")
 	if isLocal(item.Name) || strings.HasPrefix(item.Name, "file:") || strings.HasPrefix(item.Name, "cdrom:") {
 		return
 	}
 	if shell.HasUnknown(item.Name) || shell.HasUnknown(item.Suite) || strings.Contains(item.Name, "$") {
-		k.add(w, Item{Kind: KindUnresolved, Name: strings.TrimSpace(shell.Shown("repository " + item.Name + " " + item.Suite)),
+		k.add(w, Item{Kind: KindUnresolved, Name: strings.TrimSpace(shell.DisplayText("repository " + item.Name + " " + item.Suite)),
 			Reason: "a part of the repository's address is known only on the node: make it constant in the profile"})
 		return
 	}

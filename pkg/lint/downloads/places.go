@@ -24,7 +24,7 @@ func newPositions(in render.Input) positions {
 	out := positions{profile: in.Profile, files: map[[2]string][]render.LineOrigin{}, fields: map[[2]string]string{}}
 	inspected, err := render.NewInspector(in.Profile).Inspect(in)
 	for stage, config := range map[string]*osm.OSPConfig{"bootstrap": &in.Profile.Spec.BootstrapConfig, "provisioning": &in.Profile.Spec.ProvisioningConfig} {
-		for name, field := range fieldsOf(config) {
+		for name, field := range fieldsByPath(config) {
 			out.fields[[2]string{stage, name}] = "spec." + stage + "Config" + field
 		}
 		if err != nil { // the same input was rendered before, so it is valid
@@ -41,8 +41,8 @@ func newPositions(in render.Input) positions {
 	return out
 }
 
-// fieldsOf maps the paths on the node to the fields of units and commands.
-func fieldsOf(config *osm.OSPConfig) map[string]string {
+// fieldsByPath maps the paths on the node to the fields of units and commands.
+func fieldsByPath(config *osm.OSPConfig) map[string]string {
 	out := map[string]string{}
 	for i, u := range config.Units {
 		field, file := fmt.Sprintf(".units[%d]", i), "/etc/systemd/system/"+u.Name
@@ -66,30 +66,30 @@ func fieldsOf(config *osm.OSPConfig) map[string]string {
 	return out
 }
 
-// of returns the place in the profile of a line of a file; the line is 0 if the profile has
-// no lines.
-func (p positions) of(stage string) func(file string, line int) (path string, at int) {
+// sourceLookup returns a function that finds the place in the profile of a line of a stage's file;
+// the line is 0 if the profile has no lines.
+func (p positions) sourceLookup(stage string) func(file string, line int) (path string, at int) {
 	return func(file string, line int) (path string, at int) {
 		if p.profile.Lines == nil {
 			return cmp.Or(p.profile.File, p.profile.Provenance.Path), 0
 		}
 		key := [2]string{stage, file}
 		if field, ok := p.fields[key]; ok {
-			return p.source(field, max(line, 1))
+			return p.sourcePosition(field, max(line, 1))
 		}
 		lines := p.files[key]
 		switch {
 		case len(lines) == 0: // it is from the settings
-			return p.source("spec."+stage+"Config", 1)
+			return p.sourcePosition("spec."+stage+"Config", 1)
 		case line < 1 || line > len(lines):
-			return p.source(lines[0].Field, 1)
+			return p.sourcePosition(lines[0].Field, 1)
 		}
-		return p.source(lines[line-1].Field, lines[line-1].Line)
+		return p.sourcePosition(lines[line-1].Field, lines[line-1].Line)
 	}
 }
 
-// source returns the position of the n-th line of a field, which can be in the base of an overlay.
-func (p positions) source(field string, n int) (path string, at int) {
+// sourcePosition returns the position of the n-th line of a field, which can be in the base of an overlay.
+func (p positions) sourcePosition(field string, n int) (path string, at int) {
 	path = cmp.Or(p.profile.File, p.profile.Provenance.Path)
 	if p.profile.FileOf != nil {
 		path = cmp.Or(p.profile.FileOf(field), path)

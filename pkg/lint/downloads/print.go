@@ -8,8 +8,8 @@ import (
 	"text/tabwriter"
 )
 
-// Table writes a list as a table.
-func (l List) Table(to io.Writer) error {
+// WriteTable writes a list as a table.
+func (l List) WriteTable(to io.Writer) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "KIND\tWHAT\tCHECKED AGAINST\tASKED FOR IN")
 	for _, i := range l.Items {
@@ -20,7 +20,7 @@ func (l List) Table(to io.Writer) error {
 		if more := len(i.Positions) - 1; more > 0 {
 			where += fmt.Sprintf(" and %d more", more)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", i.Kind, i.what(), i.checked(), where)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", i.Kind, i.description(), i.checksumOrSource(), where)
 	}
 	return w.Flush()
 }
@@ -31,11 +31,11 @@ func (i Item) String() string {
 	case KindURL, KindUnresolved:
 		return i.Name
 	}
-	return string(i.Kind) + " " + i.what()
+	return string(i.Kind) + " " + i.description()
 }
 
-// what formats an item without its kind.
-func (i Item) what() string {
+// description formats an item without its kind.
+func (i Item) description() string {
 	switch i.Kind {
 	case KindPackage:
 		text := i.Manager + " " + i.Name
@@ -51,7 +51,9 @@ func (i Item) what() string {
 	return i.Name
 }
 
-func (i Item) checked() string {
+// checksumOrSource returns the digest of an item, or the name of the file that the digest comes
+// from; "-" for a URL without either.
+func (i Item) checksumOrSource() string {
 	switch {
 	case i.SHA256 != "":
 		return "sha256:" + i.SHA256
@@ -63,8 +65,8 @@ func (i Item) checked() string {
 	return ""
 }
 
-// JSON writes a list as JSON.
-func (l List) JSON(to io.Writer) error {
+// WriteJSON writes a list as WriteJSON.
+func (l List) WriteJSON(to io.Writer) error {
 	enc := json.NewEncoder(to)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")

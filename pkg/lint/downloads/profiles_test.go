@@ -70,7 +70,7 @@ var ours = map[string]string{
 func TestOurProfiles(t *testing.T) {
 	for name, provider := range ours {
 		t.Run(name, func(t *testing.T) {
-			list, err := downloads.Of(render.NewEngine(), input(t, name, provider))
+			list, err := downloads.RenderAndFind(render.NewEngine(), input(t, name, provider))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,7 +78,7 @@ func TestOurProfiles(t *testing.T) {
 				t.Errorf("unresolved: %s: %s (%v)", u.Name, u.Reason, u.Positions)
 			}
 			var b strings.Builder
-			if err := list.Table(&b); err != nil {
+			if err := list.WriteTable(&b); err != nil {
 				t.Fatal(err)
 			}
 			golden(t, name+".txt", b.String())

@@ -23,10 +23,10 @@ const (
 )
 
 // NodeToken is as long as a ServiceAccount's: three parts, about a thousand characters.
-var NodeToken = noise("header", 120) + "." + noise("claims", 620) + "." + noise("signature", 342)
+var NodeToken = incompressibleText("header", 120) + "." + incompressibleText("claims", 620) + "." + incompressibleText("signature", 342)
 
-// noise returns text of n characters that cannot be compressed, always the same.
-func noise(seed string, n int) string {
+// incompressibleText returns text of n characters that cannot be compressed, always the same.
+func incompressibleText(seed string, n int) string {
 	var b []byte
 	for i := 0; len(b) < n; i++ {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", seed, i))
@@ -35,11 +35,12 @@ func noise(seed string, n int) string {
 	return strings.NewReplacer("+", "-", "/", "_").Replace(base64.StdEncoding.EncodeToString(b))[:n]
 }
 
-// certificate has the length of that of a cluster's CA with an RSA key. Lint does not parse it.
-func certificate(seed string) string {
+// fakeCertificate returns a text of the length of a cluster CA's certificate with an RSA key. Lint
+// does not parse it.
+func fakeCertificate(seed string) string {
 	var b strings.Builder
 	b.WriteString("-----BEGIN CERTIFICATE-----\n")
-	for line := range slices.Chunk([]byte(noise(seed, 1024)), 64) {
+	for line := range slices.Chunk([]byte(incompressibleText(seed, 1024)), 64) {
 		b.Write(line)
 		b.WriteByte('\n')
 	}

@@ -20,7 +20,7 @@ func Pairwise(sizes []int) [][]int {
 
 	var rows [][]int
 	for {
-		first, ok := open.first(order)
+		first, ok := open.firstUncovered(order)
 		if !ok {
 			return rows
 		}
@@ -34,7 +34,7 @@ func Pairwise(sizes []int) [][]int {
 			for v := range sizes[d] {
 				gain := 0
 				for e, w := range row {
-					if w >= 0 && open.has(d, v, e, w) {
+					if w >= 0 && open.isUncovered(d, v, e, w) {
 						gain++
 					}
 				}
@@ -77,7 +77,8 @@ func newPairs(sizes []int) pairs {
 	return p
 }
 
-func (p pairs) has(d, v, e, w int) bool {
+// isUncovered reports whether no combination has these two values yet.
+func (p pairs) isUncovered(d, v, e, w int) bool {
 	if d < e {
 		d, v, e, w = e, w, d, v
 	}
@@ -86,8 +87,8 @@ func (p pairs) has(d, v, e, w int) bool {
 
 func (p pairs) close(d, v, e, w int) { delete(p.open, pair{d, v, e, w}) }
 
-// first returns the first pair that no combination has yet, with dimensions in the given order.
-func (p pairs) first(order []int) (pair, bool) {
+// firstUncovered returns the first pair that no combination has yet, with dimensions in the given order.
+func (p pairs) firstUncovered(order []int) (pair, bool) {
 	if len(p.open) == 0 {
 		return pair{}, false
 	}
@@ -95,7 +96,7 @@ func (p pairs) first(order []int) (pair, bool) {
 		for _, e := range order[i+1:] {
 			for v := range p.sizes[d] {
 				for w := range p.sizes[e] {
-					if p.has(d, v, e, w) {
+					if p.isUncovered(d, v, e, w) {
 						return pair{d, v, e, w}, true
 					}
 				}

@@ -72,7 +72,7 @@ func New(doc profile.Document) *Combination {
 		annotations: map[string]string{api.AnnotationOSP: doc.Name},
 		system:      map[string]any{},
 		Settings: render.Settings{
-			ClusterDNS: []string{"10.96.0.10"}, KubernetesCACert: certificate("cluster"), Namespace: "kube-system",
+			ClusterDNS: []string{"10.96.0.10"}, KubernetesCACert: fakeCertificate("cluster"), Namespace: "kube-system",
 		},
 		Cluster: render.Cluster{Server: "https://api.cluster.example.com:6443", APIServerToken: NodeToken, BootstrapToken: BootstrapToken},
 	}
@@ -126,7 +126,7 @@ var kubeletAnnotations = map[string]string{
 	"ImageGCHighThresholdPercent": "81", "ImageGCLowThresholdPercent": "71", "ImageMinimumGCAge": "7m", "ImageMaximumGCAge": "26h",
 }
 
-func annotate(names ...string) func(*Combination) {
+func setKubeletAnnotations(names ...string) func(*Combination) {
 	return func(c *Combination) {
 		for _, name := range names {
 			c.annotations[api.AnnotationKubeletConfigPrefix+name] = kubeletAnnotations[name]
@@ -159,9 +159,9 @@ func addNetwork(values map[string]any) func(*Combination) {
 	}
 }
 
-// withDigests sets a digest for every file of Kubernetes that nodes download, with the names in
-// profiles/README.md.
-func withDigests(s *render.Settings) {
+// setDownloadDigests sets a digest for every file of Kubernetes that nodes download, with the names
+// in profiles/README.md.
+func setDownloadDigests(s *render.Settings) {
 	s.DownloadDigests = map[string]string{}
 	for _, name := range []string{"kubelet", "kubectl", "kubeadm"} {
 		for _, arch := range []string{"amd64", "arm64"} {
@@ -172,9 +172,9 @@ func withDigests(s *render.Settings) {
 	}
 }
 
-// withMirrors sets a mirror for every download of a node. The names are those in
+// setDownloadMirrors sets a mirror for every download of a node. The names are those in
 // profiles/README.md.
-func withMirrors(s *render.Settings) {
+func setDownloadMirrors(s *render.Settings) {
 	s.DownloadMirrors = map[string]string{}
 	for _, publisher := range []string{"cni", "crictl", "docker", "kubernetes"} {
 		s.DownloadMirrors[publisher] = "https://node:" + MirrorPassword + "@mirror.example.com/" + publisher
@@ -191,19 +191,23 @@ func Dimensions(doc profile.Document) []Dimension {
 	for _, v := range Kubelets() {
 		dims[1].Values = append(dims[1].Values, Value{v, func(c *Combination) { c.Kubelet(v) }})
 	}
-	dims = append(dims, everywhere()...)
+	dims = append(dims, commonDimensions()...)
 	switch doc.Spec.OSName {
 	case osm.OperatingSystemFlatcar:
-		dims = append(dims, flatcar(doc)...)
+		dims = append(dims, flatcarDimensions(doc)...)
 	case osm.OperatingSystemRHEL:
-		dims = append(dims, rhel())
+		dims = append(dims, rhelDimension())
 	default:
 		dims = append(dims, Dimension{System, []Value{{"none", nil}, {"upgrade", osSpec(map[string]any{"distUpgradeOnBoot": true})}}})
 	}
 	return dims
 }
 
-func everywhere() []Dimension {
+// commonDimensions returns the dimensions that pools of every operating system have, each with its
+// values; a value without a function changes nothing. Some values contain characters that need
+// escaping, such as the password of the proxy (%40) and the comment of an SSH key (a quote). Keys
+// and certificates are incompressible, as real ones are, because user data has a size limit.
+func commonDimensions() []Dimension {
 	const noProxy = ".svc,.cluster.local,localhost,127.0.0.1,10.0.0.0/8"
 	return []Dimension{
 		{Proxy, []Value{{"none", nil},
@@ -226,37 +230,39 @@ func everywhere() []Dimension {
 		{IPFamily, []Value{{"none", nil},
 			{"IPv4", addNetwork(map[string]any{"ipFamily": "IPv4"})}, {"IPv6", addNetwork(map[string]any{"ipFamily": "IPv6"})},
 			{"IPv4+IPv6", addNetwork(map[string]any{"ipFamily": "IPv4+IPv6"})}, {"IPv6+IPv4", addNetwork(map[string]any{"ipFamily": "IPv6+IPv4"})}}},
-		{HostCA, []Value{{"none", nil}, {"one", setting(func(s *render.Settings) { s.HostCACert = certificate("host") })}}},
+		{HostCA, []Value{{"none", nil}, {"one", setting(func(s *render.Settings) { s.HostCACert = fakeCertificate("host") })}}},
 		{Pause, []Value{{"none", nil}, {"set", setting(func(s *render.Settings) { s.PauseImage = "registry.example.com/pause:3.10" })}}},
 		{Taints, []Value{{"none", nil}, {"two", setting(func(s *render.Settings) {
 			s.InitialTaints = "node.example.com/agent=missing:NoSchedule,example.com/gpu:NoExecute"
 		})}}},
-		{Annotations, []Value{{"none", nil}, {"all", annotate(slices.Sorted(maps.Keys(kubeletAnnotations))...)},
-			{"sizes", annotate("KubeReserved", "EvictionHard", "ContainerLogMaxFiles")}, {"images", annotate("ImageGCHighThresholdPercent", "ImageGCLowThresholdPercent", "MaxPods", "SystemReserved")}}},
+		{Annotations, []Value{{"none", nil}, {"all", setKubeletAnnotations(slices.Sorted(maps.Keys(kubeletAnnotations))...)},
+			{"sizes", setKubeletAnnotations("KubeReserved", "EvictionHard", "ContainerLogMaxFiles")}, {"images", setKubeletAnnotations("ImageGCHighThresholdPercent", "ImageGCLowThresholdPercent", "MaxPods", "SystemReserved")}}},
 		{Keys, []Value{{"none", nil}, {"two", func(c *Combination) {
-			c.providerSpec["sshPublicKeys"] = []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB" + noise("one", 42) + " one@example.com", "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQ" + noise("two", 338) + " it's two"}
+			c.providerSpec["sshPublicKeys"] = []string{"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB" + incompressibleText("one", 42) + " one@example.com", "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABAQ" + incompressibleText("two", 338) + " it's two"}
 		}}}},
 		{Gates, []Value{{"none", nil}, {"two", setting(func(s *render.Settings) {
 			s.KubeletFeatureGates = map[string]bool{"RotateKubeletServerCertificate": true, "ImageVolume": false}
 		})}}},
-		{Downloads, []Value{{"publishers", nil}, {"mirrors", setting(withMirrors)}, {"digests", setting(withDigests)},
-			{"both", setting(func(s *render.Settings) { withMirrors(s); withDigests(s) })}}},
+		{Downloads, []Value{{"publishers", nil}, {"mirrors", setting(setDownloadMirrors)}, {"digests", setting(setDownloadDigests)},
+			{"both", setting(func(s *render.Settings) { setDownloadMirrors(s); setDownloadDigests(s) })}}},
 		{Commit, []Value{{"none", nil}, // a profile made by hand
-			{"sha1", from("3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d")},
-			{"sha256", from("3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3b4c5d6e7f809")}}},
+			{"sha1", setProvenance("3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d")},
+			{"sha256", setProvenance("3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3b4c5d6e7f809")}}},
 		{CloudConfig, []Value{{"none", nil}, {"overwritten", func(c *Combination) {
 			c.providerSpec["overwriteCloudConfig"] = "[Global]\nsecret = \"" + CloudSecret + "\"\n"
 		}}}},
 	}
 }
 
-func from(name string) func(*Combination) {
+// setProvenance returns a function that sets the provenance of the profile to a commit with this
+// name.
+func setProvenance(name string) func(*Combination) {
 	return func(c *Combination) {
 		c.from = render.Provenance{Commit: name, Change: name, Repository: "https://git.example.com/profiles.git", Path: "profiles/" + c.annotations[api.AnnotationOSP] + ".yaml"}
 	}
 }
 
-func rhel() Dimension {
+func rhelDimension() Dimension {
 	return Dimension{System, []Value{{"none", nil},
 		{"user", osSpec(map[string]any{"rhelSubscriptionManagerUser": "node@example.com", "rhelSubscriptionManagerPassword": RHELPassword, "attachSubscription": true})},
 		{"offline", osSpec(map[string]any{"rhelSubscriptionManagerUser": "node@example.com", "rhelSubscriptionManagerPassword": RHELPassword, "rhsmOfflineToken": RHELOffline})},
@@ -264,7 +270,7 @@ func rhel() Dimension {
 		{"upgrade", osSpec(map[string]any{"distUpgradeOnBoot": true})}}}
 }
 
-func flatcar(doc profile.Document) []Dimension {
+func flatcarDimensions(doc profile.Document) []Dimension {
 	dims := []Dimension{
 		{System, []Value{{"none", nil},
 			{"no updates", osSpec(map[string]any{"disableAutoUpdate": true})},

@@ -32,11 +32,11 @@ type Run struct {
 
 // writers are the formats by name.
 var writers = map[string]func(io.Writer, Run) error{
-	"text": writeText, "json": writeJSON, "sarif": writeSARIF, "github": writeGitHub, "junit": writeJUnit,
+	"text": writeText, "json": writeJSON, "yaml": writeYAML, "sarif": writeSARIF, "github": writeGitHub, "junit": writeJUnit,
 }
 
 // Names returns the formats, the default one first.
-func Names() []string { return []string{"text", "json", "sarif", "github", "junit"} }
+func Names() []string { return []string{"text", "json", "yaml", "sarif", "github", "junit"} }
 
 // Write prints a run in a format that Names lists. Equal runs give equal bytes.
 func Write(w io.Writer, name string, run Run) error {
@@ -75,9 +75,9 @@ func oneLine(s string) string {
 	return s[:cut] + "…"
 }
 
-// context returns the file on a node and the pools that a finding is about, and "" if its place
+// findingContext returns the file on a node and the pools that a finding is about, and "" if its place
 // names them.
-func context(f lint.Finding) string {
+func findingContext(f lint.Finding) string {
 	var parts []string
 	if f.File != "" {
 		parts = append(parts, f.File)
@@ -88,8 +88,8 @@ func context(f lint.Finding) string {
 	return oneLine(strings.Join(parts, ", "))
 }
 
-// count returns a number with its noun.
-func count(n int, noun string) string {
+// pluralize returns a number with its noun.
+func pluralize(n int, noun string) string {
 	switch {
 	case n == 1:
 		return "1 " + noun
@@ -99,8 +99,8 @@ func count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// counted returns the number of findings of each severity.
-func counted(r *lint.Report) map[lint.Severity]int {
+// countBySeverity returns the number of findings of each severity.
+func countBySeverity(r *lint.Report) map[lint.Severity]int {
 	out := map[lint.Severity]int{}
 	for _, f := range r.Findings {
 		out[f.Severity]++

@@ -314,7 +314,7 @@ func TestJUnit(t *testing.T) {
 // TestUnknown: an unknown format is an error that lists the known ones.
 func TestUnknown(t *testing.T) {
 	err := output.Write(io.Discard, "html", run())
-	if err == nil || !strings.Contains(err.Error(), "text, json, sarif, github, junit") {
+	if err == nil || !strings.Contains(err.Error(), "text, json, yaml, sarif, github, junit") {
 		t.Errorf("got %v", err)
 	}
 }

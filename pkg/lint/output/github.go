@@ -27,18 +27,20 @@ func writeGitHub(w io.Writer, run Run) error {
 			fmt.Fprintf(text, " %s\n", formatFinding(f))
 			continue
 		}
-		fmt.Fprintf(b, "::%s %s::%s\n", levels[f.Severity], properties(f), data(annotation(f)))
+		fmt.Fprintf(b, "::%s %s::%s\n", levels[f.Severity], annotationProperties(f), escapeData(findingText(f)))
 	}
 	for _, m := range run.Report.Missing {
-		fmt.Fprintf(b, "::notice title=not checked::%s\n", data(m.Name+" is not installed: "+m.Means))
+		fmt.Fprintf(b, "::notice title=not checked::%s\n", escapeData(m.Name+" is not installed: "+m.Means))
 	}
-	fmt.Fprintf(text, " %s\n", summary(run.Report))
+	fmt.Fprintf(text, " %s\n", formatSummary(run.Report))
 	return b.Flush()
 }
 
-func annotation(f lint.Finding) string {
+// findingText returns the message of a finding, then its context and its fix, each on a line of its
+// own. It escapes nothing.
+func findingText(f lint.Finding) string {
 	text := oneLine(f.Message)
-	if c := context(f); c != "" {
+	if c := findingContext(f); c != "" {
 		text += "\non: " + c
 	}
 	if f.Fix != "" {
@@ -47,23 +49,23 @@ func annotation(f lint.Finding) string {
 	return text
 }
 
-func properties(f lint.Finding) string {
-	out := "file=" + property(f.Path)
+func annotationProperties(f lint.Finding) string {
+	out := "file=" + escapeProperty(f.Path)
 	if f.Line > 0 {
 		out += fmt.Sprintf(",line=%d", f.Line)
 		if f.Column > 0 {
 			out += fmt.Sprintf(",col=%d", f.Column)
 		}
 	}
-	return out + ",title=" + property(f.Rule)
+	return out + ",title=" + escapeProperty(f.Rule)
 }
 
-// data and property escape the characters that end a command or a property, like GitHub's own
-// toolkit. https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts
-func data(s string) string {
+// escapeData and escapeProperty escape the characters that end a command or a property, like
+// GitHub's own toolkit. https://github.com/actions/toolkit/blob/main/packages/core/src/command.ts
+func escapeData(s string) string {
 	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(s)
 }
 
-func property(s string) string {
-	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(data(oneLine(s)))
+func escapeProperty(s string) string {
+	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(escapeData(oneLine(s)))
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
-// document is the output of "-o json". Fields are never removed or renamed.
+// document is the output of "-o json" and "-o yaml". Fields are never removed or renamed.
 type document struct {
 	// Version of osm-gitops.
 	Version string `json:"version"`
@@ -17,15 +17,26 @@ type document struct {
 	*lint.Report
 }
 
-func writeJSON(w io.Writer, run Run) error {
+func documentOf(run Run) document {
 	r := *run.Report
 	if r.Findings == nil {
 		r.Findings = []lint.Finding{}
 	}
-	return encode(w, document{Version: run.Version, Summary: counted(&r), Report: &r})
+	return document{Version: run.Version, Summary: countBySeverity(&r), Report: &r}
 }
 
-func encode(w io.Writer, v any) error {
+func writeJSON(w io.Writer, run Run) error { return encodeJSON(w, documentOf(run)) }
+
+func writeYAML(w io.Writer, run Run) error {
+	text, err := runnerlog.YAML(documentOf(run))
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(text)
+	return err
+}
+
+func encodeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(runnerlog.JSON(w))
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")

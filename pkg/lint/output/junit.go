@@ -50,7 +50,7 @@ type (
 func writeJUnit(w io.Writer, run Run) error {
 	r := run.Report
 	out := junitSuites{Name: "osm-gitops lint"}
-	out.Suites = []junitSuite{{Name: "osm-gitops lint", Cases: []junitCase{{Name: "profiles are rendered", Classname: "osm-gitops lint", SystemOut: summary(r)}}}}
+	out.Suites = []junitSuite{{Name: "osm-gitops lint", Cases: []junitCase{{Name: "profiles are rendered", Classname: "osm-gitops lint", SystemOut: formatSummary(r)}}}}
 	suites := map[string]int{}
 	add := func(f lint.Finding, c junitCase) {
 		i, ok := suites[f.Path]
@@ -66,7 +66,7 @@ func writeJUnit(w io.Writer, run Run) error {
 		if f.Severity == lint.SeverityNote {
 			c.SystemOut = formatFinding(f)
 		} else {
-			c.Failure = &junitFailure{Message: oneLine(f.Message), Type: string(f.Severity), Text: locationOf(f) + "\n" + annotation(f)}
+			c.Failure = &junitFailure{Message: oneLine(f.Message), Type: string(f.Severity), Text: locationOf(f) + "\n" + findingText(f)}
 		}
 		add(f, c)
 	}

@@ -120,7 +120,7 @@ func writeSARIF(w io.Writer, run Run) error {
 		add(r)
 	}
 	for _, m := range run.Report.Missing {
-		n := sarifNotification{Level: "note", Message: sarifText{Text: plain(m.Name + " is not installed: " + m.Means)}}
+		n := sarifNotification{Level: "note", Message: sarifText{Text: escapeSARIFText(m.Name + " is not installed: " + m.Means)}}
 		out.Invocations[0].ToolExecutionNotifications = append(out.Invocations[0].ToolExecutionNotifications, n)
 	}
 	seen := map[string]int{}
@@ -135,10 +135,10 @@ func writeSARIF(w io.Writer, run Run) error {
 	}
 	for _, s := range run.Report.Suppressed {
 		r := result(s.Finding)
-		r.Suppressions = []sarifSuppression{{Kind: "external", Justification: plain(oneLine(s.Justification))}}
+		r.Suppressions = []sarifSuppression{{Kind: "external", Justification: escapeSARIFText(oneLine(s.Justification))}}
 		out.Results = append(out.Results, r)
 	}
-	return encode(w, sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{out}})
+	return encodeJSON(w, sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{out}})
 }
 
 func sarifRuleOf(r lint.Rule) sarifRule {
@@ -153,28 +153,29 @@ func sarifRuleOf(r lint.Rule) sarifRule {
 // placeholder matches the text that SARIF replaces by an argument (section 3.11.5).
 var placeholder = regexp.MustCompile(`\{([0-9])`)
 
-// plain prevents that text becomes a link of SARIF (section 3.11.6), markup or a placeholder.
-func plain(s string) string {
-	return placeholder.ReplaceAllString(redact.Break(s), "{\u200b$1")
+// escapeSARIFText prevents text from becoming a link of SARIF (section 3.11.6), markup or a
+// placeholder.
+func escapeSARIFText(s string) string {
+	return placeholder.ReplaceAllString(redact.BreakMarkup(s), "{\u200b$1")
 }
 
 func sarifResultOf(f lint.Finding, seen map[string]int) sarifResult {
 	text := oneLine(f.Message)
-	if c := context(f); c != "" {
+	if c := findingContext(f); c != "" {
 		text += " (on " + c + ")"
 	}
 	if f.Fix != "" {
 		text += ". Fix: " + oneLine(f.Fix)
 	}
-	location := sarifLocation{PhysicalLocation: sarifPhysical{ArtifactLocation: sarifArtifact{URI: uri(f.Path)}}}
+	location := sarifLocation{PhysicalLocation: sarifPhysical{ArtifactLocation: sarifArtifact{URI: pathToURI(f.Path)}}}
 	if f.Line > 0 {
 		location.PhysicalLocation.Region = &sarifRegion{StartLine: f.Line, StartColumn: max(f.Column, 0)}
 	}
 	if name := strings.Join(slices.DeleteFunc([]string{f.Profile, f.Field}, func(s string) bool { return s == "" }), "/"); name != "" {
-		location.LogicalLocations = []sarifLogicalLocation{{FullyQualifiedName: plain(oneLine(name))}}
+		location.LogicalLocations = []sarifLogicalLocation{{FullyQualifiedName: escapeSARIFText(oneLine(name))}}
 	}
 	return sarifResult{
-		RuleID: f.Rule, Level: string(f.Severity), Message: sarifText{Text: plain(text)}, Locations: []sarifLocation{location},
+		RuleID: f.Rule, Level: string(f.Severity), Message: sarifText{Text: escapeSARIFText(text)}, Locations: []sarifLocation{location},
 		PartialFingerprints: map[string]string{"osmGitopsFinding/v1": fingerprint(f, seen)},
 	}
 }
@@ -188,8 +189,8 @@ func fingerprint(f lint.Finding, seen map[string]int) string {
 	return id + ":" + strconv.Itoa(seen[id])
 }
 
-// uri returns a path as a URI reference: relative paths stay relative to the repository.
-func uri(name string) string {
+// pathToURI returns a path as a URI reference: relative paths stay relative to the repository.
+func pathToURI(name string) string {
 	name = filepath.ToSlash(name)
 	if path.IsAbs(name) {
 		return (&url.URL{Scheme: "file", Path: name}).String()

@@ -22,7 +22,7 @@ func writeText(w io.Writer, run Run) error {
 	for _, m := range run.Report.Missing {
 		fmt.Fprintf(b, "not checked: %s is not installed: %s\n", oneLine(m.Name), oneLine(m.Means))
 	}
-	fmt.Fprintln(b, summary(run.Report))
+	fmt.Fprintln(b, formatSummary(run.Report))
 	return b.Flush()
 }
 
@@ -32,7 +32,7 @@ func PrintText(w io.Writer, findings []lint.Finding) error {
 	b := bufio.NewWriter(runnerlog.Text(w))
 	for _, f := range findings {
 		fmt.Fprintln(b, formatFinding(f))
-		if c := context(f); c != "" {
+		if c := findingContext(f); c != "" {
 			fmt.Fprintf(b, "    on: %s\n", c)
 		}
 		if f.Fix != "" {
@@ -58,17 +58,17 @@ func locationOf(f lint.Finding) string {
 	return at
 }
 
-// summary returns the number of checked profiles and renderings, and of findings.
-func summary(r *lint.Report) string {
-	looked := fmt.Sprintf("%s, %s, %s", count(r.Profiles, "profile"), count(r.Renderings, "rendering"), count(r.Contents, "distinct text"))
+// formatSummary returns the number of checked profiles and renderings, and of findings.
+func formatSummary(r *lint.Report) string {
+	looked := fmt.Sprintf("%s, %s, %s", pluralize(r.Profiles, "profile"), pluralize(r.Renderings, "rendering"), pluralize(r.Contents, "distinct text"))
 	if r.Branches > 0 {
-		looked += fmt.Sprintf(", %d of %s", r.Branches-len(r.UnexecutedBranches), count(r.Branches, "branch"))
+		looked += fmt.Sprintf(", %d of %s", r.Branches-len(r.UnexecutedBranches), pluralize(r.Branches, "branch"))
 	}
-	n := counted(r)
+	n := countBySeverity(r)
 	var parts []string
 	for _, s := range []lint.Severity{lint.SeverityError, lint.SeverityWarning, lint.SeverityNote} {
 		if n[s] > 0 {
-			parts = append(parts, count(n[s], string(s)))
+			parts = append(parts, pluralize(n[s], string(s)))
 		}
 	}
 	result := "nothing found"

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Is reports whether a program is a shell.
-func Is(name string) bool {
+// IsInterpreter reports whether the program with a name is a shell.
+func IsInterpreter(name string) bool {
 	return slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh", "ash"}, name)
 }
 
@@ -20,8 +20,13 @@ var wrappers = map[string][]string{
 	"xargs": {"-n", "-P", "-I", "-L", "-d", "-a"},
 }
 
-// Unwrap removes wrapper programs from a command, such as "sudo -E timeout 60 curl ...".
-func Unwrap(args []string) []string {
+func IsWrapper(name string) bool {
+	_, ok := wrappers[name]
+	return ok
+}
+
+// RemoveWrappers removes wrapper programs from a command, such as "sudo -E timeout 60 curl ...".
+func RemoveWrappers(args []string) []string {
 	for len(args) > 1 {
 		wrapper := path.Base(args[0])
 		values, ok := wrappers[wrapper]
@@ -52,12 +57,12 @@ func Unwrap(args []string) []string {
 
 func isAssignment(arg string) bool {
 	name, _, ok := strings.Cut(arg, "=")
-	return ok && isName(name)
+	return ok && IsVariableName(name)
 }
 
-// Inline returns the index of the script among the arguments of "bash -c SCRIPT", -1 if there is none.
-func Inline(args []string) int {
-	if !Is(path.Base(args[0])) {
+// InlineScriptIndex returns the index of the script among the arguments of "bash -c SCRIPT", -1 if there is none.
+func InlineScriptIndex(args []string) int {
+	if !IsInterpreter(path.Base(args[0])) {
 		return -1
 	}
 	for i, a := range args[1:] {

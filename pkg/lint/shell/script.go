@@ -69,19 +69,19 @@ func Parse(text string) (*syntax.File, error) {
 
 // CommandsOf finds the commands of a script.
 func CommandsOf(file *syntax.File) *Commands {
-	s := &Commands{File: file, Functions: map[string]*syntax.FuncDecl{}, Constants: constants(file)}
+	s := &Commands{File: file, Functions: map[string]*syntax.FuncDecl{}, Constants: constantVariables(file)}
 	syntax.Walk(file, func(n syntax.Node) bool {
 		if f, ok := n.(*syntax.FuncDecl); ok {
 			s.Functions[f.Name.Value] = f
 		}
 		return true
 	})
-	s.collect()
+	s.collectCalls()
 	return s
 }
 
-// collect records the calls and their pipelines.
-func (s *Commands) collect() {
+// collectCalls records the calls and their pipelines.
+func (s *Commands) collectCalls() {
 	of := map[*syntax.Stmt]*Call{}
 	syntax.Walk(s.File, func(n syntax.Node) bool {
 		stmt, ok := n.(*syntax.Stmt)
@@ -89,7 +89,7 @@ func (s *Commands) collect() {
 			return true
 		}
 		if expr, ok := stmt.Cmd.(*syntax.CallExpr); ok && len(expr.Args) > 0 {
-			c := s.call(expr, stmt)
+			c := s.newCall(expr, stmt)
 			of[stmt] = c
 			s.Calls = append(s.Calls, c)
 		}
@@ -103,7 +103,7 @@ func (s *Commands) collect() {
 		}
 		// Walk reaches a whole pipeline before its parts.
 		p := &Pipeline{Line: LineOf(b)}
-		for _, part := range parts(b, inner) {
+		for _, part := range pipelineStatements(b, inner) {
 			p.Calls = append(p.Calls, callsIn(part, of))
 		}
 		for i, calls := range p.Calls {
@@ -117,13 +117,13 @@ func (s *Commands) collect() {
 	})
 }
 
-// parts returns the statements of a pipeline, from left to right.
-func parts(b *syntax.BinaryCmd, inner map[*syntax.BinaryCmd]bool) []*syntax.Stmt {
+// pipelineStatements returns the statements of a pipeline, from left to right.
+func pipelineStatements(b *syntax.BinaryCmd, inner map[*syntax.BinaryCmd]bool) []*syntax.Stmt {
 	var out []*syntax.Stmt
 	for _, side := range []*syntax.Stmt{b.X, b.Y} {
 		if more, ok := side.Cmd.(*syntax.BinaryCmd); ok && (more.Op == syntax.Pipe || more.Op == syntax.PipeAll) && !inner[more] {
 			inner[more] = true
-			out = append(out, parts(more, inner)...)
+			out = append(out, pipelineStatements(more, inner)...)
 			continue
 		}
 		out = append(out, side)
@@ -149,15 +149,15 @@ func callsIn(stmt *syntax.Stmt, of map[*syntax.Stmt]*Call) []*Call {
 	return out
 }
 
-// call reads a command.
-func (s *Commands) call(expr *syntax.CallExpr, stmt *syntax.Stmt) *Call {
+// newCall reads a command.
+func (s *Commands) newCall(expr *syntax.CallExpr, stmt *syntax.Stmt) *Call {
 	words, texts := make([]Word, len(expr.Args)), make([]string, len(expr.Args))
 	for i, w := range expr.Args {
 		words[i] = s.Word(w)
 		texts[i] = words[i].Text
 	}
 	// Wrappers are removed from the beginning.
-	words = words[len(words)-len(Unwrap(texts)):]
+	words = words[len(words)-len(RemoveWrappers(texts)):]
 	c := &Call{Args: words[1:], Stmt: stmt, Line: LineOf(expr)}
 	if !words[0].Dynamic {
 		c.Name = path.Base(words[0].Text)
@@ -165,21 +165,21 @@ func (s *Commands) call(expr *syntax.CallExpr, stmt *syntax.Stmt) *Call {
 	return c
 }
 
-// Feeding returns the calls of its pipeline that write to its standard input.
-func (c *Call) Feeding() []*Call {
+// UpstreamCalls returns the calls of its pipeline that write to its standard input.
+func (c *Call) UpstreamCalls() []*Call {
 	if c.Pipe == nil {
 		return nil
 	}
 	return slices.Concat(c.Pipe.Calls[:c.PipelineIndex]...)
 }
 
-// Script returns the text that a call passes to a shell, "" if there is none or it is unknown.
-func (c *Call) Script() string {
+// InlineScript returns the text that a call passes to a shell, "" if there is none or it is unknown.
+func (c *Call) InlineScript() string {
 	args := []string{c.Name}
 	for _, w := range c.Args {
 		args = append(args, w.Text)
 	}
-	if i := Inline(args); i > 0 && !c.Args[i-1].Dynamic {
+	if i := InlineScriptIndex(args); i > 0 && !c.Args[i-1].Dynamic {
 		return args[i]
 	}
 	return ""
@@ -187,24 +187,24 @@ func (c *Call) Script() string {
 
 // Word reads an argument.
 func (s *Commands) Word(w *syntax.Word) Word {
-	return s.read(w, expand.Literal, func(lit string) string { return escaped.ReplaceAllString(lit, "$1") })
+	return s.expandWord(w, expand.Literal, func(lit string) string { return escaped.ReplaceAllString(lit, "$1") })
 }
 
 // escaped matches a character that expand.Literal leaves with its backslash.
 var escaped = regexp.MustCompile(`(?s)\\(.)`)
 
-// document reads a here-document. If its delimiter is quoted, the shell does not expand it:
+// readHereDocument reads a here-document. If its delimiter is quoted, the shell does not expand it:
 // https://pubs.opengroup.org/onlinepubs/9799919799/utilities/V3_chap02.html#tag_19_07_04
-func (s *Commands) document(r *syntax.Redirect) Word {
+func (s *Commands) readHereDocument(r *syntax.Redirect) Word {
 	if end := r.Word.Lit(); end == "" || strings.Contains(end, `\`) {
-		return s.read(r.Hdoc, expand.Document, func(lit string) string { return lit })
+		return s.expandWord(r.Hdoc, expand.Document, func(lit string) string { return lit })
 	}
-	return s.read(r.Hdoc, expand.Document, nil)
+	return s.expandWord(r.Hdoc, expand.Document, nil)
 }
 
-// read expands a word, with names for the parts that the script computes. The function literal
+// expandWord expands a word, with names for the parts that the script computes. The function literal
 // reads unquoted text; without it, expand does.
-func (s *Commands) read(w *syntax.Word, with func(*expand.Config, *syntax.Word) (string, error), literal func(string) string) Word {
+func (s *Commands) expandWord(w *syntax.Word, with func(*expand.Config, *syntax.Word) (string, error), literal func(string) string) Word {
 	out := Word{Node: w}
 	plain := &syntax.Word{Parts: s.literalParts(w.Parts, literal, &out.Dynamic)}
 	out.Text, _ = with(&expand.Config{}, plain) // no part of it can fail
@@ -247,8 +247,8 @@ func (s *Commands) literalParts(parts []syntax.WordPart, literal func(string) st
 	return out
 }
 
-// constants returns the variables that a script sets exactly once, to a constant.
-func constants(file *syntax.File) map[string]string {
+// constantVariables returns the variables that a script sets exactly once, to a constant.
+func constantVariables(file *syntax.File) map[string]string {
 	plain := &Commands{}
 	values, times := map[string]string{}, map[string]int{}
 	syntax.Walk(file, func(n syntax.Node) bool {
@@ -307,7 +307,7 @@ func (s *Commands) Stdin(stmt *syntax.Stmt) []Word {
 	for _, r := range stmt.Redirs {
 		switch {
 		case r.Hdoc != nil:
-			out = append(out, s.document(r))
+			out = append(out, s.readHereDocument(r))
 		case r.Op == syntax.WordHdoc:
 			out = append(out, s.Word(r.Word))
 		}
@@ -315,8 +315,8 @@ func (s *Commands) Stdin(stmt *syntax.Stmt) []Word {
 	return out
 }
 
-// Writes returns the files to which a statement redirects its output.
-func (s *Commands) Writes(stmt *syntax.Stmt) []Word {
+// OutputFiles returns the files to which a statement redirects its output.
+func (s *Commands) OutputFiles(stmt *syntax.Stmt) []Word {
 	var out []Word
 	for _, r := range stmt.Redirs {
 		switch r.Op {

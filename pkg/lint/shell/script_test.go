@@ -29,7 +29,7 @@ func TestConstants(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := constants(file); !maps.Equal(got, want) {
+		if got := constantVariables(file); !maps.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", script, got, want)
 		}
 	}
@@ -90,7 +90,7 @@ func TestUnwrap(t *testing.T) {
 		"sudo -E timeout 5 x a": "x a",
 		"sudo -- -x":            "-x",
 	} {
-		if got := strings.Join(Unwrap(strings.Fields(args)), " "); got != want {
+		if got := strings.Join(RemoveWrappers(strings.Fields(args)), " "); got != want {
 			t.Errorf("%s: got %s, want %s", args, got, want)
 		}
 	}

@@ -125,13 +125,13 @@ func (c *Cache) save() {
 			all = append(all, cached{Key: key, Comments: c.stored[key]})
 		}
 	}
-	if data := encode(all); data != nil && replace(filepath.Join(c.dir, cacheName), data) == nil {
+	if data := encodeWithinLimit(all); data != nil && replaceFile(filepath.Join(c.dir, cacheName), data) == nil {
 		c.changed = false
 	}
 }
 
-// encode drops the first answers until the others fit.
-func encode(all []cached) []byte {
+// encodeWithinLimit drops the first answers until the others fit.
+func encodeWithinLimit(all []cached) []byte {
 	for {
 		data, err := json.Marshal(all)
 		if err != nil {
@@ -144,8 +144,8 @@ func encode(all []cached) []byte {
 	}
 }
 
-// replace writes a file that only this user can read, at once.
-func replace(path string, data []byte) error {
+// replaceFile writes a file that only this user can read, at once.
+func replaceFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "incoming-")
 	if err != nil {
 		return err

@@ -101,7 +101,7 @@ func (c *Checker) Check(ctx context.Context, texts []lint.Text) [][]lint.Finding
 			continue
 		}
 		s := scriptOf(t)
-		forms[i] = s.form()
+		forms[i] = s.normalizedDigest()
 		if other, ok := todo[forms[i]]; !ok || s.content < other.content {
 			todo[forms[i]] = s
 		}
@@ -139,21 +139,50 @@ func severity(level string) lint.Severity {
 
 // A release number or a URL of these characters does not change how a shell parses the script.
 var (
-	release = regexp.MustCompile(`\b(v?)\d+(\.\d+)+\b`)
+	release = regexp.MustCompile(`\bv?\d+(\.\d+)+\b`)
 	url     = regexp.MustCompile(`\b[a-z]+://[A-Za-z0-9._:@/-]+`)
 )
 
-// form returns a digest that scripts share if they differ only in release numbers and URLs. Equal
-// URLs remain equal and different ones different: shellcheck compares the patterns of a "case".
-func (s script) form() string {
+// normalizedDigest returns a digest that scripts share if they differ only in release numbers and URLs. Equal
+// ones remain equal and different ones different: shellcheck compares the patterns of a "case". A pattern such
+// as 1.30.* also matches numbers that contain its own, so numbers of which one contains another remain.
+func (s script) normalizedDigest() string {
 	numbers := map[string]int{}
-	form := url.ReplaceAllStringFunc(s.content, func(value string) string {
+	number := func(value string) string {
 		if _, ok := numbers[value]; !ok {
 			numbers[value] = len(numbers)
 		}
-		return fmt.Sprintf("url:%d", numbers[value])
+		return fmt.Sprintf("\x00%d\x00", numbers[value]) // no text has NUL
+	}
+	form := url.ReplaceAllStringFunc(s.content, number)
+	nested := nestedNumbers(release.FindAllString(form, -1))
+	form = release.ReplaceAllStringFunc(form, func(value string) string {
+		digits := strings.TrimPrefix(value, "v") // "$v1.2" is not "$1.2"
+		if nested[digits] {
+			return value
+		}
+		return value[:len(value)-len(digits)] + number(digits)
 	})
-	return cacheKey("", []string{s.dialect}, release.ReplaceAllString(form, "${1}0.0.0"))
+	return cacheKey("", []string{s.dialect}, form)
+}
+
+// nestedNumbers returns those of some release numbers that contain another one, or that another one contains.
+func nestedNumbers(releases []string) map[string]bool {
+	var numbers []string
+	for _, value := range releases {
+		numbers = append(numbers, strings.TrimPrefix(value, "v"))
+	}
+	slices.Sort(numbers)
+	numbers = slices.Compact(numbers)
+	nested := map[string]bool{}
+	for _, a := range numbers {
+		for _, b := range numbers {
+			if a != b && strings.Contains(a, b) {
+				nested[a], nested[b] = true, true
+			}
+		}
+	}
+	return nested
 }
 
 // checkScripts stores the comments on each script under its form, from an earlier call, the
@@ -170,7 +199,7 @@ func (c *Checker) checkScripts(ctx context.Context, todo map[string]script) {
 	}
 	version, err := c.programVersion(ctx)
 	if err != nil {
-		c.fail(ctx, err)
+		c.recordError(ctx, err)
 		return
 	}
 	batches := map[string][][]string{} // forms, by dialect
@@ -198,7 +227,7 @@ func (c *Checker) checkScripts(ctx context.Context, todo map[string]script) {
 				}
 				answers, err := c.run(ctx, dialect, contents)
 				if err != nil {
-					c.fail(ctx, err)
+					c.recordError(ctx, err)
 					return nil
 				}
 				for i, form := range forms {
@@ -219,8 +248,8 @@ func (c *Checker) store(form string, comments []comment) {
 	c.answers[form] = comments
 }
 
-// fail records an error, unless the context ended: its caller reports what was not checked.
-func (c *Checker) fail(ctx context.Context, err error) {
+// recordError records an error, unless the context ended: its caller reports what was not checked.
+func (c *Checker) recordError(ctx context.Context, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err == nil && ctx.Err() == nil {
@@ -236,7 +265,7 @@ func (c *Checker) programVersion(ctx context.Context) (string, error) {
 	if c.Cache == nil || c.version != "" {
 		return c.version, nil
 	}
-	out, err := c.output(exec.CommandContext(ctx, c.Path, "--version"))
+	out, err := c.commandOutput(exec.CommandContext(ctx, c.Path, "--version"))
 	c.version = string(out)
 	return c.version, err
 }
@@ -253,7 +282,7 @@ func (c *Checker) arguments(dialect string) []string {
 // run runs the program on scripts of a dialect, and returns the comments on each of them.
 func (c *Checker) run(ctx context.Context, dialect string, scripts []string) ([][]comment, error) {
 	if len(scripts) == 1 {
-		comments, err := c.comments(ctx, dialect, []string{"-"}, nil, strings.NewReader(scripts[0]))
+		comments, err := c.runProgram(ctx, dialect, []string{"-"}, nil, strings.NewReader(scripts[0]))
 		return [][]comment{comments["-"]}, err
 	}
 	comments, err := c.runBatch(ctx, dialect, scripts)
@@ -291,7 +320,7 @@ func (c *Checker) runBatch(ctx context.Context, dialect string, scripts []string
 			_, _ = io.WriteString(w, s) // fails if shellcheck ends early, whose error is returned below
 		})
 	}
-	comments, err := c.comments(ctx, dialect, names, files, nil)
+	comments, err := c.runProgram(ctx, dialect, names, files, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -302,13 +331,13 @@ func (c *Checker) runBatch(ctx context.Context, dialect string, scripts []string
 	return out, nil
 }
 
-// comments runs the program on scripts, and returns its comments by their names.
-func (c *Checker) comments(ctx context.Context, dialect string, names []string, files []*os.File, stdin io.Reader) (map[string][]comment, error) {
+// runProgram runs the program on scripts, and returns its comments by their names.
+func (c *Checker) runProgram(ctx context.Context, dialect string, names []string, files []*os.File, stdin io.Reader) (map[string][]comment, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(names))*timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, c.Path, append(c.arguments(dialect), names...)...)
 	cmd.Stdin, cmd.ExtraFiles = stdin, files
-	out, err := c.output(cmd)
+	out, err := c.commandOutput(cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -328,8 +357,8 @@ func (c *Checker) comments(ctx context.Context, dialect string, names []string, 
 	return comments, nil
 }
 
-// output runs a command of the program. Status 1 means that it has comments.
-func (c *Checker) output(cmd *exec.Cmd) ([]byte, error) {
+// commandOutput runs a command of the program. Status 1 means that it has comments.
+func (c *Checker) commandOutput(cmd *exec.Cmd) ([]byte, error) {
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8"} // no SHELLCHECK_OPTS
 	out, err := cmd.Output()
 	var exit *exec.ExitError

@@ -71,6 +71,22 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestReleases: scripts with different release numbers in a "case" do not get the findings of one
+// with equal numbers.
+func TestReleases(t *testing.T) {
+	c := &shellcheck.Checker{Path: program(t)}
+	for first, second := range map[string][2]string{"1.30": {"1.30", "1.31"}, "1.30.*": {"1.30.2", "1.31.2"}} {
+		script := "#!/bin/sh\ncase $1 in\n" + first + ") echo a ;;\n%s) echo b ;;\nesac\n"
+		got := c.Check(t.Context(), []lint.Text{text("sh", fmt.Sprintf(script, second[0])), text("sh", fmt.Sprintf(script, second[1]))})
+		if err := c.Err(); err != nil {
+			t.Fatal(err)
+		}
+		if len(got[0]) == 0 || !strings.Contains(got[0][0].Message, "SC2221") || len(got[1]) > 0 {
+			t.Errorf("%s and %s: %v, and %s: %v", first, second[0], got[0], second[1], got[1])
+		}
+	}
+}
+
 // TestArguments: the program gets fixed arguments, one script on its standard input and several
 // through pipes, and only PATH of the caller's environment (security.md 23). Scripts that differ
 // only in release numbers and URLs are checked once.

@@ -40,21 +40,21 @@ func FindingsIn(ctx context.Context, t lint.Text) []lint.Finding {
 		all = append(all, writableMode(t.File, t.Mode)...)
 		all = append(all, readableCredential(t.Mode, content)...)
 		all = append(all, keysFile(t.File)...)
-		all = append(all, sudoers(t.File, content)...)
+		all = append(all, checkSudoersFile(t.File, content)...)
 	}
 	switch t.Kind {
 	case lint.KindUnit:
 		all = append(all, unitCredential(content)...)
-		all = append(all, assigned(content, 1, false)...)
+		all = append(all, findAssignedCredentials(content, 1, false)...)
 		all = append(all, unitScripts(ctx, content)...)
 	case lint.KindShell:
 		all = append(all, shellScript(ctx, t)...)
-		all = append(all, repositories(content)...)
+		all = append(all, insecureRepositories(content)...)
 	case lint.KindOther:
-		all = append(all, repositories(content)...)
-		all = append(all, assigned(content, 1, false)...)
+		all = append(all, insecureRepositories(content)...)
+		all = append(all, findAssignedCredentials(content, 1, false)...)
 	case lint.KindScript: // scripts of other languages are not parsed
-		all = append(all, assigned(content, 1, true)...)
+		all = append(all, findAssignedCredentials(content, 1, true)...)
 	}
 	slices.SortStableFunc(all, func(a, b found) int { return a.line - b.line })
 	var out []lint.Finding
@@ -70,12 +70,12 @@ func FindingsIn(ctx context.Context, t lint.Text) []lint.Finding {
 
 // scriptRules check a parsed script.
 var scriptRules = []func(*script) []found{
-	insecureDownload, unsignedPackages, runDownload, uncheckedDownload, unpinnedDownload,
-	credentialArgument, trace, goesOn, evaluates, writable, sudoScript, keysScript, literals,
+	insecureDownload, unsignedPackages, executedDownload, uncheckedDownload, unpinnedDownload,
+	credentialArgument, printedCredentials, missingStrictMode, unsafeEval, findWorldWritable, sudoScript, keysScript, scriptCredentials,
 }
 
 func shellScript(ctx context.Context, t lint.Text) []found {
-	s, err := parse(string(t.Content), t.Interpreter, !strings.HasPrefix(t.File, "/"))
+	s, err := parseScript(string(t.Content), t.Interpreter, !strings.HasPrefix(t.File, "/"))
 	if err != nil {
 		at, message := 0, err.Error()
 		var wrong syntax.ParseError
@@ -88,14 +88,14 @@ func shellScript(ctx context.Context, t lint.Text) []found {
 		return []found{{lint.RuleShellSyntax, at, "the script has a syntax error: " + message, "fix it; \"bash -n FILE\" prints more"}}
 	}
 	s.done = ctx.Done()
-	return s.findings()
+	return s.runRules()
 }
 
-// findings returns the findings of all script rules.
-func (s *script) findings() []found {
+// runRules returns the findings of all script rules.
+func (s *script) runRules() []found {
 	var out []found
 	for _, rule := range scriptRules {
-		if s.stopped() {
+		if s.isStopped() {
 			break
 		}
 		out = append(out, rule(s)...)
@@ -108,7 +108,7 @@ func (s *script) findings() []found {
 func unitScripts(ctx context.Context, content string) []found {
 	var out []found
 	for _, line := range shell.UnitCommands(content) {
-		s, err := parse(line.Text, "sh", true)
+		s, err := parseScript(line.Text, "sh", true)
 		if err != nil {
 			continue // systemd's quoting differs from that of a shell
 		}
@@ -123,15 +123,15 @@ func unitScripts(ctx context.Context, content string) []found {
 
 // commandFindings checks a command line, and the script that it passes to a shell.
 func commandFindings(s *script) []found {
-	out := s.findings()
+	out := s.runRules()
 	for _, c := range s.Calls {
-		text := c.Script()
+		text := c.InlineScript()
 		if text == "" {
 			continue
 		}
-		if inner, err := parse(text, "bash", true); err == nil {
+		if inner, err := parseScript(text, "bash", true); err == nil {
 			inner.done = s.done
-			out = append(out, inner.findings()...)
+			out = append(out, inner.runRules()...)
 		}
 	}
 	return out

@@ -12,6 +12,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/shell"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/shellrules/internal/request"
 )
 
 var (
@@ -25,8 +26,8 @@ var (
 func insecureDownload(s *script) []found {
 	var out []found
 	for _, r := range s.requests() {
-		if option := r.insecure.Written; option != "" {
-			out = append(out, found{lint.RuleInsecureDownload, r.insecure.Line, fmt.Sprintf("%s %s accepts any certificate, so an attacker on the network can replace the content", r.Name, option),
+		if option := r.Insecure.Written; option != "" {
+			out = append(out, found{lint.RuleInsecureDownload, r.Insecure.Line, fmt.Sprintf("%s %s accepts any certificate, so an attacker on the network can replace the content", r.Name, option),
 				"remove " + option + "; for a private CA pass --cacert FILE, or add the CA to the system's bundle"})
 		}
 	}
@@ -83,8 +84,8 @@ func unsignedPackages(s *script) []found {
 	return out
 }
 
-// runDownload finds scripts that run while they are downloaded.
-func runDownload(s *script) []found {
+// executedDownload finds downloads that a shell executes directly.
+func executedDownload(s *script) []found {
 	const fix = "download it to a file, check its SHA-256, then run the file"
 	var out []found
 	say := func(c *shell.Call, way string) {
@@ -111,7 +112,7 @@ func runDownload(s *script) []found {
 				}
 			}
 		}
-		if !slices.Contains([]string{"eval", "source", "."}, c.Name) && !shell.Is(c.Name) {
+		if !slices.Contains([]string{"eval", "source", "."}, c.Name) && !shell.IsInterpreter(c.Name) {
 			continue
 		}
 		for _, w := range c.Args {
@@ -130,14 +131,14 @@ func runDownload(s *script) []found {
 
 // runsStdin reports whether a program executes its standard input.
 func runsStdin(c *shell.Call) bool {
-	if !shell.Is(c.Name) && !interpreters.MatchString(c.Name) {
+	if !shell.IsInterpreter(c.Name) && !interpreters.MatchString(c.Name) {
 		return false
 	}
 	for _, w := range c.Args {
 		switch {
 		case w.Text == "-", w.Text == "-s", w.Text == "/dev/stdin":
 			return true
-		case shell.Is(c.Name) && readsScript.MatchString(w.Text):
+		case shell.IsInterpreter(c.Name) && readsScript.MatchString(w.Text):
 			return true
 		case w.Text == "-c", w.Text == "-e", w.Text == "-m", !strings.HasPrefix(w.Text, "-"):
 			return false
@@ -150,8 +151,8 @@ func runsStdin(c *shell.Call) bool {
 // protect against accidental changes.
 var digests = []string{"sha224sum", "sha256sum", "sha384sum", "sha512sum", "shasum", "b2sum", "b3sum", "gpg", "gpg2", "gpgv", "cosign", "minisign", "signify", "openssl", "rpm", "rpmkeys"}
 
-// checks returns the calls that compare a download with a checksum or verify its signature.
-func (s *script) checks() []*shell.Call {
+// verificationCalls returns the calls that compare a download with a checksum or verify its signature.
+func (s *script) verificationCalls() []*shell.Call {
 	var out []*shell.Call
 	for _, c := range s.Calls {
 		if !slices.Contains(digests, c.Name) {
@@ -183,27 +184,27 @@ func (s *script) checks() []*shell.Call {
 	return out
 }
 
-// checked reports whether a script compares a file with a checksum or a signature. If the
+// isVerified reports whether a script compares a file with a checksum or a signature. If the
 // script computes the file's name, or the names that are checked, any check is sufficient:
 // lint does not know computed values.
-func (s *script) checked(target shell.Word, checks []*shell.Call) bool {
+func (s *script) isVerified(target shell.Word, checks []*shell.Call) bool {
 	for _, c := range checks {
-		if target.Dynamic || target.Text == "" || s.Mentions(c, path.Base(target.Text)) || !s.names(c) {
+		if target.Dynamic || target.Text == "" || s.Mentions(c, path.Base(target.Text)) || !s.namesFiles(c) {
 			return true
 		}
 		// echo "SUM  FILE" | sha256sum --check
-		if slices.ContainsFunc(c.Feeding(), func(feeds *shell.Call) bool { return s.Mentions(feeds, path.Base(target.Text)) }) {
+		if slices.ContainsFunc(c.UpstreamCalls(), func(feeds *shell.Call) bool { return s.Mentions(feeds, path.Base(target.Text)) }) {
 			return true
 		}
 	}
 	return false
 }
 
-// names reports whether a check names its files. A check of a list of sums, or of computed
-// names, does not.
-func (s *script) names(c *shell.Call) bool {
+// namesFiles reports whether a call that verifies files names them. A check of a list of sums, or
+// of computed names, does not.
+func (s *script) namesFiles(c *shell.Call) bool {
 	words := append(s.Stdin(c.Stmt), c.Args...)
-	for _, feeds := range c.Feeding() {
+	for _, feeds := range c.UpstreamCalls() {
 		words = append(words, feeds.Args...)
 	}
 	for _, w := range words {
@@ -228,31 +229,31 @@ var unpacks = []string{"tar", "gunzip", "unzip", "bsdtar", "cpio", "xz", "zstd",
 
 // uncheckedDownload finds downloads that are not compared with a checksum or signature.
 func uncheckedDownload(s *script) []found {
-	checks := s.checks()
+	checks := s.verificationCalls()
 	var out []found
 	for _, r := range s.requests() {
-		if s.stopped() {
+		if s.isStopped() {
 			break
 		}
 		rule, how := lint.RuleUncheckedDownload, ""
-		if i := slices.IndexFunc(r.urls, func(w shell.Word) bool { return plainHTTP(w.Text) }); i >= 0 {
+		if i := slices.IndexFunc(r.URLs, func(w shell.Word) bool { return request.PlainHTTP(w.Text) }); i >= 0 {
 			rule, how = lint.RuleHTTPDownload, " over http"
-		} else if r.personal {
+		} else if r.Personal {
 			continue
 		}
-		for _, target := range r.targets {
-			if s.checked(target, checks) || rule == lint.RuleUncheckedDownload && (sumFile.MatchString(target.Text) || slices.ContainsFunc(r.urls, func(w shell.Word) bool { return sumFile.MatchString(w.Text) })) {
+		for _, target := range r.Targets {
+			if s.isVerified(target, checks) || rule == lint.RuleUncheckedDownload && (sumFile.MatchString(target.Text) || slices.ContainsFunc(r.URLs, func(w shell.Word) bool { return sumFile.MatchString(w.Text) })) {
 				continue
 			}
-			out = append(out, found{rule, r.Line, fmt.Sprintf("%s is downloaded%s and not compared with a checksum", shown(target.Text), how), downloadFix(rule)})
+			out = append(out, found{rule, r.Line, fmt.Sprintf("%s is downloaded%s and not compared with a checksum", formatArgument(target.Text), how), downloadFix(rule)})
 			break
 		}
-		if r.stdout && r.Pipe != nil {
-			if to := unpacking(r); to != "" {
+		if r.Stdout && r.Pipe != nil {
+			if to := unpackProgram(r); to != "" {
 				out = append(out, found{rule, r.Line, fmt.Sprintf("the download of %s%s is piped into %s, so its checksum cannot be compared", r.Name, how, to), downloadFix(rule)})
 			}
 		}
-		if rule == lint.RuleHTTPDownload && len(r.targets) == 0 && (r.Pipe == nil || unpacking(r) == "") && len(checks) == 0 {
+		if rule == lint.RuleHTTPDownload && len(r.Targets) == 0 && (r.Pipe == nil || unpackProgram(r) == "") && len(checks) == 0 {
 			out = append(out, found{rule, r.Line, r.Name + " uses http, so an attacker on the network can replace the content", downloadFix(rule)})
 		}
 	}
@@ -266,8 +267,8 @@ func downloadFix(rule string) string {
 	return `download to a file and compare it: echo "$sha256  $file" | sha256sum --check --status`
 }
 
-// unpacking returns the program that unpacks the output of a request.
-func unpacking(r *request) string {
+// unpackProgram returns the program that unpacks the output of a request.
+func unpackProgram(r *request.Request) string {
 	for _, part := range r.Pipe.Calls[r.PipelineIndex+1:] {
 		for _, c := range part {
 			if slices.Contains(unpacks, c.Name) {
@@ -290,7 +291,7 @@ func (s *script) httpArguments(checks []*shell.Call) []found {
 			continue
 		}
 		for _, w := range c.Args {
-			if plainHTTP(w.Text) {
+			if request.PlainHTTP(w.Text) {
 				out = append(out, found{lint.RuleHTTPDownload, c.Line, fmt.Sprintf("%s gets an unencrypted URL, and nothing compares the download with a checksum", c.Name), downloadFix(lint.RuleHTTPDownload)})
 			}
 		}
@@ -317,13 +318,13 @@ func unpinnedDownload(s *script) []found {
 			continue
 		}
 		for _, w := range c.Args {
-			if (unpinnedURL.MatchString(w.Text) || rawBranch.MatchString(w.Text)) && (!isHTTP(w.Text) || !nearby(w.Text)) {
-				out = append(out, found{lint.RuleUnpinned, c.Line, fmt.Sprintf("%s has no version, so its content changes with each release", shown(w.Text)), "write the version, and change it in a commit"})
+			if (unpinnedURL.MatchString(w.Text) || rawBranch.MatchString(w.Text)) && (!request.IsHTTP(w.Text) || !request.IsLocalOrMetadata(w.Text)) {
+				out = append(out, found{lint.RuleUnpinned, c.Line, fmt.Sprintf("%s has no version, so its content changes with each release", formatArgument(w.Text)), "write the version, and change it in a commit"})
 			}
 		}
 	}
 	for _, c := range s.Calls {
-		manager, packages := s.installed(c)
+		manager, packages := s.installedPackages(c)
 		for _, w := range packages {
 			if slices.Contains(pinned, w.Text) {
 				example := w.Text + "-VERSION"
@@ -339,9 +340,9 @@ func unpinnedDownload(s *script) []found {
 
 var managers = []string{"apt-get", "apt", "aptitude", "yum", "dnf", "microdnf", "tdnf", "zypper"}
 
-// installed returns the packages that a package manager installs, directly or in a function
+// installedPackages returns the packages that a package manager installs, directly or in a function
 // of the script that passes its arguments on.
-func (s *script) installed(c *shell.Call) (manager string, packages []shell.Word) {
+func (s *script) installedPackages(c *shell.Call) (manager string, packages []shell.Word) {
 	manager = c.Name
 	if of := s.Functions[c.Name]; of != nil {
 		manager = s.managerIn(of)
@@ -367,8 +368,8 @@ func (s *script) managerIn(f *syntax.FuncDecl) string {
 	return ""
 }
 
-// shown formats an argument for a message, without the user info of a URL.
-func shown(text string) string {
+// formatArgument formats an argument for a message, without the user info of a URL.
+func formatArgument(text string) string {
 	if scheme, rest, ok := strings.Cut(text, "://"); ok {
 		host, _, _ := strings.Cut(rest, "/")
 		text = scheme + "://" + rest[strings.LastIndexByte(host, '@')+1:]

@@ -22,8 +22,8 @@ func writableMode(file string, mode uint32) []found {
 	return []found{{lint.RuleWorldWritable, 0, fmt.Sprintf("%s has mode %03o: every user of the node can change it", file, mode), fmt.Sprintf("write permissions: %03o", mode&^0o022)}}
 }
 
-// writable finds scripts that make a file writable for every user.
-func writable(s *script) []found {
+// findWorldWritable finds scripts that make a file writable for every user.
+func findWorldWritable(s *script) []found {
 	var out []found
 	for _, c := range s.Calls {
 		mode := ""
@@ -35,12 +35,12 @@ func writable(s *script) []found {
 		case "install", "mkdir":
 			mode = modeOption(c.Args)
 		case "umask":
-			if len(c.Args) > 0 && umaskOpen(c.Args[0].Text) {
+			if len(c.Args) > 0 && isWorldWritableUmask(c.Args[0].Text) {
 				out = append(out, found{lint.RuleWorldWritable, c.Line, "with umask " + c.Args[0].Text + " every user of the node can change the files that follow", "write umask 022, or 077 for files with a credential"})
 			}
 			continue
 		}
-		if openMode(mode) {
+		if isWorldWritableMode(mode) {
 			out = append(out, found{lint.RuleWorldWritable, c.Line, fmt.Sprintf("%s sets mode %s: every user of the node can change the file", c.Name, mode), "write a mode without write permission for others, such as 755 or 644"})
 		}
 	}
@@ -68,9 +68,9 @@ var (
 
 var symbolic = regexp.MustCompile(`^[ugoa]*([-+=][rwxXst]*)+(,[ugoa]*([-+=][rwxXst]*)+)*$`)
 
-// openMode reports whether a mode gives write permission to others. The sticky bit, as on
+// isWorldWritableMode reports whether a mode gives write permission to others. The sticky bit, as on
 // /tmp, prevents users from changing the files of others.
-func openMode(mode string) bool {
+func isWorldWritableMode(mode string) bool {
 	if n, err := strconv.ParseUint(mode, 8, 32); err == nil {
 		return n&0o002 != 0 && n&0o1000 == 0
 	}
@@ -83,7 +83,8 @@ func openMode(mode string) bool {
 	return false
 }
 
-func umaskOpen(mask string) bool {
+// isWorldWritableUmask reports whether files created with a umask are writable for others.
+func isWorldWritableUmask(mask string) bool {
 	n, err := strconv.ParseUint(mask, 8, 32)
 	return err == nil && n&0o002 == 0
 }
@@ -91,8 +92,8 @@ func umaskOpen(mask string) bool {
 // noPassword matches a sudo rule with which a user becomes root without a password.
 var noPassword = regexp.MustCompile(`(?m)^[^#\n]*\bNOPASSWD\s*:`)
 
-// sudoers checks a configuration file of sudo.
-func sudoers(file, content string) []found {
+// checkSudoersFile checks a configuration file of sudo.
+func checkSudoersFile(file, content string) []found {
 	if file = path.Clean(file); file != "/etc/sudoers" && !strings.HasPrefix(file, "/etc/sudoers.d/") {
 		return nil
 	}
@@ -106,7 +107,7 @@ func sudoers(file, content string) []found {
 // sudoScript finds scripts that write such a file.
 func sudoScript(s *script) []found {
 	var out []found
-	for _, w := range s.written() {
+	for _, w := range s.writtenFiles() {
 		if noPassword.MatchString(w.content) {
 			out = append(out, found{lint.RulePasswordlessSudo, w.line, "the script lets an account use sudo without a password: anyone with access to it is root", "remove it, or list in a suppression who needs it and why"})
 		}
@@ -129,7 +130,7 @@ const keysFix = "set SSH keys in the MachineDeployment (spec.template.spec.provi
 // keysScript finds scripts that write such a file.
 func keysScript(s *script) []found {
 	var out []found
-	for _, w := range s.written() {
+	for _, w := range s.writtenFiles() {
 		if authorizedKeys.MatchString(w.file) {
 			out = append(out, found{lint.RuleAuthorizedKeys, w.line, "the script sets the SSH keys of the node", keysFix})
 		}
@@ -143,25 +144,25 @@ type output struct {
 	line          int
 }
 
-// written returns the texts that a script writes with redirections, tee, install and cp.
-func (s *script) written() []output {
+// writtenFiles returns the texts that a script writes with redirections, tee, install and cp.
+func (s *script) writtenFiles() []output {
 	var out []output
 	syntax.Walk(s.File, func(n syntax.Node) bool {
 		stmt, ok := n.(*syntax.Stmt)
 		if !ok {
 			return true
 		}
-		for _, w := range s.Writes(stmt) {
-			out = append(out, output{file: w.Text, content: s.says(stmt), line: shell.LineOf(stmt)})
+		for _, w := range s.OutputFiles(stmt) {
+			out = append(out, output{file: w.Text, content: s.statementText(stmt), line: shell.LineOf(stmt)})
 		}
 		return true
 	})
 	for _, c := range s.Calls {
 		switch c.Name {
 		case "tee", "install", "cp", "mv", "ln":
-			content := s.says(c.Stmt)
-			for _, feeds := range c.Feeding() {
-				content += s.says(feeds.Stmt)
+			content := s.statementText(c.Stmt)
+			for _, feeds := range c.UpstreamCalls() {
+				content += s.statementText(feeds.Stmt)
 			}
 			for i, w := range c.Args {
 				if c.Name == "tee" || i == len(c.Args)-1 {
@@ -173,8 +174,8 @@ func (s *script) written() []output {
 	return out
 }
 
-// says returns the text in a statement's command and here-documents.
-func (s *script) says(stmt *syntax.Stmt) string {
+// statementText returns the text in a statement's command and here-documents.
+func (s *script) statementText(stmt *syntax.Stmt) string {
 	var b strings.Builder
 	for _, w := range s.Stdin(stmt) {
 		b.WriteString(w.Text + "\n")
@@ -193,9 +194,9 @@ var (
 	insecureINI = regexp.MustCompile(`(?mi)^\s*sslverify\s*=\s*(0|no|false|off)\s*$|Acquire::https?(::[^\s:]+)?::Verify-(Peer|Host)\s+"?(false|0|no)`)
 )
 
-// repositories checks the configuration of package managers, in files and in here-documents
-// of scripts.
-func repositories(content string) []found {
+// insecureRepositories finds package repositories that are used without checking signatures or
+// certificates, in files and in here-documents of scripts.
+func insecureRepositories(content string) []found {
 	var out []found
 	// A search for words costs less than one of the expressions, and few texts have them.
 	lower := strings.ToLower(content)

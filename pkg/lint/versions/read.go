@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -19,8 +19,8 @@ import (
 // of them. index has the check and the built-in profiles of the program that reads the profiles
 // later: a profile that the program would reject has no version, and overlays have the same
 // result as there. The caller sets Documents.
-func Read(ctx context.Context, index *profile.Indexer, paths []string, revision string) (Comparison, error) {
-	where, err := locate(paths)
+func Read(ctx context.Context, index *catalog.Indexer, paths []string, revision string) (Comparison, error) {
+	where, err := locateRepository(paths)
 	if err != nil {
 		return Comparison{}, fmt.Errorf("reading base %q: %w", revision, err)
 	}
@@ -37,22 +37,22 @@ func Read(ctx context.Context, index *profile.Indexer, paths []string, revision 
 	if err != nil {
 		return Comparison{}, fmt.Errorf("reading base %q: %w", revision, err)
 	}
-	catalogue, err := index.Catalogue(ctx, snap)
+	catalogue, err := index.Catalog(ctx, snap)
 	if err != nil {
 		return Comparison{}, fmt.Errorf("indexing base %q: %w", revision, err)
 	}
 	c := Comparison{
 		Revision: revision, Base: catalogue, Partial: len(snap.Line) == 0 && len(snap.Files) > 0,
-		Covered: where.covers, Broken: func(string) bool { return false }, Name: where.name,
+		Covered: where.covers, Broken: func(string) bool { return false }, Name: where.displayPath,
 	}
-	c.Merged, err = merged(ctx, where, snap)
+	c.Merged, err = newMergedCheck(ctx, where, snap)
 	return c, err
 }
 
-// merged returns a function that reports whether a commit of the base is in the history of
+// newMergedCheck returns a function that reports whether a commit of the base is in the history of
 // HEAD. Without history it reports true for all, because it cannot detect a branch that is
 // behind.
-func merged(ctx context.Context, where location, base *source.Snapshot) (func(source.Commit) bool, error) {
+func newMergedCheck(ctx context.Context, where location, base *source.Snapshot) (func(source.Commit) bool, error) {
 	all := func(source.Commit) bool { return true }
 	if len(base.Line) == 0 {
 		return all, nil
@@ -87,7 +87,9 @@ type location struct {
 	requestedPaths []string // as the user wrote them
 }
 
-func locate(paths []string) (location, error) {
+// locateRepository returns the one repository of the paths, and the nearest folder that holds them
+// all.
+func locateRepository(paths []string) (location, error) {
 	var l location
 	for _, p := range paths {
 		top, ok, err := lint.RepositoryOf(p)
@@ -128,10 +130,10 @@ func locate(paths []string) (location, error) {
 	return l, nil
 }
 
-func (l location) covers(name string) bool { return l.within(name) >= 0 }
+func (l location) covers(name string) bool { return l.pathIndex(name) >= 0 }
 
-// within returns the index of the path that contains a file, and -1 if none does.
-func (l location) within(name string) int {
+// pathIndex returns the index of the path that contains a file, and -1 if none does.
+func (l location) pathIndex(name string) int {
 	for i, p := range l.paths {
 		if p == "." || name == p || strings.HasPrefix(name, p+"/") {
 			return i
@@ -140,9 +142,9 @@ func (l location) within(name string) int {
 	return -1
 }
 
-// name returns a file's path in findings: the path that the user wrote, and the rest below it.
-func (l location) name(file string) string {
-	i := l.within(file)
+// displayPath returns a file's path in findings: the path that the user wrote, and the rest below it.
+func (l location) displayPath(file string) string {
+	i := l.pathIndex(file)
 	if i < 0 {
 		return filepath.Join(l.top, filepath.FromSlash(file))
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/version"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -21,7 +23,7 @@ type Comparison struct {
 	// Revision is the user's name of the base, for messages.
 	Revision string
 	// Base has the current profiles of the base and all earlier ones.
-	Base *profile.Catalogue
+	Base *catalog.Catalog
 	// Partial: only the last commit of the base is known.
 	Partial bool
 	// Documents are the current profiles.
@@ -49,70 +51,71 @@ func (c Comparison) Findings() []lint.Finding {
 			Message: fmt.Sprintf("the history of %s is cut off: versions were compared with its last commit only", c.Revision),
 			Fix:     "fetch all of it: git fetch --unshallow; in CI fetch-depth: 0"})
 	}
-	out = append(out, c.versions()...)
-	out = append(out, c.backwards()...)
-	out = append(out, c.gone()...)
-	return append(out, c.collisions()...)
+	out = append(out, c.unversionedChanges()...)
+	out = append(out, c.findDowngrades()...)
+	out = append(out, c.removedProfiles()...)
+	return append(out, c.findNameCollisions()...)
 }
 
-func (c Comparison) current(name string) (profile.Version, bool) {
+func (c Comparison) current(name string) (catalog.Version, bool) {
 	for _, v := range c.Base.Current {
 		if v.Name == name {
 			return v, true
 		}
 	}
-	return profile.Version{}, false
+	return catalog.Version{}, false
 }
 
-func (c Comparison) used(name, version string) (profile.Version, bool) {
+// findInHistory returns the version of a profile in the history of the base.
+func (c Comparison) findInHistory(name, version string) (catalog.Version, bool) {
 	for _, v := range c.Base.History[name] {
 		if v.Version == version {
 			return v, true
 		}
 	}
-	return profile.Version{}, false
+	return catalog.Version{}, false
 }
 
-// finding returns a finding about the version of a document.
-func finding(rule string, doc profile.Document, message, fix string) lint.Finding {
+// versionFinding returns a finding about the version of a document.
+func versionFinding(rule string, doc profile.Document, message, fix string) lint.Finding {
 	return lint.Finding{Rule: rule, Severity: lint.SeverityOf(rule), Path: doc.Path, Line: doc.Line("spec.version"), Profile: doc.Name, Version: doc.Spec.Version,
 		Field: "spec.version", Message: message, Fix: fix}
 }
 
-// versions returns findings for contents that do not have a version of their own.
-func (c Comparison) versions() []lint.Finding {
+// unversionedChanges returns findings for contents that do not have a version of their own.
+func (c Comparison) unversionedChanges() []lint.Finding {
 	var out []lint.Finding
 	for _, doc := range c.Documents {
-		had, ok := c.used(doc.Name, doc.Spec.Version)
+		had, ok := c.findInHistory(doc.Name, doc.Spec.Version)
 		if !ok || had.Digest == doc.Digest {
 			continue
 		}
-		fix := "write version: " + c.next(doc)
+		fix := "write version: " + c.nextVersion(doc)
 		if had.CurrentPath != "" && c.Merged(had.Commit) {
-			out = append(out, finding(lint.RuleNotChanged, doc, fmt.Sprintf("the content of profile %q changed, but its version is still %s, which has the content of %s",
+			out = append(out, versionFinding(lint.RuleNotChanged, doc, fmt.Sprintf("the content of profile %q changed, but its version is still %s, which has the content of %s",
 				doc.Name, had.Version, locationOf(had)), fix))
 			continue
 		}
-		out = append(out, finding(lint.RuleReused, doc, fmt.Sprintf("version %s of profile %q has other content since %s", had.Version, doc.Name, locationOf(had)), fix))
+		out = append(out, versionFinding(lint.RuleReused, doc, fmt.Sprintf("version %s of profile %q has other content since %s", had.Version, doc.Name, locationOf(had)), fix))
 	}
 	return out
 }
 
-func locationOf(v profile.Version) string {
+func locationOf(v catalog.Version) string {
 	if v.Commit == "" {
 		return v.Path
 	}
 	return fmt.Sprintf("commit %.12s", string(v.Commit))
 }
 
-// next returns a version above all that the profile has had, which no commit has used.
-func (c Comparison) next(doc profile.Document) string {
-	highest, err := profile.ParseVersion(doc.Spec.Version)
+// nextVersion returns a version above all that the profile has had, which no commit has used.
+func (c Comparison) nextVersion(doc profile.Document) string {
+	highest, err := version.Parse(doc.Spec.Version)
 	if err != nil {
 		return "one that was never used" // Decode accepts only valid versions
 	}
 	for _, v := range c.Base.History[doc.Name] {
-		if had, err := profile.ParseVersion(v.Version); err == nil && had.GreaterThan(highest) {
+		if had, err := version.Parse(v.Version); err == nil && had.GreaterThan(highest) {
 			highest = had
 		}
 	}
@@ -120,8 +123,8 @@ func (c Comparison) next(doc profile.Document) string {
 	return "v" + above.String()
 }
 
-// selected returns the version of each profile that the documents make current.
-func (c Comparison) selected() map[string]profile.Document {
+// selectedDocuments returns the version of each profile that the documents make current.
+func (c Comparison) selectedDocuments() map[string]profile.Document {
 	byName := map[string][]profile.Document{}
 	for _, doc := range c.Documents {
 		byName[doc.Name] = append(byName[doc.Name], doc)
@@ -132,17 +135,17 @@ func (c Comparison) selected() map[string]profile.Document {
 		for _, d := range docs {
 			versions = append(versions, d.Spec.Version)
 		}
-		best := highest(versions)
+		best := highestVersion(versions)
 		out[name] = docs[slices.IndexFunc(docs, func(d profile.Document) bool { return d.Spec.Version == best })]
 	}
 	return out
 }
 
-// highest prefers releases to pre-releases, as the controller does.
-func highest(versions []string) string {
+// highestVersion prefers releases to pre-releases, as the controller does.
+func highestVersion(versions []string) string {
 	return slices.MaxFunc(versions, func(a, b string) int {
-		va, errA := profile.ParseVersion(a)
-		vb, errB := profile.ParseVersion(b)
+		va, errA := version.Parse(a)
+		vb, errB := version.Parse(b)
 		if errA != nil || errB != nil {
 			return strings.Compare(a, b)
 		}
@@ -156,43 +159,43 @@ func highest(versions []string) string {
 	})
 }
 
-// backwards returns findings for current versions that decrease or are rolled back.
-func (c Comparison) backwards() []lint.Finding {
+// findDowngrades returns findings for current versions that decrease or are rolled back.
+func (c Comparison) findDowngrades() []lint.Finding {
 	var out []lint.Finding
-	selected := c.selected()
+	selected := c.selectedDocuments()
 	for _, name := range slices.Sorted(maps.Keys(selected)) {
 		doc := selected[name]
 		base, ok := c.current(name)
-		if !ok || doc.Spec.Version == base.Version || highest([]string{doc.Spec.Version, base.Version}) == doc.Spec.Version || !c.Covered(base.CurrentPath) {
+		if !ok || doc.Spec.Version == base.Version || highestVersion([]string{doc.Spec.Version, base.Version}) == doc.Spec.Version || !c.Covered(base.CurrentPath) {
 			continue
 		}
-		had, known := c.used(name, doc.Spec.Version)
+		had, known := c.findInHistory(name, doc.Spec.Version)
 		switch {
 		case known && had.Digest != doc.Digest: // versions reports it as reused
 		case known && !c.Merged(base.SelectedBy): // the branch is behind, and has not changed it
 		case known:
-			out = append(out, finding(lint.RuleRollback, doc, fmt.Sprintf("profile %q is rolled back from %s to %s, the content of %s", name, base.Version, had.Version, locationOf(had)), ""))
+			out = append(out, versionFinding(lint.RuleRollback, doc, fmt.Sprintf("profile %q is rolled back from %s to %s, the content of %s", name, base.Version, had.Version, locationOf(had)), ""))
 		case !c.Merged(base.SelectedBy):
-			out = append(out, finding(lint.RuleBackwards, doc, fmt.Sprintf("profile %q gets version %s, but %s now has %s", name, doc.Spec.Version, c.Revision, base.Version),
-				"rebase, and write version: "+c.next(doc)))
+			out = append(out, versionFinding(lint.RuleBackwards, doc, fmt.Sprintf("profile %q gets version %s, but %s now has %s", name, doc.Spec.Version, c.Revision, base.Version),
+				"rebase, and write version: "+c.nextVersion(doc)))
 		default:
-			out = append(out, finding(lint.RuleBackwards, doc, fmt.Sprintf("the version of profile %q decreases from %s to %s, which is not an earlier release of it", name, base.Version, doc.Spec.Version),
-				"write version: "+c.next(doc)))
+			out = append(out, versionFinding(lint.RuleBackwards, doc, fmt.Sprintf("the version of profile %q decreases from %s to %s, which is not an earlier release of it", name, base.Version, doc.Spec.Version),
+				"write version: "+c.nextVersion(doc)))
 		}
 	}
 	return out
 }
 
-// gone returns findings for the profiles of the base that no longer exist.
-func (c Comparison) gone() []lint.Finding {
+// removedProfiles returns findings for the profiles of the base that no longer exist.
+func (c Comparison) removedProfiles() []lint.Finding {
 	var out []lint.Finding
-	there := c.selected()
+	there := c.selectedDocuments()
 	for _, v := range c.Base.Current {
 		if _, ok := there[v.Name]; ok || !c.Covered(v.CurrentPath) || !c.Merged(v.Commit) {
 			continue
 		}
-		if doc, ok := c.renamed(v); ok {
-			f := finding(lint.RuleRenamed, doc, fmt.Sprintf("profile %q was renamed to %q: pools that name %q do not get this change", v.Name, doc.Name, v.Name),
+		if doc, ok := c.findRenamed(v); ok {
+			f := versionFinding(lint.RuleRenamed, doc, fmt.Sprintf("profile %q was renamed to %q: pools that name %q do not get this change", v.Name, doc.Name, v.Name),
 				fmt.Sprintf("restore profile %q until the annotation k8c.io/operating-system-profile of its pools names %q", v.Name, doc.Name))
 			f.Line, f.Field = doc.Line("metadata.name"), "metadata.name"
 			out = append(out, f)
@@ -201,13 +204,13 @@ func (c Comparison) gone() []lint.Finding {
 		if c.Broken(c.Name(v.CurrentPath)) {
 			continue // the engine reports why it is broken
 		}
-		out = append(out, c.removed(v))
+		out = append(out, c.removalFinding(v))
 	}
 	return out
 }
 
-// removed returns the finding for a removed profile, with the consequence for its pools.
-func (c Comparison) removed(v profile.Version) lint.Finding {
+// removalFinding returns the finding for a removed profile, with the consequence for its pools.
+func (c Comparison) removalFinding(v catalog.Version) lint.Finding {
 	const most = 5 // names that fit on a line
 	f := lint.Finding{Rule: lint.RuleRemoved, Severity: lint.SeverityOf(lint.RuleRemoved), Path: c.Name(v.CurrentPath), Profile: v.Name, Version: v.Version}
 	f.Message = fmt.Sprintf("profile %q was removed: its pools stay at %s, and new pools that name it are rejected", v.Name, v.Version)
@@ -228,8 +231,8 @@ func (c Comparison) removed(v profile.Version) lint.Finding {
 	return f
 }
 
-// renamed returns the new profile that has the content or the file of a removed one.
-func (c Comparison) renamed(v profile.Version) (profile.Document, bool) {
+// findRenamed returns the new profile that has the content or the file of a removed one.
+func (c Comparison) findRenamed(v catalog.Version) (profile.Document, bool) {
 	var byPath *profile.Document
 	for i, doc := range c.Documents {
 		if len(c.Base.History[doc.Name]) > 0 {
@@ -248,8 +251,8 @@ func (c Comparison) renamed(v profile.Version) (profile.Document, bool) {
 	return *byPath, true
 }
 
-// collisions returns findings for two profile versions that would have the same object name.
-func (c Comparison) collisions() []lint.Finding {
+// findNameCollisions returns findings for two profile versions that would have the same object name.
+func (c Comparison) findNameCollisions() []lint.Finding {
 	type holder struct{ name, version string }
 	objects := map[string]holder{}
 	for _, versions := range c.Base.History {
@@ -267,7 +270,7 @@ func (c Comparison) collisions() []lint.Finding {
 		if !ok {
 			objects[object] = mine
 		} else if other != mine {
-			f := finding(lint.RuleCollision, doc, fmt.Sprintf("profile %q %s would become the object %s, which is that of profile %q %s", doc.Name, doc.Spec.Version, object, other.name, other.version),
+			f := versionFinding(lint.RuleCollision, doc, fmt.Sprintf("profile %q %s would become the object %s, which is that of profile %q %s", doc.Name, doc.Spec.Version, object, other.name, other.version),
 				"give the profile another name")
 			f.Line, f.Field = doc.Line("metadata.name"), "metadata.name"
 			out = append(out, f)

@@ -17,6 +17,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/lint/versions"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/overlay"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -224,7 +226,7 @@ func commits(s string) string {
 func find(t *testing.T, r repository, revision, path string) []lint.Finding {
 	t.Helper()
 	full := filepath.Join(r.dir, path)
-	c, err := versions.Read(t.Context(), new(profile.Indexer), []string{full}, revision)
+	c, err := versions.Read(t.Context(), new(catalog.Indexer), []string{full}, revision)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +262,7 @@ func TestRemovedInUse(t *testing.T) {
 			return nil
 		}, lint.SeverityNote, "; no pool that is known here names it"},
 	} {
-		c, err := versions.Read(t.Context(), new(profile.Indexer), []string{r.dir}, "main")
+		c, err := versions.Read(t.Context(), new(catalog.Indexer), []string{r.dir}, "main")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -301,7 +303,7 @@ func TestNoBase(t *testing.T) {
 		"no repository":                {[]string{outside}, "main", "is in no Git repository"},
 		"two repositories":             {[]string{r.dir, newRepository(t).dir}, "main", "are in different repositories"},
 	} {
-		if _, err := versions.Read(t.Context(), new(profile.Indexer), tt.paths, tt.revision); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := versions.Read(t.Context(), new(catalog.Indexer), tt.paths, tt.revision); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q", name, err, tt.want)
 		}
 	}
@@ -311,31 +313,31 @@ func TestNoBase(t *testing.T) {
 // base is a built-in profile; and what the cluster would have refused has had none.
 func TestOverlayOnBuiltin(t *testing.T) {
 	builtin := &source.Embedded{FS: fstest.MapFS{"osp-builtin.yaml": {Data: []byte(text("osp-builtin", "v1.0.0", "built in"))}}}
-	overlay := func(content string) string {
+	overlayFile := func(content string) string {
 		return "apiVersion: gitops.k8c.io/v1alpha1\nkind: ProfileOverlay\nmetadata: {name: osp-own}\nspec:\n  version: v1.0.0\n" +
 			"  from: {profile: osp-builtin, version: v1.0.0}\n  bootstrapConfig: {files: {add: [{path: /etc/own, content: {inline: {data: " + content + "}}}]}}\n"
 	}
 	r := newRepository(t)
-	r.put("profiles/own.yaml", overlay("one"))
+	r.put("profiles/own.yaml", overlayFile("one"))
 	r.commit("overlay")
 	for name, tt := range map[string]struct {
-		check profile.Check
+		check catalog.Check
 		want  []string
 	}{
 		"a cluster has it":     {nil, []string{lint.RuleNotChanged}},
 		"a cluster refuses it": {func(profile.Document) error { return errors.New("no") }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := versions.Read(t.Context(), &profile.Indexer{Builtin: builtin, Check: tt.check}, []string{r.dir}, "change")
+			c, err := versions.Read(t.Context(), &catalog.Indexer{Builtin: builtin, Check: tt.check}, []string{r.dir}, "change")
 			if err != nil {
 				t.Fatal(err)
 			}
-			in, err := profile.DecodeFile("profiles/own.yaml", []byte(overlay("two")))
+			in, err := profile.DecodeFile("profiles/own.yaml", []byte(overlayFile("two")))
 			if err != nil {
 				t.Fatal(err)
 			}
-			c.Documents, _, err = profile.Assemble(t.Context(), []profile.Contents{in}, func(ctx context.Context, o profile.Overlay) (profile.Document, error) {
-				return (&profile.Indexer{Builtin: builtin}).Base(ctx, &source.Snapshot{}, o.Spec.From)
+			c.Documents, _, err = overlay.Assemble(t.Context(), []profile.Contents{in}, func(ctx context.Context, o profile.Overlay) (profile.Document, error) {
+				return (&catalog.Indexer{Builtin: builtin}).Base(ctx, &source.Snapshot{}, o.Spec.From)
 			})
 			if err != nil {
 				t.Fatal(err)

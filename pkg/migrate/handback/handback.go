@@ -134,7 +134,7 @@ func (h *Cluster) checkNamespace(ctx context.Context) error {
 	if err != nil || len(leases) > 0 {
 		return err
 	}
-	others, err := h.others(ctx)
+	others, err := h.otherNamespaces(ctx)
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (h *Cluster) planObstacles(ctx context.Context, p *Plan) error {
 	var joining []string
 	err = kubeclient.EachPage(ctx, h.Worker, &machines, func() {
 		for _, m := range machines.Items {
-			if _, booting := takeover.Booting(&m, h.Now); booting {
+			if _, booting := takeover.IsBooting(&m, h.Now); booting {
 				joining = append(joining, m.Namespace+"/"+m.Name)
 			}
 		}
@@ -369,7 +369,7 @@ func (h *Cluster) planTokens(ctx context.Context, p *Plan, served map[string]boo
 		if len(byPool[pool]) < 2 {
 			continue
 		}
-		keep := token.Longest(byPool[pool], h.Now)
+		keep := token.LongestLived(byPool[pool], h.Now)
 		for _, s := range byPool[pool] {
 			if keep == nil || s.UID != keep.UID {
 				s.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))

@@ -28,7 +28,7 @@ const controllerPolicy = "osm-gitops-controller"
 // the common label or by their names. A binding is removed before its policy. If the
 // management cluster has other controllers, they are shared and remain.
 func (h *Cluster) planAdmission(ctx context.Context, p *Plan) error {
-	others, err := h.others(ctx)
+	others, err := h.otherNamespaces(ctx)
 	if err != nil {
 		return err
 	}
@@ -58,8 +58,8 @@ func (h *Cluster) planAdmission(ctx context.Context, p *Plan) error {
 	return nil
 }
 
-// others returns the namespaces of other controllers.
-func (h *Cluster) others(ctx context.Context) ([]string, error) {
+// otherNamespaces returns the namespaces of other controllers.
+func (h *Cluster) otherNamespaces(ctx context.Context) ([]string, error) {
 	var sources api.ProfileSourceList
 	if err := h.Management.List(ctx, &sources); err != nil {
 		return nil, fmt.Errorf("listing ProfileSources: %w", err)

@@ -12,14 +12,16 @@ import (
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer/manifest"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/profiles"
 )
 
 // indexer reads repositories as the controller does.
-func indexer() *profile.Indexer {
-	return &profile.Indexer{Builtin: &source.Embedded{FS: profiles.FS(), Repository: profiles.Repository, Path: profiles.Path}}
+func indexer() *catalog.Indexer {
+	return &catalog.Indexer{Builtin: &source.Embedded{FS: profiles.FS(), Repository: profiles.Repository, Path: profiles.Path}}
 }
 
 // builtin returns the profiles of this repository.
@@ -92,7 +94,7 @@ func plan(t *testing.T, manifests ...string) *importer.Plan {
 	t.Helper()
 	in := importer.Input{Namespace: "kube-system", Builtin: builtin(t)}
 	for i, text := range manifests {
-		found, err := importer.Read(fmt.Sprintf("file %d", i), strings.NewReader(text))
+		found, err := manifest.Read(fmt.Sprintf("file %d", i), strings.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -317,7 +319,7 @@ func TestRead(t *testing.T) {
 			"items[0]: items[0]: items[0]: contains nested lists"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			found, err := importer.Read("x.yaml", strings.NewReader(c.text))
+			found, err := manifest.Read("x.yaml", strings.NewReader(c.text))
 			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Fatalf("error %v, want %q", err, c.err)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer/manifest"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/scaffold"
@@ -75,9 +76,9 @@ func importCorpus(t *testing.T, cases []conformance.Case) *importer.Plan {
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("found %d profiles (err %v): an empty corpus must not pass", len(paths), err)
 	}
-	var objects []importer.Object
-	read := func(from string, text []byte) []importer.Object {
-		found, err := importer.Read(from, bytes.NewReader(text))
+	var objects []manifest.Object
+	read := func(from string, text []byte) []manifest.Object {
+		found, err := manifest.Read(from, bytes.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +126,7 @@ func sync(t *testing.T, plan *importer.Plan) map[string]render.Profile {
 	engine := render.NewEngine()
 	ix := indexer()
 	ix.Check = func(d profile.Document) error { return engine.Check(render.Profile{Spec: d.Spec, Digest: d.Digest}) }
-	cat, err := ix.Catalogue(t.Context(), snap)
+	cat, err := ix.Catalog(t.Context(), snap)
 	if err != nil {
 		t.Fatal(err)
 	}

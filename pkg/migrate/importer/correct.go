@@ -6,35 +6,36 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer/manifest"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// correct rewrites values of cloud-init's modules that the reference decodes as YAML once
+// correctModuleValues rewrites values of cloud-init's modules that the reference decodes as YAML once
 // more, so that as strings they have the same meaning, in a decoded profile.
-func (a *importPlan) correct(c *candidate, profile any) {
-	spec := mapping(mapping(profile)["spec"])
+func (a *importPlan) correctModuleValues(c *candidate, profile any) {
+	spec := manifest.Mapping(manifest.Mapping(profile)["spec"])
 	for _, stage := range []string{"bootstrapConfig", "provisioningConfig"} {
-		modules, root := mapping(mapping(spec[stage])["modules"]), "spec."+stage+".modules."
+		modules, root := manifest.Mapping(manifest.Mapping(spec[stage])["modules"]), "spec."+stage+".modules."
 		for _, key := range []string{"bootcmd", "runcmd"} {
 			items, _ := modules[key].([]any)
 			for i, item := range items {
 				field := root + key + "[" + strconv.Itoa(i) + "]"
-				switch meant, as, exact := render.MeantCommand(text(item)); {
+				switch meant, as, exact := render.CommandUnderOSM(manifest.Text(item)); {
 				case exact:
 					items[i] = meant
-					c.corrected(field, text(item), meant)
+					c.corrected(field, manifest.Text(item), meant)
 				case as != "":
 					a.addNote(Note{Object: c.object.String(), Field: field, Message: fmt.Sprintf("unchanged, but with another effect: "+
 						"operating-system-manager decodes this text as YAML, %s, with a value that is not a string for cloud-init, such as 0755 or yes: write the text for the shell, perhaps %s", as, strconv.Quote(meant))})
 				}
 			}
 		}
-		repos := mapping(modules["yum_repos"])
+		repos := manifest.Mapping(modules["yum_repos"])
 		for _, repo := range slices.Sorted(maps.Keys(repos)) {
-			values := mapping(repos[repo])
+			values := manifest.Mapping(repos[repo])
 			for _, key := range slices.Sorted(maps.Keys(values)) {
-				if meant, ok := render.MeantValue(text(values[key])); ok {
-					c.corrected(root+"yum_repos["+repo+"]["+key+"]", text(values[key]), meant)
+				if meant, ok := render.ValueUnderOSM(manifest.Text(values[key])); ok {
+					c.corrected(root+"yum_repos["+repo+"]["+key+"]", manifest.Text(values[key]), meant)
 					values[key] = meant
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer/internal/profileyaml"
 )
 
 // ReferenceDefaults returns the digests of the reference's defaults, and their version.
@@ -11,10 +12,10 @@ func ReferenceDefaults() (digests map[string]string, version string) {
 	return maps.Clone(referenceDefaults), referenceVersion
 }
 
-// ProfileYAML is profileYAML for a profile with a name.
+// ProfileYAML is Write for a profile with a name.
 func ProfileYAML(name string, spec osm.OperatingSystemProfileSpec) []byte {
-	return profileYAML("A test.", []field{{"name", name}}, spec)
+	return profileyaml.Write("A test.", []profileyaml.Field{{Key: "name", Value: name}}, spec)
 }
 
 // Sorted is sorted.
-func Sorted(spec osm.OperatingSystemProfileSpec) string { return sorted(spec) }
+func Sorted(spec osm.OperatingSystemProfileSpec) string { return sortedDigest(spec) }

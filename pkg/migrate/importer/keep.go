@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer/internal/sample"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
@@ -21,7 +22,7 @@ func (a *importPlan) chooseForm(c *candidate) {
 	var differences []string
 	if isBuiltin {
 		var err error
-		if differences, err = a.differences(c.doc, builtin); err != nil {
+		if differences, err = a.renderedDifferences(c.doc, builtin); err != nil {
 			differences = []string{err.Error()}
 		}
 		if len(differences) == 0 {
@@ -32,12 +33,12 @@ func (a *importPlan) chooseForm(c *candidate) {
 		}
 	}
 	c.out.Path = c.path(ProfilesDir)
-	if text, base, ok := a.overlay(c); ok {
+	if text, base, ok := a.expressAsOverlay(c); ok {
 		c.out.Action, c.out.Base = ActionOverlay, base.Name+" "+base.Spec.Version
 		c.out.Why = fmt.Sprintf("has the content of %s with the changes of the overlay: %d lines instead of %d", c.out.Base, lines(text), lines(c.yaml))
 		a.plan.Files[c.out.Path] = text
 	} else {
-		c.out.Action, c.out.Why = ActionCopy, a.why(c, builtin, differences)
+		c.out.Action, c.out.Why = ActionCopy, a.copyReason(c, builtin, differences)
 		a.plan.Files[c.out.Path] = c.yaml
 		a.overlayBases = append(a.overlayBases, c)
 	}
@@ -46,8 +47,8 @@ func (a *importPlan) chooseForm(c *candidate) {
 
 func lines(text []byte) int { return bytes.Count(text, []byte("\n")) }
 
-// why explains why a profile became a copy.
-func (a *importPlan) why(c *candidate, builtin profile.Document, differences []string) string {
+// copyReason explains why a profile became a copy.
+func (a *importPlan) copyReason(c *candidate, builtin profile.Document, differences []string) string {
 	var parts []string
 	if digest, ok := referenceDefaults[c.doc.Name]; ok {
 		if c.doc.Digest == digest {
@@ -57,7 +58,7 @@ func (a *importPlan) why(c *candidate, builtin profile.Document, differences []s
 		}
 	}
 	if len(differences) > 0 {
-		parts = append(parts, fmt.Sprintf("nodes would get other content from the built-in %s %s: %s", builtin.Name, builtin.Spec.Version, firstLines(differences, 3)))
+		parts = append(parts, fmt.Sprintf("nodes would get other content from the built-in %s %s: %s", builtin.Name, builtin.Spec.Version, joinFirst(differences, 3)))
 	}
 	if len(parts) == 0 {
 		return "no other profile is similar enough to be its base"
@@ -80,7 +81,7 @@ func (a *importPlan) renderPools(c *candidate) {
 		if p.inputs == nil || !slices.Contains(c.out.Pools, p.md.Namespace+"/"+p.md.Name) {
 			continue
 		}
-		in := newSample(c.doc.Spec, p.inputs.CloudProvider, p.inputs.KubeletVersion).in
+		in := sample.New(c.doc.Spec, p.inputs.CloudProvider, p.inputs.KubeletVersion).In
 		in.Profile, in.Pool = c.profile(), *p.inputs
 		if a.in.Settings != nil {
 			in.Settings = *a.in.Settings
@@ -107,9 +108,9 @@ var digits = regexp.MustCompile(`[0-9]+`)
 // repeated ones are reported once.
 func (a *importPlan) renderSamples(c *candidate) {
 	told := map[string]bool{}
-	for _, s := range samples(c.doc.Spec) {
-		s.in.Profile = c.profile()
-		_, err := a.engine.Render(s.in)
+	for _, s := range sample.Pools(c.doc.Spec) {
+		s.In.Profile = c.profile()
+		_, err := a.engine.Render(s.In)
 		for _, problem := range render.Problems(err) {
 			key := problem.Field + digits.ReplaceAllString(problem.Err.Error(), "")
 			if told[key] {
@@ -117,16 +118,16 @@ func (a *importPlan) renderSamples(c *candidate) {
 			}
 			told[key] = true
 			r := rejectionOf(c.object, problem)
-			a.addNote(Note{Object: r.Object, Field: r.Field, Message: fmt.Sprintf("%s:%d: would be rejected for pools such as %s: %s", c.path(ProfilesDir), r.Line, s.where, r.Message)})
+			a.addNote(Note{Object: r.Object, Field: r.Field, Message: fmt.Sprintf("%s:%d: would be rejected for pools such as %s: %s", c.path(ProfilesDir), r.Line, s.Where, r.Message)})
 		}
 	}
 }
 
-// differences lists what nodes would get differently from another profile of the same name,
+// renderedDifferences lists what nodes would get differently from another profile of the same name,
 // for the first sample with a difference. An empty list means that both render and are
 // equivalent for every sample; a profile that renders for no sample differs.
-func (a *importPlan) differences(mine, other profile.Document) ([]string, error) {
-	all := manySamples(mine.Spec)
+func (a *importPlan) renderedDifferences(mine, other profile.Document) ([]string, error) {
+	all := sample.ExhaustivePools(mine.Spec)
 	switch {
 	case mine.Spec.OSName != other.Spec.OSName || mine.Spec.ProvisioningUtility != other.Spec.ProvisioningUtility:
 		return []string{fmt.Sprintf("%s with %s in place of %s with %s", other.Spec.OSName, other.Spec.ProvisioningUtility, mine.Spec.OSName, mine.Spec.ProvisioningUtility)}, nil
@@ -140,18 +141,18 @@ func (a *importPlan) differences(mine, other profile.Document) ([]string, error)
 	}
 	rendered := 0
 	for _, s := range all {
-		was, ok := a.sampled(s, mine)
+		was, ok := a.renderSample(s, mine)
 		if !ok {
 			continue // renderSamples has reported it; nodes get nothing from it
 		}
 		rendered++
-		would, ok := a.sampled(s, other)
+		would, ok := a.renderSample(s, other)
 		if !ok {
-			return []string{"it does not render for " + s.where}, nil
+			return []string{"it does not render for " + s.Where}, nil
 		}
 		found, err := compare(was, would)
 		if err != nil {
-			return nil, fmt.Errorf("comparing for %s: %w", s.where, err)
+			return nil, fmt.Errorf("comparing for %s: %w", s.Where, err)
 		}
 		if len(found) > 0 {
 			return found, nil
@@ -163,9 +164,9 @@ func (a *importPlan) differences(mine, other profile.Document) ([]string, error)
 	return nil, nil
 }
 
-// sampled renders a profile for a sample, and reports whether it succeeded.
-func (a *importPlan) sampled(s sample, d profile.Document) (*render.Output, bool) {
-	in := s.in
+// renderSample renders a profile for a sample, and reports whether it succeeded.
+func (a *importPlan) renderSample(s sample.Pool, d profile.Document) (*render.Output, bool) {
+	in := s.In
 	in.Profile = render.Profile{Spec: d.Spec, Object: d.Name, Digest: d.Digest, Provenance: render.Provenance{Profile: d.Name, Version: d.Spec.Version}}
 	out, err := a.engine.Render(in)
 	return out, err == nil
@@ -184,4 +185,13 @@ func compare(was, would *render.Output) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// joinFirst joins the first texts of a list, and counts the others.
+func joinFirst(list []string, most int) string {
+	list = slices.Compact(slices.Sorted(slices.Values(list)))
+	if len(list) <= most {
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
 }

@@ -14,7 +14,10 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer/internal/profileyaml"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer/manifest"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/strictyaml"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -110,9 +113,9 @@ type Plan struct {
 	Files map[string][]byte
 }
 
-// Served reports whether ProfileSources created all existing profiles, so that there is
+// AllFromSources reports whether ProfileSources created all existing profiles, so that there is
 // nothing to import.
-func (r Report) Served() bool {
+func (r Report) AllFromSources() bool {
 	for _, o := range r.Profiles {
 		if o.Source == "" {
 			return false
@@ -125,7 +128,7 @@ func (r Report) Served() bool {
 type Input struct {
 	// Objects of the cluster: OperatingSystemProfiles and MachineDeployments. Notes name other
 	// objects.
-	Objects []Object
+	Objects []manifest.Object
 	// Namespace of the controller, and the default for objects.
 	Namespace string
 	// Builtin are the profiles of this program.
@@ -139,13 +142,13 @@ type Input struct {
 func New(ctx context.Context, in Input) (*Plan, error) {
 	a := &importPlan{in: in, engine: render.NewEngine(), plan: &Plan{Files: map[string][]byte{}}}
 	a.plan.Profiles, a.plan.Rejected, a.plan.Notes = []Outcome{}, []RenderRejection{}, []Note{}
-	a.sort()
+	a.classifyObjects()
 	var candidates []*candidate
 	for _, o := range a.profiles {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if c := a.read(o); c != nil {
+		if c := a.readCandidate(o); c != nil {
 			candidates = append(candidates, c)
 		}
 	}
@@ -159,7 +162,7 @@ func New(ctx context.Context, in Input) (*Plan, error) {
 		}
 		a.chooseForm(c)
 	}
-	a.poolFiles()
+	a.writePoolFiles()
 	slices.SortFunc(a.plan.Profiles, func(x, y Outcome) int {
 		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 	})
@@ -171,14 +174,14 @@ type importPlan struct {
 	in           Input
 	engine       *render.Engine
 	plan         *Plan
-	profiles     []Object
+	profiles     []manifest.Object
 	pools        []pool
 	overlayBases []*candidate // possible bases for overlays of later ones
 }
 
 // candidate is a valid profile.
 type candidate struct {
-	object  Object
+	object  manifest.Object
 	doc     profile.Document
 	out     Outcome
 	comment string
@@ -193,24 +196,25 @@ func (c *candidate) rank() int {
 	return 1
 }
 
-// sort separates the objects by kind, each by namespace and name.
-func (a *importPlan) sort() {
+// classifyObjects separates the objects into profiles and pools, each ordered by namespace and
+// name.
+func (a *importPlan) classifyObjects() {
 	seen := map[string]bool{}
 	others := map[string]int{}
 	for _, o := range a.in.Objects {
-		if !o.isProfile() && !o.isPool() {
-			others[fmt.Sprintf("%s of %s", o.kind(), text(o.Content["apiVersion"]))]++
+		if !o.IsProfile() && !o.IsPool() {
+			others[fmt.Sprintf("%s of %s", o.Kind(), manifest.Text(o.Content["apiVersion"]))]++
 			continue
 		}
 		if o.Namespace() == "" {
-			o = o.in(a.in.Namespace)
+			o = o.WithNamespace(a.in.Namespace)
 		}
 		if seen[o.String()] {
 			a.addRejection(RenderRejection{Object: o.String(), Message: "is duplicated in " + o.From + ": the first was imported; remove one of them"})
 			continue
 		}
 		seen[o.String()] = true
-		if o.isProfile() {
+		if o.IsProfile() {
 			a.profiles = append(a.profiles, o)
 		} else {
 			a.pools = append(a.pools, a.readPool(o))
@@ -219,35 +223,20 @@ func (a *importPlan) sort() {
 	for _, kind := range slices.Sorted(maps.Keys(others)) {
 		a.addNote(Note{Object: kind, Message: fmt.Sprintf("%d objects that are neither profiles nor pools: ignored", others[kind])})
 	}
-	byName := func(x, y Object) int { return strings.Compare(x.String(), y.String()) }
+	byName := func(x, y manifest.Object) int { return strings.Compare(x.String(), y.String()) }
 	slices.SortFunc(a.profiles, byName)
 	slices.SortFunc(a.pools, func(x, y pool) int { return byName(x.object, y.object) })
 }
 
-// in returns an object with a default namespace.
-func (o Object) in(namespace string) Object {
-	metadata := maps.Clone(o.metadata())
-	if metadata == nil {
-		metadata = map[string]any{}
-	}
-	metadata["namespace"] = namespace
-	content := maps.Clone(o.Content)
-	content["metadata"] = metadata
-	return Object{From: o.From, Content: content}
-}
-
-// source returns the ProfileSource that created an object, empty for none.
-func (o Object) source() string { return text(mapping(o.metadata()["labels"])[api.LabelSource]) }
-
 func (a *importPlan) addRejection(r RenderRejection) { a.plan.Rejected = append(a.plan.Rejected, r) }
 func (a *importPlan) addNote(n Note)                 { a.plan.Notes = append(a.plan.Notes, n) }
 
-// read validates one object like a file. It returns nil if the object gets no file in
+// readCandidate validates one object like a file. It returns nil if the object gets no file in
 // ProfilesDir, after reporting why.
-func (a *importPlan) read(o Object) *candidate {
-	spec := mapping(o.Content["spec"])
-	out := Outcome{Name: o.Name(), Namespace: o.Namespace(), Version: text(spec["version"]), Pools: a.poolsOf(o)}
-	switch source := o.source(); {
+func (a *importPlan) readCandidate(o manifest.Object) *candidate {
+	spec := manifest.Mapping(o.Content["spec"])
+	out := Outcome{Name: o.Name(), Namespace: o.Namespace(), Version: manifest.Text(spec["version"]), Pools: a.poolsOf(o)}
+	switch source := o.Source(); {
 	case o.Namespace() != a.in.Namespace:
 		out.Action = ActionOtherNamespace
 		out.Why = fmt.Sprintf("is in namespace %s: run the import with --namespace %s for the controller there", o.Namespace(), o.Namespace())
@@ -255,23 +244,23 @@ func (a *importPlan) read(o Object) *candidate {
 		return nil
 	case source != "":
 		out.Action, out.Source = ActionNone, source
-		out.Why = fmt.Sprintf("ProfileSource %s created it: it is already in Git, as profile %s", source, text(mapping(o.metadata()["labels"])[api.LabelProfile]))
+		out.Why = fmt.Sprintf("ProfileSource %s created it: it is already in Git, as profile %s", source, manifest.Text(manifest.Mapping(o.Metadata()["labels"])[api.LabelProfile]))
 		a.plan.Profiles = append(a.plan.Profiles, out)
 		return nil
 	}
 	c := &candidate{object: o, out: out, comment: "Imported from " + o.String() + "."}
-	kept, unknown := splitUnknown(map[string]any{"spec": o.Content["spec"]}, reflect.TypeFor[osm.OperatingSystemProfile](), "")
+	kept, unknown := manifest.SplitUnknown(map[string]any{"spec": o.Content["spec"]}, reflect.TypeFor[osm.OperatingSystemProfile](), "")
 	for _, f := range unknown {
 		a.addNote(Note{Object: o.String(), Field: f, Message: "is not a field of a profile and has no effect: omitted"})
 	}
 	a.metadataNotes(o)
-	a.correct(c, kept)
-	if err := c.write(kept); err != nil {
-		a.addRejection(RenderRejection{Object: o.String(), Message: cutOff(err.Error())})
+	a.correctModuleValues(c, kept)
+	if err := c.renderYAML(kept); err != nil {
+		a.addRejection(RenderRejection{Object: o.String(), Message: manifest.CutOff(err.Error())})
 		return a.rejectedFile(c)
 	}
 	docs, err := profile.Decode(c.path(ProfilesDir), c.yaml)
-	for _, p := range profile.Problems(err) {
+	for _, p := range strictyaml.Problems(err) {
 		a.addRejection(RenderRejection{Object: o.String(), Field: p.Field, Line: p.Line, Message: p.Err.Error()})
 	}
 	if err != nil || len(docs) != 1 {
@@ -321,12 +310,12 @@ func (c *candidate) profile() render.Profile {
 	}
 }
 
-// write writes the file of a profile: in the form that people write if that preserves the
+// renderYAML writes the file of a profile: in the form that people write if that preserves the
 // content, otherwise with a library.
-func (c *candidate) write(kept any) error {
+func (c *candidate) renderYAML(kept any) error {
 	plain, err := yaml.Marshal(map[string]any{
 		"apiVersion": osm.GroupVersion.String(), "kind": "OperatingSystemProfile",
-		"metadata": map[string]any{"name": c.object.Name()}, "spec": mapping(kept)["spec"],
+		"metadata": map[string]any{"name": c.object.Name()}, "spec": manifest.Mapping(kept)["spec"],
 	})
 	if err != nil {
 		return fmt.Errorf("writing it as YAML: %w", err)
@@ -336,7 +325,7 @@ func (c *candidate) write(kept any) error {
 	if err != nil || len(docs) != 1 {
 		return nil //nolint:nilerr // the caller decodes the file and reports the error with its lines
 	}
-	nice := profileYAML(c.comment, []field{{"name", c.object.Name()}}, docs[0].Spec)
+	nice := profileyaml.Write(c.comment, []profileyaml.Field{{Key: "name", Value: c.object.Name()}}, docs[0].Spec)
 	if again, err := profile.Decode(c.path(ProfilesDir), nice); err == nil && len(again) == 1 && again[0].Digest == docs[0].Digest {
 		c.yaml = nice
 	}
@@ -345,18 +334,18 @@ func (c *candidate) write(kept any) error {
 
 // metadataNotes reports metadata of an object that its file omits, except what API servers
 // add.
-func (a *importPlan) metadataNotes(o Object) {
+func (a *importPlan) metadataNotes(o manifest.Object) {
 	own := []string{"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"}
-	for _, key := range slices.Sorted(maps.Keys(o.metadata())) {
+	for _, key := range slices.Sorted(maps.Keys(o.Metadata())) {
 		if slices.Contains(own, key) {
 			continue
 		}
-		names := slices.Sorted(maps.Keys(mapping(o.metadata()[key])))
+		names := slices.Sorted(maps.Keys(manifest.Mapping(o.Metadata()[key])))
 		message := "omitted: objects of a ProfileSource have their own metadata"
 		if len(names) > 0 {
-			message = fmt.Sprintf("%s omitted: objects of a ProfileSource have their own metadata", firstLines(names, 8))
+			message = fmt.Sprintf("%s omitted: objects of a ProfileSource have their own metadata", joinFirst(names, 8))
 		}
-		if manager := applier(names); manager != "" {
+		if manager := detectApplier(names); manager != "" {
 			message += "; " + manager + " applies this object: stop that after its pools use the repository"
 		}
 		a.addNote(Note{Object: o.String(), Field: "metadata." + key, Message: message})
@@ -368,9 +357,9 @@ func (a *importPlan) metadataNotes(o Object) {
 	}
 }
 
-// applier returns the tool that already applies an object from a repository, according to
+// detectApplier returns the tool that already applies an object from a repository, according to
 // the labels and annotations of Flux, Argo CD and Helm.
-func applier(names []string) string {
+func detectApplier(names []string) string {
 	for _, name := range names {
 		switch {
 		case strings.HasPrefix(name, "kustomize.toolkit.fluxcd.io/"), strings.HasPrefix(name, "helm.toolkit.fluxcd.io/"):
@@ -385,7 +374,7 @@ func applier(names []string) string {
 }
 
 // rejectionOf attributes a rendering error to the object that has the field.
-func rejectionOf(o Object, p *render.InvalidError) RenderRejection {
+func rejectionOf(o manifest.Object, p *render.InvalidError) RenderRejection {
 	message := p.Err.Error()
 	if p.File != "" {
 		message = fmt.Sprintf("%q: %s", p.File, message)

@@ -13,12 +13,14 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer/internal/sample"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer/manifest"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
 // pool is a MachineDeployment, or the error of one.
 type pool struct {
-	object Object
+	object manifest.Object
 	md     *cluster.MachineDeployment
 	// inputs are the inputs of rendering, if they are valid.
 	inputs *render.Pool
@@ -26,14 +28,14 @@ type pool struct {
 
 // readPool reads a MachineDeployment as the controller does. One without the annotation is
 // not a pool.
-func (a *importPlan) readPool(o Object) pool {
+func (a *importPlan) readPool(o manifest.Object) pool {
 	p := pool{object: o, md: &cluster.MachineDeployment{}}
 	raw, err := json.Marshal(o.Content)
 	if err == nil {
 		err = json.Unmarshal(raw, p.md)
 	}
 	if err != nil {
-		a.addRejection(RenderRejection{Object: o.String(), Message: "is not a valid MachineDeployment: " + cutOff(err.Error())})
+		a.addRejection(RenderRejection{Object: o.String(), Message: "is not a valid MachineDeployment: " + manifest.CutOff(err.Error())})
 		return p
 	}
 	if p.profile() == "" {
@@ -53,8 +55,8 @@ func (a *importPlan) readPool(o Object) pool {
 // profile returns the name of the pool's profile.
 func (p pool) profile() string { return p.md.Annotations[api.AnnotationOSP] }
 
-// namespace returns the namespace of the pool's profile.
-func (p pool) namespace(standard string) string {
+// profileNamespace returns the namespace of the pool's profile.
+func (p pool) profileNamespace(standard string) string {
 	if ns := p.md.Annotations[api.AnnotationOSPNamespace]; ns != "" {
 		return ns
 	}
@@ -62,23 +64,23 @@ func (p pool) namespace(standard string) string {
 }
 
 // poolsOf lists the pools that use a profile.
-func (a *importPlan) poolsOf(o Object) []string {
+func (a *importPlan) poolsOf(o manifest.Object) []string {
 	out := []string{}
 	for _, p := range a.pools {
-		if p.profile() == o.Name() && p.namespace(a.in.Namespace) == o.Namespace() {
+		if p.profile() == o.Name() && p.profileNamespace(a.in.Namespace) == o.Namespace() {
 			out = append(out, p.md.Namespace+"/"+p.md.Name)
 		}
 	}
 	return out
 }
 
-// poolFiles writes the pools, and checks that their profiles exist.
-func (a *importPlan) poolFiles() {
+// writePoolFiles writes the pools, and checks that their profiles exist.
+func (a *importPlan) writePoolFiles() {
 	there := map[string]bool{}
 	for _, o := range a.profiles {
 		there[o.Namespace()+"/"+o.Name()] = true
-		if o.source() != "" { // pools name the profile, not the object of a version
-			there[o.Namespace()+"/"+text(mapping(o.metadata()["labels"])[api.LabelProfile])] = true
+		if o.Source() != "" { // pools name the profile, not the object of a version
+			there[o.Namespace()+"/"+manifest.Text(manifest.Mapping(o.Metadata()["labels"])[api.LabelProfile])] = true
 		}
 	}
 	for _, d := range a.in.Builtin {
@@ -88,7 +90,7 @@ func (a *importPlan) poolFiles() {
 		if p.profile() == "" {
 			continue
 		}
-		if ns := p.namespace(a.in.Namespace); !there[ns+"/"+p.profile()] {
+		if ns := p.profileNamespace(a.in.Namespace); !there[ns+"/"+p.profile()] {
 			a.addRejection(RenderRejection{Object: p.object.String(), Field: "metadata.annotations[" + api.AnnotationOSP + "]",
 				Message: fmt.Sprintf("names profile %q, which is not among the profiles of namespace %s: import that profile as well, or name another", p.profile(), ns)})
 		}
@@ -97,16 +99,17 @@ func (a *importPlan) poolFiles() {
 		}
 		text, err := p.yaml()
 		if err != nil {
-			a.addNote(Note{Object: p.object.String(), Message: "not written to " + PoolsDir + ": " + cutOff(err.Error())})
+			a.addNote(Note{Object: p.object.String(), Message: "not written to " + PoolsDir + ": " + manifest.CutOff(err.Error())})
 			continue
 		}
 		a.plan.Files[PoolsDir+"/"+p.md.Namespace+"-"+p.md.Name+".yaml"] = text
 	}
-	a.examplePool()
+	a.addExamplePoolIfNone()
 }
 
-// examplePool adds a pool if there are none, so that CI can render for one.
-func (a *importPlan) examplePool() {
+// addExamplePoolIfNone adds a MachineDeployment if the plan has none, so that CI can render for
+// one.
+func (a *importPlan) addExamplePoolIfNone() {
 	for name := range a.plan.Files {
 		if strings.HasPrefix(name, PoolsDir+"/") {
 			return
@@ -125,10 +128,10 @@ func (a *importPlan) examplePool() {
 	if err != nil {
 		return // strings can always be encoded
 	}
-	p := pool{object: Object{Content: map[string]any{"kind": "MachineDeployment", "metadata": map[string]any{"name": "example"}}}, md: &cluster.MachineDeployment{}}
+	p := pool{object: manifest.Object{Content: map[string]any{"kind": "MachineDeployment", "metadata": map[string]any{"name": "example"}}}, md: &cluster.MachineDeployment{}}
 	p.md.Name, p.md.Namespace = "example", a.in.Namespace
 	p.md.Annotations = map[string]string{api.AnnotationOSP: a.overlayBases[i].doc.Name}
-	p.md.Spec.Template.Spec.Versions.Kubelet = kubelets[len(kubelets)-1]
+	p.md.Spec.Template.Spec.Versions.Kubelet = sample.Kubelets[len(sample.Kubelets)-1]
 	p.md.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: raw}
 	if text, err := p.yaml(); err == nil {
 		a.plan.Files[PoolsDir+"/example.yaml"] = text
@@ -166,7 +169,7 @@ func (p pool) yaml() ([]byte, error) {
 		case "cloudprovider", "operatingsystem", "network", "sshpublickeys":
 			value[key] = provider[key]
 		case "operatingsystemspec":
-			system := maps.Clone(mapping(provider[key]))
+			system := maps.Clone(manifest.Mapping(provider[key]))
 			maps.DeleteFunc(system, func(k string, _ any) bool {
 				return !slices.ContainsFunc(poolSystemFields, func(f string) bool { return strings.EqualFold(f, k) })
 			})

@@ -10,6 +10,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer/manifest"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -20,10 +21,10 @@ func TestUnwritablePoolGetsNoFile(t *testing.T) {
 		md := &cluster.MachineDeployment{}
 		md.Name, md.Namespace, md.Annotations = name, "shop", map[string]string{api.AnnotationOSP: "osp-x"}
 		md.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(providerSpec)}
-		return pool{object: Object{Content: map[string]any{"kind": "MachineDeployment", "metadata": map[string]any{"name": name, "namespace": "shop"}}}, md: md, inputs: &render.Pool{}}
+		return pool{object: manifest.Object{Content: map[string]any{"kind": "MachineDeployment", "metadata": map[string]any{"name": name, "namespace": "shop"}}}, md: md, inputs: &render.Pool{}}
 	}
 	a := &importPlan{in: Input{Namespace: "kube-system"}, plan: &Plan{Files: map[string][]byte{}}, pools: []pool{of("broken", `{"cloudProvider": 1e999}`), of("web", `{"cloudProvider": "aws"}`)}}
-	a.poolFiles()
+	a.writePoolFiles()
 	if got := slices.Collect(maps.Keys(a.plan.Files)); !slices.Equal(got, []string{PoolsDir + "/shop-web.yaml"}) {
 		t.Errorf("files are %q", got)
 	}

@@ -47,17 +47,17 @@ func Readme(p *Plan) string {
 	var b strings.Builder
 	b.WriteString("## Where the profiles come from\n\nFrom a cluster, by `osm-gitops import`:\n\n| profile | version | kept as | why |\n|---|---|---|---|\n")
 	for _, o := range p.Profiles {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", cell(o.Name), cell(o.Version), o.Action, cell(o.Why))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", escapeTableCell(o.Name), escapeTableCell(o.Version), o.Action, escapeTableCell(o.Why))
 	}
 	b.WriteString("\nOnce its pools use this repository, delete the objects that were imported: as long as they are there, the\n" +
 		"controller leaves them alone, and people may take them for what is used.\n")
 	return b.String()
 }
 
-// cell formats text of the cluster for a table in Markdown: without links, tags, mentions
+// escapeTableCell formats text of the cluster for a table in Markdown: without links, tags, mentions
 // and code.
-func cell(s string) string {
+func escapeTableCell(s string) string {
 	var b strings.Builder
 	_, _ = runnerlog.Visible(&b).Write([]byte(s)) // a Builder returns no error
-	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "\n", " ", "<", "&lt;", "`", "'").Replace(redact.Break(b.String()))
+	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "\n", " ", "<", "&lt;", "`", "'").Replace(redact.BreakMarkup(b.String()))
 }

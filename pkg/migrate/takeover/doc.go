@@ -2,5 +2,5 @@
 // same names and annotations, created for a pool. It recognizes these objects by their
 // annotations, retains documents that are equivalent to ours, and delays the replacement of
 // the others while a machine may be booting from them. It works on given objects and reads
-// no cluster. Start with MadeByReference and Compare.
+// no cluster. Start with IsCreatedByOSM and Compare.
 package takeover

@@ -22,9 +22,9 @@ import (
 // waits for booting machines in total, however many follow each other.
 const BootTime = 30 * time.Minute
 
-// MadeByReference reports whether the reference created an object for a pool (contract:
+// IsCreatedByOSM reports whether operating-system-manager created an object for a pool (contract:
 // section 9.3): it has the three annotations and no owner.
-func MadeByReference(obj metav1.Object) bool {
+func IsCreatedByOSM(obj metav1.Object) bool {
 	a := obj.GetAnnotations()
 	for _, key := range []string{api.AnnotationRevisionFor, api.AnnotationMDAnnotationsHash, api.AnnotationOSPVersion} {
 		if _, ok := a[key]; !ok {
@@ -34,10 +34,11 @@ func MadeByReference(obj metav1.Object) bool {
 	return a[api.AnnotationPool] == "" && !strings.HasPrefix(a[api.AnnotationOSPVersion], api.OSPVersionPrefix)
 }
 
-// MadeFor reports whether the reference created an object for a MachineDeployment, by the
-// hash of its annotations. This distinguishes two pools whose objects have the same name.
-func MadeFor(obj, md metav1.Object) bool {
-	return MadeByReference(obj) && obj.GetAnnotations()[api.AnnotationMDAnnotationsHash] == AnnotationsHash(md.GetAnnotations())
+// IsCreatedByOSMFor reports whether operating-system-manager created an object for a
+// MachineDeployment, by the hash of its annotations. This distinguishes two pools whose objects
+// have the same name.
+func IsCreatedByOSMFor(obj, md metav1.Object) bool {
+	return IsCreatedByOSM(obj) && obj.GetAnnotations()[api.AnnotationMDAnnotationsHash] == AnnotationsHash(md.GetAnnotations())
 }
 
 // AnnotationsHash is the contract's hash of a MachineDeployment's annotations (section
@@ -55,10 +56,10 @@ func AnnotationsHash(annotations map[string]string) string {
 // documents; we never do.
 func Immutable(s *corev1.Secret) bool { return s != nil && s.Immutable != nil && *s.Immutable }
 
-// HasDocuments reports whether the reference created one of a pool's user-data Secrets. Its
-// documents contain the shared token. A document with the token of its pool is ours, even
-// if its Secret is immutable.
-func HasDocuments(userData ...*corev1.Secret) bool {
+// HasOSMDocuments reports whether operating-system-manager created one of a pool's user-data
+// Secrets. Its documents contain the shared token. A document with the token of its pool is ours,
+// even if its Secret is immutable.
+func HasOSMDocuments(userData ...*corev1.Secret) bool {
 	return slices.ContainsFunc(userData, func(s *corev1.Secret) bool {
 		return Immutable(s) && s.Annotations[api.AnnotationCredentialsExpireAt] == ""
 	})
@@ -100,15 +101,15 @@ func MayBoot(m *cluster.Machine) bool {
 	return m.Status.NodeRef == nil && m.DeletionTimestamp.IsZero()
 }
 
-// Booting reports whether a machine can be booting now, and until when.
-func Booting(m *cluster.Machine, now time.Time) (until time.Time, booting bool) {
+// IsBooting reports whether a machine can be booting now, and until when.
+func IsBooting(m *cluster.Machine, now time.Time) (until time.Time, booting bool) {
 	until = m.CreationTimestamp.Add(BootTime)
 	return until, MayBoot(m) && now.Before(until)
 }
 
-// Summary describes in an event what happened to the reference's documents, given their
+// SummarizeDifferences describes in an event what happened to the reference's documents, given their
 // differences.
-func Summary(differs []string) string {
+func SummarizeDifferences(differs []string) string {
 	if len(differs) == 0 {
 		return "; the documents of the previous controller are equivalent and are retained"
 	}

@@ -38,8 +38,8 @@ type status struct {
 	description string
 }
 
-// reports reports whether a provider has a supported API for commit statuses.
-func reports(provider string) bool {
+// isSupportedProvider reports whether a provider has a supported API for commit statuses.
+func isSupportedProvider(provider string) bool {
 	switch provider {
 	case "github", "gitlab", "gitea":
 		return true
@@ -61,12 +61,12 @@ func apiOf(provider string, repo githost.Repository) string {
 	return host + "/api/v1"
 }
 
-// request builds the request that sets a status.
+// newStatusRequest builds the request that sets a status.
 //
 // GitHub: https://docs.github.com/rest/commits/statuses#create-a-commit-status
 // GitLab: https://docs.gitlab.com/api/commits/#set-commit-pipeline-status
 // Gitea: https://docs.gitea.com/api/#tag/repository/operation/repoCreateStatus
-func request(ctx context.Context, provider string, to endpoint, s status) (*http.Request, error) {
+func newStatusRequest(ctx context.Context, provider string, to endpoint, s status) (*http.Request, error) {
 	path, body := "", map[string]string{"state": string(s.state), "context": s.context, "description": s.description}
 	switch provider {
 	case "gitlab":

@@ -177,7 +177,7 @@ func (r *reporter) looked(ps *api.ProfileSource, changed []string, problems ...e
 			l.Changed = append(l.Changed, e)
 		}
 	}
-	r.Reconciled(l)
+	r.EnqueueReconciliation(l)
 }
 
 // pool makes what a pool's configuration says about itself.
@@ -262,25 +262,25 @@ func TestPoolsFollow(t *testing.T) {
 	r.write(one)
 	two.Annotations[api.AnnotationRefused], two.Annotations[api.AnnotationRefusedVersion] = "of another version", "v1.5"
 	r.rotate(two, "v1", "older")
-	counts := func(want following) {
+	counts := func(want rolloutProgress) {
 		t.Helper()
-		got, err := follow(t.Context(), r.client, r.client, r.namespace, map[string]api.ProfileEntry{"a": {Version: "v2", Commit: commit}})
+		got, err := countPools(t.Context(), r.client, r.client, r.namespace, map[string]api.ProfileEntry{"a": {Version: "v2", Commit: commit}})
 		if err != nil || got != want {
 			t.Errorf("counted %+v (err %v), want %+v", got, err, want)
 		}
 	}
-	counts(following{pools: 2, rotated: 1})
+	counts(rolloutProgress{pools: 2, rotated: 1})
 	delete(two.Annotations, api.AnnotationRefused)
 	delete(two.Annotations, api.AnnotationRefusedVersion)
 	r.rotate(two, "v2", commit)
-	counts(following{pools: 2, rotated: 1}) // its document is not written yet
+	counts(rolloutProgress{pools: 2, rotated: 1}) // its document is not written yet
 	r.write(two)
 	h.wait("pending: 2 profiles applied, 0 of 2 pools rotated (osm-gitops/eu-1)",
 		"success: 2 profiles applied, 2 pools rotated (osm-gitops/eu-1)")
 	two.Annotations[api.AnnotationRefused] = "m"
 	r.do(r.client.Update(t.Context(), two))
-	f, err := follow(t.Context(), r.client, r.client, r.namespace, map[string]api.ProfileEntry{"a": {Version: "v2", Commit: commit}})
-	if want := (following{pools: 2, rotated: 1, rejected: 1}); err != nil || f != want || !f.settled() {
+	f, err := countPools(t.Context(), r.client, r.client, r.namespace, map[string]api.ProfileEntry{"a": {Version: "v2", Commit: commit}})
+	if want := (rolloutProgress{pools: 2, rotated: 1, rejected: 1}); err != nil || f != want || !f.settled() {
 		t.Errorf("%+v (err %v), want %+v", f, err, want)
 	}
 	if got := f.describe(1); got != "1 profile applied, 1 of 2 pools rotated, 1 refused" {
@@ -308,8 +308,8 @@ func TestRefusedCommit(t *testing.T) {
 	r.looked(ps, nil)
 	h.wait(good)
 	refused := Reconciliation{Source: ps, Revision: "main@sha1:" + commit, Rejected: fmt.Errorf("commit %s %q: it is not signed: %s", commit, "\x1b[31mx", strings.Repeat("long ", 100))}
-	r.Reconciled(refused)
-	r.Reconciled(refused)
+	r.EnqueueReconciliation(refused)
+	r.EnqueueReconciliation(refused)
 	bad := `failure: refused: commit 0123456789ab "\x1b[31mx": it is not signed: `
 	bad += strings.Repeat("long ", 100)[:140-len(strings.TrimPrefix(bad, "failure: "))-1] + "… (osm-gitops/eu-1)"
 	h.wait(good, bad)
@@ -346,14 +346,14 @@ func TestFaults(t *testing.T) {
 		return Reconciliation{Source: ps, Revision: "main@sha1:" + hex}
 	}
 	h.answer("the token is "+canary, 401)
-	r.Reconciled(revision(other))
+	r.EnqueueReconciliation(revision(other))
 	refused := r.event()
 	if !strings.Contains(refused, "CommitStatusRefused") || !strings.Contains(refused, "answers 401 for repository \"a/b\": grant apiToken") || strings.Contains(refused, canary) {
 		t.Errorf("told is %q", refused)
 	}
 	tries := h.count()
 	for range 3 {
-		r.Reconciled(revision(other))
+		r.EnqueueReconciliation(revision(other))
 	}
 	time.Sleep(300 * time.Millisecond)
 	if h.count() != tries {
@@ -361,16 +361,16 @@ func TestFaults(t *testing.T) {
 	}
 	r.do(r.client.Patch(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: "osps"}},
 		client.RawPatch("application/merge-patch+json", []byte(`{"data":{"apiToken":"bmV3"}}`))))
-	r.Reconciled(revision(other))
+	r.EnqueueReconciliation(revision(other))
 	again := "success: 0 profiles applied, 0 pools rotated (osm-gitops/eu-1)"
 	h.wait(success, again)
 
 	// https://gitlab.com/gitlab-org/gitlab-foss/-/issues/25807
 	h.answer(`{"message":"Cannot transition status via :enqueue from :pending"}`, 400)
-	r.Reconciled(revision(strings.Repeat("c", 40)))
+	r.EnqueueReconciliation(revision(strings.Repeat("c", 40)))
 	h.wait(success, again)
 	h.answer("", 307)
-	r.Reconciled(revision(strings.Repeat("d", 40)))
+	r.EnqueueReconciliation(revision(strings.Repeat("d", 40)))
 	if told := r.event(); !strings.Contains(told, "a redirect") {
 		t.Errorf("told is %q", told)
 	}
@@ -400,7 +400,7 @@ func TestSilence(t *testing.T) {
 	r.looked(off, nil)
 	r.looked(r.source("generic", "generic", "https://example.com/octo/x", h.url), nil)
 	dirty := r.source("dirty", "github", "https://github.com/octo/dirty", h.url)
-	r.Reconciled(Reconciliation{Source: dirty, Revision: "sha256:" + strings.Repeat("a", 64)})
+	r.EnqueueReconciliation(Reconciliation{Source: dirty, Revision: "sha256:" + strings.Repeat("a", 64)})
 	none := dirty.DeepCopy()
 	none.Spec.Webhook = nil
 	r.looked(none, nil)
@@ -420,19 +420,19 @@ func TestWhereTokensGo(t *testing.T) {
 	}
 	for _, address := range []string{h.url, "ftp://git.example.com", "//x", "https://user:" + canary + "@git.example.com", "https://git.example.com?" + canary, "https://git.example.com/%zz" + canary, "https://"} {
 		var final *rejectedError
-		if _, err := s.endpoint(ps, access{secret: secret(address)}); !errors.As(err, &final) || strings.Contains(err.Error(), canary) {
+		if _, err := s.resolveEndpoint(ps, access{secret: secret(address)}); !errors.As(err, &final) || strings.Contains(err.Error(), canary) {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
 	s.AllowInsecure = true
-	to, err := s.endpoint(ps, access{secret: secret(h.url)})
+	to, err := s.resolveEndpoint(ps, access{secret: secret(h.url)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if text := fmt.Sprintf("%v %+v %#v %s", to, to, to, to); strings.Contains(text, canary) {
 		t.Errorf("printed as %s", text)
 	}
-	if err := s.post(t.Context(), "gitea", to, status{commit: commit}); err == nil || !strings.Contains(err.Error(), "loopback") || strings.Contains(err.Error(), canary) {
+	if err := s.postStatus(t.Context(), "gitea", to, status{commit: commit}); err == nil || !strings.Contains(err.Error(), "loopback") || strings.Contains(err.Error(), canary) {
 		t.Errorf("loopback: %v", err)
 	}
 	if h.count() != 0 {
@@ -440,7 +440,7 @@ func TestWhereTokensGo(t *testing.T) {
 	}
 	bad := secret("")
 	bad.Data[api.WebhookAPIToken] = []byte(canary + "\r\nX-Other: 1")
-	if _, err := s.endpoint(ps, access{secret: bad}); err == nil || strings.Contains(err.Error(), canary) {
+	if _, err := s.resolveEndpoint(ps, access{secret: bad}); err == nil || strings.Contains(err.Error(), canary) {
 		t.Errorf("a header in the token: %v", err)
 	}
 }

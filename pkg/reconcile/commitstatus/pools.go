@@ -12,26 +12,28 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 )
 
-// following is the progress of pools with the changes of a commit.
-type following struct {
+// rolloutProgress counts the pools of a commit's changes: all, those that are rotated, and those
+// that rejected it.
+type rolloutProgress struct {
 	pools, rotated, rejected int
 }
 
 // settled reports that no further progress is expected.
-func (f following) settled() bool { return f.rotated+f.rejected == f.pools }
+func (f rolloutProgress) settled() bool { return f.rotated+f.rejected == f.pools }
 
-// follow counts the pools whose configuration has one of the profiles: as rotated if
+// countPools counts the pools whose configuration has one of the profiles: as rotated if
 // their machines boot from the new version, as refused if the pool rejects that version.
 // secrets reads the Secrets of pools; while it is nil no pool counts as rotated. Both
 // read from caches.
-func follow(ctx context.Context, c, secrets client.Reader, namespace string, changed map[string]api.ProfileEntry) (following, error) {
-	var f following
+func countPools(ctx context.Context, c, secrets client.Reader, namespace string, changed map[string]api.ProfileEntry) (rolloutProgress, error) {
+	var f rolloutProgress
 	if len(changed) == 0 {
 		return f, nil
 	}
-	configs, err := kubeclient.Configs(ctx, c, namespace)
+	configs, err := kubeclient.ListConfigMetadata(ctx, c, namespace)
 	if err != nil {
 		return f, err
 	}
@@ -78,22 +80,15 @@ func bootsFrom(ctx context.Context, secrets client.Reader, config map[string]str
 }
 
 // describe summarizes the outcome of a commit, in at most maxDescription characters.
-func (f following) describe(profiles int) string {
-	s := plural(profiles, "profile") + " applied, "
+func (f rolloutProgress) describe(profiles int) string {
+	s := notify.FormatCount(profiles, "profile") + " applied, "
 	if f.rotated == f.pools {
-		s += plural(f.pools, "pool") + " rotated"
+		s += notify.FormatCount(f.pools, "pool") + " rotated"
 	} else {
-		s += fmt.Sprintf("%d of %s rotated", f.rotated, plural(f.pools, "pool"))
+		s += fmt.Sprintf("%d of %s rotated", f.rotated, notify.FormatCount(f.pools, "pool"))
 	}
 	if f.rejected > 0 {
 		s += fmt.Sprintf(", %d refused", f.rejected)
 	}
 	return s
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

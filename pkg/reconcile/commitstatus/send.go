@@ -42,10 +42,10 @@ func reject(format string, args ...any) error {
 	return &rejectedError{text: fmt.Sprintf(format, args...)}
 }
 
-// send sets a status at the host, if statuses are enabled. It records in the job what the
+// sendStatus sets a status at the host, if statuses are enabled. It records in the job what the
 // host has.
-func (s *Statuses) send(ctx context.Context, j *job, want status) error {
-	by, err := s.access(ctx, j.source)
+func (s *Statuses) sendStatus(ctx context.Context, j *job, want status) error {
+	by, err := s.readCredentials(ctx, j.source)
 	if err != nil {
 		return err
 	}
@@ -53,9 +53,9 @@ func (s *Statuses) send(ctx context.Context, j *job, want status) error {
 	if attempt == j.failedAttempt {
 		return nil // nothing has changed since
 	}
-	to, err := s.endpoint(j.source, by)
+	to, err := s.resolveEndpoint(j.source, by)
 	if err == nil {
-		err = s.post(ctx, j.source.Spec.Webhook.Provider, to, want)
+		err = s.postStatus(ctx, j.source.Spec.Webhook.Provider, to, want)
 	}
 	var final *rejectedError
 	switch {
@@ -84,8 +84,9 @@ type access struct {
 	version string            // of all fields
 }
 
-// access reads the current credentials. The error is errOff if there are none.
-func (s *Statuses) access(ctx context.Context, ps *api.ProfileSource) (access, error) {
+// readCredentials reads the current credentials for statuses: the webhook's Secret, or the source's
+// GitHub App. The error is errOff if there are none.
+func (s *Statuses) readCredentials(ctx context.Context, ps *api.ProfileSource) (access, error) {
 	name := types.NamespacedName{Namespace: ps.Namespace, Name: ps.Spec.Webhook.SecretRef.Name}
 	by := access{secret: &corev1.Secret{}}
 	if err := s.Live.Get(ctx, name, by.secret); err != nil {
@@ -117,9 +118,9 @@ func (s *Statuses) access(ctx context.Context, ps *api.ProfileSource) (access, e
 	return by, nil
 }
 
-// endpoint returns the destination of the source's statuses. The API's address is derived
+// resolveEndpoint returns the destination of the source's statuses. The API's address is derived
 // from the repository's, or set in the Secret; a token of an app is sent to its issuer.
-func (s *Statuses) endpoint(ps *api.ProfileSource, by access) (endpoint, error) {
+func (s *Statuses) resolveEndpoint(ps *api.ProfileSource, by access) (endpoint, error) {
 	secret := by.secret
 	repo, ok := githost.ParseRepository(ps.Spec.Git.URL)
 	if !ok {
@@ -155,12 +156,12 @@ func (s *Statuses) endpoint(ps *api.ProfileSource, by access) (endpoint, error) 
 	return e, nil
 }
 
-// post sends the request. An error says what to do, and of the host's response contains
+// postStatus sends the request. An error says what to do, and of the host's response contains
 // only the status.
-func (s *Statuses) post(ctx context.Context, provider string, to endpoint, want status) error {
+func (s *Statuses) postStatus(ctx context.Context, provider string, to endpoint, want status) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTime)
 	defer cancel()
-	transport, err := s.transport(to)
+	transport, err := s.newTransport(to)
 	if err != nil {
 		return err
 	}
@@ -170,7 +171,7 @@ func (s *Statuses) post(ctx context.Context, provider string, to endpoint, want 
 			return err
 		}
 	}
-	req, err := request(ctx, provider, to, want)
+	req, err := newStatusRequest(ctx, provider, to, want)
 	if err != nil {
 		return reject("%v", err)
 	}
@@ -222,10 +223,10 @@ func appToken(ctx context.Context, to endpoint, over *source.Transport) (string,
 	return token, err
 }
 
-// transport connects to the hosts that Git may connect to (security.md 9), through the
-// source's proxy, and not through a proxy of the environment, whose address would be
-// checked instead of the host's.
-func (s *Statuses) transport(to endpoint) (*source.Transport, error) {
+// newTransport returns a transport that connects only to the hosts that Git may connect to
+// (security.md 9), through the source's proxy. A proxy of the environment is not used, because its
+// address would be checked instead of the host's.
+func (s *Statuses) newTransport(to endpoint) (*source.Transport, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(to.ca) > 0 {
 		config.RootCAs = x509.NewCertPool()

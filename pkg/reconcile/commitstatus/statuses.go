@@ -20,6 +20,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/githost"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -100,22 +101,22 @@ type job struct {
 // commitOf matches the commit in a revision such as "main@sha1:<40 hex>".
 var commitOf = regexp.MustCompile(`@sha1:([0-9a-f]{40})$`)
 
-// Reconciled takes the result of a reconciliation, and returns at once.
-func (s *Statuses) Reconciled(l Reconciliation) {
+// EnqueueReconciliation takes the result of a reconciliation, and returns at once.
+func (s *Statuses) EnqueueReconciliation(l Reconciliation) {
 	s.init()
 	ps := l.Source
 	key := client.ObjectKeyFromObject(ps)
 	m := commitOf.FindStringSubmatch(l.Revision)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if m == nil || ps.Spec.Git == nil || ps.Spec.Webhook == nil || !reports(ps.Spec.Webhook.Provider) {
+	if m == nil || ps.Spec.Git == nil || ps.Spec.Webhook == nil || !isSupportedProvider(ps.Spec.Webhook.Provider) {
 		delete(s.latest, key)
 		delete(s.reported, key)
 		return
 	}
 	next := job{source: ps.DeepCopy(), commit: m[1], changed: map[string]api.ProfileEntry{}, problems: l.Problems, since: time.Now()}
 	if l.Rejected != nil {
-		next.rejected = abbreviated(redact.Clean(l.Rejected.Error()))
+		next.rejected = abbreviated(redact.SanitizeLine(l.Rejected.Error()))
 	}
 	// The same commit continues with what was already sent and counted.
 	if before, ok := s.latest[key]; ok && before.commit == next.commit && before.source.UID == ps.UID {
@@ -166,7 +167,7 @@ func (s *Statuses) Start(ctx context.Context) error {
 				if down {
 					return
 				}
-				s.work(ctx, key)
+				s.processSource(ctx, key)
 				s.queue.Done(key)
 			}
 		})
@@ -175,8 +176,8 @@ func (s *Statuses) Start(ctx context.Context) error {
 	return nil
 }
 
-// work sends the current status of one source's commit.
-func (s *Statuses) work(ctx context.Context, key types.NamespacedName) {
+// processSource sends the current status of one source's commit.
+func (s *Statuses) processSource(ctx context.Context, key types.NamespacedName) {
 	s.mu.Lock()
 	j, ok := s.latest[key]
 	s.mu.Unlock()
@@ -185,9 +186,9 @@ func (s *Statuses) work(ctx context.Context, key types.NamespacedName) {
 		return
 	}
 	// j is a copy, so that Reconciled does not wait for a slow host.
-	want, settled, err := s.wanted(ctx, j)
+	want, settled, err := s.desiredStatus(ctx, j)
 	if err == nil && want.state != j.sent {
-		err = s.send(ctx, &j, want)
+		err = s.sendStatus(ctx, &j, want)
 	}
 	var final *rejectedError
 	switch {
@@ -195,10 +196,10 @@ func (s *Statuses) work(ctx context.Context, key types.NamespacedName) {
 		return
 	case errors.Is(err, errOff):
 		s.queue.Forget(key)
-		s.record(key, j)
+		s.storeJob(key, j)
 	case errors.As(err, &final):
 		s.queue.Forget(key)
-		s.record(key, j)
+		s.storeJob(key, j)
 		if s.needsEvent(key, final) {
 			s.Recorder.Eventf(j.source, nil, corev1.EventTypeWarning, api.EventCommitStatusRefused, "Report", "%s",
 				redact.Shorten(fmt.Sprintf("commit status of %s: %v", j.commit, err), redact.MaxEvent))
@@ -211,7 +212,7 @@ func (s *Statuses) work(ctx context.Context, key types.NamespacedName) {
 		log.FromContext(ctx).Error(err, "sending a commit status", "source", key.String(), "commit", j.commit)
 	default:
 		s.queue.Forget(key)
-		s.record(key, j)
+		s.storeJob(key, j)
 		if !settled {
 			s.queue.AddAfter(key, recount)
 		}
@@ -231,8 +232,8 @@ func (s *Statuses) needsEvent(key types.NamespacedName, refused *rejectedError) 
 	return true
 }
 
-// record records what the host has, unless another commit arrived in the meantime.
-func (s *Statuses) record(key types.NamespacedName, j job) {
+// storeJob stores which status the host has, unless another commit arrived in the meantime.
+func (s *Statuses) storeJob(key types.NamespacedName, j job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now, ok := s.latest[key]; ok && now.commit == j.commit && now.source.UID == j.source.UID {
@@ -241,19 +242,19 @@ func (s *Statuses) record(key types.NamespacedName, j job) {
 	}
 }
 
-// wanted returns the status that the commit should have, and whether it is final.
-func (s *Statuses) wanted(ctx context.Context, j job) (want status, settled bool, err error) {
+// desiredStatus returns the status that the commit should have, and whether it is final.
+func (s *Statuses) desiredStatus(ctx context.Context, j job) (want status, settled bool, err error) {
 	want = status{commit: j.commit, state: j.settledState()}
 	if want.context, err = s.contextOf(ctx, j.source); err != nil {
 		return want, false, err
 	}
 	if j.rejected != "" {
-		want.description = cut("refused: "+j.rejected, maxDescription)
+		want.description = truncate("refused: "+j.rejected, maxDescription)
 		return want, true, nil
 	}
 	if want.state == Failure {
-		first := redact.Clean(j.problems[0].Error())
-		want.description = cut(fmt.Sprintf("%s: %s", plural(len(j.problems), "problem"), first), maxDescription)
+		first := redact.SanitizeLine(j.problems[0].Error())
+		want.description = truncate(fmt.Sprintf("%s: %s", notify.FormatCount(len(j.problems), "problem"), first), maxDescription)
 		return want, true, nil
 	}
 	profiles := 0
@@ -263,10 +264,10 @@ func (s *Statuses) wanted(ctx context.Context, j job) (want status, settled bool
 		}
 	}
 	if s.Pools == nil {
-		want.description = plural(profiles, "profile") + " applied"
+		want.description = notify.FormatCount(profiles, "profile") + " applied"
 		return want, true, nil
 	}
-	f, err := follow(ctx, s.Client, s.Pools(), j.source.Namespace, j.changed)
+	f, err := countPools(ctx, s.Client, s.Pools(), j.source.Namespace, j.changed)
 	if err != nil {
 		return want, false, err
 	}
@@ -294,7 +295,7 @@ func (s *Statuses) contextOf(ctx context.Context, ps *api.ProfileSource) (string
 		return "", fmt.Errorf("listing ProfileSources: %w", err)
 	}
 	shared := slices.ContainsFunc(list.Items, func(other api.ProfileSource) bool {
-		return other.Name != ps.Name && other.Spec.Git != nil && other.Spec.Webhook != nil && githost.Same(other.Spec.Git.URL, ps.Spec.Git.URL)
+		return other.Name != ps.Name && other.Spec.Git != nil && other.Spec.Webhook != nil && githost.IsSameRepository(other.Spec.Git.URL, ps.Spec.Git.URL)
 	})
 	if shared {
 		name += "/" + ps.Name
@@ -307,8 +308,8 @@ var fullID = regexp.MustCompile(`\b([0-9a-f]{12})[0-9a-f]{28}\b`)
 
 func abbreviated(s string) string { return fullID.ReplaceAllString(s, "$1") }
 
-// cut shortens text to at most n characters.
-func cut(s string, n int) string {
+// truncate shortens text to at most n characters.
+func truncate(s string, n int) string {
 	if r := []rune(s); len(r) > n {
 		return string(r[:n-1]) + "…"
 	}

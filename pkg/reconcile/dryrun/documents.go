@@ -12,6 +12,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/impact"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun/virtual"
 	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
 )
 
@@ -48,29 +49,27 @@ const (
 	EquivalenceOther     = "another"
 )
 
-// documents compares the documents of a pool.
-func (w *Store) documents(pool types.NamespacedName) []Document {
+// compareDocuments compares the documents of a pool.
+func compareDocuments(from *virtual.Store, pool types.NamespacedName) []Document {
 	names := lineage.NamesOf(pool)
 	out := []Document{{Stage: "bootstrap", Secret: names.Bootstrap}, {Stage: "provisioning", Secret: names.Provisioning}}
 	for i := range out {
 		d := &out[i]
-		w.mu.Lock()
-		c := w.changes[types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: d.Secret}]
-		w.mu.Unlock()
+		c := from.ChangeOf(d.Secret)
 		if c == nil {
 			d.Change, d.Equivalence = DocumentUntouched, EquivalenceSame
 			continue
 		}
-		d.Absent = c.deleted
-		d.compare(c.before, c.after)
+		d.Absent = c.Deleted
+		d.classifyChange(c.Before, c.After)
 	}
 	return out
 }
 
-// compare compares a document before and after.
-func (d *Document) compare(before, after []byte) {
-	was, had := decode(before, &corev1.Secret{})
-	is, has := decode(after, &corev1.Secret{})
+// classifyChange sets what kind of change a document has, and how its content differs.
+func (d *Document) classifyChange(before, after []byte) {
+	was, had := virtual.Decode(before, &corev1.Secret{})
+	is, has := virtual.Decode(after, &corev1.Secret{})
 	old, now := was.Data[api.UserDataKey], is.Data[api.UserDataKey]
 	switch {
 	case !has:
@@ -116,8 +115,8 @@ func sameButTokens(d equivalence.Difference) bool {
 	return plain(d.Reference) == plain(d.Ours)
 }
 
-// noticed describes the effect on machines of all changes of a pool.
-func (p *Pool) noticed() string {
+// machineEffect describes the effect on machines of all changes of a pool.
+func (p *Pool) machineEffect() string {
 	if p.Problem != "" {
 		return "unknown: " + p.Problem
 	}
@@ -136,7 +135,7 @@ func (p *Pool) noticed() string {
 	case gone:
 		out = append(out, "machines can no longer be created")
 	case len(other) > 0:
-		out = append(out, "new machines boot something different: "+some(other))
+		out = append(out, "new machines boot something different: "+joinFirst(other))
 	}
 	if absent {
 		out = append(out, "each Secret that is deleted and created is absent for a moment, once, while no machine boots")
@@ -162,7 +161,8 @@ func (p *Pool) noticed() string {
 // mostNamed is the maximum number of names in a sentence.
 const mostNamed = 10
 
-func some(names []string) string {
+// joinFirst joins the first names of a list, and counts the others.
+func joinFirst(names []string) string {
 	more := ""
 	if n := len(names) - mostNamed; n > 0 {
 		names, more = names[:mostNamed], fmt.Sprintf(" and %d more", n)

@@ -49,7 +49,7 @@ type Observer struct {
 func (o *Observer) Start(ctx context.Context) error {
 	for {
 		began := time.Now()
-		if err := o.observe(ctx); err != nil && ctx.Err() == nil {
+		if err := o.runAndUpdateConditions(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "observing")
 		}
 		select {
@@ -60,7 +60,9 @@ func (o *Observer) Start(ctx context.Context) error {
 	}
 }
 
-func (o *Observer) observe(ctx context.Context) error {
+// runAndUpdateConditions runs one dry run, and writes its result to a condition of each
+// ProfileSource.
+func (o *Observer) runAndUpdateConditions(ctx context.Context) error {
 	report, err := o.Run(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -78,10 +80,10 @@ func (o *Observer) observe(ctx context.Context) error {
 		if err != nil {
 			next.Message = "unknown what would be done: " + clean(err.Error())
 		} else {
-			report.evaluate(ps, &next)
+			report.setCondition(ps, &next)
 		}
-		next.Message = redact.Shorten(redact.Printable(next.Message), redact.MaxCondition)
-		if err := o.log(ctx, ps, next); err != nil {
+		next.Message = redact.Shorten(redact.RemoveControlChars(next.Message), redact.MaxCondition)
+		if err := o.patchCondition(ctx, ps, next); err != nil {
 			return err
 		}
 	}
@@ -92,8 +94,8 @@ func (o *Observer) observe(ctx context.Context) error {
 	return err
 }
 
-// log patches the condition, if it differs.
-func (o *Observer) log(ctx context.Context, ps *api.ProfileSource, next metav1.Condition) error {
+// patchCondition patches the condition, if it differs.
+func (o *Observer) patchCondition(ctx context.Context, ps *api.ProfileSource, next metav1.Condition) error {
 	before, after := ps.DeepCopy(), ps.DeepCopy()
 	apimeta.SetStatusCondition(&after.Status.Conditions, next)
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
@@ -110,9 +112,8 @@ func (o *Observer) log(ctx context.Context, ps *api.ProfileSource, next metav1.C
 	return nil
 }
 
-// evaluate sets the condition to what would be done about a ProfileSource and the pools of
-// its profiles.
-func (r *Report) evaluate(ps *api.ProfileSource, c *metav1.Condition) {
+// setCondition writes to c what would be done about a ProfileSource and the pools of its profiles.
+func (r *Report) setCondition(ps *api.ProfileSource, c *metav1.Condition) {
 	i := slices.IndexFunc(r.Sources, func(s Source) bool { return s.Name == client.ObjectKeyFromObject(ps).String() })
 	if i < 0 {
 		c.Message = "it has not been reconciled yet"
@@ -128,22 +129,22 @@ func (r *Report) evaluate(ps *api.ProfileSource, c *metav1.Condition) {
 		return
 	}
 	own := Report{Sources: []Source{s}}
-	own.count(s.Writes)
+	own.countWrites(s.Writes)
 	for _, p := range r.Pools {
 		if slices.Contains(s.Profiles, p.Profile) {
 			own.Pools = append(own.Pools, p)
-			own.count(p.Writes)
+			own.countWrites(p.Writes)
 		}
 	}
 	c.Status, c.Reason = metav1.ConditionTrue, api.ReasonNothingToDo
 	if own.Writes > 0 {
 		c.Reason = api.ReasonWouldChange
 	}
-	c.Message = "nothing is written; the controller would do this: " + s.Message + "; " + own.Summary() + own.exceptions()
+	c.Message = "nothing is written; the controller would do this: " + s.Message + "; " + own.Summary() + own.poolsNeedingAttention()
 }
 
-// count counts all writes except those of a status.
-func (r *Report) count(writes []Write) {
+// countWrites counts all writes except those of a status.
+func (r *Report) countWrites(writes []Write) {
 	for _, w := range writes {
 		if w.Part != "status" {
 			r.Writes++
@@ -151,8 +152,8 @@ func (r *Report) count(writes []Write) {
 	}
 }
 
-// exceptions lists pools that need attention.
-func (r *Report) exceptions() string {
+// poolsNeedingAttention describes the pools that need attention, as an addition to a message.
+func (r *Report) poolsNeedingAttention() string {
 	var lines []string
 	for _, p := range r.Pools {
 		switch {

@@ -20,6 +20,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun/virtual"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -36,10 +37,10 @@ const (
 // Store, through its views.
 type DryRun struct {
 	// Store stores their writes.
-	Store *Store
+	Store *virtual.Store
 	// Management has ProfileSources and configurations, Worker pools and nodes: the same
 	// View if there is one cluster.
-	Management, Worker *View
+	Management, Worker *virtual.View
 	// Namespace is the controller's.
 	Namespace string
 	// Shard selects the objects to handle.
@@ -63,26 +64,26 @@ type DryRun struct {
 func (r *DryRun) Run(ctx context.Context) (*Report, error) {
 	failed := map[string]error{}
 	for range mostRounds {
-		before := r.Store.count()
-		if err := r.round(ctx, failed); err != nil {
+		before := r.Store.WriteCount()
+		if err := r.runControllers(ctx, failed); err != nil {
 			return nil, err
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("rehearsing: %w", err)
 		}
-		if r.Store.count() == before {
-			return r.report(ctx, failed)
+		if r.Store.WriteCount() == before {
+			return r.buildReport(ctx, failed)
 		}
 	}
 	return nil, errors.New("dry run: the controllers never finished writing: report this as a bug, with the log of --log-debug")
 }
 
-// round runs every controller for all objects: sources, then pools, then nodes.
-func (r *DryRun) round(ctx context.Context, failed map[string]error) error {
+// runControllers runs every controller for all objects: sources, then pools, then nodes.
+func (r *DryRun) runControllers(ctx context.Context, failed map[string]error) error {
 	run := func(kind string, c crreconcile.Reconciler, keys []types.NamespacedName) {
 		for _, key := range keys {
 			subject := subjectOf(kind, key)
-			if err := r.drive(ctx, c, subject, key); err != nil {
+			if err := r.reconcileUntilStable(ctx, c, subject, key); err != nil {
 				failed[subject] = err
 			} else {
 				delete(failed, subject)
@@ -128,16 +129,16 @@ func (r *DryRun) round(ctx context.Context, failed map[string]error) error {
 	return nil
 }
 
-// drive runs a controller for one object until it has nothing left to write.
-func (r *DryRun) drive(ctx context.Context, c crreconcile.Reconciler, subject string, key types.NamespacedName) error {
-	r.Store.begin(subject)
+// reconcileUntilStable runs a controller for one object until it has nothing left to write.
+func (r *DryRun) reconcileUntilStable(ctx context.Context, c crreconcile.Reconciler, subject string, key types.NamespacedName) error {
+	r.Store.SetSubject(subject)
 	for range mostRuns {
-		before := r.Store.count()
+		before := r.Store.WriteCount()
 		res, err := c.Reconcile(ctx, ctrl.Request{NamespacedName: key})
 		if err != nil {
 			return err
 		}
-		if raced := res.RequeueAfter > 0 && res.RequeueAfter < again; !raced && r.Store.count() == before {
+		if raced := res.RequeueAfter > 0 && res.RequeueAfter < again; !raced && r.Store.WriteCount() == before {
 			return nil
 		}
 	}
@@ -165,7 +166,7 @@ func (r *DryRun) pools(ctx context.Context) ([]types.NamespacedName, error) {
 			names[key] = true
 		}
 	}
-	configs, err := kubeclient.Configs(ctx, r.Management, r.Namespace)
+	configs, err := kubeclient.ListConfigMetadata(ctx, r.Management, r.Namespace)
 	if err != nil {
 		return nil, err
 	}

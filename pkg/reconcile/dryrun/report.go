@@ -3,7 +3,6 @@ package dryrun
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -20,6 +19,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun/virtual"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -47,7 +47,7 @@ type Report struct {
 type Subject struct {
 	Name   string          `json:"name"`
 	Writes []Write         `json:"writes"`
-	Events []ReportedEvent `json:"events"`
+	Events []virtual.Event `json:"events"`
 	// Problem is why it could not be checked completely.
 	Problem string `json:"problem,omitempty"`
 }
@@ -97,15 +97,8 @@ type Write struct {
 	What []string `json:"what,omitempty"`
 }
 
-// ReportedEvent is an event that the controller would emit.
-type ReportedEvent struct {
-	Warning bool   `json:"warning"`
-	Reason  string `json:"reason"`
-	Text    string `json:"text"`
-}
-
-// Failed reports whether something would be rejected, or could not be checked.
-func (r *Report) Failed() bool {
+// HasFailures reports whether something would be rejected, or could not be checked.
+func (r *Report) HasFailures() bool {
 	for _, s := range r.Sources {
 		if !s.Ready || s.Problem != "" {
 			return true
@@ -125,35 +118,35 @@ type eventLog struct {
 	replaced map[string]bool // pools whose template changes
 }
 
-func (t *eventLog) of(subject string) *Subject {
+func (t *eventLog) subjectFor(subject string) *Subject {
 	if t.subjects[subject] == nil {
 		_, plain, _ := cutLast(subject)
-		t.subjects[subject] = &Subject{Name: plain, Writes: []Write{}, Events: []ReportedEvent{}}
+		t.subjects[subject] = &Subject{Name: plain, Writes: []Write{}, Events: []virtual.Event{}}
 	}
 	return t.subjects[subject]
 }
 
 // add records a write or event: those about a MachineDeployment belong to its pool,
 // those of a rollout to its ProfileSource.
-func (t *eventLog) add(a act, w Write) {
-	if a.event != nil {
-		if s := t.of(reported(a.subject)); !slices.Contains(s.Events, *a.event) {
-			s.Events = append(s.Events, *a.event)
+func (t *eventLog) add(a virtual.Act, w Write) {
+	if a.Event != nil {
+		if s := t.subjectFor(reportingSubject(a.Subject)); !slices.Contains(s.Events, *a.Event) {
+			s.Events = append(s.Events, *a.Event)
 		}
 		return
 	}
-	to := reported(a.subject)
-	if a.at.kind.Kind == "MachineDeployment" {
-		to = subjectOf(poolKind, a.at.key)
-		t.replaced[to] = t.replaced[to] || a.templateChanged
+	to := reportingSubject(a.Subject)
+	if a.At.Kind.Kind == "MachineDeployment" {
+		to = subjectOf(poolKind, a.At.Key)
+		t.replaced[to] = t.replaced[to] || a.TemplateChanged
 	}
-	s := t.of(to)
+	s := t.subjectFor(to)
 	s.Writes = append(s.Writes, w)
 }
 
-// keys lists the pools with writes or events, including those that were deleted with all
+// poolKeys lists the pools with writes or events, including those that were deleted with all
 // of their objects.
-func (t *eventLog) keys() (out []types.NamespacedName) {
+func (t *eventLog) poolKeys() (out []types.NamespacedName) {
 	for subject := range t.subjects {
 		if key, ok := strings.CutPrefix(subject, poolKind+" "); ok {
 			ns, name, _ := strings.Cut(key, "/")
@@ -163,45 +156,43 @@ func (t *eventLog) keys() (out []types.NamespacedName) {
 	return out
 }
 
-// report groups the writes by object.
-func (r *DryRun) report(ctx context.Context, failed map[string]error) (*Report, error) {
-	r.Store.mu.Lock()
-	acts := slices.Clone(r.Store.acts)
-	r.Store.mu.Unlock()
+// buildReport groups the writes by object.
+func (r *DryRun) buildReport(ctx context.Context, failed map[string]error) (*Report, error) {
+	acts := r.Store.RecordedActs()
 	all := &eventLog{subjects: map[string]*Subject{}, replaced: map[string]bool{}}
-	out := &Report{Settings: []render.Warning{}, Sources: []Source{}, Pools: []Pool{}, Nodes: []Subject{}, References: []string{}, Writes: r.Store.count()}
+	out := &Report{Settings: []render.Warning{}, Sources: []Source{}, Pools: []Pool{}, Nodes: []Subject{}, References: []string{}, Writes: r.Store.WriteCount()}
 	if r.Settings != nil {
 		settings, _ := r.Settings(ctx) // pools report problems of the Secret
 		out.Settings = append(out.Settings, settings.Warnings()...)
 	}
 	for _, a := range acts {
-		all.add(a, r.write(a))
+		all.add(a, r.describeWrite(a))
 	}
 	for subject, err := range failed {
 		if strings.HasSuffix(subject, "/") {
 			return nil, fmt.Errorf("dry run of the rollouts of pools without a ProfileSource: %w", err)
 		}
-		all.of(reported(subject)).Problem = clean(err.Error())
+		all.subjectFor(reportingSubject(subject)).Problem = clean(err.Error())
 	}
 	for _, name := range slices.Sorted(maps.Keys(all.subjects)) {
 		if strings.HasPrefix(name, nodeKind+" ") {
 			out.Nodes = append(out.Nodes, *all.subjects[name])
 		}
 	}
-	if err := r.sources(ctx, out, all); err != nil {
+	if err := r.addSources(ctx, out, all); err != nil {
 		return nil, err
 	}
 	keys, err := r.pools(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range slices.Compact(sorted(append(keys, all.keys()...))) {
+	for _, key := range slices.Compact(sorted(append(keys, all.poolKeys()...))) {
 		name := subjectOf(poolKind, key)
-		p := Pool{Subject: *all.of(name), Replaced: all.replaced[name], Documents: r.Store.documents(key)}
+		p := Pool{Subject: *all.subjectFor(name), Replaced: all.replaced[name], Documents: compareDocuments(r.Store, key)}
 		if err := r.evaluate(ctx, &p, key, out); err != nil {
 			return nil, err
 		}
-		p.Machines = p.noticed()
+		p.Machines = p.machineEffect()
 		out.Pools = append(out.Pools, p)
 	}
 	slices.Sort(out.References)
@@ -209,9 +200,9 @@ func (r *DryRun) report(ctx context.Context, failed map[string]error) (*Report, 
 	return out, nil
 }
 
-// reported returns the subject under which another one is reported: some controllers also
+// reportingSubject returns the subject under which another one is reported: some controllers also
 // work for ProfileSources.
-func reported(subject string) string {
+func reportingSubject(subject string) string {
 	for _, kind := range []string{builtinKind, rolloutKind} {
 		if name, ok := strings.CutPrefix(subject, kind); ok {
 			return sourceKind + name
@@ -226,8 +217,8 @@ func cutLast(s string) (before, after string, found bool) {
 	return s[:max(i, 0)], s[i+1:], i >= 0
 }
 
-// sources adds the ProfileSources.
-func (r *DryRun) sources(ctx context.Context, out *Report, all *eventLog) error {
+// addSources adds the ProfileSources.
+func (r *DryRun) addSources(ctx context.Context, out *Report, all *eventLog) error {
 	var list api.ProfileSourceList
 	if err := r.Management.List(ctx, &list); err != nil {
 		return fmt.Errorf("listing ProfileSources: %w", err)
@@ -237,7 +228,7 @@ func (r *DryRun) sources(ctx context.Context, out *Report, all *eventLog) error 
 		if ps.Namespace != r.Namespace || !r.Shard.Includes(ps) {
 			continue
 		}
-		s := Source{Subject: *all.of(subjectOf(sourceKind, types.NamespacedName{Namespace: ps.Namespace, Name: ps.Name}))}
+		s := Source{Subject: *all.subjectFor(subjectOf(sourceKind, types.NamespacedName{Namespace: ps.Namespace, Name: ps.Name}))}
 		s.Ready, s.Profiles = ps.Spec.Suspend, []string{}
 		for _, e := range ps.Status.Profiles {
 			s.Profiles = append(s.Profiles, e.Name)
@@ -263,7 +254,7 @@ func (r *DryRun) evaluate(ctx context.Context, p *Pool, key types.NamespacedName
 	if err := r.Worker.Get(ctx, key, &md); err != nil && !isNotFound(err) {
 		return fmt.Errorf("reading MachineDeployment %s: %w", key, err)
 	}
-	p.Profile = redact.Clean(md.Annotations[api.AnnotationOSP])
+	p.Profile = redact.SanitizeLine(md.Annotations[api.AnnotationOSP])
 	if p.Profile != "" {
 		for _, object := range r.Unallowed(&md) {
 			out.References = append(out.References, object.String())
@@ -294,64 +285,20 @@ func (r *DryRun) evaluate(ctx context.Context, p *Pool, key types.NamespacedName
 	return nil
 }
 
-// write describes a request.
-func (r *DryRun) write(a act) Write {
-	w := Write{Verb: a.verb, Kind: a.at.kind.Kind, Group: a.at.kind.Group, Namespace: a.at.key.Namespace, Name: a.at.key.Name, Part: a.part, What: a.what}
+// describeWrite converts a recorded request to a Write of the report.
+func (r *DryRun) describeWrite(a virtual.Act) Write {
+	w := Write{Verb: a.Verb, Kind: a.At.Kind.Kind, Group: a.At.Kind.Group, Namespace: a.At.Key.Namespace, Name: a.At.Key.Name, Part: a.Part, What: a.What}
 	if r.Management != r.Worker {
-		w.Cluster = a.at.cluster
+		w.Cluster = a.At.Cluster
 	}
 	return w
-}
-
-// changed names the differences between two states of an object.
-func changed(part string, before, after []byte) (what []string) {
-	if before == nil || after == nil || part != "" {
-		return nil
-	}
-	was, is := fieldsOf(before), fieldsOf(after)
-	for _, name := range names(was, is) {
-		if !slices.Equal(was[name], is[name]) {
-			what = append(what, name)
-		}
-	}
-	return what
-}
-
-// fieldsOf returns the fields of an object in JSON, those of its metadata, labels,
-// annotations and data by key, without fields that every write changes.
-func fieldsOf(doc []byte) map[string]json.RawMessage {
-	out := map[string]json.RawMessage{}
-	each := func(doc json.RawMessage, prefix string, skip ...string) {
-		var m map[string]json.RawMessage
-		if json.Unmarshal(doc, &m) != nil {
-			return
-		}
-		for k, v := range m {
-			if !slices.Contains(skip, k) {
-				out[prefix+k] = v
-			}
-		}
-	}
-	each(doc, "", "metadata", "data", "apiVersion", "kind")
-	each(field(doc, "data"), "data ")
-	metadata := field(doc, "metadata")
-	each(metadata, "", "labels", "annotations", "resourceVersion", "generation", "managedFields", "creationTimestamp", "uid")
-	each(field(metadata, "labels"), "label ")
-	each(field(metadata, "annotations"), "annotation ")
-	return out
-}
-
-func names[V any](a, b map[string]V) []string {
-	all := maps.Clone(a)
-	maps.Copy(all, b)
-	return slices.Sorted(maps.Keys(all))
 }
 
 // maxText is the maximum length of a text about an object, in bytes: it can quote foreign
 // input.
 const maxText = 2 << 10
 
-func clean(text string) string { return redact.Text(redact.Mask(text), maxText) }
+func clean(text string) string { return redact.CleanText(redact.Mask(text), maxText) }
 
 // ErrRejected reports that the controller could not do everything that was requested.
 var ErrRejected = errors.New("something is rejected, or could not be checked")

@@ -2,6 +2,7 @@ package dryrun
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/impact"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/dryrun/virtual"
 )
 
 // A document says what it would mean to a machine, by names alone (security.md 15).
@@ -24,7 +26,7 @@ func TestDocuments(t *testing.T) {
 		if content == "" {
 			return nil
 		}
-		doc, err := encode(&corev1.Secret{Data: map[string][]byte{api.UserDataKey: document(content)}})
+		doc, err := json.Marshal(&corev1.Secret{Data: map[string][]byte{api.UserDataKey: document(content)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,22 +39,22 @@ func TestDocuments(t *testing.T) {
 		want Document
 	}{
 		"nothing is written":      {nil, Document{Change: DocumentUntouched, Equivalence: EquivalenceSame}},
-		"annotations alone":       {[]act{write(verbPatch, "canary", "canary")}, Document{Change: DocumentIdentical, Equivalence: EquivalenceSame}},
-		"a new pool":              {[]act{write(verbCreate, "", "canary")}, Document{Change: DocumentCreated}},
-		"a pool that goes":        {[]act{write(verbDelete, "canary", "")}, Document{Change: DocumentDeleted}},
-		"another token":           {[]act{write(verbUpdate, "get "+token, "get "+impact.NodeToken())}, Document{Change: DocumentWritten, Equivalence: EquivalenceSameToken}},
-		"another bootstrap token": {[]act{write(verbUpdate, "abcdef.0123456789abcdef", "ghijkl.0123456789abcdef")}, Document{Change: DocumentWritten, Equivalence: EquivalenceSameToken}},
-		"another content":         {[]act{write(verbUpdate, "canary", "other canary")}, Document{Change: DocumentWritten, Equivalence: EquivalenceOther, Differs: []string{`file "/opt/bin/setup"`}}},
+		"annotations alone":       {[]act{write(virtual.VerbPatch, "canary", "canary")}, Document{Change: DocumentIdentical, Equivalence: EquivalenceSame}},
+		"a new pool":              {[]act{write(virtual.VerbCreate, "", "canary")}, Document{Change: DocumentCreated}},
+		"a pool that goes":        {[]act{write(virtual.VerbDelete, "canary", "")}, Document{Change: DocumentDeleted}},
+		"another token":           {[]act{write(virtual.VerbUpdate, "get "+token, "get "+impact.NodeToken())}, Document{Change: DocumentWritten, Equivalence: EquivalenceSameToken}},
+		"another bootstrap token": {[]act{write(virtual.VerbUpdate, "abcdef.0123456789abcdef", "ghijkl.0123456789abcdef")}, Document{Change: DocumentWritten, Equivalence: EquivalenceSameToken}},
+		"another content":         {[]act{write(virtual.VerbUpdate, "canary", "other canary")}, Document{Change: DocumentWritten, Equivalence: EquivalenceOther, Differs: []string{`file "/opt/bin/setup"`}}},
 		"replaced, and then given a token": {
-			[]act{write(verbDelete, "get "+token, ""), write(verbCreate, "", "get "+token), write(verbUpdate, "get "+token, "get "+impact.NodeToken())},
+			[]act{write(virtual.VerbDelete, "get "+token, ""), write(virtual.VerbCreate, "", "get "+token), write(virtual.VerbUpdate, "get "+token, "get "+impact.NodeToken())},
 			Document{Change: DocumentWritten, Equivalence: EquivalenceSameToken, Absent: true},
 		},
 	} {
-		w := NewStore(nil, nil)
+		w := virtual.NewStore(nil, nil)
 		for _, a := range c.acts {
-			w.record(a.verb, ref{kind: corev1.SchemeGroupVersion.WithKind("Secret"), key: types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}}, "", state(a.before), state(a.after))
+			w.RecordWrite(a.verb, virtual.Ref{Kind: corev1.SchemeGroupVersion.WithKind("Secret"), Key: types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}}, "", state(a.before), state(a.after))
 		}
-		got := w.documents(types.NamespacedName{Namespace: "ns", Name: "web"})[0]
+		got := compareDocuments(w, types.NamespacedName{Namespace: "ns", Name: "web"})[0]
 		if got.Change != c.want.Change || got.Equivalence != c.want.Equivalence || got.Absent != c.want.Absent || !slices.Equal(got.Differs, c.want.Differs) || got.Secret != name {
 			t.Errorf("%s: got %+v, want %+v", what, got, c.want)
 		}
@@ -61,11 +63,11 @@ func TestDocuments(t *testing.T) {
 
 // Changes are named by their key, and no value is reported (security.md 15).
 func TestFields(t *testing.T) {
-	r := &DryRun{Store: NewStore(nil, nil)}
-	r.Store.record(verbPatch, ref{kind: corev1.SchemeGroupVersion.WithKind("Secret"), key: types.NamespacedName{Namespace: "ns", Name: "s"}}, "",
+	r := &DryRun{Store: virtual.NewStore(nil, nil)}
+	r.Store.RecordWrite(virtual.VerbPatch, virtual.Ref{Kind: corev1.SchemeGroupVersion.WithKind("Secret"), Key: types.NamespacedName{Namespace: "ns", Name: "s"}}, "",
 		[]byte(`{"metadata":{"resourceVersion":"1","annotations":{"gone":"canary","same":"x"}},"data":{"k":"Y2FuYXJ5"},"spec":{"a":1}}`),
 		[]byte(`{"metadata":{"resourceVersion":"2","annotations":{"new":"canary","same":"x"},"finalizers":["f"]},"data":{"k":"b3RoZXI="},"spec":{"a":1}}`))
-	w := r.write(r.Store.acts[0])
+	w := r.describeWrite(r.Store.RecordedActs()[0])
 	if want := []string{"annotation gone", "annotation new", "data k", "finalizers"}; !slices.Equal(w.What, want) {
 		t.Errorf("got %q, want %q", w.What, want)
 	}
@@ -80,7 +82,7 @@ func TestText(t *testing.T) {
 		Sources: []Source{{Subject: Subject{Name: "ns/osps"}, Ready: true, Message: "applied main"}},
 		Pools: []Pool{
 			{Subject: Subject{Name: "ns/a"}, Documents: []Document{{Stage: "bootstrap", Change: DocumentIdentical, Equivalence: EquivalenceSame}}, Machines: "nothing"},
-			{Subject: Subject{Name: "ns/b", Writes: []Write{{Verb: verbDelete, Kind: "Secret", Namespace: "x", Name: "s"}}}, Machines: "something",
+			{Subject: Subject{Name: "ns/b", Writes: []Write{{Verb: virtual.VerbDelete, Kind: "Secret", Namespace: "x", Name: "s"}}}, Machines: "something",
 				Documents: []Document{{Stage: "bootstrap", Change: DocumentWritten, Absent: true, Equivalence: EquivalenceOther, Differs: []string{`file "/x"`}}}},
 			{Subject: Subject{Name: "ns/c"}, Rejected: "no such profile"},
 		},
@@ -96,7 +98,7 @@ func TestText(t *testing.T) {
 			t.Errorf("the text has not %q:\n%s", want, text)
 		}
 	}
-	if !r.Failed() {
+	if !r.HasFailures() {
 		t.Error("a pool is refused, and that is no failure")
 	}
 }

@@ -20,21 +20,21 @@ func (r *Report) Text() string {
 			state = "ready"
 		}
 		fmt.Fprintf(&b, "\nProfileSource %s: %s\n", s.Name, indented(strings.TrimSuffix(state+": "+s.Message, ": ")))
-		s.text(&b)
+		s.writeText(&b)
 	}
 	for _, p := range r.Pools {
-		fmt.Fprintf(&b, "\npool %s: %s\n", p.Name, p.state())
+		fmt.Fprintf(&b, "\npool %s: %s\n", p.Name, p.stateText())
 		for _, d := range p.Documents {
-			fmt.Fprintf(&b, "  the %s document %s\n", d.Stage, d.sentence())
+			fmt.Fprintf(&b, "  the %s document %s\n", d.Stage, d.changeText())
 		}
 		fmt.Fprintf(&b, "  machines notice: %s\n", p.Machines)
-		p.text(&b)
+		p.writeText(&b)
 	}
 	if len(r.Nodes) > 0 {
 		b.WriteString("\nnodes\n")
 	}
 	for _, n := range r.Nodes {
-		n.text(&b)
+		n.writeText(&b)
 	}
 	if len(r.References) > 0 {
 		fmt.Fprintf(&b, "\nPools refer to objects outside of their namespaces. To serve them run the controller with --%s=%s, or copy these objects into the namespaces of the pools, and refer to the copies\n",
@@ -44,7 +44,7 @@ func (r *Report) Text() string {
 	return b.String()
 }
 
-func (p Pool) state() string {
+func (p Pool) stateText() string {
 	switch {
 	case p.Problem != "":
 		return "COULD NOT BE CHECKED"
@@ -58,7 +58,7 @@ func (p Pool) state() string {
 	return fmt.Sprintf("%d writes", len(p.Writes))
 }
 
-func (d Document) sentence() string {
+func (d Document) changeText() string {
 	switch d.Change {
 	case DocumentMissing:
 		return "does not exist"
@@ -76,12 +76,12 @@ func (d Document) sentence() string {
 		out = "is deleted and created: it means " + d.Equivalence
 	}
 	if len(d.Differs) > 0 {
-		out += ": " + some(d.Differs)
+		out += ": " + joinFirst(d.Differs)
 	}
 	return out
 }
 
-func (s Subject) text(b *strings.Builder) {
+func (s Subject) writeText(b *strings.Builder) {
 	for _, w := range s.Writes {
 		fmt.Fprintf(b, "  %s\n", w)
 	}
@@ -112,13 +112,13 @@ func (w Write) String() string {
 		out += " in the " + w.Cluster + " cluster"
 	}
 	if len(w.What) > 0 {
-		out += " (" + briefly(w.What) + ")"
+		out += " (" + summarizeChanges(w.What) + ")"
 	}
 	return out
 }
 
-// briefly names changes, and counts them if there are many.
-func briefly(what []string) string {
+// summarizeChanges names changes, and counts them if there are many.
+func summarizeChanges(what []string) string {
 	const most = 3
 	if len(what) <= most {
 		return strings.Join(what, ", ")
@@ -159,11 +159,11 @@ func (r *Report) Summary() string {
 			refused++
 		case p.hasEquivalence(EquivalenceOther):
 			other++
-		case p.changes(DocumentCreated):
+		case p.hasChange(DocumentCreated):
 			fresh++
 		case p.hasEquivalence(EquivalenceSameToken):
 			token++
-		case p.changes(DocumentIdentical), p.changes(DocumentWritten):
+		case p.hasChange(DocumentIdentical), p.hasChange(DocumentWritten):
 			kept++
 		default:
 			untouched++
@@ -194,7 +194,7 @@ func (p Pool) hasEquivalence(meaning string) bool {
 	return false
 }
 
-func (p Pool) changes(change string) bool {
+func (p Pool) hasChange(change string) bool {
 	for _, d := range p.Documents {
 		if d.Change == change {
 			return true

@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// shared returns the only copy of a string. unique drops copies that are no longer used.
-func shared(s string) string { return unique.Make(s).Value() }
+// internString returns the only copy of a string. unique drops copies that are no longer used.
+func internString(s string) string { return unique.Make(s).Value() }
 
 // vectors are the metrics that client_golang stores.
 func (m *Metrics) vectors() []prometheus.Collector {

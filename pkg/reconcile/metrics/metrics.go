@@ -13,7 +13,7 @@ import (
 type Metrics struct {
 	mu          sync.Mutex
 	sources     map[types.NamespacedName]sourceState
-	pools       map[types.NamespacedName]PoolState
+	pools       map[types.NamespacedName]PoolMetrics
 	connections map[string]func() bool
 	webhook     func() time.Time // when the webhooks' certificate expires; nil if there is none
 	nodes       func() []NodeCount
@@ -49,8 +49,8 @@ type sourceState struct {
 	read time.Time
 }
 
-// PoolState is the state of a pool.
-type PoolState struct {
+// PoolMetrics are the values of one pool's metrics.
+type PoolMetrics struct {
 	Profile, Version, Commit string
 	// RejectionReason is the reason of the event that says why the pool does not have what it
 	// requests; empty if it has.
@@ -69,7 +69,7 @@ type PoolState struct {
 func New() *Metrics {
 	return &Metrics{
 		sources:     map[types.NamespacedName]sourceState{},
-		pools:       map[types.NamespacedName]PoolState{},
+		pools:       map[types.NamespacedName]PoolMetrics{},
 		connections: map[string]func() bool{},
 		descs: descs{
 			sourceInfo: sourceInfo.desc(), sourceLastFetch: sourceLastFetch.desc(),
@@ -88,8 +88,8 @@ func New() *Metrics {
 	}
 }
 
-// Source stores the state of a ProfileSource.
-func (m *Metrics) Source(key types.NamespacedName, s SourceState) {
+// SetSource stores the state of a ProfileSource.
+func (m *Metrics) SetSource(key types.NamespacedName, s SourceState) {
 	if m == nil {
 		return
 	}
@@ -98,9 +98,9 @@ func (m *Metrics) Source(key types.NamespacedName, s SourceState) {
 	m.sources[key] = sourceState{SourceState: s, read: m.sources[key].read}
 }
 
-// Fetched counts a read of a source: its duration, and the reason of its failure, empty
+// ObserveFetch counts a read of a source: its duration, and the reason of its failure, empty
 // for none.
-func (m *Metrics) Fetched(key types.NamespacedName, at time.Time, took time.Duration, failure string) {
+func (m *Metrics) ObserveFetch(key types.NamespacedName, at time.Time, took time.Duration, failure string) {
 	if m == nil {
 		return
 	}
@@ -129,12 +129,12 @@ func (m *Metrics) SourceGone(key types.NamespacedName) {
 	delete(m.sources, key)
 }
 
-// Pool stores the state of a pool. Strings that many pools share are stored once.
-func (m *Metrics) Pool(key types.NamespacedName, s PoolState) {
+// SetPool stores the state of a pool. Strings that many pools share are stored once.
+func (m *Metrics) SetPool(key types.NamespacedName, s PoolMetrics) {
 	if m == nil {
 		return
 	}
-	s.Profile, s.Version, s.Commit = shared(s.Profile), shared(s.Version), shared(s.Commit)
+	s.Profile, s.Version, s.Commit = internString(s.Profile), internString(s.Version), internString(s.Commit)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pools[key] = s
@@ -163,8 +163,8 @@ func (m *Metrics) PoolGone(key types.NamespacedName) {
 	delete(m.pools, key)
 }
 
-// Rotated counts a write of a pool's documents, by one of Reasons.
-func (m *Metrics) Rotated(reason string) {
+// CountRotation counts a write of a pool's documents, by one of Reasons.
+func (m *Metrics) CountRotation(reason string) {
 	if m != nil {
 		m.rotated.WithLabelValues(reason).Inc()
 	}
@@ -177,23 +177,23 @@ func (m *Metrics) EventDropped(reason string) {
 	}
 }
 
-// Rendered counts a rendering.
-func (m *Metrics) Rendered(took time.Duration) {
+// ObserveRender counts a rendering.
+func (m *Metrics) ObserveRender(took time.Duration) {
 	if m != nil {
 		m.renderings.WithLabelValues().Observe(took.Seconds())
 	}
 }
 
-// Cluster registers up, which reports at each scrape whether a cluster answers.
-func (m *Metrics) Cluster(name string, up func() bool) {
+// RegisterCluster registers up, which reports at each scrape whether a cluster answers.
+func (m *Metrics) RegisterCluster(name string, up func() bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.connections[name] = up
 }
 
-// WebhookCertificate registers ends, which returns at each scrape when the serving
+// RegisterWebhookCertificate registers ends, which returns at each scrape when the serving
 // certificate of the webhooks expires, zero if there is none yet.
-func (m *Metrics) WebhookCertificate(ends func() time.Time) {
+func (m *Metrics) RegisterWebhookCertificate(ends func() time.Time) {
 	if m == nil {
 		return
 	}

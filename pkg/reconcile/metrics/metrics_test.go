@@ -57,16 +57,16 @@ func lines(t *testing.T, m *Metrics) []string {
 // full has something for each metric.
 func full() *Metrics {
 	m := New()
-	m.Source(key("osps"), SourceState{Kind: "git", Ready: "False", Reason: "Unreachable", Revision: "main@sha1:3f2a9c1"})
-	m.Fetched(key("osps"), time.Unix(1_700_000_000, 0), 20*time.Millisecond, "")
-	m.Fetched(key("osps"), time.Unix(1_700_000_060, 0), 5*time.Second, "Unreachable")
-	m.Pool(key("web"), PoolState{Profile: "osp-ubuntu", Version: "v1.9.0", Commit: "3f2a9c1", UserData: 4000, Limit: 16384, TokenEnds: time.Unix(1_700_003_600, 0), NodeTokenEnds: time.Unix(1_700_086_400, 0)})
+	m.SetSource(key("osps"), SourceState{Kind: "git", Ready: "False", Reason: "Unreachable", Revision: "main@sha1:3f2a9c1"})
+	m.ObserveFetch(key("osps"), time.Unix(1_700_000_000, 0), 20*time.Millisecond, "")
+	m.ObserveFetch(key("osps"), time.Unix(1_700_000_060, 0), 5*time.Second, "Unreachable")
+	m.SetPool(key("web"), PoolMetrics{Profile: "osp-ubuntu", Version: "v1.9.0", Commit: "3f2a9c1", UserData: 4000, Limit: 16384, TokenEnds: time.Unix(1_700_003_600, 0), NodeTokenEnds: time.Unix(1_700_086_400, 0)})
 	m.PoolRejected(key("web"), "OperatingSystemProfileError")
 	m.PoolRejected(key("new"), "Waiting")
-	m.Rotated(Created)
+	m.CountRotation(Created)
 	m.EventDropped("ConfigRotated")
-	m.Rendered(time.Millisecond)
-	m.Nodes(func() []NodeCount {
+	m.ObserveRender(time.Millisecond)
+	m.RegisterNodes(func() []NodeCount {
 		return []NodeCount{
 			{Evidence: "Reported", Behind: "No", Count: 3}, {Evidence: "Reported", Behind: "No", Disputed: true, Count: 1},
 			{Evidence: "Inferred", Behind: "Yes", Count: 2}, {Evidence: "Inferred", Behind: "Yes", Disputed: true, Gone: true, Count: 5},
@@ -79,9 +79,9 @@ func full() *Metrics {
 	m.AuditWriteFailed()
 	m.AuditEntriesWaiting(4)
 	m.AuditEntryLost()
-	m.Cluster("worker", func() bool { return true })
-	m.Cluster("management", func() bool { return false })
-	m.WebhookCertificate(func() time.Time { return time.Unix(1_707_776_000, 0) })
+	m.RegisterCluster("worker", func() bool { return true })
+	m.RegisterCluster("management", func() bool { return false })
+	m.RegisterWebhookCertificate(func() time.Time { return time.Unix(1_707_776_000, 0) })
 	return m
 }
 
@@ -89,7 +89,7 @@ func full() *Metrics {
 // other is.
 func TestTable(t *testing.T) {
 	got := gathered(t, full())
-	for _, want := range Table() {
+	for _, want := range AllMetrics() {
 		f := got[want.Name]
 		if f == nil {
 			t.Errorf("%s is not told", want.Name)
@@ -156,8 +156,8 @@ func TestSeries(t *testing.T) {
 	}
 
 	// What changes leaves nothing of what it was.
-	m.Pool(key("web"), PoolState{Profile: "osp-ubuntu", Version: "v1.9.1", Commit: "4a2b"})
-	m.Source(key("osps"), SourceState{Kind: "git", Ready: "True", Reason: "Succeeded", Revision: "main@sha1:4a2b"})
+	m.SetPool(key("web"), PoolMetrics{Profile: "osp-ubuntu", Version: "v1.9.1", Commit: "4a2b"})
+	m.SetSource(key("osps"), SourceState{Kind: "git", Ready: "True", Reason: "Succeeded", Revision: "main@sha1:4a2b"})
 	text := strings.Join(lines(t, m), "\n")
 	for _, gone := range []string{"v1.9.0", `ready="False"`, "OperatingSystemProfileError"} {
 		if strings.Contains(text, gone) {
@@ -182,15 +182,15 @@ func TestSeries(t *testing.T) {
 // Without metrics nothing is counted, and nothing breaks.
 func TestNil(*testing.T) {
 	var m *Metrics
-	m.Source(key("a"), SourceState{})
-	m.Fetched(key("a"), time.Time{}, 0, "")
+	m.SetSource(key("a"), SourceState{})
+	m.ObserveFetch(key("a"), time.Time{}, 0, "")
 	m.SourceGone(key("a"))
-	m.Pool(key("a"), PoolState{})
+	m.SetPool(key("a"), PoolMetrics{})
 	m.PoolRejected(key("a"), "x")
 	m.PoolGone(key("a"))
-	m.Rotated(Pool)
-	m.Rendered(0)
-	m.Nodes(nil)
+	m.CountRotation(Pool)
+	m.ObserveRender(0)
+	m.RegisterNodes(nil)
 	m.ProvenanceReady(true)
 	m.ProvenanceDropped()
 	m.ProvenancesStored(1)
@@ -198,13 +198,13 @@ func TestNil(*testing.T) {
 	m.AuditWriteFailed()
 	m.AuditEntriesWaiting(1)
 	m.AuditEntryLost()
-	m.WebhookCertificate(func() time.Time { return time.Time{} })
+	m.RegisterWebhookCertificate(func() time.Time { return time.Time{} })
 }
 
 // While there is no certificate, its expiry is not exported.
 func TestNoCertificateYet(t *testing.T) {
 	m := New()
-	m.WebhookCertificate(func() time.Time { return time.Time{} })
+	m.RegisterWebhookCertificate(func() time.Time { return time.Time{} })
 	if got := gathered(t, m)[webhookEnds.Name]; got != nil {
 		t.Errorf("told is %v", got)
 	}
@@ -218,7 +218,7 @@ func TestTenThousandPools(t *testing.T) {
 	m := New()
 	for i := range pools {
 		name := fmt.Sprintf("pool-%05d", i)
-		m.Pool(key(name), PoolState{
+		m.SetPool(key(name), PoolMetrics{
 			Profile: "osp-ubuntu", Version: fmt.Sprintf("v1.9.%d", i%10), Commit: strings.Repeat(fmt.Sprint(i%10), 40),
 			UserData: 4000, Limit: 16384, TokenEnds: time.Unix(1_700_000_000, 0), NodeTokenEnds: time.Unix(1_700_000_000, 0),
 		})
@@ -243,7 +243,7 @@ func TestTenThousandPools(t *testing.T) {
 	}
 	// A pool that changes again and again is the same number of series.
 	for i := range 1000 {
-		m.Pool(key("pool-00000"), PoolState{Profile: "p", Version: fmt.Sprintf("v1.0.%d", i)})
+		m.SetPool(key("pool-00000"), PoolMetrics{Profile: "p", Version: fmt.Sprintf("v1.0.%d", i)})
 	}
 	if n := len(gathered(t, m)[prefix+"pool_info"].GetMetric()); n != pools {
 		t.Errorf("after 1000 changes of a pool there are %d series of pool_info", n)

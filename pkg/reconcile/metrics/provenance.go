@@ -23,8 +23,8 @@ func (p provenance) all() []prometheus.Collector {
 	return []prometheus.Collector{p.dropped, p.held, p.ready}
 }
 
-// Nodes registers count, which returns the NodeProvenances at each scrape.
-func (m *Metrics) Nodes(count func() []NodeCount) {
+// RegisterNodes registers count, which returns the numbers of NodeProvenances at each scrape.
+func (m *Metrics) RegisterNodes(count func() []NodeCount) {
 	if m == nil {
 		return
 	}

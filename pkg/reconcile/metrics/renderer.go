@@ -16,6 +16,6 @@ type Renderer struct {
 // Render calls the engine.
 func (r Renderer) Render(in render.Input) (*render.Output, error) {
 	began := r.Clock.Now()
-	defer func() { r.Metrics.Rendered(r.Clock.Since(began)) }()
+	defer func() { r.Metrics.ObserveRender(r.Clock.Since(began)) }()
 	return r.Engine.Render(in)
 }

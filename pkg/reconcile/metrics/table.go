@@ -54,7 +54,7 @@ var (
 	auditLogWaiting = Metric{prefix + "audit_log_waiting", "gauge", "entries that wait in memory", nil}
 	auditLogLost    = Metric{prefix + "audit_log_lost_total", "counter", "lost entries; the controller's log names each", nil}
 
-	rotations = Metric{prefix + "rotations_total", "counter", "writes of pools' documents, by cause: " + joined(Reasons), []string{"reason"}}
+	rotations = Metric{prefix + "rotations_total", "counter", "writes of pools' documents, by cause: " + joinWithOr(Reasons), []string{"reason"}}
 	unsent    = Metric{prefix + "events_dropped_total", "counter", "normal events about pools that were not emitted because many pools changed at once, by reason", []string{"reason"}}
 	renderSec = Metric{prefix + "render_duration_seconds", "histogram", "duration of rendering the documents of a pool", nil}
 	clusterUp = Metric{prefix + "cluster_reachable", "gauge", "1 if the API server of a cluster answered the last request, otherwise 0", []string{"cluster"}}
@@ -62,8 +62,8 @@ var (
 	webhookEnds = Metric{prefix + "webhook_certificate_expiry_timestamp_seconds", "gauge", "when the webhooks' certificate expires, as a Unix time, for each replica; the controller's own is renewed 30 days before. Absent with --webhook-address=0", nil}
 )
 
-// Table lists all metrics of this package.
-func Table() []Metric {
+// AllMetrics lists all metrics of this package.
+func AllMetrics() []Metric {
 	return []Metric{
 		sourceInfo, sourceLastFetch, sourceFetch, sourceFailures,
 		poolInfo, poolReady, poolRejected, poolUserData, poolLimit, poolTokenEnds, poolNodeEnds,
@@ -86,7 +86,7 @@ const (
 	Restored    = "restored"    // a user deleted or edited them
 )
 
-func joined(words []string) string {
+func joinWithOr(words []string) string {
 	out := ""
 	for i, w := range words {
 		switch {

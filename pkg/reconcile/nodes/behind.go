@@ -14,6 +14,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
 )
 
 const (
@@ -24,10 +25,10 @@ const (
 	behindBatch = 200
 )
 
-// isBehind returns whether a node is behind, and the first version that followed the node's
+// behindState returns whether a node is behind, and the first version that followed the node's
 // version, if there is one.
-func isBehind(np *api.NodeProvenance, pool lineage.Timeline) (api.Behind, *api.MissingVersion) {
-	is, missing := lineage.Behind(np, pool)
+func behindState(np *api.NodeProvenance, pool lineage.Timeline) (api.Behind, *api.MissingVersion) {
+	is, missing := lineage.FindMissingVersions(np, pool)
 	if len(missing) == 0 {
 		return is, nil
 	}
@@ -40,11 +41,11 @@ type behindReconciler struct{ *Reconciler }
 
 // Reconcile updates Behind of the nodes of one pool.
 func (r behindReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	nodes, err := r.existing(ctx, client.MatchingFields{poolIndex: req.String()})
+	nodes, err := r.ListProvenances(ctx, client.MatchingFields{nodecache.PoolIndex: req.String()})
 	if err != nil || len(nodes) == 0 {
 		return ctrl.Result{}, err // a new pool has no nodes, so its records need not be read
 	}
-	t, err := r.timelineOf(ctx, req.NamespacedName, false)
+	t, err := r.TimelineOf(ctx, req.NamespacedName, false)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -54,11 +55,11 @@ func (r behindReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	written := 0
 	for i := range nodes {
 		np := &nodes[i]
-		is, missing := isBehind(np, t)
+		is, missing := behindState(np, t)
 		if np.Status.Removed != nil || np.Status.Behind == is {
 			continue
 		}
-		node := kubeclient.Metadata(nodeKind)
+		node := kubeclient.Metadata(nodecache.NodeKind)
 		if there, err := kubeclient.Find(ctx, r.Worker, types.NamespacedName{Name: np.Spec.Node.Name}, node); err != nil || !there || node.UID != np.Spec.Node.UID {
 			if err != nil {
 				return ctrl.Result{}, err
@@ -84,7 +85,7 @@ func (r behindReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 // only parts.
 func (r *Reconciler) patchStatus(ctx context.Context, np *api.NodeProvenance, change map[string]any) error {
 	// With the uid, the patch fails for an object that was created again under this name.
-	patch, err := merge(map[string]any{"metadata": map[string]any{"uid": np.UID}, "status": change})
+	patch, err := mergePatch(map[string]any{"metadata": map[string]any{"uid": np.UID}, "status": change})
 	if err != nil {
 		return err
 	}
@@ -96,7 +97,7 @@ func (r *Reconciler) patchStatus(ctx context.Context, np *api.NodeProvenance, ch
 	return nil
 }
 
-func merge(body map[string]any) (client.Patch, error) {
+func mergePatch(body map[string]any) (client.Patch, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		return nil, fmt.Errorf("encoding a patch: %w", err)

@@ -11,6 +11,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/observe"
 )
 
 // unindexed answers what the cache has an index for: the lists of one pool, which is all
@@ -46,8 +47,8 @@ func TestBehindIsNotToldOfARecreatedNode(t *testing.T) {
 	}
 	f.serve(pool, "v2.0.0")
 
-	here := Cluster{Client: unindexed{f.client}, Live: f.client}
-	r := behindReconciler{&Reconciler{Management: here, Worker: here, Clock: f.clock, Namespace: f.ns, pace: flowcontrol.NewFakeAlwaysRateLimiter()}}
+	here := observe.Cluster{Client: unindexed{f.client}, Live: f.client}
+	r := behindReconciler{&Reconciler{Reader: observe.Reader{Management: here, Worker: here, Namespace: f.ns}, Clock: f.clock, pace: flowcontrol.NewFakeAlwaysRateLimiter()}}
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Namespace: pool.Namespace, Name: pool.Name}}); err != nil {
 		t.Fatal(err)
 	}

@@ -23,20 +23,11 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/observe"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
-
-// allNamespaces in ProfileNamespaces means every namespace.
-const allNamespaces = "*"
-
-// Cluster has the clients of one cluster.
-type Cluster struct {
-	// Client reads through a cache and writes.
-	client.Client
-	// Live reads what the cache does not contain.
-	Live client.Reader
-}
 
 // Retention limits how long the NodeProvenances of deleted nodes are retained.
 type Retention struct {
@@ -49,20 +40,13 @@ type Retention struct {
 
 // Reconciler maintains NodeProvenances. Its fields are set once, before Setup.
 type Reconciler struct {
-	// Management has the configurations, their records, and profiles.
-	Management Cluster
-	// Worker has nodes, machines and NodeProvenances: the same cluster, unless the
-	// controller has two.
-	Worker Cluster
+	// Reader reads both clusters: Management, and Worker, which has the nodes.
+	observe.Reader
+
 	// Recorder writes events into the worker cluster.
 	Recorder events.EventRecorder
 	// Clock is used for the time at which a node was deleted.
 	Clock clock.PassiveClock
-	// Namespace is that of configurations, records and profiles.
-	Namespace string
-	// ProfileNamespaces are other namespaces from which pools can use profiles; "*" means
-	// every namespace.
-	ProfileNamespaces []string
 	// Retention limits the NodeProvenances of deleted nodes.
 	Retention Retention
 	// AuditLog is the audit log; nil disables it. No object is deleted before the audit
@@ -71,11 +55,9 @@ type Reconciler struct {
 	// Metrics counts NodeProvenances; nil disables it.
 	Metrics *metrics.Metrics
 
-	timelines      timelines
-	configurations configurations
-	reports        reportLimiter
-	counts         counts
-	pace           flowcontrol.RateLimiter // limits writes that a push causes
+	reports reportLimiter
+	counts  nodeCounts
+	pace    flowcontrol.RateLimiter // limits writes that a push causes
 }
 
 // Reconcile updates the NodeProvenances of all nodes with one name: the node that has it
@@ -89,7 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
-	node := kubeclient.Metadata(nodeKind)
+	node := kubeclient.Metadata(nodecache.NodeKind)
 	there, err := kubeclient.Find(ctx, r.Worker, types.NamespacedName{Name: req.Name}, node)
 	if err != nil {
 		return err
@@ -97,7 +79,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
 	if !there {
 		node = nil
 	}
-	known, err := r.provenancesOf(ctx, req.Name)
+	known, err := r.ProvenancesOf(ctx, req.Name)
 	if err != nil {
 		return err
 	}
@@ -125,7 +107,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
 	var pool lineage.Timeline
 	whole := false
 	if own == nil {
-		if own, pool, err = r.write(ctx, node); err != nil {
+		if own, pool, err = r.createProvenance(ctx, node); err != nil {
 			return err
 		}
 		if own == nil {
@@ -134,10 +116,10 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
 		whole = true
 	}
 	// A node can change its own labels at any rate, and must not cause as many writes.
-	if !whole && r.changed(node, own) && !r.reports.allow(node.UID, r.Clock.Now()) {
+	if !whole && r.isReportChanged(node, own) && !r.reports.allow(node.UID, r.Clock.Now()) {
 		return errAgain
 	}
-	if err := r.annotate(ctx, node, own.Name); err != nil {
+	if err := r.annotateProvenanceName(ctx, node, own.Name); err != nil {
 		return err
 	}
 	if err := r.updateStatus(ctx, node, statusTarget{own, whole, pool}); err != nil {
@@ -150,11 +132,11 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
 // it at any rate, and each change would cause a write, an event and an audit log entry.
 var errAgain = errors.New("the node changed what it says again")
 
-// changed reports whether a node's report differs from the last one that was compared, or
+// isReportChanged reports whether a node's report differs from the last one that was compared, or
 // whether the Node does not name its NodeProvenance.
-func (r *Reconciler) changed(node *metav1.PartialObjectMetadata, np *api.NodeProvenance) bool {
+func (r *Reconciler) isReportChanged(node *metav1.PartialObjectMetadata, np *api.NodeProvenance) bool {
 	judged := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition) != nil
-	return judged && (!named(node) || !sameReport(np.Status.Reported, lineage.ReportOf(node)))
+	return judged && (!namesProvenance(node) || !sameReport(np.Status.Reported, lineage.ReportOf(node)))
 }
 
 // statusTarget is a NodeProvenance whose status is checked. untrimmed reports that nothing was
@@ -166,11 +148,11 @@ type statusTarget struct {
 	pool      lineage.Timeline
 }
 
-// write creates the NodeProvenance of a node. It returns nil for a node without a pool,
-// or whose pool is not known yet: the object that links it to a pool triggers it again.
-// It also returns the records of the pool.
-func (r *Reconciler) write(ctx context.Context, node *metav1.PartialObjectMetadata) (*api.NodeProvenance, lineage.Timeline, error) {
-	from, err := r.chainOf(ctx, node)
+// createProvenance creates the NodeProvenance of a node. It returns nil for a node without a pool,
+// or whose pool is not known yet: the object that links it to a pool triggers it again. It also
+// returns the timeline of the pool.
+func (r *Reconciler) createProvenance(ctx context.Context, node *metav1.PartialObjectMetadata) (*api.NodeProvenance, lineage.Timeline, error) {
+	from, err := r.ChainOf(ctx, node)
 	if err != nil || from.Pool.Name == "" {
 		return nil, nil, err
 	}
@@ -181,22 +163,22 @@ func (r *Reconciler) write(ctx context.Context, node *metav1.PartialObjectMetada
 	if err != nil || !found || live.UID != node.UID {
 		return nil, nil, err
 	}
-	pool, err := r.timelineOf(ctx, from.Pool.NamespacedName, r.fresh(node))
+	pool, err := r.TimelineOf(ctx, from.Pool.NamespacedName, r.fresh(node))
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(pool) == 0 {
-		if asks, err := r.isPool(ctx, from.Pool.NamespacedName); err != nil || !asks {
+		if asks, err := r.IsPool(ctx, from.Pool.NamespacedName); err != nil || !asks {
 			return nil, nil, err // other machines than ours
 		}
 	}
-	window, err := r.provenanceWindow(ctx, node, from)
+	window, err := r.ProvenanceWindow(ctx, node, from)
 	if err != nil {
 		return nil, nil, err
 	}
 	f := lineage.Observation{Report: lineage.ReportOf(&live), Window: window, Revision: from.Revision, Pool: pool}
-	c := lineage.Conclude(f)
-	np, err := r.provenance(ctx, &live, from, f, c)
+	c := lineage.DetermineConfiguration(f)
+	np, err := r.newProvenance(ctx, &live, from, f, c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -218,13 +200,17 @@ func (r *Reconciler) write(ctx context.Context, node *metav1.PartialObjectMetada
 	return np, pool, nil
 }
 
+// freshness is the age of a node up to which the records of its pool are read from the
+// API server: records that the cache lacks would be missing for ever.
+const freshness = 5 * time.Minute
+
 // fresh reports whether a cache can lack objects that matter for a node.
 func (r *Reconciler) fresh(node client.Object) bool {
 	return r.Clock.Now().Sub(node.GetCreationTimestamp().Time) < freshness
 }
 
-// provenance is the object for a conclusion.
-func (r *Reconciler) provenance(ctx context.Context, node *corev1.Node, from lineage.Chain, f lineage.Observation, c lineage.Conclusion) (*api.NodeProvenance, error) {
+// newProvenance returns the NodeProvenance for a conclusion.
+func (r *Reconciler) newProvenance(ctx context.Context, node *corev1.Node, from lineage.Chain, f lineage.Observation, c lineage.Conclusion) (*api.NodeProvenance, error) {
 	np := &api.NodeProvenance{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: lineage.ProvenanceName(node.Name, node.UID),
@@ -253,7 +239,7 @@ func (r *Reconciler) provenance(ctx context.Context, node *corev1.Node, from lin
 		return np, nil
 	}
 	var err error
-	if np.Spec.Configuration, err = r.configurationOf(ctx, from.Pool.NamespacedName, c.Configuration); err != nil {
+	if np.Spec.Configuration, err = r.ConfigurationOf(ctx, from.Pool.NamespacedName, c.Configuration); err != nil {
 		return nil, err
 	}
 	bootstrap := c.Bootstrap.Configuration()
@@ -276,18 +262,18 @@ func addLabels(np *api.NodeProvenance) {
 	}
 }
 
-// annotate sets the name of the NodeProvenance on the Node.
-func (r *Reconciler) annotate(ctx context.Context, node *metav1.PartialObjectMetadata, name string) error {
-	if named(node) {
+// annotateProvenanceName sets the name of the NodeProvenance on the Node.
+func (r *Reconciler) annotateProvenanceName(ctx context.Context, node *metav1.PartialObjectMetadata, name string) error {
+	if namesProvenance(node) {
 		return nil
 	}
-	patch, err := merge(map[string]any{"metadata": map[string]any{
+	patch, err := mergePatch(map[string]any{"metadata": map[string]any{
 		"uid": node.UID, "annotations": map[string]string{api.AnnotationProvenance: name}, // not of another node with the same name
 	}})
 	if err != nil {
 		return err
 	}
-	into := kubeclient.Metadata(nodeKind)
+	into := kubeclient.Metadata(nodecache.NodeKind)
 	into.Name = node.Name
 	err = r.Worker.Patch(ctx, into, patch, client.FieldOwner(api.FieldManager))
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
@@ -301,7 +287,7 @@ func (r *Reconciler) annotate(ctx context.Context, node *metav1.PartialObjectMet
 func (r *Reconciler) updateStatus(ctx context.Context, node *metav1.PartialObjectMetadata, np statusTarget) error {
 	report := lineage.ReportOf(node)
 	before := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition)
-	against, err := r.contradicted(ctx, node, np.NodeProvenance)
+	against, err := r.MachineContradiction(ctx, node, np.NodeProvenance)
 	if err != nil {
 		return err
 	}
@@ -312,13 +298,13 @@ func (r *Reconciler) updateStatus(ctx context.Context, node *metav1.PartialObjec
 	pool := types.NamespacedName{Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name}
 	// Records are read only if a missing part of the status depends on them.
 	if np.pool == nil && (!judged || np.Status.Behind == "") {
-		if np.pool, err = r.timelineOf(ctx, pool, r.fresh(node)); err != nil {
+		if np.pool, err = r.TimelineOf(ctx, pool, r.fresh(node)); err != nil {
 			return err
 		}
 	}
 	next, change := np.DeepCopy(), map[string]any{}
 	if np.Status.Behind == "" {
-		change["behind"], change["missing"] = isBehind(np.NodeProvenance, np.pool)
+		change["behind"], change["missing"] = behindState(np.NodeProvenance, np.pool)
 	}
 	var agreed lineage.Agreement
 	if !judged {
@@ -327,7 +313,7 @@ func (r *Reconciler) updateStatus(ctx context.Context, node *metav1.PartialObjec
 			agreed = lineage.Agreement{Status: metav1.ConditionFalse, Reason: api.ReasonOtherMachine, Message: against}
 		}
 		condition := metav1.Condition{
-			Type: api.AgreedCondition, Status: agreed.Status, Reason: agreed.Reason, Message: redact.Printable(agreed.Message),
+			Type: api.AgreedCondition, Status: agreed.Status, Reason: agreed.Reason, Message: redact.RemoveControlChars(agreed.Message),
 			ObservedGeneration: 1, LastTransitionTime: metav1.NewTime(r.Clock.Now()),
 		}
 		// As for every condition, the time is that of the last change of the status.
@@ -353,7 +339,7 @@ func (r *Reconciler) updateStatus(ctx context.Context, node *metav1.PartialObjec
 
 // nodeReference returns the reference to a Node for an event.
 func nodeReference(node *metav1.PartialObjectMetadata) *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: "v1", Kind: nodeKind.Kind, Name: node.Name, UID: node.UID}
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: nodecache.NodeKind.Kind, Name: node.Name, UID: node.UID}
 }
 
 func sameReport(had *api.NodeReport, has api.NodeReport) bool {
@@ -368,7 +354,7 @@ func sameReport(had *api.NodeReport, has api.NodeReport) bool {
 func (r *Reconciler) markRemoved(ctx context.Context, np *api.NodeProvenance) error {
 	next, change := np.DeepCopy(), map[string]any{}
 	if np.Status.Removed == nil {
-		live := kubeclient.Metadata(nodeKind)
+		live := kubeclient.Metadata(nodecache.NodeKind)
 		found, err := kubeclient.Find(ctx, r.Worker.Live, types.NamespacedName{Name: np.Spec.Node.Name}, live)
 		if err != nil || found && live.UID == np.Spec.Node.UID {
 			return err

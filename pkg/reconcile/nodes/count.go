@@ -10,15 +10,15 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 )
 
-// counts counts NodeProvenances with equal labels as they are added and deleted, so that
+// nodeCounts counts NodeProvenances with equal labels as they are added and deleted, so that
 // a scrape does not iterate over all of them.
-type counts struct {
+type nodeCounts struct {
 	mu    sync.Mutex
 	alike map[metrics.NodeCount]int
 }
 
-// alikeOf returns the labels by which a NodeProvenance is counted.
-func alikeOf(obj any) (metrics.NodeCount, bool) {
+// countKeyOf returns the labels by which a NodeProvenance is counted.
+func countKeyOf(obj any) (metrics.NodeCount, bool) {
 	if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
 	}
@@ -32,8 +32,9 @@ func alikeOf(obj any) (metrics.NodeCount, bool) {
 	}, true
 }
 
-func (c *counts) add(obj any, n int) {
-	key, ok := alikeOf(obj)
+// adjustCount adds n to the count of the NodeProvenances with the labels of an object.
+func (c *nodeCounts) adjustCount(obj any, n int) {
+	key, ok := countKeyOf(obj)
 	if !ok {
 		return
 	}
@@ -47,17 +48,17 @@ func (c *counts) add(obj any, n int) {
 	}
 }
 
-// handler receives the changes of the cache.
-func (c *counts) handler() toolscache.ResourceEventHandler {
+// eventHandler receives the changes of the cache.
+func (c *nodeCounts) eventHandler() toolscache.ResourceEventHandler {
 	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { c.add(obj, 1) },
-		UpdateFunc: func(was, is any) { c.add(was, -1); c.add(is, 1) },
-		DeleteFunc: func(obj any) { c.add(obj, -1) },
+		AddFunc:    func(obj any) { c.adjustCount(obj, 1) },
+		UpdateFunc: func(was, is any) { c.adjustCount(was, -1); c.adjustCount(is, 1) },
+		DeleteFunc: func(obj any) { c.adjustCount(obj, -1) },
 	}
 }
 
-// all returns the current counts.
-func (c *counts) all() []metrics.NodeCount {
+// listCounts returns the current counts.
+func (c *nodeCounts) listCounts() []metrics.NodeCount {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var out []metrics.NodeCount

@@ -7,7 +7,7 @@
 // or nothing. The node's report is compared with the records of its pool, and both are
 // recorded.
 //
-// Start with Reconcile in controller.go. observe.go follows a Node to its pool and reads
-// the pool's records, timeline.go orders them in time, decide.go concludes, behind.go
+// Start with Reconcile in controller.go. Package observe follows a Node to its pool and
+// reads the pool's records, package lineage orders them in time and concludes, behind.go
 // updates nodes when a pool gets another version, retain.go deletes old NodeProvenances.
 package nodes

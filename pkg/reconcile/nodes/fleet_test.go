@@ -32,6 +32,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/observe"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
@@ -93,16 +95,16 @@ func (f *fleet) start() {
 	cfg := rest.CopyConfig(cluster.Shared(f.t).Config)
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return counting{next, &f.writes} })
 	skip := true
-	objects := WorkerCache()
-	objects[&appsv1.ControllerRevision{}] = Records(f.ns)
+	objects := nodecache.WorkerObjects()
+	objects[&appsv1.ControllerRevision{}] = nodecache.Records(f.ns)
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: &skip},
-		Cache:      cache.Options{DefaultTransform: Transform(), ByObject: objects},
+		Cache:      cache.Options{DefaultTransform: nodecache.TrimTransform(), ByObject: objects},
 	})
 	f.do(err)
-	here := Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
-	r := &Reconciler{Management: here, Worker: here, Recorder: f.events, Clock: f.clock, Namespace: f.ns, Retention: f.keep, Metrics: f.metrics}
+	here := observe.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	r := &Reconciler{Reader: observe.Reader{Management: here, Worker: here, Namespace: f.ns}, Recorder: f.events, Clock: f.clock, Retention: f.keep, Metrics: f.metrics}
 	if f.journal != nil {
 		r.AuditLog = f.journal
 	}

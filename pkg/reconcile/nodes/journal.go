@@ -14,6 +14,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
@@ -61,7 +62,7 @@ func (r *Reconciler) missingAuditEntries(np *api.NodeProvenance) []auditlog.Even
 // nodeEvent returns an entry about a node without details.
 func nodeEvent(np *api.NodeProvenance, kind auditlog.Kind, occasion string) auditlog.Event {
 	return auditlog.Event{
-		Kind: kind, Object: auditlog.Object{Kind: nodeKind.Kind, Name: np.Spec.Node.Name, UID: string(np.Spec.Node.UID)},
+		Kind: kind, Object: auditlog.Object{Kind: nodecache.NodeKind.Kind, Name: np.Spec.Node.Name, UID: string(np.Spec.Node.UID)},
 		Key: string(np.UID) + occasion,
 	}
 }
@@ -114,14 +115,14 @@ func addDetails(f *auditlog.Event, np, now *api.NodeProvenance) {
 				agreed = live
 			}
 		}
-		f.Since, f.Reason, f.Message = formatTime(agreed.LastTransitionTime.Time), agreed.Reason, redact.Printable(agreed.Message)
+		f.Since, f.Reason, f.Message = formatTime(agreed.LastTransitionTime.Time), agreed.Reason, redact.RemoveControlChars(agreed.Message)
 		f.Reported = auditReport(now.Status.Reported)
 	case auditlog.NodeRemoved:
 		f.Since = formatTime(now.Status.Removed.Time)
 	default:
 		f.Since = formatTime(np.Spec.Node.Joined.Time)
 		f.Machine = &auditlog.Object{Kind: "Machine", Namespace: np.Spec.Machine.Namespace, Name: np.Spec.Machine.Name, UID: string(np.Spec.Machine.UID)}
-		f.Evidence, f.Message = string(np.Spec.Evidence), redact.Printable(np.Spec.Explanation)
+		f.Evidence, f.Message = string(np.Spec.Evidence), redact.RemoveControlChars(np.Spec.Explanation)
 		f.Reported = auditReport(np.Spec.Reported)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/observe"
 )
 
 // audited enables an audit log and metrics in the controller of a fleet.
@@ -254,7 +255,7 @@ func TestDroppedOnlyIfRemoved(t *testing.T) {
 	stale := f.provenance(node).DeepCopy()
 	now := metav1.NewTime(f.clock.Now())
 	stale.Status.Removed = &now
-	r := &Reconciler{Worker: Cluster{Client: f.client, Live: f.client}, AuditLog: f.journal}
+	r := &Reconciler{Reader: observe.Reader{Worker: observe.Cluster{Client: f.client, Live: f.client}}, AuditLog: f.journal}
 	if drop, err := r.recordDropped(t.Context(), stale); drop || err != nil {
 		t.Errorf("it is dropped: %v (err %v)", drop, err)
 	}

@@ -20,6 +20,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
 )
 
 // A node reports its configuration, the records agree, and all facts are recorded.
@@ -429,7 +430,7 @@ func TestRetention(t *testing.T) {
 
 // Heartbeats of a node cause no work, and neither do other changes of it.
 func TestHeartbeats(t *testing.T) {
-	was := kubeclient.Metadata(nodeKind)
+	was := kubeclient.Metadata(nodecache.NodeKind)
 	was.UID, was.ResourceVersion = "a", "1"
 	for name, c := range map[string]struct {
 		change func(*metav1.PartialObjectMetadata)

@@ -18,12 +18,12 @@ import (
 // retainInterval is the time between two sweeps. Each iterates over the cache.
 const retainInterval = 10 * time.Minute
 
-// retain deletes expired NodeProvenances until ctx ends.
-func (r *Reconciler) retain(ctx context.Context) error {
+// runRetention deletes expired NodeProvenances until ctx ends.
+func (r *Reconciler) runRetention(ctx context.Context) error {
 	ticker := time.NewTicker(retainInterval)
 	defer ticker.Stop()
 	for {
-		if err := r.sweep(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errAuditPending) { // already logged
+		if err := r.deleteExpiredProvenances(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, errAuditPending) { // already logged
 			log.FromContext(ctx).Error(err, "removing old NodeProvenances")
 		}
 		select {
@@ -34,10 +34,10 @@ func (r *Reconciler) retain(ctx context.Context) error {
 	}
 }
 
-// sweep deletes the NodeProvenances of deleted nodes that are older than Age, and the
+// deleteExpiredProvenances deletes the NodeProvenances of deleted nodes that are older than Age, and the
 // oldest ones beyond Max. None is deleted before the audit log has it.
-func (r *Reconciler) sweep(ctx context.Context) error {
-	all, err := r.existing(ctx)
+func (r *Reconciler) deleteExpiredProvenances(ctx context.Context) error {
+	all, err := r.ListProvenances(ctx)
 	if err != nil {
 		return err
 	}

@@ -151,8 +151,8 @@ func TestAnswers(t *testing.T) {
 			server := newController(t, c.answers...)
 			s := NewSender(server.url)
 			defer start(t, s)()
-			s.Send(event(source(), corev1.EventTypeNormal, "One", "one"))
-			s.Send(event(source(), corev1.EventTypeNormal, "Two", "two"))
+			s.Send(newEvent(source(), corev1.EventTypeNormal, "One", "one"))
+			s.Send(newEvent(source(), corev1.EventTypeNormal, "Two", "two"))
 			if got := server.wait(c.tries + 1); len(got) != c.taken || got[len(got)-1].Reason != "Two" {
 				t.Errorf("taken are %d events", len(got))
 			}
@@ -167,7 +167,7 @@ func TestNobodyWaits(t *testing.T) {
 	defer server.Close()
 	defer close(hang)
 	s := NewSender(server.URL)
-	e := event(source(), corev1.EventTypeNormal, "One", "one")
+	e := newEvent(source(), corev1.EventTypeNormal, "One", "one")
 	for range 10 * maxQueued { // nothing receives them
 		s.Send(e)
 	}
@@ -183,7 +183,7 @@ func TestLastWords(t *testing.T) {
 	server := newController(t)
 	s := NewSender(server.url)
 	for range 5 {
-		s.Send(event(source(), corev1.EventTypeNormal, "One", "one"))
+		s.Send(newEvent(source(), corev1.EventTypeNormal, "One", "one"))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

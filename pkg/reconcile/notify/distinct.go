@@ -23,7 +23,7 @@ type DistinctRecorder struct {
 
 // Eventf records an event.
 func (r DistinctRecorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
-	text := redact.Shorten(redact.Printable(fmt.Sprintf(note, args...)), redact.MaxEvent)
+	text := redact.Shorten(redact.RemoveControlChars(fmt.Sprintf(note, args...)), redact.MaxEvent)
 	sum := sha256.Sum256([]byte(text))
 	r.EventRecorder.Eventf(regarding, related, eventtype, reason, action+"-"+hex.EncodeToString(sum[:4]), "%s", text)
 }

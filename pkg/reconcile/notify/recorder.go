@@ -31,14 +31,14 @@ type Recorder struct {
 func (r Recorder) Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any) {
 	r.EventRecorder.Eventf(regarding, related, eventtype, reason, action, note, args...)
 	if ps, ok := regarding.(*api.ProfileSource); ok {
-		e := event(ps, eventtype, reason, fmt.Sprintf(note, args...))
+		e := newEvent(ps, eventtype, reason, fmt.Sprintf(note, args...))
 		e.ReportingInstance, e.Timestamp = r.Instance, metav1.NewTime(time.Now())
 		r.Sender.Send(e)
 	}
 }
 
-// event builds the notification, without time and sender.
-func event(ps *api.ProfileSource, eventtype, reason, text string) eventv1.Event {
+// newEvent builds the notification, without time and sender.
+func newEvent(ps *api.ProfileSource, eventtype, reason, text string) eventv1.Event {
 	severity := eventv1.EventSeverityInfo
 	if eventtype == corev1.EventTypeWarning {
 		severity = eventv1.EventSeverityError
@@ -49,22 +49,22 @@ func event(ps *api.ProfileSource, eventtype, reason, text string) eventv1.Event 
 			Namespace: ps.Namespace, Name: ps.Name, UID: ps.UID, ResourceVersion: ps.ResourceVersion,
 		},
 		Severity:            severity,
-		Message:             redact.Shorten(redact.Break(redact.Text(text, maxMessage)), maxMessage),
+		Message:             redact.Shorten(redact.BreakMarkup(redact.CleanText(text, maxMessage)), maxMessage),
 		Reason:              reason,
-		Metadata:            metadata(ps, reason),
+		Metadata:            eventMetadata(ps, reason),
 		ReportingController: api.FieldManager,
 	}
 }
 
-// metadata returns the keys that the notification-controller forwards: those of the
+// eventMetadata returns the keys that the notification-controller forwards: those of the
 // object's group, and those that users set on the object for this purpose. The revision
 // is included only in events about a revision: otherwise a Git host would show the
 // failure of an unreachable repository at an unrelated commit.
-func metadata(ps *api.ProfileSource, reason string) map[string]string {
+func eventMetadata(ps *api.ProfileSource, reason string) map[string]string {
 	out := map[string]string{}
 	for key, value := range ps.Annotations {
 		if strings.HasPrefix(key, eventv1.Group+"/") {
-			out[key] = redact.Clean(value)
+			out[key] = redact.SanitizeLine(value)
 		}
 	}
 	revision := ps.Status.LastAttemptedRevision
@@ -73,7 +73,7 @@ func metadata(ps *api.ProfileSource, reason string) map[string]string {
 		revision = ""
 	}
 	if revision != "" {
-		out[api.GroupVersion.Group+"/"+eventv1.MetaRevisionKey] = redact.Clean(revision)
+		out[api.GroupVersion.Group+"/"+eventv1.MetaRevisionKey] = redact.SanitizeLine(revision)
 	}
 	return out
 }

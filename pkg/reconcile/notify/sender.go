@@ -69,7 +69,7 @@ func (s *Sender) Start(ctx context.Context) error {
 			s.drain(context.WithoutCancel(ctx))
 			return nil
 		case e := <-s.queue:
-			s.deliver(ctx, e)
+			s.deliverWithRetry(ctx, e)
 		}
 		if n := s.dropped.Swap(0); n > 0 {
 			log.FromContext(ctx).Info("events for the notification-controller were dropped: too many waited", "number", n)
@@ -93,8 +93,8 @@ func (s *Sender) drain(ctx context.Context) {
 	}
 }
 
-// deliver retries until the event is accepted, rejected or too old.
-func (s *Sender) deliver(ctx context.Context, e eventv1.Event) {
+// deliverWithRetry retries until the event is accepted, rejected or too old.
+func (s *Sender) deliverWithRetry(ctx context.Context, e eventv1.Event) {
 	wait := firstWait
 	for try := 1; ; try++ {
 		again, err := s.post(ctx, e)

@@ -78,7 +78,7 @@ func marksOf(obj metav1.Object, kind schema.GroupKind, argoNamespace string) []A
 	if name := obj.GetLabels()[labelFluxName]; name != "" {
 		out = append(out, Applier{Kind: Kustomization, Namespace: obj.GetLabels()[labelFluxNamespace], Name: name})
 	}
-	if name, sure := tracking(obj, kind); name != "" {
+	if name, sure := trackedApplication(obj, kind); name != "" {
 		namespace, app, qualified := strings.Cut(name, "_") // names never contain "_"
 		if !qualified {
 			namespace, app = argoNamespace, name
@@ -88,9 +88,9 @@ func marksOf(obj metav1.Object, kind schema.GroupKind, argoNamespace string) []A
 	return out
 }
 
-// tracking returns the Application in the annotation, if that names this object, or
-// otherwise in the label, which others also set.
-func tracking(obj metav1.Object, kind schema.GroupKind) (app string, sure bool) {
+// trackedApplication returns the Argo CD Application in the annotation, if that names this object,
+// or otherwise in the label, which others also set.
+func trackedApplication(obj metav1.Object, kind schema.GroupKind) (app string, sure bool) {
 	if id := obj.GetAnnotations()[annotationTracking]; id != "" {
 		app, rest, _ := strings.Cut(id, ":")
 		if rest == kind.Group+"/"+kind.Kind+":"+obj.GetNamespace()+"/"+obj.GetName() {
@@ -101,8 +101,8 @@ func tracking(obj metav1.Object, kind schema.GroupKind) (app string, sure bool) 
 	return obj.GetLabels()[labelInstance], false
 }
 
-// lists finds an object in an applier's list of objects.
-func lists(items []any, osp *osm.OperatingSystemProfile) (map[string]any, bool) {
+// findInList finds an object in an applier's list of objects.
+func findInList(items []any, osp *osm.OperatingSystemProfile) (map[string]any, bool) {
 	for _, item := range items {
 		if r, ok := item.(map[string]any); ok && r["group"] == osm.GroupVersion.Group && r["kind"] == "OperatingSystemProfile" &&
 			r["namespace"] == osp.Namespace && r["name"] == osp.Name {

@@ -120,7 +120,7 @@ func TestArgoRevision(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			app := decoded(t, strings.ReplaceAll("spec: {"+c.spec+"}\nstatus: "+c.status, "TARGET", c.target))
-			f, claim := argoFound(app, profileWith(nil, nil), true)
+			f, claim := originFromArgo(app, profileWith(nil, nil), true)
 			if f.Revision != c.revision || !strings.Contains(f.Why, c.why) || (f.Why == "") != (c.why == "") || claim != c.claim {
 				t.Errorf("got %+v, %d", f, claim)
 			}
@@ -130,10 +130,10 @@ func TestArgoRevision(t *testing.T) {
 		})
 	}
 	running := decoded(t, "status: {operationState: {phase: Running}, sync: {revision: "+one+"}}")
-	if f, claim := argoFound(running, profileWith(nil, nil), false); claim != denied {
+	if f, claim := originFromArgo(running, profileWith(nil, nil), false); claim != denied {
 		t.Errorf("by a label that others set, one that syncs something has it: %+v", f)
 	}
-	if f := (&argoSource{"repoURL": "https://charts.example.com", "chart": "osps"}).found("1.2.3"); f.Path != "" {
+	if f := (&argoSource{"repoURL": "https://charts.example.com", "chart": "osps"}).originAt("1.2.3"); f.Path != "" {
 		t.Errorf("a chart is in folder %q", f.Path)
 	}
 }
@@ -141,11 +141,11 @@ func TestArgoRevision(t *testing.T) {
 // security.md 28: what others write is made fit to be read.
 func TestPlaces(t *testing.T) {
 	for in, want := range map[string]string{"": "./", "./": "./", "./profiles": "profiles/", "/a/../b/": "b/", "../../etc": "etc/", "a\x1b[31m": "a[31m/"} {
-		if got := folder(in); got != want {
+		if got := folderPath(in); got != want {
 			t.Errorf("folder(%q) is %q, want %q", in, got, want)
 		}
 	}
-	if got := address("https://user:canary@git.example.com/a.git?token=canary"); got != "https://git.example.com/a.git" { // security.md 14
+	if got := cleanURL("https://user:canary@git.example.com/a.git?token=canary"); got != "https://git.example.com/a.git" { // security.md 14
 		t.Errorf("got %q", got)
 	}
 }

@@ -14,21 +14,21 @@ import (
 // The fields of Applications below are read, as Argo CD 3.5 writes them.
 var applicationKind = schema.GroupVersionKind{Group: "argoproj.io", Version: "v1alpha1", Kind: Application}
 
-// argoFound returns what an Application says about an object: nothing if it does not list
+// originFromArgo returns what an Application says about an object: nothing if it does not list
 // the object. If the mark is not sure, only the list counts, and not a running operation.
-func argoFound(app *unstructured.Unstructured, osp *osm.OperatingSystemProfile, sure bool) (Found, claim) {
-	operation := at(app.Object, "status", "operationState")
-	result := at(operation, "syncResult")
-	synced, applied := lists(items(result, "resources"), osp)
-	_, listed := lists(items(app.Object, "status", "resources"), osp)
-	running := text(operation, "phase") == "Running"
+func originFromArgo(app *unstructured.Unstructured, osp *osm.OperatingSystemProfile, sure bool) (Origin, claim) {
+	operation := nestedMap(app.Object, "status", "operationState")
+	result := nestedMap(operation, "syncResult")
+	synced, applied := findInList(nestedSlice(result, "resources"), osp)
+	_, listed := findInList(nestedSlice(app.Object, "status", "resources"), osp)
+	running := stringField(operation, "phase") == "Running"
 	var last map[string]any // the source of the last sync: the spec can have changed since
 	switch {
 	case !listed && !applied && (!running || !sure):
-		return Found{Why: "it does not list the profile in status.resources: the mark belongs to another object, or is outdated"}, denied
+		return Origin{Why: "it does not list the profile in status.resources: the mark belongs to another object, or is outdated"}, denied
 	case running:
 		last = result
-		for _, next := range []map[string]any{at(operation, "operation", "sync"), at(app.Object, "status", "sync")} {
+		for _, next := range []map[string]any{nestedMap(operation, "operation", "sync"), nestedMap(app.Object, "status", "sync")} {
 			if revisionless(last) {
 				last = next
 			}
@@ -37,49 +37,49 @@ func argoFound(app *unstructured.Unstructured, osp *osm.OperatingSystemProfile, 
 		last = result
 	default: // the last sync excluded the profile, or failed for it
 		if last = lastSynced(app); revisionless(last) {
-			last = at(app.Object, "status", "sync")
+			last = nestedMap(app.Object, "status", "sync")
 		}
 	}
-	source := cmp.Or(part(last, "source"), part(at(last, "comparedTo"), "source"), part(at(app.Object, "spec"), "source"))
+	source := cmp.Or(argoSourceAt(last, "source"), argoSourceAt(nestedMap(last, "comparedTo"), "source"), argoSourceAt(nestedMap(app.Object, "spec"), "source"))
 	switch {
-	case len(items(last, "revisions"))+len(items(last, "sources")) > 0 || source == nil && len(items(app.Object, "spec", "sources")) > 0:
-		return Found{Why: "it has several sources, and does not say which of them has the profile"}, claimed
+	case len(nestedSlice(last, "revisions"))+len(nestedSlice(last, "sources")) > 0 || source == nil && len(nestedSlice(app.Object, "spec", "sources")) > 0:
+		return Origin{Why: "it has several sources, and does not say which of them has the profile"}, claimed
 	case revisionless(last):
-		return Found{Why: "it has synced no revision yet"}, claimed
+		return Origin{Why: "it has synced no revision yet"}, claimed
 	}
-	return source.found(text(last, "revision")), claimed
+	return source.originAt(stringField(last, "revision")), claimed
 }
 
 // argoSource is the source of an Application.
 type argoSource map[string]any
 
-// part returns a comparable source, nil if there is none.
-func part(of map[string]any, field string) *argoSource {
-	if from := argoSource(at(of, field)); len(from) > 0 {
+// argoSourceAt returns a comparable source, nil if there is none.
+func argoSourceAt(of map[string]any, field string) *argoSource {
+	if from := argoSource(nestedMap(of, field)); len(from) > 0 {
 		return &from
 	}
 	return nil
 }
 
-// found returns the origin of an object at a revision. A chart has no folder.
-func (s *argoSource) found(revision string) Found {
+// originAt returns the origin of an object at a revision. A chart has no folder.
+func (s *argoSource) originAt(revision string) Origin {
 	var from argoSource
 	if s != nil {
 		from = *s
 	}
-	f := Found{Repository: address(text(from, "repoURL")), Revision: redact.Clean(rfc0005(text(from, "targetRevision"), revision))}
-	if f.Repository != "" && text(from, "chart") == "" {
-		f.Path = folder(text(from, "path"))
+	f := Origin{Repository: cleanURL(stringField(from, "repoURL")), Revision: redact.SanitizeLine(formatFluxRevision(stringField(from, "targetRevision"), revision))}
+	if f.Repository != "" && stringField(from, "chart") == "" {
+		f.Path = folderPath(stringField(from, "path"))
 	}
 	return f
 }
 
 func revisionless(sync map[string]any) bool {
-	return text(sync, "revision") == "" && len(items(sync, "revisions")) == 0
+	return stringField(sync, "revision") == "" && len(nestedSlice(sync, "revisions")) == 0
 }
 
 func lastSynced(app *unstructured.Unstructured) map[string]any {
-	history := items(app.Object, "status", "history")
+	history := nestedSlice(app.Object, "status", "history")
 	if len(history) == 0 {
 		return nil
 	}
@@ -87,21 +87,21 @@ func lastSynced(app *unstructured.Unstructured) map[string]any {
 	return last
 }
 
-// at, items and text read fields of foreign objects if they have the expected type.
-func at(obj map[string]any, fields ...string) map[string]any {
+// nestedMap, items and text read fields of foreign objects if they have the expected type.
+func nestedMap(obj map[string]any, fields ...string) map[string]any {
 	for _, name := range fields {
 		obj, _ = obj[name].(map[string]any)
 	}
 	return obj
 }
 
-func items(obj map[string]any, fields ...string) []any {
+func nestedSlice(obj map[string]any, fields ...string) []any {
 	last := len(fields) - 1
-	list, _ := at(obj, fields[:last]...)[fields[last]].([]any)
+	list, _ := nestedMap(obj, fields[:last]...)[fields[last]].([]any)
 	return list
 }
 
-func text(obj map[string]any, field string) string {
+func stringField(obj map[string]any, field string) string {
 	s, _ := obj[field].(string)
 	return s
 }
@@ -109,9 +109,9 @@ func text(obj map[string]any, field string) string {
 // hashes matches the full commit ids of Git.
 var hashes = regexp.MustCompile("^([0-9a-f]{40}|[0-9a-f]{64})$")
 
-// rfc0005 formats a commit as Flux does (RFC-0005), main@sha1:<40 hex>, to distinguish it
-// from a commit whose history was read. Versions of charts are not changed.
-func rfc0005(target, revision string) string {
+// formatFluxRevision formats a commit as Flux does (RFC-0005), main@sha1:<40 hex>, to distinguish
+// it from a commit whose history was read. Versions of charts are not changed.
+func formatFluxRevision(target, revision string) string {
 	if !hashes.MatchString(revision) {
 		return revision
 	}

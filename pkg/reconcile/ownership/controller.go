@@ -51,7 +51,7 @@ func (n *Resolver) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		}
 		return ctrl.Result{}, fmt.Errorf("reading OperatingSystemProfile %s: %w", req, err)
 	}
-	found, err := n.Of(ctx, &osp)
+	found, err := n.ResolveAppliers(ctx, &osp)
 	var both *TwoError
 	switch {
 	case errors.As(err, &both):

@@ -17,8 +17,8 @@ var kustomizationKind = schema.GroupVersionKind{Group: "kustomize.toolkit.fluxcd
 
 // sourceOfKustomization returns the Flux object that a Kustomization applies.
 func sourceOfKustomization(k *unstructured.Unstructured) (kind, namespace, name string) {
-	ref := at(k.Object, "spec", "sourceRef")
-	return text(ref, "kind"), cmp.Or(text(ref, "namespace"), k.GetNamespace()), text(ref, "name")
+	ref := nestedMap(k.Object, "spec", "sourceRef")
+	return stringField(ref, "kind"), cmp.Or(stringField(ref, "namespace"), k.GetNamespace()), stringField(ref, "name")
 }
 
 // fluxManager is the field manager of kustomize-controller, which is its name.
@@ -28,12 +28,12 @@ const fluxManager = "kustomize-controller"
 // says why it is unknown. The inventory is written after everything was applied: until
 // then a running attempt counts for objects that it applied itself.
 func fluxRevision(k *unstructured.Unstructured, osp *osm.OperatingSystemProfile, by managers) (revision, why string, c claim) {
-	status := at(k.Object, "status")
-	attempted, applied := text(status, "lastAttemptedRevision"), text(status, "lastAppliedRevision")
-	if _, working := condition(k, meta.ReconcilingCondition); !inInventory(k, osp) && (!working || !by.marked[fluxManager]) {
+	status := nestedMap(k.Object, "status")
+	attempted, applied := stringField(status, "lastAttemptedRevision"), stringField(status, "lastAppliedRevision")
+	if _, working := findCondition(k, meta.ReconcilingCondition); !inInventory(k, osp) && (!working || !by.marked[fluxManager]) {
 		return "", "it does not list the profile in status.inventory: the labels belong to another object, or are outdated", denied
 	}
-	ready, _ := condition(k, meta.ReadyCondition)
+	ready, _ := findCondition(k, meta.ReadyCondition)
 	switch ready {
 	case meta.ArtifactFailedReason, meta.BuildFailedReason, meta.DependencyNotReadyReason:
 		attempted = applied // the attempt ended before it applied anything
@@ -48,7 +48,7 @@ func fluxRevision(k *unstructured.Unstructured, osp *osm.OperatingSystemProfile,
 // separated by underscores.
 func inInventory(k *unstructured.Unstructured, osp *osm.OperatingSystemProfile) bool {
 	id := strings.Join([]string{osp.Namespace, osp.Name, osm.GroupVersion.Group, "OperatingSystemProfile"}, "_")
-	for _, entry := range items(k.Object, "status", "inventory", "entries") {
+	for _, entry := range nestedSlice(k.Object, "status", "inventory", "entries") {
 		if e, ok := entry.(map[string]any); ok && e["id"] == id {
 			return true
 		}
@@ -56,9 +56,9 @@ func inInventory(k *unstructured.Unstructured, osp *osm.OperatingSystemProfile) 
 	return false
 }
 
-// condition returns the reason of a condition that is not False, or of Ready in any case.
-func condition(u *unstructured.Unstructured, kind string) (reason string, is bool) {
-	for _, c := range items(u.Object, "status", "conditions") {
+// findCondition returns the reason of a condition, and whether its status is True.
+func findCondition(u *unstructured.Unstructured, kind string) (reason string, is bool) {
+	for _, c := range nestedSlice(u.Object, "status", "conditions") {
 		if c, ok := c.(map[string]any); ok && c["type"] == kind {
 			reason, _ = c["reason"].(string)
 			return reason, c["status"] == "True"

@@ -35,12 +35,12 @@ func managersOf(osp *osm.OperatingSystemProfile, a Applier) managers {
 	var others []metav1.ManagedFieldsEntry
 	for _, entry := range osp.ManagedFields {
 		fields := fieldsOf(entry)
-		if at(fields, mark...) == nil {
+		if nestedMap(fields, mark...) == nil {
 			others = append(others, entry)
 			continue
 		}
 		out.marked[entry.Manager] = true
-		ownedPaths(at(fields, "f:spec"), "", owned)
+		ownedPaths(nestedMap(fields, "f:spec"), "", owned)
 		if entry.Time != nil && last.Before(entry.Time) {
 			last = *entry.Time
 		}
@@ -50,7 +50,7 @@ func managersOf(osp *osm.OperatingSystemProfile, a Applier) managers {
 	}
 	for _, entry := range others {
 		theirs := map[string]bool{}
-		ownedPaths(at(fieldsOf(entry), "f:spec"), "", theirs)
+		ownedPaths(nestedMap(fieldsOf(entry), "f:spec"), "", theirs)
 		// Two managers can own a value that is the same for both.
 		maps.DeleteFunc(theirs, func(leaf string, _ bool) bool { return owned[leaf] })
 		// Older changes, as before an adoption, were seen by the applier.

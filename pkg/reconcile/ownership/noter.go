@@ -52,8 +52,8 @@ type Resolver struct {
 	results map[types.UID]result
 }
 
-// Found is the origin of a profile that no ProfileSource created.
-type Found struct {
+// Origin is the origin of a profile that no ProfileSource created.
+type Origin struct {
 	// By lists who applied it: none, one, or two that do not know of each other.
 	By []Applier
 	// Warning reports another possible applier that is uncertain, so that it does not
@@ -67,7 +67,7 @@ type Found struct {
 // result is a result that could not be recorded on the object.
 type result struct {
 	of    string // the profile's digest, and its marks
-	found Found
+	found Origin
 	until time.Time
 }
 
@@ -85,26 +85,26 @@ func (e *TwoError) Error() string {
 	return fmt.Sprintf("OperatingSystemProfile %s is applied by both %s and %s, and each reverts the other's changes: remove it from one of them, or remove the mark of the one that no longer has it", e.Profile, e.By[0], e.By[1])
 }
 
-// Of finds who applied a profile, and records it. It costs nothing for an object without
+// ResolveAppliers finds who applied a profile, and records it. It costs nothing for an object without
 // marks, and no request for one that was recorded with this content. The error is a
 // *TwoError, ErrRaced, or the API server's.
-func (n *Resolver) Of(ctx context.Context, osp *osm.OperatingSystemProfile) (Found, error) {
+func (n *Resolver) ResolveAppliers(ctx context.Context, osp *osm.OperatingSystemProfile) (Origin, error) {
 	by := marks(osp, n.ArgoNamespace)
 	if osp.Labels[api.LabelSource] != "" || len(by) == 0 {
-		return Found{}, nil
+		return Origin{}, nil
 	}
 	digest := profile.Digest(osp.Spec)
 	a := osp.Annotations
 	if len(by) == 1 && a[api.AnnotationAppliedBy] == by[0].String() && a[api.AnnotationDigest] == digest {
-		return Found{By: by, Repository: a[api.AnnotationRepository], Path: a[api.AnnotationPath], Revision: a[api.AnnotationCommit]}, nil
+		return Origin{By: by, Repository: a[api.AnnotationRepository], Path: a[api.AnnotationPath], Revision: a[api.AnnotationCommit]}, nil
 	}
 	n.mu.Lock() // one pool's request serves all
 	defer n.mu.Unlock()
 	of := fmt.Sprint(digest, by)
 	if last, ok := n.results[osp.UID]; ok && last.of == of && n.Clock.Now().Before(last.until) {
-		return last.found, two(osp, last.found)
+		return last.found, checkSingleApplier(osp, last.found)
 	}
-	found, err := n.find(ctx, osp, by)
+	found, err := n.checkAppliers(ctx, osp, by)
 	if err != nil {
 		return found, err
 	}
@@ -115,13 +115,13 @@ func (n *Resolver) Of(ctx context.Context, osp *osm.OperatingSystemProfile) (Fou
 	if len(found.By) == 1 && found.Revision != "" && n.Client != nil {
 		if err := n.annotate(ctx, osp, digest, found); err != nil {
 			if !apierrors.IsForbidden(err) {
-				return found, raced(err)
+				return found, markRaced(err)
 			}
-			found = Found{By: found.By, Warning: found.Warning, Why: "the controller has no permission to write that on the profile: apply deploy/appliers.yaml"}
+			found = Origin{By: found.By, Warning: found.Warning, Why: "the controller has no permission to write that on the profile: apply deploy/appliers.yaml"}
 		}
 	}
 	n.cache(osp, result{of: of, found: found, until: n.Clock.Now().Add(unknownFor)})
-	return found, two(osp, found)
+	return found, checkSingleApplier(osp, found)
 }
 
 // cache caches an answer, and drops old ones.
@@ -137,14 +137,16 @@ func (n *Resolver) cache(osp *osm.OperatingSystemProfile, a result) {
 	n.results[osp.UID] = a
 }
 
-func two(osp *osm.OperatingSystemProfile, f Found) error {
+// checkSingleApplier returns a *TwoError if two appliers have the profile.
+func checkSingleApplier(osp *osm.OperatingSystemProfile, f Origin) error {
 	if len(f.By) < 2 {
 		return nil
 	}
 	return &TwoError{Profile: osp.Namespace + "/" + osp.Name, By: f.By}
 }
 
-func raced(err error) error {
+// markRaced wraps ErrRaced around a conflict or a NotFound error.
+func markRaced(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return fmt.Errorf("%w: %w", ErrRaced, err)
 	}
@@ -160,23 +162,23 @@ const (
 	claimed              // it lists the object, or cannot be read
 )
 
-// find checks each applier. Two count as two even if one of them cannot be read; but the
+// checkAppliers checks each applier. Two count as two even if one of them cannot be read; but the
 // mark of one that is not in this cluster can be a leftover, if another lists the object.
-func (n *Resolver) find(ctx context.Context, osp *osm.OperatingSystemProfile, by []Applier) (Found, error) {
+func (n *Resolver) checkAppliers(ctx context.Context, osp *osm.OperatingSystemProfile, by []Applier) (Origin, error) {
 	live := &osm.OperatingSystemProfile{}
 	if err := n.Live.Get(ctx, client.ObjectKeyFromObject(osp), live); err != nil {
-		return Found{}, raced(fmt.Errorf("reading OperatingSystemProfile %s/%s: %w", osp.Namespace, osp.Name, err))
+		return Origin{}, markRaced(fmt.Errorf("reading OperatingSystemProfile %s/%s: %w", osp.Namespace, osp.Name, err))
 	}
 	// The caller computed the digest from its object, which must still be the live one.
 	if live.UID != osp.UID || live.ResourceVersion != osp.ResourceVersion {
-		return Found{}, ErrRaced
+		return Origin{}, ErrRaced
 	}
-	var out, gone Found
+	var out, gone Origin
 	for _, a := range by {
-		one, c, err := n.check(ctx, live, a)
+		one, c, err := n.checkApplier(ctx, live, a)
 		switch {
 		case err != nil:
-			return Found{}, err
+			return Origin{}, err
 		case c == denied:
 			out.Why = cmp.Or(out.Why, one.Why)
 		case c == absent && !a.unsure:
@@ -195,49 +197,49 @@ func (n *Resolver) find(ctx context.Context, osp *osm.OperatingSystemProfile, by
 	if len(out.By) != 1 {
 		return out, nil
 	}
-	before, err := n.before(ctx, live, by)
+	before, err := n.previousApplierWarning(ctx, live, by)
 	out.Warning = cmp.Or(out.Warning, before)
 	return out, err
 }
 
-// before warns if a previous applier still lists the object: of two Kustomizations the
-// labels name the one that applied it last.
-func (n *Resolver) before(ctx context.Context, osp *osm.OperatingSystemProfile, now []Applier) (warning string, err error) {
+// previousApplierWarning returns a warning if a previous applier still lists the object: of two
+// Kustomizations the labels name the one that applied it last.
+func (n *Resolver) previousApplierWarning(ctx context.Context, osp *osm.OperatingSystemProfile, now []Applier) (warning string, err error) {
 	kind, key, _ := strings.Cut(osp.Annotations[api.AnnotationAppliedBy], " ")
 	namespace, name, ok := strings.Cut(key, "/")
 	a := Applier{Kind: kind, Namespace: namespace, Name: name, unsure: true}
 	if !ok || kind != Kustomization && kind != Application || slices.ContainsFunc(now, func(b Applier) bool { return a.String() == b.String() }) {
 		return "", nil
 	}
-	_, c, err := n.check(ctx, osp, a)
+	_, c, err := n.checkApplier(ctx, osp, a)
 	if err != nil || c != claimed {
 		return "", err
 	}
 	return fmt.Sprintf("%s applies it now, and %s, which applied it before, still lists it: if this continues, each reverts the other's changes: remove it from one of them", now[0], a), nil
 }
 
-// check checks one applier.
-func (n *Resolver) check(ctx context.Context, osp *osm.OperatingSystemProfile, a Applier) (Found, claim, error) {
+// checkApplier checks one applier.
+func (n *Resolver) checkApplier(ctx context.Context, osp *osm.OperatingSystemProfile, a Applier) (Origin, claim, error) {
 	kind := kustomizationKind
 	if a.Kind == Application {
 		kind = applicationKind
 	}
-	obj, why, err := n.read(ctx, kind, a.Namespace, a.Name)
+	obj, why, err := n.readIfAvailable(ctx, kind, a.Namespace, a.Name)
 	switch {
 	case err != nil:
-		return Found{}, denied, err
+		return Origin{}, denied, err
 	// Without permission to read the applier, a certain mark counts and a possible one does not.
 	case why == noPermission && a.unsure:
-		return Found{Why: fmt.Sprintf("%s: %s", a, why)}, denied, nil
+		return Origin{Why: fmt.Sprintf("%s: %s", a, why)}, denied, nil
 	case why == noPermission:
-		return Found{Why: fmt.Sprintf("%s: %s", a, why)}, claimed, nil
+		return Origin{Why: fmt.Sprintf("%s: %s", a, why)}, claimed, nil
 	case why != "":
-		return Found{Why: fmt.Sprintf("%s: %s", a, why)}, absent, nil
+		return Origin{Why: fmt.Sprintf("%s: %s", a, why)}, absent, nil
 	}
 	by := managersOf(osp, a)
-	f, c, err := n.origin(ctx, obj, osp, by, a)
+	f, c, err := n.findOrigin(ctx, obj, osp, by, a)
 	if err == nil && c == claimed && len(by.edited) > 0 {
-		f = Found{Why: "its content was changed after that by " + redact.Clean(strings.Join(by.edited, ", ")) + ", and is not in any revision: change it in the repository"}
+		f = Origin{Why: "its content was changed after that by " + redact.SanitizeLine(strings.Join(by.edited, ", ")) + ", and is not in any revision: change it in the repository"}
 	}
 	if f.Why != "" {
 		f.Why = fmt.Sprintf("%s: %s", a, f.Why)
@@ -245,10 +247,10 @@ func (n *Resolver) check(ctx context.Context, osp *osm.OperatingSystemProfile, a
 	return f, c, err
 }
 
-// origin returns where an applier has an object from.
-func (n *Resolver) origin(ctx context.Context, obj *unstructured.Unstructured, osp *osm.OperatingSystemProfile, by managers, a Applier) (Found, claim, error) {
+// findOrigin returns where an applier has an object from.
+func (n *Resolver) findOrigin(ctx context.Context, obj *unstructured.Unstructured, osp *osm.OperatingSystemProfile, by managers, a Applier) (Origin, claim, error) {
 	if a.Kind == Application {
-		f, c := argoFound(obj, osp, !a.unsure)
+		f, c := originFromArgo(obj, osp, !a.unsure)
 		return f, c, nil
 	}
 	if a.unsure {
@@ -256,40 +258,40 @@ func (n *Resolver) origin(ctx context.Context, obj *unstructured.Unstructured, o
 	}
 	revision, why, c := fluxRevision(obj, osp, by)
 	if why != "" {
-		return Found{Why: why}, c, nil
+		return Origin{Why: why}, c, nil
 	}
-	f := Found{Path: folder(text(at(obj.Object, "spec"), "path")), Revision: redact.Clean(revision)}
+	f := Origin{Path: folderPath(stringField(nestedMap(obj.Object, "spec"), "path")), Revision: redact.SanitizeLine(revision)}
 	var err error
-	f.Repository, err = n.repository(ctx, obj)
+	f.Repository, err = n.readRepositoryURL(ctx, obj)
 	return f, c, err
 }
 
-// repository returns the address of a Kustomization's source, empty if it is not
+// readRepositoryURL returns the address of a Kustomization's source, empty if it is not
 // available.
-func (n *Resolver) repository(ctx context.Context, k *unstructured.Unstructured) (string, error) {
+func (n *Resolver) readRepositoryURL(ctx context.Context, k *unstructured.Unstructured) (string, error) {
 	kind, namespace, name := sourceOfKustomization(k)
 	if kind == "" {
 		return "", nil
 	}
-	obj, why, err := n.read(ctx, fluxGroup.WithKind(kind), namespace, name)
+	obj, why, err := n.readIfAvailable(ctx, fluxGroup.WithKind(kind), namespace, name)
 	if err != nil || why != "" {
 		return "", err
 	}
-	spec := at(obj.Object, "spec")
-	where := cmp.Or(text(spec, "url"), text(spec, "endpoint"))
-	if bucket := text(spec, "bucketName"); where != "" && bucket != "" {
+	spec := nestedMap(obj.Object, "spec")
+	where := cmp.Or(stringField(spec, "url"), stringField(spec, "endpoint"))
+	if bucket := stringField(spec, "bucketName"); where != "" && bucket != "" {
 		where += "/" + bucket
 	}
-	return address(where), nil
+	return cleanURL(where), nil
 }
 
 // noPermission is the reason if an applier cannot be read.
 const noPermission = "the controller has no permission to read it: apply deploy/appliers.yaml"
 
-// read reads an object of Flux or Argo CD. The second result says why it is not
+// readIfAvailable reads an object of Flux or Argo CD. The second result says why it is not
 // available, which is not an error: neither must be installed, nor must the controller
 // have the permissions.
-func (n *Resolver) read(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (_ *unstructured.Unstructured, why string, err error) {
+func (n *Resolver) readIfAvailable(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (_ *unstructured.Unstructured, why string, err error) {
 	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(kind)
 	err = n.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
@@ -308,7 +310,7 @@ func (n *Resolver) read(ctx context.Context, kind schema.GroupVersionKind, names
 
 // annotate annotates the object with its origin. It only writes to this state of the object,
 // and only keys of our own with our own field manager, which Flux and Argo CD ignore.
-func (n *Resolver) annotate(ctx context.Context, osp *osm.OperatingSystemProfile, digest string, f Found) error {
+func (n *Resolver) annotate(ctx context.Context, osp *osm.OperatingSystemProfile, digest string, f Origin) error {
 	annotations := map[string]string{
 		api.AnnotationAppliedBy: f.By[0].String(),
 		api.AnnotationRevision:  f.Revision,
@@ -340,20 +342,20 @@ func (n *Resolver) event(osp *osm.OperatingSystemProfile, kind, reason, text str
 	n.Recorder.Eventf(osp, nil, kind, reason, "Note", "%s", redact.Shorten(text, redact.MaxEvent))
 }
 
-// address returns a URL without credentials.
-func address(raw string) string {
+// cleanURL returns a URL without credentials.
+func cleanURL(raw string) string {
 	if raw == "" {
 		return ""
 	}
-	return redact.Clean(source.CleanAddress(raw))
+	return redact.SanitizeLine(source.CleanAddress(raw))
 }
 
-// folder returns a path in a repository, with a trailing slash: the file of an object
+// folderPath returns a path in a repository, with a trailing slash: the file of an object
 // within it is unknown.
-func folder(p string) string {
+func folderPath(p string) string {
 	clean := strings.TrimPrefix(path.Clean("/"+cmp.Or(p, ".")), "/")
 	if clean == "" {
 		return "./"
 	}
-	return redact.Clean(clean) + "/"
+	return redact.SanitizeLine(clean) + "/"
 }

@@ -108,9 +108,9 @@ func (n *noting) profile() *osm.OperatingSystemProfile {
 }
 
 // of calls Of for the current profile.
-func (n *noting) of() (Found, error) {
+func (n *noting) of() (Origin, error) {
 	n.t.Helper()
-	return n.noter.Of(n.t.Context(), n.profile())
+	return n.noter.ResolveAppliers(n.t.Context(), n.profile())
 }
 
 // Changes over the applied content are in no commit, even if the applier reports its last

@@ -115,7 +115,7 @@ func TestBoundTokenReadsItsPoolOnly(t *testing.T) {
 	token, path := a.carried(stageBootstrap), own(a, namesOf(a.pool).Kubeconfig)
 	a.delete(a.pool)
 	a.reconcile()
-	if left, err := a.r.reader().owned(t.Context(), a.r.reader().live(), a.pool); err != nil || len(left) != 0 {
+	if left, err := a.r.reader().listOwned(t.Context(), a.r.reader().live(), a.pool); err != nil || len(left) != 0 {
 		t.Errorf("the pool left %v (err %v)", left, err)
 	}
 	answers(t, token, path, http.StatusUnauthorized)

@@ -21,15 +21,15 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
-// affected finds the pools to which a change of an object matters.
-type affected struct {
+// poolFinder finds the pools to which a change of an object matters.
+type poolFinder struct {
 	management, worker client.Reader
 	namespace          string // of configurations
 	profiles           desired.Profiles
 	cache              *poolCache
 }
 
-// usersOfObject maps an OperatingSystemProfile to the pools that it affects. Pools that name
+// profileObjectHandler maps an OperatingSystemProfile to the pools that it affects. Pools that name
 // the object itself run on every change: if it is deleted, a built-in profile can take its
 // place. The other pools get the version of a profile from the inventory of a source; a change
 // of the inventory starts them, and the object exists before that. So a created object affects
@@ -38,7 +38,7 @@ type affected struct {
 // An edited object can affect all of them; a source never edits one.
 //
 // When the controller starts, all pools run, after all objects are known.
-func (a affected) usersOfObject() handler.EventHandler {
+func (a poolFinder) profileObjectHandler() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[crreconcile.Request]
 	add := func(q queue, pools ...[]crreconcile.Request) {
 		for _, some := range pools {
@@ -50,7 +50,7 @@ func (a affected) usersOfObject() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
 			if !e.IsInInitialList {
-				add(q, a.poolsNaming(ctx, e.Object.GetName()), a.awaiting(ctx, e.Object))
+				add(q, a.poolsNaming(ctx, e.Object.GetName()), a.poolsWaitingFor(ctx, e.Object))
 			}
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
@@ -59,7 +59,7 @@ func (a affected) usersOfObject() handler.EventHandler {
 				return // the informer's own
 			}
 			// Both labels count: an edit can move the object from one profile to another.
-			add(q, a.poolsNaming(ctx, is.GetName()), a.poolsNaming(ctx, was.GetLabels()[api.LabelProfile]), a.poolsNaming(ctx, is.GetLabels()[api.LabelProfile]), a.awaiting(ctx, is))
+			add(q, a.poolsNaming(ctx, is.GetName()), a.poolsNaming(ctx, was.GetLabels()[api.LabelProfile]), a.poolsNaming(ctx, is.GetLabels()[api.LabelProfile]), a.poolsWaitingFor(ctx, is))
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
 			add(q, a.poolsNaming(ctx, e.Object.GetName()))
@@ -67,24 +67,24 @@ func (a affected) usersOfObject() handler.EventHandler {
 	}
 }
 
-// awaiting finds the pools that read an object of a version themselves: pools with a pinned
-// version, which select among the objects; pools that miss the object; and pools made from it,
-// because the object can have been replaced by a different one.
-func (a affected) awaiting(ctx context.Context, obj client.Object) []crreconcile.Request {
+// poolsWaitingFor maps a profile object to the pools that read it themselves: pools with a pinned
+// version, which select among the objects; pools that lack it; and pools made from it, because a
+// different object can have replaced it.
+func (a poolFinder) poolsWaitingFor(ctx context.Context, obj client.Object) []crreconcile.Request {
 	var out []crreconcile.Request
-	for _, pool := range a.cache.lacking(a.profiles.Ref(obj.GetNamespace(), obj.GetName())) {
+	for _, pool := range a.cache.poolsLacking(a.profiles.FormatRef(obj.GetNamespace(), obj.GetName())) {
 		out = append(out, requestFor(pool)...)
 	}
 	if name := obj.GetLabels()[api.LabelProfile]; name != "" {
 		pinned := func(md *cluster.MachineDeployment) bool { return md.Annotations[api.AnnotationVersionPin] != "" }
-		out = append(out, a.pools(ctx, pinned, client.MatchingFields{profileIndex: name})...)
+		out = append(out, a.listPoolRequests(ctx, pinned, client.MatchingFields{profileIndex: name})...)
 	}
-	return append(out, a.having(ctx, obj)...)
+	return append(out, a.poolsUsing(ctx, obj)...)
 }
 
-// having finds the pools whose configuration was made of an object.
-func (a affected) having(ctx context.Context, obj client.Object) []crreconcile.Request {
-	configs, err := kubeclient.Configs(ctx, a.management, a.namespace)
+// poolsUsing maps a profile object to the pools whose configuration has its profile and version.
+func (a poolFinder) poolsUsing(ctx context.Context, obj client.Object) []crreconcile.Request {
+	configs, err := kubeclient.ListConfigMetadata(ctx, a.management, a.namespace)
 	if err != nil {
 		log.FromContext(ctx).Error(err, "finding pools by their configurations") // the cache answers; it fails only when the controller stops
 		return nil
@@ -110,9 +110,9 @@ func (a affected) having(ctx context.Context, obj client.Object) []crreconcile.R
 	return out
 }
 
-// usersOfSource maps a ProfileSource to the pools of the profiles that changed in
-// its inventory.
-func (a affected) usersOfSource() handler.EventHandler {
+// profileSourceHandler enqueues the pools that name a profile whose versions in a ProfileSource
+// changed.
+func (a poolFinder) profileSourceHandler() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[crreconcile.Request]
 	enqueue := func(ctx context.Context, q queue, names map[string]bool) {
 		for name := range names {
@@ -160,16 +160,19 @@ func changedProfiles(before, after client.Object) map[string]bool {
 	return changed
 }
 
-func (a affected) poolsNaming(ctx context.Context, profile string) []crreconcile.Request {
+func (a poolFinder) poolsNaming(ctx context.Context, profile string) []crreconcile.Request {
 	if profile == "" {
 		return nil
 	}
-	return a.pools(ctx, isPool, client.MatchingFields{profileIndex: profile})
+	return a.listPoolRequests(ctx, isPool, client.MatchingFields{profileIndex: profile})
 }
 
-func (a affected) allPools(ctx context.Context) []crreconcile.Request { return a.pools(ctx, isPool) }
+func (a poolFinder) allPools(ctx context.Context) []crreconcile.Request {
+	return a.listPoolRequests(ctx, isPool)
+}
 
-func (a affected) pools(ctx context.Context, which func(*cluster.MachineDeployment) bool, opts ...client.ListOption) []crreconcile.Request {
+// listPoolRequests lists the requests of all MachineDeployments that pass the filter.
+func (a poolFinder) listPoolRequests(ctx context.Context, which func(*cluster.MachineDeployment) bool, opts ...client.ListOption) []crreconcile.Request {
 	var list cluster.MachineDeploymentList
 	if err := a.worker.List(ctx, &list, append(opts, client.UnsafeDisableDeepCopy)...); err != nil {
 		// The cache answers; it fails only when the controller stops.
@@ -185,8 +188,9 @@ func (a affected) pools(ctx context.Context, which func(*cluster.MachineDeployme
 	return out
 }
 
-// usersOfGetter maps the Secret with the shared token to all pools.
-func (a affected) usersOfGetter(ctx context.Context, obj client.Object) []crreconcile.Request {
+// poolsUsingGetterToken maps the Secret with the getter token to all pools, and other objects to
+// none.
+func (a poolFinder) poolsUsingGetterToken(ctx context.Context, obj client.Object) []crreconcile.Request {
 	if obj.GetNamespace() == api.NamespaceCloudInitSettings && obj.GetName() == api.SecretGetterToken {
 		return a.allPools(ctx)
 	}

@@ -56,7 +56,7 @@ func TestUsersOfObject(t *testing.T) {
 	edited := object.DeepCopy()
 	edited.Annotations = map[string]string{api.AnnotationCommit: "another"}
 	all := []string{"by-name", "had", "having", "lacking", "pinned", "plain"}
-	h := r.affected().usersOfObject()
+	h := r.poolFinder().profileObjectHandler()
 	for name, c := range map[string]struct {
 		happens func(handler.EventHandler, workqueue.TypedRateLimitingInterface[crreconcile.Request])
 		want    []string
@@ -106,7 +106,7 @@ func TestLackedObject(t *testing.T) {
 	f.ask(map[string]string{api.AnnotationOSP: "osp-a"})
 	told.saidLast(t, "OperatingSystemProfileError", "is missing")
 	object := "osp-a-v1.0.0"
-	if got := f.r.cache.lacking(object); !slices.Equal(got, []string{poolKey(f.pool)}) {
+	if got := f.r.cache.poolsLacking(object); !slices.Equal(got, []string{poolKey(f.pool)}) {
 		t.Errorf("%s is lacked by %v", object, got)
 	}
 	late := &comesLate{digesting: digesting{f.client}, object: object, come: func() { f.version(f.r.Namespace, "v1.0.0") }}
@@ -116,7 +116,7 @@ func TestLackedObject(t *testing.T) {
 	}
 	f.reconcile()
 	f.has("it has come", object, "5555555555555555555555555555555555555555")
-	if got := f.r.cache.lacking(object); len(got) != 0 {
+	if got := f.r.cache.poolsLacking(object); len(got) != 0 {
 		t.Errorf("%s is still lacked by %v", object, got)
 	}
 }

@@ -42,19 +42,19 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 	// The key comes before the documents: digests with a key that was not stored would match
 	// nothing in the next run.
 	if p.storeKey {
-		if err := w.key.store(ctx, w.management, w.namespace, seen.key); err != nil {
+		if err := w.key.storeInSecret(ctx, w.management, w.namespace, seen.key); err != nil {
 			return err
 		}
 	}
 	var osc *osm.OperatingSystemConfig
 	var refused error // the server rejects a configuration that existed before: its documents are maintained nevertheless
 	provision := func() error { return w.writeUserData(ctx, seen, seen.objects.provisioning, p.provisioning) }
-	writes := append(w.reliedOn(ctx, p),
+	writes := append(w.dependencyWrites(ctx, p),
 		func() (err error) {
-			if err = w.prepare(ctx, seen, p); err == nil {
+			if err = w.storeSettingsAndInputs(ctx, seen, p); err == nil {
 				osc, err = w.writeConfig(ctx, seen, p)
 			}
-			if _, final := fault.Permanent(err); final && p.restoresConfig {
+			if _, final := fault.PermanentReason(err); final && p.restoresConfig {
 				refused, err = err, nil
 			}
 			return err
@@ -89,20 +89,21 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 	}
 	// Documents that were replaced above could still need the inputs, the edge script and the
 	// account.
-	if err := w.trimInputs(ctx, seen.objects.inputs, p.inputs); err != nil {
+	if err := w.pruneInputCredentials(ctx, seen.objects.inputs, p.inputs); err != nil {
 		return err
 	}
 	if err := w.removeEdge(ctx, p.edge); err != nil {
 		return err
 	}
-	if err := w.access().Retire(ctx, p.access); err != nil {
+	if err := w.access().RevokeUnneeded(ctx, p.access); err != nil {
 		return err
 	}
 	return refused
 }
 
-// prepare writes what the configuration names: its record is made from it again.
-func (w writer) prepare(ctx context.Context, seen *observed, p plan) error {
+// storeSettingsAndInputs stores what a configuration refers to before it is written: the settings
+// and the credentials of its generation.
+func (w writer) storeSettingsAndInputs(ctx context.Context, seen *observed, p plan) error {
 	return runParallel(
 		func() error {
 			if p.settings == nil {
@@ -110,7 +111,7 @@ func (w writer) prepare(ctx context.Context, seen *observed, p plan) error {
 			}
 			return w.archive.EnsureSettings(ctx, p.settings, p.osc != nil)
 		},
-		func() error { return w.storeInputs(ctx, seen, p.inputs) },
+		func() error { return w.storeInputCredentials(ctx, seen, p.inputs) },
 	)
 }
 
@@ -134,7 +135,7 @@ func (w writer) writeConfig(ctx context.Context, seen *observed, p plan) (*osm.O
 		same := p.replaced.SettingsDigest == p.serving.SettingsDigest && p.replaced.Engine == p.serving.Engine
 		if p.was.announce || p.replaced.Object == "" || !same || !w.records.HasProfile(ctx, p.replaced) {
 			var err error
-			if have, err = w.completeConfig(ctx, have); err != nil {
+			if have, err = w.readCompleteConfig(ctx, have); err != nil {
 				return nil, err
 			}
 			spec := have.Spec
@@ -151,7 +152,7 @@ func (w writer) writeConfig(ctx context.Context, seen *observed, p plan) (*osm.O
 		// The preconditions make an edit since the read a race: it would be deleted without being
 		// archived.
 		if err := client.IgnoreNotFound(w.clusterOf(have).Delete(ctx, have, client.Preconditions{UID: &have.UID, ResourceVersion: &have.ResourceVersion})); err != nil {
-			return nil, fault.Raced(fmt.Errorf("deleting OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(have), err))
+			return nil, fault.MarkRace(fmt.Errorf("deleting OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(have), err))
 		}
 	}
 	created := p.osc.DeepCopy() // the answer is decoded into it
@@ -160,14 +161,14 @@ func (w writer) writeConfig(ctx context.Context, seen *observed, p plan) (*osm.O
 	if err == nil {
 		return created, nil
 	}
-	err = fault.Creating(fmt.Errorf("creating OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(p.osc), err))
+	err = fault.MarkCreateError(fmt.Errorf("creating OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(p.osc), err))
 	if fault.RejectedByServer(err) {
 		err = &fault.Rejection{Reason: api.EventWriteRefused, Err: err}
 	}
 	// A lost race means that another client created the object. Otherwise the pool must not
 	// remain without one.
 	if have != nil && !errors.Is(err, fault.ErrRaced) {
-		if again := w.restoreConfig(ctx, have, restore); again != nil {
+		if again := w.recreateConfig(ctx, have, restore); again != nil {
 			// No object has the record any more, so the next run needs it from memory.
 			w.report.cache.update(seen.md, func(m *cachedPool) { m.deleted = deletedConfig{have.UID, have.Annotations[api.AnnotationRecord]} })
 			err = fmt.Errorf("%w\nputting the one before back: %s", err, again.Error()) // the first error decides what follows
@@ -176,8 +177,8 @@ func (w writer) writeConfig(ctx context.Context, seen *observed, p plan) (*osm.O
 	return nil, err
 }
 
-// restoreConfig creates a configuration again that was deleted.
-func (w writer) restoreConfig(ctx context.Context, was *osm.OperatingSystemConfig, content func() (osm.OperatingSystemConfigSpec, error)) error {
+// recreateConfig creates a configuration again that was deleted.
+func (w writer) recreateConfig(ctx context.Context, was *osm.OperatingSystemConfig, content func() (osm.OperatingSystemConfigSpec, error)) error {
 	spec, err := content()
 	if err != nil {
 		return err
@@ -192,7 +193,7 @@ func (w writer) restoreConfig(ctx context.Context, was *osm.OperatingSystemConfi
 
 // renderRecord renders the content of a configuration from its record.
 func (w writer) renderRecord(ctx context.Context, seen *observed, rec render.Record) (osm.OperatingSystemConfigSpec, error) {
-	in, err := w.records.Restore(ctx, seen.md, rec, seen.values)
+	in, err := w.records.RestoreInput(ctx, seen.md, rec, seen.values)
 	if err != nil {
 		return osm.OperatingSystemConfigSpec{}, err
 	}
@@ -211,7 +212,7 @@ func (w writer) renderRecord(ctx context.Context, seen *observed, rec render.Rec
 // archiveRecord archives the record of a configuration that is about to be deleted.
 func (w writer) archiveRecord(ctx context.Context, osc *osm.OperatingSystemConfig) error {
 	rec := recordOf(osc)
-	if disagrees(osc, rec) != "" {
+	if mismatchedAnnotation(osc, rec) != "" {
 		return nil // made by OSM, or edited manually: the record cannot be trusted
 	}
 	return w.archive.Store(ctx, osc, rec)
@@ -246,11 +247,11 @@ var rejectionAnnotations = []string{api.AnnotationRefused, api.AnnotationRefused
 // requestNodeToken requests a token that is bound to the pool, for documents that are
 // written now. Its account is created if there is none.
 func (r *Reconciler) requestNodeToken(ctx context.Context, seen *observed) error {
-	account, err := r.writer().access().EnsureAccount(ctx, seen.md, seen.objects.access)
+	account, err := r.newWriter().access().EnsureAccount(ctx, seen.md, seen.objects.access)
 	if err != nil {
 		return err
 	}
-	bound, err := r.tokens().Request(ctx, account)
+	bound, err := r.newTokens().Request(ctx, account)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ import (
 func (f *fixture) records() []appsv1.ControllerRevision {
 	f.t.Helper()
 	var list appsv1.ControllerRevisionList
-	if err := f.client.List(f.t.Context(), &list, client.InNamespace(f.r.Namespace), client.MatchingLabels{api.LabelPool: archive.Label(poolKey(f.pool))}); err != nil {
+	if err := f.client.List(f.t.Context(), &list, client.InNamespace(f.r.Namespace), client.MatchingLabels{api.LabelPool: archive.PoolLabelValue(poolKey(f.pool))}); err != nil {
 		f.t.Fatal(err)
 	}
 	slices.SortFunc(list.Items, func(a, b appsv1.ControllerRevision) int { return int(a.Revision - b.Revision) })
@@ -247,7 +247,7 @@ func TestLastGoodFromTheArchive(t *testing.T) {
 		f.ensure(broken)
 		f.patch(f.pool, `{"metadata":{"annotations":{"k8c.io/operating-system-profile":"osp-broken"}}}`)
 		if archived {
-			if err := f.r.writer().archiveRecord(t.Context(), first); err != nil {
+			if err := f.r.newWriter().archiveRecord(t.Context(), first); err != nil {
 				t.Fatal(err)
 			}
 			f.delete(first)
@@ -257,7 +257,7 @@ func TestLastGoodFromTheArchive(t *testing.T) {
 			f.r.OverrideServer = fmt.Sprintf("https://day%d:6443", day)
 			f.reconcile()
 			document := string(f.secret(namesOf(f.pool).Provisioning).Data[api.UserDataKey])
-			data := token.Longest(f.tokens(t.Context()), f.clock.Now()).Data
+			data := token.LongestLived(f.tokens(t.Context()), f.clock.Now()).Data
 			current := string(data["token-id"]) + "." + string(data["token-secret"])
 			for what, want := range map[string]string{"token": current, "server": f.r.OverrideServer, "proxy": f.r.Settings.NodeHTTPProxy} {
 				if !strings.Contains(document, want) {
@@ -313,11 +313,11 @@ func TestRecordNames(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	for _, pool := range []string{"shop/web", "a-b/c", "a/b-c", poolKey(long), long.Namespace + "/" + long.Name + "x"} {
-		if problems := validation.IsValidLabelValue(archive.Label(pool)); len(problems) > 0 {
-			t.Errorf("%s: %v", archive.Label(pool), problems)
+		if problems := validation.IsValidLabelValue(archive.PoolLabelValue(pool)); len(problems) > 0 {
+			t.Errorf("%s: %v", archive.PoolLabelValue(pool), problems)
 		}
 	}
-	if archive.Label("a-b/c") == archive.Label("a/b-c") || archive.Label(poolKey(long)) == archive.Label(poolKey(long)+"x") {
+	if archive.PoolLabelValue("a-b/c") == archive.PoolLabelValue("a/b-c") || archive.PoolLabelValue(poolKey(long)) == archive.PoolLabelValue(poolKey(long)+"x") {
 		t.Error("two pools have one label")
 	}
 }

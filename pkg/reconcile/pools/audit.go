@@ -43,10 +43,10 @@ func (r reporter) recordCreated(ctx context.Context, seen *observed, osc *osm.Op
 	f := configEvent(osc, seen.md.Name, seen.md.Namespace)
 	f.Is = auditConfiguration(rec, string(osc.UID))
 	if p.osc != nil && p.replaced.Object != "" {
-		f.Kind, f.Reason = auditlog.ConfigurationRotated, cause(p.replaced, rec)
+		f.Kind, f.Reason = auditlog.ConfigurationRotated, rotationReason(p.replaced, rec)
 		f.Was = auditConfiguration(p.replaced, osc.Annotations[api.AnnotationReplaces])
 	} else if p.osc == nil || seen.unserved && !p.restoresConfig {
-		f.Kind, f.Was = r.before(ctx, osc)
+		f.Kind, f.Was = r.replacedConfiguration(ctx, osc)
 	}
 	if p.restoresConfig {
 		f.Reason = metrics.Restored
@@ -55,7 +55,7 @@ func (r reporter) recordCreated(ctx context.Context, seen *observed, osc *osm.Op
 	if p.hasOSMDocument || seen.objects.hasOSMDocuments() {
 		taken := f
 		taken.Kind, taken.Was, taken.Reason = auditlog.PoolTakenOver, nil, ""
-		taken.Message = redact.Text("another controller had served it"+p.differences(), redact.MaxEvent)
+		taken.Message = redact.CleanText("another controller had served it"+p.describeDifferences(), redact.MaxEvent)
 		facts = append(facts, taken)
 	}
 	if r.auditLog.Append(facts...) != nil { // it logs why
@@ -76,11 +76,11 @@ func (r reporter) recordReplaced(ctx context.Context, osc *osm.OperatingSystemCo
 	}
 	f := configEvent(osc, name, namespace)
 	f.Is = auditConfiguration(rec, string(osc.UID))
-	f.Kind, f.Was = r.before(ctx, osc)
+	f.Kind, f.Was = r.replacedConfiguration(ctx, osc)
 	r.auditLog.Record(f)
 }
 
-// recordDeleted logs that the configuration of a former pool was deleted, including its content if
+// deletedRecordHandler logs that the configuration of a former pool was deleted, including its content if
 // its record can be trusted.
 func (r reporter) recordDeleted(md *cluster.MachineDeployment, osc *osm.OperatingSystemConfig, believed bool) {
 	rec := recordOf(osc)
@@ -107,16 +107,16 @@ func configEvent(osc *osm.OperatingSystemConfig, name, namespace string) auditlo
 	}
 }
 
-// before finds the configuration that another one replaced, among the archived records. If its
+// replacedConfiguration finds the configuration that another one replaced, among the archived records. If its
 // record is not available any more, the result has only its uid.
-func (r reporter) before(ctx context.Context, osc *osm.OperatingSystemConfig) (auditlog.Kind, *auditlog.Configuration) {
+func (r reporter) replacedConfiguration(ctx context.Context, osc *osm.OperatingSystemConfig) (auditlog.Kind, *auditlog.Configuration) {
 	uid := osc.Annotations[api.AnnotationReplaces]
 	if uid == "" {
 		return auditlog.ConfigurationCreated, nil
 	}
 	pool := ownerOf(osc)
 	list := kubeclient.MetadataList(appsv1.SchemeGroupVersion.WithKind("ControllerRevision"))
-	err := r.archived.List(ctx, list, client.InNamespace(r.namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager, api.LabelPool: archive.Label(pool)})
+	err := r.archived.List(ctx, list, client.InNamespace(r.namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager, api.LabelPool: archive.PoolLabelValue(pool)})
 	if err != nil {
 		log.FromContext(ctx).Error(err, "looking for the configuration before, for the audit log", "pool", pool)
 	}

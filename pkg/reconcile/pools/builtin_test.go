@@ -23,6 +23,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/builtin"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
@@ -120,7 +121,7 @@ func (f *fixture) start(directoryRoot string) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	objects := Cached()
+	objects := CacheOptions()
 	objects[&corev1.Secret{}] = cache.ByObject{Namespaces: map[string]cache.Config{
 		api.NamespaceCloudInitSettings: {Transform: CacheTransform}, metav1.NamespaceSystem: {},
 	}}
@@ -151,7 +152,7 @@ func (f *fixture) start(directoryRoot string) {
 			Builtin: &source.Embedded{FS: fstest.MapFS{"osp-a.yaml": {Data: []byte(profileFile("v1.0.0"))}}, Path: "profiles"},
 		},
 	}
-	keeper := &profilesource.BuiltinSource{Client: mgr.GetClient(), Recorder: recorder, Namespace: f.r.Namespace}
+	keeper := &builtin.Reconciler{Client: mgr.GetClient(), Recorder: recorder, Namespace: f.r.Namespace}
 	for _, setUp := range []func() error{
 		func() error { return err },
 		func() error { return sources.Setup(mgr, 1) },

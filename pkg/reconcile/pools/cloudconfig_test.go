@@ -133,7 +133,7 @@ func TestCloudConfigFollowsItsSecret(t *testing.T) {
 	}
 
 	// The last good generation is maintained with the credentials it was made with.
-	in, err := f.r.records().Restore(t.Context(), f.pool, recordOf(f.config()), render.Cluster{APIServerToken: "getter", BootstrapToken: "a.b", BootstrapKubeconfig: "x"})
+	in, err := f.r.records().RestoreInput(t.Context(), f.pool, recordOf(f.config()), render.Cluster{APIServerToken: "getter", BootstrapToken: "a.b", BootstrapKubeconfig: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +355,7 @@ func TestCloudConfigOfReservedSecrets(t *testing.T) {
 	} {
 		namespace, secret, _ := cutKey(name)
 		_, _, err := f.r.cloudConfigs().ClusterValues(t.Context(), []render.ConfigVarRef{{Kind: render.KindSecret, Namespace: namespace, Name: secret, Key: "x"}}, desired.ValuesPoll)
-		if _, final := fault.Permanent(err); final != reserved || reserved && !strings.Contains(err.Error(), "--cloud-provider-references lists") {
+		if _, final := fault.PermanentReason(err); final != reserved || reserved && !strings.Contains(err.Error(), "--cloud-provider-references lists") {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
@@ -384,7 +384,7 @@ func TestCloudConfigWhileTheAPIServerIsAway(t *testing.T) {
 	in, err := f.r.inputOf(t.Context(), f.pool, render.Record{}, f.r.Settings, render.Cluster{})
 	must(nil, err)
 	f.r.Worker.Live = reading{unreadable{f.client}, &reads}
-	if _, _, err := f.r.cloudConfigs().Add(t.Context(), f.pool, in); err == nil || reads != 1 {
+	if _, _, err := f.r.cloudConfigs().AddCloudConfig(t.Context(), f.pool, in); err == nil || reads != 1 {
 		t.Errorf("%d reads, want 1 (err %v)", reads, err)
 	}
 }

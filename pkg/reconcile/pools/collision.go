@@ -19,9 +19,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 )
 
-// collision finds an object that has a name of this pool and belongs to another owner.
-// The contract's names are ambiguous: see rival.
-func collision(seen *observed) error {
+// checkNameCollision returns an error if an object with a name of this pool belongs to another
+// owner. The contract's names are ambiguous: see conflictingPool.
+func checkNameCollision(seen *observed) error {
 	name := namesOf(seen.md).Provisioning
 	if seen.desired.Pool.HasEdgeScript() {
 		name = edgeName(seen.md)
@@ -29,7 +29,7 @@ func collision(seen *observed) error {
 	if len(name) > validation.DNS1123SubdomainMaxLength {
 		return fault.Reject("the Secret %s would have a name of %d characters, and %d are allowed: use a shorter name or namespace for the pool", name, len(name), validation.DNS1123SubdomainMaxLength)
 	}
-	for _, obj := range seen.objects.all() {
+	for _, obj := range seen.objects.listExisting() {
 		owner := ownerOf(obj)
 		if seen.owns(obj) || owner == "" && slices.Contains([]string{namesOf(seen.md).Kubeconfig, edgeName(seen.md), access.Name(seen.md)}, obj.GetName()) {
 			continue
@@ -39,17 +39,18 @@ func collision(seen *observed) error {
 		}
 		err := fmt.Errorf("%s/%s belongs to MachineDeployment %s, whose name and namespace make the same object names as those of %s: rename one of the two", obj.GetNamespace(), obj.GetName(), owner, poolKey(seen.md))
 		if owner == "" {
-			err = unowned(obj, seen.conflicts)
+			err = unownedObjectError(obj, seen.conflicts)
 		}
 		return &fault.Rejection{Reason: api.EventNameCollision, Err: err}
 	}
 	return nil
 }
 
-// unowned explains why an object without an owner is not taken over.
-func unowned(obj client.Object, rivals []conflictingPool) error {
+// unownedObjectError returns the error that explains why an object without an owner is not taken
+// over.
+func unownedObjectError(obj client.Object, rivals []conflictingPool) error {
 	for _, rival := range rivals {
-		if takeover.MadeByReference(obj) && rival.shares(obj) {
+		if takeover.IsCreatedByOSM(obj) && rival.sharesObjectName(obj) {
 			return fmt.Errorf("%s/%s was created by another controller, and it is not clear if it belongs to this pool or to MachineDeployment %s, whose name and namespace make the same object names: rename one of the two", obj.GetNamespace(), obj.GetName(), poolKey(rival.md))
 		}
 	}
@@ -64,8 +65,8 @@ type conflictingPool struct {
 	progress progress
 }
 
-// shares reports whether an object has a name of both pools.
-func (r conflictingPool) shares(obj client.Object) bool {
+// sharesObjectName reports whether an object has a name of both pools.
+func (r conflictingPool) sharesObjectName(obj client.Object) bool {
 	switch obj.(type) {
 	case *osm.OperatingSystemConfig:
 		return slices.Contains(r.names, lineage.ConfigPrefix+obj.GetName())
@@ -96,7 +97,7 @@ func progressOf(md *cluster.MachineDeployment, have objects) progress {
 	switch {
 	case owns(have.bootstrap, have.bootstrap != nil):
 		return progressServed
-	case have.bootstrap != nil && takeover.MadeByReference(have.bootstrap):
+	case have.bootstrap != nil && takeover.IsCreatedByOSM(have.bootstrap):
 		return progressLegacy
 	case owns(have.osc, have.osc != nil), owns(have.provisioning, have.provisioning != nil):
 		return progressBegun
@@ -107,10 +108,10 @@ func progressOf(md *cluster.MachineDeployment, have objects) progress {
 // conflictingPools are the other pools that share a name with a pool. They are listed only if it
 // matters: if objects have no owner, and as long as a pool has no bootstrap Secret.
 func (r reader) conflictingPools(ctx context.Context, seen *observed) ([]conflictingPool, error) {
-	if b := seen.objects.bootstrap; b != nil && seen.owns(b) && !slices.ContainsFunc(seen.objects.all(), func(obj client.Object) bool { return takeover.MadeByReference(obj) }) {
+	if b := seen.objects.bootstrap; b != nil && seen.owns(b) && !slices.ContainsFunc(seen.objects.listExisting(), func(obj client.Object) bool { return takeover.IsCreatedByOSM(obj) }) {
 		return nil, nil
 	}
-	out, err := r.sharing(ctx, seen.md)
+	out, err := r.poolsSharingNames(ctx, seen.md)
 	for i := range out {
 		have, failed := r.objects(ctx, r.cached(), out[i].md)
 		if failed != nil {
@@ -121,13 +122,13 @@ func (r reader) conflictingPools(ctx context.Context, seen *observed) ([]conflic
 	return out, err
 }
 
-// sharing finds the other pools that have a derived name in common with a pool.
-func (r reader) sharing(ctx context.Context, md *cluster.MachineDeployment) ([]conflictingPool, error) {
+// poolsSharingNames lists the other pools that have a derived name in common with a pool.
+func (r reader) poolsSharingNames(ctx context.Context, md *cluster.MachineDeployment) ([]conflictingPool, error) {
 	candidates := []client.ListOption{client.UnsafeDisableDeepCopy}
 	searches := [][]client.ListOption{candidates}
 	if r.indexed {
 		searches = nil
-		for _, stem := range lineage.SharedStems(keyOf(md)) {
+		for _, stem := range lineage.CollidingNameStems(keyOf(md)) {
 			searches = append(searches, append(slices.Clone(candidates), client.MatchingFields{stemIndex: stem}))
 		}
 	}
@@ -142,7 +143,7 @@ func (r reader) sharing(ctx context.Context, md *cluster.MachineDeployment) ([]c
 			if poolKey(other) == poolKey(md) || !requestsProfile(other) {
 				continue
 			}
-			if both := common(names, lineage.ObjectNames(keyOf(other))); len(both) > 0 {
+			if both := intersectStrings(names, lineage.ObjectNames(keyOf(other))); len(both) > 0 {
 				found[poolKey(other)] = conflictingPool{md: other, names: both}
 			}
 		}
@@ -154,14 +155,14 @@ func (r reader) sharing(ctx context.Context, md *cluster.MachineDeployment) ([]c
 	return out, nil
 }
 
-// shared reports whether another pool has a derived name of this pool too.
-func (r reader) shared(ctx context.Context, md *cluster.MachineDeployment, name string) (bool, error) {
-	rivals, err := r.sharing(ctx, md)
+// isNameShared reports whether another pool has a derived name of this pool too.
+func (r reader) isNameShared(ctx context.Context, md *cluster.MachineDeployment, name string) (bool, error) {
+	rivals, err := r.poolsSharingNames(ctx, md)
 	return slices.ContainsFunc(rivals, func(other conflictingPool) bool { return slices.Contains(other.names, name) }), err
 }
 
-// common are the texts that two lists have.
-func common(a, b []string) []string {
+// intersectStrings are the texts that two lists have.
+func intersectStrings(a, b []string) []string {
 	var out []string
 	for _, s := range a {
 		if slices.Contains(b, s) {
@@ -181,19 +182,19 @@ func (seen *observed) yieldsTo() *conflictingPool {
 	}
 	for i := range seen.conflicts {
 		rival := &seen.conflicts[i]
-		if !isPool(rival.md) || own == progressLegacy && rival.shares(seen.objects.bootstrap) {
+		if !isPool(rival.md) || own == progressLegacy && rival.sharesObjectName(seen.objects.bootstrap) {
 			continue
 		}
 		// Both pools compute the same order, so exactly one of them yields.
-		if rival.progress > own || rival.progress == own && before(rival.md, seen.md) {
+		if rival.progress > own || rival.progress == own && isOlder(rival.md, seen.md) {
 			return rival
 		}
 	}
 	return nil
 }
 
-// rejection is the error for a pool that yields to a rival.
-func (r conflictingPool) rejection(md *cluster.MachineDeployment, own progress) error {
+// conflictError is the error for a pool that yields to a rival.
+func (r conflictingPool) conflictError(md *cluster.MachineDeployment, own progress) error {
 	why := "which is older"
 	if r.progress > own {
 		why = "which has its configuration already"
@@ -208,18 +209,18 @@ func (seen *observed) owns(obj client.Object) bool {
 	return ownerOf(obj) == poolKey(seen.md) || ok && uid == string(seen.md.UID)
 }
 
-// unused finds the objects that were created for a pool that yields to a rival and has nothing
+// unusedObjects finds the objects that were created for a pool that yields to a rival and has nothing
 // to boot from: otherwise each of the two could wait forever for an object that the other has.
 // It reads from the API server, because the cache can be stale and a machine can have used them.
-func (r reader) unused(ctx context.Context, seen *observed) ([]client.Object, error) {
+func (r reader) unusedObjects(ctx context.Context, seen *observed) ([]client.Object, error) {
 	if seen.yieldsTo() == nil || progressOf(seen.md, seen.objects) >= progressLegacy {
 		return nil, nil
 	}
-	made, err := r.owned(ctx, r.cached(), seen.md)
+	made, err := r.listOwned(ctx, r.cached(), seen.md)
 	if err != nil || len(made) == 0 {
 		return nil, err
 	}
-	if made, err = r.owned(ctx, r.live(), seen.md); err != nil {
+	if made, err = r.listOwned(ctx, r.live(), seen.md); err != nil {
 		return nil, err
 	}
 	made = slices.DeleteFunc(made, func(obj client.Object) bool { return ownerOf(obj) == "" }) // created by OSM
@@ -231,8 +232,8 @@ func (r reader) unused(ctx context.Context, seen *observed) ([]client.Object, er
 	return made, nil
 }
 
-// before orders pools by age.
-func before(a, b *cluster.MachineDeployment) bool {
+// isOlder reports whether a was created before b; the UID decides if both are of the same age.
+func isOlder(a, b *cluster.MachineDeployment) bool {
 	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.UID < b.UID
 	}

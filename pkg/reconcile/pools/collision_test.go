@@ -118,7 +118,7 @@ func TestNamesOfPools(t *testing.T) {
 	for i, older := range pools {
 		for j := i + 1; j < len(pools); j++ {
 			younger := pools[j]
-			same, both := sameName(all[i], all[j]), common(derived[i], derived[j])
+			same, both := sameName(all[i], all[j]), intersectStrings(derived[i], derived[j])
 			if (len(same) > 0) != (len(both) > 0) {
 				t.Fatalf("%s and %s share %q, found are %q", poolKey(older), poolKey(younger), same, both)
 			}
@@ -128,7 +128,7 @@ func TestNamesOfPools(t *testing.T) {
 			for _, pair := range same {
 				found[pair]++
 			}
-			if len(common(lineage.SharedStems(keyOf(older)), lineage.Stems(keyOf(younger)))) == 0 || len(common(lineage.SharedStems(keyOf(younger)), lineage.Stems(keyOf(older)))) == 0 {
+			if len(intersectStrings(lineage.CollidingNameStems(keyOf(older)), lineage.NameStems(keyOf(younger)))) == 0 || len(intersectStrings(lineage.CollidingNameStems(keyOf(younger)), lineage.NameStems(keyOf(older)))) == 0 {
 				t.Errorf("%s and %s share %q, and the index does not know it", poolKey(older), poolKey(younger), same)
 			}
 			if by := (&observed{md: older, conflicts: []conflictingPool{{md: younger, names: both}}}).yieldsTo(); by != nil {
@@ -136,7 +136,7 @@ func TestNamesOfPools(t *testing.T) {
 			}
 			if by := (&observed{md: younger, conflicts: []conflictingPool{{md: older, names: both}}}).yieldsTo(); by == nil {
 				t.Errorf("%s does not yield to %s, which is older", poolKey(younger), poolKey(older))
-			} else if err := by.rejection(younger, progressNew); !strings.Contains(err.Error(), poolKey(older)+",") || !strings.Contains(err.Error(), "MachineDeployment "+poolKey(younger)+" ") {
+			} else if err := by.conflictError(younger, progressNew); !strings.Contains(err.Error(), poolKey(older)+",") || !strings.Contains(err.Error(), "MachineDeployment "+poolKey(younger)+" ") {
 				t.Errorf("the refusal lacks a name: %v", err)
 			}
 		}
@@ -178,7 +178,7 @@ func TestPoolsThatShareAName(t *testing.T) {
 				}
 				first, second := of(f.r.Namespace)
 				older, younger := make(first), make(second)
-				if before(younger, older) { // in one second
+				if isOlder(younger, older) { // in one second
 					older, younger = younger, older
 				}
 				order := []*machines.MachineDeployment{older, younger}

@@ -102,7 +102,7 @@ type Reconciler struct {
 
 	cache    poolCache              // of pools
 	endpoint desired.CachedEndpoint // of cluster-info
-	digests  desired.Digests        // of profiles
+	digests  desired.DigestCache    // of profiles
 	values   desired.Values         // of cloudProviderSpecs
 	archived archive.State          // of records
 
@@ -116,7 +116,7 @@ type Reconciler struct {
 // Reconcile brings one pool's objects in line with its profile, its
 // MachineDeployment and the cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	defer r.ownWrites.begin(req.NamespacedName)()
+	defer r.ownWrites.beginRun(req.NamespacedName)()
 	return r.reconcile(ctx, req)
 }
 
@@ -128,7 +128,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	switch {
 	case gone && r.Shard.IncludesUnlabeled():
 		md.Namespace, md.Name = req.Namespace, req.Name
-		return r.finalize(&md, r.writer().releaseOrphans(ctx, &md))
+		return r.reportRelease(&md, r.newWriter().releaseOrphans(ctx, &md))
 	case gone, err == nil && !r.Shard.Includes(&md):
 		r.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
@@ -136,58 +136,58 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, fmt.Errorf("reading MachineDeployment %s: %w", req, err)
 	}
 	if !isPool(&md) {
-		return r.finalize(&md, r.writer().release(ctx, &md))
+		return r.reportRelease(&md, r.newWriter().deletePoolObjects(ctx, &md))
 	}
 	// The finalizer and the plan do not depend on each other; what machines use is written only
 	// after both. The plan of a new pool can request a token, with a ServiceAccount. It stays in this
 	// goroutine, where controller-runtime makes a panic of a library an error of this pool.
 	finalizer := make(chan error, 1)
-	go func() { finalizer <- r.writer().ensureFinalizer(ctx, &md) }()
+	go func() { finalizer <- r.newWriter().ensureFinalizer(ctx, &md) }()
 	var todo plan
 	seen, err := r.observe(ctx, &md)
 	if err != nil {
-		todo = renewal(seen, err)
+		todo = renewalPlan(seen, err)
 	} else {
-		todo = r.plan(ctx, seen)
+		todo = r.makePlan(ctx, seen)
 	}
 	finalizerErr := <-finalizer
 	// Nothing that machines use is created without a finalizer, because it could remain forever.
 	// Only the token cannot wait.
 	if finalizerErr != nil {
-		err := r.writer().renewToken(ctx, todo.token)
+		err := r.newWriter().renewToken(ctx, todo.token)
 		if err == nil {
 			err = todo.err
 		}
-		return r.reporter().reportWithoutFinalizer(&md, renewal(seen, err), err, finalizerErr)
+		return r.newReporter().reportWithoutFinalizer(&md, renewalPlan(seen, err), err, finalizerErr)
 	}
 	if todo.err == nil {
-		r.reporter().reportSuspended(seen)
+		r.newReporter().reportSuspended(seen)
 	}
 	todo.was = previousStateOf(seen.objects)
 	todo.was.exempt = todo.hasOSMDocument || todo.was.rejected != "" || r.cache.get(&md).reported != ""
 	todo.was.announce = todo.osc != nil && !todo.restoresConfig && (todo.was.exempt || r.Routine == nil || r.Routine.TokensAt(r.Clock.Now()) >= 1)
-	err = r.writer().apply(ctx, seen, todo)
+	err = r.newWriter().apply(ctx, seen, todo)
 	if frozen, _ := suspended(&md); frozen && seen.objects.osc == nil || seen.boundTokens && seen.objects.hasOSMDocuments() {
 		// The next run reports the suspension, or replaces the token of all pools by the pool's own.
-		r.ownWrites.forget(req.NamespacedName)
+		r.ownWrites.dropWrites(req.NamespacedName)
 	}
 	if r.cache.cacheRejection(seen, todo, err, r.Clock.Now()) {
 		// The next run maintains the last-good generation, because this one is now known to be
 		// rejected.
 		return ctrl.Result{RequeueAfter: racedRetry}, nil
 	}
-	return r.reporter().report(&md, todo, err)
+	return r.newReporter().report(&md, todo, err)
 }
 
-// plan plans what to write. What only few pools need, and what costs requests, is observed
+// makePlan plans what to write. What only few pools need, and what costs requests, is observed
 // once a plan lacks it.
-func (r *Reconciler) plan(ctx context.Context, seen *observed) plan {
+func (r *Reconciler) makePlan(ctx context.Context, seen *observed) plan {
 	for {
-		todo := r.planner().plan(seen)
+		todo := r.planner().planConfiguration(seen)
 		var err error
 		switch todo.lacks {
 		case lacksNothing:
-			if err = r.recordMissing(ctx, seen); err == nil {
+			if err = r.cacheMissingObjects(ctx, seen); err == nil {
 				return todo
 			}
 		case lacksLastGood:
@@ -200,27 +200,27 @@ func (r *Reconciler) plan(ctx context.Context, seen *observed) plan {
 			err = r.requestNodeToken(ctx, seen)
 		}
 		if err != nil {
-			return renewal(seen, err)
+			return renewalPlan(seen, err)
 		}
 	}
 }
 
-// profiles reads the profiles that pools ask for.
-func (r *Reconciler) profiles() desired.Profiles {
+// newProfiles returns the reader of the profiles that pools request.
+func (r *Reconciler) newProfiles() desired.Profiles {
 	return desired.Profiles{
 		Cached: r.Management, Live: r.Management.Live, Namespace: r.Namespace, Namespaces: r.ProfileNamespaces,
 		Appliers: r.Appliers, Digests: &r.digests,
 	}
 }
 
-// affected finds the pools to which a change of an object matters.
-func (r *Reconciler) affected() affected {
-	return affected{management: r.Management, worker: r.Worker, namespace: r.Namespace, profiles: r.profiles(), cache: &r.cache}
+// poolFinder returns the finder of the pools to which a change of an object matters.
+func (r *Reconciler) poolFinder() poolFinder {
+	return poolFinder{management: r.Management, worker: r.Worker, namespace: r.Namespace, profiles: r.newProfiles(), cache: &r.cache}
 }
 
 // records reads what records refer to.
 func (r *Reconciler) records() desired.Records {
-	return desired.Records{Profiles: r.profiles(), Worker: r.Worker.Live, CA: r.Settings.KubernetesCACert}
+	return desired.Records{Profiles: r.newProfiles(), Worker: r.Worker.Live, CA: r.Settings.KubernetesCACert}
 }
 
 // cloudConfigs reads what cloudProviderSpecs refer to.
@@ -231,8 +231,8 @@ func (r *Reconciler) cloudConfigs() desired.CloudConfigs {
 	}
 }
 
-// archive returns the store for records of replaced configurations.
-func (r *Reconciler) archive() archive.Archive {
+// newArchive returns the store for records of replaced configurations.
+func (r *Reconciler) newArchive() archive.Archive {
 	return archive.Archive{
 		Management: r.Management, Live: r.Management.Live, Pools: r.Worker, Provenances: r.Worker.Live,
 		Clock: r.Clock, Namespace: r.Namespace, Retention: r.History, Complete: r.Shard.IsAll(), State: &r.archived,
@@ -244,16 +244,16 @@ func (r *Reconciler) reader() reader {
 	return reader{management: r.Management, worker: r.Worker, namespace: r.Namespace, indexed: r.Indexed, clock: r.Clock}
 }
 
-// writer writes the objects of pools.
-func (r *Reconciler) writer() writer {
+// newWriter writes the objects of pools.
+func (r *Reconciler) newWriter() writer {
 	return writer{
-		reader: r.reader(), archive: r.archive(), records: r.records(), engine: r.Engine,
-		report: r.reporter(), key: &r.key, replacing: &r.replacing,
+		reader: r.reader(), archive: r.newArchive(), records: r.records(), engine: r.Engine,
+		report: r.newReporter(), key: &r.key, replacing: &r.replacing,
 	}
 }
 
-// reporter reports what comes of runs.
-func (r *Reconciler) reporter() reporter {
+// newReporter reports what comes of runs.
+func (r *Reconciler) newReporter() reporter {
 	return reporter{
 		recorder: r.Recorder, metrics: r.Metrics, auditLog: r.AuditLog, cache: &r.cache, routine: r.Routine, clock: r.Clock,
 		archived: r.Management.Live, namespace: r.Namespace,
@@ -265,11 +265,11 @@ func (r *Reconciler) planner() planner {
 	return planner{engine: r.Engine, namespace: r.Namespace, ca: r.Settings.KubernetesCACert}
 }
 
-// tokens finds, makes and requests the tokens of pools.
-func (r *Reconciler) tokens() token.Tokens {
+// newTokens returns what finds, creates and requests the tokens of pools.
+func (r *Reconciler) newTokens() token.Tokens {
 	return token.Tokens{
 		Worker: r.Worker, Live: r.Worker.Live, Indexed: r.Indexed, Clock: r.Clock, Random: r.Random,
-		ServiceAccount: r.TokenServiceAccount, NodeTTL: r.NodeTokenTTL, Shared: r.reader().shared,
+		ServiceAccount: r.TokenServiceAccount, NodeTTL: r.NodeTokenTTL, Shared: r.reader().isNameShared,
 	}
 }
 
@@ -330,17 +330,19 @@ func recordOf(osc *osm.OperatingSystemConfig) render.Record {
 	return parseRecord(osc.Annotations[api.AnnotationRecord])
 }
 
-// Admit says why a pool cannot have the profile it asks for, nil if it can: the
+// CheckRequestedProfile says why a pool cannot have the profile it asks for, nil if it can: the
 // profile does not exist or does not suit the pool, or the pool cannot be read. It
 // reads the management cluster through the cache, and writes nothing. An error for
 // which refused is false is about the cluster, and says nothing about the pool.
-func (r *Reconciler) Admit(ctx context.Context, md *cluster.MachineDeployment) (refused bool, err error) {
-	err = r.admit(ctx, md)
-	_, refused = fault.Permanent(err)
+func (r *Reconciler) CheckRequestedProfile(ctx context.Context, md *cluster.MachineDeployment) (refused bool, err error) {
+	err = r.validateProfile(ctx, md)
+	_, refused = fault.PermanentReason(err)
 	return refused, err
 }
 
-func (r *Reconciler) admit(ctx context.Context, md *cluster.MachineDeployment) error {
+// validateProfile returns the error of Admit: why the profile that a MachineDeployment requests
+// cannot serve its pool. A version that the source creates only after the pool exists is no error.
+func (r *Reconciler) validateProfile(ctx context.Context, md *cluster.MachineDeployment) error {
 	pool, err := render.DecodePool(md)
 	if err != nil {
 		return err
@@ -350,8 +352,8 @@ func (r *Reconciler) admit(ctx context.Context, md *cluster.MachineDeployment) e
 	if err != nil {
 		return err
 	}
-	prof, err := r.profiles().Resolve(ctx, md, recordOf(osc))
-	if reason, _ := fault.Permanent(err); reason == api.EventWaiting {
+	prof, err := r.newProfiles().Resolve(ctx, md, recordOf(osc))
+	if reason, _ := fault.PermanentReason(err); reason == api.EventWaiting {
 		return nil // the source creates this version after the pool exists
 	}
 	if err != nil {

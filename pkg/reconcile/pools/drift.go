@@ -28,8 +28,8 @@ func detectDrift(seen *observed, gen generation, p plan) (what []string, restore
 	case have.osc == nil && (made(have.bootstrap) || made(have.provisioning)):
 		say("OperatingSystemConfig %s was missing", namesOf(seen.md).Config)
 		restoresConfig = true
-	case have.osc != nil && have.osc.Annotations[api.AnnotationPoolUID] == uid && disagrees(have.osc, rec) != "":
-		say("%s of OperatingSystemConfig %s", disagrees(have.osc, rec), namesOf(seen.md).Config)
+	case have.osc != nil && have.osc.Annotations[api.AnnotationPoolUID] == uid && mismatchedAnnotation(have.osc, rec) != "":
+		say("%s of OperatingSystemConfig %s", mismatchedAnnotation(have.osc, rec), namesOf(seen.md).Config)
 		restoresConfig = have.osc.Annotations[api.AnnotationInputDigest] == gen.input
 	case seen.unserved && rec.Digests.Input != gen.input && have.madeWith(gen.input):
 		say("annotation %s or %s of OperatingSystemConfig %s", api.AnnotationRecord, api.AnnotationInputDigest, namesOf(seen.md).Config)

@@ -182,8 +182,8 @@ func TestRelease(t *testing.T) {
 				t.Fatal(err)
 			}
 			have, err := f.r.reader().objects(t.Context(), f.r.reader().live(), f.pool)
-			if err != nil || len(have.all()) != 0 {
-				t.Errorf("left are %v (err %v)", have.all(), err)
+			if err != nil || len(have.listExisting()) != 0 {
+				t.Errorf("left are %v (err %v)", have.listExisting(), err)
 			}
 			if tokens := f.tokens(t.Context()); len(tokens) != 0 && !legacy { // an unowned one ends by itself
 				t.Errorf("%d tokens are left", len(tokens))

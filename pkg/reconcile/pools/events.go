@@ -69,14 +69,18 @@ const (
 // NewRoutineLimiter returns the limiter of a controller for Reconciler.Routine.
 func NewRoutineLimiter() *rate.Limiter { return rate.NewLimiter(routinePerSecond, routineBurst) }
 
-// announced reports whether the event about a configuration that was created is emitted.
-func (r reporter) announced(p plan) bool {
+// canAnnounce reports whether the event about a created configuration may be emitted now. It takes
+// a token of the rate limiter.
+func (r reporter) canAnnounce(p plan) bool {
 	return p.was.announce && (p.was.exempt || r.routine == nil || r.routine.AllowN(r.clock.Now(), 1))
 }
 
 // report is the one place that turns an outcome into an event and a time of the next run. Errors
 // that only a change can fix wait for that change; all others back off.
 func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl.Result, error) {
+	if raced := errors.Is(err, fault.ErrRaced); raced != r.cache.get(md).raced {
+		r.cache.update(md, func(m *cachedPool) { m.raced = raced })
+	}
 	if errors.Is(err, fault.ErrRaced) {
 		return ctrl.Result{RequeueAfter: r.raceBackoff(md, api.EventWriteRefused, err)}, nil
 	}
@@ -90,14 +94,14 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl
 		p.poll = earliestNonZero(p.poll, auditLogRetry)
 	}
 	now := r.clock.Now()
-	renewal := earliestNonZero(earliestNonZero(untilRenewal(p.expires, now), wait.Jitter(p.poll, token.Jitter)), until(p.nextRun, now))
+	renewal := earliestNonZero(earliestNonZero(untilRenewal(p.expires, now), wait.Jitter(p.poll, token.Jitter)), durationUntil(p.nextRun, now))
 	var waiting *fault.Wait
 	if errors.As(err, &waiting) {
-		r.reject(md, api.EventWaiting, waiting)
+		r.reportRejection(md, api.EventWaiting, waiting)
 		return ctrl.Result{RequeueAfter: wait.Jitter(waitRetry, token.Jitter)}, nil
 	}
-	if reason, final := fault.Permanent(err); final {
-		r.reject(md, reason, err)
+	if reason, final := fault.PermanentReason(err); final {
+		r.reportRejection(md, reason, err)
 		if reason == api.EventNameCollision {
 			// No watch reports the object that is in the way.
 			return ctrl.Result{RequeueAfter: wait.Jitter(collisionRetry, token.Jitter)}, nil
@@ -111,7 +115,7 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl
 	}
 	if err != nil {
 		if fault.RejectedByServer(err) {
-			r.reject(md, api.EventWriteRefused, err)
+			r.reportRejection(md, api.EventWriteRefused, err)
 		}
 		return ctrl.Result{}, err
 	}
@@ -132,7 +136,7 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl
 // reportWithoutFinalizer reports why a pool could not be reconciled and why it did not get the
 // finalizer: neither hides the other, and the finalizer is retried.
 func (r reporter) reportWithoutFinalizer(md *cluster.MachineDeployment, p plan, err, finalizerErr error) (ctrl.Result, error) {
-	reason, refused := fault.Permanent(err)
+	reason, refused := fault.PermanentReason(err)
 	var waiting *fault.Wait
 	if !refused && errors.As(err, &waiting) {
 		reason, refused = api.EventWaiting, true
@@ -140,7 +144,7 @@ func (r reporter) reportWithoutFinalizer(md *cluster.MachineDeployment, p plan, 
 	if !refused || finalizerErr == nil || errors.Is(finalizerErr, fault.ErrRaced) {
 		return r.report(md, p, errors.Join(err, finalizerErr))
 	}
-	r.reject(md, reason, fmt.Errorf("%w; and its finalizer cannot be set: %w", err, finalizerErr))
+	r.reportRejection(md, reason, fmt.Errorf("%w; and its finalizer cannot be set: %w", err, finalizerErr))
 	return ctrl.Result{}, finalizerErr
 }
 
@@ -151,7 +155,7 @@ func (r reporter) raceBackoff(md *cluster.MachineDeployment, reason string, err 
 	times := r.cache.get(md).races
 	r.cache.update(md, func(m *cachedPool) { m.races++ })
 	if times == reportAfterRaces {
-		r.reject(md, reason, err)
+		r.reportRejection(md, reason, err)
 	}
 	return min(racedRetry<<min(times, reportAfterRaces), waitRetry)
 }
@@ -164,16 +168,16 @@ func untilRenewal(expires, now time.Time) time.Duration {
 	return wait.Jitter(max(expires.Sub(now)-token.RenewBefore, time.Second), token.Jitter)
 }
 
-// until is the time until a moment that is jittered already; 0 is never.
-func until(at, now time.Time) time.Duration {
+// durationUntil returns the time until a moment that is jittered already; 0 is never.
+func durationUntil(at, now time.Time) time.Duration {
 	if at.IsZero() {
 		return 0
 	}
 	return max(at.Sub(now), time.Second)
 }
 
-// earliest is the first of some moments, zero being never.
-func earliest(moments ...time.Time) time.Time {
+// earliestNonZeroTime is the first of some moments, zero being never.
+func earliestNonZeroTime(moments ...time.Time) time.Time {
 	var out time.Time
 	for _, t := range moments {
 		if out.IsZero() || !t.IsZero() && t.Before(out) {
@@ -191,8 +195,8 @@ func earliestNonZero(a, b time.Duration) time.Duration {
 	return a
 }
 
-// reject reports why a pool does not have what it asks for.
-func (r reporter) reject(md *cluster.MachineDeployment, reason string, err error) {
+// reportRejection reports why a pool does not have what it requests, as an event and a metric.
+func (r reporter) reportRejection(md *cluster.MachineDeployment, reason string, err error) {
 	r.reportProblem(md, reason, err)
 	r.metrics.PoolRejected(client.ObjectKeyFromObject(md), reason)
 }
@@ -207,7 +211,8 @@ func (r reporter) reportProblem(md *cluster.MachineDeployment, reason string, er
 	r.event(md, corev1.EventTypeWarning, reason, message)
 }
 
-func at(commit string) string {
+// atCommit returns " at commit <12 digits>" for a message, "" without a commit.
+func atCommit(commit string) string {
 	if commit == "" {
 		return ""
 	}
@@ -250,7 +255,7 @@ func rejectedMessage(p plan) string {
 	if p.unrenewed != nil {
 		message += "; its Secrets remain unchanged: " + p.unrenewed.Error()
 	}
-	return redact.Shorten(redact.Printable(message), redact.MaxCondition)
+	return redact.Shorten(redact.RemoveControlChars(message), redact.MaxCondition)
 }
 
 // reportApplied reports the result of an applied plan: what was created, rotated or restored, and
@@ -260,9 +265,9 @@ func (r reporter) reportApplied(md *cluster.MachineDeployment, p plan) {
 	case p.osc != nil && !p.restoresConfig:
 		r.reportRotated(md, p)
 	case len(p.drifted) > 0:
-		r.metrics.Rotated(metrics.Restored)
+		r.metrics.CountRotation(metrics.Restored)
 	case p.provisioning.write != nil || p.bootstrap.write != nil:
-		r.metrics.Rotated(metrics.Credentials)
+		r.metrics.CountRotation(metrics.Credentials)
 	}
 	if len(p.drifted) > 0 {
 		r.event(md, corev1.EventTypeNormal, api.EventConfigRestored, "restored changed objects: "+strings.Join(p.drifted, ", "))
@@ -274,13 +279,13 @@ func (r reporter) reportApplied(md *cluster.MachineDeployment, p plan) {
 	case p.readError == nil:
 		r.reportRecovered(md, p)
 	}
-	r.metrics.Pool(client.ObjectKeyFromObject(md), p.state(reason))
+	r.metrics.SetPool(client.ObjectKeyFromObject(md), p.poolMetrics(reason))
 }
 
 // reportLastGood reports why the last good configuration remains, once until the reason changes. The
 // annotations of the configuration contain what was reported before a restart.
 func (r reporter) reportLastGood(md *cluster.MachineDeployment, p plan) string {
-	reason, _ := fault.Permanent(p.rejection)
+	reason, _ := fault.PermanentReason(p.rejection)
 	told := p.rejection
 	if p.unrenewed != nil {
 		told = fmt.Errorf("%w; the last good configuration remains unchanged: %w", p.rejection, p.unrenewed)
@@ -302,43 +307,44 @@ func (r reporter) reportRecovered(md *cluster.MachineDeployment, p plan) {
 	}
 	if (told || p.was.rejected != "") && p.osc == nil {
 		r.event(md, corev1.EventTypeNormal, api.EventConfigHealed,
-			fmt.Sprintf("the requested profile is active again: profile %q %s%s", p.serving.Profile, p.serving.Version, at(p.serving.Commit)))
+			fmt.Sprintf("the requested profile is active again: profile %q %s%s", p.serving.Profile, p.serving.Version, atCommit(p.serving.Commit)))
 	}
 }
 
 func (r reporter) reportRotated(md *cluster.MachineDeployment, p plan) {
 	from, to := p.replaced, p.serving
 	if from.Object == "" {
-		r.metrics.Rotated(metrics.Created)
-		if !r.announced(p) {
+		r.metrics.CountRotation(metrics.Created)
+		if !r.canAnnounce(p) {
 			r.metrics.EventDropped(api.EventConfigCreated)
 			return
 		}
 		r.event(md, corev1.EventTypeNormal, api.EventConfigCreated,
-			fmt.Sprintf("made the configuration of profile %q %s%s%s", to.Profile, to.Version, at(to.Commit), p.differences()))
+			fmt.Sprintf("made the configuration of profile %q %s%s%s", to.Profile, to.Version, atCommit(to.Commit), p.describeDifferences()))
 		return
 	}
-	why := cause(from, to)
-	r.metrics.Rotated(why)
-	if !r.announced(p) {
+	why := rotationReason(from, to)
+	r.metrics.CountRotation(why)
+	if !r.canAnnounce(p) {
 		r.metrics.EventDropped(api.EventConfigRotated)
 		return
 	}
-	text := fmt.Sprintf("rotated from profile %q %s%s to %q %s%s", from.Profile, from.Version, at(from.Commit), to.Profile, to.Version, at(to.Commit))
+	text := fmt.Sprintf("rotated from profile %q %s%s to %q %s%s", from.Profile, from.Version, atCommit(from.Commit), to.Profile, to.Version, atCommit(to.Commit))
 	switch why {
 	case metrics.Pool:
-		text = fmt.Sprintf("rotated for a change of the pool; profile %q is still %s%s", to.Profile, to.Version, at(to.Commit))
+		text = fmt.Sprintf("rotated for a change of the pool; profile %q is still %s%s", to.Profile, to.Version, atCommit(to.Commit))
 	case metrics.Settings:
-		text = fmt.Sprintf("rotated for a change of the controller's settings; profile %q is still %s%s", to.Profile, to.Version, at(to.Commit))
+		text = fmt.Sprintf("rotated for a change of the controller's settings; profile %q is still %s%s", to.Profile, to.Version, atCommit(to.Commit))
 	}
 	if p.was.spec != nil {
-		text += "; " + changes(*p.was.spec, p.osc.Spec)
+		text += "; " + describeChanges(*p.was.spec, p.osc.Spec)
 	}
 	r.event(md, corev1.EventTypeNormal, api.EventConfigRotated, text)
 }
 
-// cause says what made one generation another.
-func cause(from, to render.Record) string {
+// rotationReason returns the reason for metrics why one generation followed another: the pool, the
+// settings or the profile changed.
+func rotationReason(from, to render.Record) string {
 	sameProfile := from.Profile == to.Profile && from.Version == to.Version && from.ObjectDigest == to.ObjectDigest && from.Commit == to.Commit
 	switch {
 	case sameProfile && !reflect.DeepEqual(from.Pool, to.Pool):
@@ -349,9 +355,10 @@ func cause(from, to render.Record) string {
 	return metrics.Profile
 }
 
-// state is the state of a pool for metrics.
-func (p plan) state(refused string) metrics.PoolState {
-	s := metrics.PoolState{
+// poolMetrics returns the values that a pool's metrics have: its profile and commit, why its
+// request was rejected, the size of its user data, and when its tokens expire.
+func (p plan) poolMetrics(refused string) metrics.PoolMetrics {
+	s := metrics.PoolMetrics{
 		Profile: p.serving.Profile, Version: p.serving.Version, Commit: p.serving.Commit,
 		RejectionReason: refused, TokenEnds: p.expires,
 	}
@@ -393,15 +400,15 @@ func (r reporter) reportSuspended(seen *observed) {
 	r.cache.update(md, func(m *cachedPool) { m.suspended, m.reported = true, "" }) // what it cannot have does not matter now
 	rec := recordOf(seen.objects.osc)
 	r.event(md, corev1.EventTypeNormal, api.EventConfigSuspended,
-		fmt.Sprintf("the configuration is frozen at profile %q %s%s; tokens, the CA and the revision follow. To resume, remove annotation %s", rec.Profile, rec.Version, at(rec.Commit), api.AnnotationSuspend))
+		fmt.Sprintf("the configuration is frozen at profile %q %s%s; tokens, the CA and the revision follow. To resume, remove annotation %s", rec.Profile, rec.Version, atCommit(rec.Commit), api.AnnotationSuspend))
 }
 
 // maxChanges bounds the part of an event that names what differs, in bytes.
 const maxChanges = 600
 
-// changes names the differences between two configurations, by stage: files by path, units by
+// describeChanges names the differences between two configurations, by stage: files by path, units by
 // name, the rest of a stage by field. "+" is added, "-" is removed.
-func changes(before, after osm.OperatingSystemConfigSpec) string {
+func describeChanges(before, after osm.OperatingSystemConfigSpec) string {
 	var names []string
 	for _, stage := range []struct {
 		name          string
@@ -471,7 +478,7 @@ func changedParts(before, after osm.OSCConfig) []string {
 	tell := func(mark, name string) {
 		if !told[name] {
 			told[name] = true
-			out = append(out, mark+redact.Clean(name))
+			out = append(out, mark+redact.SanitizeLine(name))
 		}
 	}
 	for _, p := range now {

@@ -47,12 +47,12 @@ func TestChanges(t *testing.T) {
 		"a path with an escape": {stage(nil), stage([]osm.File{file("/a\x1b[31m\u202eb", "")}), "changed: provisioning +/a[31mb"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, changes(c.before, c.after)); diff != "" {
+			if diff := cmp.Diff(c.want, describeChanges(c.before, c.after)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
-	text := changes(stage(nil), stage(many))
+	text := describeChanges(stage(nil), stage(many))
 	if len(text) > maxChanges+20 || !strings.HasSuffix(text, " more") || !strings.HasPrefix(text, "changed: provisioning +/etc/000, ") {
 		t.Errorf("many changes are told as %q", text)
 	}
@@ -78,7 +78,7 @@ func TestCause(t *testing.T) {
 	} {
 		to := base
 		change(&to)
-		if got := cause(base, to); got != want {
+		if got := rotationReason(base, to); got != want {
 			t.Errorf("the cause is %s, want %s", got, want)
 		}
 	}

@@ -35,7 +35,7 @@ func (f *fixture) wantArchived(why string, want ...string) {
 
 func (f *fixture) sweep() time.Time {
 	f.t.Helper()
-	next, err := f.r.archive().Sweep(f.t.Context())
+	next, err := f.r.newArchive().DeleteExpired(f.t.Context())
 	if err != nil {
 		f.t.Fatal(err)
 	}

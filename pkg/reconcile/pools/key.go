@@ -31,9 +31,9 @@ type digestKey struct {
 	stored bool
 }
 
-// observe returns the key, and whether it is stored. Where none is it makes one up, the same
-// for all pools.
-func (k *digestKey) observe(ctx context.Context, live client.Reader, namespace string, random io.Reader) (key []byte, stored bool, err error) {
+// readOrGenerate returns the key, and whether it is stored. If the Secret does not exist, it
+// generates a key, the same for all pools.
+func (k *digestKey) readOrGenerate(ctx context.Context, live client.Reader, namespace string, random io.Reader) (key []byte, stored bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.value != nil {
@@ -59,9 +59,9 @@ func (k *digestKey) observe(ctx context.Context, live client.Reader, namespace s
 	return k.value, k.stored, nil
 }
 
-// store stores the key that observe generated. If another controller has stored one
+// storeInSecret stores the key that observe generated. If another controller has stored one
 // meanwhile, the next run reads that.
-func (k *digestKey) store(ctx context.Context, into client.Client, namespace string, key []byte) error {
+func (k *digestKey) storeInSecret(ctx context.Context, into client.Client, namespace string, key []byte) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !bytes.Equal(k.value, key) {
@@ -77,7 +77,7 @@ func (k *digestKey) store(ctx context.Context, into client.Client, namespace str
 	}
 	if err := into.Create(ctx, secret, client.FieldOwner(api.FieldManager)); err != nil {
 		k.value = nil
-		return fault.Creating(fmt.Errorf("creating Secret %s: %w", client.ObjectKeyFromObject(secret), err))
+		return fault.MarkCreateError(fmt.Errorf("creating Secret %s: %w", client.ObjectKeyFromObject(secret), err))
 	}
 	k.stored = true
 	return nil

@@ -43,14 +43,14 @@ func (r *Reconciler) observeLastGood(ctx context.Context, seen *observed, refusa
 	}
 	seen.lastGood = &lastGood{record: rec}
 	if !seen.hasNothing() {
-		seen.lastGood.input, seen.lastGood.err = r.records().Restore(ctx, seen.md, rec, seen.values)
+		seen.lastGood.input, seen.lastGood.err = r.records().RestoreInput(ctx, seen.md, rec, seen.values)
 	}
 	return nil
 }
 
 // hasNothing reports whether a pool has nothing to boot from.
 func (seen *observed) hasNothing() bool {
-	return seen.objects.osc == nil && seen.lastGood.record.Object == "" && !madeOf(seen.objects.bootstrap)
+	return seen.objects.osc == nil && seen.lastGood.record.Object == "" && !hasInputDigest(seen.objects.bootstrap)
 }
 
 // lastRecord is the record of the generation that a pool has. It is read from the configuration.
@@ -63,14 +63,14 @@ func (r *Reconciler) lastRecord(ctx context.Context, seen *observed) (render.Rec
 	// The configuration is the best evidence, unless it was edited or the documents are of
 	// another one.
 	if lineage.Intact(rec) && !seen.unserved && (osc.Annotations[api.AnnotationInputDigest] == rec.Digests.Input || seen.objects.madeWith(rec.Digests.Input)) {
-		return corrected(seen, rec), nil
+		return withCorrectedSelectedBy(seen, rec), nil
 	}
 	for _, s := range []*corev1.Secret{seen.objects.bootstrap, seen.objects.provisioning} {
-		if !madeOf(s) {
+		if !hasInputDigest(s) {
 			continue
 		}
 		// The order is that of costs: memory, the archive, then what the pool would produce now.
-		for _, find := range []func(context.Context, *observed, *corev1.Secret) (render.Record, error){r.deletedRecord, r.archivedRecordOf, r.remadeRecord} {
+		for _, find := range []func(context.Context, *observed, *corev1.Secret) (render.Record, error){r.deletedRecord, r.archivedRecordOf, r.recomputedRecord} {
 			found, err := find(ctx, seen, s)
 			if err != nil {
 				return render.Record{}, err
@@ -87,9 +87,10 @@ func (r *Reconciler) lastRecord(ctx context.Context, seen *observed) (render.Rec
 	return rec, nil
 }
 
-// disagrees names the part of a configuration that contradicts its record, "" if there is none.
-// The controller never edits its configurations in place; object and engine are only in the record.
-func disagrees(osc *osm.OperatingSystemConfig, rec render.Record) string {
+// mismatchedAnnotation returns the annotation of a configuration that contradicts its record, "" if
+// there is none. The controller never edits its configurations in place; object and engine are only
+// in the record.
+func mismatchedAnnotation(osc *osm.OperatingSystemConfig, rec render.Record) string {
 	const annotationRecord = "annotation " + api.AnnotationRecord
 	switch {
 	case !lineage.Intact(rec):
@@ -102,9 +103,10 @@ func disagrees(osc *osm.OperatingSystemConfig, rec render.Record) string {
 	return ""
 }
 
-// corrected is an intact record whose SelectedBy can have been edited. The digests of the
-// outputs are computed again with the configuration.
-func corrected(seen *observed, rec render.Record) render.Record {
+// withCorrectedSelectedBy returns an intact record with the SelectedBy of the documents, since that
+// of the record can have been edited. The digests of the outputs are computed again with the
+// configuration.
+func withCorrectedSelectedBy(seen *observed, rec render.Record) render.Record {
 	by := seen.objects.osc.Annotations[api.AnnotationSelectedBy]
 	for _, s := range []*corev1.Secret{seen.objects.bootstrap, seen.objects.provisioning} {
 		if s != nil && s.Annotations[api.AnnotationInputDigest] == rec.Digests.Input && s.Annotations[api.AnnotationSelectedBy] == by {
@@ -114,8 +116,11 @@ func corrected(seen *observed, rec render.Record) render.Record {
 	return rec
 }
 
-// madeOf reports whether a document says what it was made of, which documents of OSM do not.
-func madeOf(s *corev1.Secret) bool { return s != nil && s.Annotations[api.AnnotationInputDigest] != "" }
+// hasInputDigest reports whether a document names the input that it was made from, which documents
+// of OSM do not.
+func hasInputDigest(s *corev1.Secret) bool {
+	return s != nil && s.Annotations[api.AnnotationInputDigest] != ""
+}
 
 // deletedRecord is what the watch of configurations saw last.
 func (r *Reconciler) deletedRecord(_ context.Context, seen *observed, _ *corev1.Secret) (render.Record, error) {
@@ -134,22 +139,23 @@ func (r *Reconciler) archivedRecordOf(ctx context.Context, seen *observed, s *co
 
 // archivedOf finds the archived record of the generation of a document, nil if there is none.
 func (r *Reconciler) archivedOf(ctx context.Context, seen *observed, s *corev1.Secret) (*appsv1.ControllerRevision, error) {
-	return r.archive().Find(ctx, keyOf(seen.md), s.Annotations[api.AnnotationInputDigest])
+	return r.newArchive().FindRecord(ctx, keyOf(seen.md), s.Annotations[api.AnnotationInputDigest])
 }
 
-// remadeRecord is the record that the pool in its current state would have with the version that
-// a document names. The caller compares the digest: only if it is equal is the record the right one.
-func (r *Reconciler) remadeRecord(ctx context.Context, seen *observed, s *corev1.Secret) (render.Record, error) {
+// recomputedRecord returns the record that the pool in its current state would have with the
+// version that a document names. The caller compares the digest: only if it is equal is the record
+// the right one.
+func (r *Reconciler) recomputedRecord(ctx context.Context, seen *observed, s *corev1.Secret) (render.Record, error) {
 	md := seen.md.DeepCopy()
 	md.Annotations[api.AnnotationOSP] = s.Annotations[api.AnnotationProfile]
 	md.Annotations[api.AnnotationVersionPin] = s.Annotations[api.AnnotationVersion]
 	in, err := r.inputOf(ctx, md, render.Record{}, seen.settings, seen.values)
 	if err == nil {
-		in.Pool, _, err = r.cloudConfigs().Add(ctx, md, in)
+		in.Pool, _, err = r.cloudConfigs().AddCloudConfig(ctx, md, in)
 	}
 	// A version that no longer exists is not an error here: this way just does not find the
 	// record.
-	if _, final := fault.Permanent(err); final || errors.Is(err, desired.ErrSourceNotReconciled) {
+	if _, final := fault.PermanentReason(err); final || errors.Is(err, desired.ErrSourceNotReconciled) {
 		return render.Record{}, nil
 	}
 	rec := in.Record()
@@ -166,10 +172,11 @@ func parseRecord(text string) render.Record {
 	return rec
 }
 
-// servedBy is what the documents of a pool say of themselves.
-func servedBy(have objects) render.Record {
+// recordFromDocuments returns a record with the profile, version and commit in the annotations of a
+// pool's documents; zero if they have none.
+func recordFromDocuments(have objects) render.Record {
 	for _, s := range []*corev1.Secret{have.bootstrap, have.provisioning} {
-		if madeOf(s) {
+		if hasInputDigest(s) {
 			a := s.Annotations
 			return render.Record{Profile: a[api.AnnotationProfile], Version: a[api.AnnotationVersion], Commit: a[api.AnnotationCommit]}
 		}
@@ -183,29 +190,29 @@ type deletedConfig struct {
 	record string
 }
 
-// recordDeleted maps a configuration to its pool, and stores the record of a configuration that
+// deletedRecordHandler maps a configuration to its pool, and stores the record of a configuration that
 // is deleted or edited, because no other object has it.
-type recordDeleted struct {
+type deletedRecordHandler struct {
 	handler.EventHandler
 	cache     *poolCache
 	ownWrites *ownWrites
 }
 
-func (k recordDeleted) Update(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[crreconcile.Request]) {
+func (k deletedRecordHandler) Update(ctx context.Context, e event.UpdateEvent, q workqueue.TypedRateLimitingInterface[crreconcile.Request]) {
 	if e.ObjectOld.GetAnnotations()[api.AnnotationRecord] != e.ObjectNew.GetAnnotations()[api.AnnotationRecord] {
-		k.store(e.ObjectOld)
+		k.cacheDeletedRecord(e.ObjectOld)
 	}
 	k.EventHandler.Update(ctx, e, q)
 }
 
-func (k recordDeleted) Delete(ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[crreconcile.Request]) {
-	if !k.ownWrites.deletes(e.Object) { // what a run replaces, it archives
-		k.store(e.Object)
+func (k deletedRecordHandler) Delete(ctx context.Context, e event.DeleteEvent, q workqueue.TypedRateLimitingInterface[crreconcile.Request]) {
+	if !k.ownWrites.hasDeleted(e.Object) { // what a run replaces, it archives
+		k.cacheDeletedRecord(e.Object)
 	}
 	k.EventHandler.Delete(ctx, e, q)
 }
 
-func (k recordDeleted) store(was client.Object) {
+func (k deletedRecordHandler) cacheDeletedRecord(was client.Object) {
 	namespace, name, ok := cutKey(ownerOf(was))
 	record := was.GetAnnotations()[api.AnnotationRecord]
 	if !ok || !lineage.Intact(parseRecord(record)) {

@@ -54,7 +54,7 @@ func TestConfigOfLastGoodComesBack(t *testing.T) {
 			before, documents := f.config(), f.documents()
 			told := f.told()
 			c.spoil(f)
-			watch := recordDeleted{handler.Funcs{}, &f.r.cache, &f.r.ownWrites}
+			watch := deletedRecordHandler{handler.Funcs{}, &f.r.cache, &f.r.ownWrites}
 			if c.seen {
 				var now osm.OperatingSystemConfig
 				if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(before), &now); apierrors.IsNotFound(err) {
@@ -218,11 +218,11 @@ func TestRecordThatIsEditedMeanwhile(t *testing.T) {
 	f.reconcile()
 	for _, key := range []string{api.AnnotationRecord, api.AnnotationInputDigest, api.AnnotationSelectedBy} {
 		cached := f.config()
-		if _, err := f.r.reader().completeConfig(t.Context(), cached); err != nil {
+		if _, err := f.r.reader().readCompleteConfig(t.Context(), cached); err != nil {
 			t.Fatal(err)
 		}
 		f.patch(cached.DeepCopy(), `{"metadata":{"annotations":{"`+key+`":"edited"}}}`)
-		if _, err := f.r.reader().completeConfig(t.Context(), cached); !errors.Is(err, fault.ErrRaced) {
+		if _, err := f.r.reader().readCompleteConfig(t.Context(), cached); !errors.Is(err, fault.ErrRaced) {
 			t.Errorf("annotation %s was edited: got %v, want a race", key, err)
 		}
 	}

@@ -1,7 +1,9 @@
 package pools
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 )
 
@@ -71,7 +74,7 @@ func TestEndlessRaceBacksOff(t *testing.T) {
 	lost := fmt.Errorf("%w: an object is held by a finalizer", fault.ErrRaced)
 	var waits []time.Duration
 	for range 12 {
-		res, err := f.r.reporter().report(f.pool, plan{}, lost)
+		res, err := f.r.newReporter().report(f.pool, plan{}, lost)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,8 +88,44 @@ func TestEndlessRaceBacksOff(t *testing.T) {
 	}
 	said.saidLast(t, api.EventWriteRefused, "held by a finalizer")
 	f.reconcile()
-	if res, err := f.r.reporter().report(f.pool, plan{}, lost); err != nil || res.RequeueAfter != racedRetry {
+	if res, err := f.r.newReporter().report(f.pool, plan{}, lost); err != nil || res.RequeueAfter != racedRetry {
 		t.Errorf("after a run that went well it waits %s (err %v)", res.RequeueAfter, err)
+	}
+}
+
+// pastConfig is a cache that does not follow the configuration of a pool.
+type pastConfig struct {
+	client.Client
+	past *metav1.PartialObjectMetadata
+}
+
+func (c pastConfig) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if into, ok := obj.(*metav1.PartialObjectMetadata); ok && key == client.ObjectKeyFromObject(c.past) {
+		c.past.DeepCopyInto(into)
+		return nil
+	}
+	return c.Client.Get(ctx, key, obj, opts...)
+}
+
+// A write that is rejected since the cache is behind is retried with what the API server has, however
+// long the cache stays behind, and no event is emitted.
+func TestRaceWithACacheThatStaysBehind(t *testing.T) {
+	f := newFixture(t)
+	said := f.told()
+	f.reconcile()
+	past := kubeclient.Metadata(kubeclient.ConfigKind)
+	must(nil, f.client.Get(t.Context(), client.ObjectKeyFromObject(f.config()), past))
+	f.kubelet("1.35.1", "1")
+	f.r.Management.Client = pastConfig{f.r.Management.Client, past}
+	f.patch(f.pool, `{"spec":{"template":{"spec":{"versions":{"kubelet":"1.35.2"}}}}}`)
+	for range reportAfterRaces + 1 {
+		f.reconcile()
+	}
+	if err := f.ready(f.pool, "1.35.2"); err != nil {
+		t.Error(err)
+	}
+	if all := strings.Join(said.told, "\n"); strings.Contains(all, api.EventWriteRefused) {
+		t.Errorf("told was:\n%s", all)
 	}
 }
 

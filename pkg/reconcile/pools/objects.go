@@ -72,10 +72,10 @@ func (o objects) madeWith(inputDigest string) bool {
 // madeOtherwise reports whether the pool has documents that say what they were made with,
 // and none that says an input.
 func (o objects) madeOtherwise(inputDigest string) bool {
-	return (madeOf(o.provisioning) || madeOf(o.bootstrap)) && !o.madeWith(inputDigest)
+	return (hasInputDigest(o.provisioning) || hasInputDigest(o.bootstrap)) && !o.madeWith(inputDigest)
 }
 
-func (o objects) all() []client.Object {
+func (o objects) listExisting() []client.Object {
 	var out []client.Object
 	if o.osc != nil {
 		out = append(out, o.osc)
@@ -125,21 +125,21 @@ func readConfig(ctx context.Context, from client.Reader, key types.NamespacedNam
 	return &osm.OperatingSystemConfig{ObjectMeta: osc.ObjectMeta}, nil
 }
 
-// owned lists what exists of a pool and was made for it.
-func (r reader) owned(ctx context.Context, from readers, md *cluster.MachineDeployment) ([]client.Object, error) {
+// listOwned lists what exists of a pool and was made for it.
+func (r reader) listOwned(ctx context.Context, from readers, md *cluster.MachineDeployment) ([]client.Object, error) {
 	have, err := r.objects(ctx, from, md)
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := token.List(ctx, from.worker, from.indexed, md)
+	tokens, err := token.ListBootstrapSecrets(ctx, from.worker, from.indexed, md)
 	if err != nil {
 		return nil, err
 	}
-	all := have.all()
+	all := have.listExisting()
 	for i := range tokens {
 		all = append(all, &tokens[i])
 	}
-	left, err := r.left(ctx, md, have)
+	left, err := r.osmObjects(ctx, md, have)
 	if err != nil {
 		return nil, err
 	}
@@ -162,12 +162,13 @@ func documentsOf(md *cluster.MachineDeployment, among []client.Object) objects {
 	return out
 }
 
-// completeConfig reads a complete configuration.
-func (r reader) completeConfig(ctx context.Context, cached *osm.OperatingSystemConfig) (*osm.OperatingSystemConfig, error) {
+// readCompleteConfig reads a configuration with its spec from the API server, and fails if it is
+// not the cached one any more.
+func (r reader) readCompleteConfig(ctx context.Context, cached *osm.OperatingSystemConfig) (*osm.OperatingSystemConfig, error) {
 	key := client.ObjectKeyFromObject(cached)
 	var osc osm.OperatingSystemConfig
 	if err := r.management.Live.Get(ctx, key, &osc); err != nil {
-		return nil, fault.Raced(fmt.Errorf("reading OperatingSystemConfig %s: %w", key, err))
+		return nil, fault.MarkRace(fmt.Errorf("reading OperatingSystemConfig %s: %w", key, err))
 	}
 	// The caller decided from the cached annotations, which must still be true.
 	if osc.UID != cached.UID || !sameKeys(osc.Annotations, cached.Annotations, api.AnnotationRecord, api.AnnotationInputDigest, api.AnnotationSelectedBy) {

@@ -73,7 +73,7 @@ func (r *Reconciler) observeServed(ctx context.Context, seen *observed) error {
 		return nil
 	}
 	for _, s := range []*corev1.Secret{seen.objects.provisioning, seen.objects.bootstrap} {
-		if !madeOf(s) {
+		if !hasInputDigest(s) {
 			continue
 		}
 		archived, err := r.archivedOf(ctx, seen, s)
@@ -94,10 +94,16 @@ func (r *Reconciler) observeServed(ctx context.Context, seen *observed) error {
 func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment) (*observed, error) {
 	seen := &observed{md: md, now: r.Clock.Now(), boundTokens: r.NodeTokenTTL != 0, booted: r.cache.get(md).booted}
 	var err error
-	if seen.token, err = r.tokens().Bootstrap(ctx, md); err != nil {
+	if seen.token, err = r.newTokens().FindOrGenerateBootstrap(ctx, md); err != nil {
 		return seen, err
 	}
-	if seen.objects, err = r.reader().objects(ctx, r.reader().cached(), md); err != nil {
+	from := r.reader().cached()
+	if r.cache.get(md).raced {
+		// The cache can stay behind: whenever the kind of configurations is replaced, its watch begins
+		// again, and waits longer each time.
+		from.management = r.Management.Live
+	}
+	if seen.objects, err = r.reader().objects(ctx, from, md); err != nil {
 		return seen, err
 	}
 	if err = r.observeServed(ctx, seen); err != nil {
@@ -106,17 +112,17 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 	if seen.conflicts, err = r.reader().conflictingPools(ctx, seen); err != nil {
 		return seen, err
 	}
-	if seen.unused, err = r.reader().unused(ctx, seen); err != nil {
+	if seen.unused, err = r.reader().unusedObjects(ctx, seen); err != nil {
 		return seen, err
 	}
-	if seen.key, seen.keyStored, err = r.key.observe(ctx, r.Management.Live, r.Namespace, r.Random); err != nil {
+	if seen.key, seen.keyStored, err = r.key.readOrGenerate(ctx, r.Management.Live, r.Namespace, r.Random); err != nil {
 		return seen, err
 	}
 	var missing error // about the input of new content; the existing generation is maintained without it
 	if seen.endpoint, err = r.endpoints().Get(ctx); err != nil {
 		// Existing documents can be maintained with the endpoint that was read last.
 		known := r.endpoint.Last()
-		if missing, err = fault.Maintain(err); err != nil || known == nil {
+		if missing, err = fault.SplitPermanent(err); err != nil || known == nil {
 			return seen, errors.Join(err, missing)
 		}
 		seen.endpoint = *known
@@ -126,7 +132,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 	}
 	seen.settings, err = r.NodeSettings(ctx)
 	if err != nil {
-		if missing, err = fault.Maintain(err); err != nil {
+		if missing, err = fault.SplitPermanent(err); err != nil {
 			return seen, err
 		}
 	}
@@ -146,14 +152,14 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 		seen.desiredErr = missing
 	}
 	if seen.desiredErr == nil {
-		seen.desired.Pool, seen.poll, seen.desiredErr = r.cloudConfigs().Add(ctx, md, seen.desired)
+		seen.desired.Pool, seen.poll, seen.desiredErr = r.cloudConfigs().AddCloudConfig(ctx, md, seen.desired)
 	}
 	if seen.desiredErr == nil {
-		seen.poll, seen.desiredErr = r.cache.rejection(seen)
+		seen.poll, seen.desiredErr = r.cache.activeRejection(seen)
 	}
 	// Other errors pass: a plan from half of the state would report a problem that does not
 	// exist.
-	if _, final := fault.Permanent(seen.desiredErr); seen.desiredErr != nil && !final {
+	if _, final := fault.PermanentReason(seen.desiredErr); seen.desiredErr != nil && !final {
 		return seen, seen.desiredErr
 	}
 	r.cache.forgetDeleted(seen)
@@ -167,7 +173,7 @@ func (r *Reconciler) inputOf(ctx context.Context, md *cluster.MachineDeployment,
 	if err != nil {
 		return render.Input{}, err
 	}
-	prof, err := r.profiles().Resolve(ctx, md, have)
+	prof, err := r.newProfiles().Resolve(ctx, md, have)
 	if err != nil {
 		return render.Input{}, err
 	}
@@ -178,7 +184,7 @@ func (r *Reconciler) inputOf(ctx context.Context, md *cluster.MachineDeployment,
 // requestNodeToken does, if a document needs it.
 func (r *Reconciler) nodeToken(ctx context.Context, seen *observed) (token.Node, error) {
 	if r.NodeTokenTTL == 0 || seen.objects.hasOSMDocuments() {
-		return r.tokens().Getter(ctx)
+		return r.newTokens().GetterToken(ctx)
 	}
 	account := seen.objects.access.AccountOf(seen.md)
 	if account == nil {
@@ -192,12 +198,12 @@ func (r *Reconciler) nodeToken(ctx context.Context, seen *observed) (token.Node,
 
 // currentToken is the bound token that a Secret carries, if it is not due for renewal.
 func (seen *observed) currentToken(have *corev1.Secret) (token.Node, bool) {
-	return token.Current(have, seen.node.Account, seen.now)
+	return token.ReusableFromSecret(have, seen.node.Account, seen.now)
 }
 
-// recordMissing notes which objects a pool lacks, so that their creation starts it again,
-// and reports whether one has come meanwhile: that one started nothing.
-func (r *Reconciler) recordMissing(ctx context.Context, seen *observed) error {
+// cacheMissingObjects caches which objects a pool lacks, so that their creation starts it again. It
+// returns an error if one exists by now: its creation started nothing.
+func (r *Reconciler) cacheMissingObjects(ctx context.Context, seen *observed) error {
 	errs := []error{seen.desiredErr}
 	if seen.lastGood != nil {
 		errs = append(errs, seen.lastGood.err)
@@ -213,7 +219,7 @@ func (r *Reconciler) recordMissing(ctx context.Context, seen *observed) error {
 	}
 	r.cache.update(seen.md, func(m *cachedPool) { m.lacks = lacks })
 	for _, ref := range lacks {
-		if r.profiles().Exists(ctx, ref) {
+		if r.newProfiles().Exists(ctx, ref) {
 			return fmt.Errorf("%w: OperatingSystemProfile %s exists", fault.ErrRaced, ref)
 		}
 	}
@@ -231,7 +237,7 @@ func (r reader) observeDocuments(ctx context.Context, seen *observed) error {
 		key := client.ObjectKeyFromObject(have)
 		live := &corev1.Secret{}
 		if err := r.worker.Live.Get(ctx, key, live); err != nil {
-			return fault.Raced(fmt.Errorf("reading Secret %s: %w", key, err))
+			return fault.MarkRace(fmt.Errorf("reading Secret %s: %w", key, err))
 		}
 		if live.UID != have.UID {
 			return fmt.Errorf("%w: Secret %s is another", fault.ErrRaced, key)

@@ -51,9 +51,9 @@ type ownedEvent struct {
 	enqueue func()
 }
 
-// begin begins a run of a pool; the returned function ends it. The run can miss earlier writes in
-// the cache, if their events are yet to come, so these events start the pool again.
-func (o *ownWrites) begin(pool types.NamespacedName) (end func()) {
+// beginRun begins a run of a pool; the returned function ends it. The run can miss earlier writes
+// in the cache, if their events are yet to come, so these events start the pool again.
+func (o *ownWrites) beginRun(pool types.NamespacedName) (end func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.pools == nil {
@@ -75,13 +75,14 @@ func (o *ownWrites) begin(pool types.NamespacedName) (end func()) {
 		o.mu.Unlock()
 		// handle takes the lock itself.
 		for _, e := range waiting {
-			o.handle(e)
+			o.enqueueUnlessOwn(e)
 		}
 	}
 }
 
-// forget has the events of a run's own writes start the pool, since the next run has more to do.
-func (o *ownWrites) forget(pool types.NamespacedName) {
+// dropWrites forgets the writes of a pool's run, so that their events start the pool again: the
+// next run has more to do.
+func (o *ownWrites) dropWrites(pool types.NamespacedName) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if p := o.pools[pool]; p != nil {
@@ -89,8 +90,8 @@ func (o *ownWrites) forget(pool types.NamespacedName) {
 	}
 }
 
-// handle starts the pool of an event, unless a run of the pool caused the event.
-func (o *ownWrites) handle(e ownedEvent) {
+// enqueueUnlessOwn enqueues the pool of an event, unless a run of the pool caused the event.
+func (o *ownWrites) enqueueUnlessOwn(e ownedEvent) {
 	o.mu.Lock()
 	own := false
 	if p := o.pools[e.pool]; p != nil {
@@ -99,7 +100,7 @@ func (o *ownWrites) handle(e ownedEvent) {
 			o.mu.Unlock()
 			return
 		}
-		if own = p.see(e.version); len(p.unseen) == 0 {
+		if own = p.consumeVersion(e.version); len(p.unseen) == 0 {
 			delete(o.pools, e.pool)
 		}
 	}
@@ -109,9 +110,10 @@ func (o *ownWrites) handle(e ownedEvent) {
 	}
 }
 
-// see reports whether a run wrote a version. Earlier versions of the object are not seen any
-// more. If another client wrote it, its deletion is not only ours either: a finalizer delayed it.
-func (p *poolWrites) see(v objectVersion) bool {
+// consumeVersion reports whether a run wrote a version, and drops it and earlier versions of the
+// object. If another client wrote it, the deletion of the object is not only ours either: a
+// finalizer delayed it.
+func (p *poolWrites) consumeVersion(v objectVersion) bool {
 	at := slices.Index(p.unseen, v)
 	i := -1
 	p.unseen = slices.DeleteFunc(p.unseen, func(u objectVersion) bool {
@@ -121,8 +123,8 @@ func (p *poolWrites) see(v objectVersion) bool {
 	return at >= 0
 }
 
-// wrote records a version that a run wrote.
-func (o *ownWrites) wrote(obj client.Object, resourceVersion string) {
+// recordOwnWrite records a version that a run wrote.
+func (o *ownWrites) recordOwnWrite(obj client.Object, resourceVersion string) {
 	pool, ok := poolOf(obj)
 	if !ok {
 		return
@@ -138,8 +140,8 @@ func (o *ownWrites) wrote(obj client.Object, resourceVersion string) {
 	p.unseen = p.unseen[max(0, len(p.unseen)-maxUnseen):]
 }
 
-// notDeleted records that a deletion failed.
-func (o *ownWrites) notDeleted(obj client.Object) {
+// recordFailedDeletion records that a deletion failed.
+func (o *ownWrites) recordFailedDeletion(obj client.Object) {
 	pool, _ := poolOf(obj)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -148,8 +150,8 @@ func (o *ownWrites) notDeleted(obj client.Object) {
 	}
 }
 
-// deletes reports whether a run deleted an object.
-func (o *ownWrites) deletes(obj client.Object) bool {
+// hasDeleted reports whether a run deleted an object.
+func (o *ownWrites) hasDeleted(obj client.Object) bool {
 	pool, _ := poolOf(obj)
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -170,37 +172,39 @@ type recordingClient struct {
 
 func (c recordingClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
 	err := c.Client.Create(ctx, obj, opts...)
-	return c.record(obj, err)
+	return c.recordIfWritten(obj, err)
 }
 
 func (c recordingClient) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
 	err := c.Client.Update(ctx, obj, opts...)
-	return c.record(obj, err)
+	return c.recordIfWritten(obj, err)
 }
 
 func (c recordingClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 	err := c.Client.Patch(ctx, obj, patch, opts...)
-	return c.record(obj, err)
+	return c.recordIfWritten(obj, err)
 }
 
-func (c recordingClient) record(obj client.Object, err error) error {
+// recordIfWritten records the new version of an object if the write succeeded, and returns the
+// error unchanged.
+func (c recordingClient) recordIfWritten(obj client.Object, err error) error {
 	if err == nil {
-		c.ownWrites.wrote(obj, obj.GetResourceVersion())
+		c.ownWrites.recordOwnWrite(obj, obj.GetResourceVersion())
 	}
 	return err
 }
 
 func (c recordingClient) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
-	c.ownWrites.wrote(obj, "") // the answer does not say more
+	c.ownWrites.recordOwnWrite(obj, "") // the answer does not say more
 	err := c.Client.Delete(ctx, obj, opts...)
 	if err != nil {
-		c.ownWrites.notDeleted(obj)
+		c.ownWrites.recordFailedDeletion(obj)
 	}
 	return err
 }
 
-// startOwner starts the pool that an object was made for, unless a run of the pool wrote the event.
-type startOwner struct {
+// ownedObjectHandler starts the pool that an object was made for, unless a run of the pool wrote the event.
+type ownedObjectHandler struct {
 	ownWrites *ownWrites
 	// pools reads MachineDeployments from the cache.
 	pools client.Reader
@@ -211,32 +215,34 @@ const anotherOwner = "another owner"
 
 type requestQueue = workqueue.TypedRateLimitingInterface[crreconcile.Request]
 
-func (s startOwner) Create(ctx context.Context, e event.CreateEvent, q requestQueue) {
-	s.handle(ctx, e.Object, e.Object.GetResourceVersion(), q)
+func (s ownedObjectHandler) Create(ctx context.Context, e event.CreateEvent, q requestQueue) {
+	s.forwardEvent(ctx, e.Object, e.Object.GetResourceVersion(), q)
 }
 
-func (s startOwner) Update(ctx context.Context, e event.UpdateEvent, q requestQueue) {
-	s.handle(ctx, e.ObjectNew, e.ObjectNew.GetResourceVersion(), q)
+func (s ownedObjectHandler) Update(ctx context.Context, e event.UpdateEvent, q requestQueue) {
+	s.forwardEvent(ctx, e.ObjectNew, e.ObjectNew.GetResourceVersion(), q)
 	if ownerOf(e.ObjectOld) != ownerOf(e.ObjectNew) {
-		s.handle(ctx, e.ObjectOld, anotherOwner, q)
+		s.forwardEvent(ctx, e.ObjectOld, anotherOwner, q)
 	}
 }
 
-func (s startOwner) Delete(ctx context.Context, e event.DeleteEvent, q requestQueue) {
-	s.handle(ctx, e.Object, "", q)
+func (s ownedObjectHandler) Delete(ctx context.Context, e event.DeleteEvent, q requestQueue) {
+	s.forwardEvent(ctx, e.Object, "", q)
 }
 
-func (s startOwner) Generic(ctx context.Context, e event.GenericEvent, q requestQueue) {
-	s.handle(ctx, e.Object, e.Object.GetResourceVersion(), q)
+func (s ownedObjectHandler) Generic(ctx context.Context, e event.GenericEvent, q requestQueue) {
+	s.forwardEvent(ctx, e.Object, e.Object.GetResourceVersion(), q)
 }
 
-func (s startOwner) handle(ctx context.Context, obj client.Object, resourceVersion string, q requestQueue) {
+// forwardEvent passes the event of an owned object to ownWrites, which starts the pool unless a run
+// of it caused the event.
+func (s ownedObjectHandler) forwardEvent(ctx context.Context, obj client.Object, resourceVersion string, q requestQueue) {
 	pool, ok := poolOf(obj)
 	if !ok {
 		return
 	}
 	uid := obj.GetAnnotations()[api.AnnotationPoolUID]
-	s.ownWrites.handle(ownedEvent{
+	s.ownWrites.enqueueUnlessOwn(ownedEvent{
 		pool: pool, version: objectVersion{obj.GetUID(), resourceVersion},
 		// Objects of what is not a pool any more are removed by a run that finds them in the
 		// cache. As long as the cache has the pool, its end starts that run.

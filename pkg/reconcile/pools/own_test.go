@@ -18,7 +18,7 @@ import (
 type ownFixture struct {
 	*fixture
 	writes recordingClient
-	watch  startOwner
+	watch  ownedObjectHandler
 	queue  workqueue.TypedRateLimitingInterface[crreconcile.Request]
 	object *corev1.Secret
 }
@@ -26,7 +26,7 @@ type ownFixture struct {
 func newOwnFixture(t *testing.T) *ownFixture {
 	f := &ownFixture{fixture: newFixture(t)}
 	f.writes = recordingClient{f.client, &f.r.ownWrites}
-	f.watch = startOwner{&f.r.ownWrites, f.client}
+	f.watch = ownedObjectHandler{&f.r.ownWrites, f.client}
 	f.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[crreconcile.Request]())
 	t.Cleanup(f.queue.ShutDown)
 	f.object = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "made", Annotations: map[string]string{
@@ -38,7 +38,7 @@ func newOwnFixture(t *testing.T) *ownFixture {
 // run writes as a run does; the function is what else happens until its end.
 func (f *ownFixture) run(write func() error, meanwhile ...func()) {
 	f.t.Helper()
-	end := f.r.ownWrites.begin(keyOf(f.pool))
+	end := f.r.ownWrites.beginRun(keyOf(f.pool))
 	if err := write(); err != nil {
 		f.t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestOwnWritesStartNothing(t *testing.T) {
 			f.run(func() error {
 				err := f.client.Create(f.t.Context(), f.object)
 				f.created()
-				f.r.ownWrites.wrote(f.object, f.object.ResourceVersion)
+				f.r.ownWrites.recordOwnWrite(f.object, f.object.ResourceVersion)
 				return err
 			})
 		}, false},
@@ -105,7 +105,7 @@ func TestOwnWritesStartNothing(t *testing.T) {
 			f.created()
 		}, true},
 		"the event of a run whose pool has more to do": {func(f *ownFixture) {
-			f.run(f.create, func() { f.r.ownWrites.forget(keyOf(f.pool)) })
+			f.run(f.create, func() { f.r.ownWrites.dropWrites(keyOf(f.pool)) })
 			f.created()
 		}, true},
 		"an owner that was removed, with a version that was not seen yet": {func(f *ownFixture) {

@@ -168,7 +168,7 @@ func TestPins(t *testing.T) {
 		f.ask(map[string]string{api.AnnotationVersionPin: pin})
 		told.saidLast(t, says...)
 		// A version that is created after the pool is not a reason to reject the pool.
-		if refused, err := f.r.Admit(t.Context(), f.pool); refused != (says[0] != "Waiting") || refused == (err == nil) {
+		if refused, err := f.r.CheckRequestedProfile(t.Context(), f.pool); refused != (says[0] != "Waiting") || refused == (err == nil) {
 			t.Errorf("admission of %s: refused %t, %v", pin, refused, err)
 		}
 		f.has("what cannot be had: "+pin, "osp-a-v1.1.1", commitOf("v1.1.1"))
@@ -248,7 +248,7 @@ func TestProfilesOfOtherNamespaces(t *testing.T) {
 		}
 	}
 	// The present generation is maintained as long as its profile can be read.
-	if _, err := f.r.records().Restore(t.Context(), f.pool, recordOf(f.osc()), render.Cluster{}); err != nil {
+	if _, err := f.r.records().RestoreInput(t.Context(), f.pool, recordOf(f.osc()), render.Cluster{}); err != nil {
 		t.Error(err)
 	}
 	f.r.ProfileNamespaces = nil
@@ -338,7 +338,7 @@ func TestNewCollidingPools(t *testing.T) {
 			if got := ownerOf(f.secret(namesOf(older).Bootstrap)); got != poolKey(older) {
 				t.Errorf("the Secret is of %q", got)
 			}
-			if left, err := f.r.reader().owned(t.Context(), f.r.reader().live(), younger); err != nil || len(left) != 0 {
+			if left, err := f.r.reader().listOwned(t.Context(), f.r.reader().live(), younger); err != nil || len(left) != 0 {
 				t.Errorf("the younger one has %v (err %v)", left, err)
 			}
 			if all := strings.Join(told.told, "\n"); !strings.Contains(all, api.EventNameCollision+": MachineDeployment "+poolKey(older)+", which is older") {
@@ -482,7 +482,7 @@ func TestWhatIsLeftOfTheLoserIsTakenBack(t *testing.T) {
 					f.reconcile()
 				}
 			}
-			if left, err := f.r.reader().owned(t.Context(), f.r.reader().live(), late); err != nil || len(left) != 0 {
+			if left, err := f.r.reader().listOwned(t.Context(), f.r.reader().live(), late); err != nil || len(left) != 0 {
 				t.Errorf("%s has %v (err %v)", poolKey(late), left, err)
 			}
 			told.told = nil

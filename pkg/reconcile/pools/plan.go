@@ -114,30 +114,30 @@ type planner struct {
 	ca        string // of --node-kubernetes-ca-cert, in PEM
 }
 
-// plan plans the configuration that the pool requests, or to maintain the present one.
-func (e planner) plan(seen *observed) plan {
+// planConfiguration plans the configuration that the pool requests, or to maintain the present one.
+func (e planner) planConfiguration(seen *observed) plan {
 	// Names come first: without them the pool cannot have objects, whatever it requests.
 	if rival := seen.yieldsTo(); rival != nil {
-		p := renewal(seen, rival.rejection(seen.md, progressOf(seen.md, seen.objects)))
+		p := renewalPlan(seen, rival.conflictError(seen.md, progressOf(seen.md, seen.objects)))
 		p.withdraw = seen.unused
 		return p
 	}
-	if err := collision(seen); err != nil {
-		return renewal(seen, err)
+	if err := checkNameCollision(seen); err != nil {
+		return renewalPlan(seen, err)
 	}
 	p, err := e.planWanted(seen)
 	if err == nil && p.lacks == lacksNothing {
 		p = takeOver(seen, p)
 	}
 	if err != nil {
-		return renewal(seen, err)
+		return renewalPlan(seen, err)
 	}
 	return p
 }
 
-// renewal is the plan for a pool for which nothing more can be planned: a bootstrap token that is
-// due is renewed despite any error.
-func renewal(seen *observed, err error) plan {
+// renewalPlan returns the plan for a pool for which nothing more can be planned: a bootstrap token
+// that is due is renewed despite any error.
+func renewalPlan(seen *observed, err error) plan {
 	p := plan{err: err, token: seen.token, poll: seen.poll}
 	if !seen.token.Create {
 		p.expires = seen.token.Expires
@@ -156,8 +156,8 @@ func (e planner) planWanted(seen *observed) (plan, error) {
 	if err == nil {
 		p, err = e.planDesired(seen)
 	}
-	if _, final := fault.Permanent(err); final {
-		return e.planLastGood(seen, aboutVersion(seen, err))
+	if _, final := fault.PermanentReason(err); final {
+		return e.planLastGood(seen, wrapVersionError(seen, err))
 	}
 	return p, err
 }
@@ -171,26 +171,26 @@ func (e planner) planDesired(seen *observed) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	p, err := e.decide(seen, gen)
+	p, err := e.planGeneration(seen, gen)
 	p.wanted = err == nil
 	return p, err
 }
 
-// decide compares the existing objects with those that the pool should have. It renders only if
-// something has to be written. A *fault.Rejection or *render.InvalidError says that
-// the pool cannot have this generation.
-func (e planner) decide(seen *observed, gen generation) (plan, error) {
+// planGeneration compares the existing objects with those of a generation. It renders only if
+// something has to be written. A *fault.Rejection or *render.InvalidError says that the pool cannot
+// have this generation.
+func (e planner) planGeneration(seen *observed, gen generation) (plan, error) {
 	p := decideTokens(seen)
 	p.edge, p.access = e.decideEdge(seen, gen.in.Pool), decideAccess(seen, gen.in.Pool)
-	want := gen.annotations(seen.md)
+	want := gen.userDataAnnotations(seen.md)
 	have := seen.objects
 	// A token that is valid for long enough is not a reason to write a document.
 	wantProvisioning := gen.withCurrentToken(seen, have.provisioning, want)
 	wantBootstrap := gen.withCurrentToken(seen, have.bootstrap, want)
 
 	rec := recordOf(have.osc)
-	newOSC := have.osc == nil || disagrees(have.osc, rec) != "" || rec.Digests.Input != gen.input || have.osc.Annotations[api.AnnotationPoolUID] != want[api.AnnotationPoolUID]
-	newProvisioning, newBootstrap := outdated(have.provisioning, wantProvisioning), outdated(have.bootstrap, wantBootstrap)
+	newOSC := have.osc == nil || mismatchedAnnotation(have.osc, rec) != "" || rec.Digests.Input != gen.input || have.osc.Annotations[api.AnnotationPoolUID] != want[api.AnnotationPoolUID]
+	newProvisioning, newBootstrap := needsRewrite(have.provisioning, wantProvisioning), needsRewrite(have.bootstrap, wantBootstrap)
 	if !newOSC {
 		p.serving = rec
 		p.oscMetadata = metadataPatch(have.osc.Annotations, configAnnotations(want))
@@ -201,7 +201,7 @@ func (e planner) decide(seen *observed, gen generation) (plan, error) {
 	if !newBootstrap {
 		p.bootstrap.patch = metadataPatch(have.bootstrap.Annotations, wantBootstrap)
 	}
-	p.nextRun = earliest(p.access.NextRun, p.edge.renew, lineage.AnnotatedTime(wantProvisioning, api.AnnotationCredentialsRenewAt), lineage.AnnotatedTime(wantBootstrap, api.AnnotationCredentialsRenewAt))
+	p.nextRun = earliestNonZeroTime(p.access.NextRun, p.edge.renew, lineage.AnnotatedTime(wantProvisioning, api.AnnotationCredentialsRenewAt), lineage.AnnotatedTime(wantBootstrap, api.AnnotationCredentialsRenewAt))
 	p.settings = settingsMap(e.namespace, gen.in)
 	p.inputs = &inputsPlan{key: render.ShortDigest(gen.input)}
 	if !gen.credentials.Empty() {
@@ -235,11 +235,11 @@ func (e planner) decide(seen *observed, gen generation) (plan, error) {
 		}
 		p.serving = out.Record
 		// An edited record proves nothing, so it is neither archived nor reported as replaced.
-		if have.osc != nil && disagrees(have.osc, rec) == "" && !seen.unserved {
+		if have.osc != nil && mismatchedAnnotation(have.osc, rec) == "" && !seen.unserved {
 			p.replaced = rec
 		}
 	}
-	if err := fits(out, p.osc); err != nil {
+	if err := checkObjectSizes(out, p.osc); err != nil {
 		return plan{}, err
 	}
 	if newProvisioning {
@@ -276,11 +276,11 @@ func decideAccess(seen *observed, pool render.Pool) access.Plan {
 		if pool.HasEdgeScript() {
 			secrets = append(secrets, names.Bootstrap)
 		}
-		return have.access.Grant(seen.md, secrets...)
+		return have.access.PlanGrant(seen.md, secrets...)
 	case seen.boundTokens:
 		return access.Plan{}
 	}
-	return have.access.Retire(seen.md, seen.now, have.provisioning, have.bootstrap, have.edge)
+	return have.access.PlanRetirement(seen.md, seen.now, have.provisioning, have.bootstrap, have.edge)
 }
 
 // generationOf digests an input.
@@ -298,8 +298,8 @@ func generationOf(seen *observed, in render.Input, revision string) (generation,
 	return gen, nil
 }
 
-// annotations are those of the user-data Secrets, the document's digest aside.
-func (g generation) annotations(md *cluster.MachineDeployment) map[string]string {
+// userDataAnnotations are those of the user-data Secrets, the document's digest aside.
+func (g generation) userDataAnnotations(md *cluster.MachineDeployment) map[string]string {
 	from := g.in.Profile.Provenance
 	out := map[string]string{
 		api.AnnotationRevisionFor:       g.revision,
@@ -322,7 +322,7 @@ func (g generation) annotations(md *cluster.MachineDeployment) map[string]string
 			out[k] = v
 		}
 	}
-	g.node.Annotate(out)
+	g.node.SetExpiryAnnotations(out)
 	return out
 }
 
@@ -335,17 +335,17 @@ func (g generation) withCurrentToken(seen *observed, have *corev1.Secret, want m
 	}
 	out := maps.Clone(want)
 	out[api.AnnotationTokensDigest] = g.digestWith(seen.key, t)
-	t.Annotate(out)
+	t.SetExpiryAnnotations(out)
 	return out
 }
 
 // digestWith is the tokens digest of a document that carries a token.
 func (g generation) digestWith(key []byte, t token.Node) string {
-	return keyedDigest(key, t.Identity(), []byte(g.in.Cluster.BootstrapKubeconfig))
+	return keyedDigest(key, t.DigestInput(), []byte(g.in.Cluster.BootstrapKubeconfig))
 }
 
-// outdated reports whether a user-data Secret has to be rewritten.
-func outdated(have *corev1.Secret, want map[string]string) bool {
+// needsRewrite reports whether a user-data Secret has to be rewritten.
+func needsRewrite(have *corev1.Secret, want map[string]string) bool {
 	return have == nil ||
 		!sameKeys(have.Annotations, want, api.AnnotationInputDigest, api.AnnotationCredentialsDigest, api.AnnotationTokensDigest, api.AnnotationPoolUID) ||
 		len(have.Data) != 1 || edited(have, api.UserDataKey)
@@ -377,8 +377,9 @@ const (
 	maxConfigBytes = 1<<20 + 256<<10
 )
 
-// fits refuses what the API server would refuse, before anything is deleted for it.
-func fits(out *render.Output, osc *osm.OperatingSystemConfig) error {
+// checkObjectSizes rejects documents and configurations that are larger than the API server can
+// store, before anything is deleted for them.
+func checkObjectSizes(out *render.Output, osc *osm.OperatingSystemConfig) error {
 	for _, d := range []struct {
 		stage string
 		bytes int
@@ -390,7 +391,7 @@ func fits(out *render.Output, osc *osm.OperatingSystemConfig) error {
 	if osc == nil {
 		return nil
 	}
-	var size counted
+	var size byteCounter
 	if err := json.NewEncoder(&size).Encode(osc); err != nil {
 		return fmt.Errorf("encoding OperatingSystemConfig %s: %w", osc.Name, err)
 	}
@@ -400,11 +401,11 @@ func fits(out *render.Output, osc *osm.OperatingSystemConfig) error {
 	return nil
 }
 
-// counted is an io.Writer that counts bytes and discards them.
-type counted int
+// byteCounter is an io.Writer that counts bytes and discards them.
+type byteCounter int
 
-func (c *counted) Write(p []byte) (int, error) {
-	*c += counted(len(p))
+func (c *byteCounter) Write(p []byte) (int, error) {
+	*c += byteCounter(len(p))
 	return len(p), nil
 }
 
@@ -498,10 +499,10 @@ type versionError struct {
 func (e *versionError) Error() string { return e.err.Error() }
 func (e *versionError) Unwrap() error { return e.err }
 
-// aboutVersion marks a rejection by rendering, from which a rollout evaluates the version. An
+// wrapVersionError marks a rejection by rendering, from which a rollout evaluates the version. An
 // earlier error, about the pool or an object that it refers to, is not evidence against the
 // version.
-func aboutVersion(seen *observed, err error) error {
+func wrapVersionError(seen *observed, err error) error {
 	if _, unclear := suspended(seen.md); unclear != nil || seen.desiredErr != nil {
 		return err
 	}
@@ -553,9 +554,9 @@ func (e planner) decideEdge(seen *observed, pool render.Pool) edgePlan {
 	annotations := func(t token.Node) map[string]string {
 		out := map[string]string{
 			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID),
-			api.AnnotationTokensDigest: keyedDigest(seen.key, t.Identity(), withoutToken),
+			api.AnnotationTokensDigest: keyedDigest(seen.key, t.DigestInput(), withoutToken),
 		}
-		t.Annotate(out)
+		t.SetExpiryAnnotations(out)
 		return out
 	}
 	bound, stays := seen.currentToken(have)

@@ -28,7 +28,7 @@ func (e planner) planLastGood(seen *observed, refusal error) (plan, error) {
 	}
 	p, err := e.decideLastGood(seen, refusal)
 	if err != nil {
-		return e.planAsIs(seen, refusal, err), nil
+		return e.planUnrenderable(seen, refusal, err), nil
 	}
 	p.rejection = refusal
 	return p, nil
@@ -49,23 +49,24 @@ func (e planner) decideLastGood(seen *observed, refusal error) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	return e.decide(seen, gen)
+	return e.planGeneration(seen, gen)
 }
 
-// planAsIs plans for documents that cannot be rendered again.
-func (e planner) planAsIs(seen *observed, refusal, why error) plan {
+// planUnrenderable plans for documents that cannot be rendered again: they remain, and only a token
+// that is due is replaced.
+func (e planner) planUnrenderable(seen *observed, refusal, why error) plan {
 	rec := seen.lastGood.record
 	p := decideTokens(seen)
 	if rec.Object != "" {
 		p.edge, p.access = e.decideEdge(seen, rec.Pool), decideAccess(seen, rec.Pool)
-		p.nextRun = earliest(p.access.NextRun, p.edge.renew)
+		p.nextRun = earliestNonZeroTime(p.access.NextRun, p.edge.renew)
 	}
 	if p.edge.lacksToken {
 		return plan{lacks: lacksNodeToken}
 	}
 	p.rejection, p.serving = refusal, rec
 	if rec.Object == "" {
-		p.serving = servedBy(seen.objects)
+		p.serving = recordFromDocuments(seen.objects)
 	}
 	var unread *fault.ReadError
 	// A failed read can succeed in the next run; any other error lasts until a user acts.
@@ -74,14 +75,16 @@ func (e planner) planAsIs(seen *observed, refusal, why error) plan {
 	} else {
 		p.unrenewed = why
 	}
-	return replaceToken(seen, p)
+	return planTokenReplacement(seen, p)
 }
 
-// replaceToken plans to replace a token that is due in documents that cannot be rendered again because
-// their input is deleted. It finds the token by the claims that it contains, and only if the
-// document contains it verbatim: a profile that encodes the token has to be fixed before the token
-// expires.
-func replaceToken(seen *observed, p plan) plan {
+// planTokenReplacement plans to replace a token that is due in documents that cannot be rendered
+// again because their input is deleted. It finds the token by the claims that it contains, and only
+// if the document contains it verbatim: a profile that encodes the token has to be fixed before the
+// token expires. If it is not found, p.unrenewed names the Secret and the time; after a failed
+// read, p.unrenewed is nil and the next run tries again. If something is not observed yet, it
+// returns an empty plan that names it in lacks.
+func planTokenReplacement(seen *observed, p plan) plan {
 	for _, d := range []struct {
 		have *corev1.Secret
 		into *secretPlan
@@ -90,7 +93,7 @@ func replaceToken(seen *observed, p plan) plan {
 			continue // none, or one with the getter's token
 		}
 		if t, stays := seen.currentToken(d.have); stays {
-			p.nextRun = earliest(p.nextRun, t.Renew)
+			p.nextRun = earliestNonZeroTime(p.nextRun, t.Renew)
 			continue
 		}
 		if seen.node.Value == "" {
@@ -99,7 +102,7 @@ func replaceToken(seen *observed, p plan) plan {
 		if seen.documents == nil {
 			return plan{lacks: lacksDocuments}
 		}
-		write := exchanged(seen, seen.documents[d.have.Name])
+		write := withReplacedToken(seen, seen.documents[d.have.Name])
 		if write == nil && p.unrenewed == nil {
 			continue // it is tried again
 		}
@@ -108,15 +111,15 @@ func replaceToken(seen *observed, p plan) plan {
 			continue
 		}
 		d.into.write = write
-		p.nextRun = earliest(p.nextRun, seen.node.Renew)
+		p.nextRun = earliestNonZeroTime(p.nextRun, seen.node.Renew)
 	}
 	return p
 }
 
-// exchanged is a document with another token, nil if the present one is not found in it. It has no
-// tokens digest, so that it is rendered as soon as that is possible.
-func exchanged(seen *observed, live *corev1.Secret) *corev1.Secret {
-	document, found := token.Replace(live.Data[api.UserDataKey], access.Name(seen.md), seen.node.Value)
+// withReplacedToken returns a document with another token, nil if the present one is not found in
+// it. It has no tokens digest, so that it is rendered as soon as that is possible.
+func withReplacedToken(seen *observed, live *corev1.Secret) *corev1.Secret {
+	document, found := token.ReplaceAccountTokens(live.Data[api.UserDataKey], access.Name(seen.md), seen.node.Value)
 	if !found {
 		return nil
 	}
@@ -124,7 +127,7 @@ func exchanged(seen *observed, live *corev1.Secret) *corev1.Secret {
 	for _, key := range []string{api.AnnotationTokensDigest, api.AnnotationCredentialsExpireAt, api.AnnotationCredentialsRenewAt} {
 		delete(annotations, key)
 	}
-	seen.node.Annotate(annotations)
+	seen.node.SetExpiryAnnotations(annotations)
 	annotations[api.AnnotationDataDigest] = dataDigest(document)
 	return secretFor(live.Name, live, annotations, map[string][]byte{api.UserDataKey: document})
 }

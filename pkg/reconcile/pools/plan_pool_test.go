@@ -78,7 +78,7 @@ var testPlanner = planner{engine: render.NewEngine(), namespace: "system"}
 func servedPool(t *testing.T) *observed {
 	t.Helper()
 	seen := newPool(t)
-	p := testPlanner.plan(seen)
+	p := testPlanner.planConfiguration(seen)
 	if p.err != nil || p.osc == nil || p.provisioning.write == nil || p.bootstrap.write == nil || p.kubeconfig == nil {
 		t.Fatalf("a new pool gets %q: %v", writes(p), p.err)
 	}
@@ -235,11 +235,11 @@ func TestPlan(t *testing.T) {
 			for _, change := range c.change {
 				change(seen)
 			}
-			p := testPlanner.plan(seen)
+			p := testPlanner.planConfiguration(seen)
 			if got := writes(p); !slices.Equal(got, c.want) {
 				t.Errorf("the plan is %q, want %q (error %v, refusal %v)", got, c.want, p.err, p.rejection)
 			}
-			if again := testPlanner.plan(seen); !reflect.DeepEqual(p, again) {
+			if again := testPlanner.planConfiguration(seen); !reflect.DeepEqual(p, again) {
 				t.Errorf("the same observation gives another plan: %q, then %q", writes(p), writes(again))
 			}
 		})

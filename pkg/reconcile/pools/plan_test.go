@@ -105,7 +105,7 @@ func TestCollision(t *testing.T) {
 		"another pool's account":               {objects{access: access.Objects{Account: account("b-c/a")}}, "belongs to MachineDeployment b-c/a"},
 		"an account of nobody is taken over":   {objects{access: access.Objects{Account: account("")}}, ""},
 	} {
-		err := collision(&observed{md: md, objects: c.objects})
+		err := checkNameCollision(&observed{md: md, objects: c.objects})
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -129,21 +129,21 @@ func TestUntilRenewal(t *testing.T) {
 
 func TestFits(t *testing.T) {
 	out := &render.Output{Bootstrap: []byte("b"), Provisioning: bytes.Repeat([]byte("p"), 2<<20)}
-	if err := fits(out, nil); err == nil || !strings.Contains(err.Error(), "the provisioning document has 2097152 bytes") {
+	if err := checkObjectSizes(out, nil); err == nil || !strings.Contains(err.Error(), "the provisioning document has 2097152 bytes") {
 		t.Errorf("got %v", err)
 	}
 	out.Provisioning = nil
 	big := &osm.OperatingSystemConfig{Spec: osm.OperatingSystemConfigSpec{OSVersion: strings.Repeat("x", 2<<20)}}
-	if err := fits(out, big); err == nil || !strings.Contains(err.Error(), "the OperatingSystemConfig has") {
+	if err := checkObjectSizes(out, big); err == nil || !strings.Contains(err.Error(), "the OperatingSystemConfig has") {
 		t.Errorf("got %v", err)
 	}
-	if err := fits(out, &osm.OperatingSystemConfig{}); err != nil {
+	if err := checkObjectSizes(out, &osm.OperatingSystemConfig{}); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestCollisionOfALongName(t *testing.T) {
-	err := collision(&observed{md: named("ns", strings.Repeat("a", 240))})
+	err := checkNameCollision(&observed{md: named("ns", strings.Repeat("a", 240))})
 	if err == nil || !strings.Contains(err.Error(), "use a shorter name") {
 		t.Errorf("got %v", err)
 	}

@@ -18,7 +18,8 @@ import (
 // watch of configurations writes.
 type cachedPool struct {
 	uid       types.UID // of the MachineDeployment it is about
-	races     int       // writes in a row that came too late
+	races     int       // writes in a row that came too late, and waits for a source
+	raced     bool      // the last run wrote what another client changed meanwhile
 	reported  string    // what was last reported to be wrong
 	suspended bool      // the pool is suspended, and that was reported
 	booted    bool      // all of its documents existed
@@ -69,8 +70,8 @@ func (m *poolCache) forget(md *cluster.MachineDeployment) {
 	delete(m.of, poolKey(md))
 }
 
-// lacking names the pools that an object of a profile was missing for.
-func (m *poolCache) lacking(object string) []string {
+// poolsLacking returns the pools whose last run lacked an object of a profile.
+func (m *poolCache) poolsLacking(object string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var out []string
@@ -119,8 +120,8 @@ func (m *poolCache) cacheRejection(seen *observed, p plan, err error, now time.T
 	return true
 }
 
-// rejection says why a pool cannot have what it requests now, and when to retry.
-func (m *poolCache) rejection(seen *observed) (time.Duration, error) {
+// activeRejection returns why a pool cannot have what it requests now, and when to retry.
+func (m *poolCache) activeRejection(seen *observed) (time.Duration, error) {
 	w := m.get(seen.md).rejected
 	if w == nil || !seen.now.Before(w.until) || w.input != seen.desired.InputDigest() {
 		return seen.poll, nil

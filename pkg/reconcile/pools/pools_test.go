@@ -234,7 +234,7 @@ func TestStaleRefusal(t *testing.T) {
 	}
 	stale := now.DeepCopy()
 	stale.Annotations, stale.ResourceVersion = map[string]string{}, "1"
-	if err := f.r.writer().annotateOutcome(t.Context(), stale, plan{rejection: errors.New("refused")}, ""); !errors.Is(err, fault.ErrRaced) {
+	if err := f.r.newWriter().annotateOutcome(t.Context(), stale, plan{rejection: errors.New("refused")}, ""); !errors.Is(err, fault.ErrRaced) {
 		t.Errorf("a refusal that stands already was written again (err %v)", err)
 	}
 	version := now.ResourceVersion
@@ -280,7 +280,7 @@ func TestServiceAccountToken(t *testing.T) {
 	f := newFixture(t)
 	ns := f.pool.Namespace
 	f.r.TokenServiceAccount = client.ObjectKey{Namespace: ns, Name: "kubelets"}
-	if _, err := f.r.tokens().Bootstrap(t.Context(), f.pool); err == nil || !strings.Contains(err.Error(), "create it") {
+	if _, err := f.r.newTokens().FindOrGenerateBootstrap(t.Context(), f.pool); err == nil || !strings.Contains(err.Error(), "create it") {
 		t.Errorf("without the ServiceAccount: %v", err)
 	}
 	f.ensure(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "kubelets"}, Secrets: []corev1.ObjectReference{{Name: "other"}, {Name: "kubelets-token"}}})
@@ -290,7 +290,7 @@ func TestServiceAccountToken(t *testing.T) {
 		Type:       corev1.SecretTypeServiceAccountToken,
 		Data:       map[string][]byte{"token": []byte("sa-token")},
 	})
-	got, err := f.r.tokens().Bootstrap(t.Context(), f.pool)
+	got, err := f.r.newTokens().FindOrGenerateBootstrap(t.Context(), f.pool)
 	if err != nil || got.Value == "" || got.Create || got.Renew {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -406,11 +406,11 @@ func TestOrphansAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.delete(f.pool)
-	if err := f.r.writer().ensureFinalizer(t.Context(), f.pool.DeepCopy()); !errors.Is(err, fault.ErrRaced) {
+	if err := f.r.newWriter().ensureFinalizer(t.Context(), f.pool.DeepCopy()); !errors.Is(err, fault.ErrRaced) {
 		t.Errorf("a pool that is gone was held (err %v)", err)
 	}
 	f.reconcile()
-	if left, err := f.r.reader().owned(t.Context(), f.r.reader().live(), f.pool); err != nil || len(left) != 0 {
+	if left, err := f.r.reader().listOwned(t.Context(), f.r.reader().live(), f.pool); err != nil || len(left) != 0 {
 		t.Errorf("%d objects are left (err %v): %v", len(left), err, left)
 	}
 }
@@ -456,7 +456,7 @@ func TestEditsAreUndone(t *testing.T) {
 		get(oscKey, osc)
 		forged := recordOf(osc)
 		forged.Pool.SSHPublicKeys = []string{"ssh-ed25519 forged"}
-		_, err := f.r.records().Restore(t.Context(), f.pool, forged, render.Cluster{})
+		_, err := f.r.records().RestoreInput(t.Context(), f.pool, forged, render.Cluster{})
 		if err == nil || !strings.Contains(err.Error(), "was edited") {
 			t.Errorf("got %v", err)
 		}
@@ -468,7 +468,7 @@ func TestEditsAreUndone(t *testing.T) {
 		f.delete(settings)
 		f.clock.Step(2 * archive.SettingsTrust)
 		f.reconcile()
-		if _, err := f.r.records().Restore(t.Context(), f.pool, recordOf(osc), render.Cluster{}); err != nil {
+		if _, err := f.r.records().RestoreInput(t.Context(), f.pool, recordOf(osc), render.Cluster{}); err != nil {
 			t.Errorf("the generation cannot be restored: %v", err)
 		}
 	})

@@ -22,10 +22,10 @@ func isPool(md *cluster.MachineDeployment) bool {
 	return md.DeletionTimestamp.IsZero() && md.Annotations[api.AnnotationOSP] != ""
 }
 
-// finalize reports the result of releasing a pool, and drops its cached state.
-func (r *Reconciler) finalize(md *cluster.MachineDeployment, err error) (ctrl.Result, error) {
+// reportRelease reports the result of releasing a pool, and drops its cached state.
+func (r *Reconciler) reportRelease(md *cluster.MachineDeployment, err error) (ctrl.Result, error) {
 	r.Metrics.PoolGone(client.ObjectKeyFromObject(md))
-	res, err := r.reporter().report(md, plan{}, err)
+	res, err := r.newReporter().report(md, plan{}, err)
 	if err == nil && res.IsZero() {
 		r.cache.forget(md)
 	}
@@ -39,10 +39,10 @@ func (r *Reconciler) forget(pool types.NamespacedName) {
 	r.cache.forget(md)
 }
 
-// release deletes all objects that were created for a pool, then its finalizer. Objects of
+// deletePoolObjects deletes all objects that were created for a pool, then its finalizer. Objects of
 // another pool remain. It reads from the API server: an object that the cache does not have
 // yet would remain forever.
-func (w writer) release(ctx context.Context, md *cluster.MachineDeployment) error {
+func (w writer) deletePoolObjects(ctx context.Context, md *cluster.MachineDeployment) error {
 	if !controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
 		return w.releaseOrphans(ctx, md)
 	}
@@ -62,7 +62,7 @@ func (w writer) release(ctx context.Context, md *cluster.MachineDeployment) erro
 // the cache suffices to know that there is something to remove. The API server then says what
 // there is to remove, and whether the pool is deleted.
 func (w writer) releaseOrphans(ctx context.Context, gone *cluster.MachineDeployment) error {
-	orphans, err := w.owned(ctx, w.cached(), gone)
+	orphans, err := w.listOwned(ctx, w.cached(), gone)
 	if err != nil || len(orphans) == 0 {
 		return err
 	}
@@ -80,7 +80,7 @@ func (w writer) releaseOrphans(ctx context.Context, gone *cluster.MachineDeploym
 // deleteOwned deletes the objects of a pool that the API servers have. If a record cannot be
 // archived because other objects have its names, it reports that and continues.
 func (w writer) deleteOwned(ctx context.Context, md *cluster.MachineDeployment) error {
-	owned, err := w.owned(ctx, w.live(), md)
+	owned, err := w.listOwned(ctx, w.live(), md)
 	if err != nil {
 		return err
 	}
@@ -88,12 +88,12 @@ func (w writer) deleteOwned(ctx context.Context, md *cluster.MachineDeployment) 
 		if osc, ok := obj.(*osm.OperatingSystemConfig); ok {
 			rec := recordOf(osc)
 			// A record that the documents contradict must not become evidence about nodes.
-			believed := disagrees(osc, rec) == "" && !documentsOf(md, owned).madeOtherwise(rec.Digests.Input)
+			believed := mismatchedAnnotation(osc, rec) == "" && !documentsOf(md, owned).madeOtherwise(rec.Digests.Input)
 			var err error
 			if believed {
 				err = w.archiveRecord(ctx, osc)
 			}
-			if reason, taken := fault.Permanent(err); taken {
+			if reason, taken := fault.PermanentReason(err); taken {
 				w.report.reportProblem(md, reason, fmt.Errorf("%w. The record is deleted with the pool, and is not stored elsewhere", err))
 			} else if err != nil {
 				return err

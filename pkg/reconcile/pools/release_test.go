@@ -43,8 +43,8 @@ func TestReleaseWithoutFinalizer(t *testing.T) {
 	f.reconcile()
 	f.r.Worker.Client = digesting{f.client}
 	have, err := f.r.reader().objects(t.Context(), f.r.reader().live(), f.pool)
-	if err != nil || len(have.all()) != 0 || len(f.tokens(t.Context())) != 0 {
-		t.Errorf("left are %v and %d tokens (err %v)", have.all(), len(f.tokens(t.Context())), err)
+	if err != nil || len(have.listExisting()) != 0 || len(f.tokens(t.Context())) != 0 {
+		t.Errorf("left are %v and %d tokens (err %v)", have.listExisting(), len(f.tokens(t.Context())), err)
 	}
 	if n := len(f.r.cache.of); n != 0 {
 		t.Errorf("%d pools are remembered", n)
@@ -66,20 +66,20 @@ func TestFinalizersOfOthersStay(t *testing.T) {
 			t.Errorf("the finalizers are %q, want %q", now.Finalizers, want)
 		}
 	}
-	if err := f.r.writer().ensureFinalizer(t.Context(), &stale); !errors.Is(err, fault.ErrRaced) {
+	if err := f.r.newWriter().ensureFinalizer(t.Context(), &stale); !errors.Is(err, fault.ErrRaced) {
 		t.Errorf("what was read before the other came is written (err %v)", err)
 	}
 	has("example.com/other")
-	must(nil, f.r.writer().ensureFinalizer(t.Context(), &now))
+	must(nil, f.r.newWriter().ensureFinalizer(t.Context(), &now))
 	has("example.com/other", api.FinalizerPool)
 	stale = *now.DeepCopy()
 	stale.Finalizers = []string{api.FinalizerPool} // as if the other had not come yet
 	f.patch(now.DeepCopy(), `{"metadata":{"annotations":{"example.com/a":"b"}}}`)
-	if err := f.r.writer().release(t.Context(), &stale); !errors.Is(err, fault.ErrRaced) {
+	if err := f.r.newWriter().deletePoolObjects(t.Context(), &stale); !errors.Is(err, fault.ErrRaced) {
 		t.Errorf("what was read before is released (err %v)", err)
 	}
 	has("example.com/other", api.FinalizerPool)
-	must(nil, f.r.writer().release(t.Context(), &now))
+	must(nil, f.r.newWriter().deletePoolObjects(t.Context(), &now))
 	has("example.com/other")
 }
 
@@ -178,7 +178,7 @@ func TestNamesOfARecordAreTakenAtTheEnd(t *testing.T) {
 	if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(f.pool), &machines.MachineDeployment{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the pool is still there (err %v)", err)
 	}
-	if left, err := f.r.reader().owned(t.Context(), f.r.reader().live(), f.pool); err != nil || len(left) != 0 {
+	if left, err := f.r.reader().listOwned(t.Context(), f.r.reader().live(), f.pool); err != nil || len(left) != 0 {
 		t.Errorf("left are %v (err %v)", left, err)
 	}
 }
@@ -225,9 +225,9 @@ func (r refusing) Patch(ctx context.Context, obj client.Object, patch client.Pat
 func TestMissingNamespaceIsNoRace(t *testing.T) {
 	f := newFixture(t)
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "none-" + f.r.Namespace, Name: "s"}}
-	err := f.r.writer().writeSecret(t.Context(), s)
+	err := f.r.newWriter().writeSecret(t.Context(), s)
 	told := f.told()
-	res, failed := f.r.reporter().report(f.pool, plan{}, err)
+	res, failed := f.r.newReporter().report(f.pool, plan{}, err)
 	if failed != nil || res.RequeueAfter < waitRetry {
 		t.Errorf("the next look is in %s (err %v)", res.RequeueAfter, failed)
 	}

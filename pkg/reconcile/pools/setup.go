@@ -59,11 +59,11 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 	r.Management.Client = recordingClient{r.Management.Client, &r.ownWrites}
 	r.Worker.Client = recordingClient{r.Worker.Client, &r.ownWrites}
 	// The priority of what is unchanged is low: changed pools come before those of a restart.
-	startOwner := handler.WithLowPriorityWhenUnchanged[client.Object, crreconcile.Request](startOwner{&r.ownWrites, r.Worker})
-	if err := mgr.Add(manager.RunnableFunc(r.archive().Run)); err != nil {
+	startOwner := handler.WithLowPriorityWhenUnchanged[client.Object, crreconcile.Request](ownedObjectHandler{&r.ownWrites, r.Worker})
+	if err := mgr.Add(manager.RunnableFunc(r.newArchive().Run)); err != nil {
 		return fmt.Errorf("setting up the removal of old records: %w", err)
 	}
-	affected := r.affected()
+	affected := r.poolFinder()
 	clockSet := make(chan event.GenericEvent, 1)
 	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return r.watchClock(ctx, clockPoll, clockSet) })); err != nil {
 		return fmt.Errorf("setting up the watch of the clock: %w", err)
@@ -71,12 +71,12 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("pool").
 		For(&cluster.MachineDeployment{}, builder.WithPredicates(concerned, predicate.Or[client.Object](
-			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionStarted, waveChanged, r.Shard.Moved()))).
-		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemProfile{}, affected.usersOfObject())).
-		WatchesRawSource(source.Kind[client.Object](w.Management, &api.ProfileSource{}, affected.usersOfSource())).
-		WatchesRawSource(source.Kind[client.Object](w.Management, kubeclient.Metadata(kubeclient.ConfigKind), recordDeleted{startOwner, &r.cache, &r.ownWrites}, predicate.Or[client.Object](
+			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, deletionStarted, waveChanged, r.Shard.MembershipChanged()))).
+		WatchesRawSource(source.Kind[client.Object](w.Management, &osm.OperatingSystemProfile{}, affected.profileObjectHandler())).
+		WatchesRawSource(source.Kind[client.Object](w.Management, &api.ProfileSource{}, affected.profileSourceHandler())).
+		WatchesRawSource(source.Kind[client.Object](w.Management, kubeclient.Metadata(kubeclient.ConfigKind), deletedRecordHandler{startOwner, &r.cache, &r.ownWrites}, predicate.Or[client.Object](
 			predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
-		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(affected.usersOfGetter)).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(affected.poolsUsingGetterToken)).
 		Watches(&corev1.Secret{}, startOwner).
 		Watches(&corev1.ServiceAccount{}, startOwner).
 		Watches(&rbacv1.Role{}, startOwner, builder.WithPredicates(notCreated)).
@@ -106,7 +106,7 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	}
 	err = indexer.IndexField(ctx, &cluster.MachineDeployment{}, stemIndex, func(obj client.Object) []string {
 		if md, ok := obj.(*cluster.MachineDeployment); ok && requestsProfile(md) {
-			return lineage.Stems(keyOf(md))
+			return lineage.NameStems(keyOf(md))
 		}
 		return nil
 	})
@@ -134,9 +134,9 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// Cached configures the cache of the worker cluster for the objects that let nodes read their
-// Secrets: those of cloud-init-settings, trimmed.
-func Cached() map[client.Object]cache.ByObject {
+// CacheOptions returns the cache options of the worker cluster for the objects that let nodes read
+// their Secrets: those of cloud-init-settings, trimmed.
+func CacheOptions() map[client.Object]cache.ByObject {
 	here := cache.ByObject{Namespaces: map[string]cache.Config{api.NamespaceCloudInitSettings: {Transform: CacheTransform}}}
 	return map[client.Object]cache.ByObject{&corev1.ServiceAccount{}: here, &rbacv1.Role{}: here, &rbacv1.RoleBinding{}: here}
 }

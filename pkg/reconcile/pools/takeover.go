@@ -27,29 +27,29 @@ const (
 )
 
 // hasOSMDocuments reports whether a pool has a document that OSM made.
-func (o objects) hasOSMDocuments() bool { return takeover.HasDocuments(o.provisioning, o.bootstrap) }
+func (o objects) hasOSMDocuments() bool { return takeover.HasOSMDocuments(o.provisioning, o.bootstrap) }
 
 // mayTakeOver reports whether an object without an owner was made by OSM for this pool. If two
 // pools have its name, the hash that OSM wrote identifies the pool.
 func (seen *observed) mayTakeOver(obj client.Object) bool {
-	return takeover.MadeByReference(obj) && (!seen.shared(obj) || takeover.MadeFor(obj, seen.md))
+	return takeover.IsCreatedByOSM(obj) && (!seen.shared(obj) || takeover.IsCreatedByOSMFor(obj, seen.md))
 }
 
 // shared reports whether an object has a name of another pool, too.
 func (seen *observed) shared(obj client.Object) bool {
-	return slices.ContainsFunc(seen.conflicts, func(other conflictingPool) bool { return other.shares(obj) })
+	return slices.ContainsFunc(seen.conflicts, func(other conflictingPool) bool { return other.sharesObjectName(obj) })
 }
 
-// left are the objects that OSM made for a pool, among those with its names. They name no owner;
-// the two without annotations are recognized by the other objects next to them.
-func (r reader) left(ctx context.Context, md *cluster.MachineDeployment, have objects) ([]client.Object, error) {
+// osmObjects returns the objects that OSM made for a pool, among those with its names. They name no
+// owner; the two without annotations are recognized by the other objects next to them.
+func (r reader) osmObjects(ctx context.Context, md *cluster.MachineDeployment, have objects) ([]client.Object, error) {
 	seen := &observed{md: md, objects: have}
 	var err error
 	if seen.conflicts, err = r.conflictingPools(ctx, seen); err != nil {
 		return nil, err
 	}
 	var out []client.Object
-	for _, obj := range have.all() {
+	for _, obj := range have.listExisting() {
 		if seen.mayTakeOver(obj) {
 			out = append(out, obj)
 		}
@@ -75,7 +75,7 @@ func takeOver(seen *observed, p plan) plan {
 			continue
 		}
 		if s.plan.write == nil {
-			if waitsNoMore(s.have, p) && s.plan.patch == nil {
+			if hasStaleWait(s.have, p) && s.plan.patch == nil {
 				s.plan.patch = map[string]string{} // writeUserData removes the annotation
 			}
 			continue
@@ -92,7 +92,7 @@ func takeOver(seen *observed, p plan) plan {
 	if !changes {
 		return p
 	}
-	return awaitMachines(seen, p)
+	return postponeWhileBooting(seen, p)
 }
 
 // preserveDocument turns the replacement of an immutable Secret into a patch of its
@@ -107,10 +107,10 @@ func preserveDocument(live *corev1.Secret, p *secretPlan) []string {
 	return nil
 }
 
-// awaitMachines postpones a plan while a machine boots from a document that the plan replaces,
-// because the document is absent for a moment. Tokens do not wait, nor does a provisioning document
-// that is missing after an interrupted replacement.
-func awaitMachines(seen *observed, p plan) plan {
+// postponeWhileBooting postpones a plan while a machine boots from a document that the plan
+// replaces, because the document is absent for a moment. Tokens do not wait, nor does a
+// provisioning document that is missing after an interrupted replacement.
+func postponeWhileBooting(seen *observed, p plan) plan {
 	have := seen.objects
 	if have.bootstrap == nil {
 		return p // its machines have nothing to boot from now
@@ -139,9 +139,9 @@ func awaitMachines(seen *observed, p plan) plan {
 	return wait
 }
 
-// waitsNoMore reports whether a Secret that is not to be replaced says that it waits for
-// that. Where what the pool should have is not known, it may still have to wait.
-func waitsNoMore(have *corev1.Secret, p plan) bool {
+// hasStaleWait reports whether a Secret that is not to be replaced still has the annotation that it
+// waits for that. If what the pool should have is not known, it may have to wait.
+func hasStaleWait(have *corev1.Secret, p plan) bool {
 	_, waits := have.Annotations[api.AnnotationWaitingSince]
 	return waits && p.readError == nil && p.unrenewed == nil
 }
@@ -155,7 +155,7 @@ type booting struct {
 
 // observeBooting finds the machine for which a replacement of documents waits.
 func (r reader) observeBooting(ctx context.Context, seen *observed) error {
-	machine, until, err := r.booting(ctx, seen)
+	machine, until, err := r.findBootingMachine(ctx, seen)
 	if err != nil {
 		return err
 	}
@@ -163,13 +163,13 @@ func (r reader) observeBooting(ctx context.Context, seen *observed) error {
 	return nil
 }
 
-// booting finds a machine that can be booting from the bootstrap document of a pool: it has no
+// findBootingMachine finds a machine that can be booting from the bootstrap document of a pool: it has no
 // node, and is not older than takeover.BootTime. Machines of other revisions did not get it
 // (contract: section 12.1). It finds none after the pool has waited that long: if machines that
 // never join are created again and again, one of them is always booting. until is the latest end
 // of the wait. It reads the cache: when many pools are taken over, each of them calls booting more
 // than once.
-func (r reader) booting(ctx context.Context, seen *observed) (name string, until time.Time, err error) {
+func (r reader) findBootingMachine(ctx context.Context, seen *observed) (name string, until time.Time, err error) {
 	md, revision := seen.md, seen.objects.bootstrap.Annotations[api.AnnotationRevisionFor]
 	now := r.clock.Now()
 	latest := takeover.WaitingSince(now, seen.objects.provisioning, seen.objects.bootstrap).Add(takeover.BootTime)
@@ -186,7 +186,7 @@ func (r reader) booting(ctx context.Context, seen *observed) (name string, until
 	}
 	for i := range machines.Items {
 		m := &machines.Items[i]
-		end, booting := takeover.Booting(m, now)
+		end, booting := takeover.IsBooting(m, now)
 		if !booting || end.Before(until) || end.Equal(until) && m.Name > name {
 			continue // always select the same of several created in one second: the message must not depend on the order
 		}
@@ -211,10 +211,10 @@ func (r reader) ofRevision(ctx context.Context, m *cluster.Machine, md *cluster.
 	return c.Pool.UID == md.UID && c.Revision == revision, err
 }
 
-// differences names the differences to a document of OSM, for an event.
-func (p plan) differences() string {
+// describeDifferences names the differences to a document of OSM, for an event.
+func (p plan) describeDifferences() string {
 	if !p.hasOSMDocument {
 		return ""
 	}
-	return takeover.Summary(p.differs)
+	return takeover.SummarizeDifferences(p.differs)
 }

@@ -194,7 +194,7 @@ func TestTakeOverUnchanged(t *testing.T) {
 	}
 	f.delete(f.pool)
 	f.reconcile()
-	if left, err := f.r.reader().owned(t.Context(), f.r.reader().live(), f.pool); err != nil || len(left)+len(f.tokens(t.Context())) != 0 {
+	if left, err := f.r.reader().listOwned(t.Context(), f.r.reader().live(), f.pool); err != nil || len(left)+len(f.tokens(t.Context())) != 0 {
 		t.Errorf("left are %v and %d tokens (err %v)", left, len(f.tokens(t.Context())), err)
 	}
 }
@@ -202,7 +202,7 @@ func TestTakeOverUnchanged(t *testing.T) {
 // versions of everything that a pool has.
 func (f *fixture) versions() (out []string) {
 	f.t.Helper()
-	all, err := f.r.reader().owned(f.t.Context(), f.r.reader().live(), f.pool)
+	all, err := f.r.reader().listOwned(f.t.Context(), f.r.reader().live(), f.pool)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -306,7 +306,7 @@ func TestTakeOverCutOffWhileAMachineBoots(t *testing.T) {
 	}
 	// Also a plan that was made before the machine came stops at it.
 	seen := &observed{md: f.pool, objects: objects{bootstrap: bootstrap}}
-	if err := f.r.writer().replaceSecret(t.Context(), seen, bootstrap, created(bootstrap)); !errors.Is(err, fault.ErrRaced) || f.secret(bootstrap.Name).UID != bootstrap.UID {
+	if err := f.r.newWriter().replaceSecret(t.Context(), seen, bootstrap, asNewSecret(bootstrap)); !errors.Is(err, fault.ErrRaced) || f.secret(bootstrap.Name).UID != bootstrap.UID {
 		t.Errorf("the bootstrap Secret was replaced while a machine boots (err %v)", err)
 	}
 	booting.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: "node"}
@@ -370,18 +370,18 @@ func TestTakeOverGivesUpWaiting(t *testing.T) {
 	f := newLegacyFixture(t)
 	f.machine("stuck", f.machineSet("legacy-1", "1"))
 	waiting := &observed{md: f.pool, objects: objects{bootstrap: f.secret(namesOf(f.pool).Bootstrap)}}
-	name, until, err := f.r.reader().booting(t.Context(), waiting)
+	name, until, err := f.r.reader().findBootingMachine(t.Context(), waiting)
 	if err != nil || name != "stuck" {
 		t.Fatalf("booting is %q (err %v)", name, err)
 	}
 	// Also a plan that was made before it came stops at it.
 	seen := &observed{md: f.pool, objects: objects{provisioning: f.secret(namesOf(f.pool).Provisioning), bootstrap: f.secret(namesOf(f.pool).Bootstrap)}}
 	have := seen.objects.provisioning
-	if err := f.r.writer().replaceSecret(t.Context(), seen, have, created(have)); !errors.Is(err, fault.ErrRaced) || f.secret(have.Name).UID != have.UID {
+	if err := f.r.newWriter().replaceSecret(t.Context(), seen, have, asNewSecret(have)); !errors.Is(err, fault.ErrRaced) || f.secret(have.Name).UID != have.UID {
 		t.Errorf("a Secret was replaced while a machine boots (err %v)", err)
 	}
 	f.clock.SetTime(until.Add(time.Minute)) // the API server's clock, not this one, says when the machine was made
-	if name, _, err = f.r.reader().booting(t.Context(), waiting); err != nil || name != "" {
+	if name, _, err = f.r.reader().findBootingMachine(t.Context(), waiting); err != nil || name != "" {
 		t.Errorf("after half an hour booting is %q (err %v)", name, err)
 	}
 }
@@ -406,12 +406,12 @@ func TestTakeOverNamesOneMachine(t *testing.T) {
 		f.machine(fmt.Sprintf("stuck-%d", i), set)
 	}
 	waiting := &observed{md: f.pool, objects: objects{bootstrap: f.secret(namesOf(f.pool).Bootstrap)}}
-	first, _, err := f.r.reader().booting(t.Context(), waiting)
+	first, _, err := f.r.reader().findBootingMachine(t.Context(), waiting)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.r.Worker.Client = reversed{f.r.Worker.Client}
-	if again, _, err := f.r.reader().booting(t.Context(), waiting); err != nil || again != first {
+	if again, _, err := f.r.reader().findBootingMachine(t.Context(), waiting); err != nil || again != first {
 		t.Errorf("booting is %q, and in the opposite order %q (err %v)", first, again, err)
 	}
 }
@@ -541,17 +541,17 @@ func TestTakeOverCutOff(t *testing.T) {
 func TestTakeOverPutsBack(t *testing.T) {
 	f := newLegacyFixture(t)
 	have := f.secret(namesOf(f.pool).Bootstrap)
-	next := created(have)
+	next := asNewSecret(have)
 	next.Name, next.Data = have.Name, map[string][]byte{"not a key": nil}
-	if err := f.r.writer().replaceSecret(t.Context(), &observed{md: f.pool}, have, next); !apierrors.IsInvalid(err) {
+	if err := f.r.newWriter().replaceSecret(t.Context(), &observed{md: f.pool}, have, next); !apierrors.IsInvalid(err) {
 		t.Errorf("got %v", err)
 	}
-	if now := f.secret(have.Name); now.UID == have.UID || !takeover.Immutable(now) || !bytes.Equal(now.Data[api.UserDataKey], have.Data[api.UserDataKey]) || !takeover.MadeByReference(now) {
+	if now := f.secret(have.Name); now.UID == have.UID || !takeover.Immutable(now) || !bytes.Equal(now.Data[api.UserDataKey], have.Data[api.UserDataKey]) || !takeover.IsCreatedByOSM(now) {
 		t.Error("the old Secret is not back")
 	}
 	stale := have.DeepCopy()
 	stale.UID = types.UID("another")
-	if err := f.r.writer().replaceSecret(t.Context(), &observed{md: f.pool}, stale, created(have)); err == nil {
+	if err := f.r.newWriter().replaceSecret(t.Context(), &observed{md: f.pool}, stale, asNewSecret(have)); err == nil {
 		t.Error("a Secret was deleted that was not read")
 	}
 }

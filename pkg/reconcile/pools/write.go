@@ -55,7 +55,7 @@ func (w writer) patchFinalizers(ctx context.Context, before, after *cluster.Mach
 		return fmt.Errorf("encoding the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err)
 	}
 	if err := w.worker.Patch(ctx, after, client.RawPatch(types.MergePatchType, body), client.FieldOwner(api.FieldManager)); err != nil {
-		return fault.Raced(fmt.Errorf("patching the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err))
+		return fault.MarkRace(fmt.Errorf("patching the finalizers of MachineDeployment %s: %w", client.ObjectKeyFromObject(after), err))
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func (w writer) clusterOf(obj client.Object) Cluster {
 // remove deletes exactly the object that was read.
 func (w writer) remove(ctx context.Context, obj client.Object) error {
 	if err := client.IgnoreNotFound(w.clusterOf(obj).Delete(ctx, obj, client.Preconditions{UID: new(obj.GetUID())})); err != nil {
-		return fault.Raced(fmt.Errorf("deleting %T %s: %w", obj, client.ObjectKeyFromObject(obj), err))
+		return fault.MarkRace(fmt.Errorf("deleting %T %s: %w", obj, client.ObjectKeyFromObject(obj), err))
 	}
 	return nil
 }
@@ -94,10 +94,10 @@ func (w writer) remove(ctx context.Context, obj client.Object) error {
 func (w writer) writeSecret(ctx context.Context, s *corev1.Secret) error {
 	if s.ResourceVersion == "" {
 		err := w.worker.Create(ctx, s, client.FieldOwner(api.FieldManager))
-		return fault.Creating(wrapped("creating Secret "+client.ObjectKeyFromObject(s).String(), err))
+		return fault.MarkCreateError(wrapError("creating Secret "+client.ObjectKeyFromObject(s).String(), err))
 	}
 	err := w.worker.Update(ctx, s, client.FieldOwner(api.FieldManager))
-	return fault.Raced(wrapped("writing Secret "+client.ObjectKeyFromObject(s).String(), err))
+	return fault.MarkRace(wrapError("writing Secret "+client.ObjectKeyFromObject(s).String(), err))
 }
 
 // renewToken extends the expiration of a bootstrap token if that is due.
@@ -106,21 +106,21 @@ func (w writer) renewToken(ctx context.Context, t token.Bootstrap) error {
 		return nil
 	}
 	if err := w.worker.Update(ctx, t.Secret, client.FieldOwner(api.FieldManager)); err != nil {
-		return fault.Raced(fmt.Errorf("renewing bootstrap token %s: %w", t.Secret.Name, err))
+		return fault.MarkRace(fmt.Errorf("renewing bootstrap token %s: %w", t.Secret.Name, err))
 	}
 	return nil
 }
 
 func (w writer) createToken(ctx context.Context, t token.Bootstrap) error {
 	if err := w.worker.Create(ctx, t.Secret, client.FieldOwner(api.FieldManager)); err != nil {
-		return fault.Creating(fmt.Errorf("creating a bootstrap token: %w", err))
+		return fault.MarkCreateError(fmt.Errorf("creating a bootstrap token: %w", err))
 	}
 	return nil
 }
 
-// storeInputs adds the credentials of a generation to the pool's Secret. Those of
-// the generation before remain until the new one exists.
-func (w writer) storeInputs(ctx context.Context, seen *observed, p *inputsPlan) error {
+// storeInputCredentials adds the credentials of a generation to the pool's Secret. Those of the
+// generation before remain until the new one exists.
+func (w writer) storeInputCredentials(ctx context.Context, seen *observed, p *inputsPlan) error {
 	if p == nil || p.data == nil {
 		return nil
 	}
@@ -137,8 +137,8 @@ func (w writer) storeInputs(ctx context.Context, seen *observed, p *inputsPlan) 
 	return w.patch(ctx, have, map[string]any{"data": data})
 }
 
-// trimInputs removes credentials that no generation has any more.
-func (w writer) trimInputs(ctx context.Context, have *corev1.Secret, p *inputsPlan) error {
+// pruneInputCredentials removes credentials that no generation has any more.
+func (w writer) pruneInputCredentials(ctx context.Context, have *corev1.Secret, p *inputsPlan) error {
 	if p == nil || have == nil {
 		return nil
 	}
@@ -170,7 +170,7 @@ func (w writer) removeEdge(ctx context.Context, p edgePlan) error {
 
 // patch merges into exactly the object that was read.
 func (w writer) patch(ctx context.Context, obj client.Object, change map[string]any) error {
-	return fault.Raced(kubeclient.Patch(ctx, w.clusterOf(obj), obj, change))
+	return fault.MarkRace(kubeclient.Patch(ctx, w.clusterOf(obj), obj, change))
 }
 
 func (w writer) patchAnnotations(ctx context.Context, obj client.Object, annotations map[string]string) error {
@@ -211,7 +211,7 @@ func (w writer) replaceSecret(ctx context.Context, seen *observed, have, next *c
 	w.replacing.Lock()
 	defer w.replacing.Unlock()
 	// The plan was made before this run waited for its turn.
-	if err := w.stillIdle(ctx, seen); err != nil {
+	if err := w.checkNoMachineBooting(ctx, seen); err != nil {
 		return err
 	}
 	whole := context.WithoutCancel(ctx)
@@ -220,10 +220,10 @@ func (w writer) replaceSecret(ctx context.Context, seen *observed, have, next *c
 	key := client.ObjectKeyFromObject(have)
 	var old corev1.Secret
 	if err := w.worker.Live.Get(ctx, key, &old); err != nil {
-		return fault.Raced(fmt.Errorf("reading Secret %s: %w", key, err))
+		return fault.MarkRace(fmt.Errorf("reading Secret %s: %w", key, err))
 	}
-	next, back := created(next), created(&old)
-	err := w.swap(ctx, have, next)
+	next, back := asNewSecret(next), asNewSecret(&old)
+	err := w.recreateSecret(ctx, have, next)
 	var lost *absentError
 	// A Secret that another client created meanwhile remains.
 	if errors.As(err, &lost) && !apierrors.IsAlreadyExists(err) {
@@ -233,25 +233,26 @@ func (w writer) replaceSecret(ctx context.Context, seen *observed, have, next *c
 			err = errors.Join(err, fmt.Errorf("putting the one before back: %w", again))
 		}
 	}
-	return fault.Raced(wrapped("replacing Secret "+key.String(), err))
+	return fault.MarkRace(wrapError("replacing Secret "+key.String(), err))
 }
 
-// stillIdle reports a machine that began to boot while its pool waited for its turn.
-func (w writer) stillIdle(ctx context.Context, seen *observed) error {
+// checkNoMachineBooting returns an error if a machine began to boot while its pool waited for its
+// turn.
+func (w writer) checkNoMachineBooting(ctx context.Context, seen *observed) error {
 	if seen.objects.bootstrap == nil {
 		return nil
 	}
-	name, _, err := w.booting(ctx, seen)
+	name, _, err := w.findBootingMachine(ctx, seen)
 	if err == nil && name != "" {
 		err = fmt.Errorf("%w: machine %s boots", fault.ErrRaced, name)
 	}
 	return err
 }
 
-// swap deletes a Secret and creates another of the same name. It sends both requests immediately,
+// recreateSecret deletes a Secret and creates another of the same name. It sends both requests immediately,
 // and repeats the creation as long as the old Secret exists. So nothing delays the creation: not
 // the response to the deletion, nor other work of this process or the API server at that time.
-func (w writer) swap(ctx context.Context, have, next *corev1.Secret) error {
+func (w writer) recreateSecret(ctx context.Context, have, next *corev1.Secret) error {
 	deleted := make(chan error, 1)
 	go func() { deleted <- w.worker.Delete(ctx, have, client.Preconditions{UID: &have.UID}) }()
 	for range swapAttempts {
@@ -278,16 +279,17 @@ type absentError struct{ err error }
 func (e *absentError) Error() string { return e.err.Error() }
 func (e *absentError) Unwrap() error { return e.err }
 
-// created is a Secret in the form in which it is created.
-func created(s *corev1.Secret) *corev1.Secret {
+// asNewSecret returns a copy of a Secret with only the fields that a creation may set.
+func asNewSecret(s *corev1.Secret) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.Name, Labels: s.Labels, Annotations: s.Annotations},
 		Type:       s.Type, Data: s.Data, Immutable: s.Immutable,
 	}
 }
 
-// reliedOn are the writes on which documents rely, and no other.
-func (w writer) reliedOn(ctx context.Context, p plan) []func() error {
+// dependencyWrites returns the writes of objects that documents rely on: access, bootstrap token,
+// kubeconfig and edge script. They are independent of each other.
+func (w writer) dependencyWrites(ctx context.Context, p plan) []func() error {
 	writes := []func() error{
 		func() error { return w.access().Grant(ctx, p.access) },
 	}
@@ -313,7 +315,8 @@ func runParallel(writes ...func() error) error {
 	return errors.Join(errs...)
 }
 
-func wrapped(what string, err error) error {
+// wrapError adds what failed to an error. It returns nil for nil.
+func wrapError(what string, err error) error {
 	if err == nil {
 		return nil
 	}

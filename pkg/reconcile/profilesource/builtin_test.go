@@ -21,18 +21,19 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/builtin"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
 func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
 
-// builtins runs a BuiltinSource and a Reconciler step by step against the real API server.
+// builtins runs a builtin.Reconciler and a Reconciler step by step against the real API server.
 type builtins struct {
 	t        *testing.T
 	client   client.Client
 	recorder *events.FakeRecorder
-	keeper   *BuiltinSource
+	keeper   *builtin.Reconciler
 	r        *Reconciler
 }
 
@@ -40,7 +41,7 @@ func newBuiltins(t *testing.T) *builtins {
 	t.Helper()
 	c := cluster.Shared(t)
 	b := &builtins{t: t, client: c.Client(t), recorder: events.NewFakeRecorder(100)}
-	b.keeper = &BuiltinSource{Client: b.client, Recorder: b.recorder, Namespace: c.Namespace(t)}
+	b.keeper = &builtin.Reconciler{Client: b.client, Recorder: b.recorder, Namespace: c.Namespace(t)}
 	b.r = &Reconciler{Client: b.client, Live: b.client, Recorder: b.recorder, Fetcher: &fetcher.Fetcher{Client: b.client, Live: b.client}}
 	b.ship("v1.0.0", "one")
 	return b
@@ -53,7 +54,7 @@ func (b *builtins) ship(version, content string) {
 		FS:         fstest.MapFS{"osp-a.yaml": {Data: []byte(file)}, "README.md": {Data: []byte("# no profile\n")}},
 		Repository: "https://git.example.com/ours", Path: "profiles",
 	}
-	b.r.forget(b.keeper.key())
+	b.r.forget(b.keeper.Key())
 }
 
 // profileFile returns a file with profile osp-a.
@@ -84,7 +85,7 @@ func (b *builtins) keep() {
 // sync runs the reconciler and returns the ProfileSource.
 func (b *builtins) sync() *api.ProfileSource {
 	b.t.Helper()
-	if _, err := b.r.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: b.keeper.key()}); err != nil {
+	if _, err := b.r.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: b.keeper.Key()}); err != nil {
 		b.t.Fatal(err)
 	}
 	return b.get()
@@ -93,7 +94,7 @@ func (b *builtins) sync() *api.ProfileSource {
 func (b *builtins) get() *api.ProfileSource {
 	b.t.Helper()
 	var ps api.ProfileSource
-	if err := b.client.Get(b.t.Context(), b.keeper.key(), &ps); err != nil {
+	if err := b.client.Get(b.t.Context(), b.keeper.Key(), &ps); err != nil {
 		b.t.Fatal(err)
 	}
 	return &ps
@@ -158,7 +159,7 @@ func TestObjectsThatTheCacheHasNotSeen(t *testing.T) {
 	b := newBuiltins(t)
 	b.keep()
 	object := b.sync().Status.Profiles[0].Object
-	b.r.forget(b.keeper.key())
+	b.r.forget(b.keeper.Key())
 	b.r.Client = blind{b.client}
 	if ps := b.sync(); !apimeta.IsStatusConditionTrue(ps.Status.Conditions, meta.ReadyCondition) || ps.Status.Profiles[0].Object != object {
 		t.Errorf("status is %+v", ps.Status)
@@ -199,7 +200,7 @@ func TestBuiltInsAndGitOfferTheSameProfile(t *testing.T) {
 	b.r.Fetcher.DirectoryRoot = root
 	team := &api.ProfileSource{
 		ObjectMeta: metav1.ObjectMeta{Namespace: b.keeper.Namespace, Name: "team"},
-		Spec:       *defaults(&api.ProfileSource{}).Spec.DeepCopy(),
+		Spec:       *builtin.DesiredSource(&api.ProfileSource{}).Spec.DeepCopy(),
 	}
 	team.Spec.Builtin, team.Spec.Directory = nil, &api.DirectorySource{Path: root}
 	b.do(b.client.Create(t.Context(), team))
@@ -215,7 +216,7 @@ func TestBuiltInsAndGitOfferTheSameProfile(t *testing.T) {
 
 func TestOnlyTheKeptSourceIsBuiltIn(t *testing.T) {
 	b := newBuiltins(t)
-	other := defaults(&api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: b.keeper.Namespace, Name: "mine"}})
+	other := builtin.DesiredSource(&api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: b.keeper.Namespace, Name: "mine"}})
 	b.do(b.client.Create(t.Context(), other))
 	refused := func(ps *api.ProfileSource, reason, part string) {
 		t.Helper()
@@ -254,7 +255,7 @@ func TestKeeper(t *testing.T) {
 		b.do(b.client.Update(t.Context(), ps))
 		b.keep()
 		now := b.get()
-		if now.UID != made.UID || now.Spec.Path != "" || now.Spec.Interval != made.Spec.Interval || now.Spec.Builtin == nil || now.Spec.Directory != nil || !managed(now) {
+		if now.UID != made.UID || now.Spec.Path != "" || now.Spec.Interval != made.Spec.Interval || now.Spec.Builtin == nil || now.Spec.Directory != nil || !builtin.Managed(now) {
 			t.Errorf("%s was not put back: %v %+v", what, now.Labels, now.Spec)
 		}
 	}
@@ -276,7 +277,7 @@ func TestKeeper(t *testing.T) {
 	b.keeper.Disabled = true
 	for range 2 {
 		b.keep()
-		if err := b.client.Get(t.Context(), b.keeper.key(), &api.ProfileSource{}); !apierrors.IsNotFound(err) {
+		if err := b.client.Get(t.Context(), b.keeper.Key(), &api.ProfileSource{}); !apierrors.IsNotFound(err) {
 			t.Errorf("it is still there (err %v)", err)
 		}
 	}
@@ -285,7 +286,7 @@ func TestKeeper(t *testing.T) {
 // A ProfileSource of a user that has the reserved name, but not our label, is not changed.
 func TestKeeperLeavesWhatIsNotOurs(t *testing.T) {
 	b := newBuiltins(t)
-	theirs := defaults(&api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: b.keeper.Namespace, Name: api.DefaultsName}})
+	theirs := builtin.DesiredSource(&api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: b.keeper.Namespace, Name: api.DefaultsName}})
 	theirs.Labels = nil
 	theirs.Spec.Builtin, theirs.Spec.Directory = nil, &api.DirectorySource{Path: "/x"}
 	b.do(b.client.Create(t.Context(), theirs))

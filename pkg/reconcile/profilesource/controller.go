@@ -27,9 +27,13 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
 	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/approval"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/inventory"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/objects"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/retention"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -37,7 +41,7 @@ import (
 // A Reporter receives the result of each reconciliation, and returns without waiting.
 // *commitstatus.Statuses implements it.
 type Reporter interface {
-	Reconciled(l commitstatus.Reconciliation)
+	EnqueueReconciliation(l commitstatus.Reconciliation)
 }
 
 // AuditLog stores facts for auditors. *auditlog.Writer implements it.
@@ -72,11 +76,11 @@ type Reconciler struct {
 	// Pools finds the pools that name profiles: a requested version is created, and a named
 	// profile stays in the inventory. Until its cache is known, no version is pruned. nil
 	// means that there are none; then no profile leaves the inventory.
-	Pools *Pools
+	Pools *retention.Pools
 	// ArgoNamespace is the namespace of Applications whose tracking ids name none.
 	ArgoNamespace string
 	// Check validates every profile before it is applied.
-	Check profile.Check
+	Check catalog.Check
 	// Hooks states that the controller listens for push events.
 	Hooks bool
 	// Statuses reports to the repository's host; nil disables it.
@@ -89,7 +93,7 @@ type Reconciler struct {
 	Now func() time.Time
 
 	mu       sync.Mutex
-	indexers map[types.NamespacedName]remembered
+	indexers map[types.NamespacedName]sourceCache
 
 	controller controller.Controller
 }
@@ -113,40 +117,40 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, concurrency int) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("profilesource").
 		For(&api.ProfileSource{}, builder.WithPredicates(ours, predicate.Or[client.Object](
-			predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, acceptChanged(), deletionStarted(), r.Shard.Moved()))).
-		Watches(r.writer().target(&osm.OperatingSystemProfile{}), sources, builder.WithPredicates(ours, changed)).
+			predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, acceptChanged(), deletionStarted(), r.Shard.MembershipChanged()))).
+		Watches(r.writer().ReadTarget(&osm.OperatingSystemProfile{}), sources, builder.WithPredicates(ours, changed)).
 		WatchesRawSource(changes).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency})
-	if pools := r.Pools.read(); pools != nil {
+	if pools := r.Pools.Cache(); pools != nil {
 		b = b.WatchesRawSource(r.watchPins(pools))
 	}
 	c, err := b.Build(r)
 	r.controller = c
-	r.Fetcher.WatchWith(c)
+	r.Fetcher.SetFluxController(c)
 	return err
 }
 
-// KnowPools makes the pools of another cluster known once the cache of its manager is
-// filled. Nothing here waits for that cluster.
-func (r *Reconciler) KnowPools(ctx context.Context, mgr ctrl.Manager) error {
+// WatchPools watches the pools of another cluster once the cache of its manager is filled. Nothing
+// here waits for that cluster.
+func (r *Reconciler) WatchPools(ctx context.Context, mgr ctrl.Manager) error {
 	pools := mgr.GetCache()
-	if err := r.Pools.index(ctx, pools); err != nil {
+	if err := r.Pools.Index(ctx, pools); err != nil {
 		return err
 	}
 	return mgr.Add(manager.RunnableFunc(func(context.Context) error {
-		r.Pools.cache.Store(&pools)
+		r.Pools.SetCache(pools)
 		return r.controller.Watch(r.watchPins(pools))
 	}))
 }
 
 // watchPins triggers the sources of a profile when a pool requests a version of it.
 func (r *Reconciler) watchPins(pools cache.Cache) crsource.SyncingSource {
-	return crsource.Kind(pools, &cluster.MachineDeployment{}, handler.TypedEnqueueRequestsFromMapFunc(r.sourcesOfPinned), pinChanged())
+	return crsource.Kind(pools, &cluster.MachineDeployment{}, handler.TypedEnqueueRequestsFromMapFunc(r.sourcesOfPinned), retention.PinChanged())
 }
 
 // sourcesOfPinned maps a pool that requests a version to the sources that may contain it.
 func (r *Reconciler) sourcesOfPinned(ctx context.Context, md *cluster.MachineDeployment) []crreconcile.Request {
-	keys := r.Pools.profileKeys(md)
+	keys := r.Pools.ProfileKeys(md)
 	if len(keys) == 0 || keys[0] != r.Namespace+"/"+md.Annotations[api.AnnotationOSP] {
 		return nil
 	}
@@ -177,7 +181,7 @@ func sourceOf(_ context.Context, obj client.Object) []crreconcile.Request {
 
 // Reconcile makes the objects of one ProfileSource match what the source contains now.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	if err := r.Fetcher.UnwatchUnnamed(ctx); err != nil {
+	if err := r.Fetcher.UnwatchUnusedFluxKinds(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
 	var ps api.ProfileSource
@@ -195,20 +199,23 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			r.forget(req.NamespacedName)
 			return ctrl.Result{}, nil
 		}
-		return r.remove(ctx, &ps)
+		return r.finalize(ctx, &ps)
 	}
 	// Edits of a directory must not start runs of a suspended source, or of one with another kind
 	// of source.
 	if ps.Spec.Directory == nil || ps.Spec.Suspend {
-		r.Fetcher.Unwatch(req.NamespacedName)
+		r.Fetcher.UnwatchDirectory(req.NamespacedName)
 	}
 	if ps.Spec.Suspend {
 		return r.reportSuspended(ctx, &ps)
 	}
 	// The finalizer comes before the first object, so that a deletion finds all objects.
 	if !r.Custom {
-		if err := r.ensureFinalizer(ctx, &ps); err != nil {
-			return late(err)
+		switch err := r.ensureFinalizer(ctx, &ps); {
+		case apierrors.IsConflict(err):
+			return ctrl.Result{RequeueAfter: racedRetry}, nil
+		case err != nil:
+			return ctrl.Result{}, err
 		}
 	}
 	out, err := r.sync(ctx, &ps)
@@ -216,7 +223,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil || reported != nil || r.Custom {
 		return result, reported
 	}
-	if err := r.retention().settle(ctx, out); err != nil {
+	if err := out.retention.CreateAndPrune(ctx, out.state, out.versions); err != nil {
 		return ctrl.Result{}, err
 	}
 	return result, nil
@@ -226,17 +233,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 type outcome struct {
 	revision               string             // the revision that was read
 	from                   string             // its repository
-	approval               approval           // why it can be applied
+	approval               approval.Result    // why it can be applied
 	requestedAt            time.Time          // when the server was asked; zero without a server
 	entries                []api.ProfileEntry // the new inventory
-	created                []profile.Version  // versions that became objects
+	created                []catalog.Version  // versions that became objects
 	restored               []string           // objects that others had changed
 	rejected               []error            // what was not applied from the revision
 	slow                   string             // why edits are noticed with a delay
 	webhookWithoutReceiver bool               // the spec has a webhook, but the controller does not listen for pushes
-	state                  syncState
-	versions               *versionIndexes // all versions; nil if they are unknown
-	conflicts              []string        // messages about others that apply a profile of this source
+	state                  objects.Approved
+	retention              *retention.Retainer
+	versions               *retention.VersionIndexes // all versions; nil if they are unknown
+	conflicts              []string                  // messages about others that apply a profile of this source
 }
 
 // sync reads the source and creates the objects of its current versions. An error means that
@@ -246,34 +254,72 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 	if err != nil {
 		return out, err
 	}
-	want := decide(ps, seen.snapshot, seen.catalogue, seen.others)
-	out.rejected = want.rejected
-	did, err := r.apply(ctx, seen.syncState, want)
+	want := inventory.NewPlan(ps, seen.Snapshot, seen.catalogue, seen.Others)
+	out.rejected = want.Rejected
+	did, err := r.ensureObjects(ctx, seen.Approved, want)
 	if err != nil {
 		return outcome{}, err
 	}
 	out.created, out.restored = did.created, did.restored
 	out.rejected = append(out.rejected, did.rejected...)
-	out.entries = inventory(ps, want, did, r.writer().objectName)
+	out.entries = inventory.NextEntries(ps, want, did.failed, did.signatures, r.writer().ObjectNameFor)
 	if r.Custom {
 		return out, nil
 	}
-	if out.conflicts, err = r.conflictingAppliers(ctx, ps.Namespace, want); err != nil {
+	if out.conflicts, err = r.writer().ConflictingAppliers(ctx, ps.Namespace, want.Current); err != nil {
 		return outcome{}, err
 	}
-	versions := r.retention()
-	if out.versions, err = versions.collect(ctx, seen.syncState, seen.catalogue, want, seen.others); err != nil {
+	out.retention = r.retention(seen.archive)
+	if out.versions, err = out.retention.IndexVersions(ctx, seen.Approved, seen.catalogue, want.Current, want.Unchanged); err != nil {
 		return outcome{}, err
 	}
-	out.entries, err = versions.addVersions(ctx, ps, out.entries, out.versions)
+	out.entries, err = out.retention.AddVersionsAndPruneEntries(ctx, ps, out.entries, out.versions)
 	return out, err
 }
 
-// retention returns the part that handles the versions that are not current.
-func (r *Reconciler) retention() *retention {
-	return &retention{objects: r.writer(), pools: r.Pools, recorder: r.Recorder, now: r.now}
+// Retention returns the part that handles the versions that are not current.
+func (r *Reconciler) retention(archive *retention.Archive) *retention.Retainer {
+	return &retention.Retainer{Objects: r.writer(), Archive: archive, Pools: r.Pools, Recorder: r.Recorder, Now: r.now}
 }
 
-func (r *Reconciler) writer() *profileWriter {
-	return &profileWriter{client: r.Client, live: r.Live, argoNamespace: r.ArgoNamespace, custom: r.Custom}
+func (r *Reconciler) writer() *objects.Writer {
+	return &objects.Writer{Client: r.Client, Live: r.Live, ArgoNamespace: r.ArgoNamespace, Custom: r.Custom}
+}
+
+// acceptChanged passes updates that change the annotation that accepts a rewritten history.
+func acceptChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		key := api.AnnotationAcceptRewrite
+		return e.ObjectOld != nil && e.ObjectNew != nil && e.ObjectOld.GetAnnotations()[key] != e.ObjectNew.GetAnnotations()[key]
+	}}
+}
+
+func (r *Reconciler) now() time.Time {
+	if r.Now != nil {
+		return r.Now()
+	}
+	return time.Now()
+}
+
+// customChanged passes events after which a CustomOperatingSystemProfile can differ from what
+// this controller wrote.
+func customChanged() predicate.Predicate {
+	return predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+}
+
+// sourcesOfCustom maps a CustomOperatingSystemProfile to the ProfileSource that made it, or to all
+// of its namespace if none did: each of them can have a profile of this name.
+func (r *Reconciler) sourcesOfCustom(ctx context.Context, obj client.Object) []crreconcile.Request {
+	if obj.GetLabels()[api.LabelSource] != "" {
+		return sourceOf(ctx, obj)
+	}
+	var list api.ProfileSourceList
+	if err := r.Client.List(ctx, &list, client.InNamespace(obj.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+		return nil // reads of the cache fail only when the controller stops
+	}
+	var out []crreconcile.Request
+	for _, ps := range list.Items {
+		out = append(out, crreconcile.Request{NamespacedName: types.NamespacedName{Namespace: ps.Namespace, Name: ps.Name}})
+	}
+	return out
 }

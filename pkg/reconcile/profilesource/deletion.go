@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 )
 
 // ensureFinalizer adds the finalizer to a ProfileSource before any object is created for it.
@@ -34,22 +35,22 @@ func (r *Reconciler) patchFinalizers(ctx context.Context, before, after *api.Pro
 	return nil
 }
 
-// remove deletes the objects of a ProfileSource that have no references, reports the others,
+// finalize deletes the objects of a ProfileSource that have no references, reports the others,
 // and removes the finalizer. It needs only the API server. If that forbids to read or to
 // delete objects, they remain as well.
-func (r *Reconciler) remove(ctx context.Context, ps *api.ProfileSource) (ctrl.Result, error) {
+func (r *Reconciler) finalize(ctx context.Context, ps *api.ProfileSource) (ctrl.Result, error) {
 	key := client.ObjectKeyFromObject(ps)
 	r.forget(key)
 	if !controllerutil.ContainsFinalizer(ps, api.Finalizer) {
 		return ctrl.Result{}, nil
 	}
-	left, err := r.retention().deleteAll(ctx, ps)
+	left, err := r.retention(nil).DeleteAll(ctx, ps)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if len(left) > 0 {
-		emit(r.Recorder, ps, corev1.EventTypeWarning, api.EventProfilesLeft,
-			"%s left, because pools or their records refer to them, or their deletion is forbidden; pools can no longer choose them: delete them when nothing uses them: %s", is(len(left), "version"), strings.Join(left, ", "))
+		notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, api.EventProfilesLeft,
+			"%s left, because pools or their records refer to them, or their deletion is forbidden; pools can no longer choose them: delete them when nothing uses them: %s", notify.PluralizeWithVerb(len(left), "version"), strings.Join(left, ", "))
 	}
 	before := ps.DeepCopy()
 	controllerutil.RemoveFinalizer(ps, api.Finalizer)

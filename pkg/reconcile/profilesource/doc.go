@@ -10,9 +10,9 @@
 // ready. Its patch helper sends the status and the conditions in two requests.
 //
 // It never changes an OperatingSystemProfile and never deletes one because a file is invalid.
-// Start with Reconcile in controller.go: observe.go reads, plan.go decides without a cluster,
-// apply.go creates the objects of current versions, events.go turns the outcome into status,
-// conditions and events. After that, retention.go handles the versions that are not current,
-// which versionindex.go lists. pools.go and references.go find what uses a version.
-// BuiltinSource, in builtin.go, maintains the ProfileSource of the built-in profiles.
+// Start with Reconcile in controller.go: observe.go reads, package inventory decides which profiles
+// are offered, apply.go creates the objects of current versions, events.go turns the outcome into
+// status, conditions and events. The packages below know whether a revision may be applied
+// (approval), the objects of versions (objects), which versions remain (retention), and the
+// ProfileSource of the built-in profiles (builtin).
 package profilesource

@@ -14,13 +14,16 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/approval"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/inventory"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/objects"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -46,7 +49,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 		v := classify(err)
 		setFailed(ps, v, err.Error())
 		if !v.final {
-			next = r.retry(ps, v)
+			next = r.retryDelay(ps, v)
 		}
 	} else {
 		setOutcome(ps, out)
@@ -67,10 +70,10 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	if result, done, err := r.writeStatus(ctx, before, ps); !done {
 		return result, err
 	}
-	r.measure(ps)
+	r.exportMetrics(ps)
 	r.emitChanges(before, ps, out, err)
 	if refused := commitError(err); r.Statuses != nil && (err == nil || refused != nil) {
-		r.Statuses.Reconciled(commitstatus.Reconciliation{Source: ps, Revision: out.revision, Changed: newlyCurrent(before, ps), Problems: out.rejected, Rejected: refused})
+		r.Statuses.EnqueueReconciliation(commitstatus.Reconciliation{Source: ps, Revision: out.revision, Changed: inventory.NewlyCurrent(before, ps), Problems: out.rejected, Rejected: refused})
 	}
 	var spec *fetcher.SpecError
 	if errors.As(err, &spec) && spec.Reason != api.ReasonAccessDenied {
@@ -95,6 +98,7 @@ func untilNext(interval time.Duration, asked time.Time) time.Duration {
 // writeStatus writes a changed status. If done is false, report must stop: the write
 // conflicted and the reconciliation is repeated, the write failed, or the source is deleted.
 func (r *Reconciler) writeStatus(ctx context.Context, before, ps *api.ProfileSource) (result ctrl.Result, done bool, err error) {
+	ps.Summarize()
 	if equality.Semantic.DeepEqual(before.Status, ps.Status) {
 		return ctrl.Result{}, true, nil
 	}
@@ -121,26 +125,26 @@ func (r *Reconciler) reportSuspended(ctx context.Context, ps *api.ProfileSource)
 	ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
 	switch {
 	case ready == nil:
-		set(ps, meta.ReadyCondition, metav1.ConditionUnknown, meta.SuspendedReason, suspendedPrefix+"never reconciled")
+		setCondition(ps, meta.ReadyCondition, metav1.ConditionUnknown, meta.SuspendedReason, suspendedPrefix+"never reconciled")
 	case ready.Reason == meta.SuspendedReason || strings.HasPrefix(ready.Message, suspendedPrefix):
-		set(ps, meta.ReadyCondition, ready.Status, ready.Reason, ready.Message)
+		setCondition(ps, meta.ReadyCondition, ready.Status, ready.Reason, ready.Message)
 	case ready.Status == metav1.ConditionTrue:
-		set(ps, meta.ReadyCondition, ready.Status, ready.Reason, suspendedPrefix+"last "+ready.Message)
+		setCondition(ps, meta.ReadyCondition, ready.Status, ready.Reason, suspendedPrefix+"last "+ready.Message)
 	default:
-		set(ps, meta.ReadyCondition, ready.Status, ready.Reason, suspendedPrefix+"last result: "+ready.Message)
+		setCondition(ps, meta.ReadyCondition, ready.Status, ready.Reason, suspendedPrefix+"last result: "+ready.Message)
 	}
 	if result, done, err := r.writeStatus(ctx, before, ps); !done {
 		return result, err
 	}
-	r.measure(ps)
+	r.exportMetrics(ps)
 	return ctrl.Result{}, nil
 }
 
-// retry returns the delay after a failure that can pass without a change. For an
+// retryDelay returns the delay after a failure that can pass without a change. For an
 // unreachable host it equals the duration of the outage so far, so that it doubles from
 // retryInterval up to the interval. The start of the outage is in the status: a restart
 // during an outage does not begin again with short delays.
-func (r *Reconciler) retry(ps *api.ProfileSource, v failureClass) time.Duration {
+func (r *Reconciler) retryDelay(ps *api.ProfileSource, v failureClass) time.Duration {
 	first := ps.Spec.RetryInterval.Duration
 	since := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReconcilingCondition)
 	if v.reason != api.ReasonUnreachable || since == nil {
@@ -152,16 +156,16 @@ func (r *Reconciler) retry(ps *api.ProfileSource, v failureClass) time.Duration 
 
 // setFailed reports that the source could not be read. Applied profiles are unchanged.
 func setFailed(ps *api.ProfileSource, v failureClass, message string) {
-	set(ps, meta.ReadyCondition, metav1.ConditionFalse, v.reason, message)
+	setCondition(ps, meta.ReadyCondition, metav1.ConditionFalse, v.reason, message)
 	if v.final {
 		apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.ReconcilingCondition)
-		set(ps, meta.StalledCondition, metav1.ConditionTrue, v.reason, message)
+		setCondition(ps, meta.StalledCondition, metav1.ConditionTrue, v.reason, message)
 		// A failure that is retried has not observed the generation yet.
 		ps.Status.ObservedGeneration = ps.Generation
 		return
 	}
 	apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.StalledCondition)
-	set(ps, meta.ReconcilingCondition, metav1.ConditionTrue, meta.ProgressingWithRetryReason, message)
+	setCondition(ps, meta.ReconcilingCondition, metav1.ConditionTrue, meta.ProgressingWithRetryReason, message)
 }
 
 // setOutcome reports what was applied. Rejected files stall the source, because only
@@ -169,25 +173,25 @@ func setFailed(ps *api.ProfileSource, v failureClass, message string) {
 func setOutcome(ps *api.ProfileSource, out outcome) {
 	ps.Status.LastAttemptedRevision = out.revision
 	ps.Status.Repository = out.from
-	if out.approval.rewrite != nil {
-		ps.Status.LastRewrite = out.approval.rewrite
+	if out.approval.Rewrite != nil {
+		ps.Status.LastRewrite = out.approval.Rewrite
 	}
 	ps.Status.Profiles = out.entries
 	ps.Status.ObservedGeneration = ps.Generation
 	apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.ReconcilingCondition)
 	if len(out.rejected) > 0 {
-		message := rejectedMessage(out) + rewriteMessage(ps) + out.pushMessage() + out.conflictMessage()
-		set(ps, meta.ReadyCondition, metav1.ConditionFalse, api.ReasonProfilesInvalid, message)
-		set(ps, meta.StalledCondition, metav1.ConditionTrue, api.ReasonProfilesInvalid, message)
+		message := rejectedMessage(out) + rewriteMessage(ps) + out.webhookWarning() + out.conflictMessage()
+		setCondition(ps, meta.ReadyCondition, metav1.ConditionFalse, api.ReasonProfilesInvalid, message)
+		setCondition(ps, meta.StalledCondition, metav1.ConditionTrue, api.ReasonProfilesInvalid, message)
 		return
 	}
 	ps.Status.Revision = out.revision
 	apimeta.RemoveStatusCondition(&ps.Status.Conditions, meta.StalledCondition)
-	set(ps, meta.ReadyCondition, metav1.ConditionTrue, meta.SucceededReason, appliedMessage(out)+rewriteMessage(ps)+out.pushMessage()+out.conflictMessage())
+	setCondition(ps, meta.ReadyCondition, metav1.ConditionTrue, meta.SucceededReason, appliedMessage(out)+rewriteMessage(ps)+out.webhookWarning()+out.conflictMessage())
 }
 
-// pushMessage warns the user who configured a webhook that it has no effect.
-func (o outcome) pushMessage() string {
+// webhookWarning returns the warning that a configured webhook has no effect, "" if it has.
+func (o outcome) webhookWarning() string {
 	if !o.webhookWithoutReceiver {
 		return ""
 	}
@@ -197,36 +201,28 @@ func (o outcome) pushMessage() string {
 // rewriteMessage repeats a force-push in the Ready condition until the next commit.
 func rewriteMessage(ps *api.ProfileSource) string {
 	if last := ps.Status.LastRewrite; last != nil && last.To == ps.Status.LastAttemptedRevision {
-		return "; " + rewritten(*last)
+		return "; " + approval.DescribeRewrite(*last)
 	}
 	return ""
 }
 
 // setVerified reports whether the current revision has the required signatures. If that
 // could not be checked, the last result remains, because nothing was applied since.
-func setVerified(ps *api.ProfileSource, a approval, err error) {
-	var unverified *unverifiedError
+func setVerified(ps *api.ProfileSource, a approval.Result, err error) {
+	var unverified *approval.UnverifiedError
 	switch git := ps.Spec.Git; {
 	case git == nil || git.Verify == nil:
 		apimeta.RemoveStatusCondition(&ps.Status.Conditions, api.SourceVerifiedCondition)
 	case errors.As(err, &unverified):
-		set(ps, api.SourceVerifiedCondition, metav1.ConditionFalse, unverified.reason, err.Error())
-	case a.keys != nil:
-		set(ps, api.SourceVerifiedCondition, metav1.ConditionTrue, meta.SucceededReason, verifiedMessage(a))
+		setCondition(ps, api.SourceVerifiedCondition, metav1.ConditionFalse, unverified.Reason, err.Error())
+	case a.Required():
+		setCondition(ps, api.SourceVerifiedCondition, metav1.ConditionTrue, meta.SucceededReason, a.DescribeSignatures())
 	}
 }
 
-func verifiedMessage(a approval) string {
-	var signed []string
-	for _, s := range a.signed {
-		signed = append(signed, s.String())
-	}
-	return "signed: " + strings.Join(signed, "; ")
-}
-
-func set(ps *api.ProfileSource, kind string, status metav1.ConditionStatus, reason, message string) {
+func setCondition(ps *api.ProfileSource, kind string, status metav1.ConditionStatus, reason, message string) {
 	apimeta.SetStatusCondition(&ps.Status.Conditions, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: redact.Shorten(redact.Printable(message), redact.MaxCondition),
+		Type: kind, Status: status, Reason: reason, Message: redact.Shorten(redact.RemoveControlChars(message), redact.MaxCondition),
 		ObservedGeneration: ps.Generation,
 	})
 }
@@ -238,9 +234,9 @@ func appliedMessage(out outcome) string {
 			removed++
 		}
 	}
-	s := fmt.Sprintf("applied %s: %s", out.revision, count(len(out.entries)-removed, "profile"))
+	s := fmt.Sprintf("applied %s: %s", out.revision, notify.FormatCount(len(out.entries)-removed, "profile"))
 	if removed > 0 {
-		s += fmt.Sprintf(", %s no longer in the source", count(removed, "profile"))
+		s += fmt.Sprintf(", %s no longer in the source", notify.FormatCount(removed, "profile"))
 	}
 	if out.slow != "" {
 		s += "; edits are detected only every 10 seconds: " + out.slow
@@ -250,7 +246,7 @@ func appliedMessage(out outcome) string {
 
 func rejectedMessage(out outcome) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s at %s (the rest is applied, earlier versions remain current):", count(len(out.rejected), "problem"), out.revision)
+	fmt.Fprintf(&b, "%s at %s (the rest is applied, earlier versions remain current):", notify.FormatCount(len(out.rejected), "problem"), out.revision)
 	for i, err := range out.rejected {
 		if i == maxNamed {
 			fmt.Fprintf(&b, "\nand %d more", len(out.rejected)-maxNamed)
@@ -262,13 +258,6 @@ func rejectedMessage(out outcome) string {
 	return b.String()
 }
 
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // emitCreated sends an event for each version that became an object, and for each object that
 // was restored.
 func (r *Reconciler) emitCreated(ps *api.ProfileSource, out outcome) {
@@ -277,55 +266,55 @@ func (r *Reconciler) emitCreated(ps *api.ProfileSource, out outcome) {
 		if v.Commit != "" {
 			from += " at commit " + string(v.Commit)
 		}
-		emit(r.Recorder, ps, corev1.EventTypeNormal, api.EventProfileCreated, "profile %q %s is in the cluster, from %s", v.Name, v.Version, from)
+		notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeNormal, api.EventProfileCreated, "profile %q %s is in the cluster, from %s", v.Name, v.Version, from)
 	}
 	for _, what := range out.restored {
-		emit(r.Recorder, ps, corev1.EventTypeWarning, api.EventProfileRestored, "%s", what)
+		notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, api.EventProfileRestored, "%s", what)
 	}
 }
 
 // emitChanges emits the other events. An event about the same cause is not repeated.
 func (r *Reconciler) emitChanges(before, ps *api.ProfileSource, out outcome, err error) {
 	if err != nil {
-		if changed(before, ps) {
-			emit(r.Recorder, ps, corev1.EventTypeWarning, failure(err), "%v", err)
-			if rewrite := out.approval.rewrite; rewrite != nil && failure(err) != api.EventHistoryRewritten {
-				emit(r.Recorder, ps, corev1.EventTypeWarning, api.EventHistoryRewritten, "%s; nothing of it is applied", rewritten(*rewrite))
+		if isReadyChanged(before, ps) {
+			notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, eventReason(err), "%v", err)
+			if rewrite := out.approval.Rewrite; rewrite != nil && eventReason(err) != api.EventHistoryRewritten {
+				notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, api.EventHistoryRewritten, "%s; nothing of it is applied", approval.DescribeRewrite(*rewrite))
 			}
 		}
 		return
 	}
 	if last := ps.Status.LastRewrite; last != nil && !equality.Semantic.DeepEqual(before.Status.LastRewrite, last) {
-		emit(r.Recorder, ps, corev1.EventTypeWarning, api.EventHistoryRewritten, "%s; it is followed, as spec.git.onRewrite or the annotation %s says", rewritten(*last), api.AnnotationAcceptRewrite)
+		notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, api.EventHistoryRewritten, "%s; it is followed, as spec.git.onRewrite or the annotation %s says", approval.DescribeRewrite(*last), api.AnnotationAcceptRewrite)
 	}
-	if len(out.rejected) > 0 && changed(before, ps) {
+	if len(out.rejected) > 0 && isReadyChanged(before, ps) {
 		for _, refused := range out.rejected[:min(len(out.rejected), maxNamed)] {
 			reason := api.EventProfileRefused
-			var conflict *conflictError
-			if errors.As(refused, &conflict) && conflict.two {
+			var conflict *objects.ConflictError
+			if errors.As(refused, &conflict) && conflict.TwoAppliers {
 				reason = api.EventTwoAppliers
 			}
-			emit(r.Recorder, ps, corev1.EventTypeWarning, reason, "%v", refused)
+			notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, reason, "%v", refused)
 		}
 	}
 	for _, rival := range out.conflicts {
 		// The message contains the conflicts that were reported before.
 		if was := apimeta.FindStatusCondition(before.Status.Conditions, meta.ReadyCondition); was == nil || !strings.Contains(was.Message, rival) {
-			emit(r.Recorder, ps, corev1.EventTypeWarning, api.EventTwoAppliers, "%s", rival)
+			notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, api.EventTwoAppliers, "%s", rival)
 		}
 	}
-	for _, e := range newlyRemoved(before, ps) {
+	for _, e := range inventory.NewlyRemoved(before, ps) {
 		stays := fmt.Sprintf("pools with %s retain it, new pools are rejected", e.Version)
 		if r.Custom {
 			stays = fmt.Sprintf("CustomOperatingSystemProfile %s remains: delete it when no user cluster needs it", e.Object)
 		}
-		emit(r.Recorder, ps, corev1.EventTypeWarning, api.EventProfileRemoved, "profile %q is no longer in the source; %s", e.Name, stays)
+		notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, api.EventProfileRemoved, "profile %q is no longer in the source; %s", e.Name, stays)
 	}
 	switch {
 	case before.Status.Revision != ps.Status.Revision:
-		emit(r.Recorder, ps, corev1.EventTypeNormal, api.EventRevisionApplied, "%s", appliedMessage(out))
+		notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeNormal, api.EventRevisionApplied, "%s", appliedMessage(out))
 	case lastReadFailed(before) && !lastReadFailed(ps):
-		emit(r.Recorder, ps, corev1.EventTypeNormal, api.EventSourceRecovered, "the source can be read again: %s", out.revision)
+		notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeNormal, api.EventSourceRecovered, "the source can be read again: %s", out.revision)
 	}
 }
 
@@ -335,42 +324,11 @@ func lastReadFailed(ps *api.ProfileSource) bool {
 	return ready != nil && ready.Status == metav1.ConditionFalse && ready.Reason != api.ReasonProfilesInvalid
 }
 
-// newlyCurrent returns the profiles whose current version or content changed.
-func newlyCurrent(before, after *api.ProfileSource) []api.ProfileEntry {
-	was := map[string]api.ProfileEntry{}
-	for _, e := range before.Status.Profiles {
-		was[e.Name] = e
-	}
-	var out []api.ProfileEntry
-	for _, e := range after.Status.Profiles {
-		old, known := was[e.Name]
-		if !e.Removed && (!known || old.Version != e.Version || old.Digest != e.Digest) {
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
-// newlyRemoved returns the profiles that left the source.
-func newlyRemoved(before, after *api.ProfileSource) []api.ProfileEntry {
-	was := map[string]bool{}
-	for _, e := range before.Status.Profiles {
-		was[e.Name] = e.Removed
-	}
-	var out []api.ProfileEntry
-	for _, e := range after.Status.Profiles {
-		if removed, known := was[e.Name]; e.Removed && known && !removed {
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
 // commitError returns the part of an error that concerns the commit itself, and that its
 // author should see; nil if the cause is another one.
 func commitError(err error) error {
 	var unverified *source.UnverifiedError
-	var rewrite *rewriteError
+	var rewrite *approval.RewriteError
 	switch {
 	case errors.As(err, &unverified):
 		return unverified
@@ -380,10 +338,10 @@ func commitError(err error) error {
 	return nil
 }
 
-// failure returns the reason of the event about an error.
-func failure(err error) string {
-	var unverified *unverifiedError
-	var rewrite *rewriteError
+// eventReason returns the reason of the event about an error.
+func eventReason(err error) string {
+	var unverified *approval.UnverifiedError
+	var rewrite *approval.RewriteError
 	switch {
 	case errors.As(err, &unverified):
 		return api.EventVerificationFailed
@@ -393,14 +351,60 @@ func failure(err error) string {
 	return api.EventSourceFailed
 }
 
-// changed reports whether reason or message of the Ready condition changed.
-func changed(before, after *api.ProfileSource) bool {
+// isReadyChanged reports whether reason or message of the Ready condition changed.
+func isReadyChanged(before, after *api.ProfileSource) bool {
 	a := apimeta.FindStatusCondition(before.Status.Conditions, meta.ReadyCondition)
 	b := apimeta.FindStatusCondition(after.Status.Conditions, meta.ReadyCondition)
 	return a == nil || b == nil || a.Reason != b.Reason || a.Message != b.Message
 }
 
-// emit sends an event about a source.
-func emit(recorder events.EventRecorder, ps *api.ProfileSource, kind, reason, format string, args ...any) {
-	recorder.Eventf(ps, nil, kind, reason, "Sync", "%s", redact.Shorten(redact.Printable(fmt.Sprintf(format, args...)), redact.MaxEvent))
+// failureClass states how a failure appears in the conditions.
+type failureClass struct {
+	reason string
+	final  bool // only another spec or another commit fixes it
+}
+
+// classify returns the class of an error of sync.
+func classify(err error) failureClass {
+	var spec *fetcher.SpecError
+	var wait *fetcher.WaitError
+	var unverified *approval.UnverifiedError
+	var rewrite *approval.RewriteError
+	var artifact *fetcher.ArtifactError
+	// Types of this program come first, because they can wrap a class of package source.
+	switch {
+	case errors.As(err, &spec):
+		return failureClass{spec.Reason, true}
+	case errors.As(err, &unverified) && !unverified.Wait:
+		return failureClass{api.ReasonVerificationFailed, true}
+	case errors.As(err, &unverified):
+		return failureClass{"DependencyNotReady", false}
+	case errors.As(err, &rewrite):
+		return failureClass{api.ReasonHistoryRewritten, true}
+	case errors.As(err, &wait):
+		return failureClass{"DependencyNotReady", false}
+	case errors.As(err, &artifact):
+		return failureClass{meta.ArtifactFailedReason, false}
+	case errors.Is(err, source.ErrAuthentication):
+		return failureClass{api.ReasonAuthenticationFailed, true}
+	case errors.Is(err, source.ErrHostKey):
+		return failureClass{api.ReasonHostKeyRefused, true}
+	case errors.Is(err, source.ErrNotFound):
+		return failureClass{api.ReasonReferenceNotFound, true}
+	case errors.Is(err, source.ErrUnsupported):
+		return failureClass{api.ReasonUnsupported, true}
+	case errors.Is(err, source.ErrInvalid):
+		return failureClass{api.ReasonSourceInvalid, true}
+	case errors.Is(err, source.ErrUnreachable):
+		return failureClass{api.ReasonUnreachable, false}
+	}
+	return failureClass{meta.FailedReason, false}
+}
+
+// conflictMessage repeats rivals in the Ready condition as long as they exist.
+func (o outcome) conflictMessage() string {
+	if len(o.conflicts) == 0 {
+		return ""
+	}
+	return "; " + strings.Join(o.conflicts[:min(len(o.conflicts), maxNamed)], "; ")
 }

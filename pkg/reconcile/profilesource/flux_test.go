@@ -455,7 +455,7 @@ func TestFlux(t *testing.T) {
 	t.Run("Flux goes while nobody names its kind", func(t *testing.T) {
 		b.change("elsewhere", func(ps *api.ProfileSource) { ps.Spec.SourceRef.Kind = sourcev1.BucketKind })
 		b.do(b.client.Delete(t.Context(), b.get("git")))
-		for deadline := time.Now().Add(30 * time.Second); b.r.Fetcher.Flux.Watches(sourcev1.GitRepositoryKind) && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(30 * time.Second); b.r.Fetcher.Flux.IsWatching(sourcev1.GitRepositoryKind) && time.Now().Before(deadline); {
 			time.Sleep(20 * time.Millisecond)
 		}
 		b.uninstall()

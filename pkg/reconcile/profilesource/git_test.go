@@ -27,6 +27,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/fetcher"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/retention"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
@@ -39,9 +40,9 @@ type following struct {
 	recorder *events.FakeRecorder
 	r        *Reconciler
 	ps       *api.ProfileSource
-	pools    *Pools // nil before withPools
-	dir      string // work tree
-	bare     string // on the server
+	pools    *retention.Pools // nil before withPools
+	dir      string           // work tree
+	bare     string           // on the server
 }
 
 func newFollowing(t *testing.T, change func(git *api.GitSource)) *following {

@@ -5,6 +5,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/inventory"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
@@ -27,17 +28,17 @@ func (r *Reconciler) recordAuditEvents(before, ps *api.ProfileSource, out outcom
 		}
 	}
 	refused := func(revision, reason string, why error) {
-		text := redact.Text(why.Error(), redact.MaxCondition)
+		text := redact.CleanText(why.Error(), redact.MaxCondition)
 		f := about(auditlog.ProfileRefused, revision+"\n"+text)
 		f.Reason, f.Message = reason, text
-		f.Profile = &auditlog.Profile{Repository: out.from, Revision: redact.Clean(revision)}
+		f.Profile = &auditlog.Profile{Repository: out.from, Revision: redact.SanitizeLine(revision)}
 		facts = append(facts, f)
 	}
 	switch {
 	// A failed fetch says nothing about a commit, so auditors do not need it.
-	case err != nil && commitError(err) != nil && changed(before, ps):
-		refused(out.revision, failure(err), err)
-	case err == nil && changed(before, ps):
+	case err != nil && commitError(err) != nil && isReadyChanged(before, ps):
+		refused(out.revision, eventReason(err), err)
+	case err == nil && isReadyChanged(before, ps):
 		for _, why := range out.rejected[:min(len(out.rejected), maxNamed)] {
 			refused(out.revision, api.EventProfileRefused, why)
 		}
@@ -46,12 +47,12 @@ func (r *Reconciler) recordAuditEvents(before, ps *api.ProfileSource, out outcom
 		}
 	}
 	if err == nil {
-		for _, e := range append(newlyCurrent(before, ps), broughtBack(before, ps)...) {
+		for _, e := range append(inventory.NewlyCurrent(before, ps), inventory.NewlyRestored(before, ps)...) {
 			f := about(auditlog.ProfileAccepted, e.Object+"\n"+e.Digest+"\n"+out.revision)
 			f.Profile = auditProfile(out, e)
 			facts = append(facts, f)
 		}
-		for _, e := range newlyRemoved(before, ps) {
+		for _, e := range inventory.NewlyRemoved(before, ps) {
 			f := about(auditlog.ProfileRemoved, e.Name+"\n"+out.revision)
 			f.Profile = auditProfile(out, e)
 			facts = append(facts, f)
@@ -62,27 +63,10 @@ func (r *Reconciler) recordAuditEvents(before, ps *api.ProfileSource, out outcom
 	}
 }
 
-// broughtBack returns the profiles that had left the source and are in it again, unchanged.
-func broughtBack(before, after *api.ProfileSource) []api.ProfileEntry {
-	left := map[string]api.ProfileEntry{}
-	for _, e := range before.Status.Profiles {
-		if e.Removed {
-			left[e.Name] = e
-		}
-	}
-	var out []api.ProfileEntry
-	for _, e := range after.Status.Profiles {
-		if was, ok := left[e.Name]; ok && !e.Removed && was.Version == e.Version && was.Digest == e.Digest {
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
 // auditProfile returns the audit data of an inventory entry at the reconciled revision.
 func auditProfile(out outcome, e api.ProfileEntry) *auditlog.Profile {
 	return &auditlog.Profile{
-		Name: e.Name, Version: e.Version, Object: e.Object, Digest: e.Digest, Repository: out.from, Revision: redact.Clean(out.revision),
-		Path: e.Path, Commit: e.Commit, SelectedBy: e.SelectedBy, Signature: redact.Clean(e.Signature),
+		Name: e.Name, Version: e.Version, Object: e.Object, Digest: e.Digest, Repository: out.from, Revision: redact.SanitizeLine(out.revision),
+		Path: e.Path, Commit: e.Commit, SelectedBy: e.SelectedBy, Signature: redact.SanitizeLine(e.Signature),
 	}
 }

@@ -13,17 +13,17 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// measure exports the state of a source as metrics.
-func (r *Reconciler) measure(ps *api.ProfileSource) {
-	s := metrics.SourceState{Kind: kindOf(ps), Ready: "Unknown", Suspended: ps.Spec.Suspend, Revision: redact.Clean(ps.Status.Revision)}
+// exportMetrics exports the state of a source as metrics.
+func (r *Reconciler) exportMetrics(ps *api.ProfileSource) {
+	s := metrics.SourceState{Kind: kindOf(ps), Ready: "Unknown", Suspended: ps.Spec.Suspend, Revision: redact.SanitizeLine(ps.Status.Revision)}
 	if ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition); ready != nil {
 		s.Ready, s.Reason = string(ready.Status), ready.Reason
 	}
-	r.Metrics.Source(client.ObjectKeyFromObject(ps), s)
+	r.Metrics.SetSource(client.ObjectKeyFromObject(ps), s)
 }
 
-// fetched exports metrics of a fetch that started at the given time.
-func (r *Reconciler) fetched(ctx context.Context, ps *api.ProfileSource, began time.Time, err error) {
+// measureFetch exports metrics of a fetch that started at the given time.
+func (r *Reconciler) measureFetch(ctx context.Context, ps *api.ProfileSource, began time.Time, err error) {
 	failure := ""
 	if err != nil {
 		if ctx.Err() != nil {
@@ -32,7 +32,7 @@ func (r *Reconciler) fetched(ctx context.Context, ps *api.ProfileSource, began t
 		failure = classify(err).reason
 	}
 	now := time.Now()
-	r.Metrics.Fetched(client.ObjectKeyFromObject(ps), now, now.Sub(began), failure)
+	r.Metrics.ObserveFetch(client.ObjectKeyFromObject(ps), now, now.Sub(began), failure)
 }
 
 // kindOf names the kind of a source.

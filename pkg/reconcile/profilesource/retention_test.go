@@ -20,6 +20,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/profilesource/retention"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
@@ -30,8 +31,8 @@ func (f *following) withPools() {
 	f.do(err)
 	pools, err := cache.New(cluster.Shared(f.t).Config, cache.Options{Scheme: scheme, DefaultNamespaces: map[string]cache.Config{f.ps.Namespace: {}}})
 	f.do(err)
-	f.pools = NewPools(f.ps.Namespace)
-	f.do(f.pools.Use(f.t.Context(), pools))
+	f.pools = retention.NewPools(f.ps.Namespace)
+	f.do(f.pools.UseCache(f.t.Context(), pools))
 	f.restart()
 	go func() { _ = pools.Start(f.t.Context()) }()
 	if !pools.WaitForCacheSync(f.t.Context()) {
@@ -283,7 +284,7 @@ func TestPruning(t *testing.T) {
 	f.do(f.client.Delete(t.Context(), archived))
 	f.look()
 	f.wantObjects("within the hour", "v1.2.0", "v1.4.0", "v1.5.0")
-	f.r.Now = func() time.Time { return time.Now().Add(2 * recordTrust) }
+	f.r.Now = func() time.Time { return time.Now().Add(2 * time.Hour) }
 	f.look()
 	f.wantObjects("nothing refers to any", "v1.4.0", "v1.5.0")
 

@@ -138,7 +138,7 @@ func (f *following) reports(provider string, hook map[string]string) {
 	f.do(f.client.Update(f.t.Context(), f.ps))
 	statuses := &commitstatus.Statuses{
 		Pools:  func() client.Reader { return f.client },
-		Client: f.client, Live: f.client, Recorder: f.recorder, Remote: f.r.Fetcher.Remote,
+		Client: f.client, Live: f.client, Recorder: f.recorder, Remote: f.r.Fetcher.NewRemote,
 		AllowInsecure: true, AllowedCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}
 	go func() { _ = statuses.Start(f.t.Context()) }() // returns without an error when the test ends
@@ -250,7 +250,7 @@ func TestStatusesThroughTheProxy(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: f.ps.Namespace, Name: "proxy"},
 		StringData: map[string]string{"address": proxy, "username": "robot", "password": proxyPassword + "-old"},
 	}))
-	f.r.Statuses.Reconciled(commitstatus.Reconciliation{Source: f.ps, Revision: "main@sha1:" + strings.Repeat("b", 40)})
+	f.r.Statuses.EnqueueReconciliation(commitstatus.Reconciliation{Source: f.ps, Revision: "main@sha1:" + strings.Repeat("b", 40)})
 	var said string
 	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(said, "CommitStatusRefused") && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		said += f.told()

@@ -12,6 +12,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/strictyaml"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -23,7 +24,7 @@ func TestProfileThatReadsCredentials(t *testing.T) {
 	f.r.Check = func(doc profile.Document) error {
 		var problems []error
 		for _, p := range render.Problems(engine.Check(render.Profile{Spec: doc.Spec, Digest: doc.Digest, File: "profile", Lines: doc.Line})) {
-			problems = append(problems, &profile.Problem{Path: doc.Path, Line: p.Line, Field: p.Field, Err: p.Err})
+			problems = append(problems, &strictyaml.Problem{Path: doc.Path, Line: p.Line, Field: p.Field, Err: p.Err})
 		}
 		return errors.Join(problems...)
 	}

@@ -39,14 +39,14 @@ func (r Reader) Read(ctx context.Context) (impact.ClusterSnapshot, error) {
 	if err != nil {
 		return out, err
 	}
-	if err := errors.Join(r.sources(ctx, &out), r.addUnmanaged(ctx, &out)); err != nil {
+	if err := errors.Join(r.addSources(ctx, &out), r.addUnmanaged(ctx, &out)); err != nil {
 		return out, err
 	}
 	var list cluster.MachineDeploymentList
 	if err := r.Worker.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return out, fmt.Errorf("listing MachineDeployments: %w", err)
 	}
-	usual := mostUsed(records)
+	usual := mostUsedSettings(records)
 	for i := range list.Items {
 		md := &list.Items[i] // can belong to a cache: do not modify it
 		if md.Annotations[api.AnnotationOSP] == "" || !md.DeletionTimestamp.IsZero() {
@@ -64,7 +64,9 @@ func (r Reader) Read(ctx context.Context) (impact.ClusterSnapshot, error) {
 		if err != nil {
 			return out, err
 		}
-		pool := impact.NewPool(md, digest, func(md *cluster.MachineDeployment) (render.Pool, error) { return decode(md, settings.Settings, rec) })
+		pool := impact.NewPool(md, digest, func(md *cluster.MachineDeployment) (render.Pool, error) {
+			return decodePool(md, settings.Settings, rec)
+		})
 		if has {
 			pool.Now = &impact.Generation{Profile: rec.Profile, Version: rec.Version}
 			pool.SecretName = rec.BootstrapKubeconfigSecretName
@@ -74,10 +76,10 @@ func (r Reader) Read(ctx context.Context) (impact.ClusterSnapshot, error) {
 	return out, nil
 }
 
-// decode reads the inputs of rendering from a MachineDeployment. The configuration of a
+// decodePool reads the inputs of rendering from a MachineDeployment. The configuration of a
 // cloud provider refers to Secrets, which are not read: the record says whether they
 // exist.
-func decode(md *cluster.MachineDeployment, settings render.Settings, rec render.Record) (render.Pool, error) {
+func decodePool(md *cluster.MachineDeployment, settings render.Settings, rec render.Record) (render.Pool, error) {
 	pool, err := render.DecodePool(md)
 	if err != nil || len(pool.CloudConfigRefs(md, settings)) == 0 {
 		return pool, err
@@ -88,7 +90,7 @@ func decode(md *cluster.MachineDeployment, settings render.Settings, rec render.
 
 // records returns the records of the configurations, by pool.
 func (r Reader) records(ctx context.Context) (map[string]render.Record, error) {
-	configs, err := kubeclient.Configs(ctx, r.Management, r.Namespace)
+	configs, err := kubeclient.ListConfigMetadata(ctx, r.Management, r.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -102,9 +104,9 @@ func (r Reader) records(ctx context.Context) (map[string]render.Record, error) {
 	return out, nil
 }
 
-// mostUsed returns the digest of the settings of most pools, for pools that have none
+// mostUsedSettings returns the digest of the settings of most pools, for pools that have none
 // yet.
-func mostUsed(records map[string]render.Record) string {
+func mostUsedSettings(records map[string]render.Record) string {
 	uses, best := map[string]int{}, ""
 	for _, rec := range records {
 		uses[rec.SettingsDigest]++
@@ -131,13 +133,13 @@ func (r Reader) settings(ctx context.Context, out *impact.ClusterSnapshot, diges
 	if err := json.Unmarshal([]byte(cm.Data[lineage.SettingsKey]), &s); err != nil {
 		return s, fmt.Errorf("reading settings %s: invalid JSON: delete the ConfigMap, and the controller creates it again", key)
 	}
-	s = impact.Redacted(s.Settings, s.Cluster.Server) // a user can have edited it
+	s = impact.RedactSettings(s.Settings, s.Cluster.Server) // a user can have edited it
 	out.Settings[digest] = s
 	return s, nil
 }
 
-// sources reads the inventories of ProfileSources.
-func (r Reader) sources(ctx context.Context, out *impact.ClusterSnapshot) error {
+// addSources reads the inventories of ProfileSources.
+func (r Reader) addSources(ctx context.Context, out *impact.ClusterSnapshot) error {
 	var list api.ProfileSourceList
 	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing ProfileSources: %w", err)

@@ -32,8 +32,9 @@ type pendingRequest struct {
 	timer *time.Timer
 }
 
-// want requests a reconciliation. After an error nothing will be reconciled.
-func (l *debouncer) want(ctx context.Context, source types.NamespacedName) error {
+// requestOrMerge requests a reconciliation, or merges the request with one that is already delayed.
+// After an error nothing will be reconciled.
+func (l *debouncer) requestOrMerge(ctx context.Context, source types.NamespacedName) error {
 	l.mu.Lock()
 	if w, ok := l.open[source]; ok && !l.stopped {
 		w.again = true
@@ -94,8 +95,8 @@ func (l *debouncer) sendPending(source types.NamespacedName) {
 	}
 }
 
-// stop sends every merged request now.
-func (l *debouncer) stop(ctx context.Context) {
+// stopAndFlush starts no more timers, and sends every merged request now.
+func (l *debouncer) stopAndFlush(ctx context.Context) {
 	l.mu.Lock()
 	l.stopped = true
 	var wanted []types.NamespacedName

@@ -72,7 +72,7 @@ func TestLooksAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, l := newAsked()
 		for range 1000 {
-			if err := l.want(t.Context(), one); err != nil {
+			if err := l.requestOrMerge(t.Context(), one); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -87,7 +87,7 @@ func TestLooksAreFew(t *testing.T) {
 		if n := l.windows(); n != 0 {
 			t.Errorf("%d windows stay open", n)
 		}
-		err := l.want(t.Context(), one)
+		err := l.requestOrMerge(t.Context(), one)
 		if at, _ := a.seen(); err != nil || len(at) != 3 {
 			t.Errorf("after a while it is not asked for at once: %v, err %v", at, err)
 		}
@@ -100,15 +100,15 @@ func TestNoLookIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, l := newAsked()
 		a.fail(errors.New("the API server is away"))
-		if err := l.want(t.Context(), one); err == nil {
+		if err := l.requestOrMerge(t.Context(), one); err == nil {
 			t.Error("nobody was told")
 		}
 		a.fail(nil)
-		err := l.want(t.Context(), one)
+		err := l.requestOrMerge(t.Context(), one)
 		if at, _ := a.seen(); err != nil || len(at) != 1 {
 			t.Errorf("after a failure it is not asked for at once: %v, err %v", at, err)
 		}
-		if err := l.want(t.Context(), one); err != nil {
+		if err := l.requestOrMerge(t.Context(), one); err != nil {
 			t.Error(err)
 		}
 		a.fail(errors.New("the API server is away"))
@@ -120,14 +120,14 @@ func TestNoLookIsLost(t *testing.T) {
 		if at, failed := a.seen(); len(at) != 2 || failed != 3 {
 			t.Errorf("requests at %v after %d failures: the merged one is lost", at, failed)
 		}
-		if err := l.want(t.Context(), one); err != nil {
+		if err := l.requestOrMerge(t.Context(), one); err != nil {
 			t.Error(err)
 		}
-		if err := l.want(t.Context(), one); err != nil {
+		if err := l.requestOrMerge(t.Context(), one); err != nil {
 			t.Error(err)
 		}
 		before, _ := a.seen()
-		l.stop(t.Context())
+		l.stopAndFlush(t.Context())
 		if at, _ := a.seen(); len(at) != len(before)+1 {
 			t.Error("one that was put off is lost at the end")
 		}
@@ -143,7 +143,7 @@ func TestLooksAtWhatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, l := newAsked()
 		for range 2 {
-			if err := l.want(t.Context(), one); err != nil {
+			if err := l.requestOrMerge(t.Context(), one); err != nil {
 				t.Error(err)
 			}
 		}

@@ -73,7 +73,7 @@ func FuzzListener(f *testing.F) {
 		if good {
 			r.Header = sign(provider, "zUs0rm4lYk3vfbX1aQdW7cEh9gTnJp2e"+provider, body)
 		} else {
-			r.Header.Set(proofs[provider][0], proof)
+			r.Header.Set(credentialHeaders[provider][0], proof)
 		}
 		if e, ok := events[provider]; ok && event != "" {
 			r.Header.Set(e.header, event)

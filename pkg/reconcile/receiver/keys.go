@@ -19,8 +19,8 @@ import (
 // at most one read of the API server in that time. A new key takes effect after it.
 const keyLife = 5 * time.Second
 
-// keys reads the keys in Secrets.
-type keys struct {
+// keyCache reads the keys in Secrets.
+type keyCache struct {
 	live client.Reader
 
 	mu     sync.Mutex
@@ -38,8 +38,8 @@ type unusableError struct{ text string }
 
 func (e *unusableError) Error() string { return e.text }
 
-// of reads the key in a Secret, or returns the recent result.
-func (k *keys) of(ctx context.Context, secret types.NamespacedName) ([]byte, error) {
+// readCached reads the key in a Secret, or returns the recent result.
+func (k *keyCache) readCached(ctx context.Context, secret types.NamespacedName) ([]byte, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
@@ -63,7 +63,7 @@ func (k *keys) of(ctx context.Context, secret types.NamespacedName) ([]byte, err
 	return key, err
 }
 
-func (k *keys) read(ctx context.Context, name types.NamespacedName) ([]byte, error) {
+func (k *keyCache) read(ctx context.Context, name types.NamespacedName) ([]byte, error) {
 	var secret corev1.Secret
 	if err := k.live.Get(ctx, name, &secret); err != nil {
 		if apierrors.IsNotFound(err) {

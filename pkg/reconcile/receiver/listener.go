@@ -67,7 +67,7 @@ type Listener struct {
 	once      sync.Once
 	slots     *semaphore.Weighted
 	bodies    *listen.Bodies
-	keys      *keys
+	keys      *keyCache
 	debouncer *debouncer
 
 	loggedMu sync.Mutex
@@ -81,7 +81,7 @@ func (l *Listener) init() {
 	l.once.Do(func() {
 		l.slots = semaphore.NewWeighted(maxRequests)
 		l.bodies = listen.NewBodies(maxLarge)
-		l.keys = &keys{live: l.Live}
+		l.keys = &keyCache{live: l.Live}
 		l.debouncer = &debouncer{request: l.requestReconcile, failed: func(err error, source types.NamespacedName) {
 			ctrllog.Log.Error(err, "requesting a reconciliation, retrying", "source", source.String())
 		}}
@@ -126,7 +126,7 @@ func (l *Listener) Start(ctx context.Context) error {
 	defer cancel()
 	err = server.Shutdown(ending)
 	// Every request has its response by now, so nothing is added any more.
-	l.debouncer.stop(ending)
+	l.debouncer.stopAndFlush(ending)
 	if err != nil {
 		return fmt.Errorf("ending the server for webhooks: %w", err)
 	}
@@ -141,15 +141,15 @@ func (l *Listener) server(ctx context.Context) *http.Server {
 		WriteTimeout:      writeTime,
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          log.New(quiet{ctx}, "", 0),
+		ErrorLog:          log.New(debugLogWriter{ctx}, "", 0),
 	}
 }
 
-// quiet discards net/http's log messages, such as failed handshakes, which any client can
+// debugLogWriter discards net/http's log messages, such as failed handshakes, which any client can
 // cause.
-type quiet struct{ ctx context.Context }
+type debugLogWriter struct{ ctx context.Context }
 
-func (q quiet) Write(b []byte) (int, error) {
+func (q debugLogWriter) Write(b []byte) (int, error) {
 	ctrllog.FromContext(q.ctx).V(1).Info("serving webhooks", "message", string(b))
 	return len(b), nil
 }
@@ -159,19 +159,19 @@ func (q quiet) Write(b []byte) (int, error) {
 // of the response is empty.
 func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.init()
-	w.WriteHeader(l.receive(w, r))
+	w.WriteHeader(l.serveRequest(w, r))
 }
 
-// receive handles a request and returns the status of the response.
-func (l *Listener) receive(w http.ResponseWriter, r *http.Request) int {
-	one, ok := l.named(r.URL.Path)
+// serveRequest handles a request and returns the status of the response.
+func (l *Listener) serveRequest(w http.ResponseWriter, r *http.Request) int {
+	one, ok := l.sourceInPath(r.URL.Path)
 	switch {
 	case !ok:
 		return http.StatusNotFound
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		return http.StatusMethodNotAllowed
-	case !claimedByAny(r.Header):
+	case !hasAnyCredential(r.Header):
 		return http.StatusUnauthorized // before a byte of the body is read
 	}
 	body, err := l.bodies.Read(w, r, maxBody) // before it takes a slot: its sender can be slow
@@ -189,7 +189,7 @@ func (l *Listener) receive(w http.ResponseWriter, r *http.Request) int {
 	defer l.slots.Release(1)
 	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
-	return l.handle(ctx, one, request{r.Header, body})
+	return l.requestReconciliations(ctx, one, request{r.Header, body})
 }
 
 // request has the content of a request.
@@ -198,14 +198,14 @@ type request struct {
 	body   []byte
 }
 
-// handle finds the sources that a request concerns, and requests their reconciliation.
-func (l *Listener) handle(ctx context.Context, one types.NamespacedName, r request) int {
-	sources, err := l.sources(ctx, one)
+// requestReconciliations finds the sources that a request concerns, and requests their reconciliation.
+func (l *Listener) requestReconciliations(ctx context.Context, one types.NamespacedName, r request) int {
+	sources, err := l.listWebhookSources(ctx, one)
 	if err != nil {
 		ctrllog.FromContext(ctx).Error(err, "finding the sources of a webhook")
 		return http.StatusServiceUnavailable
 	}
-	sources, err = l.authenticated(ctx, sources, r)
+	sources, err = l.authenticatedSources(ctx, sources, r)
 	if err != nil {
 		ctrllog.FromContext(ctx).Error(err, "checking a webhook")
 		return http.StatusServiceUnavailable
@@ -220,13 +220,13 @@ func (l *Listener) handle(ctx context.Context, one types.NamespacedName, r reque
 		provider := ps.Spec.Webhook.Provider
 		n, ok := about[provider]
 		if !ok {
-			n = read(provider, r.header, r.body)
+			n = parsePush(provider, r.header, r.body)
 			about[provider] = n
 		}
 		if !n.concerns(ps, one.Name != "") {
 			continue
 		}
-		if err := l.debouncer.want(ctx, client.ObjectKeyFromObject(ps)); err != nil && !apierrors.IsNotFound(err) {
+		if err := l.debouncer.requestOrMerge(ctx, client.ObjectKeyFromObject(ps)); err != nil && !apierrors.IsNotFound(err) {
 			ctrllog.FromContext(ctx).Error(err, "requesting a reconciliation", "source", client.ObjectKeyFromObject(ps).String())
 			failed = true
 		}
@@ -237,8 +237,9 @@ func (l *Listener) handle(ctx context.Context, one types.NamespacedName, r reque
 	return http.StatusAccepted
 }
 
-// named returns the source in a path, empty for Path itself.
-func (l *Listener) named(path string) (types.NamespacedName, bool) {
+// sourceInPath returns the source that a request's path names, empty for Path itself. It reports
+// false for other paths.
+func (l *Listener) sourceInPath(path string) (types.NamespacedName, bool) {
 	if path == Path {
 		return types.NamespacedName{}, true
 	}
@@ -250,8 +251,8 @@ func (l *Listener) named(path string) (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: parts[0], Name: parts[1]}, true
 }
 
-// sources lists sources with a webhook, oldest first: all, or the given one.
-func (l *Listener) sources(ctx context.Context, one types.NamespacedName) ([]api.ProfileSource, error) {
+// listWebhookSources lists sources with a webhook, oldest first: all, or the given one.
+func (l *Listener) listWebhookSources(ctx context.Context, one types.NamespacedName) ([]api.ProfileSource, error) {
 	var list api.ProfileSourceList
 	if err := l.Client.List(ctx, &list, client.InNamespace(l.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing ProfileSources: %w", err)
@@ -268,15 +269,15 @@ func (l *Listener) sources(ctx context.Context, one types.NamespacedName) ([]api
 // proof identifies one check of a request.
 type proof struct{ provider, secret string }
 
-// authenticated returns the sources whose key signs the request. An error means that a
+// authenticatedSources returns the sources whose key signs the request. An error means that a
 // key could not be read and no other key matches.
-func (l *Listener) authenticated(ctx context.Context, sources []api.ProfileSource, r request) ([]api.ProfileSource, error) {
+func (l *Listener) authenticatedSources(ctx context.Context, sources []api.ProfileSource, r request) ([]api.ProfileSource, error) {
 	var out []api.ProfileSource
 	var unread error
 	checked := map[proof]bool{}
 	for _, ps := range sources {
 		hook := ps.Spec.Webhook
-		if !claimed(hook.Provider, r.header) {
+		if !hasCredential(hook.Provider, r.header) {
 			continue
 		}
 		p := proof{hook.Provider, hook.SecretRef.Name}
@@ -285,7 +286,7 @@ func (l *Listener) authenticated(ctx context.Context, sources []api.ProfileSourc
 			if len(checked) == maxKeys {
 				continue // sources beyond the limit can be named in the path
 			}
-			key, err := l.keys.of(ctx, types.NamespacedName{Namespace: ps.Namespace, Name: hook.SecretRef.Name})
+			key, err := l.keys.readCached(ctx, types.NamespacedName{Namespace: ps.Namespace, Name: hook.SecretRef.Name})
 			var unusable *unusableError
 			switch {
 			case errors.As(err, &unusable):

@@ -76,8 +76,8 @@ type link struct {
 	Href string `json:"href"`
 }
 
-// read parses an authenticated request.
-func read(provider string, header http.Header, body []byte) pushEvent {
+// parsePush parses an authenticated request of a provider.
+func parsePush(provider string, header http.Header, body []byte) pushEvent {
 	event := ""
 	if e, ok := events[provider]; ok {
 		event = header.Get(e.header)
@@ -146,16 +146,16 @@ func (e pushEvent) concerns(ps *api.ProfileSource, anyRepository bool) bool {
 	if git == nil {
 		return true
 	}
-	if len(e.refs) > 0 && !slices.ContainsFunc(e.refs, func(ref string) bool { return tracks(git.Ref, ref) }) {
+	if len(e.refs) > 0 && !slices.ContainsFunc(e.refs, func(ref string) bool { return canBeMovedByPush(git.Ref, ref) }) {
 		return false
 	}
 	return anyRepository || len(e.repositories) == 0 ||
-		slices.ContainsFunc(e.repositories, func(r string) bool { return githost.Same(r, git.URL) })
+		slices.ContainsFunc(e.repositories, func(r string) bool { return githost.IsSameRepository(r, git.URL) })
 }
 
-// tracks reports whether a source that follows ref can get another commit by a push of a
+// canBeMovedByPush reports whether a source that follows ref can get another commit by a push of a
 // reference. A push of any reference can bring a fixed commit.
-func tracks(ref *api.GitReference, pushed string) bool {
+func canBeMovedByPush(ref *api.GitReference, pushed string) bool {
 	switch {
 	case ref == nil:
 		return pushed == "refs/heads/main"

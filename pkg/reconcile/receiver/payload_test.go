@@ -19,7 +19,7 @@ func gitSource(url string, ref *api.GitReference) *api.ProfileSource {
 func TestDocumentedPayloads(t *testing.T) {
 	for name, f := range fixtures {
 		t.Run(name, func(t *testing.T) {
-			n := read(f.provider, merged(f.header, sign(f.provider, "key", f.body(t))), f.body(t))
+			n := parsePush(f.provider, merged(f.header, sign(f.provider, "key", f.body(t))), f.body(t))
 			if n.idle || !slices.Contains(n.refs, f.ref) {
 				t.Fatalf("read %+v, want a push of %s", n, f.ref)
 			}
@@ -75,7 +75,7 @@ func TestRead(t *testing.T) {
 			if c.form {
 				h.Set("Content-Type", "application/x-www-form-urlencoded")
 			}
-			n := read(c.provider, h, []byte(c.body))
+			n := parsePush(c.provider, h, []byte(c.body))
 			if n.idle != c.idle || strings.Join(n.refs, " ") != c.refs {
 				t.Errorf("read %+v", n)
 			}
@@ -106,7 +106,7 @@ func TestTracks(t *testing.T) {
 		{&api.GitReference{Name: "refs/pull/1/head"}, "refs/pull/1/head", true},
 		{&api.GitReference{Commit: strings.Repeat("a", 40)}, "refs/heads/any", true}, // it may bring the commit
 	} {
-		if got := tracks(c.ref, c.pushed); got != c.want {
+		if got := canBeMovedByPush(c.ref, c.pushed); got != c.want {
 			t.Errorf("%+v sees %s: %v", c.ref, c.pushed, got)
 		}
 	}

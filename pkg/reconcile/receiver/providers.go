@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// proofs are the headers that prove who sends a request, by provider.
+// credentialHeaders are the headers that prove who sends a request, by provider.
 //
 //   - https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries
 //   - https://docs.gitlab.com/user/project/integrations/webhooks/
 //   - https://docs.gitea.com/usage/repository/webhooks
 //   - https://support.atlassian.com/bitbucket-cloud/docs/manage-webhooks/, and the
 //     same header with https://confluence.atlassian.com/bitbucketserver/manage-webhooks-938025878.html
-var proofs = map[string][]string{
+var credentialHeaders = map[string][]string{
 	"github":    {"X-Hub-Signature-256"},
 	"gitlab":    {"X-Gitlab-Token"},
 	"gitea":     {"X-Gitea-Signature"},
@@ -24,9 +24,9 @@ var proofs = map[string][]string{
 	"generic":   {"Authorization", "X-Signature"},
 }
 
-// claimed reports whether a request has a provider's signature header.
-func claimed(provider string, header http.Header) bool {
-	for _, name := range proofs[provider] {
+// hasCredential reports whether a request has a provider's signature header.
+func hasCredential(provider string, header http.Header) bool {
+	for _, name := range credentialHeaders[provider] {
 		if header.Get(name) != "" {
 			return true
 		}
@@ -34,10 +34,10 @@ func claimed(provider string, header http.Header) bool {
 	return false
 }
 
-// claimedByAny is claimed for any provider.
-func claimedByAny(header http.Header) bool {
-	for provider := range proofs {
-		if claimed(provider, header) {
+// hasAnyCredential is claimed for any provider.
+func hasAnyCredential(header http.Header) bool {
+	for provider := range credentialHeaders {
+		if hasCredential(provider, header) {
 			return true
 		}
 	}
@@ -52,30 +52,31 @@ func authentic(provider string, key []byte, header http.Header, body []byte) boo
 	}
 	switch provider {
 	case "github":
-		return prefixed(header.Get("X-Hub-Signature-256"), key, body)
+		return isValidPrefixedSignature(header.Get("X-Hub-Signature-256"), key, body)
 	case "bitbucket":
-		return prefixed(header.Get("X-Hub-Signature"), key, body)
+		return isValidPrefixedSignature(header.Get("X-Hub-Signature"), key, body)
 	case "gitea":
-		return signed(header.Get("X-Gitea-Signature"), key, body)
+		return isValidSignature(header.Get("X-Gitea-Signature"), key, body)
 	case "gitlab":
-		return same(header.Get("X-Gitlab-Token"), key)
+		return equalConstantTime(header.Get("X-Gitlab-Token"), key)
 	case "generic":
 		if bearer, ok := strings.CutPrefix(header.Get("Authorization"), "Bearer "); ok {
-			return same(bearer, key)
+			return equalConstantTime(bearer, key)
 		}
-		return prefixed(header.Get("X-Signature"), key, body)
+		return isValidPrefixedSignature(header.Get("X-Signature"), key, body)
 	}
 	return false
 }
 
-// prefixed checks "sha256=" and a signature. No other hash is accepted.
-func prefixed(signature string, key, body []byte) bool {
+// isValidPrefixedSignature reports whether a signature is "sha256=" and the right one in hex. No
+// other hash is accepted.
+func isValidPrefixedSignature(signature string, key, body []byte) bool {
 	rest, ok := strings.CutPrefix(signature, "sha256=")
-	return ok && signed(rest, key, body)
+	return ok && isValidSignature(rest, key, body)
 }
 
-// signed compares a signature in hex with the right one.
-func signed(signature string, key, body []byte) bool {
+// isValidSignature reports whether a signature in hex is the right one for a key and a body.
+func isValidSignature(signature string, key, body []byte) bool {
 	got, err := hex.DecodeString(signature)
 	if err != nil {
 		return false
@@ -85,8 +86,8 @@ func signed(signature string, key, body []byte) bool {
 	return hmac.Equal(got, mac.Sum(nil))
 }
 
-// same compares digests, so that the time does not reveal the length of the key.
-func same(got string, key []byte) bool {
+// equalConstantTime compares digests, so that the time does not reveal the length of the key.
+func equalConstantTime(got string, key []byte) bool {
 	a, b := sha256.Sum256([]byte(got)), sha256.Sum256(key)
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }

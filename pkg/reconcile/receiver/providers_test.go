@@ -15,9 +15,9 @@ func TestAuthentic(t *testing.T) {
 	if !authentic("github", []byte(key), http.Header{"X-Hub-Signature-256": {documented}}, body) {
 		t.Error("the documented signature is refused")
 	}
-	for provider := range proofs {
+	for provider := range credentialHeaders {
 		good := sign(provider, key, body)
-		if !authentic(provider, []byte(key), good, body) || !claimed(provider, good) || !claimedByAny(good) {
+		if !authentic(provider, []byte(key), good, body) || !hasCredential(provider, good) || !hasAnyCredential(good) {
 			t.Errorf("%s: a good request is refused", provider)
 		}
 		if authentic(provider, nil, sign(provider, "", body), body) {
@@ -26,13 +26,13 @@ func TestAuthentic(t *testing.T) {
 		if authentic(provider, []byte("other"), good, body) {
 			t.Errorf("%s: another key signs", provider)
 		}
-		if authentic(provider, []byte(key), http.Header{}, body) || claimed(provider, http.Header{}) {
+		if authentic(provider, []byte(key), http.Header{}, body) || hasCredential(provider, http.Header{}) {
 			t.Errorf("%s: a request without a proof is taken", provider)
 		}
 		if provider != "gitlab" && authentic(provider, []byte(key), good, []byte("Hello, World?")) {
 			t.Errorf("%s: another body is taken", provider)
 		}
-		for other := range proofs {
+		for other := range credentialHeaders {
 			if other != provider && authentic(other, []byte(key), good, body) {
 				t.Errorf("%s takes the proof of %s", other, provider)
 			}

@@ -19,6 +19,8 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout/machineindex"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout/waves"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
@@ -45,7 +47,7 @@ type Reconciler struct {
 	// also those of other shards.
 	Shard shard.Shard
 
-	machines        machineIndex
+	machines        machineindex.Index
 	warned          map[string]map[string]string             // latest warnings, by ProfileSource, uid and subject
 	patched         map[types.UID]*cluster.MachineDeployment // as returned by the API server, until the cache has them
 	cachedTimelines map[types.UID]lineage.Timeline           // of pools whose machines are replaced
@@ -62,11 +64,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if !r.handles(seen.source, req.Name) {
+	if !r.isResponsibleFor(seen.source, req.Name) {
 		delete(r.warned, req.Name)
 		return ctrl.Result{}, nil
 	}
-	next, again, err := r.decideAll(ctx, seen)
+	next, again, err := r.decideRollouts(ctx, seen)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -83,9 +85,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: again}, err
 }
 
-// handles reports whether this controller is responsible for the rollouts of a
+// isResponsibleFor reports whether this controller is responsible for the rollouts of a
 // ProfileSource, or of pools without one.
-func (r *Reconciler) handles(source *api.ProfileSource, name string) bool {
+func (r *Reconciler) isResponsibleFor(source *api.ProfileSource, name string) bool {
 	switch {
 	case source != nil:
 		return r.Shard.Includes(source)
@@ -102,9 +104,9 @@ type outcome struct {
 	candidates []candidate
 }
 
-// decideAll decides about every profile. It reads configurations and machines only if a
-// version is being rolled out, or machines are to be replaced.
-func (r *Reconciler) decideAll(ctx context.Context, seen *observed) (out outcome, again time.Duration, err error) {
+// decideRollouts decides about the rollout of every profile. It reads configurations and machines
+// only if a version is being rolled out, or machines are to be replaced.
+func (r *Reconciler) decideRollouts(ctx context.Context, seen *observed) (out outcome, again time.Duration, err error) {
 	if len(seen.replace) > 0 {
 		if err := r.observePools(ctx, seen); err != nil {
 			return out, 0, err
@@ -116,48 +118,42 @@ func (r *Reconciler) decideAll(ctx context.Context, seen *observed) (out outcome
 	if seen.source == nil || !seen.source.Gated() {
 		return out, 0, nil
 	}
-	terms, invalid := policyOf(seen.source)
+	terms, invalid := waves.PolicyOf(seen.source)
 	r.warn(seen, seen.source, "annotations", invalid)
 	for _, entry := range seen.source.Status.Profiles {
-		next, wait, err := r.decideOne(ctx, seen, entry, terms)
+		next, wait, err := r.decideRollout(ctx, seen, entry, terms)
 		if err != nil {
 			return out, 0, err
 		}
-		out.rollouts, again = append(out.rollouts, next), earliestNonZero(again, wait)
+		out.rollouts, again = append(out.rollouts, next), waves.EarliestNonZero(again, wait)
 	}
-	excludeHeld(out.candidates, seen, out.rollouts)
+	excludeHeldPools(out.candidates, seen, out.rollouts)
 	return out, again, nil
 }
 
-func (r *Reconciler) decideOne(ctx context.Context, seen *observed, entry api.ProfileEntry, t rolloutPolicy) (api.RolloutStatus, time.Duration, error) {
+func (r *Reconciler) decideRollout(ctx context.Context, seen *observed, entry api.ProfileEntry, t waves.Policy) (api.RolloutStatus, time.Duration, error) {
 	had := seen.source.RolloutOf(entry.Name)
 	// This comes first, because it warns about pools of settled profiles, too.
 	mds, err := r.poolsOf(ctx, seen, entry)
 	if err != nil {
 		return api.RolloutStatus{}, 0, err
 	}
-	if settled(entry, had) {
+	if waves.IsCurrent(entry, had) {
 		return *had, 0, nil
 	}
 	if err := r.observePools(ctx, seen); err != nil {
 		return api.RolloutStatus{}, 0, err
 	}
-	pools, err := r.followers(ctx, seen, mds, entry.Name, had == nil)
+	pools, err := r.poolsFollowing(ctx, seen, mds, entry.Name, had == nil)
 	if err != nil {
 		return api.RolloutStatus{}, 0, err
 	}
-	next, wait := decide(entry, had, pools, t, seen.now)
+	next, wait := waves.NextStatus(entry, had, pools, t, seen.now)
 	return next, wait, nil
 }
 
-// settled reports whether the rollout of a profile needs no decision.
-func settled(entry api.ProfileEntry, had *api.RolloutStatus) bool {
-	return had != nil && had.Done && had.SelectedBy == entry.SelectedBy && had.Commit == entry.Commit &&
-		same(had.RolloutVersion, api.RolloutVersion{Version: entry.Version, Object: entry.Object, Digest: entry.Digest})
-}
-
-// excludeHeld excludes pools with a held version from the replacement of machines.
-func excludeHeld(all []candidate, seen *observed, rollouts []api.RolloutStatus) {
+// excludeHeldPools excludes pools with a held version from the replacement of machines.
+func excludeHeldPools(all []candidate, seen *observed, rollouts []api.RolloutStatus) {
 	for i, c := range all {
 		for _, ro := range rollouts {
 			if ro.Held && c.md.Annotations[api.AnnotationOSP] == ro.Profile && seen.configs[keyOf(c.md)].version == ro.Version {
@@ -182,11 +178,12 @@ func (r *Reconciler) write(ctx context.Context, seen *observed, next outcome) (r
 		return false, nil
 	}
 	before, after := seen.source.DeepCopy(), seen.source.DeepCopy()
-	after.Status.Rollouts, after.Status.Replacements = next.rollouts, replacements(next.candidates)
-	setCondition(after)
+	after.Status.Rollouts, after.Status.Replacements = next.rollouts, countReplacements(next.candidates)
+	waves.SetCondition(after)
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return false, nil
 	}
+	after.Summarize() // not before: a summary alone is no reason for a write
 	// Optimistic locking: a decision about another inventory must not be stored.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	err = r.Management.Status().Patch(ctx, after, patch, client.FieldOwner(api.FieldManager))
@@ -214,7 +211,7 @@ type observed struct {
 
 	// Set by look.
 	configs  map[string]activeConfig // by pool, "namespace/name"
-	machines map[types.UID][]machine
+	machines map[types.UID][]waves.Machine
 	pools    map[string]*cluster.MachineDeployment // those that followers found
 
 	replacing map[types.UID]bool // pools whose machines are replaced, or are to be replaced
@@ -246,32 +243,32 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observed, error
 	there := map[types.UID]bool{}
 	for i := range list.Items {
 		md := &list.Items[i]
-		invalid := rolloutOf(md)
+		invalid := checkRolloutAnnotation(md)
 		if invalid == nil {
 			there[md.UID], anybody = true, true
 		}
-		if r.groupOf(md, seen.sources) != name {
+		if r.pacingSourceOf(md, seen.sources) != name {
 			continue
 		}
 		r.warn(seen, md, "rollout", invalid)
 		if invalid == nil {
-			seen.replace = append(seen.replace, r.latest(md))
+			seen.replace = append(seen.replace, r.withLatestTemplate(md))
 		}
 	}
 	maps.DeleteFunc(r.patched, func(uid types.UID, _ *cluster.MachineDeployment) bool { return !there[uid] })
 	maps.DeleteFunc(r.cachedTimelines, func(uid types.UID, _ lineage.Timeline) bool { return !there[uid] })
 	// Events of machines matter only while a source has waves, or machines are to be replaced.
-	r.machines.needed.Store(anybody)
+	r.machines.SetNeeded(anybody)
 	return seen, nil
 }
 
-// groupOf returns the ProfileSource that paces the replacement of a pool's machines, ""
-// for pools without a user's ProfileSource.
-func (r *Reconciler) groupOf(md *cluster.MachineDeployment, sources []api.ProfileSource) string {
+// pacingSourceOf returns the ProfileSource that paces the replacement of a pool's machines, "" for
+// pools without a user's ProfileSource.
+func (r *Reconciler) pacingSourceOf(md *cluster.MachineDeployment, sources []api.ProfileSource) string {
 	if r.namespaceOf(md) != r.Namespace {
 		return ""
 	}
-	return selection.SourcesOffering(sources, md.Annotations[api.AnnotationOSP])
+	return selection.UserSourceProviding(sources, md.Annotations[api.AnnotationOSP])
 }
 
 // namespaceOf returns the namespace of a pool's profile.

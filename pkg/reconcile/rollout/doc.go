@@ -5,6 +5,6 @@
 // status.rollouts of the ProfileSource; package selection has the pure function that
 // selects the version of a pool from it, and package pools renders that version.
 // machine-controller replaces machines when this package changes an annotation on the
-// pool's template. Start with Reconciler.Reconcile, decide for waves and selectReplacements for
-// machines.
+// pool's template. Start with Reconciler.Reconcile, waves.NextStatus for waves and
+// selectReplacements for machines.
 package rollout

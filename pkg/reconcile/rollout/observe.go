@@ -17,6 +17,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout/waves"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
@@ -58,7 +59,7 @@ func (r *Reconciler) observePools(ctx context.Context, seen *observed) error {
 	if seen.configs != nil {
 		return nil
 	}
-	list, err := kubeclient.Configs(ctx, r.Management, r.Namespace)
+	list, err := kubeclient.ListConfigMetadata(ctx, r.Management, r.Namespace)
 	if err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func (r *Reconciler) observePools(ctx context.Context, seen *observed) error {
 	for i := range list {
 		configs[list[i].Annotations[api.AnnotationPool]] = activeConfigOf(&list[i].ObjectMeta, now)
 	}
-	machines, err := r.machines.byPool(ctx, r.Worker, now)
+	machines, err := r.machines.ByPool(ctx, r.Worker, now)
 	if err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func (seen *observed) configOf(md *cluster.MachineDeployment) activeConfig {
 // poolsOf lists the pools of a profile, and warns those whose wave is invalid.
 func (r *Reconciler) poolsOf(ctx context.Context, seen *observed, entry api.ProfileEntry) ([]cluster.MachineDeployment, error) {
 	// Pools get the profile from another source.
-	if selection.SourcesOffering(seen.sources, entry.Name) != seen.source.Name {
+	if selection.UserSourceProviding(seen.sources, entry.Name) != seen.source.Name {
 		return nil, nil
 	}
 	var list cluster.MachineDeploymentList // belongs to the cache: do not modify it
@@ -100,11 +101,11 @@ func (r *Reconciler) poolsOf(ctx context.Context, seen *observed, entry api.Prof
 	return list.Items, nil
 }
 
-// followers returns the pools that follow the current version of a profile: not those
+// poolsFollowing returns the pools that follow the current version of a profile: not those
 // that request a version, are suspended, or are being deleted. first is true if no
 // rollout has recorded their versions yet.
-func (r *Reconciler) followers(ctx context.Context, seen *observed, mds []cluster.MachineDeployment, profile string, first bool) ([]pool, error) {
-	var out []pool
+func (r *Reconciler) poolsFollowing(ctx context.Context, seen *observed, mds []cluster.MachineDeployment, profile string, first bool) ([]waves.Pool, error) {
+	var out []waves.Pool
 	for i := range mds {
 		md := &mds[i]
 		if !md.DeletionTimestamp.IsZero() || md.Annotations[api.AnnotationVersionPin] != "" || md.Annotations[api.AnnotationSuspend] == "true" {
@@ -112,18 +113,18 @@ func (r *Reconciler) followers(ctx context.Context, seen *observed, mds []cluste
 		}
 		seen.pools[keyOf(md)] = md
 		wave, _ := selection.WaveOf(md.Labels)
-		p := pool{key: keyOf(md), wave: wave, replacing: seen.replacing[md.UID], machines: seen.machines[md.UID]}
+		p := waves.Pool{Key: keyOf(md), Wave: wave, Replacing: seen.replacing[md.UID], Machines: seen.machines[md.UID]}
 		if c := seen.configOf(md); c.digest != "" {
-			p.configured, p.since, p.rejectedSince, p.rejectedVersion = true, c.created, c.rejectedSince, c.rejectedVersion
-			p.config = c.digest
+			p.Configured, p.Since, p.RejectedSince, p.RejectedVersion = true, c.created, c.rejectedSince, c.rejectedVersion
+			p.Config = c.digest
 			if c.profile == profile {
-				p.version = api.RolloutVersion{Version: c.version, Commit: c.commit, SelectedBy: c.selected}
+				p.Version = api.RolloutVersion{Version: c.version, Commit: c.commit, SelectedBy: c.selected}
 			}
 			if first {
-				p.version = baseOf(c, p.version)
+				p.Version = withRecordedObject(c, p.Version)
 			}
 			var err error
-			if p.settled, err = r.boots(ctx, md, c); err != nil {
+			if p.Settled, err = r.isBootingFrom(ctx, md, c); err != nil {
 				return nil, err
 			}
 		}
@@ -132,9 +133,9 @@ func (r *Reconciler) followers(ctx context.Context, seen *observed, mds []cluste
 	return out, nil
 }
 
-// baseOf returns the version with the object of a configuration, which only its record
+// withRecordedObject returns the version with the object of a configuration, which only its record
 // has. An object of another namespace cannot be given to other pools.
-func baseOf(c activeConfig, v api.RolloutVersion) api.RolloutVersion {
+func withRecordedObject(c activeConfig, v api.RolloutVersion) api.RolloutVersion {
 	rec, err := lineage.ParseRecord([]byte(c.record))
 	if err != nil || strings.Contains(rec.Object, "/") || v.Version == "" {
 		return v
@@ -143,9 +144,9 @@ func baseOf(c activeConfig, v api.RolloutVersion) api.RolloutVersion {
 	return v
 }
 
-// boots reports whether the machines of a pool boot from a configuration: the bootstrap
+// isBootingFrom reports whether the machines of a pool boot from a configuration: the bootstrap
 // document is the last one that is written.
-func (r *Reconciler) boots(ctx context.Context, md *cluster.MachineDeployment, c activeConfig) (bool, error) {
+func (r *Reconciler) isBootingFrom(ctx context.Context, md *cluster.MachineDeployment, c activeConfig) (bool, error) {
 	var secret corev1.Secret
 	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: lineage.NamesOf(types.NamespacedName{Namespace: md.Namespace, Name: md.Name}).Bootstrap}
 	err := r.Worker.Get(ctx, key, &secret)
@@ -172,7 +173,7 @@ func (r *Reconciler) candidates(ctx context.Context, seen *observed) ([]candidat
 			!have.rejectedSince.IsZero() || seen.source != nil && seen.source.Spec.Suspend
 		if have.digest != "" && !still {
 			// New machines must not boot before the documents are those of the configuration.
-			settled, err := r.boots(ctx, md, have)
+			settled, err := r.isBootingFrom(ctx, md, have)
 			if err != nil {
 				return nil, err
 			}
@@ -181,7 +182,7 @@ func (r *Reconciler) candidates(ctx context.Context, seen *observed) ([]candidat
 			}
 		}
 		for _, m := range seen.machines[md.UID] {
-			c.booting = c.booting || !m.leaving && !m.joined
+			c.booting = c.booting || !m.Leaving && !m.Joined
 		}
 		// Records are read only if a machine can have an earlier configuration.
 		if c.config != c.templateAnnotation && slices.ContainsFunc(seen.machines[md.UID], have.before) {
@@ -197,21 +198,22 @@ func (r *Reconciler) candidates(ctx context.Context, seen *observed) ([]candidat
 		c := &out[i]
 		if t := timelines[c.md.UID]; t != nil {
 			have := seen.configOf(c.md)
-			c.stale = slices.ContainsFunc(seen.machines[c.md.UID], func(m machine) bool { return have.before(m) && madeWith(t, m) != have.digest })
+			c.stale = slices.ContainsFunc(seen.machines[c.md.UID], func(m waves.Machine) bool { return have.before(m) && configDigestOf(t, m) != have.digest })
 		}
-		seen.replacing[c.md.UID] = c.due() || c.busy()
+		seen.replacing[c.md.UID] = c.due() || c.isReplacing()
 	}
 	return out, nil
 }
 
 // before reports whether a machine, which machine-controller does not replace anyway, was
 // created before a configuration.
-func (c activeConfig) before(m machine) bool {
-	return c.digest != "" && !m.leaving && !m.replaced && m.created.Before(c.created)
+func (c activeConfig) before(m waves.Machine) bool {
+	return c.digest != "" && !m.Leaving && !m.Replaced && m.Created.Before(c.created)
 }
 
-// rolloutOf reads how machines of a pool are replaced.
-func rolloutOf(md *cluster.MachineDeployment) error {
+// checkRolloutAnnotation returns an error if the annotation for the replacement of a pool's
+// machines has an unknown value.
+func checkRolloutAnnotation(md *cluster.MachineDeployment) error {
 	if text := md.Annotations[api.AnnotationRollout]; text != "" && text != api.RolloutReplace {
 		return fmt.Errorf("annotation %s: %q is not %q, so machines are not replaced: correct or remove it", api.AnnotationRollout, text, api.RolloutReplace)
 	}

@@ -29,7 +29,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
@@ -81,7 +81,7 @@ func (b *bench) start() {
 	mgr, err := ctrl.NewManager(b.cluster.Config, ctrl.Options{
 		Scheme: b.client.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
 		Controller: config.Controller{SkipNameValidation: new(true)},
-		Cache:      cache.Options{ByObject: nodes.WorkerCache()},
+		Cache:      cache.Options{ByObject: nodecache.WorkerObjects()},
 	})
 	b.do(err)
 	b.told = events.NewFakeRecorder(10_000)
@@ -424,5 +424,46 @@ func TestMachinesAreReplacedInTurn(t *testing.T) {
 	}
 	if raw.GetGeneration() != 2 {
 		t.Errorf("the template was written %d times", raw.GetGeneration()-1)
+	}
+}
+
+// Without a gate there is nothing to wait for: looking again would be a loop that never
+// rests.
+func TestNothingToWaitForWithoutAGate(t *testing.T) {
+	for name, source := range map[string]*api.ProfileSource{
+		"no source":           nil,
+		"no rollout":          {},
+		"a rollout, no gate":  {Spec: api.ProfileSourceSpec{Rollout: &api.Rollout{}}},
+		"a gate, no profiles": {Spec: api.ProfileSourceSpec{Rollout: &api.Rollout{Gate: api.GateWaves}}},
+	} {
+		out, again, err := (&Reconciler{}).decideRollouts(t.Context(), &observed{source: source})
+		if again != 0 || err != nil || len(out.rollouts) > 0 {
+			t.Errorf("%s: again after %s, rollouts %+v (err %v)", name, again, out.rollouts, err)
+		}
+	}
+}
+
+// A source without waves has nothing to record, so its status is left to the controller that
+// reconciles it, which a write in between would make begin again.
+func TestNoWriteWithoutWaves(t *testing.T) {
+	c := cluster.Shared(t)
+	cl, ns := c.Client(t), c.Namespace(t)
+	ps := &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "osps"}, Spec: api.ProfileSourceSpec{
+		Git:      &api.GitSource{URL: "https://example.com/osps", Timeout: metav1.Duration{Duration: time.Minute}},
+		Interval: metav1.Duration{Duration: time.Minute}, RetryInterval: metav1.Duration{Duration: time.Minute},
+	}}
+	if err := cl.Create(t.Context(), ps); err != nil {
+		t.Fatal(err)
+	}
+	r := &Reconciler{Management: cl}
+	if _, err := r.write(t.Context(), &observed{source: ps}, outcome{}); err != nil {
+		t.Fatal(err)
+	}
+	var after api.ProfileSource
+	if err := cl.Get(t.Context(), client.ObjectKeyFromObject(ps), &after); err != nil {
+		t.Fatal(err)
+	}
+	if after.ResourceVersion != ps.ResourceVersion {
+		t.Errorf("the status was written: %+v", after.Status)
 	}
 }

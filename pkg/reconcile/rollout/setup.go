@@ -62,24 +62,24 @@ func (r *Reconciler) Index(ctx context.Context, worker client.FieldIndexer) erro
 }
 
 // Setup registers the controller with the manager of the cluster that has the pools,
-// whose cache must store Machines and MachineSets as in nodes.WorkerCache. management is
+// whose cache must store Machines and MachineSets as in nodecache.WorkerObjects. management is
 // the cache of the other cluster.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, management cache.Cache) error {
 	if err := r.Index(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	ours := predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetNamespace() == r.Namespace })
-	machines := r.machines.enqueuing(func(ctx context.Context, q queue) {
-		for _, req := range r.all(ctx) {
+	machines := r.machines.EventHandler(func(ctx context.Context, q queue) {
+		for _, req := range r.listRequests(ctx) {
 			q.AddAfter(req, settle)
 		}
 	}, r.Clock.Now)
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("rollout").
 		WatchesRawSource(source.Kind[client.Object](management, &api.ProfileSource{}, &handler.EnqueueRequestForObject{}, ours)).
-		WatchesRawSource(source.Kind[client.Object](management, kubeclient.Metadata(kubeclient.ConfigKind), r.later(r.ofObject))).
-		Watches(&cluster.MachineDeployment{}, r.later(r.ofPool)).
-		Watches(&corev1.Secret{}, r.later(r.ofSecret)).
+		WatchesRawSource(source.Kind[client.Object](management, kubeclient.Metadata(kubeclient.ConfigKind), r.enqueueLater(r.requestsForPoolObject))).
+		Watches(&cluster.MachineDeployment{}, r.enqueueLater(r.requestsForPool)).
+		Watches(&corev1.Secret{}, r.enqueueLater(r.requestsForBootSecret)).
 		Watches(&cluster.Machine{}, machines).
 		Watches(&cluster.MachineSet{}, machines).
 		// The maps of the Reconciler have no lock.
@@ -91,8 +91,9 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, management cac
 	return nil
 }
 
-// later enqueues what an object maps to, once for many changes.
-func (r *Reconciler) later(of func(context.Context, client.Object) []crreconcile.Request) handler.EventHandler {
+// enqueueLater returns a handler that enqueues what an object maps to after a delay, once for many
+// changes.
+func (r *Reconciler) enqueueLater(of func(context.Context, client.Object) []crreconcile.Request) handler.EventHandler {
 	enqueue := func(ctx context.Context, q queue, objs ...client.Object) {
 		for _, obj := range objs {
 			for _, req := range of(ctx, obj) {
@@ -108,8 +109,8 @@ func (r *Reconciler) later(of func(context.Context, client.Object) []crreconcile
 	}
 }
 
-// ofPool maps a pool to the ProfileSource that paces it, if there is one.
-func (r *Reconciler) ofPool(ctx context.Context, obj client.Object) []crreconcile.Request {
+// requestsForPool maps a pool to the ProfileSource that paces it, if there is one.
+func (r *Reconciler) requestsForPool(ctx context.Context, obj client.Object) []crreconcile.Request {
 	md, ok := obj.(*cluster.MachineDeployment)
 	if !ok || md.Annotations[api.AnnotationOSP] == "" {
 		return nil
@@ -118,7 +119,7 @@ func (r *Reconciler) ofPool(ctx context.Context, obj client.Object) []crreconcil
 	if err != nil {
 		return nil
 	}
-	group := r.groupOf(md, sources)
+	group := r.pacingSourceOf(md, sources)
 	for i := range sources {
 		if sources[i].Name == group && sources[i].Gated() {
 			return []crreconcile.Request{r.request(group)}
@@ -130,8 +131,8 @@ func (r *Reconciler) ofPool(ctx context.Context, obj client.Object) []crreconcil
 	return nil
 }
 
-// ofObject maps an object that was created for a pool.
-func (r *Reconciler) ofObject(ctx context.Context, obj client.Object) []crreconcile.Request {
+// requestsForPoolObject maps an object that was created for a pool.
+func (r *Reconciler) requestsForPoolObject(ctx context.Context, obj client.Object) []crreconcile.Request {
 	pool, ok := lineage.ParsePool(lineage.PoolOf(obj))
 	if !ok {
 		return nil
@@ -140,19 +141,19 @@ func (r *Reconciler) ofObject(ctx context.Context, obj client.Object) []crreconc
 	if err := r.Worker.Get(ctx, pool, &md); err != nil {
 		return nil // the pool was deleted, which has its own event
 	}
-	return r.ofPool(ctx, &md)
+	return r.requestsForPool(ctx, &md)
 }
 
-// ofSecret maps the document that machines boot from.
-func (r *Reconciler) ofSecret(ctx context.Context, obj client.Object) []crreconcile.Request {
+// requestsForBootSecret maps the document that machines boot from.
+func (r *Reconciler) requestsForBootSecret(ctx context.Context, obj client.Object) []crreconcile.Request {
 	if obj.GetNamespace() != api.NamespaceCloudInitSettings || !strings.HasSuffix(obj.GetName(), "-bootstrap-config") {
 		return nil
 	}
-	return r.ofObject(ctx, obj)
+	return r.requestsForPoolObject(ctx, obj)
 }
 
-// all returns the ProfileSources, and the request for pools without one.
-func (r *Reconciler) all(ctx context.Context) []crreconcile.Request {
+// listRequests returns the ProfileSources, and the request for pools without one.
+func (r *Reconciler) listRequests(ctx context.Context) []crreconcile.Request {
 	out := []crreconcile.Request{r.request("")}
 	sources, err := r.sources(ctx)
 	if err != nil {

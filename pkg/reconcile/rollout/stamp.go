@@ -37,9 +37,9 @@ type candidate struct {
 // due reports whether the machines must be replaced, and the replacement has not begun.
 func (c candidate) due() bool { return c.config != "" && c.templateAnnotation != c.config && c.stale }
 
-// busy reports whether machine-controller is replacing machines, according to the
+// isReplacing reports whether machine-controller is replacing machines, according to the
 // MachineDeployment. A machine that joined and is now unavailable does not count.
-func (c candidate) busy() bool {
+func (c candidate) isReplacing() bool {
 	if c.templateAnnotation == "" || c.md.Spec.Paused {
 		return false
 	}
@@ -63,29 +63,29 @@ func selectReplacements(all []candidate, limit int, stamp func(candidate) (stamp
 	// Pools that are replacing machines count first, also those of later waves.
 	free := limit
 	for _, c := range all {
-		if c.busy() {
+		if c.isReplacing() {
 			free--
 		}
 	}
 	for _, c := range all {
-		if !c.due() || !c.busy() && free <= 0 {
+		if !c.due() || !c.isReplacing() && free <= 0 {
 			continue
 		}
-		if stamp(c) && !c.busy() {
+		if stamp(c) && !c.isReplacing() {
 			free--
 		}
 	}
 }
 
-// replacements counts the pools, nil for none.
-func replacements(all []candidate) *api.Replacements {
+// countReplacements counts the pools, nil for none.
+func countReplacements(all []candidate) *api.Replacements {
 	if len(all) == 0 {
 		return nil
 	}
 	out := &api.Replacements{}
 	for _, c := range all {
 		switch {
-		case c.busy():
+		case c.isReplacing():
 			out.Replacing++
 		case c.due():
 			out.Waiting++
@@ -137,9 +137,9 @@ func (r *Reconciler) patchTemplate(ctx context.Context, c candidate) error {
 	return nil
 }
 
-// latest returns a MachineDeployment with its latest template annotation if the cache
+// withLatestTemplate returns a MachineDeployment with its latest template annotation if the cache
 // does not have it yet; otherwise more pools than allowed would replace machines.
-func (r *Reconciler) latest(md *cluster.MachineDeployment) *cluster.MachineDeployment {
+func (r *Reconciler) withLatestTemplate(md *cluster.MachineDeployment) *cluster.MachineDeployment {
 	ours, ok := r.patched[md.UID]
 	if !ok {
 		return md

@@ -14,20 +14,21 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout/waves"
 )
 
 // timelineOf builds the timeline of a pool: its configuration and its archived records.
 func timelineOf(have activeConfig, records []metav1.PartialObjectMetadata) lineage.Timeline {
 	var archived []lineage.Generation
 	for i := range records {
-		archived = append(archived, lineage.ArchivedGenerations(&records[i])...)
+		archived = append(archived, lineage.GenerationsFromArchivedRecord(&records[i])...)
 	}
 	return lineage.Assemble(&lineage.Generation{UID: have.uid, Replaces: have.replaces, InputDigest: have.digest, From: have.created, PoolUID: have.poolUID}, archived)
 }
 
-// madeWith returns the input digest of the configuration that a machine got.
-func madeWith(t lineage.Timeline, m machine) string {
-	g, _ := t.ForMachine(m.created, strconv.FormatUint(m.revision, 10))
+// configDigestOf returns the input digest of the configuration that a machine got.
+func configDigestOf(t lineage.Timeline, m waves.Machine) string {
+	g, _ := t.ForMachine(m.Created, strconv.FormatUint(m.Revision, 10))
 	return g.InputDigest
 }
 

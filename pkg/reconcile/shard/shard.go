@@ -48,12 +48,12 @@ func (s Shard) Includes(obj client.Object) bool {
 // handles what belongs to no object, such as the ProfileSource of the built-in profiles.
 func (s Shard) IncludesUnlabeled() bool { return s.IsAll() || s.selector.Matches(labels.Set{}) }
 
-// Lease returns the name of the lease that only one controller of this shard can hold:
+// LeaseName returns the name of the lease that only one controller of this shard can hold:
 // the given name for the shard that includes objects without labels, so that it excludes
 // a controller without shards, and otherwise the name with the first eight hexadecimal
 // digits of the SHA-256 of the selector as written by the user, which is the same in all
 // replicas of a shard.
-func (s Shard) Lease(name string) string {
+func (s Shard) LeaseName(name string) string {
 	if s.IncludesUnlabeled() {
 		return name
 	}
@@ -65,8 +65,8 @@ func (s Shard) Lease(name string) string {
 // digits.
 const LeaseInfix = "-shard-"
 
-// Moved passes events of objects that enter or leave the shard.
-func (s Shard) Moved() predicate.Predicate {
+// MembershipChanged passes events of objects that enter or leave the shard.
+func (s Shard) MembershipChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc:  func(event.CreateEvent) bool { return false },
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },

@@ -34,12 +34,12 @@ func TestLeases(t *testing.T) {
 		"!gitops.k8c.io/shard":  name, // excludes a controller without shards
 		"gitops.k8c.io/shard=a": name + "-shard-",
 	} {
-		got := parse(t, selector).Lease(name)
+		got := parse(t, selector).LeaseName(name)
 		if rest, ok := strings.CutPrefix(got, want); !ok || (want != name) != (len(rest) == 8) {
 			t.Errorf("the lease of shard %q is %s", selector, got)
 		}
 	}
-	if a, b := parse(t, "x=1").Lease(name), parse(t, "x=2").Lease(name); a == b {
+	if a, b := parse(t, "x=1").LeaseName(name), parse(t, "x=2").LeaseName(name); a == b {
 		t.Errorf("two shards have one lease, %s", a)
 	}
 }
@@ -52,7 +52,7 @@ func TestRefused(t *testing.T) {
 }
 
 func TestMoved(t *testing.T) {
-	moved := parse(t, "gitops.k8c.io/shard=a").Moved()
+	moved := parse(t, "gitops.k8c.io/shard=a").MembershipChanged()
 	for _, c := range []struct {
 		before, after string
 		want          bool

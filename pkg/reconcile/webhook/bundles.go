@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/webhook/pki"
 )
 
 // forbiddenRetry is the time until the next attempt to read configurations without
@@ -53,17 +54,17 @@ func (*Bundles) NeedLeaderElection() bool { return true }
 // Start writes until ctx ends.
 func (b *Bundles) Start(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
-	b.Certificates.notify(changed)
+	b.Certificates.subscribe(changed)
 	watched, told := false, ""
 	for {
 		// Before that it is unknown whether there is a permission to watch.
-		if len(b.Certificates.bundle()) == 0 {
+		if len(b.Certificates.caBundle()) == 0 {
 			if !b.wait(ctx, changed, 0) {
 				return nil
 			}
 			continue
 		}
-		err := b.write(ctx)
+		err := b.updateConfigurations(ctx)
 		wait := time.Duration(0) // for ever
 		switch {
 		case apierrors.IsConflict(err):
@@ -74,7 +75,7 @@ func (b *Bundles) Start(ctx context.Context) error {
 			wait = retry
 		case !watched:
 			for _, kind := range []client.Object{&admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfiguration{}} {
-				if err := watch(ctx, b.Cache, kind, changed); err != nil {
+				if err := notifyOnChange(ctx, b.Cache, kind, changed); err != nil {
 					return fmt.Errorf("watching webhook configurations: %w", err)
 				}
 			}
@@ -111,9 +112,10 @@ func (b *Bundles) wait(ctx context.Context, changed <-chan struct{}, d time.Dura
 	return true
 }
 
-// write updates both configurations. It is not an error if one does not exist.
-func (b *Bundles) write(ctx context.Context) error {
-	bundle := b.Certificates.bundle()
+// updateConfigurations updates the CA bundle in both webhook configurations. It is not an error if
+// one does not exist.
+func (b *Bundles) updateConfigurations(ctx context.Context) error {
+	bundle := b.Certificates.caBundle()
 	key := types.NamespacedName{Name: b.Name}
 	var mutating admissionregistrationv1.MutatingWebhookConfiguration
 	if err := b.Live.Get(ctx, key, &mutating); client.IgnoreNotFound(err) != nil {
@@ -158,7 +160,7 @@ func (b *Bundles) patch(ctx context.Context, obj client.Object, configs []admiss
 	// another version.
 	ops := []operation{{"replace", "/metadata/resourceVersion", obj.GetResourceVersion()}}
 	for i, config := range configs {
-		if b.leadsHere(config) && !bytes.Equal(config.CABundle, bundle) {
+		if b.isServedHere(config) && !bytes.Equal(config.CABundle, bundle) {
 			ops = append(ops, operation{"add", "/webhooks/" + strconv.Itoa(i) + "/clientConfig/caBundle", bundle})
 		}
 	}
@@ -176,8 +178,8 @@ func (b *Bundles) patch(ctx context.Context, obj client.Object, configs []admiss
 	return nil
 }
 
-// leadsHere reports whether a webhook calls a name in our certificate.
-func (b *Bundles) leadsHere(config admissionregistrationv1.WebhookClientConfig) bool {
+// isServedHere reports whether a webhook's client configuration calls a name in our certificate.
+func (b *Bundles) isServedHere(config admissionregistrationv1.WebhookClientConfig) bool {
 	host := ""
 	switch {
 	case config.Service != nil:
@@ -187,5 +189,5 @@ func (b *Bundles) leadsHere(config admissionregistrationv1.WebhookClientConfig) 
 			host = u.Hostname()
 		}
 	}
-	return slices.Contains(sorted(b.Certificates.Names), strings.ToLower(host))
+	return slices.Contains(pki.SortNames(b.Certificates.Names), strings.ToLower(host))
 }

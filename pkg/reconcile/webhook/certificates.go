@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/webhook/pki"
 )
 
 const (
@@ -55,7 +56,7 @@ type Certificates struct {
 	wrote time.Time // by ensureOnce
 
 	mu      sync.RWMutex
-	current credentials
+	current pki.Credentials
 	waiting []chan<- struct{}
 }
 
@@ -67,48 +68,49 @@ func (*Certificates) NeedLeaderElection() bool { return false }
 func (c *Certificates) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	if c.current.serving == nil {
+	if c.current.Serving == nil {
 		return nil, errors.New("the webhooks have no certificate yet")
 	}
-	return c.current.serving, nil
+	return c.current.Serving, nil
 }
 
-// bundle returns the CAs that the API server must trust, in PEM; empty if there are none
+// caBundle returns the CAs that the API server must trust, in PEM; empty if there are none
 // yet.
-func (c *Certificates) bundle() []byte {
+func (c *Certificates) caBundle() []byte {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.current.bundle()
+	return c.current.Bundle()
 }
 
-// notify registers a channel that gets a value, without blocking, when the bundle may
-// have changed.
-func (c *Certificates) notify(changed chan<- struct{}) {
+// subscribe registers a channel that gets a value, without blocking, when the bundle may have
+// changed.
+func (c *Certificates) subscribe(changed chan<- struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = append(c.waiting, changed)
 }
 
-func (c *Certificates) use(next credentials) {
+// setCurrent sets the credentials to serve, and notifies the subscribers.
+func (c *Certificates) setCurrent(next pki.Credentials) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.current = next
 	for _, w := range c.waiting {
-		poke(w)
+		sendNonBlocking(w)
 	}
 }
 
 // Start maintains the certificates until ctx ends.
 func (c *Certificates) Start(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
-	if err := watch(ctx, c.Cache, &corev1.Secret{}, changed); err != nil {
+	if err := notifyOnChange(ctx, c.Cache, &corev1.Secret{}, changed); err != nil {
 		return fmt.Errorf("watching the webhooks' certificates: %w", err)
 	}
 	told := ""
 	for unread := true; ; {
 		var wait time.Duration
-		if err := c.ensure(ctx, unread); err == nil {
-			unread, told, wait = false, "", c.idle()
+		if err := c.ensureCertificates(ctx, unread); err == nil {
+			unread, told, wait = false, "", c.untilRenewal()
 		} else {
 			unread, wait = true, retry
 			if text := err.Error(); ctx.Err() == nil && text != told {
@@ -129,18 +131,18 @@ func (c *Certificates) Start(ctx context.Context) error {
 	}
 }
 
-// idle returns the time until the next renewal can be due.
-func (c *Certificates) idle() time.Duration {
+// untilRenewal returns the time until the next renewal can be due.
+func (c *Certificates) untilRenewal() time.Duration {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	now := c.Clock.Now()
-	return min(max(c.current.due(now).Sub(now), 0), checkInterval)
+	return min(max(c.current.NextRenewal(now).Sub(now), 0), checkInterval)
 }
 
-// ensure reads the Secret, if it changed or a renewal is due, renews certificates, and uses
+// ensureCertificates reads the Secret, if it changed or a renewal is due, renews certificates, and uses
 // the result.
-func (c *Certificates) ensure(ctx context.Context, read bool) error {
-	if !read && c.idle() > 0 {
+func (c *Certificates) ensureCertificates(ctx context.Context, read bool) error {
+	if !read && c.untilRenewal() > 0 {
 		return nil
 	}
 	// After a conflict another replica has written: its certificates are read and used.
@@ -160,39 +162,39 @@ func (c *Certificates) ensureOnce(ctx context.Context) error {
 	if err != nil && !absent {
 		return fmt.Errorf("reading the Secret %s: %w", c.Secret, err)
 	}
-	var kept credentials
+	var kept pki.Credentials
 	if !absent {
 		if secret.Labels[api.LabelManagedBy] != api.FieldManager {
 			return fmt.Errorf("the Secret %s: %w: delete it, or set --cert-dir to a folder with its files", c.Secret, errNotOurs)
 		}
-		if kept, err = parse(secret.Data); err != nil {
+		if kept, err = pki.Parse(secret.Data); err != nil {
 			log.FromContext(ctx).Error(err, "the webhooks' certificates are invalid: creating new ones", "secret", c.Secret.String())
 		}
 	}
 	now := c.Clock.Now()
-	next, why, err := kept.renewed(c.Names, now)
+	next, why, err := kept.RenewIfDue(c.Names, now)
 	if err != nil {
 		return fmt.Errorf("renewing the webhooks' certificates: %w", err)
 	}
 	if why == "" {
-		c.use(kept)
+		c.setCurrent(kept)
 		return nil
 	}
 	// Otherwise two replicas with different clocks would replace each other's certificates
 	// forever.
-	if since := now.Sub(c.wrote); kept.serving != nil && !c.wrote.IsZero() && since >= 0 && since < pause {
-		c.use(kept)
+	if since := now.Sub(c.wrote); kept.Serving != nil && !c.wrote.IsZero() && since >= 0 && since < pause {
+		c.setCurrent(kept)
 		return fmt.Errorf("the Secret %s: another replica replaced the new certificates of this one (%s): correct the clock of the replica that is wrong", c.Secret, why)
 	}
-	if secret.Data, err = next.data(); err != nil {
+	if secret.Data, err = next.EncodeSecretData(); err != nil {
 		return fmt.Errorf("encoding the webhooks' certificates: %w", err)
 	}
 	if err := c.write(ctx, secret, absent); err != nil {
 		return err
 	}
 	c.wrote = now
-	log.FromContext(ctx).Info("created certificates for the webhooks", "because", why, "until", next.serving.Leaf.NotAfter, "next", next.due(now))
-	c.use(next)
+	log.FromContext(ctx).Info("created certificates for the webhooks", "because", why, "until", next.Serving.Leaf.NotAfter, "next", next.NextRenewal(now))
+	c.setCurrent(next)
 	return nil
 }
 
@@ -213,23 +215,23 @@ func (c *Certificates) write(ctx context.Context, secret *corev1.Secret, absent 
 	return nil
 }
 
-// watch sends to a channel, without blocking, whenever an object of a cache changes. It
+// notifyOnChange sends to a channel, without blocking, whenever an object of a cache changes. It
 // does not wait for the cache either, which can lack the permission to watch.
-func watch(ctx context.Context, c cache.Cache, obj client.Object, changed chan<- struct{}) error {
+func notifyOnChange(ctx context.Context, c cache.Cache, obj client.Object, changed chan<- struct{}) error {
 	informer, err := c.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 	if err != nil {
 		return err
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { poke(changed) },
-		UpdateFunc: func(_, _ any) { poke(changed) },
-		DeleteFunc: func(any) { poke(changed) },
+		AddFunc:    func(any) { sendNonBlocking(changed) },
+		UpdateFunc: func(_, _ any) { sendNonBlocking(changed) },
+		DeleteFunc: func(any) { sendNonBlocking(changed) },
 	})
 	return err
 }
 
-// poke sends to a channel with a buffer of one, unless the buffer is full.
-func poke(c chan<- struct{}) {
+// sendNonBlocking sends to a channel with a buffer of one, unless the buffer is full.
+func sendNonBlocking(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:

@@ -31,6 +31,7 @@ import (
 	crcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/webhook/pki"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
@@ -39,8 +40,8 @@ import (
 // moment, without a restart, and in the end so can the API server.
 func TestRenewal(t *testing.T) {
 	// The end of the test is the API server's present.
-	const fewDays = 3 * day
-	begin := time.Now().Add(-(authorityLife/3*2 + servingLife + fewDays))
+	const fewDays = 3 * 24 * time.Hour
+	begin := time.Now().Add(-(pki.AuthorityLife/3*2 + pki.ServingLife + fewDays))
 	fake := testclock.NewFakeClock(begin)
 	s := newSite(t)
 	s.clock = fake
@@ -58,20 +59,20 @@ func TestRenewal(t *testing.T) {
 		defer conn.Close()
 		return &tls.Certificate{Leaf: conn.(*tls.Conn).ConnectionState().PeerCertificates[0]}, nil
 	}
-	both := func(what string, good func(credentials) bool) credentials {
+	both := func(what string, good func(pki.Credentials) bool) pki.Credentials {
 		t.Helper()
-		var kept credentials
+		var kept pki.Credentials
 		eventually(t, what, func() error {
 			secret := s.secret()
 			if err := s.client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret); err != nil {
 				return err
 			}
 			var err error
-			if kept, err = parse(secret.Data); err != nil {
+			if kept, err = pki.Parse(secret.Data); err != nil {
 				return err
 			}
 			for _, bundle := range s.bundles() {
-				if !bytes.Equal(bundle, kept.bundle()) {
+				if !bytes.Equal(bundle, kept.Bundle()) {
 					return errors.New("a caBundle is not the Secret's")
 				}
 			}
@@ -80,12 +81,12 @@ func TestRenewal(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if !got.Leaf.Equal(kept.serving.Leaf) {
+				if !got.Leaf.Equal(kept.Serving.Leaf) {
 					return errors.New("another certificate is served than the Secret's")
 				}
 			}
 			if !good(kept) {
-				return fmt.Errorf("%d CAs, certificate until %s", len(kept.authorities), kept.serving.Leaf.NotAfter)
+				return fmt.Errorf("%d CAs, certificate until %s", len(kept.Authorities), kept.Serving.Leaf.NotAfter)
 			}
 			return nil
 		})
@@ -103,31 +104,31 @@ func TestRenewal(t *testing.T) {
 		fake.Step(d)
 	}
 
-	first := both("certificates", func(c credentials) bool { return len(c.authorities) == 1 })
-	pass(servingLife / 3 * 2)
-	second := both("another certificate of the same CA", func(c credentials) bool { return !c.serving.Leaf.Equal(first.serving.Leaf) })
-	if !bytes.Equal(first.bundle(), second.bundle()) {
+	first := both("certificates", func(c pki.Credentials) bool { return len(c.Authorities) == 1 })
+	pass(pki.ServingLife / 3 * 2)
+	second := both("another certificate of the same CA", func(c pki.Credentials) bool { return !c.Serving.Leaf.Equal(first.Serving.Leaf) })
+	if !bytes.Equal(first.Bundle(), second.Bundle()) {
 		t.Error("the CA was replaced with the certificate")
 	}
 
 	// The certificate has expired when the CA is due: the new CA is published, the old
 	// one signs.
-	pass(fake.Since(begin.Add(authorityLife/3*2)) * -1)
-	third := both("two CAs", func(c credentials) bool { return len(c.authorities) == 2 })
-	if third.issuer() != 1 {
+	pass(fake.Since(begin.Add(pki.AuthorityLife/3*2)) * -1)
+	third := both("two CAs", func(c pki.Credentials) bool { return len(c.Authorities) == 2 })
+	if third.IssuerIndex() != 1 {
 		t.Error("a CA signed before it was told of for a day")
 	}
-	pass(servingLife / 3 * 2)
-	fourth := both("a certificate of the new CA", func(c credentials) bool { return c.issuer() == 0 })
-	if len(fourth.authorities) != 2 {
+	pass(pki.ServingLife / 3 * 2)
+	fourth := both("a certificate of the new CA", func(c pki.Credentials) bool { return c.IssuerIndex() == 0 })
+	if len(fourth.Authorities) != 2 {
 		t.Error("the CA before was dropped before both replicas served another's certificate")
 	}
-	pass(settle)
-	fifth := both("one CA", func(c credentials) bool { return len(c.authorities) == 1 })
-	if !fifth.authorities[0].cert.Equal(fourth.authorities[0].cert) {
+	pass(pki.Settle)
+	fifth := both("one CA", func(c pki.Credentials) bool { return len(c.Authorities) == 1 })
+	if !fifth.Authorities[0].Cert.Equal(fourth.Authorities[0].Cert) {
 		t.Error("the wrong CA was dropped")
 	}
-	if left := time.Until(fifth.serving.Leaf.NotAfter); left < day || time.Since(fifth.serving.Leaf.NotBefore) < 0 {
+	if left := time.Until(fifth.Serving.Leaf.NotAfter); left < 24*time.Hour || time.Since(fifth.Serving.Leaf.NotBefore) < 0 {
 		t.Fatalf("the test does not end in the present: the certificate has %s left", left)
 	}
 
@@ -198,7 +199,7 @@ func TestSecret(t *testing.T) {
 func TestClocksApart(t *testing.T) {
 	s := newSite(t)
 	now := time.Now()
-	for _, ahead := range []time.Duration{0, 70 * day} {
+	for _, ahead := range []time.Duration{0, 70 * 24 * time.Hour} {
 		s.clock = testclock.NewFakeClock(now.Add(ahead))
 		s.start()
 	}
@@ -308,10 +309,12 @@ func TestBundles(t *testing.T) {
 // 1.2 and later is accepted, and what an unauthenticated client gets (security.md 29).
 // The certificates are files, as cert-manager mounts them, and are replaced there.
 func TestCallers(t *testing.T) {
-	ca, _ := renew(t, credentials{}, time.Now())
+	names := []string{"osm-gitops-webhook.kube-system.svc", "127.0.0.1"}
+	ca, _, err := pki.Credentials{}.RenewIfDue(names, time.Now())
+	do(t, err)
 	dir := t.TempDir()
-	write := func(c credentials) {
-		data, err := c.data()
+	write := func(c pki.Credentials) {
+		data, err := c.EncodeSecretData()
 		do(t, err)
 		for _, name := range []string{"tls.crt", "tls.key"} {
 			do(t, os.WriteFile(filepath.Join(dir, name+".new"), data[name], 0o600))
@@ -320,7 +323,7 @@ func TestCallers(t *testing.T) {
 	}
 	write(ca)
 	callers := filepath.Join(t.TempDir(), "callers.pem")
-	do(t, os.WriteFile(callers, ca.bundle(), 0o600))
+	do(t, os.WriteFile(callers, ca.Bundle(), 0o600))
 	s := newSite(t)
 	r := s.start(func(o *Options, _ *Handlers) { o.CertDir, o.ClientCAFile = dir, callers })
 	eventually(t, "the server", func() error {
@@ -335,7 +338,7 @@ func TestCallers(t *testing.T) {
 	}
 
 	post := func(config *tls.Config, path, body string) (int, *tls.ConnectionState, error) {
-		config.RootCAs = rootsOf(t, ca.bundle())
+		config.RootCAs = rootsOf(t, ca.Bundle())
 		c := http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: config}}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+r.address+path, strings.NewReader(body))
 		do(t, err)
@@ -360,9 +363,9 @@ func TestCallers(t *testing.T) {
 		}
 	}
 
-	next, err := ca.authorities[0].sign(testNames, time.Now())
+	next, err := ca.Authorities[0].Sign(names, time.Now())
 	do(t, err)
-	write(credentials{authorities: ca.authorities, serving: next})
+	write(pki.Credentials{Authorities: ca.Authorities, Serving: next})
 	eventually(t, "the files to be read again", func() error {
 		_, state, err := post(&tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{clientOf(t, ca)}}, PathDefault, "{}")
 		if err != nil {
@@ -376,12 +379,12 @@ func TestCallers(t *testing.T) {
 }
 
 // clientOf is what an API server shows.
-func clientOf(t *testing.T, c credentials) tls.Certificate {
+func clientOf(t *testing.T, c pki.Credentials) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	do(t, err)
 	template := &x509.Certificate{NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
-	der, err := x509.CreateCertificate(rand.Reader, template, c.authorities[0].cert, key.Public(), c.authorities[0].key)
+	der, err := x509.CreateCertificate(rand.Reader, template, c.Authorities[0].Cert, key.Public(), c.Authorities[0].Key)
 	do(t, err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
@@ -395,7 +398,7 @@ func TestTwoClusters(t *testing.T) {
 	r := here.start()
 	other, err := crcluster.New(worker.cluster.Config, func(o *crcluster.Options) { o.Scheme = here.client.Scheme() })
 	do(t, err)
-	do(t, r.certificates.WatchBundles(r.manager, other)) // later, when the other cluster exists
+	do(t, r.certificates.PublishBundles(r.manager, other)) // later, when the other cluster exists
 	for _, s := range []*site{here, worker} {
 		s.configure(r.address)
 		s.ready()

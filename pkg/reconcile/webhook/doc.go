@@ -15,6 +15,6 @@
 // Secret changed, it replaces a CA without a time in which both are valid, it writes the
 // whole webhook configuration, its keys are RSA, and tests cannot set its clock.
 //
-// Start with Setup in setup.go; pki.go decides, without a cluster or a clock, which
+// Start with Setup in setup.go; package pki decides, without a cluster or a clock, which
 // certificates are due.
 package webhook

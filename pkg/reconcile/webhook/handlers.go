@@ -38,7 +38,7 @@ const (
 type Pools interface {
 	// Admit returns why a pool cannot have the profile it requests, nil if it can. If
 	// refused is false, the error is a problem of the cluster and not of the pool.
-	Admit(ctx context.Context, md *cluster.MachineDeployment) (refused bool, err error)
+	CheckRequestedProfile(ctx context.Context, md *cluster.MachineDeployment) (refused bool, err error)
 }
 
 // Checker checks templates. *render.Engine is one.
@@ -59,7 +59,7 @@ type Handlers struct {
 // It patches only that annotation, so that fields which our types do not know remain
 // unchanged.
 func (h Handlers) defaultProfile(_ context.Context, req admission.Request) admission.Response {
-	if done, ok := passed(req); ok {
+	if done, ok := uncheckedResponse(req); ok {
 		return done
 	}
 	var md cluster.MachineDeployment
@@ -90,7 +90,7 @@ func (h Handlers) defaultProfile(_ context.Context, req admission.Request) admis
 // rejects it. GitOps tools often apply a pool together with the source of its profile, so
 // a missing profile can follow soon.
 func (h Handlers) validatePool(ctx context.Context, req admission.Request) admission.Response {
-	if done, ok := passed(req); ok {
+	if done, ok := uncheckedResponse(req); ok {
 		return done
 	}
 	var md, before cluster.MachineDeployment
@@ -104,7 +104,7 @@ func (h Handlers) validatePool(ctx context.Context, req admission.Request) admis
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(req.OldObject.Raw, &before); err != nil {
 			return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the previous MachineDeployment: %w", err))
 		}
-		if sameQuestion(&before, &md) {
+		if isSameRequest(&before, &md) {
 			return admission.Allowed("") // the result does not depend on this change
 		}
 	}
@@ -112,7 +112,7 @@ func (h Handlers) validatePool(ctx context.Context, req admission.Request) admis
 	// fail.
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	refused, err := h.Pools.Admit(ctx, &md)
+	refused, err := h.Pools.CheckRequestedProfile(ctx, &md)
 	switch {
 	case err == nil:
 		return admission.Allowed("")
@@ -128,9 +128,9 @@ func (h Handlers) validatePool(ctx context.Context, req admission.Request) admis
 // asking are the annotations that select a profile.
 var asking = []string{api.AnnotationOSP, api.AnnotationOSPNamespace, api.AnnotationVersionPin, api.AnnotationIgnitionVersion}
 
-// sameQuestion reports whether two states of a MachineDeployment request the same profile
-// in the same way: machine-controller and others write a pool frequently.
-func sameQuestion(a, b *cluster.MachineDeployment) bool {
+// isSameRequest reports whether two states of a MachineDeployment request the same profile in the
+// same way: machine-controller and others write a pool frequently.
+func isSameRequest(a, b *cluster.MachineDeployment) bool {
 	for _, key := range asking {
 		if a.Annotations[key] != b.Annotations[key] {
 			return false
@@ -143,7 +143,7 @@ func sameQuestion(a, b *cluster.MachineDeployment) bool {
 // CustomResourceDefinition also does, and warns about templates that no pool could use.
 // Units are allowed for every operating system.
 func (h Handlers) validateProfile(_ context.Context, req admission.Request) admission.Response {
-	if done, ok := passed(req); ok {
+	if done, ok := uncheckedResponse(req); ok {
 		return done
 	}
 	var osp, before osm.OperatingSystemProfile
@@ -180,7 +180,7 @@ func namedAfter(object, version string) bool {
 // validateConfig checks the contract's rule for the spec of a configuration (10.3), as
 // the CustomResourceDefinition also does.
 func (h Handlers) validateConfig(_ context.Context, req admission.Request) admission.Response {
-	if done, ok := passed(req); ok || req.Operation == admissionv1.Create {
+	if done, ok := uncheckedResponse(req); ok || req.Operation == admissionv1.Create {
 		return done
 	}
 	var now, before osm.OperatingSystemConfig
@@ -193,8 +193,9 @@ func (h Handlers) validateConfig(_ context.Context, req admission.Request) admis
 	return admission.Allowed("")
 }
 
-// passed returns the response for requests that no webhook here checks.
-func passed(req admission.Request) (admission.Response, bool) {
+// uncheckedResponse returns the response for requests that no webhook here checks, and whether this
+// is one.
+func uncheckedResponse(req admission.Request) (admission.Response, bool) {
 	switch req.Operation {
 	case admissionv1.Create, admissionv1.Update:
 		return admission.Allowed(""), false
@@ -217,7 +218,7 @@ func errorTexts(err error) []string {
 		out = append(out[:maxWarnings-1], fmt.Sprintf("%d more problems: fix those above first", len(out)-maxWarnings+1))
 	}
 	for i := range out {
-		out[i] = redact.Shorten(strings.Join(strings.Fields(redact.Printable(out[i])), " "), maxWarning)
+		out[i] = redact.Shorten(strings.Join(strings.Fields(redact.RemoveControlChars(out[i])), " "), maxWarning)
 	}
 	return out
 }

@@ -25,7 +25,7 @@ import (
 // decoding knows pools as far as that needs no cluster.
 type decoding struct{ away error }
 
-func (d decoding) Admit(_ context.Context, md *machines.MachineDeployment) (bool, error) {
+func (d decoding) CheckRequestedProfile(_ context.Context, md *machines.MachineDeployment) (bool, error) {
 	if d.away != nil {
 		return false, d.away
 	}

@@ -52,7 +52,7 @@ func newServer(o Options, h Handlers, get getCertificate) (webhook.Server, error
 	if err != nil {
 		return nil, err
 	}
-	callers, err := readCallers(o.ClientCAFile)
+	callers, err := readClientCAs(o.ClientCAFile)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func newServer(o Options, h Handlers, get getCertificate) (webhook.Server, error
 		PathProfile:  h.validateProfile,
 		PathConfig:   h.validateConfig,
 	} {
-		server.Register(path, bounded{next: &admission.Webhook{Handler: handle}, slots: slots, bodies: bodies, wait: slotTime, read: readTime})
+		server.Register(path, boundedHandler{next: &admission.Webhook{Handler: handle}, slots: slots, bodies: bodies, wait: slotTime, read: readTime})
 	}
 	return server, nil
 }
@@ -113,16 +113,16 @@ func (s *boundedServer) Start(ctx context.Context) error {
 	return nil
 }
 
-// bounded limits the number of concurrent requests. A request must arrive completely,
+// boundedHandler limits the number of concurrent requests. A request must arrive completely,
 // within a time limit, before it waits for a slot.
-type bounded struct {
+type boundedHandler struct {
 	next       http.Handler
 	slots      *semaphore.Weighted
 	bodies     *listen.Bodies
 	wait, read time.Duration
 }
 
-func (b bounded) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (b boundedHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The server sets a new deadline for the next request.
 	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(b.read)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -162,7 +162,7 @@ func SplitAddress(address string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-func readCallers(file string) (*x509.CertPool, error) {
+func readClientCAs(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
 	}

@@ -21,6 +21,7 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/listen"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/webhook/pki"
 	"github.com/osm-gitops/osm-gitops/test/slow"
 )
 
@@ -28,7 +29,7 @@ import (
 // wait for a client that does not send its request (security.md 22).
 func TestBounded(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
-	one := bounded{slots: semaphore.NewWeighted(1), bodies: listen.NewBodies(1), wait: time.Millisecond, read: 50 * time.Millisecond, next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	one := boundedHandler{slots: semaphore.NewWeighted(1), bodies: listen.NewBodies(1), wait: time.Millisecond, read: 50 * time.Millisecond, next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.ReadAll(r.Body); err != nil {
 			w.WriteHeader(http.StatusBadRequest)
 			return
@@ -79,9 +80,10 @@ func TestBounded(t *testing.T) {
 // Metrics report when the serving certificate expires, whether it was created here or by
 // another program.
 func TestEndIsTold(t *testing.T) {
-	made, _ := renew(t, credentials{}, time.Now())
+	made, _, err := pki.Credentials{}.RenewIfDue([]string{"osm-gitops-webhook.kube-system.svc", "127.0.0.1"}, time.Now())
+	do(t, err)
 	dir := t.TempDir()
-	data, err := made.data()
+	data, err := made.EncodeSecretData()
 	do(t, err)
 	for _, name := range []string{"tls.crt", "tls.key"} {
 		do(t, os.WriteFile(filepath.Join(dir, name), data[name], 0o600))
@@ -99,7 +101,7 @@ func TestEndIsTold(t *testing.T) {
 				}
 				for _, f := range families {
 					if f.GetName() == "osm_gitops_webhook_certificate_expiry_timestamp_seconds" {
-						if left := time.Until(time.Unix(int64(f.GetMetric()[0].GetGauge().GetValue()), 0)); left < 89*day || left > 91*day {
+						if left := time.Until(time.Unix(int64(f.GetMetric()[0].GetGauge().GetValue()), 0)); left < 89*24*time.Hour || left > 91*24*time.Hour {
 							return fmt.Errorf("it says %s", left)
 						}
 						return nil
@@ -114,7 +116,7 @@ func TestEndIsTold(t *testing.T) {
 // held is busy with every pool.
 type held struct{ begun, end chan struct{} }
 
-func (h held) Admit(context.Context, *machines.MachineDeployment) (bool, error) {
+func (h held) CheckRequestedProfile(context.Context, *machines.MachineDeployment) (bool, error) {
 	h.begun <- struct{}{}
 	<-h.end
 	return false, errors.New("held")

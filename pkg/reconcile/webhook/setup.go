@@ -47,8 +47,8 @@ type Options struct {
 	Metrics *metrics.Metrics
 }
 
-// names returns the names in the certificate.
-func (o Options) names() []string {
+// certificateNames returns the names in the certificate.
+func (o Options) certificateNames() []string {
 	service := o.Service.Name + "." + o.Service.Namespace + ".svc"
 	return append([]string{service, service + ".cluster.local"}, o.Hosts...)
 }
@@ -58,7 +58,7 @@ func (o Options) names() []string {
 // The returned certificates, nil with CertDir, can be published to another cluster that
 // calls the webhooks.
 func Setup(mgr ctrl.Manager, o Options, h Handlers) (*Certificates, error) {
-	get, certificates, err := o.certificates(mgr)
+	get, certificates, err := o.addCertificates(mgr)
 	if err != nil {
 		return nil, err
 	}
@@ -66,15 +66,15 @@ func Setup(mgr ctrl.Manager, o Options, h Handlers) (*Certificates, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Metrics.WebhookCertificate(func() time.Time { return endOf(get) })
+	o.Metrics.RegisterWebhookCertificate(func() time.Time { return servingExpiry(get) })
 	return certificates, mgr.Add(server)
 }
 
 // getCertificate is the function type of tls.Config.
 type getCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
-// endOf returns when the serving certificate expires; zero if there is none.
-func endOf(get getCertificate) time.Time {
+// servingExpiry returns when the serving certificate expires; zero if there is none.
+func servingExpiry(get getCertificate) time.Time {
 	served, err := get(nil)
 	if err != nil || served == nil || served.Leaf == nil {
 		return time.Time{}
@@ -82,9 +82,9 @@ func endOf(get getCertificate) time.Time {
 	return served.Leaf.NotAfter
 }
 
-// certificates adds the maintenance of certificates, and returns the function that
+// addCertificates adds the maintenance of certificates, and returns the function that
 // returns them.
-func (o Options) certificates(mgr ctrl.Manager) (getCertificate, *Certificates, error) {
+func (o Options) addCertificates(mgr ctrl.Manager) (getCertificate, *Certificates, error) {
 	if o.CertDir != "" {
 		files, err := certwatcher.New(filepath.Join(o.CertDir, corev1.TLSCertKey), filepath.Join(o.CertDir, corev1.TLSPrivateKeyKey))
 		if err != nil {
@@ -93,23 +93,23 @@ func (o Options) certificates(mgr ctrl.Manager) (getCertificate, *Certificates, 
 		return files.GetCertificate, nil, mgr.Add(everywhere(files.Start))
 	}
 	key := types.NamespacedName{Namespace: o.Namespace, Name: api.WebhookSecretName}
-	secret, err := cacheOf(mgr, mgr, map[client.Object]cache.ByObject{
+	secret, err := addCache(mgr, mgr, map[client.Object]cache.ByObject{
 		&corev1.Secret{}: {Namespaces: map[string]cache.Config{key.Namespace: {FieldSelector: named(key.Name)}}},
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	certificates := &Certificates{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: secret, Secret: key, Names: o.names(), Clock: o.Clock}
+	certificates := &Certificates{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Cache: secret, Secret: key, Names: o.certificateNames(), Clock: o.Clock}
 	if err := mgr.Add(certificates); err != nil {
 		return nil, nil, err
 	}
-	return certificates.GetCertificate, certificates, certificates.WatchBundles(mgr, mgr)
+	return certificates.GetCertificate, certificates, certificates.PublishBundles(mgr, mgr)
 }
 
-// WatchBundles adds to a manager the publication of the CA to the API server of a cluster.
-func (c *Certificates) WatchBundles(mgr ctrl.Manager, in crcluster.Cluster) error {
+// PublishBundles adds to a manager the publication of the CA to the API server of a cluster.
+func (c *Certificates) PublishBundles(mgr ctrl.Manager, in crcluster.Cluster) error {
 	byName := cache.ByObject{Field: named(api.WebhookConfigurationName)}
-	configurations, err := cacheOf(mgr, in, map[client.Object]cache.ByObject{
+	configurations, err := addCache(mgr, in, map[client.Object]cache.ByObject{
 		&admissionregistrationv1.MutatingWebhookConfiguration{}:   byName,
 		&admissionregistrationv1.ValidatingWebhookConfiguration{}: byName,
 	})
@@ -131,9 +131,9 @@ func named(name string) fields.Selector {
 	return fields.OneTermEqualSelector(metav1.ObjectNameField, name)
 }
 
-// cacheOf watches a few objects of a cluster by name, so that permission for these is
+// addCache adds a cache for a few objects of a cluster by name, so that permission for these is
 // enough. The manager starts the cache, and does not wait for it.
-func cacheOf(mgr ctrl.Manager, in crcluster.Cluster, objects map[client.Object]cache.ByObject) (cache.Cache, error) {
+func addCache(mgr ctrl.Manager, in crcluster.Cluster, objects map[client.Object]cache.ByObject) (cache.Cache, error) {
 	c, err := cache.New(in.GetConfig(), cache.Options{Scheme: in.GetScheme(), Mapper: in.GetRESTMapper(), HTTPClient: in.GetHTTPClient(), ByObject: objects})
 	if err == nil {
 		err = mgr.Add(c)

@@ -41,7 +41,7 @@ func parseCloudConfig(text []byte) (*document, error) {
 }
 
 func parseFile(item any) (at string, f file, err error) {
-	m := mapping(item)
+	m := asMapping(item)
 	at, isPath := m["path"].(string)
 	permissions, isText := m["permissions"].(string)
 	if !isPath || !isText {
@@ -81,14 +81,14 @@ func (d *document) normalize() {
 	// Module scalars stay strings in ours. operating-system-manager inserts them unquoted, so
 	// that YAML decodes them to another type: an empty password to null, "1" to an integer.
 	for _, key := range []string{"runcmd", "bootcmd"} {
-		for i, item := range list(d.values[key]) {
-			list(d.values[key])[i] = command(item)
+		for i, item := range asList(d.values[key]) {
+			asList(d.values[key])[i] = shellLine(item)
 		}
 	}
-	textValues(mapping(d.values["rh_subscription"]))
-	for _, repo := range mapping(d.values["yum_repos"]) {
-		repo := mapping(repo)
-		textValues(repo)
+	stringifyValues(asMapping(d.values["rh_subscription"]))
+	for _, repo := range asMapping(d.values["yum_repos"]) {
+		repo := asMapping(repo)
+		stringifyValues(repo)
 		// This key is a boolean in cloud-init's schema, which it writes as 0 or 1;
 		// operating-system-manager writes the profile's text.
 		if enabled, ok := repo["enabled"]; ok {
@@ -97,7 +97,7 @@ func (d *document) normalize() {
 	}
 }
 
-func textValues(m map[string]any) {
+func stringifyValues(m map[string]any) {
 	for k, v := range m {
 		if v == nil {
 			v = ""
@@ -109,12 +109,12 @@ func textValues(m map[string]any) {
 // systemdUnits is the folder with the files of units.
 const systemdUnits = "/etc/systemd/system"
 
-// installUnits compares the units of d, which operating-system-manager writes under `coreos`
+// compareInstalledUnits compares the units of d, which operating-system-manager writes under `coreos`
 // for every system, with the parts of our document that install them. Deliberate difference:
 // outside of Flatcar, where nothing reads that key, our units are files, and the bootstrap
-// stage has one more command to start them. installUnits removes the compared parts from both
+// stage has one more command to start them. compareInstalledUnits removes the compared parts from both
 // documents, or adds the units to d as files.
-func (d *document) installUnits(ours *document) (*Difference, error) {
+func (d *document) compareInstalledUnits(ours *document) (*Difference, error) {
 	coreos, ok := d.values["coreos"]
 	if !ok {
 		return nil, nil
@@ -126,28 +126,28 @@ func (d *document) installUnits(ours *document) (*Difference, error) {
 	}
 	delete(d.values, "coreos")
 	var started []string
-	for _, u := range list(mapping(coreos)["units"]) {
-		u := mapping(u)
-		name := text(u["name"])
+	for _, u := range asList(asMapping(coreos)["units"]) {
+		u := asMapping(u)
+		name := asText(u["name"])
 		if name == "" {
 			return nil, errors.New("a unit has no name")
 		}
-		content := text(u["content"])
+		content := asText(u["content"])
 		masked, enabled := u["mask"] == true, u["enable"] == true
 		if masked {
 			d.expect(name, "")
 		} else if content != "" {
 			d.expect(name, content)
 		}
-		for _, dropIn := range list(u["drop_ins"]) {
-			d.expect(name+".d/"+text(mapping(dropIn)["name"]), text(mapping(dropIn)["content"]))
+		for _, dropIn := range asList(u["drop_ins"]) {
+			d.expect(name+".d/"+asText(asMapping(dropIn)["name"]), asText(asMapping(dropIn)["content"]))
 		}
 		if enabled && !masked {
 			d.expect("multi-user.target.d/10-"+name+".conf", "[Unit]\nWants="+name)
 			started = append(started, name)
 		}
 	}
-	return d.startUnits(ours, started), nil
+	return d.compareStartedUnits(ours, started), nil
 }
 
 // expect adds a file that installs a unit.
@@ -155,9 +155,9 @@ func (d *document) expect(name, content string) {
 	d.files[path.Join(systemdUnits, name)] = file{mode: 0o644, content: content}
 }
 
-// startUnits compares the command that starts units, and removes it from ours.
-func (d *document) startUnits(ours *document, started []string) *Difference {
-	commands, wanted := list(ours.values["runcmd"]), list(d.values["runcmd"])
+// compareStartedUnits compares the command that starts units, and removes it from ours.
+func (d *document) compareStartedUnits(ours *document, started []string) *Difference {
+	commands, wanted := asList(ours.values["runcmd"]), asList(d.values["runcmd"])
 	_, bootstrap := ours.values["hostname"]
 	if !bootstrap && len(commands) == len(wanted) {
 		return nil // the provisioning stage, whose commands never run
@@ -177,32 +177,33 @@ func (d *document) startUnits(ours *document, started []string) *Difference {
 
 // trimUnits removes trailing line breaks from the contents of units, as for files.
 func trimUnits(coreos any) {
-	for _, u := range list(mapping(coreos)["units"]) {
-		trim(mapping(u))
-		for _, d := range list(mapping(u)["drop_ins"]) {
-			trim(mapping(d))
+	for _, u := range asList(asMapping(coreos)["units"]) {
+		trimTrailingNewlines(asMapping(u))
+		for _, d := range asList(asMapping(u)["drop_ins"]) {
+			trimTrailingNewlines(asMapping(d))
 		}
 	}
 }
 
-func trim(m map[string]any) {
+func trimTrailingNewlines(m map[string]any) {
 	if content, ok := m["content"].(string); ok {
 		m["content"] = strings.TrimRight(content, "\n")
 	}
 }
 
-// list, mapping and text return a decoded value, empty if it has another type.
-func list(v any) []any {
+// asList returns a decoded value as a list, empty if it has another type. asMapping and asText do
+// the same for their types.
+func asList(v any) []any {
 	l, _ := v.([]any)
 	return l
 }
 
-func mapping(v any) map[string]any {
+func asMapping(v any) map[string]any {
 	m, _ := v.(map[string]any)
 	return m
 }
 
-func text(v any) string {
+func asText(v any) string {
 	s, _ := v.(string)
 	return s
 }

@@ -53,9 +53,9 @@ var decimal = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 // a word of a command.
 func IsText(scalar string) bool { return decimal.MatchString(scalar) || !retyped.MatchString(scalar) }
 
-// command returns an item of runcmd or bootcmd as a line of shell. An item that is not a
+// shellLine returns an item of runcmd or bootcmd as a line of shell. An item that is not a
 // command, such as a mapping, is returned unchanged: it equals none of ours, which are texts.
-func command(item any) any {
+func shellLine(item any) any {
 	switch item := item.(type) {
 	case map[string]any:
 		return item

@@ -39,7 +39,7 @@ func Compare(reference, ours []byte) ([]Difference, error) {
 		return nil, fmt.Errorf("reading our document: %w", err)
 	}
 	var out []Difference
-	if d, err := r.installUnits(o); err != nil {
+	if d, err := r.compareInstalledUnits(o); err != nil {
 		return nil, fmt.Errorf("reading the reference's document: %w", err)
 	} else if d != nil {
 		out = append(out, *d)
@@ -77,7 +77,7 @@ type Unit struct {
 
 func compareMaps[V any](kind string, reference, ours map[string]V) []Difference {
 	var out []Difference
-	for _, name := range names(reference, ours) {
+	for _, name := range sortedKeys(reference, ours) {
 		r, inReference := reference[name]
 		o, inOurs := ours[name]
 		if inReference && inOurs && reflect.DeepEqual(r, o) {
@@ -97,7 +97,7 @@ func compareMaps[V any](kind string, reference, ours map[string]V) []Difference 
 
 func compareFiles(reference, ours map[string]file) []Difference {
 	var out []Difference
-	for _, path := range names(reference, ours) {
+	for _, path := range sortedKeys(reference, ours) {
 		r, inReference := reference[path]
 		o, inOurs := ours[path]
 		switch what := fmt.Sprintf("file %q", path); {
@@ -109,7 +109,7 @@ func compareFiles(reference, ours map[string]file) []Difference {
 			if r.mode != o.mode {
 				out = append(out, Difference{What: "the mode of " + what, Reference: fmt.Sprintf("%o", r.mode), Ours: fmt.Sprintf("%o", o.mode)})
 			}
-			if r, o, same := Contents(path, r.content, o.content); !same {
+			if r, o, same := CompareContents(path, r.content, o.content); !same {
 				out = append(out, Difference{What: what, Reference: r, Ours: o})
 			}
 		}
@@ -117,8 +117,8 @@ func compareFiles(reference, ours map[string]file) []Difference {
 	return out
 }
 
-// names returns the keys of both maps, sorted.
-func names[V any](a, b map[string]V) []string {
+// sortedKeys returns the keys of both maps, sorted.
+func sortedKeys[V any](a, b map[string]V) []string {
 	all := slices.Concat(slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b)))
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -128,22 +128,22 @@ func names[V any](a, b map[string]V) []string {
 // which the kubelet cannot parse. Deliberate difference: ours print as durations.
 var goDuration = regexp.MustCompile(`&Duration\{Duration:([^,}]*),\}`)
 
-// Contents compares two contents of the file at path, parsed if their form is known. A trailing
+// CompareContents compares two contents of the file at path, parsed if their form is known. A trailing
 // line break makes no difference. It returns the compared values.
-func Contents(path, reference, ours string) (r, o any, same bool) {
+func CompareContents(path, reference, ours string) (r, o any, same bool) {
 	reference = strings.TrimRight(goDuration.ReplaceAllString(reference, "$1"), "\n")
 	ours = strings.TrimRight(ours, "\n")
 	if reference == ours {
 		return reference, ours, true
 	}
-	if r, o, ok := parsed(path, reference, ours); ok {
+	if r, o, ok := parseContents(path, reference, ours); ok {
 		return r, o, reflect.DeepEqual(r, o)
 	}
 	return reference, ours, false
 }
 
-// parsed decodes both contents of a file in TOML, and of a kubeconfig.
-func parsed(path, reference, ours string) (r, o map[string]any, ok bool) {
+// parseContents decodes both contents of a file in TOML, and of a kubeconfig.
+func parseContents(path, reference, ours string) (r, o map[string]any, ok bool) {
 	decode := func(text string) (map[string]any, bool) {
 		m := map[string]any{}
 		if strings.HasSuffix(path, ".toml") {

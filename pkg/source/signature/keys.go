@@ -105,28 +105,29 @@ func (k *Keys) Verify(id string, payload, signature []byte, at Times) (Signature
 	k.mu.Unlock()
 	// A negative age means that the clock was set back.
 	if age := at.Now.Sub(known.at); ok && age >= 0 && age < again {
-		return known.result()
+		return known.signatureOrError()
 	}
 	a := result{at: at.Now}
 	// Verification takes long, so it needs no lock; two callers can verify the same.
-	a.signature, a.err = k.verify(payload, string(signature), at)
+	a.signature, a.err = k.verifyUncached(payload, string(signature), at)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if len(k.results) >= maxResults {
 		clear(k.results)
 	}
 	k.results[q] = a
-	return a.result()
+	return a.signatureOrError()
 }
 
-func (a result) result() (Signature, error) {
+// signatureOrError returns the cached signature, or the cached error.
+func (a result) signatureOrError() (Signature, error) {
 	if a.err != nil {
 		return Signature{}, a.err
 	}
 	return a.signature, nil
 }
 
-func (k *Keys) verify(payload []byte, armored string, at Times) (Signature, *Error) {
+func (k *Keys) verifyUncached(payload []byte, armored string, at Times) (Signature, *Error) {
 	armored = strings.TrimSpace(armored)
 	switch {
 	case armored == "":

@@ -57,11 +57,11 @@ type Signature struct {
 // String returns signer and key.
 func (s Signature) String() string { return s.Signer + ", " + s.Key }
 
-// By reports whether one of some principals made it. A principal is a name that
+// IsMadeByAny reports whether one of some principals made it. A principal is a name that
 // allowed_signers lists for the key, or the pattern itself; the fingerprint of a key; or
 // the name of the file that has only this key. The user id of an OpenPGP key does not
 // count: its creator chooses it freely.
-func (s Signature) By(principals []string) bool {
+func (s Signature) IsMadeByAny(principals []string) bool {
 	for _, p := range principals {
 		if slices.ContainsFunc(s.names, func(name string) bool { return name == p || sameFingerprint(name, p) }) {
 			return true

@@ -242,7 +242,7 @@ func TestPrincipals(t *testing.T) {
 		{"KEY comment", "comment", false},
 		{"ada KEY", "", false},
 	} {
-		if got := sign(strings.ReplaceAll(c.file, "KEY", ada.public)).By([]string{"nobody", c.principal}); got != c.want {
+		if got := sign(strings.ReplaceAll(c.file, "KEY", ada.public)).IsMadeByAny([]string{"nobody", c.principal}); got != c.want {
 			t.Errorf("%q signs as %q: %v", c.file, c.principal, got)
 		}
 	}
@@ -363,7 +363,7 @@ func TestOpenPGP(t *testing.T) {
 		fingerprint: true, "0x" + strings.ToLower(fingerprint): true, fingerprint[:20] + "  " + fingerprint[20:]: true, "ada.asc": true,
 		fingerprint[24:]: false, "ada@example.com": false, "Ada <ada@example.com>": false, // what the key says of itself
 	} {
-		if s.By([]string{p}) != want {
+		if s.IsMadeByAny([]string{p}) != want {
 			t.Errorf("signs as %q: %v", p, !want)
 		}
 	}

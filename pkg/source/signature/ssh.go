@@ -71,12 +71,12 @@ func parseSSHLine(line string) (sshKey, error) {
 	if err != nil || len(bytes.TrimSpace(after)) > 0 {
 		return k, errors.New("it is neither an OpenPGP key in ASCII armor nor an SSH key: write PRINCIPAL TYPE KEY as in ssh-keygen's allowed_signers")
 	}
-	if err := acceptable(key); err != nil {
+	if err := validateSSHKey(key); err != nil {
 		return k, err
 	}
 	k.key, k.fingerprint = key, ssh.FingerprintSHA256(key)
 	for _, o := range options {
-		if err := k.option(o); err != nil {
+		if err := k.parseOption(o); err != nil {
 			return k, err
 		}
 	}
@@ -123,8 +123,8 @@ func isAuthorizedKeysOption(field string) bool {
 	return false
 }
 
-// acceptable rejects keys whose signatures OpenSSH would also reject.
-func acceptable(key ssh.PublicKey) error {
+// validateSSHKey rejects certificates and weak keys, whose signatures OpenSSH would also reject.
+func validateSSHKey(key ssh.PublicKey) error {
 	if _, isCertificate := key.(*ssh.Certificate); isCertificate {
 		return errors.New("certificates are not supported: list the key itself")
 	}
@@ -139,7 +139,8 @@ func acceptable(key ssh.PublicKey) error {
 	return nil
 }
 
-func (k *sshKey) option(text string) error {
+// parseOption parses one option of a line of allowed signers.
+func (k *sshKey) parseOption(text string) error {
 	name, value, _ := strings.Cut(text, "=")
 	value = strings.TrimSuffix(strings.TrimPrefix(value, `"`), `"`)
 	var err error

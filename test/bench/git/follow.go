@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
@@ -110,7 +110,7 @@ func following(ctx context.Context, dir string, at repositoryAccess, in io.Reade
 	if err != nil {
 		return err
 	}
-	w := &watcher{mirrors: mirrors, index: &profile.Indexer{}}
+	w := &watcher{mirrors: mirrors, index: &catalog.Indexer{}}
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		order := strings.SplitN(lines.Text(), ",", 3)
@@ -135,7 +135,7 @@ func following(ctx context.Context, dir string, at repositoryAccess, in io.Reade
 // watcher is the state of the controller between two reconciliations.
 type watcher struct {
 	mirrors *source.Mirrors
-	index   *profile.Indexer
+	index   *catalog.Indexer
 }
 
 // fetchAndIndex does the work of one reconciliation without the API server: it fetches, and indexes the
@@ -148,8 +148,8 @@ func (w *watcher) fetchAndIndex(ctx context.Context, remote source.Remote, n int
 		if snap, err = w.mirrors.Fetch(ctx, remote); err != nil {
 			break
 		}
-		var cat *profile.Catalogue
-		if cat, err = w.index.Catalogue(ctx, snap); err != nil {
+		var cat *catalog.Catalog
+		if cat, err = w.index.Catalog(ctx, snap); err != nil {
 			break
 		}
 		c.Steps, c.Versions = len(snap.Line), 0
@@ -158,7 +158,7 @@ func (w *watcher) fetchAndIndex(ctx context.Context, remote source.Remote, n int
 		}
 		if path != "" {
 			var change source.Author
-			if change, err = snap.ChangeOf(ctx, snap.Head, path); err != nil {
+			if change, err = snap.LastChange(ctx, snap.Head, path); err != nil {
 				break
 			}
 			c.Change = string(change.Commit)

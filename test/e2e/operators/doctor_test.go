@@ -292,7 +292,7 @@ func (p *patient) withFewRights(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"doctor", "-o", "yaml"}, `unknown output "yaml"`},
+		{[]string{"doctor", "-o", "xml"}, `unknown output "xml"`},
 		{[]string{"doctor", "now"}, `unexpected argument "now"`},
 		{[]string{"doctor", "--pre", "--ask-git"}, "--pre: there is no controller, worker cluster or ProfileSource yet"},
 		{[]string{"doctor", "--worker-user", "x"}, "no separate worker cluster"},

@@ -142,7 +142,7 @@ func (s *system) named(c tampering) {
 	if c.where == "" {
 		return
 	}
-	first := v.report.First()
+	first := v.report.FirstDifference()
 	if first == nil || first.Difference == nil || first.Difference.Field != c.where || !strings.Contains(first.Difference.Found, c.found) || first.Difference.Expected == first.Difference.Found {
 		s.T.Errorf("the first difference is %+v of %+v, want it at %q with %q", first.Difference, first, c.where, c.found)
 	}

@@ -20,6 +20,17 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 )
 
+// legacy is a control plane as the reference leaves it.
+type legacy struct {
+	*e2e.Legacy
+	s *system
+}
+
+func newLegacy(s *system, pools int) *legacy {
+	s.T.Helper()
+	return &legacy{e2e.NewLegacy(s.System, pools), s}
+}
+
 // A control plane with 50 pools of the reference is taken over and handed back: the dry run
 // predicts what the controller does, no document changes its meaning, no Secret is missing except
 // once between the two requests that replace an immutable Secret, and the reference can
@@ -27,7 +38,7 @@ import (
 func TestMigration(t *testing.T) {
 	s := newSystem(t)
 	l := newLegacy(s, 50)
-	s.Git.Push(map[string]string{"a.yaml": legacyProfile("osp-legacy", "v1.0.0", "install"), "b.yaml": legacyProfile("osp-legacy-flatcar", "v1.0.0", "install")})
+	s.Git.Push(map[string]string{"a.yaml": e2e.LegacyProfile("osp-legacy", "v1.0.0", "install"), "b.yaml": e2e.LegacyProfile("osp-legacy-flatcar", "v1.0.0", "install")})
 	s.Source()
 	for _, pool := range []string{"pool-01", "pool-05"} {
 		node := s.Joins(pool, pool+"-node", nil)
@@ -36,7 +47,7 @@ func TestMigration(t *testing.T) {
 	secrets := s.WatchUserData("pool")
 
 	foreseen := s.dryRun(t)
-	if len(foreseen.Pools) != len(l.pools) || len(foreseen.Nodes) != 2 || foreseen.Failed() {
+	if len(foreseen.Pools) != len(l.Pools) || len(foreseen.Nodes) != 2 || foreseen.HasFailures() {
 		t.Fatalf("the dry run ended with %s", foreseen.Summary())
 	}
 	for _, p := range foreseen.Pools {
@@ -53,7 +64,7 @@ func TestMigration(t *testing.T) {
 	l.backAndForth(t)
 	l.change(t, secrets)
 	s.Stop()
-	l.handBack(t)
+	l.WayBack(func() { l.handBack(t) })
 }
 
 // Also what changes for machines, what is new and what is refused is foreseen as it then
@@ -62,7 +73,7 @@ func TestDryRun(t *testing.T) {
 	s := newSystem(t)
 	newLegacy(s, 3)
 	s.Git.Push(map[string]string{
-		"a.yaml": legacyProfile("osp-legacy", "v1.1.0", "install again"), "b.yaml": legacyProfile("osp-legacy-flatcar", "v1.0.0", "install"),
+		"a.yaml": e2e.LegacyProfile("osp-legacy", "v1.1.0", "install again"), "b.yaml": e2e.LegacyProfile("osp-legacy-flatcar", "v1.0.0", "install"),
 		"broken.yaml": e2e.OSP("osp-broken", "v1.0.0", "{{ .Missing }}"),
 	})
 	s.Source()
@@ -123,14 +134,14 @@ func (l *legacy) takeOver(t *testing.T, foreseen *dryrun.Report) {
 	if c := apimeta.FindStatusCondition(s.ProfileSource().Status.Conditions, api.ObservedCondition); c != nil {
 		t.Errorf("nobody observes any more, and the source says %+v", c)
 	}
-	l.checkKept(t)
-	for _, p := range l.pools {
+	l.CheckKept()
+	for _, p := range l.Pools {
 		var osc osm.OperatingSystemConfig
-		if s.NoError(s.Get(e2e.Namespace, p.name+"-"+s.Pools+"-config", &osc)); osc.Spec.CloudProvider.Spec != nil || osc.Annotations[api.AnnotationRecord] == "" {
-			t.Errorf("the configuration of %s is the reference's", p.name)
+		if s.NoError(s.Get(e2e.Namespace, p.Name+"-"+s.Pools+"-config", &osc)); osc.Spec.CloudProvider.Spec != nil || osc.Annotations[api.AnnotationRecord] == "" {
+			t.Errorf("the configuration of %s is the reference's", p.Name)
 		}
 	}
-	if again := s.dryRun(t); again.Writes != 0 || again.Failed() {
+	if again := s.dryRun(t); again.Writes != 0 || again.HasFailures() {
 		t.Errorf("beside the controller, which has nothing left to do, a dry run says\n%s", again.Text())
 	}
 }
@@ -141,27 +152,25 @@ func (l *legacy) backAndForth(t *testing.T) {
 	t.Helper()
 	s := l.s
 	s.Stop()
-	if status, _, errs := s.handback(); status != 0 {
-		t.Fatalf("handing back ended with %d: %s", status, errs)
-	}
-	l.checkKept(t)
+	l.handBack(t)
+	l.CheckKept()
 	s.Start()
 	s.Eventually("the controller to have nothing left to do", func() error {
-		if again := s.dryRun(t); again.Writes != 0 || again.Failed() {
+		if again := s.dryRun(t); again.Writes != 0 || again.HasFailures() {
 			return errors.New(again.Text())
 		}
 		return nil
 	})
-	l.checkKept(t)
+	l.CheckKept()
 }
 
 // change pushes other profiles, whose content replaces each Secret once.
 func (l *legacy) change(t *testing.T, secrets *e2e.UserDataWatch) {
 	t.Helper()
 	s := l.s
-	s.Git.Push(map[string]string{"a.yaml": legacyProfile("osp-legacy", "v1.1.0", "install again"), "b.yaml": legacyProfile("osp-legacy-flatcar", "v1.1.0", "install again")})
-	for _, p := range l.pools {
-		s.Served(p.name, "v1.1.0")
+	s.Git.Push(map[string]string{"a.yaml": e2e.LegacyProfile("osp-legacy", "v1.1.0", "install again"), "b.yaml": e2e.LegacyProfile("osp-legacy-flatcar", "v1.1.0", "install again")})
+	for _, p := range l.Pools {
+		s.Served(p.Name, "v1.1.0")
 	}
 	secrets.Stop()
 	<-secrets.Stopped
@@ -176,29 +185,16 @@ func (l *legacy) change(t *testing.T, secrets *e2e.UserDataWatch) {
 			t.Errorf("%s was deleted %d times", name, times)
 		}
 	}
-	if len(deleted) == 0 || len(deleted) > 2*len(l.pools) {
+	if len(deleted) == 0 || len(deleted) > 2*len(l.Pools) {
 		t.Errorf("%d Secrets were replaced", len(deleted))
 	}
 }
 
-// handBack returns the control plane to the reference, which generates everything again.
 func (l *legacy) handBack(t *testing.T) {
 	t.Helper()
-	s := l.s
-	if status, _, errs := s.handback(); status != 0 {
+	if status, _, errs := l.s.handback(); status != 0 {
 		t.Fatalf("handing back ended with %d: %s", status, errs)
 	}
-	l.each(func(p *legacyPool) error {
-		rotates, err := l.rotates(p)
-		if err != nil {
-			return err
-		}
-		if !rotates {
-			return errors.New("the reference would keep what it finds")
-		}
-		return l.regenerate(p)
-	})
-	l.checkKept(t)
 }
 
 // dryRun runs the program with the rights of deploy/dry-run.yaml, checks that it writes nothing
@@ -216,7 +212,7 @@ func (s *system) dryRun(t *testing.T) *dryrun.Report {
 	if err := json.Unmarshal([]byte(out), &report); err != nil {
 		t.Fatalf("status %d, %v\n%s", status, err, errs)
 	}
-	if (status != 0) != report.Failed() {
+	if (status != 0) != report.HasFailures() {
 		t.Errorf("status %d, %s: %s", status, report.Summary(), errs)
 	}
 	secrets := []string{e2e.Canary}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -25,14 +26,29 @@ func ReplaceFile(path string, text []byte) error {
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), ".osm-gitops-")
 	if err != nil {
-		return err
+		return wrapWriteError(path, err)
 	}
 	_, err = file.Write(text)
 	if err = errors.Join(err, file.Chmod(mode), file.Sync(), file.Close()); err == nil {
 		err = os.Rename(file.Name(), path)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(file.Name()))
+		_ = os.Remove(file.Name()) // the error is about the file that the user named
+		return wrapWriteError(path, err)
 	}
 	return nil
+}
+
+// wrapWriteError adds the path to an error of writing a file, and removes the name of the temporary
+// file.
+func wrapWriteError(path string, err error) error {
+	var of *fs.PathError
+	var linked *os.LinkError
+	switch {
+	case errors.As(err, &of):
+		err = of.Err
+	case errors.As(err, &linked):
+		err = linked.Err
+	}
+	return fmt.Errorf("writing %s: %w", path, err)
 }

@@ -44,8 +44,9 @@ func TestReplaceFile(t *testing.T) {
 	}
 	holds(t, fresh, "new", 0o644)
 
-	if err := ReplaceFile(filepath.Join(dir, "missing", "new.yaml"), []byte("x")); err == nil {
-		t.Error("a file was written to a folder that is not there")
+	missing := filepath.Join(dir, "missing", "new.yaml")
+	if err := ReplaceFile(missing, []byte("x")); err == nil || err.Error() != "writing "+missing+": no such file or directory" {
+		t.Errorf("a folder that is not there: %v", err)
 	}
 	if err := ReplaceFile(os.DevNull, []byte("x")); err != nil {
 		t.Error(err)

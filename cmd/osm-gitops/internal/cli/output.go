@@ -10,10 +10,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
 )
 
-// Visible returns a writer that makes untrusted text safe to print. The output names a
+// NewEscapingWriter returns a writer that makes untrusted text safe to print. The output names a
 // format of the command: text loses hidden characters and, in a CI job, commands to the
 // runner; JSON escapes both without changing the value. YAML is escaped by its encoder.
-func Visible(w io.Writer, output string) io.Writer {
+func NewEscapingWriter(w io.Writer, output string) io.Writer {
 	switch output {
 	case "json", "intoto":
 		return runnerlog.JSON(w)
@@ -43,7 +43,7 @@ const maxLine = 8 << 10 // 8 KiB
 // printError prints an error. It can quote a commit or a server's response, so control characters
 // are escaped (security.md 28).
 func printError(stderr io.Writer, kind string, err error) {
-	for line := range strings.SplitSeq(strings.TrimSpace(redact.Printable(err.Error())), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(redact.RemoveControlChars(err.Error())), "\n") {
 		fmt.Fprintf(stderr, "osm-gitops: %s%s\n", kind, redact.Shorten(line, maxLine))
 	}
 }

@@ -65,15 +65,15 @@ func ReadClusterFile(path string, stdin io.Reader) (ClusterFile, error) {
 	return file, nil
 }
 
-// Warn reports settings that are valid but are probably a mistake.
-func (f ClusterFile) Warn(stderr io.Writer) {
+// PrintWarnings reports settings that are valid but are probably a mistake.
+func (f ClusterFile) PrintWarnings(stderr io.Writer) {
 	for _, w := range f.Settings.Warnings() {
 		cli.Warn(stderr, errors.New(w.String()))
 	}
 }
 
-// Pool decodes a pool with the settings of the file.
-func (f ClusterFile) Pool(md *cluster.MachineDeployment) (render.Pool, error) {
+// DecodePool decodes a pool with the settings of the file.
+func (f ClusterFile) DecodePool(md *cluster.MachineDeployment) (render.Pool, error) {
 	pool, err := render.DecodePool(md)
 	if err != nil {
 		return pool, err

@@ -42,9 +42,9 @@ func DefaultsAt(folder, file string) (Defaults, error) {
 	return d, nil
 }
 
-// Within returns a folder relative to the root of the repository that contains a path, with
+// RepositoryPath returns a folder relative to the root of the repository that contains a path, with
 // forward slashes. It is "" outside a repository and for the root.
-func Within(repo, folder string) (string, error) {
+func RepositoryPath(repo, folder string) (string, error) {
 	full, err := filepath.Abs(repo)
 	if err != nil {
 		return "", err

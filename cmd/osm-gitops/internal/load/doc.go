@@ -1,3 +1,3 @@
 // Package load reads what arguments of commands name: profiles, manifests of pools, cluster
-// files, repositories and clusters. It prints warnings and writes nothing.
+// files and repositories. It prints warnings and writes nothing.
 package load

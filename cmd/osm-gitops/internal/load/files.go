@@ -28,8 +28,8 @@ func profileOf(doc profile.Document) render.Profile {
 	}
 }
 
-// choose selects the pool's profile from a file with several.
-func choose(docs []profile.Document, path, name string) (profile.Document, error) {
+// selectProfile selects the pool's profile from a file with several.
+func selectProfile(docs []profile.Document, path, name string) (profile.Document, error) {
 	if len(docs) == 1 {
 		return docs[0], nil
 	}

@@ -9,6 +9,9 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/overlay"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/strictyaml"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
@@ -21,7 +24,7 @@ func (o Origin) fileProfile(ctx context.Context, asked string) (render.Profile, 
 	if err != nil {
 		return render.Profile{}, err
 	}
-	doc, err := choose(docs, o.Profile, asked)
+	doc, err := selectProfile(docs, o.Profile, asked)
 	return profileOf(doc), err
 }
 
@@ -38,17 +41,17 @@ func (o Origin) FileProfiles(ctx context.Context) ([]profile.Document, error) {
 	if len(in.Overlays) == 0 {
 		return in.Profiles, nil
 	}
-	bases, done, err := o.bases(ctx, in.Overlays)
+	bases, done, err := o.openBases(ctx, in.Overlays)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	return bases.profiles(ctx, in)
+	return bases.resolveProfiles(ctx, in)
 }
 
-// bases opens the place that contains the base of an overlay.
-func (o Origin) bases(ctx context.Context, overlays []profile.Overlay) (Bases, func(), error) {
-	index := profile.Indexer{Check: lint.TemplateCheck(o.Engine), Builtin: profile.Builtin()}
+// openBases opens the place that contains the base of an overlay.
+func (o Origin) openBases(ctx context.Context, overlays []profile.Overlay) (Bases, func(), error) {
+	index := catalog.Indexer{Check: lint.TemplateCheck(o.Engine), Builtin: catalog.Builtin()}
 	if o.Repo.Location != "" {
 		snap, done, err := o.Repo.Read(ctx)
 		return Bases{Index: index, Snapshot: snap}, done, err
@@ -59,7 +62,7 @@ func (o Origin) bases(ctx context.Context, overlays []profile.Overlay) (Bases, f
 
 // BasesBeside reads the folder of a file or, if that lacks the base of an overlay, the
 // whole work tree. Standard input has no folder.
-func BasesBeside(ctx context.Context, file string, index profile.Indexer, overlays []profile.Overlay) (Bases, error) {
+func BasesBeside(ctx context.Context, file string, index catalog.Indexer, overlays []profile.Overlay) (Bases, error) {
 	if file == "-" {
 		return Bases{Index: index, Snapshot: &source.Snapshot{}}, nil
 	}
@@ -71,14 +74,14 @@ func BasesBeside(ctx context.Context, file string, index profile.Indexer, overla
 	if err != nil {
 		return Bases{}, err
 	}
-	found := Bases{Index: profile.Indexer{Check: index.Check, Builtin: index.Builtin}, Snapshot: snap}
+	found := Bases{Index: catalog.Indexer{Check: index.Check, Builtin: index.Builtin}, Snapshot: snap}
 	top := source.FindWorktree(dir)
 	if top == "" {
 		found.alone = filepath.Dir(file)
 	}
 	for _, o := range overlays {
 		_, err := found.findInOtherSources(ctx, o)
-		var missing *profile.MissingBaseError
+		var missing *overlay.MissingBaseError
 		if top == "" || top == dir || !errors.As(err, &missing) || missing.Rejected != "" {
 			continue // any other error is reported when the overlay is resolved
 		}
@@ -98,23 +101,23 @@ func Folder(ctx context.Context, dir string) (*source.Snapshot, error) {
 
 // Bases is where to search for the bases of overlays.
 type Bases struct {
-	Index    profile.Indexer
+	Index    catalog.Indexer
 	Snapshot *source.Snapshot
 	// alone is the folder if it is outside a work tree, and "" otherwise.
 	alone string
 }
 
-// profiles returns the complete profiles of a file and the results of its overlays.
-func (b *Bases) profiles(ctx context.Context, in profile.Contents) ([]profile.Document, error) {
-	docs, wrong, err := profile.Assemble(ctx, []profile.Contents{in}, b.findInOtherSources)
+// resolveProfiles returns the complete profiles of a file and the results of its overlays.
+func (b *Bases) resolveProfiles(ctx context.Context, in profile.Contents) ([]profile.Document, error) {
+	docs, wrong, err := overlay.Assemble(ctx, []profile.Contents{in}, b.findInOtherSources)
 	if err != nil {
 		return nil, err
 	}
-	return docs, AllOf(wrong)
+	return docs, JoinProblems(wrong)
 }
 
-// AllOf joins all problems into one error; nil for none.
-func AllOf(problems []*profile.Problem) error {
+// JoinProblems joins all problems into one error; nil for none.
+func JoinProblems(problems []*strictyaml.Problem) error {
 	var errs []error
 	for _, p := range problems {
 		errs = append(errs, p)
@@ -125,14 +128,14 @@ func AllOf(problems []*profile.Problem) error {
 func (b *Bases) findInOtherSources(ctx context.Context, o profile.Overlay) (profile.Document, error) {
 	base, err := b.Index.Base(ctx, b.Snapshot, o.Spec.From)
 	if b.alone != "" {
-		err = profile.WithFolder(err, b.alone)
+		err = overlay.WithFolder(err, b.alone)
 	}
 	return base, err
 }
 
-// Base returns the base of an overlay. Its own file has precedence.
-func (b *Bases) Base(ctx context.Context, in profile.Contents, o profile.Overlay) (profile.Document, error) {
-	docs, _, err := profile.Assemble(ctx, []profile.Contents{in}, b.findInOtherSources)
+// ResolveBase returns the base of an overlay. Its own file has precedence.
+func (b *Bases) ResolveBase(ctx context.Context, in profile.Contents, o profile.Overlay) (profile.Document, error) {
+	docs, _, err := overlay.Assemble(ctx, []profile.Contents{in}, b.findInOtherSources)
 	if err != nil {
 		return profile.Document{}, err
 	}
@@ -143,7 +146,7 @@ func (b *Bases) Base(ctx context.Context, in profile.Contents, o profile.Overlay
 	}
 	base, err := b.findInOtherSources(ctx, o)
 	if err != nil {
-		return base, &profile.Problem{Path: o.Path, Line: o.Line("spec.from"), Field: "spec.from", Err: err}
+		return base, &strictyaml.Problem{Path: o.Path, Line: o.Line("spec.from"), Field: "spec.from", Err: err}
 	}
 	return base, nil
 }

@@ -13,13 +13,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/clusters"
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/impact"
@@ -38,47 +39,49 @@ type PoolFlags struct {
 
 // PoolCluster chooses the cluster, or clusters, to read.
 type PoolCluster struct {
-	kubeconfig, context, workerKubeconfig, namespace string
+	clusters.Flags
+
+	namespace string
 }
 
-func (f *PoolCluster) Bind(fs *pflag.FlagSet, or string) {
-	fs.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig `FILE` of the cluster"+or)
-	fs.StringVar(&f.context, "context", "", "`NAME` of its context; empty: the current one")
-	fs.StringVar(&f.workerKubeconfig, "worker-cluster-kubeconfig", "", "kubeconfig `FILE` of the worker cluster; empty: the same cluster")
-	fs.StringVar(&f.namespace, "namespace", "kube-system", "`NAMESPACE` of the controller")
+func (f *PoolCluster) Bind(cmd *cobra.Command) {
+	f.Flags.Bind(cmd)
+	clusters.BindNamespace(cmd.Flags(), &f.namespace)
 }
 
 // Read reads the pools of a cluster.
 func (f *PoolCluster) Read(ctx context.Context) (impact.ClusterSnapshot, error) {
-	person := ClusterAccess{Kubeconfig: f.kubeconfig, Context: f.context, WorkerKubeconfig: f.workerKubeconfig, Namespace: f.namespace}
-	clusters, err := person.Clusters()
+	management, worker, err := f.Clients()
 	if err != nil {
 		return impact.ClusterSnapshot{}, err
 	}
-	return publish.Reader{Management: clusters.Management, Worker: clusters.Worker, Settings: clusters.Management, Namespace: f.namespace}.Read(ctx)
+	return publish.Reader{Management: management, Worker: worker, Settings: management, Namespace: f.namespace}.Read(ctx)
 }
 
-func (f *PoolFlags) Bind(fs *pflag.FlagSet) {
+func (f *PoolFlags) Bind(cmd *cobra.Command) {
+	fs := cmd.Flags()
 	fs.StringVar(&f.manifests, "machine-deployments", "", "`DIR` or file with manifests of MachineDeployments and ProfileSources")
 	fs.StringVar(&f.cluster, "cluster", "", "cluster `FILE` of osm-gitops render, for --machine-deployments; default: a controller without flags")
 	fs.StringVar(&f.snapshot, "snapshot", "", "`FILE` of osm-gitops snapshot or ConfigMap "+impact.ConfigMapName)
 	fs.StringVar(&f.source, "source", "", "`NAME` of this repository's ProfileSource, for --kubeconfig and --snapshot: rejects profiles of other sources")
-	f.kube.Bind(fs, "")
+	f.kube.Bind(cmd)
+	fs.Lookup("kubeconfig").Usage = "kubeconfig `FILE` of a cluster to read"
+	fs.Lookup("context").Usage = "`NAME` of its context, or of one of $KUBECONFIG or ~/.kube/config, whose cluster to read"
 }
 
 // Check rejects invalid combinations of flags. The usage is that of the command.
 func (f *PoolFlags) Check(usage string) error {
 	given := 0
-	for _, value := range []string{f.manifests, f.kube.kubeconfig, f.snapshot} {
-		if value != "" {
+	for _, set := range []bool{f.manifests != "", f.kube.IsSet(), f.snapshot != ""} {
+		if set {
 			given++
 		}
 	}
 	switch {
-	case given == 0:
-		return cli.Misusef(usage, "name the pools: --machine-deployments, --kubeconfig or --snapshot is missing, and no %s names a folder of pools", lint.ConfigName)
 	case given > 1:
 		return cli.Misusef(usage, "--machine-deployments, --kubeconfig and --snapshot exclude each other")
+	case given == 0, f.kube.IsSet() && f.kube.Kubeconfig == "" && f.kube.Context == "": // $KUBECONFIG alone chooses no cluster
+		return cli.Misusef(usage, "name the pools: --machine-deployments, --kubeconfig or --snapshot is missing, and no %s names a folder of pools", lint.ConfigName)
 	case f.cluster != "" && f.manifests == "":
 		return cli.Misusef(usage, "--cluster is for --machine-deployments: a cluster and a snapshot have their own settings")
 	}
@@ -90,7 +93,7 @@ func (f *PoolFlags) Check(usage string) error {
 
 // ClusterSnapshot reads the pools.
 func (f *PoolFlags) ClusterSnapshot(ctx context.Context, stderr io.Writer) (impact.ClusterSnapshot, error) {
-	out, err := f.read(ctx, stderr)
+	out, err := f.readSnapshot(ctx, stderr)
 	if err != nil || f.source == "" {
 		return out, err
 	}
@@ -105,7 +108,8 @@ func (f *PoolFlags) ClusterSnapshot(ctx context.Context, stderr io.Writer) (impa
 	return out, nil
 }
 
-func (f *PoolFlags) read(ctx context.Context, stderr io.Writer) (impact.ClusterSnapshot, error) {
+// readSnapshot reads the pools from a snapshot, manifests or a cluster, as the flags name.
+func (f *PoolFlags) readSnapshot(ctx context.Context, stderr io.Writer) (impact.ClusterSnapshot, error) {
 	switch {
 	case f.snapshot != "":
 		file, err := os.Open(f.snapshot)
@@ -127,14 +131,14 @@ func (f *PoolFlags) read(ctx context.Context, stderr io.Writer) (impact.ClusterS
 		if settings, err = ReadClusterFile(f.cluster, nil); err != nil {
 			return impact.ClusterSnapshot{}, err
 		}
-		settings.Warn(stderr)
+		settings.PrintWarnings(stderr)
 	}
 	m := manifests{settings: settings, stderr: stderr, seen: map[string]string{}}
 	m.snapshot.Namespace = f.kube.namespace
 	if ns := settings.Settings.Namespace; ns != "" {
 		m.snapshot.Namespace = ns
 	}
-	return m.read(f.manifests)
+	return m.readManifests(f.manifests)
 }
 
 // manifests collects pools from files.
@@ -146,12 +150,12 @@ type manifests struct {
 	seen     map[string]string // the file of each pool
 }
 
-func (m *manifests) read(dir string) (impact.ClusterSnapshot, error) {
+func (m *manifests) readManifests(dir string) (impact.ClusterSnapshot, error) {
 	in := m.settings.Settings
 	if in.IgnitionVersion == render.DefaultIgnitionVersion {
 		in.IgnitionVersion = ""
 	}
-	settings := impact.Redacted(in, m.settings.Cluster.Server)
+	settings := impact.RedactSettings(in, m.settings.Cluster.Server)
 	m.key = settings.Key()
 	m.snapshot.Settings = map[string]impact.Settings{m.key: settings}
 	var errs []error
@@ -167,7 +171,7 @@ func (m *manifests) read(dir string) (impact.ClusterSnapshot, error) {
 			cli.Warn(m.stderr, fmt.Errorf("%s: is not a regular file, skipped", path))
 			return nil
 		}
-		errs = append(errs, m.file(path))
+		errs = append(errs, m.readFile(path))
 		return nil
 	})
 	if err := errors.Join(append(errs, err)...); err != nil {
@@ -179,8 +183,8 @@ func (m *manifests) read(dir string) (impact.ClusterSnapshot, error) {
 	return m.snapshot, nil
 }
 
-// file reads all documents of a file.
-func (m *manifests) file(path string) error {
+// readFile reads all documents of a file.
+func (m *manifests) readFile(path string) error {
 	b, err := File(path, nil)
 	if err != nil {
 		return err
@@ -192,7 +196,7 @@ func (m *manifests) file(path string) error {
 			return nil
 		}
 		if err == nil {
-			err = m.document(doc, fmt.Sprintf("%s, document %d", path, n))
+			err = m.readDocument(doc, fmt.Sprintf("%s, document %d", path, n))
 		}
 		if err != nil {
 			return fmt.Errorf("%s: document %d: %w", path, n, err)
@@ -200,13 +204,13 @@ func (m *manifests) file(path string) error {
 	}
 }
 
-// document reads a document if it is a known kind. Other documents can be anything, such as
+// readDocument reads a document if it is a known kind. Other documents can be anything, such as
 // templates that are invalid YAML.
-func (m *manifests) document(doc []byte, place string) error {
+func (m *manifests) readDocument(doc []byte, place string) error {
 	var head metav1.TypeMeta
 	if err := yaml.Unmarshal(doc, &head); err != nil {
 		if bytes.Contains(doc, []byte("MachineDeployment")) {
-			return fmt.Errorf("is invalid YAML, and names a MachineDeployment: render templates first: %w", unquoted(err))
+			return fmt.Errorf("is invalid YAML, and names a MachineDeployment: render templates first: %w", redactYAMLError(err))
 		}
 		return nil
 	}
@@ -216,32 +220,32 @@ func (m *manifests) document(doc []byte, place string) error {
 			Items []runtime.RawExtension `json:"items"`
 		}
 		if err := yaml.Unmarshal(doc, &list); err != nil {
-			return unquoted(err)
+			return redactYAMLError(err)
 		}
 		for i, item := range list.Items {
-			if err := m.document(item.Raw, fmt.Sprintf("%s, item %d", place, i)); err != nil {
+			if err := m.readDocument(item.Raw, fmt.Sprintf("%s, item %d", place, i)); err != nil {
 				return fmt.Errorf("items[%d]: %w", i, err)
 			}
 		}
 	case head.Kind == "MachineDeployment" && head.APIVersion == cluster.GroupVersion.String():
 		md := &cluster.MachineDeployment{}
 		if err := yaml.Unmarshal(doc, md); err != nil {
-			return unquoted(err)
+			return redactYAMLError(err)
 		}
-		return m.pool(md, place)
+		return m.addPool(md, place)
 	case head.Kind == "ProfileSource" && strings.HasPrefix(head.APIVersion, api.GroupVersion.Group+"/"):
 		ps := &api.ProfileSource{}
 		if err := yaml.Unmarshal(doc, ps); err != nil {
-			return unquoted(err)
+			return redactYAMLError(err)
 		}
 		m.snapshot.Sources = append(m.snapshot.Sources, impact.Source{Name: ps.Name, Waves: ps.Gated()})
 	}
 	return nil
 }
 
-// unquoted reduces a YAML error to its first line: other lines can quote the manifest,
+// redactYAMLError reduces a YAML error to its first line: other lines can quote the manifest,
 // which may contain a credential (security.md 15).
-func unquoted(err error) error {
+func redactYAMLError(err error) error {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	if before, _, found := strings.Cut(line, "cannot unmarshal"); found {
 		line = before + "a value is of the wrong type"
@@ -249,7 +253,7 @@ func unquoted(err error) error {
 	return errors.New(line)
 }
 
-func (m *manifests) pool(md *cluster.MachineDeployment, place string) error {
+func (m *manifests) addPool(md *cluster.MachineDeployment, place string) error {
 	if md.Namespace == "" {
 		md.Namespace = "default"
 	}
@@ -268,13 +272,13 @@ func (m *manifests) pool(md *cluster.MachineDeployment, place string) error {
 			md.Annotations[api.AnnotationOSP] = profile
 		}
 	}
-	m.snapshot.Pools = append(m.snapshot.Pools, impact.NewPool(md, m.key, m.settings.Pool))
+	m.snapshot.Pools = append(m.snapshot.Pools, impact.NewPool(md, m.key, m.settings.DecodePool))
 	return nil
 }
 
 // SetDefault uses the pools of the configuration if no flag names others.
 func (f *PoolFlags) SetDefault(d Defaults) {
-	if f.manifests == "" && f.kube.kubeconfig == "" && f.snapshot == "" {
+	if f.manifests == "" && !f.kube.IsSet() && f.snapshot == "" {
 		f.manifests = d.Pools
 	}
 }
@@ -282,14 +286,14 @@ func (f *PoolFlags) SetDefault(d Defaults) {
 // PoolsByProfile groups the pools below a folder by the profile that they name.
 func PoolsByProfile(ctx context.Context, folder string, stderr io.Writer) (map[string][]string, error) {
 	of := PoolFlags{manifests: folder}
-	read, err := of.read(ctx, stderr)
+	read, err := of.readSnapshot(ctx, stderr)
 	if err != nil {
 		return nil, err
 	}
 	out := map[string][]string{}
 	for _, p := range read.Pools {
 		name := p.Annotations[api.AnnotationOSP]
-		out[name] = append(out[name], redact.Clean(p.Name()))
+		out[name] = append(out[name], redact.SanitizeLine(p.Name()))
 	}
 	return out, nil
 }

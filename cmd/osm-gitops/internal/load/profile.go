@@ -16,6 +16,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
@@ -52,13 +53,13 @@ func (o Origin) Read(ctx context.Context, md *cluster.MachineDeployment) (render
 			cli.Warn(o.Stderr, fmt.Errorf("%s is a shallow or partial clone: the commit of a profile is given as %s instead of the one that introduced it; fetch the complete history for the output of the controller",
 				o.Repo.Location, snap.Head))
 		}
-		return o.chosen(ctx, snap, choice{name: asked, where: o.Repo.At(snap), object: profile.ObjectName})
+		return o.selectVersion(ctx, snap, choice{name: asked, where: o.Repo.At(snap), object: profile.ObjectName})
 	case o.Profile == "":
-		snap, err := profile.Builtin().Read(ctx)
+		snap, err := catalog.Builtin().Read(ctx)
 		if err != nil {
 			return render.Profile{}, err
 		}
-		return o.chosen(ctx, snap, choice{name: asked, where: BuiltinOnly, object: profile.BuiltinObjectName})
+		return o.selectVersion(ctx, snap, choice{name: asked, where: BuiltinOnly, object: profile.BuiltinObjectName})
 	case IsFolder(o.Profile):
 		snap, err := Folder(ctx, o.Profile)
 		if err != nil {
@@ -66,14 +67,14 @@ func (o Origin) Read(ctx context.Context, md *cluster.MachineDeployment) (render
 		}
 		c := choice{name: asked, where: o.Profile, object: profile.ObjectName}
 		if !o.OrBuiltin {
-			return o.chosen(ctx, snap, c)
+			return o.selectVersion(ctx, snap, c)
 		}
 		// As in a cluster, built-in profiles have the lowest precedence.
-		builtin, err := profile.Builtin().Read(ctx)
+		builtin, err := catalog.Builtin().Read(ctx)
 		if err != nil {
 			return render.Profile{}, err
 		}
-		return o.chosenOr(ctx, snap, c, builtin)
+		return o.selectVersionOrBuiltin(ctx, snap, c, builtin)
 	}
 	return o.fileProfile(ctx, asked)
 }
@@ -93,15 +94,16 @@ type choice struct {
 	object func(name, version, digest string) string
 }
 
-// chosenOr is chosen, with the built-in profile if the snapshot has none of this name.
-func (o Origin) chosenOr(ctx context.Context, snap *source.Snapshot, c choice, builtin *source.Snapshot) (render.Profile, error) {
+// selectVersionOrBuiltin is selectVersion, with the built-in profile if the snapshot has none of
+// this name.
+func (o Origin) selectVersionOrBuiltin(ctx context.Context, snap *source.Snapshot, c choice, builtin *source.Snapshot) (render.Profile, error) {
 	quiet := o
 	quiet.Stderr = io.Discard
-	b, err := quiet.chosen(ctx, builtin, choice{name: c.name, where: BuiltinOnly, object: profile.BuiltinObjectName})
+	b, err := quiet.selectVersion(ctx, builtin, choice{name: c.name, where: BuiltinOnly, object: profile.BuiltinObjectName})
 	if err != nil {
-		return o.chosen(ctx, snap, c) // report the error of the snapshot
+		return o.selectVersion(ctx, snap, c) // report the error of the snapshot
 	}
-	p, err := o.chosen(ctx, snap, c)
+	p, err := o.selectVersion(ctx, snap, c)
 	var none *unknownProfileError
 	if errors.As(err, &none) {
 		return b, nil
@@ -114,18 +116,18 @@ type unknownProfileError struct{ error }
 
 func (e *unknownProfileError) Unwrap() error { return e.error }
 
-// chosen selects the current version of a profile in a snapshot, as the controller would.
+// selectVersion selects the current version of a profile in a snapshot, as the controller would.
 // Problems in other files are warnings.
-func (o Origin) chosen(ctx context.Context, snap *source.Snapshot, c choice) (render.Profile, error) {
+func (o Origin) selectVersion(ctx context.Context, snap *source.Snapshot, c choice) (render.Profile, error) {
 	if c.name == "" {
 		return render.Profile{}, fmt.Errorf("%s: the MachineDeployment names no profile: set its annotation %s", o.MachineDeployment, api.AnnotationOSP)
 	}
-	ix := profile.Indexer{Check: lint.TemplateCheck(o.Engine), Builtin: profile.Builtin()}
-	cat, err := ix.Catalogue(ctx, snap)
+	ix := catalog.Indexer{Check: lint.TemplateCheck(o.Engine), Builtin: catalog.Builtin()}
+	cat, err := ix.Catalog(ctx, snap)
 	if err != nil {
 		return render.Profile{}, fmt.Errorf("reading %s: %w", c.where, err)
 	}
-	i := slices.IndexFunc(cat.Current, func(v profile.Version) bool { return v.Name == c.name })
+	i := slices.IndexFunc(cat.Current, func(v catalog.Version) bool { return v.Name == c.name })
 	var refused []error
 	for _, r := range cat.Rejected {
 		if r.Profile == c.name || i >= 0 && r.File() == cat.Current[i].CurrentPath {
@@ -149,7 +151,7 @@ func (o Origin) chosen(ctx context.Context, snap *source.Snapshot, c choice) (re
 	if err != nil {
 		return render.Profile{}, err
 	}
-	author, err := profile.ChangeOf(ctx, snap, v)
+	author, err := catalog.ChangeOf(ctx, snap, v)
 	if err != nil {
 		return render.Profile{}, err
 	}
@@ -157,7 +159,7 @@ func (o Origin) chosen(ctx context.Context, snap *source.Snapshot, c choice) (re
 		Spec: doc.Spec, Digest: doc.Digest, Object: c.object(v.Name, v.Version, v.Digest), SelectedBy: string(v.SelectedBy),
 		Provenance: render.Provenance{
 			Profile: v.Name, Version: v.Version, Commit: string(v.Commit), Change: string(author.Commit),
-			Repository: redact.Clean(snap.Repository), Path: redact.Clean(v.Path),
+			Repository: redact.SanitizeLine(snap.Repository), Path: redact.SanitizeLine(v.Path),
 		},
 		File: v.CurrentPath, Lines: doc.Line, FileOf: doc.FileOf,
 	}, nil

@@ -101,8 +101,8 @@ func (f *RepoFlags) overSSH() bool {
 
 func (f *RepoFlags) isURL() bool { return f.overSSH() || strings.Contains(f.Location, "://") }
 
-// auth reads the files for SSH; nil for other transports.
-func (f *RepoFlags) auth() (source.Auth, error) {
+// readSSHAuth reads the files for SSH; nil for other transports.
+func (f *RepoFlags) readSSHAuth() (source.Auth, error) {
 	if !f.overSSH() {
 		return nil, nil
 	}
@@ -140,7 +140,7 @@ func (f *RepoFlags) Read(ctx context.Context) (snap *source.Snapshot, done func(
 	if err != nil {
 		return nil, nil, err
 	}
-	auth, err := f.auth()
+	auth, err := f.readSSHAuth()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -176,7 +176,7 @@ func (f *RepoFlags) Repository() (*verify.Repository, error) {
 	case !f.isURL():
 		return &verify.Repository{Local: source.Repository{Dir: f.Location, Revision: f.Revision, Path: f.Path}}, nil
 	}
-	auth, err := f.auth()
+	auth, err := f.readSSHAuth()
 	if err != nil {
 		return nil, err
 	}

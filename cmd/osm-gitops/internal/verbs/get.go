@@ -21,19 +21,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/verbs/session"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/inspect/ui"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/fleet"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
-	"github.com/osm-gitops/osm-gitops/pkg/runnerlog"
-	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
-
-// getOutputs are the values of get --output.
-var getOutputs = []string{"text", "wide", "json", "yaml", "name"}
 
 // getFlags are the flags of get.
 type getFlags struct {
-	access
+	session.AccessFlags
 	output     string
 	everywhere bool
 	watch      bool
@@ -60,33 +56,31 @@ its row says what it has, and its state:
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
-				return cli.Misusef(usage(cmd), "say what to list")
-			case kindOf(args[0]) == nil:
-				return cli.Misusef(usage(cmd), "unknown kind %q", args[0])
-			case !slices.Contains(getOutputs, f.output):
-				return cli.Misusef("-o "+strings.Join(getOutputs, ", -o "), "unknown output %q", f.output)
-			case f.everywhere && f.namespace != "":
-				return cli.Misusef(usage(cmd), "--namespace has no effect on --all-namespaces")
+				return cli.Misusef(cli.UsageOf(cmd), "say what to list")
+			case findKind(args[0]) == nil:
+				return cli.Misusef(cli.UsageOf(cmd), "unknown kind %q", args[0])
+			case f.everywhere && f.Namespace != "":
+				return cli.Misusef(cli.UsageOf(cmd), "--namespace has no effect on --all-namespaces")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			g := &getter{getFlags: &f, kind: kindOf(args[0]), names: args[1:], out: cmd.OutOrStdout(), errs: cmd.ErrOrStderr(), shown: map[string]string{}}
+			g := &getter{getFlags: &f, kind: findKind(args[0]), names: args[1:], out: cmd.OutOrStdout(), errs: cmd.ErrOrStderr(), shown: map[string]string{}}
 			return g.run(cmd.Context())
 		},
 	}
-	f.bind(cmd)
+	f.Bind(cmd)
 	fs := cmd.Flags()
 	fs.BoolVarP(&f.everywhere, "all-namespaces", "A", false, "list all namespaces")
-	fs.StringVarP(&f.output, "output", "o", "text", "what to print: "+strings.Join(getOutputs, ", "))
+	cli.BindOutput(fs, &f.output, "text", "wide", "json", "yaml", "name")
 	fs.BoolVarP(&f.watch, "watch", "w", false, "then print what changes, until you stop it")
 	fs.BoolVar(&f.noHeaders, "no-headers", false, "print no headers")
 	return cmd
 }
 
-func kindOf(word string) *kind {
-	for _, k := range kinds() {
-		if k.has(strings.ToLower(word)) {
+func findKind(word string) *session.Kind {
+	for _, k := range listedKinds() {
+		if k.IsNamed(word) {
 			return k
 		}
 	}
@@ -116,8 +110,9 @@ func (l *listing) add(namespace, name, argument string, item any, cells ...any) 
 	l.items, l.names = append(l.items, item), append(l.names, argument)
 }
 
-// columns are the columns of a table, where "+" precedes those of -o wide, and "@" a time.
-func columns(names ...string) (out []metav1.TableColumnDefinition) {
+// parseColumns returns the columns of a table. The prefix "+" marks those of -o wide, and "@" those
+// with a time.
+func parseColumns(names ...string) (out []metav1.TableColumnDefinition) {
 	for _, name := range names {
 		c := metav1.TableColumnDefinition{Type: "string"}
 		if rest, wide := strings.CutPrefix(name, "+"); wide {
@@ -136,7 +131,7 @@ func columns(names ...string) (out []metav1.TableColumnDefinition) {
 type getter struct {
 	*getFlags
 
-	kind  *kind
+	kind  *session.Kind
 	names []string
 	out   io.Writer
 	errs  io.Writer
@@ -144,28 +139,28 @@ type getter struct {
 }
 
 func (g *getter) run(ctx context.Context) error {
-	s, err := g.open("get")
+	s, err := g.Open()
 	if err != nil {
 		return err
 	}
-	namespace := s.sourceNamespace()
-	if g.kind == poolKind {
-		namespace = s.poolNamespace
+	namespace := s.SourceNamespace()
+	if g.kind == session.PoolKind {
+		namespace = s.DefaultPoolNamespace
 	}
-	if g.everywhere || g.kind.cluster {
+	if g.everywhere || g.kind.ClusterScoped {
 		namespace = ""
 	}
-	if g.showKubectl {
-		_, err := fmt.Fprintln(cli.Visible(g.out, ""), g.kubectlGet(namespace))
+	if g.ShowKubectl {
+		_, err := fmt.Fprintln(cli.NewEscapingWriter(g.out, ""), g.kubectlGet(namespace))
 		return err
 	}
 	var changes <-chan error
 	if g.watch { // before the list, so that no change is between the two
-		changes = s.watch(ctx, g.kind, namespace)
+		changes = watch(ctx, s, g.kind, namespace)
 	}
-	text := cli.Visible(g.out, map[string]string{"json": "json", "yaml": "yaml"}[g.output])
+	text := cli.NewEscapingWriter(g.out, map[string]string{"json": "json", "yaml": "yaml"}[g.output])
 	tabs := printers.GetNewTabWriter(text)
-	table := printers.NewTablePrinter(printers.PrintOptions{NoHeaders: g.noHeaders, WithNamespace: g.everywhere && !g.kind.cluster, Wide: g.output == "wide"})
+	table := printers.NewTablePrinter(printers.PrintOptions{NoHeaders: g.noHeaders, WithNamespace: g.everywhere && !g.kind.ClusterScoped, Wide: g.output == "wide"})
 	lists := rate.NewLimiter(rate.Every(listPause), 1)
 	for first := true; ; first = false {
 		if lists.Wait(ctx) != nil { // interrupted
@@ -176,20 +171,20 @@ func (g *getter) run(ctx context.Context) error {
 			if g.watch && ctx.Err() != nil {
 				return nil //nolint:nilerr // interrupting the command is how a watch ends
 			}
-			return explain(err)
+			return session.AddRemedy(err)
 		}
-		if err := g.choose(l, first); err != nil {
+		if err := g.filterRows(l, first); err != nil {
 			return err
 		}
 		if first && len(l.names) == 0 {
 			// Not to the standard output, which a script reads.
-			fmt.Fprintf(g.errs, "No %s found%s.\n", g.kind.name, within(namespace))
+			fmt.Fprintf(g.errs, "No %s found%s.\n", g.kind.Plural, namespaceSuffix(namespace))
 		}
 		if err := g.print(l, text, func() error { return errors.Join(table.PrintObj(&l.table, tabs), tabs.Flush()) }); err != nil {
 			return err
 		}
 		if first {
-			err := incomplete(s, g.errs)
+			err := reportDeniedLists(s, g.errs)
 			if !g.watch {
 				return err
 			}
@@ -202,28 +197,28 @@ func (g *getter) run(ctx context.Context) error {
 			return nil
 		case err := <-changes:
 			if err != nil {
-				return explain(err)
+				return session.AddRemedy(err)
 			}
 		}
 	}
 }
 
-func within(namespace string) string {
+func namespaceSuffix(namespace string) string {
 	if namespace == "" {
 		return ""
 	}
 	return " in namespace " + namespace + " (-A lists all)"
 }
 
-// incomplete reports what could not be listed.
-func incomplete(s *session, errs io.Writer) error {
-	denied := s.management.denied
+// reportDeniedLists reports what could not be listed.
+func reportDeniedLists(s *session.Session, errs io.Writer) error {
+	denied := s.Management.DeniedLists
 	// Without a worker cluster both are one connection, whose errors would be reported twice.
-	if s.worker != s.management {
-		denied = append(denied, s.worker.denied...)
+	if s.Worker != s.Management {
+		denied = append(denied, s.Worker.DeniedLists...)
 	}
 	for _, err := range denied {
-		cli.Warn(errs, explain(err))
+		cli.Warn(errs, session.AddRemedy(err))
 	}
 	if len(denied) > 0 {
 		return errors.New("the answer is incomplete: see the warnings")
@@ -232,11 +227,11 @@ func incomplete(s *session, errs io.Writer) error {
 }
 
 func (g *getter) kubectlGet(namespace string) string {
-	args := []string{"get", g.kind.resource}
-	if g.kind != rolloutKind { // whose names are those of profiles
+	args := []string{"get", g.kind.Resource}
+	if g.kind != session.RolloutKind { // whose names are those of profiles
 		args = append(args, g.names...)
 	}
-	if namespace == "" && !g.kind.cluster {
+	if namespace == "" && !g.kind.ClusterScoped {
 		args = append(args, "-A")
 	}
 	if g.output != "text" {
@@ -245,19 +240,22 @@ func (g *getter) kubectlGet(namespace string) string {
 	if g.watch {
 		args = append(args, "--watch")
 	}
-	return g.kubectl(g.kind.worker, namespace, args...)
+	return g.KubectlCommand(g.kind.InWorkerCluster, namespace, args...)
 }
 
-func (g *getter) list(ctx context.Context, s *session, namespace string) (*listing, error) {
-	if g.kind.rows != nil {
-		return g.kind.rows(ctx, s, namespace)
+func (g *getter) list(ctx context.Context, s *session.Session, namespace string) (*listing, error) {
+	switch g.kind {
+	case session.PoolKind:
+		return poolRows(ctx, s, namespace)
+	case session.RolloutKind:
+		return rolloutRows(ctx, s, namespace)
 	}
 	return serverRows(ctx, g.kind, s, namespace, g.output == "json" || g.output == "yaml")
 }
 
-// choose removes the rows that were not asked for, and those that have not changed since
+// filterRows removes the rows that were not asked for, and those that have not changed since
 // they were printed; a later age is not a change.
-func (g *getter) choose(l *listing, first bool) error {
+func (g *getter) filterRows(l *listing, first bool) error {
 	var all []string
 	missing := slices.Clone(g.names)
 	keep := func(i int) bool {
@@ -291,7 +289,7 @@ func (g *getter) choose(l *listing, first bool) error {
 	}
 	*l = kept
 	if first && len(missing) > 0 {
-		return unknown(fmt.Sprintf("%s %q", strings.TrimSuffix(g.kind.name, "s"), missing[0]), missing[0], slices.Compact(slices.Sorted(slices.Values(all))))
+		return session.NewUnknownNameError(fmt.Sprintf("%s %q", strings.TrimSuffix(g.kind.Plural, "s"), missing[0]), missing[0], slices.Compact(slices.Sorted(slices.Values(all))))
 	}
 	return nil
 }
@@ -310,32 +308,18 @@ func (g *getter) print(l *listing, out io.Writer, table func() error) error {
 		if items == nil {
 			items = []any{}
 		}
-		return printData(out, g.output, map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
+		return cli.PrintData(out, g.output, map[string]any{"apiVersion": "v1", "kind": "List", "items": items})
 	}
 	return table()
-}
-
-// printData prints JSON or YAML.
-func printData(out io.Writer, output string, v any) error {
-	if output == "yaml" {
-		text, err := runnerlog.YAML(v)
-		if err == nil {
-			_, err = out.Write(text)
-		}
-		return err
-	}
-	enc := json.NewEncoder(out)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
 }
 
 // pageSize is the number of objects per list request.
 const pageSize = 500
 
 // serverRows lets the API server print a kind, with the columns of its definition.
-func serverRows(ctx context.Context, k *kind, s *session, namespace string, whole bool) (*listing, error) {
-	c := k.in(s)
-	web, err := apiutil.RESTClientForGVK(k.gvk, true, true, c.config, serializer.NewCodecFactory(c.Scheme()), c.http)
+func serverRows(ctx context.Context, k *session.Kind, s *session.Session, namespace string, whole bool) (*listing, error) {
+	c := k.ConnectionIn(s)
+	web, err := apiutil.RESTClientForGVK(k.GVK, true, true, c.Config, serializer.NewCodecFactory(c.Scheme()), c.HTTPClient)
 	if err != nil {
 		return nil, err
 	}
@@ -345,7 +329,7 @@ func serverRows(ctx context.Context, k *kind, s *session, namespace string, whol
 	}
 	l := &listing{}
 	for token := ""; ; token = l.table.Continue {
-		raw, err := web.Get().NamespaceIfScoped(namespace, namespace != "").Resource(k.resource).
+		raw, err := web.Get().NamespaceIfScoped(namespace, namespace != "").Resource(k.Resource).
 			SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").
 			Param("includeObject", include).Param("limit", fmt.Sprint(pageSize)).Param("continue", token).Do(ctx).Raw()
 		if err != nil {
@@ -354,19 +338,19 @@ func serverRows(ctx context.Context, k *kind, s *session, namespace string, whol
 		rows := l.table.Rows
 		l.table = metav1.Table{}
 		if err := json.Unmarshal(raw, &l.table); err != nil {
-			return nil, fmt.Errorf("decoding the table of %s: %w", k.resource, err)
+			return nil, fmt.Errorf("decoding the table of %s: %w", k.Resource, err)
 		}
 		for i := range l.table.Rows {
 			row := &l.table.Rows[i]
 			meta, item := &metav1.PartialObjectMetadata{}, map[string]any{}
 			if err := errors.Join(json.Unmarshal(row.Object.Raw, meta), json.Unmarshal(row.Object.Raw, &item)); err != nil {
-				return nil, fmt.Errorf("decoding an object of %s: %w", k.resource, err)
+				return nil, fmt.Errorf("decoding an object of %s: %w", k.Resource, err)
 			}
 			if m, ok := item["metadata"].(map[string]any); ok {
 				delete(m, "managedFields")
 			}
 			row.Object = runtime.RawExtension{Object: meta}
-			l.items, l.names = append(l.items, item), append(l.names, k.prefix+strings.TrimPrefix(meta.Namespace+"/"+meta.Name, "/"))
+			l.items, l.names = append(l.items, item), append(l.names, k.ArgumentPrefix+strings.TrimPrefix(meta.Namespace+"/"+meta.Name, "/"))
 		}
 		l.table.Rows = append(rows, l.table.Rows...)
 		if l.table.Continue == "" {
@@ -377,54 +361,50 @@ func serverRows(ctx context.Context, k *kind, s *session, namespace string, whol
 
 // poolRow is a pool as -o json prints it.
 type poolRow struct {
-	Namespace string    `json:"namespace"`
-	Name      string    `json:"name"`
-	Profile   string    `json:"profile"`
-	Version   string    `json:"version,omitempty"`
-	Commit    string    `json:"commit,omitempty"`
-	Author    string    `json:"author,omitempty"`
-	Pin       string    `json:"pin,omitempty"`
-	State     ui.State  `json:"state"`
-	Message   string    `json:"message,omitempty"`
-	Since     time.Time `json:"since,omitzero"`
-	Nodes     ui.Counts `json:"nodes"`
+	Namespace string       `json:"namespace"`
+	Name      string       `json:"name"`
+	Profile   string       `json:"profile"`
+	Version   string       `json:"version,omitempty"`
+	Commit    string       `json:"commit,omitempty"`
+	Author    string       `json:"author,omitempty"`
+	Pin       string       `json:"pin,omitempty"`
+	State     fleet.State  `json:"state"`
+	Message   string       `json:"message,omitempty"`
+	Since     time.Time    `json:"since,omitzero"`
+	Nodes     fleet.Counts `json:"nodes"`
 }
 
 // poolRows lists pools as the audit page shows them.
-func poolRows(ctx context.Context, s *session, namespace string) (*listing, error) {
-	s.management.denied, s.worker.denied = nil, nil
-	reader := &ui.Reader{Management: s.management, Worker: s.worker, Namespace: s.controller, PageSize: pageSize}
+func poolRows(ctx context.Context, s *session.Session, namespace string) (*listing, error) {
+	s.Management.DeniedLists, s.Worker.DeniedLists = nil, nil
+	reader := &fleet.Reader{Management: s.Management, Worker: s.Worker, Namespace: s.ControllerNamespace, PageSize: pageSize}
 	if namespace != "" {
-		reader.Worker = client.NewNamespacedClient(s.worker, namespace)
+		reader.Worker = client.NewNamespacedClient(s.Worker, namespace)
 	}
 	objects, err := reader.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	model := ui.NewModel(time.Now(), objects)
-	l := &listing{table: metav1.Table{ColumnDefinitions: columns("Name", "Profile", "Version", "Commit", "State", "Nodes", "Behind", "@Since", "+Author", "+Pin", "+Message")}}
+	model := fleet.NewModel(time.Now(), objects)
+	l := &listing{table: metav1.Table{ColumnDefinitions: parseColumns("Name", "Profile", "Version", "Commit", "State", "Nodes", "Behind", "@Since", "+Author", "+Pin", "+Message")}}
 	slices.SortFunc(objects.Pools, func(a, b metav1.ObjectMeta) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
 	for i := range objects.Pools {
-		md := &objects.Pools[i]
-		p, ok := ui.ViewPool(model, md.Namespace+"/"+md.Name, 1)
-		if !ok {
-			continue
-		}
-		row := poolRow{Namespace: p.Namespace, Name: p.Name, Profile: p.Profile, Pin: p.Pin, State: p.State, Message: p.Why, Nodes: p.Nodes}
-		if len(p.Configurations) > 0 && p.Configurations[0].Current {
-			now := p.Configurations[0]
+		p := model.Pools[objects.Pools[i].Namespace+"/"+objects.Pools[i].Name]
+		row := poolRow{Namespace: p.Namespace, Name: p.Name, Profile: p.Profile, Pin: p.Pin, State: p.State, Message: p.Why, Nodes: p.Counts()}
+		if periods := model.PeriodsOfPool(p.Key()); len(periods) > 0 && periods[0].Current {
+			now := periods[0]
 			row.Version, row.Commit, row.Author, row.Since = now.Version, now.Commit, now.Author, now.From
 		}
 		l.add(row.Namespace, row.Name, "md/"+row.Namespace+"/"+row.Name, row,
-			row.Name, row.Profile, row.Version, short(row.Commit), string(row.State), row.Nodes.Total, row.Nodes.Behind, row.Since, row.Author, row.Pin, row.Message)
+			row.Name, row.Profile, row.Version, shortCommit(row.Commit), string(row.State), row.Nodes.Total, row.Nodes.Behind, row.Since, row.Author, row.Pin, row.Message)
 	}
 	return l, nil
 }
 
-// short is a commit in a table.
-func short(commit string) string {
+// shortCommit is a commit in a table.
+func shortCommit(commit string) string {
 	const digits = 12 // as in columns of kinds
 	return commit[:min(len(commit), digits)]
 }
@@ -438,10 +418,10 @@ type rolloutRow struct {
 }
 
 // rolloutRows lists the rollouts in the status of ProfileSources.
-func rolloutRows(ctx context.Context, s *session, namespace string) (*listing, error) {
-	l := &listing{table: metav1.Table{ColumnDefinitions: columns("Profile", "Version", "From", "Wave", "Pools", "State", "@Since", "Source", "+Message")}}
+func rolloutRows(ctx context.Context, s *session.Session, namespace string) (*listing, error) {
+	l := &listing{table: metav1.Table{ColumnDefinitions: parseColumns("Profile", "Version", "From", "Wave", "Pools", "State", "@Since", "Source", "+Message")}}
 	list := &api.ProfileSourceList{}
-	err := kubeclient.EachPage(ctx, s.management, list, func() {
+	err := kubeclient.EachPage(ctx, s.Management, list, func() {
 		for i := range list.Items {
 			ps := &list.Items[i]
 			for j := range ps.Status.Rollouts {
@@ -462,24 +442,7 @@ func rolloutRows(ctx context.Context, s *session, namespace string) (*listing, e
 	return l, err
 }
 
-// candidate returns the entry of a profile in the ProfileSource from which pools get it.
-func (s *session) candidate(ctx context.Context, namespace, profile string) (selection.Candidate, error) {
-	var list api.ProfileSourceList
-	if err := s.management.WithWatch.List(ctx, &list, client.InNamespace(namespace)); err != nil {
-		return selection.Candidate{}, explain(err)
-	}
-	own, builtin := selection.SplitBuiltin(list.Items)
-	for _, sources := range [][]api.ProfileSource{own, builtin} {
-		if c, ok := selection.FindCandidate(sources, profile); ok {
-			return c, nil
-		}
-	}
-	var names []string
-	for _, ps := range list.Items {
-		for _, e := range ps.Status.Profiles {
-			names = append(names, e.Name)
-		}
-	}
-	slices.Sort(names)
-	return selection.Candidate{}, unknown(fmt.Sprintf("profile %q of a ProfileSource in namespace %s", profile, namespace), profile, slices.Compact(names))
+// listedKinds are the kinds that get lists.
+func listedKinds() []*session.Kind {
+	return []*session.Kind{session.SourceKind, session.ProfileKind, session.PoolKind, session.NodeKind, session.RolloutKind}
 }

@@ -8,6 +8,8 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/verbs/session"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 )
 
@@ -18,13 +20,21 @@ const (
 	listPause = 2 * time.Second
 )
 
-// watch reports that objects of a kind, or of those with it, can have changed: nil, or
+// relatedKinds returns the kinds whose changes change the rows of a kind.
+func relatedKinds(k *session.Kind) []*session.Kind {
+	if k != session.PoolKind {
+		return nil
+	}
+	return []*session.Kind{{GVK: osm.GroupVersion.WithKind("OperatingSystemConfig")}, session.SourceKind, session.NodeKind}
+}
+
+// watch reports that objects of a kind, or of related kinds, can have changed: nil, or
 // an error that ends the watch. Several changes can be one report.
-func (s *session) watch(ctx context.Context, k *kind, namespace string) <-chan error {
+func watch(ctx context.Context, s *session.Session, k *session.Kind, namespace string) <-chan error {
 	out := make(chan error, 1)
-	one := func(of *kind, namespace string) {
+	one := func(of *session.Kind, namespace string) {
 		for ctx.Err() == nil {
-			w, err := of.in(s).Watch(ctx, kubeclient.MetadataList(of.gvk), client.InNamespace(namespace))
+			w, err := of.ConnectionIn(s).Watch(ctx, kubeclient.MetadataList(of.GVK), client.InNamespace(namespace))
 			if err != nil && of != k && (apierrors.IsForbidden(err) || apimeta.IsNoMatchError(err)) {
 				return // the rows lack what these objects say, which the first list has reported
 			}
@@ -49,11 +59,11 @@ func (s *session) watch(ctx context.Context, k *kind, namespace string) <-chan e
 		}
 	}
 	go one(k, namespace)
-	for _, of := range k.with {
-		if of.cluster {
+	for _, of := range relatedKinds(k) {
+		if of.ClusterScoped {
 			go one(of, "")
 		} else {
-			go one(of, s.controller)
+			go one(of, s.ControllerNamespace)
 		}
 	}
 	return out

@@ -12,14 +12,14 @@ const maxLabelValue = 63
 // PoolLabel returns the value of LabelPool. Names of objects never contain "_", so the
 // value is unambiguous.
 func PoolLabel(namespace, name string) string {
-	return labelFor(namespace+"_"+name, namespace+"/"+name)
+	return truncatedLabelValue(namespace+"_"+name, namespace+"/"+name)
 }
 
 // NodeLabel returns the value of LabelNode.
-func NodeLabel(name string) string { return labelFor(name, name) }
+func NodeLabel(name string) string { return truncatedLabelValue(name, name) }
 
-// labelFor shortens a label that is too long, and appends a digest of the full name.
-func labelFor(label, of string) string {
+// truncatedLabelValue shortens a label that is too long, and appends a digest of the full name.
+func truncatedLabelValue(label, of string) string {
 	if len(label) <= maxLabelValue {
 		return label
 	}

@@ -15,8 +15,8 @@ import (
 // +kubebuilder:selectablefield:JSONPath=`.spec.node.name`
 // +kubebuilder:selectablefield:JSONPath=`.spec.evidence`
 // +kubebuilder:selectablefield:JSONPath=`.status.behind`
-// +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.node.name`
-// +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.spec.pool.namespace`,priority=1
+// +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.node.name`,priority=1
+// +kubebuilder:printcolumn:name="Namespace",type=string,JSONPath=`.spec.pool.namespace`
 // +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.pool.name`
 // +kubebuilder:printcolumn:name="Profile",type=string,JSONPath=`.spec.configuration.profile`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.configuration.version`

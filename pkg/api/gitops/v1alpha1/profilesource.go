@@ -19,14 +19,14 @@ const Finalizer = "gitops.k8c.io/finalizer"
 // +kubebuilder:resource:scope=Namespaced,shortName=ps,categories=osm-gitops
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
-// +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.revision`
-// +kubebuilder:printcolumn:name="Verified",type=string,JSONPath=`.status.conditions[?(@.type=="SourceVerified")].status`
+// +kubebuilder:printcolumn:name="Revision",type=string,JSONPath=`.status.summary.revision`
+// +kubebuilder:printcolumn:name="Verified",type=string,JSONPath=`.status.conditions[?(@.type=="SourceVerified")].status`,priority=1
 // +kubebuilder:printcolumn:name="Attempted",type=string,JSONPath=`.status.lastAttemptedRevision`,priority=1
 // +kubebuilder:printcolumn:name="Suspended",type=boolean,JSONPath=`.spec.suspend`,priority=1
 // +kubebuilder:printcolumn:name="Repository",type=string,JSONPath=`.status.repository`,priority=1
-// +kubebuilder:printcolumn:name="Rollout",type=string,JSONPath=`.status.conditions[?(@.type=="RolledOut")].reason`
+// +kubebuilder:printcolumn:name="Rollout",type=string,JSONPath=`.status.summary.rollout`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
+// +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.summary.message`
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63",message="metadata.name is used as a label value: at most 63 characters"
 type ProfileSource struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -274,6 +274,9 @@ type ProfileSourceStatus struct {
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Summary is the rest of the status in brief, as columns of kubectl get.
+	// +optional
+	Summary *ProfileSourceSummary `json:"summary,omitempty"`
 	// Revision is the last revision whose files were all accepted, "main@sha1:<40 hex>".
 	// +optional
 	Revision string `json:"revision,omitempty"`

@@ -61,7 +61,7 @@ const DefaultFilePermissions int32 = 644
 // with their version.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:scope=Namespaced,shortName=osp
+// +kubebuilder:resource:scope=Namespaced,shortName=osp,categories=osm-gitops
 // +kubebuilder:printcolumn:name="OS",type=string,JSONPath=`.spec.osName`
 // +kubebuilder:printcolumn:name="Profile",type=string,JSONPath=`.metadata.labels.gitops\.k8c\.io/profile`,priority=1
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`
@@ -147,7 +147,7 @@ type ContainerRuntimeSpec struct {
 // installed on serve it without one; annotations have that information.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:scope=Namespaced,shortName=osc
+// +kubebuilder:resource:scope=Namespaced,shortName=osc,categories=osm-gitops
 // +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.metadata.annotations.gitops\.k8c\.io/machine-deployment`
 // +kubebuilder:printcolumn:name="OS",type=string,JSONPath=`.spec.osName`
 // +kubebuilder:printcolumn:name="Profile",type=string,JSONPath=`.metadata.annotations.gitops\.k8c\.io/profile`

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -102,7 +103,7 @@ type Plan struct {
 	// NextRun is when to plan again, zero for never.
 	NextRun time.Time
 
-	grant  []change        // before documents need it, in this order
+	grant  []change        // before documents need it, in any order
 	retire []client.Object // once no document needs them
 }
 
@@ -118,9 +119,9 @@ func (p Plan) RetainAll() Plan {
 	return p
 }
 
-// Grant plans that tokens of the pool's account, which must exist, can get the Secrets of
-// the given names.
-func (o Objects) Grant(md *cluster.MachineDeployment, secrets ...string) Plan {
+// PlanGrant plans that tokens of the pool's account, which must exist, can get the Secrets of the
+// given names.
+func (o Objects) PlanGrant(md *cluster.MachineDeployment, secrets ...string) Plan {
 	var p Plan
 	add := func(needed bool, c change) {
 		if needed {
@@ -141,7 +142,7 @@ func (o Objects) Grant(md *cluster.MachineDeployment, secrets ...string) Plan {
 			change{have: o.Role, patch: map[string]any{"metadata": patchedMeta(meta), "rules": rules}})
 	}
 
-	// Create the binding after the Role: RBAC rejects a binding to a Role that does not exist.
+	// A binding to a Role that does not exist yet needs permission to bind all of them.
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: meta,
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
@@ -159,10 +160,10 @@ func (o Objects) Grant(md *cluster.MachineDeployment, secrets ...string) Plan {
 	return p
 }
 
-// Retire plans the deletion of a pool's objects after the last token that a document carried
+// PlanRetirement plans the deletion of a pool's objects after the last token that a document carried
 // has expired: until then a machine can be booting with it. The expiry is read from the
 // documents until they are written without the token, and from the account afterwards.
-func (o Objects) Retire(md *cluster.MachineDeployment, now time.Time, documents ...*corev1.Secret) Plan {
+func (o Objects) PlanRetirement(md *cluster.MachineDeployment, now time.Time, documents ...*corev1.Secret) Plan {
 	pool := client.ObjectKeyFromObject(md).String()
 	p := Plan{retire: slices.DeleteFunc(o.All(), func(obj client.Object) bool { return lineage.PoolOf(obj) != pool })}
 	// Tokens are invalid without their account, so the rest can be deleted now.
@@ -256,23 +257,23 @@ func (w Writer) EnsureAccount(ctx context.Context, md *cluster.MachineDeployment
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: metaOf(md), AutomountServiceAccountToken: new(false)}
 	if err := w.Worker.Create(ctx, account, client.FieldOwner(api.FieldManager)); err != nil {
-		return nil, fault.Creating(fmt.Errorf("creating ServiceAccount %s: %w", client.ObjectKeyFromObject(account), err))
+		return nil, fault.MarkCreateError(fmt.Errorf("creating ServiceAccount %s: %w", client.ObjectKeyFromObject(account), err))
 	}
 	return account, nil
 }
 
-// Grant writes what documents need.
+// Grant writes what documents need, at the same time: the API server needs longest for a Role, whose
+// permissions it compares with those of its creator.
 func (w Writer) Grant(ctx context.Context, p Plan) error {
+	var writes errgroup.Group
 	for _, c := range p.grant {
-		if err := w.write(ctx, c); err != nil {
-			return err
-		}
+		writes.Go(func() error { return w.write(ctx, c) })
 	}
-	return nil
+	return writes.Wait()
 }
 
-// Retire deletes what no document needs.
-func (w Writer) Retire(ctx context.Context, p Plan) error {
+// RevokeUnneeded deletes what no document needs.
+func (w Writer) RevokeUnneeded(ctx context.Context, p Plan) error {
 	for _, obj := range p.retire {
 		if err := w.remove(ctx, obj); err != nil {
 			return err
@@ -289,18 +290,18 @@ func (w Writer) write(ctx context.Context, c change) error {
 	}
 	if c.create != nil {
 		if err := w.Worker.Create(ctx, c.create, client.FieldOwner(api.FieldManager)); err != nil {
-			return fault.Creating(fmt.Errorf("creating %T %s: %w", c.create, client.ObjectKeyFromObject(c.create), err))
+			return fault.MarkCreateError(fmt.Errorf("creating %T %s: %w", c.create, client.ObjectKeyFromObject(c.create), err))
 		}
 	}
 	if c.patch == nil {
 		return nil
 	}
-	return fault.Raced(kubeclient.Patch(ctx, w.Worker, c.have, c.patch))
+	return fault.MarkRace(kubeclient.Patch(ctx, w.Worker, c.have, c.patch))
 }
 
 func (w Writer) remove(ctx context.Context, obj client.Object) error {
 	if err := client.IgnoreNotFound(w.Worker.Delete(ctx, obj, client.Preconditions{UID: new(obj.GetUID())})); err != nil {
-		return fault.Raced(fmt.Errorf("deleting %T %s: %w", obj, client.ObjectKeyFromObject(obj), err))
+		return fault.MarkRace(fmt.Errorf("deleting %T %s: %w", obj, client.ObjectKeyFromObject(obj), err))
 	}
 	return nil
 }

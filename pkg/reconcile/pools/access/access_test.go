@@ -51,7 +51,7 @@ func TestRetire(t *testing.T) {
 		"a document's token outlives the known": {have: Objects{Account: account(time.Minute)}, documents: []*corev1.Secret{document(time.Hour)}, nextRun: now.Add(time.Hour), records: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := c.have.Retire(md, now, c.documents...)
+			p := c.have.PlanRetirement(md, now, c.documents...)
 			if len(p.retire) != c.deleted || !p.NextRun.Equal(c.nextRun) || (len(p.grant) > 0) != c.records {
 				t.Errorf("deletes %d, looks again at %s, records the end: %t", len(p.retire), p.NextRun, len(p.grant) > 0)
 			}

@@ -88,28 +88,29 @@ func (a Archive) storeAs(ctx context.Context, name string, osc *osm.OperatingSys
 	}
 	var have appsv1.ControllerRevision
 	if err := a.Live.Get(ctx, key, &have); err != nil {
-		return false, fault.Raced(fmt.Errorf("reading ControllerRevision %s: %w", key, err))
+		return false, fault.MarkRace(fmt.Errorf("reading ControllerRevision %s: %w", key, err))
 	}
 	if !isRecord(&have, lineage.PoolOf(osc), rec.Digests.Input) {
 		return true, nil
 	}
-	return false, a.extend(ctx, &have, stood)
+	return false, a.storeInterval(ctx, &have, stood)
 }
 
-// extend adds an interval to a record that is archived already.
-func (a Archive) extend(ctx context.Context, have *appsv1.ControllerRevision, stood api.Interval) error {
+// storeInterval adds an interval to a record that is archived already.
+func (a Archive) storeInterval(ctx context.Context, have *appsv1.ControllerRevision, stood api.Interval) error {
 	text, err := lineage.EncodeIntervals(addInterval(lineage.DecodeIntervals(have.Annotations), stood))
 	if err != nil {
 		return err
 	}
-	return fault.Raced(kubeclient.Patch(ctx, a.Management, have, map[string]any{
+	return fault.MarkRace(kubeclient.Patch(ctx, a.Management, have, map[string]any{
 		"revision": stood.Until.Unix(),
 		"metadata": map[string]any{"annotations": map[string]string{api.AnnotationIntervals: text}},
 	}))
 }
 
-// Find reads the archived record of a pool's generation, nil if there is none.
-func (a Archive) Find(ctx context.Context, pool types.NamespacedName, inputDigest string) (*appsv1.ControllerRevision, error) {
+// FindRecord reads the archived record of a pool's generation. It returns nil without an error if
+// there is none.
+func (a Archive) FindRecord(ctx context.Context, pool types.NamespacedName, inputDigest string) (*appsv1.ControllerRevision, error) {
 	for _, name := range lineage.RecordNames(pool, inputDigest) {
 		var archived appsv1.ControllerRevision
 		found, err := kubeclient.Find(ctx, a.Live, types.NamespacedName{Namespace: a.Namespace, Name: name}, &archived)
@@ -156,7 +157,7 @@ func newRecord(name, namespace string, osc *osm.OperatingSystemConfig, rec rende
 // recordLabels returns the labels that select records. A manually created profile can have a
 // name or a version that is not a valid label value; the annotations contain them.
 func recordLabels(pool string, rec render.Record) map[string]string {
-	labels := map[string]string{api.LabelManagedBy: api.FieldManager, api.LabelPool: Label(pool)}
+	labels := map[string]string{api.LabelManagedBy: api.FieldManager, api.LabelPool: PoolLabelValue(pool)}
 	for k, v := range map[string]string{api.LabelProfile: rec.Profile, api.LabelVersion: profile.LabelVersion(rec.Version)} {
 		if len(validation.IsValidLabelValue(v)) == 0 {
 			labels[k] = v
@@ -181,9 +182,10 @@ func isRecord(obj *appsv1.ControllerRevision, pool, inputDigest string) bool {
 }
 
 // Record decodes the record in a ControllerRevision. It is zero if there is no valid record.
-func Record(obj *appsv1.ControllerRevision) render.Record { return decode(obj.Data.Raw) }
+func Record(obj *appsv1.ControllerRevision) render.Record { return decodeRecordOrZero(obj.Data.Raw) }
 
-func decode(text []byte) render.Record {
+// decodeRecordOrZero decodes an archived record. It returns the zero record for invalid text.
+func decodeRecordOrZero(text []byte) render.Record {
 	rec, err := lineage.ParseRecord(text)
 	if err != nil {
 		return render.Record{}
@@ -191,8 +193,8 @@ func decode(text []byte) render.Record {
 	return rec
 }
 
-// Label returns the value of api.LabelPool on the records of a pool, "<namespace>/<name>".
-func Label(pool string) string {
+// PoolLabelValue returns the value of api.LabelPool on the records of a pool, "<namespace>/<name>".
+func PoolLabelValue(pool string) string {
 	key, _ := lineage.ParsePool(pool)
 	return api.PoolLabel(key.Namespace, key.Name)
 }

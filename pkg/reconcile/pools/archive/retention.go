@@ -55,7 +55,7 @@ func (a Archive) Run(ctx context.Context) error {
 		if overdue := !due.IsZero() && !a.Clock.Now().Before(due); !a.State.Changed.Swap(false) && !overdue {
 			continue
 		}
-		next, err := a.Sweep(ctx)
+		next, err := a.DeleteExpired(ctx)
 		if err != nil {
 			a.State.Changed.Store(true)
 			if ctx.Err() == nil {
@@ -77,9 +77,9 @@ type archivedEntry struct {
 	lastUsed              time.Time
 }
 
-// Sweep deletes records that are too many or too old, and settings that no record has
+// DeleteExpired deletes records that are too many or too old, and settings that no record has
 // any more. It returns when the next record gets too old; zero for never.
-func (a Archive) Sweep(ctx context.Context) (next time.Time, err error) {
+func (a Archive) DeleteExpired(ctx context.Context) (next time.Time, err error) {
 	// Configurations come first: of one that is replaced meanwhile the record is archived
 	// before it goes, so that its settings are found here or there.
 	used, err := a.settingsInUse(ctx)
@@ -92,7 +92,7 @@ func (a Archive) Sweep(ctx context.Context) (next time.Time, err error) {
 	}
 	var old []archivedEntry
 	for pool, of := range entries {
-		alive, err := a.alive(ctx, pool)
+		alive, err := a.isPoolActive(ctx, pool)
 		if err != nil {
 			return next, err
 		}
@@ -157,7 +157,8 @@ func (a Archive) archivedEntries(ctx context.Context) (map[string][]archivedEntr
 	return out, nil
 }
 
-func (a Archive) alive(ctx context.Context, pool string) (bool, error) {
+// isPoolActive reports whether the MachineDeployment of a pool exists and requests a profile.
+func (a Archive) isPoolActive(ctx context.Context, pool string) (bool, error) {
 	key, ok := lineage.ParsePool(pool)
 	if !ok {
 		return false, nil
@@ -172,7 +173,7 @@ func (a Archive) deleteRecords(ctx context.Context, old []archivedEntry) (kept [
 	if len(old) == 0 {
 		return nil, nil
 	}
-	named, err := a.provenances(ctx, old)
+	named, err := a.digestsInProvenances(ctx, old)
 	if err != nil {
 		return nil, err
 	}
@@ -196,9 +197,9 @@ func (a Archive) deleteRecords(ctx context.Context, old []archivedEntry) (kept [
 	return kept, nil
 }
 
-// provenances returns the digests among those of records that a NodeProvenance names
+// digestsInProvenances returns the digests among those of records that a NodeProvenance names
 // anywhere, whole or by their first 12 digits.
-func (a Archive) provenances(ctx context.Context, records []archivedEntry) (map[string]bool, error) {
+func (a Archive) digestsInProvenances(ctx context.Context, records []archivedEntry) (map[string]bool, error) {
 	asked := map[string]bool{}
 	for _, e := range records {
 		asked[e.digest], asked[render.ShortDigest(e.digest)] = false, false
@@ -242,12 +243,12 @@ func visitStrings(v any, visit func(string)) {
 // settingsInUse names the settings that a configuration has.
 func (a Archive) settingsInUse(ctx context.Context) (map[string]bool, error) {
 	used := map[string]bool{}
-	configs, err := kubeclient.Configs(ctx, a.Management, a.Namespace)
+	configs, err := kubeclient.ListConfigMetadata(ctx, a.Management, a.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	for i := range configs {
-		used[lineage.SettingsName(decode([]byte(configs[i].Annotations[api.AnnotationRecord])).SettingsDigest)] = true
+		used[lineage.SettingsName(decodeRecordOrZero([]byte(configs[i].Annotations[api.AnnotationRecord])).SettingsDigest)] = true
 	}
 	return used, nil
 }

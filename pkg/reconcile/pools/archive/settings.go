@@ -36,8 +36,9 @@ type State struct {
 	seen sync.Map   // name of settings -> time.Time at which they existed
 }
 
-// trusts reports whether settings are assumed to exist.
-func (s *State) trusts(name string, now time.Time) bool {
+// isAssumedStored reports whether settings were stored or seen so recently that they are assumed to
+// exist.
+func (s *State) isAssumedStored(name string, now time.Time) bool {
 	at, ok := s.seen.Load(name)
 	return ok && now.Sub(at.(time.Time)) < SettingsTrust
 }
@@ -47,12 +48,12 @@ func (s *State) trusts(name string, now time.Time) bool {
 // ignores an unavailable management cluster.
 func (a Archive) EnsureSettings(ctx context.Context, cm *corev1.ConfigMap, isNew bool) error {
 	now := a.Clock.Now()
-	if a.State.trusts(cm.Name, now) {
+	if a.State.isAssumedStored(cm.Name, now) {
 		return nil
 	}
 	a.State.mu.Lock()
 	defer a.State.mu.Unlock()
-	if a.State.trusts(cm.Name, now) { // another pool was first
+	if a.State.isAssumedStored(cm.Name, now) { // another pool was first
 		return nil
 	}
 	reading, cancel := context.WithTimeout(ctx, settingsTimeout)

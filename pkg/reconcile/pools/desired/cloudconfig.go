@@ -52,11 +52,11 @@ func (c CloudConfigs) Unallowed(objects []types.NamespacedName) []types.Namespac
 	return slices.DeleteFunc(objects, func(o types.NamespacedName) bool { return slices.Contains(c.Allowed, o) })
 }
 
-// Add renders the configuration of the provider built into a pool's kubelets from the current
+// AddCloudConfig renders the configuration of the provider built into a pool's kubelets from the current
 // values that its cloudProviderSpec refers to. It returns the time until the next poll, 0 if there
 // is nothing to poll, as with every kubelet from 1.29 on. A *fault.Rejection or
 // *render.InvalidError says why there is no configuration.
-func (c CloudConfigs) Add(ctx context.Context, md *cluster.MachineDeployment, in render.Input) (render.Pool, time.Duration, error) {
+func (c CloudConfigs) AddCloudConfig(ctx context.Context, md *cluster.MachineDeployment, in render.Input) (render.Pool, time.Duration, error) {
 	refs := in.Pool.CloudConfigRefs(md, in.Settings)
 	if len(refs) == 0 {
 		pool, err := in.Pool.WithCloudConfig(md, in.Settings, render.ClusterValues{Environment: c.Environment})
@@ -64,7 +64,7 @@ func (c CloudConfigs) Add(ctx context.Context, md *cluster.MachineDeployment, in
 	}
 	// This comes before any read: the error must not depend on the content of an object that the
 	// pool cannot use.
-	if err := c.mayRefer(md, refs); err != nil {
+	if err := c.checkReferences(md, refs); err != nil {
 		return in.Pool, 0, err
 	}
 	made := func(age time.Duration) (render.Pool, time.Time, error) {
@@ -79,7 +79,7 @@ func (c CloudConfigs) Add(ctx context.Context, md *cluster.MachineDeployment, in
 		return max(read.Add(age).Sub(c.Clock.Now()), time.Second)
 	}
 	pool, read, err := made(ValuesPoll)
-	if _, final := fault.Permanent(err); final { // or it was, when it was read
+	if _, final := fault.PermanentReason(err); final { // or it was, when it was read
 		if pool, read, err = made(ValuesRetry); err != nil {
 			return pool, next(read, ValuesRetry), err
 		}
@@ -101,9 +101,9 @@ type value struct {
 	read time.Time
 }
 
-// find returns the cached entry of an object. Entries that no pool has requested in the time of
-// two polls are dropped.
-func (v *Values) find(object string, now time.Time) *value {
+// findOrCreate returns the cached entry of an object, or a new empty one. Entries that no pool has
+// requested in the time of two polls are dropped.
+func (v *Values) findOrCreate(object string, now time.Time) *value {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if have := v.of[object]; have != nil {
@@ -142,7 +142,7 @@ func (c CloudConfigs) ClusterValues(ctx context.Context, refs []render.ConfigVar
 		if _, ok := into[key.String()]; ok {
 			continue
 		}
-		data, at, err := c.value(ctx, ref.Kind, key, age)
+		data, at, err := c.readObjectData(ctx, ref.Kind, key, age)
 		if at.Before(read) {
 			read = at
 		}
@@ -160,10 +160,10 @@ func (c CloudConfigs) ClusterValues(ctx context.Context, refs []render.ConfigVar
 	return out, read, nil
 }
 
-// value reads an object from the API server, unless it was read no longer ago than age. A
-// read that failed for a moment is none.
-func (c CloudConfigs) value(ctx context.Context, kind string, key types.NamespacedName, age time.Duration) (map[string]string, time.Time, error) {
-	f := c.Values.find(kind+" "+key.String(), c.Clock.Now())
+// readObjectData returns the data of a Secret or ConfigMap, from the API server unless it was read
+// no longer ago than age. A read that failed for a moment is not cached.
+func (c CloudConfigs) readObjectData(ctx context.Context, kind string, key types.NamespacedName, age time.Duration) (map[string]string, time.Time, error) {
+	f := c.Values.findOrCreate(kind+" "+key.String(), c.Clock.Now())
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := c.Clock.Now()
@@ -175,7 +175,7 @@ func (c CloudConfigs) value(ctx context.Context, kind string, key types.Namespac
 		read = c.configMapData
 	}
 	data, err := read(ctx, key)
-	if _, final := fault.Permanent(err); err != nil && !final && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+	if _, final := fault.PermanentReason(err); err != nil && !final && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
 		return nil, now, err
 	}
 	f.data, f.err, f.read = data, err, now
@@ -191,7 +191,7 @@ func (c CloudConfigs) secretData(ctx context.Context, key types.NamespacedName) 
 		return nil, reserved
 	}
 	// Check this with two kubeconfigs as well: both can be of the same cluster.
-	if ofSource, err := c.ofSource(ctx, key); err != nil {
+	if ofSource, err := c.isSourceCredential(ctx, key); err != nil {
 		return nil, err
 	} else if ofSource || key == c.RegistrySecret {
 		return nil, reserved
@@ -213,8 +213,8 @@ func (c CloudConfigs) secretData(ctx context.Context, key types.NamespacedName) 
 	return data, nil
 }
 
-// ofSource reports whether a ProfileSource reads its credentials from a Secret.
-func (c CloudConfigs) ofSource(ctx context.Context, key types.NamespacedName) (bool, error) {
+// isSourceCredential reports whether a ProfileSource reads its credentials from a Secret.
+func (c CloudConfigs) isSourceCredential(ctx context.Context, key types.NamespacedName) (bool, error) {
 	if key.Namespace != c.Namespace {
 		return false, nil
 	}
@@ -252,15 +252,15 @@ func (c CloudConfigs) configMapData(ctx context.Context, key types.NamespacedNam
 
 const cloudProviderSpecField = "spec.template.spec.providerSpec.value.cloudProviderSpec"
 
-// mayRefer rejects references that leave the pool's namespace and are not allowed. It runs
+// checkReferences rejects references that leave the pool's namespace and are not allowed. It runs
 // before any read: an error about the object would reveal whether it exists.
-func (c CloudConfigs) mayRefer(md *cluster.MachineDeployment, refs []render.ConfigVarRef) error {
-	others := c.Unallowed(render.ForeignObjects(md, refs))
+func (c CloudConfigs) checkReferences(md *cluster.MachineDeployment, refs []render.ConfigVarRef) error {
+	others := c.Unallowed(render.ObjectsInOtherNamespaces(md, refs))
 	if len(others) == 0 {
 		return nil
 	}
 	return fault.Reject("%s refers to objects outside of namespace %q, which the controller does not allow: copy them to that namespace, or start the controller with %s",
-		cloudProviderSpecField, md.Namespace, render.AllowReferences(others))
+		cloudProviderSpecField, md.Namespace, render.AllowReferencesFlag(others))
 }
 
 // reservedType reports whether Secrets of a type belong to Kubernetes, to Helm, or to

@@ -8,9 +8,9 @@ import (
 func TestValuesForgetWhatNobodyAsksFor(t *testing.T) {
 	var v Values
 	now := time.Now()
-	v.find("old", now).read = now
-	v.find("recent", now).read = now.Add(2 * ValuesPoll)
-	v.find("another", now.Add(3*ValuesPoll))
+	v.findOrCreate("old", now).read = now
+	v.findOrCreate("recent", now).read = now.Add(2 * ValuesPoll)
+	v.findOrCreate("another", now.Add(3*ValuesPoll))
 	for object, want := range map[string]bool{"old": false, "recent": true, "another": true} {
 		if _, known := v.of[object]; known != want {
 			t.Errorf("%s is known: %t, want %t", object, known, want)

@@ -12,8 +12,8 @@ import (
 // mostDigests bounds the digests that are remembered; beyond it, all are forgotten.
 const mostDigests = 4096
 
-// Digests are those of the specs of profiles, which are large.
-type Digests struct {
+// DigestCache are those of the specs of profiles, which are large.
+type DigestCache struct {
 	mu sync.Mutex
 	of map[types.UID]specDigest
 }
@@ -24,7 +24,7 @@ type specDigest struct {
 }
 
 // Of digests a profile once per generation.
-func (d *Digests) Of(osp *osm.OperatingSystemProfile) string {
+func (d *DigestCache) Of(osp *osm.OperatingSystemProfile) string {
 	d.mu.Lock()
 	have, ok := d.of[osp.UID]
 	d.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 
 // One digest is cached per profile, and the number of cached digests is bounded.
 func TestForgottenDigests(t *testing.T) {
-	var d Digests
+	var d DigestCache
 	osp := &osm.OperatingSystemProfile{}
 	for n := range mostDigests + 10 {
 		osp.UID = types.UID(strconv.Itoa(n))

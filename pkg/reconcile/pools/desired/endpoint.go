@@ -79,7 +79,9 @@ func (k *CachedEndpoint) Last() *Endpoint {
 	return k.endpoint
 }
 
-func (k *CachedEndpoint) of(text string) *Endpoint {
+// findByText returns the endpoint that was made of the same text of cluster-info, nil if the text
+// has changed.
+func (k *CachedEndpoint) findByText(text string) *Endpoint {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.text != text {
@@ -88,7 +90,7 @@ func (k *CachedEndpoint) of(text string) *Endpoint {
 	return k.endpoint
 }
 
-func (k *CachedEndpoint) remember(text string, e Endpoint) {
+func (k *CachedEndpoint) storeEndpoint(text string, e Endpoint) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.text, k.endpoint = text, &e
@@ -118,28 +120,28 @@ func (s Endpoints) Get(ctx context.Context) (Endpoint, error) {
 		if err != nil {
 			return e, err
 		}
-		return s.overridden(e)
+		return s.applyOverrides(e)
 	}
 	if err != nil {
 		return Endpoint{}, fmt.Errorf("reading ConfigMap %s: %w", key, err)
 	}
 	text := cm.Data[kubeclient.ClusterInfoKey]
-	if known := s.Cached.of(text); known != nil {
+	if known := s.Cached.findByText(text); known != nil {
 		return *known, nil
 	}
 	info, err := kubeclient.ClusterInfo(&cm)
 	if err != nil {
 		return Endpoint{}, fault.Reject("ConfigMap %s: %w", key, err)
 	}
-	e, err := s.overridden(Endpoint{Server: info.Server, Cluster: info})
+	e, err := s.applyOverrides(Endpoint{Server: info.Server, Cluster: info})
 	if err == nil {
-		s.Cached.remember(text, e)
+		s.Cached.storeEndpoint(text, e)
 	}
 	return e, err
 }
 
-// overridden applies the flags that override the endpoint for nodes.
-func (s Endpoints) overridden(e Endpoint) (Endpoint, error) {
+// applyOverrides applies the flags that override the endpoint for nodes.
+func (s Endpoints) applyOverrides(e Endpoint) (Endpoint, error) {
 	if s.OverrideServer != "" {
 		e.Server = s.OverrideServer
 	}

@@ -12,7 +12,7 @@ import (
 // YAML type.
 func TestKubeconfigTemplate(t *testing.T) {
 	r := Endpoints{}
-	quick, err := r.overridden(Endpoint{Server: "https://[fd00::1]:6443", Cluster: &clientcmdapi.Cluster{CertificateAuthorityData: []byte("ca")}})
+	quick, err := r.applyOverrides(Endpoint{Server: "https://[fd00::1]:6443", Cluster: &clientcmdapi.Cluster{CertificateAuthorityData: []byte("ca")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,10 +49,10 @@ func TestKubeconfigTemplate(t *testing.T) {
 // The flag alone can set the server; without any server there is an error.
 func TestEndpointOverride(t *testing.T) {
 	nowhere := Endpoint{Cluster: &clientcmdapi.Cluster{}}
-	if _, err := (Endpoints{}).overridden(nowhere); err == nil || !strings.Contains(err.Error(), "has no server") {
+	if _, err := (Endpoints{}).applyOverrides(nowhere); err == nil || !strings.Contains(err.Error(), "has no server") {
 		t.Errorf("no server: %v", err)
 	}
-	if e, err := (Endpoints{OverrideServer: "https://b:6443"}).overridden(nowhere); err != nil || e.Server != "https://b:6443" {
+	if e, err := (Endpoints{OverrideServer: "https://b:6443"}).applyOverrides(nowhere); err != nil || e.Server != "https://b:6443" {
 		t.Errorf("the flag's server: %+v, %v", e, err)
 	}
 }

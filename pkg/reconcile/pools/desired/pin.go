@@ -17,11 +17,11 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
-// request reads the annotations of a pool.
-func (p Profiles) request(md *cluster.MachineDeployment) (selection.Request, error) {
+// parseRequest parses the profile, version and wave that the annotations of a pool request.
+func (p Profiles) parseRequest(md *cluster.MachineDeployment) (selection.Request, error) {
 	w, err := selection.RequestOf(md.Annotations, md.Labels, p.Namespace)
 	if !p.mayServe(w.Namespace) {
-		return w, foreign(w.Namespace)
+		return w, foreignNamespaceError(w.Namespace)
 	}
 	if err != nil {
 		return w, fault.Reject("%w", err)
@@ -34,14 +34,16 @@ func (p Profiles) mayServe(namespace string) bool {
 	return namespace == p.Namespace || slices.Contains(p.Namespaces, namespace) || slices.Contains(p.Namespaces, AllNamespaces)
 }
 
-func foreign(namespace string) error {
+// foreignNamespaceError returns the error about a pool that requests a profile of a namespace that
+// pools must not use.
+func foreignNamespaceError(namespace string) error {
 	return fault.Reject("annotation %s: pools must not take profiles from namespace %q: remove the annotation, or start the controller with --allow-cross-namespace-profiles=%s",
-		api.AnnotationOSPNamespace, namespace, selection.Shortened(namespace))
+		api.AnnotationOSPNamespace, namespace, selection.TruncateAnnotation(namespace))
 }
 
-// Ref names an OperatingSystemProfile in a record: by its name, prefixed with "<namespace>/"
+// FormatRef names an OperatingSystemProfile in a record: by its name, prefixed with "<namespace>/"
 // if that is not the controller's namespace.
-func (p Profiles) Ref(namespace, name string) string {
+func (p Profiles) FormatRef(namespace, name string) string {
 	if namespace == p.Namespace {
 		return name
 	}
@@ -54,11 +56,11 @@ func has(want selection.Request, rec render.Record) bool {
 	return rec.Object != "" && want.Has(rec.Profile, rec.Version)
 }
 
-// pinned finds the object of the version that a pool requests, among the objects in the cluster
+// pinnedObject finds the object of the version that a pool requests, among the objects in the cluster
 // and those that the inventory names. If only the inventory names it, the source creates it after
 // it has seen the pool; sources of other namespaces do not see the pool.
-func (p Profiles) pinned(ctx context.Context, want selection.Request, o selection.Candidate) (string, error) {
-	objects, err := p.versionObjects(ctx, want, o)
+func (p Profiles) pinnedObject(ctx context.Context, want selection.Request, o selection.Candidate) (string, error) {
+	objects, err := p.objectsByVersion(ctx, want, o)
 	if err != nil {
 		return "", err
 	}
@@ -66,14 +68,14 @@ func (p Profiles) pinned(ctx context.Context, want selection.Request, o selectio
 	if want.Namespace == p.Namespace {
 		versions = append(versions, o.Entry.Versions...)
 	}
-	best, err := want.Version(fmt.Sprintf("ProfileSource %q", o.Source.Name), versions)
+	best, err := want.BestVersion(fmt.Sprintf("ProfileSource %q", o.Source.Name), versions)
 	switch {
 	case err != nil:
 		return "", fault.Reject("%w", err)
 	case best == o.Entry.Version:
-		return p.Ref(want.Namespace, o.Entry.Object), nil
+		return p.FormatRef(want.Namespace, o.Entry.Object), nil
 	case objects[best] != "":
-		return p.Ref(want.Namespace, objects[best]), nil
+		return p.FormatRef(want.Namespace, objects[best]), nil
 	}
 	how := "creates it when it next reads its repository"
 	if o.Source.Spec.Suspend {
@@ -83,9 +85,9 @@ func (p Profiles) pinned(ctx context.Context, want selection.Request, o selectio
 		best, want.Name, api.AnnotationVersionPin, want.Pin, o.Source.Name, how)}
 }
 
-// versionObjects are the objects of a profile by version. If two have the same version, the newer
-// one wins. Built-in profiles and profiles from a repository are separate.
-func (p Profiles) versionObjects(ctx context.Context, want selection.Request, o selection.Candidate) (map[string]string, error) {
+// objectsByVersion returns the names of a profile's objects by version. If two have the same
+// version, the newer one wins. Built-in profiles and profiles from a repository are separate.
+func (p Profiles) objectsByVersion(ctx context.Context, want selection.Request, o selection.Candidate) (map[string]string, error) {
 	var list osm.OperatingSystemProfileList // of the cache: not to be changed
 	err := p.Cached.List(ctx, &list, client.InNamespace(want.Namespace), client.MatchingLabels{
 		api.LabelManagedBy: api.FieldManager, api.LabelProfile: want.Name,

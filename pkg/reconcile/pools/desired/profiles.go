@@ -27,7 +27,7 @@ const AllNamespaces = "*"
 
 // Appliers finds out who applied a profile. *ownership.Resolver is one.
 type Appliers interface {
-	Of(ctx context.Context, osp *osm.OperatingSystemProfile) (ownership.Found, error)
+	ResolveAppliers(ctx context.Context, osp *osm.OperatingSystemProfile) (ownership.Origin, error)
 }
 
 // Profiles reads the profiles that pools ask for.
@@ -41,7 +41,7 @@ type Profiles struct {
 	// Appliers finds the user who applied a profile that no ProfileSource created; nil disables it.
 	Appliers Appliers
 	// Digests remembers the digests of profiles.
-	Digests *Digests
+	Digests *DigestCache
 }
 
 // Resolve finds the profile that a pool requests. It tries, in this order: a profile of that
@@ -49,7 +49,7 @@ type Profiles struct {
 // A ProfileSource provides the current version, or the one that the pool requests. have is the
 // record of the pool's present configuration.
 func (p Profiles) Resolve(ctx context.Context, md *cluster.MachineDeployment, have render.Record) (render.Profile, error) {
-	want, err := p.request(md)
+	want, err := p.parseRequest(md)
 	if err != nil {
 		return render.Profile{}, err
 	}
@@ -61,10 +61,10 @@ func (p Profiles) Resolve(ctx context.Context, md *cluster.MachineDeployment, ha
 	if o, ok := selection.FindCandidate(own, want.Name); ok {
 		return p.sourceProfile(ctx, want, o, have)
 	}
-	if err := p.awaitSource(want, have, own); err != nil {
+	if err := p.checkSourcesReconciled(want, have, own); err != nil {
 		return render.Profile{}, err
 	}
-	osp, err := p.profileObject(ctx, p.Cached, p.Ref(want.Namespace, want.Name))
+	osp, err := p.profileObject(ctx, p.Cached, p.FormatRef(want.Namespace, want.Name))
 	if err == nil {
 		return p.unmanagedProfile(ctx, want, osp, have)
 	}
@@ -74,7 +74,7 @@ func (p Profiles) Resolve(ctx context.Context, md *cluster.MachineDeployment, ha
 	if o, ok := selection.FindCandidate(builtin, want.Name); ok {
 		return p.sourceProfile(ctx, want, o, have)
 	}
-	if err := p.awaitSource(want, have, builtin); err != nil {
+	if err := p.checkSourcesReconciled(want, have, builtin); err != nil {
 		return render.Profile{}, err
 	}
 	return render.Profile{}, fault.Reject("no ProfileSource in namespace %q offers a profile %q, and there is no OperatingSystemProfile of that name%s: correct annotation %s, or push the profile",
@@ -84,10 +84,10 @@ func (p Profiles) Resolve(ctx context.Context, md *cluster.MachineDeployment, ha
 // ErrSourceNotReconciled says that it is not known yet which profile a pool gets.
 var ErrSourceNotReconciled = errors.New("has not been reconciled yet")
 
-// awaitSource finds a source that is not reconciled yet and that can offer what a pool requests.
-// A pool without a configuration of ours waits for it: when the controller is installed, it must
-// not render documents from another profile first.
-func (p Profiles) awaitSource(want selection.Request, have render.Record, sources []api.ProfileSource) error {
+// checkSourcesReconciled returns an error if a source that can offer the requested profile is not
+// reconciled yet. Only a pool without a configuration waits for it: after an installation it must
+// not get another profile first.
+func (p Profiles) checkSourcesReconciled(want selection.Request, have render.Record, sources []api.ProfileSource) error {
 	if have.Object != "" || want.Namespace != p.Namespace {
 		return nil
 	}
@@ -109,7 +109,7 @@ func (p Profiles) sourceProfile(ctx context.Context, want selection.Request, o s
 			return render.Profile{}, err
 		}
 	}
-	object := p.Ref(want.Namespace, entry.Object)
+	object := p.FormatRef(want.Namespace, entry.Object)
 	switch {
 	case entry.Removed:
 		if !has(want, have) || want.Pin == nil && have.Object != object || lineage.ProfileKey(p.Namespace, have.Object).Namespace != want.Namespace {
@@ -117,11 +117,11 @@ func (p Profiles) sourceProfile(ctx context.Context, want selection.Request, o s
 		}
 		object = have.Object
 	case want.Pin != nil:
-		if object, err = p.pinned(ctx, want, o); err != nil {
+		if object, err = p.pinnedObject(ctx, want, o); err != nil {
 			return render.Profile{}, err
 		}
 	}
-	osp, err := p.Object(ctx, object)
+	osp, err := p.ReadObject(ctx, object)
 	var missing *MissingError
 	if errors.As(err, &missing) {
 		missing.Err = fmt.Errorf("OperatingSystemProfile %s/%s, version %s of profile %q, is missing; ProfileSource %q creates it again when it next reads its source", want.Namespace, entry.Object, entry.Version, entry.Name, o.Source.Name)
@@ -131,7 +131,7 @@ func (p Profiles) sourceProfile(ctx context.Context, want selection.Request, o s
 		return render.Profile{}, err
 	}
 	// The inventory has the digest of the current version only.
-	if osp.Name == o.Entry.Object && replaced(p.Digests.Of(osp), o.Entry.Digest) {
+	if osp.Name == o.Entry.Object && isContentReplaced(p.Digests.Of(osp), o.Entry.Digest) {
 		return render.Profile{}, fault.Reject("OperatingSystemProfile %s/%s is not what ProfileSource %q found in its source, because a user replaced it: delete it, and the source creates it again", osp.Namespace, osp.Name, o.Source.Name)
 	}
 	out := p.profileOf(osp, entry.Name, entry.SelectedBy)
@@ -143,9 +143,9 @@ func (p Profiles) sourceProfile(ctx context.Context, want selection.Request, o s
 	return out, nil
 }
 
-// replaced reports whether a spec is another than an inventory says. Digests of another
+// isContentReplaced reports whether a spec is another than an inventory says. Digests of another
 // recipe, as of an earlier release, cannot be compared.
-func replaced(digest, listed string) bool {
+func isContentReplaced(digest, listed string) bool {
 	recipe, _, _ := strings.Cut(digest, ":")
 	return digest != listed && strings.HasPrefix(listed, recipe+":")
 }
@@ -160,7 +160,7 @@ func (p Profiles) unmanagedProfile(ctx context.Context, want selection.Request, 
 	if p.Appliers == nil || osp.Labels[api.LabelSource] != "" {
 		return out, nil
 	}
-	found, err := p.Appliers.Of(ctx, osp)
+	found, err := p.Appliers.ResolveAppliers(ctx, osp)
 	var both *ownership.TwoError
 	switch {
 	case errors.As(err, &both):
@@ -208,7 +208,7 @@ func profileNames(sources []api.ProfileSource) string {
 func (p Profiles) profileObject(ctx context.Context, from client.Reader, ref string) (*osm.OperatingSystemProfile, error) {
 	key := lineage.ProfileKey(p.Namespace, ref)
 	if !p.mayServe(key.Namespace) {
-		return nil, foreign(key.Namespace)
+		return nil, foreignNamespaceError(key.Namespace)
 	}
 	var osp osm.OperatingSystemProfile
 	if err := from.Get(ctx, key, &osp); err != nil {
@@ -232,10 +232,10 @@ type MissingError struct {
 func (e *MissingError) Error() string { return e.Err.Error() }
 func (e *MissingError) Unwrap() error { return e.Err }
 
-// Object reads an object that an inventory or a record names. If the cache does not have it,
+// ReadObject reads an object that an inventory or a record names. If the cache does not have it,
 // Object reads it from the API server: inventory and object arrive through two watches, and the
 // watch of objects can be stale.
-func (p Profiles) Object(ctx context.Context, ref string) (*osm.OperatingSystemProfile, error) {
+func (p Profiles) ReadObject(ctx context.Context, ref string) (*osm.OperatingSystemProfile, error) {
 	osp, err := p.profileObject(ctx, p.Cached, ref)
 	if apierrors.IsNotFound(err) {
 		osp, err = p.profileObject(ctx, p.Live, ref)
@@ -251,7 +251,7 @@ func (p Profiles) Object(ctx context.Context, ref string) (*osm.OperatingSystemP
 func (p Profiles) profileOf(osp *osm.OperatingSystemProfile, name, selectedBy string) render.Profile {
 	digest := p.Digests.Of(osp)
 	out := render.Profile{
-		Spec: osp.Spec, Object: p.Ref(osp.Namespace, osp.Name), Digest: digest, SelectedBy: selectedBy,
+		Spec: osp.Spec, Object: p.FormatRef(osp.Namespace, osp.Name), Digest: digest, SelectedBy: selectedBy,
 		Provenance: render.Provenance{Profile: name, Version: osp.Spec.Version},
 	}
 	if a := osp.Annotations; a[api.AnnotationDigest] == digest {

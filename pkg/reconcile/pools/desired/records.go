@@ -25,21 +25,21 @@ type Records struct {
 	CA string
 }
 
-// Restore rebuilds the input of a generation from its record, with the current tokens, server
+// RestoreInput rebuilds the input of a generation from its record, with the current tokens, server
 // and CA.
-func (r Records) Restore(ctx context.Context, md *cluster.MachineDeployment, rec render.Record, values render.Cluster) (render.Input, error) {
+func (r Records) RestoreInput(ctx context.Context, md *cluster.MachineDeployment, rec render.Record, values render.Cluster) (render.Input, error) {
 	if rec.Object == "" {
 		return render.Input{}, fmt.Errorf("OperatingSystemConfig %s/%s is missing or was edited, and its record is not stored elsewhere", r.Profiles.Namespace, lineage.NamesOf(client.ObjectKeyFromObject(md)).Config)
 	}
-	osp, err := r.Profiles.Object(ctx, rec.Object)
+	osp, err := r.Profiles.ReadObject(ctx, rec.Object)
 	if err != nil {
-		return render.Input{}, fault.Reading(err)
+		return render.Input{}, fault.MarkReadError(err)
 	}
 	settings, err := r.storedSettings(ctx, rec.SettingsDigest)
 	if err != nil {
 		return render.Input{}, err
 	}
-	in, err := rec.Input(osp.Spec, r.Profiles.Digests.Of(osp), settings)
+	in, err := rec.RebuildInput(osp.Spec, r.Profiles.Digests.Of(osp), settings)
 	if err != nil {
 		return render.Input{}, err
 	}
@@ -71,7 +71,7 @@ func (r Records) storedSettings(ctx context.Context, digest string) ([]byte, err
 	key := types.NamespacedName{Namespace: r.Profiles.Namespace, Name: lineage.SettingsName(digest)}
 	var cm corev1.ConfigMap
 	if err := r.Profiles.Live.Get(ctx, key, &cm); err != nil {
-		return nil, fault.Reading(fmt.Errorf("reading settings %s: %w", key, err))
+		return nil, fault.MarkReadError(fmt.Errorf("reading settings %s: %w", key, err))
 	}
 	return []byte(cm.Data[lineage.SettingsKey]), nil
 }
@@ -81,7 +81,7 @@ func (r Records) storedCredentials(ctx context.Context, md *cluster.MachineDeplo
 	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: lineage.NamesOf(client.ObjectKeyFromObject(md)).Inputs}
 	var secret corev1.Secret
 	if err := r.Worker.Get(ctx, key, &secret); err != nil {
-		return render.Credentials{}, fault.Reading(fmt.Errorf("reading credentials %s: %w", key, err))
+		return render.Credentials{}, fault.MarkReadError(fmt.Errorf("reading credentials %s: %w", key, err))
 	}
 	var c render.Credentials
 	data, ok := secret.Data[render.ShortDigest(inputDigest)]

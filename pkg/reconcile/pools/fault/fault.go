@@ -47,16 +47,18 @@ type ReadError struct{ Err error }
 func (e *ReadError) Error() string { return e.Err.Error() }
 func (e *ReadError) Unwrap() error { return e.Err }
 
-// Reading marks errors of reading that pass without a change by a user.
-func Reading(err error) error {
-	if _, final := Permanent(err); final || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
+// MarkReadError wraps errors of reading that pass without a change by a user in a ReadError. It
+// returns other errors unchanged.
+func MarkReadError(err error) error {
+	if _, final := PermanentReason(err); final || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 		return err
 	}
 	return &ReadError{Err: err}
 }
 
-// Permanent reports whether trying again is pointless, and the event's reason.
-func Permanent(err error) (string, bool) {
+// PermanentReason returns the event's reason for an error that only a change can fix, and whether
+// it is one.
+func PermanentReason(err error) (string, bool) {
 	var refused *Rejection
 	if errors.As(err, &refused) {
 		return refused.Reason, true
@@ -68,14 +70,14 @@ func Permanent(err error) (string, bool) {
 	return "", false
 }
 
-// Maintain splits an error about the input of new content: an error that only a change by a user
-// can fix is a reason to maintain what exists.
-func Maintain(err error) (refusal, other error) {
+// SplitPermanent splits an error about the input of new content: an error that only a change by a
+// user can fix is a reason to maintain what exists.
+func SplitPermanent(err error) (refusal, other error) {
 	var waiting *Wait
 	if errors.As(err, &waiting) {
 		return &Rejection{Reason: api.EventWaiting, Err: waiting}, nil
 	}
-	if _, final := Permanent(err); final {
+	if _, final := PermanentReason(err); final {
 		return err, nil
 	}
 	return nil, err
@@ -84,21 +86,22 @@ func Maintain(err error) (refusal, other error) {
 // ErrRaced says that the cache was stale: the next run reads the current state.
 var ErrRaced = errors.New("another write came first")
 
-// Raced marks errors that only say that the cache was behind.
-func Raced(err error) error {
+// MarkRace wraps errors that only say that the cache was behind in ErrRaced. It returns other
+// errors unchanged.
+func MarkRace(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) {
 		return fmt.Errorf("%w: %w", ErrRaced, err)
 	}
 	return err
 }
 
-// Creating is Raced for a creation. If something is missing for a creation, it is not the object
-// but its namespace or its kind, which a user has to create.
-func Creating(err error) error {
+// MarkCreateError is MarkRace for a creation. If something is missing for a creation, it is not the
+// object but its namespace or its kind, which a user has to create.
+func MarkCreateError(err error) error {
 	if apierrors.IsNotFound(err) {
 		return Await("%w: create what is missing", err)
 	}
-	return Raced(err)
+	return MarkRace(err)
 }
 
 // RejectedByServer reports whether the API server rejects the request until a user changes

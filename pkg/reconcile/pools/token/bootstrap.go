@@ -77,18 +77,18 @@ type Tokens struct {
 	Shared func(ctx context.Context, md *cluster.MachineDeployment, name string) (bool, error)
 }
 
-// Bootstrap finds the pool's token; if it is about to expire or absent, Secret is the one to
+// FindOrGenerateBootstrap finds the pool's token; if it is about to expire or absent, Secret is the one to
 // write. If there is none it generates one. The cache can be stale, and a superfluous token cannot
 // be distinguished from a valid one, so Bootstrap asks the API server before it generates one,
 // except for a pool without our finalizer, which has no token yet.
-func (k Tokens) Bootstrap(ctx context.Context, md *cluster.MachineDeployment) (Bootstrap, error) {
+func (k Tokens) FindOrGenerateBootstrap(ctx context.Context, md *cluster.MachineDeployment) (Bootstrap, error) {
 	now := k.Clock.Now()
 	if k.ServiceAccount.Name != "" {
 		return k.serviceAccountToken(ctx)
 	}
 	lists := []func() ([]corev1.Secret, error){
-		func() ([]corev1.Secret, error) { return List(ctx, k.Worker, k.Indexed, md) },
-		func() ([]corev1.Secret, error) { return List(ctx, k.Live, false, md) },
+		func() ([]corev1.Secret, error) { return ListBootstrapSecrets(ctx, k.Worker, k.Indexed, md) },
+		func() ([]corev1.Secret, error) { return ListBootstrapSecrets(ctx, k.Live, false, md) },
 	}
 	if !controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
 		lists = lists[:1]
@@ -101,7 +101,7 @@ func (k Tokens) Bootstrap(ctx context.Context, md *cluster.MachineDeployment) (B
 		if secrets, err = k.withoutShared(ctx, md, secrets); err != nil {
 			return Bootstrap{}, err
 		}
-		t, ok := best(secrets, now)
+		t, ok := longestLived(secrets, now)
 		if !ok {
 			continue
 		}
@@ -131,8 +131,8 @@ func (k Tokens) Bootstrap(ctx context.Context, md *cluster.MachineDeployment) (B
 	return New(k.Random, md, now)
 }
 
-// List lists the pool's token Secrets.
-func List(ctx context.Context, from client.Reader, indexed bool, md *cluster.MachineDeployment) ([]corev1.Secret, error) {
+// ListBootstrapSecrets lists the pool's token Secrets.
+func ListBootstrapSecrets(ctx context.Context, from client.Reader, indexed bool, md *cluster.MachineDeployment) ([]corev1.Secret, error) {
 	var list corev1.SecretList
 	var ofPool client.ListOption = client.MatchingLabels{api.LabelTokenPool: lineage.TokenLabel(client.ObjectKeyFromObject(md))}
 	if indexed { // of ten thousand, not one by one
@@ -163,9 +163,9 @@ func (k Tokens) withoutShared(ctx context.Context, md *cluster.MachineDeployment
 	return slices.DeleteFunc(secrets, unowned), nil
 }
 
-// best chooses the token that lives longest, and of such the first by name, so that
+// longestLived chooses the token that lives longest, and of such the first by name, so that
 // the choice stays; several are tolerated.
-func best(secrets []corev1.Secret, now time.Time) (Bootstrap, bool) {
+func longestLived(secrets []corev1.Secret, now time.Time) (Bootstrap, bool) {
 	var out Bootstrap
 	for i := range secrets {
 		s := &secrets[i]
@@ -188,10 +188,10 @@ func best(secrets []corev1.Secret, now time.Time) (Bootstrap, bool) {
 	return out, out.Secret != nil
 }
 
-// Longest returns the bootstrap token that a pool would have of those given, nil for
+// LongestLived returns the bootstrap token that a pool would have of those given, nil for
 // none.
-func Longest(secrets []corev1.Secret, now time.Time) *corev1.Secret {
-	t, _ := best(secrets, now)
+func LongestLived(secrets []corev1.Secret, now time.Time) *corev1.Secret {
+	t, _ := longestLived(secrets, now)
 	return t.Secret
 }
 

@@ -65,7 +65,7 @@ func TestBestToken(t *testing.T) {
 		"none that ends at once":           {[]corev1.Secret{token("a", now.Add(30*time.Second))}, ""},
 		"none of another type":             {[]corev1.Secret{foreign}, ""},
 	} {
-		got, ok := best(c.secrets, now)
+		got, ok := longestLived(c.secrets, now)
 		if got.Value != c.want || ok != (c.want != "") {
 			t.Errorf("%s: got %q, want %q", name, got.Value, c.want)
 		}

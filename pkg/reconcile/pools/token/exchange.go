@@ -9,9 +9,9 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// Replace replaces the verbatim tokens of a ServiceAccount in cloud-init-settings in a document,
+// ReplaceAccountTokens replaces the verbatim tokens of a ServiceAccount in cloud-init-settings in a document,
 // and reports whether there were any.
-func Replace(document []byte, account, value string) (replaced []byte, found bool) {
+func ReplaceAccountTokens(document []byte, account, value string) (replaced []byte, found bool) {
 	replaced = webToken.ReplaceAllFunc(document, func(token []byte) []byte {
 		// A profile can contain tokens of other accounts, which are not ours to replace.
 		if !issuedTo(string(token), account) {

@@ -53,16 +53,16 @@ func (t Node) IsCurrent(now time.Time) bool {
 	return now.Before(t.Renew) && now.Add(ClockJump).After(t.Expires.Add(-longest))
 }
 
-// Identity is what a tokens digest is taken over.
-func (t Node) Identity() []byte {
+// DigestInput returns the bytes over which a tokens digest is taken.
+func (t Node) DigestInput() []byte {
 	if t.Account == "" {
 		return []byte(t.Value)
 	}
 	return []byte("bound " + string(t.Account) + " " + lineage.FormatTime(t.Expires) + " " + lineage.FormatTime(t.Renew))
 }
 
-// Annotate records when the token expires and when the next is due.
-func (t Node) Annotate(annotations map[string]string) {
+// SetExpiryAnnotations records when the token expires and when the next is due.
+func (t Node) SetExpiryAnnotations(annotations map[string]string) {
 	if t.Account == "" {
 		return
 	}
@@ -70,9 +70,9 @@ func (t Node) Annotate(annotations map[string]string) {
 	annotations[api.AnnotationCredentialsRenewAt] = lineage.FormatTime(t.Renew)
 }
 
-// Current is the bound token that a Secret carries, if it can remain: it is of the given account,
-// and the next is not due.
-func Current(have *corev1.Secret, account types.UID, now time.Time) (Node, bool) {
+// ReusableFromSecret returns the bound token in a Secret if it can remain: it is of the given
+// account, and the next is not due.
+func ReusableFromSecret(have *corev1.Secret, account types.UID, now time.Time) (Node, bool) {
 	if have == nil || account == "" {
 		return Node{}, false
 	}
@@ -84,8 +84,8 @@ func Current(have *corev1.Secret, account types.UID, now time.Time) (Node, bool)
 	return t, t.IsCurrent(now)
 }
 
-// Getter reads the token that all pools share.
-func (k Tokens) Getter(ctx context.Context) (Node, error) {
+// GetterToken returns the getter's token, which all pools share.
+func (k Tokens) GetterToken(ctx context.Context) (Node, error) {
 	key := types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: api.SecretGetterToken}
 	var secret corev1.Secret
 	found, err := kubeclient.Find(ctx, k.Worker, key, &secret)
@@ -108,16 +108,16 @@ func (k Tokens) Request(ctx context.Context, account *corev1.ServiceAccount) (No
 	}
 	asked := k.Clock.Now()
 	if err := k.Worker.SubResource("token").Create(ctx, account, request); err != nil {
-		return Node{}, fault.Raced(fmt.Errorf("asking for a token of ServiceAccount %s/%s: %w", account.Namespace, account.Name, err))
+		return Node{}, fault.MarkRace(fmt.Errorf("asking for a token of ServiceAccount %s/%s: %w", account.Namespace, account.Name, err))
 	}
-	return issued(request, account.UID, asked)
+	return nodeFromResponse(request, account.UID, asked)
 }
 
-// issued reads the answer to a TokenRequest that was sent at a time of our clock. The API server
+// nodeFromResponse reads the answer to a TokenRequest that was sent at a time of our clock. The API server
 // decides the lifetime of the token, which can differ from the requested one
 // (--service-account-max-token-expiration). It is computed from the server's two times, if it
 // returns both, so that the clocks can differ.
-func issued(answer *authenticationv1.TokenRequest, account types.UID, asked time.Time) (Node, error) {
+func nodeFromResponse(answer *authenticationv1.TokenRequest, account types.UID, asked time.Time) (Node, error) {
 	from := answer.CreationTimestamp.Time
 	if from.IsZero() {
 		from = asked

@@ -24,7 +24,7 @@ func TestIssued(t *testing.T) {
 		"a server of another time": answer(ahead, ahead.Add(time.Hour)),
 		"a server without a time":  answer(time.Time{}, asked.Add(time.Hour)),
 	} {
-		got, err := issued(a, "uid", asked)
+		got, err := nodeFromResponse(a, "uid", asked)
 		if err != nil || !got.Expires.Equal(asked.Add(time.Hour)) {
 			t.Errorf("%s: ends at %s (err %v)", name, got.Expires, err)
 		}
@@ -32,7 +32,7 @@ func TestIssued(t *testing.T) {
 			t.Errorf("%s: renewed after %s", name, half)
 		}
 	}
-	if _, err := issued(answer(asked, asked), "uid", asked); err == nil {
+	if _, err := nodeFromResponse(answer(asked, asked), "uid", asked); err == nil {
 		t.Error("a token that ended was accepted")
 	}
 }

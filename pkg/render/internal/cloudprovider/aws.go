@@ -9,9 +9,9 @@ type awsSpec struct {
 	SubnetID         configVarString `json:"subnetId"`
 }
 
-func (s *awsSpec) config(_ *semver.Version, r *resolver) string {
-	zone := r.text("availabilityZone", s.AvailabilityZone)
-	vpc := r.text("vpcId", s.VPCID)
-	subnet := r.text("subnetId", s.SubnetID)
+func (s *awsSpec) cloudConfig(_ *semver.Version, r *resolver) string {
+	zone := r.resolveText("availabilityZone", s.AvailabilityZone)
+	vpc := r.resolveText("vpcId", s.VPCID)
+	subnet := r.resolveText("subnetId", s.SubnetID)
 	return "[global]\nZone=" + iniq(zone) + "\nVPC=" + iniq(vpc) + "\nSubnetID=" + iniq(subnet) + "\n"
 }

@@ -51,25 +51,25 @@ type azureConfig struct {
 	LoadBalancerSKU            string `json:"loadBalancerSku"`
 }
 
-func (s *azureSpec) config(_ *semver.Version, r *resolver) string {
+func (s *azureSpec) cloudConfig(_ *semver.Version, r *resolver) string {
 	r.lines = true // JSON has an escape for them
 	c := azureConfig{
 		Cloud:               "AZUREPUBLICCLOUD",
-		TenantID:            r.textOr("tenantID", s.TenantID, envAzureTenantID),
-		SubscriptionID:      r.textOr("subscriptionID", s.SubscriptionID, envAzureSubscriptionID),
-		AADClientID:         r.textOr("clientID", s.ClientID, envAzureClientID),
-		AADClientSecret:     r.textOr("clientSecret", s.ClientSecret, envAzureClientSecret),
-		ResourceGroup:       r.text("resourceGroup", s.ResourceGroup),
-		Location:            r.text("location", s.Location),
-		VNetName:            r.text("vnetName", s.VNetName),
-		SubnetName:          r.text("subnetName", s.SubnetName),
-		RouteTableName:      r.text("routeTableName", s.RouteTableName),
-		SecurityGroupName:   r.text("securityGroupName", s.SecurityGroupName),
-		VNetResourceGroup:   r.text("vnetResourceGroup", s.VNetResourceGroup),
+		TenantID:            r.textOrEnv("tenantID", s.TenantID, envAzureTenantID),
+		SubscriptionID:      r.textOrEnv("subscriptionID", s.SubscriptionID, envAzureSubscriptionID),
+		AADClientID:         r.textOrEnv("clientID", s.ClientID, envAzureClientID),
+		AADClientSecret:     r.textOrEnv("clientSecret", s.ClientSecret, envAzureClientSecret),
+		ResourceGroup:       r.resolveText("resourceGroup", s.ResourceGroup),
+		Location:            r.resolveText("location", s.Location),
+		VNetName:            r.resolveText("vnetName", s.VNetName),
+		SubnetName:          r.resolveText("subnetName", s.SubnetName),
+		RouteTableName:      r.resolveText("routeTableName", s.RouteTableName),
+		SecurityGroupName:   r.resolveText("securityGroupName", s.SecurityGroupName),
+		VNetResourceGroup:   r.resolveText("vnetResourceGroup", s.VNetResourceGroup),
 		UseInstanceMetadata: true,
-		LoadBalancerSKU:     r.text("loadBalancerSku", s.LoadBalancerSKU),
+		LoadBalancerSKU:     r.resolveText("loadBalancerSku", s.LoadBalancerSKU),
 	}
-	set := r.text("availabilitySet", s.AvailabilitySet)
+	set := r.resolveText("availabilitySet", s.AvailabilitySet)
 	if s.AssignAvailabilitySet == nil || *s.AssignAvailabilitySet {
 		c.PrimaryAvailabilitySetName = set
 	}

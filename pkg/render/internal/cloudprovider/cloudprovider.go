@@ -27,9 +27,9 @@ func mustConstraint(s string) *semver.Constraints {
 // specField is the field of a MachineDeployment from which the configuration is generated.
 const specField = "spec.template.spec.providerSpec.value.cloudProviderSpec"
 
-// Needs reports whether a kubelet reads a configuration that is generated from its
+// NeedsConfig reports whether a kubelet reads a configuration that is generated from its
 // cloudProviderSpec (contract 5, steps 3 and 4).
-func Needs(provider osm.CloudProvider, kubelet *semver.Version) (bool, *invalid.Error) {
+func NeedsConfig(provider osm.CloudProvider, kubelet *semver.Version) (bool, *invalid.Error) {
 	if withoutInTree.Check(kubelet) {
 		return false, nil
 	}
@@ -56,7 +56,7 @@ func Config(provider osm.CloudProvider, raw json.RawMessage, kubelet *semver.Ver
 		return "", nil, []*invalid.Error{invalid.At(specField, "is missing: kubelet %s takes the configuration of %s from it", kubelet, provider)}
 	}
 	var spec interface {
-		config(kubelet *semver.Version, r *resolver) string
+		cloudConfig(kubelet *semver.Version, r *resolver) string
 	}
 	switch provider {
 	case osm.CloudProviderAWS:
@@ -73,10 +73,10 @@ func Config(provider osm.CloudProvider, raw json.RawMessage, kubelet *semver.Ver
 		spec = &vsphereSpec{}
 	}
 	if err := json.Unmarshal(raw, spec); err != nil {
-		return "", nil, []*invalid.Error{invalid.Decoding(specField, err)}
+		return "", nil, []*invalid.Error{invalid.FromJSONError(specField, err)}
 	}
 	r := &resolver{values: facts}
-	text := spec.config(kubelet, r)
+	text := spec.cloudConfig(kubelet, r)
 	slices.SortFunc(r.refs, compareRefs)
 	return text, r.refs, r.problems
 }

@@ -79,9 +79,9 @@ type keyRef struct {
 	FieldPath       string `json:"fieldPath"`
 }
 
-// ref returns the reference that counts, if there is one. A reference without a name, a
+// effectiveRef returns the reference that counts, if there is one. A reference without a name, a
 // namespace or a key counts as absent.
-func (v configVarRefs) ref() (ConfigVarRef, bool) {
+func (v configVarRefs) effectiveRef() (ConfigVarRef, bool) {
 	switch {
 	case v.secret.complete():
 		return v.secret.ref(KindSecret), true
@@ -115,7 +115,7 @@ func (v *configVarString) UnmarshalJSON(b []byte) error {
 		ConfigMap keyRef `json:"configMapKeyRef"`
 	}
 	if err := json.Unmarshal(b, &object); err != nil {
-		v.err = invalid.Decoding("", err)
+		v.err = invalid.FromJSONError("", err)
 	}
 	v.configVarRefs, v.value = configVarRefs{object.Secret, object.ConfigMap}, object.Value
 	return nil
@@ -136,7 +136,7 @@ func (v *configVarBool) UnmarshalJSON(b []byte) error {
 		ConfigMap keyRef `json:"configMapKeyRef"`
 	}
 	if err := json.Unmarshal(b, &object); err != nil {
-		v.err = invalid.Decoding("", err)
+		v.err = invalid.FromJSONError("", err)
 	}
 	v.configVarRefs, v.value = configVarRefs{object.Secret, object.ConfigMap}, object.Value
 	return nil
@@ -152,48 +152,48 @@ type resolver struct {
 	problems []*invalid.Error
 }
 
-// text returns a value; a reference to a missing one is an error.
-func (r *resolver) text(field string, v configVarString) string {
-	s, err := r.find(v)
+// resolveText returns a value; a reference to a missing one is an error.
+func (r *resolver) resolveText(field string, v configVarString) string {
+	s, err := r.resolveConfigVar(v)
 	if err == nil {
-		err = r.oneLine(s)
+		err = r.checkOneLine(s)
 	}
 	if err != nil {
-		r.problem(field, err)
+		r.addProblem(field, err)
 	}
 	return s
 }
 
-// textOr returns a value, or that of the environment if the value cannot be found or is empty
+// textOrEnv returns a value, or that of the environment if the value cannot be found or is empty
 // (contract 2.5). Neither is an error; only a value that cannot be decoded is.
-func (r *resolver) textOr(field string, v configVarString, variable string) string {
+func (r *resolver) textOrEnv(field string, v configVarString, variable string) string {
 	if v.err != nil {
-		r.problem(field, v.err)
+		r.addProblem(field, v.err)
 		return ""
 	}
-	s, err := r.find(v)
+	s, err := r.resolveConfigVar(v)
 	if err != nil || s == "" {
 		s = r.values.Environment[variable]
 	}
-	if err := r.oneLine(s); err != nil {
-		r.problem(field, err)
+	if err := r.checkOneLine(s); err != nil {
+		r.addProblem(field, err)
 	}
 	return s
 }
 
-// flag returns a value, false if none is written.
-func (r *resolver) flag(field string, v configVarBool) bool {
+// resolveBool returns a value, false if none is written.
+func (r *resolver) resolveBool(field string, v configVarBool) bool {
 	b, _, err := r.findBool(v)
 	if err != nil {
-		r.problem(field, err)
+		r.addProblem(field, err)
 	}
 	return b
 }
 
-// flagOr is textOr for booleans.
-func (r *resolver) flagOr(field string, v configVarBool, variable string) bool {
+// boolOrEnv is textOrEnv for booleans.
+func (r *resolver) boolOrEnv(field string, v configVarBool, variable string) bool {
 	if v.err != nil {
-		r.problem(field, v.err)
+		r.addProblem(field, v.err)
 		return false
 	}
 	if b, found, err := r.findBool(v); found && err == nil {
@@ -203,12 +203,12 @@ func (r *resolver) flagOr(field string, v configVarBool, variable string) bool {
 	return err == nil && b
 }
 
-func (r *resolver) find(v configVarString) (string, error) {
+func (r *resolver) resolveConfigVar(v configVarString) (string, error) {
 	if v.err != nil {
 		return "", v.err
 	}
-	if ref, ok := v.ref(); ok {
-		return r.read(ref)
+	if ref, ok := v.effectiveRef(); ok {
+		return r.lookupRef(ref)
 	}
 	return v.value, nil
 }
@@ -217,8 +217,8 @@ func (r *resolver) findBool(v configVarBool) (value, found bool, err error) {
 	if v.err != nil {
 		return false, false, v.err
 	}
-	if ref, ok := v.ref(); ok {
-		s, err := r.read(ref)
+	if ref, ok := v.effectiveRef(); ok {
+		s, err := r.lookupRef(ref)
 		if err != nil {
 			return false, false, err
 		}
@@ -230,8 +230,8 @@ func (r *resolver) findBool(v configVarBool) (value, found bool, err error) {
 	return v.value != nil && *v.value, v.value != nil, nil
 }
 
-// read looks a reference up in the values.
-func (r *resolver) read(ref ConfigVarRef) (string, error) {
+// lookupRef looks a reference up in the values.
+func (r *resolver) lookupRef(ref ConfigVarRef) (string, error) {
 	if !slices.Contains(r.refs, ref) {
 		r.refs = append(r.refs, ref)
 	}
@@ -253,17 +253,17 @@ func (r *resolver) read(ref ConfigVarRef) (string, error) {
 	return value, nil
 }
 
-// oneLine rejects values that the INI form cannot contain: its parsers end a value at the end
+// checkOneLine rejects values that the INI form cannot contain: its parsers end a value at the end
 // of the line, so they would read the rest as other settings.
-func (r *resolver) oneLine(s string) error {
+func (r *resolver) checkOneLine(s string) error {
 	if !r.lines && strings.ContainsAny(s, "\n\r\x00") {
 		return errors.New("contains a line break, but each value of this configuration is one line: remove it where the value is stored (a Secret created from a file often ends in one)")
 	}
 	return nil
 }
 
-// problem adds an error about a field of the cloudProviderSpec.
-func (r *resolver) problem(field string, err error) {
+// addProblem adds an error about a field of the cloudProviderSpec.
+func (r *resolver) addProblem(field string, err error) {
 	field = specField + "." + field
 	var wrong *invalid.Error
 	if errors.As(err, &wrong) { // of a mapping: it names what is below

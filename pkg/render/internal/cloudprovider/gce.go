@@ -24,30 +24,30 @@ type gceSpec struct {
 	Regional       configVarBool   `json:"regional"`
 }
 
-func (s *gceSpec) config(_ *semver.Version, r *resolver) string {
-	project := s.project(r)
+func (s *gceSpec) cloudConfig(_ *semver.Version, r *resolver) string {
+	project := s.serviceAccountProject(r)
 	var w ini
 	w.section("global")
 	w.set(0, "project-id", iniq(project))
-	w.set(0, "local-zone", iniq(r.text("zone", s.Zone)))
-	w.set(0, "network-name", iniq(r.text("network", s.Network)))
-	w.set(0, "subnetwork-name", iniq(r.text("subnetwork", s.Subnetwork)))
-	w.set(0, "multizone", strconv.FormatBool(r.flag("multizone", s.Multizone)))
-	w.set(0, "regional", strconv.FormatBool(r.flag("regional", s.Regional)))
+	w.set(0, "local-zone", iniq(r.resolveText("zone", s.Zone)))
+	w.set(0, "network-name", iniq(r.resolveText("network", s.Network)))
+	w.set(0, "subnetwork-name", iniq(r.resolveText("subnetwork", s.Subnetwork)))
+	w.set(0, "multizone", strconv.FormatBool(r.resolveBool("multizone", s.Multizone)))
+	w.set(0, "regional", strconv.FormatBool(r.resolveBool("regional", s.Regional)))
 	for i, tag := range s.Tags {
-		if err := r.oneLine(tag); err != nil {
-			r.problem("tags["+strconv.Itoa(i)+"]", err)
+		if err := r.checkOneLine(tag); err != nil {
+			r.addProblem("tags["+strconv.Itoa(i)+"]", err)
 		}
 		w.set(0, "node-tags", iniq(tag))
 	}
 	return w.String()
 }
 
-// project returns the project of the service account.
-func (s *gceSpec) project(r *resolver) string {
+// serviceAccountProject returns the project of the service account.
+func (s *gceSpec) serviceAccountProject(r *resolver) string {
 	const field = "serviceAccount"
 	r.lines = true // base64 can contain line breaks
-	text := r.textOr(field, s.ServiceAccount, envGoogleServiceAccount)
+	text := r.textOrEnv(field, s.ServiceAccount, envGoogleServiceAccount)
 	r.lines = false
 	if s.ServiceAccount.err != nil {
 		return "" // text has reported the problem
@@ -59,14 +59,14 @@ func (s *gceSpec) project(r *resolver) string {
 	// The causes would quote a private key.
 	switch {
 	case text == "":
-		r.problem(field, errors.New("is empty, and so is "+envGoogleServiceAccount+" in the environment: give the base64 of the service account's JSON"))
+		r.addProblem(field, errors.New("is empty, and so is "+envGoogleServiceAccount+" in the environment: give the base64 of the service account's JSON"))
 	case err != nil:
-		r.problem(field, errors.New("is not base64: encode the service account's JSON"))
+		r.addProblem(field, errors.New("is not base64: encode the service account's JSON"))
 	case json.Unmarshal(account, &key) != nil:
-		r.problem(field, errors.New("holds no JSON of a service account with a project_id"))
+		r.addProblem(field, errors.New("holds no JSON of a service account with a project_id"))
 	}
-	if err := r.oneLine(key.ProjectID); err != nil {
-		r.problem(field, err)
+	if err := r.checkOneLine(key.ProjectID); err != nil {
+		r.addProblem(field, err)
 	}
 	return key.ProjectID
 }

@@ -33,18 +33,18 @@ type kubevirtConfig struct {
 	} `yaml:"global"`
 }
 
-func (s *kubevirtSpec) config(_ *semver.Version, r *resolver) string {
+func (s *kubevirtSpec) cloudConfig(_ *semver.Version, r *resolver) string {
 	const field = "auth.kubeconfig"
 	r.lines = true
-	kubeconfig := r.textOr(field, s.Auth.Kubeconfig, envKubevirtKubeconfig)
-	_, refers := s.Auth.Kubeconfig.ref()
+	kubeconfig := r.textOrEnv(field, s.Auth.Kubeconfig, envKubevirtKubeconfig)
+	_, refers := s.Auth.Kubeconfig.effectiveRef()
 	inline := !refers && s.Auth.Kubeconfig.value != ""
 	plain, err := base64.StdEncoding.DecodeString(kubeconfig)
 	switch {
 	case err == nil && utf8.Valid(plain):
 		kubeconfig = string(plain)
 	case inline && s.Auth.Kubeconfig.err == nil:
-		r.problem(field, errors.New("is not a kubeconfig in base64: encode it, or store it in a Secret and name that in secretKeyRef"))
+		r.addProblem(field, errors.New("is not a kubeconfig in base64: encode it, or store it in a Secret and name that in secretKeyRef"))
 	}
 	var c kubevirtConfig
 	c.Global.Kubeconfig, c.Global.Namespace = kubeconfig, r.values.Environment[envPodNamespace]
@@ -53,7 +53,7 @@ func (s *kubevirtSpec) config(_ *semver.Version, r *resolver) string {
 	}
 	b, err := yaml.Marshal(c)
 	if err != nil {
-		r.problem(field, errors.New("cannot be written as YAML"))
+		r.addProblem(field, errors.New("cannot be written as YAML"))
 	}
 	return string(b)
 }

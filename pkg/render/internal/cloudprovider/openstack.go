@@ -47,25 +47,25 @@ var (
 	ignoresVolumeZone     = mustConstraint(">=1.9")
 )
 
-func (s *openstackSpec) config(kubelet *semver.Version, r *resolver) string {
+func (s *openstackSpec) cloudConfig(kubelet *semver.Version, r *resolver) string {
 	const globalWidth, credentialWidth, storageWidth = 11, 29, 17
-	credentialID := r.textOr("applicationCredentialID", s.ApplicationCredentialID, envOSApplicationCredentialID)
-	credentialSecret := r.textOr("applicationCredentialSecret", s.ApplicationCredentialSecret, envOSApplicationCredentialSecret)
-	username := r.textOr("username", s.Username, envOSUserName)
-	password := r.textOr("password", s.Password, envOSPassword)
-	project := r.textOr("projectName", s.ProjectName, envOSProjectName)
+	credentialID := r.textOrEnv("applicationCredentialID", s.ApplicationCredentialID, envOSApplicationCredentialID)
+	credentialSecret := r.textOrEnv("applicationCredentialSecret", s.ApplicationCredentialSecret, envOSApplicationCredentialSecret)
+	username := r.textOrEnv("username", s.Username, envOSUserName)
+	password := r.textOrEnv("password", s.Password, envOSPassword)
+	project := r.textOrEnv("projectName", s.ProjectName, envOSProjectName)
 	if project == "" {
-		project = r.textOr("tenantName", s.TenantName, envOSTenantName)
+		project = r.textOrEnv("tenantName", s.TenantName, envOSTenantName)
 	}
-	projectID := r.textOr("projectID", s.ProjectID, envOSProjectID)
+	projectID := r.textOrEnv("projectID", s.ProjectID, envOSProjectID)
 	if projectID == "" {
-		projectID = r.textOr("tenantID", s.TenantID, envOSTenantID)
+		projectID = r.textOrEnv("tenantID", s.TenantID, envOSTenantID)
 	}
-	domain := r.textOr("domainName", s.DomainName, envOSDomainName)
+	domain := r.textOrEnv("domainName", s.DomainName, envOSDomainName)
 
 	var w ini
 	w.section("Global")
-	w.set(globalWidth, "auth-url", iniq(r.textOr("identityEndpoint", s.IdentityEndpoint, envOSAuthURL)))
+	w.set(globalWidth, "auth-url", iniq(r.textOrEnv("identityEndpoint", s.IdentityEndpoint, envOSAuthURL)))
 	if credentialID != "" {
 		w.set(credentialWidth, "application-credential-id", iniq(credentialID))
 		w.set(credentialWidth, "application-credential-secret", iniq(credentialSecret))
@@ -76,7 +76,7 @@ func (s *openstackSpec) config(kubelet *semver.Version, r *resolver) string {
 		w.set(globalWidth, "tenant-id", iniq(projectID))
 		w.set(globalWidth, "domain-name", iniq(domain))
 	}
-	w.set(globalWidth, "region", iniq(r.textOr("region", s.Region, envOSRegionName)))
+	w.set(globalWidth, "region", iniq(r.textOrEnv("region", s.Region, envOSRegionName)))
 	w.section("LoadBalancer")
 	if managesSecurityGroups.Check(kubelet) {
 		w.set(0, "manage-security-groups", "true")
@@ -85,7 +85,7 @@ func (s *openstackSpec) config(kubelet *semver.Version, r *resolver) string {
 	if ignoresVolumeZone.Check(kubelet) {
 		w.set(storageWidth, "ignore-volume-az", "true")
 	}
-	w.set(storageWidth, "trust-device-path", strconv.FormatBool(r.flag("trustDevicePath", s.TrustDevicePath)))
+	w.set(storageWidth, "trust-device-path", strconv.FormatBool(r.resolveBool("trustDevicePath", s.TrustDevicePath)))
 	w.set(storageWidth, "bs-version", iniq("auto"))
 	if limit := s.attachLimit(r); limit != 0 {
 		w.set(0, "node-volume-attach-limit", strconv.FormatUint(limit, 10))
@@ -101,7 +101,7 @@ func (s *openstackSpec) attachLimit(r *resolver) uint64 {
 	}
 	limit, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		r.problem("nodeVolumeAttachLimit", errors.New("is not a whole number of at least 0: write one, without quotes"))
+		r.addProblem("nodeVolumeAttachLimit", errors.New("is not a whole number of at least 0: write one, without quotes"))
 	}
 	return limit
 }

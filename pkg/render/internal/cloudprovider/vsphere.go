@@ -30,20 +30,23 @@ type vsphereSpec struct {
 	DatastoreCluster configVarString `json:"datastoreCluster"`
 }
 
-func (s *vsphereSpec) config(_ *semver.Version, r *resolver) string {
+// cloudConfig returns the cloud-config file of the in-tree vSphere provider. It resolves every
+// reference, used or not, because a missing one is a problem. A datastore takes precedence over a
+// datastoreCluster.
+func (s *vsphereSpec) cloudConfig(_ *semver.Version, r *resolver) string {
 	const width = 17
 	host, port := s.address(r)
-	username := r.textOr("username", s.Username, envVSphereUsername)
-	password := r.textOr("password", s.Password, envVSpherePassword)
-	insecure := r.flagOr("allowInsecure", s.AllowInsecure, envVSphereAllowInsecure)
-	r.text("cluster", s.Cluster) // unused, but required
-	datacenter := r.text("datacenter", s.Datacenter)
-	folder := r.text("folder", s.Folder)
+	username := r.textOrEnv("username", s.Username, envVSphereUsername)
+	password := r.textOrEnv("password", s.Password, envVSpherePassword)
+	insecure := r.boolOrEnv("allowInsecure", s.AllowInsecure, envVSphereAllowInsecure)
+	r.resolveText("cluster", s.Cluster) // unused, but required
+	datacenter := r.resolveText("datacenter", s.Datacenter)
+	folder := r.resolveText("folder", s.Folder)
 	if folder == "" {
 		folder = "/" + datacenter + "/vm"
 	}
-	datastore := r.text("datastore", s.Datastore)
-	if cluster := r.text("datastoreCluster", s.DatastoreCluster); datastore == "" {
+	datastore := r.resolveText("datastore", s.Datastore)
+	if cluster := r.resolveText("datastoreCluster", s.DatastoreCluster); datastore == "" {
 		datastore = cluster
 	}
 
@@ -72,20 +75,20 @@ func (s *vsphereSpec) config(_ *semver.Version, r *resolver) string {
 // address splits the URL into host and port; the port is empty if the URL has none.
 func (s *vsphereSpec) address(r *resolver) (host, port string) {
 	const field, scheme = "vsphereURL", "https://"
-	text := r.textOr(field, s.VSphereURL, envVSphereAddress)
+	text := r.textOrEnv(field, s.VSphereURL, envVSphereAddress)
 	if s.VSphereURL.err != nil {
 		return "", "" // text has reported the problem
 	}
 	if !strings.HasPrefix(text, scheme) {
 		if strings.Contains(text, "://") {
-			r.problem(field, errors.New("is not an https URL: write https://HOST, or the host alone"))
+			r.addProblem(field, errors.New("is not an https URL: write https://HOST, or the host alone"))
 			return "", ""
 		}
 		text = scheme + text
 	}
 	u, err := url.Parse(text)
 	if err != nil { // which would quote the URL, and with it a password
-		r.problem(field, errors.New("is not a URL: write https://HOST or https://HOST:PORT"))
+		r.addProblem(field, errors.New("is not a URL: write https://HOST or https://HOST:PORT"))
 		return "", ""
 	}
 	return u.Hostname(), u.Port()

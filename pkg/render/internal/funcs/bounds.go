@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/nesting"
 )
 
 // bounds check the arguments of functions whose result can be many times as long as they are,
@@ -40,27 +41,27 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 	}
 	indented := making(func(args []reflect.Value) int {
 		s := text(args, 1)
-		return meter.SaturatingSum(len(s), meter.Product(max(number(args, 0), 0), 1+strings.Count(s, "\n")))
+		return meter.SaturatingSum(len(s), meter.SaturatingProduct(max(number(args, 0), 0), 1+strings.Count(s, "\n")))
 	})
 	split := pieces(func(args []reflect.Value) int { return 1 + strings.Count(text(args, 1), text(args, 0)) })
 	trimmed := func(args []reflect.Value) (int, error) {
-		return meter.Product(len(text(args, 0)), len(text(args, 1))), nil
+		return meter.SaturatingProduct(len(text(args, 0)), len(text(args, 1))), nil
 	}
-	once := func(args []reflect.Value) (int, error) { return matching(text(args, 0), text(args, 1), false) }
-	often := func(args []reflect.Value) (int, error) { return matching(text(args, 0), text(args, 1), true) }
+	once := func(args []reflect.Value) (int, error) { return matchCost(text(args, 0), text(args, 1), false) }
+	often := func(args []reflect.Value) (int, error) { return matchCost(text(args, 0), text(args, 1), true) }
 	replaced := func(args []reflect.Value) (int, error) {
-		work, err := matching(text(args, 0), text(args, 1), true)
+		work, err := matchCost(text(args, 0), text(args, 1), true)
 		if err != nil {
 			return 0, err
 		}
-		more, err := replacements(text(args, 0), text(args, 1), text(args, 2), work)
+		more, err := replacementCost(text(args, 0), text(args, 1), text(args, 2), work)
 		return meter.SaturatingSum(work, more), err
 	}
 	decoded := func(tooDeep func(string) bool) bound {
 		return func(args []reflect.Value) (int, error) {
 			s := text(args, 0)
-			if len(s) > MaxDecodedBytes {
-				return 0, fmt.Errorf("the text has more than %d bytes", MaxDecodedBytes)
+			if len(s) > nesting.MaxTextBytes {
+				return 0, fmt.Errorf("the text has more than %d bytes", nesting.MaxTextBytes)
 			}
 			if tooDeep(s) {
 				return 0, meter.ErrTooDeep
@@ -71,7 +72,7 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 	// spaced is the bound of encoders that indent: each line has as many blanks as its depth.
 	spaced := func(each int) bound {
 		return func(args []reflect.Value) (int, error) {
-			n := meter.Product(each, indentation(args[0], 0, 1))
+			n := meter.SaturatingProduct(each, totalIndentation(args[0], 0, 1))
 			if n > 4*meter.MaxValueBytes {
 				return 0, meter.ErrTooBig
 			}
@@ -81,25 +82,29 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 	// multiplied is the bound of decimals that grow with each argument.
 	multiplied := func(args []reflect.Value) (int, error) {
 		n := args[len(args)-1].Len()
-		return meter.Product(n, n), nil
+		return meter.SaturatingProduct(n, n), nil
 	}
 	// Each item is compared with each.
 	compared := func(args []reflect.Value) (int, error) {
-		return meter.Product(meter.Weigh(args[0]), items(args[0])), nil
+		return meter.SaturatingProduct(meter.Weigh(args[0]), listLength(args[0])), nil
 	}
 	out := map[string]bound{
-		"repeat":  making(func(args []reflect.Value) int { return meter.Product(max(number(args, 0), 0), len(text(args, 1))) }),
+		"repeat": making(func(args []reflect.Value) int {
+			return meter.SaturatingProduct(max(number(args, 0), 0), len(text(args, 1)))
+		}),
 		"indent":  indented,
 		"nindent": indented,
 		"replace": making(func(args []reflect.Value) int {
-			return meter.SaturatingSum(len(text(args, 2)), meter.Product(strings.Count(text(args, 2), text(args, 0)), len(text(args, 1))))
+			return meter.SaturatingSum(len(text(args, 2)), meter.SaturatingProduct(strings.Count(text(args, 2), text(args, 0)), len(text(args, 1))))
 		}),
 		"join": making(func(args []reflect.Value) int {
-			return meter.SaturatingSum(meter.Weigh(args[1]), meter.Product(items(args[1]), len(text(args, 0))))
+			return meter.SaturatingSum(meter.Weigh(args[1]), meter.SaturatingProduct(listLength(args[1]), len(text(args, 0))))
 		}),
-		"wrap":      making(func(args []reflect.Value) int { return 2 * len(text(args, 1)) }),
-		"wrapWith":  making(func(args []reflect.Value) int { return meter.Product(len(text(args, 2)), 1+len(text(args, 1))) }),
-		"printf":    formatted,
+		"wrap": making(func(args []reflect.Value) int { return 2 * len(text(args, 1)) }),
+		"wrapWith": making(func(args []reflect.Value) int {
+			return meter.SaturatingProduct(len(text(args, 2)), 1+len(text(args, 1)))
+		}),
+		"printf":    maxFormattedBytes,
 		"split":     split,
 		"splitList": split,
 		"splitn": pieces(func(args []reflect.Value) int {
@@ -112,13 +117,13 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 		"trimall": trimmed, "trimAll": trimmed,
 		"uniq": compared, "mustUniq": compared,
 		"without": func(args []reflect.Value) (int, error) {
-			return meter.Product(meter.Weigh(args[0]), args[1].Len()), nil
+			return meter.SaturatingProduct(meter.Weigh(args[0]), args[1].Len()), nil
 		},
 		"semver":       decoded(func(string) bool { return false }),
 		"toYaml":       spaced(4),
 		"toPrettyJson": spaced(2), "mustToPrettyJson": spaced(2),
 		"toToml": func(args []reflect.Value) (int, error) {
-			n := meter.SaturatingSum(meter.Product(2, indentation(args[0], 0, 1)), headers(args[0], 0, 0))
+			n := meter.SaturatingSum(meter.SaturatingProduct(2, totalIndentation(args[0], 0, 1)), tomlHeaderBytes(args[0], 0, 0))
 			if n > 4*meter.MaxValueBytes {
 				return 0, meter.ErrTooBig
 			}
@@ -126,10 +131,10 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 		},
 		"mulf": multiplied, "divf": multiplied, "addf": multiplied, "subf": multiplied,
 		"sortAlpha": func(args []reflect.Value) (int, error) {
-			return meter.Product(meter.Weigh(args[0]), sorted(items(args[0]))), nil
+			return meter.SaturatingProduct(meter.Weigh(args[0]), comparisonsPerItem(listLength(args[0]))), nil
 		},
 		"semverCompare": func(args []reflect.Value) (int, error) {
-			return meter.Product(64, len(text(args, 0))), nil
+			return meter.SaturatingProduct(64, len(text(args, 0))), nil
 		},
 	}
 	out["mustWithout"] = out["without"]
@@ -141,23 +146,23 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 		out["mustR"+name[1:]] = out[name]
 	}
 	for _, name := range strings.Fields("fromJson fromJsonArray mustFromJson") {
-		out[name] = decoded(isDeepJSON)
+		out[name] = decoded(nesting.IsDeepJSON)
 	}
-	out["fromToml"] = decoded(isDeepTOML)
-	yamlText := decoded(IsDeepYAML)
+	out["fromToml"] = decoded(nesting.IsDeepTOML)
+	yamlText := decoded(nesting.IsDeepYAML)
 	for _, name := range strings.Fields("fromYaml fromYamlArray") {
 		out[name] = func(args []reflect.Value) (int, error) {
 			if _, err := yamlText(args); err != nil {
 				return 0, err
 			}
-			return parsedYAML(text(args, 0))
+			return nesting.YAMLDecodeCost(text(args, 0))
 		}
 	}
 	return out
 }()
 
-// items returns the length of a list, and 0 for other values.
-func items(v reflect.Value) int {
+// listLength returns the length of a list, and 0 for other values.
+func listLength(v reflect.Value) int {
 	for v.Kind() == reflect.Interface && !v.IsNil() {
 		v = v.Elem()
 	}
@@ -169,10 +174,10 @@ func items(v reflect.Value) int {
 
 var errTooMany = fmt.Errorf("a list of more than %d items", maxItems)
 
-// matching returns the work of matching a text with a regular expression. Go's need time in
-// proportion to the product of their lengths, and to the groups that each step stores. To find
-// all matches, an expression that looks ahead can read the rest of the text for each match.
-func matching(pattern, s string, all bool) (int, error) {
+// matchCost returns the work of matching a text with a regular expression. Go's need time in
+// proportion to the product of their lengths, and to the groups that each step stores. To find all
+// matches, an expression that looks ahead can read the rest of the text for each match.
+func matchCost(pattern, s string, all bool) (int, error) {
 	if len(pattern) > maxPatternBytes {
 		return 0, fmt.Errorf("the regular expression has more than %d bytes", maxPatternBytes)
 	}
@@ -180,38 +185,38 @@ func matching(pattern, s string, all bool) (int, error) {
 	if err != nil {
 		return 0, nil //nolint:nilerr // the function itself says it better
 	}
-	size, groups := instructions(re), 1+re.MaxCap()
-	if size > maxInstructions || meter.Product(size, groups) > 8*maxInstructions {
+	size, groups := regexpLength(re), 1+re.MaxCap()
+	if size > maxInstructions || meter.SaturatingProduct(size, groups) > 8*maxInstructions {
 		return 0, fmt.Errorf("the regular expression repeats too much: written out it has more than %d steps, or %d for all of its groups", maxInstructions, 8*maxInstructions)
 	}
-	work := meter.Product(meter.Product(size, 1+groups/8), len(s)+callBytes)
+	work := meter.SaturatingProduct(meter.SaturatingProduct(size, 1+groups/8), len(s)+meter.CallBytes)
 	if all && needsLookahead(re) {
-		work = max(work, meter.Product(work/16, len(s)))
+		work = max(work, meter.SaturatingProduct(work/16, len(s)))
 	}
 	return work, nil
 }
 
-// instructions returns the length of a regular expression with its repetitions written out.
-func instructions(re *syntax.Regexp) int {
+// regexpLength returns the length of a regular expression with its repetitions written out.
+func regexpLength(re *syntax.Regexp) int {
 	n := 1
 	if re.Op == syntax.OpLiteral {
 		n += len(re.Rune)
 	}
 	for _, sub := range re.Sub {
-		n = meter.SaturatingSum(n, instructions(sub))
+		n = meter.SaturatingSum(n, regexpLength(sub))
 	}
 	if re.Op == syntax.OpRepeat {
-		n = meter.Product(n, max(re.Min+1, re.Max))
+		n = meter.SaturatingProduct(n, max(re.Min+1, re.Max))
 	}
 	return n
 }
 
-// replacements rejects a replacement whose result is too big. If it could be, the matches are
-// counted first, which takes the work of matching once more.
-func replacements(pattern, s, repl string, work int) (int, error) {
+// replacementCost returns the work of a replacement, and rejects one whose result is too big. If it
+// could be, the matches are counted first, which takes the work of matching once more.
+func replacementCost(pattern, s, repl string, work int) (int, error) {
 	// Each match inserts the replacement, and for each "$" at most the matched text.
 	groups := strings.Count(repl, "$")
-	if meter.SaturatingSum(meter.SaturatingSum(len(s), meter.Product(len(s)+1, len(repl))), meter.Product(groups, len(s))) <= 4*meter.MaxValueBytes {
+	if meter.SaturatingSum(meter.SaturatingSum(len(s), meter.SaturatingProduct(len(s)+1, len(repl))), meter.SaturatingProduct(groups, len(s))) <= 4*meter.MaxValueBytes {
 		return 0, nil
 	}
 	re, err := regexp.Compile(pattern)
@@ -221,7 +226,7 @@ func replacements(pattern, s, repl string, work int) (int, error) {
 	size, matches := len(s), 0
 	re.ReplaceAllStringFunc(s, func(match string) string {
 		matches++
-		size = meter.SaturatingSum(size, meter.SaturatingSum(len(repl), meter.Product(groups, len(match))))
+		size = meter.SaturatingSum(size, meter.SaturatingSum(len(repl), meter.SaturatingProduct(groups, len(match))))
 		return ""
 	})
 	if size > 4*meter.MaxValueBytes {
@@ -245,14 +250,14 @@ func isEndless(re *syntax.Regexp) bool {
 	return re.Op == syntax.OpStar || re.Op == syntax.OpPlus || re.Op == syntax.OpRepeat && re.Max < 0 || slices.ContainsFunc(re.Sub, isEndless)
 }
 
-// formatted returns the bound of the output of printf: each verb writes its argument once, with
-// the width and precision for each item of a list.
-func formatted(args []reflect.Value) (int, error) {
+// maxFormattedBytes returns the longest output that a call of printf can have: each verb writes its
+// argument once, with the width and precision for each item of a list.
+func maxFormattedBytes(args []reflect.Value) (int, error) {
 	format, values := args[0].String(), args[1]
 	each, all, most := 0, 0, 1
 	for i := range values.Len() {
 		n := meter.Weigh(values.Index(i))
-		each, all, most = max(each, n), meter.SaturatingSum(all, n), max(most, scalars(values.Index(i), 0))
+		each, all, most = max(each, n), meter.SaturatingSum(all, n), max(most, countScalars(values.Index(i), 0))
 	}
 	size, number, verbs := len(format), 0, 0
 	for _, c := range []byte(format) {
@@ -267,32 +272,33 @@ func formatted(args []reflect.Value) (int, error) {
 		case c == '[': // one argument can be printed several times
 			all = meter.SaturatingSum(all, each)
 		}
-		size, number = meter.SaturatingSum(size, meter.Product(number, most)), 0
+		size, number = meter.SaturatingSum(size, meter.SaturatingProduct(number, most)), 0
 	}
 	if meter.SaturatingSum(size, all) > meter.MaxValueBytes {
 		return 0, meter.ErrTooBig
 	}
-	return meter.SaturatingSum(size, callBytes*verbs), nil
+	return meter.SaturatingSum(size, meter.CallBytes*verbs), nil
 }
 
-// scalars returns how many values without parts a value contains.
-func scalars(v reflect.Value, depth int) int {
+// countScalars returns how many values without parts a value contains, at least 1. A value at the
+// maximum depth counts as 1.
+func countScalars(v reflect.Value, depth int) int {
 	n := 0
-	each(v, func(part reflect.Value) {
+	visitParts(v, func(part reflect.Value) {
 		if depth < meter.MaxValueDepth {
-			n = meter.SaturatingSum(n, scalars(part, depth+1))
+			n = meter.SaturatingSum(n, countScalars(part, depth+1))
 		}
 	})
 	return max(n, 1)
 }
 
-// each visits the parts of a value: the items of a list, keys and values of a map,
+// visitParts visits the parts of a value: the items of a list, keys and values of a map,
 // the fields of a struct.
-func each(v reflect.Value, visit func(part reflect.Value)) {
+func visitParts(v reflect.Value, visit func(part reflect.Value)) {
 	switch v.Kind() {
 	case reflect.Interface, reflect.Pointer:
 		if !v.IsNil() {
-			each(v.Elem(), visit)
+			visitParts(v.Elem(), visit)
 		}
 	case reflect.Slice, reflect.Array:
 		for i := range v.Len() {
@@ -310,9 +316,9 @@ func each(v reflect.Value, visit func(part reflect.Value)) {
 	}
 }
 
-// indentation returns the sum of the levels by which the lines of a value are indented when it
+// totalIndentation returns the sum of the levels by which the lines of a value are indented when it
 // is encoded with one line for each of its parts and for each line of a text.
-func indentation(v reflect.Value, depth, level int) int {
+func totalIndentation(v reflect.Value, depth, level int) int {
 	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
 		if v.IsNil() {
 			return level
@@ -320,20 +326,20 @@ func indentation(v reflect.Value, depth, level int) int {
 		v = v.Elem()
 	}
 	if v.Kind() == reflect.String {
-		return meter.Product(level, 1+strings.Count(v.String(), "\n"))
+		return meter.SaturatingProduct(level, 1+strings.Count(v.String(), "\n"))
 	}
 	n := level
-	each(v, func(part reflect.Value) {
+	visitParts(v, func(part reflect.Value) {
 		if depth < meter.MaxValueDepth {
-			n = meter.SaturatingSum(n, indentation(part, depth+1, level+1))
+			n = meter.SaturatingSum(n, totalIndentation(part, depth+1, level+1))
 		}
 	})
 	return n
 }
 
-// headers returns how many bytes the headers of TOML's tables have: each contains the names of
+// tomlHeaderBytes returns how many bytes the headers of TOML's tables have: each contains the names of
 // all tables around it.
-func headers(v reflect.Value, path, depth int) int {
+func tomlHeaderBytes(v reflect.Value, path, depth int) int {
 	for v.Kind() == reflect.Interface || v.Kind() == reflect.Pointer {
 		if v.IsNil() {
 			return 0
@@ -348,23 +354,23 @@ func headers(v reflect.Value, path, depth int) int {
 	case reflect.Map:
 		n = path
 		for it := v.MapRange(); it.Next(); {
-			n = meter.SaturatingSum(n, headers(it.Value(), meter.SaturatingSum(path, 4+meter.Weigh(it.Key())), depth+1))
+			n = meter.SaturatingSum(n, tomlHeaderBytes(it.Value(), meter.SaturatingSum(path, 4+meter.Weigh(it.Key())), depth+1))
 		}
 	case reflect.Struct:
 		n = path
 		for i := range v.NumField() {
-			n = meter.SaturatingSum(n, headers(v.Field(i), meter.SaturatingSum(path, 4+len(v.Type().Field(i).Name)), depth+1))
+			n = meter.SaturatingSum(n, tomlHeaderBytes(v.Field(i), meter.SaturatingSum(path, 4+len(v.Type().Field(i).Name)), depth+1))
 		}
 	case reflect.Slice, reflect.Array:
 		for i := range v.Len() {
-			n = meter.SaturatingSum(n, headers(v.Index(i), path, depth+1))
+			n = meter.SaturatingSum(n, tomlHeaderBytes(v.Index(i), path, depth+1))
 		}
 	}
 	return n
 }
 
-// sorted returns how many times sorting n items compares one of them.
-func sorted(n int) int { return bits.Len(uint(max(n, 1))) }
+// comparisonsPerItem returns how many times sorting n items compares one of them.
+func comparisonsPerItem(n int) int { return bits.Len(uint(max(n, 1))) }
 
 // until, untilStep and seq are sprig's, for lists of a bounded length.
 func until(count int) ([]int, error) {

@@ -17,8 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 	"golang.org/x/sys/unix"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
 )
 
 var updateCosts = flag.Bool("costs", false, "measure what functions cost, for some minutes, and write costs_table.go")
@@ -220,7 +221,7 @@ func call(name string, args []reflect.Value) (size, work int, made bool, err err
 	var m meter.Meter
 	args = slices.Clone(args)
 	if seeing[name] {
-		seeValues(args)
+		dereferenceArguments(args)
 	}
 	if size, work, err = callCosts(&m, name, args); err != nil {
 		return size, work, false, err
@@ -236,7 +237,7 @@ func call(name string, args []reflect.Value) (size, work int, made bool, err err
 	if len(out) == 2 && !out[1].IsNil() {
 		return size, work, made, out[1].Interface().(error)
 	}
-	n, err := m.Weighed(out[0])
+	n, err := m.WeighWithinLimit(out[0])
 	return size + n, work + n, made, err
 }
 

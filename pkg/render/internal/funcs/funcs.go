@@ -13,8 +13,9 @@ import (
 
 	"github.com/BurntSushi/toml"
 	"github.com/Masterminds/sprig/v3"
-	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 )
 
 // AllowedSprig are the functions of https://masterminds.github.io/sprig/ that templates can
@@ -161,29 +162,29 @@ func Printf(format string, args ...any) (string, error) {
 	return fmt.Sprintf(format, args...), nil
 }
 
-// values returns a copy of a list with pointers replaced by the values that they point to.
-func values(args []any) []any {
+// dereferenceAll returns a copy of a list with pointers replaced by the values that they point to.
+func dereferenceAll(args []any) []any {
 	out := make([]any, len(args))
 	for i, arg := range args {
-		out[i] = value(arg)
+		out[i] = dereference(arg)
 	}
 	return out
 }
 
-// value dereferences pointers, also in lists. A nil pointer becomes "<nil>", the text that a
+// dereference dereferences pointers, also in lists. A nil pointer becomes "<nil>", the text that a
 // template prints for it.
-func value(v any) any {
+func dereference(v any) any {
 	switch t := v.(type) {
 	case nil, string, error:
-		return stringer(v)
+		return nilSafeStringer(v)
 	case fmt.Stringer:
-		seen := stringer(v)
+		seen := nilSafeStringer(v)
 		if s, ok := seen.(fmt.Stringer); ok && s.String() == NoValue {
 			return NoValue // the whole data: the text that it prints as, also with a verb that does not call String
 		}
 		return seen
 	case []any:
-		return values(t)
+		return dereferenceAll(t)
 	}
 	rv := reflect.ValueOf(v)
 	for rv.Kind() == reflect.Pointer {
@@ -195,24 +196,25 @@ func value(v any) any {
 	return rv.Interface()
 }
 
-// stringer prevents a panic in the String method of a nil pointer.
-func stringer(v any) any {
+// nilSafeStringer returns "<nil>" for a nil pointer, whose String method would panic, and other
+// values unchanged.
+func nilSafeStringer(v any) any {
 	if rv := reflect.ValueOf(v); rv.IsValid() && rv.Kind() == reflect.Pointer && rv.IsNil() {
 		return "<nil>"
 	}
 	return v
 }
 
-// seeValues replaces pointers by their values in the arguments of type any, and in lists of
-// them.
-func seeValues(args []reflect.Value) {
+// dereferenceArguments replaces pointers by the values that they point to in the arguments of type
+// any, and in lists of them.
+func dereferenceArguments(args []reflect.Value) {
 	anyType, listType := reflect.TypeFor[any](), reflect.TypeFor[[]any]()
 	for i, arg := range args {
 		if (arg.Type() != anyType && arg.Type() != listType) || arg.IsNil() {
 			continue
 		}
 		seen := reflect.New(arg.Type()).Elem()
-		seen.Set(reflect.ValueOf(value(arg.Interface())))
+		seen.Set(reflect.ValueOf(dereference(arg.Interface())))
 		args[i] = seen
 	}
 }
@@ -259,8 +261,9 @@ func decodeList(s string, unmarshal func([]byte, any) error) []any {
 	return list
 }
 
-// UndefinedFunction rewrites the parser's message about an unknown function.
-func UndefinedFunction(message string) (string, bool) {
+// ExplainUndefinedFunction rewrites the parser's message about an unknown function. It returns
+// false for other messages.
+func ExplainUndefinedFunction(message string) (string, bool) {
 	rest, ok := strings.CutPrefix(message, `function "`)
 	if !ok {
 		return "", false

@@ -13,14 +13,9 @@ import (
 // Limits on the results of functions, so that no template exhausts the controller's memory: the
 // results of `repeat`, `until`, `join`, `printf` and similar functions are otherwise unlimited.
 const (
-	// callBytes is the minimum that a call counts.
-	callBytes = 64
 	// maxItems is the longest list that until, untilStep, seq and the functions that split text
 	// return.
 	maxItems = 10_000
-	// MaxDecodedBytes is the longest text to decode from YAML, JSON or TOML, 64 KiB: the
-	// decoded tree needs a hundred times as much.
-	MaxDecodedBytes = 64 << 10
 	// maxPatternBytes is the longest regular expression, and maxInstructions its longest
 	// compiled form: a repetition multiplies the repeated part.
 	maxPatternBytes = 1000
@@ -60,7 +55,7 @@ func (p price) cost(work int) int {
 	if work >= math.MaxInt>>20 {
 		return math.MaxInt
 	}
-	return meter.SaturatingSum(p.call, meter.Product(work, p.kib)>>10)
+	return meter.SaturatingSum(p.call, meter.SaturatingProduct(work, p.kib)>>10)
 }
 
 // Set are the functions of a profile's templates, with limits.
@@ -72,9 +67,9 @@ type Set struct {
 
 var errorType = reflect.TypeFor[error]()
 
-// Limit wraps a function so that it charges the meter, and returns an error beyond a limit. It
+// WrapMetered wraps a function so that it charges the meter, and returns an error beyond a limit. It
 // is called once for all templates of a profile.
-func (f *Set) Limit(name string, fn any) any {
+func (f *Set) WrapMetered(name string, fn any) any {
 	if limited, ok := f.limited[name]; ok {
 		return limited
 	}
@@ -92,9 +87,9 @@ func (f *Set) Limit(name string, fn any) any {
 	}
 	wrapped := reflect.MakeFunc(reflect.FuncOf(in, []reflect.Type{typ.Out(0), errorType}, typ.IsVariadic()), func(args []reflect.Value) []reflect.Value {
 		if seeing[name] {
-			seeValues(args)
+			dereferenceArguments(args)
 		}
-		if err := before(f.Meter, name, price, args); err != nil {
+		if err := chargeCall(f.Meter, name, price, args); err != nil {
 			return []reflect.Value{reflect.Zero(typ.Out(0)), reflect.ValueOf(&err).Elem()}
 		}
 		out := call(args)
@@ -103,7 +98,7 @@ func (f *Set) Limit(name string, fn any) any {
 		} else if !out[1].IsNil() {
 			return out
 		}
-		if err := after(f.Meter, name, price, out[0]); err != nil {
+		if err := chargeResult(f.Meter, name, price, out[0]); err != nil {
 			out[1] = reflect.ValueOf(&err).Elem()
 		}
 		return out
@@ -115,17 +110,17 @@ func (f *Set) Limit(name string, fn any) any {
 	return wrapped
 }
 
-// before charges a call, and rejects it if its result would be too big.
-func before(m *meter.Meter, name string, p price, args []reflect.Value) error {
+// chargeCall charges a call before it runs, and rejects it if its result would be too big.
+func chargeCall(m *meter.Meter, name string, p price, args []reflect.Value) error {
 	size, bytes, err := callCosts(m, name, args)
 	if err != nil {
 		return err
 	}
-	memory := meter.Product(size, p.alloc)
+	memory := meter.SaturatingProduct(size, p.alloc)
 	if memory > meter.MaxCallBytes {
 		return fmt.Errorf("it would take more than %d bytes of memory: give it less", meter.MaxCallBytes)
 	}
-	if err := m.Memory.Check(memory <= meter.SmallMemory); err != nil {
+	if err := m.Memory.RequireFit(memory <= meter.SmallMemory); err != nil {
 		return err
 	}
 	return m.Spend(p.cost(bytes))
@@ -135,7 +130,7 @@ func before(m *meter.Meter, name string, p price, args []reflect.Value) error {
 // before it, both in bytes.
 func callCosts(m *meter.Meter, name string, args []reflect.Value) (size, total int, err error) {
 	for _, arg := range args {
-		n, err := m.Weighed(arg)
+		n, err := m.WeighWithinLimit(arg)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -152,17 +147,17 @@ func callCosts(m *meter.Meter, name string, args []reflect.Value) (size, total i
 	return size, total, nil
 }
 
-// after charges the result.
-func after(m *meter.Meter, name string, p price, result reflect.Value) error {
-	n, err := m.Weighed(result)
+// chargeResult charges the result of a call.
+func chargeResult(m *meter.Meter, name string, p price, result reflect.Value) error {
+	n, err := m.WeighWithinLimit(result)
 	if err != nil {
 		return err
 	}
 	if passing[name] {
-		n = callBytes
+		n = meter.CallBytes
 	}
 	if err := m.Allocate(n); err != nil {
 		return err
 	}
-	return m.Spend(meter.Product(n, p.kib) >> 10)
+	return m.Spend(meter.SaturatingProduct(n, p.kib) >> 10)
 }

@@ -22,7 +22,7 @@ func TestReplacementsAreBoundedByWhatTheyMake(t *testing.T) {
 		"and one match too many":                  {"a", strings.Repeat("a", most/2+1), "x", true, true},
 		"the text of matches counts for each $":   {"a+", strings.Repeat("a", most/4), "$0$0", true, false},
 	} {
-		got, err := replacements(c.pattern, c.text, c.replacement, work)
+		got, err := replacementCost(c.pattern, c.text, c.replacement, work)
 		want := 0
 		if c.counted && !c.refused {
 			want = work

@@ -80,16 +80,16 @@ func (e *Error) Error() string {
 		b.WriteString(": ")
 	}
 	if e.Field != "" {
-		b.WriteString(redact.Excerpt(e.shortField(), MaxNameBytes))
+		b.WriteString(redact.ShortenWithCount(e.shortField(), MaxNameBytes))
 		if e.File != "" {
-			fmt.Fprintf(&b, " %q", redact.Excerpt(e.File, MaxNameBytes))
+			fmt.Fprintf(&b, " %q", redact.ShortenWithCount(e.File, MaxNameBytes))
 		}
 		b.WriteString(": ")
 		if e.Line > 0 && !e.LineOfPath {
 			b.WriteString("line " + strconv.Itoa(e.Line) + " of the template: ")
 		}
 	}
-	b.WriteString(redact.Excerpt(e.Err.Error(), MaxMessageBytes))
+	b.WriteString(redact.ShortenWithCount(e.Err.Error(), MaxMessageBytes))
 	return b.String()
 }
 
@@ -129,8 +129,8 @@ func InStage(stage string, problems ...*Error) []*Error {
 	return problems
 }
 
-// One returns one Error for all problems, and nil if there are none.
-func One(problems []*Error) error {
+// AsSingleError returns one Error for all problems, and nil if there are none.
+func AsSingleError(problems []*Error) error {
 	switch len(problems) {
 	case 0:
 		return nil
@@ -189,8 +189,8 @@ func Nearest(name string, known []string) string {
 	return best
 }
 
-// Decoding rewrites an error of encoding/json without quoting values.
-func Decoding(field string, err error) *Error {
+// FromJSONError rewrites an error of encoding/json without quoting values.
+func FromJSONError(field string, err error) *Error {
 	var mismatch *json.UnmarshalTypeError
 	if errors.As(err, &mismatch) {
 		if mismatch.Field != "" {
@@ -205,6 +205,8 @@ func Decoding(field string, err error) *Error {
 	return At(field, "cannot be decoded: %w", err)
 }
 
+// jsonKind returns what a user has to write for a Go type: the kind of value in JSON, in the words
+// of YAML.
 func jsonKind(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Bool:

@@ -32,6 +32,8 @@ const (
 	ItemBytes     = 16
 	entryBytes    = 64
 	mapBytes      = 48 // of a map without entries
+	// CallBytes is the minimum that the arguments or the result of a call count.
+	CallBytes = 64
 	// MaxValueDepth is the nesting of lists and maps. Printing a value that contains itself
 	// would use up the stack and end the process.
 	MaxValueDepth = 100
@@ -89,13 +91,14 @@ func (m *Meter) check() error {
 	case m.Made > MaxMade:
 		return errTooMade
 	}
-	return m.Memory.Check(m.Cost <= SmallCost && m.Made <= SmallMade)
+	return m.Memory.RequireFit(m.Cost <= SmallCost && m.Made <= SmallMade)
 }
 
-// Weighed returns how many bytes a value counts.
-func (m *Meter) Weighed(v reflect.Value) (int, error) {
+// WeighWithinLimit returns how many bytes a value counts, and an error if it is too big or nested
+// too deep.
+func (m *Meter) WeighWithinLimit(v reflect.Value) (int, error) {
 	s := scale{limit: MaxValueBytes}
-	n := s.weigh(v, 0)
+	n := s.estimateBytes(v, 0)
 	switch {
 	case n == math.MaxInt:
 		return 0, ErrTooDeep
@@ -115,9 +118,9 @@ type scale struct {
 	maps  bool // there was a map in it
 }
 
-// weigh returns how many bytes a value counts. It stops at the limit and returns more than the
+// estimateBytes returns how many bytes a value counts. It stops at the limit and returns more than the
 // limit, or the largest number if the value is nested too deep.
-func (s *scale) weigh(v reflect.Value, depth int) int {
+func (s *scale) estimateBytes(v reflect.Value, depth int) int {
 	if depth > MaxValueDepth {
 		return math.MaxInt
 	}
@@ -128,25 +131,25 @@ func (s *scale) weigh(v reflect.Value, depth int) int {
 		n = v.Len()
 	case reflect.Interface, reflect.Pointer:
 		if !v.IsNil() {
-			n = s.weigh(v.Elem(), depth+1)
+			n = s.estimateBytes(v.Elem(), depth+1)
 		}
 	case reflect.Slice, reflect.Array:
 		if isFlat(v.Type().Elem().Kind()) {
 			return v.Len() * int(v.Type().Elem().Size())
 		}
 		for i := 0; i < v.Len() && n <= s.limit; i++ {
-			n = SaturatingSum(n+ItemBytes, s.weigh(v.Index(i), depth+1))
+			n = SaturatingSum(n+ItemBytes, s.estimateBytes(v.Index(i), depth+1))
 		}
 	case reflect.Map:
 		s.maps = true
 		n = mapBytes
 		for it := v.MapRange(); n <= s.limit && it.Next(); {
-			n = SaturatingSum(n+entryBytes, s.weigh(it.Key(), depth+1))
-			n = SaturatingSum(n, s.weigh(it.Value(), depth+1))
+			n = SaturatingSum(n+entryBytes, s.estimateBytes(it.Key(), depth+1))
+			n = SaturatingSum(n, s.estimateBytes(it.Value(), depth+1))
 		}
 	case reflect.Struct:
 		for i := 0; i < v.NumField() && n <= s.limit; i++ {
-			n = SaturatingSum(n, s.weigh(v.Field(i), depth+1))
+			n = SaturatingSum(n, s.estimateBytes(v.Field(i), depth+1))
 		}
 	default:
 		n = 8
@@ -154,7 +157,7 @@ func (s *scale) weigh(v reflect.Value, depth int) int {
 	return n
 }
 
-func Weigh(v reflect.Value) int { return (&scale{limit: MaxValueBytes}).weigh(v, 0) }
+func Weigh(v reflect.Value) int { return (&scale{limit: MaxValueBytes}).estimateBytes(v, 0) }
 
 // isFlat reports whether all values of a kind have the same size.
 func isFlat(k reflect.Kind) bool { return k >= reflect.Bool && k <= reflect.Complex128 }
@@ -170,7 +173,7 @@ type Steps struct {
 
 // Cost is what the steps take now.
 func (s Steps) Cost(m *Meter) int {
-	return SaturatingSum(s.Units, SaturatingSum(Product(s.Compares, m.largest/CompareBytes), Product(s.Sorts, Product(m.largestMap, mapCost))))
+	return SaturatingSum(s.Units, SaturatingSum(SaturatingProduct(s.Compares, m.largest/CompareBytes), SaturatingProduct(s.Sorts, SaturatingProduct(m.largestMap, mapCost))))
 }
 
 // SaturatingSum and product return the largest number instead of overflowing. Their arguments are not
@@ -182,7 +185,8 @@ func SaturatingSum(a, b int) int {
 	return a + b
 }
 
-func Product(a, b int) int {
+// SaturatingProduct returns a*b, or math.MaxInt if that overflows.
+func SaturatingProduct(a, b int) int {
 	if b != 0 && a > math.MaxInt/b {
 		return math.MaxInt
 	}

@@ -19,17 +19,17 @@ const (
 
 	SmallCost   = MaxCost / 10
 	SmallMade   = 1 << 20   // 1 MiB
-	SmallAction = 16 << 10  // 16 KiB of a profile's actions, see templates.MaxActionBytes
+	SmallAction = 16 << 10  // 16 KiB of a profile's actions, see actions.MaxBytes
 	SmallOutput = 512 << 10 // 512 KiB, of both stages
 	SmallMemory = 2 << 20   // 2 MiB, of one call
 
 )
 
-// Rooms are those of an engine. The zero value is not usable.
-type Rooms struct{ small, Large *semaphore.Weighted }
+// MemorySlots are those of an engine. The zero value is not usable.
+type MemorySlots struct{ small, Large *semaphore.Weighted }
 
-func NewRooms() Rooms {
-	return Rooms{small: semaphore.NewWeighted(smallRooms), Large: semaphore.NewWeighted(largeRooms)}
+func NewMemorySlots() MemorySlots {
+	return MemorySlots{small: semaphore.NewWeighted(smallRooms), Large: semaphore.NewWeighted(largeRooms)}
 }
 
 // Memory limits a rendering, which has to begin again with more if it exceeds the limit. A nil
@@ -42,7 +42,9 @@ type Memory struct {
 // errOutgrown ends a rendering that begins again with a large room. No caller gets it.
 var errOutgrown = errors.New("needs a large room")
 
-func (r *Memory) Check(fits bool) error {
+// RequireFit returns an error if a rendering does not fit into a small slot. RunSmallThenLarge then
+// repeats it in a large one.
+func (r *Memory) RequireFit(fits bool) error {
 	if r == nil || fits {
 		return nil
 	}
@@ -50,18 +52,18 @@ func (r *Memory) Check(fits bool) error {
 	return errOutgrown
 }
 
-// In calls f with a small room and, if that is not enough, again with a large one. f must not
-// wait for another room.
-func (r Rooms) In(f func(*Memory)) {
+// RunSmallThenLarge calls f in a small slot and, if that is not enough, again in a large one. f
+// must not wait for another slot.
+func (r MemorySlots) RunSmallThenLarge(f func(*Memory)) {
 	small := &Memory{}
-	Within(r.small, func() { f(small) })
+	RunWithSlot(r.small, func() { f(small) })
 	if small.outgrown {
-		Within(r.Large, func() { f(nil) })
+		RunWithSlot(r.Large, func() { f(nil) })
 	}
 }
 
-// Within calls f when s has a free place. Waiting callers are served in order.
-func Within(s *semaphore.Weighted, f func()) {
+// RunWithSlot calls f when s has a free slot. Waiting callers are served in order.
+func RunWithSlot(s *semaphore.Weighted, f func()) {
 	_ = s.Acquire(context.Background(), 1) // fails only with its context
 	defer s.Release(1)
 	f()

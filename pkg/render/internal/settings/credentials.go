@@ -45,13 +45,13 @@ func (c Credentials) Empty() bool {
 // the credentials.
 func (s Settings) WithoutCredentials() (Settings, Credentials) {
 	var c Credentials
-	c.HTTPProxy = hide(&s.NodeHTTPProxy, withoutProxyUser)
-	c.NoProxy = hide(&s.NodeNoProxy, proxyList)
-	c.InsecureRegistries = hide(&s.NodeInsecureRegistries, proxyList)
-	c.RegistryMirrors = hide(&s.NodeRegistryMirrors, mirrorList)
+	c.HTTPProxy = hideCredential(&s.NodeHTTPProxy, maskProxyUserInfo)
+	c.NoProxy = hideCredential(&s.NodeNoProxy, maskProxyList)
+	c.InsecureRegistries = hideCredential(&s.NodeInsecureRegistries, maskProxyList)
+	c.RegistryMirrors = hideCredential(&s.NodeRegistryMirrors, maskMirrorList)
 	mirrors := make([]string, len(s.NodeContainerdRegistryMirrors))
 	for i, m := range s.NodeContainerdRegistryMirrors {
-		mirrors[i] = mirrorFlag(m)
+		mirrors[i] = maskMirrorPair(m)
 	}
 	// A value that looks like a placeholder would be lost otherwise.
 	if !slices.Equal(mirrors, s.NodeContainerdRegistryMirrors) || slices.ContainsFunc(mirrors, hasPlaceholder) {
@@ -60,7 +60,7 @@ func (s Settings) WithoutCredentials() (Settings, Credentials) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.DownloadMirrors)) {
 		mirror := s.DownloadMirrors[name]
-		if was := hide(&mirror, withoutUserInfo); was != "" {
+		if was := hideCredential(&mirror, maskUserInfo); was != "" {
 			if c.DownloadMirrors == nil {
 				c.DownloadMirrors, s.DownloadMirrors = map[string]string{}, maps.Clone(s.DownloadMirrors)
 			}
@@ -71,11 +71,11 @@ func (s Settings) WithoutCredentials() (Settings, Credentials) {
 		c.RegistryCredentials = s.RegistryCredentials
 		hidden := make(map[string]RegistryCredential, len(s.RegistryCredentials))
 		for name, credential := range s.RegistryCredentials {
-			Replace(&credential.Username, PlaceholderText)
-			Replace(&credential.Password, PlaceholderText)
-			Replace(&credential.Auth, placeholderAuth)
-			Replace(&credential.IdentityToken, PlaceholderText)
-			hidden[withoutUserInfo(name)] = credential
+			ReplaceNonEmpty(&credential.Username, PlaceholderText)
+			ReplaceNonEmpty(&credential.Password, PlaceholderText)
+			ReplaceNonEmpty(&credential.Auth, placeholderAuth)
+			ReplaceNonEmpty(&credential.IdentityToken, PlaceholderText)
+			hidden[maskUserInfo(name)] = credential
 		}
 		s.RegistryCredentials = hidden
 	}
@@ -101,8 +101,8 @@ func (s Settings) WithCredentials(c Credentials) Settings {
 	return s
 }
 
-// Replace replaces a value that is not empty, and returns the previous value.
-func Replace(value *string, placeholder string) (was string) {
+// ReplaceNonEmpty replaces a value that is not empty, and returns the previous value.
+func ReplaceNonEmpty(value *string, placeholder string) (was string) {
 	was = *value
 	if was != "" {
 		*value = placeholder
@@ -117,9 +117,10 @@ func Restore(value *string, was string) {
 	}
 }
 
-// hide returns the value if it contains a credential, even if that is a placeholder: if the
-// credentials were removed before, WithoutCredentials still reports their places.
-func hide(value *string, hidden func(string) string) (was string) {
+// hideCredential replaces a value by its hidden form and returns the previous value if it contains
+// a credential, even if that is a placeholder: if the credentials were removed before,
+// WithoutCredentials still reports their places.
+func hideCredential(value *string, hidden func(string) string) (was string) {
 	if h := hidden(*value); h != *value || hasPlaceholder(h) {
 		was, *value = *value, h
 	}
@@ -130,9 +131,10 @@ func hasPlaceholder(s string) bool {
 	return strings.Contains(s, placeholderUserInfo+"@") || strings.Contains(s, placeholderUnescaped+"@")
 }
 
-// proxyList and mirrorList hide user-info in the items of a comma-separated list.
-func proxyList(list string) string  { return eachItem(list, withoutUserInfo) }
-func mirrorList(list string) string { return eachItem(list, mirrorItem) }
+// maskProxyList and maskMirrorList replace user-info in the items of a comma-separated list by a
+// placeholder.
+func maskProxyList(list string) string  { return eachItem(list, maskUserInfo) }
+func maskMirrorList(list string) string { return eachItem(list, maskMirrorItem) }
 
 func eachItem(list string, hidden func(string) string) string {
 	if !strings.Contains(list, "@") {
@@ -140,7 +142,7 @@ func eachItem(list string, hidden func(string) string) string {
 	}
 	items := strings.Split(list, ",")
 	for i, item := range items {
-		for j := begunBefore(items[:i], item); j < i; j++ {
+		for j := userInfoStartIndex(items[:i], item); j < i; j++ {
 			items[j] = beginning.FindString(items[j]) + PlaceholderText
 		}
 		items[i] = hidden(item)
@@ -151,10 +153,10 @@ func eachItem(list string, hidden func(string) string) string {
 // beginning matches the text before the user in an item of a comma-separated list.
 var beginning = regexp.MustCompile(`^\s*([a-zA-Z0-9.-]+=)?([A-Za-z][A-Za-z0-9+.-]*://)?`)
 
-// begunBefore returns the index of the first item in which the user-info of item can begin: a
+// userInfoStartIndex returns the index of the first item in which the user-info of item can begin: a
 // comma in a password ends an item too, so that the "@" can follow in a later item without a
 // user. It returns len(before) if there is none.
-func begunBefore(before []string, item string) int {
+func userInfoStartIndex(before []string, item string) int {
 	userInfo, _, ok := strings.Cut(item, "@")
 	if !ok || strings.Contains(userInfo, ":") {
 		return len(before)
@@ -170,33 +172,33 @@ func begunBefore(before []string, item string) int {
 	return len(before)
 }
 
-// mirrorItem hides user-info in an item of -node-registry-mirrors, which can begin with
+// maskMirrorItem replaces user-info in an item of -node-registry-mirrors, which can begin with
 // "registry=".
-func mirrorItem(item string) string {
+func maskMirrorItem(item string) string {
 	if match := mirrorEntry.FindStringSubmatchIndex(strings.TrimLeft(item, " \t")); match == nil {
-		return withoutUserInfo(item)
+		return maskUserInfo(item)
 	}
-	return mirrorFlag(item)
+	return maskMirrorPair(item)
 }
 
-// mirrorFlag hides user-info in "registry=url".
-func mirrorFlag(item string) string {
+// maskMirrorPair replaces user-info in "registry=url".
+func maskMirrorPair(item string) string {
 	name, mirror, ok := strings.Cut(item, "=")
 	if !ok || userInfoInName(name, mirror) {
-		return withoutUserInfo(item)
+		return maskUserInfo(item)
 	}
-	return name + "=" + withoutUserInfo(mirror)
+	return name + "=" + maskUserInfo(mirror)
 }
 
 // userInfoInName reports whether the "=" of "registry=url" can belong to a password: the text
 // before it is a URL, or contains a colon and is not a host with a port.
 func userInfoInName(name, mirror string) bool {
-	host := registry{name: name}.dir()
+	host := registry{name: name}.hostsDir()
 	return strings.Contains(name, "@") || strings.Contains(mirror, "@") && strings.Contains(host, ":") && !hostName.MatchString(host)
 }
 
-// withoutUserInfo replaces the user-info of a URL.
-func withoutUserInfo(s string) string {
+// maskUserInfo replaces the user-info of a URL by a placeholder.
+func maskUserInfo(s string) string {
 	scheme, _, rest, ok := cutUserInfo(s)
 	if !ok {
 		return s
@@ -204,13 +206,13 @@ func withoutUserInfo(s string) string {
 	return scheme + placeholderUserInfo + rest
 }
 
-// withoutProxyUser replaces the user-info of a proxy.
-func withoutProxyUser(s string) string {
+// maskProxyUserInfo replaces the user-info of a proxy's URL by a placeholder.
+func maskProxyUserInfo(s string) string {
 	scheme, userInfo, rest, ok := cutUserInfo(s)
 	if ok && scheme != "" && !isUserInfo(userInfo) {
 		return scheme + placeholderUnescaped + rest
 	}
-	return withoutUserInfo(s)
+	return maskUserInfo(s)
 }
 
 // urlScheme matches the beginning of a URL with a scheme (RFC 3986, section 3.1).

@@ -57,8 +57,8 @@ const (
 	insecureFlag   = "-node-insecure-registries"
 )
 
-// mirrors returns the entries of both flags, in the order in which nodes try them.
-func (s Settings) mirrors() (out []mirror, problems []*invalid.Error) {
+// parseMirrors returns the entries of both flags, in the order in which nodes try them.
+func (s Settings) parseMirrors() (out []mirror, problems []*invalid.Error) {
 	for i, text := range s.NodeContainerdRegistryMirrors {
 		m := mirror{flag: repeatableFlag, field: "settings.nodeContainerdRegistryMirrors[" + strconv.Itoa(i) + "]"}
 		var ok bool
@@ -68,13 +68,13 @@ func (s Settings) mirrors() (out []mirror, problems []*invalid.Error) {
 			problems = append(problems, invalid.At(m.field, "%s: write it as registry=url", m.flag))
 			continue
 		}
-		m.shown = m.registry + "=" + notShown(m.url)
+		m.shown = m.registry + "=" + maskUserInfoForDisplay(m.url)
 		out = append(out, m)
 	}
 	for _, text := range commaList(s.NodeRegistryMirrors) {
-		m := mirror{flag: commaFlag, field: "settings.nodeRegistryMirrors", registry: dockerHub, url: text, shown: notShown(text)}
+		m := mirror{flag: commaFlag, field: "settings.nodeRegistryMirrors", registry: dockerHub, url: text, shown: maskUserInfoForDisplay(text)}
 		if match := mirrorEntry.FindStringSubmatch(text); match != nil {
-			m.registry, m.url, m.shown = match[1], match[2], match[1]+"="+notShown(match[2])
+			m.registry, m.url, m.shown = match[1], match[2], match[1]+"="+maskUserInfoForDisplay(match[2])
 		}
 		if !strings.HasPrefix(m.url, "http") {
 			m.url = "https://" + m.url
@@ -88,10 +88,10 @@ func (s Settings) mirrors() (out []mirror, problems []*invalid.Error) {
 	return out, problems
 }
 
-// registries returns the registries that need a hosts.toml, by path. Their endpoints are in the
+// buildRegistries returns the registries that need a hosts.toml, by path. Their endpoints are in the
 // order of the flags, since containerd tries them in the order of the file. If several
 // registries have the same path, nodes get the last by name (contract 4.4).
-func (s Settings) registries() ([]registry, []*invalid.Error) {
+func (s Settings) buildRegistries() ([]registry, []*invalid.Error) {
 	byName := map[string]*registry{}
 	get := func(name string) *registry {
 		if byName[name] == nil {
@@ -99,7 +99,7 @@ func (s Settings) registries() ([]registry, []*invalid.Error) {
 		}
 		return byName[name]
 	}
-	mirrors, problems := s.mirrors()
+	mirrors, problems := s.parseMirrors()
 	for _, m := range mirrors {
 		ep, err := parseMirror(m.url)
 		if err != nil {
@@ -120,7 +120,7 @@ func (s Settings) registries() ([]registry, []*invalid.Error) {
 
 	byDir := map[string]*registry{}
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		byDir[byName[name].dir()] = byName[name]
+		byDir[byName[name].hostsDir()] = byName[name]
 	}
 	if hub := byDir[dockerHub]; hub == nil {
 		byDir[dockerHub] = &registry{name: dockerHub, endpoints: []endpoint{{url: dockerHubEndpoint}}}
@@ -171,8 +171,8 @@ func commaList(s string) []string {
 	return out
 }
 
-// dir returns the registry's folder below hostsTOMLDir.
-func (r registry) dir() string {
+// hostsDir returns the registry's folder below hostsTOMLDir.
+func (r registry) hostsDir() string {
 	if r.name == "*" {
 		return defaultRegistry
 	}
@@ -180,11 +180,11 @@ func (r registry) dir() string {
 	return host
 }
 
-func (r registry) path() string { return hostsTOMLDir + r.dir() + "/hosts.toml" }
+func (r registry) path() string { return hostsTOMLDir + r.hostsDir() + "/hosts.toml" }
 
-// server returns the address that containerd uses if no endpoint answers.
-func (r registry) server() string {
-	switch r.dir() {
+// fallbackServer returns the address that containerd uses if no endpoint answers.
+func (r registry) fallbackServer() string {
+	switch r.hostsDir() {
 	case dockerHub:
 		return dockerHubEndpoint
 	case defaultRegistry:
@@ -196,12 +196,12 @@ func (r registry) server() string {
 // hostsTOML is the file's text.
 func (r registry) hostsTOML() string {
 	var b strings.Builder
-	if server := r.server(); server != "" {
+	if server := r.fallbackServer(); server != "" {
 		b.WriteString("server = " + tomlString(server) + "\n\n")
 	}
 	endpoints := r.endpoints
 	if len(endpoints) == 0 {
-		endpoints = []endpoint{{url: r.server()}} // insecure, without a mirror
+		endpoints = []endpoint{{url: r.fallbackServer()}} // insecure, without a mirror
 	}
 	for _, e := range endpoints {
 		b.WriteString("[host." + tomlString(e.url) + "]\ncapabilities = [\"pull\", \"resolve\"]\n")
@@ -217,7 +217,7 @@ func (r registry) hostsTOML() string {
 
 // HostsFiles returns the hosts.toml files of the provisioning stage for s.
 func (s Settings) HostsFiles() []osm.File {
-	registries, _ := s.registries() // Validate has reported the problems
+	registries, _ := s.buildRegistries() // Validate has reported the problems
 	files := make([]osm.File, 0, len(registries))
 	for _, r := range registries {
 		files = append(files, osm.File{

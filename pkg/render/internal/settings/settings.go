@@ -87,9 +87,9 @@ func (s Settings) Validate() error {
 	}
 	problems = append(problems, userdata.CheckIgnitionVersion("settings.ignitionVersion", "--ignition-version: ", s.IgnitionVersion)...)
 	problems = append(problems, s.checkDownloads()...)
-	_, more := s.registries()
+	_, more := s.buildRegistries()
 	problems = append(problems, more...)
-	return invalid.One(problems)
+	return invalid.AsSingleError(problems)
 }
 
 // DNSServers returns the addresses of ClusterDNS; Validate has checked them.

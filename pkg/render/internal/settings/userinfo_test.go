@@ -22,7 +22,7 @@ func TestWithoutUserInfo(t *testing.T) {
 		"u:canary@example.com":            hidden + "@example.com",
 		"u:canary@x://example.com":        hidden + "@x://example.com",
 	} {
-		if got := withoutUserInfo(in); got != want {
+		if got := maskUserInfo(in); got != want {
 			t.Errorf("withoutUserInfo(%q) = %q, want %q", in, got, want)
 		}
 	}

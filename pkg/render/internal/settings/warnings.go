@@ -39,13 +39,13 @@ func (w Warning) String() string {
 func (s Settings) Warnings() []Warning {
 	var out []Warning
 	warn := func(flag, field, value, problem, remedy string) {
-		out = append(out, Warning{flag, field, redact.Excerpt(value, invalid.MaxNameBytes), problem, remedy})
+		out = append(out, Warning{flag, field, redact.ShortenWithCount(value, invalid.MaxNameBytes), problem, remedy})
 	}
 	if problem, remedy := doubtfulProxy(s.NodeHTTPProxy); problem != "" {
-		warn("-node-http-proxy", "settings.nodeHTTPProxy", notShown(s.NodeHTTPProxy), problem, remedy)
+		warn("-node-http-proxy", "settings.nodeHTTPProxy", maskUserInfoForDisplay(s.NodeHTTPProxy), problem, remedy)
 	}
 
-	mirrors, _ := s.mirrors()
+	mirrors, _ := s.parseMirrors()
 	hosts := map[string]sharedHost{}
 	for _, m := range mirrors {
 		hosts[m.registry] = sharedHost{m.flag, m.field}
@@ -61,16 +61,16 @@ func (s Settings) Warnings() []Warning {
 			hosts[name] = sharedHost{insecureFlag, field}
 		}
 		if problem, remedy := doubtfulRegistry(name); problem != "" {
-			warn(insecureFlag, field, notShown(name), problem, remedy)
+			warn(insecureFlag, field, maskUserInfoForDisplay(name), problem, remedy)
 		}
 	}
 	winner := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(hosts)) {
-		winner[registry{name: name}.dir()] = name
+		winner[registry{name: name}.hostsDir()] = name
 	}
 	for _, name := range slices.Sorted(maps.Keys(hosts)) {
-		if last := winner[registry{name: name}.dir()]; last != name {
-			warn(hosts[name].flag, hosts[name].field, notShown(name), fmt.Sprintf("containerd knows hosts only, and nodes get what the flags say of registry %q, which has the same host", notShown(last)),
+		if last := winner[registry{name: name}.hostsDir()]; last != name {
+			warn(hosts[name].flag, hosts[name].field, maskUserInfoForDisplay(name), fmt.Sprintf("containerd knows hosts only, and nodes get what the flags say of registry %q, which has the same host", maskUserInfoForDisplay(last)),
 				"name one of them in all flags, best the host alone")
 		}
 	}
@@ -81,7 +81,7 @@ func (s Settings) Warnings() []Warning {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.RegistryCredentials)) {
 		if last := winner[authHost(name)]; last != name {
-			warn("-node-registry-credentials-secret", "settings.registryCredentials", notShown(name), fmt.Sprintf("nodes get the credentials of %q, which is the same registry for containerd", notShown(last)),
+			warn("-node-registry-credentials-secret", "settings.registryCredentials", maskUserInfoForDisplay(name), fmt.Sprintf("nodes get the credentials of %q, which is the same registry for containerd", maskUserInfoForDisplay(last)),
 				"remove all but one of them from the Secret")
 		}
 	}
@@ -91,8 +91,8 @@ func (s Settings) Warnings() []Warning {
 // sharedHost is the flag that names a registry.
 type sharedHost struct{ flag, field string }
 
-// notShown replaces user-info by "(not shown)" for display.
-func notShown(s string) string {
+// maskUserInfoForDisplay replaces user-info by "(not shown)" for display.
+func maskUserInfoForDisplay(s string) string {
 	scheme, _, rest, ok := cutUserInfo(s)
 	if !ok {
 		return s
@@ -152,7 +152,7 @@ func doubtfulRegistry(name string) (problem, remedy string) {
 		return "it names no registry, and containerd never reads what is written for it", "write it as registry=https://host, or leave it out"
 	case strings.Contains(name, "://"):
 		return "its registry is a URL, and containerd looks for hosts: it never reads what is written for it", "write the host alone, without https://"
-	case name == "*" || hostName.MatchString(registry{name: name}.dir()):
+	case name == "*" || hostName.MatchString(registry{name: name}.hostsDir()):
 		return "", ""
 	}
 	return "its registry is not a host, and containerd never reads what is written for it", "write the registry as host or host:port"

@@ -26,27 +26,27 @@ var rules = func() map[string]rule {
 	}
 
 	// These write all of each argument, in one form for every value.
-	add("b64enc b32enc quote squote toString cat print println html js urlquery", writesArguments)
-	add("toYaml toJson mustToJson toPrettyJson mustToPrettyJson toRawJson mustToRawJson toToml", writesArguments)
-	add("printf", writesFormat)
+	add("b64enc b32enc quote squote toString cat print println html js urlquery", allArgumentsRule)
+	add("toYaml toJson mustToJson toPrettyJson mustToPrettyJson toRawJson mustToRawJson toToml", allArgumentsRule)
+	add("printf", printfRule)
 	// These write all of the last argument; the others are not credentials.
-	add("indent nindent join", writesLast)
+	add("indent nindent join", lastArgumentRule)
 	// The same, except for blanks at both ends.
 	add("trim", func(args []argument) (flow, bool) {
-		f, ok := writesLast(args)
+		f, ok := lastArgumentRule(args)
 		f.maybeBlank = true
 		return f, ok
 	})
 
 	// These test whether a value is set, which gives the same result for its placeholder.
 	add("not empty any all", func(args []argument) (flow, bool) { return flow{}, tested(args) })
-	add("eq ne", comparesEmpty)
+	add("eq ne", emptyComparisonRule)
 	// These return one of their arguments; which one depends on which of the others are set.
-	add("and or", func(args []argument) (flow, bool) { return oneOf(args), tested(args[:len(args)-1]) })
-	add("coalesce", func(args []argument) (flow, bool) { return oneOf(args), tested(args) })
-	add("default", func(args []argument) (flow, bool) { return oneOf(args), tested(args[1:]) })
+	add("and or", func(args []argument) (flow, bool) { return joinArgumentFlows(args), tested(args[:len(args)-1]) })
+	add("coalesce", func(args []argument) (flow, bool) { return joinArgumentFlows(args), tested(args) })
+	add("default", func(args []argument) (flow, bool) { return joinArgumentFlows(args), tested(args[1:]) })
 	add("ternary", func(args []argument) (flow, bool) {
-		return oneOf(args[:len(args)-1]), args[len(args)-1].flow.isPlain()
+		return joinArgumentFlows(args[:len(args)-1]), args[len(args)-1].flow.isPlain()
 	})
 
 	// Placeholders replace the part before the "@" of a URL: they change neither the "@" nor
@@ -60,17 +60,17 @@ var rules = func() map[string]rule {
 
 	// Keys and lengths of lists and maps are not credentials, their entries can be.
 	add("list tuple", func(args []argument) (flow, bool) {
-		elem := oneOf(args)
-		return entriesOf(flow{from: elem.from, elem: &elem}), true
+		elem := joinArgumentFlows(args)
+		return newEntriesFlow(flow{from: elem.from, elem: &elem}), true
 	})
-	add("dict", checkDict)
+	add("dict", dictRule)
 	add("index", func(args []argument) (flow, bool) {
 		f := args[0].flow
 		for _, key := range args[1:] {
 			if f.kind != flowEntries && f.kind != flowDecoded || !key.flow.isPlain() {
 				return flow{}, false
 			}
-			f = at(f, key)
+			f = entryAt(f, key)
 		}
 		return f, true
 	})
@@ -78,11 +78,11 @@ var rules = func() map[string]rule {
 		if len(args) != 2 || !mayBeMap(args[0].flow) || !args[1].flow.isPlain() {
 			return flow{}, false
 		}
-		return at(args[0].flow, args[1]), true
+		return entryAt(args[0].flow, args[1]), true
 	})
 	add("first last mustFirst mustLast", func(args []argument) (flow, bool) {
 		f := args[0].flow
-		return f.entry(), f.kind == flowDecoded || f.kind == flowEntries
+		return f.anyEntry(), f.kind == flowDecoded || f.kind == flowEntries
 	})
 	add("len", func(args []argument) (flow, bool) { return flow{}, args[0].flow.kind == flowEntries })
 	add("keys", func(args []argument) (flow, bool) {
@@ -116,16 +116,19 @@ var rules = func() map[string]rule {
 	return rules
 }()
 
-func writesArguments(args []argument) (flow, bool) { return textOf(flows(args)...), true }
+// allArgumentsRule is the rule of functions that write all of each argument.
+func allArgumentsRule(args []argument) (flow, bool) { return newTextFlow(flows(args)...), true }
 
-func writesLast(args []argument) (flow, bool) {
+// lastArgumentRule is the rule of functions that write all of the last argument: the others must
+// not be credentials.
+func lastArgumentRule(args []argument) (flow, bool) {
 	last := len(args) - 1
-	return textOf(args[last].flow), !slices.ContainsFunc(args[:last], func(a argument) bool { return !a.flow.isPlain() })
+	return newTextFlow(args[last].flow), !slices.ContainsFunc(args[:last], func(a argument) bool { return !a.flow.isPlain() })
 }
 
-// writesFormat is the rule of printf with a literal format: a credential must have %s, %q or
-// %v, none of which shortens it.
-func writesFormat(args []argument) (flow, bool) {
+// printfRule is the rule of printf with a literal format: a credential must have %s, %q or %v, none
+// of which shortens it.
+func printfRule(args []argument) (flow, bool) {
 	format, ok := args[0].node.(*parse.StringNode)
 	if !ok {
 		return flow{}, false
@@ -136,7 +139,7 @@ func writesFormat(args []argument) (flow, bool) {
 			return flow{}, false
 		}
 	}
-	return textOf(flows(args)...), ok
+	return newTextFlow(flows(args)...), ok
 }
 
 // directive matches one directive of a format, as package fmt parses it: flags come before the
@@ -163,8 +166,8 @@ func verbsOf(format string) ([]string, bool) {
 	}
 }
 
-// comparesEmpty is the rule of eq and ne of a credential with "".
-func comparesEmpty(args []argument) (flow, bool) {
+// emptyComparisonRule is the rule of eq and ne of a credential with "".
+func emptyComparisonRule(args []argument) (flow, bool) {
 	if len(args) != 2 {
 		return flow{}, false
 	}
@@ -176,8 +179,8 @@ func comparesEmpty(args []argument) (flow, bool) {
 	return flow{}, false
 }
 
-// checkDict tracks each entry with a literal key separately.
-func checkDict(args []argument) (flow, bool) {
+// dictRule is the rule of dict. It tracks each entry with a literal key separately.
+func dictRule(args []argument) (flow, bool) {
 	out := flow{fields: map[string]flow{}}
 	literal, own := true, true
 	for i := 0; i < len(args); i += 2 {
@@ -205,10 +208,10 @@ func checkDict(args []argument) (flow, bool) {
 		for i := 1; i < len(args); i += 2 {
 			values = append(values, args[i])
 		}
-		elem := oneOf(values)
+		elem := joinArgumentFlows(values)
 		out.fields, out.elem = nil, &elem
 	}
-	return entriesOf(out), true
+	return newEntriesFlow(out), true
 }
 
 // isDecodedOrLiteral reports whether everything in a value is decoded or a literal, so that no map without
@@ -241,7 +244,7 @@ func isLiteralDict(p *parse.PipeNode) bool {
 }
 
 func decodedOf(args []argument) flow {
-	return flow{kind: flowDecoded, from: textOf(flows(args)...).from}
+	return flow{kind: flowDecoded, from: newTextFlow(flows(args)...).from}
 }
 
 func flows(args []argument) []flow {
@@ -252,8 +255,8 @@ func flows(args []argument) []flow {
 	return out
 }
 
-// oneOf returns the flow of a value that is one of the arguments.
-func oneOf(args []argument) flow {
+// joinArgumentFlows returns the flow of a value that is one of the arguments.
+func joinArgumentFlows(args []argument) flow {
 	var out flow
 	for i, a := range args {
 		if i == 0 {
@@ -282,10 +285,11 @@ func isString(n parse.Node, text string) bool {
 // mayBeMap checks the argument of functions that take only maps.
 func mayBeMap(f flow) bool { return f.kind == flowEntries || f.kind == flowDecoded }
 
-// at is the entry of a key.
-func at(f flow, key argument) flow {
+// entryAt returns the flow of the entry of a map at a key; of any entry if the key is not a
+// literal.
+func entryAt(f flow, key argument) flow {
 	if s, ok := key.node.(*parse.StringNode); ok && f.fields != nil {
 		return f.fields[s.Text]
 	}
-	return f.entry()
+	return f.anyEntry()
 }

@@ -72,8 +72,8 @@ const (
 
 func (f flow) isPlain() bool { return f.kind == flowPlain && !f.rejected }
 
-// textOf returns the flow of a text that a function makes from values.
-func textOf(values ...flow) flow {
+// newTextFlow returns the flow of a text that a function makes from values.
+func newTextFlow(values ...flow) flow {
 	out := flow{kind: flowText}
 	for _, v := range values {
 		if out.from == "" {
@@ -98,8 +98,8 @@ func (f flow) containsBlank() bool {
 	return false
 }
 
-// any entry of a structure.
-func (f flow) entry() flow {
+// anyEntry returns the flow of any entry of a structure.
+func (f flow) anyEntry() flow {
 	switch {
 	case f.kind == flowDecoded:
 		return f
@@ -128,10 +128,11 @@ func (f flow) entries() int {
 	return n
 }
 
-func entriesOf(f flow) flow {
+// newEntriesFlow returns f as the flow of a structure, or of one text if it has too many entries.
+func newEntriesFlow(f flow) flow {
 	f.kind = flowEntries
 	if f.entries() > maxFlowEntries {
-		return textOf(f)
+		return newTextFlow(f)
 	}
 	return f
 }
@@ -163,7 +164,7 @@ func join(a, b flow) flow {
 	case b.isPlain():
 		return a.withShared()
 	}
-	collapsed := textOf(a, b)
+	collapsed := newTextFlow(a, b)
 	if a.kind != b.kind || a.typ != b.typ {
 		return collapsed
 	}
@@ -176,9 +177,9 @@ func join(a, b flow) flow {
 		return out
 	}
 	if a.elem != nil || b.elem != nil {
-		e := join(a.entry(), b.entry())
+		e := join(a.anyEntry(), b.anyEntry())
 		out.fields, out.elem = nil, &e
-		return entriesOf(out)
+		return newEntriesFlow(out)
 	}
 	out.fields = maps.Clone(a.fields)
 	for name, v := range b.fields {
@@ -189,7 +190,7 @@ func join(a, b flow) flow {
 			out.fields[name] = v.withShared()
 		}
 	}
-	return entriesOf(out)
+	return newEntriesFlow(out)
 }
 
 // dataFlow returns the flow of a value of the data.
@@ -220,12 +221,12 @@ func dataFlow(typ reflect.Type, tag, from string) flow {
 func (f flow) member(name, from string) flow {
 	switch f.kind {
 	case flowText:
-		return textOf(f)
+		return newTextFlow(f)
 	case flowEntries:
 		if f.fields != nil {
 			return f.fields[name]
 		}
-		return f.entry()
+		return f.anyEntry()
 	case flowDecoded:
 		return f
 	case flowData:
@@ -239,8 +240,8 @@ func (f flow) member(name, from string) flow {
 	return flow{}
 }
 
-// check follows the credentials through one template and those defined in it.
-type check struct {
+// checker follows the credentials through one template and those defined in it.
+type checker struct {
 	template    *template.Template
 	text, field string
 	problems    []*invalid.Error
@@ -266,7 +267,7 @@ type declaration struct {
 // allowed, and the actions that print one. data is the type of the struct that the template
 // reads; text is its source, and field the name of the template in problems.
 func Check(t *template.Template, data reflect.Type, text, field string) (problems []*invalid.Error, printing map[*parse.ActionNode]bool) {
-	c := &check{template: t, text: text, field: field, dots: map[string]flow{}, vars: map[*parse.VariableNode]flow{}}
+	c := &checker{template: t, text: text, field: field, dots: map[string]flow{}, vars: map[*parse.VariableNode]flow{}}
 	c.dots[t.Name()] = dataFlow(data, "", "the whole data")
 	defined := slices.DeleteFunc(t.Templates(), func(t *template.Template) bool { return t.Tree == nil })
 	slices.SortFunc(defined, func(a, b *template.Template) int { return strings.Compare(a.Name(), b.Name()) })
@@ -280,107 +281,109 @@ func Check(t *template.Template, data reflect.Type, text, field string) (problem
 		}
 		for _, t := range defined {
 			c.dollar, c.scope = c.dots[t.Name()], nil
-			c.list(t.Root, c.dollar)
+			c.checkList(t.Root, c.dollar)
 		}
 	}
 	return c.problems, c.printing
 }
 
-func (c *check) list(l *parse.ListNode, dot flow) {
+func (c *checker) checkList(l *parse.ListNode, dot flow) {
 	if l == nil {
 		return
 	}
 	for _, n := range l.Nodes {
 		switch n := n.(type) {
 		case *parse.ActionNode:
-			if f := c.pipe(n.Pipe, dot); len(n.Pipe.Decl) == 0 && f.kind != flowPlain && !f.rejected {
+			if f := c.pipeFlow(n.Pipe, dot); len(n.Pipe.Decl) == 0 && f.kind != flowPlain && !f.rejected {
 				c.printing[n] = true
 			}
 		case *parse.TemplateNode:
-			if f := c.pipe(n.Pipe, dot); c.template.Lookup(n.Name) != nil {
+			if f := c.pipeFlow(n.Pipe, dot); c.template.Lookup(n.Name) != nil {
 				was, ok := c.dots[n.Name]
 				c.changed = c.changed || !ok && !f.isPlain() // the template can have been followed without it
-				c.dots[n.Name] = c.update(was, ok, f)
+				c.dots[n.Name] = c.addPossibleFlow(was, ok, f)
 			}
 		case *parse.RangeNode:
-			c.scoped(func() { c.loop(n, dot) })
+			c.runInScope(func() { c.checkRange(n, dot) })
 		case *parse.IfNode:
-			c.scoped(func() {
-				c.truth(n.Pipe, c.pipe(n.Pipe, dot))
-				c.branches(&n.BranchNode, dot, dot)
+			c.runInScope(func() {
+				c.checkCondition(n.Pipe, c.pipeFlow(n.Pipe, dot))
+				c.checkBranches(&n.BranchNode, dot, dot)
 			})
 		case *parse.WithNode:
-			c.scoped(func() {
-				f := c.pipe(n.Pipe, dot)
-				c.truth(n.Pipe, f)
-				c.branches(&n.BranchNode, f, dot)
+			c.runInScope(func() {
+				f := c.pipeFlow(n.Pipe, dot)
+				c.checkCondition(n.Pipe, f)
+				c.checkBranches(&n.BranchNode, f, dot)
 			})
 		}
 	}
 }
 
-// branches follows both branches; neither sees the variables that the other declares.
-func (c *check) branches(n *parse.BranchNode, dot, otherwise flow) {
-	c.scoped(func() { c.list(n.List, dot) })
-	c.scoped(func() { c.list(n.ElseList, otherwise) })
+// checkBranches follows both branches; neither sees the variables that the other declares.
+func (c *checker) checkBranches(n *parse.BranchNode, dot, otherwise flow) {
+	c.runInScope(func() { c.checkList(n.List, dot) })
+	c.runInScope(func() { c.checkList(n.ElseList, otherwise) })
 }
 
-func (c *check) scoped(follow func()) {
+// runInScope calls a function, and then drops the variables that were declared in it.
+func (c *checker) runInScope(follow func()) {
 	mark := len(c.scope)
 	follow()
 	c.scope = c.scope[:mark]
 }
 
-func (c *check) loop(n *parse.RangeNode, dot flow) {
-	f := c.value(n.Pipe, dot)
+func (c *checker) checkRange(n *parse.RangeNode, dot flow) {
+	f := c.commandsFlow(n.Pipe, dot)
 	if f.kind == flowText && !f.rejected { // a struct cannot be gone over at all
-		f = c.reject(n, f, "range goes over what its content says")
+		f = c.reportProblem(n, f, "range goes over what its content says")
 	}
-	elem := f.entry()
+	elem := f.anyEntry()
 	elem.rejected = elem.rejected || f.rejected
 	switch decl := n.Pipe.Decl; len(decl) {
 	case 1:
-		c.set(n.Pipe, decl[0], elem)
+		c.assignVariable(n.Pipe, decl[0], elem)
 	case 2:
-		c.set(n.Pipe, decl[0], flow{rejected: f.rejected})
-		c.set(n.Pipe, decl[1], elem)
+		c.assignVariable(n.Pipe, decl[0], flow{rejected: f.rejected})
+		c.assignVariable(n.Pipe, decl[1], elem)
 	}
-	c.branches(&n.BranchNode, elem, dot)
+	c.checkBranches(&n.BranchNode, elem, dot)
 }
 
-// truth follows a value that decides which branch a template takes.
-func (c *check) truth(n parse.Node, f flow) {
+// checkCondition rejects a value that decides which branch a template takes, if that depends on the
+// content of a credential.
+func (c *checker) checkCondition(n parse.Node, f flow) {
 	if f.maybeBlank && !f.rejected {
-		c.reject(n, f, "whether anything is left of it is asked, which depends on its content")
+		c.reportProblem(n, f, "whether anything is left of it is asked, which depends on its content")
 	}
 }
 
-// pipe returns the flow of a pipeline, which can set variables.
-func (c *check) pipe(p *parse.PipeNode, dot flow) flow {
-	f := c.value(p, dot)
+// pipeFlow returns the flow of a pipeline, and sets the variables that it declares or assigns.
+func (c *checker) pipeFlow(p *parse.PipeNode, dot flow) flow {
+	f := c.commandsFlow(p, dot)
 	if p != nil {
 		for _, v := range p.Decl {
-			c.set(p, v, f)
+			c.assignVariable(p, v, f)
 		}
 	}
 	return f
 }
 
-func (c *check) set(p *parse.PipeNode, v *parse.VariableNode, f flow) {
+func (c *checker) assignVariable(p *parse.PipeNode, v *parse.VariableNode, f flow) {
 	set := []*parse.VariableNode{v}
 	if p.IsAssign {
-		set = c.declarations(v.Ident[0])
+		set = c.findDeclarations(v.Ident[0])
 	} else {
 		c.scope = append(c.scope, declaration{variable: v})
 	}
 	for _, v := range set {
 		was, ok := c.vars[v]
-		c.vars[v] = c.update(was, ok, f)
+		c.vars[v] = c.addPossibleFlow(was, ok, f)
 	}
 }
 
-// declarations returns the declarations that a name can refer to.
-func (c *check) declarations(name string) []*parse.VariableNode {
+// findDeclarations returns the declarations that a name can refer to.
+func (c *checker) findDeclarations(name string) []*parse.VariableNode {
 	var out []*parse.VariableNode
 	for _, d := range slices.Backward(c.scope) {
 		if d.variable.Ident[0] == name {
@@ -392,12 +395,12 @@ func (c *check) declarations(name string) []*parse.VariableNode {
 	return out
 }
 
-func (c *check) variable(name string) flow {
+func (c *checker) variableFlow(name string) flow {
 	if name == "$" {
 		return c.dollar
 	}
 	var f flow
-	for i, v := range c.declarations(name) {
+	for i, v := range c.findDeclarations(name) {
 		if i == 0 {
 			f = c.vars[v]
 		} else {
@@ -407,8 +410,8 @@ func (c *check) variable(name string) flow {
 	return f
 }
 
-// update adds one more value to those that a variable or a template can have.
-func (c *check) update(was flow, known bool, f flow) flow {
+// addPossibleFlow adds one more value to those that a variable or a template can have.
+func (c *checker) addPossibleFlow(was flow, known bool, f flow) flow {
 	if !known || reflect.DeepEqual(was, f) {
 		return f
 	}
@@ -417,13 +420,14 @@ func (c *check) update(was flow, known bool, f flow) flow {
 	return f
 }
 
-func (c *check) value(p *parse.PipeNode, dot flow) flow {
+// commandsFlow returns the flow of the last command of a pipeline.
+func (c *checker) commandsFlow(p *parse.PipeNode, dot flow) flow {
 	var f flow
 	if p == nil {
 		return f
 	}
 	for i, cmd := range p.Cmds {
-		f = c.command(cmd, dot, i > 0, f)
+		f = c.commandFlow(cmd, dot, i > 0, f)
 	}
 	return f
 }
@@ -434,50 +438,51 @@ type argument struct {
 	flow flow
 }
 
-func (c *check) command(cmd *parse.CommandNode, dot flow, piped bool, final flow) flow {
+func (c *checker) commandFlow(cmd *parse.CommandNode, dot flow, piped bool, final flow) flow {
 	var args []argument
 	for _, n := range cmd.Args[1:] {
-		args = append(args, argument{n, c.operand(n, dot)})
+		args = append(args, argument{n, c.operandFlow(n, dot)})
 	}
 	if piped {
 		args = append(args, argument{nil, final})
 	}
 	if n, ok := cmd.Args[0].(*parse.IdentifierNode); ok {
-		return c.call(n, args)
+		return c.callFlow(n, args)
 	}
-	f := c.operand(cmd.Args[0], dot)
+	f := c.operandFlow(cmd.Args[0], dot)
 	for _, a := range args { // of a method: the data has none that take arguments
 		if !a.flow.isPlain() {
-			return c.reject(cmd, a.flow, "it is an argument of a method")
+			return c.reportProblem(cmd, a.flow, "it is an argument of a method")
 		}
 	}
 	return f
 }
 
-func (c *check) operand(n parse.Node, dot flow) flow {
+func (c *checker) operandFlow(n parse.Node, dot flow) flow {
 	switch n := n.(type) {
 	case *parse.DotNode:
 		return dot
 	case *parse.FieldNode:
-		return chain(dot, n.Ident)
+		return nestedMember(dot, n.Ident)
 	case *parse.VariableNode:
-		return chain(c.variable(n.Ident[0]), n.Ident[1:])
+		return nestedMember(c.variableFlow(n.Ident[0]), n.Ident[1:])
 	case *parse.PipeNode:
 		before := len(c.scope)
-		f := c.pipe(n, dot)
+		f := c.pipeFlow(n, dot)
 		for i := range c.scope[before:] {
 			c.scope[before+i].maybe = true
 		}
 		return f
 	case *parse.ChainNode:
-		return chain(c.operand(n.Node, dot), n.Field)
+		return nestedMember(c.operandFlow(n.Node, dot), n.Field)
 	case *parse.IdentifierNode:
-		return c.call(n, nil)
+		return c.callFlow(n, nil)
 	}
 	return flow{}
 }
 
-func chain(f flow, names []string) flow {
+// nestedMember returns the flow of the member that a chain of names selects.
+func nestedMember(f flow, names []string) flow {
 	for i, name := range names {
 		refused := f.rejected
 		f = f.member(name, "."+strings.Join(names[:i+1], "."))
@@ -486,7 +491,7 @@ func chain(f flow, names []string) flow {
 	return f
 }
 
-func (c *check) call(n *parse.IdentifierNode, args []argument) flow {
+func (c *checker) callFlow(n *parse.IdentifierNode, args []argument) flow {
 	plain := true
 	for _, a := range args {
 		// A rejected value is reported already.
@@ -504,11 +509,12 @@ func (c *check) call(n *parse.IdentifierNode, args []argument) flow {
 		}
 	}
 	i := slices.IndexFunc(args, func(a argument) bool { return !a.flow.isPlain() })
-	return c.reject(n, args[i].flow, n.Ident+" reads it")
+	return c.reportProblem(n, args[i].flow, n.Ident+" reads it")
 }
 
-// reject reports a problem.
-func (c *check) reject(n parse.Node, f flow, what string) flow {
+// reportProblem reports a problem at a node, and returns a flow marked as rejected so that it is
+// not reported again.
+func (c *checker) reportProblem(n parse.Node, f flow, what string) flow {
 	c.problems = append(c.problems, &invalid.Error{Field: c.field, Line: invalid.LineOf(c.text, int(n.Position())), Err: &Error{From: f.from, What: what}})
 	return flow{kind: flowText, from: f.from, rejected: true}
 }

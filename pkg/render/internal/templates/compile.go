@@ -1,10 +1,8 @@
 package templates
 
 import (
-	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,10 +10,11 @@ import (
 	"text/template/parse"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/funcs"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/parsetree"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/taint"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/templateerror"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/userdata"
 )
 
@@ -72,9 +71,9 @@ type insert struct {
 	definition *parse.Tree     // what the file itself defines under the name, nil if nothing
 }
 
-// put sets the text. As during parsing, a blank text does not replace a template that the file
+// setText sets the text. As during parsing, a blank text does not replace a template that the file
 // defines under that name.
-func (i *insert) put(text string) {
+func (i *insert) setText(text string) {
 	i.text.Text = []byte(text)
 	i.into.Tree = i.tree
 	if text == "" && i.definition != nil {
@@ -82,9 +81,9 @@ func (i *insert) put(text string) {
 	}
 }
 
-// Stage parses the templates of a stage. The result lists the errors in problems; their text
+// ParseStage parses the templates of a stage. The result lists the errors in problems; their text
 // depends on the profile alone.
-func (c Compiler) Stage(name string, config *osm.OSPConfig) (Stage, []*invalid.Error) {
+func (c Compiler) ParseStage(name string, config *osm.OSPConfig) (Stage, []*invalid.Error) {
 	g := c.limiter
 	stage := Stage{Name: name, gate: g}
 	root := "spec." + name + "Config"
@@ -175,10 +174,10 @@ func (g *limiter) compileFile(field string, f osm.File, templates map[string]str
 		}
 	}
 	for _, name := range inserts {
-		in := insert{name: name, tree: literalTree(name, "")}
+		in := insert{name: name, tree: parsetree.NewLiteral(name, "")}
 		in.text = in.tree.Root.Nodes[0].(*parse.TextNode)
 		// The execution of the named template has recorded its credentials in the shape.
-		in.tree.Root.Nodes = []parse.Node{tmpl.omission(-1), in.text}
+		in.tree.Root.Nodes = []parse.Node{tmpl.newOmissionStep(-1), in.text}
 		if in.into = tmpl.Lookup(name); in.into == nil {
 			in.into = template.Must(tmpl.AddParseTree(name, in.tree))
 		} else {
@@ -200,10 +199,10 @@ func (g *limiter) parse(name, field, text string) (*program, []*invalid.Error) {
 	}
 	tmpl, err := template.New(name).Funcs(funcs.Map).Parse(text)
 	if err != nil {
-		return nil, []*invalid.Error{templateProblem(name, field, err)}
+		return nil, []*invalid.Error{templateerror.FromTemplateError(name, field, err)}
 	}
 	if tmpl.Tree == nil { // nothing but definitions and blanks
-		tmpl = template.Must(tmpl.AddParseTree(name, literalTree(name, "")))
+		tmpl = template.Must(tmpl.AddParseTree(name, parsetree.NewLiteral(name, "")))
 	}
 	p := &program{Template: tmpl}
 	if err := p.insertSteps(); err != nil {
@@ -218,88 +217,18 @@ func (g *limiter) parse(name, field, text string) (*program, []*invalid.Error) {
 	if g.marks != nil {
 		g.marks.add(p, source{text: text, field: field, name: name})
 	}
-	g.bind(p)
+	g.bindFunctions(p)
 	return p, problems
 }
 
 // lineOf returns the line of a position in a template.
 func lineOf(source string, pos parse.Pos) int { return invalid.LineOf(source, int(pos)) }
 
-// templateMessage matches the beginning of text/template's errors, after the name.
-var templateMessage = regexp.MustCompile(`^:(\d+)(?::\d+)?: (?s)(.*)$`)
-
-// templateProblem extracts the line from an error of text/template, and repeats the rest
-// without the name: the field and the file are clearer.
-func templateProblem(name, field string, err error) *invalid.Error {
-	message := err.Error()
-	p := &invalid.Error{Field: field, Err: err}
-	rest, ok := strings.CutPrefix(message, "template: "+name)
-	if !ok {
-		return p
-	}
-	m := templateMessage.FindStringSubmatch(rest)
-	if m == nil {
-		return p
-	}
-	p.Line, _ = strconv.Atoi(m[1])
-	message = strings.TrimPrefix(m[2], fmt.Sprintf("executing %q ", name))
-	if context, cause, ok := strings.Cut(message, ">: "); ok { // "at <context>: cause"
-		message = redact.Excerpt(context, invalid.MaxNameBytes) + ">: " + withoutValue(cause)
-	}
-	if better, ok := funcs.UndefinedFunction(message); ok {
-		message = better
-	}
-	kind, _, _ := strings.Cut(message, " started at ") // behind that: the template, whose line is known
-	if better, ok := unbalanced[kind]; ok {
-		message = better
-	}
-	p.Err = &templateError{message: redact.Excerpt(message, invalid.MaxMessageBytes), cause: err}
-	return p
-}
-
-// unbalanced has the remedy for errors of the parser of text/template about the ends of blocks,
-// by its messages: https://pkg.go.dev/text/template/parse.
-var unbalanced = map[string]string{
-	"unexpected EOF":             "the template ends inside an {{ if }}, {{ range }}, {{ with }} or {{ define }}: write the {{ end }} that is missing above",
-	"unexpected {{end}}":         "there is an {{ end }} without an {{ if }}, {{ range }} or {{ with }}: remove it, or write what it ends above",
-	"unexpected {{else}}":        "there is an {{ else }} without an {{ if }}, {{ range }} or {{ with }}: remove it, or write the action that it belongs to above it",
-	"unclosed action":            "a {{ is not closed: write }} on the same line",
-	"unclosed comment":           "a {{/* is not closed: write */}}",
-	"unterminated quoted string": `a string is not closed: write the quote " that is missing`,
-	"missing value for if":       "{{ if }} has no condition: write one, such as {{ if .HTTPProxy }}",
-	"missing value for range":    "{{ range }} has nothing to go over: write it, such as {{ range .ClusterDNSIPs }}",
-	"missing value for with":     "{{ with }} has no value: write one, such as {{ with .HTTPProxy }}",
-	"missing value for command":  "{{ }} is empty: write a field such as {{ .KubeVersion }}, or remove it",
-}
-
-// quotingValues are the beginnings of the messages in which text/template prints a value: that
-// could be the whole data, with addresses that differ from run to run.
-var quotingValues = []string{"range can't iterate over ", "if/with can't use ", "can't use ",
-	"error calling eq: non-comparable type ", "error calling ne: non-comparable type "}
-
-func withoutValue(message string) string {
-	for _, begin := range quotingValues {
-		if strings.HasPrefix(message, begin) {
-			return begin + "this value"
-		}
-	}
-	return message
-}
-
-// templateError is an error of text/template with a shorter message.
-type templateError struct {
-	message string
-	cause   error
-}
-
-func (e *templateError) Error() string { return e.message }
-func (e *templateError) Unwrap() error { return e.cause }
-
 // invoked returns the names that a template and those defined in it invoke.
 func (p *program) invoked() []string {
 	var names []string
 	for _, t := range p.defined() {
-		walk(t.Root, func(n parse.Node) bool {
+		parsetree.Walk(t.Root, func(n parse.Node) bool {
 			if n, ok := n.(*parse.TemplateNode); ok {
 				names = append(names, n.Name)
 			}
@@ -308,54 +237,4 @@ func (p *program) invoked() []string {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
-}
-
-// walk visits a node and, if visit returns true, all below it.
-func walk(n parse.Node, visit func(parse.Node) bool) {
-	branch := func(b *parse.BranchNode) {
-		walk(b.Pipe, visit)
-		walk(b.List, visit)
-		if b.ElseList != nil {
-			walk(b.ElseList, visit)
-		}
-	}
-	if n == nil || !visit(n) {
-		return
-	}
-	switch n := n.(type) {
-	case *parse.ListNode:
-		for _, child := range n.Nodes {
-			walk(child, visit)
-		}
-	case *parse.ActionNode:
-		walk(n.Pipe, visit)
-	case *parse.PipeNode:
-		for _, cmd := range n.Cmds {
-			walk(cmd, visit)
-		}
-	case *parse.CommandNode:
-		for _, arg := range n.Args {
-			walk(arg, visit)
-		}
-	case *parse.ChainNode:
-		walk(n.Node, visit)
-	case *parse.TemplateNode:
-		if n.Pipe != nil {
-			walk(n.Pipe, visit)
-		}
-	case *parse.IfNode:
-		branch(&n.BranchNode)
-	case *parse.RangeNode:
-		branch(&n.BranchNode)
-	case *parse.WithNode:
-		branch(&n.BranchNode)
-	}
-}
-
-// literalTree returns a template that writes a text. The node has no position in any source.
-func literalTree(name, text string) *parse.Tree {
-	return &parse.Tree{Name: name, ParseName: name, Root: &parse.ListNode{
-		NodeType: parse.NodeList,
-		Nodes:    []parse.Node{&parse.TextNode{NodeType: parse.NodeText, Pos: -1, Text: []byte(text)}},
-	}}
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/funcs"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/parsetree"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/templateerror"
 )
 
 // Limits on the output of templates, before encoding. A whole Secret can have 1 MiB:
@@ -58,7 +60,7 @@ func (s *Stage) Execute(x *Execution) ([]osm.File, []*invalid.Error) {
 		text := t.text
 		if t.tmpl != nil {
 			var problem *invalid.Error
-			if text, problem = run(t.tmpl, x, origin{text: t.text, field: t.field}, left); problem != nil {
+			if text, problem = executeTemplate(t.tmpl, x, origin{text: t.text, field: t.field}, left); problem != nil {
 				problems = append(problems, problem)
 				continue
 			}
@@ -102,9 +104,9 @@ func (f *File) execute(x *Execution, inserts map[string]string, left int) (strin
 		return checkedText(f.Text, f.Field, f.Path, left)
 	}
 	for i := range f.inserts {
-		f.inserts[i].put(inserts[f.inserts[i].name])
+		f.inserts[i].setText(inserts[f.inserts[i].name])
 	}
-	return run(f.tmpl, x, origin{text: f.Text, field: f.Field, path: f.Path, inserts: f.inserts}, left)
+	return executeTemplate(f.tmpl, x, origin{text: f.Text, field: f.Field, path: f.Path, inserts: f.inserts}, left)
 }
 
 // origin is the place of a template in the profile.
@@ -113,15 +115,15 @@ type origin struct {
 	inserts           []insert // of a file
 }
 
-// run executes one template. The returned text is complete, valid UTF-8, and has no missing
+// executeTemplate executes one template. The returned text is complete, valid UTF-8, and has no missing
 // values.
-func run(tmpl *program, x *Execution, from origin, left int) (string, *invalid.Error) {
+func executeTemplate(tmpl *program, x *Execution, from origin, left int) (string, *invalid.Error) {
 	w := limitedWriter{left: max(min(left, maxFileBytes), 0), program: tmpl, meter: &x.Meter, shape: &x.shape}
-	x.shape.begin(tmpl, from)
+	x.shape.beginTemplate(tmpl, from)
 	w.b.Grow(min(len(from.text)+len(from.text)/4, w.left)) // most of a template is what comes out of it
 	x.Meter.Invocations = 0
-	if err := tmpl.Execute(x.Trace.writer(&w, from), x.Data); err != nil {
-		p := templateProblem(tmpl.Name(), from.field, err)
+	if err := tmpl.Execute(x.Trace.wrapWriter(&w, from), x.Data); err != nil {
+		p := templateerror.FromTemplateError(tmpl.Name(), from.field, err)
 		var ticked *stepError
 		switch {
 		case errors.Is(err, errTooLong):
@@ -134,7 +136,7 @@ func run(tmpl *program, x *Execution, from origin, left int) (string, *invalid.E
 	}
 	text := w.b.String()
 	if strings.Contains(text, funcs.NoValue) {
-		return "", missingValue(tmpl, x, from)
+		return "", findMissingValue(tmpl, x, from)
 	}
 	return checkedText(text, from.field, from.path, left)
 }
@@ -169,11 +171,11 @@ type limitedWriter struct {
 
 func (w *limitedWriter) Write(p []byte) (int, error) {
 	// A step is not part of the output.
-	if t := w.program.ticked(p); t != nil {
+	if t := w.program.findStep(p); t != nil {
 		w.shape.addStep(t)
 		return len(p), t.charge(w.meter)
 	}
-	w.shape.write(p)
+	w.shape.hashText(p)
 	if w.left -= len(p); w.left < 0 {
 		return 0, errTooLong
 	}
@@ -183,10 +185,10 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 	return w.b.Write(p)
 }
 
-// missingValue finds the place at which a template printed "<no value>". It executes the
+// findMissingValue finds the place at which a template printed "<no value>". It executes the
 // template again and records the last text of the template itself that was written before: the
 // action after that text is the cause.
-func missingValue(tmpl *program, x *Execution, from origin) *invalid.Error {
+func findMissingValue(tmpl *program, x *Execution, from origin) *invalid.Error {
 	p := &invalid.Error{Field: from.field, File: from.path,
 		Err: fmt.Errorf("the output contains %q: the template prints a value that is not there; guard it with if or give a default", funcs.NoValue)}
 	w := tracingWriter{nodes: tmpl.textNodes()}
@@ -201,7 +203,7 @@ func missingValue(tmpl *program, x *Execution, from origin) *invalid.Error {
 func (p *program) textNodes() map[*byte]*parse.TextNode {
 	texts := map[*byte]*parse.TextNode{}
 	for _, t := range p.defined() {
-		walk(t.Root, func(n parse.Node) bool {
+		parsetree.Walk(t.Root, func(n parse.Node) bool {
 			// Inserted texts and steps have no position in the source.
 			if n, ok := n.(*parse.TextNode); ok && len(n.Text) > 0 && n.Pos >= 0 {
 				texts[&n.Text[0]] = n

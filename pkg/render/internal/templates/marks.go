@@ -7,6 +7,7 @@ import (
 	"text/template/parse"
 
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/parsetree"
 )
 
 // Branch is one branch of an if, with or range of a profile's templates: its body, or the else,
@@ -69,18 +70,18 @@ func (m *Marks) add(p *program, from source) {
 		if t.Name() != from.name {
 			k.define = t.Name()
 		}
-		k.variables(t.Root)
-		k.list(t.Root, -1)
+		k.recordVariableReads(t.Root)
+		k.markList(t.Root, -1)
 	}
 }
 
-// variables records the data that variables depend on. It runs twice, for variables that are
+// recordVariableReads records the data that variables depend on. It runs twice, for variables that are
 // set from others.
-func (k *marker) variables(root *parse.ListNode) {
+func (k *marker) recordVariableReads(root *parse.ListNode) {
 	for range 2 {
-		walk(root, func(n parse.Node) bool {
+		parsetree.Walk(root, func(n parse.Node) bool {
 			if p, ok := n.(*parse.PipeNode); ok && p != nil {
-				reads, _ := k.dependencies(p)
+				reads, _ := k.pipeDependencies(p)
 				for _, v := range p.Decl {
 					k.reads[v.Ident[0]] = distinctNames(append(k.reads[v.Ident[0]], reads...))
 				}
@@ -90,34 +91,34 @@ func (k *marker) variables(root *parse.ListNode) {
 	}
 }
 
-// list marks what a list executes.
-func (k *marker) list(list *parse.ListNode, inside int) {
+// markList marks what a list executes.
+func (k *marker) markList(markList *parse.ListNode, inside int) {
 	var nodes []parse.Node
-	for _, n := range list.Nodes {
+	for _, n := range markList.Nodes {
 		switch n := n.(type) {
 		case *parse.TextNode:
 			if n.Pos >= 0 && len(n.Text) > 0 {
 				k.textLines[&n.Text[0]] = lineOf(k.text, n.Pos)
 			}
 		case *parse.ActionNode, *parse.TemplateNode:
-			nodes = append(nodes, k.mark(n.Position(), -1))
+			nodes = append(nodes, k.newMarkNode(n.Position(), -1))
 		}
-		if b := branch(n); b != nil {
-			k.branch(b, inside)
+		if b := parsetree.AsBranch(n); b != nil {
+			k.markBranch(b, inside)
 		}
 		nodes = append(nodes, n)
 	}
-	list.Nodes = nodes
+	markList.Nodes = nodes
 }
 
-// branch marks both branches of a condition, including an absent else. Of a range it marks only
+// markBranch marks both branches of a condition, including an absent else. Of a range it marks only
 // the written ones: a list without items is not a condition.
-func (k *marker) branch(b *parse.BranchNode, inside int) {
+func (k *marker) markBranch(b *parse.BranchNode, inside int) {
 	if b.ElseList == nil && b.NodeType != parse.NodeRange {
 		b.ElseList = &parse.ListNode{NodeType: parse.NodeList, Pos: b.Pos}
 	}
 	keyword := map[parse.NodeType]string{parse.NodeIf: "if", parse.NodeWith: "with", parse.NodeRange: "range"}[b.NodeType]
-	reads, literals := k.dependencies(b.Pipe)
+	reads, literals := k.pipeDependencies(b.Pipe)
 	if inside >= 0 && b.NodeType != parse.NodeIf || inside >= 0 && slices.Contains(reads, "") {
 		reads = distinctNames(append(reads, k.branches[inside].Reads...))
 	}
@@ -135,21 +136,23 @@ func (k *marker) branch(b *parse.BranchNode, inside int) {
 			made.File = k.name
 		}
 		k.branches = append(k.branches, made)
-		k.list(way.list, id)
-		way.list.Nodes = append([]parse.Node{k.mark(b.Pos, id)}, way.list.Nodes...)
+		k.markList(way.list, id)
+		way.list.Nodes = append([]parse.Node{k.newMarkNode(b.Pos, id)}, way.list.Nodes...)
 	}
 }
 
-func (k *marker) mark(pos parse.Pos, branch int) parse.Node {
+// newMarkNode returns a text node that records, when it is written, that a line and a branch were
+// executed.
+func (k *marker) newMarkNode(pos parse.Pos, branch int) parse.Node {
 	node := k.program.newStepNode(pos, meter.Steps{}, 0)
 	k.at[&node.Text[0]] = spot{line: lineOf(k.text, pos), branch: branch}
 	return node
 }
 
-// dependencies returns the data and the strings in a pipeline. For "." alone, in a with or
+// pipeDependencies returns the data and the strings in a pipeline. For "." alone, in a with or
 // range, only the existence of a dependency is known: "".
-func (k *marker) dependencies(p *parse.PipeNode) (reads, literals []string) {
-	walk(p, func(n parse.Node) bool {
+func (k *marker) pipeDependencies(p *parse.PipeNode) (reads, literals []string) {
+	parsetree.Walk(p, func(n parse.Node) bool {
 		switch n := n.(type) {
 		case *parse.FieldNode:
 			reads = append(reads, strings.Join(n.Ident, "."))
@@ -200,8 +203,8 @@ func (t *Trace) enter(s *Stage) {
 	}
 }
 
-// writer returns w itself, or a writer to w that records the origin of lines.
-func (t *Trace) writer(w *limitedWriter, from origin) io.Writer {
+// wrapWriter returns w itself, or a writer to w that records the origin of lines.
+func (t *Trace) wrapWriter(w *limitedWriter, from origin) io.Writer {
 	if t == nil {
 		return w
 	}
@@ -227,8 +230,9 @@ func (t *Trace) LineOrigins(field, text string) []LineOrigin {
 	return places
 }
 
-// inserted returns the places of the text that a named template inserts, after the line break.
-func (t *Trace) inserted(name string) []LineOrigin {
+// insertedOrigins returns the origins of the lines that a named template inserts, after the line
+// break.
+func (t *Trace) insertedOrigins(name string) []LineOrigin {
 	for _, n := range t.stage.templates {
 		if n.name == name {
 			return t.LineOrigins(n.field, n.text)
@@ -263,13 +267,13 @@ func (r *recorder) Write(p []byte) (int, error) {
 		}
 		return n, nil
 	}
-	if r.w.program.ticked(p) != nil {
+	if r.w.program.findStep(p) != nil {
 		return n, nil
 	}
 	field := r.from.field
 	at := func(int) LineOrigin { return LineOrigin{field, r.line} }
 	if name, ok := r.inserted[first]; ok {
-		if places := r.trace.inserted(name); len(places) > 0 {
+		if places := r.trace.insertedOrigins(name); len(places) > 0 {
 			here := at(0)
 			at = func(i int) LineOrigin {
 				if i == 0 {
@@ -281,13 +285,13 @@ func (r *recorder) Write(p []byte) (int, error) {
 	} else if line, ok := r.trace.marks.textLines[first]; ok {
 		at = func(i int) LineOrigin { return LineOrigin{field, line + i} }
 	}
-	r.mark(p, at)
+	r.recordOrigins(p, at)
 	r.trace.lineOrigins[field] = r.origins
 	return n, nil
 }
 
-// mark records text whose lines are at places.
-func (r *recorder) mark(p []byte, at func(int) LineOrigin) {
+// recordOrigins records the origins of the lines of a text that is written.
+func (r *recorder) recordOrigins(p []byte, at func(int) LineOrigin) {
 	i := 0
 	for line := range strings.SplitAfterSeq(string(p), "\n") {
 		if line == "" {

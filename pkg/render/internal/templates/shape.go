@@ -6,6 +6,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/invalid"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/parsetree"
 )
 
 // shape is the output of the templates of a rendering, with a hole in place of each printed
@@ -29,8 +30,8 @@ var shapeSeed = maphash.MakeSeed()
 // templateMark cannot begin a text in UTF-8, like stepMark.
 const templateMark = 0xfe
 
-// begin is called before a template is executed.
-func (s *shape) begin(p *program, from origin) {
+// beginTemplate is called before a template is executed.
+func (s *shape) beginTemplate(p *program, from origin) {
 	s.omitNext = false
 	_ = s.hash.WriteByte(templateMark) // never fails
 	if s.path != nil {
@@ -49,24 +50,25 @@ func (s *shape) addStep(t *step) {
 		if t.depth < 0 {
 			pos = -1 // the template's: it ends behind what was executed last
 		}
-		s.path.step(&s.hash, pos, pos)
+		s.path.recordStep(&s.hash, pos, pos)
 	}
 }
 
-// write adds a text of the output to the hash.
-func (s *shape) write(p []byte) {
+// hashText adds a text of the output to the hash.
+func (s *shape) hashText(p []byte) {
 	if s.omitNext {
 		s.omitNext = false
 		return
 	}
 	_, _ = s.hash.Write(p) // never fails
 	if s.path != nil {
-		s.path.wrote(&s.hash, p)
+		s.path.recordText(&s.hash, p)
 	}
 }
 
-// omission returns a step to put before an action that prints a credential.
-func (p *program) omission(pos parse.Pos) *parse.TextNode {
+// newOmissionStep returns a step to put before an action that prints a credential: the text after
+// it is omitted from the hash.
+func (p *program) newOmissionStep(pos parse.Pos) *parse.TextNode {
 	node := p.newStepNode(pos, meter.Steps{}, 0)
 	p.steps[len(p.steps)-1].omitsNext = true
 	return node
@@ -80,10 +82,10 @@ func (p *program) addOmissions(list *parse.ListNode, holes map[*parse.ActionNode
 	nodes := make([]parse.Node, 0, len(list.Nodes))
 	for _, n := range list.Nodes {
 		if a, ok := n.(*parse.ActionNode); ok && holes[a] {
-			nodes = append(nodes, p.omission(a.Pos))
+			nodes = append(nodes, p.newOmissionStep(a.Pos))
 		}
 		nodes = append(nodes, n)
-		if b := branch(n); b != nil {
+		if b := parsetree.AsBranch(n); b != nil {
 			for _, way := range []*parse.ListNode{b.List, b.ElseList} {
 				if p.addOmissions(way, holes); way != nil {
 					way.Nodes = append([]parse.Node{p.newStepNode(b.Pos, meter.Steps{}, 0)}, way.Nodes...)
@@ -111,12 +113,12 @@ type ExecutionPath struct {
 	pos       parse.Pos                 // of what was executed last
 }
 
-// Again begins the second rendering.
-func (t *ExecutionPath) Again() { t.second, t.at = true, 0 }
+// BeginSecondRun begins the second rendering.
+func (t *ExecutionPath) BeginSecondRun() { t.second, t.at = true, 0 }
 
-// Parted returns the place at which the second rendering differs, without a cause. The error is
-// about the whole profile if no line is known.
-func (t *ExecutionPath) Parted() *invalid.Error {
+// FirstDifference returns the place at which the second rendering differs from the first, without a
+// cause. The error is about the whole profile if no line is known.
+func (t *ExecutionPath) FirstDifference() *invalid.Error {
 	if t.parted == nil {
 		return &invalid.Error{Field: "spec"}
 	}
@@ -127,19 +129,20 @@ func (t *ExecutionPath) begin(p *program, from origin) {
 	t.from, t.pos, t.positions = from, 0, p.textNodes()
 }
 
-func (t *ExecutionPath) wrote(h *maphash.Hash, p []byte) {
+// recordText records the hash after a text of the output.
+func (t *ExecutionPath) recordText(h *maphash.Hash, p []byte) {
 	here, behind := t.pos, t.pos
 	if len(p) > 0 {
 		if n := t.positions[&p[0]]; n != nil {
 			here, behind = n.Pos, n.Pos+parse.Pos(len(n.Text))
 		}
 	}
-	t.step(h, here, behind)
+	t.recordStep(h, here, behind)
 }
 
-// step records the hash after the part at a position; a part without a position gets the end of
+// recordStep records the hash after the part at a position; a part without a position gets the end of
 // the part before it.
-func (t *ExecutionPath) step(h *maphash.Hash, here, behind parse.Pos) {
+func (t *ExecutionPath) recordStep(h *maphash.Hash, here, behind parse.Pos) {
 	if here >= 0 {
 		t.pos = behind
 	} else {

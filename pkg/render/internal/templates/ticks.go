@@ -13,6 +13,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/funcs"
 	"github.com/osm-gitops/osm-gitops/pkg/render/internal/meter"
+	"github.com/osm-gitops/osm-gitops/pkg/render/internal/parsetree"
 )
 
 // Limits on the templates of one rendering. text/template cannot be canceled, so the templates
@@ -71,7 +72,7 @@ const stepMark = 0xff
 // insertSteps adds the steps to a parsed template and those defined in it.
 func (p *program) insertSteps() *shapeError {
 	defined := p.defined()
-	variables, err := declared(defined)
+	variables, err := countVariables(defined)
 	if err != nil {
 		return err
 	}
@@ -79,7 +80,7 @@ func (p *program) insertSteps() *shapeError {
 		if err := p.addSteps(t.Root, variables, 0); err != nil {
 			return err
 		}
-		begin := p.newStepNode(t.Root.Pos, stepsOf(t.Root, variables), 1)
+		begin := p.newStepNode(t.Root.Pos, parsetree.CountSteps(t.Root, variables), 1)
 		t.Root.Nodes = append(append([]parse.Node{begin}, t.Root.Nodes...), p.newStepNode(t.Root.Pos, meter.Steps{}, -1))
 	}
 	return nil
@@ -91,7 +92,7 @@ func (p *program) addSteps(list *parse.ListNode, variables, depth int) *shapeErr
 		return nil
 	}
 	for _, n := range list.Nodes {
-		b := branch(n)
+		b := parsetree.AsBranch(n)
 		if b == nil {
 			continue
 		}
@@ -105,7 +106,7 @@ func (p *program) addSteps(list *parse.ListNode, variables, depth int) *shapeErr
 			return err
 		}
 		if b.NodeType == parse.NodeRange {
-			b.List.Nodes = append([]parse.Node{p.newStepNode(b.Pos, stepsOf(b.List, variables), 0)}, b.List.Nodes...)
+			b.List.Nodes = append([]parse.Node{p.newStepNode(b.Pos, parsetree.CountSteps(b.List, variables), 0)}, b.List.Nodes...)
 		}
 	}
 	return nil
@@ -118,8 +119,8 @@ func (p *program) newStepNode(pos parse.Pos, s meter.Steps, depth int) *parse.Te
 	return node
 }
 
-// ticked returns the step whose text is written, nil for other texts.
-func (p *program) ticked(text []byte) *step {
+// findStep returns the step whose text is written, nil for other texts.
+func (p *program) findStep(text []byte) *step {
 	if len(text) != 5 || text[0] != stepMark {
 		return nil
 	}
@@ -164,11 +165,11 @@ type shapeError struct {
 
 func (e *shapeError) Error() string { return e.message }
 
-// declared counts the variables that templates declare.
-func declared(templates []*template.Template) (int, *shapeError) {
+// countVariables counts the variables that templates declare.
+func countVariables(templates []*template.Template) (int, *shapeError) {
 	n, last := 0, parse.Pos(0)
 	for _, t := range templates {
-		walk(t.Root, func(node parse.Node) bool {
+		parsetree.Walk(t.Root, func(node parse.Node) bool {
 			if p, ok := node.(*parse.PipeNode); ok && p != nil && !p.IsAssign {
 				// The position is that of the first variable beyond the limit.
 				if n += len(p.Decl); n <= maxVariables+1 {
@@ -184,81 +185,13 @@ func declared(templates []*template.Template) (int, *shapeError) {
 	return n, nil
 }
 
-// branch returns the fields that if, range and with share, and nil for other nodes.
-func branch(n parse.Node) *parse.BranchNode {
-	switch n := n.(type) {
-	case *parse.IfNode:
-		return &n.BranchNode
-	case *parse.RangeNode:
-		return &n.BranchNode
-	case *parse.WithNode:
-		return &n.BranchNode
-	}
-	return nil
-}
-
-// comparing are the functions of text/template that read their arguments to the end.
-var comparing = map[string]bool{"eq": true, "ne": true, "lt": true, "le": true, "gt": true, "ge": true, "index": true}
-
-// stepsOf counts the steps of executing a list once. Repeated and invoked lists count
-// themselves.
-func stepsOf(list *parse.ListNode, variables int) meter.Steps {
-	s := meter.Steps{Units: meter.StepCost}
-	lookup := meter.NodeCost * (1 + variables/meter.VariablesPerNode)
-	names := func(idents []string) {
-		for _, name := range idents {
-			s.Units += meter.NodeCost + len(name)/meter.CompareBytes
-		}
-	}
-	var count func(parse.Node) bool
-	count = func(n parse.Node) bool {
-		switch n := n.(type) {
-		case *parse.TextNode, *parse.ActionNode, *parse.TemplateNode, *parse.IfNode, *parse.WithNode:
-			s.Units += meter.NodeCost
-			if a, ok := n.(*parse.ActionNode); ok && len(a.Pipe.Decl) == 0 {
-				s.Sorts++
-			}
-		case *parse.RangeNode:
-			s.Units += meter.NodeCost
-			s.Sorts++
-			walk(n.Pipe, count)
-			if n.ElseList != nil {
-				walk(n.ElseList, count)
-			}
-			return false
-		case *parse.CommandNode:
-			s.Units += meter.NodeCost
-			if f, ok := n.Args[0].(*parse.IdentifierNode); ok && comparing[f.Ident] {
-				s.Compares += len(n.Args)
-			}
-		case *parse.FieldNode:
-			names(n.Ident)
-		case *parse.ChainNode:
-			names(n.Field)
-		case *parse.VariableNode:
-			s.Units += lookup
-			names(n.Ident[1:])
-		case *parse.StringNode:
-			s.Units += meter.NodeCost + len(n.Text)/meter.CompareBytes
-		case *parse.PipeNode:
-			s.Units += len(n.Decl) * lookup
-		case *parse.ListNode: // its nodes count
-		default:
-			s.Units += meter.NodeCost
-		}
-		return true
-	}
-	walk(list, count)
-	return s
-}
-
-// bind sets the functions that a template calls, with their limits.
-func (g *limiter) bind(p *program) {
+// bindFunctions sets the functions that a template calls, with their limits.
+func (g *limiter) bindFunctions(p *program) {
 	mutates := false
 	var actions []*parse.ActionNode
 	used := map[string]any{}
 	for _, t := range p.defined() {
-		walk(t.Root, func(n parse.Node) bool {
+		parsetree.Walk(t.Root, func(n parse.Node) bool {
 			switch n := n.(type) {
 			case *parse.ActionNode:
 				if len(n.Pipe.Decl) == 0 {
@@ -267,14 +200,14 @@ func (g *limiter) bind(p *program) {
 			case *parse.IdentifierNode:
 				mutates = mutates || funcs.Mutators[n.Ident]
 				if f, ok := funcs.Map[n.Ident]; ok {
-					used[n.Ident] = g.Limit(n.Ident, f)
+					used[n.Ident] = g.WrapMetered(n.Ident, f)
 				}
 			}
 			return true
 		})
 	}
 	if mutates {
-		used[funcs.PrintedName] = g.Limit(funcs.PrintedName, funcs.Printed)
+		used[funcs.PrintedName] = g.WrapMetered(funcs.PrintedName, funcs.Printed)
 		for _, a := range actions {
 			call := &parse.CommandNode{NodeType: parse.NodeCommand, Pos: a.Pos, Args: []parse.Node{parse.NewIdentifier(funcs.PrintedName).SetPos(a.Pos).SetTree(p.Tree)}}
 			a.Pipe.Cmds = append(a.Pipe.Cmds, call)

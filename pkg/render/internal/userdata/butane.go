@@ -46,10 +46,10 @@ func NewIgnitionStage(name string, fileFields []string) *IgnitionStage {
 	return &IgnitionStage{name: name, fileFields: fileFields, translations: lru.New(maxTranslated)}
 }
 
-// translated returns Butane's translation of a skeleton, which callers must not change. Without
+// cachedTranslation returns Butane's translation of a skeleton, which callers must not change. Without
 // the cache, one rendering of osp-flatcar takes more than 10 times as long (5.8 MB allocated
 // instead of 0.6; BenchmarkRender), which is above its limit of 2.5 ms.
-func (s *IgnitionStage) translated(of skeleton) (types.Config, []*invalid.Error) {
+func (s *IgnitionStage) cachedTranslation(of skeleton) (types.Config, []*invalid.Error) {
 	key := fmt.Sprintf("%#v", of.files)
 	if config, ok := s.translations.Get(key); ok {
 		return config.(types.Config), nil
@@ -75,7 +75,7 @@ func (s *IgnitionStage) translate(of skeleton) (types.Config, []*invalid.Error) 
 	for _, entry := range rep.Entries {
 		// The mode that Butane reports as decimal was written in octal digits.
 		if entry.Message != common.ErrDecimalMode.Error() {
-			problems = append(problems, s.reported(of, entry))
+			problems = append(problems, s.problemFromReportEntry(of, entry))
 		}
 	}
 	if len(problems) == 0 && err != nil {
@@ -122,7 +122,7 @@ func marshalIgnition(config types.Config, version string) ([]byte, error) {
 	var doc any = config
 	switch version {
 	case "2.3.0":
-		return jsonText(ignition2Of(config))
+		return jsonText(convertIgnition3To2(config))
 	case "3.4.0":
 		doc = translate.Translate(config)
 	}
@@ -153,8 +153,8 @@ func (s *IgnitionStage) Check(files []osm.File, units []osm.Unit, bootstrap bool
 	return problems
 }
 
-// reported converts an entry of Butane's report to a problem of the profile.
-func (s *IgnitionStage) reported(of skeleton, entry report.Entry) *invalid.Error {
+// problemFromReportEntry converts an entry of Butane's report to a problem of the profile.
+func (s *IgnitionStage) problemFromReportEntry(of skeleton, entry report.Entry) *invalid.Error {
 	p := s.problem("%s", entry.Message)
 	step := func(n int) string {
 		if n < len(entry.Context.Path) {
@@ -186,12 +186,12 @@ func (s *IgnitionStage) reported(of skeleton, entry report.Entry) *invalid.Error
 		}
 		p.Field += map[string]string{"name": ".name", "contents": ".content"}[step(at)]
 	}
-	p.Err = errors.New(explained(entry.Message, of, i))
+	p.Err = errors.New(messageWithRemedy(entry.Message, of, i))
 	return p
 }
 
-// explained returns a message with the remedy for some of Butane's messages.
-func explained(message string, of skeleton, i int) string {
+// messageWithRemedy returns a message with the remedy for some of Butane's messages.
+func messageWithRemedy(message string, of skeleton, i int) string {
 	switch {
 	case message == ignerrors.ErrModeSpecialBits.Error():
 		return "Ignition before 3.6.0 cannot set the setuid, setgid and sticky bits: use three digits, and set them with a unit"

@@ -45,7 +45,7 @@ type CloudConfig struct {
 // Encode returns the document. Every text arrives unchanged: YAML 1.1 and 1.2 parsers decode
 // the same strings.
 func (c CloudConfig) Encode() ([]byte, error) {
-	begin, end := mapping(), mapping() // before and after the files
+	begin, end := newMapping(), newMapping() // before and after the files
 	add := func(to *yaml.Node, key string, value *yaml.Node) {
 		if value != nil {
 			to.Content = append(to.Content, scalar(key), value)
@@ -55,13 +55,13 @@ func (c CloudConfig) Encode() ([]byte, error) {
 		add(begin, "hostname", scalar(c.Hostname))
 	}
 	if c.Upgrade {
-		add(begin, "package_upgrade", boolean(true))
-		add(begin, "package_reboot_if_required", boolean(true))
+		add(begin, "package_upgrade", newBoolean(true))
+		add(begin, "package_reboot_if_required", newBoolean(true))
 	}
-	add(begin, "ssh_pwauth", boolean(false))
-	add(begin, "ssh_authorized_keys", stringList(distinct(c.Config.UserSSHKeys)))
+	add(begin, "ssh_pwauth", newBoolean(false))
+	add(begin, "ssh_authorized_keys", stringList(uniqueNonEmpty(c.Config.UserSSHKeys)))
 
-	files, err := c.files()
+	files, err := c.decodeFiles()
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (c CloudConfig) Encode() ([]byte, error) {
 		files = append(files, File{Path: MachineNameFile, permissions: "0600", Content: c.Hostname})
 	}
 	if c.System == osm.OperatingSystemFlatcar && len(c.Config.Units) > 0 {
-		add(end, "coreos", mapping("units", coreosUnits(c.Config.Units)))
+		add(end, "coreos", newMapping("units", coreosUnits(c.Config.Units)))
 	}
 
 	modules := osm.CloudInitModule{}
@@ -78,7 +78,7 @@ func (c CloudConfig) Encode() ([]byte, error) {
 	}
 	commands := modules.RunCMD
 	if c.System != osm.OperatingSystemFlatcar && c.StartsUnits {
-		if start := startUnits(c.Config.Units); start != "" {
+		if start := startUnitsCommand(c.Config.Units); start != "" {
 			commands = append(slices.Clone(commands), start)
 		}
 	}
@@ -104,7 +104,7 @@ func (c CloudConfig) Encode() ([]byte, error) {
 	return doc.Bytes(), nil
 }
 
-func (c CloudConfig) files() ([]File, error) {
+func (c CloudConfig) decodeFiles() ([]File, error) {
 	var files []File
 	for _, f := range c.Config.Files {
 		mode, err := ParsePermissions(f.Permissions)
@@ -130,8 +130,8 @@ func PermissionsText(mode uint32) string {
 	return strings.Repeat("0", max(4-len(text), 0)) + text
 }
 
-// distinct trims strings, and drops empty ones and repetitions.
-func distinct(list []string) []string {
+// uniqueNonEmpty trims strings, and drops empty ones and repetitions.
+func uniqueNonEmpty(list []string) []string {
 	var out []string
 	for _, s := range list {
 		if s = strings.TrimSpace(s); s != "" && !slices.Contains(out, s) {
@@ -144,7 +144,7 @@ func distinct(list []string) []string {
 // FileSizes returns how many bytes each file takes in the document, in the order in
 // which they are written.
 func (c CloudConfig) FileSizes() []FileSize {
-	files, _ := c.files() // they were encoded before
+	files, _ := c.decodeFiles() // they were encoded before
 	sizes := make([]FileSize, 0, len(files))
 	for _, f := range files {
 		d := &document{}
@@ -165,18 +165,18 @@ type FileSize struct {
 func coreosUnits(units []osm.Unit) *yaml.Node {
 	list := &yaml.Node{Kind: yaml.SequenceNode}
 	for _, u := range units {
-		item := mapping("name", scalar(u.Name), "enable", boolean(IsTrue(u.Enable)))
+		item := newMapping("name", scalar(u.Name), "enable", newBoolean(IsTrue(u.Enable)))
 		if IsTrue(u.Enable) {
 			item.Content = append(item.Content, scalar("command"), scalar("start"))
 		}
-		item.Content = append(item.Content, scalar("mask"), boolean(IsTrue(u.Mask)))
+		item.Content = append(item.Content, scalar("mask"), newBoolean(IsTrue(u.Mask)))
 		if u.Content != nil && *u.Content != "" {
 			item.Content = append(item.Content, scalar("content"), text(*u.Content))
 		}
 		if len(u.DropIns) > 0 {
 			dropIns := &yaml.Node{Kind: yaml.SequenceNode}
 			for _, d := range u.DropIns {
-				dropIns.Content = append(dropIns.Content, mapping("name", scalar(d.Name), "content", text(d.Content)))
+				dropIns.Content = append(dropIns.Content, newMapping("name", scalar(d.Name), "content", text(d.Content)))
 			}
 			item.Content = append(item.Content, scalar("drop_ins"), dropIns)
 		}
@@ -192,11 +192,11 @@ func yumRepos(repos map[string]map[string]string) *yaml.Node {
 	if len(repos) == 0 {
 		return nil
 	}
-	m := mapping()
+	m := newMapping()
 	for _, name := range slices.Sorted(maps.Keys(repos)) {
 		repo := typedMap(repos[name], "enabled")
 		if repo == nil {
-			repo = mapping()
+			repo = newMapping()
 			repo.Style = yaml.FlowStyle
 		}
 		m.Content = append(m.Content, scalar(name), repo)
@@ -210,12 +210,12 @@ func typedMap(values map[string]string, booleans ...string) *yaml.Node {
 	if len(values) == 0 {
 		return nil
 	}
-	m := mapping()
+	m := newMapping()
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		value := scalar(values[key])
 		if slices.Contains(booleans, key) {
 			if b, ok := YamlBool(values[key]); ok {
-				value = boolean(b)
+				value = newBoolean(b)
 			}
 		}
 		m.Content = append(m.Content, scalar(key), value)

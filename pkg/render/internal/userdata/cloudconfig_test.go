@@ -24,7 +24,7 @@ func TestFilesAreWrittenAsByTheLibrary(t *testing.T) {
 			}
 			list := &yaml.Node{Kind: yaml.SequenceNode}
 			for _, f := range files {
-				item := mapping("path", scalar(f.Path), "permissions", scalarOf(f.permissions, yaml.SingleQuotedStyle))
+				item := newMapping("path", scalar(f.Path), "permissions", scalarOf(f.permissions, yaml.SingleQuotedStyle))
 				if f.encoding != "" {
 					item.Content = append(item.Content, scalar("encoding"), scalar(f.encoding))
 				}
@@ -32,7 +32,7 @@ func TestFilesAreWrittenAsByTheLibrary(t *testing.T) {
 				list.Content = append(list.Content, item)
 			}
 			var want document
-			if err := want.add(mapping("write_files", list)); err != nil {
+			if err := want.writeNode(newMapping("write_files", list)); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want.String(), got.String()); diff != "" {

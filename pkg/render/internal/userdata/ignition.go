@@ -52,21 +52,21 @@ type ignitionFile struct {
 // its content as a data URL of text, in which machine-controller can find and replace the
 // machine's name. The same applies to units and keys, whose text is not encoded.
 func (i Ignition) Encode() ([]byte, []*invalid.Error) {
-	files, contents, err := i.files()
+	files, contents, err := i.ignitionFiles()
 	if err != nil {
 		return nil, []*invalid.Error{err}
 	}
 	var keys []types.SSHAuthorizedKey
-	for _, key := range distinct(i.Config.UserSSHKeys) {
+	for _, key := range uniqueNonEmpty(i.Config.UserSSHKeys) {
 		keys = append(keys, types.SSHAuthorizedKey(key))
 	}
-	config, problems := i.Stage.translated(skeleton{files: files, units: i.Config.Units})
+	config, problems := i.Stage.cachedTranslation(skeleton{files: files, units: i.Config.Units})
 	if len(problems) > 0 {
 		return nil, problems
 	}
 	config.Storage.Files = slices.Clone(config.Storage.Files) // the translation is shared
 	for n := range config.Storage.Files {
-		config.Storage.Files[n].Contents.Source = ptr("data:," + escape(contents[n]))
+		config.Storage.Files[n].Contents.Source = ptr("data:," + escapeDataURL(contents[n]))
 	}
 	if len(keys) > 0 {
 		config.Passwd.Users = []types.PasswdUser{{Name: "core", SSHAuthorizedKeys: keys}}
@@ -78,9 +78,9 @@ func (i Ignition) Encode() ([]byte, []*invalid.Error) {
 	return doc, nil
 }
 
-// files returns the document's files and their contents. If files have the same path, only the
+// ignitionFiles returns the document's files and their contents. If files have the same path, only the
 // last is returned, since Ignition would overwrite the others with it.
-func (i Ignition) files() ([]ignitionFile, []string, *invalid.Error) {
+func (i Ignition) ignitionFiles() ([]ignitionFile, []string, *invalid.Error) {
 	files := make([]ignitionFile, 0, len(i.Config.Files)+1)
 	contents := make([]string, 0, len(i.Config.Files)+1)
 	if i.Hostname != "" {
@@ -137,8 +137,8 @@ var dataURLText = func() (text [256]bool) {
 	return text
 }()
 
-// escape returns a content as the text of a data URL.
-func escape(content string) string {
+// escapeDataURL returns a content as the text of a data URL.
+func escapeDataURL(content string) string {
 	b := make([]byte, 0, len(content)+len(content)/2) // text grows by a third and more
 	for n := range len(content) {
 		if c := content[n]; dataURLText[c] {

@@ -42,8 +42,8 @@ type ignition2File struct {
 	Mode int `json:"mode"`
 }
 
-// ignition2Of converts a valid configuration of version 3.3.0 to 2.3.0.
-func ignition2Of(config types.Config) ignition2 {
+// convertIgnition3To2 converts a valid configuration of version 3.3.0 to 2.3.0.
+func convertIgnition3To2(config types.Config) ignition2 {
 	var doc ignition2
 	doc.Ignition.Version = "2.3.0"
 	for _, u := range config.Passwd.Users {

@@ -66,9 +66,9 @@ func UnitFiles(units []osm.Unit) []File {
 	return files
 }
 
-// startUnits returns the command that makes systemd read the units and start the enabled ones,
+// startUnitsCommand returns the command that makes systemd read the units and start the enabled ones,
 // without waiting for them: one of them can wait for this command.
-func startUnits(units []osm.Unit) string {
+func startUnitsCommand(units []osm.Unit) string {
 	if len(units) == 0 {
 		return ""
 	}

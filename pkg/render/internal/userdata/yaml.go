@@ -38,8 +38,8 @@ func (d *document) Write(p []byte) (int, error) {
 // yamlIndent is the number of blanks of each level.
 const yamlIndent = 2
 
-// add has the library write a node.
-func (d *document) add(n *yaml.Node) error {
+// writeNode has the library write a node.
+func (d *document) writeNode(n *yaml.Node) error {
 	enc := yaml.NewEncoder(d)
 	enc.SetIndent(yamlIndent)
 	err := enc.Encode(n)
@@ -60,7 +60,7 @@ func (d *document) addMapping(m *yaml.Node) error {
 	if len(m.Content) == 0 {
 		return nil
 	}
-	return d.add(m)
+	return d.writeNode(m)
 }
 
 // addFiles writes the list of files. They are nearly all of a document, and the library reads
@@ -127,13 +127,13 @@ func (d *document) addValue(s string, style yaml.Style) error {
 	case yaml.LiteralStyle:
 		d.addBlock(s)
 	default:
-		return d.add(scalarOf(s, style))
+		return d.writeNode(scalarOf(s, style))
 	}
 	d.WriteByte('\n')
 	return nil
 }
 
-// addBlock writes a text that satisfies isBlock as a literal block scalar,
+// addBlock writes a text that satisfies canBeLiteralBlock as a literal block scalar,
 // https://yaml.org/spec/1.2.2/#812-literal-style.
 func (d *document) addBlock(s string) {
 	const indent = "      " // one level deeper than the key
@@ -151,7 +151,7 @@ func (d *document) addBlock(s string) {
 	}
 }
 
-func mapping(pairs ...any) *yaml.Node {
+func newMapping(pairs ...any) *yaml.Node {
 	m := &yaml.Node{Kind: yaml.MappingNode, Content: make([]*yaml.Node, 0, len(pairs)+4)}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		m.Content = append(m.Content, scalar(pairs[i].(string)), pairs[i+1].(*yaml.Node))
@@ -159,7 +159,7 @@ func mapping(pairs ...any) *yaml.Node {
 	return m
 }
 
-func boolean(b bool) *yaml.Node {
+func newBoolean(b bool) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "false"}
 	if b {
 		n.Value = "true"
@@ -212,7 +212,7 @@ func styleOf(s string) yaml.Style {
 // textStyleOf returns the style of a string of one or more lines.
 func textStyleOf(s string) yaml.Style {
 	switch {
-	case isBlock(s):
+	case canBeLiteralBlock(s):
 		return yaml.LiteralStyle
 	case strings.Contains(s, "\n"):
 		return yaml.DoubleQuotedStyle
@@ -246,11 +246,11 @@ func isPlain(s string) bool {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
-// isBlock reports whether s survives as a literal block in every program that processes it. The
+// canBeLiteralBlock reports whether s survives as a literal block in every program that processes it. The
 // strictest is machine-controller, which empties lines of blanks when it edits the document. An
 // indented or empty first line, and several line breaks at the end, depend on indicators that
 // parsers interpret differently.
-func isBlock(s string) bool {
+func canBeLiteralBlock(s string) bool {
 	if !strings.Contains(s, "\n") || s[0] == ' ' || s[0] == '\t' || s[0] == '\n' || strings.HasSuffix(s, "\n\n") {
 		return false
 	}

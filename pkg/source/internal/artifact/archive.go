@@ -15,7 +15,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
-	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectid"
 )
 
 // readArchive reads the profile files of a compressed tar that are in a scope. It makes two
@@ -24,14 +24,14 @@ import (
 // and links have no effect.
 func (l Limits) readArchive(ctx context.Context, from io.ReadSeeker, in filter.Scope) ([]filter.File, []filter.RejectedEntry, error) {
 	a := archive{scope: in, found: map[string]int64{}, rules: map[string][]byte{}, twice: map[string]bool{}}
-	if err := l.eachEntry(ctx, from, a.list); err != nil {
+	if err := l.eachEntry(ctx, from, a.recordEntry); err != nil {
 		return nil, nil, err
 	}
 	// An empty result would look like the removal of all profiles.
 	if !a.entered && len(in.Parts) > 0 {
 		return nil, nil, fault.New(fault.ErrNotFound, "path %q does not exist there", in.Path())
 	}
-	if err := a.choose(ctx); err != nil {
+	if err := a.selectFiles(ctx); err != nil {
 		return nil, nil, err
 	}
 	if _, err := from.Seek(0, io.SeekStart); err != nil {
@@ -67,7 +67,7 @@ func (l Limits) eachEntry(ctx context.Context, from io.Reader, do func(h *tar.He
 		}
 		parts, err := filter.SplitPath(h.Name)
 		if err != nil {
-			return fault.New(fault.ErrInvalid, "it is not trusted and was not read: entry %s: %v", fault.Printable(fault.Shorten(h.Name)), err)
+			return fault.New(fault.ErrInvalid, "it is not trusted and was not read: entry %s: %v", fault.EscapeUnprintable(fault.Shorten(h.Name)), err)
 		}
 		if h.Typeflag == tar.TypeXGlobalHeader || len(parts) == 0 { // the comment of git archive, or the root
 			continue
@@ -101,8 +101,8 @@ type archive struct {
 	files    []filter.File
 }
 
-// list records an entry in the first pass.
-func (a *archive) list(h *tar.Header, parts []string, r io.Reader) error {
+// recordEntry records an entry of the archive in the first pass.
+func (a *archive) recordEntry(h *tar.Header, parts []string, r io.Reader) error {
 	depth := len(a.scope.Parts)
 	if len(parts) < depth || !slices.Equal(parts[:depth], a.scope.Parts) {
 		return nil
@@ -163,9 +163,9 @@ func tarMode(h *tar.Header) uint32 {
 	return filter.ModeFile
 }
 
-// choose selects the files to read, in the order of their paths, so that a limit always
+// selectFiles selects the files to read, in the order of their paths, so that a limit always
 // excludes the same files.
-func (a *archive) choose(ctx context.Context) error {
+func (a *archive) selectFiles(ctx context.Context) error {
 	var files []filter.File
 	for path := range a.found {
 		if a.twice[path] {
@@ -205,7 +205,7 @@ func (a *archive) load(_ *tar.Header, parts []string, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	id, err := objectstore.ObjectID(plumbing.BlobObject, data)
+	id, err := objectid.Sum(plumbing.BlobObject, data)
 	if err != nil {
 		return err
 	}

@@ -19,8 +19,10 @@ import (
 
 	"github.com/zeebo/blake3"
 
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/dial"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/phase"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
@@ -62,16 +64,16 @@ func (s Server) Read(ctx context.Context, address, digest string, in filter.Scop
 	if err != nil {
 		return nil, nil, err
 	}
-	from, err := s.check(address)
+	from, err := s.parseAllowedURL(address)
 	if err != nil {
 		return nil, nil, err
 	}
-	file, err := s.temporary()
+	file, err := s.createTempFile()
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a file to download to: %w", err)
 	}
 	defer file.Close()
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, &transport.SlowError{Phase: "download", Timeout: timeout})
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, &phase.SlowError{Phase: "download", Timeout: timeout})
 	defer cancel()
 	if err := s.download(ctx, from, file, want); err != nil {
 		return nil, nil, err
@@ -79,9 +81,9 @@ func (s Server) Read(ctx context.Context, address, digest string, in filter.Scop
 	return s.Limits.readArchive(ctx, file, in)
 }
 
-// temporary creates a file and removes its name, so that the kernel deletes the file when it
+// createTempFile creates a file and removes its name, so that the kernel deletes the file when it
 // is closed or this process is killed.
-func (s Server) temporary() (*os.File, error) {
+func (s Server) createTempFile() (*os.File, error) {
 	if s.Dir != "" {
 		if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 			return nil, err
@@ -98,14 +100,14 @@ func (s Server) temporary() (*os.File, error) {
 	return f, nil
 }
 
-// check rejects an address whose host is not in Hosts, before anything is sent.
-func (s Server) check(raw string) (*url.URL, error) {
+// parseAllowedURL rejects an address whose host is not in Hosts, before anything is sent.
+func (s Server) parseAllowedURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
 		return nil, fault.New(fault.ErrInvalid, "its URL cannot be parsed")
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, fault.New(fault.ErrInvalid, "its URL has the scheme %q; only http and https are supported", fault.Printable(fault.Shorten(u.Scheme)))
+		return nil, fault.New(fault.ErrInvalid, "its URL has the scheme %q; only http and https are supported", fault.EscapeUnprintable(fault.Shorten(u.Scheme)))
 	case u.User != nil:
 		return nil, fault.New(fault.ErrInvalid, "its URL contains user-info")
 	}
@@ -120,7 +122,7 @@ func (s Server) check(raw string) (*url.URL, error) {
 		}
 	}
 	return nil, fault.New(fault.ErrInvalid, "it is stored on %s, and only these hosts are allowed: %s; add the address of Flux's source-controller to --artifact-hosts, with its port unless that is the default of the scheme",
-		fault.Printable(fault.Shorten(u.Host)), strings.Join(s.Hosts, ", "))
+		fault.EscapeUnprintable(fault.Shorten(u.Host)), strings.Join(s.Hosts, ", "))
 }
 
 // wantedDigest is a digest to compare with.
@@ -156,10 +158,10 @@ func (s Server) download(ctx context.Context, from *url.URL, to *os.File, want w
 	// Use no proxy: the file server is in this cluster, and a proxy would connect to an
 	// address that was not checked.
 	transport := &http.Transport{
-		DialContext:            transport.HTTPOptions{Timeout: transport.DefaultTimeout, AllowedCIDRs: s.AllowedCIDRs}.DialContext,
+		DialContext:            dial.HTTPOptions{Timeout: transport.DefaultTimeout, AllowedCIDRs: s.AllowedCIDRs}.DialContext,
 		TLSHandshakeTimeout:    transport.DefaultTimeout,
 		ResponseHeaderTimeout:  transport.DefaultTimeout,
-		MaxResponseHeaderBytes: transport.MaxHeaderBytes,
+		MaxResponseHeaderBytes: dial.MaxHeaderBytes,
 		DisableCompression:     true, // the digest is that of the compressed archive
 		DisableKeepAlives:      true,
 	}
@@ -229,10 +231,10 @@ func (l Limits) tooBig() error {
 // explainDownload returns why a download failed. It removes the URL that net/http adds,
 // because its query can contain a token.
 func explainDownload(ctx context.Context, from *url.URL, err error) error {
-	if refused, ok := transport.RejectedAddress(err); ok {
+	if refused, ok := dial.AsAddressError(err); ok {
 		return fault.New(fault.ErrInvalid, "%s: %v; to allow it, set --git-allowed-cidrs", from.Host, refused)
 	}
-	if slow, ok := errors.AsType[*transport.SlowError](context.Cause(ctx)); ok {
+	if slow, ok := errors.AsType[*phase.SlowError](context.Cause(ctx)); ok {
 		return fault.New(fault.ErrUnreachable, "%s: %v", from.Host, slow)
 	}
 	if ctx.Err() != nil {

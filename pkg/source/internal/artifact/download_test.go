@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
-	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/phase"
 )
 
 // A host without a port means the default port of the scheme.
@@ -26,7 +26,7 @@ func TestPortsOfHosts(t *testing.T) {
 		"[fd00::1]:443": {"https://[fd00::1]/x": true, "http://[fd00::1]/x": false},
 	} {
 		for at, want := range urls {
-			if _, err := (Server{Hosts: []string{allowed}}).check(at); (err == nil) != want {
+			if _, err := (Server{Hosts: []string{allowed}}).parseAllowedURL(at); (err == nil) != want {
 				t.Errorf("%s with %s: %v", at, allowed, err)
 			}
 		}
@@ -37,11 +37,11 @@ func TestPortsOfHosts(t *testing.T) {
 func TestNamesOfHosts(t *testing.T) {
 	s := Server{Hosts: []string{"source-controller.flux-system.svc.cluster.local"}}
 	for _, ok := range []string{"http://source-controller.flux-system.svc.cluster.local./x", "http://SOURCE-controller.flux-system.svc.cluster.local:80/x"} {
-		if _, err := s.check(ok); err != nil {
+		if _, err := s.parseAllowedURL(ok); err != nil {
 			t.Error(err)
 		}
 	}
-	if _, err := s.check("http://source-controller.flux-system.svc.cluster.local.evil.example/x"); err == nil {
+	if _, err := s.parseAllowedURL("http://source-controller.flux-system.svc.cluster.local.evil.example/x"); err == nil {
 		t.Error("a longer name is allowed")
 	}
 }
@@ -68,10 +68,10 @@ func TestDripping(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 200*time.Millisecond, &transport.SlowError{Phase: "download", Timeout: 200 * time.Millisecond})
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 200*time.Millisecond, &phase.SlowError{Phase: "download", Timeout: 200 * time.Millisecond})
 	defer cancel()
 	s := Server{Dir: t.TempDir(), AllowedCIDRs: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Limits: DefaultLimits()}
-	file, err := s.temporary()
+	file, err := s.createTempFile()
 	if err != nil {
 		t.Fatal(err)
 	}

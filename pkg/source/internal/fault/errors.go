@@ -49,9 +49,9 @@ func IsDamage(err error) bool {
 // IsMissing reports whether an object does not exist, as opposed to being unreadable.
 func IsMissing(err error) bool { return errors.Is(err, ErrMissing) }
 
-// Writing returns an error of this machine's disk. It omits the file name, which differs
-// each time, because equal causes must have equal texts. Damage remains damage.
-func Writing(phase string, err error) error {
+// WriteError returns an error of this machine's disk. It omits the file name, which differs each
+// time, because equal causes must have equal texts. Damage remains damage.
+func WriteError(phase string, err error) error {
 	if IsDamage(err) {
 		return err
 	}
@@ -78,3 +78,11 @@ const (
 	PhaseIndex      = "index"
 	PhaseTips       = "tips"
 )
+
+// RecoverAsDamage converts a panic to damage; it must be deferred. Parsers of hostile packs and
+// indexes have panicked before (CVE-2026-33762), and one source must not stop the others.
+func RecoverAsDamage(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%w: the parser panicked: %v", ErrDamaged, p)
+	}
+}

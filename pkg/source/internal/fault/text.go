@@ -2,8 +2,8 @@ package fault
 
 import "strconv"
 
-// Printable escapes characters that a terminal or a page does not show unchanged.
-func Printable(path string) string {
+// EscapeUnprintable escapes characters that a terminal or a page does not show unchanged.
+func EscapeUnprintable(path string) string {
 	quoted := strconv.Quote(path)
 	return quoted[1 : len(quoted)-1]
 }

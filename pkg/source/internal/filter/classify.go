@@ -59,7 +59,7 @@ func Classify(name string, mode uint32) (Class, string) {
 	case mode&ModeKind == ModeGitlink:
 		return ClassRejected, "submodule: submodules are not fetched, commit the files themselves"
 	case mode&ModeKind == ModeFolder:
-		if odd(name) {
+		if isAmbiguousName(name) {
 			return ClassRejected, "odd name: folders with control characters, colons or backslashes are not entered"
 		}
 		return ClassFolder, ""
@@ -67,7 +67,7 @@ func Classify(name string, mode uint32) (Class, string) {
 		return ClassIgnored, ""
 	case mode&ModeKind != ModeFile:
 		return ClassRejected, fmt.Sprintf("mode %o is not a mode of Git", mode)
-	case odd(name):
+	case isAmbiguousName(name):
 		return ClassRejected, "odd name: control characters, colons and backslashes are not read"
 	}
 	return ClassFile, ""
@@ -81,9 +81,9 @@ func IsProfileFile(name string) bool {
 // gitShortName matches the short names of a folder .git on NTFS.
 var gitShortName = regexp.MustCompile(`(?i)^git~[0-9]+$`)
 
-// odd reports whether a name has another meaning on another system: a path, an NTFS
+// isAmbiguousName reports whether a name has another meaning on another system: a path, an NTFS
 // stream, a short name of .git, or text that resembles another name.
-func odd(name string) bool {
+func isAmbiguousName(name string) bool {
 	if !utf8.ValidString(name) || strings.ContainsAny(name, `/\:`) || gitShortName.MatchString(name) {
 		return true
 	}

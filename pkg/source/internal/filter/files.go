@@ -60,7 +60,7 @@ func (r *RejectedEntries) Add(path, reason string) {
 		r.more++
 		return
 	}
-	r.list = append(r.list, RejectedEntry{Path: fault.Printable(path), Reason: reason})
+	r.list = append(r.list, RejectedEntry{Path: fault.EscapeUnprintable(path), Reason: reason})
 }
 
 func (r *RejectedEntries) Sorted() []RejectedEntry {

@@ -10,8 +10,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
-// Descends reports whether a commit is another one or in its history.
-func Descends(ctx context.Context, o *objectstore.Objects, id, from plumbing.Hash) (bool, error) {
+// IsSameOrDescendant reports whether a commit is another one or in its history.
+func IsSameOrDescendant(ctx context.Context, o *objectstore.Objects, id, from plumbing.Hash) (bool, error) {
 	if !o.Has(from) {
 		return false, nil
 	}
@@ -35,7 +35,7 @@ func walk(ctx context.Context, o *objectstore.Objects, from plumbing.Hash, visit
 			continue
 		}
 		seen[id] = true
-		if err := objectstore.CheckCommits(seen); err != nil {
+		if err := objectstore.CheckCommitCount(seen); err != nil {
 			return err
 		}
 		if !visit(id) {
@@ -53,10 +53,10 @@ func walk(ctx context.Context, o *objectstore.Objects, from plumbing.Hash, visit
 	return nil
 }
 
-// Since lists the first-parent history of a head, oldest first, from the first commit
+// FirstParentsSince lists the first-parent history of a head, oldest first, from the first commit
 // that is not in the history of old, which must exist. continues reports whether old is
 // itself in the first-parent history.
-func Since(ctx context.Context, o *objectstore.Objects, head, old plumbing.Hash) (line []plumbing.Hash, continues bool, err error) {
+func FirstParentsSince(ctx context.Context, o *objectstore.Objects, head, old plumbing.Hash) (line []plumbing.Hash, continues bool, err error) {
 	// This is the usual case, and needs no second walk.
 	line, continues, err = FirstParents(ctx, o, head, func(id plumbing.Hash) bool { return id == old })
 	if err != nil || continues {

@@ -12,10 +12,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
-// ChangeOf finds the commit that set a path to its content at a commit, with Git's
+// LastChange finds the commit that set a path to its content at a commit, with Git's
 // history simplification: side branches that did not change the path are not entered, and
 // of a merge that took one side completely only that side is.
-func ChangeOf(ctx context.Context, o *objectstore.Objects, id plumbing.Hash, parts []string) (Author, error) {
+func LastChange(ctx context.Context, o *objectstore.Objects, id plumbing.Hash, parts []string) (Author, error) {
 	c, err := o.Commit(ctx, id)
 	if fault.IsMissing(err) {
 		return Author{}, fault.New(fault.ErrNotFound, "the commit does not exist")
@@ -28,7 +28,7 @@ func ChangeOf(ctx context.Context, o *objectstore.Objects, id plumbing.Hash, par
 		return Author{}, err
 	}
 	for range objectstore.MaxCommits {
-		same, err := sameParent(ctx, o, c, here, parts)
+		same, err := parentWithSameContent(ctx, o, c, here, parts)
 		if err != nil {
 			return Author{}, err
 		}
@@ -47,8 +47,8 @@ func ChangeOf(ctx context.Context, o *objectstore.Objects, id plumbing.Hash, par
 	return Author{}, fault.New(fault.ErrInvalid, "the history has more than %d commits", objectstore.MaxCommits)
 }
 
-// sameParent returns the first parent with the same content at the path, or zero.
-func sameParent(ctx context.Context, o *objectstore.Objects, c objectstore.CommitInfo, here objectstore.Entry, parts []string) (plumbing.Hash, error) {
+// parentWithSameContent returns the first parent with the same content at the path, or zero.
+func parentWithSameContent(ctx context.Context, o *objectstore.Objects, c objectstore.CommitInfo, here objectstore.Entry, parts []string) (plumbing.Hash, error) {
 	for i, parent := range c.Parents {
 		if slices.Contains(c.Parents[:i], parent) {
 			continue

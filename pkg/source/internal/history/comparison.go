@@ -28,8 +28,8 @@ type Comparison struct {
 	MaxEntries int      // maximum of Entries
 }
 
-// Trees compares two trees, and returns the differences ordered by path.
-func (c *Comparison) Trees(ctx context.Context, from, to plumbing.Hash) ([]PathChange, error) {
+// CompareTrees compares two trees, and returns the differences ordered by path.
+func (c *Comparison) CompareTrees(ctx context.Context, from, to plumbing.Hash) ([]PathChange, error) {
 	var found []PathChange
 	t := treeComparison{objects: c.Objects, entries: c.Entries, maxEntries: c.MaxEntries}
 	t.full = fault.New(fault.ErrInvalid, "comparing the changes of commits exceeds %d entries", c.MaxEntries)
@@ -48,7 +48,7 @@ func (c *Comparison) Trees(ctx context.Context, from, to plumbing.Hash) ([]PathC
 	defer func() { c.Entries = t.entries }()
 	for _, top := range c.Tops {
 		if top == "" {
-			if err := t.folders(ctx, from, to, "", 0); err != nil {
+			if err := t.compareFolders(ctx, from, to, "", 0); err != nil {
 				return nil, err
 			}
 			continue
@@ -61,7 +61,7 @@ func (c *Comparison) Trees(ctx context.Context, from, to plumbing.Hash) ([]PathC
 		if err != nil {
 			return nil, err
 		}
-		if err := t.entry(ctx, was, is, top, 0); err != nil {
+		if err := t.compareEntries(ctx, was, is, top, 0); err != nil {
 			return nil, err
 		}
 	}
@@ -81,7 +81,7 @@ type treeComparison struct {
 	enter func(e objectstore.Entry, depth int) plumbing.Hash
 }
 
-func (c *treeComparison) folders(ctx context.Context, from, to plumbing.Hash, prefix string, depth int) error {
+func (c *treeComparison) compareFolders(ctx context.Context, from, to plumbing.Hash, prefix string, depth int) error {
 	if from == to {
 		return nil
 	}
@@ -104,28 +104,28 @@ func (c *treeComparison) folders(ctx context.Context, from, to plumbing.Hash, pr
 			}
 			was := left[e.Name]
 			delete(left, e.Name)
-			if err := c.entry(ctx, was, e, filter.JoinPath(prefix, e.Name), depth); err != nil {
+			if err := c.compareEntries(ctx, was, e, filter.JoinPath(prefix, e.Name), depth); err != nil {
 				return err
 			}
 		}
 	}
 	for name, e := range left {
-		if err := c.entry(ctx, e, objectstore.Entry{}, filter.JoinPath(prefix, name), depth); err != nil {
+		if err := c.compareEntries(ctx, e, objectstore.Entry{}, filter.JoinPath(prefix, name), depth); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// entry compares the entries at one path.
-func (c *treeComparison) entry(ctx context.Context, from, to objectstore.Entry, path string, depth int) error {
+// compareEntries compares the entries at one path.
+func (c *treeComparison) compareEntries(ctx context.Context, from, to objectstore.Entry, path string, depth int) error {
 	if from.ID == to.ID && from.Mode == to.Mode {
 		return nil
 	}
 	if err := c.differ(path, from, to); err != nil {
 		return err
 	}
-	return c.folders(ctx, c.enter(from, depth), c.enter(to, depth), path, depth+1)
+	return c.compareFolders(ctx, c.enter(from, depth), c.enter(to, depth), path, depth+1)
 }
 
 // SplitEntry separates a folder, returned as its tree, from all other entries.

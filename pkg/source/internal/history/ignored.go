@@ -10,10 +10,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 )
 
-// visible is a history without ignored files. The IgnoreFiles of a commit decide what was
+// visibleHistory is a history without ignored files. The IgnoreFiles of a commit decide what was
 // ignored at that commit, and so do the current patterns of the source: those of its spec
 // have no history.
-type visible struct {
+type visibleHistory struct {
 	raw   int    // number of steps applied
 	last  Commit // of the last step
 	steps []Entry
@@ -32,27 +32,27 @@ type visibleState struct {
 	cost     int
 }
 
-// follow updates it to a raw history; it reads the whole history again if necessary.
-func (v *visible) follow(ctx context.Context, s filter.Scope, read filter.Reader, raw []Entry) error {
+// update extends the visible history to a raw one; it reads the whole history again if necessary.
+func (v *visibleHistory) update(ctx context.Context, s filter.Scope, read filter.Reader, raw []Entry) error {
 	// The history was rewritten, so the state is that of other commits.
 	if v.raw > len(raw) || v.raw > 0 && raw[v.raw-1].Commit != v.last {
-		*v = visible{}
+		*v = visibleHistory{}
 	}
 	if v.state == nil {
 		if s.Ignore == "" && !slices.ContainsFunc(raw[v.raw:], hasIgnoreFile) {
 			v.steps = raw
-			v.mark(raw)
+			v.recordRawEnd(raw)
 			return nil
 		}
 		// No file was hidden so far, so nothing was recorded: begin again with the first commit.
-		*v = visible{state: &visibleState{
+		*v = visibleHistory{state: &visibleState{
 			scope: s, tree: map[string]string{}, shown: map[string]string{},
 			patterns: map[string][]filter.Pattern{}, rules: filter.NewRules(s, nil),
 		}}
 	}
 	v.state.read = read
 	for _, step := range raw[v.raw:] {
-		changes, err := v.state.step(ctx, step)
+		changes, err := v.state.applyStep(ctx, step)
 		if err != nil {
 			return err
 		}
@@ -60,19 +60,20 @@ func (v *visible) follow(ctx context.Context, s filter.Scope, read filter.Reader
 			v.steps = append(v.steps, Entry{Commit: step.Commit, CommittedAt: step.CommittedAt, Changes: changes})
 		}
 	}
-	v.mark(raw)
+	v.recordRawEnd(raw)
 	return nil
 }
 
-// weight is its size in addition to the raw history, in changes.
-func (v *visible) weight() int {
+// extraChanges is its size in addition to the raw history, in changes.
+func (v *visibleHistory) extraChanges() int {
 	if v.state == nil {
 		return 0 // the steps are the raw ones
 	}
-	return weigh(v.steps) + len(v.state.tree) + len(v.state.shown)
+	return countChanges(v.steps) + len(v.state.tree) + len(v.state.shown)
 }
 
-func (v *visible) mark(raw []Entry) {
+// recordRawEnd records up to which commit of the raw history the visible one is complete.
+func (v *visibleHistory) recordRawEnd(raw []Entry) {
 	if v.raw = len(raw); v.raw > 0 {
 		v.last = raw[v.raw-1].Commit
 	}
@@ -82,9 +83,9 @@ func hasIgnoreFile(s Entry) bool {
 	return slices.ContainsFunc(s.Changes, func(c Change) bool { return filter.IsIgnoreFile(c.Path) })
 }
 
-// step applies one step and returns the visible part of it.
-func (v *visibleState) step(ctx context.Context, step Entry) ([]Change, error) {
-	for _, c := range step.Changes {
+// applyStep applies one step and returns the visible part of it.
+func (v *visibleState) applyStep(ctx context.Context, applyStep Entry) ([]Change, error) {
+	for _, c := range applyStep.Changes {
 		if !filter.IsIgnoreFile(c.Path) {
 			if c.Blob == "" {
 				delete(v.tree, c.Path)
@@ -107,14 +108,14 @@ func (v *visibleState) step(ctx context.Context, step Entry) ([]Change, error) {
 		v.patterns[c.Path] = patterns
 	}
 	var out []Change
-	if hasIgnoreFile(step) {
+	if hasIgnoreFile(applyStep) {
 		// The cost of earlier rules counts, too. Otherwise many ignore files would have no limit.
 		v.cost += v.rules.Cost
 		v.rules = filter.NewRules(v.scope, v.patterns)
 		v.rules.Cost, v.cost = v.cost, 0
-		out = v.compare()
+		out = v.compareVisibleFiles()
 	} else {
-		for _, c := range step.Changes {
+		for _, c := range applyStep.Changes {
 			if v.rules.Ignores(c.Path) {
 				continue
 			}
@@ -129,8 +130,9 @@ func (v *visibleState) step(ctx context.Context, step Entry) ([]Change, error) {
 	return out, v.rules.CheckCost()
 }
 
-// compare compares the whole tree: other rules can add or remove any file.
-func (v *visibleState) compare() []Change {
+// compareVisibleFiles returns the changes of the visible files in the whole tree: other ignore
+// rules can add or remove any file.
+func (v *visibleState) compareVisibleFiles() []Change {
 	var out []Change
 	for path, blob := range v.tree {
 		ignored := v.rules.Ignores(path)

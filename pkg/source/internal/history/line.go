@@ -13,10 +13,10 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
-// Lines caches histories, so that a new head costs its own steps and not the whole walk.
+// Cache caches histories, so that a new head costs its own steps and not the whole walk.
 // The result is the same without the cache. The zero value is ready, and safe for
 // concurrent use.
-type Lines struct {
+type Cache struct {
 	mu    sync.Mutex // held while a history is read, so that a waiting caller finds it cached
 	cache Recent[*cachedLine]
 }
@@ -24,11 +24,11 @@ type Lines struct {
 // cachedLine is the history of a path up to a head.
 type cachedLine struct {
 	cachedWalk
-	visible visible
+	visible visibleHistory
 }
 
-// weigh returns the size of a history, in changes; at least that of its names.
-func weigh(steps []Entry) int {
+// countChanges returns the size of a history, in changes; at least that of its names.
+func countChanges(steps []Entry) int {
 	n := 10
 	for i := range steps {
 		n += 1 + len(steps[i].Changes)
@@ -42,9 +42,9 @@ type cachedWalk struct {
 	Steps []Entry // oldest first
 }
 
-// Of returns the first-parent history of a head without ignored files. It continues the
+// FirstParentHistory returns the first-parent history of a head without ignored files. It continues the
 // history that is cached under a name.
-func (l *Lines) Of(ctx context.Context, o *objectstore.Objects, name string, head plumbing.Hash, in filter.Scope) ([]Entry, error) {
+func (l *Cache) FirstParentHistory(ctx context.Context, o *objectstore.Objects, name string, head plumbing.Hash, in filter.Scope) ([]Entry, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := name + "\x00" + in.Path() + "\x00" + in.Ignore
@@ -61,16 +61,16 @@ func (l *Lines) Of(ctx context.Context, o *objectstore.Objects, name string, hea
 	}
 	l.cache.drop(key) // if filtering fails, the state is incomplete
 	line.cachedWalk = cachedWalk{Head: head, Steps: steps}
-	if err := line.visible.follow(ctx, in, o.Content, steps); err != nil {
+	if err := line.visible.update(ctx, in, o.Content, steps); err != nil {
 		return nil, err
 	}
 	l.cache.MaxWeight = MaxCachedChanges
-	l.cache.Put(key, line, weigh(steps)+line.visible.weight())
+	l.cache.Put(key, line, countChanges(steps)+line.visible.extraChanges())
 	return line.visible.steps, nil
 }
 
 // Forget drops all histories.
-func (l *Lines) Forget() {
+func (l *Cache) Forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cache = Recent[*cachedLine]{}
@@ -81,23 +81,23 @@ func (l *Lines) Forget() {
 // It reads no blobs.
 func walkLine(ctx context.Context, o *objectstore.Objects, head plumbing.Hash, parts []string, old cachedWalk) ([]Entry, error) {
 	w := lineWalk{objects: o, parts: parts}
-	at, c, top, err := w.enter(ctx, head)
+	at, c, top, err := w.readFolder(ctx, head)
 	if err != nil {
 		return nil, err
 	}
 	for range MaxLineCommits {
 		if at == old.Head {
-			return w.after(old.Steps), nil
+			return w.appendTo(old.Steps), nil
 		}
 		if len(c.Parents) == 0 {
-			err := w.compare(ctx, at, c, plumbing.ZeroHash, top)
-			return w.after(nil), err
+			err := w.addStep(ctx, at, c, plumbing.ZeroHash, top)
+			return w.appendTo(nil), err
 		}
-		parent, parentCommit, parentTop, err := w.enter(ctx, c.Parents[0])
+		parent, parentCommit, parentTop, err := w.readFolder(ctx, c.Parents[0])
 		if err != nil {
 			return nil, err
 		}
-		if err := w.compare(ctx, at, c, parentTop, top); err != nil {
+		if err := w.addStep(ctx, at, c, parentTop, top); err != nil {
 			return nil, err
 		}
 		at, c, top = parent, parentCommit, parentTop
@@ -114,8 +114,8 @@ type lineWalk struct {
 	changes int
 }
 
-// enter returns a commit and the id of the folder at the path, zero if there is none.
-func (w *lineWalk) enter(ctx context.Context, id plumbing.Hash) (plumbing.Hash, objectstore.CommitInfo, plumbing.Hash, error) {
+// readFolder returns a commit and the id of the folder at the path, zero if there is none.
+func (w *lineWalk) readFolder(ctx context.Context, id plumbing.Hash) (plumbing.Hash, objectstore.CommitInfo, plumbing.Hash, error) {
 	c, err := w.objects.Commit(ctx, id)
 	if err != nil {
 		return id, objectstore.CommitInfo{}, plumbing.ZeroHash, err
@@ -127,12 +127,12 @@ func (w *lineWalk) enter(ctx context.Context, id plumbing.Hash) (plumbing.Hash, 
 	return id, c, e.ID, nil
 }
 
-// compare adds the step between two folders, if they differ.
-func (w *lineWalk) compare(ctx context.Context, id plumbing.Hash, c objectstore.CommitInfo, from, to plumbing.Hash) error {
+// addStep adds the entry of a commit with the differences between two folders, if there are any.
+func (w *lineWalk) addStep(ctx context.Context, id plumbing.Hash, c objectstore.CommitInfo, from, to plumbing.Hash) error {
 	if from == to {
 		return nil
 	}
-	changes, err := w.changed(ctx, from, to)
+	changes, err := w.changedFiles(ctx, from, to)
 	if err != nil {
 		return err
 	}
@@ -147,9 +147,9 @@ func (w *lineWalk) compare(ctx context.Context, id plumbing.Hash, c objectstore.
 	return nil
 }
 
-// changed lists the profile files that differ between two folders. A file that is never
+// changedFiles lists the profile files that differ between two folders. A file that is never
 // read counts as absent.
-func (w *lineWalk) changed(ctx context.Context, from, to plumbing.Hash) ([]Change, error) {
+func (w *lineWalk) changedFiles(ctx context.Context, from, to plumbing.Hash) ([]Change, error) {
 	var changes []Change
 	c := treeComparison{objects: w.objects, maxEntries: filter.MaxEntries}
 	c.full = fault.New(fault.ErrInvalid, "a commit changes folders of more than %d entries; point the path at the folder of the profiles", filter.MaxEntries)
@@ -175,15 +175,15 @@ func (w *lineWalk) changed(ctx context.Context, from, to plumbing.Hash) ([]Chang
 		}
 		return e.ID
 	}
-	err := c.folders(ctx, from, to, strings.Join(w.parts, "/"), 0)
+	err := c.compareFolders(ctx, from, to, strings.Join(w.parts, "/"), 0)
 	if w.entries += c.entries; err == nil && w.entries > MaxLineEntries {
 		err = fault.New(fault.ErrInvalid, "comparing the history exceeds %d entries; point the path at the folder of the profiles", MaxLineEntries)
 	}
 	return changes, err
 }
 
-// after returns a new list: the old steps, then those of this walk.
-func (w *lineWalk) after(old []Entry) []Entry {
+// appendTo returns a new list: the old steps, then those of this walk.
+func (w *lineWalk) appendTo(old []Entry) []Entry {
 	slices.Reverse(w.steps)
 	return slices.Concat(old, w.steps)
 }

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
-	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectid"
 )
 
 // Commit is the id of a commit: a full SHA-1 in lower-case hex, returned by ParseCommit
@@ -13,7 +13,7 @@ type Commit string
 
 // ParseCommit accepts exactly 40 hex digits in lower case.
 func ParseCommit(s string) (Commit, error) {
-	if !objectstore.IsObjectID(s) {
+	if !objectid.IsValid(s) {
 		return "", fault.New(fault.ErrInvalid, "commit %q is not a full SHA-1 of 40 lower-case hex digits", fault.Shorten(s))
 	}
 	return Commit(s), nil

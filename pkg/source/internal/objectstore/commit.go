@@ -10,6 +10,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectid"
 )
 
 // CommitInfo has the fields of a commit that a walk needs.
@@ -44,8 +45,8 @@ func (o *Objects) Commit(ctx context.Context, id plumbing.Hash) (CommitInfo, err
 	return header.CommitInfo, nil
 }
 
-// CheckCommits limits the number of commits in one walk.
-func CheckCommits(seen map[plumbing.Hash]bool) error {
+// CheckCommitCount limits the number of commits in one walk.
+func CheckCommitCount(seen map[plumbing.Hash]bool) error {
 	if len(seen) > MaxCommits {
 		return fault.New(fault.ErrInvalid, "the history has more than %d commits", MaxCommits)
 	}
@@ -64,7 +65,7 @@ func ParseCommit(id plumbing.Hash, data []byte) (commitHeader, error) {
 	head, _, _ := bytes.Cut(data, []byte("\n\n"))
 	lines := strings.Split(string(head), "\n")
 	tree, ok := strings.CutPrefix(lines[0], "tree ")
-	if !ok || !IsObjectID(tree) {
+	if !ok || !objectid.IsValid(tree) {
 		return h, fault.New(fault.ErrInvalid, "commit %s is malformed: it has no tree", id)
 	}
 	h.Tree = plumbing.NewHash(tree)
@@ -74,7 +75,7 @@ func ParseCommit(id plumbing.Hash, data []byte) (commitHeader, error) {
 		if !ok {
 			break
 		}
-		if !IsObjectID(parent) {
+		if !objectid.IsValid(parent) {
 			return h, fault.New(fault.ErrInvalid, "commit %s is malformed: a parent is not an object id", id)
 		}
 		h.Parents = append(h.Parents, plumbing.NewHash(parent))

@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectid"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/packindex"
 )
 
 // maxTagDepth limits the number of tags that point to each other.
@@ -36,7 +38,7 @@ func (o *Objects) Peel(ctx context.Context, id plumbing.Hash) (plumbing.Hash, er
 		case plumbing.TagObject:
 			line, _, _ := bytes.Cut(data, []byte("\n"))
 			to, ok := strings.CutPrefix(string(line), "object ")
-			if !ok || !IsObjectID(to) {
+			if !ok || !objectid.IsValid(to) {
 				return id, fault.New(fault.ErrInvalid, "tag %s is malformed: it has no object", id)
 			}
 			id = plumbing.NewHash(to)
@@ -47,9 +49,9 @@ func (o *Objects) Peel(ctx context.Context, id plumbing.Hash) (plumbing.Hash, er
 	return id, fault.New(fault.ErrInvalid, "tag %s is a tag of a tag, more than %d deep", id, maxTagDepth)
 }
 
-// Expand finds the only commit whose id begins with some digits. Like Git, it ignores
-// other objects.
-func (o *Objects) Expand(ctx context.Context, digits string) (plumbing.Hash, error) {
+// ExpandCommitID finds the only commit whose id begins with some hexadecimal digits. It returns the
+// zero hash and no error if there is none. Like Git, it ignores other objects.
+func (o *Objects) ExpandCommitID(ctx context.Context, digits string) (plumbing.Hash, error) {
 	ids, err := o.beginningWith(digits)
 	if err != nil {
 		return plumbing.ZeroHash, err
@@ -75,7 +77,7 @@ func (o *Objects) Expand(ctx context.Context, digits string) (plumbing.Hash, err
 
 // beginningWith lists the objects whose ids begin with some digits.
 func (o *Objects) beginningWith(digits string) (ids []plumbing.Hash, err error) {
-	defer recovered(&err)
+	defer fault.RecoverAsDamage(&err)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	seen := map[plumbing.Hash]bool{}
@@ -119,7 +121,7 @@ func (o *Objects) looseNames(folder string) ([]string, error) {
 		return nil, fmt.Errorf("%w: %w", fault.ErrDamaged, err)
 	}
 	defer dir.Close()
-	names, err := dir.Readdirnames(maxPackObjects)
+	names, err := dir.Readdirnames(packindex.MaxObjects)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%w: %w", fault.ErrDamaged, err)
 	}

@@ -15,10 +15,11 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
 	"github.com/go-git/go-git/v5/plumbing/format/objfile"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
-	"github.com/pjbgf/sha1cd"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectid"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/packindex"
 )
 
 // Objects is a repository's object database, read only. All returned content was hashed
@@ -55,7 +56,7 @@ func OpenObjects(dir *os.Root) (*Objects, error) {
 		if _, err := dir.Stat("pack/" + name + ".idx"); errors.Is(err, fs.ErrNotExist) {
 			continue // git writes the index last: a pack without one is incomplete
 		}
-		if err := o.add(name); err != nil {
+		if err := o.AddPack(name); err != nil {
 			o.close()
 			return nil, err
 		}
@@ -68,8 +69,8 @@ func NewObjects(dir *os.Root) *Objects {
 	return &Objects{dir: dir, cache: cache.NewObjectLRU(objectCacheBytes), commits: map[plumbing.Hash]CommitInfo{}}
 }
 
-// add opens another pack by its name without extension.
-func (o *Objects) add(name string) error {
+// AddPack opens another pack by its name without extension.
+func (o *Objects) AddPack(name string) error {
 	p, err := openPack(o.dir, name, o.cache)
 	if err != nil {
 		return fmt.Errorf("%w: opening %s: %w", fault.ErrDamaged, name, err)
@@ -78,6 +79,17 @@ func (o *Objects) add(name string) error {
 	defer o.mu.Unlock()
 	o.packs = append(o.packs, p)
 	return nil
+}
+
+// PackNames returns the names of the open packs, without extension.
+func (o *Objects) PackNames() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	names := make([]string, 0, len(o.packs))
+	for _, p := range o.packs {
+		names = append(names, p.name)
+	}
+	return names
 }
 
 func (o *Objects) close() {
@@ -90,7 +102,7 @@ func (o *Objects) close() {
 }
 
 func openPack(dir *os.Root, name string, lru *cache.ObjectLRU) (_ *pack, err error) {
-	defer recovered(&err)
+	defer fault.RecoverAsDamage(&err)
 	idx, err := dir.Open("pack/" + name + ".idx")
 	if err != nil {
 		return nil, err
@@ -104,7 +116,7 @@ func openPack(dir *os.Root, name string, lru *cache.ObjectLRU) (_ *pack, err err
 	if err != nil {
 		return nil, err
 	}
-	if err := checkTrailer(f, index.PackfileChecksum); err != nil {
+	if err := packindex.CheckTrailer(f, index.PackfileChecksum); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -113,24 +125,6 @@ func openPack(dir *os.Root, name string, lru *cache.ObjectLRU) (_ *pack, err err
 	data := packfile.NewPackfileWithCache(index, nil, lockable{f}, lru, 0)
 	return &pack{name: name, index: index, data: data, file: f}, nil
 }
-
-// checkTrailer detects a pack that is truncated, or belongs to another index.
-func checkTrailer(f *os.File, want [sha1cd.Size]byte) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	var got [sha1cd.Size]byte
-	if _, err := f.ReadAt(got[:], max(0, info.Size()-sha1cd.Size)); err != nil {
-		return err
-	}
-	if got != want {
-		return errTrailer
-	}
-	return nil
-}
-
-var errTrailer = errors.New("pack and index do not belong together")
 
 // lockable adapts a file to go-billy. A file that is only read needs no lock.
 type lockable struct{ *os.File }
@@ -188,7 +182,7 @@ func (o *Objects) cacheBlob(id plumbing.Hash, data []byte) {
 
 // blobSize returns the size of a blob without reading it.
 func (o *Objects) blobSize(id plumbing.Hash) (size int64, err error) {
-	defer recovered(&err)
+	defer fault.RecoverAsDamage(&err)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if p := o.packOf(id); p != nil {
@@ -246,8 +240,20 @@ func (o *Objects) Read(ctx context.Context, kind plumbing.ObjectType, id plumbin
 	return data, nil
 }
 
+// checkObject compares an object's content with its id.
+func checkObject(kind plumbing.ObjectType, data []byte, id plumbing.Hash) error {
+	got, err := objectid.Sum(kind, data)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", id, err)
+	}
+	if got != id {
+		return fmt.Errorf("%w: the content of %s does not match its hash", fault.ErrDamaged, id)
+	}
+	return nil
+}
+
 func (o *Objects) load(id plumbing.Hash, limit int64) (kind plumbing.ObjectType, data []byte, err error) {
-	defer recovered(&err)
+	defer fault.RecoverAsDamage(&err)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p := o.packOf(id)
@@ -321,14 +327,6 @@ func loosePath(id plumbing.Hash) string {
 
 func tooBig(id plumbing.Hash, size, limit int64) error {
 	return fault.New(fault.ErrInvalid, "object %s has %d bytes, at most %d are read", id, size, limit)
-}
-
-// recovered converts a panic to damage. Parsers of hostile packs and indexes have
-// panicked before (CVE-2026-33762), and one source must not stop the others.
-func recovered(err *error) {
-	if p := recover(); p != nil {
-		*err = fmt.Errorf("%w: the parser panicked: %v", fault.ErrDamaged, p)
-	}
 }
 
 func MissingError(id plumbing.Hash) error { return fmt.Errorf("%w: %s", fault.ErrMissing, id) }

@@ -16,6 +16,8 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/history"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/mirror"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectid"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
@@ -43,17 +45,17 @@ type Selector struct {
 func (s Selector) String() string {
 	switch {
 	case s.Revision != "":
-		return "revision " + fault.Printable(fault.Shorten(s.Revision))
+		return "revision " + fault.EscapeUnprintable(fault.Shorten(s.Revision))
 	case s.Commit != "":
 		return "commit " + fault.Shorten(string(s.Commit))
 	case s.Tag != "":
-		return "tag " + fault.Printable(fault.Shorten(s.Tag))
+		return "tag " + fault.EscapeUnprintable(fault.Shorten(s.Tag))
 	case s.SemVer != "":
-		return "tags in range " + fault.Printable(fault.Shorten(s.SemVer))
+		return "tags in range " + fault.EscapeUnprintable(fault.Shorten(s.SemVer))
 	case s.Name != "":
-		return "reference " + fault.Printable(fault.Shorten(s.Name))
+		return "reference " + fault.EscapeUnprintable(fault.Shorten(s.Name))
 	case s.Branch != "":
-		return "branch " + fault.Printable(fault.Shorten(s.Branch))
+		return "branch " + fault.EscapeUnprintable(fault.Shorten(s.Branch))
 	}
 	return "branch main"
 }
@@ -105,7 +107,7 @@ func (s Selector) checkRevision() (Wanted, error) {
 	if err != nil {
 		return Wanted{}, err
 	}
-	if id := strings.ToLower(spec.base); objectstore.IsObjectID(id) {
+	if id := strings.ToLower(spec.base); objectid.IsValid(id) {
 		s.Commit = history.Commit(id) // requested from a server like Selector.Commit
 	}
 	return Wanted{Selector: s, spec: spec}, nil
@@ -123,8 +125,8 @@ func (s Selector) reference() string {
 	return s.Name
 }
 
-// HistoryName is the key for the cached histories of one mirror.
-func (t Wanted) HistoryName() string {
+// HistoryCacheKey returns the key for the cached histories of one mirror.
+func (t Wanted) HistoryCacheKey() string {
 	if t.SemVer != "" {
 		return "tags " + t.SemVer // one key for all tags: a release usually continues the previous one
 	}
@@ -175,13 +177,13 @@ func chooseReference(full, name string, refs *packp.AdvRefs) (Choice, error) {
 	return c, nil
 }
 
-// Follow applies the steps of a revision to the commit that it starts from.
-func (t Wanted) Follow(ctx context.Context, o *objectstore.Objects, at Choice) (Choice, error) {
+// ResolveSteps applies the steps of a revision, such as ~2, to the commit that it starts from.
+func (t Wanted) ResolveSteps(ctx context.Context, o *objectstore.Objects, at Choice) (Choice, error) {
 	if t.Revision == "" {
 		return at, nil
 	}
 	var err error
-	at.Head, err = t.spec.follow(ctx, o, at.Head)
+	at.Head, err = t.spec.applySteps(ctx, o, at.Head)
 	return at, err
 }
 
@@ -209,7 +211,7 @@ func chooseCommit(head plumbing.Hash, refs *packp.AdvRefs) (Choice, error) {
 	}
 	// The server sends advertised commits only: fetch all branches, and search them.
 	c.Wants = Heads(refs)
-	if len(c.Wants) > objectstore.MaxWants {
+	if len(c.Wants) > mirror.MaxWants {
 		return c, fault.New(fault.ErrInvalid, "the commit is not the head of a branch, and %d branches are too many to search for it: follow a branch instead", len(c.Wants))
 	}
 	if len(c.Wants) == 0 {
@@ -250,7 +252,7 @@ func (t Wanted) highest(refs *packp.AdvRefs) (string, error) {
 		return best.tag, nil
 	}
 	if len(all) == 0 {
-		return "", fault.New(fault.ErrNotFound, "the repository has no tag that is a version such as v1.2.3%s", others(tagPrefix, "", refs))
+		return "", fault.New(fault.ErrNotFound, "the repository has no tag that is a version such as v1.2.3%s", listOtherReferences(tagPrefix, "", refs))
 	}
 	slices.SortFunc(all, func(a, b version) int { return compareVersions(b, a) })
 	var names []string
@@ -268,15 +270,15 @@ func compareVersions(a, b version) int {
 func unknownReference(full string, refs *packp.AdvRefs) error {
 	for prefix, kind := range map[string]string{BranchPrefix: "branch", tagPrefix: "tag"} {
 		if short, ok := strings.CutPrefix(full, prefix); ok {
-			return fault.New(fault.ErrNotFound, "the repository has no such %s%s", kind, others(prefix, short, refs))
+			return fault.New(fault.ErrNotFound, "the repository has no such %s%s", kind, listOtherReferences(prefix, short, refs))
 		}
 	}
-	return fault.New(fault.ErrNotFound, "the repository has no such reference%s", others("refs/", strings.TrimPrefix(full, "refs/"), refs))
+	return fault.New(fault.ErrNotFound, "the repository has no such reference%s", listOtherReferences("refs/", strings.TrimPrefix(full, "refs/"), refs))
 }
 
-// others lists the references below a prefix for messages: all, or those most similar to a
+// listOtherReferences lists the references below a prefix for messages: all, or those most similar to a
 // name.
-func others(prefix, name string, refs *packp.AdvRefs) string {
+func listOtherReferences(prefix, name string, refs *packp.AdvRefs) string {
 	var names []string
 	for full := range refs.References {
 		if short, ok := strings.CutPrefix(full, prefix); ok {
@@ -334,7 +336,7 @@ func chooseRevision(spec Spec, refs *packp.AdvRefs) (Choice, error) {
 		known = maps.Clone(known)
 		known["HEAD"] = *refs.Head
 	}
-	for _, name := range spec.names() {
+	for _, name := range spec.candidateNames() {
 		id := known[name]
 		if id.IsZero() {
 			continue
@@ -345,8 +347,8 @@ func chooseRevision(spec Spec, refs *packp.AdvRefs) (Choice, error) {
 		}
 		return Choice{Head: head, Wants: []plumbing.Hash{id}}, nil
 	}
-	if spec.abbreviated() != "" {
+	if spec.abbreviatedID() != "" {
 		return Choice{}, fault.New(fault.ErrNotFound, "the repository has no branch or tag %q; if it is a commit, write all 40 digits: servers do not accept abbreviated ids", spec.base)
 	}
-	return Choice{}, spec.unknown(known)
+	return Choice{}, spec.unknownBaseError(known)
 }

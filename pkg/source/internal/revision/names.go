@@ -8,7 +8,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/history"
-	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectid"
 )
 
 // Prefixes of the full names of references.
@@ -66,7 +66,7 @@ func Split(revision string) (name string, c history.Commit) {
 		name, id = revision[:i], revision[i+1:]
 	}
 	id, ok := strings.CutPrefix(id, "sha1:")
-	if !ok || !objectstore.IsObjectID(id) {
+	if !ok || !objectid.IsValid(id) {
 		return "", ""
 	}
 	return name, history.Commit(id)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/history"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectid"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
@@ -38,7 +39,7 @@ type step struct {
 // Parse parses NAME, followed by any of ~, ~N, ^, ^N, ^{} and ^{commit}.
 func Parse(text string) (Spec, error) {
 	bad := func(why string) (Spec, error) {
-		return Spec{}, fault.New(fault.ErrInvalid, "revision %q: %s; write a branch, a tag, a commit or something like HEAD~1", fault.Printable(fault.Shorten(text)), why)
+		return Spec{}, fault.New(fault.ErrInvalid, "revision %q: %s; write a branch, a tag, a commit or something like HEAD~1", fault.EscapeUnprintable(fault.Shorten(text)), why)
 	}
 	if text == "" || len(text) > MaxBytes {
 		return bad("it is empty or too long")
@@ -88,22 +89,22 @@ func Parse(text string) (Spec, error) {
 	return spec, nil
 }
 
-// names returns the full names that a short name can have, in the order of Git.
-func (r Spec) names() []string {
+// candidateNames returns the full names that a short name can have, in the order of Git.
+func (r Spec) candidateNames() []string {
 	if r.base == "HEAD" || strings.HasPrefix(r.base, "refs/") {
 		return []string{r.base}
 	}
 	return []string{"refs/" + r.base, tagPrefix + r.base, BranchPrefix + r.base, remotePrefix + r.base, remotePrefix + r.base + "/HEAD"}
 }
 
-// find finds the commit of the base in references. A full commit id is returned unchanged.
+// findBase finds the commit of the base in references. A full commit id is returned unchanged.
 // The result is zero if there is none: the base can then be an abbreviated commit id, over
 // which references take precedence as in Git.
-func (r Spec) find(refs map[string]plumbing.Hash) plumbing.Hash {
-	if objectstore.IsObjectID(strings.ToLower(r.base)) {
+func (r Spec) findBase(refs map[string]plumbing.Hash) plumbing.Hash {
+	if objectid.IsValid(strings.ToLower(r.base)) {
 		return plumbing.NewHash(r.base)
 	}
-	for _, name := range r.names() {
+	for _, name := range r.candidateNames() {
 		if id := refs[name]; !id.IsZero() {
 			return id
 		}
@@ -111,8 +112,8 @@ func (r Spec) find(refs map[string]plumbing.Hash) plumbing.Hash {
 	return plumbing.ZeroHash
 }
 
-// abbreviated returns the base in lower case if it can be an abbreviated commit id, else "".
-func (r Spec) abbreviated() string {
+// abbreviatedID returns the base in lower case if it can be an abbreviated commit id, else "".
+func (r Spec) abbreviatedID() string {
 	const digits = "0123456789abcdef"
 	id := strings.ToLower(r.base)
 	if len(id) < minAbbreviated || len(id) > 40 || strings.Trim(id, digits) != "" {
@@ -121,8 +122,8 @@ func (r Spec) abbreviated() string {
 	return id
 }
 
-// unknown is the error for a missing base. It lists existing names.
-func (r Spec) unknown(refs map[string]plumbing.Hash) error {
+// unknownBaseError returns the error for a missing base. It lists existing names.
+func (r Spec) unknownBaseError(refs map[string]plumbing.Hash) error {
 	var names []string
 	for name := range refs {
 		for _, prefix := range []string{BranchPrefix, tagPrefix} {
@@ -146,26 +147,26 @@ func (r Spec) unknown(refs map[string]plumbing.Hash) error {
 	if r.base == "HEAD" {
 		return fault.New(fault.ErrNotFound, "its HEAD names a branch that does not exist: name a revision%s", there)
 	}
-	return fault.New(fault.ErrNotFound, "the repository has no branch, tag or commit %q%s", fault.Printable(fault.Shorten(r.base)), there)
+	return fault.New(fault.ErrNotFound, "the repository has no branch, tag or commit %q%s", fault.EscapeUnprintable(fault.Shorten(r.base)), there)
 }
 
 // Resolve returns the commit of the revision in a repository with these references.
 func (r Spec) Resolve(ctx context.Context, o *objectstore.Objects, refs map[string]plumbing.Hash) (plumbing.Hash, error) {
-	base := r.find(refs)
-	if digits := r.abbreviated(); base.IsZero() && digits != "" {
+	base := r.findBase(refs)
+	if digits := r.abbreviatedID(); base.IsZero() && digits != "" {
 		var err error
-		if base, err = o.Expand(ctx, digits); err != nil {
+		if base, err = o.ExpandCommitID(ctx, digits); err != nil {
 			return base, err
 		}
 	}
 	if base.IsZero() || !o.Has(base) {
-		return base, r.unknown(refs)
+		return base, r.unknownBaseError(refs)
 	}
-	return r.follow(ctx, o, base)
+	return r.applySteps(ctx, o, base)
 }
 
-// follow applies the steps, starting at a commit or a tag of one.
-func (r Spec) follow(ctx context.Context, o *objectstore.Objects, id plumbing.Hash) (plumbing.Hash, error) {
+// applySteps applies the steps, starting at a commit or a tag of one.
+func (r Spec) applySteps(ctx context.Context, o *objectstore.Objects, id plumbing.Hash) (plumbing.Hash, error) {
 	id, err := o.Peel(ctx, id)
 	if err != nil {
 		return id, err

@@ -1,22 +1,33 @@
 package transport
 
 import (
-	"bytes"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
-	"errors"
-
-	"golang.org/x/crypto/ssh"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/location"
 )
 
 // Auth has the credentials for the server of a repository: a *BasicAuth, a *BearerToken
-// or a *GitHubApp over https, an *SSHKey over ssh. None of them prints its secret.
+// or a *GitHubApp over https, an *sshkey.Key over ssh. None of them prints its secret.
 type Auth interface {
-	// overSSH reports whether it is for ssh.
-	overSSH() bool
+	// OverSSH reports whether it is for ssh.
+	OverSSH() bool
+}
+
+// CheckAuth rejects credentials that cannot be used with the address of a repository.
+func CheckAuth(at location.Location, auth Auth, ca []byte, certificate *Certificate) error {
+	ssh := at.SSH != nil
+	switch {
+	case ssh && (auth == nil || !auth.OverSSH()):
+		return fault.New(fault.ErrInvalid, "a repository over ssh needs a private key (identity) and a list of known hosts (known_hosts): remove other credentials")
+	case ssh && (ca != nil || certificate != nil):
+		return fault.New(fault.ErrInvalid, "ssh uses no certificates: remove ca.crt, tls.crt and tls.key")
+	case !ssh && auth != nil && auth.OverSSH():
+		return fault.New(fault.ErrInvalid, "an SSH key cannot be used over %s: write the URL as ssh://git@host/path, or set username and password", at.HTTP.Scheme)
+	case !ssh && at.HTTP.Scheme != "https" && (ca != nil || certificate != nil):
+		return fault.New(fault.ErrInvalid, "plain http uses no certificates: remove ca.crt, tls.crt and tls.key, or use https")
+	}
+	return nil
 }
 
 // BasicAuth is a user name and a password, which is often a token.
@@ -31,7 +42,8 @@ func (BasicAuth) String() string { return "basic auth" }
 // GoString omits the password, so that it is not logged.
 func (BasicAuth) GoString() string { return "source.BasicAuth{...}" }
 
-func (*BasicAuth) overSSH() bool { return false }
+// OverSSH reports that it is for https.
+func (*BasicAuth) OverSSH() bool { return false }
 
 // BearerToken is sent unchanged in the Authorization header.
 type BearerToken struct {
@@ -44,7 +56,8 @@ func (BearerToken) String() string { return "bearer token" }
 // GoString omits the token, so that it is not logged.
 func (BearerToken) GoString() string { return "source.BearerToken{...}" }
 
-func (*BearerToken) overSSH() bool { return false }
+// OverSSH reports that it is for https.
+func (*BearerToken) OverSSH() bool { return false }
 
 // Certificate is a client certificate with its private key, created by ParseCertificate.
 type Certificate struct {
@@ -66,136 +79,3 @@ func (Certificate) String() string { return "client certificate" }
 
 // GoString omits the key, so that it is not logged.
 func (Certificate) GoString() string { return "source.Certificate{...}" }
-
-// SSHSecret has the input of an SSHKey. The comments are the keys in the Secrets of Flux.
-type SSHSecret struct {
-	Identity   []byte // "identity": the private key, in PEM
-	Public     []byte // "identity.pub": its public key, as a check; can be empty
-	KnownHosts []byte // "known_hosts", as OpenSSH writes it
-	Password   []byte // "password" of an encrypted identity, otherwise empty
-}
-
-// SSHKey is a private key, and the servers that it can be used with. It is created by
-// ParseSSHKey.
-type SSHKey struct {
-	signer     ssh.Signer
-	knownHosts []byte
-}
-
-// String omits the key, so that it is not logged.
-func (SSHKey) String() string { return "SSH key" }
-
-// GoString omits the key, so that it is not logged.
-func (SSHKey) GoString() string { return "source.SSHKey{...}" }
-
-func (*SSHKey) overSSH() bool { return true }
-
-// maxKnownHostsBytes and maxKnownHostsLine limit the list: the library that compares keys
-// reads a line into a buffer of 64 KiB.
-const (
-	maxKnownHostsBytes = 1 << 20   // 1 MiB, the maximum size of a Secret
-	maxKnownHostsLine  = 60 * 1024 // 60 KiB
-)
-
-// ParseSSHKey reads a private key and the required list of known hosts. Its errors are
-// ErrInvalid, begin with the name of the invalid input, and never contain its content.
-func ParseSSHKey(s SSHSecret) (*SSHKey, error) {
-	signer, err := parsePrivateKey(s.Identity, s.Password)
-	if err != nil {
-		return nil, err
-	}
-	if len(s.Public) > 0 {
-		public, _, _, _, err := ssh.ParseAuthorizedKey(s.Public)
-		if err != nil {
-			return nil, fault.New(fault.ErrInvalid, "identity.pub is not a public key in one line, as ssh-keygen writes it; remove or correct it")
-		}
-		// A server would only report that access is denied.
-		if !bytes.Equal(public.Marshal(), signer.PublicKey().Marshal()) {
-			return nil, fault.New(fault.ErrInvalid, "identity.pub is not the public key of identity; remove or correct it")
-		}
-	}
-	if err := checkKnownHosts(s.KnownHosts); err != nil {
-		return nil, err
-	}
-	return &SSHKey{signer: signer, knownHosts: bytes.Clone(s.KnownHosts)}, nil
-}
-
-func parsePrivateKey(identity, password []byte) (ssh.Signer, error) {
-	if len(password) == 0 {
-		signer, err := ssh.ParsePrivateKey(identity)
-		var missing *ssh.PassphraseMissingError
-		if errors.As(err, &missing) {
-			return nil, fault.New(fault.ErrInvalid, "password is missing: identity is encrypted")
-		}
-		if err != nil {
-			return nil, fault.New(fault.ErrInvalid, "identity is not a private key in PEM that can be read")
-		}
-		return signer, nil
-	}
-	// The rounds are chosen by the author of the Secret: decryption must not take hours.
-	if rounds := kdfRounds(identity); rounds > maxKDFRounds {
-		return nil, fault.New(fault.ErrInvalid, "identity is encrypted with %d rounds, and at most %d are allowed: run ssh-keygen -p -a 16 -f identity", rounds, maxKDFRounds)
-	}
-	signer, err := ssh.ParsePrivateKeyWithPassphrase(identity, password)
-	if err == nil {
-		return signer, nil
-	}
-	if errors.Is(err, x509.IncorrectPasswordError) {
-		return nil, fault.New(fault.ErrInvalid, "password does not decrypt identity")
-	}
-	if _, plain := ssh.ParsePrivateKey(identity); plain == nil {
-		return nil, fault.New(fault.ErrInvalid, "password is set, but identity is not encrypted: remove the password")
-	}
-	return nil, fault.New(fault.ErrInvalid, "identity is not a private key in PEM that can be read")
-}
-
-// maxKDFRounds limits the work of decrypting a key, which cannot be interrupted. A round
-// takes about 7 ms; ssh-keygen uses 16 or 24 rounds, and some users 100.
-const maxKDFRounds = 256
-
-// kdfRounds returns the number of rounds for a key in OpenSSH's format; 0 for other
-// formats, whose work is fixed:
-// https://github.com/openssh/openssh-portable/blob/master/PROTOCOL.key
-func kdfRounds(identity []byte) uint32 {
-	block, _ := pem.Decode(identity)
-	if block == nil || block.Type != "OPENSSH PRIVATE KEY" {
-		return 0
-	}
-	rest, ok := bytes.CutPrefix(block.Bytes, []byte("openssh-key-v1\x00"))
-	var head struct {
-		Cipher, KDF, Options string
-		Rest                 []byte `ssh:"rest"`
-	}
-	var options struct {
-		Salt   string
-		Rounds uint32
-	}
-	if !ok || ssh.Unmarshal(rest, &head) != nil || ssh.Unmarshal([]byte(head.Options), &options) != nil {
-		return 0 // not encrypted, or not readable: the parser decides
-	}
-	return options.Rounds
-}
-
-// checkKnownHosts checks that the whole list can be parsed and names at least one server.
-func checkKnownHosts(list []byte) error {
-	if len(list) > maxKnownHostsBytes {
-		return fault.New(fault.ErrInvalid, "known_hosts has %d bytes, at most %d are read", len(list), maxKnownHostsBytes)
-	}
-	number := 0
-	for line := range bytes.Lines(list) {
-		if number++; len(line) > maxKnownHostsLine {
-			return fault.New(fault.ErrInvalid, "known_hosts, line %d: has more than %d bytes", number, maxKnownHostsLine)
-		}
-		text := bytes.TrimSpace(line)
-		if len(text) == 0 || text[0] == '#' {
-			continue
-		}
-		if _, _, _, _, _, err := ssh.ParseKnownHosts(text); err != nil {
-			return fault.New(fault.ErrInvalid, "known_hosts, line %d: expected host, key type and key, as ssh-keyscan writes them", number)
-		}
-	}
-	if _, _, _, _, _, err := ssh.ParseKnownHosts(list); err != nil {
-		return fault.New(fault.ErrInvalid, "known_hosts names no server: add the line that ssh-keyscan prints for the server, and compare its fingerprint with what the server's owner publishes")
-	}
-	return nil
-}

@@ -19,7 +19,9 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/dial"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/phase"
 )
 
 // GitHubAppSecret has the input of a GitHubApp. The comments are the keys in the Secrets
@@ -46,7 +48,8 @@ func (GitHubApp) String() string { return "GitHub App" }
 // GoString omits the key, so that it is not logged.
 func (GitHubApp) GoString() string { return "source.GitHubApp{...}" }
 
-func (*GitHubApp) overSSH() bool { return false }
+// OverSSH reports that it is for https.
+func (*GitHubApp) OverSSH() bool { return false }
 
 // githubTokenUser is the user of a token:
 // https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/authenticating-as-a-github-app-installation
@@ -169,15 +172,15 @@ func (a *GitHubApp) newToken(ctx context.Context, s *Session, g *httpTransport) 
 	if a.api.Scheme != "https" && !g.insecure {
 		return token{}, fault.New(fault.ErrInvalid, "plain http is not allowed: githubAppBaseURL must be https")
 	}
-	ctx, end := beginPhase(ctx, phaseToken, s.endpoint.Timeout)
+	ctx, end := phase.Begin(ctx, phase.Token, s.endpoint.Timeout)
 	defer end()
 	// Request only the app's permission to read.
-	made, err := a.request(ctx, &Transport{dialer: g.dialer, http: g.otherHosts}, tokenScope{Permissions: map[string]string{"contents": "read"}})
+	made, err := a.requestToken(ctx, dial.NewTransport(g.dialer, g.otherHosts), tokenScope{Permissions: map[string]string{"contents": "read"}})
 	if status, ok := errors.AsType[*tokenStatusError](err); ok && status.status == http.StatusUnprocessableEntity {
 		err = fault.New(fault.ErrAuthentication, "%s; grant the app the repository permission Contents: read", status.text())
 	}
 	if err != nil {
-		return token{}, s.explain(ctx, phaseToken, err)
+		return token{}, s.classifyError(ctx, phase.Token, err)
 	}
 	return made, nil
 }
@@ -189,16 +192,16 @@ func (a *GitHubApp) API() string { return a.api.String() }
 // by its name alone. It sends the request to API even if that is plain http: the caller
 // decides whether that is allowed. ErrUnsupported means that the app does not have this
 // permission for the repository.
-func (a *GitHubApp) StatusToken(ctx context.Context, over *Transport, repository string) (string, error) {
-	made, err := a.request(ctx, over, tokenScope{Repositories: []string{repository}, Permissions: map[string]string{"statuses": "write"}})
+func (a *GitHubApp) StatusToken(ctx context.Context, over *dial.Transport, repository string) (string, error) {
+	made, err := a.requestToken(ctx, over, tokenScope{Repositories: []string{repository}, Permissions: map[string]string{"statuses": "write"}})
 	if status, ok := errors.AsType[*tokenStatusError](err); ok && status.status == http.StatusUnprocessableEntity {
-		err = fault.New(fault.ErrUnsupported, "%s; grant the app the repository permission Commit statuses: write, and its installation access to %q", status.text(), fault.Printable(fault.Shorten(repository)))
+		err = fault.New(fault.ErrUnsupported, "%s; grant the app the repository permission Commit statuses: write, and its installation access to %q", status.text(), fault.EscapeUnprintable(fault.Shorten(repository)))
 	}
 	if err == nil {
 		return made.text, nil
 	}
-	s := &Session{endpoint: Endpoint{Timeout: over.dialer.direct.Timeout}, lastResponse: &responseRecorder{}, wanted: &atomic.Bool{}}
-	return "", s.explain(ctx, phaseToken, err)
+	s := &Session{endpoint: Endpoint{Timeout: over.Timeout()}, lastResponse: &responseRecorder{}, wanted: &atomic.Bool{}}
+	return "", s.classifyError(ctx, phase.Token, err)
 }
 
 // tokenScope restricts the permissions of a token.
@@ -207,8 +210,9 @@ type tokenScope struct {
 	Permissions  map[string]string `json:"permissions"`
 }
 
-func (a *GitHubApp) request(ctx context.Context, over *Transport, scope tokenScope) (token, error) {
-	proof, err := a.assertion(time.Now())
+// requestToken requests an installation token with some permissions.
+func (a *GitHubApp) requestToken(ctx context.Context, over *dial.Transport, scope tokenScope) (token, error) {
+	proof, err := a.signJWT(time.Now())
 	if err != nil {
 		return token{}, err
 	}
@@ -235,8 +239,8 @@ func (a *GitHubApp) request(ctx context.Context, over *Transport, scope tokenSco
 	return readToken(res.Body)
 }
 
-// assertion returns a JSON Web Token that identifies the app.
-func (a *GitHubApp) assertion(now time.Time) (string, error) {
+// signJWT returns a JSON Web Token that identifies the app.
+func (a *GitHubApp) signJWT(now time.Time) (string, error) {
 	text, err := jwt.NewWithClaims(jwt.SigningMethodRS256, jwt.RegisteredClaims{
 		Issuer: a.id,
 		// GitHub's clock can be behind.
@@ -252,20 +256,20 @@ func (a *GitHubApp) assertion(now time.Time) (string, error) {
 // tokenStatusError is a response without a token.
 type tokenStatusError struct{ status int }
 
-func (e *tokenStatusError) Error() string { return e.explain().Error() }
-func (e *tokenStatusError) Unwrap() error { return e.explain() }
+func (e *tokenStatusError) Error() string { return e.classifyStatus().Error() }
+func (e *tokenStatusError) Unwrap() error { return e.classifyStatus() }
 
 func (e *tokenStatusError) text() string {
 	return fmt.Sprintf("phase token: GitHub answers %d %s", e.status, http.StatusText(e.status))
 }
 
-// explain returns errors for the statuses that the API's reference lists:
+// classifyStatus returns errors for the statuses that the API's reference lists:
 // https://docs.github.com/en/rest/apps/apps#create-an-installation-access-token-for-an-app
-func (e *tokenStatusError) explain() error {
+func (e *tokenStatusError) classifyStatus() error {
 	status, text := e.status, e.text()
 	switch {
 	case status == http.StatusProxyAuthRequired:
-		return proxyStatus(status, "")
+		return dial.ProxyStatusError(status, "")
 	case status == http.StatusUnauthorized:
 		return fault.New(fault.ErrAuthentication, "%s; check that githubAppID and githubAppPrivateKey belong together, and that this machine's clock is correct", text)
 	case status == http.StatusForbidden:

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/dial"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
@@ -20,7 +21,7 @@ type httpTransport struct {
 	home         string          // scheme, host and port of the repository
 	transport    *http.Transport // to the repository's own host
 	otherHosts   *http.Transport // for redirects to other hosts: it shows no client certificate
-	dialer       *dialer
+	dialer       *dial.Dialer
 	insecure     bool
 	maxPack      int64
 	lastResponse *responseRecorder
@@ -32,11 +33,8 @@ func (g *httpTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme != "https" && !g.insecure {
 		return nil, fault.New(fault.ErrInvalid, "the server redirects to plain http, which is not followed")
 	}
-	// Without a proxy, the dialer checks the address itself.
-	if g.dialer.proxy != nil {
-		if err := g.dialer.checkBehindProxy(net.JoinHostPort(req.URL.Hostname(), req.URL.Port())); err != nil {
-			return nil, err
-		}
+	if err := g.dialer.CheckRequest(req); err != nil {
+		return nil, err
 	}
 	g.lastResponse.reset()
 	transport := g.transport
@@ -48,7 +46,7 @@ func (g *httpTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.lastResponse.head(res)
+	g.lastResponse.recordHead(res)
 	if res.StatusCode < 200 || res.StatusCode >= 300 {
 		// The body of an error can have any size, and is not shown.
 		res.Body.Close()
@@ -110,7 +108,8 @@ func (a *responseRecorder) reset() {
 	a.last = response{}
 }
 
-func (a *responseRecorder) head(res *http.Response) {
+// recordHead records the status and the redirect of a response.
+func (a *responseRecorder) recordHead(res *http.Response) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.last.status, a.last.redirect = res.StatusCode, redirectOf(res)
@@ -127,7 +126,8 @@ func (a *responseRecorder) record(data []byte, err error) {
 	}
 }
 
-func (a *responseRecorder) seen() response {
+// lastRecorded returns what was recorded of the last response.
+func (a *responseRecorder) lastRecorded() response {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.last

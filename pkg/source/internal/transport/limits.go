@@ -7,5 +7,4 @@ const (
 	// DefaultTimeout bounds each phase of a fetch: dial, TLS, refs, pack.
 	DefaultTimeout = 60 * time.Second
 	MaxRefsBytes   = 32 << 20 // 32 MiB: some 400,000 references
-	MaxHeaderBytes = 64 << 10 // 64 KiB of HTTP header
 )

@@ -14,7 +14,6 @@ import (
 	"net/netip"
 	"net/url"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -25,7 +24,10 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/dial"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/location"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/phase"
 )
 
 // Session is one connection to a server: it lists the references, then possibly fetches a
@@ -46,11 +48,11 @@ type uploadPack interface {
 
 // Endpoint is a repository on a server, and how to connect to it.
 type Endpoint struct {
-	Location    Location
+	Location    location.Location
 	Auth        Auth
 	Certificate *Certificate // only for the repository's own host
 	CA          []byte       // in PEM, replaces the system's; nil for the system's
-	Proxy       *Proxy
+	Proxy       *dial.Proxy
 	Timeout     time.Duration // of each phase
 	ByCommit    bool          // fetch a commit instead of a reference
 
@@ -65,8 +67,8 @@ type Endpoint struct {
 // Connect prepares a session. Nothing is sent except the token request of a GitHub App.
 // The caller must call close.
 func (e Endpoint) Connect(ctx context.Context) (*Session, error) {
-	d := newDialer(e.Timeout, e.AllowedCIDRs, e.Proxy)
-	if e.Location.ssh != nil {
+	d := dial.NewDialer(e.Timeout, e.AllowedCIDRs, e.Proxy)
+	if e.Location.SSH != nil {
 		s, err := newShell(e, d)
 		if err != nil {
 			return nil, err
@@ -83,8 +85,8 @@ func (e Endpoint) Connect(ctx context.Context) (*Session, error) {
 		g.close()
 		return nil, err
 	}
-	port, _ := strconv.Atoi(e.Location.url.Port())
-	endpoint := &transport.Endpoint{Protocol: e.Location.url.Scheme, Host: hostOf(e.Location.url), Port: port, Path: e.Location.url.EscapedPath()}
+	port, _ := strconv.Atoi(e.Location.HTTP.Port())
+	endpoint := &transport.Endpoint{Protocol: e.Location.HTTP.Scheme, Host: hostOf(e.Location.HTTP), Port: port, Path: e.Location.HTTP.EscapedPath()}
 	// go-git follows redirects of the first request only, never from https to http, and
 	// removes the credentials if a redirect changes scheme, host or port.
 	if s.git, err = githttp.NewClient(&http.Client{Transport: g}).NewUploadPackSession(endpoint, auth); err != nil {
@@ -95,8 +97,8 @@ func (e Endpoint) Connect(ctx context.Context) (*Session, error) {
 }
 
 // newHTTPTransport prepares requests to a server over http.
-func (e Endpoint) newHTTPTransport(d *dialer) (*httpTransport, error) {
-	g := &httpTransport{home: originOf(e.Location.url), dialer: d, insecure: e.AllowInsecure, maxPack: e.MaxPackBytes, lastResponse: &responseRecorder{}, wanted: &atomic.Bool{}}
+func (e Endpoint) newHTTPTransport(d *dial.Dialer) (*httpTransport, error) {
+	g := &httpTransport{home: originOf(e.Location.HTTP), dialer: d, insecure: e.AllowInsecure, maxPack: e.MaxPackBytes, lastResponse: &responseRecorder{}, wanted: &atomic.Bool{}}
 	trust := &tls.Config{MinVersion: tls.VersionTLS12}
 	if e.CA != nil {
 		trust.RootCAs = x509.NewCertPool()
@@ -106,11 +108,11 @@ func (e Endpoint) newHTTPTransport(d *dialer) (*httpTransport, error) {
 	}
 	g.otherHosts = &http.Transport{
 		// No proxy of the environment: the address checks would then check the proxy.
-		Proxy:                  e.Proxy.plainHTTP,
+		Proxy:                  e.Proxy.PlainHTTPProxyURL,
 		DialContext:            d.DialContext,
 		TLSClientConfig:        trust,
 		DisableCompression:     true, // packs are compressed already, and compression bombs are not unpacked
-		MaxResponseHeaderBytes: MaxHeaderBytes,
+		MaxResponseHeaderBytes: dial.MaxHeaderBytes,
 	}
 	g.transport = g.otherHosts.Clone()
 	g.transport.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -151,11 +153,11 @@ func hostOf(u *url.URL) string {
 
 // References lists the references of the server: git ls-remote, one request.
 func (s *Session) References(ctx context.Context) (*packp.AdvRefs, error) {
-	ctx, end := beginPhase(ctx, phaseRefs, s.endpoint.Timeout)
+	ctx, end := phase.Begin(ctx, phase.Refs, s.endpoint.Timeout)
 	defer end()
 	refs, err := s.git.AdvertisedReferencesContext(ctx)
 	if err != nil {
-		return nil, s.explain(ctx, phaseRefs, err)
+		return nil, s.classifyError(ctx, phase.Refs, err)
 	}
 	if len(refs.Shallows) > 0 {
 		return nil, fault.New(fault.ErrInvalid, "the repository on the server is a shallow clone, whose history is incomplete: unshallow it")
@@ -163,9 +165,9 @@ func (s *Session) References(ctx context.Context) (*packp.AdvRefs, error) {
 	return refs, nil
 }
 
-// Pack fetches the objects that lead to wants from haves; read parses the pack while it
+// FetchPack fetches the objects that lead to wants from haves; read parses the pack while it
 // arrives.
-func (s *Session) Pack(ctx context.Context, refs *packp.AdvRefs, wants, haves []plumbing.Hash, read func(io.Reader) error) error {
+func (s *Session) FetchPack(ctx context.Context, refs *packp.AdvRefs, wants, haves []plumbing.Hash, read func(io.Reader) error) error {
 	req := packp.NewUploadPackRequestFromCapabilities(refs.Capabilities)
 	if refs.Capabilities.Supports(capability.NoProgress) {
 		if err := req.Capabilities.Set(capability.NoProgress); err != nil {
@@ -173,21 +175,21 @@ func (s *Session) Pack(ctx context.Context, refs *packp.AdvRefs, wants, haves []
 		}
 	}
 	req.Wants, req.Haves = wants, haves
-	ctx, end := beginPhase(ctx, fault.PhasePack, s.endpoint.Timeout)
+	ctx, end := phase.Begin(ctx, fault.PhasePack, s.endpoint.Timeout)
 	defer end()
 	res, err := s.git.UploadPack(ctx, req)
 	if err != nil {
-		return s.explain(ctx, fault.PhasePack, err)
+		return s.classifyError(ctx, fault.PhasePack, err)
 	}
 	defer res.Close()
-	if err := read(demultiplexed(req, res)); err != nil {
-		return s.explain(ctx, fault.PhasePack, err)
+	if err := read(demultiplexPack(req, res)); err != nil {
+		return s.classifyError(ctx, fault.PhasePack, err)
 	}
 	return nil
 }
 
-// demultiplexed returns the pack without the server's progress messages.
-func demultiplexed(req *packp.UploadPackRequest, res io.Reader) io.Reader {
+// demultiplexPack returns the pack without the server's progress messages.
+func demultiplexPack(req *packp.UploadPackRequest, res io.Reader) io.Reader {
 	switch {
 	case req.Capabilities.Supports(capability.Sideband64k):
 		return sideband.NewDemuxer(sideband.Sideband64k, res)
@@ -197,14 +199,14 @@ func demultiplexed(req *packp.UploadPackRequest, res io.Reader) io.Reader {
 	return res
 }
 
-// explain returns an error of a class with a text of our own: the texts of go-git and
+// classifyError returns an error of a class with a text of our own: the texts of go-git and
 // net/http can contain parts of the response.
-func (s *Session) explain(ctx context.Context, phase string, err error) error {
+func (s *Session) classifyError(ctx context.Context, request string, err error) error {
 	var unexpected *plumbing.UnexpectedError // which does not unwrap
 	if errors.As(err, &unexpected) {
 		err = unexpected.Err
 	}
-	last := s.lastResponse.seen()
+	last := s.lastResponse.lastRecorded()
 	err = errors.Join(last.broken, err)
 
 	// A dialer compares the clock with the context's deadline itself, so its error can
@@ -213,13 +215,13 @@ func (s *Session) explain(ctx context.Context, phase string, err error) error {
 	if deadline, ok := ctx.Deadline(); ok && ended == nil && !time.Now().Before(deadline) {
 		ended = context.DeadlineExceeded
 	}
-	var slow *SlowError
+	var slow *phase.SlowError
 	if !errors.As(context.Cause(ctx), &slow) && ended == nil && dialTimedOut(err) {
-		slow = &SlowError{Phase: phaseDial, Timeout: s.endpoint.Timeout}
+		slow = &phase.SlowError{Phase: phase.Dial, Timeout: s.endpoint.Timeout}
 	}
 	var ours *fault.Error
 	var disk *fs.PathError
-	refused, isRefused := RejectedAddress(err)
+	refused, isRefused := dial.AsAddressError(err)
 	switch {
 	case slow != nil:
 		return fault.New(fault.ErrUnreachable, "%v; raise the timeout if the repository is large", slow)
@@ -228,7 +230,7 @@ func (s *Session) explain(ctx context.Context, phase string, err error) error {
 	case errors.As(err, &ours):
 		return ours
 	case errors.As(err, &disk):
-		return fault.Writing(currentPhase(ctx, phase), disk)
+		return fault.WriteError(phase.Current(ctx, request), disk)
 	case isRefused:
 		return fault.New(fault.ErrInvalid, "%v; allow it with --git-allowed-cidrs if this is intended", refused)
 	case last.status >= 300 && last.status < 400:
@@ -239,10 +241,10 @@ func (s *Session) explain(ctx context.Context, phase string, err error) error {
 	if denied := s.explainCertificate(err); denied != nil {
 		return denied
 	}
-	if cause := networkError(err); cause != "" {
-		return fault.New(fault.ErrUnreachable, "phase %s: %s", currentPhase(ctx, phase), cause)
+	if cause := dial.DescribeError(err); cause != "" {
+		return fault.New(fault.ErrUnreachable, "phase %s: %s", phase.Current(ctx, request), cause)
 	}
-	return s.explainResponse(phase, last.begin, err)
+	return s.explainResponse(request, last.begin, err)
 }
 
 // explainCertificate returns the error for a server that requires a client certificate.
@@ -252,7 +254,7 @@ func (s *Session) explainCertificate(err error) error {
 	var op *net.OpError
 	alert := errors.As(err, &op) && op.Op == "remote error" // an alert of TLS; the text is that of crypto/tls
 	switch {
-	case s.wanted.Load() && (alert || networkError(err) != ""):
+	case s.wanted.Load() && (alert || dial.DescribeError(err) != ""):
 		return fault.New(fault.ErrAuthentication, "phase TLS: the server requires a client certificate: set tls.crt and tls.key")
 	case alert && s.endpoint.Certificate != nil:
 		return fault.New(fault.ErrAuthentication, "phase TLS: the server does not accept the client certificate (tls.crt): %v", op.Err)
@@ -261,7 +263,7 @@ func (s *Session) explainCertificate(err error) error {
 }
 
 // explainResponse returns the error for a response that arrived but is not as expected.
-func (s *Session) explainResponse(phase string, begin []byte, err error) error {
+func (s *Session) explainResponse(request string, begin []byte, err error) error {
 	switch {
 	case errors.Is(err, transport.ErrEmptyRemoteRepository):
 		return fault.New(fault.ErrNotFound, "the repository is empty; push a first commit")
@@ -269,11 +271,11 @@ func (s *Session) explainResponse(phase string, begin []byte, err error) error {
 		return fault.New(fault.ErrUnsupported, "the repository uses SHA-256 object ids; only SHA-1 is supported")
 	case bytes.Contains(begin, []byte("not our ref")) && s.endpoint.ByCommit:
 		return fault.New(fault.ErrNotFound, "the server does not have this commit, or does not serve it")
-	case phase == fault.PhasePack:
+	case request == fault.PhasePack:
 		return fault.New(fault.ErrUnreachable, "the server stopped in phase pack; the repository was possibly changing: the controller retries")
-	case phase == phaseToken:
+	case request == phase.Token:
 		return fault.New(fault.ErrInvalid, "phase token: the response is not from GitHub's API; check githubAppBaseURL")
-	case s.endpoint.Location.ssh != nil:
+	case s.endpoint.Location.SSH != nil:
 		return fault.New(fault.ErrInvalid, "the response of the server's git-upload-pack is not a list of references; check whether the login shell prints text")
 	}
 	return fault.New(fault.ErrInvalid, "the server does not speak Git smart HTTP: check that the URL is that of the repository, and check the credentials, because a login page has the same effect")
@@ -290,7 +292,7 @@ func statusError(status int) error {
 	text := fmt.Sprintf("the server answers %d %s", status, http.StatusText(status))
 	switch {
 	case status == http.StatusProxyAuthRequired:
-		return proxyStatus(status, "")
+		return dial.ProxyStatusError(status, "")
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return fault.New(fault.ErrAuthentication, "%s; check user name and password or token, and that they have read access to the repository", text)
 	case status == http.StatusNotFound || status == http.StatusGone:
@@ -299,57 +301,4 @@ func statusError(status int) error {
 		return fault.New(fault.ErrUnreachable, "%s; the controller retries", text)
 	}
 	return fault.New(fault.ErrInvalid, "%s; check the URL", text)
-}
-
-// networkError describes an error of the network or TLS, or returns "". It quotes only
-// types whose text contains nothing from the server.
-func networkError(err error) string {
-	var (
-		dns    *net.DNSError
-		op     *net.OpError
-		cert   *tls.CertificateVerificationError
-		record tls.RecordHeaderError
-		alert  tls.AlertError
-	)
-	switch {
-	case errors.As(err, &cert):
-		return "the server's certificate is not trusted: " + distrust(cert)
-	case errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch):
-		return "the server does not speak TLS there"
-	case errors.As(err, &alert):
-		return fmt.Sprintf("TLS: %v", alert)
-	case errors.As(err, &dns):
-		return fmt.Sprintf("resolving %q: %s", dns.Name, unresolved(dns))
-	case errors.As(err, &op):
-		again := *op
-		again.Source = nil // our port differs in each attempt, and equal causes must have equal texts
-		return again.Error()
-	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		return "the server closed the connection early"
-	}
-	return ""
-}
-
-// distrust says why a certificate is not trusted. crypto/x509 includes the current second
-// in the text for an expired certificate, and equal causes must have equal texts.
-func distrust(err *tls.CertificateVerificationError) string {
-	var invalid x509.CertificateInvalidError
-	if !errors.As(err.Err, &invalid) || invalid.Reason != x509.Expired || invalid.Cert == nil {
-		return err.Err.Error()
-	}
-	return fmt.Sprintf("it is valid from %s to %s", invalid.Cert.NotBefore.UTC().Format(time.RFC3339), invalid.Cert.NotAfter.UTC().Format(time.RFC3339))
-}
-
-// unresolved says why a name has no address. The resolver's error contains our port,
-// which differs in each attempt.
-func unresolved(err *net.DNSError) string {
-	switch {
-	case err.IsNotFound:
-		return err.Err
-	case err.IsTimeout:
-		return "the name server does not answer"
-	case strings.Contains(err.Err, "->"): // as *net.OpError prints both ends of a connection
-		return "the name server cannot be reached"
-	}
-	return err.Err
 }

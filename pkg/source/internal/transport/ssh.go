@@ -15,17 +15,21 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/dial"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/location"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/phase"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/sshkey"
 )
 
-// shell runs git-upload-pack on a server over ssh. go-git's implementation is not used
+// sshTransport runs git-upload-pack on a server over ssh. go-git's implementation is not used
 // because it reads ~/.ssh/config, ssh-agent and the known hosts of the current user. It
 // dials as http does, and its responses have the same limits.
-type shell struct {
-	address      *sshAddress
-	key          *SSHKey
-	hosts        *hostKeys
-	dialer       *dialer
+type sshTransport struct {
+	address      *location.SSHAddress
+	key          *sshkey.Key
+	hosts        *sshkey.HostKeys
+	dialer       *dial.Dialer
 	lastResponse *responseRecorder
 	maxPack      int64
 
@@ -39,29 +43,29 @@ type shell struct {
 }
 
 // newShell prepares git-upload-pack; nothing is sent yet.
-func newShell(e Endpoint, d *dialer) (*shell, error) {
-	key, ok := e.Auth.(*SSHKey)
+func newShell(e Endpoint, d *dial.Dialer) (*sshTransport, error) {
+	key, ok := e.Auth.(*sshkey.Key)
 	if !ok {
 		return nil, fault.New(fault.ErrInvalid, "a private key is required: set identity")
 	}
-	hosts, err := readHostKeys(e.Dir, key.knownHosts, e.Location.ssh.host)
+	hosts, err := key.HostKeys(e.Dir, e.Location.SSH.Host)
 	if err != nil {
 		return nil, err
 	}
-	return &shell{address: e.Location.ssh, key: key, hosts: hosts, dialer: d, lastResponse: &responseRecorder{}, maxPack: e.MaxPackBytes}, nil
+	return &sshTransport{address: e.Location.SSH, key: key, hosts: hosts, dialer: d, lastResponse: &responseRecorder{}, maxPack: e.MaxPackBytes}, nil
 }
 
 // AdvertisedReferencesContext connects, starts the program and reads its references.
-func (s *shell) AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error) {
+func (s *sshTransport) AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error) {
 	if err := s.connect(ctx); err != nil {
 		return nil, err
 	}
 	stop := s.closeWith(ctx)
 	defer stop()
-	if err := s.start(); err != nil {
+	if err := s.startUploadPack(); err != nil {
 		return nil, err
 	}
-	enterPhase(ctx, phaseRefs)
+	phase.Enter(ctx, phase.Refs)
 	refs := packp.NewAdvRefs()
 	err := refs.Decode(&boundedBody{ReadCloser: io.NopCloser(s.stdout), lastResponse: s.lastResponse, left: MaxRefsBytes, limit: MaxRefsBytes, what: "list of references"})
 	switch {
@@ -76,20 +80,20 @@ func (s *shell) AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs
 
 // connect opens the TCP connection and does the handshake of SSH, in which the server proves its
 // identity before it gets our user name and key.
-func (s *shell) connect(ctx context.Context) error {
-	conn, err := s.dialer.DialContext(ctx, "tcp", s.address.host)
+func (s *sshTransport) connect(ctx context.Context) error {
+	conn, err := s.dialer.DialContext(ctx, "tcp", s.address.Host)
 	if err != nil {
 		return err
 	}
 	s.conn = conn
 	stop := s.closeWith(ctx)
 	defer stop()
-	enterPhase(ctx, phaseHandshake)
-	c, channels, requests, err := ssh.NewClientConn(conn, s.address.host, &ssh.ClientConfig{
-		User:              s.address.user,
-		Auth:              []ssh.AuthMethod{ssh.PublicKeys(s.key.signer)},
-		HostKeyCallback:   s.hosts.check,
-		HostKeyAlgorithms: s.hosts.algorithms(),
+	phase.Enter(ctx, phase.Handshake)
+	c, channels, requests, err := ssh.NewClientConn(conn, s.address.Host, &ssh.ClientConfig{
+		User:              s.address.User,
+		Auth:              []ssh.AuthMethod{ssh.PublicKeys(s.key.Signer())},
+		HostKeyCallback:   s.hosts.Check,
+		HostKeyAlgorithms: s.hosts.Algorithms(),
 	})
 	if err != nil {
 		return s.explainHandshake(err)
@@ -98,26 +102,26 @@ func (s *shell) connect(ctx context.Context) error {
 	return nil
 }
 
-func (s *shell) explainHandshake(err error) error {
+func (s *sshTransport) explainHandshake(err error) error {
 	var common *ssh.AlgorithmNegotiationError
 	switch {
-	case s.hosts.err != nil:
-		return s.hosts.err
-	case errors.As(err, &common) && !s.hosts.seen && common.What == "host key":
-		return s.hosts.noCommon(common.RequestedAlgorithms)
+	case s.hosts.Err != nil:
+		return s.hosts.Err
+	case errors.As(err, &common) && !s.hosts.Seen && common.What == "host key":
+		return s.hosts.NoCommonKeyError(common.RequestedAlgorithms)
 	case errors.As(err, &common):
-		return fault.New(fault.ErrUnsupported, "phase handshake: the server supports no secure %s; it supports %s", common.What, fault.Printable(fault.Shorten(strings.Join(common.RequestedAlgorithms, ", "))))
-	case networkError(err) != "":
+		return fault.New(fault.ErrUnsupported, "phase handshake: the server supports no secure %s; it supports %s", common.What, fault.EscapeUnprintable(fault.Shorten(strings.Join(common.RequestedAlgorithms, ", "))))
+	case dial.DescribeError(err) != "":
 		return err
-	case s.hosts.seen:
+	case s.hosts.Seen:
 		return fault.New(fault.ErrAuthentication, "phase handshake: the server does not accept the key %s %s (identity) for the user %q; add its public key on the server, with read access to the repository",
-			s.key.signer.PublicKey().Type(), ssh.FingerprintSHA256(s.key.signer.PublicKey()), s.address.user)
+			s.key.Signer().PublicKey().Type(), ssh.FingerprintSHA256(s.key.Signer().PublicKey()), s.address.User)
 	}
 	return fault.New(fault.ErrInvalid, "phase handshake: the server does not speak ssh; check the port")
 }
 
-// start runs the program.
-func (s *shell) start() error {
+// startUploadPack runs git-upload-pack on the server.
+func (s *sshTransport) startUploadPack() error {
 	remote, err := s.client.NewSession()
 	if err != nil {
 		return s.commandError(err)
@@ -131,21 +135,21 @@ func (s *shell) start() error {
 	}
 	remote.Stderr = &s.stderr
 	// The path has no single quote: parseSSH rejects it.
-	if err := remote.Start("git-upload-pack '" + s.address.path + "'"); err != nil {
+	if err := remote.Start("git-upload-pack '" + s.address.Path + "'"); err != nil {
 		return s.commandError(err)
 	}
 	return nil
 }
 
-func (s *shell) commandError(err error) error {
-	if networkError(err) != "" {
+func (s *sshTransport) commandError(err error) error {
+	if dial.DescribeError(err) != "" {
 		return err
 	}
 	return fault.New(fault.ErrAuthentication, "phase handshake: the server accepts the key, but does not run git-upload-pack; check that the key has read access to the repository")
 }
 
 // classifyRefsError returns the error for a response that is not a list of references.
-func (s *shell) classifyRefsError(err error) error {
+func (s *sshTransport) classifyRefsError(err error) error {
 	var line *pktline.ErrorLine
 	var said []byte
 	switch {
@@ -178,8 +182,8 @@ func (s *shell) classifyRefsError(err error) error {
 
 // UploadPack requests a pack. One line precedes it in the response: only plain
 // acknowledgements were negotiated, and the exchange has one round.
-func (s *shell) UploadPack(ctx context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error) {
-	enterPhase(ctx, fault.PhasePack)
+func (s *sshTransport) UploadPack(ctx context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error) {
+	phase.Enter(ctx, fault.PhasePack)
 	stop := s.closeWith(ctx)
 	// close must not end the session of a server that sends a pack.
 	s.packed = true
@@ -198,7 +202,7 @@ func (s *shell) UploadPack(ctx context.Context, req *packp.UploadPackRequest) (*
 	return res, nil
 }
 
-func (s *shell) request(req *packp.UploadPackRequest) error {
+func (s *sshTransport) request(req *packp.UploadPackRequest) error {
 	if err := req.Validate(); err != nil {
 		return err
 	}
@@ -218,13 +222,13 @@ func (s *shell) request(req *packp.UploadPackRequest) error {
 
 // closeWith closes the connection when a context ends: nothing else interrupts a read
 // from the server.
-func (s *shell) closeWith(ctx context.Context) (stop func() bool) {
+func (s *sshTransport) closeWith(ctx context.Context) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { s.conn.Close() })
 }
 
 // close ends the session with a server that waits for a pack request, and closes the
 // connection.
-func (s *shell) close() {
+func (s *sshTransport) close() {
 	if s.conn == nil {
 		return
 	}

@@ -14,24 +14,24 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/signature"
 )
 
-// aside is a change of a path outside the first-parent history, which a merge brought.
-type aside struct {
+// mergedChange is a change of a path by a commit that a merge brought.
+type mergedChange struct {
 	merge, commit plumbing.Hash
 	// lost reports that neither the merge nor the first-parent history before it has the
 	// change.
 	lost bool
 }
 
-// beside records changes of guarded paths by the commits that a merge brought, if the
-// merge itself has these paths unchanged from its first parent. It does not check whether
-// one commit reverts another: that depends on who did it.
-func (w *walkedHistory) beside(ctx context.Context, i int, changed []string) error {
+// recordMergedChanges records changes of guarded paths by the commits that a merge brought, if the
+// merge itself has these paths unchanged from its first parent. It does not check whether one
+// commit reverts another: that depends on who did it.
+func (w *walkedHistory) recordMergedChanges(ctx context.Context, i int, changed []string) error {
 	w.visited[w.commits[i]] = true
 	merge, err := w.Objects.Commit(ctx, w.commits[i])
 	if err != nil || len(merge.Parents) < 2 {
 		return err
 	}
-	brought, err := w.brought(ctx, merge.Parents[1:])
+	brought, err := w.mergedCommits(ctx, merge.Parents[1:])
 	if err != nil {
 		return err
 	}
@@ -48,17 +48,17 @@ func (w *walkedHistory) beside(ctx context.Context, i int, changed []string) err
 			}
 			before = parent.Tree
 		}
-		found, err := w.compare(ctx, before, c.Tree)
+		found, err := w.compareRelevantPaths(ctx, before, c.Tree)
 		if err != nil {
 			return err
 		}
-		paths, err := w.withMoved(ctx, found, before, c.Tree)
+		paths, err := w.addMovedPaths(ctx, found, before, c.Tree)
 		if err != nil {
 			return err
 		}
 		var moved []string // files hidden in only one of the two trees
 		if len(paths) > len(found) {
-			if moved, err = w.moved(ctx, c.Tree, merge.Tree); err != nil {
+			if moved, err = w.movedPaths(ctx, c.Tree, merge.Tree); err != nil {
 				return err
 			}
 		}
@@ -68,20 +68,20 @@ func (w *walkedHistory) beside(ctx context.Context, i int, changed []string) err
 			}
 			lost := slices.Contains(moved, path)
 			if at < len(found) {
-				if lost, err = w.loses(ctx, i, merge.Tree, id, found[at]); err != nil {
+				if lost, err = w.isChangeLost(ctx, i, merge.Tree, id, found[at]); err != nil {
 					return err
 				}
 			}
-			w.asides[path] = append(w.asides[path], aside{w.commits[i], id, lost})
+			w.asides[path] = append(w.asides[path], mergedChange{w.commits[i], id, lost})
 			w.changes++
 		}
 	}
 	return nil
 }
 
-// loses reports whether a merge lacks the change of a path by a commit outside the
+// isChangeLost reports whether a merge lacks the change of a path by a commit outside the
 // first-parent history.
-func (w *walkedHistory) loses(ctx context.Context, i int, tree, id plumbing.Hash, p history.PathChange) (bool, error) {
+func (w *walkedHistory) isChangeLost(ctx context.Context, i int, tree, id plumbing.Hash, p history.PathChange) (bool, error) {
 	here, err := w.Objects.Find(ctx, tree, strings.Split(p.Path, "/"))
 	if err != nil {
 		return false, err
@@ -89,13 +89,13 @@ func (w *walkedHistory) loses(ctx context.Context, i int, tree, id plumbing.Hash
 	if is, _ := history.SplitEntry(here); is == p.Is {
 		return false, nil
 	}
-	fork, err := w.fork(ctx, id)
+	fork, err := w.forkPoint(ctx, id)
 	return err == nil && !w.had(p, fork, i), err
 }
 
-// brought lists the commits in the history of a merge's other parents that are not in the
+// mergedCommits lists the commits in the history of a merge's other parents that are not in the
 // first-parent history before it, parents before children.
-func (w *walkedHistory) brought(ctx context.Context, from []plumbing.Hash) ([]plumbing.Hash, error) {
+func (w *walkedHistory) mergedCommits(ctx context.Context, from []plumbing.Hash) ([]plumbing.Hash, error) {
 	type visit struct {
 		id      plumbing.Hash
 		parents []plumbing.Hash // still to visit
@@ -109,7 +109,7 @@ func (w *walkedHistory) brought(ctx context.Context, from []plumbing.Hash) ([]pl
 		w.visited[id] = true
 		c, err := w.Objects.Commit(ctx, id)
 		open = append(open, visit{id, c.Parents})
-		return errors.Join(err, objectstore.CheckCommits(w.visited))
+		return errors.Join(err, objectstore.CheckCommitCount(w.visited))
 	}
 	for _, id := range from {
 		if err := enter(id); err != nil {
@@ -132,12 +132,12 @@ func (w *walkedHistory) brought(ctx context.Context, from []plumbing.Hash) ([]pl
 	return out, nil
 }
 
-// lost returns the merge that lost a change of a path which was signed by an allowed
+// findLosingMerge returns the merge that lost a change of a path which was signed by an allowed
 // signer, and which no allowed signer has changed since; zero if there is none.
-func (v *verification) lost(ctx context.Context, path string, asides []aside) (plumbing.Hash, error) {
+func (v *verification) findLosingMerge(ctx context.Context, path string, asides []mergedChange) (plumbing.Hash, error) {
 	var later []plumbing.Hash // changes by allowed signers
 	for _, a := range slices.Backward(asides) {
-		may, err := v.may(ctx, a.commit, path)
+		may, err := v.canSignerChange(ctx, a.commit, path)
 		if err != nil {
 			return plumbing.ZeroHash, err
 		}
@@ -151,9 +151,9 @@ func (v *verification) lost(ctx context.Context, path string, asides []aside) (p
 				break
 			}
 			if v.ancestries++; v.ancestries > maxAncestries {
-				return plumbing.ZeroHash, fault.New(fault.ErrInvalid, "comparing the changes that merges lost needs more than %d ancestry checks: let a principal commit %q again", maxAncestries, brief(path))
+				return plumbing.ZeroHash, fault.New(fault.ErrInvalid, "comparing the changes that merges lost needs more than %d ancestry checks: let a principal commit %q again", maxAncestries, shortenText(path))
 			}
-			if known, err = history.Descends(ctx, v.Objects, id, a.commit); err != nil {
+			if known, err = history.IsSameOrDescendant(ctx, v.Objects, id, a.commit); err != nil {
 				return plumbing.ZeroHash, err
 			}
 		}
@@ -165,12 +165,12 @@ func (v *verification) lost(ctx context.Context, path string, asides []aside) (p
 	return plumbing.ZeroHash, nil
 }
 
-// may reports whether a commit is signed by a signer who can change a path.
-func (v *verification) may(ctx context.Context, id plumbing.Hash, path string) (bool, error) {
-	good, _, err := v.commit(ctx, id)
+// canSignerChange reports whether a commit is signed by a signer who can change a path.
+func (v *verification) canSignerChange(ctx context.Context, id plumbing.Hash, path string) (bool, error) {
+	good, _, err := v.verifyCommit(ctx, id)
 	var bad *signature.Error
 	if errors.As(err, &bad) {
 		return false, nil
 	}
-	return err == nil && !slices.ContainsFunc(v.Paths, func(p PathPolicy) bool { return p.Matches(path) && !good.By(p.Principals) }), err
+	return err == nil && !slices.ContainsFunc(v.Paths, func(p PathPolicy) bool { return p.Matches(path) && !good.IsMadeByAny(p.Principals) }), err
 }

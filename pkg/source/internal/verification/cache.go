@@ -45,15 +45,15 @@ func (c *Cache) newestBefore(ctx context.Context, o *objectstore.Objects, id plu
 			c.newest[at] = plumbing.ZeroHash
 			continue
 		}
-		if c.newest[at], err = later(ctx, o, c.newest[made.Parents[0]], made.Parents[0]); err != nil {
+		if c.newest[at], err = laterCommit(ctx, o, c.newest[made.Parents[0]], made.Parents[0]); err != nil {
 			return plumbing.ZeroHash, err
 		}
 	}
 	return c.newest[id], nil
 }
 
-// later returns the commit with the later claimed time. The first can be zero.
-func later(ctx context.Context, o *objectstore.Objects, a, b plumbing.Hash) (plumbing.Hash, error) {
+// laterCommit returns the commit with the later claimed time. The first can be zero.
+func laterCommit(ctx context.Context, o *objectstore.Objects, a, b plumbing.Hash) (plumbing.Hash, error) {
 	if a.IsZero() {
 		return b, nil
 	}

@@ -16,43 +16,43 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 )
 
-// changed lists the paths that differ between two trees, and the files that an IgnoreFile
+// changedPaths lists the paths that differ between two trees, and the files that an IgnoreFile
 // hides in only one of them. Folders without relevant paths are not entered.
-func (v *verification) changed(ctx context.Context, from, to plumbing.Hash) ([]string, error) {
-	found, err := v.compare(ctx, from, to)
+func (v *verification) changedPaths(ctx context.Context, from, to plumbing.Hash) ([]string, error) {
+	found, err := v.compareRelevantPaths(ctx, from, to)
 	if err != nil {
 		return nil, err
 	}
-	return v.withMoved(ctx, found, from, to)
+	return v.addMovedPaths(ctx, found, from, to)
 }
 
-// withMoved lists the paths of changes between two trees, and the files that a changed
-// IgnoreFile hides or shows.
-func (v *verification) withMoved(ctx context.Context, found []history.PathChange, from, to plumbing.Hash) ([]string, error) {
+// addMovedPaths returns the paths of the changes found between two trees, and the files that a
+// changed IgnoreFile hides or shows.
+func (v *verification) addMovedPaths(ctx context.Context, found []history.PathChange, from, to plumbing.Hash) ([]string, error) {
 	paths := make([]string, len(found))
 	rules := false
 	for i, c := range found {
 		paths[i] = c.Path
-		rules = rules || v.hasRules(c.Path)
+		rules = rules || v.isRelevantIgnoreFile(c.Path)
 	}
 	if !rules {
 		return paths, nil
 	}
-	moved, err := v.moved(ctx, from, to)
+	moved, err := v.movedPaths(ctx, from, to)
 	return append(paths, moved...), err
 }
 
-// compare returns the differences between two trees at relevant paths.
-func (v *verification) compare(ctx context.Context, from, to plumbing.Hash) ([]history.PathChange, error) {
-	c := history.Comparison{Objects: v.Objects, Tops: v.tops(), Entries: v.spent, MaxEntries: history.MaxLineEntries}
-	found, err := c.Trees(ctx, from, to)
+// compareRelevantPaths returns the differences between two trees at relevant paths.
+func (v *verification) compareRelevantPaths(ctx context.Context, from, to plumbing.Hash) ([]history.PathChange, error) {
+	c := history.Comparison{Objects: v.Objects, Tops: v.relevantFolders(), Entries: v.spent, MaxEntries: history.MaxLineEntries}
+	found, err := c.CompareTrees(ctx, from, to)
 	v.spent = c.Entries
 	return found, err
 }
 
-// tops are the folders with relevant paths: those that a glob can match, and those of the
-// profiles, for their IgnoreFiles.
-func (v *verification) tops() []string {
+// relevantFolders returns the folders with relevant paths: those that a glob can match, and those
+// of the profiles, for their IgnoreFiles.
+func (v *verification) relevantFolders() []string {
 	if v.matters != nil {
 		return v.matters
 	}
@@ -73,19 +73,19 @@ func (v *verification) tops() []string {
 	return v.matters
 }
 
-// hasRules reports whether a path is an IgnoreFile that counts.
-func (v *verification) hasRules(path string) bool {
+// isRelevantIgnoreFile reports whether a path is an IgnoreFile that counts.
+func (v *verification) isRelevantIgnoreFile(path string) bool {
 	top := v.Scope.Path()
 	return filter.IsIgnoreFile(path) && (top == "" || strings.HasPrefix(path, top+"/"))
 }
 
-// moved lists the profile files that are read in only one of two trees.
-func (v *verification) moved(ctx context.Context, from, to plumbing.Hash) ([]string, error) {
-	before, err := v.visible(ctx, from)
+// movedPaths lists the profile files that are read in only one of two trees.
+func (v *verification) movedPaths(ctx context.Context, from, to plumbing.Hash) ([]string, error) {
+	before, err := v.visibleFiles(ctx, from)
 	if err != nil {
 		return nil, err
 	}
-	after, err := v.visible(ctx, to)
+	after, err := v.visibleFiles(ctx, to)
 	if err != nil {
 		return nil, err
 	}
@@ -99,8 +99,8 @@ func (v *verification) moved(ctx context.Context, from, to plumbing.Hash) ([]str
 	return slices.Sorted(maps.Keys(before)), nil
 }
 
-// visible lists the profile files that are read in a tree.
-func (v *verification) visible(ctx context.Context, tree plumbing.Hash) (map[string]bool, error) {
+// visibleFiles lists the profile files that are read in a tree.
+func (v *verification) visibleFiles(ctx context.Context, tree plumbing.Hash) (map[string]bool, error) {
 	out := map[string]bool{}
 	in := v.Scope
 	top, err := v.Objects.Find(ctx, tree, in.Parts)
@@ -126,31 +126,31 @@ func (v *verification) isProtected(path string) bool {
 	return slices.ContainsFunc(v.Paths, func(p PathPolicy) bool { return p.Matches(path) })
 }
 
-// present checks who last changed each path, for a snapshot without an earlier accepted
+// checkLastChanges checks who last changed each path, for a snapshot without an earlier accepted
 // one.
-func (v *verification) present(ctx context.Context) error {
+func (v *verification) checkLastChanges(ctx context.Context) error {
 	if len(v.Paths) == 0 {
 		return nil
 	}
-	all, err := v.changers(ctx)
+	all, err := v.findChangers(ctx)
 	if err != nil {
 		return err
 	}
 	// These commits can be old: keys that have expired since are valid.
 	v.old = true
 	for _, c := range all {
-		if err := v.allowed(ctx, c.commit, c.paths, claim{"was the last to change %q", presentRemedy}); err != nil {
+		if err := v.checkAllowedPaths(ctx, c.commit, c.paths, claim{"was the last to change %q", presentRemedy}); err != nil {
 			return err
 		}
 		for _, path := range sorted(c.asides) {
-			merge, err := v.lost(ctx, path, c.asides[path])
+			merge, err := v.findLosingMerge(ctx, path, c.asides[path])
 			if err != nil {
 				return err
 			}
 			if merge.IsZero() {
 				continue
 			}
-			if err := v.allowed(ctx, merge, []string{path}, claim{"does not contain the last change of %q", presentRemedy}); err != nil {
+			if err := v.checkAllowedPaths(ctx, merge, []string{path}, claim{"does not contain the last change of %q", presentRemedy}); err != nil {
 				return err
 			}
 		}
@@ -163,15 +163,15 @@ type changer struct {
 	commit plumbing.Hash
 	paths  []string // sorted
 	// asides are set in the changer without commit, by path, in the order of the history.
-	asides map[string][]aside
+	asides map[string][]mergedChange
 }
 
-func sorted(m map[string][]aside) []string { return slices.Sorted(maps.Keys(m)) }
+func sorted(m map[string][]mergedChange) []string { return slices.Sorted(maps.Keys(m)) }
 
-// changers walks the first-parent history once and finds the commits that last changed
+// findChangers walks the first-parent history once and finds the commits that last changed
 // each guarded path, in the order of the history. The result is cached because it is
 // needed in every reconciliation of a head that remains rejected.
-func (v *verification) changers(ctx context.Context) ([]changer, error) {
+func (v *verification) findChangers(ctx context.Context) ([]changer, error) {
 	name := fmt.Sprintf("%s %q %q", v.Subject.Head, v.Scope.Path(), v.Scope.Ignore)
 	for _, p := range v.Paths {
 		name += fmt.Sprintf(" %q", p.Glob)
@@ -208,18 +208,18 @@ func (v *verification) changers(ctx context.Context) ([]changer, error) {
 
 // lastChanges finds the last commit of each path that is guarded and ever existed, and
 // the changes outside the first-parent history since then.
-func (v *verification) lastChanges(ctx context.Context) (last map[string]plumbing.Hash, asides map[string][]aside, line []plumbing.Hash, err error) {
+func (v *verification) lastChanges(ctx context.Context) (last map[string]plumbing.Hash, asides map[string][]mergedChange, line []plumbing.Hash, err error) {
 	line, _, err = history.FirstParents(ctx, v.Objects, v.Subject.Head, func(plumbing.Hash) bool { return false })
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	w := walkedHistory{verification: v, commits: line, index: make(map[plumbing.Hash]int, len(line)), forks: map[plumbing.Hash]int{}, states: map[string][]state{}, visited: map[plumbing.Hash]bool{}, asides: map[string][]aside{}}
+	w := walkedHistory{verification: v, commits: line, index: make(map[plumbing.Hash]int, len(line)), forks: map[plumbing.Hash]int{}, states: map[string][]state{}, visited: map[plumbing.Hash]bool{}, asides: map[string][]mergedChange{}}
 	for i, id := range line {
 		w.index[id] = i
 	}
 	last = map[string]plumbing.Hash{}
 	for i, id := range line {
-		changed, err := w.step(ctx, i)
+		changed, err := w.changesAt(ctx, i)
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -230,7 +230,7 @@ func (v *verification) lastChanges(ctx context.Context) (last map[string]plumbin
 				delete(w.asides, path)
 			}
 		}
-		if err := w.beside(ctx, i, changed); err != nil {
+		if err := w.recordMergedChanges(ctx, i, changed); err != nil {
 			return nil, nil, nil, err
 		}
 		if w.changes > history.MaxChanges {
@@ -245,10 +245,10 @@ type walkedHistory struct {
 	*verification
 	commits []plumbing.Hash // oldest first
 	index   map[plumbing.Hash]int
-	forks   map[plumbing.Hash]int  // for commits outside the history: the place at which they left it, -1 for none
-	states  map[string][]state     // of relevant paths, in the order of the history
-	visited map[plumbing.Hash]bool // the history so far
-	asides  map[string][]aside     // since a path was last changed in the first-parent history
+	forks   map[plumbing.Hash]int     // for commits outside the history: the place at which they left it, -1 for none
+	states  map[string][]state        // of relevant paths, in the order of the history
+	visited map[plumbing.Hash]bool    // the history so far
+	asides  map[string][]mergedChange // since a path was last changed in the first-parent history
 	changes int
 }
 
@@ -258,8 +258,8 @@ type state struct {
 	is   objectstore.Entry
 }
 
-// step lists the changes of the commit at a place in the history.
-func (w *walkedHistory) step(ctx context.Context, i int) ([]string, error) {
+// changesAt lists the changes of the commit at a place in the history.
+func (w *walkedHistory) changesAt(ctx context.Context, i int) ([]string, error) {
 	c, err := w.Objects.Commit(ctx, w.commits[i])
 	if err != nil {
 		return nil, err
@@ -274,35 +274,35 @@ func (w *walkedHistory) step(ctx context.Context, i int) ([]string, error) {
 	}
 	var dropped []string
 	for _, other := range c.Parents[min(1, len(c.Parents)):] {
-		more, err := w.drops(ctx, i, c.Tree, other)
+		more, err := w.droppedChanges(ctx, i, c.Tree, other)
 		if err != nil {
 			return nil, err
 		}
 		dropped = append(dropped, more...)
 	}
-	found, err := w.compare(ctx, before, c.Tree)
+	found, err := w.compareRelevantPaths(ctx, before, c.Tree)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range found {
-		if w.isProtected(p.Path) || w.hasRules(p.Path) {
+		if w.isProtected(p.Path) || w.isRelevantIgnoreFile(p.Path) {
 			w.states[p.Path] = append(w.states[p.Path], state{i, p.Is})
 			w.changes++
 		}
 	}
-	changed, err := w.withMoved(ctx, found, before, c.Tree)
+	changed, err := w.addMovedPaths(ctx, found, before, c.Tree)
 	return append(changed, dropped...), err
 }
 
-// drops lists the changes of another parent of a merge, since it left the first-parent
+// droppedChanges lists the changes of another parent of a merge, since it left the first-parent
 // history, that the merge does not have. It is unknown which of the two was followed
 // before: a user who merges main into an old branch, and takes nothing from main, reverts
 // main.
 //
 // Content that the first-parent history has had since then came from there to the other
 // parent, and is old.
-func (w *walkedHistory) drops(ctx context.Context, i int, tree, other plumbing.Hash) ([]string, error) {
-	fork, err := w.fork(ctx, other)
+func (w *walkedHistory) droppedChanges(ctx context.Context, i int, tree, other plumbing.Hash) ([]string, error) {
+	fork, err := w.forkPoint(ctx, other)
 	if err != nil {
 		return nil, err
 	}
@@ -318,13 +318,13 @@ func (w *walkedHistory) drops(ctx context.Context, i int, tree, other plumbing.H
 	if err != nil {
 		return nil, err
 	}
-	found, err := w.compare(ctx, before, side.Tree)
+	found, err := w.compareRelevantPaths(ctx, before, side.Tree)
 	if err != nil {
 		return nil, err
 	}
 	var out []string
 	for _, p := range found {
-		rules := w.hasRules(p.Path)
+		rules := w.isRelevantIgnoreFile(p.Path)
 		if !rules && !w.isProtected(p.Path) || w.had(p, fork, i) {
 			continue
 		}
@@ -337,7 +337,7 @@ func (w *walkedHistory) drops(ctx context.Context, i int, tree, other plumbing.H
 		}
 		out = append(out, p.Path)
 		if rules {
-			moved, err := w.moved(ctx, side.Tree, tree)
+			moved, err := w.movedPaths(ctx, side.Tree, tree)
 			if err != nil {
 				return nil, err
 			}
@@ -353,9 +353,9 @@ func (w *walkedHistory) had(p history.PathChange, fork, merge int) bool {
 	return slices.ContainsFunc(w.states[p.Path], func(s state) bool { return fork < s.from && s.from < merge && s.is == p.Is })
 }
 
-// fork returns the place at which the first parents of a commit leave the first-parent
+// forkPoint returns the place at which the first parents of a commit leave the first-parent
 // history.
-func (w *walkedHistory) fork(ctx context.Context, id plumbing.Hash) (int, error) {
+func (w *walkedHistory) forkPoint(ctx context.Context, id plumbing.Hash) (int, error) {
 	var side []plumbing.Hash
 	at := -1
 	for {

@@ -68,7 +68,7 @@ func SplitCommit(id plumbing.Hash, data []byte) (signed, error) {
 	s.made = whole.CommittedAt
 	subject, _, _ := bytes.Cut(bytes.TrimLeft(message, "\n"), []byte("\n"))
 	name, email, _ := objectstore.ParseIdentity(whole.Author)
-	s.about = fmt.Sprintf("%q of %q", brief(plain(string(subject))), brief(name+" <"+email+">"))
+	s.about = fmt.Sprintf("%q of %q", shortenText(plain(string(subject))), shortenText(name+" <"+email+">"))
 	return s, nil
 }
 
@@ -96,7 +96,7 @@ func splitTag(id plumbing.Hash, data []byte) (signed, error) {
 	if len(lines) > 3 {
 		if tagger, ok := strings.CutPrefix(lines[3], "tagger "); ok {
 			name, email, at := objectstore.ParseIdentity(tagger)
-			s.made, s.about = at, fmt.Sprintf("of %q", brief(name+" <"+email+">"))
+			s.made, s.about = at, fmt.Sprintf("of %q", shortenText(name+" <"+email+">"))
 		}
 	}
 	return s, nil
@@ -105,9 +105,9 @@ func splitTag(id plumbing.Hash, data []byte) (signed, error) {
 // plain removes angle brackets from a subject, which is shown without markup.
 func plain(s string) string { return strings.NewReplacer("<", "", ">", "").Replace(s) }
 
-// brief shortens a text of any content and length; it is quoted when it is shown
+// shortenText shortens a text of any content and length; it is quoted when it is shown
 // (security.md 28).
-func brief(s string) string {
+func shortenText(s string) string {
 	const most = 60 // characters
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	n := 0

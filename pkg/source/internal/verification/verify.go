@@ -113,13 +113,13 @@ type Subject struct {
 // Verify checks the required signatures. See Snapshot.Verify of package source.
 func (s Subject) Verify(ctx context.Context, d Policy) ([]Signed, error) {
 	v := verification{Policy: d, Subject: s}
-	return v.all(ctx)
+	return v.verifyAll(ctx)
 }
 
 // SignatureOf returns the signature of a commit that was accepted long ago.
 func (s Subject) SignatureOf(ctx context.Context, id plumbing.Hash, keys *signature.Keys) (Signed, error) {
 	v := verification{Policy: Policy{Keys: keys}, Subject: s, old: true}
-	good, _, err := v.commit(ctx, id)
+	good, _, err := v.verifyCommit(ctx, id)
 	return good, err
 }
 
@@ -141,36 +141,38 @@ type finding struct {
 	text   string
 }
 
-func (v *verification) all(ctx context.Context) ([]Signed, error) {
+// verifyAll checks every signature that the policy requires, and returns those of the tag and of
+// the head.
+func (v *verification) verifyAll(ctx context.Context) ([]Signed, error) {
 	var good []Signed
 	if v.Tag {
-		s, err := v.tag(ctx)
+		s, err := v.verifyTag(ctx)
 		if err != nil {
 			return nil, err
 		}
 		good = append(good, s)
 	}
 	if v.Policy.Head {
-		s, about, err := v.commit(ctx, v.Subject.Head)
-		if err = v.fault(err, "commit "+v.Subject.Head.String()+" "+about, ": sign it with git commit -S, or push a signed commit after it"); err != nil {
+		s, about, err := v.verifyCommit(ctx, v.Subject.Head)
+		if err = v.recordFault(err, "commit "+v.Subject.Head.String()+" "+about, ": sign it with git commit -S, or push a signed commit after it"); err != nil {
 			return nil, err
 		}
 		good = append(good, s)
 	}
 	// A head that is not accepted decides already.
 	if len(v.faults) == 0 && (v.Range || len(v.Paths) > 0) {
-		if err := v.history(ctx); err != nil {
+		if err := v.verifyRange(ctx); err != nil {
 			return nil, err
 		}
 	}
 	if len(v.faults) > 0 {
-		return nil, v.unverified()
+		return nil, v.newUnverifiedError()
 	}
 	return good, nil
 }
 
-// fault records an invalid signature, and returns any other error.
-func (v *verification) fault(err error, what, remedy string) error {
+// recordFault records an invalid signature, and returns any other error.
+func (v *verification) recordFault(err error, what, remedy string) error {
 	var bad *signature.Error
 	switch {
 	case err == nil:
@@ -194,7 +196,7 @@ func (v *verification) addFinding(reason signature.Reason, text string) {
 	v.faults = append(v.faults, finding{reason, text})
 }
 
-func (v *verification) unverified() error {
+func (v *verification) newUnverifiedError() error {
 	var texts []string
 	for _, f := range v.faults {
 		texts = append(texts, f.text)
@@ -205,8 +207,9 @@ func (v *verification) unverified() error {
 	return &UnverifiedError{Reason: v.faults[0].reason, message: strings.Join(texts, "\n")}
 }
 
-// commit returns the signature of a commit, and its description for users.
-func (v *verification) commit(ctx context.Context, id plumbing.Hash) (Signed, string, error) {
+// verifyCommit verifies the signature of a commit, and returns it with the commit's description for
+// users.
+func (v *verification) verifyCommit(ctx context.Context, id plumbing.Hash) (Signed, string, error) {
 	data, err := v.Objects.Read(ctx, plumbing.CommitObject, id, objectstore.MaxCommitBytes)
 	if err != nil {
 		return Signed{}, "", err
@@ -217,14 +220,14 @@ func (v *verification) commit(ctx context.Context, id plumbing.Hash) (Signed, st
 	}
 	good, err := v.Keys.Verify(id.String(), s.payload, s.signature, signature.Times{Made: s.made, Now: v.Now, Old: v.old})
 	if err == nil && v.old && good.Ends {
-		err = v.backdated(ctx, id, good)
+		err = v.checkNotBackdated(ctx, id, good)
 	}
 	return Signed{"commit " + id.String(), good}, s.about, err
 }
 
-// backdated rejects a signature that is older than an ancestor of its commit. The owner
-// of an expired key can write any time into a commit.
-func (v *verification) backdated(ctx context.Context, id plumbing.Hash, good signature.Signature) error {
+// checkNotBackdated rejects a signature that is older than an ancestor of its commit. The owner of
+// an expired key can write any time into a commit.
+func (v *verification) checkNotBackdated(ctx context.Context, id plumbing.Hash, good signature.Signature) error {
 	newest, err := v.Cache.newestBefore(ctx, v.Objects, id)
 	if err != nil || newest.IsZero() {
 		return err
@@ -237,9 +240,9 @@ func (v *verification) backdated(ctx context.Context, id plumbing.Hash, good sig
 		good.Key, good.Made.UTC().Format(time.RFC3339), newest, c.CommittedAt.UTC().Format(time.RFC3339))}
 }
 
-// tag checks the tag at Reference. The name in the tag must match the reference;
-// otherwise an old signed release could be published under a new name.
-func (v *verification) tag(ctx context.Context) (Signed, error) {
+// verifyTag verifies the tag at Reference. The name in the tag must match the reference; otherwise
+// an old signed release could be published under a new name.
+func (v *verification) verifyTag(ctx context.Context) (Signed, error) {
 	name, isTag := strings.CutPrefix(v.Reference, "refs/tags/")
 	if !isTag {
 		return Signed{}, fault.New(fault.ErrInvalid, "%q is not a tag, so there is no tag signature to check", v.Reference)
@@ -256,19 +259,19 @@ func (v *verification) tag(ctx context.Context) (Signed, error) {
 	}
 	s, err := splitTag(v.TagObject, data)
 	if err != nil {
-		return Signed{}, v.fault(&signature.Error{Reason: signature.Invalid, Message: err.Error()}, what, remedy)
+		return Signed{}, v.recordFault(&signature.Error{Reason: signature.Invalid, Message: err.Error()}, what, remedy)
 	}
 	good, err := v.Keys.Verify(v.TagObject.String(), s.payload, s.signature, signature.Times{Made: s.made, Now: v.Now})
 	if err == nil && s.name != name {
-		v.addFinding(signature.Invalid, fmt.Sprintf("%s: the signed tag is %q, which was published under this name%s", what, brief(s.name), remedy))
+		v.addFinding(signature.Invalid, fmt.Sprintf("%s: the signed tag is %q, which was published under this name%s", what, shortenText(s.name), remedy))
 	}
-	return Signed{what, good}, v.fault(err, what+" "+s.about, remedy)
+	return Signed{what, good}, v.recordFault(err, what+" "+s.about, remedy)
 }
 
-// history checks the commits since the one that was accepted last.
-func (v *verification) history(ctx context.Context) error {
+// verifyRange checks the commits since the one that was accepted last.
+func (v *verification) verifyRange(ctx context.Context) error {
 	if v.Since == "" {
-		return v.present(ctx)
+		return v.checkLastChanges(ctx)
 	}
 	if string(v.Since) == v.Subject.Head.String() {
 		return nil
@@ -278,12 +281,12 @@ func (v *verification) history(ctx context.Context) error {
 		v.addFinding(RangeUnknown, fmt.Sprintf("commit %s, which was applied last, is neither in this history nor in the mirror, so the commits since then are unknown", v.Since))
 		return nil
 	}
-	line, continues, err := history.Since(ctx, v.Objects, v.Subject.Head, old)
+	line, continues, err := history.FirstParentsSince(ctx, v.Objects, v.Subject.Head, old)
 	if err != nil {
 		return err
 	}
 	for _, id := range line {
-		if err := v.newCommit(ctx, id); err != nil {
+		if err := v.verifyRangeCommit(ctx, id); err != nil {
 			return err
 		}
 	}
@@ -300,20 +303,21 @@ func (v *verification) history(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	changed, err := v.changed(ctx, before.Tree, after.Tree)
+	changed, err := v.changedPaths(ctx, before.Tree, after.Tree)
 	if err != nil {
 		return err
 	}
-	return v.allowed(ctx, v.Subject.Head, changed, claim{fmt.Sprintf("changes %%q (set back from commit %s)", v.Since), rewriteRemedy})
+	return v.checkAllowedPaths(ctx, v.Subject.Head, changed, claim{fmt.Sprintf("changes %%q (set back from commit %s)", v.Since), rewriteRemedy})
 }
 
-// newCommit checks one commit of the range.
-func (v *verification) newCommit(ctx context.Context, id plumbing.Hash) error {
+// verifyRangeCommit checks the signature of one commit of the range, and whether its signer can
+// change the paths that it changes.
+func (v *verification) verifyRangeCommit(ctx context.Context, id plumbing.Hash) error {
 	if v.Range {
 		had := len(v.faults) + v.more
-		_, about, err := v.commit(ctx, id)
+		_, about, err := v.verifyCommit(ctx, id)
 		// One problem of a commit is enough: its paths would repeat it.
-		if err = v.fault(err, "commit "+id.String()+" "+about, rangeRemedy); err != nil || len(v.faults)+v.more > had {
+		if err = v.recordFault(err, "commit "+id.String()+" "+about, rangeRemedy); err != nil || len(v.faults)+v.more > had {
 			return err
 		}
 	}
@@ -332,11 +336,11 @@ func (v *verification) newCommit(ctx context.Context, id plumbing.Hash) error {
 		}
 		parent = before.Tree
 	}
-	changed, err := v.changed(ctx, parent, c.Tree)
+	changed, err := v.changedPaths(ctx, parent, c.Tree)
 	if err != nil {
 		return err
 	}
-	return v.allowed(ctx, id, changed, claim{"changes %q", rangeRemedy})
+	return v.checkAllowedPaths(ctx, id, changed, claim{"changes %q", rangeRemedy})
 }
 
 // claim is an objection to a commit: a format for a path, and a remedy.
@@ -353,20 +357,20 @@ const (
 	presentRemedy = ": let an allowed signer commit it again, for example with another version; restore a deleted file and delete it again"
 )
 
-// allowed checks that the signer of a commit can change some paths.
-func (v *verification) allowed(ctx context.Context, id plumbing.Hash, changed []string, c claim) error {
+// checkAllowedPaths checks that the signer of a commit can change some paths.
+func (v *verification) checkAllowedPaths(ctx context.Context, id plumbing.Hash, changed []string, c claim) error {
 	for _, demand := range v.Paths {
 		i := slices.IndexFunc(changed, demand.Matches)
 		if i < 0 {
 			continue
 		}
-		good, about, err := v.commit(ctx, id)
-		what := fmt.Sprintf("commit %s %s "+c.does, id, about, brief(changed[i]))
-		if err == nil && !good.By(demand.Principals) {
+		good, about, err := v.verifyCommit(ctx, id)
+		what := fmt.Sprintf("commit %s %s "+c.does, id, about, shortenText(changed[i]))
+		if err == nil && !good.IsMadeByAny(demand.Principals) {
 			v.addFinding(NotAllowed, fmt.Sprintf("%s and is signed by %s, but paths that match %q can be changed only by %s%s",
 				what, good.Signature, demand.Glob, strings.Join(demand.Principals, ", "), c.remedy))
 		}
-		if err = v.fault(err, what, c.remedy); err != nil {
+		if err = v.recordFault(err, what, c.remedy); err != nil {
 			return err
 		}
 	}

@@ -38,7 +38,7 @@ type State struct {
 }
 
 // Read reads the current state of the folder. The lines cache its history between reads.
-func (d Directory) Read(ctx context.Context, lines *history.Lines) (State, error) {
+func (d Directory) Read(ctx context.Context, lines *history.Cache) (State, error) {
 	const attempts = 3 // a user can commit or switch branches during a read
 	for attempt := 1; ; attempt++ {
 		state, err := d.read(ctx, lines)
@@ -66,7 +66,7 @@ func (d Directory) readFiles(ctx context.Context) ([]filter.File, []filter.Rejec
 	if err != nil {
 		return nil, nil, err
 	}
-	root, path, err := d.open()
+	root, path, err := d.openRoot()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -76,10 +76,10 @@ func (d Directory) readFiles(ctx context.Context) ([]filter.File, []filter.Rejec
 		return nil, nil, err
 	}
 	w := folderWalk{root: root, top: filepath.Join(path, filepath.Join(sub...)), followFiles: repo == nil && refusal == nil}
-	if err := w.walk(ctx, filter.Scope{Ignore: d.Ignore}); err != nil {
+	if err := w.findFiles(ctx, filter.Scope{Ignore: d.Ignore}); err != nil {
 		return nil, nil, err
 	}
-	return w.read(ctx)
+	return w.readFoundFiles(ctx)
 }
 
 // errMoved is returned if files or the repository changed during a read.
@@ -93,12 +93,12 @@ func (d Directory) Name() string {
 	return filepath.Join(d.Root, d.Path)
 }
 
-func (d Directory) read(ctx context.Context, lines *history.Lines) (State, error) {
+func (d Directory) read(ctx context.Context, lines *history.Cache) (State, error) {
 	sub, err := filter.SplitPath(d.Sub)
 	if err != nil {
 		return State{}, err
 	}
-	root, path, err := d.open()
+	root, path, err := d.openRoot()
 	if err != nil {
 		return State{}, err
 	}
@@ -110,12 +110,12 @@ func (d Directory) read(ctx context.Context, lines *history.Lines) (State, error
 	if repo == nil {
 		return d.readPlain(ctx, root, path, sub, refusal)
 	}
-	return d.readWorktree(ctx, repo, filter.Scope{Parts: append(below(repo.top, path), sub...), Ignore: d.Ignore}, lines)
+	return d.readWorktree(ctx, repo, filter.Scope{Parts: append(relativeParts(repo.top, path), sub...), Ignore: d.Ignore}, lines)
 }
 
-// open returns the root and the folder's path below it, without symlinks. If a link is
+// openRoot returns the root and the folder's path below it, without symlinks. If a link is
 // replaced during the read, as git-sync does, all files still come from its old target.
-func (d Directory) open() (*os.Root, string, error) {
+func (d Directory) openRoot() (*os.Root, string, error) {
 	if d.Root == "" {
 		return nil, "", fault.New(fault.ErrInvalid, "reading directories is disabled: set --directory-root")
 	}
@@ -149,10 +149,10 @@ func (d Directory) open() (*os.Root, string, error) {
 // if the file is below the root, because the files of a mounted ConfigMap are symlinks.
 func (d Directory) readPlain(ctx context.Context, root *os.Root, path string, sub []string, refusal *filter.RejectedEntry) (State, error) {
 	w := folderWalk{root: root, top: path, followFiles: true}
-	if err := w.walk(ctx, filter.Scope{Parts: sub, Ignore: d.Ignore}); err != nil {
+	if err := w.findFiles(ctx, filter.Scope{Parts: sub, Ignore: d.Ignore}); err != nil {
 		return State{}, err
 	}
-	files, refused, err := w.read(ctx)
+	files, refused, err := w.readFoundFiles(ctx)
 	if err != nil {
 		return State{}, err
 	}
@@ -165,18 +165,18 @@ func (d Directory) readPlain(ctx context.Context, root *os.Root, path string, su
 	return State{Files: files, Rejected: refused, Dirty: true}, nil
 }
 
-func (d Directory) readWorktree(ctx context.Context, repo *Repository, in filter.Scope, lines *history.Lines) (State, error) {
+func (d Directory) readWorktree(ctx context.Context, repo *Repository, in filter.Scope, lines *history.Cache) (State, error) {
 	w := folderWalk{root: repo.root, top: repo.top}
-	if err := w.walk(ctx, in); err != nil {
+	if err := w.findFiles(ctx, in); err != nil {
 		return State{}, err
 	}
-	files, refused, err := w.read(ctx)
+	files, refused, err := w.readFoundFiles(ctx)
 	if err != nil {
 		return State{}, err
 	}
-	committed, err := repo.committed(ctx, in)
+	committed, err := repo.committedBlobs(ctx, in)
 	if err != nil {
-		return State{}, explain(err)
+		return State{}, addDamageRemedy(err)
 	}
 	state := State{Files: files, Rejected: refused, Repository: repo, Head: history.Commit(repo.head.String()), Branch: repo.branch}
 	for i, f := range files {
@@ -184,11 +184,11 @@ func (d Directory) readWorktree(ctx context.Context, repo *Repository, in filter
 		state.Dirty = state.Dirty || files[i].Dirty
 	}
 	for path := range committed {
-		state.Dirty = state.Dirty || !w.has(path)
+		state.Dirty = state.Dirty || !w.wasFound(path)
 	}
 	if !repo.partial {
-		if state.Line, err = lines.Of(ctx, repo.objects, repo.branch, repo.head, in); err != nil {
-			return State{}, explain(err)
+		if state.Line, err = lines.FirstParentHistory(ctx, repo.objects, repo.branch, repo.head, in); err != nil {
+			return State{}, addDamageRemedy(err)
 		}
 	}
 	// Check HEAD again: a checkout during the read mixes files of two commits.
@@ -198,8 +198,8 @@ func (d Directory) readWorktree(ctx context.Context, repo *Repository, in filter
 	return state, nil
 }
 
-// below returns the parts of a folder's path relative to a folder above it.
-func below(top, path string) []string {
+// relativeParts returns the parts of a folder's path relative to a folder above it.
+func relativeParts(top, path string) []string {
 	rel, err := filepath.Rel(top, path)
 	if err != nil || rel == "." {
 		return nil

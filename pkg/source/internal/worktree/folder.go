@@ -16,7 +16,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
-	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectid"
 )
 
 // folderWalk finds the profile files below a folder on disk, by the rules for repositories.
@@ -32,12 +32,12 @@ type folderWalk struct {
 	rejected filter.RejectedEntries
 }
 
-func (w *folderWalk) has(path string) bool {
+func (w *folderWalk) wasFound(path string) bool {
 	_, found := slices.BinarySearch(w.found, path)
 	return found
 }
 
-func (w *folderWalk) walk(ctx context.Context, in filter.Scope) error {
+func (w *folderWalk) findFiles(ctx context.Context, in filter.Scope) error {
 	for i := range in.Parts {
 		path := strings.Join(in.Parts[:i+1], "/")
 		info, err := w.root.Lstat(w.disk(path))
@@ -56,7 +56,7 @@ func (w *folderWalk) walk(ctx context.Context, in filter.Scope) error {
 			return fault.New(fault.ErrInvalid, "path %q is a submodule, or a repository of its own, which is not entered: name that folder itself", path)
 		}
 	}
-	if err := w.folder(ctx, in.Path(), 0); err != nil {
+	if err := w.walkFolder(ctx, in.Path(), 0); err != nil {
 		return err
 	}
 	slices.Sort(w.found)
@@ -64,7 +64,7 @@ func (w *folderWalk) walk(ctx context.Context, in filter.Scope) error {
 	for i, path := range w.found {
 		files[i].Path = path
 	}
-	files, err := in.Select(ctx, w.content, files, &w.rejected)
+	files, err := in.Select(ctx, w.readIgnoreFile, files, &w.rejected)
 	w.found = w.found[:0]
 	for _, f := range files {
 		w.found = append(w.found, f.Path)
@@ -72,8 +72,8 @@ func (w *folderWalk) walk(ctx context.Context, in filter.Scope) error {
 	return err
 }
 
-// content reads an IgnoreFile.
-func (w *folderWalk) content(_ context.Context, f filter.File) ([]byte, error) {
+// readIgnoreFile reads an IgnoreFile.
+func (w *folderWalk) readIgnoreFile(_ context.Context, f filter.File) ([]byte, error) {
 	data, reason, err := w.readFile(f.Path, &filter.Quota{})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // gone since it was listed
@@ -89,7 +89,8 @@ func (w *folderWalk) disk(path string) string {
 	return filepath.Join(w.top, filepath.FromSlash(path))
 }
 
-func (w *folderWalk) folder(ctx context.Context, prefix string, depth int) error {
+// walkFolder records the files and folders below a folder.
+func (w *folderWalk) walkFolder(ctx context.Context, prefix string, depth int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -114,7 +115,7 @@ func (w *folderWalk) folder(ctx context.Context, prefix string, depth int) error
 		case class == filter.ClassFolder && depth == filter.MaxDepth:
 			w.rejected.Add(path, filter.TooDeep)
 		case class == filter.ClassFolder:
-			err := w.folder(ctx, path, depth+1)
+			err := w.walkFolder(ctx, path, depth+1)
 			if errors.Is(err, fs.ErrPermission) {
 				w.rejected.Add(path, "permission denied")
 				continue
@@ -165,8 +166,8 @@ func (w *folderWalk) classify(path string, e fs.DirEntry) (filter.Class, string)
 	return filter.Classify(e.Name(), filter.ModeOf(mode))
 }
 
-// read reads the files that were found, in the order of their paths.
-func (w *folderWalk) read(ctx context.Context) ([]filter.File, []filter.RejectedEntry, error) {
+// readFoundFiles reads the files that were found, in the order of their paths.
+func (w *folderWalk) readFoundFiles(ctx context.Context) ([]filter.File, []filter.RejectedEntry, error) {
 	var q filter.Quota
 	var files []filter.File
 	for _, path := range w.found {
@@ -184,7 +185,7 @@ func (w *folderWalk) read(ctx context.Context) ([]filter.File, []filter.Rejected
 			w.rejected.Add(path, reason)
 			continue
 		}
-		id, err := objectstore.ObjectID(plumbing.BlobObject, data)
+		id, err := objectid.Sum(plumbing.BlobObject, data)
 		if err != nil {
 			return nil, nil, fmt.Errorf("reading %q: %w", path, err)
 		}

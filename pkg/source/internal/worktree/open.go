@@ -15,13 +15,13 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/history"
-	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/location"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectid"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/revision"
-	"github.com/osm-gitops/osm-gitops/pkg/source/internal/transport"
 )
 
-// absolute returns the path of a folder without symlinks.
-func absolute(dir string) (string, error) {
+// resolveDir returns the path of a folder without symlinks.
+func resolveDir(dir string) (string, error) {
 	full, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
@@ -39,7 +39,7 @@ func absolute(dir string) (string, error) {
 // Open opens the bare repository in a folder, or the repository whose work tree contains the
 // folder. Path is the folder without symlinks. Without an error the caller calls Close.
 func Open(dir string) (t *Repository, path string, err error) {
-	if path, err = absolute(dir); err != nil {
+	if path, err = resolveDir(dir); err != nil {
 		return nil, "", err
 	}
 	root, err := os.OpenRoot("/")
@@ -63,7 +63,7 @@ func openAt(root *os.Root, dir string) (*Repository, error) {
 	if err != nil {
 		return nil, err
 	}
-	reason := tree.locate(info)
+	reason := tree.locateGitDirs(info)
 	if reason == "" {
 		reason, err = tree.open()
 	}
@@ -133,7 +133,7 @@ func (t *Repository) references(ctx context.Context) (map[string]plumbing.Hash, 
 		text := strings.TrimSpace(string(data))
 		if to, ok := strings.CutPrefix(text, "ref: "); ok {
 			symbolic["refs/"+name] = to
-		} else if objectstore.IsObjectID(text) {
+		} else if objectid.IsValid(text) {
 			refs["refs/"+name] = plumbing.NewHash(text)
 		}
 		return err
@@ -157,13 +157,13 @@ func (t *Repository) references(ctx context.Context) (map[string]plumbing.Hash, 
 func (t *Repository) Read(ctx context.Context, spec revision.Spec, in filter.Scope) (State, error) {
 	head, err := t.resolve(ctx, spec)
 	if err != nil {
-		return State{}, explain(err)
+		return State{}, addDamageRemedy(err)
 	}
-	state, err := t.at(ctx, head, in)
-	return state, explain(err)
+	state, err := t.readStateAt(ctx, head, in)
+	return state, addDamageRemedy(err)
 }
 
-func (t *Repository) at(ctx context.Context, head plumbing.Hash, in filter.Scope) (State, error) {
+func (t *Repository) readStateAt(ctx context.Context, head plumbing.Hash, in filter.Scope) (State, error) {
 	c, err := t.objects.Commit(ctx, head)
 	if err != nil {
 		return State{}, err
@@ -173,7 +173,7 @@ func (t *Repository) at(ctx context.Context, head plumbing.Hash, in filter.Scope
 		return State{}, err
 	}
 	if !t.partial {
-		state.Line, err = new(history.Lines).Of(ctx, t.objects, "", head, in)
+		state.Line, err = new(history.Cache).FirstParentHistory(ctx, t.objects, "", head, in)
 	}
 	return state, err
 }
@@ -198,5 +198,5 @@ func (t *Repository) Origin() string {
 	if value == nil {
 		return ""
 	}
-	return transport.CleanURL(string(value[1]))
+	return location.CleanURL(string(value[1]))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/filter"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectid"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/objectstore"
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/revision"
 )
@@ -34,14 +35,15 @@ type Repository struct {
 	objects *objectstore.Objects
 }
 
-// Reader returns the objects of the repository.
-func (t *Repository) Reader() *objectstore.Objects { return t.objects }
+// CurrentObjects returns the objects of the repository.
+func (t *Repository) CurrentObjects() *objectstore.Objects { return t.objects }
 
-// Explain adds the remedy to an error about damaged objects.
-func (t *Repository) Explain(err error) error { return explain(err) }
+// WrapDamage adds the remedy to an error about damaged objects.
+func (t *Repository) WrapDamage(err error) error { return addDamageRemedy(err) }
 
-// explain adds the remedy to an error about damaged objects.
-func explain(err error) error {
+// addDamageRemedy replaces an error about damaged objects by one that names the remedy. It returns
+// other errors unchanged.
+func addDamageRemedy(err error) error {
 	if fault.IsDamage(err) {
 		return fault.New(fault.ErrInvalid, "its Git repository is incomplete or broken (%v); check it with git fsck", err)
 	}
@@ -74,7 +76,7 @@ func findGit(root *os.Root, path string) (top string, info fs.FileInfo, err erro
 
 func openWorktree(root *os.Root, top string, info fs.FileInfo) (*Repository, *filter.RejectedEntry, error) {
 	t := &Repository{root: root, top: top, gitDir: filepath.Join(top, ".git")}
-	reason := t.locate(info)
+	reason := t.locateGitDirs(info)
 	if reason == "" {
 		var err error
 		if t.head, t.branch, err = t.readHead(); err != nil {
@@ -93,9 +95,9 @@ func openWorktree(root *os.Root, top string, info fs.FileInfo) (*Repository, *fi
 	return t, nil, nil
 }
 
-// locate finds the Git directories of the repository and reads its config. It returns a
+// locateGitDirs finds the Git directories of the repository and reads its config. It returns a
 // reason if the repository cannot be read.
-func (t *Repository) locate(info fs.FileInfo) (reason string) {
+func (t *Repository) locateGitDirs(info fs.FileInfo) (reason string) {
 	if info.Mode().IsRegular() {
 		dir, ok := readLink(t.root, t.gitDir, "gitdir: ", t.top)
 		if !ok {
@@ -127,7 +129,7 @@ func (t *Repository) open() (reason string, err error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			return "", errMoved // git gc replaced a pack
 		}
-		return "", explain(err)
+		return "", addDamageRemedy(err)
 	}
 	return "", nil
 }
@@ -200,7 +202,7 @@ func (t *Repository) readHead() (plumbing.Hash, string, error) {
 			return plumbing.ZeroHash, "", err
 		}
 		text := strings.TrimSpace(string(data))
-		if objectstore.IsObjectID(text) {
+		if objectid.IsValid(text) {
 			branch := strings.TrimPrefix(name, revision.BranchPrefix)
 			if name == "HEAD" {
 				branch = ""
@@ -224,7 +226,7 @@ func (t *Repository) packedRefs() (map[string]plumbing.Hash, error) {
 	}
 	refs := map[string]plumbing.Hash{}
 	for line := range strings.Lines(string(data)) {
-		if id, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok && objectstore.IsObjectID(id) && revision.ValidRefName(name) {
+		if id, name, ok := strings.Cut(strings.TrimSpace(line), " "); ok && objectid.IsValid(id) && revision.ValidRefName(name) {
 			refs[name] = plumbing.NewHash(id)
 		}
 	}
@@ -244,8 +246,8 @@ func readSmall(root *os.Root, path string) ([]byte, error) {
 	return data, err
 }
 
-// committed returns the blobs of the profile files at HEAD that are not ignored there, by path.
-func (t *Repository) committed(ctx context.Context, in filter.Scope) (map[string]string, error) {
+// committedBlobs returns the blobs of the profile files at HEAD that are not ignored there, by path.
+func (t *Repository) committedBlobs(ctx context.Context, in filter.Scope) (map[string]string, error) {
 	c, err := t.objects.Commit(ctx, t.head)
 	if err != nil {
 		return nil, err

@@ -2,20 +2,18 @@ package worktree
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/osm-gitops/osm-gitops/pkg/source/internal/history"
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/watch"
 	"github.com/osm-gitops/osm-gitops/test/gittest"
 )
 
@@ -24,7 +22,7 @@ const second = time.Second
 
 // watching counts the reports of a watch.
 type watching struct {
-	*Watch
+	*watch.Watch
 	t        testing.TB
 	reported chan struct{}
 }
@@ -32,14 +30,14 @@ type watching struct {
 func newWatch(t testing.TB, d Directory) *watching {
 	t.Helper()
 	w := &watching{t: t, reported: make(chan struct{}, 1000)}
-	w.Watch = d.watch(func(context.Context) { w.reported <- struct{}{} }, maxWatched, watchPoll)
+	w.Watch = d.watch(func(context.Context) { w.reported <- struct{}{} }, watch.MaxFolders, watch.Poll)
 	t.Cleanup(w.Close)
 	return w
 }
 
 func mustRead(t testing.TB, d Directory) State {
 	t.Helper()
-	state, err := d.Read(t.Context(), new(history.Lines))
+	state, err := d.Read(t.Context(), new(history.Cache))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +64,7 @@ func (w *watching) silent(what string, change func()) {
 	select {
 	case <-w.reported:
 		w.t.Errorf("%s: reported", what)
-	case <-time.After(watchPatience + watchQuiet):
+	case <-time.After(watch.Patience + watch.Quiet):
 	}
 }
 
@@ -76,7 +74,7 @@ func (w *watching) calm() {
 	for end := time.After(20 * time.Second); ; {
 		select {
 		case <-w.reported:
-		case <-time.After(3 * watchQuiet):
+		case <-time.After(3 * watch.Quiet):
 			return
 		case <-end:
 			w.t.Fatal("it never stops telling")
@@ -131,8 +129,8 @@ func TestWatch(t *testing.T) {
 	r.Write("team/p/notes.txt", "x")
 	w.silent("an edit of a file that is not a profile", func() { r.Write("team/p/notes.txt", "y") })
 	w.silent("our own reading", func() { mustRead(t, Directory{Root: root, Path: "team", Sub: "p"}) })
-	if w.Slow() != "" {
-		t.Errorf("it is slow: %s", w.Slow())
+	if w.SlowReason() != "" {
+		t.Errorf("it is slow: %s", w.SlowReason())
 	}
 	w.Close()
 	w.silent("an edit after the end", func() { r.Write("team/p/a.yaml", "a: 9\n") })
@@ -244,7 +242,7 @@ func TestWatchStaysBelowTheRoot(t *testing.T) {
 	} {
 		w := newWatch(t, d)
 		w.Close()
-		for path := range w.folders {
+		for _, path := range w.Paths() {
 			if rel, err := filepath.Rel(root, path); err != nil || !filepath.IsLocal(rel) {
 				t.Errorf("%+v watches %s", d, path)
 			}
@@ -261,10 +259,10 @@ func TestWatchWithoutTheKernel(t *testing.T) {
 	}
 	t.Run("too many folders", func(t *testing.T) {
 		reported := make(chan struct{}, 10)
-		w := Directory{Root: root}.watch(func(context.Context) { reported <- struct{}{} }, 10, watchQuiet)
+		w := Directory{Root: root}.watch(func(context.Context) { reported <- struct{}{} }, 10, watch.Quiet)
 		defer w.Close()
-		if !strings.Contains(w.Slow(), "more than 10 folders") {
-			t.Errorf("it says %q", w.Slow())
+		if !strings.Contains(w.SlowReason(), "more than 10 folders") {
+			t.Errorf("it says %q", w.SlowReason())
 		}
 		select {
 		case <-reported:
@@ -290,17 +288,8 @@ func TestWatchWithoutTheKernel(t *testing.T) {
 		if len(held) == 20_000 {
 			t.Skip("this machine's limit is too high to reach")
 		}
-		if !strings.Contains(w.Slow(), "max_user_instances") {
-			t.Errorf("it says %q", w.Slow())
-		}
-	})
-	t.Run("what the kernel says", func(t *testing.T) {
-		for err, says := range map[error]string{
-			syscall.ENOSPC: "max_user_watches", syscall.EMFILE: "max_user_instances", syscall.ENFILE: "max_user_instances", errors.ErrUnsupported: "does not watch",
-		} {
-			if got := explainWatch(&fs.PathError{Op: "watch", Path: "/x", Err: err}); !strings.Contains(got, says) {
-				t.Errorf("%v: %q", err, got)
-			}
+		if !strings.Contains(w.SlowReason(), "max_user_instances") {
+			t.Errorf("it says %q", w.SlowReason())
 		}
 	})
 }

@@ -1,0 +1,123 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	"mvdan.cc/sh/v3/syntax"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/clusters"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+)
+
+// controllerNamespace is the default namespace of ProfileSources and profiles.
+const controllerNamespace = "kube-system"
+
+// AccessFlags has the flags that every verb has.
+type AccessFlags struct {
+	clusters.Flags
+
+	Namespace           string
+	ControllerNamespace string
+	ShowKubectl         bool
+}
+
+func (a *AccessFlags) Bind(cmd *cobra.Command) {
+	a.Flags.Bind(cmd)
+	fs := cmd.Flags()
+	fs.BoolVar(&a.ShowKubectl, "show-kubectl", false, "print the kubectl command that does the same, and change nothing")
+	fs.StringVarP(&a.Namespace, "namespace", "n", "", "`NAMESPACE` of the object; empty: that of the context for pools, --controller-namespace for the rest")
+	fs.StringVar(&a.ControllerNamespace, "controller-namespace", controllerNamespace, "`NAMESPACE` of the controller")
+}
+
+// SourceNamespace is the namespace of ProfileSources and profiles.
+func (a *AccessFlags) SourceNamespace() string { return cmp.Or(a.Namespace, a.ControllerNamespace) }
+
+// Session reads and writes the clusters of one command.
+type Session struct {
+	*AccessFlags
+
+	Management, Worker *Connection
+	// DefaultPoolNamespace is the namespace of pools that are named without one.
+	DefaultPoolNamespace string
+}
+
+// Connection is a cluster.
+type Connection struct {
+	client.WithWatch
+
+	Config     *rest.Config
+	HTTPClient *http.Client
+	// DeniedLists are the lists that the API server has forbidden.
+	DeniedLists []error
+}
+
+// List remembers what is forbidden: callers that go on without it report it at the end.
+func (c *Connection) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	err := c.WithWatch.List(ctx, list, opts...)
+	if apierrors.IsForbidden(err) {
+		c.DeniedLists = append(c.DeniedLists, err)
+	}
+	return err
+}
+
+// Open connects to the clusters that the flags name.
+func (a *AccessFlags) Open() (*Session, error) {
+	here, there, err := a.Configs()
+	if err != nil {
+		return nil, err
+	}
+	management, err := connect(here)
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{AccessFlags: a, Management: management, Worker: management, DefaultPoolNamespace: cmp.Or(a.Namespace, a.PoolNamespace())}
+	if there != here {
+		s.Worker, err = connect(there)
+	}
+	return s, err
+}
+
+func connect(cfg *rest.Config) (*Connection, error) {
+	scheme, err := kubeclient.NewScheme()
+	if err != nil {
+		return nil, err
+	}
+	web, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme, HTTPClient: web})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	return &Connection{WithWatch: c, Config: cfg, HTTPClient: web}, nil
+}
+
+// KubectlCommand is a kubectl command for the same cluster.
+func (a *AccessFlags) KubectlCommand(worker bool, namespace string, args ...string) string {
+	words := []string{"kubectl"}
+	kubeconfig, context := a.Kubeconfig, a.Context
+	if worker && a.WorkerKubeconfig != "" {
+		kubeconfig, context = a.WorkerKubeconfig, ""
+	}
+	for _, f := range [][2]string{{"--kubeconfig", kubeconfig}, {"--context", context}, {"-n", namespace}} {
+		if f[1] != "" {
+			words = append(words, f[0], f[1])
+		}
+	}
+	words = append(words, args...)
+	for i, word := range words {
+		if quoted, err := syntax.Quote(word, syntax.LangPOSIX); err == nil { // or it has a NUL byte, as no argument
+			words[i] = quoted
+		}
+	}
+	return strings.Join(words, " ")
+}

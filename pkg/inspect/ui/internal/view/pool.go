@@ -1,0 +1,67 @@
+package view
+
+import (
+	"time"
+
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/fleet"
+)
+
+// Pool is the page of one pool.
+type Pool struct {
+	About
+	PoolRow
+	Pin            string         `json:"pin,omitempty"`  // requested version
+	Configurations []fleet.Period `json:"configurations"` // one for each period, newest first, at most 50
+	Items          []NodeRow      `json:"items"`          // nodes of this page
+	Paging
+}
+
+// NodeRow is a node in a list.
+type NodeRow struct {
+	Name     string    `json:"name"`              // of the Node
+	Record   string    `json:"record"`            // its NodeProvenance
+	Pool     string    `json:"pool"`              // namespace/name
+	Profile  string    `json:"profile,omitempty"` // provisioned from it
+	Version  string    `json:"version,omitempty"` // of the profile
+	Commit   string    `json:"commit,omitempty"`  // that introduced the version
+	Subject  string    `json:"subject,omitempty"` // of the author's commit
+	Evidence string    `json:"evidence"`          // Reported, Inferred or Unknown
+	Behind   string    `json:"behind"`            // No, Yes or Unknown
+	Disputed bool      `json:"disputed"`          // its report contradicts the records
+	Joined   time.Time `json:"joined"`            // when the Node was created
+	Removed  time.Time `json:"removed,omitzero"`  // when this was noticed
+}
+
+// NewPool builds the page of a pool; false if there is none with this name.
+func NewPool(f *fleet.Model, key string, page int) (Pool, bool) {
+	p := f.Pools[key]
+	if p == nil {
+		return Pool{}, false
+	}
+	v := Pool{About: About{"Pool", f.At}, PoolRow: rowOf(p), Pin: p.Pin}
+	v.Configurations, _ = selectPage(f.PeriodsOfPool(key), 1)
+	shown, paging := selectPage(p.Nodes, page)
+	v.Items, v.Paging = rowsOf(shown), paging
+	return v, true
+}
+
+func rowsOf(nodes []*fleet.Node) []NodeRow {
+	out := make([]NodeRow, 0, len(nodes))
+	for _, n := range nodes {
+		r := NodeRow{
+			Name: n.Node, Record: n.Record, Pool: n.Pool, Profile: n.Profile, Version: n.Version, Commit: n.Commit,
+			Evidence: string(n.Evidence), Behind: string(n.Behind), Disputed: n.Disputed, Joined: n.Joined.Time,
+		}
+		if n.Configuration != nil && n.Configuration.Origin != nil {
+			r.Subject = n.Configuration.Origin.Subject
+		}
+		if r.Behind == "" {
+			r.Behind = "Unknown"
+		}
+		if n.Removed != nil {
+			r.Removed = n.Removed.Time
+		}
+		out = append(out, r)
+	}
+	return out
+}

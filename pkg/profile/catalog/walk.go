@@ -1,0 +1,368 @@
+package catalog
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/osm-gitops/osm-gitops/pkg/profile/strictyaml"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/version"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// historyWalk is the state after some steps of a first-parent history.
+type historyWalk struct {
+	steps int
+	last  source.Commit
+
+	tree     map[string]*treeFile // files by path
+	accepted map[key]Version      // the first content of each version
+	first    map[identity]origin  // where each content appeared first
+	broken   map[key]*Rejection   // the latest invalid file of each version
+	order    map[string][]key     // accepted versions by profile, in the order of acceptance
+	selected map[string]Version   // current versions by profile
+}
+
+type origin struct {
+	commit source.Commit
+	at     time.Time
+	path   string
+	blob   string
+	dirty  bool
+	from   *Version
+}
+
+// treeFile is a file of the history. It is immutable: several states share it.
+type treeFile struct {
+	blob     string
+	reading  *reading
+	overlays []overlaid // one per overlay of the reading
+	before   []identity // its content when it was last valid
+	changed  source.Commit
+}
+
+// fileProfile is a profile that a file provides.
+type fileProfile struct {
+	path   string
+	id     identity
+	broken bool // the file is invalid now: this is its earlier content
+}
+
+// providedProfiles lists the profiles that a file provides. For an invalid file, and for each
+// overlay that cannot be resolved, these are its earlier profiles.
+func (n *treeFile) providedProfiles(path string) []fileProfile {
+	var out []fileProfile
+	if len(n.reading.problems) > 0 {
+		for _, id := range n.before {
+			out = append(out, fileProfile{path, id, true})
+		}
+		return out
+	}
+	for _, id := range n.reading.docs {
+		out = append(out, fileProfile{path, id, false})
+	}
+	for i, o := range n.overlays {
+		name := n.reading.overlays[i].Name
+		switch {
+		case o.good():
+			out = append(out, fileProfile{path, o.id, false})
+		case o.pending(): // it occupies its name and version nevertheless
+			out = append(out, fileProfile{path, identity{name: name, version: n.reading.overlays[i].Spec.Version}, false})
+		default:
+			for _, id := range n.before {
+				if id.name == name {
+					out = append(out, fileProfile{path, id, true})
+				}
+			}
+		}
+	}
+	return out
+}
+
+func newHistoryWalk() *historyWalk {
+	return &historyWalk{
+		tree: map[string]*treeFile{}, accepted: map[key]Version{}, first: map[identity]origin{},
+		broken: map[key]*Rejection{}, order: map[string][]key{}, selected: map[string]Version{},
+	}
+}
+
+func (ln *historyWalk) clone() *historyWalk {
+	c := *ln
+	c.tree, c.accepted, c.first = maps.Clone(ln.tree), maps.Clone(ln.accepted), maps.Clone(ln.first)
+	c.broken, c.order, c.selected = maps.Clone(ln.broken), maps.Clone(ln.order), maps.Clone(ln.selected)
+	for k, v := range c.order {
+		c.order[k] = slices.Clone(v)
+	}
+	return &c
+}
+
+func (ln *historyWalk) isPrefixOf(snap *source.Snapshot) bool {
+	return ln.steps <= len(snap.Line) && (ln.steps == 0 || snap.Line[ln.steps-1].Commit == ln.last)
+}
+
+// uncommittedStep returns the uncommitted files of a directory as one more step.
+func (ln *historyWalk) uncommittedStep(snap *source.Snapshot) source.HistoryEntry {
+	var step source.HistoryEntry
+	there := map[string]bool{}
+	for _, f := range snap.Files {
+		there[f.Path] = true
+		if f.Dirty {
+			step.Changes = append(step.Changes, source.Change{Path: f.Path, Blob: f.Blob})
+		}
+	}
+	for _, r := range snap.Rejected {
+		there[r.Path] = true // unreadable, but not deleted
+	}
+	if there[source.MoreRejected] {
+		return step // a file that is not listed can still exist
+	}
+	for path := range ln.tree {
+		if !there[path] {
+			step.Changes = append(step.Changes, source.Change{Path: path})
+		}
+	}
+	return step
+}
+
+// apply applies a step: it updates the tree, and accepts the complete profiles of the
+// changed files. It returns the names that these files had or have; call selectVersion
+// for them.
+func (ln *historyWalk) apply(step source.HistoryEntry, readings map[string]*reading) map[string]bool {
+	touched := map[string]bool{}
+	for _, c := range step.Changes {
+		var before []identity
+		if old := ln.tree[c.Path]; old != nil {
+			for _, p := range old.providedProfiles(c.Path) {
+				touched[p.id.name] = true
+				before = append(before, p.id)
+			}
+		}
+		if c.Blob == "" {
+			delete(ln.tree, c.Path)
+			continue
+		}
+		r := readings[c.Path]
+		n := &treeFile{blob: c.Blob, reading: r, overlays: make([]overlaid, len(r.overlays)), before: before, changed: step.Commit}
+		for _, p := range n.providedProfiles(c.Path) {
+			touched[p.id.name] = true
+		}
+		ln.tree[c.Path] = n
+		ln.recordInvalid(n.reading, c.Path, step.Commit)
+		for _, id := range n.reading.docs {
+			ln.recordFirstSeen(id, origin{commit: step.Commit, at: step.CommittedAt, path: c.Path, blob: c.Blob, dirty: n.reading.dirty})
+		}
+	}
+	if step.Commit != "" {
+		ln.steps++
+		ln.last = step.Commit
+	}
+	for name := range touched {
+		ln.acceptAll(ln.profilesNamed(name))
+	}
+	return touched
+}
+
+// recordFirstSeen records where a content appeared first.
+func (ln *historyWalk) recordFirstSeen(id identity, o origin) {
+	if had, ok := ln.first[id]; !ok || had.commit == o.commit && o.path < had.path {
+		ln.first[id] = o
+	}
+}
+
+// recordInvalid records the versions of a file that is invalid.
+func (ln *historyWalk) recordInvalid(r *reading, path string, commit source.Commit) {
+	for _, k := range r.broken {
+		first := *r.problems[0]
+		first.Path = path
+		ln.broken[k] = &Rejection{Problem: first, Profile: k.name, Version: k.version, Commit: commit}
+	}
+}
+
+// allProfiles lists all profiles in the tree, by name and path.
+func (ln *historyWalk) allProfiles() map[string][]fileProfile {
+	out := map[string][]fileProfile{}
+	for _, path := range slices.Sorted(maps.Keys(ln.tree)) {
+		for _, p := range ln.tree[path].providedProfiles(path) {
+			out[p.id.name] = append(out[p.id.name], p)
+		}
+	}
+	return out
+}
+
+// profilesNamed lists the profiles with a name in the tree, by path.
+func (ln *historyWalk) profilesNamed(name string) []fileProfile {
+	var out []fileProfile
+	for path, n := range ln.tree {
+		for _, p := range n.providedProfiles(path) {
+			if p.id.name == name {
+				out = append(out, p)
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b fileProfile) int { return strings.Compare(a.path, b.path) })
+	return out
+}
+
+// whyRejected returns why an offer is rejected, nil if it is accepted.
+func (ln *historyWalk) whyRejected(o fileProfile, all []fileProfile) error {
+	for _, other := range all {
+		if other.path != o.path && other.id.version == o.id.version && !other.broken && !o.broken {
+			return fmt.Errorf("profile %q %s is also in %s: remove one of them, or change its name or version", o.id.name, o.id.version, other.path)
+		}
+	}
+	if had, ok := ln.accepted[key{o.id.name, o.id.version}]; ok && had.Digest != o.id.digest {
+		return fmt.Errorf("the content of profile %q changed at %s, but its version is still %s, which has the content of %s: give it a new version",
+			o.id.name, shortCommit(ln.first[o.id].commit), o.id.version, shortCommit(had.Commit))
+	}
+	return nil
+}
+
+// selectVersion selects the current version of a profile in the tree. For a rejected
+// offer, the content accepted earlier for its version remains, so that an invalid file
+// never removes a valid profile.
+func (ln *historyWalk) selectVersion(name string, commit source.Commit) {
+	all := ln.profilesNamed(name)
+	ln.acceptAll(all)
+	var best Version
+	for _, o := range all {
+		v, ok := ln.accepted[key{o.id.name, o.id.version}]
+		if !ok {
+			continue
+		}
+		v.CurrentPath = o.path
+		if best.Name == "" || version.Higher(v.Version, best.Version) {
+			best = v
+		}
+	}
+	if best.Name == "" {
+		delete(ln.selected, name)
+		return
+	}
+	best.SelectedBy = commit
+	if had, ok := ln.selected[name]; ok && had.Version == best.Version && had.Digest == best.Digest {
+		best.SelectedBy = had.SelectedBy
+	}
+	ln.selected[name] = best
+}
+
+// acceptAll accepts the valid offers of one name.
+func (ln *historyWalk) acceptAll(all []fileProfile) {
+	for _, o := range all {
+		if !o.broken && o.id.digest != "" && ln.whyRejected(o, all) == nil {
+			ln.acceptVersion(key{o.id.name, o.id.version}, o.id)
+		}
+	}
+}
+
+// acceptVersion adds a version to the history, unless it is accepted already.
+func (ln *historyWalk) acceptVersion(k key, id identity) {
+	if _, ok := ln.accepted[k]; ok {
+		return
+	}
+	o := ln.first[id]
+	ln.accepted[k] = Version{
+		Name: id.name, Version: id.version, Digest: id.digest,
+		Commit: o.commit, CommittedAt: o.at, Path: o.path, blob: o.blob, dirty: o.dirty,
+		From: o.from,
+	}
+	ln.order[k.name] = append(ln.order[k.name], k)
+}
+
+// newCatalog returns the catalogue of the state.
+func (ln *historyWalk) newCatalog(x *Indexer, snap *source.Snapshot) *Catalog {
+	c := &Catalog{History: make(map[string][]Version, len(ln.order))}
+	all := ln.allProfiles()
+	at, held := map[key]string{}, map[identity]bool{}
+	for _, offers := range all {
+		for _, o := range offers {
+			at[key{o.id.name, o.id.version}] = o.path
+			held[o.id] = held[o.id] || !o.broken
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(ln.selected)) {
+		v := ln.selected[name]
+		v.From, v.AtHead = ln.withCurrentPath(v.From), held[identity{v.Name, v.Version, v.Digest}]
+		c.Current = append(c.Current, v)
+	}
+	for name, keys := range ln.order {
+		for _, k := range keys {
+			v := ln.accepted[k]
+			v.CurrentPath, v.From, v.AtHead = at[k], ln.withCurrentPath(v.From), held[identity{v.Name, v.Version, v.Digest}]
+			c.History[name] = append(c.History[name], v)
+		}
+	}
+	c.Skipped = ln.skippedRejections()
+	for _, r := range snap.Rejected {
+		c.Rejected = append(c.Rejected, &Rejection{Problem: strictyaml.Problem{Path: r.Path, Err: errors.New(r.Reason)}, Commit: snap.Head})
+	}
+	for _, path := range slices.Sorted(maps.Keys(ln.tree)) {
+		c.Rejected = append(c.Rejected, ln.listRejections(path, all)...)
+	}
+	x.addProblemLines(snap, c.Rejected)
+	return c
+}
+
+// filesWith lists the files in the tree that have the content of a version.
+func (ln *historyWalk) filesWith(v Version) []string {
+	var out []string
+	for _, o := range ln.profilesNamed(v.Name) {
+		if !o.broken && o.id.version == v.Version && o.id.digest == v.Digest {
+			out = append(out, o.path)
+		}
+	}
+	return out
+}
+
+// skippedRejections lists versions that only earlier commits have and that are invalid.
+func (ln *historyWalk) skippedRejections() []*Rejection {
+	present := map[key]bool{}
+	for _, n := range ln.tree {
+		for _, k := range n.reading.broken {
+			present[k] = true
+		}
+		for _, o := range n.reading.overlays {
+			present[keyOf(o)] = true
+		}
+	}
+	var out []*Rejection
+	for k, r := range ln.broken {
+		if _, ok := ln.accepted[k]; !ok && !present[k] {
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, func(a, b *Rejection) int {
+		return cmp.Or(strings.Compare(a.Profile, b.Profile), strings.Compare(a.Version, b.Version))
+	})
+	return out
+}
+
+// listRejections returns the problems of a file in the tree, of its overlays, and of its profiles
+// that are not accepted.
+func (ln *historyWalk) listRejections(path string, all map[string][]fileProfile) []*Rejection {
+	var out []*Rejection
+	n := ln.tree[path]
+	for _, p := range n.reading.problems {
+		r := &Rejection{Problem: *p, Commit: n.changed}
+		r.Path = path
+		out = append(out, r)
+	}
+	for i, o := range n.overlays {
+		out = append(out, o.rejections(path, n.reading.overlays[i], n.changed)...)
+	}
+	for _, p := range n.providedProfiles(path) {
+		if p.broken {
+			continue
+		}
+		if err := ln.whyRejected(p, all[p.id.name]); err != nil {
+			out = append(out, &Rejection{
+				Problem: strictyaml.Problem{Path: path, Field: "spec.version", Err: err},
+				Profile: p.id.name, Version: p.id.version, Commit: n.changed,
+			})
+		}
+	}
+	return out
+}

@@ -1,0 +1,60 @@
+package virtual
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+)
+
+// describeChanges names the differences between two states of an object.
+func describeChanges(part string, before, after []byte) (what []string) {
+	if before == nil || after == nil || part != "" {
+		return nil
+	}
+	was, is := fieldsOf(before), fieldsOf(after)
+	for _, name := range unionKeys(was, is) {
+		if !slices.Equal(was[name], is[name]) {
+			what = append(what, name)
+		}
+	}
+	return what
+}
+
+// fieldsOf returns the fields of an object in JSON, those of its metadata, labels,
+// annotations and data by key, without fields that every write changes.
+func fieldsOf(doc []byte) map[string]json.RawMessage {
+	out := map[string]json.RawMessage{}
+	each := func(doc json.RawMessage, prefix string, skip ...string) {
+		var m map[string]json.RawMessage
+		if json.Unmarshal(doc, &m) != nil {
+			return
+		}
+		for k, v := range m {
+			if !slices.Contains(skip, k) {
+				out[prefix+k] = v
+			}
+		}
+	}
+	each(doc, "", "metadata", "data", "apiVersion", "kind")
+	each(jsonField(doc, "data"), "data ")
+	metadata := jsonField(doc, "metadata")
+	each(metadata, "", "labels", "annotations", "resourceVersion", "generation", "managedFields", "creationTimestamp", "uid")
+	each(jsonField(metadata, "labels"), "label ")
+	each(jsonField(metadata, "annotations"), "annotation ")
+	return out
+}
+
+func unionKeys[V any](a, b map[string]V) []string {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return slices.Sorted(maps.Keys(all))
+}
+
+// jsonField returns a field of an object in JSON, nil if it is absent.
+func jsonField(doc []byte, name string) json.RawMessage {
+	var m map[string]json.RawMessage
+	if json.Unmarshal(doc, &m) != nil {
+		return nil
+	}
+	return m[name]
+}

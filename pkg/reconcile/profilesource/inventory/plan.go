@@ -1,0 +1,188 @@
+package inventory
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/overlay"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
+)
+
+// Plan is the desired state according to a catalogue.
+type Plan struct {
+	Apply     []catalog.Version          // current versions that this source may offer
+	Unchanged map[string]bool            // profiles that could not be read and remain unchanged
+	Rejected  []error                    // files, versions and profiles that are not applied
+	Current   map[string]catalog.Version // apply by name
+	// noHistory makes the inventory retain the commit with which a version was first seen.
+	noHistory bool
+}
+
+// NewPlan compares a catalogue with the inventory and with other sources.
+func NewPlan(ps *api.ProfileSource, snap *source.Snapshot, cat *catalog.Catalog, others []api.ProfileSource) Plan {
+	w := Plan{Unchanged: map[string]bool{}, Current: map[string]catalog.Version{}, noHistory: len(snap.Line) == 0}
+	unread := map[string]bool{}
+	for _, ref := range cat.Rejected {
+		w.Rejected = append(w.Rejected, ref)
+		unread[ref.File()] = true
+	}
+	stays := overlaysWithoutBase(ps, cat)
+	maps.Copy(w.Unchanged, stays)
+	mine := map[string]bool{}
+	for _, e := range ps.Status.Profiles {
+		mine[e.Name] = !e.Removed
+		// Without a history only the inventory knows which profile a broken file contained.
+		if len(snap.Line) == 0 && unread[e.Path] {
+			w.Unchanged[e.Name] = true
+		}
+	}
+	for _, v := range cat.Current {
+		if stays[v.Name] {
+			continue // do not return to the profile that the file contained before its overlay
+		}
+		if owner := otherOwner(ps, v.Name, mine[v.Name], others); owner != "" {
+			w.Rejected = append(w.Rejected, fmt.Errorf("%s: profile %q is already offered by ProfileSource %q: remove it from one of the two sources", v.CurrentPath, v.Name, owner))
+			continue
+		}
+		w.Apply = append(w.Apply, v)
+		w.Current[v.Name] = v
+	}
+	return w
+}
+
+// overlaysWithoutBase returns the profiles in the inventory that were made from a ProfileOverlay whose
+// base no longer exists: it was built in, and this release contains another version. The
+// result of the overlay still exists as an object, and stays current until Git changes it.
+func overlaysWithoutBase(ps *api.ProfileSource, cat *catalog.Catalog) map[string]bool {
+	out := map[string]bool{}
+	for _, ref := range cat.Rejected {
+		var missing *overlay.MissingBaseError
+		if !errors.As(ref, &missing) {
+			continue
+		}
+		for _, e := range ps.Status.Profiles {
+			if e.Name == ref.Profile && e.Version == ref.Version && !e.Removed {
+				out[e.Name] = true
+			}
+		}
+	}
+	return out
+}
+
+// otherOwner returns the name of another source that owns a profile, or "". A source that
+// offers a profile owns it; if two offer it, the older source does. Built-in profiles have
+// no owner: another source shadows them, and they are offered again when it is deleted.
+func otherOwner(ps *api.ProfileSource, name string, mine bool, others []api.ProfileSource) string {
+	if ps.Spec.Builtin != nil {
+		return ""
+	}
+	for _, other := range others {
+		if other.Spec.Builtin != nil || !other.DeletionTimestamp.IsZero() {
+			continue
+		}
+		for _, e := range other.Status.Profiles {
+			if e.Name != name || e.Removed {
+				continue
+			}
+			if !mine || older(other.ObjectMeta, ps.ObjectMeta) {
+				return other.Name
+			}
+		}
+	}
+	return ""
+}
+
+func older(a, b metav1.ObjectMeta) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.CreationTimestamp.Before(&b.CreationTimestamp)
+	}
+	return a.Name < b.Name
+}
+
+// NextEntries returns the new inventory. The entry of a profile that cannot be applied is
+// unchanged; a profile that left the source is marked as removed. Signatures are by profile.
+func NextEntries(ps *api.ProfileSource, w Plan, failed map[string]bool, signatures map[string]string, objectName func(*api.ProfileSource, catalog.Version) string) []api.ProfileEntry {
+	out := map[string]api.ProfileEntry{}
+	known := map[string]api.ProfileEntry{}
+	for _, e := range ps.Status.Profiles {
+		known[e.Name] = e
+		_, current := w.Current[e.Name]
+		e.Removed = !current && !w.Unchanged[e.Name]
+		out[e.Name] = e
+	}
+	for name, v := range w.Current {
+		if failed[name] {
+			continue
+		}
+		e := api.ProfileEntry{
+			Name: name, Version: v.Version, Object: objectName(ps, v),
+			Path: v.CurrentPath, Commit: string(v.Commit), SelectedBy: string(v.SelectedBy), Digest: v.Digest,
+			Signature: signatures[name],
+		}
+		// Without a history, the first commit that was seen with this content remains: a newer
+		// one changed something different.
+		if had := known[name]; w.noHistory && had.Version == e.Version && had.Digest == e.Digest && had.Commit != "" {
+			e.Commit = had.Commit
+			if !had.Removed {
+				e.SelectedBy = had.SelectedBy
+			}
+		}
+		out[name] = e
+	}
+	return slices.SortedFunc(maps.Values(out), func(a, b api.ProfileEntry) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// NewlyCurrent returns the profiles whose current version or content changed.
+func NewlyCurrent(before, after *api.ProfileSource) []api.ProfileEntry {
+	was := map[string]api.ProfileEntry{}
+	for _, e := range before.Status.Profiles {
+		was[e.Name] = e
+	}
+	var out []api.ProfileEntry
+	for _, e := range after.Status.Profiles {
+		old, known := was[e.Name]
+		if !e.Removed && (!known || old.Version != e.Version || old.Digest != e.Digest) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// NewlyRemoved returns the profiles that left the source.
+func NewlyRemoved(before, after *api.ProfileSource) []api.ProfileEntry {
+	was := map[string]bool{}
+	for _, e := range before.Status.Profiles {
+		was[e.Name] = e.Removed
+	}
+	var out []api.ProfileEntry
+	for _, e := range after.Status.Profiles {
+		if removed, known := was[e.Name]; e.Removed && known && !removed {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// NewlyRestored returns the profiles that had left the source and are in it again, unchanged.
+func NewlyRestored(before, after *api.ProfileSource) []api.ProfileEntry {
+	left := map[string]api.ProfileEntry{}
+	for _, e := range before.Status.Profiles {
+		if e.Removed {
+			left[e.Name] = e
+		}
+	}
+	var out []api.ProfileEntry
+	for _, e := range after.Status.Profiles {
+		if was, ok := left[e.Name]; ok && !e.Removed && was.Version == e.Version && was.Digest == e.Digest {
+			out = append(out, e)
+		}
+	}
+	return out
+}

@@ -1,0 +1,126 @@
+package waves
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
+)
+
+// SetCondition sets whether all pools have the current versions. Without waves there is
+// no condition.
+func SetCondition(ps *api.ProfileSource) {
+	if !ps.Gated() {
+		apimeta.RemoveStatusCondition(&ps.Status.Conditions, api.RolledOutCondition)
+		return
+	}
+	status, reason, message := metav1.ConditionTrue, api.ReasonRolledOut, "all waves have the current version of every profile"
+	var running, held string
+	for _, r := range ps.Status.Rollouts {
+		switch {
+		case slices.ContainsFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == r.Profile && e.Removed }):
+			// The version is no longer current, and is not rolled out further.
+		case r.Held:
+			held += "; " + r.Message
+		case !r.Done:
+			running += fmt.Sprintf("; profile %q %s is at wave %d: %s", r.Profile, r.Version, r.Wave, r.Message)
+		}
+	}
+	switch {
+	case held != "":
+		status, reason, message = metav1.ConditionFalse, api.ReasonRolloutHeld, (held + running)[2:]
+	case running != "":
+		status, reason, message = metav1.ConditionFalse, api.ReasonRollingOut, running[2:]
+	}
+	apimeta.SetStatusCondition(&ps.Status.Conditions, metav1.Condition{
+		Type: api.RolledOutCondition, Status: status, Reason: reason, ObservedGeneration: ps.Generation,
+		Message: redact.Shorten(redact.RemoveControlChars(message), redact.MaxCondition),
+	})
+}
+
+// Event is an event about a rollout.
+type Event struct{ Type, Reason, Message string }
+
+// EventsBetween compares two states of a profile's rollout.
+func EventsBetween(was, now api.RolloutStatus) []Event {
+	normal, what := corev1.EventTypeNormal, fmt.Sprintf("profile %q %s", now.Profile, now.Version)
+	another := was.Version != now.Version
+	switch {
+	case another && now.Wave < 0:
+		return nil // it has not begun
+	case another && now.Done && now.Reason == reasonRolledBack:
+		return []Event{{normal, api.EventRolledBack, fmt.Sprintf("profile %q: %s", now.Profile, now.Message)}}
+	case another && now.Done:
+		return []Event{{normal, api.EventRolloutDone, what + " is given to all pools"}}
+	case another && now.From != nil:
+		return append([]Event{{normal, api.EventRolloutStarted, fmt.Sprintf("%s replaces %s in waves; wave %d begins", what, now.From.Version, now.Wave)}}, holdEvents(now)...)
+	case now.Done && !was.Done:
+		return []Event{{normal, api.EventRolloutDone, fmt.Sprintf("all waves have %s: %d of %d pools, %d new machines", what, now.Pools.Adopted, now.Pools.Total, now.Machines.Joined)}}
+	}
+	var out []Event
+	if was.Held && !now.Held {
+		out = append(out, Event{normal, api.EventRolloutResumed, what + " continues"})
+	}
+	if now.Wave > was.Wave {
+		out = append(out, Event{normal, api.EventRolloutAdvanced, fmt.Sprintf("%s: wave %d begins", what, now.Wave)})
+	}
+	if now.Held && (!was.Held || was.Wave != now.Wave) {
+		out = append(out, holdEvents(now)...)
+	}
+	return out
+}
+
+func holdEvents(now api.RolloutStatus) []Event {
+	if !now.Held {
+		return nil
+	}
+	return []Event{{corev1.EventTypeWarning, api.EventRolloutHeld, now.Message}}
+}
+
+// heldMessage says why a rollout is held and what to do. It contains no times, so that it
+// does not change in the next run.
+func heldMessage(r api.RolloutStatus, failures []api.RolloutFailure) string {
+	return fmt.Sprintf("profile %q %s is held at wave %d: %s. Push a better version, revert the commit, or continue with annotation %s: %q, or %q for this wave only",
+		r.Profile, r.Version, r.Wave, listFailures(failures), api.AnnotationRelease, r.Version, fmt.Sprintf("%s@%d", r.Version, r.Wave))
+}
+
+func listFailures(failures []api.RolloutFailure) string {
+	var parts []string
+	for _, f := range failures[:min(len(failures), maxNamed)] {
+		parts = append(parts, DescribeFailure(f))
+	}
+	if n := len(failures) - maxNamed; n > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", n))
+	}
+	return strings.Join(parts, "; ")
+}
+
+func DescribeFailure(f api.RolloutFailure) string {
+	switch f.Reason {
+	case api.FailureDeleted:
+		text := fmt.Sprintf("machine %s of pool %s was deleted before it joined", f.Machine, f.Pool)
+		if f.Message != "" {
+			text += ", " + f.Message
+		}
+		return text
+	case api.FailureNotJoined:
+		return fmt.Sprintf("machine %s of pool %s did not join within %s", f.Machine, f.Pool, BootLimit)
+	}
+	return fmt.Sprintf("pool %s cannot have it: see its events", f.Pool)
+}
+
+// joinNames lists some of many names.
+func joinNames(keys []string, noun string) string {
+	slices.Sort(keys)
+	text := strings.Join(keys[:min(len(keys), maxNamed)], ", ")
+	if n := len(keys) - maxNamed; n > 0 {
+		text += fmt.Sprintf(" and %d more %ss", n, noun)
+	}
+	return text
+}

@@ -1,0 +1,414 @@
+package e2e
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+)
+
+// LegacyProfile is a profile that the reference takes, of both utilities.
+func LegacyProfile(name, version, script string) string {
+	os, utility, units, modules := "ubuntu", "cloud-init", "", "    modules:\n      runcmd: [systemctl daemon-reload]\n"
+	if strings.Contains(name, "flatcar") {
+		os, utility, modules = "flatcar", "ignition", ""
+		units = "    units:\n    - {name: bootstrap.service, enable: true, content: \"" + `[Service]\nExecStart=/opt/bin/bootstrap\n[Install]\nWantedBy=multi-user.target\n` + "\"}\n"
+	}
+	return fmt.Sprintf(`apiVersion: operatingsystemmanager.k8c.io/v1alpha1
+kind: OperatingSystemProfile
+metadata:
+  name: %s
+spec:
+  osName: %s
+  osVersion: "24.04"
+  version: %s
+  provisioningUtility: %s
+  supportedCloudProviders: [{name: hetzner}, {name: openstack}, {name: edge}]
+  bootstrapConfig:
+%s%s    files:
+    - path: /opt/bin/bootstrap
+      permissions: 755
+      content: {inline: {encoding: b64, data: "fetch {{ .ServerURL }} {{ .SecretName }} with {{ .Token }}\n"}}
+  provisioningConfig:
+    files:
+    - path: /opt/bin/setup
+      permissions: 755
+      content: {inline: {data: "%s {{ .KubeVersion }}\n"}}
+`, name, os, version, utility, units, modules, script)
+}
+
+// LegacyPool is a pool that the reference serves.
+type LegacyPool struct {
+	Name, profile, provider string
+	md                      *machines.MachineDeployment
+	token                   string // with which its machines join
+	documents               map[string]*corev1.Secret
+}
+
+// Legacy is a control plane as the reference leaves it.
+type Legacy struct {
+	// Client has the permissions of the reference.
+	Client client.Client
+
+	s      *System
+	getter string
+	Pools  []*LegacyPool
+}
+
+const legacyServer = "https://api.example.com:6443"
+
+// NewLegacy populates a control plane with pools: every fifth has Flatcar, and the last two have
+// provider edge (contract: sections 8.1 to 8.3 and 9.3).
+func NewLegacy(s *System, pools int) *Legacy {
+	s.T.Helper()
+	var getter corev1.Secret
+	s.NoError(s.Get(api.NamespaceCloudInitSettings, api.SecretGetterToken, &getter))
+	l := &Legacy{Client: s.Client, s: s, getter: string(getter.Data["token"])}
+	for _, name := range []string{"osp-legacy", "osp-legacy-flatcar"} {
+		profile := strings.Replace(LegacyProfile(name, "v1.0.0", "install"), "metadata:", "metadata:\n  namespace: "+Namespace, 1)
+		s.ApplyYAML(profile)
+	}
+	for i := range pools {
+		p := &LegacyPool{Name: fmt.Sprintf("pool-%02d", i), profile: "osp-legacy", provider: "hetzner", documents: map[string]*corev1.Secret{}}
+		switch {
+		case i >= pools-2:
+			p.provider = "edge"
+		case i%5 == 0:
+			p.profile, p.provider = "osp-legacy-flatcar", "openstack"
+		}
+		l.Pools = append(l.Pools, p)
+	}
+	l.each(l.make)
+	return l
+}
+
+// each does something for all pools, a few at a time.
+func (l *Legacy) each(do func(p *LegacyPool) error) {
+	l.s.T.Helper()
+	var group sync.WaitGroup
+	work := make(chan *LegacyPool)
+	for range 8 {
+		group.Go(func() {
+			for p := range work {
+				if err := do(p); err != nil {
+					l.s.T.Errorf("%s: %v", p.Name, err)
+				}
+			}
+		})
+	}
+	for _, p := range l.Pools {
+		work <- p
+	}
+	close(work)
+	group.Wait()
+	if l.s.T.Failed() {
+		l.s.T.FailNow()
+	}
+}
+
+func (l *Legacy) make(p *LegacyPool) error {
+	p.md = l.machineDeployment(p)
+	if err := l.s.Client.Create(l.s.T.Context(), p.md); err != nil {
+		return err
+	}
+	return l.reconcile(p)
+}
+
+// machineDeployment has the finalizer and the revision of one that is served.
+func (l *Legacy) machineDeployment(p *LegacyPool) *machines.MachineDeployment {
+	os := "ubuntu"
+	if p.profile == "osp-legacy-flatcar" {
+		os = "flatcar"
+	}
+	spec := fmt.Sprintf(`{"cloudProvider":%q,"cloudProviderSpec":{"token":%q},"operatingSystem":%q,"operatingSystemSpec":{},"sshPublicKeys":[%q]}`, p.provider, Canary, os, legacyKey(p))
+	return &machines.MachineDeployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: l.s.Pools, Name: p.Name, Finalizers: []string{api.FinalizerPool},
+			Annotations: map[string]string{api.AnnotationOSP: p.profile, api.AnnotationMDRevision: "1"}},
+		Spec: machines.MachineDeploymentSpec{Template: machines.MachineTemplateSpec{Spec: machines.MachineSpec{
+			Versions:     machines.MachineVersion{Kubelet: "1.35.0"},
+			ProviderSpec: machines.ProviderSpec{Value: &runtime.RawExtension{Raw: []byte(spec)}},
+		}}},
+	}
+}
+
+func legacyKey(p *LegacyPool) string {
+	return "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample " + p.Name + "@example.com"
+}
+
+// reconcile makes the reference's requests for a pool, in its order (contract: sections 8.1 and 9.2).
+func (l *Legacy) reconcile(p *LegacyPool) error {
+	ctx, name := l.s.T.Context(), p.Name+"-"+l.s.Pools
+	annotations, err := l.annotations(p)
+	if err != nil {
+		return err
+	}
+	bootstrap, provisioning := l.render(p)
+	osc := &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name + "-config"}, Spec: osm.OperatingSystemConfigSpec{
+		OSName: "ubuntu", OSVersion: "24.04", CloudProvider: osm.CloudProviderSpec{
+			Name: osm.CloudProvider(p.provider), Spec: &runtime.RawExtension{Raw: []byte(`{"token":"` + Canary + `"}`)},
+		},
+	}}
+	documents := []*corev1.Secret{legacySecret(name+"-provisioning-config", provisioning), legacySecret(name+"-bootstrap-config", bootstrap)}
+	kubeconfig := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: l.s.Pools + "-" + p.Name + "-kubelet-bootstrap-config"}}
+	for _, obj := range []client.Object{osc, documents[0], documents[1]} {
+		obj.SetAnnotations(annotations)
+	}
+
+	rotates, err := l.rotates(p)
+	if err != nil {
+		return err
+	}
+	if rotates {
+		for _, obj := range []client.Object{osc, documents[0], documents[1], kubeconfig} {
+			if err := l.Client.Delete(ctx, obj); client.IgnoreNotFound(err) != nil {
+				return err
+			}
+		}
+	}
+	made, err := l.ensureToken(p)
+	if err != nil {
+		return err
+	}
+	if err := l.ensureKubeconfig(kubeconfig, made); err != nil {
+		return err
+	}
+	if err := l.Client.Get(ctx, client.ObjectKeyFromObject(osc), &osm.OperatingSystemConfig{}); apierrors.IsNotFound(err) {
+		if p.provider == "edge" {
+			script := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: "edge-provider-script-" + name}, Data: map[string][]byte{"fetch-bootstrap-script": []byte("fetch\n")}}
+			if err := l.Client.Create(ctx, script); err != nil { // it does no more than that (contract: section 15.1, 10)
+				return err
+			}
+		}
+		if err := l.Client.Create(ctx, osc); err != nil {
+			return err
+		}
+	} else if err != nil {
+		return err
+	}
+	for _, s := range documents {
+		if err := l.Client.Create(ctx, s); err == nil {
+			p.documents[s.Name] = s
+		} else if !apierrors.IsAlreadyExists(err) { // a Secret that exists is never compared or updated
+			return err
+		}
+	}
+	return nil
+}
+
+// ensureKubeconfig writes the kubelet's kubeconfig if there is none, and with a new token (contract:
+// section 8.4).
+func (l *Legacy) ensureKubeconfig(s *corev1.Secret, made bool) error {
+	ctx, data := l.s.T.Context(), map[string][]byte{"kubeconfig": []byte("apiVersion: v1\nkind: Config\n")}
+	err := l.Client.Get(ctx, client.ObjectKeyFromObject(s), s)
+	switch {
+	case apierrors.IsNotFound(err):
+		s.ResourceVersion, s.UID, s.Data = "", "", data
+		return l.Client.Create(ctx, s)
+	case err != nil || !made:
+		return err
+	}
+	s.Data = data
+	return l.Client.Update(ctx, s)
+}
+
+func legacySecret(name, document string) *corev1.Secret {
+	immutable := true
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: name},
+		Type: corev1.SecretTypeOpaque, Immutable: &immutable, Data: map[string][]byte{api.UserDataKey: []byte(document)}}
+}
+
+// annotations are the three by which the reference knows when to rotate (contract: section 9.3).
+func (l *Legacy) annotations(p *LegacyPool) (map[string]string, error) {
+	var osp osm.OperatingSystemProfile
+	if err := l.Client.Get(l.s.T.Context(), types.NamespacedName{Namespace: Namespace, Name: p.profile}, &osp); err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := json.NewEncoder(&b).Encode(p.md.Annotations); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+	return map[string]string{api.AnnotationRevisionFor: "1", api.AnnotationMDAnnotationsHash: hex.EncodeToString(sum[:]), api.AnnotationOSPVersion: osp.Spec.Version}, nil
+}
+
+// ensureToken finds the pool's bootstrap token, or makes it. More than one is an error of
+// the reference (contract: section 8.3).
+func (l *Legacy) ensureToken(p *LegacyPool) (made bool, err error) {
+	var list corev1.SecretList
+	key := l.s.Pools + "-" + p.Name
+	if err := l.Client.List(l.s.T.Context(), &list, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{api.LabelTokenPool: key}); err != nil {
+		return false, err
+	}
+	switch len(list.Items) {
+	case 1:
+		return false, nil
+	case 0:
+	default:
+		return false, fmt.Errorf("there are %d bootstrap tokens", len(list.Items))
+	}
+	id := "x" + p.Name[len("pool-"):] + hex.EncodeToString([]byte(l.s.Pools[len(l.s.Pools)-2:]))[:3]
+	p.token = id + ".0123456789abcdef"
+	return true, l.Client.Create(l.s.T.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-" + id, Labels: map[string]string{api.LabelTokenPool: key}},
+		Type:       "bootstrap.kubernetes.io/token",
+		StringData: map[string]string{
+			"token-id": id, "token-secret": "0123456789abcdef", "expiration": time.Now().Add(50 * time.Minute).UTC().Format(time.RFC3339), "description": "bootstrap token for " + key,
+			"usage-bootstrap-authentication": "true", "usage-bootstrap-signing": "true", "auth-extra-groups": "system:bootstrappers:machine-controller:default-node-token",
+		},
+	})
+}
+
+// render makes the documents in the reference's own form (contract: sections 7.3 and 7.4).
+func (l *Legacy) render(p *LegacyPool) (bootstrap, provisioning string) {
+	const hosts = "server = \"https://registry-1.docker.io\"\n\n[host.\"https://registry-1.docker.io\"]\n  capabilities = [\"pull\", \"resolve\"]\n"
+	fetch := fmt.Sprintf("fetch %s %s-%s-provisioning-config with %s\n", legacyServer, p.Name, l.s.Pools, l.getter)
+	const setup = "install v1.35.0\n"
+	if p.profile == "osp-legacy-flatcar" {
+		file := func(path, content string, mode int) string {
+			return fmt.Sprintf(`{"filesystem":"root","path":%q,"contents":{"source":"data:,%s","verification":{}},"mode":%d}`, path, strings.ReplaceAll(url.QueryEscape(content), "+", "%20"), mode)
+		}
+		document := func(units, files string) string {
+			return fmt.Sprintf(`{"ignition":{"config":{},"security":{"tls":{}},"timeouts":{},"version":"2.3.0"},"networkd":{},"passwd":{"users":[{"name":"core","sshAuthorizedKeys":[%q]}]},"storage":{"files":[%s]},"systemd":{%s}}`, legacyKey(p), files, units)
+		}
+		return document(`"units":[{"name":"bootstrap.service","enabled":true,"contents":"[Service]\nExecStart=/opt/bin/bootstrap\n[Install]\nWantedBy=multi-user.target\n"}]`,
+				file("/etc/machine-name", "<MACHINE_NAME>", 384)+","+file("/opt/bin/bootstrap", fetch, 493)),
+			document("", file("/opt/bin/setup", setup, 493)+","+file("/etc/containerd/certs.d/docker.io/hosts.toml", hosts, 384))
+	}
+	machine := "<MACHINE_NAME>"
+	if p.provider == "edge" {
+		machine = p.Name
+	}
+	head := "ssh_pwauth: false\nssh_authorized_keys:\n- '" + legacyKey(p) + "'\nwrite_files:\n"
+	file := func(path, mode, more, content string) string {
+		return fmt.Sprintf("- path: '%s'\n  permissions: '%s'\n%s  content: |-\n    %s\n", path, mode, more, strings.ReplaceAll(content, "\n", "\n    "))
+	}
+	return "#cloud-config\nhostname: " + machine + "\n" + head +
+			file("/opt/bin/bootstrap", "0755", "  encoding: b64\n", base64.StdEncoding.EncodeToString([]byte(fetch))) +
+			file("/etc/machine-name", "0600", "", machine) + "runcmd:\n- systemctl daemon-reload\n",
+		"#cloud-config\n" + head + file("/opt/bin/setup", "0755", "", setup) + file("/etc/containerd/certs.d/docker.io/hosts.toml", "0600", "", hosts)
+}
+
+// rotates reports whether the reference would rotate a pool: unless all three annotations of its
+// configuration are those of the pool and its profile (contract: section 9.4). Without a
+// configuration none of them is.
+func (l *Legacy) rotates(p *LegacyPool) (bool, error) {
+	var osc osm.OperatingSystemConfig
+	err := l.Client.Get(l.s.T.Context(), types.NamespacedName{Namespace: Namespace, Name: p.Name + "-" + l.s.Pools + "-config"}, &osc)
+	if client.IgnoreNotFound(err) != nil {
+		return false, err
+	}
+	want, err := l.annotations(p)
+	if err != nil {
+		return false, err
+	}
+	for k, v := range want {
+		if osc.Annotations[k] != v {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// WayBack hands the cluster back and runs the reference for all pools. The handback itself replaces no
+// Secret, the first run of the reference replaces the three of each pool, the next one none, and
+// MachineDeployments, Machines and Nodes remain as they are.
+func (l *Legacy) WayBack(handBack func()) {
+	l.s.T.Helper()
+	before := l.machines()
+	if replaced := l.replaced(handBack); replaced != 0 {
+		l.s.T.Errorf("handing back replaced %d Secrets", replaced)
+	}
+	run := func() { l.each(l.reconcile) }
+	if replaced, want := l.replaced(run), 3*len(l.Pools); replaced != want {
+		l.s.T.Errorf("the reference replaced %d Secrets, want %d", replaced, want)
+	}
+	if replaced := l.replaced(run); replaced != 0 {
+		l.s.T.Errorf("the next run of the reference replaced %d Secrets", replaced)
+	}
+	l.CheckKept()
+	if d := cmp.Diff(before, l.machines()); d != "" {
+		l.s.T.Errorf("running machines changed:\n%s", d)
+	}
+}
+
+// replaced returns how many of the Secrets of pools an action replaces. Each pool has three, before
+// and after it.
+func (l *Legacy) replaced(action func()) (count int) {
+	l.s.T.Helper()
+	before := l.secrets()
+	action()
+	after := l.secrets()
+	for name, was := range before {
+		if now := after[name]; now.UID != was.UID || !maps.EqualFunc(now.Data, was.Data, bytes.Equal) {
+			count++
+		}
+	}
+	return count
+}
+
+// secrets are those of pools, by name.
+func (l *Legacy) secrets() map[string]corev1.Secret {
+	l.s.T.Helper()
+	var list corev1.SecretList
+	l.s.NoError(l.s.Client.List(l.s.T.Context(), &list, client.InNamespace(api.NamespaceCloudInitSettings)))
+	out := map[string]corev1.Secret{}
+	for _, s := range list.Items {
+		if strings.HasSuffix(s.Name, "-config") {
+			out[s.Name] = s
+		}
+	}
+	if want := 3 * len(l.Pools); len(out) != want {
+		l.s.T.Errorf("there are %d Secrets of pools, want %d", len(out), want)
+	}
+	return out
+}
+
+// machines are the resource versions of MachineDeployments, Machines and Nodes, by kind and name.
+func (l *Legacy) machines() map[string]string {
+	l.s.T.Helper()
+	out := map[string]string{}
+	for _, gvk := range []schema.GroupVersionKind{
+		machines.GroupVersion.WithKind("MachineDeployment"), machines.GroupVersion.WithKind("Machine"), corev1.SchemeGroupVersion.WithKind("Node"),
+	} {
+		var list metav1.PartialObjectMetadataList
+		list.SetGroupVersionKind(gvk)
+		l.s.NoError(l.s.Client.List(l.s.T.Context(), &list))
+		for _, obj := range list.Items {
+			out[gvk.Kind+" "+obj.Name] = obj.ResourceVersion
+		}
+	}
+	return out
+}
+
+// CheckKept checks that the documents are those of the reference, to the byte.
+func (l *Legacy) CheckKept() {
+	l.s.T.Helper()
+	for _, p := range l.Pools {
+		for _, was := range p.documents {
+			var now corev1.Secret
+			if err := l.s.Get(was.Namespace, was.Name, &now); err != nil || now.UID != was.UID || !bytes.Equal(now.Data[api.UserDataKey], was.Data[api.UserDataKey]) {
+				l.s.T.Errorf("%s was replaced (err %v)", was.Name, err)
+			}
+		}
+	}
+}

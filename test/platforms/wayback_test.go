@@ -1,0 +1,101 @@
+package platforms
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/test/e2e"
+)
+
+// The switch replaces no Secret of a pool that does not change, nor does the handback. The first run of
+// operating-system-manager replaces each once. Each program has the permissions of the platform.
+func TestWayBack(t *testing.T) {
+	t.Run("KubeOne", func(t *testing.T) {
+		k := newKubeOne(t)
+		withoutWebhooks := slices.DeleteFunc(k.embedded(), func(o *unstructured.Unstructured) bool {
+			return strings.HasSuffix(o.GetKind(), "WebhookConfiguration") // no Pod of operating-system-manager answers
+		})
+		k.apply(withoutWebhooks)
+		s := e2e.NewSystemOn(t, k.cluster)
+		l := e2e.NewLegacy(s, 50)
+		k.apply(k.embedded())
+
+		k.apply(k.ours())
+		takeOver(s, l)
+		l.Client = as(s, "system:serviceaccount:kube-system:operating-system-manager")
+		l.WayBack(func() {
+			handBack(s)
+			k.apply(withoutWebhooks)
+		})
+	})
+	t.Run("KKP", func(t *testing.T) {
+		s := newKKP(t)
+		l := e2e.NewLegacy(s, 50)
+		if err := s.Cluster.Apply(t.Context(), e2e.RepoPath("deploy/kkp/user-cluster.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		takeOver(s, l)
+		l.Client = as(s, kkpUser)
+		l.WayBack(func() { handBack(s) })
+	})
+}
+
+// takeOver runs the controller until it has taken over all pools, and stops it.
+func takeOver(s *e2e.System, l *e2e.Legacy) {
+	s.T.Helper()
+	for _, pool := range []string{"pool-01", "pool-05"} {
+		node := s.Joins(pool, pool+"-node", nil)
+		s.Status(&machines.Machine{}, pool+"-node", `{"nodeRef":{"kind":"Node","name":"`+node.Name+`"}}`)
+	}
+	s.Git.Push(map[string]string{"a.yaml": e2e.LegacyProfile("osp-legacy", "v1.0.0", "install"), "b.yaml": e2e.LegacyProfile("osp-legacy-flatcar", "v1.0.0", "install")})
+	s.Source()
+	s.Start("--leader-elect=true")
+	s.Eventually("the controller to take over all pools", func() error {
+		var list osm.OperatingSystemConfigList
+		if err := s.Client.List(s.T.Context(), &list, client.InNamespace(e2e.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager}); err != nil {
+			return err
+		}
+		for _, osc := range list.Items {
+			if err := s.Applied(strings.TrimSuffix(osc.Name, "-"+s.Pools+"-config")); err != nil {
+				return err
+			}
+		}
+		if len(list.Items) != len(l.Pools) {
+			return fmt.Errorf("it has made %d configurations", len(list.Items))
+		}
+		return nil
+	})
+	l.CheckKept()
+	s.Stop()
+}
+
+func handBack(s *e2e.System) {
+	s.T.Helper()
+	s.Eventually("the command", func() error {
+		if status, out, errs := s.Runs("handback", "--kubeconfig", s.Cluster.Kubeconfig, "--namespace", e2e.Namespace); status != 0 {
+			return fmt.Errorf("it ended with %d: %s%s", status, out, errs)
+		}
+		return nil
+	})
+}
+
+// as is a client with the permissions of a user.
+func as(s *e2e.System, user string) client.Client {
+	s.T.Helper()
+	cfg := rest.CopyConfig(s.Cluster.Config)
+	cfg.Impersonate.UserName = user
+	c, err := client.New(cfg, client.Options{Scheme: s.Client.Scheme()})
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return c
+}
