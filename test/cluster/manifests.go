@@ -136,10 +136,6 @@ func (c *Cluster) ApplyObjects(ctx context.Context, objects ...*unstructured.Uns
 				return err
 			}
 			waited = true
-			// The client's mapping of kinds is older than the definitions.
-			if cl, err = c.NewClient(); err != nil {
-				return err
-			}
 		}
 		apply := client.ApplyConfigurationFromUnstructured(o)
 		if err := cl.Apply(ctx, apply, client.FieldOwner(FieldManager), client.ForceOwnership); err != nil {
@@ -221,13 +217,33 @@ func awaitEstablished(ctx context.Context, cl client.Client, objects []*unstruct
 			}
 			ok, why := established(&crd)
 			if ok {
-				break
+				// The server lists an established kind a moment later, and until then the client has
+				// no resource for it.
+				err := discovered(cl, &crd)
+				if err == nil {
+					break
+				}
+				why = err.Error()
 			}
 			select {
 			case <-ctx.Done():
 				return fmt.Errorf("waiting for CustomResourceDefinition %q: %w: %s", o.GetName(), ctx.Err(), why)
 			case <-time.After(50 * time.Millisecond):
 			}
+		}
+	}
+	return nil
+}
+
+// discovered returns an error while the client's mapping of kinds lacks a served version of crd.
+func discovered(cl client.Client, crd *apiextensionsv1.CustomResourceDefinition) error {
+	for _, version := range crd.Spec.Versions {
+		if !version.Served {
+			continue
+		}
+		kind := schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
+		if _, err := cl.RESTMapper().RESTMapping(kind, version.Name); err != nil {
+			return err
 		}
 	}
 	return nil
