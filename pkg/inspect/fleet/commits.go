@@ -134,14 +134,23 @@ func (f *Model) SubjectOf(profile, version, commit string) string {
 	return ""
 }
 
-// RejectedCommit returns the last commit of a source, if files of it were rejected; otherwise "".
-// Any other reason concerns a later look at the repository.
+// RejectedCommit returns the last commit of a source, if files of it were rejected or if it is held
+// because of a signature or a rewritten history; otherwise "". Any other reason concerns a later
+// look at the repository.
 func RejectedCommit(ps *api.ProfileSource) string {
 	ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition)
-	if ready == nil || ready.Status != metav1.ConditionFalse || ready.Reason != api.ReasonProfilesInvalid || ps.Status.LastAttemptedRevision == ps.Status.Revision {
+	if ready == nil || ready.Status != metav1.ConditionFalse {
 		return ""
 	}
-	return CommitOf(ps.Status.LastAttemptedRevision)
+	switch ready.Reason {
+	case api.ReasonProfilesInvalid:
+		if ps.Status.LastAttemptedRevision != ps.Status.Revision {
+			return CommitOf(ps.Status.LastAttemptedRevision)
+		}
+	case api.ReasonVerificationFailed, api.ReasonHistoryRewritten:
+		return CommitOf(ps.Status.HeldRevision)
+	}
+	return ""
 }
 
 // MinPrefix is the shortest accepted prefix of a commit.

@@ -84,7 +84,7 @@ func filterSource(source *api.ProfileSource, profiles map[string]bool) (api.Prof
 		r := &ps.Status.Rollouts[i]
 		r.Message, r.Pools, r.Machines = "", api.RolloutPools{}, api.RolloutMachines{}
 	}
-	ps.Status.LastAttemptedRevision = "" // files of other profiles can be rejected
+	ps.Status.LastAttemptedRevision, ps.Status.HeldRevision = "", "" // files of other profiles can be rejected
 	for i := range ps.Status.Conditions {
 		ps.Status.Conditions[i].Message = ""
 	}

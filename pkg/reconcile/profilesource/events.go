@@ -48,6 +48,9 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	if err != nil {
 		v := classify(err)
 		setFailed(ps, v, err.Error())
+		if commitError(err) != nil {
+			ps.Status.HeldRevision = out.revision
+		}
 		if !v.final {
 			next = r.retryDelay(ps, v)
 		}
@@ -171,7 +174,7 @@ func setFailed(ps *api.ProfileSource, v failureClass, message string) {
 // setOutcome reports what was applied. Rejected files stall the source, because only
 // another commit fixes them; the source is still polled.
 func setOutcome(ps *api.ProfileSource, out outcome) {
-	ps.Status.LastAttemptedRevision = out.revision
+	ps.Status.LastAttemptedRevision, ps.Status.HeldRevision = out.revision, ""
 	ps.Status.Repository = out.from
 	if out.approval.Rewrite != nil {
 		ps.Status.LastRewrite = out.approval.Rewrite

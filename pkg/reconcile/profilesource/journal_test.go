@@ -31,6 +31,9 @@ func TestAuditLog(t *testing.T) {
 	f.look()
 	unsigned := f.commit("", "v1.1.0", "two")
 	f.refused(api.ReasonVerificationFailed)
+	if held := f.ps.Status.HeldRevision; held != "main@sha1:"+unsigned {
+		t.Errorf("held is %q", held)
+	}
 	f.look()
 	f.git("reset", "--quiet", "--hard", "HEAD~1")
 	f.git("rm", "--quiet", "osp-a.yaml")

@@ -81,13 +81,16 @@ func TestForcePushThatIsHeld(t *testing.T) {
 	f.refused(api.ReasonHistoryRewritten, "gitops.k8c.io/accept-rewrite="+third)
 	f.restart()
 	f.refused(api.ReasonHistoryRewritten, third, second)
+	if held := f.ps.Status.HeldRevision; held != "main@sha1:"+third {
+		t.Errorf("held is %q", held)
+	}
 	f.annotate(api.AnnotationAcceptRewrite, second)
 	f.refused(api.ReasonHistoryRewritten, third)
 	f.annotate(api.AnnotationAcceptRewrite, third)
 	f.applied("main@sha1:" + third)
 	f.toldOf("Warning HistoryRewritten", third, second)
-	if e := f.ps.Status.Profiles[0]; e.Object != "osp-a-v1.2.0" {
-		t.Errorf("current is %+v", e)
+	if e := f.ps.Status.Profiles[0]; e.Object != "osp-a-v1.2.0" || f.ps.Status.HeldRevision != "" {
+		t.Errorf("current is %+v, held %q", e, f.ps.Status.HeldRevision)
 	}
 	// The annotation accepts one commit only.
 	reset(first)

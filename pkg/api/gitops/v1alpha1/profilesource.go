@@ -284,6 +284,10 @@ type ProfileSourceStatus struct {
 	// applied except for rejected files.
 	// +optional
 	LastAttemptedRevision string `json:"lastAttemptedRevision,omitempty"`
+	// HeldRevision is the last revision that was fetched but not applied, because of a
+	// signature or a rewritten history. It is removed once a revision is applied.
+	// +optional
+	HeldRevision string `json:"heldRevision,omitempty"`
 	// LastLook is a time at which the source was read, successfully or not. It is written
 	// along with any other change of the status, and otherwise after five intervals, but
 	// at least ten minutes. The latest read can be later than this time by as much.

@@ -144,19 +144,29 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// A commit that is held back, because of its signature or since history was rewritten, has no page:
-// the reason, which names it, is with the source and on the first page.
+// A commit that is held, because of its signature or since history was rewritten, has a page with
+// the reason, which is also with the source and on the first page. A later failure to read the
+// repository is no reason.
 func TestHeldCommit(t *testing.T) {
+	held := strings.Repeat("9", 40)
 	for _, reason := range []string{api.ReasonVerificationFailed, api.ReasonHistoryRewritten} {
 		o := worldWithRejection()
 		ready := &o.Sources[0].Status.Conditions[0]
-		ready.Reason, ready.Message = reason, "commit "+fleetfixture.Second+" is held"
+		ready.Reason, ready.Message = reason, "commit "+held+" is held"
+		o.Sources[0].Status.HeldRevision = "main@sha1:" + held
 		f := fleet.NewModel(fleetfixture.Noon, o)
-		if s := NewSources(f, 1).Items[0]; s.State != "NotReady" || s.Reason != reason || s.Message != ready.Message || s.Commit == fleetfixture.Second || s.RejectedCommit != "" {
+		if v, ok := NewCommit(f, held, "", 1); !ok || len(v.Rejected) != 1 || v.Rejected[0].Reason != reason || v.Rejected[0].Message != ready.Message {
+			t.Errorf("%s: the page of the commit is %+v", reason, v)
+		}
+		if s := NewSources(f, 1).Items[0]; s.State != "NotReady" || s.Reason != reason || s.Message != ready.Message || s.Commit == held || s.RejectedCommit != held {
 			t.Errorf("%s: the source is %+v", reason, s)
 		}
 		if n := NewFleet(f, Filter{}, 1).Notices[0]; n.Reason != reason || n.Message != ready.Message {
 			t.Errorf("%s: the first page says %+v", reason, n)
+		}
+		ready.Reason = api.ReasonUnreachable
+		if _, ok := NewCommit(fleet.NewModel(fleetfixture.Noon, o), held, "", 1); ok {
+			t.Errorf("%s: the commit has a page after another failure", reason)
 		}
 	}
 }
