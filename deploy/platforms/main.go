@@ -55,7 +55,7 @@ const (
 
 // manifests returns the files of KubeOne and KKP by their path below the folder.
 func manifests(dir string) (map[string][]byte, error) {
-	crds, err := joined(dir, "crds/gitops.k8c.io_nodeprovenances.yaml", "crds/gitops.k8c.io_profilesources.yaml",
+	crds, err := joined(dir, "crds/gitops.k8c.io_bootreports.yaml", "crds/gitops.k8c.io_nodeprovenances.yaml", "crds/gitops.k8c.io_profilesources.yaml",
 		"crds/operatingsystemmanager.k8c.io_operatingsystemconfigs.yaml", "crds/operatingsystemmanager.k8c.io_operatingsystemprofiles.yaml")
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ const kkpUser = "operating-system-manager"
 // kkpRights returns what a user cluster lacks: our kinds, and the permissions and policies of the
 // ServiceAccount for KKP's user.
 func kkpRights(dir string) ([]byte, error) {
-	text, err := joined(dir, "crds/gitops.k8c.io_nodeprovenances.yaml", "crds/gitops.k8c.io_profilesources.yaml", "cloud-init-settings.yaml", "rbac.yaml", "controller-policy.yaml", "admission.yaml")
+	text, err := joined(dir, "crds/gitops.k8c.io_bootreports.yaml", "crds/gitops.k8c.io_nodeprovenances.yaml", "crds/gitops.k8c.io_profilesources.yaml", "cloud-init-settings.yaml", "rbac.yaml", "controller-policy.yaml", "admission.yaml")
 	if err != nil {
 		return nil, err
 	}

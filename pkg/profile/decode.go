@@ -160,7 +160,7 @@ const kustomizeGroup = "kustomize.config.k8s.io/"
 // others are the kinds, by group, that a repository of profiles can also contain: what
 // follows the repository, and pools to render for. A ProfileSource ignores both.
 var others = map[string][]string{
-	api.GroupVersion.Group:     {"ProfileSource", "NodeProvenance"},
+	api.GroupVersion.Group:     {"ProfileSource", "NodeProvenance", "BootReport"},
 	osm.GroupVersion.Group:     {"OperatingSystemConfig"},
 	cluster.GroupVersion.Group: {"MachineDeployment", "MachineSet", "Machine"},
 }

@@ -40,6 +40,10 @@ func TestNames(t *testing.T) {
 			Kind: "NodeProvenance", ListKind: "NodeProvenanceList",
 			Plural: "nodeprovenances", Singular: "nodeprovenance", ShortNames: []string{"np"}, Categories: []string{"osm-gitops"},
 		}, apiextensionsv1.ClusterScoped, "v1alpha1", true, false},
+		"bootreports.gitops.k8c.io": {apiextensionsv1.CustomResourceDefinitionNames{
+			Kind: "BootReport", ListKind: "BootReportList",
+			Plural: "bootreports", Singular: "bootreport", ShortNames: []string{"br"}, Categories: []string{"osm-gitops"},
+		}, namespaced, "v1alpha1", true, false},
 		"machinedeployments.cluster.k8s.io": {apiextensionsv1.CustomResourceDefinitionNames{
 			Kind: "MachineDeployment", ListKind: "MachineDeploymentList",
 			Plural: "machinedeployments", Singular: "machinedeployment", ShortNames: []string{"md"},

@@ -227,6 +227,10 @@ func role(name string, rules ...rbacv1.PolicyRule) *rbacv1.Role {
 	return &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: settings, Name: name}, Rules: rules}
 }
 
+func patchReports(names ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{api.GroupVersion.Group}, Resources: []string{"bootreports"}, Verbs: []string{"patch"}, ResourceNames: names}
+}
+
 func getSecrets(names ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}, ResourceNames: names}
 }
@@ -430,6 +434,8 @@ func TestControllerCannotEscalate(t *testing.T) {
 		"Role for all Secrets":                   creates(role(access, getSecrets())),
 		"Role for more verbs":                    creates(role(access, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get", "list"}, ResourceNames: []string{"a"}})),
 		"Role for tokens":                        creates(role(access, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, Verbs: []string{"create"}, ResourceNames: []string{"a"}})),
+		"Role for the report of another pool":    creates(role(access, getSecrets("a"), patchReports("node-other-0123456789abcdef"))),
+		"Role for all reports":                   creates(role(access, getSecrets("a"), patchReports())),
 		"RoleBinding of a foreign Role":          creates(binding(access, s.role.Name, subject(settings, access))),
 		"RoleBinding of a ClusterRole": creates(func() *rbacv1.RoleBinding {
 			b := binding(access, access, subject(settings, access))
@@ -550,6 +556,7 @@ func TestControllerWrites(t *testing.T) {
 		{"RoleBinding of a pool, before the Role", creates(binding(access, access, subject(settings, access)))},
 		{"Role of a pool", creates(role(access, getSecrets("a", "b")))},
 		{"Role of a pool put back", patches(role(access), "rules: [{apiGroups: [\"\"], resources: [secrets], verbs: [get], resourceNames: [a]}]")},
+		{"Role of a pool that reports", patches(role(access), "rules: [{apiGroups: [\"\"], resources: [secrets], verbs: [get], resourceNames: [a]}, {apiGroups: [gitops.k8c.io], resources: [bootreports], verbs: [patch], resourceNames: ["+access+"]}]")},
 		{"RoleBinding of a pool put back", patches(binding(access, access), "metadata: {labels: {a: b}}")},
 		{"RoleBinding of a pool deleted", deletes(binding(access, access))},
 		{"Role of a pool deleted", deletes(role(access))},

@@ -28,9 +28,9 @@ var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v
 // foreignKinds are the kinds of machine-controller.
 var foreignKinds = []string{"machinedeployments.cluster.k8s.io", "machinesets.cluster.k8s.io", "machines.cluster.k8s.io"}
 
-// provenances belongs to the cluster with the nodes; our other kinds belong to the cluster
-// with the profiles.
-const provenances = "nodeprovenances.gitops.k8c.io"
+// nodeKinds belong to the cluster with the nodes; our other kinds belong to the cluster with the
+// profiles.
+var nodeKinds = []string{"nodeprovenances.gitops.k8c.io", "bootreports.gitops.k8c.io"}
 
 // examineKinds checks every CustomResourceDefinition, and whether ours match this release.
 func (w *examination) examineKinds(ctx context.Context) {
@@ -48,7 +48,7 @@ func (w *examination) examineKinds(ctx context.Context) {
 		}
 		for _, want := range objects {
 			in := w.Management
-			if want.GetName() == provenances {
+			if slices.Contains(nodeKinds, want.GetName()) {
 				in = w.Worker
 			}
 			w.compareOwnCRD(ctx, in, want)

@@ -2,10 +2,12 @@ package pools
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -26,16 +29,28 @@ import (
 // HTTPS, with a token. It returns the status and the answer.
 func node(t *testing.T, token, path string) (int, []byte) {
 	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/namespaces/"+api.NamespaceCloudInitSettings+"/secrets"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return asMachine(t, token, req)
+}
+
+// asMachine sends a request to the API server as a machine does. It returns the status and the
+// answer.
+func asMachine(t *testing.T, token string, req *http.Request) (int, []byte) {
+	t.Helper()
 	config := cluster.Shared(t).Config
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(config.CAData) {
 		t.Fatal("the cluster has no CA")
 	}
 	machine := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, config.Host+"/api/v1/namespaces/"+api.NamespaceCloudInitSettings+"/secrets"+path, nil)
+	to, err := url.Parse(config.Host)
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.URL.Scheme, req.URL.Host = to.Scheme, to.Host
 	req.Header.Set("Authorization", "Bearer "+token)
 	res, err := machine.Do(req)
 	if err != nil {
@@ -121,6 +136,175 @@ func TestBoundTokenReadsItsPoolOnly(t *testing.T) {
 	answers(t, token, path, http.StatusUnauthorized)
 }
 
+// The token in a pool's documents can patch the BootReport of its pool, and nothing else: a
+// compromised node fills the report of its own pool (security.md 46).
+func TestBoundTokenReportsForItsPoolOnly(t *testing.T) {
+	f := newBoundFixture(t, "hetzner")
+	f.reconcile()
+	own := &api.BootReport{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: access.Name(f.pool)}}
+	other := &api.BootReport{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: "node-other-0123456789abcdef"}}
+	const reports = "/apis/gitops.k8c.io/v1alpha1/namespaces/" + api.NamespaceCloudInitSettings + "/bootreports"
+	entry := `{"machine":"m","stage":"Setup","outcome":"Failing","attempt":1,"config":"0123456789ab","bootID":"01234567-89ab-cdef-0123-456789abcdef"}`
+	send := func(method, path, kind, body string) int {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", kind)
+		status, _ := asMachine(t, f.carried(stageBootstrap), req)
+		return status
+	}
+	applied := func(name string) int {
+		t.Helper()
+		return send(http.MethodPatch, reports+"/"+name+"?fieldManager=m&force=true", "application/apply-patch+yaml",
+			`{"apiVersion":"gitops.k8c.io/v1alpha1","kind":"BootReport","metadata":{"name":"`+name+`"},"spec":{"machines":[`+entry+`]}}`)
+	}
+	if status := applied(own.Name); status != http.StatusForbidden && status != http.StatusNotFound {
+		t.Errorf("a machine creates the report: %d", status)
+	}
+	f.ensure(own)
+	f.ensure(other)
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		status := applied(own.Name)
+		if status == http.StatusOK {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the machine's report answers %d", status)
+		}
+	}
+	if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(own), own); err != nil || len(own.Spec.Machines) != 1 || own.Spec.Machines[0].Machine != "m" {
+		t.Errorf("reported %+v, error %v", own.Spec, err)
+	}
+	if status := applied(other.Name); status != http.StatusForbidden {
+		t.Errorf("the report of another pool: %d", status)
+	}
+	const merge = "application/merge-patch+json"
+	for name, c := range map[string]struct{ method, path, kind, body string }{
+		"read":                  {http.MethodGet, reports + "/" + own.Name, "", ""},
+		"list":                  {http.MethodGet, reports, "", ""},
+		"delete":                {http.MethodDelete, reports + "/" + own.Name, "", ""},
+		"the status":            {http.MethodPatch, reports + "/" + own.Name + "/status", merge, `{"status":{"machines":[]}}`},
+		"the Role":              {http.MethodPatch, "/apis/rbac.authorization.k8s.io/v1/namespaces/" + api.NamespaceCloudInitSettings + "/roles/" + own.Name, merge, `{"rules":[]}`},
+		"a Secret":              {http.MethodPatch, "/api/v1/namespaces/" + api.NamespaceCloudInitSettings + "/secrets/" + namesOf(f.pool).Provisioning, merge, `{"data":{}}`},
+		"the MachineDeployment": {http.MethodPatch, "/apis/cluster.k8s.io/v1alpha1/namespaces/" + f.pool.Namespace + "/machinedeployments/" + f.pool.Name, merge, `{"spec":{"paused":true}}`},
+	} {
+		if status := send(c.method, c.path, c.kind, c.body); status != http.StatusForbidden {
+			t.Errorf("%s: %d", name, status)
+		}
+	}
+	if status := send(http.MethodPatch, reports+"/"+own.Name+"?fieldManager=m&force=true", "application/apply-patch+yaml",
+		`{"apiVersion":"gitops.k8c.io/v1alpha1","kind":"BootReport","metadata":{"name":"`+own.Name+`"},"spec":{"machines":[`+entry+`,`+entry+`]}}`); status == http.StatusOK {
+		t.Error("a machine reports a stage twice")
+	}
+	f.delete(other)
+}
+
+// earlierPermissions is a client of a controller whose permissions are of a release that knew no
+// BootReports: the API server refuses Roles with more permissions than their creator has.
+func earlierPermissions(f *fixture) client.Client {
+	f.t.Helper()
+	here := metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: "earlier"}
+	for _, obj := range []client.Object{
+		&rbacv1.Role{ObjectMeta: here, Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"secrets", "serviceaccounts"}, Verbs: []string{"get", "create", "update", "patch", "delete"}},
+			{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"roles", "rolebindings"}, Verbs: []string{"get", "create", "patch", "delete"}},
+			{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"roles"}, Verbs: []string{"bind"}},
+		}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: here, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: here.Name},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: here.Name}},
+		},
+	} {
+		f.ensure(obj)
+	}
+	config := rest.CopyConfig(cluster.Shared(f.t).Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: here.Name, Groups: []string{"system:authenticated"}}
+	limited, err := client.New(config, client.Options{Scheme: f.client.Scheme()})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return limited
+}
+
+// roleAs writes Roles with the permissions of another user.
+type roleAs struct {
+	client.Client
+	limited client.Client
+	sent    *int
+}
+
+func (c roleAs) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	if _, ok := obj.(*rbacv1.Role); ok {
+		*c.sent++
+		return c.limited.Create(ctx, obj, opts...)
+	}
+	return c.Client.Create(ctx, obj, opts...)
+}
+
+func (c roleAs) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	if obj.GetObjectKind().GroupVersionKind().Kind == "Role" {
+		*c.sent++
+		return c.limited.Patch(ctx, obj, patch, opts...)
+	}
+	return c.Client.Patch(ctx, obj, patch, opts...)
+}
+
+// Permissions of an earlier release do not stop pools: they get Roles as that release made them,
+// and after the first no further request for each.
+func TestEarlierPermissionsServePools(t *testing.T) {
+	f := newBoundFixture(t, "hetzner")
+	full := f.r.Worker.Client
+	limited := earlierPermissions(f)
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: access.Name(f.pool)}}
+	rules := func() int {
+		t.Helper()
+		if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(role), role); err != nil {
+			t.Fatal(err)
+		}
+		return len(role.Rules)
+	}
+	// The API server's authorizer follows within moments.
+	probe := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: "probe"}}
+	for deadline := time.Now().Add(30 * time.Second); limited.Create(t.Context(), probe.DeepCopy(), client.DryRunAll) != nil; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the earlier permissions are not in force")
+		}
+	}
+	sent := 0
+	f.r.Worker.Client = roleAs{full, limited, &sent}
+	f.reconcile()
+	if got := rules(); got != 1 || sent != 2 {
+		t.Errorf("the Role has %d rules after %d requests", got, sent)
+	}
+	answers(t, f.carried(stageBootstrap), "/"+namesOf(f.pool).Provisioning, http.StatusOK)
+	f.patch(role.DeepCopy(), `{"rules":null}`)
+	f.reconcile()
+	if got := rules(); got != 1 || sent != 3 {
+		t.Errorf("restored, the Role has %d rules after %d requests", got, sent)
+	}
+	f.reconcile()
+	if sent != 3 {
+		t.Errorf("at rest %d requests were sent", sent)
+	}
+
+	// After a restart with the permissions of this release each Role gets the rule, once.
+	f.restart()
+	f.r.Worker.Client = full
+	f.reconcile()
+	if got := rules(); got != 2 {
+		t.Errorf("after the upgrade the Role has %d rules", got)
+	}
+	// A Role that has the rule retains it if the permissions become fewer.
+	f.restart()
+	f.r.Worker.Client = roleAs{full, limited, &sent}
+	f.reconcile()
+	if got := rules(); got != 2 || sent != 3 {
+		t.Errorf("with fewer permissions again, the Role has %d rules after %d requests", got, sent)
+	}
+}
+
 // The objects that let a pool's token read are restored after any change to them.
 func TestAccessIsPutBack(t *testing.T) {
 	f := newBoundFixture(t, "hetzner")
@@ -161,7 +345,7 @@ func TestAccessIsPutBack(t *testing.T) {
 					t.Errorf("%T has annotations %v", obj, obj.GetAnnotations())
 				}
 			}
-			if rule := role.Rules[0]; len(role.Rules) != 1 || !slices.Equal(rule.Verbs, []string{"get"}) || len(rule.ResourceNames) != 2 {
+			if rule := role.Rules[0]; len(role.Rules) != 2 || !slices.Equal(rule.Verbs, []string{"get"}) || len(rule.ResourceNames) != 2 {
 				t.Errorf("the rules are %+v", role.Rules)
 			}
 			if s := binding.Subjects; len(s) != 1 || s[0].Name != meta.Name || binding.RoleRef.Kind != "Role" || binding.RoleRef.Name != meta.Name {

@@ -21,6 +21,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/desired"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
@@ -109,6 +110,7 @@ type Reconciler struct {
 	ownWrites ownWrites
 
 	replacing sync.Mutex // held while a Secret is absent
+	reports   access.ReportRefusal
 
 	key digestKey // of credentials and tokens
 }
@@ -248,7 +250,7 @@ func (r *Reconciler) reader() reader {
 func (r *Reconciler) newWriter() writer {
 	return writer{
 		reader: r.reader(), archive: r.newArchive(), records: r.records(), engine: r.Engine,
-		report: r.newReporter(), key: &r.key, replacing: &r.replacing,
+		report: r.newReporter(), key: &r.key, replacing: &r.replacing, reports: &r.reports,
 	}
 }
 

@@ -33,6 +33,7 @@ type observed struct {
 	endpoint         desired.Endpoint
 	node             token.Node
 	boundTokens      bool   // each pool has a node token of its own
+	reportsRefused   bool   // machines cannot have the permission to report their boots
 	key              []byte // of keyed digests
 	keyStored        bool
 	now              time.Time
@@ -92,7 +93,7 @@ func (r *Reconciler) observeServed(ctx context.Context, seen *observed) error {
 // observe reads. Only a missing object counts as absent. If it fails it returns what it has read,
 // at least the token, which is renewed despite any other error.
 func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment) (*observed, error) {
-	seen := &observed{md: md, now: r.Clock.Now(), boundTokens: r.NodeTokenTTL != 0, booted: r.cache.get(md).booted}
+	seen := &observed{md: md, now: r.Clock.Now(), boundTokens: r.NodeTokenTTL != 0, reportsRefused: r.reports.Refused(), booted: r.cache.get(md).booted}
 	var err error
 	if seen.token, err = r.newTokens().FindOrGenerateBootstrap(ctx, md); err != nil {
 		return seen, err

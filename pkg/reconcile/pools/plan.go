@@ -276,7 +276,7 @@ func decideAccess(seen *observed, pool render.Pool) access.Plan {
 		if pool.HasEdgeScript() {
 			secrets = append(secrets, names.Bootstrap)
 		}
-		return have.access.PlanGrant(seen.md, secrets...)
+		return have.access.PlanGrant(seen.md, !seen.reportsRefused, secrets...)
 	case seen.boundTokens:
 		return access.Plan{}
 	}

@@ -39,10 +39,11 @@ type writer struct {
 	report    reporter
 	key       *digestKey
 	replacing *sync.Mutex // held while a Secret is absent
+	reports   *access.ReportRefusal
 }
 
 // access writes what lets a pool's token read the pool's Secrets.
-func (w writer) access() access.Writer { return access.Writer{Worker: w.worker} }
+func (w writer) access() access.Writer { return access.Writer{Worker: w.worker, Reports: w.reports} }
 
 // patchFinalizers patches the difference between two states, of exactly what was read.
 func (w writer) patchFinalizers(ctx context.Context, before, after *cluster.MachineDeployment) error {

@@ -37,6 +37,19 @@ func TestPoliciesOfRecords(t *testing.T) {
 	}
 	bare := func(o client.Object) { o.SetLabels(nil); o.SetAnnotations(nil) }
 	hold := func(o client.Object) { o.SetFinalizers([]string{"example.com/hold"}) }
+	report := func(edits ...func(client.Object)) client.Object {
+		return edited(&api.BootReport{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: "node-a-0123456789abcdef"}}, edits)
+	}
+	fill := func(n int32) func(client.Object) {
+		return func(o client.Object) {
+			o.(*api.BootReport).Spec.Machines = []api.MachineBoot{{
+				Machine: "a", Stage: api.BootStageSetup, Outcome: api.BootFailing, Attempt: n, Config: "0123456789ab", BootID: "01234567-89ab-cdef-0123-456789abcdef",
+			}}
+		}
+	}
+	own := func(o client.Object) {
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "a", UID: "1"}})
+	}
 	newer := func(o client.Object) { o.(*appsv1.ControllerRevision).Revision++ }
 
 	for _, s := range []step{
@@ -49,6 +62,16 @@ func TestPoliciesOfRecords(t *testing.T) {
 		{"provenance, held", editor, node(), node(hold), mine},
 		{"provenance, released: garbage collection does that", editor, node(hold), node(), ""},
 		{"provenance, deleted", editor, node(), nil, ""},
+
+		{"the controller makes a report", controller, nil, report(), ""},
+		{"nobody else", editor, nil, report(), mine},
+		{"a report, filled", editor, report(), report(fill(1)), ""},
+		{"a report, with another label", editor, report(), report(label("a", "b")), mine},
+		{"a report, annotated", editor, report(), report(annotate(api.AnnotationPool, "shop/other")), mine},
+		{"a report, held", editor, report(), report(hold), mine},
+		{"a report, owned", editor, report(), report(own), mine},
+		{"a report, released by its owner", editor, report(own), report(), mine},
+		{"a report, deleted", editor, report(), nil, ""},
 
 		{"the controller archives a record", controller, nil, record(), ""},
 		{"nobody else", editor, nil, record(), mine},
@@ -82,7 +105,8 @@ func TestPoliciesOfRecords(t *testing.T) {
 		ps := &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "stated"}, Spec: api.ProfileSourceSpec{
 			Directory: &api.DirectorySource{Path: "x"}, Interval: metav1.Duration{Duration: time.Minute}, RetryInterval: metav1.Duration{Duration: time.Minute},
 		}}
-		for _, obj := range []client.Object{np, ps} {
+		boots := &api.BootReport{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: "node-stated-0123456789abcdef"}}
+		for _, obj := range []client.Object{np, ps, boots} {
 			do(t, who[restorer].Create(t.Context(), obj))
 			t.Cleanup(func() { remove(t, who[restorer], obj) })
 			patch := func(as string) error {

@@ -11,7 +11,7 @@ var GroupVersion = schema.GroupVersion{Group: "gitops.k8c.io", Version: "v1alpha
 
 // AddToScheme registers the kinds of this package with a scheme.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &ProfileSource{}, &ProfileSourceList{}, &NodeProvenance{}, &NodeProvenanceList{})
+	s.AddKnownTypes(GroupVersion, &ProfileSource{}, &ProfileSourceList{}, &NodeProvenance{}, &NodeProvenanceList{}, &BootReport{}, &BootReportList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

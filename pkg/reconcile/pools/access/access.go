@@ -1,5 +1,5 @@
-// Package access grants the token of a pool permission to read the Secrets of that pool, and
-// no other object: with a ServiceAccount, a Role and a RoleBinding of the same name in
+// Package access grants the token of a pool permission to read the Secrets of that pool and to
+// report boots into the BootReport of that pool, and no other object: with a ServiceAccount, a Role and a RoleBinding of the same name in
 // cloud-init-settings.
 //
 // Read finds these objects, Grant and Retire plan without a client, and Writer writes. Package
@@ -13,15 +13,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -30,7 +33,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 )
 
-// Name is the name of a pool's ServiceAccount, Role and RoleBinding: at most
+// Name is the name of a pool's ServiceAccount, Role, RoleBinding and BootReport: at most
 // 62 characters, with a digest, so that no two pools have the same.
 func Name(md *cluster.MachineDeployment) string {
 	const readable = 40
@@ -111,7 +114,16 @@ type Plan struct {
 type change struct {
 	remove, create, have client.Object
 	patch                map[string]any
+	withoutReports       []rbacv1.PolicyRule // of a Role, if the API server rejects the others
 }
+
+// ReportRefusal says whether the API server rejects Roles that let machines report their boots:
+// permissions or policies of an earlier release do. The zero value says that it does not. Pools
+// then have Roles without that rule until the controller starts again.
+type ReportRefusal struct{ refused atomic.Bool }
+
+// Refused reports whether a Role was rejected.
+func (r *ReportRefusal) Refused() bool { return r.refused.Load() }
 
 // RetainAll returns the plan without what it retires.
 func (p Plan) RetainAll() Plan {
@@ -120,8 +132,9 @@ func (p Plan) RetainAll() Plan {
 }
 
 // PlanGrant plans that tokens of the pool's account, which must exist, can get the Secrets of the
-// given names.
-func (o Objects) PlanGrant(md *cluster.MachineDeployment, secrets ...string) Plan {
+// given names, and patch the pool's BootReport unless reports is false. A Role that already has that
+// permission retains it.
+func (o Objects) PlanGrant(md *cluster.MachineDeployment, reports bool, secrets ...string) Plan {
 	var p Plan
 	add := func(needed bool, c change) {
 		if needed {
@@ -135,11 +148,19 @@ func (o Objects) PlanGrant(md *cluster.MachineDeployment, secrets ...string) Pla
 		change{have: o.Account, patch: map[string]any{"metadata": patchedMeta(meta), "automountServiceAccountToken": false}})
 
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{corev1.GroupName}, Resources: []string{"secrets"}, ResourceNames: secrets, Verbs: []string{"get"}}}
+	role := change{withoutReports: rules}
+	reporting := append(slices.Clone(rules), rbacv1.PolicyRule{
+		APIGroups: []string{api.GroupVersion.Group}, Resources: []string{"bootreports"}, ResourceNames: []string{meta.Name}, Verbs: []string{"patch"},
+	})
+	if reports || o.Role != nil && equality.Semantic.DeepEqual(o.Role.Rules, reporting) {
+		rules = reporting
+	}
 	if o.Role == nil {
-		add(true, change{create: &rbacv1.Role{ObjectMeta: meta, Rules: rules}})
+		role.create = &rbacv1.Role{ObjectMeta: meta, Rules: rules}
+		add(true, role)
 	} else {
-		add(!equality.Semantic.DeepEqual(o.Role.Rules, rules) || !sameMeta(o.Role, meta),
-			change{have: o.Role, patch: map[string]any{"metadata": patchedMeta(meta), "rules": rules}})
+		role.have, role.patch = o.Role, map[string]any{"metadata": patchedMeta(meta), "rules": rules}
+		add(!equality.Semantic.DeepEqual(o.Role.Rules, rules) || !sameMeta(o.Role, meta), role)
 	}
 
 	// A binding to a Role that does not exist yet needs permission to bind all of them.
@@ -240,7 +261,11 @@ func Trim(obj any) any {
 }
 
 // Writer writes the objects. It patches and deletes them only in the state in which they were read.
-type Writer struct{ Worker client.Client }
+type Writer struct {
+	Worker client.Client
+	// Reports records that Roles are rejected which let machines report.
+	Reports *ReportRefusal
+}
 
 // EnsureAccount returns the pool's account. It creates one if there is none, or in place of
 // one that was made for a pool of the same name before.
@@ -283,6 +308,28 @@ func (w Writer) RevokeUnneeded(ctx context.Context, p Plan) error {
 }
 
 func (w Writer) write(ctx context.Context, c change) error {
+	err := w.writeChange(ctx, c)
+	if c.withoutReports == nil || !apierrors.IsForbidden(err) {
+		return err
+	}
+	if role, ok := c.create.(*rbacv1.Role); ok {
+		role = role.DeepCopy()
+		role.Rules = c.withoutReports
+		c.create = role
+	} else {
+		c.patch = map[string]any{"metadata": c.patch["metadata"], "rules": c.withoutReports}
+	}
+	// If this is rejected too, the reason is another one.
+	if again := w.writeChange(ctx, c); again != nil {
+		return again
+	}
+	if !w.Reports.refused.Swap(true) {
+		log.FromContext(ctx).Info("machines cannot report their boots: apply deploy/rbac.yaml and deploy/controller-policy.yaml of this release (two clusters: deploy/two-clusters/worker.yaml) and restart the controller", "cause", err.Error())
+	}
+	return nil
+}
+
+func (w Writer) writeChange(ctx context.Context, c change) error {
 	if c.remove != nil {
 		if err := w.remove(ctx, c.remove); err != nil {
 			return err
