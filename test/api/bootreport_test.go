@@ -13,7 +13,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-// Machines write reports, so every field of them is bounded.
+// Machines write reports, so every field of them is bounded (security.md 46).
 func TestReportsAreBounded(t *testing.T) {
 	c := cluster.Shared(t)
 	cl := c.Client(t)

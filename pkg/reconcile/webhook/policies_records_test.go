@@ -17,7 +17,8 @@ import (
 )
 
 // TestPoliciesOfRecords checks who can write records of nodes and of earlier
-// configurations. Backups, garbage collection and other controllers still work.
+// configurations, and what of a report (security.md 46). Backups, garbage collection and other
+// controllers still work.
 func TestPoliciesOfRecords(t *testing.T) {
 	who, ns := policed(t)
 	const mine = "only osm-gitops writes it"
