@@ -24,5 +24,8 @@ func addRollouts(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.M
 		Namespace:      opts.Namespace,
 		Shard:          opts.Shard,
 	}
-	return rollouts.Setup(ctx, mgr, management.GetCache())
+	if err := rollouts.Setup(ctx, mgr, management.GetCache()); err != nil {
+		return err
+	}
+	return watchBootReports(mgr, rollouts.WatchBootReports)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +15,9 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -46,6 +49,9 @@ type Reconciler struct {
 	// Shard selects the ProfileSources to handle. All of their pools are handled here,
 	// also those of other shards.
 	Shard shard.Shard
+
+	controller  controller.Controller
+	bootReports atomic.Pointer[cache.Cache] // nil until they can be read
 
 	machines        machineindex.Index
 	warned          map[string]map[string]string             // latest warnings, by ProfileSource, uid and subject

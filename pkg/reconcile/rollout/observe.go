@@ -68,7 +68,11 @@ func (r *Reconciler) observePools(ctx context.Context, seen *observed) error {
 	for i := range list {
 		configs[list[i].Annotations[api.AnnotationPool]] = activeConfigOf(&list[i].ObjectMeta, now)
 	}
-	machines, err := r.machines.ByPool(ctx, r.Worker, now)
+	boots, err := r.failingBoots(ctx)
+	if err != nil {
+		return err
+	}
+	machines, err := r.machines.ByPool(ctx, r.Worker, boots, now)
 	if err != nil {
 		return err
 	}

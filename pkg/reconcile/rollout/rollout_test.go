@@ -61,6 +61,7 @@ func newBench(t *testing.T) *bench {
 		b.stop()
 		ctx := context.WithoutCancel(t.Context())
 		b.do(b.client.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(api.NamespaceCloudInitSettings)))
+		b.do(b.client.DeleteAllOf(ctx, &api.BootReport{}, client.InNamespace(api.NamespaceCloudInitSettings)))
 		for _, obj := range []client.Object{&machines.MachineDeployment{}, &machines.MachineSet{}, &machines.Machine{}} {
 			b.do(b.client.DeleteAllOf(ctx, obj, client.InNamespace(b.ns)))
 		}
@@ -90,6 +91,7 @@ func (b *bench) start() {
 		Recorder: b.told, SourceRecorder: events.NewFakeRecorder(10_000), Clock: b.clock, Namespace: b.ns,
 	}
 	b.do(r.Setup(b.t.Context(), mgr, mgr.GetCache()))
+	b.do(r.WatchBootReports(mgr.GetCache()))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -425,6 +427,53 @@ func TestMachinesAreReplacedInTurn(t *testing.T) {
 	if raw.GetGeneration() != 2 {
 		t.Errorf("the template was written %d times", raw.GetGeneration()-1)
 	}
+}
+
+// A boot that fails holds the wave after 5 minutes or at the third attempt, until it succeeds.
+func TestFailingBootHoldsTheWave(t *testing.T) {
+	b := newBench(t)
+	b.spec(`{"gate":"Waves","window":"1h"}`)
+	b.push("v1.0.0")
+	b.is("v1.0.0", 9, "Done")
+	b.pool("canary", 0, nil)
+	b.pool("most", 5, nil)
+	b.follow()
+	b.second()
+	b.push("v2.0.0")
+	b.is("v2.0.0", 0, "Window")
+	b.second()
+	b.machine("canary", "m")
+	b.is("v2.0.0", 0, "MachinesBooting")
+	var m machines.Machine
+	b.do(b.client.Get(t.Context(), types.NamespacedName{Namespace: b.ns, Name: "m"}, &m))
+	report := &api.BootReport{ObjectMeta: metav1.ObjectMeta{
+		Namespace: api.NamespaceCloudInitSettings, Name: "node-canary-0123456789abcdef", Annotations: map[string]string{api.AnnotationPool: b.ns + "/canary"},
+	}}
+	b.do(b.client.Create(t.Context(), report))
+	write := func(outcome api.BootOutcome, attempt int32) {
+		t.Helper()
+		report.Status.Machines = []api.MachineBootStatus{{
+			Machine: "m", MachineUID: m.UID, Stage: api.BootStageSetup, Outcome: outcome, BootID: "01234567-89ab-cdef-0123-456789abcdef", Attempt: attempt, Config: "0123456789ab",
+			Profile: "osp-a", Version: "v2.0.0", Since: metav1.NewTime(b.clock.Now().Truncate(time.Second)),
+			Cause: &api.BootCause{File: "a.yaml", Line: 42, Command: "curl -f https://example.com", ExitStatus: 22},
+		}}
+		b.do(b.client.Status().Update(t.Context(), report))
+	}
+	write(api.BootFailing, 1)
+	b.pass(4 * time.Minute)
+	b.is("v2.0.0", 0, "MachinesBooting")
+	b.restart()
+	b.pass(time.Minute + time.Second)
+	r := b.is("v2.0.0", 0, "MachinesNotJoined")
+	if f := r.Failures[0]; !r.Held || f.Machine != "m" || f.Reason != api.FailureBootFailing || f.Cause != "a.yaml:42, exit status 22" {
+		t.Errorf("the status is %+v", r)
+	}
+	write(api.BootSucceeded, 2)
+	b.is("v2.0.0", 0, "MachinesBooting")
+	write(api.BootFailing, 3)
+	b.is("v2.0.0", 0, "MachinesNotJoined") // the change of the report alone starts a run
+	b.do(b.client.Patch(t.Context(), b.source(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+api.AnnotationRelease+`":"v2.0.0"}}}`))))
+	b.is("v2.0.0", 9, "Done")
 }
 
 // Without a gate there is nothing to wait for: looking again would be a loop that never

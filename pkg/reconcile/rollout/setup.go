@@ -74,7 +74,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, management cac
 			q.AddAfter(req, settle)
 		}
 	}, r.Clock.Now)
-	err := ctrl.NewControllerManagedBy(mgr).
+	built, err := ctrl.NewControllerManagedBy(mgr).
 		Named("rollout").
 		WatchesRawSource(source.Kind[client.Object](management, &api.ProfileSource{}, &handler.EnqueueRequestForObject{}, ours)).
 		WatchesRawSource(source.Kind[client.Object](management, kubeclient.Metadata(kubeclient.ConfigKind), r.enqueueLater(r.requestsForPoolObject))).
@@ -84,10 +84,11 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, management cac
 		Watches(&cluster.MachineSet{}, machines).
 		// The maps of the Reconciler have no lock.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
-		Complete(r)
+		Build(r)
 	if err != nil {
 		return fmt.Errorf("setting up the rollout controller: %w", err)
 	}
+	r.controller = built
 	return nil
 }
 

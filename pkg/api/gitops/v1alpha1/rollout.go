@@ -154,8 +154,9 @@ type RolloutFailure struct {
 	// +optional
 	Machine string `json:"machine,omitempty"`
 	// Reason is NotJoined for a machine without a Node after 30 minutes, Deleted for a
-	// machine that was deleted before it had a Node, Refused for a pool that rejected the
-	// version.
+	// machine that was deleted before it had a Node, BootFailing for a machine that reports
+	// since 5 minutes, or for the third time, that its scripts fail, Refused for a pool that
+	// rejected the version.
 	Reason string `json:"reason"`
 	// Since is the time of the failure.
 	Since metav1.Time `json:"since"`
@@ -163,13 +164,19 @@ type RolloutFailure struct {
 	// machine-controller reported about it.
 	// +optional
 	Message string `json:"message,omitempty"`
+	// Cause is where a script of the machine failed last, if its BootReport has it: file and
+	// line in the repository, or else on the node, and the exit status.
+	// +kubebuilder:validation:MaxLength=512
+	// +optional
+	Cause string `json:"cause,omitempty"`
 }
 
 // Reasons of a RolloutFailure.
 const (
-	FailureNotJoined = "NotJoined"
-	FailureDeleted   = "Deleted"
-	FailureRefused   = "Refused"
+	FailureNotJoined   = "NotJoined"
+	FailureDeleted     = "Deleted"
+	FailureBootFailing = "BootFailing"
+	FailureRefused     = "Refused"
 )
 
 // Replacements counts pools whose machines are replaced.

@@ -49,7 +49,8 @@ type lostMachine struct {
 }
 
 // ByPool lists the machines of every pool, by the uid of its MachineDeployment.
-func (m *Index) ByPool(ctx context.Context, worker client.Reader, now time.Time) (map[types.UID][]waves.Machine, error) {
+// boots has the failing boots of machines, by their uid.
+func (m *Index) ByPool(ctx context.Context, worker client.Reader, boots map[types.UID]*api.MachineBootStatus, now time.Time) (map[types.UID][]waves.Machine, error) {
 	var sets cluster.MachineSetList // belongs to the cache: do not modify it
 	if err := worker.List(ctx, &sets, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing MachineSets: %w", err)
@@ -58,7 +59,7 @@ func (m *Index) ByPool(ctx context.Context, worker client.Reader, now time.Time)
 	if err := worker.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing Machines: %w", err)
 	}
-	return assignToPools(sets.Items, list.Items, m.recentlyLost(now)), nil
+	return assignToPools(sets.Items, list.Items, boots, m.recentlyLost(now)), nil
 }
 
 // recentlyLost are the machines that were deleted before they joined.
@@ -123,7 +124,7 @@ func (s *machineSetState) needsMachine(at time.Time) bool {
 
 // assignToPools finds the pool of each machine, by the owners of Machines and MachineSets
 // (contract: section 12.3).
-func assignToPools(sets []cluster.MachineSet, all []cluster.Machine, lost []lostMachine) map[types.UID][]waves.Machine {
+func assignToPools(sets []cluster.MachineSet, all []cluster.Machine, boots map[types.UID]*api.MachineBootStatus, lost []lostMachine) map[types.UID][]waves.Machine {
 	byUID, newest := map[types.UID]*machineSetState{}, map[types.UID]uint64{}
 	for i := range sets {
 		s := newMachineSetState(&sets[i])
@@ -138,7 +139,7 @@ func assignToPools(sets []cluster.MachineSet, all []cluster.Machine, lost []lost
 	out := map[types.UID][]waves.Machine{}
 	for _, s := range byUID {
 		for _, m := range s.machines {
-			found := waves.Machine{Name: m.Name, Created: m.CreationTimestamp.Time, Leaving: m.DeletionTimestamp != nil, Replaced: s.revision < newest[s.pool]}
+			found := waves.Machine{Name: m.Name, Created: m.CreationTimestamp.Time, Leaving: m.DeletionTimestamp != nil, Replaced: s.revision < newest[s.pool], Boot: boots[m.UID]}
 			found.Config = m.Annotations[api.AnnotationConfig]
 			found.Joined, found.Waits = hasJoinedInTime(m)
 			found.Reported = reportedOf(m)

@@ -61,7 +61,7 @@ func TestLostMachineOfPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := created.Add(15 * time.Minute)
-	found := assignToPools([]cluster.MachineSet{ms}, nil, []lostMachine{{gone, at}})["pool"]
+	found := assignToPools([]cluster.MachineSet{ms}, nil, nil, []lostMachine{{gone, at}})["pool"]
 	if len(found) != 1 || !found[0].Lost.Equal(at) || !found[0].Leaving || found[0].Reported != "CreateMachine: quota\texceeded" {
 		t.Errorf("found %+v", found)
 	}
@@ -69,12 +69,12 @@ func TestLostMachineOfPool(t *testing.T) {
 	// A MachineSet with enough other machines was scaled down: the machine is not lost.
 	other := *gone.DeepCopy()
 	other.Name, other.UID = "other", "2"
-	found = assignToPools([]cluster.MachineSet{ms}, []cluster.Machine{other}, []lostMachine{{gone, at}})["pool"]
+	found = assignToPools([]cluster.MachineSet{ms}, []cluster.Machine{other}, nil, []lostMachine{{gone, at}})["pool"]
 	if len(found) != 1 || found[0].Name != "other" || found[0].Revision != 3 || !found[0].Lost.IsZero() {
 		t.Errorf("after it was scaled down: found %+v", found)
 	}
 	replicas = 2
-	if found = assignToPools([]cluster.MachineSet{ms}, []cluster.Machine{other}, []lostMachine{{gone, at}})["pool"]; len(found) != 2 {
+	if found = assignToPools([]cluster.MachineSet{ms}, []cluster.Machine{other}, nil, []lostMachine{{gone, at}})["pool"]; len(found) != 2 {
 		t.Errorf("with two replicas: found %+v", found)
 	}
 }

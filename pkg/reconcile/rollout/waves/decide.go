@@ -30,6 +30,8 @@ const (
 	maxNamed = 3
 	// maxReported is the length of an error of machine-controller in a message, in bytes.
 	maxReported = 256
+	// maxCause is the length of a failure's cause, in bytes; the schema has it in characters.
+	maxCause = 512
 	// maxFailing is the number of pools in the status that failed before.
 	maxFailing = 100
 )
@@ -132,6 +134,8 @@ type Machine struct {
 	Reported string
 	// Leaving is true while it is being deleted.
 	Leaving bool
+	// Boot is what its scripts report, nil if they report no failure.
+	Boot *api.MachineBootStatus
 }
 
 func (p Pool) adopted(version string) bool { return p.Version.Version == version && p.Settled }
@@ -257,7 +261,7 @@ func failingBefore(r api.RolloutStatus, had *api.RolloutStatus, pools []Pool, no
 // failing reports whether a machine of the pool fails to join, or failed.
 func (p Pool) failing(now time.Time) bool {
 	return slices.ContainsFunc(p.Machines, func(m Machine) bool {
-		return !m.Joined && (!m.Lost.IsZero() || !m.Leaving && !now.Before(m.limit()))
+		return !m.Joined && (!m.Lost.IsZero() || !m.Leaving && (!now.Before(m.limit()) || m.Boot != nil && !now.Before(m.Boot.CountsFrom())))
 	})
 }
 
@@ -458,10 +462,16 @@ func (v *waveStatus) countMachines(p Pool, r api.RolloutStatus, t Policy, now ti
 	for _, m := range p.newMachines(r.Failures) {
 		failed := func(reason string, since time.Time, message string) {
 			if !failedIn(v.failures, p.Key, m.Name) && !t.allows(r.Version, p.Wave) {
-				v.failures = append(v.failures, api.RolloutFailure{Pool: p.Key, Wave: p.Wave, Machine: m.Name, Reason: reason, Since: metav1.NewTime(since), Message: message})
+				v.failures = append(v.failures, api.RolloutFailure{
+					Pool: p.Key, Wave: p.Wave, Machine: m.Name, Reason: reason, Since: metav1.NewTime(since), Message: message, Cause: m.cause(p.Key, r),
+				})
 			}
 		}
 		limit := m.limit()
+		bootFails := m.Boot != nil && m.Boot.Version == r.Version
+		if bootFails {
+			limit = earlier(limit, m.Boot.CountsFrom())
+		}
 		switch {
 		case m.Joined && m.Created.Equal(p.Since) && (m.Config == "" || m.Config != p.Config):
 			continue // times in objects have a precision of seconds: the machine can be older than the configuration
@@ -488,6 +498,8 @@ func (v *waveStatus) countMachines(p Pool, r api.RolloutStatus, t Policy, now ti
 			if p.Wave == r.Wave {
 				s.booting++
 			}
+		case bootFails:
+			failed(api.FailureBootFailing, m.Boot.Since.Time, "")
 		default:
 			failed(api.FailureNotJoined, limit, "")
 		}
@@ -496,6 +508,27 @@ func (v *waveStatus) countMachines(p Pool, r api.RolloutStatus, t Policy, now ti
 			s.waiting++
 		}
 	}
+}
+
+// cause describes where a machine's scripts failed, "" if they did not report it with the version. The
+// report of a machine is deleted with it, so the last failure has it then.
+func (m Machine) cause(pool string, r api.RolloutStatus) string {
+	if m.Boot != nil && m.Boot.Version == r.Version {
+		return redact.Shorten(redact.RemoveControlChars(m.Boot.Cause.String()), maxCause)
+	}
+	for _, f := range r.Failures {
+		if f.Pool == pool && f.Machine == m.Name {
+			return f.Cause
+		}
+	}
+	return ""
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 func later(a, b time.Time) time.Time {

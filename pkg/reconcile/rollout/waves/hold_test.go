@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
@@ -235,5 +237,69 @@ func TestMachineDeletedAtTheJoinTimeout(t *testing.T) {
 	f.pass(10 * time.Hour)
 	if got := f.had.Failures; len(got) != 1 || got[0].Message != evidence {
 		t.Errorf("later the status is %+v", f.had)
+	}
+}
+
+// A machine that reports failing scripts holds its wave before it exceeds the time to join.
+func TestFailingBootsHold(t *testing.T) {
+	cause := &api.BootCause{File: "osps/a.yaml", Line: 42, NodeFile: "/opt/bin/setup", NodeLine: 7, Command: "curl -f https://example.com", ExitStatus: 22}
+	begin := func() *fleet {
+		f := newFleet(t, 0, 5)
+		f.push("v2")
+		f.pass(time.Second)
+		f.machine(0, "m", false)
+		f.pools[0].Machines[0].Boot = &api.MachineBootStatus{Attempt: 1, Version: "v2", Since: metav1.NewTime(f.now), Cause: cause}
+		f.settle()
+		f.have("the first attempt failed", "v2 v1 MachinesBooting")
+		return f
+	}
+	f := begin()
+	if f.again != 5*time.Minute {
+		t.Errorf("the next decision is in %s", f.again)
+	}
+	f.pass(5*time.Minute - time.Second)
+	f.have("for nearly 5 minutes", "v2 v1 MachinesBooting")
+	f.pass(time.Second)
+	f.have("for 5 minutes", "v2 v1 MachinesNotJoined")
+	if got := f.had.Failures[0]; got.Reason != api.FailureBootFailing || got.Cause != "osps/a.yaml:42, exit status 22" {
+		t.Errorf("the failure is %+v", got)
+	}
+	if want := "the boot of machine m of pool ns/p0 fails: osps/a.yaml:42, exit status 22"; !strings.Contains(f.had.Message, want) || strings.Contains(f.had.Message, "curl") {
+		t.Errorf("it says %q", f.had.Message)
+	}
+	f.pools[0].Machines[0].Boot = nil
+	f.settle()
+	f.have("an attempt succeeded", "v2 v1 MachinesBooting")
+
+	f = begin()
+	f.pools[0].Machines[0].Boot.Attempt = 3
+	f.settle()
+	f.have("the third attempt failed", "v2 v1 MachinesNotJoined")
+	lost := f.pools[0].Machines[0]
+	lost.Leaving, lost.Lost, lost.Boot = true, f.now, nil
+	f.pools[0].Machines[0] = lost
+	f.pass(lostGrace)
+	if got := f.had.Failures[0]; got.Reason != api.FailureDeleted || got.Cause == "" {
+		t.Errorf("after it was deleted the failure is %+v", got)
+	}
+
+	f = begin()
+	f.pools[0].Machines[0].Boot.Attempt = 3
+	f.terms.release = release{"v2", api.LastWave}
+	f.settle()
+	f.have("released", "v2 v2 Done")
+
+	f = begin()
+	f.pools[0].Machines[0].Boot.Version = "v1"
+	f.pass(10 * time.Minute)
+	f.have("a report about another version", "v2 v1 MachinesBooting")
+
+	f = newFleet(t, 0, 5)
+	f.machine(0, "m", false)
+	f.pools[0].Machines[0].Boot = &api.MachineBootStatus{Attempt: 3, Version: "v1", Since: metav1.NewTime(f.now)}
+	f.pass(time.Minute)
+	f.push("v2")
+	if got := f.had.FailingBefore; len(got) != 1 || got[0] != "ns/p0" {
+		t.Errorf("failing before: %v", got)
 	}
 }

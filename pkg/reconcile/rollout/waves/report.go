@@ -102,6 +102,11 @@ func listFailures(failures []api.RolloutFailure) string {
 }
 
 func DescribeFailure(f api.RolloutFailure) string {
+	if f.Cause != "" {
+		cause := f.Cause
+		f.Cause = ""
+		return DescribeFailure(f) + ": " + cause
+	}
 	switch f.Reason {
 	case api.FailureDeleted:
 		text := fmt.Sprintf("machine %s of pool %s was deleted before it joined", f.Machine, f.Pool)
@@ -109,6 +114,8 @@ func DescribeFailure(f api.RolloutFailure) string {
 			text += ", " + f.Message
 		}
 		return text
+	case api.FailureBootFailing:
+		return fmt.Sprintf("the boot of machine %s of pool %s fails", f.Machine, f.Pool)
 	case api.FailureNotJoined:
 		return fmt.Sprintf("machine %s of pool %s did not join within %s", f.Machine, f.Pool, BootLimit)
 	}
