@@ -12,6 +12,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -49,7 +50,7 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 	var osc *osm.OperatingSystemConfig
 	var refused error // the server rejects a configuration that existed before: its documents are maintained nevertheless
 	provision := func() error { return w.writeUserData(ctx, seen, seen.objects.provisioning, p.provisioning) }
-	writes := append(w.dependencyWrites(ctx, p),
+	writes := append(w.dependencyWrites(ctx, seen, p),
 		func() (err error) {
 			if err = w.storeSettingsAndInputs(ctx, seen, p); err == nil {
 				osc, err = w.writeConfig(ctx, seen, p)
@@ -244,20 +245,27 @@ func (w writer) annotateOutcome(ctx context.Context, osc *osm.OperatingSystemCon
 
 var rejectionAnnotations = []string{api.AnnotationRefused, api.AnnotationRefusedVersion, api.AnnotationRefusedSince}
 
-// requestNodeToken requests a token that is bound to the pool, for documents that are
-// written now. Its account is created if there is none.
-func (r *Reconciler) requestNodeToken(ctx context.Context, seen *observed) error {
-	account, err := r.newWriter().access().EnsureAccount(ctx, seen.md, seen.objects.access)
+// requestNodeToken requests a token that is bound to the pool and may read some Secrets, for
+// documents that are written now. Its account is created if there is none.
+func (r *Reconciler) requestNodeToken(ctx context.Context, seen *observed, secrets []string) error {
+	writer := r.newWriter().access()
+	// The API server needs longest for a Role, so that of a new pool does not wait for the token.
+	if secrets != nil && seen.objects.access == (access.Objects{}) {
+		grant := seen.objects.access.PlanGrant(seen.md, !seen.reportsRefused, secrets...)
+		seen.granted = &granted{secrets, startWrite(func() error { return writer.Grant(ctx, grant) })}
+	}
+	account, err := writer.EnsureAccount(ctx, seen.md, seen.objects.access)
 	if err != nil {
 		return err
 	}
+	seen.objects.access.Account = account
 	bound, err := r.newTokens().Request(ctx, account)
 	if err != nil {
 		return err
 	}
 	// The caller plans again: each input that it can render needs the token.
 	r.cache.update(seen.md, func(m *cachedPool) { m.token = bound })
-	seen.node, seen.objects.access.Account = bound, account
+	seen.node = bound
 	seen.values.APIServerToken, seen.desired.Cluster.APIServerToken = bound.Value, bound.Value
 	if seen.lastGood != nil {
 		seen.lastGood.input.Cluster.APIServerToken = bound.Value

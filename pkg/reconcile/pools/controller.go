@@ -141,18 +141,19 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.reportRelease(&md, r.newWriter().deletePoolObjects(ctx, &md))
 	}
 	// The finalizer and the plan do not depend on each other; what machines use is written only
-	// after both. The plan of a new pool can request a token, with a ServiceAccount. It stays in this
-	// goroutine, where controller-runtime makes a panic of a library an error of this pool.
-	finalizer := make(chan error, 1)
-	go func() { finalizer <- r.newWriter().ensureFinalizer(ctx, &md) }()
+	// after both. The plan of a new pool can request a token, with a ServiceAccount and its Role. It
+	// stays in this goroutine, where controller-runtime makes a panic of a library an error of this
+	// pool.
+	waitFinalizer := startWrite(func() error { return r.newWriter().ensureFinalizer(ctx, &md) })
 	var todo plan
 	seen, err := r.observe(ctx, &md)
+	defer func() { _ = seen.waitGranted() }() // no write outlives its run
 	if err != nil {
 		todo = renewalPlan(seen, err)
 	} else {
 		todo = r.makePlan(ctx, seen)
 	}
-	finalizerErr := <-finalizer
+	finalizerErr := waitFinalizer()
 	// Nothing that machines use is created without a finalizer, because it could remain forever.
 	// Only the token cannot wait.
 	if finalizerErr != nil {
@@ -199,7 +200,7 @@ func (r *Reconciler) makePlan(ctx context.Context, seen *observed) plan {
 		case lacksMachine:
 			err = r.reader().observeBooting(ctx, seen)
 		case lacksNodeToken:
-			err = r.requestNodeToken(ctx, seen)
+			err = r.requestNodeToken(ctx, seen, todo.readable)
 		}
 		if err != nil {
 			return renewalPlan(seen, err)

@@ -3,6 +3,7 @@ package pools
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -16,6 +17,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -421,6 +423,114 @@ func TestRequestsOfANewPool(t *testing.T) {
 		if again := requests(); len(again) != 0 {
 			t.Errorf("a second look sent %q", again)
 		}
+	}
+}
+
+// gated runs two steps around the creation of Roles and the requests of tokens.
+type gated struct {
+	client.Client
+	createRole, requestToken func(context.Context, func() error) error
+}
+
+func (g gated) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
+	create := func() error { return g.Client.Create(ctx, obj, opts...) }
+	if _, ok := obj.(*rbacv1.Role); ok {
+		return g.createRole(ctx, create)
+	}
+	return create()
+}
+
+func (g gated) SubResource(name string) client.SubResourceClient {
+	return gatedToken{g.Client.SubResource(name), g}
+}
+
+type gatedToken struct {
+	client.SubResourceClient
+	gated gated
+}
+
+func (g gatedToken) Create(ctx context.Context, obj, sub client.Object, opts ...client.SubResourceCreateOption) error {
+	return g.gated.requestToken(ctx, func() error { return g.SubResourceClient.Create(ctx, obj, sub, opts...) })
+}
+
+// waitFor waits until a step was done.
+func waitFor(ctx context.Context, step <-chan struct{}) error {
+	select {
+	case <-step:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// The Role of a new pool is created while its token is requested: here the token waits for the Role.
+func TestRoleDoesNotWaitForToken(t *testing.T) {
+	f := newBoundFixture(t, "hetzner")
+	created := make(chan struct{})
+	f.r.Worker.Client = gated{
+		Client:     f.r.Worker.Client,
+		createRole: func(_ context.Context, create func() error) error { defer close(created); return create() },
+		requestToken: func(ctx context.Context, request func() error) error {
+			if err := waitFor(ctx, created); err != nil {
+				return err
+			}
+			return request()
+		},
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := f.r.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKeyFromObject(f.pool)}); err != nil {
+		t.Fatal(err)
+	}
+	answers(t, f.carried(stageBootstrap), "/"+namesOf(f.pool).Provisioning, http.StatusOK)
+}
+
+// A run that gets no token ends after its Role exists: a write that came later would remain if the
+// pool was deleted meanwhile.
+func TestRunWithoutTokenWaitsForRole(t *testing.T) {
+	f := newBoundFixture(t, "hetzner")
+	whole, refused := f.r.Worker.Client, make(chan struct{})
+	f.r.Worker.Client = gated{
+		Client: whole,
+		createRole: func(ctx context.Context, create func() error) error {
+			if err := waitFor(ctx, refused); err != nil {
+				return err
+			}
+			for range 100 { // what the run still does is over by then
+				if err := f.client.Get(ctx, client.ObjectKeyFromObject(f.pool), &machines.MachineDeployment{}); err != nil {
+					return err
+				}
+			}
+			return create()
+		},
+		requestToken: func(context.Context, func() error) error { defer close(refused); return errors.New("no token") },
+	}
+	if _, err := f.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(f.pool)}); err == nil {
+		t.Fatal("a run without a token succeeds")
+	}
+	if got := f.hasAccess(); len(got) != 3 {
+		t.Errorf("when the run ended there were %q", got)
+	}
+	f.r.Worker.Client = whole
+	f.delete(f.pool)
+	f.reconcile()
+	if got := f.hasAccess(); len(got) != 0 {
+		t.Errorf("the pool left %q", got)
+	}
+}
+
+// A run that was interrupted before the pool had its account and finalizer can leave a Role, which
+// goes with the pool.
+func TestRoleWithoutAccountIsReleased(t *testing.T) {
+	f := newBoundFixture(t, "hetzner")
+	f.ensure(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{
+		Namespace: api.NamespaceCloudInitSettings, Name: access.Name(f.pool),
+		Annotations: map[string]string{api.AnnotationPool: poolKey(f.pool), api.AnnotationPoolUID: string(f.pool.UID)},
+	}})
+	f.delete(f.pool)
+	f.reconcile()
+	if got := f.hasAccess(); len(got) != 0 {
+		t.Errorf("the pool left %q", got)
 	}
 }
 

@@ -57,6 +57,21 @@ type observed struct {
 	lastGood  *lastGood
 	documents map[string]*corev1.Secret // for user data, with content, by name
 	booting   *booting
+	granted   *granted
+}
+
+// granted are permissions of a pool's token that are written while the token is requested.
+type granted struct {
+	secrets []string // that the token may read
+	wait    func() error
+}
+
+// waitGranted waits until they are written.
+func (seen *observed) waitGranted() error {
+	if seen.granted == nil {
+		return nil
+	}
+	return seen.granted.wait()
 }
 
 // observeServed finds out whether the documents follow the configuration, and asks the API

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,6 +63,8 @@ type plan struct {
 	// lacks is what the plan needs and what is not observed yet. The plan is empty otherwise, and
 	// is made again after that is observed.
 	lacks lack
+	// readable are the Secrets that a token may read that the plan lacks.
+	readable []string
 }
 
 // lack is something that few pools need to be planned, and that costs requests.
@@ -211,7 +214,7 @@ func (e planner) planGeneration(seen *observed, gen generation) (plan, error) {
 	anew := newOSC || newProvisioning || newBootstrap
 	// A token costs requests, so it is requested only if a document is written.
 	if (anew || p.edge.lacksToken) && gen.node.Value == "" {
-		return plan{lacks: lacksNodeToken}, nil
+		return plan{lacks: lacksNodeToken, readable: readableSecrets(seen.md, gen.in.Pool)}, nil
 	}
 	if !anew {
 		return p, nil
@@ -269,18 +272,26 @@ func decideTokens(seen *observed) plan {
 // decideAccess compares what lets the pool's token read the pool's Secrets with what
 // documents need: the account has to exist before its token is requested.
 func decideAccess(seen *observed, pool render.Pool) access.Plan {
-	have, names := seen.objects, namesOf(seen.md)
+	have, secrets := seen.objects, readableSecrets(seen.md, pool)
 	switch {
+	case seen.granted != nil && slices.Equal(seen.granted.secrets, secrets):
+		return access.Plan{}
 	case seen.node.Account != "":
-		secrets := []string{names.Provisioning, names.Kubeconfig}
-		if pool.HasEdgeScript() {
-			secrets = append(secrets, names.Bootstrap)
-		}
 		return have.access.PlanGrant(seen.md, !seen.reportsRefused, secrets...)
 	case seen.boundTokens:
 		return access.Plan{}
 	}
 	return have.access.PlanRetirement(seen.md, seen.now, have.provisioning, have.bootstrap, have.edge)
+}
+
+// readableSecrets are the names of the Secrets that the token of a pool may read.
+func readableSecrets(md *cluster.MachineDeployment, pool render.Pool) []string {
+	names := namesOf(md)
+	secrets := []string{names.Provisioning, names.Kubeconfig}
+	if pool.HasEdgeScript() {
+		secrets = append(secrets, names.Bootstrap)
+	}
+	return secrets
 }
 
 // generationOf digests an input.

@@ -79,8 +79,8 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(affected.poolsUsingGetterToken)).
 		Watches(&corev1.Secret{}, startOwner).
 		Watches(&corev1.ServiceAccount{}, startOwner).
-		Watches(&rbacv1.Role{}, startOwner, builder.WithPredicates(notCreated)).
-		Watches(&rbacv1.RoleBinding{}, startOwner, builder.WithPredicates(notCreated)).
+		Watches(&rbacv1.Role{}, startOwner).
+		Watches(&rbacv1.RoleBinding{}, startOwner).
 		WatchesRawSource(source.Kind(w.ClusterInfo, &corev1.ConfigMap{}, handler.TypedEnqueueRequestsFromMapFunc(
 			func(ctx context.Context, _ *corev1.ConfigMap) []crreconcile.Request { return affected.allPools(ctx) }), endpointChanged)).
 		WatchesRawSource(source.Channel(clockSet, handler.EnqueueRequestsFromMapFunc(
@@ -171,10 +171,6 @@ var waveChanged = predicate.Funcs{
 		return e.ObjectOld.GetLabels()[api.LabelWave] != e.ObjectNew.GetLabels()[api.LabelWave]
 	},
 }
-
-// notCreated ignores the creation of objects that are always created together with another object
-// of the same pool whose creation starts a run.
-var notCreated = predicate.Funcs{CreateFunc: func(event.CreateEvent) bool { return false }}
 
 // endpointChanged ignores the signatures in cluster-info. There is one for every bootstrap token:
 // otherwise each new pool would start a run of all others.

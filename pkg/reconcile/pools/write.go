@@ -290,9 +290,10 @@ func asNewSecret(s *corev1.Secret) *corev1.Secret {
 
 // dependencyWrites returns the writes of objects that documents rely on: access, bootstrap token,
 // kubeconfig and edge script. They are independent of each other.
-func (w writer) dependencyWrites(ctx context.Context, p plan) []func() error {
+func (w writer) dependencyWrites(ctx context.Context, seen *observed, p plan) []func() error {
 	writes := []func() error{
 		func() error { return w.access().Grant(ctx, p.access) },
+		seen.waitGranted,
 	}
 	if p.token.Create {
 		writes = append(writes, func() error { return w.createToken(ctx, p.token) })
@@ -303,6 +304,20 @@ func (w writer) dependencyWrites(ctx context.Context, p plan) []func() error {
 		}
 	}
 	return writes
+}
+
+// startWrite starts a write; the returned function waits for its end.
+func startWrite(write func() error) (wait func() error) {
+	ended := make(chan struct{})
+	var err error
+	go func() {
+		defer close(ended)
+		err = write()
+	}()
+	return func() error {
+		<-ended
+		return err
+	}
 }
 
 // runParallel runs writes that do not wait for each other, and returns when all have ended.

@@ -131,9 +131,9 @@ func (p Plan) RetainAll() Plan {
 	return p
 }
 
-// PlanGrant plans that tokens of the pool's account, which must exist, can get the Secrets of the
-// given names, and patch the pool's BootReport unless reports is false. A Role that already has that
-// permission retains it.
+// PlanGrant plans that tokens of the pool's account can get the Secrets of the given names, and patch
+// the pool's BootReport unless reports is false. A Role that already has that permission retains it.
+// It does not create the account: see EnsureAccount.
 func (o Objects) PlanGrant(md *cluster.MachineDeployment, reports bool, secrets ...string) Plan {
 	var p Plan
 	add := func(needed bool, c change) {
@@ -143,9 +143,11 @@ func (o Objects) PlanGrant(md *cluster.MachineDeployment, reports bool, secrets 
 	}
 	meta := metaOf(md)
 	// A Pod that names this account must not get its token.
-	mount := o.Account.AutomountServiceAccountToken
-	add(mount == nil || *mount || !sameMeta(o.Account, meta),
-		change{have: o.Account, patch: map[string]any{"metadata": patchedMeta(meta), "automountServiceAccountToken": false}})
+	if o.Account != nil {
+		mount := o.Account.AutomountServiceAccountToken
+		add(mount == nil || *mount || !sameMeta(o.Account, meta),
+			change{have: o.Account, patch: map[string]any{"metadata": patchedMeta(meta), "automountServiceAccountToken": false}})
+	}
 
 	rules := []rbacv1.PolicyRule{{APIGroups: []string{corev1.GroupName}, Resources: []string{"secrets"}, ResourceNames: secrets, Verbs: []string{"get"}}}
 	role := change{withoutReports: rules}
