@@ -93,6 +93,7 @@ type connectivityMonitor struct {
 	checked bool      // a request has completed
 	err     error     // why it is unreachable; nil if it is reachable
 	since   time.Time // time of err
+	ahead   time.Duration
 }
 
 // clusters are the cluster with profiles and configurations, and the cluster with pools.
@@ -202,6 +203,23 @@ func (r *connectivityMonitor) recordResult(err error) {
 	r.checked, r.err = true, err
 }
 
+// recordDate records what the clock of the API server showed when it sent a response.
+func (r *connectivityMonitor) recordDate(header string) {
+	if at, err := http.ParseTime(header); err == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.ahead = time.Until(at)
+	}
+}
+
+// clockAhead returns how far the clock of the API server is ahead of the controller's, with a
+// precision of seconds; 0 before the first response.
+func (r *connectivityMonitor) clockAhead() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ahead
+}
+
 // recordingTransport is a transport that records the results of requests.
 type recordingTransport struct {
 	of   *connectivityMonitor
@@ -212,6 +230,9 @@ var errCredentials = errors.New("it rejects the credentials (401): replace those
 
 func (t recordingTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	res, err := t.next.RoundTrip(req)
+	if err == nil {
+		t.of.recordDate(res.Header.Get("Date"))
+	}
 	switch {
 	// Without new credentials no request succeeds.
 	case err == nil && res.StatusCode == http.StatusUnauthorized:

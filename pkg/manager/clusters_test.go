@@ -87,6 +87,31 @@ func TestReached(t *testing.T) {
 	}
 }
 
+// Each response says how the API server's clock differs.
+func TestClockAhead(t *testing.T) {
+	var ahead atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Date", time.Now().Add(time.Duration(ahead.Load())).UTC().Format(http.TimeFormat))
+	}))
+	defer server.Close()
+	r, err := newConnectivityMonitor("cluster", &rest.Config{Host: server.URL}, kubeconfigFile{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.clockAhead(); got != 0 {
+		t.Errorf("before a response: %s", got)
+	}
+	for _, want := range []time.Duration{time.Hour, -time.Hour, 0} {
+		ahead.Store(int64(want))
+		if err := r.probeAPIServer(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.clockAhead(); got < want-time.Minute || got > want+time.Minute {
+			t.Errorf("it is %s ahead, want %s", got, want)
+		}
+	}
+}
+
 // await retries until the server answers or the context ends.
 func TestAwait(t *testing.T) {
 	var asked atomic.Int64

@@ -14,13 +14,14 @@ import (
 
 // addRollouts adds the controllers that release versions to pools in waves and replace
 // machines to the manager of the worker cluster.
-func addRollouts(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options) error {
+func addRollouts(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts dependencies) error {
 	rollouts := &rollout.Reconciler{
 		Management:     management.GetClient(),
 		Worker:         mgr.GetClient(),
 		Recorder:       notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
 		SourceRecorder: notify.DistinctRecorder{EventRecorder: management.GetEventRecorder(api.FieldManager)},
 		Clock:          clock.RealClock{},
+		Ahead:          facts.worker.cluster.clockAhead,
 		Namespace:      opts.Namespace,
 		Shard:          opts.Shard,
 	}

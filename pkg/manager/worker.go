@@ -85,7 +85,7 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	if err := machines.Setup(ctx, mgr, watches); err != nil {
 		return fmt.Errorf("setting up the pool controller: %w", err)
 	}
-	if err := addRollouts(ctx, management, mgr, opts); err != nil {
+	if err := addRollouts(ctx, management, mgr, opts, facts); err != nil {
 		return err
 	}
 	if !opts.Shard.IncludesUnlabeled() {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -43,6 +44,9 @@ type Reconciler struct {
 	Recorder, SourceRecorder events.EventRecorder
 	// Clock is used to check whether a window has passed.
 	Clock clock.PassiveClock
+	// Ahead returns how far the API server's clock is ahead of the controller's, negative if
+	// it is behind; nil if unknown.
+	Ahead func() time.Duration
 	// Namespace is the controller's. ProfileSources in other namespaces belong to other
 	// controllers.
 	Namespace string
@@ -74,10 +78,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		delete(r.warned, req.Name)
 		return ctrl.Result{}, nil
 	}
+	edge := r.observeWindows(seen)
 	next, again, err := r.decideRollouts(ctx, seen)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	again = waves.EarliestNonZero(again, edge)
 	// The decision is stored before machines are replaced: after a lost race everything is
 	// decided again.
 	if raced, err := r.write(ctx, seen, next); raced || err != nil {
@@ -125,6 +131,7 @@ func (r *Reconciler) decideRollouts(ctx context.Context, seen *observed) (out ou
 		return out, 0, nil
 	}
 	terms, invalid := waves.PolicyOf(seen.source)
+	terms.WaitsFor = seen.windows[api.WindowWaves].waitsFor
 	r.warn(seen, seen.source, "annotations", invalid)
 	for _, entry := range seen.source.Status.Profiles {
 		next, wait, err := r.decideRollout(ctx, seen, entry, terms)
@@ -169,12 +176,17 @@ func excludeHeldPools(all []candidate, seen *observed, rollouts []api.RolloutSta
 	}
 }
 
-// maxConcurrent is the number of pools whose machines can be replaced at the same time.
-func maxConcurrent(ps *api.ProfileSource) int {
+// maxConcurrent is the number of pools whose machines can be replaced at the same time, of
+// all that request it.
+func maxConcurrent(ps *api.ProfileSource, all int) int {
 	if ps == nil || ps.Spec.Rollout == nil || ps.Spec.Rollout.MaxConcurrent == nil {
 		return 1 // the schema's default
 	}
-	return int(*ps.Spec.Rollout.MaxConcurrent)
+	n, err := intstr.GetScaledValueFromIntOrPercent(ps.Spec.Rollout.MaxConcurrent, all, true)
+	if err != nil {
+		return 1 // the schema rejects it
+	}
+	return max(n, 1)
 }
 
 // write writes the status once, and only if it changed, and reports what is new. raced is
@@ -185,7 +197,8 @@ func (r *Reconciler) write(ctx context.Context, seen *observed, next outcome) (r
 	}
 	before, after := seen.source.DeepCopy(), seen.source.DeepCopy()
 	after.Status.Rollouts, after.Status.Replacements = next.rollouts, countReplacements(next.candidates)
-	waves.SetCondition(after)
+	after.Status.MaintenanceWindows = seen.windowStatus
+	waves.SetCondition(after, seen.windowsOfCondition(next.candidates))
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return false, nil
 	}
@@ -221,6 +234,10 @@ type observed struct {
 	pools    map[string]*cluster.MachineDeployment // those that followers found
 
 	replacing map[types.UID]bool // pools whose machines are replaced, or are to be replaced
+
+	// Set by observeWindows.
+	windows      map[string]windowGate // by use
+	windowStatus []api.WindowStatus
 }
 
 // observe reads what decides whether there is anything to do.
@@ -249,7 +266,7 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observed, error
 	there := map[types.UID]bool{}
 	for i := range list.Items {
 		md := &list.Items[i]
-		invalid := checkRolloutAnnotation(md)
+		invalid := checkAnnotation(md, api.AnnotationRollout, api.RolloutReplace, "machines are not replaced")
 		if invalid == nil {
 			there[md.UID], anybody = true, true
 		}
@@ -257,6 +274,7 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observed, error
 			continue
 		}
 		r.warn(seen, md, "rollout", invalid)
+		r.warn(seen, md, "windows", checkAnnotation(md, api.AnnotationWindows, api.WindowsIgnore, "it waits for maintenance windows"))
 		if invalid == nil {
 			seen.replace = append(seen.replace, r.withLatestTemplate(md))
 		}

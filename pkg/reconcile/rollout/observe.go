@@ -117,7 +117,7 @@ func (r *Reconciler) poolsFollowing(ctx context.Context, seen *observed, mds []c
 		}
 		seen.pools[keyOf(md)] = md
 		wave, _ := selection.WaveOf(md.Labels)
-		p := waves.Pool{Key: keyOf(md), Wave: wave, Replacing: seen.replacing[md.UID], Machines: seen.machines[md.UID]}
+		p := waves.Pool{Key: keyOf(md), Wave: wave, Replacing: seen.replacing[md.UID], Machines: seen.machines[md.UID], IgnoresWindows: ignoresWindows(md)}
 		if c := seen.configOf(md); c.digest != "" {
 			p.Configured, p.Since, p.RejectedSince, p.RejectedVersion = true, c.created, c.rejectedSince, c.rejectedVersion
 			p.Config = c.digest
@@ -198,11 +198,16 @@ func (r *Reconciler) candidates(ctx context.Context, seen *observed) ([]candidat
 	if err != nil {
 		return nil, err
 	}
+	var released waves.Policy
+	if seen.source != nil {
+		released, _ = waves.PolicyOf(seen.source) // decideRollouts reports the error
+	}
 	for i := range out {
 		c := &out[i]
 		if t := timelines[c.md.UID]; t != nil {
 			have := seen.configOf(c.md)
 			c.stale = slices.ContainsFunc(seen.machines[c.md.UID], func(m waves.Machine) bool { return have.before(m) && configDigestOf(t, m) != have.digest })
+			c.waits = seen.windows[api.WindowReplace].waitsFor != "" && !ignoresWindows(c.md) && !isRevert(t) && !released.Allows(have.version, c.wave)
 		}
 		seen.replacing[c.md.UID] = c.due() || c.isReplacing()
 	}
@@ -215,11 +220,11 @@ func (c activeConfig) before(m waves.Machine) bool {
 	return c.digest != "" && !m.Leaving && !m.Replaced && m.Created.Before(c.created)
 }
 
-// checkRolloutAnnotation returns an error if the annotation for the replacement of a pool's
-// machines has an unknown value.
-func checkRolloutAnnotation(md *cluster.MachineDeployment) error {
-	if text := md.Annotations[api.AnnotationRollout]; text != "" && text != api.RolloutReplace {
-		return fmt.Errorf("annotation %s: %q is not %q, so machines are not replaced: correct or remove it", api.AnnotationRollout, text, api.RolloutReplace)
+// checkAnnotation returns an error if an annotation of a pool is not the only value that it can
+// have; otherwise names what follows from that.
+func checkAnnotation(md *cluster.MachineDeployment, key, value, otherwise string) error {
+	if text := md.Annotations[key]; text != "" && text != value {
+		return fmt.Errorf("annotation %s: %q is not %q, so %s: correct or remove it", key, text, value, otherwise)
 	}
 	return nil
 }

@@ -30,6 +30,8 @@ type candidate struct {
 	// configuration, unless machine-controller already replaces them because the template
 	// changed.
 	stale bool
+	// waits is true if the replacement must not begin before a maintenance window opens.
+	waits bool
 	// booting is true while there are machines that have not joined yet.
 	booting bool
 }
@@ -54,7 +56,7 @@ func (c candidate) isReplacing() bool {
 // selectReplacements selects the pools whose machines are replaced next, so that at most limit pools
 // are replacing machines: those of earlier waves first. A pool that is replacing machines
 // already gets the new annotation at once, because the new configuration can fix the
-// current one. A pool that cannot be patched does not count.
+// current one, but it waits for maintenance windows, too. A pool that cannot be patched does not count.
 func selectReplacements(all []candidate, limit int, stamp func(candidate) (stamped bool)) {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b candidate) int {
@@ -68,7 +70,7 @@ func selectReplacements(all []candidate, limit int, stamp func(candidate) (stamp
 		}
 	}
 	for _, c := range all {
-		if !c.due() || !c.isReplacing() && free <= 0 {
+		if !c.due() || c.waits || !c.isReplacing() && free <= 0 {
 			continue
 		}
 		if stamp(c) && !c.isReplacing() {
@@ -97,7 +99,7 @@ func countReplacements(all []candidate) *api.Replacements {
 // patchTemplates patches the templates.
 func (r *Reconciler) patchTemplates(ctx context.Context, seen *observed, all []candidate) error {
 	var errs []error
-	selectReplacements(all, maxConcurrent(seen.source), func(c candidate) bool {
+	selectReplacements(all, maxConcurrent(seen.source, len(all)), func(c candidate) bool {
 		err := r.patchTemplate(ctx, c)
 		errs = append(errs, err)
 		if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) && !apierrors.IsBadRequest(err) {

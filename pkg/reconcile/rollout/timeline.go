@@ -32,6 +32,19 @@ func configDigestOf(t lineage.Timeline, m waves.Machine) string {
 	return g.InputDigest
 }
 
+// isRevert reports whether a pool has returned to a configuration that it had before another
+// one.
+func isRevert(t lineage.Timeline) bool {
+	now, between := t[len(t)-1].InputDigest, false
+	for i := len(t) - 1; i >= 0; i-- {
+		if between && t[i].InputDigest == now {
+			return true
+		}
+		between = between || t[i].InputDigest != now
+	}
+	return false
+}
+
 // recordKind is the kind of archived records.
 var recordKind = appsv1.SchemeGroupVersion.WithKind("ControllerRevision")
 

@@ -167,12 +167,18 @@ const (
 	// AnnotationRollout, set to RolloutReplace, makes the controller replace the machines
 	// of a pool when their configuration changes.
 	AnnotationRollout = "gitops.k8c.io/rollout"
+	// AnnotationWindows, set to WindowsIgnore, exempts a pool from the maintenance windows of
+	// its ProfileSource.
+	AnnotationWindows = "gitops.k8c.io/maintenance-windows"
 	// AnnotationIgnitionVersion chooses the Ignition specification for a pool.
 	AnnotationIgnitionVersion = "gitops.k8c.io/ignition-version"
 )
 
 // RolloutReplace is the value of AnnotationRollout.
 const RolloutReplace = "Replace"
+
+// WindowsIgnore is the value of AnnotationWindows.
+const WindowsIgnore = "Ignore"
 
 // AnnotationConfig is set on the template of a pool's machines: the input digest of the
 // configuration that they boot with. If it changes, machine-controller replaces the
@@ -283,7 +289,7 @@ const (
 )
 
 // RolledOutCondition says whether all pools have the current versions, if
-// spec.rollout.gate is Waves.
+// spec.rollout.gate is Waves, and whether machines wait for a maintenance window.
 const RolledOutCondition = "RolledOut"
 
 // Reasons of RolledOutCondition. Each completes "the source is ...".
@@ -294,6 +300,8 @@ const (
 	ReasonRollingOut = "RollingOut"
 	// ReasonRolloutHeld: a rollout waits for an action of a user.
 	ReasonRolloutHeld = "Held"
+	// ReasonWindowInvalid: a maintenance window is invalid, and never opens.
+	ReasonWindowInvalid = "WindowInvalid"
 )
 
 // Reasons of conditions, in addition to those of fluxcd/pkg/apis/meta. Each completes

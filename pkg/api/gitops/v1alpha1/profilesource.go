@@ -311,6 +311,12 @@ type ProfileSourceStatus struct {
 	// +listMapKey=profile
 	// +optional
 	Rollouts []RolloutStatus `json:"rollouts,omitempty"`
+	// MaintenanceWindows is the state of spec.rollout.maintenanceWindows, one entry for
+	// each use.
+	// +listType=map
+	// +listMapKey=applies
+	// +optional
+	MaintenanceWindows []WindowStatus `json:"maintenanceWindows,omitempty"`
 	// Replacements counts the pools whose machines are replaced, if any pool has the
 	// annotation gitops.k8c.io/rollout: Replace.
 	// +optional

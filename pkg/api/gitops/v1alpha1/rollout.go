@@ -1,6 +1,11 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
 
 // Gates of a rollout.
 const (
@@ -18,6 +23,14 @@ const (
 	LastWave int32 = 9
 )
 
+// Uses of maintenance windows.
+const (
+	// WindowReplace is the replacement of machines.
+	WindowReplace = "Replace"
+	// WindowWaves is the beginning of waves.
+	WindowWaves = "Waves"
+)
+
 // Rollout says how a new version reaches pools, and how machines are replaced.
 type Rollout struct {
 	// Gate adopts a version for all pools at once (None) or wave by wave (Waves). The
@@ -26,13 +39,20 @@ type Rollout struct {
 	// +kubebuilder:default=None
 	// +optional
 	Gate string `json:"gate,omitempty"`
+	// MaintenanceWindows are when machines are replaced and waves begin; without any, at any
+	// time. What has begun continues. Reverts and released versions do not wait for them.
+	// +kubebuilder:validation:MaxItems=20
+	// +listType=atomic
+	// +optional
+	MaintenanceWindows []MaintenanceWindow `json:"maintenanceWindows,omitempty"`
 	// MaxConcurrent is the number of pools of this source whose machines are replaced at
-	// the same time. It counts pools with the annotation gitops.k8c.io/rollout: Replace.
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=10000
+	// the same time, or their percentage, rounded up. It counts pools with the annotation
+	// gitops.k8c.io/rollout: Replace.
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 && self <= 10000 : self.matches('^([1-9][0-9]?|100)%$')",message="maxConcurrent must be a number between 1 and 10000, or a percentage between 1% and 100%"
 	// +kubebuilder:default=1
 	// +optional
-	MaxConcurrent *int32 `json:"maxConcurrent,omitempty"`
+	MaxConcurrent *intstr.IntOrString `json:"maxConcurrent,omitempty"`
 	// PauseOnFailure holds a rollout in waves if new machines do not join within 30
 	// minutes, or pools reject the version. It continues with another commit or the
 	// annotation gitops.k8c.io/release. If false, the next wave begins when window has
@@ -50,6 +70,55 @@ type Rollout struct {
 	// +kubebuilder:default="30m"
 	// +optional
 	Window *metav1.Duration `json:"window,omitempty"`
+}
+
+// MaintenanceWindow is a recurring time.
+type MaintenanceWindow struct {
+	// Schedule is when it opens: minute, hour, day of month, month, day of week, as in cron.
+	// +kubebuilder:validation:MinLength=9
+	// +kubebuilder:validation:MaxLength=256
+	Schedule string `json:"schedule"`
+	// Duration is how long it is open, 5m to 168h. It must end before the next start.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('5m') && duration(self) <= duration('168h')",message="duration must be between 5m and 168h"
+	Duration metav1.Duration `json:"duration"`
+	// TimeZone of the schedule, a name of the IANA database.
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:default=UTC
+	// +optional
+	TimeZone string `json:"timeZone,omitempty"`
+	// Applies is what waits for the window: the replacement of machines (Replace), the
+	// beginning of waves (Waves).
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:items:Enum=Replace;Waves
+	// +kubebuilder:default={Replace}
+	// +listType=set
+	// +optional
+	Applies []string `json:"applies,omitempty"`
+}
+
+// IsFor reports whether the window applies to a use.
+func (w *MaintenanceWindow) IsFor(use string) bool {
+	return slices.Contains(w.Applies, use) || len(w.Applies) == 0 && use == WindowReplace
+}
+
+// WindowStatus is the state of the maintenance windows of one use.
+type WindowStatus struct {
+	// Applies is Replace or Waves.
+	Applies string `json:"applies"`
+	// Open is true while one of them is open.
+	Open bool `json:"open"`
+	// Opens is the next opening, absent while one is open, or if none is valid.
+	// +optional
+	Opens *metav1.Time `json:"opens,omitempty"`
+	// Closes is when the open window closes, absent if that is not within 31 days.
+	// +optional
+	Closes *metav1.Time `json:"closes,omitempty"`
+	// TimeZone of the next window.
+	// +optional
+	TimeZone string `json:"timeZone,omitempty"`
 }
 
 // RolloutVersion identifies a version of a profile in a rollout.
@@ -84,8 +153,8 @@ type RolloutStatus struct {
 	Profile string `json:"profile"`
 	// RolloutVersion is the version that is rolled out.
 	RolloutVersion `json:",inline"`
-	// Wave is the last wave that gets the version: 9 when the rollout is done, -1 if the
-	// source was suspended before it began.
+	// Wave is the last wave that gets the version: 9 when the rollout is done, -1 before it
+	// begins, if the source is suspended or waits for a maintenance window.
 	Wave int32 `json:"wave"`
 	// Since is when that wave began.
 	Since metav1.Time `json:"since"`
@@ -97,13 +166,17 @@ type RolloutStatus struct {
 	// version have it.
 	// +optional
 	From *RolloutVersion `json:"from,omitempty"`
+	// Revert is true if the version is the one before the previous one. It does not wait for
+	// maintenance windows.
+	// +optional
+	Revert bool `json:"revert,omitempty"`
 	// Done is true if all waves have the version, and new machines of the last wave have
 	// joined or the window has passed.
 	Done bool `json:"done"`
 	// Held is true while failures prevent the next wave from beginning.
 	Held bool `json:"held"`
 	// Reason is what the rollout waits for: Adopting, Replacing, MachinesBooting, Window,
-	// Suspended, MachinesNotJoined, PoolsRefused; Done or RolledBack at the end.
+	// MaintenanceWindow, Suspended, MachinesNotJoined, PoolsRefused; Done or RolledBack at the end.
 	Reason string `json:"reason"`
 	// Message has details, and what to do.
 	// +optional

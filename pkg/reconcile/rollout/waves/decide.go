@@ -45,6 +45,7 @@ const (
 	reasonNotJoined     = "MachinesNotJoined"
 	reasonPoolsRejected = "PoolsRefused"
 	reasonSuspended     = "Suspended"
+	reasonMaintenance   = "MaintenanceWindow"
 	reasonDone          = "Done"
 	reasonRolledBack    = "RolledBack"
 )
@@ -55,6 +56,8 @@ type Policy struct {
 	suspended bool // the source is suspended: nothing begins
 	window    time.Duration
 	release   release
+	// WaitsFor describes the maintenance window that waves wait for, empty if none.
+	WaitsFor string
 }
 
 // release lets a version reach all waves up to one.
@@ -86,8 +89,8 @@ func PolicyOf(ps *api.ProfileSource) (Policy, error) {
 	return t, nil
 }
 
-// allows reports whether a version is released for a wave.
-func (t Policy) allows(version string, wave int32) bool {
+// Allows reports whether a user released a version for a wave.
+func (t Policy) Allows(version string, wave int32) bool {
 	return version != "" && t.release.version == version && wave <= t.release.wave
 }
 
@@ -110,7 +113,9 @@ type Pool struct {
 	RejectedVersion string
 	// Replacing is true while its machines are being replaced, or are to be replaced.
 	Replacing bool
-	Machines  []Machine
+	// IgnoresWindows is true if it does not wait for maintenance windows.
+	IgnoresWindows bool
+	Machines       []Machine
 }
 
 // Machine is a machine of a pool.
@@ -162,31 +167,33 @@ func NextStatus(entry api.ProfileEntry, had *api.RolloutStatus, pools []Pool, t 
 	if entry.Removed || r.Done {
 		return r, 0
 	}
-	if r.Wave < 0 { // it was suspended before it began
-		if r = startFirstWave(r, pools, now); r.Done {
-			return r, 0
-		}
-	}
 	r.Pools.Total = int32(len(pools))
 	// Several waves can pass in one run, such as those whose pools have the version already.
 	for {
 		r = releaseWaves(r, pools, t, now)
-		r.FailingBefore = failingBefore(r, had, pools, now)
-		v := evaluateWave(r, pools, t, now)
-		r.Pools.Adopted, r.Machines, r.Failures = v.adopted, v.machines, v.failures
-		r.Held, r.Reason, r.Message = v.held, v.reason, v.message
-		if v.reason != "" {
-			return r, v.again
+		if r.Wave >= 0 { // otherwise it has not begun
+			r.FailingBefore = failingBefore(r, had, pools, now)
+			v := evaluateWave(r, pools, t, now)
+			r.Pools.Adopted, r.Machines, r.Failures = v.adopted, v.machines, v.failures
+			r.Held, r.Reason, r.Message = v.held, v.reason, v.message
+			if v.reason != "" {
+				return r, v.again
+			}
 		}
 		next, more := waveAfter(pools, r.Wave)
-		if !more {
+		switch {
+		case !more:
 			return finishRollout(r), 0
+		case t.WaitsFor != "" && !r.Revert && slices.ContainsFunc(pools, func(p Pool) bool { return p.Wave == next && !p.IgnoresWindows }):
+			r.Reason, r.Message = reasonMaintenance, fmt.Sprintf("wave %d waits for %s", next, t.WaitsFor)
+			return r, 0
 		}
 		r = advanceToWave(r, next, now)
 	}
 }
 
-// beginOrContinue returns the rollout to continue: the existing one, or that of a new version.
+// beginOrContinue returns the rollout to continue: the existing one, or that of a new version,
+// whose wave is -1.
 func beginOrContinue(entry api.ProfileEntry, had *api.RolloutStatus, pools []Pool, now time.Time) api.RolloutStatus {
 	target := api.RolloutVersion{Version: entry.Version, Object: entry.Object, Digest: entry.Digest, Commit: entry.Commit, SelectedBy: entry.SelectedBy}
 	fresh := api.RolloutStatus{Profile: entry.Name, RolloutVersion: target, Wave: -1, Since: metav1.NewTime(now)}
@@ -196,7 +203,7 @@ func beginOrContinue(entry api.ProfileEntry, had *api.RolloutStatus, pools []Poo
 			return finishRollout(fresh)
 		}
 		fresh.From = &base
-		return startFirstWave(fresh, pools, now)
+		return fresh
 	}
 	old := *had.DeepCopy()
 	if same(old.RolloutVersion, target) || entry.Removed {
@@ -206,8 +213,8 @@ func beginOrContinue(entry api.ProfileEntry, had *api.RolloutStatus, pools []Poo
 		return old
 	}
 	if old.Done {
-		fresh.From = &old.RolloutVersion
-		return startFirstWave(fresh, pools, now)
+		fresh.From, fresh.Revert = &old.RolloutVersion, old.From != nil && same(*old.From, target)
+		return fresh
 	}
 	if old.From != nil && same(*old.From, target) {
 		// The previous version is available to all waves at once: pools that never left
@@ -216,6 +223,9 @@ func beginOrContinue(entry api.ProfileEntry, had *api.RolloutStatus, pools []Poo
 		back := finishRollout(fresh)
 		back.Reason = reasonRolledBack
 		back.Message = fmt.Sprintf("%s was withdrawn after it reached wave %d; the pools that had it return to %s at once", old.Version, old.Wave, target.Version)
+		if old.Wave < 0 {
+			back.Message = fmt.Sprintf("%s was withdrawn before its first wave", old.Version)
+		}
 		return back
 	}
 	fresh.From = old.From
@@ -224,8 +234,11 @@ func beginOrContinue(entry api.ProfileEntry, had *api.RolloutStatus, pools []Poo
 		fresh.Superseded = old.Superseded[i+1:]
 		return advanceToWave(fresh, old.Superseded[i].Wave, now)
 	}
-	fresh.Superseded = append([]api.RolloutStep{{RolloutVersion: old.RolloutVersion, Wave: old.Wave}}, old.Superseded...)
-	return startFirstWave(fresh, pools, now)
+	fresh.Superseded = old.Superseded
+	if old.Wave >= 0 {
+		fresh.Superseded = append([]api.RolloutStep{{RolloutVersion: old.RolloutVersion, Wave: old.Wave}}, old.Superseded...)
+	}
+	return fresh
 }
 
 // suspendedRollout returns the rollout of a suspended source, which advances no wave. It records
@@ -234,8 +247,8 @@ func suspendedRollout(entry api.ProfileEntry, had *api.RolloutStatus, pools []Po
 	var r api.RolloutStatus
 	if had != nil {
 		r = *had.DeepCopy()
-	} else if r = beginOrContinue(entry, nil, pools, now); !r.Done {
-		r.Wave = -1
+	} else {
+		r = beginOrContinue(entry, nil, pools, now)
 	}
 	if !r.Done && !r.Held {
 		r.Reason, r.Message = reasonSuspended, "the ProfileSource is suspended: no wave begins, and no machines are replaced, before spec.suspend is false"
@@ -278,16 +291,6 @@ func (m Machine) describeLoss() string {
 	return text
 }
 
-// startFirstWave returns the rollout with the first wave released. Without pools the rollout is
-// done.
-func startFirstWave(r api.RolloutStatus, pools []Pool, now time.Time) api.RolloutStatus {
-	first, any := waveAfter(pools, -1)
-	if !any {
-		return finishRollout(r)
-	}
-	return advanceToWave(r, first, now)
-}
-
 // advanceToWave returns the rollout in which a wave, and those before it, have the version.
 func advanceToWave(r api.RolloutStatus, wave int32, now time.Time) api.RolloutStatus {
 	r.Wave, r.Since = wave, metav1.NewTime(now)
@@ -309,7 +312,7 @@ func finishRollout(r api.RolloutStatus) api.RolloutStatus {
 func releaseWaves(r api.RolloutStatus, pools []Pool, t Policy, now time.Time) api.RolloutStatus {
 	for {
 		next, more := waveAfter(pools, r.Wave)
-		if !more || !t.allows(r.Version, next) {
+		if !more || !t.Allows(r.Version, next) {
 			return r
 		}
 		r = advanceToWave(r, next, now)
@@ -380,9 +383,9 @@ func evaluateWave(r api.RolloutStatus, pools []Pool, t Policy, now time.Time) wa
 	v, s := countWave(r, pools, t, now)
 	switch {
 	case len(s.adopting) > 0:
-		return v.withReason(reasonAdopting, fmt.Sprintf("wave %d adopts %s: %s", r.Wave, r.Version, joinNames(s.adopting, "pool")))
+		return v.withReason(reasonAdopting, fmt.Sprintf("wave %d adopts %s: %s", r.Wave, r.Version, JoinNames(s.adopting, "pool")))
 	// A user's release overrides failures, but every pool still adopts the version first.
-	case t.allows(r.Version, r.Wave):
+	case t.Allows(r.Version, r.Wave):
 		v.again = 0
 		return v
 	case len(v.failures) > 0 && t.pause:
@@ -393,7 +396,7 @@ func evaluateWave(r api.RolloutStatus, pools []Pool, t Policy, now time.Time) wa
 		}
 		return v.withReason(reason, heldMessage(r, v.failures))
 	case len(s.replacing) > 0:
-		return v.withReason(reasonReplacing, fmt.Sprintf("the machines of wave %d are replaced: %s", r.Wave, joinNames(s.replacing, "pool")))
+		return v.withReason(reasonReplacing, fmt.Sprintf("the machines of wave %d are replaced: %s", r.Wave, JoinNames(s.replacing, "pool")))
 	case s.joined > 0 && s.waiting == 0 && len(v.failures) == 0:
 		return v
 	}
@@ -418,7 +421,7 @@ func evaluateWave(r api.RolloutStatus, pools []Pool, t Policy, now time.Time) wa
 func countWave(r api.RolloutStatus, pools []Pool, t Policy, now time.Time) (waveStatus, waveCounts) {
 	v, s := waveStatus{}, waveCounts{quiet: r.Since.Time}
 	for _, f := range r.Failures { // failures are the only record of deleted machines
-		if f.Reason == api.FailureDeleted && !t.allows(r.Version, f.Wave) {
+		if f.Reason == api.FailureDeleted && !t.Allows(r.Version, f.Wave) {
 			v.failures = append(v.failures, f)
 		}
 	}
@@ -429,7 +432,7 @@ func countWave(r api.RolloutStatus, pools []Pool, t Policy, now time.Time) (wave
 		switch {
 		case p.adopted(r.Version):
 			v.adopted++
-		case p.RejectedVersion == r.Version && !p.RejectedSince.Before(r.Since.Time) && !t.allows(r.Version, p.Wave):
+		case p.RejectedVersion == r.Version && !p.RejectedSince.Before(r.Since.Time) && !t.Allows(r.Version, p.Wave):
 			v.failures = append(v.failures, api.RolloutFailure{Pool: p.Key, Wave: p.Wave, Reason: api.FailureRefused, Since: metav1.NewTime(p.RejectedSince)})
 			continue
 		case p.Configured && (p.RejectedSince.IsZero() || p.RejectedVersion != "" && p.RejectedVersion != r.Version):
@@ -461,7 +464,7 @@ func countWave(r api.RolloutStatus, pools []Pool, t Policy, now time.Time) (wave
 func (v *waveStatus) countMachines(p Pool, r api.RolloutStatus, t Policy, now time.Time, s *waveCounts) {
 	for _, m := range p.newMachines(r.Failures) {
 		failed := func(reason string, since time.Time, message string) {
-			if !failedIn(v.failures, p.Key, m.Name) && !t.allows(r.Version, p.Wave) {
+			if !failedIn(v.failures, p.Key, m.Name) && !t.Allows(r.Version, p.Wave) {
 				v.failures = append(v.failures, api.RolloutFailure{
 					Pool: p.Key, Wave: p.Wave, Machine: m.Name, Reason: reason, Since: metav1.NewTime(since), Message: message, Cause: m.cause(p.Key, r),
 				})

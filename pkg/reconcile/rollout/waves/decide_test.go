@@ -366,7 +366,7 @@ func TestRelease(t *testing.T) {
 		if got.release != c.want || (err != nil) != c.bad || !got.pause || got.window != 30*time.Minute {
 			t.Errorf("%q: got %+v, %v", text, got, err)
 		}
-		if got.allows("", 0) {
+		if got.Allows("", 0) {
 			t.Errorf("%q: releases nothing in particular", text)
 		}
 	}

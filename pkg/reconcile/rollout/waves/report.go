@@ -13,14 +13,27 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
-// SetCondition sets whether all pools have the current versions. Without waves there is
-// no condition.
-func SetCondition(ps *api.ProfileSource) {
-	if !ps.Gated() {
+// Windows are the parts of the condition that maintenance windows cause.
+type Windows struct {
+	// Configured is true if there is one.
+	Configured bool
+	// Invalid are the errors of windows.
+	Invalid []error
+	// Waiting says how many pools wait for which window, empty for none.
+	Waiting string
+}
+
+// SetCondition sets whether all pools have the current versions, and their machines. Without
+// waves and maintenance windows there is no condition.
+func SetCondition(ps *api.ProfileSource, w Windows) {
+	if !ps.Gated() && !w.Configured {
 		apimeta.RemoveStatusCondition(&ps.Status.Conditions, api.RolledOutCondition)
 		return
 	}
 	status, reason, message := metav1.ConditionTrue, api.ReasonRolledOut, "all waves have the current version of every profile"
+	if !ps.Gated() {
+		message = "no pool waits for a maintenance window"
+	}
 	var running, held string
 	for _, r := range ps.Status.Rollouts {
 		switch {
@@ -32,7 +45,16 @@ func SetCondition(ps *api.ProfileSource) {
 			running += fmt.Sprintf("; profile %q %s is at wave %d: %s", r.Profile, r.Version, r.Wave, r.Message)
 		}
 	}
+	if w.Waiting != "" {
+		running += "; " + w.Waiting
+	}
+	invalid := ""
+	for _, err := range w.Invalid {
+		invalid += fmt.Sprintf("; the window never opens: %s", err)
+	}
 	switch {
+	case invalid != "":
+		status, reason, message = metav1.ConditionFalse, api.ReasonWindowInvalid, (invalid + held + running)[2:]
 	case held != "":
 		status, reason, message = metav1.ConditionFalse, api.ReasonRolloutHeld, (held + running)[2:]
 	case running != "":
@@ -122,8 +144,8 @@ func DescribeFailure(f api.RolloutFailure) string {
 	return fmt.Sprintf("pool %s cannot have it: see its events", f.Pool)
 }
 
-// joinNames lists some of many names.
-func joinNames(keys []string, noun string) string {
+// JoinNames lists some of many names.
+func JoinNames(keys []string, noun string) string {
 	slices.Sort(keys)
 	text := strings.Join(keys[:min(len(keys), maxNamed)], ", ")
 	if n := len(keys) - maxNamed; n > 0 {
