@@ -1,12 +1,16 @@
 package api_test
 
 import (
+	"context"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -35,7 +39,10 @@ func TestSourceAdmission(t *testing.T) {
 	}
 	before := good.DeepCopy()
 
-	const url = "spec.git.url"
+	const url, windows = "spec.git.url", "spec.rollout.maintenanceWindows"
+	window := func(schedule, duration string, applies ...any) []any {
+		return []any{map[string]any{"schedule": schedule, "duration": duration, "timeZone": "Europe/Berlin", "applies": append([]any{}, applies...)}}
+	}
 	for name, tc := range map[string]struct {
 		path  string
 		value any
@@ -131,6 +138,22 @@ func TestSourceAdmission(t *testing.T) {
 		"a huge window":                        {"spec.rollout", map[string]any{"window": "99999999999h"}, "spec.rollout.window"},
 		"a gate nobody has":                    {"spec.rollout", map[string]any{"gate": "Canary"}, "spec.rollout.gate"},
 		"no pool at a time":                    {"spec.rollout", map[string]any{"maxConcurrent": int64(0)}, "spec.rollout.maxConcurrent"},
+		"too many pools at a time":             {"spec.rollout", map[string]any{"maxConcurrent": int64(10001)}, "spec.rollout.maxConcurrent"},
+		"a percentage":                         {"spec.rollout", map[string]any{"maxConcurrent": "10%"}, ""},
+		"all of them":                          {"spec.rollout", map[string]any{"maxConcurrent": "100%"}, ""},
+		"no percentage":                        {"spec.rollout", map[string]any{"maxConcurrent": "0%"}, "spec.rollout.maxConcurrent percentage"},
+		"more than all":                        {"spec.rollout", map[string]any{"maxConcurrent": "101%"}, "spec.rollout.maxConcurrent percentage"},
+		"a number that is text":                {"spec.rollout", map[string]any{"maxConcurrent": "3"}, "spec.rollout.maxConcurrent percentage"},
+		"a maintenance window":                 {windows, window("0 22 * * 1-4", "6h", "Replace", "Waves"), ""},
+		"an invalid schedule, for a condition": {windows, window("0 0 30 2 *", "5m", "Replace"), ""},
+		"a short maintenance window":           {windows, window("0 22 * * *", "4m59s", "Replace"), "spec.rollout.maintenanceWindows[0].duration between 5m and 168h"},
+		"a long maintenance window":            {windows, window("0 22 * * *", "168h1s", "Replace"), "spec.rollout.maintenanceWindows[0].duration between 5m and 168h"},
+		"a maintenance window of days":         {windows, window("0 22 * * *", "1d", "Replace"), "spec.rollout.maintenanceWindows[0].duration"},
+		"a maintenance window for nothing":     {windows, window("0 22 * * *", "1h"), "spec.rollout.maintenanceWindows[0].applies"},
+		"a maintenance window for the unknown": {windows, window("0 22 * * *", "1h", "Boot"), "spec.rollout.maintenanceWindows[0].applies[0]"},
+		"a maintenance window without a start": {windows, window("", "1h", "Replace"), "spec.rollout.maintenanceWindows[0].schedule"},
+		"twenty maintenance windows":           {windows, slices.Repeat(window("0 22 * * *", "1h", "Replace"), 20), ""},
+		"more than twenty":                     {windows, slices.Repeat(window("0 22 * * *", "1h", "Replace"), 21), "spec.rollout.maintenanceWindows at most 20"},
 		"a branch":                             {"spec.git.ref", map[string]any{"branch": "release/1.x"}, ""},
 		"a commit":                             {"spec.git.ref", map[string]any{"commit": strings.Repeat("0a", 20)}, ""},
 		"a reference by name":                  {"spec.git.ref", map[string]any{"name": "refs/pull/420/head"}, ""},
@@ -241,6 +264,66 @@ func TestSourceDefaults(t *testing.T) {
 	// Before the first reconciliation kstatus reports "in progress".
 	if n, _, _ := unstructured.NestedInt64(source.Object, "status", "observedGeneration"); n != -1 {
 		t.Errorf("observedGeneration is %d, want -1", n)
+	}
+}
+
+// TestPreviousMaxConcurrent: a number that was stored while the schema had an integer is read,
+// and updated, by the present schema.
+func TestPreviousMaxConcurrent(t *testing.T) {
+	c := cluster.Shared(t)
+	cl := c.Client(t)
+	crd := readObject(t, root+"/deploy/crds/gitops.k8c.io_profilesources.yaml")
+	apply := func(schema map[string]any) {
+		t.Helper()
+		version := crd.DeepCopy()
+		if schema != nil {
+			at := version.Object["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)
+			if err := unstructured.SetNestedMap(at, schema, "schema", "openAPIV3Schema", "properties", "spec", "properties", "rollout", "properties", "maxConcurrent"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := cl.Patch(context.WithoutCancel(t.Context()), version, client.Merge); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A definition is in force a moment after it is written: until a text is refused, or not.
+	text := placed(parseObject(t, gitSource), c.Namespace(t), "text")
+	set(t, text, "spec.rollout", map[string]any{"maxConcurrent": "10%"})
+	inForce := func(refused bool) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+			if err := cl.Create(t.Context(), text.DeepCopy(), client.DryRunAll); (err != nil) == refused {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatal("the definition is not in force")
+			}
+		}
+	}
+	apply(map[string]any{"type": "integer", "format": "int32", "minimum": int64(1), "maximum": int64(10000), "default": int64(1), "anyOf": nil, "x-kubernetes-int-or-string": nil, "x-kubernetes-validations": nil})
+	t.Cleanup(func() { apply(nil) })
+	inForce(true)
+	source := placed(parseObject(t, gitSource), text.GetNamespace(), "previous")
+	set(t, source, "spec.rollout", map[string]any{"maxConcurrent": int64(7)})
+	if err := cl.Create(t.Context(), source); err != nil {
+		t.Fatal(err)
+	}
+	apply(nil)
+	inForce(false)
+	var ps api.ProfileSource
+	if err := cl.Get(t.Context(), client.ObjectKeyFromObject(source), &ps); err != nil {
+		t.Fatal(err)
+	}
+	if got := ps.Spec.Rollout.MaxConcurrent; got == nil || *got != intstr.FromInt32(7) {
+		t.Errorf("it is read as %v", got)
+	}
+	ps.Labels = map[string]string{"any": "other"}
+	if err := cl.Update(t.Context(), &ps); err != nil {
+		t.Errorf("it cannot be updated: %v", err)
+	}
+	ps.Spec.Rollout.MaxConcurrent = new(intstr.FromString("25%"))
+	if err := cl.Update(t.Context(), &ps); err != nil {
+		t.Errorf("it cannot become a percentage: %v", err)
 	}
 }
 

@@ -22,7 +22,7 @@ func TestResolve(t *testing.T) {
 
 // The state of a pool follows from its own status, its configuration and its source.
 func TestStates(t *testing.T) {
-	five := int32(5)
+	five := intstr.FromInt32(5)
 	gated := func(r api.RolloutStatus) func(*fleet.Objects) {
 		return func(o *fleet.Objects) {
 			o.Sources[0].Spec.Rollout = &api.Rollout{Gate: api.GateWaves, MaxConcurrent: &five}
