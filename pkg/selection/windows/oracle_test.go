@@ -15,7 +15,7 @@ import (
 )
 
 // All of them: go test ./pkg/selection/windows -run Oracle -cases 10000 -timeout 1h
-var cases = flag.Int("cases", 150, "number of random windows and instants to compare with the oracle")
+var cases = flag.Int("cases", 100, "number of random windows and instants to compare with the oracle")
 
 // oracleWindow is a window as the generator made it. Nothing parses its text.
 type oracleWindow struct {
