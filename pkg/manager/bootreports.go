@@ -17,7 +17,7 @@ import (
 // watchBootReports calls watch with a cache of the worker cluster's BootReports, once they can be
 // listed: after an update of the controller alone, the kind is not installed or its permissions
 // are those of an earlier release. Nothing else needs them.
-func watchBootReports(mgr ctrl.Manager, watch func(reports cache.Cache) error) error {
+func watchBootReports(mgr ctrl.Manager, watch func(ctx context.Context, reports cache.Cache) error) error {
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		var last string
 		err := wait.PollUntilContextCancel(ctx, installedPoll, true, func(ctx context.Context) (bool, error) {
@@ -39,7 +39,7 @@ func watchBootReports(mgr ctrl.Manager, watch func(reports cache.Cache) error) e
 			err = mgr.Add(reports)
 		}
 		if err == nil && reports.WaitForCacheSync(ctx) { // it cannot be read before it is started
-			err = watch(reports)
+			err = watch(ctx, reports)
 		}
 		if err != nil {
 			return fmt.Errorf("watching BootReports: %w", err)

@@ -33,6 +33,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lint"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/commitstatus"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
@@ -273,6 +274,7 @@ type dependencies struct {
 	appliers           *ownership.Resolver
 	webhooks           *webhook.Certificates     // nil without our own certificates
 	sources            *profilesource.Reconciler // to learn about the pools of a separate worker cluster
+	statuses           *commitstatus.Statuses    // to learn that machines do not boot
 	mirrors            *source.Mirrors
 
 	// unreadable handles errors of filling a cache; nil uses client-go's handler, which logs
@@ -312,7 +314,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, facts 
 			return err
 		}
 	}
-	if err := addPush(mgr, opts, sources); err != nil {
+	if facts.statuses, err = addPush(mgr, opts, sources); err != nil {
 		return err
 	}
 	if err := sources.Setup(mgr, sourceConcurrency); err != nil {

@@ -49,7 +49,7 @@ func setUpProfiles(opts *Options, facts dependencies) (ctrl.Manager, error) {
 		return nil, err
 	}
 	sources.Custom, sources.Pools, sources.Check = true, nil, lint.ReferenceCheck(facts.engine)
-	if err := addPush(mgr, opts, sources); err != nil {
+	if _, err := addPush(mgr, opts, sources); err != nil {
 		return nil, err
 	}
 	if err := sources.Setup(mgr, sourceConcurrency); err != nil {

@@ -12,16 +12,16 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/receiver"
 )
 
-// addPush adds the receiver of pushes, and the reports to Git hosts and Flux.
-func addPush(mgr ctrl.Manager, opts *Options, sources *profilesource.Reconciler) error {
+// addPush adds the receiver of pushes, and the reports to Git hosts, which it returns, and Flux.
+func addPush(mgr ctrl.Manager, opts *Options, sources *profilesource.Reconciler) (*commitstatus.Statuses, error) {
 	if opts.Push.EventsAddress != "" {
 		instance, err := os.Hostname()
 		if err != nil {
-			return fmt.Errorf("finding this machine's name: %w", err)
+			return nil, fmt.Errorf("finding this machine's name: %w", err)
 		}
 		sender := notify.NewSender(opts.Push.EventsAddress)
 		if err := mgr.Add(sender); err != nil {
-			return fmt.Errorf("setting up --events-addr: %w", err)
+			return nil, fmt.Errorf("setting up --events-addr: %w", err)
 		}
 		sources.Recorder = notify.Recorder{EventRecorder: sources.Recorder, Sender: sender, Instance: instance}
 	}
@@ -33,11 +33,11 @@ func addPush(mgr ctrl.Manager, opts *Options, sources *profilesource.Reconciler)
 		statuses.Pools = sources.Pools.Reader
 	}
 	if err := mgr.Add(statuses); err != nil {
-		return fmt.Errorf("setting up commit statuses: %w", err)
+		return nil, fmt.Errorf("setting up commit statuses: %w", err)
 	}
 	sources.Statuses = statuses
 	if opts.Push.Address == "" {
-		return nil
+		return statuses, nil
 	}
 	err := mgr.Add(&receiver.Listener{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder,
@@ -45,7 +45,7 @@ func addPush(mgr ctrl.Manager, opts *Options, sources *profilesource.Reconciler)
 		CertFile: opts.Push.CertFile, KeyFile: opts.Push.KeyFile,
 	})
 	if err != nil {
-		return fmt.Errorf("setting up --hooks-address: %w", err)
+		return nil, fmt.Errorf("setting up --hooks-address: %w", err)
 	}
-	return nil
+	return statuses, nil
 }

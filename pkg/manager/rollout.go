@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -28,5 +29,10 @@ func addRollouts(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.M
 	if err := rollouts.Setup(ctx, mgr, management.GetCache()); err != nil {
 		return err
 	}
-	return watchBootReports(mgr, rollouts.WatchBootReports)
+	return watchBootReports(mgr, func(ctx context.Context, reports cache.Cache) error {
+		if err := rollouts.WatchBootReports(reports); err != nil {
+			return err
+		}
+		return facts.statuses.WatchBootReports(ctx, reports)
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -79,6 +80,7 @@ type Statuses struct {
 	// AllowInsecure allows an API at a plain http URL.
 	AllowInsecure bool
 
+	reports  atomic.Pointer[client.Reader] // of BootReports; nil until they can be read
 	once     sync.Once
 	queue    workqueue.TypedRateLimitingInterface[types.NamespacedName]
 	mu       sync.Mutex
@@ -96,6 +98,7 @@ type job struct {
 	since         time.Time // of the first reconciliation of this commit
 	sent          State     // the latest one that the host has, "" for none
 	failedAttempt string    // the latest one that the host rejected, with the Secret that was used
+	boots         boots
 }
 
 // commitOf matches the commit in a revision such as "main@sha1:<40 hex>".
@@ -118,9 +121,18 @@ func (s *Statuses) EnqueueReconciliation(l Reconciliation) {
 	if l.Rejected != nil {
 		next.rejected = abbreviated(redact.SanitizeLine(l.Rejected.Error()))
 	}
-	// The same commit continues with what was already sent and counted.
-	if before, ok := s.latest[key]; ok && before.commit == next.commit && before.source.UID == ps.UID {
-		next.changed, next.since, next.sent, next.failedAttempt = maps.Clone(before.changed), before.since, before.sent, before.failedAttempt
+	if before, ok := s.latest[key]; ok && before.source.UID == ps.UID {
+		next.boots = before.boots
+		// The same commit continues with what was already sent and counted.
+		if before.commit == next.commit {
+			next.changed, next.since, next.sent, next.failedAttempt = maps.Clone(before.changed), before.since, before.sent, before.failedAttempt
+		} else if before.boots.failed[before.commit] != "" {
+			next.boots.sent = maps.Clone(before.boots.sent)
+			if next.boots.sent == nil {
+				next.boots.sent = map[string]State{}
+			}
+			next.boots.sent[before.commit] = before.sent
+		}
 	}
 	for _, e := range ps.Status.Profiles {
 		// After a restart nothing has changed, but this commit introduced it.
@@ -186,9 +198,18 @@ func (s *Statuses) processSource(ctx context.Context, key types.NamespacedName) 
 		return
 	}
 	// j is a copy, so that Reconciled does not wait for a slow host.
-	want, settled, err := s.desiredStatus(ctx, j)
+	var want status
+	var settled bool
+	observed, err := s.observeBoots(ctx, j)
+	if err == nil {
+		j.boots = observed
+		want, settled, err = s.desiredStatus(ctx, j)
+	}
 	if err == nil && want.state != j.sent {
 		err = s.sendStatus(ctx, &j, want)
+	}
+	if err == nil {
+		err = s.sendEarlier(ctx, &j, want.context)
 	}
 	var final *rejectedError
 	switch {
@@ -215,6 +236,8 @@ func (s *Statuses) processSource(ctx context.Context, key types.NamespacedName) 
 		s.storeJob(key, j)
 		if !settled {
 			s.queue.AddAfter(key, recount)
+		} else if !j.boots.next.IsZero() {
+			s.queue.AddAfter(key, time.Until(j.boots.next)+recount)
 		}
 	}
 }
@@ -237,7 +260,7 @@ func (s *Statuses) storeJob(key types.NamespacedName, j job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now, ok := s.latest[key]; ok && now.commit == j.commit && now.source.UID == j.source.UID {
-		now.sent, now.failedAttempt = j.sent, j.failedAttempt
+		now.sent, now.failedAttempt, now.boots = j.sent, j.failedAttempt, j.boots
 		s.latest[key] = now
 	}
 }
@@ -255,6 +278,10 @@ func (s *Statuses) desiredStatus(ctx context.Context, j job) (want status, settl
 	if want.state == Failure {
 		first := redact.SanitizeLine(j.problems[0].Error())
 		want.description = truncate(fmt.Sprintf("%s: %s", notify.FormatCount(len(j.problems), "problem"), first), maxDescription)
+		return want, true, nil
+	}
+	if text := j.boots.failed[j.commit]; text != "" {
+		want.state, want.description = Failure, text
 		return want, true, nil
 	}
 	profiles := 0

@@ -1,0 +1,163 @@
+package commitstatus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+)
+
+// maxFailedCommits is the number of earlier commits of a source whose failed boots are remembered.
+const maxFailedCommits = 20
+
+// commitID matches what a host takes as a commit.
+var commitID = regexp.MustCompile(`^[0-9a-f]{40}$`)
+
+// boots are the commits of a source whose machines do not boot.
+type boots struct {
+	failed map[string]string // where a script of the commit fails, by commit
+	sent   map[string]State  // the status that the host has of earlier commits
+	next   time.Time         // when a boot counts as failed, zero for none
+}
+
+// WatchBootReports lets commits whose machines do not boot fail. It is called once reports, a cache
+// that was started, can list the kind.
+func (s *Statuses) WatchBootReports(ctx context.Context, reports cache.Cache) error {
+	s.init()
+	informer, err := reports.GetInformer(ctx, &api.BootReport{})
+	if err != nil {
+		return fmt.Errorf("watching BootReports for commit statuses: %w", err)
+	}
+	var reader client.Reader = reports
+	s.reports.Store(&reader)
+	enqueue := func(any) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for key := range s.latest {
+			s.queue.AddAfter(key, recount)
+		}
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: enqueue, UpdateFunc: func(_, now any) { enqueue(now) }, DeleteFunc: enqueue,
+	})
+	if err != nil {
+		return fmt.Errorf("watching BootReports for commit statuses: %w", err)
+	}
+	return nil
+}
+
+// observeBoots returns the commits of a job's source whose machines do not boot. One remains in it,
+// though its machines are deleted, until a machine of the commit boots.
+func (s *Statuses) observeBoots(ctx context.Context, j job) (boots, error) {
+	out := boots{failed: maps.Clone(j.boots.failed), sent: j.boots.sent}
+	reports := s.reports.Load()
+	if reports == nil {
+		return out, nil
+	}
+	var list api.BootReportList // belongs to the cache: do not modify it
+	if err := (*reports).List(ctx, &list, client.InNamespace(api.NamespaceCloudInitSettings), client.UnsafeDisableDeepCopy); err != nil {
+		return out, fmt.Errorf("listing BootReports: %w", err)
+	}
+	failed, succeeded, now := map[string]string{}, map[string]bool{}, time.Now()
+	for i := range list.Items {
+		for _, m := range list.Items[i].Status.Machines {
+			from := m.CountsFrom()
+			for _, commit := range j.commitsOf(m) {
+				switch {
+				case m.Outcome != api.BootFailing:
+					succeeded[commit] = true
+				case now.Before(from):
+					if out.next.IsZero() || from.Before(out.next) {
+						out.next = from
+					}
+				case failed[commit] == "":
+					failed[commit] = describeBoot(m.Cause)
+				}
+			}
+		}
+	}
+	maps.DeleteFunc(out.failed, func(commit, _ string) bool { return succeeded[commit] && failed[commit] == "" })
+	for _, commit := range slices.Sorted(maps.Keys(failed)) {
+		if out.failed[commit] != "" || len(out.failed) < maxFailedCommits {
+			if out.failed == nil {
+				out.failed = map[string]string{}
+			}
+			out.failed[commit] = failed[commit]
+		}
+	}
+	return out, nil
+}
+
+// commitsOf returns the commits of the job's source that a boot tells about: the one with the
+// content of its profile, and the latest one if that made this content current.
+func (j job) commitsOf(m api.MachineBootStatus) []string {
+	ours := slices.ContainsFunc(j.source.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == m.Profile })
+	if !ours {
+		return nil
+	}
+	var out []string
+	if entry, ok := j.changed[m.Profile]; ok && entry.Version == m.Version {
+		out = append(out, j.commit)
+	}
+	if m.Cause != nil && m.Cause.Commit != j.commit && commitID.MatchString(m.Cause.Commit) {
+		out = append(out, m.Cause.Commit)
+	}
+	return out
+}
+
+// describeBoot says where a script fails. No output and no command leave the cluster.
+func describeBoot(cause *api.BootCause) string {
+	text := "machines do not boot"
+	if c := cause.String(); c != "" {
+		text += ": " + c
+	}
+	return truncate(text, maxDescription)
+}
+
+// sendEarlier sends the statuses of commits before the latest one, and records what the host has.
+func (s *Statuses) sendEarlier(ctx context.Context, j *job, name string) error {
+	if len(j.boots.failed)+len(j.boots.sent) == 0 {
+		return nil
+	}
+	sent := maps.Clone(j.boots.sent) // the original is shared with other copies of the job
+	if sent == nil {
+		sent = map[string]State{}
+	}
+	j.boots.sent = sent
+	send := func(commit string, state State, description string) error {
+		if commit == j.commit || sent[commit] == state {
+			return nil
+		}
+		earlier := job{source: j.source, commit: commit}
+		err := s.sendStatus(ctx, &earlier, status{commit: commit, state: state, context: name, description: description})
+		var final *rejectedError
+		if err == nil || errors.As(err, &final) {
+			sent[commit] = state // a rejected one is not sent again
+		}
+		return err
+	}
+	for _, commit := range slices.Sorted(maps.Keys(j.boots.failed)) {
+		if err := send(commit, Failure, j.boots.failed[commit]); err != nil {
+			return err
+		}
+	}
+	for _, commit := range slices.Sorted(maps.Keys(sent)) {
+		if j.boots.failed[commit] != "" {
+			continue
+		}
+		if err := send(commit, Success, "machines boot again"); err != nil {
+			return err
+		}
+		delete(sent, commit)
+	}
+	return nil
+}
