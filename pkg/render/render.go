@@ -47,6 +47,27 @@ func (e *Engine) Render(in Input) (out *Output, err error) {
 	return out, err
 }
 
+// RenderConfig returns the configuration of a pool with its credentials in place of placeholders, as
+// operating-system-manager stores it. Its errors are those of Render.
+func (e *Engine) RenderConfig(in Input) (osm.OperatingSystemConfigSpec, error) {
+	out, err := e.Render(in)
+	if err != nil {
+		return osm.OperatingSystemConfigSpec{}, err
+	}
+	var osc *osm.OperatingSystemConfigSpec
+	var problems []*invalid.Error
+	compiled := e.getOrCompile(in.Profile)
+	e.rooms.RunSmallThenLarge(func(r *meter.Memory) {
+		c := *compiled
+		c.memory = r
+		osc, _, problems = in.render(&c, out.Record.Digests.Input)
+	})
+	if len(problems) > 0 {
+		return osm.OperatingSystemConfigSpec{}, in.invalid(withoutCauses(problems)...)
+	}
+	return *osc, nil
+}
+
 // Check finds the errors in a profile that do not depend on the pool: templates that do not
 // parse or call unknown functions, fields that templates cannot read, files without content,
 // invalid modes, units with invalid names, a utility that the operating system does not have,

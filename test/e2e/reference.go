@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -25,9 +27,10 @@ import (
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
 )
 
-// LegacyProfile is a profile that the reference takes, of both utilities.
+// LegacyProfile is a profile that operating-system-manager (OSM) takes, of both utilities.
 func LegacyProfile(name, version, script string) string {
 	os, utility, units, modules := "ubuntu", "cloud-init", "", "    modules:\n      runcmd: [systemctl daemon-reload]\n"
 	if strings.Contains(name, "flatcar") {
@@ -57,7 +60,7 @@ spec:
 `, name, os, version, utility, units, modules, script)
 }
 
-// LegacyPool is a pool that the reference serves.
+// LegacyPool is a pool that OSM serves.
 type LegacyPool struct {
 	Name, profile, provider string
 	md                      *machines.MachineDeployment
@@ -65,9 +68,9 @@ type LegacyPool struct {
 	documents               map[string]*corev1.Secret
 }
 
-// Legacy is a control plane as the reference leaves it.
+// Legacy is a control plane as OSM leaves it.
 type Legacy struct {
-	// Client has the permissions of the reference.
+	// Client has the permissions of OSM.
 	Client client.Client
 
 	s      *System
@@ -155,31 +158,22 @@ func legacyKey(p *LegacyPool) string {
 	return "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIExample " + p.Name + "@example.com"
 }
 
-// reconcile makes the reference's requests for a pool, in its order (contract: sections 8.1 and 9.2).
+// reconcile makes OSM's requests for a pool, in its order (contract: sections 8.1 and 9.2).
 func (l *Legacy) reconcile(p *LegacyPool) error {
 	ctx, name := l.s.T.Context(), p.Name+"-"+l.s.Pools
 	annotations, err := l.annotations(p)
 	if err != nil {
 		return err
 	}
-	bootstrap, provisioning := l.render(p)
-	osc := &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name + "-config"}, Spec: osm.OperatingSystemConfigSpec{
-		OSName: "ubuntu", OSVersion: "24.04", CloudProvider: osm.CloudProviderSpec{
-			Name: osm.CloudProvider(p.provider), Spec: &runtime.RawExtension{Raw: []byte(`{"token":"` + Canary + `"}`)},
-		},
-	}}
-	documents := []*corev1.Secret{legacySecret(name+"-provisioning-config", provisioning), legacySecret(name+"-bootstrap-config", bootstrap)}
+	osc := &osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name + "-config", Annotations: annotations}, Spec: l.config(p)}
 	kubeconfig := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: l.s.Pools + "-" + p.Name + "-kubelet-bootstrap-config"}}
-	for _, obj := range []client.Object{osc, documents[0], documents[1]} {
-		obj.SetAnnotations(annotations)
-	}
 
 	rotates, err := l.rotates(p)
 	if err != nil {
 		return err
 	}
 	if rotates {
-		for _, obj := range []client.Object{osc, documents[0], documents[1], kubeconfig} {
+		for _, obj := range []client.Object{osc, legacySecret(name+"-provisioning-config", ""), legacySecret(name+"-bootstrap-config", ""), kubeconfig} {
 			if err := l.Client.Delete(ctx, obj); client.IgnoreNotFound(err) != nil {
 				return err
 			}
@@ -192,7 +186,7 @@ func (l *Legacy) reconcile(p *LegacyPool) error {
 	if err := l.ensureKubeconfig(kubeconfig, made); err != nil {
 		return err
 	}
-	if err := l.Client.Get(ctx, client.ObjectKeyFromObject(osc), &osm.OperatingSystemConfig{}); apierrors.IsNotFound(err) {
+	if err := l.Client.Get(ctx, client.ObjectKeyFromObject(osc), osc); apierrors.IsNotFound(err) {
 		if p.provider == "edge" {
 			script := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: "edge-provider-script-" + name}, Data: map[string][]byte{"fetch-bootstrap-script": []byte("fetch\n")}}
 			if err := l.Client.Create(ctx, script); err != nil { // it does no more than that (contract: section 15.1, 10)
@@ -205,7 +199,11 @@ func (l *Legacy) reconcile(p *LegacyPool) error {
 	} else if err != nil {
 		return err
 	}
-	for _, s := range documents {
+	for _, s := range []*corev1.Secret{
+		legacySecret(name+"-provisioning-config", legacyDocument(p, &osc.Spec.ProvisioningConfig, "")),
+		legacySecret(name+"-bootstrap-config", legacyDocument(p, &osc.Spec.BootstrapConfig, legacyMachineName(p))),
+	} {
+		s.Annotations = annotations
 		if err := l.Client.Create(ctx, s); err == nil {
 			p.documents[s.Name] = s
 		} else if !apierrors.IsAlreadyExists(err) { // a Secret that exists is never compared or updated
@@ -237,7 +235,7 @@ func legacySecret(name, document string) *corev1.Secret {
 		Type: corev1.SecretTypeOpaque, Immutable: &immutable, Data: map[string][]byte{api.UserDataKey: []byte(document)}}
 }
 
-// annotations are the three by which the reference knows when to rotate (contract: section 9.3).
+// annotations are the three by which OSM knows when to rotate (contract: section 9.3).
 func (l *Legacy) annotations(p *LegacyPool) (map[string]string, error) {
 	var osp osm.OperatingSystemProfile
 	if err := l.Client.Get(l.s.T.Context(), types.NamespacedName{Namespace: Namespace, Name: p.profile}, &osp); err != nil {
@@ -252,7 +250,7 @@ func (l *Legacy) annotations(p *LegacyPool) (map[string]string, error) {
 }
 
 // ensureToken finds the pool's bootstrap token, or makes it. More than one is an error of
-// the reference (contract: section 8.3).
+// OSM (contract: section 8.3).
 func (l *Legacy) ensureToken(p *LegacyPool) (made bool, err error) {
 	var list corev1.SecretList
 	key := l.s.Pools + "-" + p.Name
@@ -278,37 +276,97 @@ func (l *Legacy) ensureToken(p *LegacyPool) (made bool, err error) {
 	})
 }
 
-// render makes the documents in the reference's own form (contract: sections 7.3 and 7.4).
-func (l *Legacy) render(p *LegacyPool) (bootstrap, provisioning string) {
+// config is what operating-system-manager makes of the profile, with its credentials (contract: section 1.4).
+func (l *Legacy) config(p *LegacyPool) osm.OperatingSystemConfigSpec {
 	const hosts = "server = \"https://registry-1.docker.io\"\n\n[host.\"https://registry-1.docker.io\"]\n  capabilities = [\"pull\", \"resolve\"]\n"
+	file := func(path string, permissions int32, encoding, content string) osm.File {
+		return osm.File{Path: path, Permissions: permissions, Content: osm.FileContent{Inline: &osm.FileContentInline{Encoding: encoding, Data: content}}}
+	}
+	keys := []string{legacyKey(p)}
 	fetch := fmt.Sprintf("fetch %s %s-%s-provisioning-config with %s\n", legacyServer, p.Name, l.s.Pools, l.getter)
-	const setup = "install v1.35.0\n"
-	if p.profile == "osp-legacy-flatcar" {
-		file := func(path, content string, mode int) string {
-			return fmt.Sprintf(`{"filesystem":"root","path":%q,"contents":{"source":"data:,%s","verification":{}},"mode":%d}`, path, strings.ReplaceAll(url.QueryEscape(content), "+", "%20"), mode)
-		}
-		document := func(units, files string) string {
-			return fmt.Sprintf(`{"ignition":{"config":{},"security":{"tls":{}},"timeouts":{},"version":"2.3.0"},"networkd":{},"passwd":{"users":[{"name":"core","sshAuthorizedKeys":[%q]}]},"storage":{"files":[%s]},"systemd":{%s}}`, legacyKey(p), files, units)
-		}
-		return document(`"units":[{"name":"bootstrap.service","enabled":true,"contents":"[Service]\nExecStart=/opt/bin/bootstrap\n[Install]\nWantedBy=multi-user.target\n"}]`,
-				file("/etc/machine-name", "<MACHINE_NAME>", 384)+","+file("/opt/bin/bootstrap", fetch, 493)),
-			document("", file("/opt/bin/setup", setup, 493)+","+file("/etc/containerd/certs.d/docker.io/hosts.toml", hosts, 384))
+	out := osm.OperatingSystemConfigSpec{
+		OSName: "ubuntu", OSVersion: "24.04", ProvisioningUtility: osm.ProvisioningUtilityCloudInit,
+		CloudProvider:   osm.CloudProviderSpec{Name: osm.CloudProvider(p.provider), Spec: &runtime.RawExtension{Raw: []byte(`{"token":"` + Canary + `"}`)}},
+		BootstrapConfig: osm.OSCConfig{UserSSHKeys: keys, Files: []osm.File{file("/opt/bin/bootstrap", 755, "b64", fetch)}},
+		ProvisioningConfig: osm.OSCConfig{UserSSHKeys: keys, Files: []osm.File{
+			file("/opt/bin/setup", 755, "", "install v1.35.0\n"), file("/etc/containerd/certs.d/docker.io/hosts.toml", 600, "", hosts),
+		}},
 	}
-	machine := "<MACHINE_NAME>"
-	if p.provider == "edge" {
-		machine = p.Name
+	if p.isFlatcar() {
+		out.OSName, out.ProvisioningUtility = "flatcar", osm.ProvisioningUtilityIgnition
+		out.BootstrapConfig.Units = []osm.Unit{{Name: "bootstrap.service", Enable: new(true), Content: new("[Service]\nExecStart=/opt/bin/bootstrap\n[Install]\nWantedBy=multi-user.target\n")}}
+	} else {
+		out.BootstrapConfig.CloudInitModules = &osm.CloudInitModule{RunCMD: []string{"systemctl daemon-reload"}}
 	}
-	head := "ssh_pwauth: false\nssh_authorized_keys:\n- '" + legacyKey(p) + "'\nwrite_files:\n"
-	file := func(path, mode, more, content string) string {
-		return fmt.Sprintf("- path: '%s'\n  permissions: '%s'\n%s  content: |-\n    %s\n", path, mode, more, strings.ReplaceAll(content, "\n", "\n    "))
-	}
-	return "#cloud-config\nhostname: " + machine + "\n" + head +
-			file("/opt/bin/bootstrap", "0755", "  encoding: b64\n", base64.StdEncoding.EncodeToString([]byte(fetch))) +
-			file("/etc/machine-name", "0600", "", machine) + "runcmd:\n- systemctl daemon-reload\n",
-		"#cloud-config\n" + head + file("/opt/bin/setup", "0755", "", setup) + file("/etc/containerd/certs.d/docker.io/hosts.toml", "0600", "", hosts)
+	return out
 }
 
-// rotates reports whether the reference would rotate a pool: unless all three annotations of its
+func (p *LegacyPool) isFlatcar() bool { return p.profile == "osp-legacy-flatcar" }
+
+// legacyMachineName is the machine's name in bootstrap documents.
+func legacyMachineName(p *LegacyPool) string {
+	if p.provider == "edge" {
+		return p.Name
+	}
+	return "<MACHINE_NAME>"
+}
+
+// legacyDocument makes the document of a stage of a configuration, in the form of operating-system-manager
+// (contract: sections 7.2 to 7.4).
+func legacyDocument(p *LegacyPool, config *osm.OSCConfig, machine string) string {
+	if p.isFlatcar() {
+		return legacyIgnition(config, machine)
+	}
+	var b strings.Builder
+	file := func(path string, permissions int32, encoding, content string) {
+		fmt.Fprintf(&b, "- path: '%s'\n  permissions: '0%d'\n", path, permissions)
+		if encoding != "" {
+			content = base64.StdEncoding.EncodeToString([]byte(content))
+			fmt.Fprintf(&b, "  encoding: %s\n", encoding)
+		}
+		fmt.Fprintf(&b, "  content: |-\n    %s\n", strings.ReplaceAll(content, "\n", "\n    "))
+	}
+	b.WriteString("#cloud-config\n")
+	if machine != "" {
+		fmt.Fprintf(&b, "hostname: %s\n", machine)
+	}
+	fmt.Fprintf(&b, "ssh_pwauth: false\nssh_authorized_keys:\n- '%s'\nwrite_files:\n", strings.Join(config.UserSSHKeys, "'\n- '"))
+	for _, f := range config.Files {
+		file(f.Path, f.Permissions, f.Content.Inline.Encoding, f.Content.Inline.Data)
+	}
+	if machine != "" {
+		file("/etc/machine-name", 600, "", machine)
+	}
+	if m := config.CloudInitModules; m != nil && len(m.RunCMD) > 0 {
+		fmt.Fprintf(&b, "runcmd:\n- %s\n", strings.Join(m.RunCMD, "\n- "))
+	}
+	return b.String()
+}
+
+func legacyIgnition(config *osm.OSCConfig, machine string) string {
+	var files, units []string
+	file := func(path, content string, mode int64) {
+		files = append(files, fmt.Sprintf(`{"filesystem":"root","path":%q,"contents":{"source":"data:,%s","verification":{}},"mode":%d}`, path, strings.ReplaceAll(url.QueryEscape(content), "+", "%20"), mode))
+	}
+	if machine != "" {
+		file("/etc/machine-name", machine, 0o600)
+	}
+	for _, f := range config.Files {
+		mode, _ := strconv.ParseInt(strconv.Itoa(int(f.Permissions)), 8, 32)
+		file(f.Path, strings.TrimRight(f.Content.Inline.Data, "\n")+"\n", mode)
+	}
+	for _, u := range config.Units {
+		units = append(units, fmt.Sprintf(`{"name":%q,"enabled":%t,"contents":%q}`, u.Name, *u.Enable, *u.Content))
+	}
+	systemd := ""
+	if len(units) > 0 {
+		systemd = `"units":[` + strings.Join(units, ",") + `]`
+	}
+	return fmt.Sprintf(`{"ignition":{"config":{},"security":{"tls":{}},"timeouts":{},"version":"2.3.0"},"networkd":{},"passwd":{"users":[{"name":"core","sshAuthorizedKeys":[%q]}]},"storage":{"files":[%s]},"systemd":{%s}}`,
+		config.UserSSHKeys[0], strings.Join(files, ","), systemd)
+}
+
+// rotates reports whether OSM would rotate a pool: unless all three annotations of its
 // configuration are those of the pool and its profile (contract: section 9.4). Without a
 // configuration none of them is.
 func (l *Legacy) rotates(p *LegacyPool) (bool, error) {
@@ -329,41 +387,70 @@ func (l *Legacy) rotates(p *LegacyPool) (bool, error) {
 	return false, nil
 }
 
-// WayBack hands the cluster back and runs the reference for all pools. The handback itself replaces no
-// Secret, the first run of the reference replaces the three of each pool, the next one none, and
-// MachineDeployments, Machines and Nodes remain as they are.
-func (l *Legacy) WayBack(handBack func()) {
+// WayBack hands the cluster back and runs operating-system-manager for all pools. The handback itself
+// replaces no Secret, the first run the three of each pool in rotated, the next one none. What
+// is deleted after that is created with the same meaning. MachineDeployments, Machines and Nodes
+// remain as they are.
+func (l *Legacy) WayBack(handBack func(), rotated ...string) {
 	l.s.T.Helper()
 	before := l.machines()
-	if replaced := l.replaced(handBack); replaced != 0 {
-		l.s.T.Errorf("handing back replaced %d Secrets", replaced)
+	if replaced := l.replaced(handBack); len(replaced) != 0 {
+		l.s.T.Errorf("handing back replaced %q", replaced)
 	}
 	run := func() { l.each(l.reconcile) }
-	if replaced, want := l.replaced(run), 3*len(l.Pools); replaced != want {
-		l.s.T.Errorf("the reference replaced %d Secrets, want %d", replaced, want)
+	var want []string
+	for _, pool := range rotated {
+		name := pool + "-" + l.s.Pools
+		want = append(want, name+"-bootstrap-config", name+"-provisioning-config", l.s.Pools+"-"+pool+"-kubelet-bootstrap-config")
 	}
-	if replaced := l.replaced(run); replaced != 0 {
-		l.s.T.Errorf("the next run of the reference replaced %d Secrets", replaced)
+	slices.Sort(want)
+	if replaced := l.replaced(run); !slices.Equal(replaced, want) {
+		l.s.T.Errorf("the first run of operating-system-manager replaced %d Secrets, %q, want %q", len(replaced), replaced, want)
+	}
+	if replaced := l.replaced(run); len(replaced) != 0 {
+		l.s.T.Errorf("the next run replaced %q", replaced)
 	}
 	l.CheckKept()
+	l.checkRestored()
 	if d := cmp.Diff(before, l.machines()); d != "" {
 		l.s.T.Errorf("running machines changed:\n%s", d)
 	}
 }
 
-// replaced returns how many of the Secrets of pools an action replaces. Each pool has three, before
-// and after it.
-func (l *Legacy) replaced(action func()) (count int) {
+// checkRestored deletes Secrets of three pools, of both utilities and of provider edge, which
+// operating-system-manager creates again with the same meaning.
+func (l *Legacy) checkRestored() {
+	l.s.T.Helper()
+	for _, p := range []*LegacyPool{l.Pools[0], l.Pools[1], l.Pools[len(l.Pools)-1]} {
+		before := l.secrets()
+		for _, suffix := range []string{"-bootstrap-config", "-provisioning-config"} {
+			l.s.NoError(l.s.Client.Delete(l.s.T.Context(), legacySecret(p.Name+"-"+l.s.Pools+suffix, "")))
+		}
+		l.s.NoError(l.reconcile(p))
+		for name, now := range l.secrets() {
+			// The contract does not fix the blanks in hosts.toml.
+			if was := before[name]; !strings.Contains(name, "-kubelet-") {
+				for _, d := range takeover.Compare(&was, &now) {
+					l.s.T.Errorf("%s was created with other content: %s", name, d)
+				}
+			}
+		}
+	}
+}
+
+// replaced returns which Secrets of pools an action replaces. Each pool has three, before and after it.
+func (l *Legacy) replaced(action func()) (names []string) {
 	l.s.T.Helper()
 	before := l.secrets()
 	action()
 	after := l.secrets()
 	for name, was := range before {
 		if now := after[name]; now.UID != was.UID || !maps.EqualFunc(now.Data, was.Data, bytes.Equal) {
-			count++
+			names = append(names, name)
 		}
 	}
-	return count
+	slices.Sort(names)
+	return names
 }
 
 // secrets are those of pools, by name.
@@ -400,7 +487,7 @@ func (l *Legacy) machines() map[string]string {
 	return out
 }
 
-// CheckKept checks that the documents are those of the reference, to the byte.
+// CheckKept checks that the documents are those of OSM, to the byte.
 func (l *Legacy) CheckKept() {
 	l.s.T.Helper()
 	for _, p := range l.Pools {

@@ -1,12 +1,14 @@
 package platforms
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,8 +18,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 )
 
-// The switch replaces no Secret of a pool that does not change, nor does the handback. The first run of
-// operating-system-manager replaces each once. Each program has the permissions of the platform.
+// Neither the switch nor the handback nor operating-system-manager after it replaces a Secret of a pool
+// that does not change. A pool that has changed has a token of its own, and its Secrets are
+// replaced once. Each program has the permissions of the platform.
 func TestWayBack(t *testing.T) {
 	t.Run("KubeOne", func(t *testing.T) {
 		k := newKubeOne(t)
@@ -26,7 +29,7 @@ func TestWayBack(t *testing.T) {
 		})
 		k.apply(withoutWebhooks)
 		s := e2e.NewSystemOn(t, k.cluster)
-		l := e2e.NewLegacy(s, 50)
+		l := e2e.NewLegacy(s, 51)
 		k.apply(k.embedded())
 
 		k.apply(k.ours())
@@ -35,21 +38,21 @@ func TestWayBack(t *testing.T) {
 		l.WayBack(func() {
 			handBack(s)
 			k.apply(withoutWebhooks)
-		})
+		}, "pool-02")
 	})
 	t.Run("KKP", func(t *testing.T) {
 		s := newKKP(t)
-		l := e2e.NewLegacy(s, 50)
+		l := e2e.NewLegacy(s, 51)
 		if err := s.Cluster.Apply(t.Context(), e2e.RepoPath("deploy/kkp/user-cluster.yaml")); err != nil {
 			t.Fatal(err)
 		}
 		takeOver(s, l)
 		l.Client = as(s, kkpUser)
-		l.WayBack(func() { handBack(s) })
+		l.WayBack(func() { handBack(s) }, "pool-02")
 	})
 }
 
-// takeOver runs the controller until it has taken over all pools, and stops it.
+// takeOver runs the controller until it has taken over all pools, changes pool-02, and stops it.
 func takeOver(s *e2e.System, l *e2e.Legacy) {
 	s.T.Helper()
 	for _, pool := range []string{"pool-01", "pool-05"} {
@@ -75,6 +78,15 @@ func takeOver(s *e2e.System, l *e2e.Legacy) {
 		return nil
 	})
 	l.CheckKept()
+	s.NoError(s.Client.Patch(s.T.Context(), s.MachineDeployment("pool-02"), client.RawPatch(types.MergePatchType,
+		[]byte(`{"spec":{"template":{"spec":{"providerSpec":{"value":{"sshPublicKeys":["ssh-ed25519 AAAA changed"]}}}}}}`))))
+	s.Eventually("pool-02 to have a token of its own", func() error {
+		bootstrap, provisioning, err := s.Secrets("pool-02")
+		if err != nil || bootstrap.Annotations[api.AnnotationCredentialsExpireAt] != "" && provisioning.Annotations[api.AnnotationCredentialsExpireAt] != "" {
+			return err
+		}
+		return errors.New("it has the shared one")
+	})
 	s.Stop()
 }
 

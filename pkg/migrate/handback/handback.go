@@ -1,8 +1,8 @@
-// Package handback prepares a cluster for the reference, which served it before: it creates
-// what the reference needs, removes what would prevent its work, and leaves the objects of
-// pools for it to replace. The configurations name a version that the reference does not
-// know, so that it creates each of them again. Start with Cluster.Plan, which only reads;
-// Plan.Apply writes.
+// Package handback prepares a cluster for operating-system-manager (OSM), which served it before: it
+// creates what OSM needs, and removes what would prevent its work. Pools whose Secrets remain valid
+// get the configuration that OSM would have created, so that it replaces nothing. Those of other
+// pools name a version that OSM does not know, so that it creates their objects again. Start with
+// Cluster.Plan, which only reads; Plan.Apply writes.
 package handback
 
 import (
@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -81,21 +82,27 @@ func (h *Cluster) Plan(ctx context.Context) (*Plan, error) {
 	if err := h.checkNamespace(ctx); err != nil {
 		return nil, err
 	}
-	served, err := h.servedPools(ctx)
-	if err != nil {
-		return nil, err
-	}
 	pools, err := h.pools(ctx)
 	if err != nil {
 		return nil, err
 	}
+	served, err := h.servedPools(ctx, pools)
+	if err != nil {
+		return nil, err
+	}
+	profiles := futureProfiles{}
+	var remain map[string]bool
 	for _, part := range []func(context.Context, *Plan) error{
 		h.planObstacles,
 		h.planAdmission, // first, so that our policies do not reject later steps
-		func(ctx context.Context, p *Plan) error { return h.planProfiles(ctx, p, pools) },
+		func(ctx context.Context, p *Plan) error { return h.planProfiles(ctx, p, pools, profiles) },
 		h.planSources,
+		func(ctx context.Context, p *Plan) (err error) { // before the credentials are deleted that it needs
+			remain, err = h.planConfigs(ctx, p, pools, served, profiles)
+			return err
+		},
 		func(ctx context.Context, p *Plan) error { return h.planAccess(ctx, p, served) },
-		func(ctx context.Context, p *Plan) error { return h.planSecrets(ctx, p, served) },
+		func(ctx context.Context, p *Plan) error { return h.planSecrets(ctx, p, served, remain) },
 		func(ctx context.Context, p *Plan) error { return h.planTokens(ctx, p, served) },
 	} {
 		if err := part(ctx, p); err != nil {
@@ -105,7 +112,7 @@ func (h *Cluster) Plan(ctx context.Context) (*Plan, error) {
 	for _, md := range pools {
 		for _, key := range []string{api.AnnotationVersionPin, api.AnnotationSuspend, api.AnnotationIgnitionVersion} {
 			if v := md.Annotations[key]; v != "" {
-				p.warn("MachineDeployment %s has annotation %s: %q, which has no effect with the reference", client.ObjectKeyFromObject(&md), key, v)
+				p.warn("MachineDeployment %s has annotation %s: %q, which has no effect with operating-system-manager", client.ObjectKeyFromObject(&md), key, v)
 			}
 		}
 	}
@@ -113,15 +120,16 @@ func (h *Cluster) Plan(ctx context.Context) (*Plan, error) {
 }
 
 // checkNamespace returns a *WrongNamespaceError if nothing in the namespace shows that a
-// controller served it: no ProfileSource, no configuration and no lease.
+// controller served it: no ProfileSource, no configuration, no record of one and no lease.
 func (h *Cluster) checkNamespace(ctx context.Context) error {
-	configs := kubeclient.MetadataList(osm.GroupVersion.WithKind("OperatingSystemConfig"))
+	ours := client.MatchingLabels{api.LabelManagedBy: api.FieldManager}
 	for _, list := range []struct {
 		of   client.ObjectList
 		opts []client.ListOption
 	}{
 		{&api.ProfileSourceList{}, nil},
-		{configs, []client.ListOption{client.MatchingLabels{api.LabelManagedBy: api.FieldManager}}},
+		{kubeclient.MetadataList(osm.GroupVersion.WithKind("OperatingSystemConfig")), []client.ListOption{ours}},
+		{kubeclient.MetadataList(appsv1.SchemeGroupVersion.WithKind("ControllerRevision")), []client.ListOption{ours}}, // of replaced ones
 	} {
 		if err := h.Management.List(ctx, list.of, append(list.opts, client.InNamespace(h.Namespace), client.Limit(1))...); err != nil {
 			return fmt.Errorf("reading namespace %s: %w", h.Namespace, err)
@@ -156,16 +164,46 @@ func (e *WrongNamespaceError) Error() string {
 	return text
 }
 
-// servedPools returns the pools whose configuration is in the namespace. Other pools of the
-// cluster can belong to controllers of other namespaces.
-func (h *Cluster) servedPools(ctx context.Context) (map[string]bool, error) {
-	served := map[string]bool{}
+// servedPools returns the pools whose configuration is in the namespace, or would be if its replacement
+// had not been interrupted. Other pools of the cluster can belong to controllers of other
+// namespaces.
+func (h *Cluster) servedPools(ctx context.Context, pools []cluster.MachineDeployment) (map[string]bool, error) {
+	served, owners := map[string]bool{}, map[string]string{} // by the name of the configuration
 	err := h.eachOf(ctx, h.Management, osm.GroupVersion.WithKind("OperatingSystemConfig"), func(osc *metav1.PartialObjectMetadata) {
-		if key := lineage.PoolOf(osc); key != "" {
+		key := lineage.PoolOf(osc)
+		owners[osc.Name] = key
+		if key != "" && osc.Labels[api.LabelManagedBy] == api.FieldManager {
 			served[key] = true
 		}
-	}, client.InNamespace(h.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager})
-	return served, err
+	}, client.InNamespace(h.Namespace))
+	if err != nil {
+		return nil, err
+	}
+	for _, md := range pools {
+		key := client.ObjectKeyFromObject(&md)
+		owner, exists := owners[lineage.NamesOf(key).Config]
+		switch {
+		case exists && owner == "": // replaced by an earlier run
+			served[key.String()] = true
+		case !exists:
+			if served[key.String()], err = h.interrupted(ctx, key); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return served, nil
+}
+
+// interrupted reports whether the namespace has the record of the documents of a pool that has no
+// configuration.
+func (h *Cluster) interrupted(ctx context.Context, pool types.NamespacedName) (bool, error) {
+	var document corev1.Secret
+	found, err := kubeclient.Find(ctx, h.Worker, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: lineage.NamesOf(pool).Provisioning}, &document)
+	if err != nil || !found || lineage.PoolOf(&document) != pool.String() {
+		return false, err
+	}
+	rec, err := h.recordOf(ctx, pool, nil, &document)
+	return lineage.Intact(rec), err
 }
 
 // leases returns the leases of controllers of the namespace, one for each shard.
@@ -228,8 +266,12 @@ func (h *Cluster) holder(lease coordinationv1.LeaseSpec) string {
 	return *lease.HolderIdentity
 }
 
+// futureProfiles are the profiles that the plan creates, by name. One is nil if OSM has another of that
+// name built in, by which it replaces ours.
+type futureProfiles map[string]*osm.OperatingSystemProfileSpec
+
 // planProfiles creates the profiles of sources under the names that pools use.
-func (h *Cluster) planProfiles(ctx context.Context, p *Plan, pools []cluster.MachineDeployment) error {
+func (h *Cluster) planProfiles(ctx context.Context, p *Plan, pools []cluster.MachineDeployment, future futureProfiles) error {
 	var sources api.ProfileSourceList
 	if err := h.Management.List(ctx, &sources, client.InNamespace(h.Namespace)); err != nil {
 		return fmt.Errorf("listing ProfileSources: %w", err)
@@ -251,14 +293,14 @@ func (h *Cluster) planProfiles(ctx context.Context, p *Plan, pools []cluster.Mac
 		if !ok {
 			o, ok = selection.FindCandidate(builtin, name)
 			if ok && osm.IsBuiltinProfile(name) {
-				p.warn("profile %q is built into osm-gitops, and another one into the reference: pools that name it get the one of the reference", name)
+				p.warn("profile %q is built into osm-gitops, and another one into operating-system-manager: pools that name it get the latter", name)
 				continue
 			}
 		}
 		if !names[name] || !ok {
 			continue // an object with this name exists, or nothing
 		}
-		if err := h.planProfile(ctx, p, name, o.Entry.Object); err != nil {
+		if err := h.planProfile(ctx, p, name, o.Entry.Object, future); err != nil {
 			return err
 		}
 	}
@@ -266,7 +308,7 @@ func (h *Cluster) planProfiles(ctx context.Context, p *Plan, pools []cluster.Mac
 }
 
 // planProfile creates one profile under its plain name.
-func (h *Cluster) planProfile(ctx context.Context, p *Plan, name, object string) error {
+func (h *Cluster) planProfile(ctx context.Context, p *Plan, name, object string, future futureProfiles) error {
 	var from, have osm.OperatingSystemProfile
 	found, err := kubeclient.Find(ctx, h.Management, types.NamespacedName{Namespace: h.Namespace, Name: object}, &from)
 	if err != nil {
@@ -281,10 +323,10 @@ func (h *Cluster) planProfile(ctx context.Context, p *Plan, name, object string)
 		return fmt.Errorf("encoding OperatingSystemProfile %s: %w", object, err)
 	}
 	if strings.Contains(string(text), ".Provenance") {
-		p.warn("profile %q uses .Provenance, which the reference does not support: it cannot render the profile for any pool until that is removed", name)
+		p.warn("profile %q uses .Provenance, which operating-system-manager does not support: it cannot render the profile for any pool until that is removed", name)
 	}
 	if from.Spec.OSName != "flatcar" && len(from.Spec.BootstrapConfig.Units)+len(from.Spec.ProvisioningConfig.Units) > 0 {
-		p.warn("profile %q has units, which the reference accepts only for flatcar", name)
+		p.warn("profile %q has units, which operating-system-manager accepts only for flatcar", name)
 	}
 	if found, err = kubeclient.Find(ctx, h.Management, types.NamespacedName{Namespace: h.Namespace, Name: name}, &have); err != nil {
 		return err
@@ -293,16 +335,23 @@ func (h *Cluster) planProfile(ctx context.Context, p *Plan, name, object string)
 		ObjectMeta: metav1.ObjectMeta{Namespace: h.Namespace, Name: name, Labels: map[string]string{api.LabelManagedBy: api.FieldManager}},
 		Spec:       from.Spec,
 	}
+	planned := func() {
+		if future[name] = nil; !osm.IsBuiltinProfile(name) {
+			future[name] = &from.Spec
+		}
+	}
 	create := func(ctx context.Context) error {
 		return h.Management.Create(ctx, next, client.FieldOwner(api.FieldManager))
 	}
 	switch {
 	case !found:
+		planned()
 		p.step(create, "create OperatingSystemProfile %s/%s of %s", h.Namespace, name, object)
 	case equality.Semantic.DeepEqual(have.Spec, from.Spec):
 	case have.Labels[api.LabelManagedBy] != api.FieldManager && !h.Overwrite:
 		p.warn("OperatingSystemProfile %s/%s, version %s, has another owner and differs from version %s of the profile: pools would get that object; to replace it, set --overwrite-profiles", h.Namespace, name, have.Spec.Version, from.Spec.Version)
 	default:
+		planned()
 		p.step(func(ctx context.Context) error {
 			// Its spec is immutable for one version, so it is created again.
 			if err := client.IgnoreNotFound(h.Management.Delete(ctx, &have, client.Preconditions{UID: &have.UID})); err != nil {
@@ -334,20 +383,20 @@ func (h *Cluster) planSources(ctx context.Context, p *Plan) error {
 	return nil
 }
 
-// planSecrets deletes what the reference would neither update nor delete: the credentials
-// of generations, and the scripts of edge pools, which it only creates (contract: section
-// 15.1).
-func (h *Cluster) planSecrets(ctx context.Context, p *Plan, served map[string]bool) error {
+// planSecrets deletes what OSM would neither update nor delete: the credentials of generations, and the
+// scripts of edge pools, which it only creates (contract: section 15.1), unless the pool remains as it
+// is.
+func (h *Cluster) planSecrets(ctx context.Context, p *Plan, served, remain map[string]bool) error {
 	return h.eachOf(ctx, h.Worker, corev1.SchemeGroupVersion.WithKind("Secret"), func(s *metav1.PartialObjectMetadata) {
 		pool, ok := lineage.ParsePool(lineage.PoolOf(s))
 		names := lineage.NamesOf(pool)
-		if ok && served[lineage.PoolOf(s)] && (s.Name == names.Inputs || s.Name == names.EdgeScript) {
+		if ok && served[lineage.PoolOf(s)] && (s.Name == names.Inputs || s.Name == names.EdgeScript && !remain[lineage.PoolOf(s)]) {
 			h.planDelete(p, h.Worker, s)
 		}
 	}, client.InNamespace(api.NamespaceCloudInitSettings), client.MatchingLabels{api.LabelManagedBy: api.FieldManager})
 }
 
-// planTokens leaves one bootstrap token to each pool: the reference fails if there are two.
+// planTokens leaves one bootstrap token to each pool: OSM fails if there are two.
 func (h *Cluster) planTokens(ctx context.Context, p *Plan, served map[string]bool) error {
 	ours := map[string]bool{} // values of the label
 	for key := range served {

@@ -199,7 +199,7 @@ func TestHandbackProfiles(t *testing.T) {
 		t.Errorf("warnings are %q", p.Warnings)
 	}
 	if warned := slices.DeleteFunc(slices.Clone(p.Warnings), func(w string) bool { return !strings.Contains(w, "uses .Provenance") }); len(warned) != 1 || !strings.Contains(warned[0], `"osp-new"`) {
-		t.Errorf("profiles that the reference cannot render are warned of by %q", warned)
+		t.Errorf("profiles that OSM cannot render are warned of by %q", warned)
 	}
 	h := f.handback()
 	h.Overwrite = true
@@ -315,12 +315,13 @@ func TestHandbackOfAnotherNamespace(t *testing.T) {
 	}
 }
 
-// The reference can neither update the script of an edge pool nor delete credentials.
+// OSM can neither update the script of an edge pool that it rotates nor delete credentials.
 func TestHandbackSecrets(t *testing.T) {
 	f := newFixture(t)
 	f.r.Settings.NodeHTTPProxy = "http://user:canary@proxy.example.com"
 	edge := f.machineDeployment("edge", "edge")
 	f.reconcile(edge)
+	f.patch(f.secret(lineage.NamesOf(client.ObjectKeyFromObject(edge)).EdgeScript), `{"metadata":{"annotations":{"`+api.AnnotationCredentialsExpireAt+`":"2030-01-01T00:00:00Z"}}}`)
 	steps, p := f.planned(f.handback())
 	want := []string{"delete Secret cloud-init-settings/edge-NS-inputs", "delete Secret cloud-init-settings/edge-provider-script-edge-NS"}
 	slices.Sort(steps)

@@ -20,7 +20,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/e2e"
 )
 
-// legacy is a control plane as the reference leaves it.
+// legacy is a control plane as OSM leaves it.
 type legacy struct {
 	*e2e.Legacy
 	s *system
@@ -31,9 +31,9 @@ func newLegacy(s *system, pools int) *legacy {
 	return &legacy{e2e.NewLegacy(s.System, pools), s}
 }
 
-// A control plane with 50 pools of the reference is taken over and handed back: the dry run
+// A control plane with 50 pools of OSM is taken over and handed back: the dry run
 // predicts what the controller does, no document changes its meaning, no Secret is missing except
-// once between the two requests that replace an immutable Secret, and the reference can
+// once between the two requests that replace an immutable Secret, and OSM can
 // generate everything again.
 func TestMigration(t *testing.T) {
 	s := newSystem(t)
@@ -64,7 +64,11 @@ func TestMigration(t *testing.T) {
 	l.backAndForth(t)
 	l.change(t, secrets)
 	s.Stop()
-	l.WayBack(func() { l.handBack(t) })
+	var all []string // have tokens of their own since the change
+	for _, p := range l.Pools {
+		all = append(all, p.Name)
+	}
+	l.WayBack(func() { l.handBack(t) }, all...)
 }
 
 // Also what changes for machines, what is new and what is refused is foreseen as it then
@@ -138,7 +142,7 @@ func (l *legacy) takeOver(t *testing.T, foreseen *dryrun.Report) {
 	for _, p := range l.Pools {
 		var osc osm.OperatingSystemConfig
 		if s.NoError(s.Get(e2e.Namespace, p.Name+"-"+s.Pools+"-config", &osc)); osc.Spec.CloudProvider.Spec != nil || osc.Annotations[api.AnnotationRecord] == "" {
-			t.Errorf("the configuration of %s is the reference's", p.Name)
+			t.Errorf("the configuration of %s is OSM's", p.Name)
 		}
 	}
 	if again := s.dryRun(t); again.Writes != 0 || again.HasFailures() {

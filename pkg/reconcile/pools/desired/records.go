@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,7 +22,7 @@ type Records struct {
 	Profiles Profiles
 	// Worker reads the Secrets of pools, from the API server.
 	Worker client.Reader
-	// CA is that of --node-kubernetes-ca-cert, in PEM.
+	// CA is that of --node-kubernetes-ca-cert, in PEM. Without one, it is that of the record.
 	CA string
 }
 
@@ -47,7 +48,7 @@ func (r Records) RestoreInput(ctx context.Context, md *cluster.MachineDeployment
 	if got := in.InputDigest(); got != rec.Digests.Input {
 		return render.Input{}, fmt.Errorf("the record of OperatingSystemConfig %s was edited: its content has digest %s, it says %s", lineage.NamesOf(client.ObjectKeyFromObject(md)).Config, got, rec.Digests.Input)
 	}
-	in.Settings.KubernetesCACert, in.Cluster = r.CA, values
+	in.Settings.KubernetesCACert, in.Cluster = cmp.Or(r.CA, in.Settings.KubernetesCACert), values
 	hidden := in.Credentials()
 	// A generation without credentials has none stored.
 	if hidden.Empty() {
