@@ -49,10 +49,10 @@ func ListSuccessors(ctx context.Context, from client.Reader, namespace string) (
 
 // The last part of the image's name, and the two programs in it (contract, section 11).
 const (
-	referenceImage      = "operating-system-manager"
-	referenceController = "osm-controller"
-	referenceWebhook    = "webhook"
-	productImage        = "osm-gitops"
+	osmImage      = "operating-system-manager"
+	osmController = "osm-controller"
+	osmWebhook    = "webhook"
+	productImage  = "osm-gitops"
 )
 
 // runsOSMController reports whether a container runs the controller of operating-system-manager.
@@ -65,12 +65,12 @@ func runsOSMController(c corev1.Container) bool {
 		program = path.Base(c.Command[0])
 	}
 	switch program {
-	case referenceWebhook:
+	case osmWebhook:
 		return false
-	case referenceController:
+	case osmController:
 		return !strings.Contains(image, productImage)
 	}
-	return image == referenceImage
+	return image == osmImage
 }
 
 // examineSuccessors reports the Deployments of operating-system-manager next to the controller.

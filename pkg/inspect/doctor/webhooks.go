@@ -20,9 +20,9 @@ import (
 
 const checkWebhooks = "webhooks"
 
-// referenceService is the Service of the webhooks of operating-system-manager (contract:
+// osmService is the Service of the webhooks of operating-system-manager (contract:
 // section 9).
-const referenceService = "operating-system-manager-webhook"
+const osmService = "operating-system-manager-webhook"
 
 // ourHooks is how the names of our webhooks end, also in the configurations of other names that
 // deploy/kubeone has.
@@ -234,7 +234,7 @@ func (w webhookChecks) examineOSMHook(ctx context.Context, c *Cluster, h hook) {
 // in this cluster or by URL (contract: section 9).
 func pointsToOSM(config admissionregistrationv1.WebhookClientConfig) bool {
 	if config.Service != nil {
-		return config.Service.Name == referenceService
+		return config.Service.Name == osmService
 	}
 	if config.URL == nil {
 		return false
@@ -244,5 +244,5 @@ func pointsToOSM(config admissionregistrationv1.WebhookClientConfig) bool {
 		return false
 	}
 	service, _, _ := strings.Cut(u.Hostname(), ".")
-	return service == referenceService
+	return service == osmService
 }

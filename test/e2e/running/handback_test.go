@@ -27,8 +27,8 @@ func (s *system) handback(flags ...string) (status int, stdout, stderr string) {
 	return s.Runs(append([]string{"handback", "--kubeconfig", s.Cluster.Kubeconfig, "--namespace", e2e.Namespace}, flags...)...)
 }
 
-// A cluster is handed back to the reference: refused while a controller runs or a
-// machine boots, printed before it is done, and leaving what the reference needs to go
+// A cluster is handed back to OSM: refused while a controller runs or a
+// machine boots, printed before it is done, and leaving what OSM needs to go
 // on: profiles under the names that pools use, one token per pool, configurations that
 // it replaces, and nothing of ours that judges or dangles.
 func TestHandback(t *testing.T) {
@@ -120,7 +120,7 @@ func (s *system) checkHandedBack(bootstrap, provisioning *corev1.Secret) {
 	var osc osm.OperatingSystemConfig
 	s.NoError(s.Get(e2e.Namespace, "pool-a-"+s.Pools+"-config", &osc))
 	if got := osc.Annotations[api.AnnotationOSPVersion]; got == plain.Spec.Version {
-		s.T.Errorf("the reference would not replace a configuration of version %q", got)
+		s.T.Errorf("OSM would not replace a configuration of version %q", got)
 	}
 	for _, was := range []*corev1.Secret{bootstrap, provisioning} {
 		var now corev1.Secret
