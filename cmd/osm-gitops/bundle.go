@@ -95,7 +95,7 @@ func (f *bundleFlags) applyDefaultsAndValidate() error {
 	case f.repo.Location != "":
 		return f.repo.CheckLocation("osm-gitops bundle")
 	}
-	return f.repo.Check()
+	return f.repo.CheckForRender()
 }
 
 // errIncomplete says that some pools could not be resolved. A warning has named each of
@@ -181,7 +181,8 @@ func (b *bundle) collectDownloads(ctx context.Context, flags bundleFlags) error 
 	return nil
 }
 
-// addPoolDownloads merges the downloads of a pool into the list.
+// addPoolDownloads adds the downloads of a pool to the lists or, if it cannot be rendered, records
+// its error.
 func (b *bundle) addPoolDownloads(p impact.Selected, where string) {
 	var unknown *impact.UnknownProfileError
 	switch {
@@ -223,7 +224,7 @@ func (f *bundleFlags) readSelection(ctx context.Context, b *bundle) (s impact.Se
 	switch {
 	case f.repo.Location != "":
 		if s.Snapshot, done, err = f.repo.Read(ctx); err == nil {
-			s.Where = f.repo.At(s.Snapshot)
+			s.Where = f.repo.DescribeRevision(s.Snapshot)
 		}
 	case f.profile == "":
 		s.Where = load.BuiltinOnly

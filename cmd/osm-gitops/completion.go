@@ -81,7 +81,7 @@ func addCompletions(root *cobra.Command) {
 	offers := fixedFlagValues()
 	for _, cmd := range root.Commands() {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if complete := completionOf(offers, cmd.Name(), f); complete != nil {
+			if complete := flagCompletion(offers, cmd.Name(), f); complete != nil {
 				// It fails only if the flag has a completion already, or does not exist.
 				_ = cmd.RegisterFlagCompletionFunc(f.Name, complete)
 			}
@@ -92,8 +92,8 @@ func addCompletions(root *cobra.Command) {
 	}
 }
 
-// completionOf completes the value of a flag. Nil stands for file names of any kind.
-func completionOf(offers map[string][]string, command string, f *pflag.Flag) cobra.CompletionFunc {
+// flagCompletion completes the value of a flag. Nil stands for file names of any kind.
+func flagCompletion(offers map[string][]string, command string, f *pflag.Flag) cobra.CompletionFunc {
 	if formats, ok := f.Value.(*cli.Formats); ok {
 		return valueCompletion(formats.Names()...)
 	}
@@ -106,7 +106,7 @@ func completionOf(offers map[string][]string, command string, f *pflag.Flag) cob
 	case command == "init" && f.Name == "system":
 		return completeSystems
 	case command == "init" && f.Name == "provider":
-		return completeProviders
+		return completeSupportedProviders
 	case slices.Contains(manifestFlags, f.Name) && strings.HasPrefix(placeholder, "FILE") || f.Name == "machine-deployments":
 		return cobra.FixedCompletions([]string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt)
 	case placeholder == "FOLDER" || placeholder == "DIR" || strings.HasSuffix(f.Name, "-dir") || f.Name == "directory-root":
@@ -181,8 +181,8 @@ func completeSystems(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.
 	return systemsOf(all), cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeProviders offers the providers that the built-in profile of --system supports.
-func completeProviders(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+// completeSupportedProviders offers the providers that the built-in profile of --system supports.
+func completeSupportedProviders(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	system, _ := cmd.Flags().GetString("system")
 	base, _, err := (&initFlags{system: system}).builtinProfile(cmd.Context())
 	if err != nil {

@@ -32,7 +32,7 @@ The controller runs until it is stopped; with --dry-run it exits after the repor
 write all flags with one dash or two.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.validate(); err != nil {
+			if err := f.parseAndValidate(); err != nil {
 				return flagError(cmd, err)
 			}
 			f.Version, f.Commit = buildVersion()

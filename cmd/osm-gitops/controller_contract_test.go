@@ -121,7 +121,7 @@ func TestContractFlagsRefused(t *testing.T) {
 // parsed reads arguments as main does.
 func parsed(args ...string) (*controllerFlags, *cobra.Command, error) {
 	f := newControllerFlags()
-	cmd := &cobra.Command{Use: "controller", Args: noArgs, RunE: func(*cobra.Command, []string) error { return f.validate() }, SilenceUsage: true, SilenceErrors: true}
+	cmd := &cobra.Command{Use: "controller", Args: noArgs, RunE: func(*cobra.Command, []string) error { return f.parseAndValidate() }, SilenceUsage: true, SilenceErrors: true}
 	f.bind(cmd.Flags())
 	root := &cobra.Command{Use: "osm-gitops"}
 	root.AddCommand(cmd)

@@ -150,7 +150,7 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.DirectoryRoot, "directory-root", "", "folder that must contain the directory of a ProfileSource; empty: no directory is allowed")
 	fs.BoolVar(&f.AllowInsecureGit, "allow-insecure-git", false, "allow http URLs of repositories: an attacker on the network can replace the profile of every node")
 	fs.StringVar(&f.allowedCIDRs, "git-allowed-cidrs", "", "comma list of loopback and link-local networks that can contain repositories, such as 127.0.0.0/8")
-	f.bindPush(fs)
+	f.bindHooksAndEvents(fs)
 	fs.StringVar(&f.selector, "watch-label-selector", "", "label selector of the ProfileSources and MachineDeployments of this controller, if several share a cluster; empty: all")
 	f.bindWebhook(fs)
 	f.bindUI(fs)
@@ -166,8 +166,9 @@ func (f *controllerFlags) bind(fs *pflag.FlagSet) {
 // badFlag reports an invalid flag.
 type badFlag func(flag, format string, args ...any)
 
-// validate checks all flags and reports every invalid one.
-func (f *controllerFlags) validate() error {
+// parseAndValidate checks all flags, reports every invalid one, and sets the fields that follow
+// from them.
+func (f *controllerFlags) parseAndValidate() error {
 	var errs []error
 	bad := func(flag, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("--%s: %w", flag, fmt.Errorf(format, args...)))
@@ -247,9 +248,9 @@ func (f *controllerFlags) validate() error {
 	if err := f.Settings.Validate(); err != nil {
 		errs = append(errs, err)
 	}
-	f.validatePush(bad)
-	f.validateWebhook(bad)
-	f.validateUI(bad)
+	f.parseAndValidateHooks(bad)
+	f.parseAndValidateWebhook(bad)
+	f.parseAndValidateUI(bad)
 	f.validateDryRun(bad)
 	return errors.Join(errs...)
 }
@@ -394,8 +395,8 @@ func (f *controllerFlags) nodeSettings() render.Settings {
 // protection requires it.
 var clusterNames = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 
-// bindPush binds the flags for pushes from Git hosts, commit statuses and Flux events.
-func (f *controllerFlags) bindPush(fs *pflag.FlagSet) {
+// bindHooksAndEvents binds the flags for pushes from Git hosts, commit statuses and Flux events.
+func (f *controllerFlags) bindHooksAndEvents(fs *pflag.FlagSet) {
 	fs.StringVar(&f.Push.Address, "hooks-address", "", "address for pushes from Git hosts, such as :9292, at the path "+receiver.Path+"; empty or 0: none")
 	fs.StringVar(&f.Push.CertFile, "hooks-cert-file", "", "PEM file with the certificate of --hooks-address, read again when it changes; empty: plain http, for use behind a proxy with TLS")
 	fs.StringVar(&f.Push.KeyFile, "hooks-key-file", "", "PEM file with the key of --hooks-cert-file")
@@ -403,7 +404,7 @@ func (f *controllerFlags) bindPush(fs *pflag.FlagSet) {
 	fs.StringVar(&f.Push.ClusterName, "cluster-name", "", "name of this cluster in the commit statuses that Git hosts show")
 }
 
-func (f *controllerFlags) validatePush(bad badFlag) {
+func (f *controllerFlags) parseAndValidateHooks(bad badFlag) {
 	p := &f.Push
 	p.Address = emptyIfZero(p.Address)
 	if _, _, err := net.SplitHostPort(p.Address); err != nil && p.Address != "" {
@@ -436,7 +437,7 @@ func (f *controllerFlags) bindWebhook(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.DenyUnknownProfiles, "admission-deny-unknown-profiles", false, "reject MachineDeployments whose profile does not exist or does not fit, instead of a warning")
 }
 
-func (f *controllerFlags) validateWebhook(bad badFlag) {
+func (f *controllerFlags) parseAndValidateWebhook(bad badFlag) {
 	w := &f.Webhook
 	w.Address = emptyIfZero(w.Address)
 	var err error
@@ -486,7 +487,7 @@ func (f *controllerFlags) bindUI(fs *pflag.FlagSet) {
 	fs.StringVar(&f.UI.KeyFile, "ui-tls-key", "", "PEM file with the key of --ui-tls-cert")
 }
 
-func (f *controllerFlags) validateUI(bad badFlag) {
+func (f *controllerFlags) parseAndValidateUI(bad badFlag) {
 	u := &f.UI
 	u.Address = emptyIfZero(u.Address)
 	if (u.CertFile == "") != (u.KeyFile == "") {

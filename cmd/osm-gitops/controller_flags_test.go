@@ -40,7 +40,7 @@ func TestServerFlag(t *testing.T) {
 	if err := set.Parse([]string{"--namespace=kube_system"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.validate(); err == nil || !strings.Contains(err.Error(), `--namespace: "kube_system" is not a namespace`) {
+	if err := f.parseAndValidate(); err == nil || !strings.Contains(err.Error(), `--namespace: "kube_system" is not a namespace`) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -106,7 +106,7 @@ func parsedFlags(args string) (*controllerFlags, error) {
 	if err := set.Parse(append(strings.Fields(args), "--namespace=kube-system")); err != nil {
 		return f, err
 	}
-	return f, f.validate()
+	return f, f.parseAndValidate()
 }
 
 // The audit page is for loopback, or asks for tokens, which go over TLS (security.md 29).

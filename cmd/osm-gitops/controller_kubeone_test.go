@@ -76,7 +76,7 @@ func meaningOf(t *testing.T, got, want []string) {
 		if err := set.Parse(toDoubleDashes(args)); err != nil {
 			t.Fatal(err)
 		}
-		if err := f.validate(); err != nil {
+		if err := f.parseAndValidate(); err != nil {
 			t.Fatal(err)
 		}
 		port := func(address string) string { return address[strings.LastIndex(address, ":"):] }

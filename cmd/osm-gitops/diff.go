@@ -51,7 +51,7 @@ The exit status is 0 even if pools differ, unless --exit-code is set: then it is
 rejected, which is printed nevertheless, or if something cannot be read. It is 2 for
 misuse.`,
 		Example: "  osm-gitops diff main\n  osm-gitops diff origin/main --machine-deployments clusters/prod --cluster cluster.yaml\n  osm-gitops diff origin/main HEAD --snapshot pools.json.gz -o markdown",
-		Args:    func(_ *cobra.Command, args []string) error { return flags.check(args) },
+		Args:    func(_ *cobra.Command, args []string) error { return flags.setDefaultsAndCheck(args) },
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return runDiff(cmd.Context(), flags, args, cli.NewEscapingWriter(cmd.OutOrStdout(), flags.output), cmd.ErrOrStderr())
 		},
@@ -65,7 +65,7 @@ misuse.`,
 	return cmd
 }
 
-func (f *diffFlags) check(args []string) error {
+func (f *diffFlags) setDefaultsAndCheck(args []string) error {
 	switch {
 	case len(args) == 0:
 		return cli.Misusef(diffUsage, "BASE is missing: name the revision to compare with, such as origin/main")
@@ -77,7 +77,7 @@ func (f *diffFlags) check(args []string) error {
 		return err
 	}
 	if f.path == "" {
-		if f.path, err = load.RepositoryPath(f.repo, d.Profiles); err != nil {
+		if f.path, err = load.PathInRepository(f.repo, d.Profiles); err != nil {
 			return err
 		}
 	}
@@ -130,7 +130,7 @@ func runDiff(ctx context.Context, f diffFlags, args []string, stdout, stderr io.
 		return err
 	}
 	switch {
-	case report.HasRejections():
+	case report.BlocksMerge():
 		return errRejected
 	case f.exitCode && report.Differs():
 		return errDiffers

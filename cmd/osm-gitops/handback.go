@@ -61,7 +61,7 @@ func runHandback(ctx context.Context, f *handbackFlags, stdout, stderr io.Writer
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(stderr, "osm-gitops: handing back the cluster of %s\n", redact.SanitizeLine(config.Host))
+	fmt.Fprintf(stderr, "osm-gitops: handing back the cluster of %s\n", redact.PrintableLine(config.Host))
 	management, worker, err := f.Clients()
 	if err != nil {
 		return err

@@ -105,7 +105,7 @@ func runImport(ctx context.Context, f *importFlags, s streams) error {
 	if len(plan.Profiles) == 0 {
 		return errors.New("no OperatingSystemProfile found: name another cluster, or files that contain some")
 	}
-	if plan.AllFromSources() {
+	if plan.AllProfilesFromSources() {
 		return printNothingToImport(s.out, plan.Report, f.output)
 	}
 	if err := f.repo.writeRepository(content{files: plan.Files, readme: importer.Readme(plan), message: "Import the profiles of a cluster"}, s.err); err != nil {
@@ -161,7 +161,7 @@ func (f *importFlags) readImportObjects(ctx context.Context, stdin io.Reader) ([
 			return nil, err
 		}
 		for _, path := range paths {
-			found, err := readObjects(path, stdin)
+			found, err := readManifestFile(path, stdin)
 			if err != nil {
 				return nil, err
 			}
@@ -195,7 +195,7 @@ func manifestFiles(path string) ([]string, error) {
 	return out, err
 }
 
-func readObjects(path string, stdin io.Reader) ([]manifest.Object, error) {
+func readManifestFile(path string, stdin io.Reader) ([]manifest.Object, error) {
 	if path == "-" {
 		return manifest.Read("standard input", stdin)
 	}

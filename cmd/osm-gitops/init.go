@@ -54,7 +54,7 @@ The result passes osm-gitops lint, and renders.`,
 	fs.StringVar(&f.profile, "profile", "", "`NAME` of the first profile; empty: osp-SYSTEM-own")
 	fs.StringVar(&f.provider, "provider", "", "cloud `PROVIDER` of the example pool; empty: aws, or the first that the profile serves")
 	fs.BoolVar(&f.full, "copy", false, "copy the built-in profile instead of writing an overlay on it")
-	f.repo.bindContent(fs)
+	f.repo.bindRepository(fs)
 	return cmd
 }
 
@@ -66,7 +66,7 @@ func runInit(ctx context.Context, f *initFlags, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	files, err := start.Files()
+	files, err := start.ProfileAndPoolFiles()
 	if err != nil {
 		return err
 	}

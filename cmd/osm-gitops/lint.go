@@ -139,7 +139,7 @@ func runLint(ctx context.Context, flags lintFlags, paths []string, stdout, stder
 		return err
 	}
 	report.Findings = append(report.Findings, unreadable...)
-	if err := rules.completeReport(report); err != nil {
+	if err := rules.addFindingsAndApplyConfig(report); err != nil {
 		return err
 	}
 	release, _ := buildVersion()
@@ -229,7 +229,7 @@ func (f *ruleFlags) newRuleRun(ctx context.Context, paths []string, stderr io.Wr
 	}
 	if f.base != "" {
 		index := catalog.Indexer{Check: lint.TemplateCheck(render.NewEngine()), Builtin: catalog.Builtin()}
-		base, err := versions.Read(ctx, &index, paths, f.base)
+		base, err := versions.ReadBase(ctx, &index, paths, f.base)
 		if err != nil {
 			return nil, err
 		}
@@ -257,7 +257,7 @@ func (r *ruleRun) readConfig(path, first string) error {
 			r.config = &lint.Config{}
 			return nil
 		}
-		path = load.RelativeTo(".", found)
+		path = load.RelativePathFrom(".", found)
 	}
 	data, err := lint.ReadConfig(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -308,8 +308,8 @@ func (r *ruleRun) newLinter() lint.Linter {
 	return l
 }
 
-// completeReport adds the findings that need all profiles, and applies the configuration.
-func (r *ruleRun) completeReport(report *lint.Report) error {
+// addFindingsAndApplyConfig adds the findings that need all profiles, and applies the configuration.
+func (r *ruleRun) addFindingsAndApplyConfig(report *lint.Report) error {
 	if err := r.shellcheckError(); err != nil {
 		return err
 	}
@@ -327,7 +327,7 @@ func (r *ruleRun) completeReport(report *lint.Report) error {
 		r.base.Broken = func(name string) bool { return broken[filepath.Clean(name)] }
 		report.Findings = append(report.Findings, r.base.Findings()...)
 	}
-	report.Findings, report.Suppressed = r.config.Apply(report.Findings, time.Now(), r.relative)
+	report.Findings, report.Suppressed = r.config.Apply(report.Findings, time.Now(), r.relativeToConfig)
 	return nil
 }
 
@@ -341,8 +341,8 @@ func (r *ruleRun) shellcheckError() error {
 
 // filter applies the configuration to findings before the others are known.
 func (r *ruleRun) filter(findings []lint.Finding) []lint.Finding {
-	return r.config.Filter(findings, time.Now(), r.relative)
+	return r.config.Filter(findings, time.Now(), r.relativeToConfig)
 }
 
-// relative returns a path from the folder of the configuration.
-func (r *ruleRun) relative(path string) string { return load.RelativeTo(r.folder, path) }
+// relativeToConfig returns a path from the folder of the configuration.
+func (r *ruleRun) relativeToConfig(path string) string { return load.RelativePathFrom(r.folder, path) }

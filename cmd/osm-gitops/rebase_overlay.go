@@ -184,12 +184,12 @@ func (r *rebasing) printRebase(ctx context.Context, onto api.ProfileOverlayBase,
 	if err != nil {
 		return now.Spec, err
 	}
-	return now.Spec, r.printBaseChanges(ctx, onto, now, stdout, stderr)
+	return now.Spec, r.printRebasedProfileDiff(ctx, onto, now, stdout, stderr)
 }
 
-// printBaseChanges prints what the overlay's result gets from the new base. The error lists
+// printRebasedProfileDiff prints what the overlay's result gets from the new base. The error lists
 // conflicts.
-func (r *rebasing) printBaseChanges(ctx context.Context, onto api.ProfileOverlayBase, now profile.Document, stdout, stderr io.Writer) error {
+func (r *rebasing) printRebasedProfileDiff(ctx context.Context, onto api.ProfileOverlayBase, now profile.Document, stdout, stderr io.Writer) error {
 	was, err := r.bases.ResolveBase(ctx, r.in, r.overlay)
 	var missing *overlay.MissingBaseError
 	if errors.As(err, &missing) {

@@ -122,7 +122,7 @@ The flags are those of the program of this name in operating-system-manager. You
 them with one dash or two.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.validate(); err != nil {
+			if err := f.parseAndValidate(); err != nil {
 				return flagError(cmd, err)
 			}
 			if f.Webhook.CertDir == "" {

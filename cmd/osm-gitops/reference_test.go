@@ -161,7 +161,7 @@ func TestReferenceWebhookFlags(t *testing.T) {
 	if err := set.Parse(toDoubleDashes([]string{"-namespace", "kube-system", "-leader-elect", "-cert-dir", "/certs", "-metrics-bind-address=:1"})); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.validate(); err != nil {
+	if err := f.parseAndValidate(); err != nil {
 		t.Fatal(err)
 	}
 	if f.Namespace != "kube-system" || f.Webhook.CertDir != "/certs" || f.SecondMetricsAddress != ":1" || f.SecondHealthAddress != ":8081" || f.HealthAddress != "" || f.MetricsAddress != "" {

@@ -104,7 +104,7 @@ func (f renderFlags) check() error {
 	if f.repo.Location == "" {
 		files[f.profile]++
 	} else if !load.IsProfileFile(f.profile) && (strings.ContainsAny(f.profile, `/\`) || f.profile == "-") {
-		return load.NotInRepository(f.profile)
+		return load.NewProfileFileWithRepoError(f.profile)
 	}
 	if files["-"] > 1 {
 		return cli.Misusef("write the others to files", "only one file can be standard input")
@@ -112,7 +112,7 @@ func (f renderFlags) check() error {
 	if err := f.checkWatch(); err != nil {
 		return err
 	}
-	if err := f.repo.Check(); err != nil {
+	if err := f.repo.CheckForRender(); err != nil {
 		return err
 	}
 	if f.output == toFolder {

@@ -31,11 +31,11 @@ type scaffoldFlags struct {
 
 func (f *scaffoldFlags) bind(fs *pflag.FlagSet) {
 	fs.StringVar(&f.to, "to", "", "`FOLDER` to write the repository to, new or empty")
-	f.bindContent(fs)
+	f.bindRepository(fs)
 }
 
-// bindContent binds the flags that init shares.
-func (f *scaffoldFlags) bindContent(fs *pflag.FlagSet) {
+// bindRepository binds the flags that init shares.
+func (f *scaffoldFlags) bindRepository(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.git, "git", false, "make the folder a Git repository, and commit to it")
 	fs.BoolVar(&f.force, "force", false, "write to a folder that is not empty; no file is overwritten")
 	fs.StringVar(&f.host, "ci", scaffold.GitHub, "`HOST` to write CI for: github, gitlab or none")
@@ -54,7 +54,7 @@ func (f *scaffoldFlags) check() error {
 	if strings.ContainsAny(f.owners, "\n\r") {
 		return cli.Misusef("--owners @example/platform", "--owners: is more than one line")
 	}
-	if owner := scaffold.BadOwner(f.host, f.owners); owner != "" {
+	if owner := scaffold.FirstInvalidOwner(f.host, f.owners); owner != "" {
 		return cli.Misusef("--owners @example/platform", "--owners: %q is not an owner: the host would ignore the line, and no approval would be required: write @USER, @ORGANIZATION/TEAM or an address, separated by spaces", owner)
 	}
 	if u, err := url.Parse(f.url); err == nil && u.User != nil {
@@ -91,7 +91,7 @@ func (f *scaffoldFlags) writeRepository(c content, stderr io.Writer) error {
 	var author object.Signature
 	if f.git {
 		// Check everything before writing anything.
-		if scaffold.HasGit(f.to) {
+		if scaffold.IsInRepository(f.to) {
 			return fmt.Errorf("--git: %s is a Git repository already, or in one: leave --git out and commit there", f.to)
 		}
 		if author, err = scaffold.Author(os.Getenv, time.Now()); err != nil {

@@ -146,7 +146,7 @@ func runTrace(ctx context.Context, f traceFlags, args []string, stdout, stderr i
 		if of, err = parseSubject(args[0]); err != nil {
 			return err
 		}
-		if of.key.Namespace, err = f.access.ObjectNamespace(of.kind == "machine" || of.kind == "machinedeployment", of.key.Namespace); err != nil {
+		if of.key.Namespace, err = f.access.ResolveObjectNamespace(of.kind == "machine" || of.kind == "machinedeployment", of.key.Namespace); err != nil {
 			return err
 		}
 	}
@@ -163,7 +163,7 @@ func runTrace(ctx context.Context, f traceFlags, args []string, stdout, stderr i
 	}
 	t := &traceReport{Result: trail}
 	if f.diff {
-		if t.Diff, err = from.Diff(ctx, trail); err != nil {
+		if t.Diff, err = from.DiffWithCurrent(ctx, trail); err != nil {
 			return err
 		}
 	}
@@ -382,7 +382,7 @@ func traceText(t *traceReport) string {
 	writeSteps(&b, t.Steps)
 	versionLines(&b, t.Versions)
 	poolLines(&b, t.Pools)
-	provisionedLines(&b, t.Nodes)
+	provisionedNodeLines(&b, t.Nodes)
 	diffLines(&b, t.Diff)
 	return redact.RemoveControlChars(b.String()) // security.md 28
 }
@@ -528,7 +528,7 @@ func poolLines(b *strings.Builder, uses []trace.PoolUse) {
 	}
 }
 
-func provisionedLines(b *strings.Builder, of *trace.ProvisionedNodes) {
+func provisionedNodeLines(b *strings.Builder, of *trace.ProvisionedNodes) {
 	if of == nil {
 		return
 	}

@@ -124,14 +124,14 @@ func runVerify(ctx context.Context, f verifyFlags, args []string, stdout io.Writ
 	if err != nil {
 		return err
 	}
-	if of.key.Namespace, err = f.access.ObjectNamespace(of.kind != "node", of.key.Namespace); err != nil {
+	if of.key.Namespace, err = f.access.ResolveObjectNamespace(of.kind != "node", of.key.Namespace); err != nil {
 		return err
 	}
 	if of.key.Namespace == "" && of.kind != "node" {
 		if f.access.From != "" { // the kubeconfig's namespace is that of another cluster
 			return cli.Misusef("osm-gitops verify machinedeployment/NAMESPACE/"+of.key.Name+" --from FILE", "--from needs the namespace of pool %q", of.key.Name)
 		}
-		of.key.Namespace = f.access.PoolNamespace()
+		of.key.Namespace = f.access.DefaultPoolNamespace()
 	}
 	v, done, err := f.newVerifier()
 	if err != nil {
@@ -158,10 +158,10 @@ func runVerify(ctx context.Context, f verifyFlags, args []string, stdout io.Writ
 	switch {
 	case report.Agrees():
 		return nil
-	case report.OtherEngine():
+	case report.NeedsOnlyOtherEngine():
 		v, _ := buildVersion()
 		return &statusError{exitOtherRelease, fmt.Errorf("%s: the record was created by engine %q, and this release, %s, has engine %q: use a release whose osm-gitops version prints %q; docs/verify.md lists the releases of each engine",
-			report.Subject, redact.SanitizeLine(report.Engine), v, render.EngineVersion, "engine "+redact.SanitizeLine(report.Engine))}
+			report.Subject, redact.PrintableLine(report.Engine), v, render.EngineVersion, "engine "+redact.PrintableLine(report.Engine))}
 	}
 	return fmt.Errorf("%s: %s", report.Subject, report.Verdict)
 }

@@ -29,7 +29,7 @@ func openFile(path string) (*os.File, error) {
 		err = fmt.Errorf("opening the audit log %s: it is not a regular file: name one, or stdout", path)
 	}
 	if err == nil && errors.Is(before, os.ErrNotExist) {
-		err = syncDir(path)
+		err = syncParentDir(path)
 	}
 	if err != nil {
 		f.Close()
@@ -38,8 +38,8 @@ func openFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// syncDir makes new names in the folder durable.
-func syncDir(path string) error {
+// syncParentDir makes new names in the folder durable.
+func syncParentDir(path string) error {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return err
@@ -83,16 +83,16 @@ func readTail(f *os.File) (tail, error) {
 	t := tail{complete: at + int64(last) + 1, torn: int64(len(end) - last - 1)}
 	switch {
 	case last < 0 && at > 0:
-		return t, foreign(f, fmt.Errorf("its last line has more than %d bytes", maxLine))
+		return t, newForeignFileError(f, fmt.Errorf("its last line has more than %d bytes", maxLine))
 	case last < 0 && len(end) > 0 && !isLinePrefix(end):
-		return t, foreign(f, errors.New("its only line is not an entry"))
+		return t, newForeignFileError(f, errors.New("its only line is not an entry"))
 	case last < 0:
 		return t, nil
 	}
 	line := end[bytes.LastIndexByte(end[:last], '\n')+1 : last]
 	e, err := parse(line)
 	if err != nil {
-		return t, foreign(f, err)
+		return t, newForeignFileError(f, err)
 	}
 	t.head = Head{Sequence: e.Sequence, Hash: hashOf(line)}
 	return t, nil
@@ -107,7 +107,7 @@ func isLinePrefix(text []byte) bool {
 	return string(text[:n]) == start[:n]
 }
 
-func foreign(f *os.File, err error) error {
+func newForeignFileError(f *os.File, err error) error {
 	return fmt.Errorf("reading the end of the audit log %s: %w: the file is unchanged: move it away, or name another", f.Name(), err)
 }
 

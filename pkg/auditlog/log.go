@@ -279,7 +279,7 @@ func (l *Log) saveTruncated(from *os.File, t tail) (string, error) {
 	if _, err := io.Copy(into, io.NewSectionReader(from, t.complete, t.torn)); err != nil {
 		return "", errors.Join(err, os.Remove(path))
 	}
-	return filepath.Base(path), errors.Join(into.Sync(), syncDir(path))
+	return filepath.Base(path), errors.Join(into.Sync(), syncParentDir(path))
 }
 
 // fileKind is the kind of objects that are files.

@@ -124,11 +124,11 @@ func (w *Writer) Append(facts ...Event) error {
 // waited before are queued again.
 func (w *Writer) appendAfterWaiting(facts ...Event) error {
 	w.mu.Lock()
-	facts = slices.DeleteFunc(slices.Clone(facts), func(f Event) bool { return w.written[f.ID()] || w.isUnwritable(f) })
+	facts = slices.DeleteFunc(slices.Clone(facts), func(f Event) bool { return w.written[f.ID()] || w.logIfUnwritable(f) })
 	all, waited := append(w.waiting, facts...), len(w.waiting)
 	// While these are written, no other call writes them again.
 	w.waiting = nil
-	to, err := w.open()
+	to, err := w.openAndAppendFirst()
 	w.mu.Unlock()
 	if err == nil && len(all) > 0 {
 		err = to.Append(all...) // without the lock, so that concurrent facts are written together
@@ -143,12 +143,12 @@ func (w *Writer) appendAfterWaiting(facts ...Event) error {
 		w.logFailure(err)
 		return err
 	}
-	w.markWritten(all)
+	w.recordWrittenIDs(all)
 	return nil
 }
 
-// isUnwritable reports whether a fact can never be written. It would block all others.
-func (w *Writer) isUnwritable(f Event) bool {
+// logIfUnwritable reports whether a fact can never be written. It would block all others.
+func (w *Writer) logIfUnwritable(f Event) bool {
 	_, _, err := Head{}.EncodeNext(f, w.Clock.Now())
 	if err != nil {
 		w.Log.Error(err, "formatting a line of the audit log")
@@ -189,8 +189,8 @@ func (w *Writer) Close() {
 
 var errClosed = errors.New("the audit log is closed: the controller is stopping")
 
-// open opens the audit log with the first fact of this run.
-func (w *Writer) open() (lineWriter, error) {
+// openAndAppendFirst opens the audit log with the first fact of this run.
+func (w *Writer) openAndAppendFirst() (lineWriter, error) {
 	switch {
 	case w.closed:
 		return nil, errClosed
@@ -210,7 +210,7 @@ func (w *Writer) open() (lineWriter, error) {
 		w.waiting = append(w.waiting, w.Began)
 		return nil, err
 	}
-	w.markWritten([]Event{w.Began})
+	w.recordWrittenIDs([]Event{w.Began})
 	return to, nil
 }
 
@@ -248,8 +248,8 @@ func (w *Writer) logFailure(err error) {
 	}
 }
 
-// markWritten remembers written facts, so that they are not written twice.
-func (w *Writer) markWritten(facts []Event) {
+// recordWrittenIDs remembers written facts, so that they are not written twice.
+func (w *Writer) recordWrittenIDs(facts []Event) {
 	w.broken = nil
 	if w.failed != "" && len(facts) > 0 {
 		w.failed = ""

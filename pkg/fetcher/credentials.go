@@ -114,14 +114,14 @@ func withSecrets(remote source.Remote, namespace string, secret, proxy *corev1.S
 	if secret != nil {
 		given, err := credentialsOf(secret, ssh)
 		if err != nil {
-			return remote, wrongSecret(fieldSecret, secret, err)
+			return remote, newSecretWaitError(fieldSecret, secret, err)
 		}
 		remote.Auth, remote.CA, remote.Certificate = given.auth, given.ca, given.certificate
 	}
 	var err error
 	if proxy != nil {
 		if remote.Proxy, err = proxyOf(proxy); err != nil {
-			return remote, wrongSecret(fieldProxy, proxy, err)
+			return remote, newSecretWaitError(fieldProxy, proxy, err)
 		}
 	}
 	remote.Key, err = mirrorKey(namespace, secret, proxy)
@@ -152,10 +152,10 @@ func (f *Fetcher) readSecret(ctx context.Context, ps *api.ProfileSource, ref *me
 	return &secret, nil
 }
 
-// wrongSecret is an error in the content of a Secret. It is a WaitError and not a
+// newSecretWaitError is an error in the content of a Secret. It is a WaitError and not a
 // SpecError: a changed spec causes an event, but a changed Secret is only noticed by a
 // retry.
-func wrongSecret(field string, secret *corev1.Secret, err error) error {
+func newSecretWaitError(field string, secret *corev1.Secret, err error) error {
 	return &WaitError{fmt.Errorf("%s: Secret %s/%s: %w", field, secret.Namespace, secret.Name, err)}
 }
 
@@ -170,7 +170,7 @@ type credentials struct {
 func credentialsOf(secret *corev1.Secret, ssh bool) (credentials, error) {
 	data := secret.Data
 	if ssh {
-		if err := checkKeys(data, sshKeys, "a repository over ssh"); err != nil {
+		if err := rejectUnknownOrEmptyKeys(data, sshKeys, "a repository over ssh"); err != nil {
 			return credentials{}, err
 		}
 		if err := requireSecretKeys(data, "the key", secrets.KeySSHPrivateKey, secrets.KeySSHKnownHosts); err != nil {
@@ -185,7 +185,7 @@ func credentialsOf(secret *corev1.Secret, ssh bool) (credentials, error) {
 		}
 		return credentials{auth: key}, nil
 	}
-	if err := checkKeys(data, httpsKeys, "a repository over https"); err != nil {
+	if err := rejectUnknownOrEmptyKeys(data, httpsKeys, "a repository over https"); err != nil {
 		return credentials{}, err
 	}
 	if len(data) == 0 {
@@ -247,7 +247,7 @@ func httpAuthOf(data map[string][]byte) (source.Auth, error) {
 // proxyOf reads the Secret of spec.git.proxySecretRef.
 func proxyOf(secret *corev1.Secret) (*source.Proxy, error) {
 	data := secret.Data
-	if err := checkKeys(data, proxyKeys, "a proxy"); err != nil {
+	if err := rejectUnknownOrEmptyKeys(data, proxyKeys, "a proxy"); err != nil {
 		return nil, err
 	}
 	if err := requireSecretKeys(data, "a proxy", secrets.KeyAddress); err != nil {
@@ -259,9 +259,9 @@ func proxyOf(secret *corev1.Secret) (*source.Proxy, error) {
 	})
 }
 
-// checkKeys rejects keys without an effect and empty ones: nothing would reveal either
+// rejectUnknownOrEmptyKeys rejects keys without an effect and empty ones: nothing would reveal either
 // mistake.
-func checkKeys(data map[string][]byte, known []string, use string) error {
+func rejectUnknownOrEmptyKeys(data map[string][]byte, known []string, use string) error {
 	for _, key := range slices.Sorted(maps.Keys(data)) {
 		switch {
 		case legacyKeys[key] != "":

@@ -20,8 +20,8 @@ type watched struct {
 	loggedSlow      string // last logged reason for slowness
 }
 
-// readDirectory reads a directory. The watch starts before, so that no edit is missed.
-func (f *Fetcher) readDirectory(ctx context.Context, ps *api.ProfileSource, lines *source.HistoryCache) (snap *source.Snapshot, slow string, err error) {
+// readAndWatchDirectory reads a directory. The watch starts before, so that no edit is missed.
+func (f *Fetcher) readAndWatchDirectory(ctx context.Context, ps *api.ProfileSource, lines *source.HistoryCache) (snap *source.Snapshot, slow string, err error) {
 	if f.DirectoryRoot == "" {
 		f.UnwatchDirectory(client.ObjectKeyFromObject(ps))
 		return nil, "", &SpecError{Reason: api.ReasonAccessDenied, Err: errors.New("spec.directory: no directory is allowed: start the controller with --directory-root")}

@@ -86,9 +86,9 @@ func (f *Fetcher) Fetch(ctx context.Context, ps *api.ProfileSource, known *Cache
 	case ps.Spec.Builtin != nil:
 		snap, err = f.readBuiltinProfiles(ctx, ps)
 	case ps.Spec.Directory != nil:
-		return f.readDirectory(ctx, ps, &known.lines)
+		return f.readAndWatchDirectory(ctx, ps, &known.lines)
 	case ps.Spec.SourceRef != nil:
-		snap, err = f.readArtifact(ctx, ps, known)
+		snap, err = f.readAndWatchArtifact(ctx, ps, known)
 	default:
 		snap, err = f.fetchGit(ctx, ps)
 	}

@@ -97,8 +97,8 @@ func indexFlux(obj client.Object) []string {
 	return nil
 }
 
-// readArtifact reads what Flux has fetched. An unchanged artifact is not downloaded again.
-func (f *Fetcher) readArtifact(ctx context.Context, ps *api.ProfileSource, last *Cache) (*source.Snapshot, error) {
+// readAndWatchArtifact reads what Flux has fetched. An unchanged artifact is not downloaded again.
+func (f *Fetcher) readAndWatchArtifact(ctx context.Context, ps *api.ProfileSource, last *Cache) (*source.Snapshot, error) {
 	ref := ps.Spec.SourceRef
 	kind, known := fluxKinds[ref.Kind]
 	switch {

@@ -44,7 +44,7 @@ func (f *Fetcher) fetchGit(ctx context.Context, ps *api.ProfileSource) (*source.
 	// Until the next reconciliation, however it is delayed: with changed credentials the
 	// source has another mirror.
 	remote.Retention = 2*max(ps.Spec.Interval.Duration, ps.Spec.RetryInterval.Duration) + time.Hour
-	snap, err := f.Git.Fetch(ctx, withMaxAge(ps, remote))
+	snap, err := f.Git.Fetch(ctx, withMaxCacheAge(ps, remote))
 	if err != nil {
 		// A failure counts as this source's request, too: its next one must not use an earlier
 		// answer.
@@ -55,8 +55,8 @@ func (f *Fetcher) fetchGit(ctx context.Context, ps *api.ProfileSource) (*source.
 	return snap, nil
 }
 
-// withMaxAge sets how old the answer to another source can be.
-func withMaxAge(ps *api.ProfileSource, remote source.Remote) source.Remote {
+// withMaxCacheAge sets how old the answer to another source can be.
+func withMaxCacheAge(ps *api.ProfileSource, remote source.Remote) source.Remote {
 	token, asked := meta.ReconcileAnnotationValue(ps.Annotations)
 	if asked && token != ps.Status.GetLastHandledReconcileRequest() || ps.Generation != ps.Status.ObservedGeneration {
 		return remote

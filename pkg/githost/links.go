@@ -21,7 +21,7 @@ const (
 	Azure           Kind = "azure"            // Azure DevOps
 )
 
-// Kinds lists them.
+// Kinds returns all kinds of Git hosts.
 func Kinds() []Kind { return []Kind{GitHub, GitLab, Gitea, Bitbucket, BitbucketServer, Azure} }
 
 // Hosts maps names of hosts without a port to their kinds.

@@ -37,7 +37,7 @@ type Comparison struct {
 // Compare reports the effect of head on the pools. It returns errors of reading; errors in
 // profiles and pools are in the report.
 func Compare(ctx context.Context, c Comparison) (*Report, error) {
-	c.Snapshot.sortAndPrune()
+	c.Snapshot.sortLists()
 	before, after, err := c.readRevisions(ctx)
 	if err != nil {
 		return nil, err
@@ -53,8 +53,8 @@ func Compare(ctx context.Context, c Comparison) (*Report, error) {
 	}
 	slices.SortStableFunc(refused, func(a, b RejectedFile) int { return cmp.Compare(a.Path, b.Path) })
 	r := &Report{
-		Base:     Revision{Name: redact.SanitizeLine(c.BaseName), Commit: string(c.Base.Head)},
-		Head:     Revision{Name: redact.SanitizeLine(c.HeadName), Commit: string(c.Head.Head), URL: links.CommitURL(string(c.Head.Head))},
+		Base:     Revision{Name: redact.PrintableLine(c.BaseName), Commit: string(c.Base.Head)},
+		Head:     Revision{Name: redact.PrintableLine(c.HeadName), Commit: string(c.Head.Head), URL: links.CommitURL(string(c.Head.Head))},
 		Profiles: profileChanges(before.local.cat, after.local.cat), RejectedFiles: refused, Pools: len(results),
 		Notes: append(describeUnraisedVersions(before.local.cat, after.local.cat), describeProfilesInOtherSources(before.local.cat, after.local.cat, &c.Snapshot)...),
 	}
@@ -103,7 +103,7 @@ func profileChanges(was, is *catalog.Catalog) []ProfileChange {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		from, had := before[name]
 		to, has := after[name]
-		p := ProfileChange{Name: name, Change: ProfileUpdated, From: from.Version, To: to.Version, Path: redact.SanitizeLine(cmp.Or(to.CurrentPath, from.CurrentPath))}
+		p := ProfileChange{Name: name, Change: ProfileUpdated, From: from.Version, To: to.Version, Path: redact.PrintableLine(cmp.Or(to.CurrentPath, from.CurrentPath))}
 		known := func(v catalog.Version) bool { return v.Version == to.Version && v.Digest == to.Digest }
 		switch {
 		case had && has && from.Version == to.Version && from.Digest == to.Digest:
@@ -125,14 +125,14 @@ func profileChanges(was, is *catalog.Catalog) []ProfileChange {
 func isLowerVersion(v, than string) bool {
 	v, _, _ = strings.Cut(v, dirty)
 	than, _, _ = strings.Cut(than, dirty)
-	return v != than && version.Sort([]string{v, than})[0] == than
+	return v != than && version.SortDescending([]string{v, than})[0] == than
 }
 
 func rejectedFiles(cat *catalog.Catalog) []RejectedFile {
 	out := []RejectedFile{}
 	for _, r := range cat.Rejected {
 		out = append(out, RejectedFile{
-			Path: redact.SanitizeLine(r.Path), Line: r.Line, Field: redact.SanitizeLine(r.Field), Profile: redact.SanitizeLine(r.Profile), Version: redact.SanitizeLine(r.Version),
+			Path: redact.PrintableLine(r.Path), Line: r.Line, Field: redact.PrintableLine(r.Field), Profile: redact.PrintableLine(r.Profile), Version: redact.PrintableLine(r.Version),
 			Message: redactMessage(r.Err.Error()),
 		})
 	}
@@ -146,8 +146,8 @@ func conflictingProfiles(is *catalog.Catalog, fleet *ClusterSnapshot) []Rejected
 	for _, v := range is.Current {
 		if other := fleet.conflictingSource(v.Name); other != "" {
 			out = append(out, RejectedFile{
-				Path: redact.SanitizeLine(v.CurrentPath), Profile: redact.SanitizeLine(v.Name), Version: redact.SanitizeLine(v.Version),
-				Message: fmt.Sprintf("profile %s is already offered by ProfileSource %s: remove it from one of the two sources", redact.SanitizeLine(v.Name), redact.SanitizeLine(other)),
+				Path: redact.PrintableLine(v.CurrentPath), Profile: redact.PrintableLine(v.Name), Version: redact.PrintableLine(v.Version),
+				Message: fmt.Sprintf("profile %s is already offered by ProfileSource %s: remove it from one of the two sources", redact.PrintableLine(v.Name), redact.PrintableLine(other)),
 			})
 		}
 	}
@@ -162,7 +162,7 @@ func describeUnraisedVersions(was, is *catalog.Catalog) []string {
 		written, _, edited := strings.Cut(v.Version, dirty)
 		used := slices.ContainsFunc(was.History[v.Name], func(h catalog.Version) bool { return h.Version == written && h.Digest != v.Digest })
 		if edited && used {
-			out = append(out, fmt.Sprintf("profile %s is edited, and its version is still %s: after a commit it will be rejected: raise spec.version in %s", redact.SanitizeLine(v.Name), written, redact.SanitizeLine(v.CurrentPath)))
+			out = append(out, fmt.Sprintf("profile %s is edited, and its version is still %s: after a commit it will be rejected: raise spec.version in %s", redact.PrintableLine(v.Name), written, redact.PrintableLine(v.CurrentPath)))
 		}
 	}
 	return out
@@ -176,16 +176,16 @@ func describeProfilesInOtherSources(was, is *catalog.Catalog, fleet *ClusterSnap
 	for _, v := range is.Current {
 		others := fleet.sourcesProviding(v.Name)
 		had := slices.ContainsFunc(was.Current, func(w catalog.Version) bool { return w.Name == v.Name })
-		name, sources := redact.SanitizeLine(v.Name), redact.SanitizeLine(strings.Join(others, ", "))
+		name, sources := redact.PrintableLine(v.Name), redact.PrintableLine(strings.Join(others, ", "))
 		switch {
 		case fleet.conflictingSource(v.Name) != "": // reported as rejected
 		case len(others) > 1 || len(others) == 1 && fleet.ComparedSource != "":
 			if fleet.ComparedSource != "" {
-				sources += ", " + redact.SanitizeLine(fleet.ComparedSource)
+				sources += ", " + redact.PrintableLine(fleet.ComparedSource)
 			}
 			out = append(out, fmt.Sprintf("the ProfileSources %s offer the profile %s: the oldest of them is used until the others remove it, and this report is valid if that is the one of this repository", sources, name))
 		case len(others) == 1 && !had && fleet.ComparedSource == "":
-			out = append(out, fmt.Sprintf("ProfileSource %s already offers the profile %s: unless that is the one of this repository, %s is rejected, and pools retain the profile of %[1]s (set --source to the one of this repository)", sources, name, redact.SanitizeLine(v.CurrentPath)))
+			out = append(out, fmt.Sprintf("ProfileSource %s already offers the profile %s: unless that is the one of this repository, %s is rejected, and pools retain the profile of %[1]s (set --source to the one of this repository)", sources, name, redact.PrintableLine(v.CurrentPath)))
 		}
 	}
 	return out
@@ -194,7 +194,7 @@ func describeProfilesInOtherSources(was, is *catalog.Catalog, fleet *ClusterSnap
 // maxMessage bounds an error message, in bytes. It can quote untrusted text.
 const maxMessage = 2 << 10
 
-func redactMessage(text string) string { return redact.CleanText(redact.Mask(text), maxMessage) }
+func redactMessage(text string) string { return redact.PrintableText(redact.Mask(text), maxMessage) }
 
 // result is the effect on a pool: either rejection, unchanged, or files with affected.
 type result struct {
@@ -211,7 +211,7 @@ type result struct {
 
 // resolvePool resolves what a pool gets at base and head, before rendering.
 func (c Comparison) resolvePool(p Pool, before, after *revision) (r result, was, is choice) {
-	r.pool = redact.SanitizeLine(p.Name())
+	r.pool = redact.PrintableLine(p.Name())
 	labels := map[string]string{}
 	if p.Wave != "" {
 		labels[api.LabelWave] = p.Wave
@@ -224,13 +224,13 @@ func (c Comparison) resolvePool(p Pool, before, after *revision) (r result, was,
 	case err != nil || unclear != nil:
 		r.rejection, r.before = redactMessage(errors.Join(err, unclear).Error()), true
 	case want.Namespace != c.Snapshot.Namespace:
-		r.unchanged = fmt.Sprintf("uses a profile of namespace %s", redact.SanitizeLine(want.Namespace))
+		r.unchanged = fmt.Sprintf("uses a profile of namespace %s", redact.PrintableLine(want.Namespace))
 	case frozen:
 		r.unchanged = "suspended by annotation " + api.AnnotationSuspend
 	default:
 		was, is = before.resolveRequest(want, &c.Snapshot), after.resolveRequest(want, &c.Snapshot)
 		r.decideWithoutRendering(want, p.Now, was, is)
-		r.unchanged = redact.SanitizeLine(r.unchanged) // it can quote any request of a pool
+		r.unchanged = redact.PrintableLine(r.unchanged) // it can quote any request of a pool
 	}
 	if r.isDecided() {
 		return r, was, is
@@ -239,9 +239,9 @@ func (c Comparison) resolvePool(p Pool, before, after *revision) (r result, was,
 	if was.from != nil {
 		r.from = was.version.Version
 	}
-	r.affected = Affected{Name: r.pool, Replaced: p.replaces(), Provider: redact.SanitizeLine(string(p.Inputs.CloudProvider))}
+	r.affected = Affected{Name: r.pool, Replaced: p.replacesMachines(), Provider: redact.PrintableLine(string(p.Inputs.CloudProvider))}
 	if now := p.Now; now != nil && (now.Profile != want.Name || now.Version != r.from) {
-		r.affected.Has = redact.SanitizeLine(now.Profile + " " + now.Version)
+		r.affected.Has = redact.PrintableLine(now.Profile + " " + now.Version)
 	}
 	if want.Pin == nil && c.Snapshot.hasWaves(want.Name) {
 		r.affected.Wave = &want.Wave
@@ -255,8 +255,8 @@ func (r *result) isDecided() bool { return r.rejection != "" || r.unchanged != "
 // decideWithoutRendering sets the result of the cases that need no rendering. Now is the pool's
 // current generation, if known.
 func (r *result) decideWithoutRendering(want selection.Request, now *Generation, was, is choice) {
-	name := redact.SanitizeLine(want.Name)
-	has := was.from != nil && (now == nil || want.Has(now.Profile, now.Version))
+	name := redact.PrintableLine(want.Name)
+	has := was.from != nil && (now == nil || want.IsSatisfiedBy(now.Profile, now.Version))
 	switch {
 	case is.rejection != "":
 		r.rejection, r.before = redactMessage(is.rejection), was.rejection == is.rejection
@@ -294,7 +294,7 @@ func (c Comparison) compareRenderings(ctx context.Context, p Pool, was, is choic
 		return err
 	}
 	in := inputWithPlaceholders(p, settings, after)
-	in.Profile.Provenance = is.mergedProvenance(after.Provenance)
+	in.Profile.Provenance = is.provenanceAfterMerge(after.Provenance)
 	before, oldErr := c.baseInput(ctx, p, was)
 	var old *rendered
 	if before != nil {
@@ -343,7 +343,7 @@ func (c Comparison) baseInput(ctx context.Context, p Pool, was choice) (*render.
 		return nil, err
 	}
 	in := inputWithPlaceholders(p, c.Snapshot.Settings[p.Settings], prof)
-	in.Profile.Provenance = was.mergedProvenance(prof.Provenance)
+	in.Profile.Provenance = was.provenanceAfterMerge(prof.Provenance)
 	return &in, nil
 }
 
@@ -366,9 +366,9 @@ func placeholderReplacer(inputDigest string) *strings.Replacer {
 		placeholder, PlaceholderCommit, placeholder[:usual], PlaceholderCommit, placeholder[:short], PlaceholderCommit)
 }
 
-// mergedProvenance returns the provenance that nodes get after the merge: an edited file has its
+// provenanceAfterMerge returns the provenance that nodes get after the merge: an edited file has its
 // written version and a commit.
-func (c choice) mergedProvenance(p render.Provenance) render.Provenance {
+func (c choice) provenanceAfterMerge(p render.Provenance) render.Provenance {
 	p.Version, _, _ = strings.Cut(p.Version, dirty)
 	if !c.builtin {
 		p.Commit, p.Change, p.Repository = placeholder, placeholder, placeholderRepository
@@ -389,8 +389,8 @@ type rendered struct {
 // API server's TokenRequest, signed with RSA-2048.
 const nodeTokenBytes = 1100
 
-// NodeToken returns a placeholder with the length of a node token. It grants nothing.
-func NodeToken() string { return fillerText(nodeTokenBytes) }
+// PlaceholderNodeToken returns a placeholder with the length of a node token. It grants nothing.
+func PlaceholderNodeToken() string { return fillerText(nodeTokenBytes) }
 
 // inputWithPlaceholders returns the input for a pool, with placeholders of the right length for
 // tokens.
@@ -398,7 +398,7 @@ func inputWithPlaceholders(p Pool, settings Settings, prof render.Profile) rende
 	return render.Input{
 		Profile: prof, Pool: p.Inputs, Settings: settings.Settings,
 		Cluster: render.Cluster{
-			Server: settings.Cluster.Server, APIServerToken: NodeToken(), BootstrapToken: "000000.0000000000000000",
+			Server: settings.Cluster.Server, APIServerToken: PlaceholderNodeToken(), BootstrapToken: "000000.0000000000000000",
 			BootstrapKubeconfigSecretName: p.SecretName,
 		},
 	}

@@ -130,7 +130,7 @@ func (s stage) compare(with stage, mask func(string) string) []FileDiff {
 }
 
 func (s stage) fileDiff(change string, was, is render.NodeFile) FileDiff {
-	d := FileDiff{Stage: s.name, Path: redact.SanitizeLine(was.Path), Change: change}
+	d := FileDiff{Stage: s.name, Path: redact.PrintableLine(was.Path), Change: change}
 	if change == "changed" && was.Mode != is.Mode {
 		d.OldMode, d.NewMode = fmt.Sprintf("%04o", was.Mode), fmt.Sprintf("%04o", is.Mode)
 	}

@@ -76,7 +76,9 @@ type Generation struct {
 // Name returns "namespace/name".
 func (p Pool) Name() string { return p.Inputs.Namespace + "/" + p.Inputs.Name }
 
-func (p Pool) replaces() bool { return p.Annotations[api.AnnotationRollout] == api.RolloutReplace }
+func (p Pool) replacesMachines() bool {
+	return p.Annotations[api.AnnotationRollout] == api.RolloutReplace
+}
 
 // chosenBy are the annotations that a Pool contains. None of them is rendered.
 var chosenBy = []string{api.AnnotationOSP, api.AnnotationOSPNamespace, api.AnnotationVersionPin, api.AnnotationSuspend, api.AnnotationRollout}
@@ -150,8 +152,8 @@ func fillerText(n int) string {
 	return b.String()[:max(n, 0)]
 }
 
-// sortAndPrune orders the pools and sources, and drops unused settings.
-func (f *ClusterSnapshot) sortAndPrune() {
+// sortLists orders the pools, the sources and the unmanaged profiles.
+func (f *ClusterSnapshot) sortLists() {
 	slices.SortFunc(f.Pools, func(a, b Pool) int {
 		return cmp.Or(cmp.Compare(a.Inputs.Namespace, b.Inputs.Namespace), cmp.Compare(a.Inputs.Name, b.Inputs.Name))
 	})

@@ -38,7 +38,7 @@ func (r *Report) markdown(limit int) string {
 		effect = ": " + effect
 	}
 	c.addIfSpace(fmt.Sprintf("%s\n### %s\n\n%s → %s%s\n\n", CommentMarker, r.describeOutcome(), inlineCode(r.Base.String()), markdownLink(inlineCode(r.Head.String()), r.Head.URL), effect))
-	c.addRejectedFiles(r)
+	c.addRejections(r)
 	for _, p := range r.Profiles {
 		c.addIfSpace("- " + p.sentence(inlineCode) + "\n")
 	}
@@ -56,7 +56,7 @@ func (r *Report) markdown(limit int) string {
 			sections = append(sections, s)
 		}
 	}
-	tail := c.formatUnchanged(r.Unchanged)
+	tail := c.reserveAndFormatUnchanged(r.Unchanged)
 	c.writeSections(sections)
 	c.b.WriteString(tail)
 	if r.hasPlaceholder() {
@@ -92,8 +92,8 @@ func (c *comment) addIfSpace(text string) {
 	}
 }
 
-// addRejectedFiles lists errors at head.
-func (c *comment) addRejectedFiles(r *Report) {
+// addRejections adds the rejected files and the rejected pools of the report.
+func (c *comment) addRejections(r *Report) {
 	for i, f := range r.RejectedFiles {
 		if i == 0 {
 			c.addIfSpace("**Refused files**\n\n")
@@ -210,8 +210,8 @@ func (c *comment) writeSections(all []section) {
 	}
 }
 
-// formatUnchanged reserves space for the list of unchanged pools, the last part, and returns it.
-func (c *comment) formatUnchanged(all []Unchanged) string {
+// reserveAndFormatUnchanged reserves space for the list of unchanged pools, the last part, and returns it.
+func (c *comment) reserveAndFormatUnchanged(all []Unchanged) string {
 	if len(all) == 0 {
 		return ""
 	}

@@ -119,8 +119,9 @@ type Unchanged struct {
 	Pools  []string `json:"pools"`
 }
 
-// HasRejections reports whether anything is rejected at head.
-func (r *Report) HasRejections() bool {
+// BlocksMerge reports whether head has a rejected file, or rejects a pool that base does not
+// reject.
+func (r *Report) BlocksMerge() bool {
 	for _, f := range r.Rejections {
 		if !f.Before {
 			return true

@@ -199,7 +199,7 @@ func (c choice) readProfile(ctx context.Context) (render.Profile, error) {
 		Spec: doc.Spec, Digest: doc.Digest, Object: profile.ObjectName(v.Name, v.Version, v.Digest),
 		Provenance: render.Provenance{
 			Profile: v.Name, Version: v.Version, Commit: string(v.Commit), Change: string(v.Commit),
-			Repository: redact.SanitizeLine(s.snap.Repository), Path: redact.SanitizeLine(v.Path),
+			Repository: redact.PrintableLine(s.snap.Repository), Path: redact.PrintableLine(v.Path),
 		},
 		File: cmp.Or(v.CurrentPath, v.Path), Lines: doc.Line, FileOf: doc.FileOf,
 	}

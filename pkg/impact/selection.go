@@ -58,7 +58,7 @@ func (e *UnknownProfileError) Error() string { return fmt.Sprintf("profile %q no
 // and the rejected files. A pool that waits for its wave is listed twice: with the new
 // version, then with its current one. It returns errors of reading.
 func (s Selection) SelectVersions(ctx context.Context) ([]Selected, []*catalog.Rejection, error) {
-	s.Clusters.sortAndPrune()
+	s.Clusters.sortLists()
 	now, err := s.readRevision(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -67,7 +67,7 @@ func (s Selection) SelectVersions(ctx context.Context) ([]Selected, []*catalog.R
 	for i, p := range s.Clusters.Pools {
 		c, note, wrong := s.chooseVersion(now, p)
 		if wrong != nil {
-			out = append(out, Selected{Pool: redact.SanitizeLine(p.Name()), Note: note, Err: wrong})
+			out = append(out, Selected{Pool: redact.PrintableLine(p.Name()), Note: note, Err: wrong})
 			continue
 		}
 		got, err := s.newSelected(ctx, i, c, note)
@@ -90,7 +90,7 @@ func (s Selection) SelectVersions(ctx context.Context) ([]Selected, []*catalog.R
 // newSelected returns what pool i gets by a choice; without a version, only the note.
 func (s Selection) newSelected(ctx context.Context, i int, c choice, note string) (got Selected, err error) {
 	p := s.Clusters.Pools[i]
-	got = Selected{Pool: redact.SanitizeLine(p.Name()), Note: note}
+	got = Selected{Pool: redact.PrintableLine(p.Name()), Note: note}
 	if c.from == nil {
 		return got, nil
 	}
@@ -119,7 +119,7 @@ func (s Selection) currentChoice(now *revision, p Pool) (c choice, note string) 
 		c = now.resolveRequest(want, &s.Clusters)
 	}
 	if c.from == nil {
-		return choice{}, fmt.Sprintf("it has %s %s until its wave begins, which is not in %s: the downloads of that version are not listed", redact.SanitizeLine(p.Now.Profile), redact.SanitizeLine(p.Now.Version), s.Where)
+		return choice{}, fmt.Sprintf("it has %s %s until its wave begins, which is not in %s: the downloads of that version are not listed", redact.PrintableLine(p.Now.Profile), redact.PrintableLine(p.Now.Version), s.Where)
 	}
 	return c, ""
 }
@@ -167,7 +167,7 @@ func (s Selection) chooseVersion(now *revision, p Pool) (c choice, note string, 
 		return c, "", errors.New(redactMessage(err.Error()))
 	}
 	if want.Namespace != s.Clusters.Namespace {
-		return c, "", fmt.Errorf("it uses a profile of namespace %s, whose ProfileSources are unknown here: to use %[2]s, set --machine-deployments and --namespace %[1]s", redact.SanitizeLine(want.Namespace), s.Where)
+		return c, "", fmt.Errorf("it uses a profile of namespace %s, whose ProfileSources are unknown here: to use %[2]s, set --machine-deployments and --namespace %[1]s", redact.PrintableLine(want.Namespace), s.Where)
 	}
 	switch {
 	case frozen && p.Now == nil:
@@ -178,7 +178,7 @@ func (s Selection) chooseVersion(now *revision, p Pool) (c choice, note string, 
 		}
 	}
 	c = now.resolveRequest(want, &s.Clusters)
-	if c.removed && want.Pin == nil && p.Now != nil && want.Has(p.Now.Profile, p.Now.Version) {
+	if c.removed && want.Pin == nil && p.Now != nil && want.IsSatisfiedBy(p.Now.Profile, p.Now.Version) {
 		if want, err = requestCurrentVersion(*p.Now, want); err != nil {
 			return c, "", err
 		}
@@ -195,7 +195,7 @@ func (s Selection) chooseVersion(now *revision, p Pool) (c choice, note string, 
 func requestCurrentVersion(has Generation, want selection.Request) (selection.Request, error) {
 	pin, err := version.ParsePin(has.Version)
 	if err != nil {
-		return want, fmt.Errorf("the pool has %s %s, which is not a version", redact.SanitizeLine(has.Profile), redact.SanitizeLine(has.Version))
+		return want, fmt.Errorf("the pool has %s %s, which is not a version", redact.PrintableLine(has.Profile), redact.PrintableLine(has.Version))
 	}
 	want.Name, want.Pin = has.Profile, &pin
 	return want, nil
@@ -203,17 +203,17 @@ func requestCurrentVersion(has Generation, want selection.Request) (selection.Re
 
 // rejectionOf returns the reason why a choice has no version.
 func (s Selection) rejectionOf(now *revision, want selection.Request, p Pool, c choice) error {
-	name := redact.SanitizeLine(want.Name)
+	name := redact.PrintableLine(want.Name)
 	switch {
 	case c.source != "" && s.Clusters.conflictingSource(want.Name) != "":
-		return fmt.Errorf("its profile %s comes from ProfileSource %s, not from %s: name the repository of that source", name, redact.SanitizeLine(c.source), s.Where)
+		return fmt.Errorf("its profile %s comes from ProfileSource %s, not from %s: name the repository of that source", name, redact.PrintableLine(c.source), s.Where)
 	case c.source != "":
-		return fmt.Errorf("its profile %s comes from ProfileSource %s, and is not in %s: name the repository of that source", name, redact.SanitizeLine(c.source), s.Where)
+		return fmt.Errorf("its profile %s comes from ProfileSource %s, and is not in %s: name the repository of that source", name, redact.PrintableLine(c.source), s.Where)
 	case c.rejection != "" && s.Snapshot != nil && len(s.Snapshot.Line) > 0:
 		return errors.New(redactMessage(c.rejection))
 	case c.rejection != "":
 		return fmt.Errorf("%s. %s has no history: for earlier versions, use a clone of the repository with the complete history", redactMessage(c.rejection), s.Where)
-	case c.removed && p.Now != nil && !want.Has(p.Now.Profile, p.Now.Version):
+	case c.removed && p.Now != nil && !want.IsSatisfiedBy(p.Now.Profile, p.Now.Version):
 		return errors.New(removed(name))
 	case slices.Contains(s.Clusters.Unmanaged, want.Name) && c.from == nil:
 		return fmt.Errorf("a user created its OperatingSystemProfile %s, which is not in %s: write it to a file there", name, s.Where)

@@ -40,7 +40,7 @@ type snapshot struct {
 
 // Encode writes a fleet as a snapshot, compressed or readable.
 func (f ClusterSnapshot) Encode(compress bool) ([]byte, error) {
-	f.sortAndPrune()
+	f.sortLists()
 	b, err := json.MarshalIndent(snapshot{snapshotKind, snapshotVersion, f}, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("encoding the snapshot: %w", err)
@@ -116,7 +116,7 @@ func Decode(r io.Reader) (ClusterSnapshot, error) {
 	for name, settings := range s.Settings {
 		s.Settings[name] = RedactSettings(settings.Settings, settings.Cluster.Server)
 	}
-	s.sortAndPrune()
+	s.sortLists()
 	return s.ClusterSnapshot, nil
 }
 

@@ -147,7 +147,7 @@ func (r *Report) describeCounts() []string {
 	changed, replaced := r.countAffected()
 	rejected := r.countRejected()
 	var out []string
-	if r.HasRejections() {
+	if r.BlocksMerge() {
 		out = append(out, fmt.Sprintf("changes %d of %s", changed, pluralize(r.Pools, "pool")))
 	}
 	switch {
@@ -159,7 +159,7 @@ func (r *Report) describeCounts() []string {
 	if rejected > 0 {
 		out = append(out, fmt.Sprintf("%d cannot have what they request", rejected))
 	}
-	if same := r.Pools - changed - rejected; same > 0 && (r.HasRejections() || changed > 0) {
+	if same := r.Pools - changed - rejected; same > 0 && (r.BlocksMerge() || changed > 0) {
 		out = append(out, fmt.Sprintf("%d do not change", same))
 	}
 	return out

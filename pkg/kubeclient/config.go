@@ -20,7 +20,7 @@ func ControllerConfig(kubeconfig string) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the cluster: %w: set --kubeconfig", err)
 	}
-	return rejectAuthPlugins("the kubeconfig of the environment", cfg)
+	return rejectPluginsAndUnlimitRate("the kubeconfig of the environment", cfg)
 }
 
 // FileConfig returns the controller's config for the cluster of a file, which a flag names.
@@ -29,12 +29,12 @@ func FileConfig(flag, path string) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--%s: %w", flag, err)
 	}
-	return rejectAuthPlugins("--"+flag, cfg)
+	return rejectPluginsAndUnlimitRate("--"+flag, cfg)
 }
 
-// rejectAuthPlugins rejects configs that would run a program: a kubeconfig is data
+// rejectPluginsAndUnlimitRate rejects configs that would run a program: a kubeconfig is data
 // (security.md 23).
-func rejectAuthPlugins(where string, cfg *rest.Config) (*rest.Config, error) {
+func rejectPluginsAndUnlimitRate(where string, cfg *rest.Config) (*rest.Config, error) {
 	switch {
 	case cfg.ExecProvider != nil:
 		return nil, fmt.Errorf("%s: its user has exec, and no program is run for a kubeconfig: give the user a token, tokenFile or client certificate", where)

@@ -11,10 +11,10 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// Patch merges a change into an object, and sets its new resourceVersion. The API server
+// MergePatchWithLock merges a change into an object, and sets its new resourceVersion. The API server
 // rejects it with a conflict if the object has changed since it was read. The response
 // contains only metadata, because the rest may be large.
-func Patch(ctx context.Context, c client.Client, obj client.Object, change map[string]any) error {
+func MergePatchWithLock(ctx context.Context, c client.Client, obj client.Object, change map[string]any) error {
 	metadata, _ := change["metadata"].(map[string]any)
 	if metadata == nil {
 		metadata = map[string]any{}

@@ -15,7 +15,7 @@ func FindMissingVersions(np *api.NodeProvenance, pool Timeline) (api.Behind, []a
 	if has == nil || !ok {
 		return api.BehindUnknown, nil
 	}
-	if !now.differs(has) {
+	if !now.isOtherVersion(has) {
 		return api.BehindNo, nil
 	}
 	since := np.Spec.Window.Until.Time
@@ -27,7 +27,7 @@ func FindMissingVersions(np *api.NodeProvenance, pool Timeline) (api.Behind, []a
 	var missing []api.MissingVersion
 	listed := map[string]bool{}
 	for _, g := range pool {
-		if version := g.Profile + " " + g.Version; g.From.After(since) && g.differs(has) && !listed[version] {
+		if version := g.Profile + " " + g.Version; g.From.After(since) && g.isOtherVersion(has) && !listed[version] {
 			listed[version] = true
 			missing = append(missing, api.MissingVersion{Profile: g.Profile, Version: g.Version, Commit: g.Commit, Since: metav1.NewTime(g.From)})
 		}
@@ -35,7 +35,7 @@ func FindMissingVersions(np *api.NodeProvenance, pool Timeline) (api.Behind, []a
 	return api.BehindYes, missing
 }
 
-// differs reports whether a generation is of another version of a profile.
-func (g Generation) differs(from *api.ProvenanceConfiguration) bool {
+// isOtherVersion reports whether a generation is of another version of a profile.
+func (g Generation) isOtherVersion(from *api.ProvenanceConfiguration) bool {
 	return g.Profile != from.Profile || g.Version != from.Version
 }

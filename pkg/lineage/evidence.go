@@ -84,7 +84,7 @@ func (f Observation) possibleGenerations() Timeline {
 	all := f.Pool.within(f.Window)
 	var out Timeline
 	for _, g := range all {
-		if !IsOlder(g.Revision, f.Revision) {
+		if !IsOlderRevision(g.Revision, f.Revision) {
 			out = append(out, g)
 		}
 	}
@@ -134,24 +134,24 @@ func CompareReport(f Observation) (*Generation, Agreement) {
 	during := func(g Generation) bool { return g.WasCurrentDuring(f.Window, Bridge) }
 	if says.Config == "" {
 		for _, g := range f.Pool {
-			if during(g) && g.matches(says) {
+			if during(g) && g.matchesReportedCommit(says) {
 				return nil, Agreement{metav1.ConditionTrue, api.ReasonRecorded, "the commit that the node reports is that of a configuration which its pool had"}
 			}
 		}
-		if f.lacksRecords() {
+		if f.mayLackRecord() {
 			return nil, noRecords()
 		}
 		return nil, disagree(api.ReasonOtherCommit, "it reports commit %q, and no configuration that its pool had then is of that commit", says.Commit)
 	}
 	g, found := f.reportedOne(says.Config)
 	switch {
-	case !found && f.lacksRecords():
+	case !found && f.mayLackRecord():
 		return nil, noRecords()
 	case !found:
 		return nil, disagree(api.ReasonNeverCurrent, "it reports configuration %q, which its pool never had", says.Config)
 	case !during(g):
-		return nil, disagree(api.ReasonNotCurrentThen, "it reports configuration %q, which its pool had from %s until %s, and not when the machine fetched its documents", says.Config, FormatTime(g.From), formatEndTime(g.Until))
-	case !g.matches(says):
+		return nil, disagree(api.ReasonNotCurrentThen, "it reports configuration %q, which its pool had from %s until %s, and not when the machine fetched its documents", says.Config, FormatTime(g.From), formatTimeOrNow(g.Until))
+	case !g.matchesReportedCommit(says):
 		return nil, disagree(api.ReasonOtherCommit, "it reports configuration %q and commit %q; that configuration is of commit %q", says.Config, says.Commit, render.LabelValue(g.Commit))
 	}
 	return &g, Agreement{metav1.ConditionTrue, api.ReasonRecorded, "its pool had the configuration that the node reports when the machine fetched its documents"}
@@ -163,22 +163,22 @@ func CompareReport(f Observation) (*Generation, Agreement) {
 func (f Observation) reportedOne(config string) (g Generation, found bool) {
 	for _, late := range []time.Duration{0, Leeway, Bridge} {
 		fits := func(g Generation) bool { return g.WasCurrentDuring(f.Window, late) }
-		if g, found = f.Pool.findByLabel(config, fits); !found || fits(g) {
+		if g, found = f.Pool.findByLabelPreferring(config, fits); !found || fits(g) {
 			break
 		}
 	}
 	return g, found
 }
 
-// matches reports whether a node of the generation reports this commit. A profile need
+// matchesReportedCommit reports whether a node of the generation reports this commit. A profile need
 // not make it report one.
-func (g Generation) matches(report api.NodeReport) bool {
+func (g Generation) matchesReportedCommit(report api.NodeReport) bool {
 	return report.Commit == "" || report.Commit == render.LabelValue(g.Commit)
 }
 
-// lacksRecords reports whether the pool can have had a configuration within the window that has no
+// mayLackRecord reports whether the pool can have had a configuration within the window that has no
 // record.
-func (f Observation) lacksRecords() bool {
+func (f Observation) mayLackRecord() bool {
 	var known time.Time // until when the one before served
 	for _, g := range f.Pool {
 		if g.Unrecorded && g.From.After(known) && known.Before(f.Window.Until.Time) && (f.Window.From == nil || g.From.After(f.Window.From.Time)) {
@@ -205,8 +205,8 @@ func AnnotatedTime(annotations map[string]string, key string) time.Time {
 	return t
 }
 
-// formatEndTime formats the end of an interval; "now" for a zero time.
-func formatEndTime(t time.Time) string {
+// formatTimeOrNow formats the end of an interval; "now" for a zero time.
+func formatTimeOrNow(t time.Time) string {
 	if t.IsZero() {
 		return "now"
 	}

@@ -41,7 +41,7 @@ func NamesOf(pool types.NamespacedName) Names {
 	stem := pool.Name + "-" + pool.Namespace
 	return Names{
 		Config: stem + configSuffix, Bootstrap: stem + bootstrapSuffix, Provisioning: stem + provisioningSuffix,
-		Inputs: stem + inputsSuffix, Kubeconfig: ContractKey(pool) + kubeconfigSuffix, EdgeScript: edgePrefix + stem,
+		Inputs: stem + inputsSuffix, Kubeconfig: NamespacedKeyOrName(pool) + kubeconfigSuffix, EdgeScript: edgePrefix + stem,
 	}
 }
 
@@ -58,9 +58,9 @@ func RecordNames(pool types.NamespacedName, inputDigest string) []string {
 // SettingsName is the ConfigMap that stores the settings of a digest, under SettingsKey.
 func SettingsName(digest string) string { return SettingsPrefix + render.ShortDigest(digest) }
 
-// ContractKey is "<namespace>-<name>", or the bare name if that has 63 characters or more
+// NamespacedKeyOrName is "<namespace>-<name>", or the bare name if that has 63 characters or more
 // (contract: section 8.1).
-func ContractKey(pool types.NamespacedName) string {
+func NamespacedKeyOrName(pool types.NamespacedName) string {
 	if key := pool.Namespace + "-" + pool.Name; len(key) < maxLabelValue {
 		return key
 	}
@@ -70,7 +70,7 @@ func ContractKey(pool types.NamespacedName) string {
 // TokenLabel is the value of api.LabelTokenPool on the bootstrap tokens of a pool: the contract's
 // key. A name that is too long for a label is shortened and gets a digest.
 func TokenLabel(pool types.NamespacedName) string {
-	key := ContractKey(pool)
+	key := NamespacedKeyOrName(pool)
 	if len(key) <= maxLabelValue {
 		return key
 	}

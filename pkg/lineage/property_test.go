@@ -48,7 +48,7 @@ func TestCodecs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, ok := DecodeRecord(text); !ok || cmp.Diff(rec, got) != "" {
+		if got, ok := DecodeIntactRecord(text); !ok || cmp.Diff(rec, got) != "" {
 			t.Fatalf("%s is decoded as %+v", text, got)
 		}
 		intervals := make([]api.Interval, 1+random.IntN(4))

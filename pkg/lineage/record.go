@@ -14,24 +14,24 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// RecordOf reads the record of an OperatingSystemConfig. It returns false if there is
+// IntactRecordOf reads the record of an OperatingSystemConfig. It returns false if there is
 // none, or if a user edited it.
-func RecordOf(osc metav1.Object) (render.Record, bool) {
-	return DecodeRecord([]byte(osc.GetAnnotations()[api.AnnotationRecord]))
+func IntactRecordOf(osc metav1.Object) (render.Record, bool) {
+	return DecodeIntactRecord([]byte(osc.GetAnnotations()[api.AnnotationRecord]))
 }
 
-// DecodeRecord reads a record, as render.MarshalRecord writes it. It returns false if its
+// DecodeIntactRecord reads a record, as render.MarshalRecord writes it. It returns false if its
 // digest is not that of its content.
-func DecodeRecord(text []byte) (render.Record, bool) {
-	rec, err := ParseRecord(text)
+func DecodeIntactRecord(text []byte) (render.Record, bool) {
+	rec, err := ParseUnverifiedRecord(text)
 	if err != nil || !Intact(rec) {
 		return render.Record{}, false
 	}
 	return rec, true
 }
 
-// ParseRecord reads a record that a user can have edited.
-func ParseRecord(text []byte) (render.Record, error) {
+// ParseUnverifiedRecord reads a record that a user can have edited.
+func ParseUnverifiedRecord(text []byte) (render.Record, error) {
 	var rec render.Record
 	if err := json.Unmarshal(text, &rec); err != nil {
 		return render.Record{}, fmt.Errorf("decoding a record: %w", err)
@@ -39,13 +39,13 @@ func ParseRecord(text []byte) (render.Record, error) {
 	return rec, nil
 }
 
-// AnnotatedRecord is ParseRecord for the annotation of an OperatingSystemConfig.
-func AnnotatedRecord(osc metav1.Object) (render.Record, error) {
+// ParseRecordAnnotation is ParseUnverifiedRecord for the annotation of an OperatingSystemConfig.
+func ParseRecordAnnotation(osc metav1.Object) (render.Record, error) {
 	text := osc.GetAnnotations()[api.AnnotationRecord]
 	if text == "" {
 		return render.Record{}, errors.New("it has no record")
 	}
-	return ParseRecord([]byte(text))
+	return ParseUnverifiedRecord([]byte(text))
 }
 
 // Intact reports whether the digest of a record is that of its content.
@@ -53,8 +53,8 @@ func Intact(rec render.Record) bool {
 	return rec.Object != "" && rec.InputDigest() == rec.Digests.Input
 }
 
-// ProfileName returns the profile of a record, or the name of an object made by hand.
-func ProfileName(rec render.Record) string { return cmp.Or(rec.Profile, rec.Object) }
+// ProfileOrObjectName returns the profile of a record, or the name of an object made by hand.
+func ProfileOrObjectName(rec render.Record) string { return cmp.Or(rec.Profile, rec.Object) }
 
 // ProfileKey reads the name of a profile's object in a record: "name" for one in the namespace
 // of the controller, or "namespace/name".

@@ -38,14 +38,14 @@ func secretNames(pool types.NamespacedName) []string {
 
 // NameStems returns the texts from which ObjectNames are made, by adding a prefix or suffix.
 func NameStems(pool types.NamespacedName) []string {
-	out := []string{pool.Name + "-" + pool.Namespace, ContractKey(pool), TokenLabel(pool)}
+	out := []string{pool.Name + "-" + pool.Namespace, NamespacedKeyOrName(pool), TokenLabel(pool)}
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-// CollidingNameStems returns the stems of every pool that has one of ObjectNames in common with
+// StemsOfCollidingPools returns the stems of every pool that has one of ObjectNames in common with
 // this pool. Other pools can have them too.
-func CollidingNameStems(pool types.NamespacedName) []string {
+func StemsOfCollidingPools(pool types.NamespacedName) []string {
 	out := NameStems(pool)
 	for _, name := range secretNames(pool) {
 		for _, suffix := range []string{kubeconfigSuffix, provisioningSuffix, bootstrapSuffix, inputsSuffix} {

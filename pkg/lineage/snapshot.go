@@ -177,12 +177,12 @@ func withoutCredentials(obj Object) Object {
 	switch o := obj.(type) {
 	case *api.ProfileSource, *osm.OperatingSystemProfile, *api.NodeProvenance:
 	case *osm.OperatingSystemConfig:
-		if _, ok := RecordOf(o); !ok { // the reference's holds credentials
+		if _, ok := IntactRecordOf(o); !ok { // the reference's holds credentials
 			o.Spec = osm.OperatingSystemConfigSpec{}
-			removeUnknown(o)
+			removeUnknownMetadata(o)
 		}
 	case *appsv1.ControllerRevision:
-		if _, ok := DecodeRecord(o.Data.Raw); !ok {
+		if _, ok := DecodeIntactRecord(o.Data.Raw); !ok {
 			o.Data = runtime.RawExtension{}
 		}
 	case *corev1.ConfigMap:
@@ -192,20 +192,20 @@ func withoutCredentials(obj Object) Object {
 		o.Data, o.BinaryData = map[string]string{SettingsKey: o.Data[SettingsKey]}, nil
 	case *cluster.MachineDeployment:
 		o.Spec = cluster.MachineDeploymentSpec{Replicas: o.Spec.Replicas, Paused: o.Spec.Paused} // the provider's may hold credentials
-		removeUnknown(o)
+		removeUnknownMetadata(o)
 	case *cluster.Machine:
 		o.Spec = cluster.MachineSpec{}
-		removeUnknown(o)
+		removeUnknownMetadata(o)
 	case *metav1.PartialObjectMetadata:
-		removeUnknown(o)
+		removeUnknownMetadata(o)
 	default:
 		return nil
 	}
 	return obj
 }
 
-// removeUnknown removes labels and annotations that no chain needs.
-func removeUnknown(obj Object) {
+// removeUnknownMetadata removes labels and annotations that no chain needs.
+func removeUnknownMetadata(obj Object) {
 	unknown := func(key, _ string) bool {
 		for _, prefix := range []string{api.GroupVersion.Group + "/", "k8c.io/", "machinedeployment.clusters.k8s.io/"} {
 			if strings.HasPrefix(key, prefix) {

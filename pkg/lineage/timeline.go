@@ -100,9 +100,9 @@ func (t Timeline) within(w api.ProvenanceWindow) Timeline {
 	return out
 }
 
-// findByLabel finds the generation with a ConfigLabel. If the pool had it several times, the first
+// findByLabelPreferring finds the generation with a ConfigLabel. If the pool had it several times, the first
 // one that fits is preferred, then the last one.
-func (t Timeline) findByLabel(config string, fits func(Generation) bool) (g Generation, found bool) {
+func (t Timeline) findByLabelPreferring(config string, fits func(Generation) bool) (g Generation, found bool) {
 	for _, candidate := range t {
 		if candidate.ConfigLabel() != config {
 			continue
@@ -119,8 +119,8 @@ func (g Generation) interval() api.Interval {
 	return api.Interval{From: metav1.NewTime(g.From), Until: metav1.NewTime(g.Until), UID: g.UID, Replaces: g.Replaces}
 }
 
-// follows reports whether one came in place of another.
-func (g Generation) follows(other Generation) bool {
+// directlyReplaces reports whether one came in place of another.
+func (g Generation) directlyReplaces(other Generation) bool {
 	return g.Replaces != "" && g.Replaces == other.UID
 }
 
@@ -135,7 +135,7 @@ func (g Generation) mayShareMachineDeployment(other Generation) bool {
 func NewTimeline(osc metav1.Object, records []metav1.PartialObjectMetadata) Timeline {
 	var current *Generation
 	if osc != nil {
-		if g, ok := GenerationOf(osc); ok {
+		if g, ok := GenerationFromIntactRecord(osc); ok {
 			current = &g
 		}
 	}
@@ -174,7 +174,7 @@ func Assemble(current *Generation, archived []Generation) Timeline {
 			break
 		}
 		next := out[i+1]
-		continues := next.follows(*g) || known[next.Replaces] || next.Replaces == "" && next.mayShareMachineDeployment(*g) && !next.From.After(g.Until.Add(Bridge))
+		continues := next.directlyReplaces(*g) || known[next.Replaces] || next.Replaces == "" && next.mayShareMachineDeployment(*g) && !next.From.After(g.Until.Add(Bridge))
 		if continues || g.Until.IsZero() || g.Until.After(next.From) {
 			g.Until = next.From
 		}
@@ -182,12 +182,12 @@ func Assemble(current *Generation, archived []Generation) Timeline {
 	return out
 }
 
-// GenerationOf reads the generation of a pool's configuration from its record. It returns false if
+// GenerationFromIntactRecord reads the generation of a pool's configuration from its record. It returns false if
 // the record is missing or was edited.
-func GenerationOf(osc metav1.Object) (Generation, bool) {
-	rec, ok := RecordOf(osc)
+func GenerationFromIntactRecord(osc metav1.Object) (Generation, bool) {
+	rec, ok := IntactRecordOf(osc)
 	g := AnnotatedGeneration(osc)
-	g.InputDigest, g.Profile, g.Version = rec.Digests.Input, ProfileName(rec), rec.Version
+	g.InputDigest, g.Profile, g.Version = rec.Digests.Input, ProfileOrObjectName(rec), rec.Version
 	g.Commit, g.SelectedBy = rec.Commit, rec.SelectedBy
 	return g, ok
 }
@@ -236,16 +236,16 @@ func GenerationsFromArchivedRecord(record metav1.Object) []Generation {
 // (contract: section 12.1), so a generation that ended under an earlier one does not count.
 func (t Timeline) ForMachine(created time.Time, revision string) (Generation, bool) {
 	for i, g := range t {
-		if i == len(t)-1 || g.Until.After(created) && !IsOlder(g.Revision, revision) {
+		if i == len(t)-1 || g.Until.After(created) && !IsOlderRevision(g.Revision, revision) {
 			return g, true
 		}
 	}
 	return Generation{}, false
 }
 
-// IsOlder reports whether a revision of a MachineDeployment precedes another. A revision that is not
+// IsOlderRevision reports whether a revision of a MachineDeployment precedes another. A revision that is not
 // a number does not.
-func IsOlder(revision, than string) bool {
+func IsOlderRevision(revision, than string) bool {
 	a, errA := strconv.ParseUint(revision, 10, 64)
 	b, errB := strconv.ParseUint(than, 10, 64)
 	return errA == nil && errB == nil && a < b

@@ -27,7 +27,7 @@ func dimensionsWithBranches(doc profile.Document, branches []render.Branch) []ma
 	for _, version := range comparedPatchVersions(branches) {
 		add(matrix.Kubelet, matrix.Value{Name: version, Apply: func(c *matrix.Combination) { c.Kubelet(version) }})
 	}
-	gates := comparedKeys(branches, "KubeletFeatureGates")
+	gates := mapKeysInConditions(branches, "KubeletFeatureGates")
 	for _, state := range []bool{true, false} {
 		if len(gates) > 0 {
 			add(matrix.Gates, matrix.Value{Name: map[bool]string{true: "on", false: "off"}[state], Apply: func(c *matrix.Combination) {
@@ -38,7 +38,7 @@ func dimensionsWithBranches(doc profile.Document, branches []render.Branch) []ma
 			}})
 		}
 	}
-	mirrors, digests := comparedKeys(branches, "DownloadMirrors"), comparedKeys(branches, "DownloadDigests")
+	mirrors, digests := mapKeysInConditions(branches, "DownloadMirrors"), mapKeysInConditions(branches, "DownloadDigests")
 	if len(mirrors)+len(digests) > 0 {
 		add(matrix.Downloads, matrix.Value{Name: "by name", Apply: func(c *matrix.Combination) {
 			c.Settings.DownloadMirrors, c.Settings.DownloadDigests = map[string]string{}, map[string]string{}
@@ -87,8 +87,8 @@ func supported(minor string) bool {
 	return slices.ContainsFunc(matrix.Kubelets(), func(v string) bool { return strings.HasPrefix(v, "1."+minor+".") })
 }
 
-// comparedKeys are the keys of a map that conditions name: .Map.Key or index .Map "Key".
-func comparedKeys(branches []render.Branch, field string) []string {
+// mapKeysInConditions are the keys of a map that conditions name: .Map.Key or index .Map "Key".
+func mapKeysInConditions(branches []render.Branch, field string) []string {
 	var keys []string
 	for _, b := range branches {
 		for _, read := range b.Reads {

@@ -68,7 +68,7 @@ func (r *profileRun) describeFirstRow(rows map[int]bool) string {
 	if len(rows) == 0 {
 		return ""
 	}
-	return r.describeRow(slices.Min(slices.Collect(maps.Keys(rows))))
+	return r.describeRowWithoutDefaults(slices.Min(slices.Collect(maps.Keys(rows))))
 }
 
 // mergeTextFindings joins equal findings of different texts, and records the texts to which they apply.

@@ -131,7 +131,7 @@ func ParseConfig(path string, data []byte) (*Config, error) {
 	}
 	for i, s := range c.Lint.Suppress {
 		c.until = append(c.until, time.Time{})
-		c.checkSuppression(i, s, say)
+		c.checkAndParseSuppression(i, s, say)
 	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func ParseConfig(path string, data []byte) (*Config, error) {
 	return c, nil
 }
 
-func (c *Config) checkSuppression(i int, s Suppression, say func(field, format string, args ...any)) {
+func (c *Config) checkAndParseSuppression(i int, s Suppression, say func(field, format string, args ...any)) {
 	field := fmt.Sprintf("lint.suppress[%d]", i)
 	if msg := unknownRule(s.Rule); msg != "" {
 		say(field+".rule", "%s", msg)
@@ -183,7 +183,7 @@ func unknownRule(name string) string {
 // converts the path of a finding to one relative to the file's folder.
 func (c *Config) Apply(findings []Finding, today time.Time, relative func(path string) string) (kept []Finding, suppressed []Suppressed) {
 	kept, suppressed, used := c.suppress(findings, today, relative)
-	return Sort(append(kept, c.staleSuppressions(used, today)...)), suppressed
+	return SortAndCompact(append(kept, c.staleSuppressions(used, today)...)), suppressed
 }
 
 // Filter is Apply for a part of the findings: it does not report what no finding of them needs.

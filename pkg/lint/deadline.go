@@ -40,7 +40,7 @@ func (w *timeBudget) runWithinLimit(ctx context.Context, what string, f func(ctx
 	}
 	left := w.remainingTime()
 	if left <= 0 {
-		w.recordSkipped(what, 0)
+		w.recordSpentAndSkipped(what, 0)
 		return
 	}
 	begin := time.Now()
@@ -54,16 +54,16 @@ func (w *timeBudget) runWithinLimit(ctx context.Context, what string, f func(ctx
 		// A result that arrives after the end can be incomplete.
 		if ctx.Err() == nil {
 			take()
-			w.recordSkipped("", time.Since(begin))
+			w.recordSpentAndSkipped("", time.Since(begin))
 			return
 		}
 	case <-ctx.Done():
 	}
-	w.recordSkipped(what, time.Since(begin))
+	w.recordSpentAndSkipped(what, time.Since(begin))
 }
 
-// recordSkipped records work that was not done, and the time spent on the attempt.
-func (w *timeBudget) recordSkipped(what string, took time.Duration) {
+// recordSpentAndSkipped records work that was not done, and the time spent on the attempt.
+func (w *timeBudget) recordSpentAndSkipped(what string, took time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.spent += took

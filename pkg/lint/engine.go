@@ -69,9 +69,9 @@ func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 	runs := l.checkProfiles(ctx, r, watches)
 	renderings := l.planRenderings(runs)
 	sorted := func() []Finding {
-		return Sort(dropBaseFindings(overlays.relocateFindings(slices.Clone(r.Findings), r.Documents), r.Documents))
+		return SortAndCompact(dropBaseFindings(overlays.relocateOrDropFindings(slices.Clone(r.Findings), r.Documents), r.Documents))
 	}
-	unfinished := overlays.affectedFiles(r.Documents)
+	unfinished := overlays.possibleFindingFiles(r.Documents)
 	told := 0
 	for _, file := range slices.Sorted(maps.Keys(watches)) {
 		own := slices.DeleteFunc(slices.Clone(runs), func(run *profileRun) bool { return run.doc.Path != file })

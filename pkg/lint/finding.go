@@ -50,9 +50,9 @@ type Finding struct {
 	Fix string `json:"fix,omitempty"`
 }
 
-// Sort orders findings by path, line, column, rule and message, and drops those that
+// SortAndCompact orders findings by path, line, column, rule and message, and drops those that
 // are equal.
-func Sort(findings []Finding) []Finding {
+func SortAndCompact(findings []Finding) []Finding {
 	slices.SortFunc(findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
 			cmp.Compare(a.Rule, b.Rule), cmp.Compare(a.Message, b.Message), cmp.Compare(a.Where, b.Where), cmp.Compare(a.Field, b.Field))

@@ -38,8 +38,8 @@ type folder struct {
 	alone bool
 }
 
-// readFolder reads the folder that an overlay's file was read with.
-func (b *Bases) readFolder(ctx context.Context, f File) (*folder, error) {
+// readFolderOfFile reads the folder that an overlay's file was read with.
+func (b *Bases) readFolderOfFile(ctx context.Context, f File) (*folder, error) {
 	name := f.Folder
 	if name == "" {
 		name = path.Dir(f.Path)
@@ -139,7 +139,7 @@ func (o overlays) resolveOverlays(ctx context.Context, contents []profile.Conten
 // or, if the base is not there, the whole work tree.
 func (o overlays) baseFolder(ctx context.Context, ov profile.Overlay) (*folder, error) {
 	file := o.files[ov.Path]
-	f, err := o.bases.readFolder(ctx, file)
+	f, err := o.bases.readFolderOfFile(ctx, file)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (o overlays) baseFolder(ctx context.Context, ov profile.Overlay) (*folder, 
 	}
 	file.Folder = path.Join(name, filepath.ToSlash(up))
 	o.files[ov.Path] = file
-	return o.bases.readFolder(ctx, file)
+	return o.bases.readFolderOfFile(ctx, file)
 }
 
 // newerBaseFindings reports the effect of a newer version of an overlay's base.
@@ -199,9 +199,9 @@ func (o overlays) displayPath(doc profile.Document, file string) string {
 	return cmp.Or(o.bases.folders[full].names[file], file)
 }
 
-// affectedFiles returns the files that the profiles of each file can have findings in: the file itself,
+// possibleFindingFiles returns the files that the profiles of each file can have findings in: the file itself,
 // and those with the bases of its overlays.
-func (o overlays) affectedFiles(docs []profile.Document) map[string][]string {
+func (o overlays) possibleFindingFiles(docs []profile.Document) map[string][]string {
 	out := map[string][]string{}
 	for _, d := range docs {
 		out[d.Path] = append(out[d.Path], d.Path)
@@ -212,10 +212,10 @@ func (o overlays) affectedFiles(docs []profile.Document) map[string][]string {
 	return out
 }
 
-// relocateFindings moves findings to a position in the checked files. An error in a base that is in the
+// relocateOrDropFindings moves findings to a position in the checked files. An error in a base that is in the
 // history or built in is reported at the overlay's spec.from. Other findings about such a
 // base are dropped: the author of the overlay cannot fix them there.
-func (o overlays) relocateFindings(findings []Finding, docs []profile.Document) []Finding {
+func (o overlays) relocateOrDropFindings(findings []Finding, docs []profile.Document) []Finding {
 	byName := map[string]profile.Document{}
 	for _, d := range docs {
 		byName[d.Name+" "+d.Spec.Version] = d

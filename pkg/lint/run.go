@@ -64,7 +64,7 @@ func newRun(doc profile.Document, watch *timeBudget, renders bool) *profileRun {
 		stage  string
 		config *osm.OSPConfig
 	}{{"bootstrap", &doc.Spec.BootstrapConfig}, {"provisioning", &doc.Spec.ProvisioningConfig}} {
-		for _, t := range staticContents(doc, s.stage, s.config) {
+		for _, t := range unitAndCommandTexts(doc, s.stage, s.config) {
 			r.addText(t, -1)
 		}
 	}
@@ -98,19 +98,19 @@ func (r *profileRun) pairwiseRows() [][]int {
 func (r *profileRun) renderRows(ctx context.Context, first, last int) {
 	if r.watch.remainingTime() <= 0 {
 		for range last - first {
-			r.watch.recordSkipped(skippedRendering, 0)
+			r.watch.recordSpentAndSkipped(skippedRendering, 0)
 		}
 		return
 	}
 	begin := time.Now()
 	inspector := render.NewInspector(matrix.Profile(r.doc, render.Provenance{}))
-	r.watch.recordSkipped("", time.Since(begin))
+	r.watch.recordSpentAndSkipped("", time.Since(begin))
 	for n := first; n < last && ctx.Err() == nil; n++ {
 		if begin := time.Now(); r.watch.remainingTime() > 0 {
 			r.renderRow(inspector, n) // takes a second at most
-			r.watch.recordSkipped("", time.Since(begin))
+			r.watch.recordSpentAndSkipped("", time.Since(begin))
 		} else {
-			r.watch.recordSkipped(skippedRendering, 0)
+			r.watch.recordSpentAndSkipped(skippedRendering, 0)
 		}
 	}
 	r.mu.Lock()
@@ -139,7 +139,7 @@ func (r *profileRun) renderRow(inspector *render.Inspector, n int) {
 		return
 	}
 	for stage, s := range map[string]render.InspectedStage{"bootstrap": out.Bootstrap, "provisioning": out.Provisioning} {
-		r.checkDocument(in, stage, s, n)
+		r.checkCloudInitSchema(in, stage, s, n)
 		for _, f := range s.Files {
 			r.addText(r.textOf(stage, f), n)
 		}
@@ -157,15 +157,15 @@ func (r *profileRun) newCombination(row []int) *matrix.Combination {
 	return c
 }
 
-// checkDocument holds a document to cloud-init's schema, each content once.
-func (r *profileRun) checkDocument(in render.Input, stage string, s render.InspectedStage, n int) {
+// checkCloudInitSchema holds a document to cloud-init's schema, each content once.
+func (r *profileRun) checkCloudInitSchema(in render.Input, stage string, s render.InspectedStage, n int) {
 	id := sha256.Sum256(s.Document)
 	r.mu.Lock()
 	findings, known := r.checked[id]
 	r.mu.Unlock()
 	if !known {
 		// The check takes long, so it needs no lock; two rows can check the same document.
-		for _, p := range in.Profile.CheckDocument(stage, s) {
+		for _, p := range in.Profile.CheckCloudInitDocument(stage, s) {
 			findings = append(findings, findingFromRenderError(r.doc, p))
 		}
 		r.mu.Lock()
@@ -254,8 +254,8 @@ func (r *profileRun) sortedContents() []*textHit {
 	return texts
 }
 
-// staticContents returns the units and commands of a stage, which are not templates.
-func staticContents(doc profile.Document, stage string, config *osm.OSPConfig) []Text {
+// unitAndCommandTexts returns the units and commands of a stage, which are not templates.
+func unitAndCommandTexts(doc profile.Document, stage string, config *osm.OSPConfig) []Text {
 	root := "spec." + stage + "Config"
 	var texts []Text
 	add := func(file, field, content string, kind Kind) {

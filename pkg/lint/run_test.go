@@ -52,7 +52,7 @@ func TestDocumentsAreHeldToTheSchema(t *testing.T) {
 		doc.Spec.OSName = system
 		r := &profileRun{doc: doc, rows: make([][]int, 2), hits: map[string]*hit{}, checked: map[[32]byte][]Finding{}}
 		for row := range r.rows {
-			r.checkDocument(render.Input{Profile: matrix.Profile(doc, render.Provenance{})}, "bootstrap", bad, row)
+			r.checkCloudInitSchema(render.Input{Profile: matrix.Profile(doc, render.Provenance{})}, "bootstrap", bad, row)
 		}
 		found := r.renderFindings()
 		if len(found) != want {

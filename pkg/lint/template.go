@@ -14,8 +14,10 @@ import (
 // object. Findings have the line in the file.
 func TemplateCheck(engine *render.Engine) catalog.Check { return withLines(engine.Check) }
 
-// ReferenceCheck is TemplateCheck for profiles that operating-system-manager renders.
-func ReferenceCheck(engine *render.Engine) catalog.Check { return withLines(engine.CheckReference) }
+// OSMTemplateCheck is TemplateCheck for profiles that operating-system-manager renders.
+func OSMTemplateCheck(engine *render.Engine) catalog.Check {
+	return withLines(engine.CheckOSMCompatibility)
+}
 
 // withLines adds lines to the problems that a check of package render finds.
 func withLines(check func(render.Profile) error) catalog.Check {

@@ -90,7 +90,7 @@ func (u units) check(_ context.Context, t Text) []Finding {
 	}
 	f := unitFileText{units: u, text: t}
 	f.name, f.dropIn = unitName(t.File)
-	f.parse()
+	f.parseAndCheck()
 	return f.findings
 }
 
@@ -114,7 +114,7 @@ func (f *unitFileText) add(severity Severity, line int, format string, args ...a
 	f.findings = append(f.findings, f.text.Finding(RuleUnit, severity, line, fmt.Sprintf(format, args...)))
 }
 
-func (f *unitFileText) parse() {
+func (f *unitFileText) parseAndCheck() {
 	options, err := unit.DeserializeOptions(bytes.NewReader(f.text.Content))
 	if errors.Is(err, unit.ErrLineTooLong) {
 		f.add(SeverityNote, 0, "was not checked: it has a line of more than %d bytes", unit.SYSTEMD_LINE_MAX)
@@ -293,7 +293,7 @@ func (f *unitFileText) requireTriggeredUnit(section string) {
 	if section == "Socket" && len(f.effectiveAssignments(section, "Accept")) > 0 {
 		return // it starts instances of a template
 	}
-	if !f.has(name) {
+	if !f.mayHaveUnit(name) {
 		f.add(SeverityWarning, line, "%s starts %s, which the profile does not contain: add it, or name another unit with %s=", f.name, name, key)
 	}
 }
@@ -343,7 +343,7 @@ func (f *unitFileText) checkReferences() {
 			continue
 		}
 		for name := range strings.FieldsSeq(o.value) {
-			if strings.ContainsAny(name, "%") || f.has(name) {
+			if strings.ContainsAny(name, "%") || f.mayHaveUnit(name) {
 				continue
 			}
 			what := "so nothing is started"
@@ -356,10 +356,10 @@ func (f *unitFileText) checkReferences() {
 	}
 }
 
-// has reports whether a unit probably exists on nodes: the profile contains it, systemd
+// mayHaveUnit reports whether a unit probably exists on nodes: the profile contains it, systemd
 // or the operating system provides it, or a script mentions it or a package of the same
 // name.
-func (u units) has(name string) bool {
+func (u units) mayHaveUnit(name string) bool {
 	if at := strings.IndexByte(name, '@'); at >= 0 && u.files[name[:at+1]+path.Ext(name)] {
 		return true
 	}

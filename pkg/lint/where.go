@@ -68,8 +68,8 @@ func (r *profileRun) isDistinguishedBy(holds map[int]bool, among [][]bool, neede
 	return true
 }
 
-// describeRow describes a row by its provider, its kubelet and the values that are not the default.
-func (r *profileRun) describeRow(row int) string {
+// describeRowWithoutDefaults describes a row by its provider, its kubelet and the values that are not the default.
+func (r *profileRun) describeRowWithoutDefaults(row int) string {
 	var parts []string
 	for d, dim := range r.dims {
 		v := r.rows[row][d]

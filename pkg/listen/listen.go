@@ -105,14 +105,16 @@ func (c *counted) Close() error {
 
 // Bodies reads bodies of requests. Small ones are read immediately; the number of larger
 // ones that are read concurrently is bounded, and with it the memory.
-type Bodies struct{ large *semaphore.Weighted }
+type LargeBodyLimiter struct{ large *semaphore.Weighted }
 
-// NewBodies bounds the number of large bodies that are read concurrently.
-func NewBodies(large int64) *Bodies { return &Bodies{large: semaphore.NewWeighted(large)} }
+// NewLargeBodyLimiter bounds the number of large bodies that are read concurrently.
+func NewLargeBodyLimiter(large int64) *LargeBodyLimiter {
+	return &LargeBodyLimiter{large: semaphore.NewWeighted(large)}
+}
 
 // Read reads a body of at most limit bytes. The server must bound the time. The error is a
 // *http.MaxBytesError for a larger body, and the context's if it ends first.
-func (b *Bodies) Read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+func (b *LargeBodyLimiter) Read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	body := http.MaxBytesReader(w, r.Body, limit)
 	small, err := io.ReadAll(io.LimitReader(body, maxSmall))
 	if err != nil {

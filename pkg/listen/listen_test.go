@@ -20,7 +20,7 @@ func TestListen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bodies := NewBodies(1)
+	bodies := NewLargeBodyLimiter(1)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // the test needs slow peers
 		if _, err := bodies.Read(w, r, 1<<20); err != nil {
 			w.WriteHeader(http.StatusBadRequest)
@@ -69,7 +69,7 @@ func (f from) RemoteAddr() net.Addr { return &f.at }
 // The number of large bodies that are read concurrently is bounded, small ones are read
 // regardless; none is truncated.
 func TestBodies(t *testing.T) {
-	b := NewBodies(1)
+	b := NewLargeBodyLimiter(1)
 	read := func(size int, limit int64) ([]byte, error) {
 		return b.Read(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(bytes.Repeat([]byte("x"), size))), limit)
 	}

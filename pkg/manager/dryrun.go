@@ -112,7 +112,7 @@ func (opts *Options) newDryRunEnvironment(ctx context.Context, facts dependencie
 		}
 		s.onWorker = s.store.NewView("worker", s.worker.GetClient(), s.worker.GetAPIReader(), trimForCache)
 	}
-	if s.dependencies.flux, err = fluxOf(mgr, cfg, opts, s.dependencies.mirrors.Dir); err != nil {
+	if s.dependencies.flux, err = newFluxFetcher(mgr, cfg, opts, s.dependencies.mirrors.Dir); err != nil {
 		return nil, err
 	}
 	if s.nodes, err = nodes.Installed(s.worker.GetRESTMapper()); err != nil {
@@ -155,7 +155,7 @@ func (s *dryRunEnvironment) addIndexes(ctx context.Context) error {
 	if err := pools.Index(ctx, worker); err != nil {
 		return err
 	}
-	if err := s.newRolloutReconciler().Index(ctx, worker); err != nil {
+	if err := s.newRolloutReconciler().IndexPools(ctx, worker); err != nil {
 		return err
 	}
 	if !s.nodes {
@@ -167,7 +167,7 @@ func (s *dryRunEnvironment) addIndexes(ctx context.Context) error {
 // trimForCache returns the part of an object that caches store.
 func trimForCache(obj any) (any, error) {
 	if o, ok := obj.(metav1.Object); ok && o.GetNamespace() == api.NamespaceCloudInitSettings {
-		return pools.CacheTransform(obj)
+		return pools.DigestSecretsAndTrim(obj)
 	}
 	return obj, nil
 }

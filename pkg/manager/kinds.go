@@ -24,9 +24,9 @@ const (
 	kindsRetry = 10 * time.Second
 )
 
-// foreignKindReporter emits an event on each ProfileSource if another program installed the kinds of
+// crdMismatchReporter emits an event on each ProfileSource if another program installed the kinds of
 // operating-system-manager, as KubeOne and KKP do.
-type foreignKindReporter struct {
+type crdMismatchReporter struct {
 	client    client.Reader // cached
 	live      client.Reader
 	recorder  events.EventRecorder
@@ -34,12 +34,12 @@ type foreignKindReporter struct {
 	reported  string
 }
 
-// addForeignKindReporter adds a foreignKindReporter to a manager.
-func addForeignKindReporter(mgr ctrl.Manager, opts *Options) error {
-	r := &foreignKindReporter{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}, namespace: opts.Namespace}
+// addCRDMismatchReporter adds a crdMismatchReporter to a manager.
+func addCRDMismatchReporter(mgr ctrl.Manager, opts *Options) error {
+	r := &crdMismatchReporter{client: mgr.GetClient(), live: mgr.GetAPIReader(), recorder: notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}, namespace: opts.Namespace}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		for {
-			timer := time.NewTimer(r.reportForeignKinds(ctx))
+			timer := time.NewTimer(r.reportCRDMismatches(ctx))
 			select {
 			case <-ctx.Done():
 				timer.Stop()
@@ -50,12 +50,12 @@ func addForeignKindReporter(mgr ctrl.Manager, opts *Options) error {
 	}))
 }
 
-// reportForeignKinds compares the CustomResourceDefinitions of operating-system-manager with those
+// reportCRDMismatches compares the CustomResourceDefinitions of operating-system-manager with those
 // of this release. It emits an event on each ProfileSource if their difference is not the one of
 // the last call, and returns the time until the next call, which is short while there is no
 // ProfileSource.
-func (r *foreignKindReporter) reportForeignKinds(ctx context.Context) time.Duration {
-	found, err := doctor.DescribeForeignKinds(ctx, r.live)
+func (r *crdMismatchReporter) reportCRDMismatches(ctx context.Context) time.Duration {
+	found, err := doctor.DescribeDifferingOSMKinds(ctx, r.live)
 	if err != nil {
 		return kindsPoll // without the permission, osm-gitops doctor reports them
 	}

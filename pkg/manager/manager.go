@@ -130,7 +130,7 @@ func runManager(ctx context.Context, opts *Options, facts dependencies, mirrors 
 	facts.mirrors = mirrors
 	mgr, err := facts.management.createManagerWithRetry(ctx, func() (ctrl.Manager, error) {
 		if opts.ProfilesOnly == ProfilesCOSP {
-			return setUpProfiles(opts, facts)
+			return newProfilesOnlyManager(opts, facts)
 		}
 		return newConfiguredManager(ctx, opts, facts)
 	})
@@ -140,7 +140,7 @@ func runManager(ctx context.Context, opts *Options, facts dependencies, mirrors 
 	err = mgr.Start(ctx)
 	// The process ends without waiting when the lease is lost, and would block the worker
 	// cluster's lease for the next leader.
-	facts.worker.waitUntilIdle()
+	facts.worker.waitForManagerStop()
 	// During shutdown errors are expected: the next run repeats interrupted work.
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("running the controller: %w", err)
@@ -169,12 +169,12 @@ func newConfiguredManager(ctx context.Context, opts *Options, facts dependencies
 	if err := addLeaseReporter(mgr, opts, types.NamespacedName{Namespace: opts.Namespace, Name: opts.Shard.LeaseName(LeaseName)}); err != nil {
 		return nil, err
 	}
-	if facts.flux, err = fluxOf(mgr, cfg, opts, facts.mirrors.Dir); err != nil {
+	if facts.flux, err = newFluxFetcher(mgr, cfg, opts, facts.mirrors.Dir); err != nil {
 		return nil, err
 	}
 	// KubeOne and KKP have one cluster, and the controller in kube-system.
 	if facts.management == facts.worker && opts.Namespace == metav1.NamespaceSystem && opts.Shard.IncludesUnlabeled() {
-		if err := addForeignKindReporter(mgr, opts); err != nil {
+		if err := addCRDMismatchReporter(mgr, opts); err != nil {
 			return nil, err
 		}
 	}
@@ -196,7 +196,7 @@ func (opts *Options) rejectOSMConflict(ctx context.Context, cfg *rest.Config) er
 	if err != nil {
 		return fmt.Errorf("preparing to read %s: %w", metav1.NamespaceSystem, err)
 	}
-	left, err := doctor.ListInKubeSystem(ctx, live)
+	left, err := doctor.ListOSMObjectsInKubeSystem(ctx, live)
 	if err != nil {
 		return fmt.Errorf("--namespace %s: searching for another controller: %w", opts.Namespace, err)
 	}
@@ -282,9 +282,9 @@ type dependencies struct {
 	unreadable toolscache.WatchErrorHandlerWithContext
 }
 
-// newSources returns a reconciler of ProfileSources with what it needs of a manager, which it
+// prepareSourceReconciler returns a reconciler of ProfileSources with what it needs of a manager, which it
 // does not add to the manager.
-func newSources(mgr ctrl.Manager, opts *Options, facts dependencies) (*profilesource.Reconciler, error) {
+func prepareSourceReconciler(mgr ctrl.Manager, opts *Options, facts dependencies) (*profilesource.Reconciler, error) {
 	if err := mgr.Add(newMirrorSweeper(facts.mirrors)); err != nil {
 		return nil, fmt.Errorf("setting up the sweep of mirrors: %w", err)
 	}
@@ -302,7 +302,7 @@ func newSources(mgr ctrl.Manager, opts *Options, facts dependencies) (*profileso
 }
 
 func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, facts dependencies) error {
-	sources, err := newSources(mgr, opts, facts)
+	sources, err := prepareSourceReconciler(mgr, opts, facts)
 	if err != nil {
 		return err
 	}
@@ -338,7 +338,7 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, facts 
 		return err
 	}
 	if facts.management == facts.worker {
-		return addPools(ctx, mgr, mgr, opts, facts)
+		return addWorkerControllers(ctx, mgr, mgr, opts, facts)
 	}
 	facts.sources = sources
 	return addWorker(mgr, opts, facts)
@@ -375,9 +375,9 @@ func (opts *Options) newFetcher(facts dependencies, cached, live client.Reader) 
 	return f
 }
 
-// fluxOf returns a reader of Flux's objects. Its cache starts a watch when a source first
+// newFluxFetcher returns a reader of Flux's objects. Its cache starts a watch when a source first
 // names an object, so Flux need not be installed.
-func fluxOf(mgr ctrl.Manager, cfg *rest.Config, opts *Options, dir string) (*fetcher.Flux, error) {
+func newFluxFetcher(mgr ctrl.Manager, cfg *rest.Config, opts *Options, dir string) (*fetcher.Flux, error) {
 	c, err := cache.New(cfg, cache.Options{
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
 		DefaultTransform:  cache.TransformStripManagedFields(),
@@ -399,7 +399,7 @@ func fluxOf(mgr ctrl.Manager, cfg *rest.Config, opts *Options, dir string) (*fet
 // cloudProviderEnvironment returns the variables that are defaults for values of a cloudProviderSpec.
 func cloudProviderEnvironment() map[string]string {
 	out := map[string]string{}
-	for _, name := range render.EnvironmentNames() {
+	for _, name := range render.CloudConfigEnvironmentNames() {
 		if value, ok := os.LookupEnv(name); ok {
 			out[name] = value
 		}

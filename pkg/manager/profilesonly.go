@@ -19,9 +19,9 @@ const ProfilesCOSP = "cosp"
 // namespace: they write other kinds.
 const cospLease = "osm-gitops-cosp"
 
-// setUpProfiles creates the manager of a seed of KKP. It runs the ProfileSource controller and
+// newProfilesOnlyManager creates the manager of a seed of KKP. It runs the ProfileSource controller and
 // nothing else, and reads no kinds but ProfileSource and CustomOperatingSystemProfile.
-func setUpProfiles(opts *Options, facts dependencies) (ctrl.Manager, error) {
+func newProfilesOnlyManager(opts *Options, facts dependencies) (ctrl.Manager, error) {
 	cfg, lease := facts.management.cluster.config, opts.Shard.LeaseName(cospLease)
 	o, err := managerOptions(opts, lease, opts.Namespace, cache.Options{
 		DefaultTransform:  nodecache.TrimTransform(),
@@ -41,10 +41,10 @@ func setUpProfiles(opts *Options, facts dependencies) (ctrl.Manager, error) {
 	if _, err := mgr.GetRESTMapper().RESTMapping(kind, osm.GroupVersion.Version); err != nil {
 		return nil, fmt.Errorf("--profiles-only=%s: looking up the kind %s: %w: start the controller in a seed, where KKP installs this kind", ProfilesCOSP, kind.Kind, err)
 	}
-	if facts.flux, err = fluxOf(mgr, cfg, opts, facts.mirrors.Dir); err != nil {
+	if facts.flux, err = newFluxFetcher(mgr, cfg, opts, facts.mirrors.Dir); err != nil {
 		return nil, err
 	}
-	sources, err := newSources(mgr, opts, facts)
+	sources, err := prepareSourceReconciler(mgr, opts, facts)
 	if err != nil {
 		return nil, err
 	}

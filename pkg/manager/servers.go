@@ -27,9 +27,9 @@ type clusterState struct {
 	working sync.Mutex                  // locked while work in a separate worker cluster is running
 }
 
-// waitUntilIdle returns once no work in a separate worker cluster is running and its lease is
+// waitForManagerStop returns once no work in a separate worker cluster is running and its lease is
 // released, or after a time limit.
-func (p *clusterState) waitUntilIdle() {
+func (p *clusterState) waitForManagerStop() {
 	const patience = 20 * time.Second
 	done := make(chan struct{})
 	go func() {

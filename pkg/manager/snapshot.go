@@ -10,9 +10,9 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/publish"
 )
 
-// addSnapshot adds the controller that publishes the snapshot of pools to the manager of
+// addSnapshotPublisher adds the controller that publishes the snapshot of pools to the manager of
 // the worker cluster.
-func addSnapshot(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options) error {
+func addSnapshotPublisher(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options) error {
 	if !opts.PublishSnapshot {
 		return nil
 	}

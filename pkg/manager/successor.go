@@ -26,7 +26,7 @@ type leaseReporter struct {
 	lease      types.NamespacedName
 	elected    <-chan struct{}
 	deployment string // the Deployment of this process, in a Pod
-	reported   map[doctor.Successor]bool
+	reported   map[doctor.OSMDeployment]bool
 }
 
 // addLeaseReporter adds the report about a lease to its manager.
@@ -60,7 +60,7 @@ func (r *leaseReporter) logLeaseContenders(ctx context.Context) {
 	if r.lease.Name != LeaseName {
 		return // operating-system-manager does not take it
 	}
-	found, err := doctor.ListSuccessors(ctx, r.live, r.lease.Namespace)
+	found, err := doctor.ListOSMDeployments(ctx, r.live, r.lease.Namespace)
 	if err != nil {
 		return // without the permission, osm-gitops doctor reports them
 	}
@@ -71,9 +71,9 @@ func (r *leaseReporter) logLeaseContenders(ctx context.Context) {
 
 // filterUnreported returns the Deployments that were not found the last time, except the one of
 // this process, whose image can have any name.
-func (r *leaseReporter) filterUnreported(found []doctor.Successor) []doctor.Successor {
-	var out []doctor.Successor
-	now := map[doctor.Successor]bool{}
+func (r *leaseReporter) filterUnreported(found []doctor.OSMDeployment) []doctor.OSMDeployment {
+	var out []doctor.OSMDeployment
+	now := map[doctor.OSMDeployment]bool{}
 	for _, s := range found {
 		if s.Replicas == 0 || s.Name == r.deployment {
 			continue

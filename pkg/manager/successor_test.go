@@ -11,18 +11,18 @@ import (
 // A Deployment of operating-system-manager is reported when it appears, changes or is scaled up,
 // and not again while it remains. That of the process itself is not reported.
 func TestUnreportedSuccessors(t *testing.T) {
-	osm := doctor.Successor{Name: "operating-system-manager", Image: "quay.io/kubermatic/operating-system-manager:v1.11.2", Replicas: 1}
+	osm := doctor.OSMDeployment{Name: "operating-system-manager", Image: "quay.io/kubermatic/operating-system-manager:v1.11.2", Replicas: 1}
 	newer, off, ours := osm, osm, osm
 	newer.Image, off.Replicas, ours.Name = "quay.io/kubermatic/operating-system-manager:v1.11.3", 0, "osm"
 	r := &leaseReporter{deployment: deploymentOf("osm-6d4cf56db6-x2k7q")}
-	for i, step := range []struct{ found, want []doctor.Successor }{
-		{[]doctor.Successor{osm, ours}, []doctor.Successor{osm}},
-		{[]doctor.Successor{osm, ours}, nil},
-		{[]doctor.Successor{newer}, []doctor.Successor{newer}},
-		{[]doctor.Successor{off}, nil},
-		{[]doctor.Successor{newer}, []doctor.Successor{newer}},
+	for i, step := range []struct{ found, want []doctor.OSMDeployment }{
+		{[]doctor.OSMDeployment{osm, ours}, []doctor.OSMDeployment{osm}},
+		{[]doctor.OSMDeployment{osm, ours}, nil},
+		{[]doctor.OSMDeployment{newer}, []doctor.OSMDeployment{newer}},
+		{[]doctor.OSMDeployment{off}, nil},
+		{[]doctor.OSMDeployment{newer}, []doctor.OSMDeployment{newer}},
 		{nil, nil},
-		{[]doctor.Successor{newer}, []doctor.Successor{newer}},
+		{[]doctor.OSMDeployment{newer}, []doctor.OSMDeployment{newer}},
 	} {
 		if diff := cmp.Diff(step.want, r.filterUnreported(step.found)); diff != "" {
 			t.Errorf("report %d (-want +got):\n%s", i, diff)

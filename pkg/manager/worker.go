@@ -48,20 +48,20 @@ func workerCache() (map[client.Object]cache.ByObject, error) {
 	if err != nil {
 		return nil, fmt.Errorf("selecting bootstrap tokens: %w", err)
 	}
-	objects := pools.CacheOptions()
+	objects := pools.AccessCacheOptions()
 	maps.Copy(objects, nodecache.WorkerObjects())
 	maps.Copy(objects, map[client.Object]cache.ByObject{
 		&cluster.MachineDeployment{}: {Namespaces: map[string]cache.Config{cache.AllNamespaces: {}}, Transform: nodecache.TrimTransform()},
 		&corev1.Secret{}: {Namespaces: map[string]cache.Config{
-			api.NamespaceCloudInitSettings: {Transform: pools.CacheTransform},
+			api.NamespaceCloudInitSettings: {Transform: pools.DigestSecretsAndTrim},
 			metav1.NamespaceSystem:         {LabelSelector: labels.NewSelector().Add(*tokens), Transform: nodecache.TrimTransform()},
 		}},
 	})
 	return objects, nil
 }
 
-// addPools adds the pool controller to the manager of the worker cluster.
-func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts dependencies) error {
+// addWorkerControllers adds the pool controller to the manager of the worker cluster.
+func addWorkerControllers(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts dependencies) error {
 	info := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: "cluster-info"}}
 	clusterInfo, err := cacheOfOne(mgr, mgr.GetConfig(), info, pools.TrimClusterInfo)
 	if err != nil {
@@ -72,7 +72,7 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	machines.Worker = pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	machines.ClusterInfo = clusterInfo
 	machines.Recorder = notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
-	machines.Routine = pools.NewRoutineLimiter()
+	machines.Routine = pools.NewRoutineEventLimiter()
 	machines.Engine = metrics.Renderer{Engine: facts.engine, Clock: clock.RealClock{}, Metrics: facts.metrics}
 	if facts.auditLog != nil {
 		machines.AuditLog = facts.auditLog
@@ -94,7 +94,7 @@ func addPools(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 	if err := addNodes(ctx, management, mgr, opts, facts); err != nil {
 		return err
 	}
-	if err := addSnapshot(management, mgr, opts); err != nil {
+	if err := addSnapshotPublisher(management, mgr, opts); err != nil {
 		return err
 	}
 	return addUI(management, mgr, opts, facts)
@@ -215,7 +215,7 @@ func newWorkerManager(ctx context.Context, management ctrl.Manager, opts *Option
 	if err := addLeaseReporter(mgr, opts, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: opts.Shard.LeaseName(WorkerLeaseName)}); err != nil {
 		return nil, err
 	}
-	return mgr, addPools(ctx, management, mgr, opts, facts)
+	return mgr, addWorkerControllers(ctx, management, mgr, opts, facts)
 }
 
 // everywhere runs in every replica, whether or not it leads.

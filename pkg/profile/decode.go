@@ -197,7 +197,7 @@ func (f *fileDecoder) decodeDocument(doc *yaml.Node, in *Contents) {
 			article = "an "
 		}
 		in.Others = append(in.Others, Other{Kind: article + kind, Line: root.Line})
-	case isClusterFile(root):
+	case isRenderClusterFile(root):
 		in.Others = append(in.Others, Other{Kind: "a cluster file of osm-gitops render", Line: root.Line})
 	case kind == api.KindProfileOverlay:
 		f.Add(root.Line, "", fmt.Errorf("is not a ProfileOverlay: expected apiVersion %q, found %q", api.GroupVersion.String(), apiVersion))
@@ -211,9 +211,9 @@ func (f *fileDecoder) decodeDocument(doc *yaml.Node, in *Contents) {
 	}
 }
 
-// isClusterFile reports whether a document is a file for osm-gitops render --cluster,
+// isRenderClusterFile reports whether a document is a file for osm-gitops render --cluster,
 // which is not a manifest.
-func isClusterFile(root *yaml.Node) bool {
+func isRenderClusterFile(root *yaml.Node) bool {
 	known := 0
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		if !slices.Contains([]string{"settings", "cluster", "profile"}, root.Content[i].Value) {
@@ -326,19 +326,19 @@ func (f *fileDecoder) validate(lines strictyaml.Lines, obj *manifest) {
 func validateFiles(say reportProblem, field string, files []osm.File) {
 	for i, file := range files {
 		at := fmt.Sprintf("%s[%d]", field, i)
-		validatePath(say, at, file.Path)
-		validateContent(say, at, &file.Content)
+		requirePath(say, at, file.Path)
+		requireInlineContent(say, at, &file.Content)
 		validateMode(say, at, file.Permissions)
 	}
 }
 
-func validatePath(say reportProblem, at, path string) {
+func requirePath(say reportProblem, at, path string) {
 	if path == "" {
 		say(at+".path", "is empty: set the path of the file on the node")
 	}
 }
 
-func validateContent(say reportProblem, at string, content *osm.FileContent) {
+func requireInlineContent(say reportProblem, at string, content *osm.FileContent) {
 	if content.Inline == nil {
 		say(at+".content", "has no inline: set content.inline.data")
 	}
@@ -366,7 +366,7 @@ func Identify(data []byte) []ID {
 		if len(node.Content) != 1 || node.Content[0].Kind != yaml.MappingNode || !slices.Contains([]string{kindProfile, api.KindProfileOverlay}, strictyaml.Scalar(node.Content[0], "kind")) {
 			continue
 		}
-		id := ID{strictyaml.Scalar(strictyaml.Mapping(node.Content[0], "metadata"), "name"), strictyaml.Scalar(strictyaml.Mapping(node.Content[0], "spec"), "version")}
+		id := ID{strictyaml.Scalar(strictyaml.MappingOrEmpty(node.Content[0], "metadata"), "name"), strictyaml.Scalar(strictyaml.MappingOrEmpty(node.Content[0], "spec"), "version")}
 		if _, err := version.Parse(id.Version); err == nil && id.Name != "" {
 			out = append(out, id)
 		}

@@ -10,7 +10,7 @@ import (
 // version in lower case, with "-" for "+". If that mapping is ambiguous, 6 hex digits of
 // the digest precede the version, so that two versions never share a name.
 func ObjectName(name, version, digest string) string {
-	if mapped := mappedVersion(version); mapped == version {
+	if mapped := versionForObjectName(version); mapped == version {
 		return name + "-" + mapped
 	}
 	return BuiltinObjectName(name, version, digest)
@@ -20,10 +20,10 @@ func ObjectName(name, version, digest string) string {
 // the digits of the digest: a user can have a profile of the same name and version, with
 // other content, in Git.
 func BuiltinObjectName(name, version, digest string) string {
-	return name + "-" + strings.TrimPrefix(digest, digestRecipe)[:6] + "-" + mappedVersion(version)
+	return name + "-" + strings.TrimPrefix(digest, digestRecipe)[:6] + "-" + versionForObjectName(version)
 }
 
-func mappedVersion(version string) string {
+func versionForObjectName(version string) string {
 	return strings.ReplaceAll(strings.ToLower(version), "+", "-")
 }
 

@@ -106,11 +106,11 @@ func validateFilePatches(say reportProblem, field string, p *api.FilePatches) {
 	for i, r := range p.Replace {
 		f := strictyaml.Element(field+".replace", i)
 		once.checkUnique(f+".path", r.Path)
-		validatePath(say, f, r.Path)
+		requirePath(say, f, r.Path)
 		validateMode(say, f, r.Permissions)
 		switch {
 		case r.Content != nil:
-			validateContent(say, f, r.Content)
+			requireInlineContent(say, f, r.Content)
 		case r.Permissions == 0:
 			say(f, "replaces nothing: set content, permissions, or both")
 		}

@@ -26,9 +26,9 @@ const (
 	maxSubject = 100
 )
 
-// SanitizeLine makes text from a repository safe for an annotation, an event and a terminal: no
+// PrintableLine makes text from a repository safe for an annotation, an event and a terminal: no
 // control or format characters, a bounded length (security.md 28).
-func SanitizeLine(s string) string {
+func PrintableLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsGraphic(r) {
 			return -1
@@ -38,8 +38,8 @@ func SanitizeLine(s string) string {
 	return Shorten(s, maxClean)
 }
 
-// CleanSubject is Clean for the subject of a commit, at most 100 bytes.
-func CleanSubject(s string) string { return Shorten(SanitizeLine(s), maxSubject) }
+// CleanSubject is PrintableLine for the subject of a commit, at most 100 bytes.
+func CleanSubject(s string) string { return Shorten(PrintableLine(s), maxSubject) }
 
 // RemoveControlChars removes control characters from a text for a condition or an event, and
 // preserves line breaks (security.md 28).
@@ -81,9 +81,9 @@ func ShortenWithCount(s string, n int) string {
 	return fmt.Sprintf("%s... (%d bytes more)", s[:cut], len(s)-cut)
 }
 
-// CleanText is Clean for text of several lines and any length: it preserves line breaks and
-// truncates to n bytes.
-func CleanText(s string, n int) string {
+// PrintableText is PrintableLine for text of several lines and any length: it preserves line breaks
+// and truncates to n bytes.
+func PrintableText(s string, n int) string {
 	return Shorten(strings.Map(func(r rune) rune {
 		if r != '\n' && !unicode.IsGraphic(r) {
 			return -1

@@ -7,10 +7,10 @@ import (
 
 // security.md 28: the text of a commit can contain terminal escapes, HTML, or be endless.
 func TestClean(t *testing.T) {
-	if got := SanitizeLine("a\x1b[31mred\u202e\x00\n<b>"); got != "a[31mred<b>" {
+	if got := PrintableLine("a\x1b[31mred\u202e\x00\n<b>"); got != "a[31mred<b>" {
 		t.Errorf("got %q", got)
 	}
-	long := SanitizeLine(strings.Repeat("é", 39001))
+	long := PrintableLine(strings.Repeat("é", 39001))
 	if len(long) > maxClean || !strings.HasSuffix(long, "é…") {
 		t.Errorf("got %d bytes ending in %q", len(long), long[len(long)-5:])
 	}
@@ -18,10 +18,10 @@ func TestClean(t *testing.T) {
 
 // security.md 28
 func TestText(t *testing.T) {
-	if got := CleanText("one\x1b]0;title\a\r\ntwo\u202e", 100); got != "one]0;title\ntwo" {
+	if got := PrintableText("one\x1b]0;title\a\r\ntwo\u202e", 100); got != "one]0;title\ntwo" {
 		t.Errorf("got %q", got)
 	}
-	if got := CleanText(strings.Repeat("é", 39001), 39000); len(got) > 39000 || !strings.HasSuffix(got, "é…") {
+	if got := PrintableText(strings.Repeat("é", 39001), 39000); len(got) > 39000 || !strings.HasSuffix(got, "é…") {
 		t.Errorf("got %d bytes", len(got))
 	}
 }

@@ -25,8 +25,8 @@ const (
 	KindConfigMap = cloudprovider.KindConfigMap
 )
 
-// EnvironmentNames returns the environment variables that belong in ClusterValues, in order.
-func EnvironmentNames() []string { return cloudprovider.EnvironmentNames() }
+// CloudConfigEnvironmentNames returns the environment variables that belong in ClusterValues, in order.
+func CloudConfigEnvironmentNames() []string { return cloudprovider.ConfigEnvironmentNames() }
 
 // WithCloudConfig returns the pool with the configuration of the cloud provider that its
 // kubelets use. The configuration is empty, and neither the cloudProviderSpec nor the facts are

@@ -34,7 +34,7 @@ func machines(provider, spec, kubelet string) *cluster.MachineDeployment {
 func cloudConfig(t *testing.T, md *cluster.MachineDeployment, s render.Settings, facts render.ClusterValues) (string, error) {
 	t.Helper()
 	for name := range facts.Environment {
-		if !slices.Contains(render.EnvironmentNames(), name) {
+		if !slices.Contains(render.CloudConfigEnvironmentNames(), name) {
 			t.Errorf("the controller does not read %s", name)
 		}
 	}
@@ -372,7 +372,7 @@ func TestCloudConfigRefs(t *testing.T) {
 
 // TestEnvironmentNames: each of them reaches a configuration.
 func TestEnvironmentNames(t *testing.T) {
-	names := render.EnvironmentNames()
+	names := render.CloudConfigEnvironmentNames()
 	if !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) != len(names) {
 		t.Errorf("%v is out of order, or has one twice", names)
 	}

@@ -34,7 +34,7 @@ func commandFindings(field string, commands []string) []*invalid.Error {
 func valueFindings(field string, values map[string]string) []*invalid.Error {
 	var findings []*invalid.Error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if meant, ok := ValueUnderOSM(values[name]); ok {
+		if meant, ok := QuotedValueUnderOSM(values[name]); ok {
 			findings = append(findings, invalid.At(field+"["+name+"]",
 				"operating-system-manager reads this text as YAML, without the quotes, and here they are part of it: write %s", strconv.Quote(meant)))
 		}
@@ -51,10 +51,10 @@ const asList = "as a list"
 // boolean or a date for cloud-init: the command then contains that word as it is written.
 func CommandUnderOSM(command string) (meant, as string, exact bool) {
 	command = strings.TrimLeft(command, " ")
-	if value, ok := ValueUnderOSM(command); ok {
+	if value, ok := QuotedValueUnderOSM(command); ok {
 		return value, "without the quotes", true
 	}
-	node := decodeAsYAML(command, "[")
+	node := decodeAsYAMLIfPrefixed(command, "[")
 	if node == nil || len(node.Content) == 0 || len(node.Content) == 1 && strings.HasPrefix(command, "[ ") { // a test of the shell
 		return "", "", false
 	}
@@ -70,20 +70,20 @@ func CommandUnderOSM(command string) (meant, as string, exact bool) {
 	return equivalence.CommandLine(words), asList, exact
 }
 
-// ValueUnderOSM returns the value of a quoted text under operating-system-manager, which copies
+// QuotedValueUnderOSM returns the value of a quoted text under operating-system-manager, which copies
 // values of modules into the document without quoting them, so that the quotes belong to YAML.
 // It reports false for other texts.
-func ValueUnderOSM(text string) (meant string, ok bool) {
-	if node := decodeAsYAML(text, `"'`); node != nil {
+func QuotedValueUnderOSM(text string) (meant string, ok bool) {
+	if node := decodeAsYAMLIfPrefixed(text, `"'`); node != nil {
 		return node.Value, true
 	}
 	return "", false
 }
 
-// decodeAsYAML decodes a text that begins with one of the characters in first, after blanks, as
+// decodeAsYAMLIfPrefixed decodes a text that begins with one of the characters in first, after blanks, as
 // YAML once more, like operating-system-manager. It returns nil for other texts and for invalid
 // YAML.
-func decodeAsYAML(text, first string) *yaml.Node {
+func decodeAsYAMLIfPrefixed(text, first string) *yaml.Node {
 	if text = strings.TrimLeft(text, " "); text == "" || !strings.ContainsRune(first, rune(text[0])) || len(text) > nesting.MaxTextBytes || nesting.IsDeepYAML(text) {
 		return nil
 	}

@@ -54,7 +54,7 @@ func (e *Engine) getOrCompile(p Profile) (c *compiled) {
 		meter.RunWithSlot(e.rooms.Large, func() { c = compile(&p.Spec, nil) })
 	}
 	// Two goroutines can both compile; the result is the same.
-	if p.Digest != "" && size*actionMemory+actions.TextBytes(&p.Spec) <= maxCompiledBytes {
+	if p.Digest != "" && size*actionMemory+actions.TotalBytes(&p.Spec) <= maxCompiledBytes {
 		e.cache.Add(p.Digest, c)
 	}
 	return c
@@ -87,7 +87,7 @@ func compileStage(compiler templates.Compiler, name string, config *osm.OSPConfi
 		items[i] = f.Item
 	}
 	if system != osm.OperatingSystemFlatcar {
-		problems = append(problems, invalid.InStage(name, userdata.CheckUnits("spec."+name+"Config", config.Units)...)...)
+		problems = append(problems, invalid.SetStage(name, userdata.CheckUnitNames("spec."+name+"Config", config.Units)...)...)
 	}
 	return compiledStage{Stage: stage, ignition: userdata.NewIgnitionStage(name, items)}, problems
 }
@@ -104,5 +104,5 @@ func (s *compiledStage) checkIgnitionBeforeRendering(units []osm.Unit) []*invali
 
 // problem makes an error about the stage.
 func (s *compiledStage) problem(format string, args ...any) *invalid.Error {
-	return invalid.InStage(s.Name, invalid.At("spec."+s.Name+"Config", format, args...))[0]
+	return invalid.SetStage(s.Name, invalid.At("spec."+s.Name+"Config", format, args...))[0]
 }

@@ -51,7 +51,7 @@ func TestConformanceCheckReference(t *testing.T) {
 		if err != nil || c.WantError != "" {
 			continue
 		}
-		if err := engine.CheckReference(in.Profile); err != nil {
+		if err := engine.CheckOSMCompatibility(in.Profile); err != nil {
 			t.Errorf("%s: %v", c.Name, err)
 		}
 	}

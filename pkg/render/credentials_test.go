@@ -128,7 +128,7 @@ func allFunctions() []string {
 // Every function that templates can call either rejects each credential, or writes it so that
 // the outputs differ only in the credential (security.md 34).
 func TestCredentialFunctions(t *testing.T) {
-	for _, name := range taint.Allowed() {
+	for _, name := range taint.AllowedFunctions() {
 		if allowedCalls[name] == nil && passingSome[name] == nil && !slices.Contains([]string{"mustMerge", "mustMergeOverwrite"}, name) {
 			t.Errorf("%s may have credentials: give it an example", name)
 		}
@@ -145,7 +145,7 @@ func TestCredentialFunctions(t *testing.T) {
 					}
 					testSameShape(t, example)
 				}
-				if slices.Contains(taint.Allowed(), name) {
+				if slices.Contains(taint.AllowedFunctions(), name) {
 					continue
 				}
 				var lines []string
@@ -330,7 +330,7 @@ func TestDocumentedCredentialFunctions(t *testing.T) {
 		}
 	}
 	slices.Sort(documented)
-	if want := taint.Allowed(); !slices.Equal(documented, want) {
+	if want := taint.AllowedFunctions(); !slices.Equal(documented, want) {
 		t.Errorf("docs/template-data.md has %v, the code %v", documented, want)
 	}
 }

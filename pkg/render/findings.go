@@ -47,9 +47,9 @@ func (p Profile) Findings() []*invalid.Error {
 		config *osm.OSPConfig
 	}{{stageBootstrap, &p.Spec.BootstrapConfig}, {stageProvisioning, &p.Spec.ProvisioningConfig}} {
 		root := "spec." + s.name + "Config"
-		findings = append(findings, invalid.InStage(s.name, p.moduleFindings(root, s.name, s.config)...)...)
+		findings = append(findings, invalid.SetStage(s.name, p.moduleFindings(root, s.name, s.config)...)...)
 		if s.name == stageProvisioning {
-			findings = append(findings, invalid.InStage(s.name, p.unstartedUnits(root, s.config.Units)...)...)
+			findings = append(findings, invalid.SetStage(s.name, p.unstartedUnits(root, s.config.Units)...)...)
 		}
 	}
 	return p.locateProblems("", findings)
@@ -70,9 +70,9 @@ func (p Profile) pathFindings() []*invalid.Error {
 			switch {
 			case f.Path == "": // which the decoder refuses
 			case !path.IsAbs(f.Path):
-				findings = append(findings, invalid.InStage(stage, invalid.At(at, "%q is relative, and cloud-init takes it from the folder that it runs in: write %q", f.Path, clean))...)
+				findings = append(findings, invalid.SetStage(stage, invalid.At(at, "%q is relative, and cloud-init takes it from the folder that it runs in: write %q", f.Path, clean))...)
 			case f.Path != clean:
-				findings = append(findings, invalid.InStage(stage, invalid.At(at, "%q is another form of %q, so a second file with that path goes unnoticed: write %q", f.Path, clean, clean))...)
+				findings = append(findings, invalid.SetStage(stage, invalid.At(at, "%q is another form of %q, so a second file with that path goes unnoticed: write %q", f.Path, clean, clean))...)
 			}
 		}
 	}
@@ -129,9 +129,9 @@ func (p Profile) moduleFindings(root, stage string, config *osm.OSPConfig) []*in
 }
 
 // documentSchema compiles cloudInitSchema once.
-var documentSchema = sync.OnceValue(compileSchema)
+var documentSchema = sync.OnceValue(compileCloudInitSchema)
 
-func compileSchema() *jsonschema.Schema {
+func compileCloudInitSchema() *jsonschema.Schema {
 	const name = "cloud-init.json"
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(cloudInitSchema))
 	if err != nil {

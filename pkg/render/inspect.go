@@ -100,22 +100,22 @@ func (i *Inspector) Inspect(in Input) (*Inspection, error) {
 	}{{&out.Bootstrap, &c.bootstrap, &osc.BootstrapConfig, bootstrap}, {&out.Provisioning, &c.provisioning, &osc.ProvisioningConfig, provisioning}} {
 		s.to.Document, s.to.Files = s.document, inspectedFiles(c.trace, s.compiled, s.config)
 	}
-	return out, in.measureDocuments(i.compiled, out, redacted, shape)
+	return out, in.checkAndMeasureDocuments(i.compiled, out, redacted, shape)
 }
 
-// measureDocuments renders with the real values, for the sizes of the documents, and compares the shape
+// checkAndMeasureDocuments renders with the real values, for the sizes of the documents, and compares the shape
 // with that of the placeholders.
-func (in Input) measureDocuments(c *compiled, out *Inspection, redacted Input, shape uint64) error {
+func (in Input) checkAndMeasureDocuments(c *compiled, out *Inspection, redacted Input, shape uint64) error {
 	osc, realShape, problems := in.render(c, inspectedDigest)
 	if len(problems) > 0 {
-		return in.invalid(withoutCauses(problems)...)
+		return in.invalid(hideCauses(problems)...)
 	}
 	if problems := c.compareShapes(redacted, in, inspectedDigest, shape, realShape); len(problems) > 0 {
 		return in.invalid(problems...)
 	}
 	bootstrap, provisioning, problems := in.encodeDocuments(c, osc)
 	if len(problems) > 0 {
-		return in.invalid(withoutCauses(problems)...)
+		return in.invalid(hideCauses(problems)...)
 	}
 	out.Bootstrap.Size, out.Bootstrap.Limit = in.Pool.UserDataSize(bootstrap), in.Pool.UserDataLimit()
 	out.Provisioning.Size, out.Provisioning.Limit = len(provisioning), maxSecretBytes
@@ -139,21 +139,21 @@ func inspectedFiles(t *templates.Trace, s *compiledStage, config *osm.OSCConfig)
 	return files
 }
 
-// CheckDocument returns the violations of cloud-init's schema by a document of a stage, each
+// CheckCloudInitDocument returns the violations of cloud-init's schema by a document of a stage, each
 // with the field of the profile that it comes from. It is for documents that cloud-init reads:
 // those of Ignition are validated when they are written, and Flatcar's coreos-cloudinit has no
 // schema. The document contains no credential.
-func (p Profile) CheckDocument(stage string, s InspectedStage) []*invalid.Error {
+func (p Profile) CheckCloudInitDocument(stage string, s InspectedStage) []*invalid.Error {
 	if p.Spec.OSName == osm.OperatingSystemFlatcar {
 		return nil
 	}
 	root := "spec." + stage + "Config"
 	if !bytes.HasPrefix(s.Document, []byte(userdata.Header)) {
-		return p.locateProblems("", invalid.InStage(stage, invalid.At(root, "the document does not begin with %q", userdata.Header)))
+		return p.locateProblems("", invalid.SetStage(stage, invalid.At(root, "the document does not begin with %q", userdata.Header)))
 	}
 	var values map[string]any
 	if err := yaml.Unmarshal(s.Document, &values); err != nil {
-		return p.locateProblems("", invalid.InStage(stage, invalid.At(root, "the document is not valid YAML: %w", err)))
+		return p.locateProblems("", invalid.SetStage(stage, invalid.At(root, "the document is not valid YAML: %w", err)))
 	}
 	var mismatch *jsonschema.ValidationError
 	if !errors.As(documentSchema().Validate(values), &mismatch) {
@@ -163,7 +163,7 @@ func (p Profile) CheckDocument(stage string, s InspectedStage) []*invalid.Error 
 	for _, f := range findings {
 		s.locateInProfile(root, f)
 	}
-	return p.locateProblems("", invalid.InStage(stage, findings...))
+	return p.locateProblems("", invalid.SetStage(stage, findings...))
 }
 
 // locateInProfile converts a field of the document to one of the profile.

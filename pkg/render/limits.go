@@ -135,7 +135,7 @@ func (in Input) tooLarge(u userData, err *UserDataError) *invalid.Error {
 			field += fmt.Sprintf("[%d]", i)
 		}
 	}
-	return invalid.InStage(u.stage, invalid.At(field, "%w", err))[0]
+	return invalid.SetStage(u.stage, invalid.At(field, "%w", err))[0]
 }
 
 // describeMeasurement returns what the limit counts for a pool.

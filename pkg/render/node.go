@@ -50,7 +50,7 @@ func (e *Engine) RenderNode(in Input) (*Node, error) {
 	}
 	osc, _, problems := in.render(c, in.InputDigest())
 	if len(problems) > 0 {
-		return nil, in.invalid(withoutCauses(problems)...)
+		return nil, in.invalid(hideCauses(problems)...)
 	}
 	node := &Node{}
 	for _, s := range []struct {

@@ -53,20 +53,20 @@ func (c Credentials) Empty() bool {
 // tokens: they are stored elsewhere. If the input already contains placeholders, they are the
 // credentials, so Credentials.Empty reports whether there is a value to restore.
 func (in Input) SplitSecrets() (Input, Credentials) {
-	out, c := in.splitCredentials()
-	out.Cluster = in.Cluster.withoutTokens(in.Settings.KubernetesCACert)
+	out, c := in.splitCredentialsKeepTokens()
+	out.Cluster = in.Cluster.withPlaceholderTokens(in.Settings.KubernetesCACert)
 	return out, c
 }
 
-// Credentials returns the credentials that Split removes.
+// Credentials returns the credentials that SplitSecrets removes.
 func (in Input) Credentials() Credentials {
-	_, c := in.splitCredentials()
+	_, c := in.splitCredentialsKeepTokens()
 	return c
 }
 
-// splitCredentials is Split with the tokens of the cluster left in place. What is digested and
-// recorded contains neither them nor the kubeconfig, which is encoded as YAML.
-func (in Input) splitCredentials() (Input, Credentials) {
+// splitCredentialsKeepTokens is SplitSecrets with the tokens of the cluster left in place. What is
+// digested and recorded contains neither them nor the kubeconfig, which is encoded as YAML.
+func (in Input) splitCredentialsKeepTokens() (Input, Credentials) {
 	out, c := in, Credentials{}
 	out.Settings, c.Credentials = in.Settings.WithoutCredentials()
 	p := &out.Pool
@@ -93,8 +93,8 @@ func (in Input) splitCredentials() (Input, Credentials) {
 	return out, c
 }
 
-// WithCredentials restores the credentials that Split removed. If the tokens are restored too,
-// the result is the original input.
+// WithCredentials restores the credentials that SplitSecrets removed. If the tokens are restored
+// too, the result is the original input.
 func (in Input) WithCredentials(c Credentials) Input {
 	in.Settings = in.Settings.WithCredentials(c.Credentials)
 	p := &in.Pool
@@ -114,8 +114,9 @@ func (in Input) WithCredentials(c Credentials) Input {
 	return in
 }
 
-// withoutTokens returns the fields that are not secret: the server, and the Secret's name.
-func (c Cluster) withoutTokens(caPEM string) Cluster {
+// withPlaceholderTokens returns the cluster with placeholders for its tokens, also in the
+// kubeconfig.
+func (c Cluster) withPlaceholderTokens(caPEM string) Cluster {
 	hadKubeconfig := c.BootstrapKubeconfig != ""
 	settings.ReplaceNonEmpty(&c.APIServerToken, placeholderNodeToken)
 	settings.ReplaceNonEmpty(&c.BootstrapToken, placeholderBootstrapToken)

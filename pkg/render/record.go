@@ -127,7 +127,7 @@ type digestedInput struct {
 // except credentials: the profile and its origin, the pool, and the settings. It covers the
 // profile's content only through Profile.Digest.
 func (in Input) InputDigest() string {
-	redacted, _ := in.splitCredentials()
+	redacted, _ := in.splitCredentialsKeepTokens()
 	return redacted.inputDigest(redacted.settingsDigest())
 }
 
@@ -162,13 +162,13 @@ type redactedSettings struct {
 // credentials, with the server's URL. It has the form of the file for
 // `osm-gitops render --cluster`.
 func (in Input) RedactedSettingsJSON() []byte {
-	redacted, _ := in.splitCredentials()
+	redacted, _ := in.splitCredentialsKeepTokens()
 	return redacted.settingsJSON()
 }
 
 // SettingsDigest returns the digest of RedactedSettingsJSON, "v1:sha256:<64 hex>".
 func (in Input) SettingsDigest() string {
-	redacted, _ := in.splitCredentials()
+	redacted, _ := in.splitCredentialsKeepTokens()
 	return redacted.settingsDigest()
 }
 
@@ -182,7 +182,7 @@ func (in Input) settingsJSON() []byte {
 
 // Record returns the record of in, without the digests of the outputs.
 func (in Input) Record() Record {
-	redacted, _ := in.splitCredentials()
+	redacted, _ := in.splitCredentialsKeepTokens()
 	settings := redacted.settingsDigest()
 	return redacted.recordWithDigests(settings, osm.ConfigDigests{Input: redacted.inputDigest(settings)})
 }

@@ -10,10 +10,10 @@ import (
 // own (3.2).
 var fieldsOSMLacks = []string{"DownloadDigests", "DownloadMirrors", "Provenance", "RegistryHosts"}
 
-// CheckReference finds the errors of Check and, if there are none, every place where a template
+// CheckOSMCompatibility finds the errors of Check and, if there are none, every place where a template
 // reads data that operating-system-manager does not have, so that it could not render the
 // profile.
-func (e *Engine) CheckReference(p Profile) error {
+func (e *Engine) CheckOSMCompatibility(p Profile) error {
 	if err := e.Check(p); err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func TestCheckReference(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := NewEngine().CheckReference(Profile{Spec: osm.OperatingSystemProfileSpec{OSName: osm.OperatingSystemUbuntu, BootstrapConfig: c.config}})
+			err := NewEngine().CheckOSMCompatibility(Profile{Spec: osm.OperatingSystemProfileSpec{OSName: osm.OperatingSystemUbuntu, BootstrapConfig: c.config}})
 			problems := Problems(err)
 			if len(problems) != len(c.want) {
 				t.Fatalf("got %v, want %q", err, c.want)
@@ -88,7 +88,7 @@ func TestCheckReference(t *testing.T) {
 	}
 	// What Check finds is an error here, too.
 	bad := osm.OperatingSystemProfileSpec{OSName: osm.OperatingSystemUbuntu, BootstrapConfig: osm.OSPConfig{Files: []osm.File{file("{{ .Nonsense }}")}}}
-	if err := NewEngine().CheckReference(Profile{Spec: bad}); err == nil || !strings.Contains(err.Error(), ".Nonsense does not exist") {
+	if err := NewEngine().CheckOSMCompatibility(Profile{Spec: bad}); err == nil || !strings.Contains(err.Error(), ".Nonsense does not exist") {
 		t.Errorf("got %v", err)
 	}
 }

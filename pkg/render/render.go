@@ -33,7 +33,7 @@ func NewEngine() *Engine { return &Engine{cache: lru.New(maxCompiled), rooms: me
 // the profile, the pool or a setting is invalid, so retrying is pointless. Problems splits the
 // error.
 //
-// Render can wait for other renderings, longest for those that need much: see meter.Rooms.
+// Render can wait for other renderings, longest for those that need much: see meter.MemorySlots.
 func (e *Engine) Render(in Input) (out *Output, err error) {
 	if err := in.checkCombination(); err != nil {
 		return nil, err
@@ -114,13 +114,13 @@ func (in Input) renderWith(c *compiled) (*Output, error) {
 
 	realOSC, realShape, problems := in.render(c, inputDigest)
 	if len(problems) > 0 {
-		return nil, in.invalid(withoutCauses(problems)...)
+		return nil, in.invalid(hideCauses(problems)...)
 	}
 	if problems := c.compareShapes(redacted, in, inputDigest, shape, realShape); len(problems) > 0 {
 		return nil, in.invalid(problems...)
 	}
 	if out.Bootstrap, out.Provisioning, problems = in.encodeDocuments(c, realOSC); len(problems) > 0 {
-		return nil, in.invalid(withoutCauses(problems)...)
+		return nil, in.invalid(hideCauses(problems)...)
 	}
 	if problems := in.checkSizes(realOSC, out); len(problems) > 0 {
 		return nil, in.invalid(problems...)
@@ -133,9 +133,9 @@ func (in Input) invalid(problems ...*invalid.Error) error {
 	return invalid.AsSingleError(in.Profile.locateProblems(in.Pool.key(), problems))
 }
 
-// withoutCauses removes the causes of problems that only the real values have: their messages
+// hideCauses removes the causes of problems that only the real values have: their messages
 // can quote a credential.
-func withoutCauses(problems []*invalid.Error) []*invalid.Error {
+func hideCauses(problems []*invalid.Error) []*invalid.Error {
 	out := make([]*invalid.Error, len(problems))
 	for i, p := range problems {
 		e := *p
@@ -283,7 +283,7 @@ func (p Pool) rhSubscription() map[string]string {
 
 // encodeDocuments returns the user-data of both stages.
 func (in Input) encodeDocuments(c *compiled, osc *osm.OperatingSystemConfigSpec) (bootstrap, provisioning []byte, problems []*invalid.Error) {
-	if err := c.memory.RequireFit(sizeOf(osc) <= meter.SmallOutput); err != nil {
+	if err := c.memory.RequireFit(totalFileBytes(osc) <= meter.SmallOutput); err != nil {
 		return nil, nil, []*invalid.Error{{Err: err}}
 	}
 	bootstrap, problems = in.encodeDocument(&c.bootstrap, &osc.BootstrapConfig)
@@ -291,8 +291,8 @@ func (in Input) encodeDocuments(c *compiled, osc *osm.OperatingSystemConfigSpec)
 	return bootstrap, provisioning, append(problems, more...)
 }
 
-// sizeOf returns how many bytes the files of both stages have.
-func sizeOf(osc *osm.OperatingSystemConfigSpec) int {
+// totalFileBytes returns how many bytes the files of both stages have.
+func totalFileBytes(osc *osm.OperatingSystemConfigSpec) int {
 	n := 0
 	for _, config := range []*osm.OSCConfig{&osc.BootstrapConfig, &osc.ProvisioningConfig} {
 		for _, f := range config.Files {

@@ -130,7 +130,7 @@ func TestHiddenCharacters(t *testing.T) {
 		t.Errorf("%s became %q: %v", b.Bytes(), e, err)
 	}
 	b.Reset()
-	if _, err := io.Copy(runnerlog.Visible(&b), iotest.OneByteReader(strings.NewReader("a\t"+hidden+visible+"\xff\r\n"))); err != nil || b.String() != "a\t"+visible+"\n" {
+	if _, err := io.Copy(runnerlog.WithoutHidden(&b), iotest.OneByteReader(strings.NewReader("a\t"+hidden+visible+"\xff\r\n"))); err != nil || b.String() != "a\t"+visible+"\n" {
 		t.Errorf("text became %q: %v", b.String(), err)
 	}
 	usual := map[string]any{"a": []any{map[string]any{"b": "c ## [x]\nd::e 🙂\n", "é": "::1"}}}

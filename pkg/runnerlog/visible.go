@@ -21,9 +21,9 @@ func isHidden(r rune) bool {
 	return r != '\n' && r != '\t' && (!unicode.IsGraphic(r) || unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point))
 }
 
-// Visible copies text without hidden characters and invalid UTF-8. It buffers an incomplete
+// WithoutHidden copies text without hidden characters and invalid UTF-8. It buffers an incomplete
 // character.
-func Visible(to io.Writer) io.Writer {
+func WithoutHidden(to io.Writer) io.Writer {
 	return &escaper{to: to, escape: func(out []byte, _ rune) []byte { return out }}
 }
 
@@ -62,14 +62,14 @@ func YAML(v any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if text, err = sigsyaml.JSONToYAML(escapeHidden(text)); err != nil || isPlain(text) {
+	if text, err = sigsyaml.JSONToYAML(escapeHidden(text)); err != nil || isSafeForLog(text) {
 		return text, err
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
 		return nil, err
 	}
-	quoteScalars(&doc)
+	quoteUnsafeScalars(&doc)
 	var b bytes.Buffer
 	enc := yaml.NewEncoder(&Writer{to: &b, colon: ":", bracket: `\x5b`})
 	enc.SetIndent(2)
@@ -86,19 +86,19 @@ func escapeHidden(text []byte) []byte {
 	return b.Bytes()
 }
 
-// isPlain reports whether text has neither a command nor a hidden character.
-func isPlain(text []byte) bool {
+// isSafeForLog reports whether text has neither a command nor a hidden character.
+func isSafeForLog(text []byte) bool {
 	var b bytes.Buffer
-	_, _ = Visible(Text(&b)).Write(text) // a Buffer returns no error
+	_, _ = WithoutHidden(Text(&b)).Write(text) // a Buffer returns no error
 	return bytes.Equal(b.Bytes(), text)
 }
 
-func quoteScalars(n *yaml.Node) {
-	if n.Kind == yaml.ScalarNode && !isPlain([]byte(n.Value)) {
+func quoteUnsafeScalars(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode && !isSafeForLog([]byte(n.Value)) {
 		n.Style = yaml.DoubleQuotedStyle
 	}
 	for _, child := range n.Content {
-		quoteScalars(child)
+		quoteUnsafeScalars(child)
 	}
 }
 

@@ -36,8 +36,8 @@ func Author(env func(string) string, now time.Time) (object.Signature, error) {
 	return object.Signature{Name: name, Email: email, When: now}, nil
 }
 
-// HasGit reports whether a folder is a repository, or is inside one.
-func HasGit(dir string) bool {
+// IsInRepository reports whether a folder is a repository, or is inside one.
+func IsInRepository(dir string) bool {
 	full, err := filepath.Abs(dir)
 	if err != nil {
 		return false

@@ -55,9 +55,9 @@ var (
 	gitlabOwner = regexp.MustCompile(`^@@?[A-Za-z0-9_][\w.-]*(/[A-Za-z0-9_][\w.-]*)*$`)
 )
 
-// BadOwner returns the first of the owners, separated by spaces, that the host would
+// FirstInvalidOwner returns the first of the owners, separated by spaces, that the host would
 // ignore; "" if there is none.
-func BadOwner(host, owners string) string {
+func FirstInvalidOwner(host, owners string) string {
 	name := gitlabOwner
 	if host == GitHub {
 		name = githubOwner
@@ -84,7 +84,7 @@ func (r Repository) All() (map[string][]byte, error) {
 	out["README.md"] = r.readme()
 	out["CODEOWNERS"] = r.owners()
 	out[".osm-gitops.yaml"] = r.config()
-	if err := r.addCI(out); err != nil {
+	if err := r.addCIAndToolConfigs(out); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -118,7 +118,7 @@ lint:
   shellcheck: auto
 `
 
-func (r Repository) addCI(out map[string][]byte) error {
+func (r Repository) addCIAndToolConfigs(out map[string][]byte) error {
 	workflow := map[string]struct{ from, to string }{
 		GitHub: {"github.yaml", ".github/workflows/profiles.yaml"},
 		GitLab: {"gitlab-ci.yml", ".gitlab-ci.yml"},

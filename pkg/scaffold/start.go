@@ -31,8 +31,8 @@ type Pool struct {
 	Utility string
 }
 
-// Files returns the files of the profile and the pool.
-func (s StarterProfile) Files() (map[string][]byte, error) {
+// ProfileAndPoolFiles returns the files of the profile and the pool.
+func (s StarterProfile) ProfileAndPoolFiles() (map[string][]byte, error) {
 	text := s.overlay()
 	if s.Full {
 		var err error

@@ -43,8 +43,8 @@ func TruncateAnnotation(text string) string {
 	return text
 }
 
-// Has reports whether a version of a profile satisfies the request.
-func (r Request) Has(name, version string) bool {
+// IsSatisfiedBy reports whether a version of a profile satisfies the request.
+func (r Request) IsSatisfiedBy(name, version string) bool {
 	return name == r.Name && (r.Pin == nil || r.Pin.Allows(version))
 }
 

@@ -23,7 +23,7 @@ func WaveOf(labels map[string]string) (int32, error) {
 // EntryForWave returns the inventory's entry of a profile for a wave. It returns false if
 // versions are delivered in waves and none is released yet.
 func EntryForWave(ps *api.ProfileSource, entry api.ProfileEntry, wave int32) (api.ProfileEntry, bool) {
-	if !ps.Gated() {
+	if !ps.HasWaves() {
 		return entry, true
 	}
 	r := ps.RolloutOf(entry.Name)
@@ -47,9 +47,9 @@ func EntryForWave(ps *api.ProfileSource, entry api.ProfileEntry, wave int32) (ap
 	return entry, true
 }
 
-// ObjectsInRollout returns the OperatingSystemProfiles that a wave gets, or would have to
+// ObjectsOfRollouts returns the OperatingSystemProfiles that a wave gets, or would have to
 // return to.
-func ObjectsInRollout(ps *api.ProfileSource) map[string]bool {
+func ObjectsOfRollouts(ps *api.ProfileSource) map[string]bool {
 	out := map[string]bool{}
 	for _, r := range ps.Status.Rollouts {
 		out[r.Object] = true

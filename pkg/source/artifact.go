@@ -74,7 +74,7 @@ func (a *Artifacts) read(ctx context.Context, from Artifact) (*Snapshot, error) 
 		from.Commit = from.Revision
 	}
 	for _, text := range []string{from.Revision, from.Commit} {
-		if text == "" || len(text) > revision.MaxBytes || !utf8.ValidString(text) || strings.ContainsFunc(text, isControl) {
+		if text == "" || len(text) > revision.MaxBytes || !utf8.ValidString(text) || strings.ContainsFunc(text, isUnprintable) {
 			return nil, fault.New(fault.ErrInvalid, "its revision is empty, too long or not printable")
 		}
 	}
@@ -92,7 +92,7 @@ func (a *Artifacts) read(ctx context.Context, from Artifact) (*Snapshot, error) 
 	return s, err
 }
 
-func isControl(r rune) bool { return !unicode.IsPrint(r) }
+func isUnprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 // CleanAddress removes user-info, query and fragment from an address that Flux fetches from.
 func CleanAddress(raw string) string {

@@ -226,7 +226,7 @@ func TestFlippedBits(t *testing.T) {
 		read(what+", open", m)
 		read(what+", opened again", &Mirrors{Dir: m.Dir, AllowInsecure: true, AllowedCIDRs: loopback})
 		// Start with an undamaged mirror. Only one process at a time uses the folder.
-		if err := mirror.store.Reset(); err != nil {
+		if err := mirror.store.DeleteFiles(); err != nil {
 			t.Fatal(err)
 		}
 		mustFetch(t, m, remote)

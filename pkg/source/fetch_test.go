@@ -272,7 +272,7 @@ func TestSweepOfMirrorsThatAreKept(t *testing.T) {
 	mustFetch(t, m, Remote{URL: url, Key: "today", Retention: time.Hour})
 	mustFetch(t, m, Remote{URL: url, Key: "today", Retention: time.Nanosecond}) // another source, with a shorter interval
 	mustFetch(t, m, Remote{URL: url, Key: "yesterday", Retention: time.Nanosecond})
-	fetched := m.getMirror(target{Remote: Remote{Key: "yesterday"}, Location: location.Location{Repository: url}}.id())
+	fetched := m.getMirror(target{Remote: Remote{Key: "yesterday"}, Location: location.Location{Repository: url}}.mirrorID())
 	if err := fetched.idle.Acquire(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}

@@ -49,20 +49,20 @@ type Mirrors struct {
 // ErrUnreachable, ErrAuthentication, ErrHostKey, ErrNotFound, ErrInvalid and ErrUnsupported,
 // or from the context or this machine's disk.
 func (m *Mirrors) Fetch(ctx context.Context, r Remote) (*Snapshot, error) {
-	snapshot, err := m.fetch(ctx, r)
+	snapshot, err := m.fetchRepairingDamage(ctx, r)
 	if err != nil {
 		return nil, fmt.Errorf("fetching %s of %s: %w", r.selector(), location.ShownURL(r.URL), err)
 	}
 	return snapshot, nil
 }
 
-func (m *Mirrors) fetch(ctx context.Context, r Remote) (*Snapshot, error) {
+func (m *Mirrors) fetchRepairingDamage(ctx context.Context, r Remote) (*Snapshot, error) {
 	t, err := r.resolveTarget(m.AllowInsecure)
 	if err != nil {
 		return nil, err
 	}
 	t.began = time.Now()
-	mirror := m.getMirror(t.id())
+	mirror := m.getMirror(t.mirrorID())
 	// One fetch per mirror at a time: those that wait can share its result.
 	if err := mirror.idle.Acquire(ctx, 1); err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (m *Mirrors) fetch(ctx context.Context, r Remote) (*Snapshot, error) {
 	// A crash or a faulty disk has damaged the mirror, or the repository on the server lacks
 	// objects. Delete the mirror and fetch again: an error that remains is the server's.
 	mirror.clearCaches()
-	if failed := mirror.store.Reset(); failed != nil {
+	if failed := mirror.store.DeleteFiles(); failed != nil {
 		return nil, fmt.Errorf("%w (%s)", failed, err.Error())
 	}
 	snapshot, err = m.syncMirror(ctx, mirror, t)
@@ -101,7 +101,7 @@ func (m *Mirrors) DeleteUnused(unused time.Duration) error {
 	var failed []error
 	for _, e := range entries {
 		if isMirrorID(e.Name()) {
-			failed = append(failed, m.getMirror(e.Name()).sweep(unused))
+			failed = append(failed, m.getMirror(e.Name()).deleteIfExpired(unused))
 		}
 	}
 	return errors.Join(failed...)
@@ -132,7 +132,7 @@ func (m *Mirrors) endpoint(t target) transport.Endpoint {
 		AllowedCIDRs:  m.AllowedCIDRs,
 		AllowInsecure: m.AllowInsecure,
 		MaxPackBytes:  cmp.Or(max(m.MaxPackBytes, 0), defaultMaxPackBytes),
-		Dir:           filepath.Join(m.Dir, t.id()),
+		Dir:           filepath.Join(m.Dir, t.mirrorID()),
 		Tokens:        &m.tokens,
 	}
 }
@@ -161,9 +161,9 @@ func (m *Mirrors) syncMirror(ctx context.Context, mirror *sharedMirror, t target
 	if err := mirror.store.Load(); err != nil {
 		return nil, err
 	}
-	s, err := m.endpoint(t).Connect(ctx)
+	s, err := m.endpoint(t).NewSession(ctx)
 	if err != nil {
-		mirror.cacheError(t, plumbing.ZeroHash, err)
+		mirror.cacheUnreachableError(t, plumbing.ZeroHash, err)
 		return nil, err
 	}
 	defer s.Close()
@@ -171,7 +171,7 @@ func (m *Mirrors) syncMirror(ctx context.Context, mirror *sharedMirror, t target
 	// response.
 	now := cachedRefs{requestedAt: time.Now()}
 	if now.refs, err = s.References(ctx); err != nil {
-		mirror.cacheError(t, plumbing.ZeroHash, err)
+		mirror.cacheUnreachableError(t, plumbing.ZeroHash, err)
 		// A token can be revoked before it expires.
 		if errors.Is(err, fault.ErrAuthentication) {
 			m.tokens.Forget(t.Auth)
@@ -202,7 +202,7 @@ func (m *Mirrors) loadSnapshot(ctx context.Context, mirror *sharedMirror, t targ
 	if err != nil {
 		return nil, err
 	}
-	hole, err := mirror.store.FirstMissing(ctx, at.Head)
+	hole, err := mirror.store.FirstMissingCommit(ctx, at.Head)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +217,7 @@ func (m *Mirrors) loadSnapshot(ctx context.Context, mirror *sharedMirror, t targ
 			return s.FetchPack(ctx, a.refs, wants, haves, read)
 		}
 		if err := mirror.store.Update(ctx, at.Head, at.Wants, revision.Heads(a.refs), fetch); err != nil {
-			mirror.cacheError(t, at.Head, err)
+			mirror.cacheUnreachableError(t, at.Head, err)
 			return nil, err
 		}
 	}

@@ -218,7 +218,7 @@ func TestGlobs(t *testing.T) {
 		"team-[ab]/?.yml": {[]string{"team-a/x.yml"}, []string{"team-c/x.yml", "team-a/xy.yml"}},
 	} {
 		p := PathPolicy{Glob: glob}
-		if err := p.Check(); err != nil {
+		if err := p.CheckGlob(); err != nil {
 			t.Error(err)
 		}
 		for want, paths := range map[bool][]string{true: c.yes, false: c.no} {
@@ -232,7 +232,7 @@ func TestGlobs(t *testing.T) {
 	for glob, says := range map[string]string{
 		"/prod/**": "never matches", "./prod/*": "never matches", "prod/": `write "prod/**"`, "a//b": "never matches", "../x": "never matches", "a/../b": "never matches", "[a": "malformed", "": "never matches",
 	} {
-		if err := (PathPolicy{Glob: glob}).Check(); err == nil || !strings.Contains(err.Error(), says) {
+		if err := (PathPolicy{Glob: glob}).CheckGlob(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v", glob, err)
 		}
 	}

@@ -103,9 +103,9 @@ func (r Remote) selector() revision.Selector {
 	return revision.Selector{Branch: r.Branch, Tag: r.Tag, SemVer: r.SemVer, Name: r.Name, Commit: r.Commit, Revision: r.Revision}
 }
 
-// id is the name of the mirror: a hash, so that no text of a user or server is used as a file
+// mirrorID is the name of the mirror: a hash, so that no text of a user or server is used as a file
 // name.
-func (t target) id() string {
+func (t target) mirrorID() string {
 	sum := sha256.Sum256([]byte(t.Repository + "\x00" + t.Key))
 	return hex.EncodeToString(sum[:mirrorIDBytes])
 }

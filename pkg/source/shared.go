@@ -40,8 +40,8 @@ func (m *sharedMirror) extendRetention(t target) {
 	}
 }
 
-// sweep deletes the mirror if its time is over and it is not being fetched.
-func (m *sharedMirror) sweep(unused time.Duration) error {
+// deleteIfExpired deletes the mirror if its time is over and it is not being fetched.
+func (m *sharedMirror) deleteIfExpired(unused time.Duration) error {
 	if !m.idle.TryAcquire(1) {
 		return nil
 	}
@@ -134,8 +134,8 @@ func (m *sharedMirror) cacheRefs(a cachedRefs) {
 	}
 }
 
-// cacheError caches an error for later fetches, unless it can be specific to this fetch.
-func (m *sharedMirror) cacheError(t target, head plumbing.Hash, err error) {
+// cacheUnreachableError caches an error for later fetches, unless it can be specific to this fetch.
+func (m *sharedMirror) cacheUnreachableError(t target, head plumbing.Hash, err error) {
 	if !errors.Is(err, fault.ErrUnreachable) {
 		return
 	}

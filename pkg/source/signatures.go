@@ -55,7 +55,7 @@ func (s *Snapshot) Verify(ctx context.Context, d verification.Policy) ([]verific
 	good, err := s.subject().Verify(ctx, d)
 	var unverified *verification.UnverifiedError
 	if err != nil && !errors.As(err, &unverified) {
-		err = s.objects.WrapDamage(err)
+		err = s.objects.HandleDamage(err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("verifying %s of %s: %w", s.Revision, s.Repository, err)
@@ -72,7 +72,7 @@ func (s *Snapshot) SignatureOf(ctx context.Context, c Commit, keys *signature.Ke
 	}
 	good, err := s.subject().SignatureOf(ctx, plumbing.NewHash(string(c)), keys)
 	if err != nil {
-		return verification.Signed{}, s.objects.WrapDamage(err)
+		return verification.Signed{}, s.objects.HandleDamage(err)
 	}
 	return good, nil
 }

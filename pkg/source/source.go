@@ -100,7 +100,7 @@ func (s *Snapshot) Read(ctx context.Context, blob string) ([]byte, error) {
 		err = fault.New(fault.ErrNotFound, "the source has no such blob")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading blob %s of %s: %w", blob, s.Repository, s.objects.WrapDamage(err))
+		return nil, fmt.Errorf("reading blob %s of %s: %w", blob, s.Repository, s.objects.HandleDamage(err))
 	}
 	return data, nil
 }
@@ -130,7 +130,7 @@ func (s *Snapshot) findLastChange(ctx context.Context, c history.Commit, path st
 		return history.Author{}, err
 	}
 	author, err := history.LastChange(ctx, s.objects.CurrentObjects(), plumbing.NewHash(string(c)), parts)
-	return author, s.objects.WrapDamage(err)
+	return author, s.objects.HandleDamage(err)
 }
 
 // database has the objects that a snapshot reads on demand.
@@ -138,7 +138,7 @@ type database interface {
 	// Reader returns the current objects: a mirror can have been fetched again.
 	CurrentObjects() *objectstore.Objects
 	// Explain turns damage into an error for the caller, and records it.
-	WrapDamage(error) error
+	HandleDamage(error) error
 }
 
 // Contains reports whether a commit is Head or in its history, including merged branches. It
@@ -153,7 +153,7 @@ func (s *Snapshot) Contains(ctx context.Context, c history.Commit) (bool, error)
 	}
 	found, err := history.IsSameOrDescendant(ctx, s.objects.CurrentObjects(), plumbing.NewHash(string(s.Head)), plumbing.NewHash(string(c)))
 	if err != nil {
-		return false, fmt.Errorf("looking for %s in the history of %s of %s: %w", c, s.Revision, s.Repository, s.objects.WrapDamage(err))
+		return false, fmt.Errorf("looking for %s in the history of %s of %s: %w", c, s.Revision, s.Repository, s.objects.HandleDamage(err))
 	}
 	return found, nil
 }
@@ -174,7 +174,7 @@ func (s *Snapshot) FirstParentsContain(ctx context.Context, c history.Commit) (b
 	}
 	_, found, err := history.FirstParents(ctx, o, plumbing.NewHash(string(s.Head)), func(id plumbing.Hash) bool { return id == old })
 	if err != nil {
-		return false, fmt.Errorf("looking for %s on the line of %s of %s: %w", c, s.Revision, s.Repository, s.objects.WrapDamage(err))
+		return false, fmt.Errorf("looking for %s on the line of %s of %s: %w", c, s.Revision, s.Repository, s.objects.HandleDamage(err))
 	}
 	return found, nil
 }

@@ -22,7 +22,7 @@ import (
 // there, and whether the current user can install it.
 func (d *Doctor) ExamineBeforeInstall(ctx context.Context) Report {
 	w := &examination{Doctor: d}
-	return w.runChecks(ctx, w.examineKubernetesVersion, w.examineMachineController, w.examineClusterInfo, w.examinePredecessor, webhookChecks{w}.examinePredecessorWebhooks, w.examineInstallerPermissions)
+	return w.runChecks(ctx, w.examineKubernetesVersion, w.examineMachineControllerCRDs, w.examineClusterInfo, w.examinePredecessorObjects, webhookChecks{w}.examinePredecessorWebhooks, w.examineInstallerPermissions)
 }
 
 // oldest is the first release with stable ValidatingAdmissionPolicies, as the chart's kubeVersion:
@@ -45,8 +45,9 @@ func (w *examination) examineKubernetesVersion(context.Context) {
 	w.addFinding(f)
 }
 
-// examineMachineController checks the kinds of machine-controller.
-func (w *examination) examineMachineController(ctx context.Context) {
+// examineMachineControllerCRDs checks the kinds of machine-controller, and reports how many exist
+// if there is no problem.
+func (w *examination) examineMachineControllerCRDs(ctx context.Context) {
 	before := len(w.Findings)
 	w.examineMachineKinds(ctx)
 	if len(w.Findings) == before {
@@ -60,9 +61,9 @@ const checkPredecessor = "predecessor"
 // others: https://helm.sh/docs/topics/charts/
 const releaseName = "meta.helm.sh/release-name"
 
-// examinePredecessor reports operating-system-manager, and objects that Helm would refuse to replace.
-func (w *examination) examinePredecessor(ctx context.Context) {
-	found, err := ListSuccessors(ctx, w.Management.Client, w.Namespace)
+// examinePredecessorObjects reports operating-system-manager, and objects that Helm would refuse to replace.
+func (w *examination) examinePredecessorObjects(ctx context.Context) {
+	found, err := ListOSMDeployments(ctx, w.Management.Client, w.Namespace)
 	if err != nil {
 		w.addUnreadable(checkPredecessor, w.Management, "Deployments of namespace "+w.Namespace, err)
 		return
@@ -111,7 +112,7 @@ func (w *examination) examinePredecessor(ctx context.Context) {
 // examinePredecessorWebhooks reports webhooks of operating-system-manager that were left without an endpoint.
 func (w webhookChecks) examinePredecessorWebhooks(ctx context.Context) {
 	before := len(w.Findings)
-	hooks, ok := w.listHooks(ctx, w.Management)
+	hooks, ok := w.listAdmissionWebhooks(ctx, w.Management)
 	if !ok {
 		return
 	}

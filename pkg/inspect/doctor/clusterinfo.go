@@ -78,7 +78,7 @@ func (w *examination) diagnoseCA(name string, text []byte) (level Level, found, 
 	pool, good := x509.NewCertPool(), false
 	for _, c := range certs {
 		pool.AddCert(c)
-		good = good || w.now().Before(c.NotAfter)
+		good = good || w.apiServerTime().Before(c.NotAfter)
 	}
 	if !good {
 		return Problem, fmt.Sprintf("%s: its CA expired on %s", name, certs[0].NotAfter.UTC().Format(time.DateOnly)), "put the new CA there: nodes reject the API server"
@@ -90,7 +90,7 @@ func (w *examination) diagnoseCA(name string, text []byte) (level Level, found, 
 	for _, c := range w.Worker.seen.chain[1:] {
 		between.AddCert(c)
 	}
-	_, err := w.Worker.seen.chain[0].Verify(x509.VerifyOptions{Roots: pool, Intermediates: between, CurrentTime: w.now(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
+	_, err := w.Worker.seen.chain[0].Verify(x509.VerifyOptions{Roots: pool, Intermediates: between, CurrentTime: w.apiServerTime(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 	if err != nil {
 		return Warning, name + ": its CA did not sign the certificate with which the API server answered here", "if nodes reach it by the same address, put the right CA there: they reject the API server"
 	}

@@ -91,8 +91,8 @@ func (d *Doctor) Examine(ctx context.Context) Report {
 	w := &examination{Doctor: d}
 	webhooks, policies := webhookChecks{w}, policyChecks{w}
 	return w.runChecks(ctx,
-		w.examineKinds, w.examinePermissions, policies.examineControllerPolicies, w.examineNamespace, w.examineLeases, w.examineSuccessors, w.examineClusterInfo, w.examineSources, w.examineRepositories,
-		webhooks.examineWebhooks, policies.examinePolicies, w.examinePools, w.examineReferences, w.examineSettings, w.examineTokens)
+		w.examineAllKinds, w.examinePermissions, policies.examineControllerPolicies, w.examineNamespaceConflict, w.examineLeases, w.examineOSMDeployments, w.examineClusterInfo, w.examineSources, w.examineRepositories,
+		webhooks.examineWebhooks, policies.examinePolicies, w.examinePools, w.examineForeignReferences, w.examinePoolSettings, w.examineTokens)
 }
 
 // runChecks executes checks if each cluster answers.
@@ -123,8 +123,8 @@ type examination struct {
 	inventory *inventory // of pools, after the first read
 }
 
-// now is the time of the API server with the pools, by which tokens expire.
-func (w *examination) now() time.Time { return w.Worker.seen.date }
+// apiServerTime is the time of the API server with the pools, by which tokens expire.
+func (w *examination) apiServerTime() time.Time { return w.Worker.seen.date }
 
 // addFinding adds a finding. Its text can come from an untrusted commit.
 func (w *examination) addFinding(f Finding) {

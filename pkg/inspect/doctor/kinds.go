@@ -32,8 +32,8 @@ var foreignKinds = []string{"machinedeployments.cluster.k8s.io", "machinesets.cl
 // profiles.
 var nodeKinds = []string{"nodeprovenances.gitops.k8c.io", "bootreports.gitops.k8c.io"}
 
-// examineKinds checks every CustomResourceDefinition, and whether ours match this release.
-func (w *examination) examineKinds(ctx context.Context) {
+// examineAllKinds checks every CustomResourceDefinition, and whether ours match this release.
+func (w *examination) examineAllKinds(ctx context.Context) {
 	before := len(w.Findings)
 	files, err := deploy.CRDs()
 	if err != nil {
@@ -76,7 +76,7 @@ func (w *examination) compareOwnCRD(ctx context.Context, in *Cluster, want *unst
 	if have == nil || !w.examineEstablished(in, have) {
 		return
 	}
-	if at := compareCRDVersions(want, have); at != "" {
+	if at := firstCRDDifferencePath(want, have); at != "" {
 		f := Finding{
 			Check: checkKinds, Level: Problem, Cluster: w.clusterLabel(in),
 			Found:  fmt.Sprintf("CustomResourceDefinition %s differs from the one of this release at %s%s", want.GetName(), at, formatFieldManagers(have, true)),
@@ -91,7 +91,7 @@ func (w *examination) compareOwnCRD(ctx context.Context, in *Cluster, want *unst
 		case isWrittenBy(have, kkpManager):
 			f.Level, f.Remedy = Warning, "leave it to KKP, which applies its own again: pools are served with it"
 			if config {
-				w.addSeedNote(in)
+				w.addSeedNotExaminedNote(in)
 			}
 		case have.GetLabels()[kubeOneLabel] != "":
 			f.Level, f.Remedy = Warning, "copy deploy/kubeone/operating-system-manager into the addons path, and run kubeone apply, which applies that of its own addon otherwise"
@@ -113,9 +113,9 @@ func isWrittenBy(o *unstructured.Unstructured, manager string) bool {
 	return slices.ContainsFunc(o.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool { return entry.Manager == manager })
 }
 
-// addSeedNote says what the user cluster does not show: KKP's Deployments are in the seed, and the
+// addSeedNotExaminedNote says what the user cluster does not show: KKP's Deployments are in the seed, and the
 // Pods of both programs have the same names there, so that the holder of the lease does not tell.
-func (w *examination) addSeedNote(in *Cluster) {
+func (w *examination) addSeedNotExaminedNote(in *Cluster) {
 	w.addFinding(Finding{
 		Check: checkLease, Level: Note, Cluster: w.clusterLabel(in),
 		Found:  fmt.Sprintf("KKP runs operating-system-manager in the seed, where this command does not look: whether its image is that of osm-gitops, or takes Lease %s, cannot be seen here", w.LeaseName),
@@ -123,10 +123,10 @@ func (w *examination) addSeedNote(in *Cluster) {
 	})
 }
 
-// DescribeForeignKinds describes the CustomResourceDefinitions of operating-system-manager that differ from
+// DescribeDifferingOSMKinds describes the CustomResourceDefinitions of operating-system-manager that differ from
 // those of this release, and who wrote them. The description contains no time: KKP and KubeOne
 // write them again and again.
-func DescribeForeignKinds(ctx context.Context, from client.Reader) ([]string, error) {
+func DescribeDifferingOSMKinds(ctx context.Context, from client.Reader) ([]string, error) {
 	files, err := deploy.CRDs()
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func DescribeForeignKinds(ctx context.Context, from client.Reader) ([]string, er
 			if err := from.Get(ctx, types.NamespacedName{Name: want.GetName()}, have); err != nil {
 				return nil, fmt.Errorf("reading CustomResourceDefinition %s: %w", want.GetName(), err)
 			}
-			if at := compareCRDVersions(want, have); at != "" {
+			if at := firstCRDDifferencePath(want, have); at != "" {
 				out = append(out, fmt.Sprintf("CustomResourceDefinition %s differs from the one of this release at %s%s", want.GetName(), at, formatFieldManagers(have, false)))
 			}
 		}
@@ -154,7 +154,7 @@ func DescribeForeignKinds(ctx context.Context, from client.Reader) ([]string, er
 	return out, nil
 }
 
-func compareCRDVersions(want, have *unstructured.Unstructured) string {
+func firstCRDDifferencePath(want, have *unstructured.Unstructured) string {
 	wanted, _, _ := unstructured.NestedSlice(want.Object, "spec", "versions")
 	there, _, _ := unstructured.NestedSlice(have.Object, "spec", "versions")
 	return firstDifferencePath(wanted, there, "spec.versions")

@@ -23,10 +23,10 @@ const checkNamespace = "namespace"
 // SystemLease is the lease of operating-system-manager, and of a controller in kube-system.
 const SystemLease = "operating-system-manager"
 
-// ListInKubeSystem lists what belongs to a controller in kube-system: the Deployment of
+// ListOSMObjectsInKubeSystem lists what belongs to a controller in kube-system: the Deployment of
 // operating-system-manager, its lease and its profiles. A controller in another namespace
 // would not wait for that lease, and would not have these profiles.
-func ListInKubeSystem(ctx context.Context, from client.Reader) ([]string, error) {
+func ListOSMObjectsInKubeSystem(ctx context.Context, from client.Reader) ([]string, error) {
 	var out []string
 	for _, k := range []schema.GroupVersionKind{appsv1.SchemeGroupVersion.WithKind("Deployment"), coordinationv1.SchemeGroupVersion.WithKind("Lease")} {
 		obj := kubeclient.Metadata(k)
@@ -49,16 +49,16 @@ func ListInKubeSystem(ctx context.Context, from client.Reader) ([]string, error)
 	return out, nil
 }
 
-// StayInSystemRemedy is the remedy for ListInKubeSystem.
+// StayInSystemRemedy is the remedy for ListOSMObjectsInKubeSystem.
 const StayInSystemRemedy = "run the controller with --namespace kube-system; if all of this is a leftover, stop operating-system-manager and delete these objects first"
 
-// examineNamespace reports a namespace other than kube-system if a controller is installed in
+// examineNamespaceConflict reports a namespace other than kube-system if a controller is installed in
 // kube-system. With two clusters it is a namespace of the management cluster.
-func (w *examination) examineNamespace(ctx context.Context) {
+func (w *examination) examineNamespaceConflict(ctx context.Context) {
 	if w.hasWorkerCluster() || w.Namespace == metav1.NamespaceSystem {
 		return
 	}
-	left, err := ListInKubeSystem(ctx, w.Management.Client)
+	left, err := ListOSMObjectsInKubeSystem(ctx, w.Management.Client)
 	switch {
 	case err != nil:
 		w.addUnreadable(checkNamespace, w.Management, "the Deployment, Lease and profiles of operating-system-manager in "+metav1.NamespaceSystem, err)

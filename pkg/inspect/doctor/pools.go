@@ -71,7 +71,7 @@ func (w *examination) diagnosePool(ctx context.Context, s *inventory, md *cluste
 	names := lineage.NamesOf(key)
 	osc := s.configs[names.Config]
 	if md.DeletionTimestamp != nil {
-		if w.now().Sub(md.DeletionTimestamp.Time) > releaseTime {
+		if w.apiServerTime().Sub(md.DeletionTimestamp.Time) > releaseTime {
 			return fmt.Sprintf("is being deleted since %s, and finalizers prevent it: %v", md.DeletionTimestamp.UTC().Format(time.RFC3339), md.Finalizers)
 		}
 		return ""

@@ -17,10 +17,10 @@ import (
 
 const checkReferences = "references"
 
-// examineReferences lists the objects in other namespaces to which pools refer, which
+// examineForeignReferences lists the objects in other namespaces to which pools refer, which
 // --cloud-provider-references has to allow. Doctor does not know the flags of the
 // controller: a pool that is served either does not need the flag, or has it.
-func (w *examination) examineReferences(ctx context.Context) {
+func (w *examination) examineForeignReferences(ctx context.Context) {
 	s := w.readInventory(ctx, checkReferences)
 	if s == nil {
 		return
@@ -33,7 +33,7 @@ func (w *examination) examineReferences(ctx context.Context) {
 			continue
 		}
 		osc := s.configs[lineage.NamesOf(client.ObjectKeyFromObject(md)).Config]
-		switch ready, uses := usesCloudConfig(osc); {
+		switch ready, uses := readyAndUsesCloudProviderSpec(osc); {
 		case !ready:
 			refused.addReferences(client.ObjectKeyFromObject(md), objects)
 		case uses:
@@ -75,12 +75,12 @@ func (o *foreignReferences) allowFlag() string {
 	return render.AllowReferencesFlag(slices.Compact(o.objects))
 }
 
-// usesCloudConfig reports whether a pool has its requested configuration (ready), and whether that
+// readyAndUsesCloudProviderSpec reports whether a pool has its requested configuration (ready), and whether that
 // was created from its cloudProviderSpec (uses).
-func usesCloudConfig(osc *osm.OperatingSystemConfig) (ready, uses bool) {
+func readyAndUsesCloudProviderSpec(osc *osm.OperatingSystemConfig) (ready, uses bool) {
 	if osc == nil || osc.Annotations[api.AnnotationRefused] != "" {
 		return false, false
 	}
-	rec, err := lineage.AnnotatedRecord(osc)
+	rec, err := lineage.ParseRecordAnnotation(osc)
 	return err == nil, rec.Pool.CloudConfig != ""
 }

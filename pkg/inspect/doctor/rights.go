@@ -83,7 +83,7 @@ func (w *examination) examinePermissions(ctx context.Context) {
 
 func (w *examination) examinePermissionsIn(ctx context.Context, in *Cluster, user, file string) {
 	needs, err := w.listFilePermissions(in, file)
-	if err == nil && w.hasWebhooks(ctx, in) {
+	if err == nil && w.hasWebhookConfiguration(ctx, in) {
 		var more []*permission
 		more, err = w.listFilePermissions(in, "webhook.yaml")
 		needs = append(needs, more...)
@@ -104,7 +104,7 @@ func (w *examination) examinePermissionsIn(ctx context.Context, in *Cluster, use
 		w.addFinding(f)
 		return
 	}
-	w.addMissingPermissions(in, user, needs)
+	w.addPermissionFindings(in, user, needs)
 }
 
 // listFilePermissions lists the permissions of the roles in a file. The file is written for
@@ -218,8 +218,8 @@ func missingPermissions(needs []*permission) (first []*permission, verbs map[str
 	return first, verbs
 }
 
-// addMissingPermissions reports missing permissions, with a line for each object.
-func (w *examination) addMissingPermissions(in *Cluster, user string, needs []*permission) {
+// addPermissionFindings reports missing permissions, with a line for each object.
+func (w *examination) addPermissionFindings(in *Cluster, user string, needs []*permission) {
 	lacks, verbs := missingPermissions(needs)
 	if !slices.ContainsFunc(needs, func(n *permission) bool { return n.allowed }) {
 		w.addFinding(Finding{

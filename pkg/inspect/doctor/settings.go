@@ -16,17 +16,17 @@ import (
 
 const checkSettings = "settings"
 
-// examineSettings reports flags that nodes receive but that probably do not have the intended
+// examinePoolSettings reports flags that nodes receive but that probably do not have the intended
 // effect. Doctor does not know the flags of the controller; it reads the settings that
 // pools were created from, without credentials.
-func (w *examination) examineSettings(ctx context.Context) {
+func (w *examination) examinePoolSettings(ctx context.Context) {
 	s := w.readInventory(ctx, checkSettings)
 	if s == nil {
 		return
 	}
 	digests, told := map[string]bool{}, map[string]bool{}
 	for _, osc := range s.configs {
-		if rec, err := lineage.AnnotatedRecord(osc); err == nil && rec.SettingsDigest != "" {
+		if rec, err := lineage.ParseRecordAnnotation(osc); err == nil && rec.SettingsDigest != "" {
 			digests[rec.SettingsDigest] = true
 		}
 	}

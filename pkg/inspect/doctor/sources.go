@@ -67,7 +67,7 @@ func (w *examination) examineSource(ps *api.ProfileSource) {
 	case ps.Status.ObservedGeneration != ps.Generation:
 		f.Level, f.Found, f.Remedy = Problem, name+": the controller has not reconciled the changed spec", "see the check lease: does a controller run?"
 	case late > 0:
-		f.Level, f.Found = Problem, fmt.Sprintf("no controller reconciles %s: the last reconciliation was recorded %s ago, and a controller records one every %s", name, late.Round(time.Second), ps.NotedEvery())
+		f.Level, f.Found = Problem, fmt.Sprintf("no controller reconciles %s: the last reconciliation was recorded %s ago, and a controller records one every %s", name, late.Round(time.Second), ps.LastLookWriteInterval())
 		f.Remedy = "see the check lease; if a controller has it, check its log for this source and its --watch-label-selector; restart it if the log shows nothing"
 	case rolled != nil && rolled.Reason == api.ReasonRolloutHeld:
 		f.Level, f.Found = Problem, fmt.Sprintf("%s holds a rollout: %s", name, rolled.Message)
@@ -75,7 +75,7 @@ func (w *examination) examineSource(ps *api.ProfileSource) {
 	default:
 		f.Found = fmt.Sprintf("%s is ready at %s, %s", name, ps.Status.Revision, plural(len(ps.Status.Profiles), "profile", "profiles"))
 		if last := ps.Status.LastLook; last != nil {
-			f.Found += fmt.Sprintf("; reconciled within the last %s: a reconciliation without changes is recorded only every %s", max(0, w.Management.seen.date.Sub(last.Time)).Round(time.Second), ps.NotedEvery())
+			f.Found += fmt.Sprintf("; reconciled within the last %s: a reconciliation without changes is recorded only every %s", max(0, w.Management.seen.date.Sub(last.Time)).Round(time.Second), ps.LastLookWriteInterval())
 		}
 	}
 	w.addFinding(f)
@@ -88,7 +88,7 @@ func (w *examination) overdueTime(ps *api.ProfileSource) time.Duration {
 		return 0
 	}
 	age := w.Management.seen.date.Sub(ps.Status.LastLook.Time)
-	if age < 2*ps.NotedEvery() {
+	if age < 2*ps.LastLookWriteInterval() {
 		return 0
 	}
 	return age

@@ -14,7 +14,7 @@ import (
 
 // Successor is a Deployment of operating-system-manager. It waits for the controller's lease,
 // and takes over as soon as the controller releases it.
-type Successor struct {
+type OSMDeployment struct {
 	// Name and Image identify the Deployment in its namespace.
 	Name, Image string
 	// Replicas is 0 if it is scaled down.
@@ -26,19 +26,19 @@ const SuccessorRemedy = "plain installations: delete this Deployment; " +
 	"KubeOne: set operatingSystemManager.deploy: false first, because kubeone apply creates and scales it again (with deploy/kubeone in the addons path leave it true, and run kubeone apply); " +
 	"KKP: set the image under spec.userCluster.operatingSystemManager of the KubermaticConfiguration to that of osm-gitops, because KKP reconciles it"
 
-// ListSuccessors returns the Deployments of operating-system-manager in a namespace.
-func ListSuccessors(ctx context.Context, from client.Reader, namespace string) ([]Successor, error) {
+// ListOSMDeployments returns the Deployments of operating-system-manager in a namespace.
+func ListOSMDeployments(ctx context.Context, from client.Reader, namespace string) ([]OSMDeployment, error) {
 	var list appsv1.DeploymentList
 	if err := from.List(ctx, &list, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("listing Deployments in %s: %w", namespace, err)
 	}
-	var out []Successor
+	var out []OSMDeployment
 	for _, d := range list.Items {
 		i := slices.IndexFunc(d.Spec.Template.Spec.Containers, runsOSMController)
 		if i < 0 {
 			continue
 		}
-		s := Successor{Name: d.Name, Image: d.Spec.Template.Spec.Containers[i].Image, Replicas: 1} // the API's default
+		s := OSMDeployment{Name: d.Name, Image: d.Spec.Template.Spec.Containers[i].Image, Replicas: 1} // the API's default
 		if d.Spec.Replicas != nil {
 			s.Replicas = *d.Spec.Replicas
 		}
@@ -73,9 +73,9 @@ func runsOSMController(c corev1.Container) bool {
 	return image == osmImage
 }
 
-// examineSuccessors reports the Deployments of operating-system-manager next to the controller.
-func (w *examination) examineSuccessors(ctx context.Context) {
-	found, err := ListSuccessors(ctx, w.Management.Client, w.Namespace)
+// examineOSMDeployments reports the Deployments of operating-system-manager next to the controller.
+func (w *examination) examineOSMDeployments(ctx context.Context) {
+	found, err := ListOSMDeployments(ctx, w.Management.Client, w.Namespace)
 	if err != nil {
 		w.addUnreadable(checkLease, w.Management, "Deployments of namespace "+w.Namespace, err)
 		return

@@ -28,20 +28,20 @@ func (w *examination) examineTokens(ctx context.Context) {
 		return
 	}
 	before := len(w.Findings)
-	w.examineNodeTokens(s)
+	w.examineFetchTokens(s)
 	w.examineBootstrapTokens(ctx, s)
 	if len(w.Findings) == before {
 		w.addFinding(Finding{Check: checkTokens, Level: OK, Cluster: w.clusterLabel(w.Worker), Found: "no token of a pool has expired"})
 	}
 }
 
-// examineNodeTokens checks the tokens with which machines fetch their Secrets, by the annotation
+// examineFetchTokens checks the tokens with which machines fetch their Secrets, by the annotation
 // of the Secret that contains the token.
-func (w *examination) examineNodeTokens(s *inventory) {
+func (w *examination) examineFetchTokens(s *inventory) {
 	ended := map[string]time.Time{} // by pool
 	for _, secret := range s.secrets {
 		at, err := time.Parse(time.RFC3339, secret.Annotations[api.AnnotationCredentialsExpireAt])
-		if err == nil && !w.now().Before(at) {
+		if err == nil && !w.apiServerTime().Before(at) {
 			ended[secret.Annotations[api.AnnotationPool]] = at
 		}
 	}
@@ -84,7 +84,7 @@ func (w *examination) examineBootstrapTokens(ctx context.Context, s *inventory) 
 			continue // reported as a pool without a configuration
 		}
 		all++
-		if !w.now().Before(last[lineage.TokenLabel(key)]) {
+		if !w.apiServerTime().Before(last[lineage.TokenLabel(key)]) {
 			none = append(none, key.String())
 		}
 	}

@@ -49,7 +49,7 @@ type webhookChecks struct{ *examination }
 func (w webhookChecks) examineWebhooks(ctx context.Context) {
 	before, found := len(w.Findings), 0
 	for _, c := range w.clusters() {
-		hooks, ok := w.listHooks(ctx, c)
+		hooks, ok := w.listAdmissionWebhooks(ctx, c)
 		if !ok {
 			return
 		}
@@ -76,14 +76,14 @@ func (w webhookChecks) examineWebhooks(ctx context.Context) {
 	}
 }
 
-// hasWebhooks reports whether a cluster has our webhooks.
-func (w *examination) hasWebhooks(ctx context.Context, c *Cluster) bool {
+// hasWebhookConfiguration reports whether a cluster has our webhooks.
+func (w *examination) hasWebhookConfiguration(ctx context.Context, c *Cluster) bool {
 	var m admissionregistrationv1.MutatingWebhookConfiguration
 	return c.Client.Get(ctx, types.NamespacedName{Name: api.WebhookConfigurationName}, &m) == nil
 }
 
-// listHooks returns the webhooks of a cluster; it reports an error and returns false.
-func (w webhookChecks) listHooks(ctx context.Context, c *Cluster) ([]hook, bool) {
+// listAdmissionWebhooks returns the webhooks of a cluster; it reports an error and returns false.
+func (w webhookChecks) listAdmissionWebhooks(ctx context.Context, c *Cluster) ([]hook, bool) {
 	var hooks []hook
 	var mutating admissionregistrationv1.MutatingWebhookConfigurationList
 	var validating admissionregistrationv1.ValidatingWebhookConfigurationList
@@ -143,7 +143,7 @@ func (w webhookChecks) diagnoseCABundle(h hook) (found, do string) {
 		return "has no caBundle", "the leading controller writes it if it has the permissions of deploy/webhook.yaml and a --webhook-address: see its log"
 	}
 	for _, cert := range parseCertificates(h.config.CABundle) {
-		if w.now().Before(cert.NotAfter) {
+		if w.apiServerTime().Before(cert.NotAfter) {
 			return "", ""
 		}
 	}
@@ -198,17 +198,17 @@ func (w webhookChecks) examineServingCertificate(ctx context.Context) {
 	switch {
 	case len(certs) == 0:
 		f.Level, f.Found, f.Remedy = Problem, fmt.Sprintf("Secret %s contains no certificate", key), "delete it: the controller creates another"
-	case !w.now().Before(certs[0].NotAfter):
-		f.Level, f.Found = Problem, fmt.Sprintf("the certificate of the webhooks, in Secret %s, expired at %s", key, end(certs[0]))
-	case !w.now().Add(soon).Before(certs[0].NotAfter):
-		f.Level, f.Found = Warning, fmt.Sprintf("the certificate of the webhooks, in Secret %s, expires at %s and is not renewed", key, end(certs[0]))
+	case !w.apiServerTime().Before(certs[0].NotAfter):
+		f.Level, f.Found = Problem, fmt.Sprintf("the certificate of the webhooks, in Secret %s, expired at %s", key, formatNotAfter(certs[0]))
+	case !w.apiServerTime().Add(soon).Before(certs[0].NotAfter):
+		f.Level, f.Found = Warning, fmt.Sprintf("the certificate of the webhooks, in Secret %s, expires at %s and is not renewed", key, formatNotAfter(certs[0]))
 	default:
 		return
 	}
 	w.addFinding(f)
 }
 
-func end(c *x509.Certificate) string { return c.NotAfter.UTC().Format(time.RFC3339) }
+func formatNotAfter(c *x509.Certificate) string { return c.NotAfter.UTC().Format(time.RFC3339) }
 
 // examineOSMHook reports a webhook of operating-system-manager that has no endpoint. KubeOne and KKP
 // install them under names that differ from its own manifests, so their target identifies them.

@@ -156,8 +156,8 @@ func RejectedCommit(ps *api.ProfileSource) string {
 // MinPrefix is the shortest accepted prefix of a commit.
 const MinPrefix = 4
 
-// NodesByOrigin counts the existing nodes by commit and version.
-func (f *Model) NodesByOrigin() map[OriginKey]int {
+// CountExistingNodesByOrigin counts the existing nodes by commit and version.
+func (f *Model) CountExistingNodesByOrigin() map[OriginKey]int {
 	out := map[OriginKey]int{}
 	for _, n := range f.Nodes {
 		if n.Removed == nil {

@@ -129,13 +129,13 @@ func NewModel(at time.Time, o Objects) *Model {
 	}
 	// Only now every pool has its records and its configuration.
 	for _, key := range slices.Sorted(maps.Keys(f.Pools)) {
-		f.buildTimeline(f.Pools[key])
+		f.buildTimelineAndLinkCommits(f.Pools[key])
 	}
 	for _, s := range o.Nodes {
 		f.addNode(s)
 	}
 	for i := range o.Pools {
-		f.setState(&o.Pools[i])
+		f.setPoolState(&o.Pools[i])
 	}
 	for i := range o.Configs {
 		f.markRejected(&o.Configs[i])
@@ -152,17 +152,17 @@ func (f *Model) addOrigin(obj *metav1.ObjectMeta) {
 	or := &Origin{
 		Profile: cmp.Or(a[api.AnnotationProfile], obj.Labels[api.LabelProfile]), Version: a[api.AnnotationVersion],
 		Object: obj.Name, Namespace: obj.Namespace, Source: obj.Labels[api.LabelSource],
-		Repository: a[api.AnnotationRepository], Path: redact.SanitizeLine(a[api.AnnotationPath]), Commit: a[api.AnnotationCommit],
-		Change: a[api.AnnotationChange], SelectedBy: a[api.AnnotationSelectedBy], Author: redact.SanitizeLine(a[api.AnnotationAuthor]),
-		CommittedAt: a[api.AnnotationCommittedAt], Signature: redact.SanitizeLine(a[api.AnnotationSignature]), Digest: a[api.AnnotationDigest],
-		Subject: redact.SanitizeLine(a[api.AnnotationSubject]),
+		Repository: a[api.AnnotationRepository], Path: redact.PrintableLine(a[api.AnnotationPath]), Commit: a[api.AnnotationCommit],
+		Change: a[api.AnnotationChange], SelectedBy: a[api.AnnotationSelectedBy], Author: redact.PrintableLine(a[api.AnnotationAuthor]),
+		CommittedAt: a[api.AnnotationCommittedAt], Signature: redact.PrintableLine(a[api.AnnotationSignature]), Digest: a[api.AnnotationDigest],
+		Subject: redact.PrintableLine(a[api.AnnotationSubject]),
 	}
 	f.Origins[OriginKey{or.Profile, or.Version, or.Commit}] = or
-	for _, id := range distinct(or.Commit, or.Change) {
+	for _, id := range sortedDistinct(or.Commit, or.Change) {
 		c := f.findOrAddCommit(id)
 		c.Origins = append(c.Origins, or)
 	}
-	for _, id := range distinct(or.SelectedBy) {
+	for _, id := range sortedDistinct(or.SelectedBy) {
 		if id != or.Commit && id != or.Change {
 			c := f.findOrAddCommit(id)
 			c.Selected = append(c.Selected, or)
@@ -170,7 +170,7 @@ func (f *Model) addOrigin(obj *metav1.ObjectMeta) {
 	}
 }
 
-// findOrAddCommit finds the commit with an id or prefix.
+// findOrAddCommit finds the commit with a full ID, or adds it.
 func (f *Model) findOrAddCommit(id string) *Commit {
 	c := f.Commits[id]
 	if c == nil {
@@ -183,7 +183,7 @@ func (f *Model) findOrAddCommit(id string) *Commit {
 func (f *Model) addPool(md *metav1.ObjectMeta) {
 	p := f.findOrAddPool(md.Namespace + "/" + md.Name)
 	p.Gone = false
-	p.Profile, p.Pin = md.Annotations[api.AnnotationOSP], redact.SanitizeLine(md.Annotations[api.AnnotationVersionPin])
+	p.Profile, p.Pin = md.Annotations[api.AnnotationOSP], redact.PrintableLine(md.Annotations[api.AnnotationVersionPin])
 	of := md.Annotations[api.AnnotationOSPNamespace]
 	p.Elsewhere = of != "" && len(f.Sources) > 0 && !slices.ContainsFunc(f.Sources, func(ps api.ProfileSource) bool { return ps.Namespace == of })
 }
@@ -211,11 +211,11 @@ func (f *Model) findOrAddConfiguration(a map[string]string) *Configuration {
 	}
 	c := &Configuration{
 		Pool: key, Digest: digest, Profile: a[api.AnnotationProfile], Version: a[api.AnnotationVersion],
-		Commit: a[api.AnnotationCommit], Change: a[api.AnnotationChange], Repository: a[api.AnnotationRepository], Path: redact.SanitizeLine(a[api.AnnotationPath]),
+		Commit: a[api.AnnotationCommit], Change: a[api.AnnotationChange], Repository: a[api.AnnotationRepository], Path: redact.PrintableLine(a[api.AnnotationPath]),
 	}
 	c.Origin = f.Origins[OriginKey{c.Profile, c.Version, c.Commit}]
 	f.Configurations[digest] = c
-	for _, id := range distinct(c.Commit, c.Change) {
+	for _, id := range sortedDistinct(c.Commit, c.Change) {
 		of := f.findOrAddCommit(id)
 		of.Configurations = append(of.Configurations, c)
 	}
@@ -237,9 +237,9 @@ func (f *Model) addConfig(osc *osm.OperatingSystemConfig) {
 	}
 }
 
-// buildTimeline builds the timeline of a pool, and adds its configurations to the commits that
+// buildTimelineAndLinkCommits builds the timeline of a pool, and adds its configurations to the commits that
 // made their versions current.
-func (f *Model) buildTimeline(p *Pool) {
+func (f *Model) buildTimelineAndLinkCommits(p *Pool) {
 	p.Timeline = lineage.Assemble(p.active, p.archived)
 	for _, g := range p.Timeline {
 		c := f.Configurations[g.InputDigest]
@@ -295,8 +295,8 @@ const (
 // States is ordered by urgency.
 var States = []State{Rejected, Paused, Waiting, Suspended, Pinned, Following, Deleted}
 
-// setState sets the state of a pool and the reason.
-func (f *Model) setState(md *metav1.ObjectMeta) {
+// setPoolState sets the state of a pool and the reason.
+func (f *Model) setPoolState(md *metav1.ObjectMeta) {
 	p := f.Pools[md.Namespace+"/"+md.Name]
 	p.State, p.Why = Following, ""
 	switch {
@@ -316,7 +316,7 @@ func (f *Model) setRolloutState(p *Pool, md *metav1.ObjectMeta) {
 	from := selection.UserSourceProviding(f.Sources, p.Profile)
 	for i := range f.Sources {
 		ps := &f.Sources[i]
-		if ps.Name != from || !ps.Gated() {
+		if ps.Name != from || !ps.HasWaves() {
 			continue
 		}
 		r := ps.RolloutOf(p.Profile)
@@ -328,7 +328,7 @@ func (f *Model) setRolloutState(p *Pool, md *metav1.ObjectMeta) {
 		if r.Held {
 			p.State = Paused
 		}
-		p.Why = redact.CleanText("Version "+r.Version+" is at wave "+strconv.Itoa(int(r.Wave))+", this pool is in wave "+strconv.Itoa(int(wave))+". "+r.Message, redact.MaxMessage)
+		p.Why = redact.PrintableText("Version "+r.Version+" is at wave "+strconv.Itoa(int(r.Wave))+", this pool is in wave "+strconv.Itoa(int(wave))+". "+r.Message, redact.MaxMessage)
 	}
 }
 
@@ -340,7 +340,7 @@ func (f *Model) markRejected(osc *osm.OperatingSystemConfig) {
 	if p == nil || p.Gone || refused == "" {
 		return
 	}
-	p.State, p.Why = Rejected, redact.CleanText(refused, redact.MaxMessage)
+	p.State, p.Why = Rejected, redact.PrintableText(refused, redact.MaxMessage)
 }
 
 // sort puts everything into display order.
@@ -366,8 +366,8 @@ func (f *Model) sort() {
 	}
 }
 
-// distinct returns the nonempty texts without duplicates.
-func distinct(texts ...string) []string {
+// sortedDistinct returns the nonempty texts without duplicates.
+func sortedDistinct(texts ...string) []string {
 	out := slices.DeleteFunc(texts, func(s string) bool { return s == "" })
 	slices.Sort(out)
 	return slices.Compact(out)

@@ -51,8 +51,8 @@ func kindIn(s *runtime.Scheme, obj runtime.Object) (schema.GroupVersionKind, err
 	return kind, err
 }
 
-// objects returns those of a kind, or the error with which the cluster had answered.
-func (r *reader) objects(kind schema.GroupVersionKind, name string) ([]lineage.SnapshotObject, error) {
+// objectsOfKind returns those of a kind, or the error with which the cluster had answered.
+func (r *reader) objectsOfKind(kind schema.GroupVersionKind, name string) ([]lineage.SnapshotObject, error) {
 	unread, ok := r.from.Unreadable[kind.GroupKind()]
 	switch {
 	case !ok:
@@ -73,7 +73,7 @@ func (r *reader) Get(_ context.Context, key client.ObjectKey, obj client.Object,
 	if err != nil {
 		return err
 	}
-	all, err := r.objects(kind, key.Name)
+	all, err := r.objectsOfKind(kind, key.Name)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (r *reader) List(_ context.Context, list client.ObjectList, opts ...client.
 	if err != nil {
 		return err
 	}
-	all, err := r.objects(kind, "")
+	all, err := r.objectsOfKind(kind, "")
 	if err != nil {
 		return err
 	}

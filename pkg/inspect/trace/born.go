@@ -110,7 +110,7 @@ func (w *resultBuilder) addProfilesOfCommit(ctx context.Context, is func(string)
 					Repository: a[api.AnnotationRepository], Path: a[api.AnnotationPath], Commit: a[api.AnnotationCommit], Change: a[api.AnnotationChange], SelectedBy: a[api.AnnotationSelectedBy],
 					Author: a[api.AnnotationAuthor], CommittedAt: a[api.AnnotationCommittedAt], Subject: a[api.AnnotationSubject], Signature: a[api.AnnotationSignature],
 				}
-				w.finishCommit(nil)
+				w.addLinksAndCleanCommit(nil)
 			}
 		}
 		return nil

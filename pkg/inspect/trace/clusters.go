@@ -112,8 +112,8 @@ func kindOf(obj runtime.Object) string {
 	return name[strings.LastIndex(name, ".")+1:]
 }
 
-// List reads page by page, each into a new list, and passes it to visit. Kinds that cannot be read or
-// do not exist are reported like objects by get.
+// List reads page by page, each into a new list, and passes it to visit. Kinds that cannot be read
+// or do not exist get the states of getWithState.
 func List[L client.ObjectList](ctx context.Context, from client.Reader, empty func() L, visit func(L) error, opts ...client.ListOption) (State, string, error) {
 	token := ""
 	for {

@@ -24,8 +24,8 @@ type Diff struct {
 // FileDiff is a file that differs.
 type FileDiff = impact.FileDiff
 
-// Diff renders the configuration of a trail, and the one that its pool has now.
-func (c Clusters) Diff(ctx context.Context, t *Result) (*Diff, error) {
+// DiffWithCurrent renders the configuration of a trail, and the one that its pool has now.
+func (c Clusters) DiffWithCurrent(ctx context.Context, t *Result) (*Diff, error) {
 	pool, ok := lineage.ParsePool(t.Pool)
 	switch {
 	case t.Behind == nil:

@@ -16,7 +16,7 @@ func TestDiff(t *testing.T) {
 	e := clusterfixture.TwoPools(t)
 	osp := clusterfixture.Get[*osm.OperatingSystemProfile](e, "osp-x-v1.2.0")
 	tr := nodeTrail(t, e, "one")
-	diff, err := e.Clusters().Diff(t.Context(), tr)
+	diff, err := e.Clusters().DiffWithCurrent(t.Context(), tr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,11 +29,11 @@ func TestDiff(t *testing.T) {
 	if text, _ := json.Marshal(diff); strings.Contains(string(text), "canary") {
 		t.Error("a credential is in the diff")
 	}
-	if diff, err = e.Clusters().Diff(t.Context(), nodeTrail(t, e, "new")); err != nil || len(diff.Files) > 0 {
+	if diff, err = e.Clusters().DiffWithCurrent(t.Context(), nodeTrail(t, e, "new")); err != nil || len(diff.Files) > 0 {
 		t.Errorf("nothing changed: %+v (err %v)", diff, err)
 	}
 	clusterfixture.Delete[*osm.OperatingSystemProfile](e, osp.Name)
-	if _, err = e.Clusters().Diff(t.Context(), tr); err == nil || !strings.Contains(err.Error(), "OperatingSystemProfile kube-system/osp-x-v1.2.0 does not exist") {
+	if _, err = e.Clusters().DiffWithCurrent(t.Context(), tr); err == nil || !strings.Contains(err.Error(), "OperatingSystemProfile kube-system/osp-x-v1.2.0 does not exist") {
 		t.Errorf("without the profile: %v", err)
 	}
 }
@@ -52,7 +52,7 @@ func TestCompare(t *testing.T) {
 	e.Redigest(b)
 	e.Write("workers", e.Join("workers", "one", clusterfixture.At(10), nil))
 	e.Serve("workers", 1, clusterfixture.At(20))
-	diff, err := e.Clusters().Diff(t.Context(), nodeTrail(t, e, "one"))
+	diff, err := e.Clusters().DiffWithCurrent(t.Context(), nodeTrail(t, e, "one"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 // provisioned from. Without a namespace the machine is looked for in all of them.
 func (c Clusters) Machine(ctx context.Context, key types.NamespacedName) (*Result, error) {
 	asked := Object{Kind: "Machine", Namespace: key.Namespace, Name: key.Name}
-	found, note, err := c.machineNamed(ctx, key)
+	found, note, err := c.findMachineByName(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -61,9 +61,9 @@ func (t *Result) compareMachineUID(m *cluster.Machine) {
 	}
 }
 
-// machineNamed finds a machine, in all namespaces where none is given; nil for none, with
+// findMachineByName finds a machine, in all namespaces where none is given; nil for none, with
 // what there is to say about that.
-func (c Clusters) machineNamed(ctx context.Context, key types.NamespacedName) (*cluster.Machine, string, error) {
+func (c Clusters) findMachineByName(ctx context.Context, key types.NamespacedName) (*cluster.Machine, string, error) {
 	var found []cluster.Machine
 	_, note, err := List(ctx, c.Worker, newList[cluster.MachineList], func(page *cluster.MachineList) error {
 		found = append(found, page.Items...)

@@ -155,7 +155,7 @@ func (w *resultBuilder) traceFromNode(ctx context.Context) (*Result, error) {
 	made := w.provenanceConfiguration()
 	w.compareNodeReport()
 	if w.compare = w.np; w.np == nil {
-		made = w.concludeConfiguration(chain)
+		made = w.concludeAndRecordEvidence(chain)
 	}
 	w.setBehind()
 	if made == nil {
@@ -259,20 +259,20 @@ func (w *resultBuilder) addOwnerChain(ctx context.Context) (lineage.Chain, error
 		_, err := w.addPoolStep(ctx, objectOf("MachineDeployment", c.Pool))
 		return c, err
 	}
-	m, err := w.findMachineOfNode(ctx)
+	m, err := w.findAndAddMachineStep(ctx)
 	if err != nil || m == nil {
 		return lineage.Chain{}, err
 	}
 	w.Node.Machine = m.Namespace + "/" + m.Name
-	c, err := w.addOwnerSteps(ctx, m)
+	c, err := w.addStepsBelowPool(ctx, m)
 	if err == nil && c.Pool.Name != "" {
 		_, err = w.addPoolStep(ctx, objectOf("MachineDeployment", c.Pool))
 	}
 	return c, err
 }
 
-// addOwnerSteps adds the owners of a machine, and what is missing before the pool.
-func (w *resultBuilder) addOwnerSteps(ctx context.Context, m *cluster.Machine) (lineage.Chain, error) {
+// addStepsBelowPool adds the owners of a machine, and what is missing before the pool.
+func (w *resultBuilder) addStepsBelowPool(ctx context.Context, m *cluster.Machine) (lineage.Chain, error) {
 	c, err := lineage.FollowOwners(ctx, w, m)
 	switch set := w.Step(machineSetKind.Kind); {
 	case err != nil || c.Pool.Name != "":
@@ -284,7 +284,7 @@ func (w *resultBuilder) addOwnerSteps(ctx context.Context, m *cluster.Machine) (
 	return c, err
 }
 
-// Find adds the MachineSet that a chain passes. It makes walk a lineage.Reader.
+// Find adds the MachineSet that a chain passes. With it, resultBuilder implements lineage.Reader.
 func (w *resultBuilder) Find(ctx context.Context, ref lineage.Reference, obj lineage.Object) (bool, error) {
 	return w.addMachineSetStep(ctx, objectOf(machineSetKind.Kind, ref), obj)
 }
@@ -310,10 +310,10 @@ func (w *resultBuilder) addMachineStep(ctx context.Context, obj Object) error {
 	return nil
 }
 
-// findMachineOfNode finds the machine of a node that nothing is written about, as the controller
+// findAndAddMachineStep finds the machine of a node that nothing is written about, as the controller
 // does (contract: section 12.3): a machine that says that it has the node counts more
 // than what the node says.
-func (w *resultBuilder) findMachineOfNode(ctx context.Context) (*cluster.Machine, error) {
+func (w *resultBuilder) findAndAddMachineStep(ctx context.Context) (*cluster.Machine, error) {
 	uid := types.UID(w.node.Labels[api.LabelOwnedBy])
 	var found *cluster.Machine
 	if key, ok := lineage.ParsePool(w.node.Annotations[api.AnnotationMachine]); ok {
@@ -322,7 +322,7 @@ func (w *resultBuilder) findMachineOfNode(ctx context.Context) (*cluster.Machine
 		if err != nil {
 			return nil, err
 		}
-		if state == Found && w.canHaveNode(&m) {
+		if state == Found && w.hasNoOtherNodeRef(&m) {
 			found = &m
 		}
 	}
@@ -337,7 +337,7 @@ func (w *resultBuilder) findMachineOfNode(ctx context.Context) (*cluster.Machine
 				case ref != nil && ref.Name == w.node.Name:
 					found = m.DeepCopy()
 					return errEnough
-				case uid != "" && m.UID == uid && w.canHaveNode(m):
+				case uid != "" && m.UID == uid && w.hasNoOtherNodeRef(m):
 					found = m.DeepCopy()
 				}
 			}
@@ -359,14 +359,14 @@ func (w *resultBuilder) findMachineOfNode(ctx context.Context) (*cluster.Machine
 	return found, nil
 }
 
-// canHaveNode reports whether nothing in a Machine says that it has another node.
-func (w *resultBuilder) canHaveNode(m *cluster.Machine) bool {
+// hasNoOtherNodeRef reports whether nothing in a Machine says that it has another node.
+func (w *resultBuilder) hasNoOtherNodeRef(m *cluster.Machine) bool {
 	return m.Status.NodeRef == nil || m.Status.NodeRef.Name == w.node.Name
 }
 
-// concludeConfiguration returns the configuration that the controller would record for the node
+// concludeAndRecordEvidence returns the configuration that the controller would record for the node
 // now, and sets the evidence.
-func (w *resultBuilder) concludeConfiguration(chain lineage.Chain) *tracedConfiguration {
+func (w *resultBuilder) concludeAndRecordEvidence(chain lineage.Chain) *tracedConfiguration {
 	report := lineage.ReportOf(w.node)
 	window := lineage.NewProvenanceWindow(chain.Created, w.node.CreationTimestamp)
 	c := lineage.DetermineConfiguration(lineage.Observation{Report: report, Window: window, Revision: chain.Revision, Pool: w.recorded.Timeline})

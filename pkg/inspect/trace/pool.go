@@ -24,7 +24,7 @@ import (
 func (c Clusters) MachineDeployment(ctx context.Context, key types.NamespacedName, page Page) (*Result, error) {
 	asked := Object{Kind: "MachineDeployment", Namespace: key.Namespace, Name: key.Name}
 	if key.Namespace == "" {
-		found, err := c.poolNamed(ctx, key.Name)
+		found, err := c.findPoolByName(ctx, key.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +108,7 @@ func (c Clusters) Secret(ctx context.Context, key types.NamespacedName) (*Result
 		return nil, err
 	}
 	w.Pool = pool.String()
-	w.Behind = w.compareWithCurrent(digest, secret.Annotations[api.AnnotationProfile], secret.Annotations[api.AnnotationVersion])
+	w.Behind = w.setBehindComparedToCurrent(digest, secret.Annotations[api.AnnotationProfile], secret.Annotations[api.AnnotationVersion])
 	return w.traceFromConfiguration(ctx, tracedConfiguration{
 		digest: digest, profile: secret.Annotations[api.AnnotationProfile], version: secret.Annotations[api.AnnotationVersion],
 		commit: secret.Annotations[api.AnnotationCommit], selectedBy: secret.Annotations[api.AnnotationSelectedBy],
@@ -135,21 +135,21 @@ func (w *resultBuilder) traceCurrentConfiguration(ctx context.Context) (*Result,
 		w.addConfigStep("")
 		return &w.Result, nil
 	}
-	return w.traceFromConfiguration(ctx, tracedConfiguration{digest: rec.Digests.Input, profile: lineage.ProfileName(*rec), version: rec.Version, commit: rec.Commit, selectedBy: rec.SelectedBy})
+	return w.traceFromConfiguration(ctx, tracedConfiguration{digest: rec.Digests.Input, profile: lineage.ProfileOrObjectName(*rec), version: rec.Version, commit: rec.Commit, selectedBy: rec.SelectedBy})
 }
 
 // traceUnjoinedMachine makes the trail of a machine without a node.
 func (w *resultBuilder) traceUnjoinedMachine(ctx context.Context, m *cluster.Machine) (*Result, error) {
 	step := w.addStep(w.Subject, Found, "no node of it has joined yet: below is the current configuration of its pool")
 	step.addDetail("created", formatTime(m.CreationTimestamp.Time))
-	c, err := w.addOwnerSteps(ctx, m)
+	c, err := w.addStepsBelowPool(ctx, m)
 	if err != nil || c.Pool.Name == "" {
 		return &w.Result, err
 	}
 	return w.tracePoolObject(ctx, w.Subject, c.Pool.NamespacedName)
 }
 
-func (c Clusters) poolNamed(ctx context.Context, name string) (types.NamespacedName, error) {
+func (c Clusters) findPoolByName(ctx context.Context, name string) (types.NamespacedName, error) {
 	var found []types.NamespacedName
 	_, note, err := List(ctx, c.Worker, newList[cluster.MachineDeploymentList], func(page *cluster.MachineDeploymentList) error {
 		for i := range page.Items {
@@ -246,7 +246,7 @@ func (w *resultBuilder) traceFromConfiguration(ctx context.Context, m tracedConf
 		object, w.ProfileDigest, w.Engine = m.written.Object, m.written.ProfileDigest, m.written.Engine
 	}
 	w.Object = clean(object)
-	w.Commit = commitOfRevision(m, rec)
+	w.Commit = commitFromRecords(m, rec)
 	return &w.Result, w.addOriginSteps(ctx, object)
 }
 
@@ -342,7 +342,7 @@ func (w *resultBuilder) addRecordStep(ctx context.Context, m tracedConfiguration
 // compareRecord compares what something says with the record that it names.
 func (w *resultBuilder) compareRecord(m tracedConfiguration, rec render.Record) {
 	type claim struct{ what, says, recorded string }
-	claims := []claim{{"version", m.version, rec.Version}, {"commit", m.commit, rec.Commit}, {"profile", m.profile, lineage.ProfileName(rec)}}
+	claims := []claim{{"version", m.version, rec.Version}, {"commit", m.commit, rec.Commit}, {"profile", m.profile, lineage.ProfileOrObjectName(rec)}}
 	who := w.Subject.String()
 	if s := m.written; s != nil {
 		who = "NodeProvenance " + w.np.Name
@@ -394,8 +394,8 @@ func (w *resultBuilder) addSecretSteps(ctx context.Context, digest string) error
 	return nil
 }
 
-// compareWithCurrent compares a configuration with what its pool has now.
-func (w *resultBuilder) compareWithCurrent(digest, profile, version string) *Behind {
+// setBehindComparedToCurrent compares a configuration with what its pool has now.
+func (w *resultBuilder) setBehindComparedToCurrent(digest, profile, version string) *Behind {
 	w.compare = &api.NodeProvenance{Spec: api.NodeProvenanceSpec{Configuration: &api.ProvenanceConfiguration{InputDigest: digest, Profile: profile, Version: version}}}
 	for _, g := range w.recorded.Timeline {
 		if g.InputDigest == digest {

@@ -55,9 +55,9 @@ func (c Clusters) TraceProfile(ctx context.Context, key types.NamespacedName, pa
 	w.Subject.UID = step.UID
 	if step.State == Missing { // but nodes remember it
 		step.State, w.ProfileDigest, w.Profile, w.Version = Removed, of.ProfileDigest, clean(of.Profile), clean(of.Version)
-		w.Commit = commitOfRevision(tracedConfiguration{commit: of.Commit, selectedBy: of.SelectedBy, written: of}, nil)
+		w.Commit = commitFromRecords(tracedConfiguration{commit: of.Commit, selectedBy: of.SelectedBy, written: of}, nil)
 		if w.Commit != nil {
-			w.finishCommit(nil)
+			w.addLinksAndCleanCommit(nil)
 		}
 	}
 	var unread []string
@@ -75,9 +75,9 @@ func profileOf(osp *osm.OperatingSystemProfile) string {
 	return cmp.Or(osp.Labels[api.LabelProfile], osp.Name)
 }
 
-// commitOfRevision returns the origin of a configuration according to the records, or nil if it is not from
+// commitFromRecords returns the origin of a configuration according to the records, or nil if it is not from
 // a repository.
-func commitOfRevision(m tracedConfiguration, rec *render.Record) *Commit {
+func commitFromRecords(m tracedConfiguration, rec *render.Record) *Commit {
 	var c Commit
 	if rec != nil {
 		c = Commit{Repository: rec.Repository, Path: rec.Path, Commit: rec.Commit, Change: rec.Change}
@@ -103,7 +103,7 @@ func (w *resultBuilder) addOriginSteps(ctx context.Context, object string) error
 		return err
 	}
 	if osp != nil {
-		w.addProfileOrigin(osp)
+		w.addAndCompareProfileOrigin(osp)
 	}
 	if w.Commit == nil {
 		return nil
@@ -112,7 +112,7 @@ func (w *resultBuilder) addOriginSteps(ctx context.Context, object string) error
 	if err != nil {
 		return err
 	}
-	w.finishCommit(source)
+	w.addLinksAndCleanCommit(source)
 	return nil
 }
 
@@ -124,7 +124,7 @@ func (w *resultBuilder) addProfileStep(ctx context.Context, object string) (*osm
 		w.addStep(obj, Missing, "no record names it")
 		return nil, nil
 	}
-	osp, digest, err := w.in.Profile(ctx, object)
+	osp, digest, err := w.in.ReadProfileAndDigest(ctx, object)
 	var none *NotFoundError
 	if errors.As(err, &none) {
 		state := Missing
@@ -169,8 +169,8 @@ func (w *resultBuilder) addProfileStep(ctx context.Context, object string) (*osm
 	return osp, nil
 }
 
-// addProfileOrigin takes over what a profile's object says of its origin.
-func (w *resultBuilder) addProfileOrigin(osp *osm.OperatingSystemProfile) {
+// addAndCompareProfileOrigin takes over what a profile's object says of its origin.
+func (w *resultBuilder) addAndCompareProfileOrigin(osp *osm.OperatingSystemProfile) {
 	a := osp.Annotations
 	if w.ProfileDigest == "" { // it is what was asked about
 		w.ProfileDigest, w.Version = profile.Digest(osp.Spec), clean(cmp.Or(a[api.AnnotationVersion], osp.Spec.Version))
@@ -264,8 +264,8 @@ func repositoryOf(ps *api.ProfileSource) string {
 	return ps.Status.Repository
 }
 
-// finishCommit adds links to the commit and makes its texts safe to show.
-func (w *resultBuilder) finishCommit(source *api.ProfileSource) {
+// addLinksAndCleanCommit adds links to the commit and makes its texts safe to show.
+func (w *resultBuilder) addLinksAndCleanCommit(source *api.ProfileSource) {
 	c := w.Commit
 	hosts := w.in.Hosts
 	if host := githost.Host(c.Repository); source != nil && source.Spec.Webhook != nil && hosts[host] == "" && githost.IsSameRepository(repositoryOf(source), c.Repository) {

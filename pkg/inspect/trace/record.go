@@ -64,7 +64,7 @@ func (c Clusters) recordIn(ctx context.Context, past *recordedState, pool types.
 		if state != Found || lineage.PoolOf(&archived) != pool.String() || archived.Annotations[api.AnnotationInputDigest] != inputDigest {
 			continue
 		}
-		rec, ok := lineage.DecodeRecord(archived.Data.Raw)
+		rec, ok := lineage.DecodeIntactRecord(archived.Data.Raw)
 		if !ok || rec.Digests.Input != inputDigest {
 			return nil, &EditedError{at, fmt.Sprintf("its data does not have the digest %s", inputDigest)}
 		}
@@ -78,8 +78,8 @@ func (c Clusters) recordIn(ctx context.Context, past *recordedState, pool types.
 	}
 }
 
-// ReadSettings reads the settings of a digest, for render.Record.Input, which compares the digest.
-func (c Clusters) ReadSettings(ctx context.Context, digest string) ([]byte, error) {
+// ReadUnverifiedSettings reads the settings of a digest, for render.Record.Input, which compares the digest.
+func (c Clusters) ReadUnverifiedSettings(ctx context.Context, digest string) ([]byte, error) {
 	var cm corev1.ConfigMap
 	key := types.NamespacedName{Namespace: c.Namespace, Name: lineage.SettingsName(digest)}
 	state, note, err := getWithState(ctx, c.Management, key, &cm)
@@ -92,9 +92,9 @@ func (c Clusters) ReadSettings(ctx context.Context, digest string) ([]byte, erro
 	return []byte(cm.Data[lineage.SettingsKey]), nil
 }
 
-// Profile reads the OperatingSystemProfile that a record names, and returns the current digest of its
+// ReadProfileAndDigest reads the OperatingSystemProfile that a record names, and returns the current digest of its
 // spec.
-func (c Clusters) Profile(ctx context.Context, object string) (*osm.OperatingSystemProfile, string, error) {
+func (c Clusters) ReadProfileAndDigest(ctx context.Context, object string) (*osm.OperatingSystemProfile, string, error) {
 	var osp osm.OperatingSystemProfile
 	key := lineage.ProfileKey(c.Namespace, object)
 	state, note, err := getWithState(ctx, c.Management, key, &osp)
@@ -127,11 +127,11 @@ func (c Clusters) ReadGenerationInput(ctx context.Context, pool types.Namespaced
 	if err != nil {
 		return render.Input{}, err
 	}
-	osp, _, err := c.Profile(ctx, kept.Record.Object)
+	osp, _, err := c.ReadProfileAndDigest(ctx, kept.Record.Object)
 	if err != nil {
 		return render.Input{}, err
 	}
-	settings, err := c.ReadSettings(ctx, kept.Record.SettingsDigest)
+	settings, err := c.ReadUnverifiedSettings(ctx, kept.Record.SettingsDigest)
 	if err != nil {
 		return render.Input{}, err
 	}
@@ -166,7 +166,7 @@ func (c Clusters) recordedStateOf(ctx context.Context, pool types.NamespacedName
 	}
 	if p.state == Found {
 		p.config = &osc
-		p.validateConfigOwner()
+		p.verifyConfigRecord()
 	}
 	var archived []metav1.PartialObjectMetadata
 	state, note, err := List(ctx, c.Management, newMetadataList(recordKind), func(page *metav1.PartialObjectMetadataList) error {
@@ -193,9 +193,9 @@ func (c Clusters) recordedStateOf(ctx context.Context, pool types.NamespacedName
 	return p, nil
 }
 
-// validateConfigOwner checks that a configuration has an unedited record of this pool, and sets the
+// verifyConfigRecord checks that a configuration has an unedited record of this pool, and sets the
 // state otherwise.
-func (p *recordedState) validateConfigOwner() {
+func (p *recordedState) verifyConfigRecord() {
 	a := p.config.Annotations
 	switch {
 	case a[api.AnnotationRecord] == "":
@@ -203,7 +203,7 @@ func (p *recordedState) validateConfigOwner() {
 	case a[api.AnnotationPool] != p.pool.String():
 		p.state, p.note = Foreign, fmt.Sprintf("it belongs to MachineDeployment %s, whose name and namespace make the same object names", a[api.AnnotationPool])
 	default:
-		rec, ok := lineage.RecordOf(p.config)
+		rec, ok := lineage.IntactRecordOf(p.config)
 		if !ok {
 			p.state, p.note, p.edited = Edited, "its record does not match its digest annotation", true
 			return

@@ -51,7 +51,7 @@ func (c Clusters) profileVersions(ctx context.Context, key types.NamespacedName,
 	if err != nil {
 		return nil, err
 	}
-	if err := w.addSourcesProviding(ctx, key, sources, known); err != nil {
+	if err := w.addSourcesAndMarkCurrent(ctx, key, sources, known); err != nil {
 		return nil, err
 	}
 	if key.Namespace == c.Namespace { // what pools and nodes remember names no namespace
@@ -59,7 +59,7 @@ func (c Clusters) profileVersions(ctx context.Context, key types.NamespacedName,
 			return nil, err
 		}
 	}
-	for _, version := range version.Sort(slices.Collect(maps.Keys(versions))) {
+	for _, version := range version.SortDescending(slices.Collect(maps.Keys(versions))) {
 		w.Versions = append(w.Versions, *versions[version])
 	}
 	if len(w.Versions) == 0 {
@@ -93,9 +93,9 @@ func (w *resultBuilder) readVersionObjects(ctx context.Context, key types.Namesp
 	return sources, others, err
 }
 
-// addSourcesProviding adds the ProfileSources that offer a profile, or made objects of it, and says
+// addSourcesAndMarkCurrent adds the ProfileSources that offer a profile, or made objects of it, and says
 // which version is current.
-func (w *resultBuilder) addSourcesProviding(ctx context.Context, key types.NamespacedName, made map[string]bool, known func(string) *ProfileVersion) error {
+func (w *resultBuilder) addSourcesAndMarkCurrent(ctx context.Context, key types.NamespacedName, made map[string]bool, known func(string) *ProfileVersion) error {
 	state, note, err := List(ctx, w.in.Management, newList[api.ProfileSourceList], func(page *api.ProfileSourceList) error {
 		for i := range page.Items {
 			ps := &page.Items[i]

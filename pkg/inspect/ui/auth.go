@@ -82,7 +82,7 @@ type Viewer struct {
 // if the user lacks permission, and 429 if too many unknown tokens arrive. An error means
 // that the API server gave no answer.
 func (g *Authorizer) Admit(ctx context.Context, r *http.Request) (int, *Viewer, error) {
-	token := tokenOf(r)
+	token := tokenOrPasswordOf(r)
 	if token == "" || len(token) > maxToken {
 		return http.StatusUnauthorized, nil, nil
 	}
@@ -121,9 +121,9 @@ func (g *Authorizer) runInSlot(ctx context.Context, ask func(context.Context) er
 	return ask(ctx)
 }
 
-// tokenOf returns the token of a request: a bearer token, or the password that a browser
+// tokenOrPasswordOf returns the token of a request: a bearer token, or the password that a browser
 // asks for.
-func tokenOf(r *http.Request) string {
+func tokenOrPasswordOf(r *http.Request) string {
 	if _, password, ok := r.BasicAuth(); ok {
 		return password
 	}

@@ -23,7 +23,7 @@ type kept struct {
 	trail *trace.Result
 }
 
-func (k *kept) Profile(context.Context, string) (*osm.OperatingSystemProfile, string, error) {
+func (k *kept) ReadProfileAndDigest(context.Context, string) (*osm.OperatingSystemProfile, string, error) {
 	return &osm.OperatingSystemProfile{}, "", nil
 }
 

@@ -88,7 +88,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// the client disconnected
 	case err != nil:
 		ctrllog.FromContext(r.Context()).Error(err, "making a page", "path", r.URL.Path)
-		s.fail(w, r, http.StatusServiceUnavailable, "The cluster could not be read: "+redact.CleanText(err.Error(), redact.MaxMessage))
+		s.fail(w, r, http.StatusServiceUnavailable, "The cluster could not be read: "+redact.PrintableText(err.Error(), redact.MaxMessage))
 	default:
 		s.writePage(w, r, http.StatusOK, v)
 	}
@@ -152,7 +152,7 @@ func (s *Server) buildPage(r *http.Request, viewer *Viewer) (pageView, error) {
 	if err != nil {
 		page = 1
 	}
-	filter := view.Filter{Query: redact.SanitizeLine(query.Get("q")), State: redact.SanitizeLine(query.Get("state"))}
+	filter := view.Filter{Query: redact.PrintableLine(query.Get("q")), State: redact.PrintableLine(query.Get("state"))}
 	kind, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch {
 	case path == "/":
@@ -171,7 +171,7 @@ func (s *Server) buildPage(r *http.Request, viewer *Viewer) (pageView, error) {
 		if v, ok := view.NewProfile(f, rest, page); ok {
 			return pageView{"Profile " + rest, "profile", v}, nil
 		}
-		return pageView{}, &missingError{"Profile " + redact.SanitizeLine(rest) + " not found."}
+		return pageView{}, &missingError{"Profile " + redact.PrintableLine(rest) + " not found."}
 	case path == "/search":
 		v := view.NewSearch(f, query.Get("q"), page)
 		return pageView{"Search", "search", v}, nil
@@ -179,19 +179,19 @@ func (s *Server) buildPage(r *http.Request, viewer *Viewer) (pageView, error) {
 		if v, ok := view.NewPool(f, rest, page); ok {
 			return pageView{"Pool " + rest, "pool", v}, nil
 		}
-		return pageView{}, &missingError{"Pool " + redact.SanitizeLine(rest) + " not found, and no node of it is known."}
+		return pageView{}, &missingError{"Pool " + redact.PrintableLine(rest) + " not found, and no node of it is known."}
 	case kind == "commits" && rest != "":
 		return s.commitPage(r.Context(), f, rest, query.Get("pool"), page)
 	case kind == "nodes" && isName(rest):
 		if record := query.Get("record"); record != "" {
 			if !isName(record) {
-				return pageView{}, &missingError{"NodeProvenance " + redact.SanitizeLine(record) + " not found."}
+				return pageView{}, &missingError{"NodeProvenance " + redact.PrintableLine(record) + " not found."}
 			}
-			return s.recordPage(r.Context(), seen, rest, record)
+			return s.nodePageOfProvenance(r.Context(), seen, rest, record)
 		}
 		return s.nodePage(r.Context(), seen, rest, query.Has("verify") && isSameOrigin(r))
 	}
-	return pageView{}, &missingError{"Page " + redact.SanitizeLine(path) + " not found."}
+	return pageView{}, &missingError{"Page " + redact.PrintableLine(path) + " not found."}
 }
 
 // isName reports whether an object can have a name. The client rejects any other name,
@@ -210,7 +210,7 @@ func (s *Server) commitPage(ctx context.Context, f *fleet.Model, id, pool string
 	full := f.ResolveCommit(id)
 	v, ok := view.NewCommit(f, full, pool, page)
 	if !ok {
-		return pageView{}, &missingError{"No version of a profile and no pool belongs to commit " + redact.SanitizeLine(id) + "."}
+		return pageView{}, &missingError{"No version of a profile and no pool belongs to commit " + redact.PrintableLine(id) + "."}
 	}
 	links := githost.LinksOf(v.Repository, s.repositoryHosts(f))
 	if v.Link = links.CommitURL(full); v.Link != "" {
@@ -244,7 +244,7 @@ func (s *Server) nodePage(ctx context.Context, seen visibleModel, name string, v
 	var missing *trace.NotFoundError
 	// A node of a pool that the viewer cannot see must look like one that does not exist.
 	if errors.As(err, &missing) || err == nil && !seen.sees(fleet.NamespaceOf(trail.Pool)) {
-		return pageView{}, &missingError{"Node " + redact.SanitizeLine(name) + " is unknown."}
+		return pageView{}, &missingError{"Node " + redact.PrintableLine(name) + " is unknown."}
 	}
 	if err != nil {
 		return pageView{}, err
@@ -257,13 +257,13 @@ func (s *Server) nodePage(ctx context.Context, seen visibleModel, name string, v
 	return pageView{"Node " + v.Name, "node", v}, nil
 }
 
-// recordPage returns the page of one of several nodes with the same name, by its
+// nodePageOfProvenance returns the page of one of several nodes with the same name, by its
 // NodeProvenance.
-func (s *Server) recordPage(ctx context.Context, seen visibleModel, name, recordPage string) (pageView, error) {
+func (s *Server) nodePageOfProvenance(ctx context.Context, seen visibleModel, name, recordPage string) (pageView, error) {
 	trail, err := s.Trails.Provenance(ctx, recordPage)
 	var missing *trace.NotFoundError
 	if errors.As(err, &missing) || err == nil && (trail.Node == nil || trail.Node.Name != name || !seen.sees(fleet.NamespaceOf(trail.Pool))) {
-		return pageView{}, &missingError{"NodeProvenance " + redact.SanitizeLine(recordPage) + " of a node " + redact.SanitizeLine(name) + " not found."}
+		return pageView{}, &missingError{"NodeProvenance " + redact.PrintableLine(recordPage) + " of a node " + redact.PrintableLine(name) + " not found."}
 	}
 	if err != nil {
 		return pageView{}, err

@@ -67,7 +67,7 @@ func (s *Server) getVerification(ctx context.Context, name string, t *trace.Resu
 	report, err := s.Verifier.Node(ctx, name)
 	made := &view.Verification{At: s.Clock.Now(), Report: report}
 	if err != nil {
-		made.Report, made.Error = nil, redact.CleanText(err.Error(), redact.MaxMessage)
+		made.Report, made.Error = nil, redact.PrintableText(err.Error(), redact.MaxMessage)
 	}
 	if ctx.Err() != nil { // canceled, which proves nothing about the node
 		return made

@@ -266,11 +266,11 @@ func TestKubeconfigWithMore(t *testing.T) {
 func TestOtherEngineHidesNothing(t *testing.T) {
 	s := newScene(t)
 	s.record(false, func(r *render.Record) { r.Engine = "v0" })
-	if report := s.verify("two"); !report.OtherEngine() || !strings.Contains(fmt.Sprintf("%+v", report), "a later release of osm-gitops") {
+	if report := s.verify("two"); !report.NeedsOnlyOtherEngine() || !strings.Contains(fmt.Sprintf("%+v", report), "a later release of osm-gitops") {
 		t.Errorf("it does not say which release is needed: %+v", report)
 	}
 	s.provenance("two").Spec.Configuration.Author = "Eve"
-	if report := s.verify("two"); report.OtherEngine() || report.Verdict != "NodeProvenance differs" {
+	if report := s.verify("two"); report.NeedsOnlyOtherEngine() || report.Verdict != "NodeProvenance differs" {
 		t.Errorf("%s", report.Verdict)
 	}
 }

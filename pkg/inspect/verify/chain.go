@@ -57,14 +57,14 @@ func (g *storedRecord) describeHolder() string {
 // recordFromConfig decodes the record in an OperatingSystemConfig.
 func recordFromConfig(osc *osm.OperatingSystemConfig) *storedRecord {
 	g := &storedRecord{osc: osc}
-	g.record, g.broken = lineage.AnnotatedRecord(osc)
+	g.record, g.broken = lineage.ParseRecordAnnotation(osc)
 	return g
 }
 
 // recordFromRevision decodes the record in a ControllerRevision.
 func recordFromRevision(obj *appsv1.ControllerRevision) *storedRecord {
 	g := &storedRecord{archived: obj}
-	g.record, g.broken = lineage.ParseRecord(obj.Data.Raw)
+	g.record, g.broken = lineage.ParseUnverifiedRecord(obj.Data.Raw)
 	return g
 }
 
@@ -73,10 +73,10 @@ func (g *storedRecord) hasInputDigest(digest string) bool {
 	return g.record.Digests.Input == digest || g.holder().GetAnnotations()[api.AnnotationInputDigest] == digest
 }
 
-// findProvenance finds the NodeProvenance of a node: of the existing Node, otherwise of the
+// findLiveOrLastProvenance finds the NodeProvenance of a node: of the existing Node, otherwise of the
 // last node of this name. The Node decides which, since NodeProvenances can be edited or
 // deleted.
-func (v *Verifier) findProvenance(ctx context.Context, node string) (*api.NodeProvenance, *metav1.PartialObjectMetadata, error) {
+func (v *Verifier) findLiveOrLastProvenance(ctx context.Context, node string) (*api.NodeProvenance, *metav1.PartialObjectMetadata, error) {
 	live := kubeclient.Metadata(corev1.SchemeGroupVersion.WithKind("Node"))
 	there, err := kubeclient.Find(ctx, v.Worker, types.NamespacedName{Name: node}, live)
 	if err != nil {
@@ -185,9 +185,9 @@ func (v *Verifier) digestsOfMatchingRecords(ctx context.Context, s *target) ([]s
 	return out, nil
 }
 
-// readRelatedObjects reads the other objects that prove the origin of a subject: the profile's
+// readProfileSourceAndPool reads the other objects that prove the origin of a subject: the profile's
 // object, the source that created it, and the pool.
-func (v *Verifier) readRelatedObjects(ctx context.Context, s *target) error {
+func (v *Verifier) readProfileSourceAndPool(ctx context.Context, s *target) error {
 	at := lineage.ProfileKey(v.Namespace, s.newClaimedOrigin().object)
 	var osp osm.OperatingSystemProfile
 	found, err := kubeclient.Find(ctx, v.Management, at, &osp)

@@ -33,7 +33,7 @@ func toJSONTree(v any) (any, error) {
 }
 
 func compareTrees(at string, want, have any) *Difference {
-	if isEmpty(want) && isEmpty(have) || reflect.DeepEqual(want, have) {
+	if isNilOrEmptyContainer(want) && isNilOrEmptyContainer(have) || reflect.DeepEqual(want, have) {
 		return nil
 	}
 	want, have = emptyLike(want, have), emptyLike(have, want)
@@ -125,9 +125,9 @@ func compareText(at, want, have string) *Difference {
 	i := firstDifferingLine(w, h)
 	// A single line of a key does not look like a secret.
 	if inPrivateKey(w, i) || inPrivateKey(h, i) {
-		return newDifference(at, i+1, hiddenLine(w, i), hiddenLine(h, i))
+		return newDifference(at, i+1, maskNonemptyLine(w, i), maskNonemptyLine(h, i))
 	}
-	return newDifference(at, i+1, lineOf(w, i), lineOf(h, i))
+	return newDifference(at, i+1, lineOrEmpty(w, i), lineOrEmpty(h, i))
 }
 
 // firstDifferingLine returns the index of the first line that differs.
@@ -148,14 +148,14 @@ func inPrivateKey(lines []string, i int) bool {
 	return at >= 0 && privateKey.MatchString(with[at:]) && !strings.Contains(before[min(at, len(before)):], "-----END ")
 }
 
-func hiddenLine(lines []string, i int) string {
-	if lineOf(lines, i) == "" {
+func maskNonemptyLine(lines []string, i int) string {
+	if lineOrEmpty(lines, i) == "" {
 		return ""
 	}
 	return hidden
 }
 
-func lineOf(lines []string, i int) string {
+func lineOrEmpty(lines []string, i int) string {
 	if i < len(lines) {
 		return lines[i]
 	}
@@ -164,7 +164,7 @@ func lineOf(lines []string, i int) string {
 
 // formatOnOneLine formats a value on one line.
 func formatOnOneLine(v any) string {
-	if isEmpty(v) {
+	if isNilOrEmptyContainer(v) {
 		return ""
 	}
 	if s, ok := v.(string); ok {
@@ -177,7 +177,7 @@ func formatOnOneLine(v any) string {
 	return string(b)
 }
 
-func isEmpty(v any) bool {
+func isNilOrEmptyContainer(v any) bool {
 	switch v := v.(type) {
 	case nil:
 		return true

@@ -155,11 +155,11 @@ func TestVerdict(t *testing.T) {
 		"another engine, and tampering": {"v9", []Check{check(ThingOSP, Differs)}, "OSP differs"},
 	} {
 		r := &Report{Engine: c.engine, Checks: c.checks}
-		r.setVerdict()
+		r.cleanSortAndSetVerdict()
 		if r.Verdict != c.want {
 			t.Errorf("%s: got %q, want %q", name, r.Verdict, c.want)
 		}
-		if agrees, other := r.Agrees(), r.OtherEngine(); agrees != (c.want == "agrees") || other != (c.want == "another release is needed") {
+		if agrees, other := r.Agrees(), r.NeedsOnlyOtherEngine(); agrees != (c.want == "agrees") || other != (c.want == "another release is needed") {
 			t.Errorf("%s: agrees %t, other engine %t", name, agrees, other)
 		}
 	}

@@ -29,7 +29,7 @@ func (v *Verifier) checkOutputs(ctx context.Context, s *target, from *origin, se
 	}
 	var checks []Check
 	if s.gen.osc != nil {
-		check = s.checkConfig(check, rendered)
+		check = s.checkConfigAndAnnotations(check, rendered)
 	}
 	checks = append(checks, check)
 	// An edited configuration is reported itself; its digests would repeat that.
@@ -40,7 +40,7 @@ func (v *Verifier) checkOutputs(ctx context.Context, s *target, from *origin, se
 	if s.gen.osc == nil {
 		return checks, nil
 	}
-	secrets, err := v.checkSecrets(ctx, s, rendered)
+	secrets, err := v.checkPoolSecrets(ctx, s, rendered)
 	return append(checks, secrets...), err
 }
 
@@ -56,7 +56,7 @@ func (v *Verifier) renderAgain(s *target, from *origin, settings []byte) (*rende
 	spec := s.profileSpec(from)
 	switch {
 	case rec.Engine != render.EngineVersion:
-		return nil, fmt.Sprintf("engine %q created it, and this program has engine %q: verify it with %s", redact.SanitizeLine(rec.Engine), render.EngineVersion, releaseWith(rec.Engine))
+		return nil, fmt.Sprintf("engine %q created it, and this program has engine %q: verify it with %s", redact.PrintableLine(rec.Engine), render.EngineVersion, releaseWith(rec.Engine))
 	case !s.gen.isIntact():
 		return nil, "the record was edited"
 	case settings == nil:
@@ -66,7 +66,7 @@ func (v *Verifier) renderAgain(s *target, from *origin, settings []byte) (*rende
 	}
 	in, err := rec.RebuildInput(*spec, rec.ObjectDigest, settings)
 	if err != nil {
-		return nil, redact.SanitizeLine(err.Error())
+		return nil, redact.PrintableLine(err.Error())
 	}
 	// With placeholders, rendering does not depend on the value of a token, only on whether
 	// there is one.
@@ -75,14 +75,14 @@ func (v *Verifier) renderAgain(s *target, from *origin, settings []byte) (*rende
 	in, _ = in.SplitSecrets()
 	out, err := v.Engine.Render(in)
 	if err != nil {
-		return nil, redact.SanitizeLine(err.Error())
+		return nil, redact.PrintableLine(err.Error())
 	}
 	return &rendering{in: in, out: out}, ""
 }
 
-// checkConfig compares a configuration with the rendering, and its annotations with the
+// checkConfigAndAnnotations compares a configuration with the rendering, and its annotations with the
 // record.
-func (s *target) checkConfig(check Check, r *rendering) Check {
+func (s *target) checkConfigAndAnnotations(check Check, r *rendering) Check {
 	osc := s.gen.osc
 	if d := compareValues("spec", withSchemaDefaults(r.out.OSC), withSchemaDefaults(osc.Spec)); d != nil {
 		return check.withDifference(d)
@@ -131,5 +131,5 @@ func releaseWith(engine string) string {
 	if releases, known := render.EngineReleases(engine); known {
 		return "osm-gitops " + releases
 	}
-	return fmt.Sprintf("a later release of osm-gitops, one whose \"osm-gitops version\" prints engine %s", redact.SanitizeLine(engine))
+	return fmt.Sprintf("a later release of osm-gitops, one whose \"osm-gitops version\" prints engine %s", redact.PrintableLine(engine))
 }

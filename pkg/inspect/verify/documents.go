@@ -22,8 +22,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
 )
 
-// checkSecrets compares the Secrets from which machines of a pool boot.
-func (v *Verifier) checkSecrets(ctx context.Context, s *target, r *rendering) ([]Check, error) {
+// checkPoolSecrets compares the Secrets from which machines of a pool boot.
+func (v *Verifier) checkPoolSecrets(ctx context.Context, s *target, r *rendering) ([]Check, error) {
 	all := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + s.pool.Name + "-" + s.pool.Namespace + "-*"}
 	if v.WithoutSecrets {
 		return []Check{all.asSkipped("excluded by --without-secrets")}, nil
@@ -31,7 +31,7 @@ func (v *Verifier) checkSecrets(ctx context.Context, s *target, r *rendering) ([
 	b, why, err := v.newBootRenderer(ctx, s, r)
 	// Without this permission the rest can still be verified.
 	if apierrors.IsForbidden(err) {
-		return []Check{all.asUnproven("%s: exclude them with --without-secrets", redact.SanitizeLine(err.Error()))}, nil
+		return []Check{all.asUnproven("%s: exclude them with --without-secrets", redact.PrintableLine(err.Error()))}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (v *Verifier) checkSecrets(ctx context.Context, s *target, r *rendering) ([
 	}
 	out = append(out, b.checkKubeconfig(s))
 	if s.gen.record.Pool.HasEdgeScript() {
-		c, err := v.checkEdge(ctx, s, b)
+		c, err := v.checkEdgeScript(ctx, s, b)
 		if err != nil {
 			return nil, err
 		}
@@ -78,10 +78,10 @@ type bootRenderer struct {
 
 func (v *Verifier) newBootRenderer(ctx context.Context, s *target, r *rendering) (b *bootRenderer, why string, err error) {
 	b = &bootRenderer{engine: v.Engine, in: r.in, placeholders: r.out}
-	if b.kubeconfig, err = v.readSecret(ctx, kubeconfigName(s)); err != nil {
+	if b.kubeconfig, err = v.readNodeSecret(ctx, kubeconfigName(s)); err != nil {
 		return nil, "", err
 	}
-	if b.info, err = v.clusterInfo(ctx); err != nil {
+	if b.info, err = v.readClusterInfo(ctx); err != nil {
 		return nil, "", err
 	}
 	if check := b.checkKubeconfig(s); check.Result == Agrees {
@@ -94,7 +94,7 @@ func (v *Verifier) newBootRenderer(ctx context.Context, s *target, r *rendering)
 		return b, "", nil
 	}
 	name := lineage.NamesOf(s.pool).Inputs
-	kept, err := v.readSecret(ctx, name)
+	kept, err := v.readNodeSecret(ctx, name)
 	if err != nil {
 		return nil, "", err
 	}
@@ -144,8 +144,8 @@ func credentialStrings(credentials render.Credentials) []string {
 	return out
 }
 
-// readSecret reads a Secret of nodes; nil if there is none.
-func (v *Verifier) readSecret(ctx context.Context, name string) (*corev1.Secret, error) {
+// readNodeSecret reads a Secret of nodes; nil if there is none.
+func (v *Verifier) readNodeSecret(ctx context.Context, name string) (*corev1.Secret, error) {
 	var s corev1.Secret
 	found, err := kubeclient.Find(ctx, v.Worker, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}, &s)
 	if err != nil || !found {
@@ -161,7 +161,7 @@ func (v *Verifier) checkDocument(ctx context.Context, s *target, b *bootRenderer
 		name = lineage.NamesOf(s.pool).Bootstrap
 	}
 	check := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + name}
-	secret, err := v.readSecret(ctx, name)
+	secret, err := v.readNodeSecret(ctx, name)
 	if err != nil {
 		return check, err
 	}
@@ -276,10 +276,10 @@ func (b *bootRenderer) firstDifference(want, have, placeholders []entry) *Differ
 		switch {
 		case !ok:
 			return newDifference(w.where, 0, "present", "")
-		case h != w.text && safe[w.where] == w.text && !b.hasToken(w.text):
+		case h != w.text && safe[w.where] == w.text && !b.hasTokenPlaceholder(w.text):
 			return compareText(w.where, w.text, maskCredentials(h, b.secrets...))
 		case h != w.text:
-			return &Difference{Field: redact.SanitizeLine(w.where), Line: firstDifferingLine(strings.Split(w.text, "\n"), strings.Split(h, "\n")) + 1, Expected: "the result of rendering, with credentials", Found: hidden}
+			return &Difference{Field: redact.PrintableLine(w.where), Line: firstDifferingLine(strings.Split(w.text, "\n"), strings.Split(h, "\n")) + 1, Expected: "the result of rendering, with credentials", Found: hidden}
 		}
 	}
 	for _, h := range have {
@@ -290,8 +290,8 @@ func (b *bootRenderer) firstDifference(want, have, placeholders []entry) *Differ
 	return newDifference("the form of the document", 0, "the text of the rendering", "another text with the same content")
 }
 
-// hasToken reports whether a text contains the placeholder of a token.
-func (b *bootRenderer) hasToken(text string) bool {
+// hasTokenPlaceholder reports whether a text contains the placeholder of a token.
+func (b *bootRenderer) hasTokenPlaceholder(text string) bool {
 	return strings.Contains(text, b.in.Cluster.APIServerToken) || strings.Contains(text, b.in.Cluster.BootstrapToken)
 }
 
@@ -315,12 +315,12 @@ func (b *bootRenderer) compareOSMDocument(document []byte, stage string) (*Diffe
 	return nil, nil
 }
 
-// checkEdge compares the script with which a machine of provider edge fetches its first
+// checkEdgeScript compares the script with which a machine of provider edge fetches its first
 // document.
-func (v *Verifier) checkEdge(ctx context.Context, s *target, b *bootRenderer) (Check, error) {
+func (v *Verifier) checkEdgeScript(ctx context.Context, s *target, b *bootRenderer) (Check, error) {
 	name := "edge-provider-script-" + s.pool.Name + "-" + s.pool.Namespace // contract: section 8.6
 	check := Check{Thing: ThingSecret, Name: api.NamespaceCloudInitSettings + "/" + name}
-	secret, err := v.readSecret(ctx, name)
+	secret, err := v.readNodeSecret(ctx, name)
 	if err != nil {
 		return check, err
 	}

@@ -80,7 +80,7 @@ func (v *Verifier) compareHistory(ctx context.Context, s *target) (*Difference, 
 	}
 	for _, p := range had {
 		listed := func(l api.PossibleConfiguration) bool { return l.InputDigest == p.InputDigest }
-		if !own(p) && within(p, from, until) && !lineage.IsOlder(p.Revision, np.Pool.Revision) && !slices.ContainsFunc(np.Possible, listed) {
+		if !own(p) && within(p, from, until) && !lineage.IsOlderRevision(p.Revision, np.Pool.Revision) && !slices.ContainsFunc(np.Possible, listed) {
 			return newDifference("spec.possible", 0, p.InputDigest+", which the pool had until "+p.Until.UTC().Format(time.RFC3339), "not listed"), nil
 		}
 	}

@@ -24,7 +24,7 @@ func TestOlder(t *testing.T) {
 		{"-1", "1", false},
 		{"x", "y", false},
 	} {
-		if got := lineage.IsOlder(c.revision, c.than); got != c.want {
+		if got := lineage.IsOlderRevision(c.revision, c.than); got != c.want {
 			t.Errorf("lineage.IsOlder(%q, %q) = %t, want %t", c.revision, c.than, got, c.want)
 		}
 	}

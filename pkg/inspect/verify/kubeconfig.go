@@ -27,8 +27,8 @@ type clusterInfo struct {
 	cluster *clientcmdapi.Cluster
 }
 
-// clusterInfo reads ConfigMap cluster-info; nil if it is missing or invalid.
-func (v *Verifier) clusterInfo(ctx context.Context) (*clusterInfo, error) {
+// readClusterInfo reads ConfigMap cluster-info; nil if it is missing or invalid.
+func (v *Verifier) readClusterInfo(ctx context.Context) (*clusterInfo, error) {
 	var cm corev1.ConfigMap
 	found, err := kubeclient.Find(ctx, v.Worker, types.NamespacedName{Namespace: metav1.NamespacePublic, Name: "cluster-info"}, &cm)
 	if err != nil || !found {
@@ -120,7 +120,7 @@ func (b *bootRenderer) checkKubeconfig(s *target) Check {
 	check.Note = "it names the server and the CA of the cluster, and a token"
 	for _, c := range config.Clusters {
 		if c.Server != b.in.Cluster.Server && (b.info == nil || c.Server != b.info.server) {
-			return check.withDifference(newDifference("server", 0, b.in.Cluster.Server, redact.SanitizeLine(c.Server)))
+			return check.withDifference(newDifference("server", 0, b.in.Cluster.Server, redact.PrintableLine(c.Server)))
 		}
 		if ca := string(c.CertificateAuthorityData); ca != b.in.Settings.KubernetesCACert && (b.info == nil || ca != string(b.info.ca)) {
 			return check.withDifference(newDifference("certificate-authority-data", 0, "the CA of the cluster", "another one"))

@@ -54,9 +54,9 @@ func newDifference(where string, line int, want, have string) *Difference {
 		if s == "" {
 			return nothing
 		}
-		return redact.Shorten(redact.SanitizeLine(maskCredentials(s)), maxShown)
+		return redact.Shorten(redact.PrintableLine(maskCredentials(s)), maxShown)
 	}
-	d := &Difference{Field: redact.SanitizeLine(where), Line: line, Expected: show(want), Found: show(have)}
+	d := &Difference{Field: redact.PrintableLine(where), Line: line, Expected: show(want), Found: show(have)}
 	if d.Expected == d.Found && want != have { // equal after masking, or an invisible character
 		d.Found = hidden
 	}

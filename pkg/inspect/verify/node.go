@@ -30,12 +30,12 @@ func (v *Verifier) checkNode(ctx context.Context, s *target, what claimedOrigin,
 	if d := firstMismatch(fields...); d != nil {
 		return check.withDifference(d), nil
 	}
-	for _, compare := range []func(context.Context, *target) (*Difference, error){v.compareDigest, v.compareBootstrap, v.compareMachine} {
+	for _, compare := range []func(context.Context, *target) (*Difference, error){v.detectEditedInputDigest, v.compareBootstrapConfiguration, v.compareMachine} {
 		if d, err := compare(ctx, s); err != nil || d != nil {
 			return check.withDifference(d), err
 		}
 	}
-	for _, compare := range []func() *Difference{s.compareWindow, func() *Difference { return firstMismatch(s.timeFields()...) }, s.compareNodeReport} {
+	for _, compare := range []func() *Difference{s.compareWindowWithIntervals, func() *Difference { return firstMismatch(s.timeFields()...) }, s.compareNodeReport} {
 		if d := compare(); d != nil {
 			return check.withDifference(d), nil
 		}
@@ -152,9 +152,9 @@ func (s *target) compareNodeReport() *Difference {
 	return firstMismatch(field{"spec.configuration.commit, which the node reports", says.Commit, render.LabelValue(c.Commit)})
 }
 
-// compareDigest detects an edited input digest: another record matches in everything else.
+// detectEditedInputDigest detects an edited input digest: another record matches in everything else.
 // Otherwise the record was deleted.
-func (v *Verifier) compareDigest(ctx context.Context, s *target) (*Difference, error) {
+func (v *Verifier) detectEditedInputDigest(ctx context.Context, s *target) (*Difference, error) {
 	if s.gen != nil {
 		return nil, nil
 	}
@@ -166,9 +166,9 @@ func (v *Verifier) compareDigest(ctx context.Context, s *target) (*Difference, e
 	return newDifference("spec.configuration.inputDigest", 0, digests[0], s.digest), nil
 }
 
-// compareBootstrap compares the configuration of the bootstrap document with its record,
+// compareBootstrapConfiguration compares the configuration of the bootstrap document with its record,
 // which may be older than that of the provisioning document.
-func (v *Verifier) compareBootstrap(ctx context.Context, s *target) (*Difference, error) {
+func (v *Verifier) compareBootstrapConfiguration(ctx context.Context, s *target) (*Difference, error) {
 	b, gen := s.node.Spec.Bootstrap, s.gen
 	if b == nil {
 		return nil, nil
@@ -220,10 +220,10 @@ func (v *Verifier) compareMachine(ctx context.Context, s *target) (*Difference, 
 	return firstMismatch(fields...), nil
 }
 
-// compareWindow compares the intervals of an archived configuration with the time in which
+// compareWindowWithIntervals compares the intervals of an archived configuration with the time in which
 // the machine fetched its documents. It ignores the active configuration: the pool may have
 // had it before its creation time.
-func (s *target) compareWindow() *Difference {
+func (s *target) compareWindowWithIntervals() *Difference {
 	if s.gen == nil || s.gen.archived == nil {
 		return nil
 	}

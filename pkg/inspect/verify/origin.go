@@ -39,13 +39,13 @@ type origin struct {
 	line       *source.Snapshot // the followed history
 }
 
-// findOrigin searches the repository for a claim.
-func (v *Verifier) findOrigin(ctx context.Context, s *target, what claimedOrigin) (*origin, error) {
+// findAndCheckOrigin searches the repository for a claim.
+func (v *Verifier) findAndCheckOrigin(ctx context.Context, s *target, what claimedOrigin) (*origin, error) {
 	if v.isBuiltin(what) {
 		return v.findBuiltinOrigin(ctx, what)
 	}
 	o := &origin{}
-	check := Check{Thing: ThingRepository, Name: redact.SanitizeLine(what.repository)}
+	check := Check{Thing: ThingRepository, Name: redact.PrintableLine(what.repository)}
 	r, why := v.openRepository(ctx, s, what)
 	if why != "" {
 		o.checks = append(o.checks, check.asUnproven("%s", why))
@@ -109,7 +109,7 @@ func (o *origin) searchRepository(ctx context.Context, what claimedOrigin, check
 	r := o.repository
 	line, err := r.readRevision(ctx, "")
 	if err != nil && (!errors.Is(err, source.ErrNotFound) || !r.exists(ctx)) {
-		return check.asUnproven("cannot be read: %s", redact.SanitizeLine(err.Error())), ctx.Err()
+		return check.asUnproven("cannot be read: %s", redact.PrintableLine(err.Error())), ctx.Err()
 	}
 	commit, hasHistory := what.commit, true
 	if _, invalid := source.ParseCommit(commit); invalid != nil { // the revision of an artifact
@@ -118,7 +118,7 @@ func (o *origin) searchRepository(ctx context.Context, what claimedOrigin, check
 	}
 	if line != nil {
 		o.line = line
-		if !r.fromFlag && redact.SanitizeLine(line.Repository) != what.repository {
+		if !r.fromFlag && redact.PrintableLine(line.Repository) != what.repository {
 			return check.withDifference(newDifference("address", 0, what.repository, line.Repository)), nil
 		}
 		if len(line.Line) == 0 && len(line.Files) > 0 {
@@ -141,7 +141,7 @@ func (o *origin) searchRepository(ctx context.Context, what claimedOrigin, check
 // describeMatch returns the check with the commit that was found.
 func (o *origin) describeMatch(check Check, what claimedOrigin) Check {
 	check.Result = Agrees
-	check.Note = fmt.Sprintf("%s %s came with commit %s of %s, in %s", what.profile, what.version, o.version.Commit, o.repository.followedRevision(), redact.SanitizeLine(o.version.Path))
+	check.Note = fmt.Sprintf("%s %s came with commit %s of %s, in %s", what.profile, what.version, o.version.Commit, o.repository.followedRevision(), redact.PrintableLine(o.version.Path))
 	return check
 }
 
@@ -229,7 +229,7 @@ func (o *origin) tellRewriteFromForgery(ctx context.Context, what claimedOrigin,
 		if now.Name != "" { // another commit has this version, which is sufficient
 			return check.withDifference(o.describeLostCommit(what, now, "it does not exist")), nil
 		}
-		return check.asUnproven("cannot be read: %s", redact.SanitizeLine(err.Error())), nil
+		return check.asUnproven("cannot be read: %s", redact.PrintableLine(err.Error())), nil
 	}
 	o.version = catalog.Version{}
 	if err := o.findInSnapshot(ctx, snap, what, hasHistory); err != nil {

@@ -14,7 +14,7 @@ import (
 
 // checkProfile compares the OperatingSystemProfile with the file in the repository.
 func (s *target) checkProfile(what claimedOrigin, from *origin) Check {
-	check := Check{Thing: ThingOSP, Name: "OperatingSystemProfile " + redact.SanitizeLine(what.object)}
+	check := Check{Thing: ThingOSP, Name: "OperatingSystemProfile " + redact.PrintableLine(what.object)}
 	switch {
 	case s.osp == nil && s.gen != nil && s.gen.osc != nil:
 		return check.asMissing("the pool's configuration was created from it, and a user deleted it")
@@ -35,7 +35,7 @@ func (s *target) checkProfile(what claimedOrigin, from *origin) Check {
 	}
 	check.Note = "its spec has the digest in the record"
 	if from.doc != nil {
-		check.Note = fmt.Sprintf("its spec is that of %s in the repository", redact.SanitizeLine(from.doc.Path))
+		check.Note = fmt.Sprintf("its spec is that of %s in the repository", redact.PrintableLine(from.doc.Path))
 	}
 	return check.withDifference(firstMismatch(s.originFields(what, from)...))
 }
@@ -78,7 +78,7 @@ func (s *target) originFields(what claimedOrigin, from *origin) []field {
 
 // formatAuthor formats the author as in annotations.
 func (o *origin) formatAuthor() string {
-	return redact.SanitizeLine(o.author.Name + " <" + o.author.Email + ">")
+	return redact.PrintableLine(o.author.Name + " <" + o.author.Email + ">")
 }
 func (o *origin) formatCommitTime() string { return o.version.CommittedAt.UTC().Format(time.RFC3339) }
 

@@ -97,8 +97,8 @@ const VerdictAgrees = "agrees"
 // Agrees reports whether everything agrees.
 func (r *Report) Agrees() bool { return r.Verdict == VerdictAgrees }
 
-// OtherEngine reports whether the only obstacle is that the record needs another release.
-func (r *Report) OtherEngine() bool { return r.Engine != "" && len(r.mismatches()) == 0 }
+// NeedsOnlyOtherEngine reports whether the only obstacle is that the record needs another release.
+func (r *Report) NeedsOnlyOtherEngine() bool { return r.Engine != "" && len(r.mismatchedThings()) == 0 }
 
 // FirstDifference returns the first difference, or nil.
 func (r *Report) FirstDifference() *Check {
@@ -110,8 +110,8 @@ func (r *Report) FirstDifference() *Check {
 	return nil
 }
 
-// mismatches lists the things that differ or are missing, without duplicates.
-func (r *Report) mismatches() []string {
+// mismatchedThings lists the things that differ or are missing, without duplicates.
+func (r *Report) mismatchedThings() []string {
 	var out []string
 	for _, c := range r.Checks {
 		if (c.Result == Differs || c.Result == Missing) && !slices.Contains(out, string(c.Thing)) {
@@ -121,17 +121,17 @@ func (r *Report) mismatches() []string {
 	return out
 }
 
-// setVerdict sorts the checks and sets the verdict.
-func (r *Report) setVerdict() {
+// cleanSortAndSetVerdict sorts the checks and sets the verdict.
+func (r *Report) cleanSortAndSetVerdict() {
 	for i := range r.Checks { // security.md 28
 		c := &r.Checks[i]
-		c.Name, c.Note = oneLine(c.Name), oneLine(c.Note)
+		c.Name, c.Note = sanitizeAndMaskLine(c.Name), sanitizeAndMaskLine(c.Note)
 	}
 	for _, text := range []*string{&r.Subject, &r.Profile, &r.Version, &r.Repository, &r.Commit, &r.InputDigest, &r.Engine} {
-		*text = oneLine(*text)
+		*text = sanitizeAndMaskLine(*text)
 	}
 	slices.SortStableFunc(r.Checks, func(a, b Check) int { return slices.Index(order, a.Thing) - slices.Index(order, b.Thing) })
-	wrong := r.mismatches()
+	wrong := r.mismatchedThings()
 	unproven := slices.ContainsFunc(r.Checks, func(c Check) bool { return c.Result == Unproven })
 	switch {
 	case len(wrong) == 1:
@@ -161,15 +161,15 @@ func (r *Report) setVerdict() {
 // maxText bounds a text of a report, in bytes. Longer texts quote untrusted input.
 const maxText = 4 << 10 // 4 KiB
 
-// oneLine formats untrusted text on one line, without control characters and without the
+// sanitizeAndMaskLine formats untrusted text on one line, without control characters and without the
 // credentials of a URL (security.md 14, 28).
-func oneLine(s string) string {
+func sanitizeAndMaskLine(s string) string {
 	s = strings.NewReplacer("\n", " ", "\r", " ").Replace(s)
 	return redact.Shorten(userInfo.ReplaceAllString(redact.RemoveControlChars(s), "://"+hidden+"@"), maxText)
 }
 
-// add records a check. If a thing was checked twice, the more severe result counts.
-func (r *Report) add(c Check) {
+// addOrMerge records a check. If a thing was checked twice, the more severe result counts.
+func (r *Report) addOrMerge(c Check) {
 	i := slices.IndexFunc(r.Checks, func(had Check) bool { return had.Thing == c.Thing && had.Name == c.Name })
 	switch {
 	case i < 0:

@@ -18,13 +18,13 @@ func TestChecksOfOneThing(t *testing.T) {
 		{Differs, Skipped, Differs},
 	} {
 		var r Report
-		r.add(Check{Thing: ThingRecord, Name: "a", Result: c.first, Note: "one"})
-		r.add(Check{Thing: ThingRecord, Name: "a", Result: c.second, Note: "two"})
+		r.addOrMerge(Check{Thing: ThingRecord, Name: "a", Result: c.first, Note: "one"})
+		r.addOrMerge(Check{Thing: ThingRecord, Name: "a", Result: c.second, Note: "two"})
 		if len(r.Checks) != 1 || r.Checks[0].Result != c.want || c.first == Agrees && c.second == Agrees && r.Checks[0].Note != "one; two" {
 			t.Errorf("%s and %s: got %+v, want %s", c.first, c.second, r.Checks, c.want)
 		}
-		r.add(Check{Thing: ThingRecord, Name: "b", Result: Agrees})
-		r.add(Check{Thing: ThingOSC, Name: "a", Result: Agrees})
+		r.addOrMerge(Check{Thing: ThingRecord, Name: "b", Result: Agrees})
+		r.addOrMerge(Check{Thing: ThingOSC, Name: "a", Result: Agrees})
 		if len(r.Checks) != 3 {
 			t.Errorf("checks of other things: got %+v", r.Checks)
 		}

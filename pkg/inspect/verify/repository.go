@@ -98,7 +98,7 @@ func (v *Verifier) openRepository(ctx context.Context, s *target, what claimedOr
 	case what.commit == "":
 		return nil, "the profile came from a directory without commits"
 	case invalid != nil && v.Repository == nil:
-		return nil, fmt.Sprintf("the profile comes from Flux or Argo CD, whose revision %s has no history: name the Git repository with --repo", redact.SanitizeLine(what.commit))
+		return nil, fmt.Sprintf("the profile comes from Flux or Argo CD, whose revision %s has no history: name the Git repository with --repo", redact.PrintableLine(what.commit))
 	}
 	r = &repository{git: v.Git, indexer: &catalog.Indexer{Check: v.Check, Builtin: v.Builtin}, fromFlag: v.Repository != nil}
 	if v.Repository != nil {
@@ -115,15 +115,15 @@ func (v *Verifier) recordedRepository(ctx context.Context, ps *api.ProfileSource
 	if ps != nil && ps.Spec.Git != nil && ps.Status.Repository == what.repository {
 		remote, err := (&fetcher.Fetcher{Live: v.Management}).NewRemote(ctx, ps)
 		if err != nil {
-			return Repository{}, fmt.Sprintf("the credentials of ProfileSource %s cannot be read (%s): name the repository, or a clone of it, with --repo", key(ps), redact.SanitizeLine(err.Error()))
+			return Repository{}, fmt.Sprintf("the credentials of ProfileSource %s cannot be read (%s): name the repository, or a clone of it, with --repo", key(ps), redact.PrintableLine(err.Error()))
 		}
 		return Repository{Remote: remote}, ""
 	}
 	if v.FollowedOnly {
-		return Repository{}, fmt.Sprintf("no ProfileSource follows the repository %s now: run osm-gitops verify, which reads it nevertheless", redact.SanitizeLine(what.repository))
+		return Repository{}, fmt.Sprintf("no ProfileSource follows the repository %s now: run osm-gitops verify, which reads it nevertheless", redact.PrintableLine(what.repository))
 	}
 	if path.IsAbs(what.repository) {
-		return Repository{}, fmt.Sprintf("the repository is the folder %s on the controller's machine: name it, or a clone of it, with --repo", redact.SanitizeLine(what.repository))
+		return Repository{}, fmt.Sprintf("the repository is the folder %s on the controller's machine: name it, or a clone of it, with --repo", redact.PrintableLine(what.repository))
 	}
 	if ps != nil && ps.Status.Repository != what.repository {
 		ps = nil // it follows another repository now

@@ -213,7 +213,7 @@ func TestEdgeScript(t *testing.T) {
 			s.secret(secret, "fetch-bootstrap-script", c.script)
 		}
 		s.verify("")
-		check, err := s.v.checkEdge(t.Context(), of, b)
+		check, err := s.v.checkEdgeScript(t.Context(), of, b)
 		if err != nil || check.Result != c.want || check.Difference != nil && strings.Contains(check.Difference.Found, "eyJ") {
 			t.Errorf("%s: %+v %+v (%v)", name, check, check.Difference, err)
 		}

@@ -19,12 +19,12 @@ import (
 // checkSignature checks the signature of the commit. Without keys no signature can be
 // verified, and the cluster must not claim one.
 func (v *Verifier) checkSignature(ctx context.Context, s *target, o *origin, what claimedOrigin) ([]Check, error) {
-	check := Check{Thing: ThingSignature, Name: "commit " + redact.SanitizeLine(what.commit)}
+	check := Check{Thing: ThingSignature, Name: "commit " + redact.PrintableLine(what.commit)}
 	keys, demanded := v.Keys, v.Keys != nil
 	if keys == nil {
 		var err error
 		if keys, err = v.trustedKeys(ctx, s.from); err != nil {
-			return []Check{check.asUnproven("%s", redact.SanitizeLine(err.Error()))}, ctx.Err()
+			return []Check{check.asUnproven("%s", redact.PrintableLine(err.Error()))}, ctx.Err()
 		}
 	}
 	claimed := s.claimedSignature()
@@ -41,8 +41,8 @@ func (v *Verifier) checkSignature(ctx context.Context, s *target, o *origin, wha
 	var bad *signature.Error
 	switch {
 	case err == nil:
-		check.Note = "signed by " + redact.SanitizeLine(good.Signature.String())
-		want := redact.SanitizeLine(good.String())
+		check.Note = "signed by " + redact.PrintableLine(good.Signature.String())
+		want := redact.PrintableLine(good.String())
 		if claimed == "" || demanded && sameKey(claimed, good) {
 			want = claimed // recorded before signatures were required, or the key files have other names
 		}
@@ -55,7 +55,7 @@ func (v *Verifier) checkSignature(ctx context.Context, s *target, o *origin, wha
 
 // sameKey reports whether a claimed signature names the key that made a good one.
 func sameKey(claimed string, good source.Signed) bool {
-	return strings.HasPrefix(claimed, good.What+" by ") && strings.HasSuffix(claimed, ", "+redact.SanitizeLine(good.Key))
+	return strings.HasPrefix(claimed, good.What+" by ") && strings.HasSuffix(claimed, ", "+redact.PrintableLine(good.Key))
 }
 
 // unsignedCommit is a commit without a good signature of its own. It may have been accepted because
@@ -75,11 +75,11 @@ func (v *Verifier) checkUnsignedCommit(ctx context.Context, o *origin, u unsigne
 	id, invalid := source.ParseCommit(strings.TrimPrefix(what, "commit "))
 	switch {
 	case u.claimed == "" && !u.demanded:
-		return v.checkUnclaimedCommit(ctx, o, u)
+		return v.checkUnclaimedByFollowedHead(ctx, o, u)
 	case strings.HasPrefix(what, "tag "):
-		return []Check{u.check.asUnproven("%s; it was accepted because of the signature of %s, which is not checked here", redact.SanitizeLine(u.bad.Message), redact.SanitizeLine(what))}, nil
+		return []Check{u.check.asUnproven("%s; it was accepted because of the signature of %s, which is not checked here", redact.PrintableLine(u.bad.Message), redact.PrintableLine(what))}, nil
 	case u.claimed == "" || invalid != nil || id == o.version.Commit:
-		return []Check{u.check.withDifference(newDifference("signature", 0, "a good one"+reasonSuffix(u.claimed), redact.SanitizeLine(u.bad.Message)))}, nil //nolint:nilerr // a text without a commit is the finding
+		return []Check{u.check.withDifference(newDifference("signature", 0, "a good one"+reasonSuffix(u.claimed), redact.PrintableLine(u.bad.Message)))}, nil //nolint:nilerr // a text without a commit is the finding
 	}
 	// Accepted because a later commit is signed.
 	on, err := o.line.FirstParentsContain(ctx, id)
@@ -90,22 +90,22 @@ func (v *Verifier) checkUnsignedCommit(ctx context.Context, o *origin, u unsigne
 	var bad *signature.Error
 	switch {
 	case !on || errors.As(err, &bad):
-		return []Check{u.check.withDifference(newDifference("signature", 0, "a good one"+reasonSuffix(u.claimed), redact.SanitizeLine(u.bad.Message)))}, nil
+		return []Check{u.check.withDifference(newDifference("signature", 0, "a good one"+reasonSuffix(u.claimed), redact.PrintableLine(u.bad.Message)))}, nil
 	case err != nil:
 		return nil, fmt.Errorf("reading the signature of commit %s: %w", id, err)
 	}
-	u.check.Note = "it has no signature; accepted because of that of " + redact.SanitizeLine(good.String())
+	u.check.Note = "it has no signature; accepted because of that of " + redact.PrintableLine(good.String())
 	if u.demanded && sameKey(u.claimed, good) {
 		return []Check{u.check.withDifference(nil)}, nil
 	}
-	return []Check{u.check.withDifference(firstMismatch(field{"signature", redact.SanitizeLine(good.String()), u.claimed}))}, nil
+	return []Check{u.check.withDifference(firstMismatch(field{"signature", redact.PrintableLine(good.String()), u.claimed}))}, nil
 }
 
-// checkUnclaimedCommit checks a commit for which no signature is claimed. It may have been accepted
+// checkUnclaimedByFollowedHead checks a commit for which no signature is claimed. It may have been accepted
 // before signatures were required. An attacker who removes the claim would look the same,
 // so the followed commit, which has this one in its history, has to be signed.
-func (v *Verifier) checkUnclaimedCommit(ctx context.Context, o *origin, u unsignedCommit) ([]Check, error) {
-	message := redact.SanitizeLine(u.bad.Message)
+func (v *Verifier) checkUnclaimedByFollowedHead(ctx context.Context, o *origin, u unsignedCommit) ([]Check, error) {
+	message := redact.PrintableLine(u.bad.Message)
 	good, err := o.line.SignatureOf(ctx, o.line.Head, u.keys)
 	var bad *signature.Error
 	switch {
@@ -114,7 +114,7 @@ func (v *Verifier) checkUnclaimedCommit(ctx context.Context, o *origin, u unsign
 	case err != nil:
 		return nil, fmt.Errorf("reading the signature of commit %s: %w", o.line.Head, err)
 	}
-	return []Check{u.check.asSkipped("%s, and no signature is claimed; its descendant has one: %s", message, redact.SanitizeLine(good.String()))}, nil
+	return []Check{u.check.asSkipped("%s, and no signature is claimed; its descendant has one: %s", message, redact.PrintableLine(good.String()))}, nil
 }
 
 func reasonSuffix(claimed string) string {

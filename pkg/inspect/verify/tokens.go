@@ -72,7 +72,7 @@ func valuesReplacing(want, have []entry, placeholder, shape string) []string {
 				if err != nil {
 					continue // binary content
 				}
-				out = append(out, findMatches(place, w.where, have)...)
+				out = append(out, findMatchesPreferPlace(place, w.where, have)...)
 			}
 		}
 	}
@@ -83,8 +83,8 @@ func valuesReplacing(want, have []entry, placeholder, shape string) []string {
 // quoted escapes a text for a regular expression; invalid UTF-8 is dropped.
 func quoted(text string) string { return regexp.QuoteMeta(strings.ToValidUTF8(text, "")) }
 
-// findMatches searches the text of the same place, or all texts if that place has no match.
-func findMatches(place *regexp.Regexp, where string, have []entry) []string {
+// findMatchesPreferPlace searches the text of the same place, or all texts if that place has no match.
+func findMatchesPreferPlace(place *regexp.Regexp, where string, have []entry) []string {
 	var same, other []string
 	for _, h := range have {
 		for _, m := range place.FindAllStringSubmatch(h.text, maxCandidates) {

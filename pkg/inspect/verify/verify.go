@@ -71,7 +71,7 @@ type claimedOrigin struct {
 
 // Node verifies the origin of an existing or deleted node.
 func (v *Verifier) Node(ctx context.Context, name string) (*Report, error) {
-	np, live, err := v.findProvenance(ctx, name)
+	np, live, err := v.findLiveOrLastProvenance(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -81,8 +81,8 @@ func (v *Verifier) Node(ctx context.Context, name string) (*Report, error) {
 	report := &Report{Subject: "node/" + np.Spec.Node.Name}
 	c := np.Spec.Configuration
 	if c == nil {
-		report.add(Check{Thing: ThingNodeProvenance, Name: np.Name}.asUnproven("the evidence is %s: %s", np.Spec.Evidence, redact.SanitizeLine(np.Spec.Explanation)))
-		report.setVerdict()
+		report.addOrMerge(Check{Thing: ThingNodeProvenance, Name: np.Name}.asUnproven("the evidence is %s: %s", np.Spec.Evidence, redact.PrintableLine(np.Spec.Explanation)))
+		report.cleanSortAndSetVerdict()
 		return report, nil
 	}
 	s.digest = c.InputDigest
@@ -92,12 +92,12 @@ func (v *Verifier) Node(ctx context.Context, name string) (*Report, error) {
 	if err := v.verifyTarget(ctx, s, report); err != nil {
 		return nil, err
 	}
-	return report, v.examineBootstrap(ctx, s, report)
+	return report, v.verifyOlderBootstrap(ctx, s, report)
 }
 
-// examineBootstrap verifies the bootstrap document of a node, if its configuration is older
+// verifyOlderBootstrap verifies the bootstrap document of a node, if its configuration is older
 // than that of the provisioning document.
-func (v *Verifier) examineBootstrap(ctx context.Context, s *target, report *Report) error {
+func (v *Verifier) verifyOlderBootstrap(ctx context.Context, s *target, report *Report) error {
 	b := s.node.Spec.Bootstrap
 	if b == nil || b.InputDigest == s.digest {
 		return nil
@@ -111,10 +111,10 @@ func (v *Verifier) examineBootstrap(ctx context.Context, s *target, report *Repo
 		return err
 	}
 	for _, c := range older.Checks {
-		report.add(c)
+		report.addOrMerge(c)
 	}
 	report.Engine = cmp.Or(report.Engine, older.Engine)
-	report.setVerdict()
+	report.cleanSortAndSetVerdict()
 	return nil
 }
 
@@ -136,18 +136,18 @@ func (v *Verifier) Pool(ctx context.Context, pool types.NamespacedName) (*Report
 // verifyTarget compares everything about a subject.
 func (v *Verifier) verifyTarget(ctx context.Context, s *target, report *Report) error {
 	if s.node == nil && !s.gen.isReadable() { // the expected state is unknown
-		report.add(s.checkRecord(claimedOrigin{}, &origin{}))
-		report.setVerdict()
+		report.addOrMerge(s.checkRecord(claimedOrigin{}, &origin{}))
+		report.cleanSortAndSetVerdict()
 		return nil
 	}
-	if err := v.readRelatedObjects(ctx, s); err != nil {
+	if err := v.readProfileSourceAndPool(ctx, s); err != nil {
 		return err
 	}
 	what := s.newClaimedOrigin()
 	report.Profile, report.Version, report.InputDigest = what.profile, what.version, s.digest
-	report.Repository, report.Commit = redact.SanitizeLine(what.repository), redact.SanitizeLine(what.commit)
+	report.Repository, report.Commit = redact.PrintableLine(what.repository), redact.PrintableLine(what.commit)
 
-	from, err := v.findOrigin(ctx, s, what)
+	from, err := v.findAndCheckOrigin(ctx, s, what)
 	if err != nil {
 		return err
 	}
@@ -161,25 +161,25 @@ func (v *Verifier) verifyTarget(ctx context.Context, s *target, report *Report) 
 		}
 		record = record.withDifference(d)
 	}
-	report.add(record)
+	report.addOrMerge(record)
 	if s.node != nil {
 		c, err := v.checkNode(ctx, s, what, from)
 		if err != nil {
 			return err
 		}
-		report.add(c)
+		report.addOrMerge(c)
 	}
-	report.add(s.checkProfile(what, from))
+	report.addOrMerge(s.checkProfile(what, from))
 	// Without a readable record nothing can be rendered.
 	if s.gen == nil || !s.gen.isReadable() {
-		report.setVerdict()
+		report.cleanSortAndSetVerdict()
 		return nil
 	}
 	settings, check, err := v.readSettings(ctx, s.gen.record.SettingsDigest)
 	if err != nil {
 		return err
 	}
-	report.add(check)
+	report.addOrMerge(check)
 	if s.gen.record.Engine != render.EngineVersion {
 		report.Engine = s.gen.record.Engine
 	}
@@ -188,9 +188,9 @@ func (v *Verifier) verifyTarget(ctx context.Context, s *target, report *Report) 
 		return err
 	}
 	for _, c := range outputs {
-		report.add(c)
+		report.addOrMerge(c)
 	}
-	report.setVerdict()
+	report.cleanSortAndSetVerdict()
 	return nil
 }
 

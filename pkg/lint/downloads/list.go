@@ -196,9 +196,9 @@ func WithoutUser(text string) string {
 	return scheme + "://" + rest
 }
 
-// isLocal reports whether a URL refers to the machine itself or to the platform's metadata
+// isLocalOrMetadataURL reports whether a URL refers to the machine itself or to the platform's metadata
 // service. RFC 3927 and RFC 4291 define the addresses.
-func isLocal(text string) bool {
+func isLocalOrMetadataURL(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil {
 		return false

@@ -70,7 +70,7 @@ func Find(n *Node) List {
 	k.walk = symbolic.Walker{Machine: k, OSRelease: n.osRelease()}
 	for _, s := range n.Stages {
 		for i := range s.Files {
-			k.parseScript(s, &s.Files[i])
+			k.parseScriptOrRecordURLs(s, &s.Files[i])
 		}
 	}
 	for _, s := range n.Stages {
@@ -91,7 +91,7 @@ func Find(n *Node) List {
 			k.scanContent(s, f)
 		}
 	}
-	k.reportDefaultSandbox()
+	k.reportUnsetSandboxImage()
 	list := k.found.sortedList()
 	for i := range list.Items {
 		for j, p := range list.Items[i].Positions {
@@ -105,9 +105,9 @@ func Find(n *Node) List {
 	return list
 }
 
-// findFile returns a file of a node, with precedence for the given stage; nil if neither stage
+// findFilePreferStage returns a file of a node, with precedence for the given stage; nil if neither stage
 // has it.
-func (n *Node) findFile(stage, name string) *render.NodeFile {
+func (n *Node) findFilePreferStage(stage, name string) *render.NodeFile {
 	var found *render.NodeFile
 	own := false
 	for _, s := range n.Stages {
@@ -176,7 +176,7 @@ func (f effects) Join(other execution.Effects) execution.Effects {
 
 // File implements symbolic.Machine.
 func (k *finder) File(name string) (text string, ok bool) {
-	if f := k.node.findFile(k.walk.Stage, name); f != nil {
+	if f := k.node.findFilePreferStage(k.walk.Stage, name); f != nil {
 		return f.Content, true
 	}
 	return "", false
@@ -195,10 +195,10 @@ func (k *finder) Script(path string) *symbolic.Script {
 }
 
 // Write implements symbolic.Machine: scripts configure repositories by writing files.
-func (k *finder) Write(w *execution.State, file, text string) { k.findRepositories(w, file, text) }
+func (k *finder) Write(w *execution.State, file, text string) { k.recordRepositoriesIn(w, file, text) }
 
-// parseScript parses a file if a shell runs it.
-func (k *finder) parseScript(s Stage, f *render.NodeFile) {
+// parseScriptOrRecordURLs parses a file if a shell runs it.
+func (k *finder) parseScriptOrRecordURLs(s Stage, f *render.NodeFile) {
 	k.walk.At(s.Name, f.Path, 0)
 	interpreter := ""
 	if m := shebang.FindStringSubmatch(f.Content); m != nil {
@@ -212,7 +212,7 @@ func (k *finder) parseScript(s Stage, f *render.NodeFile) {
 	case "sh", "bash", "dash", "ksh":
 	default:
 		for _, url := range anyURL.FindAllString(f.Content, -1) {
-			if !isLocal(url) {
+			if !isLocalOrMetadataURL(url) {
 				k.ReportUnresolved(WithoutUser(url), "it is in a program of "+interpreter+", which is not analyzed: mirror it if the program downloads it")
 			}
 		}
@@ -281,15 +281,15 @@ func (k *finder) scanContent(s Stage, f render.NodeFile) {
 		find(imageField)
 	case ext == ".repo" && strings.Contains(f.Path, "/yum.repos.d/"), strings.HasPrefix(f.Path, "/etc/apt/sources.list"):
 		k.walk.Line = 1
-		k.findRepositories(start(), f.Path, f.Content)
+		k.recordRepositoriesIn(start(), f.Path, f.Content)
 	}
 }
 
-// reportDefaultSandbox reports as unresolved that containerd pulls its default sandbox image, if no
+// reportUnsetSandboxImage reports as unresolved that containerd pulls its default sandbox image, if no
 // other is configured.
-func (k *finder) reportDefaultSandbox() {
+func (k *finder) reportUnsetSandboxImage() {
 	const config = "/etc/containerd/config.toml"
-	f := k.node.findFile("provisioning", config)
+	f := k.node.findFilePreferStage("provisioning", config)
 	if f == nil || sandboxImage.MatchString(f.Content) {
 		return
 	}

@@ -141,7 +141,7 @@ func otherInstaller(manager string) func(*finder, *execution.State, []string) {
 // addRepository records the address of a repository.
 func (k *finder) addRepository(w *execution.State, args []string) {
 	before := len(k.found)
-	if k.findRepositories(w, "", strings.Join(args, " ")); len(k.found) > before {
+	if k.recordRepositoriesIn(w, "", strings.Join(args, " ")); len(k.found) > before {
 		return
 	}
 	k.recordURLs(w, args, "the address of a repository")
@@ -168,8 +168,8 @@ func (k *finder) recordImage(w *execution.State, name string) {
 	k.add(w, Item{Kind: KindImage, Name: name})
 }
 
-// findRepositories finds apt and yum repositories in a text that is written to a file.
-func (k *finder) findRepositories(w *execution.State, file, text string) {
+// recordRepositoriesIn finds apt and yum repositories in a text that is written to a file.
+func (k *finder) recordRepositoriesIn(w *execution.State, file, text string) {
 	if !strings.Contains(text, "://") && !shell.HasUnknown(text) {
 		return
 	}
@@ -213,7 +213,7 @@ func (k *finder) recordYumRepository(w *execution.State, address string) {
 
 func (k *finder) recordRepository(w *execution.State, item Item) {
 	item.Kind, item.Name = KindRepository, strings.TrimSuffix(WithoutUser(item.Name), "/")
-	if isLocal(item.Name) || strings.HasPrefix(item.Name, "file:") || strings.HasPrefix(item.Name, "cdrom:") {
+	if isLocalOrMetadataURL(item.Name) || strings.HasPrefix(item.Name, "file:") || strings.HasPrefix(item.Name, "cdrom:") {
 		return
 	}
 	if shell.HasUnknown(item.Name) || shell.HasUnknown(item.Suite) || strings.Contains(item.Name, "$") {

@@ -65,7 +65,7 @@ func (i Item) checksumOrSource() string {
 	return ""
 }
 
-// WriteJSON writes a list as WriteJSON.
+// WriteJSON writes a list as indented JSON.
 func (l List) WriteJSON(to io.Writer) error {
 	enc := json.NewEncoder(to)
 	enc.SetEscapeHTML(false)

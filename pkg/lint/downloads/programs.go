@@ -52,7 +52,7 @@ var silent = map[string]bool{"sed": true, "grep": true, "awk": true, "logger": t
 func (k *finder) recordURL(w *execution.State, recordURL, to, why string) {
 	recordURL = strings.TrimSpace(recordURL)
 	server := strings.TrimSuffix(k.node.Server, "/")
-	if recordURL == "" || server != "" && (recordURL == server || strings.HasPrefix(recordURL, server+"/")) || isLocal(recordURL) {
+	if recordURL == "" || server != "" && (recordURL == server || strings.HasPrefix(recordURL, server+"/")) || isLocalOrMetadataURL(recordURL) {
 		return
 	}
 	if !strings.Contains(recordURL, "://") {
@@ -150,18 +150,18 @@ func (k *finder) recordCurl(w *execution.State, args []string) {
 		case "output":
 			to = o.Value.Text
 		case "config":
-			urls = append(urls, k.curlConfig(w, o.Value.Text)...)
+			urls = append(urls, k.readCurlConfigURLs(w, o.Value.Text)...)
 		case "url", "expand-url":
 			urls = append(urls, o.Value.Text)
 		case "upload-file":
 			return // the other way
 		}
 	}
-	k.recordFiles(w, urls, to)
+	k.recordDownloads(w, urls, to)
 }
 
-// recordFiles records downloads to one file, or to files named after the URLs.
-func (k *finder) recordFiles(w *execution.State, urls []string, to string) {
+// recordDownloads records downloads to one file, or to files named after the URLs.
+func (k *finder) recordDownloads(w *execution.State, urls []string, to string) {
 	for _, u := range urls {
 		k.recordURL(w, u, cmp.Or(to, path.Base(u)), "")
 	}
@@ -169,8 +169,8 @@ func (k *finder) recordFiles(w *execution.State, urls []string, to string) {
 
 var curlConfigURL = regexp.MustCompile(`(?m)^\s*-*url\s*[=:\s]\s*"?([^"\n]*)"?\s*$`)
 
-// curlConfig returns the URLs in a file of options.
-func (k *finder) curlConfig(w *execution.State, name string) []string {
+// readCurlConfigURLs returns the URLs in a file of options.
+func (k *finder) readCurlConfigURLs(w *execution.State, name string) []string {
 	text, ok := k.File(name)
 	if name == "-" && w.Stdin != nil {
 		text, ok = *w.Stdin, true
@@ -198,7 +198,7 @@ func (k *finder) recordWget(w *execution.State, args []string) {
 			k.ReportUnresolved("wget --input-file "+shell.DisplayText(o.Value.Text), "the URLs are in a file: write them in the script")
 		}
 	}
-	k.recordFiles(w, urls, to)
+	k.recordDownloads(w, urls, to)
 }
 
 // recordChecksums records the digests that files must have.

@@ -246,17 +246,17 @@ func commonDimensions() []Dimension {
 		{Downloads, []Value{{"publishers", nil}, {"mirrors", setting(setDownloadMirrors)}, {"digests", setting(setDownloadDigests)},
 			{"both", setting(func(s *render.Settings) { setDownloadMirrors(s); setDownloadDigests(s) })}}},
 		{Commit, []Value{{"none", nil}, // a profile made by hand
-			{"sha1", setProvenance("3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d")},
-			{"sha256", setProvenance("3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3b4c5d6e7f809")}}},
+			{"sha1", setProfileCommit("3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d")},
+			{"sha256", setProfileCommit("3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3b4c5d6e7f809")}}},
 		{CloudConfig, []Value{{"none", nil}, {"overwritten", func(c *Combination) {
 			c.providerSpec["overwriteCloudConfig"] = "[Global]\nsecret = \"" + CloudSecret + "\"\n"
 		}}}},
 	}
 }
 
-// setProvenance returns a function that sets the provenance of the profile to a commit with this
+// setProfileCommit returns a function that sets the provenance of the profile to a commit with this
 // name.
-func setProvenance(name string) func(*Combination) {
+func setProfileCommit(name string) func(*Combination) {
 	return func(c *Combination) {
 		c.from = render.Provenance{Commit: name, Change: name, Repository: "https://git.example.com/profiles.git", Path: "profiles/" + c.annotations[api.AnnotationOSP] + ".yaml"}
 	}

@@ -150,7 +150,7 @@ func (c *mirrorCheck) findings(rendered int) []lint.Finding {
 		}
 		out = append(out, f)
 	}
-	return lint.Sort(out)
+	return lint.SortAndCompact(out)
 }
 
 // sampleInput returns the input of rendering a profile for a pool of a provider.

@@ -53,9 +53,9 @@ func Write(w io.Writer, name string, run Run) error {
 // maxMessage limits a message, which can quote a template.
 const maxMessage = 4 << 10 // 4 KiB
 
-// oneLine returns s on one line: line breaks and tabs become blanks, other characters that are not
+// shortenToOneLine returns s on one line: line breaks and tabs become blanks, other characters that are not
 // graphic are dropped, and a text of more than maxMessage bytes is truncated.
-func oneLine(s string) string {
+func shortenToOneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t' || r == '\r':
@@ -75,9 +75,9 @@ func oneLine(s string) string {
 	return s[:cut] + "…"
 }
 
-// findingContext returns the file on a node and the pools that a finding is about, and "" if its place
+// nodeFileAndPools returns the file on a node and the pools that a finding is about, and "" if its place
 // names them.
-func findingContext(f lint.Finding) string {
+func nodeFileAndPools(f lint.Finding) string {
 	var parts []string
 	if f.File != "" {
 		parts = append(parts, f.File)
@@ -85,7 +85,7 @@ func findingContext(f lint.Finding) string {
 	if f.Where != "" {
 		parts = append(parts, f.Where)
 	}
-	return oneLine(strings.Join(parts, ", "))
+	return shortenToOneLine(strings.Join(parts, ", "))
 }
 
 // pluralize returns a number with its noun.

@@ -39,12 +39,12 @@ func writeGitHub(w io.Writer, run Run) error {
 // findingText returns the message of a finding, then its context and its fix, each on a line of its
 // own. It escapes nothing.
 func findingText(f lint.Finding) string {
-	text := oneLine(f.Message)
-	if c := findingContext(f); c != "" {
+	text := shortenToOneLine(f.Message)
+	if c := nodeFileAndPools(f); c != "" {
 		text += "\non: " + c
 	}
 	if f.Fix != "" {
-		text += "\nfix: " + oneLine(f.Fix)
+		text += "\nfix: " + shortenToOneLine(f.Fix)
 	}
 	return text
 }
@@ -67,5 +67,5 @@ func escapeData(s string) string {
 }
 
 func escapeProperty(s string) string {
-	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(escapeData(oneLine(s)))
+	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(escapeData(shortenToOneLine(s)))
 }

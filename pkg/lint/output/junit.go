@@ -57,7 +57,7 @@ func writeJUnit(w io.Writer, run Run) error {
 		if !ok {
 			i = len(out.Suites)
 			suites[f.Path] = i
-			out.Suites = append(out.Suites, junitSuite{Name: oneLine(f.Path)})
+			out.Suites = append(out.Suites, junitSuite{Name: shortenToOneLine(f.Path)})
 		}
 		out.Suites[i].Cases = append(out.Suites[i].Cases, c)
 	}
@@ -66,13 +66,13 @@ func writeJUnit(w io.Writer, run Run) error {
 		if f.Severity == lint.SeverityNote {
 			c.SystemOut = formatFinding(f)
 		} else {
-			c.Failure = &junitFailure{Message: oneLine(f.Message), Type: string(f.Severity), Text: locationOf(f) + "\n" + findingText(f)}
+			c.Failure = &junitFailure{Message: shortenToOneLine(f.Message), Type: string(f.Severity), Text: locationOf(f) + "\n" + findingText(f)}
 		}
 		add(f, c)
 	}
 	for _, s := range r.Suppressed {
 		c := junitCaseOf(s.Finding)
-		c.Skipped = &junitSkipped{Message: oneLine(s.Justification)}
+		c.Skipped = &junitSkipped{Message: shortenToOneLine(s.Justification)}
 		add(s.Finding, c)
 	}
 	for i := range out.Suites {
@@ -102,5 +102,5 @@ func writeJUnit(w io.Writer, run Run) error {
 }
 
 func junitCaseOf(f lint.Finding) junitCase {
-	return junitCase{Name: f.Rule + " " + locationOf(f), Classname: f.Rule, File: oneLine(f.Path)}
+	return junitCase{Name: f.Rule + " " + locationOf(f), Classname: f.Rule, File: shortenToOneLine(f.Path)}
 }

@@ -135,7 +135,7 @@ func writeSARIF(w io.Writer, run Run) error {
 	}
 	for _, s := range run.Report.Suppressed {
 		r := result(s.Finding)
-		r.Suppressions = []sarifSuppression{{Kind: "external", Justification: escapeSARIFText(oneLine(s.Justification))}}
+		r.Suppressions = []sarifSuppression{{Kind: "external", Justification: escapeSARIFText(shortenToOneLine(s.Justification))}}
 		out.Results = append(out.Results, r)
 	}
 	return encodeJSON(w, sarifLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{out}})
@@ -160,19 +160,19 @@ func escapeSARIFText(s string) string {
 }
 
 func sarifResultOf(f lint.Finding, seen map[string]int) sarifResult {
-	text := oneLine(f.Message)
-	if c := findingContext(f); c != "" {
+	text := shortenToOneLine(f.Message)
+	if c := nodeFileAndPools(f); c != "" {
 		text += " (on " + c + ")"
 	}
 	if f.Fix != "" {
-		text += ". Fix: " + oneLine(f.Fix)
+		text += ". Fix: " + shortenToOneLine(f.Fix)
 	}
 	location := sarifLocation{PhysicalLocation: sarifPhysical{ArtifactLocation: sarifArtifact{URI: pathToURI(f.Path)}}}
 	if f.Line > 0 {
 		location.PhysicalLocation.Region = &sarifRegion{StartLine: f.Line, StartColumn: max(f.Column, 0)}
 	}
 	if name := strings.Join(slices.DeleteFunc([]string{f.Profile, f.Field}, func(s string) bool { return s == "" }), "/"); name != "" {
-		location.LogicalLocations = []sarifLogicalLocation{{FullyQualifiedName: escapeSARIFText(oneLine(name))}}
+		location.LogicalLocations = []sarifLogicalLocation{{FullyQualifiedName: escapeSARIFText(shortenToOneLine(name))}}
 	}
 	return sarifResult{
 		RuleID: f.Rule, Level: string(f.Severity), Message: sarifText{Text: escapeSARIFText(text)}, Locations: []sarifLocation{location},

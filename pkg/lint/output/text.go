@@ -20,7 +20,7 @@ func writeText(w io.Writer, run Run) error {
 	}
 	b := bufio.NewWriter(runnerlog.Text(w))
 	for _, m := range run.Report.Missing {
-		fmt.Fprintf(b, "not checked: %s is not installed: %s\n", oneLine(m.Name), oneLine(m.Means))
+		fmt.Fprintf(b, "not checked: %s is not installed: %s\n", shortenToOneLine(m.Name), shortenToOneLine(m.Means))
 	}
 	fmt.Fprintln(b, formatSummary(run.Report))
 	return b.Flush()
@@ -32,11 +32,11 @@ func PrintText(w io.Writer, findings []lint.Finding) error {
 	b := bufio.NewWriter(runnerlog.Text(w))
 	for _, f := range findings {
 		fmt.Fprintln(b, formatFinding(f))
-		if c := findingContext(f); c != "" {
+		if c := nodeFileAndPools(f); c != "" {
 			fmt.Fprintf(b, "    on: %s\n", c)
 		}
 		if f.Fix != "" {
-			fmt.Fprintf(b, "    fix: %s\n", oneLine(f.Fix))
+			fmt.Fprintf(b, "    fix: %s\n", shortenToOneLine(f.Fix))
 		}
 	}
 	return b.Flush()
@@ -44,11 +44,11 @@ func PrintText(w io.Writer, findings []lint.Finding) error {
 
 // formatFinding returns "path:line:column: severity: message [rule]".
 func formatFinding(f lint.Finding) string {
-	return fmt.Sprintf("%s: %s: %s [%s]", locationOf(f), f.Severity, oneLine(f.Message), f.Rule)
+	return fmt.Sprintf("%s: %s: %s [%s]", locationOf(f), f.Severity, shortenToOneLine(f.Message), f.Rule)
 }
 
 func locationOf(f lint.Finding) string {
-	at := oneLine(f.Path)
+	at := shortenToOneLine(f.Path)
 	if f.Line > 0 {
 		at += fmt.Sprintf(":%d", f.Line)
 		if f.Column > 0 {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// IsInterpreter reports whether the program with a name is a shell.
-func IsInterpreter(name string) bool {
+// IsShellProgram reports whether the program with a name is a shell.
+func IsShellProgram(name string) bool {
 	return slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh", "ash"}, name)
 }
 
@@ -62,7 +62,7 @@ func isAssignment(arg string) bool {
 
 // InlineScriptIndex returns the index of the script among the arguments of "bash -c SCRIPT", -1 if there is none.
 func InlineScriptIndex(args []string) int {
-	if !IsInterpreter(path.Base(args[0])) {
+	if !IsShellProgram(path.Base(args[0])) {
 		return -1
 	}
 	for i, a := range args[1:] {

@@ -104,7 +104,7 @@ func (s *Commands) collectCalls() {
 		// Walk reaches a whole pipeline before its parts.
 		p := &Pipeline{Line: LineOf(b)}
 		for _, part := range pipelineStatements(b, inner) {
-			p.Calls = append(p.Calls, callsIn(part, of))
+			p.Calls = append(p.Calls, callsOutsideSubstitutions(part, of))
 		}
 		for i, calls := range p.Calls {
 			for _, c := range calls {
@@ -131,9 +131,9 @@ func pipelineStatements(b *syntax.BinaryCmd, inner map[*syntax.BinaryCmd]bool) [
 	return out
 }
 
-// callsIn returns the calls that use the standard streams of a statement, without those in
+// callsOutsideSubstitutions returns the calls that use the standard streams of a statement, without those in
 // the substitutions of its words.
-func callsIn(stmt *syntax.Stmt, of map[*syntax.Stmt]*Call) []*Call {
+func callsOutsideSubstitutions(stmt *syntax.Stmt, of map[*syntax.Stmt]*Call) []*Call {
 	var out []*Call
 	syntax.Walk(stmt, func(n syntax.Node) bool {
 		switch n := n.(type) {
@@ -206,13 +206,13 @@ func (s *Commands) readHereDocument(r *syntax.Redirect) Word {
 // reads unquoted text; without it, expand does.
 func (s *Commands) expandWord(w *syntax.Word, with func(*expand.Config, *syntax.Word) (string, error), literal func(string) string) Word {
 	out := Word{Node: w}
-	plain := &syntax.Word{Parts: s.literalParts(w.Parts, literal, &out.Dynamic)}
+	plain := &syntax.Word{Parts: s.toLiteralParts(w.Parts, literal, &out.Dynamic)}
 	out.Text, _ = with(&expand.Config{}, plain) // no part of it can fail
 	return out
 }
 
-// literalParts replaces the parts of a word that are not literal text.
-func (s *Commands) literalParts(parts []syntax.WordPart, literal func(string) string, dynamic *bool) []syntax.WordPart {
+// toLiteralParts replaces the parts of a word that are not literal text.
+func (s *Commands) toLiteralParts(parts []syntax.WordPart, literal func(string) string, dynamic *bool) []syntax.WordPart {
 	out := make([]syntax.WordPart, len(parts))
 	for i, part := range parts {
 		text := "$(...)"
@@ -221,7 +221,7 @@ func (s *Commands) literalParts(parts []syntax.WordPart, literal func(string) st
 			out[i] = part
 			continue
 		case *syntax.DblQuoted:
-			out[i] = &syntax.DblQuoted{Parts: s.literalParts(part.Parts, nil, dynamic)}
+			out[i] = &syntax.DblQuoted{Parts: s.toLiteralParts(part.Parts, nil, dynamic)}
 			continue
 		case *syntax.Lit:
 			out[i] = part
@@ -287,7 +287,7 @@ func constantVariables(file *syntax.File) map[string]string {
 	return values
 }
 
-// AssignedAt returns the line on which a variable is set.
+// AssignedAt returns the line of the last assignment to a variable, 1 if there is none.
 func (s *Commands) AssignedAt(name string) int {
 	at := 1
 	syntax.Walk(s.File, func(n syntax.Node) bool {
@@ -301,8 +301,8 @@ func (s *Commands) AssignedAt(name string) int {
 
 func LineOf(n syntax.Node) int { return int(n.Pos().Line()) }
 
-// Stdin returns the input of a statement from here-documents and here-strings.
-func (s *Commands) Stdin(stmt *syntax.Stmt) []Word {
+// InlineStdin returns the input of a statement from here-documents and here-strings.
+func (s *Commands) InlineStdin(stmt *syntax.Stmt) []Word {
 	var out []Word
 	for _, r := range stmt.Redirs {
 		switch {
@@ -331,7 +331,7 @@ func (s *Commands) OutputFiles(stmt *syntax.Stmt) []Word {
 
 // Mentions reports whether an argument or the input of the call contains a text.
 func (s *Commands) Mentions(c *Call, text string) bool {
-	for _, w := range append(s.Stdin(c.Stmt), c.Args...) {
+	for _, w := range append(s.InlineStdin(c.Stmt), c.Args...) {
 		if strings.Contains(w.Text, text) {
 			return true
 		}

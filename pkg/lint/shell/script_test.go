@@ -112,7 +112,7 @@ func TestDocument(t *testing.T) {
 		}
 		s := CommandsOf(file)
 		got := ""
-		for _, w := range s.Stdin(s.Calls[len(s.Calls)-1].Stmt) {
+		for _, w := range s.InlineStdin(s.Calls[len(s.Calls)-1].Stmt) {
 			got += w.Text
 		}
 		if got != want {

@@ -155,7 +155,7 @@ func (s script) normalizedDigest() string {
 		return fmt.Sprintf("\x00%d\x00", numbers[value]) // no text has NUL
 	}
 	form := url.ReplaceAllStringFunc(s.content, number)
-	nested := nestedNumbers(release.FindAllString(form, -1))
+	nested := overlappingNumbers(release.FindAllString(form, -1))
 	form = release.ReplaceAllStringFunc(form, func(value string) string {
 		digits := strings.TrimPrefix(value, "v") // "$v1.2" is not "$1.2"
 		if nested[digits] {
@@ -166,8 +166,8 @@ func (s script) normalizedDigest() string {
 	return cacheKey("", []string{s.dialect}, form)
 }
 
-// nestedNumbers returns those of some release numbers that contain another one, or that another one contains.
-func nestedNumbers(releases []string) map[string]bool {
+// overlappingNumbers returns those of some release numbers that contain another one, or that another one contains.
+func overlappingNumbers(releases []string) map[string]bool {
 	var numbers []string
 	for _, value := range releases {
 		numbers = append(numbers, strings.TrimPrefix(value, "v"))
@@ -206,7 +206,7 @@ func (c *Checker) checkScripts(ctx context.Context, todo map[string]script) {
 	for _, form := range slices.Sorted(maps.Keys(todo)) {
 		s := todo[form]
 		if comments, ok := c.Cache.get(cacheKey(version, c.arguments(s.dialect), s.content)); ok {
-			c.store(form, comments)
+			c.setAnswer(form, comments)
 			continue
 		}
 		of := batches[s.dialect]
@@ -231,7 +231,7 @@ func (c *Checker) checkScripts(ctx context.Context, todo map[string]script) {
 					return nil
 				}
 				for i, form := range forms {
-					c.store(form, answers[i])
+					c.setAnswer(form, answers[i])
 					c.Cache.add(cacheKey(version, c.arguments(dialect), contents[i]), answers[i])
 				}
 				return nil
@@ -242,7 +242,7 @@ func (c *Checker) checkScripts(ctx context.Context, todo map[string]script) {
 	c.Cache.save()
 }
 
-func (c *Checker) store(form string, comments []comment) {
+func (c *Checker) setAnswer(form string, comments []comment) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.answers[form] = comments

@@ -23,7 +23,7 @@ type found struct {
 // is stateless and safe for concurrent use.
 func Check(ctx context.Context, t lint.Text) []lint.Finding {
 	var out []lint.Finding
-	for _, f := range FindingsIn(ctx, t) {
+	for _, f := range CheckWithoutProfile(ctx, t) {
 		finding := t.Finding(f.Rule, f.Severity, f.Line, f.Message)
 		finding.Fix = f.Fix
 		out = append(out, finding)
@@ -31,15 +31,15 @@ func Check(ctx context.Context, t lint.Text) []lint.Finding {
 	return out
 }
 
-// FindingsIn is Check without a profile, with line numbers of the text. Findings are sorted by line;
+// CheckWithoutProfile is Check without a profile, with line numbers of the text. Findings are sorted by line;
 // after the context has ended, some can be missing.
-func FindingsIn(ctx context.Context, t lint.Text) []lint.Finding {
+func CheckWithoutProfile(ctx context.Context, t lint.Text) []lint.Finding {
 	content := string(t.Content)
-	all := literalCredential(content)
+	all := findCredentialsByFormat(content)
 	if strings.HasPrefix(t.File, "/") {
 		all = append(all, writableMode(t.File, t.Mode)...)
 		all = append(all, readableCredential(t.Mode, content)...)
-		all = append(all, keysFile(t.File)...)
+		all = append(all, findAuthorizedKeysFile(t.File)...)
 		all = append(all, checkSudoersFile(t.File, content)...)
 	}
 	switch t.Kind {
@@ -49,9 +49,9 @@ func FindingsIn(ctx context.Context, t lint.Text) []lint.Finding {
 		all = append(all, unitScripts(ctx, content)...)
 	case lint.KindShell:
 		all = append(all, shellScript(ctx, t)...)
-		all = append(all, insecureRepositories(content)...)
+		all = append(all, unverifiedRepositories(content)...)
 	case lint.KindOther:
-		all = append(all, insecureRepositories(content)...)
+		all = append(all, unverifiedRepositories(content)...)
 		all = append(all, findAssignedCredentials(content, 1, false)...)
 	case lint.KindScript: // scripts of other languages are not parsed
 		all = append(all, findAssignedCredentials(content, 1, true)...)
@@ -70,8 +70,8 @@ func FindingsIn(ctx context.Context, t lint.Text) []lint.Finding {
 
 // scriptRules check a parsed script.
 var scriptRules = []func(*script) []found{
-	insecureDownload, unsignedPackages, executedDownload, uncheckedDownload, unpinnedDownload,
-	credentialArgument, printedCredentials, missingStrictMode, unsafeEval, findWorldWritable, sudoScript, keysScript, scriptCredentials,
+	disabledCertificateChecks, unsignedPackages, executedDownload, uncheckedDownload, unpinnedDownload,
+	credentialArgument, printedCredentials, missingStrictMode, unsafeEval, findWorldWritable, sudoScript, findAuthorizedKeysWrites, scriptCredentials,
 }
 
 func shellScript(ctx context.Context, t lint.Text) []found {
@@ -113,7 +113,7 @@ func unitScripts(ctx context.Context, content string) []found {
 			continue // systemd's quoting differs from that of a shell
 		}
 		s.done = ctx.Done()
-		for _, f := range commandFindings(s) {
+		for _, f := range checkWithInlineScripts(s) {
 			f.line = line.Number
 			out = append(out, f)
 		}
@@ -121,8 +121,8 @@ func unitScripts(ctx context.Context, content string) []found {
 	return out
 }
 
-// commandFindings checks a command line, and the script that it passes to a shell.
-func commandFindings(s *script) []found {
+// checkWithInlineScripts checks a command line, and the script that it passes to a shell.
+func checkWithInlineScripts(s *script) []found {
 	out := s.runRules()
 	for _, c := range s.Calls {
 		text := c.InlineScript()

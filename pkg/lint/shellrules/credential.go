@@ -19,8 +19,8 @@ import (
 // literalFix is the remedy for a credential in a profile.
 const literalFix = "revoke it; pass credentials to nodes in the settings, the pool or a Secret, not in the profile"
 
-// literalCredential finds credentials that are written in the profile.
-func literalCredential(content string) []found {
+// findCredentialsByFormat finds credentials that are written in the profile.
+func findCredentialsByFormat(content string) []found {
 	var out []found
 	for _, m := range credential.FindByFormat(content) {
 		out = append(out, found{lint.RuleLiteralCredential, lineAt(content, m.Offset), "the profile contains " + m.What + ", and anyone with read access to the repository can read it, now and in its history", literalFix})
@@ -133,7 +133,7 @@ func (s *script) requestCredential(c *shell.Call) string {
 	options, rest := tool.Read(c.Args)
 	for _, o := range options {
 		switch {
-		case o.Name == "header" && request.IsAuthHeader(o.Value.Text) && !strings.HasPrefix(strings.ToLower(o.Value.Text), "metadata"):
+		case o.Name == "header" && request.IsAuthOrMetadataHeader(o.Value.Text) && !strings.HasPrefix(strings.ToLower(o.Value.Text), "metadata"):
 			name, _, _ := strings.Cut(o.Value.Text, ":")
 			return "the header " + name
 		case (o.Name == "user" || o.Name == "proxy-user") && strings.Contains(o.Value.Text, ":") && c.Name == "curl",
@@ -154,7 +154,7 @@ func (s *script) usesCredential(c *shell.Call) bool {
 	if s.shownCredential(c) != "" {
 		return true
 	}
-	for _, w := range append(s.Stdin(c.Stmt), c.Args...) {
+	for _, w := range append(s.InlineStdin(c.Stmt), c.Args...) {
 		if s.credentialIn(w) != "" || credential.HasPlaceholder(w.Text) {
 			return true
 		}

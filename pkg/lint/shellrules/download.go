@@ -22,8 +22,8 @@ var (
 	readsScript  = regexp.MustCompile(`^-[a-z]*s[a-z]*$`)
 )
 
-// insecureDownload finds downloads that an attacker on the network can replace.
-func insecureDownload(s *script) []found {
+// disabledCertificateChecks finds downloads that an attacker on the network can replace.
+func disabledCertificateChecks(s *script) []found {
 	var out []found
 	for _, r := range s.requests() {
 		if option := r.Insecure.Written; option != "" {
@@ -112,7 +112,7 @@ func executedDownload(s *script) []found {
 				}
 			}
 		}
-		if !slices.Contains([]string{"eval", "source", "."}, c.Name) && !shell.IsInterpreter(c.Name) {
+		if !slices.Contains([]string{"eval", "source", "."}, c.Name) && !shell.IsShellProgram(c.Name) {
 			continue
 		}
 		for _, w := range c.Args {
@@ -131,14 +131,14 @@ func executedDownload(s *script) []found {
 
 // runsStdin reports whether a program executes its standard input.
 func runsStdin(c *shell.Call) bool {
-	if !shell.IsInterpreter(c.Name) && !interpreters.MatchString(c.Name) {
+	if !shell.IsShellProgram(c.Name) && !interpreters.MatchString(c.Name) {
 		return false
 	}
 	for _, w := range c.Args {
 		switch {
 		case w.Text == "-", w.Text == "-s", w.Text == "/dev/stdin":
 			return true
-		case shell.IsInterpreter(c.Name) && readsScript.MatchString(w.Text):
+		case shell.IsShellProgram(c.Name) && readsScript.MatchString(w.Text):
 			return true
 		case w.Text == "-c", w.Text == "-e", w.Text == "-m", !strings.HasPrefix(w.Text, "-"):
 			return false
@@ -203,7 +203,7 @@ func (s *script) isVerified(target shell.Word, checks []*shell.Call) bool {
 // namesFiles reports whether a call that verifies files names them. A check of a list of sums, or
 // of computed names, does not.
 func (s *script) namesFiles(c *shell.Call) bool {
-	words := append(s.Stdin(c.Stmt), c.Args...)
+	words := append(s.InlineStdin(c.Stmt), c.Args...)
 	for _, feeds := range c.UpstreamCalls() {
 		words = append(words, feeds.Args...)
 	}
@@ -236,7 +236,7 @@ func uncheckedDownload(s *script) []found {
 			break
 		}
 		rule, how := lint.RuleUncheckedDownload, ""
-		if i := slices.IndexFunc(r.URLs, func(w shell.Word) bool { return request.PlainHTTP(w.Text) }); i >= 0 {
+		if i := slices.IndexFunc(r.URLs, func(w shell.Word) bool { return request.IsRemotePlainHTTP(w.Text) }); i >= 0 {
 			rule, how = lint.RuleHTTPDownload, " over http"
 		} else if r.Personal {
 			continue
@@ -257,7 +257,7 @@ func uncheckedDownload(s *script) []found {
 			out = append(out, found{rule, r.Line, r.Name + " uses http, so an attacker on the network can replace the content", downloadFix(rule)})
 		}
 	}
-	return append(out, s.httpArguments(checks)...)
+	return append(out, s.httpFunctionArguments(checks)...)
 }
 
 func downloadFix(rule string) string {
@@ -279,9 +279,9 @@ func unpackProgram(r *request.Request) string {
 	return ""
 }
 
-// httpArguments finds unencrypted URLs in arguments of a function of the script, which
+// httpFunctionArguments finds unencrypted URLs in arguments of a function of the script, which
 // downloads them or passes them on.
-func (s *script) httpArguments(checks []*shell.Call) []found {
+func (s *script) httpFunctionArguments(checks []*shell.Call) []found {
 	if len(checks) > 0 || len(s.requests()) == 0 {
 		return nil
 	}
@@ -291,7 +291,7 @@ func (s *script) httpArguments(checks []*shell.Call) []found {
 			continue
 		}
 		for _, w := range c.Args {
-			if request.PlainHTTP(w.Text) {
+			if request.IsRemotePlainHTTP(w.Text) {
 				out = append(out, found{lint.RuleHTTPDownload, c.Line, fmt.Sprintf("%s gets an unencrypted URL, and nothing compares the download with a checksum", c.Name), downloadFix(lint.RuleHTTPDownload)})
 			}
 		}
@@ -318,7 +318,7 @@ func unpinnedDownload(s *script) []found {
 			continue
 		}
 		for _, w := range c.Args {
-			if (unpinnedURL.MatchString(w.Text) || rawBranch.MatchString(w.Text)) && (!request.IsHTTP(w.Text) || !request.IsLocalOrMetadata(w.Text)) {
+			if (unpinnedURL.MatchString(w.Text) || rawBranch.MatchString(w.Text)) && (!request.IsPlainHTTP(w.Text) || !request.IsLocalOrMetadata(w.Text)) {
 				out = append(out, found{lint.RuleUnpinned, c.Line, fmt.Sprintf("%s has no version, so its content changes with each release", formatArgument(w.Text)), "write the version, and change it in a commit"})
 			}
 		}

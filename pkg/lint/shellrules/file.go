@@ -117,8 +117,8 @@ func sudoScript(s *script) []found {
 
 var authorizedKeys = regexp.MustCompile(`(^|/)authorized_keys2?$|/\.ssh/authorized_keys\.d/|^/etc/ssh/authorized_keys`)
 
-// keysFile finds a profile that sets authorized SSH keys.
-func keysFile(file string) []found {
+// findAuthorizedKeysFile finds a profile that sets authorized SSH keys.
+func findAuthorizedKeysFile(file string) []found {
 	if !authorizedKeys.MatchString(path.Clean(file)) {
 		return nil
 	}
@@ -127,8 +127,8 @@ func keysFile(file string) []found {
 
 const keysFix = "set SSH keys in the MachineDeployment (spec.template.spec.providerSpec.value.sshPublicKeys), where each pool has its own and you can revoke them"
 
-// keysScript finds scripts that write such a file.
-func keysScript(s *script) []found {
+// findAuthorizedKeysWrites finds scripts that write such a file.
+func findAuthorizedKeysWrites(s *script) []found {
 	var out []found
 	for _, w := range s.writtenFiles() {
 		if authorizedKeys.MatchString(w.file) {
@@ -177,7 +177,7 @@ func (s *script) writtenFiles() []output {
 // statementText returns the text in a statement's command and here-documents.
 func (s *script) statementText(stmt *syntax.Stmt) string {
 	var b strings.Builder
-	for _, w := range s.Stdin(stmt) {
+	for _, w := range s.InlineStdin(stmt) {
 		b.WriteString(w.Text + "\n")
 	}
 	if expr, ok := stmt.Cmd.(*syntax.CallExpr); ok {
@@ -194,9 +194,9 @@ var (
 	insecureINI = regexp.MustCompile(`(?mi)^\s*sslverify\s*=\s*(0|no|false|off)\s*$|Acquire::https?(::[^\s:]+)?::Verify-(Peer|Host)\s+"?(false|0|no)`)
 )
 
-// insecureRepositories finds package repositories that are used without checking signatures or
+// unverifiedRepositories finds package repositories that are used without checking signatures or
 // certificates, in files and in here-documents of scripts.
-func insecureRepositories(content string) []found {
+func unverifiedRepositories(content string) []found {
 	var out []found
 	// A search for words costs less than one of the expressions, and few texts have them.
 	lower := strings.ToLower(content)

@@ -68,7 +68,7 @@ func chpasswdPasswords(s *script) []found {
 		if c.Name != "chpasswd" || slices.ContainsFunc(c.Args, func(w shell.Word) bool { return w.Text == "-e" || w.Text == "--encrypted" }) {
 			continue
 		}
-		fed := s.Stdin(c.Stmt)
+		fed := s.InlineStdin(c.Stmt)
 		for _, feeds := range c.UpstreamCalls() {
 			fed = append(fed, feeds.Args...)
 		}

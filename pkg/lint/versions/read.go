@@ -14,12 +14,12 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// Read reads the base from the repository that contains paths, without a checkout. paths are
+// ReadBase reads the base from the repository that contains paths, without a checkout. paths are
 // the files and folders to lint; of the base, Read reads the nearest folder that contains all
 // of them. index has the check and the built-in profiles of the program that reads the profiles
 // later: a profile that the program would reject has no version, and overlays have the same
 // result as there. The caller sets Documents.
-func Read(ctx context.Context, index *catalog.Indexer, paths []string, revision string) (Comparison, error) {
+func ReadBase(ctx context.Context, index *catalog.Indexer, paths []string, revision string) (Comparison, error) {
 	where, err := locateRepository(paths)
 	if err != nil {
 		return Comparison{}, fmt.Errorf("reading base %q: %w", revision, err)
@@ -45,14 +45,14 @@ func Read(ctx context.Context, index *catalog.Indexer, paths []string, revision 
 		Revision: revision, Base: catalogue, Partial: len(snap.Line) == 0 && len(snap.Files) > 0,
 		Covered: where.covers, Broken: func(string) bool { return false }, Name: where.displayPath,
 	}
-	c.Merged, err = newMergedCheck(ctx, where, snap)
+	c.Merged, err = newHeadContainsCheck(ctx, where, snap)
 	return c, err
 }
 
-// newMergedCheck returns a function that reports whether a commit of the base is in the history of
+// newHeadContainsCheck returns a function that reports whether a commit of the base is in the history of
 // HEAD. Without history it reports true for all, because it cannot detect a branch that is
 // behind.
-func newMergedCheck(ctx context.Context, where location, base *source.Snapshot) (func(source.Commit) bool, error) {
+func newHeadContainsCheck(ctx context.Context, where location, base *source.Snapshot) (func(source.Commit) bool, error) {
 	all := func(source.Commit) bool { return true }
 	if len(base.Line) == 0 {
 		return all, nil

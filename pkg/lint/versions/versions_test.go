@@ -226,7 +226,7 @@ func commits(s string) string {
 func find(t *testing.T, r repository, revision, path string) []lint.Finding {
 	t.Helper()
 	full := filepath.Join(r.dir, path)
-	c, err := versions.Read(t.Context(), new(catalog.Indexer), []string{full}, revision)
+	c, err := versions.ReadBase(t.Context(), new(catalog.Indexer), []string{full}, revision)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func find(t *testing.T, r repository, revision, path string) []lint.Finding {
 		_, err = profile.Decode(name, b)
 		return err != nil
 	}
-	return lint.Sort(c.Findings())
+	return lint.SortAndCompact(c.Findings())
 }
 
 // TestRemovedInUse: a removed profile is a warning, with the pools that name it; if the pools
@@ -262,7 +262,7 @@ func TestRemovedInUse(t *testing.T) {
 			return nil
 		}, lint.SeverityNote, "; no pool that is known here names it"},
 	} {
-		c, err := versions.Read(t.Context(), new(catalog.Indexer), []string{r.dir}, "main")
+		c, err := versions.ReadBase(t.Context(), new(catalog.Indexer), []string{r.dir}, "main")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -303,7 +303,7 @@ func TestNoBase(t *testing.T) {
 		"no repository":                {[]string{outside}, "main", "is in no Git repository"},
 		"two repositories":             {[]string{r.dir, newRepository(t).dir}, "main", "are in different repositories"},
 	} {
-		if _, err := versions.Read(t.Context(), new(catalog.Indexer), tt.paths, tt.revision); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if _, err := versions.ReadBase(t.Context(), new(catalog.Indexer), tt.paths, tt.revision); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q", name, err, tt.want)
 		}
 	}
@@ -328,7 +328,7 @@ func TestOverlayOnBuiltin(t *testing.T) {
 		"a cluster refuses it": {func(profile.Document) error { return errors.New("no") }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := versions.Read(t.Context(), &catalog.Indexer{Builtin: builtin, Check: tt.check}, []string{r.dir}, "change")
+			c, err := versions.ReadBase(t.Context(), &catalog.Indexer{Builtin: builtin, Check: tt.check}, []string{r.dir}, "change")
 			if err != nil {
 				t.Fatal(err)
 			}

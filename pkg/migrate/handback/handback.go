@@ -217,7 +217,7 @@ func (h *Cluster) leases(ctx context.Context) ([]coordinationv1.Lease, error) {
 	}), nil
 }
 
-func (h *Cluster) pools(ctx context.Context) ([]cluster.MachineDeployment, error) {
+func (h *Cluster) poolsWithProfile(ctx context.Context) ([]cluster.MachineDeployment, error) {
 	var list cluster.MachineDeploymentList
 	if err := h.Worker.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("listing MachineDeployments: %w", err)
@@ -363,9 +363,9 @@ func (h *Cluster) planProfile(ctx context.Context, p *Plan, name, object string,
 	return nil
 }
 
-// planSources removes the finalizers of ProfileSources, which no controller would process
+// planRemoveFinalizers removes the finalizers of ProfileSources, which no controller would process
 // any more.
-func (h *Cluster) planSources(ctx context.Context, p *Plan) error {
+func (h *Cluster) planRemoveFinalizers(ctx context.Context, p *Plan) error {
 	var sources api.ProfileSourceList
 	if err := h.Management.List(ctx, &sources, client.InNamespace(h.Namespace)); err != nil {
 		return fmt.Errorf("listing ProfileSources: %w", err)

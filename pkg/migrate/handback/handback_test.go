@@ -90,7 +90,7 @@ func (c trimming) Get(ctx context.Context, key client.ObjectKey, obj client.Obje
 		return err
 	}
 	if key.Namespace == api.NamespaceCloudInitSettings {
-		_, err := pools.CacheTransform(obj)
+		_, err := pools.DigestSecretsAndTrim(obj)
 		return err
 	}
 	return nil

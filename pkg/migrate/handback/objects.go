@@ -24,10 +24,10 @@ import (
 // deploy/controller-policy.yaml.
 const controllerPolicy = "osm-gitops-controller"
 
-// planAdmission removes the admission policies and webhooks of osm-gitops, identified by
+// planDeleteAdmission removes the admission policies and webhooks of osm-gitops, identified by
 // the common label or by their names. A binding is removed before its policy. If the
 // management cluster has other controllers, they are shared and remain.
-func (h *Cluster) planAdmission(ctx context.Context, p *Plan) error {
+func (h *Cluster) planDeleteAdmission(ctx context.Context, p *Plan) error {
 	others, err := h.otherNamespaces(ctx)
 	if err != nil {
 		return err
@@ -72,9 +72,9 @@ func (h *Cluster) otherNamespaces(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(namespaces)), nil
 }
 
-// planAccess removes the permissions of pools' own tokens: first the binding, then its
+// planDeleteTokenAccess removes the permissions of pools' own tokens: first the binding, then its
 // subject and role.
-func (h *Cluster) planAccess(ctx context.Context, p *Plan, served map[string]bool) error {
+func (h *Cluster) planDeleteTokenAccess(ctx context.Context, p *Plan, served map[string]bool) error {
 	for _, kind := range []schema.GroupVersionKind{
 		rbacv1.SchemeGroupVersion.WithKind("RoleBinding"), rbacv1.SchemeGroupVersion.WithKind("Role"), corev1.SchemeGroupVersion.WithKind("ServiceAccount"),
 	} {

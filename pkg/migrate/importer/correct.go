@@ -34,7 +34,7 @@ func (a *importPlan) correctModuleValues(c *candidate, profile any) {
 		for _, repo := range slices.Sorted(maps.Keys(repos)) {
 			values := manifest.Mapping(repos[repo])
 			for _, key := range slices.Sorted(maps.Keys(values)) {
-				if meant, ok := render.ValueUnderOSM(manifest.Text(values[key])); ok {
+				if meant, ok := render.QuotedValueUnderOSM(manifest.Text(values[key])); ok {
 					c.corrected(root+"yum_repos["+repo+"]["+key+"]", manifest.Text(values[key]), meant)
 					values[key] = meant
 				}

@@ -18,4 +18,4 @@ func ProfileYAML(name string, spec osm.OperatingSystemProfileSpec) []byte {
 }
 
 // Sorted is sorted.
-func Sorted(spec osm.OperatingSystemProfileSpec) string { return sortedDigest(spec) }
+func Sorted(spec osm.OperatingSystemProfileSpec) string { return orderInsensitiveDigest(spec) }

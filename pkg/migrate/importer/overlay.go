@@ -35,7 +35,7 @@ func (a *importPlan) expressAsOverlay(c *candidate) (text []byte, base profile.D
 			continue // an overlay cannot express it, only a copy
 		}
 		came, err := overlay.Resolve(in.Overlays[0], b)
-		if err == nil && sortedDigest(came.Spec) == sortedDigest(c.doc.Spec) {
+		if err == nil && orderInsensitiveDigest(came.Spec) == orderInsensitiveDigest(c.doc.Spec) {
 			text, base, ok = written, b, true
 		}
 	}
@@ -56,9 +56,9 @@ func (a *importPlan) overlayBaseCandidates(c *candidate) []profile.Document {
 	})
 }
 
-// sortedDigest returns the digest of a profile whose lists that are named by keys are sorted. The
+// orderInsensitiveDigest returns the digest of a profile whose lists that are named by keys are sorted. The
 // order of files does not matter to a node.
-func sortedDigest(spec osm.OperatingSystemProfileSpec) string {
+func orderInsensitiveDigest(spec osm.OperatingSystemProfileSpec) string {
 	s := profile.Canonical(spec)
 	byPath := func(x, y osm.File) int { return cmp.Compare(x.Path, y.Path) }
 	slices.SortStableFunc(s.SupportedCloudProviders, func(x, y osm.CloudProviderSpec) int { return cmp.Compare(x.Name, y.Name) })

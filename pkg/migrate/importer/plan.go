@@ -113,9 +113,9 @@ type Plan struct {
 	Files map[string][]byte
 }
 
-// AllFromSources reports whether ProfileSources created all existing profiles, so that there is
+// AllProfilesFromSources reports whether ProfileSources created all existing profiles, so that there is
 // nothing to import.
-func (r Report) AllFromSources() bool {
+func (r Report) AllProfilesFromSources() bool {
 	for _, o := range r.Profiles {
 		if o.Source == "" {
 			return false
@@ -154,7 +154,7 @@ func New(ctx context.Context, in Input) (*Plan, error) {
 	}
 	// The defaults first, since others are copies of them.
 	slices.SortStableFunc(candidates, func(x, y *candidate) int {
-		return cmp.Or(cmp.Compare(x.rank(), y.rank()), cmp.Compare(x.doc.Name, y.doc.Name))
+		return cmp.Or(cmp.Compare(x.defaultsFirstRank(), y.defaultsFirstRank()), cmp.Compare(x.doc.Name, y.doc.Name))
 	})
 	for _, c := range candidates {
 		if err := ctx.Err(); err != nil {
@@ -162,7 +162,7 @@ func New(ctx context.Context, in Input) (*Plan, error) {
 		}
 		a.chooseForm(c)
 	}
-	a.writePoolFiles()
+	a.writeAndCheckPools()
 	slices.SortFunc(a.plan.Profiles, func(x, y Outcome) int {
 		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
 	})
@@ -188,8 +188,8 @@ type candidate struct {
 	yaml    []byte
 }
 
-// rank orders candidates: the reference's defaults before others.
-func (c *candidate) rank() int {
+// defaultsFirstRank orders candidates: the reference's defaults before others.
+func (c *candidate) defaultsFirstRank() int {
 	if _, ok := referenceDefaults[c.doc.Name]; ok {
 		return 0
 	}
@@ -236,7 +236,7 @@ func (a *importPlan) addNote(n Note)                 { a.plan.Notes = append(a.p
 func (a *importPlan) readCandidate(o manifest.Object) *candidate {
 	spec := manifest.Mapping(o.Content["spec"])
 	out := Outcome{Name: o.Name(), Namespace: o.Namespace(), Version: manifest.Text(spec["version"]), Pools: a.poolsOf(o)}
-	switch source := o.Source(); {
+	switch source := o.ProfileSourceName(); {
 	case o.Namespace() != a.in.Namespace:
 		out.Action = ActionOtherNamespace
 		out.Why = fmt.Sprintf("is in namespace %s: run the import with --namespace %s for the controller there", o.Namespace(), o.Namespace())
@@ -257,14 +257,14 @@ func (a *importPlan) readCandidate(o manifest.Object) *candidate {
 	a.correctModuleValues(c, kept)
 	if err := c.renderYAML(kept); err != nil {
 		a.addRejection(RenderRejection{Object: o.String(), Message: manifest.CutOff(err.Error())})
-		return a.rejectedFile(c)
+		return a.writeRejectedFile(c)
 	}
 	docs, err := profile.Decode(c.path(ProfilesDir), c.yaml)
 	for _, p := range strictyaml.Problems(err) {
 		a.addRejection(RenderRejection{Object: o.String(), Field: p.Field, Line: p.Line, Message: p.Err.Error()})
 	}
 	if err != nil || len(docs) != 1 {
-		return a.rejectedFile(c)
+		return a.writeRejectedFile(c)
 	}
 	c.doc = docs[0]
 	problems := render.Problems(a.engine.Check(c.profile()))
@@ -272,13 +272,13 @@ func (a *importPlan) readCandidate(o manifest.Object) *candidate {
 		a.addRejection(rejectionOf(o, p))
 	}
 	if len(problems) > 0 {
-		return a.rejectedFile(c)
+		return a.writeRejectedFile(c)
 	}
 	return c
 }
 
-// rejectedFile writes an invalid profile to a separate folder, so that the user can fix it.
-func (a *importPlan) rejectedFile(c *candidate) *candidate {
+// writeRejectedFile writes an invalid profile to a separate folder, so that the user can fix it.
+func (a *importPlan) writeRejectedFile(c *candidate) *candidate {
 	c.out.Action, c.out.Path = ActionRejected, c.path(RejectedDir)
 	c.out.Why = "osm-gitops rejects it, see below: fix the file and move it to " + c.path(ProfilesDir)
 	if len(c.yaml) > 0 {

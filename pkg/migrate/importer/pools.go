@@ -74,12 +74,12 @@ func (a *importPlan) poolsOf(o manifest.Object) []string {
 	return out
 }
 
-// writePoolFiles writes the pools, and checks that their profiles exist.
-func (a *importPlan) writePoolFiles() {
+// writeAndCheckPools writes the pools, and checks that their profiles exist.
+func (a *importPlan) writeAndCheckPools() {
 	there := map[string]bool{}
 	for _, o := range a.profiles {
 		there[o.Namespace()+"/"+o.Name()] = true
-		if o.Source() != "" { // pools name the profile, not the object of a version
+		if o.ProfileSourceName() != "" { // pools name the profile, not the object of a version
 			there[o.Namespace()+"/"+manifest.Text(manifest.Mapping(o.Metadata()["labels"])[api.LabelProfile])] = true
 		}
 	}
@@ -97,7 +97,7 @@ func (a *importPlan) writePoolFiles() {
 		if p.inputs == nil {
 			continue
 		}
-		text, err := p.yaml()
+		text, err := p.yamlWithoutCredentials()
 		if err != nil {
 			a.addNote(Note{Object: p.object.String(), Message: "not written to " + PoolsDir + ": " + manifest.CutOff(err.Error())})
 			continue
@@ -133,7 +133,7 @@ func (a *importPlan) addExamplePoolIfNone() {
 	p.md.Annotations = map[string]string{api.AnnotationOSP: a.overlayBases[i].doc.Name}
 	p.md.Spec.Template.Spec.Versions.Kubelet = sample.Kubelets[len(sample.Kubelets)-1]
 	p.md.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: raw}
-	if text, err := p.yaml(); err == nil {
+	if text, err := p.yamlWithoutCredentials(); err == nil {
 		a.plan.Files[PoolsDir+"/example.yaml"] = text
 		a.addNote(Note{Object: "MachineDeployments", Message: "none with a profile were given: " + PoolsDir + "/example.yaml replaces them for osm-gitops diff; to get them, run kubectl get osp,md -A"})
 	}
@@ -148,10 +148,10 @@ var poolAnnotations = []string{api.AnnotationOSP, api.AnnotationOSPNamespace, ap
 var poolSystemFields = []string{"distUpgradeOnBoot", "disableAutoUpdate", "disableLocksmithD", "disableUpdateEngine", "provisioningUtility",
 	"attachSubscription", "rhelUseSatelliteServer", "rhelSatelliteServer", "rhelOrganizationName"}
 
-// yaml returns the pool as `osm-gitops diff` needs it: the inputs of rendering without
+// yamlWithoutCredentials returns the pool as `osm-gitops diff` needs it: the inputs of rendering without
 // credentials. It omits the machine parameters of the cloud, and with them the credentials
 // for it, overwriteCloudConfig and the registration of RHEL.
-func (p pool) yaml() ([]byte, error) {
+func (p pool) yamlWithoutCredentials() ([]byte, error) {
 	annotations := map[string]any{}
 	for key, value := range p.md.Annotations {
 		if slices.Contains(poolAnnotations, key) || strings.HasPrefix(key, api.AnnotationKubeletConfigPrefix) {

@@ -24,7 +24,7 @@ func TestUnwritablePoolGetsNoFile(t *testing.T) {
 		return pool{object: manifest.Object{Content: map[string]any{"kind": "MachineDeployment", "metadata": map[string]any{"name": name, "namespace": "shop"}}}, md: md, inputs: &render.Pool{}}
 	}
 	a := &importPlan{in: Input{Namespace: "kube-system"}, plan: &Plan{Files: map[string][]byte{}}, pools: []pool{of("broken", `{"cloudProvider": 1e999}`), of("web", `{"cloudProvider": "aws"}`)}}
-	a.writePoolFiles()
+	a.writeAndCheckPools()
 	if got := slices.Collect(maps.Keys(a.plan.Files)); !slices.Equal(got, []string{PoolsDir + "/shop-web.yaml"}) {
 		t.Errorf("files are %q", got)
 	}

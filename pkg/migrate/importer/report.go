@@ -58,6 +58,6 @@ func Readme(p *Plan) string {
 // and code.
 func escapeTableCell(s string) string {
 	var b strings.Builder
-	_, _ = runnerlog.Visible(&b).Write([]byte(s)) // a Builder returns no error
+	_, _ = runnerlog.WithoutHidden(&b).Write([]byte(s)) // a Builder returns no error
 	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "\n", " ", "<", "&lt;", "`", "'").Replace(redact.BreakMarkup(b.String()))
 }

@@ -184,7 +184,7 @@ func (x *Indexer) buildCatalog(ctx context.Context, snap *source.Snapshot) (*Cat
 		}
 	}
 	x.walk = ln
-	if tip := tipOf(snap); len(tip.Changes) > 0 {
+	if tip := stepWithoutHistory(snap); len(tip.Changes) > 0 {
 		ln = ln.clone()
 		if err := x.applyCommit(ctx, ln, snap, tip, false); err != nil {
 			return nil, err
@@ -200,9 +200,9 @@ func (x *Indexer) buildCatalog(ctx context.Context, snap *source.Snapshot) (*Cat
 	return ln.newCatalog(x, snap), nil
 }
 
-// tipOf returns the current files as the only step of a source whose history is truncated
+// stepWithoutHistory returns the current files as the only step of a source whose history is truncated
 // (a shallow clone) or that has none (the built-in profiles).
-func tipOf(snap *source.Snapshot) source.HistoryEntry {
+func stepWithoutHistory(snap *source.Snapshot) source.HistoryEntry {
 	step := source.HistoryEntry{Commit: snap.Head}
 	if len(snap.Line) > 0 {
 		return step
@@ -292,7 +292,7 @@ func (x *Indexer) applyCommit(ctx context.Context, ln *historyWalk, snap *source
 		return err
 	}
 	for name := range touched {
-		ln.selectVersion(name, applyCommit.Commit)
+		ln.selectCurrentVersion(name, applyCommit.Commit)
 	}
 	return nil
 }

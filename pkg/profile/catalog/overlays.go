@@ -26,8 +26,8 @@ type overlaid struct {
 
 func (o overlaid) good() bool { return o.id.digest != "" }
 
-// pending reports whether it was not resolved yet.
-func (o overlaid) pending() bool { return !o.good() && len(o.problems) == 0 }
+// isUnresolved reports whether it was not resolved yet.
+func (o overlaid) isUnresolved() bool { return !o.good() && len(o.problems) == 0 }
 
 // rejections converts the problems of an overlay in a file to one Rejection each.
 func (o overlaid) rejections(path string, overlay profile.Overlay, changed source.Commit) []*Rejection {
@@ -229,7 +229,7 @@ func (l *overlayResolver) findBase(ctx context.Context, file string, from api.Pr
 	}
 	// Profiles of the repository come before built-in ones.
 	if from.Digest == "" && len(found) > 0 {
-		return found[0], l.checkBase(file, from, found[0])
+		return found[0], l.checkBaseSigners(file, from, found[0])
 	}
 	var others []string
 	for _, v := range found {
@@ -250,13 +250,13 @@ func (l *overlayResolver) findBase(ctx context.Context, file string, from api.Pr
 		if from.Builtin {
 			break
 		}
-		missing.Available = append(missing.Available, version.WithoutDirt(k.version))
+		missing.Available = append(missing.Available, version.TrimDirtySuffix(k.version))
 	}
 	builtins, err := l.x.BuiltinVersions(ctx, from.Profile)
 	if err != nil {
 		return Version{}, err
 	}
-	missing.Available = version.Sort(append(missing.Available, builtins...))
+	missing.Available = version.SortDescending(append(missing.Available, builtins...))
 	missing.Available = missing.Available[:min(len(missing.Available), version.MaxProposed)]
 	missing.Rejected = l.ln.rejectedFileWith(key{from.Profile, from.Version})
 	return Version{}, missing
@@ -273,13 +273,13 @@ func (l *overlayResolver) committedDigest(ctx context.Context, v Version) (strin
 		return "", err
 	}
 	spec := *doc.Spec.DeepCopy()
-	spec.Version = version.WithoutDirt(spec.Version)
+	spec.Version = version.TrimDirtySuffix(spec.Version)
 	return profile.Digest(spec), nil
 }
 
-// checkBase rejects a base that other signers can change than the overlay, unless a file that
+// checkBaseSigners rejects a base that other signers can change than the overlay, unless a file that
 // they cannot change has the same content.
-func (l *overlayResolver) checkBase(file string, from api.ProfileOverlayBase, v Version) error {
+func (l *overlayResolver) checkBaseSigners(file string, from api.ProfileOverlayBase, v Version) error {
 	if l.x.CheckBase == nil || file == "" || v.Builtin {
 		return nil
 	}
@@ -302,7 +302,7 @@ func (ln *historyWalk) findVersions(from api.ProfileOverlayBase, dirty bool) []V
 	if dirty {
 		for _, o := range ln.profilesNamed(from.Profile) {
 			v, ok := ln.accepted[key{o.id.name, o.id.version}]
-			if ok && v.dirty && !o.broken && version.WithoutDirt(v.Version) == from.Version {
+			if ok && v.dirty && !o.broken && version.TrimDirtySuffix(v.Version) == from.Version {
 				out = append(out, v)
 			}
 		}
@@ -352,7 +352,7 @@ func (l *overlayResolver) storeResult(p overlayPosition, now overlaid) {
 		commit: l.stage.commit, at: l.stage.at, path: p.path, blob: n.blob, from: now.base,
 		dirty: n.reading.dirty || now.base.dirty,
 	})
-	l.ln.acceptAll(l.ln.profilesNamed(o.Name))
+	l.ln.acceptValid(l.ln.profilesNamed(o.Name))
 }
 
 // layer is one overlay on one base.

@@ -70,7 +70,7 @@ func (n *treeFile) providedProfiles(path string) []fileProfile {
 		switch {
 		case o.good():
 			out = append(out, fileProfile{path, o.id, false})
-		case o.pending(): // it occupies its name and version nevertheless
+		case o.isUnresolved(): // it occupies its name and version nevertheless
 			out = append(out, fileProfile{path, identity{name: name, version: n.reading.overlays[i].Spec.Version}, false})
 		default:
 			for _, id := range n.before {
@@ -129,7 +129,7 @@ func (ln *historyWalk) uncommittedStep(snap *source.Snapshot) source.HistoryEntr
 }
 
 // apply applies a step: it updates the tree, and accepts the complete profiles of the
-// changed files. It returns the names that these files had or have; call selectVersion
+// changed files. It returns the names that these files had or have; call selectCurrentVersion
 // for them.
 func (ln *historyWalk) apply(step source.HistoryEntry, readings map[string]*reading) map[string]bool {
 	touched := map[string]bool{}
@@ -161,7 +161,7 @@ func (ln *historyWalk) apply(step source.HistoryEntry, readings map[string]*read
 		ln.last = step.Commit
 	}
 	for name := range touched {
-		ln.acceptAll(ln.profilesNamed(name))
+		ln.acceptValid(ln.profilesNamed(name))
 	}
 	return touched
 }
@@ -221,12 +221,12 @@ func (ln *historyWalk) whyRejected(o fileProfile, all []fileProfile) error {
 	return nil
 }
 
-// selectVersion selects the current version of a profile in the tree. For a rejected
+// selectCurrentVersion selects the current version of a profile in the tree. For a rejected
 // offer, the content accepted earlier for its version remains, so that an invalid file
 // never removes a valid profile.
-func (ln *historyWalk) selectVersion(name string, commit source.Commit) {
+func (ln *historyWalk) selectCurrentVersion(name string, commit source.Commit) {
 	all := ln.profilesNamed(name)
-	ln.acceptAll(all)
+	ln.acceptValid(all)
 	var best Version
 	for _, o := range all {
 		v, ok := ln.accepted[key{o.id.name, o.id.version}]
@@ -234,7 +234,7 @@ func (ln *historyWalk) selectVersion(name string, commit source.Commit) {
 			continue
 		}
 		v.CurrentPath = o.path
-		if best.Name == "" || version.Higher(v.Version, best.Version) {
+		if best.Name == "" || version.IsPreferred(v.Version, best.Version) {
 			best = v
 		}
 	}
@@ -249,8 +249,8 @@ func (ln *historyWalk) selectVersion(name string, commit source.Commit) {
 	ln.selected[name] = best
 }
 
-// acceptAll accepts the valid offers of one name.
-func (ln *historyWalk) acceptAll(all []fileProfile) {
+// acceptValid accepts the valid offers of one name.
+func (ln *historyWalk) acceptValid(all []fileProfile) {
 	for _, o := range all {
 		if !o.broken && o.id.digest != "" && ln.whyRejected(o, all) == nil {
 			ln.acceptVersion(key{o.id.name, o.id.version}, o.id)
@@ -295,7 +295,7 @@ func (ln *historyWalk) newCatalog(x *Indexer, snap *source.Snapshot) *Catalog {
 			c.History[name] = append(c.History[name], v)
 		}
 	}
-	c.Skipped = ln.skippedRejections()
+	c.Skipped = ln.historicalRejections()
 	for _, r := range snap.Rejected {
 		c.Rejected = append(c.Rejected, &Rejection{Problem: strictyaml.Problem{Path: r.Path, Err: errors.New(r.Reason)}, Commit: snap.Head})
 	}
@@ -317,8 +317,8 @@ func (ln *historyWalk) filesWith(v Version) []string {
 	return out
 }
 
-// skippedRejections lists versions that only earlier commits have and that are invalid.
-func (ln *historyWalk) skippedRejections() []*Rejection {
+// historicalRejections lists versions that only earlier commits have and that are invalid.
+func (ln *historyWalk) historicalRejections() []*Rejection {
 	present := map[key]bool{}
 	for _, n := range ln.tree {
 		for _, k := range n.reading.broken {

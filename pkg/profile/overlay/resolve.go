@@ -54,7 +54,7 @@ type patcher struct {
 func newPatcher(o profile.Overlay, base profile.Document) *patcher {
 	p := &patcher{overlay: &o, base: &base, problems: strictyaml.ProblemList{Path: o.Path}, lines: maps.Clone(base.Lines), files: map[string]string{}}
 	for field := range base.Lines {
-		p.files[field] = p.fileOf(field)
+		p.files[field] = p.baseFileOf(field)
 	}
 	for field := range p.lines { // name and document are those of the overlay
 		if field == "" || !strings.HasPrefix(field, "spec") {
@@ -70,8 +70,8 @@ func newPatcher(o profile.Overlay, base profile.Document) *patcher {
 	return p
 }
 
-// fileOf returns the file with a field of the base.
-func (p *patcher) fileOf(field string) string {
+// baseFileOf returns the file with a field of the base.
+func (p *patcher) baseFileOf(field string) string {
 	if f := p.base.FileOf(field); f != "" {
 		return f
 	}
@@ -82,9 +82,9 @@ func (p *patcher) report(field, format string, args ...any) {
 	p.problems.Add(p.overlay.Line(field), field, fmt.Errorf(format, args...))
 }
 
-// where describes the base and the location of a field in it.
-func (p *patcher) where(field string) string {
-	return fmt.Sprintf("profile %q %s (%s:%d)", p.base.Name, version.WithoutDirt(p.base.Spec.Version), p.fileOf(p.base.Lines.NearestWithLine(field)), p.base.Line(field))
+// whereInBase describes the base and the location of a field in it.
+func (p *patcher) whereInBase(field string) string {
+	return fmt.Sprintf("profile %q %s (%s:%d)", p.base.Name, version.TrimDirtySuffix(p.base.Spec.Version), p.baseFileOf(p.base.Lines.NearestWithLine(field)), p.base.Line(field))
 }
 
 // deleteLines removes the lines of a field and of all fields below it.
@@ -124,7 +124,7 @@ func (p *patcher) copyOverlayLines(field, at string) {
 func (p *patcher) recordFromBase(field, at string) {
 	for f, line := range p.base.Lines {
 		if rest, ok := cutFieldPrefix(f, at); ok {
-			p.lines[field+rest], p.files[field+rest] = line, p.fileOf(f)
+			p.lines[field+rest], p.files[field+rest] = line, p.baseFileOf(f)
 		}
 	}
 }
@@ -192,7 +192,7 @@ func (p *patcher) patchStage(field string, patchStage *osm.OSPConfig, patches *a
 		from := strictyaml.Element(field+".supportedContainerRuntimes", i)
 		j := slices.IndexFunc(patchStage.SupportedContainerRuntimes, func(r osm.ContainerRuntimeSpec) bool { return r.Name == rt.Name })
 		if j < 0 {
-			p.report(from+".name", "the base, %s, has no container runtime %q in this stage", p.where(field+".supportedContainerRuntimes"), rt.Name)
+			p.report(from+".name", "the base, %s, has no container runtime %q in this stage", p.whereInBase(field+".supportedContainerRuntimes"), rt.Name)
 			continue
 		}
 		to, r := strictyaml.Element(field+".supportedContainerRuntimes", j), &patchStage.SupportedContainerRuntimes[j]
@@ -363,7 +363,7 @@ func (p *patcher) patchModule(field string, k cloudinit.Module, out *osm.CloudIn
 
 // reportExisting reports that an added element is already in the base.
 func (p *patcher) reportExisting(field, what, name, in string) {
-	p.report(field, "the base already has %s %q, in %s: use replace to change it, or remove it here", what, name, p.where(in))
+	p.report(field, "the base already has %s %q, in %s: use replace to change it, or remove it here", what, name, p.whereInBase(in))
 }
 
 // reportMissing reports that a changed or removed element is not in the base.
@@ -378,7 +378,7 @@ func (p *patcher) reportMissing(field, what, name, in string, names []string) {
 	if best != "" {
 		hint = fmt.Sprintf(": did you mean %q?", best)
 	}
-	p.report(field, "there is no %s %q in %s of the base, %s%s", what, name, strings.TrimPrefix(in, "spec."), p.where(in), hint)
+	p.report(field, "there is no %s %q in %s of the base, %s%s", what, name, strings.TrimPrefix(in, "spec."), p.whereInBase(in), hint)
 }
 
 // listPatch applies the patches of one list.
@@ -418,7 +418,7 @@ func (l listPatch[T]) patch(p *patcher, have []T) []T {
 		case 1:
 			return found[0]
 		}
-		p.report(field, "%s %q is in the base %d times, %s: the patch is ambiguous", l.what, key, len(found), p.where(strictyaml.Element(l.field, found[1])))
+		p.report(field, "%s %q is in the base %d times, %s: the patch is ambiguous", l.what, key, len(found), p.whereInBase(strictyaml.Element(l.field, found[1])))
 		return -1
 	}
 	replaced, removed := map[int]int{}, map[int]bool{}

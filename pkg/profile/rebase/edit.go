@@ -25,9 +25,9 @@ func WithVersions(data []byte, o profile.Overlay, own string, from api.ProfileOv
 	if err != nil {
 		return nil, err
 	}
-	spec := strictyaml.Mapping(root, "spec")
+	spec := strictyaml.MappingOrEmpty(root, "spec")
 	lines := bytes.SplitAfter(data, []byte("\n"))
-	base := strictyaml.Mapping(spec, "from")
+	base := strictyaml.MappingOrEmpty(spec, "from")
 	for _, edit := range []struct {
 		in         *yaml.Node
 		key, field string
@@ -68,7 +68,7 @@ func overlayNode(data []byte, o profile.Overlay) (*yaml.Node, error) {
 			continue
 		}
 		root := doc.Content[0]
-		if strictyaml.Scalar(root, "kind") == api.KindProfileOverlay && strictyaml.Scalar(strictyaml.Mapping(root, "metadata"), "name") == o.Name && strictyaml.Scalar(strictyaml.Mapping(root, "spec"), "version") == o.Spec.Version {
+		if strictyaml.Scalar(root, "kind") == api.KindProfileOverlay && strictyaml.Scalar(strictyaml.MappingOrEmpty(root, "metadata"), "name") == o.Name && strictyaml.Scalar(strictyaml.MappingOrEmpty(root, "spec"), "version") == o.Spec.Version {
 			return root, nil
 		}
 	}

@@ -74,7 +74,7 @@ func (c *conflictFinder) recordConflict(what, field, was, now string, t threeWay
 	c.found = append(c.found, &strictyaml.Problem{
 		Path: c.overlay.Path, Line: c.overlay.Line(field), Field: field,
 		Err: fmt.Errorf("replaces %s, which profile %q has changed from %s (%s) to %s (%s): adopt the changes that you want, then set version: %s under spec.from",
-			what, c.now.Name, version.WithoutDirt(c.was.Spec.Version), place(c.was, was), version.WithoutDirt(c.now.Spec.Version), place(c.now, now), version.WithoutDirt(c.now.Spec.Version)),
+			what, c.now.Name, version.TrimDirtySuffix(c.was.Spec.Version), place(c.was, was), version.TrimDirtySuffix(c.now.Spec.Version), place(c.now, now), version.TrimDirtySuffix(c.now.Spec.Version)),
 	})
 }
 
@@ -292,7 +292,7 @@ func overlayIn(snap *source.Snapshot, v catalog.Version) (profile.Overlay, bool)
 			return profile.Overlay{}, false
 		}
 		for _, o := range in.Overlays {
-			if o.Name == v.Name && o.Spec.Version == version.WithoutDirt(v.Version) {
+			if o.Name == v.Name && o.Spec.Version == version.TrimDirtySuffix(v.Version) {
 				return o, true
 			}
 		}
@@ -311,17 +311,17 @@ func NewestBase(ctx context.Context, x *catalog.Indexer, snap *source.Snapshot, 
 	}
 	newer.Profile, newer.Builtin = from.Profile, from.Builtin
 	if i := slices.IndexFunc(cat.Current, func(v catalog.Version) bool { return v.Name == from.Profile }); i >= 0 && !from.Builtin {
-		newer.Version = version.WithoutDirt(cat.Current[i].Version)
+		newer.Version = version.TrimDirtySuffix(cat.Current[i].Version)
 	} else {
 		builtins, err := x.BuiltinVersions(ctx, from.Profile)
 		if err != nil {
 			return newer, false, err
 		}
 		for _, v := range builtins {
-			if newer.Version == "" || version.Higher(v, newer.Version) {
+			if newer.Version == "" || version.IsPreferred(v, newer.Version) {
 				newer.Version = v
 			}
 		}
 	}
-	return newer, newer.Version != "" && newer.Version != from.Version && version.Higher(newer.Version, from.Version), nil
+	return newer, newer.Version != "" && newer.Version != from.Version && version.IsPreferred(newer.Version, from.Version), nil
 }

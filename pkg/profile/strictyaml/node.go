@@ -2,8 +2,8 @@ package strictyaml
 
 import "go.yaml.in/yaml/v3"
 
-// Mapping returns a field that is a mapping, or an empty mapping.
-func Mapping(m *yaml.Node, name string) *yaml.Node {
+// MappingOrEmpty returns a field that is a mapping, or an empty mapping.
+func MappingOrEmpty(m *yaml.Node, name string) *yaml.Node {
 	for i := 0; i+1 < len(m.Content); i += 2 {
 		if m.Content[i].Value == name && m.Content[i+1].Kind == yaml.MappingNode {
 			return m.Content[i+1]

@@ -53,7 +53,7 @@ func (p Pin) String() string { return p.text }
 func (p Pin) Best(versions []string) (string, bool) {
 	best := ""
 	for _, v := range versions {
-		if p.Allows(v) && (best == "" || Higher(v, best)) {
+		if p.Allows(v) && (best == "" || IsPreferred(v, best)) {
 			best = v
 		}
 	}
@@ -74,7 +74,7 @@ var firstNumber = regexp.MustCompile(`\d+(\.\d+){0,2}`)
 // Nearest returns a few of the versions, highest first: those near the first number in
 // the pin.
 func (p Pin) Nearest(versions []string) []string {
-	versions = Sort(versions)
+	versions = SortDescending(versions)
 	from := 0
 	if about, err := semver.NewVersion(firstNumber.FindString(p.text)); err == nil {
 		below := slices.IndexFunc(versions, func(s string) bool {
@@ -89,8 +89,8 @@ func (p Pin) Nearest(versions []string) []string {
 	return versions[from:min(from+MaxProposed, len(versions))]
 }
 
-// Sort returns versions in order, highest first, without duplicates.
-func Sort(versions []string) []string {
+// SortDescending returns versions in order, highest first, without duplicates.
+func SortDescending(versions []string) []string {
 	out := slices.Clone(versions)
 	slices.SortFunc(out, func(a, b string) int {
 		va, errA := Parse(a)

@@ -72,7 +72,7 @@ func TestSortVersionsOrdersByNumber(t *testing.T) {
 		"descending": {"v2.0.0+b2", "v2.0.0+b1", "v2.0.0-rc.1", "v1.10.0", "v1.9.0", "v1.0.0", "nonsense"},
 		"repeated":   {"v1.9.0", "v1.10.0", "v1.0.0", "nonsense", "v1.9.0", "v2.0.0+b1", "v2.0.0-rc.1", "v2.0.0+b2", "v1.10.0"},
 	} {
-		if got := Sort(in); !slices.Equal(got, want) {
+		if got := SortDescending(in); !slices.Equal(got, want) {
 			t.Errorf("%s: got %v, want %v", name, got, want)
 		}
 	}

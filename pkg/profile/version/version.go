@@ -41,11 +41,11 @@ func Parse(v string) (*semver.Version, error) {
 	return parsed, nil
 }
 
-// Higher reports whether version a is preferred to b: releases before pre-releases, then
+// IsPreferred reports whether version a is preferred to b: releases before pre-releases, then
 // by semantic version, then by text.
-func Higher(a, b string) bool {
-	va, errA := Parse(WithoutDirt(a))
-	vb, errB := Parse(WithoutDirt(b))
+func IsPreferred(a, b string) bool {
+	va, errA := Parse(TrimDirtySuffix(a))
+	vb, errB := Parse(TrimDirtySuffix(b))
 	if errA != nil || errB != nil {
 		return a > b // Decode accepts only valid versions
 	}
@@ -58,7 +58,7 @@ func Higher(a, b string) bool {
 	return a > b
 }
 
-func WithoutDirt(v string) string {
+func TrimDirtySuffix(v string) string {
 	if i := strings.LastIndex(v, "-dirty."); i > 0 {
 		return v[:i]
 	}

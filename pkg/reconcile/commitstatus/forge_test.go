@@ -264,7 +264,7 @@ func TestPoolsFollow(t *testing.T) {
 	r.rotate(two, "v1", "older")
 	counts := func(want rolloutProgress) {
 		t.Helper()
-		got, err := countPools(t.Context(), r.client, r.client, r.namespace, map[string]api.ProfileEntry{"a": {Version: "v2", Commit: commit}})
+		got, err := readRolloutProgress(t.Context(), r.client, r.client, r.namespace, map[string]api.ProfileEntry{"a": {Version: "v2", Commit: commit}})
 		if err != nil || got != want {
 			t.Errorf("counted %+v (err %v), want %+v", got, err, want)
 		}
@@ -279,7 +279,7 @@ func TestPoolsFollow(t *testing.T) {
 		"success: 2 profiles applied, 2 pools rotated (osm-gitops/eu-1)")
 	two.Annotations[api.AnnotationRefused] = "m"
 	r.do(r.client.Update(t.Context(), two))
-	f, err := countPools(t.Context(), r.client, r.client, r.namespace, map[string]api.ProfileEntry{"a": {Version: "v2", Commit: commit}})
+	f, err := readRolloutProgress(t.Context(), r.client, r.client, r.namespace, map[string]api.ProfileEntry{"a": {Version: "v2", Commit: commit}})
 	if want := (rolloutProgress{pools: 2, rotated: 1, rejected: 1}); err != nil || f != want || !f.settled() {
 		t.Errorf("%+v (err %v), want %+v", f, err, want)
 	}

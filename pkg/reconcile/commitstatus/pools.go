@@ -24,11 +24,11 @@ type rolloutProgress struct {
 // settled reports that no further progress is expected.
 func (f rolloutProgress) settled() bool { return f.rotated+f.rejected == f.pools }
 
-// countPools counts the pools whose configuration has one of the profiles: as rotated if
+// readRolloutProgress counts the pools whose configuration has one of the profiles: as rotated if
 // their machines boot from the new version, as refused if the pool rejects that version.
 // secrets reads the Secrets of pools; while it is nil no pool counts as rotated. Both
 // read from caches.
-func countPools(ctx context.Context, c, secrets client.Reader, namespace string, changed map[string]api.ProfileEntry) (rolloutProgress, error) {
+func readRolloutProgress(ctx context.Context, c, secrets client.Reader, namespace string, changed map[string]api.ProfileEntry) (rolloutProgress, error) {
 	var f rolloutProgress
 	if len(changed) == 0 {
 		return f, nil

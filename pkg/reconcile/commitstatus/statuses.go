@@ -119,7 +119,7 @@ func (s *Statuses) EnqueueReconciliation(l Reconciliation) {
 	}
 	next := job{source: ps.DeepCopy(), commit: m[1], changed: map[string]api.ProfileEntry{}, problems: l.Problems, since: time.Now()}
 	if l.Rejected != nil {
-		next.rejected = abbreviated(redact.SanitizeLine(l.Rejected.Error()))
+		next.rejected = abbreviateCommits(redact.PrintableLine(l.Rejected.Error()))
 	}
 	if before, ok := s.latest[key]; ok && before.source.UID == ps.UID {
 		next.boots = before.boots
@@ -144,13 +144,13 @@ func (s *Statuses) EnqueueReconciliation(l Reconciliation) {
 		next.changed[e.Name] = e
 	}
 	s.latest[key] = next
-	if next.sent == "" || next.sent != next.settledState() {
+	if next.sent == "" || next.sent != next.stateFromProblems() {
 		s.queue.Add(key)
 	}
 }
 
-// settledState is the final state of the job, as far as files decide it.
-func (j job) settledState() State {
+// stateFromProblems is the final state of the job, as far as files decide it.
+func (j job) stateFromProblems() State {
 	if len(j.problems) > 0 || j.rejected != "" {
 		return Failure
 	}
@@ -217,11 +217,11 @@ func (s *Statuses) processSource(ctx context.Context, key types.NamespacedName) 
 		return
 	case errors.Is(err, errOff):
 		s.queue.Forget(key)
-		s.storeJob(key, j)
+		s.recordSendResult(key, j)
 	case errors.As(err, &final):
 		s.queue.Forget(key)
-		s.storeJob(key, j)
-		if s.needsEvent(key, final) {
+		s.recordSendResult(key, j)
+		if s.recordIfUnreported(key, final) {
 			s.Recorder.Eventf(j.source, nil, corev1.EventTypeWarning, api.EventCommitStatusRefused, "Report", "%s",
 				redact.Shorten(fmt.Sprintf("commit status of %s: %v", j.commit, err), redact.MaxEvent))
 		}
@@ -233,7 +233,7 @@ func (s *Statuses) processSource(ctx context.Context, key types.NamespacedName) 
 		log.FromContext(ctx).Error(err, "sending a commit status", "source", key.String(), "commit", j.commit)
 	default:
 		s.queue.Forget(key)
-		s.storeJob(key, j)
+		s.recordSendResult(key, j)
 		if !settled {
 			s.queue.AddAfter(key, recount)
 		} else if !j.boots.next.IsZero() {
@@ -242,8 +242,8 @@ func (s *Statuses) processSource(ctx context.Context, key types.NamespacedName) 
 	}
 }
 
-// needsEvent reports whether a rejection was not reported yet, or must be reported each time.
-func (s *Statuses) needsEvent(key types.NamespacedName, refused *rejectedError) bool {
+// recordIfUnreported reports whether a rejection was not reported yet, or must be reported each time.
+func (s *Statuses) recordIfUnreported(key types.NamespacedName, refused *rejectedError) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if refused.once != "" && s.reported[key] == refused.once {
@@ -255,8 +255,9 @@ func (s *Statuses) needsEvent(key types.NamespacedName, refused *rejectedError) 
 	return true
 }
 
-// storeJob stores which status the host has, unless another commit arrived in the meantime.
-func (s *Statuses) storeJob(key types.NamespacedName, j job) {
+// recordSendResult stores which status the host has, and the failed attempt, unless another commit
+// arrived in the meantime.
+func (s *Statuses) recordSendResult(key types.NamespacedName, j job) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now, ok := s.latest[key]; ok && now.commit == j.commit && now.source.UID == j.source.UID {
@@ -267,7 +268,7 @@ func (s *Statuses) storeJob(key types.NamespacedName, j job) {
 
 // desiredStatus returns the status that the commit should have, and whether it is final.
 func (s *Statuses) desiredStatus(ctx context.Context, j job) (want status, settled bool, err error) {
-	want = status{commit: j.commit, state: j.settledState()}
+	want = status{commit: j.commit, state: j.stateFromProblems()}
 	if want.context, err = s.contextOf(ctx, j.source); err != nil {
 		return want, false, err
 	}
@@ -276,7 +277,7 @@ func (s *Statuses) desiredStatus(ctx context.Context, j job) (want status, settl
 		return want, true, nil
 	}
 	if want.state == Failure {
-		first := redact.SanitizeLine(j.problems[0].Error())
+		first := redact.PrintableLine(j.problems[0].Error())
 		want.description = truncate(fmt.Sprintf("%s: %s", notify.FormatCount(len(j.problems), "problem"), first), maxDescription)
 		return want, true, nil
 	}
@@ -294,7 +295,7 @@ func (s *Statuses) desiredStatus(ctx context.Context, j job) (want status, settl
 		want.description = notify.FormatCount(profiles, "profile") + " applied"
 		return want, true, nil
 	}
-	f, err := countPools(ctx, s.Client, s.Pools(), j.source.Namespace, j.changed)
+	f, err := readRolloutProgress(ctx, s.Client, s.Pools(), j.source.Namespace, j.changed)
 	if err != nil {
 		return want, false, err
 	}
@@ -333,7 +334,7 @@ func (s *Statuses) contextOf(ctx context.Context, ps *api.ProfileSource) (string
 // fullID matches full commit ids, which take much of a description.
 var fullID = regexp.MustCompile(`\b([0-9a-f]{12})[0-9a-f]{28}\b`)
 
-func abbreviated(s string) string { return fullID.ReplaceAllString(s, "$1") }
+func abbreviateCommits(s string) string { return fullID.ReplaceAllString(s, "$1") }
 
 // truncate shortens text to at most n characters.
 func truncate(s string, n int) string {

@@ -85,7 +85,7 @@ func (d *Document) classifyChange(before, after []byte) {
 	d.Change, d.Equivalence = DocumentWritten, EquivalenceSame
 	differences, err := equivalence.Compare(old, now)
 	if err != nil {
-		d.Equivalence, d.Differs = EquivalenceOther, []string{clean(err.Error())}
+		d.Equivalence, d.Differs = EquivalenceOther, []string{maskSecretsAndClean(err.Error())}
 		return
 	}
 	for _, diff := range differences {
@@ -109,7 +109,7 @@ var (
 // sameButTokens reports whether only tokens differ.
 func sameButTokens(d equivalence.Difference) bool {
 	plain := func(v any) string {
-		text := strings.ReplaceAll(fmt.Sprint(v), impact.NodeToken(), "token")
+		text := strings.ReplaceAll(fmt.Sprint(v), impact.PlaceholderNodeToken(), "token")
 		return bootstrapToken.ReplaceAllString(webToken.ReplaceAllString(text, "token"), "token")
 	}
 	return plain(d.Reference) == plain(d.Ours)

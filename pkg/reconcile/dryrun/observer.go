@@ -78,7 +78,7 @@ func (o *Observer) runAndUpdateConditions(ctx context.Context) error {
 		}
 		next := metav1.Condition{Type: api.ObservedCondition, Status: metav1.ConditionUnknown, Reason: api.ReasonNotObserved, ObservedGeneration: ps.Generation}
 		if err != nil {
-			next.Message = "unknown what would be done: " + clean(err.Error())
+			next.Message = "unknown what would be done: " + maskSecretsAndClean(err.Error())
 		} else {
 			report.setCondition(ps, &next)
 		}
@@ -129,11 +129,11 @@ func (r *Report) setCondition(ps *api.ProfileSource, c *metav1.Condition) {
 		return
 	}
 	own := Report{Sources: []Source{s}}
-	own.countWrites(s.Writes)
+	own.countNonStatusWrites(s.Writes)
 	for _, p := range r.Pools {
 		if slices.Contains(s.Profiles, p.Profile) {
 			own.Pools = append(own.Pools, p)
-			own.countWrites(p.Writes)
+			own.countNonStatusWrites(p.Writes)
 		}
 	}
 	c.Status, c.Reason = metav1.ConditionTrue, api.ReasonNothingToDo
@@ -143,8 +143,8 @@ func (r *Report) setCondition(ps *api.ProfileSource, c *metav1.Condition) {
 	c.Message = "nothing is written; the controller would do this: " + s.Message + "; " + own.Summary() + own.poolsNeedingAttention()
 }
 
-// countWrites counts all writes except those of a status.
-func (r *Report) countWrites(writes []Write) {
+// countNonStatusWrites counts all writes except those of a status.
+func (r *Report) countNonStatusWrites(writes []Write) {
 	for _, w := range writes {
 		if w.Part != "status" {
 			r.Writes++

@@ -108,7 +108,7 @@ func (r *DryRun) runControllers(ctx context.Context, failed map[string]error) er
 		run(rolloutKind, r.Rollouts, append(sorted(names), types.NamespacedName{Namespace: r.Namespace}))
 	}
 	rollouts()
-	pools, err := r.pools(ctx)
+	pools, err := r.listCurrentAndDeletedPools(ctx)
 	if err != nil {
 		return err
 	}
@@ -145,9 +145,9 @@ func (r *DryRun) reconcileUntilStable(ctx context.Context, c crreconcile.Reconci
 	return nil // the next round includes it again
 }
 
-// pools lists the MachineDeployments that are pools, or were: the objects of a deleted
+// listCurrentAndDeletedPools lists the MachineDeployments that are pools, or were: the objects of a deleted
 // one are included, too.
-func (r *DryRun) pools(ctx context.Context) ([]types.NamespacedName, error) {
+func (r *DryRun) listCurrentAndDeletedPools(ctx context.Context) ([]types.NamespacedName, error) {
 	names, others := map[types.NamespacedName]bool{}, map[types.NamespacedName]bool{}
 	var mds cluster.MachineDeploymentList
 	if err := r.Worker.List(ctx, &mds, client.UnsafeDisableDeepCopy); err != nil {

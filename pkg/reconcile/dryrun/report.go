@@ -120,7 +120,7 @@ type eventLog struct {
 
 func (t *eventLog) subjectFor(subject string) *Subject {
 	if t.subjects[subject] == nil {
-		_, plain, _ := cutLast(subject)
+		_, plain, _ := cutLastSpace(subject)
 		t.subjects[subject] = &Subject{Name: plain, Writes: []Write{}, Events: []virtual.Event{}}
 	}
 	return t.subjects[subject]
@@ -172,7 +172,7 @@ func (r *DryRun) buildReport(ctx context.Context, failed map[string]error) (*Rep
 		if strings.HasSuffix(subject, "/") {
 			return nil, fmt.Errorf("dry run of the rollouts of pools without a ProfileSource: %w", err)
 		}
-		all.subjectFor(reportingSubject(subject)).Problem = clean(err.Error())
+		all.subjectFor(reportingSubject(subject)).Problem = maskSecretsAndClean(err.Error())
 	}
 	for _, name := range slices.Sorted(maps.Keys(all.subjects)) {
 		if strings.HasPrefix(name, nodeKind+" ") {
@@ -182,14 +182,14 @@ func (r *DryRun) buildReport(ctx context.Context, failed map[string]error) (*Rep
 	if err := r.addSources(ctx, out, all); err != nil {
 		return nil, err
 	}
-	keys, err := r.pools(ctx)
+	keys, err := r.listCurrentAndDeletedPools(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, key := range slices.Compact(sorted(append(keys, all.poolKeys()...))) {
 		name := subjectOf(poolKind, key)
 		p := Pool{Subject: *all.subjectFor(name), Replaced: all.replaced[name], Documents: compareDocuments(r.Store, key)}
-		if err := r.evaluate(ctx, &p, key, out); err != nil {
+		if err := r.setPoolState(ctx, &p, key, out); err != nil {
 			return nil, err
 		}
 		p.Machines = p.machineEffect()
@@ -211,8 +211,8 @@ func reportingSubject(subject string) string {
 	return subject
 }
 
-// cutLast cuts at the last blank: names of objects have none.
-func cutLast(s string) (before, after string, found bool) {
+// cutLastSpace cuts at the last blank: names of objects have none.
+func cutLastSpace(s string) (before, after string, found bool) {
 	i := strings.LastIndex(s, " ")
 	return s[:max(i, 0)], s[i+1:], i >= 0
 }
@@ -234,7 +234,7 @@ func (r *DryRun) addSources(ctx context.Context, out *Report, all *eventLog) err
 			s.Profiles = append(s.Profiles, e.Name)
 		}
 		if c := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition); c != nil {
-			s.Ready, s.Reason, s.Message = s.Ready || c.Status == metav1.ConditionTrue, c.Reason, clean(c.Message)
+			s.Ready, s.Reason, s.Message = s.Ready || c.Status == metav1.ConditionTrue, c.Reason, maskSecretsAndClean(c.Message)
 		}
 		out.Sources = append(out.Sources, s)
 	}
@@ -242,9 +242,9 @@ func (r *DryRun) addSources(ctx context.Context, out *Report, all *eventLog) err
 	return nil
 }
 
-// evaluate determines whether a pool would have what it requests: a warning says why not, or
+// setPoolState determines whether a pool would have what it requests: a warning says why not, or
 // an annotation of its configuration if it was reported before.
-func (r *DryRun) evaluate(ctx context.Context, p *Pool, key types.NamespacedName, out *Report) error {
+func (r *DryRun) setPoolState(ctx context.Context, p *Pool, key types.NamespacedName, out *Report) error {
 	for _, s := range p.Events {
 		if s.Warning {
 			p.Rejected, p.Waits = s.Text, s.Reason == api.EventWaiting
@@ -254,7 +254,7 @@ func (r *DryRun) evaluate(ctx context.Context, p *Pool, key types.NamespacedName
 	if err := r.Worker.Get(ctx, key, &md); err != nil && !isNotFound(err) {
 		return fmt.Errorf("reading MachineDeployment %s: %w", key, err)
 	}
-	p.Profile = redact.SanitizeLine(md.Annotations[api.AnnotationOSP])
+	p.Profile = redact.PrintableLine(md.Annotations[api.AnnotationOSP])
 	if p.Profile != "" {
 		for _, object := range r.Unallowed(&md) {
 			out.References = append(out.References, object.String())
@@ -280,7 +280,7 @@ func (r *DryRun) evaluate(ctx context.Context, p *Pool, key types.NamespacedName
 		return fmt.Errorf("reading OperatingSystemConfig of pool %s: %w", key, err)
 	}
 	if osc.Annotations[api.AnnotationPool] == key.String() {
-		p.Rejected = cmp.Or(p.Rejected, clean(osc.Annotations[api.AnnotationRefused]))
+		p.Rejected = cmp.Or(p.Rejected, maskSecretsAndClean(osc.Annotations[api.AnnotationRefused]))
 	}
 	return nil
 }
@@ -298,7 +298,7 @@ func (r *DryRun) describeWrite(a virtual.Act) Write {
 // input.
 const maxText = 2 << 10
 
-func clean(text string) string { return redact.CleanText(redact.Mask(text), maxText) }
+func maskSecretsAndClean(text string) string { return redact.PrintableText(redact.Mask(text), maxText) }
 
 // ErrRejected reports that the controller could not do everything that was requested.
 var ErrRejected = errors.New("something is rejected, or could not be checked")

@@ -42,17 +42,17 @@ func TestDocuments(t *testing.T) {
 		"annotations alone":       {[]act{write(virtual.VerbPatch, "canary", "canary")}, Document{Change: DocumentIdentical, Equivalence: EquivalenceSame}},
 		"a new pool":              {[]act{write(virtual.VerbCreate, "", "canary")}, Document{Change: DocumentCreated}},
 		"a pool that goes":        {[]act{write(virtual.VerbDelete, "canary", "")}, Document{Change: DocumentDeleted}},
-		"another token":           {[]act{write(virtual.VerbUpdate, "get "+token, "get "+impact.NodeToken())}, Document{Change: DocumentWritten, Equivalence: EquivalenceSameToken}},
+		"another token":           {[]act{write(virtual.VerbUpdate, "get "+token, "get "+impact.PlaceholderNodeToken())}, Document{Change: DocumentWritten, Equivalence: EquivalenceSameToken}},
 		"another bootstrap token": {[]act{write(virtual.VerbUpdate, "abcdef.0123456789abcdef", "ghijkl.0123456789abcdef")}, Document{Change: DocumentWritten, Equivalence: EquivalenceSameToken}},
 		"another content":         {[]act{write(virtual.VerbUpdate, "canary", "other canary")}, Document{Change: DocumentWritten, Equivalence: EquivalenceOther, Differs: []string{`file "/opt/bin/setup"`}}},
 		"replaced, and then given a token": {
-			[]act{write(virtual.VerbDelete, "get "+token, ""), write(virtual.VerbCreate, "", "get "+token), write(virtual.VerbUpdate, "get "+token, "get "+impact.NodeToken())},
+			[]act{write(virtual.VerbDelete, "get "+token, ""), write(virtual.VerbCreate, "", "get "+token), write(virtual.VerbUpdate, "get "+token, "get "+impact.PlaceholderNodeToken())},
 			Document{Change: DocumentWritten, Equivalence: EquivalenceSameToken, Absent: true},
 		},
 	} {
 		w := virtual.NewStore(nil, nil)
 		for _, a := range c.acts {
-			w.RecordWrite(a.verb, virtual.Ref{Kind: corev1.SchemeGroupVersion.WithKind("Secret"), Key: types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}}, "", state(a.before), state(a.after))
+			w.ApplyAndRecordWrite(a.verb, virtual.Ref{Kind: corev1.SchemeGroupVersion.WithKind("Secret"), Key: types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}}, "", state(a.before), state(a.after))
 		}
 		got := compareDocuments(w, types.NamespacedName{Namespace: "ns", Name: "web"})[0]
 		if got.Change != c.want.Change || got.Equivalence != c.want.Equivalence || got.Absent != c.want.Absent || !slices.Equal(got.Differs, c.want.Differs) || got.Secret != name {
@@ -64,7 +64,7 @@ func TestDocuments(t *testing.T) {
 // Changes are named by their key, and no value is reported (security.md 15).
 func TestFields(t *testing.T) {
 	r := &DryRun{Store: virtual.NewStore(nil, nil)}
-	r.Store.RecordWrite(virtual.VerbPatch, virtual.Ref{Kind: corev1.SchemeGroupVersion.WithKind("Secret"), Key: types.NamespacedName{Namespace: "ns", Name: "s"}}, "",
+	r.Store.ApplyAndRecordWrite(virtual.VerbPatch, virtual.Ref{Kind: corev1.SchemeGroupVersion.WithKind("Secret"), Key: types.NamespacedName{Namespace: "ns", Name: "s"}}, "",
 		[]byte(`{"metadata":{"resourceVersion":"1","annotations":{"gone":"canary","same":"x"}},"data":{"k":"Y2FuYXJ5"},"spec":{"a":1}}`),
 		[]byte(`{"metadata":{"resourceVersion":"2","annotations":{"new":"canary","same":"x"},"finalizers":["f"]},"data":{"k":"b3RoZXI="},"spec":{"a":1}}`))
 	w := r.describeWrite(r.Store.RecordedActs()[0])

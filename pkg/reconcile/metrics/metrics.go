@@ -140,9 +140,9 @@ func (m *Metrics) SetPool(key types.NamespacedName, s PoolMetrics) {
 	m.pools[key] = s
 }
 
-// PoolRejected stores why a pool does not have what it requests; the rest of its state
+// SetPoolRejection stores why a pool does not have what it requests; the rest of its state
 // remains.
-func (m *Metrics) PoolRejected(key types.NamespacedName, reason string) {
+func (m *Metrics) SetPoolRejection(key types.NamespacedName, reason string) {
 	if m == nil {
 		return
 	}
@@ -163,8 +163,8 @@ func (m *Metrics) PoolGone(key types.NamespacedName) {
 	delete(m.pools, key)
 }
 
-// CountRotation counts a write of a pool's documents, by one of Reasons.
-func (m *Metrics) CountRotation(reason string) {
+// CountDocumentWrite counts a write of a pool's documents, by one of Reasons.
+func (m *Metrics) CountDocumentWrite(reason string) {
 	if m != nil {
 		m.rotated.WithLabelValues(reason).Inc()
 	}

@@ -61,9 +61,9 @@ func full() *Metrics {
 	m.ObserveFetch(key("osps"), time.Unix(1_700_000_000, 0), 20*time.Millisecond, "")
 	m.ObserveFetch(key("osps"), time.Unix(1_700_000_060, 0), 5*time.Second, "Unreachable")
 	m.SetPool(key("web"), PoolMetrics{Profile: "osp-ubuntu", Version: "v1.9.0", Commit: "3f2a9c1", UserData: 4000, Limit: 16384, TokenEnds: time.Unix(1_700_003_600, 0), NodeTokenEnds: time.Unix(1_700_086_400, 0)})
-	m.PoolRejected(key("web"), "OperatingSystemProfileError")
-	m.PoolRejected(key("new"), "Waiting")
-	m.CountRotation(Created)
+	m.SetPoolRejection(key("web"), "OperatingSystemProfileError")
+	m.SetPoolRejection(key("new"), "Waiting")
+	m.CountDocumentWrite(Created)
 	m.EventDropped("ConfigRotated")
 	m.ObserveRender(time.Millisecond)
 	m.RegisterNodes(func() []NodeCount {
@@ -73,8 +73,8 @@ func full() *Metrics {
 		}
 	})
 	m.ProvenanceReady(true)
-	m.ProvenanceDropped()
-	m.ProvenancesStored(7)
+	m.ProvenanceExpired()
+	m.ExpiredProvenancesWaiting(7)
 	m.AuditEntryWritten("NodeJoined")
 	m.AuditWriteFailed()
 	m.AuditEntriesWaiting(4)
@@ -186,14 +186,14 @@ func TestNil(*testing.T) {
 	m.ObserveFetch(key("a"), time.Time{}, 0, "")
 	m.SourceGone(key("a"))
 	m.SetPool(key("a"), PoolMetrics{})
-	m.PoolRejected(key("a"), "x")
+	m.SetPoolRejection(key("a"), "x")
 	m.PoolGone(key("a"))
-	m.CountRotation(Pool)
+	m.CountDocumentWrite(Pool)
 	m.ObserveRender(0)
 	m.RegisterNodes(nil)
 	m.ProvenanceReady(true)
-	m.ProvenanceDropped()
-	m.ProvenancesStored(1)
+	m.ProvenanceExpired()
+	m.ExpiredProvenancesWaiting(1)
 	m.AuditEntryWritten("x")
 	m.AuditWriteFailed()
 	m.AuditEntriesWaiting(1)
@@ -223,7 +223,7 @@ func TestTenThousandPools(t *testing.T) {
 			UserData: 4000, Limit: 16384, TokenEnds: time.Unix(1_700_000_000, 0), NodeTokenEnds: time.Unix(1_700_000_000, 0),
 		})
 		if i < refused {
-			m.PoolRejected(key(name), "OperatingSystemProfileError")
+			m.SetPoolRejection(key(name), "OperatingSystemProfileError")
 		}
 	}
 	kept := heap() - before

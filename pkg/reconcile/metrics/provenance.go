@@ -40,16 +40,16 @@ func (m *Metrics) ProvenanceReady(yes bool) {
 	}
 }
 
-// ProvenanceDropped counts a deleted NodeProvenance that was too old, or exceeded the
+// ProvenanceExpired counts a deleted NodeProvenance that was too old, or exceeded the
 // maximum.
-func (m *Metrics) ProvenanceDropped() {
+func (m *Metrics) ProvenanceExpired() {
 	if m != nil {
 		m.provenance.dropped.Inc()
 	}
 }
 
-// ProvenancesStored sets how many of those remain until the audit log has them.
-func (m *Metrics) ProvenancesStored(n int) {
+// ExpiredProvenancesWaiting sets how many of those remain until the audit log has them.
+func (m *Metrics) ExpiredProvenancesWaiting(n int) {
 	if m != nil {
 		m.provenance.held.Set(float64(n))
 	}

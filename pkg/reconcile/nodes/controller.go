@@ -116,7 +116,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
 		whole = true
 	}
 	// A node can change its own labels at any rate, and must not cause as many writes.
-	if !whole && r.isReportChanged(node, own) && !r.reports.allow(node.UID, r.Clock.Now()) {
+	if !whole && r.isReportOrNameChanged(node, own) && !r.reports.allow(node.UID, r.Clock.Now()) {
 		return errAgain
 	}
 	if err := r.annotateProvenanceName(ctx, node, own.Name); err != nil {
@@ -132,9 +132,9 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) error {
 // it at any rate, and each change would cause a write, an event and an audit log entry.
 var errAgain = errors.New("the node changed what it says again")
 
-// isReportChanged reports whether a node's report differs from the last one that was compared, or
+// isReportOrNameChanged reports whether a node's report differs from the last one that was compared, or
 // whether the Node does not name its NodeProvenance.
-func (r *Reconciler) isReportChanged(node *metav1.PartialObjectMetadata, np *api.NodeProvenance) bool {
+func (r *Reconciler) isReportOrNameChanged(node *metav1.PartialObjectMetadata, np *api.NodeProvenance) bool {
 	judged := apimeta.FindStatusCondition(np.Status.Conditions, api.AgreedCondition) != nil
 	return judged && (!namesProvenance(node) || !sameReport(np.Status.Reported, lineage.ReportOf(node)))
 }

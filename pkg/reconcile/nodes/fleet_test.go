@@ -197,7 +197,7 @@ func (f *fleet) config(pool *machines.MachineDeployment) *osm.OperatingSystemCon
 // archive archives the record of a configuration that ends at a time.
 func (f *fleet) archive(pool *machines.MachineDeployment, osc *osm.OperatingSystemConfig, until time.Time) {
 	f.t.Helper()
-	rec, ok := lineage.RecordOf(osc)
+	rec, ok := lineage.IntactRecordOf(osc)
 	if !ok {
 		f.t.Fatal("the configuration has no record")
 	}

@@ -145,9 +145,9 @@ func auditConfiguration(c *api.ProvenanceConfiguration) *auditlog.Configuration 
 	}
 }
 
-// recordDropped writes a whole NodeProvenance to the audit log before it is deleted. It
+// recordBeforeDeletion writes a whole NodeProvenance to the audit log before it is deleted. It
 // reports whether it still exists and its node is deleted.
-func (r *Reconciler) recordDropped(ctx context.Context, np *api.NodeProvenance) (bool, error) {
+func (r *Reconciler) recordBeforeDeletion(ctx context.Context, np *api.NodeProvenance) (bool, error) {
 	if r.AuditLog == nil {
 		return true, nil
 	}

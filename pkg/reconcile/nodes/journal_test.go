@@ -256,7 +256,7 @@ func TestDroppedOnlyIfRemoved(t *testing.T) {
 	now := metav1.NewTime(f.clock.Now())
 	stale.Status.Removed = &now
 	r := &Reconciler{Reader: observe.Reader{Worker: observe.Cluster{Client: f.client, Live: f.client}}, AuditLog: f.journal}
-	if drop, err := r.recordDropped(t.Context(), stale); drop || err != nil {
+	if drop, err := r.recordBeforeDeletion(t.Context(), stale); drop || err != nil {
 		t.Errorf("it is dropped: %v (err %v)", drop, err)
 	}
 	if got := f.told(path, auditlog.ProvenanceDropped, node); len(got) != 0 {

@@ -43,9 +43,9 @@ func (r *Reconciler) deleteExpiredProvenances(ctx context.Context) error {
 	}
 	old := expired(all, r.Retention, r.Clock.Now())
 	for i, np := range old {
-		there, err := r.recordDropped(ctx, np)
+		there, err := r.recordBeforeDeletion(ctx, np)
 		if err != nil {
-			r.Metrics.ProvenancesStored(len(old) - i)
+			r.Metrics.ExpiredProvenancesWaiting(len(old) - i)
 			return err
 		}
 		if !there {
@@ -55,9 +55,9 @@ func (r *Reconciler) deleteExpiredProvenances(ctx context.Context) error {
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("deleting NodeProvenance %s: %w", np.Name, err)
 		}
-		r.Metrics.ProvenanceDropped()
+		r.Metrics.ProvenanceExpired()
 	}
-	r.Metrics.ProvenancesStored(0)
+	r.Metrics.ExpiredProvenancesWaiting(0)
 	return nil
 }
 

@@ -69,7 +69,7 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, w Watches) err
 	err := ctrl.NewControllerManagedBy(mgr).
 		Named("node").
 		For(&corev1.Node{}, builder.OnlyMetadata, builder.WithPredicates(nodeChanged)).
-		Watches(&cluster.Machine{}, handler.EnqueueRequestsFromMapFunc(r.nodesOfMachine), builder.WithPredicates(linkChanged)).
+		Watches(&cluster.Machine{}, handler.EnqueueRequestsFromMapFunc(r.nodesLinkedToMachine), builder.WithPredicates(linkChanged)).
 		WatchesMetadata(&cluster.MachineSet{}, handler.EnqueueRequestsFromMapFunc(r.nodesOfSet), builder.WithPredicates(linkChanged)).
 		Watches(&api.NodeProvenance{}, handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []crreconcile.Request {
 			if np, ok := obj.(*api.NodeProvenance); ok {
@@ -109,8 +109,8 @@ func (r *Reconciler) exportCounts(ctx context.Context, mgr ctrl.Manager) error {
 	return nil
 }
 
-// nodesOfMachine maps a Machine to the nodes that name it, and to the one that it names.
-func (r *Reconciler) nodesOfMachine(ctx context.Context, obj client.Object) []crreconcile.Request {
+// nodesLinkedToMachine maps a Machine to the nodes that name it, and to the one that it names.
+func (r *Reconciler) nodesLinkedToMachine(ctx context.Context, obj client.Object) []crreconcile.Request {
 	m, ok := obj.(*cluster.Machine)
 	if !ok {
 		return nil
@@ -145,7 +145,7 @@ func (r *Reconciler) nodesOfSet(ctx context.Context, obj client.Object) []crreco
 	}
 	var out []crreconcile.Request
 	for i := range machines.Items {
-		out = append(out, r.nodesOfMachine(ctx, &machines.Items[i])...)
+		out = append(out, r.nodesLinkedToMachine(ctx, &machines.Items[i])...)
 	}
 	return out
 }

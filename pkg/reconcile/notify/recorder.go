@@ -49,7 +49,7 @@ func newEvent(ps *api.ProfileSource, eventtype, reason, text string) eventv1.Eve
 			Namespace: ps.Namespace, Name: ps.Name, UID: ps.UID, ResourceVersion: ps.ResourceVersion,
 		},
 		Severity:            severity,
-		Message:             redact.Shorten(redact.BreakMarkup(redact.CleanText(text, maxMessage)), maxMessage),
+		Message:             redact.Shorten(redact.BreakMarkup(redact.PrintableText(text, maxMessage)), maxMessage),
 		Reason:              reason,
 		Metadata:            eventMetadata(ps, reason),
 		ReportingController: api.FieldManager,
@@ -64,7 +64,7 @@ func eventMetadata(ps *api.ProfileSource, reason string) map[string]string {
 	out := map[string]string{}
 	for key, value := range ps.Annotations {
 		if strings.HasPrefix(key, eventv1.Group+"/") {
-			out[key] = redact.SanitizeLine(value)
+			out[key] = redact.PrintableLine(value)
 		}
 	}
 	revision := ps.Status.LastAttemptedRevision
@@ -73,7 +73,7 @@ func eventMetadata(ps *api.ProfileSource, reason string) map[string]string {
 		revision = ""
 	}
 	if revision != "" {
-		out[api.GroupVersion.Group+"/"+eventv1.MetaRevisionKey] = redact.SanitizeLine(revision)
+		out[api.GroupVersion.Group+"/"+eventv1.MetaRevisionKey] = redact.PrintableLine(revision)
 	}
 	return out
 }

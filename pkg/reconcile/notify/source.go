@@ -22,7 +22,7 @@ func FormatCount(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// PluralizeWithVerb returns Count with a verb, such as "1 profile is".
+// PluralizeWithVerb returns FormatCount with a verb, such as "1 profile is".
 func PluralizeWithVerb(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun + " is"

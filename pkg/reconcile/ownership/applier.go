@@ -42,10 +42,10 @@ type Applier struct {
 
 func (a Applier) String() string { return a.Kind + " " + a.Namespace + "/" + a.Name }
 
-// Marks returns the appliers whose marks an object has. argoNamespace is the namespace of
+// CertainAppliers returns the appliers whose marks an object has. argoNamespace is the namespace of
 // Applications that are marked without one.
-func Marks(osp *osm.OperatingSystemProfile, argoNamespace string) []Applier {
-	return slices.DeleteFunc(marks(osp, argoNamespace), func(a Applier) bool { return a.unsure })
+func CertainAppliers(osp *osm.OperatingSystemProfile, argoNamespace string) []Applier {
+	return slices.DeleteFunc(possibleAppliers(osp, argoNamespace), func(a Applier) bool { return a.unsure })
 }
 
 // Owner returns the object of Flux or Argo CD that applied an object of any kind. If that is
@@ -64,7 +64,7 @@ func Owner(obj metav1.Object, kind schema.GroupKind, argoNamespace string) (by, 
 	return "", label
 }
 
-func marks(osp *osm.OperatingSystemProfile, argoNamespace string) []Applier {
+func possibleAppliers(osp *osm.OperatingSystemProfile, argoNamespace string) []Applier {
 	return marksOf(osp, kindOf(osp), argoNamespace)
 }
 

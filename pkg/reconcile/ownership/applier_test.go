@@ -34,7 +34,7 @@ func TestMarks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			osp := profileWith(c.labels, c.annotations)
 			var got []string
-			for _, a := range marks(osp, "argocd") {
+			for _, a := range possibleAppliers(osp, "argocd") {
 				text := a.String()
 				if a.unsure {
 					text += "?"
@@ -44,7 +44,7 @@ func TestMarks(t *testing.T) {
 			if strings.Join(got, ", ") != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
-			for _, a := range Marks(osp, "argocd") {
+			for _, a := range CertainAppliers(osp, "argocd") {
 				if a.unsure {
 					t.Errorf("%s is not sure", a)
 				}
@@ -141,7 +141,7 @@ func TestArgoRevision(t *testing.T) {
 // security.md 28: what others write is made fit to be read.
 func TestPlaces(t *testing.T) {
 	for in, want := range map[string]string{"": "./", "./": "./", "./profiles": "profiles/", "/a/../b/": "b/", "../../etc": "etc/", "a\x1b[31m": "a[31m/"} {
-		if got := folderPath(in); got != want {
+		if got := folderPathWithSlash(in); got != want {
 			t.Errorf("folder(%q) is %q, want %q", in, got, want)
 		}
 	}

@@ -67,9 +67,9 @@ func (s *argoSource) originAt(revision string) Origin {
 	if s != nil {
 		from = *s
 	}
-	f := Origin{Repository: cleanURL(stringField(from, "repoURL")), Revision: redact.SanitizeLine(formatFluxRevision(stringField(from, "targetRevision"), revision))}
+	f := Origin{Repository: cleanURL(stringField(from, "repoURL")), Revision: redact.PrintableLine(buildFluxRevision(stringField(from, "targetRevision"), revision))}
 	if f.Repository != "" && stringField(from, "chart") == "" {
-		f.Path = folderPath(stringField(from, "path"))
+		f.Path = folderPathWithSlash(stringField(from, "path"))
 	}
 	return f
 }
@@ -87,7 +87,8 @@ func lastSynced(app *unstructured.Unstructured) map[string]any {
 	return last
 }
 
-// nestedMap, items and text read fields of foreign objects if they have the expected type.
+// nestedMap, nestedSlice and stringField read fields of foreign objects if they have the expected
+// type.
 func nestedMap(obj map[string]any, fields ...string) map[string]any {
 	for _, name := range fields {
 		obj, _ = obj[name].(map[string]any)
@@ -109,9 +110,9 @@ func stringField(obj map[string]any, field string) string {
 // hashes matches the full commit ids of Git.
 var hashes = regexp.MustCompile("^([0-9a-f]{40}|[0-9a-f]{64})$")
 
-// formatFluxRevision formats a commit as Flux does (RFC-0005), main@sha1:<40 hex>, to distinguish
+// buildFluxRevision formats a commit as Flux does (RFC-0005), main@sha1:<40 hex>, to distinguish
 // it from a commit whose history was read. Versions of charts are not changed.
-func formatFluxRevision(target, revision string) string {
+func buildFluxRevision(target, revision string) string {
 	if !hashes.MatchString(revision) {
 		return revision
 	}

@@ -33,7 +33,7 @@ func (n *Resolver) Setup(mgr ctrl.Manager) error {
 		Named("applied-profile").
 		For(&osm.OperatingSystemProfile{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(obj client.Object) bool {
 			osp, ok := obj.(*osm.OperatingSystemProfile)
-			return ok && osp.Labels[api.LabelSource] == "" && len(marks(osp, n.ArgoNamespace)) > 0
+			return ok && osp.Labels[api.LabelSource] == "" && len(possibleAppliers(osp, n.ArgoNamespace)) > 0
 		}))).
 		Complete(n)
 	if err != nil {
@@ -51,7 +51,7 @@ func (n *Resolver) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		}
 		return ctrl.Result{}, fmt.Errorf("reading OperatingSystemProfile %s: %w", req, err)
 	}
-	found, err := n.ResolveAppliers(ctx, &osp)
+	found, err := n.ResolveAndRecordOrigin(ctx, &osp)
 	var both *TwoError
 	switch {
 	case errors.As(err, &both):

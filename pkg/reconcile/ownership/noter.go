@@ -85,11 +85,11 @@ func (e *TwoError) Error() string {
 	return fmt.Sprintf("OperatingSystemProfile %s is applied by both %s and %s, and each reverts the other's changes: remove it from one of them, or remove the mark of the one that no longer has it", e.Profile, e.By[0], e.By[1])
 }
 
-// ResolveAppliers finds who applied a profile, and records it. It costs nothing for an object without
+// ResolveAndRecordOrigin finds who applied a profile, and records it. It costs nothing for an object without
 // marks, and no request for one that was recorded with this content. The error is a
 // *TwoError, ErrRaced, or the API server's.
-func (n *Resolver) ResolveAppliers(ctx context.Context, osp *osm.OperatingSystemProfile) (Origin, error) {
-	by := marks(osp, n.ArgoNamespace)
+func (n *Resolver) ResolveAndRecordOrigin(ctx context.Context, osp *osm.OperatingSystemProfile) (Origin, error) {
+	by := possibleAppliers(osp, n.ArgoNamespace)
 	if osp.Labels[api.LabelSource] != "" || len(by) == 0 {
 		return Origin{}, nil
 	}
@@ -239,7 +239,7 @@ func (n *Resolver) checkApplier(ctx context.Context, osp *osm.OperatingSystemPro
 	by := managersOf(osp, a)
 	f, c, err := n.findOrigin(ctx, obj, osp, by, a)
 	if err == nil && c == claimed && len(by.edited) > 0 {
-		f = Origin{Why: "its content was changed after that by " + redact.SanitizeLine(strings.Join(by.edited, ", ")) + ", and is not in any revision: change it in the repository"}
+		f = Origin{Why: "its content was changed after that by " + redact.PrintableLine(strings.Join(by.edited, ", ")) + ", and is not in any revision: change it in the repository"}
 	}
 	if f.Why != "" {
 		f.Why = fmt.Sprintf("%s: %s", a, f.Why)
@@ -260,7 +260,7 @@ func (n *Resolver) findOrigin(ctx context.Context, obj *unstructured.Unstructure
 	if why != "" {
 		return Origin{Why: why}, c, nil
 	}
-	f := Origin{Path: folderPath(stringField(nestedMap(obj.Object, "spec"), "path")), Revision: redact.SanitizeLine(revision)}
+	f := Origin{Path: folderPathWithSlash(stringField(nestedMap(obj.Object, "spec"), "path")), Revision: redact.PrintableLine(revision)}
 	var err error
 	f.Repository, err = n.readRepositoryURL(ctx, obj)
 	return f, c, err
@@ -347,15 +347,15 @@ func cleanURL(raw string) string {
 	if raw == "" {
 		return ""
 	}
-	return redact.SanitizeLine(source.CleanAddress(raw))
+	return redact.PrintableLine(source.CleanAddress(raw))
 }
 
-// folderPath returns a path in a repository, with a trailing slash: the file of an object
+// folderPathWithSlash returns a path in a repository, with a trailing slash: the file of an object
 // within it is unknown.
-func folderPath(p string) string {
+func folderPathWithSlash(p string) string {
 	clean := strings.TrimPrefix(path.Clean("/"+cmp.Or(p, ".")), "/")
 	if clean == "" {
 		return "./"
 	}
-	return redact.SanitizeLine(clean) + "/"
+	return redact.PrintableLine(clean) + "/"
 }

@@ -110,7 +110,7 @@ func (n *noting) profile() *osm.OperatingSystemProfile {
 // of calls Of for the current profile.
 func (n *noting) of() (Origin, error) {
 	n.t.Helper()
-	return n.noter.ResolveAppliers(n.t.Context(), n.profile())
+	return n.noter.ResolveAndRecordOrigin(n.t.Context(), n.profile())
 }
 
 // Changes over the applied content are in no commit, even if the applier reports its last

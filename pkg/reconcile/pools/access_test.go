@@ -107,7 +107,7 @@ func TestBoundTokenReadsItsPoolOnly(t *testing.T) {
 		"?watch=true":                        {a, b},
 		"/" + api.SecretGetterToken:          {a, b},
 		own(a, namesOf(a.pool).Inputs):       {a, b},
-		own(b, edgeName(b.pool)):             {a, b},
+		own(b, edgeScriptSecretName(b.pool)): {a, b},
 		own(a, namesOf(a.pool).Kubeconfig):   {b},
 		own(b, namesOf(b.pool).Kubeconfig):   {a},
 		own(a, namesOf(a.pool).Provisioning): {b},
@@ -409,7 +409,7 @@ func TestCacheTransformOfAccess(t *testing.T) {
 		Rules:      []rbacv1.PolicyRule{{Verbs: []string{"get"}}},
 	}
 	for range 2 {
-		kept, err := CacheTransform(role)
+		kept, err := DigestSecretsAndTrim(role)
 		if err != nil || kept.(*rbacv1.Role) != role || len(role.Rules) != 1 || role.Labels != nil || role.ManagedFields != nil || len(role.Annotations) != 1 || ownerOf(role) != "ns/pool" {
 			t.Errorf("the cache keeps %+v (err %v)", role, err)
 		}

@@ -50,7 +50,7 @@ func (a poolFinder) profileObjectHandler() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
 			if !e.IsInInitialList {
-				add(q, a.poolsNaming(ctx, e.Object.GetName()), a.poolsWaitingFor(ctx, e.Object))
+				add(q, a.poolsNaming(ctx, e.Object.GetName()), a.poolsReadingProfileObject(ctx, e.Object))
 			}
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
@@ -59,7 +59,7 @@ func (a poolFinder) profileObjectHandler() handler.EventHandler {
 				return // the informer's own
 			}
 			// Both labels count: an edit can move the object from one profile to another.
-			add(q, a.poolsNaming(ctx, is.GetName()), a.poolsNaming(ctx, was.GetLabels()[api.LabelProfile]), a.poolsNaming(ctx, is.GetLabels()[api.LabelProfile]), a.poolsWaitingFor(ctx, is))
+			add(q, a.poolsNaming(ctx, is.GetName()), a.poolsNaming(ctx, was.GetLabels()[api.LabelProfile]), a.poolsNaming(ctx, is.GetLabels()[api.LabelProfile]), a.poolsReadingProfileObject(ctx, is))
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
 			add(q, a.poolsNaming(ctx, e.Object.GetName()))
@@ -67,10 +67,10 @@ func (a poolFinder) profileObjectHandler() handler.EventHandler {
 	}
 }
 
-// poolsWaitingFor maps a profile object to the pools that read it themselves: pools with a pinned
+// poolsReadingProfileObject maps a profile object to the pools that read it themselves: pools with a pinned
 // version, which select among the objects; pools that lack it; and pools made from it, because a
 // different object can have replaced it.
-func (a poolFinder) poolsWaitingFor(ctx context.Context, obj client.Object) []crreconcile.Request {
+func (a poolFinder) poolsReadingProfileObject(ctx context.Context, obj client.Object) []crreconcile.Request {
 	var out []crreconcile.Request
 	for _, pool := range a.cache.poolsLacking(a.profiles.FormatRef(obj.GetNamespace(), obj.GetName())) {
 		out = append(out, requestFor(pool)...)
@@ -215,7 +215,7 @@ func versionsForWaves(obj client.Object) map[string][]api.ProfileEntry {
 	}
 	for _, e := range ps.Status.Profiles {
 		out[e.Name] = []api.ProfileEntry{e} // pins and removals
-		for wave := int32(0); ps.Gated() && wave <= api.LastWave; wave++ {
+		for wave := int32(0); ps.HasWaves() && wave <= api.LastWave; wave++ {
 			given, decided := selection.EntryForWave(ps, e, wave)
 			// Before the decision it does not matter what the wave would get: only the decision
 			// is a change.

@@ -84,7 +84,7 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 		w.report.cache.update(seen.md, func(m *cachedPool) { m.booted = true })
 	}
 	if osc != nil && ownerOf(osc) == poolKey(seen.md) { // not another controller's that is yet to be replaced
-		if err := w.annotateOutcome(ctx, osc, p, w.report.recordCreated(ctx, seen, osc, p)); err != nil {
+		if err := w.annotateOutcome(ctx, osc, p, w.report.recordCurrentConfig(ctx, seen, osc, p)); err != nil {
 			return err
 		}
 	}
@@ -148,7 +148,7 @@ func (w writer) writeConfig(ctx context.Context, seen *observed, p plan) (*osm.O
 			if err := w.archiveRecord(ctx, have); err != nil {
 				return nil, err
 			}
-			w.report.recordReplaced(ctx, have)
+			w.report.recordUnloggedConfig(ctx, have)
 		}
 		// The preconditions make an edit since the read a race: it would be deleted without being
 		// archived.
@@ -162,14 +162,14 @@ func (w writer) writeConfig(ctx context.Context, seen *observed, p plan) (*osm.O
 	if err == nil {
 		return created, nil
 	}
-	err = fault.MarkCreateError(fmt.Errorf("creating OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(p.osc), err))
+	err = fault.ClassifyCreateError(fmt.Errorf("creating OperatingSystemConfig %s: %w", client.ObjectKeyFromObject(p.osc), err))
 	if fault.RejectedByServer(err) {
 		err = &fault.Rejection{Reason: api.EventWriteRefused, Err: err}
 	}
 	// A lost race means that another client created the object. Otherwise the pool must not
 	// remain without one.
 	if have != nil && !errors.Is(err, fault.ErrRaced) {
-		if again := w.recreateConfig(ctx, have, restore); again != nil {
+		if again := w.restoreDeletedConfig(ctx, have, restore); again != nil {
 			// No object has the record any more, so the next run needs it from memory.
 			w.report.cache.update(seen.md, func(m *cachedPool) { m.deleted = deletedConfig{have.UID, have.Annotations[api.AnnotationRecord]} })
 			err = fmt.Errorf("%w\nputting the one before back: %s", err, again.Error()) // the first error decides what follows
@@ -178,8 +178,8 @@ func (w writer) writeConfig(ctx context.Context, seen *observed, p plan) (*osm.O
 	return nil, err
 }
 
-// recreateConfig creates a configuration again that was deleted.
-func (w writer) recreateConfig(ctx context.Context, was *osm.OperatingSystemConfig, content func() (osm.OperatingSystemConfigSpec, error)) error {
+// restoreDeletedConfig creates a configuration again that was deleted.
+func (w writer) restoreDeletedConfig(ctx context.Context, was *osm.OperatingSystemConfig, content func() (osm.OperatingSystemConfigSpec, error)) error {
 	spec, err := content()
 	if err != nil {
 		return err

@@ -31,11 +31,11 @@ type AuditLog interface {
 	Record(facts ...auditlog.Event)
 }
 
-// recordCreated writes to the audit log which configuration a pool has, after its Secrets
+// recordCurrentConfig writes to the audit log which configuration a pool has, after its Secrets
 // have it, and returns the id of the entry. It returns "" if the configuration names an entry already, or
 // if the entry cannot be written now. A configuration that names no entry is logged again, so an
 // interruption before the entry is named loses nothing.
-func (r reporter) recordCreated(ctx context.Context, seen *observed, osc *osm.OperatingSystemConfig, p plan) string {
+func (r reporter) recordCurrentConfig(ctx context.Context, seen *observed, osc *osm.OperatingSystemConfig, p plan) string {
 	rec := recordOf(osc)
 	if r.auditLog == nil || rec.Object == "" || osc.Annotations[api.AnnotationJournaled] != "" {
 		return ""
@@ -55,7 +55,7 @@ func (r reporter) recordCreated(ctx context.Context, seen *observed, osc *osm.Op
 	if p.hasOSMDocument || seen.objects.hasOSMDocuments() {
 		taken := f
 		taken.Kind, taken.Was, taken.Reason = auditlog.PoolTakenOver, nil, ""
-		taken.Message = redact.CleanText("another controller had served it"+p.describeDifferences(), redact.MaxEvent)
+		taken.Message = redact.PrintableText("another controller had served it"+p.describeDifferences(), redact.MaxEvent)
 		facts = append(facts, taken)
 	}
 	if r.auditLog.Append(facts...) != nil { // it logs why
@@ -66,9 +66,9 @@ func (r reporter) recordCreated(ctx context.Context, seen *observed, osc *osm.Op
 	return f.ID()
 }
 
-// recordReplaced logs a configuration that is about to be replaced and is missing from the
+// recordUnloggedConfig logs a configuration that is about to be replaced and is missing from the
 // audit log.
-func (r reporter) recordReplaced(ctx context.Context, osc *osm.OperatingSystemConfig) {
+func (r reporter) recordUnloggedConfig(ctx context.Context, osc *osm.OperatingSystemConfig) {
 	rec := recordOf(osc)
 	namespace, name, ok := cutKey(ownerOf(osc))
 	if r.auditLog == nil || osc.Annotations[api.AnnotationJournaled] != "" || rec.Object == "" || !ok {
@@ -80,7 +80,7 @@ func (r reporter) recordReplaced(ctx context.Context, osc *osm.OperatingSystemCo
 	r.auditLog.Record(f)
 }
 
-// deletedRecordHandler logs that the configuration of a former pool was deleted, including its content if
+// recordDeleted logs that the configuration of a former pool was deleted, including its content if
 // its record can be trusted.
 func (r reporter) recordDeleted(md *cluster.MachineDeployment, osc *osm.OperatingSystemConfig, believed bool) {
 	rec := recordOf(osc)

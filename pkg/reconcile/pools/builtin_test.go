@@ -121,9 +121,9 @@ func (f *fixture) start(directoryRoot string) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	objects := CacheOptions()
+	objects := AccessCacheOptions()
 	objects[&corev1.Secret{}] = cache.ByObject{Namespaces: map[string]cache.Config{
-		api.NamespaceCloudInitSettings: {Transform: CacheTransform}, metav1.NamespaceSystem: {},
+		api.NamespaceCloudInitSettings: {Transform: DigestSecretsAndTrim}, metav1.NamespaceSystem: {},
 	}}
 	mgr, err := ctrl.NewManager(c.Config, ctrl.Options{
 		Scheme:     scheme,

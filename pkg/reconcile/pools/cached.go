@@ -8,14 +8,14 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 )
 
-// CacheTransform replaces each value of a Secret in cloud-init-settings by its digest, for
+// DigestSecretsAndTrim replaces each value of a Secret in cloud-init-settings by its digest, for
 // digestIn: the user data of ten thousand pools does not fit in memory. It preserves the getter's
 // token, which every pool reads. It reduces ServiceAccounts, Roles and RoleBindings to the fields
 // that package access compares.
 //
 // client-go can pass the same object twice. StringData, which the API server never returns,
 // marks an object whose data are digests already.
-func CacheTransform(obj any) (any, error) {
+func DigestSecretsAndTrim(obj any) (any, error) {
 	secret, ok := obj.(*corev1.Secret)
 	if !ok {
 		return access.Trim(obj), nil

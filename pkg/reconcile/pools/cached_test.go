@@ -37,7 +37,7 @@ func TestCacheTransform(t *testing.T) {
 				want[key] = dataDigest(value)
 			}
 			for range 2 {
-				out, err := CacheTransform(in)
+				out, err := DigestSecretsAndTrim(in)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -57,7 +57,7 @@ func TestCacheTransform(t *testing.T) {
 		})
 	}
 
-	getter, err := CacheTransform(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: api.SecretGetterToken}, Data: map[string][]byte{"token": []byte("t")}})
+	getter, err := DigestSecretsAndTrim(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: api.SecretGetterToken}, Data: map[string][]byte{"token": []byte("t")}})
 	if err != nil || string(getter.(*corev1.Secret).Data["token"]) != "t" {
 		t.Errorf("the getter's token is gone (err %v)", err)
 	}

@@ -19,19 +19,19 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 )
 
-// checkNameCollision returns an error if an object with a name of this pool belongs to another
+// checkObjectOwnership returns an error if an object with a name of this pool belongs to another
 // owner. The contract's names are ambiguous: see conflictingPool.
-func checkNameCollision(seen *observed) error {
+func checkObjectOwnership(seen *observed) error {
 	name := namesOf(seen.md).Provisioning
 	if seen.desired.Pool.HasEdgeScript() {
-		name = edgeName(seen.md)
+		name = edgeScriptSecretName(seen.md)
 	}
 	if len(name) > validation.DNS1123SubdomainMaxLength {
 		return fault.Reject("the Secret %s would have a name of %d characters, and %d are allowed: use a shorter name or namespace for the pool", name, len(name), validation.DNS1123SubdomainMaxLength)
 	}
 	for _, obj := range seen.objects.listExisting() {
 		owner := ownerOf(obj)
-		if seen.owns(obj) || owner == "" && slices.Contains([]string{namesOf(seen.md).Kubeconfig, edgeName(seen.md), access.Name(seen.md)}, obj.GetName()) {
+		if seen.owns(obj) || owner == "" && slices.Contains([]string{namesOf(seen.md).Kubeconfig, edgeScriptSecretName(seen.md), access.Name(seen.md)}, obj.GetName()) {
 			continue
 		}
 		if owner == "" && seen.mayTakeOver(obj) {
@@ -128,7 +128,7 @@ func (r reader) poolsSharingNames(ctx context.Context, md *cluster.MachineDeploy
 	searches := [][]client.ListOption{candidates}
 	if r.indexed {
 		searches = nil
-		for _, stem := range lineage.CollidingNameStems(keyOf(md)) {
+		for _, stem := range lineage.StemsOfCollidingPools(keyOf(md)) {
 			searches = append(searches, append(slices.Clone(candidates), client.MatchingFields{stemIndex: stem}))
 		}
 	}
@@ -209,10 +209,10 @@ func (seen *observed) owns(obj client.Object) bool {
 	return ownerOf(obj) == poolKey(seen.md) || ok && uid == string(seen.md.UID)
 }
 
-// unusedObjects finds the objects that were created for a pool that yields to a rival and has nothing
+// objectsToYield finds the objects that were created for a pool that yields to a rival and has nothing
 // to boot from: otherwise each of the two could wait forever for an object that the other has.
 // It reads from the API server, because the cache can be stale and a machine can have used them.
-func (r reader) unusedObjects(ctx context.Context, seen *observed) ([]client.Object, error) {
+func (r reader) objectsToYield(ctx context.Context, seen *observed) ([]client.Object, error) {
 	if seen.yieldsTo() == nil || progressOf(seen.md, seen.objects) >= progressLegacy {
 		return nil, nil
 	}

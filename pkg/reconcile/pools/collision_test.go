@@ -26,7 +26,7 @@ import (
 func everyName(md *machines.MachineDeployment) map[string]string {
 	return map[string]string{
 		"configuration": namesOf(md).Config, "kubeconfig": namesOf(md).Kubeconfig, "provisioning": namesOf(md).Provisioning,
-		"bootstrap": namesOf(md).Bootstrap, "inputs": namesOf(md).Inputs, "edge": edgeName(md), "access": access.Name(md), "token": lineage.TokenLabel(keyOf(md)),
+		"bootstrap": namesOf(md).Bootstrap, "inputs": namesOf(md).Inputs, "edge": edgeScriptSecretName(md), "access": access.Name(md), "token": lineage.TokenLabel(keyOf(md)),
 	}
 }
 
@@ -128,7 +128,7 @@ func TestNamesOfPools(t *testing.T) {
 			for _, pair := range same {
 				found[pair]++
 			}
-			if len(intersectStrings(lineage.CollidingNameStems(keyOf(older)), lineage.NameStems(keyOf(younger)))) == 0 || len(intersectStrings(lineage.CollidingNameStems(keyOf(younger)), lineage.NameStems(keyOf(older)))) == 0 {
+			if len(intersectStrings(lineage.StemsOfCollidingPools(keyOf(older)), lineage.NameStems(keyOf(younger)))) == 0 || len(intersectStrings(lineage.StemsOfCollidingPools(keyOf(younger)), lineage.NameStems(keyOf(older)))) == 0 {
 				t.Errorf("%s and %s share %q, and the index does not know it", poolKey(older), poolKey(younger), same)
 			}
 			if by := (&observed{md: older, conflicts: []conflictingPool{{md: younger, names: both}}}).yieldsTo(); by != nil {

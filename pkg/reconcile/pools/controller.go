@@ -49,7 +49,7 @@ type Reconciler struct {
 	Management Cluster
 	// Worker is the cluster with the pools, their Secrets and tokens, and the address and CA for
 	// nodes: the management cluster, unless the controller was given two. Its cache contains
-	// only digests of the Secrets in cloud-init-settings; see CacheTransform.
+	// only digests of the Secrets in cloud-init-settings; see DigestSecretsAndTrim.
 	Worker Cluster
 	// ClusterInfo reads the ConfigMap kube-public/cluster-info, Registry the
 	// Secret RegistrySecret; both through caches of their own.
@@ -68,7 +68,7 @@ type Reconciler struct {
 	Clock clock.PassiveClock
 	// Random is the source of tokens and keys, crypto/rand's outside tests.
 	Random io.Reader
-	// Environment are the controller's variables that render.EnvironmentNames lists.
+	// Environment are the controller's variables that render.CloudConfigEnvironmentNames lists.
 	Environment map[string]string
 	// Namespace holds profiles, configurations and settings.
 	Namespace string
@@ -164,7 +164,7 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.newReporter().reportWithoutFinalizer(&md, renewalPlan(seen, err), err, finalizerErr)
 	}
 	if todo.err == nil {
-		r.newReporter().reportSuspended(seen)
+		r.newReporter().reportSuspendedOrResumed(seen)
 	}
 	todo.was = previousStateOf(seen.objects)
 	todo.was.exempt = todo.hasOSMDocument || todo.was.rejected != "" || r.cache.get(&md).reported != ""
@@ -338,20 +338,21 @@ func recordOf(osc *osm.OperatingSystemConfig) render.Record {
 // reads the management cluster through the cache, and writes nothing. An error for
 // which refused is false is about the cluster, and says nothing about the pool.
 func (r *Reconciler) CheckRequestedProfile(ctx context.Context, md *cluster.MachineDeployment) (refused bool, err error) {
-	err = r.validateProfile(ctx, md)
+	err = r.checkProfileFits(ctx, md)
 	_, refused = fault.PermanentReason(err)
 	return refused, err
 }
 
-// validateProfile returns the error of Admit: why the profile that a MachineDeployment requests
-// cannot serve its pool. A version that the source creates only after the pool exists is no error.
-func (r *Reconciler) validateProfile(ctx context.Context, md *cluster.MachineDeployment) error {
+// checkProfileFits returns the error of CheckRequestedProfile: why the profile that a
+// MachineDeployment requests cannot serve its pool. A version that the source creates only after the
+// pool exists is no error.
+func (r *Reconciler) checkProfileFits(ctx context.Context, md *cluster.MachineDeployment) error {
 	pool, err := render.DecodePool(md)
 	if err != nil {
 		return err
 	}
 	// A profile that left Git serves the pool that has it.
-	osc, err := readConfig(ctx, r.Management.Client, types.NamespacedName{Namespace: r.Namespace, Name: namesOf(md).Config})
+	osc, err := readConfigMetadata(ctx, r.Management.Client, types.NamespacedName{Namespace: r.Namespace, Name: namesOf(md).Config})
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func detectDrift(seen *observed, gen generation, p plan) (what []string, restore
 	case have.osc != nil && have.osc.Annotations[api.AnnotationPoolUID] == uid && mismatchedAnnotation(have.osc, rec) != "":
 		say("%s of OperatingSystemConfig %s", mismatchedAnnotation(have.osc, rec), namesOf(seen.md).Config)
 		restoresConfig = have.osc.Annotations[api.AnnotationInputDigest] == gen.input
-	case seen.unserved && rec.Digests.Input != gen.input && have.madeWith(gen.input):
+	case seen.unserved && rec.Digests.Input != gen.input && have.hasDocumentWithInput(gen.input):
 		say("annotation %s or %s of OperatingSystemConfig %s", api.AnnotationRecord, api.AnnotationInputDigest, namesOf(seen.md).Config)
 		restoresConfig = true
 	}
@@ -49,7 +49,7 @@ func detectDrift(seen *observed, gen generation, p plan) (what []string, restore
 		patch     map[string]string
 	}{
 		{namesOf(seen.md).Kubeconfig, api.KubeconfigKey, have.kubeconfig, nil},
-		{edgeName(seen.md), edgeScriptKey, have.edge, nil},
+		{edgeScriptSecretName(seen.md), edgeScriptKey, have.edge, nil},
 		{namesOf(seen.md).Provisioning, api.UserDataKey, have.provisioning, p.provisioning.patch},
 		{namesOf(seen.md).Bootstrap, api.UserDataKey, have.bootstrap, p.bootstrap.patch},
 	} {

@@ -66,12 +66,12 @@ const (
 	routinePerSecond = 1
 )
 
-// NewRoutineLimiter returns the limiter of a controller for Reconciler.Routine.
-func NewRoutineLimiter() *rate.Limiter { return rate.NewLimiter(routinePerSecond, routineBurst) }
+// NewRoutineEventLimiter returns the limiter of a controller for Reconciler.Routine.
+func NewRoutineEventLimiter() *rate.Limiter { return rate.NewLimiter(routinePerSecond, routineBurst) }
 
-// canAnnounce reports whether the event about a created configuration may be emitted now. It takes
+// allowAnnouncement reports whether the event about a created configuration may be emitted now. It takes
 // a token of the rate limiter.
-func (r reporter) canAnnounce(p plan) bool {
+func (r reporter) allowAnnouncement(p plan) bool {
 	return p.was.announce && (p.was.exempt || r.routine == nil || r.routine.AllowN(r.clock.Now(), 1))
 }
 
@@ -120,7 +120,7 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl
 		return ctrl.Result{}, err
 	}
 	if p.was != nil {
-		r.reportApplied(md, p)
+		r.reportAppliedPlan(md, p)
 	}
 	if p.readError != nil {
 		// What could be applied is reported above; the error only makes the queue retry.
@@ -198,7 +198,7 @@ func earliestNonZero(a, b time.Duration) time.Duration {
 // reportRejection reports why a pool does not have what it requests, as an event and a metric.
 func (r reporter) reportRejection(md *cluster.MachineDeployment, reason string, err error) {
 	r.reportProblem(md, reason, err)
-	r.metrics.PoolRejected(client.ObjectKeyFromObject(md), reason)
+	r.metrics.SetPoolRejection(client.ObjectKeyFromObject(md), reason)
 }
 
 // reportProblem emits an event about a problem of a pool, once until the problem changes.
@@ -258,16 +258,16 @@ func rejectedMessage(p plan) string {
 	return redact.Shorten(redact.RemoveControlChars(message), redact.MaxCondition)
 }
 
-// reportApplied reports the result of an applied plan: what was created, rotated or restored, and
+// reportAppliedPlan reports the result of an applied plan: what was created, rotated or restored, and
 // whether the pool has what it requests.
-func (r reporter) reportApplied(md *cluster.MachineDeployment, p plan) {
+func (r reporter) reportAppliedPlan(md *cluster.MachineDeployment, p plan) {
 	switch {
 	case p.osc != nil && !p.restoresConfig:
-		r.reportRotated(md, p)
+		r.reportCreatedOrRotated(md, p)
 	case len(p.drifted) > 0:
-		r.metrics.CountRotation(metrics.Restored)
+		r.metrics.CountDocumentWrite(metrics.Restored)
 	case p.provisioning.write != nil || p.bootstrap.write != nil:
-		r.metrics.CountRotation(metrics.Credentials)
+		r.metrics.CountDocumentWrite(metrics.Credentials)
 	}
 	if len(p.drifted) > 0 {
 		r.event(md, corev1.EventTypeNormal, api.EventConfigRestored, "restored changed objects: "+strings.Join(p.drifted, ", "))
@@ -311,11 +311,11 @@ func (r reporter) reportRecovered(md *cluster.MachineDeployment, p plan) {
 	}
 }
 
-func (r reporter) reportRotated(md *cluster.MachineDeployment, p plan) {
+func (r reporter) reportCreatedOrRotated(md *cluster.MachineDeployment, p plan) {
 	from, to := p.replaced, p.serving
 	if from.Object == "" {
-		r.metrics.CountRotation(metrics.Created)
-		if !r.canAnnounce(p) {
+		r.metrics.CountDocumentWrite(metrics.Created)
+		if !r.allowAnnouncement(p) {
 			r.metrics.EventDropped(api.EventConfigCreated)
 			return
 		}
@@ -324,8 +324,8 @@ func (r reporter) reportRotated(md *cluster.MachineDeployment, p plan) {
 		return
 	}
 	why := rotationReason(from, to)
-	r.metrics.CountRotation(why)
-	if !r.canAnnounce(p) {
+	r.metrics.CountDocumentWrite(why)
+	if !r.allowAnnouncement(p) {
 		r.metrics.EventDropped(api.EventConfigRotated)
 		return
 	}
@@ -377,8 +377,8 @@ func (p plan) poolMetrics(refused string) metrics.PoolMetrics {
 	return s
 }
 
-// reportSuspended emits one event when a pool is suspended, and one when it is resumed.
-func (r reporter) reportSuspended(seen *observed) {
+// reportSuspendedOrResumed emits one event when a pool is suspended, and one when it is resumed.
+func (r reporter) reportSuspendedOrResumed(seen *observed) {
 	md := seen.md
 	frozen, err := suspended(md)
 	if err != nil {
@@ -478,7 +478,7 @@ func changedParts(before, after osm.OSCConfig) []string {
 	tell := func(mark, name string) {
 		if !told[name] {
 			told[name] = true
-			out = append(out, mark+redact.SanitizeLine(name))
+			out = append(out, mark+redact.PrintableLine(name))
 		}
 	}
 	for _, p := range now {

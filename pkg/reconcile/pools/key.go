@@ -77,7 +77,7 @@ func (k *digestKey) storeInSecret(ctx context.Context, into client.Client, names
 	}
 	if err := into.Create(ctx, secret, client.FieldOwner(api.FieldManager)); err != nil {
 		k.value = nil
-		return fault.MarkCreateError(fmt.Errorf("creating Secret %s: %w", client.ObjectKeyFromObject(secret), err))
+		return fault.ClassifyCreateError(fmt.Errorf("creating Secret %s: %w", client.ObjectKeyFromObject(secret), err))
 	}
 	k.stored = true
 	return nil

@@ -42,14 +42,14 @@ func (r *Reconciler) observeLastGood(ctx context.Context, seen *observed, refusa
 		seen.desiredErr = refusal
 	}
 	seen.lastGood = &lastGood{record: rec}
-	if !seen.hasNothing() {
+	if !seen.hasNothingToBootFrom() {
 		seen.lastGood.input, seen.lastGood.err = r.records().RestoreInput(ctx, seen.md, rec, seen.values)
 	}
 	return nil
 }
 
-// hasNothing reports whether a pool has nothing to boot from.
-func (seen *observed) hasNothing() bool {
+// hasNothingToBootFrom reports whether a pool has nothing to boot from.
+func (seen *observed) hasNothingToBootFrom() bool {
 	return seen.objects.osc == nil && seen.lastGood.record.Object == "" && !hasInputDigest(seen.objects.bootstrap)
 }
 
@@ -62,8 +62,8 @@ func (r *Reconciler) lastRecord(ctx context.Context, seen *observed) (render.Rec
 	rec := recordOf(osc)
 	// The configuration is the best evidence, unless it was edited or the documents are of
 	// another one.
-	if lineage.Intact(rec) && !seen.unserved && (osc.Annotations[api.AnnotationInputDigest] == rec.Digests.Input || seen.objects.madeWith(rec.Digests.Input)) {
-		return withCorrectedSelectedBy(seen, rec), nil
+	if lineage.Intact(rec) && !seen.unserved && (osc.Annotations[api.AnnotationInputDigest] == rec.Digests.Input || seen.objects.hasDocumentWithInput(rec.Digests.Input)) {
+		return withSelectedByOfDocuments(seen, rec), nil
 	}
 	for _, s := range []*corev1.Secret{seen.objects.bootstrap, seen.objects.provisioning} {
 		if !hasInputDigest(s) {
@@ -103,10 +103,10 @@ func mismatchedAnnotation(osc *osm.OperatingSystemConfig, rec render.Record) str
 	return ""
 }
 
-// withCorrectedSelectedBy returns an intact record with the SelectedBy of the documents, since that
+// withSelectedByOfDocuments returns an intact record with the SelectedBy of the documents, since that
 // of the record can have been edited. The digests of the outputs are computed again with the
 // configuration.
-func withCorrectedSelectedBy(seen *observed, rec render.Record) render.Record {
+func withSelectedByOfDocuments(seen *observed, rec render.Record) render.Record {
 	by := seen.objects.osc.Annotations[api.AnnotationSelectedBy]
 	for _, s := range []*corev1.Secret{seen.objects.bootstrap, seen.objects.provisioning} {
 		if s != nil && s.Annotations[api.AnnotationInputDigest] == rec.Digests.Input && s.Annotations[api.AnnotationSelectedBy] == by {
@@ -165,7 +165,7 @@ func (r *Reconciler) recomputedRecord(ctx context.Context, seen *observed, s *co
 
 // parseRecord returns a zero record if the text is not a valid one.
 func parseRecord(text string) render.Record {
-	rec, err := lineage.ParseRecord([]byte(text))
+	rec, err := lineage.ParseUnverifiedRecord([]byte(text))
 	if err != nil {
 		return render.Record{}
 	}

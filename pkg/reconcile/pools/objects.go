@@ -62,17 +62,17 @@ func (o objects) revisionFor(inputDigest string) string {
 	return ""
 }
 
-// madeWith reports whether a document of the pool says that it was made with an input.
-func (o objects) madeWith(inputDigest string) bool {
+// hasDocumentWithInput reports whether a document of the pool says that it was made with an input.
+func (o objects) hasDocumentWithInput(inputDigest string) bool {
 	return slices.ContainsFunc([]*corev1.Secret{o.provisioning, o.bootstrap}, func(s *corev1.Secret) bool {
 		return s != nil && s.Annotations[api.AnnotationInputDigest] == inputDigest
 	})
 }
 
-// madeOtherwise reports whether the pool has documents that say what they were made with,
-// and none that says an input.
-func (o objects) madeOtherwise(inputDigest string) bool {
-	return (hasInputDigest(o.provisioning) || hasInputDigest(o.bootstrap)) && !o.madeWith(inputDigest)
+// hasOnlyOtherInputs reports whether the pool has documents that say what they were made with, and
+// none that was made with this input.
+func (o objects) hasOnlyOtherInputs(inputDigest string) bool {
+	return (hasInputDigest(o.provisioning) || hasInputDigest(o.bootstrap)) && !o.hasDocumentWithInput(inputDigest)
 }
 
 func (o objects) listExisting() []client.Object {
@@ -92,7 +92,7 @@ func (o objects) listExisting() []client.Object {
 func (r reader) objects(ctx context.Context, from readers, md *cluster.MachineDeployment) (objects, error) {
 	var out objects
 	var err error
-	if out.osc, err = readConfig(ctx, from.management, types.NamespacedName{Namespace: r.namespace, Name: namesOf(md).Config}); err != nil {
+	if out.osc, err = readConfigMetadata(ctx, from.management, types.NamespacedName{Namespace: r.namespace, Name: namesOf(md).Config}); err != nil {
 		return out, err
 	}
 	for name, into := range map[string]**corev1.Secret{
@@ -100,7 +100,7 @@ func (r reader) objects(ctx context.Context, from readers, md *cluster.MachineDe
 		namesOf(md).Provisioning: &out.provisioning,
 		namesOf(md).Bootstrap:    &out.bootstrap,
 		namesOf(md).Inputs:       &out.inputs,
-		edgeName(md):             &out.edge,
+		edgeScriptSecretName(md): &out.edge,
 	} {
 		secret := &corev1.Secret{}
 		found, err := kubeclient.Find(ctx, from.worker, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}, secret)
@@ -115,8 +115,8 @@ func (r reader) objects(ctx context.Context, from readers, md *cluster.MachineDe
 	return out, err
 }
 
-// readConfig reads a configuration without its spec, nil if there is none.
-func readConfig(ctx context.Context, from client.Reader, key types.NamespacedName) (*osm.OperatingSystemConfig, error) {
+// readConfigMetadata reads a configuration without its spec, nil if there is none.
+func readConfigMetadata(ctx context.Context, from client.Reader, key types.NamespacedName) (*osm.OperatingSystemConfig, error) {
 	osc := kubeclient.Metadata(kubeclient.ConfigKind)
 	found, err := kubeclient.Find(ctx, from, key, osc)
 	if err != nil || !found {
@@ -139,15 +139,15 @@ func (r reader) listOwned(ctx context.Context, from readers, md *cluster.Machine
 	for i := range tokens {
 		all = append(all, &tokens[i])
 	}
-	left, err := r.osmObjects(ctx, md, have)
+	left, err := r.selectOSMObjects(ctx, md, have)
 	if err != nil {
 		return nil, err
 	}
 	return append(left, slices.DeleteFunc(all, func(obj client.Object) bool { return ownerOf(obj) != poolKey(md) })...), nil
 }
 
-// documentsOf are the user-data Secrets among the objects of a pool.
-func documentsOf(md *cluster.MachineDeployment, among []client.Object) objects {
+// userDataSecretsOf are the user-data Secrets among the objects of a pool.
+func userDataSecretsOf(md *cluster.MachineDeployment, among []client.Object) objects {
 	var out objects
 	for _, obj := range among {
 		s, ok := obj.(*corev1.Secret)

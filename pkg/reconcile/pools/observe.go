@@ -74,18 +74,18 @@ func (seen *observed) waitGranted() error {
 	return seen.granted.wait()
 }
 
-// observeServed finds out whether the documents follow the configuration, and asks the API
+// observeDocumentMismatch finds out whether the documents follow the configuration, and asks the API
 // server before it says that they do not: caches are not behind by the same time.
-func (r *Reconciler) observeServed(ctx context.Context, seen *observed) error {
+func (r *Reconciler) observeDocumentMismatch(ctx context.Context, seen *observed) error {
 	rec := recordOf(seen.objects.osc)
-	if !lineage.Intact(rec) || !seen.objects.madeOtherwise(rec.Digests.Input) {
+	if !lineage.Intact(rec) || !seen.objects.hasOnlyOtherInputs(rec.Digests.Input) {
 		return nil
 	}
 	now, err := r.reader().objects(ctx, r.reader().live(), seen.md)
 	if err != nil {
 		return err
 	}
-	if seen.unserved = now.madeOtherwise(rec.Digests.Input); !seen.unserved {
+	if seen.unserved = now.hasOnlyOtherInputs(rec.Digests.Input); !seen.unserved {
 		return nil
 	}
 	for _, s := range []*corev1.Secret{seen.objects.provisioning, seen.objects.bootstrap} {
@@ -122,13 +122,13 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 	if seen.objects, err = r.reader().objects(ctx, from, md); err != nil {
 		return seen, err
 	}
-	if err = r.observeServed(ctx, seen); err != nil {
+	if err = r.observeDocumentMismatch(ctx, seen); err != nil {
 		return seen, err
 	}
 	if seen.conflicts, err = r.reader().conflictingPools(ctx, seen); err != nil {
 		return seen, err
 	}
-	if seen.unused, err = r.reader().unusedObjects(ctx, seen); err != nil {
+	if seen.unused, err = r.reader().objectsToYield(ctx, seen); err != nil {
 		return seen, err
 	}
 	if seen.key, seen.keyStored, err = r.key.readOrGenerate(ctx, r.Management.Live, r.Namespace, r.Random); err != nil {
@@ -143,7 +143,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 		}
 		seen.endpoint = *known
 	}
-	if seen.node, err = r.nodeToken(ctx, seen); err != nil {
+	if seen.node, err = r.findNodeToken(ctx, seen); err != nil {
 		return seen, err
 	}
 	seen.settings, err = r.NodeSettings(ctx)
@@ -196,9 +196,9 @@ func (r *Reconciler) inputOf(ctx context.Context, md *cluster.MachineDeployment,
 	return render.Input{Profile: prof, Pool: pool, Settings: settings, Cluster: values}, nil
 }
 
-// nodeToken finds the token for documents that are written now. It never requests one:
+// findNodeToken finds the token for documents that are written now. It never requests one:
 // requestNodeToken does, if a document needs it.
-func (r *Reconciler) nodeToken(ctx context.Context, seen *observed) (token.Node, error) {
+func (r *Reconciler) findNodeToken(ctx context.Context, seen *observed) (token.Node, error) {
 	if r.NodeTokenTTL == 0 || seen.objects.hasOSMDocuments() {
 		return r.newTokens().GetterToken(ctx)
 	}

@@ -125,10 +125,10 @@ func (e planner) planConfiguration(seen *observed) plan {
 		p.withdraw = seen.unused
 		return p
 	}
-	if err := checkNameCollision(seen); err != nil {
+	if err := checkObjectOwnership(seen); err != nil {
 		return renewalPlan(seen, err)
 	}
-	p, err := e.planWanted(seen)
+	p, err := e.planDesiredOrLastGood(seen)
 	if err == nil && p.lacks == lacksNothing {
 		p = takeOver(seen, p)
 	}
@@ -148,11 +148,11 @@ func renewalPlan(seen *observed, err error) plan {
 	return p
 }
 
-// planWanted plans what the pool requests, or to maintain what it has if it is suspended or cannot
+// planDesiredOrLastGood plans what the pool requests, or to maintain what it has if it is suspended or cannot
 // have that. A suspended pool without a configuration still gets its first one.
-func (e planner) planWanted(seen *observed) (plan, error) {
+func (e planner) planDesiredOrLastGood(seen *observed) (plan, error) {
 	frozen, err := suspended(seen.md)
-	if frozen && (seen.lastGood == nil || !seen.hasNothing()) {
+	if frozen && (seen.lastGood == nil || !seen.hasNothingToBootFrom()) {
 		return e.planSuspended(seen)
 	}
 	var p plan
@@ -170,7 +170,7 @@ func (e planner) planDesired(seen *observed) (plan, error) {
 	if seen.desiredErr != nil {
 		return plan{}, seen.desiredErr
 	}
-	gen, err := generationOf(seen, seen.desired, seen.md.Annotations[api.AnnotationMDRevision])
+	gen, err := digestGeneration(seen, seen.desired, seen.md.Annotations[api.AnnotationMDRevision])
 	if err != nil {
 		return plan{}, err
 	}
@@ -183,7 +183,7 @@ func (e planner) planDesired(seen *observed) (plan, error) {
 // something has to be written. A *fault.Rejection or *render.InvalidError says that the pool cannot
 // have this generation.
 func (e planner) planGeneration(seen *observed, gen generation) (plan, error) {
-	p := decideTokens(seen)
+	p := planTokenAndKubeconfig(seen)
 	p.edge, p.access = e.decideEdge(seen, gen.in.Pool), decideAccess(seen, gen.in.Pool)
 	want := gen.userDataAnnotations(seen.md)
 	have := seen.objects
@@ -255,9 +255,9 @@ func (e planner) planGeneration(seen *observed, gen generation) (plan, error) {
 	return p, nil
 }
 
-// decideTokens plans what every pool needs with any profile: the bootstrap token and the
+// planTokenAndKubeconfig plans what every pool needs with any profile: the bootstrap token and the
 // kubeconfig that carries it.
-func decideTokens(seen *observed) plan {
+func planTokenAndKubeconfig(seen *observed) plan {
 	p := plan{storeKey: !seen.keyStored, token: seen.token, expires: seen.token.Expires, poll: seen.poll}
 	data := map[string][]byte{api.KubeconfigKey: []byte(seen.kubeconfig)}
 	have, digest := seen.objects.kubeconfig, dataDigest([]byte(seen.kubeconfig))
@@ -294,8 +294,8 @@ func readableSecrets(md *cluster.MachineDeployment, pool render.Pool) []string {
 	return secrets
 }
 
-// generationOf digests an input.
-func generationOf(seen *observed, in render.Input, revision string) (generation, error) {
+// digestGeneration digests an input.
+func digestGeneration(seen *observed, in render.Input, revision string) (generation, error) {
 	credentials := in.Credentials()
 	gen := generation{in: in, input: in.InputDigest(), revision: revision, credentials: credentials, node: seen.node}
 	hidden, err := json.Marshal(credentials)
@@ -532,8 +532,8 @@ func rejectedVersion(refusal error) string {
 // edgeScriptKey is the data key of a pool's script (contract: section 8.6).
 const edgeScriptKey = "fetch-bootstrap-script"
 
-// edgeName is the Secret with the script that makes a machine fetch its first document.
-func edgeName(md *cluster.MachineDeployment) string {
+// edgeScriptSecretName is the Secret with the script that makes a machine fetch its first document.
+func edgeScriptSecretName(md *cluster.MachineDeployment) string {
 	return namesOf(md).EdgeScript
 }
 
@@ -584,7 +584,7 @@ func (e planner) decideEdge(seen *observed, pool render.Pool) edgePlan {
 	in.Cluster.APIServerToken = seen.node.Value
 	script, want := []byte(in.EdgeScript()), annotations(seen.node)
 	want[api.AnnotationDataDigest] = dataDigest(script)
-	return edgePlan{write: secretFor(edgeName(seen.md), have, want, map[string][]byte{edgeScriptKey: script}), renew: seen.node.Renew}
+	return edgePlan{write: secretFor(edgeScriptSecretName(seen.md), have, want, map[string][]byte{edgeScriptKey: script}), renew: seen.node.Renew}
 }
 
 // rejectionAnnotations are the annotations by which a configuration with the given ones says that

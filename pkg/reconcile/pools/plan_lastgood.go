@@ -23,7 +23,7 @@ func (e planner) planLastGood(seen *observed, refusal error) (plan, error) {
 	if seen.lastGood == nil {
 		return plan{lacks: lacksLastGood, rejection: refusal}, nil
 	}
-	if seen.hasNothing() {
+	if seen.hasNothingToBootFrom() {
 		return plan{}, refusal
 	}
 	p, err := e.decideLastGood(seen, refusal)
@@ -45,7 +45,7 @@ func (e planner) decideLastGood(seen *observed, refusal error) (plan, error) {
 	if refusal == nil {
 		revision = revisionOf(seen)
 	}
-	gen, err := generationOf(seen, good.input, revision)
+	gen, err := digestGeneration(seen, good.input, revision)
 	if err != nil {
 		return plan{}, err
 	}
@@ -56,7 +56,7 @@ func (e planner) decideLastGood(seen *observed, refusal error) (plan, error) {
 // that is due is replaced.
 func (e planner) planUnrenderable(seen *observed, refusal, why error) plan {
 	rec := seen.lastGood.record
-	p := decideTokens(seen)
+	p := planTokenAndKubeconfig(seen)
 	if rec.Object != "" {
 		p.edge, p.access = e.decideEdge(seen, rec.Pool), decideAccess(seen, rec.Pool)
 		p.nextRun = earliestNonZeroTime(p.access.NextRun, p.edge.renew)

@@ -85,7 +85,7 @@ func servedPool(t *testing.T) *observed {
 	cached := func(s *corev1.Secret) *corev1.Secret {
 		s = s.DeepCopy()
 		s.UID = types.UID(s.Name)
-		if _, err := CacheTransform(s); err != nil {
+		if _, err := DigestSecretsAndTrim(s); err != nil {
 			t.Fatal(err)
 		}
 		return s

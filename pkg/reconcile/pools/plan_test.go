@@ -52,10 +52,10 @@ func TestNames(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
-	if got := lineage.ContractKey(keyOf(named("ns", strings.Repeat("a", 59)))); got != "ns-"+strings.Repeat("a", 59) {
+	if got := lineage.NamespacedKeyOrName(keyOf(named("ns", strings.Repeat("a", 59)))); got != "ns-"+strings.Repeat("a", 59) {
 		t.Errorf("a key of 62 characters is %s", got)
 	}
-	if got := lineage.ContractKey(keyOf(named("ns", strings.Repeat("a", 60)))); got != strings.Repeat("a", 60) {
+	if got := lineage.NamespacedKeyOrName(keyOf(named("ns", strings.Repeat("a", 60)))); got != strings.Repeat("a", 60) {
 		t.Errorf("a key of 63 characters is %s", got)
 	}
 	long := lineage.TokenLabel(keyOf(named("ns", strings.Repeat("a", 100))))
@@ -105,7 +105,7 @@ func TestCollision(t *testing.T) {
 		"another pool's account":               {objects{access: access.Objects{Account: account("b-c/a")}}, "belongs to MachineDeployment b-c/a"},
 		"an account of nobody is taken over":   {objects{access: access.Objects{Account: account("")}}, ""},
 	} {
-		err := checkNameCollision(&observed{md: md, objects: c.objects})
+		err := checkObjectOwnership(&observed{md: md, objects: c.objects})
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -143,7 +143,7 @@ func TestFits(t *testing.T) {
 }
 
 func TestCollisionOfALongName(t *testing.T) {
-	err := checkNameCollision(&observed{md: named("ns", strings.Repeat("a", 240))})
+	err := checkObjectOwnership(&observed{md: named("ns", strings.Repeat("a", 240))})
 	if err == nil || !strings.Contains(err.Error(), "use a shorter name") {
 		t.Errorf("got %v", err)
 	}

@@ -43,7 +43,7 @@ func (d digesting) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 		return err
 	}
 	if key.Namespace == api.NamespaceCloudInitSettings {
-		_, err := CacheTransform(obj)
+		_, err := DigestSecretsAndTrim(obj)
 		return err
 	}
 	return nil
@@ -67,7 +67,7 @@ func newFixture(t *testing.T) *fixture {
 	here := Cluster{Client: digesting{f.client}, Live: f.client}
 	f.r = &Reconciler{
 		Management: here, Worker: here, ClusterInfo: f.client,
-		Recorder: recorder(t, c), Routine: NewRoutineLimiter(), Engine: render.NewEngine(), Clock: f.clock, Random: rand.Reader,
+		Recorder: recorder(t, c), Routine: NewRoutineEventLimiter(), Engine: render.NewEngine(), Clock: f.clock, Random: rand.Reader,
 		Namespace: ns, Settings: render.Settings{ClusterDNS: []string{"10.96.0.10"}, Namespace: ns}, CA: "ca",
 	}
 	f.ensure(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: api.NamespaceCloudInitSettings}})

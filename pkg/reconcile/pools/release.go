@@ -88,7 +88,7 @@ func (w writer) deleteOwned(ctx context.Context, md *cluster.MachineDeployment) 
 		if osc, ok := obj.(*osm.OperatingSystemConfig); ok {
 			rec := recordOf(osc)
 			// A record that the documents contradict must not become evidence about nodes.
-			believed := mismatchedAnnotation(osc, rec) == "" && !documentsOf(md, owned).madeOtherwise(rec.Digests.Input)
+			believed := mismatchedAnnotation(osc, rec) == "" && !userDataSecretsOf(md, owned).hasOnlyOtherInputs(rec.Digests.Input)
 			var err error
 			if believed {
 				err = w.archiveRecord(ctx, osc)

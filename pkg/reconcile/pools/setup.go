@@ -134,10 +134,10 @@ func Index(ctx context.Context, indexer client.FieldIndexer) error {
 	return nil
 }
 
-// CacheOptions returns the cache options of the worker cluster for the objects that let nodes read
+// AccessCacheOptions returns the cache options of the worker cluster for the objects that let nodes read
 // their Secrets: those of cloud-init-settings, trimmed.
-func CacheOptions() map[client.Object]cache.ByObject {
-	here := cache.ByObject{Namespaces: map[string]cache.Config{api.NamespaceCloudInitSettings: {Transform: CacheTransform}}}
+func AccessCacheOptions() map[client.Object]cache.ByObject {
+	here := cache.ByObject{Namespaces: map[string]cache.Config{api.NamespaceCloudInitSettings: {Transform: DigestSecretsAndTrim}}}
 	return map[client.Object]cache.ByObject{&corev1.ServiceAccount{}: here, &rbacv1.Role{}: here, &rbacv1.RoleBinding{}: here}
 }
 

@@ -40,9 +40,9 @@ func (seen *observed) shared(obj client.Object) bool {
 	return slices.ContainsFunc(seen.conflicts, func(other conflictingPool) bool { return other.sharesObjectName(obj) })
 }
 
-// osmObjects returns the objects that OSM made for a pool, among those with its names. They name no
+// selectOSMObjects returns the objects that OSM made for a pool, among those with its names. They name no
 // owner; the two without annotations are recognized by the other objects next to them.
-func (r reader) osmObjects(ctx context.Context, md *cluster.MachineDeployment, have objects) ([]client.Object, error) {
+func (r reader) selectOSMObjects(ctx context.Context, md *cluster.MachineDeployment, have objects) ([]client.Object, error) {
 	seen := &observed{md: md, objects: have}
 	var err error
 	if seen.conflicts, err = r.conflictingPools(ctx, seen); err != nil {
@@ -121,7 +121,7 @@ func postponeWhileBooting(seen *observed, p plan) plan {
 	if seen.booting.machine == "" {
 		return p
 	}
-	wait := decideTokens(seen)
+	wait := planTokenAndKubeconfig(seen)
 	since := map[string]string{api.AnnotationWaitingSince: lineage.FormatTime(takeover.WaitingSince(seen.now, have.provisioning, have.bootstrap))}
 	for _, s := range []struct {
 		have          *corev1.Secret

@@ -95,7 +95,7 @@ func (w writer) remove(ctx context.Context, obj client.Object) error {
 func (w writer) writeSecret(ctx context.Context, s *corev1.Secret) error {
 	if s.ResourceVersion == "" {
 		err := w.worker.Create(ctx, s, client.FieldOwner(api.FieldManager))
-		return fault.MarkCreateError(wrapError("creating Secret "+client.ObjectKeyFromObject(s).String(), err))
+		return fault.ClassifyCreateError(wrapError("creating Secret "+client.ObjectKeyFromObject(s).String(), err))
 	}
 	err := w.worker.Update(ctx, s, client.FieldOwner(api.FieldManager))
 	return fault.MarkRace(wrapError("writing Secret "+client.ObjectKeyFromObject(s).String(), err))
@@ -114,7 +114,7 @@ func (w writer) renewToken(ctx context.Context, t token.Bootstrap) error {
 
 func (w writer) createToken(ctx context.Context, t token.Bootstrap) error {
 	if err := w.worker.Create(ctx, t.Secret, client.FieldOwner(api.FieldManager)); err != nil {
-		return fault.MarkCreateError(fmt.Errorf("creating a bootstrap token: %w", err))
+		return fault.ClassifyCreateError(fmt.Errorf("creating a bootstrap token: %w", err))
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (w writer) removeEdge(ctx context.Context, p edgePlan) error {
 
 // patch merges into exactly the object that was read.
 func (w writer) patch(ctx context.Context, obj client.Object, change map[string]any) error {
-	return fault.MarkRace(kubeclient.Patch(ctx, w.clusterOf(obj), obj, change))
+	return fault.MarkRace(kubeclient.MergePatchWithLock(ctx, w.clusterOf(obj), obj, change))
 }
 
 func (w writer) patchAnnotations(ctx context.Context, obj client.Object, annotations map[string]string) error {

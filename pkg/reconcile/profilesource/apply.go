@@ -51,7 +51,7 @@ func (r *Reconciler) ensureObjects(ctx context.Context, l objects.Approved, want
 		}
 		// An object is never changed, not even one created before signatures were required.
 		if did.Signed == "" {
-			if did.Signed, err = l.EarlierSignature(ctx, v, writer.ObjectNameFor(l.Source, v)); err != nil {
+			if did.Signed, err = l.RecordedOrVerifiedSignature(ctx, v, writer.ObjectNameFor(l.Source, v)); err != nil {
 				return applied{}, err
 			}
 		}

@@ -112,13 +112,13 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, concurrency int) error {
 	ours := predicate.NewPredicateFuncs(func(obj client.Object) bool { return r.Namespace == "" || obj.GetNamespace() == r.Namespace })
 	sources, changed := handler.EnqueueRequestsFromMapFunc(sourceOf), predicate.Predicate(deleted)
 	if r.Custom {
-		sources, changed = handler.EnqueueRequestsFromMapFunc(r.sourcesOfCustom), customChanged()
+		sources, changed = handler.EnqueueRequestsFromMapFunc(r.owningSourceOrAll), customProfileChanged()
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("profilesource").
 		For(&api.ProfileSource{}, builder.WithPredicates(ours, predicate.Or[client.Object](
-			predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, acceptChanged(), deletionStarted(), r.Shard.MembershipChanged()))).
-		Watches(r.writer().ReadTarget(&osm.OperatingSystemProfile{}), sources, builder.WithPredicates(ours, changed)).
+			predicate.GenerationChangedPredicate{}, predicates.ReconcileRequestedPredicate{}, acceptRewriteChanged(), deletionStarted(), r.Shard.MembershipChanged()))).
+		Watches(r.writer().ConvertToKind(&osm.OperatingSystemProfile{}), sources, builder.WithPredicates(ours, changed)).
 		WatchesRawSource(changes).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency})
 	if pools := r.Pools.Cache(); pools != nil {
@@ -145,7 +145,7 @@ func (r *Reconciler) WatchPools(ctx context.Context, mgr ctrl.Manager) error {
 
 // watchPins triggers the sources of a profile when a pool requests a version of it.
 func (r *Reconciler) watchPins(pools cache.Cache) crsource.SyncingSource {
-	return crsource.Kind(pools, &cluster.MachineDeployment{}, handler.TypedEnqueueRequestsFromMapFunc(r.sourcesOfPinned), retention.PinChanged())
+	return crsource.Kind(pools, &cluster.MachineDeployment{}, handler.TypedEnqueueRequestsFromMapFunc(r.sourcesOfPinned), retention.PinAddedOrChanged())
 }
 
 // sourcesOfPinned maps a pool that requests a version to the sources that may contain it.
@@ -277,7 +277,7 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 	return out, err
 }
 
-// Retention returns the part that handles the versions that are not current.
+// retention returns the part that handles the versions that are not current.
 func (r *Reconciler) retention(archive *retention.Archive) *retention.Retainer {
 	return &retention.Retainer{Objects: r.writer(), Archive: archive, Pools: r.Pools, Recorder: r.Recorder, Now: r.now}
 }
@@ -286,8 +286,8 @@ func (r *Reconciler) writer() *objects.Writer {
 	return &objects.Writer{Client: r.Client, Live: r.Live, ArgoNamespace: r.ArgoNamespace, Custom: r.Custom}
 }
 
-// acceptChanged passes updates that change the annotation that accepts a rewritten history.
-func acceptChanged() predicate.Predicate {
+// acceptRewriteChanged passes updates that change the annotation that accepts a rewritten history.
+func acceptRewriteChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		key := api.AnnotationAcceptRewrite
 		return e.ObjectOld != nil && e.ObjectNew != nil && e.ObjectOld.GetAnnotations()[key] != e.ObjectNew.GetAnnotations()[key]
@@ -301,15 +301,15 @@ func (r *Reconciler) now() time.Time {
 	return time.Now()
 }
 
-// customChanged passes events after which a CustomOperatingSystemProfile can differ from what
+// customProfileChanged passes events after which a CustomOperatingSystemProfile can differ from what
 // this controller wrote.
-func customChanged() predicate.Predicate {
+func customProfileChanged() predicate.Predicate {
 	return predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 }
 
-// sourcesOfCustom maps a CustomOperatingSystemProfile to the ProfileSource that made it, or to all
+// owningSourceOrAll maps a CustomOperatingSystemProfile to the ProfileSource that made it, or to all
 // of its namespace if none did: each of them can have a profile of this name.
-func (r *Reconciler) sourcesOfCustom(ctx context.Context, obj client.Object) []crreconcile.Request {
+func (r *Reconciler) owningSourceOrAll(ctx context.Context, obj client.Object) []crreconcile.Request {
 	if obj.GetLabels()[api.LabelSource] != "" {
 		return sourceOf(ctx, obj)
 	}

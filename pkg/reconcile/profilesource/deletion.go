@@ -44,7 +44,7 @@ func (r *Reconciler) finalize(ctx context.Context, ps *api.ProfileSource) (ctrl.
 	if !controllerutil.ContainsFinalizer(ps, api.Finalizer) {
 		return ctrl.Result{}, nil
 	}
-	left, err := r.retention(nil).DeleteAll(ctx, ps)
+	left, err := r.retention(nil).DeleteAllUnretained(ctx, ps)
 	if err != nil {
 		return ctrl.Result{}, err
 	}

@@ -48,7 +48,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	if err != nil {
 		v := classify(err)
 		setFailed(ps, v, err.Error())
-		if commitError(err) != nil {
+		if findCommitError(err) != nil {
 			ps.Status.HeldRevision = out.revision
 		}
 		if !v.final {
@@ -62,12 +62,12 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	if token, ok := meta.ReconcileAnnotationValue(ps.Annotations); ok {
 		ps.Status.SetLastHandledReconcileRequest(token)
 	}
-	// Without another change, write LastLook only once per NotedEvery, to save writes.
+	// Without another change, write LastLook only once per LastLookWriteInterval, to save writes.
 	last, now := ps.Status.LastLook, r.now()
-	if last == nil || now.Sub(last.Time) >= ps.NotedEvery() || last.After(now) || !equality.Semantic.DeepEqual(before.Status, ps.Status) {
+	if last == nil || now.Sub(last.Time) >= ps.LastLookWriteInterval() || last.After(now) || !equality.Semantic.DeepEqual(before.Status, ps.Status) {
 		ps.Status.LastLook = &metav1.Time{Time: now.Truncate(time.Second)}
 	}
-	r.emitCreated(ps, out)                    // now, because a later run does not create the object again
+	r.emitCreatedAndRestored(ps, out)         // now, because a later run does not create the object again
 	r.recordAuditEvents(before, ps, out, err) // before the status is written, which removes the difference
 	// Without the new status, the next run would emit the same events again.
 	if result, done, err := r.writeStatus(ctx, before, ps); !done {
@@ -75,7 +75,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	}
 	r.exportMetrics(ps)
 	r.emitChanges(before, ps, out, err)
-	if refused := commitError(err); r.Statuses != nil && (err == nil || refused != nil) {
+	if refused := findCommitError(err); r.Statuses != nil && (err == nil || refused != nil) {
 		r.Statuses.EnqueueReconciliation(commitstatus.Reconciliation{Source: ps, Revision: out.revision, Changed: inventory.NewlyCurrent(before, ps), Problems: out.rejected, Rejected: refused})
 	}
 	var spec *fetcher.SpecError
@@ -261,9 +261,9 @@ func rejectedMessage(out outcome) string {
 	return b.String()
 }
 
-// emitCreated sends an event for each version that became an object, and for each object that
+// emitCreatedAndRestored sends an event for each version that became an object, and for each object that
 // was restored.
-func (r *Reconciler) emitCreated(ps *api.ProfileSource, out outcome) {
+func (r *Reconciler) emitCreatedAndRestored(ps *api.ProfileSource, out outcome) {
 	for _, v := range out.created {
 		from := v.Path
 		if v.Commit != "" {
@@ -327,9 +327,9 @@ func lastReadFailed(ps *api.ProfileSource) bool {
 	return ready != nil && ready.Status == metav1.ConditionFalse && ready.Reason != api.ReasonProfilesInvalid
 }
 
-// commitError returns the part of an error that concerns the commit itself, and that its
+// findCommitError returns the part of an error that concerns the commit itself, and that its
 // author should see; nil if the cause is another one.
-func commitError(err error) error {
+func findCommitError(err error) error {
 	var unverified *source.UnverifiedError
 	var rewrite *approval.RewriteError
 	switch {

@@ -28,15 +28,15 @@ func (r *Reconciler) recordAuditEvents(before, ps *api.ProfileSource, out outcom
 		}
 	}
 	refused := func(revision, reason string, why error) {
-		text := redact.CleanText(why.Error(), redact.MaxCondition)
+		text := redact.PrintableText(why.Error(), redact.MaxCondition)
 		f := about(auditlog.ProfileRefused, revision+"\n"+text)
 		f.Reason, f.Message = reason, text
-		f.Profile = &auditlog.Profile{Repository: out.from, Revision: redact.SanitizeLine(revision)}
+		f.Profile = &auditlog.Profile{Repository: out.from, Revision: redact.PrintableLine(revision)}
 		facts = append(facts, f)
 	}
 	switch {
 	// A failed fetch says nothing about a commit, so auditors do not need it.
-	case err != nil && commitError(err) != nil && isReadyChanged(before, ps):
+	case err != nil && findCommitError(err) != nil && isReadyChanged(before, ps):
 		refused(out.revision, eventReason(err), err)
 	case err == nil && isReadyChanged(before, ps):
 		for _, why := range out.rejected[:min(len(out.rejected), maxNamed)] {
@@ -66,7 +66,7 @@ func (r *Reconciler) recordAuditEvents(before, ps *api.ProfileSource, out outcom
 // auditProfile returns the audit data of an inventory entry at the reconciled revision.
 func auditProfile(out outcome, e api.ProfileEntry) *auditlog.Profile {
 	return &auditlog.Profile{
-		Name: e.Name, Version: e.Version, Object: e.Object, Digest: e.Digest, Repository: out.from, Revision: redact.SanitizeLine(out.revision),
-		Path: e.Path, Commit: e.Commit, SelectedBy: e.SelectedBy, Signature: redact.SanitizeLine(e.Signature),
+		Name: e.Name, Version: e.Version, Object: e.Object, Digest: e.Digest, Repository: out.from, Revision: redact.PrintableLine(out.revision),
+		Path: e.Path, Commit: e.Commit, SelectedBy: e.SelectedBy, Signature: redact.PrintableLine(e.Signature),
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // exportMetrics exports the state of a source as metrics.
 func (r *Reconciler) exportMetrics(ps *api.ProfileSource) {
-	s := metrics.SourceState{Kind: kindOf(ps), Ready: "Unknown", Suspended: ps.Spec.Suspend, Revision: redact.SanitizeLine(ps.Status.Revision)}
+	s := metrics.SourceState{Kind: kindOf(ps), Ready: "Unknown", Suspended: ps.Spec.Suspend, Revision: redact.PrintableLine(ps.Status.Revision)}
 	if ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition); ready != nil {
 		s.Ready, s.Reason = string(ready.Status), ready.Reason
 	}

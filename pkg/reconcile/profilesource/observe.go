@@ -33,7 +33,7 @@ func (r *Reconciler) observe(ctx context.Context, ps *api.ProfileSource) (observ
 		return observed{}, outcome{}, err
 	}
 	began := time.Now()
-	snap, slow, err := r.fetch(ctx, ps, known.read)
+	snap, slow, err := r.checkSpecAndFetch(ctx, ps, known.read)
 	r.measureFetch(ctx, ps, began, err)
 	if err != nil {
 		return observed{}, outcome{}, err
@@ -55,8 +55,8 @@ func (r *Reconciler) observe(ctx context.Context, ps *api.ProfileSource) (observ
 	return observed{Approved: l, catalogue: cat, archive: known.archive}, out, nil
 }
 
-// fetch fetches the current content of a source, unless its spec.git.verify cannot be met.
-func (r *Reconciler) fetch(ctx context.Context, ps *api.ProfileSource, known *fetcher.Cache) (snap *source.Snapshot, slow string, err error) {
+// checkSpecAndFetch fetches the current content of a source, unless its spec.git.verify cannot be met.
+func (r *Reconciler) checkSpecAndFetch(ctx context.Context, ps *api.ProfileSource, known *fetcher.Cache) (snap *source.Snapshot, slow string, err error) {
 	if err := approval.CheckSpec(ps.Spec.Git); err != nil {
 		return nil, "", err
 	}

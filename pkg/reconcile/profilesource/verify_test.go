@@ -233,7 +233,7 @@ func TestTextOfCommits(t *testing.T) {
 }
 
 func TestAcceptingStartsALook(t *testing.T) {
-	p := acceptChanged()
+	p := acceptRewriteChanged()
 	with := func(key, value string) client.Object {
 		return &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{key: value}}}
 	}

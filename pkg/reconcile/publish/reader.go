@@ -39,7 +39,7 @@ func (r Reader) Read(ctx context.Context) (impact.ClusterSnapshot, error) {
 	if err != nil {
 		return out, err
 	}
-	if err := errors.Join(r.addSources(ctx, &out), r.addUnmanaged(ctx, &out)); err != nil {
+	if err := errors.Join(r.addUserSources(ctx, &out), r.addUnmanaged(ctx, &out)); err != nil {
 		return out, err
 	}
 	var list cluster.MachineDeploymentList
@@ -60,7 +60,7 @@ func (r Reader) Read(ctx context.Context) (impact.ClusterSnapshot, error) {
 		if digest == "" {
 			return out, fmt.Errorf("the controller of namespace %q has configured no pool yet, so its settings are unknown: wait, or name another --namespace", r.Namespace)
 		}
-		settings, err := r.settings(ctx, &out, digest)
+		settings, err := r.readAndAddSettings(ctx, &out, digest)
 		if err != nil {
 			return out, err
 		}
@@ -97,7 +97,7 @@ func (r Reader) records(ctx context.Context) (map[string]render.Record, error) {
 	out := map[string]render.Record{}
 	for i := range configs {
 		osc := &configs[i]
-		if rec, err := lineage.AnnotatedRecord(osc); err == nil && rec.SettingsDigest != "" {
+		if rec, err := lineage.ParseRecordAnnotation(osc); err == nil && rec.SettingsDigest != "" {
 			out[osc.Annotations[api.AnnotationPool]] = rec
 		}
 	}
@@ -119,8 +119,8 @@ func mostUsedSettings(records map[string]render.Record) string {
 	return best
 }
 
-// settings reads settings, once.
-func (r Reader) settings(ctx context.Context, out *impact.ClusterSnapshot, digest string) (impact.Settings, error) {
+// readAndAddSettings reads settings, once.
+func (r Reader) readAndAddSettings(ctx context.Context, out *impact.ClusterSnapshot, digest string) (impact.Settings, error) {
 	if s, ok := out.Settings[digest]; ok {
 		return s, nil
 	}
@@ -138,8 +138,8 @@ func (r Reader) settings(ctx context.Context, out *impact.ClusterSnapshot, diges
 	return s, nil
 }
 
-// addSources reads the inventories of ProfileSources.
-func (r Reader) addSources(ctx context.Context, out *impact.ClusterSnapshot) error {
+// addUserSources reads the inventories of ProfileSources.
+func (r Reader) addUserSources(ctx context.Context, out *impact.ClusterSnapshot) error {
 	var list api.ProfileSourceList
 	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing ProfileSources: %w", err)
@@ -149,7 +149,7 @@ func (r Reader) addSources(ctx context.Context, out *impact.ClusterSnapshot) err
 		if ps.Spec.Builtin != nil {
 			continue
 		}
-		s := impact.Source{Name: ps.Name, Waves: ps.Gated(), Profiles: []string{}}
+		s := impact.Source{Name: ps.Name, Waves: ps.HasWaves(), Profiles: []string{}}
 		for _, e := range ps.Status.Profiles {
 			if !e.Removed {
 				s.Profiles = append(s.Profiles, e.Name)

@@ -66,7 +66,7 @@ type Listener struct {
 
 	once      sync.Once
 	slots     *semaphore.Weighted
-	bodies    *listen.Bodies
+	bodies    *listen.LargeBodyLimiter
 	keys      *keyCache
 	debouncer *debouncer
 
@@ -80,7 +80,7 @@ func (*Listener) NeedLeaderElection() bool { return false }
 func (l *Listener) init() {
 	l.once.Do(func() {
 		l.slots = semaphore.NewWeighted(maxRequests)
-		l.bodies = listen.NewBodies(maxLarge)
+		l.bodies = listen.NewLargeBodyLimiter(maxLarge)
 		l.keys = &keyCache{live: l.Live}
 		l.debouncer = &debouncer{request: l.requestReconcile, failed: func(err error, source types.NamespacedName) {
 			ctrllog.Log.Error(err, "requesting a reconciliation, retrying", "source", source.String())

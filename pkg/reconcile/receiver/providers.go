@@ -34,7 +34,7 @@ func hasCredential(provider string, header http.Header) bool {
 	return false
 }
 
-// hasAnyCredential is claimed for any provider.
+// hasAnyCredential reports whether a request has a signature header of any provider.
 func hasAnyCredential(header http.Header) bool {
 	for provider := range credentialHeaders {
 		if hasCredential(provider, header) {

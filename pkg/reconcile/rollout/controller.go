@@ -86,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	again = waves.EarliestNonZero(again, edge)
 	// The decision is stored before machines are replaced: after a lost race everything is
 	// decided again.
-	if raced, err := r.write(ctx, seen, next); raced || err != nil {
+	if raced, err := r.writeStatusAndEmitEvents(ctx, seen, next); raced || err != nil {
 		return ctrl.Result{RequeueAfter: racedRetry}, err
 	}
 	err = r.patchTemplates(ctx, seen, next.candidates)
@@ -116,18 +116,18 @@ type outcome struct {
 	candidates []candidate
 }
 
-// decideRollouts decides about the rollout of every profile. It reads configurations and machines
+// decideRolloutsAndReplacements decides about the rollout of every profile. It reads configurations and machines
 // only if a version is being rolled out, or machines are to be replaced.
-func (r *Reconciler) decideRollouts(ctx context.Context, seen *observed) (out outcome, again time.Duration, err error) {
+func (r *Reconciler) decideRolloutsAndReplacements(ctx context.Context, seen *observed) (out outcome, again time.Duration, err error) {
 	if len(seen.replace) > 0 {
-		if err := r.observePools(ctx, seen); err != nil {
+		if err := r.observeConfigsAndMachines(ctx, seen); err != nil {
 			return out, 0, err
 		}
-		if out.candidates, err = r.candidates(ctx, seen); err != nil {
+		if out.candidates, err = r.replacementCandidates(ctx, seen); err != nil {
 			return out, 0, err
 		}
 	}
-	if seen.source == nil || !seen.source.Gated() {
+	if seen.source == nil || !seen.source.HasWaves() {
 		return out, 0, nil
 	}
 	terms, invalid := waves.PolicyOf(seen.source)
@@ -147,14 +147,14 @@ func (r *Reconciler) decideRollouts(ctx context.Context, seen *observed) (out ou
 func (r *Reconciler) decideRollout(ctx context.Context, seen *observed, entry api.ProfileEntry, t waves.Policy) (api.RolloutStatus, time.Duration, error) {
 	had := seen.source.RolloutOf(entry.Name)
 	// This comes first, because it warns about pools of settled profiles, too.
-	mds, err := r.poolsOf(ctx, seen, entry)
+	mds, err := r.listPoolsAndWarn(ctx, seen, entry)
 	if err != nil {
 		return api.RolloutStatus{}, 0, err
 	}
-	if waves.IsCurrent(entry, had) {
+	if waves.IsDoneForCurrent(entry, had) {
 		return *had, 0, nil
 	}
-	if err := r.observePools(ctx, seen); err != nil {
+	if err := r.observeConfigsAndMachines(ctx, seen); err != nil {
 		return api.RolloutStatus{}, 0, err
 	}
 	pools, err := r.poolsFollowing(ctx, seen, mds, entry.Name, had == nil)
@@ -189,9 +189,9 @@ func maxConcurrent(ps *api.ProfileSource, all int) int {
 	return max(n, 1)
 }
 
-// write writes the status once, and only if it changed, and reports what is new. raced is
+// writeStatusAndEmitEvents writes the status once, and only if it changed, and reports what is new. raced is
 // true if the status was based on an old object.
-func (r *Reconciler) write(ctx context.Context, seen *observed, next outcome) (raced bool, err error) {
+func (r *Reconciler) writeStatusAndEmitEvents(ctx context.Context, seen *observed, next outcome) (raced bool, err error) {
 	if seen.source == nil {
 		return false, nil
 	}
@@ -254,7 +254,7 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observed, error
 	seen.sources = sources.Items
 	for i := range seen.sources {
 		ps := &seen.sources[i]
-		anybody = anybody || ps.Gated()
+		anybody = anybody || ps.HasWaves()
 		if ps.Name == name {
 			seen.source = ps
 		}
@@ -282,29 +282,29 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observed, error
 	maps.DeleteFunc(r.patched, func(uid types.UID, _ *cluster.MachineDeployment) bool { return !there[uid] })
 	maps.DeleteFunc(r.cachedTimelines, func(uid types.UID, _ lineage.Timeline) bool { return !there[uid] })
 	// Events of machines matter only while a source has waves, or machines are to be replaced.
-	r.machines.SetNeeded(anybody)
+	r.machines.SetEventHandling(anybody)
 	return seen, nil
 }
 
 // pacingSourceOf returns the ProfileSource that paces the replacement of a pool's machines, "" for
 // pools without a user's ProfileSource.
 func (r *Reconciler) pacingSourceOf(md *cluster.MachineDeployment, sources []api.ProfileSource) string {
-	if r.namespaceOf(md) != r.Namespace {
+	if r.profileNamespaceOf(md) != r.Namespace {
 		return ""
 	}
 	return selection.UserSourceProviding(sources, md.Annotations[api.AnnotationOSP])
 }
 
-// namespaceOf returns the namespace of a pool's profile.
-func (r *Reconciler) namespaceOf(md *cluster.MachineDeployment) string {
+// profileNamespaceOf returns the namespace of a pool's profile.
+func (r *Reconciler) profileNamespaceOf(md *cluster.MachineDeployment) string {
 	return cmp.Or(md.Annotations[api.AnnotationOSPNamespace], r.Namespace)
 }
 
 // subjectTemplate is the subject of rejected template patches.
 const subjectTemplate = "stamp"
 
-// warn emits a warning about a subject of an object, once until it changes.
-func (r *Reconciler) warn(seen *observed, obj client.Object, subject string, err error) {
+// warnOnce emits a warning about a subject of an object, once until it changes.
+func (r *Reconciler) warnOnce(seen *observed, obj client.Object, subject string, err error) {
 	if err == nil {
 		return
 	}

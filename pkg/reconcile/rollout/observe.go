@@ -54,8 +54,8 @@ func activeConfigOf(osc *metav1.ObjectMeta, now time.Time) activeConfig {
 	return c
 }
 
-// observePools reads the configurations of all pools, and their machines, once.
-func (r *Reconciler) observePools(ctx context.Context, seen *observed) error {
+// observeConfigsAndMachines reads the configurations of all pools, and their machines, once.
+func (r *Reconciler) observeConfigsAndMachines(ctx context.Context, seen *observed) error {
 	if seen.configs != nil {
 		return nil
 	}
@@ -88,8 +88,8 @@ func (seen *observed) configOf(md *cluster.MachineDeployment) activeConfig {
 	return activeConfig{}
 }
 
-// poolsOf lists the pools of a profile, and warns those whose wave is invalid.
-func (r *Reconciler) poolsOf(ctx context.Context, seen *observed, entry api.ProfileEntry) ([]cluster.MachineDeployment, error) {
+// listPoolsAndWarn lists the pools of a profile, and warns those whose wave is invalid.
+func (r *Reconciler) listPoolsAndWarn(ctx context.Context, seen *observed, entry api.ProfileEntry) ([]cluster.MachineDeployment, error) {
 	// Pools get the profile from another source.
 	if selection.UserSourceProviding(seen.sources, entry.Name) != seen.source.Name {
 		return nil, nil
@@ -100,7 +100,7 @@ func (r *Reconciler) poolsOf(ctx context.Context, seen *observed, entry api.Prof
 	}
 	for i := range list.Items {
 		_, invalid := selection.WaveOf(list.Items[i].Labels)
-		r.warn(seen, &list.Items[i], "wave", invalid)
+		r.warnOnce(seen, &list.Items[i], "wave", invalid)
 	}
 	return list.Items, nil
 }
@@ -140,7 +140,7 @@ func (r *Reconciler) poolsFollowing(ctx context.Context, seen *observed, mds []c
 // withRecordedObject returns the version with the object of a configuration, which only its record
 // has. An object of another namespace cannot be given to other pools.
 func withRecordedObject(c activeConfig, v api.RolloutVersion) api.RolloutVersion {
-	rec, err := lineage.ParseRecord([]byte(c.record))
+	rec, err := lineage.ParseUnverifiedRecord([]byte(c.record))
 	if err != nil || strings.Contains(rec.Object, "/") || v.Version == "" {
 		return v
 	}
@@ -164,9 +164,9 @@ func (r *Reconciler) isBootingFrom(ctx context.Context, md *cluster.MachineDeplo
 	return a[api.AnnotationInputDigest] == c.digest && a[api.AnnotationPoolUID] == string(md.UID), nil
 }
 
-// candidates returns the pools of the source whose machines are to be replaced when their
+// replacementCandidates returns the pools of the source whose machines are to be replaced when their
 // configuration changes.
-func (r *Reconciler) candidates(ctx context.Context, seen *observed) ([]candidate, error) {
+func (r *Reconciler) replacementCandidates(ctx context.Context, seen *observed) ([]candidate, error) {
 	var out []candidate
 	var older []*cluster.MachineDeployment // pools with machines older than their configuration
 	for _, md := range seen.replace {

@@ -485,7 +485,7 @@ func TestNothingToWaitForWithoutAGate(t *testing.T) {
 		"a rollout, no gate":  {Spec: api.ProfileSourceSpec{Rollout: &api.Rollout{}}},
 		"a gate, no profiles": {Spec: api.ProfileSourceSpec{Rollout: &api.Rollout{Gate: api.GateWaves}}},
 	} {
-		out, again, err := (&Reconciler{}).decideRollouts(t.Context(), &observed{source: source})
+		out, again, err := (&Reconciler{}).decideRolloutsAndReplacements(t.Context(), &observed{source: source})
 		if again != 0 || err != nil || len(out.rollouts) > 0 {
 			t.Errorf("%s: again after %s, rollouts %+v (err %v)", name, again, out.rollouts, err)
 		}
@@ -505,7 +505,7 @@ func TestNoWriteWithoutWaves(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &Reconciler{Management: cl}
-	if _, err := r.write(t.Context(), &observed{source: ps}, outcome{}); err != nil {
+	if _, err := r.writeStatusAndEmitEvents(t.Context(), &observed{source: ps}, outcome{}); err != nil {
 		t.Fatal(err)
 	}
 	var after api.ProfileSource

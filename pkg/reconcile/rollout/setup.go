@@ -39,11 +39,11 @@ const (
 
 type queue = workqueue.TypedRateLimitingInterface[crreconcile.Request]
 
-// Index adds the indexes to the cache of pools. Setup calls it, too.
-func (r *Reconciler) Index(ctx context.Context, worker client.FieldIndexer) error {
+// IndexPools adds the indexes to the cache of pools. Setup calls it, too.
+func (r *Reconciler) IndexPools(ctx context.Context, worker client.FieldIndexer) error {
 	err := worker.IndexField(ctx, &cluster.MachineDeployment{}, profileIndex, func(obj client.Object) []string {
 		if md, ok := obj.(*cluster.MachineDeployment); ok && md.Annotations[api.AnnotationOSP] != "" {
-			return []string{r.namespaceOf(md) + "/" + md.Annotations[api.AnnotationOSP]}
+			return []string{r.profileNamespaceOf(md) + "/" + md.Annotations[api.AnnotationOSP]}
 		}
 		return nil
 	})
@@ -65,7 +65,7 @@ func (r *Reconciler) Index(ctx context.Context, worker client.FieldIndexer) erro
 // whose cache must store Machines and MachineSets as in nodecache.WorkerObjects. management is
 // the cache of the other cluster.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, management cache.Cache) error {
-	if err := r.Index(ctx, mgr.GetFieldIndexer()); err != nil {
+	if err := r.IndexPools(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	ours := predicate.NewPredicateFuncs(func(obj client.Object) bool { return obj.GetNamespace() == r.Namespace })
@@ -122,7 +122,7 @@ func (r *Reconciler) requestsForPool(ctx context.Context, obj client.Object) []c
 	}
 	group := r.pacingSourceOf(md, sources)
 	for i := range sources {
-		if sources[i].Name == group && sources[i].Gated() {
+		if sources[i].Name == group && sources[i].HasWaves() {
 			return []crreconcile.Request{r.request(group)}
 		}
 	}

@@ -53,7 +53,7 @@ func (c candidate) isReplacing() bool {
 		s.AvailableReplicas != s.Replicas && c.booting
 }
 
-// selectReplacements selects the pools whose machines are replaced next, so that at most limit pools
+// stampDueReplacements selects the pools whose machines are replaced next, so that at most limit pools
 // are replacing machines: those of earlier waves first. A pool that is replacing machines
 // already gets the new annotation at once, because the new configuration can fix the
 // current one, but it waits for maintenance windows, too. A pool that cannot be patched does not count.
@@ -106,7 +106,7 @@ func (r *Reconciler) patchTemplates(ctx context.Context, seen *observed, all []c
 			return true // it is done, or will be
 		}
 		// A pool whose template cannot be patched must not take the place of another.
-		r.warn(seen, c.md, subjectTemplate, err)
+		r.warnOnce(seen, c.md, subjectTemplate, err)
 		return false
 	})
 	return errors.Join(errs...)

@@ -36,7 +36,7 @@ func TestToStamp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			selectReplacements(c.all, c.limit, func(c candidate) bool {
+			stampDueReplacements(c.all, c.limit, func(c candidate) bool {
 				if c.md.Name == "refused" {
 					return false
 				}

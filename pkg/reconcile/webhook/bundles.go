@@ -189,5 +189,5 @@ func (b *Bundles) isServedHere(config admissionregistrationv1.WebhookClientConfi
 			host = u.Hostname()
 		}
 	}
-	return slices.Contains(pki.SortNames(b.Certificates.Names), strings.ToLower(host))
+	return slices.Contains(pki.NormalizeNames(b.Certificates.Names), strings.ToLower(host))
 }

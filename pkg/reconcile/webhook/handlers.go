@@ -104,7 +104,7 @@ func (h Handlers) validatePool(ctx context.Context, req admission.Request) admis
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(req.OldObject.Raw, &before); err != nil {
 			return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the previous MachineDeployment: %w", err))
 		}
-		if isSameRequest(&before, &md) {
+		if isSameProfileRequest(&before, &md) {
 			return admission.Allowed("") // the result does not depend on this change
 		}
 	}
@@ -128,9 +128,9 @@ func (h Handlers) validatePool(ctx context.Context, req admission.Request) admis
 // asking are the annotations that select a profile.
 var asking = []string{api.AnnotationOSP, api.AnnotationOSPNamespace, api.AnnotationVersionPin, api.AnnotationIgnitionVersion}
 
-// isSameRequest reports whether two states of a MachineDeployment request the same profile in the
+// isSameProfileRequest reports whether two states of a MachineDeployment request the same profile in the
 // same way: machine-controller and others write a pool frequently.
-func isSameRequest(a, b *cluster.MachineDeployment) bool {
+func isSameProfileRequest(a, b *cluster.MachineDeployment) bool {
 	for _, key := range asking {
 		if a.Annotations[key] != b.Annotations[key] {
 			return false
@@ -177,9 +177,9 @@ func namedAfter(object, version string) bool {
 	return strings.HasSuffix(object, "-"+strings.ReplaceAll(strings.ToLower(version), "+", "-"))
 }
 
-// validateConfig checks the contract's rule for the spec of a configuration (10.3), as
+// validateConfigUnchanged checks the contract's rule for the spec of a configuration (10.3), as
 // the CustomResourceDefinition also does.
-func (h Handlers) validateConfig(_ context.Context, req admission.Request) admission.Response {
+func (h Handlers) validateConfigUnchanged(_ context.Context, req admission.Request) admission.Response {
 	if done, ok := uncheckedResponse(req); ok || req.Operation == admissionv1.Create {
 		return done
 	}

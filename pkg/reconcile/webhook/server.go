@@ -68,12 +68,12 @@ func newServer(o Options, h Handlers, get getCertificate) (webhook.Server, error
 		Server:  webhook.NewServer(webhook.Options{WebhookMux: http.NewServeMux()}),
 		address: net.JoinHostPort(host, strconv.Itoa(port)), tls: config,
 	}
-	slots, bodies := semaphore.NewWeighted(maxReviews), listen.NewBodies(maxReviews)
+	slots, bodies := semaphore.NewWeighted(maxReviews), listen.NewLargeBodyLimiter(maxReviews)
 	for path, handle := range map[string]admission.HandlerFunc{
 		PathDefault:  h.defaultProfile,
 		PathValidate: h.validatePool,
 		PathProfile:  h.validateProfile,
-		PathConfig:   h.validateConfig,
+		PathConfig:   h.validateConfigUnchanged,
 	} {
 		server.Register(path, boundedHandler{next: &admission.Webhook{Handler: handle}, slots: slots, bodies: bodies, wait: slotTime, read: readTime})
 	}
@@ -118,7 +118,7 @@ func (s *boundedServer) Start(ctx context.Context) error {
 type boundedHandler struct {
 	next       http.Handler
 	slots      *semaphore.Weighted
-	bodies     *listen.Bodies
+	bodies     *listen.LargeBodyLimiter
 	wait, read time.Duration
 }
 

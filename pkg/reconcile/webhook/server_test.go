@@ -29,7 +29,7 @@ import (
 // wait for a client that does not send its request (security.md 22).
 func TestBounded(t *testing.T) {
 	begun, end := make(chan struct{}), make(chan struct{})
-	one := boundedHandler{slots: semaphore.NewWeighted(1), bodies: listen.NewBodies(1), wait: time.Millisecond, read: 50 * time.Millisecond, next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	one := boundedHandler{slots: semaphore.NewWeighted(1), bodies: listen.NewLargeBodyLimiter(1), wait: time.Millisecond, read: 50 * time.Millisecond, next: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.ReadAll(r.Body); err != nil {
 			w.WriteHeader(http.StatusBadRequest)
 			return

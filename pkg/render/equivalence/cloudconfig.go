@@ -109,19 +109,19 @@ func stringifyValues(m map[string]any) {
 // systemdUnits is the folder with the files of units.
 const systemdUnits = "/etc/systemd/system"
 
-// compareInstalledUnits compares the units of d, which operating-system-manager writes under `coreos`
+// compareAndRemoveUnits compares the units of d, which operating-system-manager writes under `coreos`
 // for every system, with the parts of our document that install them. Deliberate difference:
 // outside of Flatcar, where nothing reads that key, our units are files, and the bootstrap
-// stage has one more command to start them. compareInstalledUnits removes the compared parts from both
+// stage has one more command to start them. compareAndRemoveUnits removes the compared parts from both
 // documents, or adds the units to d as files.
-func (d *document) compareInstalledUnits(ours *document) (*Difference, error) {
+func (d *document) compareAndRemoveUnits(ours *document) (*Difference, error) {
 	coreos, ok := d.values["coreos"]
 	if !ok {
 		return nil, nil
 	}
 	if flatcar, ok := ours.values["coreos"]; ok {
-		trimUnits(coreos)
-		trimUnits(flatcar)
+		trimUnitNewlines(coreos)
+		trimUnitNewlines(flatcar)
 		return nil, nil
 	}
 	delete(d.values, "coreos")
@@ -135,28 +135,28 @@ func (d *document) compareInstalledUnits(ours *document) (*Difference, error) {
 		content := asText(u["content"])
 		masked, enabled := u["mask"] == true, u["enable"] == true
 		if masked {
-			d.expect(name, "")
+			d.addUnitFile(name, "")
 		} else if content != "" {
-			d.expect(name, content)
+			d.addUnitFile(name, content)
 		}
 		for _, dropIn := range asList(u["drop_ins"]) {
-			d.expect(name+".d/"+asText(asMapping(dropIn)["name"]), asText(asMapping(dropIn)["content"]))
+			d.addUnitFile(name+".d/"+asText(asMapping(dropIn)["name"]), asText(asMapping(dropIn)["content"]))
 		}
 		if enabled && !masked {
-			d.expect("multi-user.target.d/10-"+name+".conf", "[Unit]\nWants="+name)
+			d.addUnitFile("multi-user.target.d/10-"+name+".conf", "[Unit]\nWants="+name)
 			started = append(started, name)
 		}
 	}
-	return d.compareStartedUnits(ours, started), nil
+	return d.compareAndRemoveStartCommand(ours, started), nil
 }
 
-// expect adds a file that installs a unit.
-func (d *document) expect(name, content string) {
+// addUnitFile adds a file that installs a unit.
+func (d *document) addUnitFile(name, content string) {
 	d.files[path.Join(systemdUnits, name)] = file{mode: 0o644, content: content}
 }
 
-// compareStartedUnits compares the command that starts units, and removes it from ours.
-func (d *document) compareStartedUnits(ours *document, started []string) *Difference {
+// compareAndRemoveStartCommand compares the command that starts units, and removes it from ours.
+func (d *document) compareAndRemoveStartCommand(ours *document, started []string) *Difference {
 	commands, wanted := asList(ours.values["runcmd"]), asList(d.values["runcmd"])
 	_, bootstrap := ours.values["hostname"]
 	if !bootstrap && len(commands) == len(wanted) {
@@ -175,17 +175,17 @@ func (d *document) compareStartedUnits(ours *document, started []string) *Differ
 	return nil
 }
 
-// trimUnits removes trailing line breaks from the contents of units, as for files.
-func trimUnits(coreos any) {
+// trimUnitNewlines removes trailing line breaks from the contents of units, as for files.
+func trimUnitNewlines(coreos any) {
 	for _, u := range asList(asMapping(coreos)["units"]) {
-		trimTrailingNewlines(asMapping(u))
+		trimContentNewlines(asMapping(u))
 		for _, d := range asList(asMapping(u)["drop_ins"]) {
-			trimTrailingNewlines(asMapping(d))
+			trimContentNewlines(asMapping(d))
 		}
 	}
 }
 
-func trimTrailingNewlines(m map[string]any) {
+func trimContentNewlines(m map[string]any) {
 	if content, ok := m["content"].(string); ok {
 		m["content"] = strings.TrimRight(content, "\n")
 	}

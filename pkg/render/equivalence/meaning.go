@@ -39,7 +39,7 @@ func Compare(reference, ours []byte) ([]Difference, error) {
 		return nil, fmt.Errorf("reading our document: %w", err)
 	}
 	var out []Difference
-	if d, err := r.compareInstalledUnits(o); err != nil {
+	if d, err := r.compareAndRemoveUnits(o); err != nil {
 		return nil, fmt.Errorf("reading the reference's document: %w", err)
 	} else if d != nil {
 		out = append(out, *d)
@@ -136,14 +136,14 @@ func CompareContents(path, reference, ours string) (r, o any, same bool) {
 	if reference == ours {
 		return reference, ours, true
 	}
-	if r, o, ok := parseContents(path, reference, ours); ok {
+	if r, o, ok := parseTOMLOrKubeconfigs(path, reference, ours); ok {
 		return r, o, reflect.DeepEqual(r, o)
 	}
 	return reference, ours, false
 }
 
-// parseContents decodes both contents of a file in TOML, and of a kubeconfig.
-func parseContents(path, reference, ours string) (r, o map[string]any, ok bool) {
+// parseTOMLOrKubeconfigs decodes both contents of a file in TOML, and of a kubeconfig.
+func parseTOMLOrKubeconfigs(path, reference, ours string) (r, o map[string]any, ok bool) {
 	decode := func(text string) (map[string]any, bool) {
 		m := map[string]any{}
 		if strings.HasSuffix(path, ".toml") {

@@ -99,7 +99,7 @@ func (k *Keys) add(name string, data []byte) error {
 // Verify returns the signer of a payload. The id identifies payload and signature: for an
 // id that was checked before, the cached result is returned. The error is an *Error.
 func (k *Keys) Verify(id string, payload, signature []byte, at Times) (Signature, error) {
-	q := question{id: id, old: at.old(), made: at.Made.Unix()}
+	q := question{id: id, old: at.usesCreationTime(), made: at.Made.Unix()}
 	k.mu.Lock()
 	known, ok := k.results[q]
 	k.mu.Unlock()

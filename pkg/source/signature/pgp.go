@@ -56,8 +56,8 @@ func parsePGP(file, text string) ([]pgpKey, error) {
 	return keys, nil
 }
 
-// ownerName returns the name of the key's owner.
-func (k pgpKey) ownerName() string {
+// fileAndIdentity returns the file of the key and the name of its owner in parentheses.
+func (k pgpKey) fileAndIdentity() string {
 	identity := k.entity.PrimaryIdentity()
 	if identity == nil {
 		return k.file
@@ -86,12 +86,12 @@ func (k *Keys) verifyPGP(payload []byte, armored string, at Times) (Signature, *
 		if len(openpgp.EntityList{key.entity}.KeysById(id)) == 0 {
 			continue
 		}
-		sig, err := key.verifyAtTimes(payload, data, at)
+		sig, err := key.verifyNowOrWhenMade(payload, data, at)
 		if err != nil {
 			refused = err
 			continue
 		}
-		s := Signature{Signer: key.ownerName(), Key: "openpgp " + key.fingerprint, Made: sig.CreationTime, names: []string{key.fingerprint}}
+		s := Signature{Signer: key.fileAndIdentity(), Key: "openpgp " + key.fingerprint, Made: sig.CreationTime, names: []string{key.fingerprint}}
 		// If the signature is valid even then, the key has no expiry date.
 		_, later := key.verifyAt(payload, data, sig.CreationTime.Add(longerThanAnyKey))
 		s.Ends = later != nil
@@ -135,15 +135,15 @@ func (k pgpKey) verifyAt(payload, data []byte, at time.Time) (*packet.Signature,
 	return sig, err
 }
 
-// verifyAtTimes verifies a signature with one key, which must be valid now or, for an old
+// verifyNowOrWhenMade verifies a signature with one key, which must be valid now or, for an old
 // signature, when it was made. It rejects weak hashes.
-func (k pgpKey) verifyAtTimes(payload, data []byte, at Times) (*packet.Signature, *Error) {
+func (k pgpKey) verifyNowOrWhenMade(payload, data []byte, at Times) (*packet.Signature, *Error) {
 	now := at.Now
 	if now.IsZero() {
 		now = at.Made
 	}
 	sig, err := k.verifyAt(payload, data, now)
-	if sig != nil && at.old() && (at.Now.IsZero() || !sig.CreationTime.After(at.Now)) { // validity at the time it was made
+	if sig != nil && at.usesCreationTime() && (at.Now.IsZero() || !sig.CreationTime.After(at.Now)) { // validity at the time it was made
 		_, err = k.verifyAt(payload, data, sig.CreationTime)
 	}
 	switch {

@@ -94,7 +94,7 @@ type Times struct {
 	Old bool
 }
 
-func (t Times) old() bool { return t.Old || t.Now.IsZero() }
+func (t Times) usesCreationTime() bool { return t.Old || t.Now.IsZero() }
 
 // matchList is OpenSSH's match_pattern_list: the patterns are separated by commas and can
 // contain * and ?; a matching pattern after an exclamation mark decides.

@@ -152,18 +152,18 @@ func (k *sshKey) parseOption(text string) error {
 			err = errors.New("namespaces is empty")
 		}
 	case "valid-after":
-		k.after, err = parseTime(value)
+		k.after, err = parseUTCTime(value)
 	case "valid-before":
-		k.before, err = parseTime(value)
+		k.before, err = parseUTCTime(value)
 	default:
 		return fmt.Errorf("unknown option %q: allowed_signers supports namespaces, valid-after and valid-before", shortenForeign(name))
 	}
 	return err
 }
 
-// parseTime parses YYYYMMDD[HHMM[SS]][Z]. Without Z ssh-keygen uses the time zone of the
+// parseUTCTime parses YYYYMMDD[HHMM[SS]][Z]. Without Z ssh-keygen uses the time zone of the
 // machine; here it is always UTC, so that all controllers agree.
-func parseTime(s string) (time.Time, error) {
+func parseUTCTime(s string) (time.Time, error) {
 	digits := strings.TrimSuffix(s, "Z")
 	for _, layout := range []string{"20060102", "200601021504", "20060102150405"} {
 		if len(digits) != len(layout) {
@@ -188,7 +188,7 @@ func (k *Keys) verifySSH(payload []byte, armored string, at Times) (Signature, *
 		if entry.fingerprint != fingerprint {
 			continue
 		}
-		if err := entry.checkTimes(at); err != nil {
+		if err := entry.checkNamespaceAndTimes(at); err != nil {
 			refused = err
 			continue
 		}
@@ -224,8 +224,8 @@ func (k *Keys) verifySSH(payload []byte, armored string, at Times) (Signature, *
 	return found, nil
 }
 
-// checkTimes checks whether a line allows a key to sign at some times.
-func (k sshKey) checkTimes(at Times) *Error {
+// checkNamespaceAndTimes checks whether a line allows a key to sign at some times.
+func (k sshKey) checkNamespaceAndTimes(at Times) *Error {
 	if k.namespaces != "" && !matchList(sshNamespace, k.namespaces) {
 		return wrong(OfUnknownKey, "it is signed with SSH key %s, which %q can use only for %q, not for git", k.fingerprint, k.principals, k.namespaces)
 	}

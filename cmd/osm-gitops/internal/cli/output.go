@@ -28,7 +28,7 @@ func NewEscapingWriter(w io.Writer, output string) io.Writer {
 	if output == "markdown" {
 		return w // Markdown is escaped where it is written.
 	}
-	return runnerlog.Visible(w)
+	return runnerlog.WithoutHidden(w)
 }
 
 // Report prints an error, each line with the program's name.

@@ -79,8 +79,8 @@ func (f *Flags) Clients() (management, worker client.Client, err error) {
 	return management, worker, nil
 }
 
-// PoolNamespace is the namespace of pools that are named without one.
-func (f *Flags) PoolNamespace() string {
+// DefaultPoolNamespace is the namespace of pools that are named without one.
+func (f *Flags) DefaultPoolNamespace() string {
 	if f.WorkerKubeconfig != "" {
 		return kubeclient.UserNamespace(f.WorkerKubeconfig, "")
 	}
@@ -113,9 +113,9 @@ func (f *InspectFlags) Bind(cmd *cobra.Command) {
 	fs.StringVar(&f.From, "from", "", "`FILE` of osm-gitops trace --dump instead of a cluster")
 }
 
-// ObjectNamespace returns the namespace of an object, which its argument can name. --namespace is
+// ResolveObjectNamespace returns the namespace of an object, which its argument can name. --namespace is
 // that of a pool or machine, and that of the controller for what is in no pool.
-func (f *InspectFlags) ObjectNamespace(inPool bool, named string) (string, error) {
+func (f *InspectFlags) ResolveObjectNamespace(inPool bool, named string) (string, error) {
 	f.inPool = inPool
 	switch {
 	case !inPool:

@@ -23,7 +23,7 @@ func DefaultsAt(folder, file string) (Defaults, error) {
 		if err != nil || found == "" {
 			return Defaults{}, err
 		}
-		file = RelativeTo(".", found)
+		file = RelativePathFrom(".", found)
 	}
 	data, err := lint.ReadConfig(file)
 	if err != nil {
@@ -42,9 +42,9 @@ func DefaultsAt(folder, file string) (Defaults, error) {
 	return d, nil
 }
 
-// RepositoryPath returns a folder relative to the root of the repository that contains a path, with
+// PathInRepository returns a folder relative to the root of the repository that contains a path, with
 // forward slashes. It is "" outside a repository and for the root.
-func RepositoryPath(repo, folder string) (string, error) {
+func PathInRepository(repo, folder string) (string, error) {
 	full, err := filepath.Abs(repo)
 	if err != nil {
 		return "", err
@@ -53,15 +53,15 @@ func RepositoryPath(repo, folder string) (string, error) {
 	if top == "" || folder == "" {
 		return "", nil
 	}
-	rel := filepath.ToSlash(RelativeTo(top, folder))
+	rel := filepath.ToSlash(RelativePathFrom(top, folder))
 	if rel == "." {
 		return "", nil
 	}
 	return rel, nil
 }
 
-// RelativeTo returns a path relative to a folder, or the path itself if that is impossible.
-func RelativeTo(folder, path string) string {
+// RelativePathFrom returns a path relative to a folder, or the path itself if that is impossible.
+func RelativePathFrom(folder, path string) string {
 	from, err := filepath.Abs(folder)
 	if err != nil {
 		return path

@@ -82,9 +82,9 @@ func File(path string, stdin io.Reader) ([]byte, error) {
 	return b, nil
 }
 
-// NotInRepository is the error for a profile file together with --repo: only an overlay can
+// NewProfileFileWithRepoError is the error for a profile file together with --repo: only an overlay can
 // be a file, whose base is in the repository.
-func NotInRepository(file string) error {
+func NewProfileFileWithRepoError(file string) error {
 	return cli.Misusef("osm-gitops render --repo PATH-or-URL --path FOLDER --profile NAME", "with --repo, --profile is the name of a profile in the repository, not a file: %q", file)
 }
 

@@ -36,7 +36,7 @@ func (o Origin) FileProfiles(ctx context.Context) ([]profile.Document, error) {
 		return nil, err
 	}
 	if len(in.Overlays) == 0 && o.Repo.Location != "" {
-		return nil, NotInRepository(path)
+		return nil, NewProfileFileWithRepoError(path)
 	}
 	if len(in.Overlays) == 0 {
 		return in.Profiles, nil

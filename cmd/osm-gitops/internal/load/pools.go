@@ -238,7 +238,7 @@ func (m *manifests) readDocument(doc []byte, place string) error {
 		if err := yaml.Unmarshal(doc, ps); err != nil {
 			return redactYAMLError(err)
 		}
-		m.snapshot.Sources = append(m.snapshot.Sources, impact.Source{Name: ps.Name, Waves: ps.Gated()})
+		m.snapshot.Sources = append(m.snapshot.Sources, impact.Source{Name: ps.Name, Waves: ps.HasWaves()})
 	}
 	return nil
 }
@@ -293,7 +293,7 @@ func PoolsByProfile(ctx context.Context, folder string, stderr io.Writer) (map[s
 	out := map[string][]string{}
 	for _, p := range read.Pools {
 		name := p.Annotations[api.AnnotationOSP]
-		out[name] = append(out[name], redact.SanitizeLine(p.Name()))
+		out[name] = append(out[name], redact.PrintableLine(p.Name()))
 	}
 	return out, nil
 }

@@ -53,7 +53,7 @@ func (o Origin) Read(ctx context.Context, md *cluster.MachineDeployment) (render
 			cli.Warn(o.Stderr, fmt.Errorf("%s is a shallow or partial clone: the commit of a profile is given as %s instead of the one that introduced it; fetch the complete history for the output of the controller",
 				o.Repo.Location, snap.Head))
 		}
-		return o.selectVersion(ctx, snap, choice{name: asked, where: o.Repo.At(snap), object: profile.ObjectName})
+		return o.selectVersion(ctx, snap, choice{name: asked, where: o.Repo.DescribeRevision(snap), object: profile.ObjectName})
 	case o.Profile == "":
 		snap, err := catalog.Builtin().Read(ctx)
 		if err != nil {
@@ -159,7 +159,7 @@ func (o Origin) selectVersion(ctx context.Context, snap *source.Snapshot, c choi
 		Spec: doc.Spec, Digest: doc.Digest, Object: c.object(v.Name, v.Version, v.Digest), SelectedBy: string(v.SelectedBy),
 		Provenance: render.Provenance{
 			Profile: v.Name, Version: v.Version, Commit: string(v.Commit), Change: string(author.Commit),
-			Repository: redact.SanitizeLine(snap.Repository), Path: redact.SanitizeLine(v.Path),
+			Repository: redact.PrintableLine(snap.Repository), Path: redact.PrintableLine(v.Path),
 		},
 		File: v.CurrentPath, Lines: doc.Line, FileOf: doc.FileOf,
 	}, nil

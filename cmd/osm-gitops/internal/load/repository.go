@@ -38,8 +38,8 @@ func (f *RepoFlags) Bind(fs *pflag.FlagSet) {
 // scpForm is how ssh takes a repository, user@host:path.
 var scpForm = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*@[A-Za-z0-9._-]+:`)
 
-// Check rejects repositories that this command cannot read.
-func (f *RepoFlags) Check() error {
+// CheckForRender rejects repositories that this command cannot read.
+func (f *RepoFlags) CheckForRender() error {
 	if f.Location == "" {
 		for _, flag := range []struct {
 			name string
@@ -162,8 +162,8 @@ func (f *RepoFlags) Read(ctx context.Context) (snap *source.Snapshot, done func(
 	return snap, done, nil
 }
 
-// At describes the revision of a snapshot, for messages.
-func (f *RepoFlags) At(snap *source.Snapshot) string {
+// DescribeRevision describes the revision of a snapshot, for messages.
+func (f *RepoFlags) DescribeRevision(snap *source.Snapshot) string {
 	return fmt.Sprintf("%s at commit %s", f.Location, snap.Head)
 }
 

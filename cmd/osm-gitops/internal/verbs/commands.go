@@ -29,7 +29,7 @@ func Commands() []*cobra.Command {
 		complete(newHistoryCommand(), completeRefs(session.PoolKind)),
 		complete(change.NewPinCommand(), completePin),
 		complete(change.NewReconcileCommand(), completeRefs(session.SourceKind)),
-		complete(change.NewReleaseCommand(), completeRelease),
+		complete(change.NewReleaseCommand(), completeRollouts),
 		complete(change.NewResumeCommand(), completeRefs(session.SourceKind, session.PoolKind)),
 		complete(change.NewSuspendCommand(), completeRefs(session.SourceKind, session.PoolKind)),
 		complete(change.NewUnpinCommand(), completeRefs(session.PoolKind)),
@@ -109,7 +109,7 @@ func completeGet(ctx context.Context, s *session.Session, args []string) (out []
 	}
 	k := findKind(args[0])
 	if k == session.RolloutKind {
-		for _, name := range completeRelease(ctx, s, nil) {
+		for _, name := range completeRollouts(ctx, s, nil) {
 			profile, _, _ := strings.Cut(name, "@")
 			out = append(out, profile)
 		}
@@ -160,8 +160,8 @@ func completePin(ctx context.Context, s *session.Session, args []string) []strin
 	return known.Versions
 }
 
-// completeRelease offers the versions that are rolled out.
-func completeRelease(ctx context.Context, s *session.Session, args []string) []string {
+// completeRollouts offers the versions that are rolled out.
+func completeRollouts(ctx context.Context, s *session.Session, args []string) []string {
 	if len(args) > 0 || s == nil {
 		return nil
 	}

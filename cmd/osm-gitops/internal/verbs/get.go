@@ -173,7 +173,7 @@ func (g *getter) run(ctx context.Context) error {
 			}
 			return session.AddRemedy(err)
 		}
-		if err := g.filterRows(l, first); err != nil {
+		if err := g.keepNamedAndChangedRows(l, first); err != nil {
 			return err
 		}
 		if first && len(l.names) == 0 {
@@ -253,9 +253,9 @@ func (g *getter) list(ctx context.Context, s *session.Session, namespace string)
 	return serverRows(ctx, g.kind, s, namespace, g.output == "json" || g.output == "yaml")
 }
 
-// filterRows removes the rows that were not asked for, and those that have not changed since
+// keepNamedAndChangedRows removes the rows that were not asked for, and those that have not changed since
 // they were printed; a later age is not a change.
-func (g *getter) filterRows(l *listing, first bool) error {
+func (g *getter) keepNamedAndChangedRows(l *listing, first bool) error {
 	var all []string
 	missing := slices.Clone(g.names)
 	keep := func(i int) bool {

@@ -388,8 +388,8 @@ const (
 	notedIntervals = 5
 )
 
-// NotedEvery is the time after which status.lastLook is written again. If lastLook is
+// LastLookWriteInterval is the time after which status.lastLook is written again. If lastLook is
 // older than twice this time, no controller reconciles the source.
-func (s *ProfileSource) NotedEvery() time.Duration {
+func (s *ProfileSource) LastLookWriteInterval() time.Duration {
 	return max(minNoted, notedIntervals*s.Spec.Interval.Duration)
 }

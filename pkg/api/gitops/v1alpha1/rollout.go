@@ -260,8 +260,8 @@ type Replacements struct {
 	Waiting int32 `json:"waiting"`
 }
 
-// Gated reports whether versions reach pools wave by wave.
-func (s *ProfileSource) Gated() bool {
+// HasWaves reports whether versions reach pools wave by wave.
+func (s *ProfileSource) HasWaves() bool {
 	return s.Spec.Rollout != nil && s.Spec.Rollout.Gate == GateWaves
 }
 

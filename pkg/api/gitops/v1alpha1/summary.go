@@ -42,7 +42,7 @@ func (s *ProfileSource) Summarize() {
 }
 
 func (s *ProfileSource) rolloutSummary() string {
-	if !s.Gated() || len(s.Status.Rollouts) == 0 {
+	if !s.HasWaves() || len(s.Status.Rollouts) == 0 {
 		return ""
 	}
 	removed := map[string]bool{}

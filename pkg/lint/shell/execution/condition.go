@@ -43,9 +43,9 @@ func SplitByMatch(w *State, value, pattern string) (yes, no []*State) {
 		plain := strings.ReplaceAll(pattern, `\`, "")
 		switch {
 		case shell.IsUnknown(value) && !shell.HasUnknown(pattern) && !strings.ContainsAny(plain, "*?["):
-			yes[0].ReplaceUnknown(value, plain)
+			yes[0].ReplaceUnknownInVariables(value, plain)
 		case shell.IsUnknown(plain) && !shell.HasUnknown(value):
-			yes[0].ReplaceUnknown(plain, value)
+			yes[0].ReplaceUnknownInVariables(plain, value)
 		}
 	}
 	return yes, no

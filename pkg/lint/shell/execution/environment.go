@@ -75,9 +75,9 @@ func (e *Environment) Each(f func(string, expand.Variable) bool) {
 // sequence matches a brace expression such as {1..9}.
 var sequence = regexp.MustCompile(`\{(-?\d+)\.\.(-?\d+)`)
 
-// IsUnsafe reports expansions that would take too long, or would turn an unknown text into
+// IsExpansionCostlyOrInexact reports expansions that would take too long, or would turn an unknown text into
 // one that appears to be known.
-func (e *Environment) IsUnsafe(words []*syntax.Word) bool {
+func (e *Environment) IsExpansionCostlyOrInexact(words []*syntax.Word) bool {
 	bad, braces := false, 0
 	for _, w := range words {
 		syntax.Walk(w, func(n syntax.Node) bool {

@@ -73,17 +73,17 @@ func (w *State) Clone() *State {
 	return &c
 }
 
-// InheritFrom copies the facts and the exit status of a subshell.
-func (w *State) InheritFrom(inside *State) {
+// CopySubshellResult copies the facts and the exit status of a subshell.
+func (w *State) CopySubshellResult(inside *State) {
 	w.Status, w.Uname, w.Effects = inside.Status, inside.Uname, inside.Effects
 }
 
 // AfterSubshell returns the states after a subshell that has printed something.
 func (w *State) AfterSubshell(inside []*State) []*State {
-	return ForEach(inside, func(i *State) []*State {
+	return FlatMap(inside, func(i *State) []*State {
 		o := w.Clone()
 		o.Print(i.Output)
-		o.InheritFrom(i)
+		o.CopySubshellResult(i)
 		return []*State{o}
 	})
 }
@@ -160,8 +160,8 @@ func (w *State) Print(text string) {
 	w.Output += text
 }
 
-// ReplaceUnknown replaces an unknown text in all variables by the value that it was found to have.
-func (w *State) ReplaceUnknown(unknown, value string) {
+// ReplaceUnknownInVariables replaces an unknown text in all variables by the value that it was found to have.
+func (w *State) ReplaceUnknownInVariables(unknown, value string) {
 	vars := maps.Clone(w.Variables) // other states share it
 	for name, v := range vars {
 		v.Str = strings.ReplaceAll(v.Str, unknown, value)
@@ -251,8 +251,8 @@ func (w *State) markDifferencesUnknown(other *State) {
 	}
 }
 
-// ForEach applies f to every state and returns the resulting states.
-func ForEach(worlds []*State, becomes func(*State) []*State) []*State {
+// FlatMap applies f to every state and returns the resulting states.
+func FlatMap(worlds []*State, becomes func(*State) []*State) []*State {
 	var out []*State
 	for _, w := range worlds {
 		out = append(out, becomes(w)...)

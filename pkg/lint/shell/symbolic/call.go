@@ -23,7 +23,7 @@ func (k *Walker) call(c *syntax.CallExpr, w *execution.State) []*execution.State
 	outside := w.Variables
 	worlds := []*execution.State{w}
 	for _, a := range c.Assigns {
-		worlds = execution.ForEach(worlds, func(w *execution.State) []*execution.State { return k.assign(w, a) })
+		worlds = execution.FlatMap(worlds, func(w *execution.State) []*execution.State { return k.assign(w, a) })
 	}
 	if len(c.Args) == 0 {
 		return worlds
@@ -66,7 +66,7 @@ func (k *Walker) runCommand(w *execution.State, args []string) []*execution.Stat
 	if i := shell.InlineScriptIndex(args); i > 0 {
 		return k.RunScript(w, args[i])
 	}
-	name := scriptOf(args)
+	name := scriptPath(args)
 	if s := k.Machine.Script(name); s != nil {
 		return k.runScript(w, s, args)
 	}
@@ -78,8 +78,8 @@ func (k *Walker) runCommand(w *execution.State, args []string) []*execution.Stat
 	return []*execution.State{w}
 }
 
-// scriptOf is the path of the script that a command runs, if it runs one.
-func scriptOf(args []string) string {
+// scriptPath is the path of the script that a command runs, if it runs one.
+func scriptPath(args []string) string {
 	switch path.Base(args[0]) {
 	case "sh", "bash", "dash", ".", "source":
 		i := slices.IndexFunc(args[1:], func(a string) bool { return !strings.HasPrefix(a, "-") })

@@ -72,7 +72,7 @@ func (k *Walker) Run(s *Script, w *execution.State) {
 // exec follows statements in every state.
 func (k *Walker) exec(stmts []*syntax.Stmt, worlds []*execution.State) []*execution.State {
 	for _, s := range stmts {
-		worlds = execution.Merge(execution.ForEach(worlds, func(w *execution.State) []*execution.State {
+		worlds = execution.Merge(execution.FlatMap(worlds, func(w *execution.State) []*execution.State {
 			if w.Exit != execution.Staying {
 				return []*execution.State{w}
 			}
@@ -101,7 +101,7 @@ func (k *Walker) stmt(s *syntax.Stmt, w *execution.State) []*execution.State {
 	to := "" // the destination of standard output
 	worlds := []*execution.State{w}
 	for _, r := range s.Redirs {
-		worlds = execution.ForEach(worlds, func(w *execution.State) []*execution.State { return k.applyRedirect(w, r, &to) })
+		worlds = execution.FlatMap(worlds, func(w *execution.State) []*execution.State { return k.applyRedirect(w, r, &to) })
 	}
 	// What is written to a file is collected, although no command reads it.
 	if to != "" {
@@ -109,7 +109,7 @@ func (k *Walker) stmt(s *syntax.Stmt, w *execution.State) []*execution.State {
 			w.Output, w.OutputIsRead = "", true
 		}
 	}
-	out := execution.ForEach(worlds, func(w *execution.State) []*execution.State { return k.command(s.Cmd, w) })
+	out := execution.FlatMap(worlds, func(w *execution.State) []*execution.State { return k.command(s.Cmd, w) })
 	for _, w := range out {
 		if to != "" {
 			k.Machine.Write(w, to, w.Output)
@@ -207,7 +207,7 @@ func (k *Walker) ifClause(c *syntax.IfClause, w *execution.State) []*execution.S
 	if c.Else == nil {
 		return append(out, no...)
 	}
-	return append(out, execution.ForEach(no, func(w *execution.State) []*execution.State { return k.ifClause(c.Else, w) })...)
+	return append(out, execution.FlatMap(no, func(w *execution.State) []*execution.State { return k.ifClause(c.Else, w) })...)
 }
 
 // whileClause follows the body of a loop once, with unknown values for all variables that
@@ -290,7 +290,7 @@ func (k *Walker) caseItem(w *execution.State, value string, item *syntax.CaseIte
 				taken = w.Clone()
 				// With several patterns it is unknown which one matched.
 				if text := e.fields[0]; shell.IsUnknown(value) && len(item.Patterns) == 1 && !strings.ContainsAny(text, `*?[\`) && !shell.HasUnknown(text) {
-					taken.ReplaceUnknown(value, text)
+					taken.ReplaceUnknownInVariables(value, text)
 				}
 			}
 		}
@@ -305,15 +305,15 @@ func (k *Walker) binary(c *syntax.BinaryCmd, w *execution.State) []*execution.St
 		if c.Op == syntax.OrStmt {
 			yes, no = no, yes
 		}
-		out = append(out, execution.ForEach(yes, func(w *execution.State) []*execution.State {
+		out = append(out, execution.FlatMap(yes, func(w *execution.State) []*execution.State {
 			w.Status = execution.Unknown
 			return k.stmt(c.Y, w)
 		})...)
 		return execution.Merge(append(out, no...))
 	}
-	return execution.Merge(execution.ForEach(k.runSubshell(w, []*syntax.Stmt{c.X}), func(left *execution.State) []*execution.State {
+	return execution.Merge(execution.FlatMap(k.runSubshell(w, []*syntax.Stmt{c.X}), func(left *execution.State) []*execution.State {
 		reader := w.Clone()
-		reader.InheritFrom(left)
+		reader.CopySubshellResult(left)
 		reader.Stdin = &left.Output
 		return w.AfterSubshell(k.runSubshell(reader, []*syntax.Stmt{c.Y}))
 	}))
@@ -326,7 +326,7 @@ func (k *Walker) declareVariables(c *syntax.DeclClause, w *execution.State) []*e
 		if a.Name == nil {
 			continue // an option
 		}
-		worlds = execution.ForEach(worlds, func(w *execution.State) []*execution.State {
+		worlds = execution.FlatMap(worlds, func(w *execution.State) []*execution.State {
 			if c.Variant.Value != "export" && c.Variant.Value != "readonly" {
 				w.DeclareLocal(a.Name.Value)
 			}

@@ -70,18 +70,18 @@ func withoutPanic(f func(*expand.Config) ([]string, error)) func(*expand.Config)
 
 // expandInEachState runs the command substitutions of words, which can lead to several states, then
 // expands the words in each of them by calling with. If the expansion is unsafe (see
-// Environment.IsUnsafe) or fails, the result is one UnknownText; a field that is too long becomes
+// Environment.IsExpansionCostlyOrInexact) or fails, the result is one UnknownText; a field that is too long becomes
 // UnknownText. Process substitutions run in a copy of the state, and their output is unknown.
 func (k *Walker) expandInEachState(w *execution.State, words []*syntax.Word, with func(*expand.Config) ([]string, error)) []expanded {
 	states := []*execution.State{w}
 	for _, cs := range commandSubstitutions(words) {
-		states = execution.ForEach(states, func(w *execution.State) []*execution.State { return k.runSubstitution(w, cs) })
+		states = execution.FlatMap(states, func(w *execution.State) []*execution.State { return k.runSubstitution(w, cs) })
 	}
 	var out []expanded
 	for _, w := range states {
 		env := &execution.Environment{State: w, MayBeUnset: shell.VariablesWithDefault(words)}
 		fields, err := []string(nil), error(nil)
-		if env.IsUnsafe(words) {
+		if env.IsExpansionCostlyOrInexact(words) {
 			fields = []string{shell.UnknownText(sourceText(words))}
 		} else if fields, err = withoutPanic(with)(&expand.Config{
 			Env: env,
@@ -132,7 +132,7 @@ func (k *Walker) runSubstitution(w *execution.State, cs *syntax.CmdSubst) []*exe
 	var out []*execution.State
 	for _, inside := range k.runSubshell(w, cs.Stmts) {
 		c := w.Clone()
-		c.InheritFrom(inside)
+		c.CopySubshellResult(inside)
 		c.SubstitutionOutputs = maps.Clone(w.SubstitutionOutputs)
 		if c.SubstitutionOutputs == nil {
 			c.SubstitutionOutputs = map[*syntax.CmdSubst]string{}

@@ -145,8 +145,10 @@ func Text(v any) string {
 	return s
 }
 
-// Source returns the ProfileSource that created an object, empty for none.
-func (o Object) Source() string { return Text(Mapping(o.Metadata()["labels"])[api.LabelSource]) }
+// ProfileSourceName returns the ProfileSource that created an object, empty for none.
+func (o Object) ProfileSourceName() string {
+	return Text(Mapping(o.Metadata()["labels"])[api.LabelSource])
+}
 
 // WithNamespace returns a copy of an object in a namespace.
 func (o Object) WithNamespace(namespace string) Object {

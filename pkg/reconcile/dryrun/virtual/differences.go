@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// describeChanges names the differences between two states of an object.
-func describeChanges(part string, before, after []byte) (what []string) {
+// changedFieldNames names the differences between two states of an object.
+func changedFieldNames(part string, before, after []byte) (what []string) {
 	if before == nil || after == nil || part != "" {
 		return nil
 	}
-	was, is := fieldsOf(before), fieldsOf(after)
+	was, is := flattenComparableFields(before), flattenComparableFields(after)
 	for _, name := range unionKeys(was, is) {
 		if !slices.Equal(was[name], is[name]) {
 			what = append(what, name)
@@ -20,9 +20,9 @@ func describeChanges(part string, before, after []byte) (what []string) {
 	return what
 }
 
-// fieldsOf returns the fields of an object in JSON, those of its metadata, labels,
+// flattenComparableFields returns the fields of an object in JSON, those of its metadata, labels,
 // annotations and data by key, without fields that every write changes.
-func fieldsOf(doc []byte) map[string]json.RawMessage {
+func flattenComparableFields(doc []byte) map[string]json.RawMessage {
 	out := map[string]json.RawMessage{}
 	each := func(doc json.RawMessage, prefix string, skip ...string) {
 		var m map[string]json.RawMessage

@@ -163,11 +163,11 @@ func (w *Store) listWritten(at Ref, o client.ListOptions) (listed map[types.Name
 	return listed, listWritten
 }
 
-// RecordWrite stores a write. An object without finalizers that is being deleted is removed.
-func (w *Store) RecordWrite(verb string, at Ref, part string, before, after []byte) {
+// ApplyAndRecordWrite stores a write. An object without finalizers that is being deleted is removed.
+func (w *Store) ApplyAndRecordWrite(verb string, at Ref, part string, before, after []byte) {
 	m := metaOf(after)
 	obj := &object{doc: after, labels: m.Labels, gone: after == nil || m.DeletionTimestamp != nil && len(m.Finalizers) == 0}
-	a := Act{Verb: verb, At: at, Part: part, What: describeChanges(part, before, after)}
+	a := Act{Verb: verb, At: at, Part: part, What: changedFieldNames(part, before, after)}
 	a.TemplateChanged = at.Kind.Kind == "MachineDeployment" && string(jsonField(before, "spec")) != string(jsonField(after, "spec"))
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -204,7 +204,7 @@ func (w *Store) Eventf(_, _ runtime.Object, kind, reason, _, note string, args .
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.acts = append(w.acts, Act{Subject: w.subject, Event: &Event{
-		Warning: kind == corev1.EventTypeWarning, Reason: reason, Text: redact.CleanText(redact.Mask(fmt.Sprintf(note, args...)), redact.MaxEvent),
+		Warning: kind == corev1.EventTypeWarning, Reason: reason, Text: redact.PrintableText(redact.Mask(fmt.Sprintf(note, args...)), redact.MaxEvent),
 	}})
 }
 

@@ -95,7 +95,7 @@ func (v *View) Create(ctx context.Context, obj client.Object, _ ...client.Create
 	if err != nil {
 		return err
 	}
-	v.store.RecordWrite(VerbCreate, at, "", nil, doc)
+	v.store.ApplyAndRecordWrite(VerbCreate, at, "", nil, doc)
 	return nil
 }
 
@@ -111,12 +111,12 @@ func (v *View) Update(ctx context.Context, obj client.Object, _ ...client.Update
 	}
 	doc, err := encode(obj)
 	if err == nil {
-		doc, err = v.mergePart(at, have, doc, "")
+		doc, err = v.simulateServerUpdate(at, have, doc, "")
 	}
 	if err != nil {
 		return err
 	}
-	v.store.RecordWrite(VerbUpdate, at, "", have, doc)
+	v.store.ApplyAndRecordWrite(VerbUpdate, at, "", have, doc)
 	return v.result(obj, at, doc)
 }
 
@@ -143,21 +143,21 @@ func (v *View) patch(ctx context.Context, obj client.Object, patch client.Patch,
 	}
 	doc, err := jsonpatch.MergePatch(have, body)
 	if err == nil {
-		doc, err = v.mergePart(at, have, doc, part)
+		doc, err = v.simulateServerUpdate(at, have, doc, part)
 	}
 	if err != nil {
 		return fmt.Errorf("patching %T %s: %w", obj, at.Key, err)
 	}
-	v.store.RecordWrite(VerbPatch, at, part, have, doc)
+	v.store.ApplyAndRecordWrite(VerbPatch, at, part, have, doc)
 	return v.result(obj, at, doc)
 }
 
 // result returns the object as the API server does: it bypasses the cache.
 func (v *View) result(obj client.Object, at Ref, doc []byte) error { return decodeInto(obj, at, doc) }
 
-// mergePart returns the next state of an object: if part is set, only that part changes,
+// simulateServerUpdate returns the next state of an object: if part is set, only that part changes,
 // otherwise everything except the status.
-func (v *View) mergePart(at Ref, have, doc []byte, part string) ([]byte, error) {
+func (v *View) simulateServerUpdate(at Ref, have, doc []byte, part string) ([]byte, error) {
 	if at.Kind == corev1.SchemeGroupVersion.WithKind("Secret") && changesImmutableSecret(have, doc) {
 		return nil, apierrors.NewInvalid(at.Kind.GroupKind(), at.Key.Name, nil)
 	}
@@ -218,7 +218,7 @@ func (v *View) Delete(ctx context.Context, obj client.Object, opts ...client.Del
 			return err
 		}
 	}
-	v.store.RecordWrite(VerbDelete, at, "", have, after)
+	v.store.ApplyAndRecordWrite(VerbDelete, at, "", have, after)
 	return nil
 }
 
@@ -318,8 +318,8 @@ func (s subresource) Create(ctx context.Context, obj client.Object, body client.
 	if asked := request.Spec.ExpirationSeconds; asked != nil {
 		life = time.Duration(*asked) * time.Second
 	}
-	request.Status = authenticationv1.TokenRequestStatus{Token: impact.NodeToken(), ExpirationTimestamp: metav1.NewTime(now.Add(life))}
-	s.view.store.RecordWrite(VerbCreate, at, s.name, have, have)
+	request.Status = authenticationv1.TokenRequestStatus{Token: impact.PlaceholderNodeToken(), ExpirationTimestamp: metav1.NewTime(now.Add(life))}
+	s.view.store.ApplyAndRecordWrite(VerbCreate, at, s.name, have, have)
 	return nil
 }
 

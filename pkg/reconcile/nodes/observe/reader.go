@@ -73,7 +73,7 @@ func (r *Reader) machineOf(ctx context.Context, node *metav1.PartialObjectMetada
 	}
 	var m cluster.Machine
 	found, err := kubeclient.Find(ctx, r.Worker, types.NamespacedName{Namespace: namespace, Name: name}, &m)
-	if err != nil || !found || !canBeMachineOf(&m, node) {
+	if err != nil || !found || !namesNoOtherNode(&m, node) {
 		return nil, err
 	}
 	return &m, nil
@@ -109,16 +109,16 @@ func (r *Reader) machineBy(ctx context.Context, node *metav1.PartialObjectMetada
 		return nil, fmt.Errorf("listing Machines: %w", err)
 	}
 	for i := range list.Items {
-		if canBeMachineOf(&list.Items[i], node) {
+		if namesNoOtherNode(&list.Items[i], node) {
 			return list.Items[i].DeepCopy(), nil
 		}
 	}
 	return nil, nil
 }
 
-// canBeMachineOf reports whether a Machine does not name another node. For a Node that was created
+// namesNoOtherNode reports whether a Machine does not name another node. For a Node that was created
 // again it can have the name, but not yet the uid.
-func canBeMachineOf(m *cluster.Machine, node *metav1.PartialObjectMetadata) bool {
+func namesNoOtherNode(m *cluster.Machine, node *metav1.PartialObjectMetadata) bool {
 	return m.Status.NodeRef == nil || m.Status.NodeRef.Name == node.Name
 }
 

@@ -34,10 +34,10 @@ func (r *Reader) ConfigurationOf(ctx context.Context, pool types.NamespacedName,
 		return nil, err
 	}
 	made := api.ProvenanceConfiguration{
-		InputDigest: rec.Digests.Input, Profile: lineage.ProfileName(rec), Version: rec.Version, Object: rec.Object, ProfileDigest: rec.ObjectDigest,
+		InputDigest: rec.Digests.Input, Profile: lineage.ProfileOrObjectName(rec), Version: rec.Version, Object: rec.Object, ProfileDigest: rec.ObjectDigest,
 		Repository: rec.Repository, Path: rec.Path, Commit: rec.Commit, ShortCommit: abbreviateCommit(rec.Commit), Change: rec.Change, Engine: rec.Engine,
 	}
-	if err := r.addOrigin(ctx, &made); err != nil {
+	if err := r.addAuthorAndSignature(ctx, &made); err != nil {
 		return nil, err
 	}
 	r.configurations.put(g.InputDigest, made)
@@ -54,7 +54,7 @@ func (r *Reader) readRecord(ctx context.Context, pool types.NamespacedName, g *l
 			return render.Record{}, err
 		}
 		if osc != nil {
-			if rec, ok := lineage.RecordOf(osc); ok && rec.Digests.Input == g.InputDigest {
+			if rec, ok := lineage.IntactRecordOf(osc); ok && rec.Digests.Input == g.InputDigest {
 				return rec, nil
 			}
 		}
@@ -65,16 +65,16 @@ func (r *Reader) readRecord(ctx context.Context, pool types.NamespacedName, g *l
 	if err := r.Management.Live.Get(ctx, key, &archived); err != nil {
 		return render.Record{}, fmt.Errorf("reading ControllerRevision %s: %w", key, err)
 	}
-	rec, ok := lineage.DecodeRecord(archived.Data.Raw)
+	rec, ok := lineage.DecodeIntactRecord(archived.Data.Raw)
 	if !ok || rec.Digests.Input != g.InputDigest {
 		return render.Record{}, fmt.Errorf("the ControllerRevision %s does not have the record that its annotation %s names: it was edited: delete it", key, api.AnnotationInputDigest)
 	}
 	return rec, nil
 }
 
-// addOrigin adds the origin in the annotations of the profile's object, if its content is
+// addAuthorAndSignature adds the origin in the annotations of the profile's object, if its content is
 // that of the record.
-func (r *Reader) addOrigin(ctx context.Context, to *api.ProvenanceConfiguration) error {
+func (r *Reader) addAuthorAndSignature(ctx context.Context, to *api.ProvenanceConfiguration) error {
 	key := lineage.ProfileKey(r.Namespace, to.Object)
 	if key.Namespace != r.Namespace && !slices.Contains(r.ProfileNamespaces, key.Namespace) && !slices.Contains(r.ProfileNamespaces, allNamespaces) {
 		return nil // no longer allowed (security.md 24)
@@ -89,7 +89,7 @@ func (r *Reader) addOrigin(ctx context.Context, to *api.ProvenanceConfiguration)
 		return nil
 	}
 	// security.md 28: anyone can choose the name of an author.
-	to.Author, to.Signature = redact.SanitizeLine(a[api.AnnotationAuthor]), redact.SanitizeLine(a[api.AnnotationSignature])
+	to.Author, to.Signature = redact.PrintableLine(a[api.AnnotationAuthor]), redact.PrintableLine(a[api.AnnotationSignature])
 	to.CommittedAt = redact.Shorten(a[api.AnnotationCommittedAt], 64)
 	return nil
 }

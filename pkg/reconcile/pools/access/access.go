@@ -145,7 +145,7 @@ func (o Objects) PlanGrant(md *cluster.MachineDeployment, reports bool, secrets 
 	// A Pod that names this account must not get its token.
 	if o.Account != nil {
 		mount := o.Account.AutomountServiceAccountToken
-		add(mount == nil || *mount || !sameMeta(o.Account, meta),
+		add(mount == nil || *mount || !sameAnnotations(o.Account, meta),
 			change{have: o.Account, patch: map[string]any{"metadata": patchedMeta(meta), "automountServiceAccountToken": false}})
 	}
 
@@ -162,7 +162,7 @@ func (o Objects) PlanGrant(md *cluster.MachineDeployment, reports bool, secrets 
 		add(true, role)
 	} else {
 		role.have, role.patch = o.Role, map[string]any{"metadata": patchedMeta(meta), "rules": rules}
-		add(!equality.Semantic.DeepEqual(o.Role.Rules, rules) || !sameMeta(o.Role, meta), role)
+		add(!equality.Semantic.DeepEqual(o.Role.Rules, rules) || !sameAnnotations(o.Role, meta), role)
 	}
 
 	// A binding to a Role that does not exist yet needs permission to bind all of them.
@@ -177,7 +177,7 @@ func (o Objects) PlanGrant(md *cluster.MachineDeployment, reports bool, secrets 
 	case o.Binding.RoleRef != binding.RoleRef: // immutable
 		add(true, change{remove: o.Binding, create: binding})
 	default:
-		add(!equality.Semantic.DeepEqual(o.Binding.Subjects, binding.Subjects) || !sameMeta(o.Binding, meta),
+		add(!equality.Semantic.DeepEqual(o.Binding.Subjects, binding.Subjects) || !sameAnnotations(o.Binding, meta),
 			change{have: o.Binding, patch: map[string]any{"metadata": patchedMeta(meta), "subjects": binding.Subjects}})
 	}
 	return p
@@ -227,7 +227,7 @@ func metaOf(md *cluster.MachineDeployment) metav1.ObjectMeta {
 // is about to go.
 var compared = []string{api.AnnotationPool, api.AnnotationPoolUID, api.AnnotationCredentialsExpireAt}
 
-func sameMeta(have client.Object, want metav1.ObjectMeta) bool {
+func sameAnnotations(have client.Object, want metav1.ObjectMeta) bool {
 	return !slices.ContainsFunc(compared, func(key string) bool { return have.GetAnnotations()[key] != want.Annotations[key] })
 }
 
@@ -284,7 +284,7 @@ func (w Writer) EnsureAccount(ctx context.Context, md *cluster.MachineDeployment
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: metaOf(md), AutomountServiceAccountToken: new(false)}
 	if err := w.Worker.Create(ctx, account, client.FieldOwner(api.FieldManager)); err != nil {
-		return nil, fault.MarkCreateError(fmt.Errorf("creating ServiceAccount %s: %w", client.ObjectKeyFromObject(account), err))
+		return nil, fault.ClassifyCreateError(fmt.Errorf("creating ServiceAccount %s: %w", client.ObjectKeyFromObject(account), err))
 	}
 	return account, nil
 }
@@ -339,13 +339,13 @@ func (w Writer) writeChange(ctx context.Context, c change) error {
 	}
 	if c.create != nil {
 		if err := w.Worker.Create(ctx, c.create, client.FieldOwner(api.FieldManager)); err != nil {
-			return fault.MarkCreateError(fmt.Errorf("creating %T %s: %w", c.create, client.ObjectKeyFromObject(c.create), err))
+			return fault.ClassifyCreateError(fmt.Errorf("creating %T %s: %w", c.create, client.ObjectKeyFromObject(c.create), err))
 		}
 	}
 	if c.patch == nil {
 		return nil
 	}
-	return fault.MarkRace(kubeclient.Patch(ctx, w.Worker, c.have, c.patch))
+	return fault.MarkRace(kubeclient.MergePatchWithLock(ctx, w.Worker, c.have, c.patch))
 }
 
 func (w Writer) remove(ctx context.Context, obj client.Object) error {

@@ -102,7 +102,7 @@ func (a Archive) storeInterval(ctx context.Context, have *appsv1.ControllerRevis
 	if err != nil {
 		return err
 	}
-	return fault.MarkRace(kubeclient.Patch(ctx, a.Management, have, map[string]any{
+	return fault.MarkRace(kubeclient.MergePatchWithLock(ctx, a.Management, have, map[string]any{
 		"revision": stood.Until.Unix(),
 		"metadata": map[string]any{"annotations": map[string]string{api.AnnotationIntervals: text}},
 	}))
@@ -186,7 +186,7 @@ func Record(obj *appsv1.ControllerRevision) render.Record { return decodeRecordO
 
 // decodeRecordOrZero decodes an archived record. It returns the zero record for invalid text.
 func decodeRecordOrZero(text []byte) render.Record {
-	rec, err := lineage.ParseRecord(text)
+	rec, err := lineage.ParseUnverifiedRecord(text)
 	if err != nil {
 		return render.Record{}
 	}

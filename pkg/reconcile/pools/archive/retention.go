@@ -82,7 +82,7 @@ type archivedEntry struct {
 func (a Archive) DeleteExpired(ctx context.Context) (next time.Time, err error) {
 	// Configurations come first: of one that is replaced meanwhile the record is archived
 	// before it goes, so that its settings are found here or there.
-	used, err := a.settingsInUse(ctx)
+	used, err := a.settingsOfConfigs(ctx)
 	if err != nil {
 		return next, err
 	}
@@ -240,8 +240,8 @@ func visitStrings(v any, visit func(string)) {
 	}
 }
 
-// settingsInUse names the settings that a configuration has.
-func (a Archive) settingsInUse(ctx context.Context) (map[string]bool, error) {
+// settingsOfConfigs names the settings that a configuration has.
+func (a Archive) settingsOfConfigs(ctx context.Context) (map[string]bool, error) {
 	used := map[string]bool{}
 	configs, err := kubeclient.ListConfigMetadata(ctx, a.Management, a.Namespace)
 	if err != nil {

@@ -94,14 +94,14 @@ func (a Archive) sweepSettings(ctx context.Context, used map[string]bool) error 
 		return fmt.Errorf("listing settings: %w", err)
 	}
 	for _, cm := range unused {
-		if err := a.deleteSettings(ctx, cm); err != nil {
+		if err := a.deleteSettingsIfOld(ctx, cm); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (a Archive) deleteSettings(ctx context.Context, cm metav1.PartialObjectMetadata) error {
+func (a Archive) deleteSettingsIfOld(ctx context.Context, cm metav1.PartialObjectMetadata) error {
 	a.State.mu.Lock()
 	defer a.State.mu.Unlock()
 	now := a.Clock.Now()

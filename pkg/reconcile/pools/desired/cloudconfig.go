@@ -40,7 +40,7 @@ type CloudConfigs struct {
 	RegistrySecret types.NamespacedName
 	// Allowed are the objects outside of a pool's namespace to which any pool may refer.
 	Allowed []types.NamespacedName
-	// Environment are the controller's variables that render.EnvironmentNames lists.
+	// Environment are the controller's variables that render.CloudConfigEnvironmentNames lists.
 	Environment map[string]string
 	Clock       clock.PassiveClock
 	// Values caches the values that were read.

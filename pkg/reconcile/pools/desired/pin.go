@@ -53,7 +53,7 @@ func (p Profiles) FormatRef(namespace, name string) string {
 // has reports whether a generation is of the profile that is asked for, and of a version
 // that would do.
 func has(want selection.Request, rec render.Record) bool {
-	return rec.Object != "" && want.Has(rec.Profile, rec.Version)
+	return rec.Object != "" && want.IsSatisfiedBy(rec.Profile, rec.Version)
 }
 
 // pinnedObject finds the object of the version that a pool requests, among the objects in the cluster

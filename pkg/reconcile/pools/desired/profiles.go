@@ -27,7 +27,7 @@ const AllNamespaces = "*"
 
 // Appliers finds out who applied a profile. *ownership.Resolver is one.
 type Appliers interface {
-	ResolveAppliers(ctx context.Context, osp *osm.OperatingSystemProfile) (ownership.Origin, error)
+	ResolveAndRecordOrigin(ctx context.Context, osp *osm.OperatingSystemProfile) (ownership.Origin, error)
 }
 
 // Profiles reads the profiles that pools ask for.
@@ -160,7 +160,7 @@ func (p Profiles) unmanagedProfile(ctx context.Context, want selection.Request, 
 	if p.Appliers == nil || osp.Labels[api.LabelSource] != "" {
 		return out, nil
 	}
-	found, err := p.Appliers.ResolveAppliers(ctx, osp)
+	found, err := p.Appliers.ResolveAndRecordOrigin(ctx, osp)
 	var both *ownership.TwoError
 	switch {
 	case errors.As(err, &both):
@@ -204,7 +204,7 @@ func profileNames(sources []api.ProfileSource) string {
 	return " (there are " + strings.Join(names, ", ") + ")"
 }
 
-// profileObject reads the object of a reference that Ref made.
+// profileObject reads the object of a reference that FormatRef made.
 func (p Profiles) profileObject(ctx context.Context, from client.Reader, ref string) (*osm.OperatingSystemProfile, error) {
 	key := lineage.ProfileKey(p.Namespace, ref)
 	if !p.mayServe(key.Namespace) {

@@ -95,9 +95,9 @@ func MarkRace(err error) error {
 	return err
 }
 
-// MarkCreateError is MarkRace for a creation. If something is missing for a creation, it is not the
+// ClassifyCreateError is MarkRace for a creation. If something is missing for a creation, it is not the
 // object but its namespace or its kind, which a user has to create.
-func MarkCreateError(err error) error {
+func ClassifyCreateError(err error) error {
 	if apierrors.IsNotFound(err) {
 		return Await("%w: create what is missing", err)
 	}

@@ -217,7 +217,7 @@ func New(random io.Reader, md *cluster.MachineDeployment, now time.Time) (Bootst
 		bootstrapapi.BootstrapTokenIDKey:          []byte(id),
 		bootstrapapi.BootstrapTokenSecretKey:      []byte(secret),
 		bootstrapapi.BootstrapTokenExpirationKey:  Expiration(expires),
-		bootstrapapi.BootstrapTokenDescriptionKey: []byte("bootstrap token for " + lineage.ContractKey(client.ObjectKeyFromObject(md))),
+		bootstrapapi.BootstrapTokenDescriptionKey: []byte("bootstrap token for " + lineage.NamespacedKeyOrName(client.ObjectKeyFromObject(md))),
 	}
 	for key, value := range rights {
 		data[key] = []byte(value)

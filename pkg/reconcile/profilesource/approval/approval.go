@@ -125,7 +125,7 @@ func (e *RewriteError) Error() string {
 
 // DescribeRewrite describes a rewrite, with the old and the new commit.
 func DescribeRewrite(r api.Rewrite) string {
-	return fmt.Sprintf("history was rewritten by a force-push, a moved tag, or a merge whose first parent is not the followed commit: %s does not continue %s, which was followed before", redact.SanitizeLine(r.To), redact.SanitizeLine(r.From))
+	return fmt.Sprintf("history was rewritten by a force-push, a moved tag, or a merge whose first parent is not the followed commit: %s does not continue %s, which was followed before", redact.PrintableLine(r.To), redact.PrintableLine(r.From))
 }
 
 // verify checks signatures. If the range of new commits is unknown, a user must have
@@ -184,7 +184,7 @@ func CheckSpec(git *api.GitSource) error {
 	var wrong []error
 	d := verificationPolicy(git.Verify)
 	for i, p := range d.Paths {
-		if err := p.Check(); err != nil {
+		if err := p.CheckGlob(); err != nil {
 			wrong = append(wrong, fmt.Errorf("spec.git.verify.paths[%d].glob: %w", i, err))
 		}
 	}
@@ -286,13 +286,13 @@ func (a Result) SignatureOf(ctx context.Context, snap *source.Snapshot, v catalo
 	var none *signature.Error
 	switch {
 	case err == nil:
-		return redact.SanitizeLine(own.String()), nil
+		return redact.PrintableLine(own.String()), nil
 	case !errors.As(err, &none):
 		return "", fmt.Errorf("reading the signature of commit %s: %w", v.Commit, err)
 	case len(a.signed) == 0:
 		return "", nil
 	}
-	return redact.SanitizeLine(a.signed[len(a.signed)-1].String()), nil
+	return redact.PrintableLine(a.signed[len(a.signed)-1].String()), nil
 }
 
 // SignatureProblem returns why a version from an earlier commit must not become an object, "" if

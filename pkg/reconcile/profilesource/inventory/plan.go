@@ -33,7 +33,7 @@ func NewPlan(ps *api.ProfileSource, snap *source.Snapshot, cat *catalog.Catalog,
 		w.Rejected = append(w.Rejected, ref)
 		unread[ref.File()] = true
 	}
-	stays := overlaysWithoutBase(ps, cat)
+	stays := appliedOverlaysWithoutBase(ps, cat)
 	maps.Copy(w.Unchanged, stays)
 	mine := map[string]bool{}
 	for _, e := range ps.Status.Profiles {
@@ -57,10 +57,10 @@ func NewPlan(ps *api.ProfileSource, snap *source.Snapshot, cat *catalog.Catalog,
 	return w
 }
 
-// overlaysWithoutBase returns the profiles in the inventory that were made from a ProfileOverlay whose
+// appliedOverlaysWithoutBase returns the profiles in the inventory that were made from a ProfileOverlay whose
 // base no longer exists: it was built in, and this release contains another version. The
 // result of the overlay still exists as an object, and stays current until Git changes it.
-func overlaysWithoutBase(ps *api.ProfileSource, cat *catalog.Catalog) map[string]bool {
+func appliedOverlaysWithoutBase(ps *api.ProfileSource, cat *catalog.Catalog) map[string]bool {
 	out := map[string]bool{}
 	for _, ref := range cat.Rejected {
 		var missing *overlay.MissingBaseError

@@ -29,7 +29,7 @@ func (w *Writer) ConflictingAppliers(ctx context.Context, namespace string, curr
 		if err != nil {
 			return nil, fmt.Errorf("reading OperatingSystemProfile %s: %w", key, err)
 		}
-		for _, by := range ownership.Marks(&osp, w.ArgoNamespace) {
+		for _, by := range ownership.CertainAppliers(&osp, w.ArgoNamespace) {
 			out = append(out, fmt.Sprintf("%s applies OperatingSystemProfile %s, but pools use the version of this source: remove it from one of the two", by, key))
 		}
 	}

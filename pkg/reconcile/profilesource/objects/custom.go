@@ -36,8 +36,8 @@ func (w *Writer) updateCustom(ctx context.Context, l Approved, v catalog.Version
 		return written{Signed: have.Annotations[api.AnnotationSignature]}, nil
 	case content != v.Digest && v.Version == lastVersion && v.Digest != lastDigest:
 		return conflict("has other content in version %s (digest %s%s, not %s%s): give the profile a new version",
-			v.Version, lastDigest, commitSuffix(have.Annotations[api.AnnotationCommit]), v.Digest, commitSuffix(string(v.Commit)))
-	case v.Version != lastVersion && version.Sort([]string{v.Version, lastVersion})[0] != v.Version:
+			v.Version, lastDigest, commitSuffixForMessage(have.Annotations[api.AnnotationCommit]), v.Digest, commitSuffixForMessage(string(v.Commit)))
+	case v.Version != lastVersion && version.SortDescending([]string{v.Version, lastVersion})[0] != v.Version:
 		return conflict("has version %s, which is higher than %s, and is never lowered: give the profile a version above %s", lastVersion, v.Version, lastVersion)
 	}
 	next, err := w.buildObject(ctx, key, l, v)
@@ -49,8 +49,8 @@ func (w *Writer) updateCustom(ctx context.Context, l Approved, v catalog.Version
 	next = have.DeepCopy()
 	next.Spec, next.Labels, next.Annotations = spec, labels, annotations
 	// A patch contains what differs, so that fields of a later release of the kind remain.
-	patch := client.MergeFromWithOptions(w.ReadTarget(have), client.MergeFromWithOptimisticLock{})
-	switch err := w.Client.Patch(ctx, w.ReadTarget(next), patch, client.FieldOwner(api.FieldManager)); {
+	patch := client.MergeFromWithOptions(w.ConvertToKind(have), client.MergeFromWithOptimisticLock{})
+	switch err := w.Client.Patch(ctx, w.ConvertToKind(next), patch, client.FieldOwner(api.FieldManager)); {
 	case apierrors.IsInvalid(err):
 		return conflict("is refused by the API server with version %s: %w", v.Version, err)
 	case err != nil:
@@ -91,7 +91,7 @@ func (w *Writer) checkManaged(have *osm.OperatingSystemProfile, l Approved, v ca
 		return nil
 	}
 	by := "was not made by osm-gitops"
-	if marks := ownership.Marks(have, w.ArgoNamespace); len(marks) > 0 {
+	if marks := ownership.CertainAppliers(have, w.ArgoNamespace); len(marks) > 0 {
 		by = "is applied by " + marks[0].String()
 	}
 	return &ConflictError{TwoAppliers: true, err: fmt.Errorf("%s: CustomOperatingSystemProfile %s %s, and is not changed: delete it there, rename the profile, or hand it over with the labels %s=%s and %s=%s",

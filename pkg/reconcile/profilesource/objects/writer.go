@@ -39,8 +39,8 @@ func (w *Writer) kind() string {
 	return "OperatingSystemProfile"
 }
 
-// ReadTarget returns a profile as an object of that kind, with which clients read into o.
-func (w *Writer) ReadTarget(o *osm.OperatingSystemProfile) client.Object {
+// ConvertToKind returns a profile as an object of that kind, with which clients read into o.
+func (w *Writer) ConvertToKind(o *osm.OperatingSystemProfile) client.Object {
 	if w.Custom {
 		return (*osm.CustomOperatingSystemProfile)(o)
 	}
@@ -58,7 +58,7 @@ func (w *Writer) ObjectNameFor(ps *api.ProfileSource, v catalog.Version) string 
 
 func (w *Writer) get(ctx context.Context, from client.Reader, key types.NamespacedName) (*osm.OperatingSystemProfile, error) {
 	o := &osm.OperatingSystemProfile{}
-	if err := from.Get(ctx, key, w.ReadTarget(o)); err != nil {
+	if err := from.Get(ctx, key, w.ConvertToKind(o)); err != nil {
 		return nil, fmt.Errorf("reading %s %s: %w", w.kind(), key, err)
 	}
 	o.Kind = w.kind() // clients do not always set it
@@ -118,9 +118,9 @@ func (w *Writer) adoptExisting(ctx context.Context, l Approved, v catalog.Versio
 		}
 	} else if got := profile.Digest(existing.Spec); got != v.Digest {
 		return written{}, &ConflictError{err: fmt.Errorf("%s: OperatingSystemProfile %s exists with other content (digest %s%s, not %s%s): give the profile a new version, or delete the object if nothing uses it",
-			at, key, got, commitSuffix(existing.Annotations[api.AnnotationCommit]), v.Digest, commitSuffix(string(v.Commit)))}
+			at, key, got, commitSuffixForMessage(existing.Annotations[api.AnnotationCommit]), v.Digest, commitSuffixForMessage(string(v.Commit)))}
 	}
-	if by := ownership.Marks(existing, w.ArgoNamespace); len(by) > 0 {
+	if by := ownership.CertainAppliers(existing, w.ArgoNamespace); len(by) > 0 {
 		return written{}, &ConflictError{TwoAppliers: w.Custom, err: fmt.Errorf("%s: %s %s is applied by %s as well as by ProfileSource %q, and would be deleted with it: remove it from what that applies",
 			at, w.kind(), key, by[0], l.Source.Name)}
 	}
@@ -130,12 +130,12 @@ func (w *Writer) adoptExisting(ctx context.Context, l Approved, v catalog.Versio
 	return written{Signed: existing.Annotations[api.AnnotationSignature]}, nil
 }
 
-// commitSuffix returns " of commit <id>" for a message, "" if no commit is known.
-func commitSuffix(commit string) string {
+// commitSuffixForMessage returns " of commit <id>" for a message, "" if no commit is known.
+func commitSuffixForMessage(commit string) string {
 	if commit == "" {
 		return ""
 	}
-	return " of commit " + redact.SanitizeLine(commit)
+	return " of commit " + redact.PrintableLine(commit)
 }
 
 // create creates the object of a version. An error that it exists is returned unchanged.
@@ -144,7 +144,7 @@ func (w *Writer) create(ctx context.Context, key types.NamespacedName, l Approve
 	if err != nil {
 		return "", err
 	}
-	err = w.Client.Create(ctx, w.ReadTarget(o), client.FieldOwner(api.FieldManager))
+	err = w.Client.Create(ctx, w.ConvertToKind(o), client.FieldOwner(api.FieldManager))
 	switch {
 	// The same content would be rejected again, so this is a problem of the file and not a reason
 	// to retry.
@@ -225,10 +225,10 @@ func VersionedObjectName(ps *api.ProfileSource, v catalog.Version) string {
 func newProfileObject(key types.NamespacedName, l Approved, v catalog.Version, author source.Author, signature string, doc profile.Document) *osm.OperatingSystemProfile {
 	snap := l.Snapshot
 	annotations := map[string]string{
-		api.AnnotationRepository: redact.SanitizeLine(snap.Repository),
-		api.AnnotationRevision:   redact.SanitizeLine(snap.Revision),
+		api.AnnotationRepository: redact.PrintableLine(snap.Repository),
+		api.AnnotationRevision:   redact.PrintableLine(snap.Revision),
 		api.AnnotationVersion:    v.Version,
-		api.AnnotationPath:       redact.SanitizeLine(v.Path),
+		api.AnnotationPath:       redact.PrintableLine(v.Path),
 		api.AnnotationDigest:     v.Digest,
 	}
 	if v.Commit != "" {
@@ -241,7 +241,7 @@ func newProfileObject(key types.NamespacedName, l Approved, v catalog.Version, a
 	if author.Commit != "" {
 		annotations[api.AnnotationCommittedAt] = v.CommittedAt.UTC().Format(time.RFC3339)
 		annotations[api.AnnotationChange] = string(author.Commit)
-		annotations[api.AnnotationAuthor] = redact.SanitizeLine(fmt.Sprintf("%s <%s>", author.Name, author.Email))
+		annotations[api.AnnotationAuthor] = redact.PrintableLine(fmt.Sprintf("%s <%s>", author.Name, author.Email))
 		if subject := redact.CleanSubject(author.Subject); subject != "" {
 			annotations[api.AnnotationSubject] = subject
 		}
@@ -267,7 +267,7 @@ func baseAnnotations(from *catalog.Version) map[string]string {
 		return nil
 	}
 	out := map[string]string{
-		api.AnnotationBase: from.Name + " " + from.Version, api.AnnotationBaseDigest: from.Digest, api.AnnotationBasePath: redact.SanitizeLine(from.Path),
+		api.AnnotationBase: from.Name + " " + from.Version, api.AnnotationBaseDigest: from.Digest, api.AnnotationBasePath: redact.PrintableLine(from.Path),
 	}
 	if from.Commit != "" {
 		out[api.AnnotationBaseCommit] = string(from.Commit)
@@ -289,9 +289,9 @@ type Approved struct {
 	Others   []api.ProfileSource // of the same namespace
 }
 
-// EarlierSignature returns the signature of a version whose object, with the given name, names
+// RecordedOrVerifiedSignature returns the signature of a version whose object, with the given name, names
 // none: from the inventory, or verified again.
-func (l Approved) EarlierSignature(ctx context.Context, v catalog.Version, object string) (string, error) {
+func (l Approved) RecordedOrVerifiedSignature(ctx context.Context, v catalog.Version, object string) (string, error) {
 	for _, e := range l.Source.Status.Profiles {
 		if l.Approval.Required() && e.Signature != "" && e.Object == object && e.Digest == v.Digest {
 			return e.Signature, nil // from the reconciliation that approved it

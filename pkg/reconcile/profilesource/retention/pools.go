@@ -117,8 +117,8 @@ func (p *Pools) pins(ctx context.Context, namespace, name string) ([]version.Pin
 	return out, nil
 }
 
-// isProfileNamed reports whether a pool names a profile. As long as no pools are known, one may.
-func (p *Pools) isProfileNamed(ctx context.Context, namespace, name string) (bool, error) {
+// isPossiblyNamedByPool reports whether a pool names a profile. As long as no pools are known, one may.
+func (p *Pools) isPossiblyNamedByPool(ctx context.Context, namespace, name string) (bool, error) {
 	pools := p.Cache()
 	if pools == nil {
 		return true, nil
@@ -131,8 +131,8 @@ func (p *Pools) isProfileNamed(ctx context.Context, namespace, name string) (boo
 	return len(list.Items) > 0, nil
 }
 
-// PinChanged passes pools that request another version than before.
-func PinChanged() predicate.TypedPredicate[*cluster.MachineDeployment] {
+// PinAddedOrChanged passes pools that request another version than before.
+func PinAddedOrChanged() predicate.TypedPredicate[*cluster.MachineDeployment] {
 	pinned := func(md *cluster.MachineDeployment) bool { return md.Annotations[api.AnnotationVersionPin] != "" }
 	return predicate.TypedFuncs[*cluster.MachineDeployment]{
 		CreateFunc: func(e event.TypedCreateEvent[*cluster.MachineDeployment]) bool { return pinned(e.Object) },

@@ -25,8 +25,8 @@ func (u uses) includes(o *osm.OperatingSystemProfile) bool {
 	return u[o.Labels[api.LabelProfile]][objects.VersionOf(o)] || u[o.Name][objects.VersionOf(o)]
 }
 
-// listUses reads the configurations of a namespace.
-func listUses(ctx context.Context, from client.Reader, namespace string) (uses, error) {
+// listUsesByConfigs reads the configurations of a namespace.
+func listUsesByConfigs(ctx context.Context, from client.Reader, namespace string) (uses, error) {
 	configs, err := kubeclient.ListConfigMetadata(ctx, from, namespace)
 	if err != nil {
 		return nil, err
@@ -43,9 +43,9 @@ func listUses(ctx context.Context, from client.Reader, namespace string) (uses, 
 	return out, nil
 }
 
-// isRecorded reports whether an archived record of a pool names an object. A version that
+// hasArchivedRecord reports whether an archived record of a pool names an object. A version that
 // a NodeProvenance names has a record, too, or a configuration uses it.
-func isRecorded(ctx context.Context, from client.Reader, o *osm.OperatingSystemProfile) (bool, error) {
+func hasArchivedRecord(ctx context.Context, from client.Reader, o *osm.OperatingSystemProfile) (bool, error) {
 	for _, name := range []string{o.Labels[api.LabelProfile], o.Name} {
 		if len(name) > validation.LabelValueMaxLength {
 			continue // no record has such a label
@@ -55,7 +55,7 @@ func isRecorded(ctx context.Context, from client.Reader, o *osm.OperatingSystemP
 			api.LabelManagedBy: api.FieldManager, api.LabelProfile: name, api.LabelVersion: profile.LabelVersion(objects.VersionOf(o)),
 		})
 		if err != nil {
-			return false, fmt.Errorf("listing the archived records of %s, ControllerRevisions of namespace %s: %w", nameOf(o), o.Namespace, err)
+			return false, fmt.Errorf("listing the archived records of %s, ControllerRevisions of namespace %s: %w", nameAndVersionOf(o), o.Namespace, err)
 		}
 		if len(list.Items) > 0 {
 			return true, nil

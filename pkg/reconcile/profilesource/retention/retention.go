@@ -77,11 +77,11 @@ func (t *Retainer) IndexVersions(ctx context.Context, l objects.Approved, cat *c
 	if err != nil {
 		return nil, err
 	}
-	used, err := listUses(ctx, t.Objects.Client, l.Source.Namespace)
+	used, err := listUsesByConfigs(ctx, t.Objects.Client, l.Source.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	rolled := selection.ObjectsInRollout(l.Source)
+	rolled := selection.ObjectsOfRollouts(l.Source)
 	s := &VersionIndexes{byName: map[string]*versionIndex{}, current: current, foreign: objectsInInventories(l.Others)}
 	names := map[string]bool{}
 	for name := range current {
@@ -189,7 +189,7 @@ func (t *Retainer) AddVersionsAndPruneEntries(ctx context.Context, ps *api.Profi
 	for _, e := range entries {
 		sh := s.byName[e.Name]
 		if e.Removed && was[e.Name] && prunes(ps) && len(sh.references.used[e.Name]) == 0 {
-			named, err := t.Pools.isProfileNamed(ctx, ps.Namespace, e.Name)
+			named, err := t.Pools.isPossiblyNamedByPool(ctx, ps.Namespace, e.Name)
 			if err != nil {
 				return nil, err
 			}
@@ -219,7 +219,7 @@ func (t *Retainer) CreateAndPrune(ctx context.Context, l objects.Approved, s *Ve
 			if !keep[i] || e.object != nil || e.history == nil || e.is(sh.current) {
 				continue // the object exists, or apply handled it
 			}
-			created, err := t.createOrRestore(ctx, l, s, *e.history)
+			created, err := t.createOrSkip(ctx, l, s, *e.history)
 			// One failure must not stop the other versions and profiles.
 			errs = append(errs, err)
 			if created {
@@ -241,12 +241,12 @@ func (t *Retainer) CreateAndPrune(ctx context.Context, l objects.Approved, s *Ve
 		notify.EmitSourceEvent(t.Recorder, l.Source, corev1.EventTypeNormal, api.EventProfilePruned, "%s deleted, to which nothing refers: %s", notify.PluralizeWithVerb(len(gone), "version"), strings.Join(gone, ", "))
 	}
 	t.emitSkipped(l, s)
-	return t.handleRejectedWrite(ctx, l.Source, errors.Join(errs...))
+	return t.reportPermanentWriteError(ctx, l.Source, errors.Join(errs...))
 }
 
-// createOrRestore creates the object of a superseded version. A version that the API server
+// createOrSkip creates the object of a superseded version. A version that the API server
 // rejects is skipped and is not an error of the source.
-func (t *Retainer) createOrRestore(ctx context.Context, l objects.Approved, s *VersionIndexes, v catalog.Version) (bool, error) {
+func (t *Retainer) createOrSkip(ctx context.Context, l objects.Approved, s *VersionIndexes, v catalog.Version) (bool, error) {
 	if why, err := l.Approval.SignatureProblem(ctx, l.Snapshot, v); err != nil || why != "" {
 		if why != "" {
 			s.skip(v, why)
@@ -294,10 +294,10 @@ func (t *Retainer) emitSkipped(l objects.Approved, s *VersionIndexes) {
 	}
 }
 
-// handleRejectedWrite reports a write that the API server will reject again, because a
+// reportPermanentWriteError reports a write that the API server will reject again, because a
 // permission is missing or a policy forbids it. It returns nil then, so that reconciling
 // continues: every current version is applied. Other errors are returned.
-func (t *Retainer) handleRejectedWrite(ctx context.Context, ps *api.ProfileSource, err error) error {
+func (t *Retainer) reportPermanentWriteError(ctx context.Context, ps *api.ProfileSource, err error) error {
 	if err == nil {
 		t.Archive.failed = ""
 		return nil
@@ -313,8 +313,8 @@ func (t *Retainer) handleRejectedWrite(ctx context.Context, ps *api.ProfileSourc
 	return nil
 }
 
-// nameOf is the name of an object's version in events.
-func nameOf(o *osm.OperatingSystemProfile) string {
+// nameAndVersionOf is the name of an object's version in events.
+func nameAndVersionOf(o *osm.OperatingSystemProfile) string {
 	return cmp.Or(o.Labels[api.LabelProfile], o.Name) + " " + objects.VersionOf(o)
 }
 
@@ -340,7 +340,7 @@ func (t *Retainer) deleteUnused(ctx context.Context, l objects.Approved, s *Vers
 			}
 		}
 	}
-	candidates, err := t.dropRecorded(ctx, candidates)
+	candidates, err := t.dropWithArchivedRecord(ctx, candidates)
 	if err != nil {
 		return nil, err
 	}
@@ -352,7 +352,7 @@ func (t *Retainer) deleteUnused(ctx context.Context, l objects.Approved, s *Vers
 		if !deleted {
 			continue
 		}
-		gone = append(gone, nameOf(o))
+		gone = append(gone, nameAndVersionOf(o))
 		if len(l.Snapshot.Line) == 0 && len(t.Archive.deleted) < maxDeleted {
 			t.Archive.deleted[o.Name] = o.DeepCopy()
 		}
@@ -361,8 +361,8 @@ func (t *Retainer) deleteUnused(ctx context.Context, l objects.Approved, s *Vers
 	return gone, errors.Join(errs...)
 }
 
-// dropRecorded drops the objects that archived records name.
-func (t *Retainer) dropRecorded(ctx context.Context, candidates []*osm.OperatingSystemProfile) ([]*osm.OperatingSystemProfile, error) {
+// dropWithArchivedRecord drops the objects that archived records name.
+func (t *Retainer) dropWithArchivedRecord(ctx context.Context, candidates []*osm.OperatingSystemProfile) ([]*osm.OperatingSystemProfile, error) {
 	now := t.Now()
 	// Records are deleted too, so an answer is trusted only for a time.
 	maps.DeleteFunc(t.Archive.recorded, func(_ string, seen time.Time) bool { return now.Sub(seen) >= recordTrust })
@@ -371,7 +371,7 @@ func (t *Retainer) dropRecorded(ctx context.Context, candidates []*osm.Operating
 		if _, ok := t.Archive.recorded[o.Name]; ok {
 			continue
 		}
-		recorded, err := isRecorded(ctx, t.Objects.Live, o)
+		recorded, err := hasArchivedRecord(ctx, t.Objects.Live, o)
 		if err != nil {
 			return nil, err
 		}
@@ -384,9 +384,9 @@ func (t *Retainer) dropRecorded(ctx context.Context, candidates []*osm.Operating
 	return out, nil
 }
 
-// DeleteAll deletes the objects of a source, and names those that remain. It bypasses the
+// DeleteAllUnretained deletes the objects of a source, and names those that remain. It bypasses the
 // cache: an object that the cache does not contain yet would never be deleted.
-func (t *Retainer) DeleteAll(ctx context.Context, ps *api.ProfileSource) ([]string, error) {
+func (t *Retainer) DeleteAllUnretained(ctx context.Context, ps *api.ProfileSource) ([]string, error) {
 	var list osm.OperatingSystemProfileList
 	err := t.Objects.Live.List(ctx, &list, client.InNamespace(ps.Namespace), client.MatchingLabels{api.LabelManagedBy: api.FieldManager, api.LabelSource: ps.Name})
 	if err != nil {
@@ -404,7 +404,7 @@ func (t *Retainer) DeleteAll(ctx context.Context, ps *api.ProfileSource) ([]stri
 		o := &list.Items[i]
 		stays := needed(o)
 		if !stays {
-			stays, err = isRecorded(ctx, t.Objects.Live, o)
+			stays, err = hasArchivedRecord(ctx, t.Objects.Live, o)
 		}
 		if !stays && err == nil {
 			_, err = t.Objects.Delete(ctx, o)
@@ -424,7 +424,7 @@ func (t *Retainer) DeleteAll(ctx context.Context, ps *api.ProfileSource) ([]stri
 // deleted: those that configurations use or that another source has in its inventory, and
 // all of them if the source does not prune.
 func (t *Retainer) retainedOnDeletion(ctx context.Context, ps *api.ProfileSource) (func(*osm.OperatingSystemProfile) bool, error) {
-	used, err := listUses(ctx, t.Objects.Client, ps.Namespace)
+	used, err := listUsesByConfigs(ctx, t.Objects.Client, ps.Namespace)
 	if err != nil {
 		return nil, err
 	}

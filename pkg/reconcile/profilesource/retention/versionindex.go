@@ -23,8 +23,10 @@ func (e storedVersion) is(v catalog.Version) bool {
 	return e.history != nil && e.history.Version == v.Version && e.history.Digest == v.Digest
 }
 
-// inCurrentSource reports whether the source contains the version at its revision.
-func (e storedVersion) inCurrentSource() bool { return e.history != nil && e.history.CurrentPath != "" }
+// isAtCurrentRevision reports whether the source contains the version at its revision.
+func (e storedVersion) isAtCurrentRevision() bool {
+	return e.history != nil && e.history.CurrentPath != ""
+}
 
 // versionIndex lists the versions of one profile, and what refers to them.
 type versionIndex struct {
@@ -97,7 +99,7 @@ func (s versionIndex) markRetained(limit int) []bool {
 		switch {
 		case named, s.references.used[s.name][e.version], e.object != nil && s.references.used.includes(e.object):
 			out[i] = true
-		case s.live && (e.is(s.current) || e.inCurrentSource() || pinned[e.version]):
+		case s.live && (e.is(s.current) || e.isAtCurrentRevision() || pinned[e.version]):
 			out[i] = true
 		case s.live && superseded < limit:
 			out[i] = true
@@ -120,7 +122,7 @@ func (s versionIndex) requestableVersions(others int) []string {
 		}
 		out = append(out, e.version)
 	}
-	return version.Sort(out)
+	return version.SortDescending(out)
 }
 
 // historyLimit returns the number of superseded versions to retain.

@@ -39,8 +39,8 @@ type Index struct {
 	lost map[types.UID]lostMachine
 }
 
-// SetNeeded sets whether a rollout uses the machines. Otherwise no events of them are handled.
-func (m *Index) SetNeeded(needed bool) { m.needed.Store(needed) }
+// SetEventHandling sets whether a rollout uses the machines. Otherwise no events of them are handled.
+func (m *Index) SetEventHandling(needed bool) { m.needed.Store(needed) }
 
 // lostMachine is a deleted machine that never joined.
 type lostMachine struct {
@@ -142,7 +142,7 @@ func assignToPools(sets []cluster.MachineSet, all []cluster.Machine, boots map[t
 			found := waves.Machine{Name: m.Name, Created: m.CreationTimestamp.Time, Leaving: m.DeletionTimestamp != nil, Replaced: s.revision < newest[s.pool], Boot: boots[m.UID]}
 			found.Config = m.Annotations[api.AnnotationConfig]
 			found.Joined, found.Waits = hasJoinedInTime(m)
-			found.Reported = reportedOf(m)
+			found.Reported = machineErrorOf(m)
 			// A MachineSet that was used again has machines of several revisions.
 			if !s.reused {
 				found.Revision = s.revision
@@ -155,14 +155,14 @@ func assignToPools(sets []cluster.MachineSet, all []cluster.Machine, boots map[t
 	}
 	for _, l := range lost {
 		if s := byUID[lineage.MachineSetOf(&l.machine).UID]; s != nil && s.needsMachine(l.at) {
-			out[s.pool] = append(out[s.pool], waves.Machine{Name: l.machine.Name, Created: l.machine.CreationTimestamp.Time, Lost: l.at, Leaving: true, Reported: reportedOf(&l.machine)})
+			out[s.pool] = append(out[s.pool], waves.Machine{Name: l.machine.Name, Created: l.machine.CreationTimestamp.Time, Lost: l.at, Leaving: true, Reported: machineErrorOf(&l.machine)})
 		}
 	}
 	return out
 }
 
-// reportedOf returns why machine-controller could not create a machine, "" if unknown.
-func reportedOf(m *cluster.Machine) string {
+// machineErrorOf returns why machine-controller could not create a machine, "" if unknown.
+func machineErrorOf(m *cluster.Machine) string {
 	return strings.Trim(m.Status.ErrorReason+": "+m.Status.ErrorMessage, ": ")
 }
 

@@ -145,9 +145,9 @@ type Machine struct {
 
 func (p Pool) adopted(version string) bool { return p.Version.Version == version && p.Settled }
 
-// newMachines returns the machines created since the pool has its configuration, and those that
+// newOrFailedMachines returns the machines created since the pool has its configuration, and those that
 // failed with another configuration of that version.
-func (p Pool) newMachines(failed []api.RolloutFailure) []Machine {
+func (p Pool) newOrFailedMachines(failed []api.RolloutFailure) []Machine {
 	return slices.DeleteFunc(slices.Clone(p.Machines), func(m Machine) bool {
 		return m.Created.Before(p.Since) && !failedIn(failed, p.Key, m.Name)
 	})
@@ -274,12 +274,12 @@ func failingBefore(r api.RolloutStatus, had *api.RolloutStatus, pools []Pool, no
 // failing reports whether a machine of the pool fails to join, or failed.
 func (p Pool) failing(now time.Time) bool {
 	return slices.ContainsFunc(p.Machines, func(m Machine) bool {
-		return !m.Joined && (!m.Lost.IsZero() || !m.Leaving && (!now.Before(m.limit()) || m.Boot != nil && !now.Before(m.Boot.CountsFrom())))
+		return !m.Joined && (!m.Lost.IsZero() || !m.Leaving && (!now.Before(m.joinDeadline()) || m.Boot != nil && !now.Before(m.Boot.CountsFrom())))
 	})
 }
 
-// limit is the time by which it must have joined.
-func (m Machine) limit() time.Time { return later(m.Created, m.Waits).Add(BootLimit) }
+// joinDeadline is the time by which it must have joined.
+func (m Machine) joinDeadline() time.Time { return later(m.Created, m.Waits).Add(BootLimit) }
 
 // describeLoss describes a machine that was deleted before it joined. With machine-controller's
 // -join-cluster-timeout that is earlier than BootLimit: KubeOne sets 15 minutes.
@@ -308,8 +308,8 @@ func finishRollout(r api.RolloutStatus) api.RolloutStatus {
 	return r
 }
 
-// releaseWaves lets released waves have the version.
-func releaseWaves(r api.RolloutStatus, pools []Pool, t Policy, now time.Time) api.RolloutStatus {
+// advanceToReleasedWaves lets released waves have the version.
+func advanceToReleasedWaves(r api.RolloutStatus, pools []Pool, t Policy, now time.Time) api.RolloutStatus {
 	for {
 		next, more := waveAfter(pools, r.Wave)
 		if !more || !t.Allows(r.Version, next) {
@@ -380,7 +380,7 @@ type waveCounts struct {
 
 // evaluateWave evaluates the pools that have a version, or are to get it.
 func evaluateWave(r api.RolloutStatus, pools []Pool, t Policy, now time.Time) waveStatus {
-	v, s := countWave(r, pools, t, now)
+	v, s := countPoolsAndFailures(r, pools, t, now)
 	switch {
 	case len(s.adopting) > 0:
 		return v.withReason(reasonAdopting, fmt.Sprintf("wave %d adopts %s: %s", r.Wave, r.Version, JoinNames(s.adopting, "pool")))
@@ -417,8 +417,8 @@ func evaluateWave(r api.RolloutStatus, pools []Pool, t Policy, now time.Time) wa
 	return v.withReason(reasonWindow, fmt.Sprintf("no machine of wave %d is new; without failures the next wave begins after %s", r.Wave, t.window))
 }
 
-// countWave counts the pools and machines of the waves that have the version.
-func countWave(r api.RolloutStatus, pools []Pool, t Policy, now time.Time) (waveStatus, waveCounts) {
+// countPoolsAndFailures counts the pools and machines of the waves that have the version.
+func countPoolsAndFailures(r api.RolloutStatus, pools []Pool, t Policy, now time.Time) (waveStatus, waveCounts) {
 	v, s := waveStatus{}, waveCounts{quiet: r.Since.Time}
 	for _, f := range r.Failures { // failures are the only record of deleted machines
 		if f.Reason == api.FailureDeleted && !t.Allows(r.Version, f.Wave) {
@@ -462,7 +462,7 @@ func countWave(r api.RolloutStatus, pools []Pool, t Policy, now time.Time) (wave
 
 // countMachines counts the new machines of a pool.
 func (v *waveStatus) countMachines(p Pool, r api.RolloutStatus, t Policy, now time.Time, s *waveCounts) {
-	for _, m := range p.newMachines(r.Failures) {
+	for _, m := range p.newOrFailedMachines(r.Failures) {
 		failed := func(reason string, since time.Time, message string) {
 			if !failedIn(v.failures, p.Key, m.Name) && !t.Allows(r.Version, p.Wave) {
 				v.failures = append(v.failures, api.RolloutFailure{
@@ -470,7 +470,7 @@ func (v *waveStatus) countMachines(p Pool, r api.RolloutStatus, t Policy, now ti
 				})
 			}
 		}
-		limit := m.limit()
+		limit := m.joinDeadline()
 		bootFails := m.Boot != nil && m.Boot.Version == r.Version
 		if bootFails {
 			limit = earlier(limit, m.Boot.CountsFrom())
@@ -549,9 +549,9 @@ func EarliestNonZero(a, b time.Duration) time.Duration {
 	return a
 }
 
-// IsCurrent reports whether the rollout of a profile is done for the current version, so
+// IsDoneForCurrent reports whether the rollout of a profile is done for the current version, so
 // that it needs no decision.
-func IsCurrent(entry api.ProfileEntry, had *api.RolloutStatus) bool {
+func IsDoneForCurrent(entry api.ProfileEntry, had *api.RolloutStatus) bool {
 	return had != nil && had.Done && had.SelectedBy == entry.SelectedBy && had.Commit == entry.Commit &&
 		same(had.RolloutVersion, api.RolloutVersion{Version: entry.Version, Object: entry.Object, Digest: entry.Digest})
 }

@@ -51,7 +51,7 @@ type Credentials struct {
 	Serving     *tls.Certificate
 }
 
-// Parse parses the output of data. After an error everything must be created again.
+// Parse parses the output of EncodeSecretData. After an error everything must be created again.
 func Parse(data map[string][]byte) (Credentials, error) {
 	var out Credentials
 	certs := pemBlocks(data[keyAuthorities])
@@ -166,8 +166,8 @@ func (c Credentials) RenewIfDue(names []string, now time.Time) (Credentials, str
 	return next, strings.Join(why, ", "), nil
 }
 
-// NextRenewal returns when Renewed will next have something to do; not later than now if it already
-// has.
+// NextRenewal returns when RenewIfDue will next have something to do; not later than now if it
+// already has.
 func (c Credentials) NextRenewal(now time.Time) time.Time {
 	if len(c.Authorities) == 0 || c.Serving == nil || now.Before(c.Authorities[0].Cert.NotBefore) || now.Before(c.Serving.Leaf.NotBefore) {
 		return now
@@ -189,7 +189,7 @@ func (c Credentials) replacementReason(names []string, now time.Time) string {
 		return "no certificate existed"
 	}
 	leaf := c.Serving.Leaf
-	if had := SortNames(namesOf(leaf)); slices.ContainsFunc(SortNames(names), func(name string) bool { return !slices.Contains(had, name) }) {
+	if had := NormalizeNames(namesOf(leaf)); slices.ContainsFunc(NormalizeNames(names), func(name string) bool { return !slices.Contains(had, name) }) {
 		return "the server has another name"
 	}
 	if !now.Before(renewal(leaf)) {
@@ -211,7 +211,7 @@ func (c Credentials) nextNames(names []string, now time.Time) []string {
 	if c.Serving == nil || now.Before(c.Serving.Leaf.NotBefore) || !now.Before(renewal(c.Serving.Leaf)) {
 		return names
 	}
-	return SortNames(slices.Concat(names, namesOf(c.Serving.Leaf)))
+	return NormalizeNames(slices.Concat(names, namesOf(c.Serving.Leaf)))
 }
 
 // IssuerIndex returns the index of the CA that signed the serving certificate, -1 if none of
@@ -223,7 +223,7 @@ func (c Credentials) IssuerIndex() int {
 // signingCA returns the newest CA that has been published for long enough, or the only one.
 func (c Credentials) signingCA(now time.Time) authority {
 	for _, a := range c.Authorities {
-		if now.Sub(made(a.Cert)) >= Settle {
+		if now.Sub(creationTime(a.Cert)) >= Settle {
 			return a
 		}
 	}
@@ -237,15 +237,15 @@ func (c Credentials) oldCARemovalTime() time.Time {
 	if len(c.Authorities) < 2 || c.IssuerIndex() != 0 {
 		return time.Time{}
 	}
-	return made(c.Serving.Leaf).Add(Settle)
+	return creationTime(c.Serving.Leaf).Add(Settle)
 }
 
-// made returns when a certificate was created.
-func made(cert *x509.Certificate) time.Time { return cert.NotBefore.Add(backdate) }
+// creationTime returns when a certificate was created.
+func creationTime(cert *x509.Certificate) time.Time { return cert.NotBefore.Add(backdate) }
 
 // renewal returns when two thirds of a certificate's lifetime are over.
 func renewal(cert *x509.Certificate) time.Time {
-	return made(cert).Add(cert.NotAfter.Sub(made(cert)) / 3 * 2)
+	return creationTime(cert).Add(cert.NotAfter.Sub(creationTime(cert)) / 3 * 2)
 }
 
 func newAuthority(now time.Time) (authority, error) {
@@ -315,8 +315,9 @@ func namesOf(cert *x509.Certificate) []string {
 	return out
 }
 
-// SortNames returns names in the order in which they are compared.
-func SortNames(names []string) []string {
+// NormalizeNames returns names in the form in which they are compared: lower case, canonical IP
+// addresses, sorted, without duplicates.
+func NormalizeNames(names []string) []string {
 	out := make([]string, len(names))
 	for i, name := range names {
 		out[i] = strings.ToLower(name)

@@ -12,11 +12,11 @@ import (
 // comments: compiled it needs up to eighty times as much memory (BenchmarkBudget).
 const MaxBytes = 128 << 10
 
-// Bytes counts it.
+// Bytes returns the length of the template actions in the files and templates of a profile.
 func Bytes(spec *osm.OperatingSystemProfileSpec) int { return sumOverContents(spec, countActionBytes) }
 
-// TextBytes returns the length of the files and templates.
-func TextBytes(spec *osm.OperatingSystemProfileSpec) int {
+// TotalBytes returns the length of the files and templates.
+func TotalBytes(spec *osm.OperatingSystemProfileSpec) int {
 	return sumOverContents(spec, func(text string) int { return len(text) })
 }
 

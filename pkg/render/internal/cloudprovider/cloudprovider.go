@@ -47,9 +47,9 @@ func Missing(provider osm.CloudProvider, kubelet *semver.Version) *invalid.Error
 	return invalid.At(specField, "was not read: kubelet %s takes the configuration of %s from it", kubelet, provider)
 }
 
-// Config returns the configuration of a provider for which Needs is true. It also returns the
-// references to read for it, in order and without duplicates, including those that are missing
-// from the values.
+// Config returns the configuration of a provider for which NeedsConfig is true. It also returns the
+// references to read for it, in order and without duplicates, including those that are missing from
+// the values.
 func Config(provider osm.CloudProvider, raw json.RawMessage, kubelet *semver.Version, facts ClusterValues) (string, []ConfigVarRef, []*invalid.Error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {
@@ -81,8 +81,8 @@ func Config(provider osm.CloudProvider, raw json.RawMessage, kubelet *semver.Ver
 	return text, r.refs, r.problems
 }
 
-// EnvironmentNames returns the environment variables that belong in ClusterValues, in order.
-func EnvironmentNames() []string {
+// ConfigEnvironmentNames returns the environment variables that belong in ClusterValues, in order.
+func ConfigEnvironmentNames() []string {
 	return []string{
 		envAzureClientID, envAzureClientSecret, envAzureSubscriptionID, envAzureTenantID,
 		envGoogleServiceAccount,

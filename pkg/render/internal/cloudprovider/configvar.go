@@ -18,7 +18,7 @@ import (
 // which sees only the resulting configuration. The JSON names are those under `cluster` in the
 // file for `osm-gitops render --cluster`.
 type ClusterValues struct {
-	// Environment has the controller's variables that EnvironmentNames lists.
+	// Environment has the controller's variables that ConfigEnvironmentNames lists.
 	Environment map[string]string `json:"environment,omitempty"`
 	// Secrets and ConfigMaps have values by "namespace/name" and key. They do not contain
 	// objects that do not exist.
@@ -40,8 +40,8 @@ type ConfigVarRef struct {
 	Namespace, Name, Key string
 }
 
-// object is "namespace/name", the key in ClusterValues.
-func (r ConfigVarRef) object() string { return r.Namespace + "/" + r.Name }
+// objectKey is "namespace/name", the key in ClusterValues.
+func (r ConfigVarRef) objectKey() string { return r.Namespace + "/" + r.Name }
 
 func compareRefs(a, b ConfigVarRef) int {
 	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Key, b.Key))
@@ -223,7 +223,7 @@ func (r *resolver) findBool(v configVarBool) (value, found bool, err error) {
 			return false, false, err
 		}
 		if value, err = strconv.ParseBool(s); err != nil {
-			return false, false, fmt.Errorf("%s %s: the value of key %q is not a boolean: write true or false there", ref.Kind, ref.object(), ref.Key)
+			return false, false, fmt.Errorf("%s %s: the value of key %q is not a boolean: write true or false there", ref.Kind, ref.objectKey(), ref.Key)
 		}
 		return value, true, nil
 	}
@@ -239,16 +239,16 @@ func (r *resolver) lookupRef(ref ConfigVarRef) (string, error) {
 	if ref.Kind == KindConfigMap {
 		objects = r.values.ConfigMaps
 	}
-	data, ok := objects[ref.object()]
+	data, ok := objects[ref.objectKey()]
 	if !ok {
-		return "", fmt.Errorf("%s %s does not exist: create it, with key %q", ref.Kind, ref.object(), ref.Key)
+		return "", fmt.Errorf("%s %s does not exist: create it, with key %q", ref.Kind, ref.objectKey(), ref.Key)
 	}
 	value, ok := data[ref.Key]
 	if !ok {
-		return "", fmt.Errorf("%s %s has no key %q: add it", ref.Kind, ref.object(), ref.Key)
+		return "", fmt.Errorf("%s %s has no key %q: add it", ref.Kind, ref.objectKey(), ref.Key)
 	}
 	if !utf8.ValidString(value) {
-		return "", fmt.Errorf("%s %s: the value of key %q is not UTF-8 text", ref.Kind, ref.object(), ref.Key)
+		return "", fmt.Errorf("%s %s: the value of key %q is not UTF-8 text", ref.Kind, ref.objectKey(), ref.Key)
 	}
 	return value, nil
 }

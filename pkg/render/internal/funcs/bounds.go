@@ -86,7 +86,7 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 	}
 	// Each item is compared with each.
 	compared := func(args []reflect.Value) (int, error) {
-		return meter.SaturatingProduct(meter.Weigh(args[0]), listLength(args[0])), nil
+		return meter.SaturatingProduct(meter.WeighUpToLimit(args[0]), listLength(args[0])), nil
 	}
 	out := map[string]bound{
 		"repeat": making(func(args []reflect.Value) int {
@@ -98,7 +98,7 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 			return meter.SaturatingSum(len(text(args, 2)), meter.SaturatingProduct(strings.Count(text(args, 2), text(args, 0)), len(text(args, 1))))
 		}),
 		"join": making(func(args []reflect.Value) int {
-			return meter.SaturatingSum(meter.Weigh(args[1]), meter.SaturatingProduct(listLength(args[1]), len(text(args, 0))))
+			return meter.SaturatingSum(meter.WeighUpToLimit(args[1]), meter.SaturatingProduct(listLength(args[1]), len(text(args, 0))))
 		}),
 		"wrap": making(func(args []reflect.Value) int { return 2 * len(text(args, 1)) }),
 		"wrapWith": making(func(args []reflect.Value) int {
@@ -117,7 +117,7 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 		"trimall": trimmed, "trimAll": trimmed,
 		"uniq": compared, "mustUniq": compared,
 		"without": func(args []reflect.Value) (int, error) {
-			return meter.SaturatingProduct(meter.Weigh(args[0]), args[1].Len()), nil
+			return meter.SaturatingProduct(meter.WeighUpToLimit(args[0]), args[1].Len()), nil
 		},
 		"semver":       decoded(func(string) bool { return false }),
 		"toYaml":       spaced(4),
@@ -131,7 +131,7 @@ var bounds = func() map[string]func(args []reflect.Value) (int, error) {
 		},
 		"mulf": multiplied, "divf": multiplied, "addf": multiplied, "subf": multiplied,
 		"sortAlpha": func(args []reflect.Value) (int, error) {
-			return meter.SaturatingProduct(meter.Weigh(args[0]), comparisonsPerItem(listLength(args[0]))), nil
+			return meter.SaturatingProduct(meter.WeighUpToLimit(args[0]), comparisonsPerItem(listLength(args[0]))), nil
 		},
 		"semverCompare": func(args []reflect.Value) (int, error) {
 			return meter.SaturatingProduct(64, len(text(args, 0))), nil
@@ -190,7 +190,7 @@ func matchCost(pattern, s string, all bool) (int, error) {
 		return 0, fmt.Errorf("the regular expression repeats too much: written out it has more than %d steps, or %d for all of its groups", maxInstructions, 8*maxInstructions)
 	}
 	work := meter.SaturatingProduct(meter.SaturatingProduct(size, 1+groups/8), len(s)+meter.CallBytes)
-	if all && needsLookahead(re) {
+	if all && hasPartAfterEndlessRepeat(re) {
 		work = max(work, meter.SaturatingProduct(work/16, len(s)))
 	}
 	return work, nil
@@ -235,11 +235,11 @@ func replacementCost(pattern, s, repl string, work int) (int, error) {
 	return work, nil
 }
 
-// needsLookahead reports whether an expression has something after an unlimited repetition, so that
+// hasPartAfterEndlessRepeat reports whether an expression has something after an unlimited repetition, so that
 // a match can fail, or turn out shorter, far behind its end.
-func needsLookahead(re *syntax.Regexp) bool {
+func hasPartAfterEndlessRepeat(re *syntax.Regexp) bool {
 	for i, sub := range re.Sub {
-		if re.Op == syntax.OpConcat && i < len(re.Sub)-1 && isEndless(sub) || needsLookahead(sub) {
+		if re.Op == syntax.OpConcat && i < len(re.Sub)-1 && isEndless(sub) || hasPartAfterEndlessRepeat(sub) {
 			return true
 		}
 	}
@@ -256,7 +256,7 @@ func maxFormattedBytes(args []reflect.Value) (int, error) {
 	format, values := args[0].String(), args[1]
 	each, all, most := 0, 0, 1
 	for i := range values.Len() {
-		n := meter.Weigh(values.Index(i))
+		n := meter.WeighUpToLimit(values.Index(i))
 		each, all, most = max(each, n), meter.SaturatingSum(all, n), max(most, countScalars(values.Index(i), 0))
 	}
 	size, number, verbs := len(format), 0, 0
@@ -354,7 +354,7 @@ func tomlHeaderBytes(v reflect.Value, path, depth int) int {
 	case reflect.Map:
 		n = path
 		for it := v.MapRange(); it.Next(); {
-			n = meter.SaturatingSum(n, tomlHeaderBytes(it.Value(), meter.SaturatingSum(path, 4+meter.Weigh(it.Key())), depth+1))
+			n = meter.SaturatingSum(n, tomlHeaderBytes(it.Value(), meter.SaturatingSum(path, 4+meter.WeighUpToLimit(it.Key())), depth+1))
 		}
 	case reflect.Struct:
 		n = path

@@ -76,7 +76,7 @@ var Map = func() template.FuncMap {
 	out["seq"] = seq
 	out["print"] = fmt.Sprint
 	out["println"] = fmt.Sprintln
-	out["printf"] = Printf
+	out["printf"] = PrintfWithoutAddresses
 	out["html"] = template.HTMLEscaper
 	out["js"] = template.JSEscaper
 	out["urlquery"] = template.URLQueryEscaper
@@ -86,8 +86,8 @@ var Map = func() template.FuncMap {
 	out["keys"] = keys
 	out["values"] = sortedValues
 	out["toYaml"] = toYAML
-	out["fromYaml"] = func(s string) map[string]any { return decodeMap(s, yamlUnmarshal) }
-	out["fromYamlArray"] = func(s string) []any { return decodeList(s, yamlUnmarshal) }
+	out["fromYaml"] = func(s string) map[string]any { return decodeMap(s, unmarshalYAML) }
+	out["fromYamlArray"] = func(s string) []any { return decodeList(s, unmarshalYAML) }
 	out["toJson"] = toJSON
 	out["fromJson"] = func(s string) map[string]any { return decodeMap(s, json.Unmarshal) }
 	out["fromJsonArray"] = func(s string) []any { return decodeList(s, json.Unmarshal) }
@@ -146,8 +146,8 @@ func limitedPieces(fn any) func(pattern, s string, n int) ([]string, error) {
 	}
 }
 
-// Printf is that of text/template without %p, which prints an address.
-func Printf(format string, args ...any) (string, error) {
+// PrintfWithoutAddresses is that of text/template without %p, which prints an address.
+func PrintfWithoutAddresses(format string, args ...any) (string, error) {
 	verb := false
 	for _, r := range format {
 		switch {
@@ -243,7 +243,7 @@ func toTOML(v any) string {
 	return b.String()
 }
 
-func yamlUnmarshal(b []byte, into any) error { return yaml.Unmarshal(b, into) }
+func unmarshalYAML(b []byte, into any) error { return yaml.Unmarshal(b, into) }
 
 func decodeMap(s string, unmarshal func([]byte, any) error) map[string]any {
 	m := map[string]any{}

@@ -40,7 +40,9 @@ var passing = func() map[string]bool {
 // an action prints.
 const PrintedName = "printed"
 
-func Printed(v any) any { return v }
+// Identity returns its argument. As the function PrintedName it is wrapped by WrapMetered, which
+// weighs the value that an action prints.
+func Identity(v any) any { return v }
 
 // price is the cost of calling a function. The work is the number of bytes that its arguments
 // and its result count, and what the function's bound adds.

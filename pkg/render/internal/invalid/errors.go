@@ -121,8 +121,8 @@ func At(field, format string, args ...any) *Error {
 	return &Error{Field: field, Err: fmt.Errorf(format, args...)}
 }
 
-// InStage sets the stage of problems.
-func InStage(stage string, problems ...*Error) []*Error {
+// SetStage sets the stage of problems.
+func SetStage(stage string, problems ...*Error) []*Error {
 	for _, p := range problems {
 		p.Stage = stage
 	}

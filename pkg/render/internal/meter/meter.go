@@ -157,7 +157,9 @@ func (s *scale) estimateBytes(v reflect.Value, depth int) int {
 	return n
 }
 
-func Weigh(v reflect.Value) int { return (&scale{limit: MaxValueBytes}).estimateBytes(v, 0) }
+// WeighUpToLimit returns how many bytes a value counts. It stops at MaxValueBytes and returns more
+// than that for a larger value.
+func WeighUpToLimit(v reflect.Value) int { return (&scale{limit: MaxValueBytes}).estimateBytes(v, 0) }
 
 // isFlat reports whether all values of a kind have the same size.
 func isFlat(k reflect.Kind) bool { return k >= reflect.Bool && k <= reflect.Complex128 }
@@ -176,8 +178,7 @@ func (s Steps) Cost(m *Meter) int {
 	return SaturatingSum(s.Units, SaturatingSum(SaturatingProduct(s.Compares, m.largest/CompareBytes), SaturatingProduct(s.Sorts, SaturatingProduct(m.largestMap, mapCost))))
 }
 
-// SaturatingSum and product return the largest number instead of overflowing. Their arguments are not
-// negative.
+// SaturatingSum returns a+b, or math.MaxInt if that overflows. The arguments are not negative.
 func SaturatingSum(a, b int) int {
 	if a > math.MaxInt-b {
 		return math.MaxInt

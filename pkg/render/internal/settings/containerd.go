@@ -102,13 +102,13 @@ func (s Settings) registryAuth() map[string]criRegistryConfig {
 	}
 	out := make(map[string]criRegistryConfig, len(s.RegistryCredentials))
 	for _, name := range slices.Sorted(maps.Keys(s.RegistryCredentials)) {
-		out[authHost(name)] = criRegistryConfig{Auth: criAuth(s.RegistryCredentials[name])}
+		out[hostIfURL(name)] = criRegistryConfig{Auth: criAuth(s.RegistryCredentials[name])}
 	}
 	return out
 }
 
-// authHost returns the host of a name that is a URL, otherwise the name itself.
-func authHost(name string) string {
+// hostIfURL returns the host of a name that is a URL, otherwise the name itself.
+func hostIfURL(name string) string {
 	if u, err := url.Parse(name); err == nil && u.Host != "" {
 		return u.Host
 	}

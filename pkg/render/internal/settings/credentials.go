@@ -110,7 +110,7 @@ func ReplaceNonEmpty(value *string, placeholder string) (was string) {
 	return was
 }
 
-// Restore restores a value that Replace returned.
+// Restore restores a value that ReplaceNonEmpty returned.
 func Restore(value *string, was string) {
 	if was != "" {
 		*value = was
@@ -133,10 +133,10 @@ func hasPlaceholder(s string) bool {
 
 // maskProxyList and maskMirrorList replace user-info in the items of a comma-separated list by a
 // placeholder.
-func maskProxyList(list string) string  { return eachItem(list, maskUserInfo) }
-func maskMirrorList(list string) string { return eachItem(list, maskMirrorItem) }
+func maskProxyList(list string) string  { return maskEachItem(list, maskUserInfo) }
+func maskMirrorList(list string) string { return maskEachItem(list, maskMirrorItem) }
 
-func eachItem(list string, hidden func(string) string) string {
+func maskEachItem(list string, hidden func(string) string) string {
 	if !strings.Contains(list, "@") {
 		return list
 	}

@@ -32,7 +32,7 @@ func (s Settings) checkDownloads() []*invalid.Error {
 			problems = append(problems, invalid.At(field+"."+name, "%s: the mirror of %q is not an http or https URL", flag, name))
 		case u.RawQuery != "" || u.Fragment != "":
 			problems = append(problems, invalid.At(field+"."+name, "%s: the mirror of %q has a query or a fragment: paths are appended to it", flag, name))
-		case !shellSafe(s.DownloadMirrors[name]):
+		case !isSafeInDoubleQuotes(s.DownloadMirrors[name]):
 			problems = append(problems, invalid.At(field+"."+name, "%s: the mirror of %q has characters that a URL has only percent-encoded", flag, name))
 		}
 	}
@@ -57,9 +57,9 @@ func isLowerHex(s string) bool {
 	return true
 }
 
-// shellSafe reports whether s is unchanged inside double quotes of a shell and of a systemd
+// isSafeInDoubleQuotes reports whether s is unchanged inside double quotes of a shell and of a systemd
 // unit.
-func shellSafe(s string) bool {
+func isSafeInDoubleQuotes(s string) bool {
 	for _, r := range s {
 		switch {
 		case r <= ' ', r > '~', r == '"', r == '`', r == '$', r == '\\', r == '\'':

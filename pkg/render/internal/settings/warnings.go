@@ -77,10 +77,10 @@ func (s Settings) Warnings() []Warning {
 
 	winner = map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(s.RegistryCredentials)) {
-		winner[authHost(name)] = name
+		winner[hostIfURL(name)] = name
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.RegistryCredentials)) {
-		if last := winner[authHost(name)]; last != name {
+		if last := winner[hostIfURL(name)]; last != name {
 			warn("-node-registry-credentials-secret", "settings.registryCredentials", maskUserInfoForDisplay(name), fmt.Sprintf("nodes get the credentials of %q, which is the same registry for containerd", maskUserInfoForDisplay(last)),
 				"remove all but one of them from the Secret")
 		}

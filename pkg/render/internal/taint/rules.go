@@ -8,8 +8,8 @@ import (
 	"text/template/parse"
 )
 
-// Allowed returns the functions that can have credentials, sorted by name.
-func Allowed() []string { return slices.Sorted(maps.Keys(rules)) }
+// AllowedFunctions returns the functions that can have credentials, sorted by name.
+func AllowedFunctions() []string { return slices.Sorted(maps.Keys(rules)) }
 
 // rule returns the result of a function whose arguments contain at least one credential, and
 // false if the function cannot have these arguments.
@@ -39,12 +39,12 @@ var rules = func() map[string]rule {
 	})
 
 	// These test whether a value is set, which gives the same result for its placeholder.
-	add("not empty any all", func(args []argument) (flow, bool) { return flow{}, tested(args) })
+	add("not empty any all", func(args []argument) (flow, bool) { return flow{}, canTestIfSet(args) })
 	add("eq ne", emptyComparisonRule)
 	// These return one of their arguments; which one depends on which of the others are set.
-	add("and or", func(args []argument) (flow, bool) { return joinArgumentFlows(args), tested(args[:len(args)-1]) })
-	add("coalesce", func(args []argument) (flow, bool) { return joinArgumentFlows(args), tested(args) })
-	add("default", func(args []argument) (flow, bool) { return joinArgumentFlows(args), tested(args[1:]) })
+	add("and or", func(args []argument) (flow, bool) { return joinArgumentFlows(args), canTestIfSet(args[:len(args)-1]) })
+	add("coalesce", func(args []argument) (flow, bool) { return joinArgumentFlows(args), canTestIfSet(args) })
+	add("default", func(args []argument) (flow, bool) { return joinArgumentFlows(args), canTestIfSet(args[1:]) })
 	add("ternary", func(args []argument) (flow, bool) {
 		return joinArgumentFlows(args[:len(args)-1]), args[len(args)-1].flow.isPlain()
 	})
@@ -101,7 +101,7 @@ var rules = func() map[string]rule {
 		return args[0].flow, args[0].flow.kind == flowDecoded && plainFrom(args, 1)
 	})
 	add("merge mergeOverwrite mustMerge mustMergeOverwrite", func(args []argument) (flow, bool) {
-		return decodedOf(args), !slices.ContainsFunc(args, func(a argument) bool { return !isDecodedOrLiteral(a) })
+		return newDecodedFlow(args), !slices.ContainsFunc(args, func(a argument) bool { return !isDecodedOrLiteral(a) })
 	})
 	add("set", func(args []argument) (flow, bool) {
 		if len(args) != 3 || !args[1].flow.isPlain() {
@@ -110,7 +110,7 @@ var rules = func() map[string]rule {
 		if args[0].flow.kind == flowEntries && args[2].flow.isPlain() {
 			return args[0].flow, true
 		}
-		return decodedOf(args), isDecodedOrLiteral(args[0]) && isDecodedOrLiteral(args[2])
+		return newDecodedFlow(args), isDecodedOrLiteral(args[0]) && isDecodedOrLiteral(args[2])
 	})
 	add("unset", func(args []argument) (flow, bool) { return args[0].flow, mayBeMap(args[0].flow) && plainFrom(args, 1) })
 	return rules
@@ -173,7 +173,7 @@ func emptyComparisonRule(args []argument) (flow, bool) {
 	}
 	for i, a := range args {
 		if isString(a.node, "") {
-			return flow{}, tested(args[1-i:][:1]) && args[1-i].flow.kind == flowText
+			return flow{}, canTestIfSet(args[1-i:][:1]) && args[1-i].flow.kind == flowText
 		}
 	}
 	return flow{}, false
@@ -202,7 +202,7 @@ func dictRule(args []argument) (flow, bool) {
 	}
 	switch {
 	case own:
-		return decodedOf(args), true
+		return newDecodedFlow(args), true
 	case !literal:
 		var values []argument
 		for i := 1; i < len(args); i += 2 {
@@ -243,7 +243,7 @@ func isLiteralDict(p *parse.PipeNode) bool {
 	})
 }
 
-func decodedOf(args []argument) flow {
+func newDecodedFlow(args []argument) flow {
 	return flow{kind: flowDecoded, from: newTextFlow(flows(args)...).from}
 }
 
@@ -268,8 +268,8 @@ func joinArgumentFlows(args []argument) flow {
 	return out
 }
 
-// tested reports whether a template can test if the arguments are set.
-func tested(args []argument) bool {
+// canTestIfSet reports whether a template can test if the arguments are set.
+func canTestIfSet(args []argument) bool {
 	return !slices.ContainsFunc(args, func(a argument) bool { return a.flow.maybeBlank })
 }
 

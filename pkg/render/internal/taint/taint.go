@@ -137,20 +137,20 @@ func newEntriesFlow(f flow) flow {
 	return f
 }
 
-// withShared returns the flow of a value that can be the same as one without credentials.
-func (f flow) withShared() flow {
+// markMayAliasPlain returns the flow of a value that can be the same as one without credentials.
+func (f flow) markMayAliasPlain() flow {
 	if f.kind == flowPlain {
 		return f
 	}
 	f.shared = true
 	if f.elem != nil {
-		e := f.elem.withShared()
+		e := f.elem.markMayAliasPlain()
 		f.elem = &e
 	}
 	if f.fields != nil {
 		f.fields = maps.Clone(f.fields)
 		for name, v := range f.fields {
-			f.fields[name] = v.withShared()
+			f.fields[name] = v.markMayAliasPlain()
 		}
 	}
 	return f
@@ -160,9 +160,9 @@ func (f flow) withShared() flow {
 func join(a, b flow) flow {
 	switch {
 	case a.isPlain():
-		return b.withShared()
+		return b.markMayAliasPlain()
 	case b.isPlain():
-		return a.withShared()
+		return a.markMayAliasPlain()
 	}
 	collapsed := newTextFlow(a, b)
 	if a.kind != b.kind || a.typ != b.typ {
@@ -187,7 +187,7 @@ func join(a, b flow) flow {
 	}
 	for name, v := range a.fields {
 		if _, ok := b.fields[name]; !ok {
-			out.fields[name] = v.withShared()
+			out.fields[name] = v.markMayAliasPlain()
 		}
 	}
 	return newEntriesFlow(out)

@@ -27,7 +27,7 @@ func (s *Stage) Check() []*invalid.Error {
 	for _, f := range s.Files {
 		problems = append(problems, checkTemplate(s.gate.data, f.tmpl, f.Text, f.Field, f.Path, names)...)
 	}
-	return invalid.InStage(s.Name, problems...)
+	return invalid.SetStage(s.Name, problems...)
 }
 
 // FindFieldReads finds the places where templates read a field with one of the names, and says of
@@ -57,7 +57,7 @@ func (s *Stage) FindFieldReads(names []string, wrong string) []*invalid.Error {
 	for _, f := range s.Files {
 		find(f.tmpl, f.Text, f.Field, f.Path)
 	}
-	return invalid.InStage(s.Name, problems...)
+	return invalid.SetStage(s.Name, problems...)
 }
 
 // checkTemplate finds fields that the data does not have, and templates that are invoked

@@ -128,7 +128,7 @@ func (c Compiler) ParseStage(name string, config *osm.OSPConfig) (Stage, []*inva
 		problems = append(problems, more...)
 		stage.Files = append(stage.Files, file)
 	}
-	return stage, invalid.InStage(name, problems...)
+	return stage, invalid.SetStage(name, problems...)
 }
 
 func (g *limiter) compileFile(field string, f osm.File, templates map[string]string) (File, []*invalid.Error) {

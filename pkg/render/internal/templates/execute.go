@@ -52,7 +52,7 @@ func (s *Stage) Execute(x *Execution) ([]osm.File, []*invalid.Error) {
 	defer s.gate.mu.Unlock()
 	s.gate.Meter = &x.Meter
 	x.shape.path = x.Path
-	x.Trace.enter(s)
+	x.Trace.beginStage(s)
 	var problems []*invalid.Error
 	left := MaxStageBytes
 	inserts := make(map[string]string, len(s.templates))
@@ -70,7 +70,7 @@ func (s *Stage) Execute(x *Execution) ([]osm.File, []*invalid.Error) {
 	}
 	// Files that insert one of these templates would fail for the same reason.
 	if len(problems) > 0 {
-		return nil, invalid.InStage(s.Name, problems...)
+		return nil, invalid.SetStage(s.Name, problems...)
 	}
 	files := make([]osm.File, 0, len(s.Files))
 	for i := range s.Files {
@@ -88,7 +88,7 @@ func (s *Stage) Execute(x *Execution) ([]osm.File, []*invalid.Error) {
 		})
 	}
 	if len(problems) > 0 {
-		return nil, invalid.InStage(s.Name, problems...)
+		return nil, invalid.SetStage(s.Name, problems...)
 	}
 	return files, nil
 }

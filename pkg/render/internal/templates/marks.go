@@ -83,7 +83,7 @@ func (k *marker) recordVariableReads(root *parse.ListNode) {
 			if p, ok := n.(*parse.PipeNode); ok && p != nil {
 				reads, _ := k.pipeDependencies(p)
 				for _, v := range p.Decl {
-					k.reads[v.Ident[0]] = distinctNames(append(k.reads[v.Ident[0]], reads...))
+					k.reads[v.Ident[0]] = sortAndCompact(append(k.reads[v.Ident[0]], reads...))
 				}
 			}
 			return true
@@ -120,7 +120,7 @@ func (k *marker) markBranch(b *parse.BranchNode, inside int) {
 	keyword := map[parse.NodeType]string{parse.NodeIf: "if", parse.NodeWith: "with", parse.NodeRange: "range"}[b.NodeType]
 	reads, literals := k.pipeDependencies(b.Pipe)
 	if inside >= 0 && b.NodeType != parse.NodeIf || inside >= 0 && slices.Contains(reads, "") {
-		reads = distinctNames(append(reads, k.branches[inside].Reads...))
+		reads = sortAndCompact(append(reads, k.branches[inside].Reads...))
 	}
 	for _, way := range []struct {
 		list *parse.ListNode
@@ -169,10 +169,10 @@ func (k *marker) pipeDependencies(p *parse.PipeNode) (reads, literals []string) 
 		}
 		return true
 	})
-	return distinctNames(reads), distinctNames(literals)
+	return sortAndCompact(reads), sortAndCompact(literals)
 }
 
-func distinctNames(names []string) []string {
+func sortAndCompact(names []string) []string {
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -197,7 +197,7 @@ func NewTrace(marks *Marks) *Trace {
 	return &Trace{marks: marks, lineOrigins: map[string][]LineOrigin{}}
 }
 
-func (t *Trace) enter(s *Stage) {
+func (t *Trace) beginStage(s *Stage) {
 	if t != nil {
 		t.stage = s
 	}

@@ -50,7 +50,7 @@ func (s *shape) addStep(t *step) {
 		if t.depth < 0 {
 			pos = -1 // the template's: it ends behind what was executed last
 		}
-		s.path.recordStep(&s.hash, pos, pos)
+		s.path.recordOrCompareHashAt(&s.hash, pos, pos)
 	}
 }
 
@@ -62,7 +62,7 @@ func (s *shape) hashText(p []byte) {
 	}
 	_, _ = s.hash.Write(p) // never fails
 	if s.path != nil {
-		s.path.recordText(&s.hash, p)
+		s.path.recordOrCompareHashAfterText(&s.hash, p)
 	}
 }
 
@@ -129,20 +129,21 @@ func (t *ExecutionPath) begin(p *program, from origin) {
 	t.from, t.pos, t.positions = from, 0, p.textNodes()
 }
 
-// recordText records the hash after a text of the output.
-func (t *ExecutionPath) recordText(h *maphash.Hash, p []byte) {
+// recordOrCompareHashAfterText records the hash after a text of the output, or compares it in the
+// second rendering.
+func (t *ExecutionPath) recordOrCompareHashAfterText(h *maphash.Hash, p []byte) {
 	here, behind := t.pos, t.pos
 	if len(p) > 0 {
 		if n := t.positions[&p[0]]; n != nil {
 			here, behind = n.Pos, n.Pos+parse.Pos(len(n.Text))
 		}
 	}
-	t.recordStep(h, here, behind)
+	t.recordOrCompareHashAt(h, here, behind)
 }
 
-// recordStep records the hash after the part at a position; a part without a position gets the end of
-// the part before it.
-func (t *ExecutionPath) recordStep(h *maphash.Hash, here, behind parse.Pos) {
+// recordOrCompareHashAt records the hash after the part at a position, or in the second rendering
+// compares it; a part without a position gets the end of
+func (t *ExecutionPath) recordOrCompareHashAt(h *maphash.Hash, here, behind parse.Pos) {
 	if here >= 0 {
 		t.pos = behind
 	} else {

@@ -77,7 +77,7 @@ func (p *program) insertSteps() *shapeError {
 		return err
 	}
 	for _, t := range defined {
-		if err := p.addSteps(t.Root, variables, 0); err != nil {
+		if err := p.addRangeSteps(t.Root, variables, 0); err != nil {
 			return err
 		}
 		begin := p.newStepNode(t.Root.Pos, parsetree.CountSteps(t.Root, variables), 1)
@@ -86,8 +86,8 @@ func (p *program) insertSteps() *shapeError {
 	return nil
 }
 
-// addSteps adds a step to every range below a list.
-func (p *program) addSteps(list *parse.ListNode, variables, depth int) *shapeError {
+// addRangeSteps adds a step to every range below a list.
+func (p *program) addRangeSteps(list *parse.ListNode, variables, depth int) *shapeError {
 	if list == nil {
 		return nil
 	}
@@ -99,10 +99,10 @@ func (p *program) addSteps(list *parse.ListNode, variables, depth int) *shapeErr
 		if depth == maxNesting {
 			return &shapeError{pos: b.Pos, message: fmt.Sprintf("if, with and range are nested more than %d deep: make templates of the inner ones", maxNesting)}
 		}
-		if err := p.addSteps(b.List, variables, depth+1); err != nil {
+		if err := p.addRangeSteps(b.List, variables, depth+1); err != nil {
 			return err
 		}
-		if err := p.addSteps(b.ElseList, variables, depth+1); err != nil {
+		if err := p.addRangeSteps(b.ElseList, variables, depth+1); err != nil {
 			return err
 		}
 		if b.NodeType == parse.NodeRange {
@@ -207,7 +207,7 @@ func (g *limiter) bindFunctions(p *program) {
 		})
 	}
 	if mutates {
-		used[funcs.PrintedName] = g.WrapMetered(funcs.PrintedName, funcs.Printed)
+		used[funcs.PrintedName] = g.WrapMetered(funcs.PrintedName, funcs.Identity)
 		for _, a := range actions {
 			call := &parse.CommandNode{NodeType: parse.NodeCommand, Pos: a.Pos, Args: []parse.Node{parse.NewIdentifier(funcs.PrintedName).SetPos(a.Pos).SetTree(p.Tree)}}
 			a.Pipe.Cmds = append(a.Pipe.Cmds, call)

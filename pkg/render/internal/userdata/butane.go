@@ -66,8 +66,8 @@ func (s *IgnitionStage) cachedTranslation(of skeleton) (types.Config, []*invalid
 // is a problem, warnings included: a node that boots with only half of its profile is worse
 // than none.
 func (s *IgnitionStage) translate(of skeleton) (types.Config, []*invalid.Error) {
-	if problems := CheckUnits(s.root(), of.units); len(problems) > 0 {
-		return types.Config{}, invalid.InStage(s.name, problems...)
+	if problems := CheckUnitNames(s.rootField(), of.units); len(problems) > 0 {
+		return types.Config{}, invalid.SetStage(s.name, problems...)
 	}
 	// No FilesDir: Butane must not read the disk of the controller.
 	config, rep, err := of.butane().ToIgn3_3(common.TranslateOptions{NoResourceAutoCompression: true})
@@ -209,17 +209,17 @@ func messageWithRemedy(message string, of skeleton, i int) string {
 
 // problem returns an InvalidError about the stage.
 func (s *IgnitionStage) problem(format string, args ...any) *invalid.Error {
-	return invalid.InStage(s.name, invalid.At(s.root(), format, args...))[0]
+	return invalid.SetStage(s.name, invalid.At(s.rootField(), format, args...))[0]
 }
 
-func (s *IgnitionStage) root() string { return "spec." + s.name + "Config" }
+func (s *IgnitionStage) rootField() string { return "spec." + s.name + "Config" }
 
 // fileField returns the field of the file at an index in a stage, or of a part of it by
 // Ignition's name. The files of the settings follow those of the profile.
 func (s *IgnitionStage) fileField(source int, part string) string {
 	switch {
 	case source < 0:
-		return s.root()
+		return s.rootField()
 	case source >= len(s.fileFields):
 		return "settings"
 	}

@@ -61,7 +61,7 @@ func (c CloudConfig) Encode() ([]byte, error) {
 	add(begin, "ssh_pwauth", newBoolean(false))
 	add(begin, "ssh_authorized_keys", stringList(uniqueNonEmpty(c.Config.UserSSHKeys)))
 
-	files, err := c.decodeFiles()
+	files, err := c.filesAndUnitFiles()
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (c CloudConfig) Encode() ([]byte, error) {
 	return doc.Bytes(), nil
 }
 
-func (c CloudConfig) decodeFiles() ([]File, error) {
+func (c CloudConfig) filesAndUnitFiles() ([]File, error) {
 	var files []File
 	for _, f := range c.Config.Files {
 		mode, err := ParsePermissions(f.Permissions)
@@ -144,7 +144,7 @@ func uniqueNonEmpty(list []string) []string {
 // FileSizes returns how many bytes each file takes in the document, in the order in
 // which they are written.
 func (c CloudConfig) FileSizes() []FileSize {
-	files, _ := c.decodeFiles() // they were encoded before
+	files, _ := c.filesAndUnitFiles() // they were encoded before
 	sizes := make([]FileSize, 0, len(files))
 	for _, f := range files {
 		d := &document{}

@@ -23,9 +23,9 @@ var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]+\.(service|socket|device|
 // dropInName matches the name of a file that systemd reads below a unit's folder.
 var dropInName = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]+\.conf$`)
 
-// CheckUnits rejects names that would reach another place in the file system, or a shell.
+// CheckUnitNames rejects names that would reach another place in the file system, or a shell.
 // Flatcar's units are not written as files.
-func CheckUnits(root string, units []osm.Unit) []*invalid.Error {
+func CheckUnitNames(root string, units []osm.Unit) []*invalid.Error {
 	var problems []*invalid.Error
 	for i, u := range units {
 		field := root + ".units[" + strconv.Itoa(i) + "]"
@@ -78,7 +78,7 @@ func startUnitsCommand(units []osm.Unit) string {
 		if IsTrue(u.Enable) && !IsTrue(u.Mask) {
 			name := u.Name
 			if strings.Contains(name, `\`) {
-				name = "'" + name + "'" // CheckUnits has refused quotes
+				name = "'" + name + "'" // CheckUnitNames has refused quotes
 			}
 			names = append(names, name)
 		}

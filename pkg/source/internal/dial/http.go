@@ -58,8 +58,8 @@ func NewTransport(d *Dialer, over *http.Transport) *Transport {
 	return &Transport{dialer: d, http: over}
 }
 
-// Timeout bounds each connection.
-func (t *Transport) Timeout() time.Duration { return t.dialer.direct.Timeout }
+// DialTimeout bounds each connection.
+func (t *Transport) DialTimeout() time.Duration { return t.dialer.direct.Timeout }
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {

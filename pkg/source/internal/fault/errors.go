@@ -49,9 +49,9 @@ func IsDamage(err error) bool {
 // IsMissing reports whether an object does not exist, as opposed to being unreadable.
 func IsMissing(err error) bool { return errors.Is(err, ErrMissing) }
 
-// WriteError returns an error of this machine's disk. It omits the file name, which differs each
+// WrapWriteError returns an error of this machine's disk. It omits the file name, which differs each
 // time, because equal causes must have equal texts. Damage remains damage.
-func WriteError(phase string, err error) error {
+func WrapWriteError(phase string, err error) error {
 	if IsDamage(err) {
 		return err
 	}

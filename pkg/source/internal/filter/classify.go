@@ -63,7 +63,7 @@ func Classify(name string, mode uint32) (Class, string) {
 			return ClassRejected, "odd name: folders with control characters, colons or backslashes are not entered"
 		}
 		return ClassFolder, ""
-	case !IsProfileFile(name):
+	case !IsProfileOrIgnoreFile(name):
 		return ClassIgnored, ""
 	case mode&ModeKind != ModeFile:
 		return ClassRejected, fmt.Sprintf("mode %o is not a mode of Git", mode)
@@ -73,7 +73,7 @@ func Classify(name string, mode uint32) (Class, string) {
 	return ClassFile, ""
 }
 
-func IsProfileFile(name string) bool {
+func IsProfileOrIgnoreFile(name string) bool {
 	ext := path.Ext(name)
 	return ext == ".yaml" || ext == ".yml" || name == IgnoreFile
 }

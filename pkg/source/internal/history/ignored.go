@@ -39,7 +39,7 @@ func (v *visibleHistory) update(ctx context.Context, s filter.Scope, read filter
 		*v = visibleHistory{}
 	}
 	if v.state == nil {
-		if s.Ignore == "" && !slices.ContainsFunc(raw[v.raw:], hasIgnoreFile) {
+		if s.Ignore == "" && !slices.ContainsFunc(raw[v.raw:], changesIgnoreFile) {
 			v.steps = raw
 			v.recordRawEnd(raw)
 			return nil
@@ -64,12 +64,12 @@ func (v *visibleHistory) update(ctx context.Context, s filter.Scope, read filter
 	return nil
 }
 
-// extraChanges is its size in addition to the raw history, in changes.
-func (v *visibleHistory) extraChanges() int {
+// extraCacheWeight is its size in addition to the raw history, in changes.
+func (v *visibleHistory) extraCacheWeight() int {
 	if v.state == nil {
 		return 0 // the steps are the raw ones
 	}
-	return countChanges(v.steps) + len(v.state.tree) + len(v.state.shown)
+	return cacheWeight(v.steps) + len(v.state.tree) + len(v.state.shown)
 }
 
 // recordRawEnd records up to which commit of the raw history the visible one is complete.
@@ -79,7 +79,7 @@ func (v *visibleHistory) recordRawEnd(raw []Entry) {
 	}
 }
 
-func hasIgnoreFile(s Entry) bool {
+func changesIgnoreFile(s Entry) bool {
 	return slices.ContainsFunc(s.Changes, func(c Change) bool { return filter.IsIgnoreFile(c.Path) })
 }
 
@@ -108,7 +108,7 @@ func (v *visibleState) applyStep(ctx context.Context, applyStep Entry) ([]Change
 		v.patterns[c.Path] = patterns
 	}
 	var out []Change
-	if hasIgnoreFile(applyStep) {
+	if changesIgnoreFile(applyStep) {
 		// The cost of earlier rules counts, too. Otherwise many ignore files would have no limit.
 		v.cost += v.rules.Cost
 		v.rules = filter.NewRules(v.scope, v.patterns)

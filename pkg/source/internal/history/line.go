@@ -27,8 +27,8 @@ type cachedLine struct {
 	visible visibleHistory
 }
 
-// countChanges returns the size of a history, in changes; at least that of its names.
-func countChanges(steps []Entry) int {
+// cacheWeight returns the size of a history, in changes; at least that of its names.
+func cacheWeight(steps []Entry) int {
 	n := 10
 	for i := range steps {
 		n += 1 + len(steps[i].Changes)
@@ -65,7 +65,7 @@ func (l *Cache) FirstParentHistory(ctx context.Context, o *objectstore.Objects, 
 		return nil, err
 	}
 	l.cache.MaxWeight = MaxCachedChanges
-	l.cache.Put(key, line, countChanges(steps)+line.visible.extraChanges())
+	l.cache.Put(key, line, cacheWeight(steps)+line.visible.extraCacheWeight())
 	return line.visible.steps, nil
 }
 
@@ -81,7 +81,7 @@ func (l *Cache) Forget() {
 // It reads no blobs.
 func walkLine(ctx context.Context, o *objectstore.Objects, head plumbing.Hash, parts []string, old cachedWalk) ([]Entry, error) {
 	w := lineWalk{objects: o, parts: parts}
-	at, c, top, err := w.readFolder(ctx, head)
+	at, c, top, err := w.readCommitAndFolder(ctx, head)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func walkLine(ctx context.Context, o *objectstore.Objects, head plumbing.Hash, p
 			err := w.addStep(ctx, at, c, plumbing.ZeroHash, top)
 			return w.appendTo(nil), err
 		}
-		parent, parentCommit, parentTop, err := w.readFolder(ctx, c.Parents[0])
+		parent, parentCommit, parentTop, err := w.readCommitAndFolder(ctx, c.Parents[0])
 		if err != nil {
 			return nil, err
 		}
@@ -114,8 +114,8 @@ type lineWalk struct {
 	changes int
 }
 
-// readFolder returns a commit and the id of the folder at the path, zero if there is none.
-func (w *lineWalk) readFolder(ctx context.Context, id plumbing.Hash) (plumbing.Hash, objectstore.CommitInfo, plumbing.Hash, error) {
+// readCommitAndFolder returns a commit and the id of the folder at the path, zero if there is none.
+func (w *lineWalk) readCommitAndFolder(ctx context.Context, id plumbing.Hash) (plumbing.Hash, objectstore.CommitInfo, plumbing.Hash, error) {
 	c, err := w.objects.Commit(ctx, id)
 	if err != nil {
 		return id, objectstore.CommitInfo{}, plumbing.ZeroHash, err

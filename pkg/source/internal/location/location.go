@@ -56,9 +56,9 @@ func parseURL(raw string, insecure bool) (*url.URL, error) {
 	return u, nil
 }
 
-// CleanURL returns the URL that identifies a mirror, over http without user-info; "" if
+// CanonicalURL returns the URL that identifies a mirror, over http without user-info; "" if
 // the URL is invalid.
-func CleanURL(raw string) string {
+func CanonicalURL(raw string) string {
 	if at, err := Parse(raw, true); err == nil && at.SSH != nil {
 		return at.Repository
 	}

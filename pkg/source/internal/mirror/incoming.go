@@ -83,12 +83,12 @@ func (p *incomingPack) Write(b []byte) (int, error) {
 func (m *Mirror) fetchPack(ctx context.Context, fetch Fetch, of packOrder) error {
 	dir, err := os.MkdirTemp(m.dir, "incoming-")
 	if err != nil {
-		return fault.WriteError(fault.PhasePack, err)
+		return fault.WrapWriteError(fault.PhasePack, err)
 	}
 	defer os.RemoveAll(dir)
 	pack, err := os.Create(filepath.Join(dir, "pack"))
 	if err != nil {
-		return fault.WriteError(fault.PhasePack, err)
+		return fault.WrapWriteError(fault.PhasePack, err)
 	}
 	defer pack.Close()
 	var entries *packindex.Entries
@@ -101,7 +101,7 @@ func (m *Mirror) fetchPack(ctx context.Context, fetch Fetch, of packOrder) error
 	}
 	index, err := os.Create(filepath.Join(dir, "idx"))
 	if err != nil {
-		return fault.WriteError(fault.PhaseIndex, err)
+		return fault.WrapWriteError(fault.PhaseIndex, err)
 	}
 	defer index.Close()
 	name, err := entries.WriteIndex(ctx, pack, index)
@@ -111,7 +111,7 @@ func (m *Mirror) fetchPack(ctx context.Context, fetch Fetch, of packOrder) error
 	// The names must not reach the disk before the content.
 	for _, f := range []*os.File{index, pack} {
 		if err := f.Sync(); err != nil {
-			return fault.WriteError(fault.PhaseIndex, err)
+			return fault.WrapWriteError(fault.PhaseIndex, err)
 		}
 	}
 	return m.installPack(dir, name, of.renew)
@@ -120,12 +120,12 @@ func (m *Mirror) fetchPack(ctx context.Context, fetch Fetch, of packOrder) error
 // installPack moves a pack into the mirror and opens it.
 func (m *Mirror) installPack(dir, name string, renew bool) error {
 	known := fileExists(filepath.Join(m.dir, "objects", "pack", name+".pack"))
-	if err := m.activatePack(dir, name); err != nil {
+	if err := m.movePackDurably(dir, name); err != nil {
 		return err
 	}
 	switch {
 	case renew:
-		return m.dropOtherPacks(name)
+		return m.deleteTipsAndOtherPacks(name)
 	// A pack of the same name has the same objects, and is open already.
 	case known:
 		return nil
@@ -133,24 +133,24 @@ func (m *Mirror) installPack(dir, name string, renew bool) error {
 	return m.CurrentObjects().AddPack(name)
 }
 
-// activatePack renames an index and a pack, which activates the pack.
-func (m *Mirror) activatePack(dir, name string) error {
+// movePackDurably renames an index and a pack, which activates the pack.
+func (m *Mirror) movePackDurably(dir, name string) error {
 	base := filepath.Join(m.dir, "objects", "pack", name)
 	if err := os.Rename(filepath.Join(dir, "idx"), base+".idx"); err != nil {
-		return fault.WriteError(fault.PhaseIndex, err)
+		return fault.WrapWriteError(fault.PhaseIndex, err)
 	}
 	if err := os.Rename(filepath.Join(dir, "pack"), base+".pack"); err != nil {
-		return fault.WriteError(fault.PhaseIndex, err)
+		return fault.WrapWriteError(fault.PhaseIndex, err)
 	}
 	if err := syncDir(filepath.Dir(base)); err != nil {
-		return fault.WriteError(fault.PhaseIndex, err)
+		return fault.WrapWriteError(fault.PhaseIndex, err)
 	}
 	return nil
 }
 
-// dropOtherPacks deletes all packs except one. Objects that only the others had (deleted
+// deleteTipsAndOtherPacks deletes all packs except one. Objects that only the others had (deleted
 // branches, rewritten histories) are fetched again when they are needed.
-func (m *Mirror) dropOtherPacks(name string) error {
+func (m *Mirror) deleteTipsAndOtherPacks(name string) error {
 	// Without tips, an interruption leaves a mirror that fetches again, not one that seems
 	// complete.
 	if err := m.writeTips(nil); err != nil {

@@ -63,8 +63,8 @@ func (m *Mirror) CurrentObjects() *objectstore.Objects {
 	return m.current
 }
 
-// WrapDamage converts damage to an error for the caller, and records it.
-func (m *Mirror) WrapDamage(err error) error {
+// HandleDamage converts damage to an error for the caller, and records it.
+func (m *Mirror) HandleDamage(err error) error {
 	if !fault.IsDamage(err) {
 		return err
 	}
@@ -86,8 +86,8 @@ func (m *Mirror) Load() error {
 	if m.loaded {
 		return m.recordUse()
 	}
-	if err := m.initRepository(); err != nil {
-		return fault.WriteError(fault.PhasePrepare, err)
+	if err := m.initOrRepairRepository(); err != nil {
+		return fault.WrapWriteError(fault.PhasePrepare, err)
 	}
 	dir, err := os.OpenRoot(filepath.Join(m.dir, "objects"))
 	if err != nil {
@@ -115,9 +115,9 @@ func (m *Mirror) Load() error {
 	return nil
 }
 
-// initRepository creates missing parts of an empty bare repository and removes the remains of a
+// initOrRepairRepository creates missing parts of an empty bare repository and removes the remains of a
 // killed fetch.
-func (m *Mirror) initRepository() error {
+func (m *Mirror) initOrRepairRepository() error {
 	if err := os.MkdirAll(filepath.Dir(m.dir), 0o700); err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (m *Mirror) initRepository() error {
 	return m.recordUse()
 }
 
-// recordUse records that the mirror is in use, for Sweep.
+// recordUse records that the mirror is in use, for Mirrors.DeleteUnused.
 func (m *Mirror) recordUse() error {
 	now := time.Now()
 	if err := os.Chtimes(m.dir, now, now); err != nil {
@@ -155,8 +155,8 @@ func (m *Mirror) recordUse() error {
 	return nil
 }
 
-// Reset deletes the mirror. Snapshots read the open files until it is loaded again.
-func (m *Mirror) Reset() error {
+// DeleteFiles deletes the mirror. Snapshots read the open files until it is loaded again.
+func (m *Mirror) DeleteFiles() error {
 	m.mu.Lock()
 	m.damaged = false
 	m.mu.Unlock()
@@ -172,12 +172,12 @@ func (m *Mirror) Discard() error {
 	m.mu.Lock()
 	m.current = objectstore.NewObjects(nil)
 	m.mu.Unlock()
-	return m.Reset()
+	return m.DeleteFiles()
 }
 
-// FirstMissing finds a commit that is missing in the history of another, and returns zero if the
+// FirstMissingCommit finds a commit that is missing in the history of another, and returns zero if the
 // history is complete. The histories of tips are complete and are not walked.
-func (m *Mirror) FirstMissing(ctx context.Context, head plumbing.Hash) (plumbing.Hash, error) {
+func (m *Mirror) FirstMissingCommit(ctx context.Context, head plumbing.Hash) (plumbing.Hash, error) {
 	objects := m.CurrentObjects()
 	seen := map[plumbing.Hash]bool{}
 	todo := []plumbing.Hash{head}
@@ -234,7 +234,7 @@ func (m *Mirror) Update(ctx context.Context, head plumbing.Hash, wants, branches
 			return err
 		}
 	}
-	hole, err := m.FirstMissing(ctx, head)
+	hole, err := m.FirstMissingCommit(ctx, head)
 	switch {
 	case err != nil:
 		return err
@@ -247,7 +247,7 @@ func (m *Mirror) Update(ctx context.Context, head plumbing.Hash, wants, branches
 	// Heads of other sources remain recorded; otherwise each source would fetch its own
 	// pack now.
 	for _, id := range again {
-		hole, err := m.FirstMissing(ctx, id)
+		hole, err := m.FirstMissingCommit(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -334,7 +334,7 @@ func (m *Mirror) writeTips(tips []plumbing.Hash) error {
 		fmt.Fprintf(&b, "%s %s%03d\n", id, tipPrefix, i)
 	}
 	if err := replaceFile(filepath.Join(m.dir, "packed-refs"), []byte(b.String())); err != nil {
-		return fault.WriteError(fault.PhaseTips, err)
+		return fault.WrapWriteError(fault.PhaseTips, err)
 	}
 	m.tips = tips
 	return nil

@@ -60,7 +60,7 @@ func (p *Entries) index(ctx context.Context, f *os.File, limits packLimits, inde
 	if err := CheckTrailer(f, p.checksum); errors.Is(err, ErrTrailer) {
 		return "", errPack("it has data after its end")
 	} else if err != nil {
-		return "", fault.WriteError(fault.PhaseIndex, err)
+		return "", fault.WrapWriteError(fault.PhaseIndex, err)
 	}
 	if err := p.resolve(ctx, f, limits); err != nil {
 		return "", err
@@ -95,10 +95,10 @@ func (p *Entries) encodeIndex(to io.Writer) error {
 	}
 	out := bufio.NewWriterSize(to, 64<<10)
 	if _, err := idxfile.NewEncoder(out).Encode(index); err != nil {
-		return fault.WriteError(fault.PhaseIndex, err)
+		return fault.WrapWriteError(fault.PhaseIndex, err)
 	}
 	if err := out.Flush(); err != nil {
-		return fault.WriteError(fault.PhaseIndex, err)
+		return fault.WrapWriteError(fault.PhaseIndex, err)
 	}
 	return nil
 }

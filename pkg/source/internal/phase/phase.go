@@ -44,11 +44,11 @@ func (e *SlowError) Error() string {
 func Begin(ctx context.Context, request string, timeout time.Duration) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	p := &phases{timeout: timeout, cancel: cancel, request: request}
-	p.enter(Dial)
+	p.enterWithTimeout(Dial)
 	trace := &httptrace.ClientTrace{
-		GetConn:           func(string) { p.enter(Dial) },
-		TLSHandshakeStart: func() { p.enter(TLS) },
-		GotConn:           func(httptrace.GotConnInfo) { p.enter(request) },
+		GetConn:           func(string) { p.enterWithTimeout(Dial) },
+		TLSHandshakeStart: func() { p.enterWithTimeout(TLS) },
+		GotConn:           func(httptrace.GotConnInfo) { p.enterWithTimeout(request) },
 	}
 	ctx = context.WithValue(ctx, phasesKey{}, p)
 	return httptrace.WithClientTrace(ctx, trace), func() {
@@ -65,7 +65,7 @@ type phasesKey struct{}
 // Enter begins a phase of the request that a context belongs to.
 func Enter(ctx context.Context, phase string) {
 	if p, ok := ctx.Value(phasesKey{}).(*phases); ok {
-		p.enter(phase)
+		p.enterWithTimeout(phase)
 	}
 }
 
@@ -80,7 +80,7 @@ func Current(ctx context.Context, otherwise string) string {
 	return p.phase
 }
 
-func (p *phases) enter(phase string) {
+func (p *phases) enterWithTimeout(phase string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.timer != nil {

@@ -28,12 +28,12 @@ type HostKeys struct {
 func (k *Key) HostKeys(dir, host string) (*HostKeys, error) {
 	f, err := os.CreateTemp(dir, "incoming-known_hosts-")
 	if err != nil {
-		return nil, fault.WriteError(fault.PhaseKnownHosts, err)
+		return nil, fault.WrapWriteError(fault.PhaseKnownHosts, err)
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(k.knownHosts)
 	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, fault.WriteError(fault.PhaseKnownHosts, err)
+		return nil, fault.WrapWriteError(fault.PhaseKnownHosts, err)
 	}
 	db, err := knownhosts.NewDB(f.Name())
 	if err != nil {
@@ -60,7 +60,8 @@ func (h *HostKeys) Algorithms() []string {
 	return slices.DeleteFunc(h.db.HostKeyAlgorithms(h.host), func(name string) bool { return !slices.Contains(safe, name) })
 }
 
-// Check is an ssh.HostKeyCallback.
+// Check is an ssh.HostKeyCallback. It records in Seen and Err that it was called and with which
+// result.
 func (h *HostKeys) Check(host string, remote net.Addr, key ssh.PublicKey) error {
 	h.Seen = true
 	h.Err = h.explain(h.db.HostKeyCallback()(host, remote, key), key)

@@ -200,7 +200,7 @@ func (a *GitHubApp) StatusToken(ctx context.Context, over *dial.Transport, repos
 	if err == nil {
 		return made.text, nil
 	}
-	s := &Session{endpoint: Endpoint{Timeout: over.Timeout()}, lastResponse: &responseRecorder{}, wanted: &atomic.Bool{}}
+	s := &Session{endpoint: Endpoint{Timeout: over.DialTimeout()}, lastResponse: &responseRecorder{}, wanted: &atomic.Bool{}}
 	return "", s.classifyError(ctx, phase.Token, err)
 }
 

@@ -46,7 +46,7 @@ func (g *httpTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.lastResponse.recordHead(res)
+	g.lastResponse.recordStatusAndRedirect(res)
 	if res.StatusCode < 200 || res.StatusCode >= 300 {
 		// The body of an error can have any size, and is not shown.
 		res.Body.Close()
@@ -108,11 +108,11 @@ func (a *responseRecorder) reset() {
 	a.last = response{}
 }
 
-// recordHead records the status and the redirect of a response.
-func (a *responseRecorder) recordHead(res *http.Response) {
+// recordStatusAndRedirect records the status and the redirect of a response.
+func (a *responseRecorder) recordStatusAndRedirect(res *http.Response) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.last.status, a.last.redirect = res.StatusCode, redirectOf(res)
+	a.last.status, a.last.redirect = res.StatusCode, redirectOrigin(res)
 }
 
 func (a *responseRecorder) record(data []byte, err error) {
@@ -133,8 +133,8 @@ func (a *responseRecorder) lastRecorded() response {
 	return a.last
 }
 
-// redirectOf returns scheme and host of a redirect. The rest can contain a token.
-func redirectOf(res *http.Response) string {
+// redirectOrigin returns scheme and host of a redirect. The rest can contain a token.
+func redirectOrigin(res *http.Response) string {
 	to, err := res.Location()
 	if err != nil || to.Host == "" {
 		return "nowhere"

@@ -64,12 +64,12 @@ type Endpoint struct {
 	Tokens *Tokens
 }
 
-// Connect prepares a session. Nothing is sent except the token request of a GitHub App.
+// NewSession prepares a session. Nothing is sent except the token request of a GitHub App.
 // The caller must call close.
-func (e Endpoint) Connect(ctx context.Context) (*Session, error) {
+func (e Endpoint) NewSession(ctx context.Context) (*Session, error) {
 	d := dial.NewDialer(e.Timeout, e.AllowedCIDRs, e.Proxy)
 	if e.Location.SSH != nil {
-		s, err := newShell(e, d)
+		s, err := newSSHTransport(e, d)
 		if err != nil {
 			return nil, err
 		}
@@ -86,7 +86,7 @@ func (e Endpoint) Connect(ctx context.Context) (*Session, error) {
 		return nil, err
 	}
 	port, _ := strconv.Atoi(e.Location.HTTP.Port())
-	endpoint := &transport.Endpoint{Protocol: e.Location.HTTP.Scheme, Host: hostOf(e.Location.HTTP), Port: port, Path: e.Location.HTTP.EscapedPath()}
+	endpoint := &transport.Endpoint{Protocol: e.Location.HTTP.Scheme, Host: bracketedHost(e.Location.HTTP), Port: port, Path: e.Location.HTTP.EscapedPath()}
 	// go-git follows redirects of the first request only, never from https to http, and
 	// removes the credentials if a redirect changes scheme, host or port.
 	if s.git, err = githttp.NewClient(&http.Client{Transport: g}).NewUploadPackSession(endpoint, auth); err != nil {
@@ -143,8 +143,8 @@ func (e Endpoint) httpAuth(ctx context.Context, s *Session, g *httpTransport) (t
 	return nil, nil
 }
 
-// hostOf returns the host without its port, an IPv6 address in brackets.
-func hostOf(u *url.URL) string {
+// bracketedHost returns the host without its port, an IPv6 address in brackets.
+func bracketedHost(u *url.URL) string {
 	if host := u.Hostname(); bytes.IndexByte([]byte(host), ':') >= 0 {
 		return "[" + host + "]"
 	}
@@ -230,7 +230,7 @@ func (s *Session) classifyError(ctx context.Context, request string, err error) 
 	case errors.As(err, &ours):
 		return ours
 	case errors.As(err, &disk):
-		return fault.WriteError(phase.Current(ctx, request), disk)
+		return fault.WrapWriteError(phase.Current(ctx, request), disk)
 	case isRefused:
 		return fault.New(fault.ErrInvalid, "%v; allow it with --git-allowed-cidrs if this is intended", refused)
 	case last.status >= 300 && last.status < 400:
@@ -238,7 +238,7 @@ func (s *Session) classifyError(ctx context.Context, request string, err error) 
 	case last.status >= 400:
 		return statusError(last.status)
 	}
-	if denied := s.explainCertificate(err); denied != nil {
+	if denied := s.explainClientCertificate(err); denied != nil {
 		return denied
 	}
 	if cause := dial.DescribeError(err); cause != "" {
@@ -247,10 +247,10 @@ func (s *Session) classifyError(ctx context.Context, request string, err error) 
 	return s.explainResponse(request, last.begin, err)
 }
 
-// explainCertificate returns the error for a server that requires a client certificate.
+// explainClientCertificate returns the error for a server that requires a client certificate.
 // In TLS 1.3 it reports that after the handshake, and often closes the connection before
 // the report arrives.
-func (s *Session) explainCertificate(err error) error {
+func (s *Session) explainClientCertificate(err error) error {
 	var op *net.OpError
 	alert := errors.As(err, &op) && op.Op == "remote error" // an alert of TLS; the text is that of crypto/tls
 	switch {

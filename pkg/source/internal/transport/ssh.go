@@ -42,8 +42,8 @@ type sshTransport struct {
 	packed bool // a pack was requested
 }
 
-// newShell prepares git-upload-pack; nothing is sent yet.
-func newShell(e Endpoint, d *dial.Dialer) (*sshTransport, error) {
+// newSSHTransport prepares git-upload-pack; nothing is sent yet.
+func newSSHTransport(e Endpoint, d *dial.Dialer) (*sshTransport, error) {
 	key, ok := e.Auth.(*sshkey.Key)
 	if !ok {
 		return nil, fault.New(fault.ErrInvalid, "a private key is required: set identity")

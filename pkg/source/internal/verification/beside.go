@@ -22,10 +22,10 @@ type mergedChange struct {
 	lost bool
 }
 
-// recordMergedChanges records changes of guarded paths by the commits that a merge brought, if the
+// recordSideBranchChanges records changes of guarded paths by the commits that a merge brought, if the
 // merge itself has these paths unchanged from its first parent. It does not check whether one
 // commit reverts another: that depends on who did it.
-func (w *walkedHistory) recordMergedChanges(ctx context.Context, i int, changed []string) error {
+func (w *walkedHistory) recordSideBranchChanges(ctx context.Context, i int, changed []string) error {
 	w.visited[w.commits[i]] = true
 	merge, err := w.Objects.Commit(ctx, w.commits[i])
 	if err != nil || len(merge.Parents) < 2 {
@@ -52,13 +52,13 @@ func (w *walkedHistory) recordMergedChanges(ctx context.Context, i int, changed 
 		if err != nil {
 			return err
 		}
-		paths, err := w.addMovedPaths(ctx, found, before, c.Tree)
+		paths, err := w.addVisibilityChanges(ctx, found, before, c.Tree)
 		if err != nil {
 			return err
 		}
 		var moved []string // files hidden in only one of the two trees
 		if len(paths) > len(found) {
-			if moved, err = w.movedPaths(ctx, c.Tree, merge.Tree); err != nil {
+			if moved, err = w.pathsWithChangedVisibility(ctx, c.Tree, merge.Tree); err != nil {
 				return err
 			}
 		}
@@ -90,7 +90,7 @@ func (w *walkedHistory) isChangeLost(ctx context.Context, i int, tree, id plumbi
 		return false, nil
 	}
 	fork, err := w.forkPoint(ctx, id)
-	return err == nil && !w.had(p, fork, i), err
+	return err == nil && !w.hadContentBetween(p, fork, i), err
 }
 
 // mergedCommits lists the commits in the history of a merge's other parents that are not in the
@@ -132,9 +132,9 @@ func (w *walkedHistory) mergedCommits(ctx context.Context, from []plumbing.Hash)
 	return out, nil
 }
 
-// findLosingMerge returns the merge that lost a change of a path which was signed by an allowed
+// findMergeLosingAllowedChange returns the merge that lost a change of a path which was signed by an allowed
 // signer, and which no allowed signer has changed since; zero if there is none.
-func (v *verification) findLosingMerge(ctx context.Context, path string, asides []mergedChange) (plumbing.Hash, error) {
+func (v *verification) findMergeLosingAllowedChange(ctx context.Context, path string, asides []mergedChange) (plumbing.Hash, error) {
 	var later []plumbing.Hash // changes by allowed signers
 	for _, a := range slices.Backward(asides) {
 		may, err := v.canSignerChange(ctx, a.commit, path)

@@ -13,16 +13,16 @@ import (
 // Cache stores results of verifying a history for the next verification.
 type Cache struct {
 	timing sync.Mutex
-	newest map[plumbing.Hash]plumbing.Hash // see newestBefore
+	newest map[plumbing.Hash]plumbing.Hash // see newestOfFirstParents
 
 	walking  sync.Mutex
 	changers history.Recent[[]changer] // see verification.changers
 }
 
-// newestBefore returns the commit with the latest claimed time before a commit on its
+// newestOfFirstParents returns the commit with the latest claimed time before a commit on its
 // first-parent history; zero if there is none. Results are cached, so that one walk
 // serves all commits of a history.
-func (c *Cache) newestBefore(ctx context.Context, o *objectstore.Objects, id plumbing.Hash) (plumbing.Hash, error) {
+func (c *Cache) newestOfFirstParents(ctx context.Context, o *objectstore.Objects, id plumbing.Hash) (plumbing.Hash, error) {
 	c.timing.Lock()
 	defer c.timing.Unlock()
 	if c.newest == nil || len(c.newest) > objectstore.MaxCommits {

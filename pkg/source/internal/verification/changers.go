@@ -23,12 +23,12 @@ func (v *verification) changedPaths(ctx context.Context, from, to plumbing.Hash)
 	if err != nil {
 		return nil, err
 	}
-	return v.addMovedPaths(ctx, found, from, to)
+	return v.addVisibilityChanges(ctx, found, from, to)
 }
 
-// addMovedPaths returns the paths of the changes found between two trees, and the files that a
+// addVisibilityChanges returns the paths of the changes found between two trees, and the files that a
 // changed IgnoreFile hides or shows.
-func (v *verification) addMovedPaths(ctx context.Context, found []history.PathChange, from, to plumbing.Hash) ([]string, error) {
+func (v *verification) addVisibilityChanges(ctx context.Context, found []history.PathChange, from, to plumbing.Hash) ([]string, error) {
 	paths := make([]string, len(found))
 	rules := false
 	for i, c := range found {
@@ -38,21 +38,21 @@ func (v *verification) addMovedPaths(ctx context.Context, found []history.PathCh
 	if !rules {
 		return paths, nil
 	}
-	moved, err := v.movedPaths(ctx, from, to)
+	moved, err := v.pathsWithChangedVisibility(ctx, from, to)
 	return append(paths, moved...), err
 }
 
 // compareRelevantPaths returns the differences between two trees at relevant paths.
 func (v *verification) compareRelevantPaths(ctx context.Context, from, to plumbing.Hash) ([]history.PathChange, error) {
-	c := history.Comparison{Objects: v.Objects, Tops: v.relevantFolders(), Entries: v.spent, MaxEntries: history.MaxLineEntries}
+	c := history.Comparison{Objects: v.Objects, Tops: v.protectedAndScopeFolders(), Entries: v.spent, MaxEntries: history.MaxLineEntries}
 	found, err := c.CompareTrees(ctx, from, to)
 	v.spent = c.Entries
 	return found, err
 }
 
-// relevantFolders returns the folders with relevant paths: those that a glob can match, and those
+// protectedAndScopeFolders returns the folders with relevant paths: those that a glob can match, and those
 // of the profiles, for their IgnoreFiles.
-func (v *verification) relevantFolders() []string {
+func (v *verification) protectedAndScopeFolders() []string {
 	if v.matters != nil {
 		return v.matters
 	}
@@ -79,8 +79,8 @@ func (v *verification) isRelevantIgnoreFile(path string) bool {
 	return filter.IsIgnoreFile(path) && (top == "" || strings.HasPrefix(path, top+"/"))
 }
 
-// movedPaths lists the profile files that are read in only one of two trees.
-func (v *verification) movedPaths(ctx context.Context, from, to plumbing.Hash) ([]string, error) {
+// pathsWithChangedVisibility lists the profile files that are read in only one of two trees.
+func (v *verification) pathsWithChangedVisibility(ctx context.Context, from, to plumbing.Hash) ([]string, error) {
 	before, err := v.visibleFiles(ctx, from)
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func (v *verification) checkLastChanges(ctx context.Context) error {
 			return err
 		}
 		for _, path := range sorted(c.asides) {
-			merge, err := v.findLosingMerge(ctx, path, c.asides[path])
+			merge, err := v.findMergeLosingAllowedChange(ctx, path, c.asides[path])
 			if err != nil {
 				return err
 			}
@@ -219,7 +219,7 @@ func (v *verification) lastChanges(ctx context.Context) (last map[string]plumbin
 	}
 	last = map[string]plumbing.Hash{}
 	for i, id := range line {
-		changed, err := w.changesAt(ctx, i)
+		changed, err := w.recordAndListChangesAt(ctx, i)
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -230,7 +230,7 @@ func (v *verification) lastChanges(ctx context.Context) (last map[string]plumbin
 				delete(w.asides, path)
 			}
 		}
-		if err := w.recordMergedChanges(ctx, i, changed); err != nil {
+		if err := w.recordSideBranchChanges(ctx, i, changed); err != nil {
 			return nil, nil, nil, err
 		}
 		if w.changes > history.MaxChanges {
@@ -258,8 +258,9 @@ type state struct {
 	is   objectstore.Entry
 }
 
-// changesAt lists the changes of the commit at a place in the history.
-func (w *walkedHistory) changesAt(ctx context.Context, i int) ([]string, error) {
+// recordAndListChangesAt records the states of the paths that the commit at a place in the history
+// changes, and lists its changes, with those that a merge dropped.
+func (w *walkedHistory) recordAndListChangesAt(ctx context.Context, i int) ([]string, error) {
 	c, err := w.Objects.Commit(ctx, w.commits[i])
 	if err != nil {
 		return nil, err
@@ -290,7 +291,7 @@ func (w *walkedHistory) changesAt(ctx context.Context, i int) ([]string, error) 
 			w.changes++
 		}
 	}
-	changed, err := w.addMovedPaths(ctx, found, before, c.Tree)
+	changed, err := w.addVisibilityChanges(ctx, found, before, c.Tree)
 	return append(changed, dropped...), err
 }
 
@@ -325,7 +326,7 @@ func (w *walkedHistory) droppedChanges(ctx context.Context, i int, tree, other p
 	var out []string
 	for _, p := range found {
 		rules := w.isRelevantIgnoreFile(p.Path)
-		if !rules && !w.isProtected(p.Path) || w.had(p, fork, i) {
+		if !rules && !w.isProtected(p.Path) || w.hadContentBetween(p, fork, i) {
 			continue
 		}
 		here, err := w.Objects.Find(ctx, tree, strings.Split(p.Path, "/"))
@@ -337,7 +338,7 @@ func (w *walkedHistory) droppedChanges(ctx context.Context, i int, tree, other p
 		}
 		out = append(out, p.Path)
 		if rules {
-			moved, err := w.movedPaths(ctx, side.Tree, tree)
+			moved, err := w.pathsWithChangedVisibility(ctx, side.Tree, tree)
 			if err != nil {
 				return nil, err
 			}
@@ -347,9 +348,9 @@ func (w *walkedHistory) droppedChanges(ctx context.Context, i int, tree, other p
 	return out, nil
 }
 
-// had reports whether a path had the content of a side branch in the first-parent
+// hadContentBetween reports whether a path had the content of a side branch in the first-parent
 // history, between the place at which the branch left it and the merge.
-func (w *walkedHistory) had(p history.PathChange, fork, merge int) bool {
+func (w *walkedHistory) hadContentBetween(p history.PathChange, fork, merge int) bool {
 	return slices.ContainsFunc(w.states[p.Path], func(s state) bool { return fork < s.from && s.from < merge && s.is == p.Is })
 }
 

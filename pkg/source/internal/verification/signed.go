@@ -68,7 +68,7 @@ func SplitCommit(id plumbing.Hash, data []byte) (signed, error) {
 	s.made = whole.CommittedAt
 	subject, _, _ := bytes.Cut(bytes.TrimLeft(message, "\n"), []byte("\n"))
 	name, email, _ := objectstore.ParseIdentity(whole.Author)
-	s.about = fmt.Sprintf("%q of %q", shortenText(plain(string(subject))), shortenText(name+" <"+email+">"))
+	s.about = fmt.Sprintf("%q of %q", shortenText(removeAngleBrackets(string(subject))), shortenText(name+" <"+email+">"))
 	return s, nil
 }
 
@@ -102,8 +102,8 @@ func splitTag(id plumbing.Hash, data []byte) (signed, error) {
 	return s, nil
 }
 
-// plain removes angle brackets from a subject, which is shown without markup.
-func plain(s string) string { return strings.NewReplacer("<", "", ">", "").Replace(s) }
+// removeAngleBrackets removes angle brackets from a subject, which is shown without markup.
+func removeAngleBrackets(s string) string { return strings.NewReplacer("<", "", ">", "").Replace(s) }
 
 // shortenText shortens a text of any content and length; it is quoted when it is shown
 // (security.md 28).

@@ -64,8 +64,8 @@ type PathPolicy struct {
 	Principals []string
 }
 
-// Check rejects a glob that can never match.
-func (p PathPolicy) Check() error {
+// CheckGlob rejects a glob that can never match.
+func (p PathPolicy) CheckGlob() error {
 	switch {
 	case !doublestar.ValidatePattern(p.Glob):
 		return fault.New(fault.ErrInvalid, "glob %q is malformed", fault.Shorten(p.Glob))
@@ -154,14 +154,14 @@ func (v *verification) verifyAll(ctx context.Context) ([]Signed, error) {
 	}
 	if v.Policy.Head {
 		s, about, err := v.verifyCommit(ctx, v.Subject.Head)
-		if err = v.recordFault(err, "commit "+v.Subject.Head.String()+" "+about, ": sign it with git commit -S, or push a signed commit after it"); err != nil {
+		if err = v.recordSignatureFault(err, "commit "+v.Subject.Head.String()+" "+about, ": sign it with git commit -S, or push a signed commit after it"); err != nil {
 			return nil, err
 		}
 		good = append(good, s)
 	}
 	// A head that is not accepted decides already.
 	if len(v.faults) == 0 && (v.Range || len(v.Paths) > 0) {
-		if err := v.verifyRange(ctx); err != nil {
+		if err := v.verifyRangeOrLastChanges(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -171,8 +171,8 @@ func (v *verification) verifyAll(ctx context.Context) ([]Signed, error) {
 	return good, nil
 }
 
-// recordFault records an invalid signature, and returns any other error.
-func (v *verification) recordFault(err error, what, remedy string) error {
+// recordSignatureFault records an invalid signature, and returns any other error.
+func (v *verification) recordSignatureFault(err error, what, remedy string) error {
 	var bad *signature.Error
 	switch {
 	case err == nil:
@@ -228,7 +228,7 @@ func (v *verification) verifyCommit(ctx context.Context, id plumbing.Hash) (Sign
 // checkNotBackdated rejects a signature that is older than an ancestor of its commit. The owner of
 // an expired key can write any time into a commit.
 func (v *verification) checkNotBackdated(ctx context.Context, id plumbing.Hash, good signature.Signature) error {
-	newest, err := v.Cache.newestBefore(ctx, v.Objects, id)
+	newest, err := v.Cache.newestOfFirstParents(ctx, v.Objects, id)
 	if err != nil || newest.IsZero() {
 		return err
 	}
@@ -259,17 +259,17 @@ func (v *verification) verifyTag(ctx context.Context) (Signed, error) {
 	}
 	s, err := splitTag(v.TagObject, data)
 	if err != nil {
-		return Signed{}, v.recordFault(&signature.Error{Reason: signature.Invalid, Message: err.Error()}, what, remedy)
+		return Signed{}, v.recordSignatureFault(&signature.Error{Reason: signature.Invalid, Message: err.Error()}, what, remedy)
 	}
 	good, err := v.Keys.Verify(v.TagObject.String(), s.payload, s.signature, signature.Times{Made: s.made, Now: v.Now})
 	if err == nil && s.name != name {
 		v.addFinding(signature.Invalid, fmt.Sprintf("%s: the signed tag is %q, which was published under this name%s", what, shortenText(s.name), remedy))
 	}
-	return Signed{what, good}, v.recordFault(err, what+" "+s.about, remedy)
+	return Signed{what, good}, v.recordSignatureFault(err, what+" "+s.about, remedy)
 }
 
-// verifyRange checks the commits since the one that was accepted last.
-func (v *verification) verifyRange(ctx context.Context) error {
+// verifyRangeOrLastChanges checks the commits since the one that was accepted last.
+func (v *verification) verifyRangeOrLastChanges(ctx context.Context) error {
 	if v.Since == "" {
 		return v.checkLastChanges(ctx)
 	}
@@ -317,7 +317,7 @@ func (v *verification) verifyRangeCommit(ctx context.Context, id plumbing.Hash) 
 		had := len(v.faults) + v.more
 		_, about, err := v.verifyCommit(ctx, id)
 		// One problem of a commit is enough: its paths would repeat it.
-		if err = v.recordFault(err, "commit "+id.String()+" "+about, rangeRemedy); err != nil || len(v.faults)+v.more > had {
+		if err = v.recordSignatureFault(err, "commit "+id.String()+" "+about, rangeRemedy); err != nil || len(v.faults)+v.more > had {
 			return err
 		}
 	}
@@ -370,7 +370,7 @@ func (v *verification) checkAllowedPaths(ctx context.Context, id plumbing.Hash, 
 			v.addFinding(NotAllowed, fmt.Sprintf("%s and is signed by %s, but paths that match %q can be changed only by %s%s",
 				what, good.Signature, demand.Glob, strings.Join(demand.Principals, ", "), c.remedy))
 		}
-		if err = v.recordFault(err, what, c.remedy); err != nil {
+		if err = v.recordSignatureFault(err, what, c.remedy); err != nil {
 			return err
 		}
 	}

@@ -81,7 +81,7 @@ func (w *Watch) Paths() []string { return slices.Collect(maps.Keys(w.folders)) }
 
 func (w *Watch) run(ctx context.Context) {
 	defer close(w.done)
-	defer w.stop()
+	defer w.closeNotifier()
 	rescan := time.NewTimer(w.rescanInterval())
 	defer rescan.Stop()
 	var pending *time.Timer // nil if there is no change to report
@@ -141,7 +141,7 @@ func (w *Watch) channels() (chan fsnotify.Event, chan error) {
 	return w.kernel.Events, w.kernel.Errors
 }
 
-func (w *Watch) stop() {
+func (w *Watch) closeNotifier() {
 	if w.kernel != nil {
 		_ = w.kernel.Close() // its events are no longer needed
 		w.kernel = nil
@@ -167,7 +167,7 @@ func (w *Watch) isRelevant(e fsnotify.Event) bool {
 		return true
 	case !at.All:
 		return false
-	case filter.IsProfileFile(name):
+	case filter.IsProfileOrIgnoreFile(name):
 		return name == filter.IgnoreFile || !strings.HasPrefix(name, ".")
 	case !e.Has(fsnotify.Create) && !e.Has(fsnotify.Remove) && !e.Has(fsnotify.Rename):
 		return false
@@ -201,7 +201,7 @@ func (w *Watch) updateWatches() (differs bool) {
 	}
 	w.folders = s.folders
 	if s.slow != "" {
-		w.stop() // poll instead: with some folders not watched, events would be incomplete
+		w.closeNotifier() // poll instead: with some folders not watched, events would be incomplete
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -41,7 +41,7 @@ type State struct {
 func (d Directory) Read(ctx context.Context, lines *history.Cache) (State, error) {
 	const attempts = 3 // a user can commit or switch branches during a read
 	for attempt := 1; ; attempt++ {
-		state, err := d.read(ctx, lines)
+		state, err := d.readOnce(ctx, lines)
 		if errors.Is(err, errMoved) && attempt < attempts {
 			continue
 		}
@@ -93,7 +93,7 @@ func (d Directory) Name() string {
 	return filepath.Join(d.Root, d.Path)
 }
 
-func (d Directory) read(ctx context.Context, lines *history.Cache) (State, error) {
+func (d Directory) readOnce(ctx context.Context, lines *history.Cache) (State, error) {
 	sub, err := filter.SplitPath(d.Sub)
 	if err != nil {
 		return State{}, err

@@ -40,7 +40,7 @@ func (w *folderWalk) wasFound(path string) bool {
 func (w *folderWalk) findFiles(ctx context.Context, in filter.Scope) error {
 	for i := range in.Parts {
 		path := strings.Join(in.Parts[:i+1], "/")
-		info, err := w.root.Lstat(w.disk(path))
+		info, err := w.root.Lstat(w.diskPath(path))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return fault.New(fault.ErrNotFound, "path %q does not exist there", path)
@@ -52,7 +52,7 @@ func (w *folderWalk) findFiles(ctx context.Context, in filter.Scope) error {
 		if w.followFiles {
 			continue
 		}
-		if _, err := w.root.Lstat(w.disk(path + "/.git")); err == nil {
+		if _, err := w.root.Lstat(w.diskPath(path + "/.git")); err == nil {
 			return fault.New(fault.ErrInvalid, "path %q is a submodule, or a repository of its own, which is not entered: name that folder itself", path)
 		}
 	}
@@ -84,8 +84,8 @@ func (w *folderWalk) readIgnoreFile(_ context.Context, f filter.File) ([]byte, e
 	return data, err
 }
 
-// disk returns a path relative to the root.
-func (w *folderWalk) disk(path string) string {
+// diskPath returns a path relative to the root.
+func (w *folderWalk) diskPath(path string) string {
 	return filepath.Join(w.top, filepath.FromSlash(path))
 }
 
@@ -131,7 +131,7 @@ func (w *folderWalk) walkFolder(ctx context.Context, prefix string, depth int) e
 func isDotGit(e fs.DirEntry) bool { return e.Name() == ".git" }
 
 func (w *folderWalk) list(path string) ([]fs.DirEntry, error) {
-	dir, err := w.root.OpenFile(w.disk(path), os.O_RDONLY|syscall.O_DIRECTORY, 0)
+	dir, err := w.root.OpenFile(w.diskPath(path), os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if errors.Is(err, fs.ErrPermission) && path != "" {
 		return nil, err
 	}
@@ -153,7 +153,7 @@ func (w *folderWalk) list(path string) ([]fs.DirEntry, error) {
 func (w *folderWalk) classify(path string, e fs.DirEntry) (filter.Class, string) {
 	mode := e.Type()
 	if mode&fs.ModeSymlink != 0 && w.followFiles && (e.Name() == filter.IgnoreFile || !strings.HasPrefix(e.Name(), ".")) {
-		info, err := w.root.Stat(w.disk(path))
+		info, err := w.root.Stat(w.diskPath(path))
 		switch {
 		case err != nil:
 			return filter.ClassRejected, "symlink: it leads nowhere, or out of the root of directories"
@@ -195,7 +195,7 @@ func (w *folderWalk) readFoundFiles(ctx context.Context) ([]filter.File, []filte
 }
 
 func (w *folderWalk) readFile(path string, q *filter.Quota) (data []byte, reason string, err error) {
-	f, size, err := openRegular(w.root, w.disk(path))
+	f, size, err := openRegular(w.root, w.diskPath(path))
 	if errors.Is(err, errNotRegular) {
 		return nil, "it is no longer a regular file", nil
 	}

@@ -46,7 +46,7 @@ func Open(dir string) (t *Repository, path string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	t, err = openAt(root, strings.TrimPrefix(filepath.ToSlash(path), "/"))
+	t, err = openContaining(root, strings.TrimPrefix(filepath.ToSlash(path), "/"))
 	if err != nil {
 		root.Close()
 		return nil, "", err
@@ -57,15 +57,15 @@ func Open(dir string) (t *Repository, path string, err error) {
 // Close releases the root. The objects that a snapshot refers to remain readable.
 func (t *Repository) Close() { t.root.Close() }
 
-// openAt opens the repository of Open below a root.
-func openAt(root *os.Root, dir string) (*Repository, error) {
-	tree, info, err := findAt(root, path.Clean(dir))
+// openContaining opens the repository of Open below a root.
+func openContaining(root *os.Root, dir string) (*Repository, error) {
+	tree, info, err := findContaining(root, path.Clean(dir))
 	if err != nil {
 		return nil, err
 	}
-	reason := tree.locateGitDirs(info)
+	reason := tree.locateGitDirsAndReadConfig(info)
 	if reason == "" {
-		reason, err = tree.open()
+		reason, err = tree.openObjects()
 	}
 	if errors.Is(err, errMoved) {
 		return nil, fault.New(fault.ErrInvalid, "it changes while it is read: wait until git gc has ended")
@@ -76,11 +76,11 @@ func openAt(root *os.Root, dir string) (*Repository, error) {
 	return tree, err
 }
 
-func findAt(root *os.Root, dir string) (*Repository, fs.FileInfo, error) {
+func findContaining(root *os.Root, dir string) (*Repository, fs.FileInfo, error) {
 	if info, err := root.Lstat(dir); err == nil && isBare(root, dir) {
 		return &Repository{root: root, top: dir, gitDir: dir}, info, nil
 	}
-	top, info, err := findGit(root, dir)
+	top, info, err := findDotGit(root, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, fault.New(fault.ErrNotFound, "neither it nor a folder above it is a Git repository")
 	}
@@ -198,5 +198,5 @@ func (t *Repository) Origin() string {
 	if value == nil {
 		return ""
 	}
-	return location.CleanURL(string(value[1]))
+	return location.CanonicalURL(string(value[1]))
 }

@@ -38,8 +38,8 @@ type Repository struct {
 // CurrentObjects returns the objects of the repository.
 func (t *Repository) CurrentObjects() *objectstore.Objects { return t.objects }
 
-// WrapDamage adds the remedy to an error about damaged objects.
-func (t *Repository) WrapDamage(err error) error { return addDamageRemedy(err) }
+// HandleDamage adds the remedy to an error about damaged objects.
+func (t *Repository) HandleDamage(err error) error { return addDamageRemedy(err) }
 
 // addDamageRemedy replaces an error about damaged objects by one that names the remedy. It returns
 // other errors unchanged.
@@ -54,7 +54,7 @@ func addDamageRemedy(err error) error {
 // repository exists and its history cannot be read, it returns nil and a refusal with the
 // reason, and the folder is read as a plain folder.
 func findRepository(root *os.Root, path string) (*Repository, *filter.RejectedEntry, error) {
-	top, info, err := findGit(root, path)
+	top, info, err := findDotGit(root, path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
@@ -64,8 +64,8 @@ func findRepository(root *os.Root, path string) (*Repository, *filter.RejectedEn
 	return openWorktree(root, top, info)
 }
 
-// findGit searches for .git in a folder and those above it.
-func findGit(root *os.Root, path string) (top string, info fs.FileInfo, err error) {
+// findDotGit searches for .git in a folder and those above it.
+func findDotGit(root *os.Root, path string) (top string, info fs.FileInfo, err error) {
 	for top = path; ; top = filepath.Dir(top) {
 		info, err = root.Lstat(filepath.Join(top, ".git"))
 		if !errors.Is(err, fs.ErrNotExist) || top == "." {
@@ -76,7 +76,7 @@ func findGit(root *os.Root, path string) (top string, info fs.FileInfo, err erro
 
 func openWorktree(root *os.Root, top string, info fs.FileInfo) (*Repository, *filter.RejectedEntry, error) {
 	t := &Repository{root: root, top: top, gitDir: filepath.Join(top, ".git")}
-	reason := t.locateGitDirs(info)
+	reason := t.locateGitDirsAndReadConfig(info)
 	if reason == "" {
 		var err error
 		if t.head, t.branch, err = t.readHead(); err != nil {
@@ -85,7 +85,7 @@ func openWorktree(root *os.Root, top string, info fs.FileInfo) (*Repository, *fi
 	}
 	if reason == "" {
 		var err error
-		if reason, err = t.open(); err != nil {
+		if reason, err = t.openObjects(); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -95,9 +95,9 @@ func openWorktree(root *os.Root, top string, info fs.FileInfo) (*Repository, *fi
 	return t, nil, nil
 }
 
-// locateGitDirs finds the Git directories of the repository and reads its config. It returns a
+// locateGitDirsAndReadConfig finds the Git directories of the repository and reads its config. It returns a
 // reason if the repository cannot be read.
-func (t *Repository) locateGitDirs(info fs.FileInfo) (reason string) {
+func (t *Repository) locateGitDirsAndReadConfig(info fs.FileInfo) (reason string) {
 	if info.Mode().IsRegular() {
 		dir, ok := readLink(t.root, t.gitDir, "gitdir: ", t.top)
 		if !ok {
@@ -118,8 +118,8 @@ func (t *Repository) locateGitDirs(info fs.FileInfo) (reason string) {
 	return t.readConfig()
 }
 
-// open opens the object database.
-func (t *Repository) open() (reason string, err error) {
+// openObjects opens the object database. The reason says why it cannot be read.
+func (t *Repository) openObjects() (reason string, err error) {
 	dir, err := t.root.OpenRoot(filepath.Join(t.common, "objects"))
 	if err != nil {
 		return "it has no folder of objects", nil //nolint:nilerr // the reason says it

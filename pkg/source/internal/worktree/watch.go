@@ -24,7 +24,7 @@ func (d Directory) Watch(changed func(context.Context)) *watch.Watch {
 func (d Directory) watch(changed func(context.Context), limit int, poll time.Duration) *watch.Watch {
 	return watch.Start(func(scan *watch.Scan) {
 		s := search{dir: d, scan: scan}
-		s.watchProfileFolders()
+		s.watchProfilesAndGitState()
 	}, changed, limit, poll)
 }
 
@@ -35,9 +35,9 @@ type search struct {
 	links int // that were followed
 }
 
-// watchProfileFolders watches the path to the folder of the profiles, the Git state and the folders
+// watchProfilesAndGitState watches the path to the folder of the profiles, the Git state and the folders
 // of profiles.
-func (s *search) watchProfileFolders() {
+func (s *search) watchProfilesAndGitState() {
 	d := s.dir
 	base, err := filepath.EvalSymlinks(d.Root)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *search) watchGitState(base, path string) {
 			return
 		}
 		t := &Repository{root: root, top: top, gitDir: filepath.Join(top, ".git")}
-		if t.locateGitDirs(info) != "" {
+		if t.locateGitDirsAndReadConfig(info) != "" {
 			return
 		}
 		s.scan.WatchFolder(filepath.Join(base, t.gitDir)).Names["HEAD"] = true
@@ -156,7 +156,7 @@ func (s *search) watchFolders(base, path string, depth int) {
 		switch {
 		case e.IsDir():
 			s.watchFolders(base, filepath.Join(path, e.Name()), depth+1)
-		case e.Type()&os.ModeSymlink != 0 && filter.IsProfileFile(e.Name()):
+		case e.Type()&os.ModeSymlink != 0 && filter.IsProfileOrIgnoreFile(e.Name()):
 			s.links = 0
 			s.watchPath(base, path, e.Name())
 		}

@@ -411,7 +411,7 @@ func ListVersions(ctx context.Context, s *session.Session, want selection.Reques
 }
 
 func versionListOf(found selection.Candidate) versionList {
-	versions := version.Sort(append(slices.Clone(found.Entry.Versions), found.Entry.Version))
+	versions := version.SortDescending(append(slices.Clone(found.Entry.Versions), found.Entry.Version))
 	limit := min(api.MaxListedVersions, api.MaxListedTotal/max(len(found.Source.Status.Profiles), 1))
 	return versionList{versions, len(versions) < limit, session.Ref{Namespace: found.Source.Namespace, Name: found.Source.Name}.String()}
 }
@@ -464,7 +464,7 @@ machines that do not join are not counted.`,
 					return fmt.Errorf("%s does not release %s: its annotation %s is %q", c.of, version, api.AnnotationRelease, present)
 				case remove:
 					value, c.said = "", fmt.Sprintf("no longer releases %s %s", name, version)
-				case !ps.Gated():
+				case !ps.HasWaves():
 					return fmt.Errorf("%s does not roll out in waves, so there is nothing to release: spec.rollout.gate is not Waves", c.of)
 				case cmd.Flags().Changed("wave"):
 					value, c.said = fmt.Sprintf("%s@%d", version, wave), fmt.Sprintf("released %s %s up to wave %d", name, version, wave)

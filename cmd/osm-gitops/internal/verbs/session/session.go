@@ -78,7 +78,7 @@ func (a *AccessFlags) Open() (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{AccessFlags: a, Management: management, Worker: management, DefaultPoolNamespace: cmp.Or(a.Namespace, a.PoolNamespace())}
+	s := &Session{AccessFlags: a, Management: management, Worker: management, DefaultPoolNamespace: cmp.Or(a.Namespace, a.DefaultPoolNamespace())}
 	if there != here {
 		s.Worker, err = connect(there)
 	}

@@ -16,7 +16,7 @@ import (
 
 // Inputs reads profiles, and the inputs for rendering a generation again with placeholders.
 type Inputs interface {
-	Profile(ctx context.Context, object string) (*osm.OperatingSystemProfile, string, error)
+	ReadProfileAndDigest(ctx context.Context, object string) (*osm.OperatingSystemProfile, string, error)
 	ReadGenerationInput(ctx context.Context, pool types.NamespacedName, inputDigest string) (render.Input, error)
 }
 
@@ -38,7 +38,7 @@ func Profiles(ctx context.Context, from Inputs, before, after string) (files []F
 
 // profileOf reads a profile; a note says why it is missing.
 func profileOf(ctx context.Context, from Inputs, object string) (docs []document, note string, err error) {
-	osp, _, err := from.Profile(ctx, object)
+	osp, _, err := from.ReadProfileAndDigest(ctx, object)
 	if note, err = noteForMissing(err); err != nil || note != "" {
 		return nil, note, err
 	}
@@ -60,7 +60,7 @@ func Renderings(ctx context.Context, from Inputs, pool, before, after string) (f
 	differing, err := trace.Compare(inputs[0], inputs[1], redact.Mask)
 	var invalid *render.InvalidError
 	if errors.As(err, &invalid) {
-		return nil, redact.CleanText("This release cannot render it: "+err.Error(), redact.MaxMessage), nil
+		return nil, redact.PrintableText("This release cannot render it: "+err.Error(), redact.MaxMessage), nil
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("comparing configurations of pool %s: %w", pool, err)
@@ -73,7 +73,7 @@ func noteForMissing(err error) (note string, _ error) {
 	var missing *trace.NotFoundError
 	var edited *trace.EditedError
 	if errors.As(err, &missing) || errors.As(err, &edited) {
-		return redact.CleanText("It cannot be compared: "+err.Error()+".", redact.MaxMessage), nil
+		return redact.PrintableText("It cannot be compared: "+err.Error()+".", redact.MaxMessage), nil
 	}
 	return "", err
 }

@@ -176,7 +176,7 @@ func (s stored) ReadGenerationInput(_ context.Context, _ types.NamespacedName, d
 	return s.inputs[digest], nil
 }
 
-func (s stored) Profile(_ context.Context, object string) (*osm.OperatingSystemProfile, string, error) {
+func (s stored) ReadProfileAndDigest(_ context.Context, object string) (*osm.OperatingSystemProfile, string, error) {
 	return &osm.OperatingSystemProfile{Spec: s.specs[object]}, "", nil
 }
 

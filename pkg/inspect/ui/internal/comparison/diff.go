@@ -80,10 +80,10 @@ func fileDocuments(stage string, files []osm.File, units []osm.Unit) []document 
 		if f.Content.Inline != nil {
 			data = f.Content.Inline.Data
 		}
-		out = append(out, document{fmt.Sprintf("%s %s (%d)", stage, redact.SanitizeLine(f.Path), f.Permissions), data})
+		out = append(out, document{fmt.Sprintf("%s %s (%d)", stage, redact.PrintableLine(f.Path), f.Permissions), data})
 	}
 	for _, u := range units {
-		out = append(out, document{stage + " unit " + redact.SanitizeLine(u.Name), yamlOf(u)})
+		out = append(out, document{stage + " unit " + redact.PrintableLine(u.Name), yamlOf(u)})
 	}
 	return out
 }
@@ -91,7 +91,7 @@ func fileDocuments(stage string, files []osm.File, units []osm.Unit) []document 
 func templateDocuments(stage string, templates map[string]string) []document {
 	var out []document
 	for name, data := range templates {
-		out = append(out, document{stage + " template " + redact.SanitizeLine(name), data})
+		out = append(out, document{stage + " template " + redact.PrintableLine(name), data})
 	}
 	slices.SortFunc(out, func(a, b document) int { return strings.Compare(a.name, b.name) })
 	return out
@@ -150,7 +150,7 @@ func fileDiff(name, change, was, is string) FileDiff {
 func convertFileDiffs(files []trace.FileDiff) []FileDiff {
 	out := []FileDiff{}
 	for _, f := range files[:min(len(files), maxDiffFiles)] {
-		d := FileDiff{Name: f.Stage + " " + redact.SanitizeLine(f.Path), Change: changes[f.Change], Cut: len(out) == maxDiffFiles-1 && len(files) > maxDiffFiles}
+		d := FileDiff{Name: f.Stage + " " + redact.PrintableLine(f.Path), Change: changes[f.Change], Cut: len(out) == maxDiffFiles-1 && len(files) > maxDiffFiles}
 		d.parseUnified(f.Diff)
 		if f.OldMode != f.NewMode {
 			d.Modes = f.OldMode + " → " + f.NewMode

@@ -85,9 +85,9 @@ func NewCommit(f *fleet.Model, id, pool string, page int) (Commit, bool) {
 	if c == nil {
 		return Commit{}, false
 	}
-	v := Commit{About: About{"Commit", f.At}, ID: redact.SanitizeLine(id), Profiles: []Change{}, Rotations: f.RotationsCausedBy(c)}
+	v := Commit{About: About{"Commit", f.At}, ID: redact.PrintableLine(id), Profiles: []Change{}, Rotations: f.RotationsCausedBy(c)}
 	v.Rotated, v.Pools = len(v.Rotations), countPools(v.Rotations)
-	counts := f.NodesByOrigin()
+	counts := f.CountExistingNodesByOrigin()
 	for _, or := range c.Origins {
 		role := Brought
 		if or.Commit != id {
@@ -137,8 +137,8 @@ func (v *Commit) copyCommitData(c *fleet.Commit) {
 		v.Repository = cmp.Or(v.Repository, g.Repository)
 	}
 	for _, ps := range c.RejectedBy {
-		v.Repository = cmp.Or(v.Repository, redact.SanitizeLine(ps.Status.Repository))
-		v.Rejected = append(v.Rejected, rejectionOf(ps))
+		v.Repository = cmp.Or(v.Repository, redact.PrintableLine(ps.Status.Repository))
+		v.Rejected = append(v.Rejected, rejectionNotice(ps))
 	}
 }
 

@@ -76,7 +76,7 @@ type counted struct {
 	asked int
 }
 
-func (k *counted) Profile(context.Context, string) (*osm.OperatingSystemProfile, string, error) {
+func (k *counted) ReadProfileAndDigest(context.Context, string) (*osm.OperatingSystemProfile, string, error) {
 	k.asked++
 	return &osm.OperatingSystemProfile{}, "", nil
 }

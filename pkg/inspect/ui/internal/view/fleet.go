@@ -170,7 +170,7 @@ func sharesOf(p *fleet.Pool) []VersionShare {
 		share(n.Configuration, n.Profile, n.Version, n.Commit).Nodes++
 	}
 	slices.SortStableFunc(out, func(a, b VersionShare) int {
-		return cmp.Or(compareBool(a.Version != "", b.Version != ""), compareBool(a.Current, b.Current), b.Since.Compare(a.Since), cmp.Compare(b.Version, a.Version))
+		return cmp.Or(compareTrueFirst(a.Version != "", b.Version != ""), compareTrueFirst(a.Current, b.Current), b.Since.Compare(a.Since), cmp.Compare(b.Version, a.Version))
 	})
 	for i := range out {
 		out[i].Rank = i
@@ -181,8 +181,8 @@ func sharesOf(p *fleet.Pool) []VersionShare {
 	return out
 }
 
-// compareBool sorts true before false.
-func compareBool(a, b bool) int {
+// compareTrueFirst sorts true before false.
+func compareTrueFirst(a, b bool) int {
 	switch {
 	case a == b:
 		return 0
@@ -197,18 +197,18 @@ func sourcesOf(f *fleet.Model) []Source {
 	for i := range f.Sources {
 		ps := &f.Sources[i]
 		s := Source{
-			Namespace: ps.Namespace, Name: ps.Name, Repository: redact.SanitizeLine(ps.Status.Repository), Revision: redact.SanitizeLine(ps.Status.Revision),
+			Namespace: ps.Namespace, Name: ps.Name, Repository: redact.PrintableLine(ps.Status.Repository), Revision: redact.PrintableLine(ps.Status.Revision),
 			Commit: fleet.CommitOf(ps.Status.Revision), State: "Unknown", Profiles: len(ps.Status.Profiles), RejectedCommit: fleet.RejectedCommit(ps), HasPage: f.Commits[fleet.CommitOf(ps.Status.Revision)] != nil,
 		}
 		if ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition); ready != nil {
 			s.State = map[metav1.ConditionStatus]string{metav1.ConditionTrue: "Ready", metav1.ConditionFalse: "NotReady"}[ready.Status]
-			s.State, s.Reason, s.Message = cmp.Or(s.State, "Reconciling"), ready.Reason, redact.CleanText(ready.Message, redact.MaxMessage)
+			s.State, s.Reason, s.Message = cmp.Or(s.State, "Reconciling"), ready.Reason, redact.PrintableText(ready.Message, redact.MaxMessage)
 		}
 		if ps.Spec.Suspend {
 			s.State = string(fleet.Suspended)
 		}
 		if c := apimeta.FindStatusCondition(ps.Status.Conditions, api.SourceVerifiedCondition); c != nil {
-			s.Verified = redact.CleanText(c.Message, redact.MaxMessage)
+			s.Verified = redact.PrintableText(c.Message, redact.MaxMessage)
 		}
 		out = append(out, s)
 	}
@@ -228,20 +228,20 @@ func noticesOf(f *fleet.Model) []Notice {
 	}
 	for i := range f.Sources {
 		ps := &f.Sources[i]
-		rejection := rejectionOf(ps)
+		rejection := rejectionNotice(ps)
 		for _, kind := range []string{meta.ReadyCondition, api.SourceVerifiedCondition} {
 			c := apimeta.FindStatusCondition(ps.Status.Conditions, kind)
 			if c == nil || c.Status != metav1.ConditionFalse || kind == api.SourceVerifiedCondition && len(out) > 0 && out[len(out)-1].What == rejection.What {
 				continue
 			}
-			rejection.Reason, rejection.Message = c.Reason, redact.CleanText(c.Message, redact.MaxMessage)
+			rejection.Reason, rejection.Message = c.Reason, redact.PrintableText(c.Message, redact.MaxMessage)
 			out = append(out, rejection)
 		}
 		for _, r := range ps.Status.Rollouts {
 			if r.Held {
 				out = append(out, Notice{
 					State: string(fleet.Paused), What: "Profile " + r.Profile + " " + r.Version + " at wave " + strconv.Itoa(int(r.Wave)), Link: CommitLink(r.Commit),
-					Reason: r.Reason, Message: redact.CleanText(r.Message, redact.MaxMessage),
+					Reason: r.Reason, Message: redact.PrintableText(r.Message, redact.MaxMessage),
 				})
 			}
 		}

@@ -97,7 +97,7 @@ type Sources struct {
 func NewChanges(f *fleet.Model, filter Filter, page int) Changes {
 	words := strings.Fields(strings.ToLower(filter.Query))
 	rows := commitRows(f, func(r CommitRow) bool {
-		return len(words) == 0 || isCommitPrefix(words, r.ID) || containsAll(words, append(slices.Clone(r.Versions), r.Author, r.Subject)...)
+		return len(words) == 0 || isCommitPrefix(words, r.ID) || containsAllWords(words, append(slices.Clone(r.Versions), r.Author, r.Subject)...)
 	})
 	shown, paging := selectPage(rows, page)
 	countPoolsAndNodes(f, shown)
@@ -143,8 +143,8 @@ func hasState(n *fleet.Node, state string) bool {
 
 // matchesNode reports whether a node, its pool, version, commit or author match all words.
 func matchesNode(n *fleet.Node, words []string) bool {
-	return containsAll(words, n.Node, n.Pool, n.Profile, n.Version, n.Record) || isCommitPrefix(words, n.Commit) ||
-		n.Configuration != nil && isCommitPrefix(words, n.Configuration.Change) || containsAll(words, authorOf(n.Configuration))
+	return containsAllWords(words, n.Node, n.Pool, n.Profile, n.Version, n.Record) || isCommitPrefix(words, n.Commit) ||
+		n.Configuration != nil && isCommitPrefix(words, n.Configuration.Change) || containsAllWords(words, authorOf(n.Configuration))
 }
 
 // NewProfiles builds the list of profiles.
@@ -179,7 +179,7 @@ func NewProfile(f *fleet.Model, name string, page int) (Profile, bool) {
 func profileSummaries(f *fleet.Model) map[string]*ProfileSummary {
 	out := map[string]*ProfileSummary{}
 	of := func(name string) *ProfileSummary {
-		name = redact.SanitizeLine(name)
+		name = redact.PrintableLine(name)
 		if out[name] == nil {
 			out[name] = &ProfileSummary{Name: name}
 		}
@@ -231,7 +231,7 @@ func NewRollouts(f *fleet.Model, page int) Rollouts {
 			row := Rollout{
 				Source: f.Sources[i].Name, Profile: r.Profile, Version: r.Version, Commit: r.Commit, Subject: f.SubjectOf(r.Profile, r.Version, r.Commit),
 				State: rolloutRunning, Wave: r.Wave, Since: r.Since.Time, Adopted: int(r.Pools.Adopted), Pools: int(r.Pools.Total),
-				Joined: int(r.Machines.Joined), Waiting: int(r.Machines.Waiting), Reason: r.Reason, Message: redact.CleanText(r.Message, redact.MaxMessage),
+				Joined: int(r.Machines.Joined), Waiting: int(r.Machines.Waiting), Reason: r.Reason, Message: redact.PrintableText(r.Message, redact.MaxMessage),
 			}
 			switch {
 			case r.Done:
@@ -256,11 +256,11 @@ func NewSources(f *fleet.Model, page int) Sources {
 	return Sources{About{"Sources", f.At}, shown, paging}
 }
 
-// rejectionOf returns the notice of a source of which files were rejected.
-func rejectionOf(ps *api.ProfileSource) Notice {
+// rejectionNotice returns the notice of a source of which files were rejected.
+func rejectionNotice(ps *api.ProfileSource) Notice {
 	n := Notice{State: string(fleet.Rejected), What: "ProfileSource " + ps.Namespace + "/" + ps.Name, Link: CommitLink(fleet.RejectedCommit(ps))}
 	if ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition); ready != nil {
-		n.Reason, n.Message = ready.Reason, redact.CleanText(ready.Message, redact.MaxMessage)
+		n.Reason, n.Message = ready.Reason, redact.PrintableText(ready.Message, redact.MaxMessage)
 	}
 	return n
 }

@@ -31,7 +31,7 @@ type Verification struct {
 
 // NewNode builds the page of a node.
 func NewNode(at time.Time, name string, t *trace.Result) Node {
-	v := Node{About: About{"Node", at}, Name: redact.SanitizeLine(name), Trail: t, Command: "osm-gitops verify node/" + redact.SanitizeLine(name)}
+	v := Node{About: About{"Node", at}, Name: redact.PrintableLine(name), Trail: t, Command: "osm-gitops verify node/" + redact.PrintableLine(name)}
 	v.Summary = summarizeOrigin(v.Name, t)
 	return v
 }

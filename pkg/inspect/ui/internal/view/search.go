@@ -61,7 +61,7 @@ const (
 // NewSearch finds nodes, commits, authors, profiles and pools by a part of their name, and
 // commits by a prefix. A result matches all words.
 func NewSearch(f *fleet.Model, query string, page int) Search {
-	query = strings.TrimSpace(redact.SanitizeLine(query))
+	query = strings.TrimSpace(redact.PrintableLine(query))
 	query = query[:min(len(query), maxQuery)]
 	v := Search{About: About{"Search", f.At}, Query: query, Commits: []CommitRow{}, Profiles: []ProfileRow{}, Pools: []PoolRow{}, Items: []NodeRow{}}
 	words := strings.Fields(strings.ToLower(query))
@@ -70,14 +70,16 @@ func NewSearch(f *fleet.Model, query string, page int) Search {
 		return v
 	}
 	v.Commits = commitRows(f, func(r CommitRow) bool {
-		return isCommitPrefix(words, r.ID) || r.Author != "" && containsAll(words, r.Author) || r.Subject != "" && containsAll(words, r.Subject)
+		return isCommitPrefix(words, r.ID) || r.Author != "" && containsAllWords(words, r.Author) || r.Subject != "" && containsAllWords(words, r.Subject)
 	})
 	v.Commits = v.Commits[:min(len(v.Commits), maxFound)]
 	countPoolsAndNodes(f, v.Commits)
-	v.Profiles = profileRows(f, func(or *fleet.Origin) bool { return containsAll(words, or.Profile, or.Version, or.Source, or.Object) })
+	v.Profiles = profileRows(f, func(or *fleet.Origin) bool {
+		return containsAllWords(words, or.Profile, or.Version, or.Source, or.Object)
+	})
 	v.Profiles = v.Profiles[:min(len(v.Profiles), maxFound)]
 	for _, p := range f.SortedPools {
-		if len(v.Pools) < maxFound && containsAll(words, p.Key(), p.Profile) {
+		if len(v.Pools) < maxFound && containsAllWords(words, p.Key(), p.Profile) {
 			v.Pools = append(v.Pools, rowOf(p))
 		}
 	}
@@ -99,8 +101,8 @@ func authorOf(g *fleet.Configuration) string {
 	return g.Origin.Author
 }
 
-// containsAll reports whether every word is in one of the texts.
-func containsAll(words []string, texts ...string) bool {
+// containsAllWords reports whether every word is in one of the texts.
+func containsAllWords(words []string, texts ...string) bool {
 	for _, w := range words {
 		if !slices.ContainsFunc(texts, func(t string) bool { return t != "" && strings.Contains(strings.ToLower(t), w) }) {
 			return false
@@ -128,7 +130,7 @@ func commitRows(f *fleet.Model, matches func(CommitRow) bool) []CommitRow {
 
 // commitRow returns the row of a commit without its pools and nodes.
 func commitRow(f *fleet.Model, c *fleet.Commit) CommitRow {
-	row := CommitRow{ID: redact.SanitizeLine(c.ID), Versions: []string{}, commit: c}
+	row := CommitRow{ID: redact.PrintableLine(c.ID), Versions: []string{}, commit: c}
 	for _, or := range slices.Concat(c.Origins, c.Selected) {
 		row.Versions = append(row.Versions, or.Profile+" "+or.Version)
 	}
@@ -144,7 +146,7 @@ func commitRow(f *fleet.Model, c *fleet.Commit) CommitRow {
 		}
 	}
 	for _, ps := range c.RejectedBy {
-		rejection := rejectionOf(ps)
+		rejection := rejectionNotice(ps)
 		row.Rejected = cmp.Or(row.Rejected, rejection.Reason)
 		if ready := apimeta.FindStatusCondition(ps.Status.Conditions, meta.ReadyCondition); ready != nil && row.At.IsZero() {
 			row.At = ready.LastTransitionTime.Time
@@ -189,7 +191,7 @@ func countPools(rotations []fleet.Rotation) int {
 
 // profileRows returns the rows of the versions that match, newest first for each profile.
 func profileRows(f *fleet.Model, matches func(*fleet.Origin) bool) []ProfileRow {
-	nodes := f.NodesByOrigin()
+	nodes := f.CountExistingNodesByOrigin()
 	out := []ProfileRow{}
 	for key, or := range f.Origins {
 		if matches(or) {

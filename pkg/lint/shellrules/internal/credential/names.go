@@ -62,7 +62,7 @@ var (
 
 // Is reports whether a constant that is assigned to a name is a credential.
 func Is(name, value string) bool {
-	if placeholders.matches("="+value) || reference.MatchString(value) || strings.ContainsAny(value, "$`") || isPlaceholderWord(value) {
+	if placeholders.matches("="+value) || reference.MatchString(value) || strings.ContainsAny(value, "$`") || hasKnownFormat(value) {
 		return false
 	}
 	switch {
@@ -82,8 +82,8 @@ func isDigit(r rune) bool { return r >= '0' && r <= '9' }
 // optionally with a namespace before it.
 var nameOfWords = regexp.MustCompile(`^[a-z]+\d{0,3}([-./:_](v?\d+|[a-z]+\d{0,3}))*$`)
 
-// isPlaceholderWord reports values that Formats already finds.
-func isPlaceholderWord(text string) bool {
+// hasKnownFormat reports values that FindByFormat already finds.
+func hasKnownFormat(text string) bool {
 	return slices.ContainsFunc(credentialFormats, func(k credentialFormat) bool { return k.form.matches(text) })
 }
 

@@ -68,7 +68,7 @@ func parseCurl(s *shell.Commands, c *shell.Call) *Request {
 		case "user", "cert", "netrc", "netrc-file", "oauth2-bearer", "cacert", "aws-sigv4", "unix-socket":
 			r.Personal = true
 		case "header":
-			r.Personal = r.Personal || strings.HasPrefix(o.Value.Text, "@") || IsAuthHeader(o.Value.Text)
+			r.Personal = r.Personal || strings.HasPrefix(o.Value.Text, "@") || IsAuthOrMetadataHeader(o.Value.Text)
 		case "request":
 			r.Personal = r.Personal || o.Value.Text != "GET"
 		case "data", "data-raw", "data-binary", "data-urlencode", "json", "form", "upload-file", "head":
@@ -78,7 +78,7 @@ func parseCurl(s *shell.Commands, c *shell.Call) *Request {
 	if name {
 		r.Targets = append(r.Targets, remoteNames(r.URLs)...)
 	}
-	r.resolveOutput(s, !output && !name)
+	r.resolveStdoutTarget(s, !output && !name)
 	return r
 }
 
@@ -104,18 +104,18 @@ func parseWget(s *shell.Commands, c *shell.Call) *Request {
 		case "user", "password", "http-user", "http-password", "ca-certificate", "certificate", "post-data", "post-file", "body-data", "body-file":
 			r.Personal = true
 		case "header":
-			r.Personal = r.Personal || IsAuthHeader(o.Value.Text)
+			r.Personal = r.Personal || IsAuthOrMetadataHeader(o.Value.Text)
 		}
 	}
 	if !output {
 		r.Targets = append(r.Targets, remoteNames(r.URLs)...)
 	}
-	r.resolveOutput(s, r.Stdout)
+	r.resolveStdoutTarget(s, r.Stdout)
 	return r
 }
 
-// resolveOutput determines the destination of standard output.
-func (r *Request) resolveOutput(s *shell.Commands, out bool) {
+// resolveStdoutTarget determines the destination of standard output.
+func (r *Request) resolveStdoutTarget(s *shell.Commands, out bool) {
 	if r.Stdout = r.Stdout || out; !r.Stdout {
 		return
 	}
@@ -141,9 +141,9 @@ func remoteNames(urls []shell.Word) []shell.Word {
 	return out
 }
 
-// IsAuthHeader reports whether a header contains a credential, or asks the metadata service of a
+// IsAuthOrMetadataHeader reports whether a header contains a credential, or asks the metadata service of a
 // cloud.
-func IsAuthHeader(header string) bool {
+func IsAuthOrMetadataHeader(header string) bool {
 	name, _, _ := strings.Cut(strings.ToLower(header), ":")
 	return slices.Contains([]string{"authorization", "proxy-authorization", "x-auth-token", "x-vault-token", "private-token", "x-api-key", "cookie"}, strings.TrimSpace(name)) ||
 		strings.HasPrefix(name, "x-aws-ec2-metadata-token") || name == "metadata-flavor" || name == "metadata"
@@ -156,14 +156,14 @@ func IsAuthHeader(header string) bool {
 // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
 var metadataHosts = []string{"100.100.100.200", "168.63.129.16", "fd00:ec2::254", "metadata", "metadata.google.internal", "localhost"}
 
-// PlainHTTP reports whether a text is an unencrypted URL of another machine. Loopback and
+// IsRemotePlainHTTP reports whether a text is an unencrypted URL of another machine. Loopback and
 // link-local addresses, and the metadata services of clouds, are not included.
-func PlainHTTP(text string) bool {
-	return IsHTTP(text) && !IsLocalOrMetadata(text)
+func IsRemotePlainHTTP(text string) bool {
+	return IsPlainHTTP(text) && !IsLocalOrMetadata(text)
 }
 
-// IsHTTP reports whether a text is an unencrypted URL.
-func IsHTTP(text string) bool { return len(text) > 7 && strings.EqualFold(text[:7], "http://") }
+// IsPlainHTTP reports whether a text is an unencrypted URL.
+func IsPlainHTTP(text string) bool { return len(text) > 7 && strings.EqualFold(text[:7], "http://") }
 
 // IsLocalOrMetadata reports whether an http URL refers to the machine itself or to the metadata
 // service of its cloud.

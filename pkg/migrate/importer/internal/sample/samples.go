@@ -184,12 +184,12 @@ func New(spec osm.OperatingSystemProfileSpec, provider osm.CloudProvider, kubele
 	if len(with) > 3 {
 		names = append(names[:2], fmt.Sprintf("all of %d settings", len(with)))
 	}
-	in.Settings.KubeletFeatureGates = maybeEmpty(in.Settings.KubeletFeatureGates)
+	in.Settings.KubeletFeatureGates = emptyIfNil(in.Settings.KubeletFeatureGates)
 	return Pool{Where: strings.Join(names, ", "), In: in}
 }
 
-// maybeEmpty replaces nil, which no value of the flag produces.
-func maybeEmpty(gates map[string]bool) map[string]bool {
+// emptyIfNil replaces nil, which no value of the flag produces.
+func emptyIfNil(gates map[string]bool) map[string]bool {
 	if gates == nil {
 		return map[string]bool{}
 	}
