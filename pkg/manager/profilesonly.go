@@ -48,7 +48,7 @@ func newProfilesOnlyManager(opts *Options, facts dependencies) (ctrl.Manager, er
 	if err != nil {
 		return nil, err
 	}
-	sources.Custom, sources.Pools, sources.Check = true, nil, lint.ReferenceCheck(facts.engine)
+	sources.Custom, sources.Pools, sources.Check = true, nil, lint.OSMTemplateCheck(facts.engine)
 	if _, err := addPush(mgr, opts, sources); err != nil {
 		return nil, err
 	}

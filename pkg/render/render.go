@@ -63,7 +63,7 @@ func (e *Engine) RenderConfig(in Input) (osm.OperatingSystemConfigSpec, error) {
 		osc, _, problems = in.render(&c, out.Record.Digests.Input)
 	})
 	if len(problems) > 0 {
-		return osm.OperatingSystemConfigSpec{}, in.invalid(withoutCauses(problems)...)
+		return osm.OperatingSystemConfigSpec{}, in.invalid(hideCauses(problems)...)
 	}
 	return *osc, nil
 }

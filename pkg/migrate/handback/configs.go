@@ -184,7 +184,7 @@ func (h *Cluster) archive() archive.Archive {
 // replacement of the configuration was interrupted. It is zero if there is none.
 func (h *Cluster) recordOf(ctx context.Context, pool types.NamespacedName, osc *osm.OperatingSystemConfig, document *corev1.Secret) (render.Record, error) {
 	if osc != nil {
-		rec, err := lineage.ParseRecord([]byte(osc.Annotations[api.AnnotationRecord]))
+		rec, err := lineage.ParseUnverifiedRecord([]byte(osc.Annotations[api.AnnotationRecord]))
 		if err != nil {
 			return render.Record{}, nil //nolint:nilerr // edited: it is no record
 		}

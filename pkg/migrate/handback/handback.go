@@ -82,11 +82,11 @@ func (h *Cluster) Plan(ctx context.Context) (*Plan, error) {
 	if err := h.checkNamespace(ctx); err != nil {
 		return nil, err
 	}
-	pools, err := h.pools(ctx)
+	poolsWithProfile, err := h.poolsWithProfile(ctx)
 	if err != nil {
 		return nil, err
 	}
-	served, err := h.servedPools(ctx, pools)
+	served, err := h.servedPools(ctx, poolsWithProfile)
 	if err != nil {
 		return nil, err
 	}
@@ -94,14 +94,14 @@ func (h *Cluster) Plan(ctx context.Context) (*Plan, error) {
 	var remain map[string]bool
 	for _, part := range []func(context.Context, *Plan) error{
 		h.planObstacles,
-		h.planAdmission, // first, so that our policies do not reject later steps
-		func(ctx context.Context, p *Plan) error { return h.planProfiles(ctx, p, pools, profiles) },
-		h.planSources,
+		h.planDeleteAdmission, // first, so that our policies do not reject later steps
+		func(ctx context.Context, p *Plan) error { return h.planProfiles(ctx, p, poolsWithProfile, profiles) },
+		h.planRemoveFinalizers,
 		func(ctx context.Context, p *Plan) (err error) { // before the credentials are deleted that it needs
-			remain, err = h.planConfigs(ctx, p, pools, served, profiles)
+			remain, err = h.planConfigs(ctx, p, poolsWithProfile, served, profiles)
 			return err
 		},
-		func(ctx context.Context, p *Plan) error { return h.planAccess(ctx, p, served) },
+		func(ctx context.Context, p *Plan) error { return h.planDeleteTokenAccess(ctx, p, served) },
 		func(ctx context.Context, p *Plan) error { return h.planSecrets(ctx, p, served, remain) },
 		func(ctx context.Context, p *Plan) error { return h.planTokens(ctx, p, served) },
 	} {
@@ -109,7 +109,7 @@ func (h *Cluster) Plan(ctx context.Context) (*Plan, error) {
 			return nil, err
 		}
 	}
-	for _, md := range pools {
+	for _, md := range poolsWithProfile {
 		for _, key := range []string{api.AnnotationVersionPin, api.AnnotationSuspend, api.AnnotationIgnitionVersion} {
 			if v := md.Annotations[key]; v != "" {
 				p.warn("MachineDeployment %s has annotation %s: %q, which has no effect with operating-system-manager", client.ObjectKeyFromObject(&md), key, v)

@@ -79,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	edge := r.observeWindows(seen)
-	next, again, err := r.decideRollouts(ctx, seen)
+	next, again, err := r.decideRolloutsAndReplacements(ctx, seen)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -132,7 +132,7 @@ func (r *Reconciler) decideRolloutsAndReplacements(ctx context.Context, seen *ob
 	}
 	terms, invalid := waves.PolicyOf(seen.source)
 	terms.WaitsFor = seen.windows[api.WindowWaves].waitsFor
-	r.warn(seen, seen.source, "annotations", invalid)
+	r.warnOnce(seen, seen.source, "annotations", invalid)
 	for _, entry := range seen.source.Status.Profiles {
 		next, wait, err := r.decideRollout(ctx, seen, entry, terms)
 		if err != nil {
@@ -273,8 +273,8 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observed, error
 		if r.pacingSourceOf(md, seen.sources) != name {
 			continue
 		}
-		r.warn(seen, md, "rollout", invalid)
-		r.warn(seen, md, "windows", checkAnnotation(md, api.AnnotationWindows, api.WindowsIgnore, "it waits for maintenance windows"))
+		r.warnOnce(seen, md, "rollout", invalid)
+		r.warnOnce(seen, md, "windows", checkAnnotation(md, api.AnnotationWindows, api.WindowsIgnore, "it waits for maintenance windows"))
 		if invalid == nil {
 			seen.replace = append(seen.replace, r.withLatestTemplate(md))
 		}

@@ -170,7 +170,7 @@ func NextStatus(entry api.ProfileEntry, had *api.RolloutStatus, pools []Pool, t 
 	r.Pools.Total = int32(len(pools))
 	// Several waves can pass in one run, such as those whose pools have the version already.
 	for {
-		r = releaseWaves(r, pools, t, now)
+		r = advanceToReleasedWaves(r, pools, t, now)
 		if r.Wave >= 0 { // otherwise it has not begun
 			r.FailingBefore = failingBefore(r, had, pools, now)
 			v := evaluateWave(r, pools, t, now)

@@ -26,12 +26,12 @@ type Windows struct {
 // SetCondition sets whether all pools have the current versions, and their machines. Without
 // waves and maintenance windows there is no condition.
 func SetCondition(ps *api.ProfileSource, w Windows) {
-	if !ps.Gated() && !w.Configured {
+	if !ps.HasWaves() && !w.Configured {
 		apimeta.RemoveStatusCondition(&ps.Status.Conditions, api.RolledOutCondition)
 		return
 	}
 	status, reason, message := metav1.ConditionTrue, api.ReasonRolledOut, "all waves have the current version of every profile"
-	if !ps.Gated() {
+	if !ps.HasWaves() {
 		message = "no pool waits for a maintenance window"
 	}
 	var running, held string
