@@ -99,6 +99,39 @@ func TestDefault(t *testing.T) {
 		}
 	})
 
+	t.Run("a new one has the finalizer, which nobody owns", func(t *testing.T) {
+		apply := func(name string, change func(*unstructured.Unstructured)) *unstructured.Unstructured {
+			t.Helper()
+			md := s.pool(name, ubuntu, map[string]any{api.AnnotationOSP: "osp-mine"})
+			change(md)
+			do(t, s.client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(md), client.FieldOwner("kustomize-controller"), client.ForceOwnership))
+			s.get(md)
+			return md
+		}
+		unchanged := func(*unstructured.Unstructured) {}
+		wantFinalizers := func(md *unstructured.Unstructured, want ...string) {
+			t.Helper()
+			if diff := cmp.Diff(want, md.GetFinalizers()); diff != "" {
+				t.Errorf("finalizers (-want +got):\n%s", diff)
+			}
+		}
+		md := apply("applied", unchanged)
+		wantFinalizers(md, api.FinalizerPool)
+		for _, m := range md.GetManagedFields() {
+			if strings.Contains(string(m.FieldsV1.Raw), api.FinalizerPool) {
+				t.Errorf("%s owns the finalizer", m.Manager)
+			}
+		}
+		if again := apply("applied", unchanged); again.GetResourceVersion() != md.GetResourceVersion() {
+			t.Error("the same object, applied again, is a change")
+		}
+		wantFinalizers(apply("applied", func(md *unstructured.Unstructured) { md.SetLabels(map[string]string{"a": "b"}) }), api.FinalizerPool)
+		wantFinalizers(apply("held", func(md *unstructured.Unstructured) { md.SetFinalizers([]string{"example.com/hold"}) }), "example.com/hold", api.FinalizerPool)
+		// A user can remove it.
+		do(t, s.client.Patch(t.Context(), md, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+		wantFinalizers(md)
+	})
+
 	t.Run("nothing keeps one from being deleted, or released", func(t *testing.T) {
 		_, got, err := create(t, ubuntu, map[string]any{api.AnnotationOSP: "osp-mine"})
 		do(t, err)

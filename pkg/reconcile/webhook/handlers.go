@@ -11,6 +11,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	kjson "sigs.k8s.io/json"
@@ -55,10 +56,11 @@ type Handlers struct {
 	DenyUnknownProfiles bool
 }
 
-// defaultProfile sets the profile of a MachineDeployment that names none (contract 10.1).
-// It patches only that annotation, so that fields which our types do not know remain
-// unchanged.
-func (h Handlers) defaultProfile(_ context.Context, req admission.Request) admission.Response {
+// completePool sets the profile of a MachineDeployment that names none (contract 10.1), and the
+// finalizer of a new one, which saves the controller a request. The API server notes nobody as the
+// finalizer's owner, so later requests of Flux or Argo CD neither remove nor report it. It patches only
+// these, so that fields which our types do not know remain unchanged.
+func (h Handlers) completePool(_ context.Context, req admission.Request) admission.Response {
 	if done, ok := uncheckedResponse(req); ok {
 		return done
 	}
@@ -66,24 +68,34 @@ func (h Handlers) defaultProfile(_ context.Context, req admission.Request) admis
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &md); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the MachineDeployment: %w", err))
 	}
-	if !md.DeletionTimestamp.IsZero() || md.Annotations[api.AnnotationOSP] != "" {
+	if !md.DeletionTimestamp.IsZero() {
 		return admission.Allowed("")
 	}
-	name, err := render.DefaultProfile(&md)
-	if err != nil {
-		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("finding the default of annotation %s: %w", api.AnnotationOSP, err))
+	var patch []operation
+	if md.Annotations[api.AnnotationOSP] == "" {
+		name, err := render.DefaultProfile(&md)
+		if err != nil {
+			return admission.Errored(http.StatusInternalServerError, fmt.Errorf("finding the default of annotation %s: %w", api.AnnotationOSP, err))
+		}
+		op := operation{"add", "/metadata/annotations/" + strings.ReplaceAll(api.AnnotationOSP, "/", "~1"), name}
+		// JSON Patch cannot add a key to a map that does not exist.
+		if md.Annotations == nil {
+			op = operation{"add", "/metadata/annotations", map[string]string{api.AnnotationOSP: name}}
+		}
+		patch = append(patch, op)
 	}
-	op := operation{"add", "/metadata/annotations/" + strings.ReplaceAll(api.AnnotationOSP, "/", "~1"), name}
-	// JSON Patch cannot add a key to a map that does not exist.
-	if md.Annotations == nil {
-		op = operation{"add", "/metadata/annotations", map[string]string{api.AnnotationOSP: name}}
+	if req.Operation == admissionv1.Create && controllerutil.AddFinalizer(&md, api.FinalizerPool) {
+		patch = append(patch, operation{"add", "/metadata/finalizers", md.Finalizers})
 	}
-	patch, err := json.Marshal([]operation{op})
+	if patch == nil {
+		return admission.Allowed("")
+	}
+	body, err := json.Marshal(patch)
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("encoding the patch: %w", err))
 	}
 	kind := admissionv1.PatchTypeJSONPatch
-	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: true, Patch: patch, PatchType: &kind}}
+	return admission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: true, Patch: body, PatchType: &kind}}
 }
 
 // validatePool warns about a MachineDeployment that cannot have the profile it names, or

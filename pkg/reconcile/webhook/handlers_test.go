@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -156,8 +157,8 @@ func TestManyWarnings(t *testing.T) {
 	}
 }
 
-// FuzzReview: no object causes a panic, a rejection has a reason, and only one annotation
-// is patched (security.md 22).
+// FuzzReview: no object causes a panic, a rejection has a reason, and only one annotation and
+// one finalizer are patched (security.md 22).
 func FuzzReview(f *testing.F) {
 	for _, object := range []string{
 		`{}`, `null`, `{"metadata":null,"spec":null}`, `{"metadata":{"annotations":null}}`, `{"spec":{"template":7}}`,
@@ -210,16 +211,20 @@ func FuzzReview(f *testing.F) {
 		}
 		meta := have["metadata"].(map[string]any)
 		annotations := meta["annotations"].(map[string]any)
-		if osp, _ := annotations[api.AnnotationOSP].(string); !strings.HasPrefix(osp, "osp-") {
+		asked, _ := sent.Metadata["annotations"].(map[string]any)
+		if osp, _ := annotations[api.AnnotationOSP].(string); osp != asked[api.AnnotationOSP] && !strings.HasPrefix(osp, "osp-") {
 			t.Errorf("the profile is %q", osp)
 		}
-		delete(annotations, api.AnnotationOSP)
+		if finalizers, _ := meta["finalizers"].([]any); operation == "CREATE" && !slices.Contains(finalizers, any(api.FinalizerPool)) {
+			t.Errorf("the finalizers are %q", finalizers)
+		}
 		bare := func(o map[string]any) map[string]any {
 			if m, ok := o["metadata"].(map[string]any); ok {
-				if a, ok := m["annotations"].(map[string]any); !ok || len(a) == 0 {
+				finalizers, _ := m["finalizers"].([]any)
+				m["finalizers"] = append([]any{}, slices.DeleteFunc(finalizers, func(f any) bool { return operation == "CREATE" && f == api.FinalizerPool })...)
+				a, _ := m["annotations"].(map[string]any)
+				if delete(a, api.AnnotationOSP); len(a) == 0 {
 					delete(m, "annotations")
-				} else {
-					delete(a, api.AnnotationOSP)
 				}
 			}
 			return o

@@ -70,7 +70,7 @@ func newServer(o Options, h Handlers, get getCertificate) (webhook.Server, error
 	}
 	slots, bodies := semaphore.NewWeighted(maxReviews), listen.NewLargeBodyLimiter(maxReviews)
 	for path, handle := range map[string]admission.HandlerFunc{
-		PathDefault:  h.defaultProfile,
+		PathDefault:  h.completePool,
 		PathValidate: h.validatePool,
 		PathProfile:  h.validateProfile,
 		PathConfig:   h.validateConfigUnchanged,
