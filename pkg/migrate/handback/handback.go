@@ -82,11 +82,11 @@ func (h *Cluster) Plan(ctx context.Context) (*Plan, error) {
 	if err := h.checkNamespace(ctx); err != nil {
 		return nil, err
 	}
-	poolsWithProfile, err := h.poolsWithProfile(ctx)
+	pools, err := h.poolsWithProfile(ctx)
 	if err != nil {
 		return nil, err
 	}
-	served, err := h.servedPools(ctx, poolsWithProfile)
+	served, err := h.servedPools(ctx, pools)
 	if err != nil {
 		return nil, err
 	}
@@ -95,10 +95,10 @@ func (h *Cluster) Plan(ctx context.Context) (*Plan, error) {
 	for _, part := range []func(context.Context, *Plan) error{
 		h.planObstacles,
 		h.planDeleteAdmission, // first, so that our policies do not reject later steps
-		func(ctx context.Context, p *Plan) error { return h.planProfiles(ctx, p, poolsWithProfile, profiles) },
+		func(ctx context.Context, p *Plan) error { return h.planProfiles(ctx, p, pools, profiles) },
 		h.planRemoveFinalizers,
 		func(ctx context.Context, p *Plan) (err error) { // before the credentials are deleted that it needs
-			remain, err = h.planConfigs(ctx, p, poolsWithProfile, served, profiles)
+			remain, err = h.planConfigs(ctx, p, pools, served, profiles)
 			return err
 		},
 		func(ctx context.Context, p *Plan) error { return h.planDeleteTokenAccess(ctx, p, served) },
@@ -109,7 +109,7 @@ func (h *Cluster) Plan(ctx context.Context) (*Plan, error) {
 			return nil, err
 		}
 	}
-	for _, md := range poolsWithProfile {
+	for _, md := range pools {
 		for _, key := range []string{api.AnnotationVersionPin, api.AnnotationSuspend, api.AnnotationIgnitionVersion} {
 			if v := md.Annotations[key]; v != "" {
 				p.warn("MachineDeployment %s has annotation %s: %q, which has no effect with operating-system-manager", client.ObjectKeyFromObject(&md), key, v)

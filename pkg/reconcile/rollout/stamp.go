@@ -57,7 +57,7 @@ func (c candidate) isReplacing() bool {
 // are replacing machines: those of earlier waves first. A pool that is replacing machines
 // already gets the new annotation at once, because the new configuration can fix the
 // current one, but it waits for maintenance windows, too. A pool that cannot be patched does not count.
-func selectReplacements(all []candidate, limit int, stamp func(candidate) (stamped bool)) {
+func stampDueReplacements(all []candidate, limit int, stamp func(candidate) (stamped bool)) {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.wave, b.wave), cmp.Compare(keyOf(a.md), keyOf(b.md)))
@@ -99,7 +99,7 @@ func countReplacements(all []candidate) *api.Replacements {
 // patchTemplates patches the templates.
 func (r *Reconciler) patchTemplates(ctx context.Context, seen *observed, all []candidate) error {
 	var errs []error
-	selectReplacements(all, maxConcurrent(seen.source, len(all)), func(c candidate) bool {
+	stampDueReplacements(all, maxConcurrent(seen.source, len(all)), func(c candidate) bool {
 		err := r.patchTemplate(ctx, c)
 		errs = append(errs, err)
 		if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) && !apierrors.IsBadRequest(err) {
