@@ -118,7 +118,7 @@ func TestDefault(t *testing.T) {
 		md := apply("applied", unchanged)
 		wantFinalizers(md, api.FinalizerPool)
 		for _, m := range md.GetManagedFields() {
-			if strings.Contains(string(m.FieldsV1.Raw), api.FinalizerPool) {
+			if strings.Contains(m.FieldsV1.GetRawString(), api.FinalizerPool) {
 				t.Errorf("%s owns the finalizer", m.Manager)
 			}
 		}
