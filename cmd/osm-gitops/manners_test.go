@@ -25,6 +25,7 @@ func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
 // clusterCommands are arguments for every command that reads a cluster.
 func clusterCommands(repo string) map[string][]string {
 	return map[string][]string{
+		"boots":     {},
 		"bundle":    {},
 		"diff":      {"HEAD", "--repo", repo},
 		"doctor":    {},

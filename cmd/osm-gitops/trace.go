@@ -379,6 +379,7 @@ func traceText(t *traceReport) string {
 	for _, d := range t.Disagreements {
 		writeField(&b, "DISAGREES", d)
 	}
+	bootLines(&b, t.Boots)
 	writeSteps(&b, t.Steps)
 	versionLines(&b, t.Versions)
 	poolLines(&b, t.Pools)
@@ -469,6 +470,24 @@ func behindLines(b *strings.Builder, of *trace.Behind) {
 		writeField(b, "behind", fmt.Sprintf("%s; the pool has %s now", plural(len(of.Versions), "version"), of.Current))
 		for _, v := range of.Versions {
 			writeField(b, "", fmt.Sprintf("%s %s since %s %s", v.Profile, v.Version, formatTime(v.Since), v.Commit))
+		}
+	}
+}
+
+// bootLines prints what a machine without a node reports, with the output of its scripts.
+func bootLines(b *strings.Builder, boots []trace.Boot) {
+	for _, boot := range boots {
+		writeField(b, "boot", fmt.Sprintf("%s %s since %s, attempt %d, %s", boot.Stage, strings.ToLower(string(boot.Outcome)), formatTime(boot.Since), boot.Attempt, boot.Version))
+		if c := boot.Cause; c != nil {
+			writeField(b, "cause", c.String())
+			if c.File != "" && c.NodeFile != "" {
+				writeField(b, "", fmt.Sprintf("on the node %s:%d", c.NodeFile, c.NodeLine))
+			}
+			writeField(b, "command", c.Command)
+			writeField(b, "introduced", joinNonEmpty(" by ", c.Commit, c.Author))
+		}
+		for line := range strings.Lines(boot.Log) {
+			fmt.Fprintf(b, "    | %s\n", strings.TrimSuffix(line, "\n"))
 		}
 	}
 }

@@ -52,6 +52,7 @@ type ProvenanceSummary struct {
 	Evidence          api.Evidence
 	Behind            api.Behind
 	Disputed          bool
+	Created           metav1.Time // of the machine
 	Joined            metav1.Time
 	Removed           *metav1.Time
 }
@@ -157,7 +158,7 @@ func summaryOf(np *api.NodeProvenance) ProvenanceSummary {
 	s := ProvenanceSummary{
 		Record: np.Name, Node: np.Spec.Node.Name, UID: string(np.Spec.Node.UID),
 		Pool:     np.Spec.Pool.Namespace + "/" + np.Spec.Pool.Name,
-		Evidence: np.Spec.Evidence, Behind: np.Status.Behind, Joined: np.Spec.Node.Joined, Removed: np.Status.Removed,
+		Evidence: np.Spec.Evidence, Behind: np.Status.Behind, Created: np.Spec.Machine.Created, Joined: np.Spec.Node.Joined, Removed: np.Status.Removed,
 	}
 	if c := np.Spec.Configuration; c != nil {
 		s.Digest, s.Profile, s.Version, s.Commit = c.InputDigest, c.Profile, c.Version, c.Commit

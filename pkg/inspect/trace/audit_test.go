@@ -17,6 +17,7 @@ import (
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	tracepkg "github.com/osm-gitops/osm-gitops/pkg/inspect/trace"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/test/clusterfixture"
 )
 
@@ -273,7 +274,25 @@ func TestMachine(t *testing.T) {
 	bare := e.Join("workers", "bare", clusterfixture.At(70), nil)
 	clusterfixture.Get[*machines.Machine](e, "bare").Status.NodeRef = nil
 	clusterfixture.Delete[*corev1.Node](e, bare.Name)
+	boot := api.MachineBootStatus{
+		Machine: "bare", MachineUID: clusterfixture.Get[*machines.Machine](e, "bare").UID, Stage: api.BootStageSetup, Outcome: api.BootFailing, BootID: "b", Attempt: 3,
+		Cause: &api.BootCause{File: "profiles/osp-x.yaml", Line: 42, ExitStatus: 22},
+	}
+	another, older := boot, boot
+	another.MachineUID, older.Stage = "another", api.BootStageBootstrap
+	e.Objects = append(e.Objects, &api.BootReport{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: "node-workers"},
+		Spec: api.BootReportSpec{Machines: []api.MachineBoot{
+			{Machine: "bare", Stage: api.BootStageBootstrap, BootID: "another", Log: "of another boot"},
+			{Machine: "bare", Stage: api.BootStageSetup, BootID: "b", Log: "one\n\x1b[31mpass\x00word=c4n4ryc4n4ry\ntwo"},
+		}},
+		Status: api.BootReportStatus{Machines: []api.MachineBootStatus{older, boot, another}},
+	})
 	c := e.Clusters()
+	if tr, err := c.Machine(t.Context(), types.NamespacedName{Name: "bare"}); err != nil || len(tr.Boots) != 2 || tr.Boots[0].Log != "" || tr.Boots[1].Cause.Line != 42 ||
+		tr.Boots[1].Log != "one\n[31mpassword="+redact.Masked+"\ntwo" {
+		t.Errorf("its boots are %+v (err %v)", tr.Boots, err)
+	}
 	for key, version := range map[types.NamespacedName]string{
 		{Namespace: "kube-system", Name: "one"}: "v1.0.0", {Name: "two"}: "v1.1.0", {Namespace: "kube-system", Name: "gone"}: "v1.1.0", {Name: "bare"}: "v1.2.0",
 	} {

@@ -142,6 +142,9 @@ func (w *resultBuilder) traceCurrentConfiguration(ctx context.Context) (*Result,
 func (w *resultBuilder) traceUnjoinedMachine(ctx context.Context, m *cluster.Machine) (*Result, error) {
 	step := w.addStep(w.Subject, Found, "no node of it has joined yet: below is the current configuration of its pool")
 	step.addDetail("created", formatTime(m.CreationTimestamp.Time))
+	if err := w.addBoots(ctx, m); err != nil {
+		return nil, err
+	}
 	c, err := w.addStepsBelowPool(ctx, m)
 	if err != nil || c.Pool.Name == "" {
 		return &w.Result, err

@@ -23,6 +23,8 @@ type Result struct {
 	Steps []Step `json:"steps"`
 	// Node is set for a node, or for a machine with one.
 	Node *Node `json:"node,omitempty"`
+	// Boots are what a machine without a node reports about its boot, in order.
+	Boots []Boot `json:"boots,omitempty"`
 	// Pool is the MachineDeployment, "namespace/name".
 	Pool string `json:"pool,omitempty"`
 	// Profile, Version and InputDigest are those of the configuration that the node was

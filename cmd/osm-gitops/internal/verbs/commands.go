@@ -25,6 +25,7 @@ func Commands() []*cobra.Command {
 		return cmd
 	}
 	return []*cobra.Command{
+		newBootsCommand(),
 		complete(newGetCommand(), completeGet),
 		complete(newHistoryCommand(), completeRefs(session.PoolKind)),
 		complete(change.NewPinCommand(), completePin),
