@@ -46,7 +46,7 @@ func reportedLog(r *api.BootReport, of api.MachineBootStatus) string {
 	for _, entry := range r.Spec.Machines {
 		if entry.Machine == of.Machine && entry.Stage == of.Stage && entry.BootID == of.BootID {
 			// Cleaned first: invisible characters could split what Mask recognizes.
-			return redact.CleanText(redact.Mask(redact.CleanText(entry.Log, maxLog)), maxLog)
+			return redact.PrintableText(redact.Mask(redact.PrintableText(entry.Log, maxLog)), maxLog)
 		}
 	}
 	return ""
