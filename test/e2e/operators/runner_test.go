@@ -35,10 +35,7 @@ var hostile = "x\n::stop-commands::y\n" + strings.Join(runner.Hostile, "\n") + "
 // In an argument DIR is replaced by the folder of hostile files, KUBECONFIG by the cluster's,
 // HOSTILE by a hostile name.
 var commandLines = map[string][]string{
-	"boots": {
-		"--kubeconfig KUBECONFIG", "--kubeconfig KUBECONFIG -o json", "--kubeconfig KUBECONFIG --version HOSTILE --commit HOSTILE", "--pool shop/HOSTILE --kubeconfig KUBECONFIG", "--pool HOSTILE",
-		"HOSTILE",
-	},
+	"boots": {"--pool shop/HOSTILE --kubeconfig KUBECONFIG", "--pool HOSTILE", "HOSTILE"},
 	"bundle": {
 		"--machine-deployments DIR/pools --profile DIR/profiles/good.yaml", "--machine-deployments DIR/pools --profile DIR/profiles/good.yaml -o json",
 		"--machine-deployments DIR/pools --profile DIR/profiles/good.yaml -o mirrors", "--machine-deployments DIR/pools --profile DIR/bad", "HOSTILE",
