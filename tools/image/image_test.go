@@ -58,7 +58,7 @@ func TestImage(t *testing.T) {
 	}
 	checkSBOM(t, dir+".sbom")
 	checkPush(t, dir, manifest.Manifests[0].Digest.String())
-	if err := run(t.Context(), args, io.Discard); err == nil || !strings.Contains(err.Error(), "is there already") {
+	if err := run(t.Context(), args, io.Discard); err == nil || !strings.Contains(err.Error(), "exists already") {
 		t.Errorf("a second image is added to the first: %v", err)
 	}
 	var again bytes.Buffer
