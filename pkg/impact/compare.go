@@ -239,7 +239,7 @@ func (c Comparison) resolvePool(p Pool, before, after *revision) (r result, was,
 	if was.from != nil {
 		r.from = was.version.Version
 	}
-	r.affected = Affected{Name: r.pool, Replaced: p.replacesMachines(), Provider: redact.PrintableLine(string(p.Inputs.CloudProvider))}
+	r.affected = Affected{Name: r.pool, Replaced: p.replacesMachines(), Windows: c.Snapshot.windowsOf(p, want.Name), Provider: redact.PrintableLine(string(p.Inputs.CloudProvider))}
 	if now := p.Now; now != nil && (now.Profile != want.Name || now.Version != r.from) {
 		r.affected.Has = redact.PrintableLine(now.Profile + " " + now.Version)
 	}

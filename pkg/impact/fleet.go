@@ -11,6 +11,7 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
@@ -45,6 +46,8 @@ type Source struct {
 	Name string `json:"name"`
 	// Waves reports whether versions reach pools in waves.
 	Waves bool `json:"waves,omitempty"`
+	// Windows are its maintenance windows for the replacement of machines.
+	Windows []string `json:"windows,omitempty"`
 	// Profiles that it offers; nil if unknown.
 	Profiles []string `json:"profiles,omitempty"`
 }
@@ -81,7 +84,7 @@ func (p Pool) replacesMachines() bool {
 }
 
 // chosenBy are the annotations that a Pool contains. None of them is rendered.
-var chosenBy = []string{api.AnnotationOSP, api.AnnotationOSPNamespace, api.AnnotationVersionPin, api.AnnotationSuspend, api.AnnotationRollout}
+var chosenBy = []string{api.AnnotationOSP, api.AnnotationOSPNamespace, api.AnnotationVersionPin, api.AnnotationSuspend, api.AnnotationRollout, api.AnnotationWindows}
 
 // NewPool extracts the facts from a MachineDeployment, without credentials. Decode is
 // render.DecodePool, or a function that adds the configuration of the cloud provider. An
@@ -169,6 +172,22 @@ func (f *ClusterSnapshot) hasWaves(profile string) bool {
 		}
 	}
 	return slices.ContainsFunc(f.Sources, func(s Source) bool { return s.Waves && s.Profiles == nil })
+}
+
+// windowsOf returns the maintenance windows in which the machines of a pool are replaced, nil
+// for at once.
+func (f *ClusterSnapshot) windowsOf(p Pool, profile string) (out []string) {
+	if !p.replacesMachines() || p.Annotations[api.AnnotationWindows] == api.WindowsIgnore {
+		return nil
+	}
+	for _, s := range f.Sources {
+		if s.Profiles == nil || slices.Contains(s.Profiles, profile) {
+			for _, w := range s.Windows {
+				out = append(out, redact.PrintableLine(w))
+			}
+		}
+	}
+	return out
 }
 
 // sourcesProviding names the sources that offer a profile, except the repository's own.

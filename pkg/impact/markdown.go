@@ -150,7 +150,7 @@ func (c Change) tableRows() []string {
 		if p.Has != "" {
 			version += ", has " + tableCell(p.Has) + " now"
 		}
-		out = append(out, fmt.Sprintf("| %s | %s | %s | %s | %s |\n", tableCell(p.Name), version, files, p.describeMachines(), p.UserData.sentence(p.Provider, tableCell)))
+		out = append(out, fmt.Sprintf("| %s | %s | %s | %s | %s |\n", tableCell(p.Name), version, files, p.describeMachines(tableCell), p.UserData.sentence(p.Provider, tableCell)))
 	}
 	return out
 }

@@ -86,6 +86,8 @@ type Affected struct {
 	Has string `json:"has,omitempty"`
 	// Replaced: running machines are replaced; otherwise only new machines get it.
 	Replaced bool `json:"replaced"`
+	// Windows are the maintenance windows in which they are replaced; nil if at any time.
+	Windows []string `json:"windows,omitempty"`
 	// Wave in which it gets the new version; nil if all pools get it at once.
 	Wave *int32 `json:"wave,omitempty"`
 	// Provider is the cloud provider.

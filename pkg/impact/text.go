@@ -229,7 +229,7 @@ func (c Change) writeText(b *strings.Builder) {
 
 // sentence describes a pool.
 func (a Affected) sentence(q quote) string {
-	text := q(a.Name) + ": running machines " + a.describeMachines()
+	text := q(a.Name) + ": running machines " + a.describeMachines(q)
 	if a.Has != "" {
 		text += ", has " + q(a.Has) + " now"
 	}
@@ -237,10 +237,13 @@ func (a Affected) sentence(q quote) string {
 }
 
 // describeMachines says what happens to running machines, and when.
-func (a Affected) describeMachines() string {
+func (a Affected) describeMachines(q quote) string {
 	text := "stay"
 	if a.Replaced {
 		text = "are replaced"
+	}
+	for i, w := range a.Windows {
+		text += []string{" in maintenance windows ", " and "}[min(i, 1)] + q(w)
 	}
 	if a.Wave != nil {
 		text += fmt.Sprintf(", wave %d", *a.Wave)

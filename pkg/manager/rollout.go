@@ -23,6 +23,7 @@ func addRollouts(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.M
 		SourceRecorder: notify.DistinctRecorder{EventRecorder: management.GetEventRecorder(api.FieldManager)},
 		Clock:          clock.RealClock{},
 		Ahead:          facts.worker.cluster.clockAhead,
+		Metrics:        facts.metrics,
 		Namespace:      opts.Namespace,
 		Shard:          opts.Shard,
 	}

@@ -23,7 +23,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	}
 	d := m.descs
 	for _, desc := range []*prometheus.Desc{
-		d.sourceInfo, d.sourceLastFetch, d.poolInfo, d.poolReady, d.poolRejected, d.poolUserData, d.poolLimit, d.poolTokenEnds, d.poolNodeEnds, d.clusterUp, d.webhookEnds,
+		d.sourceInfo, d.sourceLastFetch, d.windowOpen, d.poolInfo, d.poolReady, d.poolRejected, d.poolUserData, d.poolLimit, d.poolTokenEnds, d.poolNodeEnds, d.clusterUp, d.webhookEnds,
 		d.nodesByEvidence, d.nodesDisputed, d.records,
 	} {
 		to <- desc
@@ -49,6 +49,11 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		}
 		if !s.read.IsZero() {
 			gauge(d.sourceLastFetch, float64(s.read.Unix()), key.Namespace, key.Name)
+		}
+	}
+	for key, s := range sources {
+		for use, open := range s.windows {
+			gauge(d.windowOpen, oneIf(open), key.Namespace, key.Name, use)
 		}
 	}
 	for key, p := range pools {

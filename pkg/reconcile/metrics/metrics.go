@@ -29,7 +29,7 @@ type Metrics struct {
 }
 
 type descs struct {
-	sourceInfo, sourceLastFetch                     *prometheus.Desc
+	sourceInfo, sourceLastFetch, windowOpen         *prometheus.Desc
 	poolInfo, poolReady, poolRejected, poolUserData *prometheus.Desc
 	poolLimit, poolTokenEnds, poolNodeEnds          *prometheus.Desc
 	clusterUp, webhookEnds                          *prometheus.Desc
@@ -46,7 +46,8 @@ type SourceState struct {
 
 type sourceState struct {
 	SourceState
-	read time.Time
+	read    time.Time
+	windows map[string]bool // by use, true if open
 }
 
 // PoolMetrics are the values of one pool's metrics.
@@ -72,7 +73,7 @@ func New() *Metrics {
 		pools:       map[types.NamespacedName]PoolMetrics{},
 		connections: map[string]func() bool{},
 		descs: descs{
-			sourceInfo: sourceInfo.desc(), sourceLastFetch: sourceLastFetch.desc(),
+			sourceInfo: sourceInfo.desc(), sourceLastFetch: sourceLastFetch.desc(), windowOpen: windowOpen.desc(),
 			poolInfo: poolInfo.desc(), poolReady: poolReady.desc(), poolRejected: poolRejected.desc(),
 			poolUserData: poolUserData.desc(), poolLimit: poolLimit.desc(), poolTokenEnds: poolTokenEnds.desc(), poolNodeEnds: poolNodeEnds.desc(),
 			clusterUp: clusterUp.desc(), webhookEnds: webhookEnds.desc(),
@@ -95,7 +96,25 @@ func (m *Metrics) SetSource(key types.NamespacedName, s SourceState) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.sources[key] = sourceState{SourceState: s, read: m.sources[key].read}
+	had := m.sources[key]
+	had.SourceState = s
+	m.sources[key] = had
+}
+
+// SetWindows stores which maintenance windows of a ProfileSource are open, by use; nil if it
+// has none.
+func (m *Metrics) SetWindows(key types.NamespacedName, open map[string]bool) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, known := m.sources[key]
+	if !known && len(open) == 0 {
+		return // it was deleted
+	}
+	s.windows = open
+	m.sources[key] = s
 }
 
 // ObserveFetch counts a read of a source: its duration, and the reason of its failure, empty

@@ -58,6 +58,7 @@ func lines(t *testing.T, m *Metrics) []string {
 func full() *Metrics {
 	m := New()
 	m.SetSource(key("osps"), SourceState{Kind: "git", Ready: "False", Reason: "Unreachable", Revision: "main@sha1:3f2a9c1"})
+	m.SetWindows(key("osps"), map[string]bool{"Replace": true, "Waves": false})
 	m.ObserveFetch(key("osps"), time.Unix(1_700_000_000, 0), 20*time.Millisecond, "")
 	m.ObserveFetch(key("osps"), time.Unix(1_700_000_060, 0), 5*time.Second, "Unreachable")
 	m.SetPool(key("web"), PoolMetrics{Profile: "osp-ubuntu", Version: "v1.9.0", Commit: "3f2a9c1", UserData: 4000, Limit: 16384, TokenEnds: time.Unix(1_700_003_600, 0), NodeTokenEnds: time.Unix(1_700_086_400, 0)})
@@ -124,6 +125,8 @@ func TestSeries(t *testing.T) {
 		`osm_gitops_cluster_reachable{cluster="management"} 0`,
 		`osm_gitops_cluster_reachable{cluster="worker"} 1`,
 		`osm_gitops_events_dropped_total{reason="ConfigRotated"} 1`,
+		`osm_gitops_maintenance_window_open{applies="Replace",name="osps",namespace="shop"} 1`,
+		`osm_gitops_maintenance_window_open{applies="Waves",name="osps",namespace="shop"} 0`,
 		`osm_gitops_node_provenance_ready 1`,
 		`osm_gitops_node_provenances_dropped_total 1`,
 		`osm_gitops_node_provenances_held 7`,
@@ -172,6 +175,7 @@ func TestSeries(t *testing.T) {
 	m.PoolGone(key("web"))
 	m.PoolGone(key("new"))
 	m.SourceGone(key("osps"))
+	m.SetWindows(key("osps"), nil)
 	for _, line := range lines(t, m) {
 		if strings.Contains(line, "namespace=") {
 			t.Errorf("still told: %s", line)

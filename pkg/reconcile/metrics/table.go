@@ -31,6 +31,8 @@ var (
 	sourceFetch     = Metric{prefix + "source_fetch_duration_seconds", "histogram", "duration of reads, including failed ones", ofSource}
 	sourceFailures  = Metric{prefix + "source_failures_total", "counter", "failed reads, by reason of the Ready condition", more(ofSource, "reason")}
 
+	windowOpen = Metric{prefix + "maintenance_window_open", "gauge", "1 while a maintenance window of a source is open, by its use, otherwise 0; absent without one", more(ofSource, "applies")}
+
 	poolInfo = Metric{
 		prefix + "pool_info", "gauge", "1 for each pool, with the profile, version and commit of its Secrets",
 		more(ofPool, "profile", "version", "commit"),
@@ -65,7 +67,7 @@ var (
 // AllMetrics lists all metrics of this package.
 func AllMetrics() []Metric {
 	return []Metric{
-		sourceInfo, sourceLastFetch, sourceFetch, sourceFailures,
+		sourceInfo, sourceLastFetch, sourceFetch, sourceFailures, windowOpen,
 		poolInfo, poolReady, poolRejected, poolUserData, poolLimit, poolTokenEnds, poolNodeEnds,
 		nodesRecorded, nodesDisputed, records, dropped, provenancesStored, provenanceOn,
 		auditLogLines, auditLogErrors, auditLogWaiting, auditLogLost,

@@ -18,6 +18,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/selection/windows"
 )
 
 // Reader reads pools from clients, which can be caches.
@@ -149,7 +150,7 @@ func (r Reader) addUserSources(ctx context.Context, out *impact.ClusterSnapshot)
 		if ps.Spec.Builtin != nil {
 			continue
 		}
-		s := impact.Source{Name: ps.Name, Waves: ps.HasWaves(), Profiles: []string{}}
+		s := impact.Source{Name: ps.Name, Waves: ps.HasWaves(), Windows: windows.SummarizeFor(ps, api.WindowReplace), Profiles: []string{}}
 		for _, e := range ps.Status.Profiles {
 			if !e.Removed {
 				s.Profiles = append(s.Profiles, e.Name)

@@ -23,6 +23,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout/machineindex"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout/waves"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
@@ -47,6 +48,8 @@ type Reconciler struct {
 	// Ahead returns how far the API server's clock is ahead of the controller's, negative if
 	// it is behind; nil if unknown.
 	Ahead func() time.Duration
+	// Metrics exports which maintenance windows are open; nil for none.
+	Metrics *metrics.Metrics
 	// Namespace is the controller's. ProfileSources in other namespaces belong to other
 	// controllers.
 	Namespace string
@@ -76,9 +79,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if !r.isResponsibleFor(seen.source, req.Name) {
 		delete(r.warned, req.Name)
+		r.Metrics.SetWindows(req.NamespacedName, nil)
 		return ctrl.Result{}, nil
 	}
 	edge := r.observeWindows(seen)
+	r.Metrics.SetWindows(req.NamespacedName, seen.openWindows())
 	next, again, err := r.decideRolloutsAndReplacements(ctx, seen)
 	if err != nil {
 		return ctrl.Result{}, err

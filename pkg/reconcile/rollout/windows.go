@@ -52,6 +52,15 @@ func (r *Reconciler) observeWindows(seen *observed) (again time.Duration) {
 	return again
 }
 
+// openWindows returns which windows are open, by use.
+func (seen *observed) openWindows() map[string]bool {
+	out := map[string]bool{}
+	for _, w := range seen.windowStatus {
+		out[w.Applies] = w.Open
+	}
+	return out
+}
+
 func optionalTime(t time.Time) *metav1.Time {
 	if t.IsZero() {
 		return nil

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // zones, also where the operating system has none
@@ -248,7 +247,7 @@ func specs(ps *api.ProfileSource) []api.MaintenanceWindow {
 	if ps == nil || ps.Spec.Rollout == nil {
 		return nil
 	}
-	return slices.Clip(ps.Spec.Rollout.MaintenanceWindows)
+	return ps.Spec.Rollout.MaintenanceWindows
 }
 
 // Describe formats an opening in the zone of its window: "Mon 22:00 Europe/Berlin
@@ -258,4 +257,24 @@ func Describe(at time.Time) string {
 		return "a valid maintenance window"
 	}
 	return at.Format("Mon 15:04 ") + at.Location().String() + at.Format(" (2006-01-02)")
+}
+
+// Summarize formats a window as it is configured: "0 22 * * 1-4 Europe/Berlin for 6h".
+func Summarize(spec api.MaintenanceWindow) string {
+	length := strings.TrimSuffix(strings.TrimSuffix(spec.Duration.Duration.String(), "0s"), "h0m")
+	if strings.HasSuffix(spec.Duration.Duration.String(), "h0m0s") {
+		length += "h"
+	}
+	return fmt.Sprintf("%s %s for %s", spec.Schedule, cmp.Or(spec.TimeZone, "UTC"), length)
+}
+
+// SummarizeFor returns the windows of a ProfileSource for a use, as they are configured.
+func SummarizeFor(ps *api.ProfileSource, use string) []string {
+	var out []string
+	for _, spec := range specs(ps) {
+		if spec.IsFor(use) {
+			out = append(out, Summarize(spec))
+		}
+	}
+	return out
 }

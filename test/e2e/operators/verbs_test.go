@@ -46,7 +46,7 @@ func TestDailyOperations(t *testing.T) {
 	s.Must(err)
 	binary, err := e2e.Binary()
 	s.Must(err)
-	for _, script := range []string{"get", "sources", "pools", "rollouts"} {
+	for _, script := range []string{"get", "windows", "sources", "pools", "rollouts"} {
 		s.Run(script, func(t *testing.T) {
 			testscript.Run(t, testscript.Params{
 				Files: []string{filepath.Join("testdata", script+".txtar")},

@@ -16,6 +16,7 @@ var aliases = map[string][]string{
 	"osp":               {"osps", "operatingsystemprofile", "operatingsystemprofiles", "profile", "profiles"},
 	"source":            {"sources", "ps", "profilesource", "profilesources"},
 	"rollout":           {"rollouts"},
+	"window":            {"windows"},
 	"secret":            {"secrets"},
 	"commit":            {"commits"},
 }

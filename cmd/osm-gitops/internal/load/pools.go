@@ -28,6 +28,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/publish"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/pkg/selection/windows"
 )
 
 // PoolFlags choose the source of pools.
@@ -238,7 +239,7 @@ func (m *manifests) readDocument(doc []byte, place string) error {
 		if err := yaml.Unmarshal(doc, ps); err != nil {
 			return redactYAMLError(err)
 		}
-		m.snapshot.Sources = append(m.snapshot.Sources, impact.Source{Name: ps.Name, Waves: ps.HasWaves()})
+		m.snapshot.Sources = append(m.snapshot.Sources, impact.Source{Name: ps.Name, Waves: ps.HasWaves(), Windows: windows.SummarizeFor(ps, api.WindowReplace)})
 	}
 	return nil
 }

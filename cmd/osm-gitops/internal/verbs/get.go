@@ -39,9 +39,9 @@ type getFlags struct {
 func newGetCommand() *cobra.Command {
 	var f getFlags
 	cmd := &cobra.Command{
-		Use:   "get sources|profiles|pools|nodes|rollouts [NAME...]",
-		Short: "list sources, profiles, pools, nodes or rollouts",
-		Long: `List sources, profiles, pools, nodes or rollouts.
+		Use:   "get sources|profiles|pools|nodes|rollouts|windows [NAME...]",
+		Short: "list sources, profiles, pools, nodes, rollouts or maintenance windows",
+		Long: `List sources, profiles, pools, nodes, rollouts or the maintenance windows of sources.
 
 Sources, profiles and nodes have the columns of kubectl get profilesources,
 operatingsystemprofiles and nodeprovenances. A pool is a MachineDeployment with a profile;
@@ -249,6 +249,8 @@ func (g *getter) list(ctx context.Context, s *session.Session, namespace string)
 		return poolRows(ctx, s, namespace)
 	case session.RolloutKind:
 		return rolloutRows(ctx, s, namespace)
+	case session.WindowKind:
+		return windowRows(ctx, s, namespace)
 	}
 	return serverRows(ctx, g.kind, s, namespace, g.output == "json" || g.output == "yaml")
 }
@@ -273,6 +275,9 @@ func (g *getter) keepNamedAndChangedRows(l *listing, first bool) error {
 			}
 		}
 		key := l.names[i] + "\x00" + meta.GetNamespace()
+		if g.kind == session.WindowKind {
+			key += fmt.Sprintf("\x00%v", l.table.Rows[i].Cells[1]) // of a source with several
+		}
 		if was, known := g.shown[key]; known && was == cells.String() {
 			return false
 		}
@@ -444,5 +449,5 @@ func rolloutRows(ctx context.Context, s *session.Session, namespace string) (*li
 
 // listedKinds are the kinds that get lists.
 func listedKinds() []*session.Kind {
-	return []*session.Kind{session.SourceKind, session.ProfileKind, session.PoolKind, session.NodeKind, session.RolloutKind}
+	return []*session.Kind{session.SourceKind, session.ProfileKind, session.PoolKind, session.NodeKind, session.RolloutKind, session.WindowKind}
 }

@@ -50,6 +50,11 @@ var (
 		Plural: "rollouts", words: []string{"rollout"},
 		GVK: api.GroupVersion.WithKind("ProfileSource"), Resource: "profilesources",
 	}
+	// WindowKind are maintenance windows, by the name of their ProfileSource.
+	WindowKind = &Kind{
+		Plural: "windows", words: []string{"window"},
+		GVK: api.GroupVersion.WithKind("ProfileSource"), Resource: "profilesources",
+	}
 )
 
 // IsNamed reports whether a word names the kind, singular or plural.

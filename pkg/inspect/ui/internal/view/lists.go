@@ -9,11 +9,13 @@ import (
 
 	"github.com/fluxcd/pkg/apis/meta"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/fleet"
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
+	"github.com/osm-gitops/osm-gitops/pkg/selection/windows"
 )
 
 // Changes lists the commits that introduced a version or made one current, or that have
@@ -64,8 +66,16 @@ type Profile struct {
 // Rollouts lists the rollouts of versions by wave.
 type Rollouts struct {
 	About
-	Items []Rollout `json:"items"` // of this page, unfinished ones first
+	Windows []Window  `json:"windows,omitempty"` // maintenance windows of the sources
+	Items   []Rollout `json:"items"`             // of this page, unfinished ones first
 	Paging
+}
+
+// Window is the state of the maintenance windows of a source for one use.
+type Window struct {
+	Source string `json:"source"` // the ProfileSource
+	api.WindowStatus
+	When string `json:"when"` // "open until …", "opens …"
 }
 
 // Rollout is the progress of a version by wave.
@@ -226,7 +236,11 @@ const (
 // NewRollouts builds the list of rollouts.
 func NewRollouts(f *fleet.Model, page int) Rollouts {
 	var rows []Rollout
+	var open []Window
 	for i := range f.Sources {
+		for _, w := range f.Sources[i].Status.MaintenanceWindows {
+			open = append(open, Window{f.Sources[i].Name, w, describeWindow(w)})
+		}
 		for _, r := range f.Sources[i].Status.Rollouts {
 			row := Rollout{
 				Source: f.Sources[i].Name, Profile: r.Profile, Version: r.Version, Commit: r.Commit, Subject: f.SubjectOf(r.Profile, r.Version, r.Commit),
@@ -247,7 +261,27 @@ func NewRollouts(f *fleet.Model, page int) Rollouts {
 		return cmp.Or(cmp.Compare(slices.Index(order, a.State), slices.Index(order, b.State)), b.Since.Compare(a.Since), cmp.Compare(a.Profile, b.Profile))
 	})
 	shown, paging := selectPage(rows, page)
-	return Rollouts{About{"Rollouts", f.At}, shown, paging}
+	return Rollouts{About{"Rollouts", f.At}, open, shown, paging}
+}
+
+// describeWindow says when windows open or close.
+func describeWindow(w api.WindowStatus) string {
+	local := func(t *metav1.Time) string {
+		zone, err := time.LoadLocation(w.TimeZone)
+		if err != nil {
+			zone = time.UTC
+		}
+		return windows.Describe(t.In(zone))
+	}
+	switch {
+	case w.Open && w.Closes != nil:
+		return "open until " + local(w.Closes)
+	case w.Open:
+		return "open"
+	case w.Opens != nil:
+		return "opens " + local(w.Opens)
+	}
+	return "closed: no window is valid"
 }
 
 // NewSources builds the list of sources.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fluxcd/pkg/apis/meta"
 	"github.com/google/go-cmp/cmp"
@@ -179,6 +180,15 @@ func TestRollouts(t *testing.T) {
 	done, running, paused := of("osp-old", "v3.0.0", "", 9), of("osp-web", "v1.1.0", fleetfixture.Second, 2), of("osp-db", "v1.0.0", "", 1)
 	done.Done, paused.Held, paused.Reason = true, true, "MachinesNotJoined"
 	o.Sources[0].Status.Rollouts = []api.RolloutStatus{done, running, paused}
+	at := metav1.NewTime(time.Date(2026, 3, 2, 21, 0, 0, 0, time.UTC))
+	o.Sources[0].Status.MaintenanceWindows = []api.WindowStatus{{Applies: "Replace", Opens: &at, TimeZone: "Europe/Berlin"}, {Applies: "Waves", Open: true, Closes: &at, TimeZone: "UTC"}, {Applies: "Replace", Open: true}, {Applies: "Waves"}}
+	var when []string
+	for _, w := range NewRollouts(fleet.NewModel(fleetfixture.Noon, o), 1).Windows {
+		when = append(when, w.Applies+" "+w.When)
+	}
+	if diff := cmp.Diff([]string{"Replace opens Mon 22:00 Europe/Berlin (2026-03-02)", "Waves open until Mon 21:00 UTC (2026-03-02)", "Replace open", "Waves closed: no window is valid"}, when); diff != "" {
+		t.Errorf("windows (-want +got):\n%s", diff)
+	}
 	var got []string
 	for _, r := range NewRollouts(fleet.NewModel(fleetfixture.Noon, o), 1).Items {
 		got = append(got, fmt.Sprintf("%s %s %s wave %d, %d of %d %s%s", r.State, r.Profile, r.Version, r.Wave, r.Adopted, r.Pools, r.Subject, r.Reason))
