@@ -128,6 +128,10 @@ func (w Window) firstInstant(wall time.Time) time.Time {
 	for {
 		_, offset := from.Zone()
 		_, end := from.ZoneBounds()
+		if !end.IsZero() && !end.After(from) {
+			// On 31 December of a leap year time has an end of the period before that day.
+			end = from.Add(time.Minute)
+		}
 		at := wall.Add(-time.Duration(offset) * time.Second)
 		if end.IsZero() || at.Before(end) {
 			if at.Before(from) {

@@ -72,6 +72,21 @@ func TestDaylightSaving(t *testing.T) {
 	}
 }
 
+// Of the last day of a leap year time.Time.ZoneBounds returns an end before it.
+func TestLastDayOfALeapYear(t *testing.T) {
+	for _, zone := range oracleZones {
+		w, err := Parse(spec("30 13 * * *", "1h", zone))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, year := range []int{2024, 2028, 2040} {
+			if got := (Set{w}).Openings(time.Date(year, 12, 30, 14, 0, 0, 0, w.zone), 2); got[0].Format("01-02 15:04") != "12-31 13:30" || got[1].Format("01-02 15:04") != "01-01 13:30" {
+				t.Errorf("%s in %d: opens %v", zone, year, got)
+			}
+		}
+	}
+}
+
 func TestWindowsOfASource(t *testing.T) {
 	ps := &api.ProfileSource{Spec: api.ProfileSourceSpec{Rollout: &api.Rollout{MaintenanceWindows: []api.MaintenanceWindow{
 		spec("0 22 * * 1-4", "6h", "Europe/Berlin"), spec("0 0 30 2 *", "1h", "UTC"),
