@@ -28,7 +28,7 @@ if grep -q '^bootcmd:' "$config"; then
 fi
 if [[ ! -x /opt/bin/setup || ! -s /etc/systemd/system/setup.service ]]; then
   echo "bootstrap: cloud-init has not written the files of $config" >&2
-  exit 1
+  false
 fi
 
 systemctl daemon-reload

@@ -11,7 +11,7 @@ config=/usr/share/oem/config.ign
 if command -v jq >/dev/null && ! jq -e .ignition.version "$config" >/dev/null; then
   rm -f "$config"
   echo "bootstrap: the provisioning stage is no Ignition document" >&2
-  exit 1
+  false
 fi
 
 # The next boot runs Ignition because of the mark, and is a first boot to systemd

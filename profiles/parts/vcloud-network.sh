@@ -23,7 +23,7 @@ for ((nic = 0; nic < ${nics:-0}; nic++)); do
   interface=$(grep -l -i -x -- "$mac" /sys/class/net/*/address | sed -n '1s|.*/\([^/]*\)/address|\1|p' || true)
   if [[ -z $interface ]]; then
     echo "bootstrap: there is no interface with the address $mac yet" >&2
-    exit 1
+    false
   fi
   mask=$(number "$(property "netmask_$nic")")
   prefix=0

@@ -121,6 +121,7 @@ type cloud struct {
 	// an untrusted certificate.
 	strangers map[string]int
 	requests  []request
+	reports   []string // bodies
 	tunnels   []string // hosts that were asked for through the proxy
 }
 
@@ -192,7 +193,11 @@ func (c *cloud) handle(w http.ResponseWriter, r *http.Request) {
 	host, _, _ := strings.Cut(r.Host, ":")
 	status, body := http.StatusOK, []byte(nil)
 	if host == apiHost {
-		status, body = c.secret(r)
+		if r.Method == http.MethodPatch {
+			status, body = c.report(r)
+		} else {
+			status, body = c.secret(r)
+		}
 	} else if body = download(host, r.URL.Path); body == nil {
 		status, body = http.StatusNotFound, []byte("not found\n")
 	}
@@ -222,6 +227,23 @@ func (c *cloud) secret(r *http.Request) (int, []byte) {
 		return http.StatusNotFound, apiStatus(http.StatusNotFound, fmt.Sprintf("secrets %q not found", name))
 	}
 	return http.StatusOK, secretJSON(name, data)
+}
+
+// report is PATCH .../bootreports/NAME by server-side apply.
+func (c *cloud) report(r *http.Request) (int, []byte) {
+	body, err := io.ReadAll(r.Body)
+	want := "/apis/gitops.k8c.io/v1alpha1/namespaces/cloud-init-settings/bootreports/" + accountName
+	switch query := r.URL.Query(); {
+	case err != nil:
+		return http.StatusBadRequest, apiStatus(http.StatusBadRequest, err.Error())
+	case r.Header.Get("Authorization") != "Bearer "+c.token, r.URL.Path != want, r.Header.Get("Content-Type") != "application/apply-patch+yaml",
+		query.Get("fieldManager") != machineName, query.Get("force") != "true":
+		c.t.Errorf("a report for %s as %s with %q", r.URL, r.Header.Get("Content-Type"), r.Header.Get("Authorization"))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reports = append(c.reports, string(body))
+	return http.StatusOK, []byte("{}")
 }
 
 // secretJSON is a Secret as an API server gives it, managed fields and all.

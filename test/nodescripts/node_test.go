@@ -45,6 +45,7 @@ type node struct {
 	cloudInitDies int
 	calls         []protocol.Call
 	output        bytes.Buffer // of all runs
+	said          bytes.Buffer // of this one
 	// killAt is the number of the call, from 1, at which the power fails; 0: never.
 	killAt int
 	power  *os.Process   // process 1 of the current run
@@ -206,12 +207,13 @@ func (n *node) run(env []string, argv ...string) result {
 		Argv:     argv, Env: append([]string{"PATH=" + servicePath, "LANG=C.UTF-8"}, env...),
 	})
 	n.must(err)
-	var out bytes.Buffer
+	out := &speech{n}
 	cmd := &exec.Cmd{
-		Path: standIn, Args: []string{"boot", string(boot)}, Stdout: &out, Stderr: &out, ExtraFiles: []*os.File{n.hold},
+		Path: standIn, Args: []string{"boot", string(boot)}, Stdout: out, Stderr: out, ExtraFiles: []*os.File{n.hold},
 		SysProcAttr: &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC},
 	}
 	n.mu.Lock() // no program of the node is heard before its process is known
+	n.said.Reset()
 	n.net.do(func() { err = cmd.Start() })
 	n.power, n.dead = cmd.Process, make(chan struct{})
 	n.mu.Unlock()
@@ -225,13 +227,22 @@ func (n *node) run(env []string, argv ...string) result {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.power = nil
-	fmt.Fprintf(&n.output, "--- %q\n%s", argv, out.String())
-	r := result{status: cmd.ProcessState.ExitCode(), output: out.String(), died: cmd.ProcessState.ExitCode() < 0}
+	fmt.Fprintf(&n.output, "--- %q\n%s", argv, n.said.String())
+	r := result{status: cmd.ProcessState.ExitCode(), output: n.said.String(), died: cmd.ProcessState.ExitCode() < 0}
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		n.t.Fatal(err)
 	}
 	return r
+}
+
+// speech is where a run's output goes.
+type speech struct{ n *node }
+
+func (s *speech) Write(b []byte) (int, error) {
+	s.n.mu.Lock()
+	defer s.n.mu.Unlock()
+	return s.n.said.Write(b)
 }
 
 // hostBinds are the parts of the machine that a node sees: libraries, and programs

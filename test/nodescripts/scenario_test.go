@@ -2,6 +2,7 @@ package nodescripts_test
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -16,7 +17,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -50,6 +51,10 @@ type scenario struct {
 	// family is the network's, empty: as it comes.
 	family   string
 	settings func(*render.Settings)
+	// pool changes what the pool asks for.
+	pool func(*render.Pool)
+	// token of the API server, by default apiToken.
+	token string
 	// image changes the image.
 	image func(*system)
 	// everyCommand is to be recorded, so that the power can fail before it; that makes
@@ -108,13 +113,16 @@ func (s scenario) rendered(t testing.TB) (render.Input, *render.Output) {
 			Profile: docs[0].Name, Version: docs[0].Spec.Version, Commit: strings.Repeat("1a", 20), Change: strings.Repeat("2b", 20),
 			Repository: "https://git.test/nodefixture", Path: "profiles/x.yaml",
 		}},
-		Cluster: render.Cluster{Server: "https://" + apiHost + ":" + apiPort, APIServerToken: apiToken, BootstrapToken: bootstrapToken},
+		Cluster: render.Cluster{Server: "https://" + apiHost + ":" + apiPort, APIServerToken: cmp.Or(s.token, apiToken), BootstrapToken: bootstrapToken},
 		Settings: render.Settings{
 			ClusterDNS: []string{"10.96.0.10"}, ExternalCloudProvider: true, KubernetesCACert: clusterCA.certificate(),
 		},
 	}
 	if in.Pool, err = render.DecodePool(md); err != nil {
 		t.Fatal(err)
+	}
+	if s.pool != nil {
+		s.pool(&in.Pool)
 	}
 	if s.settings != nil {
 		s.settings(&in.Settings)
@@ -184,7 +192,7 @@ func rehearse(t testing.TB, s scenario) *rehearsal {
 	if s.image != nil {
 		s.image(&image)
 	}
-	r := &rehearsal{node: newNode(t, image), scenario: s, wrong: map[string]bool{}, seen: map[string]string{}, secrets: []string{apiToken, bootstrapToken}}
+	r := &rehearsal{node: newNode(t, image), scenario: s, wrong: map[string]bool{}, seen: map[string]string{}, secrets: []string{in.Cluster.APIServerToken, bootstrapToken}}
 	if !strings.Contains(s.family, "6") {
 		r.net.uplink(t, nodeAddress+"/24")
 	}
@@ -192,7 +200,7 @@ func rehearse(t testing.TB, s scenario) *rehearsal {
 	provisioning := "web-kube-system-provisioning-config"
 	kubeconfig := "kube-system-web-kubelet-bootstrap-config"
 	kubeconfigText := render.BootstrapKubeconfig(in.Cluster.Server, in.Settings.KubernetesCACert, bootstrapToken)
-	r.cloud = newCloud(t, r.net, apiToken, map[string]map[string]string{
+	r.cloud = newCloud(t, r.net, in.Cluster.APIServerToken, map[string]map[string]string{
 		provisioning: {configKey: string(out.Provisioning)},
 		kubeconfig:   {kubeconfigKey: kubeconfigText},
 	})
@@ -389,12 +397,12 @@ func (r *rehearsal) finished() {
 }
 
 // tree describes every file of a node: mode, owner and content, or the target of a link. It omits
-// files that a reboot removes, the programs, and the preset, to which every run of Ignition
+// files that a reboot removes, the programs, what is kept of failures, and the preset, to which every run of Ignition
 // appends.
 func (r *rehearsal) tree() map[string]string {
 	r.t.Helper()
 	out := map[string]string{}
-	skip := []string{protocol.Dir, "/proc", "/sys", "/dev", "/run", "/tmp", "/usr/bin", filepath.Dir(ignitionPreset)}
+	skip := []string{protocol.Dir, "/proc", "/sys", "/dev", "/run", "/tmp", "/usr/bin", filepath.Dir(ignitionPreset), "/var/log/osm-gitops"}
 	err := filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -460,7 +468,7 @@ func (r *rehearsal) equals(want map[string]string) {
 	if r.bootstrapped() {
 		delete(got, wantsDir+"bootstrap.service")
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := gocmp.Diff(want, got); diff != "" {
 		r.t.Errorf("the node differs from one that had no fault (-without +with):\n%s", diff)
 	}
 }

@@ -1,0 +1,280 @@
+package nodescripts_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+	"github.com/osm-gitops/osm-gitops/test/nodefixture"
+)
+
+// accountName is the account of a pool, and the name of its BootReport.
+const accountName = "node-web-0123456789abcdef"
+
+// boundToken has the shape of a token that the API server issues for an account.
+var boundToken = strings.Join([]string{
+	base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"RS256","kid":"x"}`)),
+	base64.RawURLEncoding.EncodeToString([]byte(`{"aud":["https://kubernetes.default.svc"],"iss":"https://node-1.test","kubernetes.io":{"namespace":"cloud-init-settings"},` +
+		`"sub":"system:serviceaccount:cloud-init-settings:` + accountName + `"}`)),
+	"c2lnbmF0dXJlLW9mLXRoZS10b2tlbg",
+}, ".")
+
+func reporting(s *scenario) { s.token = boundToken }
+
+// entries are those of one report, which the schema must accept.
+func (r *rehearsal) entries(report string) map[api.BootStage]api.MachineBoot {
+	r.t.Helper()
+	var b api.BootReport
+	decoder := json.NewDecoder(strings.NewReader(report))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&b); err != nil || b.Kind != "BootReport" || b.APIVersion != api.GroupVersion.String() || b.Name != accountName {
+		r.t.Errorf("a report is not one: %v: %q", err, report)
+	}
+	all := map[api.BootStage]api.MachineBoot{}
+	for _, m := range b.Spec.Machines {
+		if m.Machine != machineName || m.Attempt < 1 || m.Config != render.ShortDigest(r.input.InputDigest()) || !bootID.MatchString(m.BootID) || len(m.File) > 256 ||
+			m.Line < 0 || len(m.Command) > 512 || len(m.Log) > 4096 || len(m.Time) > 32 || unprintable.MatchString(m.Command+m.Log) {
+			r.t.Errorf("an entry is outside of the schema's bounds: %+v", m)
+		}
+		all[m.Stage] = m
+	}
+	for _, secret := range r.secrets {
+		if strings.Contains(report, secret) {
+			r.t.Errorf("a report holds the credential %q: %s", secret, report)
+		}
+	}
+	return all
+}
+
+var (
+	bootID      = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	unprintable = regexp.MustCompile(`[^\n -~]`)
+)
+
+// at returns the lines of a node's script at which an entry says that a command has failed: bash
+// gives one of the lines of a command.
+func (r *rehearsal) at(m api.MachineBoot) string {
+	r.t.Helper()
+	lines := strings.Split(r.read(m.File), "\n")
+	if m.Line < 1 || int(m.Line) > len(lines) {
+		r.t.Errorf("%s has no line %d", m.File, m.Line)
+		return ""
+	}
+	return strings.Join(lines[max(0, m.Line-3):m.Line], "\n")
+}
+
+// TestReports: every stage that fails says at which line, and that it has succeeded in the end.
+func TestReports(t *testing.T) {
+	for _, s := range booted() {
+		t.Run(s.profile, func(t *testing.T) {
+			parallel(t)
+			r := rehearse(t, s.with(reporting))
+			type expected struct {
+				stage   api.BootStage
+				outcome api.BootOutcome
+				line    string
+			}
+			var want []expected
+			if s.profile != "osp-flatcar-cloud-init" {
+				r.cloud.faults.Add(nodefixture.Fault{On: r.secret, Times: 1, Handler: nodefixture.Says(http.StatusNotFound, "no\n")})
+				want = append(want, expected{"Bootstrap", "Failing", "/opt/bin/fetch-secret web-"}, expected{"Bootstrap", "Succeeded", ""})
+			}
+			r.cloud.faults.Add(nodefixture.Fault{On: "/kubelet", Times: 1, Handler: nodefixture.Says(http.StatusForbidden, "no\n")})
+			r.cloud.faults.Add(nodefixture.Fault{On: r.kubeconfig, Times: 1, Handler: nodefixture.Says(http.StatusForbidden, "no\n")})
+			r.machine.unsigned = 1
+			want = append(want, expected{"Setup", "Failing", "  curl --fail "}, expected{"Setup", "Failing", "/opt/bin/fetch-secret kube-system-web-"},
+				expected{"Join", "Failing", "[[ -s " + clientCertificate}, expected{"Join", "Succeeded", ""})
+			r.up()
+			r.finished()
+			if len(r.cloud.reports) != len(want) {
+				t.Fatalf("%d reports were sent, want %d:\n%s", len(r.cloud.reports), len(want), strings.Join(r.cloud.reports, "\n"))
+			}
+			for i, w := range want {
+				all := r.entries(r.cloud.reports[i])
+				got := all[w.stage]
+				if got.Outcome != w.outcome {
+					t.Errorf("report %d has %+v, want that %s is %s", i, got, w.stage, w.outcome)
+				}
+				if w.line != "" && !strings.Contains(r.at(got), w.line) {
+					t.Errorf("report %d is about %s:%d, %q, want %q", i, got.File, got.Line, r.at(got), w.line)
+				}
+				if w.line != "" && w.stage != "Bootstrap" && (got.Command == "" || got.Log == "" || got.ExitStatus == 0) {
+					t.Errorf("report %d lacks something: %+v", i, got)
+				}
+				if w.stage == "Join" && all["Setup"].Outcome != "Succeeded" {
+					t.Errorf("report %d has %+v, want that Setup has succeeded", i, all["Setup"])
+				}
+			}
+		})
+	}
+}
+
+// TestNoReports: a healthy boot sends nothing, nor does a node with the token that all pools share.
+func TestNoReports(t *testing.T) {
+	for name, change := range map[string]func(*rehearsal){
+		"healthy": func(*rehearsal) {},
+		"shared": func(r *rehearsal) {
+			for _, on := range []string{r.secret, r.kubeconfig} {
+				r.cloud.faults.Add(nodefixture.Fault{On: on, Times: 2, Handler: nodefixture.Says(http.StatusNotFound, "no\n")})
+			}
+		},
+	} {
+		for _, s := range booted() {
+			t.Run(name+" "+s.profile, func(t *testing.T) {
+				parallel(t)
+				if name == "healthy" {
+					s = s.with(reporting)
+				}
+				r := rehearse(t, s)
+				change(r)
+				if s.profile == "osp-flatcar-cloud-init" {
+					r.cloud.faults.Clear()
+				}
+				r.up()
+				r.finished()
+				if len(r.cloud.reports) > 0 {
+					t.Errorf("reports were sent:\n%s", strings.Join(r.cloud.reports, "\n"))
+				}
+			})
+		}
+	}
+}
+
+// TestReportsUnwanted: however the API server answers a report, the node comes up.
+func TestReportsUnwanted(t *testing.T) {
+	for name, answer := range map[string]nodefixture.FaultyHandler{
+		"403": nodefixture.Says(http.StatusForbidden, "no\n"), "404": nodefixture.Says(http.StatusNotFound, "no\n"), "hangs": stalls,
+	} {
+		t.Run(name, func(t *testing.T) {
+			parallel(t)
+			r := rehearse(t, scenarios[0].with(reporting))
+			r.cloud.faults.Add(nodefixture.Fault{On: "/bootreports/" + accountName, Times: 4, Handler: answer})
+			r.cloud.faults.Add(nodefixture.Fault{On: r.secret, Times: 1, Handler: nodefixture.Says(http.StatusNotFound, "no\n")})
+			r.cloud.faults.Add(nodefixture.Fault{On: r.kubeconfig, Times: 1, Handler: nodefixture.Says(http.StatusNotFound, "no\n")})
+			r.up()
+			r.finished()
+			if len(r.sleeps) != 2 || len(r.cloud.reports) != 4 {
+				t.Errorf("%d attempts have failed and %d reports were sent, want 2 and 4", len(r.sleeps), len(r.cloud.reports))
+			}
+		})
+	}
+}
+
+// canaries are credentials in every place where a profile has one.
+var canaries = []string{
+	"canary-proxy-pa55", "canary-mirror%2Fpa55", "canary-mirror/pa55", "canary-cloud, pa55=x", "canary-registry-pa55", "canary-rhel-user", "canary-rhel-pa55",
+	"canary-rhel-organization", "canary-rhel-key", "canary-rhel-offline",
+}
+
+// babbling prints all that there is, and worse, and fails three times.
+const babbling = `#!/bin/bash
+set -euo pipefail
+cat /etc/osm-gitops/* /etc/kubernetes/bootstrap-kubelet.conf /etc/kubernetes/cloud-config /etc/containerd/config.toml /opt/bin/setup /etc/environment
+env
+for word in %s; do
+  printf 'a\x01%%s\033[31m\xff\xfe"\\{{ .Token }}<script>\t%%s\n' "$word" "http://node:$word@mirror.test/"
+  curl --header "Authorization: Basic $word" http://localhost:1 || true
+done
+echo x >>/root/attempts
+if (($(wc -l </root/attempts) < 4)); then
+  grep "nothing, said \"$1\" \\ $(head -c 2000 /dev/zero | tr '\0' x)" \
+    /dev/null
+fi
+`
+
+// TestReportsKeepSecrets: whatever a script prints, a report is valid JSON without credentials.
+func TestReportsKeepSecrets(t *testing.T) {
+	for _, s := range booted() {
+		t.Run(s.profile, func(t *testing.T) {
+			parallel(t)
+			r := rehearse(t, s.with(func(s *scenario) {
+				reporting(s)
+				s.settings = func(s *render.Settings) {
+					s.NodeHTTPProxy, s.NodeNoProxy = "http://node:"+canaries[0]+"@"+proxyHost+":"+proxyPort, apiHost+","+mirrorHost
+					s.DownloadMirrors = map[string]string{"kubernetes": "https://node:" + canaries[1] + "@" + mirrorHost + "/dl.k8s.io"}
+					s.RegistryCredentials = map[string]render.RegistryCredential{"registry.test": {Username: "node", Password: canaries[4]}}
+				}
+				s.pool = func(p *render.Pool) {
+					config := "[Global]\nusername = \"node\"\npassword = \"" + canaries[3] + "\"\n"
+					p.OverwriteCloudConfig = &config
+					if p.OperatingSystemSpec.RHEL != nil {
+						p.OperatingSystemSpec.RHEL = &render.RHELSpec{
+							RHELSubscriptionManagerUser: canaries[5], RHELSubscriptionManagerPassword: canaries[6], RHELOrganizationName: canaries[7],
+							RHELActivationKey: canaries[8], RHSMOfflineToken: canaries[9],
+						}
+					}
+				}
+			}))
+			r.cloud.proxy()
+			r.up()
+			r.onCall = nil // which would find what the script below does
+			told := canaries[:5]
+			if s.profile == "osp-rhel" {
+				told = canaries
+			}
+			r.secrets = append(r.secrets, told...)
+			quoted := make([]string, len(told))
+			for i, c := range told {
+				quoted[i] = "'" + c + "'"
+			}
+			r.write("/opt/bin/babbling", fmt.Sprintf(babbling, strings.Join(quoted, " ")), 0o755)
+			supervise := "/opt/bin/supervise-setup.sh"
+			if !r.exists(supervise) {
+				supervise = "/opt/bin/supervise.sh"
+			}
+			if got := r.run(nil, supervise, "/opt/bin/babbling", boundToken); got.status != 0 {
+				t.Fatalf("it ends with %d: %s", got.status, got.output)
+			}
+			if len(r.cloud.reports) != 2 {
+				t.Fatalf("%d reports were sent, want one of the failures and one of the success", len(r.cloud.reports))
+			}
+			failing, succeeded := r.entries(r.cloud.reports[0])["Setup"], r.entries(r.cloud.reports[1])["Setup"]
+			if !strings.Contains(r.at(failing), `grep "nothing`) || !strings.HasPrefix(failing.Command, `grep "nothing, said \"$1\" \\ $(head`) || failing.ExitStatus != 1 {
+				t.Errorf("the failure is %+v", failing)
+			}
+			if !slices.Contains(strings.Split(failing.Log, "\n"), "") && !strings.Contains(failing.Log, `"\{{ .Token }}<script>`) {
+				t.Errorf("the log lacks what is no credential: %q", failing.Log)
+			}
+			if succeeded.Outcome != "Succeeded" || succeeded.Attempt != 3 || succeeded.Log != "" {
+				t.Errorf("the success is %+v", succeeded)
+			}
+		})
+	}
+}
+
+// TestReportsAreFew: a failure that lasts is reported four times, and causes that change five times
+// in a boot. A minute is a second here.
+func TestReportsAreFew(t *testing.T) {
+	const faster = "due=(0 1 2 3)"
+	for name, c := range map[string]struct {
+		fails       string
+		least, most int
+	}{
+		"the same cause": {"false", 2, 4}, // an attempt can take longer than what is between two
+		"many causes":    {`bash -c "exit $(($(wc -l </root/attempts) % 100 + 1))"`, 5, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parallel(t)
+			r := rehearse(t, scenarios[0].with(func(s *scenario) {
+				reporting(s)
+				s.weaken = [2]string{"due=(0 60 240 600)", faster}
+			}))
+			r.up()
+			r.onCall = nil
+			r.write("/opt/bin/fails", "#!/bin/bash\nset -e\necho x >>/root/attempts\nif (($(wc -l </root/attempts) < 20)); then\n  read -r -t 0.3 <> <(:) || true\n  "+c.fails+"\nfi\n", 0o755)
+			if got := r.run(nil, "/opt/bin/supervise-setup.sh", "/opt/bin/fails"); got.status != 0 {
+				t.Fatalf("it ends with %d: %s", got.status, got.output)
+			}
+			if n := len(r.cloud.reports) - 1; n < c.least || n > c.most {
+				t.Errorf("%d reports were sent before the last, want %d to %d:\n%s", n, c.least, c.most, strings.Join(r.cloud.reports, "\n"))
+			}
+		})
+	}
+}
