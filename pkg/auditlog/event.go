@@ -41,6 +41,8 @@ const (
 	NodeDisputed Kind = "NodeDisputed"
 	// NodeRemoved: a node that was deleted.
 	NodeRemoved Kind = "NodeRemoved"
+	// BootFailing: a machine that reported which command of its scripts failed.
+	BootFailing Kind = "BootFailing"
 	// ProvenanceDropped: an expired NodeProvenance, with its content.
 	ProvenanceDropped Kind = "ProvenanceDropped"
 	// LogContinued: the previous file, which was moved away.

@@ -32,7 +32,7 @@ func watchBootReports(mgr ctrl.Manager, watch func(ctx context.Context, reports 
 			return nil //nolint:nilerr // shutting down while it waited
 		}
 		reports, err := cache.New(mgr.GetConfig(), cache.Options{
-			Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), DefaultTransform: cache.TransformStripManagedFields(),
+			Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), // managedFields say when a machine reported
 			DefaultNamespaces: map[string]cache.Config{api.NamespaceCloudInitSettings: {}},
 		})
 		if err == nil {

@@ -88,6 +88,9 @@ func addWorkerControllers(ctx context.Context, management ctrlcluster.Cluster, m
 	if err := addRollouts(ctx, management, mgr, opts, facts); err != nil {
 		return err
 	}
+	if err := addBoots(management, mgr, opts, facts); err != nil {
+		return err
+	}
 	if !opts.Shard.IncludesUnlabeled() {
 		return addUI(management, mgr, opts, facts)
 	}

@@ -52,6 +52,7 @@ var services = []string{"metrics", "notify", "ownership", "shard"}
 // controllers are the imports of one controller by another.
 var controllers = map[string][]string{
 	"profilesource": {"commitstatus"},
+	"boots":         {"nodes", "pools"}, // what they read of machines, and the names of a pool's access
 }
 
 // layerOf is the index of a package's layer, and its entry there.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
+	"path"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -135,4 +137,44 @@ func (v *Verifier) readSettings(ctx context.Context, digest string) ([]byte, Che
 	}
 	check.Note = "its content has the digest in the record"
 	return text, check.withDifference(nil), nil
+}
+
+// ReadProfile returns the profile of an intact record as its file has it at the recorded commit,
+// with the lines of its fields. It returns nil if no file has it: a user created the object, the
+// record names an artifact or a directory, or the file is gone.
+func (v *Verifier) ReadProfile(ctx context.Context, pool types.NamespacedName, rec render.Record) (*profile.Document, error) {
+	s := &target{pool: pool, gen: &storedRecord{record: rec}}
+	if err := v.readProfileSourceAndPool(ctx, s); err != nil {
+		return nil, err
+	}
+	what := s.newClaimedOrigin()
+	if v.isBuiltin(what) {
+		o, err := v.findBuiltinOrigin(ctx, what)
+		if err != nil {
+			return nil, err
+		}
+		return o.doc, nil
+	}
+	r, why := v.openRepository(ctx, s, what)
+	if why != "" {
+		return nil, nil
+	}
+	// The ProfileSource can have had another folder then.
+	for _, in := range []*repository{r, r.withFolder(path.Dir(what.path))} {
+		if in == nil {
+			continue
+		}
+		snap, err := in.readRevision(ctx, what.commit)
+		if errors.Is(err, source.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		doc, found, err := in.indexer.ProfileInFile(ctx, snap, what.path, what.profile, what.digest)
+		if err != nil || found {
+			return &doc, err
+		}
+	}
+	return nil, nil
 }

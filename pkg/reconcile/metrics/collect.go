@@ -13,7 +13,7 @@ func internString(s string) string { return unique.Make(s).Value() }
 
 // vectors are the metrics that client_golang stores.
 func (m *Metrics) vectors() []prometheus.Collector {
-	return append(append(m.provenance.all(), m.auditLog.all()...), m.fetches, m.failures, m.rotated, m.unsent, m.renderings)
+	return append(append(m.provenance.all(), m.auditLog.all()...), m.fetches, m.failures, m.rotated, m.unsent, m.renderings, m.booted, m.bootTimes)
 }
 
 // Describe describes all metrics.

@@ -24,6 +24,8 @@ type Metrics struct {
 	rotated    *prometheus.CounterVec
 	unsent     *prometheus.CounterVec
 	renderings *prometheus.HistogramVec
+	booted     *prometheus.CounterVec
+	bootTimes  *prometheus.HistogramVec
 	provenance provenance
 	auditLog   auditLogCounts
 }
@@ -81,10 +83,11 @@ func New() *Metrics {
 		},
 		provenance: newProvenance(), auditLog: newAuditLogCounts(),
 		// A request to an unchanged repository takes milliseconds, a first clone minutes.
-		fetches:    sourceFetch.histogram([]float64{.01, .1, 1, 10, 60, 600}),
-		failures:   sourceFailures.counter(),
-		rotated:    rotations.counter(),
-		unsent:     unsent.counter(),
+		fetches:  sourceFetch.histogram([]float64{.01, .1, 1, 10, 60, 600}),
+		failures: sourceFailures.counter(),
+		rotated:  rotations.counter(),
+		unsent:   unsent.counter(),
+		booted:   boots.counter(), bootTimes: bootSeconds.histogram([]float64{30, 60, 90, 120, 180, 240, 300, 450, 600, 900, 1800}),
 		renderings: renderSec.histogram([]float64{.0005, .001, .0025, .005, .01, .025, .05, .1, 1}),
 	}
 }

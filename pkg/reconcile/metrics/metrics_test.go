@@ -76,6 +76,8 @@ func full() *Metrics {
 	m.ProvenanceReady(true)
 	m.ProvenanceExpired()
 	m.ExpiredProvenancesWaiting(7)
+	m.BootCounted("shop/web", "v1.8.0", BootFailing)
+	m.BootMeasured(90 * time.Second)
 	m.AuditEntryWritten("NodeJoined")
 	m.AuditWriteFailed()
 	m.AuditEntriesWaiting(4)
@@ -122,6 +124,9 @@ func TestSeries(t *testing.T) {
 		`osm_gitops_audit_log_lines_total{kind="NodeJoined"} 1`,
 		`osm_gitops_audit_log_lost_total 1`,
 		`osm_gitops_audit_log_waiting 4`,
+		`osm_gitops_boot_seconds_count 1`,
+		`osm_gitops_boot_seconds_sum 90`,
+		`osm_gitops_boots_total{outcome="Failing",pool="shop/web",version="v1.8.0"} 1`,
 		`osm_gitops_cluster_reachable{cluster="management"} 0`,
 		`osm_gitops_cluster_reachable{cluster="worker"} 1`,
 		`osm_gitops_events_dropped_total{reason="ConfigRotated"} 1`,
@@ -176,8 +181,9 @@ func TestSeries(t *testing.T) {
 	m.PoolGone(key("new"))
 	m.SourceGone(key("osps"))
 	m.SetWindows(key("osps"), nil)
+	m.ForgetBoots("shop/web")
 	for _, line := range lines(t, m) {
-		if strings.Contains(line, "namespace=") {
+		if strings.Contains(line, "namespace=") || strings.Contains(line, "pool=") {
 			t.Errorf("still told: %s", line)
 		}
 	}
@@ -198,6 +204,9 @@ func TestNil(*testing.T) {
 	m.ProvenanceReady(true)
 	m.ProvenanceExpired()
 	m.ExpiredProvenancesWaiting(1)
+	m.BootCounted("a", "", BootLost)
+	m.BootMeasured(0)
+	m.ForgetBoots("a")
 	m.AuditEntryWritten("x")
 	m.AuditWriteFailed()
 	m.AuditEntriesWaiting(1)

@@ -51,6 +51,9 @@ var (
 	provenancesStored = Metric{prefix + "node_provenances_held", "gauge", "too old or too many NodeProvenances that wait for the audit log", nil}
 	provenanceOn      = Metric{prefix + "node_provenance_ready", "gauge", "1 if nodes are recorded, 0 while the kind NodeProvenance is not installed", nil}
 
+	boots       = Metric{prefix + "boots_total", "counter", "machines without a Node, by version of the profile, that joined, were first reported to fail, or were deleted: Joined, Failing or Lost", []string{"pool", "version", "outcome"}}
+	bootSeconds = Metric{prefix + "boot_seconds", "histogram", "time from the creation of a machine until it has a Node", nil}
+
 	auditLogLines   = Metric{prefix + "audit_log_lines_total", "counter", "lines written to the audit log, by kind", []string{"kind"}}
 	auditLogErrors  = Metric{prefix + "audit_log_errors_total", "counter", "failed attempts to write to the audit log", nil}
 	auditLogWaiting = Metric{prefix + "audit_log_waiting", "gauge", "entries that wait in memory", nil}
@@ -70,6 +73,7 @@ func AllMetrics() []Metric {
 		sourceInfo, sourceLastFetch, sourceFetch, sourceFailures, windowOpen,
 		poolInfo, poolReady, poolRejected, poolUserData, poolLimit, poolTokenEnds, poolNodeEnds,
 		nodesRecorded, nodesDisputed, records, dropped, provenancesStored, provenanceOn,
+		boots, bootSeconds,
 		auditLogLines, auditLogErrors, auditLogWaiting, auditLogLost,
 		rotations, unsent, renderSec, clusterUp, webhookEnds,
 	}

@@ -415,6 +415,8 @@ const (
 	EventRolloutInvalid = "RolloutInvalid"
 	// EventMachineFailed: a new machine of a pool does not join.
 	EventMachineFailed = "MachineFailed"
+	// EventBootFailing: a machine reports which command of its scripts fails.
+	EventBootFailing = "BootFailing"
 	// EventMachinesReplaced: machine-controller replaces the machines of a pool.
 	EventMachinesReplaced = "MachinesReplaced"
 	// EventProvenanceDisputed: the report of a node does not agree with the records of

@@ -29,7 +29,7 @@ func (r *Reader) ConfigurationOf(ctx context.Context, pool types.NamespacedName,
 		made.SelectedBy = g.SelectedBy
 		return &made, nil
 	}
-	rec, err := r.readRecord(ctx, pool, g)
+	rec, err := r.ReadRecord(ctx, pool, g)
 	if err != nil {
 		return nil, err
 	}
@@ -45,9 +45,9 @@ func (r *Reader) ConfigurationOf(ctx context.Context, pool types.NamespacedName,
 	return &made, nil
 }
 
-// readRecord reads the record of a generation, archived or on the pool's configuration.
+// ReadRecord reads the record of a generation, archived or on the pool's configuration.
 // If the record was archived in the meantime, the next attempt finds it.
-func (r *Reader) readRecord(ctx context.Context, pool types.NamespacedName, g *lineage.Generation) (render.Record, error) {
+func (r *Reader) ReadRecord(ctx context.Context, pool types.NamespacedName, g *lineage.Generation) (render.Record, error) {
 	if g.Record == "" {
 		osc, err := r.configOf(ctx, pool, true)
 		if err != nil {

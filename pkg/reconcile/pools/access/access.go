@@ -141,7 +141,7 @@ func (o Objects) PlanGrant(md *cluster.MachineDeployment, reports bool, secrets 
 			p.grant = append(p.grant, c)
 		}
 	}
-	meta := metaOf(md)
+	meta := MetaOf(md)
 	// A Pod that names this account must not get its token.
 	if o.Account != nil {
 		mount := o.Account.AutomountServiceAccountToken
@@ -215,7 +215,8 @@ func (o Objects) PlanRetirement(md *cluster.MachineDeployment, now time.Time, do
 	return p
 }
 
-func metaOf(md *cluster.MachineDeployment) metav1.ObjectMeta {
+// MetaOf returns the metadata of all objects that have the Name of a pool. Annotations name the pool.
+func MetaOf(md *cluster.MachineDeployment) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: api.NamespaceCloudInitSettings, Name: Name(md),
 		Labels:      map[string]string{api.LabelManagedBy: api.FieldManager},
@@ -282,7 +283,7 @@ func (w Writer) EnsureAccount(ctx context.Context, md *cluster.MachineDeployment
 			return nil, err
 		}
 	}
-	account := &corev1.ServiceAccount{ObjectMeta: metaOf(md), AutomountServiceAccountToken: new(false)}
+	account := &corev1.ServiceAccount{ObjectMeta: MetaOf(md), AutomountServiceAccountToken: new(false)}
 	if err := w.Worker.Create(ctx, account, client.FieldOwner(api.FieldManager)); err != nil {
 		return nil, fault.ClassifyCreateError(fmt.Errorf("creating ServiceAccount %s: %w", client.ObjectKeyFromObject(account), err))
 	}

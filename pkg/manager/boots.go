@@ -1,0 +1,42 @@
+package manager
+
+import (
+	"context"
+
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	ctrlcluster "sigs.k8s.io/controller-runtime/pkg/cluster"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
+	"github.com/osm-gitops/osm-gitops/pkg/lint"
+	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/boots"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/observe"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
+)
+
+// addBoots adds the boot controller to the manager of the worker cluster. It starts when BootReports
+// can be read; provisioning does not need it.
+func addBoots(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts dependencies) error {
+	reports := &boots.Reconciler{
+		Reader:      observe.Reader{Namespace: opts.Namespace, ProfileNamespaces: opts.CrossNamespaces},
+		Recorder:    notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
+		Clock:       clock.RealClock{},
+		Metrics:     facts.metrics,
+		Shard:       opts.Shard,
+		SharedToken: opts.NodeTokenTTL == 0,
+		Profiles: &verify.Verifier{
+			Management: management.GetAPIReader(), Worker: mgr.GetAPIReader(), Namespace: opts.Namespace,
+			Engine: facts.engine, Check: lint.TemplateCheck(facts.engine), Builtin: catalog.Builtin(), Git: facts.mirrors,
+			FollowedOnly: true, // machines choose what is read
+		},
+	}
+	reports.Management = observe.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()}
+	reports.Worker = observe.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	if facts.auditLog != nil {
+		reports.AuditLog = facts.auditLog
+	}
+	return watchBootReports(mgr, func(ctx context.Context, cached cache.Cache) error { return reports.Setup(ctx, mgr, cached) })
+}

@@ -1,0 +1,305 @@
+package boots
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
+	"github.com/osm-gitops/osm-gitops/pkg/render"
+)
+
+const (
+	// nearby is the largest distance of a line that has the reported command.
+	nearby = 20
+	// readTimeout bounds the reading of a profile's file, for which a repository can be fetched.
+	readTimeout = 20 * time.Second
+	// maxCached is the maximum number of entries of each map of a causeCache, which are then cleared.
+	maxCached = 256
+	// shortestCredential is the length of the shortest text that is masked as a credential: shorter
+	// ones occur in any command.
+	shortestCredential = 6
+)
+
+// Profiles reads the files of profiles. *verify.Verifier implements it.
+type Profiles interface {
+	// ReadProfile returns the profile of an intact record with the lines of its file; nil if no
+	// file has it.
+	ReadProfile(ctx context.Context, pool types.NamespacedName, rec render.Record) (*profile.Document, error)
+}
+
+// located is the cause of a failure.
+type located struct {
+	api.BootCause
+
+	// retry says that the file of the profile could not be read now.
+	retry bool
+}
+
+// sameCommand reports whether two causes are of the same command on the node.
+func (l located) sameCommand(c api.BootCause) bool {
+	return l.NodeFile == c.NodeFile && l.NodeLine == c.NodeLine && l.Command == c.Command && l.ExitStatus == c.ExitStatus
+}
+
+// causeCache has what was found before. Machines of a pool report the same place again and again.
+type causeCache struct {
+	mu         sync.Mutex
+	causes     map[causeKey]api.BootCause
+	renderings map[string]*rendering        // by pool and input digest
+	documents  map[string]*profile.Document // by digest, commit and path
+}
+
+type causeKey struct {
+	pool, digest  string
+	stage         api.BootStage
+	file, command string
+	line, exit    int32
+}
+
+// rendering is a configuration that was rendered again.
+type rendering struct {
+	doc *profile.Document
+	*render.Inspection
+}
+
+func getCached[K comparable, V any](mu *sync.Mutex, m *map[K]V, key K) (V, bool) {
+	mu.Lock()
+	defer mu.Unlock()
+	v, ok := (*m)[key]
+	return v, ok
+}
+
+func putCached[K comparable, V any](mu *sync.Mutex, m *map[K]V, key K, v V) {
+	mu.Lock()
+	defer mu.Unlock()
+	if *m == nil || len(*m) >= maxCached {
+		*m = map[K]V{}
+	}
+	(*m)[key] = v
+}
+
+// locate finds the line of the profile with the command that an entry names.
+func (r *Reconciler) locate(ctx context.Context, pool types.NamespacedName, g *lineage.Generation, from *api.ProvenanceConfiguration, entry *api.MachineBoot) (*located, error) {
+	key := causeKey{pool.String(), g.InputDigest, entry.Stage, entry.File, entry.Command, entry.Line, entry.ExitStatus}
+	if c, ok := getCached(&r.causes.mu, &r.causes.causes, key); ok {
+		return &located{BootCause: c}, nil
+	}
+	if !r.pace.TryAccept() {
+		return nil, errBusy
+	}
+	credentials, err := r.credentialsOf(ctx, pool)
+	if err != nil {
+		return nil, err
+	}
+	clean := func(text string, n int) string {
+		return redact.Shorten(redact.PrintableLine(maskCredentials(text, credentials)), n)
+	}
+	out := &located{BootCause: api.BootCause{
+		NodeFile: clean(entry.File, 256), NodeLine: entry.Line, Command: clean(entry.Command, 512), ExitStatus: entry.ExitStatus,
+		Commit: redact.PrintableLine(from.Commit), Author: redact.PrintableLine(from.Author),
+	}}
+	rendered, err := r.renderAgain(ctx, pool, g)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "finding the line of a failed boot in the profile", "pool", pool.String())
+		out.retry = true
+		return out, nil
+	}
+	if rendered != nil {
+		out.File, out.Line, out.Near = rendered.find(entry)
+		out.File = redact.PrintableLine(out.File)
+	}
+	putCached(&r.causes.mu, &r.causes.causes, key, out.BootCause)
+	return out, nil
+}
+
+// renderAgain renders a configuration from its record, with the origin of each line. It returns nil
+// if no file has the profile.
+func (r *Reconciler) renderAgain(ctx context.Context, pool types.NamespacedName, g *lineage.Generation) (*rendering, error) {
+	key := pool.String() + " " + g.InputDigest
+	if have, ok := getCached(&r.causes.mu, &r.causes.renderings, key); ok {
+		return have, nil
+	}
+	rec, err := r.ReadRecord(ctx, pool, g)
+	if err != nil {
+		return nil, err
+	}
+	if !lineage.Intact(rec) {
+		return nil, nil
+	}
+	doc, err := r.readProfile(ctx, pool, rec)
+	if err != nil || doc == nil {
+		return nil, err
+	}
+	var settings corev1.ConfigMap
+	name := types.NamespacedName{Namespace: r.Namespace, Name: lineage.SettingsName(rec.SettingsDigest)}
+	if err := r.Management.Live.Get(ctx, name, &settings); err != nil {
+		return nil, fmt.Errorf("reading ConfigMap %s: %w", name, err)
+	}
+	in, err := rec.RebuildInput(doc.Spec, rec.ObjectDigest, []byte(settings.Data[lineage.SettingsKey]))
+	if err != nil {
+		return nil, err
+	}
+	// With placeholders, rendering depends only on whether there are tokens.
+	in.Cluster.APIServerToken, in.Cluster.BootstrapToken = "token", "token"
+	in.Cluster.BootstrapKubeconfig = render.BootstrapKubeconfig(in.Cluster.Server, in.Settings.KubernetesCACert, "token")
+	in, _ = in.SplitSecrets()
+	seen, err := render.NewInspector(in.Profile).Inspect(in)
+	if seen == nil { // an error with a result is about sizes
+		return nil, err
+	}
+	out := &rendering{doc, seen}
+	putCached(&r.causes.mu, &r.causes.renderings, key, out)
+	return out, nil
+}
+
+func (r *Reconciler) readProfile(ctx context.Context, pool types.NamespacedName, rec render.Record) (*profile.Document, error) {
+	key := strings.Join([]string{rec.ObjectDigest, rec.Repository, rec.Commit, rec.Path}, " ")
+	if doc, ok := getCached(&r.causes.mu, &r.causes.documents, key); ok {
+		return doc, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	doc, err := r.Profiles.ReadProfile(ctx, pool, rec)
+	if err != nil {
+		return nil, fmt.Errorf("reading profile %q at %s: %w", rec.Profile, rec.Commit, err)
+	}
+	putCached(&r.causes.mu, &r.causes.documents, key, doc)
+	return doc, nil
+}
+
+// find returns the file and line of the profile with the command of an entry, and whether the line
+// is not the reported one. The file is empty if no line nearby has it.
+func (s *rendering) find(entry *api.MachineBoot) (file string, line int32, near bool) {
+	stages := []render.InspectedStage{s.Provisioning, s.Bootstrap}
+	if entry.Stage == api.BootStageBootstrap {
+		slices.Reverse(stages)
+	}
+	for _, stage := range stages {
+		for _, f := range stage.Files {
+			if f.Path != entry.File {
+				continue
+			}
+			n, near := nearestLine(strings.Split(f.Content, "\n"), int(entry.Line), entry.Command)
+			if n == 0 || n > len(f.LineOrigins) {
+				return "", 0, false
+			}
+			at := f.LineOrigins[n-1]
+			begins := s.doc.Line(at.Field)
+			if begins == 0 {
+				return "", 0, false
+			}
+			file := s.doc.Path
+			if other := s.doc.FileOf(at.Field); other != "" {
+				file = other
+			}
+			return file, int32(begins + at.Line - 1), near //nolint:gosec // a file has at most a megabyte
+		}
+	}
+	return "", 0, false
+}
+
+// nearestLine returns the line, from 1, that has a command: the reported one, or the nearest within
+// 20 lines. Without a command it is the reported one, which an explicit exit has. It returns 0 if
+// there is none.
+func nearestLine(lines []string, reported int, command string) (line int, near bool) {
+	first, _, _ := strings.Cut(strings.TrimSpace(command), "\n")
+	want := words(first)
+	there := func(n int) bool { return n >= 1 && n <= len(lines) }
+	if want == "" {
+		if !there(reported) {
+			return 0, false
+		}
+		return reported, false
+	}
+	for d := range nearby + 1 {
+		// Bash names a later line for a command of several lines, so the one before comes first.
+		for _, n := range []int{reported - d, reported + d} {
+			if there(n) && hasCommand(words(lines[n-1]), want) {
+				return n, d > 0
+			}
+		}
+	}
+	return 0, false
+}
+
+// words returns a text with single spaces, and without the mark of a continued line.
+func words(text string) string {
+	return strings.Join(strings.Fields(strings.TrimSuffix(strings.TrimSpace(text), `\`)), " ")
+}
+
+// hasCommand reports whether a line has the beginning of a command, or is the beginning of it.
+func hasCommand(line, command string) bool {
+	if strings.HasPrefix(line, "#") || line == "" {
+		return false
+	}
+	// The node or this controller can have masked an argument.
+	command, _, _ = strings.Cut(command, redact.Masked)
+	return command != "" && strings.Contains(line, strings.TrimSpace(command)) || len(line) >= shortestCredential && strings.HasPrefix(command, line)
+}
+
+// credentialsOf reads the credentials in the documents of a pool.
+func (r *Reconciler) credentialsOf(ctx context.Context, pool types.NamespacedName) ([]string, error) {
+	var out []string
+	names := lineage.NamesOf(pool)
+	for _, name := range []string{names.Inputs, names.Kubeconfig} {
+		var secret corev1.Secret
+		found, err := kubeclient.Find(ctx, r.Worker.Live, types.NamespacedName{Namespace: api.NamespaceCloudInitSettings, Name: name}, &secret)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			continue
+		}
+		for _, value := range secret.Data {
+			var decoded any
+			if json.Unmarshal(value, &decoded) == nil {
+				out = appendTexts(out, decoded)
+			}
+			// The rest are tokens, of which redact.Mask knows the form.
+		}
+	}
+	// A credential that contains another is masked first.
+	slices.SortFunc(out, func(a, b string) int { return len(b) - len(a) })
+	return out, nil
+}
+
+// appendTexts appends the texts in a decoded value, and each line of those with several.
+func appendTexts(to []string, value any) []string {
+	switch value := value.(type) {
+	case string:
+		for _, text := range append(strings.Split(value, "\n"), value) {
+			if text = strings.TrimSpace(text); len(text) >= shortestCredential {
+				to = append(to, text)
+			}
+		}
+	case []any:
+		for _, v := range value {
+			to = appendTexts(to, v)
+		}
+	case map[string]any:
+		for _, v := range value {
+			to = appendTexts(to, v)
+		}
+	}
+	return to
+}
+
+// maskCredentials masks known credentials, and text that looks like one.
+func maskCredentials(text string, known []string) string {
+	for _, k := range known {
+		text = strings.ReplaceAll(text, k, redact.Masked)
+	}
+	return redact.Mask(text)
+}

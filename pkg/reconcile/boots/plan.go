@@ -1,0 +1,186 @@
+package boots
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/auditlog"
+	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
+	"github.com/osm-gitops/osm-gitops/pkg/redact"
+)
+
+// bootLimit is how long reports of a machine count after its creation.
+const bootLimit = takeover.BootTime
+
+// plan is what happens to the report of a pool. The zero value changes nothing.
+type plan struct {
+	create bool
+	// status is the new status; nil if it does not change.
+	status *api.BootReportStatus
+	// retained are the entries of the spec if some are removed.
+	retained []api.MachineBoot
+	trim     bool
+	failures []failure // new ones
+	// next is when to run again, zero for never.
+	next time.Duration
+}
+
+func (p plan) writes() bool { return p.create || p.status != nil || p.trim }
+
+// failure is one that was not reported before.
+type failure struct {
+	status                    api.MachineBootStatus
+	configuration             *api.ProvenanceConfiguration
+	firstOfCause, firstOfBoot bool
+}
+
+// newPlan plans what to write for a pool.
+func newPlan(seen *observed) plan {
+	if seen.report == nil {
+		p := plan{}
+		for _, m := range seen.machines {
+			p.create = p.create || !m.joined() && m.DeletionTimestamp.IsZero() && seen.now.Sub(m.CreationTimestamp.Time) < bootLimit
+		}
+		return p
+	}
+	p := plan{retained: []api.MachineBoot{}}
+	status := api.BootReportStatus{}
+	for i := range seen.report.Spec.Machines {
+		entry := &seen.report.Spec.Machines[i]
+		if seen.gone[i] {
+			p.trim = true
+			continue
+		}
+		m := seen.machines[entry.Machine]
+		p.retained = append(p.retained, *entry)
+		before := seen.statusOf(entry.Machine, entry.Stage)
+		if before != nil && before.MachineUID != m.UID {
+			before = nil
+		}
+		if seen.entries[i] == nil {
+			if seen.now.Sub(m.CreationTimestamp.Time) < bootLimit {
+				p.next = faultRetry // the cache can lack the configuration
+			}
+			if before != nil {
+				status.Machines = append(status.Machines, *before)
+			}
+			continue
+		}
+		next := seen.conclude(i, m, before)
+		status.Machines = append(status.Machines, next)
+		if c := seen.causes[i]; c != nil {
+			if c.retry {
+				p.next = faultRetry
+			}
+			if same := before != nil && before.BootID == entry.BootID; !same || before.Cause == nil || *before.Cause != *next.Cause {
+				p.failures = append(p.failures, failure{
+					status: next, configuration: seen.entries[i], firstOfBoot: !same,
+					firstOfCause: !slices.ContainsFunc(seen.report.Status.Machines, func(s api.MachineBootStatus) bool { return sameCause(s, next) }) && !slices.ContainsFunc(p.failures, func(f failure) bool { return sameCause(f.status, next) }),
+				})
+			}
+		}
+	}
+	slices.SortStableFunc(status.Machines, func(a, b api.MachineBootStatus) int {
+		if c := a.Since.Compare(b.Since.Time); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Machine+string(a.Stage), b.Machine+string(b.Stage))
+	})
+	if !equality.Semantic.DeepEqual(status, seen.report.Status) {
+		p.status = &status
+	}
+	return p
+}
+
+// conclude returns the status of an entry that counts. before is that of the same machine and stage,
+// nil for none.
+func (seen *observed) conclude(i int, m machine, before *api.MachineBootStatus) api.MachineBootStatus {
+	entry, from := &seen.report.Spec.Machines[i], seen.entries[i]
+	next := api.MachineBootStatus{
+		Machine: entry.Machine, MachineUID: m.UID, Stage: entry.Stage, Outcome: entry.Outcome, BootID: entry.BootID, Attempt: entry.Attempt,
+		Config: entry.Config, Profile: redact.PrintableLine(from.Profile), Version: redact.PrintableLine(from.Version), Since: metav1.NewTime(seen.now).Rfc3339Copy(),
+	}
+	sameBoot := before != nil && before.BootID == entry.BootID
+	if sameBoot {
+		next.Since, next.Cause = before.Since, before.Cause
+	}
+	if c := seen.causes[i]; c != nil {
+		// While the profile cannot be read, what is known of the same command remains.
+		if c.retry && sameBoot && before.Cause != nil && before.Config == entry.Config && c.sameCommand(*before.Cause) {
+			return next
+		}
+		next.Cause = &c.BootCause
+	}
+	return next
+}
+
+// statusPatch replaces the status of exactly the report that was read.
+func statusPatch(report *api.BootReport, status api.BootReportStatus) (client.Patch, error) {
+	machines := status.Machines
+	if machines == nil {
+		machines = []api.MachineBootStatus{}
+	}
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": report.UID, "resourceVersion": report.ResourceVersion}, "status": map[string]any{"machines": machines},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encoding the status of BootReport %s: %w", report.Name, err)
+	}
+	return client.RawPatch(types.MergePatchType, body), nil
+}
+
+// sentence says in one line what fails, for an event. It has no log text.
+func (f failure) sentence() string {
+	s, c := f.status, f.status.Cause
+	what := "a script"
+	if c.Command != "" {
+		what = fmt.Sprintf("%q", c.Command)
+	}
+	place := fmt.Sprintf("line %d of %s on the node", c.NodeLine, c.NodeFile)
+	switch {
+	case c.File != "" && c.Near:
+		place = fmt.Sprintf("near %s:%d", c.File, c.Line)
+	case c.File != "":
+		place = fmt.Sprintf("%s:%d", c.File, c.Line)
+	case c.NodeFile == "":
+		place = "an unknown line"
+	}
+	text := fmt.Sprintf("machine %s does not boot with profile %s %s: in stage %s %s ends with status %d at %s", s.Machine, s.Profile, s.Version, s.Stage, what, c.ExitStatus, place)
+	if c.Commit != "" {
+		text += ", commit " + c.Commit
+	}
+	if c.Author != "" {
+		text += " by " + c.Author
+	}
+	return redact.Shorten(redact.PrintableLine(text), redact.MaxEvent)
+}
+
+// auditEvent is the entry of the audit log about a failure.
+func (f failure) auditEvent(seen *observed) auditlog.Event {
+	s, c, from := f.status, f.status.Cause, f.configuration
+	return auditlog.Event{
+		Kind:   auditlog.BootFailing,
+		Object: auditlog.Object{Kind: "Machine", Namespace: seen.md.Namespace, Name: s.Machine, UID: string(s.MachineUID)},
+		Key:    strings.Join([]string{s.BootID, string(s.Stage), s.Config, c.NodeFile, fmt.Sprint(c.NodeLine), c.Command, c.File, fmt.Sprint(c.Line)}, "/"),
+		Since:  s.Since.UTC().Format(time.RFC3339), Reason: string(s.Stage), Message: f.sentence(),
+		Pool: &auditlog.Object{Kind: "MachineDeployment", Namespace: seen.md.Namespace, Name: seen.md.Name, UID: string(seen.md.UID)},
+		Is: &auditlog.Configuration{
+			InputDigest: from.InputDigest, Profile: from.Profile, Version: from.Version, ProfileDigest: from.ProfileDigest, Repository: from.Repository,
+			Path: from.Path, Commit: from.Commit, Change: from.Change, Author: from.Author, Signature: from.Signature,
+		},
+	}
+}
+
+// sameCause reports whether two failures are at the same place of the same commit.
+func sameCause(a, b api.MachineBootStatus) bool {
+	return a.Stage == b.Stage && a.Version == b.Version && a.Cause != nil && b.Cause != nil && *a.Cause == *b.Cause
+}

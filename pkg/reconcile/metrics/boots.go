@@ -1,0 +1,35 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Outcomes of boots.
+const (
+	BootJoined  = "Joined"  // the machine has a Node
+	BootFailing = "Failing" // a machine reported a failure for the first time in a boot
+	BootLost    = "Lost"    // the machine was deleted before it had a Node
+)
+
+// BootCounted counts the outcome of a boot of a pool, "namespace/name", with a version of its profile.
+func (m *Metrics) BootCounted(pool, version, outcome string) {
+	if m != nil {
+		m.booted.WithLabelValues(pool, version, outcome).Inc()
+	}
+}
+
+// BootMeasured records the time until a machine had a Node.
+func (m *Metrics) BootMeasured(d time.Duration) {
+	if m != nil {
+		m.bootTimes.WithLabelValues().Observe(d.Seconds())
+	}
+}
+
+// ForgetBoots drops the counts of a pool that is gone.
+func (m *Metrics) ForgetBoots(pool string) {
+	if m != nil {
+		m.booted.DeletePartialMatch(prometheus.Labels{"pool": pool})
+	}
+}
