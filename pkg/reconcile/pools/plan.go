@@ -193,7 +193,7 @@ func (e planner) planGeneration(seen *observed, gen generation) (plan, error) {
 
 	rec := recordOf(have.osc)
 	newOSC := have.osc == nil || mismatchedAnnotation(have.osc, rec) != "" || rec.Digests.Input != gen.input || have.osc.Annotations[api.AnnotationPoolUID] != want[api.AnnotationPoolUID]
-	newProvisioning, newBootstrap := needsRewrite(have.provisioning, wantProvisioning), needsRewrite(have.bootstrap, wantBootstrap)
+	newProvisioning, newBootstrap := isMissingOrOutdated(have.provisioning, wantProvisioning), isMissingOrOutdated(have.bootstrap, wantBootstrap)
 	if !newOSC {
 		p.serving = rec
 		p.oscMetadata = metadataPatch(have.osc.Annotations, configAnnotations(want))
@@ -355,10 +355,10 @@ func (g generation) digestWith(key []byte, t token.Node) string {
 	return keyedDigest(key, t.DigestInput(), []byte(g.in.Cluster.BootstrapKubeconfig))
 }
 
-// needsRewrite reports whether a user-data Secret has to be rewritten.
-func needsRewrite(have *corev1.Secret, want map[string]string) bool {
+// isMissingOrOutdated reports whether a user-data Secret has to be written, given its annotations.
+func isMissingOrOutdated(have *corev1.Secret, annotations map[string]string) bool {
 	return have == nil ||
-		!sameKeys(have.Annotations, want, api.AnnotationInputDigest, api.AnnotationCredentialsDigest, api.AnnotationTokensDigest, api.AnnotationPoolUID) ||
+		!sameKeys(have.Annotations, annotations, api.AnnotationInputDigest, api.AnnotationCredentialsDigest, api.AnnotationTokensDigest, api.AnnotationPoolUID) ||
 		len(have.Data) != 1 || edited(have, api.UserDataKey)
 }
 

@@ -143,8 +143,8 @@ func (w Window) firstInstant(wall time.Time) time.Time {
 	}
 }
 
-// closes returns when the window that is open at an instant closes, zero if it is closed.
-func (w Window) closes(now time.Time) time.Time {
+// endIfOpen returns when the window that is open at an instant closes, zero if it is closed.
+func (w Window) endIfOpen(now time.Time) time.Time {
 	var end time.Time
 	for start := w.next(now.Add(-w.duration)); !start.IsZero() && !start.After(now); start = w.next(start) {
 		end = start.Add(w.duration)
@@ -177,7 +177,7 @@ func (s State) Edge() time.Time {
 // At returns the state at an instant.
 func (s Set) At(now time.Time) State {
 	var state State
-	for until := s.closes(now); !until.IsZero(); until = s.closes(until) {
+	for until := s.lastEndOfOpen(now); !until.IsZero(); until = s.lastEndOfOpen(until) {
 		if state.Open, state.Closes = true, until; until.Sub(now) > MaxOpen {
 			state.Closes = time.Time{}
 			break
@@ -189,11 +189,11 @@ func (s Set) At(now time.Time) State {
 	return state
 }
 
-// closes returns the latest end of the windows that are open.
-func (s Set) closes(now time.Time) time.Time {
+// lastEndOfOpen returns the latest end of the windows that are open.
+func (s Set) lastEndOfOpen(now time.Time) time.Time {
 	var end time.Time
 	for _, w := range s {
-		if at := w.closes(now); at.After(end) {
+		if at := w.endIfOpen(now); at.After(end) {
 			end = at
 		}
 	}

@@ -156,6 +156,8 @@ var good = map[string]string{
 	`osm_gitops_pool_node_token_expiry_timestamp_seconds{namespace="shop",name="web"}`:                                         "72000x480",
 	`osm_gitops_rotations_total{reason="profile"}`:                                                                             "5x480",
 	`osm_gitops_rotations_total{reason="restored"}`:                                                                            "5x480",
+	`osm_gitops_boots_total{pool="shop/web",version="v1.0.0",outcome="Failing"}`:                                               "2x480",
+	`osm_gitops_boots_total{pool="shop/web",version="v1.0.0",outcome="Joined"}`:                                                "5+1x479",
 	`osm_gitops_nodes_disputed`:                               "0x480",
 	`osm_gitops_node_provenance_ready{namespace="n",pod="a"}`: "1x480",
 	`osm_gitops_node_provenance_ready{namespace="n",pod="b"}`: "0x480", // it does not lead
@@ -189,6 +191,7 @@ func TestAlertsFire(t *testing.T) {
 		"OSMGitOpsUserDataNearLimit":    {`osm_gitops_pool_user_data_bytes{namespace="shop",name="web"}`: "16000x480"},
 		"OSMGitOpsBootstrapTokenEnds":   {`osm_gitops_pool_bootstrap_token_expiry_timestamp_seconds{namespace="shop",name="web"}`: "29400x480"},
 		"OSMGitOpsNodeTokenEnds":        {`osm_gitops_pool_node_token_expiry_timestamp_seconds{namespace="shop",name="web"}`: "30000x480"},
+		"OSMGitOpsBootsFail":            {`osm_gitops_boots_total{pool="shop/web",version="v1.1.0",outcome="Failing"}`: "_x475 1x4"},
 		"OSMGitOpsManyPoolsRotated":     many,
 		"OSMGitOpsPutBackAgainAndAgain": {`osm_gitops_rotations_total{reason="restored"}`: "5x440 6+1x39"},
 		"OSMGitOpsNodesDisputed":        {`osm_gitops_nodes_disputed`: "2x480"},

@@ -206,7 +206,7 @@ func (p *Proxy) dialSOCKS(ctx context.Context, direct *net.Dialer, address strin
 	if p.username != "" {
 		auth = &proxy.Auth{User: p.username, Password: p.password}
 	}
-	socks, err := proxy.SOCKS5("tcp", p.host, auth, socksDialer{p, direct})
+	socks, err := proxy.SOCKS5("tcp", p.host, auth, socksServerDialer{p, direct})
 	if err != nil {
 		return nil, fault.New(fault.ErrInvalid, "the proxy's address cannot be used")
 	}
@@ -237,19 +237,19 @@ func (p *Proxy) dialSOCKS(ctx context.Context, direct *net.Dialer, address strin
 	return nil, fault.New(fault.ErrUnreachable, "phase proxy: the proxy reports: %s; the proxy cannot connect to %s, or cannot resolve its name", cause, address)
 }
 
-// socksDialer connects x/net's SOCKS client to its proxy.
-type socksDialer struct {
+// socksServerDialer connects x/net's SOCKS client to its proxy.
+type socksServerDialer struct {
 	proxy  *Proxy
 	direct *net.Dialer
 }
 
 // Dial implements proxy.Dialer; the client uses DialContext.
-func (s socksDialer) Dial(network, address string) (net.Conn, error) {
+func (s socksServerDialer) Dial(network, address string) (net.Conn, error) {
 	return nil, fault.New(fault.ErrUnsupported, "dialing %s %s without a context", network, address)
 }
 
 // DialContext implements proxy.ContextDialer.
-func (s socksDialer) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
+func (s socksServerDialer) DialContext(ctx context.Context, _, _ string) (net.Conn, error) {
 	conn, err := s.proxy.connect(ctx, s.direct)
 	if err == nil {
 		phase.Enter(ctx, phase.Proxy)
