@@ -267,8 +267,12 @@ func fromReference() []act {
 func inKKP() []act {
 	return []act{
 		{
-			block: "docs/migration.md: kubectl apply --server-side -f deploy/kkp/user-cluster.yaml",
-			first: `for kind in Cluster/clusters/Cluster KubermaticConfiguration/kubermaticconfigurations/Namespaced; do
+			block: "docs/migration.md: kubectl --kubeconfig user-cluster.yaml apply --server-side -f deploy/kkp/user-cluster.yaml",
+			first: `cp "$KUBECONFIG" user-cluster.yaml; cp user-cluster.yaml all.yaml; export KUBECONFIG=$PWD/all.yaml
+for name in seed master; do
+	kubectl config set-context "$name" --cluster="$(kubectl config view -o jsonpath='{.contexts[0].context.cluster}')" --user="$(kubectl config view -o jsonpath='{.contexts[0].context.user}')"
+done
+for kind in Cluster/clusters/Cluster KubermaticConfiguration/kubermaticconfigurations/Namespaced; do
 	IFS=/ read -r kind plural scope <<<"$kind"
 	kubectl create -f - <<-END
 	{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: "$plural.kubermatic.k8c.io", annotations: {api-approved.kubernetes.io: unapproved}}, spec: {
@@ -286,10 +290,7 @@ END`,
 		},
 		{
 			block: `docs/migration.md: kubectl --context seed patch clusters.kubermatic.k8c.io abcd1234 --type merge -p '{"spec":{"pause":true}}'`,
-			first: `kubectl create -f profilesource.yaml; cp "$KUBECONFIG" user-cluster.yaml; cp user-cluster.yaml all.yaml; export KUBECONFIG=$PWD/all.yaml
-for name in seed master; do
-	kubectl config set-context "$name" --cluster="$(kubectl config view -o jsonpath='{.contexts[0].context.cluster}')" --user="$(kubectl config view -o jsonpath='{.contexts[0].context.user}')"
-done`,
+			first: `export KUBECONFIG=$PWD/all.yaml; kubectl create -f profilesource.yaml`,
 			then: `[[ $(kubectl -n kubermatic get kubermaticconfiguration kubermatic -o yaml) != *osm-gitops* ]]; ` +
 				`kubectl get clusters.kubermatic.k8c.io abcd1234 -o yaml | has 'pause: false'; kubectl -n cluster-abcd1234 get deployment operating-system-manager -o jsonpath='{.spec.replicas}' | has 0`,
 		},
@@ -322,6 +323,7 @@ func left() map[string]string {
 		"docs/pull-requests.md: kubectl apply -f deploy/profilesource.yaml":                                                                                                       "the repository has to be pushed somewhere first; the cluster scene applies and awaits a ProfileSource",
 		"docs/rebase-overlay.md: $ osm-gitops rebase-overlay profiles/osp-ubuntu-motd.yaml --write":                                                                               "an excerpt; script overlay of cmd/osm-gitops has the whole",
 		"docs/render.md: $ osm-gitops render --watch --profile profiles/osp-web.yaml --machine-deployment md.yaml --cluster cluster.yaml -o provisioning":                         "runs until it is stopped: script render_watch of cmd/osm-gitops",
+		"docs/rollouts.md: $ osm-gitops get windows":                                                                                                                              "the state depends on the time of day: TestDailyOperations of test/e2e/operators runs the command, TestMachinesAreReplacedInWindows of pkg/reconcile/rollout moves the clock",
 		"docs/rollouts.md: $ kubectl -n kube-system get ps platform -o yaml":                                                                                                      "an excerpt of a rollout that is held for half an hour; TestRollout of test/e2e/running holds one",
 		"docs/trace.md: ln -s \"$(command -v osm-gitops)\" /usr/local/bin/kubectl-osm_gitops":                                                                                     "changes the machine that it runs on; script plugin of cmd/osm-gitops has the names",
 		"docs/ui.md: $ osm-gitops ui":                               "serves until it is stopped, at a port that must be free; test/ui looks at it in a browser",

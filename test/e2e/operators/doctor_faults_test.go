@@ -571,7 +571,7 @@ func (p *patient) before(t *testing.T) {
 	p.among(doctor.OK, "kinds", "3 kinds of machine-controller exist", "--pre")
 	p.among(doctor.OK, "webhooks", "no webhook of operating-system-manager blocks", "--pre")
 	p.among(doctor.OK, "rights", "permissions that the installation needs", "--pre")
-	p.among(doctor.Warning, "predecessor", "Helm did not install Namespace cloud-init-settings, CustomResourceDefinition nodeprovenances.gitops.k8c.io, ", "--pre")
+	p.among(doctor.Warning, "predecessor", "Helm did not install Namespace cloud-init-settings, CustomResourceDefinition bootreports.gitops.k8c.io, ", "--pre")
 
 	for said, want := range map[string]doctor.Finding{
 		`{"gitVersion":"v1.29.9"}`: {Level: doctor.Problem, Found: "the API server is v1.29.9, and osm-gitops needs 1.30"},

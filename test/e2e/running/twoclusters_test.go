@@ -55,7 +55,7 @@ func newApart(t *testing.T) *apart {
 	}
 	a := &apart{
 		management: half([]string{"profilesources", "operatingsystemprofiles", "operatingsystemconfigs", "nodeprovenances"}, "deploy/two-clusters/management.yaml", "deploy/controller-policy.yaml"),
-		worker:     half([]string{"nodeprovenances", "machinedeployments", "machinesets", "machines"}, "deploy/cloud-init-settings.yaml", "deploy/two-clusters/worker.yaml", "deploy/controller-policy.yaml"),
+		worker:     half([]string{"nodeprovenances", "bootreports", "machinedeployments", "machinesets", "machines"}, "deploy/cloud-init-settings.yaml", "deploy/two-clusters/worker.yaml", "deploy/controller-policy.yaml"),
 		probe:      e2e.FreeAddress(t), workerProbe: e2e.FreeAddress(t), metrics: []string{e2e.FreeAddress(t), e2e.FreeAddress(t)},
 	}
 	t.Cleanup(func() {
