@@ -260,7 +260,7 @@ func (l *life) uninstall() {
 		}
 	}
 	slices.Sort(goes)
-	if missing := l.missing(stay); len(missing) > 0 || len(stay) != 4+5 {
+	if missing := l.missing(stay); len(missing) > 0 || len(stay) != 5+5 {
 		l.t.Errorf("of %d objects that stay are gone %q", len(stay), missing)
 	}
 	if diff := cmp.Diff(goes, l.missing(list)); diff != "" || len(goes) < 20 {

@@ -250,21 +250,24 @@ func TestReportsKeepSecrets(t *testing.T) {
 }
 
 // TestReportsAreFew: a failure that lasts is reported four times, and causes that change five times
-// in a boot. A minute is a second here.
+// in a boot. A minute is a second here. If the clock is set while a script fails, the next attempts
+// follow all the same.
 func TestReportsAreFew(t *testing.T) {
-	const faster = "due=(0 1 2 3)"
+	const original, faster = "start=$SECONDS due=(0 60 240 600)", "start=$SECONDS due=(0 1 2 3)"
 	for name, c := range map[string]struct {
+		schedule    string
 		fails       string
 		least, most int
 	}{
-		"the same cause": {"false", 2, 4}, // an attempt can take longer than what is between two
-		"many causes":    {`bash -c "exit $(($(wc -l </root/attempts) % 100 + 1))"`, 5, 5},
+		"the same cause":  {faster, "false", 2, 4}, // an attempt can take longer than what is between two
+		"many causes":     {faster, `bash -c "exit $(($(wc -l </root/attempts) % 100 + 1))"`, 5, 5},
+		"weeks in a step": {"start=$((SECONDS - 2000000)) due=(0 60 240 600)", "false", 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			parallel(t)
 			r := rehearse(t, scenarios[0].with(func(s *scenario) {
 				reporting(s)
-				s.weaken = [2]string{"due=(0 60 240 600)", faster}
+				s.weaken = [2]string{original, c.schedule}
 			}))
 			r.up()
 			r.onCall = nil

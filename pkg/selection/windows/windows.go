@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	_ "time/tzdata" // zones, also where the operating system has none
+	_ "time/tzdata" // zones, also if the operating system has none
 
 	"github.com/robfig/cron/v3"
 
@@ -68,7 +68,7 @@ func parseSchedule(text string) (*cron.SpecSchedule, error) {
 }
 
 // shortestGap returns the shortest time between two starts on a clock without daylight
-// saving, or a shorter one that the duration does not exceed; 0 if there is no start.
+// saving, or a shorter one that the duration does not exceed; 0 without a start.
 func (w Window) shortestGap() time.Duration {
 	const longest = 365 * day
 	var first, last, within time.Duration = -1, 0, longest
@@ -263,16 +263,18 @@ func Describe(at time.Time) string {
 	return at.Format("Mon 15:04 ") + at.Location().String() + at.Format(" (2006-01-02)")
 }
 
-// Summarize formats a window as it is configured: "0 22 * * 1-4 Europe/Berlin for 6h".
+// Summarize formats the configuration of a window: "0 22 * * 1-4 Europe/Berlin for 6h".
 func Summarize(spec api.MaintenanceWindow) string {
-	length := strings.TrimSuffix(strings.TrimSuffix(spec.Duration.Duration.String(), "0s"), "h0m")
-	if strings.HasSuffix(spec.Duration.Duration.String(), "h0m0s") {
-		length += "h"
+	length := spec.Duration.Duration.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(length, zero) {
+			length = strings.TrimSuffix(length, zero[1:])
+		}
 	}
 	return fmt.Sprintf("%s %s for %s", spec.Schedule, cmp.Or(spec.TimeZone, "UTC"), length)
 }
 
-// SummarizeFor returns the windows of a ProfileSource for a use, as they are configured.
+// SummarizeFor returns the configured windows of a ProfileSource for a use.
 func SummarizeFor(ps *api.ProfileSource, use string) []string {
 	var out []string
 	for _, spec := range specs(ps) {
