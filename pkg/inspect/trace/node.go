@@ -322,7 +322,7 @@ func (w *resultBuilder) findAndAddMachineStep(ctx context.Context) (*cluster.Mac
 		if err != nil {
 			return nil, err
 		}
-		if state == Found && w.hasNoOtherNodeRef(&m) {
+		if state == Found && w.refersToNoOtherNode(&m) {
 			found = &m
 		}
 	}
@@ -337,7 +337,7 @@ func (w *resultBuilder) findAndAddMachineStep(ctx context.Context) (*cluster.Mac
 				case ref != nil && ref.Name == w.node.Name:
 					found = m.DeepCopy()
 					return errEnough
-				case uid != "" && m.UID == uid && w.hasNoOtherNodeRef(m):
+				case uid != "" && m.UID == uid && w.refersToNoOtherNode(m):
 					found = m.DeepCopy()
 				}
 			}
@@ -359,8 +359,8 @@ func (w *resultBuilder) findAndAddMachineStep(ctx context.Context) (*cluster.Mac
 	return found, nil
 }
 
-// hasNoOtherNodeRef reports whether nothing in a Machine says that it has another node.
-func (w *resultBuilder) hasNoOtherNodeRef(m *cluster.Machine) bool {
+// refersToNoOtherNode reports whether nothing in a Machine says that it has another node.
+func (w *resultBuilder) refersToNoOtherNode(m *cluster.Machine) bool {
 	return m.Status.NodeRef == nil || m.Status.NodeRef.Name == w.node.Name
 }
 

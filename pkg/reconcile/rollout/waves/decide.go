@@ -213,7 +213,9 @@ func beginOrContinue(entry api.ProfileEntry, had *api.RolloutStatus, pools []Poo
 		return old
 	}
 	if old.Done {
-		fresh.From, fresh.Revert = &old.RolloutVersion, old.From != nil && same(*old.From, target)
+		// After a return to the previous version, the withdrawn one is new again.
+		returned := old.Revert || old.Reason == reasonRolledBack
+		fresh.From, fresh.Revert = &old.RolloutVersion, !returned && old.From != nil && same(*old.From, target)
 		return fresh
 	}
 	if old.From != nil && same(*old.From, target) {
@@ -258,12 +260,16 @@ func suspendedRollout(entry api.ProfileEntry, had *api.RolloutStatus, pools []Po
 
 // failingBefore returns the pools whose machines already failed to join when they got the
 // version. Pools that failed with the previous version of an unfinished rollout are not
-// included: this version must fix them.
+// included: this version must fix them. While it waited for a window, the failures of that version
+// were no longer recorded, so every pool that has it is excluded.
 func failingBefore(r api.RolloutStatus, had *api.RolloutStatus, pools []Pool, now time.Time) []string {
 	out := slices.Clone(r.FailingBefore)
 	for _, p := range pools {
 		given := had != nil && same(had.RolloutVersion, r.RolloutVersion) && p.Wave <= had.Wave
 		blamed := had != nil && slices.ContainsFunc(had.Failures, func(f api.RolloutFailure) bool { return f.Pool == p.Key })
+		if had != nil && had.Wave < 0 {
+			blamed = blamed || slices.ContainsFunc(had.Superseded, func(s api.RolloutStep) bool { return same(s.RolloutVersion, p.Version) })
+		}
 		if p.Wave <= r.Wave && !given && !blamed && p.failing(now) && !slices.Contains(out, p.Key) && len(out) < maxFailing {
 			out = append(out, p.Key)
 		}

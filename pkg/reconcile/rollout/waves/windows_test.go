@@ -44,6 +44,11 @@ func TestWavesWaitForMaintenanceWindows(t *testing.T) {
 	if f.had.Message != "v4 was withdrawn before its first wave" {
 		t.Errorf("it says %q", f.had.Message)
 	}
+	f.push("v4")
+	if f.have("pushed again", "v1 v1 MaintenanceWindow"); f.had.Revert {
+		t.Errorf("a version that no pool had is a return: %+v", f.had)
+	}
+	f.push("v1")
 	f.push("v5")
 	f.pools[0].IgnoresWindows = true
 	f.settle()
@@ -63,6 +68,25 @@ func TestWavesWaitForMaintenanceWindows(t *testing.T) {
 	f.terms.suspended = false
 	f.settle()
 	f.have("and on", "v1 v1 Window")
+}
+
+// A version that waited for its window must fix the pools that failed with the one before.
+func TestFailuresBeforeAWindow(t *testing.T) {
+	f := newFleet(t, 0, 5)
+	f.push("v2")
+	f.machine(0, "one", false)
+	f.pass(time.Hour)
+	f.have("the version", "v2 v1 MachinesNotJoined")
+	f.terms.WaitsFor = monday
+	f.push("v3")
+	f.have("pushed outside", "v2 v1 MaintenanceWindow")
+	f.pass(time.Hour)
+	f.slow = true // pools have the version before when the wave begins
+	f.terms.WaitsFor = ""
+	f.settle()
+	if len(f.had.FailingBefore) > 0 {
+		t.Errorf("its machines do not count: %+v", f.had)
+	}
 }
 
 // suspend wins over an open window and a release.
