@@ -35,8 +35,9 @@ const (
 const concurrency = 2
 
 // Setup registers the controller, with a queue of its own, with the manager of the worker cluster,
-// which can be running already. Its cache has MachineDeployments, MachineSets and Machines. reports is a cache of the BootReports in cloud-init-settings. A pool is reconciled when a
-// machine of it reports, is created, gets a Node or is deleted.
+// which can be running already. Its cache has MachineDeployments, MachineSets and Machines. reports
+// is a cache of the BootReports in cloud-init-settings. A pool is reconciled when a machine of it
+// reports, is created, gets a Node or is deleted.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, reports cache.Cache) error {
 	r.Reports = reports
 	r.pace = flowcontrol.NewTokenBucketRateLimiter(writeRate, writeBurst)
