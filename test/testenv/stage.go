@@ -10,10 +10,12 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/osm-gitops/osm-gitops/deploy"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/program"
@@ -59,6 +61,34 @@ func Install(ctx context.Context, c *cluster.Cluster) error {
 		}
 		return err
 	})
+}
+
+// InstallWebhooks applies deploy/webhook.yaml with an address in place of the Service, which no API
+// server outside a cluster's network reaches. The controller needs --webhook-address with the
+// address and --webhook-hosts with its host.
+func InstallWebhooks(ctx context.Context, c *cluster.Cluster, address string) error {
+	objects, err := deploy.Objects("webhook.yaml")
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		webhooks, _, err := unstructured.NestedSlice(o.Object, "webhooks")
+		if err != nil || len(webhooks) == 0 {
+			continue
+		}
+		for _, w := range webhooks {
+			webhook := w.(map[string]any)
+			path, found, err := unstructured.NestedString(webhook, "clientConfig", "service", "path")
+			if err != nil || !found {
+				return fmt.Errorf("deploy/webhook.yaml: webhook %v has no path of a Service: %w", webhook["name"], err)
+			}
+			webhook["clientConfig"] = map[string]any{"url": "https://" + address + path}
+		}
+		if err := unstructured.SetNestedSlice(o.Object, webhooks, "webhooks"); err != nil {
+			return err
+		}
+	}
+	return c.ApplyObjects(ctx, objects...)
 }
 
 // Kubeconfig writes a kubeconfig for the ServiceAccount of deploy/rbac.yaml, valid for a day.

@@ -61,7 +61,7 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 			return err
 		})
 	// No machine reads the objects of a new pool before its bootstrap document exists.
-	isNew := seen.objects.osc == nil && seen.objects.provisioning == nil && seen.objects.bootstrap == nil
+	isNew := seen.objects.isNew()
 	if isNew {
 		writes = append(writes, provision)
 	}

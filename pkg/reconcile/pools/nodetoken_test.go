@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -143,6 +144,11 @@ func (l liveReads) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 	return l.Reader.Get(ctx, key, obj, opts...)
 }
 
+func (l liveReads) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	l.counting.note("list", list, "")
+	return l.Reader.List(ctx, list, opts...)
+}
+
 // count notes the requests of this fixture's controller. The slice is of those since
 // the function it returns was called last.
 func (f *fixture) count() func() []string {
@@ -154,9 +160,39 @@ func (f *fixture) count() func() []string {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		// After a restart only the settings can be read again.
-		out := slices.DeleteFunc(requests, func(r string) bool { return strings.HasPrefix(r, "get *v1.ConfigMap") })
+		out := slices.DeleteFunc(requests, func(r string) bool {
+			return strings.HasPrefix(r, "get *v1.ConfigMap") || strings.HasPrefix(r, "list *v1.EndpointSliceList")
+		})
 		requests = nil
 		return out
+	}
+}
+
+// A new pool has no bootstrap token yet, so the API server is not asked for one, although the
+// webhook has added the finalizer. Later it is: the cache may not have the token.
+func TestNewPoolIsNotAskedForATokenAtTheAPIServer(t *testing.T) {
+	f := newFixture(t)
+	controllerutil.AddFinalizer(f.pool, api.FinalizerPool)
+	if err := f.client.Update(t.Context(), f.pool); err != nil {
+		t.Fatal(err)
+	}
+	requests := f.count()
+	const list = "list *v1.SecretList "
+	f.reconcile()
+	if sent := requests(); slices.Contains(sent, list) {
+		t.Errorf("a new pool sent %q", sent)
+	}
+	for _, restarted := range []bool{false, true} {
+		for _, s := range f.tokens(t.Context()) {
+			f.delete(&s)
+		}
+		if restarted {
+			f.restart()
+		}
+		f.reconcile()
+		if sent := requests(); !slices.Contains(sent, list) {
+			t.Errorf("without its token the pool sent %q", sent)
+		}
 	}
 }
 

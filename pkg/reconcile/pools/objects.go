@@ -45,6 +45,10 @@ type objects struct {
 	access                                      access.Objects
 }
 
+// isNew reports whether no machine of the pool can have booted: the pool has neither a configuration
+// nor documents.
+func (o objects) isNew() bool { return o.osc == nil && o.provisioning == nil && o.bootstrap == nil }
+
 // revisionFor is the revision of the MachineDeployment that a generation was made for. It reads
 // the document that is written first: an interrupted run has not written the other.
 func (o objects) revisionFor(inputDigest string) string {

@@ -109,18 +109,17 @@ func (r *Reconciler) observeDocumentMismatch(ctx context.Context, seen *observed
 // at least the token, which is renewed despite any other error.
 func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment) (*observed, error) {
 	seen := &observed{md: md, now: r.Clock.Now(), boundTokens: r.NodeTokenTTL != 0, reportsRefused: r.reports.Refused(), booted: r.cache.get(md).booted}
-	var err error
-	if seen.token, err = r.newTokens().FindOrGenerateBootstrap(ctx, md); err != nil {
-		return seen, err
-	}
-	from := r.reader().cached()
-	if r.cache.get(md).raced {
+	from, cached := r.reader().cached(), r.cache.get(md)
+	if cached.raced {
 		// The cache can stay behind: whenever the kind of configurations is replaced, its watch begins
 		// again, and waits longer each time.
 		from.management = r.Management.Live
 	}
-	if seen.objects, err = r.reader().objects(ctx, from, md); err != nil {
-		return seen, err
+	var objectsErr, err error
+	seen.objects, objectsErr = r.reader().objects(ctx, from, md)
+	isNew := objectsErr == nil && seen.objects.isNew() && !cached.tokenCreated
+	if seen.token, err = r.newTokens().FindOrGenerateBootstrap(ctx, md, isNew); err != nil || objectsErr != nil {
+		return seen, errors.Join(objectsErr, err)
 	}
 	if err = r.observeDocumentMismatch(ctx, seen); err != nil {
 		return seen, err

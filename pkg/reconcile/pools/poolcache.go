@@ -25,8 +25,10 @@ type cachedPool struct {
 	booted    bool      // all of its documents existed
 	rejected  *rejectedGeneration
 	token     token.Node // the bound one that was last asked for
-	lacks     []string   // the objects of profiles that were not there, as desired.Profiles.Ref names them
-	deleted   deletedConfig
+	// tokenCreated: a bootstrap token was created, which the cache of Secrets may not have yet.
+	tokenCreated bool
+	lacks        []string // the objects of profiles that were not there, as desired.Profiles.Ref names them
+	deleted      deletedConfig
 }
 
 // poolCache caches the state of all pools, by "namespace/name". Losing it costs time, and

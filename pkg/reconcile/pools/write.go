@@ -112,7 +112,8 @@ func (w writer) renewToken(ctx context.Context, t token.Bootstrap) error {
 	return nil
 }
 
-func (w writer) createToken(ctx context.Context, t token.Bootstrap) error {
+func (w writer) createToken(ctx context.Context, md *cluster.MachineDeployment, t token.Bootstrap) error {
+	w.report.cache.update(md, func(m *cachedPool) { m.tokenCreated = true }) // also if no answer arrives
 	if err := w.worker.Create(ctx, t.Secret, client.FieldOwner(api.FieldManager)); err != nil {
 		return fault.ClassifyCreateError(fmt.Errorf("creating a bootstrap token: %w", err))
 	}
@@ -296,7 +297,7 @@ func (w writer) dependencyWrites(ctx context.Context, seen *observed, p plan) []
 		seen.waitGranted,
 	}
 	if p.token.Create {
-		writes = append(writes, func() error { return w.createToken(ctx, p.token) })
+		writes = append(writes, func() error { return w.createToken(ctx, seen.md, p.token) })
 	}
 	for _, s := range []*corev1.Secret{p.kubeconfig, p.edge.write} {
 		if s != nil {

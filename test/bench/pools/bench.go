@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
@@ -133,13 +135,33 @@ func (b *bench) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	webhooks := "0" // none
+	if b.webhooks {
+		if webhooks, err = testenv.FreeAddress(); err != nil {
+			return err
+		}
+		if err := testenv.InstallWebhooks(ctx, b.cluster, webhooks); err != nil {
+			return err
+		}
+	}
 	b.controller, err = startController(b.binary, b.path("controller.log"),
 		"--kubeconfig", b.kubeconfig, "--namespace", metav1.NamespaceSystem, "--cache-dir", b.path("mirrors"),
+		"--webhook-address", webhooks, "--webhook-hosts", "127.0.0.1",
 		"--directory-root", b.repository.Dir, "--external-cloud-provider", "--disable-default-osps", "--node-token", b.token)
 	if err != nil {
 		return err
 	}
-	return b.controller.ready(ctx)
+	if err := b.controller.ready(ctx); err != nil || !b.webhooks {
+		return err
+	}
+	return testenv.Until(ctx, time.Minute, "the API server calls the webhooks", func() error {
+		probe := machineDeployment("probe", 0, profileOf(0))
+		err := b.client.Create(ctx, probe, client.DryRunAll)
+		if err == nil && !controllerutil.ContainsFinalizer(probe, api.FinalizerPool) {
+			err = errors.New("a new pool has no finalizer")
+		}
+		return err
+	})
 }
 
 func (b *bench) end() {

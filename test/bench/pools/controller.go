@@ -29,7 +29,7 @@ func startController(binary, log string, flags ...string) (*controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{"controller", "--leader-elect=false", "--webhook-address", "0", "--metrics-address", metrics, "--health-probe-address", health}, flags...)
+	args := append([]string{"controller", "--leader-elect=false", "--metrics-address", metrics, "--health-probe-address", health}, flags...)
 	p, err := testenv.Start(log, binary, args...)
 	return &controller{Process: p, metrics: "http://" + metrics + "/metrics", health: "http://" + health + "/readyz"}, err
 }

@@ -26,6 +26,7 @@ type options struct {
 	token    string        // --node-token of the controller
 	idleTime time.Duration // for which a controller without work is watched
 	parts    string
+	webhooks bool // deploy/webhook.yaml is installed, as by default
 	// profiles is the folder for CPU profiles of the API server; empty for none.
 	profiles string
 }
@@ -41,6 +42,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	fs.StringVar(&o.token, "node-token", "bound", "token with which nodes fetch their Secrets, bound or shared")
 	fs.DurationVar(&o.idleTime, "rest", time.Minute, "time for which the controller is watched when there is nothing to do")
 	fs.StringVar(&o.parts, "parts", "create,one,rotate,rest,restart,standin", "comma list of what to measure, of these and nodes; create is always first")
+	fs.BoolVar(&o.webhooks, "webhooks", true, "install the controller's admission webhooks, as deploy/kustomization.yaml does")
 	fs.StringVar(&o.profiles, "apiserver-profiles", "", "folder for CPU profiles of the API server, taken while all pools are created and while they rotate")
 	if err := fs.Parse(args); err != nil {
 		return 2

@@ -3,7 +3,6 @@ package operators
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/e2e"
+	"github.com/osm-gitops/osm-gitops/test/testenv"
 )
 
 // The controller does all its work under the policies of deploy/admission.yaml, and
@@ -120,18 +120,7 @@ func (s *system) policies() {
 // Service, for no node of this cluster could be reached by one.
 func (s *system) webhooks(address string) {
 	s.T.Helper()
-	b, err := os.ReadFile(e2e.RepoPath("deploy/webhook.yaml"))
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	const service = "    service:\n      namespace: kube-system\n      name: osm-gitops-webhook\n      path: "
-	text := strings.ReplaceAll(string(b), service, "    url: https://"+address)
-	if n := strings.Count(text, "url: https://"+address+"/"); n != 3 {
-		s.T.Fatalf("found %d webhooks", n)
-	}
-	for _, doc := range strings.Split(text, "\n---\n") {
-		s.ApplyYAML(doc)
-	}
+	s.NoError(testenv.InstallWebhooks(s.T.Context(), s.Cluster, address))
 	s.T.Cleanup(func() {
 		ctx := context.WithoutCancel(s.T.Context())
 		name := metav1.ObjectMeta{Name: api.WebhookConfigurationName}

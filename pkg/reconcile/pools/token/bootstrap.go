@@ -15,7 +15,6 @@ import (
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -79,9 +78,9 @@ type Tokens struct {
 
 // FindOrGenerateBootstrap finds the pool's token; if it is about to expire or absent, Secret is the one to
 // write. If there is none it generates one. The cache can be stale, and a superfluous token cannot
-// be distinguished from a valid one, so Bootstrap asks the API server before it generates one,
-// except for a pool without our finalizer, which has no token yet.
-func (k Tokens) FindOrGenerateBootstrap(ctx context.Context, md *cluster.MachineDeployment) (Bootstrap, error) {
+// be distinguished from a valid one, so it asks the API server before it generates one, except for
+// a new pool, which has no token yet.
+func (k Tokens) FindOrGenerateBootstrap(ctx context.Context, md *cluster.MachineDeployment, isNew bool) (Bootstrap, error) {
 	now := k.Clock.Now()
 	if k.ServiceAccount.Name != "" {
 		return k.serviceAccountToken(ctx)
@@ -90,7 +89,7 @@ func (k Tokens) FindOrGenerateBootstrap(ctx context.Context, md *cluster.Machine
 		func() ([]corev1.Secret, error) { return ListBootstrapSecrets(ctx, k.Worker, k.Indexed, md) },
 		func() ([]corev1.Secret, error) { return ListBootstrapSecrets(ctx, k.Live, false, md) },
 	}
-	if !controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
+	if isNew {
 		lists = lists[:1]
 	}
 	for _, list := range lists {
