@@ -45,7 +45,8 @@ type Report struct {
 
 // Subject is an object that the controller handles.
 type Subject struct {
-	Name   string          `json:"name"`
+	Name string `json:"name"`
+	// Writes are by kind, namespace and name, those of one object in their order.
 	Writes []Write         `json:"writes"`
 	Events []virtual.Event `json:"events"`
 	// Problem is why it could not be checked completely.
@@ -168,6 +169,9 @@ func (r *DryRun) buildReport(ctx context.Context, failed map[string]error) (*Rep
 	for _, a := range acts {
 		all.add(a, r.describeWrite(a))
 	}
+	for _, s := range all.subjects {
+		sortWrites(s.Writes)
+	}
 	for subject, err := range failed {
 		if strings.HasSuffix(subject, "/") {
 			return nil, fmt.Errorf("dry run of the rollouts of pools without a ProfileSource: %w", err)
@@ -198,6 +202,14 @@ func (r *DryRun) buildReport(ctx context.Context, failed map[string]error) (*Rep
 	slices.Sort(out.References)
 	out.References = slices.Compact(out.References)
 	return out, nil
+}
+
+// sortWrites sorts writes by object. A pool's objects are written at the same time, in a different
+// order each time.
+func sortWrites(writes []Write) {
+	slices.SortStableFunc(writes, func(a, b Write) int {
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
 }
 
 // reportingSubject returns the subject under which another one is reported: some controllers also

@@ -3,6 +3,7 @@ package dryrun
 import (
 	"encoding/base64"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -100,5 +101,21 @@ func TestText(t *testing.T) {
 	}
 	if !r.HasFailures() {
 		t.Error("a pool is refused, and that is no failure")
+	}
+}
+
+// Two dry runs of the same state have the same text, although a pool's objects are written at the
+// same time. What happens to one object keeps its order.
+func TestWritesAreByObject(t *testing.T) {
+	write := func(verb, kind string) Write { return Write{Verb: verb, Kind: kind, Namespace: "x", Name: "node-a"} }
+	want := []Write{write("delete", "OperatingSystemConfig"), write("create", "OperatingSystemConfig"), write("create", "Role"), write("create", "RoleBinding")}
+	for _, order := range [][]int{{0, 1, 2, 3}, {3, 0, 2, 1}, {2, 3, 0, 1}} {
+		var got []Write
+		for _, i := range order {
+			got = append(got, want[i])
+		}
+		if sortWrites(got); !reflect.DeepEqual(got, want) {
+			t.Errorf("from %v: got %v", order, got)
+		}
 	}
 }
