@@ -30,10 +30,11 @@ type Mirrors struct {
 // entry is one line.
 type entry struct {
 	kind                 downloads.Kind
-	manager, text        string
+	manager              string         // of packages and repositories, such as apt
+	url                  string         // of KindURL, as written
 	name, version, suite *regexp.Regexp // version and suite can be nil: any
 	versionText          string
-	sha256               string
+	sha256               string // 64 hex digits, "" for any
 }
 
 var (
@@ -74,7 +75,7 @@ func parseEntry(fields []string) (entry, error) {
 	e := entry{kind: downloads.Kind(fields[0])}
 	switch {
 	case scheme.MatchString(fields[0]):
-		e.kind, e.text, e.name = downloads.KindURL, fields[0], compileGlob(downloads.WithoutUser(fields[0]))
+		e.kind, e.url, e.name = downloads.KindURL, fields[0], compileGlob(downloads.WithoutUser(fields[0]))
 		if len(fields) > 2 || len(fields) == 2 && !digest.MatchString(fields[1]) {
 			return e, errors.New("only a digest can follow a URL: sha256: and 64 lower-case hexadecimal digits")
 		}
@@ -108,27 +109,30 @@ func compileGlob(text string) *regexp.Regexp {
 	return regexp.MustCompile("^(?:" + expr + ")$")
 }
 
-// MissingReason explains why an item is not mirrored, "" if it is.
+// MissingReason explains why an item is not mirrored, as a predicate such as "is not mirrored"; ""
+// if it is. An entry without a SHA-256 covers every content. If all that cover the item have another
+// SHA-256, the reason names the last one.
 func (m Mirrors) MissingReason(i downloads.Item) string {
-	checksum := ""
+	mismatch := ""
 	for _, e := range m.entries {
-		switch {
-		case !e.covers(i):
-		case e.sha256 != "" && i.SHA256 != "" && e.sha256 != i.SHA256:
-			checksum = "is mirrored with the SHA-256 " + e.sha256 + ", and nodes expect " + i.SHA256
-		default:
+		if !e.covers(i) {
+			continue
+		}
+		if e.sha256 == "" || i.SHA256 == "" || e.sha256 == i.SHA256 {
 			return ""
 		}
+		mismatch = "is mirrored with the SHA-256 " + e.sha256 + ", and nodes expect " + i.SHA256
 	}
 	switch {
-	case checksum != "":
-		return checksum
+	case mismatch != "":
+		return mismatch
 	case i.Kind == downloads.KindUnresolved:
 		return "cannot be compared with the mirrored items: " + i.Reason
 	}
 	return "is not mirrored"
 }
 
+// covers reports whether an entry names an item, regardless of its SHA-256.
 func (e entry) covers(i downloads.Item) bool {
 	switch {
 	case e.kind == downloads.KindURL && i.Kind == downloads.KindURL:
@@ -153,7 +157,7 @@ var kubeletURL = regexp.MustCompile(`/v(\d+\.\d+\.\d+)/bin/linux/[a-z0-9]+/kubel
 func (m Mirrors) KubeletVersions() []string {
 	var out []string
 	for _, e := range m.entries {
-		if found := kubeletURL.FindStringSubmatch(e.text); found != nil && e.kind == downloads.KindURL {
+		if found := kubeletURL.FindStringSubmatch(e.url); found != nil && e.kind == downloads.KindURL {
 			out = append(out, found[1])
 		}
 	}
