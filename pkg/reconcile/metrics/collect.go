@@ -52,8 +52,8 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		}
 	}
 	for key, s := range sources {
-		for use, open := range s.windows {
-			gauge(d.windowOpen, oneIf(open), key.Namespace, key.Name, use)
+		for _, w := range s.windows {
+			gauge(d.windowOpen, oneIf(w.Open), key.Namespace, key.Name, w.Applies)
 		}
 	}
 	for key, p := range pools {

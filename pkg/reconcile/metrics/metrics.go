@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
 // Metrics collects what the controllers report. A nil pointer accepts everything and
@@ -49,7 +51,7 @@ type SourceState struct {
 type sourceState struct {
 	SourceState
 	read    time.Time
-	windows map[string]bool // by use, true if open
+	windows []api.WindowStatus
 }
 
 // PoolMetrics are the values of one pool's metrics.
@@ -104,19 +106,18 @@ func (m *Metrics) SetSource(key types.NamespacedName, s SourceState) {
 	m.sources[key] = had
 }
 
-// SetWindows stores which maintenance windows of a ProfileSource are open, by use; nil if it
-// has none.
-func (m *Metrics) SetWindows(key types.NamespacedName, open map[string]bool) {
+// SetWindows stores the state of the maintenance windows of a ProfileSource.
+func (m *Metrics) SetWindows(key types.NamespacedName, all []api.WindowStatus) {
 	if m == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s, known := m.sources[key]
-	if !known && len(open) == 0 {
+	if !known && len(all) == 0 {
 		return // it was deleted
 	}
-	s.windows = open
+	s.windows = all
 	m.sources[key] = s
 }
 

@@ -13,6 +13,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"k8s.io/apimachinery/pkg/types"
+
+	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
 func key(name string) types.NamespacedName {
@@ -58,7 +60,7 @@ func lines(t *testing.T, m *Metrics) []string {
 func full() *Metrics {
 	m := New()
 	m.SetSource(key("osps"), SourceState{Kind: "git", Ready: "False", Reason: "Unreachable", Revision: "main@sha1:3f2a9c1"})
-	m.SetWindows(key("osps"), map[string]bool{"Replace": true, "Waves": false})
+	m.SetWindows(key("osps"), []api.WindowStatus{{Applies: "Replace", Open: true}, {Applies: "Waves"}})
 	m.ObserveFetch(key("osps"), time.Unix(1_700_000_000, 0), 20*time.Millisecond, "")
 	m.ObserveFetch(key("osps"), time.Unix(1_700_000_060, 0), 5*time.Second, "Unreachable")
 	m.SetPool(key("web"), PoolMetrics{Profile: "osp-ubuntu", Version: "v1.9.0", Commit: "3f2a9c1", UserData: 4000, Limit: 16384, TokenEnds: time.Unix(1_700_003_600, 0), NodeTokenEnds: time.Unix(1_700_086_400, 0)})
