@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	machinesapi "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/nodefixture"
 )
@@ -95,6 +96,11 @@ func (r *rehearsal) isNode() {
 	// machine-controller finds the Node of a Machine, and says so (contract: section 12.3).
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+api.LabelOwnedBy+`":"`+string(r.owner)+`"}}}`))
 	if err := r.cloud.client.Patch(r.t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}, patch); err != nil {
+		r.t.Fatal(err)
+	}
+	joined := client.RawPatch(types.MergePatchType, []byte(`{"status":{"nodeRef":{"name":"`+node.Name+`","uid":"`+string(node.UID)+`"}}}`))
+	machine := &machinesapi.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: r.cloud.namespace, Name: r.name}}
+	if err := r.cloud.client.Status().Patch(r.t.Context(), machine, joined); err != nil {
 		r.t.Fatal(err)
 	}
 	r.certified()
@@ -207,6 +213,9 @@ func TestProfiles(t *testing.T) {
 			node := r.joins()
 			t.Logf("%s: a Node that is Ready %.1f s after it was switched on, %.1f s after it was made", s.name, time.Since(start).Seconds(), time.Since(node.CreationTimestamp.Time).Seconds())
 			r.finished()
+			if out, err := r.run("test", "!", "-e", "/run/boot-reports"); err != nil {
+				t.Errorf("a healthy boot has sent reports: %v %s", err, out)
+			}
 			trees.Lock()
 			defer trees.Unlock()
 			r.remember()
