@@ -34,8 +34,8 @@ type Comparison struct {
 	Check  catalog.Check
 }
 
-// Compare reports the effect of head on the pools, compared with base. It returns errors of reading;
-// errors in profiles and pools are in the report.
+// Compare reports the effect of head on the pools. It returns errors of reading; errors in
+// profiles and pools are in the report.
 func Compare(ctx context.Context, c Comparison) (*Report, error) {
 	c.Snapshot.sortLists()
 	before, after, err := c.readRevisions(ctx)
@@ -46,26 +46,23 @@ func Compare(ctx context.Context, c Comparison) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The host is known by its name only. There are no links for a work tree: no host shows its lines.
-	links := githost.LinksOf(c.Head.Repository, nil)
-	was, is := before.repository.catalog, after.repository.catalog
-	rejected := append(rejectedFiles(is), conflictingProfiles(is, &c.Snapshot)...)
-	for i, f := range rejected {
-		rejected[i].URL = links.LineURL(string(c.Head.Head), f.Path, f.Line)
+	links := githost.LinksOf(c.Head.Repository, nil) // none for a work tree, whose lines no host has
+	refused := append(rejectedFiles(after.local.cat), conflictingProfiles(after.local.cat, &c.Snapshot)...)
+	for i, f := range refused {
+		refused[i].URL = links.LineURL(string(c.Head.Head), f.Path, f.Line)
 	}
-	slices.SortStableFunc(rejected, func(a, b RejectedFile) int { return cmp.Compare(a.Path, b.Path) })
+	slices.SortStableFunc(refused, func(a, b RejectedFile) int { return cmp.Compare(a.Path, b.Path) })
 	r := &Report{
 		Base:     Revision{Name: redact.PrintableLine(c.BaseName), Commit: string(c.Base.Head)},
 		Head:     Revision{Name: redact.PrintableLine(c.HeadName), Commit: string(c.Head.Head), URL: links.CommitURL(string(c.Head.Head))},
-		Profiles: profileChanges(was, is), RejectedFiles: rejected, Pools: len(results),
-		Notes: append(describeUnraisedVersions(was, is), describeProfilesInOtherSources(was, is, &c.Snapshot)...),
+		Profiles: profileChanges(before.local.cat, after.local.cat), RejectedFiles: refused, Pools: len(results),
+		Notes: append(describeUnraisedVersions(before.local.cat, after.local.cat), describeProfilesInOtherSources(before.local.cat, after.local.cat, &c.Snapshot)...),
 	}
 	r.groupResults(results)
 	r.Summary = r.summarize()
 	return r, nil
 }
 
-// readRevisions reads the profiles of base and head, and those that are built in.
 func (c Comparison) readRevisions(ctx context.Context) (before, after *revision, err error) {
 	was, err := newVersionIndex(ctx, c.Base, c.indexer())
 	if err != nil {
@@ -203,8 +200,8 @@ func redactMessage(text string) string { return redact.PrintableText(redact.Mask
 type result struct {
 	pool      string
 	rejection string
-	before    bool   // also rejected at base
-	unchanged string // why nothing changes
+	before    bool // also rejected at base
+	unchanged string
 
 	profile, from, to string
 	files             []FileDiff
@@ -232,7 +229,7 @@ func (c Comparison) resolvePool(p Pool, before, after *revision) (r result, was,
 		r.unchanged = "suspended by annotation " + api.AnnotationSuspend
 	default:
 		was, is = before.resolveRequest(want, &c.Snapshot), after.resolveRequest(want, &c.Snapshot)
-		r.decideWithoutRendering(want, p.Current, was, is)
+		r.decideWithoutRendering(want, p.Now, was, is)
 		r.unchanged = redact.PrintableLine(r.unchanged) // it can quote any request of a pool
 	}
 	if r.isDecided() {
@@ -243,7 +240,7 @@ func (c Comparison) resolvePool(p Pool, before, after *revision) (r result, was,
 		r.from = was.version.Version
 	}
 	r.affected = Affected{Name: r.pool, Replaced: p.replacesMachines(), Windows: c.Snapshot.windowsOf(p, want.Name), Provider: redact.PrintableLine(string(p.Inputs.CloudProvider))}
-	if now := p.Current; now != nil && (now.Profile != want.Name || now.Version != r.from) {
+	if now := p.Now; now != nil && (now.Profile != want.Name || now.Version != r.from) {
 		r.affected.Has = redact.PrintableLine(now.Profile + " " + now.Version)
 	}
 	if want.Pin == nil && c.Snapshot.hasWaves(want.Name) {
@@ -270,7 +267,7 @@ func (r *result) decideWithoutRendering(want selection.Request, now *Generation,
 	case is.removed:
 		r.rejection, r.before = removed(name), was.removed
 	case is.from == nil:
-		r.unchanged = is.undecided
+		r.unchanged = is.not
 	case was.same(is) && want.Pin != nil:
 		r.unchanged = fmt.Sprintf("annotation %s requests %s: it retains %s %s", api.AnnotationVersionPin, want.Pin, name, is.version.Version)
 	case was.same(is):

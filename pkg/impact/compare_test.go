@@ -15,7 +15,7 @@ import (
 // security.md 28: the request of a pool can be any text, and is printed on a terminal.
 func TestReasonsAreText(t *testing.T) {
 	const escape = "osp-x\x1b[31m\nREFUSED: shop/other\u202e"
-	nothing := newRevision(&versionIndex{catalog: &catalog.Catalog{}}, nil)
+	nothing := newRevision(&versionIndex{cat: &catalog.Catalog{}}, nil)
 	for name, c := range map[string]struct {
 		annotations map[string]string
 		byHand      []string

@@ -64,8 +64,8 @@ type Pool struct {
 	SecretName string `json:"bootstrapKubeconfigSecretName,omitempty"`
 	// Settings is the name of the pool's settings.
 	Settings string `json:"settings"`
-	// Current is the profile and version that the pool has, nil if unknown or none.
-	Current *Generation `json:"now,omitempty"`
+	// Now is the pool's generation, nil if unknown or none.
+	Now *Generation `json:"now,omitempty"`
 	// Problem is the reason why facts are missing.
 	Problem string `json:"problem,omitempty"`
 }

@@ -21,22 +21,22 @@ import (
 
 // versionIndex has the profiles of one source at one revision.
 type versionIndex struct {
-	snapshot *source.Snapshot
-	indexer  *catalog.Indexer
-	catalog  *catalog.Catalog
+	snap *source.Snapshot
+	ix   *catalog.Indexer
+	cat  *catalog.Catalog
 
 	mu    sync.Mutex
 	docs  map[identity]render.Profile
-	plain map[string]bool // the answers of onlyPrintsPoolName, by digest
+	plain map[string]bool // by digest, see opaque
 }
 
 // identity is a version with its content.
 type identity struct{ name, version, digest string }
 
-func newVersionIndex(ctx context.Context, snapshot *source.Snapshot, indexer *catalog.Indexer) (*versionIndex, error) {
-	s := &versionIndex{snapshot: snapshot, indexer: indexer, docs: map[identity]render.Profile{}, plain: map[string]bool{}}
+func newVersionIndex(ctx context.Context, snap *source.Snapshot, ix *catalog.Indexer) (*versionIndex, error) {
+	s := &versionIndex{snap: snap, ix: ix, docs: map[identity]render.Profile{}, plain: map[string]bool{}}
 	var err error
-	s.catalog, err = indexer.Catalog(ctx, snapshot)
+	s.cat, err = s.ix.Catalog(ctx, snap)
 	return s, err
 }
 
@@ -82,18 +82,18 @@ func rebaseSnapshot(base, head *source.Snapshot) *source.Snapshot {
 
 // revision has the profiles that pools can use at a revision of the repository.
 type revision struct {
-	repository, builtin *versionIndex // builtin is nil for none
-	inventories         []api.ProfileSource
+	local, builtin *versionIndex
+	inventories    []api.ProfileSource
 }
 
 // repositorySourceName is the name of the repository's ProfileSource.
 const repositorySourceName = "this repository"
 
 func newRevision(own, builtin *versionIndex) *revision {
-	r := &revision{repository: own, builtin: builtin}
-	r.inventories = []api.ProfileSource{newInventorySource(repositorySourceName, nil, own.catalog)}
+	r := &revision{local: own, builtin: builtin}
+	r.inventories = []api.ProfileSource{newInventorySource(repositorySourceName, nil, own.cat)}
 	if builtin != nil {
-		r.inventories = append(r.inventories, newInventorySource(api.DefaultsName, &api.BuiltinSource{}, builtin.catalog))
+		r.inventories = append(r.inventories, newInventorySource(api.DefaultsName, &api.BuiltinSource{}, builtin.cat))
 	}
 	return r
 }
@@ -127,7 +127,7 @@ type choice struct {
 	version   catalog.Version
 	removed   bool   // the profile was removed from the repository: only pools that have it retain it
 	rejection string // why the pool's request is rejected
-	undecided string // why the repository does not decide
+	not       string // why the repository does not decide
 	source    string // the other source of the profile, if known
 }
 
@@ -144,20 +144,20 @@ func (r *revision) resolveRequest(want selection.Request, fleet *ClusterSnapshot
 	o, ok := selection.FindCandidate(own, want.Name)
 	switch other := fleet.conflictingSource(want.Name); {
 	case ok && other == "":
-		return r.chooseCandidate(r.repository, want, o)
+		return r.chooseCandidate(r.local, want, o)
 	case ok:
-		return choice{source: other, undecided: fmt.Sprintf("the profile %s comes from the older ProfileSource %s", want.Name, other)}
+		return choice{source: other, not: fmt.Sprintf("the profile %s comes from the older ProfileSource %s", want.Name, other)}
 	}
 	if others := fleet.sourcesProviding(want.Name); len(others) > 0 {
-		return choice{source: others[0], undecided: fmt.Sprintf("the profile %s comes from ProfileSource %s, and is not in this repository", want.Name, others[0])}
+		return choice{source: others[0], not: fmt.Sprintf("the profile %s comes from ProfileSource %s, and is not in this repository", want.Name, others[0])}
 	}
 	if slices.Contains(fleet.Unmanaged, want.Name) {
-		return choice{undecided: fmt.Sprintf("a user created the OperatingSystemProfile %s", want.Name)}
+		return choice{not: fmt.Sprintf("a user created the OperatingSystemProfile %s", want.Name)}
 	}
 	if o, ok := selection.FindCandidate(builtin, want.Name); ok {
 		return r.chooseCandidate(r.builtin, want, o)
 	}
-	return choice{undecided: fmt.Sprintf("the profile %s is not in this repository", want.Name)}
+	return choice{not: fmt.Sprintf("the profile %s is not in this repository", want.Name)}
 }
 
 func (r *revision) chooseCandidate(from *versionIndex, want selection.Request, o selection.Candidate) choice {
@@ -174,7 +174,7 @@ func (r *revision) chooseCandidate(from *versionIndex, want selection.Request, o
 		version = best
 	}
 	c := choice{from: from, builtin: from == r.builtin, removed: o.Entry.Removed}
-	for _, v := range slices.Concat(from.catalog.History[want.Name], from.catalog.Current) {
+	for _, v := range slices.Concat(from.cat.History[want.Name], from.cat.Current) {
 		if v.Name == want.Name && v.Version == version {
 			c.version = v // the path is set for the current version
 		}
@@ -191,7 +191,7 @@ func (c choice) readProfile(ctx context.Context) (render.Profile, error) {
 	if p, ok := s.docs[id]; ok {
 		return p, nil
 	}
-	doc, err := s.indexer.Document(ctx, s.snapshot, v)
+	doc, err := s.ix.Document(ctx, s.snap, v)
 	if err != nil {
 		return render.Profile{}, err
 	}
@@ -199,7 +199,7 @@ func (c choice) readProfile(ctx context.Context) (render.Profile, error) {
 		Spec: doc.Spec, Digest: doc.Digest, Object: profile.ObjectName(v.Name, v.Version, v.Digest),
 		Provenance: render.Provenance{
 			Profile: v.Name, Version: v.Version, Commit: string(v.Commit), Change: string(v.Commit),
-			Repository: redact.PrintableLine(s.snapshot.Repository), Path: redact.PrintableLine(v.Path),
+			Repository: redact.PrintableLine(s.snap.Repository), Path: redact.PrintableLine(v.Path),
 		},
 		File: cmp.Or(v.CurrentPath, v.Path), Lines: doc.Line, FileOf: doc.FileOf,
 	}

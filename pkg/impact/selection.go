@@ -84,7 +84,7 @@ func (s Selection) SelectVersions(ctx context.Context) ([]Selected, []*catalog.R
 		}
 		out = append(out, got)
 	}
-	return out, now.repository.catalog.Rejected, nil
+	return out, now.local.cat.Rejected, nil
 }
 
 // newSelected returns what pool i gets by a choice; without a version, only the note.
@@ -105,7 +105,7 @@ func (s Selection) newSelected(ctx context.Context, i int, c choice, note string
 // have it until its wave begins.
 func (s Selection) isWaitingForWave(p Pool, next choice) bool {
 	v := next.version
-	return p.Current != nil && p.Current.Profile == v.Name && p.Current.Version != v.Version && p.Annotations[api.AnnotationVersionPin] == "" && s.Clusters.hasWaves(v.Name)
+	return p.Now != nil && p.Now.Profile == v.Name && p.Now.Version != v.Version && p.Annotations[api.AnnotationVersionPin] == "" && s.Clusters.hasWaves(v.Name)
 }
 
 // currentChoice returns the version that a pool has. If its content is not available here, the
@@ -113,13 +113,13 @@ func (s Selection) isWaitingForWave(p Pool, next choice) bool {
 func (s Selection) currentChoice(now *revision, p Pool) (c choice, note string) {
 	want, err := selection.RequestOf(p.Annotations, nil, s.Clusters.Namespace)
 	if err == nil {
-		want, err = requestCurrentVersion(*p.Current, want)
+		want, err = requestCurrentVersion(*p.Now, want)
 	}
 	if err == nil {
 		c = now.resolveRequest(want, &s.Clusters)
 	}
 	if c.from == nil {
-		return choice{}, fmt.Sprintf("it has %s %s until its wave begins, which is not in %s: the downloads of that version are not listed", redact.PrintableLine(p.Current.Profile), redact.PrintableLine(p.Current.Version), s.Where)
+		return choice{}, fmt.Sprintf("it has %s %s until its wave begins, which is not in %s: the downloads of that version are not listed", redact.PrintableLine(p.Now.Profile), redact.PrintableLine(p.Now.Version), s.Where)
 	}
 	return c, ""
 }
@@ -170,16 +170,16 @@ func (s Selection) chooseVersion(now *revision, p Pool) (c choice, note string, 
 		return c, "", fmt.Errorf("it uses a profile of namespace %s, whose ProfileSources are unknown here: to use %[2]s, set --machine-deployments and --namespace %[1]s", redact.PrintableLine(want.Namespace), s.Where)
 	}
 	switch {
-	case frozen && p.Current == nil:
+	case frozen && p.Now == nil:
 		note = fmt.Sprintf("annotation %s freezes the pool's configuration, which is unknown here: the result is for a pool without the annotation", api.AnnotationSuspend)
 	case frozen:
-		if want, err = requestCurrentVersion(*p.Current, want); err != nil {
+		if want, err = requestCurrentVersion(*p.Now, want); err != nil {
 			return c, "", err
 		}
 	}
 	c = now.resolveRequest(want, &s.Clusters)
-	if c.removed && want.Pin == nil && p.Current != nil && want.IsSatisfiedBy(p.Current.Profile, p.Current.Version) {
-		if want, err = requestCurrentVersion(*p.Current, want); err != nil {
+	if c.removed && want.Pin == nil && p.Now != nil && want.IsSatisfiedBy(p.Now.Profile, p.Now.Version) {
+		if want, err = requestCurrentVersion(*p.Now, want); err != nil {
 			return c, "", err
 		}
 		c = now.resolveRequest(want, &s.Clusters) // pools that have it retain it
@@ -213,7 +213,7 @@ func (s Selection) rejectionOf(now *revision, want selection.Request, p Pool, c 
 		return errors.New(redactMessage(c.rejection))
 	case c.rejection != "":
 		return fmt.Errorf("%s. %s has no history: for earlier versions, use a clone of the repository with the complete history", redactMessage(c.rejection), s.Where)
-	case c.removed && p.Current != nil && !want.IsSatisfiedBy(p.Current.Profile, p.Current.Version):
+	case c.removed && p.Now != nil && !want.IsSatisfiedBy(p.Now.Profile, p.Now.Version):
 		return errors.New(removed(name))
 	case slices.Contains(s.Clusters.Unmanaged, want.Name) && c.from == nil:
 		return fmt.Errorf("a user created its OperatingSystemProfile %s, which is not in %s: write it to a file there", name, s.Where)
@@ -226,7 +226,7 @@ func (s Selection) rejectionOf(now *revision, want selection.Request, p Pool, c 
 // writtenVersion returns the version that the file of a profile has. In a folder without Git every
 // version is an edited one.
 func (r *revision) writtenVersion(name string) string {
-	for _, v := range r.repository.catalog.Current {
+	for _, v := range r.local.cat.Current {
 		if v.Name == name {
 			version, _, _ := strings.Cut(v.Version, "-dirty.")
 			return version
@@ -251,12 +251,12 @@ func (r *revision) profileNames() []string {
 
 // newDocumentIndex wraps profiles that are already decoded.
 func newDocumentIndex(docs []profile.Document) *versionIndex {
-	s := &versionIndex{catalog: &catalog.Catalog{History: map[string][]catalog.Version{}}, docs: map[identity]render.Profile{}, plain: map[string]bool{}}
+	s := &versionIndex{cat: &catalog.Catalog{History: map[string][]catalog.Version{}}, docs: map[identity]render.Profile{}, plain: map[string]bool{}}
 	highest := map[string]string{}
 	for i := range docs {
 		d := &docs[i]
 		v := catalog.Version{Name: d.Name, Version: d.Spec.Version, Digest: d.Digest, Path: d.Path, CurrentPath: d.Path}
-		s.catalog.History[d.Name] = append(s.catalog.History[d.Name], v)
+		s.cat.History[d.Name] = append(s.cat.History[d.Name], v)
 		if had, ok := highest[d.Name]; !ok || isLowerVersion(had, v.Version) {
 			highest[d.Name] = v.Version
 		}
@@ -267,13 +267,13 @@ func newDocumentIndex(docs []profile.Document) *versionIndex {
 		}
 	}
 	for name, version := range highest {
-		for _, v := range s.catalog.History[name] {
+		for _, v := range s.cat.History[name] {
 			if v.Version == version {
-				s.catalog.Current = append(s.catalog.Current, v)
+				s.cat.Current = append(s.cat.Current, v)
 				break
 			}
 		}
 	}
-	slices.SortFunc(s.catalog.Current, func(a, b catalog.Version) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.cat.Current, func(a, b catalog.Version) int { return strings.Compare(a.Name, b.Name) })
 	return s
 }

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
@@ -89,13 +88,12 @@ type connectivityMonitor struct {
 	config *rest.Config
 	client rest.Interface
 	read   kubeconfigFile
-	clock  clock.PassiveClock
 
-	mu             sync.Mutex
-	checked        bool      // a request has completed
-	err            error     // why it is unreachable; nil if it is reachable
-	since          time.Time // time of err
-	date, received time.Time // of the last response, by the API server's clock and by ours
+	mu      sync.Mutex
+	checked bool      // a request has completed
+	err     error     // why it is unreachable; nil if it is reachable
+	since   time.Time // time of err
+	ahead   time.Duration
 }
 
 // clusters are the cluster with profiles and configurations, and the cluster with pools.
@@ -131,7 +129,7 @@ func (opts *Options) newClusters() (clusters, error) {
 // newConnectivityMonitor returns a monitor of a cluster's API server. Every request that uses cfg
 // updates its state.
 func newConnectivityMonitor(name string, cfg *rest.Config, read kubeconfigFile) (*connectivityMonitor, error) {
-	r := &connectivityMonitor{name: name, config: cfg, read: read, clock: clock.RealClock{}}
+	r := &connectivityMonitor{name: name, config: cfg, read: read}
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return recordingTransport{of: r, next: next} })
 	c, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
@@ -210,20 +208,16 @@ func (r *connectivityMonitor) recordDate(header string) {
 	if at, err := http.ParseTime(header); err == nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.date, r.received = at, r.clock.Now()
+		r.ahead = time.Until(at)
 	}
 }
 
 // clockAhead returns how far the clock of the API server is ahead of the controller's, with a
-// precision of seconds; 0 before the first response. A clock that was set since the last response
-// does not change how long ago that was.
+// precision of seconds; 0 before the first response.
 func (r *connectivityMonitor) clockAhead() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.received.IsZero() {
-		return 0
-	}
-	return r.date.Add(r.clock.Since(r.received)).Sub(r.clock.Now())
+	return r.ahead
 }
 
 // recordingTransport is a transport that records the results of requests.

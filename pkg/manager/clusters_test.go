@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"k8s.io/utils/clock"
 )
 
 // The state of a cluster follows from the responses of its API server to any request, and
@@ -109,28 +108,6 @@ func TestClockAhead(t *testing.T) {
 		}
 		if got := r.clockAhead(); got < want-time.Minute || got > want+time.Minute {
 			t.Errorf("it is %s ahead, want %s", got, want)
-		}
-	}
-}
-
-// steppedClock is a clock that was set during the test, while the process measures time as before.
-type steppedClock struct {
-	clock.RealClock
-
-	step *atomic.Int64
-}
-
-func (c steppedClock) Now() time.Time { return time.Now().Add(time.Duration(c.step.Load())) }
-
-// If the controller's clock is set, the difference is right before the next response.
-func TestClockAheadAfterAStep(t *testing.T) {
-	var step atomic.Int64
-	r := &connectivityMonitor{clock: steppedClock{step: &step}}
-	r.recordDate(time.Now().UTC().Format(http.TimeFormat))
-	for _, by := range []time.Duration{time.Hour, -time.Hour} {
-		step.Store(int64(by))
-		if got := r.clockAhead(); got < -by-time.Minute || got > -by+time.Minute {
-			t.Errorf("the controller's clock was set by %s: the API server's is %s ahead", by, got)
 		}
 	}
 }

@@ -175,7 +175,7 @@ func trimForCache(obj any) (any, error) {
 func (s *dryRunEnvironment) newRolloutReconciler() *rollout.Reconciler {
 	return &rollout.Reconciler{
 		Management: s.onManagement, Worker: s.onWorker, Recorder: s.store, SourceRecorder: s.store,
-		Clock: clock.RealClock{}, Ahead: s.dependencies.worker.cluster.clockAhead, Namespace: s.opts.Namespace, Shard: s.opts.Shard,
+		Clock: clock.RealClock{}, Namespace: s.opts.Namespace, Shard: s.opts.Shard,
 	}
 }
 

@@ -33,15 +33,8 @@ func scenes() []scene {
 		{name: "a repository on a laptop", acts: []act{
 			{block: "docs/init.md: osm-gitops init osps --system ubuntu --profile osp-ubuntu-web --git"},
 			{block: "docs/init.md: cd osps", then: "cd .. && rm -rf osps"},
-			{block: `docs/pull-requests.md: osm-gitops init osps --system ubuntu --ci github --owners @example/platform \`, then: "find osps -name CODEOWNERS | has CODEOWNERS"},
-			{
-				block: "docs/pull-requests.md: git -C osps remote add origin https://git.example.com/platform/osps.git",
-				first: `git init --quiet --bare --initial-branch=main origin.git; git -C osps config "url.$PWD/origin.git.insteadOf" https://git.example.com/platform/osps.git`,
-			},
-			{
-				block: "docs/pull-requests.md: git switch -c more-inotify", first: `cd osps; export EDITOR="sed -i s/v1.0.0/v1.1.0/"`,
-				then: "cd ..; git -C origin.git rev-parse --verify more-inotify",
-			},
+			{block: "docs/pull-requests.md: osm-gitops init osps --system ubuntu --ci github --owners @example/platform --git", then: "find osps -name CODEOWNERS | has CODEOWNERS"},
+			{block: "docs/pull-requests.md: git switch -c more-inotify", first: `cd osps; export EDITOR="sed -i s/v1.0.0/v1.1.0/"`, then: "cd .."},
 			{block: "docs/editor.md: $ osm-gitops schema --all -o .schemas", then: "test -s .schemas/repository.schema.json"},
 			{block: "docs/air-gapped.md: $ osm-gitops bundle --machine-deployments clusters/prod --cluster cluster.yaml --repo . --path profiles -o mirrors > mirrors.txt", first: "git init -q -b main && git add profiles clusters cluster.yaml && git commit -q -m begin", then: "grep -q ^https mirrors.txt"},
 			{block: "docs/air-gapped.md: $ osm-gitops lint --mirrors mirrors.txt profiles", status: 1},
@@ -131,33 +124,23 @@ func inCluster() []act {
 		{block: "docs/pushes.md: kubectl -n kube-system create secret generic platform-hook --from-file=token --from-literal=apiToken=...", first: "kubectl -n kube-system delete secret platform-hook"},
 		{block: "docs/signatures.md: $ cat allowed_signers", first: `echo 'ada@example.com namespaces="git" ssh-ed25519 AAAAC3...' > allowed_signers; echo key > ben.asc`},
 		{block: "docs/versions.md: kubectl -n kube-system annotate profilesource platform --overwrite gitops.k8c.io/accept-rewrite=\"$COMMIT\"   # all 40 digits of it", first: "COMMIT=$(git -C osps rev-parse HEAD)"},
-		{
-			block: "docs/rollouts.md: kubectl -n shop label machinedeployment web-canary gitops.k8c.io/wave=0",
-			first: "sed s/web-eu/web-canary/ pools/shop-web-eu.yaml | kubectl apply -f -",
-			then:  `kubectl -n kube-system patch profilesource platform --type merge -p '{"spec":{"rollout":{"gate":"Waves"}}}'`,
-		},
-		{block: "docs/rollouts.md: osm-gitops release osp-ubuntu-example@v1.2.0 --wave 0   # past wave 0; later waves are judged as usual"},
+		{block: "docs/rollouts.md: kubectl -n shop label machinedeployment web-canary gitops.k8c.io/wave=0", first: "sed s/web-eu/web-canary/ pools/shop-web-eu.yaml | kubectl apply -f -"},
+		{block: "docs/rollouts.md: kubectl -n kube-system annotate ps platform --overwrite gitops.k8c.io/release=v1.9.0@0   # past wave 0; later waves are judged as usual"},
 		{block: "docs/rollouts.md: kubectl -n shop annotate machinedeployment web-eu gitops.k8c.io/rollout=Replace"},
-		{block: "docs/rollouts.md: kubectl -n shop annotate machinedeployment web-eu gitops.k8c.io/rollout-"},
-		{block: "docs/rollback.md: osm-gitops history md/shop/web-eu"},
 		{block: "docs/rollback.md: osm-gitops suspend source/platform"},
 		{block: "docs/rollback.md: osm-gitops pin md/shop/web-eu v1.1.0", then: "configured shop/web-eu"},
-		{block: "docs/rollback.md: git revert --no-edit HEAD", first: "cd osps", then: "cd .."},
-		{block: "docs/rollback.md: osm-gitops get rollouts"},
-		{block: "docs/rollback.md: osm-gitops release osp-ubuntu-example@v1.1.0"},
+		{block: "docs/rollback.md: git revert --no-edit HEAD", first: "cd osps; COMMIT=$(git rev-parse HEAD)", then: "cd .."},
 		{
 			block: "docs/rollback.md: osm-gitops resume source/platform",
-			then: `kubectl -n kube-system wait --timeout=60s profilesource/platform --for="jsonpath={.status.revision}=main@sha1:$(git -C osps rev-parse HEAD)"; ` +
-				`kubectl -n kube-system wait --timeout=60s profilesource/platform --for='jsonpath={.status.rollouts[?(@.profile=="osp-ubuntu-example")].version}=v1.1.0'; ` +
-				`kubectl -n kube-system wait --timeout=60s profilesource/platform --for=condition=RolledOut`,
+			then:  `kubectl -n kube-system wait --timeout=60s profilesource/platform --for="jsonpath={.status.revision}=main@sha1:$(git -C osps rev-parse HEAD)"`,
 		},
 		{
-			block: "docs/rollback.md: osm-gitops unpin md/shop/web-eu",
-			then:  `configured shop/web-eu; kubectl -n kube-system patch profilesource platform --type merge -p '{"spec":{"rollout":{"gate":"None"}}}'`,
+			block: "docs/rollback.md: kubectl -n kube-system annotate profilesource platform --overwrite gitops.k8c.io/release=v1.1.0",
+			then:  "kubectl -n kube-system annotate profilesource platform gitops.k8c.io/release-",
 		},
-		{block: "docs/rollback.md: COMMIT=$(git rev-parse HEAD~1)", first: "cd osps", then: "cd .."},
-		{block: "docs/rollback.md: kubectl -n shop annotate machinedeployment web-eu gitops.k8c.io/rollout=Replace"},
-		{block: "docs/rollback.md: kubectl -n shop annotate machinedeployment web-eu gitops.k8c.io/rollout-"},
+		{block: "docs/rollback.md: osm-gitops unpin md/shop/web-eu", then: "configured shop/web-eu"},
+		{block: "docs/rollback.md: kubectl get nodeprovenances -l gitops.k8c.io/commit=\"$COMMIT\"", first: "COMMIT=$(git -C osps rev-parse HEAD~1)"},
+		{block: "docs/rollback.md: kubectl -n shop annotate machinedeployment web-eu gitops.k8c.io/rollout=Replace", first: "kubectl -n shop annotate machinedeployment web-eu gitops.k8c.io/rollout-"},
 		{block: "docs/rollback.md: osm-gitops trace md/shop/web-eu"},
 		{block: "docs/metrics.md: kubectl -n monitoring create configmap osm-gitops-dashboard --from-file deploy/monitoring/dashboard.json", first: "kubectl create namespace monitoring"},
 		{block: "docs/nodeprovenance.md: $ kubectl get np", first: "joined"},
@@ -319,7 +302,11 @@ func left() map[string]string {
 	const kubeone = "needs kubeone and its cluster: TestKubeOneApply and TestWayBack of test/platforms apply what it applies, with kubectl as it does"
 	const shards = "several controllers, each until it is stopped: TestShards of test/e2e/running runs them"
 	const beside = "needs Flux or Argo CD in the cluster: TestBesideFluxAndArgoCD of examples has the API server take the files, and TestProfilesAppliedByOthers of test/e2e/delivery applies deploy/appliers.yaml"
+	const reporting = "needs a node that reports its files: TestDailyOperations of test/e2e/operators runs the commands for one"
 	return map[string]string{
+		"docs/node-drift.md: osm-gitops get nodes --differing":                                                                                                                    reporting,
+		"docs/node-drift.md: osm-gitops verify node/workers-7c9f-4kx2p --match":                                                                                                   reporting,
+		"docs/node-drift.md: kubectl get np workers-7c9f-4kx2p.5a2d9f34 -o jsonpath='{.spec.machine.namespace}/{.spec.machine.name}'":                                             "needs machine-controller, which creates another machine",
 		"docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/profilesource.yaml":                                                                            beside,
 		"docs/flux.md: $ kubectl apply -f deploy/appliers.yaml":                                                                                                                   beside,
 		"docs/migration.md: cp -r deploy/kubeone/operating-system-manager addons/":                                                                                                kubeone,
@@ -341,7 +328,7 @@ func left() map[string]string {
 		"docs/rebase-overlay.md: $ osm-gitops rebase-overlay profiles/osp-ubuntu-motd.yaml --write":                                                                               "an excerpt; script overlay of cmd/osm-gitops has the whole",
 		"docs/render.md: $ osm-gitops render --watch --profile profiles/osp-web.yaml --machine-deployment md.yaml --cluster cluster.yaml -o provisioning":                         "runs until it is stopped: script render_watch of cmd/osm-gitops",
 		"docs/rollouts.md: $ osm-gitops get windows":                                                                                                                              "the state depends on the time of day: TestDailyOperations of test/e2e/operators runs the command, TestMachinesAreReplacedInWindows of pkg/reconcile/rollout moves the clock",
-		"docs/rollouts.md: $ kubectl -n kube-system get profilesource platform -o yaml":                                                                                           "an excerpt of a rollout that is held for half an hour; TestRollout of test/e2e/running holds one",
+		"docs/rollouts.md: $ kubectl -n kube-system get ps platform -o yaml":                                                                                                      "an excerpt of a rollout that is held for half an hour; TestRollout of test/e2e/running holds one",
 		"docs/trace.md: ln -s \"$(command -v osm-gitops)\" /usr/local/bin/kubectl-osm_gitops":                                                                                     "changes the machine that it runs on; script plugin of cmd/osm-gitops has the names",
 		"docs/ui.md: $ osm-gitops ui":                               "serves until it is stopped, at a port that must be free; test/ui looks at it in a browser",
 		"docs/ui.md: kubectl apply --server-side -f deploy/ui.yaml": "needs a name and a certificate by which the page is reached; pkg/inspect/ui and test/ui ask with tokens",

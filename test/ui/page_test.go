@@ -324,7 +324,7 @@ var says = map[string][]string{
 	"nodes":          {"web-eu-7c9f4-4kx2p", "Behind", "profiles: begin"},
 	"profiles":       {"osp-ubuntu-gpu", "platform", "v1.2.0"},
 	"profile":        {"current", "example: more watches", "v1.0.1"},
-	"rollouts":       {"spec.rollout.gate", "Maintenance windows", "opens ", "04:00 Europe/Berlin (", "open\n"},
+	"rollouts":       {"spec.rollout.gate"},
 	"sources":        {"platform", "NotReady", "osp-ubuntu-gpu.yaml"},
 	"commit-refused": {"Rejected", "osp-ubuntu-gpu.yaml"},
 	"filtered":       {"web-eu"},

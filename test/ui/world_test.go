@@ -158,10 +158,6 @@ spec:
   interval: 1s
   retryInterval: 1s
   webhook: {provider: gitea, secretRef: {name: platform-webhook}}
-  rollout:
-    maintenanceWindows:
-    - {schedule: "0 4 29 2 *", duration: 6h, timeZone: Europe/Berlin}
-    - {schedule: "0 0 * * *", duration: 24h, applies: [Waves]}
 `, w.git))
 }
 

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// OSMDeployment is a Deployment of operating-system-manager. It waits for the controller's lease,
+// Successor is a Deployment of operating-system-manager. It waits for the controller's lease,
 // and takes over as soon as the controller releases it.
 type OSMDeployment struct {
 	// Name and Image identify the Deployment in its namespace.
@@ -21,7 +21,7 @@ type OSMDeployment struct {
 	Replicas int32
 }
 
-// SuccessorRemedy removes an OSMDeployment. Two platforms create it again.
+// SuccessorRemedy removes a Successor. Two platforms create it again.
 const SuccessorRemedy = "plain installations: delete this Deployment; " +
 	"KubeOne: set operatingSystemManager.deploy: false first, because kubeone apply creates and scales it again (with deploy/kubeone in the addons path leave it true, and run kubeone apply); " +
 	"KKP: set the image under spec.userCluster.operatingSystemManager of the KubermaticConfiguration to that of osm-gitops, because KKP reconciles it"

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fluxcd/pkg/apis/meta"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -235,14 +234,12 @@ func (w *resultBuilder) addSourceStep(ctx context.Context, osp *osm.OperatingSys
 	return found, nil
 }
 
-// addSourceDetails adds the repository of a ProfileSource, its revision and conditions, and the
-// version of the profile that it offers now.
 func (w *resultBuilder) addSourceDetails(step *Step, ps *api.ProfileSource) {
 	step.addDetail("repository", repositoryOf(ps))
 	step.addDetail("revision", ps.Status.Revision)
-	for _, conditionType := range []string{meta.ReadyCondition, api.SourceVerifiedCondition} {
-		if c := apimeta.FindStatusCondition(ps.Status.Conditions, conditionType); c != nil {
-			step.addDetail(strings.ToLower(conditionType[:1])+conditionType[1:], string(c.Status)+" "+c.Reason)
+	for _, kind := range []string{"Ready", api.SourceVerifiedCondition} {
+		if c := apimeta.FindStatusCondition(ps.Status.Conditions, kind); c != nil {
+			step.addDetail(strings.ToLower(kind[:1])+kind[1:], string(c.Status)+" "+c.Reason)
 		}
 	}
 	for _, e := range ps.Status.Profiles {
@@ -254,19 +251,12 @@ func (w *resultBuilder) addSourceDetails(step *Step, ps *api.ProfileSource) {
 			step.addDetail("current", current)
 		}
 	}
-	if w.Commit != nil && followsOtherRepository(ps, w.Commit.Repository) {
-		step.Note = clean(fmt.Sprintf("it follows %s now", repositoryOf(ps)))
+	if repository := repositoryOf(ps); w.Commit != nil && repository != "" && !githost.IsSameRepository(repository, w.Commit.Repository) && repository != w.Commit.Repository {
+		step.Note = clean(fmt.Sprintf("it follows %s now", repository))
 	}
 }
 
-// followsOtherRepository reports whether a source follows another repository than that of a commit.
-// Addresses that differ in form, such as https and ssh, can be the same repository.
-func followsOtherRepository(ps *api.ProfileSource, repository string) bool {
-	followed := repositoryOf(ps)
-	return followed != "" && followed != repository && !githost.IsSameRepository(followed, repository)
-}
-
-// repositoryOf returns the repository of a source, "" if it has none or it is unknown.
+// repositoryOf is the repository of a source.
 func repositoryOf(ps *api.ProfileSource) string {
 	if ps.Spec.Git != nil {
 		return ps.Spec.Git.URL

@@ -23,11 +23,10 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// serveAsset serves the style sheet and the icon, and returns false for other addresses. The addresses
-// change with the content.
+// serveAsset serves the style sheet and the icon. Their addresses change with their content.
 func serveAsset(w http.ResponseWriter, r *http.Request) bool {
-	contentType := map[string]string{styleLink: "text/css; charset=utf-8", iconLink: "image/svg+xml"}[r.URL.Path]
-	if contentType == "" {
+	kind := map[string]string{styleLink: "text/css; charset=utf-8", iconLink: "image/svg+xml"}[r.URL.Path]
+	if kind == "" {
 		return false
 	}
 	name := "assets/style.css"
@@ -38,7 +37,7 @@ func serveAsset(w http.ResponseWriter, r *http.Request) bool {
 	if err != nil {
 		return false
 	}
-	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Cache-Control", "private, max-age=31536000, immutable")
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 	if r.Method != http.MethodHead {

@@ -30,11 +30,10 @@ type Mirrors struct {
 // entry is one line.
 type entry struct {
 	kind                 downloads.Kind
-	manager              string         // of packages and repositories, such as apt
-	url                  string         // of KindURL, as written
+	manager, text        string
 	name, version, suite *regexp.Regexp // version and suite can be nil: any
 	versionText          string
-	sha256               string // 64 hex digits, "" for any
+	sha256               string
 }
 
 var (
@@ -75,7 +74,7 @@ func parseEntry(fields []string) (entry, error) {
 	e := entry{kind: downloads.Kind(fields[0])}
 	switch {
 	case scheme.MatchString(fields[0]):
-		e.kind, e.url, e.name = downloads.KindURL, fields[0], compileGlob(downloads.WithoutUser(fields[0]))
+		e.kind, e.text, e.name = downloads.KindURL, fields[0], compileGlob(downloads.WithoutUser(fields[0]))
 		if len(fields) > 2 || len(fields) == 2 && !digest.MatchString(fields[1]) {
 			return e, errors.New("only a digest can follow a URL: sha256: and 64 lower-case hexadecimal digits")
 		}
@@ -109,30 +108,27 @@ func compileGlob(text string) *regexp.Regexp {
 	return regexp.MustCompile("^(?:" + expr + ")$")
 }
 
-// MissingReason explains why an item is not mirrored, as a predicate such as "is not mirrored"; ""
-// if it is. An entry without a SHA-256 covers every content. If all that cover the item have another
-// SHA-256, the reason names the last one.
+// MissingReason explains why an item is not mirrored, "" if it is.
 func (m Mirrors) MissingReason(i downloads.Item) string {
-	mismatch := ""
+	checksum := ""
 	for _, e := range m.entries {
-		if !e.covers(i) {
-			continue
-		}
-		if e.sha256 == "" || i.SHA256 == "" || e.sha256 == i.SHA256 {
+		switch {
+		case !e.covers(i):
+		case e.sha256 != "" && i.SHA256 != "" && e.sha256 != i.SHA256:
+			checksum = "is mirrored with the SHA-256 " + e.sha256 + ", and nodes expect " + i.SHA256
+		default:
 			return ""
 		}
-		mismatch = "is mirrored with the SHA-256 " + e.sha256 + ", and nodes expect " + i.SHA256
 	}
 	switch {
-	case mismatch != "":
-		return mismatch
+	case checksum != "":
+		return checksum
 	case i.Kind == downloads.KindUnresolved:
 		return "cannot be compared with the mirrored items: " + i.Reason
 	}
 	return "is not mirrored"
 }
 
-// covers reports whether an entry names an item, regardless of its SHA-256.
 func (e entry) covers(i downloads.Item) bool {
 	switch {
 	case e.kind == downloads.KindURL && i.Kind == downloads.KindURL:
@@ -157,7 +153,7 @@ var kubeletURL = regexp.MustCompile(`/v(\d+\.\d+\.\d+)/bin/linux/[a-z0-9]+/kubel
 func (m Mirrors) KubeletVersions() []string {
 	var out []string
 	for _, e := range m.entries {
-		if found := kubeletURL.FindStringSubmatch(e.url); found != nil && e.kind == downloads.KindURL {
+		if found := kubeletURL.FindStringSubmatch(e.text); found != nil && e.kind == downloads.KindURL {
 			out = append(out, found[1])
 		}
 	}

@@ -13,9 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,11 +30,7 @@ import (
 )
 
 // replaceTime bounds the replacement of a configuration, which an interrupt does not cut off.
-const replaceTime = time.Minute
-
-// untilCreated are the attempts to create a configuration, in about 50 seconds: in that time an API
-// server restarts.
-var untilCreated = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 10}
+const replaceTime = 10 * time.Second
 
 // rotation says why OSM creates the objects of a pool again.
 type rotation struct{ because string }
@@ -300,26 +294,5 @@ func (h *Cluster) replaceConfig(ctx context.Context, pool types.NamespacedName, 
 			return err
 		}
 	}
-	return h.createConfig(ctx, next)
-}
-
-// createConfig creates a configuration that replaces a deleted one. The API server has accepted it
-// in a dry run, so that an error can pass: of the connection, of an API server that restarts, or a conflict.
-func (h *Cluster) createConfig(ctx context.Context, next *osm.OperatingSystemConfig) error {
-	passes := func(err error) bool {
-		return ctx.Err() == nil && !apierrors.IsAlreadyExists(err) && !apierrors.IsInvalid(err)
-	}
-	err := retry.OnError(untilCreated, passes, func() error { return h.Management.Create(ctx, next.DeepCopy()) })
-	if !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	// An attempt can have succeeded without an answer.
-	var have osm.OperatingSystemConfig
-	if readErr := h.Management.Get(ctx, client.ObjectKeyFromObject(next), &have); readErr != nil {
-		return errors.Join(err, readErr)
-	}
-	if !equality.Semantic.DeepEqual(have.Spec, next.Spec) || !maps.Equal(have.Annotations, next.Annotations) {
-		return err
-	}
-	return nil
+	return h.Management.Create(ctx, next)
 }

@@ -3,16 +3,12 @@ package handback_test
 import (
 	"context"
 	"errors"
-	"io"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
@@ -21,14 +17,12 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/handback"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/takeover"
-	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
 // interrupted creates no configuration, as if the command ended before that.
 type interrupted struct{ client.Client }
 
-// errInterrupted is of a kind that is not retried.
-var errInterrupted = apierrors.NewInvalid(osm.GroupVersion.WithKind("OperatingSystemConfig").GroupKind(), "interrupted", nil)
+var errInterrupted = errors.New("interrupted")
 
 func (c interrupted) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
 	if _, is := obj.(*osm.OperatingSystemConfig); is && !slices.Contains(opts, client.CreateOption(client.DryRunAll)) {
@@ -119,69 +113,6 @@ func TestHandbackConfigs(t *testing.T) {
 		if now := f.secret(was.Name); now.UID != was.UID || now.ResourceVersion != was.ResourceVersion {
 			t.Errorf("%s was written", was.Name)
 		}
-	}
-}
-
-// faulty disturbs the first requests that create a configuration.
-type faulty struct {
-	http.RoundTripper
-	left  int
-	fault func(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error)
-}
-
-func (f *faulty) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/operatingsystemconfigs") || r.URL.Query().Has("dryRun") || f.left == 0 {
-		return f.RoundTripper.RoundTrip(r)
-	}
-	f.left--
-	return f.fault(r, f.RoundTripper.RoundTrip)
-}
-
-// A configuration that is deleted is replaced although a request in between fails.
-func TestHandbackDuringFaults(t *testing.T) {
-	c := cluster.Shared(t)
-	for name, f := range map[string]*faulty{
-		"the API server is killed": {left: 1, fault: func(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
-			if err := c.KillAPIServer(); err != nil {
-				t.Error(err)
-			}
-			return send(r)
-		}},
-		"a conflict": {left: 2, fault: func(r *http.Request, _ func(*http.Request) (*http.Response, error)) (*http.Response, error) {
-			return &http.Response{
-				StatusCode: http.StatusConflict, Request: r, Header: http.Header{"Content-Type": {"application/json"}},
-				Body: io.NopCloser(strings.NewReader(`{"apiVersion":"v1","kind":"Status","status":"Failure","reason":"Conflict","code":409}`)),
-			}, nil
-		}},
-		"the answer is lost": {left: 1, fault: func(r *http.Request, send func(*http.Request) (*http.Response, error)) (*http.Response, error) {
-			res, err := send(r)
-			if err != nil {
-				return nil, err
-			}
-			return nil, errors.Join(errors.New("the connection is closed"), res.Body.Close())
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			x := newFixture(t)
-			x.reconcile(x.pool)
-			config := rest.CopyConfig(c.Config)
-			config.Wrap(func(next http.RoundTripper) http.RoundTripper { f.RoundTripper = next; return f })
-			disturbed, err := client.New(config, client.Options{Scheme: x.client.Scheme()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			h := x.handback()
-			h.Management = disturbed
-			if err := x.apply(h); err != nil {
-				t.Error(err)
-			}
-			if f.left != 0 {
-				t.Error("no configuration was created")
-			}
-			if osc := x.config(x.pool); osc.Annotations[api.AnnotationRecord] != "" || osc.Annotations[api.AnnotationOSPVersion] != "v1.0.0" {
-				t.Errorf("the configuration has annotations %q", osc.Annotations)
-			}
-		})
 	}
 }
 

@@ -169,21 +169,13 @@ func (e *WrongNamespaceError) Error() string {
 // namespaces.
 func (h *Cluster) servedPools(ctx context.Context, pools []cluster.MachineDeployment) (map[string]bool, error) {
 	served, owners := map[string]bool{}, map[string]string{} // by the name of the configuration
-	// By UID: each namespace can be that of another worker cluster, with pools of equal names.
-	elsewhere := map[string]bool{}
 	err := h.eachOf(ctx, h.Management, osm.GroupVersion.WithKind("OperatingSystemConfig"), func(osc *metav1.PartialObjectMetadata) {
 		key := lineage.PoolOf(osc)
-		ours := key != "" && osc.Labels[api.LabelManagedBy] == api.FieldManager
-		switch {
-		case osc.Namespace == h.Namespace && ours:
+		owners[osc.Name] = key
+		if key != "" && osc.Labels[api.LabelManagedBy] == api.FieldManager {
 			served[key] = true
-		case ours:
-			elsewhere[osc.Annotations[api.AnnotationPoolUID]] = true
 		}
-		if osc.Namespace == h.Namespace {
-			owners[osc.Name] = key
-		}
-	})
+	}, client.InNamespace(h.Namespace))
 	if err != nil {
 		return nil, err
 	}
@@ -191,16 +183,11 @@ func (h *Cluster) servedPools(ctx context.Context, pools []cluster.MachineDeploy
 		key := client.ObjectKeyFromObject(&md)
 		owner, exists := owners[lineage.NamesOf(key).Config]
 		switch {
-		case served[key.String()] || elsewhere[string(md.UID)]:
 		case exists && owner == "": // replaced by an earlier run
 			served[key.String()] = true
 		case !exists:
-			interrupted, err := h.interrupted(ctx, key)
-			if err != nil {
+			if served[key.String()], err = h.interrupted(ctx, key); err != nil {
 				return nil, err
-			}
-			if interrupted {
-				served[key.String()] = true
 			}
 		}
 	}
@@ -361,9 +348,6 @@ func (h *Cluster) planProfile(ctx context.Context, p *Plan, name, object string,
 		planned()
 		p.step(create, "create OperatingSystemProfile %s/%s of %s", h.Namespace, name, object)
 	case equality.Semantic.DeepEqual(have.Spec, from.Spec):
-		if have.Labels[api.LabelManagedBy] == api.FieldManager {
-			planned() // by an earlier run
-		}
 	case have.Labels[api.LabelManagedBy] != api.FieldManager && !h.Overwrite:
 		p.warn("OperatingSystemProfile %s/%s, version %s, has another owner and differs from version %s of the profile: pools would get that object; to replace it, set --overwrite-profiles", h.Namespace, name, have.Spec.Version, from.Spec.Version)
 	default:

@@ -23,7 +23,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/handback"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/archive"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -37,7 +36,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
 
-func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{SeparateAPIServer: true})) }
+func TestMain(m *testing.M) { os.Exit(cluster.Main(m, cluster.Options{})) }
 
 // fixture is a namespace of a controller on the real API server, with one pool.
 type fixture struct {
@@ -228,41 +227,6 @@ func TestHandbackProfiles(t *testing.T) {
 	f.patch(&ps, `{"metadata":{"finalizers":null}}`)
 }
 
-// OSM replaces a profile that has the name of one of its own, so that the version that its pools get is
-// not known, also if an earlier handback has created it.
-func TestHandbackOfBuiltinNames(t *testing.T) {
-	f := newFixture(t)
-	f.patch(f.pool, `{"metadata":{"annotations":{"`+api.AnnotationOSP+`":"osp-ubuntu"}}}`)
-	profile := func(name string) *osm.OperatingSystemProfile {
-		osp := f.handProfile()
-		osp.ObjectMeta = metav1.ObjectMeta{Namespace: f.r.Namespace, Name: name}
-		f.ensure(osp)
-		return osp
-	}
-	plain := profile("osp-ubuntu")
-	f.reconcile(f.pool)
-	if err := f.client.Delete(t.Context(), plain); err != nil {
-		t.Fatal(err)
-	}
-	profile("osp-ubuntu-v1.0.0")
-	f.source(api.ProfileEntry{Name: "osp-ubuntu", Version: "v1.0.0", Object: "osp-ubuntu-v1.0.0", Path: "a.yaml", Digest: "v1:sha256:" + strings.Repeat("0", 64)})
-	defer f.patch(&api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: "source"}}, `{"metadata":{"finalizers":null}}`)
-	for run, want := range []bool{true, false} {
-		steps, p := f.planned(f.handback())
-		if slices.Contains(steps, "create OperatingSystemProfile NS/osp-ubuntu of osp-ubuntu-v1.0.0") != want || slices.ContainsFunc(steps, func(s string) bool { return strings.HasPrefix(s, "replace") }) {
-			t.Errorf("run %d: planned is %q", run, steps)
-		}
-		if !slices.ContainsFunc(p.Warnings, func(w string) bool {
-			return strings.Contains(w, f.r.Namespace+"/pool again: the version of its profile \"osp-ubuntu\" is not known")
-		}) {
-			t.Errorf("run %d: warnings are %q", run, p.Warnings)
-		}
-		if err := f.apply(f.handback()); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // A held lease is an obstacle until it expires, as is a booting machine; settings that only
 // osm-gitops reads cause warnings.
 func TestHandbackObstacles(t *testing.T) {
@@ -337,38 +301,14 @@ func TestHandbackOfAnotherNamespace(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, s := range p.Steps {
-			if strings.Contains(s.What, f.pool.Name+"-"+f.r.Namespace) || strings.Contains(s.What, "bootstrap-token-") {
+			if strings.Contains(s.What, f.pool.Name+"-") {
 				out = append(out, s.What)
 			}
 		}
 		return out
 	}
-	key, ours := client.ObjectKeyFromObject(f.pool), f.config(f.pool)
-	for _, c := range []struct {
-		has    string
-		ensure func()
-	}{
-		{"two bootstrap tokens", func() {
-			f.ensure(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, GenerateName: "bootstrap-token-", Labels: map[string]string{api.LabelTokenPool: lineage.TokenLabel(key)}}})
-		}},
-		{"a record in that namespace", func() {
-			rec, err := lineage.ParseUnverifiedRecord([]byte(ours.Annotations[api.AnnotationRecord]))
-			if err != nil {
-				t.Fatal(err)
-			}
-			a := archive.Archive{Management: f.client, Live: f.client, Clock: f.clock, Namespace: mistyped.Namespace, State: &archive.State{}}
-			if err := a.Store(t.Context(), ours, rec); err != nil {
-				t.Fatal(err)
-			}
-		}},
-		{"a configuration of operating-system-manager in that namespace", func() {
-			f.ensure(&osm.OperatingSystemConfig{ObjectMeta: metav1.ObjectMeta{Namespace: mistyped.Namespace, Name: ours.Name}, Spec: ours.Spec})
-		}},
-	} {
-		c.ensure()
-		if steps := of(mistyped); len(steps) != 0 {
-			t.Errorf("of another namespace's pool, which has %s, planned is %q", c.has, steps)
-		}
+	if steps := of(mistyped); len(steps) != 0 {
+		t.Errorf("of another namespace's pools planned is %q", steps)
 	}
 	if steps := of(f.handback()); len(steps) == 0 {
 		t.Error("of its own pools nothing is planned")

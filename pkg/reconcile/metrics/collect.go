@@ -24,7 +24,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 	d := m.descs
 	for _, desc := range []*prometheus.Desc{
 		d.sourceInfo, d.sourceLastFetch, d.windowOpen, d.poolInfo, d.poolReady, d.poolRejected, d.poolUserData, d.poolLimit, d.poolTokenEnds, d.poolNodeEnds, d.clusterUp, d.webhookEnds,
-		d.nodesByEvidence, d.nodesDisputed, d.records,
+		d.nodesByEvidence, d.nodesDisputed, d.nodesDiffering, d.records,
 	} {
 		to <- desc
 	}
@@ -52,8 +52,8 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		}
 	}
 	for key, s := range sources {
-		for _, w := range s.windows {
-			gauge(d.windowOpen, oneIf(w.Open), key.Namespace, key.Name, w.Applies)
+		for use, open := range s.windows {
+			gauge(d.windowOpen, oneIf(open), key.Namespace, key.Name, use)
 		}
 	}
 	for key, p := range pools {

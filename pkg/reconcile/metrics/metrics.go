@@ -6,8 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
-
-	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
 // Metrics collects what the controllers report. A nil pointer accepts everything and
@@ -37,7 +35,8 @@ type descs struct {
 	poolInfo, poolReady, poolRejected, poolUserData *prometheus.Desc
 	poolLimit, poolTokenEnds, poolNodeEnds          *prometheus.Desc
 	clusterUp, webhookEnds                          *prometheus.Desc
-	nodesByEvidence, nodesDisputed, records         *prometheus.Desc
+	nodesByEvidence, nodesDisputed, nodesDiffering  *prometheus.Desc
+	records                                         *prometheus.Desc
 }
 
 // SourceState is the reported state of a ProfileSource.
@@ -51,7 +50,7 @@ type SourceState struct {
 type sourceState struct {
 	SourceState
 	read    time.Time
-	windows []api.WindowStatus
+	windows map[string]bool // by use, true if open
 }
 
 // PoolMetrics are the values of one pool's metrics.
@@ -81,7 +80,7 @@ func New() *Metrics {
 			poolInfo: poolInfo.desc(), poolReady: poolReady.desc(), poolRejected: poolRejected.desc(),
 			poolUserData: poolUserData.desc(), poolLimit: poolLimit.desc(), poolTokenEnds: poolTokenEnds.desc(), poolNodeEnds: poolNodeEnds.desc(),
 			clusterUp: clusterUp.desc(), webhookEnds: webhookEnds.desc(),
-			nodesByEvidence: nodesRecorded.desc(), nodesDisputed: nodesDisputed.desc(), records: records.desc(),
+			nodesByEvidence: nodesRecorded.desc(), nodesDisputed: nodesDisputed.desc(), nodesDiffering: nodesDiffering.desc(), records: records.desc(),
 		},
 		provenance: newProvenance(), auditLog: newAuditLogCounts(),
 		// A request to an unchanged repository takes milliseconds, a first clone minutes.
@@ -106,18 +105,19 @@ func (m *Metrics) SetSource(key types.NamespacedName, s SourceState) {
 	m.sources[key] = had
 }
 
-// SetWindows stores the state of the maintenance windows of a ProfileSource.
-func (m *Metrics) SetWindows(key types.NamespacedName, all []api.WindowStatus) {
+// SetWindows stores which maintenance windows of a ProfileSource are open, by use; nil if it
+// has none.
+func (m *Metrics) SetWindows(key types.NamespacedName, open map[string]bool) {
 	if m == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s, known := m.sources[key]
-	if !known && len(all) == 0 {
+	if !known && len(open) == 0 {
 		return // it was deleted
 	}
-	s.windows = all
+	s.windows = open
 	m.sources[key] = s
 }
 

@@ -13,8 +13,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"k8s.io/apimachinery/pkg/types"
-
-	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
 func key(name string) types.NamespacedName {
@@ -60,7 +58,7 @@ func lines(t *testing.T, m *Metrics) []string {
 func full() *Metrics {
 	m := New()
 	m.SetSource(key("osps"), SourceState{Kind: "git", Ready: "False", Reason: "Unreachable", Revision: "main@sha1:3f2a9c1"})
-	m.SetWindows(key("osps"), []api.WindowStatus{{Applies: "Replace", Open: true}, {Applies: "Waves"}})
+	m.SetWindows(key("osps"), map[string]bool{"Replace": true, "Waves": false})
 	m.ObserveFetch(key("osps"), time.Unix(1_700_000_000, 0), 20*time.Millisecond, "")
 	m.ObserveFetch(key("osps"), time.Unix(1_700_000_060, 0), 5*time.Second, "Unreachable")
 	m.SetPool(key("web"), PoolMetrics{Profile: "osp-ubuntu", Version: "v1.9.0", Commit: "3f2a9c1", UserData: 4000, Limit: 16384, TokenEnds: time.Unix(1_700_003_600, 0), NodeTokenEnds: time.Unix(1_700_086_400, 0)})
@@ -71,8 +69,8 @@ func full() *Metrics {
 	m.ObserveRender(time.Millisecond)
 	m.RegisterNodes(func() []NodeCount {
 		return []NodeCount{
-			{Evidence: "Reported", Behind: "No", Count: 3}, {Evidence: "Reported", Behind: "No", Disputed: true, Count: 1},
-			{Evidence: "Inferred", Behind: "Yes", Count: 2}, {Evidence: "Inferred", Behind: "Yes", Disputed: true, Gone: true, Count: 5},
+			{Evidence: "Reported", Behind: "No", Count: 3}, {Evidence: "Reported", Behind: "No", Disputed: true, Differing: "Edited", Count: 1},
+			{Evidence: "Inferred", Behind: "Yes", Count: 2}, {Evidence: "Inferred", Behind: "Yes", Disputed: true, Differing: "Edited", Gone: true, Count: 5},
 		}
 	})
 	m.ProvenanceReady(true)
@@ -139,6 +137,10 @@ func TestSeries(t *testing.T) {
 		`osm_gitops_node_provenances_held 7`,
 		`osm_gitops_node_provenances{node="gone"} 5`,
 		`osm_gitops_node_provenances{node="there"} 6`,
+		`osm_gitops_nodes_differing{reason="Disabled"} 0`,
+		`osm_gitops_nodes_differing{reason="Edited"} 1`,
+		`osm_gitops_nodes_differing{reason="NotReported"} 0`,
+		`osm_gitops_nodes_differing{reason="OtherVersion"} 0`,
 		`osm_gitops_nodes_disputed 1`,
 		`osm_gitops_nodes{behind="No",evidence="Reported"} 4`,
 		`osm_gitops_nodes{behind="Yes",evidence="Inferred"} 2`,

@@ -270,7 +270,7 @@ func (r *Reconciler) sync(ctx context.Context, ps *api.ProfileSource) (outcome, 
 		return outcome{}, err
 	}
 	out.retention = r.retention(seen.archive)
-	if out.versions, err = out.retention.IndexVersions(ctx, seen.Approved, seen.catalogue, want.Current, want.Retained); err != nil {
+	if out.versions, err = out.retention.IndexVersions(ctx, seen.Approved, seen.catalogue, want.Current, want.Unchanged); err != nil {
 		return outcome{}, err
 	}
 	out.entries, err = out.retention.AddVersionsAndPruneEntries(ctx, ps, out.entries, out.versions)

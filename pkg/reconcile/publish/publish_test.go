@@ -63,7 +63,15 @@ spec:
 func TestPublish(t *testing.T) {
 	c := cluster.Shared(t)
 	cl, namespace := c.Client(t), c.Namespace(t)
-	createWorld(t, cl, namespace, digest)
+	for doc := range strings.SplitSeq(strings.NewReplacer("SETTINGS", lineage.SettingsName(digest), "KEY", lineage.SettingsKey, "DIGEST", digest, "NAMESPACE", namespace).Replace(world), "---\n") {
+		obj := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(doc), obj); err != nil {
+			t.Fatal(err)
+		}
+		if err := cl.Create(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
 	p := Publisher{Reader: Reader{Management: cl, Worker: cl, Settings: cl, Namespace: namespace}, Live: cl, Writer: cl}
 	published := func() *corev1.ConfigMap {
 		t.Helper()
@@ -105,31 +113,6 @@ func TestPublish(t *testing.T) {
 	}
 	if theirs := read(t, cl, namespace); theirs.ResourceVersion != next.ResourceVersion {
 		t.Error("somebody else's ConfigMap was written")
-	}
-}
-
-// A pool whose record lacks the settings is not reported as one that was never configured.
-func TestRecordWithoutSettings(t *testing.T) {
-	c := cluster.Shared(t)
-	cl, namespace := c.Client(t), c.Namespace(t)
-	createWorld(t, cl, namespace, "")
-	_, err := Reader{Management: cl, Worker: cl, Settings: cl, Namespace: namespace}.Read(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "or their records cannot be read") {
-		t.Errorf("got %v", err)
-	}
-}
-
-// createWorld creates the objects of world, with a digest of the settings in the record.
-func createWorld(t *testing.T, cl client.Client, namespace, recorded string) {
-	t.Helper()
-	for doc := range strings.SplitSeq(strings.NewReplacer("SETTINGS", lineage.SettingsName(digest), "KEY", lineage.SettingsKey, "DIGEST", recorded, "NAMESPACE", namespace).Replace(world), "---\n") {
-		obj := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(doc), obj); err != nil {
-			t.Fatal(err)
-		}
-		if err := cl.Create(t.Context(), obj); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 

@@ -33,45 +33,43 @@ type Reader struct {
 	Namespace string
 }
 
-// Read reads the pools, their settings, and the objects that determine their profiles. Pools that
-// are being deleted are omitted. A pool whose settings cannot be read is an error, because a
-// snapshot without it would hide what a change does to it.
+// Read reads the pools, their settings, and the objects that determine their profiles.
 func (r Reader) Read(ctx context.Context) (impact.ClusterSnapshot, error) {
 	out := impact.ClusterSnapshot{Namespace: r.Namespace, Settings: map[string]impact.Settings{}, Pools: []impact.Pool{}}
 	records, err := r.records(ctx)
 	if err != nil {
 		return out, err
 	}
-	if err := errors.Join(r.addUserSources(ctx, &out), r.addUnmanagedProfiles(ctx, &out)); err != nil {
+	if err := errors.Join(r.addUserSources(ctx, &out), r.addUnmanaged(ctx, &out)); err != nil {
 		return out, err
 	}
 	var list cluster.MachineDeploymentList
 	if err := r.Worker.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return out, fmt.Errorf("listing MachineDeployments: %w", err)
 	}
-	defaultDigest := mostUsedSettings(records) // for pools without a record
+	usual := mostUsedSettings(records)
 	for i := range list.Items {
 		md := &list.Items[i] // can belong to a cache: do not modify it
 		if md.Annotations[api.AnnotationOSP] == "" || !md.DeletionTimestamp.IsZero() {
 			continue
 		}
-		rec, hasRecord := records[md.Namespace+"/"+md.Name]
-		digest := defaultDigest
-		if hasRecord {
+		rec, has := records[md.Namespace+"/"+md.Name]
+		digest := usual
+		if has {
 			digest = rec.SettingsDigest
 		}
 		if digest == "" {
-			return out, fmt.Errorf("the controller of namespace %q has configured no pool yet, or their records cannot be read, so its settings are unknown: wait, or name another --namespace", r.Namespace)
+			return out, fmt.Errorf("the controller of namespace %q has configured no pool yet, so its settings are unknown: wait, or name another --namespace", r.Namespace)
 		}
 		settings, err := r.readAndAddSettings(ctx, &out, digest)
 		if err != nil {
 			return out, err
 		}
-		pool := impact.NewPool(md, digest, func(from *cluster.MachineDeployment) (render.Pool, error) {
-			return decodePool(from, settings.Settings, rec)
+		pool := impact.NewPool(md, digest, func(md *cluster.MachineDeployment) (render.Pool, error) {
+			return decodePool(md, settings.Settings, rec)
 		})
-		if hasRecord {
-			pool.Current = &impact.Generation{Profile: rec.Profile, Version: rec.Version}
+		if has {
+			pool.Now = &impact.Generation{Profile: rec.Profile, Version: rec.Version}
 			pool.SecretName = rec.BootstrapKubeconfigSecretName
 		}
 		out.Pools = append(out.Pools, pool)
@@ -91,8 +89,7 @@ func decodePool(md *cluster.MachineDeployment, settings render.Settings, rec ren
 	return pool, nil
 }
 
-// records returns the records of the configurations, by pool. Those that cannot be read, or lack the
-// settings, are omitted: their pools count as pools without a record.
+// records returns the records of the configurations, by pool.
 func (r Reader) records(ctx context.Context) (map[string]render.Record, error) {
 	configs, err := kubeclient.ListConfigMetadata(ctx, r.Management, r.Namespace)
 	if err != nil {
@@ -165,8 +162,8 @@ func (r Reader) addUserSources(ctx context.Context, out *impact.ClusterSnapshot)
 	return nil
 }
 
-// addUnmanagedProfiles reads the OperatingSystemProfiles that no ProfileSource created.
-func (r Reader) addUnmanagedProfiles(ctx context.Context, out *impact.ClusterSnapshot) error {
+// addUnmanaged reads the OperatingSystemProfiles that no ProfileSource created.
+func (r Reader) addUnmanaged(ctx context.Context, out *impact.ClusterSnapshot) error {
 	var list osm.OperatingSystemProfileList
 	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing OperatingSystemProfiles: %w", err)

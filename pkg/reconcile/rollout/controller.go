@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -47,7 +46,7 @@ type Reconciler struct {
 	// Clock is used to check whether a window has passed.
 	Clock clock.PassiveClock
 	// Ahead returns how far the API server's clock is ahead of the controller's, negative if
-	// it is behind.
+	// it is behind; nil if unknown.
 	Ahead func() time.Duration
 	// Metrics exports which maintenance windows are open; nil for none.
 	Metrics *metrics.Metrics
@@ -65,7 +64,6 @@ type Reconciler struct {
 	warned          map[string]map[string]string             // latest warnings, by ProfileSource, uid and subject
 	patched         map[types.UID]*cluster.MachineDeployment // as returned by the API server, until the cache has them
 	cachedTimelines map[types.UID]lineage.Timeline           // of pools whose machines are replaced
-	windows         map[string]windowState                   // by ProfileSource
 }
 
 // Reconcile updates the rollouts of one ProfileSource, and has machines of its pools
@@ -74,7 +72,6 @@ type Reconciler struct {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if r.warned == nil {
 		r.warned, r.patched, r.cachedTimelines = map[string]map[string]string{}, map[types.UID]*cluster.MachineDeployment{}, map[types.UID]lineage.Timeline{}
-		r.windows = map[string]windowState{}
 	}
 	seen, err := r.observe(ctx, req.Name)
 	if err != nil {
@@ -82,20 +79,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if !r.isResponsibleFor(seen.source, req.Name) {
 		delete(r.warned, req.Name)
-		delete(r.windows, req.Name)
 		r.Metrics.SetWindows(req.NamespacedName, nil)
 		return ctrl.Result{}, nil
 	}
-	untilWindow := r.observeWindows(seen)
-	r.Metrics.SetWindows(req.NamespacedName, seen.windows.status)
+	edge := r.observeWindows(seen)
+	r.Metrics.SetWindows(req.NamespacedName, seen.openWindows())
 	next, again, err := r.decideRolloutsAndReplacements(ctx, seen)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	again = waves.EarliestNonZero(again, untilWindow)
-	if r.windowEdgePassed(seen) {
-		return ctrl.Result{RequeueAfter: racedRetry}, nil // no wave begins after the window of the decision
-	}
+	again = waves.EarliestNonZero(again, edge)
 	// The decision is stored before machines are replaced: after a lost race everything is
 	// decided again.
 	if raced, err := r.writeStatusAndEmitEvents(ctx, seen, next); raced || err != nil {
@@ -103,7 +96,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	err = r.patchTemplates(ctx, seen, next.candidates)
 	r.warned[req.Name] = seen.warnings // warnings about deleted or corrected objects are forgotten
-	if apierrors.IsConflict(err) || err == nil && r.windowEdgePassed(seen) {
+	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: racedRetry}, nil
 	}
 	return ctrl.Result{RequeueAfter: again}, err
@@ -143,7 +136,7 @@ func (r *Reconciler) decideRolloutsAndReplacements(ctx context.Context, seen *ob
 		return out, 0, nil
 	}
 	terms, invalid := waves.PolicyOf(seen.source)
-	terms.WaitsFor = seen.windows.waitsFor[api.WindowWaves]
+	terms.WaitsFor = seen.windows[api.WindowWaves].waitsFor
 	r.warnOnce(seen, seen.source, "annotations", invalid)
 	for _, entry := range seen.source.Status.Profiles {
 		next, wait, err := r.decideRollout(ctx, seen, entry, terms)
@@ -177,15 +170,11 @@ func (r *Reconciler) decideRollout(ctx context.Context, seen *observed, entry ap
 	return next, wait, nil
 }
 
-// excludeHeldPools excludes pools with a held version from the replacement of machines, and those
-// with a version that another one supersedes: it can have been held, and they get the other one.
+// excludeHeldPools excludes pools with a held version from the replacement of machines.
 func excludeHeldPools(all []candidate, seen *observed, rollouts []api.RolloutStatus) {
 	for i, c := range all {
-		version := seen.configs[keyOf(c.md)].version
 		for _, ro := range rollouts {
-			superseded := c.md.Annotations[api.AnnotationVersionPin] == "" &&
-				slices.ContainsFunc(ro.Superseded, func(s api.RolloutStep) bool { return s.Version == version })
-			if c.md.Annotations[api.AnnotationOSP] == ro.Profile && (superseded || ro.Held && ro.Version == version) {
+			if ro.Held && c.md.Annotations[api.AnnotationOSP] == ro.Profile && seen.configs[keyOf(c.md)].version == ro.Version {
 				all[i].config = ""
 			}
 		}
@@ -198,7 +187,10 @@ func maxConcurrent(ps *api.ProfileSource, all int) int {
 	if ps == nil || ps.Spec.Rollout == nil || ps.Spec.Rollout.MaxConcurrent == nil {
 		return 1 // the schema's default
 	}
-	n, _ := intstr.GetScaledValueFromIntOrPercent(ps.Spec.Rollout.MaxConcurrent, all, true) // 0 with an error, which the schema prevents
+	n, err := intstr.GetScaledValueFromIntOrPercent(ps.Spec.Rollout.MaxConcurrent, all, true)
+	if err != nil {
+		return 1 // the schema rejects it
+	}
 	return max(n, 1)
 }
 
@@ -210,8 +202,8 @@ func (r *Reconciler) writeStatusAndEmitEvents(ctx context.Context, seen *observe
 	}
 	before, after := seen.source.DeepCopy(), seen.source.DeepCopy()
 	after.Status.Rollouts, after.Status.Replacements = next.rollouts, countReplacements(next.candidates)
-	after.Status.MaintenanceWindows = seen.windows.status
-	waves.SetCondition(after, seen.windows.invalid, seen.describeWaiting(next.candidates))
+	after.Status.MaintenanceWindows = seen.windowStatus
+	waves.SetCondition(after, seen.windowsOfCondition(next.candidates))
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return false, nil
 	}
@@ -248,7 +240,9 @@ type observed struct {
 
 	replacing map[types.UID]bool // pools whose machines are replaced, or are to be replaced
 
-	windows windowState // set by observeWindows
+	// Set by observeWindows.
+	windows      map[string]windowGate // by use
+	windowStatus []api.WindowStatus
 }
 
 // observe reads what decides whether there is anything to do.

@@ -207,7 +207,7 @@ func (r *Reconciler) replacementCandidates(ctx context.Context, seen *observed) 
 		if t := timelines[c.md.UID]; t != nil {
 			have := seen.configOf(c.md)
 			c.stale = slices.ContainsFunc(seen.machines[c.md.UID], func(m waves.Machine) bool { return have.before(m) && configDigestOf(t, m) != have.digest })
-			c.waits = seen.windows.waitsFor[api.WindowReplace] != "" && !ignoresWindows(c.md) && !isRevert(t) && !released.Allows(have.version, c.wave)
+			c.waits = seen.windows[api.WindowReplace].waitsFor != "" && !ignoresWindows(c.md) && !isRevert(t) && !released.Allows(have.version, c.wave)
 		}
 		seen.replacing[c.md.UID] = c.due() || c.isReplacing()
 	}

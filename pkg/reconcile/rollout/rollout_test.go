@@ -7,7 +7,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,40 +49,6 @@ type bench struct {
 	ns      string
 	told    *events.FakeRecorder
 	stop    func()
-
-	afterPools, afterPatch atomic.Pointer[func()] // set by duringRun
-}
-
-// workerClient is the client of the cluster with pools. Between two requests of a run the test can
-// act.
-type workerClient struct {
-	client.Client
-
-	bench *bench
-}
-
-// duringRun lets a test act once after the pools of a profile are listed, or one is patched.
-func (b *bench) duringRun(when *atomic.Pointer[func()], act func()) { when.Store(&act) }
-
-func (c workerClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	err := c.Client.List(ctx, list, opts...)
-	var o client.ListOptions
-	if o.ApplyOptions(opts); o.FieldSelector != nil && strings.Contains(o.FieldSelector.String(), profileIndex) {
-		act(&c.bench.afterPools)
-	}
-	return err
-}
-
-func (c workerClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-	err := c.Client.Patch(ctx, obj, patch, opts...)
-	act(&c.bench.afterPatch)
-	return err
-}
-
-func act(on *atomic.Pointer[func()]) {
-	if f := on.Swap(nil); f != nil {
-		(*f)()
-	}
 }
 
 func newBench(t *testing.T) *bench {
@@ -122,8 +87,8 @@ func (b *bench) start() {
 	b.do(err)
 	b.told = events.NewFakeRecorder(10_000)
 	r := &Reconciler{
-		Management: mgr.GetClient(), Worker: workerClient{mgr.GetClient(), b},
-		Recorder: b.told, SourceRecorder: b.told, Clock: b.clock, Ahead: func() time.Duration { return 0 }, Namespace: b.ns,
+		Management: mgr.GetClient(), Worker: mgr.GetClient(),
+		Recorder: b.told, SourceRecorder: events.NewFakeRecorder(10_000), Clock: b.clock, Namespace: b.ns,
 	}
 	b.do(r.Setup(b.t.Context(), mgr, mgr.GetCache()))
 	b.do(r.WatchBootReports(mgr.GetCache()))

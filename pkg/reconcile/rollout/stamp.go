@@ -100,9 +100,6 @@ func countReplacements(all []candidate) *api.Replacements {
 func (r *Reconciler) patchTemplates(ctx context.Context, seen *observed, all []candidate) error {
 	var errs []error
 	stampDueReplacements(all, maxConcurrent(seen.source, len(all)), func(c candidate) bool {
-		if r.windowEdgePassed(seen) {
-			return false // each patch takes time, and a window can have closed: everything is decided again
-		}
 		err := r.patchTemplate(ctx, c)
 		errs = append(errs, err)
 		if !apierrors.IsInvalid(err) && !apierrors.IsForbidden(err) && !apierrors.IsBadRequest(err) {

@@ -3,7 +3,6 @@ package rollout
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -36,13 +35,14 @@ func configDigestOf(t lineage.Timeline, m waves.Machine) string {
 // isRevert reports whether a pool has returned to a configuration that it had before another
 // one.
 func isRevert(t lineage.Timeline) bool {
-	var digests []string
-	for _, g := range t {
-		digests = append(digests, g.InputDigest)
+	now, between := t[len(t)-1].InputDigest, false
+	for i := len(t) - 1; i >= 0; i-- {
+		if between && t[i].InputDigest == now {
+			return true
+		}
+		between = between || t[i].InputDigest != now
 	}
-	digests = slices.Compact(digests)
-	last := len(digests) - 1
-	return slices.Contains(digests[:last], digests[last])
+	return false
 }
 
 // recordKind is the kind of archived records.

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
@@ -17,98 +16,71 @@ import (
 // a precision of seconds.
 const maxSkew = 30 * time.Second
 
-const (
-	// clockCheck is the longest wait while there are windows, because a timer does not notice
-	// that a clock was set.
-	clockCheck = time.Minute
-	// maxWindowAge limits the use of an evaluation without an edge: to evaluate windows every
-	// five minutes without a break takes 0.1 s.
-	maxWindowAge = 24 * time.Hour
-)
-
-// windowState is the state of the maintenance windows of one generation of a ProfileSource
-// between two instants.
-type windowState struct {
-	uid         types.UID
-	generation  int64
-	from, until time.Time
-	waitsFor    map[string]string // by use: the next opening, absent if the use is allowed
-	status      []api.WindowStatus
-	invalid     []error
+// windowGate is the state of the maintenance windows for one use; zero if there are none.
+type windowGate struct {
+	waitsFor string // the next opening, empty if the use is allowed now
 }
 
-// windowTime returns the later of two clocks that differ by more than maxSkew.
-func (r *Reconciler) windowTime() time.Time {
-	now := r.Clock.Now()
-	if ahead := r.Ahead(); ahead > maxSkew {
-		return now.Add(ahead)
-	}
-	return now
-}
-
-// observeWindows evaluates the maintenance windows of the source, if that was not done for this
-// time. It returns the time until they must be observed again, 0 without windows.
+// observeWindows evaluates the maintenance windows of the source at the later of two clocks
+// that differ by more than maxSkew. It returns the time until the next edge, 0 for never.
 func (r *Reconciler) observeWindows(seen *observed) (again time.Duration) {
-	if seen.source == nil {
-		return 0
+	now := r.Clock.Now()
+	if r.Ahead != nil {
+		if ahead := r.Ahead(); ahead > maxSkew {
+			now = now.Add(ahead)
+		}
 	}
-	now, state := r.windowTime(), r.windows[seen.source.Name]
-	if state.uid != seen.source.UID || state.generation != seen.source.Generation || now.Before(state.from) || !now.Before(state.until) {
-		state = evaluateWindows(seen.source, now)
-		r.windows[seen.source.Name] = state
-	}
-	if seen.windows = state; len(state.status) == 0 {
-		return 0
-	}
-	return min(clockCheck, state.until.Sub(now))
-}
-
-func evaluateWindows(ps *api.ProfileSource, now time.Time) windowState {
-	parsed := windows.ParseAll(ps)
-	out := windowState{uid: ps.UID, generation: ps.Generation, from: now, until: now.Add(maxWindowAge), waitsFor: map[string]string{}, invalid: parsed.Problems}
+	seen.windows = map[string]windowGate{}
 	for _, use := range []string{api.WindowReplace, api.WindowWaves} {
-		set, limited := parsed.ByUse[use]
+		set, limited := windows.For(seen.source, use)
 		if !limited {
 			continue
 		}
 		state := set.At(now)
-		status := api.WindowStatus{Applies: use, Open: state.Open}
+		status := api.WindowStatus{Applies: use, Open: state.Open, Opens: optionalTime(state.Opens), Closes: optionalTime(state.Closes)}
 		if edge := state.Edge(); !edge.IsZero() {
 			status.TimeZone = edge.Location().String()
-			if state.Open {
-				status.Closes = &metav1.Time{Time: edge}
-			} else {
-				status.Opens = &metav1.Time{Time: edge}
-			}
-			if edge.Before(out.until) {
-				out.until = edge
-			}
+			again = waves.EarliestNonZero(again, edge.Sub(now))
+		} else if state.Open {
+			again = waves.EarliestNonZero(again, windows.MaxOpen)
 		}
 		if !state.Open {
-			out.waitsFor[use] = windows.Describe(state.Opens)
+			seen.windows[use] = windowGate{windows.Describe(state.Opens)}
 		}
-		out.status = append(out.status, status)
+		seen.windowStatus = append(seen.windowStatus, status)
+	}
+	return again
+}
+
+// openWindows returns which windows are open, by use.
+func (seen *observed) openWindows() map[string]bool {
+	out := map[string]bool{}
+	for _, w := range seen.windowStatus {
+		out[w.Applies] = w.Open
 	}
 	return out
 }
 
-// windowEdgePassed reports whether a window can have opened or closed since the run began.
-func (r *Reconciler) windowEdgePassed(seen *observed) bool {
-	return len(seen.windows.status) > 0 && !r.windowTime().Before(seen.windows.until)
+func optionalTime(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &metav1.Time{Time: t}
 }
 
-// describeWaiting returns which pools wait for which maintenance window, "" for none.
-func (seen *observed) describeWaiting(all []candidate) string {
+// windowsOfCondition returns what the condition of the source says about maintenance windows.
+func (seen *observed) windowsOfCondition(all []candidate) waves.Windows {
+	out := waves.Windows{Configured: len(seen.windowStatus) > 0, Invalid: windows.Problems(seen.source)}
 	var waiting []string
 	for _, c := range all {
 		if c.due() && c.waits {
 			waiting = append(waiting, keyOf(c.md))
 		}
 	}
-	if len(waiting) == 0 {
-		return ""
+	if len(waiting) > 0 {
+		out.Waiting = fmt.Sprintf("the replacement of machines waits for %s: %s", seen.windows[api.WindowReplace].waitsFor, waves.JoinNames(waiting, "pool"))
 	}
-	return fmt.Sprintf("the replacement of machines waits for %s: %s", seen.windows.waitsFor[api.WindowReplace], waves.JoinNames(waiting, "pool"))
+	return out
 }
 
 func ignoresWindows(md *cluster.MachineDeployment) bool {

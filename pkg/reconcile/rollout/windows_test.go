@@ -32,7 +32,7 @@ func TestEdges(t *testing.T) {
 	for _, c := range []struct {
 		at, ahead time.Duration // from the opening; of the API server
 		open      bool
-		edge      time.Duration // until the next one
+		again     time.Duration
 	}{
 		{-time.Hour - time.Millisecond, 0, false, time.Hour + time.Millisecond},
 		{-time.Nanosecond, 0, false, time.Nanosecond},
@@ -47,59 +47,18 @@ func TestEdges(t *testing.T) {
 		{6*time.Hour - time.Minute, time.Hour, false, 17*time.Hour + time.Minute},
 	} {
 		seen := &observed{source: ps}
-		r := newReconcilerAt(opens.Add(c.at), c.ahead)
+		r := &Reconciler{Clock: clocktesting.NewFakePassiveClock(opens.Add(c.at)), Ahead: func() time.Duration { return c.ahead }}
 		again := r.observeWindows(seen)
-		edge := seen.windows.until.Sub(r.windowTime())
-		if open := seen.windows.waitsFor[api.WindowReplace] == ""; open != c.open || edge != c.edge || seen.windows.status[0].Open != c.open {
-			t.Errorf("%s after the opening, API server ahead by %s: open %t, edge in %s; want %+v", c.at, c.ahead, open, edge, c)
-		}
-		// A timer does not notice that a clock was set.
-		if want := min(c.edge, time.Minute); again != want {
-			t.Errorf("%s after the opening, API server ahead by %s: again in %s, want %s", c.at, c.ahead, again, want)
+		if open := seen.windows[api.WindowReplace].waitsFor == ""; open != c.open || again != c.again || seen.windowStatus[0].Open != c.open {
+			t.Errorf("%s after the opening, API server ahead by %s: open %t, again in %s; want %+v", c.at, c.ahead, open, again, c)
 		}
 	}
-	// Windows that never close are evaluated again after a day.
+	// Windows that never close are looked at again.
 	ps.Spec.Rollout.MaintenanceWindows = []api.MaintenanceWindow{{Schedule: "0 0 * * *", Duration: metav1.Duration{Duration: 24 * time.Hour}}}
 	seen := &observed{source: ps}
-	again := newReconcilerAt(opens, 0).observeWindows(seen)
-	if state := seen.windows; again != time.Minute || !state.until.Equal(opens.Add(24*time.Hour)) || !state.status[0].Open || state.status[0].Closes != nil {
-		t.Errorf("again in %s, the state is %+v", again, state)
+	if again := (&Reconciler{Clock: clocktesting.NewFakePassiveClock(opens)}).observeWindows(seen); again != 31*24*time.Hour || !seen.windowStatus[0].Open || seen.windowStatus[0].Closes != nil {
+		t.Errorf("again in %s, the status is %+v", again, seen.windowStatus)
 	}
-}
-
-func newReconcilerAt(now time.Time, ahead time.Duration) *Reconciler {
-	return &Reconciler{
-		Clock: clocktesting.NewFakePassiveClock(now), Ahead: func() time.Duration { return ahead }, windows: map[string]windowState{},
-	}
-}
-
-// The windows of a ProfileSource are evaluated once, until the object changes or one of them opens
-// or closes, and if the clock was set back.
-func TestWindowsAreEvaluatedOnce(t *testing.T) {
-	noon := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
-	clock := clocktesting.NewFakePassiveClock(noon)
-	r := newReconcilerAt(noon, 0)
-	r.Clock = clock
-	ps := &api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Name: "osps", UID: "one", Generation: 1}, Spec: api.ProfileSourceSpec{Rollout: &api.Rollout{
-		MaintenanceWindows: []api.MaintenanceWindow{{Schedule: "0 13 * * *", Duration: metav1.Duration{Duration: time.Hour}}},
-	}}}
-	check := func(when string, change func(), want bool) {
-		t.Helper()
-		seen := &observed{source: ps}
-		r.observeWindows(seen)
-		before := seen.windows.from
-		change()
-		r.observeWindows(seen)
-		if after := seen.windows.from; after.Equal(before) == want {
-			t.Errorf("%s: the windows were evaluated at %s and %s", when, before, after)
-		}
-	}
-	check("a minute later", func() { clock.SetTime(noon.Add(time.Minute)) }, false)
-	check("before the opening", func() { clock.SetTime(noon.Add(time.Hour - 1)) }, false)
-	check("at the opening", func() { clock.SetTime(noon.Add(time.Hour)) }, true)
-	check("set back", func() { clock.SetTime(noon) }, true)
-	check("another generation", func() { clock.SetTime(noon.Add(time.Minute)); ps.Generation++ }, true)
-	check("another object", func() { clock.SetTime(noon.Add(2 * time.Minute)); ps.UID = "two" }, true)
 }
 
 func TestMaxConcurrent(t *testing.T) {
@@ -162,126 +121,17 @@ func (b *bench) stampLog() func() []string {
 	}
 }
 
-// nextMonday returns a function of days after the next Monday and a time of day.
-func nextMonday(zone *time.Location) func(days, hour, minute, second int) time.Time {
-	today := time.Now().In(zone)
-	return func(days, hour, minute, second int) time.Time {
-		return time.Date(today.Year(), today.Month(), today.Day()+8-int(today.Weekday())+days, hour, minute, second, 0, zone)
-	}
-}
-
-// Waves begin in maintenance windows only, over three windows and two versions, the first of
-// which fails; the replacement of machines has no window, and does not continue with a version
-// that failed.
-func TestWavesBeginInWindows(t *testing.T) {
-	b := newBench(t)
-	monday := nextMonday(time.UTC)
-	at := func(days, hour int) {
-		t.Helper()
-		b.clock.SetTime(monday(days, hour, 0, 0))
-		b.poke()
-	}
-	b.spec(`{"gate":"Waves","window":"1h","maxConcurrent":1,"maintenanceWindows":[{"schedule":"0 22 * * *","duration":"2h","applies":["Waves"]}]}`)
-	at(0, 12)
-	b.push("v1.0.0")
-	b.is("v1.0.0", 9, "Done")
-	replace := map[string]any{api.AnnotationRollout: api.RolloutReplace}
-	for _, name := range []string{"a", "b"} {
-		b.pool(name, 0, replace)
-		b.machine(name, name+"-old")
-		b.machineStatus(name+"-old", `{"nodeRef":{"kind":"Node","name":"x"}}`)
-	}
-	b.pool("last", 5, nil)
-	b.second()
-	b.follow()
-	b.second()
-	b.push("v2.0.0")
-	if r := b.is("v2.0.0", -1, "MaintenanceWindow"); r.Message != "wave 0 waits for Mon 22:00 UTC ("+monday(0, 0, 0, 0).Format(time.DateOnly)+")" {
-		t.Errorf("it says %q", r.Message)
-	}
-	b.restart()
-	b.poke()
-	b.is("v2.0.0", -1, "MaintenanceWindow")
-	at(0, 22)
-	b.is("v2.0.0", 0, "Replacing")
-	b.saysOnce(api.EventRolloutStarted, "v2.0.0 replaces v1.0.0 in waves; wave 0 begins")
-	b.stamped("a", "digest-v2.0.0")
-	b.second()
-	b.machine("a", "a-new") // by the test's clock it has not joined for days
-	b.done("a")
-	b.is("v2.0.0", 0, "MachinesNotJoined")
-	b.still("the version is held", "b", "")
-
-	// Its successor waits for the next window. Until then machines of b stay.
-	at(1, 12)
-	b.spec(`{"maxConcurrent":2}`)
-	b.push("v3.0.0")
-	b.is("v3.0.0", -1, "MaintenanceWindow")
-	b.still("a superseded version", "b", "")
-	b.second()
-	at(1, 22)
-	b.is("v3.0.0", 0, "Replacing")
-	b.saysOnce(api.EventRolloutStarted, "v3.0.0 replaces v1.0.0 in waves; wave 0 begins")
-
-	// What has begun continues after the window, and the next wave waits for another one.
-	at(2, 12)
-	b.second()
-	for _, name := range []string{"a", "b"} {
-		b.stamped(name, "digest-v3.0.0")
-		b.machine(name, name+"-newest")
-		b.machineStatus(name+"-newest", `{"nodeRef":{"kind":"Node","name":"x"}}`)
-		b.done(name)
-	}
-	b.is("v3.0.0", 0, "MaintenanceWindow")
-	at(2, 22)
-	b.is("v3.0.0", 5, "Window")
-	at(3, 12)
-	b.is("v3.0.0", 9, "Done")
-}
-
-// A window that closes during a run ends it: no wave begins, and no more machines are replaced.
-func TestWindowClosesDuringARun(t *testing.T) {
-	b := newBench(t)
-	monday := nextMonday(time.UTC)
-	b.spec(`{"gate":"Waves","window":"1h","maxConcurrent":"100%","maintenanceWindows":[{"schedule":"0 22 * * *","duration":"2h","applies":["Waves","Replace"]}]}`)
-	b.clock.SetTime(monday(0, 22, 0, 0))
-	b.push("v1.0.0")
-	b.is("v1.0.0", 9, "Done")
-	for _, name := range []string{"a", "b", "c"} {
-		b.pool(name, 0, map[string]any{api.AnnotationRollout: api.RolloutReplace})
-		b.machine(name, name+"-old")
-		b.machineStatus(name+"-old", `{"nodeRef":{"kind":"Node","name":"x"}}`)
-	}
-	b.second()
-	b.follow()
-	b.second()
-	b.duringRun(&b.afterPools, func() { b.clock.SetTime(monday(1, 0, 0, 0)) })
-	b.push("v2.0.0")
-	b.is("v2.0.0", -1, "MaintenanceWindow")
-
-	b.duringRun(&b.afterPatch, func() { b.clock.SetTime(monday(2, 0, 0, 0)) })
-	b.clock.SetTime(monday(1, 22, 0, 0))
-	b.poke()
-	b.is("v2.0.0", 0, "Replacing")
-	b.stamped("a", "digest-v2.0.0")
-	b.still("the window closed after the patch of a", "b", "")
-	b.still("the window closed after the patch of a", "c", "")
-	b.clock.SetTime(monday(2, 22, 0, 0))
-	b.poke()
-	b.stamped("b", "digest-v2.0.0")
-	b.stamped("c", "digest-v2.0.0")
-}
-
 // Machines are replaced in maintenance windows only, over two windows, a restart, a window in
 // which no controller ran, and a revert.
 func TestMachinesAreReplacedInWindows(t *testing.T) {
 	b := newBench(t)
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	b.do(err)
-	monday := nextMonday(berlin)
+	today := time.Now().In(berlin)
+	monday := time.Date(today.Year(), today.Month(), today.Day()+8-int(today.Weekday()), 0, 0, 0, 0, berlin)
 	at := func(days, hour, minute, second int) {
 		t.Helper()
-		b.clock.SetTime(monday(days, hour, minute, second))
+		b.clock.SetTime(time.Date(monday.Year(), monday.Month(), monday.Day()+days, hour, minute, second, 0, berlin))
 		b.poke()
 	}
 	b.spec(`{"gate":"None","maxConcurrent":"40%","maintenanceWindows":[{"schedule":"0 22 * * 1-4","duration":"6h","timeZone":"Europe/Berlin"}]}`)
@@ -328,8 +178,8 @@ func TestMachinesAreReplacedInWindows(t *testing.T) {
 	b.gives("v2.0.0")
 	want("outside, of the pool that ignores windows", "e v2.0.0")
 	b.done("e")
-	rolledOut(metav1.ConditionFalse, api.ReasonRollingOut, "waits for Mon 22:00 Europe/Berlin ("+monday(0, 0, 0, 0).Format(time.DateOnly)+")")
-	if got := b.source().Status.MaintenanceWindows; len(got) != 1 || got[0].Applies != api.WindowReplace || got[0].Open || got[0].Closes != nil || got[0].TimeZone != "Europe/Berlin" || !got[0].Opens.Equal(&metav1.Time{Time: monday(0, 22, 0, 0)}) {
+	rolledOut(metav1.ConditionFalse, api.ReasonRollingOut, "waits for Mon 22:00 Europe/Berlin ("+monday.Format(time.DateOnly)+")")
+	if got := b.source().Status.MaintenanceWindows; len(got) != 1 || got[0].Applies != api.WindowReplace || got[0].Open || got[0].Closes != nil || got[0].TimeZone != "Europe/Berlin" || !got[0].Opens.Equal(&metav1.Time{Time: monday.Add(22 * time.Hour)}) {
 		t.Errorf("the windows are %+v", got)
 	}
 
@@ -352,7 +202,7 @@ func TestMachinesAreReplacedInWindows(t *testing.T) {
 	want("before the window", "e v2.0.0")
 	at(0, 22, 0, 0)
 	want("at the opening, 40% of five", "e v2.0.0", "a v2.0.0", "b v2.0.0")
-	if got := b.source().Status.MaintenanceWindows; !got[0].Open || got[0].Opens != nil || !got[0].Closes.Equal(&metav1.Time{Time: monday(1, 4, 0, 0)}) {
+	if got := b.source().Status.MaintenanceWindows; !got[0].Open || got[0].Opens != nil || !got[0].Closes.Equal(&metav1.Time{Time: monday.Add(28 * time.Hour)}) {
 		t.Errorf("the windows are %+v", got)
 	}
 	at(1, 3, 59, 59)

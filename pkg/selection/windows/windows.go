@@ -56,9 +56,12 @@ func parseSchedule(text string) (*cron.SpecSchedule, error) {
 		return nil, errors.New("it names a time zone: move it to timeZone")
 	}
 	parsed, err := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(text)
-	s, ok := parsed.(*cron.SpecSchedule) // the only type without cron.Descriptor
-	if !ok {
+	if err != nil {
 		return nil, fmt.Errorf("it is not minute, hour, day of month, month and day of week: %w", err)
+	}
+	s, ok := parsed.(*cron.SpecSchedule)
+	if !ok {
+		return nil, errors.New("it is not minute, hour, day of month, month and day of week")
 	}
 	s.Location = time.UTC
 	return s, nil
@@ -94,6 +97,9 @@ func (w Window) shortestGap() time.Duration {
 	between := longest
 	for end := start.AddDate(calendar, 0, 0); between > day && was.Before(end); {
 		next := days.Next(was)
+		if next.IsZero() {
+			break
+		}
 		between, was = min(between, next.Sub(was)), next
 	}
 	return min(within, between-last+first)
@@ -137,6 +143,15 @@ func (w Window) firstInstant(wall time.Time) time.Time {
 	}
 }
 
+// endIfOpen returns when the window that is open at an instant closes, zero if it is closed.
+func (w Window) endIfOpen(now time.Time) time.Time {
+	var end time.Time
+	for start := w.next(now.Add(-w.duration)); !start.IsZero() && !start.After(now); start = w.next(start) {
+		end = start.Add(w.duration)
+	}
+	return end
+}
+
 // Set are windows for one use.
 type Set []Window
 
@@ -152,7 +167,12 @@ type State struct {
 }
 
 // Edge is when the state changes, zero for never.
-func (s State) Edge() time.Time { return cmp.Or(s.Closes, s.Opens) }
+func (s State) Edge() time.Time {
+	if s.Open {
+		return s.Closes
+	}
+	return s.Opens
+}
 
 // At returns the state at an instant.
 func (s Set) At(now time.Time) State {
@@ -169,14 +189,12 @@ func (s Set) At(now time.Time) State {
 	return state
 }
 
-// lastEndOfOpen returns the latest end of the windows that are open, zero for none.
+// lastEndOfOpen returns the latest end of the windows that are open.
 func (s Set) lastEndOfOpen(now time.Time) time.Time {
 	var end time.Time
 	for _, w := range s {
-		for start := w.next(now.Add(-w.duration)); !start.IsZero() && !start.After(now); start = w.next(start) {
-			if at := start.Add(w.duration); at.After(end) {
-				end = at
-			}
+		if at := w.endIfOpen(now); at.After(end) {
+			end = at
 		}
 	}
 	return end
@@ -202,36 +220,34 @@ func (s Set) Openings(after time.Time, count int) []time.Time {
 	return out
 }
 
-// Parsed are the maintenance windows of a ProfileSource.
-type Parsed struct {
-	// ByUse has the valid windows for each use that a window names, such as api.WindowReplace.
-	// What none names is always allowed.
-	ByUse map[string]Set
-	// Problems are the errors of invalid windows, which never open, each with its field.
-	Problems []error
+// For returns the valid windows of a ProfileSource for a use, such as api.WindowReplace.
+// limited is false if none is for it, so that it is always allowed. An invalid window never
+// opens; Problems has the errors.
+func For(ps *api.ProfileSource, use string) (set Set, limited bool) {
+	for _, spec := range specs(ps) {
+		if !spec.IsFor(use) {
+			continue
+		}
+		limited = true
+		if w, err := Parse(spec); err == nil {
+			set = append(set, w)
+		}
+	}
+	return set, limited
 }
 
-// ParseAll parses the windows of a ProfileSource.
-func ParseAll(ps *api.ProfileSource) Parsed {
-	out := Parsed{ByUse: map[string]Set{}}
-	for i, spec := range Of(ps) {
-		var valid Set
-		if w, err := Parse(spec); err != nil {
-			out.Problems = append(out.Problems, fmt.Errorf("spec.rollout.maintenanceWindows[%d]: %w", i, err))
-		} else {
-			valid = Set{w}
-		}
-		for _, use := range []string{api.WindowReplace, api.WindowWaves} {
-			if spec.IsFor(use) {
-				out.ByUse[use] = append(out.ByUse[use], valid...)
-			}
+// Problems returns the errors of the windows of a ProfileSource, each with its field.
+func Problems(ps *api.ProfileSource) []error {
+	var out []error
+	for i, spec := range specs(ps) {
+		if _, err := Parse(spec); err != nil {
+			out = append(out, fmt.Errorf("spec.rollout.maintenanceWindows[%d]: %w", i, err))
 		}
 	}
 	return out
 }
 
-// Of returns the configured windows of a ProfileSource, which can be nil.
-func Of(ps *api.ProfileSource) []api.MaintenanceWindow {
+func specs(ps *api.ProfileSource) []api.MaintenanceWindow {
 	if ps == nil || ps.Spec.Rollout == nil {
 		return nil
 	}
@@ -249,23 +265,22 @@ func Describe(at time.Time) string {
 
 // Summarize formats the configuration of a window: "0 22 * * 1-4 Europe/Berlin for 6h".
 func Summarize(spec api.MaintenanceWindow) string {
-	length := strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(spec.Duration.Duration.String())
+	length := spec.Duration.Duration.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(length, zero) {
+			length = strings.TrimSuffix(length, zero[1:])
+		}
+	}
 	return fmt.Sprintf("%s %s for %s", spec.Schedule, cmp.Or(spec.TimeZone, "UTC"), length)
 }
 
-// SummarizeFor returns the configured windows of a ProfileSource for a use, and which of them
-// never open.
+// SummarizeFor returns the configured windows of a ProfileSource for a use.
 func SummarizeFor(ps *api.ProfileSource, use string) []string {
 	var out []string
-	for _, spec := range Of(ps) {
-		if !spec.IsFor(use) {
-			continue
+	for _, spec := range specs(ps) {
+		if spec.IsFor(use) {
+			out = append(out, Summarize(spec))
 		}
-		text := Summarize(spec)
-		if _, err := Parse(spec); err != nil {
-			text += " (invalid, never opens)"
-		}
-		out = append(out, text)
 	}
 	return out
 }

@@ -93,23 +93,19 @@ func TestWindowsOfASource(t *testing.T) {
 	}}}}
 	ps.Spec.Rollout.MaintenanceWindows[1].Applies = []string{api.WindowReplace, api.WindowWaves}
 	noon := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
-	parsed := ParseAll(ps)
-	replace, limited := parsed.ByUse[api.WindowReplace]
+	replace, limited := For(ps, api.WindowReplace)
 	if got := Describe(replace.At(noon).Opens); !limited || got != "Mon 22:00 Europe/Berlin (2026-03-02)" {
 		t.Errorf("it opens %q", got)
 	}
 	// An invalid window never opens, also if it is the only one.
-	invalid, limited := parsed.ByUse[api.WindowWaves]
+	invalid, limited := For(ps, api.WindowWaves)
 	if state := invalid.At(noon); !limited || state != (State{}) || Describe(state.Opens) != "a valid maintenance window" {
 		t.Errorf("the state is %+v", state)
 	}
-	if got := parsed.Problems; len(got) != 1 || !strings.HasPrefix(got[0].Error(), "spec.rollout.maintenanceWindows[1]: ") {
+	if got := Problems(ps); len(got) != 1 || !strings.HasPrefix(got[0].Error(), "spec.rollout.maintenanceWindows[1]: ") {
 		t.Errorf("problems are %v", got)
 	}
-	if got := ParseAll(nil); len(got.ByUse) > 0 || got.Problems != nil {
-		t.Errorf("without a source: %+v", got)
-	}
-	if got := SummarizeFor(ps, api.WindowWaves); len(got) != 1 || !strings.HasSuffix(got[0], " (invalid, never opens)") {
-		t.Errorf("the summary is %q", got)
+	if _, limited := For(nil, api.WindowReplace); limited {
+		t.Error("no source has windows")
 	}
 }

@@ -40,7 +40,10 @@ func windowRows(ctx context.Context, s *session.Session, namespace string) (*lis
 	err := kubeclient.EachPage(ctx, s.Management, list, func() {
 		for i := range list.Items {
 			ps := &list.Items[i]
-			for index, spec := range windows.Of(ps) {
+			if ps.Spec.Rollout == nil {
+				continue
+			}
+			for index, spec := range ps.Spec.Rollout.MaintenanceWindows {
 				row, state := windowRow{Namespace: ps.Namespace, Source: ps.Name, Index: index, MaintenanceWindow: spec, Opens: []time.Time{}}, "Invalid"
 				next := make([]string, openings)
 				if w, err := windows.Parse(spec); err != nil {

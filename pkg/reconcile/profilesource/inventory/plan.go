@@ -17,45 +17,44 @@ import (
 
 // Plan is the desired state according to a catalogue.
 type Plan struct {
-	Apply    []catalog.Version          // current versions that this source can offer
-	Current  map[string]catalog.Version // Apply by profile name
-	Retained map[string]bool            // names of profiles whose file could not be read: their entry remains
-	Rejected []error                    // files, versions and profiles that are not applied
-	// noHistory is true for a source without a history, such as an artifact: only the inventory knows
-	// the commit with which a version was first seen.
+	Apply     []catalog.Version          // current versions that this source may offer
+	Unchanged map[string]bool            // profiles that could not be read and remain unchanged
+	Rejected  []error                    // files, versions and profiles that are not applied
+	Current   map[string]catalog.Version // apply by name
+	// noHistory makes the inventory retain the commit with which a version was first seen.
 	noHistory bool
 }
 
 // NewPlan compares a catalogue with the inventory and with other sources.
 func NewPlan(ps *api.ProfileSource, snap *source.Snapshot, cat *catalog.Catalog, others []api.ProfileSource) Plan {
-	p := Plan{Retained: map[string]bool{}, Current: map[string]catalog.Version{}, noHistory: len(snap.Line) == 0}
+	w := Plan{Unchanged: map[string]bool{}, Current: map[string]catalog.Version{}, noHistory: len(snap.Line) == 0}
 	unread := map[string]bool{}
 	for _, ref := range cat.Rejected {
-		p.Rejected = append(p.Rejected, ref)
+		w.Rejected = append(w.Rejected, ref)
 		unread[ref.File()] = true
 	}
-	withoutBase := appliedOverlaysWithoutBase(ps, cat)
-	maps.Copy(p.Retained, withoutBase)
-	offered := map[string]bool{}
+	stays := appliedOverlaysWithoutBase(ps, cat)
+	maps.Copy(w.Unchanged, stays)
+	mine := map[string]bool{}
 	for _, e := range ps.Status.Profiles {
-		offered[e.Name] = !e.Removed
+		mine[e.Name] = !e.Removed
 		// Without a history only the inventory knows which profile a broken file contained.
 		if len(snap.Line) == 0 && unread[e.Path] {
-			p.Retained[e.Name] = true
+			w.Unchanged[e.Name] = true
 		}
 	}
 	for _, v := range cat.Current {
-		if withoutBase[v.Name] {
+		if stays[v.Name] {
 			continue // do not return to the profile that the file contained before its overlay
 		}
-		if owner := otherOwner(ps, v.Name, offered[v.Name], others); owner != "" {
-			p.Rejected = append(p.Rejected, fmt.Errorf("%s: profile %q is already offered by ProfileSource %q: remove it from one of the two sources", v.CurrentPath, v.Name, owner))
+		if owner := otherOwner(ps, v.Name, mine[v.Name], others); owner != "" {
+			w.Rejected = append(w.Rejected, fmt.Errorf("%s: profile %q is already offered by ProfileSource %q: remove it from one of the two sources", v.CurrentPath, v.Name, owner))
 			continue
 		}
-		p.Apply = append(p.Apply, v)
-		p.Current[v.Name] = v
+		w.Apply = append(w.Apply, v)
+		w.Current[v.Name] = v
 	}
-	return p
+	return w
 }
 
 // appliedOverlaysWithoutBase returns the profiles in the inventory that were made from a ProfileOverlay whose
@@ -79,9 +78,8 @@ func appliedOverlaysWithoutBase(ps *api.ProfileSource, cat *catalog.Catalog) map
 
 // otherOwner returns the name of another source that owns a profile, or "". A source that
 // offers a profile owns it; if two offer it, the older source does. Built-in profiles have
-// no owner: another source shadows them, and they are offered again when it is deleted. offered is
-// true if ps offers the profile already.
-func otherOwner(ps *api.ProfileSource, name string, offered bool, others []api.ProfileSource) string {
+// no owner: another source shadows them, and they are offered again when it is deleted.
+func otherOwner(ps *api.ProfileSource, name string, mine bool, others []api.ProfileSource) string {
 	if ps.Spec.Builtin != nil {
 		return ""
 	}
@@ -93,7 +91,7 @@ func otherOwner(ps *api.ProfileSource, name string, offered bool, others []api.P
 			if e.Name != name || e.Removed {
 				continue
 			}
-			if !offered || older(other.ObjectMeta, ps.ObjectMeta) {
+			if !mine || older(other.ObjectMeta, ps.ObjectMeta) {
 				return other.Name
 			}
 		}
@@ -108,21 +106,18 @@ func older(a, b metav1.ObjectMeta) bool {
 	return a.Name < b.Name
 }
 
-// NextEntries returns the new inventory. A profile that left the source is marked as removed; failed
-// names those whose current version could not become an object, and whose entry does not change.
-// signatures maps profile names to who signed the current version. objectName returns the name of
-// a version's object, which depends on the kind that the controller writes.
-func NextEntries(ps *api.ProfileSource, p Plan, failed map[string]bool, signatures map[string]string, objectName func(*api.ProfileSource, catalog.Version) string) []api.ProfileEntry {
+// NextEntries returns the new inventory. The entry of a profile that cannot be applied is
+// unchanged; a profile that left the source is marked as removed. Signatures are by profile.
+func NextEntries(ps *api.ProfileSource, w Plan, failed map[string]bool, signatures map[string]string, objectName func(*api.ProfileSource, catalog.Version) string) []api.ProfileEntry {
 	out := map[string]api.ProfileEntry{}
 	known := map[string]api.ProfileEntry{}
 	for _, e := range ps.Status.Profiles {
 		known[e.Name] = e
-		_, current := p.Current[e.Name]
-		// A removed profile is offered again only with a version that was applied, below.
-		e.Removed = e.Removed || !current && !p.Retained[e.Name]
+		_, current := w.Current[e.Name]
+		e.Removed = !current && !w.Unchanged[e.Name]
 		out[e.Name] = e
 	}
-	for name, v := range p.Current {
+	for name, v := range w.Current {
 		if failed[name] {
 			continue
 		}
@@ -132,9 +127,8 @@ func NextEntries(ps *api.ProfileSource, p Plan, failed map[string]bool, signatur
 			Signature: signatures[name],
 		}
 		// Without a history, the first commit that was seen with this content remains: a newer
-		// commit with the same content did not change this profile. After a removal, the newer
-		// commit made the version current again.
-		if had := known[name]; p.noHistory && had.Version == e.Version && had.Digest == e.Digest && had.Commit != "" {
+		// one changed something different.
+		if had := known[name]; w.noHistory && had.Version == e.Version && had.Digest == e.Digest && had.Commit != "" {
 			e.Commit = had.Commit
 			if !had.Removed {
 				e.SelectedBy = had.SelectedBy

@@ -69,16 +69,6 @@ func TestInventory(t *testing.T) {
 			cat:  catalog.Catalog{Current: []catalog.Version{offer("a", "v1.1.0")}},
 			want: []api.ProfileEntry{entry("a", "v1.0.0")},
 		},
-		"a removed profile whose new version cannot become an object remains removed": {
-			ps: named("mine", 0, removed(entry("a", "v1.0.0"))), snap: withHistory, failed: map[string]bool{"a": true},
-			cat:  catalog.Catalog{Current: []catalog.Version{offer("a", "v1.1.0")}},
-			want: []api.ProfileEntry{removed(entry("a", "v1.0.0"))},
-		},
-		"a removed profile whose file is restored and broken remains removed": {
-			ps: named("mine", 0, removed(entry("a", "v1.0.0"))), snap: &source.Snapshot{},
-			cat:  catalog.Catalog{Rejected: []*catalog.Rejection{{Problem: strictyaml.Problem{Path: "a.yaml", Err: errors.New("broken")}}}},
-			want: []api.ProfileEntry{removed(entry("a", "v1.0.0"))}, refused: []string{"a.yaml: broken"},
-		},
 		"a broken file of a folder without history stands for what it held": {
 			ps: named("mine", 0, entry("a", "v1.0.0"), entry("b", "v1.0.0")), snap: &source.Snapshot{},
 			cat:  catalog.Catalog{Rejected: []*catalog.Rejection{{Problem: strictyaml.Problem{Path: "a.yaml", Err: errors.New("broken")}}}},

@@ -168,7 +168,6 @@ func NextStatus(entry api.ProfileEntry, had *api.RolloutStatus, pools []Pool, t 
 		return r, 0
 	}
 	r.Pools.Total = int32(len(pools))
-	var again time.Duration // until the next failure of a wave that has begun
 	// Several waves can pass in one run, such as those whose pools have the version already.
 	for {
 		r = advanceToReleasedWaves(r, pools, t, now)
@@ -177,8 +176,8 @@ func NextStatus(entry api.ProfileEntry, had *api.RolloutStatus, pools []Pool, t 
 			v := evaluateWave(r, pools, t, now)
 			r.Pools.Adopted, r.Machines, r.Failures = v.adopted, v.machines, v.failures
 			r.Held, r.Reason, r.Message = v.held, v.reason, v.message
-			if again = v.again; v.reason != "" {
-				return r, again
+			if v.reason != "" {
+				return r, v.again
 			}
 		}
 		next, more := waveAfter(pools, r.Wave)
@@ -187,7 +186,7 @@ func NextStatus(entry api.ProfileEntry, had *api.RolloutStatus, pools []Pool, t 
 			return finishRollout(r), 0
 		case t.WaitsFor != "" && !r.Revert && slices.ContainsFunc(pools, func(p Pool) bool { return p.Wave == next && !p.IgnoresWindows }):
 			r.Reason, r.Message = reasonMaintenance, fmt.Sprintf("wave %d waits for %s", next, t.WaitsFor)
-			return r, again
+			return r, 0
 		}
 		r = advanceToWave(r, next, now)
 	}

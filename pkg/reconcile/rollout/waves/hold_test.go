@@ -204,7 +204,7 @@ func TestConditionOfWhatIsOnItsWay(t *testing.T) {
 	ps.Status.Profiles = []api.ProfileEntry{{Name: "osp"}, {Name: "other"}}
 	ps.Status.Rollouts = []api.RolloutStatus{{Profile: "osp", RolloutVersion: versionNamed("v2"), Held: true, Message: "it is held"}, {Profile: "other", RolloutVersion: versionNamed("v1"), Message: "it waits"}}
 	for _, want := range []string{api.ReasonRolloutHeld + " it is held; profile \"other\" v1 is at wave 0: it waits", api.ReasonRollingOut + " profile \"other\" v1 is at wave 0: it waits", api.ReasonRolledOut + " all waves have the current version of every profile"} {
-		SetCondition(ps, nil, "")
+		SetCondition(ps, Windows{})
 		c := ps.Status.Conditions[0]
 		if got := c.Reason + " " + c.Message; got != want {
 			t.Errorf("got %q, want %q", got, want)

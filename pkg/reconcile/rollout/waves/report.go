@@ -13,11 +13,20 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 )
 
+// Windows are the parts of the condition that maintenance windows cause.
+type Windows struct {
+	// Configured is true if there is one.
+	Configured bool
+	// Invalid are the errors of windows.
+	Invalid []error
+	// Waiting says how many pools wait for which window, empty for none.
+	Waiting string
+}
+
 // SetCondition sets whether all pools have the current versions, and their machines. Without
-// waves and maintenance windows there is no condition. invalid are the errors of windows;
-// waiting says which pools wait for which window, "" for none.
-func SetCondition(ps *api.ProfileSource, invalid []error, waiting string) {
-	if !ps.HasWaves() && len(ps.Status.MaintenanceWindows) == 0 {
+// waves and maintenance windows there is no condition.
+func SetCondition(ps *api.ProfileSource, w Windows) {
+	if !ps.HasWaves() && !w.Configured {
 		apimeta.RemoveStatusCondition(&ps.Status.Conditions, api.RolledOutCondition)
 		return
 	}
@@ -36,16 +45,16 @@ func SetCondition(ps *api.ProfileSource, invalid []error, waiting string) {
 			running += fmt.Sprintf("; profile %q %s is at wave %d: %s", r.Profile, r.Version, r.Wave, r.Message)
 		}
 	}
-	if waiting != "" {
-		running += "; " + waiting
+	if w.Waiting != "" {
+		running += "; " + w.Waiting
 	}
-	closed := ""
-	for _, err := range invalid {
-		closed += fmt.Sprintf("; the window never opens: %s", err)
+	invalid := ""
+	for _, err := range w.Invalid {
+		invalid += fmt.Sprintf("; the window never opens: %s", err)
 	}
 	switch {
-	case closed != "":
-		status, reason, message = metav1.ConditionFalse, api.ReasonWindowInvalid, (closed + held + running)[2:]
+	case invalid != "":
+		status, reason, message = metav1.ConditionFalse, api.ReasonWindowInvalid, (invalid + held + running)[2:]
 	case held != "":
 		status, reason, message = metav1.ConditionFalse, api.ReasonRolloutHeld, (held + running)[2:]
 	case running != "":
@@ -65,16 +74,16 @@ func EventsBetween(was, now api.RolloutStatus) []Event {
 	normal, what := corev1.EventTypeNormal, fmt.Sprintf("profile %q %s", now.Profile, now.Version)
 	another := was.Version != now.Version
 	switch {
-	case now.Wave < 0:
+	case another && now.Wave < 0:
 		return nil // it has not begun
 	case another && now.Done && now.Reason == reasonRolledBack:
 		return []Event{{normal, api.EventRolledBack, fmt.Sprintf("profile %q: %s", now.Profile, now.Message)}}
 	case another && now.Done:
 		return []Event{{normal, api.EventRolloutDone, what + " is given to all pools"}}
+	case another && now.From != nil:
+		return append([]Event{{normal, api.EventRolloutStarted, fmt.Sprintf("%s replaces %s in waves; wave %d begins", what, now.From.Version, now.Wave)}}, holdEvents(now)...)
 	case now.Done && !was.Done:
 		return []Event{{normal, api.EventRolloutDone, fmt.Sprintf("all waves have %s: %d of %d pools, %d new machines", what, now.Pools.Adopted, now.Pools.Total, now.Machines.Joined)}}
-	case (another || was.Wave < 0) && now.From != nil:
-		return append([]Event{{normal, api.EventRolloutStarted, fmt.Sprintf("%s replaces %s in waves; wave %d begins", what, now.From.Version, now.Wave)}}, holdEvents(now)...)
 	}
 	var out []Event
 	if was.Held && !now.Held {

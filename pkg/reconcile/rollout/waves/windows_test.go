@@ -89,23 +89,6 @@ func TestFailuresBeforeAWindow(t *testing.T) {
 	}
 }
 
-// A failure is noticed at its time although the next wave waits for a window.
-func TestFailuresWhileAWaveWaits(t *testing.T) {
-	f := newFleet(t, 0, 5)
-	f.push("v2")
-	f.terms.WaitsFor = monday
-	f.pass(45 * time.Minute)
-	f.machine(0, "one", true)
-	f.machine(0, "two", false)
-	f.pass(15 * time.Minute)
-	f.have("the bake time is over", "v2 v1 MaintenanceWindow")
-	if f.again != 15*time.Minute {
-		t.Errorf("again in %s", f.again)
-	}
-	f.pass(f.again)
-	f.have("the other machine did not join", "v2 v1 MachinesNotJoined")
-}
-
 // suspend wins over an open window and a release.
 func TestSuspendWins(t *testing.T) {
 	f := newFleet(t, 0, 5)
@@ -116,19 +99,17 @@ func TestSuspendWins(t *testing.T) {
 }
 
 func TestConditionOfWindows(t *testing.T) {
+	ps := &api.ProfileSource{}
 	for _, c := range []struct {
-		windows int
-		invalid []error
-		waiting string
+		windows Windows
 		want    string
 	}{
-		{1, nil, "", "True RolledOut no pool waits for a maintenance window"},
-		{1, nil, "it waits for " + monday, "False RollingOut it waits for " + monday},
-		{1, []error{errors.New("it is bad")}, "it waits", "False WindowInvalid the window never opens: it is bad; it waits"},
-		{0, nil, "", ""},
+		{Windows{Configured: true}, "True RolledOut no pool waits for a maintenance window"},
+		{Windows{Configured: true, Waiting: "it waits for " + monday}, "False RollingOut it waits for " + monday},
+		{Windows{Configured: true, Waiting: "it waits", Invalid: []error{errors.New("it is bad")}}, "False WindowInvalid the window never opens: it is bad; it waits"},
+		{Windows{}, ""},
 	} {
-		ps := &api.ProfileSource{Status: api.ProfileSourceStatus{MaintenanceWindows: make([]api.WindowStatus, c.windows)}}
-		SetCondition(ps, c.invalid, c.waiting)
+		SetCondition(ps, c.windows)
 		var got string
 		for _, x := range ps.Status.Conditions {
 			got += strings.Join([]string{string(x.Status), x.Reason, x.Message}, " ")
