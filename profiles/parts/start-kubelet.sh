@@ -4,7 +4,7 @@
 # A power failure must not leave an empty kubelet and nobody who would fetch it again.
 sync
 systemctl daemon-reload
-systemctl enable kubelet.service kubelet-healthcheck.service
+systemctl enable kubelet.service kubelet-healthcheck.service osm-gitops-match.timer
 systemctl restart kubelet.service
 systemctl start --no-block kubelet-healthcheck.service
 
@@ -20,5 +20,6 @@ if [[ ! -s /etc/kubernetes/pki/kubelet-client-current.pem ]]; then
   echo "setup: the kubelet has no certificate after $waited s" >&2
   [[ -s /etc/kubernetes/pki/kubelet-client-current.pem ]] # supervise-setup.sh knows by this that it waited
 fi
+systemctl start --no-block osm-gitops-match.timer
 sync
 systemctl disable setup.service || true

@@ -69,7 +69,8 @@ func (r *rehearsal) expects(provisioning *corev1.Secret) {
 	}
 }
 
-// inContainer lets the profile's unit start a kubelet that bears with a container.
+// inContainer lets the profile's unit start a kubelet that bears with a container. The drop-in is
+// where packages have theirs: the node reports those of its administrator.
 func (r *rehearsal) inContainer(unit string) {
 	r.t.Helper()
 	_, command, ok := strings.Cut(unit, "\nExecStart=")
@@ -83,7 +84,7 @@ func (r *rehearsal) inContainer(unit string) {
 			break
 		}
 	}
-	r.write("/etc/systemd/system/kubelet.service.d/90-rehearsal.conf", "[Service]\nExecStartPre=/usr/local/sbin/rehearsal-kernel\nExecStart=\nExecStart="+
+	r.write("/usr/lib/systemd/system/kubelet.service.d/90-rehearsal.conf", "[Service]\nExecStartPre=/usr/local/sbin/rehearsal-kernel\nExecStart=\nExecStart="+
 		strings.Join(lines, " ")+" --config-dir=/etc/kubernetes/kubelet.conf.d\n", 0o644)
 }
 
