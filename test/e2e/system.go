@@ -214,7 +214,7 @@ func (s *System) Eventually(what string, check func() error) {
 func (s *System) Source(more ...func(spec map[string]any)) {
 	s.T.Helper()
 	spec := map[string]any{
-		"git":      map[string]any{"url": s.Git.URL, "timeout": "5s"},
+		"git":      map[string]any{"url": s.Git.URL, "timeout": "30s"},
 		"path":     "profiles",
 		"interval": "1s", "retryInterval": "1s",
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 // bootTimeout bounds one run in a node: what hangs is a finding.
-const bootTimeout = 2 * time.Minute
+const bootTimeout = 10 * time.Minute
 
 // servicePath is where systemd's services look for programs:
 // https://www.freedesktop.org/software/systemd/man/latest/systemd.exec.html#Environment%20Variables%20in%20Spawned%20Processes

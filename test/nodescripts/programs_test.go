@@ -209,8 +209,9 @@ func (n *node) sleep(c protocol.Call) protocol.Reply {
 	return protocol.Reply{}
 }
 
-// hurryTo is how many seconds curl's limits have at most.
-const hurryTo = 3
+// hurryTo is how many seconds curl's limits have at most: longer than a healthy answer takes on a
+// busy machine, and short enough to wait for the servers that stall.
+const hurryTo = 10
 
 // hurry makes curl's limits shorter. Its own retries are left to supervise.sh,
 // for it would wait between them.

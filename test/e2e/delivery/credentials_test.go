@@ -95,7 +95,7 @@ func TestCredentials(t *testing.T) {
 		{"ssh", shell.url, key, nil, "", ""},
 	} {
 		s.Run(c.name, func(t *testing.T) {
-			git := map[string]any{"url": c.url, "timeout": "5s"}
+			git := map[string]any{"url": c.url, "timeout": "30s"}
 			for field, data := range map[string]map[string]string{"secretRef": c.secret, "proxySecretRef": c.proxy} {
 				if data == nil {
 					continue
@@ -134,7 +134,7 @@ func TestCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.Source(func(spec map[string]any) {
-			spec["git"] = map[string]any{"url": shell.url, "timeout": "5s", "secretRef": map[string]any{"name": name}}
+			spec["git"] = map[string]any{"url": shell.url, "timeout": "30s", "secretRef": map[string]any{"name": name}}
 		})
 		s.WaitRejected(api.ReasonHostKeyRefused)
 		patch := client.MergeFrom(secret.DeepCopy())

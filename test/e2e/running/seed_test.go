@@ -66,7 +66,7 @@ func TestSeed(t *testing.T) {
 	})
 	s.Apply(map[string]any{
 		"apiVersion": api.GroupVersion.String(), "kind": "ProfileSource", "metadata": map[string]any{"name": "osps", "namespace": seedNamespace},
-		"spec": map[string]any{"git": map[string]any{"url": s.Git.URL, "timeout": "5s", "secretRef": map[string]any{"name": "osps-git"}}, "path": "profiles", "interval": "1h"},
+		"spec": map[string]any{"git": map[string]any{"url": s.Git.URL, "timeout": "30s", "secretRef": map[string]any{"name": "osps-git"}}, "path": "profiles", "interval": "1h"},
 	})
 	s.Identity = s.KubeconfigOf(seedNamespace, "osm-gitops")
 	probe := e2e.FreeAddress(t)
