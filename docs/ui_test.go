@@ -34,9 +34,9 @@ func pageFields(t *testing.T) string {
 	}
 	var b strings.Builder
 	for _, name := range []string{
-		"About", "Paging", "Fleet", "Filter", "Counts", "Notice", "PoolRow", "VersionShare", "Pool", "Period", "NodeRow",
+		"About", "Paging", "Fleet", "Filter", "Counts", "Notice", "PoolRow", "VersionShare", "Pool", "BootRow", "Period", "NodeRow",
 		"Commit", "Change", "FileDiff", "Hunk", "Line", "Rotation", "Rendered", "Node", "Verification", "Changes", "CommitRow", "Nodes", "Profiles", "ProfileSummary",
-		"Profile", "ProfileRow", "Rollouts", "Rollout", "Sources", "Source", "Search", "Failure",
+		"Profile", "ProfileRow", "Rollouts", "Rollout", "RolloutFailure", "Sources", "Source", "Search", "Failure",
 	} {
 		s := structs[name]
 		if s == nil {

@@ -82,6 +82,9 @@ func runUI(ctx context.Context, flags *verifyFlags, address string, stderr io.Wr
 		fmt.Fprintf(stderr, "osm-gitops: the API server does not answer, so pages fail: %v\n", err)
 	}
 	reader := &fleet.Reader{Management: clusters.Management, Worker: clusters.Worker, Namespace: clusters.Namespace, PageSize: uiPageSize}
+	if flags.access.From == "" { // a dump has no BootReports
+		reader.Reports = func() client.Reader { return clusters.Worker }
+	}
 	v, _ := buildVersion()
 	server := &ui.Server{
 		Snapshots: &fleet.Snapshots{Read: reader.Read, Clock: clock.RealClock{}, Fresh: uiFresh, Wait: uiWait, Stale: uiStale},

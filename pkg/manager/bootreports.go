@@ -2,7 +2,10 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -14,10 +17,32 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// watchBootReports calls watch with a cache of the worker cluster's BootReports, once they can be
+// awaitReports is how long commit statuses wait for the BootReports of a cluster that has the kind.
+const awaitReports = 10 * time.Second
+
+// watchReports uses a cache of BootReports that is filled.
+type watchReports func(ctx context.Context, reports cache.Cache) error
+
+// reportReader reads BootReports once they can be read.
+type reportReader struct{ cache atomic.Pointer[cache.Cache] }
+
+func (r *reportReader) store(_ context.Context, reports cache.Cache) error {
+	r.cache.Store(&reports)
+	return nil
+}
+
+// get returns nil until BootReports can be read.
+func (r *reportReader) get() client.Reader {
+	if reports := r.cache.Load(); reports != nil {
+		return *reports
+	}
+	return nil
+}
+
+// watchBootReports calls watches with a cache of the worker cluster's BootReports, once they can be
 // listed: after an update of the controller alone, the kind is not installed or its permissions
 // are those of an earlier release. Nothing else needs them.
-func watchBootReports(mgr ctrl.Manager, watch func(ctx context.Context, reports cache.Cache) error) error {
+func watchBootReports(mgr ctrl.Manager, watches ...watchReports) error {
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		var last string
 		err := wait.PollUntilContextCancel(ctx, installedPoll, true, func(ctx context.Context) (bool, error) {
@@ -39,7 +64,9 @@ func watchBootReports(mgr ctrl.Manager, watch func(ctx context.Context, reports 
 			err = mgr.Add(reports)
 		}
 		if err == nil && reports.WaitForCacheSync(ctx) { // it cannot be read before it is started
-			err = watch(ctx, reports)
+			for _, watch := range watches {
+				err = errors.Join(err, watch(ctx, reports))
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("watching BootReports: %w", err)

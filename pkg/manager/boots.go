@@ -17,9 +17,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/notify"
 )
 
-// addBoots adds the boot controller to the manager of the worker cluster. It starts when BootReports
-// can be read; provisioning does not need it.
-func addBoots(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts dependencies) error {
+// startBoots returns what adds the boot controller to the manager of the worker cluster.
+func startBoots(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts dependencies) watchReports {
 	reports := &boots.Reconciler{
 		Reader:      observe.Reader{Namespace: opts.Namespace, ProfileNamespaces: opts.CrossNamespaces},
 		Recorder:    notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
@@ -38,5 +37,5 @@ func addBoots(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, f
 	if facts.auditLog != nil {
 		reports.AuditLog = facts.auditLog
 	}
-	return watchBootReports(mgr, func(ctx context.Context, cached cache.Cache) error { return reports.Setup(ctx, mgr, cached) })
+	return func(ctx context.Context, cached cache.Cache) error { return reports.Setup(ctx, mgr, cached) }
 }

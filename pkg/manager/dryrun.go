@@ -161,6 +161,9 @@ func (s *dryRunEnvironment) addIndexes(ctx context.Context) error {
 	if !s.nodes {
 		return nil // there is nothing to index
 	}
+	if err := nodecache.IndexMachines(ctx, worker); err != nil {
+		return err
+	}
 	return nodecache.Index(ctx, worker, management)
 }
 

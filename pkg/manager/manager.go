@@ -275,6 +275,7 @@ type dependencies struct {
 	webhooks           *webhook.Certificates     // nil without our own certificates
 	sources            *profilesource.Reconciler // to learn about the pools of a separate worker cluster
 	statuses           *commitstatus.Statuses    // to learn that machines do not boot
+	reports            *reportReader             // of the worker cluster
 	mirrors            *source.Mirrors
 
 	// unreadable handles errors of filling a cache; nil uses client-go's handler, which logs

@@ -28,6 +28,7 @@ func addPush(mgr ctrl.Manager, opts *Options, sources *profilesource.Reconciler)
 	statuses := &commitstatus.Statuses{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder, Remote: sources.Fetcher.NewRemote,
 		Cluster: opts.Push.ClusterName, AllowedCIDRs: opts.GitAllowedCIDRs, AllowInsecure: opts.AllowInsecureGit,
+		AwaitReports: awaitReports,
 	}
 	if sources.Pools != nil {
 		statuses.Pools = sources.Pools.Reader

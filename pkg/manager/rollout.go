@@ -14,8 +14,8 @@ import (
 )
 
 // addRollouts adds the controllers that release versions to pools in waves and replace
-// machines to the manager of the worker cluster.
-func addRollouts(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts dependencies) error {
+// machines to the manager of the worker cluster. It returns what lets them read BootReports.
+func addRollouts(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts dependencies) (watchReports, error) {
 	rollouts := &rollout.Reconciler{
 		Management:     management.GetClient(),
 		Worker:         mgr.GetClient(),
@@ -28,12 +28,7 @@ func addRollouts(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.M
 		Shard:          opts.Shard,
 	}
 	if err := rollouts.Setup(ctx, mgr, management.GetCache()); err != nil {
-		return err
+		return nil, err
 	}
-	return watchBootReports(mgr, func(ctx context.Context, reports cache.Cache) error {
-		if err := rollouts.WatchBootReports(reports); err != nil {
-			return err
-		}
-		return facts.statuses.WatchBootReports(ctx, reports)
-	})
+	return func(_ context.Context, reports cache.Cache) error { return rollouts.WatchBootReports(reports) }, nil
 }

@@ -25,7 +25,7 @@ func addUI(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, fact
 	if opts.UI.Address == "" {
 		return nil
 	}
-	reader := &fleet.Reader{Management: management.GetClient(), Worker: mgr.GetClient(), Namespace: opts.Namespace}
+	reader := &fleet.Reader{Management: management.GetClient(), Worker: mgr.GetClient(), Reports: facts.reports.get, Namespace: opts.Namespace}
 	verifier := &verify.Verifier{
 		Management: management.GetAPIReader(), Worker: mgr.GetAPIReader(), Namespace: opts.Namespace,
 		Engine: facts.engine, Check: lint.TemplateCheck(facts.engine), Builtin: catalog.Builtin(), Git: facts.mirrors,

@@ -85,10 +85,15 @@ func addWorkerControllers(ctx context.Context, management ctrlcluster.Cluster, m
 	if err := machines.Setup(ctx, mgr, watches); err != nil {
 		return fmt.Errorf("setting up the pool controller: %w", err)
 	}
-	if err := addRollouts(ctx, management, mgr, opts, facts); err != nil {
+	facts.reports = &reportReader{}
+	if err := nodecache.IndexMachines(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	if err := addBoots(management, mgr, opts, facts); err != nil {
+	rollouts, err := addRollouts(ctx, management, mgr, opts, facts)
+	if err != nil {
+		return err
+	}
+	if err := watchBootReports(mgr, rollouts, facts.statuses.WatchBootReports, facts.reports.store, startBoots(management, mgr, opts, facts)); err != nil {
 		return err
 	}
 	if !opts.Shard.IncludesUnlabeled() {

@@ -21,7 +21,7 @@ func TestReportsAreBounded(t *testing.T) {
 		out := &api.BootReport{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace(t), Name: "node-a-0123456789abcdef"}}
 		out.Spec.Machines = []api.MachineBoot{{
 			Machine: "a-b.c", Stage: api.BootStageJoin, Outcome: api.BootSucceeded, Attempt: 1_000_000, Config: "0123456789ab",
-			File: strings.Repeat("/", 256), Line: 1_000_000, Command: strings.Repeat("é", 512), ExitStatus: 255, Log: strings.Repeat("<", 4096),
+			File: strings.Repeat("/a", 128), Line: 1_000_000, Command: strings.Repeat("é", 512), ExitStatus: 255, Log: strings.Repeat("<", 4096),
 			BootID: "01234567-89ab-cdef-0123-456789abcdef", Time: strings.Repeat("9", 32),
 		}}
 		for _, edit := range edits {
@@ -37,6 +37,11 @@ func TestReportsAreBounded(t *testing.T) {
 	if err := cl.Create(t.Context(), full, client.DryRunAll); err != nil {
 		t.Fatalf("the largest report: %v", err)
 	}
+	for _, file := range []string{"", "/opt/***/setup.sh"} {
+		if err := cl.Create(t.Context(), report(func(m *api.MachineBoot) { m.File = file }), client.DryRunAll); err != nil {
+			t.Errorf("a report with file %q: %v", file, err)
+		}
+	}
 	full.Spec.Machines = append(full.Spec.Machines, full.Spec.Machines[0])
 	full.Spec.Machines[32].Machine = "m32"
 	for name, bad := range map[string]*api.BootReport{
@@ -48,7 +53,11 @@ func TestReportsAreBounded(t *testing.T) {
 		"no attempt":           report(func(m *api.MachineBoot) { m.Attempt = 0 }),
 		"too many attempts":    report(func(m *api.MachineBoot) { m.Attempt = 1_000_001 }),
 		"a whole digest":       report(func(m *api.MachineBoot) { m.Config = strings.Repeat("0", 64) }),
-		"a long file":          report(func(m *api.MachineBoot) { m.File = strings.Repeat("/", 257) }),
+		"a long file":          report(func(m *api.MachineBoot) { m.File = strings.Repeat("/a", 129) }),
+		"a file with a space":  report(func(m *api.MachineBoot) { m.File = "/opt/bin/setup:1, see example.com" }),
+		"a relative file":      report(func(m *api.MachineBoot) { m.File = "setup" }),
+		"a file with markup":   report(func(m *api.MachineBoot) { m.File = "/<b>" }),
+		"a file with newlines": report(func(m *api.MachineBoot) { m.File = "/opt\n" }),
 		"a negative line":      report(func(m *api.MachineBoot) { m.Line = -1 }),
 		"a late line":          report(func(m *api.MachineBoot) { m.Line = 1_000_001 }),
 		"a long command":       report(func(m *api.MachineBoot) { m.Command = strings.Repeat("a", 513) }),

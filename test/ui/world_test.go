@@ -1,6 +1,8 @@
 package ui
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,12 +17,14 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 	"github.com/osm-gitops/osm-gitops/test/permissions"
@@ -248,6 +252,35 @@ func (w *world) join(pool string, says *corev1.Secret, providerID string, names 
 			return w.client.Get(w.t.Context(), client.ObjectKey{Name: lineage.ProvenanceName(n, node.UID)}, &api.NodeProvenance{})
 		})
 	}
+}
+
+// fails makes a machine of a set that reports that its script fails, as a machine does.
+func (w *world) fails(pool string, says *corev1.Secret, set, name string) {
+	w.t.Helper()
+	md := &machines.MachineDeployment{}
+	md.Namespace, md.Name, _ = strings.Cut(pool, "/")
+	owner := &machines.MachineSet{}
+	w.must(w.client.Get(w.t.Context(), client.ObjectKey{Namespace: md.Namespace, Name: set}, owner))
+	w.must(w.client.Create(w.t.Context(), &machines.Machine{ObjectMeta: metav1.ObjectMeta{
+		Namespace: md.Namespace, Name: name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "cluster.k8s.io/v1alpha1", Kind: "MachineSet", Name: set, UID: owner.UID}},
+	}}))
+	report := &api.BootReport{}
+	key := client.ObjectKey{Namespace: api.NamespaceCloudInitSettings, Name: access.Name(md)}
+	w.until("there is a BootReport", func() error { return w.client.Get(w.t.Context(), key, report) })
+	entry := api.MachineBoot{
+		Machine: name, Stage: api.BootStageSetup, Outcome: api.BootFailing, Attempt: 3, Config: render.ShortDigest(says.Annotations[api.AnnotationInputDigest]),
+		File: "/opt/bin/setup", Line: 4711, Command: "<script>alert(11)</script>", ExitStatus: 22, Log: "c4nary", BootID: "01234567-89ab-cdef-0123-456789abcdef",
+	}
+	body, err := json.Marshal(map[string]any{"apiVersion": api.GroupVersion.String(), "kind": "BootReport", "metadata": map[string]any{"name": key.Name}, "spec": map[string]any{"machines": []any{entry}}})
+	w.must(err)
+	w.must(w.client.Patch(w.t.Context(), report, client.RawPatch(types.ApplyPatchType, body), client.FieldOwner(name), client.ForceOwnership))
+	w.until("the cause is known", func() error {
+		err := w.client.Get(w.t.Context(), key, report)
+		if err == nil && (len(report.Status.Machines) == 0 || report.Status.Machines[0].Cause == nil) {
+			err = errors.New("it is not")
+		}
+		return err
+	})
 }
 
 // refused waits until the source refuses something.

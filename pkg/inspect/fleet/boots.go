@@ -80,15 +80,7 @@ func ListUnjoined(ctx context.Context, worker client.Reader, pageSize int64) ([]
 		return nil, err
 	}
 	failing := map[types.UID]*api.MachineBootStatus{}
-	err = forEachPage(ctx, from, &api.BootReportList{}, func(l *api.BootReportList) {
-		for i := range l.Items {
-			for _, s := range l.Items[i].Status.Machines {
-				if s.Outcome == api.BootFailing {
-					failing[s.MachineUID] = &s
-				}
-			}
-		}
-	}, client.InNamespace(api.NamespaceCloudInitSettings))
+	err = forEachFailing(ctx, from, func(_ string, s *api.MachineBootStatus) { failing[s.MachineUID] = s })
 	for i := range out {
 		out[i].Boot = failing[out[i].uid]
 	}
@@ -96,6 +88,19 @@ func ListUnjoined(ctx context.Context, worker client.Reader, pageSize int64) ([]
 		return cmp.Or(strings.Compare(a.Pool, b.Pool), strings.Compare(a.Machine, b.Machine))
 	})
 	return out, err
+}
+
+// forEachFailing calls take for each stage that fails, with its pool, "namespace/name".
+func forEachFailing(ctx context.Context, from listed, take func(pool string, s *api.MachineBootStatus)) error {
+	return forEachPage(ctx, from, &api.BootReportList{}, func(l *api.BootReportList) {
+		for i := range l.Items {
+			for _, s := range l.Items[i].Status.Machines {
+				if s.Outcome == api.BootFailing {
+					take(lineage.PoolOf(&l.Items[i]), &s)
+				}
+			}
+		}
+	}, client.InNamespace(api.NamespaceCloudInitSettings))
 }
 
 // CountBoots counts the machines of each version in the pools that in accepts, those of the newest

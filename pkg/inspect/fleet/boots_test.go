@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -91,7 +92,7 @@ func TestListUnjoined(t *testing.T) {
 	joined := create("Machine", "joined", "MachineSet", "web-1", string(set.GetUID()))
 	do(unstructured.SetNestedField(joined.Object, "n", "status", "nodeRef", "name"))
 	do(cl.Status().Update(t.Context(), joined))
-	report := &api.BootReport{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: "node-web-" + ns}}
+	report := &api.BootReport{ObjectMeta: metav1.ObjectMeta{Namespace: api.NamespaceCloudInitSettings, Name: "node-web-" + ns, Annotations: map[string]string{api.AnnotationPool: ns + "/web"}}}
 	do(cl.Create(t.Context(), report))
 	t.Cleanup(func() { do(cl.Delete(context.WithoutCancel(t.Context()), report)) })
 	stage := func(stage api.BootStage, outcome api.BootOutcome) api.MachineBootStatus {
@@ -115,6 +116,16 @@ func TestListUnjoined(t *testing.T) {
 		}
 		if diff := cmp.Diff([]string{"failing Setup", "silent"}, got); diff != "" {
 			t.Errorf("in pages of %d (-want +got)\n%s", size, diff)
+		}
+		reader := fleet.Reader{Management: cl, Worker: cl, Namespace: ns, PageSize: size}
+		for reports, want := range map[client.Reader]int{nil: 0, cl: 1} {
+			reader.Reports = func() client.Reader { return reports }
+			o, err := reader.Read(t.Context())
+			do(err)
+			o.Failing = slices.DeleteFunc(o.Failing, func(m fleet.MachineBoot) bool { return m.Pool != ns+"/web" })
+			if len(o.Failing) != want || want > 0 && (o.Failing[0].Machine != "failing" || o.Failing[0].Boot.Stage != api.BootStageSetup) {
+				t.Errorf("failing are %+v", o.Failing)
+			}
 		}
 	}
 }

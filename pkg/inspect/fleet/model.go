@@ -80,6 +80,7 @@ type Pool struct {
 	Timeline        lineage.Timeline
 	Nodes           []*Node // existing nodes
 	Removed         int     // number of deleted nodes
+	Failing         []MachineBoot
 	State           State
 	Why             string
 }
@@ -133,6 +134,11 @@ func NewModel(at time.Time, o Objects) *Model {
 	}
 	for _, s := range o.Nodes {
 		f.addNode(s)
+	}
+	for _, m := range o.Failing {
+		if p := f.Pools[m.Pool]; p != nil {
+			p.Failing = append(p.Failing, m)
+		}
 	}
 	for i := range o.Pools {
 		f.setPoolState(&o.Pools[i])

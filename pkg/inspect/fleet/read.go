@@ -21,6 +21,9 @@ type Reader struct {
 	// Management has ProfileSources, profiles, configurations and records; Worker has the
 	// pools and NodeProvenances.
 	Management, Worker client.Reader
+	// Reports returns what reads BootReports, nil for nothing; a nil function says that they are
+	// not needed.
+	Reports func() client.Reader
 	// Namespace is the controller's namespace.
 	Namespace string
 	// PageSize is the number of objects per list request. It is 0 for caches, which do not
@@ -37,6 +40,7 @@ type Objects struct {
 	Records  []metav1.ObjectMeta         // of archived records
 	Pools    []metav1.ObjectMeta         // of MachineDeployments with a profile
 	Nodes    []ProvenanceSummary
+	Failing  []MachineBoot // boots that fail, without the time of creation
 	// ReadErrors names what could not be read and why, if the rest could be read.
 	ReadErrors []string
 }
@@ -67,6 +71,7 @@ func (r *Reader) Read(ctx context.Context) (Objects, error) {
 	}{
 		{"ProfileSources", r.listSources}, {"OperatingSystemProfiles", r.listProfiles}, {"OperatingSystemConfigs", r.listConfigs},
 		{"ControllerRevisions", r.listRecords}, {"MachineDeployments", r.listPools}, {"NodeProvenances", r.listNodes},
+		{"BootReports", r.listFailing},
 	} {
 		err := read.list(ctx, &o)
 		switch {
@@ -127,6 +132,19 @@ func (r *Reader) listNodes(ctx context.Context, o *Objects) error {
 		for i := range l.Items {
 			o.Nodes = append(o.Nodes, summaryOf(&l.Items[i]))
 		}
+	})
+}
+
+func (r *Reader) listFailing(ctx context.Context, o *Objects) error {
+	if r.Reports == nil {
+		return nil
+	}
+	from := r.Reports()
+	if from == nil {
+		return nil
+	}
+	return forEachFailing(ctx, listed{from, r.PageSize}, func(pool string, s *api.MachineBootStatus) {
+		o.Failing = append(o.Failing, MachineBoot{Pool: pool, Machine: s.Machine, Boot: s})
 	})
 }
 

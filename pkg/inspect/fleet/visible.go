@@ -60,6 +60,11 @@ func (o Objects) filterVisible(sees func(namespace string) bool) Objects {
 			out.Nodes, profiles[node.Profile] = append(out.Nodes, node), true
 		}
 	}
+	for _, m := range o.Failing {
+		if sees(NamespaceOf(m.Pool)) {
+			out.Failing = append(out.Failing, m)
+		}
+	}
 	delete(profiles, "")
 	for _, osp := range o.Profiles {
 		if profiles[osp.Annotations[api.AnnotationProfile]] || profiles[osp.Labels[api.LabelProfile]] {
@@ -82,7 +87,7 @@ func filterSource(source *api.ProfileSource, profiles map[string]bool) (api.Prof
 	ps.Status.Rollouts = slices.DeleteFunc(ps.Status.Rollouts, func(r api.RolloutStatus) bool { return !profiles[r.Profile] })
 	for i := range ps.Status.Rollouts {
 		r := &ps.Status.Rollouts[i]
-		r.Message, r.Pools, r.Machines = "", api.RolloutPools{}, api.RolloutMachines{}
+		r.Message, r.Pools, r.Machines, r.Failures = "", api.RolloutPools{}, api.RolloutMachines{}, nil
 	}
 	ps.Status.LastAttemptedRevision, ps.Status.HeldRevision = "", "" // files of other profiles can be rejected
 	for i := range ps.Status.Conditions {

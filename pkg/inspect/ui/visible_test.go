@@ -55,6 +55,10 @@ func twoTeams(namespace string) fleet.Objects {
 	for _, node := range []struct{ name, pool, digest, profile string }{{"node-ours", namespace + "/web", "d-ours", "osp-web"}, {"node-canary", theirs + "/canary-web", "d-theirs", "osp-canary"}} {
 		o.Nodes = append(o.Nodes, fleet.ProvenanceSummary{Record: node.name + ".0a1b2c3d", Node: node.name, Pool: node.pool, Digest: node.digest, Profile: node.profile, Version: "v1.0.0", Evidence: api.EvidenceReported, Joined: fleetfixture.Ago(fleetfixture.Day), Disputed: true})
 	}
+	for _, pool := range []string{namespace + "/web", theirs + "/canary-web"} {
+		_, name, _ := strings.Cut(pool, "/")
+		o.Failing = append(o.Failing, fleet.MachineBoot{Pool: pool, Machine: name + "-machine", Boot: &api.MachineBootStatus{Profile: "osp-web", Version: "v1.0.0"}})
+	}
 	source := func(name string, profiles ...string) api.ProfileSource {
 		ps := api.ProfileSource{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: name}}
 		ps.Status.LastAttemptedRevision = "main@sha1:" + fleetfixture.Second
@@ -63,6 +67,7 @@ func twoTeams(namespace string) fleet.Objects {
 			ps.Status.Profiles = append(ps.Status.Profiles, api.ProfileEntry{Name: p, Version: "v1.0.0"})
 			rollout := api.RolloutStatus{Profile: p, Held: true, Message: "machines of canary-team/canary-web do not join"}
 			rollout.Version, rollout.Pools.Total, rollout.Machines.Joined = "v1.0.0", 4711, 4711
+			rollout.Failures = []api.RolloutFailure{{Pool: "canary-team/canary-web", Machine: "canary-machine", Reason: api.FailureBootFailing}}
 			ps.Status.Rollouts = append(ps.Status.Rollouts, rollout)
 		}
 		return ps

@@ -9,12 +9,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -31,10 +34,12 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/inspect/verify"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/profile/catalog"
+	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/observe"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
 )
@@ -53,6 +58,8 @@ type fixture struct {
 	metrics *metrics.Metrics
 	log     string
 	stop    func()
+	shard   shard.Shard
+	refuse  atomic.Int32 // the number of status writes that get a conflict
 
 	pool   *machines.MachineDeployment
 	set    *machines.MachineSet
@@ -139,11 +146,11 @@ func (f *fixture) start() {
 		Cache: cache.Options{DefaultTransform: nodecache.TrimTransform(), ByObject: nodecache.WorkerObjects()},
 	})
 	f.do(err)
-	here := observe.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
+	here := observe.Cluster{Client: conflicting{mgr.GetClient(), &f.refuse}, Live: mgr.GetAPIReader()}
 	log := &auditlog.Writer{Path: f.log, Clock: f.clock, Began: auditlog.Event{Kind: auditlog.ControllerStarted, Key: fmt.Sprint(f.count)}}
 	f.count++
 	r := &Reconciler{
-		Reader: observe.Reader{Management: here, Worker: here, Namespace: f.ns}, Recorder: f.events, Clock: f.clock, Metrics: f.metrics, AuditLog: log,
+		Reader: observe.Reader{Management: here, Worker: here, Namespace: f.ns}, Recorder: f.events, Clock: f.clock, Metrics: f.metrics, AuditLog: log, Shard: f.shard,
 		Profiles: &verify.Verifier{Management: mgr.GetAPIReader(), Worker: mgr.GetAPIReader(), Namespace: f.ns, Builtin: catalog.Builtin(), FollowedOnly: true},
 	}
 	reports, err := cache.New(mgr.GetConfig(), cache.Options{Scheme: scheme, Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), DefaultNamespaces: map[string]cache.Config{api.NamespaceCloudInitSettings: {}}})
@@ -167,7 +174,30 @@ func (f *fixture) start() {
 	if !reports.WaitForCacheSync(ctx) {
 		f.t.Fatal("the cache of reports is not filled")
 	}
+	f.do(nodecache.IndexMachines(ctx, mgr.GetFieldIndexer()))
 	f.do(r.Setup(ctx, mgr, reports))
+}
+
+// conflicting answers writes of a status with a conflict, as if a machine had reported meanwhile.
+type conflicting struct {
+	client.Client
+	times *atomic.Int32
+}
+
+func (c conflicting) Status() client.SubResourceWriter {
+	return conflictingStatus{c.Client.Status(), c.times}
+}
+
+type conflictingStatus struct {
+	client.SubResourceWriter
+	times *atomic.Int32
+}
+
+func (c conflictingStatus) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	if c.times.Add(-1) >= 0 {
+		return apierrors.NewConflict(schema.GroupResource{Resource: "bootreports"}, obj.GetName(), errors.New("a machine reported"))
+	}
+	return c.SubResourceWriter.Patch(ctx, obj, patch, opts...)
 }
 
 // machine creates a Machine of the pool.
@@ -274,6 +304,7 @@ func TestFailedBoot(t *testing.T) {
 	f.start()
 	m := f.machine("pool-1-a")
 	f.eventually("the report", exists)
+	f.refuse.Store(1) // what is interrupted is counted once
 	f.sends(m.Name, f.entry(m.Name, func(e *api.MachineBoot) {
 		e.Command = "systemctl daemon-reload"
 		e.Log = "<script>\x1b[31m{{ .Token }} password=" + canary
@@ -300,7 +331,7 @@ func TestFailedBoot(t *testing.T) {
 	f.sends(other.Name, f.entry(other.Name))
 	f.concluded(2)
 	said := f.told()
-	if len(said) != 1 || !strings.Contains(said[0], api.EventBootFailing) || !strings.Contains(said[0], "osp-ubuntu.yaml:") || strings.Contains(said[0], "script>") {
+	if len(said) != 2 || said[0] != said[1] || !strings.Contains(said[0], api.EventBootFailing) || !strings.Contains(said[0], "osp-ubuntu.yaml:") || strings.Contains(said[0], "script>") {
 		t.Errorf("events %q", said)
 	}
 
@@ -450,6 +481,165 @@ func TestReportsOfTwoMachinesWithOneName(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// The failure of a version remains after its machine is deleted, also for a controller that starts
+// again, until a machine joins with that version.
+func TestFailureOutlivesItsMachine(t *testing.T) {
+	f := newFixture(t)
+	f.start()
+	first := f.machine("pool-1-a")
+	f.eventually("the report", exists)
+	f.sends(first.Name, f.entry(first.Name, func(e *api.MachineBoot) { e.Attempt = 3 }))
+	failed := f.concluded(1)
+	f.do(f.client.Delete(t.Context(), first))
+	f.eventually("the entry to go", func(r *api.BootReport) error {
+		if len(r.Spec.Machines) > 0 {
+			return errors.New("it is there")
+		}
+		return nil
+	})
+	f.stop()
+	f.start()
+	second := f.machine("pool-1-b")
+	f.sends(second.Name, f.entry(second.Name, func(e *api.MachineBoot) { e.Stage = api.BootStageBootstrap }))
+	if got := f.concluded(2); got[0].MachineUID != first.UID || *got[0].Cause != *failed[0].Cause || got[1].MachineUID != second.UID {
+		t.Errorf("concluded %+v", got)
+	}
+	f.joins(second)
+	f.eventually("the failure to end", func(r *api.BootReport) error {
+		if len(r.Status.Machines) > 0 {
+			return errors.New("it is there")
+		}
+		return nil
+	})
+}
+
+// Machines that never join do not fill the report for those that boot.
+func TestLateEntriesMakeRoom(t *testing.T) {
+	f := newFixture(t)
+	var entries []api.MachineBoot
+	for n := range maxEntries {
+		entries = append(entries, f.entry(f.machine(fmt.Sprint("pool-1-", n)).Name, func(e *api.MachineBoot) { e.Attempt = 3 }))
+	}
+	f.start()
+	f.eventually("the report", exists)
+	f.sends("all", entries...)
+	f.concluded(maxEntries)
+	f.clock.Step(bootLimit + time.Minute) // the API server's clock can be a second ahead of this one
+	f.stop()
+	f.start()
+	if got := f.eventually("room", func(r *api.BootReport) error {
+		if len(r.Spec.Machines) > maxLate {
+			return errors.New("there is none")
+		}
+		return nil
+	}); len(got.Status.Machines) != maxEntries {
+		t.Errorf("%d conclusions remain", len(got.Status.Machines))
+	}
+}
+
+// Pools of other shards are left to their controllers.
+func TestOtherShard(t *testing.T) {
+	f := newFixture(t)
+	var err error
+	f.shard, err = shard.Parse("shard=b")
+	f.do(err)
+	f.start()
+	f.machine("pool-1-a")
+	f.do(f.client.Patch(t.Context(), f.pool, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"shard":"b"}}}`))))
+	f.machine("pool-1-b")
+	report := f.eventually("the report of the shard", exists)
+	if created, moved := report.CreationTimestamp, f.pool.CreationTimestamp; created.Before(&moved) {
+		t.Errorf("created %s, before the pool was in the shard", created)
+	}
+}
+
+// What a pool's machines report neither delays other pools nor fills the audit log (security.md 46).
+func TestPace(t *testing.T) {
+	clock := clocktesting.NewFakeClock(time.Now())
+	path := filepath.Join(t.TempDir(), "audit")
+	log := &auditlog.Writer{Path: path, Clock: clock, Began: auditlog.Event{Kind: auditlog.ControllerStarted}}
+	defer log.Close()
+	r := &Reconciler{Clock: clock, AuditLog: log, Recorder: events.NewFakeRecorder(1000)}
+	runs := func(pool string) (n int) {
+		for n < 1000 && r.mayRun(pool) == nil {
+			n++
+		}
+		return n
+	}
+	boot := 0
+	audited := func(pool string, n int) int {
+		t.Helper()
+		md := &machines.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: pool}}
+		before, _ := os.ReadFile(path) // there is none at first
+		for range n {
+			boot++
+			f := failure{status: api.MachineBootStatus{BootID: fmt.Sprint(boot), Cause: &api.BootCause{}}, configuration: &api.ProvenanceConfiguration{}, firstOfCause: true}
+			if err := r.reportFailures(&observed{md: md, now: clock.Now()}, pool, []failure{f}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		after, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(string(after[len(before):]), `"BootFailing"`)
+	}
+	for _, pool := range []string{"evil", "other"} {
+		if n := runs(pool); n != writeBurst {
+			t.Errorf("%d runs of pool %s", n, pool)
+		}
+		if n := audited(pool, 2*auditBurst); n != auditBurst {
+			t.Errorf("%d audit entries of pool %s", n, pool)
+		}
+	}
+	clock.Step(3 * auditInterval)
+	if n := audited("evil", 10); n != 3 {
+		t.Errorf("%d audit entries after 3 minutes", n)
+	}
+	clock.Step(2 * time.Second)
+	if n := runs("evil"); n != writeBurst {
+		t.Errorf("%d runs after %s", n, 3*auditInterval)
+	}
+	clock.Step(2 * time.Second)
+	if n := runs("evil"); n != 2*writeRate {
+		t.Errorf("%d runs after 2 seconds", n)
+	}
+	if n := len(r.Recorder.(*events.FakeRecorder).Events); n != 2*auditBurst+3 {
+		t.Errorf("%d events", n)
+	}
+}
+
+// unreadable has no profile that can be read.
+type unreadable struct {
+	reads int
+	err   error
+}
+
+func (u *unreadable) ReadProfile(context.Context, types.NamespacedName, render.Record) (*profile.Document, error) {
+	u.reads++
+	return nil, u.err
+}
+
+// A profile that cannot be read, or that its repository lacks, is read once a minute: each report would
+// fetch otherwise.
+func TestUnreadProfile(t *testing.T) {
+	for name, err := range map[string]error{"an error of Git": errors.New("the server does not answer"), "no file": nil} {
+		clock, profiles := clocktesting.NewFakeClock(time.Now()), &unreadable{err: err}
+		r := &Reconciler{Clock: clock, Profiles: profiles}
+		for want := 1; want <= 2; want++ {
+			for range 3 {
+				if doc, got := r.readProfile(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"}, render.Record{}); doc != nil || !errors.Is(got, err) {
+					t.Errorf("%s: %v, %v", name, doc, got)
+				}
+			}
+			if profiles.reads != want {
+				t.Errorf("%s: read %d times, not %d", name, profiles.reads, want)
+			}
+			clock.Step(faultRetry)
+		}
+	}
 }
 
 // Pools without machines that boot get no report.

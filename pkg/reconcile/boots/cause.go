@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -59,6 +60,13 @@ type causeCache struct {
 	causes     map[causeKey]api.BootCause
 	renderings map[string]*rendering        // by pool and input digest
 	documents  map[string]*profile.Document // by digest, commit and path
+	unread     map[string]unread            // those that cannot be read, or do not exist
+}
+
+// unread says that a document is not read again before a time.
+type unread struct {
+	until time.Time
+	err   error
 }
 
 type causeKey struct {
@@ -96,8 +104,8 @@ func (r *Reconciler) locate(ctx context.Context, pool types.NamespacedName, g *l
 	if c, ok := getCached(&r.causes.mu, &r.causes.causes, key); ok {
 		return &located{BootCause: c}, nil
 	}
-	if !r.pace.TryAccept() {
-		return nil, errBusy
+	if err := r.mayRun(pool.String()); err != nil {
+		return nil, err
 	}
 	credentials, err := r.credentialsOf(ctx, pool)
 	if err != nil {
@@ -116,10 +124,12 @@ func (r *Reconciler) locate(ctx context.Context, pool types.NamespacedName, g *l
 		out.retry = true
 		return out, nil
 	}
-	if rendered != nil {
-		out.File, out.Line, out.Near = rendered.find(entry)
-		out.File = redact.PrintableLine(out.File)
+	if rendered == nil {
+		out.retry = true // the repository can have the file later
+		return out, nil
 	}
+	out.File, out.Line, out.Near = rendered.find(entry)
+	out.File = redact.PrintableLine(out.File)
 	putCached(&r.causes.mu, &r.causes.causes, key, out.BootCause)
 	return out, nil
 }
@@ -169,11 +179,18 @@ func (r *Reconciler) readProfile(ctx context.Context, pool types.NamespacedName,
 	if doc, ok := getCached(&r.causes.mu, &r.causes.documents, key); ok {
 		return doc, nil
 	}
+	if failed, ok := getCached(&r.causes.mu, &r.causes.unread, key); ok && r.Clock.Now().Before(failed.until) {
+		return nil, failed.err
+	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	doc, err := r.Profiles.ReadProfile(ctx, pool, rec)
 	if err != nil {
-		return nil, fmt.Errorf("reading profile %q at %s: %w", rec.Profile, rec.Commit, err)
+		err = fmt.Errorf("reading profile %q at %s: %w", rec.Profile, rec.Commit, err)
+	}
+	if err != nil || doc == nil {
+		putCached(&r.causes.mu, &r.causes.unread, key, unread{r.Clock.Now().Add(faultRetry), err})
+		return nil, err
 	}
 	putCached(&r.causes.mu, &r.causes.documents, key, doc)
 	return doc, nil
@@ -244,9 +261,31 @@ func hasCommand(line, command string) bool {
 	if strings.HasPrefix(line, "#") || line == "" {
 		return false
 	}
-	// The node or this controller can have masked an argument.
-	command, _, _ = strings.Cut(command, redact.Masked)
-	return command != "" && strings.Contains(line, strings.TrimSpace(command)) || len(line) >= shortestCredential && strings.HasPrefix(command, line)
+	// The node or this controller can have masked arguments.
+	rest, matched := line, false
+	for _, part := range masks.Split(command, -1) {
+		part = strings.TrimSpace(part)
+		_, after, found := strings.Cut(rest, part)
+		if !found {
+			// A line can end within a command.
+			return matched && endsWithin(rest, part) || len(line) >= shortestCredential && strings.HasPrefix(command, line)
+		}
+		rest, matched = after, matched || part != ""
+	}
+	return matched
+}
+
+// masks matches what nodes and this controller write in place of credentials.
+var masks = regexp.MustCompile(`(\*{3}|` + redact.Masked + `)+`)
+
+// endsWithin reports whether a line ends with the beginning of a text, and not by chance.
+func endsWithin(line, text string) bool {
+	for n := min(len(line), len(text)); n >= shortestCredential; n-- {
+		if strings.HasSuffix(line, text[:n]) {
+			return true
+		}
+	}
+	return false
 }
 
 // credentialsOf reads the credentials in the documents of a pool.

@@ -103,7 +103,7 @@ func TestLinesOfBuiltinProfiles(t *testing.T) {
 }
 
 func TestNearestLine(t *testing.T) {
-	script := append(append([]string{"#!/bin/bash", "set -e", "# curl -f a", "curl -f \\", "  --retry 3 \\", "  a", "exit 1", "curl -f b"}, slices.Repeat([]string{"true"}, 30)...), "  apt-get   install x")
+	script := append(append([]string{"#!/bin/bash", "set -e", "# curl -f a", "curl -f \\", "  --retry 3 \\", "  a", "exit 1", "curl -f b"}, slices.Repeat([]string{"true"}, 30)...), "  apt-get   install x", "wget -O list --quiet https \\")
 	for name, c := range map[string]struct {
 		reported int
 		command  string
@@ -119,7 +119,16 @@ func TestNearestLine(t *testing.T) {
 		"21 lines away":                        {18, "apt-get install x", 0, false},
 		"another command":                      {8, "rm -rf /", 0, false},
 		"an argument is masked":                {8, "curl -f ••••••", 8, false},
+		"masked by the node":                   {8, "curl *** b", 8, false},
+		"masked at the end by the node":        {8, "curl -f ***", 8, false},
+		"masked twice, by both":                {8, "curl ****** b••••••", 8, false},
+		"another command after a mask":         {8, "curl *** https://example.com", 0, false},
+		"masked, over several lines":           {6, "curl *** --retry 3 a", 0, false},
+		"masked in its first line":             {4, "curl ***f \\", 4, false},
+		"masked, ends within":                  {40, "wget *** --quiet https://example.com", 40, false},
+		"masked, ends with the same letter":    {40, "wget *** setup", 0, false},
 		"masked from the beginning":            {8, "••••••", 0, false},
+		"masked from the beginning by a node":  {8, "***", 0, false},
 		"no line of the script":                {900, "", 0, false},
 		"no line of the script with a command": {1_000_000, "curl -f b", 0, false},
 	} {

@@ -8,13 +8,13 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,17 +25,21 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/metrics"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/nodecache"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/nodes/observe"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/shard"
 )
 
 const (
-	// writeRate and writeBurst limit runs that write, or read more than caches: machines can
-	// report at any rate.
-	writeRate, writeBurst = 10, 50
+	// writeRate, in runs per second, and writeBurst limit the runs of one pool that write, or read
+	// more than caches: its machines can report at any rate.
+	writeRate, writeBurst = 1, 40
 	// writeRetry is the time until a run that exceeded the rate is tried again.
 	writeRetry = 2 * time.Second
+	// auditInterval and auditBurst limit the entries of one pool in the audit log, and its events: a
+	// machine can report another cause, or another boot, each time.
+	auditInterval, auditBurst = time.Minute, 64
 	// faultRetry is the time until a line, or an entry of the audit log, is tried again after an
 	// error that others report.
 	faultRetry = time.Minute
@@ -69,11 +73,35 @@ type Reconciler struct {
 	// SharedToken says that machines of all pools have the same token, which cannot report.
 	SharedToken bool
 
-	pace   flowcontrol.RateLimiter
 	causes causeCache
 
 	mu      sync.Mutex
+	paces   map[string]*pace             // by pool
 	booting map[types.UID]bootingMachine // machines without a Node, for metrics
+}
+
+// pace limits what the machines of one pool can cause.
+type pace struct{ runs, audit *rate.Limiter }
+
+// paceOf returns the pace of a pool.
+func (r *Reconciler) paceOf(pool string) *pace {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.paces == nil {
+		r.paces = map[string]*pace{}
+	}
+	if r.paces[pool] == nil {
+		r.paces[pool] = &pace{rate.NewLimiter(writeRate, writeBurst), rate.NewLimiter(rate.Every(auditInterval), auditBurst)}
+	}
+	return r.paces[pool]
+}
+
+// mayRun returns errBusy if a pool has exceeded its rate.
+func (r *Reconciler) mayRun(pool string) error {
+	if !r.paceOf(pool).runs.AllowN(r.Clock.Now(), 1) {
+		return errBusy
+	}
+	return nil
 }
 
 // bootingMachine is a machine that had no Node in the last run of its pool.
@@ -168,7 +196,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 	}
 	for i := range sets.Items {
 		var list cluster.MachineList
-		if err := r.Worker.List(ctx, &list, client.MatchingFields{setIndex: string(sets.Items[i].UID)}, client.UnsafeDisableDeepCopy); err != nil {
+		if err := r.Worker.List(ctx, &list, client.MatchingFields{nodecache.SetIndex: string(sets.Items[i].UID)}, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing the Machines of pool %s: %w", pool, err)
 		}
 		for k := range list.Items {
@@ -182,6 +210,9 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 		return seen, nil // without a timeline only metrics lack the version
 	}
 	if err != nil {
+		if err := r.mayRun(pool.String()); err != nil {
+			return nil, err
+		}
 		if seen.timeline, err = r.TimelineOf(ctx, pool, true); err != nil {
 			return nil, err
 		}
@@ -195,8 +226,9 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 			seen.gone[i] = true
 			continue
 		}
-		// After the time that a boot can take, nothing new counts.
-		if seen.now.Sub(m.CreationTimestamp.Time) >= bootLimit {
+		// After the time that a boot can take, nothing new counts. Such entries must not fill the report.
+		if seen.isLate(m) {
+			seen.gone[i] = len(report.Spec.Machines) > maxLate
 			continue
 		}
 		g, found := seen.generationOf(entry, m)
@@ -214,6 +246,11 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment,
 		}
 	}
 	return seen, nil
+}
+
+// isLate reports whether a machine was created longer ago than a boot takes.
+func (seen *observed) isLate(m machine) bool {
+	return seen.now.Sub(m.CreationTimestamp.Time) >= bootLimit
 }
 
 // isEarlier reports whether an entry is of a machine that had the same name before: it was written
@@ -285,6 +322,7 @@ func (r *Reconciler) forgetMachines(pool string) {
 	r.Metrics.ForgetBoots(pool)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	delete(r.paces, pool)
 	for uid, m := range r.booting {
 		if m.pool == pool {
 			delete(r.booting, uid)
@@ -313,8 +351,9 @@ func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
 	if !p.writes() {
 		return nil
 	}
-	if !r.pace.TryAccept() {
-		return errBusy
+	pool := client.ObjectKeyFromObject(seen.md).String()
+	if err := r.mayRun(pool); err != nil {
+		return err
 	}
 	if p.create {
 		err := r.Worker.Create(ctx, &api.BootReport{ObjectMeta: access.MetaOf(seen.md)}, client.FieldOwner(api.FieldManager))
@@ -323,7 +362,7 @@ func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
 		}
 		return nil
 	}
-	if err := r.reportFailures(seen, p); err != nil {
+	if err := r.reportFailures(seen, pool, p.failures); err != nil {
 		return err
 	}
 	report := seen.report.DeepCopy()
@@ -342,29 +381,34 @@ func (r *Reconciler) apply(ctx context.Context, seen *observed, p plan) error {
 	if err != nil {
 		return fmt.Errorf("writing the status of BootReport %s: %w", report.Name, err)
 	}
+	for _, f := range p.failures { // after the status: a run that another report interrupts is repeated
+		if f.firstOfBoot {
+			r.Metrics.BootCounted(pool, f.status.Version, metrics.BootFailing)
+		}
+	}
 	return nil
 }
 
-// reportFailures emits events, counts and writes the audit log.
-func (r *Reconciler) reportFailures(seen *observed, p plan) error {
-	if len(p.failures) == 0 {
+// reportFailures writes the audit log and emits events, as far as the pool's pace allows.
+func (r *Reconciler) reportFailures(seen *observed, pool string, failures []failure) error {
+	limit := r.paceOf(pool).audit
+	failures = failures[:min(len(failures), int(limit.TokensAt(seen.now)))]
+	if len(failures) == 0 {
 		return nil
 	}
 	if r.AuditLog != nil {
 		var entries []auditlog.Event
-		for _, f := range p.failures {
+		for _, f := range failures {
 			entries = append(entries, f.auditEvent(seen))
 		}
 		if err := r.AuditLog.Append(entries...); err != nil {
 			return fmt.Errorf("%w: %w", errAuditPending, err)
 		}
 	}
-	for _, f := range p.failures {
+	limit.AllowN(seen.now, len(failures))
+	for _, f := range failures {
 		if f.firstOfCause {
 			r.Recorder.Eventf(seen.md, nil, corev1.EventTypeWarning, api.EventBootFailing, "Boot", "%s", f.sentence())
-		}
-		if f.firstOfBoot {
-			r.Metrics.BootCounted(client.ObjectKeyFromObject(seen.md).String(), f.status.Version, metrics.BootFailing)
 		}
 	}
 	return nil

@@ -21,6 +21,14 @@ import (
 // bootLimit is how long reports of a machine count after its creation.
 const bootLimit = takeover.BootTime
 
+const (
+	// maxEntries is the maximum of entries in spec and status, by the schema.
+	maxEntries = 32
+	// maxLate is the number of entries in the spec above which those of machines that exceeded
+	// bootLimit are removed, so that others can report.
+	maxLate = maxEntries / 2
+)
+
 // plan is what happens to the report of a pool. The zero value changes nothing.
 type plan struct {
 	create bool
@@ -48,7 +56,7 @@ func newPlan(seen *observed) plan {
 	if seen.report == nil {
 		p := plan{}
 		for _, m := range seen.machines {
-			p.create = p.create || !m.joined() && m.DeletionTimestamp.IsZero() && seen.now.Sub(m.CreationTimestamp.Time) < bootLimit
+			p.create = p.create || !m.joined() && m.DeletionTimestamp.IsZero() && !seen.isLate(m)
 		}
 		return p
 	}
@@ -67,7 +75,7 @@ func newPlan(seen *observed) plan {
 			before = nil
 		}
 		if seen.entries[i] == nil {
-			if seen.now.Sub(m.CreationTimestamp.Time) < bootLimit {
+			if !seen.isLate(m) {
 				p.next = faultRetry // the cache can lack the configuration
 			}
 			if before != nil {
@@ -89,6 +97,10 @@ func newPlan(seen *observed) plan {
 			}
 		}
 	}
+	if len(p.retained) > maxLate {
+		p.next = faultRetry // machines become late without an event
+	}
+	status.Machines = append(status.Machines, seen.lasting(status.Machines)...)
 	slices.SortStableFunc(status.Machines, func(a, b api.MachineBootStatus) int {
 		if c := a.Since.Compare(b.Since.Time); c != 0 {
 			return c
@@ -99,6 +111,33 @@ func newPlan(seen *observed) plan {
 		p.status = &status
 	}
 	return p
+}
+
+// lasting returns the failures without an entry that remain besides others: those of machines that have
+// not joined, and the last one of each version whose machine is deleted, until a machine joins with
+// it. What a commit broke does not seem repaired while machine-controller replaces the machine.
+func (seen *observed) lasting(others []api.MachineBootStatus) []api.MachineBootStatus {
+	joined, deleted := map[string]bool{}, map[string]bool{} // versions
+	for _, m := range seen.machines {
+		if m.joined() {
+			g, _ := seen.timeline.ForMachine(m.CreationTimestamp.Time, m.revision)
+			joined[g.Version] = true
+		}
+	}
+	var out []api.MachineBootStatus
+	for _, s := range slices.Backward(seen.report.Status.Machines) {
+		m, there := seen.machines[s.Machine]
+		there = there && m.UID == s.MachineUID
+		switch {
+		case s.Outcome != api.BootFailing || seen.now.Before(s.CountsFrom()) || len(others)+len(out) >= maxEntries:
+		case slices.ContainsFunc(others, func(o api.MachineBootStatus) bool { return o.Machine == s.Machine && o.Stage == s.Stage }):
+		case there && m.joined(), !there && (joined[s.Version] || deleted[s.Version]):
+		default:
+			deleted[s.Version] = deleted[s.Version] || !there
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // conclude returns the status of an entry that counts. before is that of the same machine and stage,

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/flowcontrol"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -23,24 +22,18 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/lineage"
 )
 
-const (
-	// poolIndex finds MachineSets by the pool that owns them, "namespace/name".
-	poolIndex = "pool"
-	// setIndex finds Machines by the uid of their MachineSet. That of package nodecache is absent in
-	// shards, and before the kind NodeProvenance is installed.
-	setIndex = "boot-set"
-)
+// poolIndex finds MachineSets by the pool that owns them, "namespace/name".
+const poolIndex = "pool"
 
 // concurrency is the number of pools handled at a time. Most runs read only caches.
 const concurrency = 2
 
 // Setup registers the controller, with a queue of its own, with the manager of the worker cluster,
-// which can be running already. Its cache has MachineDeployments, MachineSets and Machines. reports
-// is a cache of the BootReports in cloud-init-settings. A pool is reconciled when a machine of it
-// reports, is created, gets a Node or is deleted.
+// which can be running already. Its cache has MachineDeployments, MachineSets and Machines, with
+// nodecache.SetIndex. reports is a cache of the BootReports in cloud-init-settings. A pool is
+// reconciled when a machine of it reports, is created, gets a Node or is deleted.
 func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, reports cache.Cache) error {
 	r.Reports = reports
-	r.pace = flowcontrol.NewTokenBucketRateLimiter(writeRate, writeBurst)
 	err := mgr.GetFieldIndexer().IndexField(ctx, &cluster.MachineSet{}, poolIndex, func(obj client.Object) []string {
 		if pool := lineage.PoolOfSet(obj); pool.Name != "" {
 			return []string{pool.String()}
@@ -49,15 +42,6 @@ func (r *Reconciler) Setup(ctx context.Context, mgr ctrl.Manager, reports cache.
 	})
 	if err != nil {
 		return fmt.Errorf("indexing MachineSets by pool: %w", err)
-	}
-	err = mgr.GetFieldIndexer().IndexField(ctx, &cluster.Machine{}, setIndex, func(obj client.Object) []string {
-		if set := lineage.MachineSetOf(obj); set.Name != "" {
-			return []string{string(set.UID)}
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("indexing Machines by MachineSet: %w", err)
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("boot").

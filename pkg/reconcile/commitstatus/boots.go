@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	toolscache "k8s.io/client-go/tools/cache"
@@ -16,7 +17,7 @@ import (
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 )
 
-// maxFailedCommits is the number of earlier commits of a source whose failed boots are remembered.
+// maxFailedCommits is the number of commits of a source that fail at the same time.
 const maxFailedCommits = 20
 
 // commitID matches what a host takes as a commit.
@@ -55,10 +56,10 @@ func (s *Statuses) WatchBootReports(ctx context.Context, reports cache.Cache) er
 	return nil
 }
 
-// observeBoots returns the commits of a job's source whose machines do not boot. One remains in it,
-// though its machines are deleted, until a machine of the commit boots.
+// observeBoots returns the commits of a job's source whose machines do not boot, by the BootReports:
+// the boot controller retains a failure in them until machines join.
 func (s *Statuses) observeBoots(ctx context.Context, j job) (boots, error) {
-	out := boots{failed: maps.Clone(j.boots.failed), sent: j.boots.sent}
+	out := boots{failed: map[string]string{}, sent: j.boots.sent}
 	reports := s.reports.Load()
 	if reports == nil {
 		return out, nil
@@ -67,31 +68,24 @@ func (s *Statuses) observeBoots(ctx context.Context, j job) (boots, error) {
 	if err := (*reports).List(ctx, &list, client.InNamespace(api.NamespaceCloudInitSettings), client.UnsafeDisableDeepCopy); err != nil {
 		return out, fmt.Errorf("listing BootReports: %w", err)
 	}
-	failed, succeeded, now := map[string]string{}, map[string]bool{}, time.Now()
+	slices.SortFunc(list.Items, func(a, b api.BootReport) int { return strings.Compare(a.Name, b.Name) }) // a cache has no order
+	now := time.Now()
 	for i := range list.Items {
 		for _, m := range list.Items[i].Status.Machines {
-			from := m.CountsFrom()
+			if m.Outcome != api.BootFailing {
+				continue
+			}
+			if from := m.CountsFrom(); now.Before(from) {
+				if out.next.IsZero() || from.Before(out.next) {
+					out.next = from
+				}
+				continue
+			}
 			for _, commit := range j.commitsOf(m) {
-				switch {
-				case m.Outcome != api.BootFailing:
-					succeeded[commit] = true
-				case now.Before(from):
-					if out.next.IsZero() || from.Before(out.next) {
-						out.next = from
-					}
-				case failed[commit] == "":
-					failed[commit] = describeBoot(m.Cause)
+				if out.failed[commit] == "" && len(out.failed) < maxFailedCommits {
+					out.failed[commit] = describeBoot(m.Cause)
 				}
 			}
-		}
-	}
-	maps.DeleteFunc(out.failed, func(commit, _ string) bool { return succeeded[commit] && failed[commit] == "" })
-	for _, commit := range slices.Sorted(maps.Keys(failed)) {
-		if out.failed[commit] != "" || len(out.failed) < maxFailedCommits {
-			if out.failed == nil {
-				out.failed = map[string]string{}
-			}
-			out.failed[commit] = failed[commit]
 		}
 	}
 	return out, nil

@@ -60,9 +60,21 @@ func TestFailingBoots(t *testing.T) {
 	write(boot("m", "a", "v2", commit, api.BootFailing, 3))
 	want = append(want, bad)
 	h.wait(want...)
-	write() // machine-controller deletes a machine that does not join
+	// An earlier stage, or another machine, says nothing about it.
+	bootstrap := boot("m", "a", "v2", commit, api.BootSucceeded, 4)
+	bootstrap.Stage = api.BootStageBootstrap
+	write(bootstrap, boot("m", "a", "v2", commit, api.BootFailing, 4), boot("o", "a", "v2", commit, api.BootSucceeded, 2))
 	r.looked(ps, nil)
 	h.wait(want...)
+	// A controller that starts again says the same, also if it can read reports only later.
+	again := newReporter(t)
+	again.AwaitReports = time.Minute
+	again.looked(ps, []string{"a"})
+	h.wait(want...)
+	r.do(again.WatchBootReports(ctx, reports))
+	want = append(want, bad)
+	h.wait(want...)
+	again.EnqueueReconciliation(Reconciliation{Source: ps}) // ends it
 	write(boot("m", "a", "v2", commit, api.BootSucceeded, 4))
 	want = append(want, good)
 	h.wait(want...)
@@ -74,7 +86,7 @@ func TestFailingBoots(t *testing.T) {
 	h.wait(want...)
 	for i, state := range want {
 		path := h.paths[i]
-		if of := i > 2; strings.HasSuffix(path, "/statuses/"+earlier) != of || strings.HasSuffix(path, "/statuses/"+commit) == of {
+		if of := i > 3; strings.HasSuffix(path, "/statuses/"+earlier) != of || strings.HasSuffix(path, "/statuses/"+commit) == of {
 			t.Errorf("status %d, %q, is sent to %s", i, state, path)
 		}
 	}

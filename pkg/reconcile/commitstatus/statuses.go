@@ -79,6 +79,9 @@ type Statuses struct {
 	AllowedCIDRs []netip.Prefix
 	// AllowInsecure allows an API at a plain http URL.
 	AllowInsecure bool
+	// AwaitReports is how long the first status of a commit waits until BootReports can be read: after
+	// a restart it would be a success otherwise, although machines do not boot.
+	AwaitReports time.Duration
 
 	reports  atomic.Pointer[client.Reader] // of BootReports; nil until they can be read
 	once     sync.Once
@@ -195,6 +198,10 @@ func (s *Statuses) processSource(ctx context.Context, key types.NamespacedName) 
 	s.mu.Unlock()
 	if !ok {
 		s.queue.Forget(key)
+		return
+	}
+	if s.reports.Load() == nil && time.Since(j.since) < s.AwaitReports {
+		s.queue.AddAfter(key, recount)
 		return
 	}
 	// j is a copy, so that Reconciled does not wait for a slow host.

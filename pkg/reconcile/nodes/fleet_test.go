@@ -108,6 +108,7 @@ func (f *fleet) start() {
 	if f.journal != nil {
 		r.AuditLog = f.journal
 	}
+	f.do(nodecache.IndexMachines(f.t.Context(), mgr.GetFieldIndexer()))
 	f.do(r.Setup(f.t.Context(), mgr, Watches{Management: mgr.GetCache(), Concurrency: 1}))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))
 	ended := make(chan struct{})

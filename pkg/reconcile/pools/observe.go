@@ -108,7 +108,8 @@ func (r *Reconciler) observeDocumentMismatch(ctx context.Context, seen *observed
 // observe reads. Only a missing object counts as absent. If it fails it returns what it has read,
 // at least the token, which is renewed despite any other error.
 func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment) (*observed, error) {
-	seen := &observed{md: md, now: r.Clock.Now(), boundTokens: r.NodeTokenTTL != 0, reportsRefused: r.reports.Refused(), booted: r.cache.get(md).booted}
+	now := r.Clock.Now()
+	seen := &observed{md: md, now: now, boundTokens: r.NodeTokenTTL != 0, reportsRefused: r.reports.Refused(now), booted: r.cache.get(md).booted}
 	from, cached := r.reader().cached(), r.cache.get(md)
 	if cached.raced {
 		// The cache can stay behind: whenever the kind of configurations is replaced, its watch begins

@@ -43,7 +43,9 @@ type writer struct {
 }
 
 // access writes what lets a pool's token read the pool's Secrets.
-func (w writer) access() access.Writer { return access.Writer{Worker: w.worker, Reports: w.reports} }
+func (w writer) access() access.Writer {
+	return access.Writer{Worker: w.worker, Reports: w.reports, Clock: w.clock}
+}
 
 // patchFinalizers patches the difference between two states, of exactly what was read.
 func (w writer) patchFinalizers(ctx context.Context, before, after *cluster.MachineDeployment) error {

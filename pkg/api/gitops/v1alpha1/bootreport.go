@@ -98,8 +98,9 @@ type MachineBoot struct {
 	// its input digest.
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{12}$`
 	Config string `json:"config"`
-	// File and Line are where the failing command is on the node.
+	// File and Line are where the failing command is on the node. The file is absolute; *** is masked.
 	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:Pattern=`^(/[A-Za-z0-9._@+*-]+)*$`
 	// +optional
 	File string `json:"file,omitempty"`
 	// +kubebuilder:validation:Minimum=0
@@ -130,7 +131,8 @@ type MachineBoot struct {
 
 // BootReportStatus is what the controller concludes from the reports of existing machines of the
 // pool that have no Node. Reports of others, of old machines and of configurations that the pool
-// did not have are ignored.
+// did not have are ignored. The last failure of a version remains after its machine is deleted, until
+// a machine of the pool joins with this version.
 type BootReportStatus struct {
 	// Machines has one entry for each machine and stage; those that were reported first
 	// come first.

@@ -66,7 +66,21 @@ func Records(namespace string) cache.ByObject {
 	}
 }
 
-// Index adds the indexes to the caches. Reconciler.Setup of package nodes calls it, too.
+// IndexMachines adds SetIndex to the cache of the worker cluster, which other controllers use, too.
+func IndexMachines(ctx context.Context, worker client.FieldIndexer) error {
+	err := worker.IndexField(ctx, &cluster.Machine{}, SetIndex, func(obj client.Object) []string {
+		if set := lineage.MachineSetOf(obj); set.Name != "" {
+			return []string{string(set.UID)}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("indexing Machines by %s: %w", SetIndex, err)
+	}
+	return nil
+}
+
+// Index adds the other indexes to the caches. Reconciler.Setup of package nodes calls it, too.
 func Index(ctx context.Context, worker client.FieldIndexer, management client.FieldIndexer) error {
 	for _, i := range []struct {
 		in    client.FieldIndexer
@@ -75,12 +89,6 @@ func Index(ctx context.Context, worker client.FieldIndexer, management client.Fi
 		value func(client.Object) []string
 	}{
 		{worker, &cluster.Machine{}, UIDIndex, func(obj client.Object) []string { return []string{string(obj.GetUID())} }},
-		{worker, &cluster.Machine{}, SetIndex, func(obj client.Object) []string {
-			if set := lineage.MachineSetOf(obj); set.Name != "" {
-				return []string{string(set.UID)}
-			}
-			return nil
-		}},
 		{worker, &cluster.Machine{}, NodeIndex, func(obj client.Object) []string {
 			if m, ok := obj.(*cluster.Machine); ok && m.Status.NodeRef != nil {
 				return []string{m.Status.NodeRef.Name}

@@ -23,6 +23,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -117,13 +118,16 @@ type change struct {
 	withoutReports       []rbacv1.PolicyRule // of a Role, if the API server rejects the others
 }
 
+// refusalRetry is the time until a Role that lets machines report their boots is tried again.
+const refusalRetry = 10 * time.Minute
+
 // ReportRefusal says whether the API server rejects Roles that let machines report their boots:
 // permissions or policies of an earlier release do. The zero value says that it does not. Pools
-// then have Roles without that rule until the controller starts again.
-type ReportRefusal struct{ refused atomic.Bool }
+// then get Roles without that rule, until one is accepted.
+type ReportRefusal struct{ until atomic.Int64 } // in nanoseconds since 1970
 
-// Refused reports whether a Role was rejected.
-func (r *ReportRefusal) Refused() bool { return r.refused.Load() }
+// Refused reports whether a Role was rejected recently.
+func (r *ReportRefusal) Refused(now time.Time) bool { return now.UnixNano() < r.until.Load() }
 
 // RetainAll returns the plan without what it retires.
 func (p Plan) RetainAll() Plan {
@@ -266,8 +270,9 @@ func Trim(obj any) any {
 // Writer writes the objects. It patches and deletes them only in the state in which they were read.
 type Writer struct {
 	Worker client.Client
-	// Reports records that Roles are rejected which let machines report.
+	// Reports records that Roles are rejected which let machines report, at the time of Clock.
 	Reports *ReportRefusal
+	Clock   clock.PassiveClock
 }
 
 // EnsureAccount returns the pool's account. It creates one if there is none, or in place of
@@ -326,9 +331,8 @@ func (w Writer) write(ctx context.Context, c change) error {
 	if again := w.writeChange(ctx, c); again != nil {
 		return again
 	}
-	if !w.Reports.refused.Swap(true) {
-		log.FromContext(ctx).Info("machines cannot report their boots: apply deploy/rbac.yaml and deploy/controller-policy.yaml of this release (two clusters: deploy/two-clusters/worker.yaml) and restart the controller", "cause", err.Error())
-	}
+	w.Reports.until.Store(w.Clock.Now().Add(refusalRetry).UnixNano())
+	log.FromContext(ctx).Info("machines cannot report their boots: apply deploy/rbac.yaml and deploy/controller-policy.yaml of this release (two clusters: deploy/two-clusters/worker.yaml)", "cause", err.Error())
 	return nil
 }
 

@@ -23,6 +23,7 @@ type Commit struct {
 	Link        string           `json:"link,omitempty"`        // to the repository's host, if known
 	LinkGuessed bool             `json:"linkGuessed,omitempty"` // the kind of host was guessed
 	Rejected    []Notice         `json:"rejected,omitempty"`    // sources that rejected files of it
+	Failing     []BootRow        `json:"failing"`               // machines that do not boot with its versions, at most 200
 	Profiles    []Change         `json:"profiles"`              // versions that it introduced or made current
 	Rotations   []fleet.Rotation `json:"rotations"`             // of pools because of it, latest first, at most 200
 	Rotated     int              `json:"rotated"`               // their number
@@ -74,7 +75,7 @@ type Rendered struct {
 
 // Bounds of the page of a commit.
 const (
-	maxRotations = 200 // listed pools
+	maxRotations = 200 // listed pools, and machines that do not boot
 	maxCompared  = 25  // compared versions: each comparison reads two objects per request
 )
 
@@ -85,7 +86,7 @@ func NewCommit(f *fleet.Model, id, pool string, page int) (Commit, bool) {
 	if c == nil {
 		return Commit{}, false
 	}
-	v := Commit{About: About{"Commit", f.At}, ID: redact.PrintableLine(id), Profiles: []Change{}, Rotations: f.RotationsCausedBy(c)}
+	v := Commit{About: About{"Commit", f.At}, ID: redact.PrintableLine(id), Failing: []BootRow{}, Profiles: []Change{}, Rotations: f.RotationsCausedBy(c)}
 	v.Rotated, v.Pools = len(v.Rotations), countPools(v.Rotations)
 	counts := f.CountExistingNodesByOrigin()
 	for _, or := range c.Origins {
@@ -107,6 +108,14 @@ func NewCommit(f *fleet.Model, id, pool string, page int) (Commit, bool) {
 			v.Rendered = &Rendered{Pool: r.Pool, Before: r.Before, After: r.Version, after: r.After, was: r.Was, Files: []comparison.FileDiff{}}
 			if pool == "" || r.Pool == pool {
 				break
+			}
+		}
+	}
+	for _, p := range f.SortedPools {
+		for _, m := range p.Failing {
+			ours := func(or *fleet.Origin) bool { return or.Profile == m.Boot.Profile && or.Version == m.Boot.Version }
+			if len(v.Failing) < maxRotations && (slices.ContainsFunc(c.Origins, ours) || slices.ContainsFunc(c.Selected, ours)) {
+				v.Failing = append(v.Failing, bootRow(m))
 			}
 		}
 	}

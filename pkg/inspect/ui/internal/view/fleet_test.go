@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/fluxcd/pkg/apis/meta"
@@ -94,5 +95,48 @@ func TestPool(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, v.Configurations); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The pages of a pool, of a commit and of rollouts say where machines fail to boot, without commands.
+// What an earlier version broke remains at its commit.
+func TestFailingBoots(t *testing.T) {
+	o := fleetfixture.World()
+	boot := func(version, commit string) *api.MachineBootStatus {
+		return &api.MachineBootStatus{
+			Machine: "m", Profile: "osp-web", Version: version, Stage: api.BootStageSetup, Attempt: 3, Since: fleetfixture.Ago(fleetfixture.Day),
+			Cause: &api.BootCause{File: "profiles/osp-web.yaml", Line: 42, Command: "curl --secret", ExitStatus: 22, Commit: commit},
+		}
+	}
+	o.Failing = []fleet.MachineBoot{
+		{Pool: "shop/web-eu", Machine: "m", Boot: boot("v1.1.0", fleetfixture.Second)},
+		{Pool: "shop/web-eu", Machine: "k", Boot: boot("v1.0.0", fleetfixture.First)},
+		{Pool: "shop/web-us", Machine: "n", Boot: boot("v1.0.0", fleetfixture.First)},
+		{Pool: "shop/gone", Machine: "o", Boot: boot("v1.0.0", fleetfixture.First)},
+	}
+	o.Failing[2].Boot.Cause = nil
+	o.Sources[0].Status.Rollouts = []api.RolloutStatus{{Profile: "osp-web", Failures: []api.RolloutFailure{{Pool: "shop/web-eu", Machine: "m", Reason: api.FailureBootFailing, Cause: "osp-web.yaml:42\x1b[31m"}}}}
+	f := fleet.NewModel(fleetfixture.Noon, o)
+	pool, _ := NewPool(f, "shop/web-eu", 1)
+	want := []BootRow{{
+		Pool: "shop/web-eu", Machine: "k", Profile: "osp-web", Version: "v1.0.0", Stage: "Setup", Attempt: 3, Since: fleetfixture.Noon.Add(-fleetfixture.Day),
+		Cause: "profiles/osp-web.yaml:42, exit status 22", Commit: fleetfixture.First,
+	}}
+	if diff := cmp.Diff(want, pool.Failing); diff != "" {
+		t.Errorf("pool (-want +got):\n%s", diff)
+	}
+	for commit, machines := range map[string]string{fleetfixture.Second: "m", fleetfixture.Written: "m", fleetfixture.First: "nk"} {
+		page, _ := NewCommit(f, commit, "", 1)
+		var got string
+		for _, row := range page.Failing {
+			got += row.Machine
+		}
+		if got != machines || strings.Contains(fmt.Sprint(page.Failing), "secret") {
+			t.Errorf("commit %s has %+v", commit, page.Failing)
+		}
+	}
+	failures := []RolloutFailure{{"shop/web-eu", "m", "BootFailing", "osp-web.yaml:42[31m"}}
+	if diff := cmp.Diff(failures, NewRollouts(f, 1).Items[0].Failures); diff != "" {
+		t.Errorf("rollout (-want +got):\n%s", diff)
 	}
 }

@@ -94,6 +94,16 @@ type Rollout struct {
 	Waiting int       `json:"waiting"`           // machines created with it that have none yet
 	Reason  string    `json:"reason"`            // what it waits for
 	Message string    `json:"message,omitempty"` // details, and what to do
+
+	Failures []RolloutFailure `json:"failures,omitempty"` // failed machines and pools, at most 20
+}
+
+// RolloutFailure counts against a version.
+type RolloutFailure struct {
+	Pool    string `json:"pool"`              // namespace/name
+	Machine string `json:"machine,omitempty"` // empty if the pool rejected the version
+	Reason  string `json:"reason"`            // NotJoined, Deleted, BootFailing or Refused
+	Cause   string `json:"cause,omitempty"`   // where a script of the machine failed
 }
 
 // Sources lists the ProfileSources.
@@ -246,6 +256,9 @@ func NewRollouts(f *fleet.Model, page int) Rollouts {
 				Source: f.Sources[i].Name, Profile: r.Profile, Version: r.Version, Commit: r.Commit, Subject: f.SubjectOf(r.Profile, r.Version, r.Commit),
 				State: rolloutRunning, Wave: r.Wave, Since: r.Since.Time, Adopted: int(r.Pools.Adopted), Pools: int(r.Pools.Total),
 				Joined: int(r.Machines.Joined), Waiting: int(r.Machines.Waiting), Reason: r.Reason, Message: redact.PrintableText(r.Message, redact.MaxMessage),
+			}
+			for _, x := range r.Failures {
+				row.Failures = append(row.Failures, RolloutFailure{x.Pool, x.Machine, x.Reason, redact.PrintableLine(x.Cause)})
 			}
 			switch {
 			case r.Done:
