@@ -21,8 +21,12 @@ prerequisites:
 compiler:
 	@hack/prerequisites build
 
+# Recipes get these by the environment: a quote in a version must not end a word of the shell.
+build binaries image: export STAMP_VERSION = $(VERSION)
+build binaries image: export STAMP_COMMIT = $(COMMIT)
+
 GO_BUILD = CGO_ENABLED=0 go build -trimpath -buildvcs=false \
-	-ldflags '-s -w -X "main.version=$(VERSION)" -X "main.commit=$(COMMIT)"'
+	-ldflags "-s -w -X 'main.version=$$STAMP_VERSION' -X 'main.commit=$$STAMP_COMMIT'"
 
 .PHONY: build
 build: compiler ## build bin/osm-gitops, stamped with its version
@@ -33,11 +37,11 @@ MACHINES ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 
 .PHONY: binaries
 binaries: compiler ## build the program for every machine into bin/release, with checksums.txt, as a release attaches them
-	@rm -rf $(RELEASE) && mkdir -p $(RELEASE)
+	@rm -rf "$(RELEASE)" && mkdir -p "$(RELEASE)"
 	@for machine in $(MACHINES); do \
 		GOOS=$${machine%/*} GOARCH=$${machine#*/} $(GO_BUILD) -o "$(RELEASE)/osm-gitops-$${machine/\//-}" ./cmd/osm-gitops; \
 	done
-	@cd $(RELEASE) && sha256sum osm-gitops-* >checksums.txt
+	@cd "$(RELEASE)" && sha256sum osm-gitops-* >checksums.txt
 
 CREATED ?= $(shell git log -1 --format=%cI 2>/dev/null)
 PLATFORMS ?= linux/amd64,linux/arm64
@@ -46,7 +50,7 @@ PLATFORMS ?= linux/amd64,linux/arm64
 image: compiler ## build images into bin/image, an OCI layout, with their SBOM in bin/image.sbom; no Docker, no registry
 	@cd tools/image && CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOWORK=off go build -trimpath -o ../../bin/build-image .
 	@rm -rf bin/image bin/image.sbom
-	bin/build-image -o bin/image -version '$(VERSION)' -commit '$(COMMIT)' -created '$(CREATED)' -platforms '$(PLATFORMS)'
+	bin/build-image -o bin/image -version "$$STAMP_VERSION" -commit "$$STAMP_COMMIT" -created '$(CREATED)' -platforms '$(PLATFORMS)'
 
 .PHONY: push
 push: named image ## build the images and push them to a registry, without Docker: IMAGE=registry.example.com/platform/osm-gitops:v1.0.0

@@ -221,6 +221,20 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// The README can be read in minutes, and says in its first words for whom it is.
+func TestReadme(t *testing.T) {
+	const most, first = 700, 100
+	words := strings.Fields(string(read(t, "../README.md")))
+	if len(words) > most {
+		t.Errorf("it has %d words, and can have %d", len(words), most)
+	}
+	for _, name := range []string{"KubeOne,", "KKP", "machine-controller"} {
+		if !slices.Contains(words[:first], name) {
+			t.Errorf("its first %d words do not name %s", first, name)
+		}
+	}
+}
+
 func TestLinks(t *testing.T) {
 	for _, page := range pages(t) {
 		for _, m := range link.FindAllStringSubmatch(string(read(t, page)), -1) {

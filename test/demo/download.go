@@ -28,6 +28,17 @@ import (
 // indexPatience is how long envtest's index has to answer before the control plane is built.
 const indexPatience = 5 * time.Second
 
+// archiveVersion is a release in envtest's index, which does not have every release of Kubernetes.
+const archiveVersion = "v1.36.2"
+
+// archiveSums are the SHA-512 sums of its archives for Linux, as
+// https://github.com/sloper-ai/cucina/blob/603bf9d75ebb75d400faa39dbe9f9357fcc4752e/tools/pinned.bzl
+// has them from envtest's index.
+var archiveSums = map[string]string{
+	"amd64": "ea743186c8a799f5cf8faf16969f86189d003cb7d130e0ac4b58789f1e5748dcf30ebe91c837a10d5ac415383da3e10b9e64d65785c938c23e739781cfb76f08",
+	"arm64": "2d72ee985a8e262a3c57dc9f7f0fd891f6a8c7bf7ebaa2db6dc6d8eac8ae28181afe51c1f368b67756cdb40b10de9b205609e1726e5f27f7c6d824dd9c6649ac",
+}
+
 // startPatience bounds the start of a downloaded control plane on a machine that compiles meanwhile.
 const startPatience = 2 * time.Minute
 
@@ -52,15 +63,18 @@ func startDownloaded() error {
 	return syscall.Exec(filepath.Join(dir, name), os.Args, os.Environ())
 }
 
-// downloaded returns the folder with kube-apiserver and etcd of the release that
-// test/controlplane pins, in the user's cache. It downloads them the first time.
-func (s *stage) downloaded(ctx context.Context, index string, progress io.Writer) (string, error) {
+// downloaded returns the folder with kube-apiserver and etcd of archiveVersion, in the user's cache. It
+// downloads them the first time, and verifies the sum of the archive.
+func (s *stage) downloaded(ctx context.Context, index, sum string, progress io.Writer) (string, error) {
+	if sum == "" {
+		return "", fmt.Errorf("the sum of envtest's archive for %s is not known here", runtime.GOARCH)
+	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err
 	}
 	parent := filepath.Join(cache, "osm-gitops", "envtest")
-	dir := filepath.Join(parent, program.KubernetesVersion)
+	dir := filepath.Join(parent, archiveVersion)
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
@@ -76,7 +90,7 @@ func (s *stage) downloaded(ctx context.Context, index string, progress io.Writer
 		return "", err
 	}
 	defer os.RemoveAll(partial)
-	unpacked, err := output(ctx, s.dir, nil, downloader, "-index", index, "-version", program.KubernetesVersion, "-dir", partial)
+	unpacked, err := output(ctx, s.dir, nil, downloader, "-index", index, "-version", archiveVersion, "-sum", sum, "-dir", partial)
 	if err != nil {
 		return "", err
 	}

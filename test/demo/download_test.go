@@ -51,8 +51,9 @@ func emptyCache(t *testing.T) string {
 	return cache
 }
 
-// release serves an index with one version and its archive, and returns the URL of the index.
-func release(t *testing.T, version string, sum func(archive []byte) string, files map[string]string) string {
+// release serves an index with one version and its archive, and returns the URL of the index and the
+// sum of the archive.
+func release(t *testing.T, version string, files map[string]string) (index, sum string) {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -72,17 +73,16 @@ func release(t *testing.T, version string, sum func(archive []byte) string, file
 		}
 	}
 	archive := fmt.Sprintf("envtest-%s-%s-%s.tar.gz", version, runtime.GOOS, runtime.GOARCH)
+	sum = fmt.Sprintf("%x", sha512.Sum512(b.Bytes()))
 	mux := http.NewServeMux()
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	mux.HandleFunc("/index.yaml", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, "releases:\n  %s:\n    %s:\n      hash: %s\n      selfLink: %s/%s\n", version, archive, sum(b.Bytes()), server.URL, archive)
+		fmt.Fprintf(w, "releases:\n  %s:\n    %s:\n      hash: %s\n      selfLink: %s/%s\n", version, archive, sum, server.URL, archive)
 	})
 	mux.HandleFunc("/"+archive, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(b.Bytes()) })
-	return server.URL + "/index.yaml"
+	return server.URL + "/index.yaml", sum
 }
-
-func sha(archive []byte) string { return fmt.Sprintf("%x", sha512.Sum512(archive)) }
 
 // TestDownloaded: without a built control plane the demo runs on a downloaded one.
 func TestDownloaded(t *testing.T) {
@@ -93,14 +93,14 @@ func TestDownloaded(t *testing.T) {
 	}
 	cache := emptyCache(t)
 	t.Setenv("TMPDIR", t.TempDir())
-	index := release(t, program.KubernetesVersion, sha, map[string]string{
+	index, sum := release(t, archiveVersion, map[string]string{
 		"kube-apiserver": fmt.Sprintf(fakeAPIServer, built), "etcd": fmt.Sprintf(fakeEtcd, built), "kubectl": "#!/bin/sh\n",
 	})
 	var out bytes.Buffer
-	if err := demo(t.Context(), options{index: index}, &out, nil); err != nil {
+	if err := demo(t.Context(), options{index: index, sum: sum}, &out, nil); err != nil {
 		t.Fatalf("%v\n%s", err, out.String())
 	}
-	for _, want := range []string{"Kubernetes " + program.KubernetesVersion + " from envtest's releases", "Kubernetes " + program.KubernetesVersion + " at https://", "verdict: agrees"} {
+	for _, want := range []string{"Kubernetes " + archiveVersion + " from envtest's releases", "Kubernetes " + program.KubernetesVersion + " at https://", "verdict: agrees"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it does not print %q:\n%s", want, out.String())
 		}
@@ -126,17 +126,21 @@ func TestNotDownloaded(t *testing.T) {
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	t.Cleanup(silent.Close)
 	files := map[string]string{"kube-apiserver": "", "etcd": ""}
-	for name, c := range map[string]struct{ index, want string }{
-		"no server":       {"http://127.0.0.1:1/", "connection refused"},
-		"no answer":       {silent.URL, "deadline exceeded"},
-		"no such page":    {release(t, program.KubernetesVersion, sha, files) + "s", "404 Not Found"},
-		"another version": {release(t, "v1.36.4", sha, files), "unable to find archive for 1.36.3"},
-		"another sum":     {release(t, program.KubernetesVersion, func([]byte) string { return strings.Repeat("0", 128) }, files), "checksum mismatch"},
-		"no program":      {release(t, program.KubernetesVersion, sha, map[string]string{"kubectl": ""}), "etcd: no such file"},
+	index, sum := release(t, archiveVersion, files)
+	other, otherSum := release(t, "v1.36.4", files)
+	empty, emptySum := release(t, archiveVersion, map[string]string{"kubectl": ""})
+	for name, c := range map[string]struct{ index, sum, want string }{
+		"no server":           {"http://127.0.0.1:1/", sum, "connection refused"},
+		"no answer":           {silent.URL, sum, "deadline exceeded"},
+		"no such page":        {index + "s", sum, "404 Not Found"},
+		"another version":     {other, otherSum, "unable to find archive for " + strings.TrimPrefix(archiveVersion, "v")},
+		"another sum":         {index, archiveSums["amd64"], "checksum mismatch"}, // although the index has that of its archive
+		"no program":          {empty, emptySum, "etcd: no such file"},
+		"no sum of a machine": {index, "", "is not known here"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &stage{dir: t.TempDir()}
-			dir, err := s.downloaded(t.Context(), c.index, io.Discard)
+			dir, err := s.downloaded(t.Context(), c.index, c.sum, io.Discard)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %q, %v; want %q", dir, err, c.want)
 			}
@@ -152,7 +156,8 @@ func TestNotDownloaded(t *testing.T) {
 	t.Run("a program that does not start", func(t *testing.T) {
 		cache := emptyCache(t)
 		files := map[string]string{"kube-apiserver": "", "etcd": "#!/bin/sh\necho no memory >&2\nexit 1\n"}
-		err := demo(t.Context(), options{index: release(t, program.KubernetesVersion, sha, files)}, io.Discard, nil)
+		index, sum := release(t, archiveVersion, files)
+		err := demo(t.Context(), options{index: index, sum: sum}, io.Discard, nil)
 		if err == nil || !strings.Contains(err.Error(), "no memory") || !strings.Contains(err.Error(), "delete "+cache) {
 			t.Errorf("got %v; want what etcd printed and what to delete", err)
 		}

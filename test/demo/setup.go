@@ -32,6 +32,7 @@ type stage struct {
 	root string // of this repository
 
 	index   string // URL of envtest's index
+	sum     string // of its archive
 	assets  string // folder of downloaded programs, empty if the control plane is built
 	cluster *cluster.Cluster
 	client  client.WithWatch
@@ -112,8 +113,8 @@ func (s *stage) obtainControlPlane(ctx context.Context, out *screen) error {
 		return nil
 	}
 	err := out.step("download", func() (text string, err error) {
-		s.assets, err = s.downloaded(ctx, s.index, out.indented())
-		return "Kubernetes " + program.KubernetesVersion + " from envtest's releases", err
+		s.assets, err = s.downloaded(ctx, s.index, s.sum, out.indented())
+		return "Kubernetes " + archiveVersion + " from envtest's releases", err
 	})
 	if err == nil {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +26,7 @@ import (
 type options struct {
 	keep  bool   // leave everything running until Ctrl-C
 	index string // URL of envtest's index; empty: the public one
+	sum   string // of its archive; empty: the one that is pinned
 }
 
 // result is the outcome of the demo, for its test.
@@ -71,7 +73,7 @@ func demo(ctx context.Context, o options, stdout io.Writer, res *result) (err er
 	if err != nil {
 		return err
 	}
-	s := &stage{dir: dir, root: root, index: cmp.Or(o.index, envtest.DefaultBinaryAssetsIndexURL)}
+	s := &stage{dir: dir, root: root, index: cmp.Or(o.index, envtest.DefaultBinaryAssetsIndexURL), sum: cmp.Or(o.sum, archiveSums[runtime.GOARCH])}
 	// Errors are printed below, not by libraries between the lines of the story.
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())

@@ -25,6 +25,9 @@ func TestWorkflows(t *testing.T) {
 	}
 }
 
+// ownCode matches a command that runs a script or program of this repository or of a module.
+var ownCode = regexp.MustCompile(`(?m)\b(make|go)\s|\bhack/`)
+
 // building matches a command that runs the code of this repository and of its modules. Pinned tools
 // that only push and sign are not part of it.
 var building = regexp.MustCompile(`(?m)\b(make|go (build|test|generate))\b`)
@@ -52,7 +55,13 @@ func checkWorkflow(t *testing.T, file string) {
 			permissions = workflow.Permissions
 		}
 		writes := permissions == nil || slices.Contains(slices.Collect(maps.Values(permissions)), "write")
+		if permissions["contents"] == "write" && permissions["id-token"] == "write" {
+			t.Errorf("job %s can sign, and write to the repository: one of the two is enough for a job", name)
+		}
 		for _, step := range job.Steps {
+			if permissions["contents"] == "write" && ownCode.MatchString(step.Run) {
+				t.Errorf("step %q of job %s can write to the repository, and runs code of it or of a module", step.Name, name)
+			}
 			if writes && building.MatchString(step.Run) {
 				t.Errorf("job %s builds or tests in step %q, and has permissions to write: %v", name, step.Name, permissions)
 			}

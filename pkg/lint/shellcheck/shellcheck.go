@@ -257,8 +257,8 @@ func (c *Checker) recordError(ctx context.Context, err error) {
 	}
 }
 
-// programVersion returns what the program prints about itself, a part of the key of answers; ""
-// without a cache.
+// programVersion identifies the program, as a part of the key of answers; "" without a cache. It has the
+// size and time of the file beside what it prints: builds without a release all print 0.0.0.
 func (c *Checker) programVersion(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -266,8 +266,15 @@ func (c *Checker) programVersion(ctx context.Context) (string, error) {
 		return c.version, nil
 	}
 	out, err := c.commandOutput(exec.CommandContext(ctx, c.Path, "--version"))
-	c.version = string(out)
-	return c.version, err
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(c.Path)
+	if err != nil {
+		return "", err
+	}
+	c.version = fmt.Sprintf("%s\x00%d\x00%d", out, info.Size(), info.ModTime().UnixNano())
+	return c.version, nil
 }
 
 func (c *Checker) arguments(dialect string) []string {

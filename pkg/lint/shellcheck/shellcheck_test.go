@@ -257,6 +257,11 @@ func TestCache(t *testing.T) {
 	if diff := cmp.Diff(want, run(newer, "", mixed())); diff != "" || len(newerCalls()) == 1 {
 		t.Errorf("another version: %s", diff)
 	}
+	rebuilt, rebuiltCalls := logged(t, path, "# Builds without a release print the same version.")
+	if diff := cmp.Diff(want, run(rebuilt, "", mixed())); diff != "" || len(rebuiltCalls()) == 1 {
+		t.Errorf("another build of the version: %s", diff)
+	}
+	asked("the first one again", counting, "", other, want, false)
 
 	info, err := os.Stat(dir)
 	if err != nil || info.Mode().Perm() != 0o700 {
