@@ -143,6 +143,21 @@ func (p Profiles) sourceProfile(ctx context.Context, want selection.Request, o s
 	return out, nil
 }
 
+// entryForWave is the inventory's entry with the version that the pool's wave gets. Until the rollout
+// has decided, a pool retains the version it has. Inventory and decision are in one object, so
+// no pool adopts a version before it is allowed to.
+func (p Profiles) entryForWave(want selection.Request, o selection.Candidate, have render.Record) (api.ProfileEntry, error) {
+	entry, decided := selection.EntryForWave(o.Source, o.Entry, want.Wave)
+	if decided {
+		return entry, nil
+	}
+	if !has(want, have) || lineage.ProfileKey(p.Namespace, have.Object).Namespace != want.Namespace {
+		return entry, &fault.Rejection{Reason: api.EventWaiting, Err: fmt.Errorf("which version of profile %q wave %d gets is not decided yet: ProfileSource %q rolls out in waves", want.Name, want.Wave, o.Source.Name)}
+	}
+	entry.Version, entry.Object, entry.SelectedBy = have.Version, lineage.ProfileKey(p.Namespace, have.Object).Name, have.SelectedBy
+	return entry, nil
+}
+
 // isContentReplaced reports whether a spec is another than an inventory says. Digests of another
 // recipe, as of an earlier release, cannot be compared.
 func isContentReplaced(digest, listed string) bool {
@@ -202,6 +217,15 @@ func profileNames(sources []api.ProfileSource) string {
 		names = append(names[:most], "…")
 	}
 	return " (there are " + strings.Join(names, ", ") + ")"
+}
+
+// FormatRef names an OperatingSystemProfile in a record: by its name, prefixed with "<namespace>/"
+// if that is not the controller's namespace.
+func (p Profiles) FormatRef(namespace, name string) string {
+	if namespace == p.Namespace {
+		return name
+	}
+	return namespace + "/" + name
 }
 
 // profileObject reads the object of a reference that FormatRef made.
