@@ -529,64 +529,6 @@ func rejectedVersion(refusal error) string {
 	return ""
 }
 
-// edgeScriptKey is the data key of a pool's script (contract: section 8.6).
-const edgeScriptKey = "fetch-bootstrap-script"
-
-// edgeScriptSecretName is the Secret with the script that makes a machine fetch its first document.
-func edgeScriptSecretName(md *cluster.MachineDeployment) string {
-	return namesOf(md).EdgeScript
-}
-
-// edgePlan is the change of a pool's script; nil fields mean no change.
-type edgePlan struct {
-	write, remove *corev1.Secret // the script is written before the documents: until those exist, it retries
-	lacksToken    bool           // it has to be written with a token that is not known
-	renew         time.Time      // when the next token is due, zero for never
-}
-
-// decideEdge compares the script with the one of a generation. It applies to the provider edge
-// only, with the current server, CA and token.
-func (e planner) decideEdge(seen *observed, pool render.Pool) edgePlan {
-	have := seen.objects.edge
-	if !pool.HasEdgeScript() {
-		if have == nil || ownerOf(have) != poolKey(seen.md) {
-			return edgePlan{}
-		}
-		return edgePlan{remove: have}
-	}
-	in := render.Input{Pool: pool, Cluster: seen.values}
-	in.Settings.KubernetesCACert = e.ca
-	if ca := seen.endpoint.Cluster.CertificateAuthorityData; len(ca) > 0 {
-		in.Settings.KubernetesCACert = string(ca)
-	}
-	// The digest must not change with each token: tokens are compared by their identity.
-	in.Cluster.APIServerToken = ""
-	withoutToken := []byte(in.EdgeScript())
-	annotations := func(t token.Node) map[string]string {
-		out := map[string]string{
-			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID),
-			api.AnnotationTokensDigest: keyedDigest(seen.key, t.DigestInput(), withoutToken),
-		}
-		t.SetExpiryAnnotations(out)
-		return out
-	}
-	bound, stays := seen.currentToken(have)
-	if !stays {
-		bound = seen.node
-	}
-	if want := annotations(bound); have != nil && !edited(have, edgeScriptKey) &&
-		sameKeys(have.Annotations, want, api.AnnotationPool, api.AnnotationPoolUID, api.AnnotationTokensDigest) {
-		return edgePlan{renew: bound.Renew}
-	}
-	if seen.node.Value == "" {
-		return edgePlan{lacksToken: true}
-	}
-	in.Cluster.APIServerToken = seen.node.Value
-	script, want := []byte(in.EdgeScript()), annotations(seen.node)
-	want[api.AnnotationDataDigest] = dataDigest(script)
-	return edgePlan{write: secretFor(edgeScriptSecretName(seen.md), have, want, map[string][]byte{edgeScriptKey: script}), renew: seen.node.Renew}
-}
-
 // rejectionAnnotations are the annotations by which a configuration with the given ones says that
 // a newer one is rejected; none if that is not so.
 func (p plan) rejectionAnnotations(have map[string]string, now time.Time) map[string]string {

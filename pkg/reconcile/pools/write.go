@@ -164,14 +164,6 @@ func (w writer) pruneInputCredentials(ctx context.Context, have *corev1.Secret, 
 	return w.patch(ctx, have, map[string]any{"data": gone})
 }
 
-// removeEdge runs last: until another provider's documents exist, machines boot by the script.
-func (w writer) removeEdge(ctx context.Context, p edgePlan) error {
-	if p.remove == nil {
-		return nil
-	}
-	return w.remove(ctx, p.remove)
-}
-
 // patch merges into exactly the object that was read.
 func (w writer) patch(ctx context.Context, obj client.Object, change map[string]any) error {
 	return fault.MarkRace(kubeclient.MergePatchWithLock(ctx, w.clusterOf(obj), obj, change))
