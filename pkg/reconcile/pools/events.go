@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
@@ -28,21 +27,6 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/redact"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/source"
-)
-
-const (
-	// racedRetry is the wait after a write that lost a race, in which the cache catches up.
-	racedRetry = 50 * time.Millisecond
-	// reportAfterRaces is the number of races in a row after which an event reports them.
-	reportAfterRaces = 8
-	// sourceRetry is the longest wait for the first reconciliation of a source.
-	sourceRetry = 2 * time.Second
-	// waitRetry is the wait for an object that no watch reports.
-	waitRetry = 30 * time.Second
-	// collisionRetry is the wait for an object that is in the way to go.
-	collisionRetry = time.Minute
-	// tokenPoll is the time between two reads of a token that another controller maintains.
-	tokenPoll = 10 * time.Minute
 )
 
 // reporter turns the outcome of a run into events, metrics, entries of the audit log and the
@@ -146,53 +130,6 @@ func (r reporter) reportWithoutFinalizer(md *cluster.MachineDeployment, p plan, 
 	}
 	r.reportRejection(md, reason, fmt.Errorf("%w; and its finalizer cannot be set: %w", err, finalizerErr))
 	return ctrl.Result{}, finalizerErr
-}
-
-// raceBackoff is the wait after a write that lost a race, and for objects that appear soon. It
-// grows with each race in a row, because an apparent race can be an object that another client
-// changes all the time. After reportAfterRaces of them it emits an event.
-func (r reporter) raceBackoff(md *cluster.MachineDeployment, reason string, err error) time.Duration {
-	times := r.cache.get(md).races
-	r.cache.update(md, func(m *cachedPool) { m.races++ })
-	if times == reportAfterRaces {
-		r.reportRejection(md, reason, err)
-	}
-	return min(racedRetry<<min(times, reportAfterRaces), waitRetry)
-}
-
-// untilRenewal is the time until a token's end has to be moved; 0 is never.
-func untilRenewal(expires, now time.Time) time.Duration {
-	if expires.IsZero() {
-		return 0
-	}
-	return wait.Jitter(max(expires.Sub(now)-token.RenewBefore, time.Second), token.Jitter)
-}
-
-// durationUntil returns the time until a moment that is jittered already; 0 is never.
-func durationUntil(at, now time.Time) time.Duration {
-	if at.IsZero() {
-		return 0
-	}
-	return max(at.Sub(now), time.Second)
-}
-
-// earliestNonZeroTime is the first of some moments, zero being never.
-func earliestNonZeroTime(moments ...time.Time) time.Time {
-	var out time.Time
-	for _, t := range moments {
-		if out.IsZero() || !t.IsZero() && t.Before(out) {
-			out = t
-		}
-	}
-	return out
-}
-
-// earliestNonZero is the shorter of two waits; 0 is for ever.
-func earliestNonZero(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }
 
 // reportRejection reports why a pool does not have what it requests, as an event and a metric.
@@ -375,32 +312,6 @@ func (p plan) poolMetrics(refused string) metrics.PoolMetrics {
 		s.UserData, s.Limit = size, p.serving.Pool.UserDataLimit()
 	}
 	return s
-}
-
-// reportSuspendedOrResumed emits one event when a pool is suspended, and one when it is resumed.
-func (r reporter) reportSuspendedOrResumed(seen *observed) {
-	md := seen.md
-	frozen, err := suspended(md)
-	if err != nil {
-		return // that is reported already
-	}
-	if !frozen {
-		if r.cache.get(md).suspended {
-			r.cache.update(md, func(m *cachedPool) { m.suspended = false })
-			r.event(md, corev1.EventTypeNormal, api.EventConfigResumed, "the pool follows its profile again")
-		}
-		return
-	}
-	if seen.objects.osc == nil {
-		return // the first one starts another run
-	}
-	if r.cache.get(md).suspended {
-		return
-	}
-	r.cache.update(md, func(m *cachedPool) { m.suspended, m.reported = true, "" }) // what it cannot have does not matter now
-	rec := recordOf(seen.objects.osc)
-	r.event(md, corev1.EventTypeNormal, api.EventConfigSuspended,
-		fmt.Sprintf("the configuration is frozen at profile %q %s%s; tokens, the CA and the revision follow. To resume, remove annotation %s", rec.Profile, rec.Version, atCommit(rec.Commit), api.AnnotationSuspend))
 }
 
 // maxChanges bounds the part of an event that names what differs, in bytes.
