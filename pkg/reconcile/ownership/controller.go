@@ -42,7 +42,7 @@ func (n *Resolver) Setup(mgr ctrl.Manager) error {
 	return nil
 }
 
-// Reconcile records who applied one profile.
+// Reconcile records who applied one profile. Nothing else records that: pools only resolve it.
 func (n *Resolver) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var osp osm.OperatingSystemProfile
 	if err := n.Client.Get(ctx, req.NamespacedName, &osp); err != nil {
@@ -51,7 +51,18 @@ func (n *Resolver) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		}
 		return ctrl.Result{}, fmt.Errorf("reading OperatingSystemProfile %s: %w", req, err)
 	}
-	found, err := n.ResolveAndRecordOrigin(ctx, &osp)
+	found, err := n.ResolveOrigin(ctx, &osp)
+	if found.Warning != "" {
+		n.event(&osp, corev1.EventTypeWarning, api.EventTwoAppliers, found.Warning)
+	}
+	if err == nil && found.Revision != "" && !found.recorded {
+		err = n.annotate(ctx, &osp, found)
+		if apierrors.IsForbidden(err) {
+			found.Revision, found.Why = "", "the controller has no permission to write that on the profile: apply deploy/appliers.yaml"
+			err = nil
+		}
+		err = markRaced(err)
+	}
 	var both *TwoError
 	switch {
 	case errors.As(err, &both):

@@ -4,6 +4,7 @@
 // origin. Neither tool need be installed, and a missing permission to read them is not an
 // error.
 //
-// It never changes the content of a profile. Start with Of in noter.go; flux.go and
-// argo.go read the two tools' objects, managers.go reads who wrote the profile.
+// It never changes the content of a profile. Start with Resolver.Reconcile in controller.go,
+// which records, and Resolver.ResolveOrigin in resolver.go, which only reads; flux.go and argo.go
+// read the two tools' objects, managers.go reads who wrote the profile.
 package ownership

@@ -72,6 +72,22 @@ func (s *system) came(pool, version, revision string) {
 	})
 }
 
+// applied waits until a profile says who applied it, and returns its annotations.
+func (s *system) applied(profile, by string) map[string]string {
+	s.T.Helper()
+	var osp osm.OperatingSystemProfile
+	s.Eventually(fmt.Sprintf("profile %s to be applied by %s", profile, by), func() error {
+		if err := s.Get(e2e.Namespace, profile, &osp); err != nil {
+			return err
+		}
+		if osp.Annotations[api.AnnotationAppliedBy] != by {
+			return fmt.Errorf("it says %v", osp.Annotations)
+		}
+		return nil
+	})
+	return osp.Annotations
+}
+
 // Profiles that Flux and Argo CD apply themselves: records name the revision that those
 // name, another commit with the same content changes nothing, and two at one profile are
 // both named. Neither is installed at first, and the controller has no rights.
@@ -110,9 +126,7 @@ func TestProfilesAppliedByOthers(t *testing.T) {
 	s.reports(cl, "Kustomization", "fleet", settled(revision("1")))
 	s.Start()
 	s.came("pool-flux", "v1.0.0", revision("1"))
-	var got osm.OperatingSystemProfile
-	s.Must(s.Get(e2e.Namespace, "osp-flux", &got))
-	if a := got.Annotations; a[api.AnnotationAppliedBy] != "Kustomization "+s.Pools+"/fleet" || a[api.AnnotationPath] != "clusters/production/" ||
+	if a := s.applied("osp-flux", "Kustomization "+s.Pools+"/fleet"); a[api.AnnotationPath] != "clusters/production/" ||
 		a[api.AnnotationRepository] != "https://git.example.com/fleet.git" || strings.Contains(fmt.Sprint(a), "canary") {
 		t.Errorf("the profile says %v", a) // security.md 14
 	}

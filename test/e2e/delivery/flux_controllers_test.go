@@ -131,9 +131,7 @@ func TestFluxControllers(t *testing.T) {
 	s.Pool("pool-direct", "osp-direct")
 	head := "main@sha1:" + fleet.Run("rev-parse", "HEAD")
 	s.came("pool-direct", "v1.0.0", head)
-	var direct osm.OperatingSystemProfile
-	s.Must(s.Get(e2e.Namespace, "osp-direct", &direct))
-	if got := direct.Annotations; got[api.AnnotationAppliedBy] != "Kustomization flux-system/osm-profiles" || got[api.AnnotationRepository] != fleet.URL || got[api.AnnotationPath] != "profiles/" {
+	if got := s.applied("osp-direct", "Kustomization flux-system/osm-profiles"); got[api.AnnotationRepository] != fleet.URL || got[api.AnnotationPath] != "profiles/" {
 		t.Errorf("it says %v", got)
 	}
 	s.conditionOf(cl, kustomization, "flux-system", "osm-profiles", "Reconciling", "True")

@@ -27,7 +27,7 @@ const AllNamespaces = "*"
 
 // Appliers finds out who applied a profile. *ownership.Resolver is one.
 type Appliers interface {
-	ResolveAndRecordOrigin(ctx context.Context, osp *osm.OperatingSystemProfile) (ownership.Origin, error)
+	ResolveOrigin(ctx context.Context, osp *osm.OperatingSystemProfile) (ownership.Origin, error)
 }
 
 // Profiles reads the profiles that pools ask for.
@@ -175,7 +175,7 @@ func (p Profiles) unmanagedProfile(ctx context.Context, want selection.Request, 
 	if p.Appliers == nil || osp.Labels[api.LabelSource] != "" {
 		return out, nil
 	}
-	found, err := p.Appliers.ResolveAndRecordOrigin(ctx, osp)
+	found, err := p.Appliers.ResolveOrigin(ctx, osp)
 	var both *ownership.TwoError
 	switch {
 	case errors.As(err, &both):

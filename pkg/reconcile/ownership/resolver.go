@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,20 +27,20 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
-// unknownFor is how long it is cached that an applier cannot be read, or has no
-// information: thousands of pools can use its profile.
-const unknownFor = time.Minute
+// resultAge is how long an origin is cached that is not recorded, for example because an
+// applier cannot be read: thousands of pools can use its profile.
+const resultAge = time.Minute
 
 // fluxGroup has the sources of Kustomizations.
 var fluxGroup = schema.GroupVersion{Group: "source.toolkit.fluxcd.io", Version: "v1"}
 
 // A Resolver finds who applied profiles. Its fields are set once, before its first use.
 type Resolver struct {
-	// Client writes annotations; nil writes none, for a dry run.
-	Client client.Client
 	// Live reads Kustomizations and Applications, which are not watched.
 	Live client.Reader
-	// Recorder writes events on profiles.
+	// Client and Recorder are those of Reconcile: one writes annotations of profiles, the other
+	// events on them.
+	Client   client.Client
 	Recorder events.EventRecorder
 	// ArgoNamespace has the Applications whose tracking ids name no namespace.
 	ArgoNamespace string
@@ -62,9 +61,11 @@ type Origin struct {
 	// Repository, Path and Revision are the origin, empty if Why says why it is unknown.
 	Repository, Path, Revision string
 	Why                        string
+
+	recorded bool // on the object
 }
 
-// result is a result that could not be recorded on the object.
+// result is a result that is not recorded on the object, or was recorded just now.
 type result struct {
 	of    string // the profile's digest, and its marks
 	found Origin
@@ -85,10 +86,10 @@ func (e *TwoError) Error() string {
 	return fmt.Sprintf("OperatingSystemProfile %s is applied by both %s and %s, and each reverts the other's changes: remove it from one of them, or remove the mark of the one that no longer has it", e.Profile, e.By[0], e.By[1])
 }
 
-// ResolveAndRecordOrigin finds who applied a profile, and records it. It costs nothing for an object without
-// marks, and no request for one that was recorded with this content. The error is a
-// *TwoError, ErrRaced, or the API server's.
-func (n *Resolver) ResolveAndRecordOrigin(ctx context.Context, osp *osm.OperatingSystemProfile) (Origin, error) {
+// ResolveOrigin finds who applied a profile. It costs nothing for an object without marks, and no
+// request for one whose origin Reconcile recorded with this content. The error is a *TwoError,
+// ErrRaced, or the API server's.
+func (n *Resolver) ResolveOrigin(ctx context.Context, osp *osm.OperatingSystemProfile) (Origin, error) {
 	by := possibleAppliers(osp, n.ArgoNamespace)
 	if osp.Labels[api.LabelSource] != "" || len(by) == 0 {
 		return Origin{}, nil
@@ -96,7 +97,7 @@ func (n *Resolver) ResolveAndRecordOrigin(ctx context.Context, osp *osm.Operatin
 	digest := profile.Digest(osp.Spec)
 	a := osp.Annotations
 	if len(by) == 1 && a[api.AnnotationAppliedBy] == by[0].String() && a[api.AnnotationDigest] == digest {
-		return Origin{By: by, Repository: a[api.AnnotationRepository], Path: a[api.AnnotationPath], Revision: a[api.AnnotationCommit]}, nil
+		return Origin{By: by, Repository: a[api.AnnotationRepository], Path: a[api.AnnotationPath], Revision: a[api.AnnotationCommit], recorded: true}, nil
 	}
 	n.mu.Lock() // one pool's request serves all
 	defer n.mu.Unlock()
@@ -108,19 +109,7 @@ func (n *Resolver) ResolveAndRecordOrigin(ctx context.Context, osp *osm.Operatin
 	if err != nil {
 		return found, err
 	}
-	if found.Warning != "" && n.Recorder != nil {
-		n.event(osp, corev1.EventTypeWarning, api.EventTwoAppliers, found.Warning)
-	}
-	// Only an unambiguous origin is recorded on the object.
-	if len(found.By) == 1 && found.Revision != "" && n.Client != nil {
-		if err := n.annotate(ctx, osp, digest, found); err != nil {
-			if !apierrors.IsForbidden(err) {
-				return found, markRaced(err)
-			}
-			found = Origin{By: found.By, Warning: found.Warning, Why: "the controller has no permission to write that on the profile: apply deploy/appliers.yaml"}
-		}
-	}
-	n.cache(osp, result{of: of, found: found, until: n.Clock.Now().Add(unknownFor)})
+	n.cache(osp, result{of: of, found: found, until: n.Clock.Now().Add(resultAge)})
 	return found, checkSingleApplier(osp, found)
 }
 
@@ -310,13 +299,13 @@ func (n *Resolver) readIfAvailable(ctx context.Context, kind schema.GroupVersion
 
 // annotate annotates the object with its origin. It only writes to this state of the object,
 // and only keys of our own with our own field manager, which Flux and Argo CD ignore.
-func (n *Resolver) annotate(ctx context.Context, osp *osm.OperatingSystemProfile, digest string, f Origin) error {
+func (n *Resolver) annotate(ctx context.Context, osp *osm.OperatingSystemProfile, f Origin) error {
 	annotations := map[string]string{
 		api.AnnotationAppliedBy: f.By[0].String(),
 		api.AnnotationRevision:  f.Revision,
 		api.AnnotationCommit:    f.Revision,
 		api.AnnotationVersion:   osp.Spec.Version,
-		api.AnnotationDigest:    digest,
+		api.AnnotationDigest:    profile.Digest(osp.Spec),
 	}
 	for key, value := range map[string]string{api.AnnotationRepository: f.Repository, api.AnnotationPath: f.Path} {
 		if value != "" {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -107,10 +108,17 @@ func (n *noting) profile() *osm.OperatingSystemProfile {
 	return &osp
 }
 
-// of calls Of for the current profile.
+// of resolves the origin of the current profile, and records it.
 func (n *noting) of() (Origin, error) {
 	n.t.Helper()
-	return n.noter.ResolveAndRecordOrigin(n.t.Context(), n.profile())
+	osp := n.profile()
+	f, err := n.noter.ResolveOrigin(n.t.Context(), osp)
+	if after := n.profile(); after.ResourceVersion != osp.ResourceVersion {
+		n.t.Errorf("resolving the origin changed the profile: %v", after.Annotations)
+	}
+	_, reconcileErr := n.noter.Reconcile(n.t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(osp)})
+	n.must(reconcileErr)
+	return f, err
 }
 
 // Changes over the applied content are in no commit, even if the applier reports its last
