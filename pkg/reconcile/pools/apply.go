@@ -12,7 +12,6 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/access"
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/fault"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -25,9 +24,9 @@ const (
 
 // apply writes a plan in its order. Provisioning comes before bootstrap: an old
 // bootstrap document works with a new provisioning Secret, never the other way.
-func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
+func (w writer) apply(ctx context.Context, seen *observed, p plan, done *applied) error {
 	// Renew the token first: it is valid for one hour, and no other failure must prevent that.
-	if err := w.renewToken(ctx, p.token); err != nil {
+	if err := w.renewToken(ctx, p.bootstrapToken); err != nil {
 		return err
 	}
 	// A pool that yields deletes its objects before its error is returned: the other pool waits
@@ -48,15 +47,15 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 		}
 	}
 	var osc *osm.OperatingSystemConfig
-	var refused error // the server rejects a configuration that existed before: its documents are maintained nevertheless
+	var rejected error // the server rejects a configuration that existed before: its documents are maintained nevertheless
 	provision := func() error { return w.writeUserData(ctx, seen, seen.objects.provisioning, p.provisioning) }
 	writes := append(w.dependencyWrites(ctx, seen, p),
 		func() (err error) {
 			if err = w.storeSettingsAndInputs(ctx, seen, p); err == nil {
-				osc, err = w.writeConfig(ctx, seen, p)
+				osc, err = w.writeConfig(ctx, seen, p, done)
 			}
 			if _, final := fault.PermanentReason(err); final && p.restoresConfig {
-				refused, err = err, nil
+				rejected, err = err, nil
 			}
 			return err
 		})
@@ -81,10 +80,10 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 	// The next run knows then that the pool was complete, even if a user deletes the Secret
 	// before the cache has it.
 	if p.bootstrap.write != nil || seen.objects.bootstrap != nil {
-		w.report.cache.update(seen.md, func(m *cachedPool) { m.booted = true })
+		w.report.cache.update(seen.md, func(m *cachedPool) { m.complete = true })
 	}
 	if osc != nil && ownerOf(osc) == poolKey(seen.md) { // not another controller's that is yet to be replaced
-		if err := w.annotateOutcome(ctx, osc, p, w.report.recordCurrentConfig(ctx, seen, osc, p)); err != nil {
+		if err := w.annotateOutcome(ctx, osc, p, w.report.recordCurrentConfig(ctx, seen, osc, p, done)); err != nil {
 			return err
 		}
 	}
@@ -99,7 +98,7 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 	if err := w.access().RevokeUnneeded(ctx, p.access); err != nil {
 		return err
 	}
-	return refused
+	return rejected
 }
 
 // storeSettingsAndInputs stores what a configuration refers to before it is written: the settings
@@ -118,7 +117,7 @@ func (w writer) storeSettingsAndInputs(ctx context.Context, seen *observed, p pl
 
 // writeConfig replaces the configuration, whose spec is immutable, or patches its
 // annotations. It returns the configuration that exists afterwards.
-func (w writer) writeConfig(ctx context.Context, seen *observed, p plan) (*osm.OperatingSystemConfig, error) {
+func (w writer) writeConfig(ctx context.Context, seen *observed, p plan, done *applied) (*osm.OperatingSystemConfig, error) {
 	have := seen.objects.osc
 	if p.osc == nil {
 		if p.oscMetadata == nil {
@@ -126,6 +125,7 @@ func (w writer) writeConfig(ctx context.Context, seen *observed, p plan) (*osm.O
 		}
 		return have, w.patchAnnotations(ctx, have, p.oscMetadata)
 	}
+	done.announce = w.report.allowAnnouncement(seen.md, p, done)
 	// A shutdown between deletion and creation would leave the pool without a configuration.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replaceTime)
 	defer cancel()
@@ -134,13 +134,13 @@ func (w writer) writeConfig(ctx context.Context, seen *observed, p plan) (*osm.O
 	if have != nil {
 		// An event says what differs. What cannot be rendered again has to be read to be restored.
 		same := p.replaced.SettingsDigest == p.serving.SettingsDigest && p.replaced.Engine == p.serving.Engine
-		if p.was.announce || p.replaced.Object == "" || !same || !w.records.HasProfile(ctx, p.replaced) {
+		if done.announce || p.replaced.Object == "" || !same || !w.records.HasProfile(ctx, p.replaced) {
 			var err error
 			if have, err = w.readCompleteConfig(ctx, have); err != nil {
 				return nil, err
 			}
 			spec := have.Spec
-			p.was.spec = &spec
+			done.replacedSpec = &spec
 			restore = func() (osm.OperatingSystemConfigSpec, error) { return spec, nil }
 		}
 		previous = have.Annotations
@@ -244,31 +244,3 @@ func (w writer) annotateOutcome(ctx context.Context, osc *osm.OperatingSystemCon
 }
 
 var rejectionAnnotations = []string{api.AnnotationRefused, api.AnnotationRefusedVersion, api.AnnotationRefusedSince}
-
-// requestNodeToken requests a token that is bound to the pool and may read some Secrets, for
-// documents that are written now. Its account is created if there is none.
-func (r *Reconciler) requestNodeToken(ctx context.Context, seen *observed, secrets []string) error {
-	writer := r.newWriter().access()
-	// The API server needs longest for a Role, so that of a new pool does not wait for the token.
-	if secrets != nil && seen.objects.access == (access.Objects{}) {
-		grant := seen.objects.access.PlanGrant(seen.md, !seen.reportsRefused, secrets...)
-		seen.granted = &granted{secrets, startWrite(func() error { return writer.Grant(ctx, grant) })}
-	}
-	account, err := writer.EnsureAccount(ctx, seen.md, seen.objects.access)
-	if err != nil {
-		return err
-	}
-	seen.objects.access.Account = account
-	bound, err := r.newTokens().Request(ctx, account)
-	if err != nil {
-		return err
-	}
-	// The caller plans again: each input that it can render needs the token.
-	r.cache.update(seen.md, func(m *cachedPool) { m.token = bound })
-	seen.node = bound
-	seen.values.APIServerToken, seen.desired.Cluster.APIServerToken = bound.Value, bound.Value
-	if seen.lastGood != nil {
-		seen.lastGood.input.Cluster.APIServerToken = bound.Value
-	}
-	return nil
-}

@@ -35,7 +35,7 @@ type AuditLog interface {
 // have it, and returns the id of the entry. It returns "" if the configuration names an entry already, or
 // if the entry cannot be written now. A configuration that names no entry is logged again, so an
 // interruption before the entry is named loses nothing.
-func (r reporter) recordCurrentConfig(ctx context.Context, seen *observed, osc *osm.OperatingSystemConfig, p plan) string {
+func (r reporter) recordCurrentConfig(ctx context.Context, seen *observed, osc *osm.OperatingSystemConfig, p plan, done *applied) string {
 	rec := recordOf(osc)
 	if r.auditLog == nil || rec.Object == "" || osc.Annotations[api.AnnotationJournaled] != "" {
 		return ""
@@ -60,7 +60,7 @@ func (r reporter) recordCurrentConfig(ctx context.Context, seen *observed, osc *
 	}
 	if r.auditLog.Append(facts...) != nil { // it logs why
 		// report schedules a run that writes the entry.
-		p.was.auditPending = true
+		done.auditPending = true
 		return ""
 	}
 	return f.ID()

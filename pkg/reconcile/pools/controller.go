@@ -141,23 +141,24 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.reportRelease(&md, r.newWriter().deletePoolObjects(ctx, &md))
 	}
 	// The finalizer and the plan do not depend on each other; what machines use is written only
-	// after both. The plan of a new pool can request a token, with a ServiceAccount and its Role. It
-	// stays in this goroutine, where controller-runtime makes a panic of a library an error of this
-	// pool.
+	// after both. The plan stays in this goroutine, where controller-runtime makes a panic of a
+	// library an error of this pool.
 	waitFinalizer := startWrite(func() error { return r.newWriter().ensureFinalizer(ctx, &md) })
-	var todo plan
 	seen, err := r.observe(ctx, &md)
 	defer func() { _ = seen.waitGranted() }() // no write outlives its run
-	if err != nil {
-		todo = renewalPlan(seen, err)
-	} else {
-		todo = r.makePlan(ctx, seen)
+	todo := r.makePlan(ctx, seen, err)
+	// A document is rendered with the pool's node token, and only a plan shows that one is to be
+	// written. So this writes before apply: the token's account, its Role, and the request for the
+	// token. Then the plan is made again.
+	if todo.lacks == lacksNodeToken {
+		seen, err = r.obtainNodeToken(ctx, seen, todo.readable)
+		todo = r.makePlan(ctx, seen, err)
 	}
 	finalizerErr := waitFinalizer()
 	// Nothing that machines use is created without a finalizer, because it could remain forever.
 	// Only the token cannot wait.
 	if finalizerErr != nil {
-		err := r.newWriter().renewToken(ctx, todo.token)
+		err := r.newWriter().renewToken(ctx, todo.bootstrapToken)
 		if err == nil {
 			err = todo.err
 		}
@@ -166,11 +167,9 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if todo.err == nil {
 		r.newReporter().reportSuspendedOrResumed(seen)
 	}
-	todo.was = previousStateOf(seen.objects)
-	todo.was.exempt = todo.hasOSMDocument || todo.was.rejected != "" || r.cache.get(&md).reported != ""
-	todo.was.announce = todo.osc != nil && !todo.restoresConfig && (todo.was.exempt || r.Routine == nil || r.Routine.TokensAt(r.Clock.Now()) >= 1)
-	err = r.newWriter().apply(ctx, seen, todo)
-	if frozen, _ := suspended(&md); frozen && seen.objects.osc == nil || seen.boundTokens && seen.objects.hasOSMDocuments() {
+	done := appliedTo(seen.objects)
+	err = r.newWriter().apply(ctx, seen, todo, done)
+	if suspended, _ := isSuspended(&md); suspended && seen.objects.osc == nil || seen.boundTokens && seen.objects.hasOSMDocuments() {
 		// The next run reports the suspension, or replaces the token of all pools by the pool's own.
 		r.ownWrites.dropWrites(req.NamespacedName)
 	}
@@ -179,16 +178,18 @@ func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		// rejected.
 		return ctrl.Result{RequeueAfter: racedRetry}, nil
 	}
-	return r.newReporter().report(&md, todo, err)
+	return r.newReporter().report(&md, todo, done, err)
 }
 
-// makePlan plans what to write. What only few pools need, and what costs requests, is observed
-// once a plan lacks it.
-func (r *Reconciler) makePlan(ctx context.Context, seen *observed) plan {
-	for {
+// makePlan plans what to write, or only to renew a token if observing failed. What only few pools
+// need, and costs requests, is read when a plan lacks it, and the plan is made again. It returns a
+// plan that lacks the node token, because obtaining that writes.
+func (r *Reconciler) makePlan(ctx context.Context, seen *observed, err error) plan {
+	for err == nil {
 		todo := r.planner().planConfiguration(seen)
-		var err error
 		switch todo.lacks {
+		case lacksNodeToken:
+			return todo
 		case lacksNothing:
 			if err = r.cacheMissingObjects(ctx, seen); err == nil {
 				return todo
@@ -199,13 +200,9 @@ func (r *Reconciler) makePlan(ctx context.Context, seen *observed) plan {
 			err = r.reader().observeDocuments(ctx, seen)
 		case lacksMachine:
 			err = r.reader().observeBooting(ctx, seen)
-		case lacksNodeToken:
-			err = r.requestNodeToken(ctx, seen, todo.readable)
-		}
-		if err != nil {
-			return renewalPlan(seen, err)
 		}
 	}
+	return renewalPlan(seen, err)
 }
 
 // newProfiles returns the reader of the profiles that pools request.

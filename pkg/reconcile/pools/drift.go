@@ -38,11 +38,11 @@ func detectDrift(seen *observed, gen generation, p plan) (what []string, restore
 	for _, k := range editedKeys(p.oscMetadata, "") {
 		say("annotation %s of OperatingSystemConfig %s", k, namesOf(seen.md).Config)
 	}
-	for _, key := range slices.Sorted(slices.Values(seen.token.Edited)) {
-		say("key %s of Secret %s", key, seen.token.Secret.Name)
+	for _, key := range slices.Sorted(slices.Values(seen.bootstrapToken.Edited)) {
+		say("key %s of Secret %s", key, seen.bootstrapToken.Secret.Name)
 	}
 	// A pool is new until its last Secret exists.
-	settled := rec.Digests.Input == gen.input && (have.bootstrap != nil || seen.booted) || restoresConfig
+	settled := rec.Digests.Input == gen.input && (have.bootstrap != nil || seen.wasComplete) || restoresConfig
 	for _, s := range []struct {
 		name, key string
 		have      *corev1.Secret

@@ -53,21 +53,21 @@ func (e planner) decideEdge(seen *observed, pool render.Pool) edgePlan {
 		t.SetExpiryAnnotations(out)
 		return out
 	}
-	bound, stays := seen.currentToken(have)
+	bound, stays := seen.currentNodeToken(have)
 	if !stays {
-		bound = seen.node
+		bound = seen.nodeToken
 	}
 	if want := annotations(bound); have != nil && !edited(have, edgeScriptKey) &&
 		sameKeys(have.Annotations, want, api.AnnotationPool, api.AnnotationPoolUID, api.AnnotationTokensDigest) {
 		return edgePlan{renew: bound.Renew}
 	}
-	if seen.node.Value == "" {
+	if seen.nodeToken.Value == "" {
 		return edgePlan{lacksToken: true}
 	}
-	in.Cluster.APIServerToken = seen.node.Value
-	script, want := []byte(in.EdgeScript()), annotations(seen.node)
+	in.Cluster.APIServerToken = seen.nodeToken.Value
+	script, want := []byte(in.EdgeScript()), annotations(seen.nodeToken)
 	want[api.AnnotationDataDigest] = dataDigest(script)
-	return edgePlan{write: secretFor(edgeScriptSecretName(seen.md), have, want, map[string][]byte{edgeScriptKey: script}), renew: seen.node.Renew}
+	return edgePlan{write: secretFor(edgeScriptSecretName(seen.md), have, want, map[string][]byte{edgeScriptKey: script}), renew: seen.nodeToken.Renew}
 }
 
 // removeEdge runs last: until another provider's documents exist, machines boot by the script.

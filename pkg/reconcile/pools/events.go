@@ -53,15 +53,17 @@ const (
 // NewRoutineEventLimiter returns the limiter of a controller for Reconciler.Routine.
 func NewRoutineEventLimiter() *rate.Limiter { return rate.NewLimiter(routinePerSecond, routineBurst) }
 
-// allowAnnouncement reports whether the event about a created configuration may be emitted now. It takes
-// a token of the rate limiter.
-func (r reporter) allowAnnouncement(p plan) bool {
-	return p.was.announce && (p.was.exempt || r.routine == nil || r.routine.AllowN(r.clock.Now(), 1))
+// allowAnnouncement reports whether an event about the configuration that a plan creates is emitted.
+// It takes a token of the rate limiter, unless the event says what differs from the documents of
+// another controller, or ends a warning.
+func (r reporter) allowAnnouncement(md *cluster.MachineDeployment, p plan, done *applied) bool {
+	exempt := p.hasOSMDocument || done.wasRejected != "" || r.cache.get(md).reported != ""
+	return !p.restoresConfig && (exempt || r.routine == nil || r.routine.AllowN(r.clock.Now(), 1))
 }
 
-// report is the one place that turns an outcome into an event and a time of the next run. Errors
-// that only a change can fix wait for that change; all others back off.
-func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl.Result, error) {
+// report turns the outcome of a run into events, metrics and the time of the next run; done is nil if
+// nothing was applied. Errors that only a change can fix wait for that change; all others back off.
+func (r reporter) report(md *cluster.MachineDeployment, p plan, done *applied, err error) (ctrl.Result, error) {
 	if raced := errors.Is(err, fault.ErrRaced); raced != r.cache.get(md).raced {
 		r.cache.update(md, func(m *cachedPool) { m.raced = raced })
 	}
@@ -74,7 +76,7 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl
 	if r.cache.get(md).races > 0 {
 		r.cache.update(md, func(m *cachedPool) { m.races = 0 })
 	}
-	if p.was != nil && p.was.auditPending {
+	if done != nil && done.auditPending {
 		p.poll = earliestNonZero(p.poll, auditLogRetry)
 	}
 	now := r.clock.Now()
@@ -103,15 +105,15 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl
 		}
 		return ctrl.Result{}, err
 	}
-	if p.was != nil {
-		r.reportAppliedPlan(md, p)
+	if done != nil {
+		r.reportAppliedPlan(md, p, done)
 	}
 	if p.readError != nil {
 		// What could be applied is reported above; the error only makes the queue retry.
 		return ctrl.Result{}, p.readError
 	}
 	// This token changes without an event that would start the pool.
-	if p.token.Poll {
+	if p.bootstrapToken.Poll {
 		renewal = earliestNonZero(renewal, wait.Jitter(tokenPoll, token.Jitter))
 	}
 	return ctrl.Result{RequeueAfter: renewal}, nil
@@ -126,7 +128,7 @@ func (r reporter) reportWithoutFinalizer(md *cluster.MachineDeployment, p plan, 
 		reason, refused = api.EventWaiting, true
 	}
 	if !refused || finalizerErr == nil || errors.Is(finalizerErr, fault.ErrRaced) {
-		return r.report(md, p, errors.Join(err, finalizerErr))
+		return r.report(md, p, nil, errors.Join(err, finalizerErr))
 	}
 	r.reportRejection(md, reason, fmt.Errorf("%w; and its finalizer cannot be set: %w", err, finalizerErr))
 	return ctrl.Result{}, finalizerErr
@@ -163,27 +165,26 @@ func (r reporter) event(md *cluster.MachineDeployment, kind, reason, note string
 	r.recorder.Eventf(md, nil, kind, reason, "Render", "%s", redact.Shorten(note, redact.MaxEvent))
 }
 
-// previousState is the state before a plan was applied.
-type previousState struct {
-	objects objects
-	spec    *osm.OperatingSystemConfigSpec // of a configuration that was replaced
-	// announce is set if an event reports the next configuration, and exempt if that is never
-	// dropped: it says what differs from the documents of another controller, or ends a warning.
-	announce, exempt bool
-	// rejected is what the configuration said of a newer one.
-	rejected string
-	// auditPending is set if the audit log lacks the present configuration.
+// applied is what a report says of a run besides its plan.
+type applied struct {
+	before objects // that the plan changed
+	// wasRejected is what the configuration said of a newer one before.
+	wasRejected string
+	// replacedSpec is that of the configuration that was replaced, nil if it was not read.
+	replacedSpec *osm.OperatingSystemConfigSpec
+	// announce is true if an event reports the new configuration.
+	announce bool
+	// auditPending is true if the audit log lacks the present configuration.
 	auditPending bool
 }
 
-// previousStateOf remembers what apply changes on the objects themselves.
-func previousStateOf(have objects) *previousState {
-	p := &previousState{objects: have}
-	if have.osc == nil {
-		return p
+// appliedTo copies what apply changes on the objects themselves.
+func appliedTo(have objects) *applied {
+	done := &applied{before: have}
+	if have.osc != nil {
+		done.wasRejected = have.osc.Annotations[api.AnnotationRefused]
 	}
-	p.rejected = have.osc.Annotations[api.AnnotationRefused]
-	return p
+	return done
 }
 
 // rejectedMessage is what a configuration says while a newer one is refused.
@@ -197,10 +198,10 @@ func rejectedMessage(p plan) string {
 
 // reportAppliedPlan reports the result of an applied plan: what was created, rotated or restored, and
 // whether the pool has what it requests.
-func (r reporter) reportAppliedPlan(md *cluster.MachineDeployment, p plan) {
+func (r reporter) reportAppliedPlan(md *cluster.MachineDeployment, p plan, done *applied) {
 	switch {
 	case p.osc != nil && !p.restoresConfig:
-		r.reportCreatedOrRotated(md, p)
+		r.reportCreatedOrRotated(md, p, done)
 	case len(p.drifted) > 0:
 		r.metrics.CountDocumentWrite(metrics.Restored)
 	case p.provisioning.write != nil || p.bootstrap.write != nil:
@@ -212,47 +213,47 @@ func (r reporter) reportAppliedPlan(md *cluster.MachineDeployment, p plan) {
 	reason := ""
 	switch {
 	case p.rejection != nil:
-		reason = r.reportLastGood(md, p)
+		reason = r.reportLastGood(md, p, done)
 	case p.readError == nil:
-		r.reportRecovered(md, p)
+		r.reportRecovered(md, p, done)
 	}
-	r.metrics.SetPool(client.ObjectKeyFromObject(md), p.poolMetrics(reason))
+	r.metrics.SetPool(client.ObjectKeyFromObject(md), p.poolMetrics(done.before, reason))
 }
 
 // reportLastGood reports why the last good configuration remains, once until the reason changes. The
 // annotations of the configuration contain what was reported before a restart.
-func (r reporter) reportLastGood(md *cluster.MachineDeployment, p plan) string {
+func (r reporter) reportLastGood(md *cluster.MachineDeployment, p plan, done *applied) string {
 	reason, _ := fault.PermanentReason(p.rejection)
 	told := p.rejection
 	if p.unrenewed != nil {
 		told = fmt.Errorf("%w; the last good configuration remains unchanged: %w", p.rejection, p.unrenewed)
 	}
-	if p.was.rejected == rejectedMessage(p) {
+	if done.wasRejected == rejectedMessage(p) {
 		r.cache.update(md, func(m *cachedPool) { m.reported = cmp.Or(m.reported, told.Error()) })
 	}
 	r.reportProblem(md, reason, told)
 	return reason
 }
 
-func (r reporter) reportRecovered(md *cluster.MachineDeployment, p plan) {
+func (r reporter) reportRecovered(md *cluster.MachineDeployment, p plan, done *applied) {
 	told := r.cache.get(md).reported != ""
 	if told {
 		r.cache.update(md, func(m *cachedPool) { m.reported = "" })
 	}
-	if frozen, _ := suspended(md); frozen {
+	if suspended, _ := isSuspended(md); suspended {
 		return // what it cannot have does not matter now
 	}
-	if (told || p.was.rejected != "") && p.osc == nil {
+	if (told || done.wasRejected != "") && p.osc == nil {
 		r.event(md, corev1.EventTypeNormal, api.EventConfigHealed,
 			fmt.Sprintf("the requested profile is active again: profile %q %s%s", p.serving.Profile, p.serving.Version, atCommit(p.serving.Commit)))
 	}
 }
 
-func (r reporter) reportCreatedOrRotated(md *cluster.MachineDeployment, p plan) {
+func (r reporter) reportCreatedOrRotated(md *cluster.MachineDeployment, p plan, done *applied) {
 	from, to := p.replaced, p.serving
 	if from.Object == "" {
 		r.metrics.CountDocumentWrite(metrics.Created)
-		if !r.allowAnnouncement(p) {
+		if !done.announce {
 			r.metrics.EventDropped(api.EventConfigCreated)
 			return
 		}
@@ -262,7 +263,7 @@ func (r reporter) reportCreatedOrRotated(md *cluster.MachineDeployment, p plan) 
 	}
 	why := rotationReason(from, to)
 	r.metrics.CountDocumentWrite(why)
-	if !r.allowAnnouncement(p) {
+	if !done.announce {
 		r.metrics.EventDropped(api.EventConfigRotated)
 		return
 	}
@@ -273,8 +274,8 @@ func (r reporter) reportCreatedOrRotated(md *cluster.MachineDeployment, p plan) 
 	case metrics.Settings:
 		text = fmt.Sprintf("rotated for a change of the controller's settings; profile %q is still %s%s", to.Profile, to.Version, atCommit(to.Commit))
 	}
-	if p.was.spec != nil {
-		text += "; " + describeChanges(*p.was.spec, p.osc.Spec)
+	if done.replacedSpec != nil {
+		text += "; " + describeChanges(*done.replacedSpec, p.osc.Spec)
 	}
 	r.event(md, corev1.EventTypeNormal, api.EventConfigRotated, text)
 }
@@ -294,14 +295,14 @@ func rotationReason(from, to render.Record) string {
 
 // poolMetrics returns the values that a pool's metrics have: its profile and commit, why its
 // request was rejected, the size of its user data, and when its tokens expire.
-func (p plan) poolMetrics(refused string) metrics.PoolMetrics {
+func (p plan) poolMetrics(before objects, rejection string) metrics.PoolMetrics {
 	s := metrics.PoolMetrics{
 		Profile: p.serving.Profile, Version: p.serving.Version, Commit: p.serving.Commit,
-		RejectionReason: refused, TokenEnds: p.expires,
+		RejectionReason: rejection, TokenEnds: p.expires,
 	}
 	bootstrap := p.bootstrap.write
 	if bootstrap == nil {
-		bootstrap = p.was.objects.bootstrap
+		bootstrap = before.bootstrap
 	}
 	if bootstrap == nil {
 		return s

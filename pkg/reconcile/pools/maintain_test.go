@@ -74,7 +74,7 @@ func TestEndlessRaceBacksOff(t *testing.T) {
 	lost := fmt.Errorf("%w: an object is held by a finalizer", fault.ErrRaced)
 	var waits []time.Duration
 	for range 12 {
-		res, err := f.r.newReporter().report(f.pool, plan{}, lost)
+		res, err := f.r.newReporter().report(f.pool, plan{}, nil, lost)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestEndlessRaceBacksOff(t *testing.T) {
 	}
 	said.saidLast(t, api.EventWriteRefused, "held by a finalizer")
 	f.reconcile()
-	if res, err := f.r.newReporter().report(f.pool, plan{}, lost); err != nil || res.RequeueAfter != racedRetry {
+	if res, err := f.r.newReporter().report(f.pool, plan{}, nil, lost); err != nil || res.RequeueAfter != racedRetry {
 		t.Errorf("after a run that went well it waits %s (err %v)", res.RequeueAfter, err)
 	}
 }

@@ -23,15 +23,16 @@ import (
 type observed struct {
 	md      *cluster.MachineDeployment
 	objects objects
-	booted  bool // it had a bootstrap document since the controller was started
+	// wasComplete is true if a run of this controller saw or wrote all of its documents.
+	wasComplete bool
 	// unserved is true if every document of the pool was made from a generation other than that
 	// of its configuration: a user edited the configuration, or a controller was interrupted
 	// before it wrote the first document. cutOff reports the latter.
 	unserved, cutOff bool
-	token            token.Bootstrap
+	bootstrapToken   token.Bootstrap
 	conflicts        []conflictingPool // other pools with some of the same names
 	endpoint         desired.Endpoint
-	node             token.Node
+	nodeToken        token.Node
 	boundTokens      bool   // each pool has a node token of its own
 	reportsRefused   bool   // machines cannot have the permission to report their boots
 	key              []byte // of keyed digests
@@ -58,20 +59,6 @@ type observed struct {
 	documents map[string]*corev1.Secret // for user data, with content, by name
 	booting   *booting
 	granted   *granted
-}
-
-// granted are permissions of a pool's token that are written while the token is requested.
-type granted struct {
-	secrets []string // that the token may read
-	wait    func() error
-}
-
-// waitGranted waits until they are written.
-func (seen *observed) waitGranted() error {
-	if seen.granted == nil {
-		return nil
-	}
-	return seen.granted.wait()
 }
 
 // observeDocumentMismatch finds out whether the documents follow the configuration, and asks the API
@@ -109,7 +96,12 @@ func (r *Reconciler) observeDocumentMismatch(ctx context.Context, seen *observed
 // at least the token, which is renewed despite any other error.
 func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment) (*observed, error) {
 	now := r.Clock.Now()
-	seen := &observed{md: md, now: now, boundTokens: r.NodeTokenTTL != 0, reportsRefused: r.reports.Refused(now), booted: r.cache.get(md).booted}
+	seen := &observed{
+		md: md, now: now,
+		boundTokens:    r.NodeTokenTTL != 0,
+		reportsRefused: r.reports.Refused(now),
+		wasComplete:    r.cache.get(md).complete,
+	}
 	from, cached := r.reader().cached(), r.cache.get(md)
 	if cached.raced {
 		// The cache can stay behind: whenever the kind of configurations is replaced, its watch begins
@@ -118,8 +110,8 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 	}
 	var objectsErr, err error
 	seen.objects, objectsErr = r.reader().objects(ctx, from, md)
-	isNew := objectsErr == nil && seen.objects.isNew() && !cached.tokenCreated
-	if seen.token, err = r.newTokens().FindOrGenerateBootstrap(ctx, md, isNew); err != nil || objectsErr != nil {
+	hasNoToken := objectsErr == nil && seen.objects.isNew() && !cached.bootstrapTokenCreated
+	if seen.bootstrapToken, err = r.newTokens().FindOrGenerateBootstrap(ctx, md, hasNoToken); err != nil || objectsErr != nil {
 		return seen, errors.Join(objectsErr, err)
 	}
 	if err = r.observeDocumentMismatch(ctx, seen); err != nil {
@@ -143,7 +135,7 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 		}
 		seen.endpoint = *known
 	}
-	if seen.node, err = r.findNodeToken(ctx, seen); err != nil {
+	if seen.nodeToken, err = r.findNodeToken(ctx, seen); err != nil {
 		return seen, err
 	}
 	seen.settings, err = r.NodeSettings(ctx)
@@ -152,13 +144,13 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 			return seen, err
 		}
 	}
-	if seen.kubeconfig, err = seen.endpoint.Kubeconfig(seen.token.Value); err != nil {
+	if seen.kubeconfig, err = seen.endpoint.Kubeconfig(seen.bootstrapToken.Value); err != nil {
 		return seen, err
 	}
 	seen.values = render.Cluster{
 		Server:                        seen.endpoint.Server,
-		APIServerToken:                seen.node.Value,
-		BootstrapToken:                seen.token.Value,
+		APIServerToken:                seen.nodeToken.Value,
+		BootstrapToken:                seen.bootstrapToken.Value,
 		BootstrapKubeconfigSecretName: namesOf(md).Kubeconfig,
 		BootstrapKubeconfig:           seen.kubeconfig,
 	}
@@ -194,27 +186,6 @@ func (r *Reconciler) inputOf(ctx context.Context, md *cluster.MachineDeployment,
 		return render.Input{}, err
 	}
 	return render.Input{Profile: prof, Pool: pool, Settings: settings, Cluster: values}, nil
-}
-
-// findNodeToken finds the token for documents that are written now. It never requests one:
-// requestNodeToken does, if a document needs it.
-func (r *Reconciler) findNodeToken(ctx context.Context, seen *observed) (token.Node, error) {
-	if r.NodeTokenTTL == 0 || seen.objects.hasOSMDocuments() {
-		return r.newTokens().GetterToken(ctx)
-	}
-	account := seen.objects.access.AccountOf(seen.md)
-	if account == nil {
-		return token.Node{}, nil
-	}
-	if t := r.cache.get(seen.md).token; t.Account == account.UID && t.IsCurrent(seen.now) {
-		return t, nil
-	}
-	return token.Node{Account: account.UID}, nil
-}
-
-// currentToken is the bound token that a Secret carries, if it is not due for renewal.
-func (seen *observed) currentToken(have *corev1.Secret) (token.Node, bool) {
-	return token.ReusableFromSecret(have, seen.node.Account, seen.now)
 }
 
 // cacheMissingObjects caches which objects a pool lacks, so that their creation starts it again. It

@@ -34,31 +34,30 @@ type plan struct {
 	err      error           // why nothing is written except a renewed token
 	storeKey bool            // of keyed digests
 
-	settings     *corev1.ConfigMap
-	inputs       *inputsPlan
-	token        token.Bootstrap
-	kubeconfig   *corev1.Secret
-	edge         edgePlan                   // the script to write; to delete comes last
-	access       access.Plan                // of the pool's own token; what goes comes last
-	osc          *osm.OperatingSystemConfig // to create, after deleting the existing one
-	oscMetadata  map[string]string          // annotations to patch if the configuration remains
-	provisioning secretPlan
-	bootstrap    secretPlan
+	settings       *corev1.ConfigMap
+	inputs         *inputsPlan
+	bootstrapToken token.Bootstrap
+	kubeconfig     *corev1.Secret
+	edge           edgePlan                   // the script to write; to delete comes last
+	access         access.Plan                // of the pool's own token; what goes comes last
+	osc            *osm.OperatingSystemConfig // to create, after deleting the existing one
+	oscMetadata    map[string]string          // annotations to patch if the configuration remains
+	provisioning   secretPlan
+	bootstrap      secretPlan
 
-	serving        render.Record  // of the generation that the plan leads to
-	replaced       render.Record  // of the one before, zero when it is the same, or not to be believed
-	drifted        []string       // what a user changed manually, without values
-	restoresConfig bool           // drifted includes the configuration, and osc has its previous content
-	wanted         bool           // it is what the pool asks for, not what it had
-	hasOSMDocument bool           // a document of OSM is preserved or replaced
-	differs        []string       // what in such documents differs, without content
-	rejection      error          // why the pool does not get what it asks for
-	unrenewed      error          // why the documents of the last good generation cannot be renewed
-	readError      error          // why that is not known: something could not be read, and is tried again
-	expires        time.Time      // end of the bootstrap token
-	nextRun        time.Time      // when the token for nodes is due, zero for never
-	poll           time.Duration  // until the next read of objects that are not watched, 0 for never
-	was            *previousState // the state before apply; nil if nothing was planned
+	serving        render.Record // of the generation that the plan leads to
+	replaced       render.Record // of the one before, zero when it is the same, or not to be believed
+	drifted        []string      // what a user changed manually, without values
+	restoresConfig bool          // drifted includes the configuration, and osc has its previous content
+	wanted         bool          // it is what the pool asks for, not what it had
+	hasOSMDocument bool          // a document of OSM is preserved or replaced
+	differs        []string      // what in such documents differs, without content
+	rejection      error         // why the pool does not get what it asks for
+	unrenewed      error         // why the documents of the last good generation cannot be renewed
+	readError      error         // why that is not known: something could not be read, and is tried again
+	expires        time.Time     // end of the bootstrap token
+	nextRun        time.Time     // when the token for nodes is due, zero for never
+	poll           time.Duration // until the next read of objects that are not watched, 0 for never
 
 	// lacks is what the plan needs and what is not observed yet. The plan is empty otherwise, and
 	// is made again after that is observed.
@@ -106,7 +105,7 @@ type generation struct {
 	hidden            []byte // JSON of the credentials
 	credentialsDigest string
 	tokensDigest      string
-	node              token.Node // in.Cluster.APIServerToken
+	nodeToken         token.Node // in.Cluster.APIServerToken
 }
 
 // planner compares what was observed with what a pool should have. It has no client and no
@@ -141,18 +140,22 @@ func (e planner) planConfiguration(seen *observed) plan {
 // renewalPlan returns the plan for a pool for which nothing more can be planned: a bootstrap token
 // that is due is renewed despite any error.
 func renewalPlan(seen *observed, err error) plan {
-	p := plan{err: err, token: seen.token, poll: seen.poll}
-	if !seen.token.Create {
-		p.expires = seen.token.Expires
+	p := plan{err: err, bootstrapToken: seen.bootstrapToken, poll: seen.poll}
+	if !seen.bootstrapToken.Create {
+		p.expires = seen.bootstrapToken.Expires
 	}
 	return p
 }
 
-// planDesiredOrLastGood plans what the pool requests, or to maintain what it has if it is suspended or cannot
-// have that. A suspended pool without a configuration still gets its first one.
+// planDesiredOrLastGood plans what the pool requests. It plans to maintain what the pool has if the
+// pool cannot have that, or is suspended.
 func (e planner) planDesiredOrLastGood(seen *observed) (plan, error) {
-	frozen, err := suspended(seen.md)
-	if frozen && (seen.lastGood == nil || !seen.hasNothingToBootFrom()) {
+	suspended, err := isSuspended(seen.md)
+	if suspended && seen.lastGood == nil {
+		return plan{lacks: lacksLastGood}, nil
+	}
+	// A suspended pool without a configuration still gets its first one.
+	if suspended && !seen.hasNothingToBootFrom() {
 		return e.planSuspended(seen)
 	}
 	var p plan
@@ -213,7 +216,7 @@ func (e planner) planGeneration(seen *observed, gen generation) (plan, error) {
 	p.drifted, p.restoresConfig = detectDrift(seen, gen, p)
 	anew := newOSC || newProvisioning || newBootstrap
 	// A token costs requests, so it is requested only if a document is written.
-	if (anew || p.edge.lacksToken) && gen.node.Value == "" {
+	if (anew || p.edge.lacksToken) && gen.nodeToken.Value == "" {
 		return plan{lacks: lacksNodeToken, readable: readableSecrets(seen.md, gen.in.Pool)}, nil
 	}
 	if !anew {
@@ -258,7 +261,7 @@ func (e planner) planGeneration(seen *observed, gen generation) (plan, error) {
 // planTokenAndKubeconfig plans what every pool needs with any profile: the bootstrap token and the
 // kubeconfig that carries it.
 func planTokenAndKubeconfig(seen *observed) plan {
-	p := plan{storeKey: !seen.keyStored, token: seen.token, expires: seen.token.Expires, poll: seen.poll}
+	p := plan{storeKey: !seen.keyStored, bootstrapToken: seen.bootstrapToken, expires: seen.bootstrapToken.Expires, poll: seen.poll}
 	data := map[string][]byte{api.KubeconfigKey: []byte(seen.kubeconfig)}
 	have, digest := seen.objects.kubeconfig, dataDigest([]byte(seen.kubeconfig))
 	if have == nil || len(have.Data) != 1 || digestIn(have, api.KubeconfigKey) != digest || ownerOf(have) != poolKey(seen.md) {
@@ -276,7 +279,7 @@ func decideAccess(seen *observed, pool render.Pool) access.Plan {
 	switch {
 	case seen.granted != nil && slices.Equal(seen.granted.secrets, secrets):
 		return access.Plan{}
-	case seen.node.Account != "":
+	case seen.nodeToken.Account != "":
 		return have.access.PlanGrant(seen.md, !seen.reportsRefused, secrets...)
 	case seen.boundTokens:
 		return access.Plan{}
@@ -297,7 +300,7 @@ func readableSecrets(md *cluster.MachineDeployment, pool render.Pool) []string {
 // digestGeneration digests an input.
 func digestGeneration(seen *observed, in render.Input, revision string) (generation, error) {
 	credentials := in.Credentials()
-	gen := generation{in: in, input: in.InputDigest(), revision: revision, credentials: credentials, node: seen.node}
+	gen := generation{in: in, input: in.InputDigest(), revision: revision, credentials: credentials, nodeToken: seen.nodeToken}
 	hidden, err := json.Marshal(credentials)
 	if err != nil {
 		return gen, fmt.Errorf("encoding credentials: %w", err)
@@ -305,7 +308,7 @@ func digestGeneration(seen *observed, in render.Input, revision string) (generat
 	gen.hidden = hidden
 	ca := in.Settings.KubernetesCACert + string(seen.endpoint.Cluster.CertificateAuthorityData)
 	gen.credentialsDigest = keyedDigest(seen.key, hidden, []byte(in.Cluster.Server), []byte(ca))
-	gen.tokensDigest = gen.digestWith(seen.key, gen.node)
+	gen.tokensDigest = gen.digestWith(seen.key, gen.nodeToken)
 	return gen, nil
 }
 
@@ -333,14 +336,14 @@ func (g generation) userDataAnnotations(md *cluster.MachineDeployment) map[strin
 			out[k] = v
 		}
 	}
-	g.node.SetExpiryAnnotations(out)
+	g.nodeToken.SetExpiryAnnotations(out)
 	return out
 }
 
 // withCurrentToken is what the annotations of a document should be, given that the
 // token in it may stay.
 func (g generation) withCurrentToken(seen *observed, have *corev1.Secret, want map[string]string) map[string]string {
-	t, ok := seen.currentToken(have)
+	t, ok := seen.currentNodeToken(have)
 	if !ok {
 		return want
 	}
@@ -514,7 +517,7 @@ func (e *versionError) Unwrap() error { return e.err }
 // earlier error, about the pool or an object that it refers to, is not evidence against the
 // version.
 func wrapVersionError(seen *observed, err error) error {
-	if _, unclear := suspended(seen.md); unclear != nil || seen.desiredErr != nil {
+	if _, unclear := isSuspended(seen.md); unclear != nil || seen.desiredErr != nil {
 		return err
 	}
 	return &versionError{seen.desired.Profile.Provenance.Version, err}

@@ -90,11 +90,11 @@ func planTokenReplacement(seen *observed, p plan) plan {
 		if d.have == nil || lineage.AnnotatedTime(d.have.Annotations, api.AnnotationCredentialsExpireAt).IsZero() {
 			continue // none, or one with the getter's token
 		}
-		if t, stays := seen.currentToken(d.have); stays {
+		if t, stays := seen.currentNodeToken(d.have); stays {
 			p.nextRun = earliestNonZeroTime(p.nextRun, t.Renew)
 			continue
 		}
-		if seen.node.Value == "" {
+		if seen.nodeToken.Value == "" {
 			return plan{lacks: lacksNodeToken}
 		}
 		if seen.documents == nil {
@@ -109,7 +109,7 @@ func planTokenReplacement(seen *observed, p plan) plan {
 			continue
 		}
 		d.into.write = write
-		p.nextRun = earliestNonZeroTime(p.nextRun, seen.node.Renew)
+		p.nextRun = earliestNonZeroTime(p.nextRun, seen.nodeToken.Renew)
 	}
 	return p
 }
@@ -117,7 +117,7 @@ func planTokenReplacement(seen *observed, p plan) plan {
 // withReplacedToken returns a document with another token, nil if the present one is not found in
 // it. It has no tokens digest, so that it is rendered as soon as that is possible.
 func withReplacedToken(seen *observed, live *corev1.Secret) *corev1.Secret {
-	document, found := token.ReplaceAccountTokens(live.Data[api.UserDataKey], access.Name(seen.md), seen.node.Value)
+	document, found := token.ReplaceAccountTokens(live.Data[api.UserDataKey], access.Name(seen.md), seen.nodeToken.Value)
 	if !found {
 		return nil
 	}
@@ -125,7 +125,7 @@ func withReplacedToken(seen *observed, live *corev1.Secret) *corev1.Secret {
 	for _, key := range []string{api.AnnotationTokensDigest, api.AnnotationCredentialsExpireAt, api.AnnotationCredentialsRenewAt} {
 		delete(annotations, key)
 	}
-	seen.node.SetExpiryAnnotations(annotations)
+	seen.nodeToken.SetExpiryAnnotations(annotations)
 	annotations[api.AnnotationDataDigest] = dataDigest(document)
 	return secretFor(live.Name, live, annotations, map[string][]byte{api.UserDataKey: document})
 }

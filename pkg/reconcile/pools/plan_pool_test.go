@@ -53,7 +53,7 @@ func newPool(t *testing.T) *observed {
 		BootstrapKubeconfigSecretName: namesOf(md).Kubeconfig, BootstrapKubeconfig: "kubeconfig with " + bootstrap.Value,
 	}
 	return &observed{
-		md: md, now: plannedAt, token: bootstrap, node: token.Node{Value: "getter"},
+		md: md, now: plannedAt, bootstrapToken: bootstrap, nodeToken: token.Node{Value: "getter"},
 		endpoint: desired.Endpoint{Server: values.Server, Cluster: &clientcmdapi.Cluster{}},
 		key:      make([]byte, keySize),
 		values:   values, kubeconfig: values.BootstrapKubeconfig,
@@ -92,7 +92,7 @@ func servedPool(t *testing.T) *observed {
 	}
 	seen.objects = objects{osc: p.osc.DeepCopy(), kubeconfig: cached(p.kubeconfig), provisioning: cached(p.provisioning.write), bootstrap: cached(p.bootstrap.write)}
 	seen.objects.osc.UID = "configuration"
-	seen.token.Create, seen.keyStored, seen.booted = false, true, true
+	seen.bootstrapToken.Create, seen.keyStored, seen.wasComplete = false, true, true
 	return seen
 }
 
@@ -107,11 +107,11 @@ func writes(p plan) []string {
 		{"lacks documents", p.lacks == lacksDocuments},
 		{"lacks whether a machine boots", p.lacks == lacksMachine},
 		{"lacks a node token", p.lacks == lacksNodeToken},
-		{"renews the bootstrap token", p.token.Renew},
+		{"renews the bootstrap token", p.bootstrapToken.Renew},
 		{"withdraws", len(p.withdraw) > 0},
 		{"fails", p.err != nil},
 		{"stores the key", p.storeKey},
-		{"creates the bootstrap token", p.err == nil && p.token.Create},
+		{"creates the bootstrap token", p.err == nil && p.bootstrapToken.Create},
 		{"kubeconfig", p.kubeconfig != nil},
 		{"configuration", p.osc != nil},
 		{"annotations of the configuration", p.oscMetadata != nil},
@@ -143,9 +143,9 @@ func TestPlan(t *testing.T) {
 	has := func(seen *observed) { // its last good generation is observed
 		seen.lastGood = &lastGood{record: recordOf(seen.objects.osc), input: seen.desired}
 	}
-	tokenIsDue := func(seen *observed) { seen.token.Renew = true }
+	tokenIsDue := func(seen *observed) { seen.bootstrapToken.Renew = true }
 	boundTokens := func(seen *observed) {
-		seen.boundTokens, seen.node = true, token.Node{}
+		seen.boundTokens, seen.nodeToken = true, token.Node{}
 		seen.values.APIServerToken, seen.desired.Cluster.APIServerToken = "", ""
 	}
 	rival := func(seen *observed) {
@@ -176,14 +176,14 @@ func TestPlan(t *testing.T) {
 	}
 	gone := func(seen *observed) { seen.lastGood.err = errors.New("what it was made from is gone") }
 	due := func(seen *observed) { // the token in both documents, and the next one is known
-		seen.boundTokens, seen.node = true, token.Node{Value: "next", Account: "account", Expires: seen.now.Add(time.Hour), Renew: seen.now.Add(time.Minute)}
+		seen.boundTokens, seen.nodeToken = true, token.Node{Value: "next", Account: "account", Expires: seen.now.Add(time.Hour), Renew: seen.now.Add(time.Minute)}
 		seen.objects.access.Account = &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationPool: poolKey(seen.md)}}}
 		for _, s := range []*corev1.Secret{seen.objects.provisioning, seen.objects.bootstrap} {
 			s.Annotations[api.AnnotationCredentialsExpireAt] = lineage.FormatTime(seen.now.Add(time.Minute))
 			s.Annotations[api.AnnotationCredentialsRenewAt] = lineage.FormatTime(seen.now.Add(-time.Minute))
 		}
 	}
-	unknownToken := func(seen *observed) { seen.node.Value = "" }
+	unknownToken := func(seen *observed) { seen.nodeToken.Value = "" }
 	tokens := func(seen *observed) { // are found in the documents
 		content(seen)
 		encode := base64.RawURLEncoding.EncodeToString
@@ -203,7 +203,7 @@ func TestPlan(t *testing.T) {
 		"a configuration that is gone comes back, its documents stay":          {servedPool, []func(*observed){func(seen *observed) { seen.objects.osc = nil }}, []string{"configuration"}},
 		"an edited document is written again, the other stays":                 {servedPool, []func(*observed){func(seen *observed) { seen.objects.bootstrap.Data[api.UserDataKey] = []byte("edited") }}, []string{"bootstrap"}},
 		"another revision moves annotations only":                              {servedPool, []func(*observed){func(seen *observed) { seen.md.Annotations[api.AnnotationMDRevision] = "2" }}, []string{"annotations of the configuration", "annotations of provisioning", "annotations of bootstrap"}},
-		"another getter's token is written into both documents":                {servedPool, []func(*observed){func(seen *observed) { seen.node.Value = "new" }}, []string{"provisioning", "bootstrap"}},
+		"another getter's token is written into both documents":                {servedPool, []func(*observed){func(seen *observed) { seen.nodeToken.Value = "new" }}, []string{"provisioning", "bootstrap"}},
 		"a bootstrap token that is due is renewed":                             {servedPool, []func(*observed){tokenIsDue}, []string{"renews the bootstrap token"}},
 		"a refused pool needs to know what it has":                             {servedPool, []func(*observed){refused}, []string{"lacks the last good generation"}},
 		"a refused pool keeps what it has":                                     {servedPool, []func(*observed){has, refused, tokenIsDue}, []string{"renews the bootstrap token", "is refused"}},

@@ -22,13 +22,13 @@ type cachedPool struct {
 	raced     bool      // the last run wrote what another client changed meanwhile
 	reported  string    // what was last reported to be wrong
 	suspended bool      // the pool is suspended, and that was reported
-	booted    bool      // all of its documents existed
+	complete  bool      // all of its documents existed
 	rejected  *rejectedGeneration
-	token     token.Node // the bound one that was last asked for
-	// tokenCreated: a bootstrap token was created, which the cache of Secrets may not have yet.
-	tokenCreated bool
-	lacks        []string // the objects of profiles that were not there, as desired.Profiles.Ref names them
-	deleted      deletedConfig
+	nodeToken token.Node // the bound one that was last requested
+	// bootstrapTokenCreated: a bootstrap token was created, which the cache of Secrets may not have yet.
+	bootstrapTokenCreated bool
+	lacks                 []string // the objects of profiles that were not there, as desired.Profiles.FormatRef names them
+	deleted               deletedConfig
 }
 
 // poolCache caches the state of all pools, by "namespace/name". Losing it costs time, and

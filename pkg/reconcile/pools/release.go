@@ -25,7 +25,7 @@ func isPool(md *cluster.MachineDeployment) bool {
 // reportRelease reports the result of releasing a pool, and drops its cached state.
 func (r *Reconciler) reportRelease(md *cluster.MachineDeployment, err error) (ctrl.Result, error) {
 	r.Metrics.PoolGone(client.ObjectKeyFromObject(md))
-	res, err := r.newReporter().report(md, plan{}, err)
+	res, err := r.newReporter().report(md, plan{}, nil, err)
 	if err == nil && res.IsZero() {
 		r.cache.forget(md)
 	}

@@ -102,12 +102,12 @@ func TestForgottenPools(t *testing.T) {
 	f.reconcile()
 	f.ask(map[string]string{api.AnnotationOSP: "none"})
 	told.saidLast(t, `offers a profile "none"`)
-	if got := f.r.cache.get(f.pool); got.reported == "" || got.token.Value == "" {
+	if got := f.r.cache.get(f.pool); got.reported == "" || got.nodeToken.Value == "" {
 		t.Fatalf("remembered is %+v", got)
 	}
 	next := f.pool.DeepCopy()
 	next.UID = "another"
-	if got := f.r.cache.get(next); got.reported != "" || got.token.Value != "" {
+	if got := f.r.cache.get(next); got.reported != "" || got.nodeToken.Value != "" {
 		t.Error("the next pool of the name is taken for the one before")
 	}
 	f.delete(f.pool)
@@ -227,7 +227,7 @@ func TestMissingNamespaceIsNoRace(t *testing.T) {
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "none-" + f.r.Namespace, Name: "s"}}
 	err := f.r.newWriter().writeSecret(t.Context(), s)
 	told := f.told()
-	res, failed := f.r.newReporter().report(f.pool, plan{}, err)
+	res, failed := f.r.newReporter().report(f.pool, plan{}, nil, err)
 	if failed != nil || res.RequeueAfter < waitRetry {
 		t.Errorf("the next look is in %s (err %v)", res.RequeueAfter, failed)
 	}

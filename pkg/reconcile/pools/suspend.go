@@ -11,13 +11,13 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/selection"
 )
 
-// suspended reports whether the configuration of a pool is frozen.
-func suspended(md *cluster.MachineDeployment) (bool, error) {
-	frozen, err := selection.Suspended(md.Annotations)
+// isSuspended reports whether a pool retains its configuration until its user resumes it.
+func isSuspended(md *cluster.MachineDeployment) (bool, error) {
+	suspended, err := selection.Suspended(md.Annotations)
 	if err != nil {
 		return false, fault.Reject("%w", err)
 	}
-	return frozen, nil
+	return suspended, nil
 }
 
 // planSuspended plans to maintain what a pool has while it is suspended.
@@ -60,11 +60,11 @@ func revisionOf(seen *observed) string { return seen.md.Annotations[api.Annotati
 // reportSuspendedOrResumed emits one event when a pool is suspended, and one when it is resumed.
 func (r reporter) reportSuspendedOrResumed(seen *observed) {
 	md := seen.md
-	frozen, err := suspended(md)
+	suspended, err := isSuspended(md)
 	if err != nil {
 		return // that is reported already
 	}
-	if !frozen {
+	if !suspended {
 		if r.cache.get(md).suspended {
 			r.cache.update(md, func(m *cachedPool) { m.suspended = false })
 			r.event(md, corev1.EventTypeNormal, api.EventConfigResumed, "the pool follows its profile again")

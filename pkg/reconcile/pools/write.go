@@ -115,7 +115,7 @@ func (w writer) renewToken(ctx context.Context, t token.Bootstrap) error {
 }
 
 func (w writer) createToken(ctx context.Context, md *cluster.MachineDeployment, t token.Bootstrap) error {
-	w.report.cache.update(md, func(m *cachedPool) { m.tokenCreated = true }) // also if no answer arrives
+	w.report.cache.update(md, func(m *cachedPool) { m.bootstrapTokenCreated = true }) // also if no answer arrives
 	if err := w.worker.Create(ctx, t.Secret, client.FieldOwner(api.FieldManager)); err != nil {
 		return fault.ClassifyCreateError(fmt.Errorf("creating a bootstrap token: %w", err))
 	}
@@ -290,8 +290,8 @@ func (w writer) dependencyWrites(ctx context.Context, seen *observed, p plan) []
 		func() error { return w.access().Grant(ctx, p.access) },
 		seen.waitGranted,
 	}
-	if p.token.Create {
-		writes = append(writes, func() error { return w.createToken(ctx, seen.md, p.token) })
+	if p.bootstrapToken.Create {
+		writes = append(writes, func() error { return w.createToken(ctx, seen.md, p.bootstrapToken) })
 	}
 	for _, s := range []*corev1.Secret{p.kubeconfig, p.edge.write} {
 		if s != nil {
