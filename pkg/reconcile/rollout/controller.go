@@ -135,9 +135,12 @@ func (r *Reconciler) decideRolloutsAndReplacements(ctx context.Context, seen *ob
 		if err := r.observeConfigsAndMachines(ctx, seen); err != nil {
 			return out, 0, err
 		}
-		if out.candidates, err = r.replacementCandidates(ctx, seen); err != nil {
+		candidates, timelines, err := r.observeCandidates(ctx, seen)
+		if err != nil {
 			return out, 0, err
 		}
+		decideReplacements(seen, candidates, timelines)
+		out.candidates = candidates
 	}
 	if seen.source == nil || !seen.source.HasWaves() {
 		return out, 0, nil
@@ -241,10 +244,10 @@ type observed struct {
 	// replace are the pools of the source whose machines are to be replaced.
 	replace []*cluster.MachineDeployment
 
-	// Set by look.
+	// Set by observeConfigsAndMachines.
 	configs  map[string]activeConfig // by pool, "namespace/name"
 	machines map[types.UID][]waves.Machine
-	pools    map[string]*cluster.MachineDeployment // those that followers found
+	pools    map[string]*cluster.MachineDeployment // set by poolsFollowing
 
 	replacing map[types.UID]bool // pools whose machines are replaced, or are to be replaced
 

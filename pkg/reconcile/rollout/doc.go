@@ -5,6 +5,7 @@
 // status.rollouts of the ProfileSource; package selection has the pure function that
 // selects the version of a pool from it, and package pools renders that version.
 // machine-controller replaces machines when this package changes an annotation on the
-// pool's template. Start with Reconciler.Reconcile, waves.NextStatus for waves and
-// stampDueReplacements for machines.
+// pool's template. Start with Reconciler.Reconcile and waves.NextStatus for waves. For machines,
+// decideReplacements decides which pools wait for a maintenance window, and
+// stampDueReplacements which of the others are next.
 package rollout

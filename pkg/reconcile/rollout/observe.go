@@ -164,9 +164,9 @@ func (r *Reconciler) isBootingFrom(ctx context.Context, md *cluster.MachineDeplo
 	return a[api.AnnotationInputDigest] == c.digest && a[api.AnnotationPoolUID] == string(md.UID), nil
 }
 
-// replacementCandidates returns the pools of the source whose machines are to be replaced when their
-// configuration changes.
-func (r *Reconciler) replacementCandidates(ctx context.Context, seen *observed) ([]candidate, error) {
+// observeCandidates reads about the pools of the source whose machines are to be replaced when their
+// configuration changes. It returns the timelines of those with machines older than that.
+func (r *Reconciler) observeCandidates(ctx context.Context, seen *observed) ([]candidate, map[types.UID]lineage.Timeline, error) {
 	var out []candidate
 	var older []*cluster.MachineDeployment // pools with machines older than their configuration
 	for _, md := range seen.replace {
@@ -179,7 +179,7 @@ func (r *Reconciler) replacementCandidates(ctx context.Context, seen *observed) 
 			// New machines must not boot before the documents are those of the configuration.
 			settled, err := r.isBootingFrom(ctx, md, have)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			if settled {
 				c.config = have.digest
@@ -195,23 +195,7 @@ func (r *Reconciler) replacementCandidates(ctx context.Context, seen *observed) 
 		out = append(out, c)
 	}
 	timelines, err := r.timelines(ctx, seen, older)
-	if err != nil {
-		return nil, err
-	}
-	var released waves.Policy
-	if seen.source != nil {
-		released, _ = waves.PolicyOf(seen.source) // decideRollouts reports the error
-	}
-	for i := range out {
-		c := &out[i]
-		if t := timelines[c.md.UID]; t != nil {
-			have := seen.configOf(c.md)
-			c.stale = slices.ContainsFunc(seen.machines[c.md.UID], func(m waves.Machine) bool { return have.before(m) && configDigestOf(t, m) != have.digest })
-			c.waits = seen.windows.waitsFor[api.WindowReplace] != "" && !ignoresWindows(c.md) && !isRevert(t) && !released.Allows(have.version, c.wave)
-		}
-		seen.replacing[c.md.UID] = c.due() || c.isReplacing()
-	}
-	return out, nil
+	return out, timelines, err
 }
 
 // before reports whether a machine, which machine-controller does not replace anyway, was

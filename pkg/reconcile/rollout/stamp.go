@@ -15,6 +15,8 @@ import (
 
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lineage"
+	"github.com/osm-gitops/osm-gitops/pkg/reconcile/rollout/waves"
 )
 
 // candidate is a pool whose machines are to boot from its current configuration.
@@ -51,6 +53,25 @@ func (c candidate) isReplacing() bool {
 	}
 	return s.ObservedGeneration < c.md.Generation || s.UpdatedReplicas != s.Replicas || s.UpdatedReplicas < wanted ||
 		s.AvailableReplicas != s.Replicas && c.booting
+}
+
+// decideReplacements decides which pools have machines with an earlier configuration, and whether
+// their replacement waits for a maintenance window. It does not wait if the pool ignores windows or
+// returned to a configuration that it had before, or if a user released its version.
+func decideReplacements(seen *observed, all []candidate, timelines map[types.UID]lineage.Timeline) {
+	var released waves.Policy
+	if seen.source != nil {
+		released, _ = waves.PolicyOf(seen.source) // decideRolloutsAndReplacements reports the error
+	}
+	for i := range all {
+		c := &all[i]
+		if t := timelines[c.md.UID]; t != nil {
+			have := seen.configOf(c.md)
+			c.stale = slices.ContainsFunc(seen.machines[c.md.UID], func(m waves.Machine) bool { return have.before(m) && configDigestOf(t, m) != have.digest })
+			c.waits = seen.windows.waitsFor[api.WindowReplace] != "" && !ignoresWindows(c.md) && !isRevert(t) && !released.Allows(have.version, c.wave)
+		}
+		seen.replacing[c.md.UID] = c.due() || c.isReplacing()
+	}
 }
 
 // stampDueReplacements selects the pools whose machines are replaced next, so that at most limit pools
