@@ -33,7 +33,7 @@ type poolFinder struct {
 // the object itself run on every change: if it is deleted, a built-in profile can take its
 // place. The other pools get the version of a profile from the inventory of a source; a change
 // of the inventory starts them, and the object exists before that. So a created object affects
-// only the pools that read objects themselves: see awaiting. A deleted object affects none of
+// only the pools that read objects themselves: see poolsReadingProfileObject. A deleted object affects none of
 // them: a pool that uses it has its configuration, and reports when it needs the object again.
 // An edited object can affect all of them; a source never edits one.
 //

@@ -22,10 +22,11 @@ const (
 	replaceTime = 10 * time.Second
 )
 
-// apply writes a plan in its order. Provisioning comes before bootstrap: an old
-// bootstrap document works with a new provisioning Secret, never the other way.
+// apply writes a plan in the order of its fields, and deletes what is not needed any more at the end.
+// Provisioning comes before bootstrap: an old bootstrap document works with a new provisioning
+// Secret, never the other way.
 func (w writer) apply(ctx context.Context, seen *observed, p plan, done *applied) error {
-	// Renew the token first: it is valid for one hour, and no other failure must prevent that.
+	// The bootstrap token is valid for one hour, and no other failure must prevent its renewal.
 	if err := w.renewToken(ctx, p.bootstrapToken); err != nil {
 		return err
 	}
@@ -129,7 +130,6 @@ func (w writer) writeConfig(ctx context.Context, seen *observed, p plan, done *a
 	// A shutdown between deletion and creation would leave the pool without a configuration.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replaceTime)
 	defer cancel()
-	var previous map[string]string
 	restore := func() (osm.OperatingSystemConfigSpec, error) { return w.renderRecord(ctx, seen, p.replaced) }
 	if have != nil {
 		// An event says what differs. What cannot be rendered again has to be read to be restored.
@@ -143,7 +143,6 @@ func (w writer) writeConfig(ctx context.Context, seen *observed, p plan, done *a
 			done.replacedSpec = &spec
 			restore = func() (osm.OperatingSystemConfigSpec, error) { return spec, nil }
 		}
-		previous = have.Annotations
 		if p.replaced.Object != "" {
 			if err := w.archiveRecord(ctx, have); err != nil {
 				return nil, err
@@ -157,7 +156,6 @@ func (w writer) writeConfig(ctx context.Context, seen *observed, p plan, done *a
 		}
 	}
 	created := p.osc.DeepCopy() // the answer is decoded into it
-	maps.Copy(created.Annotations, p.rejectionAnnotations(previous, w.clock.Now()))
 	err := w.management.Create(ctx, created, client.FieldOwner(api.FieldManager))
 	if err == nil {
 		return created, nil
@@ -225,9 +223,8 @@ func (w writer) annotateOutcome(ctx context.Context, osc *osm.OperatingSystemCon
 	patch := map[string]any{}
 	// A failed read decides nothing about the request, so its annotations remain.
 	if p.readError == nil {
-		want := p.rejectionAnnotations(osc.Annotations, w.clock.Now())
-		for _, k := range rejectionAnnotations {
-			if v, is := want[k]; is && osc.Annotations[k] != v {
+		for _, k := range []string{api.AnnotationRefused, api.AnnotationRefusedVersion, api.AnnotationRefusedSince} {
+			if v, is := p.rejected[k]; is && osc.Annotations[k] != v {
 				patch[k] = v
 			} else if _, was := osc.Annotations[k]; was && !is {
 				patch[k] = nil
@@ -242,5 +239,3 @@ func (w writer) annotateOutcome(ctx context.Context, osc *osm.OperatingSystemCon
 	}
 	return w.patch(ctx, osc, map[string]any{"metadata": map[string]any{"annotations": patch}})
 }
-
-var rejectionAnnotations = []string{api.AnnotationRefused, api.AnnotationRefusedVersion, api.AnnotationRefusedSince}

@@ -259,7 +259,7 @@ func (f forbidding) Get(ctx context.Context, key client.ObjectKey, obj client.Ob
 }
 
 // A permission that the controller lacks is reported with the Role to add, also if the
-// environment has a value (contract 15.2, 35).
+// environment has a value.
 func TestCloudConfigThatMayNotBeRead(t *testing.T) {
 	f := newFixture(t)
 	ns := f.r.Namespace

@@ -137,7 +137,7 @@ func TestNamesOfPools(t *testing.T) {
 			if by := (&observed{md: younger, conflicts: []conflictingPool{{md: older, names: both}}}).yieldsTo(); by == nil {
 				t.Errorf("%s does not yield to %s, which is older", poolKey(younger), poolKey(older))
 			} else if err := by.conflictError(younger, progressNew); !strings.Contains(err.Error(), poolKey(older)+",") || !strings.Contains(err.Error(), "MachineDeployment "+poolKey(younger)+" ") {
-				t.Errorf("the refusal lacks a name: %v", err)
+				t.Errorf("the rejection lacks a name: %v", err)
 			}
 		}
 	}
@@ -201,13 +201,13 @@ func TestPoolsThatShareAName(t *testing.T) {
 				if made := f.madeFor(younger); len(made) > 0 {
 					t.Errorf("younger first %v: the younger one has %q", youngerFirst, made)
 				}
-				refusal := ""
+				rejection := ""
 				for _, text := range told.told {
 					if strings.HasPrefix(text, api.EventNameCollision) {
-						refusal += text
+						rejection += text
 					}
 				}
-				if !strings.Contains(refusal, poolKey(older)+",") || !strings.Contains(refusal, "MachineDeployment "+poolKey(younger)+" ") {
+				if !strings.Contains(rejection, poolKey(older)+",") || !strings.Contains(rejection, "MachineDeployment "+poolKey(younger)+" ") {
 					t.Errorf("younger first %v: told was %q", youngerFirst, told.told)
 				}
 

@@ -303,8 +303,7 @@ func keyOf(md *cluster.MachineDeployment) types.NamespacedName {
 
 func namesOf(md *cluster.MachineDeployment) lineage.Names { return lineage.NamesOf(keyOf(md)) }
 
-// The stages of a node's start, as the names of user-data Secrets have them (contract:
-// section 8.1).
+// The stages of a node's start, as the names of user-data Secrets have them.
 const (
 	stageBootstrap = "bootstrap"
 	stageProvision = "provisioning"
@@ -333,11 +332,11 @@ func recordOf(osc *osm.OperatingSystemConfig) render.Record {
 // CheckRequestedProfile says why a pool cannot have the profile it asks for, nil if it can: the
 // profile does not exist or does not suit the pool, or the pool cannot be read. It
 // reads the management cluster through the cache, and writes nothing. An error for
-// which refused is false is about the cluster, and says nothing about the pool.
-func (r *Reconciler) CheckRequestedProfile(ctx context.Context, md *cluster.MachineDeployment) (refused bool, err error) {
+// which rejected is false is about the cluster, and says nothing about the pool.
+func (r *Reconciler) CheckRequestedProfile(ctx context.Context, md *cluster.MachineDeployment) (rejected bool, err error) {
 	err = r.checkProfileFits(ctx, md)
-	_, refused = fault.PermanentReason(err)
-	return refused, err
+	_, rejected = fault.PermanentReason(err)
+	return rejected, err
 }
 
 // checkProfileFits returns the error of CheckRequestedProfile: why the profile that a

@@ -3,16 +3,28 @@
 // it rotates them when their content has to change, renews them before a token
 // expires, and removes them with the pool.
 //
-// It creates the replacement before it deletes the original. It renders everything
-// before it writes anything; it replaces a user-data Secret in one update,
-// provisioning first, bootstrap last, and the Secret is never absent after its
-// creation. If the requested content cannot be rendered, the last good configuration
-// remains in place and is maintained.
+// It renders a configuration before it changes anything that machines use. Then it writes the
+// configuration, the provisioning Secret and the bootstrap Secret, in this order. It replaces a
+// Secret in one update. Objects that cannot be updated are absent between two requests: a
+// configuration, whose spec is immutable, and which no machine reads; and an immutable Secret of
+// operating-system-manager, once, while no machine boots. If the requested content cannot be
+// rendered, the last good configuration remains in place and is maintained.
 //
-// Start with Reconcile in controller.go. observe.go reads, with objects.go and
-// lastgood.go; plan.go and plan_lastgood.go compare, without a client; apply.go writes,
-// through write.go; events.go and audit.go report. affected.go maps a change of another
-// object to the pools that have to run.
+// Start with Reconcile in controller.go. The steps of a run:
+//
+//   - observe.go reads, with objects.go, lastgood.go and collision.go (other pools whose names give
+//     the same object names);
+//   - plan.go compares, without a client or a clock, and builds the Secrets and their annotations;
+//     plan_lastgood.go plans for a generation that is only maintained, suspend.go for a suspended
+//     pool, takeover.go for Secrets of operating-system-manager, edge.go the script of edge pools;
+//     drift.go lists what a user changed;
+//   - nodetoken.go obtains the token with which a document is rendered, between two plans;
+//   - apply.go writes, through write.go;
+//   - events.go and audit.go report; schedule.go has the times of the next run.
+//
+// release.go removes what a former pool has. setup.go has the watches, affected.go maps a change of
+// another object to pools, and own.go ignores the events of a run's own writes. poolcache.go and
+// key.go have state between runs, cached.go what the cache has of Secrets.
 //
 // Each subpackage has its own part: desired resolves what a pool requests, token finds
 // and requests its tokens, access lets a token read its pool's Secrets, archive stores

@@ -12,7 +12,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// edgeScriptKey is the data key of a pool's script (contract: section 8.6).
+// edgeScriptKey is the data key of a pool's script, from which users of the provider edge read it.
 const edgeScriptKey = "fetch-bootstrap-script"
 
 // edgeScriptSecretName is the Secret with the script that makes a machine fetch its first document.
@@ -27,9 +27,9 @@ type edgePlan struct {
 	renew         time.Time      // when the next token is due, zero for never
 }
 
-// decideEdge compares the script with the one of a generation. It applies to the provider edge
+// planEdge compares the script with the one of a generation. It applies to the provider edge
 // only, with the current server, CA and token.
-func (e planner) decideEdge(seen *observed, pool render.Pool) edgePlan {
+func (e planner) planEdge(seen *observed, pool render.Pool) edgePlan {
 	have := seen.objects.edge
 	if !pool.HasEdgeScript() {
 		if have == nil || ownerOf(have) != poolKey(seen.md) {
@@ -67,7 +67,7 @@ func (e planner) decideEdge(seen *observed, pool render.Pool) edgePlan {
 	in.Cluster.APIServerToken = seen.nodeToken.Value
 	script, want := []byte(in.EdgeScript()), annotations(seen.nodeToken)
 	want[api.AnnotationDataDigest] = dataDigest(script)
-	return edgePlan{write: secretFor(edgeScriptSecretName(seen.md), have, want, map[string][]byte{edgeScriptKey: script}), renew: seen.nodeToken.Renew}
+	return edgePlan{write: nextSecret(edgeScriptSecretName(seen.md), have, want, map[string][]byte{edgeScriptKey: script}), renew: seen.nodeToken.Renew}
 }
 
 // removeEdge runs last: until another provider's documents exist, machines boot by the script.

@@ -48,7 +48,7 @@ func (f *fixture) patch(obj client.Object, body string) {
 }
 
 // The script of an edge pool follows token, server and CA, replaces an object that was in its
-// place, and is deleted with the pool (contract 15.1, 10 and 11).
+// place, and is deleted with the pool.
 func TestEdgeScript(t *testing.T) {
 	f := newFixture(t)
 	f.use("edge", "edge", "{}", "1.35.0")

@@ -122,12 +122,12 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, done *applied, e
 // reportWithoutFinalizer reports why a pool could not be reconciled and why it did not get the
 // finalizer: neither hides the other, and the finalizer is retried.
 func (r reporter) reportWithoutFinalizer(md *cluster.MachineDeployment, p plan, err, finalizerErr error) (ctrl.Result, error) {
-	reason, refused := fault.PermanentReason(err)
+	reason, rejected := fault.PermanentReason(err)
 	var waiting *fault.Wait
-	if !refused && errors.As(err, &waiting) {
-		reason, refused = api.EventWaiting, true
+	if !rejected && errors.As(err, &waiting) {
+		reason, rejected = api.EventWaiting, true
 	}
-	if !refused || finalizerErr == nil || errors.Is(finalizerErr, fault.ErrRaced) {
+	if !rejected || finalizerErr == nil || errors.Is(finalizerErr, fault.ErrRaced) {
 		return r.report(md, p, nil, errors.Join(err, finalizerErr))
 	}
 	r.reportRejection(md, reason, fmt.Errorf("%w; and its finalizer cannot be set: %w", err, finalizerErr))
@@ -187,7 +187,7 @@ func appliedTo(have objects) *applied {
 	return done
 }
 
-// rejectedMessage is what a configuration says while a newer one is refused.
+// rejectedMessage is what a configuration says while a newer one is rejected.
 func rejectedMessage(p plan) string {
 	message := p.rejection.Error()
 	if p.unrenewed != nil {

@@ -33,13 +33,13 @@ type lastGood struct {
 
 // observeLastGood reads the generation from which the pool's documents were made. The rejection is
 // about the requested generation, so that it is not rendered in vain again.
-func (r *Reconciler) observeLastGood(ctx context.Context, seen *observed, refusal error) error {
+func (r *Reconciler) observeLastGood(ctx context.Context, seen *observed, rejection error) error {
 	rec, err := r.lastRecord(ctx, seen)
 	if err != nil {
 		return err
 	}
 	if seen.desiredErr == nil {
-		seen.desiredErr = refusal
+		seen.desiredErr = rejection
 	}
 	seen.lastGood = &lastGood{record: rec}
 	if !seen.hasNothingToBootFrom() {

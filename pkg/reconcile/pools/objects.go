@@ -37,7 +37,8 @@ func (r reader) cached() readers { return readers{r.management, r.worker, r.inde
 
 func (r reader) live() readers { return readers{r.management.Live, r.worker.Live, false} }
 
-// objects are the objects of a pool, nil where absent.
+// objects are the objects of a pool, nil where absent. The Data of Secrets from the cache are digests,
+// which digestIn and edited read: see DigestSecretsAndTrim.
 type objects struct {
 	osc                                         *osm.OperatingSystemConfig
 	kubeconfig, provisioning, bootstrap, inputs *corev1.Secret

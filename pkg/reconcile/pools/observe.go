@@ -19,7 +19,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// observed is everything that one reconciliation reads. Planning needs nothing more.
+// observed is what one reconciliation reads. Planning reads nothing else.
 type observed struct {
 	md      *cluster.MachineDeployment
 	objects objects
@@ -54,7 +54,7 @@ type observed struct {
 	// unused are objects that no machine has used yet, of a pool that yields to a rival.
 	unused []client.Object
 
-	// What follows is nil until a plan lacks it.
+	// What follows is nil until a plan lacks it: see lack.
 	lastGood  *lastGood
 	documents map[string]*corev1.Secret // for user data, with content, by name
 	booting   *booting
@@ -92,8 +92,9 @@ func (r *Reconciler) observeDocumentMismatch(ctx context.Context, seen *observed
 	return nil
 }
 
-// observe reads. Only a missing object counts as absent. If it fails it returns what it has read,
-// at least the token, which is renewed despite any other error.
+// observe reads, and generates a bootstrap token and the key of digests if there are none; apply stores
+// them. Only a missing object counts as absent. If it fails it returns what it has read: with the
+// bootstrap token, unless reading that failed, since it is renewed despite any other error.
 func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment) (*observed, error) {
 	now := r.Clock.Now()
 	seen := &observed{

@@ -73,7 +73,7 @@ func (o *ownWrites) beginRun(pool types.NamespacedName) (end func()) {
 			delete(o.pools, pool)
 		}
 		o.mu.Unlock()
-		// handle takes the lock itself.
+		// enqueueUnlessOwn takes the lock itself.
 		for _, e := range waiting {
 			o.enqueueUnlessOwn(e)
 		}

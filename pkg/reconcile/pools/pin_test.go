@@ -311,8 +311,8 @@ func TestNewCollidingPools(t *testing.T) {
 			of := func(md *machines.MachineDeployment) map[string]string {
 				return map[string]string{api.AnnotationPool: poolKey(md), api.AnnotationPoolUID: string(md.UID)}
 			}
-			f.ensure(secretFor(namesOf(older).Provisioning, nil, of(older), nil))
-			f.ensure(secretFor(namesOf(younger).Inputs, nil, of(younger), nil))
+			f.ensure(nextSecret(namesOf(older).Provisioning, nil, of(older), nil))
+			f.ensure(nextSecret(namesOf(younger).Inputs, nil, of(younger), nil))
 			f.ensure(&osm.OperatingSystemConfig{
 				ObjectMeta: metav1.ObjectMeta{Namespace: f.r.Namespace, Name: namesOf(younger).Config, Annotations: of(younger)},
 				Spec:       osm.OperatingSystemConfigSpec{OSName: "ubuntu", OSVersion: "24.04", CloudProvider: osm.CloudProviderSpec{Name: "aws"}},
@@ -475,7 +475,7 @@ func TestWhatIsLeftOfTheLoserIsTakenBack(t *testing.T) {
 				f.delete(f.secret(userDataName(served, stage)))
 			}
 			f.patch(late, `{"metadata":{"annotations":{"k8c.io/operating-system-profile":"osp-hand"}}}`)
-			f.ensure(secretFor(namesOf(late).Inputs, nil, map[string]string{api.AnnotationPool: poolKey(late), api.AnnotationPoolUID: string(late.UID)}, nil))
+			f.ensure(nextSecret(namesOf(late).Inputs, nil, map[string]string{api.AnnotationPool: poolKey(late), api.AnnotationPoolUID: string(late.UID)}, nil))
 			told := f.told()
 			for range 2 {
 				for _, f.pool = range []*machines.MachineDeployment{served, late} {

@@ -28,22 +28,24 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// plan is what apply writes, in the order of its fields. A nil field means no change.
+// plan is what apply writes, in the order of these fields, and what is reported of it. A nil field
+// means no change.
 type plan struct {
-	withdraw []client.Object // of a pool that yields to a rival
-	err      error           // why nothing is written except a renewed token
-	storeKey bool            // of keyed digests
-
-	settings       *corev1.ConfigMap
-	inputs         *inputsPlan
 	bootstrapToken token.Bootstrap
-	kubeconfig     *corev1.Secret
-	edge           edgePlan                   // the script to write; to delete comes last
-	access         access.Plan                // of the pool's own token; what goes comes last
-	osc            *osm.OperatingSystemConfig // to create, after deleting the existing one
-	oscMetadata    map[string]string          // annotations to patch if the configuration remains
-	provisioning   secretPlan
-	bootstrap      secretPlan
+	withdraw       []client.Object // of a pool that yields to a rival
+	err            error           // why nothing more is written
+	storeKey       bool            // of keyed digests
+
+	access       access.Plan // of the pool's own token; what is deleted comes last
+	kubeconfig   *corev1.Secret
+	edge         edgePlan // the script to write; to delete comes last
+	settings     *corev1.ConfigMap
+	inputs       *inputsPlan                // the credentials to store; to delete comes last
+	osc          *osm.OperatingSystemConfig // to create, after deleting the existing one
+	oscMetadata  map[string]string          // annotations to patch if the configuration remains
+	provisioning secretPlan
+	bootstrap    secretPlan
+	rejected     map[string]string // annotations of the configuration about rejection, nil for none
 
 	serving        render.Record // of the generation that the plan leads to
 	replaced       render.Record // of the one before, zero when it is the same, or not to be believed
@@ -56,17 +58,17 @@ type plan struct {
 	unrenewed      error         // why the documents of the last good generation cannot be renewed
 	readError      error         // why that is not known: something could not be read, and is tried again
 	expires        time.Time     // end of the bootstrap token
-	nextRun        time.Time     // when the token for nodes is due, zero for never
+	nextRun        time.Time     // when a node token is due, or its account can be deleted; zero for never
 	poll           time.Duration // until the next read of objects that are not watched, 0 for never
 
-	// lacks is what the plan needs and what is not observed yet. The plan is empty otherwise, and
-	// is made again after that is observed.
+	// lacks is what planning needs and observed does not have yet. Nothing else is planned then.
 	lacks lack
-	// readable are the Secrets that a token may read that the plan lacks.
+	// readable are the Secrets that the lacking node token is to read.
 	readable []string
 }
 
-// lack is something that few pools need to be planned, and that costs requests.
+// lack is what only some plans need, and what costs requests. makePlan reads it; the node token is
+// obtained by obtainNodeToken.
 type lack int
 
 const (
@@ -89,7 +91,7 @@ type secretPlan struct {
 	labels map[string]string // to patch with the annotations
 }
 
-// inputsPlan stores the credentials of a generation; it is empty if there are none.
+// inputsPlan has the credentials of a generation; data is nil if there are none.
 type inputsPlan struct {
 	key  string // first 12 hex digits of the input digest
 	data []byte
@@ -133,6 +135,10 @@ func (e planner) planConfiguration(seen *observed) plan {
 	}
 	if err != nil {
 		return renewalPlan(seen, err)
+	}
+	p.rejected = rejectionAnnotations(seen, p)
+	if p.osc != nil {
+		maps.Copy(p.osc.Annotations, p.rejected)
 	}
 	return p
 }
@@ -187,7 +193,7 @@ func (e planner) planDesired(seen *observed) (plan, error) {
 // have this generation.
 func (e planner) planGeneration(seen *observed, gen generation) (plan, error) {
 	p := planTokenAndKubeconfig(seen)
-	p.edge, p.access = e.decideEdge(seen, gen.in.Pool), decideAccess(seen, gen.in.Pool)
+	p.edge, p.access = e.planEdge(seen, gen.in.Pool), planAccess(seen, gen.in.Pool)
 	want := gen.userDataAnnotations(seen.md)
 	have := seen.objects
 	// A token that is valid for long enough is not a reason to write a document.
@@ -208,7 +214,7 @@ func (e planner) planGeneration(seen *observed, gen generation) (plan, error) {
 		p.bootstrap.patch = metadataPatch(have.bootstrap.Annotations, wantBootstrap)
 	}
 	p.nextRun = earliestNonZeroTime(p.access.NextRun, p.edge.renew, lineage.AnnotatedTime(wantProvisioning, api.AnnotationCredentialsRenewAt), lineage.AnnotatedTime(wantBootstrap, api.AnnotationCredentialsRenewAt))
-	p.settings = settingsMap(e.namespace, gen.in)
+	p.settings = newSettings(e.namespace, gen.in)
 	p.inputs = &inputsPlan{key: render.ShortDigest(gen.input)}
 	if !gen.credentials.Empty() {
 		p.inputs.data = gen.hidden
@@ -265,16 +271,16 @@ func planTokenAndKubeconfig(seen *observed) plan {
 	data := map[string][]byte{api.KubeconfigKey: []byte(seen.kubeconfig)}
 	have, digest := seen.objects.kubeconfig, dataDigest([]byte(seen.kubeconfig))
 	if have == nil || len(have.Data) != 1 || digestIn(have, api.KubeconfigKey) != digest || ownerOf(have) != poolKey(seen.md) {
-		p.kubeconfig = secretFor(namesOf(seen.md).Kubeconfig, have, map[string]string{
+		p.kubeconfig = nextSecret(namesOf(seen.md).Kubeconfig, have, map[string]string{
 			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID), api.AnnotationDataDigest: digest,
 		}, data)
 	}
 	return p
 }
 
-// decideAccess compares what lets the pool's token read the pool's Secrets with what
+// planAccess compares what lets the pool's token read the pool's Secrets with what
 // documents need: the account has to exist before its token is requested.
-func decideAccess(seen *observed, pool render.Pool) access.Plan {
+func planAccess(seen *observed, pool render.Pool) access.Plan {
 	have, secrets := seen.objects, readableSecrets(seen.md, pool)
 	switch {
 	case seen.granted != nil && slices.Equal(seen.granted.secrets, secrets):
@@ -450,12 +456,12 @@ func newConfig(md *cluster.MachineDeployment, namespace string, out *render.Outp
 func userDataSecret(name string, have *corev1.Secret, document []byte, annotations map[string]string) *corev1.Secret {
 	annotations = maps.Clone(annotations)
 	annotations[api.AnnotationDataDigest] = dataDigest(document)
-	return secretFor(name, have, annotations, map[string][]byte{api.UserDataKey: document})
+	return nextSecret(name, have, annotations, map[string][]byte{api.UserDataKey: document})
 }
 
-// secretFor creates a Secret, or the next state of the existing one: metadata that other clients
+// nextSecret returns a new Secret, or the next state of the existing one: metadata that other clients
 // wrote is preserved, ours is replaced.
-func secretFor(name string, have *corev1.Secret, annotations map[string]string, data map[string][]byte) *corev1.Secret {
+func nextSecret(name string, have *corev1.Secret, annotations map[string]string, data map[string][]byte) *corev1.Secret {
 	s := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: api.NamespaceCloudInitSettings,
@@ -475,9 +481,9 @@ func secretFor(name string, have *corev1.Secret, annotations map[string]string, 
 	return s
 }
 
-// settingsMap stores the settings of a generation, without credentials, under the name of their
-// digest.
-func settingsMap(namespace string, in render.Input) *corev1.ConfigMap {
+// newSettings returns the ConfigMap with the settings of a generation, without credentials. Their
+// digest is its name.
+func newSettings(namespace string, in render.Input) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: lineage.SettingsName(in.SettingsDigest()), Namespace: namespace,
@@ -524,27 +530,31 @@ func wrapVersionError(seen *observed, err error) error {
 }
 
 // rejectedVersion is the version that a rejection is about, "" for none.
-func rejectedVersion(refusal error) string {
+func rejectedVersion(rejection error) string {
 	var about *versionError
-	if errors.As(refusal, &about) {
+	if errors.As(rejection, &about) {
 		return about.version
 	}
 	return ""
 }
 
-// rejectionAnnotations are the annotations by which a configuration with the given ones says that
-// a newer one is rejected; none if that is not so.
-func (p plan) rejectionAnnotations(have map[string]string, now time.Time) map[string]string {
+// rejectionAnnotations are the annotations by which the configuration of a pool says that a newer
+// one is rejected; none if that is not so.
+func rejectionAnnotations(seen *observed, p plan) map[string]string {
 	if p.rejection == nil {
 		return nil
 	}
-	out := map[string]string{api.AnnotationRefused: rejectedMessage(p), api.AnnotationRefusedSince: lineage.FormatTime(now)}
+	out := map[string]string{api.AnnotationRefused: rejectedMessage(p), api.AnnotationRefusedSince: lineage.FormatTime(seen.now)}
 	version := rejectedVersion(p.rejection)
 	if version != "" {
 		out[api.AnnotationRefusedVersion] = version
 	}
+	if seen.objects.osc == nil {
+		return out
+	}
 	// The first time counts while the version is the same. A time in the future cannot be right.
-	if since := lineage.AnnotatedTime(have, api.AnnotationRefusedSince); have[api.AnnotationRefusedVersion] == version && !since.IsZero() && !since.After(now) {
+	have := seen.objects.osc.Annotations
+	if since := lineage.AnnotatedTime(have, api.AnnotationRefusedSince); have[api.AnnotationRefusedVersion] == version && !since.IsZero() && !since.After(seen.now) {
 		out[api.AnnotationRefusedSince] = have[api.AnnotationRefusedSince]
 	}
 	return out

@@ -17,30 +17,30 @@ import (
 // planLastGood plans to maintain the existing generation if the pool cannot have what it requests:
 // the same content with current tokens, under the revision it was made for. Without a rejection
 // the pool is suspended, and the documents follow the pool's revision.
-func (e planner) planLastGood(seen *observed, refusal error) (plan, error) {
+func (e planner) planLastGood(seen *observed, rejection error) (plan, error) {
 	if seen.lastGood == nil {
-		return plan{lacks: lacksLastGood, rejection: refusal}, nil
+		return plan{lacks: lacksLastGood, rejection: rejection}, nil
 	}
 	if seen.hasNothingToBootFrom() {
-		return plan{}, refusal
+		return plan{}, rejection
 	}
-	p, err := e.decideLastGood(seen, refusal)
+	p, err := e.planFromRecord(seen, rejection)
 	if err != nil {
-		return e.planUnrenderable(seen, refusal, err), nil
+		return e.planUnrenderable(seen, rejection, err), nil
 	}
-	p.rejection = refusal
+	p.rejection = rejection
 	return p, nil
 }
 
-// decideLastGood compares the existing objects with the generation from which they were made. An
+// planFromRecord compares the existing objects with the generation from which they were made. An
 // error says that this generation cannot be rendered again.
-func (e planner) decideLastGood(seen *observed, refusal error) (plan, error) {
+func (e planner) planFromRecord(seen *observed, rejection error) (plan, error) {
 	good := seen.lastGood
 	if good.err != nil {
 		return plan{}, good.err
 	}
 	revision := seen.objects.revisionFor(good.record.Digests.Input)
-	if refusal == nil {
+	if rejection == nil {
 		revision = revisionOf(seen)
 	}
 	gen, err := digestGeneration(seen, good.input, revision)
@@ -52,17 +52,17 @@ func (e planner) decideLastGood(seen *observed, refusal error) (plan, error) {
 
 // planUnrenderable plans for documents that cannot be rendered again: they remain, and only a token
 // that is due is replaced.
-func (e planner) planUnrenderable(seen *observed, refusal, why error) plan {
+func (e planner) planUnrenderable(seen *observed, rejection, why error) plan {
 	rec := seen.lastGood.record
 	p := planTokenAndKubeconfig(seen)
 	if rec.Object != "" {
-		p.edge, p.access = e.decideEdge(seen, rec.Pool), decideAccess(seen, rec.Pool)
+		p.edge, p.access = e.planEdge(seen, rec.Pool), planAccess(seen, rec.Pool)
 		p.nextRun = earliestNonZeroTime(p.access.NextRun, p.edge.renew)
 	}
 	if p.edge.lacksToken {
 		return plan{lacks: lacksNodeToken}
 	}
-	p.rejection, p.serving = refusal, rec
+	p.rejection, p.serving = rejection, rec
 	if rec.Object == "" {
 		p.serving = recordFromDocuments(seen.objects)
 	}
@@ -127,5 +127,5 @@ func withReplacedToken(seen *observed, live *corev1.Secret) *corev1.Secret {
 	}
 	seen.nodeToken.SetExpiryAnnotations(annotations)
 	annotations[api.AnnotationDataDigest] = dataDigest(document)
-	return secretFor(live.Name, live, annotations, map[string][]byte{api.UserDataKey: document})
+	return nextSecret(live.Name, live, annotations, map[string][]byte{api.UserDataKey: document})
 }

@@ -237,7 +237,7 @@ func TestPlan(t *testing.T) {
 			}
 			p := testPlanner.planConfiguration(seen)
 			if got := writes(p); !slices.Equal(got, c.want) {
-				t.Errorf("the plan is %q, want %q (error %v, refusal %v)", got, c.want, p.err, p.rejection)
+				t.Errorf("the plan is %q, want %q (error %v, rejection %v)", got, c.want, p.err, p.rejection)
 			}
 			if again := testPlanner.planConfiguration(seen); !reflect.DeepEqual(p, again) {
 				t.Errorf("the same observation gives another plan: %q, then %q", writes(p), writes(again))

@@ -107,8 +107,8 @@ type rejectedGeneration struct {
 // cacheRejection caches that a plan could not be applied, and reports whether the next run maintains
 // the existing generation. It does nothing for a pool that has none.
 func (m *poolCache) cacheRejection(seen *observed, p plan, err error, now time.Time) bool {
-	var refusal *fault.Rejection
-	if !p.wanted || p.osc == nil || p.restoresConfig || seen.objects.bootstrap == nil || !errors.As(err, &refusal) {
+	var rejection *fault.Rejection
+	if !p.wanted || p.osc == nil || p.restoresConfig || seen.objects.bootstrap == nil || !errors.As(err, &rejection) {
 		return false
 	}
 	input := p.serving.Digests.Input
@@ -117,7 +117,7 @@ func (m *poolCache) cacheRejection(seen *observed, p plan, err error, now time.T
 		if m.rejected != nil && m.rejected.input == input {
 			wait = min(2*m.rejected.wait, rejectedRetryMax)
 		}
-		m.rejected = &rejectedGeneration{input, refusal, wait, now.Add(wait)}
+		m.rejected = &rejectedGeneration{input, rejection, wait, now.Add(wait)}
 	})
 	return true
 }

@@ -234,8 +234,8 @@ func TestStaleRefusal(t *testing.T) {
 	}
 	stale := now.DeepCopy()
 	stale.Annotations, stale.ResourceVersion = map[string]string{}, "1"
-	if err := f.r.newWriter().annotateOutcome(t.Context(), stale, plan{rejection: errors.New("refused")}, ""); !errors.Is(err, fault.ErrRaced) {
-		t.Errorf("a refusal that stands already was written again (err %v)", err)
+	if err := f.r.newWriter().annotateOutcome(t.Context(), stale, plan{rejected: map[string]string{api.AnnotationRefused: "refused"}}, ""); !errors.Is(err, fault.ErrRaced) {
+		t.Errorf("a rejection that stands already was written again (err %v)", err)
 	}
 	version := now.ResourceVersion
 	if err := f.client.Get(t.Context(), client.ObjectKeyFromObject(&now), &now); err != nil {

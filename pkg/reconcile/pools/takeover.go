@@ -163,12 +163,12 @@ func (r reader) observeBooting(ctx context.Context, seen *observed) error {
 	return nil
 }
 
-// findBootingMachine finds a machine that can be booting from the bootstrap document of a pool: it has no
-// node, and is not older than takeover.BootTime. Machines of other revisions did not get it
-// (contract: section 12.1). It finds none after the pool has waited that long: if machines that
-// never join are created again and again, one of them is always booting. until is the latest end
-// of the wait. It reads the cache: when many pools are taken over, each of them calls booting more
-// than once.
+// findBootingMachine finds a machine that can be booting from the bootstrap document of a pool: it
+// has no node, and is not older than takeover.BootTime. Machines of other revisions did not get it:
+// machine-controller reads only a document with the revision of the MachineSet. It finds none after
+// the pool has waited that long: if machines that never join are created again and again, one of
+// them is always booting. until is the latest end of the wait. It reads the cache: when many pools
+// are taken over, each of them calls this more than once.
 func (r reader) findBootingMachine(ctx context.Context, seen *observed) (name string, until time.Time, err error) {
 	md, revision := seen.md, seen.objects.bootstrap.Annotations[api.AnnotationRevisionFor]
 	now := r.clock.Now()

@@ -28,8 +28,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/reconcile/pools/token"
 )
 
-// The documents that the reference makes of osp-legacy, in its own form (contract:
-// sections 4.4 and 7.3).
+// The documents that the reference makes of osp-legacy, in its own form.
 const (
 	legacyBootstrap = `#cloud-config
 hostname: <MACHINE_NAME>
@@ -105,8 +104,7 @@ func (f *fixture) legacyPool(namespace, name string) *machines.MachineDeployment
 	return md
 }
 
-// legacyObjects are those that the reference makes for a pool (contract: sections 8.1,
-// 8.3 and 9.3).
+// legacyObjects are those that the reference makes for a pool.
 func (f *fixture) legacyObjects(md *machines.MachineDeployment, bootstrap, provisioning string) {
 	f.t.Helper()
 	f.legacySecrets(md, bootstrap, provisioning)

@@ -131,7 +131,7 @@ func (w writer) storeInputCredentials(ctx context.Context, seen *observed, p *in
 	have := seen.objects.inputs
 	data := map[string][]byte{p.key: p.data}
 	if have == nil {
-		return w.writeSecret(ctx, secretFor(namesOf(seen.md).Inputs, nil, map[string]string{
+		return w.writeSecret(ctx, nextSecret(namesOf(seen.md).Inputs, nil, map[string]string{
 			api.AnnotationPool: poolKey(seen.md), api.AnnotationPoolUID: string(seen.md.UID),
 		}, data))
 	}

@@ -44,7 +44,8 @@ func plain(token string) bool {
 	return bootstrapPattern.MatchString(token) && strings.Trim(token, "0123456789.e") != ""
 }
 
-// contextName names cluster, user and context of a kubeconfig (contract: section 8.4).
+// contextName names cluster, user and context of a kubeconfig, as with operating-system-manager: an
+// equivalent kubeconfig remains.
 const contextName = "c"
 
 // Kubeconfig is the kubelet's bootstrap kubeconfig with a token.
@@ -156,8 +157,7 @@ func (s Endpoints) applyOverrides(e Endpoint) (Endpoint, error) {
 	return e, err
 }
 
-// ofService finds the first ready address of the service kubernetes
-// (contract: section 8.2).
+// ofService finds the first ready address of the service kubernetes.
 func (s Endpoints) ofService(ctx context.Context) (Endpoint, error) {
 	var slices discoveryv1.EndpointSliceList
 	if err := s.Worker.List(ctx, &slices, client.InNamespace("default"), client.MatchingLabels{discoveryv1.LabelServiceName: "kubernetes"}); err != nil {

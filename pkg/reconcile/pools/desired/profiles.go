@@ -249,7 +249,7 @@ func (p Profiles) Exists(ctx context.Context, ref string) bool {
 
 // MissingError says that an object which an inventory or a record names is not there.
 type MissingError struct {
-	Object string // as Profiles.Ref names it
+	Object string // as Profiles.FormatRef names it
 	Err    error
 }
 
@@ -257,7 +257,7 @@ func (e *MissingError) Error() string { return e.Err.Error() }
 func (e *MissingError) Unwrap() error { return e.Err }
 
 // ReadObject reads an object that an inventory or a record names. If the cache does not have it,
-// Object reads it from the API server: inventory and object arrive through two watches, and the
+// ReadObject reads it from the API server: inventory and object arrive through two watches, and the
 // watch of objects can be stale.
 func (p Profiles) ReadObject(ctx context.Context, ref string) (*osm.OperatingSystemProfile, error) {
 	osp, err := p.profileObject(ctx, p.Cached, ref)

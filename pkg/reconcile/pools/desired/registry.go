@@ -16,8 +16,8 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// RegistryCredentials reads the Secret of --node-registry-credentials-secret
-// (contract: section 4.2), whose name is empty for none.
+// RegistryCredentials reads the Secret of --node-registry-credentials-secret, whose name is empty
+// for none.
 func RegistryCredentials(ctx context.Context, from client.Reader, key types.NamespacedName) (map[string]render.RegistryCredential, error) {
 	if key.Name == "" {
 		return nil, nil

@@ -59,9 +59,9 @@ func MarkReadError(err error) error {
 // PermanentReason returns the event's reason for an error that only a change can fix, and whether
 // it is one.
 func PermanentReason(err error) (string, bool) {
-	var refused *Rejection
-	if errors.As(err, &refused) {
-		return refused.Reason, true
+	var rejected *Rejection
+	if errors.As(err, &rejected) {
+		return rejected.Reason, true
 	}
 	var invalid *render.InvalidError
 	if errors.As(err, &invalid) {
@@ -72,7 +72,7 @@ func PermanentReason(err error) (string, bool) {
 
 // SplitPermanent splits an error about the input of new content: an error that only a change by a
 // user can fix is a reason to maintain what exists.
-func SplitPermanent(err error) (refusal, other error) {
+func SplitPermanent(err error) (rejection, other error) {
 	var waiting *Wait
 	if errors.As(err, &waiting) {
 		return &Rejection{Reason: api.EventWaiting, Err: waiting}, nil

@@ -25,16 +25,17 @@ import (
 // Index is the field by which a cache lists bootstrap tokens: the label that names their pool.
 const Index = "token-pool"
 
-// The life of a bootstrap token (contract: section 8.3).
 const (
-	// Life is how long a new token lives.
+	// Life is how long a new token lives, as with operating-system-manager.
 	Life = time.Hour
-	// RenewBefore is the remaining lifetime at which its expiration is extended.
+	// RenewBefore is the remaining lifetime at which its expiration is extended, also as with
+	// operating-system-manager.
 	RenewBefore = 30 * time.Minute
 	// tooOld is when a token that was not renewed in time is given up: a
 	// machine that boots with it now would not join.
 	tooOld = time.Minute
-	// Groups are those of a kubelet that has not joined yet.
+	// Groups are those of a kubelet that has not joined yet. machine-controller's manifests bind
+	// the permission to request a certificate to them.
 	Groups = "system:bootstrappers:machine-controller:default-node-token"
 	// alphabet has no vowels, so that a token spells nothing.
 	alphabet = "bcdfghjklmnpqrstvwxz2456789"
@@ -255,8 +256,8 @@ func randomText(random io.Reader, n int) (string, error) {
 	return out.String(), nil
 }
 
-// serviceAccountToken reads the token of --bootstrap-token-service-account-name
-// (contract: section 8.3).
+// serviceAccountToken reads the token of --bootstrap-token-service-account-name, from the first of
+// the Secrets that the ServiceAccount lists.
 func (k Tokens) serviceAccountToken(ctx context.Context) (Bootstrap, error) {
 	var sa corev1.ServiceAccount
 	err := k.Live.Get(ctx, k.ServiceAccount, &sa)

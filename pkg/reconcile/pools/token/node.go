@@ -48,7 +48,7 @@ type Node struct {
 // IsCurrent reports whether the next token is not due yet. If a token was issued in the future, the
 // clock was ahead: it expires earlier than it says, so the next one is due.
 func (t Node) IsCurrent(now time.Time) bool {
-	// It is renewed after half its life, or a little later: see issued.
+	// It is renewed after half its life, or a little later: see nodeFromResponse.
 	longest := time.Duration(2 * float64(t.Expires.Sub(t.Renew)) / (1 - Jitter))
 	return now.Before(t.Renew) && now.Add(ClockJump).After(t.Expires.Add(-longest))
 }
