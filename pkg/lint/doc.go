@@ -4,5 +4,5 @@
 // runs programs such as shellcheck only if the caller configures them.
 //
 // Start with Linter.Run in engine.go; rules.go has all rules with severity and text, config.go
-// the file .osm-gitops.yaml, mirrored.go the comparison of downloads with a site's mirrors.
+// the file .osm-gitops.yaml. Package mirrored compares downloads with a site's mirrors.
 package lint
