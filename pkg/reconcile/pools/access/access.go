@@ -1,9 +1,9 @@
 // Package access grants the token of a pool permission to read the Secrets of that pool and to
-// report boots into the BootReport of that pool, and no other object: with a ServiceAccount, a Role and a RoleBinding of the same name in
-// cloud-init-settings.
+// report boots into the BootReport of that pool, and no other object: with a ServiceAccount, a Role
+// and a RoleBinding of the same name in cloud-init-settings.
 //
-// Read finds these objects, Grant and Retire plan without a client, and Writer writes. Package
-// token requests the tokens.
+// Read finds these objects, PlanGrant and PlanRetirement plan without a client, and Writer writes.
+// Package token requests the tokens.
 package access
 
 import (
