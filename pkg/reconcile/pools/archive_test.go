@@ -299,7 +299,7 @@ func TestArchiveNameIsTaken(t *testing.T) {
 	}
 }
 
-// Every name that the contract allows is possible as the name of a record.
+// Every name that a pool can have is possible as the name of a record.
 func TestRecordNames(t *testing.T) {
 	digest := "v1:sha256:" + strings.Repeat("0123456789abcdef", 4)
 	long := &machines.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: strings.Repeat("n", 63)}}

@@ -54,7 +54,7 @@ func TrimClusterInfo(obj any) (any, error) {
 // digestIn is the digest of the value under a key of a cached Secret, empty if the key is absent.
 func digestIn(s *corev1.Secret, key string) string { return string(s.Data[key]) }
 
-// edited reports whether the value under a key of a cached Secret differs from the recorded digest.
-func edited(s *corev1.Secret, key string) bool {
+// isEdited reports whether the value under a key of a cached Secret differs from the recorded digest.
+func isEdited(s *corev1.Secret, key string) bool {
 	return digestIn(s, key) != s.Annotations[api.AnnotationDataDigest]
 }

@@ -47,7 +47,7 @@ func TestCacheTransform(t *testing.T) {
 						t.Errorf("what is under %q has the digest %q, want %q", key, got, digest)
 					}
 				}
-				if got := edited(in, api.UserDataKey); got != c.edited {
+				if got := isEdited(in, api.UserDataKey); got != c.edited {
 					t.Errorf("it is said to be edited: %t, want %t", got, c.edited)
 				}
 				if got := len(in.Data); got != len(c.data) {

@@ -20,7 +20,7 @@ import (
 )
 
 // checkObjectOwnership returns an error if an object with a name of this pool belongs to another
-// owner. The contract's names are ambiguous: see conflictingPool.
+// owner. The names of objects are ambiguous: see conflictingPool.
 func checkObjectOwnership(seen *observed) error {
 	name := namesOf(seen.md).Provisioning
 	if seen.desired.Pool.HasEdgeScript() {
@@ -57,8 +57,8 @@ func unownedObjectError(obj client.Object, rivals []conflictingPool) error {
 	return fmt.Errorf("%s/%s exists and was not made for a pool: it has not the annotations of one. Delete it once no machine needs it", obj.GetNamespace(), obj.GetName())
 }
 
-// conflictingPool is another pool, for which the contract has some of the same names: pool "a-b" of
-// namespace "c" for pool "a" of "b-c", and pool "c-a" of "b" as well.
+// conflictingPool is another pool whose objects have some of the same names, because operating-system-manager
+// joins name and namespace: pool "a-b" of namespace "c" for pool "a" of "b-c", and pool "c-a" of "b" as well.
 type conflictingPool struct {
 	md       *cluster.MachineDeployment
 	names    []string // that both have, as lineage.ObjectNames

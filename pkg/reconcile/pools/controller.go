@@ -119,10 +119,6 @@ type Reconciler struct {
 // MachineDeployment and the cluster.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	defer r.ownWrites.beginRun(req.NamespacedName)()
-	return r.reconcile(ctx, req)
-}
-
-func (r *Reconciler) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var md cluster.MachineDeployment
 	err := r.Worker.Get(ctx, req.NamespacedName, &md)
 	gone := apierrors.IsNotFound(err)
@@ -331,7 +327,7 @@ func recordOf(osc *osm.OperatingSystemConfig) render.Record {
 
 // CheckRequestedProfile says why a pool cannot have the profile it asks for, nil if it can: the
 // profile does not exist or does not suit the pool, or the pool cannot be read. It
-// reads the management cluster through the cache, and writes nothing. An error for
+// reads the management cluster, and writes nothing. An error for
 // which rejected is false is about the cluster, and says nothing about the pool.
 func (r *Reconciler) CheckRequestedProfile(ctx context.Context, md *cluster.MachineDeployment) (rejected bool, err error) {
 	err = r.checkProfileFits(ctx, md)

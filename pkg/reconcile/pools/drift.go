@@ -59,7 +59,7 @@ func detectDrift(seen *observed, gen generation, p plan) (what []string, restore
 			say("Secret %s was missing", s.name)
 		// Without a digest of the content there is nothing to compare with.
 		case s.have == nil || s.have.Annotations[api.AnnotationDataDigest] == "":
-		case edited(s.have, s.key):
+		case isEdited(s.have, s.key):
 			say("key %s of Secret %s", s.key, s.name)
 		case len(s.have.Data) != 1:
 			say("keys of Secret %s", s.name)

@@ -57,7 +57,7 @@ func (e planner) planEdge(seen *observed, pool render.Pool) edgePlan {
 	if !stays {
 		bound = seen.nodeToken
 	}
-	if want := annotations(bound); have != nil && !edited(have, edgeScriptKey) &&
+	if want := annotations(bound); have != nil && !isEdited(have, edgeScriptKey) &&
 		sameKeys(have.Annotations, want, api.AnnotationPool, api.AnnotationPoolUID, api.AnnotationTokensDigest) {
 		return edgePlan{renew: bound.Renew}
 	}

@@ -462,6 +462,26 @@ func TestRequestsOfANewPool(t *testing.T) {
 	}
 }
 
+// Neither observing nor planning writes, although the plan of a new pool needs a token.
+func TestPlanWritesNothing(t *testing.T) {
+	f := newBoundFixture(t, "hetzner")
+	requests := f.count()
+	seen, err := f.r.observe(t.Context(), f.pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if todo := f.r.makePlan(t.Context(), seen, nil); todo.err != nil || todo.lacks != lacksNodeToken {
+		t.Errorf("the plan lacks %v, error %v", todo.lacks, todo.err)
+	}
+	writes := slices.DeleteFunc(requests(), func(r string) bool { return strings.HasPrefix(r, "get ") || strings.HasPrefix(r, "list ") })
+	if len(writes) > 0 {
+		t.Errorf("it sent %q", writes)
+	}
+	if got := f.hasAccess(); len(got) > 0 {
+		t.Errorf("there are %q", got)
+	}
+}
+
 // gated runs two steps around the creation of Roles and the requests of tokens.
 type gated struct {
 	client.Client

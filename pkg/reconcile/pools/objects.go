@@ -38,7 +38,7 @@ func (r reader) cached() readers { return readers{r.management, r.worker, r.inde
 func (r reader) live() readers { return readers{r.management.Live, r.worker.Live, false} }
 
 // objects are the objects of a pool, nil where absent. The Data of Secrets from the cache are digests,
-// which digestIn and edited read: see DigestSecretsAndTrim.
+// which digestIn and isEdited read: see DigestSecretsAndTrim.
 type objects struct {
 	osc                                         *osm.OperatingSystemConfig
 	kubeconfig, provisioning, bootstrap, inputs *corev1.Secret
@@ -93,7 +93,7 @@ func (o objects) listExisting() []client.Object {
 	return append(out, o.access.All()...)
 }
 
-// objects reads the objects of a pool by the contract's names.
+// objects reads the objects of a pool by their names.
 func (r reader) objects(ctx context.Context, from readers, md *cluster.MachineDeployment) (objects, error) {
 	var out objects
 	var err error

@@ -368,7 +368,7 @@ func (g generation) digestWith(key []byte, t token.Node) string {
 func isMissingOrOutdated(have *corev1.Secret, annotations map[string]string) bool {
 	return have == nil ||
 		!sameKeys(have.Annotations, annotations, api.AnnotationInputDigest, api.AnnotationCredentialsDigest, api.AnnotationTokensDigest, api.AnnotationPoolUID) ||
-		len(have.Data) != 1 || edited(have, api.UserDataKey)
+		len(have.Data) != 1 || isEdited(have, api.UserDataKey)
 }
 
 // metadataPatch updates the revision if nothing more changed, and restores manually edited

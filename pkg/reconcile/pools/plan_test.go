@@ -20,7 +20,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// The vectors of contract section 9.3.
+// The digests that operating-system-manager writes for these annotations.
 func TestAnnotationsHash(t *testing.T) {
 	for want, annotations := range map[string]map[string]string{
 		"240e92a138b73a540fc8f38a171c511995e6c10890b9af15f92f5a8b84136765": {"k8c.io/operating-system-profile": "osp-ubuntu", "machinedeployment.clusters.k8s.io/revision": "1"},
@@ -38,7 +38,7 @@ func named(namespace, name string) *machines.MachineDeployment {
 	return &machines.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "u"}}
 }
 
-// The names of contract section 8.1.
+// The names that operating-system-manager gives the objects of a pool.
 func TestNames(t *testing.T) {
 	md := named("kube-system", "pool")
 	for got, want := range map[string]string{

@@ -63,7 +63,7 @@ func (w writer) patchFinalizers(ctx context.Context, before, after *cluster.Mach
 	return nil
 }
 
-// ensureFinalizer adds the contract's finalizer to a pool before it creates objects that machines
+// ensureFinalizer adds the finalizer to a pool before it creates objects that machines
 // use. It patches the finalizers only: our type has only a part of a MachineDeployment. Objects
 // that were created before the finalizer are removed by releaseOrphans if the pool is deleted by
 // then.

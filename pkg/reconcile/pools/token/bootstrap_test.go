@@ -14,7 +14,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 )
 
-// The alphabet and form of contract section 8.3.
+// The alphabet and form of the tokens of operating-system-manager.
 func TestNewToken(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	seen := map[rune]int{}

@@ -122,8 +122,7 @@ func (s *machineSetState) needsMachine(at time.Time) bool {
 	return there < s.replicas
 }
 
-// assignToPools finds the pool of each machine, by the owners of Machines and MachineSets
-// (contract: section 12.3).
+// assignToPools finds the pool of each machine, by the owners of Machines and MachineSets.
 func assignToPools(sets []cluster.MachineSet, all []cluster.Machine, boots map[types.UID]*api.MachineBootStatus, lost []lostMachine) map[types.UID][]waves.Machine {
 	byUID, newest := map[types.UID]*machineSetState{}, map[types.UID]uint64{}
 	for i := range sets {
