@@ -6,5 +6,5 @@
 // selects the version of a pool from it, and package pools renders that version.
 // machine-controller replaces machines when this package changes an annotation on the
 // pool's template. Start with Reconciler.Reconcile, waves.NextStatus for waves and
-// stampDueReplacements for machines.
+// annotateDue for machines.
 package rollout

@@ -164,59 +164,78 @@ func (r *Reconciler) isBootingFrom(ctx context.Context, md *cluster.MachineDeplo
 	return a[api.AnnotationInputDigest] == c.digest && a[api.AnnotationPoolUID] == string(md.UID), nil
 }
 
-// replacementCandidates returns the pools of the source whose machines are to be replaced when their
-// configuration changes.
+// replacementCandidates returns the pools that request the replacement of their machines. For decisions
+// about waves it also records in seen.replacing which of them are replacing machines, or
+// have to.
 func (r *Reconciler) replacementCandidates(ctx context.Context, seen *observed) ([]candidate, error) {
 	var out []candidate
-	var older []*cluster.MachineDeployment // pools with machines older than their configuration
+	var withOlderMachines []*cluster.MachineDeployment // machines older than the configuration of their pool
 	for _, md := range seen.replace {
 		wave, _ := selection.WaveOf(md.Labels)
 		c := candidate{md: md, wave: wave, templateAnnotation: md.Spec.Template.Metadata.Annotations[api.AnnotationConfig]}
 		have := seen.configOf(md)
-		still := !md.DeletionTimestamp.IsZero() || md.Spec.Paused || md.Annotations[api.AnnotationSuspend] == "true" ||
-			!have.rejectedSince.IsZero() || seen.source != nil && seen.source.Spec.Suspend
-		if have.digest != "" && !still {
-			// New machines must not boot before the documents are those of the configuration.
-			settled, err := r.isBootingFrom(ctx, md, have)
+		if have.digest != "" && !mustNotReplace(seen.source, md, have) {
+			// Until the Secrets have the documents of this configuration, a new machine would boot
+			// from those of the previous one.
+			written, err := r.isBootingFrom(ctx, md, have)
 			if err != nil {
 				return nil, err
 			}
-			if settled {
+			if written {
 				c.config = have.digest
 			}
 		}
 		for _, m := range seen.machines[md.UID] {
 			c.booting = c.booting || !m.Leaving && !m.Joined
 		}
-		// Records are read only if a machine can have an earlier configuration.
-		if c.config != c.templateAnnotation && slices.ContainsFunc(seen.machines[md.UID], have.before) {
-			older = append(older, md)
+		// The archived records are read only if a machine can have an earlier configuration.
+		if c.config != c.templateAnnotation && slices.ContainsFunc(seen.machines[md.UID], have.isNewerThan) {
+			withOlderMachines = append(withOlderMachines, md)
 		}
 		out = append(out, c)
 	}
-	timelines, err := r.timelines(ctx, seen, older)
+	timelines, err := r.timelines(ctx, seen, withOlderMachines)
 	if err != nil {
 		return nil, err
 	}
-	var released waves.Policy
+	var policy waves.Policy
 	if seen.source != nil {
-		released, _ = waves.PolicyOf(seen.source) // decideRollouts reports the error
+		policy, _ = waves.PolicyOf(seen.source) // decideRolloutsAndReplacements reports the error
 	}
 	for i := range out {
 		c := &out[i]
 		if t := timelines[c.md.UID]; t != nil {
 			have := seen.configOf(c.md)
-			c.stale = slices.ContainsFunc(seen.machines[c.md.UID], func(m waves.Machine) bool { return have.before(m) && configDigestOf(t, m) != have.digest })
-			c.waits = seen.windows.waitsFor[api.WindowReplace] != "" && !ignoresWindows(c.md) && !isRevert(t) && !released.Allows(have.version, c.wave)
+			c.stale = slices.ContainsFunc(seen.machines[c.md.UID], func(m waves.Machine) bool {
+				return have.isNewerThan(m) && configDigestOf(t, m) != have.digest
+			})
+			c.waitsForWindow = seen.windows.waitsFor[api.WindowReplace] != "" && !mayIgnoreWindow(c, t, policy, have.version)
 		}
 		seen.replacing[c.md.UID] = c.due() || c.isReplacing()
 	}
 	return out, nil
 }
 
-// before reports whether a machine, which machine-controller does not replace anyway, was
-// created before a configuration.
-func (c activeConfig) before(m waves.Machine) bool {
+// mustNotReplace reports whether the machines of a pool remain for now: the pool is being deleted, is
+// paused or suspended, has a newer configuration that was rejected, or its source is suspended.
+func mustNotReplace(source *api.ProfileSource, md *cluster.MachineDeployment, have activeConfig) bool {
+	return !md.DeletionTimestamp.IsZero() ||
+		md.Spec.Paused ||
+		md.Annotations[api.AnnotationSuspend] == "true" ||
+		!have.rejectedSince.IsZero() ||
+		(source != nil && source.Spec.Suspend)
+}
+
+// mayIgnoreWindow reports whether the machines of a pool are replaced outside of maintenance windows,
+// too: the pool ignores windows, it returns to an earlier configuration, or a user released
+// the version for its wave, so that its delivery does not wait.
+func mayIgnoreWindow(c *candidate, t lineage.Timeline, policy waves.Policy, version string) bool {
+	return ignoresWindows(c.md) || isRevert(t) || policy.Allows(version, c.wave)
+}
+
+// isNewerThan reports whether a configuration was created after a machine. It is false for
+// machines that machine-controller deletes or replaces in any case.
+func (c activeConfig) isNewerThan(m waves.Machine) bool {
 	return c.digest != "" && !m.Leaving && !m.Replaced && m.Created.Before(c.created)
 }
 

@@ -30,8 +30,8 @@ type candidate struct {
 	// configuration, unless machine-controller already replaces them because the template
 	// changed.
 	stale bool
-	// waits is true if the replacement must not begin before a maintenance window opens.
-	waits bool
+	// waitsForWindow is true if the replacement must not begin before a maintenance window opens.
+	waitsForWindow bool
 	// booting is true while there are machines that have not joined yet.
 	booting bool
 }
@@ -53,11 +53,11 @@ func (c candidate) isReplacing() bool {
 		s.AvailableReplicas != s.Replicas && c.booting
 }
 
-// stampDueReplacements selects the pools whose machines are replaced next, so that at most limit pools
+// annotateDue calls annotate for the pools whose machines are replaced next, so that at most limit pools
 // are replacing machines: those of earlier waves first. A pool that is replacing machines
 // already gets the new annotation at once, because the new configuration can fix the
 // current one, but it waits for maintenance windows, too. A pool that cannot be patched does not count.
-func stampDueReplacements(all []candidate, limit int, stamp func(candidate) (stamped bool)) {
+func annotateDue(all []candidate, limit int, annotate func(candidate) (done bool)) {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.wave, b.wave), cmp.Compare(keyOf(a.md), keyOf(b.md)))
@@ -70,10 +70,10 @@ func stampDueReplacements(all []candidate, limit int, stamp func(candidate) (sta
 		}
 	}
 	for _, c := range all {
-		if !c.due() || c.waits || !c.isReplacing() && free <= 0 {
+		if !c.due() || c.waitsForWindow || (!c.isReplacing() && free <= 0) {
 			continue
 		}
-		if stamp(c) && !c.isReplacing() {
+		if annotate(c) && !c.isReplacing() {
 			free--
 		}
 	}
@@ -99,7 +99,7 @@ func countReplacements(all []candidate) *api.Replacements {
 // patchTemplates patches the templates.
 func (r *Reconciler) patchTemplates(ctx context.Context, seen *observed, all []candidate) error {
 	var errs []error
-	stampDueReplacements(all, maxConcurrent(seen.source, len(all)), func(c candidate) bool {
+	annotateDue(all, maxConcurrent(seen.source, len(all)), func(c candidate) bool {
 		if r.windowEdgePassed(seen) {
 			return false // each patch takes time, and a window can have closed: everything is decided again
 		}
@@ -134,7 +134,7 @@ func (r *Reconciler) patchTemplate(ctx context.Context, c candidate) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("stamping the template of MachineDeployment %s: %w", keyOf(c.md), err)
+		return fmt.Errorf("annotating the template of MachineDeployment %s: %w", keyOf(c.md), err)
 	}
 	r.patched[c.md.UID] = into
 	r.event(c.md, corev1.EventTypeNormal, api.EventMachinesReplaced,
