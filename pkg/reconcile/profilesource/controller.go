@@ -92,8 +92,8 @@ type Reconciler struct {
 	// Now is the time at which keys must be valid; nil uses the system clock.
 	Now func() time.Time
 
-	mu       sync.Mutex
-	indexers map[types.NamespacedName]sourceCache
+	mu     sync.Mutex
+	caches map[types.NamespacedName]sourceCache
 
 	controller controller.Controller
 }
