@@ -210,17 +210,18 @@ func namespaceSuffix(namespace string) string {
 	return " in namespace " + namespace + " (-A lists all)"
 }
 
-// reportDeniedLists reports what could not be listed.
+// reportDeniedLists warns about lists for which the user has no permission, and returns an error if
+// there are any.
 func reportDeniedLists(s *session.Session, errs io.Writer) error {
-	denied := s.Management.DeniedLists
+	forbidden := s.Management.DeniedLists
 	// Without a worker cluster both are one connection, whose errors would be reported twice.
 	if s.Worker != s.Management {
-		denied = append(denied, s.Worker.DeniedLists...)
+		forbidden = append(forbidden, s.Worker.DeniedLists...)
 	}
-	for _, err := range denied {
+	for _, err := range forbidden {
 		cli.Warn(errs, session.AddRemedy(err))
 	}
-	if len(denied) > 0 {
+	if len(forbidden) > 0 {
 		return errors.New("the answer is incomplete: see the warnings")
 	}
 	return nil
