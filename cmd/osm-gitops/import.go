@@ -282,8 +282,8 @@ func printImport(w io.Writer, r importer.Report, form string) error {
 	if len(r.Rejected) > 0 {
 		fmt.Fprintln(&b, "\nRejected by osm-gitops, although operating-system-manager may accept it:")
 	}
-	for _, refused := range r.Rejected {
-		fmt.Fprintf(&b, "  %s\n", refused)
+	for _, rejected := range r.Rejected {
+		fmt.Fprintf(&b, "  %s\n", rejected)
 	}
 	if len(r.Notes) > 0 {
 		fmt.Fprintln(&b, "\nTo know:")
