@@ -270,12 +270,12 @@ func (b *bootRenderer) firstDifference(want, have, placeholders []entry) *Differ
 		}
 		return m
 	}
-	there, safe, wanted := texts(have), texts(placeholders), texts(want)
-	if _, unread := there[wholeDocument]; unread && len(want) > 1 {
+	foundTexts, safe, wanted := texts(have), texts(placeholders), texts(want)
+	if _, unreadable := foundTexts[wholeDocument]; unreadable && len(want) > 1 {
 		return newDifference(wholeDocument, 0, "a readable document", hidden)
 	}
 	for _, w := range want {
-		h, ok := there[w.where]
+		h, ok := foundTexts[w.where]
 		switch {
 		case !ok:
 			return newDifference(w.where, 0, "present", "")
