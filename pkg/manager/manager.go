@@ -221,8 +221,8 @@ func newManager(cfg *rest.Config, opts *Options, facts dependencies, lease strin
 			return nil, err
 		}
 	}
-	for _, offered := range []client.Object{&osm.OperatingSystemProfile{}, &api.ProfileSource{}} {
-		caches.ByObject[offered] = cache.ByObject{Namespaces: opts.profileNamespaces()}
+	for _, kind := range []client.Object{&osm.OperatingSystemProfile{}, &api.ProfileSource{}} {
+		caches.ByObject[kind] = cache.ByObject{Namespaces: opts.profileNamespaces()}
 	}
 	caches.ByObject[&appsv1.ControllerRevision{}] = nodecache.Records(opts.Namespace)
 	caches.DefaultWatchErrorHandler = facts.unreadable
@@ -325,8 +325,8 @@ func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, facts 
 		if err := facts.appliers.Setup(mgr); err != nil {
 			return err
 		}
-		keeper := &builtin.Reconciler{Client: mgr.GetClient(), Recorder: sources.Recorder, Namespace: opts.Namespace, Disabled: opts.DisableDefaultOSPs}
-		if err := keeper.Setup(mgr); err != nil {
+		builtinSource := &builtin.Reconciler{Client: mgr.GetClient(), Recorder: sources.Recorder, Namespace: opts.Namespace, Disabled: opts.DisableDefaultOSPs}
+		if err := builtinSource.Setup(mgr); err != nil {
 			return fmt.Errorf("setting up the ProfileSource of the built-in profiles: %w", err)
 		}
 		if err := warnOfSettings(mgr, opts, facts, sources.Recorder); err != nil {

@@ -39,14 +39,14 @@ func warnOfSettings(mgr ctrl.Manager, opts *Options, facts dependencies, recorde
 		if err != nil {
 			return fmt.Errorf("watching ProfileSources: %w", err)
 		}
-		tell := func(obj any) {
+		emitWarnings := func(obj any) {
 			if ps, ok := obj.(*api.ProfileSource); ok && ps.Namespace == opts.Namespace {
 				for _, w := range warnings {
 					recorder.Eventf(ps, nil, corev1.EventTypeWarning, api.EventSettingDoubtful, "Start", "%s", w)
 				}
 			}
 		}
-		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: tell})
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: emitWarnings})
 		return err
 	}))
 }

@@ -189,8 +189,8 @@ func (p *clusterState) createManagerWithRetry(ctx context.Context, attempt func(
 			return false, nil
 		}
 		p.broken.Store(nil)
-		held := mgr.GetCache()
-		p.caches.Store(&held)
+		readCache := mgr.GetCache()
+		p.caches.Store(&readCache)
 		out = mgr
 		return true, nil
 	})

@@ -48,7 +48,7 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 		}
 	}
 	var osc *osm.OperatingSystemConfig
-	var refused error // the server rejects a configuration that existed before: its documents are maintained nevertheless
+	var rejected error // the server rejects a configuration that existed before: its documents are maintained nevertheless
 	provision := func() error { return w.writeUserData(ctx, seen, seen.objects.provisioning, p.provisioning) }
 	writes := append(w.dependencyWrites(ctx, seen, p),
 		func() (err error) {
@@ -56,7 +56,7 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 				osc, err = w.writeConfig(ctx, seen, p)
 			}
 			if _, final := fault.PermanentReason(err); final && p.restoresConfig {
-				refused, err = err, nil
+				rejected, err = err, nil
 			}
 			return err
 		})
@@ -99,7 +99,7 @@ func (w writer) apply(ctx context.Context, seen *observed, p plan) error {
 	if err := w.access().RevokeUnneeded(ctx, p.access); err != nil {
 		return err
 	}
-	return refused
+	return rejected
 }
 
 // storeSettingsAndInputs stores what a configuration refers to before it is written: the settings
@@ -252,7 +252,7 @@ func (r *Reconciler) requestNodeToken(ctx context.Context, seen *observed, secre
 	writer := r.newWriter().access()
 	// The API server needs longest for a Role, so that of a new pool does not wait for the token.
 	if secrets != nil && seen.objects.access == (access.Objects{}) {
-		grant := seen.objects.access.PlanGrant(seen.md, !seen.reportsRefused, secrets...)
+		grant := seen.objects.access.PlanGrant(seen.md, !seen.reportsForbidden, secrets...)
 		seen.granted = &granted{secrets, startWrite(func() error { return writer.Grant(ctx, grant) })}
 	}
 	account, err := writer.EnsureAccount(ctx, seen.md, seen.objects.access)

@@ -337,10 +337,10 @@ func recordOf(osc *osm.OperatingSystemConfig) render.Record {
 // profile does not exist or does not suit the pool, or the pool cannot be read. It
 // reads the management cluster through the cache, and writes nothing. An error for
 // which refused is false is about the cluster, and says nothing about the pool.
-func (r *Reconciler) CheckRequestedProfile(ctx context.Context, md *cluster.MachineDeployment) (refused bool, err error) {
+func (r *Reconciler) CheckRequestedProfile(ctx context.Context, md *cluster.MachineDeployment) (rejected bool, err error) {
 	err = r.checkProfileFits(ctx, md)
-	_, refused = fault.PermanentReason(err)
-	return refused, err
+	_, rejected = fault.PermanentReason(err)
+	return rejected, err
 }
 
 // checkProfileFits returns the error of CheckRequestedProfile: why the profile that a

@@ -136,12 +136,12 @@ func (r reporter) report(md *cluster.MachineDeployment, p plan, err error) (ctrl
 // reportWithoutFinalizer reports why a pool could not be reconciled and why it did not get the
 // finalizer: neither hides the other, and the finalizer is retried.
 func (r reporter) reportWithoutFinalizer(md *cluster.MachineDeployment, p plan, err, finalizerErr error) (ctrl.Result, error) {
-	reason, refused := fault.PermanentReason(err)
+	reason, permanent := fault.PermanentReason(err)
 	var waiting *fault.Wait
-	if !refused && errors.As(err, &waiting) {
-		reason, refused = api.EventWaiting, true
+	if !permanent && errors.As(err, &waiting) {
+		reason, permanent = api.EventWaiting, true
 	}
-	if !refused || finalizerErr == nil || errors.Is(finalizerErr, fault.ErrRaced) {
+	if !permanent || finalizerErr == nil || errors.Is(finalizerErr, fault.ErrRaced) {
 		return r.report(md, p, errors.Join(err, finalizerErr))
 	}
 	r.reportRejection(md, reason, fmt.Errorf("%w; and its finalizer cannot be set: %w", err, finalizerErr))
@@ -286,26 +286,26 @@ func (r reporter) reportAppliedPlan(md *cluster.MachineDeployment, p plan) {
 // annotations of the configuration contain what was reported before a restart.
 func (r reporter) reportLastGood(md *cluster.MachineDeployment, p plan) string {
 	reason, _ := fault.PermanentReason(p.rejection)
-	told := p.rejection
+	problem := p.rejection
 	if p.unrenewed != nil {
-		told = fmt.Errorf("%w; the last good configuration remains unchanged: %w", p.rejection, p.unrenewed)
+		problem = fmt.Errorf("%w; the last good configuration remains unchanged: %w", p.rejection, p.unrenewed)
 	}
 	if p.was.rejected == rejectedMessage(p) {
-		r.cache.update(md, func(m *cachedPool) { m.reported = cmp.Or(m.reported, told.Error()) })
+		r.cache.update(md, func(m *cachedPool) { m.reported = cmp.Or(m.reported, problem.Error()) })
 	}
-	r.reportProblem(md, reason, told)
+	r.reportProblem(md, reason, problem)
 	return reason
 }
 
 func (r reporter) reportRecovered(md *cluster.MachineDeployment, p plan) {
-	told := r.cache.get(md).reported != ""
-	if told {
+	wasReported := r.cache.get(md).reported != ""
+	if wasReported {
 		r.cache.update(md, func(m *cachedPool) { m.reported = "" })
 	}
 	if frozen, _ := suspended(md); frozen {
 		return // what it cannot have does not matter now
 	}
-	if (told || p.was.rejected != "") && p.osc == nil {
+	if (wasReported || p.was.rejected != "") && p.osc == nil {
 		r.event(md, corev1.EventTypeNormal, api.EventConfigHealed,
 			fmt.Sprintf("the requested profile is active again: profile %q %s%s", p.serving.Profile, p.serving.Version, atCommit(p.serving.Commit)))
 	}
@@ -357,10 +357,10 @@ func rotationReason(from, to render.Record) string {
 
 // poolMetrics returns the values that a pool's metrics have: its profile and commit, why its
 // request was rejected, the size of its user data, and when its tokens expire.
-func (p plan) poolMetrics(refused string) metrics.PoolMetrics {
+func (p plan) poolMetrics(rejectionReason string) metrics.PoolMetrics {
 	s := metrics.PoolMetrics{
 		Profile: p.serving.Profile, Version: p.serving.Version, Commit: p.serving.Commit,
-		RejectionReason: refused, TokenEnds: p.expires,
+		RejectionReason: rejectionReason, TokenEnds: p.expires,
 	}
 	bootstrap := p.bootstrap.write
 	if bootstrap == nil {
@@ -474,23 +474,23 @@ func changedParts(before, after osm.OSCConfig) []string {
 		is[p.name] = p.value
 	}
 	var out []string
-	told := map[string]bool{}
-	tell := func(mark, name string) {
-		if !told[name] {
-			told[name] = true
+	listed := map[string]bool{}
+	add := func(mark, name string) {
+		if !listed[name] {
+			listed[name] = true
 			out = append(out, mark+redact.PrintableLine(name))
 		}
 	}
 	for _, p := range now {
 		if value, ok := was[p.name]; !ok {
-			tell("+", p.name)
+			add("+", p.name)
 		} else if !reflect.DeepEqual(value, is[p.name]) {
-			tell("", p.name)
+			add("", p.name)
 		}
 	}
 	for _, p := range old {
 		if _, ok := is[p.name]; !ok {
-			tell("-", p.name)
+			add("-", p.name)
 		}
 	}
 	return out

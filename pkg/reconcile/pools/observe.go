@@ -33,7 +33,7 @@ type observed struct {
 	endpoint         desired.Endpoint
 	node             token.Node
 	boundTokens      bool   // each pool has a node token of its own
-	reportsRefused   bool   // machines cannot have the permission to report their boots
+	reportsForbidden bool   // machines cannot have the permission to report their boots
 	key              []byte // of keyed digests
 	keyStored        bool
 	now              time.Time
@@ -109,7 +109,7 @@ func (r *Reconciler) observeDocumentMismatch(ctx context.Context, seen *observed
 // at least the token, which is renewed despite any other error.
 func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment) (*observed, error) {
 	now := r.Clock.Now()
-	seen := &observed{md: md, now: now, boundTokens: r.NodeTokenTTL != 0, reportsRefused: r.reports.Refused(now), booted: r.cache.get(md).booted}
+	seen := &observed{md: md, now: now, boundTokens: r.NodeTokenTTL != 0, reportsForbidden: r.reports.Refused(now), booted: r.cache.get(md).booted}
 	from, cached := r.reader().cached(), r.cache.get(md)
 	if cached.raced {
 		// The cache can stay behind: whenever the kind of configurations is replaced, its watch begins

@@ -120,8 +120,8 @@ type planner struct {
 // planConfiguration plans the configuration that the pool requests, or to maintain the present one.
 func (e planner) planConfiguration(seen *observed) plan {
 	// Names come first: without them the pool cannot have objects, whatever it requests.
-	if rival := seen.yieldsTo(); rival != nil {
-		p := renewalPlan(seen, rival.conflictError(seen.md, progressOf(seen.md, seen.objects)))
+	if conflict := seen.yieldsTo(); conflict != nil {
+		p := renewalPlan(seen, conflict.conflictError(seen.md, progressOf(seen.md, seen.objects)))
 		p.withdraw = seen.unused
 		return p
 	}
@@ -277,7 +277,7 @@ func decideAccess(seen *observed, pool render.Pool) access.Plan {
 	case seen.granted != nil && slices.Equal(seen.granted.secrets, secrets):
 		return access.Plan{}
 	case seen.node.Account != "":
-		return have.access.PlanGrant(seen.md, !seen.reportsRefused, secrets...)
+		return have.access.PlanGrant(seen.md, !seen.reportsForbidden, secrets...)
 	case seen.boundTokens:
 		return access.Plan{}
 	}
@@ -570,8 +570,8 @@ func (e planner) decideEdge(seen *observed, pool render.Pool) edgePlan {
 		t.SetExpiryAnnotations(out)
 		return out
 	}
-	bound, stays := seen.currentToken(have)
-	if !stays {
+	bound, isCurrent := seen.currentToken(have)
+	if !isCurrent {
 		bound = seen.node
 	}
 	if want := annotations(bound); have != nil && !edited(have, edgeScriptKey) &&

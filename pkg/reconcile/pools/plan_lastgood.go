@@ -68,9 +68,9 @@ func (e planner) planUnrenderable(seen *observed, refusal, why error) plan {
 	if rec.Object == "" {
 		p.serving = recordFromDocuments(seen.objects)
 	}
-	var unread *fault.ReadError
+	var readError *fault.ReadError
 	// A failed read can succeed in the next run; any other error lasts until a user acts.
-	if errors.As(why, &unread) {
+	if errors.As(why, &readError) {
 		p.readError = why
 	} else {
 		p.unrenewed = why
@@ -92,7 +92,7 @@ func planTokenReplacement(seen *observed, p plan) plan {
 		if d.have == nil || lineage.AnnotatedTime(d.have.Annotations, api.AnnotationCredentialsExpireAt).IsZero() {
 			continue // none, or one with the getter's token
 		}
-		if t, stays := seen.currentToken(d.have); stays {
+		if t, isCurrent := seen.currentToken(d.have); isCurrent {
 			p.nextRun = earliestNonZeroTime(p.nextRun, t.Renew)
 			continue
 		}

@@ -59,9 +59,9 @@ func MarkReadError(err error) error {
 // PermanentReason returns the event's reason for an error that only a change can fix, and whether
 // it is one.
 func PermanentReason(err error) (string, bool) {
-	var refused *Rejection
-	if errors.As(err, &refused) {
-		return refused.Reason, true
+	var rejection *Rejection
+	if errors.As(err, &rejection) {
+		return rejection.Reason, true
 	}
 	var invalid *render.InvalidError
 	if errors.As(err, &invalid) {
