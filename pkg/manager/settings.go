@@ -21,11 +21,11 @@ import (
 
 // warnOfSettings reports settings that probably do not have the intended effect, in the log
 // and in an event on each ProfileSource, whose profiles use them.
-func warnOfSettings(mgr ctrl.Manager, opts *Options, facts dependencies, recorder events.EventRecorder) error {
+func warnOfSettings(mgr ctrl.Manager, opts *Options, deps dependencies, recorder events.EventRecorder) error {
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		machines := opts.poolReconciler(facts)
-		if facts.registry != nil {
-			machines.Registry = facts.registry
+		machines := opts.poolReconciler(deps)
+		if deps.registry != nil {
+			machines.Registry = deps.registry
 		}
 		settings, _ := machines.NodeSettings(ctx) // pools report problems of the Secret
 		warnings := settings.Warnings()
