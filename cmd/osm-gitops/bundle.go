@@ -160,11 +160,11 @@ func (b *bundle) collectDownloads(ctx context.Context, flags bundleFlags) error 
 	if len(selection.Clusters.Pools) == 0 {
 		return fmt.Errorf("namespace %q of the controller: no pool found, that is, a MachineDeployment that names a profile", selection.Clusters.Namespace)
 	}
-	pools, refused, err := selection.SelectVersions(ctx)
+	pools, rejected, err := selection.SelectVersions(ctx)
 	if err != nil {
 		return err
 	}
-	for _, r := range refused {
+	for _, r := range rejected {
 		cli.Warn(b.stderr, r)
 	}
 	for _, p := range pools {

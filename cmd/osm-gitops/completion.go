@@ -78,10 +78,10 @@ var manifestFlags = []string{"cluster", "filename", "machine-deployment", "machi
 
 // addCompletions registers completions for the flags and arguments of every command.
 func addCompletions(root *cobra.Command) {
-	offers := fixedFlagValues()
+	valuesByFlag := fixedFlagValues()
 	for _, cmd := range root.Commands() {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if complete := flagCompletion(offers, cmd.Name(), f); complete != nil {
+			if complete := flagCompletion(valuesByFlag, cmd.Name(), f); complete != nil {
 				// It fails only if the flag has a completion already, or does not exist.
 				_ = cmd.RegisterFlagCompletionFunc(f.Name, complete)
 			}
@@ -93,11 +93,11 @@ func addCompletions(root *cobra.Command) {
 }
 
 // flagCompletion completes the value of a flag. Nil stands for file names of any kind.
-func flagCompletion(offers map[string][]string, command string, f *pflag.Flag) cobra.CompletionFunc {
+func flagCompletion(valuesByFlag map[string][]string, command string, f *pflag.Flag) cobra.CompletionFunc {
 	if formats, ok := f.Value.(*cli.Formats); ok {
 		return valueCompletion(formats.Names()...)
 	}
-	if values := offers[command+" "+f.Name]; values != nil {
+	if values := valuesByFlag[command+" "+f.Name]; values != nil {
 		return valueCompletion(values...)
 	}
 	switch placeholder, _ := pflag.UnquoteUsage(f); {

@@ -41,7 +41,7 @@ write all flags with one dash or two.`,
 			case f.dryRun:
 				return runDryRun(cmd.Context(), f, cli.NewEscapingWriter(cmd.OutOrStdout(), f.output))
 			case f.Observe:
-				return manager.RunObserver(cmd.Context(), &f.Options)
+				return manager.PublishDryRuns(cmd.Context(), &f.Options)
 			}
 			return manager.Run(cmd.Context(), &f.Options)
 		},

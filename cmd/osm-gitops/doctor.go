@@ -121,11 +121,11 @@ func runDoctor(ctx context.Context, f *doctorFlags, stdout io.Writer) error {
 
 // newDoctor prepares the run. The caller calls done afterwards.
 func (f *doctorFlags) newDoctor() (d *doctor.Doctor, done func(), err error) {
-	here, there, err := f.Configs()
+	managementConfig, workerConfig, err := f.Configs()
 	if err != nil {
 		return nil, nil, err
 	}
-	management, err := newDoctorCluster("management", here)
+	management, err := newDoctorCluster("management", managementConfig)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -139,8 +139,8 @@ func (f *doctorFlags) newDoctor() (d *doctor.Doctor, done func(), err error) {
 	if d.WorkerUser == "" {
 		d.WorkerUser = "system:serviceaccount:kube-system:osm-gitops"
 	}
-	if there != here {
-		if d.Worker, err = newDoctorCluster("worker", there); err != nil {
+	if workerConfig != managementConfig {
+		if d.Worker, err = newDoctorCluster("worker", workerConfig); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -77,10 +77,10 @@ func runHandback(ctx context.Context, f *handbackFlags, stdout, stderr io.Writer
 	for _, o := range plan.Obstacles {
 		fmt.Fprintf(stderr, "osm-gitops: %s\n", o)
 	}
-	tell := func(what string) { fmt.Fprintln(stdout, what) }
+	printLine := func(what string) { fmt.Fprintln(stdout, what) }
 	if f.dryRun {
 		for _, s := range plan.Steps {
-			tell(s.What)
+			printLine(s.What)
 		}
 	}
 	if len(plan.Obstacles) > 0 && !f.force {
@@ -89,12 +89,12 @@ func runHandback(ctx context.Context, f *handbackFlags, stdout, stderr io.Writer
 	if f.dryRun {
 		return nil
 	}
-	return f.apply(ctx, plan, tell)
+	return f.apply(ctx, plan, printLine)
 }
 
 // apply executes the plan. It also writes an audit log entry after a failure, when some
 // steps are already applied.
-func (f *handbackFlags) apply(ctx context.Context, plan *handback.Plan, tell func(string)) error {
+func (f *handbackFlags) apply(ctx context.Context, plan *handback.Plan, printLine func(string)) error {
 	note, err := f.openAuditLog()
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func (f *handbackFlags) apply(ctx context.Context, plan *handback.Plan, tell fun
 	begun := 0
 	err = plan.Apply(ctx, func(what string) {
 		begun++
-		tell(what)
+		printLine(what)
 	})
 	if err != nil {
 		return errors.Join(err, note("Failed", fmt.Sprintf("preparing the cluster for operating-system-manager failed at step %d of %d", begun, len(plan.Steps))))

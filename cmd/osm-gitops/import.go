@@ -222,14 +222,15 @@ func (f *importFlags) listClusterObjects(ctx context.Context) ([]manifest.Object
 	return append(profiles, pools...), err
 }
 
-func listAll(ctx context.Context, from client.Reader, kind schema.GroupVersionKind) ([]manifest.Object, error) {
+// listAll reads all objects of a kind, as listKind names their list: OperatingSystemProfileList.
+func listAll(ctx context.Context, from client.Reader, listKind schema.GroupVersionKind) ([]manifest.Object, error) {
 	var out []manifest.Object
 	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(kind)
+	list.SetGroupVersionKind(listKind)
 	for {
 		// Read in pages: a profile has tens of KiB, and a cluster can have thousands of pools.
 		if err := from.List(ctx, list, client.Limit(500), client.Continue(list.GetContinue())); err != nil {
-			return nil, fmt.Errorf("listing the %ss of the cluster: %w", strings.TrimSuffix(kind.Kind, "List"), err)
+			return nil, fmt.Errorf("listing the %ss of the cluster: %w", strings.TrimSuffix(listKind.Kind, "List"), err)
 		}
 		for _, item := range list.Items {
 			out = append(out, manifest.Object{From: "the cluster", Content: item.Object})
@@ -281,8 +282,8 @@ func printImport(w io.Writer, r importer.Report, form string) error {
 	if len(r.Rejected) > 0 {
 		fmt.Fprintln(&b, "\nRejected by osm-gitops, although operating-system-manager may accept it:")
 	}
-	for _, refused := range r.Rejected {
-		fmt.Fprintf(&b, "  %s\n", refused)
+	for _, rejected := range r.Rejected {
+		fmt.Fprintf(&b, "  %s\n", rejected)
 	}
 	if len(r.Notes) > 0 {
 		fmt.Fprintln(&b, "\nTo know:")

@@ -107,7 +107,7 @@ func runRebaseOverlay(ctx context.Context, flags rebaseFlags, stdout, stderr io.
 		r.bases.Index = index
 		r.bases.Snapshot, err = load.Folder(ctx, flags.repo)
 	} else {
-		r.bases, err = load.BasesBeside(ctx, flags.file, index, []profile.Overlay{overlay})
+		r.bases, err = load.BasesNextTo(ctx, flags.file, index, []profile.Overlay{overlay})
 	}
 	if err != nil {
 		return err

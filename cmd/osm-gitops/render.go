@@ -490,15 +490,15 @@ type renderDiffPrinter struct {
 // renderOnce renders once and prints the difference. It returns only errors of writing: an error in
 // a file is printed, and the next save can fix it.
 func (r *renderDiffPrinter) renderOnce(ctx context.Context) error {
-	var said bytes.Buffer
-	out, err := r.render(ctx, &said)
+	var messages bytes.Buffer
+	out, err := r.render(ctx, &messages)
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // interrupted, not an error
 	}
 	if err != nil {
-		cli.Report(&said, err)
+		cli.Report(&messages, err)
 	}
-	if text := said.String(); text != r.lastErrors {
+	if text := messages.String(); text != r.lastErrors {
 		r.lastErrors = text
 		if _, err := io.WriteString(r.stderr, text); err != nil {
 			return err
@@ -620,9 +620,9 @@ func (w *watchedFiles) updateFolders() bool {
 			_ = w.kernel.Remove(dir) // fails if the folder was deleted
 		}
 	}
-	news := !maps.Equal(now, w.folders)
+	changed := !maps.Equal(now, w.folders)
 	w.folders = now
-	return news
+	return changed
 }
 
 // isRelevantEvent reports whether an event concerns a watched file. It excludes temporary files of

@@ -157,20 +157,20 @@ func runTrace(ctx context.Context, f traceFlags, args []string, stdout, stderr i
 	if f.dump != "" {
 		return writeDump(ctx, from, f.dump, stderr)
 	}
-	trail, err := of.traceSubject(ctx, from, trace.Page{Limit: f.limit, After: f.after})
+	result, err := of.traceSubject(ctx, from, trace.Page{Limit: f.limit, After: f.after})
 	if err != nil {
 		return err
 	}
-	t := &traceReport{Result: trail}
+	t := &traceReport{Result: result}
 	if f.diff {
-		if t.Diff, err = from.DiffWithCurrent(ctx, trail); err != nil {
+		if t.Diff, err = from.DiffWithCurrent(ctx, result); err != nil {
 			return err
 		}
 	}
 	if err := write(ctx, stdout, from, t); err != nil {
 		return err
 	}
-	if !trail.IsConclusive() {
+	if !result.IsConclusive() {
 		return errUnknown
 	}
 	return nil
@@ -315,16 +315,16 @@ func forEachStatement(ctx context.Context, from trace.Clusters, t *traceReport, 
 	n := attestation.Node{Provenance: &np}
 	pool := types.NamespacedName{Namespace: np.Spec.Pool.Namespace, Name: np.Spec.Pool.Name}
 	if c := np.Spec.Configuration; c != nil {
-		kept, err := from.ReadRecord(ctx, pool, c.InputDigest)
+		stored, err := from.ReadRecord(ctx, pool, c.InputDigest)
 		if err != nil {
 			return err
 		}
-		n.Provisioning, n.Bootstrap = kept.Record, kept.Record
+		n.Provisioning, n.Bootstrap = stored.Record, stored.Record
 		if b := np.Spec.Bootstrap; b != nil && b.InputDigest != c.InputDigest {
-			if kept, err = from.ReadRecord(ctx, pool, b.InputDigest); err != nil {
+			if stored, err = from.ReadRecord(ctx, pool, b.InputDigest); err != nil {
 				return err
 			}
-			n.Bootstrap = kept.Record
+			n.Bootstrap = stored.Record
 		}
 	}
 	statements, err := attestation.Statements(n)
@@ -507,16 +507,16 @@ func writeSteps(b *strings.Builder, steps []trace.Step) {
 			fmt.Fprintf(b, ": %s", s.Note)
 		}
 		fmt.Fprintln(b)
-		var facts []string
+		var details []string
 		for _, f := range s.Details {
 			value := f.Value
 			if strings.HasSuffix(f.Name, "digest") {
 				value = render.ShortDigest(value)
 			}
-			facts = append(facts, f.Name+" "+value)
+			details = append(details, f.Name+" "+value)
 		}
-		if len(facts) > 0 {
-			fmt.Fprintf(b, "%s    %s\n", below, strings.Join(facts, ", "))
+		if len(details) > 0 {
+			fmt.Fprintf(b, "%s    %s\n", below, strings.Join(details, ", "))
 		}
 	}
 }

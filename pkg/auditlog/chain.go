@@ -26,7 +26,7 @@ type Entry struct {
 	// Before is the hash of the previous line without its line feed: "sha256:<64 hex>". The
 	// first line of a chain has none.
 	Before string `json:"before"`
-	// ID is the ID of the fact.
+	// ID is the ID of the event.
 	ID string `json:"id"`
 	Event
 }
@@ -55,8 +55,8 @@ func (h Head) EncodeNext(f Event, at time.Time) (line []byte, next Head, err err
 }
 
 // encodeNextLines formats the next lines, each with its line feed.
-func (h Head) encodeNextLines(facts []Event, at time.Time) (text []byte, next Head, err error) {
-	for _, f := range facts {
+func (h Head) encodeNextLines(events []Event, at time.Time) (text []byte, next Head, err error) {
+	for _, f := range events {
 		var line []byte
 		if line, h, err = h.EncodeNext(f, at); err != nil {
 			return nil, h, err

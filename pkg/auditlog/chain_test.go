@@ -17,7 +17,7 @@ import (
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 123_456_789, time.UTC)
 
-// joined is a fact about a node.
+// joined is an event about a node.
 func joined(n int) Event {
 	return Event{
 		Kind: NodeJoined, Object: Object{Kind: "Node", Name: fmt.Sprintf("node-%d", n), UID: fmt.Sprintf("uid-%d", n)}, Key: "np",
@@ -116,7 +116,7 @@ func TestTampering(t *testing.T) {
 		}
 		return bytes.Replace(out, lines[i], changed, 1)
 	}
-	other := func() []byte { // a complete chain with one changed fact, and all later hashes computed again
+	other := func() []byte { // a complete chain with one changed event, and all later hashes computed again
 		var head Head
 		var out []byte
 		for i := range 5 {
@@ -210,7 +210,7 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// The line of any fact can be read back unchanged. Otherwise it would be reported as
+// The line of any event can be read back unchanged. Otherwise it would be reported as
 // edited, and no controller would continue the file.
 func TestLineOfAnyText(t *testing.T) {
 	for _, s := range []string{"a\xffb", "\xff\xfe", "\\\xff", `\ufffd`, "\ufffd", "\u2028\u200b\x00\x7f\"<>&\U000e0001"} {

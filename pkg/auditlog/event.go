@@ -55,9 +55,9 @@ const (
 // credentials.
 type Event struct {
 	Kind Kind `json:"kind"`
-	// Object is the subject of the fact.
+	// Object is the subject of the event.
 	Object Object `json:"object"`
-	// Key distinguishes facts of the same kind about the same object.
+	// Key distinguishes events of the same kind about the same object.
 	Key string `json:"occasion,omitempty"`
 	// Since is when it began, by the clock of the API server, in RFC 3339.
 	Since string `json:"since,omitempty"`
@@ -138,13 +138,13 @@ type Controller struct {
 // idDigits is the length of an id, in hex digits of a digest.
 const idDigits = 32
 
-// ID is the same for the same fact, and for no other: a digest of the kind, the object and
-// the occasion.
+// ID is the same for the same event, and for no other: a digest of the kind, the object and
+// its key.
 func (f Event) ID() string {
 	sum := sha256.Sum256(canonicalJSON(struct {
 		Kind     Kind   `json:"kind"`
 		Object   Object `json:"object"`
-		Occasion string `json:"occasion"`
+		EventKey string `json:"occasion"`
 	}{f.Kind, f.Object, f.Key}))
 	return hex.EncodeToString(sum[:])[:idDigits]
 }

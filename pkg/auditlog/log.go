@@ -17,7 +17,7 @@ import (
 // ErrLocked says that another process writes the file.
 var ErrLocked = errors.New("another process writes it")
 
-// Log is an audit log in a file. It is safe for concurrent use: facts that arrive during a
+// Log is an audit log in a file. It is safe for concurrent use: events that arrive during a
 // write are written together, with one sync.
 //
 // Before each write it checks whether the file is unchanged. If the file was moved away
@@ -29,7 +29,7 @@ type Log struct {
 	log   logr.Logger
 
 	mu   sync.Mutex
-	next *batch // waiting facts; nil for none
+	next *batch // waiting events; nil for none
 
 	io           sync.Mutex // locked while the file is checked and written
 	lock         *os.File
@@ -42,7 +42,7 @@ type Log struct {
 	closed bool
 }
 
-// batch contains facts that are written together.
+// batch contains events that are written together.
 type batch struct {
 	events  []Event
 	written bool // also after a failure
@@ -96,10 +96,10 @@ func (l *Log) Close() error {
 	return l.lock.Close()
 }
 
-// Append writes facts, one line each, and returns once they are on disk. After an error
+// Append writes events, one line each, and returns once they are on disk. After an error
 // none of them is written: the caller has to append them again.
-func (l *Log) Append(facts ...Event) error {
-	for _, f := range facts { // so that one invalid fact does not fail the others
+func (l *Log) Append(events ...Event) error {
+	for _, f := range events { // so that one invalid event does not fail the others
 		if _, _, err := (Head{}).EncodeNext(f, l.clock.Now()); err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (l *Log) Append(facts ...Event) error {
 		b = &batch{}
 		l.next = b
 	}
-	b.events = append(b.events, facts...)
+	b.events = append(b.events, events...)
 	l.mu.Unlock()
 
 	// While a batch is written, later events collect in the next one: one Sync serves all of
@@ -143,11 +143,11 @@ func (l *Log) ContinueAfterRotation() error {
 }
 
 // write is the only function that writes lines.
-func (l *Log) write(facts []Event) error {
+func (l *Log) write(events []Event) error {
 	if err := l.ensureCurrentFile(); err != nil {
 		return err
 	}
-	text, head, err := l.head.encodeNextLines(slices.Concat(l.first, facts), l.clock.Now())
+	text, head, err := l.head.encodeNextLines(slices.Concat(l.first, events), l.clock.Now())
 	if err != nil || len(text) == 0 {
 		return err
 	}
@@ -173,12 +173,12 @@ func (l *Log) ensureCurrentFile() error {
 	}
 	if l.file != nil {
 		named, err := os.Stat(l.path)
-		held, err2 := l.file.Stat()
-		if err == nil && err2 == nil && os.SameFile(named, held) && held.Size() == l.size {
+		opened, err2 := l.file.Stat()
+		if err == nil && err2 == nil && os.SameFile(named, opened) && opened.Size() == l.size {
 			return nil
 		}
-		if err == nil && err2 == nil && os.SameFile(named, held) {
-			l.log.Info("another process changed the audit log", "bytes", held.Size(), "want", l.size)
+		if err == nil && err2 == nil && os.SameFile(named, opened) {
+			l.log.Info("another process changed the audit log", "bytes", opened.Size(), "want", l.size)
 		}
 		l.closeFile()
 	}
@@ -242,7 +242,7 @@ func (l *Log) continueChain(f *os.File) error {
 	return nil
 }
 
-// queueFirst queues a fact before all others, once: after a failed write it is still queued.
+// queueFirst queues an event before all others, once: after a failed write it is still queued.
 func (l *Log) queueFirst(f Event) {
 	if !slices.ContainsFunc(l.first, func(other Event) bool { return other.ID() == f.ID() }) {
 		l.first = append(l.first, f)
@@ -269,8 +269,8 @@ func (l *Log) moveTruncatedLine(f *os.File, t tail) (Event, error) {
 
 // saveTruncated copies the truncated line to a new file, and returns its name.
 func (l *Log) saveTruncated(from *os.File, t tail) (string, error) {
-	stamp := l.clock.Now().UTC().Format("20060102T150405.000000000Z")
-	path := l.path + tornSuffix + stamp
+	timestamp := l.clock.Now().UTC().Format("20060102T150405.000000000Z")
+	path := l.path + tornSuffix + timestamp
 	into, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return "", err

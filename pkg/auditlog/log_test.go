@@ -396,7 +396,7 @@ func openFilesBelow(t *testing.T, folder string) []string {
 	return open
 }
 
-// A write that fails halfway leaves no partial line, and a repeated fact is written once.
+// A write that fails halfway leaves no partial line, and a repeated event is written once.
 func TestDiskFull(t *testing.T) {
 	if os.Getenv("OSM_DISK_FULL") == "" {
 		// The limit applies to the whole process: it must not affect go test's own log.
@@ -448,7 +448,7 @@ func limited(t *testing.T, size int64, do func()) {
 	do()
 }
 
-// Concurrent writers produce one chain with every fact once.
+// Concurrent writers produce one chain with every event once.
 func TestTogether(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	l := open(t, path)

@@ -18,11 +18,11 @@ type Stream struct {
 	head Head
 }
 
-// Append writes facts, one line each. After an error none of them counts.
-func (s *Stream) Append(facts ...Event) error {
+// Append writes events, one line each. After an error none of them counts.
+func (s *Stream) Append(events ...Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	text, head, err := s.head.encodeNextLines(facts, s.Clock.Now())
+	text, head, err := s.head.encodeNextLines(events, s.Clock.Now())
 	if err != nil {
 		return err
 	}

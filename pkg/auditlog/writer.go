@@ -15,19 +15,19 @@ import (
 const (
 	// Stdout instead of a path writes to standard output.
 	Stdout = "stdout"
-	// interval is the interval of retries for waiting facts, and of checks whether the file
+	// interval is the interval of retries for waiting events, and of checks whether the file
 	// was moved away.
 	interval = 10 * time.Second
-	// maxWaiting bounds the facts in memory while writing fails. A fact has about a kilobyte.
+	// maxWaiting bounds the events in memory while writing fails. An event has about a kilobyte.
 	maxWaiting = 20_000
-	// recalled is the number of written facts that are remembered, so that retries do not
+	// recalled is the number of written events that are remembered, so that retries do not
 	// write them twice.
 	recalled = 4096
 )
 
 // lineWriter is a *Log or a *Stream.
 type lineWriter interface {
-	Append(facts ...Event) error
+	Append(events ...Event) error
 }
 
 // Metrics counts what a Writer does.
@@ -47,8 +47,8 @@ func (noMetrics) AuditEntryLost()          {}
 
 // Writer writes the audit log of a running controller: it opens the log once this replica
 // leads, and stores in memory what could not be written. Provisioning never waits for it.
-// Use Append for facts that can be derived again from an object, and record on the object
-// that they are written; use Record for facts that occur only once. Set the fields once,
+// Use Append for events that can be derived again from an object, and record on the object
+// that they are written; use Record for events that occur only once. Set the fields once,
 // before use.
 type Writer struct {
 	// Path of the file, or Stdout.
@@ -61,7 +61,7 @@ type Writer struct {
 	Metrics Metrics
 	// Log reports failures.
 	Log logr.Logger
-	// Began is the first fact of this run.
+	// Began is the first event of this run.
 	Began Event
 
 	mu      sync.Mutex
@@ -95,7 +95,7 @@ func (w *Writer) Start(ctx context.Context) error {
 	}
 }
 
-// writeWaiting writes waiting facts, and follows a file that was moved away.
+// writeWaiting writes waiting events, and follows a file that was moved away.
 func (w *Writer) writeWaiting() {
 	err := w.appendAfterWaiting()
 	w.mu.Lock()
@@ -107,31 +107,31 @@ func (w *Writer) writeWaiting() {
 	}
 }
 
-// Append writes facts after those that wait, and returns once they are stored. After an
+// Append writes events after those that wait, and returns once they are stored. After an
 // error they are not stored, or not known to be, and the caller should append them again.
 // Until the next tick further calls fail immediately.
-func (w *Writer) Append(facts ...Event) error {
+func (w *Writer) Append(events ...Event) error {
 	w.mu.Lock()
 	err := w.broken
 	w.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	return w.appendAfterWaiting(facts...)
+	return w.appendAfterWaiting(events...)
 }
 
-// appendAfterWaiting writes the waiting facts, and then these. After an error only those that
+// appendAfterWaiting writes the waiting events, and then these. After an error only those that
 // waited before are queued again.
-func (w *Writer) appendAfterWaiting(facts ...Event) error {
+func (w *Writer) appendAfterWaiting(events ...Event) error {
 	w.mu.Lock()
-	facts = slices.DeleteFunc(slices.Clone(facts), func(f Event) bool { return w.written[f.ID()] || w.logIfUnwritable(f) })
-	all, waited := append(w.waiting, facts...), len(w.waiting)
+	events = slices.DeleteFunc(slices.Clone(events), func(f Event) bool { return w.written[f.ID()] || w.logIfUnwritable(f) })
+	all, waited := append(w.waiting, events...), len(w.waiting)
 	// While these are written, no other call writes them again.
 	w.waiting = nil
 	to, err := w.openAndAppendFirst()
 	w.mu.Unlock()
 	if err == nil && len(all) > 0 {
-		err = to.Append(all...) // without the lock, so that concurrent facts are written together
+		err = to.Append(all...) // without the lock, so that concurrent events are written together
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,7 +139,7 @@ func (w *Writer) appendAfterWaiting(facts ...Event) error {
 		// Only those that waited before continue to wait: the caller repeats its own after the
 		// error.
 		w.waiting, all = all[:waited:waited], w.waiting
-		w.queueFacts(all)
+		w.enqueue(all)
 		w.logFailure(err)
 		return err
 	}
@@ -147,7 +147,7 @@ func (w *Writer) appendAfterWaiting(facts ...Event) error {
 	return nil
 }
 
-// logIfUnwritable reports whether a fact can never be written. It would block all others.
+// logIfUnwritable reports whether an event can never be written. It would block all others.
 func (w *Writer) logIfUnwritable(f Event) bool {
 	_, _, err := Head{}.EncodeNext(f, w.Clock.Now())
 	if err != nil {
@@ -157,17 +157,17 @@ func (w *Writer) logIfUnwritable(f Event) bool {
 	return err != nil
 }
 
-// Record is Append for facts that cannot be derived again: if the write fails, it stores them
+// Record is Append for events that cannot be derived again: if the write fails, it stores them
 // in memory and retries.
-func (w *Writer) Record(facts ...Event) {
-	if err := w.Append(facts...); err != nil {
+func (w *Writer) Record(events ...Event) {
+	if err := w.Append(events...); err != nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.queueFacts(facts)
+		w.enqueue(events)
 	}
 }
 
-// Close writes waiting facts if possible, and ends the audit log. Lost facts are logged.
+// Close writes waiting events if possible, and ends the audit log. Lost events are logged.
 func (w *Writer) Close() {
 	w.mu.Lock()
 	unused := w.to == nil && len(w.waiting) == 0
@@ -189,7 +189,7 @@ func (w *Writer) Close() {
 
 var errClosed = errors.New("the audit log is closed: the controller is stopping")
 
-// openAndAppendFirst opens the audit log with the first fact of this run.
+// openAndAppendFirst opens the audit log with the first event of this run.
 func (w *Writer) openAndAppendFirst() (lineWriter, error) {
 	switch {
 	case w.closed:
@@ -214,22 +214,22 @@ func (w *Writer) openAndAppendFirst() (lineWriter, error) {
 	return to, nil
 }
 
-// queueFacts keeps facts in memory until they can be written.
-func (w *Writer) queueFacts(facts []Event) {
+// enqueue stores events in memory until they can be written.
+func (w *Writer) enqueue(events []Event) {
 	if w.closed {
-		w.logLost(facts)
+		w.logLost(events)
 		return
 	}
 	// What does not fit is only in the log of the process.
-	room := min(len(facts), max(0, maxWaiting-len(w.waiting)))
-	w.waiting = append(w.waiting, facts[:room]...)
-	w.logLost(facts[room:])
+	room := min(len(events), max(0, maxWaiting-len(w.waiting)))
+	w.waiting = append(w.waiting, events[:room]...)
+	w.logLost(events[room:])
 	w.metrics().AuditEntriesWaiting(len(w.waiting))
 }
 
-// logLost logs lost facts, to distinguish them from facts that never occurred.
-func (w *Writer) logLost(facts []Event) {
-	for _, f := range facts {
+// logLost logs lost events, to distinguish them from events that never occurred.
+func (w *Writer) logLost(events []Event) {
+	for _, f := range events {
 		w.metrics().AuditEntryLost()
 		w.Log.Error(nil, "a fact is not in the audit log", "kind", f.Kind, "id", f.ID(), "object", f.Object)
 	}
@@ -248,17 +248,17 @@ func (w *Writer) logFailure(err error) {
 	}
 }
 
-// recordWrittenIDs remembers written facts, so that they are not written twice.
-func (w *Writer) recordWrittenIDs(facts []Event) {
+// recordWrittenIDs remembers written events, so that they are not written twice.
+func (w *Writer) recordWrittenIDs(events []Event) {
 	w.broken = nil
-	if w.failed != "" && len(facts) > 0 {
+	if w.failed != "" && len(events) > 0 {
 		w.failed = ""
 		w.Log.Info("the audit log is written again")
 	}
 	if w.written == nil {
 		w.written = map[string]bool{}
 	}
-	for _, f := range facts {
+	for _, f := range events {
 		w.metrics().AuditEntryWritten(string(f.Kind))
 		w.written[f.ID()] = true
 		w.order = append(w.order, f.ID())

@@ -56,7 +56,7 @@ func pools(t *testing.T, path string) []string {
 	return out
 }
 
-// While writing fails, facts that occur once wait in memory; facts that can be derived
+// While writing fails, events that occur once wait in memory; events that can be derived
 // again are rejected. Both are reported.
 func TestDiskAway(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "volume")
@@ -90,12 +90,12 @@ func TestDiskAway(t *testing.T) {
 	}
 }
 
-// Every lost fact is logged.
+// Every lost event is logged.
 func TestLost(t *testing.T) {
 	j := newWriter(filepath.Join(t.TempDir(), "away", "audit.log"))
 	for i := range maxWaiting + 2 {
 		j.mu.Lock()
-		j.queueFacts([]Event{rotated(fmt.Sprint(i))})
+		j.enqueue([]Event{rotated(fmt.Sprint(i))})
 		j.mu.Unlock()
 	}
 	if n := j.count["lost_total"]; n != 2 || !strings.Contains(j.log.String(), fmt.Sprint(maxWaiting+1)) {
@@ -153,7 +153,7 @@ func TestTakenUp(t *testing.T) {
 	}
 }
 
-// A fact that fits no line does not block others.
+// An event that fits no line does not block others.
 func TestUnfit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	j := newWriter(path)
@@ -186,7 +186,7 @@ func TestStdout(t *testing.T) {
 	}
 }
 
-// An audit log without facts creates no file.
+// An audit log without events creates no file.
 func TestUnused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	newWriter(path).Close()

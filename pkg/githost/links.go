@@ -170,9 +170,9 @@ func (l Links) withBitbucketAddress() Links {
 	if len(parts) != 2 {
 		return Links{}
 	}
-	owner, person := strings.CutPrefix(parts[0], "~")
+	owner, isUser := strings.CutPrefix(parts[0], "~")
 	l.path = "projects/" + owner + "/repos/" + parts[1]
-	if person {
+	if isUser {
 		l.path = "users/" + owner + "/repos/" + parts[1]
 	}
 	return l

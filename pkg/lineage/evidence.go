@@ -124,35 +124,35 @@ func (f Observation) atCreation(candidates Timeline) (g *Generation, why string)
 // CompareReport compares a node's report with the records. It returns the configuration that the
 // node reports if the records agree.
 func CompareReport(f Observation) (*Generation, Agreement) {
-	says := f.Report
-	if says == (api.NodeReport{}) {
+	report := f.Report
+	if report == (api.NodeReport{}) {
 		return nil, Agreement{metav1.ConditionUnknown, api.ReasonNothingReported, "the node has neither label " + api.LabelConfig + " nor " + api.LabelCommit}
 	}
 	disagree := func(reason, format string, args ...any) Agreement {
 		return Agreement{metav1.ConditionFalse, reason, fmt.Sprintf(format, args...)}
 	}
 	during := func(g Generation) bool { return g.WasCurrentDuring(f.Window, Bridge) }
-	if says.Config == "" {
+	if report.Config == "" {
 		for _, g := range f.Pool {
-			if during(g) && g.matchesReportedCommit(says) {
+			if during(g) && g.matchesReportedCommit(report) {
 				return nil, Agreement{metav1.ConditionTrue, api.ReasonRecorded, "the commit that the node reports is that of a configuration which its pool had"}
 			}
 		}
 		if f.mayLackRecord() {
 			return nil, noRecords()
 		}
-		return nil, disagree(api.ReasonOtherCommit, "it reports commit %q, and no configuration that its pool had then is of that commit", says.Commit)
+		return nil, disagree(api.ReasonOtherCommit, "it reports commit %q, and no configuration that its pool had then is of that commit", report.Commit)
 	}
-	g, found := f.reportedOne(says.Config)
+	g, found := f.reportedOne(report.Config)
 	switch {
 	case !found && f.mayLackRecord():
 		return nil, noRecords()
 	case !found:
-		return nil, disagree(api.ReasonNeverCurrent, "it reports configuration %q, which its pool never had", says.Config)
+		return nil, disagree(api.ReasonNeverCurrent, "it reports configuration %q, which its pool never had", report.Config)
 	case !during(g):
-		return nil, disagree(api.ReasonNotCurrentThen, "it reports configuration %q, which its pool had from %s until %s, and not when the machine fetched its documents", says.Config, FormatTime(g.From), formatTimeOrNow(g.Until))
-	case !g.matchesReportedCommit(says):
-		return nil, disagree(api.ReasonOtherCommit, "it reports configuration %q and commit %q; that configuration is of commit %q", says.Config, says.Commit, render.LabelValue(g.Commit))
+		return nil, disagree(api.ReasonNotCurrentThen, "it reports configuration %q, which its pool had from %s until %s, and not when the machine fetched its documents", report.Config, FormatTime(g.From), formatTimeOrNow(g.Until))
+	case !g.matchesReportedCommit(report):
+		return nil, disagree(api.ReasonOtherCommit, "it reports configuration %q and commit %q; that configuration is of commit %q", report.Config, report.Commit, render.LabelValue(g.Commit))
 	}
 	return &g, Agreement{metav1.ConditionTrue, api.ReasonRecorded, "its pool had the configuration that the node reports when the machine fetched its documents"}
 }

@@ -33,9 +33,9 @@ func ServeAdmission(ctx context.Context, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	facts := dependencies{engine: render.NewEngine(), metrics: counted, management: serving, worker: serving}
+	deps := dependencies{engine: render.NewEngine(), metrics: counted, management: serving, worker: serving}
 	return c.runWithServers(ctx, servers, func(ctx context.Context) error {
-		mgr, err := serving.createManagerWithRetry(ctx, func() (ctrl.Manager, error) { return newAdmissionManager(opts, facts) })
+		mgr, err := serving.createManagerWithRetry(ctx, func() (ctrl.Manager, error) { return newAdmissionManager(opts, deps) })
 		if err != nil {
 			return nil //nolint:nilerr // shutting down before the start
 		}
@@ -46,8 +46,8 @@ func ServeAdmission(ctx context.Context, opts *Options) error {
 	})
 }
 
-func newAdmissionManager(opts *Options, facts dependencies) (ctrl.Manager, error) {
-	cfg := facts.management.cluster.config
+func newAdmissionManager(opts *Options, deps dependencies) (ctrl.Manager, error) {
+	cfg := deps.management.cluster.config
 	o, err := managerOptions(opts, "", "", cache.Options{})
 	if err != nil {
 		return nil, err
@@ -64,13 +64,13 @@ func newAdmissionManager(opts *Options, facts dependencies) (ctrl.Manager, error
 		return nil, fmt.Errorf("preparing to read profiles: %w", err)
 	}
 	reviewer := &pools.Reconciler{Management: pools.Cluster{Client: live, Live: live}, Namespace: opts.Namespace, ProfileNamespaces: opts.CrossNamespaces}
-	_, err = addAdmission(mgr, opts, reviewer, facts)
+	_, err = addAdmission(mgr, opts, reviewer, deps)
 	return mgr, err
 }
 
 // addAdmission adds the admission webhooks. pools finds the profiles of pools. The
 // certificates are nil if no webhook configuration needs them.
-func addAdmission(mgr ctrl.Manager, opts *Options, pools webhook.Pools, facts dependencies) (*webhook.Certificates, error) {
+func addAdmission(mgr ctrl.Manager, opts *Options, pools webhook.Pools, deps dependencies) (*webhook.Certificates, error) {
 	o := opts.Webhook
 	if o.Address == "" {
 		return nil, nil
@@ -78,8 +78,8 @@ func addAdmission(mgr ctrl.Manager, opts *Options, pools webhook.Pools, facts de
 	if o.Service.Name == "" {
 		o.Service = types.NamespacedName{Namespace: opts.Namespace, Name: api.WebhookServiceName}
 	}
-	o.Namespace, o.Clock, o.Metrics = opts.Namespace, clock.RealClock{}, facts.metrics
-	certificates, err := webhook.Setup(mgr, o, webhook.Handlers{Pools: pools, Checker: facts.engine, DenyUnknownProfiles: opts.DenyUnknownProfiles})
+	o.Namespace, o.Clock, o.Metrics = opts.Namespace, clock.RealClock{}, deps.metrics
+	certificates, err := webhook.Setup(mgr, o, webhook.Handlers{Pools: pools, Checker: deps.engine, DenyUnknownProfiles: opts.DenyUnknownProfiles})
 	if err != nil {
 		return nil, fmt.Errorf("setting up --webhook-address: %w", err)
 	}

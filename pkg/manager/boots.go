@@ -18,24 +18,24 @@ import (
 )
 
 // startBoots returns what adds the boot controller to the manager of the worker cluster.
-func startBoots(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts dependencies) watchReports {
+func startBoots(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, deps dependencies) watchReports {
 	reports := &boots.Reconciler{
 		Reader:      observe.Reader{Namespace: opts.Namespace, ProfileNamespaces: opts.CrossNamespaces},
 		Recorder:    notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
 		Clock:       clock.RealClock{},
-		Metrics:     facts.metrics,
+		Metrics:     deps.metrics,
 		Shard:       opts.Shard,
 		SharedToken: opts.NodeTokenTTL == 0,
 		Profiles: &verify.Verifier{
 			Management: management.GetAPIReader(), Worker: mgr.GetAPIReader(), Namespace: opts.Namespace,
-			Engine: facts.engine, Check: lint.TemplateCheck(facts.engine), Builtin: catalog.Builtin(), Git: facts.mirrors,
+			Engine: deps.engine, Check: lint.TemplateCheck(deps.engine), Builtin: catalog.Builtin(), Git: deps.mirrors,
 			FollowedOnly: true, // machines choose what is read
 		},
 	}
 	reports.Management = observe.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()}
 	reports.Worker = observe.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
-	if facts.auditLog != nil {
-		reports.AuditLog = facts.auditLog
+	if deps.auditLog != nil {
+		reports.AuditLog = deps.auditLog
 	}
 	return func(ctx context.Context, cached cache.Cache) error { return reports.Setup(ctx, mgr, cached) }
 }

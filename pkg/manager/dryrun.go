@@ -43,17 +43,17 @@ func DryRun(ctx context.Context, opts *Options) (*dryrun.Report, error) {
 	alone := *opts
 	// A dry run writes nothing, so it needs no lease.
 	alone.LeaderElect = false
-	facts, release, err := alone.dryRunDependencies(c)
+	deps, release, err := alone.dryRunDependencies(c)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	facts.unreadable = func(_ context.Context, r *toolscache.Reflector, err error) {
+	deps.unreadable = func(_ context.Context, r *toolscache.Reflector, err error) {
 		if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) || apierrors.IsNotFound(err) {
 			stop(fmt.Errorf("reading %s: %w", r.TypeDescription(), err)) // a retry is useless
 		}
 	}
-	s, err := alone.newDryRunEnvironment(ctx, facts, opts.Shard.LeaseName(LeaseName))
+	s, err := alone.newDryRunEnvironment(ctx, deps, opts.Shard.LeaseName(LeaseName))
 	if err != nil {
 		return nil, err
 	}
@@ -65,22 +65,22 @@ func DryRun(ctx context.Context, opts *Options) (*dryrun.Report, error) {
 	return report, err
 }
 
-// dryRunDependencies returns the facts for a dry run. The returned function releases the mirrors.
-func (opts *Options) dryRunDependencies(c clusters) (facts dependencies, release func(), err error) {
+// dryRunDependencies returns the dependencies of a dry run. The returned function releases the mirrors.
+func (opts *Options) dryRunDependencies(c clusters) (deps dependencies, release func(), err error) {
 	settings, err := opts.readSettings(c.worker.config)
 	if err != nil {
-		return facts, nil, err
+		return deps, nil, err
 	}
 	mirrors, release, err := opts.lockMirrors()
 	if err != nil {
-		return facts, nil, fmt.Errorf("--cache-dir: %w: name another folder", err)
+		return deps, nil, fmt.Errorf("--cache-dir: %w: name another folder", err)
 	}
 	management := &clusterState{cluster: c.management}
-	facts = dependencies{settings: settings, engine: render.NewEngine(), management: management, worker: management, mirrors: mirrors}
+	deps = dependencies{settings: settings, engine: render.NewEngine(), management: management, worker: management, mirrors: mirrors}
 	if c.apart() {
-		facts.worker = &clusterState{cluster: c.worker}
+		deps.worker = &clusterState{cluster: c.worker}
 	}
-	return facts, release, nil
+	return deps, release, nil
 }
 
 // dryRunEnvironment is the environment of a dry run: managers that fill caches but run no controller,
@@ -97,17 +97,17 @@ type dryRunEnvironment struct {
 }
 
 // newDryRunEnvironment prepares a dry run without starting the managers.
-func (opts *Options) newDryRunEnvironment(ctx context.Context, facts dependencies, lease string) (*dryRunEnvironment, error) {
-	cfg := facts.management.cluster.config
-	mgr, err := newManager(cfg, opts, facts, lease)
+func (opts *Options) newDryRunEnvironment(ctx context.Context, deps dependencies, lease string) (*dryRunEnvironment, error) {
+	cfg := deps.management.cluster.config
+	mgr, err := newManager(cfg, opts, deps, lease)
 	if err != nil {
 		return nil, err
 	}
-	s := &dryRunEnvironment{opts: opts, dependencies: facts, management: mgr, worker: mgr, store: virtual.NewStore(mgr.GetScheme(), clock.RealClock{})}
+	s := &dryRunEnvironment{opts: opts, dependencies: deps, management: mgr, worker: mgr, store: virtual.NewStore(mgr.GetScheme(), clock.RealClock{})}
 	s.onManagement = s.store.NewView("management", mgr.GetClient(), mgr.GetAPIReader(), trimForCache)
 	s.onWorker = s.onManagement
-	if facts.worker != facts.management {
-		if s.worker, err = opts.newDryRunWorkerManager(facts); err != nil {
+	if deps.worker != deps.management {
+		if s.worker, err = opts.newDryRunWorkerManager(deps); err != nil {
 			return nil, err
 		}
 		s.onWorker = s.store.NewView("worker", s.worker.GetClient(), s.worker.GetAPIReader(), trimForCache)
@@ -125,7 +125,7 @@ func (opts *Options) newDryRunEnvironment(ctx context.Context, facts dependencie
 }
 
 // newDryRunWorkerManager returns the manager of a separate worker cluster for a dry run.
-func (opts *Options) newDryRunWorkerManager(facts dependencies) (ctrl.Manager, error) {
+func (opts *Options) newDryRunWorkerManager(deps dependencies) (ctrl.Manager, error) {
 	objects, err := workerCache()
 	if err != nil {
 		return nil, err
@@ -133,12 +133,12 @@ func (opts *Options) newDryRunWorkerManager(facts dependencies) (ctrl.Manager, e
 	alone := *opts
 	alone.LeaderElect = false
 	o, err := managerOptions(&alone, WorkerLeaseName, metav1.NamespaceSystem, cache.Options{
-		DefaultTransform: nodecache.TrimTransform(), ByObject: objects, DefaultWatchErrorHandler: facts.unreadable,
+		DefaultTransform: nodecache.TrimTransform(), ByObject: objects, DefaultWatchErrorHandler: deps.unreadable,
 	})
 	if err != nil {
 		return nil, err
 	}
-	mgr, err := ctrl.NewManager(facts.worker.cluster.config, o)
+	mgr, err := ctrl.NewManager(deps.worker.cluster.config, o)
 	if err != nil {
 		return nil, fmt.Errorf("preparing the worker cluster: %w", err)
 	}

@@ -96,14 +96,14 @@ func Run(ctx context.Context, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	facts := dependencies{settings: settings, engine: render.NewEngine(), metrics: counted, management: management, worker: worker}
-	if facts.auditLog, err = opts.newAuditLog(counted); err != nil {
+	deps := dependencies{settings: settings, engine: render.NewEngine(), metrics: counted, management: management, worker: worker}
+	if deps.auditLog, err = opts.newAuditLog(counted); err != nil {
 		return err
 	}
-	if facts.auditLog != nil {
-		defer facts.auditLog.Close() // after every writer has ended
+	if deps.auditLog != nil {
+		defer deps.auditLog.Close() // after every writer has ended
 	}
-	return c.runWithServers(ctx, servers, func(ctx context.Context) error { return runManager(ctx, opts, facts, mirrors) })
+	return c.runWithServers(ctx, servers, func(ctx context.Context) error { return runManager(ctx, opts, deps, mirrors) })
 }
 
 // runWithServers runs a function together with servers until it ends, a server fails, or the
@@ -126,13 +126,13 @@ func (c clusters) runWithServers(ctx context.Context, servers []func(context.Con
 
 // runManager waits for the management cluster, then runs until ctx ends, a lease is lost,
 // or a necessary part fails.
-func runManager(ctx context.Context, opts *Options, facts dependencies, mirrors *source.Mirrors) error {
-	facts.mirrors = mirrors
-	mgr, err := facts.management.createManagerWithRetry(ctx, func() (ctrl.Manager, error) {
+func runManager(ctx context.Context, opts *Options, deps dependencies, mirrors *source.Mirrors) error {
+	deps.mirrors = mirrors
+	mgr, err := deps.management.createManagerWithRetry(ctx, func() (ctrl.Manager, error) {
 		if opts.ProfilesOnly == ProfilesCOSP {
-			return newProfilesOnlyManager(opts, facts)
+			return newProfilesOnlyManager(opts, deps)
 		}
-		return newConfiguredManager(ctx, opts, facts)
+		return newConfiguredManager(ctx, opts, deps)
 	})
 	if err != nil {
 		return nil //nolint:nilerr // shutting down before the start
@@ -140,7 +140,7 @@ func runManager(ctx context.Context, opts *Options, facts dependencies, mirrors 
 	err = mgr.Start(ctx)
 	// The process ends without waiting when the lease is lost, and would block the worker
 	// cluster's lease for the next leader.
-	facts.worker.waitForManagerStop()
+	deps.worker.waitForManagerStop()
 	// During shutdown errors are expected: the next run repeats interrupted work.
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("running the controller: %w", err)
@@ -149,36 +149,36 @@ func runManager(ctx context.Context, opts *Options, facts dependencies, mirrors 
 }
 
 // newConfiguredManager creates the manager of the management cluster with everything that it runs.
-func newConfiguredManager(ctx context.Context, opts *Options, facts dependencies) (ctrl.Manager, error) {
-	cfg := facts.management.cluster.config
-	if facts.management == facts.worker {
+func newConfiguredManager(ctx context.Context, opts *Options, deps dependencies) (ctrl.Manager, error) {
+	cfg := deps.management.cluster.config
+	if deps.management == deps.worker {
 		if err := opts.rejectOSMConflict(ctx, cfg); err != nil {
 			return nil, err
 		}
 	}
-	mgr, err := newManager(cfg, opts, facts, opts.Shard.LeaseName(LeaseName))
+	mgr, err := newManager(cfg, opts, deps, opts.Shard.LeaseName(LeaseName))
 	if err != nil {
 		return nil, err
 	}
 	if opts.RegistrySecret.Name != "" {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: opts.RegistrySecret.Namespace, Name: opts.RegistrySecret.Name}}
-		if facts.registry, err = cacheOfOne(mgr, cfg, secret, cache.TransformStripManagedFields()); err != nil {
+		if deps.registry, err = cacheOfOne(mgr, cfg, secret, cache.TransformStripManagedFields()); err != nil {
 			return nil, err
 		}
 	}
 	if err := addLeaseReporter(mgr, opts, types.NamespacedName{Namespace: opts.Namespace, Name: opts.Shard.LeaseName(LeaseName)}); err != nil {
 		return nil, err
 	}
-	if facts.flux, err = newFluxFetcher(mgr, cfg, opts, facts.mirrors.Dir); err != nil {
+	if deps.flux, err = newFluxFetcher(mgr, cfg, opts, deps.mirrors.Dir); err != nil {
 		return nil, err
 	}
 	// KubeOne and KKP have one cluster, and the controller in kube-system.
-	if facts.management == facts.worker && opts.Namespace == metav1.NamespaceSystem && opts.Shard.IncludesUnlabeled() {
+	if deps.management == deps.worker && opts.Namespace == metav1.NamespaceSystem && opts.Shard.IncludesUnlabeled() {
 		if err := addCRDMismatchReporter(mgr, opts); err != nil {
 			return nil, err
 		}
 	}
-	return mgr, addControllers(ctx, mgr, opts, facts)
+	return mgr, addControllers(ctx, mgr, opts, deps)
 }
 
 // rejectOSMConflict rejects a namespace other than kube-system while operating-system-manager,
@@ -208,24 +208,24 @@ func (opts *Options) rejectOSMConflict(ctx context.Context, cfg *rest.Config) er
 
 // newManager creates the manager of the management cluster. With a separate worker cluster,
 // its cache contains nothing outside --namespace except profiles that pools can use.
-func newManager(cfg *rest.Config, opts *Options, facts dependencies, lease string) (ctrl.Manager, error) {
+func newManager(cfg *rest.Config, opts *Options, deps dependencies, lease string) (ctrl.Manager, error) {
 	own := map[string]cache.Config{opts.Namespace: {}}
 	caches := cache.Options{
 		DefaultTransform:  nodecache.TrimTransform(),
 		DefaultNamespaces: own,
 		ByObject:          map[client.Object]cache.ByObject{},
 	}
-	if facts.management == facts.worker {
+	if deps.management == deps.worker {
 		var err error
 		if caches.ByObject, err = workerCache(); err != nil {
 			return nil, err
 		}
 	}
-	for _, offered := range []client.Object{&osm.OperatingSystemProfile{}, &api.ProfileSource{}} {
-		caches.ByObject[offered] = cache.ByObject{Namespaces: opts.profileNamespaces()}
+	for _, kind := range []client.Object{&osm.OperatingSystemProfile{}, &api.ProfileSource{}} {
+		caches.ByObject[kind] = cache.ByObject{Namespaces: opts.profileNamespaces()}
 	}
 	caches.ByObject[&appsv1.ControllerRevision{}] = nodecache.Records(opts.Namespace)
-	caches.DefaultWatchErrorHandler = facts.unreadable
+	caches.DefaultWatchErrorHandler = deps.unreadable
 	o, err := managerOptions(opts, lease, opts.Namespace, caches)
 	if err == nil && opts.Observe {
 		o.LeaderElectionResourceLockInterface, err = quietLease(cfg, lease, opts.Namespace)
@@ -285,75 +285,75 @@ type dependencies struct {
 
 // prepareSourceReconciler returns a reconciler of ProfileSources with what it needs of a manager, which it
 // does not add to the manager.
-func prepareSourceReconciler(mgr ctrl.Manager, opts *Options, facts dependencies) (*profilesource.Reconciler, error) {
-	if err := mgr.Add(newMirrorSweeper(facts.mirrors)); err != nil {
+func prepareSourceReconciler(mgr ctrl.Manager, opts *Options, deps dependencies) (*profilesource.Reconciler, error) {
+	if err := mgr.Add(newMirrorSweeper(deps.mirrors)); err != nil {
 		return nil, fmt.Errorf("setting up the sweep of mirrors: %w", err)
 	}
-	sources := opts.profileReconciler(facts)
+	sources := opts.profileReconciler(deps)
 	sources.Client, sources.Live = mgr.GetClient(), mgr.GetAPIReader()
-	sources.Fetcher = opts.newFetcher(facts, mgr.GetClient(), mgr.GetAPIReader())
+	sources.Fetcher = opts.newFetcher(deps, mgr.GetClient(), mgr.GetAPIReader())
 	sources.Recorder = notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
-	if facts.auditLog != nil {
-		sources.AuditLog = facts.auditLog
-		if err := mgr.Add(facts.auditLog); err != nil {
+	if deps.auditLog != nil {
+		sources.AuditLog = deps.auditLog
+		if err := mgr.Add(deps.auditLog); err != nil {
 			return nil, fmt.Errorf("setting up --audit-log: %w", err)
 		}
 	}
 	return sources, nil
 }
 
-func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, facts dependencies) error {
-	sources, err := prepareSourceReconciler(mgr, opts, facts)
+func addControllers(ctx context.Context, mgr ctrl.Manager, opts *Options, deps dependencies) error {
+	sources, err := prepareSourceReconciler(mgr, opts, deps)
 	if err != nil {
 		return err
 	}
-	facts.appliers = &ownership.Resolver{
+	deps.appliers = &ownership.Resolver{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: sources.Recorder, ArgoNamespace: opts.ArgoNamespace, Clock: clock.RealClock{},
 	}
-	if facts.management == facts.worker {
+	if deps.management == deps.worker {
 		if err := sources.Pools.UseCache(ctx, mgr.GetCache()); err != nil {
 			return err
 		}
 	}
-	if facts.statuses, err = addPush(mgr, opts, sources); err != nil {
+	if deps.statuses, err = addPush(mgr, opts, sources); err != nil {
 		return err
 	}
 	if err := sources.Setup(mgr, sourceConcurrency); err != nil {
 		return fmt.Errorf("setting up the ProfileSource controller: %w", err)
 	}
 	if opts.Shard.IncludesUnlabeled() {
-		if err := facts.appliers.Setup(mgr); err != nil {
+		if err := deps.appliers.Setup(mgr); err != nil {
 			return err
 		}
-		keeper := &builtin.Reconciler{Client: mgr.GetClient(), Recorder: sources.Recorder, Namespace: opts.Namespace, Disabled: opts.DisableDefaultOSPs}
-		if err := keeper.Setup(mgr); err != nil {
+		builtinSource := &builtin.Reconciler{Client: mgr.GetClient(), Recorder: sources.Recorder, Namespace: opts.Namespace, Disabled: opts.DisableDefaultOSPs}
+		if err := builtinSource.Setup(mgr); err != nil {
 			return fmt.Errorf("setting up the ProfileSource of the built-in profiles: %w", err)
 		}
-		if err := warnOfSettings(mgr, opts, facts, sources.Recorder); err != nil {
+		if err := warnOfSettings(mgr, opts, deps, sources.Recorder); err != nil {
 			return err
 		}
 	}
 	// Every replica answers admission reviews, using only the management cluster.
 	reviewer := &pools.Reconciler{Management: pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}, Namespace: opts.Namespace, ProfileNamespaces: opts.CrossNamespaces}
-	if facts.webhooks, err = addAdmission(mgr, opts, reviewer, facts); err != nil {
+	if deps.webhooks, err = addAdmission(mgr, opts, reviewer, deps); err != nil {
 		return err
 	}
-	if facts.management == facts.worker {
-		return addWorkerControllers(ctx, mgr, mgr, opts, facts)
+	if deps.management == deps.worker {
+		return addWorkerControllers(ctx, mgr, mgr, opts, deps)
 	}
-	facts.sources = sources
-	return addWorker(mgr, opts, facts)
+	deps.sources = sources
+	return addWorker(mgr, opts, deps)
 }
 
 // profileReconciler returns a reconciler of ProfileSources with the values of flags. The
 // caller adds the clients for clusters and sources.
-func (opts *Options) profileReconciler(facts dependencies) *profilesource.Reconciler {
+func (opts *Options) profileReconciler(deps dependencies) *profilesource.Reconciler {
 	return &profilesource.Reconciler{
 		Namespace:     opts.Namespace,
 		Shard:         opts.Shard,
 		Pools:         retention.NewPools(opts.Namespace),
-		Metrics:       facts.metrics,
-		Check:         lint.TemplateCheck(facts.engine),
+		Metrics:       deps.metrics,
+		Check:         lint.TemplateCheck(deps.engine),
 		Bases:         catalog.Builtin(),
 		Hooks:         opts.Push.Address != "",
 		ArgoNamespace: opts.ArgoNamespace,
@@ -361,13 +361,13 @@ func (opts *Options) profileReconciler(facts dependencies) *profilesource.Reconc
 }
 
 // newFetcher returns a fetcher for what ProfileSources name.
-func (opts *Options) newFetcher(facts dependencies, cached, live client.Reader) *fetcher.Fetcher {
+func (opts *Options) newFetcher(deps dependencies, cached, live client.Reader) *fetcher.Fetcher {
 	f := &fetcher.Fetcher{
 		Client:        cached,
 		Live:          live,
-		Git:           facts.mirrors,
+		Git:           deps.mirrors,
 		DirectoryRoot: opts.DirectoryRoot,
-		Flux:          facts.flux,
+		Flux:          deps.flux,
 		Namespace:     opts.Namespace,
 	}
 	if !opts.DisableDefaultOSPs {

@@ -24,13 +24,13 @@ const installedPoll = 10 * time.Second
 // addNodes adds the node controller to the manager of the worker cluster. Provisioning does
 // not need it: if the kind NodeProvenance is not installed, as after an update of the
 // controller alone, the node controller starts after its installation.
-func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts dependencies) error {
-	provenance := opts.nodeReconciler(facts)
+func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, deps dependencies) error {
+	provenance := opts.nodeReconciler(deps)
 	provenance.Management = observe.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()}
 	provenance.Worker = observe.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	provenance.Recorder = notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
-	if facts.auditLog != nil {
-		provenance.AuditLog = facts.auditLog
+	if deps.auditLog != nil {
+		provenance.AuditLog = deps.auditLog
 	}
 	setUp := func(ctx context.Context) error {
 		err := provenance.Setup(ctx, mgr, nodes.Watches{Management: management.GetCache(), Concurrency: opts.WorkerCount})
@@ -66,11 +66,11 @@ func addNodes(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Mana
 
 // nodeReconciler returns a reconciler of nodes with the values of flags. The caller adds
 // the clients for clusters.
-func (opts *Options) nodeReconciler(facts dependencies) *nodes.Reconciler {
+func (opts *Options) nodeReconciler(deps dependencies) *nodes.Reconciler {
 	return &nodes.Reconciler{
 		Reader:    observe.Reader{Namespace: opts.Namespace, ProfileNamespaces: opts.CrossNamespaces},
 		Clock:     clock.RealClock{},
 		Retention: nodes.Retention{Age: opts.ProvenanceRetention, Max: opts.ProvenanceMax},
-		Metrics:   facts.metrics,
+		Metrics:   deps.metrics,
 	}
 }

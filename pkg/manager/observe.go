@@ -31,30 +31,31 @@ func quietLease(cfg *rest.Config, name, namespace string) (resourcelock.Interfac
 	}, nil
 }
 
-// RunObserver reports what the controller would do until ctx ends, or a necessary part fails.
-func RunObserver(ctx context.Context, opts *Options) error {
+// PublishDryRuns executes a dry run every minute, and writes its report into the condition Observed of
+// ProfileSources, until ctx ends or a necessary part fails. It writes nothing else.
+func PublishDryRuns(ctx context.Context, opts *Options) error {
 	c, err := opts.newClusters()
 	if err != nil {
 		return err
 	}
-	facts, release, err := opts.dryRunDependencies(c)
+	deps, release, err := opts.dryRunDependencies(c)
 	if err != nil {
 		return err
 	}
 	defer release()
-	servers, err := opts.newServers(facts.management, facts.worker)
+	servers, err := opts.newServers(deps.management, deps.worker)
 	if err != nil {
 		return err
 	}
-	return c.runWithServers(ctx, servers, func(ctx context.Context) error { return opts.runObserver(ctx, facts) })
+	return c.runWithServers(ctx, servers, func(ctx context.Context) error { return opts.publishDryRuns(ctx, deps) })
 }
 
-// runObserver waits for the clusters, then executes dry runs and publishes their reports until ctx
+// publishDryRuns waits for the clusters, then executes dry runs and publishes their reports until ctx
 // ends.
-func (opts *Options) runObserver(ctx context.Context, facts dependencies) error {
+func (opts *Options) publishDryRuns(ctx context.Context, deps dependencies) error {
 	var s *dryRunEnvironment
-	_, err := facts.management.createManagerWithRetry(ctx, func() (mgr ctrl.Manager, err error) {
-		if s, err = opts.newDryRunEnvironment(ctx, facts, opts.Shard.LeaseName(observeLease)); err != nil {
+	_, err := deps.management.createManagerWithRetry(ctx, func() (mgr ctrl.Manager, err error) {
+		if s, err = opts.newDryRunEnvironment(ctx, deps, opts.Shard.LeaseName(observeLease)); err != nil {
 			return nil, err
 		}
 		return s.management, nil
@@ -62,9 +63,9 @@ func (opts *Options) runObserver(ctx context.Context, facts dependencies) error 
 	if err != nil {
 		return nil //nolint:nilerr // shutting down before the start
 	}
-	if facts.worker != facts.management {
-		held := s.worker.GetCache()
-		facts.worker.caches.Store(&held)
+	if deps.worker != deps.management {
+		workerCache := s.worker.GetCache()
+		deps.worker.caches.Store(&workerCache)
 	}
 	err = s.management.Add(&dryrun.Observer{
 		Client: s.management.GetClient(), Namespace: opts.Namespace, Shard: opts.Shard,

@@ -21,8 +21,8 @@ const cospLease = "osm-gitops-cosp"
 
 // newProfilesOnlyManager creates the manager of a seed of KKP. It runs the ProfileSource controller and
 // nothing else, and reads no kinds but ProfileSource and CustomOperatingSystemProfile.
-func newProfilesOnlyManager(opts *Options, facts dependencies) (ctrl.Manager, error) {
-	cfg, lease := facts.management.cluster.config, opts.Shard.LeaseName(cospLease)
+func newProfilesOnlyManager(opts *Options, deps dependencies) (ctrl.Manager, error) {
+	cfg, lease := deps.management.cluster.config, opts.Shard.LeaseName(cospLease)
 	o, err := managerOptions(opts, lease, opts.Namespace, cache.Options{
 		DefaultTransform:  nodecache.TrimTransform(),
 		DefaultNamespaces: map[string]cache.Config{opts.Namespace: {}},
@@ -41,14 +41,14 @@ func newProfilesOnlyManager(opts *Options, facts dependencies) (ctrl.Manager, er
 	if _, err := mgr.GetRESTMapper().RESTMapping(kind, osm.GroupVersion.Version); err != nil {
 		return nil, fmt.Errorf("--profiles-only=%s: looking up the kind %s: %w: start the controller in a seed, where KKP installs this kind", ProfilesCOSP, kind.Kind, err)
 	}
-	if facts.flux, err = newFluxFetcher(mgr, cfg, opts, facts.mirrors.Dir); err != nil {
+	if deps.flux, err = newFluxFetcher(mgr, cfg, opts, deps.mirrors.Dir); err != nil {
 		return nil, err
 	}
-	sources, err := prepareSourceReconciler(mgr, opts, facts)
+	sources, err := prepareSourceReconciler(mgr, opts, deps)
 	if err != nil {
 		return nil, err
 	}
-	sources.Custom, sources.Pools, sources.Check = true, nil, lint.OSMTemplateCheck(facts.engine)
+	sources.Custom, sources.Pools, sources.Check = true, nil, lint.OSMTemplateCheck(deps.engine)
 	if _, err := addPush(mgr, opts, sources); err != nil {
 		return nil, err
 	}

@@ -15,15 +15,15 @@ import (
 
 // addRollouts adds the controllers that release versions to pools in waves and replace
 // machines to the manager of the worker cluster. It returns what lets them read BootReports.
-func addRollouts(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts dependencies) (watchReports, error) {
+func addRollouts(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, deps dependencies) (watchReports, error) {
 	rollouts := &rollout.Reconciler{
 		Management:     management.GetClient(),
 		Worker:         mgr.GetClient(),
 		Recorder:       notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)},
 		SourceRecorder: notify.DistinctRecorder{EventRecorder: management.GetEventRecorder(api.FieldManager)},
 		Clock:          clock.RealClock{},
-		Ahead:          facts.worker.cluster.clockAhead,
-		Metrics:        facts.metrics,
+		Ahead:          deps.worker.cluster.clockAhead,
+		Metrics:        deps.metrics,
 		Namespace:      opts.Namespace,
 		Shard:          opts.Shard,
 	}

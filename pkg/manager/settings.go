@@ -21,11 +21,11 @@ import (
 
 // warnOfSettings reports settings that probably do not have the intended effect, in the log
 // and in an event on each ProfileSource, whose profiles use them.
-func warnOfSettings(mgr ctrl.Manager, opts *Options, facts dependencies, recorder events.EventRecorder) error {
+func warnOfSettings(mgr ctrl.Manager, opts *Options, deps dependencies, recorder events.EventRecorder) error {
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		machines := opts.poolReconciler(facts)
-		if facts.registry != nil {
-			machines.Registry = facts.registry
+		machines := opts.poolReconciler(deps)
+		if deps.registry != nil {
+			machines.Registry = deps.registry
 		}
 		settings, _ := machines.NodeSettings(ctx) // pools report problems of the Secret
 		warnings := settings.Warnings()
@@ -39,14 +39,14 @@ func warnOfSettings(mgr ctrl.Manager, opts *Options, facts dependencies, recorde
 		if err != nil {
 			return fmt.Errorf("watching ProfileSources: %w", err)
 		}
-		tell := func(obj any) {
+		emitWarnings := func(obj any) {
 			if ps, ok := obj.(*api.ProfileSource); ok && ps.Namespace == opts.Namespace {
 				for _, w := range warnings {
 					recorder.Eventf(ps, nil, corev1.EventTypeWarning, api.EventSettingDoubtful, "Start", "%s", w)
 				}
 			}
 		}
-		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: tell})
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: emitWarnings})
 		return err
 	}))
 }

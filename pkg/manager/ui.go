@@ -21,14 +21,14 @@ import (
 const uiFresh = 2 * time.Second
 
 // addUI adds the audit page to the manager of the worker cluster.
-func addUI(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts dependencies) error {
+func addUI(management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, deps dependencies) error {
 	if opts.UI.Address == "" {
 		return nil
 	}
-	reader := &fleet.Reader{Management: management.GetClient(), Worker: mgr.GetClient(), Reports: facts.reports.get, Namespace: opts.Namespace}
+	reader := &fleet.Reader{Management: management.GetClient(), Worker: mgr.GetClient(), Reports: deps.reports.get, Namespace: opts.Namespace}
 	verifier := &verify.Verifier{
 		Management: management.GetAPIReader(), Worker: mgr.GetAPIReader(), Namespace: opts.Namespace,
-		Engine: facts.engine, Check: lint.TemplateCheck(facts.engine), Builtin: catalog.Builtin(), Git: facts.mirrors,
+		Engine: deps.engine, Check: lint.TemplateCheck(deps.engine), Builtin: catalog.Builtin(), Git: deps.mirrors,
 		FollowedOnly: true, // viewers choose what is verified
 	}
 	server := &ui.Server{

@@ -61,66 +61,66 @@ func workerCache() (map[client.Object]cache.ByObject, error) {
 }
 
 // addWorkerControllers adds the pool controller to the manager of the worker cluster.
-func addWorkerControllers(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, facts dependencies) error {
+func addWorkerControllers(ctx context.Context, management ctrlcluster.Cluster, mgr ctrl.Manager, opts *Options, deps dependencies) error {
 	info := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespacePublic, Name: "cluster-info"}}
 	clusterInfo, err := cacheOfOne(mgr, mgr.GetConfig(), info, pools.TrimClusterInfo)
 	if err != nil {
 		return err
 	}
-	machines := opts.poolReconciler(facts)
+	machines := opts.poolReconciler(deps)
 	machines.Management = pools.Cluster{Client: management.GetClient(), Live: management.GetAPIReader()}
 	machines.Worker = pools.Cluster{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}
 	machines.ClusterInfo = clusterInfo
 	machines.Recorder = notify.DistinctRecorder{EventRecorder: mgr.GetEventRecorder(api.FieldManager)}
 	machines.Routine = pools.NewRoutineEventLimiter()
-	machines.Engine = metrics.Renderer{Engine: facts.engine, Clock: clock.RealClock{}, Metrics: facts.metrics}
-	if facts.auditLog != nil {
-		machines.AuditLog = facts.auditLog
+	machines.Engine = metrics.Renderer{Engine: deps.engine, Clock: clock.RealClock{}, Metrics: deps.metrics}
+	if deps.auditLog != nil {
+		machines.AuditLog = deps.auditLog
 	}
-	machines.Appliers = facts.appliers
+	machines.Appliers = deps.appliers
 	watches := pools.Watches{Management: management.GetCache(), ClusterInfo: clusterInfo, Concurrency: opts.WorkerCount}
-	if facts.registry != nil {
-		machines.Registry, watches.Registry = facts.registry, facts.registry
+	if deps.registry != nil {
+		machines.Registry, watches.Registry = deps.registry, deps.registry
 	}
 	if err := machines.Setup(ctx, mgr, watches); err != nil {
 		return fmt.Errorf("setting up the pool controller: %w", err)
 	}
-	facts.reports = &reportReader{}
+	deps.reports = &reportReader{}
 	if err := nodecache.IndexMachines(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	rollouts, err := addRollouts(ctx, management, mgr, opts, facts)
+	rollouts, err := addRollouts(ctx, management, mgr, opts, deps)
 	if err != nil {
 		return err
 	}
-	if err := watchBootReports(mgr, rollouts, facts.statuses.WatchBootReports, facts.reports.store, startBoots(management, mgr, opts, facts)); err != nil {
+	if err := watchBootReports(mgr, rollouts, deps.statuses.WatchBootReports, deps.reports.store, startBoots(management, mgr, opts, deps)); err != nil {
 		return err
 	}
 	if !opts.Shard.IncludesUnlabeled() {
-		return addUI(management, mgr, opts, facts)
+		return addUI(management, mgr, opts, deps)
 	}
-	if err := addNodes(ctx, management, mgr, opts, facts); err != nil {
+	if err := addNodes(ctx, management, mgr, opts, deps); err != nil {
 		return err
 	}
 	if err := addSnapshotPublisher(management, mgr, opts); err != nil {
 		return err
 	}
-	return addUI(management, mgr, opts, facts)
+	return addUI(management, mgr, opts, deps)
 }
 
 // poolReconciler returns a reconciler of pools with the values of flags. The caller adds
 // the clients for clusters.
-func (opts *Options) poolReconciler(facts dependencies) *pools.Reconciler {
+func (opts *Options) poolReconciler(deps dependencies) *pools.Reconciler {
 	return &pools.Reconciler{
-		Engine:            facts.engine,
-		Metrics:           facts.metrics,
+		Engine:            deps.engine,
+		Metrics:           deps.metrics,
 		Clock:             clock.RealClock{},
 		Random:            rand.Reader,
 		Environment:       cloudProviderEnvironment(),
 		Namespace:         opts.Namespace,
 		ProfileNamespaces: opts.CrossNamespaces,
-		Settings:          facts.settings,
-		CA:                facts.settings.KubernetesCACert,
+		Settings:          deps.settings,
+		CA:                deps.settings.KubernetesCACert,
 		RegistrySecret:    opts.RegistrySecret,
 
 		CloudProviderReferences: opts.CloudProviderReferences,
@@ -137,22 +137,22 @@ func (opts *Options) poolReconciler(facts dependencies) *pools.Reconciler {
 // in the management cluster, the worker cluster answers, and this replica also holds the
 // lease there, which any other writer such as operating-system-manager needs. If the lease
 // is lost, the process ends.
-func addWorker(mgr ctrl.Manager, opts *Options, facts dependencies) error {
-	waitFor := func(what string) { facts.worker.waits.Store(&what) }
+func addWorker(mgr ctrl.Manager, opts *Options, deps dependencies) error {
+	waitFor := func(what string) { deps.worker.waits.Store(&what) }
 	waitFor("waits until this replica leads")
 	// A replica that does not lead also reports whether it could reach the cluster.
 	follow := everywhere(func(ctx context.Context) error {
-		facts.worker.cluster.checkPeriodically(ctx, mgr.Elected(), followEvery)
+		deps.worker.cluster.checkPeriodically(ctx, mgr.Elected(), followEvery)
 		return nil
 	})
 	if err := mgr.Add(follow); err != nil {
 		return err
 	}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		facts.worker.working.Lock()
-		defer facts.worker.working.Unlock()
-		facts.worker.waits.Store(nil)
-		worker, err := facts.worker.createManagerWithRetry(ctx, func() (ctrl.Manager, error) { return newWorkerManager(ctx, mgr, opts, facts) })
+		deps.worker.working.Lock()
+		defer deps.worker.working.Unlock()
+		deps.worker.waits.Store(nil)
+		worker, err := deps.worker.createManagerWithRetry(ctx, func() (ctrl.Manager, error) { return newWorkerManager(ctx, mgr, opts, deps) })
 		if err != nil {
 			return nil // shutting down before the start
 		}
@@ -162,7 +162,7 @@ func addWorker(mgr ctrl.Manager, opts *Options, facts dependencies) error {
 		go func() {
 			select {
 			case <-worker.Elected():
-				facts.worker.waits.Store(nil)
+				deps.worker.waits.Store(nil)
 			case <-ctx.Done():
 			}
 		}()
@@ -189,41 +189,41 @@ func (p *clusterState) createManagerWithRetry(ctx context.Context, attempt func(
 			return false, nil
 		}
 		p.broken.Store(nil)
-		held := mgr.GetCache()
-		p.caches.Store(&held)
+		readCache := mgr.GetCache()
+		p.caches.Store(&readCache)
 		out = mgr
 		return true, nil
 	})
 	return out, err
 }
 
-func newWorkerManager(ctx context.Context, management ctrl.Manager, opts *Options, facts dependencies) (ctrl.Manager, error) {
+func newWorkerManager(ctx context.Context, management ctrl.Manager, opts *Options, deps dependencies) (ctrl.Manager, error) {
 	objects, err := workerCache()
 	if err != nil {
 		return nil, err
 	}
 	o, err := managerOptions(opts, opts.Shard.LeaseName(WorkerLeaseName), metav1.NamespaceSystem, cache.Options{
-		DefaultTransform: nodecache.TrimTransform(), ByObject: objects, DefaultWatchErrorHandler: facts.unreadable,
+		DefaultTransform: nodecache.TrimTransform(), ByObject: objects, DefaultWatchErrorHandler: deps.unreadable,
 	})
 	if err != nil {
 		return nil, err
 	}
-	mgr, err := ctrl.NewManager(facts.worker.cluster.config, o)
+	mgr, err := ctrl.NewManager(deps.worker.cluster.config, o)
 	if err != nil {
 		return nil, fmt.Errorf("preparing to work: %w", err)
 	}
-	if facts.webhooks != nil { // MachineDeployments are reviewed there
-		if err := facts.webhooks.PublishBundles(mgr, mgr); err != nil {
+	if deps.webhooks != nil { // MachineDeployments are reviewed there
+		if err := deps.webhooks.PublishBundles(mgr, mgr); err != nil {
 			return nil, err
 		}
 	}
-	if err := facts.sources.WatchPools(ctx, mgr); err != nil {
+	if err := deps.sources.WatchPools(ctx, mgr); err != nil {
 		return nil, err
 	}
 	if err := addLeaseReporter(mgr, opts, types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: opts.Shard.LeaseName(WorkerLeaseName)}); err != nil {
 		return nil, err
 	}
-	return mgr, addWorkerControllers(ctx, management, mgr, opts, facts)
+	return mgr, addWorkerControllers(ctx, management, mgr, opts, deps)
 }
 
 // everywhere runs in every replica, whether or not it leads.

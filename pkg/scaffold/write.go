@@ -37,20 +37,20 @@ func Write(dir string, files map[string][]byte, add bool) error {
 	defer root.Close()
 	names := slices.Sorted(maps.Keys(files))
 	var missing []string
-	var there []error
+	var conflicts []error
 	for _, name := range names {
 		text, err := root.ReadFile(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			missing = append(missing, name)
 		case err != nil:
-			there = append(there, err)
+			conflicts = append(conflicts, err)
 		case !bytes.Equal(text, files[name]):
-			there = append(there, fmt.Errorf("%s: already exists with other content: move it away first; nothing was written", path.Join(dir, name)))
+			conflicts = append(conflicts, fmt.Errorf("%s: already exists with other content: move it away first; nothing was written", path.Join(dir, name)))
 		}
 	}
-	if len(there) > 0 {
-		return errors.Join(there...)
+	if len(conflicts) > 0 {
+		return errors.Join(conflicts...)
 	}
 	for _, name := range missing {
 		if err := write(root, name, files[name]); err != nil {

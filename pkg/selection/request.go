@@ -50,11 +50,11 @@ func (r Request) IsSatisfiedBy(name, version string) bool {
 
 // BestVersion returns the best version for a request with a pin. The error names the nearest
 // versions and their source, as in `ProfileSource "team"`.
-func (r Request) BestVersion(from string, there []string) (string, error) {
-	best, ok := r.Pin.Best(there)
+func (r Request) BestVersion(from string, available []string) (string, error) {
+	best, ok := r.Pin.Best(available)
 	if !ok {
 		return "", fmt.Errorf("annotation %s: profile %q of %s has no version %q; nearest are %s: correct the annotation, or push that version",
-			api.AnnotationVersionPin, r.Name, from, r.Pin, strings.Join(r.Pin.Nearest(there), ", "))
+			api.AnnotationVersionPin, r.Name, from, r.Pin, strings.Join(r.Pin.Nearest(available), ", "))
 	}
 	return best, nil
 }

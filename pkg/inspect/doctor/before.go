@@ -31,15 +31,15 @@ var oldest = version.MustParseGeneric("1.30.0")
 
 // examineKubernetesVersion checks the release of the API server.
 func (w *examination) examineKubernetesVersion(context.Context) {
-	said := w.Management.seen.version
-	have, err := version.ParseGeneric(said)
-	f := Finding{Check: "kubernetes", Level: OK, Found: "the API server is " + said}
+	serverVersion := w.Management.seen.version
+	have, err := version.ParseGeneric(serverVersion)
+	f := Finding{Check: "kubernetes", Level: OK, Found: "the API server is " + serverVersion}
 	switch {
 	case err != nil:
-		f.Level, f.Found = Unknown, fmt.Sprintf("the API server does not say its version, but %q", said)
+		f.Level, f.Found = Unknown, fmt.Sprintf("the API server does not say its version, but %q", serverVersion)
 		f.Remedy = "run osm-gitops doctor as a user who can read /version, which ClusterRole system:discovery allows"
 	case have.LessThan(oldest):
-		f.Level, f.Found = Problem, fmt.Sprintf("the API server is %s, and osm-gitops needs %d.%d", said, oldest.Major(), oldest.Minor())
+		f.Level, f.Found = Problem, fmt.Sprintf("the API server is %s, and osm-gitops needs %d.%d", serverVersion, oldest.Major(), oldest.Minor())
 		f.Remedy = "upgrade Kubernetes first"
 	}
 	w.addFinding(f)
@@ -80,10 +80,10 @@ func (w *examination) examinePredecessorObjects(ctx context.Context) {
 		return
 	}
 	var others []string
-	there := kubeclient.Metadata(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	exists, err := kubeclient.Find(ctx, w.Management.Client, types.NamespacedName{Name: api.NamespaceCloudInitSettings}, there)
-	if err == nil && exists && there.Annotations[releaseName] == "" {
-		others = append(others, "Namespace "+there.Name)
+	namespace := kubeclient.Metadata(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	exists, err := kubeclient.Find(ctx, w.Management.Client, types.NamespacedName{Name: api.NamespaceCloudInitSettings}, namespace)
+	if err == nil && exists && namespace.Annotations[releaseName] == "" {
+		others = append(others, "Namespace "+namespace.Name)
 	}
 	for _, file := range names {
 		name, _, _ := strings.Cut(file[strings.LastIndex(file, "/")+1:], ".yaml")

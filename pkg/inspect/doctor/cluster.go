@@ -82,9 +82,9 @@ func (c *Cluster) probeAPIServer(ctx context.Context, clock func() time.Time) er
 	}
 	// The header has whole seconds: compare it with the middle of the request.
 	here := before.Add(after.Sub(before) / 2)
-	var said version.Info
-	_ = json.Unmarshal(body, &said) // the check of the version reports that there is none
-	c.seen = apiServerResponse{version: said.GitVersion, date: date, skew: date.Add(time.Second / 2).Sub(here).Round(time.Second)}
+	var serverVersion version.Info
+	_ = json.Unmarshal(body, &serverVersion) // the check of the version reports that there is none
+	c.seen = apiServerResponse{version: serverVersion.GitVersion, date: date, skew: date.Add(time.Second / 2).Sub(here).Round(time.Second)}
 	if res.TLS != nil {
 		c.seen.chain = res.TLS.PeerCertificates
 	}

@@ -156,8 +156,8 @@ func DescribeDifferingOSMKinds(ctx context.Context, from client.Reader) ([]strin
 
 func firstCRDDifferencePath(want, have *unstructured.Unstructured) string {
 	wanted, _, _ := unstructured.NestedSlice(want.Object, "spec", "versions")
-	there, _, _ := unstructured.NestedSlice(have.Object, "spec", "versions")
-	return firstDifferencePath(wanted, there, "spec.versions")
+	found, _, _ := unstructured.NestedSlice(have.Object, "spec", "versions")
+	return firstDifferencePath(wanted, found, "spec.versions")
 }
 
 // formatFieldManagers lists the field managers that wrote the versions of a CustomResourceDefinition,
@@ -226,7 +226,7 @@ func (w *examination) examineEstablished(in *Cluster, crd *unstructured.Unstruct
 func firstDifferencePath(want, have any, path string) string {
 	switch want := want.(type) {
 	case map[string]any:
-		there, ok := have.(map[string]any)
+		found, ok := have.(map[string]any)
 		if !ok {
 			return path
 		}
@@ -234,7 +234,7 @@ func firstDifferencePath(want, have any, path string) string {
 		for k := range want {
 			keys[k] = true
 		}
-		for k := range there {
+		for k := range found {
 			keys[k] = true
 		}
 		sorted := make([]string, 0, len(keys))
@@ -244,7 +244,7 @@ func firstDifferencePath(want, have any, path string) string {
 		sort.Strings(sorted)
 		for _, k := range sorted {
 			a, inWant := want[k]
-			b, inHave := there[k]
+			b, inHave := found[k]
 			if inWant != inHave {
 				return path + "." + k
 			}
@@ -254,12 +254,12 @@ func firstDifferencePath(want, have any, path string) string {
 		}
 		return ""
 	case []any:
-		there, ok := have.([]any)
-		if !ok || len(want) != len(there) {
+		found, ok := have.([]any)
+		if !ok || len(want) != len(found) {
 			return path
 		}
 		for i := range want {
-			if at := firstDifferencePath(want[i], there[i], fmt.Sprintf("%s[%d]", path, i)); at != "" {
+			if at := firstDifferencePath(want[i], found[i], fmt.Sprintf("%s[%d]", path, i)); at != "" {
 				return at
 			}
 		}
@@ -284,23 +284,23 @@ func toFloat(v any) any {
 func containsDocument(have, want any, without ...string) bool {
 	switch want := want.(type) {
 	case map[string]any:
-		there, ok := have.(map[string]any)
+		found, ok := have.(map[string]any)
 		if !ok {
 			return false
 		}
 		for k, v := range want {
-			if !slices.Contains(without, k) && !containsDocument(there[k], v, without...) {
+			if !slices.Contains(without, k) && !containsDocument(found[k], v, without...) {
 				return false
 			}
 		}
 		return true
 	case []any:
-		there, ok := have.([]any)
-		if !ok || len(want) != len(there) {
+		found, ok := have.([]any)
+		if !ok || len(want) != len(found) {
 			return false
 		}
 		for i := range want {
-			if !containsDocument(there[i], want[i], without...) {
+			if !containsDocument(found[i], want[i], without...) {
 				return false
 			}
 		}

@@ -82,8 +82,8 @@ func (w *examination) diagnosePool(ctx context.Context, s *inventory, md *cluste
 	case osc.Annotations[api.AnnotationPool] != key.String():
 		return fmt.Sprintf("has no configuration: OperatingSystemConfig %s/%s belongs to another pool, %q", osc.Namespace, osc.Name, osc.Annotations[api.AnnotationPool])
 	}
-	if refused := osc.Annotations[api.AnnotationRefused]; refused != "" {
-		return "does not have what it requests: " + refused
+	if rejection := osc.Annotations[api.AnnotationRefused]; rejection != "" {
+		return "does not have what it requests: " + rejection
 	}
 	for _, name := range []string{names.Bootstrap, names.Provisioning} {
 		if s.secrets[name] == nil {

@@ -25,7 +25,7 @@ func (w *examination) examineForeignReferences(ctx context.Context) {
 	if s == nil {
 		return
 	}
-	var served, refused foreignReferences
+	var served, rejected foreignReferences
 	for i := range s.pools {
 		md := &s.pools[i]
 		objects := render.ForeignReferences(md, render.Settings{})
@@ -35,7 +35,7 @@ func (w *examination) examineForeignReferences(ctx context.Context) {
 		osc := s.configs[lineage.NamesOf(client.ObjectKeyFromObject(md)).Config]
 		switch ready, uses := readyAndUsesCloudProviderSpec(osc); {
 		case !ready:
-			refused.addReferences(client.ObjectKeyFromObject(md), objects)
+			rejected.addReferences(client.ObjectKeyFromObject(md), objects)
 		case uses:
 			served.addReferences(client.ObjectKeyFromObject(md), objects)
 		}
@@ -49,11 +49,11 @@ func (w *examination) examineForeignReferences(ctx context.Context) {
 			Remedy: fmt.Sprintf("keep "+remedy, served.allowFlag()),
 		})
 	}
-	if len(refused.pools) > 0 {
+	if len(rejected.pools) > 0 {
 		w.addFinding(Finding{
 			Check: checkReferences, Level: Problem, Cluster: w.clusterLabel(w.Worker),
-			Found:  plural(len(refused.pools), "pool refers", "pools refer") + " to objects in other namespaces, and do not have what they request: " + joinSome(refused.pools),
-			Remedy: fmt.Sprintf("give the controller "+remedy, refused.allowFlag()),
+			Found:  plural(len(rejected.pools), "pool refers", "pools refer") + " to objects in other namespaces, and do not have what they request: " + joinSome(rejected.pools),
+			Remedy: fmt.Sprintf("give the controller "+remedy, rejected.allowFlag()),
 		})
 	}
 }

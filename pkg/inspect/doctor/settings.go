@@ -24,7 +24,7 @@ func (w *examination) examinePoolSettings(ctx context.Context) {
 	if s == nil {
 		return
 	}
-	digests, told := map[string]bool{}, map[string]bool{}
+	digests, reported := map[string]bool{}, map[string]bool{}
 	for _, osc := range s.configs {
 		if rec, err := lineage.ParseRecordAnnotation(osc); err == nil && rec.SettingsDigest != "" {
 			digests[rec.SettingsDigest] = true
@@ -38,26 +38,26 @@ func (w *examination) examinePoolSettings(ctx context.Context) {
 			w.addUnreadable(checkSettings, w.Management, "ConfigMap "+key.String(), err)
 			continue
 		}
-		var kept struct {
+		var stored struct {
 			Settings render.Settings `json:"settings"`
 		}
-		if err := json.Unmarshal([]byte(cm.Data[lineage.SettingsKey]), &kept); err != nil {
+		if err := json.Unmarshal([]byte(cm.Data[lineage.SettingsKey]), &stored); err != nil {
 			w.addUnreadable(checkSettings, w.Management, "what ConfigMap "+key.String()+" holds", err)
 			continue
 		}
 		read++
-		for _, doubt := range kept.Settings.Warnings() {
-			if told[doubt.String()] {
+		for _, doubt := range stored.Settings.Warnings() {
+			if reported[doubt.String()] {
 				continue
 			}
-			told[doubt.String()] = true
+			reported[doubt.String()] = true
 			w.addFinding(Finding{
 				Check: checkSettings, Level: Warning, Cluster: w.clusterLabel(w.Management),
 				Found: fmt.Sprintf("%s %q, which pools have: %s", doubt.Setting, doubt.Value, doubt.Problem), Remedy: doubt.Remedy,
 			})
 		}
 	}
-	if read > 0 && len(told) == 0 {
+	if read > 0 && len(reported) == 0 {
 		w.addFinding(Finding{
 			Check: checkSettings, Level: OK, Cluster: w.clusterLabel(w.Management),
 			Found: "the settings of pools show no problem; doctor cannot read users and passwords",

@@ -53,11 +53,11 @@ func kindIn(s *runtime.Scheme, obj runtime.Object) (schema.GroupVersionKind, err
 
 // objectsOfKind returns those of a kind, or the error with which the cluster had answered.
 func (r *reader) objectsOfKind(kind schema.GroupVersionKind, name string) ([]lineage.SnapshotObject, error) {
-	unread, ok := r.from.Unreadable[kind.GroupKind()]
+	unreadable, ok := r.from.Unreadable[kind.GroupKind()]
 	switch {
 	case !ok:
 		return r.from.Objects[kind.GroupKind()], nil
-	case unread.State == lineage.SnapshotMissing:
+	case unreadable.State == lineage.SnapshotMissing:
 		return nil, &apimeta.NoKindMatchError{GroupKind: kind.GroupKind(), SearchedVersions: []string{kind.Version}}
 	}
 	return nil, apierrors.NewForbidden(resourceOf(kind), name, errors.New("it was not readable for who wrote the dump"))

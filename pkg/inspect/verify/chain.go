@@ -78,11 +78,11 @@ func (g *storedRecord) hasInputDigest(digest string) bool {
 // deleted.
 func (v *Verifier) findLiveOrLastProvenance(ctx context.Context, node string) (*api.NodeProvenance, *metav1.PartialObjectMetadata, error) {
 	live := kubeclient.Metadata(corev1.SchemeGroupVersion.WithKind("Node"))
-	there, err := kubeclient.Find(ctx, v.Worker, types.NamespacedName{Name: node}, live)
+	exists, err := kubeclient.Find(ctx, v.Worker, types.NamespacedName{Name: node}, live)
 	if err != nil {
 		return nil, nil, err
 	}
-	if !there {
+	if !exists {
 		np, err := v.findLastProvenance(ctx, node)
 		return np, nil, err
 	}
@@ -157,7 +157,7 @@ func (v *Verifier) findRecord(ctx context.Context, pool types.NamespacedName, di
 // digestsOfMatchingRecords finds the records of a pool that match a NodeProvenance in all but the digest.
 func (v *Verifier) digestsOfMatchingRecords(ctx context.Context, s *target) ([]string, error) {
 	c := s.node.Spec.Configuration
-	says := func(r render.Record) bool {
+	matches := func(r render.Record) bool {
 		return r.Commit == c.Commit && r.Version == c.Version && r.ObjectDigest == c.ProfileDigest
 	}
 	var out []string
@@ -166,7 +166,7 @@ func (v *Verifier) digestsOfMatchingRecords(ctx context.Context, s *target) ([]s
 		return nil, err
 	}
 	if osc != nil {
-		if g := recordFromConfig(osc); g.isIntact() && says(g.record) {
+		if g := recordFromConfig(osc); g.isIntact() && matches(g.record) {
 			out = append(out, g.record.Digests.Input)
 		}
 	}
@@ -178,7 +178,7 @@ func (v *Verifier) digestsOfMatchingRecords(ctx context.Context, s *target) ([]s
 		return nil, fmt.Errorf("listing ControllerRevisions: %w", err)
 	}
 	for i := range list.Items {
-		if g := recordFromRevision(&list.Items[i]); g.isIntact() && says(g.record) {
+		if g := recordFromRevision(&list.Items[i]); g.isIntact() && matches(g.record) {
 			out = append(out, g.record.Digests.Input)
 		}
 	}
@@ -218,12 +218,12 @@ func (v *Verifier) sourceOf(ctx context.Context, namespace string, s *target) (*
 		return nil, fmt.Errorf("listing ProfileSources: %w", err)
 	}
 	what := s.newClaimedOrigin()
-	offers := func(ps api.ProfileSource) bool {
+	hasProfile := func(ps api.ProfileSource) bool {
 		return slices.ContainsFunc(ps.Status.Profiles, func(e api.ProfileEntry) bool { return e.Name == what.profile })
 	}
 	for _, fits := range []func(api.ProfileSource) bool{
 		func(ps api.ProfileSource) bool { return s.osp != nil && ps.Name == s.osp.Labels[api.LabelSource] },
-		func(ps api.ProfileSource) bool { return ps.Status.Repository == what.repository && offers(ps) },
+		func(ps api.ProfileSource) bool { return ps.Status.Repository == what.repository && hasProfile(ps) },
 		func(ps api.ProfileSource) bool { return ps.Status.Repository == what.repository },
 	} {
 		if i := slices.IndexFunc(list.Items, fits); i >= 0 && what.repository != "" {

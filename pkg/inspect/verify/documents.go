@@ -69,7 +69,7 @@ func (v *Verifier) checkPoolSecrets(ctx context.Context, s *target, r *rendering
 type bootRenderer struct {
 	engine       *render.Engine
 	in           render.Input
-	placeholders *render.Output // placeholders for all credentials
+	placeholders *render.Output // the documents with placeholders for all credentials and tokens
 	secrets      []string       // credentials, which are never shown
 	kubeconfig   *corev1.Secret // nil if it is missing
 	others       bool           // the credentials belong to another generation
@@ -94,11 +94,11 @@ func (v *Verifier) newBootRenderer(ctx context.Context, s *target, r *rendering)
 		return b, "", nil
 	}
 	name := lineage.NamesOf(s.pool).Inputs
-	kept, err := v.readNodeSecret(ctx, name)
+	inputs, err := v.readNodeSecret(ctx, name)
 	if err != nil {
 		return nil, "", err
 	}
-	credentials, ok := credentialsIn(kept, s.digest)
+	credentials, ok := credentialsIn(inputs, s.digest)
 	if !ok {
 		return nil, fmt.Sprintf("the Secret %s/%s lacks the credentials of this configuration, which are necessary to render its documents", api.NamespaceCloudInitSettings, name), nil
 	}
@@ -109,11 +109,11 @@ func (v *Verifier) newBootRenderer(ctx context.Context, s *target, r *rendering)
 }
 
 // credentialsIn reads the credentials of a generation from the Secret of its pool.
-func credentialsIn(kept *corev1.Secret, digest string) (credentials render.Credentials, ok bool) {
-	if kept == nil {
+func credentialsIn(inputs *corev1.Secret, digest string) (credentials render.Credentials, ok bool) {
+	if inputs == nil {
 		return credentials, false
 	}
-	err := json.Unmarshal(kept.Data[render.ShortDigest(digest)], &credentials)
+	err := json.Unmarshal(inputs.Data[render.ShortDigest(digest)], &credentials)
 	return credentials, err == nil
 }
 
@@ -209,28 +209,31 @@ func documentOfStage(out *render.Output, stage string) []byte {
 	return out.Provisioning
 }
 
-// compareDocument renders with the tokens that a document contains, and finds the first difference
-// between the result and the document.
+// compareDocument renders a document again, and returns the first difference; nil if both are equal. The
+// tokens of nodes and kubelets in it are not recorded: a rendering with placeholders for them
+// shows where the document can have them, and each pair of tokens that was found is tried.
 func (b *bootRenderer) compareDocument(document []byte, stage string) (*Difference, error) {
-	first, err := b.engine.Render(b.in)
+	withPlaceholders, err := b.engine.Render(b.in)
 	if err != nil {
 		return nil, err
 	}
-	want, have := entriesOf(documentOfStage(first, stage)), entriesOf(document)
-	for _, t := range candidateTokens(want, have, b.in.Cluster) {
-		out, err := b.engine.Render(b.withTokens(t))
+	closest, have := entriesOf(documentOfStage(withPlaceholders, stage)), entriesOf(document)
+	for _, pair := range candidateTokens(closest, have, b.in.Cluster) {
+		out, err := b.engine.Render(b.withTokens(pair))
 		if err != nil {
-			continue // try the next candidates
+			continue // these are not the tokens of the document
 		}
 		if bytes.Equal(documentOfStage(out, stage), document) {
 			return nil, nil
 		}
-		// The closest rendering shows the real difference, instead of one in the tokens.
-		if got := entriesOf(documentOfStage(out, stage)); countCommonEntries(got, have) >= countCommonEntries(want, have) {
-			want = got
+		// The rendering that has most in common with the document shows the real difference, instead
+		// of one in the tokens.
+		if got := entriesOf(documentOfStage(out, stage)); countCommonEntries(got, have) >= countCommonEntries(closest, have) {
+			closest = got
 		}
 	}
-	return b.firstDifference(want, have, entriesOf(documentOfStage(b.placeholders, stage))), nil
+	// b.placeholders has no credentials at all: only values that equal its own are shown.
+	return b.firstDifference(closest, have, entriesOf(documentOfStage(b.placeholders, stage))), nil
 }
 
 // withTokens replaces the placeholders of the input by tokens.
@@ -260,19 +263,19 @@ func countCommonEntries(a, b []entry) int {
 // without credentials: rendering with placeholders gives the same text, and no placeholder
 // is in it (security.md 15).
 func (b *bootRenderer) firstDifference(want, have, placeholders []entry) *Difference {
-	texts := func(leaves []entry) map[string]string {
+	texts := func(entries []entry) map[string]string {
 		m := map[string]string{}
-		for _, l := range leaves {
+		for _, l := range entries {
 			m[l.where] = l.text
 		}
 		return m
 	}
-	there, safe, wanted := texts(have), texts(placeholders), texts(want)
-	if _, unread := there[wholeDocument]; unread && len(want) > 1 {
+	foundTexts, safe, wanted := texts(have), texts(placeholders), texts(want)
+	if _, unreadable := foundTexts[wholeDocument]; unreadable && len(want) > 1 {
 		return newDifference(wholeDocument, 0, "a readable document", hidden)
 	}
 	for _, w := range want {
-		h, ok := there[w.where]
+		h, ok := foundTexts[w.where]
 		switch {
 		case !ok:
 			return newDifference(w.where, 0, "present", "")

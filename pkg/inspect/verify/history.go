@@ -101,8 +101,8 @@ func (s *target) comparePossible(had lineage.Timeline) *Difference {
 		if d := firstMismatch(field{at + "profile", p.Profile, l.Profile}, field{at + "version", p.Version, l.Version}, field{at + "commit", p.Commit, l.Commit}); d != nil {
 			return d
 		}
-		stands := func(p lineage.Generation) bool { return p.Until.IsZero() } // it may have been created again
-		if !slices.ContainsFunc(same, stands) && !slices.ContainsFunc(same, func(p lineage.Generation) bool { return p.From.Equal(l.From.Time) }) {
+		isCurrent := func(p lineage.Generation) bool { return p.Until.IsZero() } // it may have been created again
+		if !slices.ContainsFunc(same, isCurrent) && !slices.ContainsFunc(same, func(p lineage.Generation) bool { return p.From.Equal(l.From.Time) }) {
 			return newDifference(at+"from", 0, p.From.UTC().Format(time.RFC3339), l.From.UTC().Format(time.RFC3339))
 		}
 	}

@@ -93,16 +93,16 @@ func (s *target) isProfileUnchanged() bool {
 
 // reportFields returns the fields of the node report, if that is the evidence.
 func (s *target) reportFields() []field {
-	c, says := s.node.Spec.Configuration, s.node.Spec.Reported
+	c, reported := s.node.Spec.Configuration, s.node.Spec.Reported
 	if s.node.Spec.Evidence != api.EvidenceReported {
 		return nil
 	}
-	if says == nil {
+	if reported == nil {
 		return []field{{"spec.reported", "the node report, as spec.evidence is " + string(api.EvidenceReported), ""}}
 	}
-	fields := []field{{"spec.configuration.inputDigest, which the node reports", says.Config, render.ShortDigest(c.InputDigest)}}
-	if says.Commit != "" {
-		fields = append(fields, field{"spec.configuration.commit, which the node reports", says.Commit, render.LabelValue(c.Commit)})
+	fields := []field{{"spec.configuration.inputDigest, which the node reports", reported.Config, render.ShortDigest(c.InputDigest)}}
+	if reported.Commit != "" {
+		fields = append(fields, field{"spec.configuration.commit, which the node reports", reported.Commit, render.LabelValue(c.Commit)})
 	}
 	return fields
 }
@@ -134,22 +134,22 @@ func (s *target) compareNodeReport() *Difference {
 	if c := apimeta.FindStatusCondition(s.node.Status.Conditions, api.AgreedCondition); c != nil && c.Status == metav1.ConditionFalse {
 		return newDifference("status.conditions, "+c.Type, 0, "the node report agrees with the records", c.Message)
 	}
-	says := cmp.Or(s.node.Status.Reported, s.node.Spec.Reported, &api.NodeReport{})
+	reported := cmp.Or(s.node.Status.Reported, s.node.Spec.Reported, &api.NodeReport{})
 	if s.live != nil {
 		now := lineage.ReportOf(s.live)
-		says = &now
+		reported = &now
 	}
 	c := s.node.Spec.Configuration
-	if says.Config != "" {
-		if d := firstMismatch(field{"spec.configuration.inputDigest, which the node reports", says.Config, render.ShortDigest(c.InputDigest)}); d != nil {
+	if reported.Config != "" {
+		if d := firstMismatch(field{"spec.configuration.inputDigest, which the node reports", reported.Config, render.ShortDigest(c.InputDigest)}); d != nil {
 			return d
 		}
 	}
-	ofOther := func(p api.PossibleConfiguration) bool { return render.LabelValue(p.Commit) == says.Commit }
-	if says.Commit == "" || says.Config == "" && slices.ContainsFunc(s.node.Spec.Possible, ofOther) {
+	ofOther := func(p api.PossibleConfiguration) bool { return render.LabelValue(p.Commit) == reported.Commit }
+	if reported.Commit == "" || reported.Config == "" && slices.ContainsFunc(s.node.Spec.Possible, ofOther) {
 		return nil
 	}
-	return firstMismatch(field{"spec.configuration.commit, which the node reports", says.Commit, render.LabelValue(c.Commit)})
+	return firstMismatch(field{"spec.configuration.commit, which the node reports", reported.Commit, render.LabelValue(c.Commit)})
 }
 
 // detectEditedInputDigest detects an edited input digest: another record matches in everything else.

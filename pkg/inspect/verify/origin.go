@@ -135,7 +135,7 @@ func (o *origin) searchRepository(ctx context.Context, what claimedOrigin, check
 		}
 	}
 	what.commit = commit
-	return o.tellRewriteFromForgery(ctx, what, hasHistory, check)
+	return o.distinguishRewriteFromForgery(ctx, what, hasHistory, check)
 }
 
 // describeMatch returns the check with the commit that was found.
@@ -212,7 +212,7 @@ func (o *origin) findInClaimedFolder(ctx context.Context, what claimedOrigin) er
 
 // tellRewriteFromForgery distinguishes a rewritten history from an edited record: the content of a
 // commit cannot change, so an existing commit decides.
-func (o *origin) tellRewriteFromForgery(ctx context.Context, what claimedOrigin, hasHistory bool, check Check) (Check, error) {
+func (o *origin) distinguishRewriteFromForgery(ctx context.Context, what claimedOrigin, hasHistory bool, check Check) (Check, error) {
 	now, commit := o.version, what.commit // of this version, in the followed history
 	snap, err := o.repository.readRevision(ctx, commit)
 	switch {

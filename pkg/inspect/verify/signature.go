@@ -20,7 +20,7 @@ import (
 // verified, and the cluster must not claim one.
 func (v *Verifier) checkSignature(ctx context.Context, s *target, o *origin, what claimedOrigin) ([]Check, error) {
 	check := Check{Thing: ThingSignature, Name: "commit " + redact.PrintableLine(what.commit)}
-	keys, demanded := v.Keys, v.Keys != nil
+	keys, required := v.Keys, v.Keys != nil
 	if keys == nil {
 		var err error
 		if keys, err = v.trustedKeys(ctx, s.from); err != nil {
@@ -43,14 +43,14 @@ func (v *Verifier) checkSignature(ctx context.Context, s *target, o *origin, wha
 	case err == nil:
 		check.Note = "signed by " + redact.PrintableLine(good.Signature.String())
 		want := redact.PrintableLine(good.String())
-		if claimed == "" || demanded && sameKey(claimed, good) {
+		if claimed == "" || required && sameKey(claimed, good) {
 			want = claimed // recorded before signatures were required, or the key files have other names
 		}
 		return []Check{check.withDifference(firstMismatch(field{"signature", want, claimed}))}, nil
 	case !errors.As(err, &bad):
 		return nil, fmt.Errorf("reading the signature of commit %s: %w", o.version.Commit, err)
 	}
-	return v.checkUnsignedCommit(ctx, o, unsignedCommit{check: check, keys: keys, claimed: claimed, bad: bad, demanded: demanded})
+	return v.checkUnsignedCommit(ctx, o, unsignedCommit{check: check, keys: keys, claimed: claimed, bad: bad, required: required})
 }
 
 // sameKey reports whether a claimed signature names the key that made a good one.
@@ -65,7 +65,7 @@ type unsignedCommit struct {
 	keys     *signature.Keys
 	claimed  string
 	bad      *signature.Error
-	demanded bool
+	required bool
 }
 
 // checkUnsignedCommit checks a commit without a good signature of its own: whether the commit or
@@ -74,7 +74,7 @@ func (v *Verifier) checkUnsignedCommit(ctx context.Context, o *origin, u unsigne
 	what, _, _ := strings.Cut(u.claimed, " by ")
 	id, invalid := source.ParseCommit(strings.TrimPrefix(what, "commit "))
 	switch {
-	case u.claimed == "" && !u.demanded:
+	case u.claimed == "" && !u.required:
 		return v.checkUnclaimedByFollowedHead(ctx, o, u)
 	case strings.HasPrefix(what, "tag "):
 		return []Check{u.check.asUnproven("%s; it was accepted because of the signature of %s, which is not checked here", redact.PrintableLine(u.bad.Message), redact.PrintableLine(what))}, nil
@@ -95,7 +95,7 @@ func (v *Verifier) checkUnsignedCommit(ctx context.Context, o *origin, u unsigne
 		return nil, fmt.Errorf("reading the signature of commit %s: %w", id, err)
 	}
 	u.check.Note = "it has no signature; accepted because of that of " + redact.PrintableLine(good.String())
-	if u.demanded && sameKey(u.claimed, good) {
+	if u.required && sameKey(u.claimed, good) {
 		return []Check{u.check.withDifference(nil)}, nil
 	}
 	return []Check{u.check.withDifference(firstMismatch(field{"signature", redact.PrintableLine(good.String()), u.claimed}))}, nil

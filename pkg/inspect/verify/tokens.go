@@ -107,7 +107,7 @@ var base64Run = regexp.MustCompile(`[A-Za-z0-9+/]{24,}={0,2}`)
 // findTextsOfShape finds texts of a shape anywhere.
 func findTextsOfShape(have []entry, shape *regexp.Regexp, begins string) []string {
 	var out []string
-	look := func(text string) {
+	search := func(text string) {
 		for _, m := range shape.FindAllString(text, 100) {
 			if strings.HasPrefix(m, begins) && !slices.Contains(out, m) {
 				out = append(out, m)
@@ -115,10 +115,10 @@ func findTextsOfShape(have []entry, shape *regexp.Regexp, begins string) []strin
 		}
 	}
 	for _, h := range have {
-		look(h.text)
+		search(h.text)
 		for _, run := range base64Run.FindAllString(h.text, 1000) {
 			if raw, err := decodeBase64(run); err == nil {
-				look(string(raw))
+				search(string(raw))
 			}
 		}
 	}

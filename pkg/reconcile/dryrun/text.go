@@ -145,7 +145,7 @@ func indented(text string) string { return strings.ReplaceAll(text, "\n", "\n   
 
 // Summary returns the counts, in one line.
 func (r *Report) Summary() string {
-	var kept, other, fresh, token, untouched, refused, waiting, replaced, unknown int
+	var sameMeaning, otherMeaning, fresh, token, untouched, rejected, waiting, replaced, unknown int
 	for _, p := range r.Pools {
 		if p.Replaced {
 			replaced++
@@ -156,15 +156,15 @@ func (r *Report) Summary() string {
 		case p.Waits:
 			waiting++
 		case p.Rejected != "":
-			refused++
+			rejected++
 		case p.hasEquivalence(EquivalenceOther):
-			other++
+			otherMeaning++
 		case p.hasChange(DocumentCreated):
 			fresh++
 		case p.hasEquivalence(EquivalenceSameToken):
 			token++
 		case p.hasChange(DocumentIdentical), p.hasChange(DocumentWritten):
-			kept++
+			sameMeaning++
 		default:
 			untouched++
 		}
@@ -174,9 +174,9 @@ func (r *Report) Summary() string {
 		n    int
 		text string
 	}{
-		{untouched, "%d with nothing to do for their documents"}, {kept, "%d whose documents have the same meaning"}, {token, "%d whose documents get another token"},
-		{fresh, "%d that get their first documents"}, {other, "%d whose documents get another meaning"}, {replaced, "%d whose running machines are replaced"},
-		{waiting, "%d that wait"}, {refused, "%d refused"}, {unknown, "%d that could not be checked"},
+		{untouched, "%d with nothing to do for their documents"}, {sameMeaning, "%d whose documents have the same meaning"}, {token, "%d whose documents get another token"},
+		{fresh, "%d that get their first documents"}, {otherMeaning, "%d whose documents get another meaning"}, {replaced, "%d whose running machines are replaced"},
+		{waiting, "%d that wait"}, {rejected, "%d refused"}, {unknown, "%d that could not be checked"},
 	} {
 		if c.n > 0 {
 			out += fmt.Sprintf(", "+c.text, c.n)

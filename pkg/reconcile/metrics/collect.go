@@ -36,7 +36,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		v.Collect(to)
 	}
 	m.mu.Lock()
-	sources, pools, reached := maps.Clone(m.sources), maps.Clone(m.pools), maps.Clone(m.connections)
+	sources, pools, connections := maps.Clone(m.sources), maps.Clone(m.pools), maps.Clone(m.connections)
 	webhook, nodes := m.webhook, m.nodes
 	m.mu.Unlock()
 	d := m.descs
@@ -75,7 +75,7 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 			gauge(d.poolNodeEnds, float64(p.NodeTokenEnds.Unix()), key.Namespace, key.Name)
 		}
 	}
-	for name, up := range reached {
+	for name, up := range connections {
 		gauge(d.clusterUp, oneIf(up()), name)
 	}
 	if nodes != nil {

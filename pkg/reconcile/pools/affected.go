@@ -216,13 +216,13 @@ func versionsForWaves(obj client.Object) map[string][]api.ProfileEntry {
 	for _, e := range ps.Status.Profiles {
 		out[e.Name] = []api.ProfileEntry{e} // pins and removals
 		for wave := int32(0); ps.HasWaves() && wave <= api.LastWave; wave++ {
-			given, decided := selection.EntryForWave(ps, e, wave)
+			waveEntry, decided := selection.EntryForWave(ps, e, wave)
 			// Before the decision it does not matter what the wave would get: only the decision
 			// is a change.
 			if !decided {
-				given = api.ProfileEntry{}
+				waveEntry = api.ProfileEntry{}
 			}
-			out[e.Name] = append(out[e.Name], given)
+			out[e.Name] = append(out[e.Name], waveEntry)
 		}
 	}
 	return out

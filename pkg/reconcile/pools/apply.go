@@ -110,7 +110,8 @@ func (w writer) storeSettingsAndInputs(ctx context.Context, seen *observed, p pl
 			if p.settings == nil {
 				return nil
 			}
-			return w.archive.EnsureSettings(ctx, p.settings, p.osc != nil)
+			isNewConfig := p.osc != nil
+			return w.archive.EnsureSettings(ctx, p.settings, isNewConfig)
 		},
 		func() error { return w.storeInputCredentials(ctx, seen, p.inputs) },
 	)

@@ -20,15 +20,15 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
 
-// auditLogRetry is the wait before a fact that could not be written is tried again.
+// auditLogRetry is the wait before an event that could not be written is tried again.
 const auditLogRetry = time.Minute
 
-// AuditLog stores facts for auditors. *auditlog.Writer implements it.
+// AuditLog stores events for auditors. *auditlog.Writer implements it.
 type AuditLog interface {
-	// Append returns after the facts are stored permanently.
-	Append(facts ...auditlog.Event) error
-	// Record stores facts immediately, or as soon as it can.
-	Record(facts ...auditlog.Event)
+	// Append returns after the events are stored permanently.
+	Append(events ...auditlog.Event) error
+	// Record stores events immediately, or as soon as it can.
+	Record(events ...auditlog.Event)
 }
 
 // recordCurrentConfig writes to the audit log which configuration a pool has, after its Secrets
@@ -51,14 +51,14 @@ func (r reporter) recordCurrentConfig(ctx context.Context, seen *observed, osc *
 	if p.restoresConfig {
 		f.Reason = metrics.Restored
 	}
-	facts := []auditlog.Event{f}
+	events := []auditlog.Event{f}
 	if p.hasOSMDocument || seen.objects.hasOSMDocuments() {
-		taken := f
-		taken.Kind, taken.Was, taken.Reason = auditlog.PoolTakenOver, nil, ""
-		taken.Message = redact.PrintableText("another controller had served it"+p.describeDifferences(), redact.MaxEvent)
-		facts = append(facts, taken)
+		takeover := f
+		takeover.Kind, takeover.Was, takeover.Reason = auditlog.PoolTakenOver, nil, ""
+		takeover.Message = redact.PrintableText("another controller had served it"+p.describeDifferences(), redact.MaxEvent)
+		events = append(events, takeover)
 	}
-	if r.auditLog.Append(facts...) != nil { // it logs why
+	if r.auditLog.Append(events...) != nil { // it logs why
 		// report schedules a run that writes the entry.
 		done.auditPending = true
 		return ""
@@ -98,7 +98,7 @@ func (r reporter) recordDeleted(md *cluster.MachineDeployment, osc *osm.Operatin
 	r.auditLog.Record(f)
 }
 
-// configEvent is a fact about the configuration of a pool. The caller sets its kind and content.
+// configEvent is an event about the configuration of a pool. The caller sets its kind and content.
 func configEvent(osc *osm.OperatingSystemConfig, name, namespace string) auditlog.Event {
 	return auditlog.Event{
 		Kind: auditlog.ConfigurationCreated, Key: string(osc.UID),

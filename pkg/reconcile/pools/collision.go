@@ -48,10 +48,10 @@ func checkObjectOwnership(seen *observed) error {
 
 // unownedObjectError returns the error that explains why an object without an owner is not taken
 // over.
-func unownedObjectError(obj client.Object, rivals []conflictingPool) error {
-	for _, rival := range rivals {
-		if takeover.IsCreatedByOSM(obj) && rival.sharesObjectName(obj) {
-			return fmt.Errorf("%s/%s was created by another controller, and it is not clear if it belongs to this pool or to MachineDeployment %s, whose name and namespace make the same object names: rename one of the two", obj.GetNamespace(), obj.GetName(), poolKey(rival.md))
+func unownedObjectError(obj client.Object, conflicts []conflictingPool) error {
+	for _, conflict := range conflicts {
+		if takeover.IsCreatedByOSM(obj) && conflict.sharesObjectName(obj) {
+			return fmt.Errorf("%s/%s was created by another controller, and it is not clear if it belongs to this pool or to MachineDeployment %s, whose name and namespace make the same object names: rename one of the two", obj.GetNamespace(), obj.GetName(), poolKey(conflict.md))
 		}
 	}
 	return fmt.Errorf("%s/%s exists and was not made for a pool: it has not the annotations of one. Delete it once no machine needs it", obj.GetNamespace(), obj.GetName())
@@ -93,7 +93,7 @@ const (
 
 func progressOf(md *cluster.MachineDeployment, have objects) progress {
 	seen := &observed{md: md}
-	owns := func(obj client.Object, there bool) bool { return there && seen.owns(obj) }
+	owns := func(obj client.Object, exists bool) bool { return exists && seen.owns(obj) }
 	switch {
 	case owns(have.bootstrap, have.bootstrap != nil):
 		return progressServed
@@ -157,8 +157,8 @@ func (r reader) poolsSharingNames(ctx context.Context, md *cluster.MachineDeploy
 
 // isNameShared reports whether another pool has a derived name of this pool too.
 func (r reader) isNameShared(ctx context.Context, md *cluster.MachineDeployment, name string) (bool, error) {
-	rivals, err := r.poolsSharingNames(ctx, md)
-	return slices.ContainsFunc(rivals, func(other conflictingPool) bool { return slices.Contains(other.names, name) }), err
+	conflicts, err := r.poolsSharingNames(ctx, md)
+	return slices.ContainsFunc(conflicts, func(other conflictingPool) bool { return slices.Contains(other.names, name) }), err
 }
 
 // intersectStrings are the texts that two lists have.
@@ -181,13 +181,13 @@ func (seen *observed) yieldsTo() *conflictingPool {
 		return nil
 	}
 	for i := range seen.conflicts {
-		rival := &seen.conflicts[i]
-		if !isPool(rival.md) || own == progressLegacy && rival.sharesObjectName(seen.objects.bootstrap) {
+		conflict := &seen.conflicts[i]
+		if !isPool(conflict.md) || own == progressLegacy && conflict.sharesObjectName(seen.objects.bootstrap) {
 			continue
 		}
 		// Both pools compute the same order, so exactly one of them yields.
-		if rival.progress > own || rival.progress == own && isOlder(rival.md, seen.md) {
-			return rival
+		if conflict.progress > own || conflict.progress == own && isOlder(conflict.md, seen.md) {
+			return conflict
 		}
 	}
 	return nil

@@ -21,25 +21,25 @@ func detectDrift(seen *observed, gen generation, p plan) (what []string, restore
 	made := func(s *corev1.Secret) bool {
 		return s != nil && s.Annotations[api.AnnotationInputDigest] == gen.input && s.Annotations[api.AnnotationPoolUID] == uid
 	}
-	say := func(format string, args ...any) { what = append(what, fmt.Sprintf(format, args...)) }
+	add := func(format string, args ...any) { what = append(what, fmt.Sprintf(format, args...)) }
 
 	rec := recordOf(have.osc)
 	switch {
 	case have.osc == nil && (made(have.bootstrap) || made(have.provisioning)):
-		say("OperatingSystemConfig %s was missing", namesOf(seen.md).Config)
+		add("OperatingSystemConfig %s was missing", namesOf(seen.md).Config)
 		restoresConfig = true
 	case have.osc != nil && have.osc.Annotations[api.AnnotationPoolUID] == uid && mismatchedAnnotation(have.osc, rec) != "":
-		say("%s of OperatingSystemConfig %s", mismatchedAnnotation(have.osc, rec), namesOf(seen.md).Config)
+		add("%s of OperatingSystemConfig %s", mismatchedAnnotation(have.osc, rec), namesOf(seen.md).Config)
 		restoresConfig = have.osc.Annotations[api.AnnotationInputDigest] == gen.input
 	case seen.unserved && rec.Digests.Input != gen.input && have.hasDocumentWithInput(gen.input):
-		say("annotation %s or %s of OperatingSystemConfig %s", api.AnnotationRecord, api.AnnotationInputDigest, namesOf(seen.md).Config)
+		add("annotation %s or %s of OperatingSystemConfig %s", api.AnnotationRecord, api.AnnotationInputDigest, namesOf(seen.md).Config)
 		restoresConfig = true
 	}
 	for _, k := range editedKeys(p.oscMetadata, "") {
-		say("annotation %s of OperatingSystemConfig %s", k, namesOf(seen.md).Config)
+		add("annotation %s of OperatingSystemConfig %s", k, namesOf(seen.md).Config)
 	}
 	for _, key := range slices.Sorted(slices.Values(seen.bootstrapToken.Edited)) {
-		say("key %s of Secret %s", key, seen.bootstrapToken.Secret.Name)
+		add("key %s of Secret %s", key, seen.bootstrapToken.Secret.Name)
 	}
 	// A pool is new until its last Secret exists.
 	settled := rec.Digests.Input == gen.input && (have.bootstrap != nil || seen.wasComplete) || restoresConfig
@@ -56,29 +56,29 @@ func detectDrift(seen *observed, gen generation, p plan) (what []string, restore
 		switch {
 		case s.have == nil && s.key == edgeScriptKey && !gen.in.Pool.HasEdgeScript():
 		case s.have == nil && settled:
-			say("Secret %s was missing", s.name)
+			add("Secret %s was missing", s.name)
 		// Without a digest of the content there is nothing to compare with.
 		case s.have == nil || s.have.Annotations[api.AnnotationDataDigest] == "":
 		case isEdited(s.have, s.key):
-			say("key %s of Secret %s", s.key, s.name)
+			add("key %s of Secret %s", s.key, s.name)
 		case len(s.have.Data) != 1:
-			say("keys of Secret %s", s.name)
+			add("keys of Secret %s", s.name)
 		}
 		revision := ""
 		if have.osc != nil {
 			revision = have.osc.Annotations[api.AnnotationRevisionFor]
 		}
 		for _, k := range editedKeys(s.patch, revision) {
-			say("annotation %s of Secret %s", k, s.name)
+			add("annotation %s of Secret %s", k, s.name)
 		}
 	}
-	switch in, kept := p.inputs, have.inputs; {
+	switch in, stored := p.inputs, have.inputs; {
 	case in.data == nil || !settled || have.bootstrap == nil || have.bootstrap.Annotations[api.AnnotationCredentialsDigest] != gen.credentialsDigest:
 		// none, or those of documents to come
-	case kept == nil:
-		say("Secret %s was missing", namesOf(seen.md).Inputs)
-	case digestIn(kept, in.key) != dataDigest(in.data):
-		say("key %s of Secret %s", in.key, kept.Name)
+	case stored == nil:
+		add("Secret %s was missing", namesOf(seen.md).Inputs)
+	case digestIn(stored, in.key) != dataDigest(in.data):
+		add("key %s of Secret %s", in.key, stored.Name)
 	}
 	return what, restoresConfig
 }

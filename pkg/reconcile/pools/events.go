@@ -224,26 +224,26 @@ func (r reporter) reportAppliedPlan(md *cluster.MachineDeployment, p plan, done 
 // annotations of the configuration contain what was reported before a restart.
 func (r reporter) reportLastGood(md *cluster.MachineDeployment, p plan, done *applied) string {
 	reason, _ := fault.PermanentReason(p.rejection)
-	told := p.rejection
+	problem := p.rejection
 	if p.unrenewed != nil {
-		told = fmt.Errorf("%w; the last good configuration remains unchanged: %w", p.rejection, p.unrenewed)
+		problem = fmt.Errorf("%w; the last good configuration remains unchanged: %w", p.rejection, p.unrenewed)
 	}
 	if done.wasRejected == rejectedMessage(p) {
-		r.cache.update(md, func(m *cachedPool) { m.reported = cmp.Or(m.reported, told.Error()) })
+		r.cache.update(md, func(m *cachedPool) { m.reported = cmp.Or(m.reported, problem.Error()) })
 	}
-	r.reportProblem(md, reason, told)
+	r.reportProblem(md, reason, problem)
 	return reason
 }
 
 func (r reporter) reportRecovered(md *cluster.MachineDeployment, p plan, done *applied) {
-	told := r.cache.get(md).reported != ""
-	if told {
+	wasReported := r.cache.get(md).reported != ""
+	if wasReported {
 		r.cache.update(md, func(m *cachedPool) { m.reported = "" })
 	}
 	if suspended, _ := isSuspended(md); suspended {
 		return // what it cannot have does not matter now
 	}
-	if (told || done.wasRejected != "") && p.osc == nil {
+	if (wasReported || done.wasRejected != "") && p.osc == nil {
 		r.event(md, corev1.EventTypeNormal, api.EventConfigHealed,
 			fmt.Sprintf("the requested profile is active again: profile %q %s%s", p.serving.Profile, p.serving.Version, atCommit(p.serving.Commit)))
 	}
@@ -386,23 +386,23 @@ func changedParts(before, after osm.OSCConfig) []string {
 		is[p.name] = p.value
 	}
 	var out []string
-	told := map[string]bool{}
-	tell := func(mark, name string) {
-		if !told[name] {
-			told[name] = true
+	listed := map[string]bool{}
+	add := func(mark, name string) {
+		if !listed[name] {
+			listed[name] = true
 			out = append(out, mark+redact.PrintableLine(name))
 		}
 	}
 	for _, p := range now {
 		if value, ok := was[p.name]; !ok {
-			tell("+", p.name)
+			add("+", p.name)
 		} else if !reflect.DeepEqual(value, is[p.name]) {
-			tell("", p.name)
+			add("", p.name)
 		}
 	}
 	for _, p := range old {
 		if _, ok := is[p.name]; !ok {
-			tell("-", p.name)
+			add("-", p.name)
 		}
 	}
 	return out

@@ -33,7 +33,7 @@ func (r *Reconciler) obtainNodeToken(ctx context.Context, seen *observed, secret
 	next := *seen
 	writer := r.newWriter().access()
 	if secrets != nil && seen.objects.access == (access.Objects{}) {
-		grant := seen.objects.access.PlanGrant(seen.md, !seen.reportsRefused, secrets...)
+		grant := seen.objects.access.PlanGrant(seen.md, !seen.reportsForbidden, secrets...)
 		next.granted = &granted{secrets, startWrite(func() error { return writer.Grant(ctx, grant) })}
 	}
 	account, err := writer.EnsureAccount(ctx, seen.md, seen.objects.access)

@@ -34,7 +34,7 @@ type observed struct {
 	endpoint         desired.Endpoint
 	nodeToken        token.Node
 	boundTokens      bool   // each pool has a node token of its own
-	reportsRefused   bool   // machines cannot have the permission to report their boots
+	reportsForbidden bool   // machines cannot have the permission to report their boots
 	key              []byte // of keyed digests
 	keyStored        bool
 	now              time.Time
@@ -99,9 +99,9 @@ func (r *Reconciler) observe(ctx context.Context, md *cluster.MachineDeployment)
 	now := r.Clock.Now()
 	seen := &observed{
 		md: md, now: now,
-		boundTokens:    r.NodeTokenTTL != 0,
-		reportsRefused: r.reports.Refused(now),
-		wasComplete:    r.cache.get(md).complete,
+		boundTokens:      r.NodeTokenTTL != 0,
+		reportsForbidden: r.reports.Refused(now),
+		wasComplete:      r.cache.get(md).complete,
 	}
 	from, cached := r.reader().cached(), r.cache.get(md)
 	if cached.raced {

@@ -121,8 +121,8 @@ type planner struct {
 // planConfiguration plans the configuration that the pool requests, or to maintain the present one.
 func (e planner) planConfiguration(seen *observed) plan {
 	// Names come first: without them the pool cannot have objects, whatever it requests.
-	if rival := seen.yieldsTo(); rival != nil {
-		p := renewalPlan(seen, rival.conflictError(seen.md, progressOf(seen.md, seen.objects)))
+	if conflict := seen.yieldsTo(); conflict != nil {
+		p := renewalPlan(seen, conflict.conflictError(seen.md, progressOf(seen.md, seen.objects)))
 		p.withdraw = seen.unused
 		return p
 	}
@@ -286,7 +286,7 @@ func planAccess(seen *observed, pool render.Pool) access.Plan {
 	case seen.granted != nil && slices.Equal(seen.granted.secrets, secrets):
 		return access.Plan{}
 	case seen.nodeToken.Account != "":
-		return have.access.PlanGrant(seen.md, !seen.reportsRefused, secrets...)
+		return have.access.PlanGrant(seen.md, !seen.reportsForbidden, secrets...)
 	case seen.boundTokens:
 		return access.Plan{}
 	}

@@ -66,9 +66,9 @@ func (e planner) planUnrenderable(seen *observed, rejection, why error) plan {
 	if rec.Object == "" {
 		p.serving = recordFromDocuments(seen.objects)
 	}
-	var unread *fault.ReadError
+	var readError *fault.ReadError
 	// A failed read can succeed in the next run; any other error lasts until a user acts.
-	if errors.As(why, &unread) {
+	if errors.As(why, &readError) {
 		p.readError = why
 	} else {
 		p.unrenewed = why

@@ -93,7 +93,7 @@ func (w writer) deleteOwned(ctx context.Context, md *cluster.MachineDeployment) 
 			if believed {
 				err = w.archiveRecord(ctx, osc)
 			}
-			if reason, taken := fault.PermanentReason(err); taken {
+			if reason, permanent := fault.PermanentReason(err); permanent {
 				w.report.reportProblem(md, reason, fmt.Errorf("%w. The record is deleted with the pool, and is not stored elsewhere", err))
 			} else if err != nil {
 				return err

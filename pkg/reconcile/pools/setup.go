@@ -190,16 +190,16 @@ const clockPoll = 5 * time.Second
 func (r *Reconciler) watchClock(ctx context.Context, every time.Duration, set chan<- event.GenericEvent) error {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	said, looked := r.Clock.Now().Round(0), time.Now()
+	lastTime, lastRead := r.Clock.Now().Round(0), time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
 		}
-		says, passed := r.Clock.Now().Round(0), time.Since(looked) // by the two clocks of the system
-		jump := says.Sub(said) - passed
-		said, looked = says, looked.Add(passed)
+		now, passed := r.Clock.Now().Round(0), time.Since(lastRead) // by the two clocks of the system
+		jump := now.Sub(lastTime) - passed
+		lastTime, lastRead = now, lastRead.Add(passed)
 		if jump.Abs() < token.ClockJump {
 			continue
 		}

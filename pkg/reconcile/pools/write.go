@@ -71,9 +71,9 @@ func (w writer) ensureFinalizer(ctx context.Context, md *cluster.MachineDeployme
 	if controllerutil.ContainsFinalizer(md, api.FinalizerPool) {
 		return nil
 	}
-	held := md.DeepCopy()
-	controllerutil.AddFinalizer(held, api.FinalizerPool)
-	return w.patchFinalizers(ctx, md, held)
+	withFinalizer := md.DeepCopy()
+	controllerutil.AddFinalizer(withFinalizer, api.FinalizerPool)
+	return w.patchFinalizers(ctx, md, withFinalizer)
 }
 
 // clusterOf is the cluster of an object of a pool.

@@ -44,10 +44,10 @@ type Reporter interface {
 	EnqueueReconciliation(l commitstatus.Reconciliation)
 }
 
-// AuditLog stores facts for auditors. *auditlog.Writer implements it.
+// AuditLog stores events for auditors. *auditlog.Writer implements it.
 type AuditLog interface {
-	// Record stores facts now, or later if that fails.
-	Record(facts ...auditlog.Event)
+	// Record stores events now, or later if that fails.
+	Record(events ...auditlog.Event)
 }
 
 // Reconciler reconciles ProfileSources. Its fields are set once, before Setup.
@@ -87,13 +87,13 @@ type Reconciler struct {
 	Statuses Reporter
 	// Metrics receives the metrics; nil disables them.
 	Metrics *metrics.Metrics
-	// AuditLog stores facts for auditors; nil disables it.
+	// AuditLog stores events for auditors; nil disables it.
 	AuditLog AuditLog
 	// Now is the time at which keys must be valid; nil uses the system clock.
 	Now func() time.Time
 
-	mu       sync.Mutex
-	indexers map[types.NamespacedName]sourceCache
+	mu     sync.Mutex
+	caches map[types.NamespacedName]sourceCache
 
 	controller controller.Controller
 }

@@ -75,8 +75,8 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	}
 	r.exportMetrics(ps)
 	r.emitChanges(before, ps, out, err)
-	if refused := findCommitError(err); r.Statuses != nil && (err == nil || refused != nil) {
-		r.Statuses.EnqueueReconciliation(commitstatus.Reconciliation{Source: ps, Revision: out.revision, Changed: inventory.NewlyCurrent(before, ps), Problems: out.rejected, Rejected: refused})
+	if rejected := findCommitError(err); r.Statuses != nil && (err == nil || rejected != nil) {
+		r.Statuses.EnqueueReconciliation(commitstatus.Reconciliation{Source: ps, Revision: out.revision, Changed: inventory.NewlyCurrent(before, ps), Problems: out.rejected, Rejected: rejected})
 	}
 	var spec *fetcher.SpecError
 	if errors.As(err, &spec) && spec.Reason != api.ReasonAccessDenied {
@@ -91,11 +91,11 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 
 // untilNext counts an interval from the time the server was asked. A source that shared
 // the response of another one thus does not rely on it for longer than its own interval.
-func untilNext(interval time.Duration, asked time.Time) time.Duration {
-	if asked.IsZero() {
+func untilNext(interval time.Duration, requestedAt time.Time) time.Duration {
+	if requestedAt.IsZero() {
 		return interval
 	}
-	return max(interval-time.Since(asked), time.Second)
+	return max(interval-time.Since(requestedAt), time.Second)
 }
 
 // writeStatus writes a changed status. If done is false, report must stop: the write
@@ -291,27 +291,27 @@ func (r *Reconciler) emitChanges(before, ps *api.ProfileSource, out outcome, err
 		notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, api.EventHistoryRewritten, "%s; it is followed, as spec.git.onRewrite or the annotation %s says", approval.DescribeRewrite(*last), api.AnnotationAcceptRewrite)
 	}
 	if len(out.rejected) > 0 && isReadyChanged(before, ps) {
-		for _, refused := range out.rejected[:min(len(out.rejected), maxNamed)] {
+		for _, rejection := range out.rejected[:min(len(out.rejected), maxNamed)] {
 			reason := api.EventProfileRefused
 			var conflict *objects.ConflictError
-			if errors.As(refused, &conflict) && conflict.TwoAppliers {
+			if errors.As(rejection, &conflict) && conflict.TwoAppliers {
 				reason = api.EventTwoAppliers
 			}
-			notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, reason, "%v", refused)
+			notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, reason, "%v", rejection)
 		}
 	}
-	for _, rival := range out.conflicts {
+	for _, message := range out.conflicts {
 		// The message contains the conflicts that were reported before.
-		if was := apimeta.FindStatusCondition(before.Status.Conditions, meta.ReadyCondition); was == nil || !strings.Contains(was.Message, rival) {
-			notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, api.EventTwoAppliers, "%s", rival)
+		if was := apimeta.FindStatusCondition(before.Status.Conditions, meta.ReadyCondition); was == nil || !strings.Contains(was.Message, message) {
+			notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, api.EventTwoAppliers, "%s", message)
 		}
 	}
 	for _, e := range inventory.NewlyRemoved(before, ps) {
-		stays := fmt.Sprintf("pools with %s retain it, new pools are rejected", e.Version)
+		consequence := fmt.Sprintf("pools with %s retain it, new pools are rejected", e.Version)
 		if r.Custom {
-			stays = fmt.Sprintf("CustomOperatingSystemProfile %s remains: delete it when no user cluster needs it", e.Object)
+			consequence = fmt.Sprintf("CustomOperatingSystemProfile %s remains: delete it when no user cluster needs it", e.Object)
 		}
-		notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, api.EventProfileRemoved, "profile %q is no longer in the source; %s", e.Name, stays)
+		notify.EmitSourceEvent(r.Recorder, ps, corev1.EventTypeWarning, api.EventProfileRemoved, "profile %q is no longer in the source; %s", e.Name, consequence)
 	}
 	switch {
 	case before.Status.Revision != ps.Status.Revision:

@@ -28,21 +28,21 @@ type observed struct {
 // observe fetches the source, verifies that its revision can be applied, and reads its
 // profiles. If approval fails, the outcome still names the revision and its repository.
 func (r *Reconciler) observe(ctx context.Context, ps *api.ProfileSource) (observed, outcome, error) {
-	known, err := r.sourceCacheFor(ps)
+	cached, err := r.sourceCacheFor(ps)
 	if err != nil {
 		return observed{}, outcome{}, err
 	}
 	began := time.Now()
-	snap, slow, err := r.checkSpecAndFetch(ctx, ps, known.read)
+	snap, slow, err := r.checkSpecAndFetch(ctx, ps, cached.fetched)
 	r.measureFetch(ctx, ps, began, err)
 	if err != nil {
 		return observed{}, outcome{}, err
 	}
 	out := outcome{revision: snap.Revision, from: snap.Repository}
-	if out.approval, err = known.approver.Approve(ctx, ps, snap); err != nil {
+	if out.approval, err = cached.approver.Approve(ctx, ps, snap); err != nil {
 		return observed{}, out, err // the report names the revision that was not approved
 	}
-	l := objects.Approved{Source: ps, Snapshot: snap, Indexer: known.indexer, Approval: out.approval}
+	l := objects.Approved{Source: ps, Snapshot: snap, Indexer: cached.indexer, Approval: out.approval}
 	cat, err := l.Indexer.Catalog(ctx, snap)
 	if err != nil {
 		return observed{}, outcome{}, fmt.Errorf("indexing %s: %w", snap.Revision, err)
@@ -52,58 +52,66 @@ func (r *Reconciler) observe(ctx context.Context, ps *api.ProfileSource) (observ
 	}
 	out.state, out.slow, out.requestedAt = l, slow, snap.RequestedAt
 	out.webhookWithoutReceiver = ps.Spec.Webhook != nil && !r.Hooks
-	return observed{Approved: l, catalogue: cat, archive: known.archive}, out, nil
+	return observed{Approved: l, catalogue: cat, archive: cached.archive}, out, nil
 }
 
 // checkSpecAndFetch fetches the current content of a source, unless its spec.git.verify cannot be met.
-func (r *Reconciler) checkSpecAndFetch(ctx context.Context, ps *api.ProfileSource, known *fetcher.Cache) (snap *source.Snapshot, slow string, err error) {
+func (r *Reconciler) checkSpecAndFetch(ctx context.Context, ps *api.ProfileSource, cached *fetcher.Cache) (snap *source.Snapshot, slow string, err error) {
 	if err := approval.CheckSpec(ps.Spec.Git); err != nil {
 		return nil, "", err
 	}
-	return r.Fetcher.Fetch(ctx, ps, known)
+	return r.Fetcher.Fetch(ctx, ps, cached)
 }
 
-// sourceCache is the indexer of a source, and what it has read. It is replaced if the source
-// names another repository or folder, because its data does not apply there.
+// sourceCache has what was read from the repository and folder of one ProfileSource.
 type sourceCache struct {
-	of       string
+	key      string // of the fields that select repository and folder, see cacheKey
 	indexer  *catalog.Indexer
-	read     *fetcher.Cache
+	fetched  *fetcher.Cache
 	approver *approval.Approver
 	archive  *retention.Archive
 }
 
-// sourceCacheFor returns the cached state of a source, a new one if its spec changed.
+// sourceCacheFor returns the cache of a source. A source that was deleted and created again, or that
+// selects another repository or folder, gets an empty one.
 func (r *Reconciler) sourceCacheFor(ps *api.ProfileSource) (sourceCache, error) {
-	// With the uid, a source that was deleted and created again starts without the memory of the
-	// old one.
-	what, err := json.Marshal([]any{ps.UID, ps.Spec.Git, ps.Spec.SourceRef, ps.Spec.Directory, ps.Spec.Path, ps.Spec.Ignore})
+	key, err := cacheKey(ps)
 	if err != nil {
-		return sourceCache{}, fmt.Errorf("encoding the spec: %w", err)
+		return sourceCache{}, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.indexers == nil {
-		r.indexers = map[types.NamespacedName]sourceCache{}
+	if r.caches == nil {
+		r.caches = map[types.NamespacedName]sourceCache{}
 	}
-	key := client.ObjectKeyFromObject(ps)
-	if known, ok := r.indexers[key]; ok && known.of == string(what) {
-		return known, nil
+	name := client.ObjectKeyFromObject(ps)
+	if cached, ok := r.caches[name]; ok && cached.key == key {
+		return cached, nil
 	}
-	known := sourceCache{
-		of:       string(what),
+	created := sourceCache{
+		key:      key,
 		indexer:  &catalog.Indexer{Check: r.Check, Builtin: r.Bases, CheckBase: approval.BaseCheck(ps.Spec.Git)},
-		read:     &fetcher.Cache{},
+		fetched:  &fetcher.Cache{},
 		approver: &approval.Approver{Live: r.Live, Now: r.now},
 		archive:  retention.NewArchive(),
 	}
-	r.indexers[key] = known
-	return known, nil
+	r.caches[name] = created
+	return created, nil
+}
+
+// cacheKey returns the fields of a source that decide what is read from where. Others, such as the
+// interval or the rollout, do not change what was read.
+func cacheKey(ps *api.ProfileSource) (string, error) {
+	key, err := json.Marshal([]any{ps.UID, ps.Spec.Git, ps.Spec.SourceRef, ps.Spec.Directory, ps.Spec.Path, ps.Spec.Ignore})
+	if err != nil {
+		return "", fmt.Errorf("encoding the spec: %w", err)
+	}
+	return string(key), nil
 }
 
 func (r *Reconciler) forget(key types.NamespacedName) {
 	r.Fetcher.Forget(key)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.indexers, key)
+	delete(r.caches, key)
 }

@@ -142,7 +142,9 @@ func (r Reader) readAndAddSettings(ctx context.Context, out *impact.ClusterSnaps
 	return s, nil
 }
 
-// addUserSources reads the inventories of ProfileSources.
+// addUserSources adds the ProfileSources that users created, with the profiles in their status. The
+// source of the built-in profiles is omitted: a comparison reads those from its own release. Of the
+// maintenance windows, those that limit the replacement of machines are added.
 func (r Reader) addUserSources(ctx context.Context, out *impact.ClusterSnapshot) error {
 	var list api.ProfileSourceList
 	if err := r.Management.List(ctx, &list, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {

@@ -273,7 +273,7 @@ type proof struct{ provider, secret string }
 // key could not be read and no other key matches.
 func (l *Listener) authenticatedSources(ctx context.Context, sources []api.ProfileSource, r request) ([]api.ProfileSource, error) {
 	var out []api.ProfileSource
-	var unread error
+	var readError error
 	checked := map[proof]bool{}
 	for _, ps := range sources {
 		hook := ps.Spec.Webhook
@@ -292,7 +292,7 @@ func (l *Listener) authenticatedSources(ctx context.Context, sources []api.Profi
 			case errors.As(err, &unusable):
 				l.warnOnce(&ps, unusable.text)
 			case err != nil:
-				unread = err
+				readError = err
 			default:
 				good = authentic(hook.Provider, key, r.header, r.body)
 			}
@@ -305,7 +305,7 @@ func (l *Listener) authenticatedSources(ctx context.Context, sources []api.Profi
 	if len(out) > 0 {
 		return out, nil
 	}
-	return nil, unread
+	return nil, readError
 }
 
 // warnOnce emits an event about a source's Secret, once per problem.

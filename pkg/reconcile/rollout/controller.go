@@ -145,11 +145,11 @@ func (r *Reconciler) decideRolloutsAndReplacements(ctx context.Context, seen *ob
 	if seen.source == nil || !seen.source.HasWaves() {
 		return out, 0, nil
 	}
-	terms, invalid := waves.PolicyOf(seen.source)
-	terms.WaitsFor = seen.windows.waitsFor[api.WindowWaves]
+	policy, invalid := waves.PolicyOf(seen.source)
+	policy.WaitsFor = seen.windows.waitsFor[api.WindowWaves]
 	r.warnOnce(seen, seen.source, "annotations", invalid)
 	for _, entry := range seen.source.Status.Profiles {
-		next, wait, err := r.decideRollout(ctx, seen, entry, terms)
+		next, wait, err := r.decideRollout(ctx, seen, entry, policy)
 		if err != nil {
 			return out, 0, err
 		}
@@ -241,7 +241,7 @@ type observed struct {
 	source   *api.ProfileSource // nil if it was deleted; belongs to the cache: do not modify it
 	sources  []api.ProfileSource
 	warnings map[string]string // the warnings, by uid and subject
-	// replace are the pools of the source whose machines are to be replaced.
+	// replace are the pools of the source that request the replacement of their machines.
 	replace []*cluster.MachineDeployment
 
 	// Set by observeConfigsAndMachines.
@@ -249,7 +249,7 @@ type observed struct {
 	machines map[types.UID][]waves.Machine
 	pools    map[string]*cluster.MachineDeployment // set by poolsFollowing
 
-	replacing map[types.UID]bool // pools whose machines are replaced, or are to be replaced
+	replacing map[types.UID]bool // pools that are replacing machines, or have to; set by decideReplacements
 
 	windows windowState // set by observeWindows
 }
@@ -260,7 +260,7 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observed, error
 		now:      r.Clock.Now().Truncate(time.Second), // the precision of times in the API
 		warnings: map[string]string{}, pools: map[string]*cluster.MachineDeployment{}, replacing: map[types.UID]bool{},
 	}
-	anybody := false
+	needsMachines := false // a source has waves, or a pool requests replacement
 	var sources api.ProfileSourceList
 	if err := r.Management.List(ctx, &sources, client.InNamespace(r.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing ProfileSources: %w", err)
@@ -268,7 +268,7 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observed, error
 	seen.sources = sources.Items
 	for i := range seen.sources {
 		ps := &seen.sources[i]
-		anybody = anybody || ps.HasWaves()
+		needsMachines = needsMachines || ps.HasWaves()
 		if ps.Name == name {
 			seen.source = ps
 		}
@@ -277,12 +277,12 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observed, error
 	if err := r.Worker.List(ctx, &list, client.MatchingFields{replaceIndex: indexed}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing the pools whose machines are replaced: %w", err)
 	}
-	there := map[types.UID]bool{}
+	requested := map[types.UID]bool{}
 	for i := range list.Items {
 		md := &list.Items[i]
 		invalid := checkAnnotation(md, api.AnnotationRollout, api.RolloutReplace, "machines are not replaced")
 		if invalid == nil {
-			there[md.UID], anybody = true, true
+			requested[md.UID], needsMachines = true, true
 		}
 		if r.pacingSourceOf(md, seen.sources) != name {
 			continue
@@ -293,10 +293,9 @@ func (r *Reconciler) observe(ctx context.Context, name string) (*observed, error
 			seen.replace = append(seen.replace, r.withLatestTemplate(md))
 		}
 	}
-	maps.DeleteFunc(r.patched, func(uid types.UID, _ *cluster.MachineDeployment) bool { return !there[uid] })
-	maps.DeleteFunc(r.cachedTimelines, func(uid types.UID, _ lineage.Timeline) bool { return !there[uid] })
-	// Events of machines matter only while a source has waves, or machines are to be replaced.
-	r.machines.SetEventHandling(anybody)
+	maps.DeleteFunc(r.patched, func(uid types.UID, _ *cluster.MachineDeployment) bool { return !requested[uid] })
+	maps.DeleteFunc(r.cachedTimelines, func(uid types.UID, _ lineage.Timeline) bool { return !requested[uid] })
+	r.machines.SetEventHandling(needsMachines)
 	return seen, nil
 }
 
@@ -315,7 +314,7 @@ func (r *Reconciler) profileNamespaceOf(md *cluster.MachineDeployment) string {
 }
 
 // subjectTemplate is the subject of rejected template patches.
-const subjectTemplate = "stamp"
+const subjectTemplate = "template"
 
 // warnOnce emits a warning about a subject of an object, once until it changes.
 func (r *Reconciler) warnOnce(seen *observed, obj client.Object, subject string, err error) {

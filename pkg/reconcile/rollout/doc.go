@@ -7,5 +7,5 @@
 // machine-controller replaces machines when this package changes an annotation on the
 // pool's template. Start with Reconciler.Reconcile and waves.NextStatus for waves. For machines,
 // decideReplacements decides which pools wait for a maintenance window, and
-// stampDueReplacements which of the others are next.
+// annotateDue which of the others are next.
 package rollout

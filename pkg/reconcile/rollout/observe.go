@@ -168,39 +168,48 @@ func (r *Reconciler) isBootingFrom(ctx context.Context, md *cluster.MachineDeplo
 // configuration changes. It returns the timelines of those with machines older than that.
 func (r *Reconciler) observeCandidates(ctx context.Context, seen *observed) ([]candidate, map[types.UID]lineage.Timeline, error) {
 	var out []candidate
-	var older []*cluster.MachineDeployment // pools with machines older than their configuration
+	var withOlderMachines []*cluster.MachineDeployment // machines older than the configuration of their pool
 	for _, md := range seen.replace {
 		wave, _ := selection.WaveOf(md.Labels)
 		c := candidate{md: md, wave: wave, templateAnnotation: md.Spec.Template.Metadata.Annotations[api.AnnotationConfig]}
 		have := seen.configOf(md)
-		still := !md.DeletionTimestamp.IsZero() || md.Spec.Paused || md.Annotations[api.AnnotationSuspend] == "true" ||
-			!have.rejectedSince.IsZero() || seen.source != nil && seen.source.Spec.Suspend
-		if have.digest != "" && !still {
-			// New machines must not boot before the documents are those of the configuration.
-			settled, err := r.isBootingFrom(ctx, md, have)
+		if have.digest != "" && !mustNotReplace(seen.source, md, have) {
+			// Until the Secrets have the documents of this configuration, a new machine would boot
+			// from those of the previous one.
+			written, err := r.isBootingFrom(ctx, md, have)
 			if err != nil {
 				return nil, nil, err
 			}
-			if settled {
+			if written {
 				c.config = have.digest
 			}
 		}
 		for _, m := range seen.machines[md.UID] {
 			c.booting = c.booting || !m.Leaving && !m.Joined
 		}
-		// Records are read only if a machine can have an earlier configuration.
-		if c.config != c.templateAnnotation && slices.ContainsFunc(seen.machines[md.UID], have.before) {
-			older = append(older, md)
+		// The archived records are read only if a machine can have an earlier configuration.
+		if c.config != c.templateAnnotation && slices.ContainsFunc(seen.machines[md.UID], have.isNewerThan) {
+			withOlderMachines = append(withOlderMachines, md)
 		}
 		out = append(out, c)
 	}
-	timelines, err := r.timelines(ctx, seen, older)
+	timelines, err := r.timelines(ctx, seen, withOlderMachines)
 	return out, timelines, err
 }
 
-// before reports whether a machine, which machine-controller does not replace anyway, was
-// created before a configuration.
-func (c activeConfig) before(m waves.Machine) bool {
+// mustNotReplace reports whether the machines of a pool remain for now: the pool is being deleted, is
+// paused or suspended, has a newer configuration that was rejected, or its source is suspended.
+func mustNotReplace(source *api.ProfileSource, md *cluster.MachineDeployment, have activeConfig) bool {
+	return !md.DeletionTimestamp.IsZero() ||
+		md.Spec.Paused ||
+		md.Annotations[api.AnnotationSuspend] == "true" ||
+		!have.rejectedSince.IsZero() ||
+		(source != nil && source.Spec.Suspend)
+}
+
+// isNewerThan reports whether a configuration was created after a machine. It is false for
+// machines that machine-controller deletes or replaces in any case.
+func (c activeConfig) isNewerThan(m waves.Machine) bool {
 	return c.digest != "" && !m.Leaving && !m.Replaced && m.Created.Before(c.created)
 }
 

@@ -28,15 +28,15 @@ func (b *bench) still(when, name, want string) {
 	b.t.Helper()
 	b.poke()
 	time.Sleep(2 * settle)
-	if got := b.stamp(name); got != want {
-		b.t.Errorf("%s: the stamp of %s is %q, want %q", when, name, got, want)
+	if got := b.templateAnnotation(name); got != want {
+		b.t.Errorf("%s: the template annotation of %s is %q, want %q", when, name, got, want)
 	}
 }
 
-func (b *bench) stamped(name, want string) {
+func (b *bench) waitForAnnotation(name, want string) {
 	b.t.Helper()
-	b.eventually("stamp of "+name, func() error {
-		if got := b.stamp(name); got != want {
+	b.eventually("template annotation of "+name, func() error {
+		if got := b.templateAnnotation(name); got != want {
 			return fmt.Errorf("it is %q, want %q", got, want)
 		}
 		return nil
@@ -86,7 +86,7 @@ func (b *bench) saysOnce(parts ...string) {
 	}
 }
 
-// lock has a policy deny stamps on a pool, and waits until it is in force.
+// lock has a policy deny annotations on a pool, and waits until it is in force.
 func (b *bench) lock(name string) {
 	b.t.Helper()
 	key := metav1.ObjectMeta{Name: "lock-" + b.ns}
@@ -142,7 +142,7 @@ func TestMachinesAreReplacedForAReason(t *testing.T) {
 
 	// A version goes out, and is withdrawn before it is b's turn.
 	b.gives("v2.0.0")
-	b.stamped("a", "digest-v2.0.0")
+	b.waitForAnnotation("a", "digest-v2.0.0")
 	b.gives("v1.0.0")
 	b.still("back, and no machine was replaced yet", "b", "")
 	b.still("machines that were made with the first one", "a", "digest-v2.0.0")
@@ -154,7 +154,7 @@ func TestMachinesAreReplacedForAReason(t *testing.T) {
 	b.second()
 	b.do(b.client.DeleteAllOf(t.Context(), &corev1.Secret{}, client.InNamespace(api.NamespaceCloudInitSettings)))
 	b.gives("v3.0.0")
-	b.stamped("a", "digest-v3.0.0")
+	b.waitForAnnotation("a", "digest-v3.0.0")
 }
 
 // Machines that machine-controller replaces anyway, because a user changed the template,
@@ -179,7 +179,7 @@ func TestTemplateOfTheUser(t *testing.T) {
 	b.gives("v2.0.0")
 	b.still("machine-controller is at it", "a", "")
 	b.gives("v3.0.0")
-	b.stamped("a", "digest-v3.0.0")
+	b.waitForAnnotation("a", "digest-v3.0.0")
 }
 
 // A pool that cannot be patched is reported once, and does not block others; neither does
@@ -199,7 +199,7 @@ func TestNobodyWaitsForOthers(t *testing.T) {
 	b.lock("locked")
 	b.second()
 	b.gives("v2.0.0")
-	b.stamped("away", "digest-v2.0.0")
+	b.waitForAnnotation("away", "digest-v2.0.0")
 	b.still("one is at it", "other", "")
 	// The machine of the first is replaced, and its Node goes away two hours later.
 	b.do(b.client.Delete(t.Context(), &machines.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: b.ns, Name: "away-1"}}))
@@ -207,7 +207,7 @@ func TestNobodyWaitsForOthers(t *testing.T) {
 	b.machineStatus("away-2", `{"nodeRef":{"kind":"Node","name":"x"},"conditions":[{"type":"Ready","status":"Unknown","lastTransitionTime":"`+time.Now().Add(2*time.Hour).UTC().Format(time.RFC3339)+`"}]}`)
 	md := b.md("away")
 	b.do(b.client.Status().Patch(t.Context(), md, client.RawPatch(types.MergePatchType, []byte(fmt.Sprintf(`{"status":{"observedGeneration":%d,"replicas":1,"updatedReplicas":1,"availableReplicas":0}}`, md.Generation)))))
-	b.stamped("other", "digest-v2.0.0")
+	b.waitForAnnotation("other", "digest-v2.0.0")
 	b.still("a policy denies it", "locked", "")
 	b.saysOnce(api.EventWriteRefused, "pool locked is locked")
 }
@@ -224,7 +224,7 @@ func TestSuspendedReplaces(t *testing.T) {
 	b.gives("v2.0.0")
 	b.still("suspended", "a", "")
 	b.suspend(false)
-	b.stamped("a", "digest-v2.0.0")
+	b.waitForAnnotation("a", "digest-v2.0.0")
 }
 
 // A tool that applies the pool from Git, such as Flux, does not change our annotation,
@@ -249,7 +249,7 @@ func TestStampBesideServerSideApply(t *testing.T) {
 	b.machine("a", "a-1")
 	b.follow()
 	b.gives("v2.0.0")
-	b.stamped("a", "digest-v2.0.0")
+	b.waitForAnnotation("a", "digest-v2.0.0")
 	apply("1.35.1")
 	md := b.md("a")
 	if got := md.Spec.Template.Metadata.Annotations; got[api.AnnotationConfig] != "digest-v2.0.0" || got["example.com/own"] != "1.35.1" || md.Spec.Template.Spec.Versions.Kubelet != "1.35.1" {

@@ -325,8 +325,8 @@ func (b *bench) archive(osc *osm.OperatingSystemConfig) {
 	}))
 }
 
-// stamp is what the template of a pool carries.
-func (b *bench) stamp(name string) string {
+// templateAnnotation returns the annotation of a pool's template.
+func (b *bench) templateAnnotation(name string) string {
 	b.t.Helper()
 	return b.md(name).Spec.Template.Metadata.Annotations[api.AnnotationConfig]
 }
@@ -420,8 +420,8 @@ func TestMachinesAreReplacedInTurn(t *testing.T) {
 	}
 	replaced := func(name string) {
 		t.Helper()
-		b.eventually("stamp of "+name, func() error {
-			if got := b.stamp(name); got != "digest-v2.0.0" {
+		b.eventually("template annotation of "+name, func() error {
+			if got := b.templateAnnotation(name); got != "digest-v2.0.0" {
 				return fmt.Errorf("it is %q", got)
 			}
 			return nil
@@ -434,8 +434,8 @@ func TestMachinesAreReplacedInTurn(t *testing.T) {
 	b.restart()
 	b.poke()
 	time.Sleep(2 * settle)
-	if got := b.stamp("b"); got != "" {
-		t.Fatalf("b is stamped %q while a is at it", got)
+	if got := b.templateAnnotation("b"); got != "" {
+		t.Fatalf("b is annotated %q while a is replacing machines", got)
 	}
 	b.eventually("counts", func() error {
 		if got := b.source().Status.Replacements; got == nil || *got != (api.Replacements{Replacing: 1, Waiting: 1}) {
@@ -448,8 +448,8 @@ func TestMachinesAreReplacedInTurn(t *testing.T) {
 	b.is("v2.0.0", 0, "Replacing")
 	b.done("b")
 	b.is("v2.0.0", 5, "Window")
-	if got := b.stamp("c"); got != "" { // it has no machine that boots from another
-		t.Errorf("c is stamped %q", got)
+	if got := b.templateAnnotation("c"); got != "" { // it has no machine that boots from another
+		t.Errorf("c is annotated %q", got)
 	}
 	if after := b.md("alone"); after.ResourceVersion != before.ResourceVersion {
 		t.Error("a pool that asked for nothing was written")

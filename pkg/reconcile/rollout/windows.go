@@ -101,7 +101,7 @@ func (r *Reconciler) windowEdgePassed(seen *observed) bool {
 func (seen *observed) describeWaiting(all []candidate) string {
 	var waiting []string
 	for _, c := range all {
-		if c.due() && c.waits {
+		if c.due() && c.waitsForWindow {
 			waiting = append(waiting, keyOf(c.md))
 		}
 	}

@@ -129,8 +129,8 @@ func TestIsRevert(t *testing.T) {
 	}
 }
 
-// stampLog records all stamps of pools as the API server reports them, "a v2.0.0".
-func (b *bench) stampLog() func() []string {
+// annotationLog records all annotations of pools as the API server reports them, "a v2.0.0".
+func (b *bench) annotationLog() func() []string {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.t.Context())
 	w, err := b.client.Watch(ctx, &machines.MachineDeploymentList{}, client.InNamespace(b.ns))
@@ -205,7 +205,7 @@ func TestWavesBeginInWindows(t *testing.T) {
 	at(0, 22)
 	b.is("v2.0.0", 0, "Replacing")
 	b.saysOnce(api.EventRolloutStarted, "v2.0.0 replaces v1.0.0 in waves; wave 0 begins")
-	b.stamped("a", "digest-v2.0.0")
+	b.waitForAnnotation("a", "digest-v2.0.0")
 	b.second()
 	b.machine("a", "a-new") // by the test's clock it has not joined for days
 	b.done("a")
@@ -227,7 +227,7 @@ func TestWavesBeginInWindows(t *testing.T) {
 	at(2, 12)
 	b.second()
 	for _, name := range []string{"a", "b"} {
-		b.stamped(name, "digest-v3.0.0")
+		b.waitForAnnotation(name, "digest-v3.0.0")
 		b.machine(name, name+"-newest")
 		b.machineStatus(name+"-newest", `{"nodeRef":{"kind":"Node","name":"x"}}`)
 		b.done(name)
@@ -263,13 +263,13 @@ func TestWindowClosesDuringARun(t *testing.T) {
 	b.clock.SetTime(monday(1, 22, 0, 0))
 	b.poke()
 	b.is("v2.0.0", 0, "Replacing")
-	b.stamped("a", "digest-v2.0.0")
+	b.waitForAnnotation("a", "digest-v2.0.0")
 	b.still("the window closed after the patch of a", "b", "")
 	b.still("the window closed after the patch of a", "c", "")
 	b.clock.SetTime(monday(2, 22, 0, 0))
 	b.poke()
-	b.stamped("b", "digest-v2.0.0")
-	b.stamped("c", "digest-v2.0.0")
+	b.waitForAnnotation("b", "digest-v2.0.0")
+	b.waitForAnnotation("c", "digest-v2.0.0")
 }
 
 // Machines are replaced in maintenance windows only, over two windows, a restart, a window in
@@ -300,19 +300,19 @@ func TestMachinesAreReplacedInWindows(t *testing.T) {
 	}
 	b.second()
 	b.follow()
-	stamps := b.stampLog()
+	annotations := b.annotationLog()
 	want := func(when string, all ...string) {
 		t.Helper()
-		b.eventually("stamps "+when, func() error {
-			if got := stamps(); !slices.Equal(got, all) {
+		b.eventually("annotations "+when, func() error {
+			if got := annotations(); !slices.Equal(got, all) {
 				return fmt.Errorf("they are %q, want %q", got, all)
 			}
 			return nil
 		})
 		b.poke()
 		time.Sleep(2 * settle) // one more would have come by now
-		if got := stamps(); !slices.Equal(got, all) {
-			t.Fatalf("%s: the stamps are %q, want %q", when, got, all)
+		if got := annotations(); !slices.Equal(got, all) {
+			t.Fatalf("%s: the annotations are %q, want %q", when, got, all)
 		}
 	}
 	rolledOut := func(status metav1.ConditionStatus, reason, says string) {
@@ -379,7 +379,7 @@ func TestMachinesAreReplacedInWindows(t *testing.T) {
 	rolledOut(metav1.ConditionTrue, api.ReasonRolledOut, "no pool waits")
 
 	// A version is withdrawn outside, after two pools got it: they go back at once.
-	all := append(stamps(), "e v3.0.0")
+	all := append(annotations(), "e v3.0.0")
 	b.gives("v3.0.0")
 	want("outside, of the pool that ignores windows, again", all...)
 	b.done("e")
@@ -428,7 +428,7 @@ func TestInvalidWindow(t *testing.T) {
 		return nil
 	})
 	b.spec(`{"gate":"None","maintenanceWindows":null}`)
-	b.stamped("a", "digest-v2.0.0")
+	b.waitForAnnotation("a", "digest-v2.0.0")
 	b.eventually("end of the windows", func() error {
 		if s := b.source().Status; len(s.MaintenanceWindows) > 0 || apimeta.FindStatusCondition(s.Conditions, api.RolledOutCondition) != nil {
 			return fmt.Errorf("the status is %+v", s)

@@ -55,7 +55,7 @@ func (*Bundles) NeedLeaderElection() bool { return true }
 func (b *Bundles) Start(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
 	b.Certificates.subscribe(changed)
-	watched, told := false, ""
+	watched, logged := false, ""
 	for {
 		// Before that it is unknown whether there is a permission to watch.
 		if len(b.Certificates.caBundle()) == 0 {
@@ -81,12 +81,12 @@ func (b *Bundles) Start(ctx context.Context) error {
 			}
 			watched = true
 		}
-		if text := fmt.Sprint(err); err != nil && ctx.Err() == nil && text != told {
-			told = text // once until it changes
+		if text := fmt.Sprint(err); err != nil && ctx.Err() == nil && text != logged {
+			logged = text // once until it changes
 			log.FromContext(ctx).Error(err, "publishing the webhooks' CA to the API server: check that deploy/webhook.yaml is applied", "configuration", b.Name)
 		}
 		if err == nil {
-			told = ""
+			logged = ""
 		}
 		if !b.wait(ctx, changed, wait) {
 			return nil

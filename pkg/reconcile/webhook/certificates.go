@@ -106,15 +106,15 @@ func (c *Certificates) Start(ctx context.Context) error {
 	if err := notifyOnChange(ctx, c.Cache, &corev1.Secret{}, changed); err != nil {
 		return fmt.Errorf("watching the webhooks' certificates: %w", err)
 	}
-	told := ""
-	for unread := true; ; {
+	logged := ""
+	for mustRead := true; ; {
 		var wait time.Duration
-		if err := c.ensureCertificates(ctx, unread); err == nil {
-			unread, told, wait = false, "", c.untilRenewal()
+		if err := c.ensureCertificates(ctx, mustRead); err == nil {
+			mustRead, logged, wait = false, "", c.untilRenewal()
 		} else {
-			unread, wait = true, retry
-			if text := err.Error(); ctx.Err() == nil && text != told {
-				told = text // once until it changes: the next attempt follows in a few seconds
+			mustRead, wait = true, retry
+			if text := err.Error(); ctx.Err() == nil && text != logged {
+				logged = text // once until it changes: the next attempt follows in a few seconds
 				log.FromContext(ctx).Error(err, "maintaining the webhooks' certificates", "secret", c.Secret.String())
 			}
 		}
@@ -124,7 +124,7 @@ func (c *Certificates) Start(ctx context.Context) error {
 			timer.Stop()
 			return nil
 		case <-changed:
-			unread = true
+			mustRead = true
 		case <-timer.C():
 		}
 		timer.Stop()
@@ -162,28 +162,28 @@ func (c *Certificates) ensureOnce(ctx context.Context) error {
 	if err != nil && !absent {
 		return fmt.Errorf("reading the Secret %s: %w", c.Secret, err)
 	}
-	var kept pki.Credentials
+	var stored pki.Credentials
 	if !absent {
 		if secret.Labels[api.LabelManagedBy] != api.FieldManager {
 			return fmt.Errorf("the Secret %s: %w: delete it, or set --cert-dir to a folder with its files", c.Secret, errNotOurs)
 		}
-		if kept, err = pki.Parse(secret.Data); err != nil {
+		if stored, err = pki.Parse(secret.Data); err != nil {
 			log.FromContext(ctx).Error(err, "the webhooks' certificates are invalid: creating new ones", "secret", c.Secret.String())
 		}
 	}
 	now := c.Clock.Now()
-	next, why, err := kept.RenewIfDue(c.Names, now)
+	next, why, err := stored.RenewIfDue(c.Names, now)
 	if err != nil {
 		return fmt.Errorf("renewing the webhooks' certificates: %w", err)
 	}
 	if why == "" {
-		c.setCurrent(kept)
+		c.setCurrent(stored)
 		return nil
 	}
 	// Otherwise two replicas with different clocks would replace each other's certificates
 	// forever.
-	if since := now.Sub(c.wrote); kept.Serving != nil && !c.wrote.IsZero() && since >= 0 && since < pause {
-		c.setCurrent(kept)
+	if since := now.Sub(c.wrote); stored.Serving != nil && !c.wrote.IsZero() && since >= 0 && since < pause {
+		c.setCurrent(stored)
 		return fmt.Errorf("the Secret %s: another replica replaced the new certificates of this one (%s): correct the clock of the replica that is wrong", c.Secret, why)
 	}
 	if secret.Data, err = next.EncodeSecretData(); err != nil {

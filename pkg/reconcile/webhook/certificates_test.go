@@ -123,7 +123,7 @@ func TestRenewal(t *testing.T) {
 	if len(fourth.Authorities) != 2 {
 		t.Error("the CA before was dropped before both replicas served another's certificate")
 	}
-	pass(pki.Settle)
+	pass(pki.PropagationTime)
 	fifth := both("one CA", func(c pki.Credentials) bool { return len(c.Authorities) == 1 })
 	if !fifth.Authorities[0].Cert.Equal(fourth.Authorities[0].Cert) {
 		t.Error("the wrong CA was dropped")

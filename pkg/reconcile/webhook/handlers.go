@@ -39,7 +39,7 @@ const (
 type Pools interface {
 	// Admit returns why a pool cannot have the profile it requests, nil if it can. If
 	// refused is false, the error is a problem of the cluster and not of the pool.
-	CheckRequestedProfile(ctx context.Context, md *cluster.MachineDeployment) (refused bool, err error)
+	CheckRequestedProfile(ctx context.Context, md *cluster.MachineDeployment) (rejected bool, err error)
 }
 
 // Checker checks templates. *render.Engine is one.
@@ -124,11 +124,11 @@ func (h Handlers) validatePool(ctx context.Context, req admission.Request) admis
 	// fail.
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	refused, err := h.Pools.CheckRequestedProfile(ctx, &md)
+	rejected, err := h.Pools.CheckRequestedProfile(ctx, &md)
 	switch {
 	case err == nil:
 		return admission.Allowed("")
-	case !refused:
+	case !rejected:
 		log.FromContext(ctx).Error(err, "checking the profile of a MachineDeployment; the request was admitted", "machineDeployment", md.Namespace+"/"+md.Name)
 		return admission.Allowed("").WithWarnings("osm-gitops could not check the profile: see the events of the MachineDeployment")
 	case h.DenyUnknownProfiles:

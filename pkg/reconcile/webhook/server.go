@@ -139,9 +139,9 @@ func (b boundedHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	turn, cancel := context.WithTimeout(r.Context(), b.wait)
+	waitCtx, cancel := context.WithTimeout(r.Context(), b.wait)
 	defer cancel()
-	if b.slots.Acquire(turn, 1) != nil {
+	if b.slots.Acquire(waitCtx, 1) != nil {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}

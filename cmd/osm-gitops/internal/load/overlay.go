@@ -19,12 +19,12 @@ import (
 // fileProfile returns the profile in a file: complete, or the result of an overlay. The
 // base of an overlay is searched in the same file, next to it or, with --repo, in the
 // repository, then in the history there, and among the built-in profiles.
-func (o Origin) fileProfile(ctx context.Context, asked string) (render.Profile, error) {
+func (o Origin) fileProfile(ctx context.Context, requested string) (render.Profile, error) {
 	docs, err := o.FileProfiles(ctx)
 	if err != nil {
 		return render.Profile{}, err
 	}
-	doc, err := selectProfile(docs, o.Profile, asked)
+	doc, err := selectProfile(docs, o.Profile, requested)
 	return profileOf(doc), err
 }
 
@@ -56,13 +56,13 @@ func (o Origin) openBases(ctx context.Context, overlays []profile.Overlay) (Base
 		snap, done, err := o.Repo.Read(ctx)
 		return Bases{Index: index, Snapshot: snap}, done, err
 	}
-	b, err := BasesBeside(ctx, o.Profile, index, overlays)
+	b, err := BasesNextTo(ctx, o.Profile, index, overlays)
 	return b, func() {}, err
 }
 
 // BasesBeside reads the folder of a file or, if that lacks the base of an overlay, the
 // whole work tree. Standard input has no folder.
-func BasesBeside(ctx context.Context, file string, index catalog.Indexer, overlays []profile.Overlay) (Bases, error) {
+func BasesNextTo(ctx context.Context, file string, index catalog.Indexer, overlays []profile.Overlay) (Bases, error) {
 	if file == "-" {
 		return Bases{Index: index, Snapshot: &source.Snapshot{}}, nil
 	}

@@ -72,16 +72,16 @@ func (f *PoolFlags) Bind(cmd *cobra.Command) {
 
 // Check rejects invalid combinations of flags. The usage is that of the command.
 func (f *PoolFlags) Check(usage string) error {
-	given := 0
+	sourceFlags := 0
 	for _, set := range []bool{f.manifests != "", f.kube.IsSet(), f.snapshot != ""} {
 		if set {
-			given++
+			sourceFlags++
 		}
 	}
 	switch {
-	case given > 1:
+	case sourceFlags > 1:
 		return cli.Misusef(usage, "--machine-deployments, --kubeconfig and --snapshot exclude each other")
-	case given == 0, f.kube.IsSet() && f.kube.Kubeconfig == "" && f.kube.Context == "": // $KUBECONFIG alone chooses no cluster
+	case sourceFlags == 0, f.kube.IsSet() && f.kube.Kubeconfig == "" && f.kube.Context == "": // $KUBECONFIG alone chooses no cluster
 		return cli.Misusef(usage, "name the pools: --machine-deployments, --kubeconfig or --snapshot is missing, and no %s names a folder of pools", lint.ConfigName)
 	case f.cluster != "" && f.manifests == "":
 		return cli.Misusef(usage, "--cluster is for --machine-deployments: a cluster and a snapshot have their own settings")

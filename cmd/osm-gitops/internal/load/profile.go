@@ -36,10 +36,10 @@ type Origin struct {
 // Read finds the profile for a pool: in a repository, in a folder, in a file, or
 // among the built-in ones.
 func (o Origin) Read(ctx context.Context, md *cluster.MachineDeployment) (render.Profile, error) {
-	asked := md.Annotations[api.AnnotationOSP]
+	requested := md.Annotations[api.AnnotationOSP]
 	switch {
 	case IsProfileFile(o.Profile) && !IsFolder(o.Profile):
-		return o.fileProfile(ctx, asked)
+		return o.fileProfile(ctx, requested)
 	case o.Repo.Location != "":
 		snap, done, err := o.Repo.Read(ctx)
 		if err != nil {
@@ -47,25 +47,25 @@ func (o Origin) Read(ctx context.Context, md *cluster.MachineDeployment) (render
 		}
 		defer done()
 		if o.Profile != "" {
-			asked = o.Profile
+			requested = o.Profile
 		}
 		if len(snap.Line) == 0 && len(snap.Files) > 0 {
 			cli.Warn(o.Stderr, fmt.Errorf("%s is a shallow or partial clone: the commit of a profile is given as %s instead of the one that introduced it; fetch the complete history for the output of the controller",
 				o.Repo.Location, snap.Head))
 		}
-		return o.selectVersion(ctx, snap, choice{name: asked, where: o.Repo.DescribeRevision(snap), object: profile.ObjectName})
+		return o.selectVersion(ctx, snap, choice{name: requested, where: o.Repo.DescribeRevision(snap), object: profile.ObjectName})
 	case o.Profile == "":
 		snap, err := catalog.Builtin().Read(ctx)
 		if err != nil {
 			return render.Profile{}, err
 		}
-		return o.selectVersion(ctx, snap, choice{name: asked, where: BuiltinOnly, object: profile.BuiltinObjectName})
+		return o.selectVersion(ctx, snap, choice{name: requested, where: BuiltinOnly, object: profile.BuiltinObjectName})
 	case IsFolder(o.Profile):
 		snap, err := Folder(ctx, o.Profile)
 		if err != nil {
 			return render.Profile{}, err
 		}
-		c := choice{name: asked, where: o.Profile, object: profile.ObjectName}
+		c := choice{name: requested, where: o.Profile, object: profile.ObjectName}
 		if !o.OrBuiltin {
 			return o.selectVersion(ctx, snap, c)
 		}
@@ -76,7 +76,7 @@ func (o Origin) Read(ctx context.Context, md *cluster.MachineDeployment) (render
 		}
 		return o.selectVersionOrBuiltin(ctx, snap, c, builtin)
 	}
-	return o.fileProfile(ctx, asked)
+	return o.fileProfile(ctx, requested)
 }
 
 // BuiltinOnly names the built-in profiles as a place, for messages.
@@ -128,16 +128,16 @@ func (o Origin) selectVersion(ctx context.Context, snap *source.Snapshot, c choi
 		return render.Profile{}, fmt.Errorf("reading %s: %w", c.where, err)
 	}
 	i := slices.IndexFunc(cat.Current, func(v catalog.Version) bool { return v.Name == c.name })
-	var refused []error
+	var rejected []error
 	for _, r := range cat.Rejected {
 		if r.Profile == c.name || i >= 0 && r.File() == cat.Current[i].CurrentPath {
-			refused = append(refused, r)
+			rejected = append(rejected, r)
 			continue
 		}
 		cli.Warn(o.Stderr, r)
 	}
-	if len(refused) > 0 {
-		return render.Profile{}, errors.Join(refused...)
+	if len(rejected) > 0 {
+		return render.Profile{}, errors.Join(rejected...)
 	}
 	if i < 0 {
 		var names []string
@@ -166,15 +166,15 @@ func (o Origin) selectVersion(ctx context.Context, snap *source.Snapshot, c choi
 }
 
 // UnknownProfile lists the existing profiles and suggests a similar name.
-func UnknownProfile(asked, where string, names []string) error {
+func UnknownProfile(requested, where string, names []string) error {
 	const most = 20 // as many as fit on a line
-	near, distance := "", max(2, len(asked)/4)+1
+	near, distance := "", max(2, len(requested)/4)+1
 	for _, name := range names {
-		if d := levenshtein.Distance(strings.ToLower(asked), strings.ToLower(name), nil); d < distance {
+		if d := levenshtein.Distance(strings.ToLower(requested), strings.ToLower(name), nil); d < distance {
 			near, distance = name, d
 		}
 	}
-	err := fmt.Errorf("profile %q not found in %s", asked, where)
+	err := fmt.Errorf("profile %q not found in %s", requested, where)
 	switch {
 	case len(names) == 0:
 		return fmt.Errorf("%w, which has no profiles", err)

@@ -63,6 +63,9 @@ type bootsReport struct {
 	Break *fleet.Break `json:"break,omitempty"`
 }
 
+// run prints how the versions of profiles boot, restricted by the flags, or with --show-kubectl the
+// commands that read the same objects. Its error says if lists were forbidden, so that
+// numbers are too low.
 func (f *bootsFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	s, err := f.Open()
 	if err != nil {
@@ -70,8 +73,10 @@ func (f *bootsFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	out := cli.NewEscapingWriter(stdout, f.output)
 	if f.ShowKubectl {
-		_, err := fmt.Fprintf(out, "%s\n%s\n%s\n", s.KubectlCommand(true, "", "get", "nodeprovenances", "-o", "yaml"),
-			s.KubectlCommand(true, "", "get", "machines,machinesets", "-A", "-o", "yaml"), s.KubectlCommand(true, api.NamespaceCloudInitSettings, "get", "bootreports", "-o", "yaml"))
+		_, err := fmt.Fprintf(out, "%s\n%s\n%s\n",
+			s.KubectlCommand(session.InWorkerCluster, "", "get", "nodeprovenances", "-o", "yaml"),
+			s.KubectlCommand(session.InWorkerCluster, "", "get", "machines,machinesets", "-A", "-o", "yaml"),
+			s.KubectlCommand(session.InWorkerCluster, api.NamespaceCloudInitSettings, "get", "bootreports", "-o", "yaml"))
 		return err
 	}
 	reader := &fleet.Reader{Management: s.Management, Worker: s.Worker, Namespace: s.ControllerNamespace, PageSize: pageSize}
@@ -92,7 +97,7 @@ func (f *bootsFlags) run(ctx context.Context, stdout, stderr io.Writer) error {
 		report.Break = model.FindBreak(f.pool, report.Versions)
 	}
 	report.Versions = slices.DeleteFunc(report.Versions, func(b *fleet.Boots) bool {
-		return f.version != "" && b.Version != f.version || !strings.HasPrefix(b.Commit, f.commit)
+		return (f.version != "" && b.Version != f.version) || !strings.HasPrefix(b.Commit, f.commit)
 	})
 	if f.output != "text" {
 		err = cli.PrintData(out, f.output, report)

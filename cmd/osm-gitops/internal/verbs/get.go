@@ -173,7 +173,7 @@ func (g *getter) run(ctx context.Context) error {
 			}
 			return session.AddRemedy(err)
 		}
-		if err := g.keepNamedAndChangedRows(l, first); err != nil {
+		if err := g.filterNamedAndChangedRows(l, first); err != nil {
 			return err
 		}
 		if first && len(l.names) == 0 {
@@ -210,17 +210,18 @@ func namespaceSuffix(namespace string) string {
 	return " in namespace " + namespace + " (-A lists all)"
 }
 
-// reportDeniedLists reports what could not be listed.
+// reportDeniedLists warns about lists for which the user has no permission, and returns an error if
+// there are any.
 func reportDeniedLists(s *session.Session, errs io.Writer) error {
-	denied := s.Management.DeniedLists
+	forbidden := s.Management.DeniedLists
 	// Without a worker cluster both are one connection, whose errors would be reported twice.
 	if s.Worker != s.Management {
-		denied = append(denied, s.Worker.DeniedLists...)
+		forbidden = append(forbidden, s.Worker.DeniedLists...)
 	}
-	for _, err := range denied {
+	for _, err := range forbidden {
 		cli.Warn(errs, session.AddRemedy(err))
 	}
-	if len(denied) > 0 {
+	if len(forbidden) > 0 {
 		return errors.New("the answer is incomplete: see the warnings")
 	}
 	return nil
@@ -257,10 +258,10 @@ func (g *getter) list(ctx context.Context, s *session.Session, namespace string)
 
 // keepNamedAndChangedRows removes the rows that were not asked for, and those that have not changed since
 // they were printed; a later age is not a change.
-func (g *getter) keepNamedAndChangedRows(l *listing, first bool) error {
+func (g *getter) filterNamedAndChangedRows(l *listing, first bool) error {
 	var all []string
 	missing := slices.Clone(g.names)
-	keep := func(i int) bool {
+	isIncluded := func(i int) bool {
 		meta, _ := l.table.Rows[i].Object.Object.(*metav1.PartialObjectMetadata)
 		name := meta.GetName()
 		all = append(all, name)
@@ -284,15 +285,15 @@ func (g *getter) keepNamedAndChangedRows(l *listing, first bool) error {
 		g.shown[key] = cells.String()
 		return true
 	}
-	kept := listing{table: l.table}
-	kept.table.Rows = nil
+	included := listing{table: l.table}
+	included.table.Rows = nil
 	for i := range l.table.Rows {
-		if keep(i) {
-			kept.table.Rows = append(kept.table.Rows, l.table.Rows[i])
-			kept.items, kept.names = append(kept.items, l.items[i]), append(kept.names, l.names[i])
+		if isIncluded(i) {
+			included.table.Rows = append(included.table.Rows, l.table.Rows[i])
+			included.items, included.names = append(included.items, l.items[i]), append(included.names, l.names[i])
 		}
 	}
-	*l = kept
+	*l = included
 	if first && len(missing) > 0 {
 		return session.NewUnknownNameError(fmt.Sprintf("%s %q", strings.TrimSuffix(g.kind.Plural, "s"), missing[0]), missing[0], slices.Compact(slices.Sorted(slices.Values(all))))
 	}

@@ -48,8 +48,8 @@ commit and author, and the time. A deleted pool has one while its records remain
 			if f.ShowKubectl {
 				config := lineage.NamesOf(client.ObjectKey{Namespace: of.Namespace, Name: of.Name}).Config
 				_, err := fmt.Fprintf(cli.NewEscapingWriter(cmd.OutOrStdout(), ""), "%s\n%s\n",
-					s.KubectlCommand(false, s.ControllerNamespace, "get", "operatingsystemconfig", config, "--ignore-not-found", "-o", "yaml"),
-					s.KubectlCommand(false, s.ControllerNamespace, "get", "controllerrevisions", "-l", api.LabelPool+"="+pool, "-o", "yaml"))
+					s.KubectlCommand(session.InManagementCluster, s.ControllerNamespace, "get", "operatingsystemconfig", config, "--ignore-not-found", "-o", "yaml"),
+					s.KubectlCommand(session.InManagementCluster, s.ControllerNamespace, "get", "controllerrevisions", "-l", api.LabelPool+"="+pool, "-o", "yaml"))
 				return err
 			}
 			past, err := readHistory(cmd.Context(), s, of, pool)

@@ -137,8 +137,8 @@ func (v *View) patch(ctx context.Context, obj client.Object, patch client.Patch,
 	if err != nil {
 		return err
 	}
-	was, asked := metaOf(have), metaOf(body)
-	if asked.ResourceVersion != "" && asked.ResourceVersion != was.ResourceVersion || asked.UID != "" && asked.UID != was.UID {
+	was, requested := metaOf(have), metaOf(body)
+	if requested.ResourceVersion != "" && requested.ResourceVersion != was.ResourceVersion || requested.UID != "" && requested.UID != was.UID {
 		return conflict(at)
 	}
 	doc, err := jsonpatch.MergePatch(have, body)
@@ -315,8 +315,8 @@ func (s subresource) Create(ctx context.Context, obj client.Object, body client.
 	now := s.view.store.clock.Now()
 	request.CreationTimestamp = metav1.NewTime(now)
 	life := time.Hour
-	if asked := request.Spec.ExpirationSeconds; asked != nil {
-		life = time.Duration(*asked) * time.Second
+	if requested := request.Spec.ExpirationSeconds; requested != nil {
+		life = time.Duration(*requested) * time.Second
 	}
 	request.Status = authenticationv1.TokenRequestStatus{Token: impact.PlaceholderNodeToken(), ExpirationTimestamp: metav1.NewTime(now.Add(life))}
 	s.view.store.ApplyAndRecordWrite(VerbCreate, at, s.name, have, have)

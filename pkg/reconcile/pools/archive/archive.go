@@ -55,8 +55,8 @@ func (a Archive) Store(ctx context.Context, osc *osm.OperatingSystemConfig, rec 
 	// This comes before the write, so that a failure in between starts a sweep as well.
 	a.State.Changed.Store(true)
 	for _, n := range lineage.RecordNames(pool, rec.Digests.Input) {
-		taken, err := a.storeAs(ctx, n, osc, rec)
-		if err != nil || !taken {
+		nameTaken, err := a.storeAs(ctx, n, osc, rec)
+		if err != nil || !nameTaken {
 			return err
 		}
 	}
@@ -65,16 +65,16 @@ func (a Archive) Store(ctx context.Context, osc *osm.OperatingSystemConfig, rec 
 }
 
 // storeAs archives under a name, or reports that another object has it.
-func (a Archive) storeAs(ctx context.Context, name string, osc *osm.OperatingSystemConfig, rec render.Record) (taken bool, err error) {
-	stood := api.Interval{
+func (a Archive) storeAs(ctx context.Context, name string, osc *osm.OperatingSystemConfig, rec render.Record) (nameTaken bool, err error) {
+	interval := api.Interval{
 		From: osc.CreationTimestamp, Until: metav1.NewTime(a.Clock.Now()), UID: osc.UID,
 		Replaces: types.UID(osc.Annotations[api.AnnotationReplaces]),
 		Revision: osc.Annotations[api.AnnotationRevisionFor], SelectedBy: rec.SelectedBy,
 	}
-	if stood.Until.Before(&stood.From) {
-		stood.Until = stood.From // the clocks of the API server and of this process differ
+	if interval.Until.Before(&interval.From) {
+		interval.Until = interval.From // the clocks of the API server and of this process differ
 	}
-	revision, err := newRecord(name, a.Namespace, osc, rec, stood)
+	revision, err := newRecord(name, a.Namespace, osc, rec, interval)
 	if err != nil {
 		return false, err
 	}
@@ -93,17 +93,17 @@ func (a Archive) storeAs(ctx context.Context, name string, osc *osm.OperatingSys
 	if !isRecord(&have, lineage.PoolOf(osc), rec.Digests.Input) {
 		return true, nil
 	}
-	return false, a.storeInterval(ctx, &have, stood)
+	return false, a.storeInterval(ctx, &have, interval)
 }
 
 // storeInterval adds an interval to a record that is archived already.
-func (a Archive) storeInterval(ctx context.Context, have *appsv1.ControllerRevision, stood api.Interval) error {
-	text, err := lineage.EncodeIntervals(addInterval(lineage.DecodeIntervals(have.Annotations), stood))
+func (a Archive) storeInterval(ctx context.Context, have *appsv1.ControllerRevision, interval api.Interval) error {
+	text, err := lineage.EncodeIntervals(addInterval(lineage.DecodeIntervals(have.Annotations), interval))
 	if err != nil {
 		return err
 	}
 	return fault.MarkRace(kubeclient.MergePatchWithLock(ctx, a.Management, have, map[string]any{
-		"revision": stood.Until.Unix(),
+		"revision": interval.Until.Unix(),
 		"metadata": map[string]any{"annotations": map[string]string{api.AnnotationIntervals: text}},
 	}))
 }
@@ -126,8 +126,8 @@ func (a Archive) FindRecord(ctx context.Context, pool types.NamespacedName, inpu
 
 // newRecord is the archived form of a configuration's record. Its revision is the time
 // at which it was last in use, so that records sort by it.
-func newRecord(name, namespace string, osc *osm.OperatingSystemConfig, rec render.Record, stood api.Interval) (*appsv1.ControllerRevision, error) {
-	intervals, err := lineage.EncodeIntervals([]api.Interval{stood})
+func newRecord(name, namespace string, osc *osm.OperatingSystemConfig, rec render.Record, interval api.Interval) (*appsv1.ControllerRevision, error) {
+	intervals, err := lineage.EncodeIntervals([]api.Interval{interval})
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func newRecord(name, namespace string, osc *osm.OperatingSystemConfig, rec rende
 			Labels: recordLabels(lineage.PoolOf(osc), rec),
 		},
 		Data:     runtime.RawExtension{Raw: []byte(osc.Annotations[api.AnnotationRecord])},
-		Revision: stood.Until.Unix(),
+		Revision: interval.Until.Unix(),
 	}, nil
 }
 
@@ -168,11 +168,11 @@ func recordLabels(pool string, rec render.Record) map[string]string {
 
 // addInterval appends an interval. One of the same configuration as the last is that
 // one: an earlier run was cut off between the archive and the deletion.
-func addInterval(have []api.Interval, stood api.Interval) []api.Interval {
-	if n := len(have); n > 0 && have[n-1].UID == stood.UID {
+func addInterval(have []api.Interval, interval api.Interval) []api.Interval {
+	if n := len(have); n > 0 && have[n-1].UID == interval.UID {
 		have = have[:n-1]
 	}
-	have = append(have, stood)
+	have = append(have, interval)
 	return have[max(0, len(have)-maxIntervals):]
 }
 

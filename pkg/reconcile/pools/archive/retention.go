@@ -169,7 +169,7 @@ func (a Archive) isPoolActive(ctx context.Context, pool string) (bool, error) {
 }
 
 // deleteRecords deletes records, but those that a NodeProvenance names, which it returns.
-func (a Archive) deleteRecords(ctx context.Context, old []archivedEntry) (kept []archivedEntry, err error) {
+func (a Archive) deleteRecords(ctx context.Context, old []archivedEntry) (remaining []archivedEntry, err error) {
 	if len(old) == 0 {
 		return nil, nil
 	}
@@ -179,7 +179,7 @@ func (a Archive) deleteRecords(ctx context.Context, old []archivedEntry) (kept [
 	}
 	for _, e := range old {
 		if named[e.digest] || named[render.ShortDigest(e.digest)] {
-			kept = append(kept, e)
+			remaining = append(remaining, e)
 			continue
 		}
 		// Delete only the state that was read: a pool can return to the generation at this moment.
@@ -188,29 +188,29 @@ func (a Archive) deleteRecords(ctx context.Context, old []archivedEntry) (kept [
 		err := client.IgnoreNotFound(a.Management.Delete(ctx, record, only))
 		// The record changed since it was listed, so a pool uses it again.
 		if apierrors.IsConflict(err) {
-			kept = append(kept, e)
+			remaining = append(remaining, e)
 			a.State.Changed.Store(true)
 		} else if err != nil {
 			return nil, fmt.Errorf("deleting ControllerRevision %s: %w", client.ObjectKeyFromObject(record), err)
 		}
 	}
-	return kept, nil
+	return remaining, nil
 }
 
 // digestsInProvenances returns the digests among those of records that a NodeProvenance names
 // anywhere, whole or by their first 12 digits.
 func (a Archive) digestsInProvenances(ctx context.Context, records []archivedEntry) (map[string]bool, error) {
-	asked := map[string]bool{}
+	isNamed := map[string]bool{}
 	for _, e := range records {
-		asked[e.digest], asked[render.ShortDigest(e.digest)] = false, false
+		isNamed[e.digest], isNamed[render.ShortDigest(e.digest)] = false, false
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(api.GroupVersion.WithKind("NodeProvenanceList"))
 	err := kubeclient.EachPage(ctx, a.Provenances, list, func() {
 		for _, item := range list.Items {
 			visitStrings(item.Object, func(s string) {
-				if _, ok := asked[s]; ok {
-					asked[s] = true
+				if _, ok := isNamed[s]; ok {
+					isNamed[s] = true
 				}
 			})
 		}
@@ -221,7 +221,7 @@ func (a Archive) digestsInProvenances(ctx context.Context, records []archivedEnt
 	if err != nil {
 		return nil, fmt.Errorf("listing NodeProvenances: %w", err)
 	}
-	return asked, nil
+	return isNamed, nil
 }
 
 // visitStrings visits every text of a decoded object.

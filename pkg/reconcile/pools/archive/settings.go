@@ -43,10 +43,10 @@ func (s *State) isAssumedStored(name string, now time.Time) bool {
 	return ok && now.Sub(at.(time.Time)) < SettingsTrust
 }
 
-// EnsureSettings creates the ConfigMap of settings if it does not exist. The settings of an
-// existing configuration were stored when it was created: unless isNew is set, EnsureSettings
-// ignores an unavailable management cluster.
-func (a Archive) EnsureSettings(ctx context.Context, cm *corev1.ConfigMap, isNew bool) error {
+// EnsureSettings creates cm, a ConfigMap with settings, if it does not exist. With required false it
+// ignores an error of reading it, and reads again after a minute: the settings of a configuration
+// that exists were stored when it was created.
+func (a Archive) EnsureSettings(ctx context.Context, cm *corev1.ConfigMap, required bool) error {
 	now := a.Clock.Now()
 	if a.State.isAssumedStored(cm.Name, now) {
 		return nil
@@ -59,7 +59,7 @@ func (a Archive) EnsureSettings(ctx context.Context, cm *corev1.ConfigMap, isNew
 	reading, cancel := context.WithTimeout(ctx, settingsTimeout)
 	defer cancel()
 	exists, err := kubeclient.Find(reading, a.Live, client.ObjectKeyFromObject(cm), &corev1.ConfigMap{})
-	if err != nil && !isNew {
+	if err != nil && !required {
 		a.State.seen.Store(cm.Name, now.Add(settingsRetry-SettingsTrust))
 		return nil
 	}

@@ -68,11 +68,11 @@ func (c CloudConfigs) AddCloudConfig(ctx context.Context, md *cluster.MachineDep
 		return in.Pool, 0, err
 	}
 	made := func(age time.Duration) (render.Pool, time.Time, error) {
-		facts, read, err := c.ClusterValues(ctx, refs, age)
+		values, read, err := c.ClusterValues(ctx, refs, age)
 		if err != nil {
 			return in.Pool, read, err
 		}
-		pool, err := in.Pool.WithCloudConfig(md, in.Settings, facts)
+		pool, err := in.Pool.WithCloudConfig(md, in.Settings, values)
 		return pool, read, err
 	}
 	next := func(read time.Time, age time.Duration) time.Duration {

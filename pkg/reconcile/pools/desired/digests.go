@@ -9,13 +9,14 @@ import (
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 )
 
-// mostDigests bounds the digests that are remembered; beyond it, all are forgotten.
-const mostDigests = 4096
+// maxDigests is the number of cached digests at which the cache is cleared.
+const maxDigests = 4096
 
-// DigestCache are those of the specs of profiles, which are large.
+// DigestCache caches the digests of the specs of profiles, because specs are large. Its zero value is
+// empty.
 type DigestCache struct {
-	mu sync.Mutex
-	of map[types.UID]specDigest
+	mu      sync.Mutex
+	digests map[types.UID]specDigest // by the profile's uid
 }
 
 type specDigest struct {
@@ -23,22 +24,24 @@ type specDigest struct {
 	digest     string
 }
 
-// Of digests a profile once per generation.
-func (d *DigestCache) Of(osp *osm.OperatingSystemProfile) string {
+// SpecDigest returns the digest of a profile's spec, from the cache if it has that generation of the
+// profile.
+func (d *DigestCache) SpecDigest(osp *osm.OperatingSystemProfile) string {
 	d.mu.Lock()
-	have, ok := d.of[osp.UID]
+	cached, ok := d.digests[osp.UID]
 	d.mu.Unlock()
-	if ok && have.generation == osp.Generation {
-		return have.digest
+	if ok && cached.generation == osp.Generation {
+		return cached.digest
 	}
-	// Digesting takes long, so it needs no lock; two runs can digest the same profile.
-	made := specDigest{osp.Generation, profile.Digest(osp.Spec)}
+	// The lock is not held while the digest is computed, because that takes long: two runs can compute
+	// that of the same profile, with the same result.
+	computed := specDigest{osp.Generation, profile.Digest(osp.Spec)}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// A full map is cleared: profiles in use are digested again in the next run.
-	if d.of == nil || !ok && len(d.of) >= mostDigests {
-		d.of = map[types.UID]specDigest{}
+	// A full cache is cleared: the digests of profiles in use are computed again in the next run.
+	if d.digests == nil || (!ok && len(d.digests) >= maxDigests) {
+		d.digests = map[types.UID]specDigest{}
 	}
-	d.of[osp.UID] = made
-	return made.digest
+	d.digests[osp.UID] = computed
+	return computed.digest
 }

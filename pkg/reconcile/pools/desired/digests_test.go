@@ -14,16 +14,16 @@ import (
 func TestForgottenDigests(t *testing.T) {
 	var d DigestCache
 	osp := &osm.OperatingSystemProfile{}
-	for n := range mostDigests + 10 {
+	for n := range maxDigests + 10 {
 		osp.UID = types.UID(strconv.Itoa(n))
 		for generation, version := range []string{"v1.0.0", "v1.1.0"} {
 			osp.Generation, osp.Spec.Version = int64(generation), version
-			if got, want := d.Of(osp), profile.Digest(osp.Spec); got != want || d.Of(osp) != want {
+			if got, want := d.SpecDigest(osp), profile.Digest(osp.Spec); got != want || d.SpecDigest(osp) != want {
 				t.Fatalf("the digest of %s is %s, want %s", osp.Spec.Version, got, want)
 			}
 		}
-		if len(d.of) > mostDigests || n < mostDigests && len(d.of) != n+1 {
-			t.Fatalf("of %d profiles %d digests are remembered", n+1, len(d.of))
+		if len(d.digests) > maxDigests || n < maxDigests && len(d.digests) != n+1 {
+			t.Fatalf("of %d profiles %d digests are remembered", n+1, len(d.digests))
 		}
 	}
 }

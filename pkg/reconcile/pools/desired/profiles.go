@@ -131,7 +131,7 @@ func (p Profiles) sourceProfile(ctx context.Context, want selection.Request, o s
 		return render.Profile{}, err
 	}
 	// The inventory has the digest of the current version only.
-	if osp.Name == o.Entry.Object && isContentReplaced(p.Digests.Of(osp), o.Entry.Digest) {
+	if osp.Name == o.Entry.Object && isContentReplaced(p.Digests.SpecDigest(osp), o.Entry.Digest) {
 		return render.Profile{}, fault.Reject("OperatingSystemProfile %s/%s is not what ProfileSource %q found in its source, because a user replaced it: delete it, and the source creates it again", osp.Namespace, osp.Name, o.Source.Name)
 	}
 	out := p.profileOf(osp, entry.Name, entry.SelectedBy)
@@ -273,7 +273,7 @@ func (p Profiles) ReadObject(ctx context.Context, ref string) (*osm.OperatingSys
 // profileOf converts an object to the input of rendering. The annotations about its origin count
 // only if the digest that they name is the digest of the content.
 func (p Profiles) profileOf(osp *osm.OperatingSystemProfile, name, selectedBy string) render.Profile {
-	digest := p.Digests.Of(osp)
+	digest := p.Digests.SpecDigest(osp)
 	out := render.Profile{
 		Spec: osp.Spec, Object: p.FormatRef(osp.Namespace, osp.Name), Digest: digest, SelectedBy: selectedBy,
 		Provenance: render.Provenance{Profile: name, Version: osp.Spec.Version},

@@ -40,7 +40,7 @@ func (r Records) RestoreInput(ctx context.Context, md *cluster.MachineDeployment
 	if err != nil {
 		return render.Input{}, err
 	}
-	in, err := rec.RebuildInput(osp.Spec, r.Profiles.Digests.Of(osp), settings)
+	in, err := rec.RebuildInput(osp.Spec, r.Profiles.Digests.SpecDigest(osp), settings)
 	if err != nil {
 		return render.Input{}, err
 	}
@@ -64,7 +64,7 @@ func (r Records) RestoreInput(ctx context.Context, md *cluster.MachineDeployment
 // HasProfile reports whether the content of a record's profile exists unchanged.
 func (r Records) HasProfile(ctx context.Context, rec render.Record) bool {
 	osp, err := r.Profiles.profileObject(ctx, r.Profiles.Cached, rec.Object)
-	return err == nil && r.Profiles.Digests.Of(osp) == rec.ObjectDigest
+	return err == nil && r.Profiles.Digests.SpecDigest(osp) == rec.ObjectDigest
 }
 
 // storedSettings reads settings from the ConfigMap that is named by their digest.

@@ -106,21 +106,21 @@ func (k Tokens) Request(ctx context.Context, account *corev1.ServiceAccount) (No
 		ObjectMeta: metav1.ObjectMeta{UID: account.UID},
 		Spec:       authenticationv1.TokenRequestSpec{ExpirationSeconds: &life},
 	}
-	asked := k.Clock.Now()
+	requestedAt := k.Clock.Now()
 	if err := k.Worker.SubResource("token").Create(ctx, account, request); err != nil {
 		return Node{}, fault.MarkRace(fmt.Errorf("asking for a token of ServiceAccount %s/%s: %w", account.Namespace, account.Name, err))
 	}
-	return nodeFromResponse(request, account.UID, asked)
+	return nodeFromResponse(request, account.UID, requestedAt)
 }
 
 // nodeFromResponse reads the answer to a TokenRequest that was sent at a time of our clock. The API server
 // decides the lifetime of the token, which can differ from the requested one
 // (--service-account-max-token-expiration). It is computed from the server's two times, if it
 // returns both, so that the clocks can differ.
-func nodeFromResponse(answer *authenticationv1.TokenRequest, account types.UID, asked time.Time) (Node, error) {
+func nodeFromResponse(answer *authenticationv1.TokenRequest, account types.UID, requestedAt time.Time) (Node, error) {
 	from := answer.CreationTimestamp.Time
 	if from.IsZero() {
-		from = asked
+		from = requestedAt
 	}
 	life := answer.Status.ExpirationTimestamp.Sub(from)
 	if answer.Status.Token == "" || life <= 0 {
@@ -128,8 +128,8 @@ func nodeFromResponse(answer *authenticationv1.TokenRequest, account types.UID, 
 	}
 	return Node{
 		Value: answer.Status.Token, Account: account,
-		Expires: asked.Add(life).Truncate(time.Second),
+		Expires: requestedAt.Add(life).Truncate(time.Second),
 		// The jitter adds to half of the lifetime: it spreads pools that were created together.
-		Renew: asked.Add(wait.Jitter(life/2, Jitter)).Truncate(time.Second),
+		Renew: requestedAt.Add(wait.Jitter(life/2, Jitter)).Truncate(time.Second),
 	}, nil
 }

@@ -60,12 +60,12 @@ func (p *Approver) Approve(ctx context.Context, ps *api.ProfileSource, snap *sou
 		if err != nil {
 			return a, err
 		}
-		demand := verificationPolicy(git.Verify)
-		demand.Keys, demand.Since, demand.Now = keys, before.commit, p.Now()
-		if a.signed, err = verify(ctx, snap, demand, accepted); err != nil {
+		policy := verificationPolicy(git.Verify)
+		policy.Keys, policy.Since, policy.Now = keys, before.commit, p.Now()
+		if a.signed, err = verify(ctx, snap, policy, accepted); err != nil {
 			return a, addRemedy(err, snap, a.Rewrite)
 		}
-		a.keys, a.paths = keys, demand.Paths
+		a.keys, a.paths = keys, policy.Paths
 	}
 	if a.Rewrite != nil && git.OnRewrite == "Hold" && !accepted {
 		return a, &RewriteError{*a.Rewrite, snap.Head}
@@ -130,12 +130,12 @@ func DescribeRewrite(r api.Rewrite) string {
 
 // verify checks signatures. If the range of new commits is unknown, a user must have
 // accepted the head; verification then starts there, as for a new ProfileSource.
-func verify(ctx context.Context, snap *source.Snapshot, demand source.VerificationPolicy, accepted bool) ([]source.Signed, error) {
-	signed, err := snap.Verify(ctx, demand)
+func verify(ctx context.Context, snap *source.Snapshot, policy source.VerificationPolicy, accepted bool) ([]source.Signed, error) {
+	signed, err := snap.Verify(ctx, policy)
 	var bad *source.UnverifiedError
 	if accepted && errors.As(err, &bad) && bad.Reason == source.RangeUnknown {
-		demand.Since = ""
-		return snap.Verify(ctx, demand)
+		policy.Since = ""
+		return snap.Verify(ctx, policy)
 	}
 	return signed, err
 }

@@ -29,18 +29,18 @@ type Plan struct {
 // NewPlan compares a catalogue with the inventory and with other sources.
 func NewPlan(ps *api.ProfileSource, snap *source.Snapshot, cat *catalog.Catalog, others []api.ProfileSource) Plan {
 	p := Plan{Retained: map[string]bool{}, Current: map[string]catalog.Version{}, noHistory: len(snap.Line) == 0}
-	unread := map[string]bool{}
+	unreadable := map[string]bool{}
 	for _, ref := range cat.Rejected {
 		p.Rejected = append(p.Rejected, ref)
-		unread[ref.File()] = true
+		unreadable[ref.File()] = true
 	}
 	withoutBase := appliedOverlaysWithoutBase(ps, cat)
 	maps.Copy(p.Retained, withoutBase)
-	offered := map[string]bool{}
+	inInventory := map[string]bool{}
 	for _, e := range ps.Status.Profiles {
-		offered[e.Name] = !e.Removed
+		inInventory[e.Name] = !e.Removed
 		// Without a history only the inventory knows which profile a broken file contained.
-		if len(snap.Line) == 0 && unread[e.Path] {
+		if len(snap.Line) == 0 && unreadable[e.Path] {
 			p.Retained[e.Name] = true
 		}
 	}
@@ -48,7 +48,7 @@ func NewPlan(ps *api.ProfileSource, snap *source.Snapshot, cat *catalog.Catalog,
 		if withoutBase[v.Name] {
 			continue // do not return to the profile that the file contained before its overlay
 		}
-		if owner := otherOwner(ps, v.Name, offered[v.Name], others); owner != "" {
+		if owner := otherOwner(ps, v.Name, inInventory[v.Name], others); owner != "" {
 			p.Rejected = append(p.Rejected, fmt.Errorf("%s: profile %q is already offered by ProfileSource %q: remove it from one of the two sources", v.CurrentPath, v.Name, owner))
 			continue
 		}
@@ -81,7 +81,7 @@ func appliedOverlaysWithoutBase(ps *api.ProfileSource, cat *catalog.Catalog) map
 // offers a profile owns it; if two offer it, the older source does. Built-in profiles have
 // no owner: another source shadows them, and they are offered again when it is deleted. offered is
 // true if ps offers the profile already.
-func otherOwner(ps *api.ProfileSource, name string, offered bool, others []api.ProfileSource) string {
+func otherOwner(ps *api.ProfileSource, name string, inInventory bool, others []api.ProfileSource) string {
 	if ps.Spec.Builtin != nil {
 		return ""
 	}
@@ -93,7 +93,7 @@ func otherOwner(ps *api.ProfileSource, name string, offered bool, others []api.P
 			if e.Name != name || e.Removed {
 				continue
 			}
-			if !offered || older(other.ObjectMeta, ps.ObjectMeta) {
+			if !inInventory || older(other.ObjectMeta, ps.ObjectMeta) {
 				return other.Name
 			}
 		}

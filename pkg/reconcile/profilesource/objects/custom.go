@@ -77,13 +77,13 @@ func checkNotBuiltinName(v catalog.Version) error {
 	return &ConflictError{err: fmt.Errorf("%s: operating-system-manager restores its own profile %q in every user cluster: give this profile another name", cmp.Or(v.CurrentPath, v.Path), v.Name)}
 }
 
-// checkManaged returns an error if another made the object of a profile: it is never changed. One of
-// another ProfileSource is, once that no longer offers the profile. Its label counts, because
-// inventories are written after objects.
+// checkManaged returns an error if the object of a profile is not ours to change: a user, another
+// program or another ProfileSource created it. An object of a ProfileSource that dropped the profile
+// can be changed. Its label decides, because inventories are written after objects.
 func (w *Writer) checkManaged(have *osm.OperatingSystemProfile, l Approved, v catalog.Version) error {
 	if have.Labels[api.LabelManagedBy] == api.FieldManager && have.Labels[api.LabelProfile] == v.Name {
 		for _, other := range l.Others {
-			if other.Name == have.Labels[api.LabelSource] && other.DeletionTimestamp.IsZero() && !hasReleased(other, have, v.Name) {
+			if other.Name == have.Labels[api.LabelSource] && other.DeletionTimestamp.IsZero() && !hasDroppedProfile(other, have, v.Name) {
 				return &ConflictError{err: fmt.Errorf("%s: CustomOperatingSystemProfile %s is that of ProfileSource %q: remove it from one of the two sources",
 					cmp.Or(v.CurrentPath, v.Path), client.ObjectKeyFromObject(have), other.Name)}
 			}
@@ -98,16 +98,16 @@ func (w *Writer) checkManaged(have *osm.OperatingSystemProfile, l Approved, v ca
 		cmp.Or(v.CurrentPath, v.Path), client.ObjectKeyFromObject(have), by, api.LabelManagedBy, api.FieldManager, api.LabelProfile, v.Name)}
 }
 
-// hasReleased reports whether the source that the label of a profile's object names does not offer the
-// profile: it removed it, or was created after the object, in place of the source that wrote it, and
-// does not have it.
-func hasReleased(ps api.ProfileSource, have *osm.OperatingSystemProfile, name string) bool {
+// hasDroppedProfile reports whether a source, which the label of a profile's object names, no longer has
+// the profile: its inventory says that it was removed, or does not list it although the source is
+// newer than the object, and so not the one that wrote it.
+func hasDroppedProfile(ps api.ProfileSource, osp *osm.OperatingSystemProfile, name string) bool {
 	for _, e := range ps.Status.Profiles {
 		if e.Name == name {
 			return e.Removed
 		}
 	}
-	return have.CreationTimestamp.Before(&ps.CreationTimestamp)
+	return osp.CreationTimestamp.Before(&ps.CreationTimestamp)
 }
 
 // isProvenanceOf reports whether annotations name a version. Without a history the commit is

@@ -134,16 +134,16 @@ func (t *Retainer) objectsOf(ctx context.Context, ps *api.ProfileSource, current
 	if err != nil {
 		return nil, fmt.Errorf("listing OperatingSystemProfiles: %w", err)
 	}
-	taken := map[string]bool{api.DefaultsName: true}
+	otherSources := map[string]bool{api.DefaultsName: true}
 	for _, other := range others {
-		taken[other.Name] = true
+		otherSources[other.Name] = true
 	}
 	out := map[string][]*osm.OperatingSystemProfile{}
 	for i := range list.Items {
 		o := &list.Items[i]
 		name, from := o.Labels[api.LabelProfile], o.Labels[api.LabelSource]
-		_, offered := current[name]
-		if name != "" && (from == ps.Name || offered && !taken[from]) {
+		_, isCurrent := current[name]
+		if name != "" && (from == ps.Name || isCurrent && !otherSources[from]) {
 			out[name] = append(out[name], o)
 		}
 	}
@@ -155,11 +155,11 @@ func (t *Retainer) objectsOf(ctx context.Context, ps *api.ProfileSource, current
 // the newest api.MaxListedVersions versions that have no object.
 func (t *Retainer) filterServable(ctx context.Context, l objects.Approved, s *VersionIndexes, all []storedVersion) ([]storedVersion, error) {
 	var out []storedVersion
-	looked := 0
+	checked := 0
 	for _, e := range all {
 		if e.object == nil && !e.is(s.current[e.history.Name]) {
 			why := t.Archive.rejected[rejectedKey(l.Source, *e.history)]
-			if looked++; why == "" && looked <= api.MaxListedVersions {
+			if checked++; why == "" && checked <= api.MaxListedVersions {
 				var err error
 				if why, err = l.Approval.SignatureProblem(ctx, l.Snapshot, *e.history); err != nil {
 					return nil, err
@@ -214,9 +214,9 @@ func (t *Retainer) CreateAndPrune(ctx context.Context, l objects.Approved, s *Ve
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(s.byName)) {
 		sh := s.byName[name]
-		keep := sh.markRetained(historyLimit(l.Source))
+		retained := sh.markRetained(historyLimit(l.Source))
 		for i, e := range sh.stored {
-			if !keep[i] || e.object != nil || e.history == nil || e.is(sh.current) {
+			if !retained[i] || e.object != nil || e.history == nil || e.is(sh.current) {
 				continue // the object exists, or apply handled it
 			}
 			created, err := t.createOrSkip(ctx, l, s, *e.history)
@@ -333,9 +333,9 @@ func (t *Retainer) deleteUnused(ctx context.Context, l objects.Approved, s *Vers
 		if sh.sourceUnknown {
 			continue
 		}
-		keep := sh.markRetained(historyLimit(l.Source))
+		retained := sh.markRetained(historyLimit(l.Source))
 		for i, e := range sh.stored {
-			if e.object != nil && !keep[i] && !s.foreign[e.object.Name] {
+			if e.object != nil && !retained[i] && !s.foreign[e.object.Name] {
 				candidates = append(candidates, e.object)
 			}
 		}
@@ -402,15 +402,15 @@ func (t *Retainer) DeleteAllUnretained(ctx context.Context, ps *api.ProfileSourc
 	var left []string
 	for i := range list.Items {
 		o := &list.Items[i]
-		stays := needed(o)
-		if !stays {
-			stays, err = hasArchivedRecord(ctx, t.Objects.Live, o)
+		isRetained := needed(o)
+		if !isRetained {
+			isRetained, err = hasArchivedRecord(ctx, t.Objects.Live, o)
 		}
-		if !stays && err == nil {
+		if !isRetained && err == nil {
 			_, err = t.Objects.Delete(ctx, o)
 		}
 		switch {
-		case stays, apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+		case isRetained, apierrors.IsForbidden(err), apierrors.IsInvalid(err):
 			left = append(left, o.Name)
 		case err != nil:
 			return nil, err

@@ -113,13 +113,13 @@ func (s *machineSetState) needsMachine(at time.Time) bool {
 	if s.leaving {
 		return false
 	}
-	there := 0
+	existing := 0
 	for _, m := range s.machines {
 		if m.CreationTimestamp.Time.Before(at) && (m.DeletionTimestamp == nil || m.DeletionTimestamp.After(at)) {
-			there++
+			existing++
 		}
 	}
-	return there < s.replicas
+	return existing < s.replicas
 }
 
 // assignToPools finds the pool of each machine, by the owners of Machines and MachineSets.
@@ -222,23 +222,23 @@ func hasJoinedInTime(m *cluster.Machine) (yes bool, waits time.Time) {
 // or a MachineSet changes, while needed. It ignores what machine-controller writes with
 // each heartbeat of a Node.
 func (m *Index) EventHandler(enqueue func(context.Context, queue), now func() time.Time) handler.EventHandler {
-	tell := func(ctx context.Context, q queue) {
+	enqueueIfNeeded := func(ctx context.Context, q queue) {
 		if m.needed.Load() {
 			enqueue(ctx, q)
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, _ event.CreateEvent, q queue) { tell(ctx, q) },
+		CreateFunc: func(ctx context.Context, _ event.CreateEvent, q queue) { enqueueIfNeeded(ctx, q) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			if isRelevantChange(e.ObjectOld, e.ObjectNew) {
-				tell(ctx, q)
+				enqueueIfNeeded(ctx, q)
 			}
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
 			if gone, ok := e.Object.(*cluster.Machine); ok {
 				m.recordLost(gone, now())
 			}
-			tell(ctx, q)
+			enqueueIfNeeded(ctx, q)
 		},
 	}
 }

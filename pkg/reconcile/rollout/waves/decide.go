@@ -266,12 +266,12 @@ func suspendedRollout(entry api.ProfileEntry, had *api.RolloutStatus, pools []Po
 func failingBefore(r api.RolloutStatus, had *api.RolloutStatus, pools []Pool, now time.Time) []string {
 	out := slices.Clone(r.FailingBefore)
 	for _, p := range pools {
-		given := had != nil && same(had.RolloutVersion, r.RolloutVersion) && p.Wave <= had.Wave
+		hadVersionBefore := had != nil && same(had.RolloutVersion, r.RolloutVersion) && p.Wave <= had.Wave
 		blamed := had != nil && slices.ContainsFunc(had.Failures, func(f api.RolloutFailure) bool { return f.Pool == p.Key })
 		if had != nil && had.Wave < 0 {
 			blamed = blamed || slices.ContainsFunc(had.Superseded, func(s api.RolloutStep) bool { return same(s.RolloutVersion, p.Version) })
 		}
-		if p.Wave <= r.Wave && !given && !blamed && p.failing(now) && !slices.Contains(out, p.Key) && len(out) < maxFailing {
+		if p.Wave <= r.Wave && !hadVersionBefore && !blamed && p.failing(now) && !slices.Contains(out, p.Key) && len(out) < maxFailing {
 			out = append(out, p.Key)
 		}
 	}

@@ -24,9 +24,10 @@ import (
 const (
 	AuthorityLife = 10 * 365 * 24 * time.Hour
 	ServingLife   = 90 * 24 * time.Hour
-	// Settle is the time that a new CA is in every bundle before it signs a serving
-	// certificate, and that the previous CA remains there afterwards.
-	Settle = 24 * time.Hour
+	// PropagationTime is how long a new CA is published in the bundle before it signs a serving
+	// certificate, because API servers reject a certificate of a CA that their copy of the bundle
+	// lacks. The previous CA remains in the bundle for as long afterwards.
+	PropagationTime = 24 * time.Hour
 	// backdate allows for an API server whose clock is behind.
 	backdate = time.Hour
 )
@@ -220,15 +221,15 @@ func (c Credentials) IssuerIndex() int {
 	return slices.IndexFunc(c.Authorities, func(a authority) bool { return c.Serving.Leaf.CheckSignatureFrom(a.Cert) == nil })
 }
 
-// signingCA returns the newest CA that has been published for long enough, or the only one.
+// signingCA returns the newest CA that has been published for PropagationTime. If none has, it returns
+// the oldest.
 func (c Credentials) signingCA(now time.Time) authority {
 	for _, a := range c.Authorities {
-		if now.Sub(creationTime(a.Cert)) >= Settle {
+		if now.Sub(creationTime(a.Cert)) >= PropagationTime {
 			return a
 		}
 	}
-	// All of them are newer: the first was published the longest time ago.
-	return c.Authorities[len(c.Authorities)-1]
+	return c.Authorities[len(c.Authorities)-1] // newest first: the last one is the oldest
 }
 
 // oldCARemovalTime returns when the CAs before the newest can be removed, the zero time if one
@@ -237,7 +238,7 @@ func (c Credentials) oldCARemovalTime() time.Time {
 	if len(c.Authorities) < 2 || c.IssuerIndex() != 0 {
 		return time.Time{}
 	}
-	return creationTime(c.Serving.Leaf).Add(Settle)
+	return creationTime(c.Serving.Leaf).Add(PropagationTime)
 }
 
 // creationTime returns when a certificate was created.

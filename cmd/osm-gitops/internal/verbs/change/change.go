@@ -51,13 +51,13 @@ func (f *changeFlags) bind(cmd *cobra.Command) {
 type change struct {
 	*changeFlags
 
-	out   io.Writer
-	errs  io.Writer
-	of    session.Ref
-	obj   client.Object
-	patch map[string]any // a merge patch
-	args  []string       // of kubectl, after the namespace
-	said  string         // what to print when it is done
+	out         io.Writer
+	errs        io.Writer
+	of          session.Ref
+	obj         client.Object
+	patch       map[string]any // a merge patch
+	args        []string       // of kubectl, after the namespace
+	doneMessage string         // what to print when it is done
 	// request: it changes nothing that Git can have, so that its owner does not matter.
 	request bool
 	// objections are the reasons against it, which --force overrides.
@@ -77,15 +77,15 @@ func (c *change) addRejection(remedy, reason string, values ...any) {
 
 // resolveRejections returns all rejections as an error, or with --force prints them as warnings.
 func (c *change) resolveRejections() error {
-	var refused []error
+	var rejected []error
 	for _, o := range c.rejections {
 		if c.force {
 			cli.Warn(c.errs, o.reason)
 			continue
 		}
-		refused = append(refused, fmt.Errorf("%w: %s", o.reason, o.remedy))
+		rejected = append(rejected, fmt.Errorf("%w: %s", o.reason, o.remedy))
 	}
-	return errors.Join(refused...)
+	return errors.Join(rejected...)
 }
 
 // patchAnnotation sets an annotation, or removes it if value is empty.
@@ -134,7 +134,7 @@ func (c *change) apply(ctx context.Context, s *session.Session) error {
 	if err := k.ConnectionIn(s).Patch(ctx, c.obj, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldManager)); err != nil {
 		return session.AddRemedy(err)
 	}
-	_, err = fmt.Fprintf(c.out, "%s/%s/%s %s\n", c.kubectlResource(), c.of.Namespace, c.of.Name, c.said)
+	_, err = fmt.Fprintf(c.out, "%s/%s/%s %s\n", c.kubectlResource(), c.of.Namespace, c.of.Name, c.doneMessage)
 	return err
 }
 
@@ -218,7 +218,7 @@ The exit status is 1 if the revision was rejected, with the reason.`,
 			}
 			// Unique, so that the result of an earlier request is not mistaken for that of this one.
 			token = time.Now().UTC().Format(time.RFC3339Nano)
-			c.said, c.request = "requested", true
+			c.doneMessage, c.request = "requested", true
 			c.patchAnnotation(meta.ReconcileRequestAnnotation, token)
 			return nil
 		},
@@ -298,9 +298,9 @@ func NewResumeCommand() *cobra.Command {
 	}.newCommand()
 }
 
-func planSuspension(suspend bool, said string) func(context.Context, *session.Session, *change, []string) error {
+func planSuspension(suspend bool, doneMessage string) func(context.Context, *session.Session, *change, []string) error {
 	return func(_ context.Context, _ *session.Session, c *change, _ []string) error {
-		c.said = said
+		c.doneMessage = doneMessage
 		switch {
 		case !c.of.IsPool:
 			c.patchSuspend(suspend)
@@ -331,7 +331,7 @@ pool, and is reviewed. Remove the pin afterwards.`,
 			return nil
 		},
 		plan: func(ctx context.Context, s *session.Session, c *change, args []string) error {
-			c.said = "pinned to " + args[1]
+			c.doneMessage = "pinned to " + args[1]
 			c.patchAnnotation(api.AnnotationVersionPin, args[1])
 			return c.checkPin(ctx, s, c.obj.(*cluster.MachineDeployment), args[1])
 		},
@@ -350,7 +350,7 @@ func NewUnpinCommand() *cobra.Command {
 		example: "  osm-gitops unpin md/shop/web",
 		pools:   true, arguments: 1,
 		plan: func(_ context.Context, _ *session.Session, c *change, _ []string) error {
-			c.said = "unpinned"
+			c.doneMessage = "unpinned"
 			c.patchAnnotation(api.AnnotationVersionPin, "")
 			return nil
 		},
@@ -455,7 +455,7 @@ machines that do not join are not counted.`,
 					return err
 				}
 				ps := found.Source.DeepCopy()
-				c := &change{changeFlags: f, out: cli.NewEscapingWriter(cmd.OutOrStdout(), ""), errs: cmd.ErrOrStderr(), of: session.Ref{Namespace: ps.Namespace, Name: ps.Name}, obj: ps, said: fmt.Sprintf("released %s %s for all waves", name, version)}
+				c := &change{changeFlags: f, out: cli.NewEscapingWriter(cmd.OutOrStdout(), ""), errs: cmd.ErrOrStderr(), of: session.Ref{Namespace: ps.Namespace, Name: ps.Name}, obj: ps, doneMessage: fmt.Sprintf("released %s %s for all waves", name, version)}
 				present := ps.Annotations[api.AnnotationRelease]
 				released, _, _ := strings.Cut(present, "@")
 				value := version
@@ -463,11 +463,11 @@ machines that do not join are not counted.`,
 				case remove && released != version: // also after the version or the gate has gone
 					return fmt.Errorf("%s does not release %s: its annotation %s is %q", c.of, version, api.AnnotationRelease, present)
 				case remove:
-					value, c.said = "", fmt.Sprintf("no longer releases %s %s", name, version)
+					value, c.doneMessage = "", fmt.Sprintf("no longer releases %s %s", name, version)
 				case !ps.HasWaves():
 					return fmt.Errorf("%s does not roll out in waves, so there is nothing to release: spec.rollout.gate is not Waves", c.of)
 				case cmd.Flags().Changed("wave"):
-					value, c.said = fmt.Sprintf("%s@%d", version, wave), fmt.Sprintf("released %s %s up to wave %d", name, version, wave)
+					value, c.doneMessage = fmt.Sprintf("%s@%d", version, wave), fmt.Sprintf("released %s %s up to wave %d", name, version, wave)
 				}
 				if !remove {
 					c.checkRelease(ps, found, version, present)

@@ -59,7 +59,7 @@ type Connection struct {
 	DeniedLists []error
 }
 
-// List remembers what is forbidden: callers that go on without it report it at the end.
+// List records in DeniedLists what is forbidden: callers that continue without it report it at the end.
 func (c *Connection) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	err := c.WithWatch.List(ctx, list, opts...)
 	if apierrors.IsForbidden(err) {
@@ -101,7 +101,14 @@ func connect(cfg *rest.Config) (*Connection, error) {
 	return &Connection{WithWatch: c, Config: cfg, HTTPClient: web}, nil
 }
 
-// KubectlCommand is a kubectl command for the same cluster.
+// The clusters of a KubectlCommand. Without --worker-cluster-kubeconfig both are the same.
+const (
+	InManagementCluster = false
+	InWorkerCluster     = true
+)
+
+// KubectlCommand returns the kubectl command with these arguments, and with the flags for one of the two
+// clusters and for a namespace, quoted for a shell. An empty namespace means none.
 func (a *AccessFlags) KubectlCommand(worker bool, namespace string, args ...string) string {
 	words := []string{"kubectl"}
 	kubeconfig, context := a.Kubeconfig, a.Context

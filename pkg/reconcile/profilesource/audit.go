@@ -18,48 +18,48 @@ func (r *Reconciler) recordAuditEvents(before, ps *api.ProfileSource, out outcom
 	if r.AuditLog == nil {
 		return
 	}
-	var facts []auditlog.Event
+	var events []auditlog.Event
 	// The resource version before the reconciliation distinguishes an event that happens
 	// again, such as a force-push back to an earlier revision, from a repeated entry.
-	about := func(kind auditlog.Kind, occasion string) auditlog.Event {
+	about := func(kind auditlog.Kind, eventKey string) auditlog.Event {
 		return auditlog.Event{
-			Kind: kind, Key: occasion + "\n" + before.ResourceVersion,
+			Kind: kind, Key: eventKey + "\n" + before.ResourceVersion,
 			Object: auditlog.Object{Kind: sourceKind, Namespace: ps.Namespace, Name: ps.Name, UID: string(ps.UID)},
 		}
 	}
-	refused := func(revision, reason string, why error) {
+	addRejection := func(revision, reason string, why error) {
 		text := redact.PrintableText(why.Error(), redact.MaxCondition)
 		f := about(auditlog.ProfileRefused, revision+"\n"+text)
 		f.Reason, f.Message = reason, text
 		f.Profile = &auditlog.Profile{Repository: out.from, Revision: redact.PrintableLine(revision)}
-		facts = append(facts, f)
+		events = append(events, f)
 	}
 	switch {
 	// A failed fetch says nothing about a commit, so auditors do not need it.
 	case err != nil && findCommitError(err) != nil && isReadyChanged(before, ps):
-		refused(out.revision, eventReason(err), err)
+		addRejection(out.revision, eventReason(err), err)
 	case err == nil && isReadyChanged(before, ps):
 		for _, why := range out.rejected[:min(len(out.rejected), maxNamed)] {
-			refused(out.revision, api.EventProfileRefused, why)
+			addRejection(out.revision, api.EventProfileRefused, why)
 		}
 		if more := len(out.rejected) - maxNamed; more > 0 {
-			refused(out.revision, api.EventProfileRefused, fmt.Errorf("and %d more of that revision", more))
+			addRejection(out.revision, api.EventProfileRefused, fmt.Errorf("and %d more of that revision", more))
 		}
 	}
 	if err == nil {
 		for _, e := range append(inventory.NewlyCurrent(before, ps), inventory.NewlyRestored(before, ps)...) {
 			f := about(auditlog.ProfileAccepted, e.Object+"\n"+e.Digest+"\n"+out.revision)
 			f.Profile = auditProfile(out, e)
-			facts = append(facts, f)
+			events = append(events, f)
 		}
 		for _, e := range inventory.NewlyRemoved(before, ps) {
 			f := about(auditlog.ProfileRemoved, e.Name+"\n"+out.revision)
 			f.Profile = auditProfile(out, e)
-			facts = append(facts, f)
+			events = append(events, f)
 		}
 	}
-	if len(facts) > 0 {
-		r.AuditLog.Record(facts...)
+	if len(events) > 0 {
+		r.AuditLog.Record(events...)
 	}
 }
 

@@ -32,8 +32,8 @@ type candidate struct {
 	// configuration, unless machine-controller already replaces them because the template
 	// changed.
 	stale bool
-	// waits is true if the replacement must not begin before a maintenance window opens.
-	waits bool
+	// waitsForWindow is true if the replacement must not begin before a maintenance window opens.
+	waitsForWindow bool
 	// booting is true while there are machines that have not joined yet.
 	booting bool
 }
@@ -56,29 +56,35 @@ func (c candidate) isReplacing() bool {
 }
 
 // decideReplacements decides which pools have machines with an earlier configuration, and whether
-// their replacement waits for a maintenance window. It does not wait if the pool ignores windows or
-// returned to a configuration that it had before, or if a user released its version.
+// their replacement waits for a maintenance window.
 func decideReplacements(seen *observed, all []candidate, timelines map[types.UID]lineage.Timeline) {
-	var released waves.Policy
+	var policy waves.Policy
 	if seen.source != nil {
-		released, _ = waves.PolicyOf(seen.source) // decideRolloutsAndReplacements reports the error
+		policy, _ = waves.PolicyOf(seen.source) // decideRolloutsAndReplacements reports the error
 	}
 	for i := range all {
 		c := &all[i]
 		if t := timelines[c.md.UID]; t != nil {
 			have := seen.configOf(c.md)
-			c.stale = slices.ContainsFunc(seen.machines[c.md.UID], func(m waves.Machine) bool { return have.before(m) && configDigestOf(t, m) != have.digest })
-			c.waits = seen.windows.waitsFor[api.WindowReplace] != "" && !ignoresWindows(c.md) && !isRevert(t) && !released.Allows(have.version, c.wave)
+			c.stale = slices.ContainsFunc(seen.machines[c.md.UID], func(m waves.Machine) bool { return have.isNewerThan(m) && configDigestOf(t, m) != have.digest })
+			c.waitsForWindow = seen.windows.waitsFor[api.WindowReplace] != "" && !mayIgnoreWindow(c, t, policy, have.version)
 		}
 		seen.replacing[c.md.UID] = c.due() || c.isReplacing()
 	}
 }
 
-// stampDueReplacements selects the pools whose machines are replaced next, so that at most limit pools
+// mayIgnoreWindow reports whether the machines of a pool are replaced outside of maintenance windows,
+// too: the pool ignores windows, it returns to an earlier configuration, or a user released
+// the version for its wave, so that its delivery does not wait.
+func mayIgnoreWindow(c *candidate, t lineage.Timeline, policy waves.Policy, version string) bool {
+	return ignoresWindows(c.md) || isRevert(t) || policy.Allows(version, c.wave)
+}
+
+// annotateDue calls annotate for the pools whose machines are replaced next, so that at most limit pools
 // are replacing machines: those of earlier waves first. A pool that is replacing machines
 // already gets the new annotation at once, because the new configuration can fix the
 // current one, but it waits for maintenance windows, too. A pool that cannot be patched does not count.
-func stampDueReplacements(all []candidate, limit int, stamp func(candidate) (stamped bool)) {
+func annotateDue(all []candidate, limit int, annotate func(candidate) (done bool)) {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.wave, b.wave), cmp.Compare(keyOf(a.md), keyOf(b.md)))
@@ -91,10 +97,10 @@ func stampDueReplacements(all []candidate, limit int, stamp func(candidate) (sta
 		}
 	}
 	for _, c := range all {
-		if !c.due() || c.waits || !c.isReplacing() && free <= 0 {
+		if !c.due() || c.waitsForWindow || (!c.isReplacing() && free <= 0) {
 			continue
 		}
-		if stamp(c) && !c.isReplacing() {
+		if annotate(c) && !c.isReplacing() {
 			free--
 		}
 	}
@@ -120,7 +126,7 @@ func countReplacements(all []candidate) *api.Replacements {
 // patchTemplates patches the templates.
 func (r *Reconciler) patchTemplates(ctx context.Context, seen *observed, all []candidate) error {
 	var errs []error
-	stampDueReplacements(all, maxConcurrent(seen.source, len(all)), func(c candidate) bool {
+	annotateDue(all, maxConcurrent(seen.source, len(all)), func(c candidate) bool {
 		if r.windowEdgePassed(seen) {
 			return false // each patch takes time, and a window can have closed: everything is decided again
 		}
@@ -155,7 +161,7 @@ func (r *Reconciler) patchTemplate(ctx context.Context, c candidate) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("stamping the template of MachineDeployment %s: %w", keyOf(c.md), err)
+		return fmt.Errorf("annotating the template of MachineDeployment %s: %w", keyOf(c.md), err)
 	}
 	r.patched[c.md.UID] = into
 	r.event(c.md, corev1.EventTypeNormal, api.EventMachinesReplaced,
