@@ -325,7 +325,7 @@ func (c *candidate) renderYAML(kept any) error {
 	if err != nil || len(docs) != 1 {
 		return nil //nolint:nilerr // the caller decodes the file and reports the error with its lines
 	}
-	nice := profileyaml.Write(c.comment, []profileyaml.Field{{Key: "name", Value: c.object.Name()}}, docs[0].Spec)
+	nice := profileyaml.Write(c.comment, osm.GroupVersion.String(), "OperatingSystemProfile", c.object.Name(), docs[0].Spec)
 	if again, err := profile.Decode(c.path(ProfilesDir), nice); err == nil && len(again) == 1 && again[0].Digest == docs[0].Digest {
 		c.yaml = nice
 	}
