@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 )
 
 // checkContents runs all checks on each distinct text of a profile. Equal findings of several
@@ -59,7 +61,7 @@ func (r *profileRun) describeFirstRow(rows map[int]bool) string {
 	if len(rows) == 0 {
 		return ""
 	}
-	return r.describeRowWithoutDefaults(slices.Min(slices.Collect(maps.Keys(rows))))
+	return matrix.DescribeRow(r.dims, r.rows[slices.Min(slices.Collect(maps.Keys(rows)))])
 }
 
 // mergeTextFindings joins equal findings of different texts, and records the texts to which they apply.

@@ -304,7 +304,8 @@ const chunkRows = 24
 // renderAll renders the combinations of some profiles concurrently, then those that may reach
 // what was not reached.
 func renderAll(ctx context.Context, runs []*profileRun) error {
-	for _, newRows := range []func(*profileRun) [][]int{(*profileRun).pairwiseRows, (*profileRun).rowsForUnreachedBranches} {
+	pairwiseRows := func(r *profileRun) [][]int { return matrix.PairwiseRows(r.dims) }
+	for _, newRows := range []func(*profileRun) [][]int{pairwiseRows, (*profileRun).rowsForUnreachedBranches} {
 		var group errgroup.Group
 		group.SetLimit(runtime.GOMAXPROCS(0))
 		for _, r := range runs {

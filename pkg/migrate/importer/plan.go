@@ -14,6 +14,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer/internal/profileyaml"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer/manifest"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
@@ -267,7 +268,7 @@ func (a *importPlan) readCandidate(o manifest.Object) *candidate {
 		return a.writeRejectedFile(c)
 	}
 	c.doc = docs[0]
-	problems := render.Problems(a.engine.Check(c.profile()))
+	problems := render.Problems(a.engine.Check(matrix.Profile(c.doc, render.Provenance{})))
 	for _, p := range problems {
 		a.addRejection(rejectionOf(o, p))
 	}
@@ -301,13 +302,6 @@ func (c *candidate) path(dir string) string {
 		name = "unnamed"
 	}
 	return dir + "/" + name + ".yaml"
-}
-
-func (c *candidate) profile() render.Profile {
-	return render.Profile{
-		Spec: c.doc.Spec, Object: c.doc.Name, Digest: c.doc.Digest, File: c.path(ProfilesDir), Lines: c.doc.Line, FileOf: c.doc.FileOf,
-		Provenance: render.Provenance{Profile: c.doc.Name, Version: c.doc.Spec.Version},
-	}
 }
 
 // renderYAML writes the file of a profile: in the form that people write if that preserves the
