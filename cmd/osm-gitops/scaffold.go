@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/cli"
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/clusters"
 	"github.com/osm-gitops/osm-gitops/pkg/scaffold"
+	"github.com/osm-gitops/osm-gitops/pkg/source"
 )
 
 // scaffoldFlags choose the destination and the content of a repository.
@@ -91,7 +93,11 @@ func (f *scaffoldFlags) writeRepository(c content, stderr io.Writer) error {
 	var author object.Signature
 	if f.git {
 		// Check everything before writing anything.
-		if scaffold.IsInRepository(f.to) {
+		full, err := filepath.Abs(f.to)
+		if err != nil {
+			return err
+		}
+		if source.FindWorktree(full) != "" {
 			return fmt.Errorf("--git: %s is a Git repository already, or in one: leave --git out and commit there", f.to)
 		}
 		if author, err = scaffold.Author(os.Getenv, time.Now()); err != nil {

@@ -75,17 +75,8 @@ func (c Comparison) readRevisions(ctx context.Context) (before, after *revision,
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the profiles of %s: %w", c.HeadName, err)
 	}
-	var builtin *versionIndex
-	if c.Builtin != nil {
-		snap, err := c.Builtin.Read(ctx)
-		if err == nil {
-			builtin, err = newVersionIndex(ctx, snap, c.indexer())
-		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("reading the built-in profiles: %w", err)
-		}
-	}
-	return newRevision(was, builtin), newRevision(is, builtin), nil
+	builtin, err := newBuiltinIndex(ctx, c.indexer())
+	return newRevision(was, builtin), newRevision(is, builtin), err
 }
 
 func (c Comparison) indexer() *catalog.Indexer {
@@ -126,8 +117,7 @@ func profileChanges(was, is *catalog.Catalog) []ProfileChange {
 // isLowerVersion reports whether a version precedes another. The "-dirty." of an edited version is a
 // pre-release only in form.
 func isLowerVersion(v, than string) bool {
-	v, _, _ = strings.Cut(v, dirty)
-	than, _, _ = strings.Cut(than, dirty)
+	v, than = version.TrimDirtySuffix(v), version.TrimDirtySuffix(than)
 	return v != than && version.SortDescending([]string{v, than})[0] == than
 }
 
@@ -162,9 +152,9 @@ func conflictingProfiles(is *catalog.Catalog, fleet *ClusterSnapshot) []Rejected
 func describeUnraisedVersions(was, is *catalog.Catalog) []string {
 	var out []string
 	for _, v := range is.Current {
-		written, _, edited := strings.Cut(v.Version, dirty)
+		written := version.TrimDirtySuffix(v.Version)
 		used := slices.ContainsFunc(was.History[v.Name], func(h catalog.Version) bool { return h.Version == written && h.Digest != v.Digest })
-		if edited && used {
+		if written != v.Version && used {
 			out = append(out, fmt.Sprintf("profile %s is edited, and its version is still %s: after a commit it will be rejected: raise spec.version in %s", redact.PrintableLine(v.Name), written, redact.PrintableLine(v.CurrentPath)))
 		}
 	}
@@ -372,15 +362,12 @@ func placeholderReplacer(inputDigest string) *strings.Replacer {
 // provenanceAfterMerge returns the provenance that nodes get after the merge: an edited file has its
 // written version and a commit.
 func (c choice) provenanceAfterMerge(p render.Provenance) render.Provenance {
-	p.Version, _, _ = strings.Cut(p.Version, dirty)
+	p.Version = version.TrimDirtySuffix(p.Version)
 	if !c.builtin {
 		p.Commit, p.Change, p.Repository = placeholder, placeholder, placeholderRepository
 	}
 	return p
 }
-
-// dirty is part of the version of uncommitted content.
-const dirty = "-dirty."
 
 // rendered is a rendering with its size.
 type rendered struct {

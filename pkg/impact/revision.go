@@ -40,6 +40,22 @@ func newVersionIndex(ctx context.Context, snapshot *source.Snapshot, indexer *ca
 	return s, err
 }
 
+// newBuiltinIndex returns the profiles that are built in; nil if the indexer has none.
+func newBuiltinIndex(ctx context.Context, indexer *catalog.Indexer) (*versionIndex, error) {
+	if indexer.Builtin == nil {
+		return nil, nil
+	}
+	snap, err := indexer.Builtin.Read(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading the built-in profiles: %w", err)
+	}
+	s, err := newVersionIndex(ctx, snap, indexer)
+	if err != nil {
+		return nil, fmt.Errorf("reading the built-in profiles: %w", err)
+	}
+	return s, nil
+}
+
 // rebaseSnapshot returns head with its content as the next commit on base, like the result of a
 // merge. A cluster never sees the intermediate commits, so a pull request can still correct a
 // version that it introduces.

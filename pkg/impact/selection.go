@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
@@ -132,15 +132,8 @@ func (s Selection) readRevision(ctx context.Context) (*revision, error) {
 			return nil, fmt.Errorf("reading %s: %w", s.Where, err)
 		}
 	}
-	snap, err := s.Builtin.Read(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("reading the built-in profiles: %w", err)
-	}
-	builtin, err := newVersionIndex(ctx, snap, s.indexer())
-	if err != nil {
-		return nil, fmt.Errorf("reading the built-in profiles: %w", err)
-	}
-	return newRevision(own, builtin), nil
+	builtin, err := newBuiltinIndex(ctx, s.indexer())
+	return newRevision(own, builtin), err
 }
 
 func (s Selection) indexer() *catalog.Indexer {
@@ -228,8 +221,7 @@ func (s Selection) rejectionOf(now *revision, want selection.Request, p Pool, c 
 func (r *revision) writtenVersion(name string) string {
 	for _, v := range r.repository.catalog.Current {
 		if v.Name == name {
-			version, _, _ := strings.Cut(v.Version, "-dirty.")
-			return version
+			return version.TrimDirtySuffix(v.Version)
 		}
 	}
 	return ""
@@ -252,13 +244,13 @@ func (r *revision) profileNames() []string {
 // newDocumentIndex wraps profiles that are already decoded.
 func newDocumentIndex(docs []profile.Document) *versionIndex {
 	s := &versionIndex{catalog: &catalog.Catalog{History: map[string][]catalog.Version{}}, docs: map[identity]render.Profile{}, plain: map[string]bool{}}
-	highest := map[string]string{}
+	current := map[string]catalog.Version{}
 	for i := range docs {
 		d := &docs[i]
 		v := catalog.Version{Name: d.Name, Version: d.Spec.Version, Digest: d.Digest, Path: d.Path, CurrentPath: d.Path}
 		s.catalog.History[d.Name] = append(s.catalog.History[d.Name], v)
-		if had, ok := highest[d.Name]; !ok || isLowerVersion(had, v.Version) {
-			highest[d.Name] = v.Version
+		if had, ok := current[d.Name]; !ok || version.IsPreferred(v.Version, had.Version) {
+			current[d.Name] = v
 		}
 		s.docs[identity{v.Name, v.Version, v.Digest}] = render.Profile{
 			Spec: d.Spec, Object: profile.ObjectName(v.Name, v.Version, v.Digest), Digest: d.Digest,
@@ -266,14 +258,8 @@ func newDocumentIndex(docs []profile.Document) *versionIndex {
 			File:       d.Path, Lines: d.Line, FileOf: d.FileOf,
 		}
 	}
-	for name, version := range highest {
-		for _, v := range s.catalog.History[name] {
-			if v.Version == version {
-				s.catalog.Current = append(s.catalog.Current, v)
-				break
-			}
-		}
+	for _, name := range slices.Sorted(maps.Keys(current)) {
+		s.catalog.Current = append(s.catalog.Current, current[name])
 	}
-	slices.SortFunc(s.catalog.Current, func(a, b catalog.Version) int { return strings.Compare(a.Name, b.Name) })
 	return s
 }

@@ -7,7 +7,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 )
 
 // checkContents runs all checks on each distinct text of a profile. Equal findings of several
@@ -16,35 +19,25 @@ func (l *Linter) checkContents(ctx context.Context, r *profileRun) ([]Finding, e
 	texts := r.sortedContents()
 	checks := append([]TextCheck{unitsOf(r.doc, texts).check}, l.TextChecks...)
 	found := make([][]Finding, len(texts))
-	next := make(chan int)
-	var wg sync.WaitGroup
-	workers := l.Workers
-	if workers == 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
-	for range workers {
-		wg.Go(func() {
-			for i := range next {
-				t := texts[i].text
-				t.Example = r.describeFirstRow(texts[i].rows)
-				r.watch.runWithinLimit(ctx, skippedText, func(ctx context.Context) func() {
-					var all []Finding
-					for _, check := range checks {
-						all = append(all, check(ctx, t)...)
-					}
-					return func() { found[i] = all }
-				})
-			}
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range texts {
+		group.Go(func() error {
+			t := texts[i].text
+			t.Example = r.describeFirstRow(texts[i].rows)
+			r.watch.runWithinLimit(ctx, skippedText, func(ctx context.Context) func() {
+				var all []Finding
+				for _, check := range checks {
+					all = append(all, check(ctx, t)...)
+				}
+				return func() { found[i] = all }
+			})
+			return ctx.Err()
 		})
 	}
-	for i := range texts {
-		if ctx.Err() != nil {
-			break
-		}
-		next <- i
+	if err := group.Wait(); err != nil {
+		return nil, err
 	}
-	close(next)
-	wg.Wait()
 	all := make([]Text, len(texts))
 	for i, t := range texts {
 		all[i] = t.text
@@ -68,7 +61,7 @@ func (r *profileRun) describeFirstRow(rows map[int]bool) string {
 	if len(rows) == 0 {
 		return ""
 	}
-	return r.describeRowWithoutDefaults(slices.Min(slices.Collect(maps.Keys(rows))))
+	return matrix.DescribeRow(r.dims, r.rows[slices.Min(slices.Collect(maps.Keys(rows)))])
 }
 
 // mergeTextFindings joins equal findings of different texts, and records the texts to which they apply.

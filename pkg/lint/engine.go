@@ -9,8 +9,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
@@ -46,8 +47,6 @@ type Linter struct {
 	// FileTime limits the time to check each file, summed over all goroutines; 0 is
 	// DefaultFileTime. Work that is not done in time is a finding of RuleIncomplete.
 	FileTime time.Duration
-	// Workers is the number of goroutines that render; 0 is GOMAXPROCS.
-	Workers int
 	// Found gets the findings of files as soon as these files and those before them are
 	// checked, in the order of the report, which has them too. It can be nil.
 	Found func([]Finding)
@@ -67,7 +66,6 @@ func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 	r.add(findDuplicateVersions(r.Documents)...)
 	watches := l.newTimeBudgets(r.Documents)
 	runs := l.checkProfiles(ctx, r, watches)
-	renderings := l.planRenderings(runs)
 	sorted := func() []Finding {
 		return SortAndCompact(dropBaseFindings(overlays.relocateOrDropFindings(slices.Clone(r.Findings), r.Documents), r.Documents))
 	}
@@ -75,7 +73,7 @@ func (l *Linter) Run(ctx context.Context, files []File) (*Report, error) {
 	told := 0
 	for _, file := range slices.Sorted(maps.Keys(watches)) {
 		own := slices.DeleteFunc(slices.Clone(runs), func(run *profileRun) bool { return run.doc.Path != file })
-		if err := renderings.render(ctx, own); err != nil {
+		if err := renderAll(ctx, own); err != nil {
 			return nil, err
 		}
 		for _, run := range own {
@@ -303,68 +301,26 @@ func findingFromRenderError(doc profile.Document, p *render.InvalidError) Findin
 // compiled for it.
 const chunkRows = 24
 
-// planRenderings plans all combinations of all profiles.
-func (l *Linter) planRenderings(runs []*profileRun) *renderPool {
-	p := &renderPool{workers: l.Workers, todo: map[*profileRun][]chunk{}}
-	if p.workers == 0 {
-		p.workers = runtime.GOMAXPROCS(0)
-	}
-	for _, r := range runs {
-		p.enqueueRows(r, r.pairwiseRows())
-	}
-	return p
-}
-
-// renderPool renders chunks of rows.
-type renderPool struct {
-	workers int
-	todo    map[*profileRun][]chunk
-}
-
-type chunk struct {
-	run         *profileRun
-	first, last int // rows
-}
-
-// enqueueRows adds rows to a profile's run, and queues them in chunks.
-func (p *renderPool) enqueueRows(r *profileRun, rows [][]int) {
-	first := len(r.rows)
-	r.rows = append(r.rows, rows...)
-	for ; first < len(r.rows); first += chunkRows {
-		p.todo[r] = append(p.todo[r], chunk{r, first, min(first+chunkRows, len(r.rows))})
-	}
-}
-
-// render renders all combinations of some profiles, then those that may reach what was not
-// reached.
-func (p *renderPool) render(ctx context.Context, runs []*profileRun) error {
-	if err := p.renderQueued(ctx, runs); err != nil {
-		return err
-	}
-	for _, r := range runs {
-		p.enqueueRows(r, r.rowsForUnreachedBranches())
-	}
-	return p.renderQueued(ctx, runs)
-}
-
-// renderQueued renders the queued chunks of some profiles concurrently.
-func (p *renderPool) renderQueued(ctx context.Context, runs []*profileRun) error {
-	next := make(chan chunk)
-	var wg sync.WaitGroup
-	for range p.workers {
-		wg.Go(func() {
-			for c := range next {
-				c.run.renderRows(ctx, c.first, c.last)
+// renderAll renders the combinations of some profiles concurrently, then those that may reach
+// what was not reached.
+func renderAll(ctx context.Context, runs []*profileRun) error {
+	pairwiseRows := func(r *profileRun) [][]int { return matrix.PairwiseRows(r.dims) }
+	for _, newRows := range []func(*profileRun) [][]int{pairwiseRows, (*profileRun).rowsForUnreachedBranches} {
+		var group errgroup.Group
+		group.SetLimit(runtime.GOMAXPROCS(0))
+		for _, r := range runs {
+			first := len(r.rows)
+			r.rows = append(r.rows, newRows(r)...)
+			for next := first; next < len(r.rows); next += chunkRows {
+				group.Go(func() error {
+					r.renderRows(ctx, next, min(next+chunkRows, len(r.rows)))
+					return ctx.Err()
+				})
 			}
-		})
-	}
-	for _, r := range runs {
-		for _, c := range p.todo[r] {
-			next <- c
 		}
-		delete(p.todo, r)
+		if err := group.Wait(); err != nil {
+			return err
+		}
 	}
-	close(next)
-	wg.Wait()
 	return ctx.Err()
 }

@@ -85,15 +85,6 @@ func (r *profileRun) restrictDimension(dimension string, asked func(name string)
 	}
 }
 
-// pairwiseRows are the rows in which any two values meet.
-func (r *profileRun) pairwiseRows() [][]int {
-	sizes := make([]int, len(r.dims))
-	for i, d := range r.dims {
-		sizes[i] = len(d.Values)
-	}
-	return matrix.Pairwise(sizes)
-}
-
 // renderRows renders some rows.
 func (r *profileRun) renderRows(ctx context.Context, first, last int) {
 	if r.watch.remainingTime() <= 0 {
@@ -121,7 +112,7 @@ func (r *profileRun) renderRows(ctx context.Context, first, last int) {
 }
 
 func (r *profileRun) renderRow(inspector *render.Inspector, n int) {
-	in, err := r.newCombination(r.rows[n]).Input()
+	in, err := matrix.Combine(r.doc, r.dims, r.rows[n]).Input()
 	var out *render.Inspection
 	if err == nil {
 		out, err = inspector.Inspect(in)
@@ -144,17 +135,6 @@ func (r *profileRun) renderRow(inspector *render.Inspector, n int) {
 			r.addText(r.textOf(stage, f), n)
 		}
 	}
-}
-
-// newCombination makes a pool of a row.
-func (r *profileRun) newCombination(row []int) *matrix.Combination {
-	c := matrix.New(r.doc)
-	for i, d := range r.dims {
-		if v := d.Values[row[i]]; v.Apply != nil {
-			v.Apply(c)
-		}
-	}
-	return c
 }
 
 // checkCloudInitSchema holds a document to cloud-init's schema, each content once.

@@ -45,7 +45,7 @@ func (r *profileRun) describeRows(holds map[int]bool) string {
 				names = append(names, dim.Values[v].Name)
 			}
 		}
-		parts = append(parts, describeDimension(dim.Name, strings.Join(names, " or ")))
+		parts = append(parts, matrix.Describe(dim.Name, strings.Join(names, " or ")))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -66,34 +66,4 @@ func (r *profileRun) isDistinguishedBy(holds map[int]bool, among [][]bool, neede
 		}
 	}
 	return true
-}
-
-// describeRowWithoutDefaults describes a row by its provider, its kubelet and the values that are not the default.
-func (r *profileRun) describeRowWithoutDefaults(row int) string {
-	var parts []string
-	for d, dim := range r.dims {
-		v := r.rows[row][d]
-		if v > 0 || dim.Name == matrix.Provider || dim.Name == matrix.Kubelet {
-			parts = append(parts, describeDimension(dim.Name, dim.Values[v].Name))
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-// describeDimension is a dimension and its values in words.
-func describeDimension(dimension, values string) string {
-	if dimension == matrix.Provider {
-		return values
-	}
-	name := labels[dimension]
-	if name == "" {
-		name = dimension
-	}
-	return name + " " + values
-}
-
-var labels = map[string]string{
-	matrix.External: "external cloud provider", matrix.IPFamily: "IP family", matrix.HostCA: "host CA", matrix.Pause: "pause image",
-	matrix.Annotations: "kubelet annotations", matrix.Keys: "SSH keys", matrix.Gates: "feature gates", matrix.CloudConfig: "cloud configuration",
-	matrix.System: "operatingSystemSpec", matrix.IgnitionVersion: "Ignition",
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -34,24 +32,6 @@ func Author(env func(string) string, now time.Time) (object.Signature, error) {
 		return object.Signature{}, errors.New("--git: Git has no name and address for the commit: set them with git config --global user.name NAME and user.email ADDRESS")
 	}
 	return object.Signature{Name: name, Email: email, When: now}, nil
-}
-
-// IsInRepository reports whether a folder is a repository, or is inside one.
-func IsInRepository(dir string) bool {
-	full, err := filepath.Abs(dir)
-	if err != nil {
-		return false
-	}
-	for {
-		if _, err := os.Lstat(filepath.Join(full, ".git")); err == nil {
-			return true
-		}
-		up := filepath.Dir(full)
-		if up == full {
-			return false
-		}
-		full = up
-	}
 }
 
 // InitAndCommit creates a repository with branch main in a folder, and commits the files to it.

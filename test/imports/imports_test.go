@@ -42,6 +42,8 @@ var peers = map[string][]string{
 	"pkg/selection":   {"pkg/profile"},
 	"pkg/attestation": {"pkg/render"},
 	"pkg/render":      {"pkg/redact"},
+	// It renders for the same pools as lint.
+	"pkg/migrate/importer": {"pkg/lint/matrix"},
 	// The code that it shares with the controllers is to move to pkg/lineage.
 	"pkg/migrate/handback": {"pkg/reconcile/pools", "pkg/reconcile/shard"},
 }

@@ -2,6 +2,15 @@ package matrix
 
 import "slices"
 
+// PairwiseRows returns the rows in which any two values of two dimensions occur together.
+func PairwiseRows(dims []Dimension) [][]int {
+	sizes := make([]int, len(dims))
+	for i, d := range dims {
+		sizes[i] = len(d.Values)
+	}
+	return Pairwise(sizes)
+}
+
 // Pairwise returns combinations of values, one value per dimension as an index below its size,
 // such that any two values of two dimensions occur together in one of them. It is greedy and
 // deterministic: the same sizes give the same combinations.

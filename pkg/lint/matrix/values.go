@@ -83,6 +83,17 @@ func New(doc profile.Document) *Combination {
 	return c
 }
 
+// Combine returns the pool of a row: a value of each dimension.
+func Combine(doc profile.Document, dims []Dimension, row []int) *Combination {
+	c := New(doc)
+	for i, d := range dims {
+		if v := d.Values[row[i]]; v.Apply != nil {
+			v.Apply(c)
+		}
+	}
+	return c
+}
+
 // Provider sets a cloud provider.
 func (c *Combination) Provider(name osm.CloudProvider) { c.providerSpec["cloudProvider"] = name }
 

@@ -123,40 +123,16 @@ func (c Comparison) nextVersion(doc profile.Document) string {
 	return "v" + above.String()
 }
 
-// selectedDocuments returns the version of each profile that the documents make current.
+// selectedDocuments returns the version of each profile that the documents make current, which is
+// the one that the controller prefers.
 func (c Comparison) selectedDocuments() map[string]profile.Document {
-	byName := map[string][]profile.Document{}
-	for _, doc := range c.Documents {
-		byName[doc.Name] = append(byName[doc.Name], doc)
-	}
 	out := map[string]profile.Document{}
-	for name, docs := range byName {
-		var versions []string
-		for _, d := range docs {
-			versions = append(versions, d.Spec.Version)
+	for _, doc := range c.Documents {
+		if best, ok := out[doc.Name]; !ok || version.IsPreferred(doc.Spec.Version, best.Spec.Version) {
+			out[doc.Name] = doc
 		}
-		best := highestVersion(versions)
-		out[name] = docs[slices.IndexFunc(docs, func(d profile.Document) bool { return d.Spec.Version == best })]
 	}
 	return out
-}
-
-// highestVersion prefers releases to pre-releases, as the controller does.
-func highestVersion(versions []string) string {
-	return slices.MaxFunc(versions, func(a, b string) int {
-		va, errA := version.Parse(a)
-		vb, errB := version.Parse(b)
-		if errA != nil || errB != nil {
-			return strings.Compare(a, b)
-		}
-		if pre := (va.Prerelease() == "") != (vb.Prerelease() == ""); pre {
-			if va.Prerelease() == "" {
-				return 1
-			}
-			return -1
-		}
-		return va.Compare(vb)
-	})
 }
 
 // findDowngrades returns findings for current versions that decrease or are rolled back.
@@ -166,7 +142,7 @@ func (c Comparison) findDowngrades() []lint.Finding {
 	for _, name := range slices.Sorted(maps.Keys(selected)) {
 		doc := selected[name]
 		base, ok := c.current(name)
-		if !ok || doc.Spec.Version == base.Version || highestVersion([]string{doc.Spec.Version, base.Version}) == doc.Spec.Version || !c.Covered(base.CurrentPath) {
+		if !ok || doc.Spec.Version == base.Version || !version.IsPreferred(base.Version, doc.Spec.Version) || !c.Covered(base.CurrentPath) {
 			continue
 		}
 		had, known := c.findInHistory(name, doc.Spec.Version)

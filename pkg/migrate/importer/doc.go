@@ -5,7 +5,7 @@
 // it.
 //
 // It is a pure function from objects to files and a report: it writes no file and accesses
-// no cluster, and it contains no credentials: it renders with its own samples.
+// no cluster, and it contains no credentials: it renders for the pools of lint/matrix.
 //
 // Start with New in plan.go.
 package importer

@@ -14,7 +14,7 @@ func ReferenceDefaults() (digests map[string]string, version string) {
 
 // ProfileYAML is Write for a profile with a name.
 func ProfileYAML(name string, spec osm.OperatingSystemProfileSpec) []byte {
-	return profileyaml.Write("A test.", []profileyaml.Field{{Key: "name", Value: name}}, spec)
+	return profileyaml.Write("A test.", osm.GroupVersion.String(), "OperatingSystemProfile", name, spec)
 }
 
 // Sorted is sorted.

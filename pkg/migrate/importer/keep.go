@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer/internal/sample"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 	"github.com/osm-gitops/osm-gitops/pkg/render/equivalence"
@@ -81,8 +81,8 @@ func (a *importPlan) renderPools(c *candidate) {
 		if p.inputs == nil || !slices.Contains(c.out.Pools, p.md.Namespace+"/"+p.md.Name) {
 			continue
 		}
-		in := sample.New(c.doc.Spec, p.inputs.CloudProvider, p.inputs.KubeletVersion).In
-		in.Profile, in.Pool = c.profile(), *p.inputs
+		sample := matrix.New(c.doc)
+		in := render.Input{Profile: matrix.Profile(c.doc, render.Provenance{}), Pool: *p.inputs, Settings: sample.Settings, Cluster: sample.Cluster}
 		if a.in.Settings != nil {
 			in.Settings = *a.in.Settings
 		}
@@ -108,9 +108,9 @@ var digits = regexp.MustCompile(`[0-9]+`)
 // repeated ones are reported once.
 func (a *importPlan) renderSamples(c *candidate) {
 	told := map[string]bool{}
-	for _, s := range sample.Pools(c.doc.Spec) {
-		s.In.Profile = c.profile()
-		_, err := a.engine.Render(s.In)
+	s := newSamples(c.doc)
+	for _, row := range s.rows {
+		_, err := s.render(a.engine, c.doc, row)
 		for _, problem := range render.Problems(err) {
 			key := problem.Field + digits.ReplaceAllString(problem.Err.Error(), "")
 			if told[key] {
@@ -118,7 +118,7 @@ func (a *importPlan) renderSamples(c *candidate) {
 			}
 			told[key] = true
 			r := rejectionOf(c.object, problem)
-			a.addNote(Note{Object: r.Object, Field: r.Field, Message: fmt.Sprintf("%s:%d: would be rejected for pools such as %s: %s", c.path(ProfilesDir), r.Line, s.Where, r.Message)})
+			a.addNote(Note{Object: r.Object, Field: r.Field, Message: fmt.Sprintf("%s:%d: would be rejected for pools such as %s: %s", c.path(ProfilesDir), r.Line, matrix.DescribeRow(s.dims, row), r.Message)})
 		}
 	}
 }
@@ -127,11 +127,12 @@ func (a *importPlan) renderSamples(c *candidate) {
 // for the first sample with a difference. An empty list means that both render and are
 // equivalent for every sample; a profile that renders for no sample differs.
 func (a *importPlan) renderedDifferences(mine, other profile.Document) ([]string, error) {
-	all := sample.ExhaustivePools(mine.Spec)
+	s := newSamples(mine)
+	s.addEveryProviderAndKubelet()
 	switch {
 	case mine.Spec.OSName != other.Spec.OSName || mine.Spec.ProvisioningUtility != other.Spec.ProvisioningUtility:
 		return []string{fmt.Sprintf("%s with %s in place of %s with %s", other.Spec.OSName, other.Spec.ProvisioningUtility, mine.Spec.OSName, mine.Spec.ProvisioningUtility)}, nil
-	case len(all) == 0:
+	case len(s.rows) == 0:
 		return []string{"it names no cloud provider"}, nil
 	}
 	for _, p := range mine.Spec.SupportedCloudProviders {
@@ -140,19 +141,19 @@ func (a *importPlan) renderedDifferences(mine, other profile.Document) ([]string
 		}
 	}
 	rendered := 0
-	for _, s := range all {
-		was, ok := a.renderSample(s, mine)
-		if !ok {
+	for _, row := range s.rows {
+		was, err := s.render(a.engine, mine, row)
+		if err != nil {
 			continue // renderSamples has reported it; nodes get nothing from it
 		}
 		rendered++
-		would, ok := a.renderSample(s, other)
-		if !ok {
-			return []string{"it does not render for " + s.Where}, nil
+		would, err := s.render(a.engine, other, row)
+		if err != nil {
+			return []string{"it does not render for " + matrix.DescribeRow(s.dims, row)}, nil //nolint:nilerr // that is the difference
 		}
 		found, err := compare(was, would)
 		if err != nil {
-			return nil, fmt.Errorf("comparing for %s: %w", s.Where, err)
+			return nil, fmt.Errorf("comparing for %s: %w", matrix.DescribeRow(s.dims, row), err)
 		}
 		if len(found) > 0 {
 			return found, nil
@@ -162,14 +163,6 @@ func (a *importPlan) renderedDifferences(mine, other profile.Document) ([]string
 		return []string{"it renders for no tested pool"}, nil
 	}
 	return nil, nil
-}
-
-// renderSample renders a profile for a sample, and reports whether it succeeded.
-func (a *importPlan) renderSample(s sample.Pool, d profile.Document) (*render.Output, bool) {
-	in := s.In
-	in.Profile = render.Profile{Spec: d.Spec, Object: d.Name, Digest: d.Digest, Provenance: render.Provenance{Profile: d.Name, Version: d.Spec.Version}}
-	out, err := a.engine.Render(in)
-	return out, err == nil
 }
 
 // compare lists the differences in both stages.

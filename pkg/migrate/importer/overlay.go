@@ -6,6 +6,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
@@ -75,156 +76,122 @@ func orderInsensitiveDigest(spec osm.OperatingSystemProfileSpec) string {
 // overlayYAML writes the differences of a profile from a base, as far as an overlay can
 // express them. The caller resolves it to check that it is complete.
 func overlayYAML(comment string, want, base profile.Document) []byte {
-	spec := []profileyaml.Field{
-		{Key: "version", Value: want.Spec.Version},
-		{Key: "from", Value: []profileyaml.Field{{Key: "profile", Value: base.Name}, {Key: "version", Value: base.Spec.Version}}},
+	spec := api.ProfileOverlaySpec{
+		Version: want.Spec.Version, From: api.ProfileOverlayBase{Profile: base.Name, Version: base.Spec.Version},
+		BootstrapConfig:    stagePatches(want.Spec.BootstrapConfig, base.Spec.BootstrapConfig),
+		ProvisioningConfig: stagePatches(want.Spec.ProvisioningConfig, base.Spec.ProvisioningConfig),
 	}
 	if want.Spec.OSVersion != base.Spec.OSVersion {
-		spec = append(spec, profileyaml.Field{Key: "osVersion", Value: want.Spec.OSVersion})
+		spec.OSVersion = want.Spec.OSVersion
 	}
 	if want.Spec.ProvisioningUtility != base.Spec.ProvisioningUtility {
-		spec = append(spec, profileyaml.Field{Key: "provisioningUtility", Value: string(want.Spec.ProvisioningUtility)})
+		spec.ProvisioningUtility = want.Spec.ProvisioningUtility
 	}
-	p := diffByKey(want.Spec.SupportedCloudProviders, base.Spec.SupportedCloudProviders, func(p osm.CloudProviderSpec) string { return string(p.Name) })
-	spec = appendNonEmpty(spec, "supportedCloudProviders", p.patchedFields(func(l []osm.CloudProviderSpec) any { return profileyaml.ProviderMappings(l) }, nil))
-	spec = appendNonEmpty(spec, "bootstrapConfig", stagePatches(want.Spec.BootstrapConfig, base.Spec.BootstrapConfig))
-	spec = appendNonEmpty(spec, "provisioningConfig", stagePatches(want.Spec.ProvisioningConfig, base.Spec.ProvisioningConfig))
-	var w profileyaml.Writer
-	w.Comment(fmt.Sprintf("%s\nAll that it does not name is as in %s %s.", comment, base.Name, base.Spec.Version))
-	w.Mapping("", []profileyaml.Field{
-		{Key: "apiVersion", Value: api.GroupVersion.String()},
-		{Key: "kind", Value: "ProfileOverlay"},
-		{Key: "metadata", Value: []profileyaml.Field{{Key: "name", Value: want.Name}}},
-		{Key: "spec", Value: spec},
-	})
-	return w.Out.Bytes()
+	p := diffByKey(want.Spec.SupportedCloudProviders, base.Spec.SupportedCloudProviders, func(p osm.CloudProviderSpec) osm.CloudProvider { return p.Name })
+	spec.SupportedCloudProviders = nilIfZero(api.CloudProviderPatches{Add: p.add, Remove: p.remove})
+	comment = fmt.Sprintf("%s\nAll that it does not name is as in %s %s.", comment, base.Name, base.Spec.Version)
+	return profileyaml.Write(comment, api.GroupVersion.String(), api.KindProfileOverlay, want.Name, spec)
 }
 
-// appendNonEmpty appends a nonempty mapping.
-func appendNonEmpty(to []profileyaml.Field, key string, value []profileyaml.Field) []profileyaml.Field {
-	if len(value) == 0 {
-		return to
+// nilIfZero returns a pointer to patches, nil if there are none.
+func nilIfZero[T any](patches T) *T {
+	if reflect.ValueOf(patches).IsZero() {
+		return nil
 	}
-	return append(to, profileyaml.Field{Key: key, Value: value})
+	return &patches
 }
 
-func stagePatches(want, base osm.OSPConfig) []profileyaml.Field {
-	var out []profileyaml.Field
-	out = appendNonEmpty(out, "templates", templatePatches(want.Templates, base.Templates))
-	var runtimes []any
+func stagePatches(want, base osm.OSPConfig) *api.StagePatches {
+	out := api.StagePatches{
+		Files: filePatches(want.Files, base.Files), Templates: templatePatches(want.Templates, base.Templates),
+		CloudInitModules: modulePatches(want.CloudInitModules, base.CloudInitModules),
+	}
 	for _, w := range want.SupportedContainerRuntimes {
 		i := slices.IndexFunc(base.SupportedContainerRuntimes, func(b osm.ContainerRuntimeSpec) bool { return b.Name == w.Name })
 		if i < 0 {
 			continue // an overlay cannot express it
 		}
 		b := base.SupportedContainerRuntimes[i]
-		patches := appendNonEmpty(nil, "templates", templatePatches(w.Templates, b.Templates))
-		if patches = appendNonEmpty(patches, "files", filePatches(w.Files, b.Files)); len(patches) > 0 {
-			runtimes = append(runtimes, append([]profileyaml.Field{{Key: "name", Value: string(w.Name)}}, patches...))
+		patches := api.ContainerRuntimePatches{Name: w.Name, Files: filePatches(w.Files, b.Files), Templates: templatePatches(w.Templates, b.Templates)}
+		if patches.Files != nil || patches.Templates != nil {
+			out.SupportedContainerRuntimes = append(out.SupportedContainerRuntimes, patches)
 		}
-	}
-	if len(runtimes) > 0 {
-		out = append(out, profileyaml.Field{Key: "supportedContainerRuntimes", Value: runtimes})
 	}
 	units := diffByKey(want.Units, base.Units, func(u osm.Unit) string { return u.Name })
-	out = appendNonEmpty(out, "units", units.patchedFields(func(l []osm.Unit) any { return profileyaml.ConvertList(l, profileyaml.UnitFields) }, func(now, _ osm.Unit) []profileyaml.Field { return profileyaml.UnitFields(now) }))
-	out = appendNonEmpty(out, "files", filePatches(want.Files, base.Files))
-	return appendNonEmpty(out, "modules", modulePatches(want.CloudInitModules, base.CloudInitModules))
+	out.Units = nilIfZero(api.UnitPatches{Add: units.add, Replace: units.now, Remove: units.remove})
+	return nilIfZero(out)
 }
 
-func filePatches(want, base []osm.File) []profileyaml.Field {
+func filePatches(want, base []osm.File) *api.FilePatches {
 	files := diffByKey(want, base, func(f osm.File) string { return f.Path })
-	return files.patchedFields(func(l []osm.File) any { return profileyaml.ConvertList(l, profileyaml.FileFields) }, func(now, was osm.File) []profileyaml.Field {
-		out := profileyaml.FileFields(now)
-		if reflect.DeepEqual(now.Content, was.Content) { // only the mode
-			out = out[:len(out)-1]
-		} else if now.Permissions == was.Permissions {
-			out = slices.DeleteFunc(out, func(f profileyaml.Field) bool { return f.Key == "permissions" })
+	out := api.FilePatches{Add: files.add, Remove: files.remove}
+	for i, now := range files.now {
+		r := api.FileReplacement{Path: now.Path}
+		if now.Permissions != files.was[i].Permissions {
+			r.Permissions = now.Permissions
 		}
-		return out
-	})
+		if !reflect.DeepEqual(now.Content, files.was[i].Content) {
+			r.Content = &now.Content
+		}
+		out.Replace = append(out.Replace, r)
+	}
+	return nilIfZero(out)
 }
 
-func templatePatches(want, base map[string]string) []profileyaml.Field {
-	add, replace := map[string]string{}, map[string]string{}
-	var remove []string
+func templatePatches(want, base map[string]string) *api.TemplatePatches {
+	out := api.TemplatePatches{Add: map[string]string{}, Replace: map[string]string{}}
 	for name, text := range want {
 		if was, ok := base[name]; !ok {
-			add[name] = text
+			out.Add[name] = text
 		} else if was != text {
-			replace[name] = text
+			out.Replace[name] = text
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(base)) {
 		if _, ok := want[name]; !ok {
-			remove = append(remove, name)
+			out.Remove = append(out.Remove, name)
 		}
 	}
-	return patchFields(add, replace, remove)
-}
-
-// patchFields returns the nonempty ones of add, replace and remove for mappings.
-func patchFields(add, replace map[string]string, remove []string) []profileyaml.Field {
-	var out []profileyaml.Field
-	if len(add) > 0 {
-		out = append(out, profileyaml.Field{Key: "add", Value: add})
+	if len(out.Add)+len(out.Replace)+len(out.Remove) == 0 {
+		return nil
 	}
-	if len(replace) > 0 {
-		out = append(out, profileyaml.Field{Key: "replace", Value: replace})
-	}
-	if len(remove) > 0 {
-		out = append(out, profileyaml.Field{Key: "remove", Value: remove})
-	}
-	return out
+	return &out
 }
 
 // modulePatches compares complete modules.
-func modulePatches(want, base *osm.CloudInitModule) []profileyaml.Field {
-	fields := func(m *osm.CloudInitModule) map[string]any {
-		out := map[string]any{}
-		if m != nil {
-			for _, f := range profileyaml.ModuleFields(*m) {
-				out[f.Key] = f.Value
-			}
-		}
-		return out
-	}
-	w, b := fields(want), fields(base)
-	var add, replace []profileyaml.Field
-	var remove []string
-	for _, key := range slices.Sorted(maps.Keys(w)) {
-		if was, ok := b[key]; !ok {
-			add = append(add, profileyaml.Field{Key: key, Value: w[key]})
-		} else if !reflect.DeepEqual(was, w[key]) {
-			replace = append(replace, profileyaml.Field{Key: key, Value: w[key]})
+func modulePatches(want, base *osm.CloudInitModule) *api.ModulePatches {
+	var add, replace, none osm.CloudInitModule
+	var out api.ModulePatches
+	w, b := reflect.ValueOf(cmp.Or(want, &none)).Elem(), reflect.ValueOf(cmp.Or(base, &none)).Elem()
+	for i := range w.NumField() {
+		key, _, _ := strings.Cut(w.Type().Field(i).Tag.Get("json"), ",")
+		switch now, was := w.Field(i), b.Field(i); {
+		case now.Len() == 0 && was.Len() > 0:
+			out.Remove = append(out.Remove, api.ModuleKey(key))
+		case now.Len() > 0 && was.Len() == 0:
+			reflect.ValueOf(&add).Elem().Field(i).Set(now)
+		case now.Len() > 0 && !reflect.DeepEqual(now.Interface(), was.Interface()):
+			reflect.ValueOf(&replace).Elem().Field(i).Set(now)
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(b)) {
-		if _, ok := w[key]; !ok {
-			remove = append(remove, key)
-		}
-	}
-	out := appendNonEmpty(appendNonEmpty(nil, "add", add), "replace", replace)
-	if len(remove) > 0 {
-		out = append(out, profileyaml.Field{Key: "remove", Value: remove})
-	}
-	return out
+	out.Add, out.Replace = nilIfZero(add), nilIfZero(replace)
+	return nilIfZero(out)
 }
 
 // patch is the difference between two lists that are named by keys.
-type patch[T any] struct {
+type patch[T any, K ~string] struct {
 	add    []T
 	now    []T // replaced elements with their previous content
 	was    []T
-	remove []string
+	remove []K
 }
 
 // diffByKey compares two lists by a key: it returns what to add, to replace and to remove.
-func diffByKey[T any](want, base []T, key func(T) string) patch[T] {
-	find := func(in []T, name string) int {
+func diffByKey[T any, K ~string](want, base []T, key func(T) K) patch[T, K] {
+	find := func(in []T, name K) int {
 		return slices.IndexFunc(in, func(e T) bool { return key(e) == name })
 	}
-	var p patch[T]
+	var p patch[T, K]
 	for _, w := range want {
 		i := find(base, key(w))
 		switch {
@@ -240,24 +207,4 @@ func diffByKey[T any](want, base []T, key func(T) string) patch[T] {
 		}
 	}
 	return p
-}
-
-// patchedFields returns a patch as fields. Without replaced, elements of the list cannot be
-// replaced.
-func (p patch[T]) patchedFields(list func([]T) any, replaced func(now, was T) []profileyaml.Field) []profileyaml.Field {
-	var out []profileyaml.Field
-	if len(p.add) > 0 {
-		out = append(out, profileyaml.Field{Key: "add", Value: list(p.add)})
-	}
-	if len(p.now) > 0 && replaced != nil {
-		var items []any
-		for i := range p.now {
-			items = append(items, replaced(p.now[i], p.was[i]))
-		}
-		out = append(out, profileyaml.Field{Key: "replace", Value: items})
-	}
-	if len(p.remove) > 0 {
-		out = append(out, profileyaml.Field{Key: "remove", Value: p.remove})
-	}
-	return out
 }

@@ -14,6 +14,7 @@ import (
 
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer/internal/profileyaml"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer/manifest"
 	"github.com/osm-gitops/osm-gitops/pkg/profile"
@@ -267,7 +268,7 @@ func (a *importPlan) readCandidate(o manifest.Object) *candidate {
 		return a.writeRejectedFile(c)
 	}
 	c.doc = docs[0]
-	problems := render.Problems(a.engine.Check(c.profile()))
+	problems := render.Problems(a.engine.Check(matrix.Profile(c.doc, render.Provenance{})))
 	for _, p := range problems {
 		a.addRejection(rejectionOf(o, p))
 	}
@@ -303,13 +304,6 @@ func (c *candidate) path(dir string) string {
 	return dir + "/" + name + ".yaml"
 }
 
-func (c *candidate) profile() render.Profile {
-	return render.Profile{
-		Spec: c.doc.Spec, Object: c.doc.Name, Digest: c.doc.Digest, File: c.path(ProfilesDir), Lines: c.doc.Line, FileOf: c.doc.FileOf,
-		Provenance: render.Provenance{Profile: c.doc.Name, Version: c.doc.Spec.Version},
-	}
-}
-
 // renderYAML writes the file of a profile: in the form that people write if that preserves the
 // content, otherwise with a library.
 func (c *candidate) renderYAML(kept any) error {
@@ -325,7 +319,7 @@ func (c *candidate) renderYAML(kept any) error {
 	if err != nil || len(docs) != 1 {
 		return nil //nolint:nilerr // the caller decodes the file and reports the error with its lines
 	}
-	nice := profileyaml.Write(c.comment, []profileyaml.Field{{Key: "name", Value: c.object.Name()}}, docs[0].Spec)
+	nice := profileyaml.Write(c.comment, osm.GroupVersion.String(), "OperatingSystemProfile", c.object.Name(), docs[0].Spec)
 	if again, err := profile.Decode(c.path(ProfilesDir), nice); err == nil && len(again) == 1 && again[0].Digest == docs[0].Digest {
 		c.yaml = nice
 	}

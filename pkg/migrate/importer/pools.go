@@ -13,7 +13,7 @@ import (
 	cluster "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	api "github.com/osm-gitops/osm-gitops/pkg/api/gitops/v1alpha1"
 	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
-	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer/internal/sample"
+	"github.com/osm-gitops/osm-gitops/pkg/lint/matrix"
 	"github.com/osm-gitops/osm-gitops/pkg/migrate/importer/manifest"
 	"github.com/osm-gitops/osm-gitops/pkg/render"
 )
@@ -131,7 +131,8 @@ func (a *importPlan) addExamplePoolIfNone() {
 	p := pool{object: manifest.Object{Content: map[string]any{"kind": "MachineDeployment", "metadata": map[string]any{"name": "example"}}}, md: &cluster.MachineDeployment{}}
 	p.md.Name, p.md.Namespace = "example", a.in.Namespace
 	p.md.Annotations = map[string]string{api.AnnotationOSP: a.overlayBases[i].doc.Name}
-	p.md.Spec.Template.Spec.Versions.Kubelet = sample.Kubelets[len(sample.Kubelets)-1]
+	kubelets := matrix.Kubelets()
+	p.md.Spec.Template.Spec.Versions.Kubelet = kubelets[len(kubelets)-1]
 	p.md.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: raw}
 	if text, err := p.yamlWithoutCredentials(); err == nil {
 		a.plan.Files[PoolsDir+"/example.yaml"] = text

@@ -15,6 +15,8 @@ import (
 	"github.com/ProtonMail/go-crypto/openpgp/armor"
 	pgperrors "github.com/ProtonMail/go-crypto/openpgp/errors"
 	"github.com/ProtonMail/go-crypto/openpgp/packet"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 const (
@@ -68,7 +70,7 @@ func (k pgpKey) fileAndIdentity() string {
 		}
 		return r
 	}, identity.Name)
-	return k.file + " (" + shortenForeign(name) + ")"
+	return k.file + " (" + fault.Shorten(name) + ")"
 }
 
 func (k *Keys) verifyPGP(payload []byte, armored string, at Times) (Signature, *Error) {

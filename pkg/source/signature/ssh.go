@@ -10,6 +10,8 @@ import (
 
 	"github.com/hiddeco/sshsig"
 	"golang.org/x/crypto/ssh"
+
+	"github.com/osm-gitops/osm-gitops/pkg/source/internal/fault"
 )
 
 const (
@@ -63,7 +65,7 @@ func parseSSHLine(line string) (sshKey, error) {
 	}
 	if !isKeyType(first) {
 		if isAuthorizedKeysOption(first) {
-			return k, fmt.Errorf("%q is an option of authorized_keys, which has no effect here: write PRINCIPAL TYPE KEY as in ssh-keygen's allowed_signers", shortenForeign(first))
+			return k, fmt.Errorf("%q is an option of authorized_keys, which has no effect here: write PRINCIPAL TYPE KEY as in ssh-keygen's allowed_signers", fault.Shorten(first))
 		}
 		k.principals, line = first, rest
 	}
@@ -156,7 +158,7 @@ func (k *sshKey) parseOption(text string) error {
 	case "valid-before":
 		k.before, err = parseUTCTime(value)
 	default:
-		return fmt.Errorf("unknown option %q: allowed_signers supports namespaces, valid-after and valid-before", shortenForeign(name))
+		return fmt.Errorf("unknown option %q: allowed_signers supports namespaces, valid-after and valid-before", fault.Shorten(name))
 	}
 	return err
 }
@@ -173,7 +175,7 @@ func parseUTCTime(s string) (time.Time, error) {
 			return at, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("invalid time %q: write YYYYMMDD, YYYYMMDDHHMM or YYYYMMDDHHMMSS in UTC, with or without a trailing Z", shortenForeign(s))
+	return time.Time{}, fmt.Errorf("invalid time %q: write YYYYMMDD, YYYYMMDDHHMM or YYYYMMDDHHMMSS in UTC, with or without a trailing Z", fault.Shorten(s))
 }
 
 func (k *Keys) verifySSH(payload []byte, armored string, at Times) (Signature, *Error) {
@@ -246,13 +248,4 @@ func (k sshKey) checkTime(t time.Time, when string) *Error {
 		return wrong(OfExpiredKey, "it is signed with SSH key %s of %q, which is not valid %s: it is valid until %s", k.fingerprint, k.principals, when, k.before.Format(time.RFC3339))
 	}
 	return nil
-}
-
-// shortenForeign limits the length of foreign text in a message.
-func shortenForeign(s string) string {
-	const most = 200 // bytes
-	if len(s) <= most {
-		return s
-	}
-	return s[:most] + "..."
 }

@@ -2,260 +2,180 @@ package profileyaml
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
-	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
-	osm "github.com/osm-gitops/osm-gitops/pkg/api/osm/v1alpha1"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Field is a key with its value; a mapping is written in the order of its fields.
-type Field struct {
-	Key   string
-	Value any
-}
-
-// Write writes a profile in the form that people write: metadata first, multi-line
+// Write writes an object of the API in the form that people write: metadata first, multi-line
 // text as literal blocks. It does not use a library because ours write no literal block if
 // a line ends with a space, which is common in scripts. The caller decodes and compares the
 // result.
-func Write(comment string, metadata []Field, spec osm.OperatingSystemProfileSpec) []byte {
-	var w Writer
-	w.Comment(comment)
-	w.Mapping("", []Field{
-		{"apiVersion", osm.GroupVersion.String()},
-		{"kind", "OperatingSystemProfile"},
-		{"metadata", metadata},
-		{"spec", specFields(spec)},
+func Write(comment, apiVersion, kind, name string, spec any) []byte {
+	var w writer
+	w.comment(comment)
+	w.mapping("", []field{
+		{"apiVersion", apiVersion},
+		{"kind", kind},
+		{"metadata", []field{{"name", name}}},
+		{"spec", plainValue(reflect.ValueOf(spec))},
 	})
-	return w.Out.Bytes()
+	return w.out.Bytes()
 }
 
-func specFields(spec osm.OperatingSystemProfileSpec) []Field {
-	out := []Field{
-		{"version", spec.Version},
-		{"osName", string(spec.OSName)},
-		{"osVersion", spec.OSVersion},
-	}
-	if spec.ProvisioningUtility != "" {
-		out = append(out, Field{"provisioningUtility", string(spec.ProvisioningUtility)})
-	}
-	return append(out,
-		Field{"supportedCloudProviders", ProviderMappings(spec.SupportedCloudProviders)},
-		Field{"bootstrapConfig", stageFields(spec.BootstrapConfig)},
-		Field{"provisioningConfig", stageFields(spec.ProvisioningConfig)})
+// field is a key with its value; a mapping is written in the order of its fields.
+type field struct {
+	key   string
+	value any
 }
 
-func ProviderMappings(list []osm.CloudProviderSpec) []any {
-	out := []any{}
-	for _, p := range list {
-		fields := []Field{{"name", string(p.Name)}}
-		if p.Spec != nil {
-			fields = append(fields, Field{"spec", json.RawMessage(p.Spec.Raw)})
+// firstKeys are the keys that come before others in a mapping, in the order of the documentation.
+// Other keys follow in the order of the API's types.
+var firstKeys = []string{
+	"profile", "version", "from", "osName", "osVersion", "provisioningUtility", "supportedCloudProviders", "bootstrapConfig", "provisioningConfig",
+	"name", "templates", "supportedContainerRuntimes", "units", "files", "modules",
+	"bootcmd", "runcmd", "rh_subscription", "yum_repos", "yum_repo_dir",
+}
+
+// plainValue converts a value of the API to a text, a list, the fields of a mapping, or a value to
+// write as JSON. Like encoding/json it omits empty fields with the option omitempty.
+func plainValue(v reflect.Value) any {
+	if raw, ok := v.Interface().(runtime.RawExtension); ok {
+		return json.RawMessage(raw.Raw)
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		return plainValue(v.Elem())
+	case reflect.Struct:
+		fields := []field{}
+		for i := range v.NumField() {
+			key, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			if options != "omitempty" || !isEmpty(v.Field(i)) {
+				fields = append(fields, field{key, plainValue(v.Field(i))})
+			}
 		}
-		out = append(out, fields)
-	}
-	return out
-}
-
-func stageFields(c osm.OSPConfig) []Field {
-	out := []Field{}
-	if len(c.Templates) > 0 {
-		out = append(out, Field{"templates", c.Templates})
-	}
-	if len(c.SupportedContainerRuntimes) > 0 {
-		out = append(out, Field{"supportedContainerRuntimes", ConvertList(c.SupportedContainerRuntimes, runtimeFields)})
-	}
-	if len(c.Units) > 0 {
-		out = append(out, Field{"units", ConvertList(c.Units, UnitFields)})
-	}
-	if len(c.Files) > 0 {
-		out = append(out, Field{"files", ConvertList(c.Files, FileFields)})
-	}
-	if m := c.CloudInitModules; m != nil {
-		out = append(out, Field{"modules", ModuleFields(*m)})
-	}
-	return out
-}
-
-// ConvertList converts a list of mappings.
-func ConvertList[T any](list []T, fields func(T) []Field) []any {
-	out := make([]any, 0, len(list))
-	for _, e := range list {
-		out = append(out, fields(e))
-	}
-	return out
-}
-
-func runtimeFields(r osm.ContainerRuntimeSpec) []Field {
-	out := []Field{{"name", string(r.Name)}}
-	if len(r.Templates) > 0 {
-		out = append(out, Field{"templates", r.Templates})
-	}
-	return append(out, Field{"files", ConvertList(r.Files, FileFields)})
-}
-
-func UnitFields(u osm.Unit) []Field {
-	out := []Field{{"name", u.Name}}
-	if u.Enable != nil {
-		out = append(out, Field{"enable", *u.Enable})
-	}
-	if u.Mask != nil {
-		out = append(out, Field{"mask", *u.Mask})
-	}
-	if u.Content != nil {
-		out = append(out, Field{"content", *u.Content})
-	}
-	if len(u.DropIns) > 0 {
-		out = append(out, Field{"dropIns", ConvertList(u.DropIns, func(d osm.DropIn) []Field {
-			return []Field{{"name", d.Name}, {"content", d.Content}}
-		})})
-	}
-	return out
-}
-
-func FileFields(f osm.File) []Field {
-	out := []Field{{"path", f.Path}}
-	if f.Permissions != 0 {
-		out = append(out, Field{"permissions", int(f.Permissions)})
-	}
-	content := []Field{}
-	if inline := f.Content.Inline; inline != nil {
-		in := []Field{}
-		if inline.Encoding != "" {
-			in = append(in, Field{"encoding", inline.Encoding})
+		rank := func(f field) int { return cmp.Or(slices.Index(firstKeys, f.key)+1, len(firstKeys)+1) }
+		slices.SortStableFunc(fields, func(a, b field) int { return cmp.Compare(rank(a), rank(b)) })
+		return fields
+	case reflect.Map:
+		fields := []field{}
+		for _, key := range v.MapKeys() {
+			fields = append(fields, field{key.String(), plainValue(v.MapIndex(key))})
 		}
-		content = append(content, Field{"inline", append(in, Field{"data", inline.Data})})
-	}
-	return append(out, Field{"content", content})
-}
-
-func ModuleFields(m osm.CloudInitModule) []Field {
-	out := []Field{}
-	if len(m.BootCMD) > 0 {
-		out = append(out, Field{"bootcmd", m.BootCMD})
-	}
-	if len(m.RunCMD) > 0 {
-		out = append(out, Field{"runcmd", m.RunCMD})
-	}
-	if len(m.RHSubscription) > 0 {
-		out = append(out, Field{"rh_subscription", m.RHSubscription})
-	}
-	if len(m.YumRepos) > 0 {
-		repos := []Field{}
-		for _, name := range slices.Sorted(maps.Keys(m.YumRepos)) {
-			repos = append(repos, Field{name, m.YumRepos[name]})
+		slices.SortFunc(fields, func(a, b field) int { return cmp.Compare(a.key, b.key) })
+		return fields
+	case reflect.Slice:
+		items := make([]any, v.Len())
+		for i := range items {
+			items[i] = plainValue(v.Index(i))
 		}
-		out = append(out, Field{"yum_repos", repos})
+		return items
+	case reflect.String:
+		return v.String()
 	}
-	if m.YumRepoDir != "" {
-		out = append(out, Field{"yum_repo_dir", m.YumRepoDir})
-	}
-	return out
+	return v.Interface()
 }
 
-// Writer writes YAML with an indentation of two spaces, and lists without one.
-type Writer struct{ Out bytes.Buffer }
+func isEmpty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map:
+		return v.Len() == 0
+	}
+	return v.IsZero()
+}
 
-func (w *Writer) Comment(text string) {
+// writer writes YAML with an indentation of two spaces, and lists without one.
+type writer struct{ out bytes.Buffer }
+
+func (w *writer) comment(text string) {
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
-		w.Out.WriteString(strings.TrimRight("# "+line, " ") + "\n")
+		w.out.WriteString(strings.TrimRight("# "+line, " ") + "\n")
 	}
 }
 
-func (w *Writer) Mapping(indent string, fields []Field) {
+func (w *writer) mapping(indent string, fields []field) {
 	for i, f := range fields {
 		if i > 0 || !w.midLine() {
-			w.Out.WriteString(indent)
+			w.out.WriteString(indent)
 		}
-		w.Out.WriteString(formatScalar(f.Key) + ":")
-		w.value(indent, f.Value)
+		w.out.WriteString(formatScalar(f.key) + ":")
+		w.value(indent, f.value)
 	}
 }
 
 // midLine reports whether the line has begun, as after the "- " of a list.
-func (w *Writer) midLine() bool {
-	b := w.Out.Bytes()
+func (w *writer) midLine() bool {
+	b := w.out.Bytes()
 	return len(b) > 0 && b[len(b)-1] != '\n'
 }
 
 // value writes the value of a key and ends the line.
-func (w *Writer) value(indent string, v any) {
+func (w *writer) value(indent string, v any) {
 	switch v := v.(type) {
-	case []Field:
+	case []field:
 		if len(v) == 0 {
-			w.Out.WriteString(" {}\n")
+			w.out.WriteString(" {}\n")
 			return
 		}
-		w.Out.WriteString("\n")
-		w.Mapping(indent+"  ", v)
-	case map[string]string:
-		fields := []Field{}
-		for _, k := range slices.Sorted(maps.Keys(v)) {
-			fields = append(fields, Field{k, v[k]})
-		}
-		w.value(indent, fields)
-	case []string:
-		list := make([]any, 0, len(v))
-		for _, s := range v {
-			list = append(list, s)
-		}
-		w.value(indent, list)
+		w.out.WriteString("\n")
+		w.mapping(indent+"  ", v)
 	case []any:
 		w.list(indent, v)
 	case string:
 		w.text(indent, v)
 	default:
-		w.Out.WriteString(" " + formatFlowStyle(v) + "\n")
+		w.out.WriteString(" " + formatFlowStyle(v) + "\n")
 	}
 }
 
-func (w *Writer) list(indent string, items []any) {
+func (w *writer) list(indent string, items []any) {
 	if len(items) == 0 {
-		w.Out.WriteString(" []\n")
+		w.out.WriteString(" []\n")
 		return
 	}
-	w.Out.WriteString("\n")
+	w.out.WriteString("\n")
 	for _, item := range items {
-		w.Out.WriteString(indent + "-")
-		if fields, ok := item.([]Field); ok && len(fields) > 0 {
-			w.Out.WriteString(" ")
-			w.Mapping(indent+"  ", fields)
+		w.out.WriteString(indent + "-")
+		if fields, ok := item.([]field); ok && len(fields) > 0 {
+			w.out.WriteString(" ")
+			w.mapping(indent+"  ", fields)
 			continue
 		}
 		w.value(indent, item)
 	}
 }
 
-func (w *Writer) text(indent, s string) {
+func (w *writer) text(indent, s string) {
 	if !strings.Contains(s, "\n") || !canBeLiteralBlock(s) {
-		w.Out.WriteString(" " + formatScalar(s) + "\n")
+		w.out.WriteString(" " + formatScalar(s) + "\n")
 		return
 	}
-	w.Out.WriteString(" |")
+	w.out.WriteString(" |")
 	if s[0] == ' ' || s[0] == '\n' || s[0] == '\t' {
-		w.Out.WriteString("2")
+		w.out.WriteString("2")
 	}
 	body := strings.TrimRight(s, "\n")
 	switch len(s) - len(body) {
 	case 0:
-		w.Out.WriteString("-")
+		w.out.WriteString("-")
 	case 1:
 	default:
-		w.Out.WriteString("+")
+		w.out.WriteString("+")
 	}
-	w.Out.WriteString("\n")
+	w.out.WriteString("\n")
 	for line := range strings.SplitSeq(body, "\n") {
 		if line != "" {
 			line = indent + "  " + line
 		}
-		w.Out.WriteString(line + "\n")
+		w.out.WriteString(line + "\n")
 	}
 	for range len(s) - len(body) - 1 {
-		w.Out.WriteString("\n")
+		w.out.WriteString("\n")
 	}
 }
 
