@@ -229,36 +229,9 @@ func (m OutdatedOverlay) Message() string {
 	return s + "would conflict with it: " + strings.Join(parts, "; ")
 }
 
-// ListOutdated lists the current profiles of a snapshot whose overlay could start from a newer
-// version of its base, ordered by name.
-func ListOutdated(ctx context.Context, x *catalog.Indexer, snap *source.Snapshot) ([]OutdatedOverlay, error) {
-	cat, err := x.Catalog(ctx, snap)
-	if err != nil {
-		return nil, err
-	}
-	var out []OutdatedOverlay
-	for _, v := range cat.Current {
-		if v.From == nil || v.CurrentPath == "" {
-			continue
-		}
-		o, ok := overlayIn(snap, v)
-		if !ok {
-			continue // its file is invalid now, which is reported elsewhere
-		}
-		m, ok, err := CheckOutdated(ctx, x, snap, o)
-		if err != nil {
-			return nil, err
-		}
-		if ok {
-			out = append(out, m)
-		}
-	}
-	return out, nil
-}
-
-// CheckOutdated is ListOutdated for one overlay, which need not be in the snapshot. The error is a
-// *MissingBaseError if its base is not found, and another *Problem if it does not apply to its
-// base.
+// CheckOutdated reports whether an overlay, which need not be in the snapshot, could start from a newer
+// version of its base. The error is a *MissingBaseError if its base is not found, and another
+// *Problem if it does not apply to its base.
 func CheckOutdated(ctx context.Context, x *catalog.Indexer, snap *source.Snapshot, o profile.Overlay) (m OutdatedOverlay, ok bool, err error) {
 	newer, ok, err := NewestBase(ctx, x, snap, o.Spec.From)
 	if err != nil || !ok || newer.Profile == o.Name && newer.Version == o.Spec.Version {
@@ -279,25 +252,6 @@ func compareBases(ctx context.Context, x *catalog.Indexer, snap *source.Snapshot
 		return Result{}, err
 	}
 	return Compare(o, was, now)
-}
-
-// overlayIn finds the overlay of a version in the files of a snapshot.
-func overlayIn(snap *source.Snapshot, v catalog.Version) (profile.Overlay, bool) {
-	for _, f := range snap.Files {
-		if f.Path != v.CurrentPath {
-			continue
-		}
-		in, err := profile.DecodeFile(f.Path, f.Data)
-		if err != nil {
-			return profile.Overlay{}, false
-		}
-		for _, o := range in.Overlays {
-			if o.Name == v.Name && o.Spec.Version == version.TrimDirtySuffix(v.Version) {
-				return o, true
-			}
-		}
-	}
-	return profile.Overlay{}, false
 }
 
 // NewestBase returns a newer version of a profile that an overlay can start from: the current

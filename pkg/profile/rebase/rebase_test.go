@@ -89,8 +89,7 @@ func TestRebase(t *testing.T) {
 	}
 }
 
-// Overlays of a repository whose base has a newer version are listed, with the result on
-// that version.
+// An overlay whose base has a newer version is outdated, with the result on that version.
 func TestMoved(t *testing.T) {
 	repo := gittest.New(t)
 	repo.Write("profiles/base.yaml", *profiletest.BaseAt("v1.0.0"))
@@ -105,12 +104,22 @@ func TestMoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	ix := &catalog.Indexer{Builtin: profiletest.Builtins()}
-	moved, err := ListOutdated(t.Context(), ix, snap)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var got []string
-	for _, m := range moved {
+	for _, f := range snap.Files {
+		in, err := profile.DecodeFile(f.Path, f.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(in.Overlays) == 0 {
+			continue
+		}
+		m, ok, err := CheckOutdated(t.Context(), ix, snap, in.Overlays[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			continue
+		}
 		got = append(got, m.Path+" "+m.Message())
 		if m.Line != 7 || m.Newer != (api.ProfileOverlayBase{Profile: "osp-base", Version: "v1.1.0"}) {
 			t.Errorf("line %d, newer %v", m.Line, m.Newer)
