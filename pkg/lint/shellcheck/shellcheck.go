@@ -163,7 +163,7 @@ func (s script) normalizedDigest() string {
 		}
 		return value[:len(value)-len(digits)] + number(digits)
 	})
-	return cacheKey("", []string{s.dialect}, form)
+	return fmt.Sprintf("%x", cacheKey("", []string{s.dialect}, form))
 }
 
 // overlappingNumbers returns those of some release numbers that contain another one, or that another one contains.
@@ -239,7 +239,6 @@ func (c *Checker) checkScripts(ctx context.Context, todo map[string]script) {
 		}
 	}
 	_ = group.Wait() // failures are in Err
-	c.Cache.save()
 }
 
 func (c *Checker) setAnswer(form string, comments []comment) {
