@@ -14,7 +14,7 @@ const cacheFormat = "2"
 
 // Cache stores the comments on scripts in a folder, so that the next run checks only scripts that
 // changed. It contains digests of scripts, not their text. It only saves time: a file that is
-// missing, damaged or not writable is no error, and those that no run has used for some days are
+// missing, damaged or not writable does not matter, and those that no run has used for some days are
 // removed. A nil Cache stores nothing. It is safe for concurrent use, also by several processes.
 type Cache struct{ files *cache.Cache }
 

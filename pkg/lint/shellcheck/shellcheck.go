@@ -257,7 +257,7 @@ func (c *Checker) recordError(ctx context.Context, err error) {
 }
 
 // programVersion identifies the program, as a part of the key of answers; "" without a cache. It has the
-// size and time of the file beside what it prints: builds without a release all print 0.0.0.
+// size and time of the file next to what it prints: builds without a release all print 0.0.0.
 func (c *Checker) programVersion(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

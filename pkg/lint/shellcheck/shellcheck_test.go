@@ -267,7 +267,7 @@ func TestCache(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Fatalf("folder %v (err %v)", info.Mode(), err)
 	}
-	files, err := filepath.Glob(filepath.Join(dir, "*", "*-d")) // the answers, beside their index
+	files, err := filepath.Glob(filepath.Join(dir, "*", "*-d")) // the answers, next to their index
 	if err != nil || len(files) < 3 {
 		t.Fatalf("files %q (err %v)", files, err)
 	}
@@ -292,7 +292,7 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestNoCache: without a private folder nothing is stored, and that is no error.
+// TestNoCache: without a private folder nothing is stored, and the findings are the same.
 func TestNoCache(t *testing.T) {
 	path := program(t)
 	dir := t.TempDir()
