@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(kubeoneEnv) == "" {
 		os.Exit(m.Run())
 	}
-	if err := kubeoneApply(context.Background(), os.Args[1:]); err != nil {
+	if err := kubeoneApply(context.Background(), os.Args[1:]); err != nil { //nolint:forbidigo // this is no test
 		fmt.Fprintln(os.Stderr, "kubeone:", err)
 		os.Exit(1)
 	}
