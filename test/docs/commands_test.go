@@ -63,8 +63,12 @@ func newWorld(t *testing.T, bin string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	w := &world{t: t, dir: dir, bin: bin}
-	w.env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "WORLD="+dir, "REPOSITORY="+top, "HOME="+dir,
+	w.env = append(os.Environ(), "KUBEONE="+self, "PATH="+bin+":"+os.Getenv("PATH"), "WORLD="+dir, "REPOSITORY="+top, "HOME="+dir,
 		"GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_SYSTEM="+os.DevNull,
 		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")
 	w.write("cwd", dir)
@@ -81,11 +85,16 @@ func newWorld(t *testing.T, bin string) *world {
 		t.Fatal(err)
 	}
 	w.write("cluster.yaml", string(settings))
-	if err := os.WriteFile(filepath.Join(bin, "osm-gitops"), []byte(wrapper), 0o755); err != nil { //nolint:gosec // it is run
-		t.Fatal(err)
+	for name, text := range map[string]string{"osm-gitops": wrapper, "kubeone": kubeone} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(text), 0o755); err != nil { //nolint:gosec // it is run
+			t.Fatal(err)
+		}
 	}
 	return w
 }
+
+// kubeone is this program, by TestMain.
+const kubeone = "#!/bin/sh\n" + kubeoneEnv + `=1 exec "$KUBEONE" "$@"` + "\n"
 
 // wrapper is what the pages call osm-gitops: it adds what this machine needs, and lets a
 // controller that does not end run while the scene goes on.

@@ -54,6 +54,7 @@ func scenes() []scene {
 		{name: "Helm", cluster: true, helm: true, acts: withHelm()},
 		{name: "two clusters", cluster: true, worker: true, helm: true, acts: inTwoClusters()},
 		{name: "from operating-system-manager", cluster: true, acts: fromReference()},
+		{name: "KubeOne", cluster: true, acts: inKubeOne()},
 		{name: "KKP", cluster: true, acts: inKKP()},
 	}
 }
@@ -279,6 +280,30 @@ func fromReference() []act {
 	}
 }
 
+// inKubeOne goes from KubeOne's addon to ours and back. The program kubeone does what "kubeone apply" does
+// with addons; no webhook answers.
+func inKubeOne() []act {
+	const deployed = `kubectl -n kube-system get deployment operating-system-manager operating-system-manager-webhook -o jsonpath='{.items[*].spec.template.spec.containers[0].image}'`
+	return []act{
+		{
+			block: "docs/migration.md: cp -r deploy/kubeone/operating-system-manager addons/",
+			first: `kubectl apply -f pools/00-namespaces.yaml -f pools/shop-web-eu.yaml; mkdir addons
+echo '{apiVersion: kubeone.k8c.io/v1beta2, kind: KubeOneCluster}' > kubeone.yaml
+kubeone apply --manifest kubeone.yaml; ` + deployed + ` | has kubermatic/operating-system-manager
+cat > kubeone.yaml <<-END
+	{apiVersion: kubeone.k8c.io/v1beta2, kind: KubeOneCluster, addons: {enable: true, path: ./addons,
+	  addons: [{name: operating-system-manager, params: {image: registry.example.com/platform/osm-gitops:v1.0.0}}]}}
+END`,
+			then: `[[ $(` + deployed + `) == 'registry.example.com/platform/osm-gitops:v1.0.0 registry.example.com/platform/osm-gitops:v1.0.0' ]]; ` +
+				`kubectl apply -f profilesource.yaml; osm-gitops controller --namespace kube-system; configured shop/web-eu`,
+		},
+		{
+			block: "docs/migration.md: kubectl -n kube-system scale deployment operating-system-manager --replicas 0", first: "stopped",
+			then: deployed + ` | has kubermatic/operating-system-manager; kubectl -n kube-system get osp osp-ubuntu-example; [[ ! -e addons/operating-system-manager ]]`,
+		},
+	}
+}
+
 // inKKP has the user cluster, its seed and the master in one control plane, with kinds of KKP that
 // have every field.
 func inKKP() []act {
@@ -316,14 +341,11 @@ END`,
 
 // left are blocks that no test executes unchanged, with the reason.
 func left() map[string]string {
-	const kubeone = "needs kubeone and its cluster: TestKubeOneApply and TestWayBack of test/platforms apply what it applies, with kubectl as it does"
 	const shards = "several controllers, each until it is stopped: TestShards of test/e2e/running runs them"
 	const beside = "needs Flux or Argo CD in the cluster: TestBesideFluxAndArgoCD of examples has the API server take the files, and TestProfilesAppliedByOthers of test/e2e/delivery applies deploy/appliers.yaml"
 	return map[string]string{
 		"docs/flux.md: kubectl apply -f examples/flux/source.yaml -f examples/flux/profilesource.yaml":                                                                            beside,
 		"docs/flux.md: $ kubectl apply -f deploy/appliers.yaml":                                                                                                                   beside,
-		"docs/migration.md: cp -r deploy/kubeone/operating-system-manager addons/":                                                                                                kubeone,
-		"docs/migration.md: kubectl -n kube-system scale deployment operating-system-manager --replicas 0":                                                                        kubeone,
 		"docs/recovery.md: kubectl -n kube-system patch profilesource platform --type merge -p '{\"spec\":{\"git\":{\"url\":\"https://git.example.com/new/osps.git\"}}}'":         "TestRepositoryMoved of test/e2e/running moves a repository; that of the page does not exist",
 		"docs/recovery.md: kubectl -n kube-system get profilesource platform -o jsonpath='{.status.revision}'":                                                                    "TestRestoredFromBackup of test/e2e/running restores a cluster",
 		"docs/shards.md: osm-gitops controller --namespace kube-system --watch-label-selector '!gitops.k8c.io/shard'":                                                             shards,

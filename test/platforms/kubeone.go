@@ -2,16 +2,22 @@ package platforms
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"text/template"
 
 	"github.com/Masterminds/sprig/v3"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	sigsyaml "sigs.k8s.io/yaml"
 )
 
 // Addon is the name of KubeOne's addon: of its folder, and the value of the label that its objects
@@ -74,13 +80,18 @@ type ContainerRuntime struct{ Flags []string }
 // MachineControllerFlags returns them.
 func (c ContainerRuntime) MachineControllerFlags() []string { return c.Flags }
 
-// Execute returns the objects of our addon as KubeOne makes them of its folder: the files, in the
-// order of their names, are templates, and each object gets a label.
+// Execute returns the objects of our addon as KubeOne makes them of its folder.
 func Execute(d Data) ([]*unstructured.Unstructured, error) {
 	folder, err := Path("..", "..", "deploy", "kubeone", Addon)
 	if err != nil {
 		return nil, err
 	}
+	return ExecuteFolder(folder, d)
+}
+
+// ExecuteFolder returns the objects of an addon's folder: the files, in the order of their names, are
+// templates, and each object gets a label.
+func ExecuteFolder(folder string, d Data) ([]*unstructured.Unstructured, error) {
 	files, err := os.ReadDir(folder)
 	if err != nil {
 		return nil, err
@@ -113,6 +124,57 @@ func Execute(d Data) ([]*unstructured.Unstructured, error) {
 		out = append(out, objects...)
 	}
 	return Labeled(out), nil
+}
+
+// Embedded returns the objects of KubeOne's own addon.
+func Embedded() ([]*unstructured.Unstructured, error) {
+	out, err := CRDs()
+	if err != nil {
+		return nil, err
+	}
+	for _, elements := range [][]string{
+		{"deploy", "cloud-init-settings.yaml"}, // contract: section 8.5
+		{"test", "platforms", "kubeone", "rbac.yaml"}, {"test", "platforms", "kubeone", "deployments.yaml"}, {"test", "platforms", "kubeone", "webhooks.yaml"},
+	} {
+		objects, err := Read(elements...)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, objects...)
+	}
+	for _, name := range []string{"operating-system-manager", "operating-system-manager-webhook"} {
+		budget := policyv1.PodDisruptionBudget{
+			TypeMeta:   metav1.TypeMeta{APIVersion: policyv1.SchemeGroupVersion.String(), Kind: "PodDisruptionBudget"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name},
+			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}},
+		}
+		o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&budget)
+		if err != nil {
+			return nil, err
+		}
+		delete(o, "status")
+		out = append(out, &unstructured.Unstructured{Object: o})
+	}
+	return Labeled(out), nil
+}
+
+// Apply does with the objects of an addon, which are labeled, what KubeOne does.
+func Apply(ctx context.Context, kubectl, kubeconfig string, objects []*unstructured.Unstructured) error {
+	var in bytes.Buffer
+	for _, o := range objects {
+		text, err := sigsyaml.Marshal(o.Object)
+		if err != nil {
+			return err
+		}
+		in.WriteString("---\n")
+		in.Write(text)
+	}
+	cmd := exec.CommandContext(ctx, kubectl, "--kubeconfig", kubeconfig, "apply", "-f", "-", "--prune", "-l", AddonLabel+"="+Addon)
+	cmd.Stdin = &in
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("kubectl apply: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // Labeled gives objects the label of the addon.

@@ -1,11 +1,9 @@
 package platforms
 
 import (
-	"bytes"
 	"errors"
 	"maps"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -20,10 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	machines "github.com/osm-gitops/osm-gitops/pkg/api/cluster/v1alpha1"
 	"github.com/osm-gitops/osm-gitops/test/cluster"
@@ -67,53 +63,19 @@ func newKubeOne(t *testing.T) *kubeOne {
 // apply is what KubeOne does with the objects of the addon, which are labeled.
 func (k *kubeOne) apply(objects []*unstructured.Unstructured) {
 	k.t.Helper()
-	var in bytes.Buffer
-	for _, o := range objects {
-		text, err := yaml.Marshal(o.Object)
-		if err != nil {
-			k.t.Fatal(err)
-		}
-		in.WriteString("---\n")
-		in.Write(text)
-	}
-	cmd := exec.CommandContext(k.t.Context(), k.kubectl, "--kubeconfig", k.cluster.Kubeconfig, "apply", "-f", "-", "--prune", "-l", AddonLabel+"="+Addon)
-	cmd.Stdin = &in
-	if out, err := cmd.CombinedOutput(); err != nil {
-		k.t.Fatalf("kubectl apply: %v\n%s", err, out)
+	if err := Apply(k.t.Context(), k.kubectl, k.cluster.Kubeconfig, objects); err != nil {
+		k.t.Fatal(err)
 	}
 }
 
 // embedded are the objects of KubeOne's own addon.
 func (k *kubeOne) embedded() []*unstructured.Unstructured {
 	k.t.Helper()
-	out, err := CRDs()
+	out, err := Embedded()
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	for _, elements := range [][]string{
-		{"deploy", "cloud-init-settings.yaml"}, // contract: section 8.5
-		{"test", "platforms", "kubeone", "rbac.yaml"}, {"test", "platforms", "kubeone", "deployments.yaml"}, {"test", "platforms", "kubeone", "webhooks.yaml"},
-	} {
-		objects, err := Read(elements...)
-		if err != nil {
-			k.t.Fatal(err)
-		}
-		out = append(out, objects...)
-	}
-	for _, name := range []string{"operating-system-manager", "operating-system-manager-webhook"} {
-		budget := policyv1.PodDisruptionBudget{
-			TypeMeta:   metav1.TypeMeta{APIVersion: policyv1.SchemeGroupVersion.String(), Kind: "PodDisruptionBudget"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name},
-			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}},
-		}
-		o, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&budget)
-		if err != nil {
-			k.t.Fatal(err)
-		}
-		delete(o, "status")
-		out = append(out, &unstructured.Unstructured{Object: o})
-	}
-	return Labeled(out)
+	return out
 }
 
 // ours are the objects of the folder that replaces the addon.

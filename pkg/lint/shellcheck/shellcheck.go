@@ -163,7 +163,7 @@ func (s script) normalizedDigest() string {
 		}
 		return value[:len(value)-len(digits)] + number(digits)
 	})
-	return cacheKey("", []string{s.dialect}, form)
+	return fmt.Sprintf("%x", cacheKey("", []string{s.dialect}, form))
 }
 
 // overlappingNumbers returns those of some release numbers that contain another one, or that another one contains.
@@ -239,7 +239,6 @@ func (c *Checker) checkScripts(ctx context.Context, todo map[string]script) {
 		}
 	}
 	_ = group.Wait() // failures are in Err
-	c.Cache.save()
 }
 
 func (c *Checker) setAnswer(form string, comments []comment) {
@@ -258,7 +257,7 @@ func (c *Checker) recordError(ctx context.Context, err error) {
 }
 
 // programVersion identifies the program, as a part of the key of answers; "" without a cache. It has the
-// size and time of the file beside what it prints: builds without a release all print 0.0.0.
+// size and time of the file next to what it prints: builds without a release all print 0.0.0.
 func (c *Checker) programVersion(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
@@ -324,8 +325,18 @@ const pageSize = 500
 
 // serverRows lets the API server print a kind, with the columns of its definition.
 func serverRows(ctx context.Context, k *session.Kind, s *session.Session, namespace string, whole bool) (*listing, error) {
-	c := k.ConnectionIn(s)
-	web, err := apiutil.RESTClientForGVK(k.GVK, true, true, c.Config, serializer.NewCodecFactory(c.Scheme()), c.HTTPClient)
+	cfg, worker, err := s.Configs()
+	if err != nil {
+		return nil, err
+	}
+	if k.InWorkerCluster {
+		cfg = worker
+	}
+	transport, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, err
+	}
+	web, err := apiutil.RESTClientForGVK(k.GVK, true, true, cfg, serializer.NewCodecFactory(s.Management.Scheme()), transport)
 	if err != nil {
 		return nil, err
 	}

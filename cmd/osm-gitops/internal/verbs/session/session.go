@@ -3,18 +3,14 @@ package session
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
 	"mvdan.cc/sh/v3/syntax"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/osm-gitops/osm-gitops/cmd/osm-gitops/internal/clusters"
-	"github.com/osm-gitops/osm-gitops/pkg/kubeclient"
 )
 
 // controllerNamespace is the default namespace of ProfileSources and profiles.
@@ -53,8 +49,6 @@ type Session struct {
 type Connection struct {
 	client.WithWatch
 
-	Config     *rest.Config
-	HTTPClient *http.Client
 	// DeniedLists are the lists that the API server has forbidden.
 	DeniedLists []error
 }
@@ -70,35 +64,15 @@ func (c *Connection) List(ctx context.Context, list client.ObjectList, opts ...c
 
 // Open connects to the clusters that the flags name.
 func (a *AccessFlags) Open() (*Session, error) {
-	here, there, err := a.Configs()
+	management, worker, err := a.Clients()
 	if err != nil {
 		return nil, err
 	}
-	management, err := connect(here)
-	if err != nil {
-		return nil, err
+	s := &Session{AccessFlags: a, Management: &Connection{WithWatch: management}, DefaultPoolNamespace: cmp.Or(a.Namespace, a.DefaultPoolNamespace())}
+	if s.Worker = s.Management; worker != management {
+		s.Worker = &Connection{WithWatch: worker}
 	}
-	s := &Session{AccessFlags: a, Management: management, Worker: management, DefaultPoolNamespace: cmp.Or(a.Namespace, a.DefaultPoolNamespace())}
-	if there != here {
-		s.Worker, err = connect(there)
-	}
-	return s, err
-}
-
-func connect(cfg *rest.Config) (*Connection, error) {
-	scheme, err := kubeclient.NewScheme()
-	if err != nil {
-		return nil, err
-	}
-	web, err := rest.HTTPClientFor(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("connecting to the cluster: %w", err)
-	}
-	c, err := client.NewWithWatch(cfg, client.Options{Scheme: scheme, HTTPClient: web})
-	if err != nil {
-		return nil, fmt.Errorf("connecting to the cluster: %w", err)
-	}
-	return &Connection{WithWatch: c, Config: cfg, HTTPClient: web}, nil
+	return s, nil
 }
 
 // The clusters of a KubectlCommand. Without --worker-cluster-kubeconfig both are the same.
