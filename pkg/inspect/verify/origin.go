@@ -210,7 +210,7 @@ func (o *origin) findInClaimedFolder(ctx context.Context, what claimedOrigin) er
 	return nil
 }
 
-// tellRewriteFromForgery distinguishes a rewritten history from an edited record: the content of a
+// distinguishRewriteFromForgery distinguishes a rewritten history from an edited record: the content of a
 // commit cannot change, so an existing commit decides.
 func (o *origin) distinguishRewriteFromForgery(ctx context.Context, what claimedOrigin, hasHistory bool, check Check) (Check, error) {
 	now, commit := o.version, what.commit // of this version, in the followed history

@@ -172,7 +172,7 @@ func intersectStrings(a, b []string) []string {
 	return out
 }
 
-// yieldsTo finds the rival that has the names instead of this pool; nil if there is none. Objects
+// yieldsTo finds the conflicting pool that has the names instead of this pool; nil if there is none. Objects
 // of OSM under a name of both pools identify their pool themselves.
 func (seen *observed) yieldsTo() *conflictingPool {
 	own := progressOf(seen.md, seen.objects)
@@ -193,7 +193,7 @@ func (seen *observed) yieldsTo() *conflictingPool {
 	return nil
 }
 
-// conflictError is the error for a pool that yields to a rival.
+// conflictError is the error for a pool that yields to another.
 func (r conflictingPool) conflictError(md *cluster.MachineDeployment, own progress) error {
 	why := "which is older"
 	if r.progress > own {
@@ -209,7 +209,7 @@ func (seen *observed) owns(obj client.Object) bool {
 	return ownerOf(obj) == poolKey(seen.md) || ok && uid == string(seen.md.UID)
 }
 
-// objectsToYield finds the objects that were created for a pool that yields to a rival and has nothing
+// objectsToYield finds the objects that were created for a pool that yields to another and has nothing
 // to boot from: otherwise each of the two could wait forever for an object that the other has.
 // It reads from the API server, because the cache can be stale and a machine can have used them.
 func (r reader) objectsToYield(ctx context.Context, seen *observed) ([]client.Object, error) {

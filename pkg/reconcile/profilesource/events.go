@@ -89,7 +89,7 @@ func (r *Reconciler) report(ctx context.Context, ps *api.ProfileSource, out outc
 	return ctrl.Result{RequeueAfter: untilNext(wait.Jitter(next, intervalJitter), out.requestedAt)}, nil
 }
 
-// untilNext counts an interval from the time the server was asked. A source that shared
+// untilNext counts an interval from the time of the request to the server. A source that shared
 // the response of another one thus does not rely on it for longer than its own interval.
 func untilNext(interval time.Duration, requestedAt time.Time) time.Duration {
 	if requestedAt.IsZero() {

@@ -37,8 +37,8 @@ const (
 
 // Pools checks the profile of a pool.
 type Pools interface {
-	// Admit returns why a pool cannot have the profile it requests, nil if it can. If
-	// refused is false, the error is a problem of the cluster and not of the pool.
+	// CheckRequestedProfile returns why a pool cannot have the profile it requests, nil if it can. If
+	// rejected is false, the error is a problem of the cluster and not of the pool.
 	CheckRequestedProfile(ctx context.Context, md *cluster.MachineDeployment) (rejected bool, err error)
 }
 

@@ -60,7 +60,7 @@ func (o Origin) openBases(ctx context.Context, overlays []profile.Overlay) (Base
 	return b, func() {}, err
 }
 
-// BasesBeside reads the folder of a file or, if that lacks the base of an overlay, the
+// BasesNextTo reads the folder of a file or, if that lacks the base of an overlay, the
 // whole work tree. Standard input has no folder.
 func BasesNextTo(ctx context.Context, file string, index catalog.Indexer, overlays []profile.Overlay) (Bases, error) {
 	if file == "-" {

@@ -257,7 +257,7 @@ func (g *getter) list(ctx context.Context, s *session.Session, namespace string)
 	return serverRows(ctx, g.kind, s, namespace, g.output == "json" || g.output == "yaml")
 }
 
-// keepNamedAndChangedRows removes the rows that were not asked for, and those that have not changed since
+// filterNamedAndChangedRows removes the rows that were not requested, and those that have not changed since
 // they were printed; a later age is not a change.
 func (g *getter) filterNamedAndChangedRows(l *listing, first bool) error {
 	var all []string

@@ -79,8 +79,8 @@ func appliedOverlaysWithoutBase(ps *api.ProfileSource, cat *catalog.Catalog) map
 
 // otherOwner returns the name of another source that owns a profile, or "". A source that
 // offers a profile owns it; if two offer it, the older source does. Built-in profiles have
-// no owner: another source shadows them, and they are offered again when it is deleted. offered is
-// true if ps offers the profile already.
+// no owner: another source shadows them, and they are offered again when it is deleted.
+// inInventory is true if ps offers the profile already.
 func otherOwner(ps *api.ProfileSource, name string, inInventory bool, others []api.ProfileSource) string {
 	if ps.Spec.Builtin != nil {
 		return ""
